@@ -1,0 +1,17 @@
+//! Element types and host tensors: the vocabulary that every other crate of infc shares.
+//!
+//! [`DType`] names the element types of ONNX; [`Tensor`] is a dense, row-major tensor on the host. Nothing here
+//! computes: `reference` does that for ONNX operators, `ir` for the compiler's own levels.
+
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod dtype;
+mod element;
+mod tensor;
+
+pub use buffer::AlignedBytes;
+pub use dtype::{DType, DTypeClass};
+pub use element::Element;
+pub use half::{bf16, f16};
+pub use tensor::{Tensor, TensorError};
