@@ -153,7 +153,7 @@ impl Tensor {
     /// The raw bytes for writing (copied first if shared); empty for strings.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.data {
-            Data::Bytes(bytes) => Arc::make_mut(bytes),
+            Data::Bytes(bytes) => &mut **Arc::make_mut(bytes),
             Data::Strings(_) => &mut [],
         }
     }
