@@ -1,0 +1,177 @@
+//! Graphs: dataflow over core ops with symbolic dims.
+
+use crate::entity::{IndexVec, NodeId, OriginId, ValueId};
+use crate::index::Dim;
+use crate::op::Op;
+use crate::symbol::Symbols;
+use infc_tensor::DType;
+
+/// Element type and shape of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TensorType {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents; empty for a scalar.
+    pub shape: Vec<Dim>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Definition {
+    /// The n-th input of the graph.
+    Input(u32),
+    /// An output of a node.
+    Node(NodeId, u32),
+}
+
+/// A tensor flowing through the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Type and shape.
+    pub ty: TensorType,
+    /// See [`Definition`].
+    pub definition: Definition,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What is computed.
+    pub op: Op,
+    /// Operands, in order.
+    pub inputs: Vec<ValueId>,
+    /// Results, in order.
+    pub outputs: Vec<ValueId>,
+    /// The ONNX nodes it stands for.
+    pub origin: OriginId,
+}
+
+/// A named input or output of the graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Name in the model.
+    pub name: String,
+    /// The value.
+    pub value: ValueId,
+}
+
+/// A dataflow graph. Nodes are in topological order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    /// For people.
+    pub name: String,
+    /// Symbolic dims.
+    pub symbols: Symbols,
+    /// Every value ever made; dead ones are not reachable from nodes, inputs or outputs.
+    pub values: IndexVec<ValueId, Value>,
+    /// Every node ever made; only those in `order` count.
+    pub nodes: IndexVec<NodeId, Node>,
+    /// The living nodes, operands before users.
+    pub order: Vec<NodeId>,
+    /// Inputs of the model, in order.
+    pub inputs: Vec<Port>,
+    /// Outputs of the model, in order.
+    pub outputs: Vec<Port>,
+    /// Names of ONNX nodes, sorted, per origin.
+    pub origins: IndexVec<OriginId, Vec<String>>,
+}
+
+impl TensorType {
+    /// A type from its parts.
+    #[must_use]
+    pub fn new(dtype: DType, shape: Vec<Dim>) -> Self {
+        Self { dtype, shape }
+    }
+
+    /// The shape, if every extent is a number.
+    #[must_use]
+    pub fn static_shape(&self) -> Option<Vec<i64>> {
+        self.shape.iter().map(Dim::as_const).collect()
+    }
+}
+
+impl Graph {
+    /// Adds an input.
+    pub fn add_input(&mut self, name: &str, ty: TensorType) -> ValueId {
+        let n = self.inputs.len() as u32;
+        let value = self.values.push(Value { ty, definition: Definition::Input(n) });
+        self.inputs.push(Port { name: name.to_owned(), value });
+        value
+    }
+
+    /// Adds a node at the end of the order and makes its output values.
+    pub fn add_node(&mut self, op: Op, inputs: &[ValueId], types: Vec<TensorType>, origin: OriginId) -> Vec<ValueId> {
+        let node = self.nodes.next_id();
+        let outputs: Vec<ValueId> = types
+            .into_iter()
+            .enumerate()
+            .map(|(n, ty)| self.values.push(Value { ty, definition: Definition::Node(node, n as u32) }))
+            .collect();
+        self.nodes.push(Node { op, inputs: inputs.to_vec(), outputs: outputs.clone(), origin });
+        self.order.push(node);
+        outputs
+    }
+
+    /// As [`Graph::add_node`], for the usual case of one output.
+    pub fn add(&mut self, op: Op, inputs: &[ValueId], ty: TensorType, origin: OriginId) -> ValueId {
+        self.add_node(op, inputs, vec![ty], origin)[0]
+    }
+
+    /// The type of a value.
+    #[must_use]
+    pub fn ty(&self, value: ValueId) -> &TensorType {
+        &self.values[value].ty
+    }
+
+    /// The node that computes a value, unless it is an input.
+    #[must_use]
+    pub fn producer(&self, value: ValueId) -> Option<(NodeId, &Node)> {
+        match self.values[value].definition {
+            Definition::Input(_) => None,
+            Definition::Node(node, _) => Some((node, &self.nodes[node])),
+        }
+    }
+
+    /// The origin that stands for both.
+    pub fn merge_origins(&mut self, a: OriginId, b: OriginId) -> OriginId {
+        if a == b {
+            return a;
+        }
+        let mut names = self.origins[a].clone();
+        names.extend(self.origins[b].iter().cloned());
+        names.sort();
+        names.dedup();
+        self.origins.push(names)
+    }
+
+    /// How often each value is read: by nodes in `order` and as graph outputs.
+    #[must_use]
+    pub fn use_counts(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.values.len()];
+        for &node in &self.order {
+            for input in &self.nodes[node].inputs {
+                counts[input.0 as usize] += 1;
+            }
+        }
+        for output in &self.outputs {
+            counts[output.value.0 as usize] += 1;
+        }
+        counts
+    }
+
+    /// Makes every reader of `old` read `new`.
+    pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
+        for &node in &self.order {
+            for input in &mut self.nodes[node].inputs {
+                if *input == old {
+                    *input = new;
+                }
+            }
+        }
+        for output in &mut self.outputs {
+            if output.value == old {
+                output.value = new;
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What is known of the values of variables and symbols, and interval arithmetic over it.
+
+use super::{Atom, IndexExpr};
+use crate::entity::{EntityId, SymbolId, VarId};
+use crate::symbol::Symbols;
+
+/// All integers from `min` to `max`, both included; `None` is unbounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Interval {
+    /// Least value.
+    pub min: Option<i64>,
+    /// Greatest value.
+    pub max: Option<i64>,
+}
+
+impl Interval {
+    /// A single value.
+    #[must_use]
+    pub const fn point(value: i64) -> Self {
+        Self { min: Some(value), max: Some(value) }
+    }
+
+    /// From `min` to `max`, both included.
+    #[must_use]
+    pub const fn new(min: i64, max: i64) -> Self {
+        Self { min: Some(min), max: Some(max) }
+    }
+
+    fn add(self, other: Self) -> Self {
+        let sum = |a: Option<i64>, b: Option<i64>| a?.checked_add(b?);
+        Self { min: sum(self.min, other.min), max: sum(self.max, other.max) }
+    }
+
+    fn scale(self, by: i64) -> Self {
+        let times = |a: Option<i64>| a?.checked_mul(by);
+        match by {
+            0 => Self::point(0),
+            1.. => Self { min: times(self.min), max: times(self.max) },
+            _ => Self { min: times(self.max), max: times(self.min) },
+        }
+    }
+
+    fn mul(self, other: Self) -> Self {
+        // Sizes and coordinates are not negative in practice; other signs give up unless all ends are known.
+        let (Some(a), Some(c)) = (self.min, other.min) else { return Self::default() };
+        if a >= 0 && c >= 0 {
+            let max = match (self.max, other.max) {
+                (Some(b), Some(d)) => b.checked_mul(d),
+                _ => None,
+            };
+            return Self { min: a.checked_mul(c), max };
+        }
+        let (Some(b), Some(d)) = (self.max, other.max) else { return Self::default() };
+        let products: Option<Vec<i64>> =
+            [(a, c), (a, d), (b, c), (b, d)].into_iter().map(|(x, y)| x.checked_mul(y)).collect();
+        products.map_or_else(Self::default, |p| Self { min: p.iter().copied().min(), max: p.iter().copied().max() })
+    }
+}
+
+/// The answer to a question about an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// It holds for all values.
+    Yes,
+    /// It holds for no value.
+    No,
+    /// It cannot be decided.
+    Unknown,
+}
+
+/// Ranges of symbols and variables.
+#[derive(Clone, Debug, Default)]
+pub struct Ranges {
+    symbols: Vec<Interval>,
+    vars: Vec<Interval>,
+}
+
+impl Ranges {
+    /// What the symbols say of themselves; nothing on variables.
+    #[must_use]
+    pub fn of_symbols(symbols: &Symbols) -> Self {
+        let symbols = symbols.iter().map(|s| Interval { min: Some(s.min), max: s.max }).collect();
+        Self { symbols, vars: Vec::new() }
+    }
+
+    /// Says that a variable stays within an interval, replacing what was known of it.
+    pub fn set_var(&mut self, var: VarId, interval: Interval) {
+        if self.vars.len() <= var.index() {
+            self.vars.resize(var.index() + 1, Interval::default());
+        }
+        self.vars[var.index()] = interval;
+    }
+
+    /// What is known of a variable.
+    #[must_use]
+    pub fn var(&self, var: VarId) -> Interval {
+        self.vars.get(var.index()).copied().unwrap_or_default()
+    }
+
+    /// What is known of a symbol; at least that it is not negative.
+    #[must_use]
+    pub fn symbol(&self, symbol: SymbolId) -> Interval {
+        self.symbols.get(symbol.index()).copied().unwrap_or(Interval { min: Some(0), max: None })
+    }
+
+    /// An interval that contains every value of the expression.
+    #[must_use]
+    pub fn interval(&self, expr: &IndexExpr) -> Interval {
+        let mut sum = Interval::point(expr.constant_part());
+        for term in expr.terms() {
+            let mut product: Option<Interval> = None;
+            for atom in &term.atoms {
+                let a = self.atom(atom);
+                product = Some(product.map_or(a, |p| p.mul(a)));
+            }
+            sum = sum.add(product.unwrap_or(Interval::point(1)).scale(term.coefficient));
+        }
+        sum
+    }
+
+    fn atom(&self, atom: &Atom) -> Interval {
+        match atom {
+            Atom::Symbol(s) => self.symbol(*s),
+            Atom::Var(v) => self.var(*v),
+            Atom::FloorDiv(p) => {
+                let (a, b) = (self.interval(&p.0), self.interval(&p.1));
+                match (b.min, b.max) {
+                    (Some(d), Some(e)) if d == e && d > 0 => {
+                        Interval { min: a.min.map(|x| x.div_euclid(d)), max: a.max.map(|x| x.div_euclid(d)) }
+                    }
+                    (Some(d), _) if d > 0 && a.min.is_some_and(|x| x >= 0) => {
+                        Interval { min: Some(0), max: a.max.map(|x| x.div_euclid(d)) }
+                    }
+                    _ => Interval::default(),
+                }
+            }
+            Atom::Mod(p) => {
+                let (a, b) = (self.interval(&p.0), self.interval(&p.1));
+                let below = b.max.map(|d| d - 1);
+                match (a.min, a.max, b.min) {
+                    (Some(lo), Some(hi), Some(d)) if lo >= 0 && hi < d => a,
+                    (Some(lo), Some(hi), _) if lo >= 0 => {
+                        Interval { min: Some(0), max: Some(below.map_or(hi, |x| x.min(hi))) }
+                    }
+                    _ => Interval { min: Some(0), max: below },
+                }
+            }
+            Atom::Min(p) => {
+                let (a, b) = (self.interval(&p.0), self.interval(&p.1));
+                let max = match (a.max, b.max) {
+                    (Some(x), Some(y)) => Some(x.min(y)),
+                    (x, y) => x.or(y),
+                };
+                Interval { min: a.min.zip(b.min).map(|(x, y)| x.min(y)), max }
+            }
+            Atom::Max(p) => {
+                let (a, b) = (self.interval(&p.0), self.interval(&p.1));
+                let min = match (a.min, b.min) {
+                    (Some(x), Some(y)) => Some(x.max(y)),
+                    (x, y) => x.or(y),
+                };
+                Interval { min, max: a.max.zip(b.max).map(|(x, y)| x.max(y)) }
+            }
+        }
+    }
+
+    /// Is `a ≤ b`?
+    #[must_use]
+    pub fn le(&self, a: &IndexExpr, b: &IndexExpr) -> Proof {
+        let difference = self.interval(&(b.clone() - a.clone()));
+        match (difference.min, difference.max) {
+            (Some(min), _) if min >= 0 => Proof::Yes,
+            (_, Some(max)) if max < 0 => Proof::No,
+            _ => Proof::Unknown,
+        }
+    }
+
+    /// Is `a < b`?
+    #[must_use]
+    pub fn lt(&self, a: &IndexExpr, b: &IndexExpr) -> Proof {
+        self.le(&(a.clone() + 1), b)
+    }
+
+    /// Is `a = b`?
+    #[must_use]
+    pub fn eq(&self, a: &IndexExpr, b: &IndexExpr) -> Proof {
+        let difference = a.clone() - b.clone();
+        if difference.is_const(0) {
+            return Proof::Yes;
+        }
+        let interval = self.interval(&difference);
+        match (interval.min, interval.max) {
+            (Some(0), Some(0)) => Proof::Yes,
+            (Some(min), _) if min > 0 => Proof::No,
+            (_, Some(max)) if max < 0 => Proof::No,
+            _ => Proof::Unknown,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Simplification that needs to know ranges.
+
+use super::{Atom, IndexExpr, Ranges};
+
+impl IndexExpr {
+    /// An expression with the same value for all values within the ranges, never larger than this one.
+    #[must_use]
+    pub fn simplify(&self, ranges: &Ranges) -> Self {
+        let mut sum = Self::constant(self.constant_part());
+        for term in self.terms() {
+            let mut product = Self::constant(term.coefficient);
+            for atom in &term.atoms {
+                product = product * simplify_atom(atom, ranges);
+            }
+            sum = sum + product;
+        }
+        let interval = ranges.interval(&sum);
+        match (interval.min, interval.max) {
+            (Some(a), Some(b)) if a == b => Self::constant(a),
+            _ => sum,
+        }
+    }
+}
+
+fn simplify_atom(atom: &Atom, ranges: &Ranges) -> IndexExpr {
+    let both = |p: &(IndexExpr, IndexExpr)| (p.0.simplify(ranges), p.1.simplify(ranges));
+    match atom {
+        Atom::Symbol(s) => IndexExpr::symbol(*s),
+        Atom::Var(v) => IndexExpr::var(*v),
+        Atom::FloorDiv(p) => {
+            let (a, b) = both(p);
+            divide(&a, &b, ranges).map_or_else(|| a.floor_div(&b), |(quotient, _)| quotient)
+        }
+        Atom::Mod(p) => {
+            let (a, b) = both(p);
+            divide(&a, &b, ranges).map_or_else(|| a.modulo(&b), |(_, remainder)| remainder)
+        }
+        Atom::Min(p) => {
+            let (a, b) = both(p);
+            match (ranges.le(&a, &b), ranges.le(&b, &a)) {
+                (super::Proof::Yes, _) => a,
+                (_, super::Proof::Yes) => b,
+                _ => a.minimum(&b),
+            }
+        }
+        Atom::Max(p) => {
+            let (a, b) = both(p);
+            match (ranges.le(&a, &b), ranges.le(&b, &a)) {
+                (super::Proof::Yes, _) => b,
+                (_, super::Proof::Yes) => a,
+                _ => a.maximum(&b),
+            }
+        }
+    }
+}
+
+/// Quotient and remainder, where ranges show which parts divide: `(d·q + r) div d = q` if `0 ≤ r < d`.
+fn divide(a: &IndexExpr, b: &IndexExpr, ranges: &Ranges) -> Option<(IndexExpr, IndexExpr)> {
+    let within = |r: &IndexExpr| {
+        let lo = ranges.interval(r).min.is_some_and(|x| x >= 0);
+        lo && ranges.lt(r, b) == super::Proof::Yes
+    };
+    if within(a) {
+        return Some((IndexExpr::constant(0), a.clone()));
+    }
+    if let Some(d) = b.as_const() {
+        let (whole, rest) = a.split_multiples(d);
+        if within(&rest) {
+            return Some((whole.divided_by(d), rest));
+        }
+        // div(div(x, c), d) = div(x, c·d)
+        if let [term] = a.terms()
+            && term.coefficient == 1
+            && a.constant_part() == 0
+            && let [Atom::FloorDiv(inner)] = &term.atoms[..]
+            && let Some(c) = inner.1.as_const()
+            && let Some(cd) = c.checked_mul(d)
+        {
+            let quotient = inner.0.floor_div(&IndexExpr::constant(cd)).simplify(ranges);
+            let remainder = a.clone() - quotient.scale(d);
+            // Only a quotient that became simpler is worth taking.
+            if quotient.terms().len() <= 1 {
+                return Some((quotient, remainder));
+            }
+        }
+        return None;
+    }
+    // A symbolic divisor: terms that have it as a factor come out.
+    let [by] = b.terms() else { return None };
+    if b.constant_part() != 0 || by.coefficient != 1 {
+        return None;
+    }
+    let (whole, rest): (Vec<_>, Vec<_>) =
+        a.terms().iter().cloned().partition(|t| by.atoms.iter().all(|x| t.atoms.contains(x)));
+    if whole.is_empty() {
+        return None;
+    }
+    let whole = IndexExpr::from_terms(whole, 0);
+    let rest = IndexExpr::from_terms(rest, a.constant_part());
+    let quotient = whole.divide_by_monomial(b)?;
+    within(&rest).then_some((quotient, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entity::VarId;
+    use crate::index::Interval;
+
+    #[test]
+    fn a_tile_index_divides_by_the_tile() {
+        let (i, j) = (VarId(0), VarId(1));
+        let mut ranges = Ranges::default();
+        ranges.set_var(i, Interval::new(0, 9));
+        ranges.set_var(j, Interval::new(0, 15));
+        let e = IndexExpr::var(i).scale(48) + IndexExpr::var(j) + 16;
+        let sixteen = IndexExpr::constant(16);
+        assert_eq!(e.floor_div(&sixteen).simplify(&ranges).to_string(), "3*i0 + 1");
+        assert_eq!(e.modulo(&sixteen).simplify(&ranges).to_string(), "i1");
+    }
+}

@@ -1,0 +1,190 @@
+//! Loop nests: how a kernel is computed, explicitly. The input of every backend.
+//!
+//! A nest has buffers with memory scopes, loop variables, and structured statements. Only
+//! `passes::schedule::apply` makes nests. They print but do not parse.
+
+use crate::access::Bound;
+use crate::entity::{BufferId, IndexVec, OperandId, ScalarId, VarId};
+use crate::index::{Dim, IndexExpr, Interval};
+use crate::kernel::Reducer;
+use crate::scalar::Body;
+use crate::schedule::{GpuDim, Scope};
+use crate::symbol::Symbols;
+use infc_tensor::DType;
+use std::sync::Arc;
+
+/// Where a buffer's memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BufferKind {
+    /// The n-th buffer argument of the kernel.
+    Operand {
+        /// Which operand of the kernel.
+        operand: OperandId,
+        /// Position among the kernel's buffer arguments.
+        argument: u32,
+        /// The kernel never writes it.
+        read_only: bool,
+    },
+    /// Local to a thread (or block); allocated where [`Stmt::Alloc`] stands.
+    Local(Scope),
+}
+
+/// A linear array of elements.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Buffer {
+    /// For people.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// See [`BufferKind`].
+    pub kind: BufferKind,
+    /// Number of elements; for locals an upper bound over all iterations.
+    pub len_elems: Dim,
+}
+
+/// What is known of a loop variable.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LoopVar {
+    /// For people: stage and loop.
+    pub name: String,
+    /// Bounds over all iterations.
+    pub range: (Option<i64>, Option<i64>),
+}
+
+impl LoopVar {
+    /// The bounds as an interval.
+    #[must_use]
+    pub fn interval(&self) -> Interval {
+        Interval { min: self.range.0, max: self.range.1 }
+    }
+}
+
+/// How a loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LoopKind {
+    /// One turn after the other.
+    Serial,
+    /// As straight-line code; the extent is constant.
+    Unrolled,
+    /// As the lanes of vectors; the extent is constant and at most `lanes`.
+    Vector {
+        /// Width in elements; lanes at and beyond the extent are off.
+        lanes: u16,
+    },
+    /// As a dimension of a GPU launch.
+    Bound(GpuDim),
+}
+
+/// A scalar expression with its root.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Expr {
+    /// Loads have [`crate::scalar::Source::Buffer`] and one flat index.
+    pub body: Body,
+    /// The values, one per component.
+    pub roots: Vec<ScalarId>,
+}
+
+/// An element written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// Which buffer.
+    pub buffer: BufferId,
+    /// Flat element index.
+    pub index: IndexExpr,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Stmt {
+    /// `for var in 0..extent`.
+    For {
+        /// Loop variable; each is bound by exactly one loop, `Let` or the parallel axis.
+        var: VarId,
+        /// Number of turns.
+        extent: IndexExpr,
+        /// See [`LoopKind`].
+        kind: LoopKind,
+        /// What is repeated.
+        body: Vec<Stmt>,
+    },
+    /// Names the value of an index expression.
+    Let {
+        /// The variable.
+        var: VarId,
+        /// Its value.
+        value: IndexExpr,
+    },
+    /// Runs `then` if all conditions hold, else `otherwise`.
+    If {
+        /// The conditions.
+        cond: Vec<Bound>,
+        /// If they hold.
+        then: Vec<Stmt>,
+        /// If not.
+        otherwise: Vec<Stmt>,
+    },
+    /// The local buffer begins to exist; it is gone at the end of the enclosing block. Contents are undefined.
+    Alloc(BufferId),
+    /// Writes one value per target (all are computed before any is written).
+    Store {
+        /// Where.
+        targets: Vec<Target>,
+        /// What.
+        value: Expr,
+        /// Nothing is written unless all of these hold.
+        valid: Vec<Bound>,
+    },
+    /// `targets = combine(targets, value)`.
+    Reduce {
+        /// The accumulators, one per component.
+        targets: Vec<Target>,
+        /// The elements, one per component.
+        value: Expr,
+        /// How.
+        reducer: Arc<Reducer>,
+        /// Nothing is folded unless all of these hold.
+        valid: Vec<Bound>,
+    },
+    /// All threads of the block (GPU) or region (CPU) meet here.
+    Barrier,
+    /// Starts a copy from operand memory to shared memory; [`Stmt::AsyncWait`] waits for it.
+    AsyncCopy {
+        /// Where.
+        target: Target,
+        /// From where.
+        source: Target,
+        /// Elements copied.
+        len_elems: u32,
+    },
+    /// Waits until at most this many groups of asynchronous copies are under way.
+    AsyncWait {
+        /// Groups that may remain.
+        pending: u32,
+    },
+}
+
+/// The parallel axis: the chunk number, from 0 to `chunks − 1`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ParallelAxis {
+    /// Bound to the chunk number.
+    pub var: VarId,
+    /// Number of chunks; fixed by the schedule, not by the number of threads.
+    pub chunks: Dim,
+}
+
+/// How to compute a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LoopNest {
+    /// The kernel's name.
+    pub name: String,
+    /// The kernel's symbols.
+    pub symbols: Symbols,
+    /// All buffers.
+    pub buffers: IndexVec<BufferId, Buffer>,
+    /// All loop variables.
+    pub vars: IndexVec<VarId, LoopVar>,
+    /// See [`ParallelAxis`]; without it there is one chunk.
+    pub parallel: Option<ParallelAxis>,
+    /// What one chunk does.
+    pub body: Vec<Stmt>,
+}

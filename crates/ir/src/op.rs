@@ -1,0 +1,167 @@
+//! The operations of the graph: a small closed set, and composites that keep their name (ARCHITECTURE.md D1).
+
+use crate::access::AccessMap;
+use crate::entity::ScalarId;
+use crate::graph::Graph;
+use crate::index::Dim;
+use crate::kernel::Reducer;
+use crate::scalar::{Body, Const};
+use infc_tensor::Tensor;
+use std::fmt;
+use std::sync::Arc;
+
+/// A constant tensor, shared.
+#[derive(Clone, PartialEq)]
+pub struct ConstantOp {
+    /// The name of the initializer it came from, or what it was folded from.
+    pub name: String,
+    /// The elements.
+    pub tensor: Tensor,
+}
+
+/// An element-wise function: all inputs have the shape of the output (broadcasting is a [`Op::View`]).
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapOp {
+    /// Over `Param(n)`, the element of the n-th input; [`crate::scalar::ScalarOp::Index`] may use the coordinates.
+    pub body: Body,
+    /// The value, one per output.
+    pub results: Vec<ScalarId>,
+}
+
+/// Movement: every output element is one input element, or `otherwise`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ViewOp {
+    /// From output coordinates to input coordinates.
+    pub map: AccessMap,
+    /// The output shape.
+    pub shape: Vec<Dim>,
+    /// Where the map is not valid (padding).
+    pub otherwise: Const,
+}
+
+/// Folds axes of the inputs (all of one shape); the folded axes disappear from the outputs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReduceOp {
+    /// Axes folded, ascending.
+    pub axes: Vec<usize>,
+    /// Per point, from `Param(n)` (and coordinates) to the tuple that is folded.
+    pub body: Body,
+    /// The tuple.
+    pub elements: Vec<ScalarId>,
+    /// How the tuples are folded; one output per component.
+    pub reducer: Reducer,
+}
+
+/// A sum of products over labelled axes: `out[…] = Σ lhs[…]·rhs[…]` (matrix product, convolution over a window view).
+///
+/// Labels are small numbers; a label that is not in `output` is summed over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ContractOp {
+    /// A label per axis of the first input.
+    pub lhs: Vec<u8>,
+    /// A label per axis of the second input.
+    pub rhs: Vec<u8>,
+    /// A label per axis of the output.
+    pub output: Vec<u8>,
+}
+
+/// Reads slices of the first input at integer positions given by the second.
+///
+/// `out[…before, …indices axes, …after] = data[…before, indices[…], …after]`; negative positions count from the end,
+/// and positions out of range are clamped.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GatherOp {
+    /// The axis of the data that is looked up.
+    pub axis: usize,
+}
+
+/// Puts inputs one after the other along an axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConcatOp {
+    /// The axis.
+    pub axis: usize,
+}
+
+/// A running fold along an axis (CumSum).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScanOp {
+    /// The axis.
+    pub axis: usize,
+    /// From the far end.
+    pub reverse: bool,
+    /// An element does not count itself.
+    pub exclusive: bool,
+    /// How it folds; one component.
+    pub reducer: Reducer,
+}
+
+/// What a composite is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "named after the ONNX operators or the usual names")]
+pub enum CompositeKind {
+    Softmax,
+    LogSoftmax,
+    LayerNorm,
+    Gelu,
+    Attention,
+}
+
+/// A known pattern with a definition in core ops.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompositeOp {
+    /// What it is.
+    pub kind: CompositeKind,
+    /// Its definition: a graph with as many inputs and outputs.
+    pub body: Arc<Graph>,
+}
+
+/// What a node computes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// A constant tensor.
+    Constant(Arc<ConstantOp>),
+    /// See [`MapOp`].
+    Map(MapOp),
+    /// See [`ViewOp`].
+    View(ViewOp),
+    /// See [`ReduceOp`].
+    Reduce(ReduceOp),
+    /// See [`ContractOp`].
+    Contract(ContractOp),
+    /// See [`GatherOp`].
+    Gather(GatherOp),
+    /// See [`ConcatOp`].
+    Concat(ConcatOp),
+    /// See [`ScanOp`].
+    Scan(ScanOp),
+    /// The value of a dim (rank 0, i64): what remains of `Shape` where it is used as data.
+    DimValue(Dim),
+    /// See [`CompositeOp`].
+    Composite(CompositeOp),
+}
+
+impl Op {
+    /// The name in IR text.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Constant(_) => "const",
+            Op::Map(_) => "map",
+            Op::View(_) => "view",
+            Op::Reduce(_) => "reduce",
+            Op::Contract(_) => "contract",
+            Op::Gather(_) => "gather",
+            Op::Concat(_) => "concat",
+            Op::Scan(_) => "scan",
+            Op::DimValue(_) => "dim",
+            Op::Composite(_) => "composite",
+        }
+    }
+}
+
+impl fmt::Debug for ConstantOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "const {:?} {}{:?}", self.name, self.tensor.dtype(), self.tensor.shape())
+    }
+}

@@ -1,0 +1,176 @@
+//! Schedules: how to compute a kernel, as data.
+//!
+//! A [`Schedule`] is a list of steps that `passes::schedule::apply` turns into a loop nest. Loops are named per stage;
+//! splitting makes new names. Steps are ordered, comparable, hashable, and print as text that parses back.
+
+use std::fmt;
+
+/// Where the value of a stage lives between its computation and its uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// Vector or scalar registers; every index must become a constant.
+    Register,
+    /// A small per-thread array, expected to stay in the first cache.
+    Stack,
+    /// Per-thread memory of any size.
+    Scratch,
+    /// Memory shared by a GPU thread block.
+    Shared,
+}
+
+/// A dimension of a GPU launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the well-known CUDA dimensions")]
+pub enum GpuDim {
+    BlockX,
+    BlockY,
+    BlockZ,
+    ThreadX,
+    ThreadY,
+    ThreadZ,
+}
+
+/// One step. Stages and loops are named.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// The loop becomes two: `outer` over tiles of `factor`, `inner` within a tile. A remainder gets code of its own.
+    Split {
+        /// Stage.
+        stage: String,
+        /// Loop that is split.
+        axis: String,
+        /// Points per tile, at least 1.
+        factor: u32,
+        /// New loop over tiles.
+        outer: String,
+        /// New loop within a tile.
+        inner: String,
+    },
+    /// The named loops take each other's places so that they nest in the given order; others stay where they are.
+    Reorder {
+        /// Stage.
+        stage: String,
+        /// From outermost to innermost.
+        order: Vec<String>,
+    },
+    /// The stage is computed where it is read, each time.
+    Inline {
+        /// Stage; it must have no reducer.
+        stage: String,
+    },
+    /// The part of the stage that one turn of a consumer's loop needs is computed at the start of that turn.
+    ComputeAt {
+        /// Stage.
+        stage: String,
+        /// Consumer.
+        consumer: String,
+        /// Loop of the consumer.
+        axis: String,
+    },
+    /// Where the stage's value lives.
+    StoreIn {
+        /// Stage.
+        stage: String,
+        /// See [`Scope`].
+        scope: Scope,
+    },
+    /// The loop, which must be innermost, runs as vector lanes. Its extent is at most the factor it was split by.
+    Vectorize {
+        /// Stage.
+        stage: String,
+        /// Loop.
+        axis: String,
+    },
+    /// The loop's turns become straight-line code.
+    Unroll {
+        /// Stage.
+        stage: String,
+        /// Loop.
+        axis: String,
+    },
+    /// The reduction loop folds into accumulators of its own per turn, combined in order after the reduction.
+    Partial {
+        /// Stage.
+        stage: String,
+        /// A reduction loop of constant extent.
+        axis: String,
+    },
+    /// The named outermost loops become the kernel's one parallel axis.
+    Parallel {
+        /// Stage.
+        stage: String,
+        /// From outermost inwards.
+        axes: Vec<String>,
+    },
+    /// The loop becomes a dimension of a GPU launch.
+    Bind {
+        /// Stage.
+        stage: String,
+        /// Loop.
+        axis: String,
+        /// See [`GpuDim`].
+        dim: GpuDim,
+    },
+}
+
+/// A list of steps, applied in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Schedule {
+    /// See [`Step`].
+    pub steps: Vec<Step>,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Scope::Register => "register",
+            Scope::Stack => "stack",
+            Scope::Scratch => "scratch",
+            Scope::Shared => "shared",
+        })
+    }
+}
+
+impl fmt::Display for GpuDim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GpuDim::BlockX => "block.x",
+            GpuDim::BlockY => "block.y",
+            GpuDim::BlockZ => "block.z",
+            GpuDim::ThreadX => "thread.x",
+            GpuDim::ThreadY => "thread.y",
+            GpuDim::ThreadZ => "thread.z",
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Split { stage, axis, factor, outer, inner } => {
+                write!(f, "split {stage}.{axis} by {factor} -> {outer}, {inner}")
+            }
+            Step::Reorder { stage, order } => write!(f, "reorder {stage}: {}", order.join(", ")),
+            Step::Inline { stage } => write!(f, "inline {stage}"),
+            Step::ComputeAt { stage, consumer, axis } => write!(f, "compute {stage} at {consumer}.{axis}"),
+            Step::StoreIn { stage, scope } => write!(f, "store {stage} in {scope}"),
+            Step::Vectorize { stage, axis } => write!(f, "vectorize {stage}.{axis}"),
+            Step::Unroll { stage, axis } => write!(f, "unroll {stage}.{axis}"),
+            Step::Partial { stage, axis } => write!(f, "partial {stage}.{axis}"),
+            Step::Parallel { stage, axes } => write!(f, "parallel {stage}: {}", axes.join(", ")),
+            Step::Bind { stage, axis, dim } => write!(f, "bind {stage}.{axis} to {dim}"),
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, step) in self.steps.iter().enumerate() {
+            if i > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{step}")?;
+        }
+        Ok(())
+    }
+}
