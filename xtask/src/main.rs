@@ -1,1 +1,48 @@
-fn main() {}
+//! `cargo xtask`: the chores of infc's developers, written in Rust so that they run wherever infc builds.
+//!
+//! Each subcommand is one module: its arguments as a clap struct, and `run`. Nothing here is part of what users get.
+#![forbid(unsafe_code)]
+
+mod demo_train;
+mod peer_run;
+mod peers;
+mod python;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+
+/// Automation for infc's developers.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Measure infc beside other inference engines on the same models, and print the ratios.
+    Peers(peers::Arguments),
+    /// Run one turn of infc in the way `peers.py` asks of an external program.
+    PeerRun(peer_run::Arguments),
+    /// Train the network of `infc demo` again and write its files.
+    DemoTrain(demo_train::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().task {
+        Task::Peers(arguments) => peers::run(&arguments),
+        Task::PeerRun(arguments) => peer_run::run(&arguments),
+        Task::DemoTrain(arguments) => demo_train::run(&arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,75 @@
+//! Where the workspace lies, and how its programs are built.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The workspace's root folder.
+///
+/// Known at compile time: a task is always run from the tree it was built in.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask/ lies in the workspace's root")
+}
+
+/// The folder for what tasks produce, `target` or whatever Cargo was told to use instead.
+///
+/// Found from this very program, which Cargo put into `<target>/<profile>/`.
+pub(crate) fn target_dir() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("cannot tell where xtask itself lies")?;
+    let target = program.parent().and_then(Path::parent);
+    Ok(target.with_context(|| format!("{} is not inside a target folder", program.display()))?.to_owned())
+}
+
+/// Builds the command `infc` in release mode and returns the path of the program.
+///
+/// # Errors
+///
+/// If Cargo cannot be started, the build fails, or it produces no such program.
+pub(crate) fn build_infc() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--release", "--package", "infc-cli", "--bin", "infc"])
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("building infc failed");
+    }
+    program_in(&String::from_utf8_lossy(&output.stdout)).context("cargo did not say where it put infc")
+}
+
+/// The executable of the target `infc` among Cargo's messages, one JSON object per line.
+fn program_in(messages: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "infc")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_told_from_the_library_of_the_same_name() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"infc","kind":["lib"]},"executable":null}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"infc","kind":["bin"]},"executable":"/t/release/infc"}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        assert_eq!(program_in(messages), Some(PathBuf::from("/t/release/infc")));
+        assert_eq!(program_in("not json"), None);
+    }
+
+    #[test]
+    fn the_root_holds_the_workspace_manifest() {
+        assert!(root().join("Cargo.toml").is_file());
+        assert!(root().join("xtask").is_dir());
+    }
+}
