@@ -1,0 +1,159 @@
+//! What a file holds, independent of the processor: entries, weights, provenance, and where the variants are.
+//!
+//! Field order is wire order (postcard): a change needs a new [`MANIFEST_SCHEMA`] and a decoder for the old one.
+
+use crate::{Hash, SizeExpr};
+use infc_tensor::DType;
+use serde::{Deserialize, Serialize};
+
+/// The schema number of the manifest section written by this version.
+pub(crate) const MANIFEST_SCHEMA: u32 = 1;
+
+/// The table of contents of an artifact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The functions that can be run; the default one is named `main`.
+    pub entries: Vec<Entry>,
+    /// Code for one processor level each, best first: a loader takes the first that the machine can run.
+    pub variants: Vec<VariantInfo>,
+    /// The constants all variants share, each a range of a weights section.
+    pub weights: Vec<WeightRecord>,
+    /// Where the artifact comes from.
+    pub provenance: Provenance,
+    /// Custom operators the host must register before a run, as `domain::Op@version`.
+    pub custom_ops: Vec<String>,
+}
+
+/// One function of the model: what goes in, what comes out, and how the symbolic dims are found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Unique among the entries.
+    pub name: String,
+    /// In the order of the ONNX graph inputs that are not initializers.
+    pub inputs: Vec<PortSpec>,
+    /// In the order of the ONNX graph outputs.
+    pub outputs: Vec<PortSpec>,
+    /// The dims only known at run time; [`SizeExpr`]s of this entry refer to them by position.
+    pub symbols: Vec<SymbolSpec>,
+    /// Where each symbol is read from: exactly one binding per symbol. Every dim of every input is then checked
+    /// against its expression, so a symbol that occurs twice must agree.
+    pub bindings: Vec<Binding>,
+    /// Outputs that become inputs of the next run.
+    pub state: Vec<StatePair>,
+}
+
+impl Entry {
+    /// The names of the symbols, as [`SizeExpr::to_text`] takes them.
+    #[must_use]
+    pub fn symbol_names(&self) -> Vec<&str> {
+        self.symbols.iter().map(|s| s.name.as_str()).collect()
+    }
+}
+
+/// The name, element type and shape of an input or output. Data is dense and row-major.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortSpec {
+    /// The ONNX name.
+    pub name: String,
+    /// The element type.
+    pub dtype: DType,
+    /// The extents, outermost first.
+    pub shape: Vec<SizeExpr>,
+}
+
+impl PortSpec {
+    /// `f32[N, 3, 224, 224]`, symbols by name.
+    #[must_use]
+    pub fn type_text(&self, symbol_names: &[&str]) -> String {
+        let dims: Vec<String> = self.shape.iter().map(|dim| dim.to_text(symbol_names)).collect();
+        format!("{}[{}]", self.dtype, dims.join(", "))
+    }
+}
+
+/// A dim known only at run time, and the values it may take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SymbolSpec {
+    /// The ONNX `dim_param`, or `INPUT[AXIS]`.
+    pub name: String,
+    /// The smallest value allowed.
+    pub min: i64,
+    /// The largest value allowed; `None` for no limit.
+    pub max: Option<i64>,
+}
+
+/// A symbol takes its value from one axis of one input, whose dim must be that bare symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// Index into [`Entry::symbols`].
+    pub symbol: u32,
+    /// Index into [`Entry::inputs`].
+    pub input: u32,
+    /// Axis of that input.
+    pub axis: u32,
+}
+
+/// An output whose value is the input of the next run; both have the same type and shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatePair {
+    /// Index into [`Entry::outputs`].
+    pub output: u32,
+    /// Index into [`Entry::inputs`].
+    pub input: u32,
+}
+
+/// One variant's place in the file; its [`VariantBody`](crate::VariantBody) is decoded only when chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariantInfo {
+    /// The target it was compiled for, such as `x86-64-v4+vnni`.
+    pub target: String,
+    /// Every processor feature its code may use; see [`features`](crate::features).
+    pub required_features: Vec<String>,
+    /// Index of the section with Programs and kernel descriptions.
+    pub program_section: u32,
+    /// Index of the section with machine code.
+    pub code_section: u32,
+}
+
+/// How an artifact came to be; equal inputs give equal provenance (no times, no host names, no paths).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The version of infc that compiled it.
+    pub infc_version: String,
+    /// BLAKE3 of the model file (and its external data), in hexadecimal.
+    pub model_hash: String,
+    /// The model's own description of its maker.
+    pub producer: String,
+    /// The flags that influenced the result, in canonical order.
+    pub flags: Vec<String>,
+    /// Identifiers of the tuning records used.
+    pub records: Vec<String>,
+    /// Version of an external assembler that took part, if any.
+    pub assembler: Option<String>,
+}
+
+/// A constant tensor, as it lies in the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeightRecord {
+    /// Unique among the weights.
+    pub name: String,
+    /// The ONNX initializers it was made from.
+    pub original_names: Vec<String>,
+    /// The element type before packing and quantising.
+    pub dtype: DType,
+    /// The shape before packing.
+    pub shape: Vec<u64>,
+    /// Index of the section it lies in.
+    pub section: u32,
+    /// Start within the section, a multiple of 64.
+    pub offset_bytes: u64,
+    /// Stored length.
+    pub len_bytes: u64,
+    /// Hash of the stored bytes.
+    pub hash: Hash,
+    /// How it was made from the originals: `folded(…)`, `quantised(…)`; empty if taken as it was.
+    pub recipe: String,
+    /// Physical order, such as `panels[N/16][K][16]`; empty for row-major.
+    pub layout: String,
+    /// `raw`, or the name of the coding that must be undone at load.
+    pub encoding: String,
+}

@@ -1,0 +1,154 @@
+//! The Program: the numbered steps that run one entry, over slots of memory.
+//!
+//! A Program is data, interpreted by the runtime. Steps run in order; parallelism is inside a [`Launch`]. Memory is
+//! named by [`Slot`]s: the caller's buffers, the file's weights, and ranges of the session's arena that live from their
+//! first step to their last.
+
+use crate::{MemoryPlan, SizeExpr};
+use serde::{Deserialize, Serialize};
+
+/// How one entry is run by one variant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Program {
+    /// The memory that steps name by index.
+    pub slots: Vec<Slot>,
+    /// What is done, in order.
+    pub steps: Vec<Step>,
+    /// The finished memory plan of an entry without symbols; `None` if the runtime is to make one per binding.
+    pub static_plan: Option<MemoryPlan>,
+}
+
+/// A piece of memory. The order of the variants is part of the file format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Slot {
+    /// The caller's buffer for the input of this index; never written.
+    Input(u32),
+    /// The caller's (or session's) buffer for the output of this index.
+    Output(u32),
+    /// The weight of this index; never written.
+    Weight(u32),
+    /// A range of the arena.
+    Arena(ArenaSlot),
+}
+
+/// A value that lives in the arena for some steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArenaSlot {
+    /// Its size.
+    pub size_bytes: SizeExpr,
+    /// The first step that touches it (it is not zeroed before).
+    pub first_step: u32,
+    /// The last step that touches it.
+    pub last_step: u32,
+    /// In-place reuse: it begins at the same address as this earlier arena slot, and whoever says so knows that the
+    /// steps touching both are right with that.
+    pub alias: Option<u32>,
+}
+
+/// One step of a Program.
+///
+/// In the file each step is a code number and a body, so an older runtime can name a step it does not know. The codes
+/// (see `wire`) are never reused; 2 to 5 are spoken for by bind, if, loop and host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub enum Step {
+    /// Runs a kernel over all its chunks. Code 0.
+    Launch(Launch),
+    /// Copies bytes, where an output is just an input or a weight. Code 1.
+    Copy(Copy),
+}
+
+/// A kernel with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Index into [`VariantBody::kernels`](crate::VariantBody::kernels).
+    pub kernel: u32,
+    /// The buffers: the first words of the kernel's argument block, each an address.
+    pub args: Vec<Arg>,
+    /// The words after the buffers: symbol values, or sizes computed from them. One zero word, reserved for a barrier,
+    /// follows.
+    pub values: Vec<SizeExpr>,
+    /// Length of the flattened parallel axis; the kernel is called on ranges of `0..chunks`. Zero does nothing.
+    pub chunks: SizeExpr,
+    /// Memory that each thread gets for itself, 64-byte aligned, with unknown contents.
+    pub scratch_bytes: SizeExpr,
+}
+
+/// A buffer argument of a [`Launch`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arg {
+    /// Index into [`Program::slots`].
+    pub slot: u32,
+    /// Where in the slot the buffer starts.
+    pub offset_bytes: SizeExpr,
+    /// What the kernel does with it.
+    pub access: Access,
+}
+
+impl Arg {
+    /// The kernel reads the slot.
+    #[must_use]
+    pub fn read(slot: u32) -> Self {
+        Self { slot, offset_bytes: SizeExpr::constant(0), access: Access::Read }
+    }
+
+    /// The kernel writes the slot.
+    #[must_use]
+    pub fn write(slot: u32) -> Self {
+        Self { slot, offset_bytes: SizeExpr::constant(0), access: Access::Write }
+    }
+
+    /// The kernel reads the slot and writes it.
+    #[must_use]
+    pub fn update(slot: u32) -> Self {
+        Self { slot, offset_bytes: SizeExpr::constant(0), access: Access::ReadWrite }
+    }
+
+    /// The same buffer, starting further on.
+    #[must_use]
+    pub fn at(self, offset_bytes: SizeExpr) -> Self {
+        Self { offset_bytes, ..self }
+    }
+}
+
+/// What a kernel does with a buffer. The order of the variants is part of the file format.
+#[derive(Clone, std::marker::Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access {
+    /// Only reads.
+    Read,
+    /// Only writes.
+    Write,
+    /// Reads and writes.
+    ReadWrite,
+}
+
+impl Access {
+    /// True unless the buffer is only read.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        self != Self::Read
+    }
+}
+
+/// A copy of bytes from the start of one slot to the start of another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copy {
+    /// Index of the slot read.
+    pub src: u32,
+    /// Index of the slot written.
+    pub dst: u32,
+    /// How many bytes.
+    pub size_bytes: SizeExpr,
+}
+
+impl Step {
+    /// The slots the step touches, with what it does to them.
+    pub fn accesses(&self) -> impl Iterator<Item = (u32, Access)> + '_ {
+        let (args, copy): (&[Arg], Option<&Copy>) = match self {
+            Step::Launch(launch) => (&launch.args, None),
+            Step::Copy(copy) => (&[], Some(copy)),
+        };
+        let copied = copy.into_iter().flat_map(|c| [(c.src, Access::Read), (c.dst, Access::Write)]);
+        args.iter().map(|arg| (arg.slot, arg.access)).chain(copied)
+    }
+}

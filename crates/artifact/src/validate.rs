@@ -1,0 +1,255 @@
+//! What must hold between the parts of an artifact, checked before it is written and after it is read.
+//!
+//! A value that passes here can be interpreted without further index checks: every id refers to something of the right
+//! kind, every symbol is bound, every range lies inside its section, every slot is only touched while it lives, and
+//! nothing writes to an input or a weight.
+
+use crate::container::{Section, SectionKind};
+use crate::{ArtifactError, Entry, Manifest, MemoryPlan, Program, SizeExpr, Slot, Step, VariantBody};
+use infc_tensor::DType;
+use std::collections::BTreeSet;
+
+/// Entries, variants, inputs or outputs.
+const MAX_FEW: usize = 4096;
+/// Slots or steps of a Program, weights, kernels. Planning takes quadratic time in the worst case.
+const MAX_MANY: usize = 1 << 16;
+/// Axes of a tensor; symbols of an entry.
+const MAX_RANK: usize = 64;
+/// Words of a kernel's argument block.
+const MAX_WORDS: usize = 1024;
+
+type Checked = Result<(), ArtifactError>;
+
+/// `Ok` if `holds`; else an error made of the three texts.
+fn ensure(
+    holds: bool,
+    what: impl FnOnce() -> String,
+    expected: impl std::fmt::Display,
+    found: impl std::fmt::Display,
+) -> Checked {
+    if holds { Ok(()) } else { Err(ArtifactError::malformed(what(), expected, found)) }
+}
+
+fn limit(what: &str, found: usize, limit: usize) -> Checked {
+    if found <= limit {
+        return Ok(());
+    }
+    Err(ArtifactError::TooLarge { what: what.to_owned(), limit: limit as u64, found: found as u64 })
+}
+
+/// The element `index` of a list, or an error that names the list.
+fn lookup<T>(list: &[T], index: u32, what: impl FnOnce() -> String) -> Result<&T, ArtifactError> {
+    list.get(index as usize).ok_or_else(|| ArtifactError::malformed(what(), format!("below {}", list.len()), index))
+}
+
+/// Checks the manifest against the sections it refers to.
+pub(crate) fn manifest(manifest: &Manifest, sections: &[Section]) -> Checked {
+    limit("entries", manifest.entries.len(), MAX_FEW)?;
+    limit("variants", manifest.variants.len(), MAX_FEW)?;
+    limit("weights", manifest.weights.len(), MAX_MANY)?;
+    ensure(!manifest.entries.is_empty(), || "entries".into(), "at least one", 0)?;
+    let mut names = BTreeSet::new();
+    for e in &manifest.entries {
+        ensure(names.insert(&e.name), || "entry names".into(), "distinct names", format!("`{}` twice", e.name))?;
+        entry(e)?;
+    }
+    for variant in &manifest.variants {
+        let of_kind = |index: u32, kind: SectionKind| {
+            let found = sections.get(index as usize).map(|s| s.kind);
+            ensure(
+                found == Some(kind),
+                || format!("a section of variant `{}`", variant.target),
+                format!("a {} section", kind.name().unwrap_or("known")),
+                format!("section {index}"),
+            )
+        };
+        of_kind(variant.program_section, SectionKind::PROGRAM)?;
+        of_kind(variant.code_section, SectionKind::CODE)?;
+    }
+    manifest.weights.iter().try_for_each(|record| weight(record, sections))
+}
+
+fn weight(record: &crate::WeightRecord, sections: &[Section]) -> Checked {
+    let what = || format!("weight `{}`", record.name);
+    if record.encoding != "raw" {
+        let (weight, encoding) = (record.name.clone(), record.encoding.clone());
+        return Err(ArtifactError::UnknownEncoding { weight, encoding });
+    }
+    limit("axes of a weight", record.shape.len(), MAX_RANK)?;
+    ensure(record.dtype != DType::String, what, "numbers", "strings")?;
+    ensure(record.offset_bytes.is_multiple_of(64), what, "an offset that is a multiple of 64", record.offset_bytes)?;
+    let section = lookup(sections, record.section, || format!("the section of weight `{}`", record.name))?;
+    ensure(section.kind == SectionKind::WEIGHTS, what, "a weights section", format!("section {}", record.section))?;
+    let end = record.offset_bytes.checked_add(record.len_bytes);
+    ensure(
+        end.is_some_and(|end| end <= section.range.len() as u64),
+        what,
+        format!("a range within the {} bytes of its section", section.range.len()),
+        format!("{} bytes from {}", record.len_bytes, record.offset_bytes),
+    )
+}
+
+/// Checks one entry by itself.
+fn entry(entry: &Entry) -> Checked {
+    let what = |part: &str| format!("{part} of entry `{}`", entry.name);
+    limit("inputs of an entry", entry.inputs.len(), MAX_FEW)?;
+    limit("outputs of an entry", entry.outputs.len(), MAX_FEW)?;
+    limit("symbols of an entry", entry.symbols.len(), MAX_FEW)?;
+    for symbol in &entry.symbols {
+        let sane = symbol.min >= 0 && symbol.max.is_none_or(|max| max >= symbol.min);
+        let range = format!("{}..={:?}", symbol.min, symbol.max);
+        ensure(sane, || what(&format!("the range of symbol `{}`", symbol.name)), "0 <= min <= max", range)?;
+    }
+    for (kind, ports) in [("input", &entry.inputs), ("output", &entry.outputs)] {
+        let mut names = BTreeSet::new();
+        for port in ports {
+            let name = || what(&format!("{kind} `{}`", port.name));
+            ensure(names.insert(&port.name), name, "a name of its own", "the same name twice")?;
+            limit("axes of an input or output", port.shape.len(), MAX_RANK)?;
+            port.shape.iter().try_for_each(|dim| expr(dim, entry, "a dim"))?;
+        }
+    }
+    let mut bound = vec![false; entry.symbols.len()];
+    for binding in &entry.bindings {
+        let input = lookup(&entry.inputs, binding.input, || what("the input of a binding"))?;
+        let dim = lookup(&input.shape, binding.axis, || what("the axis of a binding"))?;
+        let is_bare = dim.as_symbol() == Some(binding.symbol);
+        ensure(is_bare, || what("a binding"), format!("an axis that is s{}", binding.symbol), dim)?;
+        // A bare symbol that passed `expr` above is in range.
+        let first = !std::mem::replace(&mut bound[binding.symbol as usize], true);
+        ensure(first, || what("bindings"), "one per symbol", format!("two of s{}", binding.symbol))?;
+    }
+    if let Some(symbol) = bound.iter().position(|bound| !bound) {
+        return Err(ArtifactError::malformed(what("bindings"), "one per symbol", format!("none of s{symbol}")));
+    }
+    for pair in &entry.state {
+        let output = lookup(&entry.outputs, pair.output, || what("the output of a state pair"))?;
+        let input = lookup(&entry.inputs, pair.input, || what("the input of a state pair"))?;
+        let same = output.dtype == input.dtype && output.shape == input.shape;
+        let found = format!("{} and {}", output.type_text(&[]), input.type_text(&[]));
+        ensure(same, || what("a state pair"), "one type on both sides", found)?;
+    }
+    Ok(())
+}
+
+/// Checks that an expression is within limits and uses only symbols of `entry`.
+fn expr(expr: &SizeExpr, entry: &Entry, what: &str) -> Checked {
+    let what = || format!("{what} of entry `{}`", entry.name);
+    ensure(expr.is_within_limits(), what, "an expression within the limits of the format", "a deeper or longer one")?;
+    let known = expr.max_symbol().is_none_or(|s| (s as usize) < entry.symbols.len());
+    ensure(known, what, format!("symbols below s{}", entry.symbols.len()), expr)
+}
+
+/// Checks Programs and kernels of a variant against the manifest and the length of its code.
+pub(crate) fn body(body: &VariantBody, manifest: &Manifest, code_len: u64) -> Checked {
+    let (programs, entries) = (body.programs.len(), manifest.entries.len());
+    ensure(programs == entries, || "Programs of a variant".into(), format!("one per entry, {entries}"), programs)?;
+    limit("kernels", body.kernels.len(), MAX_MANY)?;
+    for kernel in &body.kernels {
+        let end = kernel.code_offset.checked_add(kernel.code_len);
+        ensure(
+            kernel.code_len > 0 && end.is_some_and(|end| end <= code_len),
+            || format!("the code of kernel `{}`", kernel.name),
+            format!("a non-empty range within {code_len} bytes"),
+            format!("{} bytes from {}", kernel.code_len, kernel.code_offset),
+        )?;
+    }
+    let pairs = body.programs.iter().zip(&manifest.entries);
+    pairs.into_iter().try_for_each(|(p, entry)| program(p, entry, manifest, body.kernels.len()))
+}
+
+fn program(program: &Program, entry: &Entry, manifest: &Manifest, kernels: usize) -> Checked {
+    let what = |part: &str| format!("{part} of entry `{}`", entry.name);
+    limit("slots of a Program", program.slots.len(), MAX_MANY)?;
+    limit("steps of a Program", program.steps.len(), MAX_MANY)?;
+    for (index, slot) in program.slots.iter().enumerate() {
+        let place = || what(&format!("slot {index}"));
+        match slot {
+            Slot::Input(i) => drop(lookup(&entry.inputs, *i, place)?),
+            Slot::Output(i) => drop(lookup(&entry.outputs, *i, place)?),
+            Slot::Weight(i) => drop(lookup(&manifest.weights, *i, place)?),
+            Slot::Arena(slot) => {
+                expr(&slot.size_bytes, entry, "a slot's size")?;
+                let (first, last) = (slot.first_step, slot.last_step);
+                let lives = first <= last && (last as usize) < program.steps.len();
+                let steps = program.steps.len();
+                ensure(lives, place, format!("a lifetime within {steps} steps"), format!("{first}..={last}"))?;
+                let earlier = slot.alias.is_none_or(|alias| {
+                    (alias as usize) < index && matches!(program.slots[alias as usize], Slot::Arena(_))
+                });
+                ensure(earlier, place, "an alias of an earlier arena slot", format!("{:?}", slot.alias))?;
+            }
+        }
+    }
+    let mut written = vec![false; entry.outputs.len()];
+    for (index, step) in program.steps.iter().enumerate() {
+        check_step(index, step, program, entry, kernels)?;
+        for (slot, access) in step.accesses() {
+            if let (Slot::Output(i), true) = (&program.slots[slot as usize], access.writes()) {
+                written[*i as usize] = true;
+            }
+        }
+    }
+    if let Some(output) = written.iter().position(|written| !written) {
+        let name = &entry.outputs[output].name;
+        return Err(ArtifactError::malformed(what("outputs"), "a step that writes each", format!("none for `{name}`")));
+    }
+    program.static_plan.as_ref().map_or(Ok(()), |plan| static_plan(plan, program, entry))
+}
+
+/// Ids, lifetimes and accesses of one step.
+fn check_step(index: usize, step: &Step, program: &Program, entry: &Entry, kernels: usize) -> Checked {
+    let what = || format!("step {index} of entry `{}`", entry.name);
+    match step {
+        Step::Launch(launch) => {
+            let known = (launch.kernel as usize) < kernels;
+            ensure(known, what, format!("a kernel below {kernels}"), launch.kernel)?;
+            // The reserved barrier word counts.
+            limit("words of a kernel's argument block", launch.args.len() + launch.values.len() + 1, MAX_WORDS)?;
+            for arg in &launch.args {
+                expr(&arg.offset_bytes, entry, "an argument's offset")?;
+            }
+            for value in launch.values.iter().chain([&launch.chunks, &launch.scratch_bytes]) {
+                expr(value, entry, "a launch")?;
+            }
+        }
+        Step::Copy(copy) => expr(&copy.size_bytes, entry, "a copy's size")?,
+    }
+    for (id, access) in step.accesses() {
+        match lookup(&program.slots, id, what)? {
+            Slot::Arena(slot) => {
+                let lives = (slot.first_step as usize..=slot.last_step as usize).contains(&index);
+                let life = format!("only steps {}..={} to touch slot {id}", slot.first_step, slot.last_step);
+                ensure(lives, what, life, format!("step {index}"))?;
+            }
+            Slot::Output(_) => {}
+            Slot::Input(_) | Slot::Weight(_) => {
+                ensure(!access.writes(), what, "no writes to inputs and weights", format!("a write to slot {id}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A plan from the file must place every arena slot inside the arena. (That live slots do not overlap is the
+/// planner's property; the code that uses them is trusted as far as the plan is.)
+fn static_plan(plan: &MemoryPlan, program: &Program, entry: &Entry) -> Checked {
+    let what = |slot: usize| move || format!("the memory plan of entry `{}`, slot {slot}", entry.name);
+    let (slots, planned) = (program.slots.len(), plan.offsets.len());
+    ensure(slots == planned, what(0), format!("{slots} offsets"), planned)?;
+    for (index, (slot, &offset)) in program.slots.iter().zip(&plan.offsets).enumerate() {
+        match (slot, offset) {
+            (Slot::Arena(slot), Some(offset)) => {
+                let size = slot.size_bytes.as_const().and_then(|size| u64::try_from(size).ok());
+                let end = size.and_then(|size| offset.checked_add(size));
+                let fits = offset.is_multiple_of(crate::ARENA_ALIGN) && end.is_some_and(|end| end <= plan.arena_bytes);
+                let expected = format!("a constant size at an aligned offset within {} bytes", plan.arena_bytes);
+                ensure(fits, what(index), expected, format!("{} at {offset}", slot.size_bytes))?;
+            }
+            (Slot::Arena(_), None) => ensure(false, what(index), "an offset", "none")?,
+            (_, Some(_)) => ensure(false, what(index), "no offset outside the arena", "one")?,
+            (_, None) => {}
+        }
+    }
+    Ok(())
+}

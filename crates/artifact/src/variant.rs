@@ -1,0 +1,40 @@
+//! What a file holds for one processor level: the Programs and what is known of each kernel.
+
+use crate::{Program, SizeExpr};
+use serde::{Deserialize, Serialize};
+
+/// Programs and kernels of one variant; its machine code is a section of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VariantBody {
+    /// One per [`Entry`](crate::Entry), in the same order.
+    pub programs: Vec<Program>,
+    /// What [`Launch`](crate::Launch) steps refer to by index.
+    pub kernels: Vec<KernelInfo>,
+}
+
+/// One compiled kernel: where its code is, and what `inspect` and `profile` tell about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelInfo {
+    /// Short and unique within the variant, such as `k12_conv_relu`.
+    pub name: String,
+    /// Where its code starts within the code section; the first byte is the entry point.
+    pub code_offset: u64,
+    /// Bytes of code and constants.
+    pub code_len: u64,
+    /// Which emitter made it: `wide`, `cranelift`, …
+    pub emitter: String,
+    /// Width of its main vectors in bits; 0 for scalar code.
+    pub vector_bits: u32,
+    /// The ONNX nodes it computes.
+    pub origins: Vec<String>,
+    /// The schedule as text.
+    pub schedule: String,
+    /// Multiply-accumulates (or scalar operations) of one launch, over the entry's symbols.
+    pub macs: Option<SizeExpr>,
+    /// Bytes one launch must read and write at least, over the entry's symbols.
+    pub bytes: Option<SizeExpr>,
+    /// Vector instructions in the code.
+    pub vector_insts: u64,
+    /// All instructions in the code.
+    pub total_insts: u64,
+}

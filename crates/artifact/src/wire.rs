@@ -1,0 +1,129 @@
+//! The postcard form of the metadata sections.
+//!
+//! The manifest is written as it is. A Program's steps are written as `(code, body)` pairs, so that a reader can say
+//! *which* step it does not know instead of failing somewhere in the bytes.
+
+use crate::manifest::MANIFEST_SCHEMA;
+use crate::{ArtifactError, KernelInfo, Manifest, MemoryPlan, Program, Slot, Step, VariantBody};
+use serde::{Deserialize, Serialize};
+
+/// The schema number of Program sections written by this version.
+pub(crate) const PROGRAM_SCHEMA: u32 = 1;
+
+/// Step codes. Numbers are never reused; 2 (bind), 3 (if), 4 (loop) and 5 (host) are reserved.
+const CODE_LAUNCH: u32 = 0;
+const CODE_COPY: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct WireStep<'a> {
+    code: u32,
+    #[serde(borrow)]
+    body: &'a [u8],
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireProgram<'a> {
+    slots: Vec<Slot>,
+    #[serde(borrow)]
+    steps: Vec<WireStep<'a>>,
+    static_plan: Option<MemoryPlan>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireBody<'a> {
+    #[serde(borrow)]
+    programs: Vec<WireProgram<'a>>,
+    kernels: Vec<KernelInfo>,
+}
+
+/// Decodes exactly all of `bytes`.
+fn decode<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> Result<T, ArtifactError> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(ArtifactError::malformed(what, "nothing after its end", format!("{} bytes", rest.len()))),
+        Err(error) => Err(ArtifactError::malformed(what, "a well-formed encoding", error)),
+    }
+}
+
+fn encode<T: Serialize>(what: &str, value: &T) -> Result<Vec<u8>, ArtifactError> {
+    postcard::to_allocvec(value).map_err(|error| ArtifactError::malformed(what, "an encodable value", error))
+}
+
+fn check_schema(what: &'static str, expected: u32, found: u32) -> Result<(), ArtifactError> {
+    if found == expected { Ok(()) } else { Err(ArtifactError::UnknownSchema { what, expected, found }) }
+}
+
+pub(crate) fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>, ArtifactError> {
+    encode("the manifest", manifest)
+}
+
+pub(crate) fn decode_manifest(schema: u32, bytes: &[u8]) -> Result<Manifest, ArtifactError> {
+    check_schema("the manifest", MANIFEST_SCHEMA, schema)?;
+    decode("the manifest", bytes)
+}
+
+pub(crate) fn encode_body(body: &VariantBody) -> Result<Vec<u8>, ArtifactError> {
+    let mut bodies: Vec<Vec<(u32, Vec<u8>)>> = Vec::with_capacity(body.programs.len());
+    for program in &body.programs {
+        bodies.push(program.steps.iter().map(encode_step).collect::<Result<_, _>>()?);
+    }
+    let programs = body.programs.iter().zip(&bodies).map(|(program, steps)| WireProgram {
+        slots: program.slots.clone(),
+        steps: steps.iter().map(|(code, body)| WireStep { code: *code, body }).collect(),
+        static_plan: program.static_plan.clone(),
+    });
+    encode("a Program section", &WireBody { programs: programs.collect(), kernels: body.kernels.clone() })
+}
+
+fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
+    Ok(match step {
+        Step::Launch(launch) => (CODE_LAUNCH, encode("a launch step", launch)?),
+        Step::Copy(copy) => (CODE_COPY, encode("a copy step", copy)?),
+    })
+}
+
+/// `entry_names` only serve the messages.
+pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Result<VariantBody, ArtifactError> {
+    check_schema("a Program section", PROGRAM_SCHEMA, schema)?;
+    let wire: WireBody<'_> = decode("a Program section", bytes)?;
+    let mut programs = Vec::with_capacity(wire.programs.len());
+    for (index, program) in wire.programs.into_iter().enumerate() {
+        let entry = entry_names.get(index).copied().unwrap_or("?");
+        let steps = program.steps.iter().enumerate().map(|(step, wire)| match wire.code {
+            CODE_LAUNCH => Ok(Step::Launch(decode("a launch step", wire.body)?)),
+            CODE_COPY => Ok(Step::Copy(decode("a copy step", wire.body)?)),
+            code => Err(ArtifactError::UnknownStep { entry: entry.to_owned(), step, code }),
+        });
+        let steps = steps.collect::<Result<_, _>>()?;
+        programs.push(Program { slots: program.slots, steps, static_plan: program.static_plan });
+    }
+    Ok(VariantBody { programs, kernels: wire.kernels })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_step_is_named() {
+        let steps = vec![WireStep { code: 77, body: &[1, 2, 3] }];
+        let wire =
+            WireBody { programs: vec![WireProgram { slots: vec![], steps, static_plan: None }], kernels: vec![] };
+        let error = decode_body(PROGRAM_SCHEMA, &postcard::to_allocvec(&wire).unwrap(), &["main"]).unwrap_err();
+        assert_eq!(error.code(), "artifact::unknown-step");
+        assert!(error.to_string().contains("code 77"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_schema_is_named() {
+        assert_eq!(decode_body(9, &[], &[]).unwrap_err().code(), "artifact::unknown-schema");
+        assert_eq!(decode_manifest(2, &[]).unwrap_err().code(), "artifact::unknown-schema");
+    }
+
+    #[test]
+    fn bytes_after_the_end_are_refused() {
+        let mut bytes = encode_body(&VariantBody { programs: vec![], kernels: vec![] }).unwrap();
+        bytes.push(0);
+        assert_eq!(decode_body(PROGRAM_SCHEMA, &bytes, &[]).unwrap_err().code(), "artifact::malformed");
+    }
+}
