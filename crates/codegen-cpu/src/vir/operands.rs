@@ -1,0 +1,118 @@
+//! Walking over the values that operations and instructions use and define.
+
+use super::{Block, Inst, Op, Value};
+
+impl Op {
+    /// Calls `f` with every operand, in order.
+    pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
+        self.clone().map_operands(|value| {
+            f(value);
+            value
+        });
+    }
+
+    /// Replaces every operand.
+    pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
+        match self {
+            Op::Param(_) | Op::Const(_) | Op::LaneIndex => {}
+            Op::Unary(_, a)
+            | Op::Convert(_, a)
+            | Op::Splat(a)
+            | Op::LowHalf(a)
+            | Op::HighHalf(a)
+            | Op::Extract(a, _)
+            | Op::FirstLanes(a)
+            | Op::MaskBits(a) => *a = f(*a),
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) => {
+                *a = f(*a);
+                *b = f(*b);
+            }
+            Op::Fma(a, b, c) | Op::Select(a, b, c) | Op::Dot4(a, b, c) => {
+                *a = f(*a);
+                *b = f(*b);
+                *c = f(*c);
+            }
+            Op::Load { base, .. } | Op::LoadSplat { base, .. } => *base = f(*base),
+            Op::LoadMasked { base, mask, .. } => {
+                *base = f(*base);
+                *mask = f(*mask);
+            }
+            Op::Gather { base, index, mask, .. } => {
+                *base = f(*base);
+                *index = f(*index);
+                if let Some(mask) = mask {
+                    *mask = f(*mask);
+                }
+            }
+        }
+    }
+
+    /// Whether the operation reads memory.
+    #[must_use]
+    pub const fn reads_memory(&self) -> bool {
+        matches!(self, Op::Load { .. } | Op::LoadMasked { .. } | Op::LoadSplat { .. } | Op::Gather { .. })
+    }
+}
+
+impl Inst {
+    /// Calls `f` with every value that the instruction itself uses: not what its blocks use inside, but their yields.
+    pub fn for_each_use(&self, mut f: impl FnMut(Value)) {
+        match self {
+            Inst::Op { op, .. } => op.for_each_operand(f),
+            Inst::Store { value, base, mask, .. } => {
+                f(*value);
+                f(*base);
+                mask.iter().copied().for_each(f);
+            }
+            Inst::Scatter { value, base, index, mask, .. } => {
+                f(*value);
+                f(*base);
+                f(*index);
+                mask.iter().copied().for_each(f);
+            }
+            Inst::Loop(body) => {
+                f(body.start);
+                f(body.end);
+                body.carried.iter().for_each(|&(_, init)| f(init));
+                body.body.yields.iter().copied().for_each(f);
+            }
+            Inst::If { cond, then, otherwise, .. } => {
+                f(*cond);
+                then.yields.iter().chain(&otherwise.yields).copied().for_each(f);
+            }
+            Inst::Barrier => {}
+        }
+    }
+
+    /// Calls `f` with every value that the instruction defines in its own block.
+    pub fn for_each_result(&self, mut f: impl FnMut(Value)) {
+        match self {
+            Inst::Op { result, .. } => f(*result),
+            Inst::Loop(body) => body.results.iter().copied().for_each(f),
+            Inst::If { results, .. } => results.iter().copied().for_each(f),
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier => {}
+        }
+    }
+
+    /// The blocks inside.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let (first, second) = match self {
+            Inst::Loop(body) => (Some(&body.body), None),
+            Inst::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
+            _ => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
+impl Block {
+    /// Calls `f` with every instruction of the block and of the blocks inside, outer ones first.
+    pub fn for_each_inst<'a>(&'a self, f: &mut impl FnMut(&'a Inst)) {
+        for inst in &self.insts {
+            f(inst);
+            for block in inst.blocks() {
+                block.for_each_inst(f);
+            }
+        }
+    }
+}
