@@ -1,0 +1,428 @@
+//! The walk over stages and loops that makes the nest.
+
+use super::ScheduleError;
+use super::plan::{LoopMode, LoopPlan, Placement, Plans};
+use infc_ir::access::Bound;
+use infc_ir::entity::{BufferId, EntityId, IndexVec, StageId, VarId};
+use infc_ir::index::{IndexExpr, Interval, Ranges};
+use infc_ir::kernel::{AxisKind, Kernel, OperandKind};
+use infc_ir::nest::{Buffer, BufferKind, LoopKind, LoopNest, LoopVar, ParallelAxis, Stmt};
+use infc_ir::schedule::Scope;
+use infc_tensor::DType;
+
+/// Where the walk stands along one axis of a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AxisState {
+    /// The first coordinate still to be covered.
+    pub(super) base: IndexExpr,
+    /// How many coordinates from there; 1 at a point.
+    pub(super) extent: IndexExpr,
+    /// Coordinates from here on do not exist (a masked remainder).
+    pub(super) limit: Option<IndexExpr>,
+}
+
+impl AxisState {
+    pub(super) fn simplified(&self, ranges: &Ranges) -> Self {
+        Self {
+            base: self.base.simplify(ranges),
+            extent: self.extent.simplify(ranges),
+            limit: self.limit.as_ref().map(|l| l.simplify(ranges)),
+        }
+    }
+}
+
+/// Where the value of a stage can be read at the moment.
+#[derive(Clone, Debug)]
+pub(super) struct Storage {
+    /// One per component.
+    pub(super) buffers: Vec<BufferId>,
+    /// The coordinate at element 0.
+    pub(super) origin: Vec<IndexExpr>,
+    /// Elements between neighbours.
+    pub(super) strides: Vec<IndexExpr>,
+}
+
+pub(super) type State = Vec<AxisState>;
+pub(super) type Stmts = Result<Vec<Stmt>, ScheduleError>;
+
+pub(super) struct Emitter<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) plans: &'a Plans,
+    pub(super) ranges: Ranges,
+    pub(super) buffers: IndexVec<BufferId, Buffer>,
+    pub(super) vars: IndexVec<VarId, LoopVar>,
+    /// Per operand, its buffer.
+    pub(super) operand_buffers: Vec<BufferId>,
+    /// Per stage, where its value is stored at this point of the walk.
+    pub(super) storage: Vec<Option<Storage>>,
+}
+
+impl<'a> Emitter<'a> {
+    pub(super) fn new(kernel: &'a Kernel, plans: &'a Plans) -> Result<Self, ScheduleError> {
+        let mut buffers = IndexVec::new();
+        let operand_buffers = kernel
+            .operands
+            .iter_enumerated()
+            .map(|(operand, o)| {
+                let read_only = o.kind != OperandKind::Output;
+                buffers.push(Buffer {
+                    name: o.name.clone(),
+                    dtype: o.dtype,
+                    kind: BufferKind::Operand { operand, argument: operand.0, read_only },
+                    len_elems: o.layout.len_elems.clone(),
+                })
+            })
+            .collect();
+        Ok(Self {
+            kernel,
+            plans,
+            ranges: Ranges::of_symbols(&kernel.symbols),
+            buffers,
+            vars: IndexVec::new(),
+            operand_buffers,
+            storage: vec![None; kernel.stages.len()],
+        })
+    }
+
+    pub(super) fn run(mut self) -> Result<LoopNest, ScheduleError> {
+        let roots: Vec<StageId> =
+            self.plans.iter_enumerated().filter(|(_, p)| p.placement == Placement::Root).map(|(id, _)| id).collect();
+        // Storage of root stages lives as long as the kernel; outputs are their own storage.
+        let mut body = Vec::new();
+        for &root in &roots {
+            let is_output = self.kernel.outputs.iter().any(|o| o.stage == root);
+            if !is_output {
+                let region = self.whole(root);
+                let storage = self.allocate(root, &region);
+                body.extend(storage.buffers.iter().map(|&b| Stmt::Alloc(b)));
+                self.storage[root.index()] = Some(storage);
+            }
+        }
+        let chunk = self.vars.push(LoopVar { name: "chunk".to_owned(), range: (Some(0), None) });
+        let mut first = IndexExpr::constant(0);
+        let mut parts = Vec::new();
+        for &root in &roots {
+            let turns = self.parallel_turns(root);
+            if turns.is_empty() && roots.len() > 1 {
+                // A serial root beside others: it must see what came before, so everything is one chunk.
+                return self.run_serial(&roots, body);
+            }
+            let chunks: IndexExpr = turns.iter().cloned().product();
+            let index = IndexExpr::var(chunk) - first.clone();
+            let state = self.initial_state(root);
+            let stmts = self.parallel(root, 0, &turns, index, state)?;
+            parts.push((chunks.clone(), stmts));
+            first = first + chunks;
+        }
+        // Several independent roots share the chunk numbers, one after the other.
+        let mut chain: Option<Vec<Stmt>> = None;
+        let mut upper = first.clone();
+        for (chunks, stmts) in parts.into_iter().rev() {
+            let start = upper.clone() - chunks;
+            chain = Some(match chain {
+                None => stmts,
+                Some(after) => vec![stmts_before(chunk, &upper, stmts, after)],
+            });
+            upper = start;
+        }
+        body.extend(chain.unwrap_or_default());
+        Ok(self.finish(Some(ParallelAxis { var: chunk, chunks: first }), body))
+    }
+
+    /// All roots in one chunk, in order.
+    fn run_serial(mut self, roots: &[StageId], mut body: Vec<Stmt>) -> Result<LoopNest, ScheduleError> {
+        for &root in roots {
+            let state = self.initial_state(root);
+            let turns = self.parallel_turns(root);
+            if turns.is_empty() {
+                body.extend(self.loops(root, 0, state)?);
+                continue;
+            }
+            let reason = "a root stage with parallel loops cannot stand beside a serial one".to_owned();
+            return Err(ScheduleError::Stage { stage: self.kernel.stages[root].name.clone(), reason });
+        }
+        Ok(self.finish(None, body))
+    }
+
+    fn finish(self, parallel: Option<ParallelAxis>, body: Vec<Stmt>) -> LoopNest {
+        LoopNest {
+            name: self.kernel.name.clone(),
+            symbols: self.kernel.symbols.clone(),
+            buffers: self.buffers,
+            vars: self.vars,
+            parallel,
+            body,
+        }
+    }
+
+    fn initial_state(&self, stage: StageId) -> State {
+        self.kernel.stages[stage]
+            .axes
+            .iter()
+            .map(|a| AxisState { base: IndexExpr::constant(0), extent: a.extent.clone(), limit: None })
+            .collect()
+    }
+
+    // ---------------------------------------------------------------------------------------------- variables --
+
+    pub(super) fn loop_var(&mut self, name: String, turns: &IndexExpr) -> VarId {
+        let max = self.ranges.interval(turns).max.map(|m| (m - 1).max(0));
+        let var = self.vars.push(LoopVar { name, range: (Some(0), max) });
+        self.ranges.set_var(var, Interval { min: Some(0), max });
+        var
+    }
+
+    /// A variable that stands for an offset during bounds inference and never reaches the nest.
+    pub(super) fn scratch_var(&mut self, interval: Interval) -> VarId {
+        let var = self.vars.push(LoopVar { name: "offset".to_owned(), range: (interval.min, interval.max) });
+        self.ranges.set_var(var, interval);
+        var
+    }
+
+    pub(super) fn next_scratch_var(&self) -> usize {
+        self.vars.len()
+    }
+
+    pub(super) fn local_buffer(&mut self, name: &str, dtype: DType, scope: Scope, len: IndexExpr) -> BufferId {
+        // The bound over all iterations, where the extent of a remainder is smaller than a tile.
+        let len_elems = match self.ranges.interval(&len).max {
+            Some(max) => IndexExpr::constant(max),
+            None => len,
+        };
+        self.buffers.push(Buffer { name: name.to_owned(), dtype, kind: BufferKind::Local(scope), len_elems })
+    }
+
+    // -------------------------------------------------------------------------------------------------- loops --
+
+    /// Turns of the stage's parallel loops, outermost first.
+    fn parallel_turns(&self, stage: StageId) -> Vec<IndexExpr> {
+        let plan = &self.plans[stage];
+        let extents: Vec<IndexExpr> =
+            self.kernel.stages[stage].axes.iter().map(|a| a.extent.clone()).collect();
+        plan.loops
+            .iter()
+            .take_while(|l| l.mode == LoopMode::Parallel)
+            .map(|l| extents[l.axis].ceil_div(&IndexExpr::constant(l.tile)))
+            .collect()
+    }
+
+    /// The parallel loops, decoded from the chunk number.
+    fn parallel(&mut self, stage: StageId, at: usize, turns: &[IndexExpr], chunk: IndexExpr, state: State) -> Stmts {
+        if at == turns.len() {
+            return self.loops(stage, at, state);
+        }
+        let l = self.plans[stage].loops[at].clone();
+        let inner: IndexExpr = turns[at + 1..].iter().cloned().product();
+        let turn = if at == 0 { chunk.floor_div(&inner) } else { chunk.floor_div(&inner).modulo(&turns[at]) };
+        let (index, mut stmts) = if turns[at].is_const(1) {
+            (IndexExpr::constant(0), Vec::new())
+        } else {
+            let var = self.loop_var(format!("{}.{}", self.kernel.stages[stage].name, l.name), &turns[at]);
+            (IndexExpr::var(var), vec![Stmt::Let { var, value: turn }])
+        };
+        let axis = &state[l.axis];
+        let base = axis.base.clone() + index.clone().scale(l.tile);
+        let tile = IndexExpr::constant(l.tile);
+        let full = axis.extent.floor_div(&tile);
+        let rest = axis.extent.modulo(&tile).simplify(&self.ranges);
+        let with = |extent: IndexExpr| {
+            let mut s = state.clone();
+            s[l.axis] = AxisState { base: base.clone(), extent, limit: None };
+            s
+        };
+        let in_full = Bound { expr: index, lo: IndexExpr::constant(0), hi: full.clone() };
+        if rest.is_const(0) {
+            stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(tile))?);
+        } else if full.is_const(0) {
+            stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(rest))?);
+        } else {
+            let then = self.parallel_turn(stage, at, turns, chunk.clone(), with(tile))?;
+            let otherwise = if rest.as_const().is_some() {
+                self.parallel_turn(stage, at, turns, chunk, with(rest))?
+            } else {
+                let s = with(rest);
+                self.symbolic_rest(stage, &l, s, &mut |e, s| e.parallel_turn(stage, at, turns, chunk.clone(), s))?
+            };
+            stmts.push(Stmt::If { cond: vec![in_full], then, otherwise });
+        }
+        Ok(stmts)
+    }
+
+    fn parallel_turn(&mut self, stage: StageId, at: usize, turns: &[IndexExpr], chunk: IndexExpr, state: State) -> Stmts {
+        let name = self.plans[stage].loops[at].name.clone();
+        self.with_attached(stage, &name, state, &mut |e, s| e.parallel(stage, at + 1, turns, chunk.clone(), s))
+    }
+
+    /// Loops from position `at` inwards, around the stage's computation.
+    pub(super) fn loops(&mut self, stage: StageId, at: usize, state: State) -> Stmts {
+        let plan = &self.plans[stage];
+        let Some(l) = plan.loops.get(at).cloned() else { return self.point(stage, &state) };
+        if self.kernel.stages[stage].axes[l.axis].kind == AxisKind::Reduce {
+            return self.reduction(stage, at, state);
+        }
+        self.open(stage, &l, state, &mut |e, s| {
+            e.with_attached(stage, &l.name, s, &mut |e, s| e.loops(stage, at + 1, s))
+        })
+    }
+
+    /// Computes what is attached at a loop, then the rest of the turn.
+    pub(super) fn with_attached(
+        &mut self,
+        stage: StageId,
+        loop_name: &str,
+        state: State,
+        rest: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        let attached = self.attached(stage, loop_name);
+        if attached.is_empty() {
+            return rest(self, state);
+        }
+        // Needs flow from readers to what they read: last stage first.
+        let mut readers = vec![(stage, state.clone())];
+        let mut regions = Vec::new();
+        for &id in attached.iter().rev() {
+            let region = self.needed(id, &readers);
+            readers.push((id, self.state_over(id, &region)));
+            regions.push((id, region));
+        }
+        let mut stmts = Vec::new();
+        for (id, region) in regions.into_iter().rev() {
+            let storage = self.allocate(id, &region);
+            stmts.extend(storage.buffers.iter().map(|&b| Stmt::Alloc(b)));
+            self.storage[id.index()] = Some(storage);
+            let state = self.state_over(id, &region);
+            stmts.extend(self.loops(id, 0, state)?);
+        }
+        stmts.extend(rest(self, state)?);
+        for id in attached {
+            self.storage[id.index()] = None;
+        }
+        Ok(stmts)
+    }
+
+    /// The state of a stage that covers a region: reduction axes in full.
+    fn state_over(&self, stage: StageId, region: &[AxisState]) -> State {
+        let mut region = region.iter();
+        self.kernel.stages[stage]
+            .axes
+            .iter()
+            .map(|a| match a.kind {
+                AxisKind::Reduce => {
+                    AxisState { base: IndexExpr::constant(0), extent: a.extent.clone(), limit: None }
+                }
+                _ => region.next().expect("a region has an entry per value axis").clone(),
+            })
+            .collect()
+    }
+
+    /// One loop: full turns, then the remainder with its own extents.
+    pub(super) fn open(
+        &mut self,
+        stage: StageId,
+        l: &LoopPlan,
+        state: State,
+        body: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        let axis = state[l.axis].simplified(&self.ranges);
+        let at = |base: IndexExpr, extent: IndexExpr, limit: Option<IndexExpr>| {
+            let mut s = state.clone();
+            s[l.axis] = AxisState { base, extent, limit };
+            s
+        };
+        if let LoopMode::Vector { lanes } = l.mode {
+            return self.open_vector(stage, l, lanes, &axis, &at, body);
+        }
+        let tile = IndexExpr::constant(l.tile);
+        let full = axis.extent.floor_div(&tile).simplify(&self.ranges);
+        let rest = axis.extent.modulo(&tile).simplify(&self.ranges);
+        let mut stmts = Vec::new();
+        if full.is_const(1) {
+            stmts.extend(body(self, at(axis.base.clone(), tile.clone(), axis.limit.clone()))?);
+        } else if !full.is_const(0) {
+            let var = self.loop_var(format!("{}.{}", self.kernel.stages[stage].name, l.name), &full);
+            let base = axis.base.clone() + IndexExpr::var(var).scale(l.tile);
+            let inner = body(self, at(base, tile.clone(), axis.limit.clone()))?;
+            let kind = match l.mode {
+                LoopMode::Unrolled if full.as_const().is_some() => LoopKind::Unrolled,
+                LoopMode::Bound(dim) => LoopKind::Bound(dim),
+                _ => LoopKind::Serial,
+            };
+            stmts.push(Stmt::For { var, extent: full.clone(), kind, body: inner });
+        }
+        if !rest.is_const(0) {
+            let base = axis.base.clone() + full.scale(l.tile);
+            let s = at(base, rest.clone(), axis.limit.clone());
+            if rest.as_const().is_some() {
+                stmts.extend(body(self, s)?);
+            } else {
+                stmts.extend(self.symbolic_rest(stage, l, s, body)?);
+            }
+        }
+        Ok(stmts)
+    }
+
+    /// A remainder whose extent is symbolic: one point, or one masked vector, at a time.
+    fn symbolic_rest(
+        &mut self,
+        stage: StageId,
+        l: &LoopPlan,
+        state: State,
+        body: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        let axis = state[l.axis].clone();
+        let step = i64::from(self.plans[stage].lanes_of(l.axis).unwrap_or(1));
+        let turns = axis.extent.ceil_div(&IndexExpr::constant(step)).simplify(&self.ranges);
+        let var = self.loop_var(format!("{}.{}_rest", self.kernel.stages[stage].name, l.name), &turns);
+        let limit = (step > 1).then(|| axis.base.clone() + axis.extent.clone());
+        let mut s = state;
+        s[l.axis] = AxisState {
+            base: axis.base + IndexExpr::var(var).scale(step),
+            extent: IndexExpr::constant(step),
+            limit: limit.or(axis.limit),
+        };
+        let inner = body(self, s)?;
+        Ok(vec![Stmt::For { var, extent: turns, kind: LoopKind::Serial, body: inner }])
+    }
+
+    fn open_vector(
+        &mut self,
+        stage: StageId,
+        l: &LoopPlan,
+        lanes: u16,
+        axis: &AxisState,
+        at: &dyn Fn(IndexExpr, IndexExpr, Option<IndexExpr>) -> State,
+        body: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        let name = format!("{}.{}", self.kernel.stages[stage].name, l.name);
+        let one = IndexExpr::constant(1);
+        match axis.extent.as_const() {
+            Some(extent) if extent <= i64::from(lanes) => {
+                let var = self.loop_var(name, &axis.extent);
+                let base = axis.base.clone() + IndexExpr::var(var);
+                let inner = body(self, at(base, one, axis.limit.clone()))?;
+                let kind = LoopKind::Vector { lanes };
+                Ok(vec![Stmt::For { var, extent: axis.extent.clone(), kind, body: inner }])
+            }
+            // More than one vector, or an unknown number of points: whole vectors, the last one masked.
+            constant => {
+                let width = IndexExpr::constant(i64::from(lanes));
+                let turns = axis.extent.ceil_div(&width).simplify(&self.ranges);
+                let exact = constant.is_some_and(|e| e % i64::from(lanes) == 0);
+                let limit = if exact { axis.limit.clone() } else { Some(axis.base.clone() + axis.extent.clone()) };
+                let outer = self.loop_var(format!("{name}_vectors"), &turns);
+                let var = self.loop_var(name, &width);
+                let base = axis.base.clone() + IndexExpr::var(outer).scale(i64::from(lanes)) + IndexExpr::var(var);
+                let inner = body(self, at(base, one, limit))?;
+                let kind = LoopKind::Vector { lanes };
+                let vector = Stmt::For { var, extent: width, kind, body: inner };
+                Ok(vec![Stmt::For { var: outer, extent: turns, kind: LoopKind::Serial, body: vec![vector] }])
+            }
+        }
+    }
+}
+
+/// `if chunk < end { before } else { after }`.
+fn stmts_before(chunk: VarId, end: &IndexExpr, before: Vec<Stmt>, after: Vec<Stmt>) -> Stmt {
+    let cond = Bound { expr: IndexExpr::var(chunk), lo: IndexExpr::constant(0), hi: end.clone() };
+    Stmt::If { cond: vec![cond], then: before, otherwise: after }
+}

@@ -1,0 +1,29 @@
+//! Schedule application: the only door from kernels to loop nests.
+//!
+//! [`apply`] reads the steps of a [`Schedule`] into one [`plan::StagePlan`] per stage (which loops, in which order, run
+//! how), then walks the kernel from its root stages and emits loops. At each loop that other stages are computed at,
+//! [`region`] works out which part of them one turn needs. Every remainder of a split gets code of its own with its
+//! own constant extents, so that tiles never test bounds; where an extent is symbolic, the remainder runs in steps of
+//! one point, or of one masked vector.
+
+mod emit;
+mod error;
+mod plan;
+mod point;
+mod reduction;
+mod region;
+
+pub use error::ScheduleError;
+
+use infc_ir::kernel::Kernel;
+use infc_ir::nest::LoopNest;
+use infc_ir::schedule::Schedule;
+
+/// Makes the loop nest that computes `kernel` as `schedule` says.
+///
+/// # Errors
+/// A [`ScheduleError`] that names the step or stage that is not possible, and why.
+pub fn apply(kernel: &Kernel, schedule: &Schedule) -> Result<LoopNest, ScheduleError> {
+    let plans = plan::read(kernel, schedule)?;
+    emit::Emitter::new(kernel, &plans)?.run()
+}

@@ -1,0 +1,287 @@
+//! Reads schedule steps into a loop structure per stage.
+
+use super::ScheduleError;
+use infc_ir::entity::{EntityId, IndexVec, StageId, VarId};
+use infc_ir::kernel::{AxisKind, Kernel};
+use infc_ir::scalar::Source;
+use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
+
+/// How a planned loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoopMode {
+    Serial,
+    Unrolled,
+    Vector { lanes: u16 },
+    Parallel,
+    Bound(GpuDim),
+}
+
+/// One loop of a stage. The coordinate along an axis is the sum of `turn · tile` over the axis's loops.
+#[derive(Clone, Debug)]
+pub(super) struct LoopPlan {
+    pub(super) name: String,
+    /// Position among the stage's axes.
+    pub(super) axis: usize,
+    /// Points per turn.
+    pub(super) tile: i64,
+    /// Most turns, for all but the outermost loop of an axis.
+    pub(super) turns: Option<i64>,
+    pub(super) mode: LoopMode,
+    /// Folds into accumulators of its own per turn.
+    pub(super) partial: bool,
+}
+
+/// Where a stage is computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// In loops of its own, over its whole extent.
+    Root,
+    /// Where it is read.
+    Inline,
+    /// At the start of each turn of a consumer's loop.
+    At(StageId, String),
+}
+
+/// The loops of a stage, from outermost to innermost, and where it is computed and stored.
+#[derive(Clone, Debug)]
+pub(super) struct StagePlan {
+    pub(super) loops: Vec<LoopPlan>,
+    pub(super) placement: Placement,
+    pub(super) scope: Scope,
+}
+
+impl StagePlan {
+    /// The vector lanes of an axis, if one of its loops is a vector.
+    pub(super) fn lanes_of(&self, axis: usize) -> Option<u16> {
+        self.loops.iter().find_map(|l| match l.mode {
+            LoopMode::Vector { lanes } if l.axis == axis => Some(lanes),
+            _ => None,
+        })
+    }
+}
+
+pub(super) type Plans = IndexVec<StageId, StagePlan>;
+
+pub(super) fn read(kernel: &Kernel, schedule: &Schedule) -> Result<Plans, ScheduleError> {
+    let mut plans: Plans = kernel
+        .stages
+        .iter()
+        .map(|stage| StagePlan {
+            loops: stage
+                .axes
+                .iter()
+                .enumerate()
+                .map(|(axis, a)| LoopPlan {
+                    name: a.name.clone(),
+                    axis,
+                    tile: 1,
+                    turns: None,
+                    mode: LoopMode::Serial,
+                    partial: false,
+                })
+                .collect(),
+            placement: Placement::Root,
+            scope: Scope::Scratch,
+        })
+        .collect();
+    for step in &schedule.steps {
+        Reader { kernel, step }.apply(&mut plans)?;
+    }
+    for (id, plan) in plans.iter_enumerated() {
+        check(kernel, id, plan)?;
+    }
+    Ok(plans)
+}
+
+/// Applies one step.
+struct Reader<'a> {
+    kernel: &'a Kernel,
+    step: &'a Step,
+}
+
+impl Reader<'_> {
+    fn stage(&self, name: &str) -> Result<StageId, ScheduleError> {
+        let found = self.kernel.stages.iter_enumerated().find(|(_, s)| s.name == name);
+        found
+            .map(|(id, _)| id)
+            .ok_or_else(|| ScheduleError::UnknownStage { step: self.step.to_string(), stage: name.to_owned() })
+    }
+
+    fn position(&self, plan: &StagePlan, stage: &str, axis: &str) -> Result<usize, ScheduleError> {
+        plan.loops.iter().position(|l| l.name == axis).ok_or_else(|| ScheduleError::UnknownLoop {
+            step: self.step.to_string(),
+            stage: stage.to_owned(),
+            axis: axis.to_owned(),
+            loops: plan.loops.iter().map(|l| l.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn illegal<T>(&self, reason: impl Into<String>) -> Result<T, ScheduleError> {
+        Err(ScheduleError::Illegal { step: self.step.to_string(), reason: reason.into() })
+    }
+
+    fn apply(&self, plans: &mut Plans) -> Result<(), ScheduleError> {
+        match self.step {
+            Step::Split { stage, axis, factor, outer, inner } => {
+                let plan = &mut plans[self.stage(stage)?];
+                let at = self.position(plan, stage, axis)?;
+                let factor = i64::from(*factor);
+                if factor < 1 {
+                    return self.illegal("the factor must be at least 1");
+                }
+                let taken = |name: &str| plan.loops.iter().enumerate().any(|(i, l)| i != at && l.name == name);
+                if outer == inner || taken(outer) || taken(inner) {
+                    return self.illegal("the new loops need names of their own");
+                }
+                let old = plan.loops[at].clone();
+                if old.mode != LoopMode::Serial || old.partial {
+                    return self.illegal("the loop has been given a mode already; split first");
+                }
+                let Some(tile) = old.tile.checked_mul(factor) else { return self.illegal("the tile is too large") };
+                let turns = old.turns.map(|t| (t + factor - 1) / factor);
+                plan.loops[at] = LoopPlan { name: outer.clone(), tile, turns, ..old.clone() };
+                plan.loops.insert(at + 1, LoopPlan { name: inner.clone(), turns: Some(factor), ..old });
+            }
+            Step::Reorder { stage, order } => {
+                let plan = &mut plans[self.stage(stage)?];
+                let mut places = Vec::new();
+                for name in order {
+                    places.push(self.position(plan, stage, name)?);
+                }
+                let moved: Vec<LoopPlan> = places.iter().map(|&p| plan.loops[p].clone()).collect();
+                places.sort_unstable();
+                places.dedup();
+                if places.len() != moved.len() {
+                    return self.illegal("a loop is named twice");
+                }
+                for (place, l) in places.into_iter().zip(moved) {
+                    plan.loops[place] = l;
+                }
+            }
+            Step::Inline { stage } => {
+                let id = self.stage(stage)?;
+                if self.kernel.stages[id].reducer.is_some() {
+                    return self.illegal("a reduction cannot be inlined");
+                }
+                if self.kernel.outputs.iter().any(|o| o.stage == id) {
+                    return self.illegal("an output of the kernel cannot be inlined");
+                }
+                plans[id].placement = Placement::Inline;
+            }
+            Step::ComputeAt { stage, consumer, axis } => {
+                let (id, consumer_id) = (self.stage(stage)?, self.stage(consumer)?);
+                self.position(&plans[consumer_id], consumer, axis)?;
+                if consumer_id <= id {
+                    return self.illegal("the consumer must come after the stage");
+                }
+                plans[id].placement = Placement::At(consumer_id, axis.clone());
+            }
+            Step::StoreIn { stage, scope } => plans[self.stage(stage)?].scope = *scope,
+            Step::Vectorize { stage, axis } => {
+                let id = self.stage(stage)?;
+                let plan = &mut plans[id];
+                let at = self.position(plan, stage, axis)?;
+                let l = &mut plan.loops[at];
+                let extent = self.kernel.stages[id].axes[l.axis].extent.as_const();
+                let Some(turns) = l.turns.or(extent) else {
+                    return self.illegal("the extent is symbolic; split it first");
+                };
+                let lanes = u16::try_from(turns.max(1).unsigned_abs().next_power_of_two()).unwrap_or(u16::MAX);
+                if l.tile != 1 || lanes > 64 {
+                    return self.illegal("a vector loop is the innermost of its axis, with at most 64 lanes");
+                }
+                l.mode = LoopMode::Vector { lanes };
+            }
+            Step::Unroll { stage, axis } => self.set_mode(plans, stage, axis, LoopMode::Unrolled)?,
+            Step::Bind { stage, axis, dim } => self.set_mode(plans, stage, axis, LoopMode::Bound(*dim))?,
+            Step::Parallel { stage, axes } => {
+                for axis in axes {
+                    self.set_mode(plans, stage, axis, LoopMode::Parallel)?;
+                }
+            }
+            Step::Partial { stage, axis } => {
+                let id = self.stage(stage)?;
+                let plan = &mut plans[id];
+                let at = self.position(plan, stage, axis)?;
+                let l = &mut plan.loops[at];
+                if self.kernel.stages[id].axes[l.axis].kind != AxisKind::Reduce || l.turns.is_none() {
+                    return self.illegal("partial accumulators need a split-off reduction loop");
+                }
+                l.partial = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_mode(&self, plans: &mut Plans, stage: &str, axis: &str, mode: LoopMode) -> Result<(), ScheduleError> {
+        let plan = &mut plans[self.stage(stage)?];
+        let at = self.position(plan, stage, axis)?;
+        plan.loops[at].mode = mode;
+        Ok(())
+    }
+}
+
+/// The rules that hold between the loops of a stage, whatever the steps were.
+fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleError> {
+    let stage = &kernel.stages[id];
+    let fail = |reason: String| Err(ScheduleError::Stage { stage: stage.name.clone(), reason });
+    let mut parallel_ended = false;
+    for (i, l) in plan.loops.iter().enumerate() {
+        let kind = stage.axes[l.axis].kind;
+        if plan.loops[i + 1..].iter().any(|inner| inner.axis == l.axis && inner.tile > l.tile) {
+            return fail(format!("loop `{}` runs outside a coarser loop of its axis", l.name));
+        }
+        match l.mode {
+            LoopMode::Vector { .. } if i + 1 != plan.loops.len() => {
+                return fail(format!("the vector loop `{}` is not innermost", l.name));
+            }
+            LoopMode::Vector { .. } if kind == AxisKind::Sequential => {
+                return fail(format!("the sequential axis `{}` cannot be a vector", l.name));
+            }
+            LoopMode::Vector { .. } if kind == AxisKind::Reduce && !l.partial => {
+                return fail(format!("the vector loop `{}` reduces; it needs partial accumulators", l.name));
+            }
+            LoopMode::Parallel if kind != AxisKind::Parallel => {
+                return fail(format!("loop `{}` depends on the order of its turns and cannot be parallel", l.name));
+            }
+            LoopMode::Parallel if parallel_ended => {
+                return fail(format!("the parallel loop `{}` is not outermost", l.name));
+            }
+            LoopMode::Parallel if plan.placement != Placement::Root => {
+                return fail("a stage computed inside another has no parallel loops".to_owned());
+            }
+            LoopMode::Parallel => {}
+            _ => parallel_ended = true,
+        }
+    }
+    let mut sequential_inside = false;
+    for l in plan.loops.iter().rev() {
+        // A stage that reads its earlier steps must finish one step everywhere before the next begins.
+        match stage.axes[l.axis].kind {
+            AxisKind::Sequential => sequential_inside = true,
+            AxisKind::Parallel | AxisKind::Reduce if sequential_inside && l.mode == LoopMode::Parallel => {
+                if reads_neighbours(kernel, id, VarId::from_index(l.axis)) {
+                    return fail(format!("parallel loop `{}` lies around a sequential one that mixes its points", l.name));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Does the stage read itself at another coordinate of the axis than its own?
+fn reads_neighbours(kernel: &Kernel, id: StageId, axis: VarId) -> bool {
+    let mut found = false;
+    let stage = &kernel.stages[id];
+    let position = stage.value_axes().position(|(n, _)| n == axis.index());
+    stage.for_each_load(&mut |_, load| {
+        if let Source::Stage(source, _) = load.source
+            && source == id
+            && let Some(p) = position
+        {
+            found |= load.index[p].as_var() != Some(axis);
+        }
+    });
+    found
+}

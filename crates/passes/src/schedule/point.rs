@@ -1,0 +1,212 @@
+//! What is computed at one point: a stage's expression over buffers instead of operands and stages.
+
+use super::ScheduleError;
+use super::emit::{AxisState, Emitter, State, Stmts};
+use super::plan::Placement;
+use infc_ir::access::Bound;
+use infc_ir::entity::{EntityId, ScalarId, StageId};
+use infc_ir::index::{IndexExpr, Proof};
+use infc_ir::kernel::Operand;
+use infc_ir::nest::{Expr, Stmt, Target};
+use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source};
+
+/// Conditions under which the points of a state exist.
+pub(super) fn limits<'s>(axes: impl Iterator<Item = &'s AxisState>) -> Vec<Bound> {
+    axes.filter_map(|a| {
+        let limit = a.limit.as_ref()?;
+        Some(Bound { expr: a.base.clone(), lo: IndexExpr::constant(0), hi: limit.clone() })
+    })
+    .collect()
+}
+
+impl Emitter<'_> {
+    /// Stores the value of a stage without a reducer at one point.
+    pub(super) fn point(&mut self, stage: StageId, state: &State) -> Stmts {
+        let coordinates: Vec<IndexExpr> = state.iter().map(|a| a.base.clone()).collect();
+        let value = self.value(stage, &coordinates, &[])?;
+        let mut targets = Vec::new();
+        let mut roots = Vec::new();
+        if let Some(storage) = &self.storage[stage.index()] {
+            for (component, &buffer) in storage.buffers.iter().enumerate() {
+                let index = offset(&coordinates, &storage.origin, &storage.strides).simplify(&self.ranges);
+                targets.push(Target { buffer, index });
+                roots.push(value.roots[component]);
+            }
+        }
+        for output in self.kernel.outputs.iter().filter(|o| o.stage == stage) {
+            let index: Vec<IndexExpr> = output.index.iter().map(|e| e.substitute_vars(&coordinates)).collect();
+            let flat = self.kernel.operands[output.operand].layout.flat(&index).simplify(&self.ranges);
+            targets.push(Target { buffer: self.operand_buffers[output.operand.index()], index: flat });
+            roots.push(value.roots[usize::from(output.component)]);
+        }
+        let valid = self.open_bounds(limits(state.iter()));
+        Ok(vec![Stmt::Store { targets, value: Expr { body: value.body, roots }, valid }])
+    }
+
+    /// The bounds that are not known to hold, simplified.
+    pub(super) fn open_bounds(&self, bounds: Vec<Bound>) -> Vec<Bound> {
+        let mut open: Vec<Bound> = Vec::new();
+        for bound in bounds {
+            let bound = bound.map(|e| e.simplify(&self.ranges));
+            if bound.proof(&self.ranges) != Proof::Yes && !open.contains(&bound) {
+                open.push(bound);
+            }
+        }
+        open
+    }
+
+    /// A stage's expression at the given coordinates. Loads are made only where `guard` holds.
+    pub(super) fn value(
+        &self,
+        stage: StageId,
+        coordinates: &[IndexExpr],
+        guard: &[Bound],
+    ) -> Result<Expr, ScheduleError> {
+        let mut body = Body::default();
+        let roots = self.import(&mut body, stage, coordinates, guard, 0)?;
+        Ok(Expr { body, roots })
+    }
+
+    fn import(
+        &self,
+        out: &mut Body,
+        stage: StageId,
+        coordinates: &[IndexExpr],
+        guard: &[Bound],
+        depth: usize,
+    ) -> Result<Vec<ScalarId>, ScheduleError> {
+        let s = &self.kernel.stages[stage];
+        if depth > self.kernel.stages.len() {
+            let reason = "inlined stages read each other in a circle".to_owned();
+            return Err(ScheduleError::Stage { stage: s.name.clone(), reason });
+        }
+        let at = |e: &IndexExpr| e.substitute_vars(coordinates).simplify(&self.ranges);
+        let mut renumbered: Vec<ScalarId> = Vec::with_capacity(s.body.ops.len());
+        for op in s.body.ops.iter() {
+            let op = op.map_operands(&mut |o| renumbered[o.index()]).map_indices(&at);
+            let new = match op {
+                ScalarOp::Load(load) => self.load(out, stage, load, guard, depth)?,
+                ScalarOp::InBounds(bounds) => {
+                    let open = self.open_bounds(bounds);
+                    if open.is_empty() {
+                        out.push(ScalarOp::Const(Const { dtype: infc_tensor::DType::Bool, bits: 1 }))
+                    } else {
+                        out.push(ScalarOp::InBounds(open))
+                    }
+                }
+                other => out.push(other),
+            };
+            renumbered.push(new);
+        }
+        Ok(s.results.iter().map(|r| renumbered[r.index()]).collect())
+    }
+
+    /// A load whose index is already in terms of loop variables.
+    fn load(
+        &self,
+        out: &mut Body,
+        reader: StageId,
+        load: Load,
+        guard: &[Bound],
+        depth: usize,
+    ) -> Result<ScalarId, ScheduleError> {
+        match load.source {
+            Source::Operand(id) => {
+                let operand = &self.kernel.operands[id];
+                let kept = self.outside_halo(operand, &load);
+                let valid = self.open_bounds(kept.into_iter().chain(guard.iter().cloned()).collect());
+                let flat = operand.layout.flat(&load.index).simplify(&self.ranges);
+                let strides = &operand.layout.strides;
+                let buffer = self.operand_buffers[id.index()];
+                Ok(out.push(ScalarOp::Load(flat_load(load, buffer, flat, strides, valid))))
+            }
+            Source::Stage(id, component) if self.plans[id].placement == Placement::Inline => {
+                if !load.gather.is_empty() {
+                    let reason = format!("reads inlined stage `{}` at computed positions", self.kernel.stages[id].name);
+                    return Err(ScheduleError::Stage { stage: self.kernel.stages[reader].name.clone(), reason });
+                }
+                let conditions = self.open_bounds(load.valid);
+                let mut inner_guard = guard.to_vec();
+                inner_guard.extend(conditions.iter().cloned());
+                let results = self.import(out, id, &load.index, &inner_guard, depth + 1)?;
+                let value = results[usize::from(component)];
+                if conditions.is_empty() {
+                    return Ok(value);
+                }
+                let holds = out.push(ScalarOp::InBounds(conditions));
+                let otherwise = out.push(ScalarOp::Const(load.otherwise));
+                Ok(out.select(holds, value, otherwise))
+            }
+            Source::Stage(id, component) => {
+                let valid = self.open_bounds(load.valid.iter().cloned().chain(guard.iter().cloned()).collect());
+                if let Some(storage) = &self.storage[id.index()] {
+                    let flat = offset(&load.index, &storage.origin, &storage.strides).simplify(&self.ranges);
+                    let buffer = storage.buffers[usize::from(component)];
+                    let strides = storage.strides.clone();
+                    return Ok(out.push(ScalarOp::Load(flat_load(load, buffer, flat, &strides, valid))));
+                }
+                let output = self.kernel.outputs.iter().find(|o| o.stage == id && o.component == component);
+                let Some(output) = output else {
+                    let name = &self.kernel.stages[id].name;
+                    let reason = format!("reads stage `{name}`, which is not computed at this point");
+                    return Err(ScheduleError::Stage { stage: self.kernel.stages[reader].name.clone(), reason });
+                };
+                let index: Vec<IndexExpr> = output.index.iter().map(|e| e.substitute_vars(&load.index)).collect();
+                let layout = &self.kernel.operands[output.operand].layout;
+                let flat = layout.flat(&index).simplify(&self.ranges);
+                let buffer = self.operand_buffers[output.operand.index()];
+                Ok(out.push(ScalarOp::Load(flat_load(load, buffer, flat, &layout.strides, valid))))
+            }
+            Source::Buffer(_) => {
+                let reason = "a kernel stage cannot read a nest buffer".to_owned();
+                Err(ScheduleError::Stage { stage: self.kernel.stages[reader].name.clone(), reason })
+            }
+        }
+    }
+
+    /// The conditions of a load that its operand's halo does not make unnecessary.
+    ///
+    /// Beyond its extents an operand with a halo holds zeros, so where zero is also what the reader wants there, it
+    /// may simply read.
+    fn outside_halo(&self, operand: &Operand, load: &Load) -> Vec<Bound> {
+        if load.otherwise.bits != 0 {
+            return load.valid.clone();
+        }
+        let covered = |bound: &Bound| {
+            let zero = IndexExpr::constant(0);
+            (0..load.index.len()).any(|axis| {
+                let (before, after) = operand.layout.halo[axis];
+                let index = &load.index[axis];
+                let same = bound.expr.simplify(&self.ranges) == index.simplify(&self.ranges);
+                let plain = bound.lo == zero && bound.hi == operand.shape[axis];
+                let reach = Bound {
+                    expr: index.clone(),
+                    lo: IndexExpr::constant(-before),
+                    hi: operand.shape[axis].clone() + after,
+                };
+                same && plain && reach.proof(&self.ranges) == Proof::Yes
+            })
+        };
+        load.valid.iter().filter(|b| !covered(b)).cloned().collect()
+    }
+}
+
+/// `Σ (index − origin)·stride`.
+pub(super) fn offset(index: &[IndexExpr], origin: &[IndexExpr], strides: &[IndexExpr]) -> IndexExpr {
+    index.iter().zip(origin).zip(strides).map(|((i, o), s)| (i.clone() - o.clone()) * s.clone()).sum()
+}
+
+fn flat_load(
+    load: Load,
+    buffer: infc_ir::entity::BufferId,
+    flat: IndexExpr,
+    strides: &[IndexExpr],
+    valid: Vec<Bound>,
+) -> Load {
+    let gather = load
+        .gather
+        .iter()
+        .map(|(axis, v, factor)| (0, *v, factor.clone() * strides[usize::from(*axis)].clone()))
+        .collect();
+    Load { source: Source::Buffer(buffer), index: vec![flat], gather, valid, ..load }
+}

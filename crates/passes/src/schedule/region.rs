@@ -1,0 +1,192 @@
+//! Which part of a stage its readers need.
+
+use super::emit::{AxisState, Emitter, Storage};
+use super::plan::Placement;
+use infc_ir::entity::{EntityId, StageId, VarId};
+use infc_ir::index::{IndexExpr, Interval};
+use infc_ir::scalar::{Load, ScalarOp, Source};
+
+/// A box of coordinates: per value axis of the stage, where it begins and how many points it has.
+pub(super) type Region = Vec<AxisState>;
+
+impl Emitter<'_> {
+    /// The stages that are computed at a loop of `consumer`, in dependency order.
+    pub(super) fn attached(&self, consumer: StageId, loop_name: &str) -> Vec<StageId> {
+        let here = Placement::At(consumer, loop_name.to_owned());
+        self.plans.iter_enumerated().filter(|(_, p)| p.placement == here).map(|(id, _)| id).collect()
+    }
+
+    /// The region of `stage` that is read when `readers` are computed over their given states.
+    ///
+    /// Inlined stages between are looked through. An axis whose need is not an affine box falls back to all of it.
+    pub(super) fn needed(&mut self, stage: StageId, readers: &[(StageId, Vec<AxisState>)]) -> Region {
+        let mut region: Option<Region> = None;
+        for (reader, state) in readers {
+            let coordinates: Vec<IndexExpr> = self.spread(state);
+            let deltas = self.delta_vars(state);
+            let mut boxes = Vec::new();
+            self.collect_boxes(stage, *reader, &coordinates, &deltas, state, &mut boxes);
+            for b in boxes {
+                region = Some(match region {
+                    None => b,
+                    Some(r) => self.hull(stage, r, b),
+                });
+            }
+        }
+        region.unwrap_or_else(|| self.whole(stage))
+    }
+
+    /// Coordinates with a fresh variable for the offset inside each axis's extent.
+    fn spread(&mut self, state: &[AxisState]) -> Vec<IndexExpr> {
+        let mut coordinates = Vec::new();
+        for axis in state {
+            if axis.extent.is_const(1) {
+                coordinates.push(axis.base.clone());
+                continue;
+            }
+            let max = self.ranges.interval(&axis.extent).max.map(|m| m - 1);
+            let var = self.scratch_var(Interval { min: Some(0), max });
+            coordinates.push(axis.base.clone() + IndexExpr::var(var));
+        }
+        coordinates
+    }
+
+    /// The variables that [`Emitter::spread`] just made, per axis.
+    fn delta_vars(&self, state: &[AxisState]) -> Vec<Option<VarId>> {
+        let spread = state.iter().filter(|a| !a.extent.is_const(1)).count();
+        let mut next = self.next_scratch_var() - spread;
+        state
+            .iter()
+            .map(|a| {
+                if a.extent.is_const(1) {
+                    return None;
+                }
+                next += 1;
+                Some(VarId::from_index(next - 1))
+            })
+            .collect()
+    }
+
+    fn collect_boxes(
+        &self,
+        stage: StageId,
+        reader: StageId,
+        coordinates: &[IndexExpr],
+        deltas: &[Option<VarId>],
+        state: &[AxisState],
+        boxes: &mut Vec<Region>,
+    ) {
+        let reader_stage = &self.kernel.stages[reader];
+        let visit = |load: &Load, boxes: &mut Vec<Region>| {
+            let Source::Stage(source, _) = load.source else { return };
+            if source == reader {
+                return;
+            }
+            let index: Vec<IndexExpr> = load.index.iter().map(|e| e.substitute_vars(coordinates)).collect();
+            if source == stage {
+                let gathered = |axis: usize| load.gather.iter().any(|(a, _, _)| usize::from(*a) == axis);
+                boxes.push(
+                    index
+                        .iter()
+                        .enumerate()
+                        .map(|(axis, e)| {
+                            if gathered(axis) {
+                                return self.whole_axis(stage, axis);
+                            }
+                            self.span(e, deltas, state).unwrap_or_else(|| self.whole_axis(stage, axis))
+                        })
+                        .map(|a| a.simplified(&self.ranges))
+                        .collect(),
+                );
+            } else if self.plans[source].placement == Placement::Inline {
+                // The inlined stage's value axes take the reading coordinates; it has no others.
+                self.collect_boxes(stage, source, &index, deltas, state, boxes);
+            }
+        };
+        for op in reader_stage.body.ops.iter() {
+            if let ScalarOp::Load(load) = op {
+                visit(load, boxes);
+            }
+        }
+    }
+
+    /// Least value and number of values of an expression affine in the offsets.
+    fn span(&self, e: &IndexExpr, deltas: &[Option<VarId>], state: &[AxisState]) -> Option<AxisState> {
+        let mut base = e.simplify(&self.ranges);
+        let mut extent = IndexExpr::constant(1);
+        let mut limit = None;
+        for (delta, axis) in deltas.iter().zip(state) {
+            let Some(var) = *delta else { continue };
+            let (coefficient, rest) = base.linear_in(var)?;
+            let c = coefficient.as_const()?;
+            if c == 0 {
+                continue;
+            }
+            let reach = (axis.extent.clone() - 1).scale(c.abs());
+            extent = extent + reach.clone();
+            base = if c < 0 { rest - reach } else { rest };
+            if let Some(bound) = &axis.limit {
+                if c != 1 || limit.is_some() {
+                    return None;
+                }
+                // Coordinates from `limit` on are not computed by the reader, so they are not needed either.
+                limit = Some(base.clone() + (bound.clone() - axis.base.clone()));
+            }
+        }
+        Some(AxisState { base, extent, limit })
+    }
+
+    fn whole_axis(&self, stage: StageId, axis: usize) -> AxisState {
+        let extent = self.kernel.stages[stage].value_axes().nth(axis).map(|(_, a)| a.extent.clone());
+        AxisState { base: IndexExpr::constant(0), extent: extent.unwrap_or_default(), limit: None }
+    }
+
+    /// Every coordinate of the stage's value.
+    pub(super) fn whole(&self, stage: StageId) -> Region {
+        (0..self.kernel.stages[stage].value_axes().count()).map(|a| self.whole_axis(stage, a)).collect()
+    }
+
+    fn hull(&self, stage: StageId, a: Region, b: Region) -> Region {
+        a.into_iter()
+            .zip(b)
+            .enumerate()
+            .map(|(axis, (x, y))| {
+                if x == y {
+                    return x;
+                }
+                let whole = self.whole_axis(stage, axis);
+                if x == whole || y == whole || x.limit.is_some() || y.limit.is_some() {
+                    return whole;
+                }
+                let distance = (y.base.clone() - x.base.clone()).simplify(&self.ranges);
+                match (distance.as_const(), x.extent.as_const(), y.extent.as_const()) {
+                    (Some(d), Some(m), Some(n)) => {
+                        let lo = d.min(0);
+                        let hi = m.max(d + n);
+                        AxisState { base: x.base + lo, extent: IndexExpr::constant(hi - lo), limit: None }
+                    }
+                    _ => whole,
+                }
+            })
+            .collect()
+    }
+
+    /// Local storage for a region of a stage: one buffer per component, row-major.
+    pub(super) fn allocate(&mut self, stage: StageId, region: &Region) -> Storage {
+        let mut strides = vec![IndexExpr::constant(0); region.len()];
+        let mut len = IndexExpr::constant(1);
+        for (axis, a) in region.iter().enumerate().rev() {
+            strides[axis] = len.clone();
+            len = len * a.extent.clone();
+        }
+        let origin = region.iter().map(|a| a.base.clone()).collect();
+        let scope = self.plans[stage].scope;
+        let name = self.kernel.stages[stage].name.clone();
+        let buffers = self.kernel.stages[stage]
+            .dtypes()
+            .into_iter()
+            .map(|dtype| self.local_buffer(&name, dtype, scope, len.clone()))
+            .collect();
+        Storage { buffers, origin, strides }
+    }
+}
