@@ -16,6 +16,7 @@ pub mod access;
 pub mod entity;
 pub mod graph;
 pub mod index;
+pub mod interp;
 pub mod kernel;
 pub mod nest;
 pub mod op;

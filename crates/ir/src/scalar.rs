@@ -235,14 +235,21 @@ impl Body {
     /// The type of a value.
     #[must_use]
     pub fn dtype(&self, id: ScalarId) -> DType {
-        match &self.ops[id] {
-            ScalarOp::Const(c) => c.dtype,
-            ScalarOp::Param(_, dtype) | ScalarOp::Cast(dtype, _) | ScalarOp::CastSaturating(dtype, _) => *dtype,
-            ScalarOp::Index(_) => DType::I64,
-            ScalarOp::InBounds(_) | ScalarOp::Compare(..) => DType::Bool,
-            ScalarOp::Load(load) => load.dtype,
-            ScalarOp::Unary(UnaryOp::IsNan | UnaryOp::IsInf, _) => DType::Bool,
-            ScalarOp::Unary(_, a) | ScalarOp::Binary(_, a, _) | ScalarOp::Select(_, a, _) => self.dtype(*a),
+        // A loop, not recursion: bodies may be long chains.
+        let mut id = id;
+        loop {
+            match &self.ops[id] {
+                ScalarOp::Const(c) => return c.dtype,
+                ScalarOp::Param(_, dtype) | ScalarOp::Cast(dtype, _) | ScalarOp::CastSaturating(dtype, _) => {
+                    return *dtype;
+                }
+                ScalarOp::Index(_) => return DType::I64,
+                ScalarOp::InBounds(_) | ScalarOp::Compare(..) | ScalarOp::Unary(UnaryOp::IsNan | UnaryOp::IsInf, _) => {
+                    return DType::Bool;
+                }
+                ScalarOp::Load(load) => return load.dtype,
+                ScalarOp::Unary(_, a) | ScalarOp::Binary(_, a, _) | ScalarOp::Select(_, a, _) => id = *a,
+            }
         }
     }
 

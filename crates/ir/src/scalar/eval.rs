@@ -280,6 +280,8 @@ pub fn eval_cast(from: DType, to: DType, saturating: bool, a: Scalar) -> Scalar 
     }
     match a {
         Scalar::Float(x) if to.is_float() => Scalar::from_f64(to, x),
+        // A cast of f64 to u64 saturates by itself.
+        Scalar::Float(x) if saturating && to == DType::U64 => Scalar::Int(x.round_ties_even() as u64 as i64),
         Scalar::Float(x) if saturating => {
             let bits = to.size_bits();
             let (lo, hi) = match to.class() {

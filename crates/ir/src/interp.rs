@@ -1,0 +1,41 @@
+//! Interpreters: the definition of what each level means (ARCHITECTURE.md D3).
+//!
+//! They evaluate naively, one point after the other, in [`crate::scalar::Scalar`]s that are rounded to their type after
+//! every operation. Constant folding, tests and fuzzing compare everything else with them, so a structure means what
+//! these files say.
+//!
+//! They trust nothing: a structure that the verifiers would refuse gives an [`InterpError`], never a panic, and sizes
+//! are limited ([`MAX_ELEMS`], [`MAX_POINTS`]).
+
+mod array;
+mod body;
+mod error;
+mod index_fn;
+mod kernel;
+
+pub use error::InterpError;
+pub use kernel::run_kernel;
+
+/// The most elements that one value may have: a gigabyte of memory in the interpreter.
+pub const MAX_ELEMS: usize = 1 << 27;
+
+/// The most points that one stage, node or nest may visit.
+pub const MAX_POINTS: u64 = 1 << 34;
+
+use crate::entity::EntityId;
+use crate::symbol::Symbols;
+
+/// Checks that every symbol has a value within its range.
+fn check_symbols(symbols: &Symbols, values: &[i64]) -> Result<(), InterpError> {
+    if symbols.len() != values.len() {
+        return Err(InterpError::WrongCount { what: "symbols", expected: symbols.len(), found: values.len() });
+    }
+    for (id, symbol) in symbols.iter_enumerated() {
+        let value = values[id.index()];
+        if value < symbol.min || symbol.max.is_some_and(|max| value > max) {
+            let (min, max) = (symbol.min, symbol.max);
+            return Err(InterpError::SymbolOutOfRange { name: symbol.name.clone(), value, min, max });
+        }
+    }
+    Ok(())
+}

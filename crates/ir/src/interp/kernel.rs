@@ -1,0 +1,286 @@
+//! The meaning of a kernel: stages in order, point by point, reductions folded in the order of their axes.
+//!
+//! Sequential axes run outermost, so that a stage sees all of its own value at earlier steps. Nothing here knows of
+//! layouts except that reads in a halo give zero: inputs and outputs are dense tensors of the operands' shapes.
+
+use super::array::Array;
+use super::body::{Leaves, NoLoads, Program, Registers, bind};
+use super::{InterpError, MAX_POINTS, check_symbols};
+use crate::entity::{EntityId, OperandId};
+use crate::index::IndexExpr;
+use crate::kernel::{AxisKind, Kernel, Operand, OperandKind, Output, Stage};
+use crate::scalar::{Scalar, Source};
+use infc_tensor::Tensor;
+
+/// Computes a kernel.
+///
+/// `symbols` has one value per symbol. `inputs` has one dense tensor per operand that is not an output, in operand
+/// order; the result has one per output operand, in operand order.
+///
+/// # Errors
+/// [`InterpError`] if the inputs do not fit, an index leaves its operand (and its halo), a stage reads what is not yet
+/// computed, or an output element is written twice or never.
+pub fn run_kernel(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) -> Result<Vec<Tensor>, InterpError> {
+    check_symbols(&kernel.symbols, symbols)?;
+    let mut state = State { operands: bind_operands(kernel, symbols, inputs)?, ..State::default() };
+    for (_, stage) in kernel.stages.iter_enumerated() {
+        run_stage(stage, symbols, &mut state)?;
+    }
+    let mut written: Vec<Option<Vec<bool>>> = kernel
+        .operands
+        .iter_enumerated()
+        .map(|(id, o)| (o.kind == OperandKind::Output).then(|| vec![false; state.operands[id.index()].len()]))
+        .collect();
+    for output in &kernel.outputs {
+        write_output(kernel, output, symbols, &mut state, &mut written)?;
+    }
+    let mut outputs = Vec::new();
+    for (array, written) in state.operands.iter().zip(&written) {
+        let Some(written) = written else { continue };
+        if let Some(index) = written.iter().position(|w| !w) {
+            return Err(InterpError::NeverWritten { name: array.name.clone(), index });
+        }
+        outputs.push(array.to_tensor()?);
+    }
+    Ok(outputs)
+}
+
+/// Everything computed so far.
+#[derive(Default)]
+struct State {
+    operands: Vec<Array>,
+    /// Per stage and component.
+    stages: Vec<Vec<Array>>,
+    /// Which points of the current stage are computed, if it reads itself.
+    done: Option<Vec<bool>>,
+    current: String,
+}
+
+impl Leaves for State {
+    fn load(&self, source: Source, index: &[i64]) -> Result<Scalar, InterpError> {
+        let malformed = |what| InterpError::Malformed { place: self.current.clone(), what };
+        let array = match source {
+            Source::Operand(id) => {
+                self.operands.get(id.index()).ok_or_else(|| malformed("an operand that does not exist"))?
+            }
+            Source::Stage(id, component) => self
+                .stages
+                .get(id.index())
+                .and_then(|components| components.get(usize::from(component)))
+                .ok_or_else(|| malformed("a stage or component that does not come before"))?,
+            Source::Buffer(_) => return Err(malformed("a load from a buffer")),
+        };
+        let Some(at) = array.position(index) else {
+            if array.in_halo(index) {
+                return Ok(Scalar::from_i64(array.dtype, 0));
+            }
+            return Err(InterpError::ReadOutOfBounds {
+                reader: self.current.clone(),
+                name: array.name.clone(),
+                index: index.to_vec(),
+                shape: array.shape.clone(),
+            });
+        };
+        if let (Source::Stage(id, _), Some(done)) = (source, &self.done)
+            && id.index() + 1 == self.stages.len()
+            && !done[at]
+        {
+            let (reader, name) = (self.current.clone(), array.name.clone());
+            return Err(InterpError::NotYetComputed { reader, name, index: index.to_vec() });
+        }
+        Ok(array.get(at))
+    }
+}
+
+/// The values of dims.
+fn eval_shape(name: &str, shape: &[IndexExpr], symbols: &[i64]) -> Result<Vec<i64>, InterpError> {
+    shape
+        .iter()
+        .map(|dim| {
+            bind(name, dim, symbols)?
+                .eval(&[])
+                .ok_or_else(|| InterpError::UndefinedIndex { place: name.to_owned(), expr: dim.to_string() })
+        })
+        .collect()
+}
+
+fn bind_operands(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) -> Result<Vec<Array>, InterpError> {
+    let expected = kernel.operands.iter().filter(|o| o.kind != OperandKind::Output).count();
+    if expected != inputs.len() {
+        return Err(InterpError::WrongCount { what: "inputs", expected, found: inputs.len() });
+    }
+    let mut tensors = inputs.iter();
+    let bind_operand = |operand: &Operand| {
+        let shape = eval_shape(&operand.name, &operand.shape, symbols)?;
+        if operand.kind == OperandKind::Output {
+            return Array::zeros(&operand.name, operand.dtype, shape);
+        }
+        let tensor = tensors.next().expect("counted above");
+        let mut array = Array::from_tensor(&operand.name, operand.dtype, shape, tensor)?;
+        array.halo.clone_from(&operand.layout.halo);
+        Ok(array)
+    };
+    kernel.operands.iter().map(bind_operand).collect()
+}
+
+fn run_stage(stage: &Stage, symbols: &[i64], state: &mut State) -> Result<(), InterpError> {
+    let name = &stage.name;
+    let extents = eval_shape(name, &stage.axes.iter().map(|a| a.extent.clone()).collect::<Vec<_>>(), symbols)?;
+    check_points(name, &extents)?;
+    let body = Program::new(name, &stage.body, &stage.results, symbols)?;
+    let positions = |kind| (0..stage.axes.len()).filter(move |&i| stage.axes[i].kind == kind);
+    let outer: Vec<usize> = positions(AxisKind::Sequential).chain(positions(AxisKind::Parallel)).collect();
+    let reduced: Vec<usize> = positions(AxisKind::Reduce).collect();
+    let shape: Vec<i64> = stage.value_axes().map(|(i, _)| extents[i]).collect();
+    let value_axes: Vec<usize> = stage.value_axes().map(|(i, _)| i).collect();
+
+    let fold = match &stage.reducer {
+        Some(reducer) => {
+            if reducer.init.len() != body.dtypes().len() || reducer.results.len() != body.dtypes().len() {
+                let what = "a reducer with another number of components";
+                return Err(InterpError::Malformed { place: name.clone(), what });
+            }
+            let combine = Program::new(name, &reducer.combine, &reducer.results, symbols)?;
+            let init: Vec<Scalar> = reducer.init.iter().map(|&c| Scalar::from_const(c)).collect();
+            Some((combine, init))
+        }
+        None if reduced.is_empty() => None,
+        None => {
+            let what = "a reduction axis without a reducer";
+            return Err(InterpError::Malformed { place: name.clone(), what });
+        }
+    };
+
+    let arrays: Vec<Array> =
+        body.dtypes().iter().map(|&dtype| Array::zeros(name, dtype, shape.clone())).collect::<Result<_, _>>()?;
+    let id = state.stages.len();
+    let mut reads_itself = false;
+    stage.for_each_load(&mut |_, load| {
+        reads_itself |= matches!(load.source, Source::Stage(s, _) if s.index() == id);
+    });
+    state.done = reads_itself.then(|| vec![false; arrays.first().map_or(0, Array::len)]);
+    state.stages.push(arrays);
+    state.current.clone_from(name);
+
+    let mut vars = vec![0; extents.len()];
+    let mut registers = Registers::default();
+    let (mut value, mut element) = (Vec::new(), Vec::new());
+    let mut coordinates = Vec::new();
+    for_each_point(&outer, &extents, &mut vars, &mut |vars| {
+        match &fold {
+            None => body.run(vars, &[], state, &mut registers, &mut value)?,
+            Some((combine, init)) => {
+                let mut accumulator = init.clone();
+                for_each_point(&reduced, &extents, vars, &mut |vars| {
+                    body.run(vars, &[], state, &mut registers, &mut element)?;
+                    accumulator.extend_from_slice(&element);
+                    combine.run(&[], &accumulator, &NoLoads(name), &mut registers, &mut value)?;
+                    std::mem::swap(&mut accumulator, &mut value);
+                    Ok(())
+                })?;
+                value = accumulator;
+            }
+        }
+        coordinates.clear();
+        coordinates.extend(value_axes.iter().map(|&axis| vars[axis]));
+        for (array, &v) in state.stages[id].iter_mut().zip(&value) {
+            let at = array.position(&coordinates).expect("within the extents");
+            array.set(at, v);
+            if let Some(done) = &mut state.done {
+                done[at] = true;
+            }
+        }
+        Ok(())
+    })?;
+    state.done = None;
+    Ok(())
+}
+
+fn check_points(name: &str, extents: &[i64]) -> Result<(), InterpError> {
+    if extents.iter().any(|&e| e < 0) {
+        return Err(InterpError::NegativeExtent { name: name.to_owned(), shape: extents.to_vec() });
+    }
+    if extents.contains(&0) {
+        return Ok(());
+    }
+    let points = extents.iter().try_fold(1u64, |n, &e| n.checked_mul(e as u64));
+    match points {
+        Some(n) if n <= MAX_POINTS => Ok(()),
+        _ => Err(InterpError::TooLarge { name: name.to_owned(), shape: extents.to_vec() }),
+    }
+}
+
+/// Calls `f` with the variables `axes` (outermost first) going through their extents.
+pub(super) fn for_each_point(
+    axes: &[usize],
+    extents: &[i64],
+    vars: &mut [i64],
+    f: &mut dyn FnMut(&mut [i64]) -> Result<(), InterpError>,
+) -> Result<(), InterpError> {
+    if axes.iter().any(|&axis| extents[axis] == 0) {
+        return Ok(());
+    }
+    for &axis in axes {
+        vars[axis] = 0;
+    }
+    'points: loop {
+        f(vars)?;
+        for &axis in axes.iter().rev() {
+            vars[axis] += 1;
+            if vars[axis] < extents[axis] {
+                continue 'points;
+            }
+            vars[axis] = 0;
+        }
+        return Ok(());
+    }
+}
+
+fn write_output(
+    kernel: &Kernel,
+    output: &Output,
+    symbols: &[i64],
+    state: &mut State,
+    written: &mut [Option<Vec<bool>>],
+) -> Result<(), InterpError> {
+    let malformed = |what| InterpError::Malformed { place: kernel.name.clone(), what };
+    let stage = kernel.stages.get(output.stage).ok_or_else(|| malformed("an output of a stage that does not exist"))?;
+    let source = state.stages[output.stage.index()]
+        .get(usize::from(output.component))
+        .ok_or_else(|| malformed("an output of a component that does not exist"))?;
+    let operand: OperandId = output.operand;
+    let Some(Some(written)) = written.get_mut(operand.index()) else {
+        return Err(malformed("an output that is not written to an output operand"));
+    };
+    let target = &mut state.operands[operand.index()];
+    let index = output.index.iter().map(|e| bind(&stage.name, e, symbols)).collect::<Result<Vec<_>, _>>()?;
+    let value_axes: Vec<usize> = stage.value_axes().map(|(i, _)| i).collect();
+    let mut extents = vec![0; stage.axes.len()];
+    for (&axis, &extent) in value_axes.iter().zip(&source.shape) {
+        extents[axis] = extent;
+    }
+    let mut vars = vec![0; stage.axes.len()];
+    let mut coordinates = Vec::new();
+    let mut from = 0;
+    for_each_point(&value_axes, &extents, &mut vars, &mut |vars| {
+        coordinates.clear();
+        for f in &index {
+            coordinates.push(f.eval(vars).ok_or_else(|| InterpError::UndefinedIndex {
+                place: stage.name.clone(),
+                expr: f.source.to_string(),
+            })?);
+        }
+        let at = target.position(&coordinates).ok_or_else(|| InterpError::WriteOutOfBounds {
+            writer: stage.name.clone(),
+            name: target.name.clone(),
+            index: coordinates.clone(),
+            shape: target.shape.clone(),
+        })?;
+        if std::mem::replace(&mut written[at], true) {
+            return Err(InterpError::WrittenTwice { name: target.name.clone(), index: coordinates.clone() });
+        }
+        target.set(at, source.get(from));
+        from += 1;
+        Ok(())
+    })
+}
