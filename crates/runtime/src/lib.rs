@@ -1,1 +1,49 @@
-//! placeholder
+//! Maps an infc artifact and runs it.
+//!
+//! ```no_run
+//! use infc_runtime::{Model, SessionOptions, Tensor};
+//!
+//! let model = Model::open("resnet50.infa")?;
+//! let mut session = model.session(&SessionOptions::default())?;
+//! let image = Tensor::zeros(model.inputs()[0].dtype, &[1, 3, 224, 224])?;
+//! let outputs = session.run_owned(&[&image])?;
+//! # Ok::<(), infc_runtime::RuntimeError>(())
+//! ```
+//!
+//! A [`Model`] holds what never changes: weights, mapped in place, and machine code, copied to pages that are executable
+//! and not writable. A [`Session`] adds the memory of one run at a time. [`Session::run`] works on the caller's buffers
+//! and makes no heap call after its first run; [`Session::run_owned`] is the comfortable form. Threads come from a
+//! [`Pool`].
+//!
+//! The crate reads no environment variables, prints nothing (see [`Observer`]) and does not panic on any artifact or
+//! input. Everything in an artifact is checked except its machine code: **loading an artifact is running a program**, so
+//! load only what you would run.
+//!
+//! Unsafe code is confined to `code` (calling kernels, processor state), `arena` (memory) and `os` (system calls).
+
+mod arena;
+mod binding;
+mod code;
+mod error;
+mod include;
+mod model;
+mod observer;
+mod os;
+mod owned;
+mod pool;
+mod select;
+mod session;
+mod view;
+
+pub use error::RuntimeError;
+#[doc(hidden)]
+pub use include::Aligned;
+pub use infc_artifact as artifact;
+pub use infc_tensor::{DType, Tensor, TensorError};
+pub use model::{LoadOptions, Model};
+pub use observer::{Event, Observer, Planned, StepEvent};
+pub use owned::SessionOutputs;
+pub use pool::{Pool, PoolBuilder, Spin};
+pub use select::{Selection, Skipped};
+pub use session::{RunOptions, Session, SessionOptions};
+pub use view::{TensorView, TensorViewMut};

@@ -1,0 +1,172 @@
+//! Memory for a session, and spans of memory as kernels see them.
+
+#![expect(unsafe_code, reason = "aligned memory and untyped views of it are this module's purpose")]
+
+use crate::error::RuntimeError;
+use infc_tensor::Element;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::Range;
+use std::ptr::NonNull;
+
+/// Start of every arena: a cache line, and the widest vector.
+const ALIGN: usize = 64;
+
+/// Zeroed, 64-byte aligned memory. Unlike a `Vec`, it reports failure instead of ending the process.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    /// Dangling if `len_bytes` is 0.
+    start: NonNull<u8>,
+    len_bytes: usize,
+}
+
+// SAFETY: an arena owns its memory as a `Box<[u8]>` does; `&Arena` gives only shared access.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// An arena without memory.
+    pub(crate) fn empty() -> Self {
+        Self { start: NonNull::<Line>::dangling().cast(), len_bytes: 0 }
+    }
+
+    /// `len_bytes` zero bytes.
+    pub(crate) fn zeroed(len_bytes: usize) -> Result<Self, RuntimeError> {
+        let out_of_memory = || RuntimeError::OutOfMemory { len_bytes };
+        if len_bytes == 0 {
+            return Ok(Self::empty());
+        }
+        let layout = Layout::from_size_align(len_bytes, ALIGN).map_err(|_| out_of_memory())?;
+        // SAFETY: the layout is not empty.
+        let start = unsafe { alloc_zeroed(layout) };
+        Ok(Self { start: NonNull::new(start).ok_or_else(out_of_memory)?, len_bytes })
+    }
+
+    /// A copy of `bytes`.
+    pub(crate) fn copy_of(bytes: &[u8]) -> Result<Self, RuntimeError> {
+        let mut arena = Self::zeroed(bytes.len())?;
+        arena.bytes_mut().copy_from_slice(bytes);
+        Ok(arena)
+    }
+
+    /// Makes sure there are at least `len_bytes`; the contents are lost if it has to grow.
+    pub(crate) fn reserve(&mut self, len_bytes: usize) -> Result<(), RuntimeError> {
+        if self.len_bytes < len_bytes {
+            // The old memory goes first: the peak is the larger of the two, not their sum.
+            *self = Self::empty();
+            *self = Self::zeroed(len_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// All bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: allocated and zeroed with this length (or dangling with length 0), and borrowed from `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len_bytes) }
+    }
+
+    /// All bytes, for writing.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as `bytes`; the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len_bytes) }
+    }
+
+    /// The whole arena as a span that kernels may write.
+    pub(crate) fn span(&mut self) -> Span {
+        Span { start: self.start.as_ptr(), len_bytes: self.len_bytes }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if self.len_bytes > 0 {
+            // SAFETY: allocated by `zeroed` with exactly this layout, which was valid then.
+            unsafe { dealloc(self.start.as_ptr(), Layout::from_size_align_unchecked(self.len_bytes, ALIGN)) };
+        }
+    }
+}
+
+/// Only for its alignment.
+#[repr(align(64))]
+struct Line;
+
+/// Where some memory is and how long it is. A span does not keep its memory alive: the session that makes spans keeps
+/// to the run in which the memory is borrowed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    start: *mut u8,
+    len_bytes: usize,
+}
+
+// SAFETY: a span is an address and a length; who follows the address answers for it.
+unsafe impl Send for Span {}
+// SAFETY: as above.
+unsafe impl Sync for Span {}
+
+impl Span {
+    /// No memory.
+    pub(crate) const EMPTY: Self = Self { start: std::ptr::dangling_mut::<u8>(), len_bytes: 0 };
+
+    /// Memory that is only read through this span: the caller puts it where nothing writes (inputs and weights, which
+    /// the artifact's checks keep from being written).
+    pub(crate) fn read_only(bytes: &[u8]) -> Self {
+        Self { start: bytes.as_ptr().cast_mut(), len_bytes: bytes.len() }
+    }
+
+    /// Memory that may be written while `bytes` is borrowed.
+    pub(crate) fn writable(bytes: &mut [u8]) -> Self {
+        Self { start: bytes.as_mut_ptr(), len_bytes: bytes.len() }
+    }
+
+    /// The address, as kernels take it.
+    pub(crate) fn address(self) -> u64 {
+        // Exposed, since machine code makes a pointer of it again.
+        self.start.expose_provenance() as u64
+    }
+
+    pub(crate) fn as_mut_ptr(self) -> *mut u8 {
+        self.start
+    }
+
+    pub(crate) fn len_bytes(self) -> usize {
+        self.len_bytes
+    }
+
+    /// The part of the span in `range`; `None` if it reaches beyond.
+    pub(crate) fn get(self, range: Range<usize>) -> Option<Self> {
+        if range.start > range.end || range.end > self.len_bytes {
+            return None;
+        }
+        Some(Self { start: self.start.wrapping_add(range.start), len_bytes: range.end - range.start })
+    }
+
+    /// Copies `len_bytes` from the start of `self` to the start of `to`; false if either is shorter.
+    pub(crate) fn copy_to(self, to: Span, len_bytes: usize) -> bool {
+        if len_bytes > self.len_bytes || len_bytes > to.len_bytes {
+            return false;
+        }
+        // SAFETY: both spans are memory of the run in progress (see `Span`), long enough as just checked; `to` is an
+        // output or an arena slot, which the artifact's checks make sure of. `copy` allows overlap.
+        unsafe { std::ptr::copy(self.start, to.start, len_bytes) };
+        true
+    }
+
+    /// The bytes, for the observer of a step that is over and before the next begins.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: memory of the run in progress (see `Span`); address and length came from a slice or an arena, and
+        // between two steps nobody writes.
+        unsafe { std::slice::from_raw_parts(self.start, self.len_bytes) }
+    }
+}
+
+/// The bytes of typed elements.
+pub(crate) fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
+    // SAFETY: `Element` requires `Pod`: no padding, so every byte is initialised; a byte slice needs no alignment.
+    unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
+}
+
+/// The bytes of typed elements, for writing.
+pub(crate) fn bytes_of_mut<T: Element>(elements: &mut [T]) -> &mut [u8] {
+    // SAFETY: as `bytes_of`; every bit pattern is a valid element, and the borrow is exclusive.
+    unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
+}

@@ -1,0 +1,329 @@
+//! One binding of an entry's symbols: every size of the Program as a number, checked.
+//!
+//! Making one is the slow path, taken once per new combination of dims; running from it is the fast path, which
+//! evaluates no expressions and makes no heap calls. Whatever could be wrong with sizes is found here, before the first
+//! kernel starts.
+
+use crate::code::KernelEntry;
+use crate::error::RuntimeError;
+use crate::view::dense_size;
+use infc_artifact::{ArenaSlot, Arg, Entry, KernelInfo, MemoryPlan, PortSpec, Program, SizeExpr, Slot, Step};
+use std::ops::Range;
+
+/// Distance between the scratch memories of two threads is a multiple of this: two cache lines, since processors fetch
+/// lines in pairs.
+const SCRATCH_ALIGN: usize = 128;
+/// Outputs in the session's memory begin at multiples of this.
+const OUTPUT_ALIGN: usize = 64;
+/// A launch shorter than this is faster on one thread.
+const PARALLEL_MIN_NS: u64 = 4_000;
+/// Waking a parked thread takes the waker a few microseconds and the sleeper some tens, so a run must have this much to
+/// share.
+const WAKE_MIN_NS: u64 = 40_000;
+
+/// The values of an entry's symbols, and everything that follows from them.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    /// What the symbols are bound to.
+    pub(crate) symbols: Vec<i64>,
+    pub(crate) inputs: Vec<Vec<usize>>,
+    pub(crate) outputs: Vec<OutputPlace>,
+    /// Where each slot of the Program is.
+    pub(crate) slots: Vec<Place>,
+    pub(crate) steps: Vec<BoundStep>,
+    /// Arguments of all launches, one after the other.
+    pub(crate) args: Vec<BoundArg>,
+    /// Values of all launches, one after the other.
+    pub(crate) values: Vec<i64>,
+    pub(crate) arena_bytes: usize,
+    pub(crate) outputs_bytes: usize,
+    /// Scratch memory per thread.
+    pub(crate) scratch_bytes: usize,
+    /// Whether the run has enough to do for more than one thread.
+    pub(crate) is_wide: bool,
+}
+
+/// An output's shape, and its place if the session keeps it.
+#[derive(Debug)]
+pub(crate) struct OutputPlace {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) range: Range<usize>,
+}
+
+/// Where a slot is.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Input(usize),
+    Output(usize),
+    Weight(usize),
+    Arena(Range<usize>),
+}
+
+/// A step with its sizes.
+#[derive(Debug)]
+pub(crate) enum BoundStep {
+    Launch(BoundLaunch),
+    Copy { src: usize, dst: usize, len_bytes: usize },
+}
+
+/// A launch with its sizes.
+#[derive(Debug)]
+pub(crate) struct BoundLaunch {
+    pub(crate) entry: KernelEntry,
+    /// Index into the variant's kernels.
+    pub(crate) kernel: usize,
+    pub(crate) args: Range<usize>,
+    pub(crate) values: Range<usize>,
+    pub(crate) chunks: u64,
+    pub(crate) is_parallel: bool,
+}
+
+/// A buffer argument; the offset lies within the slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoundArg {
+    pub(crate) slot: usize,
+    pub(crate) offset_bytes: usize,
+}
+
+/// Finds the values of the entry's symbols from the shapes of its inputs, of which there are as many as the entry has.
+///
+/// # Errors
+/// An input of the wrong rank, or a value outside the symbol's range.
+pub(crate) fn bind_symbols<'s>(
+    entry: &Entry,
+    shape_of: impl Fn(usize) -> &'s [usize],
+    symbols: &mut Vec<i64>,
+) -> Result<(), RuntimeError> {
+    symbols.clear();
+    symbols.resize(entry.symbols.len(), 0);
+    for binding in &entry.bindings {
+        let input = &entry.inputs[binding.input as usize];
+        let shape = shape_of(binding.input as usize);
+        if shape.len() != input.shape.len() {
+            return Err(wrong_shape(entry, input, "input", shape, None));
+        }
+        let (spec, found) = (&entry.symbols[binding.symbol as usize], shape[binding.axis as usize]);
+        let value = i64::try_from(found).ok().filter(|&v| v >= spec.min && spec.max.is_none_or(|max| v <= max));
+        symbols[binding.symbol as usize] = value.ok_or_else(|| RuntimeError::DimOutOfRange {
+            symbol: spec.name.clone(),
+            input: input.name.clone(),
+            axis: binding.axis as usize,
+            expected: match spec.max {
+                Some(max) => format!("{} to {max}", spec.min),
+                None => format!("at least {}", spec.min),
+            },
+            found,
+        })?;
+    }
+    Ok(())
+}
+
+/// The error about a shape that is not what the port says, with the symbols' names and, if known, their values.
+pub(crate) fn wrong_shape(
+    entry: &Entry,
+    port: &PortSpec,
+    kind: &str,
+    found: &[usize],
+    expected: Option<&[usize]>,
+) -> RuntimeError {
+    let spec = port.type_text(&entry.symbol_names());
+    let expected = match expected {
+        Some(shape) if port.shape.iter().any(|dim| dim.as_const().is_none()) => format!("{spec}, here {shape:?}"),
+        _ => spec,
+    };
+    RuntimeError::WrongShape { port: format!("{kind} `{}`", port.name), expected, found: found.to_vec() }
+}
+
+impl Binding {
+    /// Evaluates all sizes for the given symbol values.
+    ///
+    /// # Errors
+    /// A size that has no value or does not fit; these are faults of the artifact.
+    pub(crate) fn new(
+        entry: &Entry,
+        program: &Program,
+        kernels: &[KernelInfo],
+        entry_of: impl Fn(usize) -> Option<KernelEntry>,
+        weight_len: impl Fn(usize) -> usize,
+        symbols: &[i64],
+    ) -> Result<Self, RuntimeError> {
+        let inputs = entry.inputs.iter().map(|port| shape(port, symbols)).collect::<Result<Vec<_>, _>>()?;
+        let (outputs, outputs_bytes) = output_places(entry, symbols)?;
+        let plan = match &program.static_plan {
+            Some(plan) if entry.symbols.is_empty() => plan.clone(),
+            _ => MemoryPlan::new(program, symbols)?,
+        };
+        let arena_bytes = usize::try_from(plan.arena_bytes).map_err(|_| RuntimeError::OutOfMemory {
+            // More than the address space; the exact number does not matter.
+            len_bytes: usize::MAX,
+        })?;
+        let places = program.slots.iter().zip(&plan.offsets).map(|(slot, offset)| place(slot, *offset, symbols));
+        let mut binding = Self {
+            symbols: symbols.to_vec(),
+            slots: places.collect::<Result<_, _>>()?,
+            inputs,
+            outputs,
+            steps: Vec::with_capacity(program.steps.len()),
+            args: Vec::new(),
+            values: Vec::new(),
+            arena_bytes,
+            outputs_bytes,
+            scratch_bytes: 0,
+            is_wide: false,
+        };
+        let mut lens = Vec::with_capacity(binding.slots.len());
+        for slot in &binding.slots {
+            lens.push(match slot {
+                // Checked to be representable by `shape` above.
+                Place::Input(i) => dense_size(entry.inputs[*i].dtype, &binding.inputs[*i]).unwrap_or(0),
+                Place::Output(i) => binding.outputs[*i].range.len(),
+                Place::Weight(i) => weight_len(*i),
+                Place::Arena(range) => range.len(),
+            });
+        }
+        let mut shared_ns = 0u64;
+        for (index, step) in program.steps.iter().enumerate() {
+            let step = match step {
+                Step::Launch(launch) => {
+                    let kernel = launch.kernel as usize;
+                    let entry_point = entry_of(kernel).ok_or_else(|| RuntimeError::BadProgram {
+                        what: format!("kernel {kernel}"),
+                        expected: "code".to_owned(),
+                        found: "none".to_owned(),
+                    })?;
+                    let (launch, work_ns) = binding.launch(index, launch, &kernels[kernel], entry_point, &lens)?;
+                    if launch.is_parallel {
+                        shared_ns = shared_ns.saturating_add(work_ns);
+                    }
+                    BoundStep::Launch(launch)
+                }
+                Step::Copy(copy) => {
+                    let len_bytes = size(&copy.size_bytes, symbols, || format!("the length of copy step {index}"))?;
+                    let (src, dst) = (copy.src as usize, copy.dst as usize);
+                    within(index, len_bytes, lens[src].min(lens[dst]))?;
+                    BoundStep::Copy { src, dst, len_bytes }
+                }
+                // Steps that this runtime does not know are refused when the artifact is read.
+                _ => {
+                    return Err(RuntimeError::BadProgram {
+                        what: format!("step {index}"),
+                        expected: "a launch or a copy".to_owned(),
+                        found: "another step".to_owned(),
+                    });
+                }
+            };
+            binding.steps.push(step);
+        }
+        binding.is_wide = shared_ns >= WAKE_MIN_NS;
+        Ok(binding)
+    }
+
+    /// Evaluates one launch; also returns an estimate of its work.
+    fn launch(
+        &mut self,
+        step: usize,
+        launch: &infc_artifact::Launch,
+        kernel: &KernelInfo,
+        entry: KernelEntry,
+        lens: &[usize],
+    ) -> Result<(BoundLaunch, u64), RuntimeError> {
+        let symbols = &self.symbols;
+        let of = |what: &str| format!("{what} of step {step} (`{}`)", kernel.name);
+        let (args_start, values_start) = (self.args.len(), self.values.len());
+        for Arg { slot, offset_bytes, .. } in &launch.args {
+            let slot = *slot as usize;
+            let offset_bytes = size(offset_bytes, symbols, || of("an offset"))?;
+            within(step, offset_bytes, lens[slot])?;
+            self.args.push(BoundArg { slot, offset_bytes });
+        }
+        for value in &launch.values {
+            let value = value.eval(symbols);
+            self.values.push(value.map_err(|source| RuntimeError::BadSize { what: of("a value"), source })?);
+        }
+        let chunks = size(&launch.chunks, symbols, || of("the chunk count"))? as u64;
+        let scratch = size(&launch.scratch_bytes, symbols, || of("the scratch size"))?;
+        let scratch = scratch.checked_next_multiple_of(SCRATCH_ALIGN);
+        self.scratch_bytes =
+            self.scratch_bytes.max(scratch.ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })?);
+        let work_ns = estimate_ns(kernel, symbols);
+        let bound = BoundLaunch {
+            entry,
+            kernel: launch.kernel as usize,
+            args: args_start..self.args.len(),
+            values: values_start..self.values.len(),
+            chunks,
+            is_parallel: chunks > 1 && work_ns >= PARALLEL_MIN_NS,
+        };
+        Ok((bound, work_ns))
+    }
+}
+
+/// About how long a kernel takes on one thread; very long if nothing is known, so that it is run in parallel.
+fn estimate_ns(kernel: &KernelInfo, symbols: &[i64]) -> u64 {
+    let value = |expr: &Option<SizeExpr>| expr.as_ref().and_then(|e| e.eval(symbols).ok()?.try_into().ok());
+    let (macs, bytes): (Option<u64>, Option<u64>) = (value(&kernel.macs), value(&kernel.bytes));
+    if macs.is_none() && bytes.is_none() {
+        return u64::MAX;
+    }
+    // Some 3 vectors of 32-bit lanes, and 10 bytes, per nanosecond. Only the order of magnitude matters.
+    let macs_per_ns = 3 * u64::from(kernel.vector_bits / 32).max(1);
+    (macs.unwrap_or(0) / macs_per_ns).max(bytes.unwrap_or(0) / 10)
+}
+
+fn shape(port: &PortSpec, symbols: &[i64]) -> Result<Vec<usize>, RuntimeError> {
+    let what = || format!("the shape of `{}`", port.name);
+    let shape = port.shape.iter().map(|dim| size(dim, symbols, what)).collect::<Result<Vec<_>, _>>()?;
+    match dense_size(port.dtype, &shape) {
+        Some(_) => Ok(shape),
+        None => Err(RuntimeError::BadProgram {
+            what: what(),
+            expected: "a tensor of numbers that fits in memory".to_owned(),
+            found: format!("{}{shape:?}", port.dtype),
+        }),
+    }
+}
+
+/// The outputs in the session's memory one after the other, and the length of them all.
+fn output_places(entry: &Entry, symbols: &[i64]) -> Result<(Vec<OutputPlace>, usize), RuntimeError> {
+    let mut end = 0usize;
+    let mut places = Vec::with_capacity(entry.outputs.len());
+    for port in &entry.outputs {
+        let shape = shape(port, symbols)?;
+        let too_large = || RuntimeError::OutOfMemory { len_bytes: usize::MAX };
+        let len = dense_size(port.dtype, &shape).ok_or_else(too_large)?;
+        let start = end.checked_next_multiple_of(OUTPUT_ALIGN).ok_or_else(too_large)?;
+        end = start.checked_add(len).ok_or_else(too_large)?;
+        places.push(OutputPlace { shape, range: start..end });
+    }
+    Ok((places, end))
+}
+
+fn place(slot: &Slot, offset: Option<u64>, symbols: &[i64]) -> Result<Place, RuntimeError> {
+    Ok(match slot {
+        Slot::Input(i) => Place::Input(*i as usize),
+        Slot::Output(i) => Place::Output(*i as usize),
+        Slot::Weight(i) => Place::Weight(*i as usize),
+        Slot::Arena(ArenaSlot { size_bytes, .. }) => {
+            let len = size(size_bytes, symbols, || "the size of a slot".to_owned())?;
+            // The plan was checked, or made from the same sizes: the range lies within the arena.
+            let start = offset.and_then(|offset| usize::try_from(offset).ok()).unwrap_or(0);
+            Place::Arena(start..start.saturating_add(len))
+        }
+    })
+}
+
+fn size(expr: &SizeExpr, symbols: &[i64], what: impl Fn() -> String) -> Result<usize, RuntimeError> {
+    expr.eval_size(symbols).map_err(|source| RuntimeError::BadSize { what: what(), source })
+}
+
+/// Checks that `found` bytes are within a slot of `len` bytes.
+fn within(step: usize, found: usize, len: usize) -> Result<(), RuntimeError> {
+    if found <= len {
+        return Ok(());
+    }
+    Err(RuntimeError::BadProgram {
+        what: format!("an argument of step {step}"),
+        expected: format!("within the {len} bytes of its slot"),
+        found: format!("{found}"),
+    })
+}

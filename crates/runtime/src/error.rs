@@ -1,0 +1,120 @@
+//! What can go wrong when a model is loaded or run.
+
+use infc_artifact::{ArtifactError, EvalError};
+use infc_tensor::{DType, TensorError};
+use std::io;
+use std::path::PathBuf;
+
+/// Why a model could not be loaded or run. After a failed run the session can be used again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum RuntimeError {
+    #[error("cannot open `{}`", path.display())]
+    Open { path: PathBuf, source: io::Error },
+
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+
+    #[error("this build of the runtime cannot run machine code: expected a 64-bit x86 or ARM processor, found {found}")]
+    UnsupportedHost { found: String },
+
+    #[error("cannot make {len_bytes} bytes of code executable; does a security policy forbid it?")]
+    CodeMemory { len_bytes: usize, source: io::Error },
+
+    #[error("cannot get {len_bytes} bytes of memory")]
+    OutOfMemory { len_bytes: usize },
+
+    #[error(
+        "a static artifact must be 64-byte aligned, its address is a multiple of {found} only; \
+         embed it with `include_artifact!`"
+    )]
+    MisalignedStatic { found: usize },
+
+    #[error("the model has no entry `{wanted}`, it has {known}")]
+    UnknownEntry { wanted: String, known: String },
+
+    #[error("the model has no input `{wanted}`, it has {known}")]
+    UnknownInput { wanted: String, known: String },
+
+    #[error("input `{name}` ({expected}) is missing")]
+    MissingInput { name: String, expected: String },
+
+    #[error("input `{name}` is given twice")]
+    DuplicateInput { name: String },
+
+    #[error("the entry takes {expected} inputs, found {found}")]
+    InputCount { expected: usize, found: usize },
+
+    #[error("the entry has {expected} outputs, found buffers for {found}")]
+    OutputCount { expected: usize, found: usize },
+
+    #[error("`{port}`: expected elements of type {expected}, found {found}")]
+    WrongType { port: String, expected: DType, found: DType },
+
+    #[error("`{port}`: expected {expected}, found shape {found:?}")]
+    WrongShape { port: String, expected: String, found: Vec<usize> },
+
+    #[error("symbol `{symbol}` (axis {axis} of `{input}`): expected {expected}, found {found}")]
+    DimOutOfRange { symbol: String, input: String, axis: usize, expected: String, found: usize },
+
+    #[error("a {dtype} buffer of shape {shape:?} needs {expected} bytes, found {found}")]
+    WrongBufferSize { dtype: DType, shape: Vec<usize>, expected: String, found: usize },
+
+    #[error("strides {strides:?} from element {offset} of shape {shape:?} ({dtype}): {problem}")]
+    BadStrides { dtype: DType, shape: Vec<usize>, strides: Vec<isize>, offset: usize, problem: &'static str },
+
+    #[error("elements of type {dtype} cannot be passed as a buffer")]
+    UnsupportedType { dtype: DType },
+
+    #[error("the sizes of this artifact make no sense for these inputs: {what}: {source}")]
+    BadSize { what: String, source: EvalError },
+
+    #[error("the sizes of this artifact make no sense for these inputs: {what}: expected {expected}, found {found}")]
+    BadProgram { what: String, expected: String, found: String },
+
+    #[error("the model needs custom operators that this runtime does not have: {names}")]
+    CustomOps { names: String },
+
+    #[error("the run was cancelled before step {step} of {steps}")]
+    Cancelled { step: usize, steps: usize },
+
+    #[error("the deadline passed before step {step} of {steps}")]
+    DeadlineExceeded { step: usize, steps: usize },
+
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+}
+
+impl RuntimeError {
+    /// The stable code of this error, as `infc explain` takes it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "runtime::cannot-open",
+            Self::Artifact(error) => error.code(),
+            Self::UnsupportedHost { .. } => "runtime::unsupported-host",
+            Self::CodeMemory { .. } => "runtime::code-memory",
+            Self::OutOfMemory { .. } => "runtime::out-of-memory",
+            Self::MisalignedStatic { .. } => "runtime::misaligned-static",
+            Self::UnknownEntry { .. } => "runtime::unknown-entry",
+            Self::UnknownInput { .. } => "runtime::unknown-input",
+            Self::MissingInput { .. } => "runtime::missing-input",
+            Self::DuplicateInput { .. } => "runtime::duplicate-input",
+            Self::InputCount { .. } => "runtime::input-count",
+            Self::OutputCount { .. } => "runtime::output-count",
+            Self::WrongType { .. } => "runtime::wrong-type",
+            Self::WrongShape { .. } => "runtime::wrong-shape",
+            Self::DimOutOfRange { .. } => "runtime::dim-out-of-range",
+            Self::WrongBufferSize { .. } => "runtime::wrong-buffer-size",
+            Self::BadStrides { .. } => "runtime::bad-strides",
+            Self::UnsupportedType { .. } => "runtime::unsupported-type",
+            Self::BadSize { .. } => "runtime::bad-size",
+            Self::BadProgram { .. } => "runtime::bad-program",
+            Self::CustomOps { .. } => "runtime::custom-ops",
+            Self::Cancelled { .. } => "runtime::cancelled",
+            Self::DeadlineExceeded { .. } => "runtime::deadline-exceeded",
+            Self::Tensor(_) => "runtime::bad-tensor",
+        }
+    }
+}

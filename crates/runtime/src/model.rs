@@ -1,0 +1,203 @@
+//! A loaded model.
+
+use crate::arena::Arena;
+use crate::code::{CodeImage, KernelEntry};
+use crate::error::RuntimeError;
+use crate::pool::Pool;
+use crate::select::{self, Selection};
+use crate::session::{Session, SessionOptions};
+use infc_artifact::{Artifact, Entry, Manifest, PortSpec, VariantBody};
+use infc_mapfile::MappedFile;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a model is loaded.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Also compare the hashes of the weights, which reads them all. Everything else is always verified.
+    pub verify_weights: bool,
+    /// Take the variant for exactly this target instead of the best one. The machine must still be able to run it.
+    pub target: Option<String>,
+    /// The threads that sessions of this model use; `None` for [`Pool::shared`].
+    pub pool: Option<Pool>,
+}
+
+/// A model, ready to make sessions. Cloning gives another handle on the same model.
+#[derive(Clone, Debug)]
+pub struct Model {
+    loaded: Arc<Loaded>,
+}
+
+/// What all sessions of a model share.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    bytes: ArtifactBytes,
+    pub(crate) manifest: Manifest,
+    /// Where each weight lies in `bytes`.
+    weights: Vec<Range<usize>>,
+    pub(crate) body: VariantBody,
+    code: CodeImage,
+    selection: Selection,
+    pub(crate) pool: Option<Pool>,
+}
+
+/// Where the bytes of an artifact live.
+#[derive(Debug)]
+enum ArtifactBytes {
+    Mapped(MappedFile),
+    Static(&'static [u8]),
+    Owned(Arena),
+}
+
+impl ArtifactBytes {
+    fn get(&self) -> &[u8] {
+        match self {
+            Self::Mapped(file) => file,
+            Self::Static(bytes) => bytes,
+            Self::Owned(arena) => arena.bytes(),
+        }
+    }
+}
+
+impl Model {
+    /// Loads a model from a file, which is mapped: weights are read when a run first touches them, and shared with
+    /// other processes. Replace the file by renaming another over it, never by writing into it.
+    ///
+    /// Loading an artifact means trusting its machine code: do it only with files from sources whose programs you would
+    /// run.
+    ///
+    /// # Errors
+    /// `runtime::cannot-open`, any error about the artifact, `artifact::wrong-target` if no variant runs here.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, RuntimeError> {
+        Self::open_with(path, &LoadOptions::default())
+    }
+
+    /// As [`Model::open`], with options.
+    ///
+    /// # Errors
+    /// As [`Model::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, RuntimeError> {
+        let path = path.as_ref();
+        let file = MappedFile::open(path);
+        let file = file.map_err(|source| RuntimeError::Open { path: path.to_owned(), source })?;
+        Self::load(ArtifactBytes::Mapped(file), options)
+    }
+
+    /// Loads a model that is part of the program; see [`include_artifact!`](crate::include_artifact). Weights are used
+    /// where they are.
+    ///
+    /// # Errors
+    /// As [`Model::open`], and `runtime::misaligned-static`.
+    pub fn from_static(bytes: &'static [u8]) -> Result<Self, RuntimeError> {
+        Self::from_static_with(bytes, &LoadOptions::default())
+    }
+
+    /// As [`Model::from_static`], with options.
+    ///
+    /// # Errors
+    /// As [`Model::from_static`].
+    pub fn from_static_with(bytes: &'static [u8], options: &LoadOptions) -> Result<Self, RuntimeError> {
+        let address = bytes.as_ptr().addr();
+        if !address.is_multiple_of(64) {
+            return Err(RuntimeError::MisalignedStatic { found: 1 << address.trailing_zeros() });
+        }
+        Self::load(ArtifactBytes::Static(bytes), options)
+    }
+
+    /// Loads a model from bytes in memory, which are copied to aligned memory.
+    ///
+    /// # Errors
+    /// As [`Model::open`].
+    pub fn from_vec(bytes: Vec<u8>) -> Result<Self, RuntimeError> {
+        Self::from_vec_with(bytes, &LoadOptions::default())
+    }
+
+    /// As [`Model::from_vec`], with options.
+    ///
+    /// # Errors
+    /// As [`Model::open`].
+    #[expect(clippy::needless_pass_by_value, reason = "frees the bytes before the model is used")]
+    pub fn from_vec_with(bytes: Vec<u8>, options: &LoadOptions) -> Result<Self, RuntimeError> {
+        // An allocator's 16 bytes of alignment would make every other vector load cross a cache line.
+        Self::load(ArtifactBytes::Owned(Arena::copy_of(&bytes)?), options)
+    }
+
+    fn load(bytes: ArtifactBytes, options: &LoadOptions) -> Result<Self, RuntimeError> {
+        let artifact = Artifact::read(bytes.get())?;
+        let manifest = artifact.manifest();
+        if !manifest.custom_ops.is_empty() {
+            return Err(RuntimeError::CustomOps { names: manifest.custom_ops.join(", ") });
+        }
+        let selection = select::select(&manifest.variants, options.target.as_deref())?;
+        let body = artifact.variant(selection.variant)?;
+        let (code, section) = artifact.code(selection.variant)?;
+        let code = CodeImage::load(code, section.hash)?;
+        if options.verify_weights {
+            artifact.verify_weights()?;
+        }
+        // Every record was checked to lie within its section.
+        let weights = (0..manifest.weights.len()).map_while(|index| artifact.weight_range(index)).collect();
+        let manifest = artifact.into_manifest();
+        let pool = options.pool.clone();
+        Ok(Self { loaded: Arc::new(Loaded { bytes, manifest, weights, body, code, selection, pool }) })
+    }
+
+    /// A session: memory of its own, to run one thing at a time. Any number may exist and run at once.
+    ///
+    /// # Errors
+    /// `runtime::unknown-entry`; for models without symbolic dims also what is wrong with its sizes.
+    pub fn session(&self, options: &SessionOptions) -> Result<Session, RuntimeError> {
+        Session::new(Arc::clone(&self.loaded), options)
+    }
+
+    /// What the artifact holds.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.loaded.manifest
+    }
+
+    /// Programs and kernels of the variant in use.
+    #[must_use]
+    pub fn variant(&self) -> &VariantBody {
+        &self.loaded.body
+    }
+
+    /// The entry that sessions run unless told otherwise: the one named `main`, else the first.
+    #[must_use]
+    pub fn default_entry(&self) -> &Entry {
+        let entries = &self.loaded.manifest.entries;
+        // A manifest without entries is refused when it is read.
+        entries.iter().find(|entry| entry.name == "main").unwrap_or(&entries[0])
+    }
+
+    /// The inputs of the default entry.
+    #[must_use]
+    pub fn inputs(&self) -> &[PortSpec] {
+        &self.default_entry().inputs
+    }
+
+    /// The outputs of the default entry.
+    #[must_use]
+    pub fn outputs(&self) -> &[PortSpec] {
+        &self.default_entry().outputs
+    }
+
+    /// Which variant was chosen, and why not the better ones.
+    #[must_use]
+    pub fn selection(&self) -> &Selection {
+        &self.loaded.selection
+    }
+}
+
+impl Loaded {
+    /// The bytes of a weight.
+    pub(crate) fn weight(&self, index: usize) -> &[u8] {
+        &self.bytes.get()[self.weights[index].clone()]
+    }
+
+    /// The address of a kernel's code.
+    pub(crate) fn kernel(&self, index: usize) -> Option<KernelEntry> {
+        self.code.kernel(self.body.kernels.get(index)?.code_offset)
+    }
+}

@@ -1,0 +1,58 @@
+//! What a session tells whoever wants to know: the runtime itself prints nothing.
+
+use crate::arena::Span;
+use std::time::Duration;
+
+/// Receives events of a session, on the thread that runs it. Without an observer nothing is measured.
+pub trait Observer: Send + Sync {
+    /// Called when something has happened. What it does takes time from the run.
+    fn event(&self, event: &Event<'_>);
+}
+
+/// Something that has happened in a session.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A memory plan was made for a new binding of the symbols.
+    Planned(Planned<'a>),
+    /// A step of the Program is over.
+    Step(StepEvent<'a>),
+    /// A run succeeded.
+    RunFinished {
+        /// From the check of the inputs to the last step.
+        took: Duration,
+    },
+}
+
+/// See [`Event::Planned`].
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Planned<'a> {
+    pub symbols: &'a [i64],
+    pub arena_bytes: usize,
+    pub took: Duration,
+}
+
+/// See [`Event::Step`].
+#[derive(Debug)]
+pub struct StepEvent<'a> {
+    /// Index of the step in the Program.
+    pub step: usize,
+    /// The kernel launched, as an index into the variant's kernels, and its name; `None` for other steps.
+    pub kernel: Option<(usize, &'a str)>,
+    /// Length of the parallel axis.
+    pub chunks: u64,
+    /// How many threads could take part.
+    pub threads: usize,
+    /// From launch to the last chunk.
+    pub took: Duration,
+    pub(crate) slots: &'a [Span],
+}
+
+impl StepEvent<'_> {
+    /// The bytes of a slot of the Program as they are now; `None` if there is no such slot.
+    #[must_use]
+    pub fn slot_bytes(&self, slot: usize) -> Option<&[u8]> {
+        self.slots.get(slot).map(Span::bytes)
+    }
+}

@@ -1,0 +1,74 @@
+//! Windows: `VirtualAlloc`, `VirtualProtect`, `VirtualFree`, and the instruction cache.
+
+#![expect(unsafe_code, reason = "calls into kernel32")]
+
+use std::ffi::c_void;
+use std::io;
+use std::ptr::NonNull;
+
+const MEM_COMMIT: u32 = 0x1000;
+const MEM_RESERVE: u32 = 0x2000;
+const MEM_RELEASE: u32 = 0x8000;
+const PAGE_READWRITE: u32 = 0x04;
+const PAGE_EXECUTE_READ: u32 = 0x20;
+
+#[link(name = "kernel32")]
+unsafe extern "system" {
+    fn VirtualAlloc(address: *mut c_void, size: usize, kind: u32, protect: u32) -> *mut c_void;
+    fn VirtualProtect(address: *mut c_void, size: usize, protect: u32, old: *mut u32) -> i32;
+    fn VirtualFree(address: *mut c_void, size: usize, kind: u32) -> i32;
+    fn GetCurrentProcess() -> *mut c_void;
+    fn FlushInstructionCache(process: *mut c_void, address: *const c_void, size: usize) -> i32;
+}
+
+/// Pages of this process: first writable, then executable, never both.
+#[derive(Debug)]
+pub(crate) struct CodePages {
+    start: NonNull<u8>,
+}
+
+// SAFETY: the pages belong to this value alone, and after construction they are only read (and executed).
+unsafe impl Send for CodePages {}
+// SAFETY: as above.
+unsafe impl Sync for CodePages {}
+
+impl CodePages {
+    /// Allocates pages, lets `fill` write them, and makes them read-execute if it returns `Ok`.
+    pub(crate) fn filled<E>(len_bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E>
+    where
+        E: From<io::Error>,
+    {
+        if len_bytes == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no code").into());
+        }
+        // SAFETY: new pages at an address of the system's choice touch no memory in use.
+        let start = unsafe { VirtualAlloc(std::ptr::null_mut(), len_bytes, MEM_COMMIT | MEM_RESERVE, PAGE_READWRITE) };
+        let Some(start) = NonNull::new(start.cast::<u8>()) else {
+            return Err(io::Error::last_os_error().into());
+        };
+        let pages = Self { start };
+        // SAFETY: the pages are `len_bytes` long, zeroed, writable, and nobody else knows of them yet.
+        fill(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len_bytes) })?;
+        let mut old = 0;
+        // SAFETY: exactly the pages allocated above; the slice handed to `fill` is gone; `old` outlives the call.
+        if unsafe { VirtualProtect(start.as_ptr().cast(), len_bytes, PAGE_EXECUTE_READ, &mut old) } == 0 {
+            return Err(io::Error::last_os_error().into());
+        }
+        // SAFETY: the pages allocated above, in this process. Failing is impossible for a valid range.
+        unsafe { FlushInstructionCache(GetCurrentProcess(), start.as_ptr().cast(), len_bytes) };
+        Ok(pages)
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for CodePages {
+    fn drop(&mut self) {
+        // SAFETY: the pages allocated in `filled`, freed once; MEM_RELEASE wants the size 0. Kernels run only while
+        // their image is borrowed.
+        unsafe { VirtualFree(self.start.as_ptr().cast(), 0, MEM_RELEASE) };
+    }
+}

@@ -1,0 +1,118 @@
+//! Runs that return tensors: easier to call than [`Session::run`], at the price of an allocation or a copy.
+
+use crate::arena::Arena;
+use crate::error::RuntimeError;
+use crate::session::{Destination, RunOptions, Session};
+use crate::view::{TensorView, TensorViewMut, dense_size};
+use infc_tensor::Tensor;
+
+/// Above this, memory is asked for on trial before a tensor is made, which would end the process if there is none.
+const TRIAL_BYTES: usize = 64 << 20;
+
+/// The outputs of a run, in the session's memory until its next run.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionOutputs<'s> {
+    session: &'s Session,
+}
+
+impl<'s> SessionOutputs<'s> {
+    /// How many outputs there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.session.entry().outputs.len()
+    }
+
+    /// Whether the entry has no outputs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Output `index`; `None` if there is no such output.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<TensorView<'s>> {
+        let port = self.session.entry().outputs.get(index)?;
+        let shape = &self.session.binding().outputs.get(index)?.shape;
+        TensorView::new(port.dtype, shape, self.session.kept_output(index)?).ok()
+    }
+}
+
+impl Session {
+    /// Runs the entry and keeps the outputs in the session's memory. No heap call after warm-up.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_in_session(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        options: &RunOptions<'_>,
+    ) -> Result<SessionOutputs<'_>, RuntimeError> {
+        self.execute(inputs, Destination::Session, options)?;
+        Ok(SessionOutputs { session: self })
+    }
+
+    /// Runs the entry on tensors in the order of its inputs, and returns its outputs as tensors.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_owned(&mut self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, RuntimeError> {
+        self.run_owned_with(inputs, &RunOptions::default())
+    }
+
+    /// As [`Session::run_owned`], with options.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_owned_with(
+        &mut self,
+        inputs: &[&Tensor],
+        options: &RunOptions<'_>,
+    ) -> Result<Vec<Tensor>, RuntimeError> {
+        let views = inputs.iter().map(|&tensor| TensorView::try_from(tensor)).collect::<Result<Vec<_>, _>>()?;
+        let input_shapes: Vec<&[usize]> = inputs.iter().map(|tensor| tensor.shape()).collect();
+        let shapes = self.output_shapes(&input_shapes)?;
+        let mut tensors = Vec::with_capacity(shapes.len());
+        for (port, shape) in self.entry().outputs.iter().zip(&shapes) {
+            if let Some(len_bytes) = dense_size(port.dtype, shape).filter(|&bytes| bytes > TRIAL_BYTES) {
+                Arena::zeroed(len_bytes)?;
+            }
+            tensors.push(Tensor::zeros(port.dtype, shape)?);
+        }
+        let mut outputs = Vec::with_capacity(tensors.len());
+        for (tensor, shape) in tensors.iter_mut().zip(&shapes) {
+            outputs.push(TensorViewMut::new(tensor.dtype(), shape, tensor.bytes_mut())?);
+        }
+        self.run(&views, &mut outputs, options)?;
+        Ok(tensors)
+    }
+
+    /// Runs the entry on tensors given by name, in any order, and returns the outputs in the order of the entry's.
+    ///
+    /// # Errors
+    /// `runtime::unknown-input`, `runtime::missing-input`, `runtime::duplicate-input`, and as [`Session::run`].
+    pub fn run_named(
+        &mut self,
+        inputs: &[(&str, &Tensor)],
+        options: &RunOptions<'_>,
+    ) -> Result<Vec<Tensor>, RuntimeError> {
+        let entry = self.entry();
+        let mut ordered: Vec<Option<&Tensor>> = vec![None; entry.inputs.len()];
+        for &(name, tensor) in inputs {
+            let index = entry.inputs.iter().position(|port| port.name == name);
+            let index = index.ok_or_else(|| RuntimeError::UnknownInput {
+                wanted: name.to_owned(),
+                known: entry.inputs.iter().map(|port| format!("`{}`", port.name)).collect::<Vec<_>>().join(", "),
+            })?;
+            if ordered[index].replace(tensor).is_some() {
+                return Err(RuntimeError::DuplicateInput { name: name.to_owned() });
+            }
+        }
+        let missing = entry.inputs.iter().zip(&ordered).find(|(_, tensor)| tensor.is_none());
+        if let Some((port, _)) = missing {
+            let expected = port.type_text(&entry.symbol_names());
+            return Err(RuntimeError::MissingInput { name: port.name.clone(), expected });
+        }
+        let ordered: Vec<&Tensor> = ordered.into_iter().flatten().collect();
+        self.run_owned_with(&ordered, options)
+    }
+}

@@ -1,0 +1,160 @@
+//! The threads that kernels run on.
+//!
+//! A pool is a value; sessions share one by default. A run *enters* the pool and then executes many short parallel
+//! regions, one per launch. Three rules keep a region's cost near a microsecond and its worst case near serial:
+//!
+//! - The caller takes part and may claim every chunk, so nobody ever waits for a thread to wake up.
+//! - Workers spin from the start of a run to its end, then park: waking a parked thread costs tens of microseconds,
+//!   handing work to a spinning one a tenth of one.
+//! - A pool serves one run at a time. Whoever finds it busy runs its own chunks itself, which is what many sessions on
+//!   few processors want: no queue, no deadlock, never more threads than stated.
+//!
+//! Which thread computes a chunk never influences its result; see the kernel ABI.
+
+mod crew;
+mod region;
+
+pub(crate) use crew::{Entered, Task};
+
+use crew::Crew;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
+
+/// How workers wait for the next region while a run is in progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Spin {
+    /// Spin, and after some microseconds let other threads of the machine go first between looks. The default.
+    #[default]
+    Run,
+    /// Let other threads of the machine go first from the beginning: for machines that do much else.
+    Yield,
+}
+
+/// Threads for running kernels. Cloning gives another handle on the same threads.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    threads: usize,
+    spin: Spin,
+    first: Generation,
+}
+
+/// The threads of one process. After a fork the child has none of its parent's threads, and locks may be held by
+/// threads that no longer exist, so it must not touch the old generation: it goes on to the next.
+#[derive(Debug)]
+struct Generation {
+    process: u32,
+    /// `None` until the first parallel run. Locked for the length of a run.
+    crew: Mutex<Option<Crew>>,
+    next: OnceLock<Box<Generation>>,
+}
+
+impl Generation {
+    fn new(process: u32) -> Self {
+        Self { process, crew: Mutex::new(None), next: OnceLock::new() }
+    }
+
+    /// The generation of this process.
+    fn current(&self) -> &Self {
+        let process = std::process::id();
+        let mut generation = self;
+        while generation.process != process {
+            generation = generation.next.get_or_init(|| Box::new(Self::new(process)));
+        }
+        generation
+    }
+}
+
+impl Pool {
+    /// A pool to be configured.
+    #[must_use]
+    pub fn builder() -> PoolBuilder {
+        PoolBuilder { threads: None, spin: Spin::default() }
+    }
+
+    /// The pool of the process, which sessions use unless told otherwise; sized as [`PoolBuilder::threads`] says.
+    #[must_use]
+    pub fn shared() -> Self {
+        static SHARED: OnceLock<Pool> = OnceLock::new();
+        SHARED.get_or_init(|| Self::builder().build()).clone()
+    }
+
+    /// How many threads take part in a run, the caller included.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.inner.threads
+    }
+
+    /// Enters the pool for a run on at most `lanes` threads. `None` if the caller should do everything itself: the pool
+    /// is busy, has one thread, or could not start any.
+    pub(crate) fn enter(&self, task: &Arc<impl Task + 'static>, lanes: usize) -> Option<Entered<'_>> {
+        let lanes = lanes.min(self.inner.threads);
+        if lanes < 2 {
+            return None;
+        }
+        let mut crew = match self.inner.first.current().crew.try_lock() {
+            Ok(crew) => crew,
+            // A run that panicked (in an observer) has ended its region and left the crew in order.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        if crew.is_none() {
+            *crew = Some(Crew::start(self.inner.threads - 1, self.inner.spin));
+        }
+        Entered::begin(crew, Arc::clone(task) as Arc<dyn Task>, lanes)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Threads of a parent process are not ours to stop; their handles are leaked, once per fork.
+        let process = std::process::id();
+        let mut generation = Some(&mut self.first);
+        while let Some(current) = generation {
+            let crew = match current.crew.get_mut() {
+                Ok(crew) => crew.take(),
+                Err(poisoned) => poisoned.into_inner().take(),
+            };
+            if current.process != process {
+                std::mem::forget(crew);
+            }
+            generation = current.next.get_mut().map(|next| &mut **next);
+        }
+    }
+}
+
+/// Settings of a [`Pool`].
+#[derive(Clone, Debug)]
+pub struct PoolBuilder {
+    threads: Option<NonZeroUsize>,
+    spin: Spin,
+}
+
+impl PoolBuilder {
+    /// How many threads take part in a run, the caller included; 1 makes no thread. Zero, and the default, is what the
+    /// process may use: its processor affinity and, on Linux, its cgroup's quota.
+    #[must_use]
+    pub fn threads(self, threads: usize) -> Self {
+        Self { threads: NonZeroUsize::new(threads), ..self }
+    }
+
+    /// How workers wait during a run.
+    #[must_use]
+    pub fn spin(self, spin: Spin) -> Self {
+        Self { spin, ..self }
+    }
+
+    /// The pool. Its threads start with the first run that can use them.
+    #[must_use]
+    pub fn build(self) -> Pool {
+        // The standard library's answer takes affinity and cgroup quota into account.
+        let available = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads = self.threads.map_or_else(available, NonZeroUsize::get);
+        Pool { inner: Arc::new(Inner { threads, spin: self.spin, first: Generation::new(std::process::id()) }) }
+    }
+}

@@ -1,0 +1,435 @@
+//! A session: the memory a model runs in, and the runs themselves.
+
+use crate::arena::{Arena, Span};
+use crate::binding::{Binding, BoundLaunch, BoundStep, Place, bind_symbols, wrong_shape};
+use crate::code::{FpMode, FpScope, KernelCall};
+use crate::error::RuntimeError;
+use crate::model::Loaded;
+use crate::observer::{Event, Observer, Planned, StepEvent};
+use crate::pool::{Entered, Pool, Task};
+use crate::view::{TensorView, TensorViewMut};
+use infc_artifact::{Entry, Program, Step};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Bindings kept for the next run with the same dims.
+const KEPT_BINDINGS: usize = 8;
+
+/// How a session is made. Fields may be added: end a literal with `..SessionOptions::default()`.
+#[derive(Clone, Default)]
+pub struct SessionOptions {
+    /// The entry to run; `None` for the one named `main`, else the first.
+    pub entry: Option<String>,
+    /// Threads a run may use at most, the caller included; `None` for all of the pool.
+    pub max_threads: Option<usize>,
+    /// Who is told about plans, steps and runs.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl std::fmt::Debug for SessionOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let observed = self.observer.is_some();
+        write!(f, "SessionOptions({:?}, max_threads {:?}, observed {observed})", self.entry, self.max_threads)
+    }
+}
+
+/// How one run goes. Fields may be added: end a literal with `..RunOptions::default()`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunOptions<'a> {
+    /// Threads to use at most, the caller included; `None` for what the session allows. 1 uses the caller alone.
+    pub max_threads: Option<usize>,
+    /// Fail with `runtime::deadline-exceeded` instead of starting another step after this.
+    pub deadline: Option<Instant>,
+    /// Fail with `runtime::cancelled` instead of starting another step once this is true.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Read and write denormal numbers as zero, which is faster where they are frequent. By default they are kept.
+    pub flush_denormals: bool,
+}
+
+/// Runs one entry of a model, in memory of its own.
+///
+/// After the first run with some dims a run makes no heap call. A run that fails leaves the session usable.
+pub struct Session {
+    model: Arc<Loaded>,
+    /// Index of the entry, and of its Program.
+    entry: usize,
+    pool: Pool,
+    max_threads: usize,
+    observer: Option<Arc<dyn Observer>>,
+    /// The last used comes first.
+    bindings: Vec<Binding>,
+    /// The symbol values of the run in progress.
+    symbols: Vec<i64>,
+    arena: Arena,
+    scratch: Arena,
+    /// Inputs that had to be made dense.
+    staging: Arena,
+    /// Outputs the session keeps.
+    outputs: Arena,
+    /// The slots of the run in progress.
+    slots: Vec<Span>,
+    /// The inputs of the run in progress.
+    inputs: Vec<Span>,
+    task: Arc<SessionTask>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session(entry `{}`, {} bindings)", self.entry().name, self.bindings.len())
+    }
+}
+
+/// What the threads of a run share.
+#[derive(Debug)]
+struct SessionTask {
+    call: KernelCall,
+    flush_denormals: AtomicBool,
+}
+
+impl Task for SessionTask {
+    fn run_chunks(&self, begin: u64, end: u64, lane: usize) {
+        self.call.run_chunks(begin, end, lane);
+    }
+
+    fn fp_mode(&self) -> FpMode {
+        // Written before the run enters the pool, and published by that.
+        if self.flush_denormals.load(Ordering::Relaxed) { FpMode::FlushDenormals } else { FpMode::KeepDenormals }
+    }
+}
+
+/// Where a run puts its outputs.
+pub(crate) enum Destination<'r, 'v> {
+    Caller(&'r mut [TensorViewMut<'v>]),
+    Session,
+}
+
+impl Session {
+    pub(crate) fn new(model: Arc<Loaded>, options: &SessionOptions) -> Result<Self, RuntimeError> {
+        let entries = &model.manifest.entries;
+        let entry = match &options.entry {
+            Some(name) => entries.iter().position(|entry| entry.name == *name),
+            None => Some(entries.iter().position(|entry| entry.name == "main").unwrap_or(0)),
+        };
+        let entry = entry.ok_or_else(|| RuntimeError::UnknownEntry {
+            wanted: options.entry.clone().unwrap_or_default(),
+            known: entries.iter().map(|entry| format!("`{}`", entry.name)).collect::<Vec<_>>().join(", "),
+        })?;
+        let pool = model.pool.clone().unwrap_or_else(Pool::shared);
+        let words = argument_words(&model.body.programs[entry]);
+        let task = SessionTask { call: KernelCall::with_capacity(words), flush_denormals: AtomicBool::new(false) };
+        let mut session = Self {
+            entry,
+            max_threads: options.max_threads.unwrap_or(usize::MAX).clamp(1, pool.threads()),
+            pool,
+            observer: options.observer.clone(),
+            bindings: Vec::with_capacity(KEPT_BINDINGS + 1),
+            symbols: Vec::new(),
+            arena: Arena::empty(),
+            scratch: Arena::empty(),
+            staging: Arena::empty(),
+            outputs: Arena::empty(),
+            slots: Vec::with_capacity(model.body.programs[entry].slots.len()),
+            inputs: Vec::with_capacity(entries[entry].inputs.len()),
+            task: Arc::new(task),
+            model,
+        };
+        if session.entry().symbols.is_empty() {
+            // Nothing to wait for: errors show now, and the first run is like the others.
+            session.use_binding()?;
+            session.reserve()?;
+        }
+        Ok(session)
+    }
+
+    /// The entry this session runs.
+    #[must_use]
+    pub fn entry(&self) -> &Entry {
+        &self.model.manifest.entries[self.entry]
+    }
+
+    /// The arena's size in bytes: the most that any binding so far has needed.
+    #[must_use]
+    pub fn arena_bytes(&self) -> usize {
+        self.arena.bytes().len()
+    }
+
+    /// The shapes that the outputs have when the inputs have the given shapes.
+    ///
+    /// # Errors
+    /// What a run with such inputs would say.
+    pub fn output_shapes(&mut self, input_shapes: &[&[usize]]) -> Result<Vec<Vec<usize>>, RuntimeError> {
+        self.check_count(input_shapes.len())?;
+        self.bind(|input| input_shapes[input])?;
+        Ok(self.bindings[0].outputs.iter().map(|output| output.shape.clone()).collect())
+    }
+
+    /// Runs the entry. Inputs and outputs come in the order of the entry's; outputs must have the shapes that
+    /// [`Session::output_shapes`] tells. Dense inputs and all outputs are used where they are.
+    ///
+    /// # Errors
+    /// Inputs or outputs that do not fit, `runtime::deadline-exceeded`, `runtime::cancelled`, or
+    /// `runtime::out-of-memory`. The contents of the outputs are unspecified then.
+    pub fn run(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        options: &RunOptions<'_>,
+    ) -> Result<(), RuntimeError> {
+        self.execute(inputs, Destination::Caller(outputs), options)
+    }
+
+    /// The common part of all runs.
+    pub(crate) fn execute(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        mut destination: Destination<'_, '_>,
+        options: &RunOptions<'_>,
+    ) -> Result<(), RuntimeError> {
+        let started = self.observer.is_some().then(Instant::now);
+        self.check_count(inputs.len())?;
+        for (port, view) in self.entry().inputs.iter().zip(inputs) {
+            if port.dtype != view.dtype() {
+                let (expected, found) = (port.dtype, view.dtype());
+                return Err(RuntimeError::WrongType { port: format!("input `{}`", port.name), expected, found });
+            }
+        }
+        self.bind(|input| inputs[input].shape())?;
+        if let Destination::Caller(outputs) = &destination {
+            self.check_outputs(outputs)?;
+        }
+        self.reserve()?;
+        self.stage(inputs)?;
+        self.place_slots(&mut destination)?;
+
+        let done = self.run_steps(options);
+        // No address outlives the borrow of the buffers.
+        self.task.call.clear();
+        self.slots.clear();
+        self.inputs.clear();
+        done?;
+        if let (Some(observer), Some(started)) = (&self.observer, started) {
+            observer.event(&Event::RunFinished { took: started.elapsed() });
+        }
+        Ok(())
+    }
+
+    /// The binding of the run in progress; there is one after `bind`.
+    pub(crate) fn binding(&self) -> &Binding {
+        &self.bindings[0]
+    }
+
+    /// The bytes of an output that the session keeps.
+    pub(crate) fn kept_output(&self, index: usize) -> Option<&[u8]> {
+        self.outputs.bytes().get(self.bindings.first()?.outputs.get(index)?.range.clone())
+    }
+
+    fn check_count(&self, found: usize) -> Result<(), RuntimeError> {
+        let expected = self.entry().inputs.len();
+        if found == expected { Ok(()) } else { Err(RuntimeError::InputCount { expected, found }) }
+    }
+
+    /// Finds or makes the binding for inputs of these shapes and puts it first.
+    pub(crate) fn bind<'s>(&mut self, shape_of: impl Fn(usize) -> &'s [usize]) -> Result<(), RuntimeError> {
+        let entry = &self.model.manifest.entries[self.entry];
+        bind_symbols(entry, &shape_of, &mut self.symbols)?;
+        self.use_binding()?;
+        let entry = &self.model.manifest.entries[self.entry];
+        for (input, (port, expected)) in entry.inputs.iter().zip(&self.bindings[0].inputs).enumerate() {
+            let found = shape_of(input);
+            if found != expected.as_slice() {
+                return Err(wrong_shape(entry, port, "input", found, Some(expected)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the binding for `self.symbols` first, making it if need be.
+    fn use_binding(&mut self) -> Result<(), RuntimeError> {
+        if let Some(found) = self.bindings.iter().position(|binding| binding.symbols == self.symbols) {
+            self.bindings[..=found].rotate_right(1);
+            return Ok(());
+        }
+        let started = self.observer.is_some().then(Instant::now);
+        let (model, body) = (&self.model, &self.model.body);
+        let binding = Binding::new(
+            &model.manifest.entries[self.entry],
+            &body.programs[self.entry],
+            &body.kernels,
+            |kernel| model.kernel(kernel),
+            |weight| model.weight(weight).len(),
+            &self.symbols,
+        )?;
+        if let (Some(observer), Some(started)) = (&self.observer, started) {
+            let (symbols, arena_bytes) = (self.symbols.as_slice(), binding.arena_bytes);
+            observer.event(&Event::Planned(Planned { symbols, arena_bytes, took: started.elapsed() }));
+        }
+        self.bindings.insert(0, binding);
+        self.bindings.truncate(KEPT_BINDINGS);
+        Ok(())
+    }
+
+    fn check_outputs(&self, outputs: &[TensorViewMut<'_>]) -> Result<(), RuntimeError> {
+        let entry = self.entry();
+        if outputs.len() != entry.outputs.len() {
+            return Err(RuntimeError::OutputCount { expected: entry.outputs.len(), found: outputs.len() });
+        }
+        for ((port, place), view) in entry.outputs.iter().zip(&self.binding().outputs).zip(outputs) {
+            if port.dtype != view.dtype() {
+                let (expected, found) = (port.dtype, view.dtype());
+                return Err(RuntimeError::WrongType { port: format!("output `{}`", port.name), expected, found });
+            }
+            if view.shape() != place.shape.as_slice() {
+                return Err(wrong_shape(entry, port, "output", view.shape(), Some(&place.shape)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Grows arena and scratch memory to what the binding needs.
+    fn reserve(&mut self) -> Result<(), RuntimeError> {
+        let binding = &self.bindings[0];
+        let lanes = self.max_threads;
+        let scratch = binding.scratch_bytes.checked_mul(lanes);
+        self.scratch.reserve(scratch.ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })?)?;
+        self.arena.reserve(binding.arena_bytes)
+    }
+
+    /// Notes where the inputs are, after copying those that are not dense.
+    fn stage(&mut self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {
+        const ALIGN: usize = 64;
+        let staged = inputs.iter().filter(|view| view.dense_bytes().is_none());
+        let total = staged
+            .clone()
+            .try_fold(0usize, |sum, view| sum.checked_add(view.dense_size())?.checked_next_multiple_of(ALIGN));
+        self.staging.reserve(total.ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })?)?;
+        let mut at = 0;
+        for view in staged {
+            let end = at + view.dense_size();
+            view.copy_dense(&mut self.staging.bytes_mut()[at..end]);
+            at = end.next_multiple_of(ALIGN);
+        }
+        let staging = self.staging.span();
+        let mut at = 0;
+        self.inputs.clear();
+        for view in inputs {
+            self.inputs.push(match view.dense_bytes() {
+                Some(bytes) => Span::read_only(bytes),
+                None => {
+                    let end = at + view.dense_size();
+                    let span = staging.get(at..end).unwrap_or(Span::EMPTY);
+                    at = end.next_multiple_of(ALIGN);
+                    span
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Notes where all slots are.
+    fn place_slots(&mut self, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
+        let binding = &self.bindings[0];
+        if let Destination::Session = destination {
+            self.outputs.reserve(binding.outputs_bytes)?;
+        }
+        let (arena, kept) = (self.arena.span(), self.outputs.span());
+        self.slots.clear();
+        for place in &binding.slots {
+            let span = match place {
+                Place::Input(i) => Some(self.inputs[*i]),
+                Place::Output(i) => match destination {
+                    Destination::Caller(outputs) => Some(Span::writable(outputs[*i].bytes_mut())),
+                    Destination::Session => kept.get(binding.outputs[*i].range.clone()),
+                },
+                Place::Weight(i) => Some(Span::read_only(self.model.weight(*i))),
+                Place::Arena(range) => arena.get(range.clone()),
+            };
+            self.slots.push(span.ok_or_else(|| RuntimeError::BadProgram {
+                what: "a slot".to_owned(),
+                expected: format!("a place within the {} bytes of the arena", arena.len_bytes()),
+                found: format!("{place:?}"),
+            })?);
+        }
+        Ok(())
+    }
+
+    fn run_steps(&mut self, options: &RunOptions<'_>) -> Result<(), RuntimeError> {
+        let binding = &self.bindings[0];
+        self.task.flush_denormals.store(options.flush_denormals, Ordering::Relaxed);
+        let _fp = FpScope::enter(self.task.fp_mode());
+        let lanes = options.max_threads.unwrap_or(usize::MAX).clamp(1, self.max_threads);
+        let entered = if binding.is_wide { self.pool.enter(&self.task, lanes) } else { None };
+        let scratch = self.scratch.span();
+        for (index, step) in binding.steps.iter().enumerate() {
+            check_interruption(options, index, binding.steps.len())?;
+            let started = self.observer.is_some().then(Instant::now);
+            match step {
+                BoundStep::Launch(launch) => self.launch(binding, launch, entered.as_ref(), scratch),
+                BoundStep::Copy { src, dst, len_bytes } => {
+                    // Both lengths were checked when the sizes were bound.
+                    let copied = self.slots[*src].copy_to(self.slots[*dst], *len_bytes);
+                    debug_assert!(copied, "checked by `Binding::new`");
+                }
+            }
+            if let (Some(observer), Some(started)) = (&self.observer, started) {
+                let took = started.elapsed();
+                let (kernel, chunks, threads) = match step {
+                    BoundStep::Launch(l) => {
+                        let threads = entered.as_ref().filter(|_| l.is_parallel).map_or(1, Entered::lanes);
+                        (Some((l.kernel, self.model.body.kernels[l.kernel].name.as_str())), l.chunks, threads)
+                    }
+                    BoundStep::Copy { .. } => (None, 1, 1),
+                };
+                let slots = &self.slots;
+                observer.event(&Event::Step(StepEvent { step: index, kernel, chunks, threads, took, slots }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one kernel over all its chunks.
+    fn launch(&self, binding: &Binding, launch: &BoundLaunch, entered: Option<&Entered<'_>>, scratch: Span) {
+        if launch.chunks == 0 {
+            return;
+        }
+        let call = &self.task.call;
+        let mut word = 0;
+        for arg in &binding.args[launch.args.clone()] {
+            let slot = self.slots[arg.slot];
+            // Checked when the sizes were bound.
+            let span = slot.get(arg.offset_bytes..slot.len_bytes()).unwrap_or(Span::EMPTY);
+            call.set_address(word, span);
+            word += 1;
+        }
+        for &value in &binding.values[launch.values.clone()] {
+            call.set_value(word, value);
+            word += 1;
+        }
+        // The barrier of kernels that synchronise inside; none do yet.
+        call.set_value(word, 0);
+        call.set_kernel(launch.entry, scratch, binding.scratch_bytes);
+        match entered {
+            Some(entered) if launch.is_parallel => entered.region(launch.chunks),
+            _ => call.run_chunks(0, launch.chunks, 0),
+        }
+    }
+}
+
+/// The longest argument block of a Program's launches, the reserved word included.
+fn argument_words(program: &Program) -> usize {
+    let words = program.steps.iter().map(|step| match step {
+        Step::Launch(launch) => launch.args.len() + launch.values.len() + 1,
+        _ => 0,
+    });
+    words.max().unwrap_or(0)
+}
+
+fn check_interruption(options: &RunOptions<'_>, step: usize, steps: usize) -> Result<(), RuntimeError> {
+    if options.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+        return Err(RuntimeError::Cancelled { step, steps });
+    }
+    if options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        return Err(RuntimeError::DeadlineExceeded { step, steps });
+    }
+    Ok(())
+}
