@@ -12,9 +12,11 @@ mod body;
 mod error;
 mod index_fn;
 mod kernel;
+mod nest;
 
 pub use error::InterpError;
 pub use kernel::run_kernel;
+pub use nest::run_nest;
 
 /// The most elements that one value may have: a gigabyte of memory in the interpreter.
 pub const MAX_ELEMS: usize = 1 << 27;

@@ -33,6 +33,14 @@ pub enum InterpError {
     WrittenTwice { name: String, index: Vec<i64> },
     #[error("element {index} of `{name}` is never written")]
     NeverWritten { name: String, index: usize },
+    #[error("`{name}` is {value} in `{place}`, outside of its declared range {min:?} to {max:?}")]
+    VariableOutOfRange { place: String, name: String, value: i64, min: Option<i64>, max: Option<i64> },
+    #[error("`{name}` is used where it is not allocated")]
+    NotAllocated { name: String },
+    #[error("`{name}` is read-only but written")]
+    WriteToReadOnly { name: String },
+    #[error("`{place}` touches element {index} of `{name}`, which another chunk wrote without a barrier in between")]
+    Race { place: String, name: String, index: i64 },
     #[error("malformed `{place}`: {what}")]
     Malformed { place: String, what: &'static str },
     #[error(transparent)]
