@@ -11,8 +11,11 @@
 pub mod builder;
 pub mod dce;
 pub mod eval;
+pub mod interp;
 mod operands;
+mod print;
 mod simplify;
+pub mod verify;
 
 pub use builder::{Builder, Memory};
 
