@@ -1,0 +1,208 @@
+//! The attributes of one ONNX node, with typed access.
+//!
+//! Used by the evaluator here and by the ONNX frontend, which fills them from `AttributeProto`. Graph-valued
+//! attributes (`If`, `Loop`, `Scan`) are not represented: what a graph is belongs to the frontend.
+
+use indexmap::IndexMap;
+use infc_tensor::Tensor;
+
+/// The value of one attribute, as in ONNX's `AttributeProto`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Attribute {
+    /// One integer; also how ONNX stores booleans and element types.
+    Int(i64),
+    /// One float.
+    Float(f32),
+    /// One string; ONNX stores bytes, which are UTF-8 for every attribute of the standard.
+    String(String),
+    /// One constant tensor.
+    Tensor(Tensor),
+    /// A list of integers.
+    Ints(Vec<i64>),
+    /// A list of floats.
+    Floats(Vec<f32>),
+    /// A list of strings.
+    Strings(Vec<String>),
+    /// A list of constant tensors.
+    Tensors(Vec<Tensor>),
+}
+
+impl Attribute {
+    /// What the attribute holds, in the words of messages: `an integer`, `a list of floats`.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Attribute::Int(_) => "an integer",
+            Attribute::Float(_) => "a float",
+            Attribute::String(_) => "a string",
+            Attribute::Tensor(_) => "a tensor",
+            Attribute::Ints(_) => "a list of integers",
+            Attribute::Floats(_) => "a list of floats",
+            Attribute::Strings(_) => "a list of strings",
+            Attribute::Tensors(_) => "a list of tensors",
+        }
+    }
+}
+
+macro_rules! from_value {
+    ($($value:ty => $variant:ident),* $(,)?) => {
+        $(impl From<$value> for Attribute {
+            fn from(value: $value) -> Self {
+                Attribute::$variant(value)
+            }
+        })*
+    };
+}
+
+from_value! {
+    i64 => Int, f32 => Float, String => String, Tensor => Tensor,
+    Vec<i64> => Ints, Vec<f32> => Floats, Vec<String> => Strings, Vec<Tensor> => Tensors,
+}
+
+impl From<&str> for Attribute {
+    fn from(value: &str) -> Self {
+        Attribute::String(value.to_owned())
+    }
+}
+
+/// An attribute is there, but holds something else than the operator asks for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("attribute `{name}` is {found}, expected {expected}")]
+pub struct AttributeError {
+    /// The name of the attribute.
+    pub name: String,
+    /// What the operator asks for: `an integer`.
+    pub expected: &'static str,
+    /// What the node has: `a list of floats`.
+    pub found: &'static str,
+}
+
+/// The attributes of one node by name, in the order of the file.
+///
+/// # Examples
+/// ```
+/// use infc_reference::{Attribute, Attributes};
+///
+/// let attributes = Attributes::from_iter([("axis", Attribute::Int(-1)), ("mode", "linear".into())]);
+/// assert_eq!(attributes.int_or("axis", 0)?, -1);
+/// assert_eq!(attributes.int_or("keepdims", 1)?, 1);
+/// assert!(attributes.int_or("mode", 0).is_err());
+/// # Ok::<(), infc_reference::AttributeError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attributes(IndexMap<String, Attribute>);
+
+macro_rules! getters {
+    ($($get:ident, $get_or:ident: $variant:ident => $expected:literal, $borrowed:ty, $read:expr;)*) => {
+        $(
+            #[doc = concat!("The attribute `name`, which must be ", $expected, "; `None` if the node has none.")]
+            ///
+            /// # Errors
+            /// [`AttributeError`] if the attribute holds something else.
+            pub fn $get(&self, name: &str) -> Result<Option<$borrowed>, AttributeError> {
+                match self.0.get(name) {
+                    None => Ok(None),
+                    #[expect(clippy::redundant_closure_call, reason = "the closure is a macro argument")]
+                    Some(Attribute::$variant(value)) => Ok(Some($read(value))),
+                    Some(other) => Err(AttributeError {
+                        name: name.to_owned(),
+                        expected: $expected,
+                        found: other.kind(),
+                    }),
+                }
+            }
+
+            #[doc = concat!("The attribute `name`, which must be ", $expected, ", or `default`.")]
+            ///
+            /// # Errors
+            /// [`AttributeError`] if the attribute holds something else.
+            pub fn $get_or<'a>(&'a self, name: &str, default: getters!(@lifetime 'a $variant))
+                -> Result<getters!(@lifetime 'a $variant), AttributeError>
+            {
+                Ok(self.$get(name)?.unwrap_or(default))
+            }
+        )*
+    };
+    (@lifetime $l:lifetime Int) => { i64 };
+    (@lifetime $l:lifetime Float) => { f32 };
+    (@lifetime $l:lifetime String) => { &$l str };
+    (@lifetime $l:lifetime Ints) => { &$l [i64] };
+    (@lifetime $l:lifetime Floats) => { &$l [f32] };
+    (@lifetime $l:lifetime Strings) => { &$l [String] };
+}
+
+impl Attributes {
+    /// No attributes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an attribute and returns the one of the same name that it replaces.
+    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Option<Attribute> {
+        self.0.insert(name.into(), value.into())
+    }
+
+    /// The attribute `name`, whatever it holds.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Attribute> {
+        self.0.get(name)
+    }
+
+    /// True if there is an attribute `name`.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// The number of attributes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All attributes, in the order they were added.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Attribute)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    getters! {
+        int, int_or: Int => "an integer", i64, |v: &i64| *v;
+        float, float_or: Float => "a float", f32, |v: &f32| *v;
+        string, string_or: String => "a string", &str, String::as_str;
+        ints, ints_or: Ints => "a list of integers", &[i64], Vec::as_slice;
+        floats, floats_or: Floats => "a list of floats", &[f32], Vec::as_slice;
+        strings, strings_or: Strings => "a list of strings", &[String], Vec::as_slice;
+    }
+
+    /// The attribute `name`, which must be a tensor; `None` if the node has none.
+    ///
+    /// # Errors
+    /// [`AttributeError`] if the attribute holds something else.
+    pub fn tensor(&self, name: &str) -> Result<Option<&Tensor>, AttributeError> {
+        match self.0.get(name) {
+            None => Ok(None),
+            Some(Attribute::Tensor(value)) => Ok(Some(value)),
+            Some(other) => Err(AttributeError { name: name.to_owned(), expected: "a tensor", found: other.kind() }),
+        }
+    }
+}
+
+impl<N: Into<String>, A: Into<Attribute>> FromIterator<(N, A)> for Attributes {
+    fn from_iter<I: IntoIterator<Item = (N, A)>>(attributes: I) -> Self {
+        Self(attributes.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+impl<N: Into<String>, A: Into<Attribute>> Extend<(N, A)> for Attributes {
+    fn extend<I: IntoIterator<Item = (N, A)>>(&mut self, attributes: I) {
+        self.0.extend(attributes.into_iter().map(|(name, value)| (name.into(), value.into())));
+    }
+}
