@@ -94,42 +94,24 @@ pub struct AttributeError {
 pub struct Attributes(IndexMap<String, Attribute>);
 
 macro_rules! getters {
-    ($($get:ident, $get_or:ident: $variant:ident => $expected:literal, $borrowed:ty, $read:expr;)*) => {
+    ($($get:ident: $variant:ident => $expected:literal, $value:ty, $read:expr;)*) => {
         $(
             #[doc = concat!("The attribute `name`, which must be ", $expected, "; `None` if the node has none.")]
             ///
             /// # Errors
             /// [`AttributeError`] if the attribute holds something else.
-            pub fn $get(&self, name: &str) -> Result<Option<$borrowed>, AttributeError> {
+            pub fn $get<'a>(&'a self, name: &str) -> Result<Option<$value>, AttributeError> {
+                let read: fn(&'a _) -> $value = $read;
                 match self.0.get(name) {
                     None => Ok(None),
-                    #[expect(clippy::redundant_closure_call, reason = "the closure is a macro argument")]
-                    Some(Attribute::$variant(value)) => Ok(Some($read(value))),
-                    Some(other) => Err(AttributeError {
-                        name: name.to_owned(),
-                        expected: $expected,
-                        found: other.kind(),
-                    }),
+                    Some(Attribute::$variant(value)) => Ok(Some(read(value))),
+                    Some(other) => {
+                        Err(AttributeError { name: name.to_owned(), expected: $expected, found: other.kind() })
+                    }
                 }
-            }
-
-            #[doc = concat!("The attribute `name`, which must be ", $expected, ", or `default`.")]
-            ///
-            /// # Errors
-            /// [`AttributeError`] if the attribute holds something else.
-            pub fn $get_or<'a>(&'a self, name: &str, default: getters!(@lifetime 'a $variant))
-                -> Result<getters!(@lifetime 'a $variant), AttributeError>
-            {
-                Ok(self.$get(name)?.unwrap_or(default))
             }
         )*
     };
-    (@lifetime $l:lifetime Int) => { i64 };
-    (@lifetime $l:lifetime Float) => { f32 };
-    (@lifetime $l:lifetime String) => { &$l str };
-    (@lifetime $l:lifetime Ints) => { &$l [i64] };
-    (@lifetime $l:lifetime Floats) => { &$l [f32] };
-    (@lifetime $l:lifetime Strings) => { &$l [String] };
 }
 
 impl Attributes {
@@ -174,24 +156,37 @@ impl Attributes {
     }
 
     getters! {
-        int, int_or: Int => "an integer", i64, |v: &i64| *v;
-        float, float_or: Float => "a float", f32, |v: &f32| *v;
-        string, string_or: String => "a string", &str, String::as_str;
-        ints, ints_or: Ints => "a list of integers", &[i64], Vec::as_slice;
-        floats, floats_or: Floats => "a list of floats", &[f32], Vec::as_slice;
-        strings, strings_or: Strings => "a list of strings", &[String], Vec::as_slice;
+        int: Int => "an integer", i64, |v| *v;
+        float: Float => "a float", f32, |v| *v;
+        string: String => "a string", &'a str, String::as_str;
+        tensor: Tensor => "a tensor", &'a Tensor, |v| v;
+        ints: Ints => "a list of integers", &'a [i64], Vec::as_slice;
+        floats: Floats => "a list of floats", &'a [f32], Vec::as_slice;
+        strings: Strings => "a list of strings", &'a [String], Vec::as_slice;
     }
 
-    /// The attribute `name`, which must be a tensor; `None` if the node has none.
+    /// The attribute `name`, which must be an integer, or `default`.
     ///
     /// # Errors
     /// [`AttributeError`] if the attribute holds something else.
-    pub fn tensor(&self, name: &str) -> Result<Option<&Tensor>, AttributeError> {
-        match self.0.get(name) {
-            None => Ok(None),
-            Some(Attribute::Tensor(value)) => Ok(Some(value)),
-            Some(other) => Err(AttributeError { name: name.to_owned(), expected: "a tensor", found: other.kind() }),
-        }
+    pub fn int_or(&self, name: &str, default: i64) -> Result<i64, AttributeError> {
+        Ok(self.int(name)?.unwrap_or(default))
+    }
+
+    /// The attribute `name`, which must be a float, or `default`.
+    ///
+    /// # Errors
+    /// [`AttributeError`] if the attribute holds something else.
+    pub fn float_or(&self, name: &str, default: f32) -> Result<f32, AttributeError> {
+        Ok(self.float(name)?.unwrap_or(default))
+    }
+
+    /// The attribute `name`, which must be a string, or `default`.
+    ///
+    /// # Errors
+    /// [`AttributeError`] if the attribute holds something else.
+    pub fn string_or<'a>(&'a self, name: &str, default: &'a str) -> Result<&'a str, AttributeError> {
+        Ok(self.string(name)?.unwrap_or(default))
     }
 }
 

@@ -33,7 +33,7 @@ fn layout(dtype: DType) -> Option<Layout> {
     Some(match dtype {
         DType::F8E4M3FN => of(4, 3, 7, 0x7e, None, Some(0x7f), true),
         DType::F8E4M3FNUZ => of(4, 3, 8, 0x7f, None, Some(0x80), false),
-        DType::F8E5M2 => of(5, 2, 15, 0x7b, Some(0x7c), Some(0x7f), true),
+        DType::F8E5M2 => of(5, 2, 15, 0x7b, Some(0x7c), Some(0x7e), true),
         DType::F8E5M2FNUZ => of(5, 2, 16, 0x7f, None, Some(0x80), false),
         DType::F4E2M1 => of(2, 1, 1, 0x7, None, None, true),
         _ => return None,
@@ -76,7 +76,7 @@ fn magnitude_value(layout: Layout, magnitude: u8) -> f64 {
 /// The code nearest to `value`, ties to the even code.
 ///
 /// A value that rounds beyond the largest finite one becomes that one if `saturate`, else infinity or, where there is
-/// none, NaN. E2M1 has neither and always saturates; its NaN is the largest value.
+/// none, NaN. E2M1 has neither and always saturates.
 pub(crate) fn encode(dtype: DType, value: f64, saturate: bool) -> u8 {
     if dtype == DType::F8E8M0 {
         return encode_e8m0(value, saturate);
@@ -88,7 +88,8 @@ pub(crate) fn encode(dtype: DType, value: f64, saturate: bool) -> u8 {
         return match layout.nan {
             Some(nan) if nan == sign_bit => nan,
             Some(nan) => nan | sign,
-            None => layout.max_code,
+            // ONNX leaves this open; a zero, negative to be noticed, is what ml_dtypes stores.
+            None => sign_bit,
         };
     }
     let target = value.abs();
@@ -140,6 +141,9 @@ fn encode_e8m0(value: f64, saturate: bool) -> u8 {
     }
     if value > decode(DType::F8E8M0, MAX) {
         return if saturate { MAX } else { NAN };
+    }
+    if value < decode(DType::F8E8M0, 0) {
+        return if saturate { 0 } else { NAN };
     }
     (0..=MAX).find(|&code| decode(DType::F8E8M0, code) >= value).unwrap_or(MAX)
 }

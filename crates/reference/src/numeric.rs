@@ -23,6 +23,7 @@ pub(crate) trait Scalar: Copy + PartialEq + PartialOrd + std::fmt::Debug + 'stat
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn magnitude(self) -> Self;
+    fn is_nan(self) -> bool;
     /// The larger; NaN if either is NaN.
     fn larger(self, other: Self) -> Self;
     /// The smaller; NaN if either is NaN.
@@ -57,6 +58,10 @@ impl Scalar for f64 {
 
     fn magnitude(self) -> f64 {
         self.abs()
+    }
+
+    fn is_nan(self) -> bool {
+        f64::is_nan(self)
     }
 
     fn larger(self, other: f64) -> f64 {
@@ -106,6 +111,10 @@ impl Scalar for i128 {
 
     fn magnitude(self) -> i128 {
         self.wrapping_abs()
+    }
+
+    fn is_nan(self) -> bool {
+        false
     }
 
     fn larger(self, other: i128) -> i128 {

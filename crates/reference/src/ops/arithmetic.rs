@@ -2,7 +2,7 @@
 
 use crate::call::{Call, one};
 use crate::error::{EvalError, Result};
-use crate::numeric::{Scalar, int_range, read_as_f64, with_scalar, write_f64_as};
+use crate::numeric::{Scalar, read_as_f64, with_scalar, write_f64_as};
 use crate::select::common_dtype;
 use crate::shape::{self, Strided};
 use infc_tensor::{DType, DTypeClass, Tensor};
@@ -193,16 +193,14 @@ pub(crate) fn bitwise_xor(call: &Call<'_>) -> Result<Vec<Tensor>> {
     bitwise(call, |a, b| a ^ b)
 }
 
-/// `BitShift` of unsigned integers; bits shifted out are lost, and shifting by the width or more leaves none.
+/// `BitShift`: arithmetic for signed types. Shifting by a negative amount, or by the width or more, leaves only the
+/// sign: -1 for negative elements shifted right, else 0.
 pub(crate) fn bit_shift(call: &Call<'_>) -> Result<Vec<Tensor>> {
-    let dtype = call.input(0)?.dtype();
-    if dtype.class() != DTypeClass::Unsigned {
-        return Err(EvalError::UnsupportedType { dtype });
-    }
-    let width = dtype.size_bits() as i128;
+    let width = call.input(0)?.dtype().size_bits() as i128;
+    // An element has at most 64 bits, so shifted by less than that it fits; storing it drops the bits shifted out.
     match call.node.attributes.string("direction")? {
-        Some("LEFT") => bitwise(call, |a, b| if b >= width { 0 } else { (a << b) & int_range(dtype).1 }),
-        Some("RIGHT") => bitwise(call, |a, b| if b >= width { 0 } else { a >> b }),
+        Some("LEFT") => bitwise(call, |a, b| if (0..width).contains(&b) { a << b } else { 0 }),
+        Some("RIGHT") => bitwise(call, |a, b| if (0..width).contains(&b) { a >> b } else { a >> 127 }),
         _ => Err(EvalError::InvalidAttribute { name: "direction", reason: "it must be `LEFT` or `RIGHT`" }),
     }
 }

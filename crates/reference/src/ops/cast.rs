@@ -1,6 +1,6 @@
 //! `Cast`, `CastLike` and `BitCast`.
 //!
-//! Floats to integers truncate toward zero and, out of range (undefined in ONNX), saturate; integers to narrower ones
+//! Floats to integers truncate toward zero and, out of range (undefined in ONNX), saturate if the type has at least a byte; integers to narrower ones
 //! keep the low bits; anything but zero is true. Rounding to floats is to nearest even.
 
 use crate::call::{Call, one};
@@ -79,6 +79,10 @@ pub(crate) fn cast_to(tensor: &Tensor, to: DType, saturate: bool, scale: ScaleRo
             }
             write_floats(to, shape, values, saturate)
         }
+        // ONNX leaves open what happens out of range; its own cases keep the low bits of types narrower than a byte.
+        (DTypeClass::Float, _) if to.size_bits() < 8 => {
+            write_ints(to, shape, f64::read(tensor)?.into_iter().map(|v| v as i128))
+        }
         (DTypeClass::Float, _) => write_f64_as(to, shape, f64::read(tensor)?.into_iter()),
         _ => write_ints(to, shape, i128::read(tensor)?.into_iter()),
     }
@@ -147,7 +151,7 @@ pub(crate) fn bit_cast(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let to = call.dtype("to")?.ok_or(EvalError::InvalidAttribute { name: "to", reason: "it is missing" })?;
     if x.dtype().size_bits() != to.size_bits() || to == DType::String || x.dtype() == DType::String {
-        return Err(EvalError::TypeMismatch { left: x.dtype(), right: to });
+        return Err(EvalError::InvalidAttribute { name: "to", reason: "it must be as wide as the input's type" });
     }
     let mut bytes = AlignedBytes::from_slice(x.bytes());
     if to == DType::Bool {

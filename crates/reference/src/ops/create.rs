@@ -33,7 +33,7 @@ pub(crate) fn constant_of_shape(call: &Call<'_>) -> Result<Vec<Tensor>> {
     if value.len_elems() != 1 {
         return Err(EvalError::InvalidAttribute { name: "value", reason: "one element is needed" });
     }
-    one(gather(value, &dims, std::iter::repeat(0).take(checked_len(value.dtype(), &dims)?))?)
+    one(gather(value, &dims, std::iter::repeat_n(0, checked_len(value.dtype(), &dims)?))?)
 }
 
 /// `Shape`: the extents, since opset 15 only those from `start` to `end`.

@@ -87,7 +87,7 @@ pub(super) fn quantized(
     saturate: bool,
 ) -> Result<Tensor> {
     if dtype.is_float() {
-        return write_floats(dtype, shape, quotients.map(|(quotient, _)| quotient), saturate);
+        return write_floats(dtype, shape, quotients.map(|(quotient, zero)| quotient + zero), saturate);
     }
     let (low, high) = int_range(dtype);
     // A conversion from NaN gives 0, infinities saturate.

@@ -75,8 +75,8 @@ pub(crate) fn max_pool(call: &Call<'_>) -> Result<Vec<Tensor>> {
         pooling.for_each(|o, _, inside| {
             let mut best: Option<usize> = None;
             for &at in inside {
-                // NaN (the one value that differs from itself) stays once it is found.
-                let better = best.is_none_or(|b| values[at] > values[b] || (values[at] != values[at] && values[b] == values[b]));
+                // NaN stays once it is found.
+                let better = best.is_none_or(|b| values[at] > values[b] || (values[at].is_nan() && !values[b].is_nan()));
                 if better {
                     best = Some(at);
                 }

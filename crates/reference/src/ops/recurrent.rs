@@ -57,7 +57,7 @@ fn activations(call: &Call<'_>, direction: usize, defaults: &[&str]) -> Result<V
         return Err(EvalError::InvalidAttribute { name: "activations", reason: "there are too few" });
     };
     let (alphas, betas) =
-        (attributes.floats_or("activation_alpha", &[])?, attributes.floats_or("activation_beta", &[])?);
+        (attributes.floats("activation_alpha")?.unwrap_or(&[]), attributes.floats("activation_beta")?.unwrap_or(&[]));
     own.iter()
         .enumerate()
         .map(|(i, name)| {
@@ -177,13 +177,13 @@ impl Recurrence {
     }
 
     /// `Σ W[gate, row] · x` for one input vector.
-    fn from_input(&self, direction: usize, row: usize, x: &[f64]) -> f64 {
+    fn input_part(&self, direction: usize, row: usize, x: &[f64]) -> f64 {
         let start = (direction * self.gates * self.hidden + row) * self.input;
         self.w[start..start + self.input].iter().zip(x).map(|(w, x)| w * x).sum()
     }
 
     /// `Σ R[gate, row] · h` for one hidden vector.
-    fn from_hidden(&self, direction: usize, row: usize, h: &[f64]) -> f64 {
+    fn hidden_part(&self, direction: usize, row: usize, h: &[f64]) -> f64 {
         let start = (direction * self.gates * self.hidden + row) * self.hidden;
         self.r[start..start + self.hidden].iter().zip(h).map(|(r, h)| r * h).sum()
     }
@@ -203,7 +203,7 @@ impl Recurrence {
     fn gate(&self, direction: usize, gate: usize, unit: usize, x: &[f64], h: &[f64], extra: f64) -> f64 {
         let row = gate * self.hidden + unit;
         let (w_bias, r_bias) = self.biases(direction, row);
-        self.clipped(self.from_input(direction, row, x) + self.from_hidden(direction, row, h) + w_bias + r_bias + extra)
+        self.clipped(self.input_part(direction, row, x) + self.hidden_part(direction, row, h) + w_bias + r_bias + extra)
     }
 
     /// Runs `cell(direction, x, h, second state)` over all sequences, the cell updating both states.
@@ -277,11 +277,11 @@ pub(crate) fn gru(call: &Call<'_>) -> Result<Vec<Tensor>> {
                 let row = 2 * hidden + u;
                 let (w_bias, r_bias) = recurrence.biases(d, row);
                 let recurrent = if linear_before_reset {
-                    reset[u] * (recurrence.from_hidden(d, row, h) + r_bias)
+                    reset[u] * (recurrence.hidden_part(d, row, h) + r_bias)
                 } else {
-                    recurrence.from_hidden(d, row, &reset_h) + r_bias
+                    recurrence.hidden_part(d, row, &reset_h) + r_bias
                 };
-                g.apply(recurrence.clipped(recurrence.from_input(d, row, x) + recurrent + w_bias))
+                g.apply(recurrence.clipped(recurrence.input_part(d, row, x) + recurrent + w_bias))
             })
             .collect();
         for u in 0..hidden {

@@ -159,8 +159,8 @@ fn arg_best<T: Scalar>(call: &Call<'_>, beats: fn(T, T) -> bool) -> Result<Vec<T
             let at = |k: usize| values[(o * len + k) * inner + i];
             let mut winner = 0;
             for k in 1..len {
-                // NaN, which differs from itself, beats everything, as in numpy.
-                let nan = at(k) != at(k) && at(winner) == at(winner);
+                // NaN beats everything, as in numpy.
+                let nan = at(k).is_nan() && !at(winner).is_nan();
                 if nan || beats(at(k), at(winner)) || (last && at(k) == at(winner)) {
                     winner = k;
                 }

@@ -50,7 +50,7 @@ pub(crate) fn upsample(call: &Call<'_>) -> Result<Vec<Tensor>> {
             let width = f64::from(call.node.attributes.float_or("width_scale", 1.0)?);
             vec![1.0, 1.0, height, width]
         }
-        7..9 => call.node.attributes.floats_or("scales", &[])?.iter().map(|&s| f64::from(s)).collect(),
+        7..9 => call.node.attributes.floats("scales")?.unwrap_or(&[]).iter().map(|&s| f64::from(s)).collect(),
         _ => f64::read(call.input(1)?)?,
     };
     let axes: Vec<usize> = (0..x.rank()).collect();

@@ -55,7 +55,7 @@ fn ranked<T: Scalar>(values: &[T], (outer, len, inner): (usize, usize, usize), k
     rows
 }
 
-/// Ascending, with NaN (the only value that differs from itself) last.
+/// Ascending, with NaN last.
 fn total_order<T: Scalar>(a: T, b: T) -> Ordering {
-    a.partial_cmp(&b).unwrap_or_else(|| (a != a).cmp(&(b != b)))
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
