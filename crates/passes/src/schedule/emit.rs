@@ -396,7 +396,8 @@ impl<'a> Emitter<'a> {
         let name = format!("{}.{}", self.kernel.stages[stage].name, l.name);
         let one = IndexExpr::constant(1);
         match axis.extent.as_const() {
-            Some(extent) if extent <= i64::from(lanes) => {
+            // A partial accumulator's lanes are all folded in the end, so a remainder must mask its own lanes off.
+            Some(extent) if extent == i64::from(lanes) || (extent < i64::from(lanes) && !l.partial) => {
                 let var = self.loop_var(name, &axis.extent);
                 let base = axis.base.clone() + IndexExpr::var(var);
                 let inner = body(self, at(base, one, axis.limit.clone()))?;

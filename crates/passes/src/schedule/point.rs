@@ -23,7 +23,8 @@ impl Emitter<'_> {
     /// Stores the value of a stage without a reducer at one point.
     pub(super) fn point(&mut self, stage: StageId, state: &State) -> Stmts {
         let coordinates: Vec<IndexExpr> = state.iter().map(|a| a.base.clone()).collect();
-        let value = self.value(stage, &coordinates, &[])?;
+        let valid = self.open_bounds(limits(state.iter()));
+        let value = self.value(stage, &coordinates, &valid)?;
         let mut targets = Vec::new();
         let mut roots = Vec::new();
         if let Some(storage) = &self.storage[stage.index()] {
@@ -39,7 +40,6 @@ impl Emitter<'_> {
             targets.push(Target { buffer: self.operand_buffers[output.operand.index()], index: flat });
             roots.push(value.roots[usize::from(output.component)]);
         }
-        let valid = self.open_bounds(limits(state.iter()));
         Ok(vec![Stmt::Store { targets, value: Expr { body: value.body, roots }, valid }])
     }
 

@@ -236,12 +236,11 @@ impl Emitter<'_> {
         let Some(l) = loops.get(at).cloned() else {
             let coordinates: Vec<IndexExpr> = state.iter().map(|a| a.base.clone()).collect();
             let axes = &self.kernel.stages[stage].axes;
-            let limit_of = |kind: bool| {
-                limits(state.iter().zip(axes).filter(|(_, a)| (a.kind == AxisKind::Reduce) == kind).map(|(s, _)| s))
-            };
-            // Points beyond the value's limit may be folded, since they are never stored, but must not be read.
-            let guard = self.open_bounds(limit_of(false));
-            let valid = self.open_bounds(limit_of(true));
+            // Nothing beyond a limit is read. Points beyond the value's limit may be folded, since they are never
+            // stored; points beyond a reduction's limit may not.
+            let guard = self.open_bounds(limits(state.iter()));
+            let reduced = state.iter().zip(axes).filter(|(_, a)| a.kind == AxisKind::Reduce).map(|(s, _)| s);
+            let valid = self.open_bounds(limits(reduced));
             let value = self.value(stage, &coordinates, &guard)?;
             let targets = self.targets(stage, acc, &state, &turns);
             return Ok(vec![Stmt::Reduce { targets, value, reducer: Arc::clone(reducer), valid }]);
