@@ -1,0 +1,188 @@
+//! Graph → graph passes: from what an importer makes to what kernel formation likes to see.
+//!
+//! A pass is one function `run(&mut Graph, &PassContext) -> Result<Changed, PassError>` in one file. Peephole passes are
+//! arrays of rules, each under the equation it applies ([`rewrite`]). [`optimize`] runs [`PIPELINE`] until nothing
+//! changes. Every pass keeps the meaning that `infc_ir::interp` gives the graph, up to the rounding of floats.
+//!
+//! Where a rewrite of note is refused, the reason goes to [`PassContext::note`].
+
+pub mod composites;
+pub mod contract;
+pub mod cse;
+pub mod dce;
+pub mod evaluate;
+pub mod fold;
+pub mod hoist;
+pub mod horizontal;
+pub mod map;
+pub mod movement;
+pub mod recognize;
+pub mod rewrite;
+pub mod scalar;
+pub mod scale_fold;
+pub mod term;
+pub mod view;
+
+use indexmap::IndexSet;
+use infc_ir::entity::NodeId;
+use infc_ir::graph::Graph;
+use std::cell::{Cell, RefCell};
+
+/// Whether a pass changed the graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It did.
+    Yes,
+    /// It did not.
+    No,
+}
+
+impl Changed {
+    /// Changed if either was.
+    #[must_use]
+    pub fn or(self, other: Changed) -> Changed {
+        if self == Changed::Yes { self } else { other }
+    }
+}
+
+impl From<bool> for Changed {
+    fn from(changed: bool) -> Self {
+        if changed { Changed::Yes } else { Changed::No }
+    }
+}
+
+/// What a pass can fail with. All of these are errors of whoever made the graph, not of the model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PassError {
+    /// A node reads an element that its operand does not have.
+    #[error("node {node} reads element {index} of an operand of {len_elems} elements")]
+    OutOfBounds {
+        /// The node.
+        node: NodeId,
+        /// Flat index.
+        index: i64,
+        /// Elements that there are.
+        len_elems: usize,
+    },
+    /// A node's operands do not fit its operation.
+    #[error("node {node}: {expected}")]
+    Malformed {
+        /// The node.
+        node: NodeId,
+        /// What should hold.
+        expected: &'static str,
+    },
+}
+
+/// What passes may decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassOptions {
+    /// Merge contractions of one input with several constant operands ([`horizontal`]).
+    pub horizontal: bool,
+    /// A folded constant may be as large as its inputs, or this large, whichever is more.
+    pub fold_limit_bytes: usize,
+    /// How often at most [`optimize`] goes through the pipeline.
+    pub max_rounds: u32,
+}
+
+impl Default for PassOptions {
+    fn default() -> Self {
+        Self { horizontal: false, fold_limit_bytes: 1 << 20, max_rounds: 12 }
+    }
+}
+
+/// Why a rewrite did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Note {
+    /// The pass that says so.
+    pub pass: &'static str,
+    /// The node it is about.
+    pub node: NodeId,
+    /// The reason.
+    pub reason: &'static str,
+}
+
+/// What passes share: options, and the log of refusals.
+#[derive(Debug, Default)]
+pub struct PassContext {
+    /// See [`PassOptions`].
+    pub options: PassOptions,
+    pass: Cell<&'static str>,
+    notes: RefCell<IndexSet<Note>>,
+}
+
+impl PassContext {
+    /// A context with the given options.
+    #[must_use]
+    pub fn new(options: PassOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// Says why a rewrite of this node was refused. Said twice, it is kept once.
+    pub fn note(&self, node: NodeId, reason: &'static str) {
+        self.notes.borrow_mut().insert(Note { pass: self.pass.get(), node, reason });
+    }
+
+    /// All that was noted, in order.
+    #[must_use]
+    pub fn notes(&self) -> Vec<Note> {
+        self.notes.borrow().iter().cloned().collect()
+    }
+}
+
+/// A pass with its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// As it appears in logs and dumps.
+    pub name: &'static str,
+    /// Does it.
+    pub run: fn(&mut Graph, &PassContext) -> Result<Changed, PassError>,
+}
+
+/// All passes in the order in which a round runs them.
+///
+/// Recognition reads through maps and so does not depend on how far [`map`] has fused them; it does need the views
+/// composed ([`view`]) and scalar constants inside bodies ([`map`]), so patterns that are hidden in the first round
+/// show in the second.
+pub const PIPELINE: &[Pass] = &[
+    Pass { name: "dce", run: dce::run },
+    Pass { name: "cse", run: cse::run },
+    Pass { name: "view", run: view::run },
+    Pass { name: "fold", run: fold::run },
+    Pass { name: "recognize", run: recognize::run },
+    Pass { name: "contract", run: contract::run },
+    Pass { name: "map", run: map::run },
+    Pass { name: "hoist", run: hoist::run },
+    Pass { name: "scale-fold", run: scale_fold::run },
+    Pass { name: "horizontal", run: horizontal::run },
+];
+
+/// Runs the [`PIPELINE`] until a whole round changes nothing, or [`PassOptions::max_rounds`] are over.
+///
+/// # Errors
+/// As the passes.
+pub fn optimize(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
+    let mut any = Changed::No;
+    for _ in 0..cx.options.max_rounds {
+        let mut round = Changed::No;
+        for pass in PIPELINE {
+            round = round.or(run_pass(pass, graph, cx)?);
+        }
+        any = any.or(round);
+        if round == Changed::No {
+            break;
+        }
+    }
+    dce::run(graph, cx)?;
+    Ok(any)
+}
+
+/// Runs one pass under its name.
+///
+/// # Errors
+/// As the pass.
+pub fn run_pass(pass: &Pass, graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
+    cx.pass.set(pass.name);
+    (pass.run)(graph, cx)
+}

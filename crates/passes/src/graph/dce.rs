@@ -1,0 +1,23 @@
+//! Dead code elimination: what no output depends on leaves the order.
+
+use super::{Changed, PassContext, PassError};
+use infc_ir::graph::{Definition, Graph};
+
+/// Removes nodes without influence on the outputs.
+///
+/// # Errors
+/// None.
+pub fn run(graph: &mut Graph, _cx: &PassContext) -> Result<Changed, PassError> {
+    let mut living = vec![false; graph.nodes.len()];
+    let mut work: Vec<_> = graph.outputs.iter().map(|o| o.value).collect();
+    while let Some(value) = work.pop() {
+        if let Definition::Node(node, _) = graph.values[value].definition
+            && !std::mem::replace(&mut living[node.0 as usize], true)
+        {
+            work.extend(&graph.nodes[node].inputs);
+        }
+    }
+    let before = graph.order.len();
+    graph.order.retain(|node| living[node.0 as usize]);
+    Ok((graph.order.len() != before).into())
+}

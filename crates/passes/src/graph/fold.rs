@@ -1,0 +1,157 @@
+//! Constant folding: what depends on constants alone is computed here.
+//!
+//! Broadcasts stay: a view that makes a constant larger is kept as a view, so that weights do not grow and readers see
+//! that their operand is small. Other operations are folded over such views if the result is not much larger than what
+//! they read ([`PassOptions::fold_limit_bytes`](super::PassOptions::fold_limit_bytes)).
+
+use super::movement::static_len;
+use super::{Changed, PassContext, PassError, evaluate};
+use infc_ir::entity::{NodeId, ValueId};
+use infc_ir::graph::Graph;
+use infc_ir::op::{ConstantOp, Op};
+use infc_tensor::Tensor;
+use std::sync::Arc;
+
+/// Multiplications that folding a contraction may take.
+const MAX_WORK: usize = 1 << 28;
+
+/// Replaces nodes by the constants that they compute.
+///
+/// # Errors
+/// [`PassError`] if a node reads what its operand does not have.
+pub fn run(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
+    let mut changed = Changed::No;
+    for id in graph.order.clone() {
+        let Some(tensors) = fold(graph, id, cx)? else { continue };
+        changed = Changed::Yes;
+        let name = constant_name(graph, id);
+        match <[Tensor; 1]>::try_from(tensors) {
+            Ok([tensor]) => {
+                let node = &mut graph.nodes[id];
+                node.op = Op::Constant(Arc::new(ConstantOp { name, tensor }));
+                node.inputs.clear();
+            }
+            Err(tensors) => split(graph, id, &name, tensors),
+        }
+    }
+    Ok(changed)
+}
+
+/// A node of several outputs becomes as many constants.
+fn split(graph: &mut Graph, id: NodeId, name: &str, tensors: Vec<Tensor>) {
+    let outputs = graph.nodes[id].outputs.clone();
+    let origin = graph.nodes[id].origin;
+    let at = graph.order.iter().position(|&n| n == id).unwrap_or(0);
+    for (n, (tensor, old)) in tensors.into_iter().zip(outputs).enumerate() {
+        let ty = graph.ty(old).clone();
+        let op = Op::Constant(Arc::new(ConstantOp { name: format!("{name}.{n}"), tensor }));
+        let new = graph.add(op, &[], ty, origin);
+        if let Some(node) = graph.order.pop() {
+            graph.order.insert(at, node);
+        }
+        graph.replace_uses(old, new);
+    }
+    graph.order.retain(|&n| n != id);
+}
+
+/// The name says what the constant was made from.
+fn constant_name(graph: &Graph, id: NodeId) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for &input in &graph.nodes[id].inputs {
+        if let Some((tensor, _)) = source(graph, input)
+            && !names.contains(&tensor.name)
+        {
+            names.push(tensor.name.clone());
+        }
+    }
+    match &names[..] {
+        [] => graph.nodes[id].op.name().to_owned(),
+        [only] => only.clone(),
+        // Long lists of names say nothing that the first does not.
+        [first, ..] => format!("{first}+{}", names.len() - 1),
+    }
+}
+
+/// The constant behind a value: itself, or below one view.
+fn source(graph: &Graph, value: ValueId) -> Option<(&ConstantOp, Option<(NodeId, &infc_ir::op::ViewOp)>)> {
+    let (id, node) = graph.producer(value)?;
+    match &node.op {
+        Op::Constant(constant) => Some((constant, None)),
+        Op::View(view) => match &graph.producer(node.inputs[0])?.1.op {
+            Op::Constant(constant) => Some((constant, Some((id, view)))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor>>, PassError> {
+    let node = &graph.nodes[id];
+    if let Op::DimValue(dim) = &node.op {
+        return Ok(dim.as_const().map(|d| vec![Tensor::scalar(d)]));
+    }
+    if node.inputs.is_empty() || matches!(node.op, Op::Constant(_)) {
+        return Ok(None);
+    }
+    let Some(sources) = node.inputs.iter().map(|&v| source(graph, v)).collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let mut out_bytes = 0usize;
+    for &output in &node.outputs {
+        let ty = graph.ty(output);
+        let Some(bytes) = static_len(&ty.shape).and_then(|len| ty.dtype.storage_bytes(len)) else { return Ok(None) };
+        out_bytes = out_bytes.saturating_add(bytes);
+    }
+    if let Op::View(op) = &node.op {
+        let (tensor, view) = &sources[0];
+        let grows = static_len(&op.shape).is_none_or(|len| len > tensor.tensor.len_elems());
+        // What is padded a little may grow a little.
+        let padded = !op.map.valid.is_empty() && out_bytes <= tensor.tensor.bytes().len().saturating_mul(2);
+        if view.is_some() || (grows && !padded) {
+            return Ok(None);
+        }
+        return Ok(evaluate::view(id, op, &tensor.tensor)?.map(|t| vec![t]));
+    }
+    let in_bytes = sources.iter().map(|(c, _)| c.tensor.bytes().len()).sum::<usize>();
+    if out_bytes > in_bytes.max(cx.options.fold_limit_bytes) {
+        cx.note(id, "not folded: the result would be much larger than the constants it is made from");
+        return Ok(None);
+    }
+    if work(graph, id).is_none_or(|work| work > MAX_WORK) {
+        cx.note(id, "not folded: that would take too long");
+        return Ok(None);
+    }
+    let mut inputs = Vec::with_capacity(sources.len());
+    for (constant, view) in sources {
+        inputs.push(match view {
+            None => constant.tensor.clone(),
+            Some((id, op)) => match evaluate::view(id, op, &constant.tensor)? {
+                Some(tensor) => tensor,
+                None => return Ok(None),
+            },
+        });
+    }
+    if let Op::Map(op) = &node.op {
+        let shape: Vec<usize> = inputs[0].shape().to_vec();
+        return evaluate::map(id, op, &shape, &inputs.iter().collect::<Vec<_>>());
+    }
+    Ok(None)
+}
+
+/// Points visited, at most the product of all the extents that occur.
+fn work(graph: &Graph, id: NodeId) -> Option<usize> {
+    let node = &graph.nodes[id];
+    let len = |v: ValueId| static_len(&graph.ty(v).shape);
+    match &node.op {
+        Op::Contract(op) => {
+            let mut extents = [1usize; 256];
+            for (labels, &input) in [&op.lhs, &op.rhs].into_iter().zip(&node.inputs) {
+                for (&label, extent) in labels.iter().zip(&graph.ty(input).shape) {
+                    extents[usize::from(label)] = usize::try_from(extent.as_const()?).ok()?;
+                }
+            }
+            extents.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
+        }
+        _ => node.inputs.iter().chain(&node.outputs).map(|&v| len(v)).try_fold(0usize, |n, d| n.checked_add(d?)),
+    }
+}
