@@ -49,10 +49,10 @@ pub enum RuntimeError {
     #[error("the entry has {expected} outputs, found buffers for {found}")]
     OutputCount { expected: usize, found: usize },
 
-    #[error("`{port}`: expected elements of type {expected}, found {found}")]
+    #[error("{port}: expected elements of type {expected}, found {found}")]
     WrongType { port: String, expected: DType, found: DType },
 
-    #[error("`{port}`: expected {expected}, found shape {found:?}")]
+    #[error("{port}: expected {expected}, found shape {found:?}")]
     WrongShape { port: String, expected: String, found: Vec<usize> },
 
     #[error("symbol `{symbol}` (axis {axis} of `{input}`): expected {expected}, found {found}")]

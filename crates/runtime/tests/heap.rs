@@ -1,0 +1,65 @@
+//! After warm-up a run makes no heap call, on any thread. A file of its own: the allocator counts for the process.
+
+#![cfg(target_arch = "x86_64")]
+#![expect(unsafe_code, reason = "an allocator is unsafe to implement")]
+
+mod support;
+
+use infc_runtime::{DType, Pool, RunOptions, SessionOptions, TensorView, TensorViewMut};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::{model_on, row_sums};
+
+struct Counting;
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: hands everything to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as promised to this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as promised to this function.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn no_heap_calls_after_warm_up() {
+    let model = model_on(row_sums(), Pool::builder().threads(2).build());
+    let mut session = model.session(&SessionOptions::default()).unwrap();
+    let data = vec![0u8; 4000 * 10 * 4];
+    let mut out = vec![0u8; 4000 * 4];
+    let mut round = || {
+        // Several bindings in turn, dense and strided inputs, outputs of the caller and of the session.
+        for n in [4000usize, 1, 0, 77] {
+            let (shape, out_shape) = ([n, 10], [n]);
+            let dense = TensorView::new(DType::F32, &shape, &data[..n * 40]).unwrap();
+            let strides = [1, n as isize];
+            let strided = TensorView::strided(DType::F32, &shape, &strides, 0, &data[..n * 40]).unwrap();
+            for view in [dense, strided] {
+                let mut outputs = [TensorViewMut::new(DType::F32, &out_shape, &mut out[..n * 4]).unwrap()];
+                session.run(&[view], &mut outputs, &RunOptions::default()).unwrap();
+                let kept = session.run_in_session(&[view], &RunOptions::default()).unwrap();
+                assert_eq!(kept.get(0).unwrap().shape(), out_shape);
+            }
+        }
+    };
+    round();
+    // The pool's thread has started, but the little that a new thread allocates may come a moment later.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    round();
+    let before = CALLS.load(Ordering::Relaxed);
+    for _ in 0..100 {
+        round();
+    }
+    assert_eq!(CALLS.load(Ordering::Relaxed) - before, 0);
+}
