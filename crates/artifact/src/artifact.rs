@@ -97,6 +97,14 @@ impl<'a> Artifact<'a> {
         Some(start..start + record.len_bytes as usize)
     }
 
+    /// The stored bytes of the weight of this index, unverified; `None` if there is no such weight.
+    #[must_use]
+    pub fn weight_bytes(&self, index: usize) -> Option<&'a [u8]> {
+        let record = self.manifest.weights.get(index)?;
+        let (start, len) = (record.offset_bytes as usize, record.len_bytes as usize);
+        self.container.section_bytes(record.section as usize)?.get(start..)?.get(..len)
+    }
+
     /// Verifies the hash of every section, weights included: reads the whole file.
     ///
     /// # Errors

@@ -69,6 +69,25 @@ pub enum ArtifactError {
 }
 
 impl ArtifactError {
+    /// Every code of this crate, for `infc explain` and its tests.
+    pub const CODES: &'static [&'static str] = &[
+        "artifact::not-an-artifact",
+        "artifact::truncated",
+        "artifact::newer-format",
+        "artifact::older-format",
+        "artifact::hash-mismatch",
+        "artifact::unknown-section",
+        "artifact::unknown-schema",
+        "artifact::unknown-step",
+        "artifact::unknown-encoding",
+        "artifact::malformed",
+        "artifact::too-large",
+        "artifact::bad-size",
+        "artifact::wrong-target",
+        "artifact::no-such-target",
+        "artifact::cannot-write",
+    ];
+
     /// The stable code of this error, as `infc explain` takes it.
     #[must_use]
     pub fn code(&self) -> &'static str {

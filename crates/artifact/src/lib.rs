@@ -24,6 +24,7 @@ mod manifest;
 mod plan;
 mod program;
 mod size_expr;
+mod thin;
 mod validate;
 mod variant;
 mod wire;

@@ -112,3 +112,38 @@ fn a_container_of_nothing_and_of_empty_sections() {
     assert_eq!(container.verified(1).unwrap(), [0, 0, 0, 0, 0, 9]);
     assert_eq!(container.sections()[0].schema, 3);
 }
+
+#[test]
+fn a_thin_artifact_is_one_variant_with_its_weights() {
+    let mut artifact = ArtifactBuilder::new(support::provenance());
+    artifact.weight(support::weight("unused"), vec![1u8; 10_000]);
+    artifact.weight(support::weight("used"), vec![2u8; 16]);
+    artifact.entry(support::main_entry());
+    artifact.entry(support::pair_entry());
+    for target in ["x86-64-v3", "x86-64"] {
+        let mut program = support::main_program();
+        program.slots[1] = infc_artifact::Slot::Weight(1);
+        let mut variant = infc_artifact::VariantBuilder::new(target, &["fma"]);
+        variant.kernel(infc_artifact::KernelInfo::default(), &support::ADD);
+        variant.program(program);
+        variant.program(support::pair_program());
+        artifact.variant(variant);
+    }
+    let bytes = artifact.finish().unwrap().to_vec().unwrap();
+    let whole = Artifact::read(&bytes).unwrap();
+    let thin = whole.thin("x86-64").unwrap().to_vec().unwrap();
+    assert!(thin.len() < bytes.len() - 10_000);
+    let thin = Artifact::read(&thin).unwrap();
+    thin.verify_all().unwrap();
+    assert_eq!(thin.manifest().entries, whole.manifest().entries);
+    assert_eq!(thin.manifest().variants.len(), 1);
+    assert_eq!(thin.manifest().variants[0].required_features, ["fma"]);
+    let names: Vec<&str> = thin.manifest().weights.iter().map(|w| w.name.as_str()).collect();
+    assert_eq!(names, ["used"]);
+    assert_eq!(thin.weight_bytes(0).unwrap(), [2; 16]);
+    let body = thin.variant(0).unwrap();
+    assert_eq!(body.programs[0], support::main_program());
+    assert_eq!(body.kernels, whole.variant(1).unwrap().kernels);
+    assert_eq!(thin.code(0).unwrap().0, whole.code(1).unwrap().0);
+    assert_eq!(whole.thin("aarch64").unwrap_err().code(), "artifact::no-such-target");
+}

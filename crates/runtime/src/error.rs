@@ -87,6 +87,33 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// Every code of this crate, for `infc explain` and its tests; those of [`ArtifactError`] come on top.
+    pub const CODES: &'static [&'static str] = &[
+        "runtime::cannot-open",
+        "runtime::unsupported-host",
+        "runtime::code-memory",
+        "runtime::out-of-memory",
+        "runtime::misaligned-static",
+        "runtime::unknown-entry",
+        "runtime::unknown-input",
+        "runtime::missing-input",
+        "runtime::duplicate-input",
+        "runtime::input-count",
+        "runtime::output-count",
+        "runtime::wrong-type",
+        "runtime::wrong-shape",
+        "runtime::dim-out-of-range",
+        "runtime::wrong-buffer-size",
+        "runtime::bad-strides",
+        "runtime::unsupported-type",
+        "runtime::bad-size",
+        "runtime::bad-program",
+        "runtime::custom-ops",
+        "runtime::cancelled",
+        "runtime::deadline-exceeded",
+        "runtime::bad-tensor",
+    ];
+
     /// The stable code of this error, as `infc explain` takes it.
     #[must_use]
     pub fn code(&self) -> &'static str {

@@ -108,6 +108,15 @@ fn kernels_see_the_stated_float_state_on_every_thread() {
 }
 
 #[test]
+fn models_are_shared_and_sessions_move() {
+    fn shared<T: Send + Sync>() {}
+    fn moves<T: Send>() {}
+    shared::<Model>();
+    shared::<Pool>();
+    moves::<Session>();
+}
+
+#[test]
 fn pools_come_and_go() {
     for threads in [1, 2, 5] {
         for _ in 0..20 {

@@ -158,3 +158,89 @@ impl PoolBuilder {
         Pool { inner: Arc::new(Inner { threads, spin: self.spin, first: Generation::new(std::process::id()) }) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::FpMode;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Counts how often each chunk is computed; panics at one of them if told to.
+    struct Count {
+        chunks: Vec<AtomicU64>,
+        panic_at: AtomicU64,
+        panic_in_lane: usize,
+    }
+
+    impl Count {
+        fn new(chunks: usize, panic_in_lane: usize) -> Arc<Self> {
+            let chunks = (0..chunks).map(|_| AtomicU64::new(0)).collect();
+            Arc::new(Self { chunks, panic_at: AtomicU64::new(u64::MAX), panic_in_lane })
+        }
+    }
+
+    impl Task for Count {
+        fn run_chunks(&self, begin: u64, end: u64, lane: usize) {
+            for chunk in begin..end {
+                let asked = lane == self.panic_in_lane && chunk >= self.panic_at.load(Ordering::Relaxed);
+                assert!(!asked, "asked to");
+                self.chunks[chunk as usize].fetch_add(1, Ordering::Relaxed);
+            }
+        }
+
+        fn fp_mode(&self) -> FpMode {
+            FpMode::KeepDenormals
+        }
+    }
+
+    #[test]
+    fn every_chunk_of_every_region_once() {
+        for threads in [2, 3, 7] {
+            let pool = Pool::builder().threads(threads).build();
+            for run in 0..50 {
+                let task = Count::new(1000, usize::MAX);
+                let entered = pool.enter(&task, threads).expect("nobody else uses this pool");
+                let mut expected = vec![0; 1000];
+                for region in 0..40u64 {
+                    let chunks = (run * 31 + region * 97) % 1001;
+                    entered.region(chunks);
+                    expected[..chunks as usize].iter_mut().for_each(|count| *count += 1);
+                    // All are visible as soon as the region is over.
+                    let found: Vec<u64> = task.chunks.iter().map(|c| c.load(Ordering::Relaxed)).collect();
+                    assert_eq!(found, expected, "region of {chunks} chunks");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_busy_pool_is_left_alone() {
+        let pool = Pool::builder().threads(2).build();
+        let task = Count::new(1, usize::MAX);
+        let first = pool.enter(&task, 2).expect("free");
+        assert!(pool.enter(&task, 2).is_none());
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(pool.enter(&task, 2).is_none()));
+        });
+        drop(first);
+        assert!(pool.enter(&task, 2).is_some());
+        assert!(pool.enter(&task, 1).is_none(), "one lane is the caller");
+    }
+
+    #[test]
+    fn a_panic_of_the_caller_ends_the_region() {
+        let pool = Pool::builder().threads(2).build();
+        for _ in 0..20 {
+            let task = Count::new(100, 0);
+            task.panic_at.store(0, Ordering::Relaxed);
+            let run = || pool.enter(&task, 2).expect("free").region(100);
+            // The caller takes the first claim or, if the worker was faster with all of them, none.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+            task.panic_at.store(u64::MAX, Ordering::Relaxed);
+            let before: Vec<u64> = task.chunks.iter().map(|c| c.load(Ordering::Relaxed)).collect();
+            pool.enter(&task, 2).expect("free").region(100);
+            let after = task.chunks.iter().map(|c| c.load(Ordering::Relaxed));
+            assert!(before.iter().zip(after).all(|(before, after)| *before + 1 == after));
+        }
+    }
+}
