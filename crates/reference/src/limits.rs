@@ -10,7 +10,7 @@ use infc_tensor::DType;
 pub const MAX_OUTPUT_BYTES: usize = 1 << 31;
 
 /// The most elements one output may have, since an element may take 16 bytes while it is computed.
-pub const MAX_OUTPUT_ELEMS: usize = 1 << 29;
+pub const MAX_OUTPUT_ELEMS: usize = 1 << 28;
 
 /// The most inner steps (a multiply-add, one comparison of a window) one operator may take.
 pub const MAX_WORK_STEPS: u64 = 1 << 38;

@@ -79,13 +79,14 @@ pub(crate) fn unpack(tensor: &Tensor) -> Vec<u8> {
     (0..tensor.len_elems()).map(|i| (bytes[i * bits / 8] >> (i * bits % 8)) & mask).collect()
 }
 
-/// The inverse of [`unpack`]: low bits first, unused bits of the last byte zero.
+/// The inverse of [`unpack`]: low bits first, unused bits of the last byte zero. Codes beyond the shape are ignored.
 pub(crate) fn pack(dtype: DType, shape: &[usize], codes: impl Iterator<Item = u8>) -> Result<Tensor> {
     let mut tensor = Tensor::zeros(dtype, shape)?;
     let bits = dtype.size_bits();
+    let len = tensor.len_elems();
     let mask = if bits >= 8 { u8::MAX } else { (1u8 << bits) - 1 };
     let bytes = tensor.bytes_mut();
-    for (i, code) in codes.enumerate() {
+    for (i, code) in codes.take(len).enumerate() {
         bytes[i * bits / 8] |= (code & mask) << (i * bits % 8);
     }
     Ok(tensor)

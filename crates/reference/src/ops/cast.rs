@@ -138,7 +138,14 @@ fn print_float(value: f64, plain: String, scientific: String) -> String {
     } else if value.is_infinite() {
         if value > 0.0 { "INF" } else { "-INF" }.to_owned()
     } else if magnitude != 0.0 && !(1e-4..1e16).contains(&magnitude) {
-        scientific
+        // Two digits of exponent at least, and its sign, as numpy and C print it.
+        match scientific.split_once('e') {
+            Some((digits, exponent)) => {
+                let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |e| ('-', e));
+                format!("{digits}e{sign}{exponent:0>2}")
+            }
+            None => scientific,
+        }
     } else if plain.contains('.') {
         plain
     } else {

@@ -172,8 +172,10 @@ pub(crate) fn tensor_scatter(call: &Call<'_>) -> Result<Vec<Tensor>> {
         && update.rank() == cache.rank()
         && (0..cache.rank()).all(|a| a == axis || update.shape()[a] == cache.shape()[a])
         && update.shape()[axis] <= cache.shape()[axis];
-    let starts = call.int_list(2)?.unwrap_or_else(|| vec![0; cache.shape().first().copied().unwrap_or(0)]);
-    if !fits || starts.len() != cache.shape()[0] {
+    let batch = cache.shape().first().copied().unwrap_or(0);
+    checked_len(cache.dtype(), &[batch])?;
+    let starts = call.int_list(2)?.unwrap_or_else(|| vec![0; batch]);
+    if !fits || starts.len() != batch {
         return Err(EvalError::ShapeMismatch {
             left: cache.shape().to_vec(),
             right: update.shape().to_vec(),

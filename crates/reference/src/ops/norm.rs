@@ -25,6 +25,7 @@ fn stretched(tensor: &Tensor, to: &[usize]) -> Result<Vec<f64>> {
             reason: "the first does not broadcast to the second",
         });
     }
+    crate::limits::checked_len(tensor.dtype(), to)?;
     let values = f64::read(tensor)?;
     Ok(Strided::broadcast(tensor.shape(), to).map(|i| values[i]).collect())
 }

@@ -55,7 +55,8 @@ pub(crate) fn pad(call: &Call<'_>) -> Result<Vec<Tensor>> {
         before[axis] = head;
         let padded = i128::from(head) + i128::from(tail) + x.shape()[axis] as i128;
         out[axis] = usize::try_from(padded).map_err(|_| EvalError::NegativeExtent { extent: padded as i64 })?;
-        if mode != Mode::Constant && x.shape()[axis] == 0 && out[axis] > 0 {
+        let kept = i128::from(x.shape()[axis] as i64) + i128::from(head.min(0)) + i128::from(tail.min(0));
+        if mode != Mode::Constant && kept <= 0 && out[axis] > 0 {
             return Err(EvalError::InvalidInput { index: 0, reason: "there is nothing to pad with" });
         }
     }
@@ -70,8 +71,11 @@ fn padded(x: &Tensor, fill: &Tensor, before: &[i64], out: &[usize], mode: Mode) 
     // Per axis, the input coordinate of every output coordinate; None is the fill value.
     let sources: Vec<Vec<Option<usize>>> = (0..out.len())
         .map(|axis| {
-            let len = x.shape()[axis];
-            (0..out[axis]).map(|i| source(i as i64 - before[axis], len, mode)).collect()
+            // What negative pads cut off is no part of what the other side repeats.
+            let first = (-before[axis]).max(0);
+            let end = (x.shape()[axis] as i64).min(out[axis] as i64 - before[axis]);
+            let within = |position| source(position - first, end - first, mode).map(|at| at + first as usize);
+            (0..out[axis] as i64).map(|i| within(i - before[axis])).collect()
         })
         .collect();
     let strides = shape::strides(x.shape());
@@ -89,8 +93,7 @@ fn padded(x: &Tensor, fill: &Tensor, before: &[i64], out: &[usize], mode: Mode) 
 }
 
 /// The coordinate inside of `0..len` that stands for `position`.
-fn source(position: i64, len: usize, mode: Mode) -> Option<usize> {
-    let len = len as i64;
+fn source(position: i64, len: i64, mode: Mode) -> Option<usize> {
     if (0..len).contains(&position) {
         return Some(position as usize);
     }

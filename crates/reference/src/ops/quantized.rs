@@ -86,6 +86,7 @@ fn centered_weights(w: &Tensor, zero: Option<&Tensor>, index: usize) -> Result<V
 
 /// One value per output channel; a single one is repeated.
 fn per_channel(tensor: &Tensor, channels: usize, index: usize) -> Result<Vec<f64>> {
+    checked_len(tensor.dtype(), &[channels])?;
     match read_as_f64(tensor)? {
         values if values.len() == channels => Ok(values),
         values if values.len() == 1 => Ok(vec![values[0]; channels]),

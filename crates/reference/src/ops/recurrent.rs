@@ -122,6 +122,8 @@ impl Recurrence {
             return Err(EvalError::InvalidAttribute { name: "hidden_size", reason: "it differs from the weights" });
         }
         check_work(&[steps, batch, directions, rows, input.saturating_add(hidden).saturating_add(1)])?;
+        checked_len(x.dtype(), &[batch])?;
+        checked_len(x.dtype(), &[steps, directions, batch])?;
         checked_len(x.dtype(), &[steps, directions, batch, hidden])?;
         checked_len(x.dtype(), &[directions, batch, rows])?;
         let clip = call.node.attributes.float("clip")?.map(f64::from);

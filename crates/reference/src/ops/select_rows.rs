@@ -68,7 +68,8 @@ pub(crate) fn unique(call: &Call<'_>) -> Result<Vec<Tensor>> {
     crate::limits::checked_len(DType::I64, &[len])?;
     let compare_at = element_order(x)?;
     let compare = |a: usize, b: usize| {
-        (0..outer)
+        // Slices without elements are all the same.
+        (0..if inner == 0 { 0 } else { outer })
             .flat_map(|o| (0..inner).map(move |i| (o, i)))
             .map(|(o, i)| compare_at((o * len + a) * inner + i, (o * len + b) * inner + i))
             .find(|order| order.is_ne())

@@ -36,7 +36,10 @@ pub(crate) fn top_k(call: &Call<'_>) -> Result<Vec<Tensor>> {
 
 /// For every element of the output, the coordinate along the axis of the element it is.
 fn ranked<T: Scalar>(values: &[T], (outer, len, inner): (usize, usize, usize), k: usize, largest: bool) -> Vec<usize> {
-    let mut rows = vec![0; outer * k * inner];
+    let mut rows = vec![0; shape::len(&[outer, k, inner])];
+    if rows.is_empty() {
+        return rows;
+    }
     let mut order: Vec<usize> = Vec::with_capacity(len);
     for o in 0..outer {
         for i in 0..inner {
