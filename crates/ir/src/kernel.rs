@@ -113,7 +113,7 @@ pub struct Output {
 }
 
 /// What to compute.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kernel {
     /// For people: origin nodes and shape.
     pub name: String,

@@ -23,3 +23,4 @@ pub mod op;
 pub mod scalar;
 pub mod schedule;
 pub mod symbol;
+pub mod text;

@@ -3,6 +3,7 @@
 //! A [`Schedule`] is a list of steps that `passes::schedule::apply` turns into a loop nest. Loops are named per stage;
 //! splitting makes new names. Steps are ordered, comparable, hashable, and print as text that parses back.
 
+use crate::text::{Name, separated};
 use std::fmt;
 
 /// Where the value of a stage lives between its computation and its uses.
@@ -146,20 +147,33 @@ impl fmt::Display for GpuDim {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |text| Name(text);
         match self {
             Step::Split { stage, axis, factor, outer, inner } => {
-                write!(f, "split {stage}.{axis} by {factor} -> {outer}, {inner}")
+                let (outer, inner) = (name(outer), name(inner));
+                write!(f, "split {}.{} by {factor} -> {outer}, {inner}", name(stage), name(axis))
             }
-            Step::Reorder { stage, order } => write!(f, "reorder {stage}: {}", order.join(", ")),
-            Step::Inline { stage } => write!(f, "inline {stage}"),
-            Step::ComputeAt { stage, consumer, axis } => write!(f, "compute {stage} at {consumer}.{axis}"),
-            Step::StoreIn { stage, scope } => write!(f, "store {stage} in {scope}"),
-            Step::Vectorize { stage, axis } => write!(f, "vectorize {stage}.{axis}"),
-            Step::Unroll { stage, axis } => write!(f, "unroll {stage}.{axis}"),
-            Step::Partial { stage, axis } => write!(f, "partial {stage}.{axis}"),
-            Step::Parallel { stage, axes } => write!(f, "parallel {stage}: {}", axes.join(", ")),
-            Step::Bind { stage, axis, dim } => write!(f, "bind {stage}.{axis} to {dim}"),
+            Step::Reorder { stage, order } => write!(f, "reorder {}: {}", name(stage), Names(order)),
+            Step::Inline { stage } => write!(f, "inline {}", name(stage)),
+            Step::ComputeAt { stage, consumer, axis } => {
+                write!(f, "compute {} at {}.{}", name(stage), name(consumer), name(axis))
+            }
+            Step::StoreIn { stage, scope } => write!(f, "store {} in {scope}", name(stage)),
+            Step::Vectorize { stage, axis } => write!(f, "vectorize {}.{}", name(stage), name(axis)),
+            Step::Unroll { stage, axis } => write!(f, "unroll {}.{}", name(stage), name(axis)),
+            Step::Partial { stage, axis } => write!(f, "partial {}.{}", name(stage), name(axis)),
+            Step::Parallel { stage, axes } => write!(f, "parallel {}: {}", name(stage), Names(axes)),
+            Step::Bind { stage, axis, dim } => write!(f, "bind {}.{} to {dim}", name(stage), name(axis)),
         }
+    }
+}
+
+/// Names with commas in between.
+struct Names<'a>(&'a [String]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        separated(f, ", ", self.0, |f, name| write!(f, "{}", Name(name)))
     }
 }
 

@@ -1,1 +1,13 @@
-//! placeholder
+//! What infc's tests share: the kernel files, seeded inputs, the file-test harness and proptest strategies.
+//!
+//! Only tests depend on this crate, so it panics where a test should fail.
+
+#![forbid(unsafe_code)]
+
+mod filetest;
+mod inputs;
+mod kernels;
+
+pub use filetest::{Expectation, FileTest, Run};
+pub use inputs::{Random, default_symbols, operand_shape, random_inputs};
+pub use kernels::{filetests, kernel, kernels};

@@ -1,0 +1,120 @@
+//! Schedules as text: steps with `;` in between.
+
+use super::error::{ParseError, ParseErrorKind};
+use super::lexer::Kind;
+use super::parser::{Parsed, Parser};
+use crate::schedule::{GpuDim, Schedule, Scope, Step};
+use std::str::FromStr;
+
+impl FromStr for Schedule {
+    type Err = ParseError;
+
+    /// Parses steps as they print. Whether the kernel has such stages and loops is not checked here.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut p = Parser::new(text)?;
+        let mut steps = Vec::new();
+        while *p.peek() != Kind::End {
+            steps.push(p.step()?);
+            if !p.eat(";") {
+                break;
+            }
+        }
+        p.end()?;
+        Ok(Self { steps })
+    }
+}
+
+impl Parser<'_> {
+    fn step(&mut self) -> Parsed<Step> {
+        let mark = self.mark();
+        let verb = self.name("a step")?;
+        Ok(match &*verb {
+            "split" => {
+                let (stage, axis) = self.stage_and_axis()?;
+                self.expect_word("by")?;
+                let factor = self.count(1 << 30)? as u32;
+                self.expect("->")?;
+                let outer = self.name("a loop")?;
+                self.expect(",")?;
+                Step::Split { stage, axis, factor, outer, inner: self.name("a loop")? }
+            }
+            "reorder" => {
+                let (stage, order) = self.stage_and_axes()?;
+                Step::Reorder { stage, order }
+            }
+            "inline" => Step::Inline { stage: self.name("a stage")? },
+            "compute" => {
+                let stage = self.name("a stage")?;
+                self.expect_word("at")?;
+                let (consumer, axis) = self.stage_and_axis()?;
+                Step::ComputeAt { stage, consumer, axis }
+            }
+            "store" => {
+                let stage = self.name("a stage")?;
+                self.expect_word("in")?;
+                Step::StoreIn { stage, scope: self.scope()? }
+            }
+            "vectorize" => {
+                let (stage, axis) = self.stage_and_axis()?;
+                Step::Vectorize { stage, axis }
+            }
+            "unroll" => {
+                let (stage, axis) = self.stage_and_axis()?;
+                Step::Unroll { stage, axis }
+            }
+            "partial" => {
+                let (stage, axis) = self.stage_and_axis()?;
+                Step::Partial { stage, axis }
+            }
+            "parallel" => {
+                let (stage, axes) = self.stage_and_axes()?;
+                Step::Parallel { stage, axes }
+            }
+            "bind" => {
+                let (stage, axis) = self.stage_and_axis()?;
+                self.expect_word("to")?;
+                Step::Bind { stage, axis, dim: self.gpu_dim()? }
+            }
+            _ => return Err(self.error_at(mark, ParseErrorKind::Unknown { what: "step", name: verb })),
+        })
+    }
+
+    fn stage_and_axis(&mut self) -> Parsed<(String, String)> {
+        let stage = self.name("a stage")?;
+        self.expect(".")?;
+        Ok((stage, self.name("a loop")?))
+    }
+
+    fn stage_and_axes(&mut self) -> Parsed<(String, Vec<String>)> {
+        let stage = self.name("a stage")?;
+        self.expect(":")?;
+        let mut axes = Vec::new();
+        if !self.is(";") && *self.peek() != Kind::End {
+            axes.push(self.name("a loop")?);
+            while self.eat(",") {
+                axes.push(self.name("a loop")?);
+            }
+        }
+        Ok((stage, axes))
+    }
+
+    fn scope(&mut self) -> Parsed<Scope> {
+        let mark = self.mark();
+        let name = self.name("a memory scope")?;
+        [Scope::Register, Scope::Stack, Scope::Scratch, Scope::Shared]
+            .into_iter()
+            .find(|s| s.to_string() == name)
+            .ok_or_else(|| self.unknown(mark, "memory scope", name))
+    }
+
+    fn gpu_dim(&mut self) -> Parsed<GpuDim> {
+        let mark = self.mark();
+        let group = self.name("a launch dimension")?;
+        self.expect(".")?;
+        let name = format!("{group}.{}", self.name("x, y or z")?);
+        [GpuDim::BlockX, GpuDim::BlockY, GpuDim::BlockZ, GpuDim::ThreadX, GpuDim::ThreadY, GpuDim::ThreadZ]
+            .into_iter()
+            .find(|d| d.to_string() == name)
+            .ok_or_else(|| self.unknown(mark, "launch dimension", name))
+    }
+}
