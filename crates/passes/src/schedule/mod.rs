@@ -6,6 +6,7 @@
 //! own constant extents, so that tiles never test bounds; where an extent is symbolic, the remainder runs in steps of
 //! one point, or of one masked vector.
 
+pub mod choose;
 mod emit;
 mod error;
 mod plan;
@@ -13,6 +14,7 @@ mod point;
 mod reduction;
 mod region;
 
+pub use choose::{Machine, choose};
 pub use error::ScheduleError;
 
 use infc_ir::kernel::Kernel;

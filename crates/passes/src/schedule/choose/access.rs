@@ -1,0 +1,174 @@
+//! How the loads of a stage move along its axes.
+
+use infc_ir::entity::{EntityId, StageId, VarId};
+use infc_ir::index::{IndexExpr, Interval};
+use infc_ir::kernel::{AxisKind, Kernel, Layout, Stage};
+use infc_ir::scalar::{Body, Load, ScalarOp, Source, UnaryOp};
+
+/// Weights lie in panels of this many columns; movement along an axis is looked at within one panel.
+pub(super) const PANEL: i64 = 16;
+
+/// Movement of an address when a coordinate grows by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It stays.
+    Zero,
+    /// To the neighbouring element.
+    One,
+    /// By a constant number of elements, or a symbolic one.
+    Far,
+}
+
+/// A load as its stage sees it, with inlined stages looked through.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) elem_bytes: usize,
+    /// Per axis of the stage.
+    pub(super) steps: Vec<Step>,
+    /// Axes along which neighbours are adjacent only within a panel.
+    pub(super) panelled: Vec<bool>,
+    /// Has a condition that is not known to hold.
+    pub(super) guarded: bool,
+    /// The stage it reads, if it is not an operand.
+    pub(super) stage: Option<StageId>,
+    /// Axes of the reader that each value axis of the read stage depends on, when it reads a stage: the reader's axis
+    /// if it is plainly that, else `None`.
+    pub(super) axes: Vec<Option<usize>>,
+}
+
+/// Loads of a stage.
+pub(super) fn accesses(kernel: &Kernel, id: StageId, inlined: &[bool]) -> Vec<Access> {
+    let stage = &kernel.stages[id];
+    let identity: Vec<IndexExpr> = (0..stage.axes.len()).map(|i| IndexExpr::var(VarId::from_index(i))).collect();
+    let mut found = Vec::new();
+    collect(kernel, stage, id, &identity, inlined, false, &mut found);
+    found
+}
+
+fn collect(
+    kernel: &Kernel,
+    reader: &Stage,
+    at: StageId,
+    index: &[IndexExpr],
+    inlined: &[bool],
+    guarded: bool,
+    found: &mut Vec<Access>,
+) {
+    for op in kernel.stages[at].body.ops.iter() {
+        let ScalarOp::Load(load) = op else { continue };
+        let through: Vec<IndexExpr> = load.index.iter().map(|e| e.substitute_vars(index)).collect();
+        let guarded = guarded || !load.valid.is_empty();
+        match load.source {
+            Source::Stage(source, _) if source != at && inlined[source.index()] => {
+                collect(kernel, reader, source, &through, inlined, guarded, found);
+            }
+            _ => found.push(access(kernel, reader, load, &through, guarded)),
+        }
+    }
+}
+
+fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], guarded: bool) -> Access {
+    let (flat, stage) = match load.source {
+        Source::Operand(operand) => (kernel.operands[operand].layout.flat(index), None),
+        Source::Stage(source, _) => (Layout::dense(&kernel.stages[source].value_shape()).flat(index), Some(source)),
+        Source::Buffer(_) => (IndexExpr::constant(0), None),
+    };
+    let mut steps: Vec<Step> = (0..reader.axes.len()).map(|axis| step(kernel, reader, &flat, axis)).collect();
+    if !load.gather.is_empty() {
+        // Positions read from data may depend on any axis that the position does; contiguous reads stay contiguous.
+        for (axis, step) in steps.iter_mut().enumerate() {
+            let var = VarId::from_index(axis);
+            if *step == Step::Zero && load.gather.iter().any(|_| body_uses(&reader.body, var)) {
+                *step = Step::Far;
+            }
+        }
+    }
+    let panelled = (0..reader.axes.len())
+        .map(|axis| steps[axis] == Step::One && flat.linear_in(VarId::from_index(axis)).is_none())
+        .collect();
+    let axes = index.iter().map(|e| e.as_var().map(EntityId::index)).collect();
+    Access { elem_bytes: load.dtype.size_bytes().unwrap_or(1), steps, panelled, guarded, stage, axes }
+}
+
+fn body_uses(body: &Body, var: VarId) -> bool {
+    body.ops.iter().any(|op| match op {
+        ScalarOp::Load(load) => load.gather.is_empty() && load.index.iter().any(|e| e.uses_var(var)),
+        _ => false,
+    })
+}
+
+/// The movement of a flat index along an axis of a stage.
+pub(super) fn step(kernel: &Kernel, stage: &Stage, flat: &IndexExpr, axis: usize) -> Step {
+    let var = VarId::from_index(axis);
+    if !flat.uses_var(var) {
+        return Step::Zero;
+    }
+    // Within a panel: the coordinate as 16·a + b.
+    let (outer, inner) = (VarId::from_index(stage.axes.len()), VarId::from_index(stage.axes.len() + 1));
+    let mut ranges = stage.ranges(&kernel.symbols);
+    ranges.set_var(inner, Interval::new(0, PANEL - 1));
+    ranges.set_var(outer, Interval { min: Some(0), max: None });
+    let split = flat
+        .substitute(&|atom| match atom {
+            infc_ir::index::Atom::Var(v) if *v == var => {
+                Some(IndexExpr::var(outer).scale(PANEL) + IndexExpr::var(inner))
+            }
+            _ => None,
+        })
+        .simplify(&ranges);
+    match split.linear_in(inner) {
+        Some((c, _)) if c.is_const(1) => Step::One,
+        Some((c, _)) if c.is_const(0) => Step::Zero,
+        _ => Step::Far,
+    }
+}
+
+/// Vector instructions that a body takes per point, loads not counted; expensive functions weigh more.
+pub(super) fn cost(stage: &Stage) -> f64 {
+    let mut cost = 0.0;
+    let mut multiplies_into_sum = false;
+    let sums = stage.reducer.as_ref().is_some_and(|r| r.as_binary() == Some(infc_ir::scalar::BinaryOp::Add));
+    if let (true, [root]) = (sums, &stage.results[..]) {
+        multiplies_into_sum =
+            matches!(stage.body.ops[*root], ScalarOp::Binary(infc_ir::scalar::BinaryOp::Mul, _, _));
+    }
+    for op in stage.body.ops.iter() {
+        cost += operation_cost(op);
+    }
+    if let Some(reducer) = &stage.reducer {
+        let combine: f64 = reducer.combine.ops.iter().map(operation_cost).sum();
+        // A product that is summed is one multiply-add.
+        cost += if multiplies_into_sum { 0.0 } else { combine };
+    }
+    cost.max(0.5)
+}
+
+fn operation_cost(op: &ScalarOp) -> f64 {
+    match op {
+        ScalarOp::Const(_) | ScalarOp::Param(..) | ScalarOp::Load(_) | ScalarOp::Index(_) => 0.0,
+        ScalarOp::Unary(op, _) => match op {
+            UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc => 1.0,
+            UnaryOp::Sqrt | UnaryOp::Reciprocal => 8.0,
+            UnaryOp::Sign | UnaryOp::Round | UnaryOp::IsNan | UnaryOp::IsInf => 2.0,
+            _ => 14.0,
+        },
+        ScalarOp::Binary(infc_ir::scalar::BinaryOp::Div | infc_ir::scalar::BinaryOp::Mod, ..) => 8.0,
+        ScalarOp::Binary(infc_ir::scalar::BinaryOp::Pow, ..) => 30.0,
+        _ => 1.0,
+    }
+}
+
+/// The extent of an axis, or a guess where it is symbolic.
+pub(super) fn extent(kernel: &Kernel, stage: &Stage, axis: usize) -> i64 {
+    let e = &stage.axes[axis].extent;
+    e.as_const().unwrap_or_else(|| {
+        let interval = infc_ir::index::Ranges::of_symbols(&kernel.symbols).interval(e);
+        interval.max.map_or(64, |m| m.min(64)).max(interval.min.unwrap_or(1)).max(1)
+    })
+}
+
+/// Points of the reduction axes together.
+pub(super) fn reduction_points(kernel: &Kernel, stage: &Stage) -> f64 {
+    let axes = (0..stage.axes.len()).filter(|&a| stage.axes[a].kind == AxisKind::Reduce);
+    axes.map(|a| extent(kernel, stage, a) as f64).product()
+}

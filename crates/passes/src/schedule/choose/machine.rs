@@ -1,0 +1,28 @@
+//! What the default schedule needs to know of a machine.
+
+/// A CPU core, as far as loops care.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Machine {
+    /// Bytes per vector register.
+    pub vector_bytes: u32,
+    /// Number of vector registers.
+    pub vector_registers: u32,
+    /// Vector arithmetic instructions per cycle.
+    pub arithmetic_per_cycle: f64,
+    /// Vector loads per cycle.
+    pub loads_per_cycle: f64,
+    /// Cycles from a multiply-add's operands to its result.
+    pub latency_cycles: f64,
+    /// First-level data cache of a core.
+    pub l1_bytes: u64,
+    /// Second-level cache of a core.
+    pub l2_bytes: u64,
+}
+
+impl Machine {
+    /// Elements of the given size in a vector.
+    #[must_use]
+    pub fn lanes(&self, elem_bytes: usize) -> i64 {
+        (i64::from(self.vector_bytes) / elem_bytes.max(1) as i64).max(1)
+    }
+}

@@ -1,0 +1,505 @@
+//! Where stages are computed, in which order loops run, and what runs in parallel.
+
+use super::access::{Access, Step, accesses, cost, extent, step};
+use super::machine::Machine;
+use super::tile::{self, Tile, View};
+use infc_ir::entity::{EntityId, StageId};
+use infc_ir::kernel::{AxisKind, Kernel};
+use infc_ir::schedule::{Schedule, Scope, Step as ScheduleStep};
+use std::collections::BTreeSet;
+
+/// Chunks that suffice to keep many cores busy evenly.
+const ENOUGH_CHUNKS: i64 = 64;
+/// Work below which a chunk is not worth handing out, in vector operations.
+const LEAST_CHUNK: f64 = 2000.0;
+/// Multiply-adds in one innermost body beyond which unrolling no longer pays.
+const BODY_LIMIT: i64 = 96;
+
+pub(super) struct Chooser<'a> {
+    kernel: &'a Kernel,
+    machine: &'a Machine,
+    inlined: Vec<bool>,
+    accesses: Vec<Vec<Access>>,
+    steps: Vec<ScheduleStep>,
+}
+
+/// The loops of a stage by role.
+#[derive(Default)]
+struct Loops {
+    /// Over tiles, from outermost to innermost, with the axis.
+    outer: Vec<(String, usize)>,
+    /// Inside a tile: rows, then vectors, then lanes.
+    inner: Vec<String>,
+}
+
+impl<'a> Chooser<'a> {
+    pub(super) fn new(kernel: &'a Kernel, machine: &'a Machine) -> Self {
+        let inlined = Self::inlined(kernel);
+        let accesses = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
+        Self { kernel, machine, inlined, accesses, steps: Vec::new() }
+    }
+
+    pub(super) fn run(mut self) -> Schedule {
+        for id in self.kernel.stages.ids() {
+            if self.inlined[id.index()] {
+                let stage = self.name(id);
+                self.steps.push(ScheduleStep::Inline { stage });
+            }
+        }
+        let outputs: BTreeSet<StageId> = self.kernel.outputs.iter().map(|o| o.stage).collect();
+        for &root in &outputs {
+            self.root(root);
+        }
+        Schedule { steps: self.steps }
+    }
+
+    fn name(&self, id: StageId) -> String {
+        self.kernel.stages[id].name.clone()
+    }
+
+    /// Stages without a reduction that are cheap, or read once.
+    fn inlined(kernel: &Kernel) -> Vec<bool> {
+        let mut reads = vec![0usize; kernel.stages.len()];
+        let mut self_reads = vec![false; kernel.stages.len()];
+        let mut gathered = vec![false; kernel.stages.len()];
+        for (id, stage) in kernel.stages.iter_enumerated() {
+            stage.for_each_load(&mut |_, load| {
+                if let infc_ir::scalar::Source::Stage(source, _) = load.source {
+                    reads[source.index()] += 1;
+                    self_reads[source.index()] |= source == id;
+                    gathered[source.index()] |= !load.gather.is_empty();
+                }
+            });
+        }
+        kernel
+            .stages
+            .iter_enumerated()
+            .map(|(id, stage)| {
+                let output = kernel.outputs.iter().any(|o| o.stage == id);
+                let plain = stage.reducer.is_none() && !self_reads[id.index()] && !gathered[id.index()];
+                let sequential = stage.axes.iter().any(|a| a.kind == AxisKind::Sequential);
+                plain && !output && !sequential && (cost(stage) <= 2.0 || reads[id.index()] <= 1)
+            })
+            .collect()
+    }
+
+    /// The stages that `root` reads, directly or through others, that have storage; in dependency order.
+    fn producers(&self, root: StageId) -> Vec<StageId> {
+        let mut needed = vec![false; self.kernel.stages.len()];
+        needed[root.index()] = true;
+        for id in self.kernel.stages.ids().rev() {
+            if needed[id.index()] {
+                for source in self.accesses[id.index()].iter().filter_map(|a| a.stage) {
+                    needed[source.index()] = true;
+                }
+            }
+        }
+        let outputs: Vec<StageId> = self.kernel.outputs.iter().map(|o| o.stage).collect();
+        self.kernel.stages.ids().filter(|&id| needed[id.index()] && id != root && !outputs.contains(&id)).collect()
+    }
+
+    /// For each axis of `root`, whether the part of `stage` that a point needs moves with it; `None` if that part is
+    /// not a plain box of coordinates.
+    fn depends(&self, root: StageId, stage: StageId, memo: &mut Vec<Option<Option<Vec<Option<usize>>>>>) -> Option<Vec<Option<usize>>> {
+        if let Some(known) = &memo[stage.index()] {
+            return known.clone();
+        }
+        // Per value axis of `stage`: the axis of `root` it follows, or `None` for all of it.
+        let rank = self.kernel.stages[stage].value_axes().count();
+        let mut result: Option<Vec<Option<usize>>> = None;
+        let mut possible = true;
+        for reader in self.kernel.stages.ids().filter(|&r| r > stage && !self.inlined[r.index()]) {
+            for access in self.accesses[reader.index()].iter().filter(|a| a.stage == Some(stage)) {
+                let through: Vec<Option<usize>> = if reader == root {
+                    access.axes.clone()
+                } else {
+                    let Some(outer) = self.depends(root, reader, memo) else { continue };
+                    let reader_stage = &self.kernel.stages[reader];
+                    let value: Vec<usize> = reader_stage.value_axes().map(|(n, _)| n).collect();
+                    let follow = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| outer[p]);
+                    access.axes.iter().map(|a| a.and_then(follow)).collect()
+                };
+                match &mut result {
+                    None => result = Some(through),
+                    Some(r) => {
+                        for (a, b) in r.iter_mut().zip(through) {
+                            if *a != b {
+                                *a = None;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if result.as_ref().is_some_and(|r| r.len() != rank) {
+            possible = false;
+        }
+        let answer = if possible { result } else { None };
+        memo[stage.index()] = Some(answer.clone());
+        answer
+    }
+
+    // --------------------------------------------------------------------------------------------------- tiles --
+
+    fn view<'v>(&'v self, id: StageId, store: Option<Vec<Step>>, extents: Vec<i64>) -> View<'v> {
+        let stage = &self.kernel.stages[id];
+        let loads = self.accesses[id.index()].iter().map(|a| a.elem_bytes);
+        let own = stage.dtypes().into_iter().map(|d| d.size_bytes().unwrap_or(1));
+        let elem_bytes = if stage.reducer.is_some() { own.max() } else { loads.chain(own).max() }.unwrap_or(4);
+        // Vectors of bytes would be as wide as 64 elements; computing in 32 bits sets the width.
+        let elem_bytes = elem_bytes.max(4);
+        View { stage, accesses: &self.accesses[id.index()], store_steps: store, extents, elem_bytes }
+    }
+
+    /// The extents of all axes of a stage, with guesses for symbolic ones.
+    fn extents(&self, id: StageId) -> Vec<i64> {
+        let stage = &self.kernel.stages[id];
+        (0..stage.axes.len()).map(|a| extent(self.kernel, stage, a)).collect()
+    }
+
+    fn store_steps(&self, id: StageId) -> Vec<Step> {
+        let stage = &self.kernel.stages[id];
+        let output = self.kernel.outputs.iter().find(|o| o.stage == id);
+        let flat = match output {
+            Some(o) => self.kernel.operands[o.operand].layout.flat(&o.index),
+            None => infc_ir::kernel::Layout::dense(&stage.value_shape()).flat(
+                &stage.value_axes().map(|(n, _)| infc_ir::index::IndexExpr::var(infc_ir::entity::VarId::from_index(n))).collect::<Vec<_>>(),
+            ),
+        };
+        (0..stage.axes.len()).map(|a| step(self.kernel, stage, &flat, a)).collect()
+    }
+
+    /// Splits a stage's loops by its tile and gives them by role. Reduction loops are not among them.
+    fn split(&mut self, id: StageId, tile: &Tile) -> Loops {
+        let stage = &self.kernel.stages[id];
+        let name = stage.name.clone();
+        let mut loops = Loops::default();
+        let mut vectors = Vec::new();
+        for (axis, a) in stage.axes.iter().enumerate() {
+            if a.kind == AxisKind::Reduce {
+                continue;
+            }
+            let points = a.extent.as_const();
+            let mut outer = a.name.clone();
+            if tile.vector_axis == Some(axis) {
+                let (o, u, l) = (format!("{}.o", a.name), format!("{}.u", a.name), format!("{}.l", a.name));
+                let vector = format!("{}.v", a.name);
+                if tile.vectors > 1 {
+                    self.split_step(&name, &a.name, tile.lanes * tile.vectors, &o, &u);
+                    self.split_step(&name, &u, tile.lanes, &vector, &l);
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: vector.clone() });
+                    vectors.push(vector);
+                } else {
+                    self.split_step(&name, &a.name, tile.lanes, &o, &l);
+                }
+                vectors.push(l);
+                outer = o;
+            } else if let Some(&(_, n)) = tile.rows.iter().find(|&&(r, _)| r == axis) {
+                let (o, i) = (format!("{}.o", a.name), format!("{}.i", a.name));
+                if points == Some(n) {
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: a.name.clone() });
+                    loops.inner.push(a.name.clone());
+                    continue;
+                }
+                self.split_step(&name, &a.name, n, &o, &i);
+                self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: i.clone() });
+                loops.inner.push(i);
+                outer = o;
+            }
+            loops.outer.push((outer, axis));
+        }
+        loops.inner.extend(vectors);
+        loops
+    }
+
+    fn split_step(&mut self, stage: &str, axis: &str, factor: i64, outer: &str, inner: &str) {
+        self.steps.push(ScheduleStep::Split {
+            stage: stage.to_owned(),
+            axis: axis.to_owned(),
+            factor: u32::try_from(factor).unwrap_or(1),
+            outer: outer.to_owned(),
+            inner: inner.to_owned(),
+        });
+    }
+
+    /// Reduction loops: the innermost short ones unrolled, long ones unrolled in part where the tile is small.
+    fn reduction_loops(&mut self, id: StageId, tile: &Tile) -> (Vec<String>, Vec<String>) {
+        let stage = &self.kernel.stages[id];
+        let name = stage.name.clone();
+        let rows: i64 = tile.rows.iter().map(|&(_, n)| n).product();
+        let mut body = (rows * tile.vectors).max(1);
+        let mut order: Vec<String> = Vec::new();
+        let mut lanes = Vec::new();
+        let mut unrolling = true;
+        let axes: Vec<usize> = stage.reduce_axes().map(|(n, _)| n).collect();
+        for &axis in axes.iter().rev() {
+            let a = &stage.axes[axis];
+            if tile.vector_axis == Some(axis) {
+                let (o, u, l) = (format!("{}.o", a.name), format!("{}.u", a.name), format!("{}.l", a.name));
+                if tile.vectors > 1 {
+                    let vector = format!("{}.v", a.name);
+                    self.split_step(&name, &a.name, tile.lanes * tile.vectors, &o, &u);
+                    self.split_step(&name, &u, tile.lanes, &vector, &l);
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: vector.clone() });
+                    self.steps.push(ScheduleStep::Partial { stage: name.clone(), axis: vector.clone() });
+                    lanes.push(vector);
+                } else {
+                    self.split_step(&name, &a.name, tile.lanes, &o, &l);
+                }
+                self.steps.push(ScheduleStep::Partial { stage: name.clone(), axis: l.clone() });
+                lanes.push(l);
+                order.push(o);
+                unrolling = false;
+                continue;
+            }
+            match a.extent.as_const() {
+                Some(n) if unrolling && n <= 16 && body * n <= BODY_LIMIT => {
+                    body *= n.max(1);
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: a.name.clone() });
+                    order.push(a.name.clone());
+                }
+                _ if unrolling && body * 2 <= BODY_LIMIT / 2 => {
+                    let by = if body * 4 <= BODY_LIMIT { 4 } else { 2 };
+                    let (o, i) = (format!("{}.o", a.name), format!("{}.i", a.name));
+                    self.split_step(&name, &a.name, by, &o, &i);
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: i.clone() });
+                    order.push(i);
+                    order.push(o);
+                    unrolling = false;
+                }
+                _ => {
+                    order.push(a.name.clone());
+                    unrolling = false;
+                }
+            }
+        }
+        order.reverse();
+        (order, lanes)
+    }
+
+    // --------------------------------------------------------------------------------------------------- roots --
+
+    fn root(&mut self, root: StageId) {
+        let stage = &self.kernel.stages[root];
+        let producers = self.producers(root);
+        let mut memo = vec![None; self.kernel.stages.len()];
+        let followed: Vec<(StageId, Option<Vec<Option<usize>>>)> =
+            producers.iter().map(|&p| (p, self.depends(root, p, &mut memo))).collect();
+        // A reduction whose points are in step with the root's shares its tile and is computed tile by tile.
+        let in_step: Vec<StageId> = followed
+            .iter()
+            .filter(|(id, follow)| {
+                let Some(follow) = follow else { return false };
+                let reduces = self.kernel.stages[*id].reducer.is_some();
+                let read_by_root = self.accesses[root.index()].iter().any(|a| a.stage == Some(*id));
+                let all = (0..stage.axes.len())
+                    .all(|a| follow.contains(&Some(a)) || stage.axes[a].extent.is_const(1));
+                reduces && read_by_root && all && follow.iter().all(Option::is_some)
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        let main = in_step.iter().copied().max_by(|&a, &b| {
+            let weight = |id: StageId| super::access::reduction_points(self.kernel, &self.kernel.stages[id]);
+            weight(a).total_cmp(&weight(b))
+        });
+        let root_tile = match main {
+            Some(main) => self.tile_through(root, main, &followed),
+            None => tile::choose(&self.view(root, Some(self.store_steps(root)), self.extents(root)), self.machine),
+        };
+        let mut loops = self.split(root, &root_tile);
+        let name = self.name(root);
+
+        // Axes that more producers follow go outside; then what is read again soonest goes inside.
+        let weight = |axis: usize| {
+            followed.iter().filter(|(_, f)| f.as_ref().is_some_and(|f| f.contains(&Some(axis)))).count()
+        };
+        let vector_first = main.is_some_and(|m| self.weights_exceed_cache(m, &root_tile, &followed));
+        let vector_axis = root_tile.vector_axis;
+        loops.outer.sort_by_key(|(_, axis)| {
+            let is_vector = vector_axis == Some(*axis);
+            let place = match (is_vector, vector_first) {
+                (true, true) => 0,
+                (false, _) => 1,
+                (true, false) => 2,
+            };
+            (usize::MAX - weight(*axis), place)
+        });
+        let order: Vec<String> =
+            loops.outer.iter().map(|(n, _)| n.clone()).chain(loops.inner.iter().cloned()).collect();
+        self.reorder(&name, order);
+        if root_tile.vector_axis.is_some()
+            && let Some(lanes) = loops.inner.last()
+        {
+            self.steps.push(ScheduleStep::Vectorize { stage: name.clone(), axis: lanes.clone() });
+        }
+
+        let mut deepest_attached = loops.outer.len();
+        for (id, follow) in &followed {
+            let Some(follow) = follow else { continue };
+            let position =
+                loops.outer.iter().rposition(|(_, axis)| follow.contains(&Some(*axis)));
+            let Some(position) = position else { continue };
+            let producer = self.name(*id);
+            self.steps.push(ScheduleStep::ComputeAt {
+                stage: producer.clone(),
+                consumer: name.clone(),
+                axis: loops.outer[position].0.clone(),
+            });
+            deepest_attached = deepest_attached.min(position + 1);
+            let shares = in_step.contains(id);
+            let scope = if shares && main.is_some() { Scope::Register } else { Scope::Stack };
+            self.steps.push(ScheduleStep::StoreIn { stage: producer, scope });
+            // Axes whose loops lie around the computation have a tile's points in it, the others all.
+            let mut extents = self.extents(*id);
+            for ((axis, _), followed_axis) in self.kernel.stages[*id].value_axes().zip(follow) {
+                let Some(root_axis) = followed_axis else { continue };
+                let around = loops.outer[..=position].iter().any(|(_, a)| a == root_axis);
+                if around {
+                    extents[axis] = extents[axis].min(root_tile.points(*root_axis));
+                }
+            }
+            self.producer(*id, shares.then_some((&root_tile, follow.as_slice())), extents);
+        }
+        let unattached = followed.iter().any(|(_, f)| {
+            f.as_ref().is_none_or(|f| !loops.outer.iter().any(|(_, a)| f.contains(&Some(*a))))
+        });
+        let sequential = stage.axes.iter().any(|a| a.kind == AxisKind::Sequential);
+        if !(unattached && !followed.is_empty()) && !sequential {
+            self.parallel(root, &loops, &root_tile, deepest_attached);
+        }
+    }
+
+    /// The tile of a reduction, in terms of the axes of the root that reads it.
+    fn tile_through(&self, root: StageId, main: StageId, followed: &[(StageId, Option<Vec<Option<usize>>>)]) -> Tile {
+        let follow = followed
+            .iter()
+            .find(|(id, _)| *id == main)
+            .and_then(|(_, f)| f.clone())
+            .expect("a stage in step follows the root");
+        let root_steps = self.store_steps(root);
+        let main_stage = &self.kernel.stages[main];
+        let value: Vec<usize> = main_stage.value_axes().map(|(n, _)| n).collect();
+        // Movement of the root's stores, along the reduction's axes.
+        let mut store = vec![Step::Zero; main_stage.axes.len()];
+        for (position, axis) in value.iter().enumerate() {
+            if let Some(root_axis) = follow[position] {
+                store[*axis] = root_steps[root_axis];
+            }
+        }
+        let tile = tile::choose(&self.view(main, Some(store), self.extents(main)), self.machine);
+        let to_root = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| follow[p]);
+        Tile {
+            vector_axis: tile.vector_axis.and_then(to_root),
+            rows: tile.rows.iter().filter_map(|&(a, n)| to_root(a).map(|r| (r, n))).collect(),
+            ..tile
+        }
+    }
+
+    /// Whether what is read along the vector axis, and not along rows, is too large to stay in the second cache.
+    fn weights_exceed_cache(
+        &self,
+        main: StageId,
+        tile: &Tile,
+        followed: &[(StageId, Option<Vec<Option<usize>>>)],
+    ) -> bool {
+        let follow = followed.iter().find(|(id, _)| *id == main).and_then(|(_, f)| f.clone());
+        let (Some(follow), Some(vector)) = (follow, tile.vector_axis) else { return false };
+        let stage = &self.kernel.stages[main];
+        let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
+        let Some(axis) = follow.iter().position(|f| *f == Some(vector)).map(|p| value[p]) else { return false };
+        let bytes: f64 = self.accesses[main.index()]
+            .iter()
+            .filter(|a| a.steps[axis] != Step::Zero)
+            .map(|a| {
+                let points: f64 = (0..stage.axes.len())
+                    .filter(|&x| a.steps[x] != Step::Zero)
+                    .map(|x| extent(self.kernel, stage, x) as f64)
+                    .product();
+                points * a.elem_bytes as f64
+            })
+            .sum();
+        bytes > self.machine.l2_bytes as f64 / 2.0
+    }
+
+    /// Loops of a stage that is computed inside another.
+    fn producer(&mut self, id: StageId, shared: Option<(&Tile, &[Option<usize>])>, extents: Vec<i64>) {
+        let stage = &self.kernel.stages[id];
+        let name = stage.name.clone();
+        let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
+        let tile = match shared {
+            Some((tile, follow)) => {
+                let from_root = |axis: usize| follow.iter().position(|f| *f == Some(axis)).map(|p| value[p]);
+                let mut own = Tile {
+                    vector_axis: tile.vector_axis.and_then(from_root),
+                    rows: tile.rows.iter().filter_map(|&(a, n)| from_root(a).map(|r| (r, n))).collect(),
+                    ..tile.clone()
+                };
+                if tile.vector_axis.is_none() && tile.lanes > 1 {
+                    // Lanes along the reduction.
+                    let best = tile::choose(&self.view(id, None, self.extents(id)), self.machine);
+                    own = Tile { vector_axis: best.vector_axis, lanes: best.lanes, vectors: best.vectors, ..own };
+                }
+                own
+            }
+            None => tile::choose(&self.view(id, Some(self.store_steps(id)), extents), self.machine),
+        };
+        let loops = self.split(id, &tile);
+        let (reduction, lanes) = self.reduction_loops(id, &tile);
+        let order: Vec<String> = loops
+            .outer
+            .iter()
+            .map(|(n, _)| n.clone())
+            .chain(reduction)
+            .chain(loops.inner.iter().cloned())
+            .chain(lanes.iter().cloned())
+            .collect();
+        let last = order.last().cloned();
+        self.reorder(&name, order);
+        if tile.vector_axis.is_some()
+            && let Some(last) = last
+        {
+            self.steps.push(ScheduleStep::Vectorize { stage: name, axis: last });
+        }
+    }
+
+    fn reorder(&mut self, stage: &str, order: Vec<String>) {
+        if order.len() > 1 {
+            self.steps.push(ScheduleStep::Reorder { stage: stage.to_owned(), order });
+        }
+    }
+
+    /// Makes outer loops parallel until there are chunks enough, as far as chunks stay worth handing out.
+    fn parallel(&mut self, root: StageId, loops: &Loops, tile: &Tile, limit: usize) {
+        let stage = &self.kernel.stages[root];
+        let turns = |axis: usize| {
+            let points = extent(self.kernel, stage, axis);
+            let per_turn = tile.points(axis);
+            (points + per_turn - 1) / per_turn
+        };
+        let points: f64 = (0..stage.axes.len()).map(|a| extent(self.kernel, stage, a) as f64).product();
+        let per_point: f64 = cost(stage)
+            + self
+                .producers(root)
+                .iter()
+                .map(|&p| {
+                    let s = &self.kernel.stages[p];
+                    let all: f64 = (0..s.axes.len()).map(|a| extent(self.kernel, s, a) as f64).product();
+                    all * cost(s) / points
+                })
+                .sum::<f64>();
+        let work = points * per_point / tile.lanes as f64;
+        let mut chunks = 1;
+        let mut axes = Vec::new();
+        for (name, axis) in loops.outer.iter().take(limit.max(1)) {
+            let next = chunks * turns(*axis);
+            if !axes.is_empty() && (chunks >= ENOUGH_CHUNKS || work / (next as f64) < LEAST_CHUNK) {
+                break;
+            }
+            chunks = next;
+            axes.push(name.clone());
+        }
+        if !axes.is_empty() {
+            self.steps.push(ScheduleStep::Parallel { stage: stage.name.clone(), axes });
+        }
+    }
+}

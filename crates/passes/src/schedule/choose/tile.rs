@@ -1,0 +1,220 @@
+//! The register tile of a stage: vector axis, vectors, and unrolled rows.
+
+use super::access::{Access, PANEL, Step, cost};
+use super::machine::Machine;
+use infc_ir::kernel::{AxisKind, Stage};
+
+/// What one innermost body computes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tile {
+    /// The axis whose points are vector lanes; `None` for scalar code.
+    pub(super) vector_axis: Option<usize>,
+    /// Lanes per vector.
+    pub(super) lanes: i64,
+    /// Vectors along the vector axis; for a reduction along it, independent accumulators.
+    pub(super) vectors: i64,
+    /// Unrolled axes with their number of points.
+    pub(super) rows: Vec<(usize, i64)>,
+}
+
+impl Tile {
+    /// No vectors, nothing unrolled.
+    pub(super) fn scalar() -> Self {
+        Self { vector_axis: None, lanes: 1, vectors: 1, rows: Vec::new() }
+    }
+
+    /// Points along an axis in one tile.
+    pub(super) fn points(&self, axis: usize) -> i64 {
+        if self.vector_axis == Some(axis) {
+            return self.lanes * self.vectors;
+        }
+        self.rows.iter().find(|&&(r, _)| r == axis).map_or(1, |&(_, n)| n)
+    }
+}
+
+/// A stage with what was found out about it.
+pub(super) struct View<'a> {
+    pub(super) stage: &'a Stage,
+    pub(super) accesses: &'a [Access],
+    /// Movement of the stores along each axis; `None` where the stage has storage of its own.
+    pub(super) store_steps: Option<Vec<Step>>,
+    /// Points along each axis in one computation of the stage.
+    pub(super) extents: Vec<i64>,
+    /// Widest element of the stage in bytes.
+    pub(super) elem_bytes: usize,
+}
+
+/// The cheapest tile by a simple model of the core.
+pub(super) fn choose(view: &View<'_>, machine: &Machine) -> Tile {
+    let lanes = machine.lanes(view.elem_bytes);
+    let mut best = (f64::INFINITY, Tile::scalar());
+    for axis in 0..view.stage.axes.len() {
+        if view.stage.axes[axis].kind == AxisKind::Sequential || lanes < 2 {
+            continue;
+        }
+        let points = view.extents[axis];
+        if points < 2 {
+            continue;
+        }
+        // A short axis takes a short vector: half a vector is as quick as a whole one, and masks are avoided.
+        let lanes = if view.accesses.iter().any(|a| a.panelled[axis]) { lanes } else { lanes.min(next_power_of_two(points)) };
+        let vectors: &[i64] = &[1, 2, 3, 4, 6, 8];
+        // A tile of whole panels finds its columns by constants.
+        let panelled = view.accesses.iter().any(|a| a.panelled[axis]);
+        let whole = |n: i64| !panelled || (n * lanes) % PANEL == 0;
+        for &n in vectors.iter().filter(|&&n| whole(n) && (n == 1 || panelled || (n - 1) * lanes < points)) {
+            for rows in row_choices(view, axis) {
+                let tile = Tile { vector_axis: Some(axis), lanes, vectors: n, rows };
+                let estimate = estimate(view, machine, &tile);
+                if estimate < best.0 * 0.999 {
+                    best = (estimate, tile);
+                }
+            }
+        }
+    }
+    best.1
+}
+
+fn next_power_of_two(n: i64) -> i64 {
+    n.max(1).unsigned_abs().next_power_of_two().cast_signed()
+}
+
+/// Unrolled axes to try beside a vector axis.
+fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
+    let stage = view.stage;
+    let mut choices = vec![Vec::new()];
+    if stage.reducer.is_none() {
+        return choices;
+    }
+    let candidates: Vec<usize> = (0..stage.axes.len())
+        .filter(|&a| a != vector_axis && stage.axes[a].kind == AxisKind::Parallel)
+        .filter(|&a| view.extents[a] > 1)
+        // Unrolling pays where some load does not move with the axis.
+        .filter(|&a| view.accesses.iter().any(|x| x.steps[a] == Step::Zero))
+        .collect();
+    const ROWS: [i64; 16] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 20, 28];
+    // Later axes first: of equals, the one whose points lie closer together.
+    for (i, &a) in candidates.iter().enumerate().rev() {
+        let points = view.extents[a];
+        for &n in ROWS.iter().filter(|&&n| n <= points) {
+            choices.push(vec![(a, n)]);
+            for &b in &candidates[..i] {
+                let outer = view.extents[b];
+                for m in (2..=4).filter(|&m| m <= outer && m * n <= 28) {
+                    choices.push(vec![(b, m), (a, n)]);
+                }
+            }
+        }
+    }
+    choices
+}
+
+/// Points of the reduction axes together.
+fn reduction_points(view: &View<'_>) -> f64 {
+    view.stage.reduce_axes().map(|(axis, _)| view.extents[axis] as f64).product()
+}
+
+/// Cycles for the whole stage.
+fn estimate(view: &View<'_>, machine: &Machine, tile: &Tile) -> f64 {
+    let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
+    let reduces = view.stage.axes[vector_axis].kind == AxisKind::Reduce;
+    let mut total = 0.0;
+    // Full tiles and remainders, per axis of the tile.
+    let mut parts: Vec<Vec<(i64, f64)>> = Vec::new();
+    let along = view.extents[vector_axis];
+    let width = tile.vectors * tile.lanes;
+    if reduces {
+        parts.push(vec![(tile.vectors, 1.0)]);
+    } else {
+        let rest = along % width;
+        let mut p = vec![(tile.vectors, (along / width) as f64)];
+        if rest > 0 {
+            p.push(((rest + tile.lanes - 1) / tile.lanes, 1.0));
+        }
+        parts.push(p);
+    }
+    for &(axis, n) in &tile.rows {
+        let points = view.extents[axis];
+        let mut p = vec![(n, (points / n) as f64)];
+        if points % n > 0 {
+            p.push((points % n, 1.0));
+        }
+        parts.push(p);
+    }
+    let mut index = vec![0usize; parts.len()];
+    loop {
+        let sizes: Vec<i64> = index.iter().zip(&parts).map(|(&i, p)| p[i].0).collect();
+        let count: f64 = index.iter().zip(&parts).map(|(&i, p)| p[i].1).product();
+        if count > 0.0 {
+            let Some(cycles) = tile_cycles(view, machine, tile, &sizes, reduces) else { return f64::INFINITY };
+            total += count * cycles;
+        }
+        let Some(next) = (0..index.len()).find(|&d| index[d] + 1 < parts[d].len()) else { break };
+        index[next] += 1;
+        index[..next].fill(0);
+    }
+    let others: f64 = (0..view.stage.axes.len())
+        .filter(|&a| view.stage.axes[a].kind != AxisKind::Reduce)
+        .filter(|&a| a != vector_axis && tile.rows.iter().all(|&(r, _)| r != a))
+        .map(|a| view.extents[a] as f64)
+        .product();
+    total * others
+}
+
+/// Cycles of one tile, or `None` if it does not fit into registers.
+fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], reduces: bool) -> Option<f64> {
+    let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
+    let vectors = sizes[0] as f64;
+    let rows: f64 = sizes[1..].iter().map(|&n| n as f64).product();
+    let components = view.stage.results.len() as f64;
+    let accumulators = vectors * rows * components;
+    let reduction = view.stage.reducer.is_some();
+
+    // Loads per point of the reduction that is not along lanes.
+    let mut loads = 0.0;
+    let mut held = 0.0;
+    let mut gathers = 0.0;
+    for access in view.accesses {
+        let moves = |axis: usize| access.steps[axis] != Step::Zero;
+        let mut n = 1.0;
+        for (&(axis, _), &size) in tile.rows.iter().zip(&sizes[1..]) {
+            if moves(axis) {
+                n *= size as f64;
+            }
+        }
+        match access.steps[vector_axis] {
+            Step::Zero => loads += n * if access.guarded { 2.0 } else { 1.0 },
+            Step::One => {
+                loads += n * vectors * if access.guarded { 2.0 } else { 1.0 };
+                if n == 1.0 {
+                    held += vectors;
+                }
+            }
+            // A gather costs about a load and a micro-operation per lane.
+            Step::Far => gathers += n * vectors * tile.lanes as f64 * 1.5,
+        }
+    }
+    let mut stores = 0.0;
+    if let Some(steps) = &view.store_steps {
+        stores = rows * vectors * if steps[vector_axis] == Step::Far && !reduces { tile.lanes as f64 * 1.5 } else { 1.0 };
+    }
+    let registers = if reduction { accumulators + held + 2.0 } else { vectors + 4.0 };
+    if registers > f64::from(machine.vector_registers) {
+        return None;
+    }
+    let arithmetic = vectors * rows * cost(view.stage) / machine.arithmetic_per_cycle;
+    let memory = (loads + gathers) / machine.loads_per_cycle;
+    let mut step = arithmetic.max(memory);
+    let mut steps = 1.0;
+    if reduction {
+        step = step.max(machine.latency_cycles) + 0.5;
+        steps = reduction_points(view);
+        if reduces {
+            steps = (steps / (tile.lanes as f64 * vectors)).ceil();
+        }
+    }
+    // Starting a tile, and combining lanes where they are accumulators.
+    let combine = if reduces { rows * components * (6.0 * 2.0 + vectors) } else { 0.0 };
+    let start = if reduction { 8.0 + accumulators } else { 1.0 };
+    Some(step * steps + start + combine + stores)
+}
