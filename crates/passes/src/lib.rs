@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! graph     graph → graph: fold, simplify, recognise
+//! formulate kernel → kernel: the same result by another way
 //! schedule  kernel + schedule → loop nest
 //! ```
 
 #![forbid(unsafe_code)]
 
+pub mod formulate;
 pub mod graph;
 pub mod schedule;

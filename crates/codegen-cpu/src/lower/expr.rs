@@ -304,8 +304,7 @@ impl Lower<'_> {
         let form = self.lane_form(flat);
         let raw = match form {
             LaneForm::Strided { rest, step: 1 } if uniform_gather => {
-                let offset =
-                    if load.gather.is_empty() { None } else { Some(self.gathered_scalar(at, load)?) };
+                let offset = if load.gather.is_empty() { None } else { Some(self.gathered_scalar(at, load)?) };
                 let fits = offset.is_none() && self.whole_vector_fits(buffer, &rest, lanes);
                 let mask = if always && fits { None } else { self.intersect(valid, extent) };
                 let (base, disp) = self.address(buffer, &rest, elem.size_bytes())?;

@@ -46,8 +46,7 @@ impl Lower<'_> {
             UnaryOp::Neg => self.b.neg(a),
             UnaryOp::Abs => self.b.abs(a),
             UnaryOp::Sign => {
-                let (zero, one, minus) =
-                    (self.b.fconst(ty, 0.0), self.b.fconst(ty, 1.0), self.b.fconst(ty, -1.0));
+                let (zero, one, minus) = (self.b.fconst(ty, 0.0), self.b.fconst(ty, 1.0), self.b.fconst(ty, -1.0));
                 let positive = self.b.compare(Cond::Gt, a, zero);
                 let negative = self.b.compare(Cond::Lt, a, zero);
                 let rest = self.b.select(negative, minus, a);

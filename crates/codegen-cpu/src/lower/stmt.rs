@@ -40,9 +40,7 @@ impl Lower<'_> {
                 Ok(())
             }
             Stmt::If { cond, then, otherwise } => self.branch(cond, then, otherwise),
-            Stmt::Alloc(buffer) => {
-                self.alloc(*buffer)
-            }
+            Stmt::Alloc(buffer) => self.alloc(*buffer),
             Stmt::Store { targets, value, valid } => self.store(targets, value, valid),
             Stmt::Reduce { targets, value, reducer, valid } => self.reduce(targets, value, reducer, valid),
             Stmt::Barrier => {
@@ -84,7 +82,9 @@ impl Lower<'_> {
         match kind {
             LoopKind::Bound(dim) => self.unsupported(format!("a loop bound to {dim}")),
             LoopKind::Unrolled => {
-                let Some(turns) = extent.as_const() else { return self.unsupported("an unrolled loop of unknown length") };
+                let Some(turns) = extent.as_const() else {
+                    return self.unsupported("an unrolled loop of unknown length");
+                };
                 for turn in 0..turns {
                     self.vars[var.index()] = Some(VarValue::Const(turn));
                     self.stmts(body)?;
@@ -96,7 +96,9 @@ impl Lower<'_> {
                 if self.lane.is_some() {
                     return self.unsupported("a vector loop inside another");
                 }
-                let Some(extent) = extent.as_const() else { return self.unsupported("a vector loop of unknown length") };
+                let Some(extent) = extent.as_const() else {
+                    return self.unsupported("a vector loop of unknown length");
+                };
                 if extent == 0 {
                     return Ok(());
                 }
@@ -179,12 +181,7 @@ impl Lower<'_> {
 
     // ------------------------------------------------------------------------------------------------- stores --
 
-    fn store(
-        &mut self,
-        targets: &[Target],
-        value: &Expr,
-        valid: &[infc_ir::access::Bound],
-    ) -> Result<(), LowerError> {
+    fn store(&mut self, targets: &[Target], value: &Expr, valid: &[infc_ir::access::Bound]) -> Result<(), LowerError> {
         let condition = self.condition(valid)?;
         if condition.never {
             return Ok(());
@@ -248,13 +245,7 @@ impl Lower<'_> {
     }
 
     /// Writes to memory the lanes of a mask.
-    fn write(
-        &mut self,
-        target: &Target,
-        value: Value,
-        mask: Option<Value>,
-        uniform: bool,
-    ) -> Result<(), LowerError> {
+    fn write(&mut self, target: &Target, value: Value, mask: Option<Value>, uniform: bool) -> Result<(), LowerError> {
         let buffer = &self.nest.buffers[target.buffer];
         let dtype = buffer.dtype;
         let elem = self.memory_type(dtype)?;

@@ -1,6 +1,7 @@
 //! Simplification that needs to know ranges.
 
 use super::{Atom, IndexExpr, Ranges};
+use std::sync::Arc;
 
 impl IndexExpr {
     /// An expression with the same value for all values within the ranges, never larger than this one.
@@ -14,11 +15,35 @@ impl IndexExpr {
             }
             sum = sum + product;
         }
+        let sum = join_divisions(sum);
         let interval = ranges.interval(&sum);
         match (interval.min, interval.max) {
             (Some(a), Some(b)) if a == b => Self::constant(a),
             _ => sum,
         }
+    }
+}
+
+/// `c·d·(x div d) + c·(x mod d) = c·x`, which undoes the splitting of a coordinate.
+fn join_divisions(mut e: IndexExpr) -> IndexExpr {
+    'again: loop {
+        for term in e.terms() {
+            let Some(at) = term.atoms.iter().position(|a| matches!(a, Atom::Mod(_))) else { continue };
+            let Atom::Mod(pair) = &term.atoms[at] else { continue };
+            let mut others = IndexExpr::constant(term.coefficient);
+            for (n, atom) in term.atoms.iter().enumerate() {
+                if n != at {
+                    others = others * IndexExpr::atom(atom.clone());
+                }
+            }
+            let remainder = others.clone() * IndexExpr::atom(term.atoms[at].clone());
+            let whole = others.clone() * pair.1.clone() * IndexExpr::atom(Atom::FloorDiv(Arc::clone(pair)));
+            if whole.terms().iter().all(|t| e.terms().contains(t)) {
+                e = e - remainder - whole + others * pair.0.clone();
+                continue 'again;
+            }
+        }
+        return e;
     }
 }
 
@@ -117,5 +142,16 @@ mod tests {
         let sixteen = IndexExpr::constant(16);
         assert_eq!(e.floor_div(&sixteen).simplify(&ranges).to_string(), "3*i0 + 1");
         assert_eq!(e.modulo(&sixteen).simplify(&ranges).to_string(), "i1");
+    }
+
+    #[test]
+    fn a_split_coordinate_joins_again() {
+        let x = IndexExpr::var(VarId(0));
+        let n = IndexExpr::constant(7);
+        let e = x.floor_div(&n).scale(7 * 64) + x.modulo(&n).scale(64) + 5;
+        assert_eq!(e.simplify(&Ranges::default()).to_string(), "64*i0 + 5");
+        let n = IndexExpr::symbol(crate::entity::SymbolId(0));
+        let e = x.floor_div(&n) * n.clone() * 3 + x.modulo(&n) * 3;
+        assert_eq!(e.simplify(&Ranges::default()).to_string(), "3*i0");
     }
 }

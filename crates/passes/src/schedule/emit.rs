@@ -197,8 +197,7 @@ impl<'a> Emitter<'a> {
     /// Turns of the stage's parallel loops, outermost first.
     fn parallel_turns(&self, stage: StageId) -> Vec<IndexExpr> {
         let plan = &self.plans[stage];
-        let extents: Vec<IndexExpr> =
-            self.kernel.stages[stage].axes.iter().map(|a| a.extent.clone()).collect();
+        let extents: Vec<IndexExpr> = self.kernel.stages[stage].axes.iter().map(|a| a.extent.clone()).collect();
         plan.loops
             .iter()
             .take_while(|l| l.mode == LoopMode::Parallel)
@@ -248,7 +247,14 @@ impl<'a> Emitter<'a> {
         Ok(stmts)
     }
 
-    fn parallel_turn(&mut self, stage: StageId, at: usize, turns: &[IndexExpr], chunk: IndexExpr, state: State) -> Stmts {
+    fn parallel_turn(
+        &mut self,
+        stage: StageId,
+        at: usize,
+        turns: &[IndexExpr],
+        chunk: IndexExpr,
+        state: State,
+    ) -> Stmts {
         let name = self.plans[stage].loops[at].name.clone();
         self.with_attached(stage, &name, state, &mut |e, s| e.parallel(stage, at + 1, turns, chunk.clone(), s))
     }
@@ -307,9 +313,7 @@ impl<'a> Emitter<'a> {
             .axes
             .iter()
             .map(|a| match a.kind {
-                AxisKind::Reduce => {
-                    AxisState { base: IndexExpr::constant(0), extent: a.extent.clone(), limit: None }
-                }
+                AxisKind::Reduce => AxisState { base: IndexExpr::constant(0), extent: a.extent.clone(), limit: None },
                 _ => region.next().expect("a region has an entry per value axis").clone(),
             })
             .collect()

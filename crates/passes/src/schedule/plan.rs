@@ -261,7 +261,10 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
             AxisKind::Sequential => sequential_inside = true,
             AxisKind::Parallel | AxisKind::Reduce if sequential_inside && l.mode == LoopMode::Parallel => {
                 if reads_neighbours(kernel, id, VarId::from_index(l.axis)) {
-                    return fail(format!("parallel loop `{}` lies around a sequential one that mixes its points", l.name));
+                    return fail(format!(
+                        "parallel loop `{}` lies around a sequential one that mixes its points",
+                        l.name
+                    ));
                 }
             }
             _ => {}

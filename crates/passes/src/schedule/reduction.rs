@@ -1,9 +1,9 @@
 //! Reductions: initialise, fold, and combine partial accumulators.
 
+use super::ScheduleError;
 use super::emit::{AxisState, Emitter, State, Stmts, Storage};
 use super::plan::{LoopMode, LoopPlan};
 use super::point::{limits, offset};
-use super::ScheduleError;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::index::IndexExpr;
 use infc_ir::kernel::AxisKind;
@@ -36,7 +36,8 @@ impl Emitter<'_> {
         let value_loops: Vec<LoopPlan> = loops.iter().filter(|l| !is_reduce(l)).cloned().collect();
         let partial: Vec<LoopPlan> = loops.iter().filter(|l| l.partial).cloned().collect();
 
-        let constant_tile = value_loops.iter().all(|l| state[l.axis].simplified(&self.ranges).extent.as_const().is_some());
+        let constant_tile =
+            value_loops.iter().all(|l| state[l.axis].simplified(&self.ranges).extent.as_const().is_some());
         let straight = value_loops.iter().all(|l| matches!(l.mode, LoopMode::Unrolled | LoopMode::Vector { .. }));
         let in_place = self.plans[stage].scope == Scope::Register || !(constant_tile && straight);
         let mut stmts = Vec::new();

@@ -73,6 +73,7 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         Source::Stage(source, _) => (Layout::dense(&kernel.stages[source].value_shape()).flat(index), Some(source)),
         Source::Buffer(_) => (IndexExpr::constant(0), None),
     };
+    let flat = flat.simplify(&reader.ranges(&kernel.symbols));
     let mut steps: Vec<Step> = (0..reader.axes.len()).map(|axis| step(kernel, reader, &flat, axis)).collect();
     if !load.gather.is_empty() {
         // Positions read from data may depend on any axis that the position does; contiguous reads stay contiguous.
@@ -129,8 +130,7 @@ pub(super) fn cost(stage: &Stage) -> f64 {
     let mut multiplies_into_sum = false;
     let sums = stage.reducer.as_ref().is_some_and(|r| r.as_binary() == Some(infc_ir::scalar::BinaryOp::Add));
     if let (true, [root]) = (sums, &stage.results[..]) {
-        multiplies_into_sum =
-            matches!(stage.body.ops[*root], ScalarOp::Binary(infc_ir::scalar::BinaryOp::Mul, _, _));
+        multiplies_into_sum = matches!(stage.body.ops[*root], ScalarOp::Binary(infc_ir::scalar::BinaryOp::Mul, _, _));
     }
     for op in stage.body.ops.iter() {
         cost += operation_cost(op);

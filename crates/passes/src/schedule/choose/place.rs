@@ -100,7 +100,12 @@ impl<'a> Chooser<'a> {
 
     /// For each axis of `root`, whether the part of `stage` that a point needs moves with it; `None` if that part is
     /// not a plain box of coordinates.
-    fn depends(&self, root: StageId, stage: StageId, memo: &mut Vec<Option<Option<Vec<Option<usize>>>>>) -> Option<Vec<Option<usize>>> {
+    fn depends(
+        &self,
+        root: StageId,
+        stage: StageId,
+        memo: &mut Vec<Option<Option<Vec<Option<usize>>>>>,
+    ) -> Option<Vec<Option<usize>>> {
         if let Some(known) = &memo[stage.index()] {
             return known.clone();
         }
@@ -163,9 +168,13 @@ impl<'a> Chooser<'a> {
         let flat = match output {
             Some(o) => self.kernel.operands[o.operand].layout.flat(&o.index),
             None => infc_ir::kernel::Layout::dense(&stage.value_shape()).flat(
-                &stage.value_axes().map(|(n, _)| infc_ir::index::IndexExpr::var(infc_ir::entity::VarId::from_index(n))).collect::<Vec<_>>(),
+                &stage
+                    .value_axes()
+                    .map(|(n, _)| infc_ir::index::IndexExpr::var(infc_ir::entity::VarId::from_index(n)))
+                    .collect::<Vec<_>>(),
             ),
         };
+        let flat = flat.simplify(&stage.ranges(&self.kernel.symbols));
         (0..stage.axes.len()).map(|a| step(self.kernel, stage, &flat, a)).collect()
     }
 
@@ -292,8 +301,7 @@ impl<'a> Chooser<'a> {
                 let Some(follow) = follow else { return false };
                 let reduces = self.kernel.stages[*id].reducer.is_some();
                 let read_by_root = self.accesses[root.index()].iter().any(|a| a.stage == Some(*id));
-                let all = (0..stage.axes.len())
-                    .all(|a| follow.contains(&Some(a)) || stage.axes[a].extent.is_const(1));
+                let all = (0..stage.axes.len()).all(|a| follow.contains(&Some(a)) || stage.axes[a].extent.is_const(1));
                 reduces && read_by_root && all && follow.iter().all(Option::is_some)
             })
             .map(|(id, _)| *id)
@@ -310,9 +318,8 @@ impl<'a> Chooser<'a> {
         let name = self.name(root);
 
         // Axes that more producers follow go outside; then what is read again soonest goes inside.
-        let weight = |axis: usize| {
-            followed.iter().filter(|(_, f)| f.as_ref().is_some_and(|f| f.contains(&Some(axis)))).count()
-        };
+        let weight =
+            |axis: usize| followed.iter().filter(|(_, f)| f.as_ref().is_some_and(|f| f.contains(&Some(axis)))).count();
         let vector_first = main.is_some_and(|m| self.weights_exceed_cache(m, &root_tile, &followed));
         let vector_axis = root_tile.vector_axis;
         loops.outer.sort_by_key(|(_, axis)| {
@@ -336,8 +343,7 @@ impl<'a> Chooser<'a> {
         let mut deepest_attached = loops.outer.len();
         for (id, follow) in &followed {
             let Some(follow) = follow else { continue };
-            let position =
-                loops.outer.iter().rposition(|(_, axis)| follow.contains(&Some(*axis)));
+            let position = loops.outer.iter().rposition(|(_, axis)| follow.contains(&Some(*axis)));
             let Some(position) = position else { continue };
             let producer = self.name(*id);
             self.steps.push(ScheduleStep::ComputeAt {
@@ -360,9 +366,9 @@ impl<'a> Chooser<'a> {
             }
             self.producer(*id, shares.then_some((&root_tile, follow.as_slice())), extents);
         }
-        let unattached = followed.iter().any(|(_, f)| {
-            f.as_ref().is_none_or(|f| !loops.outer.iter().any(|(_, a)| f.contains(&Some(*a))))
-        });
+        let unattached = followed
+            .iter()
+            .any(|(_, f)| f.as_ref().is_none_or(|f| !loops.outer.iter().any(|(_, a)| f.contains(&Some(*a)))));
         let sequential = stage.axes.iter().any(|a| a.kind == AxisKind::Sequential);
         if !(unattached && !followed.is_empty()) && !sequential {
             self.parallel(root, &loops, &root_tile, deepest_attached);

@@ -57,7 +57,8 @@ pub(super) fn choose(view: &View<'_>, machine: &Machine) -> Tile {
             continue;
         }
         // A short axis takes a short vector: half a vector is as quick as a whole one, and masks are avoided.
-        let lanes = if view.accesses.iter().any(|a| a.panelled[axis]) { lanes } else { lanes.min(next_power_of_two(points)) };
+        let lanes =
+            if view.accesses.iter().any(|a| a.panelled[axis]) { lanes } else { lanes.min(next_power_of_two(points)) };
         let vectors: &[i64] = &[1, 2, 3, 4, 6, 8];
         // A tile of whole panels finds its columns by constants.
         let panelled = view.accesses.iter().any(|a| a.panelled[axis]);
@@ -196,7 +197,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], r
     }
     let mut stores = 0.0;
     if let Some(steps) = &view.store_steps {
-        stores = rows * vectors * if steps[vector_axis] == Step::Far && !reduces { tile.lanes as f64 * 1.5 } else { 1.0 };
+        stores =
+            rows * vectors * if steps[vector_axis] == Step::Far && !reduces { tile.lanes as f64 * 1.5 } else { 1.0 };
     }
     let registers = if reduction { accumulators + held + 2.0 } else { vectors + 4.0 };
     if registers > f64::from(machine.vector_registers) {

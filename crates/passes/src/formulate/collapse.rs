@@ -1,0 +1,234 @@
+//! Joins axes that all accesses walk through together.
+//!
+//! Where every load and store moves by `stride·E` along one axis and by `stride` along another of extent `E`, both are
+//! one longer axis: a 1×1 convolution over an image becomes a matrix product over its pixels, an element-wise kernel a
+//! single loop. The rewrite puts `x div E` and `x mod E` for the two coordinates, and the simplifier joins them again
+//! wherever they meet. Error class: exact.
+
+use infc_ir::entity::{EntityId, StageId, VarId};
+use infc_ir::index::{Atom, Dim, IndexExpr};
+use infc_ir::kernel::{Axis, AxisKind, Kernel};
+use infc_ir::scalar::{Load, ScalarOp, Source};
+
+/// Joins as many axes as possible.
+#[must_use]
+pub fn run(mut kernel: Kernel) -> Kernel {
+    // Each join removes an axis, so this ends.
+    while let Some(joined) = join_some(&kernel) {
+        kernel = joined;
+    }
+    kernel
+}
+
+/// The two axes of each stage that are to be joined, if the stage has them.
+type Pairs = Vec<Option<(usize, usize)>>;
+
+fn join_some(kernel: &Kernel) -> Option<Kernel> {
+    for id in kernel.stages.ids().rev() {
+        let axes = &kernel.stages[id].axes;
+        for outer in 0..axes.len() {
+            for inner in 0..axes.len() {
+                if outer == inner {
+                    continue;
+                }
+                if let Some(pairs) = spread(kernel, id, outer, inner)
+                    && allowed(kernel, &pairs)
+                {
+                    return Some(rewrite(kernel, &pairs));
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Follows a pair of axes from one stage to all stages that read it or are read by it.
+fn spread(kernel: &Kernel, start: StageId, outer: usize, inner: usize) -> Option<Pairs> {
+    let mut pairs: Pairs = vec![None; kernel.stages.len()];
+    pairs[start.index()] = Some((outer, inner));
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (reader, stage) in kernel.stages.iter_enumerated() {
+            for op in stage.body.ops.iter() {
+                let ScalarOp::Load(load) = op else { continue };
+                let Source::Stage(source, _) = load.source else { continue };
+                let value: Vec<usize> = kernel.stages[source].value_axes().map(|(n, _)| n).collect();
+                let plain = |p: usize| load.index.get(p).and_then(IndexExpr::as_var).map(EntityId::index);
+                if let Some((a, b)) = pairs[source.index()] {
+                    // Reduction axes of the source do not reach its readers.
+                    let (Some(pa), Some(pb)) = (value.iter().position(|&v| v == a), value.iter().position(|&v| v == b))
+                    else {
+                        continue;
+                    };
+                    let found = (plain(pa)?, plain(pb)?);
+                    changed |= merge(&mut pairs[reader.index()], found)?;
+                } else if let Some((a, b)) = pairs[reader.index()] {
+                    let at = |axis: usize| (0..value.len()).find(|&p| plain(p) == Some(axis));
+                    match (at(a), at(b)) {
+                        (Some(pa), Some(pb)) => {
+                            changed |= merge(&mut pairs[source.index()], (value[pa], value[pb]))?;
+                        }
+                        (None, None) if !load.index.iter().any(|e| uses(e, a) || uses(e, b)) => {}
+                        _ => return None,
+                    }
+                }
+            }
+        }
+    }
+    Some(pairs)
+}
+
+fn merge(place: &mut Option<(usize, usize)>, found: (usize, usize)) -> Option<bool> {
+    match *place {
+        None => {
+            *place = Some(found);
+            Some(true)
+        }
+        Some(there) => (there == found).then_some(false),
+    }
+}
+
+fn uses(e: &IndexExpr, axis: usize) -> bool {
+    e.uses_var(VarId::from_index(axis))
+}
+
+/// Whether every access of every stage moves through the pair as through one axis.
+fn allowed(kernel: &Kernel, pairs: &Pairs) -> bool {
+    kernel.stages.iter_enumerated().all(|(id, stage)| {
+        let Some((a, b)) = pairs[id.index()] else { return true };
+        let (outer, inner) = (&stage.axes[a], &stage.axes[b]);
+        if outer.kind != inner.kind || outer.kind == AxisKind::Sequential {
+            return false;
+        }
+        // A symbolic inner extent would need a division by it at run time.
+        if inner.extent.as_const().is_none_or(|e| e < 1) {
+            return false;
+        }
+        let together = |flat: &IndexExpr| moves_together(flat, a, b, &inner.extent);
+        let loads = stage.body.ops.iter().all(|op| match op {
+            ScalarOp::Index(e) => !uses(e, a) && !uses(e, b),
+            ScalarOp::InBounds(bounds) => bounds.iter().all(|x| !uses(&x.expr, a) && !uses(&x.expr, b)),
+            ScalarOp::Load(load) => {
+                let free = load.valid.iter().all(|x| !uses(&x.expr, a) && !uses(&x.expr, b));
+                free && match load.source {
+                    Source::Operand(operand) => together(&kernel.operands[operand].layout.flat(&load.index)),
+                    // Checked when the pair was spread.
+                    Source::Stage(source, _) => source != id && pair_read_plainly(load, pairs, source, kernel, a, b),
+                    Source::Buffer(_) => false,
+                }
+            }
+            _ => true,
+        });
+        let stores = kernel
+            .outputs
+            .iter()
+            .filter(|o| o.stage == id)
+            .all(|o| together(&kernel.operands[o.operand].layout.flat(&o.index)));
+        loads && stores
+    })
+}
+
+/// Reads of other stages use either both axes plainly or neither.
+fn pair_read_plainly(load: &Load, pairs: &Pairs, source: StageId, kernel: &Kernel, a: usize, b: usize) -> bool {
+    let users: Vec<&IndexExpr> = load.index.iter().filter(|e| uses(e, a) || uses(e, b)).collect();
+    match pairs[source.index()] {
+        Some((x, y)) => {
+            let value: Vec<usize> = kernel.stages[source].value_axes().map(|(n, _)| n).collect();
+            value.contains(&x) && value.contains(&y) && users.len() == 2 && users.iter().all(|e| e.as_var().is_some())
+        }
+        None => users.is_empty(),
+    }
+}
+
+/// `flat = c·(E·a + b) + rest`, with `c` and `rest` free of both.
+fn moves_together(flat: &IndexExpr, a: usize, b: usize, extent: &Dim) -> bool {
+    let (Some((ca, rest)), Some((cb, _))) =
+        (flat.linear_in(VarId::from_index(a)), flat.linear_in(VarId::from_index(b)))
+    else {
+        return false;
+    };
+    let Some((_, rest)) = rest.linear_in(VarId::from_index(b)) else { return false };
+    let free = |e: &IndexExpr| !uses(e, a) && !uses(e, b);
+    free(&ca) && free(&cb) && free(&rest) && ca == cb * extent.clone()
+}
+
+/// Puts one axis in the place of the inner one and takes the outer one away.
+fn rewrite(kernel: &Kernel, pairs: &Pairs) -> Kernel {
+    let mut new = kernel.clone();
+    for (id, stage) in kernel.stages.iter_enumerated() {
+        let renumber: Option<Vec<IndexExpr>> = pairs[id.index()].map(|(a, b)| {
+            let extent = &stage.axes[b].extent;
+            let at = |axis: usize| IndexExpr::var(VarId::from_index(if axis > a { axis - 1 } else { axis }));
+            let joined = at(b);
+            (0..stage.axes.len())
+                .map(|axis| match axis {
+                    _ if axis == a => joined.floor_div(extent),
+                    _ if axis == b => joined.modulo(extent),
+                    _ => at(axis),
+                })
+                .collect()
+        });
+        let replace = |e: &IndexExpr| match &renumber {
+            Some(by) => e.substitute(&|atom| match atom {
+                Atom::Var(v) => by.get(v.index()).cloned(),
+                _ => None,
+            }),
+            None => e.clone(),
+        };
+        let target = &mut new.stages[id];
+        if let Some((a, b)) = pairs[id.index()] {
+            let (outer, inner) = (&stage.axes[a], &stage.axes[b]);
+            target.axes[b] = Axis {
+                name: format!("{}{}", outer.name, inner.name),
+                extent: outer.extent.clone() * inner.extent.clone(),
+                kind: inner.kind,
+            };
+            target.axes.remove(a);
+            make_names_unique(&mut target.axes, if b > a { b - 1 } else { b });
+        }
+        let ranges = target.ranges(&kernel.symbols);
+        for op in target.body.ops.iter_mut() {
+            let mut mapped = op.map_indices(&|e| replace(e).simplify(&ranges));
+            if let ScalarOp::Load(load) = &mut mapped
+                && let Source::Stage(source, _) = load.source
+                && let Some((x, y)) = pairs[source.index()]
+            {
+                join_index(load, kernel, source, x, y);
+                load.index.iter_mut().for_each(|e| *e = e.simplify(&ranges));
+            }
+            *op = mapped;
+        }
+        for output in new.outputs.iter_mut().filter(|o| o.stage == id) {
+            output.index = output.index.iter().map(|e| replace(e).simplify(&ranges)).collect();
+        }
+    }
+    new
+}
+
+/// The reading index of a stage whose axes `x` and `y` have become one.
+fn join_index(load: &mut Load, kernel: &Kernel, source: StageId, x: usize, y: usize) {
+    let value: Vec<usize> = kernel.stages[source].value_axes().map(|(n, _)| n).collect();
+    let (Some(px), Some(py)) = (value.iter().position(|&v| v == x), value.iter().position(|&v| v == y)) else {
+        return;
+    };
+    let extent = kernel.stages[source].axes[y].extent.clone();
+    load.index[py] = load.index[px].clone() * extent + load.index[py].clone();
+    load.index.remove(px);
+    for (axis, _, _) in &mut load.gather {
+        if usize::from(*axis) > px {
+            *axis -= 1;
+        }
+    }
+}
+
+fn make_names_unique(axes: &mut [Axis], at: usize) {
+    let base = axes[at].name.clone();
+    let mut name = base.clone();
+    let mut n = 2;
+    while axes.iter().enumerate().any(|(i, a)| i != at && a.name == name) {
+        name = format!("{base}{n}");
+        n += 1;
+    }
+    axes[at].name = name;
+}
