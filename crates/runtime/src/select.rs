@@ -89,6 +89,7 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 /// Whether this processor, and the operating system on it, has a feature; unknown names are absent.
 fn host_has(feature: &str) -> bool {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     macro_rules! detect {
         ($detect:ident: $($name:tt)*) => {
             match feature {

@@ -5,7 +5,7 @@
 mod support;
 
 use infc_runtime::artifact::container::{Container, SectionKind};
-use infc_runtime::artifact::{ArtifactBuilder, Program, Provenance};
+use infc_runtime::artifact::{Arg, ArtifactBuilder, ArtifactError, MemoryPlan, Program, Provenance, SizeExpr, Step};
 use infc_runtime::{LoadOptions, Model, RuntimeError, SessionOptions, Tensor};
 use std::io::Write;
 use support::{add_twice, artifact, fixed, variant};
@@ -123,6 +123,33 @@ fn built_for_another_target() {
     let text = error.to_string();
     assert!(text.contains("built for aarch64") && text.contains("--target x86-64"), "{text}");
     assert_eq!(code(Model::from_vec(for_targets(&[]))), "artifact::wrong-target");
+}
+
+#[test]
+fn an_impossible_memory_plan_is_an_error() {
+    let slots = vec![support::arena(SizeExpr::constant(64), 0, 0)];
+    let touch = support::launch(0, vec![Arg::read(0), Arg::read(0), Arg::write(0)], SizeExpr::constant(0));
+    for arena_bytes in [1 << 60, u64::MAX, 1 << 47] {
+        let plan = MemoryPlan { arena_bytes, offsets: vec![Some(0)] };
+        let steps = vec![Step::Launch(touch.clone())];
+        let program = Program { slots: slots.clone(), steps, static_plan: Some(plan) };
+        let mut artifact = ArtifactBuilder::new(Provenance::default());
+        artifact.entry(fixed(vec![], vec![]));
+        artifact.variant(variant("x86-64", &[], program));
+        let model = Model::from_vec(artifact.finish().unwrap().to_vec().unwrap()).unwrap();
+        let error = model.session(&SessionOptions::default()).unwrap_err();
+        assert_eq!(error.code(), "runtime::out-of-memory", "{arena_bytes}");
+    }
+}
+
+#[test]
+fn every_code_is_in_the_list() {
+    let listed = |code: &str| ArtifactError::CODES.contains(&code) || RuntimeError::CODES.contains(&code);
+    for bytes in [vec![], for_targets(&[]), for_targets(&[("x86-64", &["warp9"])]), b"no".to_vec()] {
+        assert!(listed(code(Model::from_vec(bytes))));
+    }
+    let all: std::collections::BTreeSet<_> = ArtifactError::CODES.iter().chain(RuntimeError::CODES).collect();
+    assert_eq!(all.len(), ArtifactError::CODES.len() + RuntimeError::CODES.len());
 }
 
 #[test]
