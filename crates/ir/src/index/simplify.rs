@@ -26,25 +26,24 @@ impl IndexExpr {
 
 /// `c·d·(x div d) + c·(x mod d) = c·x`, which undoes the splitting of a coordinate.
 fn join_divisions(mut e: IndexExpr) -> IndexExpr {
-    'again: loop {
-        for term in e.terms() {
-            let Some(at) = term.atoms.iter().position(|a| matches!(a, Atom::Mod(_))) else { continue };
-            let Atom::Mod(pair) = &term.atoms[at] else { continue };
-            let mut others = IndexExpr::constant(term.coefficient);
-            for (n, atom) in term.atoms.iter().enumerate() {
-                if n != at {
-                    others = others * IndexExpr::atom(atom.clone());
-                }
-            }
-            let remainder = others.clone() * IndexExpr::atom(term.atoms[at].clone());
-            let whole = others.clone() * pair.1.clone() * IndexExpr::atom(Atom::FloorDiv(Arc::clone(pair)));
-            if whole.terms().iter().all(|t| e.terms().contains(t)) {
-                e = e - remainder - whole + others * pair.0.clone();
-                continue 'again;
-            }
-        }
-        return e;
+    while let Some(joined) = join_one(&e) {
+        e = joined;
     }
+    e
+}
+
+fn join_one(e: &IndexExpr) -> Option<IndexExpr> {
+    e.terms().iter().find_map(|term| {
+        let at = term.atoms.iter().position(|a| matches!(a, Atom::Mod(_)))?;
+        let Atom::Mod(pair) = &term.atoms[at] else { return None };
+        let others: IndexExpr =
+            term.atoms.iter().enumerate().filter(|&(n, _)| n != at).map(|(_, a)| IndexExpr::atom(a.clone())).product();
+        let others = others.scale(term.coefficient);
+        let remainder = others.clone() * IndexExpr::atom(term.atoms[at].clone());
+        let whole = others.clone() * pair.1.clone() * IndexExpr::atom(Atom::FloorDiv(Arc::clone(pair)));
+        let present = whole.terms().iter().all(|t| e.terms().contains(t));
+        present.then(|| e.clone() - remainder - whole + others * pair.0.clone())
+    })
 }
 
 fn simplify_atom(atom: &Atom, ranges: &Ranges) -> IndexExpr {
