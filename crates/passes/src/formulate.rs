@@ -4,6 +4,7 @@
 //! results are recorded.
 
 pub mod collapse;
+pub mod unit;
 
 use infc_ir::kernel::Kernel;
 
@@ -19,5 +20,5 @@ pub enum ErrorClass {
 /// Rewrites that always help, all of them exact.
 #[must_use]
 pub fn normalise(kernel: Kernel) -> Kernel {
-    collapse::run(kernel)
+    collapse::run(unit::run(kernel))
 }

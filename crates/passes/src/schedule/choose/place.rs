@@ -191,8 +191,8 @@ impl<'a> Chooser<'a> {
             let points = a.extent.as_const();
             let mut outer = a.name.clone();
             if tile.vector_axis == Some(axis) {
-                let (o, u, l) = (format!("{}.o", a.name), format!("{}.u", a.name), format!("{}.l", a.name));
-                let vector = format!("{}.v", a.name);
+                let (o, u, l) = (format!("{}_o", a.name), format!("{}_u", a.name), format!("{}_l", a.name));
+                let vector = format!("{}_v", a.name);
                 if tile.vectors > 1 {
                     self.split_step(&name, &a.name, tile.lanes * tile.vectors, &o, &u);
                     self.split_step(&name, &u, tile.lanes, &vector, &l);
@@ -204,7 +204,7 @@ impl<'a> Chooser<'a> {
                 vectors.push(l);
                 outer = o;
             } else if let Some(&(_, n)) = tile.rows.iter().find(|&&(r, _)| r == axis) {
-                let (o, i) = (format!("{}.o", a.name), format!("{}.i", a.name));
+                let (o, i) = (format!("{}_o", a.name), format!("{}_i", a.name));
                 if points == Some(n) {
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: a.name.clone() });
                     loops.inner.push(a.name.clone());
@@ -244,9 +244,9 @@ impl<'a> Chooser<'a> {
         for &axis in axes.iter().rev() {
             let a = &stage.axes[axis];
             if tile.vector_axis == Some(axis) {
-                let (o, u, l) = (format!("{}.o", a.name), format!("{}.u", a.name), format!("{}.l", a.name));
+                let (o, u, l) = (format!("{}_o", a.name), format!("{}_u", a.name), format!("{}_l", a.name));
                 if tile.vectors > 1 {
-                    let vector = format!("{}.v", a.name);
+                    let vector = format!("{}_v", a.name);
                     self.split_step(&name, &a.name, tile.lanes * tile.vectors, &o, &u);
                     self.split_step(&name, &u, tile.lanes, &vector, &l);
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: vector.clone() });
@@ -269,7 +269,7 @@ impl<'a> Chooser<'a> {
                 }
                 _ if unrolling && body * 2 <= BODY_LIMIT / 2 => {
                     let by = if body * 4 <= BODY_LIMIT { 4 } else { 2 };
-                    let (o, i) = (format!("{}.o", a.name), format!("{}.i", a.name));
+                    let (o, i) = (format!("{}_o", a.name), format!("{}_i", a.name));
                     self.split_step(&name, &a.name, by, &o, &i);
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: i.clone() });
                     order.push(i);
