@@ -16,14 +16,14 @@ unsafe extern "C" {
     fn alarm(seconds: u32) -> u32;
 }
 
-/// The largest number of threads that took part in one of several runs.
+/// The largest number of threads that took part in one of many runs; on a busy machine a worker may often come too late.
 fn most_threads(session: &mut Session) -> usize {
     let input = Tensor::zeros(DType::U8, &[64]).unwrap();
     let mut run = || {
         let outputs = session.run_owned(&[&input]).unwrap();
         outputs[0].elements::<u64>().unwrap().iter().collect::<BTreeSet<_>>().len()
     };
-    (0..50).map(|_| run()).max().unwrap()
+    (0..10_000).map(|_| run()).find(|&threads| threads > 1).unwrap_or(1)
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod support;
 
 use infc_runtime::{DType, Model, Pool, RunOptions, Session, SessionOptions, Spin, Tensor, TensorView};
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 use support::{lanes, model_on, mxcsr, row_sums};
 
 fn pool(threads: usize) -> Pool {
@@ -45,7 +46,11 @@ fn every_thread_has_its_own_scratch_and_limits_are_kept() {
     let model = model_on(lanes(), pool(3));
     let mut session = session(&model);
     let mut most = 0;
-    for _ in 0..20 {
+    let patience = Instant::now() + Duration::from_secs(20);
+    let mut rounds = 0;
+    // On a busy machine workers may come too late for many a run; some time they come in time.
+    while rounds < 20 || (most < 2 && Instant::now() < patience) {
+        rounds += 1;
         let all: BTreeSet<u64> = scratches(&mut session, 64, &RunOptions::default()).into_iter().collect();
         assert!(all.len() <= 3 && all.iter().all(|address| address % 64 == 0));
         assert!(all.iter().zip(all.iter().skip(1)).all(|(a, b)| b - a >= 128));
