@@ -9,7 +9,7 @@
 pub mod choose;
 mod emit;
 mod error;
-mod plan;
+pub(crate) mod plan;
 mod point;
 mod reduction;
 mod region;

@@ -273,8 +273,9 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
     Ok(())
 }
 
-/// Does the stage read itself at another coordinate of the axis than its own?
-fn reads_neighbours(kernel: &Kernel, id: StageId, axis: VarId) -> bool {
+/// Does the stage read itself at another coordinate of the axis than its own? Then no part of it along the axis can be
+/// computed without the rest.
+pub(super) fn reads_neighbours(kernel: &Kernel, id: StageId, axis: VarId) -> bool {
     let mut found = false;
     let stage = &kernel.stages[id];
     let position = stage.value_axes().position(|(n, _)| n == axis.index());

@@ -1,7 +1,7 @@
 //! Which part of a stage its readers need.
 
 use super::emit::{AxisState, Emitter, Storage};
-use super::plan::Placement;
+use super::plan::{Placement, reads_neighbours};
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{IndexExpr, Interval};
 use infc_ir::scalar::{Load, ScalarOp, Source};
@@ -33,7 +33,14 @@ impl Emitter<'_> {
                 });
             }
         }
-        region.unwrap_or_else(|| self.whole(stage))
+        let mut region = region.unwrap_or_else(|| self.whole(stage));
+        let axes: Vec<usize> = self.kernel.stages[stage].value_axes().map(|(n, _)| n).collect();
+        for (position, axis) in axes.into_iter().enumerate() {
+            if reads_neighbours(self.kernel, stage, VarId::from_index(axis)) {
+                region[position] = self.whole_axis(stage, position);
+            }
+        }
+        region
     }
 
     /// Coordinates with a fresh variable for the offset inside each axis's extent.

@@ -3,7 +3,8 @@
 use super::access::{Access, Step, accesses, cost, extent, step};
 use super::machine::Machine;
 use super::tile::{self, Tile, View};
-use infc_ir::entity::{EntityId, StageId};
+use crate::schedule::plan::reads_neighbours;
+use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::schedule::{Schedule, Scope, Step as ScheduleStep};
 use std::collections::BTreeSet;
@@ -139,6 +140,14 @@ impl<'a> Chooser<'a> {
         if result.as_ref().is_some_and(|r| r.len() != rank) {
             possible = false;
         }
+        let axes: Vec<usize> = self.kernel.stages[stage].value_axes().map(|(n, _)| n).collect();
+        if let Some(follow) = &mut result {
+            for (position, axis) in axes.into_iter().enumerate() {
+                if reads_neighbours(self.kernel, stage, VarId::from_index(axis)) {
+                    follow[position] = None;
+                }
+            }
+        }
         let answer = if possible { result } else { None };
         memo[stage.index()] = Some(answer.clone());
         answer
@@ -170,7 +179,7 @@ impl<'a> Chooser<'a> {
             None => infc_ir::kernel::Layout::dense(&stage.value_shape()).flat(
                 &stage
                     .value_axes()
-                    .map(|(n, _)| infc_ir::index::IndexExpr::var(infc_ir::entity::VarId::from_index(n)))
+                    .map(|(n, _)| infc_ir::index::IndexExpr::var(VarId::from_index(n)))
                     .collect::<Vec<_>>(),
             ),
         };

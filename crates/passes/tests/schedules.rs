@@ -1,0 +1,66 @@
+//! The untuned schedule keeps the meaning of every kernel file, on every kind of machine.
+
+use infc_ir::interp::{run_kernel, run_nest};
+use infc_ir::kernel::{Kernel, OperandKind};
+use infc_passes::schedule::{Machine, apply, choose};
+use infc_tensor::{DType, Tensor};
+
+const MACHINES: [(&str, Machine); 3] =
+    [("128-bit", machine(16, 16)), ("256-bit", machine(32, 16)), ("512-bit", machine(64, 32))];
+
+const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine {
+    Machine {
+        vector_bytes,
+        vector_registers,
+        arithmetic_per_cycle: 2.0,
+        loads_per_cycle: 2.0,
+        latency_cycles: 4.0,
+        l1_bytes: 32 << 10,
+        l2_bytes: 1 << 20,
+    }
+}
+
+/// Runs the kernel's nest over physical buffers and gives its logical outputs.
+fn run_scheduled(kernel: &Kernel, machine: &Machine, symbols: &[i64], inputs: &[Tensor]) -> Vec<Tensor> {
+    let schedule = choose(kernel, machine);
+    let nest = apply(kernel, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}"));
+    let mut buffers = Vec::new();
+    let mut next = inputs.iter();
+    for operand in kernel.operands.iter() {
+        let value = (operand.kind != OperandKind::Output).then(|| next.next().expect("an input per operand"));
+        buffers.push(infc_testkit::to_physical(operand, symbols, value));
+    }
+    run_nest(&nest, symbols, &mut buffers).unwrap_or_else(|e| panic!("{e}\n{schedule}"));
+    let outputs = kernel.operands.iter().zip(&buffers).filter(|(o, _)| o.kind == OperandKind::Output);
+    outputs.map(|(o, buffer)| infc_testkit::from_physical(o, symbols, buffer)).collect()
+}
+
+fn assert_close(found: &Tensor, expected: &Tensor, place: &str) {
+    assert_eq!(found.shape(), expected.shape(), "{place}");
+    for i in 0..expected.len_elems() {
+        let (a, b) = (found.get_f64(i).expect("a number"), expected.get_f64(i).expect("a number"));
+        let exact = !expected.dtype().is_float() || expected.dtype() == DType::F64;
+        let tolerance = if exact { 1e-12 } else { 1e-5 };
+        let same = a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * (1.0 + b.abs());
+        assert!(same, "{place}: element {i} is {a}, expected {b}");
+    }
+}
+
+#[test]
+fn scheduled_kernels_compute_what_the_kernels_say() {
+    let kernels = infc_testkit::kernels();
+    assert!(kernels.len() > 10);
+    for (name, kernel) in kernels {
+        for symbols in infc_testkit::symbol_choices(&kernel) {
+            let inputs = infc_testkit::random_inputs(&kernel, &symbols, 7);
+            let expected = run_kernel(&kernel, &symbols, &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let normalised = infc_passes::formulate::normalise(kernel.clone());
+            for (machine_name, machine) in &MACHINES {
+                let found = run_scheduled(&normalised, machine, &symbols, &inputs);
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert_close(found, expected, &format!("{name} {symbols:?} on {machine_name}"));
+                }
+            }
+        }
+    }
+}
