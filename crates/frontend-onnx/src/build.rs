@@ -1,0 +1,521 @@
+//! Building graph nodes from tracked values: the primitives that every operator's import is written in.
+//!
+//! Each primitive computes what can be known, checks the result's type, and adds a node otherwise. What is wrong comes
+//! back as a [`Problem`]; who imports the node adds which node it was.
+
+mod movement;
+mod shapes;
+mod window;
+
+pub(crate) use movement::{AxisSlice, var};
+pub(crate) use shapes::{exact_quotient, mismatch, product, show};
+pub(crate) use window::{Window, WindowAxis};
+
+use crate::error::Problem;
+use crate::known::{self, Item};
+use crate::tracked::{Contents, Tracked, static_len};
+use infc_ir::access::AccessMap;
+use infc_ir::entity::{OriginId, ScalarId, ValueId, VarId};
+use infc_ir::graph::{Graph, Port, TensorType};
+use infc_ir::index::{Dim, IndexExpr, Interval, Ranges};
+use infc_ir::kernel::Reducer;
+use infc_ir::op::{
+    CompositeKind, CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, MapOp, Op, ReduceOp, ScanOp, ViewOp,
+};
+use infc_ir::scalar::{Body, Const, ScalarOp};
+use infc_tensor::{DType, Tensor};
+use std::sync::Arc;
+
+/// The result of anything that builds.
+pub(crate) type Result<T> = std::result::Result<T, Problem>;
+
+/// A graph under construction.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    pub(crate) graph: Graph,
+    /// What the nodes added next come from.
+    origin: OriginId,
+    /// For constants, which belong to all their readers.
+    no_origin: OriginId,
+}
+
+impl Builder {
+    pub(crate) fn new(graph: Graph) -> Self {
+        let mut graph = graph;
+        let no_origin = graph.origins.push(Vec::new());
+        Self { graph, origin: no_origin, no_origin }
+    }
+
+    /// Says which ONNX node the following graph nodes come from.
+    pub(crate) fn set_origin(&mut self, name: &str) {
+        self.origin = self.graph.origins.push(vec![name.to_owned()]);
+    }
+
+    /// What is known of symbols.
+    pub(crate) fn ranges(&self) -> Ranges {
+        Ranges::of_symbols(&self.graph.symbols)
+    }
+
+    /// What is known of symbols and of the coordinates of a shape.
+    pub(crate) fn ranges_over(&self, shape: &[Dim]) -> Ranges {
+        let mut ranges = self.ranges();
+        for (n, extent) in shape.iter().enumerate() {
+            let max = ranges.interval(extent).max.map(|m| m.saturating_sub(1));
+            ranges.set_var(VarId(n as u32), Interval { min: Some(0), max });
+        }
+        ranges
+    }
+
+    /// Adds an input of the graph.
+    pub(crate) fn input(&mut self, name: &str, ty: TensorType) -> Result<Tracked> {
+        self.check(&ty)?;
+        let value = self.graph.add_input(name, ty.clone());
+        Ok(Tracked::of_value(ty, value))
+    }
+
+    /// Adds an output of the graph.
+    pub(crate) fn output(&mut self, name: &str, tracked: &Tracked) -> Result<()> {
+        let value = self.value(tracked)?;
+        self.graph.outputs.push(Port { name: name.to_owned(), value });
+        Ok(())
+    }
+
+    fn add(&mut self, op: Op, inputs: &[ValueId], ty: TensorType) -> Result<Tracked> {
+        self.check(&ty)?;
+        let value = self.graph.add(op, inputs, ty.clone(), self.origin);
+        Ok(Tracked::of_value(ty, value))
+    }
+
+    /// The value in the graph, added now if it was not needed so far.
+    pub(crate) fn value(&mut self, tracked: &Tracked) -> Result<ValueId> {
+        if let Some(value) = tracked.value() {
+            return Ok(value);
+        }
+        self.check(tracked.ty())?;
+        let value = match (tracked.constant(), tracked.contents()) {
+            (Some(constant), _) => self.constant_value(constant.clone(), tracked.ty().clone()),
+            (None, Contents::Uniform(item)) if tracked.rank() > 0 => {
+                let scalar = Tracked::uniform(TensorType::new(tracked.dtype(), Vec::new()), item.clone());
+                let value = self.value(&scalar)?;
+                let map = AccessMap { rank: tracked.rank(), index: Vec::new(), valid: Vec::new() };
+                let op = ViewOp { map, shape: tracked.shape().to_vec(), otherwise: Const::zero(tracked.dtype()) };
+                self.graph.add(Op::View(op), &[value], tracked.ty().clone(), self.origin)
+            }
+            (None, _) => self.items_value(tracked)?,
+        };
+        tracked.set_value(value);
+        Ok(value)
+    }
+
+    fn values(&mut self, inputs: &[&Tracked]) -> Result<Vec<ValueId>> {
+        inputs.iter().map(|t| self.value(t)).collect()
+    }
+
+    fn constant_value(&mut self, constant: Arc<ConstantOp>, ty: TensorType) -> ValueId {
+        self.graph.add(Op::Constant(constant), &[], ty, self.no_origin)
+    }
+
+    /// Elements that were tracked so far, as data.
+    fn items_value(&mut self, tracked: &Tracked) -> Result<ValueId> {
+        let items = tracked.items().expect("a value that is not in the graph has known elements");
+        let extents: Vec<usize> = tracked.shape().iter().map(|d| d.as_const().map_or(0, |d| d as usize)).collect();
+        if let Some(tensor) = known::tensor_of(tracked.dtype(), &extents, &items) {
+            let op = ConstantOp { name: String::new(), tensor };
+            return Ok(self.constant_value(Arc::new(op), tracked.ty().clone()));
+        }
+        let scalars = items.iter().map(|item| self.item_value(item)).collect::<Result<Vec<_>>>()?;
+        let vectors = match &scalars[..] {
+            [one] => one.clone(),
+            _ => {
+                let parts: Vec<Tracked> =
+                    scalars.iter().map(|s| self.reshape(s, &[Dim::constant(1)])).collect::<Result<_>>()?;
+                self.concat(&parts.iter().collect::<Vec<_>>(), 0)?
+            }
+        };
+        let shaped = self.reshape(&vectors, tracked.shape())?;
+        let typed = self.map(&[&shaped], |body, p| body.cast(tracked.dtype(), p[0]))?;
+        self.value(&typed)
+    }
+
+    fn item_value(&mut self, item: &Item) -> Result<Tracked> {
+        let ty = TensorType::new(DType::I64, Vec::new());
+        match item {
+            Item::Int(dim) => self.add(Op::DimValue(dim.clone()), &[], ty),
+            Item::Const(_) => Err(Problem::DynamicValue { what: "a float among dims" }),
+        }
+    }
+
+    /// A constant scalar.
+    pub(crate) fn scalar(&self, dtype: DType, value: f64) -> Tracked {
+        Tracked::uniform(TensorType::new(dtype, Vec::new()), Item::from_const(Const::from_f64(dtype, value)))
+    }
+
+    /// A constant tensor.
+    pub(crate) fn constant(&self, name: &str, tensor: Tensor) -> Tracked {
+        Tracked::of_constant(name, tensor)
+    }
+
+    /// Movement: element `i` of the result is element `map(i)` of `x`, or `otherwise`.
+    pub(crate) fn view_or(
+        &mut self,
+        x: &Tracked,
+        map: AccessMap,
+        shape: Vec<Dim>,
+        otherwise: Const,
+    ) -> Result<Tracked> {
+        debug_assert_eq!((map.rank, map.index.len()), (shape.len(), x.rank()));
+        let ty = TensorType::new(x.dtype(), shape);
+        self.check(&ty)?;
+        let map = map.simplify(&self.ranges_over(&ty.shape));
+        if map == AccessMap::identity(x.rank()) && ty.shape == x.shape() {
+            return Ok(x.clone());
+        }
+        if let (Some(item), true) = (x.as_uniform(), map.valid.is_empty()) {
+            return Ok(Tracked::uniform(ty, item.clone()));
+        }
+        if let Some(items) = view_items(x, &map, &ty.shape, otherwise) {
+            return Ok(Tracked::of_items(ty, items));
+        }
+        let value = self.value(x)?;
+        self.add(Op::View(ViewOp { map, shape: ty.shape.clone(), otherwise }), &[value], ty)
+    }
+
+    /// Movement that reads an element everywhere.
+    pub(crate) fn view(&mut self, x: &Tracked, index: Vec<IndexExpr>, shape: Vec<Dim>) -> Result<Tracked> {
+        let map = AccessMap { rank: shape.len(), index, valid: Vec::new() };
+        self.view_or(x, map, shape, Const::zero(x.dtype()))
+    }
+
+    /// An element-wise function over broadcast inputs.
+    pub(crate) fn map(
+        &mut self,
+        inputs: &[&Tracked],
+        f: impl FnOnce(&mut Body, &[ScalarId]) -> ScalarId,
+    ) -> Result<Tracked> {
+        let shapes: Vec<&[Dim]> = inputs.iter().map(|t| t.shape()).collect();
+        let shape = self.broadcast_shape(&shapes)?;
+        self.map_over(shape, inputs, f)
+    }
+
+    /// An element-wise function over inputs that are broadcast to the given shape.
+    pub(crate) fn map_over(
+        &mut self,
+        shape: Vec<Dim>,
+        inputs: &[&Tracked],
+        f: impl FnOnce(&mut Body, &[ScalarId]) -> ScalarId,
+    ) -> Result<Tracked> {
+        let mut body = Body::default();
+        let mut read: Vec<&Tracked> = Vec::new();
+        let mut params = Vec::new();
+        for &input in inputs {
+            if !known::is_computable(input.dtype()) {
+                return Err(Problem::UnsupportedType { expected: "numbers of at least 8 bits", found: input.dtype() });
+            }
+            params.push(match input.as_uniform() {
+                Some(item) => item.push(&mut body, input.dtype()),
+                None => {
+                    read.push(input);
+                    body.param((read.len() - 1) as u8, input.dtype())
+                }
+            });
+        }
+        let result = f(&mut body, &params);
+        let ty = TensorType::new(body.dtype(result), shape);
+        self.check(&ty)?;
+        let read: Vec<Tracked> = read.into_iter().map(|t| self.broadcast(t, &ty.shape)).collect::<Result<_>>()?;
+        let read: Vec<&Tracked> = read.iter().collect();
+        if let Some(known) = self.map_known(&body, result, &read, &ty) {
+            return Ok(known);
+        }
+        if let ScalarOp::Param(n, _) = body.ops[result] {
+            return Ok(read[usize::from(n)].clone());
+        }
+        // Only what the result needs.
+        let mut pruned = Body::default();
+        let results = pruned.import(&body, &[result], &mut |_, _| None);
+        let values = self.values(&read)?;
+        self.add(Op::Map(MapOp { body: pruned, results }), &values, ty)
+    }
+
+    fn map_known(&self, body: &Body, result: ScalarId, read: &[&Tracked], ty: &TensorType) -> Option<Tracked> {
+        let ranges = self.ranges();
+        if read.is_empty()
+            && let Some(mut item) = known::eval(body, &[result], &[], &[], &ranges)
+        {
+            return Some(Tracked::uniform(ty.clone(), item.remove(0)));
+        }
+        let len = static_len(&ty.shape)?;
+        let columns: Vec<Vec<Item>> = read.iter().map(|t| t.items()).collect::<Option<_>>()?;
+        let mut items = Vec::with_capacity(len);
+        for (n, coordinate) in coordinates(&ty.shape).enumerate().take(len) {
+            let params: Vec<Item> = columns.iter().map(|c| c[n].clone()).collect();
+            items.push(known::eval(body, &[result], &params, &coordinate, &ranges)?.remove(0));
+        }
+        Some(Tracked::of_items(ty.clone(), items))
+    }
+
+    /// As [`Builder::map`], computing half types in f32 and rounding the result to the first input's type.
+    pub(crate) fn compute(
+        &mut self,
+        inputs: &[&Tracked],
+        f: impl FnOnce(&mut Body, &[ScalarId]) -> ScalarId,
+    ) -> Result<Tracked> {
+        let shapes: Vec<&[Dim]> = inputs.iter().map(|t| t.shape()).collect();
+        let shape = self.broadcast_shape(&shapes)?;
+        self.compute_over(shape, inputs, f)
+    }
+
+    /// As [`Builder::compute`], over inputs that are broadcast to the given shape.
+    pub(crate) fn compute_over(
+        &mut self,
+        shape: Vec<Dim>,
+        inputs: &[&Tracked],
+        f: impl FnOnce(&mut Body, &[ScalarId]) -> ScalarId,
+    ) -> Result<Tracked> {
+        let dtype = inputs[0].dtype();
+        self.map_over(shape, inputs, |body, params| {
+            let wide: Vec<ScalarId> = params.iter().map(|&p| body.cast(compute_type(body.dtype(p)), p)).collect();
+            let result = f(body, &wide);
+            if body.dtype(result) == compute_type(dtype) { body.cast(dtype, result) } else { result }
+        })
+    }
+
+    /// Folds axes, which disappear; one value per component of the reducer.
+    pub(crate) fn reduce(
+        &mut self,
+        inputs: &[&Tracked],
+        axes: &[usize],
+        reducer: Reducer,
+        f: impl FnOnce(&mut Body, &[ScalarId]) -> Vec<ScalarId>,
+    ) -> Result<Vec<Tracked>> {
+        let shape = inputs[0].shape().to_vec();
+        let mut axes = axes.to_vec();
+        axes.sort_unstable();
+        axes.dedup();
+        let mut body = Body::default();
+        let params: Vec<ScalarId> = inputs.iter().enumerate().map(|(n, t)| body.param(n as u8, t.dtype())).collect();
+        let elements = f(&mut body, &params);
+        let kept: Vec<Dim> =
+            shape.iter().enumerate().filter(|(n, _)| !axes.contains(n)).map(|(_, d)| d.clone()).collect();
+        let types: Vec<TensorType> = reducer.init.iter().map(|c| TensorType::new(c.dtype, kept.clone())).collect();
+        types.iter().try_for_each(|ty| self.check(ty))?;
+        let op = ReduceOp { axes, body, elements, reducer };
+        if let Some(known) = self.reduce_known(inputs, &shape, &op, &types) {
+            return Ok(known);
+        }
+        let values = self.values(inputs)?;
+        let outputs = self.graph.add_node(Op::Reduce(op), &values, types.clone(), self.origin);
+        Ok(types.into_iter().zip(outputs).map(|(ty, value)| Tracked::of_value(ty, value)).collect())
+    }
+
+    fn reduce_known(
+        &self,
+        inputs: &[&Tracked],
+        shape: &[Dim],
+        op: &ReduceOp,
+        types: &[TensorType],
+    ) -> Option<Vec<Tracked>> {
+        let (len, kept_len) = (static_len(shape)?, static_len(&types[0].shape)?);
+        let columns: Vec<Vec<Item>> = inputs.iter().map(|t| t.items()).collect::<Option<_>>()?;
+        let ranges = self.ranges();
+        let init: Vec<Item> = op.reducer.init.iter().map(|&c| Item::from_const(c)).collect();
+        let mut folded = vec![init; kept_len];
+        for (n, coordinate) in coordinates(shape).enumerate().take(len) {
+            let params: Vec<Item> = columns.iter().map(|c| c[n].clone()).collect();
+            let element = known::eval(&op.body, &op.elements, &params, &coordinate, &ranges)?;
+            let at = (0..shape.len()).filter(|axis| !op.axes.contains(axis)).try_fold(0usize, |flat, axis| {
+                let (extent, i) = (shape[axis].as_const()?, coordinate[axis].as_const()?);
+                Some(flat * usize::try_from(extent).ok()? + usize::try_from(i).ok()?)
+            })?;
+            let arguments: Vec<Item> = folded[at].iter().chain(&element).cloned().collect();
+            folded[at] = known::eval(&op.reducer.combine, &op.reducer.results, &arguments, &[], &ranges)?;
+        }
+        let component = |n: usize| folded.iter().map(|items| items[n].clone()).collect::<Vec<_>>();
+        Some(types.iter().enumerate().map(|(n, ty)| Tracked::of_items(ty.clone(), component(n))).collect())
+    }
+
+    /// A sum of products over labelled axes; half types are multiplied and summed in f32.
+    pub(crate) fn contract(
+        &mut self,
+        (lhs, lhs_labels): (&Tracked, &[u8]),
+        (rhs, rhs_labels): (&Tracked, &[u8]),
+        output: &[u8],
+    ) -> Result<Tracked> {
+        if lhs.dtype() != rhs.dtype() {
+            return Err(Problem::TypeMismatch { left: lhs.dtype(), right: rhs.dtype() });
+        }
+        if !lhs.dtype().is_float() && !lhs.dtype().is_int() || !known::is_computable(lhs.dtype()) {
+            return Err(Problem::UnsupportedType { expected: "numbers of at least 8 bits", found: lhs.dtype() });
+        }
+        let mut extents: Vec<Option<Dim>> = vec![None; 256];
+        for (label, extent) in lhs_labels.iter().zip(lhs.shape()).chain(rhs_labels.iter().zip(rhs.shape())) {
+            match &extents[usize::from(*label)] {
+                Some(known) => self.require_equal("contracted extents", known, extent)?,
+                None => extents[usize::from(*label)] = Some(extent.clone()),
+            }
+        }
+        let shape: Vec<Dim> = output
+            .iter()
+            .map(|&l| extents[usize::from(l)].clone().expect("every output label is an operand's"))
+            .collect();
+        let dtype = lhs.dtype();
+        let wide = compute_type(dtype);
+        let (lhs, rhs) = (self.cast(lhs, wide)?, self.cast(rhs, wide)?);
+        let values = self.values(&[&lhs, &rhs])?;
+        let op = ContractOp { lhs: lhs_labels.to_vec(), rhs: rhs_labels.to_vec(), output: output.to_vec() };
+        let product = self.add(Op::Contract(op), &values, TensorType::new(wide, shape))?;
+        self.cast(&product, dtype)
+    }
+
+    /// Converts as ONNX `Cast` does.
+    pub(crate) fn cast(&mut self, x: &Tracked, dtype: DType) -> Result<Tracked> {
+        if x.dtype() == dtype {
+            return Ok(x.clone());
+        }
+        if !known::is_computable(dtype) {
+            return Err(Problem::UnsupportedType { expected: "numbers of at least 8 bits", found: dtype });
+        }
+        self.map(&[x], |body, p| body.cast(dtype, p[0]))
+    }
+
+    /// Looks up slices of `data` along `axis`.
+    pub(crate) fn gather(&mut self, data: &Tracked, indices: &Tracked, axis: usize) -> Result<Tracked> {
+        let shape: Vec<Dim> =
+            data.shape()[..axis].iter().chain(indices.shape()).chain(&data.shape()[axis + 1..]).cloned().collect();
+        let values = self.values(&[data, indices])?;
+        self.add(Op::Gather(GatherOp { axis }), &values, TensorType::new(data.dtype(), shape))
+    }
+
+    /// Puts values one after the other along `axis`.
+    pub(crate) fn concat(&mut self, inputs: &[&Tracked], axis: usize) -> Result<Tracked> {
+        let [first, rest @ ..] = inputs else { return Err(Problem::MissingInput { index: 0 }) };
+        let mut shape = first.shape().to_vec();
+        for next in rest {
+            if next.dtype() != first.dtype() {
+                return Err(Problem::TypeMismatch { left: first.dtype(), right: next.dtype() });
+            }
+            if next.rank() != first.rank() {
+                return Err(shapes::mismatch(format!("{} axes", first.rank()), next.shape()));
+            }
+            for (n, (mine, theirs)) in first.shape().iter().zip(next.shape()).enumerate() {
+                if n != axis {
+                    self.require_equal("extents beside the concatenated axis", mine, theirs)?;
+                }
+            }
+            shape[axis] = shape[axis].clone() + next.shape()[axis].clone();
+        }
+        if rest.is_empty() {
+            return Ok((*first).clone());
+        }
+        let ty = TensorType::new(first.dtype(), shape);
+        self.check(&ty)?;
+        if let Some(items) = concat_items(inputs, axis, &ty) {
+            return Ok(Tracked::of_items(ty, items));
+        }
+        let values = self.values(inputs)?;
+        self.add(Op::Concat(ConcatOp { axis }), &values, ty)
+    }
+
+    /// A running fold along an axis.
+    pub(crate) fn scan(&mut self, x: &Tracked, op: ScanOp) -> Result<Tracked> {
+        let value = self.value(x)?;
+        self.add(Op::Scan(op), &[value], x.ty().clone())
+    }
+
+    /// A pattern that keeps its name; `define` builds its meaning from fresh inputs.
+    pub(crate) fn composite(
+        &mut self,
+        kind: CompositeKind,
+        inputs: &[&Tracked],
+        define: impl FnOnce(&mut Builder, &[Tracked]) -> Result<Tracked>,
+    ) -> Result<Tracked> {
+        let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
+        let mut body = Builder::new(graph);
+        let parameters: Vec<Tracked> = inputs
+            .iter()
+            .enumerate()
+            .map(|(n, t)| body.input(&format!("x{n}"), t.ty().clone()))
+            .collect::<Result<_>>()?;
+        let result = define(&mut body, &parameters)?;
+        body.output("y", &result)?;
+        let values = self.values(inputs)?;
+        self.add(Op::Composite(CompositeOp { kind, body: Arc::new(body.graph) }), &values, result.ty().clone())
+    }
+
+    /// An element-wise function of the coordinates alone.
+    pub(crate) fn generate(&mut self, shape: Vec<Dim>, f: impl FnOnce(&mut Body) -> ScalarId) -> Result<Tracked> {
+        self.map_over(shape, &[], |body, _| f(body))
+    }
+}
+
+/// The type in which values of a type are computed: half types in f32.
+pub(crate) fn compute_type(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    }
+}
+
+/// The value of an index expression as a scalar.
+pub(crate) fn index(body: &mut Body, e: IndexExpr) -> ScalarId {
+    body.push(ScalarOp::Index(e))
+}
+
+/// Every coordinate of a static shape, in row-major order.
+fn coordinates(shape: &[Dim]) -> impl Iterator<Item = Vec<IndexExpr>> {
+    let extents: Vec<i64> = shape.iter().map(|d| d.as_const().unwrap_or(0)).collect();
+    let len = extents.iter().product::<i64>();
+    (0..len).map(move |flat| {
+        let mut rest = flat;
+        let mut coordinate: Vec<IndexExpr> = extents
+            .iter()
+            .rev()
+            .map(|&extent| {
+                let i = rest % extent;
+                rest /= extent;
+                IndexExpr::constant(i)
+            })
+            .collect();
+        coordinate.reverse();
+        coordinate
+    })
+}
+
+fn view_items(x: &Tracked, map: &AccessMap, shape: &[Dim], otherwise: Const) -> Option<Vec<Item>> {
+    let len = static_len(shape)?;
+    let items = x.items()?;
+    let extents: Vec<i64> = x.shape().iter().map(Dim::as_const).collect::<Option<_>>()?;
+    let mut moved = Vec::with_capacity(len);
+    for coordinate in coordinates(shape).take(len) {
+        let at = |e: &IndexExpr| e.substitute_vars(&coordinate).as_const();
+        let mut valid = true;
+        for bound in &map.valid {
+            let (e, lo, hi) = (at(&bound.expr)?, at(&bound.lo)?, at(&bound.hi)?);
+            valid &= lo <= e && e < hi;
+        }
+        if !valid {
+            moved.push(Item::from_const(otherwise));
+            continue;
+        }
+        let mut flat = 0i64;
+        for (e, &extent) in map.index.iter().zip(&extents) {
+            flat = flat * extent + at(e)?;
+        }
+        moved.push(items.get(usize::try_from(flat).ok()?)?.clone());
+    }
+    Some(moved)
+}
+
+fn concat_items(inputs: &[&Tracked], axis: usize, ty: &TensorType) -> Option<Vec<Item>> {
+    static_len(&ty.shape)?;
+    let columns: Vec<Vec<Item>> = inputs.iter().map(|t| t.items()).collect::<Option<_>>()?;
+    let outer = static_len(&ty.shape[..axis])?;
+    let mut items = Vec::new();
+    for row in 0..outer {
+        for column in &columns {
+            let len = column.len() / outer;
+            items.extend_from_slice(&column[row * len..(row + 1) * len]);
+        }
+    }
+    Some(items)
+}

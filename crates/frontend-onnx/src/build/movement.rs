@@ -1,0 +1,186 @@
+//! Movement: broadcast, reshape, transpose, slices. Each is one access map.
+
+use super::shapes::{self, product};
+use super::{Builder, Result};
+use crate::error::Problem;
+use crate::tracked::Tracked;
+use infc_ir::access::AccessMap;
+use infc_ir::entity::VarId;
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::scalar::Const;
+
+/// The coordinate along axis `n` of the reader.
+pub(crate) fn var(n: usize) -> IndexExpr {
+    IndexExpr::var(VarId(n as u32))
+}
+
+/// Along one axis: element `i` is element `start + i·step`, for `len` elements.
+#[derive(Clone, Debug)]
+pub(crate) struct AxisSlice {
+    pub(crate) start: Dim,
+    pub(crate) step: i64,
+    pub(crate) len: Dim,
+}
+
+impl Builder {
+    /// Repeats along axes of extent 1 and along new leading axes; the shapes must be known to fit.
+    pub(crate) fn broadcast(&mut self, x: &Tracked, shape: &[Dim]) -> Result<Tracked> {
+        if x.shape() == shape {
+            return Ok(x.clone());
+        }
+        let Some(missing) = shape.len().checked_sub(x.rank()) else {
+            return Err(shapes::mismatch(format!("at most {} axes", shape.len()), x.shape()));
+        };
+        let mut index = Vec::with_capacity(x.rank());
+        for (n, extent) in x.shape().iter().enumerate() {
+            let target = &shape[missing + n];
+            if extent.is_const(1) && !target.is_const(1) {
+                index.push(IndexExpr::constant(0));
+            } else {
+                self.require_equal("broadcast extents", extent, target)?;
+                index.push(var(missing + n));
+            }
+        }
+        self.view(x, index, shape.to_vec())
+    }
+
+    /// Reorders axes: axis `n` of the result is axis `order[n]` of `x`.
+    pub(crate) fn transpose(&mut self, x: &Tracked, order: &[usize]) -> Result<Tracked> {
+        let mut index = vec![IndexExpr::constant(0); order.len()];
+        for (n, &axis) in order.iter().enumerate() {
+            index[axis] = var(n);
+        }
+        let shape = order.iter().map(|&axis| x.shape()[axis].clone()).collect();
+        self.view(x, index, shape)
+    }
+
+    /// Part of every axis.
+    pub(crate) fn slice(&mut self, x: &Tracked, slices: &[AxisSlice]) -> Result<Tracked> {
+        let index = slices.iter().enumerate().map(|(n, s)| s.start.clone() + var(n).scale(s.step)).collect();
+        let shape = slices.iter().map(|s| s.len.clone()).collect();
+        self.view(x, index, shape)
+    }
+
+    /// The slice that takes an axis whole.
+    pub(crate) fn whole(extent: &Dim) -> AxisSlice {
+        AxisSlice { start: Dim::constant(0), step: 1, len: extent.clone() }
+    }
+
+    /// `len` elements from `start` along one axis.
+    pub(crate) fn slice_axis(&mut self, x: &Tracked, axis: usize, start: Dim, len: Dim) -> Result<Tracked> {
+        let mut slices: Vec<AxisSlice> = x.shape().iter().map(Self::whole).collect();
+        slices[axis] = AxisSlice { start, step: 1, len };
+        self.slice(x, &slices)
+    }
+
+    /// Adds an axis of extent 1 before axis `axis`.
+    pub(crate) fn insert_axis(&mut self, x: &Tracked, axis: usize) -> Result<Tracked> {
+        let mut shape = x.shape().to_vec();
+        shape.insert(axis, Dim::constant(1));
+        self.reshape(x, &shape)
+    }
+
+    /// Puts a vector along one axis of the given rank, ready to broadcast.
+    pub(crate) fn along_axis(&mut self, x: &Tracked, axis: usize, rank: usize) -> Result<Tracked> {
+        let mut shape = vec![Dim::constant(1); rank];
+        shape[axis] = x.shape().first().cloned().unwrap_or_else(|| Dim::constant(1));
+        self.reshape(x, &shape)
+    }
+
+    /// The same elements in row-major order under another shape.
+    pub(crate) fn reshape(&mut self, x: &Tracked, shape: &[Dim]) -> Result<Tracked> {
+        if x.shape() == shape {
+            return Ok(x.clone());
+        }
+        if let Some(reshaped) = reshaped_constant(x, shape) {
+            return Ok(reshaped);
+        }
+        let empty = |shape: &[Dim]| shape.iter().any(|d| d.is_const(0));
+        if empty(x.shape()) && empty(shape) {
+            return self.view(x, vec![IndexExpr::constant(0); x.rank()], shape.to_vec());
+        }
+        let mut index = vec![IndexExpr::constant(0); x.rank()];
+        let wide = |shape: &[Dim]| -> Vec<usize> { (0..shape.len()).filter(|&n| !shape[n].is_const(1)).collect() };
+        let (from, to) = (wide(x.shape()), wide(shape));
+        let (mut i, mut j) = (0, 0);
+        while i < from.len() || j < to.len() {
+            let group = Group::next(x.shape(), &from[i..], shape, &to[j..])?;
+            group.index(x.shape(), shape, &mut index)?;
+            i += group.from.len();
+            j += group.to.len();
+        }
+        let map = AccessMap { rank: shape.len(), index, valid: Vec::new() };
+        self.view_or(x, map, shape.to_vec(), Const::zero(x.dtype()))
+    }
+}
+
+/// A constant keeps its bytes.
+fn reshaped_constant(x: &Tracked, shape: &[Dim]) -> Option<Tracked> {
+    let constant = x.constant()?;
+    let shape: Vec<usize> = shape.iter().map(|d| usize::try_from(d.as_const()?).ok()).collect::<Option<_>>()?;
+    Some(Tracked::of_constant(&constant.name, constant.tensor.reshaped(&shape).ok()?))
+}
+
+/// Neighbouring axes before and after a reshape that hold the same elements.
+///
+/// Keeping groups small keeps divisions away: `[N, A·B] → [N, A, B]` is `N` by itself and one split.
+struct Group<'a> {
+    from: &'a [usize],
+    to: &'a [usize],
+}
+
+impl<'a> Group<'a> {
+    /// The shortest first group; all axes given have extents other than 1.
+    fn next(old: &[Dim], from: &'a [usize], new: &[Dim], to: &'a [usize]) -> Result<Self> {
+        let unequal = || Problem::ShapeMismatch {
+            expected: format!("as many elements as [{}] has", shapes::show(old)),
+            found: format!("shape [{}]", shapes::show(new)),
+        };
+        let unproven = || Problem::UnprovableEquality {
+            what: "the numbers of elements",
+            left: shapes::show(old).replace(", ", " · "),
+            right: shapes::show(new).replace(", ", " · "),
+        };
+        let (mut m, mut n) = (from.len().min(1), to.len().min(1));
+        loop {
+            let of = |shape: &[Dim], axes: &[usize]| -> Result<Dim> {
+                product(&axes.iter().map(|&a| shape[a].clone()).collect::<Vec<_>>())
+            };
+            let (left, right) = (of(old, &from[..m])?, of(new, &to[..n])?);
+            if left == right {
+                return Ok(Self { from: &from[..m], to: &to[..n] });
+            }
+            let divides = |a: &Dim, b: &Dim| a.as_const().is_none_or(|a| a > 0) && b.modulo(a).is_const(0);
+            let (grow_left, grow_right) = match (left.as_const(), right.as_const()) {
+                (Some(a), Some(b)) => (a < b, a > b),
+                _ if divides(&left, &right) => (true, false),
+                _ if divides(&right, &left) => (false, true),
+                _ => (true, true),
+            };
+            let (more_left, more_right) = (grow_left && m < from.len(), grow_right && n < to.len());
+            if !more_left && !more_right {
+                let known = left.as_const().is_some() && right.as_const().is_some();
+                return Err(if known { unequal() } else { unproven() });
+            }
+            m += usize::from(more_left);
+            n += usize::from(more_right);
+        }
+    }
+
+    /// Linearises the new coordinates and splits the sum into the old ones.
+    fn index(&self, old: &[Dim], new: &[Dim], index: &mut [IndexExpr]) -> Result<()> {
+        let mut flat = IndexExpr::constant(0);
+        let mut stride = Dim::constant(1);
+        for &axis in self.to.iter().rev() {
+            flat = flat + var(axis) * stride.clone();
+            stride = product(&[stride, new[axis].clone()])?;
+        }
+        let mut stride = Dim::constant(1);
+        for (n, &axis) in self.from.iter().enumerate().rev() {
+            let above = flat.floor_div(&stride);
+            index[axis] = if n == 0 { above } else { above.modulo(&old[axis]) };
+            stride = product(&[stride, old[axis].clone()])?;
+        }
+        Ok(())
+    }
+}

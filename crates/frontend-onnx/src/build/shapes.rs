@@ -1,0 +1,136 @@
+//! Facts about shapes: limits, equality, broadcasting, products.
+
+use super::{Builder, Result};
+use crate::error::Problem;
+use infc_ir::graph::TensorType;
+use infc_ir::index::{Dim, Proof};
+
+/// The most axes a value may have.
+pub(crate) const MAX_RANK: usize = 32;
+
+/// The most bytes a value may have: 2^46 is more than any machine's memory, and far from where `i64` ends.
+const MAX_BYTES: i64 = 1 << 46;
+
+/// The most atoms in a size expression; models in earnest have a handful.
+const MAX_ATOMS: usize = 64;
+
+/// A shape as messages show it: `2, $0, 3`.
+pub(crate) fn show(shape: &[Dim]) -> String {
+    shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The problem of a shape that is not as it should be.
+pub(crate) fn mismatch(expected: impl Into<String>, found: &[Dim]) -> Problem {
+    Problem::ShapeMismatch { expected: expected.into(), found: format!("shape [{}]", show(found)) }
+}
+
+impl Builder {
+    /// Checks that a value of this type can exist.
+    pub(crate) fn check(&self, ty: &TensorType) -> Result<()> {
+        if ty.shape.len() > MAX_RANK {
+            return Err(Problem::RankTooLarge { found: ty.shape.len(), limit: MAX_RANK });
+        }
+        let ranges = self.ranges();
+        let mut bits = ty.dtype.size_bits().max(8) as i64;
+        let mut too_large = false;
+        let mut empty = false;
+        for dim in &ty.shape {
+            check_complexity(dim)?;
+            let interval = ranges.interval(dim);
+            if interval.max.is_some_and(|max| max < 0) {
+                return Err(mismatch("extents of at least 0", &ty.shape));
+            }
+            empty |= interval.max == Some(0);
+            // The least value: what symbols make of it is checked when the model runs.
+            let extent = interval.min.unwrap_or(1).max(1);
+            bits = bits.saturating_mul(extent);
+            too_large |= bits / 8 > MAX_BYTES;
+        }
+        if too_large && !empty { Err(Problem::DimOverflow { shape: show(&ty.shape) }) } else { Ok(()) }
+    }
+
+    /// Fails unless two extents are provably equal.
+    pub(crate) fn require_equal(&self, what: &'static str, left: &Dim, right: &Dim) -> Result<()> {
+        match self.ranges().eq(left, right) {
+            Proof::Yes => Ok(()),
+            Proof::No => Err(Problem::ShapeMismatch {
+                expected: format!("{what} to be equal"),
+                found: format!("{left} and {right}"),
+            }),
+            Proof::Unknown => {
+                Err(Problem::UnprovableEquality { what, left: left.to_string(), right: right.to_string() })
+            }
+        }
+    }
+
+    /// The shape that all the given ones broadcast to.
+    pub(crate) fn broadcast_shape(&self, shapes: &[&[Dim]]) -> Result<Vec<Dim>> {
+        let rank = shapes.iter().map(|s| s.len()).max().unwrap_or(0);
+        let mut result = vec![Dim::constant(1); rank];
+        for shape in shapes {
+            let missing = rank - shape.len();
+            for (n, extent) in shape.iter().enumerate() {
+                let slot = &mut result[missing + n];
+                if slot.is_const(1) {
+                    *slot = extent.clone();
+                } else if !extent.is_const(1) {
+                    self.require_equal("broadcast extents", slot, extent)?;
+                    // Of two ways to say the same, the number is better.
+                    if extent.as_const().is_some() {
+                        *slot = extent.clone();
+                    }
+                }
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// Fails if an expression is so long that working with it could take forever.
+pub(crate) fn check_complexity(dim: &Dim) -> Result<()> {
+    let mut atoms = 0;
+    dim.for_each_atom(&mut |_| atoms += 1);
+    if atoms > MAX_ATOMS {
+        let mut expression = dim.to_string();
+        expression.truncate(expression.char_indices().nth(80).map_or(expression.len(), |(at, _)| at));
+        return Err(Problem::DimTooComplex { expression });
+    }
+    Ok(())
+}
+
+/// The product of extents.
+pub(crate) fn product(dims: &[Dim]) -> Result<Dim> {
+    let mut product = Dim::constant(1);
+    for dim in dims {
+        product = product * dim.clone();
+        check_complexity(&product)?;
+        if product.as_const().is_some_and(|p| p > MAX_BYTES) {
+            return Err(Problem::DimOverflow { shape: show(dims) });
+        }
+    }
+    Ok(product)
+}
+
+/// `Π numerator / Π denominator` without remainder; `None` if that cannot be shown.
+pub(crate) fn exact_quotient(numerator: &[Dim], denominator: &[Dim]) -> Result<Option<Dim>> {
+    let mut left = numerator.to_vec();
+    let mut right = Vec::new();
+    // Common factors go first: they may be sums, which do not divide as polynomials here.
+    for dim in denominator {
+        match left.iter().position(|l| l == dim) {
+            Some(at) => {
+                left.remove(at);
+            }
+            None => right.push(dim.clone()),
+        }
+    }
+    let (top, bottom) = (product(&left)?, product(&right)?);
+    if bottom.is_const(0) {
+        return Ok(None);
+    }
+    Ok(if bottom.as_const().is_some_and(|d| d < 0) || !top.modulo(&bottom).is_const(0) {
+        None
+    } else {
+        Some(top.floor_div(&bottom))
+    })
+}

@@ -1,0 +1,177 @@
+//! One node during import: its inputs, attributes and opset, and the builder to add to.
+
+use crate::build::{Builder, Result};
+use crate::error::Problem;
+use crate::proto::attribute_proto::AttributeType;
+use crate::proto::{AttributeProto, NodeProto};
+use crate::tensor_proto;
+use crate::tracked::Tracked;
+use infc_ir::index::Dim;
+use infc_tensor::{DType, Tensor};
+
+/// A node with its inputs.
+pub(crate) struct Call<'a> {
+    pub(crate) node: &'a NodeProto,
+    pub(crate) opset: i64,
+    pub(crate) inputs: Vec<Option<Tracked>>,
+    pub(crate) build: &'a mut Builder,
+}
+
+impl Call<'_> {
+    /// Input `index`, which the operator cannot do without.
+    pub(crate) fn input(&self, index: usize) -> Result<Tracked> {
+        self.optional(index).ok_or(Problem::MissingInput { index })
+    }
+
+    /// Input `index`; `None` if it is left out.
+    pub(crate) fn optional(&self, index: usize) -> Option<Tracked> {
+        self.inputs.get(index).cloned().flatten()
+    }
+
+    /// All inputs of a variadic operator: at least one, none left out.
+    pub(crate) fn variadic(&self) -> Result<Vec<Tracked>> {
+        if self.inputs.is_empty() {
+            return Err(Problem::MissingInput { index: 0 });
+        }
+        (0..self.inputs.len()).map(|index| self.input(index)).collect()
+    }
+
+    /// The integers of input `index`, which must follow from constants and dims; `None` if it is left out.
+    pub(crate) fn optional_dims(&self, index: usize, what: &'static str) -> Result<Option<Vec<Dim>>> {
+        self.optional(index).map(|t| t.dims().ok_or(Problem::DynamicValue { what })).transpose()
+    }
+
+    /// The integers of input `index`.
+    pub(crate) fn dims(&self, index: usize, what: &'static str) -> Result<Vec<Dim>> {
+        self.optional_dims(index, what)?.ok_or(Problem::MissingInput { index })
+    }
+
+    /// The integers of input `index`, which must not depend on symbols; `None` if it is left out.
+    pub(crate) fn optional_ints(&self, index: usize, what: &'static str) -> Result<Option<Vec<i64>>> {
+        let Some(dims) = self.optional_dims(index, what)? else { return Ok(None) };
+        dims.iter().map(Dim::as_const).collect::<Option<_>>().map(Some).ok_or(Problem::DynamicValue { what })
+    }
+
+    /// A list of integers that is an attribute before opset `since` and input `index` from then on.
+    pub(crate) fn ints_moved(&self, name: &'static str, index: usize, since: i64) -> Result<Option<Vec<i64>>> {
+        if self.opset < since { Ok(self.ints(name)?.map(<[i64]>::to_vec)) } else { self.optional_ints(index, name) }
+    }
+
+    /// The number of outputs that the node names.
+    pub(crate) fn output_count(&self) -> usize {
+        self.node.output.len()
+    }
+
+    /// True if output `index` is read or given a name.
+    pub(crate) fn wants_output(&self, index: usize) -> bool {
+        self.node.output.get(index).is_some_and(|o| !o.is_empty())
+    }
+
+    /// Fails if more than the first outputs are asked for.
+    pub(crate) fn at_most_outputs(&self, supported: usize) -> Result<()> {
+        match (supported..self.output_count()).find(|&index| self.wants_output(index)) {
+            Some(index) => Err(Problem::UnsupportedOutput { index, supported }),
+            None => Ok(()),
+        }
+    }
+
+    fn attribute(&self, name: &str) -> Option<&AttributeProto> {
+        self.node.attribute.iter().find(|a| a.name() == name)
+    }
+
+    fn typed(&self, name: &'static str, ty: AttributeType, expected: &'static str) -> Result<Option<&AttributeProto>> {
+        match self.attribute(name) {
+            None => Ok(None),
+            Some(a) if a.r#type() == ty => Ok(Some(a)),
+            Some(a) => {
+                let found = format!("of type {}", a.r#type().as_str_name());
+                Err(Problem::InvalidAttribute { attribute: name, expected, found })
+            }
+        }
+    }
+
+    pub(crate) fn int(&self, name: &'static str) -> Result<Option<i64>> {
+        Ok(self.typed(name, AttributeType::Int, "an integer")?.map(|a| a.i()))
+    }
+
+    pub(crate) fn int_or(&self, name: &'static str, default: i64) -> Result<i64> {
+        Ok(self.int(name)?.unwrap_or(default))
+    }
+
+    pub(crate) fn flag(&self, name: &'static str, default: bool) -> Result<bool> {
+        Ok(self.int_or(name, i64::from(default))? != 0)
+    }
+
+    pub(crate) fn float(&self, name: &'static str) -> Result<Option<f64>> {
+        Ok(self.typed(name, AttributeType::Float, "a float")?.map(|a| f64::from(a.f())))
+    }
+
+    pub(crate) fn float_or(&self, name: &'static str, default: f32) -> Result<f64> {
+        Ok(self.float(name)?.unwrap_or_else(|| f64::from(default)))
+    }
+
+    pub(crate) fn string(&self, name: &'static str, default: &str) -> Result<String> {
+        let found = self.typed(name, AttributeType::String, "a string")?;
+        Ok(found.map_or_else(|| default.to_owned(), |a| String::from_utf8_lossy(a.s()).into_owned()))
+    }
+
+    pub(crate) fn ints(&self, name: &'static str) -> Result<Option<&[i64]>> {
+        Ok(self.typed(name, AttributeType::Ints, "a list of integers")?.map(|a| &a.ints[..]))
+    }
+
+    pub(crate) fn floats(&self, name: &'static str) -> Result<Option<&[f32]>> {
+        Ok(self.typed(name, AttributeType::Floats, "a list of floats")?.map(|a| &a.floats[..]))
+    }
+
+    pub(crate) fn tensor(&self, name: &'static str) -> Result<Option<Tensor>> {
+        let expected = "a tensor";
+        let Some(a) = self.typed(name, AttributeType::Tensor, expected)? else { return Ok(None) };
+        let tensor = a.t.as_ref().map(tensor_proto::read).transpose();
+        match tensor {
+            Ok(Some(tensor)) => Ok(Some(tensor)),
+            Ok(None) => Err(Problem::InvalidAttribute { attribute: name, expected, found: "empty".to_owned() }),
+            Err(error) => Err(Problem::InvalidAttribute { attribute: name, expected, found: error.to_string() }),
+        }
+    }
+
+    /// An element type given by ONNX's number for it.
+    pub(crate) fn dtype(&self, name: &'static str) -> Result<Option<DType>> {
+        let Some(code) = self.int(name)? else { return Ok(None) };
+        match i32::try_from(code).ok().and_then(tensor_proto::dtype_from_onnx) {
+            Some(dtype) => Ok(Some(dtype)),
+            None => Err(Problem::InvalidAttribute {
+                attribute: name,
+                expected: "the number of an element type",
+                found: code.to_string(),
+            }),
+        }
+    }
+
+    /// The attribute `axis` (or another of this kind) as an axis of a value of the given rank.
+    pub(crate) fn axis(&self, name: &'static str, default: i64, rank: usize) -> Result<usize> {
+        axis(self.int_or(name, default)?, rank)
+    }
+}
+
+/// An axis of a value of the given rank; negative ones count from the end.
+pub(crate) fn axis(axis: i64, rank: usize) -> Result<usize> {
+    let signed = rank as i64;
+    if (-signed..signed).contains(&axis) {
+        #[expect(clippy::cast_sign_loss, reason = "the remainder is not negative")]
+        return Ok(axis.rem_euclid(signed.max(1)) as usize);
+    }
+    Err(Problem::ShapeMismatch {
+        expected: format!("an axis of a value with {rank} axes"),
+        found: format!("axis {axis}"),
+    })
+}
+
+/// Several axes, ascending and without repetition.
+pub(crate) fn axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
+    let mut found: Vec<usize> = axes.iter().map(|&a| axis(a, rank)).collect::<Result<_>>()?;
+    found.sort_unstable();
+    if found.windows(2).any(|w| w[0] == w[1]) {
+        return Err(Problem::ShapeMismatch { expected: "each axis once".to_owned(), found: format!("axes {axes:?}") });
+    }
+    Ok(found)
+}

@@ -1,0 +1,74 @@
+//! What can be wrong within one node.
+
+use infc_tensor::DType;
+
+/// Why a node cannot be imported. [`super::ImportError::Node`] says which.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum Problem {
+    #[error("input {index} is missing")]
+    MissingInput { index: usize },
+    #[error("output {index} is asked for, the operator is supported with {supported}")]
+    UnsupportedOutput { index: usize, supported: usize },
+    #[error("attribute `{attribute}` is {found}, supported is {expected}")]
+    UnsupportedAttribute { attribute: &'static str, expected: &'static str, found: String },
+    #[error("attribute `{attribute}` is {found}, expected {expected}")]
+    InvalidAttribute { attribute: &'static str, expected: &'static str, found: String },
+    #[error("elements of type {found} are not supported here, expected {expected}")]
+    UnsupportedType { expected: &'static str, found: DType },
+    #[error("inputs of one type are needed, found {left} and {right}")]
+    TypeMismatch { left: DType, right: DType },
+    #[error("expected {expected}, found {found}")]
+    ShapeMismatch { expected: String, found: String },
+    #[error("{what} is only known when the model runs, expected it to follow from constants and dims")]
+    DynamicValue { what: &'static str },
+    #[error("{what} must be equal, but {left} = {right} cannot be proven")]
+    UnprovableEquality { what: &'static str, left: String, right: String },
+    #[error("the result would have shape [{shape}], which is more than fits in memory")]
+    DimOverflow { shape: String },
+    #[error("the result would have {found} axes, expected at most {limit}")]
+    RankTooLarge { found: usize, limit: usize },
+    #[error("the size expression `{expression}` is too long")]
+    DimTooComplex { expression: String },
+}
+
+impl Problem {
+    /// The stable identifier of this kind of problem.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::MissingInput { .. } => "onnx::missing-input",
+            Self::UnsupportedOutput { .. } => "onnx::unsupported-output",
+            Self::UnsupportedAttribute { .. } => "onnx::unsupported-attribute",
+            Self::InvalidAttribute { .. } => "onnx::invalid-attribute",
+            Self::UnsupportedType { .. } => "onnx::unsupported-type",
+            Self::TypeMismatch { .. } => "onnx::type-mismatch",
+            Self::ShapeMismatch { .. } => "onnx::shape-mismatch",
+            Self::DynamicValue { .. } => "onnx::dynamic-value",
+            Self::UnprovableEquality { .. } => "dim::unprovable-equality",
+            Self::DimOverflow { .. } => "dim::overflow",
+            Self::RankTooLarge { .. } => "dim::rank-too-large",
+            Self::DimTooComplex { .. } => "dim::too-complex",
+        }
+    }
+
+    /// What to try next.
+    #[must_use]
+    pub fn help(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::MissingInput { .. } | Self::InvalidAttribute { .. } | Self::TypeMismatch { .. } => {
+                "the model is invalid; `onnx.checker.check_model` says the same"
+            }
+            Self::UnsupportedOutput { .. } => "leave the output out when exporting",
+            Self::UnsupportedAttribute { .. } => "export the model again with a supported value",
+            Self::UnsupportedType { .. } => "convert the model to another element type",
+            Self::ShapeMismatch { .. } => "check the shapes of the inputs, also those given with --shape",
+            Self::DynamicValue { .. } => "fix the dims it depends on with --dim, or simplify the model before",
+            Self::UnprovableEquality { .. } => "give both dims the same name in the model, or fix them with --dim",
+            Self::DimOverflow { .. } => "limit the dims of the inputs with --dim or --shape",
+            Self::RankTooLarge { .. } => "merge axes before exporting",
+            Self::DimTooComplex { .. } => "fix some dims with --dim",
+        })
+    }
+}

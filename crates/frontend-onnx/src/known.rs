@@ -1,0 +1,224 @@
+//! Elements whose values are known during import: numbers, and integers that follow from dims.
+//!
+//! Exporters compute shapes with ordinary operators (`Shape → Gather → Concat → Reshape`). Because the import tracks
+//! small tensors element by element, such chains end as dims and leave no nodes behind.
+
+use infc_ir::entity::{IndexVec, ScalarId};
+use infc_ir::index::{Dim, IndexExpr, Proof, Ranges};
+use infc_ir::scalar::{
+    BinaryOp, Body, CompareOp, Const, Scalar, ScalarOp, UnaryOp, eval_binary, eval_cast, eval_compare, eval_unary,
+};
+use infc_tensor::{AlignedBytes, DType, Tensor};
+
+/// The most elements that are tracked one by one.
+pub(crate) const MAX_ITEMS: usize = 1024;
+
+/// One known element.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Item {
+    /// An integer or bool (0 or 1), maybe depending on symbols.
+    Int(Dim),
+    /// A float.
+    Const(Const),
+}
+
+impl Item {
+    pub(crate) fn int(value: i64) -> Self {
+        Item::Int(Dim::constant(value))
+    }
+
+    pub(crate) fn from_scalar(dtype: DType, value: Scalar) -> Self {
+        match value {
+            Scalar::Int(x) if !dtype.is_float() => Item::int(x),
+            _ => Item::Const(value.to_const(dtype)),
+        }
+    }
+
+    pub(crate) fn from_const(value: Const) -> Self {
+        Self::from_scalar(value.dtype, Scalar::from_const(value))
+    }
+
+    /// The value, if it depends on no symbol.
+    pub(crate) fn scalar(&self) -> Option<Scalar> {
+        match self {
+            Item::Int(dim) => dim.as_const().map(Scalar::Int),
+            Item::Const(c) => Some(Scalar::from_const(*c)),
+        }
+    }
+
+    pub(crate) fn dim(&self) -> Option<&Dim> {
+        match self {
+            Item::Int(dim) => Some(dim),
+            Item::Const(_) => None,
+        }
+    }
+
+    /// The element as a leaf of a scalar expression of the given type.
+    pub(crate) fn push(&self, body: &mut Body, dtype: DType) -> ScalarId {
+        match (self, self.scalar()) {
+            (_, Some(value)) => body.push(ScalarOp::Const(value.to_const(dtype))),
+            (Item::Int(dim), None) => {
+                let index = body.push(ScalarOp::Index(dim.clone()));
+                body.cast(dtype, index)
+            }
+            (Item::Const(c), None) => body.push(ScalarOp::Const(*c)),
+        }
+    }
+}
+
+/// True for the types that scalar expressions compute with.
+pub(crate) fn is_computable(dtype: DType) -> bool {
+    use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    matches!(dtype, F64 | F32 | F16 | BF16 | I64 | I32 | I16 | I8 | U64 | U32 | U16 | U8 | Bool)
+}
+
+/// The elements of a small tensor; `None` if it is large or of a type that is not computed with.
+pub(crate) fn items_of(tensor: &Tensor) -> Option<Vec<Item>> {
+    let dtype = tensor.dtype();
+    if tensor.len_elems() > MAX_ITEMS || !is_computable(dtype) {
+        return None;
+    }
+    let size = dtype.size_bytes()?;
+    let items = tensor.bytes().chunks_exact(size).map(|raw| {
+        let bits = raw.iter().rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
+        Item::from_const(Const { dtype, bits })
+    });
+    Some(items.collect())
+}
+
+/// The tensor of elements that are all numbers; `None` if any depends on a symbol.
+pub(crate) fn tensor_of(dtype: DType, shape: &[usize], items: &[Item]) -> Option<Tensor> {
+    let size = dtype.size_bytes()?;
+    let mut bytes = AlignedBytes::zeroed(items.len() * size);
+    for (to, item) in bytes.chunks_exact_mut(size).zip(items) {
+        let bits = item.scalar()?.to_const(dtype).bits;
+        to.copy_from_slice(&bits.to_le_bytes()[..size]);
+    }
+    Tensor::from_bytes(dtype, shape.to_vec(), bytes).ok()
+}
+
+/// The values of a scalar expression for known arguments, at a coordinate; `None` where they cannot be known.
+pub(crate) fn eval(
+    body: &Body,
+    results: &[ScalarId],
+    params: &[Item],
+    coordinate: &[IndexExpr],
+    ranges: &Ranges,
+) -> Option<Vec<Item>> {
+    let mut values: IndexVec<ScalarId, Option<Item>> = IndexVec::new();
+    for (id, op) in body.ops.iter_enumerated() {
+        let value = eval_op(body, id, op, &values, params, coordinate, ranges);
+        values.push(value);
+    }
+    results.iter().map(|&r| values[r].clone()).collect()
+}
+
+fn eval_op(
+    body: &Body,
+    id: ScalarId,
+    op: &ScalarOp,
+    values: &IndexVec<ScalarId, Option<Item>>,
+    params: &[Item],
+    coordinate: &[IndexExpr],
+    ranges: &Ranges,
+) -> Option<Item> {
+    let dtype = body.dtype(id);
+    let value = |id: &ScalarId| values[*id].as_ref();
+    match op {
+        ScalarOp::Const(c) => Some(Item::from_const(*c)),
+        ScalarOp::Param(n, _) => params.get(usize::from(*n)).cloned(),
+        ScalarOp::Index(e) => {
+            let e = e.substitute_vars(coordinate);
+            (!e.uses_vars()).then(|| Item::Int(e.simplify(ranges)))
+        }
+        ScalarOp::InBounds(_) | ScalarOp::Load(_) => None,
+        ScalarOp::Unary(op, a) => {
+            let of = body.dtype(*a);
+            match (value(a)?.scalar(), value(a)?) {
+                (Some(x), _) => Some(Item::from_scalar(dtype, eval_unary(*op, of, x))),
+                (None, Item::Int(x)) => unary_dim(*op, x, ranges).filter(|_| is_dim_type(of)).map(Item::Int),
+                _ => None,
+            }
+        }
+        ScalarOp::Binary(op, a, b) => {
+            let (a, b) = (value(a)?, value(b)?);
+            match (a.scalar(), b.scalar()) {
+                (Some(x), Some(y)) => Some(Item::from_scalar(dtype, eval_binary(*op, dtype, x, y))),
+                _ if is_dim_type(dtype) => binary_dim(*op, a.dim()?, b.dim()?, ranges).map(Item::Int),
+                _ => None,
+            }
+        }
+        ScalarOp::Compare(op, a, b) => {
+            let of = body.dtype(*a);
+            let (a, b) = (value(a)?, value(b)?);
+            match (a.scalar(), b.scalar()) {
+                (Some(x), Some(y)) => Some(Item::from_scalar(DType::Bool, eval_compare(*op, of, x, y))),
+                _ if is_dim_type(of) => compare_dim(*op, a.dim()?, b.dim()?, ranges).map(|h| Item::int(i64::from(h))),
+                _ => None,
+            }
+        }
+        ScalarOp::Select(c, a, b) => {
+            let chosen = if value(c)?.scalar()?.is_true() { a } else { b };
+            value(chosen).cloned()
+        }
+        ScalarOp::Cast(to, a) | ScalarOp::CastSaturating(to, a) => {
+            let from = body.dtype(*a);
+            let saturating = matches!(op, ScalarOp::CastSaturating(..));
+            match (value(a)?.scalar(), value(a)?) {
+                (Some(x), _) => Some(Item::from_scalar(*to, eval_cast(from, *to, saturating, x))),
+                // Extents fit every integer type they are put into, or they would not be extents.
+                (None, Item::Int(x)) if is_dim_type(from) && is_dim_type(*to) => Some(Item::Int(x.clone())),
+                _ => None,
+            }
+        }
+    }
+}
+
+fn is_dim_type(dtype: DType) -> bool {
+    matches!(dtype, DType::I64 | DType::I32)
+}
+
+fn at_least(ranges: &Ranges, dim: &Dim, value: i64) -> bool {
+    ranges.interval(dim).min.is_some_and(|min| min >= value)
+}
+
+fn unary_dim(op: UnaryOp, a: &Dim, ranges: &Ranges) -> Option<Dim> {
+    match op {
+        UnaryOp::Neg => Some(a.scale(-1)),
+        UnaryOp::Abs if at_least(ranges, a, 0) => Some(a.clone()),
+        UnaryOp::Sign if at_least(ranges, a, 1) => Some(Dim::constant(1)),
+        UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round => Some(a.clone()),
+        _ => None,
+    }
+}
+
+fn binary_dim(op: BinaryOp, a: &Dim, b: &Dim, ranges: &Ranges) -> Option<Dim> {
+    let divides = || at_least(ranges, a, 0) && at_least(ranges, b, 1);
+    match op {
+        BinaryOp::Add => Some(a.clone() + b.clone()),
+        BinaryOp::Sub => Some(a.clone() - b.clone()),
+        BinaryOp::Mul => Some(a.clone() * b.clone()),
+        // Truncation is flooring only for numbers that are not negative.
+        BinaryOp::Div if divides() => Some(a.floor_div(b)),
+        BinaryOp::Mod | BinaryOp::Rem if divides() => Some(a.modulo(b)),
+        BinaryOp::Min => Some(a.minimum(b).simplify(ranges)),
+        BinaryOp::Max => Some(a.maximum(b).simplify(ranges)),
+        _ => None,
+    }
+}
+
+fn compare_dim(op: CompareOp, a: &Dim, b: &Dim, ranges: &Ranges) -> Option<bool> {
+    let decided = |proof| match proof {
+        Proof::Yes => Some(true),
+        Proof::No => Some(false),
+        Proof::Unknown => None,
+    };
+    match op {
+        CompareOp::Eq => decided(ranges.eq(a, b)),
+        CompareOp::Ne => decided(ranges.eq(a, b)).map(|equal| !equal),
+        CompareOp::Lt => decided(ranges.lt(a, b)),
+        CompareOp::Le => decided(ranges.le(a, b)),
+        CompareOp::Gt => decided(ranges.lt(b, a)),
+        CompareOp::Ge => decided(ranges.le(b, a)),
+    }
+}

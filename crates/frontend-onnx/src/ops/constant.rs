@@ -1,0 +1,127 @@
+//! Values that depend on no data: constants, shapes, ranges.
+
+use super::Operator;
+use crate::build::{Result, index, mismatch, var};
+use crate::call::Call;
+use crate::error::Problem;
+use crate::known::{Item, MAX_ITEMS};
+use crate::tracked::Tracked;
+use infc_ir::graph::TensorType;
+use infc_ir::index::Dim;
+use infc_ir::scalar::{BinaryOp, CompareOp, Const};
+use infc_tensor::{DType, Tensor};
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new("Constant", 1, constant),
+    Operator::new("ConstantOfShape", 9, constant_of_shape),
+    Operator::new("Shape", 1, shape),
+    Operator::new("Size", 1, size),
+    Operator::new("Range", 11, range),
+    Operator::new("EyeLike", 9, eye_like),
+];
+
+fn constant(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let name = call.node.output.first().cloned().unwrap_or_default();
+    let tensor = if let Some(tensor) = call.tensor("value")? {
+        tensor
+    } else if let Some(value) = call.float("value_float")? {
+        Tensor::scalar(value as f32)
+    } else if let Some(value) = call.int("value_int")? {
+        Tensor::scalar(value)
+    } else if let Some(values) = call.floats("value_floats")? {
+        Tensor::from_elements(&[values.len()], values).expect("as many as there are")
+    } else if let Some(values) = call.ints("value_ints")? {
+        Tensor::from_elements(&[values.len()], values).expect("as many as there are")
+    } else {
+        let found = call.node.attribute.first().map_or("none", |a| a.name()).to_owned();
+        return Err(Problem::UnsupportedAttribute { attribute: "value", expected: "a dense tensor or numbers", found });
+    };
+    Ok(vec![call.build.constant(&name, tensor)])
+}
+
+fn constant_of_shape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let shape = call.dims(0, "the shape")?;
+    let (dtype, item) = match call.tensor("value")? {
+        None => (DType::F32, Item::from_const(Const::zero(DType::F32))),
+        Some(tensor) => {
+            let value = Tracked::of_constant("", tensor);
+            let item = value.as_uniform().ok_or_else(|| mismatch("a value with one element", value.shape()))?;
+            (value.dtype(), item.clone())
+        }
+    };
+    let ty = TensorType::new(dtype, shape);
+    call.build.check(&ty)?;
+    Ok(vec![Tracked::uniform(ty, item)])
+}
+
+/// The extents from axis `start` to `end` (since opset 15).
+fn shape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let rank = x.rank() as i64;
+    let clamp = |position: i64| if position < 0 { position.saturating_add(rank) } else { position }.clamp(0, rank);
+    let start = clamp(call.int_or("start", 0)?);
+    let end = clamp(call.int_or("end", rank)?).max(start);
+    Ok(vec![Tracked::of_dims(x.shape()[start as usize..end as usize].to_vec())])
+}
+
+fn size(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let count = crate::build::product(x.shape())?;
+    Ok(vec![Tracked::uniform(TensorType::new(DType::I64, Vec::new()), Item::Int(count))])
+}
+
+/// `start + i·delta`, as many as lie before `limit`.
+fn range(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let [start, limit, delta] = [call.input(0)?, call.input(1)?, call.input(2)?];
+    let dtype = start.dtype();
+    let unknown = || Problem::DynamicValue { what: "the ends of a range" };
+    if dtype.is_float() {
+        let number = |t: &Tracked| t.as_uniform().and_then(Item::scalar).map(|s| s.to_f64()).ok_or_else(unknown);
+        let (first, last, step) = (number(&start)?, number(&limit)?, number(&delta)?);
+        let count = ((last - first) / step).ceil().max(0.0);
+        if !count.is_finite() || count > (1u64 << 40) as f64 {
+            return Err(Problem::DimOverflow { shape: count.to_string() });
+        }
+        let shape = vec![Dim::constant(count as i64)];
+        let result = call.build.generate(shape, |body| {
+            let i = index(body, var(0));
+            let i = body.cast(dtype, i);
+            let (first, step) = (body.constant(dtype, first), body.constant(dtype, step));
+            let offset = body.binary(BinaryOp::Mul, i, step);
+            body.binary(BinaryOp::Add, first, offset)
+        })?;
+        return Ok(vec![result]);
+    }
+    let dim = |t: &Tracked| t.as_uniform().and_then(|item| item.dim().cloned()).ok_or_else(unknown);
+    let (start, limit, delta) = (dim(&start)?, dim(&limit)?, dim(&delta)?);
+    let step = delta.as_const().filter(|&d| d != 0).ok_or_else(unknown)?;
+    let ranges = call.build.ranges();
+    let span = if step > 0 { limit - start.clone() } else { start.clone() - limit };
+    let count = span.ceil_div(&Dim::constant(step.saturating_abs())).simplify(&ranges).maximum(&Dim::constant(0));
+    let count = count.simplify(&ranges);
+    if let Some(n) = count.as_const().filter(|&n| n as usize <= MAX_ITEMS) {
+        let items = (0..n).map(|i| Item::Int(start.clone() + i.saturating_mul(step))).collect();
+        return Ok(vec![Tracked::of_items(TensorType::new(dtype, vec![count]), items)]);
+    }
+    let result = call.build.generate(vec![count], |body| {
+        let value = index(body, start + var(0).scale(step));
+        body.cast(dtype, value)
+    })?;
+    Ok(vec![result])
+}
+
+fn eye_like(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    if x.rank() != 2 {
+        return Err(mismatch("a matrix", x.shape()));
+    }
+    let dtype = call.dtype("dtype")?.unwrap_or(x.dtype());
+    let diagonal = call.int_or("k", 0)?;
+    let result = call.build.generate(x.shape().to_vec(), |body| {
+        let distance = index(body, var(1) - var(0));
+        let k = body.push(infc_ir::scalar::ScalarOp::Const(Const::from_i64(DType::I64, diagonal)));
+        let on = body.compare(CompareOp::Eq, distance, k);
+        body.cast(dtype, on)
+    })?;
+    Ok(vec![result])
+}

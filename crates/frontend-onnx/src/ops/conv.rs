@@ -1,0 +1,296 @@
+//! Convolutions: contractions over a window view.
+//!
+//! One form for any number of spatial axes, groups, strides, dilations and paddings. With one group there is no group
+//! label, with one channel per group no channel label, and windows of one element have no axis, so that a 1×1
+//! convolution is a plain matrix product and a depthwise one has a single channel axis.
+
+use super::Operator;
+use super::elementwise::require_float;
+use super::pool::{require_channels, window_axes};
+use crate::build::{Result, Window, WindowAxis, var};
+use crate::call::Call;
+use crate::error::Problem;
+use crate::tracked::Tracked;
+use infc_ir::access::{AccessMap, Bound};
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::scalar::{BinaryOp, Const};
+
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::new("Conv", 1, conv), Operator::new("ConvTranspose", 1, conv_transpose)];
+
+/// The channels of a grouped convolution.
+struct Channels {
+    group: i64,
+    /// Input channels of one group.
+    inputs: i64,
+    /// Output channels of one group.
+    outputs: i64,
+}
+
+impl Channels {
+    /// From the extents that the weights give: input channels per group (or in all), and output channels in all (or
+    /// per group).
+    fn new(call: &Call<'_>, x: &Tracked, inputs: &Dim, outputs: &Dim) -> Result<Self> {
+        let group = call.int_or("group", 1)?;
+        if !(1..1 << 31).contains(&group) {
+            let found = group.to_string();
+            return Err(Problem::InvalidAttribute { attribute: "group", expected: "a positive number", found });
+        }
+        let (Some(inputs), Some(outputs)) = (inputs.as_const(), outputs.as_const()) else {
+            return Err(Problem::DynamicValue { what: "the number of channels" });
+        };
+        call.build.require_equal("the channels of input and weights", &x.shape()[1], &Dim::constant(inputs * group))?;
+        Ok(Self { group, inputs, outputs })
+    }
+
+    /// The axes of the input after the batch: `[g, cg]` without those of extent 1 (one remains).
+    fn split(&self, per_group: i64) -> Vec<i64> {
+        match (self.group, per_group) {
+            (1, n) => vec![n],
+            (g, 1) => vec![g],
+            (g, n) => vec![g, n],
+        }
+    }
+}
+
+/// Numbers labels in the order they are asked for.
+#[derive(Default)]
+struct Labels(u8);
+
+impl Labels {
+    fn next(&mut self) -> u8 {
+        self.0 += 1;
+        self.0 - 1
+    }
+
+    fn take(&mut self, n: usize) -> Vec<u8> {
+        (0..n).map(|_| self.next()).collect()
+    }
+}
+
+fn kernel_shape(call: &Call<'_>, weights: &Tracked) -> Result<Vec<i64>> {
+    let found: Vec<i64> = weights.shape()[2..]
+        .iter()
+        .map(|d| d.as_const().ok_or(Problem::DynamicValue { what: "the shape of the window" }))
+        .collect::<Result<_>>()?;
+    match call.ints("kernel_shape")? {
+        Some(kernel) if kernel != found => Err(Problem::ShapeMismatch {
+            expected: format!("weights with a window of {kernel:?}"),
+            found: format!("{found:?}"),
+        }),
+        _ => Ok(found),
+    }
+}
+
+fn require_same_rank(x: &Tracked, weights: &Tracked) -> Result<()> {
+    require_channels(x)?;
+    require_float(x)?;
+    if x.rank() == weights.rank() {
+        return Ok(());
+    }
+    Err(Problem::ShapeMismatch {
+        expected: format!("weights with {} axes", x.rank()),
+        found: format!("{} axes", weights.rank()),
+    })
+}
+
+/// `y[n, g·m, p…] = Σ x[n, g·c, p·stride + r·dilation − begin] · w[g·m, c, r…] (+ b[g·m])`
+fn conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (x, weights) = (call.input(0)?, call.input(1)?);
+    require_same_rank(&x, &weights)?;
+    let kernel = kernel_shape(call, &weights)?;
+    let axes = window_axes(call, &x.shape()[2..], &kernel, false)?;
+    let all_outputs = &weights.shape()[0];
+    let mut channels = Channels::new(call, &x, &weights.shape()[1], all_outputs)?;
+    if channels.outputs % channels.group != 0 {
+        return Err(Problem::ShapeMismatch {
+            expected: format!("output channels that {} groups share", channels.group),
+            found: channels.outputs.to_string(),
+        });
+    }
+    channels.outputs /= channels.group;
+
+    let mut lead = vec![x.shape()[0].clone()];
+    lead.extend(channels.split(channels.inputs).into_iter().map(Dim::constant));
+    let channel = match channels.split(channels.inputs).len() {
+        1 => var(1),
+        _ => var(1).scale(channels.inputs) + var(2),
+    };
+    let window = Window { lead, lead_index: vec![var(0), channel], axes: &axes, padding: Const::zero(x.dtype()) };
+    let kernel_axes: Vec<usize> = window.kernel_axes().collect();
+    let windows = call.build.window(&x, &window)?;
+
+    let mut shape: Vec<i64> = Vec::new();
+    let grouped = channels.group > 1;
+    if grouped {
+        shape.push(channels.group);
+    }
+    let many_outputs = !grouped || channels.outputs > 1;
+    if many_outputs {
+        shape.push(channels.outputs);
+    }
+    let many_inputs = !grouped || channels.inputs > 1;
+    if many_inputs {
+        shape.push(channels.inputs);
+    }
+    shape.extend(kernel_axes.iter().map(|&n| kernel[n]));
+    let shape: Vec<Dim> = shape.into_iter().map(Dim::constant).collect();
+    let weights = call.build.reshape(&weights, &shape)?;
+
+    let mut labels = Labels::default();
+    let n = labels.next();
+    let g = grouped.then(|| labels.next());
+    let m = many_outputs.then(|| labels.next());
+    let c = many_inputs.then(|| labels.next());
+    let r = labels.take(kernel_axes.len());
+    let p = labels.take(axes.len());
+    let lhs: Vec<u8> = [n].into_iter().chain(g).chain(c).chain(r.iter().copied()).chain(p.iter().copied()).collect();
+    let rhs: Vec<u8> = g.into_iter().chain(m).chain(c).chain(r).collect();
+    let output: Vec<u8> = [n].into_iter().chain(g).chain(m).chain(p).collect();
+    let product = call.build.contract((&windows, &lhs), (&weights, &rhs), &output)?;
+    finish(call, &x, &product, channels.group * channels.outputs, &axes)
+}
+
+/// Merges the group and output channel axes, and adds the bias.
+fn finish(
+    call: &mut Call<'_>,
+    x: &Tracked,
+    product: &Tracked,
+    channels: i64,
+    axes: &[WindowAxis],
+) -> Result<Vec<Tracked>> {
+    let mut shape = vec![x.shape()[0].clone(), Dim::constant(channels)];
+    shape.extend(axes.iter().map(|a| a.count.clone()));
+    let mut result = call.build.reshape(product, &shape)?;
+    if let Some(bias) = call.optional(2) {
+        if bias.rank() != 1 || !bias.shape()[0].is_const(channels) {
+            return Err(Problem::ShapeMismatch {
+                expected: format!("a bias for {channels} channels"),
+                found: format!("shape {:?}", bias.shape()),
+            });
+        }
+        let bias = call.build.along_axis(&bias, 1, shape.len())?;
+        result = call.build.compute(&[&result, &bias], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?;
+    }
+    Ok(vec![result])
+}
+
+/// `y[n, g·m, q…] = Σ x[n, g·c, p…] · w[g·c, m, r…]` over the `p` and `r` with `q = p·stride + r·dilation − begin`.
+///
+/// Read from the output: `p = (q + begin − r·dilation) / stride`, where that is a whole number within the input.
+fn conv_transpose(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (x, weights) = (call.input(0)?, call.input(1)?);
+    require_same_rank(&x, &weights)?;
+    let kernel = kernel_shape(call, &weights)?;
+    let axes = transposed_axes(call, &x.shape()[2..], &kernel)?;
+    let group = call.int_or("group", 1)?.max(1);
+    let all_inputs = weights.shape()[0].as_const().ok_or(Problem::DynamicValue { what: "the number of channels" })?;
+    if all_inputs % group != 0 {
+        return Err(Problem::ShapeMismatch {
+            expected: format!("input channels that {group} groups share"),
+            found: all_inputs.to_string(),
+        });
+    }
+    let channels = Channels::new(call, &x, &Dim::constant(all_inputs / group), &weights.shape()[1])?;
+    let (g, c, m) = (channels.group, channels.inputs, channels.outputs);
+
+    // view[n, g, c, r…, q…]
+    let rank = axes.len();
+    let mut shape = vec![x.shape()[0].clone(), Dim::constant(g), Dim::constant(c)];
+    shape.extend(kernel.iter().map(|&k| Dim::constant(k)));
+    shape.extend(axes.iter().map(|a| a.count.clone()));
+    let mut index = vec![var(0), var(1).scale(c) + var(2)];
+    let mut valid = Vec::new();
+    for (n, axis) in axes.iter().enumerate() {
+        let position = var(3 + rank + n) + axis.begin.clone() - var(3 + n).scale(axis.dilation);
+        let stride = Dim::constant(axis.stride);
+        let at = position.floor_div(&stride);
+        if axis.stride > 1 {
+            let rest = position.modulo(&stride);
+            valid.push(Bound { expr: rest, lo: IndexExpr::constant(0), hi: IndexExpr::constant(1) });
+        }
+        valid.push(Bound { expr: at.clone(), lo: IndexExpr::constant(0), hi: axis.extent.clone() });
+        index.push(at);
+    }
+    let map = AccessMap { rank: shape.len(), index, valid };
+    let windows = call.build.view_or(&x, map, shape, Const::zero(x.dtype()))?;
+    let mut weight_shape = vec![Dim::constant(g), Dim::constant(c), Dim::constant(m)];
+    weight_shape.extend(kernel.iter().map(|&k| Dim::constant(k)));
+    let weights = call.build.reshape(&weights, &weight_shape)?;
+
+    let mut labels = Labels::default();
+    let (n, g_label, m_label, c_label) = (labels.next(), labels.next(), labels.next(), labels.next());
+    let (r, q) = (labels.take(rank), labels.take(rank));
+    let lhs: Vec<u8> = [n, g_label, c_label].iter().chain(&r).chain(&q).copied().collect();
+    let rhs: Vec<u8> = [g_label, c_label, m_label].iter().chain(&r).copied().collect();
+    let output: Vec<u8> = [n, g_label, m_label].iter().chain(&q).copied().collect();
+    let product = call.build.contract((&windows, &lhs), (&weights, &rhs), &output)?;
+    finish(call, &x, &product, g * m, &axes)
+}
+
+/// As for a convolution, with `count` the extent of the (larger) output.
+fn transposed_axes(call: &Call<'_>, extents: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
+    let rank = extents.len();
+    let mut axes = window_axes_of_transposed(call, extents, kernel)?;
+    let list = |attribute: &'static str, len: usize| -> Result<Option<Vec<i64>>> {
+        let Some(found) = call.ints(attribute)? else { return Ok(None) };
+        if found.len() == len && found.iter().all(|v| (0..1 << 31).contains(v)) {
+            return Ok(Some(found.to_vec()));
+        }
+        let expected = "one number per spatial axis (two for pads), not negative";
+        Err(Problem::InvalidAttribute { attribute, expected, found: format!("{found:?}") })
+    };
+    let pads = list("pads", 2 * rank)?.unwrap_or_else(|| vec![0; 2 * rank]);
+    let extra = list("output_padding", rank)?.unwrap_or_else(|| vec![0; rank]);
+    let output_shape = list("output_shape", rank)?;
+    let auto_pad = call.string("auto_pad", "NOTSET")?;
+    let ranges = call.build.ranges();
+    for (n, axis) in axes.iter_mut().enumerate() {
+        let reach = (kernel[n] - 1).saturating_mul(axis.dilation).saturating_add(1);
+        let full = (axis.extent.clone() - 1).scale(axis.stride) + reach + extra[n];
+        let same = auto_pad.starts_with("SAME");
+        let wanted = match &output_shape {
+            Some(shape) => Some(Dim::constant(shape[n])),
+            None if same => Some(axis.extent.scale(axis.stride)),
+            None => None,
+        };
+        let (begin, count) = match wanted {
+            Some(count) => {
+                let total = (full - count.clone()).maximum(&Dim::constant(0)).simplify(&ranges);
+                let half = total.floor_div(&Dim::constant(2));
+                (if auto_pad == "SAME_UPPER" { half } else { total - half }, count)
+            }
+            None => (Dim::constant(pads[n]), full - pads[n] - pads[n + rank]),
+        };
+        axis.begin = begin;
+        axis.count = count;
+    }
+    Ok(axes)
+}
+
+/// Strides and dilations, checked; paddings and counts follow in the caller.
+fn window_axes_of_transposed(call: &Call<'_>, extents: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
+    let numbers = |attribute: &'static str| -> Result<Vec<i64>> {
+        let found = call.ints(attribute)?.map_or_else(|| vec![1; extents.len()], <[i64]>::to_vec);
+        if found.len() == extents.len() && found.iter().all(|&v| (1..1 << 31).contains(&v)) {
+            return Ok(found);
+        }
+        let expected = "one positive number per spatial axis";
+        Err(Problem::InvalidAttribute { attribute, expected, found: format!("{found:?}") })
+    };
+    let (strides, dilations) = (numbers("strides")?, numbers("dilations")?);
+    Ok(extents
+        .iter()
+        .enumerate()
+        .map(|(n, extent)| WindowAxis {
+            extent: extent.clone(),
+            kernel: kernel[n],
+            stride: strides[n],
+            dilation: dilations[n],
+            begin: Dim::constant(0),
+            end: Dim::constant(0),
+            padded: true,
+            count: extent.clone(),
+        })
+        .collect())
+}

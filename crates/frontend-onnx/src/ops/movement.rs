@@ -1,0 +1,236 @@
+//! Movement: Transpose, Expand, Tile, Concat, Pad, DepthToSpace and their kin. Each is one access map.
+
+use super::Operator;
+use crate::build::{Result, mismatch, var};
+use crate::call::{Call, axis};
+use crate::error::Problem;
+use crate::known::Item;
+use crate::tracked::Tracked;
+use infc_ir::access::{AccessMap, Bound};
+use infc_ir::graph::TensorType;
+use infc_ir::index::{Dim, IndexExpr, Proof};
+use infc_ir::scalar::Const;
+use infc_tensor::DType;
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new("Transpose", 1, transpose),
+    Operator::new("Expand", 8, expand),
+    Operator::new("Tile", 6, tile),
+    Operator::new("Concat", 4, concat),
+    Operator::new("Pad", 2, pad),
+    Operator::new("DepthToSpace", 1, depth_to_space),
+    Operator::new("SpaceToDepth", 1, space_to_depth),
+    Operator::new("Trilu", 14, trilu),
+    Operator::new("Dropout", 7, dropout),
+];
+
+fn transpose(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let order: Vec<usize> = match call.ints("perm")? {
+        None => (0..x.rank()).rev().collect(),
+        Some(order) => {
+            let order: Vec<usize> = order.iter().map(|&a| axis(a, x.rank())).collect::<Result<_>>()?;
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            if !sorted.into_iter().eq(0..x.rank()) {
+                return Err(mismatch(format!("as many axes as the order {order:?}, each once"), x.shape()));
+            }
+            order
+        }
+    };
+    Ok(vec![call.build.transpose(&x, &order)?])
+}
+
+/// Broadcasts both ways: the target may have axes of extent 1.
+fn expand(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let target = call.dims(1, "the target shape")?;
+    let shape = call.build.broadcast_shape(&[x.shape(), &target])?;
+    Ok(vec![call.build.broadcast(&x, &shape)?])
+}
+
+fn tile(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let repeats = call.dims(1, "how often an axis is repeated")?;
+    if repeats.len() != x.rank() {
+        return Err(mismatch(format!("{} axes, one per number of repeats", repeats.len()), x.shape()));
+    }
+    let mut index = Vec::with_capacity(x.rank());
+    let mut shape = Vec::with_capacity(x.rank());
+    for (n, (extent, repeat)) in x.shape().iter().zip(&repeats).enumerate() {
+        let once = repeat.is_const(1) || extent.is_const(0);
+        index.push(if once { var(n) } else { var(n).modulo(extent) });
+        shape.push(extent.clone() * repeat.clone());
+    }
+    Ok(vec![call.build.view(&x, index, shape)?])
+}
+
+fn concat(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let inputs = call.variadic()?;
+    let axis = call.axis("axis", 1, inputs[0].rank())?;
+    Ok(vec![call.build.concat(&inputs.iter().collect::<Vec<_>>(), axis)?])
+}
+
+/// Positions before 0 and after the extent get a value, or that of another position.
+fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let mode = call.string("mode", "constant")?;
+    let pads = if call.opset < 11 {
+        let pads = call.ints("pads")?.or(call.ints("paddings")?).unwrap_or_default();
+        pads.iter().map(|&p| Dim::constant(p)).collect()
+    } else {
+        call.dims(1, "how much is padded")?
+    };
+    let axes: Vec<usize> = match call.optional_ints(3, "axes")?.filter(|_| call.opset >= 18) {
+        Some(given) => given.iter().map(|&a| axis(a, x.rank())).collect::<Result<_>>()?,
+        None => (0..x.rank()).collect(),
+    };
+    if pads.len() != 2 * axes.len() {
+        return Err(Problem::ShapeMismatch {
+            expected: format!("{} paddings", 2 * axes.len()),
+            found: format!("{}", pads.len()),
+        });
+    }
+    let otherwise = padding_value(call, &x)?;
+    let mut index: Vec<IndexExpr> = (0..x.rank()).map(var).collect();
+    let mut shape = x.shape().to_vec();
+    let mut valid = Vec::new();
+    for (n, &axis) in axes.iter().enumerate() {
+        let (before, after) = (&pads[n], &pads[n + axes.len()]);
+        let extent = x.shape()[axis].clone();
+        if before.is_const(0) && after.is_const(0) {
+            continue;
+        }
+        let position = var(axis) - before.clone();
+        let last = extent.clone() - 1;
+        index[axis] = match mode.as_str() {
+            "constant" => {
+                valid.push(Bound { expr: position.clone(), lo: Dim::constant(0), hi: extent.clone() });
+                position
+            }
+            "edge" => position.maximum(&Dim::constant(0)).minimum(&last),
+            // Mirrored at 0, then at the last position.
+            "reflect" => {
+                for side in [before, after] {
+                    if call.build.ranges().le(side, &last) == Proof::No {
+                        return Err(mismatch(format!("more than {side} elements to reflect"), x.shape()));
+                    }
+                }
+                let folded = position.maximum(&position.scale(-1));
+                folded.minimum(&(last.scale(2) - folded.clone()))
+            }
+            "wrap" => position.modulo(&extent),
+            _ => {
+                let expected = "constant, edge, reflect or wrap";
+                return Err(Problem::InvalidAttribute { attribute: "mode", expected, found: mode });
+            }
+        };
+        shape[axis] = extent + before.clone() + after.clone();
+    }
+    let map = AccessMap { rank: x.rank(), index, valid };
+    Ok(vec![call.build.view_or(&x, map, shape, otherwise)?])
+}
+
+fn padding_value(call: &Call<'_>, x: &Tracked) -> Result<Const> {
+    if call.opset < 11 {
+        return Ok(Const::from_f64(x.dtype(), call.float_or("value", 0.0)?));
+    }
+    let Some(value) = call.optional(2) else { return Ok(Const::zero(x.dtype())) };
+    if value.dtype() != x.dtype() {
+        return Err(Problem::TypeMismatch { left: x.dtype(), right: value.dtype() });
+    }
+    let known = value.as_uniform().and_then(Item::scalar);
+    known.map(|v| v.to_const(x.dtype())).ok_or(Problem::DynamicValue { what: "the value of the padding" })
+}
+
+/// Batch, channels, height and width of an image, and the block size.
+fn blocks(call: &Call<'_>) -> Result<(Tracked, [Dim; 4], i64)> {
+    let x = call.input(0)?;
+    let size = call.int_or("blocksize", 0)?;
+    if !(1..1 << 16).contains(&size) {
+        let found = size.to_string();
+        return Err(Problem::InvalidAttribute { attribute: "blocksize", expected: "a positive number", found });
+    }
+    match x.shape() {
+        [n, c, h, w] => {
+            let dims = [n.clone(), c.clone(), h.clone(), w.clone()];
+            Ok((x, dims, size))
+        }
+        shape => Err(mismatch("4 axes", shape)),
+    }
+}
+
+/// `y[n, c, h, w] = x[n, channel, h div b, w div b]`, the channel made of `c`, `h mod b` and `w mod b`.
+fn depth_to_space(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (x, [n, c, h, w], size) = blocks(call)?;
+    let block = Dim::constant(size);
+    let area = Dim::constant(size * size);
+    if !c.modulo(&area).is_const(0) {
+        return Err(mismatch(format!("channels that are a multiple of {area}"), x.shape()));
+    }
+    let channels = c.floor_div(&area);
+    let inner = var(2).modulo(&block).scale(size) + var(3).modulo(&block);
+    let mode = call.string("mode", "DCR")?;
+    let channel = match mode.as_str() {
+        "DCR" => inner * channels.clone() + var(1),
+        "CRD" => var(1) * area + inner,
+        _ => return Err(Problem::InvalidAttribute { attribute: "mode", expected: "DCR or CRD", found: mode }),
+    };
+    let index = vec![var(0), channel, var(2).floor_div(&block), var(3).floor_div(&block)];
+    Ok(vec![call.build.view(&x, index, vec![n, channels, h.scale(size), w.scale(size)])?])
+}
+
+/// The inverse of DepthToSpace in its mode DCR.
+fn space_to_depth(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (x, [n, c, h, w], size) = blocks(call)?;
+    let block = Dim::constant(size);
+    if !h.modulo(&block).is_const(0) || !w.modulo(&block).is_const(0) {
+        return Err(mismatch(format!("height and width that are multiples of {size}"), x.shape()));
+    }
+    let inner = var(1).floor_div(&c);
+    let index = vec![
+        var(0),
+        var(1).modulo(&c),
+        var(2).scale(size) + inner.floor_div(&block),
+        var(3).scale(size) + inner.modulo(&block),
+    ];
+    let shape = vec![n, c.scale(size * size), h.floor_div(&block), w.floor_div(&block)];
+    Ok(vec![call.build.view(&x, index, shape)?])
+}
+
+/// Keeps the upper (or lower) triangle of the last two axes.
+fn trilu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let Some(row) = x.rank().checked_sub(2) else { return Err(mismatch("at least 2 axes", x.shape())) };
+    let diagonal = call.optional_dims(1, "the diagonal")?.and_then(|d| d.first().cloned()).unwrap_or_default();
+    let distance = var(row + 1) - var(row) - diagonal;
+    let (lo, hi) = (Dim::constant(0), x.shape()[row + 1].clone() + x.shape()[row].clone());
+    let bound = if call.flag("upper", true)? {
+        Bound { expr: distance, lo, hi: hi.scale(2) }
+    } else {
+        Bound { expr: distance.scale(-1), lo, hi: hi.scale(2) }
+    };
+    let map = AccessMap { valid: vec![bound], ..AccessMap::identity(x.rank()) };
+    let shape = x.shape().to_vec();
+    Ok(vec![call.build.view_or(&x, map, shape, Const::zero(x.dtype()))?])
+}
+
+/// Nothing, outside of training; the mask is all true.
+fn dropout(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    if let Some(training) = call.optional(2).filter(|_| call.opset >= 12) {
+        match training.as_uniform().and_then(Item::scalar).map(|t| t.is_true()) {
+            Some(false) => {}
+            Some(true) => {
+                return Err(Problem::UnsupportedAttribute {
+                    attribute: "training_mode",
+                    expected: "false",
+                    found: "true".to_owned(),
+                });
+            }
+            None => return Err(Problem::DynamicValue { what: "training_mode" }),
+        }
+    }
+    let mask = Tracked::uniform(TensorType::new(DType::Bool, x.shape().to_vec()), Item::int(1));
+    Ok(vec![x, mask])
+}

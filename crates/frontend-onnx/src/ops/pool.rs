@@ -1,0 +1,302 @@
+//! Pools: reductions over a window view, and over all of the trailing axes.
+
+use super::Operator;
+use super::elementwise::require_float;
+use crate::build::{Builder, Result, Window, WindowAxis, compute_type, index, var};
+use crate::call::Call;
+use crate::error::Problem;
+use crate::tracked::Tracked;
+use infc_ir::entity::ScalarId;
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::kernel::Reducer;
+use infc_ir::scalar::{BinaryOp, Body, Const, UnaryOp};
+
+use super::reduce::{largest, smallest_value};
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new("MaxPool", 1, max_pool),
+    Operator::new("AveragePool", 7, average_pool),
+    Operator::new("LpPool", 2, lp_pool),
+    Operator::new("GlobalMaxPool", 1, global_max_pool),
+    Operator::new("GlobalAveragePool", 1, global_average_pool),
+    Operator::new("GlobalLpPool", 2, global_lp_pool),
+];
+
+/// The attributes that say how a window moves, for convolutions and pools.
+///
+/// `extents` are those of the input's trailing axes, `kernel` the window's.
+pub(super) fn window_axes(
+    call: &Call<'_>,
+    extents: &[Dim],
+    kernel: &[i64],
+    ceil_mode: bool,
+) -> Result<Vec<WindowAxis>> {
+    let rank = extents.len();
+    let positive = |attribute: &'static str, default: i64| -> Result<Vec<i64>> {
+        let found = call.ints(attribute)?.map_or_else(|| vec![default; rank], <[i64]>::to_vec);
+        if found.len() == rank && found.iter().all(|&v| (1..1 << 31).contains(&v)) {
+            return Ok(found);
+        }
+        let expected = "one positive number per spatial axis";
+        Err(Problem::InvalidAttribute { attribute, expected, found: format!("{found:?}") })
+    };
+    if kernel.len() != rank || !kernel.iter().all(|v| (1..1 << 31).contains(v)) {
+        let expected = "one positive number per spatial axis";
+        return Err(Problem::InvalidAttribute { attribute: "kernel_shape", expected, found: format!("{kernel:?}") });
+    }
+    let (strides, dilations) = (positive("strides", 1)?, positive("dilations", 1)?);
+    let pads = call.ints("pads")?.map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec);
+    if pads.len() != 2 * rank || !pads.iter().all(|v| (-(1 << 31)..1 << 31).contains(v)) {
+        let expected = "two numbers per spatial axis";
+        return Err(Problem::InvalidAttribute { attribute: "pads", expected, found: format!("{pads:?}") });
+    }
+    let auto_pad = call.string("auto_pad", "NOTSET")?;
+    let ranges = call.build.ranges();
+    let mut axes = Vec::with_capacity(rank);
+    for n in 0..rank {
+        let (extent, stride, dilation) = (extents[n].clone(), strides[n], dilations[n]);
+        let reach = (kernel[n] - 1).saturating_mul(dilation).saturating_add(1);
+        let same = || {
+            let count = extent.ceil_div(&Dim::constant(stride));
+            let total = ((count.clone() - 1).scale(stride) + reach - extent.clone()).maximum(&Dim::constant(0));
+            (count, total.simplify(&ranges))
+        };
+        let two = Dim::constant(2);
+        let (begin, end, count) = match auto_pad.as_str() {
+            "SAME_UPPER" => {
+                let (count, total) = same();
+                let begin = total.floor_div(&two);
+                (begin.clone(), total - begin, Some(count))
+            }
+            "SAME_LOWER" => {
+                let (count, total) = same();
+                let begin = total.ceil_div(&two);
+                (begin.clone(), total - begin, Some(count))
+            }
+            "VALID" => (Dim::constant(0), Dim::constant(0), None),
+            "NOTSET" | "" => (Dim::constant(pads[n]), Dim::constant(pads[n + rank]), None),
+            _ => {
+                let expected = "NOTSET, VALID, SAME_UPPER or SAME_LOWER";
+                return Err(Problem::InvalidAttribute { attribute: "auto_pad", expected, found: auto_pad });
+            }
+        };
+        let count = count.unwrap_or_else(|| {
+            let room = extent.clone() + begin.clone() + end.clone() - reach;
+            let step = Dim::constant(stride);
+            if !ceil_mode {
+                return room.floor_div(&step) + 1;
+            }
+            // A last window that starts beyond the input and its left padding does not count.
+            let all = room.ceil_div(&step) + 1;
+            let started = (extent.clone() + begin.clone() - 1).floor_div(&step) + 1;
+            all.minimum(&started)
+        });
+        let count = count.simplify(&ranges);
+        if ranges.interval(&count).max.is_some_and(|max| max < 0) {
+            return Err(Problem::ShapeMismatch {
+                expected: format!("an extent that a window of {reach} fits into"),
+                found: format!("{extent} padded by {begin} and {end}"),
+            });
+        }
+        // Without padding, rounding down keeps all windows inside.
+        let padded = ceil_mode || !begin.is_const(0) || !end.is_const(0);
+        axes.push(WindowAxis { extent, kernel: kernel[n], stride, dilation, begin, end, padded, count });
+    }
+    Ok(axes)
+}
+
+/// Fails unless the value has a batch axis, a channel axis, and maybe others.
+pub(super) fn require_channels(x: &Tracked) -> Result<()> {
+    if x.rank() >= 2 {
+        return Ok(());
+    }
+    Err(Problem::ShapeMismatch {
+        expected: "a batch axis and a channel axis".to_owned(),
+        found: format!("{} axes", x.rank()),
+    })
+}
+
+struct Pool {
+    x: Tracked,
+    axes: Vec<WindowAxis>,
+}
+
+impl Pool {
+    fn of(call: &Call<'_>) -> Result<Self> {
+        let x = call.input(0)?;
+        require_channels(&x)?;
+        let kernel = call.ints("kernel_shape")?.unwrap_or_default().to_vec();
+        let axes = window_axes(call, &x.shape()[2..], &kernel, call.flag("ceil_mode", false)?)?;
+        Ok(Self { x, axes })
+    }
+
+    /// Folds every window; `f` is applied to each element before.
+    fn reduce(
+        &self,
+        build: &mut Builder,
+        padding: Const,
+        reducer: Reducer,
+        f: impl FnOnce(&mut Body, ScalarId) -> ScalarId,
+    ) -> Result<Tracked> {
+        let lead = self.x.shape()[..2].to_vec();
+        let window = Window { lead, lead_index: vec![var(0), var(1)], axes: &self.axes, padding };
+        let reduced: Vec<usize> = (2..2 + window.kernel_axes().count()).collect();
+        let windows = build.window(&self.x, &window)?;
+        if reduced.is_empty() {
+            // Windows of one element: what the reducer does to the element remains.
+            let wide = reducer.init[0].dtype;
+            return build.map(&[&windows], |body, p| {
+                let x = body.cast(wide, p[0]);
+                f(body, x)
+            });
+        }
+        let wide = reducer.init[0].dtype;
+        let folded = build.reduce(&[&windows], &reduced, reducer, |body, p| {
+            let x = body.cast(wide, p[0]);
+            vec![f(body, x)]
+        })?;
+        Ok(folded[0].clone())
+    }
+}
+
+fn max_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    call.at_most_outputs(1)?;
+    let pool = Pool::of(call)?;
+    let dtype = pool.x.dtype();
+    let result = pool.reduce(call.build, smallest_value(dtype), largest(dtype), |_, x| x)?;
+    Ok(vec![result])
+}
+
+fn average_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let pool = Pool::of(call)?;
+    let dtype = pool.x.dtype();
+    require_float(&pool.x)?;
+    let wide = compute_type(dtype);
+    let include_padding = call.flag("count_include_pad", false)?;
+    let sum = pool.reduce(call.build, Const::zero(dtype), Reducer::sum(wide), |_, x| x)?;
+    // How many elements of the window count, per axis: a number, or a function of the window's position.
+    let mut numbers = 1.0;
+    let mut counts: Vec<IndexExpr> = Vec::new();
+    let ceil_mode = call.flag("ceil_mode", false)?;
+    for (n, axis) in pool.axes.iter().enumerate() {
+        let padded = if include_padding {
+            // The padding counts, what ceil mode adds beyond it does not.
+            ceil_mode
+        } else {
+            axis.padded
+        };
+        if !padded {
+            numbers *= axis.kernel as f64;
+            continue;
+        }
+        let end = if include_padding { axis.extent.clone() + axis.end.clone() } else { axis.extent.clone() };
+        let low = if include_padding { axis.begin.scale(-1) } else { Dim::constant(0) };
+        let start = axis.start(var(2 + n));
+        let dilation = Dim::constant(axis.dilation);
+        // Elements r with low ≤ start + r·dilation < end.
+        let first = (low - start.clone()).ceil_div(&dilation).maximum(&Dim::constant(0));
+        let last = (end - start).ceil_div(&dilation).minimum(&Dim::constant(axis.kernel));
+        counts.push(last - first);
+    }
+    let shape = sum.shape().to_vec();
+    let ranges = call.build.ranges_over(&shape);
+    let result = call.build.map(&[&sum], |body, p| {
+        let mut divisor = body.constant(wide, numbers);
+        for count in counts {
+            let count = index(body, count.simplify(&ranges));
+            let count = body.cast(wide, count);
+            divisor = body.binary(BinaryOp::Mul, divisor, count);
+        }
+        let mean = body.binary(BinaryOp::Div, p[0], divisor);
+        body.cast(dtype, mean)
+    })?;
+    Ok(vec![result])
+}
+
+/// `(Σ |x|^p)^(1/p)`
+fn lp_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let pool = Pool::of(call)?;
+    require_float(&pool.x)?;
+    let p = call.int_or("p", 2)? as f64;
+    let dtype = pool.x.dtype();
+    let sum = pool.reduce(call.build, Const::zero(dtype), Reducer::sum(compute_type(dtype)), |body, x| {
+        absolute_power(body, x, p)
+    })?;
+    Ok(vec![root(call.build, &sum, p, dtype)?])
+}
+
+fn absolute_power(body: &mut Body, x: ScalarId, p: f64) -> ScalarId {
+    let magnitude = body.unary(UnaryOp::Abs, x);
+    if p == 1.0 {
+        return magnitude;
+    }
+    if p == 2.0 {
+        return body.binary(BinaryOp::Mul, x, x);
+    }
+    let exponent = body.constant(body.dtype(x), p);
+    body.binary(BinaryOp::Pow, magnitude, exponent)
+}
+
+fn root(build: &mut Builder, sum: &Tracked, p: f64, dtype: infc_tensor::DType) -> Result<Tracked> {
+    build.map(&[sum], |body, s| {
+        let x = s[0];
+        let root = if p == 1.0 {
+            x
+        } else if p == 2.0 {
+            body.unary(UnaryOp::Sqrt, x)
+        } else {
+            let exponent = body.constant(body.dtype(x), 1.0 / p);
+            body.binary(BinaryOp::Pow, x, exponent)
+        };
+        body.cast(dtype, root)
+    })
+}
+
+/// Folds all axes but the first two, which stay with extent 1.
+fn global(
+    call: &mut Call<'_>,
+    x: &Tracked,
+    reducer: Reducer,
+    f: impl FnOnce(&mut Body, ScalarId) -> ScalarId,
+) -> Result<Tracked> {
+    require_channels(x)?;
+    let axes: Vec<usize> = (2..x.rank()).collect();
+    let mut shape = x.shape().to_vec();
+    shape[2..].fill(Dim::constant(1));
+    let wide = reducer.init[0].dtype;
+    if axes.is_empty() {
+        return call.build.map(&[x], |body, p| {
+            let x = body.cast(wide, p[0]);
+            f(body, x)
+        });
+    }
+    let folded = call.build.reduce(&[x], &axes, reducer, |body, p| {
+        let x = body.cast(wide, p[0]);
+        vec![f(body, x)]
+    })?;
+    call.build.reshape(&folded[0], &shape)
+}
+
+fn global_max_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let reducer = largest(x.dtype());
+    Ok(vec![global(call, &x, reducer, |_, x| x)?])
+}
+
+fn global_average_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    require_float(&x)?;
+    let dtype = x.dtype();
+    let sum = global(call, &x, Reducer::sum(compute_type(dtype)), |_, x| x)?;
+    let count = x.shape()[2..].iter().cloned().product::<Dim>();
+    Ok(vec![super::reduce::divide(call.build, &sum, count, dtype)?])
+}
+
+fn global_lp_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    require_float(&x)?;
+    let p = call.int_or("p", 2)? as f64;
+    let dtype = x.dtype();
+    let sum = global(call, &x, Reducer::sum(compute_type(dtype)), |body, x| absolute_power(body, x, p))?;
+    Ok(vec![root(call.build, &sum, p, dtype)?])
+}

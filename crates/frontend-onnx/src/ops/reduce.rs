@@ -1,0 +1,230 @@
+//! Reductions along axes, and the positions of extrema.
+//!
+//! Axes are an attribute at first and an input later (`ReduceSum` since opset 13, the others since 18).
+
+use super::Operator;
+use super::elementwise::require_float;
+use crate::build::{Builder, Result, compute_type, index, var};
+use crate::call::{Call, axes};
+use crate::tracked::Tracked;
+use infc_ir::entity::ScalarId;
+use infc_ir::index::Dim;
+use infc_ir::kernel::Reducer;
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, UnaryOp};
+use infc_tensor::{DType, DTypeClass};
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new("ReduceSum", 1, |c| simple(c, 13, Reducer::sum, |_, x| x)),
+    Operator::new("ReduceMean", 1, mean),
+    Operator::new("ReduceMax", 1, |c| simple(c, 18, largest, |_, x| x)),
+    Operator::new("ReduceMin", 1, |c| simple(c, 18, smallest, |_, x| x)),
+    Operator::new("ReduceProd", 1, |c| simple(c, 18, product, |_, x| x)),
+    Operator::new("ReduceL1", 1, |c| simple(c, 18, Reducer::sum, |body, x| body.unary(UnaryOp::Abs, x))),
+    Operator::new("ReduceSumSquare", 1, |c| simple(c, 18, Reducer::sum, square)),
+    Operator::new("ReduceL2", 1, |c| summed(c, square, |body, sum| float_function(body, UnaryOp::Sqrt, sum))),
+    Operator::new("ReduceLogSum", 1, |c| summed(c, |_, x| x, |body, sum| float_function(body, UnaryOp::Log, sum))),
+    Operator::new("ReduceLogSumExp", 1, log_sum_exp),
+    Operator::new("ArgMax", 1, |c| extremum(c, CompareOp::Gt)),
+    Operator::new("ArgMin", 1, |c| extremum(c, CompareOp::Lt)),
+];
+
+/// Least value of a type, which any other exceeds: what a maximum starts from.
+pub(super) fn smallest_value(dtype: DType) -> Const {
+    match dtype.class() {
+        DTypeClass::Signed => Const::from_i64(dtype, i64::MIN >> (64 - dtype.size_bits().clamp(1, 64))),
+        DTypeClass::Float => Const::from_f64(dtype, f64::NEG_INFINITY),
+        _ => Const::zero(dtype),
+    }
+}
+
+/// Greatest value of a type: what a minimum starts from.
+pub(super) fn largest_value(dtype: DType) -> Const {
+    match dtype.class() {
+        DTypeClass::Signed => Const::from_i64(dtype, i64::MAX >> (64 - dtype.size_bits().clamp(1, 64))),
+        DTypeClass::Float => Const::from_f64(dtype, f64::INFINITY),
+        // All bits; one for bool.
+        _ => Const::from_i64(dtype, -1),
+    }
+}
+
+/// The maximum.
+pub(super) fn largest(dtype: DType) -> Reducer {
+    Reducer::binary(if dtype == DType::Bool { BinaryOp::Or } else { BinaryOp::Max }, smallest_value(dtype))
+}
+
+/// The minimum.
+fn smallest(dtype: DType) -> Reducer {
+    Reducer::binary(if dtype == DType::Bool { BinaryOp::And } else { BinaryOp::Min }, largest_value(dtype))
+}
+
+fn product(dtype: DType) -> Reducer {
+    Reducer::binary(BinaryOp::Mul, Const::from_f64(dtype, 1.0))
+}
+
+fn square(body: &mut Body, x: ScalarId) -> ScalarId {
+    body.binary(BinaryOp::Mul, x, x)
+}
+
+/// A function that only floats have, on integers through f64.
+fn float_function(body: &mut Body, op: UnaryOp, x: ScalarId) -> ScalarId {
+    let dtype = body.dtype(x);
+    let wide = if dtype.is_float() { dtype } else { DType::F64 };
+    let x = body.cast(wide, x);
+    let y = body.unary(op, x);
+    body.cast(dtype, y)
+}
+
+/// What is folded, and the shape of the result.
+struct Reduction {
+    x: Tracked,
+    axes: Vec<usize>,
+    shape: Vec<Dim>,
+}
+
+impl Reduction {
+    /// `moved` is the opset since which the axes are an input.
+    fn of(call: &Call<'_>, moved: i64) -> Result<Self> {
+        let x = call.input(0)?;
+        let given = call.ints_moved("axes", 1, moved)?.unwrap_or_default();
+        let axes = match &given[..] {
+            [] if call.flag("noop_with_empty_axes", false)? => Vec::new(),
+            [] => (0..x.rank()).collect(),
+            given => axes(given, x.rank())?,
+        };
+        Ok(Self::new(x, axes, call.flag("keepdims", true)?))
+    }
+
+    fn new(x: Tracked, axes: Vec<usize>, keep: bool) -> Self {
+        let folded = |n: &usize| axes.contains(n);
+        let shape = (0..x.rank())
+            .filter(|n| keep || !folded(n))
+            .map(|n| if folded(&n) { Dim::constant(1) } else { x.shape()[n].clone() })
+            .collect();
+        Self { x, axes, shape }
+    }
+
+    /// The number of elements that are folded into one.
+    fn count(&self) -> Dim {
+        self.axes.iter().map(|&a| self.x.shape()[a].clone()).product()
+    }
+
+    /// Folds in the computing type; the result is still in that type.
+    fn fold(
+        &self,
+        build: &mut Builder,
+        reducer: fn(DType) -> Reducer,
+        f: impl FnOnce(&mut Body, ScalarId) -> ScalarId,
+    ) -> Result<Tracked> {
+        let wide = compute_type(self.x.dtype());
+        let widened = |body: &mut Body, x: ScalarId| body.cast(wide, x);
+        if self.axes.is_empty() {
+            return build.map(&[&self.x], |body, p| {
+                let x = widened(body, p[0]);
+                f(body, x)
+            });
+        }
+        let folded = build.reduce(&[&self.x], &self.axes, reducer(wide), |body, p| {
+            let x = widened(body, p[0]);
+            vec![f(body, x)]
+        })?;
+        build.reshape(&folded[0], &self.shape)
+    }
+}
+
+fn simple(
+    call: &mut Call<'_>,
+    moved: i64,
+    reducer: fn(DType) -> Reducer,
+    f: impl FnOnce(&mut Body, ScalarId) -> ScalarId,
+) -> Result<Vec<Tracked>> {
+    let reduction = Reduction::of(call, moved)?;
+    let folded = reduction.fold(call.build, reducer, f)?;
+    Ok(vec![call.build.cast(&folded, reduction.x.dtype())?])
+}
+
+fn summed(
+    call: &mut Call<'_>,
+    f: impl FnOnce(&mut Body, ScalarId) -> ScalarId,
+    finish: impl FnOnce(&mut Body, ScalarId) -> ScalarId,
+) -> Result<Vec<Tracked>> {
+    let reduction = Reduction::of(call, 18)?;
+    let dtype = reduction.x.dtype();
+    let sum = reduction.fold(call.build, Reducer::sum, f)?;
+    let result = call.build.map(&[&sum], |body, p| {
+        let y = finish(body, p[0]);
+        body.cast(dtype, y)
+    })?;
+    Ok(vec![result])
+}
+
+/// `x / count`, rounded to the given type.
+pub(super) fn divide(build: &mut Builder, x: &Tracked, count: Dim, dtype: DType) -> Result<Tracked> {
+    build.map(&[x], |body, p| {
+        let count = match count.as_const() {
+            Some(count) => body.constant(body.dtype(p[0]), count as f64),
+            None => {
+                let count = index(body, count.clone());
+                body.cast(body.dtype(p[0]), count)
+            }
+        };
+        let quotient = body.binary(BinaryOp::Div, p[0], count);
+        body.cast(dtype, quotient)
+    })
+}
+
+fn mean(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let reduction = Reduction::of(call, 18)?;
+    let sum = reduction.fold(call.build, Reducer::sum, |_, x| x)?;
+    Ok(vec![divide(call.build, &sum, reduction.count(), reduction.x.dtype())?])
+}
+
+/// `m + log Σ e^(x−m)`, with `m = max x` so that nothing overflows.
+fn log_sum_exp(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let reduction = Reduction::of(call, 18)?;
+    let dtype = reduction.x.dtype();
+    require_float(&reduction.x)?;
+    let wide = compute_type(dtype);
+    let kept = Reduction::new(call.build.cast(&reduction.x, wide)?, reduction.axes.clone(), true);
+    let max = kept.fold(call.build, largest, |_, x| x)?;
+    // Infinities would become NaN as differences.
+    let finite = call.build.map(&[&max], |body, p| {
+        let infinite = body.unary(UnaryOp::IsInf, p[0]);
+        let zero = body.constant(wide, 0.0);
+        body.select(infinite, zero, p[0])
+    })?;
+    let power = call.build.map(&[&kept.x, &finite], |body, p| {
+        let shifted = body.binary(BinaryOp::Sub, p[0], p[1]);
+        body.unary(UnaryOp::Exp, shifted)
+    })?;
+    let sum = Reduction::new(power, reduction.axes.clone(), true).fold(call.build, Reducer::sum, |_, x| x)?;
+    let result = call.build.map(&[&sum, &finite], |body, p| {
+        let log = body.unary(UnaryOp::Log, p[0]);
+        let y = body.binary(BinaryOp::Add, log, p[1]);
+        body.cast(dtype, y)
+    })?;
+    Ok(vec![call.build.reshape(&result, &reduction.shape)?])
+}
+
+/// The position of the first (or last) extremum along an axis, as a reduction of (value, position) pairs.
+fn extremum(call: &mut Call<'_>, better: CompareOp) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let axis = call.axis("axis", 0, x.rank())?;
+    let last = call.flag("select_last_index", false)?;
+    let reduction = Reduction::new(x.clone(), vec![axis], call.flag("keepdims", true)?);
+    let dtype = x.dtype();
+    let mut combine = Body::default();
+    let (value, at) = (combine.param(0, dtype), combine.param(1, DType::I64));
+    let (new_value, new_at) = (combine.param(2, dtype), combine.param(3, DType::I64));
+    let wins = combine.compare(better, new_value, value);
+    let ties = combine.compare(CompareOp::Eq, new_value, value);
+    let nearer = combine.compare(if last { CompareOp::Gt } else { CompareOp::Lt }, new_at, at);
+    let ties_and_nearer = combine.binary(BinaryOp::And, ties, nearer);
+    let takes = combine.binary(BinaryOp::Or, wins, ties_and_nearer);
+    let results = vec![combine.select(takes, new_value, value), combine.select(takes, new_at, at)];
+    let worst = if better == CompareOp::Gt { smallest_value(dtype) } else { largest_value(dtype) };
+    // A position that loses every tie.
+    let nowhere = Const::from_i64(DType::I64, if last { -1 } else { i64::MAX });
+    let reducer = Reducer { init: vec![worst, nowhere], combine, results };
+    let pair = call.build.reduce(&[&x], &[axis], reducer, |body, p| vec![p[0], index(body, var(axis))])?;
+    Ok(vec![call.build.reshape(&pair[1], &reduction.shape)?])
+}

@@ -1,0 +1,92 @@
+//! Operators that keep the elements in row-major order: Reshape, Flatten, Squeeze, Unsqueeze.
+
+use super::Operator;
+use crate::build::{Result, exact_quotient, mismatch, product, show};
+use crate::call::{Call, axes};
+use crate::error::Problem;
+use crate::tracked::Tracked;
+use infc_ir::index::Dim;
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new("Reshape", 5, reshape),
+    Operator::new("Flatten", 1, flatten),
+    Operator::new("Squeeze", 1, squeeze),
+    Operator::new("Unsqueeze", 1, unsqueeze),
+    Operator::new("Identity", 1, |c| Ok(vec![c.input(0)?])),
+];
+
+/// In the target, 0 stands for the input's extent (unless `allowzero`), and one −1 for what is left.
+fn reshape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let allow_zero = call.flag("allowzero", false)?;
+    let mut target = call.dims(1, "the target shape")?;
+    let mut inferred = None;
+    for (n, dim) in target.iter_mut().enumerate() {
+        match dim.as_const() {
+            Some(0) if !allow_zero => {
+                *dim =
+                    x.shape().get(n).cloned().ok_or_else(|| mismatch(format!("at least {} axes", n + 1), x.shape()))?;
+            }
+            Some(-1) if inferred.is_none() => inferred = Some(n),
+            Some(d) if d < 0 => {
+                return Err(Problem::ShapeMismatch {
+                    expected: "extents, and -1 at most once".to_owned(),
+                    found: format!("the target shape has {d} on axis {n}"),
+                });
+            }
+            _ => {}
+        }
+    }
+    if let Some(n) = inferred {
+        let others: Vec<Dim> = target.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, d)| d.clone()).collect();
+        target[n] = match exact_quotient(x.shape(), &others)? {
+            Some(rest) => rest,
+            None => {
+                let known = x.shape().iter().chain(&others).all(|d| d.as_const().is_some());
+                return Err(if known {
+                    mismatch(format!("a multiple of {} elements", product(&others)?), x.shape())
+                } else {
+                    Problem::UnprovableEquality {
+                        what: "the numbers of elements",
+                        left: show(x.shape()),
+                        right: show(&target),
+                    }
+                });
+            }
+        };
+    }
+    Ok(vec![call.build.reshape(&x, &target)?])
+}
+
+/// Two axes: what is before `axis`, and the rest.
+fn flatten(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let given = call.int_or("axis", 1)?;
+    let axis = if given == x.rank() as i64 { x.rank() } else { crate::call::axis(given, x.rank())? };
+    let shape = [product(&x.shape()[..axis])?, product(&x.shape()[axis..])?];
+    Ok(vec![call.build.reshape(&x, &shape)?])
+}
+
+fn squeeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let dropped = match call.ints_moved("axes", 1, 13)? {
+        Some(given) => axes(&given, x.rank())?,
+        None => (0..x.rank()).filter(|&n| x.shape()[n].is_const(1)).collect(),
+    };
+    for &n in &dropped {
+        call.build.require_equal("a squeezed extent and 1", &x.shape()[n], &Dim::constant(1))?;
+    }
+    let kept: Vec<Dim> = (0..x.rank()).filter(|n| !dropped.contains(n)).map(|n| x.shape()[n].clone()).collect();
+    Ok(vec![call.build.reshape(&x, &kept)?])
+}
+
+fn unsqueeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let given = call.ints_moved("axes", 1, 13)?.ok_or(Problem::MissingInput { index: 1 })?;
+    let added = axes(&given, x.rank() + given.len())?;
+    let mut shape = x.shape().to_vec();
+    for &axis in &added {
+        shape.insert(axis, Dim::constant(1));
+    }
+    Ok(vec![call.build.reshape(&x, &shape)?])
+}

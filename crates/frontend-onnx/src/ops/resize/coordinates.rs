@@ -1,0 +1,237 @@
+//! Which input positions an output position reads, and with what weights.
+
+use crate::build::Result;
+use crate::call::Call;
+use crate::error::Problem;
+use infc_ir::index::{Dim, IndexExpr};
+
+/// One axis with known extents.
+pub(super) struct Axis {
+    pub(super) input: i64,
+    pub(super) output: i64,
+    pub(super) scale: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transform {
+    HalfPixel,
+    HalfPixelSymmetric,
+    PytorchHalfPixel,
+    TfHalfPixel,
+    AlignCorners,
+    Asymmetric,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rounding {
+    PreferFloor,
+    PreferCeil,
+    Floor,
+    Ceil,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    Nearest(Rounding),
+    Linear,
+    Cubic { a: f64, exclude_outside: bool },
+}
+
+/// How positions are computed and what is read there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    transform: Transform,
+    mode: Mode,
+}
+
+/// What is read: per tap, a position for every output element.
+pub(super) enum Taps {
+    /// One tap.
+    Nearest(Vec<i64>),
+    /// Several, each with weights.
+    Weighted(Vec<(Vec<i64>, Vec<f64>)>),
+}
+
+impl Rule {
+    /// Upsample, and Resize at opset 10.
+    pub(super) fn legacy(mode: &str) -> Result<Self> {
+        let mode = match mode {
+            "nearest" => Mode::Nearest(Rounding::Floor),
+            "linear" | "bilinear" => Mode::Linear,
+            _ => return Err(unsupported("mode", "nearest or linear", mode)),
+        };
+        Ok(Self { transform: Transform::Asymmetric, mode })
+    }
+
+    /// Resize since opset 11.
+    pub(super) fn of(call: &Call<'_>) -> Result<Self> {
+        if call.flag("antialias", false)? {
+            return Err(unsupported("antialias", "0", "1"));
+        }
+        let transform = call.string("coordinate_transformation_mode", "half_pixel")?;
+        let transform = match transform.as_str() {
+            "half_pixel" => Transform::HalfPixel,
+            "half_pixel_symmetric" => Transform::HalfPixelSymmetric,
+            "pytorch_half_pixel" => Transform::PytorchHalfPixel,
+            "tf_half_pixel_for_nn" => Transform::TfHalfPixel,
+            "align_corners" => Transform::AlignCorners,
+            "asymmetric" => Transform::Asymmetric,
+            other => {
+                return Err(unsupported("coordinate_transformation_mode", "any but tf_crop_and_resize", other));
+            }
+        };
+        let mode = call.string("mode", "nearest")?;
+        let mode = match mode.as_str() {
+            "nearest" => {
+                let rounding = call.string("nearest_mode", "round_prefer_floor")?;
+                Mode::Nearest(match rounding.as_str() {
+                    "round_prefer_floor" => Rounding::PreferFloor,
+                    "round_prefer_ceil" => Rounding::PreferCeil,
+                    "floor" => Rounding::Floor,
+                    "ceil" => Rounding::Ceil,
+                    other => return Err(unsupported("nearest_mode", "a way to round", other)),
+                })
+            }
+            "linear" => Mode::Linear,
+            "cubic" => Mode::Cubic {
+                a: call.float_or("cubic_coeff_a", -0.75)?,
+                exclude_outside: call.flag("exclude_outside", false)?,
+            },
+            other => return Err(unsupported("mode", "nearest, linear or cubic", other)),
+        };
+        Ok(Self { transform, mode })
+    }
+
+    /// The position read for output `i`, where that is the same rule whatever the extent is.
+    pub(super) fn symbolic(&self, scale: Option<f64>, i: IndexExpr) -> Option<IndexExpr> {
+        let scale = scale.filter(|s| s.fract() == 0.0 && *s >= 1.0)? as i64;
+        let halves = matches!(self.transform, Transform::HalfPixel | Transform::PytorchHalfPixel);
+        let whole = match (self.transform, self.mode) {
+            (_, Mode::Nearest(_)) if scale == 1 => true,
+            (Transform::Asymmetric | Transform::TfHalfPixel, Mode::Nearest(Rounding::Floor)) => true,
+            // Centres of whole blocks: nearest to the block they lie in, and never half-way between two.
+            (_, Mode::Nearest(Rounding::PreferFloor | Rounding::PreferCeil)) => halves,
+            _ => scale == 1 && (halves || self.transform == Transform::Asymmetric),
+        };
+        whole.then(|| i.floor_div(&Dim::constant(scale)))
+    }
+
+    /// The position in the input that output `i` corresponds to.
+    fn position(&self, axis: &Axis, i: i64) -> f64 {
+        let (i, input, output) = (i as f64, axis.input as f64, axis.output as f64);
+        let half_pixel = (i + 0.5) / axis.scale - 0.5;
+        match self.transform {
+            Transform::HalfPixel => half_pixel,
+            Transform::HalfPixelSymmetric => {
+                let adjustment = output / (axis.scale * input);
+                input / 2.0 * (1.0 - adjustment) + half_pixel
+            }
+            Transform::PytorchHalfPixel if axis.output > 1 => half_pixel,
+            Transform::PytorchHalfPixel => 0.0,
+            Transform::TfHalfPixel => (i + 0.5) / axis.scale,
+            Transform::AlignCorners if axis.output > 1 => i * (input - 1.0) / (output - 1.0),
+            Transform::AlignCorners => 0.0,
+            Transform::Asymmetric => i / axis.scale,
+        }
+    }
+
+    /// The taps of every output position.
+    pub(super) fn taps(&self, axis: &Axis) -> Taps {
+        let clamp = |position: f64| (position as i64).clamp(0, axis.input - 1);
+        let positions: Vec<f64> = (0..axis.output).map(|i| self.position(axis, i)).collect();
+        match self.mode {
+            Mode::Nearest(rounding) => {
+                let round = |x: f64| match rounding {
+                    Rounding::PreferFloor => (x - 0.5).ceil(),
+                    Rounding::PreferCeil => (x + 0.5).floor(),
+                    Rounding::Floor => x.floor(),
+                    Rounding::Ceil => x.ceil(),
+                };
+                Taps::Nearest(positions.into_iter().map(|x| clamp(round(x))).collect())
+            }
+            Mode::Linear => {
+                let tap = |offset: f64| -> (Vec<i64>, Vec<f64>) {
+                    let weight = |x: f64| if offset == 0.0 { 1.0 - (x - x.floor()) } else { x - x.floor() };
+                    positions.iter().map(|&x| (clamp(x.floor() + offset), weight(x))).unzip()
+                };
+                Taps::Weighted(vec![tap(0.0), tap(1.0)])
+            }
+            Mode::Cubic { a, exclude_outside } => {
+                let mut taps = vec![(Vec::new(), Vec::new()); 4];
+                for x in positions {
+                    let mut weights = cubic_weights(a, x - x.floor());
+                    let at = |tap: usize| x.floor() + tap as f64 - 1.0;
+                    if exclude_outside {
+                        for (tap, weight) in weights.iter_mut().enumerate() {
+                            if at(tap) < 0.0 || at(tap) >= axis.input as f64 {
+                                *weight = 0.0;
+                            }
+                        }
+                        let total: f64 = weights.iter().sum();
+                        weights.iter_mut().for_each(|w| *w /= total);
+                    }
+                    for (tap, (indices, values)) in taps.iter_mut().enumerate() {
+                        indices.push(clamp(at(tap)));
+                        values.push(weights[tap]);
+                    }
+                }
+                Taps::Weighted(taps)
+            }
+        }
+    }
+}
+
+/// Keys' cubic convolution for the four neighbours of a point a fraction `t` after the second.
+fn cubic_weights(a: f64, t: f64) -> [f64; 4] {
+    let near = |d: f64| ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0;
+    let far = |d: f64| ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a;
+    [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+}
+
+fn unsupported(attribute: &'static str, expected: &'static str, found: &str) -> Problem {
+    Problem::UnsupportedAttribute { attribute, expected, found: found.to_owned() }
+}
+
+/// `clamp((a·i + b) div c, 0, input − 1)` that gives exactly these positions, if there is one with `a/c = input/output`.
+pub(super) fn fit(positions: &[i64], axis: &Axis, i: IndexExpr) -> Option<IndexExpr> {
+    let divisor = gcd(axis.input, axis.output);
+    let corners = gcd((axis.input - 1).max(1), (axis.output - 1).max(1));
+    let slopes = [
+        (axis.input / divisor, axis.output / divisor),
+        ((axis.input - 1).max(0) / corners, (axis.output - 1).max(1) / corners),
+    ];
+    slopes.into_iter().find_map(|(a, c)| {
+        // Finer than the slope itself, so that offsets of half a step can be expressed.
+        let (a, c) = (a * 2, c * 2);
+        let (mut least, mut most) = (i64::MIN, i64::MAX);
+        for (n, &position) in positions.iter().enumerate() {
+            let along = a * n as i64;
+            if position > 0 {
+                least = least.max(position * c - along);
+            }
+            if position < axis.input - 1 {
+                most = most.min((position + 1) * c - along - 1);
+            }
+        }
+        if least > most {
+            return None;
+        }
+        // An even offset cancels the factor of two again.
+        let offset = if least <= 0 && 0 <= most {
+            0
+        } else if least > 0 {
+            if least % 2 != 0 && least < most { least + 1 } else { least }
+        } else if most % 2 != 0 && least < most {
+            most - 1
+        } else {
+            most
+        };
+        let (a, c, offset) = if offset % 2 == 0 { (a / 2, c / 2, offset / 2) } else { (a, c, offset) };
+        let position = (i.scale(a) + offset).floor_div(&Dim::constant(c));
+        Some(position.maximum(&Dim::constant(0)).minimum(&Dim::constant(axis.input - 1)))
+    })
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.max(1) } else { gcd(b, a % b) }
+}

@@ -1,0 +1,121 @@
+//! Parts of a value: Slice, Split.
+
+use super::Operator;
+use crate::build::{AxisSlice, Builder, Result};
+use crate::call::{Call, axis};
+use crate::error::Problem;
+use crate::tracked::Tracked;
+use infc_ir::index::{Dim, Ranges};
+
+pub(super) const OPERATORS: &[Operator] = &[Operator::new("Slice", 1, slice), Operator::new("Split", 2, split)];
+
+/// Positions as large as these mean "the end", whatever the extent.
+const ENDS: [i64; 2] = [i32::MAX as i64, 1 << 41];
+
+/// Positions are attributes before opset 10, inputs from then on; they may be negative, or lie outside of the axis.
+fn slice(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let attribute = |name: &'static str| -> Result<Option<Vec<Dim>>> {
+        Ok(call.ints(name)?.map(|list| list.iter().map(|&v| Dim::constant(v)).collect()))
+    };
+    let (starts, ends, axes, steps) = if call.opset < 10 {
+        let missing = |name| Problem::InvalidAttribute { attribute: name, expected: "a list", found: "missing".into() };
+        let starts = attribute("starts")?.ok_or_else(|| missing("starts"))?;
+        let ends = attribute("ends")?.ok_or_else(|| missing("ends"))?;
+        (starts, ends, call.ints("axes")?.map(<[i64]>::to_vec), None)
+    } else {
+        let starts = call.dims(1, "where a slice starts")?;
+        let ends = call.dims(2, "where a slice ends")?;
+        (starts, ends, call.optional_ints(3, "axes")?, call.optional_ints(4, "the step of a slice")?)
+    };
+    let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
+    let steps = steps.unwrap_or_else(|| vec![1; starts.len()]);
+    if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
+        return Err(Problem::ShapeMismatch {
+            expected: "starts, ends, axes and steps of one length".to_owned(),
+            found: format!("{}, {}, {} and {}", starts.len(), ends.len(), axes.len(), steps.len()),
+        });
+    }
+    let ranges = call.build.ranges();
+    let mut slices: Vec<AxisSlice> = x.shape().iter().map(Builder::whole).collect();
+    for (((start, end), &given), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
+        let axis = axis(given, x.rank())?;
+        slices[axis] = axis_slice(&x.shape()[axis], start, end, step, &ranges)?;
+    }
+    Ok(vec![call.build.slice(&x, &slices)?])
+}
+
+/// One axis, by NumPy's rules.
+fn axis_slice(extent: &Dim, start: &Dim, end: &Dim, step: i64, ranges: &Ranges) -> Result<AxisSlice> {
+    if step == 0 || step.unsigned_abs() > 1 << 41 {
+        return Err(Problem::ShapeMismatch {
+            expected: "a step other than 0".to_owned(),
+            found: format!("step {step}"),
+        });
+    }
+    let zero = Dim::constant(0);
+    let simple = |d: Dim| d.simplify(ranges);
+    // Negative positions count from the end.
+    let position = |p: &Dim| -> Result<Dim> {
+        let interval = ranges.interval(p);
+        match (p.as_const(), interval.min, interval.max) {
+            (Some(p), ..) if p == ENDS[0] || p >= ENDS[1] => Ok(extent.clone()),
+            (Some(p), ..) if p <= -ENDS[0] => Ok(Dim::constant(-1)),
+            (_, Some(min), _) if min >= 0 => Ok(p.clone()),
+            (_, _, Some(max)) if max < 0 => Ok(p.clone() + extent.clone()),
+            _ => Err(Problem::DynamicValue { what: "whether a slice position counts from the end" }),
+        }
+    };
+    let clamp = |p: Dim, lo: &Dim, hi: &Dim| simple(simple(p.maximum(lo)).minimum(hi));
+    let (start, end) = (position(start)?, position(end)?);
+    let (start, len) = if step > 0 {
+        let (start, end) = (clamp(start, &zero, extent), clamp(end, &zero, extent));
+        let len = (end - start.clone()).ceil_div(&Dim::constant(step));
+        (start, len)
+    } else {
+        let (last, before) = (extent.clone() - 1, Dim::constant(-1));
+        let (start, end) = (clamp(start, &zero, &last), clamp(end, &before, &last));
+        let len = (start.clone() - end).ceil_div(&Dim::constant(-step));
+        (start, len)
+    };
+    Ok(AxisSlice { start, step, len: simple(simple(len).maximum(&zero)) })
+}
+
+/// Lengths are an attribute before opset 13 and an input from then on; without them the parts are equal.
+fn split(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let axis = call.axis("axis", 0, x.rank())?;
+    let extent = x.shape()[axis].clone();
+    let given = if call.opset < 13 {
+        call.ints("split")?.map(|list| list.iter().map(|&v| Dim::constant(v)).collect())
+    } else {
+        call.optional_dims(1, "the lengths of the parts")?
+    };
+    let count = call.output_count() as i64;
+    let lengths = match given {
+        Some(lengths) => lengths,
+        None => {
+            // The last part may be shorter.
+            let parts = call.int_or("num_outputs", count)?.clamp(1, 1 << 20);
+            let length = extent.ceil_div(&Dim::constant(parts));
+            let mut lengths = vec![length.clone(); parts as usize - 1];
+            lengths.push(extent.clone() - length.scale(parts - 1));
+            lengths
+        }
+    };
+    if (lengths.len() as i64) < count {
+        return Err(Problem::ShapeMismatch {
+            expected: format!("{count} parts"),
+            found: format!("{} lengths", lengths.len()),
+        });
+    }
+    let total: Dim = lengths.iter().cloned().sum();
+    call.build.require_equal("the lengths of the parts and the whole", &total, &extent)?;
+    let mut start = Dim::constant(0);
+    let mut parts = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        parts.push(call.build.slice_axis(&x, axis, start.clone(), length.clone())?);
+        start = start + length;
+    }
+    Ok(parts)
+}

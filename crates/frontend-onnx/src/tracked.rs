@@ -1,0 +1,153 @@
+//! A value of the model during import: its type, and what is known of its elements.
+//!
+//! A tracked value becomes a value of the graph only when something reads it as data, so shape arithmetic that ends
+//! in dims leaves no trace.
+
+use crate::known::{self, Item};
+use infc_ir::entity::ValueId;
+use infc_ir::graph::TensorType;
+use infc_ir::index::Dim;
+use infc_ir::op::ConstantOp;
+use infc_tensor::{DType, Tensor};
+use std::cell::OnceCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What is known of the elements.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Contents {
+    /// Nothing.
+    Unknown,
+    /// All are this one, however many there are.
+    Uniform(Item),
+    /// Each, in row-major order.
+    Items(Vec<Item>),
+}
+
+/// See the module's text. Cloning shares.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracked(Rc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    ty: TensorType,
+    contents: Contents,
+    /// The tensor, if this is a constant of the model.
+    constant: Option<Arc<ConstantOp>>,
+    /// Where it is in the graph, once it is.
+    value: OnceCell<ValueId>,
+}
+
+impl Tracked {
+    fn new(ty: TensorType, contents: Contents, constant: Option<Arc<ConstantOp>>) -> Self {
+        let contents = match contents {
+            Contents::Items(items) => match &items[..] {
+                [item] => Contents::Uniform(item.clone()),
+                _ => Contents::Items(items),
+            },
+            other => other,
+        };
+        Self(Rc::new(Inner { ty, contents, constant, value: OnceCell::new() }))
+    }
+
+    /// A value that the graph computes.
+    pub(crate) fn of_value(ty: TensorType, value: ValueId) -> Self {
+        let tracked = Self::new(ty, Contents::Unknown, None);
+        tracked.set_value(value);
+        tracked
+    }
+
+    /// A constant tensor.
+    pub(crate) fn of_constant(name: &str, tensor: Tensor) -> Self {
+        let ty = TensorType::new(tensor.dtype(), tensor.shape().iter().map(|&d| Dim::constant(d as i64)).collect());
+        let contents = known::items_of(&tensor).map_or(Contents::Unknown, Contents::Items);
+        Self::new(ty, contents, Some(Arc::new(ConstantOp { name: name.to_owned(), tensor })))
+    }
+
+    /// A value whose elements are known; as many as the static shape has.
+    pub(crate) fn of_items(ty: TensorType, items: Vec<Item>) -> Self {
+        Self::new(ty, Contents::Items(items), None)
+    }
+
+    /// A value whose elements are all the same.
+    pub(crate) fn uniform(ty: TensorType, item: Item) -> Self {
+        Self::new(ty, Contents::Uniform(item), None)
+    }
+
+    /// A vector of dims (i64).
+    pub(crate) fn of_dims(dims: Vec<Dim>) -> Self {
+        let ty = TensorType::new(DType::I64, vec![Dim::constant(dims.len() as i64)]);
+        Self::of_items(ty, dims.into_iter().map(Item::Int).collect())
+    }
+
+    pub(crate) fn ty(&self) -> &TensorType {
+        &self.0.ty
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.0.ty.dtype
+    }
+
+    pub(crate) fn shape(&self) -> &[Dim] {
+        &self.0.ty.shape
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.0.ty.shape.len()
+    }
+
+    pub(crate) fn contents(&self) -> &Contents {
+        &self.0.contents
+    }
+
+    pub(crate) fn constant(&self) -> Option<&Arc<ConstantOp>> {
+        self.0.constant.as_ref()
+    }
+
+    pub(crate) fn value(&self) -> Option<ValueId> {
+        self.0.value.get().copied()
+    }
+
+    pub(crate) fn set_value(&self, value: ValueId) {
+        self.0.value.set(value).expect("a value enters the graph once");
+    }
+
+    /// The element, if there is one that all are equal to.
+    pub(crate) fn as_uniform(&self) -> Option<&Item> {
+        match &self.0.contents {
+            Contents::Uniform(item) => Some(item),
+            _ => None,
+        }
+    }
+
+    /// All elements one by one; `None` if they are not known or too many.
+    pub(crate) fn items(&self) -> Option<Vec<Item>> {
+        match &self.0.contents {
+            Contents::Unknown => None,
+            Contents::Items(items) => Some(items.clone()),
+            Contents::Uniform(item) => static_len(self.shape()).map(|n| vec![item.clone(); n]),
+        }
+    }
+
+    /// All elements as dims, if they are known integers.
+    pub(crate) fn dims(&self) -> Option<Vec<Dim>> {
+        self.items()?.iter().map(|item| item.dim().cloned()).collect()
+    }
+
+    /// All elements as numbers, if this is a constant.
+    pub(crate) fn floats(&self) -> Option<Vec<f64>> {
+        if let Some(constant) = self.constant() {
+            return (0..constant.tensor.len_elems()).map(|n| constant.tensor.get_f64(n)).collect();
+        }
+        self.items()?.iter().map(|item| item.scalar().map(infc_ir::scalar::Scalar::to_f64)).collect()
+    }
+}
+
+/// The number of elements of a shape, if it is known and small enough to track them one by one.
+pub(crate) fn static_len(shape: &[Dim]) -> Option<usize> {
+    let extents: Vec<usize> = shape.iter().map(|d| usize::try_from(d.as_const()?).ok()).collect::<Option<_>>()?;
+    if extents.contains(&0) {
+        return Some(0);
+    }
+    extents.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n <= known::MAX_ITEMS)
+}
