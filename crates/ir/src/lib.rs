@@ -24,3 +24,4 @@ pub mod scalar;
 pub mod schedule;
 pub mod symbol;
 pub mod text;
+pub mod verify;

@@ -11,7 +11,7 @@ pub use eval::{Scalar, eval_binary, eval_cast, eval_compare, eval_unary};
 use crate::access::Bound;
 use crate::entity::{BufferId, IndexVec, OperandId, ScalarId, StageId};
 use crate::index::IndexExpr;
-use infc_tensor::DType;
+use infc_tensor::{DType, DTypeClass};
 
 /// A constant: the element's bits in its type, low bits first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,6 +159,16 @@ pub enum ScalarOp {
 pub struct Body {
     /// Operands of an operation come before it.
     pub ops: IndexVec<ScalarId, ScalarOp>,
+}
+
+/// True if scalars of this type can be computed with: the usual floats, all integers, and bool.
+#[must_use]
+pub fn has_arithmetic(dtype: DType) -> bool {
+    match dtype.class() {
+        DTypeClass::Float => matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16),
+        DTypeClass::Signed | DTypeClass::Unsigned | DTypeClass::Bool => true,
+        DTypeClass::Complex | DTypeClass::String => false,
+    }
 }
 
 impl Const {

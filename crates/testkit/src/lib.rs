@@ -11,5 +11,5 @@ mod layout;
 
 pub use filetest::{Expectation, FileTest, Run};
 pub use inputs::{Random, default_symbols, operand_shape, random_inputs};
-pub use layout::{from_physical, symbol_choices, to_physical};
 pub use kernels::{filetests, kernel, kernels};
+pub use layout::{from_physical, symbol_choices, to_physical};

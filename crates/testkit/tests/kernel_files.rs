@@ -2,6 +2,7 @@
 
 use infc_ir::kernel::Kernel;
 use infc_ir::text::canonical::canonical_kernel;
+use infc_ir::verify::verify_kernel;
 use infc_testkit::filetests;
 
 #[test]
@@ -13,6 +14,13 @@ fn kernels_print_and_parse_back() {
         assert!(again == kernel, "{} printed as\n{text}\nand this as\n{again}", test.name);
         assert!(canonical_kernel(&kernel) == kernel, "{} is not canonical", test.name);
         assert_eq!(again.to_string(), text);
+    }
+}
+
+#[test]
+fn kernels_are_valid() {
+    for test in filetests("kernel") {
+        verify_kernel(&test.kernel()).unwrap_or_else(|e| panic!("{}: {e}", test.name));
     }
 }
 

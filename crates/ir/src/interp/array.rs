@@ -1,8 +1,8 @@
 //! Dense arrays of scalars: how the interpreters hold values.
 
 use super::{InterpError, MAX_ELEMS};
-use crate::scalar::{Const, Scalar};
-use infc_tensor::{AlignedBytes, DType, DTypeClass, Tensor};
+use crate::scalar::{Const, Scalar, has_arithmetic};
+use infc_tensor::{AlignedBytes, DType, Tensor};
 
 /// The elements of one value, eight bytes each.
 #[derive(Clone, Debug)]
@@ -20,15 +20,6 @@ pub(super) struct Array {
     /// Per axis, how far outside of the extents reads give zero.
     pub(super) halo: Vec<(i64, i64)>,
     cells: Cells,
-}
-
-/// True if the scalar interpreter can compute in this type.
-pub(super) fn is_supported(dtype: DType) -> bool {
-    match dtype.class() {
-        DTypeClass::Float => matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16),
-        DTypeClass::Signed | DTypeClass::Unsigned | DTypeClass::Bool => true,
-        DTypeClass::Complex | DTypeClass::String => false,
-    }
 }
 
 /// The number of elements of a shape, if it is reasonable.
@@ -49,7 +40,7 @@ pub(super) fn checked_len(name: &str, shape: &[i64]) -> Result<usize, InterpErro
 impl Array {
     /// All elements zero.
     pub(super) fn zeros(name: &str, dtype: DType, shape: Vec<i64>) -> Result<Self, InterpError> {
-        if !is_supported(dtype) {
+        if !has_arithmetic(dtype) {
             return Err(InterpError::UnsupportedType { name: name.to_owned(), dtype });
         }
         let len = checked_len(name, &shape)?;

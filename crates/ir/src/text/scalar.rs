@@ -16,13 +16,3 @@ pub(super) use grammar::{Env, SourceRef};
 pub(super) use literal::constant_text;
 pub(super) use plan::ordered;
 pub(super) use print::{Block, Printer};
-
-use infc_tensor::{DType, DTypeClass};
-
-/// True if constants of this type can be computed with.
-fn has_arithmetic(dtype: DType) -> bool {
-    match dtype.class() {
-        DTypeClass::Float => matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16),
-        class => !matches!(class, DTypeClass::Complex | DTypeClass::String),
-    }
-}

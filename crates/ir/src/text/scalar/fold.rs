@@ -16,7 +16,7 @@ use super::literal::{Literal, constant_text};
 use super::print::{Block, Printer};
 use crate::entity::ScalarId;
 use crate::kernel::Reducer;
-use crate::scalar::{BinaryOp, Body, Const};
+use crate::scalar::{BinaryOp, Body, Const, has_arithmetic};
 use crate::symbol::Symbols;
 use infc_tensor::DType;
 use std::fmt;
@@ -157,7 +157,7 @@ impl Fold {
                 let dtype = elements.first().map_or(DType::F32, |&e| body.dtype(e));
                 let init = match init {
                     Some(literal) => p.typed(mark, &literal, dtype)?,
-                    None if super::has_arithmetic(dtype) => neutral(op, dtype),
+                    None if has_arithmetic(dtype) => neutral(op, dtype),
                     None => {
                         let text = dtype.name().to_owned();
                         return Err(p.error_at(mark, ParseErrorKind::UntypedLiteral { text }));
@@ -177,7 +177,7 @@ impl FoldText<'_> {
         let op = self.0.as_binary()?;
         let [init] = self.0.init[..] else { return None };
         let (name, _) = NAMED.iter().find(|(_, o)| *o == op)?;
-        let readable = super::has_arithmetic(init.dtype) && !constant_text(init).starts_with("bits");
+        let readable = has_arithmetic(init.dtype) && !constant_text(init).starts_with("bits");
         (readable && *self.0 == Reducer::binary(op, init)).then_some((name, op, init))
     }
 

@@ -1,0 +1,251 @@
+//! The kernels of `tests/filetests/kernel` on seeded inputs, against formulas written independently of the IR.
+
+use infc_ir::entity::EntityId;
+use infc_ir::interp::run_kernel;
+use infc_ir::kernel::{Kernel, OperandKind};
+use infc_tensor::Tensor;
+use infc_testkit::{default_symbols, kernel, operand_shape, random_inputs};
+
+/// A kernel with inputs.
+struct Case {
+    kernel: Kernel,
+    symbols: Vec<i64>,
+    inputs: Vec<Tensor>,
+}
+
+impl Case {
+    /// The value of a symbol.
+    fn size(&self, symbol: &str) -> usize {
+        let found = self.kernel.symbols.iter_enumerated().find(|(_, s)| s.name == symbol);
+        self.symbols[found.expect("a symbol of the kernel").0.index()] as usize
+    }
+
+    /// An element of an input; zero outside.
+    fn at(&self, name: &str, index: &[usize]) -> f64 {
+        let inputs = self.kernel.operands.iter().filter(|o| o.kind != OperandKind::Output);
+        let n = inputs.map(|o| &o.name).position(|n| n == name).expect("an input of the kernel");
+        let shape = self.inputs[n].shape();
+        let mut flat = 0;
+        for (&i, &extent) in index.iter().zip(shape) {
+            if i >= extent {
+                return 0.0;
+            }
+            flat = flat * extent + i;
+        }
+        self.inputs[n].get_f64(flat).expect("within the input")
+    }
+}
+
+/// Interprets a kernel on two seeds and compares every output with a formula of its coordinates.
+fn check(name: &str, tolerance: f64, formula: impl Fn(&Case, usize, &[usize]) -> f64) {
+    let kernel = kernel(name);
+    let symbols = default_symbols(&kernel);
+    for seed in [1, 2] {
+        let inputs = random_inputs(&kernel, &symbols, seed);
+        let case = Case { kernel: kernel.clone(), symbols: symbols.clone(), inputs };
+        let outputs = run_kernel(&case.kernel, &case.symbols, &case.inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let operands = case.kernel.operands.iter().filter(|o| o.kind == OperandKind::Output);
+        for (n, (operand, output)) in operands.zip(&outputs).enumerate() {
+            let shape = operand_shape(operand, &symbols);
+            assert!(output.len_elems() > 1, "{name}: an output worth looking at");
+            for flat in 0..output.len_elems() {
+                let mut rest = flat;
+                let mut index: Vec<usize> = shape.iter().rev().map(|&d| (rest % d, rest /= d).0).collect();
+                index.reverse();
+                let (found, expected) = (output.get_f64(flat).expect("a number"), formula(&case, n, &index));
+                let apart = (found - expected).abs();
+                assert!(apart <= tolerance * (1.0 + expected.abs()), "{name} at {index:?}: {found}, not {expected}");
+            }
+        }
+    }
+}
+
+fn sum(n: usize, f: impl Fn(usize) -> f64) -> f64 {
+    (0..n).map(f).sum()
+}
+
+fn largest(n: usize, f: impl Fn(usize) -> f64) -> f64 {
+    (0..n).map(f).fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+#[test]
+fn softmax() {
+    check("softmax", 1e-6, |case, _, i| {
+        let x = |c| case.at("x", &[i[0], c]).exp();
+        x(i[1]) / sum(case.size("C"), x)
+    });
+}
+
+#[test]
+fn layer_norm() {
+    check("layer_norm", 1e-5, |case, _, i| {
+        let c = case.size("C");
+        let x = |c| case.at("x", &[i[0], c]);
+        let mean = sum(c, x) / c as f64;
+        let variance = sum(c, |c| (x(c) - mean).powi(2)) / c as f64;
+        (x(i[1]) - mean) / (variance + 1e-5).sqrt() * case.at("scale", &i[1..]) + case.at("shift", &i[1..])
+    });
+}
+
+/// A 3×3 convolution of the last three axes, with padding 1 and a stride; `f` gives the product at input and filter
+/// coordinates that exist.
+fn window(h: usize, w: usize, stride: usize, size: [usize; 2], f: impl Fn(usize, usize, usize, usize) -> f64) -> f64 {
+    sum(9, |tap| {
+        let (r, s) = (tap / 3, tap % 3);
+        let (h, w) = ((stride * h + r).wrapping_sub(1), (stride * w + s).wrapping_sub(1));
+        if h < size[0] && w < size[1] { f(h, w, r, s) } else { 0.0 }
+    })
+}
+
+#[test]
+fn winograd_equals_direct_convolution() {
+    check("winograd", 1e-5, |case, _, i| {
+        window(i[0], i[1], 1, [6, 4], |h, w, r, s| {
+            sum(3, |c| case.at("x", &[h, w, c]) * case.at("w", &[r, s, c, i[2]]))
+        })
+    });
+}
+
+#[test]
+fn int8_convolution() {
+    check("int8_conv", 0.0, |case, _, i| {
+        let k = i[3];
+        let accumulator = window(i[1], i[2], 1, [5, 7], |h, w, r, s| {
+            sum(4, |c| {
+                let x = case.at("x", &[i[0], h, w, c]) - 128.0;
+                x * (case.at("w", &[r, s, c, k]) - case.at("wz", &[k]))
+            })
+        }) + case.at("bias", &[k]);
+        let scaled = accumulator as f32 * case.at("scale", &[k]) as f32;
+        f64::from((scaled.round_ties_even() + 7.0).clamp(0.0, 255.0))
+    });
+}
+
+#[test]
+fn depthwise_convolution() {
+    check("depthwise_conv", 1e-6, |case, _, i| {
+        let a =
+            window(i[1], i[2], 2, [7, 8], |h, w, r, s| case.at("x", &[i[0], h, w, i[3]]) * case.at("w", &[r, s, i[3]]));
+        (a + case.at("b", &[i[3]])).clamp(0.0, 6.0)
+    });
+}
+
+#[test]
+fn max_pool() {
+    check("max_pool", 0.0, |case, _, i| {
+        largest(9, |tap| {
+            let (h, w) = ((2 * i[2] + tap / 3).wrapping_sub(1), (2 * i[3] + tap % 3).wrapping_sub(1));
+            if h < 5 && w < 6 { case.at("x", &[i[0], i[1], h, w]) } else { f64::NEG_INFINITY }
+        })
+    });
+}
+
+#[test]
+fn lstm() {
+    check("lstm", 1e-5, |case, _, index| {
+        let (inputs, units) = (case.size("I"), case.size("U"));
+        let n = index[1];
+        let (mut hidden, mut cell) = (vec![0.0; units], vec![0.0; units]);
+        for t in 0..=index[0] {
+            let gate = |g: usize, u: usize, hidden: &[f64]| {
+                sum(inputs, |i| case.at("x", &[t, n, i]) * case.at("w", &[g, u, i]))
+                    + sum(units, |k| hidden[k] * case.at("r", &[g, u, k]))
+                    + case.at("b", &[g, u])
+            };
+            let before = hidden.clone();
+            for u in 0..units {
+                let (i, o) = (sigmoid(gate(0, u, &before)), sigmoid(gate(1, u, &before)));
+                cell[u] = sigmoid(gate(2, u, &before)) * cell[u] + i * gate(3, u, &before).tanh();
+                hidden[u] = o * cell[u].tanh();
+            }
+        }
+        hidden[index[2]]
+    });
+}
+
+#[test]
+fn online_attention_equals_attention() {
+    check("online_attention", 1e-5, |case, _, i| {
+        let (l, d) = (case.size("L"), case.size("D"));
+        let weight = |l| {
+            let dot = sum(d, |d| case.at("q", &[i[0], i[1], d]) * case.at("k", &[i[0], l, d]));
+            (dot / (d as f64).sqrt()).exp()
+        };
+        sum(l, |l| weight(l) * case.at("v", &[i[0], l, i[2]])) / sum(l, weight)
+    });
+}
+
+#[test]
+fn cumsum() {
+    check("cumsum", 1e-6, |case, _, i| sum(i[1] + 1, |t| case.at("x", &[i[0], t])));
+}
+
+#[test]
+fn min_plus_product() {
+    check("min_plus", 1e-6, |case, _, i| {
+        -largest(case.size("K"), |k| -(case.at("a", &[i[0], k]) + case.at("b", &[k, i[1]])))
+    });
+}
+
+#[test]
+fn l1_distances() {
+    check("l1_distance", 1e-6, |case, _, i| {
+        sum(case.size("K"), |k| (case.at("a", &[i[0], k]) - case.at("b", &[i[1], k])).abs())
+    });
+}
+
+#[test]
+fn stencil_of_exponentials() {
+    check("stencil_exp", 1e-6, |case, _, i| {
+        let (height, width) = (case.size("H"), case.size("W"));
+        let e = |h: usize, w: usize| if h < height && w < width { case.at("x", &[h, w]).exp() } else { 0.0 };
+        let (h, w) = (i[0], i[1]);
+        let around = e(h.wrapping_sub(1), w) + e(h + 1, w) + e(h, w.wrapping_sub(1)) + e(h, w + 1);
+        0.5 * e(h, w) + 0.125 * around
+    });
+}
+
+#[test]
+fn embedding() {
+    check("embedding", 0.0, |case, _, i| case.at("table", &[case.at("ids", &i[..2]) as usize, i[2]]));
+}
+
+#[test]
+fn argmax() {
+    check("argmax", 0.0, |case, _, i| {
+        let x = |c: usize| case.at("x", &[i[0], c]);
+        let best = largest(case.size("C"), x);
+        (0..case.size("C")).position(|c| x(c) == best).expect("the largest is one of them") as f64
+    });
+}
+
+#[test]
+fn welford() {
+    check("welford", 1e-5, |case, output, i| {
+        let c = case.size("C");
+        let x = |c: usize| case.at("x", &[i[0], c]);
+        let mean = sum(c, x) / c as f64;
+        if output == 0 { mean } else { sum(c, |c| (x(c) - mean).powi(2)) / c as f64 }
+    });
+}
+
+#[test]
+fn matmul_with_gelu() {
+    check("matmul", 2e-3, |case, _, i| {
+        let x = sum(case.size("K"), |k| case.at("a", &[i[0], k]) * case.at("b", &[k, i[1]])) + case.at("bias", &i[1..]);
+        // GELU through its tanh form, which is within the tolerance.
+        0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
+    });
+}
+
+#[test]
+fn every_kernel_file_has_a_formula() {
+    let source = include_str!("kernel_formulas.rs");
+    for (name, _) in infc_testkit::kernels() {
+        assert!(source.contains(&format!("check(\"{name}\"")), "{name} has no formula");
+    }
+}
