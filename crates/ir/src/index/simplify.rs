@@ -1,6 +1,6 @@
 //! Simplification that needs to know ranges.
 
-use super::{Atom, IndexExpr, Ranges};
+use super::{Atom, IndexExpr, Interval, Ranges};
 use std::sync::Arc;
 
 impl IndexExpr {
@@ -49,8 +49,8 @@ fn join_one(e: &IndexExpr) -> Option<IndexExpr> {
 fn simplify_atom(atom: &Atom, ranges: &Ranges) -> IndexExpr {
     let both = |p: &(IndexExpr, IndexExpr)| (p.0.simplify(ranges), p.1.simplify(ranges));
     match atom {
-        Atom::Symbol(s) => IndexExpr::symbol(*s),
-        Atom::Var(v) => IndexExpr::var(*v),
+        Atom::Symbol(s) => only_value(ranges.symbol(*s)).unwrap_or_else(|| IndexExpr::symbol(*s)),
+        Atom::Var(v) => only_value(ranges.var(*v)).unwrap_or_else(|| IndexExpr::var(*v)),
         Atom::FloorDiv(p) => {
             let (a, b) = both(p);
             divide(&a, &b, ranges).map_or_else(|| a.floor_div(&b), |(quotient, _)| quotient)
@@ -75,6 +75,14 @@ fn simplify_atom(atom: &Atom, ranges: &Ranges) -> IndexExpr {
                 _ => a.maximum(&b),
             }
         }
+    }
+}
+
+/// The number, if an interval has just one.
+fn only_value(interval: Interval) -> Option<IndexExpr> {
+    match (interval.min, interval.max) {
+        (Some(a), Some(b)) if a == b => Some(IndexExpr::constant(a)),
+        _ => None,
     }
 }
 
@@ -129,7 +137,6 @@ fn divide(a: &IndexExpr, b: &IndexExpr, ranges: &Ranges) -> Option<(IndexExpr, I
 mod tests {
     use super::*;
     use crate::entity::VarId;
-    use crate::index::Interval;
 
     #[test]
     fn a_tile_index_divides_by_the_tile() {

@@ -99,9 +99,9 @@ impl Emitter<'_> {
         }
         let axes = self.value_state(stage, state);
         let mut strides = vec![IndexExpr::constant(0); axes.len()];
-        for (n, axis) in axes.iter().enumerate().rev() {
-            strides[n] = len.clone();
-            len = len * axis.simplified(&self.ranges).extent;
+        for position in self.storage_order(stage).into_iter().rev() {
+            strides[position] = len.clone();
+            len = len * axes[position].simplified(&self.ranges).extent;
         }
         let name = format!("{}.acc", self.kernel.stages[stage].name);
         let scope = if len.as_const().is_some() { Scope::Register } else { Scope::Scratch };

@@ -178,13 +178,13 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// Local storage for a region of a stage: one buffer per component, row-major.
+    /// Local storage for a region of a stage: one buffer per component, vector lanes adjacent, else row-major.
     pub(super) fn allocate(&mut self, stage: StageId, region: &Region) -> Storage {
         let mut strides = vec![IndexExpr::constant(0); region.len()];
         let mut len = IndexExpr::constant(1);
-        for (axis, a) in region.iter().enumerate().rev() {
-            strides[axis] = len.clone();
-            len = len * a.extent.clone();
+        for position in self.storage_order(stage).into_iter().rev() {
+            strides[position] = len.clone();
+            len = len * region[position].extent.clone();
         }
         let origin = region.iter().map(|a| a.base.clone()).collect();
         let scope = self.plans[stage].scope;
@@ -195,5 +195,14 @@ impl Emitter<'_> {
             .map(|dtype| self.local_buffer(&name, dtype, scope, len.clone()))
             .collect();
         Storage { buffers, origin, strides }
+    }
+
+    /// Positions of the value axes from outermost to innermost in local storage: the axis whose points are vector
+    /// lanes is innermost.
+    pub(super) fn storage_order(&self, stage: StageId) -> Vec<usize> {
+        let axes: Vec<usize> = self.kernel.stages[stage].value_axes().map(|(n, _)| n).collect();
+        let mut order: Vec<usize> = (0..axes.len()).collect();
+        order.sort_by_key(|&p| self.plans[stage].lanes_of(axes[p]).is_some());
+        order
     }
 }
