@@ -1,0 +1,677 @@
+//! From allocated instructions to bytes: frame, moves, jumps, constants.
+//!
+//! Blocks are laid out in their order; one that only jumps on and needs no moves disappears, its predecessors jump to
+//! where it leads. Backward jumps take the short form when they can. Headers of innermost loops are aligned to 32
+//! bytes, so that a tight loop fills as few fetch windows as possible.
+
+use super::alloc::{CALLEE_SAVED, Layout, RSP};
+use super::codes;
+use super::inst::{Address, Arg, Base, BlockId, Encoding, Flag, INT, Kind, MASK, MachFunction, MachInst, View, Width};
+use super::lanes::{self, Place};
+use crate::CodegenError;
+use crate::object::{CompiledFunction, Stats};
+use crate::vir::Elem;
+use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
+use regalloc2::{Allocation, Edit, InstOrEdit, Output, PReg, RegClass};
+
+/// Where loop headers start.
+const LOOP_ALIGNMENT: usize = 32;
+/// Alignment of the constants behind the code, and of the frame when vectors are in it.
+const VECTOR_ALIGNMENT: usize = 64;
+
+/// Writes the code of a function.
+///
+/// # Errors
+/// [`CodegenError::Encoding`] if an instruction does not exist, which is a bug in selection.
+pub(super) fn assemble(
+    function: &MachFunction,
+    allocation: &Output,
+    layout: &Layout<'_>,
+    encoding: Encoding,
+    width: Width,
+) -> Result<CompiledFunction, CodegenError> {
+    let mut assembler = Assembler {
+        encoder: Encoder::new(64),
+        position: 0,
+        encoding,
+        width,
+        labels: vec![None; function.blocks.len()],
+        jumps: Vec::new(),
+        skips: Vec::new(),
+        pool_uses: Vec::new(),
+        frame: Frame::of(allocation, function),
+        stats: Stats::default(),
+        vectors_dirty: function.uses_vectors(),
+    };
+    let mut blocks = Blocks { function, allocation, layout, leads_to: Vec::new() };
+    blocks.leads_to = (0..function.blocks.len()).map(|n| blocks.destination(n)).collect();
+    assembler.prologue()?;
+    for n in 0..function.blocks.len() {
+        if blocks.leads_to[n] == n {
+            assembler.block(&blocks, n)?;
+        }
+    }
+    assembler.finish(function)
+}
+
+impl MachFunction {
+    fn uses_vectors(&self) -> bool {
+        self.blocks.iter().flat_map(|block| &block.insts).any(|inst| {
+            matches!(inst.kind, Kind::Lanes(_))
+                || inst.args.iter().any(|arg| matches!(arg, Arg::Reg(_, View::X | View::Y | View::Z)))
+        })
+    }
+}
+
+/// The blocks with the jumps between them.
+struct Blocks<'a> {
+    function: &'a MachFunction,
+    allocation: &'a Output,
+    layout: &'a Layout<'a>,
+    /// Per block: itself, or where a block without code leads.
+    leads_to: Vec<usize>,
+}
+
+impl Blocks<'_> {
+    fn destination(&self, mut block: usize) -> usize {
+        // The entry holds the parameters, so following jumps ends at the latest after all blocks.
+        for _ in 0..self.function.blocks.len() {
+            let insts = &self.function.blocks[block].insts;
+            let [MachInst { kind: Kind::Jump(next), .. }] = insts.as_slice() else { break };
+            let number = regalloc2::Block::new(block);
+            let moves = self.allocation.block_insts_and_edits(self.layout, number).any(|item| match item {
+                InstOrEdit::Edit(Edit::Move { from, to }) => from != to,
+                InstOrEdit::Inst(_) => false,
+            });
+            if moves || block == 0 {
+                break;
+            }
+            block = next.0 as usize;
+        }
+        block
+    }
+
+    fn next_in_layout(&self, block: usize) -> Option<usize> {
+        (block + 1..self.function.blocks.len()).find(|&n| self.leads_to[n] == n)
+    }
+}
+
+/// The stack below the return address: saved registers, then what spilled, then space for lane-by-lane work.
+struct Frame {
+    saved: Vec<usize>,
+    /// Bytes for lane-by-lane work, at `rsp`.
+    lanes: usize,
+    /// Bytes in all, below the saved registers.
+    size: usize,
+    /// Vectors are in it: `rsp` is aligned, and what it was stands at the end of the frame.
+    aligned: bool,
+}
+
+impl Frame {
+    fn of(allocation: &Output, function: &MachFunction) -> Self {
+        let mut used = [false; 16];
+        let mut vectors = false;
+        let mut note = |alloc: Allocation| {
+            if let Some(reg) = alloc.as_reg()
+                && reg.class() == INT
+            {
+                used[reg.hw_enc()] = true;
+            }
+        };
+        allocation.allocs.iter().copied().for_each(&mut note);
+        for (_, Edit::Move { from, to }) in &allocation.edits {
+            note(*from);
+            note(*to);
+            let spills = from.is_stack() || to.is_stack();
+            vectors |= spills && [from, to].iter().any(|a| a.as_reg().is_some_and(|r| r.class() == RegClass::Float));
+        }
+        let insts = || function.blocks.iter().flat_map(|block| &block.insts);
+        for inst in insts() {
+            for reg in inst.clobbers {
+                if reg.class() == INT {
+                    used[reg.hw_enc()] = true;
+                }
+            }
+        }
+        let lanes = if insts().any(|inst| matches!(inst.kind, Kind::Lanes(_))) { lanes::STACK_BYTES } else { 0 };
+        let aligned = vectors || lanes > 0;
+        let content = lanes + allocation.num_spillslots * 8 + if aligned { 8 } else { 0 };
+        let size = content.next_multiple_of(if aligned { VECTOR_ALIGNMENT } else { 16 });
+        let saved = CALLEE_SAVED.into_iter().filter(|&n| used[n]).collect();
+        Self { saved, lanes, size, aligned }
+    }
+
+    fn slot(&self, alloc: Allocation) -> Option<i32> {
+        alloc.as_stack().map(|slot| (self.lanes + slot.index() * 8) as i32)
+    }
+}
+
+pub(super) struct Assembler {
+    encoder: Encoder,
+    position: usize,
+    encoding: Encoding,
+    width: Width,
+    labels: Vec<Option<usize>>,
+    /// Ends of 32-bit displacements and the blocks they lead to.
+    jumps: Vec<(usize, usize)>,
+    /// As `jumps`, inside lane-by-lane sequences: ends of displacements and the positions they lead to.
+    skips: Vec<(usize, usize)>,
+    /// Per access: position of the displacement, end of the instruction, offset of the constant.
+    pool_uses: Vec<(usize, usize, u32)>,
+    frame: Frame,
+    stats: Stats,
+    vectors_dirty: bool,
+}
+
+impl Assembler {
+    fn prologue(&mut self) -> Result<(), CodegenError> {
+        for reg in self.frame.saved.clone() {
+            self.push_reg(Code::Push_r64, reg)?;
+        }
+        if self.frame.size == 0 {
+            return Ok(());
+        }
+        if self.frame.aligned {
+            // r11 carries nothing at this point.
+            self.simple(Code::Mov_r64_rm64, &[gpr64(11), gpr64(RSP)])?;
+        }
+        self.with_imm(Code::Sub_rm64_imm32, RSP, self.frame.size as i64)?;
+        if self.frame.aligned {
+            self.with_imm(Code::And_rm64_imm8, RSP, -(VECTOR_ALIGNMENT as i64))?;
+            self.stack(Code::Mov_rm64_r64, gpr64(11), self.frame.size as i32 - 8, true)?;
+        }
+        Ok(())
+    }
+
+    fn epilogue(&mut self) -> Result<(), CodegenError> {
+        if self.vectors_dirty {
+            self.simple(Code::VEX_Vzeroupper, &[])?;
+        }
+        if self.frame.aligned {
+            self.stack(Code::Mov_r64_rm64, gpr64(RSP), self.frame.size as i32 - 8, false)?;
+        } else if self.frame.size > 0 {
+            self.with_imm(Code::Add_rm64_imm32, RSP, self.frame.size as i64)?;
+        }
+        for reg in self.frame.saved.clone().into_iter().rev() {
+            self.push_reg(Code::Pop_r64, reg)?;
+        }
+        self.simple(Code::Retnq, &[])
+    }
+
+    fn block(&mut self, blocks: &Blocks<'_>, n: usize) -> Result<(), CodegenError> {
+        let block = &blocks.function.blocks[n];
+        if block.innermost_header {
+            self.align(LOOP_ALIGNMENT);
+        }
+        self.labels[n] = Some(self.position);
+        for item in blocks.allocation.block_insts_and_edits(blocks.layout, regalloc2::Block::new(n)) {
+            match item {
+                InstOrEdit::Edit(Edit::Move { from, to }) => self.edit(*from, *to, block.innermost)?,
+                InstOrEdit::Inst(number) => {
+                    let inst = blocks.layout.inst(number);
+                    let allocs = blocks.allocation.inst_allocs(number);
+                    match &inst.kind {
+                        Kind::Jump(to) => self.jump(blocks, n, None, *to),
+                        Kind::Branch(flag, yes, no) => self.branch(blocks, n, *flag, *yes, *no),
+                        _ => self.inst(inst, allocs)?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn branch(&mut self, blocks: &Blocks<'_>, n: usize, flag: Flag, yes: BlockId, no: BlockId) {
+        let next = blocks.next_in_layout(n);
+        if next == Some(blocks.leads_to[yes.0 as usize]) {
+            self.jump(blocks, n, Some(flag.inverted()), no);
+        } else {
+            self.jump(blocks, n, Some(flag), yes);
+            self.jump(blocks, n, None, no);
+        }
+    }
+
+    fn jump(&mut self, blocks: &Blocks<'_>, from: usize, flag: Option<Flag>, to: BlockId) {
+        let to = blocks.leads_to[to.0 as usize];
+        if flag.is_none() && blocks.next_in_layout(from) == Some(to) {
+            return;
+        }
+        self.stats.insts += 1;
+        if let Some(target) = self.labels[to] {
+            let short = target as i64 - (self.position as i64 + 2);
+            if let Ok(short) = i8::try_from(short) {
+                let opcode = flag.map_or(0xeb, |flag| 0x70 + flag as u8);
+                return self.bytes(&[opcode, short.cast_unsigned()]);
+            }
+        }
+        match flag {
+            Some(flag) => self.bytes(&[0x0f, 0x80 + flag as u8, 0, 0, 0, 0]),
+            None => self.bytes(&[0xe9, 0, 0, 0, 0]),
+        }
+        self.jumps.push((self.position, to));
+    }
+
+    fn inst(&mut self, inst: &MachInst, allocs: &[Allocation]) -> Result<(), CodegenError> {
+        match &inst.kind {
+            Kind::Params => Ok(()),
+            Kind::Return => self.epilogue(),
+            Kind::Lanes(op) => {
+                let regs: Vec<PReg> = allocs.iter().filter_map(|alloc| alloc.as_reg()).collect();
+                lanes::expand(self, op, &regs)
+            }
+            Kind::Jump(_) | Kind::Branch(..) | Kind::Plain => {
+                let register = |n: u8, view: View| {
+                    let reg = allocs[usize::from(n)].as_reg().expect("operands are constrained to registers");
+                    named(reg, view)
+                };
+                let mut encoded = Instruction::default();
+                encoded.set_code(inst.code);
+                let mut pool = None;
+                for (n, arg) in inst.args.iter().enumerate() {
+                    let n = n as u32;
+                    match *arg {
+                        Arg::Reg(operand, view) => {
+                            encoded.set_op_kind(n, OpKind::Register);
+                            encoded.set_op_register(n, register(operand, view));
+                        }
+                        Arg::Imm(kind, value) => {
+                            encoded.set_op_kind(n, kind);
+                            set_immediate(&mut encoded, kind, value);
+                        }
+                        Arg::Mem => {
+                            let address = inst.mem.as_ref().expect("a memory operand has an address");
+                            pool = set_memory(&mut encoded, n, address, register);
+                        }
+                    }
+                }
+                if let Some(mask) = inst.mask {
+                    encoded.set_op_mask(register(mask, View::K));
+                    encoded.set_zeroing_masking(inst.zeroing);
+                }
+                let vector = inst.args.iter().any(|arg| matches!(arg, Arg::Reg(_, View::X | View::Y | View::Z)));
+                self.stats.vector_insts += u32::from(vector);
+                self.encode(&encoded, pool)
+            }
+        }
+    }
+
+    /// A move that the allocator wants.
+    fn edit(&mut self, from: Allocation, to: Allocation, innermost: bool) -> Result<(), CodegenError> {
+        if from == to {
+            return Ok(());
+        }
+        let spill = from.is_stack() || to.is_stack();
+        if innermost {
+            self.stats.inner_loop_spills += u32::from(spill);
+            self.stats.inner_loop_moves += u32::from(!spill);
+        }
+        self.stats.spills += u32::from(spill);
+        let class = from.as_reg().or(to.as_reg()).map_or(INT, |reg| reg.class());
+        let (load, store, view) = match class {
+            RegClass::Int => (Code::Mov_r64_rm64, Code::Mov_rm64_r64, View::R64),
+            MASK => (Code::VEX_Kmovq_kr_km64, Code::VEX_Kmovq_m64_kr, View::K),
+            RegClass::Float => {
+                let store = codes::STORE_F32.code(self.encoding, self.width);
+                (codes::LOAD_F32.code(self.encoding, self.width), store, self.width.view())
+            }
+        };
+        match (from.as_reg(), to.as_reg()) {
+            (Some(from), Some(to)) => {
+                let code = if class == RegClass::Float { codes::MOVE.code(self.encoding, self.width) } else { load };
+                self.simple(code, &[named(to, view), named(from, view)])
+            }
+            (Some(from), None) => {
+                let slot = self.frame.slot(to).expect("what is no register is a slot");
+                self.stack(store, named(from, view), slot, true)
+            }
+            (None, Some(to)) => {
+                let slot = self.frame.slot(from).expect("what is no register is a slot");
+                self.stack(load, named(to, view), slot, false)
+            }
+            (None, None) => Err(CodegenError::Allocation { message: "a move from stack to stack".to_owned() }),
+        }
+    }
+
+    fn finish(mut self, function: &MachFunction) -> Result<CompiledFunction, CodegenError> {
+        let mut code = self.encoder.take_buffer();
+        for &(end, block) in &self.jumps {
+            let target = self.labels[block].ok_or_else(|| CodegenError::Allocation {
+                message: format!("block {block} is jumped to but has no code"),
+            })?;
+            let distance = (target as i64 - end as i64) as i32;
+            code[end - 4..end].copy_from_slice(&distance.to_le_bytes());
+        }
+        for &(end, target) in &self.skips {
+            let distance = (target - end) as i32;
+            code[end - 4..end].copy_from_slice(&distance.to_le_bytes());
+        }
+        if !function.pool.bytes().is_empty() {
+            let start = code.len().next_multiple_of(VECTOR_ALIGNMENT);
+            // What lies between is never run; int3 says so.
+            code.resize(start, 0xcc);
+            code.extend_from_slice(function.pool.bytes());
+            for &(at, end, offset) in &self.pool_uses {
+                let distance = ((start + offset as usize) as i64 - end as i64) as i32;
+                code[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+            }
+        }
+        Ok(CompiledFunction {
+            code,
+            emitter: crate::object::Emitter::Wide,
+            vector_bits: self.width.bytes() * 8,
+            stats: self.stats,
+        })
+    }
+
+    fn align(&mut self, alignment: usize) {
+        const NOPS: [&[u8]; 9] = [
+            &[0x90],
+            &[0x66, 0x90],
+            &[0x0f, 0x1f, 0x00],
+            &[0x0f, 0x1f, 0x40, 0],
+            &[0x0f, 0x1f, 0x44, 0, 0],
+            &[0x66, 0x0f, 0x1f, 0x44, 0, 0],
+            &[0x0f, 0x1f, 0x80, 0, 0, 0, 0],
+            &[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+            &[0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+        ];
+        let mut gap = self.position.next_multiple_of(alignment) - self.position;
+        while gap > 0 {
+            let length = gap.min(NOPS.len());
+            self.bytes(NOPS[length - 1]);
+            gap -= length;
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.encoder.write_u8(byte));
+        self.position += bytes.len();
+    }
+
+    fn encode(&mut self, instruction: &Instruction, pool: Option<u32>) -> Result<(), CodegenError> {
+        let length = self
+            .encoder
+            .encode(instruction, self.position as u64)
+            .map_err(|source| CodegenError::Encoding { code: format!("{:?}", instruction.code()), source })?;
+        if let Some(offset) = pool {
+            let at = self.position + self.encoder.get_constant_offsets().displacement_offset();
+            self.pool_uses.push((at, self.position + length, offset));
+        }
+        self.position += length;
+        self.stats.insts += 1;
+        Ok(())
+    }
+
+    /// An instruction on registers alone.
+    fn simple(&mut self, code: Code, registers: &[Register]) -> Result<(), CodegenError> {
+        let mut encoded = Instruction::default();
+        encoded.set_code(code);
+        for (n, &register) in registers.iter().enumerate() {
+            encoded.set_op_kind(n as u32, OpKind::Register);
+            encoded.set_op_register(n as u32, register);
+        }
+        self.encode(&encoded, None)
+    }
+
+    fn push_reg(&mut self, code: Code, reg: usize) -> Result<(), CodegenError> {
+        self.simple(code, &[gpr64(reg)])
+    }
+
+    /// A 64-bit register and a sign-extended number.
+    fn with_imm(&mut self, code: Code, reg: usize, value: i64) -> Result<(), CodegenError> {
+        let kind = match code {
+            Code::And_rm64_imm8 => OpKind::Immediate8to64,
+            _ => OpKind::Immediate32to64,
+        };
+        let mut encoded = Instruction::default();
+        encoded.set_code(code);
+        encoded.set_op_kind(0, OpKind::Register);
+        encoded.set_op_register(0, gpr64(reg));
+        encoded.set_op_kind(1, kind);
+        set_immediate(&mut encoded, kind, value);
+        self.encode(&encoded, None)
+    }
+
+    /// A register and a place in the frame, which comes first for stores.
+    fn stack(&mut self, code: Code, register: Register, disp: i32, store: bool) -> Result<(), CodegenError> {
+        let (memory, other) = if store { (0, 1) } else { (1, 0) };
+        let mut encoded = Instruction::default();
+        encoded.set_code(code);
+        encoded.set_op_kind(other, OpKind::Register);
+        encoded.set_op_register(other, register);
+        encoded.set_op_kind(memory, OpKind::Memory);
+        encoded.set_memory_base(Register::RSP);
+        encoded.set_memory_displ_size(u32::from(disp != 0));
+        encoded.set_memory_displacement64(i64::from(disp).cast_unsigned());
+        self.encode(&encoded, None)
+    }
+}
+
+/// The small vocabulary of [`super::lanes`].
+impl Assembler {
+    /// The 64-bit name of a general-purpose register.
+    pub(super) fn gpr(reg: PReg) -> Register {
+        named(reg, View::R64)
+    }
+
+    /// The 128-bit name of a vector register.
+    pub(super) fn xmm(reg: PReg) -> Register {
+        named(reg, View::X)
+    }
+
+    /// An instruction on registers alone.
+    pub(super) fn registers(&mut self, code: Code, registers: &[Register]) -> Result<(), CodegenError> {
+        self.simple(code, registers)
+    }
+
+    /// An instruction on a register and a number.
+    pub(super) fn immediate(
+        &mut self,
+        code: Code,
+        register: Register,
+        kind: OpKind,
+        value: i64,
+    ) -> Result<(), CodegenError> {
+        let mut encoded = Instruction::default();
+        encoded.set_code(code);
+        encoded.set_op_kind(0, OpKind::Register);
+        encoded.set_op_register(0, register);
+        encoded.set_op_kind(1, kind);
+        set_immediate(&mut encoded, kind, value);
+        self.encode(&encoded, None)
+    }
+
+    /// An instruction that writes memory from a register.
+    pub(super) fn to_memory(&mut self, code: Code, place: Place, register: Register) -> Result<(), CodegenError> {
+        self.with_memory(code, 0, place, register)
+    }
+
+    /// An instruction that reads memory into a register.
+    pub(super) fn from_memory(&mut self, code: Code, register: Register, place: Place) -> Result<(), CodegenError> {
+        self.with_memory(code, 1, place, register)
+    }
+
+    fn with_memory(&mut self, code: Code, n: u32, place: Place, register: Register) -> Result<(), CodegenError> {
+        let mut encoded = Instruction::default();
+        encoded.set_code(code);
+        encoded.set_op_kind(1 - n, OpKind::Register);
+        encoded.set_op_register(1 - n, register);
+        memory_at(&mut encoded, n, place);
+        self.encode(&encoded, None)
+    }
+
+    /// Writes a whole vector register.
+    pub(super) fn store_vector(&mut self, reg: PReg, width: Width, place: Place) -> Result<(), CodegenError> {
+        let code = codes::STORE_F32.code(self.encoding, width);
+        self.to_memory(code, place, named(reg, width.view()))
+    }
+
+    /// Reads a whole vector register.
+    pub(super) fn load_vector(&mut self, reg: PReg, width: Width, place: Place) -> Result<(), CodegenError> {
+        let code = codes::LOAD_F32.code(self.encoding, width);
+        self.from_memory(code, named(reg, width.view()), place)
+    }
+
+    /// Writes zeros, by way of a vector register that is free.
+    pub(super) fn store_zero(&mut self, width: Width, place: Place, temporary: PReg) -> Result<(), CodegenError> {
+        let register = named(temporary, View::X);
+        self.simple(codes::PXOR.code(self.encoding, Width::X), &[register; 3])?;
+        self.store_vector(temporary, width, place)
+    }
+
+    /// Reads an integer of the element's size, extended to 64 bits.
+    pub(super) fn load_int(
+        &mut self,
+        register: Register,
+        elem: Elem,
+        signed: bool,
+        place: Place,
+    ) -> Result<(), CodegenError> {
+        let code = match (elem.size_bytes(), signed) {
+            (1, true) => Code::Movsx_r64_rm8,
+            (2, true) => Code::Movsx_r64_rm16,
+            (4, true) => Code::Movsxd_r64_rm32,
+            (1, false) => Code::Movzx_r32_rm8,
+            (2, false) => Code::Movzx_r32_rm16,
+            (4, false) => Code::Mov_r32_rm32,
+            _ => Code::Mov_r64_rm64,
+        };
+        let narrow = matches!(code, Code::Movzx_r32_rm8 | Code::Movzx_r32_rm16 | Code::Mov_r32_rm32);
+        self.from_memory(code, if narrow { renamed(register, Register::EAX) } else { register }, place)
+    }
+
+    /// Writes the low bytes of a register, as many as the element has.
+    pub(super) fn store_int(&mut self, register: Register, elem: Elem, place: Place) -> Result<(), CodegenError> {
+        let (code, register) = match elem.size_bytes() {
+            1 => (Code::Mov_rm8_r8, GPR8[number(register) as usize]),
+            2 => (Code::Mov_rm16_r16, renamed(register, Register::AX)),
+            4 => (Code::Mov_rm32_r32, renamed(register, Register::EAX)),
+            _ => (Code::Mov_rm64_r64, register),
+        };
+        self.to_memory(code, place, register)
+    }
+
+    /// Sets the flags by whether a byte is zero.
+    pub(super) fn test_byte(&mut self, place: Place) -> Result<(), CodegenError> {
+        let mut encoded = Instruction::default();
+        encoded.set_code(Code::Cmp_rm8_imm8);
+        memory_at(&mut encoded, 0, place);
+        encoded.set_op_kind(1, OpKind::Immediate8);
+        encoded.set_immediate8(0);
+        self.encode(&encoded, None)
+    }
+
+    /// Jumps over what follows, up to [`Self::land`], if the last result was zero.
+    pub(super) fn skip_if_zero(&mut self) -> usize {
+        self.stats.insts += 1;
+        self.bytes(&[0x0f, 0x84, 0, 0, 0, 0]);
+        self.position
+    }
+
+    /// Where a jump of [`Self::skip_if_zero`] leads.
+    pub(super) fn land(&mut self, skip: usize) {
+        self.skips.push((skip, self.position));
+    }
+}
+
+/// The number of a general-purpose register by its 64-bit name.
+fn number(register: Register) -> u32 {
+    register as u32 - Register::RAX as u32
+}
+
+/// The register of the same number whose kind starts with `first`.
+fn renamed(register: Register, first: Register) -> Register {
+    first + number(register)
+}
+
+fn memory_at(encoded: &mut Instruction, n: u32, place: Place) {
+    encoded.set_op_kind(n, OpKind::Memory);
+    encoded.set_memory_base(place.base);
+    if let Some((index, scale)) = place.index {
+        encoded.set_memory_index(index);
+        encoded.set_memory_index_scale(u32::from(scale));
+    }
+    encoded.set_memory_displ_size(u32::from(place.disp != 0));
+    encoded.set_memory_displacement64(i64::from(place.disp).cast_unsigned());
+}
+
+/// Fills in a memory operand; gives the constant it reads, if it is one.
+fn set_memory(
+    encoded: &mut Instruction,
+    n: u32,
+    address: &Address<u8>,
+    register: impl Fn(u8, View) -> Register,
+) -> Option<u32> {
+    encoded.set_op_kind(n, OpKind::Memory);
+    encoded.set_is_broadcast(address.broadcast);
+    match address.base {
+        Base::Reg(base) => {
+            encoded.set_memory_base(register(base, View::R64));
+            if let Some((index, view)) = address.index {
+                encoded.set_memory_index(register(index, view));
+                encoded.set_memory_index_scale(u32::from(address.scale));
+            }
+            encoded.set_memory_displ_size(u32::from(address.disp != 0));
+            encoded.set_memory_displacement64(i64::from(address.disp).cast_unsigned());
+            None
+        }
+        Base::Pool(offset) => {
+            // Patched when the pool's place is known.
+            encoded.set_memory_base(Register::RIP);
+            encoded.set_memory_displ_size(8);
+            encoded.set_memory_displacement64(0);
+            Some(offset)
+        }
+    }
+}
+
+fn set_immediate(encoded: &mut Instruction, kind: OpKind, value: i64) {
+    match kind {
+        OpKind::Immediate8 => encoded.set_immediate8(value as u8),
+        OpKind::Immediate8to32 => encoded.set_immediate8to32(value as i32),
+        OpKind::Immediate8to64 => encoded.set_immediate8to64(value),
+        OpKind::Immediate16 => encoded.set_immediate16(value as u16),
+        OpKind::Immediate32 => encoded.set_immediate32(value as u32),
+        OpKind::Immediate32to64 => encoded.set_immediate32to64(value),
+        _ => encoded.set_immediate64(value.cast_unsigned()),
+    }
+}
+
+fn gpr64(n: usize) -> Register {
+    named(PReg::new(n, INT), View::R64)
+}
+
+/// The register of the encoder for one of the allocator.
+fn named(reg: PReg, view: View) -> Register {
+    let first = match view {
+        View::R8 => return GPR8[reg.hw_enc()],
+        View::R16 => Register::AX,
+        View::R32 => Register::EAX,
+        View::R64 => Register::RAX,
+        View::X => Register::XMM0,
+        View::Y => Register::YMM0,
+        View::Z => Register::ZMM0,
+        View::K => Register::K0,
+    };
+    first + reg.hw_enc() as u32
+}
+
+/// Byte registers are not numbered through in the encoder's list, which has the high bytes among them.
+const GPR8: [Register; 16] = [
+    Register::AL,
+    Register::CL,
+    Register::DL,
+    Register::BL,
+    Register::SPL,
+    Register::BPL,
+    Register::SIL,
+    Register::DIL,
+    Register::R8L,
+    Register::R9L,
+    Register::R10L,
+    Register::R11L,
+    Register::R12L,
+    Register::R13L,
+    Register::R14L,
+    Register::R15L,
+];

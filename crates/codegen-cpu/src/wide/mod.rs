@@ -1,0 +1,38 @@
+//! The wide emitter: `vir` to AVX2 and AVX-512 machine code.
+//!
+//! Selection ([`select`]) makes machine instructions on virtual registers, `regalloc2` allocates them ([`alloc`]), and
+//! [`assemble`] writes bytes. Loops, addresses and masks are all made here, so nothing needs to be cleaned up later.
+
+mod alloc;
+mod assemble;
+mod codes;
+mod inst;
+mod lanes;
+mod pool;
+mod select;
+
+use crate::CodegenError;
+use crate::object::CompiledFunction;
+use crate::vir::Function;
+use inst::Encoding;
+
+/// Which vector instructions to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Isa {
+    /// AVX-512 F, VL, BW and DQ; otherwise AVX2, FMA, F16C and BMI2.
+    pub avx512: bool,
+    /// Byte dot products in the encoding at hand: AVX512-VNNI, or AVX-VNNI without AVX-512.
+    pub vnni: bool,
+}
+
+/// Compiles a function.
+///
+/// # Errors
+/// [`CodegenError::Unsupported`] for functions that the other emitter has to take; anything else is a bug.
+pub fn emit(function: &Function, isa: Isa) -> Result<CompiledFunction, CodegenError> {
+    let encoding = if isa.avx512 { Encoding::Evex } else { Encoding::Vex };
+    let selected = select::select(function, encoding, isa.vnni)?;
+    let (allocation, layout) = alloc::allocate(&selected.function, encoding)
+        .map_err(|error| CodegenError::Allocation { message: error.to_string() })?;
+    assemble::assemble(&selected.function, &allocation, &layout, encoding, selected.width)
+}

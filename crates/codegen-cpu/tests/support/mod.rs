@@ -1,0 +1,88 @@
+//! Runs generated code in tests. The crate itself never executes what it emits.
+
+#![expect(unsafe_code, reason = "generated code can only be run by calling into it")]
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::ffi::c_void;
+
+unsafe extern "C" {
+    fn mmap(addr: *mut c_void, length: usize, prot: i32, flags: i32, fd: i32, offset: i64) -> *mut c_void;
+    fn mprotect(addr: *mut c_void, length: usize, prot: i32) -> i32;
+    fn munmap(addr: *mut c_void, length: usize) -> i32;
+}
+
+const PROT_READ: i32 = 1;
+const PROT_WRITE: i32 = 2;
+const PROT_EXEC: i32 = 4;
+const MAP_PRIVATE: i32 = 2;
+const MAP_ANONYMOUS: i32 = 0x20;
+
+/// Machine code in executable pages.
+pub struct Executable {
+    start: *mut c_void,
+    length: usize,
+}
+
+impl Executable {
+    /// Copies code to pages of its own.
+    pub fn new(code: &[u8]) -> Self {
+        let length = code.len().max(1);
+        // SAFETY: a fresh anonymous mapping is asked for, so nothing existing is touched; the result is checked.
+        unsafe {
+            let start = mmap(
+                std::ptr::null_mut(),
+                length,
+                PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(start as isize, -1, "mmap failed");
+            std::ptr::copy_nonoverlapping(code.as_ptr(), start.cast(), code.len());
+            assert_eq!(mprotect(start, length, PROT_READ | PROT_EXEC), 0, "mprotect failed");
+            Self { start, length }
+        }
+    }
+
+    /// Calls the code as a kernel.
+    pub fn call(&self, args: &[u64], begin: u64, end: u64, scratch: &mut [u8]) {
+        type Kernel = extern "sysv64" fn(*const u64, u64, u64, *mut u8);
+        // SAFETY: the pages hold a function of this signature, made by an emitter under test; that it touches only the
+        // buffers it is given is what the tests establish first with the interpreter.
+        unsafe {
+            let kernel: Kernel = std::mem::transmute(self.start);
+            kernel(args.as_ptr(), begin, end, scratch.as_mut_ptr());
+        }
+    }
+}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `new` with this length and is not used any more.
+        unsafe {
+            munmap(self.start, self.length);
+        }
+    }
+}
+
+/// Whether the machine at hand runs x86-64-v4 code.
+pub fn has_avx512() -> bool {
+    let all = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    all && has_avx2()
+}
+
+/// Whether the machine at hand runs x86-64-v3 code.
+pub fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("bmi2")
+}
+
+/// Whether the machine at hand has 512-bit byte dot products.
+pub fn has_avx512_vnni() -> bool {
+    has_avx512() && is_x86_feature_detected!("avx512vnni")
+}
