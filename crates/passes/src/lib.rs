@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! graph     graph → graph: fold, simplify, recognise
+//! form      graph → kernels, layouts, fusion
 //! formulate kernel → kernel: the same result by another way
 //! schedule  kernel + schedule → loop nest
 //! ```
 
 #![forbid(unsafe_code)]
 
+pub mod form;
 pub mod formulate;
 pub mod graph;
 pub mod schedule;

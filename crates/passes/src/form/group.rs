@@ -1,0 +1,515 @@
+//! Which nodes share a kernel.
+//!
+//! A group has at most one *anchor* (a contraction, reduction, scan, or a composite that contains such) and any number
+//! of point-wise nodes. It is grown by composition: a point-wise node joins the group that computes what it reads if
+//! nobody else reads that, and the view between them only renames coordinates. A point-wise group is taken in by the
+//! reader that needs each of its elements once. Views never make a group of their own unless something must have their
+//! result in memory.
+
+use super::bijection::{bijection, is_affine, reads_once};
+use super::expand::Flat;
+use super::log::{PlanLog, Refusal};
+use super::prepare::Readers;
+use crate::graph::movement;
+use infc_ir::access::AccessMap;
+use infc_ir::entity::{EntityId, NodeId, ValueId, VarId};
+use infc_ir::graph::Definition;
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::op::Op;
+use std::collections::BTreeSet;
+
+/// The most nodes of one kernel: bodies stay small, and recursion over them shallow.
+const MAX_NODES: usize = 48;
+
+/// What one kernel is grown from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Node(NodeId),
+    Region(usize),
+}
+
+/// A value that a kernel writes.
+#[derive(Clone, Debug)]
+pub(super) struct Tail {
+    pub(super) value: ValueId,
+    /// The coordinates that the kernel goes through to write it.
+    pub(super) space: Vec<Dim>,
+    /// The value's coordinates from those.
+    pub(super) index: Vec<IndexExpr>,
+}
+
+/// The nodes of one kernel.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) anchor: Option<Unit>,
+    /// Coordinates of the anchor's result from those of the first tail's space.
+    pub(super) anchor_coords: Vec<IndexExpr>,
+    pub(super) tails: Vec<Tail>,
+    pub(super) nodes: Vec<NodeId>,
+}
+
+/// A concatenation whose parts are written in place.
+#[derive(Clone, Debug)]
+pub(super) struct Whole {
+    pub(super) value: ValueId,
+    pub(super) axis: usize,
+    /// Parts and where they begin along the axis.
+    pub(super) parts: Vec<(ValueId, Dim)>,
+}
+
+/// Who puts a value into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    /// The caller: it is an input.
+    Input,
+    /// A group.
+    Group(usize),
+    /// A concatenation.
+    Whole(usize),
+}
+
+/// All groups.
+pub(super) struct Grouping<'a> {
+    pub(super) flat: &'a Flat,
+    pub(super) readers: Readers,
+    /// `None` where a group was taken in by another.
+    pub(super) groups: Vec<Option<Group>>,
+    pub(super) wholes: Vec<Whole>,
+    homes: Vec<Option<Home>>,
+    pub(super) log: PlanLog,
+}
+
+/// A shape's coordinates, unchanged.
+pub(super) fn identity(rank: usize) -> Vec<IndexExpr> {
+    (0..rank).map(|n| IndexExpr::var(VarId(n as u32))).collect()
+}
+
+impl<'a> Grouping<'a> {
+    /// Groups all nodes of the graph.
+    pub(super) fn new(flat: &'a Flat) -> Self {
+        let graph = &flat.graph;
+        let mut homes = vec![None; graph.values.len()];
+        for port in &graph.inputs {
+            homes[port.value.index()] = Some(Home::Input);
+        }
+        let mut this = Self {
+            flat,
+            readers: Readers::new(graph),
+            groups: Vec::new(),
+            wholes: Vec::new(),
+            homes,
+            log: PlanLog::default(),
+        };
+        let mut begun = BTreeSet::new();
+        for &node in &graph.order {
+            match flat.region(node) {
+                Some(region) => {
+                    if begun.insert(region) {
+                        this.region(region);
+                    }
+                }
+                None => this.node(node),
+            }
+        }
+        for port in &graph.outputs {
+            this.ensure_in_memory(port.value);
+        }
+        this
+    }
+
+    /// Who puts the value into memory, if anybody does.
+    pub(super) fn home(&self, value: ValueId) -> Option<Home> {
+        self.homes[value.index()]
+    }
+
+    fn refuse(&mut self, node: NodeId, reason: &'static str) {
+        let origins = self.flat.graph.origins[self.flat.graph.nodes[node].origin].clone();
+        self.log.refusals.push(Refusal { node, origins, reason });
+    }
+
+    // ---------------------------------------------------------------------------------------------------- nodes --
+
+    fn node(&mut self, id: NodeId) {
+        let node = &self.flat.graph.nodes[id];
+        match &node.op {
+            Op::Constant(_) | Op::DimValue(_) | Op::View(_) | Op::Composite(_) => {}
+            Op::Map(_) => self.pointwise(Unit::Node(id)),
+            Op::Gather(_) => {
+                // A position computed at run time cannot go through a view's arithmetic.
+                let data = node.inputs[0];
+                if self.trace(data).0 != data {
+                    self.ensure_in_memory(data);
+                }
+                self.begin(None, &[id], &node.outputs);
+            }
+            Op::Reduce(_) | Op::Scan(_) => self.reduction(Unit::Node(id)),
+            Op::Contract(_) => {
+                for &operand in &node.inputs {
+                    let (root, map) = self.trace(operand);
+                    let is_constant =
+                        matches!(self.flat.graph.producer(root), Some((_, n)) if matches!(n.op, Op::Constant(_)));
+                    let plain = map.index.iter().all(is_affine);
+                    if !plain && !is_constant && !self.absorb(root, operand) {
+                        self.refuse(id, "an operand is read through divisions; it is copied first");
+                        self.ensure_in_memory(operand);
+                    }
+                }
+                self.begin(Some(Unit::Node(id)), &[id], &node.outputs);
+            }
+            Op::Concat(concat) => {
+                let mut start = Dim::constant(0);
+                let mut parts = Vec::new();
+                for &part in &node.inputs {
+                    self.ensure_in_memory(part);
+                    parts.push((part, start.clone()));
+                    start = start + self.flat.graph.ty(part).shape[concat.axis].clone();
+                }
+                let value = node.outputs[0];
+                self.homes[value.index()] = Some(Home::Whole(self.wholes.len()));
+                self.wholes.push(Whole { value, axis: concat.axis, parts });
+            }
+        }
+    }
+
+    fn region(&mut self, region: usize) {
+        let is_anchor = self.flat.regions[region].nodes.iter().any(|&n| {
+            matches!(self.flat.graph.nodes[n].op, Op::Reduce(_) | Op::Contract(_) | Op::Scan(_))
+        });
+        if is_anchor { self.reduction(Unit::Region(region)) } else { self.pointwise(Unit::Region(region)) }
+    }
+
+    pub(super) fn unit_nodes(&self, unit: Unit) -> Vec<NodeId> {
+        match unit {
+            Unit::Node(node) => vec![node],
+            Unit::Region(region) => self.flat.regions[region].nodes.clone(),
+        }
+    }
+
+    fn unit_outputs(&self, unit: Unit) -> Vec<ValueId> {
+        let all = match unit {
+            Unit::Node(node) => &self.flat.graph.nodes[node].outputs,
+            Unit::Region(region) => &self.flat.regions[region].outputs,
+        };
+        let mut outputs: Vec<ValueId> = Vec::new();
+        for &value in all {
+            // A composite may hand one of its inputs or an earlier result through.
+            if self.is_read_outside(value, unit) && self.home(value).is_none() && !outputs.contains(&value) {
+                outputs.push(value);
+            }
+        }
+        if outputs.is_empty() { all.first().into_iter().copied().collect() } else { outputs }
+    }
+
+    fn is_read_outside(&self, value: ValueId, unit: Unit) -> bool {
+        match unit {
+            Unit::Node(_) => self.readers.is_read(value),
+            Unit::Region(region) => {
+                self.readers.is_output(value)
+                    || self.readers.nodes(value).iter().any(|&n| self.flat.region(n) != Some(region))
+            }
+        }
+    }
+
+    /// What a unit reads from outside, each value once.
+    fn unit_inputs(&self, unit: Unit) -> Vec<ValueId> {
+        let nodes = self.unit_nodes(unit);
+        let mut inputs = Vec::new();
+        for &node in &nodes {
+            for &input in &self.flat.graph.nodes[node].inputs {
+                let inside = matches!(self.flat.graph.values[input].definition,
+                    Definition::Node(n, _) if nodes.contains(&n));
+                if !inside && !inputs.contains(&input) {
+                    inputs.push(input);
+                }
+            }
+        }
+        inputs
+    }
+
+    // --------------------------------------------------------------------------------------------------- groups --
+
+    /// A new group that writes the given values.
+    fn begin(&mut self, anchor: Option<Unit>, nodes: &[NodeId], outputs: &[ValueId]) -> usize {
+        let tails: Vec<Tail> = outputs
+            .iter()
+            .map(|&value| {
+                let space = self.flat.graph.ty(value).shape.clone();
+                Tail { value, index: identity(space.len()), space }
+            })
+            .collect();
+        let id = self.groups.len();
+        for tail in &tails {
+            self.homes[tail.value.index()] = Some(Home::Group(id));
+        }
+        let anchor_coords = identity(tails.first().map_or(0, |t| t.space.len()));
+        self.groups.push(Some(Group { anchor, anchor_coords, tails, nodes: nodes.to_vec() }));
+        id
+    }
+
+    /// The group that writes this value and nothing else.
+    fn sole_group(&self, value: ValueId) -> Option<usize> {
+        let Some(Home::Group(id)) = self.home(value) else { return None };
+        (self.groups[id].as_ref()?.tails.len() == 1).then_some(id)
+    }
+
+    /// Takes a group apart: its nodes, which will be computed elsewhere.
+    fn dissolve(&mut self, id: usize) -> Vec<NodeId> {
+        let Some(group) = self.groups[id].take() else { return Vec::new() };
+        for tail in group.tails {
+            self.homes[tail.value.index()] = None;
+        }
+        group.nodes
+    }
+
+    /// The value that a chain of views begins with, and the map there from the value's coordinates.
+    pub(super) fn trace(&self, value: ValueId) -> (ValueId, AccessMap) {
+        let graph = &self.flat.graph;
+        let shape = &graph.ty(value).shape;
+        let mut map = AccessMap::identity(shape.len());
+        let mut at = value;
+        while self.home(at).is_none()
+            && let Some((_, node)) = graph.producer(at)
+            && let Op::View(view) = &node.op
+        {
+            map = view.map.compose(&map);
+            at = node.inputs[0];
+        }
+        (at, movement::canonical(&map, shape, &graph.symbols))
+    }
+
+    /// True if only the unit reads the value, directly or through views.
+    fn is_sole_reader(&self, value: ValueId, unit: Unit) -> bool {
+        let mut work = vec![value];
+        let mut seen = BTreeSet::new();
+        while let Some(value) = work.pop() {
+            if self.readers.is_output(value) {
+                return false;
+            }
+            for &reader in self.readers.nodes(value) {
+                let reading_unit = self.flat.region(reader).map_or(Unit::Node(reader), Unit::Region);
+                if reading_unit == unit {
+                    continue;
+                }
+                let node = &self.flat.graph.nodes[reader];
+                if self.flat.region(reader).is_some() || !matches!(node.op, Op::View(_)) {
+                    return false;
+                }
+                if seen.insert(reader) {
+                    work.extend(&node.outputs);
+                }
+            }
+        }
+        true
+    }
+
+    /// A map, a look-up, or a composite of such.
+    fn pointwise(&mut self, unit: Unit) {
+        let outputs = self.unit_outputs(unit);
+        let mut nodes = self.unit_nodes(unit);
+        let shape = self.flat.graph.ty(outputs[0]).shape.clone();
+        let mut chosen: Option<(usize, AccessMap)> = None;
+        let mut taken = Vec::new();
+        let first = nodes[0];
+        let elementwise = self.is_elementwise(unit, &shape);
+        for (root, maps) in self.accesses(unit) {
+            let Some(id) = self.sole_group(root) else { continue };
+            if !self.is_sole_reader(root, unit) {
+                self.refuse(first, "what it reads is also needed elsewhere");
+                continue;
+            }
+            let Some(group) = &self.groups[id] else { continue };
+            if group.nodes.len() + nodes.len() > MAX_NODES {
+                self.refuse(first, "the kernel would have too many nodes");
+                continue;
+            }
+            let operand = &self.flat.graph.ty(root).shape;
+            if !elementwise {
+                self.refuse(first, "a composite mixes its points");
+            } else if group.anchor.is_none() {
+                if maps.len() == 1 && reads_once(&maps[0], &shape, operand) {
+                    taken.push(id);
+                } else {
+                    self.refuse(first, "what it reads would be computed more than once per element");
+                }
+            } else if maps.len() != 1 || !self.can_follow(group, &maps[0], &shape, operand) {
+                self.refuse(first, "the view between is not a renaming of coordinates");
+            } else if chosen.as_ref().is_none_or(|(best, _)| *best < id) {
+                chosen = Some((id, maps.into_iter().next().unwrap_or_else(|| AccessMap::identity(0))));
+            } else {
+                self.refuse(first, "it follows another contraction or reduction already");
+            }
+        }
+        for id in taken {
+            nodes.extend(self.dissolve(id));
+        }
+        match chosen {
+            Some((id, map)) => self.follow(id, &map, &nodes, &outputs),
+            None => {
+                self.begin(None, &nodes, &outputs);
+            }
+        }
+    }
+
+    /// True if every point of the unit reads its operands at its own coordinates only.
+    fn is_elementwise(&self, unit: Unit, shape: &[Dim]) -> bool {
+        let graph = &self.flat.graph;
+        let Unit::Region(region) = unit else { return true };
+        self.flat.regions[region].nodes.iter().all(|&n| {
+            let node = &graph.nodes[n];
+            match &node.op {
+                Op::Map(_) => graph.ty(node.outputs[0]).shape == shape,
+                Op::View(_) => {
+                    let (root, _) = self.trace(node.inputs[0]);
+                    matches!(graph.producer(root), Some((_, n)) if matches!(n.op, Op::Constant(_) | Op::DimValue(_)))
+                }
+                _ => false,
+            }
+        })
+    }
+
+    /// What a unit reads in the end, and through which different maps.
+    fn accesses(&self, unit: Unit) -> Vec<(ValueId, Vec<AccessMap>)> {
+        let mut accesses: Vec<(ValueId, Vec<AccessMap>)> = Vec::new();
+        for input in self.unit_inputs(unit) {
+            let (root, map) = self.trace(input);
+            match accesses.iter_mut().find(|(r, _)| *r == root) {
+                None => accesses.push((root, vec![map])),
+                Some((_, maps)) if maps.contains(&map) => {}
+                Some((_, maps)) => maps.push(map),
+            }
+        }
+        accesses
+    }
+
+    fn can_follow(&self, group: &Group, map: &AccessMap, shape: &[Dim], operand: &[Dim]) -> bool {
+        let Some(bijection) = bijection(map, shape, operand) else { return false };
+        let tail = &group.tails[0];
+        let is_plain = tail.index == identity(tail.space.len());
+        let is_scan = matches!(group.anchor, Some(Unit::Node(n))
+            if matches!(self.flat.graph.nodes[n].op, Op::Scan(_)));
+        bijection.inverse.is_some() || (bijection.forward_is_affine && is_plain && !is_scan)
+    }
+
+    /// Makes the group write `outputs`, which read its present value through `map`.
+    fn follow(&mut self, id: usize, map: &AccessMap, nodes: &[NodeId], outputs: &[ValueId]) {
+        let shape = self.flat.graph.ty(outputs[0]).shape.clone();
+        let symbols = &self.flat.graph.symbols;
+        let Some(group) = &mut self.groups[id] else { return };
+        let old = group.tails.remove(0);
+        let operand = &self.flat.graph.ty(old.value).shape;
+        self.homes[old.value.index()] = None;
+        let inverse = bijection(map, &shape, operand).and_then(|b| b.inverse);
+        let (space, index) = match inverse {
+            Some(inverse) => {
+                let ranges = movement::ranges(symbols, &old.space);
+                let through = |e: &IndexExpr| e.substitute_vars(&old.index).simplify(&ranges);
+                (old.space, inverse.iter().map(through).collect())
+            }
+            None => {
+                let ranges = movement::ranges(symbols, &shape);
+                for coordinate in &mut group.anchor_coords {
+                    *coordinate = coordinate.substitute_vars(&map.index).simplify(&ranges);
+                }
+                (shape.clone(), identity(shape.len()))
+            }
+        };
+        for &value in outputs {
+            group.tails.push(Tail { value, space: space.clone(), index: index.clone() });
+            self.homes[value.index()] = Some(Home::Group(id));
+        }
+        group.nodes.extend_from_slice(nodes);
+    }
+
+    /// A reduction, scan, or composite with such: takes in what it reads if it needs each element once.
+    fn reduction(&mut self, unit: Unit) {
+        let outputs = self.unit_outputs(unit);
+        let mut nodes = self.unit_nodes(unit);
+        let first = nodes[0];
+        let mut taken = Vec::new();
+        let is_region = matches!(unit, Unit::Region(_));
+        for (root, maps) in self.accesses(unit) {
+            let Some(id) = self.sole_group(root) else { continue };
+            if !self.is_sole_reader(root, unit) {
+                self.refuse(first, "what it reads is also needed elsewhere");
+                continue;
+            }
+            let Some(group) = &self.groups[id] else { continue };
+            let small = group.nodes.len() + nodes.len() <= MAX_NODES;
+            let input_shape = |map: &AccessMap| {
+                // The unit's operand has as many axes as the map takes coordinates.
+                self.unit_inputs(unit)
+                    .into_iter()
+                    .find(|&v| self.trace(v) == (root, map.clone()))
+                    .map(|v| self.flat.graph.ty(v).shape.clone())
+            };
+            let operand = &self.flat.graph.ty(root).shape;
+            let once = maps.len() == 1
+                && input_shape(&maps[0]).is_some_and(|shape| reads_once(&maps[0], &shape, operand));
+            // A composite may read it several times: it becomes a stage, if it is not much smaller than its reader.
+            let len = |shape: &[Dim]| shape.iter().cloned().product::<Dim>();
+            let whole = is_region
+                && maps.iter().all(|m| input_shape(m).is_some_and(|shape| len(&shape) == len(operand)));
+            if group.anchor.is_some() {
+                self.refuse(first, "what it reads is computed by a contraction or reduction of its own");
+            } else if !small {
+                self.refuse(first, "the kernel would have too many nodes");
+            } else if !(whole || once) {
+                self.refuse(first, "what it reads would be computed more than once per element");
+            } else {
+                taken.push(id);
+            }
+        }
+        for id in taken {
+            nodes.extend(self.dissolve(id));
+        }
+        self.begin(Some(unit), &nodes, &outputs);
+    }
+
+    // --------------------------------------------------------------------------------------------------- memory --
+
+    /// Makes sure that some kernel puts the value into memory.
+    fn ensure_in_memory(&mut self, value: ValueId) {
+        if self.home(value).is_some() {
+            return;
+        }
+        let (root, _) = self.trace(value);
+        if self.absorb(root, value) {
+            return;
+        }
+        let nodes: Vec<NodeId> = self.flat.graph.producer(value).map(|(n, _)| n).into_iter().collect();
+        self.begin(None, &nodes, &[value]);
+    }
+
+    /// Makes the group that writes `root` write `view` instead, if nobody needs anything else.
+    fn absorb(&mut self, root: ValueId, view: ValueId) -> bool {
+        let Some(id) = self.sole_group(root) else { return false };
+        // Everybody between must read nothing but this chain.
+        let mut nodes = Vec::new();
+        let mut at = view;
+        while at != root {
+            let Some((node, n)) = self.flat.graph.producer(at) else { return false };
+            at = n.inputs[0];
+            if self.readers.is_output(at) || self.readers.nodes(at) != [node] {
+                return false;
+            }
+            nodes.push(node);
+        }
+        let shape = self.flat.graph.ty(view).shape.clone();
+        let (_, map) = self.trace(view);
+        let operand = self.flat.graph.ty(root).shape.clone();
+        let Some(group) = &self.groups[id] else { return false };
+        if group.anchor.is_none() {
+            if !reads_once(&map, &shape, &operand) {
+                return false;
+            }
+            nodes.extend(self.dissolve(id));
+            self.begin(None, &nodes, &[view]);
+            return true;
+        }
+        if !self.can_follow(group, &map, &shape, &operand) {
+            return false;
+        }
+        self.follow(id, &map, &nodes, &[view]);
+        true
+    }
+}

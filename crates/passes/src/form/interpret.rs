@@ -1,0 +1,135 @@
+//! Runs a plan with the kernel interpreter: the definition that compiled kernels are compared with.
+
+use super::plan::{GraphPlan, OperandSource, PlannedKernel};
+use super::FormError;
+use infc_ir::entity::ValueId;
+use infc_ir::index::Dim;
+use infc_ir::interp::{InterpError, run_kernel};
+use infc_ir::kernel::OperandKind;
+use infc_tensor::{AlignedBytes, Tensor};
+use std::collections::BTreeMap;
+
+/// Why a plan cannot be interpreted.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InterpretError {
+    /// A kernel cannot be interpreted.
+    #[error("kernel `{kernel}`: {source}")]
+    Kernel {
+        /// Which kernel.
+        kernel: String,
+        /// What the interpreter said.
+        source: InterpError,
+    },
+    /// The plan does not hold together.
+    #[error(transparent)]
+    Plan(#[from] FormError),
+}
+
+/// What each kernel of the plan reads and writes, step by step.
+#[derive(Debug)]
+pub struct Interpreter<'p> {
+    plan: &'p GraphPlan,
+    symbols: Vec<i64>,
+    /// Dense tensors of what is computed so far.
+    values: BTreeMap<ValueId, Tensor>,
+}
+
+impl<'p> Interpreter<'p> {
+    /// Starts with the inputs of the model, in order.
+    #[must_use]
+    pub fn new(plan: &'p GraphPlan, symbols: &[i64], inputs: &[Tensor]) -> Self {
+        let values = plan.graph.inputs.iter().zip(inputs).map(|(port, tensor)| (port.value, tensor.clone())).collect();
+        Self { plan, symbols: symbols.to_vec(), values }
+    }
+
+    /// Runs the n-th kernel; kernels must be run in order. Returns its outputs in operand order.
+    ///
+    /// # Errors
+    /// [`InterpretError`] if the plan is wrong or too large to interpret.
+    pub fn step(&mut self, n: usize) -> Result<Vec<(ValueId, Tensor)>, InterpretError> {
+        let planned: &PlannedKernel = &self.plan.kernels[n];
+        let mut inputs = Vec::new();
+        let mut written = Vec::new();
+        for (operand, source) in planned.accesses() {
+            match source {
+                OperandSource::Value(value) if operand.kind == OperandKind::Output => written.push(*value),
+                OperandSource::Value(value) => inputs.push(self.read(*value)?),
+                OperandSource::Constant(constant) => inputs.push(
+                    constant.tensor().map_err(|e| malformed(&planned.kernel.name, &e.to_string()))?,
+                ),
+            }
+        }
+        let outputs = run_kernel(&planned.kernel, &self.symbols, &inputs)
+            .map_err(|source| InterpretError::Kernel { kernel: planned.kernel.name.clone(), source })?;
+        let results: Vec<(ValueId, Tensor)> = written.into_iter().zip(outputs).collect();
+        self.values.extend(results.iter().cloned());
+        Ok(results)
+    }
+
+    /// Runs all kernels and returns the outputs of the model.
+    ///
+    /// # Errors
+    /// As [`Interpreter::step`].
+    pub fn run(mut self) -> Result<Vec<Tensor>, InterpretError> {
+        for n in 0..self.plan.kernels.len() {
+            self.step(n)?;
+        }
+        self.plan.graph.outputs.iter().map(|port| self.read(port.value)).collect()
+    }
+
+    /// A value, put together from its parts if it is a concatenation.
+    ///
+    /// # Errors
+    /// If it is not computed yet.
+    pub fn read(&self, value: ValueId) -> Result<Tensor, InterpretError> {
+        if let Some(tensor) = self.values.get(&value) {
+            return Ok(tensor.clone());
+        }
+        let parts = self.plan.values.iter().filter_map(|(part, planned)| {
+            let place = planned.part_of.as_ref().filter(|p| p.whole == value)?;
+            Some((*part, place))
+        });
+        let shape = self.shape(&self.plan.graph.ty(value).shape, value)?;
+        let dtype = self.plan.graph.ty(value).dtype;
+        let size = dtype.size_bytes().unwrap_or(1);
+        let mut bytes = AlignedBytes::zeroed(shape.iter().product::<usize>() * size);
+        let mut found = false;
+        for (part, place) in parts {
+            found = true;
+            let tensor = self.read(part)?;
+            let start = self.shape(std::slice::from_ref(&place.start), value)?[0];
+            let inner: usize = shape[place.axis + 1..].iter().product::<usize>() * size;
+            let (row, whole_row) = (tensor.shape()[place.axis] * inner, shape[place.axis] * inner);
+            let outer: usize = shape[..place.axis].iter().product();
+            for n in 0..outer {
+                let to = n * whole_row + start * inner;
+                let target = bytes.get_mut(to..to + row);
+                let source = tensor.bytes().get(n * row..(n + 1) * row);
+                match (target, source) {
+                    (Some(target), Some(source)) => target.copy_from_slice(source),
+                    _ => return Err(malformed(&value.to_string(), "a part lies outside of its whole")),
+                }
+            }
+        }
+        if !found {
+            return Err(malformed(&value.to_string(), "read before it is computed"));
+        }
+        Tensor::from_bytes(dtype, shape, bytes).map_err(|e| malformed(&value.to_string(), &e.to_string()))
+    }
+
+    fn shape(&self, dims: &[Dim], value: ValueId) -> Result<Vec<usize>, InterpretError> {
+        dims.iter()
+            .map(|d| {
+                let extent = d.eval(&|s| self.symbols.get(s.0 as usize).copied(), &|_| None);
+                extent
+                    .and_then(|e| usize::try_from(e).ok())
+                    .ok_or_else(|| malformed(&value.to_string(), "an extent has no value"))
+            })
+            .collect()
+    }
+}
+
+fn malformed(place: &str, what: &str) -> InterpretError {
+    InterpretError::Plan(FormError::Malformed { place: place.to_owned(), what: what.to_owned() })
+}

@@ -1,0 +1,348 @@
+//! Where values lie: the order of their axes, zero halos, and concatenations in place (ARCHITECTURE.md D6).
+//!
+//! Contractions have wishes: a constant right operand wants the columns of the result to be contiguous, and the left
+//! operand to be contiguous along what is summed. Wishes are weighed by work; values without any follow their
+//! neighbours. Inputs and outputs of the model are row-major, as ONNX says. So convolutional networks become
+//! channels-last and matrix networks stay as they are, without either being named here.
+
+use super::contraction::contraction;
+use super::group::Grouping;
+use super::lower::Lowered;
+use super::plan::{BufferPlace, Part, PlannedBuffer, PlannedValue};
+use infc_ir::access::Bound;
+use infc_ir::entity::{EntityId, ValueId, VarId};
+use infc_ir::graph::Graph;
+use infc_ir::index::{Dim, IndexExpr, Ranges};
+use infc_ir::kernel::{Layout, Operand, OperandKind, Stage};
+use infc_ir::scalar::{Load, Source};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Wider halos are not worth the memory.
+const MAX_HALO: i64 = 32;
+/// Rows that are this many bytes (a power of two) apart, or a larger power of two, meet in the same cache sets.
+const ALIASING_STRIDE_BYTES: i64 = 4096;
+/// How much longer such rows are made.
+const ROW_PAD_BYTES: i64 = 64;
+
+/// Where everything lies.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Placement {
+    pub(super) values: BTreeMap<ValueId, PlannedValue>,
+    pub(super) buffers: Vec<PlannedBuffer>,
+}
+
+/// Chooses layouts for everything that is in memory.
+pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered]) -> Placement {
+    let graph = &grouping.flat.graph;
+    let families = Families::new(grouping);
+    let fixed: BTreeSet<ValueId> =
+        graph.inputs.iter().chain(&graph.outputs).map(|p| families.root(p.value)).collect();
+    let inner = inner_axes(graph, &families, &fixed, kernels);
+    let halos = halos(grouping, &families, &fixed, kernels);
+    let mut placement = Placement::default();
+    let mut place_root = |value: ValueId, place: BufferPlace| {
+        let ty = graph.ty(value);
+        let layout = match place {
+            BufferPlace::Arena => {
+                let halo = halos.get(&value).cloned().unwrap_or_else(|| vec![(0, 0); ty.shape.len()]);
+                let order = order_of(ty.shape.len(), inner.get(&value).copied());
+                padded(&ty.shape, &order, halo, ty.dtype.size_bytes().unwrap_or(1))
+            }
+            _ => Layout::dense(&ty.shape),
+        };
+        let len_elems = layout.len_elems.clone();
+        placement.buffers.push(PlannedBuffer { place, dtype: ty.dtype, len_elems });
+        let buffer = placement.buffers.len() - 1;
+        placement.values.insert(value, PlannedValue { buffer, layout, part_of: None });
+    };
+    for (n, port) in graph.inputs.iter().enumerate() {
+        place_root(port.value, BufferPlace::Input(n));
+    }
+    for (n, port) in graph.outputs.iter().enumerate() {
+        place_root(port.value, BufferPlace::Output(n));
+    }
+    for kernel in kernels {
+        for (value, operand) in kernel.values.iter().zip(kernel.kernel.operands.iter()) {
+            let is_root = families.root(*value) == *value;
+            let is_port = graph.inputs.iter().chain(&graph.outputs).any(|p| p.value == *value);
+            if operand.kind == OperandKind::Output && is_root && !is_port {
+                place_root(*value, BufferPlace::Arena);
+            }
+        }
+    }
+    for whole in &grouping.wholes {
+        let is_output = graph.outputs.iter().any(|p| p.value == whole.value);
+        if families.root(whole.value) == whole.value && !is_output {
+            place_root(whole.value, BufferPlace::Arena);
+        }
+    }
+    // Wholes come after their parts in the graph, so going backwards places every whole before its parts.
+    for whole in grouping.wholes.iter().rev() {
+        let Some(outer) = placement.values.get(&whole.value).cloned() else { continue };
+        for (n, (value, start)) in whole.parts.iter().enumerate() {
+            let mut layout = outer.layout.clone();
+            layout.offset = layout.offset + start.clone() * layout.strides[whole.axis].clone();
+            let (before, after) = layout.halo[whole.axis];
+            let is_last = n + 1 == whole.parts.len();
+            layout.halo[whole.axis] = (if n == 0 { before } else { 0 }, if is_last { after } else { 0 });
+            let part_of = Some(Part { whole: whole.value, axis: whole.axis, start: start.clone() });
+            placement.values.insert(*value, PlannedValue { buffer: outer.buffer, layout, part_of });
+        }
+    }
+    placement
+}
+
+/// Row-major, but with one axis moved innermost.
+fn order_of(rank: usize, inner: Option<usize>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..rank).filter(|&a| Some(a) != inner).collect();
+    order.extend(inner);
+    order
+}
+
+/// A layout with a halo, whose rows do not lie a large power of two apart.
+fn padded(shape: &[Dim], order: &[usize], halo: Vec<(i64, i64)>, element_bytes: usize) -> Layout {
+    let element_bytes = element_bytes as i64;
+    let mut strides = vec![Dim::constant(0); shape.len()];
+    let mut stride = Dim::constant(1);
+    let mut offset = Dim::constant(0);
+    for (n, &axis) in order.iter().rev().enumerate() {
+        let (before, after) = halo[axis];
+        strides[axis] = stride.clone();
+        offset = offset + stride.scale(before);
+        stride = stride * (shape[axis].clone() + (before + after));
+        let bytes = stride.as_const().map_or(0, |s| s.saturating_mul(element_bytes));
+        let is_row = n == 0 && order.len() > 1 && shape[order[order.len() - 2]].as_const() != Some(1);
+        if is_row && bytes >= ALIASING_STRIDE_BYTES && bytes.count_ones() == 1 {
+            stride = stride + ROW_PAD_BYTES / element_bytes;
+        }
+    }
+    Layout { strides, offset, halo, len_elems: stride }
+}
+
+// ------------------------------------------------------------------------------------------------------ families --
+
+/// Values that share a buffer: a concatenation and its parts.
+struct Families {
+    whole_of: BTreeMap<ValueId, ValueId>,
+}
+
+impl Families {
+    fn new(grouping: &Grouping<'_>) -> Self {
+        let parts = grouping.wholes.iter().flat_map(|w| w.parts.iter().map(|(part, _)| (*part, w.value)));
+        Self { whole_of: parts.collect() }
+    }
+
+    fn root(&self, mut value: ValueId) -> ValueId {
+        while let Some(&whole) = self.whole_of.get(&value) {
+            value = whole;
+        }
+        value
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------- wishes --
+
+/// The axis that each family wants innermost, by its root.
+fn inner_axes(
+    graph: &Graph,
+    families: &Families,
+    fixed: &BTreeSet<ValueId>,
+    kernels: &[Lowered],
+) -> BTreeMap<ValueId, usize> {
+    let mut votes: BTreeMap<ValueId, Vec<f64>> = BTreeMap::new();
+    let mut vote = |value: ValueId, axis: usize, weight: f64| {
+        if !graph.ty(value).shape[axis].is_const(1) {
+            let rank = graph.ty(value).shape.len();
+            votes.entry(families.root(value)).or_insert_with(|| vec![0.0; rank])[axis] += weight;
+        }
+    };
+    for lowered in kernels {
+        for (id, stage) in lowered.kernel.stages.iter_enumerated() {
+            let Some(c) = contraction(&lowered.kernel, stage) else { continue };
+            if let (Source::Operand(operand), Some(axis)) = (c.lhs.source, c.lhs_inner_axis()) {
+                if lowered.kernel.operands[operand].kind == OperandKind::Input {
+                    vote(lowered.values[operand.index()], axis, c.work());
+                }
+            }
+            if lowered.space_stage == Some(id)
+                && let Some(column) = c.columns().first()
+                && let Some((value, index)) = lowered.first_output()
+                && let Some(axis) = index.iter().position(|e| e.linear_in(*column).is_some_and(|(s, _)| s.is_const(1)))
+            {
+                vote(value, axis, c.work());
+            }
+        }
+    }
+    let mut inner: BTreeMap<ValueId, usize> = BTreeMap::new();
+    for (value, weights) in votes {
+        // The later axis wins a tie: that is row-major.
+        let best = (0..weights.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b]).then(a.cmp(&b)));
+        if let Some(best) = best.filter(|&b| weights[b] > 0.0) {
+            inner.insert(value, best);
+        }
+    }
+    for root in fixed {
+        let rank = graph.ty(*root).shape.len();
+        if rank > 0 {
+            inner.insert(*root, rank - 1);
+        }
+    }
+    spread(families, fixed, kernels, &mut inner);
+    inner
+}
+
+/// Values without wishes follow what they are computed from, or what is computed from them.
+fn spread(
+    families: &Families,
+    fixed: &BTreeSet<ValueId>,
+    kernels: &[Lowered],
+    inner: &mut BTreeMap<ValueId, usize>,
+) {
+    // What a neighbour must have is not what it wishes.
+    let known = |inner: &BTreeMap<ValueId, usize>, value: ValueId| {
+        let root = families.root(value);
+        inner.get(&root).copied().filter(|_| !fixed.contains(&root))
+    };
+    for _ in 0..4 {
+        let mut changed = false;
+        for forward in [true, false] {
+            for n in 0..kernels.len() {
+                let lowered = &kernels[if forward { n } else { kernels.len() - 1 - n }];
+                let Some((output, index)) = lowered.first_output() else { continue };
+                for (input, load) in lowered.space_loads() {
+                    let same_var = |from: &[IndexExpr], axis: usize, to: &[IndexExpr]| {
+                        let var = from.get(axis)?.as_var()?;
+                        to.iter().position(|e| e.as_var() == Some(var))
+                    };
+                    let (from, to, axis) = if forward {
+                        let Some(axis) = known(inner, input) else { continue };
+                        (input, output, same_var(&load.index, axis, index))
+                    } else {
+                        let Some(axis) = known(inner, output) else { continue };
+                        (output, input, same_var(index, axis, &load.index))
+                    };
+                    let to = families.root(to);
+                    if families.root(from) == to {
+                        continue;
+                    }
+                    if let Some(axis) = axis
+                        && !inner.contains_key(&to)
+                    {
+                        inner.insert(to, axis);
+                        changed = true;
+                    }
+                }
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+}
+
+impl Lowered {
+    /// The first value written, with its coordinates over the axes of the stage that writes it.
+    fn first_output(&self) -> Option<(ValueId, &[IndexExpr])> {
+        let output = self.kernel.outputs.first()?;
+        Some((self.values[output.operand.index()], &output.index))
+    }
+
+    /// The loads of values in stages that run over the kernel's own space.
+    fn space_loads(&self) -> Vec<(ValueId, &Load)> {
+        let last = self.kernel.outputs.first().map(|o| o.stage);
+        let mut loads = Vec::new();
+        for stage in [last, self.space_stage].into_iter().flatten() {
+            for op in self.kernel.stages[stage].body.ops.iter() {
+                if let infc_ir::scalar::ScalarOp::Load(load) = op
+                    && let Source::Operand(operand) = load.source
+                    && self.kernel.operands[operand].kind == OperandKind::Input
+                {
+                    loads.push((self.values[operand.index()], load));
+                }
+            }
+        }
+        loads
+    }
+}
+
+// -------------------------------------------------------------------------------------------------------- halos --
+
+/// Per family root and per part: how far outside of the extents sums read, where zeros are wanted.
+fn halos(
+    grouping: &Grouping<'_>,
+    families: &Families,
+    fixed: &BTreeSet<ValueId>,
+    kernels: &[Lowered],
+) -> BTreeMap<ValueId, Vec<(i64, i64)>> {
+    let mut halos: BTreeMap<ValueId, Vec<(i64, i64)>> = BTreeMap::new();
+    for lowered in kernels {
+        for stage in lowered.kernel.stages.iter().filter(|s| s.reducer.is_some()) {
+            let ranges = stage.ranges(&lowered.kernel.symbols);
+            stage.for_each_load(&mut |_, load| {
+                let Source::Operand(id) = load.source else { return };
+                let operand = &lowered.kernel.operands[id];
+                let value = lowered.values[id.index()];
+                let movable = operand.kind == OperandKind::Input && !fixed.contains(&families.root(value));
+                if !movable || load.valid.is_empty() || load.otherwise.bits != 0 || !load.gather.is_empty() {
+                    return;
+                }
+                let reach = reach(operand, load, stage, &ranges);
+                let halo = halos.entry(value).or_insert_with(|| vec![(0, 0); operand.shape.len()]);
+                for (halo, reach) in halo.iter_mut().zip(reach) {
+                    *halo = (halo.0.max(reach.0), halo.1.max(reach.1));
+                }
+            });
+        }
+    }
+    // A part has the halo of its whole. Along the axis of the concatenation only the whole can have one.
+    for whole in &grouping.wholes {
+        let rank = grouping.flat.graph.ty(whole.value).shape.len();
+        let mut all = halos.remove(&whole.value).unwrap_or_else(|| vec![(0, 0); rank]);
+        for (part, _) in &whole.parts {
+            if let Some(halo) = halos.remove(part) {
+                for (axis, (all, halo)) in all.iter_mut().zip(halo).enumerate() {
+                    if axis != whole.axis {
+                        *all = (all.0.max(halo.0), all.1.max(halo.1));
+                    }
+                }
+            }
+        }
+        halos.insert(whole.value, all);
+    }
+    halos
+}
+
+/// How far before 0 and beyond the extent each coordinate of the load goes, where a condition cuts that off.
+fn reach(operand: &Operand, load: &Load, stage: &Stage, ranges: &Ranges) -> Vec<(i64, i64)> {
+    let zero = IndexExpr::constant(0);
+    load.index
+        .iter()
+        .zip(&operand.shape)
+        .map(|(index, extent)| {
+            let plain = |b: &Bound| b.expr == *index && b.lo == zero && b.hi == *extent;
+            if !load.valid.iter().any(plain) {
+                return (0, 0);
+            }
+            let before = ranges.interval(index).min.map(|min| (-min).max(0));
+            let after = greatest(index, stage).and_then(|greatest| {
+                let beyond = (greatest - extent.clone() + 1).simplify(ranges);
+                ranges.interval(&beyond).max.map(|max| max.max(0))
+            });
+            match (before, after) {
+                (Some(before), Some(after)) if before <= MAX_HALO && after <= MAX_HALO => (before, after),
+                _ => (0, 0),
+            }
+        })
+        .collect()
+}
+
+/// The greatest value of an affine expression, as an expression over symbols.
+fn greatest(index: &IndexExpr, stage: &Stage) -> Option<IndexExpr> {
+    let mut rest = index.clone();
+    for (n, axis) in stage.axes.iter().enumerate() {
+        let (step, without) = rest.linear_in(VarId(n as u32))?;
+        let step = step.as_const()?;
+        rest = if step > 0 { without + (axis.extent.clone() - 1).scale(step) } else { without };
+    }
+    (!rest.uses_vars()).then_some(rest)
+}

@@ -1,0 +1,557 @@
+//! From a group of nodes to a kernel: which values become stages, and what each stage computes.
+//!
+//! Reductions, contractions and scans are stages. So is what is expensive and needed at more than one place. All else
+//! is inlined where it is read. Last comes, per shape that is written, a stage that computes the kernel's results.
+//! Operands are dense at this point; layouts are chosen once all kernels are known.
+
+use super::FormError;
+use super::body::{BodyBuilder, constant_splat, coordinates};
+use super::group::{Group, Grouping, Home, Tail, Unit};
+use crate::graph::evaluate::computable;
+use infc_ir::entity::{EntityId, NodeId, OperandId, ScalarId, StageId, ValueId, VarId};
+use infc_ir::graph::Graph;
+use infc_ir::index::{Dim, IndexExpr, Ranges};
+use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout, Operand, OperandKind, Output, Reducer, Stage};
+use infc_ir::op::{ContractOp, Op, ReduceOp, ScanOp};
+use infc_ir::scalar::{BinaryOp, Body, Const, Load, ScalarOp, Source, UnaryOp};
+use infc_tensor::DType;
+use std::collections::BTreeMap;
+
+/// A kernel with the values its operands stand for.
+#[derive(Clone, Debug)]
+pub(super) struct Lowered {
+    pub(super) group: usize,
+    pub(super) kernel: Kernel,
+    /// Per operand.
+    pub(super) values: Vec<ValueId>,
+    /// The anchor's stage, if its axes are those of the first stage that writes results.
+    pub(super) space_stage: Option<StageId>,
+}
+
+/// Where a value can be read.
+pub(super) enum Place {
+    Operand(OperandId),
+    /// Stage, component, and the coordinates to read.
+    Stage(StageId, u8, Vec<IndexExpr>),
+    Const(Const),
+}
+
+/// A value computed by a stage of the kernel.
+#[derive(Clone, Debug)]
+struct Staged {
+    stage: StageId,
+    component: u8,
+    /// Which axes of the value the stage has; `None` if the stage runs over the kernel's own space, where it is only
+    /// read at the same point.
+    kept: Option<Vec<bool>>,
+    /// A scan from the far end: the stage's axis that runs backwards, and its extent.
+    reversed: Option<(usize, Dim)>,
+}
+
+/// One group on its way to a kernel.
+pub(super) struct Lowering<'a> {
+    grouping: &'a Grouping<'a>,
+    id: usize,
+    kernel: Kernel,
+    /// Per operand.
+    values: Vec<ValueId>,
+    operands: BTreeMap<ValueId, OperandId>,
+    staged: BTreeMap<ValueId, Staged>,
+    space_stage: Option<StageId>,
+}
+
+/// Makes the kernel of a group.
+pub(super) fn lower(grouping: &Grouping<'_>, id: usize, group: &Group) -> Result<Lowered, FormError> {
+    let graph = &grouping.flat.graph;
+    let kernel = Kernel {
+        name: String::new(),
+        symbols: graph.symbols.clone(),
+        operands: Default::default(),
+        stages: Default::default(),
+        outputs: Vec::new(),
+    };
+    let mut this = Lowering {
+        grouping,
+        id,
+        kernel,
+        values: Vec::new(),
+        operands: BTreeMap::new(),
+        staged: BTreeMap::new(),
+        space_stage: None,
+    };
+    this.stages(group)?;
+    this.results(group)?;
+    let mut lowered = Lowered { group: id, kernel: this.kernel, values: this.values, space_stage: None };
+    if matches!(group.anchor, Some(Unit::Node(_))) {
+        lowered.space_stage = this.space_stage;
+    }
+    outputs_last(&mut lowered);
+    Ok(lowered)
+}
+
+impl<'a> Lowering<'a> {
+    pub(super) fn graph(&self) -> &'a Graph {
+        &self.grouping.flat.graph
+    }
+
+    // --------------------------------------------------------------------------------------------------- places --
+
+    /// True if the value is in memory or a stage.
+    pub(super) fn is_placed(&self, value: ValueId) -> bool {
+        self.staged.contains_key(&value) || self.grouping.home(value).is_some_and(|h| h != Home::Group(self.id))
+    }
+
+    /// Where to read the value at `index`; `None` if it is to be computed on the spot.
+    pub(super) fn place(&mut self, value: ValueId, index: &[IndexExpr]) -> Result<Option<Place>, FormError> {
+        if let Some(staged) = self.staged.get(&value) {
+            let mut at: Vec<IndexExpr> = match &staged.kept {
+                Some(kept) => index.iter().zip(kept).filter(|(_, k)| **k).map(|(e, _)| e.clone()).collect(),
+                None => super::group::identity(self.kernel.stages[staged.stage].value_axes().count()),
+            };
+            if let Some((axis, extent)) = &staged.reversed {
+                at[*axis] = extent.clone() - 1 - at[*axis].clone();
+            }
+            return Ok(Some(Place::Stage(staged.stage, staged.component, at)));
+        }
+        let graph = &self.grouping.flat.graph;
+        if let Some((_, node)) = graph.producer(value)
+            && let Op::Constant(constant) = &node.op
+        {
+            if let Some(c) = constant_splat(&constant.tensor) {
+                return Ok(Some(Place::Const(c)));
+            }
+            return self.operand(value, OperandKind::Constant).map(|o| Some(Place::Operand(o)));
+        }
+        if self.is_placed(value) {
+            return self.operand(value, OperandKind::Input).map(|o| Some(Place::Operand(o)));
+        }
+        Ok(None)
+    }
+
+    fn operand(&mut self, value: ValueId, kind: OperandKind) -> Result<OperandId, FormError> {
+        if let Some(&operand) = self.operands.get(&value) {
+            return Ok(operand);
+        }
+        let ty = self.grouping.flat.graph.ty(value);
+        if !computable(ty.dtype) {
+            return Err(FormError::UnsupportedType { place: value.to_string(), dtype: ty.dtype });
+        }
+        let operand = self.kernel.operands.push(Operand {
+            name: String::new(),
+            dtype: ty.dtype,
+            shape: ty.shape.clone(),
+            kind,
+            layout: Layout::dense(&ty.shape),
+        });
+        self.values.push(value);
+        self.operands.insert(value, operand);
+        Ok(operand)
+    }
+
+    // --------------------------------------------------------------------------------------------------- stages --
+
+    fn stages(&mut self, group: &Group) -> Result<(), FormError> {
+        let mut nodes = group.nodes.clone();
+        // Nodes are numbered in the order they were made; the graph's order is what counts.
+        let position: BTreeMap<NodeId, usize> =
+            self.graph().order.iter().enumerate().map(|(n, &id)| (id, n)).collect();
+        nodes.sort_by_key(|n| position.get(n).copied());
+        nodes.dedup();
+        for &id in &nodes {
+            let node = self.graph().nodes[id].clone();
+            if group.anchor == Some(Unit::Node(id)) {
+                let space = group.tails[0].space.clone();
+                self.anchor(id, &space, &group.anchor_coords)?;
+                continue;
+            }
+            match &node.op {
+                Op::Reduce(_) | Op::Contract(_) | Op::Scan(_) => {
+                    let space = self.graph().ty(node.outputs[0]).shape.clone();
+                    let coords = super::group::identity(space.len());
+                    self.anchor(id, &space, &coords)?;
+                    // Read from anywhere in the kernel, not only at the point that is computed.
+                    let kept: Vec<bool> = space.iter().map(|d| !d.is_const(1)).collect();
+                    for output in &node.outputs {
+                        if let Some(staged) = self.staged.get_mut(output) {
+                            staged.kept = Some(kept.clone());
+                        }
+                    }
+                }
+                Op::Map(_) | Op::Gather(_) => {
+                    for &output in &node.outputs {
+                        if self.deserves_a_stage(output, &nodes) {
+                            self.pointwise_stage(output)?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// True if the value is expensive and would be computed more than once.
+    fn deserves_a_stage(&self, value: ValueId, nodes: &[NodeId]) -> bool {
+        let graph = self.graph();
+        let Some((_, node)) = graph.producer(value) else { return false };
+        let cost = match &node.op {
+            Op::Map(map) => map.body.ops.iter().map(cost).sum(),
+            _ => 4,
+        };
+        let len = |v: ValueId| graph.ty(v).shape.iter().cloned().product::<Dim>();
+        let own = len(value);
+        // Readers through views, and whether any of them reads elements again and again.
+        let mut readers = 0;
+        let mut spreads = false;
+        let mut work = vec![value];
+        while let Some(at) = work.pop() {
+            for &reader in self.grouping.readers.nodes(at).iter().filter(|r| nodes.contains(r)) {
+                let n = &graph.nodes[reader];
+                if matches!(n.op, Op::View(_)) {
+                    spreads |= len(n.outputs[0]) != own;
+                    work.extend(&n.outputs);
+                } else {
+                    readers += 1;
+                }
+            }
+        }
+        let reduces = nodes.iter().any(|&n| matches!(graph.nodes[n].op, Op::Reduce(_) | Op::Contract(_) | Op::Scan(_)));
+        reduces && ((readers > 1 && cost >= 4) || (spreads && cost >= 2))
+    }
+
+    fn pointwise_stage(&mut self, value: ValueId) -> Result<(), FormError> {
+        let shape = self.graph().ty(value).shape.clone();
+        let kept: Vec<bool> = shape.iter().map(|d| !d.is_const(1)).collect();
+        let axes = space_axes(&shape);
+        let at = coordinates(&kept);
+        let (body, results) = self.body(&axes, |b| Ok(vec![b.read(value, &at, &[])?]))?;
+        let stage = self.push("map", axes, body, results, None);
+        self.staged.insert(value, Staged { stage, component: 0, kept: Some(kept), reversed: None });
+        Ok(())
+    }
+
+    fn body(
+        &mut self,
+        axes: &[Axis],
+        make: impl FnOnce(&mut BodyBuilder<'_, 'a>) -> Result<Vec<ScalarId>, FormError>,
+    ) -> Result<(Body, Vec<ScalarId>), FormError> {
+        let ranges = axis_ranges(axes, &self.graph().symbols);
+        let mut builder = BodyBuilder::new(self, ranges);
+        let results = make(&mut builder)?;
+        Ok((builder.body, results))
+    }
+
+    fn push(
+        &mut self,
+        base: &str,
+        axes: Vec<Axis>,
+        body: Body,
+        results: Vec<ScalarId>,
+        reducer: Option<Reducer>,
+    ) -> StageId {
+        // Dead operations would look like reads to whoever asks what the stage needs.
+        let mut clean = Body::default();
+        let results = clean.import(&body, &results, &mut |_, _| None);
+        let name = format!("{base}{}", self.kernel.stages.len());
+        self.kernel.stages.push(Stage { name, axes, body: clean, results, reducer })
+    }
+
+    /// A stage for a reduction, contraction or scan over the points of `space`, which see the result at `coords`.
+    fn anchor(&mut self, id: NodeId, space: &[Dim], coords: &[IndexExpr]) -> Result<(), FormError> {
+        let node = self.graph().nodes[id].clone();
+        let kept: Vec<bool> = space.iter().map(|d| !d.is_const(1)).collect();
+        let at = coordinates(&kept);
+        let axes = space_axes(space);
+        let ranges = axis_ranges(&axes, &self.graph().symbols);
+        let coords: Vec<IndexExpr> = coords.iter().map(|e| e.substitute_vars(&at).simplify(&ranges)).collect();
+        let stage = match &node.op {
+            Op::Contract(op) => self.contract(op, &node.inputs, node.outputs[0], axes, &coords)?,
+            Op::Reduce(op) => self.reduce(op, &node.inputs, axes, &coords)?,
+            Op::Scan(op) => self.scan(op, node.inputs[0], axes, &kept, &at)?,
+            _ => {
+                let what = "only reductions, contractions and scans are anchors".to_owned();
+                return Err(FormError::Malformed { place: id.to_string(), what });
+            }
+        };
+        let reversed = match &node.op {
+            Op::Scan(op) if op.reverse && kept[op.axis] => {
+                Some((kept_before(&kept, op.axis), space[op.axis].clone()))
+            }
+            _ => None,
+        };
+        for (component, &output) in node.outputs.iter().enumerate() {
+            let component = component as u8;
+            self.staged.insert(output, Staged { stage, component, kept: None, reversed: reversed.clone() });
+        }
+        if self.space_stage.is_none() {
+            self.space_stage = Some(stage);
+        }
+        Ok(())
+    }
+
+    fn contract(
+        &mut self,
+        op: &ContractOp,
+        inputs: &[ValueId],
+        output: ValueId,
+        mut axes: Vec<Axis>,
+        coords: &[IndexExpr],
+    ) -> Result<StageId, FormError> {
+        let out = self.graph().ty(output).dtype;
+        // Halves are summed in f32; the final stage rounds.
+        let sum = if matches!(out, DType::F16 | DType::BF16) { DType::F32 } else { out };
+        let mut at: BTreeMap<u8, IndexExpr> = op.output.iter().copied().zip(coords.iter().cloned()).collect();
+        let summed = summed_labels(op);
+        let extents: Vec<Dim> = summed.iter().map(|&l| self.label_extent(op, inputs, l)).collect();
+        let places = if extents.is_empty() { Vec::new() } else { reduction_axes(&mut axes, "k", &extents) };
+        at.extend(summed.into_iter().zip(places));
+        let index = |labels: &[u8]| -> Vec<IndexExpr> {
+            labels.iter().map(|l| at.get(l).cloned().unwrap_or_default()).collect()
+        };
+        let (lhs, rhs) = (index(&op.lhs), index(&op.rhs));
+        let (body, results) = self.body(&axes, |b| {
+            let x = b.read(inputs[0], &lhs, &[])?;
+            let y = b.read(inputs[1], &rhs, &[])?;
+            let (x, y) = (b.body.cast(sum, x), b.body.cast(sum, y));
+            Ok(vec![b.body.binary(BinaryOp::Mul, x, y)])
+        })?;
+        let reducer = axes.iter().any(|a| a.kind == AxisKind::Reduce).then(|| Reducer::sum(sum));
+        Ok(self.push("sum", axes, body, results, reducer))
+    }
+
+    fn label_extent(&self, op: &ContractOp, inputs: &[ValueId], label: u8) -> Dim {
+        let find = |labels: &[u8], value: ValueId| {
+            labels.iter().position(|&l| l == label).map(|n| self.graph().ty(value).shape[n].clone())
+        };
+        find(&op.lhs, inputs[0]).or_else(|| find(&op.rhs, inputs[1])).unwrap_or_else(|| Dim::constant(1))
+    }
+
+    fn reduce(
+        &mut self,
+        op: &ReduceOp,
+        inputs: &[ValueId],
+        mut axes: Vec<Axis>,
+        coords: &[IndexExpr],
+    ) -> Result<StageId, FormError> {
+        let shape = self.graph().ty(inputs[0]).shape.clone();
+        let extents: Vec<Dim> = op.axes.iter().map(|&a| shape[a].clone()).collect();
+        let places = reduction_axes(&mut axes, "r", &extents);
+        let (mut reduced, mut kept) = (places.into_iter(), coords.iter().cloned());
+        let index: Vec<IndexExpr> = (0..shape.len())
+            .map(|a| if op.axes.contains(&a) { reduced.next() } else { kept.next() }.unwrap_or_default())
+            .collect();
+        let (body, results) = self.body(&axes, |b| {
+            let arguments = b.arguments(&op.body, &op.elements, inputs, &index, &[])?;
+            Ok(b.import(&op.body, &op.elements, &arguments, &index))
+        })?;
+        Ok(self.push("fold", axes, body, results, Some(op.reducer.clone())))
+    }
+
+    fn scan(
+        &mut self,
+        op: &ScanOp,
+        input: ValueId,
+        mut axes: Vec<Axis>,
+        kept: &[bool],
+        at: &[IndexExpr],
+    ) -> Result<StageId, FormError> {
+        let extent = self.graph().ty(input).shape[op.axis].clone();
+        let init = op.reducer.init[0];
+        let step = at[op.axis].clone();
+        let from_end = |e: &IndexExpr| if op.reverse { extent.clone() - 1 - e.clone() } else { e.clone() };
+        // The element folded at step t is the t-th from the side where the scan begins; an exclusive one lags behind.
+        let element_step = if op.exclusive { step.clone() - 1 } else { step.clone() };
+        let mut element = at.to_vec();
+        element[op.axis] = from_end(&element_step);
+        let id = self.kernel.stages.next_id();
+        let zero = IndexExpr::constant(0);
+        let exists = |e: &IndexExpr| infc_ir::access::Bound { expr: e.clone(), lo: zero.clone(), hi: extent.clone() };
+        if kept[op.axis] {
+            let axis = &mut axes[kept_before(kept, op.axis)];
+            axis.kind = AxisKind::Sequential;
+            axis.name = "t".to_owned();
+        }
+        let previous = |e: IndexExpr| -> Vec<IndexExpr> {
+            let mut index = at.to_vec();
+            index[op.axis] = e;
+            index.iter().zip(kept).filter(|(_, k)| **k).map(|(e, _)| e.clone()).collect()
+        };
+        let (body, results) = self.body(&axes, |b| {
+            let guard: Vec<_> = if op.exclusive { vec![exists(&element_step)] } else { Vec::new() };
+            let x = b.read(input, &element, &guard)?;
+            let x = match &guard[..] {
+                [] => x,
+                guard => {
+                    let holds = b.body.push(ScalarOp::InBounds(guard.to_vec()));
+                    let neutral = b.body.push(ScalarOp::Const(init));
+                    b.body.select(holds, x, neutral)
+                }
+            };
+            let before = if kept[op.axis] {
+                b.body.push(ScalarOp::Load(Load {
+                    source: Source::Stage(id, 0),
+                    index: previous(step.clone() - 1),
+                    gather: Vec::new(),
+                    valid: vec![exists(&(step.clone() - 1))],
+                    otherwise: init,
+                    dtype: init.dtype,
+                }))
+            } else {
+                b.body.push(ScalarOp::Const(init))
+            };
+            Ok(b.import(&op.reducer.combine, &op.reducer.results, &[Some(before), Some(x)], &[]))
+        })?;
+        let stage = self.push("scan", axes, body, results, None);
+        Ok(stage)
+    }
+
+    // -------------------------------------------------------------------------------------------------- results --
+
+    /// The stages that compute what is written: one per space.
+    fn results(&mut self, group: &Group) -> Result<(), FormError> {
+        let mut rest: Vec<&Tail> = group.tails.iter().collect();
+        while let Some(first) = rest.first().copied() {
+            let (now, later): (Vec<&Tail>, Vec<&Tail>) = rest.into_iter().partition(|t| t.space == first.space);
+            rest = later;
+            let kept: Vec<bool> = first.space.iter().map(|d| !d.is_const(1)).collect();
+            let axes = space_axes(&first.space);
+            let at = coordinates(&kept);
+            let ranges = axis_ranges(&axes, &self.graph().symbols);
+            let indices: Vec<Vec<IndexExpr>> = now
+                .iter()
+                .map(|t| t.index.iter().map(|e| e.substitute_vars(&at).simplify(&ranges)).collect())
+                .collect();
+            let types: Vec<DType> = now.iter().map(|t| self.graph().ty(t.value).dtype).collect();
+            let (body, results) = self.body(&axes, |b| {
+                let reads = now.iter().zip(&indices).zip(&types);
+                reads
+                    .map(|((tail, index), &dtype)| {
+                        let value = b.read(tail.value, index, &[])?;
+                        Ok(b.body.cast(dtype, value))
+                    })
+                    .collect()
+            })?;
+            let stage = self.push("out", axes, body, results, None);
+            for (component, (tail, index)) in now.into_iter().zip(indices).enumerate() {
+                let operand = self.operand(tail.value, OperandKind::Output)?;
+                self.kernel.outputs.push(Output { operand, stage, component: component as u8, index });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The stage's number of an axis of a shape.
+fn kept_before(kept: &[bool], axis: usize) -> usize {
+    kept[..axis].iter().filter(|k| **k).count()
+}
+
+/// What one operation costs beside an addition.
+fn cost(op: &ScalarOp) -> u32 {
+    match op {
+        ScalarOp::Unary(op, _) => match op {
+            UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not | UnaryOp::Sign | UnaryOp::IsNan | UnaryOp::IsInf => 1,
+            UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round => 1,
+            UnaryOp::Sqrt | UnaryOp::Reciprocal => 4,
+            _ => 12,
+        },
+        ScalarOp::Binary(BinaryOp::Pow, ..) => 24,
+        ScalarOp::Binary(BinaryOp::Div | BinaryOp::Mod | BinaryOp::Rem, ..) => 4,
+        ScalarOp::Const(_) | ScalarOp::Param(..) | ScalarOp::Index(_) => 0,
+        _ => 1,
+    }
+}
+
+/// Labels that are summed over, in the order of the left operand, then the right.
+fn summed_labels(op: &ContractOp) -> Vec<u8> {
+    let mut labels = Vec::new();
+    for &label in op.lhs.iter().chain(&op.rhs) {
+        if !op.output.contains(&label) && !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    labels
+}
+
+/// Adds reduction axes and returns the coordinate along each. Extents of 1 need no axis, but there is at least one.
+fn reduction_axes(axes: &mut Vec<Axis>, base: &str, extents: &[Dim]) -> Vec<IndexExpr> {
+    let real = extents.iter().filter(|e| !e.is_const(1)).count();
+    let mut places = Vec::new();
+    if extents.is_empty() {
+        axes.push(Axis { name: base.to_owned(), extent: Dim::constant(1), kind: AxisKind::Reduce });
+    }
+    for (n, extent) in extents.iter().enumerate() {
+        if extent.is_const(1) && (real > 0 || n > 0) {
+            places.push(IndexExpr::constant(0));
+            continue;
+        }
+        places.push(IndexExpr::var(VarId(axes.len() as u32)));
+        let name = if real > 1 { format!("{base}{n}") } else { base.to_owned() };
+        axes.push(Axis { name, extent: extent.clone(), kind: AxisKind::Reduce });
+    }
+    places
+}
+
+/// Parallel axes over a shape, without those of extent 1, named as people name tensors of that rank.
+fn space_axes(shape: &[Dim]) -> Vec<Axis> {
+    let names: &[&str] = match shape.len() {
+        1 => &["n"],
+        2 => &["m", "n"],
+        3 => &["b", "m", "n"],
+        4 => &["n", "c", "h", "w"],
+        5 => &["n", "c", "d", "h", "w"],
+        _ => &[],
+    };
+    shape
+        .iter()
+        .enumerate()
+        .filter(|(_, d)| !d.is_const(1))
+        .map(|(n, extent)| Axis {
+            name: names.get(n).map_or_else(|| format!("d{n}"), |&name| name.to_owned()),
+            extent: extent.clone(),
+            kind: AxisKind::Parallel,
+        })
+        .collect()
+}
+
+/// What is known of axes' variables.
+pub(super) fn axis_ranges(axes: &[Axis], symbols: &infc_ir::symbol::Symbols) -> Ranges {
+    let shape: Vec<Dim> = axes.iter().map(|a| a.extent.clone()).collect();
+    crate::graph::movement::ranges(symbols, &shape)
+}
+
+/// Orders operands: inputs, then constants, then outputs; and names them.
+fn outputs_last(lowered: &mut Lowered) {
+    let kernel = &mut lowered.kernel;
+    let mut order: Vec<OperandId> = kernel.operands.ids().collect();
+    let rank = |kind| match kind {
+        OperandKind::Input => 0,
+        OperandKind::Constant => 1,
+        OperandKind::Output => 2,
+    };
+    order.sort_by_key(|&o| (rank(kernel.operands[o].kind), o));
+    let mut new_id = vec![OperandId(0); order.len()];
+    let mut count = [0usize; 3];
+    let mut operands = infc_ir::entity::IndexVec::new();
+    for &old in &order {
+        let mut operand = kernel.operands[old].clone();
+        let kind = rank(operand.kind);
+        operand.name = format!("{}{}", ["x", "w", "y"][kind], count[kind]);
+        count[kind] += 1;
+        new_id[old.index()] = operands.push(operand);
+    }
+    kernel.operands = operands;
+    lowered.values = order.iter().map(|o| lowered.values[o.index()]).collect();
+    for stage in kernel.stages.iter_mut() {
+        for op in stage.body.ops.iter_mut() {
+            if let ScalarOp::Load(load) = op
+                && let Source::Operand(old) = load.source
+            {
+                load.source = Source::Operand(new_id[old.index()]);
+            }
+        }
+    }
+    for output in &mut kernel.outputs {
+        output.operand = new_id[output.operand.index()];
+    }
+}

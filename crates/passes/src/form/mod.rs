@@ -1,0 +1,195 @@
+//! Kernel formation: from a graph to a plan of kernels and the memory between them.
+//!
+//! ```text
+//! expand    composites written out, their nodes kept together
+//! prepare   copies that nothing can do without
+//! group     which nodes share a kernel
+//! lower     a group's stages and their expressions        (body)
+//! layout    axis orders, halos, concatenations in place   (contraction)
+//! reorder   loops in the order of memory
+//! pack      constants in panels
+//! border    zeros around what is read beyond its extents
+//! ```
+//!
+//! [`form`] is that list as one function. The result is a [`GraphPlan`]; every fusion that was refused is in its log.
+
+mod bijection;
+mod body;
+mod border;
+mod contraction;
+mod error;
+mod expand;
+mod group;
+mod interpret;
+mod layout;
+mod log;
+mod lower;
+mod order;
+mod pack;
+mod plan;
+mod prepare;
+mod reorder;
+
+pub use error::FormError;
+pub use interpret::{InterpretError, Interpreter};
+pub use log::{PlanLog, Refusal};
+pub use plan::{
+    BufferPlace, GraphPlan, OperandSource, PackedConstant, Packing, Part, PlannedBuffer, PlannedKernel, PlannedValue,
+};
+
+use group::{Grouping, Unit};
+use infc_ir::entity::{EntityId, OperandId, StageId};
+use infc_ir::graph::Graph;
+use infc_ir::kernel::{AxisKind, Kernel, OperandKind};
+use infc_ir::op::Op;
+use infc_ir::scalar::{ScalarOp, Source};
+use layout::Placement;
+use lower::Lowered;
+use std::collections::BTreeMap;
+
+/// The most nodes a graph may have to be planned.
+const MAX_GRAPH_NODES: usize = 1 << 17;
+
+/// Plans a graph.
+///
+/// # Errors
+/// [`FormError`] if the graph is malformed, or has elements of a type that no kernel computes with.
+pub fn form(graph: &Graph) -> Result<GraphPlan, FormError> {
+    let mut flat = expand::expand(graph)?;
+    let count = flat.graph.order.len();
+    if count > MAX_GRAPH_NODES {
+        return Err(FormError::TooMany { what: "nodes", count, limit: MAX_GRAPH_NODES });
+    }
+    prepare::prepare(&mut flat);
+    let grouping = Grouping::new(&flat);
+    let mut kernels = Vec::new();
+    for (id, group) in grouping.groups.iter().enumerate() {
+        if let Some(group) = group {
+            kernels.push(lower::lower(&grouping, id, group)?);
+        }
+    }
+    let kernels = order::order(&grouping, kernels)?;
+    let placement = layout::place(&grouping, &kernels);
+    let mut planned = Vec::new();
+    for lowered in kernels {
+        planned.push(finish(&grouping, &placement, lowered)?);
+    }
+    order::mark_in_place(&placement, &mut planned);
+    let Placement { values, buffers } = placement;
+    let log = grouping.log;
+    Ok(GraphPlan { graph: flat.graph, kernels: planned, values, buffers, log })
+}
+
+/// Gives the operands their layouts, the loops their order and the constants their panels.
+fn finish(grouping: &Grouping<'_>, placement: &Placement, lowered: Lowered) -> Result<PlannedKernel, FormError> {
+    let Lowered { group, mut kernel, values, .. } = lowered;
+    for (operand, value) in kernel.operands.iter_mut().zip(&values) {
+        if let Some(planned) = placement.values.get(value)
+            && operand.kind != OperandKind::Constant
+        {
+            operand.layout = planned.layout.clone();
+            operand.layout.len_elems = placement.buffers[planned.buffer].len_elems.clone();
+        }
+    }
+    order_loops(&mut kernel);
+    let mut packings: BTreeMap<OperandId, Packing> = pack::pack(&mut kernel).into_iter().collect();
+    border::write_borders(&mut kernel);
+
+    let graph = &grouping.flat.graph;
+    let mut operands = Vec::new();
+    for (id, operand) in kernel.operands.iter_enumerated() {
+        let value = values[id.index()];
+        operands.push(match (operand.kind, graph.producer(value)) {
+            (OperandKind::Constant, Some((_, node))) if matches!(node.op, Op::Constant(_)) => {
+                let Op::Constant(constant) = &node.op else { continue };
+                let packing = packings.remove(&id);
+                OperandSource::Constant(PackedConstant { value, constant: constant.clone(), packing })
+            }
+            _ => OperandSource::Value(value),
+        });
+    }
+    let Some(group) = &grouping.groups[group] else {
+        return Err(FormError::Malformed { place: "a kernel".to_owned(), what: "its group is gone".to_owned() });
+    };
+    kernel.name = name(grouping, group);
+    let mut origins: Vec<String> =
+        group.nodes.iter().flat_map(|&n| graph.origins[graph.nodes[n].origin].iter().cloned()).collect();
+    origins.sort();
+    origins.dedup();
+    Ok(PlannedKernel { kernel, operands, origins, fused_nodes: group.nodes.len(), in_place: Vec::new() })
+}
+
+/// Orders the axes of stages as memory lies: value axes by what is written, reduction axes by what is read.
+fn order_loops(kernel: &mut Kernel) {
+    for stage in kernel.stages.ids().collect::<Vec<StageId>>() {
+        let s = &kernel.stages[stage];
+        let rank = s.axes.len();
+        let reduced: Vec<usize> = s.reduce_axes().map(|(n, _)| n).collect();
+        let kept: Vec<usize> = s.value_axes().map(|(n, _)| n).collect();
+        let by_output = kernel.outputs.iter().find(|o| o.stage == stage).map(|o| {
+            reorder::memory_steps(&kernel.operands[o.operand].layout, &o.index, rank)
+        });
+        let mut order = match by_output {
+            Some(steps) => reorder::by_step(&kept, &steps),
+            None => kept,
+        };
+        // The order of a fold is part of its meaning unless it is a plain sum or extremum.
+        let may_reorder = s.reducer.as_ref().is_some_and(|r| r.as_binary().is_some());
+        order.extend(match largest_read(kernel, stage) {
+            Some(steps) if may_reorder => reorder::by_step(&reduced, &steps),
+            _ => reduced,
+        });
+        reorder::reorder_axes(kernel, stage, &order);
+    }
+    // A stage that is read by the final one, point by point, runs in the same order.
+    let Some(last) = kernel.outputs.first().map(|o| o.stage) else { return };
+    for stage in kernel.stages.ids().filter(|&s| s != last).collect::<Vec<StageId>>() {
+        let kept: Vec<usize> = kernel.stages[stage].value_axes().map(|(n, _)| n).collect();
+        let mut read: Option<Vec<usize>> = None;
+        kernel.stages[last].for_each_load(&mut |_, load| {
+            if matches!(load.source, Source::Stage(id, _) if id == stage) {
+                read = load.index.iter().map(|e| e.as_var().map(|v| v.0 as usize)).collect();
+            }
+        });
+        let Some(read) = read.filter(|r| r.len() == kept.len()) else { continue };
+        let mut places: Vec<usize> = (0..kept.len()).collect();
+        places.sort_by_key(|&n| read[n]);
+        let mut order: Vec<usize> = places.into_iter().map(|n| kept[n]).collect();
+        order.extend(kernel.stages[stage].reduce_axes().map(|(n, _)| n));
+        reorder::reorder_axes(kernel, stage, &order);
+    }
+}
+
+/// The memory steps of the stage's axes in the operand that it streams: an input before a constant.
+fn largest_read(kernel: &Kernel, stage: StageId) -> Option<Vec<Option<i64>>> {
+    let s = &kernel.stages[stage];
+    let mut best: Option<(usize, Vec<Option<i64>>)> = None;
+    for op in s.body.ops.iter() {
+        let ScalarOp::Load(load) = op else { continue };
+        let Source::Operand(id) = load.source else { continue };
+        let operand = &kernel.operands[id];
+        let steps = reorder::memory_steps(&operand.layout, &load.index, s.axes.len());
+        let used = s.axes.iter().zip(&steps).filter(|(a, t)| a.kind == AxisKind::Reduce && **t != Some(0)).count();
+        let score = 2 * used + usize::from(operand.kind == OperandKind::Input);
+        if best.as_ref().is_none_or(|(b, _)| score > *b) {
+            best = Some((score, steps));
+        }
+    }
+    best.map(|(_, steps)| steps)
+}
+
+/// What the kernel is, in short: its anchor and the extents it writes.
+fn name(grouping: &Grouping<'_>, group: &group::Group) -> String {
+    let graph = &grouping.flat.graph;
+    let base = match group.anchor {
+        Some(Unit::Node(node)) => graph.nodes[node].op.name(),
+        Some(Unit::Region(_)) => "composite",
+        None => "map",
+    };
+    let shape = group.tails.first().map_or(&[][..], |t| &graph.ty(t.value).shape);
+    let extents: Vec<String> =
+        shape.iter().map(|d| d.as_const().map_or_else(|| "s".to_owned(), |n| n.to_string())).collect();
+    let maps = group.nodes.iter().filter(|&&n| matches!(graph.nodes[n].op, Op::Map(_))).count();
+    let fused = if group.anchor.is_some() && maps > 0 { "_map" } else { "" };
+    if extents.is_empty() { format!("{base}{fused}") } else { format!("{base}{fused}_{}", extents.join("x")) }
+}

@@ -1,0 +1,135 @@
+//! Constants of contractions, arranged so that vectors of columns lie in the order in which they are used.
+//!
+//! The right operand of a contraction is read at `(columns, what is summed)`. Its packed form has panels of 16
+//! neighbouring columns: `[ceil(N/16)][K…][16]`, padded with zeros, the summed axes in the order of the reduction. All
+//! vector widths stream that form, so all feature levels share one copy. Where the columns are shared with the left
+//! operand (depthwise), rows of all columns are as good.
+
+use super::contraction::{contraction, uses};
+use super::plan::Packing;
+use infc_ir::access::{AccessMap, Bound};
+use infc_ir::entity::{OperandId, ScalarId, StageId, VarId};
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::kernel::{AxisKind, Kernel, Layout};
+use infc_ir::scalar::{Load, ScalarOp, Source};
+
+/// Columns per panel.
+const PANEL: i64 = 16;
+/// Fewer columns than this are not worth a panel.
+const MIN_COLUMNS: i64 = 8;
+
+/// How an operand's load changes.
+struct Change {
+    operand: OperandId,
+    load: ScalarId,
+    index: Vec<IndexExpr>,
+    packing: Packing,
+}
+
+/// Packs the constants of a kernel's contractions and rewrites their loads. Axes must have their final order.
+pub(super) fn pack(kernel: &mut Kernel) -> Vec<(OperandId, Packing)> {
+    let mut packed = Vec::new();
+    for stage in kernel.stages.ids().collect::<Vec<_>>() {
+        let Some(change) = change(kernel, stage) else { continue };
+        let Change { operand, load, index, packing } = change;
+        if packed.iter().any(|(o, _)| *o == operand) {
+            continue;
+        }
+        let o = &mut kernel.operands[operand];
+        o.shape.clone_from(&packing.shape);
+        o.layout = Layout::dense(&packing.shape);
+        if let ScalarOp::Load(l) = &mut kernel.stages[stage].body.ops[load] {
+            l.index = index;
+        }
+        packed.push((operand, packing));
+    }
+    packed
+}
+
+/// How often the kernel reads an operand.
+fn read_count(kernel: &Kernel, operand: OperandId) -> usize {
+    let mut count = 0;
+    for stage in kernel.stages.iter() {
+        stage.for_each_load(&mut |_, l| count += usize::from(l.source == Source::Operand(operand)));
+    }
+    count
+}
+
+fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
+    let c = contraction(kernel, &kernel.stages[stage])?;
+    let Source::Operand(operand) = c.rhs.source else { return None };
+    let plain = c.rhs.valid.is_empty() && c.rhs.gather.is_empty();
+    if !c.rhs_is_constant || !plain || read_count(kernel, operand) != 1 {
+        return None;
+    }
+    let axes = &kernel.stages[stage].axes;
+    let extent = |v: VarId| axes[v.0 as usize].extent.as_const();
+    let column = c.columns().into_iter().next()?;
+    let n = extent(column)?;
+    if n < MIN_COLUMNS {
+        return None;
+    }
+    let used: Vec<VarId> = (0..axes.len() as u32).map(VarId).filter(|&v| uses(c.rhs, v)).collect();
+    let of_kind = |reduce: bool| -> Vec<VarId> {
+        let is_reduce = |v: VarId| axes[v.0 as usize].kind == AxisKind::Reduce;
+        used.iter().copied().filter(|&v| v != column && is_reduce(v) == reduce).collect()
+    };
+    let (outer, summed) = (of_kind(false), of_kind(true));
+    let panels = (n + PANEL - 1) / PANEL;
+    let is_shared = uses(c.lhs, column);
+
+    // Packed axes, each with its extent, the reader's coordinate, and a name.
+    let var = IndexExpr::var;
+    let sixteen = IndexExpr::constant(PANEL);
+    let mut packed: Vec<(i64, IndexExpr, String)> = Vec::new();
+    for &v in &outer {
+        packed.push((extent(v)?, var(v), axes[v.0 as usize].name.clone()));
+    }
+    let panel_at = packed.len();
+    if !is_shared {
+        packed.push((panels, var(column).floor_div(&sixteen), "N/16".to_owned()));
+    }
+    for &v in &summed {
+        packed.push((extent(v)?, var(v), axes[v.0 as usize].name.clone()));
+    }
+    let (width, last) = if is_shared { (panels * PANEL, var(column)) } else { (PANEL, var(column).modulo(&sixteen)) };
+    packed.push((width, last, width.to_string()));
+
+    // Back from packed coordinates to those of the load's variables.
+    let at = |n: usize| IndexExpr::var(VarId(n as u32));
+    let mut variables = vec![IndexExpr::constant(0); axes.len()];
+    for (n, &v) in outer.iter().enumerate() {
+        variables[v.0 as usize] = at(n);
+    }
+    let first_summed = panel_at + usize::from(!is_shared);
+    for (n, &v) in summed.iter().enumerate() {
+        variables[v.0 as usize] = at(first_summed + n);
+    }
+    let lane = at(packed.len() - 1);
+    let columns = if is_shared { lane } else { at(panel_at).scale(PANEL) + lane };
+    variables[column.0 as usize] = columns.clone();
+    let index = c.rhs.index.iter().map(|e| e.substitute_vars(&variables)).collect();
+    let valid = if n % PANEL == 0 {
+        Vec::new()
+    } else {
+        vec![Bound { expr: columns, lo: IndexExpr::constant(0), hi: IndexExpr::constant(n) }]
+    };
+    let shape: Vec<Dim> = packed.iter().map(|(e, _, _)| Dim::constant(*e)).collect();
+    let names: Vec<String> = packed.iter().map(|(_, _, name)| format!("[{name}]")).collect();
+    let kind = if is_shared { "rows" } else { "panels" };
+    Some(Change {
+        operand,
+        load: c.rhs_id,
+        index: packed.iter().map(|(_, e, _)| e.clone()).collect(),
+        packing: Packing {
+            map: AccessMap { rank: shape.len(), index, valid },
+            shape,
+            layout: format!("{kind}{}", names.concat()),
+        },
+    })
+}
+
+/// True if the load is at exactly the coordinates at which an output is written.
+pub(super) fn is_at(load: &Load, index: &[IndexExpr]) -> bool {
+    load.index == index && load.gather.is_empty()
+}

@@ -1,0 +1,173 @@
+//! The graph plan: kernels in order, where every value lies, and how constants are packed.
+
+use super::log::PlanLog;
+use crate::graph::{PassError, evaluate};
+use infc_ir::access::AccessMap;
+use infc_ir::entity::{NodeId, OperandId, ValueId};
+use infc_ir::graph::Graph;
+use infc_ir::index::Dim;
+use infc_ir::kernel::{Kernel, Layout};
+use infc_ir::op::{ConstantOp, ViewOp};
+use infc_ir::scalar::Const;
+use infc_tensor::{DType, Tensor};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// All kernels of a graph, and the memory between them.
+#[derive(Clone, Debug)]
+pub struct GraphPlan {
+    /// The graph that is planned, composites written out. Value and node ids of the plan are those of this graph.
+    pub graph: Graph,
+    /// In an order in which they can run.
+    pub kernels: Vec<PlannedKernel>,
+    /// Every value that lies in memory.
+    pub values: BTreeMap<ValueId, PlannedValue>,
+    /// What the values lie in.
+    pub buffers: Vec<PlannedBuffer>,
+    /// Fusions that were refused.
+    pub log: PlanLog,
+}
+
+/// A kernel with its operands.
+#[derive(Clone, Debug)]
+pub struct PlannedKernel {
+    /// What to compute. Operands carry the layouts of the values they stand for.
+    pub kernel: Kernel,
+    /// Per operand.
+    pub operands: Vec<OperandSource>,
+    /// The ONNX nodes it computes, sorted.
+    pub origins: Vec<String>,
+    /// How many nodes of the graph it computes.
+    pub fused_nodes: usize,
+    /// Outputs that may be written onto an input which nobody needs afterwards: `(input, output)`.
+    pub in_place: Vec<(OperandId, OperandId)>,
+}
+
+/// What an operand of a kernel is.
+#[derive(Clone, Debug)]
+pub enum OperandSource {
+    /// A value of the plan.
+    Value(ValueId),
+    /// A constant.
+    Constant(PackedConstant),
+}
+
+/// A constant as a kernel wants to read it.
+#[derive(Clone, Debug)]
+pub struct PackedConstant {
+    /// The value in the plan's graph.
+    pub value: ValueId,
+    /// Its elements as they are.
+    pub constant: Arc<ConstantOp>,
+    /// How they are arranged; `None` for row-major as they are.
+    pub packing: Option<Packing>,
+}
+
+/// An arrangement of a constant: a view of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Packing {
+    /// From packed coordinates to those of the constant; where it is not valid, there are zeros.
+    pub map: AccessMap,
+    /// The packed extents; numbers.
+    pub shape: Vec<Dim>,
+    /// For people, such as `panels[N/16][K][16]`.
+    pub layout: String,
+}
+
+/// Where a value lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedValue {
+    /// Index into [`GraphPlan::buffers`].
+    pub buffer: usize,
+    /// Where in the buffer; its offset counts from the start of the buffer.
+    pub layout: Layout,
+    /// If the value is a part of a concatenation and lies inside of the whole.
+    pub part_of: Option<Part>,
+}
+
+/// A place in a concatenation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The concatenation.
+    pub whole: ValueId,
+    /// The axis.
+    pub axis: usize,
+    /// Where the part begins.
+    pub start: Dim,
+}
+
+/// Whose memory a buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferPlace {
+    /// The caller's, for the n-th input.
+    Input(usize),
+    /// The caller's, for the n-th output.
+    Output(usize),
+    /// Ours.
+    Arena,
+}
+
+/// A piece of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedBuffer {
+    /// See [`BufferPlace`].
+    pub place: BufferPlace,
+    /// Element type.
+    pub dtype: DType,
+    /// Number of elements.
+    pub len_elems: Dim,
+}
+
+impl PackedConstant {
+    /// The elements as the kernel reads them.
+    ///
+    /// # Errors
+    /// If the packing reads outside of the constant, which is an error of who made it.
+    pub fn tensor(&self) -> Result<Tensor, PassError> {
+        let Some(packing) = &self.packing else { return Ok(self.constant.tensor.clone()) };
+        let dtype = self.constant.tensor.dtype();
+        let view = ViewOp { map: packing.map.clone(), shape: packing.shape.clone(), otherwise: Const::zero(dtype) };
+        let malformed = PassError::Malformed { node: NodeId(0), expected: "a packing of constant size" };
+        evaluate::view(NodeId(0), &view, &self.constant.tensor)?.ok_or(malformed)
+    }
+}
+
+impl PlannedKernel {
+    /// The values and constants it reads, and the values it writes.
+    pub fn accesses(&self) -> impl Iterator<Item = (&infc_ir::kernel::Operand, &OperandSource)> {
+        self.kernel.operands.iter().zip(&self.operands)
+    }
+}
+
+impl fmt::Display for GraphPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, buffer) in self.buffers.iter().enumerate() {
+            writeln!(f, "buffer {n}: {:?} {}[{}]", buffer.place, buffer.dtype, buffer.len_elems)?;
+        }
+        for (value, planned) in &self.values {
+            let strides: Vec<String> = planned.layout.strides.iter().map(ToString::to_string).collect();
+            write!(f, "value {value}: buffer {} + {}", planned.buffer, planned.layout.offset)?;
+            write!(f, " strides [{}] halo {:?}", strides.join(", "), planned.layout.halo)?;
+            match &planned.part_of {
+                Some(part) => writeln!(f, " part of {} at {}", part.whole, part.start)?,
+                None => writeln!(f)?,
+            }
+        }
+        for (n, kernel) in self.kernels.iter().enumerate() {
+            writeln!(f, "kernel {n} {} of {}", kernel.kernel.name, kernel.origins.join(", "))?;
+            for (operand, source) in kernel.accesses() {
+                let shape: Vec<String> = operand.shape.iter().map(ToString::to_string).collect();
+                write!(f, "  {} {}[{}] = ", operand.name, operand.dtype, shape.join(", "))?;
+                match source {
+                    OperandSource::Value(value) => writeln!(f, "{value}")?,
+                    OperandSource::Constant(c) => {
+                        let layout = c.packing.as_ref().map_or("", |p| p.layout.as_str());
+                        writeln!(f, "constant {:?} {layout}", c.constant.name)?;
+                    }
+                }
+            }
+        }
+        write!(f, "{}", self.log)
+    }
+}
