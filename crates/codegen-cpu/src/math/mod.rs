@@ -1,0 +1,1 @@
+//! Expansions of elementary functions into arithmetic of `vir`.
