@@ -1,1 +1,32 @@
-fn main() {}
+//! The command `infc`: arguments and rendering around the compiler (`infc`) and the runtime (`infc-runtime`).
+//!
+//! A command is a file in `commands`: what clap parses is resolved into validated options before anything is done, and
+//! whatever goes wrong comes back as a [`failure::Failure`], which `app` renders and turns into the exit code.
+
+#![forbid(unsafe_code)]
+
+mod app;
+mod bug;
+mod commands;
+mod console;
+mod convert;
+mod error;
+mod failure;
+mod host;
+mod inputs;
+mod model_file;
+mod npy;
+mod npz;
+mod output_file;
+mod process;
+//mod progress;
+mod stats;
+mod tables;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let started = process::Start::now();
+    bug::install_hook();
+    app::main(started)
+}

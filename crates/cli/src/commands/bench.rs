@@ -1,0 +1,297 @@
+//! `infc bench ART…`: how fast artifacts load and run.
+//!
+//! Nothing that is not needed for a run is done before the first one, so that with `--warmup 0` the time from the start
+//! of the process to the first result (`cold_ms`) is what a program that only runs the model would see.
+
+use crate::console::Console;
+use crate::failure::{Exit, Failure};
+use crate::inputs::{InputArgs, InputOptions, Missing};
+use crate::model_file::{self, LoadArgs};
+use crate::npz;
+use crate::process::{self, Start};
+use crate::stats::{Summary, millis};
+use crate::tables::{self, Side, table};
+use infc_runtime::{LoadOptions, Model, RunOptions, Session, SessionOptions, TensorView};
+use infc_tensor::{AlignedBytes, Tensor};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// With neither `--runs` nor `--duration`: as long, and at least as often.
+const DEFAULT_DURATION: Duration = Duration::from_secs(1);
+const DEFAULT_MIN_RUNS: usize = 10;
+/// Several artifacts take turns of about this length.
+const TURN: Duration = Duration::from_millis(60);
+/// Timings kept of one artifact; a run of a microsecond fills this in seconds.
+const MAX_RUNS: usize = 1_000_000;
+
+/// Measure how fast artifacts load and run. Several artifacts take turns, so that a machine that grows slower or
+/// faster does so for all alike.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  infc bench digits.infa --threads 1\n  \
+                        infc bench digits.infa --runs 100 --format json")]
+pub(crate) struct BenchArgs {
+    /// The artifacts
+    #[arg(required = true, value_name = "ARTIFACT")]
+    artifacts: Vec<PathBuf>,
+    /// Runs to time; as many as fit into one second, at least 10, unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: Option<u32>,
+    /// Runs before those that are timed
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    warmup: u32,
+    /// Time runs for so long
+    #[arg(long, value_name = "SECONDS", conflicts_with = "runs", value_parser = seconds)]
+    duration: Option<Duration>,
+    /// Write the outputs of the last run to a NumPy archive
+    #[arg(long, value_name = "OUT.npz")]
+    save_output: Option<PathBuf>,
+    #[command(flatten)]
+    inputs: InputArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    if (0.0..=86_400.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("expected 0 to 86400 seconds".to_owned())
+    }
+}
+
+/// When to stop.
+#[derive(Clone, Copy, Debug)]
+struct Goal {
+    warmup: usize,
+    min_runs: usize,
+    duration: Duration,
+}
+
+/// One artifact being measured.
+struct Lane {
+    path: PathBuf,
+    model: Model,
+    session: Session,
+    inputs: Vec<Tensor>,
+    options: RunOptions<'static>,
+    load_ms: f64,
+    first_ms: Option<f64>,
+    /// From the start of the process to the first result.
+    cold_ms: Option<f64>,
+    latencies_ms: Vec<f64>,
+    /// The runs that are timed, and their sum so far.
+    spent: Duration,
+    last_outputs: Vec<Tensor>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    machine: String,
+    threads: usize,
+    peak_rss_mb: Option<f64>,
+    /// With one artifact its fields, too, are fields of the report.
+    #[serde(flatten)]
+    single: Option<LaneReport<'a>>,
+    artifacts: Vec<LaneReport<'a>>,
+}
+
+#[derive(Clone, Serialize)]
+struct LaneReport<'a> {
+    artifact: String,
+    variant: &'a str,
+    load_ms: f64,
+    first_ms: Option<f64>,
+    cold_ms: Option<f64>,
+    latencies_ms: &'a [f64],
+    latency_ms: Option<Summary>,
+    arena_bytes: usize,
+}
+
+pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Result<Exit, Failure> {
+    let BenchArgs { artifacts, runs, warmup, duration, save_output, inputs, load } = arguments;
+    let inputs = inputs.resolve()?;
+    let goal = Goal {
+        warmup: warmup as usize,
+        min_runs: runs.map_or(if duration.is_some() { 1 } else { DEFAULT_MIN_RUNS }, |runs| runs as usize),
+        duration: duration.unwrap_or(if runs.is_some() { Duration::ZERO } else { DEFAULT_DURATION }),
+    };
+    if save_output.is_some() && artifacts.len() > 1 {
+        return Err(crate::error::CliError::usage("--save-output: give one artifact").into());
+    }
+    let options = load.options();
+    let run_options = RunOptions { flush_denormals: load.ftz, ..RunOptions::default() };
+    let mut lanes = Vec::with_capacity(artifacts.len());
+    for path in artifacts {
+        let mut lane = Lane::load(path, &options, run_options, &inputs, console)?;
+        if goal.warmup > 0 {
+            (0..goal.warmup).try_for_each(|_| lane.run_once(started).map(drop))?;
+        }
+        lanes.push(lane);
+    }
+    measure(&mut lanes, &goal, started)?;
+
+    // Before anything else uses memory.
+    let peak_rss_mb = process::peak_rss_mb();
+    let threads = options.pool.as_ref().map_or_else(|| infc_runtime::Pool::shared().threads(), |pool| pool.threads());
+    if let (Some(path), [lane]) = (&save_output, lanes.as_mut_slice()) {
+        lane.save_outputs(path)?;
+    }
+    let reports: Vec<LaneReport<'_>> = lanes.iter().map(Lane::report).collect();
+    let single = if let [single] = reports.as_slice() { Some(single.clone()) } else { None };
+    let machine = process::machine();
+    let report = Report { schema: "infc.bench/1", machine, threads, peak_rss_mb, single, artifacts: reports };
+    if console.is_json() { console.json(&report)? } else { print(&report, console)? }
+    Ok(Exit::Done)
+}
+
+/// Times all lanes, in turns.
+fn measure(lanes: &mut [Lane], goal: &Goal, started: Start) -> Result<(), Failure> {
+    let alone = lanes.len() == 1;
+    loop {
+        let mut all_done = true;
+        for lane in lanes.iter_mut().filter(|lane| !lane.is_done(goal)) {
+            all_done = false;
+            if !alone {
+                // The lane before has emptied the caches.
+                lane.run_once(started)?;
+            }
+            let turn = Instant::now();
+            while !lane.is_done(goal) && (alone || turn.elapsed() < TURN) {
+                let took = lane.run_once(started)?;
+                lane.latencies_ms.push(millis(took));
+                lane.spent += took;
+            }
+        }
+        if all_done {
+            return Ok(());
+        }
+    }
+}
+
+impl Lane {
+    fn load(
+        path: PathBuf,
+        options: &LoadOptions,
+        run_options: RunOptions<'static>,
+        inputs: &InputOptions,
+        console: &Console,
+    ) -> Result<Self, Failure> {
+        let started = Instant::now();
+        let model = model_file::open(&path, options)?;
+        let session = model.session(&SessionOptions::default())?;
+        let load_ms = millis(started.elapsed());
+        let sets = inputs.load(session.entry(), Missing::MakeUp, console)?;
+        if sets.len() > 1 {
+            console.note(format!("  of {} data sets the first is used", sets.len()));
+        }
+        let inputs = sets.into_iter().next().map(|set| set.inputs).unwrap_or_default();
+        Ok(Self {
+            path,
+            model,
+            session,
+            inputs,
+            options: run_options,
+            load_ms,
+            first_ms: None,
+            cold_ms: None,
+            latencies_ms: Vec::new(),
+            spent: Duration::ZERO,
+            last_outputs: Vec::new(),
+        })
+    }
+
+    /// One run, timed; the first one of all is noted.
+    fn run_once(&mut self, started: Start) -> Result<Duration, Failure> {
+        let views = self.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
+        let begin = Instant::now();
+        self.session.run_in_session(&views, &self.options)?;
+        let took = begin.elapsed();
+        if self.first_ms.is_none() {
+            self.cold_ms = Some(millis(started.elapsed()));
+            self.first_ms = Some(millis(took));
+        }
+        Ok(took)
+    }
+
+    fn is_done(&self, goal: &Goal) -> bool {
+        let runs = self.latencies_ms.len();
+        runs >= MAX_RUNS || (runs >= goal.min_runs && self.spent >= goal.duration)
+    }
+
+    fn save_outputs(&mut self, path: &Path) -> Result<(), Failure> {
+        let views = self.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
+        let outputs = self.session.run_in_session(&views, &self.options)?;
+        self.last_outputs = (0..outputs.len())
+            .filter_map(|index| outputs.get(index))
+            .map(|view| {
+                let bytes = AlignedBytes::from_slice(view.dense_bytes().unwrap_or_default());
+                Tensor::from_bytes(view.dtype(), view.shape().to_vec(), bytes)
+            })
+            .collect::<Result<_, _>>()
+            .map_err(infc_runtime::RuntimeError::from)?;
+        let names = self.session.entry().outputs.iter().map(|port| port.name.clone());
+        npz::write(path, names.zip(&self.last_outputs))
+    }
+
+    fn report(&self) -> LaneReport<'_> {
+        LaneReport {
+            artifact: self.path.display().to_string(),
+            variant: &self.model.selection().target,
+            load_ms: self.load_ms,
+            first_ms: self.first_ms,
+            cold_ms: self.cold_ms,
+            latencies_ms: &self.latencies_ms,
+            latency_ms: Summary::of(&self.latencies_ms),
+            arena_bytes: self.session.arena_bytes(),
+        }
+    }
+}
+
+fn print(report: &Report<'_>, console: &Console) -> Result<(), Failure> {
+    let columns = [
+        ("artifact", Side::Left),
+        ("variant", Side::Left),
+        ("load", Side::Right),
+        ("first", Side::Right),
+        ("min", Side::Right),
+        ("median", Side::Right),
+        ("p90", Side::Right),
+        ("runs", Side::Right),
+        ("per second", Side::Right),
+    ];
+    let rows = report.artifacts.iter().map(|lane| {
+        let summary = lane.latency_ms;
+        let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), tables::millis);
+        vec![
+            lane.artifact.clone(),
+            lane.variant.to_owned(),
+            tables::millis(lane.load_ms),
+            time(lane.first_ms),
+            time(summary.map(|s| s.min)),
+            time(summary.map(|s| s.median)),
+            time(summary.map(|s| s.p90)),
+            lane.latencies_ms.len().to_string(),
+            summary.map_or_else(|| "-".to_owned(), |s| format!("{:.1}", 1000.0 / s.median)),
+        ]
+    });
+    console.write(table(&columns, rows).as_bytes())?;
+    let threads = if report.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", report.threads) };
+    let peak = report.peak_rss_mb.map(|mb| format!(", peak memory {mb:.1} MiB")).unwrap_or_default();
+    let cold = report.single.as_ref().and_then(|lane| lane.cold_ms);
+    let cold = cold.map(|ms| format!(", process start to first result {}", tables::millis(ms))).unwrap_or_default();
+    console.line(format!("\n  {} of: {}{cold}{peak}", threads, report.machine))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        assert!(seconds("-1").is_err() && seconds("inf").is_err() && seconds("a").is_err());
+    }
+}

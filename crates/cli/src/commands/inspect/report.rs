@@ -1,0 +1,401 @@
+//! What is told of an artifact; its JSON form is the one that scripts read.
+
+use crate::error::CliError;
+use crate::failure::Failure;
+use crate::host;
+use crate::tables::value;
+use infc_artifact::{Artifact, ArtifactError, Entry, MemoryPlan, PortSpec, Program, Slot, Step, VariantBody};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+#[derive(Serialize)]
+pub(super) struct Report {
+    schema: &'static str,
+    pub(super) artifact: String,
+    pub(super) format: String,
+    pub(super) bytes: u64,
+    /// Whether all hashes were compared, not only those of what is shown.
+    pub(super) verified: bool,
+    pub(super) sections: Vec<SectionReport>,
+    pub(super) entries: Vec<EntryReport>,
+    pub(super) variants: Vec<VariantSummary>,
+    /// Details of one variant.
+    pub(super) variant: Option<VariantReport>,
+    pub(super) weights: WeightsReport,
+    pub(super) provenance: ProvenanceReport,
+}
+
+#[derive(Serialize)]
+pub(super) struct SectionReport {
+    pub(super) index: usize,
+    pub(super) kind: String,
+    /// The variant it belongs to.
+    pub(super) target: Option<String>,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) schema: u32,
+    pub(super) hash: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct EntryReport {
+    pub(super) name: String,
+    pub(super) inputs: Vec<PortReport>,
+    pub(super) outputs: Vec<PortReport>,
+    pub(super) symbols: Vec<SymbolReport>,
+}
+
+#[derive(Serialize)]
+pub(super) struct PortReport {
+    pub(super) name: String,
+    pub(super) r#type: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct SymbolReport {
+    pub(super) name: String,
+    pub(super) min: i64,
+    pub(super) max: Option<i64>,
+    /// Where its value is read: `image[0]`.
+    pub(super) from: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct VariantSummary {
+    pub(super) target: String,
+    pub(super) required_features: Vec<String>,
+    pub(super) runs_here: bool,
+    pub(super) code_bytes: u64,
+    pub(super) program_bytes: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct VariantReport {
+    pub(super) target: String,
+    /// The sizes of the dynamic dims that sizes and the memory plan are told for.
+    pub(super) dims: BTreeMap<String, i64>,
+    pub(super) kernels: Vec<KernelReport>,
+    pub(super) programs: Vec<ProgramReport>,
+    /// Of the multiply-accumulates of all launches, those in kernels of the wide emitter.
+    pub(super) wide_macs: u64,
+    pub(super) all_macs: u64,
+    /// The same for bytes read and written.
+    pub(super) wide_bytes: u64,
+    pub(super) all_bytes: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct KernelReport {
+    pub(super) name: String,
+    pub(super) emitter: String,
+    pub(super) vector_bits: u32,
+    /// How often a run of the default entry launches it.
+    pub(super) launches: usize,
+    pub(super) code_bytes: u64,
+    pub(super) vector_insts: u64,
+    pub(super) total_insts: u64,
+    pub(super) macs: Option<u64>,
+    pub(super) bytes: Option<u64>,
+    pub(super) origins: Vec<String>,
+    pub(super) schedule: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct ProgramReport {
+    pub(super) entry: String,
+    pub(super) launches: usize,
+    pub(super) copies: usize,
+    pub(super) memory: MemoryReport,
+}
+
+#[derive(Serialize)]
+pub(super) struct MemoryReport {
+    /// The arena that all intermediate values live in.
+    pub(super) arena_bytes: u64,
+    /// What any plan needs at least.
+    pub(super) lower_bound_bytes: u64,
+    /// What the values would take side by side.
+    pub(super) unshared_bytes: u64,
+    pub(super) slots: Vec<SlotReport>,
+}
+
+#[derive(Serialize)]
+pub(super) struct SlotReport {
+    pub(super) slot: usize,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) first_step: u32,
+    pub(super) last_step: u32,
+    /// The slot that it shares its place with.
+    pub(super) alias: Option<u32>,
+}
+
+#[derive(Serialize)]
+pub(super) struct WeightsReport {
+    pub(super) count: usize,
+    pub(super) bytes: u64,
+    pub(super) records: Vec<WeightReport>,
+}
+
+#[derive(Serialize)]
+pub(super) struct WeightReport {
+    pub(super) name: String,
+    pub(super) original_names: Vec<String>,
+    pub(super) dtype: &'static str,
+    pub(super) shape: Vec<u64>,
+    pub(super) bytes: u64,
+    pub(super) layout: String,
+    pub(super) recipe: String,
+    pub(super) encoding: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct ProvenanceReport {
+    pub(super) infc_version: String,
+    pub(super) model_hash: String,
+    pub(super) producer: String,
+    pub(super) flags: Vec<String>,
+    pub(super) records: Vec<String>,
+    pub(super) assembler: Option<String>,
+}
+
+impl Report {
+    pub(super) fn new(
+        path: &Path,
+        artifact: &Artifact<'_>,
+        len_bytes: usize,
+        target: Option<&str>,
+        dims: &[String],
+        verified: bool,
+    ) -> Result<Self, Failure> {
+        let manifest = artifact.manifest();
+        let (major, minor) = artifact.container().format();
+        let chosen = choose(artifact, target)?;
+        let symbols = symbol_values(manifest.entries.first(), dims)?;
+        let variant = chosen
+            .map(|index| {
+                let body = artifact.variant(index)?;
+                VariantReport::new(&manifest.variants[index].target, &body, &manifest.entries, &symbols)
+            })
+            .transpose()?;
+        let section_bytes = |index: u32| {
+            artifact.container().sections().get(index as usize).map_or(0, |section| section.range.len() as u64)
+        };
+        let variants = manifest.variants.iter().map(|info| VariantSummary {
+            target: info.target.clone(),
+            required_features: info.required_features.clone(),
+            runs_here: host::runs(&info.target),
+            code_bytes: section_bytes(info.code_section),
+            program_bytes: section_bytes(info.program_section),
+        });
+        let records: Vec<WeightReport> = manifest.weights.iter().map(WeightReport::new).collect();
+        let weight_sections = || artifact.container().sections().iter().filter(|s| s.kind.name() == Some("weights"));
+        let provenance = &manifest.provenance;
+        Ok(Self {
+            schema: "infc.inspect/1",
+            artifact: path.display().to_string(),
+            format: format!("{major}.{minor}"),
+            bytes: len_bytes as u64,
+            verified,
+            sections: sections(artifact),
+            entries: manifest.entries.iter().map(EntryReport::new).collect(),
+            variants: variants.collect(),
+            variant,
+            weights: WeightsReport {
+                count: records.len(),
+                bytes: weight_sections().map(|section| section.range.len() as u64).sum(),
+                records,
+            },
+            provenance: ProvenanceReport {
+                infc_version: provenance.infc_version.clone(),
+                model_hash: provenance.model_hash.clone(),
+                producer: provenance.producer.clone(),
+                flags: provenance.flags.clone(),
+                records: provenance.records.clone(),
+                assembler: provenance.assembler.clone(),
+            },
+        })
+    }
+}
+
+/// The variant to tell of; `None` if there is none at all.
+fn choose(artifact: &Artifact<'_>, target: Option<&str>) -> Result<Option<usize>, ArtifactError> {
+    let variants = &artifact.manifest().variants;
+    let Some(wanted) = target else {
+        let runs = variants.iter().position(|info| host::runs(&info.target));
+        return Ok(runs.or(if variants.is_empty() { None } else { Some(0) }));
+    };
+    let found = variants.iter().position(|info| info.target == wanted);
+    found.map(Some).ok_or_else(|| no_such_target(artifact, wanted))
+}
+
+pub(super) fn no_such_target(artifact: &Artifact<'_>, wanted: &str) -> ArtifactError {
+    let targets: Vec<&str> = artifact.manifest().variants.iter().map(|info| info.target.as_str()).collect();
+    ArtifactError::NoSuchTarget { wanted: wanted.to_owned(), available: targets.join(", ") }
+}
+
+/// The values of the entry's symbols: what the user says, else the minimum, at least 1.
+fn symbol_values(entry: Option<&Entry>, dims: &[String]) -> Result<Vec<i64>, CliError> {
+    let symbols = entry.map_or(&[][..], |entry| &entry.symbols);
+    let mut values: Vec<i64> = symbols.iter().map(|symbol| symbol.min.max(1)).collect();
+    for text in dims {
+        let parsed = text.rsplit_once('=').and_then(|(name, value)| Some((name, value.parse::<i64>().ok()?)));
+        let Some((name, value)) = parsed.filter(|&(_, value)| value >= 0) else {
+            return Err(CliError::usage(format!("--dim `{text}`: expected SYM=N, a name and a size")));
+        };
+        let index = symbols.iter().position(|symbol| symbol.name == name);
+        let index = index.ok_or_else(|| CliError::usage(format!("--dim: there is no dynamic dim `{name}`")))?;
+        values[index] = value;
+    }
+    Ok(values)
+}
+
+fn sections(artifact: &Artifact<'_>) -> Vec<SectionReport> {
+    let variants = &artifact.manifest().variants;
+    let owner = |index: usize| {
+        variants.iter().find(|info| info.program_section as usize == index || info.code_section as usize == index)
+    };
+    let sections = artifact.container().sections().iter().enumerate();
+    sections
+        .map(|(index, section)| SectionReport {
+            index,
+            kind: section.kind.name().map_or_else(|| format!("unknown kind {}", section.kind.0), str::to_owned),
+            target: owner(index).map(|info| info.target.clone()),
+            offset: section.range.start as u64,
+            bytes: section.range.len() as u64,
+            schema: section.schema,
+            hash: section.hash.to_string(),
+        })
+        .collect()
+}
+
+impl EntryReport {
+    fn new(entry: &Entry) -> Self {
+        let names = entry.symbol_names();
+        let port = |port: &PortSpec| PortReport { name: port.name.clone(), r#type: port.type_text(&names) };
+        let from = |symbol: usize| {
+            let bindings = entry.bindings.iter().filter(|binding| binding.symbol as usize == symbol);
+            let place = |binding: &infc_artifact::Binding| {
+                let input = entry.inputs.get(binding.input as usize)?;
+                Some(format!("{}[{}]", input.name, binding.axis))
+            };
+            bindings.filter_map(place).collect()
+        };
+        let symbols = entry.symbols.iter().enumerate().map(|(index, symbol)| SymbolReport {
+            name: symbol.name.clone(),
+            min: symbol.min,
+            max: symbol.max,
+            from: from(index),
+        });
+        Self {
+            name: entry.name.clone(),
+            inputs: entry.inputs.iter().map(port).collect(),
+            outputs: entry.outputs.iter().map(port).collect(),
+            symbols: symbols.collect(),
+        }
+    }
+}
+
+impl VariantReport {
+    fn new(target: &str, body: &VariantBody, entries: &[Entry], symbols: &[i64]) -> Result<Self, Failure> {
+        let names = entries.first().map(Entry::symbol_names).unwrap_or_default();
+        let mut launches = vec![0usize; body.kernels.len()];
+        for step in body.programs.first().into_iter().flat_map(|program| &program.steps) {
+            if let Step::Launch(launch) = step
+                && let Some(count) = launches.get_mut(launch.kernel as usize)
+            {
+                *count += 1;
+            }
+        }
+        let kernels: Vec<KernelReport> = body
+            .kernels
+            .iter()
+            .zip(&launches)
+            .map(|(info, &launches)| KernelReport {
+                name: info.name.clone(),
+                emitter: info.emitter.clone(),
+                vector_bits: info.vector_bits,
+                launches,
+                code_bytes: info.code_len,
+                vector_insts: info.vector_insts,
+                total_insts: info.total_insts,
+                macs: info.macs.as_ref().and_then(|size| value(size, symbols)),
+                bytes: info.bytes.as_ref().and_then(|size| value(size, symbols)),
+                origins: info.origins.clone(),
+                schedule: info.schedule.clone(),
+            })
+            .collect();
+        let total = |of: fn(&KernelReport) -> Option<u64>, wide_only: bool| {
+            let counted = kernels.iter().filter(|kernel| !wide_only || kernel.emitter == "wide");
+            counted.map(|kernel| of(kernel).unwrap_or(0).saturating_mul(kernel.launches as u64)).sum()
+        };
+        let programs = body.programs.iter().zip(entries).enumerate().map(|(index, (program, entry))| {
+            // The symbols given are those of the first entry; others are told at their minimum.
+            let own = if index == 0 { symbols.to_vec() } else { symbol_values(Some(entry), &[])? };
+            ProgramReport::new(&entry.name, program, &own)
+        });
+        Ok(Self {
+            target: target.to_owned(),
+            dims: names.iter().zip(symbols).map(|(name, &value)| ((*name).to_owned(), value)).collect(),
+            programs: programs.collect::<Result<_, Failure>>()?,
+            wide_macs: total(|kernel| kernel.macs, true),
+            all_macs: total(|kernel| kernel.macs, false),
+            wide_bytes: total(|kernel| kernel.bytes, true),
+            all_bytes: total(|kernel| kernel.bytes, false),
+            kernels,
+        })
+    }
+}
+
+impl ProgramReport {
+    fn new(entry: &str, program: &Program, symbols: &[i64]) -> Result<Self, Failure> {
+        let plan = match &program.static_plan {
+            Some(plan) => plan.clone(),
+            None => MemoryPlan::new(program, symbols)?,
+        };
+        let slots: Vec<SlotReport> = program
+            .slots
+            .iter()
+            .enumerate()
+            .filter_map(|(index, slot)| {
+                let Slot::Arena(slot) = slot else { return None };
+                Some(SlotReport {
+                    slot: index,
+                    offset: plan.offsets.get(index).copied().flatten()?,
+                    bytes: value(&slot.size_bytes, symbols)?,
+                    first_step: slot.first_step,
+                    last_step: slot.last_step,
+                    alias: slot.alias,
+                })
+            })
+            .collect();
+        let launches = program.steps.iter().filter(|step| matches!(step, Step::Launch(_))).count();
+        Ok(Self {
+            entry: entry.to_owned(),
+            launches,
+            copies: program.steps.iter().filter(|step| matches!(step, Step::Copy(_))).count(),
+            memory: MemoryReport {
+                arena_bytes: plan.arena_bytes,
+                lower_bound_bytes: MemoryPlan::lower_bound(program, symbols)?,
+                unshared_bytes: slots.iter().map(|slot| slot.bytes).sum(),
+                slots,
+            },
+        })
+    }
+}
+
+impl WeightReport {
+    fn new(record: &infc_artifact::WeightRecord) -> Self {
+        Self {
+            name: record.name.clone(),
+            original_names: record.original_names.clone(),
+            dtype: record.dtype.name(),
+            shape: record.shape.clone(),
+            bytes: record.len_bytes,
+            layout: record.layout.clone(),
+            recipe: record.recipe.clone(),
+            encoding: record.encoding.clone(),
+        }
+    }
+}

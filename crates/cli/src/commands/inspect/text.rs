@@ -1,0 +1,191 @@
+//! The report for people.
+
+use super::report::{KernelReport, ProgramReport, Report, VariantReport};
+use crate::console::{Console, Style};
+use crate::failure::Failure;
+use crate::tables::{Side, bytes, count, few, percent, table};
+
+/// Origins of a kernel that are named in the table.
+const ORIGINS_SHOWN: usize = 3;
+
+pub(super) fn print(report: &Report, console: &Console) -> Result<(), Failure> {
+    let heading = |text: &str| console.line(format!("\n{}", console.paint(Style::Label, text)));
+    let verified = if report.verified { ", all hashes are right" } else { "" };
+    console.line(format!(
+        "{}  {}, format {}, made by infc {}{verified}",
+        report.artifact,
+        bytes(report.bytes),
+        report.format,
+        report.provenance.infc_version
+    ))?;
+    print_entries(report, console)?;
+
+    heading("Sections")?;
+    let rows = report.sections.iter().map(|section| {
+        let target = section.target.clone().unwrap_or_default();
+        let share = percent(section.bytes, report.bytes);
+        vec![section.index.to_string(), section.kind.clone(), target, bytes(section.bytes), share]
+    });
+    let columns =
+        [("#", Side::Right), ("kind", Side::Left), ("target", Side::Left), ("size", Side::Right), ("", Side::Right)];
+    console.write(table(&columns, rows).as_bytes())?;
+
+    heading("Variants")?;
+    let rows = report.variants.iter().map(|variant| {
+        let here = if variant.runs_here { "yes" } else { "no" };
+        let code = bytes(variant.code_bytes);
+        vec![variant.target.clone(), here.to_owned(), code, variant.required_features.join(" ")]
+    });
+    let columns =
+        [("target", Side::Left), ("runs here", Side::Left), ("code", Side::Right), ("needs", Side::Left)];
+    console.write(table(&columns, rows).as_bytes())?;
+    if let Some(variant) = &report.variant {
+        print_variant(variant, console)?;
+    }
+    print_weights(report, console)?;
+    print_provenance(report, console)
+}
+
+fn print_entries(report: &Report, console: &Console) -> Result<(), Failure> {
+    for entry in &report.entries {
+        console.line(format!("\n{}", console.paint(Style::Label, &format!("Entry {}", entry.name))))?;
+        for (word, ports) in [("in", &entry.inputs), ("out", &entry.outputs)] {
+            for port in ports {
+                console.line(format!("  {word:<4} {}  {}", port.name, port.r#type))?;
+            }
+        }
+        for symbol in &entry.symbols {
+            let max = symbol.max.map_or_else(String::new, |max| max.to_string());
+            let (name, min, from) = (&symbol.name, symbol.min, symbol.from.join(", "));
+            console.line(format!("  dim  {name} in {min}..={max}, from {from}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn print_variant(variant: &VariantReport, console: &Console) -> Result<(), Failure> {
+    let dims: Vec<String> = variant.dims.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let dims = if dims.is_empty() { String::new() } else { format!(" at {}", dims.join(", ")) };
+    let title = format!("Kernels of {}{dims}", variant.target);
+    console.line(format!("\n{}", console.paint(Style::Label, &title)))?;
+    let columns = [
+        ("kernel", Side::Left),
+        ("emitter", Side::Left),
+        ("bits", Side::Right),
+        ("vector", Side::Right),
+        ("code", Side::Right),
+        ("MACs", Side::Right),
+        ("bytes", Side::Right),
+        ("runs", Side::Right),
+        ("from", Side::Left),
+    ];
+    let optional = |value: Option<u64>, print: fn(u64) -> String| value.map_or_else(|| "-".to_owned(), print);
+    let row = |kernel: &KernelReport| {
+        vec![
+            kernel.name.clone(),
+            kernel.emitter.clone(),
+            kernel.vector_bits.to_string(),
+            percent(kernel.vector_insts, kernel.total_insts),
+            bytes(kernel.code_bytes),
+            optional(kernel.macs, count),
+            optional(kernel.bytes, bytes),
+            kernel.launches.to_string(),
+            few(&kernel.origins, ORIGINS_SHOWN),
+        ]
+    };
+    console.write(table(&columns, variant.kernels.iter().map(row)).as_bytes())?;
+    console.line(format!(
+        "  in wide kernels: {} of the MACs, {} of the bytes",
+        percent(variant.wide_macs, variant.all_macs),
+        percent(variant.wide_bytes, variant.all_bytes)
+    ))?;
+    if console.is_verbose() {
+        for kernel in &variant.kernels {
+            console.line(format!("\n  {}  from {}", kernel.name, kernel.origins.join(", ")))?;
+            kernel.schedule.lines().try_for_each(|line| console.line(format!("    {line}")))?;
+        }
+    }
+    variant.programs.iter().try_for_each(|program| print_memory(program, console))
+}
+
+fn print_memory(program: &ProgramReport, console: &Console) -> Result<(), Failure> {
+    let memory = &program.memory;
+    let title = format!("Memory plan of {}", program.entry);
+    console.line(format!("\n{}", console.paint(Style::Label, &title)))?;
+    let copies = if program.copies > 0 { format!(" and {} copies", program.copies) } else { String::new() };
+    console.line(format!("  {} launches{copies} over {} values", program.launches, memory.slots.len()))?;
+    console.line(format!(
+        "  arena {}, at least {} are needed at once, {} without sharing",
+        bytes(memory.arena_bytes),
+        bytes(memory.lower_bound_bytes),
+        bytes(memory.unshared_bytes)
+    ))?;
+    if console.is_verbose() {
+        let columns = [
+            ("slot", Side::Right),
+            ("offset", Side::Right),
+            ("size", Side::Right),
+            ("steps", Side::Left),
+            ("in place of", Side::Left),
+        ];
+        let rows = memory.slots.iter().map(|slot| {
+            vec![
+                slot.slot.to_string(),
+                slot.offset.to_string(),
+                bytes(slot.bytes),
+                format!("{}…{}", slot.first_step, slot.last_step),
+                slot.alias.map_or_else(String::new, |alias| alias.to_string()),
+            ]
+        });
+        console.write(table(&columns, rows).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn print_weights(report: &Report, console: &Console) -> Result<(), Failure> {
+    let weights = &report.weights;
+    let title = format!("Weights: {} in {}, shared by all variants", weights.count, bytes(weights.bytes));
+    console.line(format!("\n{}", console.paint(Style::Label, &title)))?;
+    if !console.is_verbose() {
+        return Ok(());
+    }
+    let columns = [
+        ("name", Side::Left),
+        ("type", Side::Left),
+        ("size", Side::Right),
+        ("layout", Side::Left),
+        ("made by", Side::Left),
+        ("encoding", Side::Left),
+    ];
+    let rows = weights.records.iter().map(|weight| {
+        let (dtype, shape) = (weight.dtype, &weight.shape);
+        vec![
+            weight.name.clone(),
+            format!("{dtype}{shape:?}"),
+            bytes(weight.bytes),
+            weight.layout.clone(),
+            weight.recipe.clone(),
+            weight.encoding.clone(),
+        ]
+    });
+    console.write(table(&columns, rows).as_bytes())
+}
+
+fn print_provenance(report: &Report, console: &Console) -> Result<(), Failure> {
+    let provenance = &report.provenance;
+    console.line(format!("\n{}", console.paint(Style::Label, "Provenance")))?;
+    console.line(format!("  model      {}", provenance.model_hash))?;
+    if !provenance.producer.is_empty() {
+        console.line(format!("  producer   {}", provenance.producer))?;
+    }
+    if !provenance.flags.is_empty() {
+        console.line(format!("  flags      {}", provenance.flags.join(" ")))?;
+    }
+    if !provenance.records.is_empty() {
+        console.line(format!("  records    {}", provenance.records.join(" ")))?;
+    }
+    if let Some(assembler) = &provenance.assembler {
+        console.line(format!("  assembler  {assembler}"))?;
+    }
+    Ok(())
+}

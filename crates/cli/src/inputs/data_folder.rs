@@ -1,0 +1,64 @@
+//! `--data DIR`: test data in the form of the ONNX backend tests.
+//!
+//! `input_<i>.pb` is a `TensorProto` for the i-th input of the graph that is not an initializer; the name inside is
+//! ignored. `output_<i>.pb`, where there is one, is what output i should be.
+
+use super::{DataSet, input_text};
+use crate::error::CliError;
+use bytes::Bytes;
+use infc_artifact::Entry;
+use infc_frontend_onnx::decode_tensor;
+use infc_tensor::Tensor;
+use std::path::{Path, PathBuf};
+
+/// The data sets in `folder`: itself, or all its `test_data_set_*` in the order of their numbers.
+pub(super) fn load(folder: &Path, entry: &Entry) -> Result<Vec<DataSet>, CliError> {
+    let bad = |reason: String| CliError::BadDataFolder { path: folder.to_owned(), reason };
+    let wrap = |source| CliError::CannotRead { path: folder.to_owned(), source };
+    if folder.join("input_0.pb").is_file() || (entry.inputs.is_empty() && folder.join("output_0.pb").is_file()) {
+        return Ok(vec![load_one(folder, None, entry)?]);
+    }
+    let mut sets: Vec<(u64, String, PathBuf)> = Vec::new();
+    for item in std::fs::read_dir(folder).map_err(wrap)? {
+        let item = item.map_err(wrap)?;
+        let name = item.file_name().to_string_lossy().into_owned();
+        if let Some(suffix) = name.strip_prefix("test_data_set_") {
+            sets.push((suffix.parse().unwrap_or(u64::MAX), name.clone(), item.path()));
+        }
+    }
+    if sets.is_empty() {
+        return Err(bad("it holds neither input_0.pb nor folders test_data_set_*".to_owned()));
+    }
+    sets.sort();
+    sets.into_iter().map(|(_, name, path)| load_one(&path, Some(name), entry)).collect()
+}
+
+fn load_one(folder: &Path, name: Option<String>, entry: &Entry) -> Result<DataSet, CliError> {
+    let bad = |reason: String| CliError::BadDataFolder { path: folder.to_owned(), reason };
+    let mut inputs = Vec::with_capacity(entry.inputs.len());
+    for (index, port) in entry.inputs.iter().enumerate() {
+        let path = folder.join(format!("input_{index}.pb"));
+        if !path.is_file() {
+            return Err(bad(format!("input_{index}.pb is missing, which is for {}", input_text(entry, port))));
+        }
+        inputs.push(read_tensor(&path)?);
+    }
+    let extra = format!("input_{}.pb", inputs.len());
+    if folder.join(&extra).is_file() {
+        return Err(bad(format!("it holds {extra}, the model has {} inputs", inputs.len())));
+    }
+    let expected = (0..entry.outputs.len())
+        .map(|index| {
+            let path = folder.join(format!("output_{index}.pb"));
+            path.is_file().then(|| read_tensor(&path)).transpose()
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(DataSet { name, inputs, expected })
+}
+
+/// Reads a file with one `TensorProto`.
+pub(super) fn read_tensor(path: &Path) -> Result<Tensor, CliError> {
+    let bytes = std::fs::read(path).map_err(|source| CliError::CannotRead { path: path.to_owned(), source })?;
+    decode_tensor(Bytes::from(bytes))
+        .map_err(|error| CliError::BadDataFolder { path: path.to_owned(), reason: error.to_string() })
+}

@@ -1,0 +1,185 @@
+//! Made-up data: the same for the same seed on every machine.
+
+use crate::convert::cast;
+use crate::error::CliError;
+use infc_artifact::{Entry, PortSpec};
+use infc_tensor::{DType, DTypeClass, Tensor};
+use std::collections::BTreeMap;
+
+/// What an input is filled with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fill {
+    /// Floats in [0,1), integers 0, bools true.
+    Random,
+    /// One number everywhere.
+    Value(f64),
+}
+
+/// Makes tensors from a stream of pseudo-random numbers.
+#[derive(Debug)]
+pub(super) struct Generator {
+    state: u64,
+}
+
+impl Generator {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// SplitMix64: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A multiple of 2⁻²⁴ in [0,1): exact in `f32`.
+    #[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
+    fn float(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u32 << 24) as f32
+    }
+
+    /// The tensor for an input.
+    pub(super) fn tensor(&mut self, port: &PortSpec, shape: &[usize], fill: Fill) -> Result<Tensor, CliError> {
+        let too_large = || CliError::TooLarge { what: format!("input `{}` of shape {shape:?}", port.name) };
+        let unfit = |found| CliError::WrongElements {
+            place: format!("made-up data for input `{}`", port.name),
+            expected: port.dtype,
+            found,
+        };
+        let zeros = |dtype| allocate(dtype, shape).ok_or_else(too_large);
+        let wide = match (fill, port.dtype.class()) {
+            (Fill::Random, DTypeClass::Float) => {
+                let mut tensor = zeros(DType::F32)?;
+                for element in tensor.elements_mut::<f32>().map_err(|_| too_large())? {
+                    *element = self.float();
+                }
+                tensor
+            }
+            (Fill::Random, DTypeClass::Bool) => {
+                let mut tensor = zeros(DType::Bool)?;
+                tensor.bytes_mut().fill(1);
+                return Ok(tensor);
+            }
+            (Fill::Random, _) | (Fill::Value(0.0), _) => return zeros(port.dtype),
+            (Fill::Value(value), _) => {
+                let mut tensor = zeros(DType::F64)?;
+                tensor.elements_mut::<f64>().map_err(|_| too_large())?.fill(value);
+                tensor
+            }
+        };
+        if wide.dtype() == port.dtype {
+            return Ok(wide);
+        }
+        cast(&wide, port.dtype).ok_or_else(|| unfit(wide.dtype()))
+    }
+}
+
+/// Zeros, unless there is not even the address space for them: asking for more would end the process.
+fn allocate(dtype: DType, shape: &[usize]) -> Option<Tensor> {
+    let len_elems = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent))?;
+    let bytes = dtype.storage_bytes(len_elems).unwrap_or(len_elems);
+    Vec::<u8>::new().try_reserve_exact(bytes).ok()?;
+    Tensor::zeros(dtype, shape).ok()
+}
+
+/// The shape of every input: of those given their own, of the others what the symbols make of it. A symbol is what a
+/// given input says, else what the user says, else its minimum, at least 1.
+pub(super) fn input_shapes(
+    entry: &Entry,
+    given: &[Option<Tensor>],
+    dims: &BTreeMap<String, i64>,
+) -> Result<Vec<Vec<usize>>, CliError> {
+    let known = || entry.symbols.iter().map(|symbol| format!("`{}`", symbol.name)).collect::<Vec<_>>().join(", ");
+    if let Some(name) = dims.keys().find(|name| !entry.symbols.iter().any(|symbol| symbol.name == **name)) {
+        let known = if entry.symbols.is_empty() { "none".to_owned() } else { known() };
+        return Err(CliError::usage(format!("--dim: the model has no dynamic dim `{name}`, it has {known}")));
+    }
+    let mut symbols: Vec<i64> = entry
+        .symbols
+        .iter()
+        .map(|symbol| dims.get(&symbol.name).copied().unwrap_or_else(|| symbol.min.max(1)))
+        .collect();
+    for binding in &entry.bindings {
+        let tensor = given.get(binding.input as usize).and_then(Option::as_ref);
+        let extent = tensor.and_then(|tensor| tensor.shape().get(binding.axis as usize));
+        if let (Some(&extent), Some(symbol)) = (extent, symbols.get_mut(binding.symbol as usize)) {
+            *symbol = i64::try_from(extent).unwrap_or(i64::MAX);
+        }
+    }
+    let shape_of = |(port, tensor): (&PortSpec, &Option<Tensor>)| match tensor {
+        Some(tensor) => Ok(tensor.shape().to_vec()),
+        None => port
+            .shape
+            .iter()
+            .map(|dim| dim.eval_size(&symbols))
+            .collect::<Result<Vec<usize>, _>>()
+            .map_err(|_| CliError::TooLarge { what: format!("input `{}`", port.name) }),
+    };
+    entry.inputs.iter().zip(given).map(shape_of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use infc_artifact::{Binding, SizeExpr, SymbolSpec};
+
+    fn port(dtype: DType) -> PortSpec {
+        let shape = vec![SizeExpr::symbol(0), SizeExpr::constant(2)];
+        PortSpec { name: "x".to_owned(), dtype, shape }
+    }
+
+    #[test]
+    fn random_data_is_the_same_every_time() {
+        let make = |seed| Generator::new(seed).tensor(&port(DType::F32), &[2, 2], Fill::Random).unwrap();
+        assert_eq!(make(0), make(0));
+        assert_ne!(make(0), make(1));
+        // A change of these numbers makes stored measurements incomparable.
+        assert_eq!(make(0).elements::<f32>().unwrap()[0], 0.883_310_8);
+        let sample = Generator::new(5).tensor(&port(DType::F32), &[1000], Fill::Random).unwrap();
+        let sample = sample.elements::<f32>().unwrap();
+        assert!(sample.iter().all(|x| (0.0..1.0).contains(x)));
+        let mean = sample.iter().sum::<f32>() / 1000.0;
+        assert!((mean - 0.5).abs() < 0.05, "{mean}");
+    }
+
+    #[test]
+    fn every_class_of_type() {
+        let make = |dtype, fill| Generator::new(0).tensor(&port(dtype), &[1, 2], fill).unwrap();
+        assert_eq!(make(DType::I64, Fill::Random).elements::<i64>().unwrap(), [0, 0]);
+        assert_eq!(make(DType::Bool, Fill::Random).bytes(), [1, 1]);
+        assert_eq!(make(DType::I32, Fill::Value(7.0)).elements::<i32>().unwrap(), [7, 7]);
+        assert_eq!(make(DType::F16, Fill::Random).dtype(), DType::F16);
+        assert_eq!(make(DType::Bool, Fill::Value(2.0)).bytes(), [1, 1]);
+    }
+
+    #[test]
+    fn symbols_come_from_given_inputs_then_from_the_user_then_from_their_range() {
+        let entry = Entry {
+            name: "main".to_owned(),
+            inputs: vec![port(DType::F32), port(DType::F32)],
+            outputs: vec![],
+            symbols: vec![SymbolSpec { name: "N".to_owned(), min: 0, max: None }],
+            bindings: vec![Binding { symbol: 0, input: 1, axis: 0 }],
+            state: vec![],
+        };
+        let shape = |given: Option<Tensor>, dims: &[(&str, i64)]| {
+            let dims = dims.iter().map(|&(name, n)| (name.to_owned(), n)).collect();
+            input_shapes(&entry, &[None, given], &dims).map(|shapes| shapes[0].clone())
+        };
+        assert_eq!(shape(None, &[]).unwrap(), [1, 2]);
+        assert_eq!(shape(None, &[("N", 5)]).unwrap(), [5, 2]);
+        let given = Tensor::zeros(DType::F32, &[3, 2]).unwrap();
+        assert_eq!(shape(Some(given), &[("N", 5)]).unwrap(), [3, 2]);
+        assert_eq!(shape(None, &[("M", 5)]).unwrap_err().code(), "cli::usage");
+    }
+
+    #[test]
+    fn absurd_sizes_are_errors() {
+        let make = |shape: &[usize]| Generator::new(0).tensor(&port(DType::F32), shape, Fill::Random);
+        assert_eq!(make(&[1 << 60, 2]).unwrap_err().code(), "input::too-large");
+        assert_eq!(make(&[usize::MAX, 2]).unwrap_err().code(), "input::too-large");
+    }
+}

@@ -1,0 +1,54 @@
+//! Artifacts as the commands take them: a file, or `-` for standard input.
+
+use crate::error::CliError;
+use crate::failure::Failure;
+use infc_runtime::{LoadOptions, Model, Pool};
+use std::io::Read;
+use std::path::Path;
+
+/// How an artifact is loaded.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Execution")]
+pub(crate) struct LoadArgs {
+    /// Threads to run with; as many as the process may use unless given
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Take the variant for this target instead of the best one for this machine
+    #[arg(long, value_name = "TARGET")]
+    target: Option<String>,
+    /// Read and write denormal numbers as zero
+    #[arg(long)]
+    pub(crate) ftz: bool,
+}
+
+impl LoadArgs {
+    /// What the runtime takes.
+    pub(crate) fn options(&self) -> LoadOptions {
+        let pool = self.threads.map(|threads| Pool::builder().threads(threads.into()).build());
+        LoadOptions { target: self.target.clone(), pool, ..LoadOptions::default() }
+    }
+}
+
+/// Whether a path stands for a standard stream.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Everything that standard input holds.
+pub(crate) fn read_stdin() -> Result<Vec<u8>, CliError> {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().read_to_end(&mut bytes);
+    read.map_err(|source| CliError::CannotRead { path: "-".into(), source })?;
+    Ok(bytes)
+}
+
+/// Loads an artifact.
+pub(crate) fn open(path: &Path, options: &LoadOptions) -> Result<Model, Failure> {
+    let model =
+        if is_stream(path) { Model::from_vec_with(read_stdin()?, options) } else { Model::open_with(path, options) };
+    model.map_err(|error| match error {
+        // It names the file already.
+        infc_runtime::RuntimeError::Open { .. } => error.into(),
+        error => Failure::from(error).at(format_args!("`{}`", path.display())),
+    })
+}

@@ -1,0 +1,74 @@
+//! What this process knows of itself: when it started, how much memory it has used, on what machine it runs.
+
+use std::time::{Duration, Instant};
+
+/// When the process started, as well as can be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    main: Instant,
+    /// What the process had spent, running or waiting for a processor, before `main`.
+    before_main: Duration,
+}
+
+impl Start {
+    /// To be called first thing in `main`.
+    pub(crate) fn now() -> Self {
+        let main = Instant::now();
+        Self { main, before_main: scheduled_so_far().unwrap_or_default() }
+    }
+
+    /// Since the process was started: loading of the executable included where the system tells (Linux).
+    pub(crate) fn elapsed(self) -> Duration {
+        self.main.elapsed() + self.before_main
+    }
+}
+
+/// Time on a processor plus time waiting for one, which the kernel counts in nanoseconds (the start time that
+/// `/proc/self/stat` has is in hundredths of a second).
+fn scheduled_so_far() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+    let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let (running, waiting) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(Duration::from_nanos(running.saturating_add(waiting)))
+}
+
+/// The largest resident set so far (`VmHWM`) in MiB; `None` where the system does not tell.
+pub(crate) fn peak_rss_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+/// The processor's name and the processors this process may use: `AMD EPYC 9454, 2 threads`.
+pub(crate) fn machine() -> String {
+    let name = processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let usable = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{name}, {usable} {}", if usable == 1 { "thread" } else { "threads" })
+}
+
+fn processor_name() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_starts_before_main() {
+        let start = Start::now();
+        assert!(start.elapsed() >= start.before_main);
+        #[cfg(target_os = "linux")]
+        assert!(start.before_main > Duration::ZERO);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_test_process_uses_some_memory() {
+        let peak = peak_rss_mb().unwrap();
+        assert!(peak > 0.5 && peak < 1e6, "{peak}");
+    }
+}
