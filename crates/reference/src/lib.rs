@@ -77,6 +77,11 @@ pub fn evaluate(node: &Node<'_>, inputs: &[Option<&Tensor>]) -> Result<Vec<Tenso
         domain: node.domain.to_owned(),
         opset: node.opset,
     })?;
+    for tensor in inputs.iter().copied().flatten() {
+        if tensor.shape().iter().any(|&dim| dim > limits::MAX_EXTENT) {
+            return Err(EvalError::TooLarge { dtype: tensor.dtype(), shape: tensor.shape().to_vec() });
+        }
+    }
     let mut outputs = operator.evaluate(&Call { node, inputs })?;
     if outputs.len() < node.num_outputs {
         return Err(EvalError::TooManyOutputs { found: node.num_outputs, available: outputs.len() });

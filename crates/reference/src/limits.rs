@@ -13,7 +13,10 @@ pub const MAX_OUTPUT_BYTES: usize = 1 << 31;
 pub const MAX_OUTPUT_ELEMS: usize = 1 << 28;
 
 /// The most inner steps (a multiply-add, one comparison of a window) one operator may take.
-pub const MAX_WORK_STEPS: u64 = 1 << 38;
+pub const MAX_WORK_STEPS: u64 = 1 << 34;
+
+/// The longest axis an input may have; only one without elements could be longer, and only to overflow something.
+pub(crate) const MAX_EXTENT: usize = 1 << 40;
 
 /// The number of elements of `shape`.
 ///

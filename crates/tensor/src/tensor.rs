@@ -153,7 +153,10 @@ impl Tensor {
     /// The raw bytes for writing (copied first if shared); empty for strings.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.data {
-            Data::Bytes(bytes) => &mut **Arc::make_mut(bytes),
+            Data::Bytes(bytes) => {
+                let bytes: &mut AlignedBytes = Arc::make_mut(bytes);
+                bytes
+            }
             Data::Strings(_) => &mut [],
         }
     }

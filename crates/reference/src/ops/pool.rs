@@ -120,8 +120,9 @@ fn padded_count(pooling: &Pooling<'_>, position: &[usize]) -> usize {
     let window = &pooling.window;
     (0..position.len())
         .map(|axis| {
-            let end = pooling.input[axis] as i64 + window.pads_after[axis];
-            (0..window.kernel[axis]).filter(|&entry| window.coordinate(axis, position[axis], entry) < end).count()
+            let (start, dilation) = (window.start(axis, position[axis]), window.dilations[axis] as i64);
+            let room = pooling.input[axis] as i64 + window.pads_after[axis] - start;
+            ((room + dilation - 1) / dilation).clamp(0, window.kernel[axis] as i64) as usize
         })
         .product()
 }

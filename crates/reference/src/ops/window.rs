@@ -89,28 +89,43 @@ impl Window {
         Ok(Self { kernel, strides, dilations, pads_before: before, pads_after: after, out })
     }
 
-    /// The input coordinate along `axis` of entry `entry` of the window at `position`; may lie in the padding.
-    pub(super) fn coordinate(&self, axis: usize, position: usize, entry: usize) -> i64 {
-        (position * self.strides[axis] + entry * self.dilations[axis]) as i64 - self.pads_before[axis]
+    /// The entries of the window at `position` of an axis whose coordinates lie inside of an input of length `len`.
+    pub(super) fn entries_inside(&self, axis: usize, position: usize, len: i64) -> std::ops::Range<usize> {
+        let start = self.start(axis, position);
+        let dilation = self.dilations[axis] as i64;
+        // Both divisions round up; entries are at start, start + dilation, …
+        let first = if start < 0 { (-start + dilation - 1) / dilation } else { 0 };
+        let end = if start < len { (len - start + dilation - 1) / dilation } else { 0 };
+        let end = end.clamp(0, self.kernel[axis] as i64) as usize;
+        (first as usize).min(end)..end
+    }
+
+    /// The input coordinate along `axis` of the first entry of the window at `position`; may lie in the padding.
+    pub(super) fn start(&self, axis: usize, position: usize) -> i64 {
+        (position * self.strides[axis]) as i64 - self.pads_before[axis]
     }
 
     /// Visits the entries of the window at `position` that lie inside of the input: the entry's flat index in the
     /// kernel and its flat index in the input's spatial extents.
     pub(super) fn for_each_inside(&self, input: &[usize], position: &[usize], mut visit: impl FnMut(usize, usize)) {
         let rank = input.len();
-        let mut entry = vec![0; rank];
-        let mut flat_entry = 0;
+        let ranges: Vec<_> =
+            (0..rank).map(|axis| self.entries_inside(axis, position[axis], input[axis] as i64)).collect();
+        let counts: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
+        if counts.contains(&0) {
+            return;
+        }
+        let mut offset = vec![0; rank];
         loop {
-            let mut flat = Some(0usize);
+            let (mut flat_entry, mut flat) = (0, 0);
             for axis in 0..rank {
-                let at = self.coordinate(axis, position[axis], entry[axis]);
-                flat = flat.filter(|_| at >= 0 && at < input[axis] as i64).map(|flat| flat * input[axis] + at as usize);
+                let entry = ranges[axis].start + offset[axis];
+                let at = self.start(axis, position[axis]) + (entry * self.dilations[axis]) as i64;
+                flat_entry = flat_entry * self.kernel[axis] + entry;
+                flat = flat * input[axis] + at as usize;
             }
-            if let Some(flat) = flat {
-                visit(flat_entry, flat);
-            }
-            flat_entry += 1;
-            if !crate::shape::advance(&mut entry, &self.kernel) {
+            visit(flat_entry, flat);
+            if !crate::shape::advance(&mut offset, &counts) {
                 return;
             }
         }
