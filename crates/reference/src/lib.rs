@@ -1,4 +1,4 @@
-//! Every ONNX operator computed plainly, per opset: the definition that the rest of infc is tested against.
+//! ONNX operators computed plainly, per opset: the definition that the rest of infc is tested against.
 //!
 //! [`evaluate`] takes one node (operator, opset, attributes) and its input tensors and returns the outputs. Nothing is
 //! clever: loops over output elements that follow the text of the [operator specification][spec]. The compiler folds
@@ -12,7 +12,8 @@
 //! - **Limits.** Shapes that ask for too much memory or time are refused with [`EvalError::TooLarge`] and
 //!   [`EvalError::TooMuchWork`]; see [`MAX_OUTPUT_BYTES`], [`MAX_OUTPUT_ELEMS`] and [`MAX_WORK_STEPS`].
 //!
-//! Left out: operators on sequences, optionals and subgraphs, and random numbers.
+//! Left out: operators on sequences, optionals and subgraphs, random numbers, training, text, and those that
+//! [`registry::OPERATORS`] does not list yet (attention, image warping, spectra, losses).
 //!
 //! [spec]: https://onnx.ai/onnx/operators/
 

@@ -17,7 +17,7 @@ pub(crate) fn dropout(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let training = match call.optional(2) {
         Some(mode) if call.opset() >= 12 => mode.to_i64_vec().and_then(|v| v.first().copied()).unwrap_or(0) != 0,
-        // Until opset 6 an attribute told, whose default was training; every exporter cleared it or meant inference.
+        // Up to opset 6 the attribute `is_test` told; like the opsets between, those are evaluated for inference only.
         _ => false,
     };
     let ratio = call.optional(1).and_then(|t| t.get_f64(0)).unwrap_or(0.5);
