@@ -10,11 +10,14 @@
 mod array;
 mod body;
 mod error;
+mod graph;
 mod index_fn;
 mod kernel;
 mod nest;
+mod points;
 
 pub use error::InterpError;
+pub use graph::run_graph;
 pub use kernel::run_kernel;
 pub use nest::run_nest;
 
@@ -25,7 +28,9 @@ pub const MAX_ELEMS: usize = 1 << 27;
 pub const MAX_POINTS: u64 = 1 << 34;
 
 use crate::entity::EntityId;
+use crate::index::Dim;
 use crate::symbol::Symbols;
+use points::check_points;
 
 /// Checks that every symbol has a value within its range.
 fn check_symbols(symbols: &Symbols, values: &[i64]) -> Result<(), InterpError> {
@@ -40,4 +45,16 @@ fn check_symbols(symbols: &Symbols, values: &[i64]) -> Result<(), InterpError> {
         }
     }
     Ok(())
+}
+
+/// The values of dims.
+fn eval_shape(name: &str, shape: &[Dim], symbols: &[i64]) -> Result<Vec<i64>, InterpError> {
+    shape
+        .iter()
+        .map(|dim| {
+            body::bind(name, dim, symbols)?
+                .eval(&[])
+                .ok_or_else(|| InterpError::UndefinedIndex { place: name.to_owned(), expr: dim.to_string() })
+        })
+        .collect()
 }

@@ -5,9 +5,9 @@
 
 use super::array::Array;
 use super::body::{Leaves, NoLoads, Program, Registers, bind};
-use super::{InterpError, MAX_POINTS, check_symbols};
+use super::points::{check_points, for_each_point};
+use super::{InterpError, check_symbols, eval_shape};
 use crate::entity::{EntityId, OperandId};
-use crate::index::IndexExpr;
 use crate::kernel::{AxisKind, Kernel, Operand, OperandKind, Output, Stage};
 use crate::scalar::{Scalar, Source};
 use infc_tensor::Tensor;
@@ -90,18 +90,6 @@ impl Leaves for State {
         }
         Ok(array.get(at))
     }
-}
-
-/// The values of dims.
-fn eval_shape(name: &str, shape: &[IndexExpr], symbols: &[i64]) -> Result<Vec<i64>, InterpError> {
-    shape
-        .iter()
-        .map(|dim| {
-            bind(name, dim, symbols)?
-                .eval(&[])
-                .ok_or_else(|| InterpError::UndefinedIndex { place: name.to_owned(), expr: dim.to_string() })
-        })
-        .collect()
 }
 
 fn bind_operands(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) -> Result<Vec<Array>, InterpError> {
@@ -194,46 +182,6 @@ fn run_stage(stage: &Stage, symbols: &[i64], state: &mut State) -> Result<(), In
     })?;
     state.done = None;
     Ok(())
-}
-
-fn check_points(name: &str, extents: &[i64]) -> Result<(), InterpError> {
-    if extents.iter().any(|&e| e < 0) {
-        return Err(InterpError::NegativeExtent { name: name.to_owned(), shape: extents.to_vec() });
-    }
-    if extents.contains(&0) {
-        return Ok(());
-    }
-    let points = extents.iter().try_fold(1u64, |n, &e| n.checked_mul(e as u64));
-    match points {
-        Some(n) if n <= MAX_POINTS => Ok(()),
-        _ => Err(InterpError::TooLarge { name: name.to_owned(), shape: extents.to_vec() }),
-    }
-}
-
-/// Calls `f` with the variables `axes` (outermost first) going through their extents.
-pub(super) fn for_each_point(
-    axes: &[usize],
-    extents: &[i64],
-    vars: &mut [i64],
-    f: &mut dyn FnMut(&mut [i64]) -> Result<(), InterpError>,
-) -> Result<(), InterpError> {
-    if axes.iter().any(|&axis| extents[axis] == 0) {
-        return Ok(());
-    }
-    for &axis in axes {
-        vars[axis] = 0;
-    }
-    'points: loop {
-        f(vars)?;
-        for &axis in axes.iter().rev() {
-            vars[axis] += 1;
-            if vars[axis] < extents[axis] {
-                continue 'points;
-            }
-            vars[axis] = 0;
-        }
-        return Ok(());
-    }
 }
 
 fn write_output(

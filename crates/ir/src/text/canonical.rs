@@ -5,8 +5,13 @@
 
 use super::scalar::ordered;
 use crate::entity::{EntityId, ScalarId};
+use crate::graph::Graph;
 use crate::kernel::{Kernel, Reducer};
+use crate::op::{CompositeOp, ContractOp, MapOp, Op, ReduceOp, ScanOp, ViewOp};
 use crate::scalar::{Body, Const, ScalarOp};
+use crate::symbol::Symbols;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A body in canonical form, and its results.
 #[must_use]
@@ -66,4 +71,77 @@ pub fn canonical_kernel(kernel: &Kernel) -> Kernel {
         stage.reducer = stage.reducer.as_ref().map(canonical_reducer);
     }
     kernel
+}
+
+/// A graph in canonical form: dead values and nodes are gone, the others are numbered in order; bodies are canonical;
+/// labels of contractions are numbered by first appearance; composites have the symbols of the graph around them.
+///
+/// The graph must be valid ([`crate::verify::verify_graph`]): what dangles is left out.
+#[must_use]
+pub fn canonical_graph(graph: &Graph) -> Graph {
+    renumbered(graph, &graph.symbols)
+}
+
+fn renumbered(graph: &Graph, symbols: &Symbols) -> Graph {
+    let mut result = Graph { name: graph.name.clone(), symbols: symbols.clone(), ..Graph::default() };
+    let mut values = HashMap::new();
+    for port in &graph.inputs {
+        if let Some(value) = graph.values.get(port.value) {
+            values.insert(port.value, result.add_input(&port.name, value.ty.clone()));
+        }
+    }
+    let mut origins = HashMap::new();
+    for node in graph.order.iter().filter_map(|&id| graph.nodes.get(id)) {
+        let names = graph.origins.get(node.origin).cloned().unwrap_or_default();
+        let table = &mut result.origins;
+        let origin = *origins.entry(names.clone()).or_insert_with(|| table.push(names));
+        let inputs: Vec<_> = node.inputs.iter().filter_map(|v| values.get(v).copied()).collect();
+        let types = node.outputs.iter().filter_map(|&v| Some(graph.values.get(v)?.ty.clone())).collect();
+        let outputs = result.add_node(canonical_op(&node.op, symbols), &inputs, types, origin);
+        values.extend(node.outputs.iter().copied().zip(outputs));
+    }
+    for port in &graph.outputs {
+        if let Some(&value) = values.get(&port.value) {
+            result.outputs.push(crate::graph::Port { name: port.name.clone(), value });
+        }
+    }
+    result
+}
+
+fn canonical_op(op: &Op, symbols: &Symbols) -> Op {
+    match op {
+        Op::Map(map) => {
+            let (body, results) = canonical_body(&map.body, &map.results);
+            Op::Map(MapOp { body, results })
+        }
+        Op::Reduce(reduce) => {
+            let (body, elements) = canonical_body(&reduce.body, &reduce.elements);
+            let reducer = canonical_reducer(&reduce.reducer);
+            Op::Reduce(ReduceOp { axes: reduce.axes.clone(), body, elements, reducer })
+        }
+        Op::Scan(scan) => Op::Scan(ScanOp { reducer: canonical_reducer(&scan.reducer), ..scan.clone() }),
+        Op::View(view) if view.map.valid.is_empty() => {
+            Op::View(ViewOp { otherwise: Const::zero(view.otherwise.dtype), ..view.clone() })
+        }
+        Op::Contract(contract) => {
+            let mut seen: Vec<u8> = Vec::new();
+            let mut number = |labels: &[u8]| -> Vec<u8> {
+                let mut one = |label: &u8| {
+                    let known = seen.iter().position(|l| l == label);
+                    known.unwrap_or_else(|| {
+                        seen.push(*label);
+                        seen.len() - 1
+                    }) as u8
+                };
+                labels.iter().map(&mut one).collect()
+            };
+            let (lhs, rhs) = (number(&contract.lhs), number(&contract.rhs));
+            Op::Contract(ContractOp { lhs, rhs, output: number(&contract.output) })
+        }
+        Op::Composite(composite) => {
+            let body = Arc::new(renumbered(&composite.body, symbols));
+            Op::Composite(CompositeOp { kind: composite.kind, body })
+        }
+        Op::Constant(_) | Op::View(_) | Op::Gather(_) | Op::Concat(_) | Op::DimValue(_) => op.clone(),
+    }
 }

@@ -202,6 +202,25 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Where the list of values (`%a, %1`) that ends at a mark begins.
+    pub(super) fn values_before(&self, end: Mark) -> Mark {
+        let mut start = end.0;
+        while let Some([percent, name]) = start.checked_sub(2).and_then(|at| self.tokens.get(at..start)) {
+            let is_value =
+                percent.kind == Kind::Punct("%") && matches!(name.kind, Kind::Int(_) | Kind::Ident(_) | Kind::Str(_));
+            if !is_value {
+                // A comma in front of no value does not belong to the list.
+                return Mark(if start == end.0 { start } else { start + 1 });
+            }
+            start -= 2;
+            if start == 0 || self.tokens[start - 1].kind != Kind::Punct(",") {
+                return Mark(start);
+            }
+            start -= 1;
+        }
+        Mark(start)
+    }
+
     /// Runs a parser one level deeper.
     pub(super) fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth == MAX_DEPTH {

@@ -7,7 +7,7 @@
 //! - reduce: inputs of one shape, axes ascending and existing, outputs without them, one per component;
 //! - contract: one label per axis, none twice in an operand, every output label in an input, equal extents per label;
 //! - gather, concat, scan: axes exist, types and shapes follow from the operands;
-//! - composite: its body is a valid graph with the same symbols and the operands' types.
+//! - composite: its body is a valid graph over the symbols of the graph around it, of the operands' types.
 //!
 //! Extents are compared as far as they can be: only those that certainly differ are reported.
 
@@ -17,6 +17,7 @@ use super::{Report, VerifyError, ViolationKind};
 use crate::entity::{EntityId, NodeId, ValueId};
 use crate::graph::{Definition, Graph, Node, TensorType};
 use crate::index::{Dim, Proof, Ranges};
+use crate::symbol::Symbols;
 
 /// How deep composites may contain composites.
 const MAX_DEPTH: usize = 32;
@@ -27,18 +28,20 @@ const MAX_DEPTH: usize = 32;
 /// [`VerifyError`] with all violations.
 pub fn verify_graph(graph: &Graph) -> Result<(), VerifyError> {
     let mut report = Report::default();
-    check_graph(&mut report, graph, "", 0);
+    report.symbols(&graph.symbols);
+    check_graph(&mut report, graph, &graph.symbols, "", 0);
     report.finish(format!("graph `{}`", graph.name))
 }
 
-fn check_graph(report: &mut Report, graph: &Graph, place: &str, depth: usize) {
+/// Checks a graph with the symbols of the outermost one.
+fn check_graph(report: &mut Report, graph: &Graph, symbols: &Symbols, place: &str, depth: usize) {
     if depth > MAX_DEPTH {
         return report.push(ViolationKind::NotAllowed { what: "composites nested so deeply" });
     }
-    report.symbols(&graph.symbols);
     let mut checker = Checker {
         graph,
-        ranges: Ranges::of_symbols(&graph.symbols),
+        symbols,
+        ranges: Ranges::of_symbols(symbols),
         place: place.to_owned(),
         depth,
         defined: vec![false; graph.values.len()],
@@ -53,6 +56,7 @@ fn check_graph(report: &mut Report, graph: &Graph, place: &str, depth: usize) {
 /// One graph being checked.
 struct Checker<'a> {
     graph: &'a Graph,
+    symbols: &'a Symbols,
     ranges: Ranges,
     place: String,
     depth: usize,
@@ -86,16 +90,16 @@ impl Checker<'_> {
         for (id, value) in self.graph.values.iter_enumerated() {
             self.at(&id.to_string());
             for dim in &value.ty.shape {
-                self.report.extent("an axis", dim, &self.ranges, self.graph.symbols.len());
+                self.report.extent("an axis", dim, &self.ranges, self.symbols.len());
             }
         }
     }
 
     fn define(&mut self, value: ValueId) {
-        if let Some(defined) = self.defined.get_mut(value.index()) {
-            if std::mem::replace(defined, true) {
-                self.report.push(ViolationKind::BoundTwice { id: value.to_string() });
-            }
+        if let Some(defined) = self.defined.get_mut(value.index())
+            && std::mem::replace(defined, true)
+        {
+            self.report.push(ViolationKind::BoundTwice { id: value.to_string() });
         }
     }
 

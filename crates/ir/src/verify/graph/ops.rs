@@ -33,7 +33,7 @@ impl Checker<'_> {
                 self.same_shape("the constant", &outputs[0].shape, &shape);
             }
             Op::DimValue(dim) => {
-                self.report.dim(dim, &self.ranges, self.graph.symbols.len());
+                self.report.dim(dim, &self.ranges, self.symbols.len());
                 self.report.dtype("the value of a dim", outputs[0].dtype, DType::I64);
                 self.report.count("axes", 0, outputs[0].shape.len());
             }
@@ -82,8 +82,7 @@ impl Checker<'_> {
         shape: &[Dim],
     ) -> Vec<DType> {
         let params: Vec<DType> = inputs.iter().map(|t| t.dtype).collect();
-        let leaves =
-            ElementLeaves { params, coordinates: Coordinates::new(&self.ranges, shape, self.graph.symbols.len()) };
+        let leaves = ElementLeaves { params, coordinates: Coordinates::new(&self.ranges, shape, self.symbols.len()) };
         self.report.body(body, results, &leaves)
     }
 
@@ -108,7 +107,7 @@ impl Checker<'_> {
         self.report.dtype("the output", input.dtype, output.dtype);
         self.report.dtype("the value outside", output.dtype, view.otherwise.dtype);
         self.report.constant(view.otherwise);
-        let coordinates = Coordinates::new(&self.ranges, &output.shape, self.graph.symbols.len());
+        let coordinates = Coordinates::new(&self.ranges, &output.shape, self.symbols.len());
         for expr in &view.map.index {
             coordinates.index(self.report, expr);
         }
@@ -189,10 +188,6 @@ impl Checker<'_> {
 
     fn composite(&mut self, composite: &CompositeOp, inputs: &Types<'_>, outputs: &Types<'_>) {
         let body = &composite.body;
-        if body.symbols.len() > self.graph.symbols.len() {
-            self.report.push(ViolationKind::NotAllowed { what: "a composite with symbols of its own" });
-            return;
-        }
         let pairs = [("inputs", &body.inputs, inputs), ("outputs", &body.outputs, outputs)];
         for (what, ports, types) in pairs {
             self.report.count(what, types.len(), ports.len());
@@ -204,7 +199,7 @@ impl Checker<'_> {
             }
         }
         let place = format!("{} of ", self.report.place);
-        check_graph(self.report, body, &place, self.depth + 1);
+        check_graph(self.report, body, self.symbols, &place, self.depth + 1);
     }
 }
 
