@@ -1,0 +1,127 @@
+//! The natural logarithm.
+
+use super::exp::{Ln2, ln2};
+use super::{from_bits, polynomial, to_bits};
+use crate::vir::{Builder, Cond, Convert, Elem, Value};
+
+/// `(log(1 + f) − f + f²/2) / f³` on √½ ≤ 1 + f ≤ √2.
+const F32: [f64; 9] = [
+    0.0674694655829603,
+    -0.11675781672626423,
+    0.11888091172370877,
+    -0.12405572271223962,
+    0.1421956324348594,
+    -0.16667996393881035,
+    0.2000211785593113,
+    -0.2500000959790956,
+    0.3333331262126232,
+];
+
+/// `(2 artanh(√z) − 2√z) / (z√z)` for `√z = f / (2 + f)` on the same interval.
+pub(super) const F64: [f64; 7] = [
+    0.14797312348776553,
+    0.15313925968180367,
+    0.18183568719787174,
+    0.2222219849813259,
+    0.28571428743025495,
+    0.39999999999412217,
+    0.6666666666666735,
+];
+
+/// `x = 2^exponent · m` with √½ ≤ m < √2, for positive finite x; both as floats.
+pub(super) fn split(b: &mut Builder, x: Value) -> (Value, Value) {
+    let ty = b.ty(x);
+    let elem = ty.elem;
+    let single = elem == Elem::F32;
+    // Subnormal numbers are scaled to normal ones.
+    let (smallest, factor, shift) = if single {
+        (f64::from(f32::MIN_POSITIVE), 8_388_608.0, 23.0)
+    } else {
+        (f64::MIN_POSITIVE, 4_503_599_627_370_496.0, 52.0)
+    };
+    let (smallest, factor) = (b.fconst(ty, smallest), b.fconst(ty, factor));
+    let subnormal = b.compare(Cond::Lt, x, smallest);
+    let scaled = b.mul(x, factor);
+    let x = b.select(subnormal, scaled, x);
+    let bits = to_bits(b, x);
+    let bits_ty = b.ty(bits);
+    // Subtracting √½ moves the exponent's steps to where m must wrap around.
+    let (root_half, mantissa) = if single { (0x3f35_04f3, 23) } else { (0x3fe6_a09e_667f_3bcd, 52) };
+    let root = b.constant(bits_ty, root_half);
+    let offset = b.sub(bits, root);
+    let fraction = b.constant(bits_ty, (1 << mantissa) - 1);
+    let low = b.and(offset, fraction);
+    let m = b.add(low, root);
+    let m = from_bits(b, m, elem);
+    let amount = b.constant(bits_ty, mantissa);
+    let exponent = if single {
+        let exponent = b.shr_s(offset, amount);
+        b.convert(Convert::IntToFloat, exponent, elem)
+    } else {
+        // There are neither arithmetic shifts nor conversions of 64-bit lanes before AVX-512: the exponent plus its
+        // bias, which is positive, becomes the low bits of 2⁵² and so a float.
+        let bias = b.constant(bits_ty, 1023 << 52);
+        let biased = b.add(offset, bias);
+        let biased = b.shr_u(biased, amount);
+        let two_52 = b.constant(bits_ty, 4_503_599_627_370_496f64.to_bits());
+        let float = b.or(biased, two_52);
+        let float = from_bits(b, float, elem);
+        let offset = b.fconst(ty, 4_503_599_627_370_496.0 + 1023.0);
+        b.sub(float, offset)
+    };
+    let (zero, shift) = (b.fconst(ty, 0.0), b.fconst(ty, shift));
+    let correction = b.select(subnormal, shift, zero);
+    (b.sub(exponent, correction), m)
+}
+
+/// The natural logarithm; −∞ of zero, NaN of negative numbers.
+pub fn log(b: &mut Builder, x: Value) -> Value {
+    let ty = b.ty(x);
+    let (exponent, m) = split(b, x);
+    let (one, half) = (b.fconst(ty, 1.0), b.fconst(ty, 0.5));
+    let f = b.sub(m, one);
+    let square = b.mul(f, f);
+    let Ln2 { hi, lo } = ln2(ty.elem);
+    let (hi, lo) = (b.fconst(ty, hi), b.fconst(ty, lo));
+    let tail = if ty.elem == Elem::F32 {
+        // log(1 + f) = f − f²/2 + f³ p(f)
+        let p = polynomial(b, f, &F32);
+        let cube = b.mul(square, f);
+        let low = b.mul(exponent, lo);
+        let high_order = b.fma(p, cube, low);
+        let minus_half = b.neg(half);
+        b.fma(square, minus_half, high_order)
+    } else {
+        // With s = f/(2 + f) and h = f²/2: log(1 + f) = f − (h − s (h + s² p(s²)))
+        let two = b.fconst(ty, 2.0);
+        let sum = b.add(f, two);
+        let s = b.div(f, sum);
+        let z = b.mul(s, s);
+        let p = polynomial(b, z, &F64);
+        let h = b.mul(square, half);
+        let inner = b.fma(p, z, h);
+        let low = b.mul(exponent, lo);
+        let inner = b.fma(s, inner, low);
+        b.sub(inner, h)
+    };
+    // exponent · hi is exact; the larger of it and f goes last.
+    let sum = b.add(tail, f);
+    let value = b.fma(exponent, hi, sum);
+    special_cases(b, x, value)
+}
+
+/// What is not a positive finite number.
+fn special_cases(b: &mut Builder, x: Value, value: Value) -> Value {
+    let ty = b.ty(x);
+    let (zero, infinity) = (b.fconst(ty, 0.0), b.fconst(ty, f64::INFINITY));
+    let (minus_infinity, nan) = (b.fconst(ty, f64::NEG_INFINITY), b.fconst(ty, f64::NAN));
+    // Infinity and NaN are their own logarithms; `<` is false of both.
+    let finite = b.compare(Cond::Lt, x, infinity);
+    let value = b.select(finite, value, x);
+    let positive = b.compare(Cond::Gt, x, zero);
+    let is_nan = b.compare(Cond::Ne, x, x);
+    let has_log = b.or(positive, is_nan);
+    let is_zero = b.compare(Cond::Eq, x, zero);
+    let otherwise = b.select(is_zero, minus_infinity, nan);
+    b.select(has_log, value, otherwise)
+}

@@ -1,0 +1,49 @@
+//! The hyperbolic tangent.
+
+use super::exp::exp;
+use super::{clamp, flip_sign, polynomial, sign_of};
+use crate::vir::{Builder, Cond, Elem, Value};
+
+/// `(tanh(x) − x) / x³` in x² up to 0.625².
+const F32: [f64; 5] =
+    [-0.005705119272043034, 0.020639270762427803, -0.05373979760724145, 0.13331443585138364, -0.3333328200847946];
+
+/// The same up to 0.55².
+const F64: [f64; 11] = [
+    -1.949469207970883e-5,
+    8.331645511752743e-5,
+    -0.00023338157084431377,
+    0.0005884444884546781,
+    -0.001455542846309475,
+    0.003592092030523247,
+    -0.0088632326014497,
+    0.021869488385856294,
+    -0.05396825396376062,
+    0.13333333333326622,
+    -0.333333333333333,
+];
+
+/// The hyperbolic tangent.
+pub fn tanh(b: &mut Builder, x: Value) -> Value {
+    let ty = b.ty(x);
+    let single = ty.elem == Elem::F32;
+    // Near zero: x + x³ p(x²)
+    let square = b.mul(x, x);
+    let p = polynomial(b, square, if single { &F32[..] } else { &F64[..] });
+    let cube = b.mul(square, x);
+    let near = b.fma(p, cube, x);
+    // Elsewhere: 1 − 2/(e^2|x| + 1), with the sign of x. Beyond the bound the result is ±1, and needs no infinities.
+    let magnitude = b.abs(x);
+    let bounded = clamp(b, magnitude, 0.0, if single { 10.0 } else { 20.0 });
+    let twice = b.add(bounded, bounded);
+    let e = exp(b, twice);
+    let (one, two) = (b.fconst(ty, 1.0), b.fconst(ty, 2.0));
+    let denominator = b.add(e, one);
+    let quotient = b.div(two, denominator);
+    let far = b.sub(one, quotient);
+    let sign = sign_of(b, x);
+    let far = flip_sign(b, far, sign);
+    let bound = b.fconst(ty, if single { 0.625 } else { 0.55 });
+    let is_near = b.compare(Cond::Lt, magnitude, bound);
+    b.select(is_near, near, far)
+}

@@ -1,0 +1,164 @@
+//! Sine and cosine.
+//!
+//! Both reduce their argument to |r| ≤ π/4 by subtracting a multiple n of π/2, evaluate both polynomials at r and pick
+//! by the last two bits of n. `f32` is reduced in `f64`, where 25 bits of π/2 times n are exact up to |x| = 2²⁸.
+
+use super::{flip_sign, polynomial, to_bits};
+use crate::vir::{Builder, Cond, Convert, Elem, Value};
+use std::f64::consts::FRAC_2_PI;
+
+/// π/2 in parts of 33 bits, and what remains.
+const HALF_PI: [f64; 4] =
+    [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2.022_266_248_711_166_5e-21, 8.478_427_660_368_9e-32];
+
+/// 25 bits of π/2, and what remains.
+const HALF_PI_SHORT: [f64; 2] = [1.570_796_310_901_641_8, 1.589_325_477_352_819_7e-8];
+
+/// `(sin(r) − r) / r³` in r².
+const SIN_F32: [f64; 3] = [-1.951_529_589_1e-4, 8.332_160_873_6e-3, -1.666_666_546_11e-1];
+/// `(cos(r) − 1 + r²/2) / r⁴` in r².
+const COS_F32: [f64; 3] = [2.443_315_711_809_948e-5, -1.388_731_625_493_765e-3, 4.166_664_568_298_827e-2];
+
+/// As [`SIN_F32`].
+const SIN_F64: [f64; 6] = [
+    1.589_690_995_211_550_1e-10,
+    -2.505_076_025_340_686_3e-8,
+    2.755_731_370_707_006_8e-6,
+    -1.984_126_982_985_795e-4,
+    8.333_333_333_322_49e-3,
+    -1.666_666_666_666_663_2e-1,
+];
+/// As [`COS_F32`].
+const COS_F64: [f64; 6] = [
+    -1.135_964_755_778_819_5e-11,
+    2.087_572_321_298_175e-9,
+    -2.755_731_435_139_066_3e-7,
+    2.480_158_728_947_673e-5,
+    -1.388_888_888_887_411e-3,
+    4.166_666_666_666_66e-2,
+];
+
+/// An argument less a multiple of π/2.
+struct Reduced {
+    /// |r| ≤ π/4, nearly.
+    r: Value,
+    /// What `r` lacks.
+    tail: Option<Value>,
+    /// The multiple's last bits, as integer lanes of any width.
+    quadrant: Value,
+}
+
+/// The sine.
+pub fn sin(b: &mut Builder, x: Value) -> Value {
+    let reduced = reduce(b, x);
+    pick(b, &reduced, 0)
+}
+
+/// The cosine.
+pub fn cos(b: &mut Builder, x: Value) -> Value {
+    let reduced = reduce(b, x);
+    // cos x = sin(x + π/2)
+    pick(b, &reduced, 1)
+}
+
+fn reduce(b: &mut Builder, x: Value) -> Reduced {
+    if b.ty(x).elem == Elem::F32 { reduce_f32(b, x) } else { reduce_f64(b, x) }
+}
+
+/// The multiple of π/2 nearest to `x`, in `f64`, and the same with its integer value in the low bits.
+fn nearest_multiple(b: &mut Builder, x: Value) -> (Value, Value) {
+    let ty = b.ty(x);
+    let (scale, magic) = (b.fconst(ty, FRAC_2_PI), b.fconst(ty, 6_755_399_441_055_744.0));
+    let shifted = b.fma(x, scale, magic);
+    (b.sub(shifted, magic), shifted)
+}
+
+fn reduce_f32(b: &mut Builder, x: Value) -> Reduced {
+    let x = b.convert(Convert::Float, x, Elem::F64);
+    let ty = b.ty(x);
+    let (n, _) = nearest_multiple(b, x);
+    let (hi, lo) = (b.fconst(ty, -HALF_PI_SHORT[0]), b.fconst(ty, -HALF_PI_SHORT[1]));
+    let r = b.fma(n, hi, x);
+    let r = b.fma(n, lo, r);
+    let r = b.convert(Convert::Float, r, Elem::F32);
+    let quadrant = b.convert(Convert::FloatToInt, n, Elem::I32);
+    Reduced { r, tail: None, quadrant }
+}
+
+fn reduce_f64(b: &mut Builder, x: Value) -> Reduced {
+    let ty = b.ty(x);
+    let (n, shifted) = nearest_multiple(b, x);
+    let quadrant = to_bits(b, shifted);
+    let parts = HALF_PI.map(|part| b.fconst(ty, -part));
+    // The first difference is exact; the next two keep what they round off.
+    let r = b.fma(n, parts[0], x);
+    let second = b.mul(n, parts[1]);
+    let (r, error) = two_sum(b, r, second);
+    let third = b.mul(n, parts[2]);
+    let (r, more) = two_sum(b, r, third);
+    let error = b.add(error, more);
+    let error = b.fma(n, parts[3], error);
+    let (r, tail) = two_sum(b, r, error);
+    Reduced { r, tail: Some(tail), quadrant }
+}
+
+/// `x + y` rounded, and exactly what that lost.
+fn two_sum(b: &mut Builder, x: Value, y: Value) -> (Value, Value) {
+    let sum = b.add(x, y);
+    let y_part = b.sub(sum, x);
+    let x_part = b.sub(sum, y_part);
+    let (x_lost, y_lost) = (b.sub(x, x_part), b.sub(y, y_part));
+    (sum, b.add(x_lost, y_lost))
+}
+
+/// The sine of `r` and a number of quarter turns.
+fn pick(b: &mut Builder, reduced: &Reduced, quarters: u64) -> Value {
+    let ints = b.ty(reduced.quadrant);
+    let quarters = b.constant(ints, quarters);
+    let quadrant = b.add(reduced.quadrant, quarters);
+    let (zero, one, two) = (b.constant(ints, 0), b.constant(ints, 1), b.constant(ints, 2));
+    let parity = b.and(quadrant, one);
+    let odd = b.compare(Cond::Ne, parity, zero);
+    let half = b.and(quadrant, two);
+    let negative = b.compare(Cond::Ne, half, zero);
+    let (sine, cosine) = kernels(b, reduced);
+    let magnitude = b.select(odd, cosine, sine);
+    let ty = b.ty(magnitude);
+    let (minus, plus) = (b.fconst(ty, -0.0), b.fconst(ty, 0.0));
+    let sign = b.select(negative, minus, plus);
+    flip_sign(b, magnitude, sign)
+}
+
+/// Sine and cosine of the reduced argument.
+fn kernels(b: &mut Builder, reduced: &Reduced) -> (Value, Value) {
+    let r = reduced.r;
+    let ty = b.ty(r);
+    let (one, minus_half) = (b.fconst(ty, 1.0), b.fconst(ty, -0.5));
+    let square = b.mul(r, r);
+    let cube = b.mul(square, r);
+    let Some(tail) = reduced.tail else {
+        let p = polynomial(b, square, &SIN_F32);
+        let sine = b.fma(p, cube, r);
+        let q = polynomial(b, square, &COS_F32);
+        let fourth = b.mul(square, square);
+        let head = b.fma(square, minus_half, one);
+        return (sine, b.fma(q, fourth, head));
+    };
+    // sin(r + t) ≈ sin r + t (1 − r²/2)
+    let p = polynomial(b, square, &SIN_F64);
+    let slope = b.fma(square, minus_half, one);
+    let correction = b.mul(tail, slope);
+    let rest = b.fma(p, cube, correction);
+    let sine = b.add(r, rest);
+    // cos(r + t) ≈ 1 − r²/2 + (r⁴ q − r t), keeping what the first difference rounds off.
+    let q = polynomial(b, square, &COS_F64);
+    let half_square = b.mul(square, minus_half);
+    let head = b.add(half_square, one);
+    let lost = b.sub(one, head);
+    let lost = b.add(lost, half_square);
+    let fourth = b.mul(square, square);
+    let minus_tail = b.neg(tail);
+    let lost = b.fma(r, minus_tail, lost);
+    let rest = b.fma(q, fourth, lost);
+    (sine, b.add(head, rest))
+}
