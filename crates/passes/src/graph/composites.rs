@@ -7,7 +7,7 @@ use super::rewrite::{Operand, Replacement, Site, sweep};
 use super::{Changed, PassContext};
 use infc_ir::entity::ScalarId;
 use infc_ir::entity::{IndexVec, OriginId, ValueId};
-use infc_ir::graph::{Definition, Graph, Port, TensorType};
+use infc_ir::graph::{Graph, Port, TensorType};
 use infc_ir::index::Dim;
 use infc_ir::kernel::Reducer;
 use infc_ir::op::{CompositeKind, CompositeOp, MapOp, Op, ReduceOp};
@@ -221,12 +221,6 @@ fn inline(site: &Site<'_>) -> Option<Replacement> {
     let outputs: Option<Vec<Operand>> = body.outputs.iter().map(|o| values[o.value]).collect();
     new.set_outputs(outputs?);
     Some(new)
-}
-
-/// True if a value of a composite's body is one of its inputs.
-#[must_use]
-pub fn is_input(body: &Graph, value: ValueId) -> bool {
-    matches!(body.values[value].definition, Definition::Input(_))
 }
 
 /// The extent of some axes together, if it is a number.

@@ -22,7 +22,7 @@ pub fn run(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
 fn operand_view(site: &Site<'_>) -> Option<Replacement> {
     let Op::Contract(op) = &site.node().op else { return None };
     for side in 0..2 {
-        let producer = site.producer(site.node().inputs[side])?;
+        let Some(producer) = site.producer(site.node().inputs[side]) else { continue };
         let Op::View(view) = &producer.op else { continue };
         let (labels, others) = if side == 0 { (&op.lhs, &op.rhs) } else { (&op.rhs, &op.lhs) };
         let inner = site.graph.ty(producer.inputs[0]);

@@ -4,10 +4,12 @@
 //! that their operand is small. Other operations are folded over such views if the result is not much larger than what
 //! they read ([`PassOptions::fold_limit_bytes`](super::PassOptions::fold_limit_bytes)).
 
+use super::hoist::const_params;
 use super::movement::static_len;
 use super::{Changed, PassContext, PassError, evaluate};
 use infc_ir::entity::{NodeId, ValueId};
 use infc_ir::graph::Graph;
+use infc_ir::interp;
 use infc_ir::op::{ConstantOp, Op};
 use infc_tensor::Tensor;
 use std::sync::Arc;
@@ -112,6 +114,12 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         }
         return Ok(evaluate::view(id, op, &tensor.tensor)?.map(|t| vec![t]));
     }
+    if let Op::Map(_) = &node.op
+        && is_spread(graph, id)
+    {
+        // Hoisting makes it a map over fewer axes first.
+        return Ok(None);
+    }
     let in_bytes = sources.iter().map(|(c, _)| c.tensor.bytes().len()).sum::<usize>();
     if out_bytes > in_bytes.max(cx.options.fold_limit_bytes) {
         cx.note(id, "not folded: the result would be much larger than the constants it is made from");
@@ -135,7 +143,16 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         let shape: Vec<usize> = inputs[0].shape().to_vec();
         return evaluate::map(id, op, &shape, &inputs.iter().collect::<Vec<_>>());
     }
-    Ok(None)
+    Ok(interpret(graph, id, inputs))
+}
+
+/// True if the value of a map of constants repeats along an axis.
+fn is_spread(graph: &Graph, id: NodeId) -> bool {
+    let node = &graph.nodes[id];
+    let shape = &graph.ty(node.outputs[0]).shape;
+    let params = const_params(graph, &node.inputs, shape);
+    let used = |axis| params.iter().flatten().any(|p| p.axes.contains(&axis));
+    (0..shape.len()).any(|axis| !shape[axis].is_const(1) && !used(axis))
 }
 
 /// Points visited, at most the product of all the extents that occur.
@@ -154,4 +171,19 @@ fn work(graph: &Graph, id: NodeId) -> Option<usize> {
         }
         _ => node.inputs.iter().chain(&node.outputs).map(|&v| len(v)).try_fold(0usize, |n, d| n.checked_add(d?)),
     }
+}
+
+/// The node as a graph of its own, through the interpreter: for what is rare.
+fn interpret(graph: &Graph, id: NodeId, inputs: Vec<Tensor>) -> Option<Vec<Tensor>> {
+    let node = &graph.nodes[id];
+    let mut single = Graph::default();
+    let origin = single.origins.push(Vec::new());
+    let values: Vec<ValueId> =
+        node.inputs.iter().enumerate().map(|(n, &v)| single.add_input(&format!("x{n}"), graph.ty(v).clone())).collect();
+    let types = node.outputs.iter().map(|&o| graph.ty(o).clone()).collect();
+    for (n, value) in single.add_node(node.op.clone(), &values, types, origin).into_iter().enumerate() {
+        single.outputs.push(infc_ir::graph::Port { name: format!("y{n}"), value });
+    }
+    // What the interpreter refuses (a type without arithmetic, say) stays as it is.
+    interp::run_graph(&single, &[], &inputs).ok()
 }

@@ -223,8 +223,14 @@ impl<'a> Terms<'a> {
     /// The factors of a product that are no numbers, and the product of the numbers.
     #[must_use]
     pub fn scaled(&self, term: &Term) -> (Vec<Factor>, f64) {
+        self.without_numbers(self.factors(term))
+    }
+
+    /// Those of the factors that are no numbers, and the product of the numbers.
+    #[must_use]
+    pub fn without_numbers(&self, factors: Vec<Factor>) -> (Vec<Factor>, f64) {
         let mut by = 1.0;
-        let mut rest = self.factors(term);
+        let mut rest = factors;
         rest.retain(|f| match self.number(&f.term) {
             Some(n) => {
                 by *= if f.inverted { 1.0 / n } else { n };

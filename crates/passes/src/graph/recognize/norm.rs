@@ -12,7 +12,6 @@ use infc_ir::scalar::{BinaryOp, ScalarOp};
 /// What a centred term is centred by.
 struct Centered {
     x: Term,
-    mean: Term,
     axes: Vec<usize>,
 }
 
@@ -43,14 +42,17 @@ pub(super) fn spread_norm(terms: &Terms<'_>, term: &Term) -> Option<Found> {
         let (beta, shift) = terms.binary(&rest, BinaryOp::Sub)?;
         let factors = terms.factors(&product);
         let shifts = terms.factors(&shift);
-        if factors.len() != shifts.len() {
+        // Without what both have, x is left of the product, and of the shift the mean in its place: a sum and numbers.
+        let x = single(&factors, &shifts)?;
+        let mean: Vec<Factor> = shifts.iter().filter(|f| !factors.contains(f)).cloned().collect();
+        if shifts.len() - mean.len() != factors.len() - 1 {
             return None;
         }
-        // x is the factor of the product that the shift does not have; the shift has the mean in its place.
-        let x = single(&factors, &shifts)?;
-        let mean = single(&shifts, &factors)?;
-        let axes = mean_of(terms, &mean.term, &x.term)?;
-        let centered = Centered { x: x.term.clone(), mean: mean.term.clone(), axes };
+        let average = Averaged::of_factors(terms, mean)?;
+        if !matches!(&average.what, What::Itself(y) if *y == x.term) {
+            return None;
+        }
+        let centered = Centered { x: x.term.clone(), axes: average.axes };
         let (at, epsilon) = factors.iter().enumerate().find_map(|(n, f)| {
             let epsilon = f.inverted.then(|| deviation_of(terms, &f.term, &centered))??;
             Some((n, epsilon))
@@ -77,7 +79,7 @@ fn single<'f>(a: &'f [Factor], b: &[Factor]) -> Option<&'f Factor> {
 fn centre(terms: &Terms<'_>, term: &Term) -> Option<Centered> {
     let (x, mean) = terms.binary(term, BinaryOp::Sub)?;
     let axes = mean_of(terms, &mean, &x)?;
-    Some(Centered { x, mean, axes })
+    Some(Centered { x, axes })
 }
 
 /// ε, if the term is `√(mean (x − μ)² + ε)`.
@@ -98,9 +100,9 @@ fn deviation_of(terms: &Terms<'_>, term: &Term, centered: &Centered) -> Option<f
 }
 
 fn is_centered(terms: &Terms<'_>, term: &Term, centered: &Centered) -> bool {
-    terms.binary(term, BinaryOp::Sub).is_some_and(|(x, mean)| {
-        x == centered.x && (mean == centered.mean || mean_of(terms, &mean, &x).as_ref() == Some(&centered.axes))
-    })
+    terms
+        .binary(term, BinaryOp::Sub)
+        .is_some_and(|(x, mean)| x == centered.x && mean_of(terms, &mean, &x).as_ref() == Some(&centered.axes))
 }
 
 /// The axes, if the term is the mean of `x` over them.
@@ -122,7 +124,11 @@ struct Averaged {
 
 impl Averaged {
     fn of(terms: &Terms<'_>, term: &Term) -> Option<Self> {
-        let (factors, by) = terms.scaled(term);
+        Self::of_factors(terms, terms.factors(term))
+    }
+
+    fn of_factors(terms: &Terms<'_>, factors: Vec<Factor>) -> Option<Self> {
+        let (factors, by) = terms.without_numbers(factors);
         let [Factor { term: sum, inverted: false }] = &factors[..] else { return None };
         let (input, reduce) = terms.spread_reduction(sum)?;
         if reduce.reducer.as_binary() != Some(BinaryOp::Add) {

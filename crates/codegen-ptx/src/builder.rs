@@ -1,0 +1,452 @@
+//! PTX instructions with typed virtual registers.
+//!
+//! Every method checks that its registers have the class that the instruction's type wants, since the assembler does
+//! not: it takes `.b32` registers in `add.f32` without a word.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Class {
+    Pred,
+    B16,
+    B32,
+    B64,
+    F32,
+    F64,
+}
+
+impl Class {
+    const ALL: [(Class, &'static str, &'static str); 6] = [
+        (Class::Pred, "pred", "p"),
+        (Class::B16, "b16", "h"),
+        (Class::B32, "b32", "r"),
+        (Class::B64, "b64", "rd"),
+        (Class::F32, "f32", "f"),
+        (Class::F64, "f64", "fd"),
+    ];
+}
+
+/// A virtual register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Reg {
+    pub(crate) class: Class,
+    number: u32,
+}
+
+impl fmt::Display for Reg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}{}", Class::ALL[self.class as usize].2, self.number)
+    }
+}
+
+/// The type of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Ty {
+    Pred,
+    B16,
+    B32,
+    B64,
+    S8,
+    U8,
+    S16,
+    U16,
+    S32,
+    U32,
+    S64,
+    U64,
+    F16,
+    F32,
+    F64,
+}
+
+impl Ty {
+    /// The registers that hold it. Integers narrower than a word are held extended in one.
+    pub(crate) fn class(self) -> Class {
+        match self {
+            Ty::Pred => Class::Pred,
+            Ty::B16 | Ty::F16 => Class::B16,
+            Ty::S8 | Ty::U8 | Ty::S16 | Ty::U16 | Ty::B32 | Ty::S32 | Ty::U32 => Class::B32,
+            Ty::B64 | Ty::S64 | Ty::U64 => Class::B64,
+            Ty::F32 => Class::F32,
+            Ty::F64 => Class::F64,
+        }
+    }
+}
+
+impl fmt::Display for Ty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ty::Pred => "pred",
+            Ty::B16 => "b16",
+            Ty::B32 => "b32",
+            Ty::B64 => "b64",
+            Ty::S8 => "s8",
+            Ty::U8 => "u8",
+            Ty::S16 => "s16",
+            Ty::U16 => "u16",
+            Ty::S32 => "s32",
+            Ty::U32 => "u32",
+            Ty::S64 => "s64",
+            Ty::U64 => "u64",
+            Ty::F16 => "f16",
+            Ty::F32 => "f32",
+            Ty::F64 => "f64",
+        })
+    }
+}
+
+/// An operand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Src {
+    Reg(Reg),
+    Int(i64),
+    F32(f32),
+}
+
+impl From<Reg> for Src {
+    fn from(reg: Reg) -> Self {
+        Src::Reg(reg)
+    }
+}
+
+impl Src {
+    fn check(self, ty: Ty) {
+        match self {
+            Src::Reg(reg) => assert_eq!(reg.class, ty.class(), "{reg} in an instruction on {ty}"),
+            Src::Int(_) => assert!(!matches!(ty.class(), Class::F32 | Class::F64 | Class::Pred), "a number as {ty}"),
+            Src::F32(_) => assert_eq!(ty, Ty::F32, "an f32 as {ty}"),
+        }
+    }
+}
+
+impl fmt::Display for Src {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Src::Reg(reg) => reg.fmt(f),
+            Src::Int(value) => value.fmt(f),
+            Src::F32(value) => write!(f, "0f{:08X}", value.to_bits()),
+        }
+    }
+}
+
+/// Address spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Space {
+    Global,
+    Shared,
+    Local,
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Space::Global => "global",
+            Space::Shared => "shared",
+            Space::Local => "local",
+        })
+    }
+}
+
+/// An address: a register and a distance in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) space: Space,
+    pub(crate) base: Reg,
+    pub(crate) offset_bytes: i64,
+    /// Never written by the kernel: may go through the read-only cache.
+    pub(crate) read_only: bool,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.offset_bytes {
+            0 => write!(f, "[{}]", self.base),
+            offset => write!(f, "[{}{offset:+}]", self.base),
+        }
+    }
+}
+
+/// A place to jump to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label(u32);
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "$L{}", self.0)
+    }
+}
+
+/// Collects the body of a function.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    text: String,
+    counts: [u32; Class::ALL.len()],
+    labels: u32,
+}
+
+impl Builder {
+    /// A new register.
+    pub(crate) fn reg(&mut self, class: Class) -> Reg {
+        let count = &mut self.counts[class as usize];
+        *count += 1;
+        Reg { class, number: *count - 1 }
+    }
+
+    /// A new label, not yet placed.
+    pub(crate) fn new_label(&mut self) -> Label {
+        self.labels += 1;
+        Label(self.labels - 1)
+    }
+
+    /// The declarations of all registers.
+    pub(crate) fn declarations(&self) -> String {
+        let mut text = String::new();
+        for ((_, ty, prefix), count) in Class::ALL.iter().zip(self.counts) {
+            if count > 0 {
+                let _ = writeln!(text, "\t.reg .{ty} %{prefix}<{count}>;");
+            }
+        }
+        text
+    }
+
+    /// The instructions so far.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn line(&mut self, guard: Option<Reg>, line: fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = match guard {
+            Some(guard) => {
+                assert_eq!(guard.class, Class::Pred, "{guard} guards an instruction");
+                writeln!(self.text, "\t@{guard} {line};")
+            }
+            None => writeln!(self.text, "\t{line};"),
+        };
+    }
+
+    /// An instruction whose operands and result have one type: `opcode.ty dst, srcs`.
+    pub(crate) fn op(&mut self, opcode: &str, ty: Ty, srcs: &[Src]) -> Reg {
+        let dst = self.reg(ty.class());
+        self.op_into(dst, opcode, ty, srcs);
+        dst
+    }
+
+    /// As [`Builder::op`], into an existing register.
+    pub(crate) fn op_into(&mut self, dst: Reg, opcode: &str, ty: Ty, srcs: &[Src]) {
+        Src::Reg(dst).check(ty);
+        let mut operands = dst.to_string();
+        for src in srcs {
+            src.check(ty);
+            let _ = write!(operands, ", {src}");
+        }
+        self.line(None, format_args!("{opcode}.{ty} {operands}"));
+    }
+
+    /// A copy.
+    pub(crate) fn mov_into(&mut self, dst: Reg, src: Src) {
+        let ty = match dst.class {
+            Class::Pred => Ty::Pred,
+            Class::B16 => Ty::B16,
+            Class::B32 => Ty::B32,
+            Class::B64 => Ty::B64,
+            Class::F32 => Ty::F32,
+            Class::F64 => Ty::F64,
+        };
+        self.op_into(dst, "mov", ty, &[src]);
+    }
+
+    /// A constant by its bits.
+    pub(crate) fn constant(&mut self, class: Class, bits: u64) -> Reg {
+        let dst = self.reg(class);
+        match class {
+            Class::Pred => {
+                let zero = self.reg(Class::B32);
+                self.line(None, format_args!("mov.b32 {zero}, {}", u64::from(bits != 0)));
+                self.line(None, format_args!("setp.ne.b32 {dst}, {zero}, 0"));
+            }
+            Class::B16 => self.line(None, format_args!("mov.b16 {dst}, 0x{bits:04X}")),
+            Class::B32 => self.line(None, format_args!("mov.b32 {dst}, {}", bits as u32 as i32)),
+            Class::B64 => self.line(None, format_args!("mov.b64 {dst}, {}", bits as i64)),
+            Class::F32 => self.line(None, format_args!("mov.f32 {dst}, 0f{:08X}", bits as u32)),
+            Class::F64 => self.line(None, format_args!("mov.f64 {dst}, 0d{bits:016X}")),
+        }
+        dst
+    }
+
+    /// A comparison.
+    pub(crate) fn setp(&mut self, compare: &str, ty: Ty, a: Src, b: Src) -> Reg {
+        a.check(ty);
+        b.check(ty);
+        let dst = self.reg(Class::Pred);
+        self.line(None, format_args!("setp.{compare}.{ty} {dst}, {a}, {b}"));
+        dst
+    }
+
+    /// `p ? a : b`.
+    pub(crate) fn selp(&mut self, ty: Ty, a: Src, b: Src, p: Reg) -> Reg {
+        a.check(ty);
+        b.check(ty);
+        Src::Reg(p).check(Ty::Pred);
+        let dst = self.reg(ty.class());
+        self.line(None, format_args!("selp.{ty} {dst}, {a}, {b}, {p}"));
+        dst
+    }
+
+    /// A conversion; `mode` is its rounding, with a dot.
+    pub(crate) fn cvt(&mut self, mode: &str, to: Ty, from: Ty, a: Reg) -> Reg {
+        Src::Reg(a).check(from);
+        let dst = self.reg(to.class());
+        self.line(None, format_args!("cvt{mode}.{to}.{from} {dst}, {a}"));
+        dst
+    }
+
+    /// f32 to bf16, half to even.
+    pub(crate) fn narrow_bf16(&mut self, a: Reg) -> Reg {
+        Src::Reg(a).check(Ty::F32);
+        let dst = self.reg(Class::B16);
+        self.line(None, format_args!("cvt.rn.bf16.f32 {dst}, {a}"));
+        dst
+    }
+
+    /// bf16 to f32: the same bits, further up.
+    pub(crate) fn widen_bf16(&mut self, a: Reg) -> Reg {
+        Src::Reg(a).check(Ty::B16);
+        let (zero, dst) = (self.reg(Class::B16), self.reg(Class::F32));
+        self.line(None, format_args!("mov.b16 {zero}, 0x0000"));
+        self.line(None, format_args!("mov.b32 {dst}, {{{zero}, {a}}}"));
+        dst
+    }
+
+    /// `a·b + c` of 32-bit `a`, `b` in 64 bits.
+    pub(crate) fn mad_wide(&mut self, a: Reg, b: i64, c: Reg) -> Reg {
+        Src::Reg(a).check(Ty::S32);
+        Src::Reg(c).check(Ty::S64);
+        let dst = self.reg(Class::B64);
+        self.line(None, format_args!("mad.wide.s32 {dst}, {a}, {b}, {c}"));
+        dst
+    }
+
+    /// `a >> by`; the distance is always a 32-bit register.
+    pub(crate) fn shift_right(&mut self, ty: Ty, a: Reg, by: Reg) -> Reg {
+        self.shift("shr", ty, a, by)
+    }
+
+    /// `a << by`.
+    pub(crate) fn shift_left(&mut self, ty: Ty, a: Reg, by: Reg) -> Reg {
+        self.shift("shl", ty, a, by)
+    }
+
+    fn shift(&mut self, opcode: &str, ty: Ty, a: Reg, by: Reg) -> Reg {
+        Src::Reg(a).check(ty);
+        Src::Reg(by).check(Ty::U32);
+        let dst = self.reg(ty.class());
+        self.line(None, format_args!("{opcode}.{ty} {dst}, {a}, {by}"));
+        dst
+    }
+
+    /// A special register such as `%tid.x`.
+    pub(crate) fn special(&mut self, name: &str) -> Reg {
+        let dst = self.reg(Class::B32);
+        self.line(None, format_args!("mov.u32 {dst}, {name}"));
+        dst
+    }
+
+    /// The address of a declared variable within its space.
+    pub(crate) fn address_of(&mut self, name: &str) -> Reg {
+        let dst = self.reg(Class::B64);
+        self.line(None, format_args!("mov.u64 {dst}, {name}"));
+        dst
+    }
+
+    /// A parameter of the kernel.
+    pub(crate) fn param(&mut self, name: &str) -> Reg {
+        let dst = self.reg(Class::B64);
+        self.line(None, format_args!("ld.param.u64 {dst}, [{name}]"));
+        dst
+    }
+
+    /// A generic address as one in global memory.
+    pub(crate) fn to_global(&mut self, a: Reg) -> Reg {
+        Src::Reg(a).check(Ty::U64);
+        let dst = self.reg(Class::B64);
+        self.line(None, format_args!("cvta.to.global.u64 {dst}, {a}"));
+        dst
+    }
+
+    /// Loads neighbouring elements (1, 2 or 4) into registers.
+    pub(crate) fn load(&mut self, dsts: &[Reg], ty: Ty, from: Address, guard: Option<Reg>) {
+        dsts.iter().for_each(|&d| Src::Reg(d).check(ty));
+        let cache = if from.read_only && from.space == Space::Global { ".nc" } else { "" };
+        let (vector, list) = list(dsts);
+        self.line(guard, format_args!("ld.{}{cache}{vector}.{ty} {list}, {from}", from.space));
+    }
+
+    /// Stores neighbouring elements (1, 2 or 4).
+    pub(crate) fn store(&mut self, srcs: &[Reg], ty: Ty, to: Address, guard: Option<Reg>) {
+        srcs.iter().for_each(|&s| Src::Reg(s).check(ty));
+        let (vector, list) = list(srcs);
+        self.line(guard, format_args!("st.{}{vector}.{ty} {to}, {list}", to.space));
+    }
+
+    /// An asynchronous copy from global to shared memory.
+    pub(crate) fn cp_async(&mut self, to: Address, from: Address, bytes: u64) {
+        // Only whole 16 bytes can go around the first cache.
+        let cache = if bytes == 16 { "cg" } else { "ca" };
+        self.line(None, format_args!("cp.async.{cache}.shared.global {to}, {from}, {bytes}"));
+    }
+
+    /// An instruction without operands.
+    pub(crate) fn plain(&mut self, text: &str) {
+        self.line(None, format_args!("{text}"));
+    }
+
+    /// Places a label.
+    pub(crate) fn place(&mut self, label: Label) {
+        let _ = writeln!(self.text, "{label}:");
+    }
+
+    /// Jumps, if the predicate has the given value.
+    pub(crate) fn branch(&mut self, to: Label, condition: Option<(Reg, bool)>) {
+        let _ = match condition {
+            None => writeln!(self.text, "\tbra {to};"),
+            Some((p, true)) => writeln!(self.text, "\t@{p} bra {to};"),
+            Some((p, false)) => writeln!(self.text, "\t@!{p} bra {to};"),
+        };
+    }
+}
+
+fn list(regs: &[Reg]) -> (&'static str, String) {
+    match regs {
+        [one] => ("", one.to_string()),
+        _ => {
+            let names: Vec<String> = regs.iter().map(Reg::to_string).collect();
+            (if regs.len() == 2 { ".v2" } else { ".v4" }, format!("{{{}}}", names.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "in an instruction on f32")]
+    fn a_register_of_the_wrong_class_is_refused() {
+        let mut b = Builder::default();
+        let r = b.reg(Class::B32);
+        b.op("add", Ty::F32, &[r.into(), r.into()]);
+    }
+
+    #[test]
+    fn neighbours_are_loaded_as_a_vector() {
+        let mut b = Builder::default();
+        let base = b.reg(Class::B64);
+        let dsts = [b.reg(Class::F32), b.reg(Class::F32)];
+        let from = Address { space: Space::Global, base, offset_bytes: -8, read_only: true };
+        b.load(&dsts, Ty::F32, from, None);
+        assert_eq!(b.text(), "\tld.global.nc.v2.f32 {%f0, %f1}, [%rd0-8];\n");
+    }
+}

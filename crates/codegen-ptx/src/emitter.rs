@@ -1,0 +1,239 @@
+//! The state of printing one kernel, and the frame around its body.
+
+use crate::builder::{Builder, Class, Reg, Space, Ty};
+use crate::memory::{Place, STATIC_SHARED_BYTES};
+use crate::{Launch, PtxError, PtxTarget};
+use infc_ir::entity::{BufferId, EntityId};
+use infc_ir::index::{IndexExpr, Ranges};
+use infc_ir::nest::{BufferKind, LoopNest};
+use infc_ir::schedule::GpuDim;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// A parameter of a kernel, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Param {
+    /// The device address of a buffer.
+    Buffer(BufferId),
+    /// The value of a symbol, as `s64`.
+    Symbol(infc_ir::entity::SymbolId),
+}
+
+/// A kernel as PTX.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PtxModule {
+    /// The whole module.
+    pub text: String,
+    /// The name of its only entry.
+    pub entry: String,
+    /// What the entry takes.
+    pub params: Vec<Param>,
+    /// How it is launched.
+    pub launch: Launch,
+    /// Shared memory of a block.
+    pub shared_bytes: u64,
+    /// The shared memory is more than a module may declare: it is asked for at the launch, after raising
+    /// `MAX_DYNAMIC_SHARED_SIZE_BYTES` of the function.
+    pub dynamic_shared: bool,
+}
+
+/// What a loop variable is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Binding {
+    Register(Reg),
+    /// In one copy of an unrolled loop.
+    Number(i64),
+}
+
+/// What is computed once per scope.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Index(IndexExpr, Class),
+    Address(BufferId, IndexExpr),
+    Constant(Class, u64),
+}
+
+pub(crate) struct Emitter<'a> {
+    pub(crate) nest: &'a LoopNest,
+    pub(crate) launch: &'a Launch,
+    pub(crate) ranges: Ranges,
+    pub(crate) b: Builder,
+    /// Per variable.
+    pub(crate) vars: Vec<Option<Binding>>,
+    /// Per variable: differs between the threads of a block.
+    pub(crate) per_thread: Vec<bool>,
+    /// Per symbol, 64 bits wide.
+    pub(crate) symbols: Vec<Reg>,
+    /// Per buffer.
+    pub(crate) places: Vec<Option<Place>>,
+    pub(crate) shared_bytes: u64,
+    pub(crate) local_bytes: u64,
+    /// Enclosing branches that not all threads of a block take together.
+    pub(crate) divergence: u32,
+    scopes: Vec<HashMap<Key, Reg>>,
+}
+
+impl Emitter<'_> {
+    /// A register computed before, in this scope or one around it.
+    pub(crate) fn cached(&self, key: &Key) -> Option<Reg> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(key).copied())
+    }
+
+    /// Remembers a register until the scope ends.
+    pub(crate) fn cache(&mut self, key: Key, reg: Reg) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(key, reg);
+        }
+    }
+
+    /// Runs `f` in a scope: what it computes is not defined, or not the same, after it.
+    pub(crate) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, PtxError>) -> Result<T, PtxError> {
+        self.scopes.push(HashMap::new());
+        let result = f(self);
+        self.scopes.pop();
+        result
+    }
+
+    /// A constant by its bits.
+    pub(crate) fn constant(&mut self, class: Class, bits: u64) -> Reg {
+        let key = Key::Constant(class, bits);
+        self.cached(&key).unwrap_or_else(|| {
+            let reg = self.b.constant(class, bits);
+            self.cache(key, reg);
+            reg
+        })
+    }
+}
+
+/// Prints a kernel.
+///
+/// # Errors
+/// [`PtxError`] if the nest asks for what this backend, or a GPU, does not do.
+pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> {
+    let mut ranges = Ranges::of_symbols(&nest.symbols);
+    for (var, info) in nest.vars.iter_enumerated() {
+        ranges.set_var(var, info.interval());
+    }
+    let launch = Launch::of(nest, &ranges)?;
+    let mut e = Emitter {
+        nest,
+        launch: &launch,
+        ranges,
+        b: Builder::default(),
+        vars: vec![None; nest.vars.len()],
+        per_thread: vec![false; nest.vars.len()],
+        symbols: Vec::new(),
+        places: vec![None; nest.buffers.len()],
+        shared_bytes: 0,
+        local_bytes: 0,
+        divergence: 0,
+        scopes: vec![HashMap::new()],
+    };
+    let entry = entry_name(&nest.name);
+    let params = params(nest);
+    e.prologue(&entry, &params)?;
+    e.block(&nest.body)?;
+    e.b.plain("ret");
+
+    let limit = target.shared_limit_bytes();
+    if e.shared_bytes > limit {
+        return Err(PtxError::SharedMemory { bytes: e.shared_bytes, limit, target: target.to_string() });
+    }
+    let dynamic_shared = e.shared_bytes > STATIC_SHARED_BYTES;
+    let text = frame(&e, &entry, &params, *target, dynamic_shared);
+    let shared_bytes = e.shared_bytes;
+    Ok(PtxModule { text, entry, params, launch, shared_bytes, dynamic_shared })
+}
+
+/// The operand buffers by their argument numbers, then the symbols.
+fn params(nest: &LoopNest) -> Vec<Param> {
+    let mut buffers: Vec<(u32, BufferId)> = nest
+        .buffers
+        .iter_enumerated()
+        .filter_map(|(id, buffer)| match buffer.kind {
+            BufferKind::Operand { argument, .. } => Some((argument, id)),
+            BufferKind::Local(_) => None,
+        })
+        .collect();
+    buffers.sort_unstable();
+    let buffers = buffers.into_iter().map(|(_, id)| Param::Buffer(id));
+    buffers.chain(nest.symbols.ids().map(Param::Symbol)).collect()
+}
+
+/// A name that PTX takes: letters, digits and underscores.
+fn entry_name(name: &str) -> String {
+    let safe = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    format!("k_{}", safe.collect::<String>())
+}
+
+impl Emitter<'_> {
+    /// Parameters, places of all buffers, and the chunk number.
+    fn prologue(&mut self, entry: &str, params: &[Param]) -> Result<(), PtxError> {
+        for (n, param) in params.iter().enumerate() {
+            let reg = self.b.param(&format!("{entry}_param_{n}"));
+            match param {
+                Param::Symbol(_) => self.symbols.push(reg),
+                Param::Buffer(id) => {
+                    let base = self.b.to_global(reg);
+                    let read_only = matches!(self.nest.buffers[*id].kind, BufferKind::Operand { read_only: true, .. });
+                    self.places[id.index()] = Some(Place::Memory { space: Space::Global, base, read_only });
+                }
+            }
+        }
+        // Places do not depend on where in the nest a buffer begins to exist.
+        for id in self.nest.buffers.ids() {
+            self.alloc(id)?;
+        }
+        if let Some(parallel) = &self.nest.parallel {
+            self.bind(parallel.var, GpuDim::BlockX);
+        }
+        Ok(())
+    }
+
+    /// Makes a variable the coordinate along a GPU dimension.
+    pub(crate) fn bind(&mut self, var: infc_ir::entity::VarId, dim: GpuDim) {
+        let name = match dim {
+            GpuDim::BlockX => "%ctaid.x",
+            GpuDim::BlockY => "%ctaid.y",
+            GpuDim::BlockZ => "%ctaid.z",
+            GpuDim::ThreadX => "%tid.x",
+            GpuDim::ThreadY => "%tid.y",
+            GpuDim::ThreadZ => "%tid.z",
+        };
+        let reg = self.b.special(name);
+        // The register is 32 bits wide; variables that need 64 are widened once, here.
+        let max = self.ranges.var(var).max;
+        let wide = max.is_none_or(|m| m > i64::from(i32::MAX));
+        let reg = if wide { self.b.cvt("", Ty::U64, Ty::U32, reg) } else { reg };
+        self.vars[var.index()] = Some(Binding::Register(reg));
+        self.per_thread[var.index()] = crate::launch::is_thread(dim);
+    }
+}
+
+fn frame(e: &Emitter<'_>, entry: &str, params: &[Param], target: PtxTarget, dynamic_shared: bool) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, ".version {}\n.target {target}\n.address_size 64\n", target.version());
+    if dynamic_shared {
+        let _ = writeln!(text, ".extern .shared .align 16 .b8 smem[];\n");
+    }
+    let list: Vec<String> = params
+        .iter()
+        .enumerate()
+        .map(|(n, param)| match param {
+            Param::Buffer(_) => format!("\t.param .u64 {entry}_param_{n}"),
+            Param::Symbol(_) => format!("\t.param .s64 {entry}_param_{n}"),
+        })
+        .collect();
+    let [x, y, z] = e.launch.block;
+    let _ = writeln!(text, ".visible .entry {entry}(\n{}\n)\n.maxntid {x}, {y}, {z}\n{{", list.join(",\n"));
+    text.push_str(&e.b.declarations());
+    if e.shared_bytes > 0 && !dynamic_shared {
+        let _ = writeln!(text, "\t.shared .align 16 .b8 smem[{}];", e.shared_bytes);
+    }
+    if e.local_bytes > 0 {
+        let _ = writeln!(text, "\t.local .align 16 .b8 locals[{}];", e.local_bytes);
+    }
+    let _ = write!(text, "\n{}}}\n", e.b.text());
+    text
+}

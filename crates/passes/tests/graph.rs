@@ -1,0 +1,14 @@
+//! Graph passes: each rule on a small graph, and random graphs whose meaning must stay.
+
+#[path = "graph/build.rs"]
+mod build;
+#[path = "graph/composites.rs"]
+mod composites;
+#[path = "graph/folding.rs"]
+mod folding;
+#[path = "graph/random.rs"]
+mod random;
+#[path = "graph/rules.rs"]
+mod rules;
+#[path = "graph/scales.rs"]
+mod scales;

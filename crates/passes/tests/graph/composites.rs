@@ -1,0 +1,237 @@
+//! Spelled-out forms that are recognised, and what the composites mean.
+
+use super::build::{Net, assert_close};
+use infc_ir::entity::ValueId;
+use infc_ir::op::{CompositeKind, Op};
+use infc_ir::scalar::{BinaryOp, UnaryOp};
+use infc_passes::graph::PassContext;
+use infc_passes::graph::composites::inline_composites;
+
+fn kinds(net: &Net) -> Vec<CompositeKind> {
+    net.graph
+        .order
+        .iter()
+        .filter_map(|&n| match &net.graph.nodes[n].op {
+            Op::Composite(op) => Some(op.kind),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Optimises, compares with the composites and without them, and says which there are.
+fn recognized(mut net: Net) -> Vec<CompositeKind> {
+    let before = net.outputs();
+    net.optimize();
+    let kinds = kinds(&net);
+    inline_composites(&mut net.graph, &PassContext::default());
+    assert!(!net.ops().contains(&"composite"));
+    assert_close(&before, &net.outputs());
+    kinds
+}
+
+fn softmax(net: &mut Net, x: ValueId, axis: usize) -> ValueId {
+    let max = net.reduce(x, axis, BinaryOp::Max, f64::NEG_INFINITY);
+    let shifted = net.binary(BinaryOp::Sub, x, max);
+    let exp = net.unary(UnaryOp::Exp, shifted);
+    let sum = net.reduce(exp, axis, BinaryOp::Add, 0.0);
+    net.binary(BinaryOp::Div, exp, sum)
+}
+
+#[test]
+fn softmax_over_any_axis() {
+    for axis in 0..3 {
+        let mut net = Net::new();
+        let x = net.input(&[3, 4, 5]);
+        let y = softmax(&mut net, x, axis);
+        net.output(y);
+        assert_eq!(recognized(net), [CompositeKind::Softmax], "axis {axis}");
+    }
+}
+
+#[test]
+fn a_softmax_of_one_row_and_what_is_fused_around_it() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 6]);
+    let scaled = net.with_number(BinaryOp::Mul, x, 3.0);
+    let y = softmax(&mut net, scaled, 1);
+    let y = net.unary(UnaryOp::Sqrt, y);
+    net.output(y);
+    assert_eq!(recognized(net), [CompositeKind::Softmax]);
+}
+
+#[test]
+fn what_only_looks_like_softmax_is_none() {
+    // The maximum is over another axis.
+    let mut net = Net::new();
+    let x = net.input(&[4, 4]);
+    let max = net.reduce(x, 0, BinaryOp::Max, f64::NEG_INFINITY);
+    let shifted = net.binary(BinaryOp::Sub, x, max);
+    let exp = net.unary(UnaryOp::Exp, shifted);
+    let sum = net.reduce(exp, 1, BinaryOp::Add, 0.0);
+    let y = net.binary(BinaryOp::Div, exp, sum);
+    net.output(y);
+    assert_eq!(recognized(net), []);
+}
+
+/// How exporters write the deviation.
+#[derive(Clone, Copy, Debug)]
+enum Norm {
+    /// Square by `Pow`, divided by `Sqrt`.
+    Pow,
+    /// Square by `Mul`, multiplied by `Reciprocal(Sqrt)`.
+    Reciprocal,
+    /// `x·a + (β − μ·a)`.
+    Spread,
+}
+
+fn norm(net: &mut Net, x: ValueId, form: Norm) -> ValueId {
+    let axis = net.shape(x).len() - 1;
+    let width = net.shape(x)[axis] as usize;
+    let (gamma, beta) = (net.weights(&[width], 21), net.weights(&[width], 22));
+    let mean = net.mean(x, axis);
+    let centered = net.binary(BinaryOp::Sub, x, mean);
+    let square = match form {
+        Norm::Pow => net.with_number(BinaryOp::Pow, centered, 2.0),
+        _ => net.binary(BinaryOp::Mul, centered, centered),
+    };
+    let variance = net.mean(square, axis);
+    let shifted = net.with_number(BinaryOp::Add, variance, 1e-5);
+    let root = net.unary(UnaryOp::Sqrt, shifted);
+    match form {
+        Norm::Pow => {
+            let y = net.binary(BinaryOp::Div, centered, root);
+            let y = net.binary(BinaryOp::Mul, y, gamma);
+            net.binary(BinaryOp::Add, y, beta)
+        }
+        Norm::Reciprocal => {
+            let inverse = net.unary(UnaryOp::Reciprocal, root);
+            let y = net.binary(BinaryOp::Mul, centered, inverse);
+            let y = net.binary(BinaryOp::Mul, gamma, y);
+            net.binary(BinaryOp::Add, beta, y)
+        }
+        Norm::Spread => {
+            let inverse = net.unary(UnaryOp::Reciprocal, root);
+            let a = net.binary(BinaryOp::Mul, inverse, gamma);
+            let product = net.binary(BinaryOp::Mul, x, a);
+            let shift = net.binary(BinaryOp::Mul, mean, a);
+            let rest = net.binary(BinaryOp::Sub, beta, shift);
+            net.binary(BinaryOp::Add, product, rest)
+        }
+    }
+}
+
+#[test]
+fn layer_norm_in_every_spelling() {
+    for form in [Norm::Pow, Norm::Reciprocal, Norm::Spread] {
+        for shape in [&[2, 3, 8][..], &[1, 4, 8], &[5, 8]] {
+            let mut net = Net::new();
+            let x = net.input(shape);
+            let y = norm(&mut net, x, form);
+            net.output(y);
+            assert_eq!(recognized(net), [CompositeKind::LayerNorm], "{form:?} {shape:?}");
+        }
+    }
+}
+
+#[test]
+fn a_norm_with_the_wrong_count_is_none() {
+    let mut net = Net::new();
+    let x = net.input(&[3, 8]);
+    let sum = net.reduce(x, 1, BinaryOp::Add, 0.0);
+    let mean = net.with_number(BinaryOp::Div, sum, 7.0);
+    let centered = net.binary(BinaryOp::Sub, x, mean);
+    let square = net.binary(BinaryOp::Mul, centered, centered);
+    let variance = net.mean(square, 1);
+    let shifted = net.with_number(BinaryOp::Add, variance, 1e-5);
+    let root = net.unary(UnaryOp::Sqrt, shifted);
+    let y = net.binary(BinaryOp::Div, centered, root);
+    net.output(y);
+    assert_eq!(recognized(net), []);
+}
+
+fn erf_gelu(net: &mut Net, x: ValueId) -> ValueId {
+    let scaled = net.with_number(BinaryOp::Div, x, std::f32::consts::SQRT_2);
+    let erf = net.unary(UnaryOp::Erf, scaled);
+    let one = net.with_number(BinaryOp::Add, erf, 1.0);
+    let product = net.binary(BinaryOp::Mul, x, one);
+    net.with_number(BinaryOp::Mul, product, 0.5)
+}
+
+#[test]
+fn gelu_in_its_forms() {
+    let mut net = Net::new();
+    let x = net.input(&[4, 6]);
+    let y = erf_gelu(&mut net, x);
+    net.output(y);
+    assert_eq!(recognized(net), [CompositeKind::Gelu]);
+
+    for pow in [false, true] {
+        let mut net = Net::new();
+        let x = net.input(&[4, 6]);
+        let cube = if pow {
+            net.with_number(BinaryOp::Pow, x, 3.0)
+        } else {
+            let square = net.binary(BinaryOp::Mul, x, x);
+            net.binary(BinaryOp::Mul, square, x)
+        };
+        let cubic = net.with_number(BinaryOp::Mul, cube, 0.044_715);
+        let sum = net.binary(BinaryOp::Add, x, cubic);
+        let scaled = net.with_number(BinaryOp::Mul, sum, 0.797_884_6);
+        let tanh = net.unary(UnaryOp::Tanh, scaled);
+        let one = net.with_number(BinaryOp::Add, tanh, 1.0);
+        let half = net.with_number(BinaryOp::Mul, x, 0.5);
+        let y = net.binary(BinaryOp::Mul, half, one);
+        net.output(y);
+        assert_eq!(recognized(net), [CompositeKind::Gelu], "pow {pow}");
+    }
+}
+
+#[test]
+fn gelu_of_a_biased_product_splits_the_map() {
+    let mut net = Net::new();
+    let x = net.input(&[3, 4]);
+    let (w, b) = (net.weights(&[4, 6], 1), net.weights(&[6], 2));
+    let y = net.contract("mk,kn->mn", x, w);
+    let y = net.binary(BinaryOp::Add, y, b);
+    let y = erf_gelu(&mut net, y);
+    net.output(y);
+    // As after an earlier run of map fusion alone.
+    net.pass("map", &PassContext::default());
+    assert_eq!(recognized(net), [CompositeKind::Gelu]);
+}
+
+#[test]
+fn attention_with_scale_and_mask() {
+    for mask in [false, true] {
+        let mut net = Net::new();
+        let (batch, rows, heads, depth) = (2, 5, 3, 4);
+        let shape = [batch, rows, heads, depth];
+        let (q, k, v) = (net.input(&shape), net.input(&shape), net.input(&shape));
+        let q = net.transpose(q, &[0, 2, 1, 3]);
+        let kt = net.transpose(k, &[0, 2, 3, 1]);
+        let v = net.transpose(v, &[0, 2, 1, 3]);
+        let scores = net.contract("bhmd,bhdn->bhmn", q, kt);
+        let mut scores = net.with_number(BinaryOp::Div, scores, 2.0);
+        if mask {
+            let m = net.input(&[batch, 1, 1, rows]);
+            scores = net.binary(BinaryOp::Add, scores, m);
+        }
+        let p = softmax(&mut net, scores, 3);
+        let y = net.contract("bhmn,bhnd->bhmd", p, v);
+        let y = net.transpose(y, &[0, 2, 1, 3]);
+        net.output(y);
+        assert_eq!(recognized(net), [CompositeKind::Attention], "mask {mask}");
+    }
+}
+
+#[test]
+fn attention_whose_weights_are_an_output_stays_apart() {
+    let mut net = Net::new();
+    let (q, k, v) = (net.input(&[5, 4]), net.input(&[6, 4]), net.input(&[6, 3]));
+    let scores = net.contract("md,nd->mn", q, k);
+    let p = softmax(&mut net, scores, 1);
+    let y = net.contract("mn,nd->md", p, v);
+    net.output(y);
+    net.output(p);
+    assert_eq!(recognized(net), [CompositeKind::Softmax]);
+}

@@ -1,0 +1,189 @@
+//! Views, maps, duplicates, contraction labels.
+
+use super::build::{Net, c, i, within};
+use infc_ir::op::Op;
+use infc_ir::scalar::{BinaryOp, ScalarOp, UnaryOp};
+use infc_passes::graph::{PassContext, PassOptions};
+use infc_tensor::Tensor;
+
+#[test]
+fn equal_nodes_and_equal_constants_become_one() {
+    let mut net = Net::new();
+    let x = net.input(&[2, 3]);
+    let (v, w) = (net.weights(&[3], 1), net.weights(&[3], 1));
+    let (a, b) = (net.binary(BinaryOp::Mul, x, v), net.binary(BinaryOp::Mul, x, w));
+    let y = net.binary(BinaryOp::Sub, a, b);
+    net.output(y);
+    assert!(net.pass("cse", &PassContext::default()));
+    net.pass("dce", &PassContext::default());
+    assert_eq!(net.ops(), ["view", "map", "map"]);
+    assert_eq!(net.graph.order.len(), 4, "one constant is left");
+}
+
+#[test]
+fn constants_that_differ_in_one_element_stay_apart() {
+    let mut net = Net::new();
+    let x = net.input(&[4096]);
+    let a = net.weights(&[4096], 1);
+    let mut other = super::build::noise(&[4096], 1);
+    other.elements_mut::<f32>().expect("f32")[1001] += 1.0;
+    let b = net.tensor("other", other);
+    let sum = net.binary(BinaryOp::Add, x, a);
+    let y = net.binary(BinaryOp::Sub, sum, b);
+    net.output(y);
+    assert!(!net.pass("cse", &PassContext::default()));
+}
+
+#[test]
+fn transposes_cancel() {
+    let mut net = Net::new();
+    let x = net.input(&[2, 3, 4]);
+    let t = net.transpose(x, &[2, 0, 1]);
+    let back = net.transpose(t, &[1, 2, 0]);
+    net.output(back);
+    net.optimize();
+    assert!(net.ops().is_empty());
+}
+
+#[test]
+fn a_map_between_opposite_transposes_moves_out() {
+    let mut net = Net::new();
+    let x = net.input(&[2, 3, 4, 5]);
+    let t = net.transpose(x, &[0, 2, 3, 1]);
+    let relu = net.unary(UnaryOp::Tanh, t);
+    let back = net.transpose(relu, &[0, 3, 1, 2]);
+    net.output(back);
+    net.optimize();
+    assert_eq!(net.ops(), ["map"]);
+}
+
+#[test]
+fn reshapes_that_undo_each_other_vanish() {
+    let mut net = Net::new();
+    let x = net.input(&[6, 4]);
+    let split = net.view(x, &[i(0).scale(2) + i(1), i(2)], &[3, 2, 4]);
+    let merged = net.view(split, &[i(0).floor_div(&c(2)), i(0).modulo(&c(2)), i(1)], &[6, 4]);
+    net.output(merged);
+    net.optimize();
+    assert!(net.ops().is_empty());
+}
+
+#[test]
+fn padding_with_different_values_stays_in_two_views() {
+    for (second, views) in [(0.0, 1), (1.0, 2)] {
+        let mut net = Net::new();
+        let x = net.input(&[3]);
+        let inner = net.view_or(x, &[i(0) - 1], vec![within(i(0) - 1, 3)], 0.0, &[5]);
+        let outer = net.view_or(inner, &[i(0) - 1], vec![within(i(0) - 1, 5)], second, &[7]);
+        net.output(outer);
+        let cx = net.optimize();
+        assert_eq!(net.ops().len(), views, "{second}");
+        assert_eq!(cx.notes().is_empty(), views == 1);
+    }
+}
+
+#[test]
+fn a_gather_of_positions_on_a_line_is_a_slice() {
+    for (positions, is_slice) in [(vec![1i64, 3, 5], true), (vec![-1, -2, -3], true), (vec![0, 1, 3], false)] {
+        let mut net = Net::new();
+        let x = net.input(&[2, 6, 3]);
+        let len = positions.len();
+        let y = net.gather(x, Tensor::from_elements(&[len], &positions).expect("fits"), 1);
+        net.output(y);
+        net.optimize();
+        assert_eq!(net.ops() == ["view"], is_slice, "{positions:?}");
+    }
+    let mut net = Net::new();
+    let x = net.input(&[3, 2, 4]);
+    let y = net.gather(x, Tensor::scalar(-1i64), 0);
+    net.output(y);
+    net.optimize();
+    assert_eq!(net.ops(), ["view"]);
+}
+
+#[test]
+fn chains_of_maps_become_one_with_numbers_in_the_body() {
+    let mut net = Net::new();
+    let x = net.input(&[4, 4]);
+    let a = net.with_number(BinaryOp::Mul, x, 3.0);
+    let b = net.with_number(BinaryOp::Add, a, 0.5);
+    let y = net.unary(UnaryOp::Exp, b);
+    net.output(y);
+    net.optimize();
+    assert_eq!(net.ops(), ["map"]);
+    assert_eq!(net.graph.order.len(), 1, "no constant is left");
+    let consts = net.maps()[0].body.ops.iter().filter(|op| matches!(op, ScalarOp::Const(_))).count();
+    assert_eq!(consts, 2);
+}
+
+#[test]
+fn an_expensive_map_with_two_readers_is_computed_once() {
+    let mut net = Net::new();
+    let x = net.input(&[4]);
+    let e = net.unary(UnaryOp::Exp, x);
+    let (a, b) = (net.unary(UnaryOp::Sqrt, e), net.unary(UnaryOp::Log, e));
+    net.output(a);
+    net.output(b);
+    net.optimize();
+    assert_eq!(net.ops(), ["map", "map", "map"]);
+}
+
+#[test]
+fn contractions_take_up_transposes_and_broadcasts() {
+    let mut net = Net::new();
+    let x = net.input(&[2, 3, 4]);
+    let k = net.input(&[5, 4]);
+    let kt = net.transpose(k, &[1, 0]);
+    let spread = net.spread(kt, &[2, 4, 5]);
+    let y = net.contract("bmk,bkn->bmn", x, spread);
+    let yt = net.transpose(y, &[0, 2, 1]);
+    net.output(yt);
+    net.optimize();
+    assert_eq!(net.ops(), ["contract"]);
+    let Op::Contract(op) = &net.graph.nodes[net.graph.order[0]].op else { panic!("a contraction") };
+    assert_eq!((op.lhs.as_slice(), op.rhs.as_slice(), op.output.as_slice()), (&b"bmk"[..], &b"nk"[..], &b"bnm"[..]));
+}
+
+#[test]
+fn a_broadcast_label_that_only_one_operand_has_stays() {
+    let mut net = Net::new();
+    let x = net.input(&[3, 4]);
+    let y = net.input(&[4, 1]);
+    let spread = net.spread(y, &[4, 5]);
+    let z = net.contract("mk,kn->mn", x, spread);
+    net.output(z);
+    net.optimize();
+    assert_eq!(net.ops(), ["view", "contract"]);
+}
+
+#[test]
+fn projections_of_one_input_merge_when_asked() {
+    let build = || {
+        let mut net = Net::new();
+        let x = net.input(&[3, 8]);
+        let mut parts = Vec::new();
+        for seed in 0..3 {
+            let w = net.weights(&[8, 4 + seed], seed as u32);
+            parts.push(net.contract("mk,kn->mn", x, w));
+        }
+        parts.iter().for_each(|&p| net.output(p));
+        net
+    };
+    let mut apart = build();
+    apart.optimize();
+    assert_eq!(apart.ops(), ["contract"; 3]);
+    let mut merged = build();
+    merged.optimize_with(PassContext::new(PassOptions { horizontal: true, ..PassOptions::default() }));
+    assert_eq!(merged.ops(), ["contract", "view", "view", "view"]);
+}
+
+#[test]
+fn dead_nodes_leave_the_order() {
+    let mut net = Net::new();
+    let x = net.input(&[2]);
+    let dead = net.unary(UnaryOp::Exp, x);
+    net.unary(UnaryOp::Log, dead);
+    net.output(x);
+    assert!(net.pass("dce", &PassContext::default()));
+    assert!(net.graph.order.is_empty());
+}
