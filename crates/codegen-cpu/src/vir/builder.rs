@@ -43,6 +43,8 @@ struct Frame {
     known: HashMap<(Op, Type), Value>,
     /// Whether the block runs at least once whenever the enclosing one does.
     executed: bool,
+    /// Whether it has a loop in it, so that what else is in it is not hot.
+    has_loop: bool,
 }
 
 /// A construct that is not closed yet.
@@ -91,7 +93,7 @@ impl Builder {
     /// Starts a function.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        let root = Frame { insts: Vec::new(), known: HashMap::new(), executed: true };
+        let root = Frame { insts: Vec::new(), known: HashMap::new(), executed: true, has_loop: false };
         Self {
             name: name.into(),
             types: Vec::new(),
@@ -211,6 +213,12 @@ impl Builder {
         assert_eq!(ty, self.ty(b), "operands of select");
         assert_eq!(ty.mask(), self.ty(mask), "mask of select");
         self.make(Op::Select(mask, a, b), ty, Motion::Free)
+    }
+
+    /// The same bits as another type of the same size, possibly of other lanes.
+    pub fn bitcast(&mut self, a: Value, ty: Type) -> Value {
+        assert_eq!(self.ty(a).size_bytes(), ty.size_bytes(), "a bitcast keeps all bits");
+        self.make(Op::Convert(Convert::Bitcast, a), ty, Motion::Free)
     }
 
     /// Converts to another element type.
@@ -369,7 +377,7 @@ impl Builder {
             return (start, inits.to_vec());
         }
         let nonempty = nonempty || turns.is_some_and(|n| n > 0);
-        self.frames.push(Frame { insts: Vec::new(), known: HashMap::new(), executed: nonempty });
+        self.frames.push(Frame { insts: Vec::new(), known: HashMap::new(), executed: nonempty, has_loop: false });
         let iv = self.value(I64, None, self.frames.len() - 1);
         let carried: Vec<(Value, Value)> =
             inits.iter().map(|&init| (self.value(self.ty(init), None, self.frames.len() - 1), init)).collect();
@@ -511,6 +519,11 @@ impl Builder {
             }
             Motion::Pinned => home = innermost,
         }
+        if ty.lanes > 1 && !matches!(op, Op::Const(_)) {
+            // Vectors stay in blocks that hold a loop already: to move them further out would save little and keep a
+            // register busy throughout that loop.
+            home = (home + 1..=innermost).rev().find(|&depth| self.frames[depth].has_loop).unwrap_or(home);
+        }
         // A load's or constant's type is not part of the operation.
         let key = (op, ty);
         if motion != Motion::Pinned
@@ -537,11 +550,13 @@ impl Builder {
     }
 
     fn emit(&mut self, inst: Inst) {
-        self.frames.last_mut().expect("the outermost block is always there").insts.push(inst);
+        let frame = self.frames.last_mut().expect("the outermost block is always there");
+        frame.has_loop |= matches!(inst, Inst::Loop(_));
+        frame.insts.push(inst);
     }
 
     fn open_branch(&mut self) {
-        self.frames.push(Frame { insts: Vec::new(), known: HashMap::new(), executed: false });
+        self.frames.push(Frame { insts: Vec::new(), known: HashMap::new(), executed: false, has_loop: false });
     }
 
     fn close_frame(&mut self, yields: &[Value]) -> Block {
