@@ -1,0 +1,112 @@
+//! What is measured: the sizes that the project sets itself goals for.
+
+use crate::kernels::{Conv, matmul};
+use infc_ir::kernel::Kernel;
+use infc_testkit::Random;
+
+/// A kernel with its roofline.
+pub struct Case {
+    /// Which part of the suite it belongs to.
+    pub group: &'static str,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Arithmetic operations (a multiply-add is 2).
+    pub operations: f64,
+    /// Bytes read and written at least once.
+    pub bytes: f64,
+}
+
+impl Case {
+    fn new(group: &'static str, kernel: Kernel, operations: f64) -> Self {
+        let elems: i64 = kernel.operands.iter().filter_map(|o| o.layout.len_elems.as_const()).sum();
+        Self { group, kernel, operations, bytes: elems as f64 * 4.0 }
+    }
+
+    fn conv(group: &'static str, conv: Conv) -> Self {
+        Self::new(group, conv.build(), conv.macs() as f64 * 2.0)
+    }
+
+    fn matmul(group: &'static str, m: i64, n: i64, k: i64) -> Self {
+        Self::new(group, matmul(m, n, k), (m * n * k * 2) as f64)
+    }
+}
+
+/// All cases. The random ones depend on the seed.
+#[must_use]
+pub fn cases(seed: u64) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (m, n, k) in [(168, 3072, 768), (168, 768, 3072), (1008, 1152, 1024)] {
+        cases.push(Case::matmul("gemm", m, n, k));
+    }
+    let square = |side, channels, filters, kernel, stride| Conv {
+        height: side,
+        width: side,
+        channels,
+        filters,
+        kernel,
+        stride,
+        depthwise: false,
+    };
+    for (side, channels) in [(56, 64), (28, 128), (14, 256), (7, 512)] {
+        cases.push(Case::conv("conv3x3", square(side, channels, channels, 3, 1)));
+    }
+    // The 1x1 convolutions of ResNet-50.
+    for (side, channels, filters, stride) in [
+        (56, 64, 64, 1),
+        (56, 64, 256, 1),
+        (56, 256, 64, 1),
+        (56, 256, 128, 1),
+        (56, 256, 512, 2),
+        (28, 128, 512, 1),
+        (28, 512, 128, 1),
+        (28, 512, 256, 1),
+        (28, 512, 1024, 2),
+        (14, 256, 1024, 1),
+        (14, 1024, 256, 1),
+        (14, 1024, 512, 1),
+        (14, 1024, 2048, 2),
+        (7, 512, 2048, 1),
+        (7, 2048, 512, 1),
+    ] {
+        cases.push(Case::conv("conv1x1", square(side, channels, filters, 1, stride)));
+    }
+    cases.extend(random(seed, 40));
+    cases
+}
+
+/// Contractions and convolutions that nobody chose.
+fn random(seed: u64, count: usize) -> Vec<Case> {
+    const CHANNELS: [i64; 10] = [3, 8, 24, 40, 72, 112, 144, 200, 320, 1000];
+    let mut random = Random::new(seed);
+    let mut pick = |from: &[i64]| from[random.below(from.len() as u64) as usize];
+    let mut cases = Vec::new();
+    while cases.len() < count {
+        let channels = pick(&CHANNELS);
+        let filters = pick(&CHANNELS);
+        match pick(&[0, 0, 1, 1, 2]) {
+            0 => {
+                let m = 1 + pick(&[0, 1, 6, 30, 48, 99, 127, 196, 512, 783, 1023, 1999]);
+                cases.push(Case::matmul("random", m, filters, channels));
+            }
+            kind => {
+                let depthwise = kind == 2;
+                let kernel = pick(if depthwise { &[3, 5, 7] } else { &[1, 3, 5, 7] });
+                let side = pick(&[7, 13, 14, 19, 27, 33, 45, 56]);
+                let conv = Conv {
+                    height: side,
+                    width: side + pick(&[0, 1, 2, 5]),
+                    channels,
+                    filters: if depthwise { channels } else { filters },
+                    kernel,
+                    stride: pick(&[1, 1, 2]),
+                    depthwise,
+                };
+                // A case should take milliseconds, not seconds.
+                if conv.macs() < 400_000_000 {
+                    cases.push(Case::conv("random", conv));
+                }
+            }
+        }
+    }
+    cases
+}
