@@ -9,6 +9,14 @@ pub enum CodegenError {
         /// What the function contains.
         what: &'static str,
     },
+    /// The nest has something that no code can be made for.
+    #[error("kernel `{kernel}`: {reason}")]
+    Lower {
+        /// The kernel.
+        kernel: String,
+        /// What, and why not.
+        reason: String,
+    },
     /// The function breaks a rule of `vir`: a bug in what made it.
     #[error("malformed function: {}", errors.join("; "))]
     Malformed {

@@ -5,10 +5,19 @@
 
 #![forbid(unsafe_code)]
 
+mod clif;
+mod compile;
+mod emit;
 mod error;
+pub mod lower;
 pub mod math;
 pub mod object;
+pub mod target;
 pub mod vir;
 pub mod wide;
 
+pub use compile::{CompiledKernel, compile_nest};
+pub use emit::emit;
 pub use error::CodegenError;
+pub use object::{CompiledFunction, Emitter, Stats};
+pub use target::{ParseTargetError, Target};

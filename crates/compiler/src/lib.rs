@@ -1,1 +1,40 @@
-//! placeholder
+//! The infc compiler as a library: an ONNX model in, an artifact out.
+//!
+//! ```no_run
+//! use infc::{CompileOptions, Source};
+//!
+//! let source = Source::file("resnet50.onnx");
+//! let compilation = infc::compile(&source, &CompileOptions::default(), &mut ())?;
+//! std::fs::write("resnet50.infa", compilation.to_bytes()?)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`compile`] is the whole way as one function; [`Phase`] names its steps. For `build.rs` scripts and services as much
+//! as for the command line: nothing is printed, no environment is read, and equal inputs give equal bytes.
+
+#![forbid(unsafe_code)]
+
+mod compile;
+mod dump;
+mod entry;
+mod error;
+mod kernels;
+mod machine;
+mod options;
+mod phase;
+mod program;
+mod report;
+mod size;
+mod source;
+mod weights;
+
+pub use compile::{Compilation, compile};
+pub use error::CompileError;
+pub use infc_codegen_cpu::Target;
+pub use machine::schedule_machine;
+pub use infc_frontend_onnx::{DimChoice, ImportError, ShapeDim};
+pub use infc_passes::form::{GraphPlan, Interpreter};
+pub use options::{CompileOptions, DEFAULT_TARGETS};
+pub use phase::{Phase, Progress};
+pub use report::{KernelReport, Report, VariantReport};
+pub use source::Source;

@@ -1,0 +1,32 @@
+//! From a loop nest to machine code: lower, then the emitter that the target calls for.
+
+use crate::lower::{LowerError, lower};
+use crate::target::{Feature, Level};
+use crate::wide::{self, Isa};
+use crate::{CodegenError, CompiledFunction, Target};
+use infc_ir::index::Dim;
+use infc_ir::nest::LoopNest;
+
+/// The machine code of a kernel, and what it needs beside its arguments.
+#[derive(Clone, Debug)]
+pub struct CompiledKernel {
+    /// The code.
+    pub function: CompiledFunction,
+    /// Bytes of scratch per thread, over the kernel's symbols.
+    pub scratch_bytes: Dim,
+}
+
+/// Compiles a nest for a target: with the wide emitter where the target has AVX2, with Cranelift elsewhere.
+///
+/// # Errors
+/// [`CodegenError`]; the nest is one that `passes::schedule::apply` made, so most are bugs.
+pub fn compile_nest(nest: &LoopNest, target: &Target) -> Result<CompiledKernel, CodegenError> {
+    let lowered =
+        lower(nest).map_err(|LowerError::Unsupported { kernel, reason }| CodegenError::Lower { kernel, reason })?;
+    let function = match target.level() {
+        Level::X86V3 => wide::emit(&lowered.function, Isa { avx512: false, vnni: target.has(Feature::AvxVnni) }),
+        Level::X86V4 => wide::emit(&lowered.function, Isa { avx512: true, vnni: target.has(Feature::Vnni) }),
+        Level::X86V2 | Level::Aarch64 => Err(CodegenError::Unsupported { what: "this level" }),
+    };
+    Ok(CompiledKernel { function: function?, scratch_bytes: lowered.scratch_bytes })
+}

@@ -1,0 +1,84 @@
+//! Why a model cannot be compiled.
+
+use infc_artifact::ArtifactError;
+use infc_codegen_cpu::CodegenError;
+use infc_frontend_onnx::ImportError;
+use infc_passes::form::FormError;
+use infc_passes::graph::PassError;
+use infc_passes::schedule::ScheduleError;
+use std::path::PathBuf;
+
+/// An error of a compilation; each has a stable [`CompileError::code`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum CompileError {
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    #[error("target `{target}`: {reason}")]
+    UnknownTarget { target: String, reason: String },
+    #[error("no targets to compile for")]
+    NoTargets,
+    #[error("target `{target}` is given twice")]
+    DuplicateTarget { target: String },
+    #[error("graph pass: {source}")]
+    Pass { source: PassError },
+    #[error(transparent)]
+    Form(FormError),
+    #[error("the value of dim `{symbol}` cannot be read from the shape of any input")]
+    UnboundDim { symbol: String },
+    #[error("the size {expr} is not one that artifacts can hold")]
+    Size { expr: String },
+    #[error("kernel `{kernel}` ({}) for {target}: {source}", origins.join(", "))]
+    Schedule { kernel: String, origins: Vec<String>, target: String, source: ScheduleError },
+    #[error("kernel `{kernel}` ({}) for {target}: {source}", origins.join(", "))]
+    Codegen { kernel: String, origins: Vec<String>, target: String, source: CodegenError },
+    #[error("constant `{name}`: {source}")]
+    Weight { name: String, source: PassError },
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+    #[error("cannot write `{}`: {source}", path.display())]
+    Dump { path: PathBuf, source: std::io::Error },
+    #[error("{what}; this is a bug in infc")]
+    Internal { what: String },
+}
+
+impl CompileError {
+    /// The stable identifier of this kind of error.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Import(error) => error.code(),
+            Self::UnknownTarget { .. } => "compile::unknown-target",
+            Self::NoTargets => "compile::no-targets",
+            Self::DuplicateTarget { .. } => "compile::duplicate-target",
+            Self::Pass { .. } => "compile::pass",
+            Self::Form(FormError::UnsupportedType { .. }) => "compile::unsupported-type",
+            Self::Form(_) => "compile::plan",
+            Self::UnboundDim { .. } => "compile::unbound-dim",
+            Self::Size { .. } => "compile::size",
+            Self::Schedule { .. } => "compile::schedule",
+            Self::Codegen { .. } => "compile::codegen",
+            Self::Weight { .. } => "compile::weight",
+            Self::Artifact(error) => error.code(),
+            Self::Dump { .. } => "compile::cannot-dump",
+            Self::Internal { .. } => "compile::internal",
+        }
+    }
+
+    /// All codes of this crate itself, for whoever documents them.
+    pub const CODES: [&'static str; 12] = [
+        "compile::cannot-dump",
+        "compile::codegen",
+        "compile::duplicate-target",
+        "compile::internal",
+        "compile::no-targets",
+        "compile::pass",
+        "compile::plan",
+        "compile::schedule",
+        "compile::size",
+        "compile::unbound-dim",
+        "compile::unknown-target",
+        "compile::unsupported-type",
+    ];
+}

@@ -1,0 +1,136 @@
+//! The distinct kernels of a plan, and their code.
+//!
+//! Networks repeat themselves: kernels that compute the same on operands of the same layout are compiled once.
+
+use crate::CompileError;
+use crate::machine::schedule_machine;
+use infc_codegen_cpu::{CodegenError, CompiledKernel, Target};
+use infc_ir::index::Dim;
+use infc_ir::kernel::{AxisKind, Kernel, OperandKind};
+use infc_ir::nest::LoopNest;
+use infc_ir::schedule::Schedule;
+use infc_passes::form::GraphPlan;
+use infc_passes::formulate;
+use infc_passes::schedule::{self, ScheduleError};
+use rayon::prelude::*;
+use std::collections::HashMap;
+
+/// A kernel that is compiled, and which kernels of the plan it stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct Distinct {
+    /// After formulation.
+    pub(crate) kernel: Kernel,
+    /// Of all the plan's kernels it stands for, in order.
+    pub(crate) origins: Vec<String>,
+}
+
+/// All distinct kernels.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kernels {
+    pub(crate) distinct: Vec<Distinct>,
+    /// Per kernel of the plan, its distinct one.
+    pub(crate) of_planned: Vec<usize>,
+}
+
+/// A kernel scheduled for a target.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheduled {
+    pub(crate) schedule: Schedule,
+    pub(crate) nest: LoopNest,
+}
+
+/// Formulates the plan's kernels and finds out which are the same.
+pub(crate) fn formulate(plan: &GraphPlan) -> Kernels {
+    let mut kernels = Kernels::default();
+    let mut known: HashMap<Kernel, usize> = HashMap::new();
+    let formulated: Vec<Kernel> =
+        plan.kernels.par_iter().map(|planned| formulate::normalise(planned.kernel.clone())).collect();
+    for (planned, kernel) in plan.kernels.iter().zip(formulated) {
+        // The name does not change the code.
+        let key = Kernel { name: String::new(), ..kernel.clone() };
+        let id = *known.entry(key).or_insert_with(|| {
+            kernels.distinct.push(Distinct { kernel, origins: Vec::new() });
+            kernels.distinct.len() - 1
+        });
+        let origins = &mut kernels.distinct[id].origins;
+        origins.extend(planned.origins.iter().filter(|o| !origins.contains(o)).cloned().collect::<Vec<_>>());
+        kernels.of_planned.push(id);
+    }
+    for (n, distinct) in kernels.distinct.iter_mut().enumerate() {
+        distinct.kernel.name = format!("k{n}_{}", distinct.kernel.name);
+    }
+    kernels
+}
+
+/// Schedules every kernel for a target.
+pub(crate) fn schedule(kernels: &Kernels, target: &Target) -> Result<Vec<Scheduled>, CompileError> {
+    let machine = schedule_machine(target);
+    kernels
+        .distinct
+        .par_iter()
+        .map(|distinct| {
+            let schedule = schedule::choose(&distinct.kernel, &machine);
+            let nest = schedule::apply(&distinct.kernel, &schedule)
+                .map_err(|source| schedule_error(distinct, target, source))?;
+            Ok(Scheduled { schedule, nest })
+        })
+        .collect()
+}
+
+/// Compiles every kernel for a target.
+pub(crate) fn codegen(
+    kernels: &Kernels,
+    scheduled: &[Scheduled],
+    target: &Target,
+) -> Result<Vec<CompiledKernel>, CompileError> {
+    kernels
+        .distinct
+        .par_iter()
+        .zip(scheduled)
+        .map(|(distinct, scheduled)| {
+            infc_codegen_cpu::compile_nest(&scheduled.nest, target)
+                .map_err(|source| codegen_error(distinct, target, source))
+        })
+        .collect()
+}
+
+fn schedule_error(distinct: &Distinct, target: &Target, source: ScheduleError) -> CompileError {
+    let (kernel, origins) = (distinct.kernel.name.clone(), distinct.origins.clone());
+    CompileError::Schedule { kernel, origins, target: target.to_string(), source }
+}
+
+fn codegen_error(distinct: &Distinct, target: &Target, source: CodegenError) -> CompileError {
+    let (kernel, origins) = (distinct.kernel.name.clone(), distinct.origins.clone());
+    CompileError::Codegen { kernel, origins, target: target.to_string(), source }
+}
+
+/// Points that the kernel's reductions go through, or that it writes if it has none: about its multiply-adds.
+pub(crate) fn work(kernel: &Kernel) -> Dim {
+    let points = |reduces: bool| -> Dim {
+        kernel
+            .stages
+            .iter()
+            .filter(|s| !reduces || s.axes.iter().any(|a| a.kind == AxisKind::Reduce))
+            .map(|s| s.axes.iter().map(|a| a.extent.clone()).product::<Dim>())
+            .sum()
+    };
+    let reduced = points(true);
+    if reduced.is_const(0) { points(false) } else { reduced }
+}
+
+/// Bytes of all operands, each once.
+pub(crate) fn traffic(kernel: &Kernel) -> Dim {
+    kernel
+        .operands
+        .iter()
+        .map(|o| {
+            let size = o.dtype.size_bytes().unwrap_or(1) as i64;
+            o.shape.iter().cloned().product::<Dim>().scale(size)
+        })
+        .sum()
+}
+
+/// True if the kernel has any operand that is a constant.
+pub(crate) fn has_constants(kernel: &Kernel) -> bool {
+    kernel.operands.iter().any(|o| o.kind == OperandKind::Constant)
+}

@@ -1,0 +1,19 @@
+//! What schedules are told about a target.
+
+use infc_codegen_cpu::Target;
+use infc_passes::schedule::Machine;
+
+/// The machine that the untuned schedule has in mind for a target.
+#[must_use]
+pub fn schedule_machine(target: &Target) -> Machine {
+    let model = &target.machine;
+    Machine {
+        vector_bytes: model.vector_bits / 8,
+        vector_registers: model.vector_regs,
+        arithmetic_per_cycle: f64::from(model.fma_per_cycle),
+        loads_per_cycle: f64::from(model.loads_per_cycle),
+        latency_cycles: f64::from(model.fma_latency),
+        l1_bytes: model.l1d_bytes,
+        l2_bytes: model.l2_bytes,
+    }
+}

@@ -1,0 +1,65 @@
+//! What a compilation has to tell.
+
+use crate::Phase;
+use std::time::Duration;
+
+/// Figures of a compilation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Nodes of the ONNX graph.
+    pub onnx_nodes: usize,
+    /// Nodes of the graph after simplification.
+    pub nodes: usize,
+    /// Kernels launched per run.
+    pub launches: usize,
+    /// Kernels that differ.
+    pub distinct_kernels: usize,
+    /// How many kernels were formed from how many nodes: `(nodes, kernels)`, ascending.
+    pub fused: Vec<(usize, usize)>,
+    /// Bytes of constants in the file.
+    pub weight_bytes: u64,
+    /// Bytes of the same constants in the model.
+    pub original_weight_bytes: u64,
+    /// Memory that a run needs besides inputs, outputs and constants, if the model is static.
+    pub arena_bytes: Option<u64>,
+    /// Length of the artifact.
+    pub artifact_bytes: u64,
+    /// Per phase, in order, how long it took.
+    pub phases: Vec<(Phase, Duration)>,
+    /// Per target.
+    pub variants: Vec<VariantReport>,
+    /// Fusions that did not happen, with reasons.
+    pub refusals: Vec<String>,
+}
+
+/// Figures of one target's code.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VariantReport {
+    /// The target.
+    pub target: String,
+    /// Bytes of machine code.
+    pub code_bytes: u64,
+    /// Its kernels.
+    pub kernels: Vec<KernelReport>,
+}
+
+/// Figures of one kernel.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KernelReport {
+    /// Unique within the variant.
+    pub name: String,
+    /// The ONNX nodes it computes.
+    pub origins: Vec<String>,
+    /// How often it is launched per run.
+    pub launches: usize,
+    /// Which emitter made its code.
+    pub emitter: String,
+    /// Width of its vectors.
+    pub vector_bits: u32,
+    /// Bytes of code.
+    pub code_bytes: u64,
+    /// Its schedule, as text.
+    pub schedule: String,
+    /// Moves between registers and stack in innermost loops.
+    pub inner_loop_spills: u32,
+}
