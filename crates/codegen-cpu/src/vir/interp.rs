@@ -3,7 +3,7 @@
 //! Memory is an [`AddressSpace`]: regions at made-up addresses with wide gaps between them, so that an access outside
 //! a buffer is an error here even where machine code would get away with it.
 
-use super::{Block, Elem, Function, Inst, Loop, Op, Type, UnaryOp, Value, eval};
+use super::{Block, Convert, Elem, Function, Inst, Loop, Op, Type, UnaryOp, Value, eval};
 use smallvec::{SmallVec, smallvec};
 
 /// Distance between regions; far more than any displacement that a test would get wrong.
@@ -220,6 +220,12 @@ impl Machine<'_> {
             }
             Op::Select(mask, a, b) => {
                 (0..count).map(|n| self.get(if self.is_on(Some(mask), n) { a } else { b })[n]).collect()
+            }
+            Op::Convert(Convert::Bitcast, a) => {
+                let from = elem_of(a).size_bytes() as usize;
+                let bytes: Vec<u8> = self.get(a).iter().flat_map(|x| x.to_le_bytes()[..from].to_vec()).collect();
+                let lanes = bytes.chunks(ty.elem.size_bytes() as usize);
+                lanes.map(|lane| lane.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))).collect()
             }
             Op::Convert(kind, a) => self.get(a).iter().map(|&x| eval::convert(kind, elem_of(a), ty.elem, x)).collect(),
             Op::Splat(a) => smallvec![self.scalar(a); count],

@@ -11,10 +11,13 @@
 pub mod builder;
 pub mod dce;
 pub mod eval;
+pub mod expand;
 pub mod interp;
 mod operands;
 mod print;
 mod simplify;
+pub mod split;
+pub mod strength;
 pub mod verify;
 
 pub use builder::{Builder, Memory};
@@ -176,7 +179,7 @@ pub enum Cond {
     LeU,
 }
 
-/// Conversions; the source and result types say between what. Lanes stay.
+/// Conversions; the source and result types say between what. Lanes stay, except for [`Convert::Bitcast`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Convert {
     /// Integer to a wider integer, sign-extending.
@@ -193,7 +196,7 @@ pub enum Convert {
     FloatToIntRound,
     /// Between float widths (F16/BF16/F32/F64), rounding half to even.
     Float,
-    /// Same bits, another type of the same size.
+    /// Same bits, another type of the same size; also of other lanes, the first in the low bits.
     Bitcast,
     /// Mask to an integer per lane: 0 or 1.
     MaskToInt,

@@ -51,6 +51,7 @@ fn fold(b: &Builder, op: &Op, ty: Type) -> Option<u64> {
             set if set == all_lanes(ty) => Some(1),
             _ => None,
         },
+        Op::Convert(Convert::Bitcast, x) if b.ty(x).lanes != ty.lanes => None,
         Op::Convert(kind, x) => Some(eval::convert(kind, elem(x), ty.elem, bits(x)?)),
         Op::Splat(x) if ty.elem == Elem::Mask => Some(whole(bits(x)? & 1 == 1)),
         Op::Splat(x) => bits(x),
@@ -125,7 +126,7 @@ fn convert(b: &mut Builder, kind: Convert, x: Value, ty: Type) -> Option<Value> 
         (Convert::SignExtend, &Op::Convert(Convert::SignExtend, y))
         | (Convert::ZeroExtend, &Op::Convert(Convert::ZeroExtend, y)) => Some(b.convert(kind, y, ty.elem)),
         // bitcast(bitcast(x)) = bitcast(x)
-        (Convert::Bitcast, &Op::Convert(Convert::Bitcast, y)) => Some(b.convert(kind, y, ty.elem)),
+        (Convert::Bitcast, &Op::Convert(Convert::Bitcast, y)) => Some(b.bitcast(y, ty)),
         _ => None,
     }
 }

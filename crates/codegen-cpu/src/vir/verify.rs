@@ -188,6 +188,11 @@ impl Verifier<'_> {
             Op::Select(mask, a, b) => {
                 when(of(mask) == ty.mask() && of(a) == ty && of(b) == ty, "a mask and two values of the result's type")
             }
+            // Bits may be divided into lanes in another way.
+            Op::Convert(Convert::Bitcast, a) => {
+                let masks = of(a).elem == Elem::Mask || ty.elem == Elem::Mask;
+                when(!masks && of(a).size_bytes() == ty.size_bytes(), "as many bits")
+            }
             Op::Convert(kind, a) => {
                 when(of(a).lanes == ty.lanes && converts(kind, of(a).elem, ty.elem), "types it knows")
             }
@@ -228,7 +233,7 @@ fn converts(kind: Convert, from: Elem, to: Elem) -> bool {
         Convert::IntToFloat => matches!(from, Elem::I32 | Elem::I64) && to.is_float(),
         Convert::FloatToInt | Convert::FloatToIntRound => from.is_float() && matches!(to, Elem::I32 | Elem::I64),
         Convert::Float => float(from) && float(to),
-        Convert::Bitcast => from != Elem::Mask && to != Elem::Mask && from.size_bytes() == to.size_bytes(),
+        Convert::Bitcast => true,
         Convert::MaskToInt => from == Elem::Mask && integer(to),
     }
 }

@@ -13,7 +13,8 @@ mod select;
 
 use crate::CodegenError;
 use crate::object::CompiledFunction;
-use crate::vir::Function;
+use crate::vir::expand::{self, Lacks};
+use crate::vir::{Function, split, strength, verify};
 use inst::Encoding;
 
 /// Which vector instructions to use.
@@ -30,6 +31,15 @@ pub struct Isa {
 /// # Errors
 /// [`CodegenError::Unsupported`] for functions that the other emitter has to take; anything else is a bug.
 pub fn emit(function: &Function, isa: Isa) -> Result<CompiledFunction, CodegenError> {
+    let register_bytes = if isa.avx512 { 64 } else { 32 };
+    let mut function = function.clone();
+    expand::run(&mut function, Lacks::default());
+    split::run(&mut function, register_bytes);
+    strength::run(&mut function);
+    if cfg!(debug_assertions) {
+        verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;
+    }
+    let function = &function;
     let encoding = if isa.avx512 { Encoding::Evex } else { Encoding::Vex };
     let selected = select::select(function, encoding, isa.vnni)?;
     let (allocation, layout) = alloc::allocate(&selected.function, encoding)

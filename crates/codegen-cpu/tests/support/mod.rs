@@ -29,14 +29,7 @@ impl Executable {
         let length = code.len().max(1);
         // SAFETY: a fresh anonymous mapping is asked for, so nothing existing is touched; the result is checked.
         unsafe {
-            let start = mmap(
-                std::ptr::null_mut(),
-                length,
-                PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS,
-                -1,
-                0,
-            );
+            let start = mmap(std::ptr::null_mut(), length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             assert_ne!(start as isize, -1, "mmap failed");
             std::ptr::copy_nonoverlapping(code.as_ptr(), start.cast(), code.len());
             assert_eq!(mprotect(start, length, PROT_READ | PROT_EXEC), 0, "mprotect failed");

@@ -99,15 +99,7 @@ impl Selector<'_> {
     }
 
     /// `dst` = integers extended to a wider type.
-    pub(super) fn widen_vector(
-        &mut self,
-        dst: VReg,
-        source: RegMem,
-        from: Elem,
-        to: Elem,
-        width: Width,
-        signed: bool,
-    ) {
+    pub(super) fn widen_vector(&mut self, dst: VReg, source: RegMem, from: Elem, to: Elem, width: Width, signed: bool) {
         let row = match (from.size_bytes(), to.size_bytes(), signed) {
             (1, 2, true) => codes::PMOVSX_I8_I16,
             (1, 4, true) => codes::PMOVSX_I8_I32,
@@ -307,4 +299,3 @@ const fn narrower(width: Width) -> Width {
         _ => Width::X,
     }
 }
-

@@ -77,12 +77,12 @@ impl Selector<'_> {
     /// Sets the flags for `reg` against an I64 value.
     pub(super) fn compare_to(&mut self, reg: VReg, value: Value) {
         let inst = match self.small_constant(value) {
-            Some(n) if i8::try_from(n).is_ok() => MachInst::new(Code::Cmp_rm64_imm8)
-                .reg(reg, View::R64)
-                .imm(OpKind::Immediate8to64, i64::from(n)),
-            Some(n) => MachInst::new(Code::Cmp_rm64_imm32)
-                .reg(reg, View::R64)
-                .imm(OpKind::Immediate32to64, i64::from(n)),
+            Some(n) if i8::try_from(n).is_ok() => {
+                MachInst::new(Code::Cmp_rm64_imm8).reg(reg, View::R64).imm(OpKind::Immediate8to64, i64::from(n))
+            }
+            Some(n) => {
+                MachInst::new(Code::Cmp_rm64_imm32).reg(reg, View::R64).imm(OpKind::Immediate32to64, i64::from(n))
+            }
             None => {
                 let other = self.reg(value);
                 MachInst::new(Code::Cmp_r64_rm64).reg(reg, View::R64).reg(other, View::R64)
@@ -251,7 +251,9 @@ impl Selector<'_> {
                 let a = self.extended(a, true);
                 let negated = self.fresh(INT);
                 self.push(MachInst::new(sized(view, Code::Neg_rm32, Code::Neg_rm64)).modify(a, negated, view));
-                self.push(MachInst::new(sized(view, Code::Test_rm32_r32, Code::Test_rm64_r64)).reg(a, view).reg(a, view));
+                self.push(
+                    MachInst::new(sized(view, Code::Test_rm32_r32, Code::Test_rm64_r64)).reg(a, view).reg(a, view),
+                );
                 self.move_if(dst, Flag::Less, negated, a, view);
             }
             _ => return Err(unsupported("rounding of integers")),
@@ -263,11 +265,21 @@ impl Selector<'_> {
         let view = view_of(ty.elem);
         let plain = |narrow: Code, wide: Code| Some(sized(view, narrow, wide));
         let (code, immediate) = match kind {
-            BinaryOp::Add => (plain(Code::Add_r32_rm32, Code::Add_r64_rm64), plain(Code::Add_rm32_imm32, Code::Add_rm64_imm32)),
-            BinaryOp::Sub => (plain(Code::Sub_r32_rm32, Code::Sub_r64_rm64), plain(Code::Sub_rm32_imm32, Code::Sub_rm64_imm32)),
-            BinaryOp::And => (plain(Code::And_r32_rm32, Code::And_r64_rm64), plain(Code::And_rm32_imm32, Code::And_rm64_imm32)),
-            BinaryOp::Or => (plain(Code::Or_r32_rm32, Code::Or_r64_rm64), plain(Code::Or_rm32_imm32, Code::Or_rm64_imm32)),
-            BinaryOp::Xor => (plain(Code::Xor_r32_rm32, Code::Xor_r64_rm64), plain(Code::Xor_rm32_imm32, Code::Xor_rm64_imm32)),
+            BinaryOp::Add => {
+                (plain(Code::Add_r32_rm32, Code::Add_r64_rm64), plain(Code::Add_rm32_imm32, Code::Add_rm64_imm32))
+            }
+            BinaryOp::Sub => {
+                (plain(Code::Sub_r32_rm32, Code::Sub_r64_rm64), plain(Code::Sub_rm32_imm32, Code::Sub_rm64_imm32))
+            }
+            BinaryOp::And => {
+                (plain(Code::And_r32_rm32, Code::And_r64_rm64), plain(Code::And_rm32_imm32, Code::And_rm64_imm32))
+            }
+            BinaryOp::Or => {
+                (plain(Code::Or_r32_rm32, Code::Or_r64_rm64), plain(Code::Or_rm32_imm32, Code::Or_rm64_imm32))
+            }
+            BinaryOp::Xor => {
+                (plain(Code::Xor_r32_rm32, Code::Xor_r64_rm64), plain(Code::Xor_rm32_imm32, Code::Xor_rm64_imm32))
+            }
             BinaryOp::Mul => (plain(Code::Imul_r32_rm32, Code::Imul_r64_rm64), None),
             BinaryOp::Shl | BinaryOp::ShrS | BinaryOp::ShrU => return self.shift(dst, ty, kind, a, b),
             BinaryOp::Min | BinaryOp::Max | BinaryOp::MinU | BinaryOp::MaxU => {
@@ -367,10 +379,8 @@ impl Selector<'_> {
         let signed = matches!(kind, BinaryOp::Div | BinaryOp::Rem);
         let quotient = matches!(kind, BinaryOp::Div | BinaryOp::DivU);
         let (a, b) = (self.widened(a, signed), self.widened(b, signed));
-        let mut inst = MachInst::of_kind(
-            crate::wide::inst::Kind::Lanes(Box::new(LaneOp::Divide { signed })),
-            Code::INVALID,
-        );
+        let mut inst =
+            MachInst::of_kind(crate::wide::inst::Kind::Lanes(Box::new(LaneOp::Divide { signed })), Code::INVALID);
         let (wanted, other) = if quotient { (RAX, RDX) } else { (RDX, RAX) };
         // The operands are read throughout: rdx is written before the divisor is used.
         inst.operand(Operand::reg_fixed_use(a, PReg::new(RAX, INT)));

@@ -326,8 +326,7 @@ impl Selector<'_> {
             let address = self.indexed_address(base, index, by, scale, disp);
             let reg = self.reg(value);
             let spent = self.fresh(MASK);
-            let mut inst =
-                MachInst::new(row.code(self.encoding, data.max(by))).mem(&address).reg(reg, data.view());
+            let mut inst = MachInst::new(row.code(self.encoding, data.max(by))).mem(&address).reg(reg, data.view());
             let mask = inst.operand(Operand::reg_use(mask));
             inst.operand(Operand::reg_reuse_def(spent, usize::from(mask)));
             inst.mask = Some(mask);
@@ -336,14 +335,8 @@ impl Selector<'_> {
         }
         let mask = self.lane_mask(mask, ty);
         let (base, index, reg) = (self.reg(base), self.reg(index), self.reg(value));
-        let op = LaneOp::Scatter {
-            elem: ty.elem,
-            index: index_ty.elem,
-            lanes: ty.lanes,
-            widths: (data, by),
-            scale,
-            disp,
-        };
+        let op =
+            LaneOp::Scatter { elem: ty.elem, index: index_ty.elem, lanes: ty.lanes, widths: (data, by), scale, disp };
         let mut inst = lane_inst(op);
         inst.operand(Operand::reg_use(base));
         inst.operand(Operand::reg_use(mask));
@@ -404,4 +397,3 @@ const STORES: [Packed; 4] = [codes::STORE_I8, codes::STORE_I16, codes::STORE_I32
 const fn wide_or_narrow(elem: Elem, narrow: Packed, wide: Packed) -> Packed {
     if elem.size_bytes() == 8 { wide } else { narrow }
 }
-

@@ -197,8 +197,7 @@ impl<'a> Selector<'a> {
         self.flush();
         self.block(&self.function.body, 0)?;
         let mut params = MachInst::of_kind(Kind::Params, Code::INVALID);
-        const REGISTERS: [usize; 4] =
-            [super::alloc::RDI, super::alloc::RSI, super::alloc::RDX, super::alloc::RCX];
+        const REGISTERS: [usize; 4] = [super::alloc::RDI, super::alloc::RSI, super::alloc::RDX, super::alloc::RCX];
         for n in 0..self.ops.len() {
             if let Some(Op::Param(which)) = self.ops[n]
                 && self.needed[n]
@@ -287,17 +286,21 @@ impl<'a> Selector<'a> {
     fn counted_loop(&mut self, l: &'a Loop, inside: u32) -> Result<(), CodegenError> {
         let outer = self.here;
         let innermost = self.straight[inside as usize];
-        let results: Vec<VReg> = l.results.iter().map(|&value| self.vreg(value)).collect();
+        // What nobody reads behind the loop is not handed out of it.
+        let wanted: Vec<usize> = (0..l.results.len()).filter(|&n| self.needed[l.results[n].0 as usize]).collect();
+        let results: Vec<VReg> = wanted.iter().map(|&n| self.vreg(l.results[n])).collect();
         let exit = self.finish_block(results);
         let args = |s: &mut Self, values: &[Value]| -> Vec<VReg> { values.iter().map(|&v| s.reg(v)).collect() };
         let inits: Vec<Value> = l.carried.iter().map(|&(_, init)| init).collect();
+        let wanted_of = |values: &[Value]| -> Vec<Value> { wanted.iter().map(|&n| values[n]).collect() };
 
         // What follows is made from the last block to the first. The way out of the loop, the way around the loop when
         // it does not run at all, and the way back each have a block of their own for the moves they may need.
         self.here.block = inside;
-        let carried_out = l.body.yields.clone();
+        let carried_out = wanted_of(&l.body.yields);
         let leave = self.edge(exit, |s| Ok(args(s, &carried_out)))?;
-        let skip = if l.nonempty { None } else { Some(self.edge(exit, |s| Ok(args(s, &inits)))?) };
+        let not_run = wanted_of(&inits);
+        let skip = if l.nonempty { None } else { Some(self.edge(exit, |s| Ok(args(s, &not_run)))?) };
 
         // The header's number is not known before the body is made: the way back is patched below.
         let next_iv = self.fresh(INT);

@@ -169,14 +169,7 @@ impl Selector<'_> {
         });
     }
 
-    fn vector_binary(
-        &mut self,
-        dst: VReg,
-        ty: Type,
-        kind: BinaryOp,
-        a: Value,
-        b: Value,
-    ) -> Result<(), CodegenError> {
+    fn vector_binary(&mut self, dst: VReg, ty: Type, kind: BinaryOp, a: Value, b: Value) -> Result<(), CodegenError> {
         if ty.elem.is_float()
             && let Some(rows) = float_rows(kind)
         {
@@ -187,12 +180,31 @@ impl Selector<'_> {
             self.three(code, dst, ty, a, &b);
             return Ok(());
         }
-        let (a, b) = if commutative(kind) && self.prefers_memory(a) && !self.prefers_memory(b) { (b, a) } else { (a, b) };
+        let (a, b) =
+            if commutative(kind) && self.prefers_memory(a) && !self.prefers_memory(b) { (b, a) } else { (a, b) };
         let wide = ty.elem.size_bytes() == 8;
         let row = match kind {
-            BinaryOp::And => if wide { codes::PAND_Q } else { codes::PAND },
-            BinaryOp::Or => if wide { codes::POR_Q } else { codes::POR },
-            BinaryOp::Xor => if wide { codes::PXOR_Q } else { codes::PXOR },
+            BinaryOp::And => {
+                if wide {
+                    codes::PAND_Q
+                } else {
+                    codes::PAND
+                }
+            }
+            BinaryOp::Or => {
+                if wide {
+                    codes::POR_Q
+                } else {
+                    codes::POR
+                }
+            }
+            BinaryOp::Xor => {
+                if wide {
+                    codes::PXOR_Q
+                } else {
+                    codes::PXOR
+                }
+            }
             BinaryOp::Add => match ty.elem {
                 Elem::I8 => codes::PADD_I8,
                 Elem::I16 => codes::PADD_I16,
@@ -268,14 +280,7 @@ impl Selector<'_> {
         self.push(MachInst::new(row.code(self.encoding, width)).def(dst, view).reg(a, view).imm8(amount));
     }
 
-    fn vector_min_max(
-        &mut self,
-        dst: VReg,
-        ty: Type,
-        kind: BinaryOp,
-        a: Value,
-        b: Value,
-    ) -> Result<(), CodegenError> {
+    fn vector_min_max(&mut self, dst: VReg, ty: Type, kind: BinaryOp, a: Value, b: Value) -> Result<(), CodegenError> {
         let width = Self::width_of(ty);
         let rows = match kind {
             BinaryOp::Min => [codes::PMINS_I8, codes::PMINS_I16, codes::PMINS_I32, codes::PMINS_I64],
@@ -324,14 +329,7 @@ impl Selector<'_> {
         self.push(MachInst::new(code).def(dst, view).reg(no, view).reg(yes, view).reg(mask, view));
     }
 
-    fn vector_shift(
-        &mut self,
-        dst: VReg,
-        ty: Type,
-        kind: BinaryOp,
-        a: Value,
-        b: Value,
-    ) -> Result<(), CodegenError> {
+    fn vector_shift(&mut self, dst: VReg, ty: Type, kind: BinaryOp, a: Value, b: Value) -> Result<(), CodegenError> {
         let width = Self::width_of(ty);
         let size = ty.elem.size_bytes().trailing_zeros() as usize;
         let pick = |rows: [[Packed; 3]; 3]| {
@@ -404,14 +402,7 @@ impl Selector<'_> {
     }
 
     /// Integer operations that no vector instruction has.
-    fn lane_by_lane(
-        &mut self,
-        dst: VReg,
-        ty: Type,
-        op: BinaryOp,
-        a: Value,
-        b: Value,
-    ) -> Result<(), CodegenError> {
+    fn lane_by_lane(&mut self, dst: VReg, ty: Type, op: BinaryOp, a: Value, b: Value) -> Result<(), CodegenError> {
         let (a, b) = (self.reg(a), self.reg(b));
         let width = Self::width_of(ty);
         let mut inst = lane_inst(LaneOp::Binary { op, elem: ty.elem, lanes: ty.lanes, width });
@@ -426,9 +417,12 @@ impl Selector<'_> {
     /// `a·b + c`: the operand that is needed no more, or else the addend, gives its register to the result; a
     /// constant or a load becomes the memory operand.
     fn fused(&mut self, dst: VReg, ty: Type, a: Value, b: Value, c: Value) {
-        let rows231: FloatRows = [(codes::FMADD231_F32, codes::FMADD231_SF32), (codes::FMADD231_F64, codes::FMADD231_SF64)];
-        let rows213: FloatRows = [(codes::FMADD213_F32, codes::FMADD213_SF32), (codes::FMADD213_F64, codes::FMADD213_SF64)];
-        let rows132: FloatRows = [(codes::FMADD132_F32, codes::FMADD132_SF32), (codes::FMADD132_F64, codes::FMADD132_SF64)];
+        let rows231: FloatRows =
+            [(codes::FMADD231_F32, codes::FMADD231_SF32), (codes::FMADD231_F64, codes::FMADD231_SF64)];
+        let rows213: FloatRows =
+            [(codes::FMADD213_F32, codes::FMADD213_SF32), (codes::FMADD213_F64, codes::FMADD213_SF64)];
+        let rows132: FloatRows =
+            [(codes::FMADD132_F32, codes::FMADD132_SF32), (codes::FMADD132_F64, codes::FMADD132_SF64)];
         // −a·b + c
         let negated = |s: &Self, value: Value| match s.ops[value.0 as usize] {
             Some(Op::Unary(UnaryOp::Neg, inner)) if !s.needed[value.0 as usize] => Some(inner),
@@ -809,7 +803,9 @@ impl Selector<'_> {
         match self.encoding {
             Encoding::Evex => {
                 let k = self.fresh(MASK);
-                self.push(MachInst::new(code).def(k, View::K).reg(a, View::X).rm(&b, View::X).imm8(float_predicate(cond)));
+                self.push(
+                    MachInst::new(code).def(k, View::K).reg(a, View::X).rm(&b, View::X).imm8(float_predicate(cond)),
+                );
                 self.push(MachInst::new(Code::VEX_Kmovd_r32_kr).def(bits, View::R32).reg(k, View::K));
             }
             Encoding::Vex => {
@@ -850,4 +846,3 @@ const fn float_predicate(cond: Cond) -> u8 {
         Cond::Ge => 29,
     }
 }
-

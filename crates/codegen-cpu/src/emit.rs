@@ -1,0 +1,25 @@
+//! The door to machine code: one function in, code for one target out.
+
+use crate::object::CompiledFunction;
+use crate::target::{Feature, Level, Target};
+use crate::vir::Function;
+use crate::wide::{self, Isa};
+use crate::{CodegenError, clif};
+
+/// Compiles a function for a target.
+///
+/// On x86-64-v3 and v4 the wide emitter does it; what it does not take, and the other levels, Cranelift does.
+///
+/// # Errors
+/// [`CodegenError::Unsupported`] if neither emitter takes the function; anything else is a bug.
+pub fn emit(function: &Function, target: &Target) -> Result<CompiledFunction, CodegenError> {
+    let isa = match target.level() {
+        Level::X86V4 => Isa { avx512: true, vnni: target.has(Feature::Vnni) },
+        Level::X86V3 => Isa { avx512: false, vnni: target.has(Feature::AvxVnni) },
+        Level::X86V2 | Level::Aarch64 => return clif::emit(function, target),
+    };
+    match wide::emit(function, isa) {
+        Err(CodegenError::Unsupported { .. }) => clif::emit(function, target),
+        outcome => outcome,
+    }
+}

@@ -1,0 +1,86 @@
+//! Random programs give the same bytes in the interpreter and from every emitter, NaN payloads aside.
+
+#[path = "support/programs.rs"]
+mod programs;
+mod support;
+
+use infc_codegen_cpu::vir::{Function, interp, verify};
+use infc_codegen_cpu::{CompiledFunction, Emitter, Target};
+use support::Executable;
+
+/// Runs a program in the interpreter.
+fn expected(function: &Function, data: &[u8]) -> Vec<u8> {
+    let mut memory = interp::AddressSpace::new();
+    let input = memory.add(data.to_vec());
+    let output = memory.add(vec![0xaa; programs::OUTPUT]);
+    let args = memory.add([input, output].iter().flat_map(|p| p.to_le_bytes()).collect());
+    interp::run(function, [args, 0, 1, 0], &mut memory, 1_000_000).expect("programs do not trap");
+    memory.region(output).to_vec()
+}
+
+fn actual(compiled: &CompiledFunction, data: &[u8]) -> Vec<u8> {
+    let mut output = vec![0xaa; programs::OUTPUT];
+    let args = [data.as_ptr() as u64, output.as_mut_ptr() as u64];
+    Executable::new(&compiled.code).call(&args, 0, 1, &mut []);
+    output
+}
+
+/// Equal bytes, or both NaN when read as a float of some width at the difference: payloads are not defined.
+fn same(a: &[u8], b: &[u8]) -> Option<usize> {
+    let nan = |bytes: &[u8], at: usize| {
+        let wide = (at.saturating_sub(7)..=at).any(|start| {
+            bytes.get(start..start + 8).is_some_and(|x| f64::from_le_bytes(x.try_into().expect("8 bytes")).is_nan())
+        });
+        let narrow = (at.saturating_sub(3)..=at).any(|start| {
+            bytes.get(start..start + 4).is_some_and(|x| f32::from_le_bytes(x.try_into().expect("4 bytes")).is_nan())
+        });
+        let half = (at.saturating_sub(1)..=at).any(|start| {
+            let word = bytes.get(start..start + 2).map(|x| u16::from_le_bytes([x[0], x[1]]));
+            word.is_some_and(|x| x & 0x7fff > 0x7c00)
+        });
+        wide || narrow || half
+    };
+    (0..a.len()).find(|&n| a[n] != b[n] && !(nan(a, n) && nan(b, n)))
+}
+
+fn run(target: &str, available: bool, emitter: Emitter, fma: bool) {
+    let target: Target = target.parse().expect("a known target");
+    let mut compiled_by_it = 0;
+    let count = std::env::var("PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(120);
+    let first = std::env::var("SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0u64);
+    for seed in first..first + count {
+        for lanes in [1, 2, 4, 8, 16, 32] {
+            let (function, data) = programs::program(seed, lanes, 20, fma);
+            verify::check(&function).unwrap_or_else(|errors| panic!("seed {seed}, {lanes} lanes: {errors:?}"));
+            let compiled = infc_codegen_cpu::emit(&function, &target)
+                .unwrap_or_else(|error| panic!("seed {seed}, {lanes} lanes: {error}\n{function}"));
+            compiled_by_it += u64::from(compiled.emitter == emitter);
+            if !available {
+                continue;
+            }
+            let (want, got) = (expected(&function, &data), actual(&compiled, &data));
+            if let Some(at) = same(&want, &got) {
+                panic!("seed {seed}, {lanes} lanes: byte {at} is {:#x}, not {:#x}\n{function}", got[at], want[at]);
+            }
+        }
+    }
+    assert!(compiled_by_it > 0, "{target}: no program was taken");
+    if !available {
+        eprintln!("skipped: this machine does not run {target}, code was made but not run");
+    }
+}
+
+#[test]
+fn avx512() {
+    run("x86-64-v4", support::has_avx512(), Emitter::Wide, true);
+}
+
+#[test]
+fn avx512_with_vnni() {
+    run("x86-64-v4+vnni", support::has_avx512_vnni(), Emitter::Wide, true);
+}
+
+#[test]
+fn avx2() {
+    run("x86-64-v3", support::has_avx2(), Emitter::Wide, true);
+}

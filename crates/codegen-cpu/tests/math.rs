@@ -1,0 +1,274 @@
+//! Elementary functions against double precision, on dense samples and on all special values, through the interpreter.
+
+use infc_codegen_cpu::math;
+use infc_codegen_cpu::vir::interp::{AddressSpace, run};
+use infc_codegen_cpu::vir::{Builder, Elem, Memory, Type, Value};
+
+const LANES: u16 = 16;
+
+type Unary = fn(&mut Builder, Value) -> Value;
+
+/// Evaluates a function of one or two operands for every element.
+fn evaluate(elem: Elem, inputs: &[&[u64]], f: &dyn Fn(&mut Builder, &[Value]) -> Value) -> Vec<u64> {
+    let size = elem.size_bytes() as usize;
+    let ty = Type::vector(elem, LANES);
+    let step = i64::from(ty.size_bytes());
+    let count = inputs[0].len().next_multiple_of(usize::from(LANES));
+    let mut b = Builder::new("f");
+    let args = b.param(0);
+    let buffers: Vec<Value> = (0..=inputs.len())
+        .map(|n| b.load(Type::scalar(Elem::I64), args, 8 * n as i32, Memory::ReadOnly))
+        .collect();
+    let (zero, end) = (b.iconst(0), b.iconst((count * size) as i64));
+    let (at, _) = b.loop_open(zero, end, step, true, &[]);
+    let operands: Vec<Value> = buffers[..inputs.len()]
+        .iter()
+        .map(|&buffer| {
+            let address = b.add(buffer, at);
+            b.load(ty, address, 0, Memory::ReadOnly)
+        })
+        .collect();
+    let result = f(&mut b, &operands);
+    assert_eq!(b.ty(result), ty, "a function keeps the type");
+    let address = b.add(buffers[inputs.len()], at);
+    b.store(result, address, 0);
+    b.loop_close(&[]);
+    let function = b.finish();
+    infc_codegen_cpu::vir::verify::check(&function).expect("well-formed");
+
+    let mut memory = AddressSpace::new();
+    let mut addresses = Vec::new();
+    for input in inputs {
+        let mut bytes = vec![0; count * size];
+        for (chunk, bits) in bytes.chunks_mut(size).zip(*input) {
+            chunk.copy_from_slice(&bits.to_le_bytes()[..size]);
+        }
+        addresses.push(memory.add(bytes));
+    }
+    let out = memory.add(vec![0; count * size]);
+    addresses.push(out);
+    let args = memory.add(addresses.iter().flat_map(|address| address.to_le_bytes()).collect());
+    run(&function, [args, 0, 0, 0], &mut memory, u64::MAX).expect("runs");
+    let lanes = memory.region(out).chunks(size);
+    let bits = lanes.map(|lane| lane.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte)));
+    bits.take(inputs[0].len()).collect()
+}
+
+/// Distance in units of the last place of the expected value; 0 for equal specials, huge for unequal ones.
+fn ulps_f32(found: f32, expected: f64) -> f64 {
+    let rounded = expected as f32;
+    if found.to_bits() == rounded.to_bits() || (found.is_nan() && expected.is_nan()) {
+        return 0.0;
+    }
+    if found.is_nan() || expected.is_nan() || rounded == 0.0 && found == 0.0 {
+        return f64::MAX;
+    }
+    // Infinity counts as the first number beyond the largest.
+    let value = if found.is_infinite() { f64::from(found.signum()) * 2f64.powi(128) } else { f64::from(found) };
+    let exponent = expected.abs().clamp(f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)).log2().floor() as i32;
+    (value - expected).abs() / 2f64.powi(exponent - 23)
+}
+
+fn ulps_f64(found: f64, expected: f64) -> f64 {
+    if found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan()) {
+        return 0.0;
+    }
+    if found.is_nan() || expected.is_nan() || (found == 0.0 && expected == 0.0) || found.signum() != expected.signum() {
+        return f64::MAX;
+    }
+    found.to_bits().abs_diff(expected.to_bits()) as f64
+}
+
+const SPECIAL: [f64; 17] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    2.0,
+    -2.0,
+    3.0,
+    -3.0,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+    f64::MAX,
+    f64::MIN,
+    1e-310,
+    1e-45,
+    -1e-40,
+];
+
+/// Evenly spaced points, points of every binade, and special values.
+fn samples(lo: f64, hi: f64, count: u32, elem: Elem) -> Vec<f64> {
+    let mut points: Vec<f64> = (0..=count).map(|n| lo + (hi - lo) * f64::from(n) / f64::from(count)).collect();
+    let lowest = if elem == Elem::F32 { -149 } else { -1074 };
+    for exponent in lowest..-lowest {
+        for step in 0..37 {
+            let point = (1.0 + f64::from(step) / 37.0) * 2f64.powi(exponent.max(-1022)) * 2f64.powi((exponent + 1022).min(0));
+            points.extend([point, -point].into_iter().filter(|point| (lo..=hi).contains(point)));
+        }
+    }
+    points.extend(SPECIAL);
+    points
+}
+
+fn check_f32(name: &str, f: Unary, reference: fn(f64) -> f64, range: (f64, f64), limit: f64) {
+    let inputs: Vec<u64> =
+        samples(range.0, range.1, 60_000, Elem::F32).iter().map(|&x| u64::from((x as f32).to_bits())).collect();
+    let outputs = evaluate(Elem::F32, &[&inputs], &|b, x| f(b, x[0]));
+    let (mut worst, mut at) = (0.0, 0.0);
+    for (&x, &y) in inputs.iter().zip(&outputs) {
+        let x = f32::from_bits(x as u32);
+        if !x.is_finite() || (range.0..=range.1).contains(&f64::from(x)) || range.1 > 1e30 {
+            let error = ulps_f32(f32::from_bits(y as u32), reference(f64::from(x)));
+            if error > worst {
+                (worst, at) = (error, x);
+            }
+        }
+    }
+    assert!(worst <= limit, "{name}: {worst} ulp at {at:e}, allowed {limit}");
+}
+
+fn check_f64(name: &str, f: Unary, reference: fn(f64) -> f64, range: (f64, f64), limit: f64) {
+    let inputs: Vec<u64> = samples(range.0, range.1, 30_000, Elem::F64).iter().map(|x| x.to_bits()).collect();
+    let outputs = evaluate(Elem::F64, &[&inputs], &|b, x| f(b, x[0]));
+    let (mut worst, mut at) = (0.0, 0.0);
+    for (&x, &y) in inputs.iter().zip(&outputs) {
+        let x = f64::from_bits(x);
+        if !x.is_finite() || (range.0..=range.1).contains(&x) || range.1 > 1e300 {
+            let error = ulps_f64(f64::from_bits(y), reference(x));
+            if error > worst {
+                (worst, at) = (error, x);
+            }
+        }
+    }
+    assert!(worst <= limit, "{name}: {worst} ulp at {at:e}, allowed {limit}");
+}
+
+fn sigmoid(x: f64) -> f64 {
+    if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
+}
+
+/// By series near zero and by continued fraction elsewhere.
+fn erf(x: f64) -> f64 {
+    if x.is_nan() {
+        return x;
+    }
+    let t = x.abs();
+    if t < 2.0 {
+        let (mut term, mut sum, mut n) = (x, x, 0.0);
+        while f64::abs(term) > f64::abs(sum) * 1e-18 {
+            n += 1.0;
+            term *= -x * x / n;
+            sum += term / (2.0 * n + 1.0);
+        }
+        return sum * std::f64::consts::FRAC_2_SQRT_PI;
+    }
+    if t > 6.5 {
+        return x.signum();
+    }
+    let fraction = (1..=200).rev().fold(0.0, |tail, n| f64::from(n) / 2.0 / (t + tail));
+    let complement = (-t * t).exp() / (t + fraction) / std::f64::consts::PI.sqrt();
+    (1.0 - complement).copysign(x)
+}
+
+const ALL: (f64, f64) = (f64::MIN, f64::MAX);
+
+#[test]
+fn exp_f32() {
+    check_f32("exp", math::exp, f64::exp, (-105.0, 90.0), 1.0);
+}
+
+#[test]
+fn log_f32() {
+    check_f32("log", math::log, f64::ln, (0.0, 4.0), 1.0);
+    check_f32("log", math::log, f64::ln, ALL, 1.0);
+}
+
+#[test]
+fn sin_and_cos_f32() {
+    for range in [(-4.0, 4.0), (-1000.0, 1000.0), (-2e8, 2e8)] {
+        check_f32("sin", math::sin, f64::sin, range, 1.0);
+        check_f32("cos", math::cos, f64::cos, range, 1.0);
+    }
+}
+
+#[test]
+fn tanh_f32() {
+    check_f32("tanh", math::tanh, f64::tanh, (-12.0, 12.0), 2.0);
+    check_f32("tanh", math::tanh, f64::tanh, ALL, 2.0);
+}
+
+#[test]
+fn sigmoid_f32() {
+    check_f32("sigmoid", math::sigmoid, sigmoid, (-105.0, 105.0), 2.0);
+    check_f32("sigmoid", math::sigmoid, sigmoid, ALL, 2.0);
+}
+
+#[test]
+fn erf_f32() {
+    check_f32("erf", math::erf, erf, (-5.0, 5.0), 1.5);
+    check_f32("erf", math::erf, erf, ALL, 1.5);
+}
+
+#[test]
+fn f64_functions() {
+    check_f64("exp", math::exp, f64::exp, (-746.0, 711.0), 1.0);
+    check_f64("log", math::log, f64::ln, (0.0, 4.0), 1.0);
+    check_f64("log", math::log, f64::ln, ALL, 1.0);
+    check_f64("sin", math::sin, f64::sin, (-1e6, 1e6), 1.0);
+    check_f64("cos", math::cos, f64::cos, (-1e6, 1e6), 1.0);
+    check_f64("tanh", math::tanh, f64::tanh, (-25.0, 25.0), 2.0);
+    check_f64("tanh", math::tanh, f64::tanh, ALL, 2.0);
+    check_f64("erf", math::erf, erf, (-6.5, 6.5), 3.0);
+}
+
+#[test]
+fn pow_f32() {
+    let bases = samples(-20.0, 20.0, 300, Elem::F32);
+    let mut exponents: Vec<f64> = SPECIAL.to_vec();
+    exponents.extend((-40..=40).map(|n| f64::from(n) * 0.75));
+    let pairs: Vec<(f32, f32)> =
+        bases.iter().flat_map(|&x| exponents.iter().map(move |&y| (x as f32, y as f32))).collect();
+    let x: Vec<u64> = pairs.iter().map(|pair| u64::from(pair.0.to_bits())).collect();
+    let y: Vec<u64> = pairs.iter().map(|pair| u64::from(pair.1.to_bits())).collect();
+    let outputs = evaluate(Elem::F32, &[&x, &y], &|b, v| math::pow(b, v[0], v[1]));
+    for ((x, y), found) in pairs.into_iter().zip(outputs) {
+        let expected = f64::from(x).powf(f64::from(y));
+        let error = ulps_f32(f32::from_bits(found as u32), expected);
+        assert!(error <= 1.0, "{x:e} to {y:e}: {error} ulp");
+    }
+}
+
+#[test]
+fn pow_f64() {
+    let bases = samples(-20.0, 20.0, 100, Elem::F64);
+    let mut exponents: Vec<f64> = SPECIAL.to_vec();
+    exponents.extend((-40..=40).map(|n| f64::from(n) * 0.75));
+    let pairs: Vec<(f64, f64)> =
+        bases.iter().step_by(7).flat_map(|&x| exponents.iter().map(move |&y| (x, y))).collect();
+    let x: Vec<u64> = pairs.iter().map(|pair| pair.0.to_bits()).collect();
+    let y: Vec<u64> = pairs.iter().map(|pair| pair.1.to_bits()).collect();
+    let outputs = evaluate(Elem::F64, &[&x, &y], &|b, v| math::pow(b, v[0], v[1]));
+    for ((x, y), found) in pairs.into_iter().zip(outputs) {
+        let error = ulps_f64(f64::from_bits(found), x.powf(y));
+        assert!(error <= 16.0, "{x:e} to {y:e}: {error} ulp");
+    }
+}
+
+#[test]
+fn constant_powers_are_exact_special_cases() {
+    let xs: Vec<f32> = samples(-20.0, 20.0, 300, Elem::F32).iter().map(|&x| x as f32).collect();
+    let bits: Vec<u64> = xs.iter().map(|x| u64::from(x.to_bits())).collect();
+    for exponent in [0.0, 1.0, -1.0, 2.0, 3.0, 0.5] {
+        let outputs = evaluate(Elem::F32, &[&bits], &|b, v| {
+            let y = b.fconst(b.ty(v[0]), exponent);
+            math::pow(b, v[0], y)
+        });
+        for (&x, &found) in xs.iter().zip(&outputs) {
+            let error = ulps_f32(f32::from_bits(found as u32), f64::from(x).powf(exponent));
+            assert!(error <= 1.5, "{x:e} to {exponent}: {error} ulp");
+        }
+    }
+}
