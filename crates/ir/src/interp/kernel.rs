@@ -100,11 +100,12 @@ fn bind_operands(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) -> Result<
     let mut tensors = inputs.iter();
     let bind_operand = |operand: &Operand| {
         let shape = eval_shape(&operand.name, &operand.shape, symbols)?;
-        if operand.kind == OperandKind::Output {
-            return Array::zeros(&operand.name, operand.dtype, shape);
-        }
-        let tensor = tensors.next().expect("counted above");
-        let mut array = Array::from_tensor(&operand.name, operand.dtype, shape, tensor)?;
+        let mut array = if operand.kind == OperandKind::Output {
+            Array::zeros(&operand.name, operand.dtype, shape)?
+        } else {
+            let tensor = tensors.next().expect("counted above");
+            Array::from_tensor(&operand.name, operand.dtype, shape, tensor)?
+        };
         array.halo.clone_from(&operand.layout.halo);
         Ok(array)
     };

@@ -1,0 +1,11 @@
+//! Kernel formation: plans compute what their graphs compute, in the kernels and in the memory they were given.
+
+#[path = "graph/build.rs"]
+#[expect(dead_code, reason = "shared with the tests of graph passes, which use all of it")]
+mod build;
+#[path = "form/random.rs"]
+mod random;
+#[path = "form/run.rs"]
+mod run;
+#[path = "form/shape.rs"]
+mod shape;

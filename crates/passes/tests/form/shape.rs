@@ -1,0 +1,197 @@
+//! What plans look like: which nodes share a kernel, and where values lie.
+
+use crate::build::{Net, c, i, within};
+use crate::run::check;
+use infc_ir::entity::ValueId;
+use infc_ir::scalar::{BinaryOp, UnaryOp};
+use infc_passes::form::{BufferPlace, GraphPlan, OperandSource};
+
+/// A padded convolution with a bias and a ramp, as `[n, c, h, w]`.
+pub(crate) fn conv(net: &mut Net, x: ValueId, channels: usize, kernel: i64, stride: i64, seed: u32) -> ValueId {
+    let s = net.shape(x);
+    let pad = kernel / 2;
+    let out = |extent: i64| (extent + 2 * pad - kernel) / stride + 1;
+    let (h, w) = (i(2).scale(stride) + i(4) - pad, i(3).scale(stride) + i(5) - pad);
+    let valid = if pad == 0 { vec![] } else { vec![within(h.clone(), s[2]), within(w.clone(), s[3])] };
+    let shape = [s[0], s[1], out(s[2]), out(s[3]), kernel, kernel];
+    let window = net.view_or(x, &[i(0), i(1), h, w], valid, 0.0, &shape);
+    let weights = net.weights(&[channels, s[1] as usize, kernel as usize, kernel as usize], seed);
+    let y = net.contract("nchwrs,kcrs->nkhw", window, weights);
+    let shape = net.shape(y);
+    let bias = net.weights(&[channels], seed + 1);
+    let bias = net.per_channel(bias, &shape);
+    let y = net.binary(BinaryOp::Add, y, bias);
+    net.with_number(BinaryOp::Max, y, 0.0)
+}
+
+/// A depthwise convolution.
+pub(crate) fn depthwise(net: &mut Net, x: ValueId, seed: u32) -> ValueId {
+    let s = net.shape(x);
+    let (h, w) = (i(2) + i(4) - 1, i(3) + i(5) - 1);
+    let valid = vec![within(h.clone(), s[2]), within(w.clone(), s[3])];
+    let window = net.view_or(x, &[i(0), i(1), h, w], valid, 0.0, &[s[0], s[1], s[2], s[3], 3, 3]);
+    let weights = net.weights(&[s[1] as usize, 3, 3], seed);
+    net.contract("nchwrs,crs->nchw", window, weights)
+}
+
+fn layouts(plan: &GraphPlan, kernel: usize, operand: &str) -> (Vec<i64>, Vec<(i64, i64)>) {
+    let planned = &plan.kernels[kernel];
+    let operand = planned.kernel.operands.iter().find(|o| o.name == operand).expect("an operand of that name");
+    let strides = operand.layout.strides.iter().map(|s| s.as_const().expect("static")).collect();
+    (strides, operand.layout.halo.clone())
+}
+
+#[test]
+fn a_convolution_takes_in_what_follows() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 3, 6, 7]);
+    let y = conv(&mut net, x, 8, 3, 1, 1);
+    let z = conv(&mut net, y, 8, 3, 2, 3);
+    net.output(z);
+    let plan = check(&net);
+    // The copy that gives the input a halo, and two convolutions.
+    assert_eq!(plan.kernels.len(), 3, "{plan}");
+    // Between them values are channels-last with a halo; the input and the output are as ONNX says.
+    let (strides, halo) = layouts(&plan, 1, "y0");
+    // The stride of 2 leaves the last row of the padding unread.
+    assert_eq!(halo, [(0, 0), (0, 0), (1, 0), (1, 1)]);
+    assert_eq!(strides, [7 * 9 * 8, 1, 9 * 8, 8]);
+    assert_eq!(layouts(&plan, 2, "y0").0, [8 * 3 * 4, 12, 4, 1]);
+}
+
+#[test]
+fn weights_lie_in_panels() {
+    let mut net = Net::new();
+    let x = net.input(&[5, 7]);
+    let w = net.weights(&[7, 20], 3);
+    let y = net.contract("mk,kn->mn", x, w);
+    net.output(y);
+    let plan = check(&net);
+    let OperandSource::Constant(constant) = &plan.kernels[0].operands[1] else { panic!("{plan}") };
+    let tensor = constant.tensor().expect("it fits");
+    assert_eq!(tensor.shape(), [2, 7, 16]);
+    assert_eq!(constant.packing.as_ref().expect("packed").layout, "panels[N/16][k][16]");
+}
+
+#[test]
+fn depthwise_weights_lie_in_rows() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 12, 5, 5]);
+    let y = conv(&mut net, x, 12, 1, 1, 1);
+    let y = depthwise(&mut net, y, 5);
+    let y = net.unary(UnaryOp::Tanh, y);
+    let y = conv(&mut net, y, 9, 1, 1, 7);
+    net.output(y);
+    let plan = check(&net);
+    let packed = plan.kernels.iter().flat_map(|k| &k.operands).find_map(|o| match o {
+        OperandSource::Constant(c) => c.packing.as_ref().filter(|p| p.layout.starts_with("rows")),
+        OperandSource::Value(_) => None,
+    });
+    assert_eq!(packed.expect("one is").layout, "rows[k0][k1][16]");
+}
+
+#[test]
+fn residual_additions_join_the_later_branch() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 8, 4, 4]);
+    let a = conv(&mut net, x, 8, 1, 1, 1);
+    let b = conv(&mut net, a, 8, 1, 1, 3);
+    let b = conv(&mut net, b, 8, 1, 1, 5);
+    let sum = net.binary(BinaryOp::Add, b, a);
+    let y = conv(&mut net, sum, 8, 1, 1, 7);
+    net.output(y);
+    let plan = check(&net);
+    assert_eq!(plan.kernels.len(), 4, "{plan}");
+    assert_eq!(plan.kernels[2].in_place.len(), 1, "the sum may take the place of its operand");
+    assert!(plan.log.refusals.iter().any(|r| r.reason.contains("needed elsewhere")), "{}", plan.log);
+}
+
+#[test]
+fn concatenations_are_written_in_place() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 4, 3, 3]);
+    let a = conv(&mut net, x, 8, 1, 1, 1);
+    let b = conv(&mut net, a, 16, 3, 1, 3);
+    let inner = net.concat(&[a, b], 1);
+    let outer = net.concat(&[inner, x, a], 1);
+    let y = conv(&mut net, outer, 8, 3, 1, 9);
+    net.output(y);
+    let plan = check(&net);
+    let in_place = plan.values.values().filter(|v| v.part_of.is_some()).count();
+    assert_eq!(in_place, 5, "{plan}");
+    // The input, the output, and one buffer for everything between.
+    let arena = plan.buffers.iter().filter(|b| b.place == BufferPlace::Arena).count();
+    assert_eq!(arena, 1, "{plan}");
+}
+
+#[test]
+fn transposed_and_merged_axes_are_written_where_they_are_read() {
+    // The way out of attention: [heads, rows, depth] → [rows, heads·depth] → a matrix product.
+    let mut net = Net::new();
+    let (q, v) = (net.input(&[2, 5, 5]), net.input(&[2, 5, 4]));
+    let context = net.contract("hst,htd->hsd", q, v);
+    let merged = net.view(context, &[i(1).floor_div(&c(4)), i(0), i(1).modulo(&c(4))], &[5, 8]);
+    let w = net.weights(&[8, 16], 1);
+    let y = net.contract("mk,kn->mn", merged, w);
+    net.output(y);
+    let plan = check(&net);
+    assert_eq!(plan.kernels.len(), 2, "{plan}");
+}
+
+#[test]
+fn split_axes_are_read_where_they_are_written() {
+    let mut net = Net::new();
+    let x = net.input(&[6, 8]);
+    let w = net.weights(&[8, 8], 1);
+    let y = net.contract("mk,kn->mn", x, w);
+    let split = net.view(y, &[i(1), i(0).scale(4) + i(2)], &[2, 6, 4]);
+    let z = net.unary(UnaryOp::Tanh, split);
+    net.output(z);
+    let plan = check(&net);
+    assert_eq!(plan.kernels.len(), 1, "{plan}");
+}
+
+#[test]
+fn pooling_and_reductions() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 8, 6, 6]);
+    let y = conv(&mut net, x, 8, 3, 1, 1);
+    let (h, w) = (i(2).scale(2) + i(4) - 1, i(3).scale(2) + i(5) - 1);
+    let valid = vec![within(h.clone(), 6), within(w.clone(), 6)];
+    let window = net.view_or(y, &[i(0), i(1), h, w], valid, f64::NEG_INFINITY, &[1, 8, 3, 3, 3, 3]);
+    let pooled = net.reduce(window, 5, BinaryOp::Max, f64::NEG_INFINITY);
+    let pooled = net.reduce(pooled, 4, BinaryOp::Max, f64::NEG_INFINITY);
+    let pooled = net.view(pooled, &[i(0), i(1), i(2), i(3), c(0), c(0)], &[1, 8, 3, 3]);
+    let mean = net.mean(pooled, 3);
+    let mean = net.mean(mean, 2);
+    net.output(mean);
+    check(&net);
+}
+
+#[test]
+fn outputs_that_are_inputs_constants_or_the_same() {
+    let mut net = Net::new();
+    let x = net.input(&[2, 3]);
+    let w = net.weights(&[2, 3], 1);
+    let y = net.binary(BinaryOp::Add, x, w);
+    let t = net.transpose(y, &[1, 0]);
+    for value in [x, w, y, y, t] {
+        net.output(value);
+    }
+    let plan = check(&net);
+    assert_eq!(plan.buffers.len(), 6, "{plan}");
+}
+
+#[test]
+fn look_ups_join_what_reads_them() {
+    use infc_tensor::Tensor;
+    let mut net = Net::new();
+    let table = net.input(&[7, 4]);
+    let positions = Tensor::from_elements(&[3], &[6i64, -2, 1]).expect("three");
+    let rows = net.gather(table, positions, 0);
+    let bias = net.input(&[3, 4]);
+    let y = net.binary(BinaryOp::Add, rows, bias);
+    net.output(y);
+    let plan = check(&net);
+    assert_eq!(plan.kernels.len(), 1, "{plan}");
+}
