@@ -11,10 +11,10 @@
 //! |---|---|---|
 //! | [`exp`] | 1 | 1 |
 //! | [`log`] | 1 | 1 |
-//! | [`sin`], [`cos`] (to 2²⁸ in `f32`, 2²⁰ in `f64`) | 1 | 1 |
+//! | [`sin`], [`cos`] (to 2²⁸ in `f32`, 2²⁰ in `f64`) | 2 | 1 |
 //! | [`tanh`] | 2 | 2 |
 //! | [`sigmoid`] | 2 | 2 |
-//! | [`erf`] | 1.5 | 2 |
+//! | [`erf`] | 1.5 | 3 |
 //! | [`pow`] | 1 | 16 |
 //!
 //! Coefficients are minimax fits of the functions named beside them. Constants of range reductions have trailing zeros,

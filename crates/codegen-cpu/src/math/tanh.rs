@@ -27,13 +27,14 @@ const F64: [f64; 11] = [
 pub fn tanh(b: &mut Builder, x: Value) -> Value {
     let ty = b.ty(x);
     let single = ty.elem == Elem::F32;
-    // Near zero: x + x³ p(x²)
-    let square = b.mul(x, x);
-    let p = polynomial(b, square, if single { &F32[..] } else { &F64[..] });
-    let cube = b.mul(square, x);
-    let near = b.fma(p, cube, x);
-    // Elsewhere: 1 − 2/(e^2|x| + 1), with the sign of x. Beyond the bound the result is ±1, and needs no infinities.
+    // All of it on |x|; the sign of x, that of −0 included, comes last.
     let magnitude = b.abs(x);
+    // Near zero: |x| + |x|³ p(x²)
+    let square = b.mul(magnitude, magnitude);
+    let p = polynomial(b, square, if single { &F32[..] } else { &F64[..] });
+    let cube = b.mul(square, magnitude);
+    let near = b.fma(p, cube, magnitude);
+    // Elsewhere: 1 − 2/(e^2|x| + 1). Beyond the bound the result is 1, and needs no infinities.
     let bounded = clamp(b, magnitude, 0.0, if single { 10.0 } else { 20.0 });
     let twice = b.add(bounded, bounded);
     let e = exp(b, twice);
@@ -41,9 +42,9 @@ pub fn tanh(b: &mut Builder, x: Value) -> Value {
     let denominator = b.add(e, one);
     let quotient = b.div(two, denominator);
     let far = b.sub(one, quotient);
-    let sign = sign_of(b, x);
-    let far = flip_sign(b, far, sign);
     let bound = b.fconst(ty, if single { 0.625 } else { 0.55 });
     let is_near = b.compare(Cond::Lt, magnitude, bound);
-    b.select(is_near, near, far)
+    let value = b.select(is_near, near, far);
+    let sign = sign_of(b, x);
+    flip_sign(b, value, sign)
 }

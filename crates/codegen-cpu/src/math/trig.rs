@@ -51,7 +51,12 @@ struct Reduced {
 /// The sine.
 pub fn sin(b: &mut Builder, x: Value) -> Value {
     let reduced = reduce(b, x);
-    pick(b, &reduced, 0)
+    let value = pick(b, &reduced, 0);
+    // The sums above lose the sign of −0.
+    let ty = b.ty(x);
+    let zero = b.fconst(ty, 0.0);
+    let is_zero = b.compare(Cond::Eq, x, zero);
+    b.select(is_zero, x, value)
 }
 
 /// The cosine.

@@ -24,6 +24,7 @@ pub fn run(function: &mut Function, register_bytes: u32) {
         function,
         ops: &ops,
         pieces,
+        register_bytes,
         types: Vec::new(),
         parts: HashMap::new(),
         constants: HashMap::new(),
@@ -39,25 +40,31 @@ pub fn run(function: &mut Function, register_bytes: u32) {
 
 type Parts = SmallVec<[Value; 4]>;
 
+/// How many registers hold a value of a type.
+fn pieces_for(ty: Type, register_bytes: u32) -> u16 {
+    u16::try_from(ty.size_bytes().div_ceil(register_bytes).max(1)).unwrap_or(u16::MAX)
+}
+
 /// Sets of values that are cut alike.
 struct Webs {
     parent: Vec<u32>,
     /// Per root: number of pieces.
     pieces: Vec<u16>,
     lanes: Vec<u16>,
+    register_bytes: u32,
 }
 
 impl Webs {
     fn new(function: &Function, ops: &[Option<Op>], register_bytes: u32) -> Self {
-        let needed = |ty: &Type| u16::try_from(ty.size_bytes().div_ceil(register_bytes).max(1)).unwrap_or(u16::MAX);
-        let pieces = function.types.iter().zip(ops).map(|(ty, op)| match op {
+        let pieces = function.types.iter().zip(ops).map(|(&ty, op)| match op {
             Some(Op::Const(_)) => 1,
-            _ => needed(ty),
+            _ => pieces_for(ty, register_bytes),
         });
         Self {
             parent: (0..function.types.len() as u32).collect(),
             pieces: pieces.collect(),
             lanes: function.types.iter().map(|ty| ty.lanes).collect(),
+            register_bytes,
         }
     }
 
@@ -89,48 +96,46 @@ impl Webs {
         higher
     }
 
+    /// Puts values that must be cut alike into one web; constants among them only say how many pieces they need.
+    fn together(&mut self, function: &Function, ops: &[Option<Op>], values: &[Value]) {
+        let vectors = values.iter().copied().filter(|&value| function.ty(value).lanes > 1);
+        let (constants, members): (Vec<Value>, Vec<Value>) =
+            vectors.partition(|value| matches!(ops[value.0 as usize], Some(Op::Const(_))));
+        let Some(&first) = members.first() else { return };
+        members[1..].iter().for_each(|&member| self.union(first, member));
+        for constant in constants {
+            self.raise(first, pieces_for(function.ty(constant), self.register_bytes));
+        }
+    }
+
     fn connect(&mut self, function: &Function, ops: &[Option<Op>]) {
-        let is_vector =
-            |value: Value| function.ty(value).lanes > 1 && !matches!(ops[value.0 as usize], Some(Op::Const(_)));
         let mut halves = Vec::new();
         function.body.for_each_inst(&mut |inst| match inst {
             Inst::Op { result, op } => match *op {
                 Op::LowHalf(a) | Op::HighHalf(a) => halves.push((*result, a)),
                 Op::Extract(..) | Op::MaskBits(_) | Op::Const(_) => {}
-                _ if is_vector(*result) => op.for_each_operand(|operand| {
-                    if is_vector(operand) {
-                        self.union(*result, operand);
-                    }
-                }),
-                _ => {}
-            },
-            Inst::Store { value, mask: Some(mask), .. } if is_vector(*value) && is_vector(*mask) => {
-                self.union(*value, *mask);
-            }
-            Inst::Scatter { value, index, mask, .. } if is_vector(*value) => {
-                for other in [Some(*index), *mask].into_iter().flatten().filter(|&other| is_vector(other)) {
-                    self.union(*value, other);
+                _ => {
+                    let mut values = vec![*result];
+                    op.for_each_operand(|operand| values.push(operand));
+                    self.together(function, ops, &values);
                 }
+            },
+            Inst::Store { .. } | Inst::Scatter { .. } => {
+                let mut values = Vec::new();
+                inst.for_each_use(|value| values.push(value));
+                self.together(function, ops, &values);
             }
             Inst::Loop(l) => {
                 for (n, &(inside, init)) in l.carried.iter().enumerate() {
-                    for other in [init, l.body.yields[n], l.results[n]] {
-                        if is_vector(inside) && is_vector(other) {
-                            self.union(inside, other);
-                        }
-                    }
+                    self.together(function, ops, &[inside, init, l.body.yields[n], l.results[n]]);
                 }
             }
             Inst::If { then, otherwise, results, .. } => {
                 for (n, &result) in results.iter().enumerate() {
-                    for other in [then.yields[n], otherwise.yields[n]] {
-                        if is_vector(result) && is_vector(other) {
-                            self.union(result, other);
-                        }
-                    }
+                    self.together(function, ops, &[result, then.yields[n], otherwise.yields[n]]);
                 }
             }
-            _ => {}
+            Inst::Barrier => {}
         });
         // A piece of a half is at most as long as a piece of the whole, so that it is one or lies in one.
         loop {
@@ -151,6 +156,7 @@ struct Splitter<'a> {
     function: &'a Function,
     ops: &'a [Option<Op>],
     pieces: Vec<u16>,
+    register_bytes: u32,
     types: Vec<Type>,
     parts: HashMap<Value, Parts>,
     constants: HashMap<(Type, u64), Value>,
@@ -298,9 +304,9 @@ impl Splitter<'_> {
         };
         let found = operands.iter().flatten().find_map(pieces);
         found.unwrap_or_else(|| {
-            // A constant is stored: 16 bytes at a time suit every target.
-            let ty = operands[0].map_or(I64, |value| self.function.ty(value));
-            u16::try_from(ty.size_bytes().div_ceil(16).max(1)).unwrap_or(1).min(ty.lanes)
+            // Constants alone are stored.
+            let types = operands.iter().flatten().map(|&value| self.function.ty(value));
+            types.map(|ty| pieces_for(ty, self.register_bytes)).max().unwrap_or(1)
         })
     }
 

@@ -18,14 +18,14 @@ const MAP_PRIVATE: i32 = 2;
 const MAP_ANONYMOUS: i32 = 0x20;
 
 /// Machine code in executable pages.
-pub struct Executable {
+pub(crate) struct Executable {
     start: *mut c_void,
     length: usize,
 }
 
 impl Executable {
     /// Copies code to pages of its own.
-    pub fn new(code: &[u8]) -> Self {
+    pub(crate) fn new(code: &[u8]) -> Self {
         let length = code.len().max(1);
         // SAFETY: a fresh anonymous mapping is asked for, so nothing existing is touched; the result is checked.
         unsafe {
@@ -38,7 +38,7 @@ impl Executable {
     }
 
     /// Calls the code as a kernel.
-    pub fn call(&self, args: &[u64], begin: u64, end: u64, scratch: &mut [u8]) {
+    pub(crate) fn call(&self, args: &[u64], begin: u64, end: u64, scratch: &mut [u8]) {
         type Kernel = extern "sysv64" fn(*const u64, u64, u64, *mut u8);
         // SAFETY: the pages hold a function of this signature, made by an emitter under test; that it touches only the
         // buffers it is given is what the tests establish first with the interpreter.
@@ -59,7 +59,7 @@ impl Drop for Executable {
 }
 
 /// Whether the machine at hand runs x86-64-v4 code.
-pub fn has_avx512() -> bool {
+pub(crate) fn has_avx512() -> bool {
     let all = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
@@ -68,7 +68,7 @@ pub fn has_avx512() -> bool {
 }
 
 /// Whether the machine at hand runs x86-64-v3 code.
-pub fn has_avx2() -> bool {
+pub(crate) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
         && is_x86_feature_detected!("f16c")
@@ -76,6 +76,6 @@ pub fn has_avx2() -> bool {
 }
 
 /// Whether the machine at hand has 512-bit byte dot products.
-pub fn has_avx512_vnni() -> bool {
+pub(crate) fn has_avx512_vnni() -> bool {
     has_avx512() && is_x86_feature_detected!("avx512vnni")
 }

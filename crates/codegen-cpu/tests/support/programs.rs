@@ -3,39 +3,39 @@
 use infc_codegen_cpu::vir::{BinaryOp, Builder, Cond, Convert, Elem, Function, I64, Memory, Type, UnaryOp, Value};
 
 /// A small generator of pseudo-random numbers: programs are reproducible from their seed.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() >> 33) as usize % n
     }
 
-    pub fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }
 }
 
 /// Bytes of the input buffer and of the output buffer.
-pub const INPUT: usize = 4096;
-pub const OUTPUT: usize = 16384;
+pub(crate) const INPUT: usize = 4096;
+pub(crate) const OUTPUT: usize = 16384;
 
 /// The input: interesting values of every type one after the other, at every alignment.
-pub fn input(random: &mut Random) -> Vec<u8> {
+pub(crate) fn input(random: &mut Random) -> Vec<u8> {
     const FLOATS: [f32; 16] = [
         0.0,
         -0.0,
@@ -103,7 +103,7 @@ struct Maker<'a> {
 
 /// A random program on vectors of so many lanes. Without `fma` it has no fused operations, which not every target
 /// rounds once.
-pub fn program(seed: u64, lanes: u16, size: usize, fma: bool) -> (Function, Vec<u8>) {
+pub(crate) fn program(seed: u64, lanes: u16, size: usize, fma: bool) -> (Function, Vec<u8>) {
     let mut random = Random::new(seed);
     let data = input(&mut random);
     let mut b = Builder::new("random");
