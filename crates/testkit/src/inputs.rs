@@ -66,12 +66,21 @@ pub fn random_inputs(kernel: &Kernel, symbols: &[i64], seed: u64) -> Vec<Tensor>
         .map(|(id, operand)| {
             let shape = operand_shape(operand, symbols);
             let below = indexed_extent(kernel, id, symbols);
-            random_tensor(&mut random, operand.dtype, shape, below)
+            draw_tensor(&mut random, operand.dtype, shape, below)
         })
         .collect()
 }
 
-fn random_tensor(random: &mut Random, dtype: DType, shape: Vec<usize>, below: Option<u64>) -> Tensor {
+/// A tensor of such values.
+///
+/// # Panics
+/// If the elements are not whole bytes.
+#[must_use]
+pub fn random_tensor(dtype: DType, shape: Vec<usize>, seed: u64) -> Tensor {
+    draw_tensor(&mut Random::new(seed), dtype, shape, None)
+}
+
+fn draw_tensor(random: &mut Random, dtype: DType, shape: Vec<usize>, below: Option<u64>) -> Tensor {
     let len: usize = shape.iter().product();
     let size = dtype.size_bytes().expect("whole bytes");
     let mut bytes = AlignedBytes::zeroed(len * size);

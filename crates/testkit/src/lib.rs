@@ -8,8 +8,9 @@ mod filetest;
 mod inputs;
 mod kernels;
 mod layout;
+pub mod strategies;
 
 pub use filetest::{Expectation, FileTest, Run};
-pub use inputs::{Random, default_symbols, operand_shape, random_inputs};
+pub use inputs::{Random, default_symbols, operand_shape, random_inputs, random_tensor};
 pub use kernels::{filetests, kernel, kernels};
 pub use layout::{from_physical, symbol_choices, to_physical};
