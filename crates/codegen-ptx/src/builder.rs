@@ -369,7 +369,7 @@ impl Builder {
     }
 
     /// A generic address as one in global memory.
-    pub(crate) fn to_global(&mut self, a: Reg) -> Reg {
+    pub(crate) fn global_address(&mut self, a: Reg) -> Reg {
         Src::Reg(a).check(Ty::U64);
         let dst = self.reg(Class::B64);
         self.line(None, format_args!("cvta.to.global.u64 {dst}, {a}"));

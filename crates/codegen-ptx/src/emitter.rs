@@ -51,6 +51,12 @@ pub(crate) enum Key {
     Index(IndexExpr, Class),
     Address(BufferId, IndexExpr),
     Constant(Class, u64),
+    /// The first is below the second, or may also be equal.
+    Below {
+        low: IndexExpr,
+        high: IndexExpr,
+        or_equal: bool,
+    },
 }
 
 pub(crate) struct Emitter<'a> {
@@ -174,7 +180,7 @@ impl Emitter<'_> {
             match param {
                 Param::Symbol(_) => self.symbols.push(reg),
                 Param::Buffer(id) => {
-                    let base = self.b.to_global(reg);
+                    let base = self.b.global_address(reg);
                     let read_only = matches!(self.nest.buffers[*id].kind, BufferKind::Operand { read_only: true, .. });
                     self.places[id.index()] = Some(Place::Memory { space: Space::Global, base, read_only });
                 }

@@ -173,18 +173,12 @@ impl Emitter<'_> {
         let mut all = guard;
         for bound in bounds {
             let bound = bound.map(|e| self.resolve(e));
-            for (low, high, compare) in [(&bound.lo, &bound.expr, "le"), (&bound.expr, &bound.hi, "lt")] {
-                let proof = if compare == "le" { self.ranges.le(low, high) } else { self.ranges.lt(low, high) };
+            for (low, high, or_equal) in [(&bound.lo, &bound.expr, true), (&bound.expr, &bound.hi, false)] {
+                let proof = if or_equal { self.ranges.le(low, high) } else { self.ranges.lt(low, high) };
                 if proof == Proof::Yes {
                     continue;
                 }
-                let ty = if self.fits_32(low) && self.fits_32(high) { Ty::S32 } else { Ty::S64 };
-                let a = self.index_as(low, ty)?;
-                let b: Src = match high.as_const() {
-                    Some(n) => Src::Int(n),
-                    None => self.index_as(high, ty)?.into(),
-                };
-                let p = self.b.setp(compare, ty, a.into(), b);
+                let p = self.below(low, high, or_equal)?;
                 all = Some(match all {
                     None => p,
                     Some(q) => self.b.op("and", Ty::Pred, &[q.into(), p.into()]),
@@ -192,5 +186,21 @@ impl Emitter<'_> {
             }
         }
         Ok(all)
+    }
+
+    fn below(&mut self, low: &IndexExpr, high: &IndexExpr, or_equal: bool) -> Result<Reg, PtxError> {
+        let key = Key::Below { low: low.clone(), high: high.clone(), or_equal };
+        if let Some(p) = self.cached(&key) {
+            return Ok(p);
+        }
+        let ty = if self.fits_32(low) && self.fits_32(high) { Ty::S32 } else { Ty::S64 };
+        let a = self.index_as(low, ty)?;
+        let b: Src = match high.as_const() {
+            Some(n) => Src::Int(n),
+            None => self.index_as(high, ty)?.into(),
+        };
+        let p = self.b.setp(if or_equal { "le" } else { "lt" }, ty, a.into(), b);
+        self.cache(key, p);
+        Ok(p)
     }
 }

@@ -6,11 +6,11 @@
 //! ABI: the parameters are the device addresses of the nest's operand buffers in the order of their argument numbers,
 //! then the value of every symbol as `s64`. Addresses are those of whole allocations, at least 16-byte aligned.
 //!
-//! - [`builder`] is the type checker: `ptxas` accepts registers of the wrong type silently.
-//! - [`launch`] finds grid and block. - [`index`] computes addresses, in 32 bits where ranges allow.
-//! - [`scalar`] computes expressions. - [`stmt`] does loops, stores, folds and copies.
-//!
-//! Accuracy of what has no exact instruction is stated in [`math`].
+//! - `builder` is the type checker: `ptxas` accepts registers of the wrong type silently.
+//! - `launch` finds grid and block.
+//! - `index` computes addresses, in 32 bits where ranges allow.
+//! - `scalar` computes expressions, `math` the functions without an instruction of their own; it states their accuracy.
+//! - `stmt` does loops, stores, folds and copies.
 
 #![forbid(unsafe_code)]
 

@@ -224,6 +224,11 @@ impl Emitter<'_> {
         };
         let ty = memory_type(load.dtype)?;
         let regs: Vec<Reg> = (0..width).map(|_| self.b.reg(ty.class())).collect();
+        if guard.is_some() {
+            // No register is ever read before something is written to it, also where the mask is off.
+            let otherwise = self.scalar_constant(load.otherwise)?;
+            regs.iter().for_each(|&r| self.b.mov_into(r, otherwise.into()));
+        }
         self.b.load(&regs, ty, address, guard);
         Ok(Some(regs))
     }

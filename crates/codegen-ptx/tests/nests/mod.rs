@@ -12,17 +12,17 @@ use infc_tensor::DType;
 use std::sync::Arc;
 
 /// A nest under construction.
-pub struct Nest {
+pub(crate) struct Nest {
     nest: LoopNest,
     arguments: u32,
 }
 
-pub fn c(value: i64) -> IndexExpr {
+pub(crate) fn c(value: i64) -> IndexExpr {
     IndexExpr::constant(value)
 }
 
 impl Nest {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let nest = LoopNest {
             name: name.to_owned(),
             symbols: IndexVec::new(),
@@ -34,69 +34,79 @@ impl Nest {
         Self { nest, arguments: 0 }
     }
 
-    pub fn symbol(&mut self, name: &str, max: i64) -> SymbolId {
+    pub(crate) fn symbol(&mut self, name: &str, max: i64) -> SymbolId {
         self.nest.symbols.push(Symbol { name: name.to_owned(), min: 1, max: Some(max) })
     }
 
-    pub fn operand(&mut self, name: &str, dtype: DType, len: impl Into<IndexExpr>, read_only: bool) -> BufferId {
+    pub(crate) fn operand(&mut self, name: &str, dtype: DType, len: impl Into<IndexExpr>, read_only: bool) -> BufferId {
         let argument = self.arguments;
         self.arguments += 1;
         let kind = BufferKind::Operand { operand: OperandId::from_index(argument as usize), argument, read_only };
         self.nest.buffers.push(Buffer { name: name.to_owned(), dtype, kind, len_elems: len.into() })
     }
 
-    pub fn local(&mut self, name: &str, len: i64, scope: Scope) -> BufferId {
+    pub(crate) fn local(&mut self, name: &str, len: i64, scope: Scope) -> BufferId {
         let kind = BufferKind::Local(scope);
         self.nest.buffers.push(Buffer { name: name.to_owned(), dtype: DType::F32, kind, len_elems: c(len) })
     }
 
     /// A loop variable below `extent`.
-    pub fn var(&mut self, name: &str, extent: i64) -> VarId {
+    pub(crate) fn var(&mut self, name: &str, extent: i64) -> VarId {
         self.nest.vars.push(LoopVar { name: name.to_owned(), range: (Some(0), Some(extent - 1)) })
     }
 
-    pub fn finish(mut self, body: Vec<Stmt>) -> LoopNest {
+    pub(crate) fn finish(mut self, body: Vec<Stmt>) -> LoopNest {
         self.nest.body = body;
         self.nest
     }
 }
 
-pub fn i(var: VarId) -> IndexExpr {
+pub(crate) fn i(var: VarId) -> IndexExpr {
     IndexExpr::var(var)
 }
 
-pub fn for_(var: VarId, extent: impl Into<IndexExpr>, kind: LoopKind, body: Vec<Stmt>) -> Stmt {
+pub(crate) fn for_(var: VarId, extent: impl Into<IndexExpr>, kind: LoopKind, body: Vec<Stmt>) -> Stmt {
     Stmt::For { var, extent: extent.into(), kind, body }
 }
 
-pub fn bound(var: VarId, extent: impl Into<IndexExpr>, dim: GpuDim, body: Vec<Stmt>) -> Stmt {
+pub(crate) fn bound(var: VarId, extent: impl Into<IndexExpr>, dim: GpuDim, body: Vec<Stmt>) -> Stmt {
     for_(var, extent, LoopKind::Bound(dim), body)
 }
 
-pub fn below(expr: IndexExpr, hi: impl Into<IndexExpr>) -> Bound {
+pub(crate) fn below(expr: IndexExpr, hi: impl Into<IndexExpr>) -> Bound {
     Bound { expr, lo: c(0), hi: hi.into() }
 }
 
-pub fn load(buffer: BufferId, dtype: DType, index: IndexExpr) -> ScalarOp {
+pub(crate) fn load(buffer: BufferId, dtype: DType, index: IndexExpr) -> ScalarOp {
     masked_load(buffer, dtype, index, vec![])
 }
 
-pub fn masked_load(buffer: BufferId, dtype: DType, index: IndexExpr, valid: Vec<Bound>) -> ScalarOp {
+pub(crate) fn masked_load(buffer: BufferId, dtype: DType, index: IndexExpr, valid: Vec<Bound>) -> ScalarOp {
     let otherwise = Const::zero(dtype);
     ScalarOp::Load(Load { source: Source::Buffer(buffer), index: vec![index], gather: vec![], valid, otherwise, dtype })
 }
 
-pub fn expr(build: impl FnOnce(&mut Body) -> ScalarId) -> Expr {
+pub(crate) fn expr(build: impl FnOnce(&mut Body) -> ScalarId) -> Expr {
     let mut body = Body::default();
     let root = build(&mut body);
     Expr { body, roots: vec![root] }
 }
 
-pub fn store(buffer: BufferId, index: IndexExpr, valid: Vec<Bound>, build: impl FnOnce(&mut Body) -> ScalarId) -> Stmt {
+pub(crate) fn store(
+    buffer: BufferId,
+    index: IndexExpr,
+    valid: Vec<Bound>,
+    build: impl FnOnce(&mut Body) -> ScalarId,
+) -> Stmt {
     Stmt::Store { targets: vec![Target { buffer, index }], value: expr(build), valid }
 }
 
-pub fn fold(buffer: BufferId, index: IndexExpr, op: BinaryOp, build: impl FnOnce(&mut Body) -> ScalarId) -> Stmt {
+pub(crate) fn fold(
+    buffer: BufferId,
+    index: IndexExpr,
+    op: BinaryOp,
+    build: impl FnOnce(&mut Body) -> ScalarId,
+) -> Stmt {
     // A nest's reducer has an init of no interest: what is folded into is stored before.
     let reducer = Arc::new(Reducer::binary(op, Const::zero(DType::F32)));
     Stmt::Reduce { targets: vec![Target { buffer, index }], value: expr(build), reducer, valid: vec![] }
@@ -107,7 +117,7 @@ fn number(body: &mut Body, value: f64) -> ScalarId {
 }
 
 /// `y = max(x·0.5 + b[i mod 64], 0)` for N elements, four per thread.
-pub fn element_wise() -> LoopNest {
+pub(crate) fn element_wise() -> LoopNest {
     let mut n = Nest::new("scale_bias_relu");
     let len = n.symbol("N", 1 << 20);
     let len = IndexExpr::symbol(len).scale(64);
@@ -133,7 +143,7 @@ pub fn element_wise() -> LoopNest {
 }
 
 /// Every function that takes more than one instruction, and types: `y[i] = f(x[i])`.
-pub fn functions(op: UnaryOp, from: DType, to: DType) -> LoopNest {
+pub(crate) fn functions(op: UnaryOp, from: DType, to: DType) -> LoopNest {
     let mut n = Nest::new(&format!("{op:?}_{from}_{to}"));
     let x = n.operand("x", from, 128, true);
     let y = n.operand("y", to, 128, false);
@@ -147,7 +157,7 @@ pub fn functions(op: UnaryOp, from: DType, to: DType) -> LoopNest {
 }
 
 /// Softmax of `[rows, 1000]`: a block of 128 threads per row, partial maxima and sums through shared memory.
-pub fn softmax() -> LoopNest {
+pub(crate) fn softmax() -> LoopNest {
     const WIDTH: i64 = 1000;
     const THREADS: i64 = 128;
     let turns = c(WIDTH).ceil_div(&c(THREADS));
@@ -208,7 +218,7 @@ pub fn softmax() -> LoopNest {
 
 /// `C[M, N] = A[M, K]·B[K, N]`: blocks of 32×32 by 8×8 threads with 4×4 registers each, K in steps of 16 through shared
 /// memory. M, N and K need not be multiples of anything.
-pub fn matmul(m: i64, nn: i64, kk: i64) -> LoopNest {
+pub(crate) fn matmul(m: i64, nn: i64, kk: i64) -> LoopNest {
     let mut n = Nest::new(&format!("matmul_{m}x{nn}x{kk}"));
     let a = n.operand("a", DType::F32, m * kk, true);
     let b = n.operand("b", DType::F32, kk * nn, true);

@@ -7,7 +7,7 @@ use infc_ir::scalar::BinaryOp;
 /// (x − mean)·(γ/√(var + ε)) + β in five nodes.
 fn batch_norm(net: &mut Net, x: ValueId, channels: usize) -> ValueId {
     let shape = net.shape(x);
-    let mut channel = |net: &mut Net, seed, positive: bool| {
+    let channel = |net: &mut Net, seed, positive: bool| {
         let v = if positive { net.positive(&[channels], seed) } else { net.weights(&[channels], seed) };
         net.per_channel(v, &shape)
     };
