@@ -27,7 +27,8 @@ fn shapes_follow_from_the_operation() {
         "%0 = view [i -> i] %x : f32[3]",
     ] {
         let found = broken(node);
-        assert!(matches!(found[..], [ViolationKind::WrongCount { .. }, ..]), "{node}: {found:?}");
+        let counts = found.iter().any(|v| matches!(v, ViolationKind::WrongCount { .. }));
+        assert!(counts, "{node}: {found:?}");
     }
     for node in [
         "%0 = concat 1 %x, %x : f32[N, 7]",
