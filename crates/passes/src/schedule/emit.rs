@@ -220,28 +220,37 @@ impl<'a> Emitter<'a> {
             (IndexExpr::var(var), vec![Stmt::Let { var, value: turn }])
         };
         let axis = &state[l.axis];
-        let base = axis.base.clone() + index.clone().scale(l.tile);
         let tile = IndexExpr::constant(l.tile);
-        let full = axis.extent.floor_div(&tile);
+        let full = axis.extent.floor_div(&tile).simplify(&self.ranges);
         let rest = axis.extent.modulo(&tile).simplify(&self.ranges);
-        let with = |extent: IndexExpr| {
+        let with = |turn: &IndexExpr, extent: IndexExpr| {
             let mut s = state.clone();
-            s[l.axis] = AxisState { base: base.clone(), extent, limit: None };
+            let base = axis.base.clone() + turn.clone().scale(l.tile);
+            s[l.axis] = AxisState { base, extent, limit: None };
             s
         };
-        let in_full = Bound { expr: index, lo: IndexExpr::constant(0), hi: full.clone() };
         if rest.is_const(0) {
-            stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(tile))?);
+            stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(&index, tile))?);
         } else if full.is_const(0) {
-            stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(rest))?);
+            stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(&index, rest))?);
         } else {
-            let then = self.parallel_turn(stage, at, turns, chunk.clone(), with(tile))?;
+            // Among the full tiles the turn is below their number; the remainder is the turn after them.
+            let known = index.as_var().map(|var| (var, self.ranges.var(var)));
+            if let Some((var, interval)) = known {
+                let max = self.ranges.interval(&full).max.map(|m| (m - 1).max(0));
+                self.ranges.set_var(var, Interval { max, ..interval });
+            }
+            let then = self.parallel_turn(stage, at, turns, chunk.clone(), with(&index, tile))?;
+            if let Some((var, interval)) = known {
+                self.ranges.set_var(var, interval);
+            }
+            let s = with(&full, rest.clone());
             let otherwise = if rest.as_const().is_some() {
-                self.parallel_turn(stage, at, turns, chunk, with(rest))?
+                self.parallel_turn(stage, at, turns, chunk, s)?
             } else {
-                let s = with(rest);
                 self.symbolic_rest(stage, &l, s, &mut |e, s| e.parallel_turn(stage, at, turns, chunk.clone(), s))?
             };
+            let in_full = Bound { expr: index, lo: IndexExpr::constant(0), hi: full };
             stmts.push(Stmt::If { cond: vec![in_full], then, otherwise });
         }
         Ok(stmts)
