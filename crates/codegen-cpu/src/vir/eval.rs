@@ -26,9 +26,12 @@ pub const fn bits_of(elem: Elem) -> u32 {
     }
 }
 
-/// The signed value of an integer lane.
+/// The signed value of an integer lane; a mask's lane is 0 or 1.
 #[must_use]
 pub const fn sign_extend(elem: Elem, bits: u64) -> i64 {
+    if matches!(elem, Elem::Mask) {
+        return (bits & 1).cast_signed();
+    }
     let unused = 64 - bits_of(elem);
     (bits << unused).cast_signed() >> unused
 }
