@@ -8,7 +8,7 @@ mod shapes;
 mod window;
 
 pub(crate) use movement::{AxisSlice, var};
-pub(crate) use shapes::{exact_quotient, mismatch, product, show};
+pub(crate) use shapes::{check_complexity, exact_quotient, mismatch, product, show};
 pub(crate) use window::{Window, WindowAxis};
 
 use crate::error::Problem;
@@ -166,8 +166,9 @@ impl Builder {
         debug_assert_eq!((map.rank, map.index.len()), (shape.len(), x.rank()));
         let ty = TensorType::new(x.dtype(), shape);
         self.check(&ty)?;
-        let map = map.simplify(&self.ranges_over(&ty.shape));
-        if map == AccessMap::identity(x.rank()) && ty.shape == x.shape() {
+        let ranges = self.ranges_over(&ty.shape);
+        let map = map.simplify(&ranges);
+        if ty.shape == x.shape() && map == AccessMap::identity(x.rank()).simplify(&ranges) {
             return Ok(x.clone());
         }
         if let (Some(item), true) = (x.as_uniform(), map.valid.is_empty()) {

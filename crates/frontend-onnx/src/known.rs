@@ -3,6 +3,7 @@
 //! Exporters compute shapes with ordinary operators (`Shape → Gather → Concat → Reshape`). Because the import tracks
 //! small tensors element by element, such chains end as dims and leave no nodes behind.
 
+use crate::build::check_complexity;
 use infc_ir::entity::{IndexVec, ScalarId};
 use infc_ir::index::{Dim, IndexExpr, Proof, Ranges};
 use infc_ir::scalar::{
@@ -192,7 +193,12 @@ fn unary_dim(op: UnaryOp, a: &Dim, ranges: &Ranges) -> Option<Dim> {
     }
 }
 
+/// `None` also if the expression would grow beyond what is worked with.
 fn binary_dim(op: BinaryOp, a: &Dim, b: &Dim, ranges: &Ranges) -> Option<Dim> {
+    binary_dim_unlimited(op, a, b, ranges).filter(|d| check_complexity(d).is_ok())
+}
+
+fn binary_dim_unlimited(op: BinaryOp, a: &Dim, b: &Dim, ranges: &Ranges) -> Option<Dim> {
     let divides = || at_least(ranges, a, 0) && at_least(ranges, b, 1);
     match op {
         BinaryOp::Add => Some(a.clone() + b.clone()),

@@ -1,7 +1,7 @@
 //! Movement: Transpose, Expand, Tile, Concat, Pad, DepthToSpace and their kin. Each is one access map.
 
 use super::Operator;
-use crate::build::{Result, mismatch, var};
+use crate::build::{AxisSlice, Builder, Result, mismatch, var};
 use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::known::Item;
@@ -92,6 +92,7 @@ fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         });
     }
     let otherwise = padding_value(call, &x)?;
+    let (x, pads) = crop(call, &x, &axes, &pads)?;
     let mut index: Vec<IndexExpr> = (0..x.rank()).map(var).collect();
     let mut shape = x.shape().to_vec();
     let mut valid = Vec::new();
@@ -129,6 +130,22 @@ fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     }
     let map = AccessMap { rank: x.rank(), index, valid };
     Ok(vec![call.build.view_or(&x, map, shape, otherwise)?])
+}
+
+/// Negative paddings take elements away, before anything is added on other sides.
+fn crop(call: &mut Call<'_>, x: &Tracked, axes: &[usize], pads: &[Dim]) -> Result<(Tracked, Vec<Dim>)> {
+    let mut slices: Vec<AxisSlice> = x.shape().iter().map(Builder::whole).collect();
+    let mut rest = pads.to_vec();
+    for (n, side) in rest.iter_mut().enumerate() {
+        let Some(taken) = side.as_const().filter(|&p| p < 0).map(i64::saturating_neg) else { continue };
+        let slice = &mut slices[axes[n % axes.len()]];
+        slice.len = slice.len.clone() - taken;
+        if n < axes.len() {
+            slice.start = Dim::constant(taken);
+        }
+        *side = Dim::constant(0);
+    }
+    Ok((call.build.slice(x, &slices)?, rest))
 }
 
 fn padding_value(call: &Call<'_>, x: &Tracked) -> Result<Const> {

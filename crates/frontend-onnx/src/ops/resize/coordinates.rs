@@ -28,6 +28,8 @@ enum Rounding {
     PreferCeil,
     Floor,
     Ceil,
+    /// Before opset 11: down when enlarging, up when shrinking.
+    Outwards,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +58,7 @@ impl Rule {
     /// Upsample, and Resize at opset 10.
     pub(super) fn legacy(mode: &str) -> Result<Self> {
         let mode = match mode {
-            "nearest" => Mode::Nearest(Rounding::Floor),
+            "nearest" => Mode::Nearest(Rounding::Outwards),
             "linear" | "bilinear" => Mode::Linear,
             _ => return Err(unsupported("mode", "nearest or linear", mode)),
         };
@@ -109,6 +111,7 @@ impl Rule {
         let whole = match (self.transform, self.mode) {
             (_, Mode::Nearest(_)) if scale == 1 => true,
             (Transform::Asymmetric | Transform::TfHalfPixel, Mode::Nearest(Rounding::Floor)) => true,
+            (Transform::Asymmetric, Mode::Nearest(Rounding::Outwards)) => true,
             // Centres of whole blocks: nearest to the block they lie in, and never half-way between two.
             (_, Mode::Nearest(Rounding::PreferFloor | Rounding::PreferCeil)) => halves,
             _ => scale == 1 && (halves || self.transform == Transform::Asymmetric),
@@ -117,22 +120,23 @@ impl Rule {
     }
 
     /// The position in the input that output `i` corresponds to.
+    ///
+    /// Computed in f32, the type of scales, because that decides ties: 8.5 / 1.7 is 5 in f32 and a little less in f64.
     fn position(&self, axis: &Axis, i: i64) -> f64 {
-        let (i, input, output) = (i as f64, axis.input as f64, axis.output as f64);
-        let half_pixel = (i + 0.5) / axis.scale - 0.5;
-        match self.transform {
+        let (i, input, output, scale) = (i as f32, axis.input as f32, axis.output as f32, axis.scale as f32);
+        // Not rounded to whole elements: a scale of 0.6 makes 4 elements 2.4 wide.
+        let width = input * scale;
+        let half_pixel = (i + 0.5) / scale - 0.5;
+        f64::from(match self.transform {
             Transform::HalfPixel => half_pixel,
-            Transform::HalfPixelSymmetric => {
-                let adjustment = output / (axis.scale * input);
-                input / 2.0 * (1.0 - adjustment) + half_pixel
-            }
+            Transform::HalfPixelSymmetric => input / 2.0 * (1.0 - output / width) + (i + 0.5) / scale - 0.5,
             Transform::PytorchHalfPixel if axis.output > 1 => half_pixel,
             Transform::PytorchHalfPixel => 0.0,
-            Transform::TfHalfPixel => (i + 0.5) / axis.scale,
-            Transform::AlignCorners if axis.output > 1 => i * (input - 1.0) / (output - 1.0),
-            Transform::AlignCorners => 0.0,
-            Transform::Asymmetric => i / axis.scale,
-        }
+            Transform::TfHalfPixel => (i + 0.5) / scale,
+            Transform::AlignCorners if width == 1.0 => 0.0,
+            Transform::AlignCorners => i * (input - 1.0) / (width - 1.0),
+            Transform::Asymmetric => i / scale,
+        })
     }
 
     /// The taps of every output position.
@@ -146,6 +150,8 @@ impl Rule {
                     Rounding::PreferCeil => (x + 0.5).floor(),
                     Rounding::Floor => x.floor(),
                     Rounding::Ceil => x.ceil(),
+                    Rounding::Outwards if axis.scale < 1.0 => x.ceil(),
+                    Rounding::Outwards => x.floor(),
                 };
                 Taps::Nearest(positions.into_iter().map(|x| clamp(round(x))).collect())
             }

@@ -1,0 +1,6 @@
+//! Tests of the frontend on hand-built models.
+
+mod errors;
+mod generated;
+mod support;
+mod values;

@@ -1,0 +1,262 @@
+//! Every import agrees with the reference: one ONNX node is imported, run by the graph interpreter, and compared with
+//! `infc_reference::evaluate`.
+
+mod activation;
+mod constant;
+mod conv;
+mod elementwise;
+mod matmul;
+mod movement;
+mod norm;
+mod pool;
+mod reduce;
+mod resize;
+
+use crate::support::{Builder, Extent, Value, node};
+use infc_frontend_onnx::ImportError;
+use infc_ir::graph::Graph;
+use infc_ir::interp::run_graph;
+use infc_reference::{Attribute, Attributes, Node, evaluate};
+use infc_tensor::{DType, Tensor, f16};
+
+/// One node with its inputs.
+pub(crate) struct Case {
+    op: &'static str,
+    opset: i64,
+    inputs: Vec<Option<(Tensor, bool)>>,
+    attributes: Vec<(&'static str, Value)>,
+    outputs: usize,
+    dynamic: Vec<usize>,
+    tolerance: f64,
+}
+
+impl Case {
+    pub(crate) fn new(op: &'static str, opset: i64) -> Self {
+        let (inputs, attributes, dynamic) = (Vec::new(), Vec::new(), Vec::new());
+        Self { op, opset, inputs, attributes, outputs: 1, dynamic, tolerance: 1e-5 }
+    }
+
+    /// An input that is given when the model runs.
+    pub(crate) fn data(mut self, tensor: Tensor) -> Self {
+        self.inputs.push(Some((tensor, false)));
+        self
+    }
+
+    /// An initializer.
+    pub(crate) fn constant(mut self, tensor: Tensor) -> Self {
+        self.inputs.push(Some((tensor, true)));
+        self
+    }
+
+    /// An input that is left out.
+    pub(crate) fn absent(mut self) -> Self {
+        self.inputs.push(None);
+        self
+    }
+
+    pub(crate) fn int(mut self, name: &'static str, value: i64) -> Self {
+        self.attributes.push((name, Value::Int(value)));
+        self
+    }
+
+    pub(crate) fn float(mut self, name: &'static str, value: f32) -> Self {
+        self.attributes.push((name, Value::Float(value)));
+        self
+    }
+
+    pub(crate) fn text(mut self, name: &'static str, value: &str) -> Self {
+        self.attributes.push((name, Value::Text(value.to_owned())));
+        self
+    }
+
+    pub(crate) fn ints(mut self, name: &'static str, value: &[i64]) -> Self {
+        self.attributes.push((name, Value::Ints(value.to_vec())));
+        self
+    }
+
+    pub(crate) fn floats(mut self, name: &'static str, value: &[f32]) -> Self {
+        self.attributes.push((name, Value::Floats(value.to_vec())));
+        self
+    }
+
+    pub(crate) fn tensor(mut self, name: &'static str, value: Tensor) -> Self {
+        self.attributes.push((name, Value::Tensor(value)));
+        self
+    }
+
+    pub(crate) fn outputs(mut self, outputs: usize) -> Self {
+        self.outputs = outputs;
+        self
+    }
+
+    pub(crate) fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Checks again with these axes of every data input symbolic (one symbol per extent, so that equal ones stay
+    /// equal).
+    pub(crate) fn dynamic(mut self, axes: &[usize]) -> Self {
+        self.dynamic = axes.to_vec();
+        self
+    }
+
+    fn import(&self, dynamic: &[usize]) -> Result<Graph, ImportError> {
+        let mut model = Builder::new(self.opset);
+        let names: Vec<String> = self
+            .inputs
+            .iter()
+            .enumerate()
+            .map(|(n, i)| i.as_ref().map_or(String::new(), |_| format!("x{n}")))
+            .collect();
+        for (name, input) in names.iter().zip(&self.inputs) {
+            match input {
+                Some((tensor, true)) => model = model.initializer(name, tensor),
+                Some((tensor, false)) => {
+                    let symbols: Vec<String> = tensor.shape().iter().map(|d| format!("D{d}")).collect();
+                    let shape: Vec<Extent<'_>> = tensor
+                        .shape()
+                        .iter()
+                        .zip(&symbols)
+                        .enumerate()
+                        .map(|(axis, (&d, symbol))| {
+                            if dynamic.contains(&axis) && d != 1 {
+                                Extent::Named(symbol)
+                            } else {
+                                Extent::Number(d as i64)
+                            }
+                        })
+                        .collect();
+                    model = model.input(name, tensor.dtype(), &shape);
+                }
+                None => {}
+            }
+        }
+        let outputs: Vec<String> = (0..self.outputs).map(|n| format!("y{n}")).collect();
+        let inputs: Vec<&str> = names.iter().map(String::as_str).collect();
+        let named: Vec<&str> = outputs.iter().map(String::as_str).collect();
+        model = model.node(node(self.op, &inputs, &named, &self.attributes));
+        for output in &outputs {
+            model = model.output(output);
+        }
+        model.import()
+    }
+
+    fn expected(&self) -> Vec<Tensor> {
+        let attributes: Attributes = self
+            .attributes
+            .iter()
+            .map(|(name, value)| {
+                let value = match value.clone() {
+                    Value::Int(v) => Attribute::Int(v),
+                    Value::Float(v) => Attribute::Float(v),
+                    Value::Text(v) => Attribute::String(v),
+                    Value::Ints(v) => Attribute::Ints(v),
+                    Value::Floats(v) => Attribute::Floats(v),
+                    Value::Tensor(v) => Attribute::Tensor(v),
+                    Value::Graph(_) => panic!("the reference has no subgraphs"),
+                };
+                (*name, value)
+            })
+            .collect();
+        let node = Node {
+            op_type: self.op,
+            domain: "",
+            opset: self.opset,
+            attributes: &attributes,
+            num_outputs: self.outputs,
+        };
+        let inputs: Vec<Option<&Tensor>> = self.inputs.iter().map(|i| i.as_ref().map(|(t, _)| t)).collect();
+        evaluate(&node, &inputs).unwrap_or_else(|e| panic!("the reference refuses {}: {e}", self.op))
+    }
+
+    /// Imports, runs and compares; returns the graph that was run last.
+    #[track_caller]
+    pub(crate) fn agrees(&self) -> Graph {
+        let expected = self.expected();
+        let mut settings = vec![Vec::new()];
+        if !self.dynamic.is_empty() {
+            settings.push(self.dynamic.clone());
+        }
+        let mut last = None;
+        for dynamic in settings {
+            let graph = self.import(&dynamic).unwrap_or_else(|e| panic!("{} {dynamic:?}: {e}", self.op));
+            let symbols: Vec<i64> =
+                graph.symbols.iter().map(|s| s.name[1..].parse().expect("symbols are named after extents")).collect();
+            let data: Vec<Tensor> =
+                self.inputs.iter().flatten().filter(|(_, constant)| !constant).map(|(t, _)| t.clone()).collect();
+            let found = run_graph(&graph, &symbols, &data).unwrap_or_else(|e| panic!("{} {dynamic:?}: {e}", self.op));
+            assert_eq!(found.len(), expected.len());
+            for (n, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                compare(
+                    &format!("{} {:?} {dynamic:?} output {n}", self.op, self.attributes),
+                    found,
+                    expected,
+                    self.tolerance,
+                );
+            }
+            last = Some(graph);
+        }
+        last.expect("one setting at least")
+    }
+}
+
+#[track_caller]
+pub(crate) fn compare(what: &str, found: &Tensor, expected: &Tensor, tolerance: f64) {
+    assert_eq!(found.dtype(), expected.dtype(), "{what}: element type");
+    assert_eq!(found.shape(), expected.shape(), "{what}: shape");
+    if !found.dtype().is_float() {
+        assert_eq!(found, expected, "{what}");
+        return;
+    }
+    for n in 0..found.len_elems() {
+        let (a, b) = (found.get_f64(n).expect("a float"), expected.get_f64(n).expect("a float"));
+        let agrees = a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= tolerance * (1.0 + b.abs());
+        assert!(agrees, "{what}: element {n} is {a}, expected {b}");
+    }
+}
+
+/// Seeded floats in −2…2.
+pub(crate) fn floats(shape: &[usize]) -> Tensor {
+    floats_from(shape, -2.0, 2.0)
+}
+
+/// Seeded floats in a range.
+pub(crate) fn floats_from(shape: &[usize], lo: f32, hi: f32) -> Tensor {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64 ^ shape.iter().fold(7, |h, &d| h * 31 + d as u64);
+    let elements: Vec<f32> = (0..shape.iter().product())
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            lo + (hi - lo) * ((state >> 40) as f32 / (1u64 << 24) as f32)
+        })
+        .collect();
+    Tensor::from_elements(shape, &elements).expect("as many as the shape has")
+}
+
+/// The same, rounded to half precision.
+pub(crate) fn halves(shape: &[usize]) -> Tensor {
+    let elements: Vec<f16> =
+        floats(shape).elements::<f32>().expect("floats").iter().map(|&x| f16::from_f32(x)).collect();
+    Tensor::from_elements(shape, &elements).expect("as many as the shape has")
+}
+
+/// 0, 1, 2, …
+pub(crate) fn counting(shape: &[usize]) -> Tensor {
+    let elements: Vec<i64> = (0..shape.iter().product::<usize>() as i64).collect();
+    Tensor::from_elements(shape, &elements).expect("as many as the shape has")
+}
+
+pub(crate) fn ints(values: &[i64]) -> Tensor {
+    Tensor::from_elements(&[values.len()], values).expect("a vector")
+}
+
+pub(crate) fn f32s(values: &[f32]) -> Tensor {
+    Tensor::from_elements(&[values.len()], values).expect("a vector")
+}
+
+/// ONNX's number of an element type.
+pub(crate) fn code(dtype: DType) -> i64 {
+    i64::from(infc_frontend_onnx::dtype_to_onnx(dtype))
+}

@@ -1,0 +1,54 @@
+//! Pools.
+
+use super::{Case, floats, halves};
+use infc_tensor::Tensor;
+
+fn pool(op: &'static str, x: &[usize], kernel: &[i64]) -> Case {
+    Case::new(op, 19).data(floats(x)).ints("kernel_shape", kernel)
+}
+
+#[test]
+fn windows_of_all_kinds() {
+    for op in ["MaxPool", "AveragePool", "LpPool"] {
+        pool(op, &[2, 3, 9], &[3]).dynamic(&[0, 2]).agrees();
+        pool(op, &[1, 2, 7, 8], &[2, 3]).ints("strides", &[2, 2]).dynamic(&[2, 3]).agrees();
+        pool(op, &[1, 2, 7, 8], &[3, 3]).ints("pads", &[1, 0, 1, 2]).dynamic(&[2, 3]).agrees();
+        pool(op, &[1, 2, 7, 8], &[3, 3]).ints("strides", &[2, 2]).int("ceil_mode", 1).dynamic(&[2, 3]).agrees();
+        pool(op, &[1, 2, 7, 8], &[2, 2]).ints("dilations", &[2, 3]).agrees();
+        pool(op, &[1, 1, 4, 4, 5], &[2, 2, 2]).agrees();
+        pool(op, &[1, 2, 5, 5], &[1, 1]).ints("strides", &[2, 2]).agrees();
+        for auto_pad in ["SAME_UPPER", "SAME_LOWER", "VALID"] {
+            pool(op, &[1, 2, 7, 8], &[3, 2]).ints("strides", &[2, 2]).text("auto_pad", auto_pad).agrees();
+        }
+    }
+}
+
+#[test]
+fn averages_may_count_padding() {
+    let case = || pool("AveragePool", &[1, 2, 6, 7], &[3, 3]).int("count_include_pad", 1);
+    case().ints("pads", &[1, 1, 1, 1]).agrees();
+    case().ints("pads", &[1, 1, 1, 1]).ints("strides", &[2, 2]).int("ceil_mode", 1).agrees();
+    pool("AveragePool", &[1, 2, 9], &[3]).ints("dilations", &[2]).ints("pads", &[2, 1]).agrees();
+    Case::new("AveragePool", 11).data(halves(&[1, 2, 8])).ints("kernel_shape", &[3]).tolerance(2e-3).agrees();
+}
+
+#[test]
+fn integers_have_maxima() {
+    let bytes: Vec<i8> = (0..16).map(|n| (n * 37 % 256) as u8 as i8).collect();
+    let x = Tensor::from_elements(&[1, 1, 4, 4], &bytes).expect("16 bytes");
+    Case::new("MaxPool", 12).data(x).ints("kernel_shape", &[2, 2]).ints("pads", &[1, 1, 1, 1]).agrees();
+}
+
+#[test]
+fn global_pools() {
+    for op in ["GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"] {
+        Case::new(op, 11).data(floats(&[2, 3, 4, 5])).dynamic(&[0, 2, 3]).agrees();
+        Case::new(op, 11).data(floats(&[2, 3, 7])).agrees();
+    }
+}
+
+#[test]
+fn lp_pools_have_other_powers() {
+    pool("LpPool", &[1, 2, 7], &[3]).int("p", 1).agrees();
+    pool("LpPool", &[1, 2, 7], &[3]).int("p", 3).agrees();
+}

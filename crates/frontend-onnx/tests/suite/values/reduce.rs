@@ -1,0 +1,75 @@
+//! Reductions, positions of extrema, running sums.
+
+use super::{Case, counting, f32s, floats, floats_from, halves, ints};
+use infc_tensor::Tensor;
+
+const ALL: [&str; 10] = [
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceSumSquare",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+];
+
+#[test]
+fn axes_are_attributes_or_inputs() {
+    for op in ALL {
+        let x = || floats_from(&[2, 3, 4], 0.1, 2.0);
+        Case::new(op, 11).data(x()).ints("axes", &[1]).dynamic(&[0, 1, 2]).agrees();
+        Case::new(op, 11).data(x()).ints("axes", &[0, -1]).int("keepdims", 0).dynamic(&[0, 1, 2]).agrees();
+        Case::new(op, 11).data(x()).agrees();
+        Case::new(op, 18).data(x()).constant(ints(&[-1, 0])).agrees();
+        Case::new(op, 18).data(x()).constant(ints(&[1])).int("keepdims", 0).agrees();
+    }
+    let noop = Case::new("ReduceSum", 13).data(floats(&[2, 3])).constant(ints(&[]));
+    noop.int("noop_with_empty_axes", 1).agrees();
+}
+
+#[test]
+fn other_types() {
+    for op in ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceSumSquare"] {
+        Case::new(op, 18).data(counting(&[2, 3])).constant(ints(&[1])).agrees();
+    }
+    Case::new("ReduceSum", 18).data(halves(&[4, 9])).constant(ints(&[1])).tolerance(4e-3).agrees();
+    let bytes = Tensor::from_elements(&[4], &[-3i8, -128, -7, -9]).expect("a vector");
+    Case::new("ReduceMax", 18).data(bytes).constant(ints(&[0])).agrees();
+}
+
+#[test]
+fn log_sum_exp_does_not_overflow() {
+    Case::new("ReduceLogSumExp", 18).data(f32s(&[1000.0, 1000.5, -1000.0])).constant(ints(&[0])).agrees();
+}
+
+#[test]
+fn positions_of_extrema() {
+    let ties = Tensor::from_elements(&[2, 4], &[1.0f32, 3.0, 3.0, 0.0, -1.0, -1.0, -2.0, -2.0]).expect("8 floats");
+    for op in ["ArgMax", "ArgMin"] {
+        for last in [0, 1] {
+            for axis in [0, 1, -1] {
+                Case::new(op, 13).data(ties.clone()).int("axis", axis).int("select_last_index", last).agrees();
+            }
+        }
+        Case::new(op, 13).data(floats(&[3, 4, 5])).int("axis", 1).int("keepdims", 0).dynamic(&[0, 1]).agrees();
+        Case::new(op, 13).data(counting(&[5])).agrees();
+    }
+}
+
+#[test]
+fn running_sums() {
+    for (exclusive, reverse) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        for axis in [0, 1] {
+            Case::new("CumSum", 14)
+                .data(floats(&[3, 4]))
+                .constant(Tensor::scalar::<i64>(axis))
+                .int("exclusive", exclusive)
+                .int("reverse", reverse)
+                .dynamic(&[0])
+                .agrees();
+        }
+    }
+}

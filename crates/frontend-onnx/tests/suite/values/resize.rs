@@ -1,0 +1,102 @@
+//! Resizing.
+
+use super::{Case, f32s, floats, ints};
+use infc_ir::op::Op;
+
+const TRANSFORMS: [&str; 5] =
+    ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"];
+
+fn resize(opset: i64, shape: &[usize], mode: &str, transform: &str) -> Case {
+    Case::new("Resize", opset).data(floats(shape)).text("mode", mode).text("coordinate_transformation_mode", transform)
+}
+
+#[test]
+fn by_scales() {
+    for mode in ["nearest", "linear", "cubic"] {
+        for transform in TRANSFORMS {
+            for scales in [[2.0, 3.0], [0.5, 0.6], [1.0, 1.7], [2.5, 0.8]] {
+                let scales = f32s(&[1.0, 1.0, scales[0], scales[1]]);
+                resize(19, &[1, 2, 6, 5], mode, transform).absent().constant(scales).agrees();
+            }
+        }
+    }
+}
+
+#[test]
+fn by_sizes() {
+    for mode in ["nearest", "linear", "cubic"] {
+        for transform in TRANSFORMS {
+            for sizes in [[12, 10], [3, 2], [7, 9], [1, 1]] {
+                let sizes = ints(&[1, 2, sizes[0], sizes[1]]);
+                resize(19, &[1, 2, 6, 5], mode, transform).absent().absent().constant(sizes).agrees();
+            }
+        }
+    }
+}
+
+#[test]
+fn nearest_rounds_in_four_ways() {
+    for rounding in ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"] {
+        for transform in TRANSFORMS {
+            for scale in [2.0, 3.0, 1.5, 0.5] {
+                resize(13, &[1, 1, 7], "nearest", transform)
+                    .text("nearest_mode", rounding)
+                    .absent()
+                    .constant(f32s(&[1.0, 1.0, scale]))
+                    .agrees();
+            }
+        }
+    }
+}
+
+#[test]
+fn some_axes_and_fixed_aspect() {
+    let case = || resize(18, &[1, 2, 6, 5], "linear", "half_pixel").ints("axes", &[2, 3]).absent().absent();
+    case().constant(ints(&[9, 4])).agrees();
+    for policy in ["stretch", "not_larger", "not_smaller"] {
+        case().constant(ints(&[9, 9])).text("keep_aspect_ratio_policy", policy).agrees();
+    }
+    resize(13, &[1, 1, 6, 5], "cubic", "half_pixel")
+        .int("exclude_outside", 1)
+        .float("cubic_coeff_a", -0.5)
+        .absent()
+        .constant(f32s(&[1.0, 1.0, 1.7, 0.8]))
+        .agrees();
+}
+
+#[test]
+fn older_forms() {
+    for mode in ["nearest", "linear"] {
+        Case::new("Resize", 10)
+            .data(floats(&[1, 2, 4, 5]))
+            .constant(f32s(&[1.0, 1.0, 2.0, 1.5]))
+            .text("mode", mode)
+            .agrees();
+        Case::new("Upsample", 9)
+            .data(floats(&[1, 2, 4, 5]))
+            .constant(f32s(&[1.0, 1.0, 2.0, 3.0]))
+            .text("mode", mode)
+            .agrees();
+        Case::new("Upsample", 7)
+            .data(floats(&[1, 2, 4, 5]))
+            .floats("scales", &[1.0, 1.0, 2.0, 3.0])
+            .text("mode", mode)
+            .agrees();
+    }
+}
+
+#[test]
+fn doubling_is_one_view_of_any_extent() {
+    let case = resize(13, &[1, 2, 4, 5], "nearest", "asymmetric")
+        .text("nearest_mode", "floor")
+        .absent()
+        .constant(f32s(&[1.0, 1.0, 2.0, 2.0]))
+        .dynamic(&[2, 3]);
+    let graph = case.agrees();
+    assert!(graph.order.iter().all(|&n| matches!(graph.nodes[n].op, Op::View(_))));
+    resize(13, &[1, 2, 4, 5], "nearest", "half_pixel")
+        .absent()
+        .constant(f32s(&[1.0, 1.0, 2.0, 3.0]))
+        .dynamic(&[2, 3])
+        .agrees();
+}
