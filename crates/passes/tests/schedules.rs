@@ -15,6 +15,8 @@ const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine {
         arithmetic_per_cycle: 2.0,
         loads_per_cycle: 2.0,
         latency_cycles: 4.0,
+        l2_bytes_per_cycle: 32.0,
+        l3_bytes_per_cycle: 10.0,
         l1_bytes: 32 << 10,
         l2_bytes: 1 << 20,
     }

@@ -13,6 +13,10 @@ pub struct Machine {
     pub loads_per_cycle: f64,
     /// Cycles from a multiply-add's operands to its result.
     pub latency_cycles: f64,
+    /// Bytes per cycle that the second-level cache delivers, sustained.
+    pub l2_bytes_per_cycle: f64,
+    /// Bytes per cycle from beyond the second-level cache, sustained.
+    pub l3_bytes_per_cycle: f64,
     /// First-level data cache of a core.
     pub l1_bytes: u64,
     /// Second-level cache of a core.

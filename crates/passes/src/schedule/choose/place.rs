@@ -14,7 +14,7 @@ const ENOUGH_CHUNKS: i64 = 64;
 /// Work below which a chunk is not worth handing out, in vector operations.
 const LEAST_CHUNK: f64 = 2000.0;
 /// Multiply-adds in one innermost body beyond which unrolling no longer pays.
-const BODY_LIMIT: i64 = 96;
+const BODY_LIMIT: i64 = 64;
 
 pub(super) struct Chooser<'a> {
     kernel: &'a Kernel,
@@ -248,7 +248,15 @@ impl<'a> Chooser<'a> {
         let mut body = (rows * tile.vectors).max(1);
         let mut order: Vec<String> = Vec::new();
         let mut lanes = Vec::new();
-        let mut unrolling = true;
+        // Loads that differ for every accumulator are operands of the arithmetic. Unrolled, neighbouring points would
+        // share them, which costs more registers than it saves loads.
+        let own_loads = tile.vector_axis.is_some_and(|v| {
+            self.accesses[id.index()].iter().any(|a| {
+                a.steps[v] != Step::Zero && tile.rows.iter().any(|&(r, _)| a.steps[r] != Step::Zero)
+            })
+        });
+        let registers = i64::from(self.machine.vector_registers);
+        let mut unrolling = !own_loads || body * 4 <= registers;
         let axes: Vec<usize> = stage.reduce_axes().map(|(n, _)| n).collect();
         for &axis in axes.iter().rev() {
             let a = &stage.axes[axis];

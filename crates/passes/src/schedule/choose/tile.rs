@@ -142,12 +142,13 @@ fn estimate(view: &View<'_>, machine: &Machine, tile: &Tile) -> f64 {
         }
         parts.push(p);
     }
+    let passes = passes(view, tile, &parts);
     let mut index = vec![0usize; parts.len()];
     loop {
         let sizes: Vec<i64> = index.iter().zip(&parts).map(|(&i, p)| p[i].0).collect();
         let count: f64 = index.iter().zip(&parts).map(|(&i, p)| p[i].1).product();
         if count > 0.0 {
-            let Some(cycles) = tile_cycles(view, machine, tile, &sizes, reduces) else { return f64::INFINITY };
+            let Some(cycles) = tile_cycles(view, machine, tile, &sizes, passes) else { return f64::INFINITY };
             total += count * cycles;
         }
         let Some(next) = (0..index.len()).find(|&d| index[d] + 1 < parts[d].len()) else { break };
@@ -162,9 +163,22 @@ fn estimate(view: &View<'_>, machine: &Machine, tile: &Tile) -> f64 {
     total * others
 }
 
+/// How often what moves along the vector axis alone (weights) is streamed.
+fn passes(view: &View<'_>, tile: &Tile, parts: &[Vec<(i64, f64)>]) -> f64 {
+    let tiles: f64 = parts[1..].iter().map(|p| p.iter().map(|(_, count)| count).sum::<f64>()).product();
+    let others: f64 = view
+        .stage
+        .value_axes()
+        .filter(|(a, _)| tile.vector_axis != Some(*a) && tile.rows.iter().all(|&(r, _)| r != *a))
+        .map(|(a, _)| view.extents[a] as f64)
+        .product();
+    (tiles * others).max(1.0)
+}
+
 /// Cycles of one tile, or `None` if it does not fit into registers.
-fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], reduces: bool) -> Option<f64> {
+fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], passes: f64) -> Option<f64> {
     let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
+    let reduces = view.stage.axes[vector_axis].kind == AxisKind::Reduce;
     let vectors = sizes[0] as f64;
     let rows: f64 = sizes[1..].iter().map(|&n| n as f64).product();
     let components = view.stage.results.len() as f64;
@@ -174,6 +188,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], r
     // Loads per point of the reduction that is not along lanes.
     let mut loads = 0.0;
     let mut held = 0.0;
+    let mut streamed = 0.0;
+    let mut streamed_total = 0.0;
     let mut gathers = 0.0;
     for access in view.accesses {
         let moves = |axis: usize| access.steps[axis] != Step::Zero;
@@ -189,6 +205,13 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], r
                 loads += n * vectors * if access.guarded { 2.0 } else { 1.0 };
                 if n == 1.0 {
                     held += vectors;
+                    let bytes = access.elem_bytes as f64;
+                    streamed += vectors * tile.lanes as f64 * bytes;
+                    streamed_total += bytes
+                        * (0..view.extents.len())
+                            .filter(|&a| access.steps[a] != Step::Zero)
+                            .map(|a| view.extents[a] as f64)
+                            .product::<f64>();
                 }
             }
             // A gather costs about a load and a micro-operation per lane.
@@ -210,6 +233,11 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], r
     let mut steps = 1.0;
     if reduction {
         step = step.max(machine.latency_cycles) + 0.5;
+        // Weights come from the second cache, and on their first pass from beyond if they do not fit there.
+        let near = step.max(streamed / machine.l2_bytes_per_cycle);
+        let far = step.max(streamed / machine.l3_bytes_per_cycle);
+        let first = if streamed_total > machine.l2_bytes as f64 / 2.0 { far } else { near };
+        step = near + (first - near) / passes;
         steps = reduction_points(view);
         if reduces {
             steps = (steps / (tile.lanes as f64 * vectors)).ceil();
