@@ -6,7 +6,7 @@ use crate::CompileError;
 use crate::machine::schedule_machine;
 use infc_codegen_cpu::{CodegenError, CompiledKernel, Target};
 use infc_ir::index::Dim;
-use infc_ir::kernel::{AxisKind, Kernel, OperandKind};
+use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::nest::LoopNest;
 use infc_ir::schedule::Schedule;
 use infc_passes::form::GraphPlan;
@@ -128,9 +128,4 @@ pub(crate) fn traffic(kernel: &Kernel) -> Dim {
             o.shape.iter().cloned().product::<Dim>().scale(size)
         })
         .sum()
-}
-
-/// True if the kernel has any operand that is a constant.
-pub(crate) fn has_constants(kernel: &Kernel) -> bool {
-    kernel.operands.iter().any(|o| o.kind == OperandKind::Constant)
 }

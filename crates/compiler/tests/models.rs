@@ -1,0 +1,93 @@
+//! Trained models, all the way: compiled, loaded, run, and compared with what ONNX Runtime computed.
+//!
+//! The models are not part of this repository. They lie in `shared/models` beside it; a test whose model is missing says
+//! so and passes.
+
+use infc::{CompileOptions, Source};
+use infc_runtime::{LoadOptions, Model, Pool, SessionOptions, Tensor};
+use std::path::{Path, PathBuf};
+
+/// |a − b| ≤ ATOL + RTOL·|b|.
+const RTOL: f64 = 1e-3;
+const ATOL: f64 = 1e-4;
+
+fn folder(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models").join(name);
+    if path.join("model.onnx").exists() {
+        return Some(path);
+    }
+    let mut stderr = std::io::stderr().lock();
+    let _ = std::io::Write::write_all(&mut stderr, format!("skipped: there is no model in {}\n", path.display()).as_bytes());
+    None
+}
+
+fn read(path: &Path) -> Option<Tensor> {
+    let bytes = std::fs::read(path).ok()?;
+    Some(infc_frontend_onnx::decode_tensor(bytes.into()).expect("a stored tensor"))
+}
+
+fn tensors(set: &Path, kind: &str) -> Vec<Tensor> {
+    (0..).map_while(|n| read(&set.join(format!("{kind}_{n}.pb")))).collect()
+}
+
+/// Whether this machine runs code of a target.
+fn runs_here(bytes: &[u8], target: &str) -> Option<Model> {
+    let options = LoadOptions { target: Some(target.to_owned()), pool: Some(Pool::builder().threads(1).build()), ..LoadOptions::default() };
+    Model::from_vec_with(bytes.to_vec(), &options).ok()
+}
+
+fn check(name: &str) {
+    let Some(folder) = folder(name) else { return };
+    let options = CompileOptions::default();
+    let source = Source::file(folder.join("model.onnx"));
+    let compilation = infc::compile(&source, &options, &mut ()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let bytes = compilation.to_bytes().expect("an artifact");
+    let mut ran = 0;
+    for target in &options.targets {
+        let Some(model) = runs_here(&bytes, target) else { continue };
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        for n in 0.. {
+            let set = folder.join(format!("test_data_set_{n}"));
+            if !set.exists() {
+                break;
+            }
+            let inputs = tensors(&set, "input");
+            let found = session.run_owned(&inputs.iter().collect::<Vec<_>>()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let expected = tensors(&set, "output");
+            assert_eq!(expected.len(), found.len(), "{name}: outputs");
+            for (output, (expected, found)) in expected.iter().zip(&found).enumerate() {
+                compare(&format!("{name} for {target}, set {n}, output {output}"), expected, found);
+            }
+            ran += 1;
+        }
+    }
+    assert!(ran > 0, "{name}: this machine runs none of the targets");
+}
+
+fn compare(place: &str, expected: &Tensor, found: &Tensor) {
+    assert_eq!((expected.dtype(), expected.shape()), (found.dtype(), found.shape()), "{place}");
+    let mut worst = (0.0, 0, 0.0, 0.0);
+    for at in 0..expected.len_elems() {
+        let (b, a) = (expected.get_f64(at).expect("numbers"), found.get_f64(at).expect("numbers"));
+        if a == b || (a.is_nan() && b.is_nan()) {
+            continue;
+        }
+        let excess = (a - b).abs() / (ATOL + RTOL * b.abs());
+        if excess.is_nan() || excess > worst.0 {
+            worst = (if excess.is_nan() { f64::INFINITY } else { excess }, at, a, b);
+        }
+    }
+    let (excess, at, a, b) = worst;
+    assert!(excess <= 1.0, "{place}, element {at} of {:?}: {a}, expected {b}", expected.shape());
+}
+
+macro_rules! models {
+    ($($name:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            check(stringify!($name));
+        })*
+    };
+}
+
+models!(g1_policy_mlp, super_resolution, ultraface_rfb320, yolox_nano, dnsmos_extdata, magika_v3_3, basic_pitch);
