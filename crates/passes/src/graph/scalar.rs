@@ -138,6 +138,9 @@ fn binary(body: &mut Body, f: BinaryOp, a: ScalarId, b: ScalarId) -> Option<Scal
             Some(body.binary(BinaryOp::Mul, a, inverse))
         }
         BinaryOp::Pow if float => power(body, a, y?.to_f64()),
+        // max(x, −∞) = x, min(x, ∞) = x, NaN included
+        BinaryOp::Max if float && is(y, f64::NEG_INFINITY) => Some(a),
+        BinaryOp::Min if float && is(y, f64::INFINITY) => Some(a),
         // true and x = x, false or x = x, …
         BinaryOp::And | BinaryOp::Or if dtype == DType::Bool => {
             let known = Scalar::from_const(y?).is_true();
@@ -301,6 +304,8 @@ mod tests {
         for (op, c) in [(BinaryOp::Add, 0.0), (BinaryOp::Sub, 0.0), (BinaryOp::Mul, 1.0), (BinaryOp::Div, 1.0)] {
             assert_eq!(with_constant(op, c), [X], "{op:?}");
         }
+        assert_eq!(with_constant(BinaryOp::Max, f64::NEG_INFINITY), [X]);
+        assert_eq!(with_constant(BinaryOp::Min, f64::NEG_INFINITY).len(), 3);
     }
 
     #[test]

@@ -60,6 +60,20 @@ fn a_softmax_of_one_row_and_what_is_fused_around_it() {
 }
 
 #[test]
+fn a_softmax_whose_maximum_is_bounded_by_minus_infinity() {
+    let mut net = Net::new();
+    let x = net.input(&[3, 6]);
+    let max = net.reduce(x, 1, BinaryOp::Max, f64::NEG_INFINITY);
+    let max = net.with_number(BinaryOp::Max, max, f32::NEG_INFINITY);
+    let shifted = net.binary(BinaryOp::Sub, x, max);
+    let exp = net.unary(UnaryOp::Exp, shifted);
+    let sum = net.reduce(exp, 1, BinaryOp::Add, 0.0);
+    let y = net.binary(BinaryOp::Div, exp, sum);
+    net.output(y);
+    assert_eq!(recognized(net), [CompositeKind::Softmax]);
+}
+
+#[test]
 fn what_only_looks_like_softmax_is_none() {
     // The maximum is over another axis.
     let mut net = Net::new();
