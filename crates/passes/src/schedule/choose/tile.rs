@@ -4,6 +4,9 @@ use super::access::{Access, PANEL, Step, cost};
 use super::machine::Machine;
 use infc_ir::kernel::{AxisKind, Stage};
 
+/// Loads that one lane of a gather or scatter is worth: processors with mitigations are slow at them.
+const GATHER_LANE: f64 = 3.0;
+
 /// What one innermost body computes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tile {
@@ -57,12 +60,11 @@ pub(super) fn choose(view: &View<'_>, machine: &Machine) -> Tile {
             continue;
         }
         // A short axis takes a short vector: half a vector is as quick as a whole one, and masks are avoided.
-        let lanes =
-            if view.accesses.iter().any(|a| a.panelled[axis]) { lanes } else { lanes.min(next_power_of_two(points)) };
+        let lanes = lanes.min(next_power_of_two(points));
         let vectors: &[i64] = &[1, 2, 3, 4, 6, 8];
-        // A tile of whole panels finds its columns by constants.
+        // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants.
         let panelled = view.accesses.iter().any(|a| a.panelled[axis]);
-        let whole = |n: i64| !panelled || (n * lanes) % PANEL == 0;
+        let whole = |n: i64| !panelled || (n * lanes) % PANEL == 0 || (points <= PANEL && n * lanes >= points);
         for &n in vectors.iter().filter(|&&n| whole(n) && (n == 1 || panelled || (n - 1) * lanes < points)) {
             for rows in row_choices(view, axis) {
                 let tile = Tile { vector_axis: Some(axis), lanes, vectors: n, rows };
@@ -214,14 +216,13 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                             .product::<f64>();
                 }
             }
-            // A gather costs about a load and a micro-operation per lane.
-            Step::Far => gathers += n * vectors * tile.lanes as f64 * 1.5,
+            Step::Far => gathers += n * vectors * tile.lanes as f64 * GATHER_LANE,
         }
     }
     let mut stores = 0.0;
     if let Some(steps) = &view.store_steps {
         stores =
-            rows * vectors * if steps[vector_axis] == Step::Far && !reduces { tile.lanes as f64 * 1.5 } else { 1.0 };
+            rows * vectors * if steps[vector_axis] == Step::Far && !reduces { tile.lanes as f64 * GATHER_LANE } else { 1.0 };
     }
     let registers = if reduction { accumulators + held + 2.0 } else { vectors + 4.0 };
     if registers > f64::from(machine.vector_registers) {
@@ -240,7 +241,11 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         step = near + (first - near) / passes;
         steps = reduction_points(view);
         if reduces {
-            steps = (steps / (tile.lanes as f64 * vectors)).ceil();
+            let along = view.extents[vector_axis];
+            let width = tile.lanes * tile.vectors;
+            // A remainder is masked, which costs about a step more.
+            let turns = along / width + if along % width == 0 { 0 } else { 2 };
+            steps = steps / along as f64 * turns as f64;
         }
     }
     // Starting a tile, and combining lanes where they are accumulators.
