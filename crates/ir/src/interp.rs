@@ -10,6 +10,7 @@
 mod array;
 mod body;
 mod error;
+mod fold;
 mod graph;
 mod index_fn;
 mod kernel;

@@ -4,7 +4,8 @@
 //! layouts except that reads in a halo give zero: inputs and outputs are dense tensors of the operands' shapes.
 
 use super::array::Array;
-use super::body::{Leaves, NoLoads, Program, Registers, bind};
+use super::body::{Leaves, Program, Registers, bind};
+use super::fold::{Fold, Scratch};
 use super::points::{check_points, for_each_point};
 use super::{InterpError, check_symbols, eval_shape};
 use crate::entity::{EntityId, OperandId};
@@ -124,15 +125,7 @@ fn run_stage(stage: &Stage, symbols: &[i64], state: &mut State) -> Result<(), In
     let value_axes: Vec<usize> = stage.value_axes().map(|(i, _)| i).collect();
 
     let fold = match &stage.reducer {
-        Some(reducer) => {
-            if reducer.init.len() != body.dtypes().len() || reducer.results.len() != body.dtypes().len() {
-                let what = "a reducer with another number of components";
-                return Err(InterpError::Malformed { place: name.clone(), what });
-            }
-            let combine = Program::new(name, &reducer.combine, &reducer.results, symbols)?;
-            let init: Vec<Scalar> = reducer.init.iter().map(|&c| Scalar::from_const(c)).collect();
-            Some((combine, init))
-        }
+        Some(reducer) => Some(Fold::new(name, reducer, body.dtypes().len(), symbols)?),
         None if reduced.is_empty() => None,
         None => {
             let what = "a reduction axis without a reducer";
@@ -152,22 +145,19 @@ fn run_stage(stage: &Stage, symbols: &[i64], state: &mut State) -> Result<(), In
     state.current.clone_from(name);
 
     let mut vars = vec![0; extents.len()];
-    let mut registers = Registers::default();
+    let (mut registers, mut scratch) = (Registers::default(), Scratch::default());
     let (mut value, mut element) = (Vec::new(), Vec::new());
     let mut coordinates = Vec::new();
     for_each_point(&outer, &extents, &mut vars, &mut |vars| {
         match &fold {
             None => body.run(vars, &[], state, &mut registers, &mut value)?,
-            Some((combine, init)) => {
-                let mut accumulator = init.clone();
+            Some(fold) => {
+                value.clear();
+                value.extend_from_slice(fold.init());
                 for_each_point(&reduced, &extents, vars, &mut |vars| {
                     body.run(vars, &[], state, &mut registers, &mut element)?;
-                    accumulator.extend_from_slice(&element);
-                    combine.run(&[], &accumulator, &NoLoads(name), &mut registers, &mut value)?;
-                    std::mem::swap(&mut accumulator, &mut value);
-                    Ok(())
+                    fold.fold(name, &mut scratch, &mut value, &element)
                 })?;
-                value = accumulator;
             }
         }
         coordinates.clear();

@@ -10,7 +10,8 @@
 mod code;
 mod memory;
 
-use super::body::{NoLoads, Registers};
+use super::body::Registers;
+use super::fold::Scratch;
 use super::index_fn::{BoundFn, IndexFn};
 use super::{InterpError, check_symbols};
 use crate::entity::EntityId;
@@ -30,7 +31,7 @@ pub fn run_nest(nest: &LoopNest, symbols: &[i64], buffers: &mut [Tensor]) -> Res
     check_symbols(&nest.symbols, symbols)?;
     let block = compile(nest, symbols)?;
     let (mut memory, thread) = Memory::new(nest, symbols, buffers)?;
-    let mut machine = Machine { nest, registers: Registers::default(), value: Vec::new() };
+    let mut machine = Machine { nest, registers: Registers::default(), scratch: Scratch::default(), value: Vec::new() };
     let chunks = match &nest.parallel {
         Some(parallel) => code::eval_dim(&nest.name, &parallel.chunks, symbols)?,
         None => 1,
@@ -75,6 +76,7 @@ impl Group {
 struct Machine<'a> {
     nest: &'a LoopNest,
     registers: Registers,
+    scratch: Scratch,
     value: Vec<Scalar>,
 }
 
@@ -132,25 +134,24 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
-            Code::Reduce { targets, value, combine, valid } => {
+            Code::Reduce { targets, value, fold, valid } => {
                 if !self.hold(valid, thread)? {
                     return Ok(());
                 }
-                let mut arguments = Vec::with_capacity(2 * targets.len());
+                let mut accumulator = Vec::with_capacity(targets.len());
                 let mut places = Vec::with_capacity(targets.len());
                 for place in targets {
                     let at = self.eval(&place.index, thread)?;
                     places.push(at);
                     let view = View { memory, thread };
-                    arguments.push(view.read(place.buffer, at).map_err(|e| self.locate(e, thread))?);
+                    accumulator.push(view.read(place.buffer, at).map_err(|e| self.locate(e, thread))?);
                 }
                 value
                     .run(&thread.vars, &[], &View { memory, thread }, &mut self.registers, &mut self.value)
                     .map_err(|e| self.locate(e, thread))?;
-                arguments.extend_from_slice(&self.value);
-                combine.run(&[], &arguments, &NoLoads(&self.nest.name), &mut self.registers, &mut self.value)?;
+                fold.fold(&self.nest.name, &mut self.scratch, &mut accumulator, &self.value)?;
                 for (n, place) in targets.iter().enumerate() {
-                    let written = memory.write(thread, place.buffer, places[n], self.value[n]);
+                    let written = memory.write(thread, place.buffer, places[n], accumulator[n]);
                     written.map_err(|e| self.locate(e, thread))?;
                 }
                 Ok(())

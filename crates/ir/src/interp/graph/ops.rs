@@ -2,6 +2,7 @@
 
 use super::super::array::Array;
 use super::super::body::{NoLoads, Program, Registers, bind, bind_bounds};
+use super::super::fold::{Fold, Scratch};
 use super::super::index_fn::BoundFn;
 use super::super::points::for_each_point;
 use super::super::{InterpError, check_points};
@@ -91,28 +92,22 @@ pub(super) fn reduce(
     let kept: Vec<usize> = (0..extents.len()).filter(|a| !reduce.axes.contains(a)).collect();
     let shape: Vec<i64> = kept.iter().map(|&a| extents[a]).collect();
     let body = Program::new(cx.place, &reduce.body, &reduce.elements, cx.symbols)?;
-    let combine = Program::new(cx.place, &reduce.reducer.combine, &reduce.reducer.results, cx.symbols)?;
-    let init: Vec<Scalar> = reduce.reducer.init.iter().map(|&c| Scalar::from_const(c)).collect();
-    if body.dtypes().len() != init.len() || combine.dtypes().len() != init.len() {
-        return Err(cx.malformed("a fold with another number of components"));
-    }
-    let dtypes: Vec<DType> = reduce.reducer.init.iter().map(|c| c.dtype).collect();
-    let mut outputs = arrays(cx, &dtypes, &shape)?;
+    let fold = Fold::new(cx.place, &reduce.reducer, body.dtypes().len(), cx.symbols)?;
+    let mut outputs = arrays(cx, fold.dtypes(), &shape)?;
     let mut vars = vec![0; extents.len()];
     let mut registers = Registers::default();
-    let (mut params, mut element, mut folded) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut params, mut element, mut accumulator) = (Vec::new(), Vec::new(), Vec::new());
+    let mut scratch = Scratch::default();
     let mut to = 0;
     for_each_point(&kept, &extents, &mut vars, &mut |vars| {
-        let mut accumulator = init.clone();
+        accumulator.clear();
+        accumulator.extend_from_slice(fold.init());
         for_each_point(&reduce.axes, &extents, vars, &mut |vars| {
             let from = first.position(vars).expect("within the extents");
             params.clear();
             params.extend(operands.iter().map(|o| o.get(from)));
             body.run(vars, &params, &NoLoads(cx.place), &mut registers, &mut element)?;
-            accumulator.extend_from_slice(&element);
-            combine.run(&[], &accumulator, &NoLoads(cx.place), &mut registers, &mut folded)?;
-            std::mem::swap(&mut accumulator, &mut folded);
-            Ok(())
+            fold.fold(cx.place, &mut scratch, &mut accumulator, &element)
         })?;
         for (output, &value) in outputs.iter_mut().zip(&accumulator) {
             output.set(to, value);
@@ -192,31 +187,30 @@ pub(super) fn concat(cx: &Context<'_>, axis: usize, operands: &[Rc<Array>]) -> R
 
 /// A running fold.
 pub(super) fn scan(cx: &Context<'_>, scan: &ScanOp, input: &Array) -> Result<Array, InterpError> {
-    let (Some(&extent), [init]) = (input.shape.get(scan.axis), &scan.reducer.init[..]) else {
-        return Err(cx.malformed("a scan along an axis that does not exist, or of several components"));
+    let Some(&extent) = input.shape.get(scan.axis) else {
+        return Err(cx.malformed("an axis that does not exist"));
     };
     check_points(cx.place, &input.shape)?;
-    let combine = Program::new(cx.place, &scan.reducer.combine, &scan.reducer.results, cx.symbols)?;
-    let mut output = Array::zeros(cx.place, init.dtype, input.shape.clone())?;
+    let fold = Fold::new(cx.place, &scan.reducer, 1, cx.symbols)?;
+    let mut output = Array::zeros(cx.place, fold.dtypes()[0], input.shape.clone())?;
     if output.len() == 0 {
         return Ok(output);
     }
     let inner = product(&input.shape[scan.axis + 1..]);
-    let (mut registers, mut folded) = (Registers::default(), Vec::new());
+    let (mut scratch, mut accumulator) = (Scratch::default(), Vec::new());
     for outer in 0..product(&input.shape[..scan.axis]) {
         for i in 0..inner {
-            let mut accumulator = Scalar::from_const(*init);
+            accumulator.clear();
+            accumulator.extend_from_slice(fold.init());
             for step in 0..extent {
                 let row = if scan.reverse { extent - 1 - step } else { step } as usize;
                 let at = (outer * extent as usize + row) * inner + i;
                 if scan.exclusive {
-                    output.set(at, accumulator);
+                    output.set(at, accumulator[0]);
                 }
-                let params = [accumulator, input.get(at)];
-                combine.run(&[], &params, &NoLoads(cx.place), &mut registers, &mut folded)?;
-                accumulator = *folded.first().ok_or_else(|| cx.malformed("a fold without a result"))?;
+                fold.fold(cx.place, &mut scratch, &mut accumulator, &[input.get(at)])?;
                 if !scan.exclusive {
-                    output.set(at, accumulator);
+                    output.set(at, accumulator[0]);
                 }
             }
         }

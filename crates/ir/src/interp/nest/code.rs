@@ -2,6 +2,7 @@
 
 use super::super::InterpError;
 use super::super::body::{Program, bind, bind_bounds};
+use super::super::fold::Fold;
 use super::super::index_fn::{BoundFn, IndexFn};
 use crate::entity::{BufferId, EntityId};
 use crate::index::Dim;
@@ -31,7 +32,7 @@ pub(super) enum Code {
     If { cond: Vec<BoundFn>, then: Block, otherwise: Block },
     Alloc(usize),
     Store { targets: Vec<Place>, value: Program, valid: Vec<BoundFn> },
-    Reduce { targets: Vec<Place>, value: Program, combine: Program, valid: Vec<BoundFn> },
+    Reduce { targets: Vec<Place>, value: Program, fold: Fold, valid: Vec<BoundFn> },
     Barrier,
     AsyncCopy { target: Place, source: Place, len: u32 },
     AsyncWait { pending: u32 },
@@ -113,11 +114,10 @@ impl Compiler<'_> {
             }
             Stmt::Reduce { targets, value, reducer, valid } => {
                 let value = Program::new(name, &value.body, &value.roots, self.symbols)?;
-                let combine = Program::new(name, &reducer.combine, &reducer.results, self.symbols)?;
+                let fold = Fold::new(name, reducer, value.dtypes().len(), self.symbols)?;
                 self.same_count(targets.len(), value.dtypes().len())?;
-                self.same_count(targets.len(), combine.dtypes().len())?;
                 let valid = bind_bounds(name, valid, self.symbols)?;
-                Code::Reduce { targets: self.places(targets)?, value, combine, valid }
+                Code::Reduce { targets: self.places(targets)?, value, fold, valid }
             }
             Stmt::Barrier => Code::Barrier,
             Stmt::AsyncCopy { target, source, len_elems } => {
