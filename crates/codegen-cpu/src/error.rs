@@ -29,6 +29,12 @@ pub enum CodegenError {
         /// What the allocator said.
         message: String,
     },
+    /// Cranelift refused a function or settings: a bug in the translation.
+    #[error("Cranelift: {message}")]
+    Cranelift {
+        /// What it said.
+        message: String,
+    },
     /// An instruction could not be encoded: a bug in selection.
     #[error("can not encode {code}")]
     Encoding {

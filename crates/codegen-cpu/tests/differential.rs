@@ -1,5 +1,7 @@
 //! Random programs give the same bytes in the interpreter and from every emitter, NaN payloads aside.
 
+#![expect(clippy::print_stderr, reason = "what is skipped is said")]
+
 #[path = "support/programs.rs"]
 mod programs;
 mod support;
@@ -44,14 +46,7 @@ fn same(a: &[u8], b: &[u8]) -> Option<usize> {
 }
 
 /// What is wrong with one program, if anything is; whether the expected emitter made its code comes beside it.
-fn check(
-    seed: u64,
-    lanes: u16,
-    size: usize,
-    fma: bool,
-    target: &Target,
-    run: bool,
-) -> Result<Emitter, String> {
+fn check(seed: u64, lanes: u16, size: usize, fma: bool, target: &Target, run: bool) -> Result<Emitter, String> {
     let (function, data) = programs::program(seed, lanes, size, fma);
     let context = |what: String| format!("{what}\nseed {seed}, {lanes} lanes, size {size}\n{function}");
     verify::check(&function).map_err(|errors| context(errors.join("\n")))?;
@@ -100,4 +95,15 @@ fn avx512_with_vnni() {
 #[test]
 fn avx2() {
     run("x86-64-v3", support::has_avx2(), Emitter::Wide, true);
+}
+
+#[test]
+fn sse() {
+    // Without hardware for it, a fused multiply-add rounds twice.
+    run("x86-64-v2", support::has_sse42(), Emitter::Cranelift, false);
+}
+
+#[test]
+fn aarch64() {
+    run("aarch64", cfg!(target_arch = "aarch64"), Emitter::Cranelift, true);
 }

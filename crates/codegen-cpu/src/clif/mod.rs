@@ -1,14 +1,61 @@
-//! The Cranelift emitter.
+//! The Cranelift emitter: `vir` to code for processors without AVX2.
+//!
+//! It takes every function but those with barriers. What the processor lacks is spelled out first
+//! ([`expand`](crate::vir::expand)) and vectors are cut into pieces of 128 bits ([`split`](crate::vir::split)), so that
+//! [`translate`] finds every value in one register ([`repr`]). Nothing becomes a call: without hardware for it, a fused
+//! multiply-add is a product and a sum, each rounded, so results differ from other targets in the last place. Masked
+//! and indexed accesses go lane by lane.
+
+mod arith;
+mod convert;
+mod isa;
+mod lanes;
+mod memory;
+mod repr;
+mod stats;
+mod translate;
 
 use crate::CodegenError;
-use crate::object::CompiledFunction;
-use crate::target::Target;
-use crate::vir::Function;
+use crate::object::{CompiledFunction, Emitter};
+use crate::target::{Level, Target};
+use crate::vir::expand::{self, Lacks};
+use crate::vir::{Function, split, strength, verify};
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::{Context, ir};
 
 /// Compiles a function.
 ///
 /// # Errors
-/// [`CodegenError::Unsupported`] for what it does not take.
-pub(crate) fn emit(_function: &Function, _target: &Target) -> Result<CompiledFunction, CodegenError> {
-    Err(CodegenError::Unsupported { what: "any function so far" })
+/// [`CodegenError::Unsupported`] for functions with barriers; anything else is a bug.
+pub fn emit(function: &Function, target: &Target) -> Result<CompiledFunction, CodegenError> {
+    let mut function = function.clone();
+    expand::run(&mut function, Lacks { half: true, fma: target.level() == Level::X86V2 });
+    split::run(&mut function, repr::REGISTER_BYTES);
+    strength::run(&mut function);
+    if cfg!(debug_assertions) {
+        verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;
+    }
+    let isa = isa::of(target)?;
+    let translated = translate::function(&function, isa.as_ref(), target.level() != Level::Aarch64)?;
+    compile(translated, isa.as_ref())
+}
+
+fn compile(function: ir::Function, isa: &dyn TargetIsa) -> Result<CompiledFunction, CodegenError> {
+    let mut context = Context::for_function(function);
+    context.set_disasm(true);
+    let compiled = context
+        .compile(isa, &mut ControlPlane::default())
+        .map_err(|error| CodegenError::Cranelift { message: error.inner.to_string() })?;
+    let buffer = &compiled.buffer;
+    // Constants lie behind the code and are reached relative to it; a relocation would mean a call.
+    if !buffer.relocs().is_empty() || buffer.alignment as usize > CompiledFunction::ALIGNMENT {
+        return Err(CodegenError::Cranelift { message: "the code depends on its place".to_owned() });
+    }
+    Ok(CompiledFunction {
+        code: buffer.data().to_vec(),
+        emitter: Emitter::Cranelift,
+        vector_bits: repr::REGISTER_BYTES * 8,
+        stats: stats::of(compiled.vcode.as_deref().unwrap_or_default()),
+    })
 }

@@ -249,7 +249,7 @@ impl Seq<'_> {
     }
 
     /// Three ranges: results that are normal round like integers; subnormal ones are rounded by adding 0.5, whose last
-    /// place is theirs; what is too big becomes infinity, and NaN stays NaN.
+    /// place is theirs; what is too big becomes infinity, and NaNs keep their upper bits and become quiet.
     fn narrow_f16(&mut self, a: Value) -> Op {
         const HALF: u64 = 0x3f00_0000;
         let bits = self.convert(Convert::Bitcast, a, Elem::I32);
@@ -257,8 +257,8 @@ impl Seq<'_> {
         let sign = self.with(BinaryOp::ShrU, bits, 16);
         let sign = self.with(BinaryOp::And, sign, 0x8000);
 
-        let odd = self.with(BinaryOp::ShrU, magnitude, 13);
-        let odd = self.with(BinaryOp::And, odd, 1);
+        let kept = self.with(BinaryOp::ShrU, magnitude, 13);
+        let odd = self.with(BinaryOp::And, kept, 1);
         // Exponents are rebased from 127 to 15.
         let rebased = self.with(BinaryOp::Add, magnitude, u64::from((0xfff_u32).wrapping_sub(112 << 23)));
         let normal = self.both(BinaryOp::Add, rebased, odd);
@@ -270,7 +270,9 @@ impl Seq<'_> {
         let subnormal = self.with(BinaryOp::Sub, aligned, HALF);
 
         let ty = self.pass.ty(magnitude);
-        let (infinity, nan) = (self.constant(ty, 0x7c00), self.constant(ty, 0x7e00));
+        let infinity = self.constant(ty, 0x7c00);
+        let payload = self.with(BinaryOp::And, kept, 0x3ff);
+        let nan = self.with(BinaryOp::Or, payload, 0x7e00);
         let is_nan = self.compare_with(Cond::Gt, magnitude, 0x7f80_0000);
         let special = self.select(is_nan, nan, infinity);
 

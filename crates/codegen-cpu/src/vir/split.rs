@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// Splits a function for registers of `register_bytes`. Functions that fit are left alone.
 pub fn run(function: &mut Function, register_bytes: u32) {
-    let fits = function.types.iter().all(|ty| ty.size_bytes() <= register_bytes);
+    let fits = function.types.iter().all(|&ty| pieces_for(ty, register_bytes) == 1);
     if fits {
         return;
     }
@@ -40,9 +40,10 @@ pub fn run(function: &mut Function, register_bytes: u32) {
 
 type Parts = SmallVec<[Value; 4]>;
 
-/// How many registers hold a value of a type.
+/// How many registers hold a value of a type. Masks that are vectors have at least a byte per lane.
 fn pieces_for(ty: Type, register_bytes: u32) -> u16 {
-    u16::try_from(ty.size_bytes().div_ceil(register_bytes).max(1)).unwrap_or(u16::MAX)
+    let bytes = if ty.elem == Elem::Mask { u32::from(ty.lanes) } else { ty.size_bytes() };
+    u16::try_from(bytes.div_ceil(register_bytes).max(1)).unwrap_or(u16::MAX)
 }
 
 /// Sets of values that are cut alike.
