@@ -1,5 +1,7 @@
 //! A matrix-product kernel written by hand in `vir`: right results, a clean inner loop, and (with `--ignored`) speed.
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "measurements are printed, and so is what is skipped")]
+
 mod support;
 
 use infc_codegen_cpu::vir::{Builder, Elem, Function, Memory, Type, Value, interp, verify};

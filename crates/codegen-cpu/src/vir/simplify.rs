@@ -73,11 +73,12 @@ fn fold(b: &Builder, op: &Op, ty: Type) -> Option<u64> {
 }
 
 fn unary(b: &Builder, kind: UnaryOp, x: Value) -> Option<Value> {
-    match (kind, b.op(x)?) {
+    let &Op::Unary(inner, y) = b.op(x)? else { return None };
+    match (kind, inner) {
         // −(−x) = x, ¬(¬x) = x
-        (UnaryOp::Neg, &Op::Unary(UnaryOp::Neg, y)) | (UnaryOp::Not, &Op::Unary(UnaryOp::Not, y)) => Some(y),
+        (UnaryOp::Neg, UnaryOp::Neg) | (UnaryOp::Not, UnaryOp::Not) => Some(y),
         // | |x| | = |x|
-        (UnaryOp::Abs, Op::Unary(UnaryOp::Abs, _)) => Some(x),
+        (UnaryOp::Abs, UnaryOp::Abs) => Some(x),
         _ => None,
     }
 }
@@ -86,10 +87,10 @@ fn extract(b: &mut Builder, x: Value, lane: u16) -> Option<Value> {
     if b.ty(x).lanes == 1 {
         return Some(x);
     }
-    match b.op(x)? {
-        &Op::Splat(scalar) => Some(scalar),
-        &Op::LowHalf(whole) => Some(b.extract(whole, lane)),
-        &Op::HighHalf(whole) => {
+    match *b.op(x)? {
+        Op::Splat(scalar) => Some(scalar),
+        Op::LowHalf(whole) => Some(b.extract(whole, lane)),
+        Op::HighHalf(whole) => {
             let half = b.ty(x).lanes;
             Some(b.extract(whole, lane + half))
         }

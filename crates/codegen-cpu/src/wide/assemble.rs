@@ -482,12 +482,12 @@ impl Assembler {
     }
 
     /// An instruction that writes memory from a register.
-    pub(super) fn to_memory(&mut self, code: Code, place: Place, register: Register) -> Result<(), CodegenError> {
+    pub(super) fn write_memory(&mut self, code: Code, place: Place, register: Register) -> Result<(), CodegenError> {
         self.with_memory(code, 0, place, register)
     }
 
     /// An instruction that reads memory into a register.
-    pub(super) fn from_memory(&mut self, code: Code, register: Register, place: Place) -> Result<(), CodegenError> {
+    pub(super) fn read_memory(&mut self, code: Code, register: Register, place: Place) -> Result<(), CodegenError> {
         self.with_memory(code, 1, place, register)
     }
 
@@ -503,13 +503,13 @@ impl Assembler {
     /// Writes a whole vector register.
     pub(super) fn store_vector(&mut self, reg: PReg, width: Width, place: Place) -> Result<(), CodegenError> {
         let code = codes::STORE_F32.code(self.encoding, width);
-        self.to_memory(code, place, named(reg, width.view()))
+        self.write_memory(code, place, named(reg, width.view()))
     }
 
     /// Reads a whole vector register.
     pub(super) fn load_vector(&mut self, reg: PReg, width: Width, place: Place) -> Result<(), CodegenError> {
         let code = codes::LOAD_F32.code(self.encoding, width);
-        self.from_memory(code, named(reg, width.view()), place)
+        self.read_memory(code, named(reg, width.view()), place)
     }
 
     /// Writes zeros, by way of a vector register that is free.
@@ -537,7 +537,7 @@ impl Assembler {
             _ => Code::Mov_r64_rm64,
         };
         let narrow = matches!(code, Code::Movzx_r32_rm8 | Code::Movzx_r32_rm16 | Code::Mov_r32_rm32);
-        self.from_memory(code, if narrow { renamed(register, Register::EAX) } else { register }, place)
+        self.read_memory(code, if narrow { renamed(register, Register::EAX) } else { register }, place)
     }
 
     /// Writes the low bytes of a register, as many as the element has.
@@ -548,7 +548,7 @@ impl Assembler {
             4 => (Code::Mov_rm32_r32, renamed(register, Register::EAX)),
             _ => (Code::Mov_rm64_r64, register),
         };
-        self.to_memory(code, place, register)
+        self.write_memory(code, place, register)
     }
 
     /// Sets the flags by whether a byte is zero.

@@ -104,10 +104,6 @@ packed! {
         VEX_Vfnmadd132ps_xmm_xmm_xmmm128, VEX_Vfnmadd132ps_ymm_ymm_ymmm256,
         EVEX_Vfnmadd132ps_xmm_k1z_xmm_xmmm128b32, EVEX_Vfnmadd132ps_ymm_k1z_ymm_ymmm256b32,
         EVEX_Vfnmadd132ps_zmm_k1z_zmm_zmmm512b32_er;
-    FMSUB132_F32 =
-        VEX_Vfmsub132ps_xmm_xmm_xmmm128, VEX_Vfmsub132ps_ymm_ymm_ymmm256,
-        EVEX_Vfmsub132ps_xmm_k1z_xmm_xmmm128b32, EVEX_Vfmsub132ps_ymm_k1z_ymm_ymmm256b32,
-        EVEX_Vfmsub132ps_zmm_k1z_zmm_zmmm512b32_er;
     FMADD213_F32 =
         VEX_Vfmadd213ps_xmm_xmm_xmmm128, VEX_Vfmadd213ps_ymm_ymm_ymmm256,
         EVEX_Vfmadd213ps_xmm_k1z_xmm_xmmm128b32, EVEX_Vfmadd213ps_ymm_k1z_ymm_ymmm256b32,
@@ -116,10 +112,6 @@ packed! {
         VEX_Vfnmadd213ps_xmm_xmm_xmmm128, VEX_Vfnmadd213ps_ymm_ymm_ymmm256,
         EVEX_Vfnmadd213ps_xmm_k1z_xmm_xmmm128b32, EVEX_Vfnmadd213ps_ymm_k1z_ymm_ymmm256b32,
         EVEX_Vfnmadd213ps_zmm_k1z_zmm_zmmm512b32_er;
-    FMSUB213_F32 =
-        VEX_Vfmsub213ps_xmm_xmm_xmmm128, VEX_Vfmsub213ps_ymm_ymm_ymmm256,
-        EVEX_Vfmsub213ps_xmm_k1z_xmm_xmmm128b32, EVEX_Vfmsub213ps_ymm_k1z_ymm_ymmm256b32,
-        EVEX_Vfmsub213ps_zmm_k1z_zmm_zmmm512b32_er;
     FMADD231_F32 =
         VEX_Vfmadd231ps_xmm_xmm_xmmm128, VEX_Vfmadd231ps_ymm_ymm_ymmm256,
         EVEX_Vfmadd231ps_xmm_k1z_xmm_xmmm128b32, EVEX_Vfmadd231ps_ymm_k1z_ymm_ymmm256b32,
@@ -128,10 +120,6 @@ packed! {
         VEX_Vfnmadd231ps_xmm_xmm_xmmm128, VEX_Vfnmadd231ps_ymm_ymm_ymmm256,
         EVEX_Vfnmadd231ps_xmm_k1z_xmm_xmmm128b32, EVEX_Vfnmadd231ps_ymm_k1z_ymm_ymmm256b32,
         EVEX_Vfnmadd231ps_zmm_k1z_zmm_zmmm512b32_er;
-    FMSUB231_F32 =
-        VEX_Vfmsub231ps_xmm_xmm_xmmm128, VEX_Vfmsub231ps_ymm_ymm_ymmm256,
-        EVEX_Vfmsub231ps_xmm_k1z_xmm_xmmm128b32, EVEX_Vfmsub231ps_ymm_k1z_ymm_ymmm256b32,
-        EVEX_Vfmsub231ps_zmm_k1z_zmm_zmmm512b32_er;
     CMP_F32 =
         VEX_Vcmpps_xmm_xmm_xmmm128_imm8, VEX_Vcmpps_ymm_ymm_ymmm256_imm8,
         EVEX_Vcmpps_kr_k1_xmm_xmmm128b32_imm8, EVEX_Vcmpps_kr_k1_ymm_ymmm256b32_imm8,
@@ -151,10 +139,6 @@ packed! {
         VEX_Vfnmadd132pd_xmm_xmm_xmmm128, VEX_Vfnmadd132pd_ymm_ymm_ymmm256,
         EVEX_Vfnmadd132pd_xmm_k1z_xmm_xmmm128b64, EVEX_Vfnmadd132pd_ymm_k1z_ymm_ymmm256b64,
         EVEX_Vfnmadd132pd_zmm_k1z_zmm_zmmm512b64_er;
-    FMSUB132_F64 =
-        VEX_Vfmsub132pd_xmm_xmm_xmmm128, VEX_Vfmsub132pd_ymm_ymm_ymmm256,
-        EVEX_Vfmsub132pd_xmm_k1z_xmm_xmmm128b64, EVEX_Vfmsub132pd_ymm_k1z_ymm_ymmm256b64,
-        EVEX_Vfmsub132pd_zmm_k1z_zmm_zmmm512b64_er;
     FMADD213_F64 =
         VEX_Vfmadd213pd_xmm_xmm_xmmm128, VEX_Vfmadd213pd_ymm_ymm_ymmm256,
         EVEX_Vfmadd213pd_xmm_k1z_xmm_xmmm128b64, EVEX_Vfmadd213pd_ymm_k1z_ymm_ymmm256b64,
@@ -163,10 +147,6 @@ packed! {
         VEX_Vfnmadd213pd_xmm_xmm_xmmm128, VEX_Vfnmadd213pd_ymm_ymm_ymmm256,
         EVEX_Vfnmadd213pd_xmm_k1z_xmm_xmmm128b64, EVEX_Vfnmadd213pd_ymm_k1z_ymm_ymmm256b64,
         EVEX_Vfnmadd213pd_zmm_k1z_zmm_zmmm512b64_er;
-    FMSUB213_F64 =
-        VEX_Vfmsub213pd_xmm_xmm_xmmm128, VEX_Vfmsub213pd_ymm_ymm_ymmm256,
-        EVEX_Vfmsub213pd_xmm_k1z_xmm_xmmm128b64, EVEX_Vfmsub213pd_ymm_k1z_ymm_ymmm256b64,
-        EVEX_Vfmsub213pd_zmm_k1z_zmm_zmmm512b64_er;
     FMADD231_F64 =
         VEX_Vfmadd231pd_xmm_xmm_xmmm128, VEX_Vfmadd231pd_ymm_ymm_ymmm256,
         EVEX_Vfmadd231pd_xmm_k1z_xmm_xmmm128b64, EVEX_Vfmadd231pd_ymm_k1z_ymm_ymmm256b64,
@@ -175,10 +155,6 @@ packed! {
         VEX_Vfnmadd231pd_xmm_xmm_xmmm128, VEX_Vfnmadd231pd_ymm_ymm_ymmm256,
         EVEX_Vfnmadd231pd_xmm_k1z_xmm_xmmm128b64, EVEX_Vfnmadd231pd_ymm_k1z_ymm_ymmm256b64,
         EVEX_Vfnmadd231pd_zmm_k1z_zmm_zmmm512b64_er;
-    FMSUB231_F64 =
-        VEX_Vfmsub231pd_xmm_xmm_xmmm128, VEX_Vfmsub231pd_ymm_ymm_ymmm256,
-        EVEX_Vfmsub231pd_xmm_k1z_xmm_xmmm128b64, EVEX_Vfmsub231pd_ymm_k1z_ymm_ymmm256b64,
-        EVEX_Vfmsub231pd_zmm_k1z_zmm_zmmm512b64_er;
     CMP_F64 =
         VEX_Vcmppd_xmm_xmm_xmmm128_imm8, VEX_Vcmppd_ymm_ymm_ymmm256_imm8,
         EVEX_Vcmppd_kr_k1_xmm_xmmm128b64_imm8, EVEX_Vcmppd_kr_k1_ymm_ymmm256b64_imm8,
@@ -334,9 +310,6 @@ packed! {
     PMADDWD =
         VEX_Vpmaddwd_xmm_xmm_xmmm128, VEX_Vpmaddwd_ymm_ymm_ymmm256, EVEX_Vpmaddwd_xmm_k1z_xmm_xmmm128,
         EVEX_Vpmaddwd_ymm_k1z_ymm_ymmm256, EVEX_Vpmaddwd_zmm_k1z_zmm_zmmm512;
-    PMADDUBSW =
-        VEX_Vpmaddubsw_xmm_xmm_xmmm128, VEX_Vpmaddubsw_ymm_ymm_ymmm256, EVEX_Vpmaddubsw_xmm_k1z_xmm_xmmm128,
-        EVEX_Vpmaddubsw_ymm_k1z_ymm_ymmm256, EVEX_Vpmaddubsw_zmm_k1z_zmm_zmmm512;
     PDPBUSD =
         VEX_Vpdpbusd_xmm_xmm_xmmm128, VEX_Vpdpbusd_ymm_ymm_ymmm256, EVEX_Vpdpbusd_xmm_k1z_xmm_xmmm128b32,
         EVEX_Vpdpbusd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpdpbusd_zmm_k1z_zmm_zmmm512b32;
@@ -362,12 +335,6 @@ packed! {
     PXOR_Q =
         VEX_Vpxor_xmm_xmm_xmmm128, VEX_Vpxor_ymm_ymm_ymmm256, EVEX_Vpxorq_xmm_k1z_xmm_xmmm128b64,
         EVEX_Vpxorq_ymm_k1z_ymm_ymmm256b64, EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64;
-    PANDN =
-        VEX_Vpandn_xmm_xmm_xmmm128, VEX_Vpandn_ymm_ymm_ymmm256, EVEX_Vpandnd_xmm_k1z_xmm_xmmm128b32,
-        EVEX_Vpandnd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32;
-    PTERNLOG =
-        INVALID, INVALID, EVEX_Vpternlogd_xmm_k1z_xmm_xmmm128b32_imm8,
-        EVEX_Vpternlogd_ymm_k1z_ymm_ymmm256b32_imm8, EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
 }
 
 // Shifts by a constant, and per lane.
@@ -448,30 +415,6 @@ packed! {
     PSHUFB =
         VEX_Vpshufb_xmm_xmm_xmmm128, VEX_Vpshufb_ymm_ymm_ymmm256, EVEX_Vpshufb_xmm_k1z_xmm_xmmm128,
         EVEX_Vpshufb_ymm_k1z_ymm_ymmm256, EVEX_Vpshufb_zmm_k1z_zmm_zmmm512;
-    PSHUFD =
-        VEX_Vpshufd_xmm_xmmm128_imm8, VEX_Vpshufd_ymm_ymmm256_imm8, EVEX_Vpshufd_xmm_k1z_xmmm128b32_imm8,
-        EVEX_Vpshufd_ymm_k1z_ymmm256b32_imm8, EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
-    PERMQ =
-        INVALID, VEX_Vpermq_ymm_ymmm256_imm8, INVALID, EVEX_Vpermq_ymm_k1z_ymmm256b64_imm8,
-        EVEX_Vpermq_zmm_k1z_zmmm512b64_imm8;
-    PACKSSDW =
-        VEX_Vpackssdw_xmm_xmm_xmmm128, VEX_Vpackssdw_ymm_ymm_ymmm256, EVEX_Vpackssdw_xmm_k1z_xmm_xmmm128b32,
-        EVEX_Vpackssdw_ymm_k1z_ymm_ymmm256b32, EVEX_Vpackssdw_zmm_k1z_zmm_zmmm512b32;
-    PACKSSWB =
-        VEX_Vpacksswb_xmm_xmm_xmmm128, VEX_Vpacksswb_ymm_ymm_ymmm256, EVEX_Vpacksswb_xmm_k1z_xmm_xmmm128,
-        EVEX_Vpacksswb_ymm_k1z_ymm_ymmm256, EVEX_Vpacksswb_zmm_k1z_zmm_zmmm512;
-    PACKUSWB =
-        VEX_Vpackuswb_xmm_xmm_xmmm128, VEX_Vpackuswb_ymm_ymm_ymmm256, EVEX_Vpackuswb_xmm_k1z_xmm_xmmm128,
-        EVEX_Vpackuswb_ymm_k1z_ymm_ymmm256, EVEX_Vpackuswb_zmm_k1z_zmm_zmmm512;
-    PACKUSDW =
-        VEX_Vpackusdw_xmm_xmm_xmmm128, VEX_Vpackusdw_ymm_ymm_ymmm256, EVEX_Vpackusdw_xmm_k1z_xmm_xmmm128b32,
-        EVEX_Vpackusdw_ymm_k1z_ymm_ymmm256b32, EVEX_Vpackusdw_zmm_k1z_zmm_zmmm512b32;
-    PUNPCKLBW =
-        VEX_Vpunpcklbw_xmm_xmm_xmmm128, VEX_Vpunpcklbw_ymm_ymm_ymmm256, EVEX_Vpunpcklbw_xmm_k1z_xmm_xmmm128,
-        EVEX_Vpunpcklbw_ymm_k1z_ymm_ymmm256, EVEX_Vpunpcklbw_zmm_k1z_zmm_zmmm512;
-    PUNPCKHBW =
-        VEX_Vpunpckhbw_xmm_xmm_xmmm128, VEX_Vpunpckhbw_ymm_ymm_ymmm256, EVEX_Vpunpckhbw_xmm_k1z_xmm_xmmm128,
-        EVEX_Vpunpckhbw_ymm_k1z_ymm_ymmm256, EVEX_Vpunpckhbw_zmm_k1z_zmm_zmmm512;
 }
 
 // Conversions, by destination width unless said otherwise.
@@ -592,12 +535,6 @@ packed! {
     STORE_F32 =
         VEX_Vmovups_xmmm128_xmm, VEX_Vmovups_ymmm256_ymm, EVEX_Vmovups_xmmm128_k1z_xmm,
         EVEX_Vmovups_ymmm256_k1z_ymm, EVEX_Vmovups_zmmm512_k1z_zmm;
-    LOAD_F64 =
-        VEX_Vmovupd_xmm_xmmm128, VEX_Vmovupd_ymm_ymmm256, EVEX_Vmovupd_xmm_k1z_xmmm128,
-        EVEX_Vmovupd_ymm_k1z_ymmm256, EVEX_Vmovupd_zmm_k1z_zmmm512;
-    STORE_F64 =
-        VEX_Vmovupd_xmmm128_xmm, VEX_Vmovupd_ymmm256_ymm, EVEX_Vmovupd_xmmm128_k1z_xmm,
-        EVEX_Vmovupd_ymmm256_k1z_ymm, EVEX_Vmovupd_zmmm512_k1z_zmm;
     MOVE =
         VEX_Vmovaps_xmm_xmmm128, VEX_Vmovaps_ymm_ymmm256, EVEX_Vmovaps_xmm_k1z_xmmm128,
         EVEX_Vmovaps_ymm_k1z_ymmm256, EVEX_Vmovaps_zmm_k1z_zmmm512;
@@ -663,10 +600,6 @@ packed! {
 
 // Masks.
 packed! {
-    PMOVM2_I8 = INVALID, INVALID, EVEX_Vpmovm2b_xmm_kr, EVEX_Vpmovm2b_ymm_kr, EVEX_Vpmovm2b_zmm_kr;
-    PMOVM2_I16 = INVALID, INVALID, EVEX_Vpmovm2w_xmm_kr, EVEX_Vpmovm2w_ymm_kr, EVEX_Vpmovm2w_zmm_kr;
-    PMOVM2_I32 = INVALID, INVALID, EVEX_Vpmovm2d_xmm_kr, EVEX_Vpmovm2d_ymm_kr, EVEX_Vpmovm2d_zmm_kr;
-    PMOVM2_I64 = INVALID, INVALID, EVEX_Vpmovm2q_xmm_kr, EVEX_Vpmovm2q_ymm_kr, EVEX_Vpmovm2q_zmm_kr;
     MASKLOAD_I32 = VEX_Vpmaskmovd_xmm_xmm_m128, VEX_Vpmaskmovd_ymm_ymm_m256, INVALID, INVALID, INVALID;
     MASKLOAD_I64 = VEX_Vpmaskmovq_xmm_xmm_m128, VEX_Vpmaskmovq_ymm_ymm_m256, INVALID, INVALID, INVALID;
     MASKSTORE_I32 = VEX_Vpmaskmovd_m128_xmm_xmm, VEX_Vpmaskmovd_m256_ymm_ymm, INVALID, INVALID, INVALID;
@@ -720,13 +653,10 @@ single! {
     SQRT_SF64 = VEX_Vsqrtsd_xmm_xmm_xmmm64, EVEX_Vsqrtsd_xmm_k1z_xmm_xmmm64_er;
     FMADD132_SF32 = VEX_Vfmadd132ss_xmm_xmm_xmmm32, EVEX_Vfmadd132ss_xmm_k1z_xmm_xmmm32_er;
     FNMADD132_SF32 = VEX_Vfnmadd132ss_xmm_xmm_xmmm32, EVEX_Vfnmadd132ss_xmm_k1z_xmm_xmmm32_er;
-    FMSUB132_SF32 = VEX_Vfmsub132ss_xmm_xmm_xmmm32, EVEX_Vfmsub132ss_xmm_k1z_xmm_xmmm32_er;
     FMADD213_SF32 = VEX_Vfmadd213ss_xmm_xmm_xmmm32, EVEX_Vfmadd213ss_xmm_k1z_xmm_xmmm32_er;
     FNMADD213_SF32 = VEX_Vfnmadd213ss_xmm_xmm_xmmm32, EVEX_Vfnmadd213ss_xmm_k1z_xmm_xmmm32_er;
-    FMSUB213_SF32 = VEX_Vfmsub213ss_xmm_xmm_xmmm32, EVEX_Vfmsub213ss_xmm_k1z_xmm_xmmm32_er;
     FMADD231_SF32 = VEX_Vfmadd231ss_xmm_xmm_xmmm32, EVEX_Vfmadd231ss_xmm_k1z_xmm_xmmm32_er;
     FNMADD231_SF32 = VEX_Vfnmadd231ss_xmm_xmm_xmmm32, EVEX_Vfnmadd231ss_xmm_k1z_xmm_xmmm32_er;
-    FMSUB231_SF32 = VEX_Vfmsub231ss_xmm_xmm_xmmm32, EVEX_Vfmsub231ss_xmm_k1z_xmm_xmmm32_er;
     ROUND_SF32 = VEX_Vroundss_xmm_xmm_xmmm32_imm8, EVEX_Vrndscaless_xmm_k1z_xmm_xmmm32_imm8_sae;
     CMP_SF32 = VEX_Vcmpss_xmm_xmm_xmmm32_imm8, EVEX_Vcmpss_kr_k1_xmm_xmmm32_imm8_sae;
     UCOMI_SF32 = VEX_Vucomiss_xmm_xmmm32, EVEX_Vucomiss_xmm_xmmm32_sae;
@@ -740,13 +670,10 @@ single! {
     CVT_SF32_GPR64 = VEX_Vcvtss2si_r64_xmmm32, EVEX_Vcvtss2si_r64_xmmm32_er;
     FMADD132_SF64 = VEX_Vfmadd132sd_xmm_xmm_xmmm64, EVEX_Vfmadd132sd_xmm_k1z_xmm_xmmm64_er;
     FNMADD132_SF64 = VEX_Vfnmadd132sd_xmm_xmm_xmmm64, EVEX_Vfnmadd132sd_xmm_k1z_xmm_xmmm64_er;
-    FMSUB132_SF64 = VEX_Vfmsub132sd_xmm_xmm_xmmm64, EVEX_Vfmsub132sd_xmm_k1z_xmm_xmmm64_er;
     FMADD213_SF64 = VEX_Vfmadd213sd_xmm_xmm_xmmm64, EVEX_Vfmadd213sd_xmm_k1z_xmm_xmmm64_er;
     FNMADD213_SF64 = VEX_Vfnmadd213sd_xmm_xmm_xmmm64, EVEX_Vfnmadd213sd_xmm_k1z_xmm_xmmm64_er;
-    FMSUB213_SF64 = VEX_Vfmsub213sd_xmm_xmm_xmmm64, EVEX_Vfmsub213sd_xmm_k1z_xmm_xmmm64_er;
     FMADD231_SF64 = VEX_Vfmadd231sd_xmm_xmm_xmmm64, EVEX_Vfmadd231sd_xmm_k1z_xmm_xmmm64_er;
     FNMADD231_SF64 = VEX_Vfnmadd231sd_xmm_xmm_xmmm64, EVEX_Vfnmadd231sd_xmm_k1z_xmm_xmmm64_er;
-    FMSUB231_SF64 = VEX_Vfmsub231sd_xmm_xmm_xmmm64, EVEX_Vfmsub231sd_xmm_k1z_xmm_xmmm64_er;
     ROUND_SF64 = VEX_Vroundsd_xmm_xmm_xmmm64_imm8, EVEX_Vrndscalesd_xmm_k1z_xmm_xmmm64_imm8_sae;
     CMP_SF64 = VEX_Vcmpsd_xmm_xmm_xmmm64_imm8, EVEX_Vcmpsd_kr_k1_xmm_xmmm64_imm8_sae;
     UCOMI_SF64 = VEX_Vucomisd_xmm_xmmm64, EVEX_Vucomisd_xmm_xmmm64_sae;
@@ -765,13 +692,9 @@ single! {
     MOVQ_TO_XMM = VEX_Vmovq_xmm_rm64, EVEX_Vmovq_xmm_rm64;
     MOVQ_FROM_XMM = VEX_Vmovq_rm64_xmm, EVEX_Vmovq_rm64_xmm;
     PEXTR_I8 = VEX_Vpextrb_r32m8_xmm_imm8, EVEX_Vpextrb_r32m8_xmm_imm8;
-    PINSR_I8 = VEX_Vpinsrb_xmm_xmm_r32m8_imm8, EVEX_Vpinsrb_xmm_xmm_r32m8_imm8;
     PEXTR_I16 = VEX_Vpextrw_r32m16_xmm_imm8, EVEX_Vpextrw_r32m16_xmm_imm8;
-    PINSR_I16 = VEX_Vpinsrw_xmm_xmm_r32m16_imm8, EVEX_Vpinsrw_xmm_xmm_r32m16_imm8;
     PEXTR_I32 = VEX_Vpextrd_rm32_xmm_imm8, EVEX_Vpextrd_rm32_xmm_imm8;
-    PINSR_I32 = VEX_Vpinsrd_xmm_xmm_rm32_imm8, EVEX_Vpinsrd_xmm_xmm_rm32_imm8;
     PEXTR_I64 = VEX_Vpextrq_rm64_xmm_imm8, EVEX_Vpextrq_rm64_xmm_imm8;
-    PINSR_I64 = VEX_Vpinsrq_xmm_xmm_rm64_imm8, EVEX_Vpinsrq_xmm_xmm_rm64_imm8;
     EXTRACT128_Y = VEX_Vextractf128_xmmm128_ymm_imm8, EVEX_Vextractf32x4_xmmm128_k1z_ymm_imm8;
     EXTRACT128_Z = INVALID, EVEX_Vextractf32x4_xmmm128_k1z_zmm_imm8;
     EXTRACT256_Z = INVALID, EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8;

@@ -224,13 +224,6 @@ impl MachInst {
         self
     }
 
-    /// The next explicit operand is a register written before all operands are read.
-    pub(super) fn early_def(mut self, reg: VReg, view: View) -> Self {
-        let n = self.operand(Operand::reg_def_at_start(reg));
-        self.args.push(Arg::Reg(n, view));
-        self
-    }
-
     /// The next explicit operand is a register read and written: `source` going in, `result` coming out.
     pub(super) fn modify(mut self, source: VReg, result: VReg, view: View) -> Self {
         let input = self.operand(Operand::reg_use(source));

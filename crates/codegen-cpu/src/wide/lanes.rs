@@ -199,7 +199,7 @@ fn convert_lane(
             asm.load_int(Register::RAX, from, true, source)?;
             asm.registers(Code::VEX_Vpxor_xmm_xmm_xmmm128, &[xmm, xmm, xmm])?;
             asm.registers(convert, &[xmm, xmm, Register::RAX])?;
-            asm.to_memory(store, target, xmm)
+            asm.write_memory(store, target, xmm)
         }
         (Convert::FloatToInt | Convert::FloatToIntRound, Elem::F32 | Elem::F64, _) => {
             let code = match (from, kind) {
@@ -208,7 +208,7 @@ fn convert_lane(
                 (_, Convert::FloatToInt) => Code::VEX_Vcvttsd2si_r64_xmmm64,
                 _ => Code::VEX_Vcvtsd2si_r64_xmmm64,
             };
-            asm.from_memory(code, Register::RAX, source)?;
+            asm.read_memory(code, Register::RAX, source)?;
             asm.store_int(Register::RAX, to, target)
         }
         _ => Err(CodegenError::Unsupported { what: "a lane-by-lane conversion" }),

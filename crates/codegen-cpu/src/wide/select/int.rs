@@ -6,9 +6,9 @@
 use super::{Selector, unsupported};
 use crate::CodegenError;
 use crate::vir::{BinaryOp, Cond, Elem, Op, Type, UnaryOp, Value};
-use crate::wide::alloc::{RAX, RCX, RDX};
+use crate::wide::alloc::{RAX, RDX};
 use crate::wide::inst::{Address, Base, Flag, INT, MachInst, View};
-use crate::wide::lanes::{self, LaneOp};
+use crate::wide::lanes::LaneOp;
 use iced_x86::{Code, OpKind};
 use regalloc2::{Operand, PReg, PRegSet, VReg};
 
@@ -31,11 +31,8 @@ const fn sized(view: View, narrow: Code, wide: Code) -> Code {
 impl Selector<'_> {
     /// Any constant into a general-purpose register, in the shortest way.
     pub(super) fn load_int(&mut self, dst: VReg, value: i64) {
-        let inst = if value == 0 {
-            let mut inst = MachInst::new(Code::Mov_r32_imm32).def(dst, View::R32);
-            inst = inst.imm(OpKind::Immediate32, 0);
-            inst
-        } else if u32::try_from(value).is_ok() {
+        // Not `xor` for zero: flags may be live.
+        let inst = if u32::try_from(value).is_ok() {
             MachInst::new(Code::Mov_r32_imm32).def(dst, View::R32).imm(OpKind::Immediate32, value)
         } else if i32::try_from(value).is_ok() {
             MachInst::new(Code::Mov_rm64_imm32).def(dst, View::R64).imm(OpKind::Immediate32to64, value)
@@ -202,7 +199,6 @@ impl Selector<'_> {
 
     /// Scalar integers and one-lane masks.
     pub(super) fn int_operation(&mut self, dst: VReg, ty: Type, op: &Op) -> Result<(), CodegenError> {
-        let view = view_of(ty.elem);
         match *op {
             Op::Unary(kind, a) => self.int_unary(dst, ty, kind, a),
             Op::Binary(kind, a, b) => self.int_binary(dst, ty, kind, a, b),
@@ -225,10 +221,7 @@ impl Selector<'_> {
             }
             Op::LowHalf(a) => self.extract(dst, ty, a, 0),
             Op::HighHalf(a) => self.extract(dst, ty, a, 1),
-            _ => {
-                let _ = view;
-                Err(unsupported("a scalar integer operation"))
-            }
+            _ => Err(unsupported("a scalar integer operation")),
         }
     }
 
@@ -263,22 +256,22 @@ impl Selector<'_> {
 
     fn int_binary(&mut self, dst: VReg, ty: Type, kind: BinaryOp, a: Value, b: Value) -> Result<(), CodegenError> {
         let view = view_of(ty.elem);
-        let plain = |narrow: Code, wide: Code| Some(sized(view, narrow, wide));
+        let plain = |narrow: Code, wide: Code| sized(view, narrow, wide);
         let (code, immediate) = match kind {
             BinaryOp::Add => {
-                (plain(Code::Add_r32_rm32, Code::Add_r64_rm64), plain(Code::Add_rm32_imm32, Code::Add_rm64_imm32))
+                (plain(Code::Add_r32_rm32, Code::Add_r64_rm64), Some(plain(Code::Add_rm32_imm32, Code::Add_rm64_imm32)))
             }
             BinaryOp::Sub => {
-                (plain(Code::Sub_r32_rm32, Code::Sub_r64_rm64), plain(Code::Sub_rm32_imm32, Code::Sub_rm64_imm32))
+                (plain(Code::Sub_r32_rm32, Code::Sub_r64_rm64), Some(plain(Code::Sub_rm32_imm32, Code::Sub_rm64_imm32)))
             }
             BinaryOp::And => {
-                (plain(Code::And_r32_rm32, Code::And_r64_rm64), plain(Code::And_rm32_imm32, Code::And_rm64_imm32))
+                (plain(Code::And_r32_rm32, Code::And_r64_rm64), Some(plain(Code::And_rm32_imm32, Code::And_rm64_imm32)))
             }
             BinaryOp::Or => {
-                (plain(Code::Or_r32_rm32, Code::Or_r64_rm64), plain(Code::Or_rm32_imm32, Code::Or_rm64_imm32))
+                (plain(Code::Or_r32_rm32, Code::Or_r64_rm64), Some(plain(Code::Or_rm32_imm32, Code::Or_rm64_imm32)))
             }
             BinaryOp::Xor => {
-                (plain(Code::Xor_r32_rm32, Code::Xor_r64_rm64), plain(Code::Xor_rm32_imm32, Code::Xor_rm64_imm32))
+                (plain(Code::Xor_r32_rm32, Code::Xor_r64_rm64), Some(plain(Code::Xor_rm32_imm32, Code::Xor_rm64_imm32)))
             }
             BinaryOp::Mul => (plain(Code::Imul_r32_rm32, Code::Imul_r64_rm64), None),
             BinaryOp::Shl | BinaryOp::ShrS | BinaryOp::ShrU => return self.shift(dst, ty, kind, a, b),
@@ -286,10 +279,10 @@ impl Selector<'_> {
                 return self.int_min_max(dst, ty, kind, a, b);
             }
             BinaryOp::Div | BinaryOp::Rem | BinaryOp::DivU | BinaryOp::RemU => {
-                return self.divide(dst, ty, kind, a, b);
+                self.divide(dst, kind, a, b);
+                return Ok(());
             }
         };
-        let code = code.ok_or(CodegenError::Unsupported { what: "a scalar integer operation" })?;
         let imm_kind = if view == View::R64 { OpKind::Immediate32to64 } else { OpKind::Immediate32 };
         if let Some(constant) = self.small_constant(b) {
             if kind == BinaryOp::Mul {
@@ -375,7 +368,7 @@ impl Selector<'_> {
     }
 
     /// Division and remainder through `rdx:rax`. Types below 64 bits divide as 64-bit numbers, which can not overflow.
-    fn divide(&mut self, dst: VReg, ty: Type, kind: BinaryOp, a: Value, b: Value) -> Result<(), CodegenError> {
+    fn divide(&mut self, dst: VReg, kind: BinaryOp, a: Value, b: Value) {
         let signed = matches!(kind, BinaryOp::Div | BinaryOp::Rem);
         let quotient = matches!(kind, BinaryOp::Div | BinaryOp::DivU);
         let (a, b) = (self.widened(a, signed), self.widened(b, signed));
@@ -387,9 +380,7 @@ impl Selector<'_> {
         inst.operand(Operand::reg_use_at_end(b));
         inst.operand(Operand::reg_fixed_def(dst, PReg::new(wanted, INT)));
         inst.clobbers = PRegSet::empty().with(PReg::new(other, INT));
-        let _ = (ty, RCX, lanes::STACK_BYTES);
         self.push(inst);
-        Ok(())
     }
 
     /// A scalar integer with its value in all 64 bits.

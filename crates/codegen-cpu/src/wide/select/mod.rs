@@ -63,6 +63,9 @@ pub(super) fn select(function: &Function, encoding: Encoding, dot: bool) -> Resu
     Ok(Selected { function: MachFunction { blocks, vregs: selector.next_vreg, pool: selector.pool }, width })
 }
 
+/// Calls its argument with every value that an instruction uses.
+type Operands<'a> = dyn Fn(&mut dyn FnMut(Value)) + 'a;
+
 /// Where a value is defined.
 #[derive(Clone, Copy, Default)]
 struct Home {
@@ -258,7 +261,7 @@ impl<'a> Selector<'a> {
     }
 
     /// Counts the operands of what was just emitted (or left out) as met; loads that have no earlier user come here.
-    fn retire(&mut self, operands: &dyn Fn(&mut dyn FnMut(Value))) -> Result<(), CodegenError> {
+    fn retire(&mut self, operands: &Operands<'_>) -> Result<(), CodegenError> {
         let mut met = smallvec::SmallVec::<[Value; 4]>::new();
         operands(&mut |value| met.push(value));
         for value in met {
