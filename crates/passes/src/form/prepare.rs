@@ -2,22 +2,25 @@
 //!
 //! - A part of a concatenation is written in place, into the buffer of the whole. What no kernel of ours writes there
 //!   (inputs, constants), or what is needed in two places, is copied.
-//! - An input of the model is dense. If a convolution reads it with padding, a copy with a zero halo lets the inner
-//!   loops do without tests.
+//! - What a convolution reads with padding gets a zero halo, which lets the inner loops do without tests. An input of
+//!   the model has none, nor has the part of a value that a slice leaves: they are copied.
 //! - An output of the model has a buffer of its own.
 
 use super::expand::Flat;
+use crate::graph::movement;
+use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{EntityId, NodeId, ValueId};
-use infc_ir::graph::{Definition, Graph};
-use infc_ir::op::{MapOp, Op, ViewOp};
-use infc_ir::scalar::Body;
+use infc_ir::graph::{Definition, Graph, TensorType};
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::op::{MapOp, Op};
+use infc_ir::scalar::{Body, Const};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Inserts the copies.
 pub(super) fn prepare(flat: &mut Flat) {
     let outputs: BTreeSet<ValueId> = flat.graph.outputs.iter().map(|p| p.value).collect();
     let mut parts: BTreeSet<ValueId> = BTreeSet::new();
-    let mut haloed: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    let mut windows: BTreeMap<(ValueId, Window), ValueId> = BTreeMap::new();
     for id in std::mem::take(&mut flat.graph.order) {
         if flat.region(id).is_none() {
             match flat.graph.nodes[id].op {
@@ -34,7 +37,7 @@ pub(super) fn prepare(flat: &mut Flat) {
                 }
                 Op::Contract(_) => {
                     for n in 0..flat.graph.nodes[id].inputs.len() {
-                        pad_input(flat, &mut haloed, id, n);
+                        isolate(flat, &mut windows, id, n);
                     }
                 }
                 _ => {}
@@ -69,34 +72,89 @@ fn copy(graph: &mut Graph, value: ValueId, user: NodeId) -> ValueId {
     graph.add(Op::Map(MapOp { body, results: vec![result] }), &[value], ty, origin)
 }
 
-/// If the operand is an input of the graph seen through padding, makes it see a copy of the input instead.
-fn pad_input(flat: &mut Flat, haloed: &mut BTreeMap<ValueId, ValueId>, user: NodeId, operand: usize) {
-    let mut views: Vec<NodeId> = Vec::new();
-    let mut value = flat.graph.nodes[user].inputs[operand];
-    let mut pads = false;
-    while let Definition::Node(node, _) = flat.graph.values[value].definition {
-        let Op::View(ViewOp { map, otherwise, .. }) = &flat.graph.nodes[node].op else { return };
-        pads |= !map.valid.is_empty() && otherwise.bits == 0;
-        views.push(node);
-        value = flat.graph.nodes[node].inputs[0];
-    }
-    if !pads {
+/// A range of coordinates that a padded view shows of its root: per axis, where it begins and how long it is.
+type Window = Vec<(Dim, Dim)>;
+
+/// A value seen through views, composed.
+struct Padded {
+    root: ValueId,
+    map: AccessMap,
+}
+
+/// If a contraction sees the operand through padding that no halo of the operand can stand for (it is an input of the
+/// graph, or only a part of it is padded), makes it see a copy of that part instead.
+fn isolate(flat: &mut Flat, copies: &mut BTreeMap<(ValueId, Window), ValueId>, user: NodeId, operand: usize) {
+    let value = flat.graph.nodes[user].inputs[operand];
+    let Some(Padded { root, map }) = padded(&flat.graph, value) else { return };
+    let extents = flat.graph.ty(root).shape.clone();
+    let Some(window) = window(&map, &extents) else { return };
+    let is_all = window.iter().zip(&extents).all(|((start, len), extent)| start.is_const(0) && len == extent);
+    if is_all && is_computed(&flat.graph, root) {
         return;
     }
-    let mut seen = match haloed.get(&value) {
-        Some(&copied) => copied,
+    let origin = flat.graph.nodes[user].origin;
+    let dtype = flat.graph.ty(root).dtype;
+    let zero = Const::zero(dtype);
+    let part = match copies.get(&(root, window.clone())) {
+        Some(&part) => part,
         None => {
-            let copied = copy(&mut flat.graph, value, user);
-            haloed.insert(value, copied);
-            copied
+            let shape: Vec<Dim> = window.iter().map(|(_, len)| len.clone()).collect();
+            let index = window.iter().enumerate().map(|(n, (start, _))| movement::var(n) + start.clone()).collect();
+            let crop = AccessMap { rank: shape.len(), index, valid: Vec::new() };
+            let ty = TensorType::new(dtype, shape.clone());
+            let seen = if is_all { root } else { flat.graph.add(movement::view(crop, &shape, zero), &[root], ty, origin) };
+            let part = copy(&mut flat.graph, seen, user);
+            copies.insert((root, window.clone()), part);
+            part
         }
     };
-    for view in views.into_iter().rev() {
-        let node = flat.graph.nodes[view].clone();
-        let ty = flat.graph.ty(node.outputs[0]).clone();
-        seen = flat.graph.add(node.op, &[seen], ty, node.origin);
-    }
+    let index: Vec<IndexExpr> = map.index.iter().zip(&window).map(|(e, (start, _))| e.clone() - start.clone()).collect();
+    let valid = index
+        .iter()
+        .zip(&window)
+        .zip(&map.index)
+        .filter(|(_, before)| map.valid.iter().any(|b| !(b.expr.clone() - (*before).clone()).uses_vars()))
+        .map(|((e, (_, len)), _)| Bound { expr: e.clone(), lo: IndexExpr::constant(0), hi: len.clone() })
+        .collect();
+    let ty = flat.graph.ty(value).clone();
+    let map = AccessMap { rank: map.rank, index, valid };
+    let seen = flat.graph.add(movement::view(map, &ty.shape.clone(), zero), &[part], ty, origin);
     flat.graph.nodes[user].inputs[operand] = seen;
+}
+
+/// The value's root and the map there, if the views between pad, and with zeros only.
+fn padded(graph: &Graph, value: ValueId) -> Option<Padded> {
+    let shape = &graph.ty(value).shape;
+    let mut map = AccessMap::identity(shape.len());
+    let mut root = value;
+    while let Definition::Node(node, _) = graph.values[root].definition
+        && let Op::View(view) = &graph.nodes[node].op
+    {
+        if !view.map.valid.is_empty() && view.otherwise.bits != 0 {
+            return None;
+        }
+        map = view.map.compose(&map);
+        root = graph.nodes[node].inputs[0];
+    }
+    let is_constant = matches!(graph.producer(root), Some((_, node)) if matches!(node.op, Op::Constant(_)));
+    let map = movement::canonical(&map, shape, &graph.symbols);
+    (!map.valid.is_empty() && !is_constant).then_some(Padded { root, map })
+}
+
+/// The part of the root that the view's conditions leave, if every condition is about one axis.
+fn window(map: &AccessMap, extents: &[Dim]) -> Option<Window> {
+    let mut window: Window = extents.iter().map(|extent| (Dim::constant(0), extent.clone())).collect();
+    let mut bounded = vec![false; extents.len()];
+    for bound in &map.valid {
+        // The condition is on the coordinate itself, or on one that a slice has moved.
+        let axis = map.index.iter().position(|e| !(e.clone() - bound.expr.clone()).uses_vars())?;
+        if std::mem::replace(&mut bounded[axis], true) || bound.lo.uses_vars() || bound.hi.uses_vars() {
+            return None;
+        }
+        let moved = map.index[axis].clone() - bound.expr.clone();
+        window[axis] = (bound.lo.clone() + moved, bound.hi.clone() - bound.lo.clone());
+    }
+    Some(window)
 }
 
 /// Who reads each value: nodes, and the outputs of the graph.

@@ -18,6 +18,8 @@ const MACHINE: Machine = Machine {
     latency_cycles: 4.0,
     l1_bytes: 32 << 10,
     l2_bytes: 1 << 20,
+    l2_bytes_per_cycle: 32.0,
+    l3_bytes_per_cycle: 10.0,
 };
 
 /// Plans a net and checks that the plan computes the same.

@@ -169,6 +169,21 @@ fn pooling_and_reductions() {
 }
 
 #[test]
+fn a_padded_slice_is_copied_first() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 8, 6, 9]);
+    let x = net.unary(UnaryOp::Tanh, x);
+    let part = net.view(x, &[i(0), i(1), i(2), i(3) + 2], &[1, 8, 6, 6]);
+    let y = conv(&mut net, part, 8, 3, 1, 1);
+    let sum = net.reduce(x, 1, BinaryOp::Add, 0.0);
+    net.output(y);
+    net.output(sum);
+    let plan = check(&net);
+    let halo: Vec<_> = plan.values.values().filter(|v| v.layout.has_halo()).map(|v| v.layout.halo.clone()).collect();
+    assert_eq!(halo, [[(0, 0), (0, 0), (1, 1), (1, 1)]], "{plan}");
+}
+
+#[test]
 fn outputs_that_are_inputs_constants_or_the_same() {
     let mut net = Net::new();
     let x = net.input(&[2, 3]);
