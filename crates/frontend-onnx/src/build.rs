@@ -5,10 +5,12 @@
 
 mod movement;
 mod shapes;
+mod types;
 mod window;
 
 pub(crate) use movement::{AxisSlice, var};
 pub(crate) use shapes::{check_complexity, exact_quotient, mismatch, product, show};
+pub(crate) use types::check_storable;
 pub(crate) use window::{Window, WindowAxis};
 
 use crate::error::Problem;
@@ -221,6 +223,7 @@ impl Builder {
             });
         }
         let result = f(&mut body, &params);
+        types::check_body(&body)?;
         let ty = TensorType::new(body.dtype(result), shape);
         self.check(&ty)?;
         let read: Vec<Tracked> = read.into_iter().map(|t| self.broadcast(t, &ty.shape)).collect::<Result<_>>()?;
@@ -296,6 +299,8 @@ impl Builder {
         let mut body = Body::default();
         let params: Vec<ScalarId> = inputs.iter().enumerate().map(|(n, t)| body.param(n as u8, t.dtype())).collect();
         let elements = f(&mut body, &params);
+        types::check_body(&body)?;
+        types::check_body(&reducer.combine)?;
         let kept: Vec<Dim> =
             shape.iter().enumerate().filter(|(n, _)| !axes.contains(n)).map(|(_, d)| d.clone()).collect();
         let types: Vec<TensorType> = reducer.init.iter().map(|c| TensorType::new(c.dtype, kept.clone())).collect();

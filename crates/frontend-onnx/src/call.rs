@@ -157,7 +157,6 @@ impl Call<'_> {
 pub(crate) fn axis(axis: i64, rank: usize) -> Result<usize> {
     let signed = rank as i64;
     if (-signed..signed).contains(&axis) {
-        #[expect(clippy::cast_sign_loss, reason = "the remainder is not negative")]
         return Ok(axis.rem_euclid(signed.max(1)) as usize);
     }
     Err(Problem::ShapeMismatch {

@@ -114,6 +114,8 @@ pub enum ImportError {
     Contradiction { what: String, first: String, second: String },
     #[error("unsupported operators: {}", list(operators))]
     UnsupportedOperators { operators: Vec<UnsupportedOperator> },
+    #[error("`{value}`: {problem}")]
+    Value { value: String, problem: Problem },
     #[error("{node}: {problem}")]
     Node { node: Box<NodeRef>, problem: Problem },
 }
@@ -146,7 +148,7 @@ impl ImportError {
             Self::InvalidRange { .. } => "dim::invalid-range",
             Self::Contradiction { .. } => "dim::contradiction",
             Self::UnsupportedOperators { .. } => "onnx::unsupported-operator",
-            Self::Node { problem, .. } => problem.code(),
+            Self::Value { problem, .. } | Self::Node { problem, .. } => problem.code(),
         }
     }
 
@@ -194,7 +196,7 @@ impl ImportError {
             Self::InvalidRange { .. } => "give A..B with 0 ≤ A ≤ B",
             Self::Contradiction { .. } => "give each dim one value",
             Self::UnsupportedOperators { .. } => "export the model with operators of the supported list",
-            Self::Node { problem, .. } => return problem.help(),
+            Self::Value { problem, .. } | Self::Node { problem, .. } => return problem.help(),
         })
     }
 }

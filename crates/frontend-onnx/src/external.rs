@@ -84,7 +84,7 @@ impl DataFiles {
         }
         let file = self.file(tensor, &location)?;
         let found = file.len() as u64;
-        let needed = offset.checked_add(size).unwrap_or(u64::MAX);
+        let needed = offset.saturating_add(size);
         if needed > found {
             let path = PathBuf::from(location);
             return Err(ImportError::ExternalDataTooShort { tensor: tensor.name().to_owned(), path, needed, found });

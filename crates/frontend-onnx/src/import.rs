@@ -4,7 +4,7 @@ mod inputs;
 
 pub use inputs::{DimChoice, ImportOptions, ShapeDim};
 
-use crate::build::Builder;
+use crate::build::{Builder, check_storable};
 use crate::call::Call;
 use crate::error::{ImportError, Problem, UnsupportedOperator};
 use crate::model::Model;
@@ -45,7 +45,9 @@ pub fn import(model: &Model, options: &ImportOptions) -> Result<Graph, ImportErr
     }
     for output in &graph.output {
         let tracked = importer.value(output.name())?.ok_or_else(|| dangling(output.name()))?;
-        importer.build.output(output.name(), &tracked).map_err(|_| dangling(output.name()))?;
+        let name = output.name();
+        let problem = importer.build.output(name, &tracked);
+        problem.map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
     }
     Ok(importer.build.graph)
 }
@@ -86,6 +88,8 @@ impl<'m> Importer<'m> {
                 name => Some(self.value(name)?.ok_or_else(|| in_node(Problem::MissingInput { index: position }))?),
             });
         }
+        // Constants have not been looked at so far.
+        inputs.iter().flatten().try_for_each(|t: &Tracked| check_storable(t.dtype())).map_err(in_node)?;
         let operator = ops::find(node.op_type(), &node_ref.domain, node_ref.opset)
             .ok_or_else(|| ImportError::UnsupportedOperators { operators: unsupported_operators(model, &[index]) })?;
         let mut call = Call { node, opset: node_ref.opset, inputs, build: &mut self.build };

@@ -1,6 +1,6 @@
 //! Facts about shapes: limits, equality, broadcasting, products.
 
-use super::{Builder, Result};
+use super::{Builder, Result, check_storable};
 use crate::error::Problem;
 use infc_ir::graph::TensorType;
 use infc_ir::index::{Dim, Proof};
@@ -27,6 +27,7 @@ pub(crate) fn mismatch(expected: impl Into<String>, found: &[Dim]) -> Problem {
 impl Builder {
     /// Checks that a value of this type can exist.
     pub(crate) fn check(&self, ty: &TensorType) -> Result<()> {
+        check_storable(ty.dtype)?;
         if ty.shape.len() > MAX_RANK {
             return Err(Problem::RankTooLarge { found: ty.shape.len(), limit: MAX_RANK });
         }

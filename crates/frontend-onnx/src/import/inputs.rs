@@ -83,12 +83,10 @@ pub(super) fn add<'m>(
                 None => names.dim(&dim.name, &mut importer.build.graph.symbols),
             })
             .collect::<Result<_, ImportError>>()?;
-        let shown = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let ty = TensorType::new(dtype, shape);
         let tracked = importer
             .build
-            .input(name, ty)
-            .map_err(|_| ImportError::DimOverflow { value: name.to_owned(), shape: shown })?;
+            .input(name, TensorType::new(dtype, shape))
+            .map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
         importer.values.insert(name, tracked);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Values that depend on no data: constants, shapes, ranges.
 
 use super::Operator;
-use crate::build::{Result, index, mismatch, var};
+use crate::build::{Result, check_storable, index, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::known::{Item, MAX_ITEMS};
@@ -116,6 +116,7 @@ fn eye_like(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         return Err(mismatch("a matrix", x.shape()));
     }
     let dtype = call.dtype("dtype")?.unwrap_or(x.dtype());
+    check_storable(dtype)?;
     let diagonal = call.int_or("k", 0)?;
     let result = call.build.generate(x.shape().to_vec(), |body| {
         let distance = index(body, var(1) - var(0));

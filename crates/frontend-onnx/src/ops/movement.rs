@@ -120,6 +120,7 @@ fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
                 let folded = position.maximum(&position.scale(-1));
                 folded.minimum(&(last.scale(2) - folded.clone()))
             }
+            "wrap" if extent.is_const(0) => return Err(mismatch("elements to repeat", x.shape())),
             "wrap" => position.modulo(&extent),
             _ => {
                 let expected = "constant, edge, reflect or wrap";
@@ -203,6 +204,9 @@ fn space_to_depth(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let block = Dim::constant(size);
     if !h.modulo(&block).is_const(0) || !w.modulo(&block).is_const(0) {
         return Err(mismatch(format!("height and width that are multiples of {size}"), x.shape()));
+    }
+    if c.is_const(0) {
+        return Err(mismatch("at least one channel", x.shape()));
     }
     let inner = var(1).floor_div(&c);
     let index = vec![

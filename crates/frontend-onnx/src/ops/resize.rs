@@ -16,6 +16,7 @@ use coordinates::{Axis, Rule, Taps, fit};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::scalar::BinaryOp;
 use infc_tensor::{DType, Tensor};
+use std::slice::from_ref;
 
 pub(super) const OPERATORS: &[Operator] =
     &[Operator::new("Resize", 10, resize), Operator::new("Upsample", 7, upsample).until(10)];
@@ -104,7 +105,7 @@ fn targets_from_sizes(x: &Tracked, axes: &[usize], sizes: &[Dim], policy: &str) 
     let scale = |size: &Dim, extent: &Dim| -> Result<Option<f64>> {
         match (size.as_const(), extent.as_const()) {
             (Some(size), Some(extent)) if extent > 0 => Ok(Some(size as f64 / extent as f64)),
-            _ => Ok(exact_quotient(&[size.clone()], &[extent.clone()])?.and_then(|q| q.as_const()).map(|q| q as f64)),
+            _ => Ok(exact_quotient(from_ref(size), from_ref(extent))?.and_then(|q| q.as_const()).map(|q| q as f64)),
         }
     };
     let scales: Vec<Option<f64>> = sizes.iter().zip(&extents).map(|(s, &e)| scale(s, e)).collect::<Result<_>>()?;

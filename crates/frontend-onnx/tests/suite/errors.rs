@@ -133,6 +133,7 @@ fn names_are_defined_once() {
     let twice = one(17, &[1], node("Relu", &["x"], &["y"], &[])).node(named("again", node("Abs", &["x"], &["y"], &[])));
     check_node(twice.load(), "onnx::duplicate-name", "again");
     check(relu().f32("x", &[1]).load(), "onnx::duplicate-name");
+    check(relu().output("y").load(), "onnx::duplicate-name");
 }
 
 #[test]

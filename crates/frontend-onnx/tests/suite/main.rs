@@ -2,5 +2,6 @@
 
 mod errors;
 mod generated;
+mod hostile;
 mod support;
 mod values;

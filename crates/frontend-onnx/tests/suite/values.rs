@@ -12,14 +12,16 @@ mod pool;
 mod reduce;
 mod resize;
 
+use crate::hostile::survives;
 use crate::support::{Builder, Extent, Value, node};
-use infc_frontend_onnx::ImportError;
 use infc_ir::graph::Graph;
 use infc_ir::interp::run_graph;
+use infc_ir::verify::verify_graph;
 use infc_reference::{Attribute, Attributes, Node, evaluate};
 use infc_tensor::{DType, Tensor, f16};
 
 /// One node with its inputs.
+#[derive(Clone)]
 pub(crate) struct Case {
     op: &'static str,
     opset: i64,
@@ -101,7 +103,7 @@ impl Case {
         self
     }
 
-    fn import(&self, dynamic: &[usize]) -> Result<Graph, ImportError> {
+    fn model(&self, dynamic: &[usize]) -> Builder {
         let mut model = Builder::new(self.opset);
         let names: Vec<String> = self
             .inputs
@@ -139,7 +141,7 @@ impl Case {
         for output in &outputs {
             model = model.output(output);
         }
-        model.import()
+        model
     }
 
     fn expected(&self) -> Vec<Tensor> {
@@ -170,6 +172,34 @@ impl Case {
         evaluate(&node, &inputs).unwrap_or_else(|e| panic!("the reference refuses {}: {e}", self.op))
     }
 
+    /// Imports the node with each of its integers replaced by those that break arithmetic; any error will do.
+    fn survives_extremes(&self) {
+        const EXTREMES: [i64; 8] = [i64::MIN, i64::MAX, -1, 0, 1 << 31, 1 << 40, (1 << 62) + 1, -(1 << 33)];
+        for extreme in EXTREMES {
+            for n in 0..self.attributes.len() {
+                let mut changed = self.clone();
+                match &mut changed.attributes[n].1 {
+                    Value::Int(v) => *v = extreme,
+                    Value::Ints(v) if !v.is_empty() => v[0] = extreme,
+                    _ => continue,
+                }
+                let _ = changed.model(&self.dynamic).import();
+            }
+            for n in 0..self.inputs.len() {
+                let mut changed = self.clone();
+                let Some((tensor, true)) = &mut changed.inputs[n] else { continue };
+                for at in 0..tensor.len_elems().min(4) {
+                    let mut damaged = tensor.clone();
+                    let Ok(elements) = damaged.elements_mut::<i64>() else { break };
+                    elements[at] = extreme;
+                    let mut changed = self.clone();
+                    changed.inputs[n] = Some((damaged, true));
+                    let _ = changed.model(&self.dynamic).import();
+                }
+            }
+        }
+    }
+
     /// Imports, runs and compares; returns the graph that was run last.
     #[track_caller]
     pub(crate) fn agrees(&self) -> Graph {
@@ -180,7 +210,11 @@ impl Case {
         }
         let mut last = None;
         for dynamic in settings {
-            let graph = self.import(&dynamic).unwrap_or_else(|e| panic!("{} {dynamic:?}: {e}", self.op));
+            let model = self.model(&dynamic);
+            let graph = model.import().unwrap_or_else(|e| panic!("{} {dynamic:?}: {e}", self.op));
+            verify_graph(&graph).unwrap_or_else(|e| panic!("{} {dynamic:?}: {e}", self.op));
+            survives(&model, 20);
+            self.survives_extremes();
             let symbols: Vec<i64> =
                 graph.symbols.iter().map(|s| s.name[1..].parse().expect("symbols are named after extents")).collect();
             let data: Vec<Tensor> =

@@ -200,6 +200,9 @@ fn unsupported(attribute: &'static str, expected: &'static str, found: &str) -> 
 
 /// `clamp((a·i + b) div c, 0, input − 1)` that gives exactly these positions, if there is one with `a/c = input/output`.
 pub(super) fn fit(positions: &[i64], axis: &Axis, i: IndexExpr) -> Option<IndexExpr> {
+    if positions.is_empty() {
+        return Some(IndexExpr::constant(0));
+    }
     let divisor = gcd(axis.input, axis.output);
     let corners = gcd((axis.input - 1).max(1), (axis.output - 1).max(1));
     let slopes = [
