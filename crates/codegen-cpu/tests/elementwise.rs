@@ -1,0 +1,96 @@
+//! Elementwise loops with elementary functions: right up to stated errors, no spills, and (with `--ignored`) speed.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "measurements are printed, and so is what is skipped")]
+
+mod support;
+
+use infc_codegen_cpu::vir::{Builder, Elem, Function, Memory, Type, Value};
+use infc_codegen_cpu::{Target, emit, math};
+use std::time::Instant;
+use support::Executable;
+
+type Map = fn(&mut Builder, Value) -> Value;
+
+/// `y[i] = f(x[i])` for `i` from `begin` to `end`, a full vector at a time.
+fn map(lanes: u16, f: Map) -> Function {
+    let vector = Type::vector(Elem::F32, lanes);
+    let i64 = Type::scalar(Elem::I64);
+    let mut b = Builder::new("map");
+    let args = b.param(0);
+    let x = b.load(i64, args, 0, Memory::ReadOnly);
+    let y = b.load(i64, args, 8, Memory::ReadOnly);
+    let (start, end) = (b.param(1), b.param(2));
+    let (iv, _) = b.loop_open(start, end, i64::from(lanes), false, &[]);
+    let four = b.iconst(4);
+    let offset = b.mul(iv, four);
+    let (from, to) = (b.add(x, offset), b.add(y, offset));
+    let value = b.load(vector, from, 0, Memory::ReadOnly);
+    let value = f(&mut b, value);
+    b.store(value, to, 0);
+    b.loop_close(&[]);
+    b.finish()
+}
+
+const MAPS: [(&str, Map, fn(f64) -> f64); 5] = [
+    ("exp", math::exp, f64::exp),
+    ("log", math::log, f64::ln),
+    ("tanh", math::tanh, f64::tanh),
+    ("sigmoid", math::sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
+    ("square root", |b, x| b.sqrt(x), f64::sqrt),
+];
+
+fn targets() -> Vec<(Target, u16, bool)> {
+    let parse = |text: &str| text.parse::<Target>().expect("a known target");
+    vec![
+        (parse("x86-64-v4"), 16, support::has_avx512()),
+        (parse("x86-64-v3"), 8, support::has_avx2()),
+        (parse("x86-64-v2"), 4, support::has_sse42()),
+    ]
+}
+
+#[test]
+fn elementary_functions_are_close() {
+    let x: Vec<f32> = (0..4096).map(|n| (n as f32 - 2000.0) / 50.0).collect();
+    for (target, lanes, available) in targets() {
+        if !available {
+            eprintln!("skipped: this machine does not run {target}");
+            continue;
+        }
+        for (name, f, exact) in MAPS {
+            let compiled = emit(&map(lanes, f), &target).unwrap_or_else(|error| panic!("{name} on {target}: {error}"));
+            assert_eq!(compiled.stats.inner_loop_spills, 0, "{name} on {target}: {:?}", compiled.stats);
+            let mut y = vec![0f32; x.len()];
+            let args = [x.as_ptr() as u64, y.as_mut_ptr() as u64];
+            Executable::new(&compiled.code).call(&args, 0, x.len() as u64, &mut []);
+            for (&x, &y) in x.iter().zip(&y) {
+                let want = exact(f64::from(x)) as f32;
+                let close = (y - want).abs() <= want.abs() * 4.0 * f32::EPSILON || (y.is_nan() && want.is_nan());
+                assert!(close || y == want, "{name}({x}) on {target} is {y}, not {want}");
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let x: Vec<f32> = (0..2048).map(|n| (n as f32 - 1000.0) / 50.0).collect();
+    let mut y = vec![0f32; x.len()];
+    for (target, lanes, _) in targets().into_iter().filter(|&(.., available)| available) {
+        for (name, f, _) in MAPS {
+            let compiled = emit(&map(lanes, f), &target).expect("it compiles");
+            if let Ok(folder) = std::env::var("CODE_OUT") {
+                std::fs::write(format!("{folder}/{name}-{target}.bin"), &compiled.code).expect("the folder is there");
+            }
+            let code = Executable::new(&compiled.code);
+            let args = [x.as_ptr() as u64, y.as_mut_ptr() as u64];
+            let mut best = f64::INFINITY;
+            for _ in 0..2000 {
+                let start = Instant::now();
+                code.call(&args, 0, x.len() as u64, &mut []);
+                best = best.min(start.elapsed().as_secs_f64());
+            }
+            println!("{name} on {target}: {:.3} ns per element, {:?}", best / x.len() as f64 * 1e9, compiled.stats);
+        }
+    }
+}
