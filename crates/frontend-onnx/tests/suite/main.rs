@@ -1,5 +1,6 @@
 //! Tests of the frontend on hand-built models.
 
+mod chains;
 mod errors;
 mod generated;
 mod hostile;

@@ -1,0 +1,194 @@
+//! Shape arithmetic becomes dims: chains that exporters write to compute shapes leave no nodes behind.
+
+use crate::support::{Builder, Extent, Value, ints, node};
+use crate::values::floats;
+use infc_ir::graph::Graph;
+use infc_ir::interp::run_graph;
+use infc_ir::verify::verify_graph;
+use infc_tensor::{DType, Tensor};
+
+const CONCAT: (&str, Value) = ("axis", Value::Int(0));
+
+/// `x` of N×3×W, f32.
+fn start() -> Builder {
+    Builder::new(17).input("x", DType::F32, &[Extent::Named("N"), Extent::Number(3), Extent::Named("W")])
+}
+
+fn scalar(builder: Builder, name: &str, value: i64) -> Builder {
+    builder.initializer(name, &Tensor::scalar(value))
+}
+
+#[track_caller]
+fn import(builder: Builder) -> Graph {
+    let graph = builder.output("y").import().unwrap_or_else(|e| panic!("{e}"));
+    verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
+    graph
+}
+
+fn ops(graph: &Graph) -> Vec<&'static str> {
+    graph.order.iter().map(|&n| graph.nodes[n].op.name()).collect()
+}
+
+fn shape(graph: &Graph) -> String {
+    graph.ty(graph.outputs[0].value).shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn run(graph: &Graph, symbols: &[i64], inputs: &[Tensor]) -> Tensor {
+    run_graph(graph, symbols, inputs).unwrap_or_else(|e| panic!("{e}")).remove(0)
+}
+
+#[test]
+fn shape_gather_concat_reshape_is_one_view() {
+    let builder = scalar(scalar(start(), "zero", 0), "two", 2)
+        .initializer("first", &ints(&[0]))
+        .initializer("minus", &ints(&[-1]))
+        .node(node("Shape", &["x"], &["s"], &[]))
+        .node(node("Gather", &["s", "zero"], &["n"], &[]))
+        .node(node("Unsqueeze", &["n", "first"], &["n1"], &[]))
+        .node(node("Concat", &["n1", "minus"], &["target"], &[CONCAT]))
+        .node(node("Reshape", &["x", "target"], &["y"], &[]));
+    let graph = import(builder);
+    assert_eq!(ops(&graph), ["view"]);
+    assert_eq!(shape(&graph), "$0, 3*$1");
+    let x = floats(&[2, 3, 4]);
+    assert_eq!(run(&graph, &[2, 4], std::slice::from_ref(&x)), x.reshaped(&[2, 12]).expect("as many"));
+}
+
+#[test]
+fn arithmetic_on_extents_stays_symbolic() {
+    // (N·W + W) / W − 1 = N, in i32 for a while.
+    let builder = scalar(scalar(start(), "zero", 0), "two", 2)
+        .initializer("one", &Tensor::scalar(1i32))
+        .initializer("first", &ints(&[0]))
+        .initializer("minus", &ints(&[-1]))
+        .node(node("Shape", &["x"], &["s64"], &[]))
+        .node(node("Cast", &["s64"], &["s"], &[("to", Value::Int(6))]))
+        .node(node("Gather", &["s", "zero"], &["n"], &[]))
+        .node(node("Gather", &["s", "two"], &["w"], &[]))
+        .node(node("Mul", &["n", "w"], &["nw"], &[]))
+        .node(node("Add", &["nw", "w"], &["sum"], &[]))
+        .node(node("Div", &["sum", "w"], &["quotient"], &[]))
+        .node(node("Sub", &["quotient", "one"], &["same"], &[]))
+        .node(node("Cast", &["same"], &["same64"], &[("to", Value::Int(7))]))
+        .node(node("Unsqueeze", &["same64", "first"], &["n1"], &[]))
+        .node(node("Concat", &["n1", "minus"], &["target"], &[CONCAT]))
+        .node(node("Reshape", &["x", "target"], &["y"], &[]));
+    let graph = import(builder);
+    assert_eq!((ops(&graph), shape(&graph).as_str()), (vec!["view"], "$0, 3*$1"));
+}
+
+#[test]
+fn expand_with_the_where_idiom() {
+    // torch: expand(shape where −1 means "keep").
+    let builder = start()
+        .initializer("wanted", &ints(&[-1, 3, -1]))
+        .initializer("minus", &ints(&[-1]))
+        .node(node("Shape", &["x"], &["s"], &[]))
+        .node(node("Shape", &["wanted"], &["rank"], &[]))
+        .node(node("ConstantOfShape", &["rank"], &["ones"], &[("value", Value::Tensor(ints(&[1])))]))
+        .node(node("Mul", &["ones", "minus"], &["minuses"], &[]))
+        .node(node("Equal", &["wanted", "minuses"], &["keep"], &[]))
+        .node(node("Where", &["keep", "s", "wanted"], &["target"], &[]))
+        .node(node("Expand", &["x", "target"], &["z"], &[]))
+        .node(node("Relu", &["z"], &["y"], &[]));
+    let graph = import(builder);
+    assert_eq!((ops(&graph), shape(&graph).as_str()), (vec!["map"], "$0, 3, $1"));
+}
+
+#[test]
+fn slices_of_shapes_and_computed_ends() {
+    // x[:, :, 1 : W − 1]
+    let builder = start()
+        .initializer("two", &ints(&[2]))
+        .initializer("three", &ints(&[3]))
+        .initializer("one", &ints(&[1]))
+        .node(node("Shape", &["x"], &["s"], &[]))
+        .node(node("Slice", &["s", "two", "three"], &["w"], &[]))
+        .node(node("Sub", &["w", "one"], &["end"], &[]))
+        .node(node("Slice", &["x", "one", "end", "two"], &["y"], &[]));
+    let graph = import(builder);
+    assert_eq!(ops(&graph), ["view"]);
+    let x = floats(&[1, 3, 5]);
+    assert_eq!(run(&graph, &[1, 5], &[x]).shape(), [1, 3, 3]);
+}
+
+#[test]
+fn products_and_conversions_of_shapes() {
+    // The number of elements as f32 is one scalar, broadcast.
+    let builder = start()
+        .node(node("Shape", &["x"], &["s"], &[]))
+        .node(node("ReduceProd", &["s"], &["count"], &[("keepdims", Value::Int(0))]))
+        .node(node("Cast", &["count"], &["divisor"], &[("to", Value::Int(1))]))
+        .node(node("Div", &["x", "divisor"], &["y"], &[]));
+    let graph = import(builder);
+    assert_eq!(ops(&graph), ["map", "view", "map"]);
+    let x = floats(&[2, 3, 4]);
+    let y = run(&graph, &[2, 4], std::slice::from_ref(&x));
+    let expected = x.get_f64(5).expect("an element") / 24.0;
+    assert!((y.get_f64(5).expect("an element") - expected).abs() < 1e-6);
+}
+
+#[test]
+fn resize_to_computed_sizes() {
+    // Twice as wide, through sizes.
+    let builder = start()
+        .initializer("factors", &ints(&[1, 1, 2]))
+        .node(node("Shape", &["x"], &["s"], &[]))
+        .node(node("Mul", &["s", "factors"], &["sizes"], &[]))
+        .node(node("Resize", &["x", "", "", "sizes"], &["y"], &[("mode", Value::Text("nearest".into()))]));
+    let graph = import(builder);
+    assert_eq!((ops(&graph), shape(&graph).as_str()), (vec!["view"], "$0, 3, 2*$1"));
+}
+
+#[test]
+fn a_shape_that_is_used_as_data_is_made_of_dim_values() {
+    let builder = start().node(node("Shape", &["x"], &["s"], &[])).node(node("Add", &["s", "s"], &["y"], &[]));
+    let graph = import(builder);
+    assert!(ops(&graph).contains(&"dim"), "{:?}", ops(&graph));
+    assert_eq!(run(&graph, &[7, 9], &[floats(&[7, 3, 9])]), ints(&[14, 6, 18]));
+}
+
+#[test]
+fn positions_along_a_symbolic_axis() {
+    // Range(0, W) + x
+    let builder = scalar(scalar(scalar(start(), "zero", 0), "one", 1), "two", 2)
+        .node(node("Shape", &["x"], &["s"], &[]))
+        .node(node("Gather", &["s", "two"], &["w"], &[]))
+        .node(node("Range", &["zero", "w", "one"], &["r"], &[]))
+        .node(node("Cast", &["r"], &["f"], &[("to", Value::Int(1))]))
+        .node(node("Add", &["x", "f"], &["y"], &[]));
+    let graph = import(builder);
+    let x = floats(&[1, 3, 4]);
+    let y = run(&graph, &[1, 4], std::slice::from_ref(&x));
+    let expected = x.get_f64(2).expect("an element") + 2.0;
+    assert!((y.get_f64(2).expect("an element") - expected).abs() < 1e-6);
+}
+
+#[test]
+fn dead_nodes_and_unused_weights_leave_nothing() {
+    let builder = start()
+        .initializer("unused", &floats(&[100]))
+        .node(node("Shape", &["x"], &["s"], &[]))
+        .node(node("NoSuchOperator", &["x"], &["dead"], &[]))
+        .node(node("Relu", &["x"], &["y"], &[]));
+    assert_eq!(ops(&import(builder)), ["map"]);
+}
+
+#[test]
+fn nodes_remember_their_names() {
+    let builder = start().node(crate::support::named("/act/Relu", node("Relu", &["x"], &["y"], &[])));
+    let graph = import(builder);
+    let origin = graph.nodes[graph.order[0]].origin;
+    assert_eq!(graph.origins[origin], ["/act/Relu"]);
+}
+
+#[test]
+fn initializers_that_are_inputs_too_are_constants() {
+    let builder = start()
+        .f32("w", &[1])
+        .initializer("w", &Tensor::from_elements(&[1], &[2.0f32]).expect("one"))
+        .node(node("Mul", &["x", "w"], &["y"], &[]));
+    let graph = import(builder);
+    assert_eq!(graph.inputs.len(), 1);
+    assert_eq!(ops(&graph), ["map"]);
+}
