@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-mod clif;
+pub mod clif;
 mod compile;
 mod emit;
 mod error;

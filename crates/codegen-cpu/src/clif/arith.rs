@@ -1,7 +1,7 @@
 //! Arithmetic, logic, comparisons and selection.
 
 use super::repr;
-use super::translate::Translator;
+use super::translate::{Machine, Translator};
 use crate::vir::{BinaryOp, Cond, Elem, Op, Type, UnaryOp, Value};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, InstBuilder, types};
@@ -80,8 +80,8 @@ impl Translator<'_, '_> {
     /// Bitwise operations on floats. x86 has them; elsewhere scalars go through integers.
     fn float_logic(&mut self, kind: BinaryOp, ty: Type, x: ir::Value, y: ir::Value) -> ir::Value {
         let ints = match ty {
-            Type { elem: Elem::F32, lanes: 1 } if !self.x86 => Some(types::I32),
-            Type { elem: Elem::F64, lanes: 1 } if !self.x86 => Some(types::I64),
+            Type { elem: Elem::F32, lanes: 1 } if self.machine == Machine::Aarch64 => Some(types::I32),
+            Type { elem: Elem::F64, lanes: 1 } if self.machine == Machine::Aarch64 => Some(types::I64),
             _ => None,
         };
         let (x, y) = match ints {

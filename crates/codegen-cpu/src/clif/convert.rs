@@ -5,7 +5,7 @@
 
 use super::lanes::lane_number;
 use super::repr;
-use super::translate::Translator;
+use super::translate::{Machine, Translator};
 use crate::vir::{Convert, Elem, Type, Value, eval};
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
@@ -76,7 +76,7 @@ impl Translator<'_, '_> {
 
     /// Truncates towards zero.
     fn float_to_int(&mut self, value: ir::Value, from: Type, ty: Type) -> ir::Value {
-        if self.x86 && ty.elem == Elem::I32 {
+        if self.machine != Machine::Aarch64 && ty.elem == Elem::I32 {
             // The instructions for vectors have the wanted rule; scalars use them, too.
             let vector = if ty.lanes == 1 { self.in_low_lane(value) } else { value };
             let ints = if from.elem == Elem::F32 {

@@ -10,9 +10,8 @@ impl Translator<'_, '_> {
     /// 0, 1, 2, … in integers of so many bytes.
     pub(super) fn lane_index(&mut self, lane_bytes: u32) -> ir::Value {
         let lanes = repr::REGISTER_BYTES / lane_bytes;
-        let bytes: Vec<u8> = (0..u64::from(lanes))
-            .flat_map(|lane| lane.to_le_bytes().into_iter().take(lane_bytes as usize))
-            .collect();
+        let bytes: Vec<u8> =
+            (0..u64::from(lanes)).flat_map(|lane| lane.to_le_bytes().into_iter().take(lane_bytes as usize)).collect();
         self.vector(repr::ints(lane_bytes), &bytes)
     }
 

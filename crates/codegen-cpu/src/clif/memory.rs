@@ -5,7 +5,7 @@
 
 use super::lanes::lane_number;
 use super::repr;
-use super::translate::Translator;
+use super::translate::{Machine, Translator};
 use crate::vir::{Elem, Type, Value};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, BlockArg, Endianness, InstBuilder, MemFlagsData, types};
@@ -23,7 +23,7 @@ impl Translator<'_, '_> {
         // A float of the vector's size gets into the low lanes at once.
         let part = match ty.size_bytes() {
             _ if ty.lanes == 1 => return self.b.ins().load(repr::scalar(ty.elem), FLAGS, base, disp),
-            16 => return self.b.ins().load(repr::container(ty.elem), FLAGS, base, disp),
+            16 => return self.load_register(repr::container(ty.elem), base, disp),
             8 => types::F64,
             4 => types::F32,
             _ => types::I16,
@@ -31,6 +31,14 @@ impl Translator<'_, '_> {
         let part = self.b.ins().load(part, FLAGS, base, disp);
         let vector = self.in_low_lane(part);
         self.bitcast(vector, repr::container(ty.elem))
+    }
+
+    /// Reads a whole register. Without AVX, memory operands must be aligned, which Cranelift overlooks in comparisons of
+    /// floats; operands that were loaded as integers are no candidates.
+    fn load_register(&mut self, ty: ir::Type, base: ir::Value, disp: i32) -> ir::Value {
+        let loaded_as = if self.machine == Machine::Sse { ty.as_int() } else { ty };
+        let loaded = self.b.ins().load(loaded_as, FLAGS, base, disp);
+        self.bitcast(loaded, ty)
     }
 
     fn store_at(&mut self, value: ir::Value, ty: Type, base: ir::Value, disp: i32) {

@@ -23,6 +23,7 @@ use crate::vir::{Function, split, strength, verify};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::{Context, ir};
+use translate::Machine;
 
 /// Compiles a function.
 ///
@@ -37,7 +38,12 @@ pub fn emit(function: &Function, target: &Target) -> Result<CompiledFunction, Co
         verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;
     }
     let isa = isa::of(target)?;
-    let translated = translate::function(&function, isa.as_ref(), target.level() != Level::Aarch64)?;
+    let machine = match target.level() {
+        Level::X86V2 => Machine::Sse,
+        Level::X86V3 | Level::X86V4 => Machine::Avx,
+        Level::Aarch64 => Machine::Aarch64,
+    };
+    let translated = translate::function(&function, isa.as_ref(), machine)?;
     compile(translated, isa.as_ref())
 }
 

@@ -13,10 +13,8 @@ use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
 /// Translates a function whose values all fit registers.
-pub(super) fn function(
-    function: &vir::Function,
-    isa: &dyn TargetIsa,
-    x86: bool,
+pub(super) fn function(function: &vir::Function, isa: &dyn TargetIsa,
+    machine: Machine,
 ) -> Result<ir::Function, CodegenError> {
     let mut signature = Signature::new(CallConv::SystemV);
     signature.params = vec![AbiParam::new(types::I64); 4];
@@ -33,7 +31,7 @@ pub(super) fn function(
         values: vec![None; function.types.len()],
         parameters,
         b: builder,
-        x86,
+        machine,
     };
     translator.block(&function.body)?;
     translator.b.ins().return_(&[]);
@@ -42,14 +40,23 @@ pub(super) fn function(
     Ok(translated)
 }
 
+/// What translations depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Machine {
+    /// x86-64 without AVX.
+    Sse,
+    /// x86-64 with AVX.
+    Avx,
+    Aarch64,
+}
+
 pub(super) struct Translator<'a, 'f> {
     function: &'a vir::Function,
     definitions: Vec<Option<Op>>,
     values: Vec<Option<ir::Value>>,
     parameters: Vec<ir::Value>,
     pub(super) b: FunctionBuilder<'f>,
-    /// x86-64 and not AArch64.
-    pub(super) x86: bool,
+    pub(super) machine: Machine,
 }
 
 impl Translator<'_, '_> {
@@ -111,13 +118,7 @@ impl Translator<'_, '_> {
         Ok(())
     }
 
-    fn branch(
-        &mut self,
-        cond: Value,
-        then: &Block,
-        otherwise: &Block,
-        results: &[Value],
-    ) -> Result<(), CodegenError> {
+    fn branch(&mut self, cond: Value, then: &Block, otherwise: &Block, results: &[Value]) -> Result<(), CodegenError> {
         let cond = self.get(cond);
         let (then_block, else_block) = (self.b.create_block(), self.b.create_block());
         let join = self.block_for(results);
