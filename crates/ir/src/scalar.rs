@@ -242,13 +242,15 @@ impl Body {
         if self.dtype(a) == dtype { a } else { self.push(ScalarOp::Cast(dtype, a)) }
     }
 
-    /// The type of a value.
+    /// The type of a value; bool if the value does not exist, or stands on an operand that does not come before it
+    /// (which the verifiers report).
     #[must_use]
     pub fn dtype(&self, id: ScalarId) -> DType {
         // A loop, not recursion: bodies may be long chains.
         let mut id = id;
         loop {
-            match &self.ops[id] {
+            let Some(op) = self.ops.get(id) else { return DType::Bool };
+            match op {
                 ScalarOp::Const(c) => return c.dtype,
                 ScalarOp::Param(_, dtype) | ScalarOp::Cast(dtype, _) | ScalarOp::CastSaturating(dtype, _) => {
                     return *dtype;
@@ -258,7 +260,8 @@ impl Body {
                     return DType::Bool;
                 }
                 ScalarOp::Load(load) => return load.dtype,
-                ScalarOp::Unary(_, a) | ScalarOp::Binary(_, a, _) | ScalarOp::Select(_, a, _) => id = *a,
+                ScalarOp::Unary(_, a) | ScalarOp::Binary(_, a, _) | ScalarOp::Select(_, a, _) if *a < id => id = *a,
+                ScalarOp::Unary(..) | ScalarOp::Binary(..) | ScalarOp::Select(..) => return DType::Bool,
             }
         }
     }

@@ -1,7 +1,10 @@
 //! Every invariant of kernels, broken once.
 
+use infc_ir::interp::run_kernel;
 use infc_ir::kernel::{Kernel, OperandKind};
+use infc_ir::scalar::{ScalarOp, UnaryOp};
 use infc_ir::verify::{ViolationKind, verify_kernel};
+use infc_tensor::{DType, Tensor};
 
 fn violations(kernel: &Kernel) -> Vec<ViolationKind> {
     verify_kernel(kernel).expect_err("invalid").violations.into_iter().map(|v| v.kind).collect()
@@ -57,7 +60,7 @@ fn reducers_belong_to_reduction_axes() {
     let mut mistyped =
         kernel("stage s[r: N, reduce c: 4] = fold sum x[r, c] stage o[r, k: 4] = s[r] output y[r, k] = o[r, k]");
     let stage = mistyped.stages.iter_mut().next().expect("two stages");
-    stage.reducer = Some(infc_ir::kernel::Reducer::sum(infc_tensor::DType::F64));
+    stage.reducer = Some(infc_ir::kernel::Reducer::sum(DType::F64));
     assert!(matches!(violations(&mistyped)[..], [ViolationKind::WrongType { .. }]));
 }
 
@@ -123,4 +126,19 @@ fn ranges_extents_and_divisors_are_checked() {
     assert!(matches!(violations(&zero)[..], [ViolationKind::BadDivisor { .. }, ..]));
     let halo = parse("kernel @k(x: f32[4] layout(halo [-1:0])) {}");
     assert!(matches!(violations(&halo)[..], [ViolationKind::NotAllowed { .. }]));
+}
+
+#[test]
+fn operations_that_stand_on_themselves_are_reported() {
+    let mut kernel = kernel("stage a[r: N, c: 4] = -x[r, c] stage o[r, c] = -a[r, c] output y[r, c] = o[r, c]");
+    for stage in kernel.stages.iter_mut() {
+        let root = stage.results[0];
+        stage.body.ops[root] = ScalarOp::Unary(UnaryOp::Neg, root);
+    }
+    let found = violations(&kernel);
+    assert_eq!(found.iter().filter(|v| matches!(v, ViolationKind::OutOfOrder { .. })).count(), 2, "{found:?}");
+    // Printing and interpreting survive it, too.
+    assert!(!kernel.to_string().is_empty());
+    let inputs = [Tensor::zeros(DType::F32, &[1, 4]), Tensor::zeros(DType::I32, &[4])].map(|t| t.expect("small"));
+    assert!(run_kernel(&kernel, &[1], &inputs).is_err());
 }

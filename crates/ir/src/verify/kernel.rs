@@ -74,8 +74,6 @@ struct StageLeaves<'a> {
     id: StageId,
     stage: &'a Stage,
     ranges: Ranges,
-    /// The types of the stage itself, for reading itself.
-    own: Vec<DType>,
 }
 
 impl StageLeaves<'_> {
@@ -117,14 +115,8 @@ impl Leaves for StageLeaves<'_> {
                     return report.push(ViolationKind::OutOfOrder { id: format!("stage `{}`", stage.name) });
                 }
                 report.count("indices", stage.value_axes().count(), load.index.len());
-                let known = stage.results.iter().all(|r| r.index() < stage.body.ops.len());
-                let dtypes = match id == self.id {
-                    true => self.own.clone(),
-                    false if known => stage.dtypes(),
-                    false => Vec::new(),
-                };
-                match dtypes.get(usize::from(component)) {
-                    Some(dtype) => report.dtype("a load", *dtype, load.dtype),
+                match stage.results.get(usize::from(component)) {
+                    Some(result) => report.dtype("a load", stage.body.dtype(*result), load.dtype),
                     None => {
                         let id = format!("{}.{component}", stage.name);
                         report.push(ViolationKind::Dangling { what: "component", id });
@@ -168,9 +160,7 @@ fn check_stage(report: &mut Report, kernel: &Kernel, id: StageId, stage: &Stage)
     for axis in &stage.axes {
         report.extent(&format!("axis `{}`", axis.name), &axis.extent, &ranges, kernel.symbols.len());
     }
-    let known = stage.results.iter().all(|r| r.index() < stage.body.ops.len()) && in_order(stage);
-    let own = if known { stage.dtypes() } else { Vec::new() };
-    let leaves = StageLeaves { kernel, id, stage, ranges, own };
+    let leaves = StageLeaves { kernel, id, stage, ranges };
     let dtypes = report.body(&stage.body, &stage.results, &leaves);
     if stage.results.len() > usize::from(u8::MAX) {
         report.push(ViolationKind::NotAllowed { what: "more than 255 components" });
@@ -186,15 +176,6 @@ fn check_stage(report: &mut Report, kernel: &Kernel, id: StageId, stage: &Stage)
         None if reduces => report.push(ViolationKind::Missing { what: "the reducer of a reduction axis" }),
         None => {}
     }
-}
-
-/// True if [`crate::scalar::Body::dtype`] ends.
-fn in_order(stage: &Stage) -> bool {
-    let mut in_order = true;
-    for (id, op) in stage.body.ops.iter_enumerated() {
-        op.for_each_operand(&mut |o| in_order &= o < id);
-    }
-    in_order
 }
 
 fn check_output(report: &mut Report, kernel: &Kernel, output: &Output) {
@@ -217,11 +198,7 @@ fn check_output(report: &mut Report, kernel: &Kernel, output: &Output) {
             let id = format!("{}.{}", stage.name, output.component);
             report.push(ViolationKind::Dangling { what: "component", id });
         }
-        Some(result) if result.index() < stage.body.ops.len() && in_order(stage) => {
-            report.dtype("the value written", operand.dtype, stage.body.dtype(*result));
-        }
-        // Reported with the stage.
-        Some(_) => {}
+        Some(result) => report.dtype("the value written", operand.dtype, stage.body.dtype(*result)),
     }
     report.count("indices", operand.shape.len(), output.index.len());
     let ranges = stage.ranges(&kernel.symbols);

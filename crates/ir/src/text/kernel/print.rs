@@ -4,7 +4,7 @@ use super::super::index::{Index, Names};
 use super::super::names::{Name, separated};
 use super::super::scalar::{Block, FoldText, Printer};
 use super::layout::LayoutText;
-use crate::entity::{EntityId, StageId};
+use crate::entity::StageId;
 use crate::index::Dim;
 use crate::kernel::{Axis, AxisKind, Kernel, Operand, OperandKind, Output, Stage};
 use crate::scalar::Source;
@@ -128,8 +128,7 @@ impl Kernel {
         stage.for_each_load(&mut |_, load| {
             reads_itself |= matches!(load.source, Source::Stage(s, _) if s >= id);
         });
-        let known = stage.results.iter().all(|r| r.index() < stage.body.ops.len());
-        if reads_itself && known { stage.dtypes() } else { Vec::new() }
+        if reads_itself { stage.dtypes() } else { Vec::new() }
     }
 
     fn source_text(&self, source: Source) -> String {

@@ -33,6 +33,9 @@ pub(in super::super) struct Block<'a> {
 
 impl fmt::Display for Block<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !in_order(self.body) {
+            return f.write_str("?");
+        }
         let plan = Plan::new(self.body, self.roots);
         let writer = Writer { block: self, lets: &plan.lets, natural: natural_types(self.body, &plan.lets) };
         for &id in &plan.lets {
@@ -52,6 +55,15 @@ impl fmt::Display for Block<'_> {
             }
         }
     }
+}
+
+/// False for bodies that no verifier lets pass, and that would print forever.
+fn in_order(body: &Body) -> bool {
+    let mut in_order = true;
+    for (id, op) in body.ops.iter_enumerated() {
+        op.for_each_operand(&mut |o| in_order &= o < id);
+    }
+    in_order
 }
 
 /// The types that the reader knows without surroundings; see `expr.rs` for the other side.
