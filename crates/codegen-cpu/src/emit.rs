@@ -13,13 +13,30 @@ use crate::{CodegenError, clif};
 /// # Errors
 /// [`CodegenError::Unsupported`] if neither emitter takes the function; anything else is a bug.
 pub fn emit(function: &Function, target: &Target) -> Result<CompiledFunction, CodegenError> {
-    let isa = match target.level() {
-        Level::X86V4 => Isa { avx512: true, vnni: target.has(Feature::Vnni) },
-        Level::X86V3 => Isa { avx512: false, vnni: target.has(Feature::AvxVnni) },
-        Level::X86V2 | Level::Aarch64 => return clif::emit(function, target),
-    };
+    let Some(isa) = wide_isa(target) else { return clif::emit(function, target) };
     match wide::emit(function, isa) {
         Err(CodegenError::Unsupported { .. }) => clif::emit(function, target),
         outcome => outcome,
+    }
+}
+
+/// The code of a function as text, for dumps: machine instructions from the wide emitter, the function itself where
+/// Cranelift makes the code.
+///
+/// # Errors
+/// As [`emit`].
+pub fn listing(function: &Function, target: &Target) -> Result<String, CodegenError> {
+    match wide_isa(target).map(|isa| wide::listing(function, isa)) {
+        None | Some(Err(CodegenError::Unsupported { .. })) => Ok(function.to_string()),
+        Some(outcome) => outcome,
+    }
+}
+
+/// What the wide emitter may use, on the levels that it makes code for.
+fn wide_isa(target: &Target) -> Option<Isa> {
+    match target.level() {
+        Level::X86V4 => Some(Isa { avx512: true, vnni: target.has(Feature::Vnni) }),
+        Level::X86V3 => Some(Isa { avx512: false, vnni: target.has(Feature::AvxVnni) }),
+        Level::X86V2 | Level::Aarch64 => None,
     }
 }

@@ -17,7 +17,7 @@ pub mod vir;
 pub mod wide;
 
 pub use compile::{CompiledKernel, compile_nest};
-pub use emit::emit;
+pub use emit::{emit, listing};
 pub use error::CodegenError;
 pub use object::{CompiledFunction, Emitter, Stats};
 pub use target::{ParseTargetError, Target};

@@ -98,6 +98,11 @@ fn avx2() {
 }
 
 #[test]
+fn avx2_with_vnni() {
+    run("x86-64-v3+avxvnni", support::has_avx_vnni(), Emitter::Wide, true);
+}
+
+#[test]
 fn sse() {
     // Without hardware for it, a fused multiply-add rounds twice.
     run("x86-64-v2", support::has_sse42(), Emitter::Cranelift, false);

@@ -73,6 +73,36 @@ fn check(rows: usize, vectors: usize, lanes: u16, isa: Isa) {
     assert_eq!(bytes(&c), memory.region(pc));
 }
 
+/// The instructions of the loop, by its listing: everything between its header and the jump back.
+fn inner_loop(rows: usize, vectors: usize, lanes: u16, isa: Isa) -> Vec<String> {
+    let text = wide::listing(&gemm(rows, vectors, lanes, 512), isa).expect("the kernel compiles");
+    let mut block = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("block") {
+            block.clear();
+        } else {
+            block.push(line[8..].to_owned());
+        }
+        if line.contains("if Less") {
+            return block;
+        }
+    }
+    panic!("no loop in\n{text}");
+}
+
+#[test]
+fn the_loop_has_three_instructions_of_overhead() {
+    for (rows, vectors, lanes, isa) in [(8, 3, 16, AVX512), (14, 2, 16, AVX512), (6, 2, 8, AVX2), (4, 3, 8, AVX2)] {
+        let insts = inner_loop(rows, vectors, lanes, isa);
+        let count = |start: &str| insts.iter().filter(|inst| inst.starts_with(start)).count();
+        assert_eq!(count("vfmadd231ps"), rows * vectors, "{insts:#?}");
+        assert_eq!(count("vmovups"), vectors, "{insts:#?}");
+        assert_eq!(count("vbroadcastss"), rows, "{insts:#?}");
+        // Two pointers or indices move on; comparison and jump are one to the processor.
+        assert_eq!(insts.len(), rows * vectors + vectors + rows + 4, "{insts:#?}");
+    }
+}
+
 fn measure(rows: usize, vectors: usize, lanes: u16, isa: Isa) {
     let k = 512;
     let columns = vectors * usize::from(lanes);

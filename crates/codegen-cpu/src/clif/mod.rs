@@ -21,8 +21,7 @@ use crate::target::{Level, Target};
 use crate::vir::expand::{self, Lacks};
 use crate::vir::{Function, split, strength, verify};
 use cranelift_codegen::control::ControlPlane;
-use cranelift_codegen::isa::TargetIsa;
-use cranelift_codegen::{Context, ir};
+use cranelift_codegen::Context;
 use translate::Machine;
 
 /// Compiles a function.
@@ -30,6 +29,25 @@ use translate::Machine;
 /// # Errors
 /// [`CodegenError::Unsupported`] for functions with barriers; anything else is a bug.
 pub fn emit(function: &Function, target: &Target) -> Result<CompiledFunction, CodegenError> {
+    let (code, listing) = compile(function, target)?;
+    Ok(CompiledFunction {
+        code,
+        emitter: Emitter::Cranelift,
+        vector_bits: repr::REGISTER_BYTES * 8,
+        stats: stats::of(&listing),
+    })
+}
+
+/// The instructions of a function as text, for people.
+///
+/// # Errors
+/// As [`emit`].
+pub fn listing(function: &Function, target: &Target) -> Result<String, CodegenError> {
+    compile(function, target).map(|(_, listing)| listing)
+}
+
+/// Code with its constants behind it, and its listing.
+fn compile(function: &Function, target: &Target) -> Result<(Vec<u8>, String), CodegenError> {
     let mut function = function.clone();
     expand::run(&mut function, Lacks { half: true, fma: target.level() == Level::X86V2 });
     split::run(&mut function, repr::REGISTER_BYTES);
@@ -37,31 +55,21 @@ pub fn emit(function: &Function, target: &Target) -> Result<CompiledFunction, Co
     if cfg!(debug_assertions) {
         verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;
     }
-    let isa = isa::of(target)?;
     let machine = match target.level() {
         Level::X86V2 => Machine::Sse,
         Level::X86V3 | Level::X86V4 => Machine::Avx,
         Level::Aarch64 => Machine::Aarch64,
     };
-    let translated = translate::function(&function, isa.as_ref(), machine)?;
-    compile(translated, isa.as_ref())
-}
-
-fn compile(function: ir::Function, isa: &dyn TargetIsa) -> Result<CompiledFunction, CodegenError> {
-    let mut context = Context::for_function(function);
+    let isa = isa::of(target)?;
+    let mut context = Context::for_function(translate::function(&function, isa.as_ref(), machine)?);
     context.set_disasm(true);
     let compiled = context
-        .compile(isa, &mut ControlPlane::default())
+        .compile(isa.as_ref(), &mut ControlPlane::default())
         .map_err(|error| CodegenError::Cranelift { message: error.inner.to_string() })?;
     let buffer = &compiled.buffer;
-    // Constants lie behind the code and are reached relative to it; a relocation would mean a call.
+    // Constants are reached relative to the code; a relocation would mean a call.
     if !buffer.relocs().is_empty() || buffer.alignment as usize > CompiledFunction::ALIGNMENT {
         return Err(CodegenError::Cranelift { message: "the code depends on its place".to_owned() });
     }
-    Ok(CompiledFunction {
-        code: buffer.data().to_vec(),
-        emitter: Emitter::Cranelift,
-        vector_bits: repr::REGISTER_BYTES * 8,
-        stats: stats::of(compiled.vcode.as_deref().unwrap_or_default()),
-    })
+    Ok((buffer.data().to_vec(), compiled.vcode.clone().unwrap_or_default()))
 }

@@ -13,7 +13,9 @@ use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
 /// Translates a function whose values all fit registers.
-pub(super) fn function(function: &vir::Function, isa: &dyn TargetIsa,
+pub(super) fn function(
+    function: &vir::Function,
+    isa: &dyn TargetIsa,
     machine: Machine,
 ) -> Result<ir::Function, CodegenError> {
     let mut signature = Signature::new(CallConv::SystemV);

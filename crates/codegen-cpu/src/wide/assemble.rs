@@ -8,6 +8,7 @@ use super::alloc::{CALLEE_SAVED, Layout, RSP};
 use super::codes;
 use super::inst::{Address, Arg, Base, BlockId, Encoding, Flag, INT, Kind, MASK, MachFunction, MachInst, View, Width};
 use super::lanes::{self, Place};
+use super::listing;
 use crate::CodegenError;
 use crate::object::{CompiledFunction, Stats};
 use crate::vir::Elem;
@@ -29,6 +30,7 @@ pub(super) fn assemble(
     layout: &Layout<'_>,
     encoding: Encoding,
     width: Width,
+    mut listing: Option<&mut String>,
 ) -> Result<CompiledFunction, CodegenError> {
     let mut assembler = Assembler {
         encoder: Encoder::new(64),
@@ -41,6 +43,7 @@ pub(super) fn assemble(
         pool_uses: Vec::new(),
         frame: Frame::of(allocation, function),
         stats: Stats::default(),
+        listing: listing.is_some().then(String::new),
         vectors_dirty: function.uses_vectors(),
     };
     let mut blocks = Blocks { function, allocation, layout, leads_to: Vec::new() };
@@ -50,6 +53,9 @@ pub(super) fn assemble(
         if blocks.leads_to[n] == n {
             assembler.block(&blocks, n)?;
         }
+    }
+    if let (Some(out), Some(text)) = (listing.take(), assembler.listing.take()) {
+        *out = text;
     }
     assembler.finish(function)
 }
@@ -160,6 +166,8 @@ pub(super) struct Assembler {
     pool_uses: Vec<(usize, usize, u32)>,
     frame: Frame,
     stats: Stats,
+    /// The text of what was written so far, if anybody wants it.
+    listing: Option<String>,
     vectors_dirty: bool,
 }
 
@@ -204,6 +212,7 @@ impl Assembler {
             self.align(LOOP_ALIGNMENT);
         }
         self.labels[n] = Some(self.position);
+        self.note(|| format!("block {n}:\n"));
         for item in blocks.allocation.block_insts_and_edits(blocks.layout, regalloc2::Block::new(n)) {
             match item {
                 InstOrEdit::Edit(Edit::Move { from, to }) => self.edit(*from, *to, block.innermost)?,
@@ -237,6 +246,11 @@ impl Assembler {
             return;
         }
         self.stats.insts += 1;
+        let position = self.position;
+        self.note(|| match flag {
+            Some(flag) => format!("{position:6x}  jump to block {to} if {flag:?}\n"),
+            None => format!("{position:6x}  jump to block {to}\n"),
+        });
         if let Some(target) = self.labels[to] {
             let short = target as i64 - (self.position as i64 + 2);
             if let Ok(short) = i8::try_from(short) {
@@ -393,6 +407,8 @@ impl Assembler {
             .encoder
             .encode(instruction, self.position as u64)
             .map_err(|source| CodegenError::Encoding { code: format!("{:?}", instruction.code()), source })?;
+        let position = self.position;
+        self.note(|| format!("{position:6x}  {}\n", listing::text(instruction, pool)));
         if let Some(offset) = pool {
             let at = self.position + self.encoder.get_constant_offsets().displacement_offset();
             self.pool_uses.push((at, self.position + length, offset));
@@ -400,6 +416,13 @@ impl Assembler {
         self.position += length;
         self.stats.insts += 1;
         Ok(())
+    }
+
+    /// Adds to the listing.
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(listing) = &mut self.listing {
+            listing.push_str(&line());
+        }
     }
 
     /// An instruction on registers alone.

@@ -8,6 +8,7 @@ mod assemble;
 mod codes;
 mod inst;
 mod lanes;
+mod listing;
 mod pool;
 mod select;
 
@@ -31,6 +32,20 @@ pub struct Isa {
 /// # Errors
 /// [`CodegenError::Unsupported`] for functions that the other emitter has to take; anything else is a bug.
 pub fn emit(function: &Function, isa: Isa) -> Result<CompiledFunction, CodegenError> {
+    compile(function, isa, None)
+}
+
+/// The instructions of a function as text, one a line behind its offset, blocks by number.
+///
+/// # Errors
+/// As [`emit`].
+pub fn listing(function: &Function, isa: Isa) -> Result<String, CodegenError> {
+    let mut text = String::new();
+    compile(function, isa, Some(&mut text))?;
+    Ok(text)
+}
+
+fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Result<CompiledFunction, CodegenError> {
     let register_bytes = if isa.avx512 { 64 } else { 32 };
     let mut function = function.clone();
     expand::run(&mut function, Lacks::default());
@@ -39,10 +54,9 @@ pub fn emit(function: &Function, isa: Isa) -> Result<CompiledFunction, CodegenEr
     if cfg!(debug_assertions) {
         verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;
     }
-    let function = &function;
     let encoding = if isa.avx512 { Encoding::Evex } else { Encoding::Vex };
-    let selected = select::select(function, encoding, isa.vnni)?;
+    let selected = select::select(&function, encoding, isa.vnni)?;
     let (allocation, layout) = alloc::allocate(&selected.function, encoding)
         .map_err(|error| CodegenError::Allocation { message: error.to_string() })?;
-    assemble::assemble(&selected.function, &allocation, &layout, encoding, selected.width)
+    assemble::assemble(&selected.function, &allocation, &layout, encoding, selected.width, listing)
 }

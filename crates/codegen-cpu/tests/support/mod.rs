@@ -84,3 +84,8 @@ pub(crate) fn has_avx512_vnni() -> bool {
 pub(crate) fn has_sse42() -> bool {
     is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("popcnt")
 }
+
+/// Whether the machine at hand has 256-bit byte dot products without AVX-512.
+pub(crate) fn has_avx_vnni() -> bool {
+    has_avx2() && is_x86_feature_detected!("avxvnni")
+}
