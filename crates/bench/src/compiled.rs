@@ -37,7 +37,7 @@ impl Compiled {
         let kernel = infc_passes::formulate::normalise(kernel.clone());
         let schedule = match schedule {
             Some(text) => text.parse().map_err(|e| anyhow::anyhow!("schedule: {e}"))?,
-            None => choose(&kernel, &infc_codegen_cpu::machine_for_schedule(target)),
+            None => choose(&kernel, &infc::schedule_machine(target)),
         };
         let nest = apply(&kernel, &schedule)?;
         let compiled = infc_codegen_cpu::compile_nest(&nest, target)?;
