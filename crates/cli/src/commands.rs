@@ -1,10 +1,11 @@
 //! The commands, one file each.
 
 mod bench;
-//mod compare;
-//mod compile;
+mod compare;
+mod compile;
 mod completions;
-//mod demo;
+mod demo;
+mod dims;
 mod explain;
 mod inspect;
 mod run;
@@ -18,17 +19,17 @@ use crate::process::Start;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Compile an ONNX model into an artifact
-//    Compile(compile::CompileArgs),
+    Compile(compile::CompileArgs),
     /// Run an artifact
     Run(run::RunArgs),
     /// Compare what an artifact computes with what is expected
-//    Compare(compare::CompareArgs),
+    Compare(compare::CompareArgs),
     /// Measure how fast artifacts load and run
     Bench(bench::BenchArgs),
     /// Show what an artifact holds
     Inspect(inspect::InspectArgs),
     /// Compile and run the built-in network that reads handwritten digits
-//    Demo(demo::DemoArgs),
+    Demo(demo::DemoArgs),
     /// List what artifacts can be compiled for
     Targets(targets::TargetsArgs),
     /// Explain an error code
@@ -41,12 +42,12 @@ impl Command {
     /// As typed by the user, and part of the name of the JSON schema.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-//            Self::Compile(_) => "compile",
+            Self::Compile(_) => "compile",
             Self::Run(_) => "run",
-//            Self::Compare(_) => "compare",
+            Self::Compare(_) => "compare",
             Self::Bench(_) => "bench",
             Self::Inspect(_) => "inspect",
-//            Self::Demo(_) => "demo",
+            Self::Demo(_) => "demo",
             Self::Targets(_) => "targets",
             Self::Explain(_) => "explain",
             Self::Completions(_) => "completions",
@@ -55,12 +56,12 @@ impl Command {
 
     pub(crate) fn run(self, console: &Console, started: Start) -> Result<Exit, Failure> {
         match self {
-//            Self::Compile(arguments) => compile::run(arguments, console),
+            Self::Compile(arguments) => compile::run(arguments, console),
             Self::Run(arguments) => run::run(arguments, console),
-//            Self::Compare(arguments) => compare::run(arguments, console),
+            Self::Compare(arguments) => compare::run(arguments, console),
             Self::Bench(arguments) => bench::run(arguments, console, started),
             Self::Inspect(arguments) => inspect::run(arguments, console),
-//            Self::Demo(arguments) => demo::run(arguments, console),
+            Self::Demo(arguments) => demo::run(arguments, console),
             Self::Targets(arguments) => targets::run(&arguments, console),
             Self::Explain(arguments) => explain::run(&arguments, console),
             Self::Completions(arguments) => completions::run(&arguments, console),

@@ -49,6 +49,12 @@ pub(crate) enum CliError {
     #[error("the model and the artifact do not belong together: {what}: expected {expected}, found {found}")]
     OtherModel { what: String, expected: String, found: String },
 
+    #[error("{node} cannot be evaluated: {reason}")]
+    CannotEvaluate { node: String, reason: String },
+
+    #[error("`{}` has no expected outputs to compare with", place)]
+    NothingExpected { place: String },
+
     #[error("{what} has more elements than fit in memory")]
     TooLarge { what: String },
 }
@@ -75,6 +81,8 @@ impl CliError {
             Self::BadImage { .. } => "input::bad-image",
             Self::WrongElements { .. } => "input::wrong-elements",
             Self::OtherModel { .. } => "compare::other-model",
+            Self::CannotEvaluate { .. } => "compare::cannot-evaluate",
+            Self::NothingExpected { .. } => "compare::nothing-expected",
             Self::TooLarge { .. } => "input::too-large",
         }
     }
@@ -100,10 +108,16 @@ impl CliError {
                 "write it with `numpy.save` or `numpy.savez`, without objects".to_owned()
             }
             Self::MissingArray { .. } => "arrays are named after the model's inputs".to_owned(),
-            Self::BadDataFolder { .. } => "it must hold input_0.pb, input_1.pb, …, or folders test_data_set_*".to_owned(),
+            Self::BadDataFolder { .. } => {
+                "it must hold input_0.pb, input_1.pb, …, or folders test_data_set_*".to_owned()
+            }
             Self::BadImage { .. } => "give --layout, or prepare the data as an .npy file".to_owned(),
             Self::WrongElements { .. } => "convert the array with `astype`".to_owned(),
             Self::OtherModel { .. } => "compile this model again and compare with that artifact".to_owned(),
+            Self::CannotEvaluate { .. } => "compare with stored outputs instead: --data or --expected".to_owned(),
+            Self::NothingExpected { .. } => {
+                "give --data with output_*.pb, --expected OUT.npz, or --model MODEL.onnx".to_owned()
+            }
             Self::TooLarge { .. } => "give smaller dims with --dim".to_owned(),
             Self::Usage { .. } | Self::Stdout { .. } => return None,
         })
@@ -113,7 +127,11 @@ impl CliError {
     pub(crate) fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::Usage { .. } | Self::UnknownCode { .. } | Self::MissingData { .. } | Self::BadSpec { .. }
+            Self::Usage { .. }
+                | Self::UnknownCode { .. }
+                | Self::MissingData { .. }
+                | Self::BadSpec { .. }
+                | Self::NothingExpected { .. }
         )
     }
 }

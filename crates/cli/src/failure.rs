@@ -2,6 +2,7 @@
 
 use crate::console::{Console, Style};
 use crate::error::CliError;
+use infc::CompileError;
 use infc_artifact::ArtifactError;
 use infc_frontend_onnx::ImportError;
 use infc_runtime::RuntimeError;
@@ -65,13 +66,17 @@ pub(crate) struct Failure {
 
 impl Failure {
     fn new(code: &'static str, error: &dyn Error, help: Option<String>, exit: Exit) -> Self {
-        let mut causes = Vec::new();
+        let message = error.to_string();
+        let mut causes: Vec<String> = Vec::new();
         let mut next = error.source();
         while let Some(cause) = next {
-            causes.push(cause.to_string());
+            let text = cause.to_string();
+            // Some messages tell their cause themselves.
+            if !message.contains(&text) {
+                causes.push(text);
+            }
             next = cause.source();
         }
-        let message = error.to_string();
         Self { code, message, causes, nodes: Vec::new(), help, exit, broken_pipe: false }
     }
 
@@ -195,6 +200,27 @@ impl From<ImportError> for Failure {
         let nodes = nodes.collect();
         let help = error.help().map(str::to_owned);
         Self { nodes, ..Self::new(error.code(), &error, help, import_exit(&error)) }
+    }
+}
+
+impl From<CompileError> for Failure {
+    fn from(error: CompileError) -> Self {
+        let exit = match &error {
+            CompileError::UnknownTarget { .. } | CompileError::DuplicateTarget { .. } | CompileError::NoTargets => {
+                Exit::Usage
+            }
+            CompileError::Dump { .. } => Exit::Failed,
+            _ => Exit::CannotCompile,
+        };
+        let help = match &error {
+            CompileError::UnknownTarget { .. } => Some("`infc targets` lists them".to_owned()),
+            _ => None,
+        };
+        match error {
+            CompileError::Import(error) => error.into(),
+            CompileError::Artifact(error) => error.into(),
+            error => Self::new(error.code(), &error, help, exit),
+        }
     }
 }
 

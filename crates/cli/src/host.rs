@@ -1,6 +1,8 @@
 //! What this machine's processor can do, as targets name it.
 
 use infc_artifact::features;
+use infc_codegen_cpu::Target;
+use infc_codegen_cpu::target::{Feature, Level};
 
 /// The architecture at the front of a target; `None` if infc makes no code for this machine.
 pub(crate) fn arch() -> Option<&'static str> {
@@ -11,28 +13,31 @@ pub(crate) fn arch() -> Option<&'static str> {
     }
 }
 
-/// Whether this machine runs code for a target.
-pub(crate) fn runs(target: &str) -> bool {
-    features::arch_of(target) == arch()
-        && features::required_by(target).is_some_and(|all| all.iter().all(|feature| has(feature)))
+/// Whether this machine runs code for a target that needs these features.
+pub(crate) fn runs<'a>(target: &str, required: impl IntoIterator<Item = &'a str>) -> bool {
+    features::arch_of(target) == arch() && required.into_iter().all(has)
 }
 
-/// The target that is this machine alone: its level, and every further feature that infc knows.
-pub(crate) fn native_target() -> Option<String> {
-    let levels: &[&str] = match arch()? {
-        "x86-64" => &["x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"],
-        arch => &[arch][..],
+/// Whether this machine runs code that the compiler makes for a target.
+pub(crate) fn runs_target(target: &Target) -> bool {
+    runs(&target.to_string(), target.required_features())
+}
+
+/// The levels that artifacts can be compiled for, best first.
+pub(crate) const LEVELS: [Level; 4] = [Level::X86V4, Level::X86V3, Level::X86V2, Level::Aarch64];
+
+/// The best level that this machine runs.
+pub(crate) fn best_level() -> Option<Target> {
+    LEVELS.into_iter().map(Target::new).find(runs_target)
+}
+
+/// The target that is this machine alone: its level, and every further feature that the compiler knows.
+pub(crate) fn native_target() -> Option<Target> {
+    let with = |target: Target, feature| match target.clone().with(feature) {
+        Ok(extended) if runs_target(&extended) => extended,
+        _ => target,
     };
-    let level = levels.iter().find(|level| runs(level))?;
-    let contained = features::required_by(level)?;
-    let mut target = (*level).to_owned();
-    for feature in features::all() {
-        let extended = format!("{target}+{feature}");
-        if !contained.contains(&feature) && runs(&extended) {
-            target = extended;
-        }
-    }
-    Some(target)
+    Some(Feature::ALL.into_iter().fold(best_level()?, with))
 }
 
 /// Whether this processor, and the operating system on it, has a feature; unknown names are absent.
@@ -67,8 +72,9 @@ mod tests {
     fn this_machine_is_a_target_that_it_runs() {
         if arch().is_some() {
             let native = native_target().unwrap();
-            assert!(runs(&native), "{native}");
+            assert!(runs_target(&native), "{native}");
+            assert_eq!(native.level(), best_level().unwrap().level());
         }
-        assert!(!runs("cuda") && !runs("x86-64-v9"));
+        assert!(!runs("cuda", []) && !runs("x86-64", ["flux"]));
     }
 }

@@ -139,9 +139,9 @@ impl InputOptions {
                 fills[index] = Some(Fill::Random);
             }
         }
-        let made_up = fills.iter().any(Option::is_some);
         let inputs = self.fill(entry, given, &fills)?;
-        if made_up && !open.is_empty() {
+        // Who has asked for it need not be told.
+        if !open.is_empty() && !self.random {
             let shapes = open.iter().map(|&i| {
                 let tensor: &Tensor = &inputs[i];
                 format!("{} {}{:?}", entry.inputs[i].name, tensor.dtype(), tensor.shape())
@@ -169,12 +169,7 @@ impl InputOptions {
     }
 
     /// Makes the tensors that are described rather than given.
-    fn fill(
-        &self,
-        entry: &Entry,
-        given: Vec<Option<Tensor>>,
-        fills: &[Option<Fill>],
-    ) -> Result<Vec<Tensor>, CliError> {
+    fn fill(&self, entry: &Entry, given: Vec<Option<Tensor>>, fills: &[Option<Fill>]) -> Result<Vec<Tensor>, CliError> {
         let shapes = generate::input_shapes(entry, &given, &self.dims)?;
         let mut generator = Generator::new(self.seed);
         let mut tensors = Vec::with_capacity(given.len());

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod app;
 mod bug;
 mod commands;
@@ -14,12 +15,14 @@ mod error;
 mod failure;
 mod host;
 mod inputs;
+mod layers;
 mod model_file;
 mod npy;
 mod npz;
+mod onnx_eval;
 mod output_file;
 mod process;
-//mod progress;
+mod progress;
 mod stats;
 mod tables;
 

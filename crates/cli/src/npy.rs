@@ -38,8 +38,7 @@ pub(crate) enum NpyError {
 pub(crate) fn read(file: &[u8]) -> Result<Tensor, NpyError> {
     let (header, data) = header::parse(file)?;
     let Header { descr, kind, size_bytes, big_endian, fortran_order, shape } = header;
-    let len_elems =
-        if shape.contains(&0) { Some(0) } else { shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) };
+    let len_elems = if shape.contains(&0) { Some(0) } else { shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) };
     let expected = len_elems.and_then(|n| n.checked_mul(size_bytes));
     if expected != Some(data.len()) {
         let expected = expected.map_or_else(|| "more than there are".to_owned(), |n| n.to_string());

@@ -44,14 +44,34 @@ fn scaled(count: u64, units: &[&str]) -> String {
         value /= 1000.0;
         unit += 1;
     }
-    let digits = if unit == 0 || value >= 99.95 { 0 } else if value >= 9.995 { 1 } else { 2 };
+    let digits = if unit == 0 || value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
     format!("{value:.digits$} {}", units[unit]).trim_end().to_owned()
 }
 
 /// A time in milliseconds with three digits or more.
 pub(crate) fn millis(ms: f64) -> String {
-    let digits = if ms >= 100.0 { 0 } else if ms >= 10.0 { 1 } else if ms >= 1.0 { 2 } else { 3 };
+    let digits = if ms >= 100.0 {
+        0
+    } else if ms >= 10.0 {
+        1
+    } else if ms >= 1.0 {
+        2
+    } else {
+        3
+    };
     format!("{ms:.digits$} ms")
+}
+
+/// `1.3 s`: a time that people wait.
+pub(crate) fn seconds(time: std::time::Duration) -> String {
+    let ms = time.as_secs_f64() * 1e3;
+    if ms < 1000.0 { millis(ms) } else { format!("{:.1} s", ms / 1e3) }
 }
 
 /// `97 %`, or `-` of nothing.

@@ -143,7 +143,11 @@ pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Re
     let single = if let [single] = reports.as_slice() { Some(single.clone()) } else { None };
     let machine = process::machine();
     let report = Report { schema: "infc.bench/1", machine, threads, peak_rss_mb, single, artifacts: reports };
-    if console.is_json() { console.json(&report)? } else { print(&report, console)? }
+    if console.is_json() {
+        console.json(&report)?
+    } else {
+        print(&report, console)?
+    }
     Ok(Exit::Done)
 }
 

@@ -20,9 +20,8 @@ pub(crate) fn run(arguments: &CompletionsArgs, console: &Console) -> Result<Exit
     clap_complete::generate(arguments.shell, &mut app::command(), "infc", &mut script);
     if console.is_json() {
         let script = String::from_utf8_lossy(&script);
-        console.json(
-            &json!({"schema": "infc.completions/1", "shell": arguments.shell.to_string(), "script": script}),
-        )?;
+        console
+            .json(&json!({"schema": "infc.completions/1", "shell": arguments.shell.to_string(), "script": script}))?;
     } else {
         console.write(&script)?;
     }

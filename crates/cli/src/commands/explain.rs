@@ -48,8 +48,7 @@ pub(crate) fn run(arguments: &ExplainArgs, console: &Console) -> Result<Exit, Fa
 
 fn list(console: &Console) -> Result<Exit, Failure> {
     if console.is_json() {
-        let codes: Vec<_> =
-            PAGES.iter().map(|page| json!({"error": page.code, "title": page.title()})).collect();
+        let codes: Vec<_> = PAGES.iter().map(|page| json!({"error": page.code, "title": page.title()})).collect();
         console.json(&json!({"schema": "infc.explain/1", "errors": codes}))?;
     } else {
         let rows = PAGES.iter().map(|page| vec![page.code.to_owned(), page.title().to_owned()]);

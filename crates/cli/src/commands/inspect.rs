@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 /// Show what an artifact holds: bytes per section, inputs and outputs, variants, kernels with how they were made, and
 /// the memory plan. With --thin, write an artifact with one variant only.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  infc inspect digits.infa\n  infc inspect digits.infa --thin x86-64-v2 -o thin.infa")]
+#[command(
+    after_help = "Examples:\n  infc inspect digits.infa\n  infc inspect digits.infa --thin x86-64-v3 -o thin.infa"
+)]
 pub(crate) struct InspectArgs {
     /// The artifact, or - for standard input
     artifact: PathBuf,
@@ -75,6 +77,10 @@ pub(crate) fn run(arguments: InspectArgs, console: &Console) -> Result<Exit, Fai
         return Ok(Exit::Done);
     }
     let report = Report::new(&path, &artifact, bytes.len(), target.as_deref(), &dim, verify)?;
-    if console.is_json() { console.json(&report)? } else { text::print(&report, console)? }
+    if console.is_json() {
+        console.json(&report)?
+    } else {
+        text::print(&report, console)?
+    }
     Ok(Exit::Done)
 }

@@ -97,16 +97,16 @@ pub(crate) fn run(arguments: RunArgs, console: &Console) -> Result<Exit, Failure
         variant: model.selection().target.clone(),
         data_sets: reports,
     };
-    if console.is_json() { console.json(&report)? } else { print(&report, save_output.as_deref(), console)? }
+    if console.is_json() {
+        console.json(&report)?
+    } else {
+        print(&report, save_output.as_deref(), console)?
+    }
     Ok(Exit::Done)
 }
 
 /// Runs one data set; the error says which.
-pub(super) fn run_one(
-    session: &mut Session,
-    set: &DataSet,
-    options: &RunOptions<'_>,
-) -> Result<Vec<Tensor>, Failure> {
+pub(super) fn run_one(session: &mut Session, set: &DataSet, options: &RunOptions<'_>) -> Result<Vec<Tensor>, Failure> {
     session.run_owned_with(&set.input_refs(), options).map_err(|error| {
         let failure = Failure::from(error);
         match &set.name {

@@ -3,26 +3,15 @@
 use crate::console::{Console, Style};
 use crate::failure::{Exit, Failure};
 use crate::host;
-use infc_artifact::features;
+use infc_codegen_cpu::Target;
+use infc_codegen_cpu::target::{Feature, Level};
 use serde::Serialize;
 
 /// List what artifacts can be compiled for: names for --target, the processor features that code for them relies on,
-/// and whether this machine has them.
+/// the machine that schedules are chosen for, and whether this machine runs the code.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc targets\n  infc targets --format json")]
 pub(crate) struct TargetsArgs {}
-
-/// A target that has a name of its own; features are added as in `x86-64-v4+vnni`.
-struct Named {
-    name: &'static str,
-    about: &'static str,
-}
-
-const NAMED: [Named; 3] = [
-    Named { name: "x86-64-v4", about: "AVX-512: Intel servers since 2017, AMD since Zen 4 (2022)" },
-    Named { name: "x86-64-v3", about: "AVX2 and FMA: Intel since 2013, AMD since 2015" },
-    Named { name: "x86-64-v2", about: "SSE4.2: about every 64-bit PC since 2009" },
-];
 
 #[derive(Serialize)]
 struct Report {
@@ -36,26 +25,75 @@ struct Report {
 
 #[derive(Serialize)]
 struct TargetReport {
-    name: &'static str,
+    name: String,
     about: &'static str,
     features: Vec<&'static str>,
+    /// What may be added with `+`.
+    extensions: Vec<String>,
+    machine: MachineReport,
     runs_here: bool,
 }
 
+/// The machine that schedules have in mind; it never depends on the one that compiles.
+#[derive(Serialize)]
+struct MachineReport {
+    vector_bits: u32,
+    vector_registers: u32,
+    l1d_bytes: u64,
+    l2_bytes: u64,
+    l3_bytes: u64,
+    fma_per_cycle: u32,
+    fma_latency: u32,
+}
+
+/// Which machines a level is for.
+fn about(level: Level) -> &'static str {
+    match level {
+        Level::X86V4 => "AVX-512: Intel servers since 2017, AMD since Zen 4 (2022)",
+        Level::X86V3 => "AVX2 and FMA: Intel since 2013, AMD since 2015",
+        Level::X86V2 => "SSE4.2: about every 64-bit PC since 2009",
+        Level::Aarch64 => "64-bit ARM with Advanced SIMD",
+    }
+}
+
+impl TargetReport {
+    fn new(level: Level) -> Self {
+        let target = Target::new(level);
+        let extended = |feature| target.clone().with(feature).ok().map(|target| target.to_string());
+        let name = target.to_string();
+        let extension = |text: String| text.strip_prefix(&format!("{name}+")).map(str::to_owned);
+        let machine = &target.machine;
+        Self {
+            about: about(level),
+            features: target.required_features(),
+            extensions: Feature::ALL.into_iter().filter_map(extended).filter_map(extension).collect(),
+            machine: MachineReport {
+                vector_bits: machine.vector_bits,
+                vector_registers: machine.vector_regs,
+                l1d_bytes: machine.l1d_bytes,
+                l2_bytes: machine.l2_bytes,
+                l3_bytes: machine.l3_bytes,
+                fma_per_cycle: machine.fma_per_cycle,
+                fma_latency: machine.fma_latency,
+            },
+            runs_here: host::runs_target(&target),
+            name,
+        }
+    }
+}
+
 pub(crate) fn run(_: &TargetsArgs, console: &Console) -> Result<Exit, Failure> {
-    let targets = NAMED.iter().map(|named| TargetReport {
-        name: named.name,
-        about: named.about,
-        features: features::required_by(named.name).unwrap_or_default(),
-        runs_here: host::runs(named.name),
-    });
     let report = Report {
         schema: "infc.targets/1",
-        cpu: NAMED.iter().map(|named| named.name).collect(),
-        native: host::native_target(),
-        targets: targets.collect(),
+        cpu: infc::DEFAULT_TARGETS.to_vec(),
+        native: host::native_target().map(|target| target.to_string()),
+        targets: host::LEVELS.into_iter().map(TargetReport::new).collect(),
     };
-    if console.is_json() { console.json(&report)? } else { print(&report, console)? }
+    if console.is_json() {
+        console.json(&report)?
+    } else {
+        print(&report, console)?
+    }
     Ok(Exit::Done)
 }
 
@@ -63,17 +101,31 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
     for (index, target) in report.targets.iter().enumerate() {
         let here =
             if target.runs_here { console.paint(Style::Good, "runs here") } else { "does not run here".to_owned() };
-        console.line(format!("{}  {}, {here}", console.paint(Style::Label, target.name), target.about))?;
+        console.line(format!("{}  {}, {here}", console.paint(Style::Label, &target.name), target.about))?;
         // A level contains those below it: only what it adds is told.
         let below = report.targets.get(index + 1).map_or(&[][..], |below| &below.features);
-        let added: Vec<&str> = target.features.iter().copied().filter(|feature| !below.contains(feature)).collect();
-        let and = if below.is_empty() { String::new() } else { format!("{} and ", report.targets[index + 1].name) };
-        console.line(format!("  needs {and}{}", added.join(" ")))?;
+        let contained = !below.is_empty() && below.iter().all(|feature| target.features.contains(feature));
+        let added = target.features.iter().filter(|feature| !contained || !below.contains(feature));
+        let added: Vec<&str> = added.copied().collect();
+        let and = if contained { format!("{} and ", report.targets[index + 1].name) } else { String::new() };
+        console.line(format!("  needs     {and}{}", added.join(" ")))?;
+        let machine = &target.machine;
+        console.line(format!(
+            "  machine   {} vector registers of {} bits, {} multiply-adds a cycle, caches {} kB, {} kB, {} kB a core",
+            machine.vector_registers,
+            machine.vector_bits,
+            machine.fma_per_cycle,
+            machine.l1d_bytes >> 10,
+            machine.l2_bytes >> 10,
+            machine.l3_bytes >> 10,
+        ))?;
+        if !target.extensions.is_empty() {
+            console.line(format!("  may add   +{}", target.extensions.join(" +")))?;
+        }
     }
     console.line(format!("\ncpu     {}, all in one file (the default)", report.cpu.join(", ")))?;
     match &report.native {
-        Some(native) => console.line(format!("native  this machine alone, which is {native}"))?,
-        None => console.line("native  not on this machine: infc makes no code for its processor")?,
+        Some(native) => console.line(format!("native  this machine alone, which is {native}")),
+        None => console.line("native  not on this machine: infc makes no code for its processor"),
     }
-    console.line("\nMore features are added with +, as in x86-64-v4+vnni+bf16; several targets are separated by commas.")
 }

@@ -157,17 +157,18 @@ fn arrange(
     mean: &[f32],
     scale: &[f32],
 ) -> Vec<f32> {
-    let element = |pixel: usize, channel: usize| {
-        (f32::from(pixels[pixel * channels + channel]) - mean[channel]) / scale[channel]
-    };
+    let element =
+        |pixel: usize, channel: usize| (f32::from(pixels[pixel * channels + channel]) - mean[channel]) / scale[channel];
     let area = height * width;
     match layout {
-        Layout::Nchw | Layout::Chw => {
-            (0..channels).flat_map(|channel| (0..area).map(move |pixel| (pixel, channel))).map(|(p, c)| element(p, c)).collect()
-        }
-        Layout::Nhwc | Layout::Hwc => {
-            (0..area).flat_map(|pixel| (0..channels).map(move |channel| (pixel, channel))).map(|(p, c)| element(p, c)).collect()
-        }
+        Layout::Nchw | Layout::Chw => (0..channels)
+            .flat_map(|channel| (0..area).map(move |pixel| (pixel, channel)))
+            .map(|(p, c)| element(p, c))
+            .collect(),
+        Layout::Nhwc | Layout::Hwc => (0..area)
+            .flat_map(|pixel| (0..channels).map(move |channel| (pixel, channel)))
+            .map(|(p, c)| element(p, c))
+            .collect(),
     }
 }
 
@@ -209,7 +210,8 @@ mod tests {
 
     #[test]
     fn mean_and_scale_per_channel() {
-        let options = ImageOptions { mean: vec![5.0, 0.0, 10.0], scale: vec![5.0, 10.0, 1.0], layout: Some(Layout::Hwc) };
+        let options =
+            ImageOptions { mean: vec![5.0, 0.0, 10.0], scale: vec![5.0, 10.0, 1.0], layout: Some(Layout::Hwc) };
         let tensor = load(&[1, 2, 3], &options).unwrap();
         assert_eq!(tensor.elements::<f32>().unwrap(), [50.0, 0.0, -10.0, 1.0, 2.0, 20.0]);
     }

@@ -58,9 +58,8 @@ impl InputSpec {
 
     /// Reads the file, if it is one.
     pub(super) fn read(&self, port: &PortSpec, options: &ImageOptions) -> Result<Value, CliError> {
-        let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| CliError::CannotRead { path: path.to_owned(), source })
-        };
+        let read =
+            |path: &Path| std::fs::read(path).map_err(|source| CliError::CannotRead { path: path.to_owned(), source });
         Ok(match &self.source {
             Source::Fill(fill) => Value::Fill(*fill),
             Source::Array(path) => {

@@ -91,8 +91,7 @@ fn parse_dict(text: &str) -> Result<Header, NpyError> {
     let (Some(descr), Some(fortran_order), Some(shape)) = (descr, fortran_order, shape) else {
         return Err(NpyError::Header("a key is missing"));
     };
-    let (kind, size_bytes, big_endian) =
-        element_type(descr).ok_or_else(|| NpyError::ElementType(descr.to_owned()))?;
+    let (kind, size_bytes, big_endian) = element_type(descr).ok_or_else(|| NpyError::ElementType(descr.to_owned()))?;
     Ok(Header { descr: descr.to_owned(), kind, size_bytes, big_endian, fortran_order, shape })
 }
 

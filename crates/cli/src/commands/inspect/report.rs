@@ -4,7 +4,9 @@ use crate::error::CliError;
 use crate::failure::Failure;
 use crate::host;
 use crate::tables::value;
-use infc_artifact::{Artifact, ArtifactError, Entry, MemoryPlan, PortSpec, Program, Slot, Step, VariantBody};
+use infc_artifact::{
+    Artifact, ArtifactError, Entry, MemoryPlan, PortSpec, Program, Slot, Step, VariantBody, VariantInfo,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -185,7 +187,7 @@ impl Report {
         let variants = manifest.variants.iter().map(|info| VariantSummary {
             target: info.target.clone(),
             required_features: info.required_features.clone(),
-            runs_here: host::runs(&info.target),
+            runs_here: runs_here(info),
             code_bytes: section_bytes(info.code_section),
             program_bytes: section_bytes(info.program_section),
         });
@@ -219,11 +221,15 @@ impl Report {
     }
 }
 
+fn runs_here(info: &VariantInfo) -> bool {
+    host::runs(&info.target, info.required_features.iter().map(String::as_str))
+}
+
 /// The variant to tell of; `None` if there is none at all.
 fn choose(artifact: &Artifact<'_>, target: Option<&str>) -> Result<Option<usize>, ArtifactError> {
     let variants = &artifact.manifest().variants;
     let Some(wanted) = target else {
-        let runs = variants.iter().position(|info| host::runs(&info.target));
+        let runs = variants.iter().position(runs_here);
         return Ok(runs.or(if variants.is_empty() { None } else { Some(0) }));
     };
     let found = variants.iter().position(|info| info.target == wanted);

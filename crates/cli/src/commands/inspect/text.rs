@@ -36,8 +36,7 @@ pub(super) fn print(report: &Report, console: &Console) -> Result<(), Failure> {
         let code = bytes(variant.code_bytes);
         vec![variant.target.clone(), here.to_owned(), code, variant.required_features.join(" ")]
     });
-    let columns =
-        [("target", Side::Left), ("runs here", Side::Left), ("code", Side::Right), ("needs", Side::Left)];
+    let columns = [("target", Side::Left), ("runs here", Side::Left), ("code", Side::Right), ("needs", Side::Left)];
     console.write(table(&columns, rows).as_bytes())?;
     if let Some(variant) = &report.variant {
         print_variant(variant, console)?;

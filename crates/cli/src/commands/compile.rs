@@ -1,0 +1,270 @@
+//! `infc compile MODEL`.
+
+use crate::commands::dims;
+use crate::console::{Console, Style};
+use crate::error::CliError;
+use crate::failure::{Exit, Failure};
+use crate::host;
+use crate::model_file;
+use crate::output_file::OutputFile;
+use crate::progress::Stages;
+use crate::stats::millis;
+use crate::tables;
+use infc::{Compilation, CompileOptions, Phase, Report, Source};
+use infc_codegen_cpu::Target;
+use serde::Serialize;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Compile an ONNX model into an artifact: one file with native code, weights and plan.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  infc compile digits.onnx\n  \
+                        infc compile digits.onnx --target native --dim N=1..64 -o fast.infa")]
+pub(crate) struct CompileArgs {
+    /// The model, or - for standard input
+    #[arg(required_unless_present = "list_phases")]
+    model: Option<PathBuf>,
+    /// Where to write the artifact, or - for standard output; MODEL.infa in the current folder unless given
+    #[arg(short, long, value_name = "OUT.infa")]
+    output: Option<PathBuf>,
+    /// What to make code for, separated by commas: cpu (x86-64-v4, -v3 and -v2 in one file), native (this machine
+    /// alone), or names from `infc targets`, with features as in x86-64-v4+vnni
+    #[arg(short, long, value_name = "TARGETS", default_value = "cpu", value_delimiter = ',')]
+    target: Vec<String>,
+    /// A dynamic dim: its value, or its range with both ends. A dim without a name is called INPUT[AXIS]
+    #[arg(long, value_name = "SYM=A..B")]
+    dim: Vec<String>,
+    /// The shape of an input, with ? for what stays dynamic, as in image=1x3x?x?
+    #[arg(long, value_name = "INPUT=SHAPE")]
+    shape: Vec<String>,
+    /// Make no rewrites that change the order of floating-point additions
+    #[arg(long)]
+    strict: bool,
+    /// Write what each phase made into a folder
+    #[arg(long, value_name = "DIR", help_heading = "Looking inside")]
+    dump_phases: Option<PathBuf>,
+    /// End after this phase, without writing an artifact
+    #[arg(long, value_name = "PHASE", help_heading = "Looking inside")]
+    stop_after: Option<Phase>,
+    /// List the phases and do nothing else
+    #[arg(long, help_heading = "Looking inside")]
+    list_phases: bool,
+}
+
+/// Checked arguments.
+struct Job {
+    model: PathBuf,
+    output: PathBuf,
+    options: CompileOptions,
+    /// What `native` stood for.
+    native: Option<String>,
+}
+
+impl CompileArgs {
+    fn resolve(self) -> Result<Job, Failure> {
+        let usage = |message: &str| Failure::from(CliError::usage(message));
+        let model = self.model.ok_or_else(|| usage("the model is missing"))?;
+        let output = match self.output {
+            Some(output) => output,
+            None if model_file::is_stream(&model) => {
+                return Err(usage("-o is needed when the model comes from standard input"));
+            }
+            None => default_output(&model).ok_or_else(|| usage("the model's path names no file"))?,
+        };
+        let mut native = None;
+        let mut targets = Vec::new();
+        for target in self.target {
+            match target.as_str() {
+                "cpu" => targets.extend(infc::DEFAULT_TARGETS.map(str::to_owned)),
+                "native" => {
+                    let target = host::native_target().ok_or_else(|| usage("infc makes no code for this machine"))?;
+                    native = Some(target.to_string());
+                    targets.push(target.to_string());
+                }
+                _ => targets.push(target),
+            }
+        }
+        let options = CompileOptions {
+            targets,
+            dims: self.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
+            shapes: self.shape.iter().map(|text| dims::parse_shape(text)).collect::<Result<_, _>>()?,
+            strict: self.strict,
+            dump_phases: self.dump_phases,
+            stop_after: self.stop_after,
+        };
+        Ok(Job { model, output, options, native })
+    }
+}
+
+/// The model's stem in the current folder.
+fn default_output(model: &Path) -> Option<PathBuf> {
+    let mut name = model.file_stem()?.to_owned();
+    name.push(".infa");
+    Some(name.into())
+}
+
+pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Failure> {
+    if arguments.list_phases {
+        return list_phases(console);
+    }
+    let job = arguments.resolve()?;
+    if console.is_json() && model_file::is_stream(&job.output) {
+        return Err(CliError::usage("-o - and --format json both want standard output").into());
+    }
+    if let Some(native) = &job.native {
+        console.note(format!("  native is {native}; the artifact may not run on other machines"));
+    }
+    let begun = Instant::now();
+    let source = if model_file::is_stream(&job.model) {
+        Source::bytes(model_file::read_stdin()?)
+    } else {
+        Source::file(&job.model)
+    };
+    let compilation = {
+        let mut stages = Stages::new(console);
+        infc::compile(&source, &job.options, &mut stages)?
+    };
+    let written = write(&compilation, &job.output, console)?;
+    let took = begun.elapsed();
+    for refusal in &compilation.report.refusals {
+        console.detail(format!("  not fused  {refusal}"));
+    }
+    if console.is_json() {
+        console.json(&Summary::new(&job, &compilation.report, written, took))?;
+    } else if written && !model_file::is_stream(&job.output) {
+        print(&job, &compilation.report, took, console)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Writes the artifact, if there is one; says whether there is.
+fn write(compilation: &Compilation, output: &Path, console: &Console) -> Result<bool, Failure> {
+    if compilation.artifact.is_none() {
+        return Ok(false);
+    }
+    if model_file::is_stream(output) {
+        console.write(&compilation.to_bytes()?)?;
+        return Ok(true);
+    }
+    let mut file = OutputFile::create(output)?;
+    compilation.write_to(&mut file).map_err(|error| match error {
+        infc::CompileError::Artifact(infc_artifact::ArtifactError::Write(source)) => file.error(source).into(),
+        error => Failure::from(error),
+    })?;
+    file.commit()?;
+    Ok(true)
+}
+
+fn list_phases(console: &Console) -> Result<Exit, Failure> {
+    if console.is_json() {
+        let phases: Vec<_> =
+            Phase::ALL.iter().map(|phase| json!({"name": phase.name(), "about": phase.description()})).collect();
+        console.json(&json!({"schema": "infc.compile/1", "phases": phases}))?;
+    } else {
+        for phase in Phase::ALL {
+            console.line(format!("{phase:10} {}", phase.description()))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    schema: &'static str,
+    model: String,
+    /// `None` if the compilation was to stop early.
+    artifact: Option<String>,
+    bytes: u64,
+    targets: &'a [String],
+    onnx_nodes: usize,
+    nodes: usize,
+    kernels: usize,
+    distinct_kernels: usize,
+    /// `[nodes, kernels]`: how many kernels were made of so many nodes.
+    fused: &'a [(usize, usize)],
+    refusals: &'a [String],
+    weight_bytes: u64,
+    original_weight_bytes: u64,
+    /// `None` if it depends on dynamic dims.
+    arena_bytes: Option<u64>,
+    total_ms: f64,
+    phases: Vec<PhaseSummary>,
+    variants: Vec<VariantSummary<'a>>,
+}
+
+#[derive(Serialize)]
+struct PhaseSummary {
+    name: &'static str,
+    ms: f64,
+}
+
+#[derive(Serialize)]
+struct VariantSummary<'a> {
+    target: &'a str,
+    code_bytes: u64,
+    kernels: usize,
+    /// Kernels whose innermost loops move values between registers and memory.
+    spilling_kernels: usize,
+}
+
+impl<'a> Summary<'a> {
+    fn new(job: &'a Job, report: &'a Report, written: bool, took: Duration) -> Self {
+        let phases = report.phases.iter().map(|(phase, took)| PhaseSummary { name: phase.name(), ms: millis(*took) });
+        let variants = report.variants.iter().map(|variant| VariantSummary {
+            target: &variant.target,
+            code_bytes: variant.code_bytes,
+            kernels: variant.kernels.len(),
+            spilling_kernels: variant.kernels.iter().filter(|kernel| kernel.inner_loop_spills > 0).count(),
+        });
+        Self {
+            schema: "infc.compile/1",
+            model: job.model.display().to_string(),
+            artifact: written.then(|| job.output.display().to_string()),
+            bytes: report.artifact_bytes,
+            targets: &job.options.targets,
+            onnx_nodes: report.onnx_nodes,
+            nodes: report.nodes,
+            kernels: report.launches,
+            distinct_kernels: report.distinct_kernels,
+            fused: &report.fused,
+            refusals: &report.refusals,
+            weight_bytes: report.weight_bytes,
+            original_weight_bytes: report.original_weight_bytes,
+            arena_bytes: report.arena_bytes,
+            total_ms: millis(took),
+            phases: phases.collect(),
+            variants: variants.collect(),
+        }
+    }
+}
+
+fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Result<(), Failure> {
+    let label = |text: &str| console.paint(Style::Label, &format!("{text:9}"));
+    let output = job.output.display();
+    let memory = report.arena_bytes.map_or_else(
+        || "peak memory depends on the dims".to_owned(),
+        |bytes| format!("peak memory {}", tables::bytes(bytes)),
+    );
+    let (size, took) = (tables::bytes(report.artifact_bytes), tables::seconds(took));
+    console.line(format!("  {} {output}  {size}   {memory}   {took}", label("done")))?;
+    let targets = job.options.targets.join(", ");
+    let runs = |text: &&String| text.parse::<Target>().is_ok_and(|target| host::runs_target(&target));
+    let taken = match job.options.targets.iter().find(runs) {
+        Some(target) => format!("this machine takes {target}"),
+        None => "this machine runs none of them".to_owned(),
+    };
+    console.line(format!("  {} runs on {targets}; {taken}", " ".repeat(9)))?;
+    console.line(format!("  {} infc bench {output}", label("next")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_artifact_is_named_after_the_model() {
+        assert_eq!(default_output(Path::new("a/b/net.v2.onnx")), Some("net.v2.infa".into()));
+        assert_eq!(default_output(Path::new("..")), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Fused kernel by fused kernel: what an artifact's kernels write, beside what the interpreter makes of the same plan.
+//!
+//! The model is planned again, in the same way, and the plan is interpreted in step with a run: after each launch the
+//! interpreter computes that one kernel, and what it says is compared with the memory that the launch has written. So
+//! fusion stays as it is, and no more is kept than the interpreter needs: the run waits until it has caught up.
+
+use crate::agreement::{Agreement, Tolerance};
+use crate::error::CliError;
+use crate::failure::Failure;
+use infc::{GraphPlan, Interpreter};
+use infc_artifact::{Entry, Program, Slot, Step};
+use infc_ir::entity::ValueId;
+use infc_ir::index::Dim;
+use infc_runtime::{Event, Model, Observer, SessionOptions};
+use infc_tensor::{AlignedBytes, Tensor};
+use serde::Serialize;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a kernel wrote to one value.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Layer {
+    /// Index of the launch.
+    pub(crate) step: usize,
+    pub(crate) kernel: String,
+    /// The ONNX nodes that the kernel computes.
+    pub(crate) origins: Vec<String>,
+    #[serde(flatten)]
+    pub(crate) agreement: Agreement,
+}
+
+/// The memory that a launch has written: one copy per value.
+struct Written {
+    step: usize,
+    slots: Vec<Vec<u8>>,
+}
+
+/// Copies what launches write and hands it over; waits if the one before has not been looked at.
+struct Recorder {
+    /// Per step, the slots that it writes.
+    wanted: Vec<Vec<usize>>,
+    sender: Mutex<SyncSender<Written>>,
+}
+
+impl Observer for Recorder {
+    fn event(&self, event: &Event<'_>) {
+        let Event::Step(step) = event else { return };
+        let Some(wanted) = self.wanted.get(step.step) else { return };
+        let slots = wanted.iter().map(|&slot| step.slot_bytes(slot).unwrap_or_default().to_vec()).collect();
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody listens any more after an error, which is told already.
+        let _ = sender.send(Written { step: step.step, slots });
+    }
+}
+
+/// Runs the artifact on `inputs` and compares every kernel with the interpreter of `plan`.
+pub(crate) fn check(
+    plan: &GraphPlan,
+    model: &Model,
+    inputs: &[Tensor],
+    tolerance: Tolerance,
+) -> Result<Vec<Layer>, Failure> {
+    let program = model.variant().programs.first().ok_or_else(|| other_model("entries", 1, 0))?;
+    same_plan(plan, program)?;
+    let written: Vec<Vec<ValueId>> = plan.kernels.iter().map(outputs_of).collect();
+    let slot_of = |value: &ValueId| plan.values.get(value).map(|planned| planned.buffer);
+    let wanted = written.iter().map(|values| values.iter().filter_map(slot_of).collect()).collect();
+    // One waiting, one being interpreted: that is all the memory this takes.
+    let (sender, receiver) = sync_channel(1);
+    let recorder = Recorder { wanted, sender: Mutex::new(sender) };
+    let options = SessionOptions { observer: Some(Arc::new(recorder)), ..SessionOptions::default() };
+    let session = model.session(&options)?;
+    drop(options);
+    let symbols = symbol_values(session.entry(), inputs);
+    std::thread::scope(|scope| {
+        let run = scope.spawn(move || {
+            // The session, and with it the sender, goes when the run is over.
+            let mut session = session;
+            session.run_owned(&inputs.iter().collect::<Vec<_>>()).map(drop)
+        });
+        let compared = compare(plan, &written, &symbols, inputs, receiver, tolerance);
+        let ran = run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        ran?;
+        Ok(compared?)
+    })
+}
+
+/// Interprets the plan kernel by kernel, as the run gets on.
+fn compare(
+    plan: &GraphPlan,
+    written: &[Vec<ValueId>],
+    symbols: &[i64],
+    inputs: &[Tensor],
+    receiver: Receiver<Written>,
+    tolerance: Tolerance,
+) -> Result<Vec<Layer>, CliError> {
+    let mut interpreter = Interpreter::new(plan, symbols, inputs);
+    let mut layers = Vec::new();
+    for Written { step, slots } in receiver {
+        let planned = &plan.kernels[step];
+        let cannot =
+            |reason: String| CliError::CannotEvaluate { node: format!("kernel `{}`", planned.kernel.name), reason };
+        let expected = interpreter.step(step).map_err(|error| cannot(error.to_string()))?;
+        for (value, bytes) in written[step].iter().zip(&slots) {
+            let Some((_, expected)) = expected.iter().find(|(id, _)| id == value) else { continue };
+            let found = gather(plan, *value, expected, bytes, symbols);
+            let found = found.ok_or_else(|| cannot("its output lies outside of its memory".to_owned()))?;
+            let agreement = Agreement::of(&found, expected, tolerance);
+            let (kernel, origins) = (planned.kernel.name.clone(), planned.origins.clone());
+            layers.push(Layer { step, kernel, origins, agreement });
+        }
+    }
+    Ok(layers)
+}
+
+/// The values that a kernel writes, in the order of its operands.
+fn outputs_of(planned: &infc_passes::form::PlannedKernel) -> Vec<ValueId> {
+    use infc_ir::kernel::OperandKind;
+    use infc_passes::form::OperandSource;
+    let outputs = planned.accesses().filter(|(operand, _)| operand.kind == OperandKind::Output);
+    outputs
+        .filter_map(|(_, source)| if let OperandSource::Value(value) = source { Some(*value) } else { None })
+        .collect()
+}
+
+/// Whether the plan is the one that the Program was made from.
+fn same_plan(plan: &GraphPlan, program: &Program) -> Result<(), CliError> {
+    let launches = program.steps.iter().filter(|step| matches!(step, Step::Launch(_))).count();
+    if launches != plan.kernels.len() || launches != program.steps.len() {
+        return Err(other_model("kernels", plan.kernels.len(), launches));
+    }
+    let memory = program.slots.iter().filter(|slot| !matches!(slot, Slot::Weight(_))).count();
+    if memory != plan.buffers.len() {
+        return Err(other_model("buffers", plan.buffers.len(), memory));
+    }
+    Ok(())
+}
+
+fn other_model(what: &str, expected: usize, found: usize) -> CliError {
+    CliError::OtherModel { what: what.to_owned(), expected: expected.to_string(), found: found.to_string() }
+}
+
+/// The values of the symbols, as the inputs' shapes say.
+fn symbol_values(entry: &Entry, inputs: &[Tensor]) -> Vec<i64> {
+    let mut symbols = vec![0; entry.symbols.len()];
+    for binding in &entry.bindings {
+        let extent = inputs.get(binding.input as usize).and_then(|tensor| tensor.shape().get(binding.axis as usize));
+        if let (Some(symbol), Some(&extent)) = (symbols.get_mut(binding.symbol as usize), extent) {
+            *symbol = i64::try_from(extent).unwrap_or(i64::MAX);
+        }
+    }
+    symbols
+}
+
+/// A value as a dense tensor of the type and shape of `like`, from the buffer that it lies in with strides and halo.
+fn gather(plan: &GraphPlan, value: ValueId, like: &Tensor, buffer: &[u8], symbols: &[i64]) -> Option<Tensor> {
+    let layout = &plan.values.get(&value)?.layout;
+    let eval = |dim: &Dim| dim.eval(&|symbol| symbols.get(symbol.0 as usize).copied(), &|_| None);
+    let strides: Vec<i64> = layout.strides.iter().map(eval).collect::<Option<_>>()?;
+    let mut at = eval(&layout.offset)?;
+    let size = like.dtype().size_bytes()?;
+    let mut bytes = AlignedBytes::zeroed(like.bytes().len());
+    let mut index = vec![0usize; like.rank()];
+    for element in bytes.chunks_exact_mut(size) {
+        let start = usize::try_from(at).ok()?.checked_mul(size)?;
+        element.copy_from_slice(buffer.get(start..start.checked_add(size)?)?);
+        for axis in (0..index.len()).rev() {
+            index[axis] += 1;
+            at = at.checked_add(strides[axis])?;
+            if index[axis] < like.shape()[axis] {
+                break;
+            }
+            at = at.checked_sub(strides[axis].checked_mul(i64::try_from(index[axis]).ok()?)?)?;
+            index[axis] = 0;
+        }
+    }
+    Tensor::from_bytes(like.dtype(), like.shape().to_vec(), bytes).ok()
+}

@@ -1,0 +1,167 @@
+//! A model evaluated node by node, by the definitions of its operators: what an artifact should compute.
+//!
+//! Nothing here goes through the compiler: no import, no pass, no kernel. It is slow, and meant to be.
+
+use crate::error::CliError;
+use crate::failure::Failure;
+use bytes::Bytes;
+use infc_frontend_onnx::proto::attribute_proto::AttributeType;
+use infc_frontend_onnx::proto::{AttributeProto, NodeProto, TensorProto};
+use infc_frontend_onnx::{ImportError, Model, decode_tensor};
+use infc_reference::{Attribute, Attributes, EvalError, Node, evaluate};
+use infc_tensor::Tensor;
+use prost::Message;
+use std::collections::HashMap;
+
+/// A model ready to be evaluated.
+pub(crate) struct OnnxEvaluator {
+    model: Model,
+    constants: HashMap<String, Tensor>,
+    attributes: Vec<Attributes>,
+}
+
+impl OnnxEvaluator {
+    /// Decodes constants and attributes.
+    pub(crate) fn new(model: Model) -> Result<Self, Failure> {
+        let mut constants = HashMap::new();
+        for proto in &model.graph().initializer {
+            constants.insert(proto.name().to_owned(), tensor(proto)?);
+        }
+        let nodes = &model.graph().node;
+        let attributes = nodes.iter().enumerate().map(|(index, node)| {
+            attributes_of(node)?.ok_or_else(|| {
+                let node = model.node_ref(index);
+                CliError::CannotEvaluate { node: node.to_string(), reason: "it has subgraphs".to_owned() }.into()
+            })
+        });
+        let attributes = attributes.collect::<Result<_, Failure>>()?;
+        Ok(Self { model, constants, attributes })
+    }
+
+    /// The model.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The names of the inputs, in order; initializers are none.
+    pub(crate) fn input_names(&self) -> Vec<&str> {
+        self.model.inputs().map(|input| input.name()).collect()
+    }
+
+    /// The names of the outputs, in order.
+    pub(crate) fn output_names(&self) -> Vec<&str> {
+        self.model.outputs().map(|output| output.name()).collect()
+    }
+
+    /// Computes the outputs from the inputs, both in the model's order.
+    pub(crate) fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, CliError> {
+        let mut uses: HashMap<&str, usize> = HashMap::new();
+        let nodes = &self.model.graph().node;
+        for name in nodes.iter().flat_map(|node| &node.input).map(String::as_str).chain(self.output_names()) {
+            *uses.entry(name).or_default() += 1;
+        }
+        let mut values: HashMap<&str, Tensor> = self.input_names().into_iter().zip(inputs.iter().cloned()).collect();
+        for &index in self.model.order() {
+            let node = &nodes[index];
+            let outputs = self.evaluate(index, node, &values)?;
+            for name in &node.input {
+                // What nobody reads any more is let go.
+                let left = uses.entry(name).or_default();
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    values.remove(name.as_str());
+                }
+            }
+            for (name, tensor) in node.output.iter().zip(outputs) {
+                if uses.contains_key(name.as_str()) {
+                    values.insert(name, tensor);
+                }
+            }
+        }
+        let output = |name: &str| {
+            // The model was checked: every output is defined.
+            let value = values.get(name).or_else(|| self.constants.get(name)).cloned();
+            value.ok_or_else(|| CliError::CannotEvaluate {
+                node: format!("output `{name}`"),
+                reason: "nothing defines it".to_owned(),
+            })
+        };
+        self.output_names().into_iter().map(output).collect()
+    }
+
+    fn evaluate(
+        &self,
+        index: usize,
+        node: &NodeProto,
+        values: &HashMap<&str, Tensor>,
+    ) -> Result<Vec<Tensor>, CliError> {
+        let inputs: Vec<Option<&Tensor>> =
+            node.input.iter().map(|name| values.get(name.as_str()).or_else(|| self.constants.get(name))).collect();
+        let definition = Node {
+            op_type: node.op_type(),
+            domain: node.domain(),
+            opset: self.model.opset(node.domain()).unwrap_or_default(),
+            attributes: &self.attributes[index],
+            num_outputs: node.output.len(),
+        };
+        evaluate(&definition, &inputs).map_err(|error: EvalError| CliError::CannotEvaluate {
+            node: self.model.node_ref(index).to_string(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+/// A tensor of the model. Its external data, if any, is in place already.
+fn tensor(proto: &TensorProto) -> Result<Tensor, ImportError> {
+    decode_tensor(Bytes::from(proto.encode_to_vec()))
+}
+
+/// The attributes of a node; `None` if one is a graph.
+fn attributes_of(node: &NodeProto) -> Result<Option<Attributes>, ImportError> {
+    let mut attributes = Attributes::new();
+    for proto in &node.attribute {
+        let Some(value) = attribute(proto)? else { return Ok(None) };
+        attributes.insert(proto.name(), value);
+    }
+    Ok(Some(attributes))
+}
+
+fn attribute(proto: &AttributeProto) -> Result<Option<Attribute>, ImportError> {
+    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+    Ok(Some(match proto.r#type() {
+        AttributeType::Int => Attribute::Int(proto.i()),
+        AttributeType::Float => Attribute::Float(proto.f()),
+        AttributeType::String => Attribute::String(proto.s.as_ref().map(text).unwrap_or_default()),
+        AttributeType::Ints => Attribute::Ints(proto.ints.clone()),
+        AttributeType::Floats => Attribute::Floats(proto.floats.clone()),
+        AttributeType::Strings => Attribute::Strings(proto.strings.iter().map(text).collect()),
+        AttributeType::Tensor => match &proto.t {
+            Some(value) => Attribute::Tensor(tensor(value)?),
+            None => return Ok(None),
+        },
+        AttributeType::Tensors => Attribute::Tensors(proto.tensors.iter().map(tensor).collect::<Result<_, _>>()?),
+        _ => return Ok(None),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demo_model_knows_its_digits() {
+        let model = include_bytes!("../../../demo/digits.onnx");
+        let images = crate::npy::read(include_bytes!("../../../demo/test_images.npy")).unwrap();
+        let labels = crate::npy::read(include_bytes!("../../../demo/test_labels.npy")).unwrap();
+        let evaluator = OnnxEvaluator::new(Model::from_bytes(&model[..], None).unwrap()).unwrap();
+        let some: Vec<f32> = images.bytes()[..10 * 64].iter().map(|&ink| f32::from(ink) / 16.0).collect();
+        let input = Tensor::from_elements(&[10, 1, 8, 8], &some).unwrap();
+        let outputs = evaluator.run(&[input]).unwrap();
+        assert_eq!(outputs[0].shape(), [10, 10]);
+        let probabilities = outputs[0].elements::<f32>().unwrap();
+        for (row, &label) in probabilities.chunks(10).zip(labels.elements::<i64>().unwrap()) {
+            let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0;
+            assert_eq!(best, usize::try_from(label).unwrap());
+        }
+    }
+}

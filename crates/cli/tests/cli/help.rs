@@ -1,0 +1,57 @@
+//! Help texts: as they were agreed, and with examples that work.
+
+use crate::support::{folder, infc};
+
+/// Every command.
+const COMMANDS: [&str; 9] =
+    ["compile", "run", "compare", "bench", "inspect", "demo", "targets", "explain", "completions"];
+
+#[test]
+fn the_commands_are_those_of_the_contract() {
+    let folder = folder();
+    let help = infc(folder.path(), "--help").ok().stdout;
+    for command in COMMANDS {
+        assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
+    }
+    assert!(infc(folder.path(), "--version").ok().stdout.starts_with("infc "));
+    let nothing = infc(folder.path(), "-q");
+    assert_eq!(nothing.code, 2);
+}
+
+#[test]
+fn help_texts() {
+    let folder = folder();
+    for command in COMMANDS {
+        let help = infc(folder.path(), &format!("{command} --help")).ok();
+        assert_eq!(help.stderr, "");
+        insta::assert_snapshot!(format!("help_{command}"), help.stdout);
+    }
+    insta::assert_snapshot!("help", infc(folder.path(), "--help").ok().stdout);
+}
+
+/// The examples at the end of a help text.
+fn examples(help: &str) -> Vec<String> {
+    let (_, examples) = help.split_once("Examples:\n").expect("every help ends with examples");
+    examples.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn every_help_ends_with_two_examples_that_work() {
+    let folder = folder();
+    let at = folder.path();
+    // What the examples assume to be there.
+    infc(at, "demo --save .").ok();
+    for command in COMMANDS {
+        let help = infc(at, &format!("{command} --help")).ok().stdout;
+        let examples = examples(&help);
+        assert_eq!(examples.len(), 2, "{command}: {examples:?}");
+        for example in examples {
+            let arguments = example.strip_prefix("infc ").expect("an example is a command");
+            assert!(arguments.starts_with(command), "{example}");
+            infc(at, arguments).ok();
+        }
+    }
+    for example in examples(&infc(at, "--help").ok().stdout) {
+        assert!(example.starts_with("infc "), "{example}");
+    }
+}

@@ -1,0 +1,60 @@
+//! `infc inspect`.
+
+use crate::support::{identity_folder, infc, infc_with, names};
+use std::fs;
+
+#[test]
+fn what_an_artifact_holds() {
+    let folder = identity_folder();
+    let outcome = infc(folder.path(), "inspect id.infa -v").ok();
+    for part in ["x  f32[N, 3]", "N in 1..=8, from x[0]", "weights", "Memory plan of main", "arena 64 B"] {
+        assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
+    }
+    let json = infc(folder.path(), "inspect id.infa --dim N=8 --verify --format json").ok().json();
+    assert_eq!(json["schema"], "infc.inspect/1");
+    assert_eq!(json["verified"], true);
+    assert_eq!(json["variants"].as_array().unwrap().len(), 2);
+    assert_eq!(json["variant"]["dims"]["N"], 8);
+    assert_eq!(json["variant"]["programs"][0]["memory"]["arena_bytes"], 128);
+    let sections: u64 = json["sections"].as_array().unwrap().iter().map(|s| s["bytes"].as_u64().unwrap()).sum();
+    assert!(sections <= json["bytes"].as_u64().unwrap());
+}
+
+#[test]
+fn thin_artifacts_run() {
+    let folder = identity_folder();
+    let at = folder.path();
+    infc(at, "inspect id.infa --thin x86-64 -o thin.infa").ok();
+    let json = infc(at, "inspect thin.infa --format json").ok().json();
+    assert_eq!(json["variants"].as_array().unwrap().len(), 1);
+    assert_eq!(json["weights"]["count"], 1, "the unused weight is left out");
+    if cfg!(target_arch = "x86_64") {
+        let outputs = |artifact: &str| {
+            let json = infc(at, &format!("run {artifact} --random --format json")).ok().json();
+            json["data_sets"][0]["outputs"].clone()
+        };
+        assert_eq!(outputs("thin.infa"), outputs("id.infa"));
+    }
+    let piped = infc(at, "inspect id.infa --thin x86-64 -o -").ok();
+    assert_eq!(piped.stdout_bytes, fs::read(at.join("thin.infa")).unwrap());
+    infc_with(at, "inspect -".split(' '), &piped.stdout_bytes).ok();
+}
+
+#[test]
+fn mistakes() {
+    let folder = identity_folder();
+    let at = folder.path();
+    infc(at, "inspect id.infa --thin x86-64-v4 -o thin.infa").fails(1, "artifact::no-such-target");
+    infc(at, "inspect id.infa --thin x86-64").fails(2, "cli::usage");
+    infc(at, "inspect id.infa --dim M=1").fails(2, "cli::usage");
+    infc(at, "inspect nothing.infa").fails(1, "cli::cannot-read");
+    assert_eq!(names(at), ["id.infa"]);
+    // Damage that loading would not see: the weights.
+    let mut bytes = fs::read(at.join("id.infa")).unwrap();
+    let json = infc(at, "inspect id.infa --format json").ok().json();
+    let weights = json["sections"].as_array().unwrap().iter().find(|section| section["kind"] == "weights").unwrap();
+    bytes[usize::try_from(weights["offset"].as_u64().unwrap()).unwrap()] ^= 1;
+    fs::write(at.join("id.infa"), bytes).unwrap();
+    infc(at, "inspect id.infa").ok();
+    infc(at, "inspect id.infa --verify").fails(1, "artifact::hash-mismatch");
+}

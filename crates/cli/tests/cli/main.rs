@@ -1,0 +1,13 @@
+//! The command as its users see it: exit codes, streams, files. One test binary, a module per command.
+
+mod support;
+
+mod bench;
+mod compare;
+mod compile;
+mod demo;
+mod explain;
+mod help;
+mod inspect;
+mod run;
+mod streams;
