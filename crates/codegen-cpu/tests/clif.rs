@@ -1,7 +1,7 @@
 //! What the Cranelift emitter makes of typical kernels.
 
 use infc_codegen_cpu::vir::{Builder, Elem, Function, I64, Memory, Type, Value};
-use infc_codegen_cpu::{Target, clif};
+use infc_codegen_cpu::{CodegenError, Target, clif};
 
 fn target(name: &str) -> Target {
     name.parse().expect("a known target")
@@ -33,9 +33,57 @@ fn gemm(rows: usize, vectors: usize, lanes: u16) -> Function {
     b.finish()
 }
 
+/// The instructions of an innermost loop, by its listing.
+fn hot(function: &Function, target: &Target) -> Vec<String> {
+    let text = clif::listing(function, target).expect("the kernel compiles");
+    let from = text.split("block1:").nth(1).expect("the loop is the second block");
+    from.split("block2:").next().unwrap_or_default().lines().map(|line| line.trim().to_owned()).collect()
+}
+
 #[test]
-fn show() {
-    let f = gemm(4, 2, 4);
-    println!("{}", clif::listing(&f, &target("x86-64-v2")).unwrap());
-    println!("{}", clif::listing(&f, &target("aarch64")).unwrap());
+fn a_product_keeps_its_sums_in_registers() {
+    let function = gemm(4, 2, 4);
+    let stats = clif::emit(&function, &target("x86-64-v2")).expect("compiles").stats;
+    // One copy per element of A, since SSE products overwrite a factor.
+    assert_eq!((stats.inner_loop_spills, stats.inner_loop_moves), (0, 4));
+    let stats = clif::emit(&gemm(4, 4, 4), &target("aarch64")).expect("compiles").stats;
+    assert_eq!((stats.inner_loop_spills, stats.inner_loop_moves), (0, 0));
+    let fused = hot(&gemm(4, 4, 4), &target("aarch64")).iter().filter(|inst| inst.starts_with("fmla")).count();
+    assert_eq!(fused, 16);
+}
+
+#[test]
+fn wide_vectors_are_cut() {
+    let stats = clif::emit(&gemm(2, 1, 16), &target("x86-64-v2")).expect("compiles").stats;
+    assert_eq!(stats.inner_loop_spills, 0);
+    let products = hot(&gemm(2, 1, 16), &target("x86-64-v2")).iter().filter(|inst| inst.starts_with("mulps")).count();
+    assert_eq!(products, 8);
+}
+
+#[test]
+fn the_baseline_has_no_avx() {
+    let text = clif::listing(&gemm(4, 2, 4), &target("x86-64-v2")).expect("compiles");
+    let names = text.lines().filter_map(|line| line.split_whitespace().next());
+    assert_eq!(names.filter(|name| name.starts_with('v')).collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+#[test]
+fn other_levels_use_what_they_have() {
+    let text = clif::listing(&gemm(4, 2, 4), &target("x86-64-v3")).expect("compiles");
+    assert!(text.contains("vfmadd"), "{text}");
+}
+
+#[test]
+fn the_same_function_gives_the_same_bytes() {
+    let once = clif::emit(&gemm(4, 2, 8), &target("x86-64-v2")).expect("compiles");
+    let again = clif::emit(&gemm(4, 2, 8), &target("x86-64-v2")).expect("compiles");
+    assert_eq!(once, again);
+}
+
+#[test]
+fn barriers_are_left_to_others() {
+    let mut b = Builder::new("waits");
+    b.barrier();
+    let error = clif::emit(&b.finish(), &target("x86-64-v2")).expect_err("there is no code for it");
+    assert!(matches!(error, CodegenError::Unsupported { what: "barriers" }), "{error}");
 }

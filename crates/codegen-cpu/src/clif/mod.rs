@@ -20,8 +20,8 @@ use crate::object::{CompiledFunction, Emitter};
 use crate::target::{Level, Target};
 use crate::vir::expand::{self, Lacks};
 use crate::vir::{Function, split, strength, verify};
-use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::Context;
+use cranelift_codegen::control::ControlPlane;
 use translate::Machine;
 
 /// Compiles a function.

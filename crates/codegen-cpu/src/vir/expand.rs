@@ -77,7 +77,8 @@ impl Pass {
         match *op {
             Op::Fma(a, b, c) if self.lacks.fma => {
                 let product = Seq { pass: self, out }.op(ty, Op::Binary(BinaryOp::Mul, a, b));
-                Some(Op::Binary(BinaryOp::Add, product, c))
+                // The sum first: an accumulator keeps its register where results replace their first operand.
+                Some(Op::Binary(BinaryOp::Add, c, product))
             }
             Op::Convert(Convert::Float, a) => Some(self.float(ty, a, out)),
             Op::LoadMasked { base, disp, mask } if ty.lanes == 1 => {
