@@ -1,8 +1,8 @@
 //! Schedule application: the only door from kernels to loop nests.
 //!
-//! [`apply`] reads the steps of a [`Schedule`] into one [`plan::StagePlan`] per stage (which loops, in which order, run
+//! [`apply`] reads the steps of a [`Schedule`] into one plan per stage (which loops, in which order, run
 //! how), then walks the kernel from its root stages and emits loops. At each loop that other stages are computed at,
-//! [`region`] works out which part of them one turn needs. Every remainder of a split gets code of its own with its
+//! `region` works out which part of them one turn needs. Every remainder of a split gets code of its own with its
 //! own constant extents, so that tiles never test bounds; where an extent is symbolic, the remainder runs in steps of
 //! one point, or of one masked vector.
 

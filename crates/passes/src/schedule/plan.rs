@@ -259,13 +259,12 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
         // A stage that reads its earlier steps must finish one step everywhere before the next begins.
         match stage.axes[l.axis].kind {
             AxisKind::Sequential => sequential_inside = true,
-            AxisKind::Parallel | AxisKind::Reduce if sequential_inside && l.mode == LoopMode::Parallel => {
-                if reads_neighbours(kernel, id, VarId::from_index(l.axis)) {
-                    return fail(format!(
-                        "parallel loop `{}` lies around a sequential one that mixes its points",
-                        l.name
-                    ));
-                }
+            AxisKind::Parallel | AxisKind::Reduce
+                if sequential_inside
+                    && l.mode == LoopMode::Parallel
+                    && reads_neighbours(kernel, id, VarId::from_index(l.axis)) =>
+            {
+                return fail(format!("parallel loop `{}` lies around a sequential one that mixes its points", l.name));
             }
             _ => {}
         }

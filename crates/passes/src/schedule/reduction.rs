@@ -53,7 +53,7 @@ impl Emitter<'_> {
         };
 
         stmts.extend(self.initialise(stage, &value_loops, &partial, &working, &reducer.init, &state)?);
-        stmts.extend(self.fold(stage, at, &loops, 0, state.clone(), Vec::new(), &working, &reducer)?);
+        stmts.extend(self.fold(stage, &loops, 0, state.clone(), Vec::new(), &working, &reducer)?);
         if !partial.is_empty() {
             stmts.extend(self.initialise(stage, &value_loops, &[], &total, &reducer.init, &state)?);
             stmts.extend(self.over(stage, &value_loops, &partial, state.clone(), &mut |e, s, turns| {
@@ -226,7 +226,6 @@ impl Emitter<'_> {
     fn fold(
         &mut self,
         stage: StageId,
-        first: usize,
         loops: &[LoopPlan],
         at: usize,
         state: State,
@@ -253,9 +252,7 @@ impl Emitter<'_> {
                 let moved = (s[l.axis].base.clone() - before.clone()).simplify(&e.ranges);
                 turns.push(moved.floor_div(&IndexExpr::constant(l.tile)).simplify(&e.ranges));
             }
-            e.with_attached(stage, &l.name, s, &mut |e, s| {
-                e.fold(stage, first, loops, at + 1, s, turns.clone(), acc, reducer)
-            })
+            e.with_attached(stage, &l.name, s, &mut |e, s| e.fold(stage, loops, at + 1, s, turns.clone(), acc, reducer))
         })
     }
 }

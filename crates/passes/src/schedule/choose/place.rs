@@ -251,9 +251,9 @@ impl<'a> Chooser<'a> {
         // Loads that differ for every accumulator are operands of the arithmetic. Unrolled, neighbouring points would
         // share them, which costs more registers than it saves loads.
         let own_loads = tile.vector_axis.is_some_and(|v| {
-            self.accesses[id.index()].iter().any(|a| {
-                a.steps[v] != Step::Zero && tile.rows.iter().any(|&(r, _)| a.steps[r] != Step::Zero)
-            })
+            self.accesses[id.index()]
+                .iter()
+                .any(|a| a.steps[v] != Step::Zero && tile.rows.iter().any(|&(r, _)| a.steps[r] != Step::Zero))
         });
         let registers = i64::from(self.machine.vector_registers);
         let mut unrolling = !own_loads || body * 4 <= registers;
@@ -387,7 +387,7 @@ impl<'a> Chooser<'a> {
             .iter()
             .any(|(_, f)| f.as_ref().is_none_or(|f| !loops.outer.iter().any(|(_, a)| f.contains(&Some(*a)))));
         let sequential = stage.axes.iter().any(|a| a.kind == AxisKind::Sequential);
-        if !(unattached && !followed.is_empty()) && !sequential {
+        if !unattached && !sequential {
             self.parallel(root, &loops, &root_tile, deepest_attached);
         }
     }

@@ -221,8 +221,9 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     }
     let mut stores = 0.0;
     if let Some(steps) = &view.store_steps {
-        stores =
-            rows * vectors * if steps[vector_axis] == Step::Far && !reduces { tile.lanes as f64 * GATHER_LANE } else { 1.0 };
+        stores = rows
+            * vectors
+            * if steps[vector_axis] == Step::Far && !reduces { tile.lanes as f64 * GATHER_LANE } else { 1.0 };
     }
     let registers = if reduction { accumulators + held + 2.0 } else { vectors + 4.0 };
     if registers > f64::from(machine.vector_registers) {
