@@ -1,9 +1,7 @@
 //! From a loop nest to machine code: lower, then the emitter that the target calls for.
 
 use crate::lower::{LowerError, lower};
-use crate::target::{Feature, Level};
-use crate::wide::{self, Isa};
-use crate::{CodegenError, CompiledFunction, Target};
+use crate::{CodegenError, CompiledFunction, Target, emit};
 use infc_ir::index::Dim;
 use infc_ir::nest::LoopNest;
 
@@ -23,10 +21,6 @@ pub struct CompiledKernel {
 pub fn compile_nest(nest: &LoopNest, target: &Target) -> Result<CompiledKernel, CodegenError> {
     let lowered =
         lower(nest).map_err(|LowerError::Unsupported { kernel, reason }| CodegenError::Lower { kernel, reason })?;
-    let function = match target.level() {
-        Level::X86V3 => wide::emit(&lowered.function, Isa { avx512: false, vnni: target.has(Feature::AvxVnni) }),
-        Level::X86V4 => wide::emit(&lowered.function, Isa { avx512: true, vnni: target.has(Feature::Vnni) }),
-        Level::X86V2 | Level::Aarch64 => Err(CodegenError::Unsupported { what: "this level" }),
-    };
-    Ok(CompiledKernel { function: function?, scratch_bytes: lowered.scratch_bytes })
+    let function = emit(&lowered.function, target)?;
+    Ok(CompiledKernel { function, scratch_bytes: lowered.scratch_bytes })
 }

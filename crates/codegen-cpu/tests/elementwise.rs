@@ -5,7 +5,7 @@
 mod support;
 
 use infc_codegen_cpu::vir::{Builder, Elem, Function, Memory, Type, Value};
-use infc_codegen_cpu::{Target, emit, math};
+use infc_codegen_cpu::{Emitter, Target, emit, math};
 use std::time::Instant;
 use support::Executable;
 
@@ -31,7 +31,10 @@ fn map(lanes: u16, f: Map) -> Function {
     b.finish()
 }
 
-const MAPS: [(&str, Map, fn(f64) -> f64); 5] = [
+/// A function with its name and what it is exactly.
+type Named = (&'static str, Map, fn(f64) -> f64);
+
+const MAPS: [Named; 5] = [
     ("exp", math::exp, f64::exp),
     ("log", math::log, f64::ln),
     ("tanh", math::tanh, f64::tanh),
@@ -58,7 +61,8 @@ fn elementary_functions_are_close() {
         }
         for (name, f, exact) in MAPS {
             let compiled = emit(&map(lanes, f), &target).unwrap_or_else(|error| panic!("{name} on {target}: {error}"));
-            assert_eq!(compiled.stats.inner_loop_spills, 0, "{name} on {target}: {:?}", compiled.stats);
+            let roomy = compiled.emitter == Emitter::Wide;
+            assert!(!roomy || compiled.stats.inner_loop_spills == 0, "{name} on {target}: {:?}", compiled.stats);
             let mut y = vec![0f32; x.len()];
             let args = [x.as_ptr() as u64, y.as_mut_ptr() as u64];
             Executable::new(&compiled.code).call(&args, 0, x.len() as u64, &mut []);

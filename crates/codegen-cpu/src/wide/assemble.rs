@@ -4,21 +4,19 @@
 //! where it leads. Backward jumps take the short form when they can. Headers of innermost loops are aligned to 32
 //! bytes, so that a tight loop fills as few fetch windows as possible.
 
-use super::alloc::{CALLEE_SAVED, Layout, RSP};
+use super::alloc::{Layout, RSP};
 use super::codes;
+use super::frame::{Frame, VECTOR_ALIGNMENT};
 use super::inst::{Address, Arg, Base, BlockId, Encoding, Flag, INT, Kind, MASK, MachFunction, MachInst, View, Width};
-use super::lanes::{self, Place};
+use super::lanes;
 use super::listing;
 use crate::CodegenError;
 use crate::object::{CompiledFunction, Stats};
-use crate::vir::Elem;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 use regalloc2::{Allocation, Edit, InstOrEdit, Output, PReg, RegClass};
 
 /// Where loop headers start.
 const LOOP_ALIGNMENT: usize = 32;
-/// Alignment of the constants behind the code, and of the frame when vectors are in it.
-const VECTOR_ALIGNMENT: usize = 64;
 
 /// Writes the code of a function.
 ///
@@ -102,70 +100,20 @@ impl Blocks<'_> {
     }
 }
 
-/// The stack below the return address: saved registers, then what spilled, then space for lane-by-lane work.
-struct Frame {
-    saved: Vec<usize>,
-    /// Bytes for lane-by-lane work, at `rsp`.
-    lanes: usize,
-    /// Bytes in all, below the saved registers.
-    size: usize,
-    /// Vectors are in it: `rsp` is aligned, and what it was stands at the end of the frame.
-    aligned: bool,
-}
-
-impl Frame {
-    fn of(allocation: &Output, function: &MachFunction) -> Self {
-        let mut used = [false; 16];
-        let mut vectors = false;
-        let mut note = |alloc: Allocation| {
-            if let Some(reg) = alloc.as_reg()
-                && reg.class() == INT
-            {
-                used[reg.hw_enc()] = true;
-            }
-        };
-        allocation.allocs.iter().copied().for_each(&mut note);
-        for (_, Edit::Move { from, to }) in &allocation.edits {
-            note(*from);
-            note(*to);
-            let spills = from.is_stack() || to.is_stack();
-            vectors |= spills && [from, to].iter().any(|a| a.as_reg().is_some_and(|r| r.class() == RegClass::Float));
-        }
-        let insts = || function.blocks.iter().flat_map(|block| &block.insts);
-        for inst in insts() {
-            for reg in inst.clobbers {
-                if reg.class() == INT {
-                    used[reg.hw_enc()] = true;
-                }
-            }
-        }
-        let lanes = if insts().any(|inst| matches!(inst.kind, Kind::Lanes(_))) { lanes::STACK_BYTES } else { 0 };
-        let aligned = vectors || lanes > 0;
-        let content = lanes + allocation.num_spillslots * 8 + if aligned { 8 } else { 0 };
-        let size = content.next_multiple_of(if aligned { VECTOR_ALIGNMENT } else { 16 });
-        let saved = CALLEE_SAVED.into_iter().filter(|&n| used[n]).collect();
-        Self { saved, lanes, size, aligned }
-    }
-
-    fn slot(&self, alloc: Allocation) -> Option<i32> {
-        alloc.as_stack().map(|slot| (self.lanes + slot.index() * 8) as i32)
-    }
-}
-
 pub(super) struct Assembler {
     encoder: Encoder,
-    position: usize,
-    encoding: Encoding,
+    pub(super) position: usize,
+    pub(super) encoding: Encoding,
     width: Width,
     labels: Vec<Option<usize>>,
     /// Ends of 32-bit displacements and the blocks they lead to.
     jumps: Vec<(usize, usize)>,
     /// As `jumps`, inside lane-by-lane sequences: ends of displacements and the positions they lead to.
-    skips: Vec<(usize, usize)>,
+    pub(super) skips: Vec<(usize, usize)>,
     /// Per access: position of the displacement, end of the instruction, offset of the constant.
     pool_uses: Vec<(usize, usize, u32)>,
     frame: Frame,
-    stats: Stats,
+    pub(super) stats: Stats,
     /// The text of what was written so far, if anybody wants it.
     listing: Option<String>,
     vectors_dirty: bool,
@@ -397,12 +345,12 @@ impl Assembler {
         }
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.encoder.write_u8(byte));
         self.position += bytes.len();
     }
 
-    fn encode(&mut self, instruction: &Instruction, pool: Option<u32>) -> Result<(), CodegenError> {
+    pub(super) fn encode(&mut self, instruction: &Instruction, pool: Option<u32>) -> Result<(), CodegenError> {
         let length = self
             .encoder
             .encode(instruction, self.position as u64)
@@ -426,7 +374,7 @@ impl Assembler {
     }
 
     /// An instruction on registers alone.
-    fn simple(&mut self, code: Code, registers: &[Register]) -> Result<(), CodegenError> {
+    pub(super) fn simple(&mut self, code: Code, registers: &[Register]) -> Result<(), CodegenError> {
         let mut encoded = Instruction::default();
         encoded.set_code(code);
         for (n, &register) in registers.iter().enumerate() {
@@ -470,154 +418,6 @@ impl Assembler {
     }
 }
 
-/// The small vocabulary of [`super::lanes`].
-impl Assembler {
-    /// The 64-bit name of a general-purpose register.
-    pub(super) fn gpr(reg: PReg) -> Register {
-        named(reg, View::R64)
-    }
-
-    /// The 128-bit name of a vector register.
-    pub(super) fn xmm(reg: PReg) -> Register {
-        named(reg, View::X)
-    }
-
-    /// An instruction on registers alone.
-    pub(super) fn registers(&mut self, code: Code, registers: &[Register]) -> Result<(), CodegenError> {
-        self.simple(code, registers)
-    }
-
-    /// An instruction on a register and a number.
-    pub(super) fn immediate(
-        &mut self,
-        code: Code,
-        register: Register,
-        kind: OpKind,
-        value: i64,
-    ) -> Result<(), CodegenError> {
-        let mut encoded = Instruction::default();
-        encoded.set_code(code);
-        encoded.set_op_kind(0, OpKind::Register);
-        encoded.set_op_register(0, register);
-        encoded.set_op_kind(1, kind);
-        set_immediate(&mut encoded, kind, value);
-        self.encode(&encoded, None)
-    }
-
-    /// An instruction that writes memory from a register.
-    pub(super) fn write_memory(&mut self, code: Code, place: Place, register: Register) -> Result<(), CodegenError> {
-        self.with_memory(code, 0, place, register)
-    }
-
-    /// An instruction that reads memory into a register.
-    pub(super) fn read_memory(&mut self, code: Code, register: Register, place: Place) -> Result<(), CodegenError> {
-        self.with_memory(code, 1, place, register)
-    }
-
-    fn with_memory(&mut self, code: Code, n: u32, place: Place, register: Register) -> Result<(), CodegenError> {
-        let mut encoded = Instruction::default();
-        encoded.set_code(code);
-        encoded.set_op_kind(1 - n, OpKind::Register);
-        encoded.set_op_register(1 - n, register);
-        memory_at(&mut encoded, n, place);
-        self.encode(&encoded, None)
-    }
-
-    /// Writes a whole vector register.
-    pub(super) fn store_vector(&mut self, reg: PReg, width: Width, place: Place) -> Result<(), CodegenError> {
-        let code = codes::STORE_F32.code(self.encoding, width);
-        self.write_memory(code, place, named(reg, width.view()))
-    }
-
-    /// Reads a whole vector register.
-    pub(super) fn load_vector(&mut self, reg: PReg, width: Width, place: Place) -> Result<(), CodegenError> {
-        let code = codes::LOAD_F32.code(self.encoding, width);
-        self.read_memory(code, named(reg, width.view()), place)
-    }
-
-    /// Writes zeros, by way of a vector register that is free.
-    pub(super) fn store_zero(&mut self, width: Width, place: Place, temporary: PReg) -> Result<(), CodegenError> {
-        let register = named(temporary, View::X);
-        self.simple(codes::PXOR.code(self.encoding, Width::X), &[register; 3])?;
-        self.store_vector(temporary, width, place)
-    }
-
-    /// Reads an integer of the element's size, extended to 64 bits.
-    pub(super) fn load_int(
-        &mut self,
-        register: Register,
-        elem: Elem,
-        signed: bool,
-        place: Place,
-    ) -> Result<(), CodegenError> {
-        let code = match (elem.size_bytes(), signed) {
-            (1, true) => Code::Movsx_r64_rm8,
-            (2, true) => Code::Movsx_r64_rm16,
-            (4, true) => Code::Movsxd_r64_rm32,
-            (1, false) => Code::Movzx_r32_rm8,
-            (2, false) => Code::Movzx_r32_rm16,
-            (4, false) => Code::Mov_r32_rm32,
-            _ => Code::Mov_r64_rm64,
-        };
-        let narrow = matches!(code, Code::Movzx_r32_rm8 | Code::Movzx_r32_rm16 | Code::Mov_r32_rm32);
-        self.read_memory(code, if narrow { renamed(register, Register::EAX) } else { register }, place)
-    }
-
-    /// Writes the low bytes of a register, as many as the element has.
-    pub(super) fn store_int(&mut self, register: Register, elem: Elem, place: Place) -> Result<(), CodegenError> {
-        let (code, register) = match elem.size_bytes() {
-            1 => (Code::Mov_rm8_r8, GPR8[number(register) as usize]),
-            2 => (Code::Mov_rm16_r16, renamed(register, Register::AX)),
-            4 => (Code::Mov_rm32_r32, renamed(register, Register::EAX)),
-            _ => (Code::Mov_rm64_r64, register),
-        };
-        self.write_memory(code, place, register)
-    }
-
-    /// Sets the flags by whether a byte is zero.
-    pub(super) fn test_byte(&mut self, place: Place) -> Result<(), CodegenError> {
-        let mut encoded = Instruction::default();
-        encoded.set_code(Code::Cmp_rm8_imm8);
-        memory_at(&mut encoded, 0, place);
-        encoded.set_op_kind(1, OpKind::Immediate8);
-        encoded.set_immediate8(0);
-        self.encode(&encoded, None)
-    }
-
-    /// Jumps over what follows, up to [`Self::land`], if the last result was zero.
-    pub(super) fn skip_if_zero(&mut self) -> usize {
-        self.stats.insts += 1;
-        self.bytes(&[0x0f, 0x84, 0, 0, 0, 0]);
-        self.position
-    }
-
-    /// Where a jump of [`Self::skip_if_zero`] leads.
-    pub(super) fn land(&mut self, skip: usize) {
-        self.skips.push((skip, self.position));
-    }
-}
-
-/// The number of a general-purpose register by its 64-bit name.
-fn number(register: Register) -> u32 {
-    register as u32 - Register::RAX as u32
-}
-
-/// The register of the same number whose kind starts with `first`.
-fn renamed(register: Register, first: Register) -> Register {
-    first + number(register)
-}
-
-fn memory_at(encoded: &mut Instruction, n: u32, place: Place) {
-    encoded.set_op_kind(n, OpKind::Memory);
-    encoded.set_memory_base(place.base);
-    if let Some((index, scale)) = place.index {
-        encoded.set_memory_index(index);
-        encoded.set_memory_index_scale(u32::from(scale));
-    }
-    encoded.set_memory_displ_size(u32::from(place.disp != 0));
-    encoded.set_memory_displacement64(i64::from(place.disp).cast_unsigned());
-}
-
 /// Fills in a memory operand; gives the constant it reads, if it is one.
 fn set_memory(
     encoded: &mut Instruction,
@@ -648,7 +448,7 @@ fn set_memory(
     }
 }
 
-fn set_immediate(encoded: &mut Instruction, kind: OpKind, value: i64) {
+pub(super) fn set_immediate(encoded: &mut Instruction, kind: OpKind, value: i64) {
     match kind {
         OpKind::Immediate8 => encoded.set_immediate8(value as u8),
         OpKind::Immediate8to32 => encoded.set_immediate8to32(value as i32),
@@ -665,7 +465,7 @@ fn gpr64(n: usize) -> Register {
 }
 
 /// The register of the encoder for one of the allocator.
-fn named(reg: PReg, view: View) -> Register {
+pub(super) fn named(reg: PReg, view: View) -> Register {
     let first = match view {
         View::R8 => return GPR8[reg.hw_enc()],
         View::R16 => Register::AX,
@@ -680,7 +480,7 @@ fn named(reg: PReg, view: View) -> Register {
 }
 
 /// Byte registers are not numbered through in the encoder's list, which has the high bytes among them.
-const GPR8: [Register; 16] = [
+pub(super) const GPR8: [Register; 16] = [
     Register::AL,
     Register::CL,
     Register::DL,

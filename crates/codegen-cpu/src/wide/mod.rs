@@ -6,11 +6,13 @@
 mod alloc;
 mod assemble;
 mod codes;
+mod frame;
 mod inst;
 mod lanes;
 mod listing;
 mod pool;
 mod select;
+mod vocabulary;
 
 use crate::CodegenError;
 use crate::object::CompiledFunction;

@@ -1,0 +1,103 @@
+//! Loads and stores.
+
+use super::{Builder, Memory};
+use crate::vir::{BinaryOp, Elem, I64, Inst, Op, Type, Value};
+
+impl Builder {
+    /// Reads a whole value at `base + disp`.
+    pub fn load(&mut self, ty: Type, base: Value, disp: i32, memory: Memory) -> Value {
+        assert_ne!(ty.elem, Elem::Mask, "masks have no memory form");
+        let (base, disp) = self.address(base, disp);
+        self.make(Op::Load { base, disp }, ty, memory.motion())
+    }
+
+    /// Reads the lanes that the mask sets; the others are zero.
+    pub fn load_masked(&mut self, ty: Type, base: Value, disp: i32, mask: Value, memory: Memory) -> Value {
+        assert_eq!(ty.mask(), self.ty(mask), "mask of a load");
+        match self.const_bits(mask) {
+            Some(0) => return self.constant(ty, 0),
+            Some(bits) if bits.count_ones() == u32::from(ty.lanes) => return self.load(ty, base, disp, memory),
+            _ => {}
+        }
+        let (base, disp) = self.address(base, disp);
+        self.make(Op::LoadMasked { base, disp, mask }, ty, memory.motion())
+    }
+
+    /// Reads one element and puts it in all lanes.
+    pub fn load_splat(&mut self, ty: Type, base: Value, disp: i32, memory: Memory) -> Value {
+        let (base, disp) = self.address(base, disp);
+        let op = if ty.lanes == 1 { Op::Load { base, disp } } else { Op::LoadSplat { base, disp } };
+        self.make(op, ty, memory.motion())
+    }
+
+    /// Reads `base + index·scale + disp` per lane; lanes off in the mask are zero.
+    #[expect(clippy::too_many_arguments, reason = "an address has four parts")]
+    pub fn gather(
+        &mut self,
+        elem: Elem,
+        base: Value,
+        index: Value,
+        scale: u8,
+        disp: i32,
+        mask: Option<Value>,
+        memory: Memory,
+    ) -> Value {
+        let ty = self.ty(index).with_elem(elem);
+        self.check_index(index, scale, mask);
+        let (base, disp) = self.address(base, disp);
+        self.make(Op::Gather { base, index, scale, disp, mask }, ty, memory.motion())
+    }
+
+    /// Writes a value at `base + disp`.
+    pub fn store(&mut self, value: Value, base: Value, disp: i32) {
+        assert_ne!(self.ty(value).elem, Elem::Mask, "masks have no memory form");
+        let (base, disp) = self.address(base, disp);
+        self.emit(Inst::Store { value, base, disp, mask: None });
+    }
+
+    /// Writes the lanes that the mask sets.
+    pub fn store_masked(&mut self, value: Value, base: Value, disp: i32, mask: Value) {
+        let ty = self.ty(value);
+        assert_eq!(ty.mask(), self.ty(mask), "mask of a store");
+        let (base, disp) = self.address(base, disp);
+        let mask = match self.const_bits(mask) {
+            Some(0) => return,
+            Some(bits) if bits.count_ones() == u32::from(ty.lanes) => None,
+            _ => Some(mask),
+        };
+        self.emit(Inst::Store { value, base, disp, mask });
+    }
+
+    /// Writes lane i at `base + index[i]·scale + disp`, in lane order.
+    pub fn scatter(&mut self, value: Value, base: Value, index: Value, scale: u8, disp: i32, mask: Option<Value>) {
+        self.check_index(index, scale, mask);
+        assert_eq!(self.ty(value).lanes, self.ty(index).lanes, "lanes of a scatter");
+        let (base, disp) = self.address(base, disp);
+        self.emit(Inst::Scatter { value, base, index, scale, disp, mask });
+    }
+
+    /// All threads of the region meet here.
+    pub fn barrier(&mut self) {
+        self.emit(Inst::Barrier);
+    }
+
+    fn check_index(&self, index: Value, scale: u8, mask: Option<Value>) {
+        let ty = self.ty(index);
+        assert!(matches!(ty.elem, Elem::I32 | Elem::I64), "an index is I32 or I64");
+        assert!(matches!(scale, 1 | 2 | 4 | 8), "scale {scale}");
+        assert!(mask.is_none_or(|mask| self.ty(mask) == ty.mask()), "mask of a gather or scatter");
+    }
+
+    /// Moves constant parts of the base into the displacement, as long as that fits.
+    fn address(&mut self, base: Value, disp: i32) -> (Value, i32) {
+        assert_eq!(self.ty(base), I64, "an address is an i64");
+        if let Some(&Op::Binary(BinaryOp::Add, inner, constant)) = self.op(base)
+            && let Some(constant) = self.as_const(constant)
+            && let Some(sum) = constant.checked_add(i64::from(disp))
+            && let Ok(sum) = i32::try_from(sum)
+        {
+            return (inner, sum);
+        }
+        (base, disp)
+    }
+}

@@ -1,0 +1,164 @@
+//! Comparisons, of scalar floats and of vectors of any type.
+
+use super::Selector;
+use super::mask::{greater_than, int_of_size, mask_elem};
+use crate::CodegenError;
+use crate::vir::{Cond, Elem, Type, Value};
+use crate::wide::codes;
+use crate::wide::inst::{Encoding, Flag, INT, MASK, MachInst, RegMem, VECTOR, View, Width};
+use iced_x86::{Code, OpKind};
+use regalloc2::VReg;
+
+impl Selector<'_> {
+    pub(super) fn compare(&mut self, dst: VReg, cond: Cond, a: Value, b: Value) -> Result<(), CodegenError> {
+        let ty = self.ty(a);
+        if ty.lanes == 1 {
+            self.compare_scalars(dst, cond, a, b);
+            return Ok(());
+        }
+        let width = Self::width_of(ty);
+        let view = width.view();
+        if ty.elem.is_float() {
+            let row = if ty.elem == Elem::F64 { codes::CMP_F64 } else { codes::CMP_F32 };
+            let code = row.code(self.encoding, width);
+            let b = self.rm(b);
+            let a = self.reg(a);
+            if self.encoding == Encoding::Evex {
+                self.push(MachInst::new(code).def(dst, View::K).reg(a, view).rm(&b, view).imm8(float_predicate(cond)));
+            } else {
+                let elem = int_of_size(ty.elem);
+                let lanes = ty.lanes;
+                let raw = if elem == mask_elem(lanes) { dst } else { self.fresh(VECTOR) };
+                self.push(MachInst::new(code).def(raw, view).reg(a, view).rm(&b, view).imm8(float_predicate(cond)));
+                self.canonical_mask(dst, raw, lanes, elem);
+            }
+            return Ok(());
+        }
+        match self.encoding {
+            Encoding::Evex => {
+                let unsigned = matches!(cond, Cond::LtU | Cond::LeU);
+                let rows = if unsigned {
+                    [codes::PCMPU_I8, codes::PCMPU_I16, codes::PCMPU_I32, codes::PCMPU_I64]
+                } else {
+                    [codes::PCMP_I8, codes::PCMP_I16, codes::PCMP_I32, codes::PCMP_I64]
+                };
+                let predicate = match cond {
+                    Cond::Eq => 0,
+                    Cond::Lt | Cond::LtU => 1,
+                    Cond::Le | Cond::LeU => 2,
+                    Cond::Ne => 4,
+                    Cond::Ge => 5,
+                    Cond::Gt => 6,
+                };
+                let code = rows[ty.elem.size_bytes().trailing_zeros() as usize].code(self.encoding, width);
+                let b = self.rm(b);
+                let a = self.reg(a);
+                self.push(MachInst::new(code).def(dst, View::K).reg(a, view).rm(&b, view).imm8(predicate));
+            }
+            Encoding::Vex => self.compare_ints_vex(dst, ty, cond, a, b),
+        }
+        Ok(())
+    }
+
+    /// AVX2 has only equal and signed greater.
+    fn compare_ints_vex(&mut self, dst: VReg, ty: Type, cond: Cond, a: Value, b: Value) {
+        let width = Self::width_of(ty);
+        let (mut a, mut b) = (self.reg(a), self.reg(b));
+        if matches!(cond, Cond::LtU | Cond::LeU) {
+            (a, b) = (self.flip_sign(a, ty.elem, width), self.flip_sign(b, ty.elem, width));
+        }
+        let equal = match ty.elem {
+            Elem::I8 => codes::PCMPEQ_I8,
+            Elem::I16 => codes::PCMPEQ_I16,
+            Elem::I64 => codes::PCMPEQ_I64,
+            _ => codes::PCMPEQ_I32,
+        };
+        let (row, exchange, inverted) = match cond {
+            Cond::Eq => (equal, false, false),
+            Cond::Ne => (equal, false, true),
+            Cond::Gt => (greater_than(ty.elem), false, false),
+            Cond::Lt | Cond::LtU => (greater_than(ty.elem), true, false),
+            Cond::Le | Cond::LeU => (greater_than(ty.elem), false, true),
+            Cond::Ge => (greater_than(ty.elem), true, true),
+        };
+        let (a, b) = if exchange { (b, a) } else { (a, b) };
+        let same = ty.elem == mask_elem(ty.lanes);
+        let raw = if same && !inverted { dst } else { self.fresh(VECTOR) };
+        self.packed(row, raw, width, a, &RegMem::Reg(b));
+        let mut result = raw;
+        if inverted {
+            result = if same { dst } else { self.fresh(VECTOR) };
+            self.invert(result, raw, width);
+        }
+        self.canonical_mask(dst, result, ty.lanes, ty.elem);
+    }
+
+    /// AVX2: brings a comparison's result to the lane width that masks of so many lanes have.
+    fn canonical_mask(&mut self, dst: VReg, raw: VReg, lanes: u16, from: Elem) {
+        let to = mask_elem(lanes);
+        match from.size_bytes().cmp(&to.size_bytes()) {
+            std::cmp::Ordering::Equal => {}
+            std::cmp::Ordering::Less => {
+                let width = Width::of_bits(to.size_bytes() * 8 * u32::from(lanes));
+                self.widen_vector(dst, RegMem::Reg(raw), from, to, width, true);
+            }
+            std::cmp::Ordering::Greater => self.narrow_vex(dst, raw, from, to, lanes),
+        }
+    }
+
+    pub(super) fn compare_scalar_floats(&mut self, dst: VReg, cond: Cond, a: Value, b: Value) {
+        let elem = self.ty(a).elem;
+        let rows = [codes::UCOMI_SF32, codes::UCOMI_SF64];
+        let ucomi = rows[usize::from(elem == Elem::F64)].code(self.encoding);
+        let (first, second, flag) = match cond {
+            // Above and above-or-equal are false on unordered operands.
+            Cond::Gt => (a, b, Flag::Above),
+            Cond::Ge => (a, b, Flag::AboveOrEqual),
+            Cond::Lt | Cond::LtU => (b, a, Flag::Above),
+            Cond::Le | Cond::LeU => (b, a, Flag::AboveOrEqual),
+            Cond::Eq | Cond::Ne => return self.equal_scalar_floats(dst, cond, a, b),
+        };
+        let second = self.rm(second);
+        let first = self.reg(first);
+        self.push(MachInst::new(ucomi).reg(first, View::X).rm(&second, View::X));
+        self.set_flag(dst, flag);
+    }
+
+    fn equal_scalar_floats(&mut self, dst: VReg, cond: Cond, a: Value, b: Value) {
+        let rows = [codes::CMP_SF32, codes::CMP_SF64];
+        let code = rows[usize::from(self.ty(a).elem == Elem::F64)].code(self.encoding);
+        let b = self.rm(b);
+        let a = self.reg(a);
+        let bits = self.fresh(INT);
+        match self.encoding {
+            Encoding::Evex => {
+                let k = self.fresh(MASK);
+                self.push(
+                    MachInst::new(code).def(k, View::K).reg(a, View::X).rm(&b, View::X).imm8(float_predicate(cond)),
+                );
+                self.push(MachInst::new(Code::VEX_Kmovd_r32_kr).def(bits, View::R32).reg(k, View::K));
+            }
+            Encoding::Vex => {
+                let lane = self.fresh(VECTOR);
+                self.push(
+                    MachInst::new(code).def(lane, View::X).reg(a, View::X).rm(&b, View::X).imm8(float_predicate(cond)),
+                );
+                let code = codes::MOVD_FROM_XMM.code(self.encoding);
+                self.push(MachInst::new(code).def(bits, View::R32).reg(lane, View::X));
+            }
+        }
+        self.push(MachInst::new(Code::And_rm32_imm8).modify(bits, dst, View::R32).imm(OpKind::Immediate8to32, 1));
+    }
+}
+
+/// Ordered, quiet predicates of `vcmpps`, and unordered not-equal.
+const fn float_predicate(cond: Cond) -> u8 {
+    match cond {
+        Cond::Eq => 0,
+        Cond::Ne => 4,
+        Cond::Lt | Cond::LtU => 17,
+        Cond::Le | Cond::LeU => 18,
+        Cond::Gt => 30,
+        Cond::Ge => 29,
+    }
+}

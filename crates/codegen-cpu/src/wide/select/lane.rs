@@ -1,0 +1,198 @@
+//! Choosing among lanes, filling them, and taking them apart.
+
+use super::Selector;
+use super::mask::int_of_size;
+use crate::CodegenError;
+use crate::vir::{Elem, Type, Value};
+use crate::wide::codes;
+use crate::wide::inst::{Address, Encoding, INT, MASK, MachInst, VECTOR, View, Width};
+use iced_x86::Code;
+use regalloc2::VReg;
+
+impl Selector<'_> {
+    pub(super) fn vector_select(
+        &mut self,
+        dst: VReg,
+        ty: Type,
+        mask: Value,
+        a: Value,
+        b: Value,
+    ) -> Result<(), CodegenError> {
+        let width = Self::width_of(ty);
+        let view = width.view();
+        if ty.lanes == 1 {
+            return self.select_scalar(dst, ty, mask, a, b);
+        }
+        match self.encoding {
+            Encoding::Evex => {
+                let mask = self.reg(mask);
+                if self.constant(b) == Some(0) {
+                    let a = self.reg(a);
+                    let row = match ty.elem.size_bytes() {
+                        1 => codes::LOAD_I8,
+                        2 => codes::LOAD_I16,
+                        8 => codes::LOAD_I64,
+                        _ => codes::LOAD_I32,
+                    };
+                    let code = row.code(self.encoding, width);
+                    self.push(MachInst::new(code).def(dst, view).reg(a, view).zeroed_by(mask));
+                    return Ok(());
+                }
+                let row = match ty.elem.size_bytes() {
+                    1 => codes::BLENDM_I8,
+                    2 => codes::BLENDM_I16,
+                    8 => codes::BLENDM_I64,
+                    _ => codes::BLENDM_I32,
+                };
+                let a = self.rm(a);
+                let b = self.reg(b);
+                let code = row.code(self.encoding, width);
+                self.push(MachInst::new(code).def(dst, view).reg(b, view).rm(&a, view).masked_by(mask));
+            }
+            Encoding::Vex => {
+                let mask = self.vector_mask(mask, ty.elem);
+                if self.constant(b) == Some(0) {
+                    let a = self.rm(a);
+                    self.packed(codes::PAND, dst, width, mask, &a);
+                    return Ok(());
+                }
+                let a = self.rm(a);
+                let b = self.reg(b);
+                let code = codes::BLENDV.code(self.encoding, width);
+                self.push(MachInst::new(code).def(dst, view).reg(b, view).rm(&a, view).reg(mask, view));
+            }
+        }
+        Ok(())
+    }
+
+    /// A float by a one-lane mask in a general-purpose register.
+    fn select_scalar(&mut self, dst: VReg, ty: Type, mask: Value, a: Value, b: Value) -> Result<(), CodegenError> {
+        let mask = self.reg(mask);
+        let (a, b) = (self.reg(a), self.reg(b));
+        match self.encoding {
+            Encoding::Evex => {
+                let k = self.fresh(MASK);
+                self.push(MachInst::new(Code::VEX_Kmovd_kr_r32).def(k, View::K).reg(mask, View::R32));
+                let row = if ty.elem == Elem::F64 { codes::BLENDM_I64 } else { codes::BLENDM_I32 };
+                let code = row.code(self.encoding, Width::X);
+                let inst = MachInst::new(code).def(dst, View::X).reg(b, View::X).reg(a, View::X);
+                self.push(inst.masked_by(k));
+            }
+            Encoding::Vex => {
+                let (ones, vector) = (self.fresh(INT), self.fresh(VECTOR));
+                self.push(MachInst::new(Code::Neg_rm64).modify(mask, ones, View::R64));
+                let code = codes::MOVQ_TO_XMM.code(self.encoding);
+                self.push(MachInst::new(code).def(vector, View::X).reg(ones, View::R64));
+                self.blend_vex(dst, vector, a, b, Width::X);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn splat(&mut self, dst: VReg, ty: Type, a: Value) {
+        let width = Self::width_of(ty);
+        let view = width.view();
+        let reg = self.reg(a);
+        if ty.elem.is_float() {
+            let row = if ty.elem == Elem::F64 { codes::SPLAT_I64 } else { codes::SPLAT_F32 };
+            self.push(MachInst::new(row.code(self.encoding, width)).def(dst, view).reg(reg, View::X));
+        } else {
+            self.splat_int(dst, reg, int_of_size(ty.elem), width);
+        }
+    }
+
+    /// A general-purpose register in all lanes.
+    pub(super) fn splat_int(&mut self, dst: VReg, reg: VReg, elem: Elem, width: Width) {
+        let view = width.view();
+        let gpr = if elem == Elem::I64 { View::R64 } else { View::R32 };
+        match self.encoding {
+            Encoding::Evex => {
+                let row = match elem {
+                    Elem::I8 => codes::SPLAT_GPR_I8,
+                    Elem::I16 => codes::SPLAT_GPR_I16,
+                    Elem::I64 => codes::SPLAT_GPR_I64,
+                    _ => codes::SPLAT_GPR_I32,
+                };
+                self.push(MachInst::new(row.code(self.encoding, width)).def(dst, view).reg(reg, gpr));
+            }
+            Encoding::Vex => {
+                let low = self.fresh(VECTOR);
+                let code = if gpr == View::R64 { codes::MOVQ_TO_XMM } else { codes::MOVD_TO_XMM };
+                self.push(MachInst::new(code.code(self.encoding)).def(low, View::X).reg(reg, gpr));
+                let row = match elem {
+                    Elem::I8 => codes::SPLAT_I8,
+                    Elem::I16 => codes::SPLAT_I16,
+                    Elem::I64 => codes::SPLAT_I64,
+                    _ => codes::SPLAT_I32,
+                };
+                self.push(MachInst::new(row.code(self.encoding, width)).def(dst, view).reg(low, View::X));
+            }
+        }
+    }
+
+    pub(super) fn pool_lane_index(&mut self, elem: Elem, width: Width) -> Address<VReg> {
+        let size = elem.size_bytes() as usize;
+        let lanes = width.bytes() as usize / size;
+        let entry: Vec<u8> = (0..lanes as u64).flat_map(|lane| lane.to_le_bytes()[..size].to_vec()).collect();
+        self.pool_bytes(&entry)
+    }
+
+    pub(super) fn lane_index(&mut self, dst: VReg, ty: Type) -> Result<(), CodegenError> {
+        let width = Self::width_of(ty);
+        let address = self.pool_lane_index(ty.elem, width);
+        let code = codes::LOAD_F32.code(self.encoding, width);
+        self.push(MachInst::new(code).def(dst, width.view()).mem(&address));
+        Ok(())
+    }
+
+    pub(super) fn high_half(&mut self, dst: VReg, ty: Type, a: Value) {
+        let reg = self.reg(a);
+        match ty.size_bytes() {
+            32 => {
+                let code = codes::EXTRACT256_Z.code(self.encoding);
+                self.push(MachInst::new(code).def(dst, View::Y).reg(reg, View::Z).imm8(1));
+            }
+            16 => {
+                let code = codes::EXTRACT128_Y.code(self.encoding);
+                self.push(MachInst::new(code).def(dst, View::X).reg(reg, View::Y).imm8(1));
+            }
+            bytes => self.shift_by(codes::PSRLDQ, dst, reg, Width::X, bytes as u8),
+        }
+    }
+
+    /// One lane as a scalar.
+    pub(super) fn extract(&mut self, dst: VReg, ty: Type, a: Value, lane: u16) -> Result<(), CodegenError> {
+        let from = self.ty(a);
+        if from.elem == Elem::Mask {
+            self.extract_mask(dst, a, lane);
+            return Ok(());
+        }
+        let size = ty.elem.size_bytes();
+        let byte = u32::from(lane) * size;
+        let reg = self.reg(a);
+        let (mut chunk, within) = (reg, byte % 16);
+        if byte >= 16 {
+            chunk = self.fresh(VECTOR);
+            let (code, view) = match Self::width_of(from) {
+                Width::Z => (codes::EXTRACT128_Z, View::Z),
+                _ => (codes::EXTRACT128_Y, View::Y),
+            };
+            let code = code.code(self.encoding);
+            self.push(MachInst::new(code).def(chunk, View::X).reg(reg, view).imm8((byte / 16) as u8));
+        }
+        if ty.elem.is_float() {
+            self.shift_by(codes::PSRLDQ, dst, chunk, Width::X, within as u8);
+            return Ok(());
+        }
+        let lane = (within / size) as u8;
+        let (code, view) = match size {
+            1 => (codes::PEXTR_I8, View::R32),
+            2 => (codes::PEXTR_I16, View::R32),
+            4 => (codes::PEXTR_I32, View::R32),
+            _ => (codes::PEXTR_I64, View::R64),
+        };
+        let code = code.code(self.encoding);
+        self.push(MachInst::new(code).def(dst, view).reg(chunk, View::X).imm8(lane));
+        Ok(())
+    }
+}
