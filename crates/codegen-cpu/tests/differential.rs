@@ -63,9 +63,9 @@ fn check(seed: u64, lanes: u16, size: usize, fma: bool, target: &Target, run: bo
 fn run(target: &str, available: bool, emitter: Emitter, fma: bool) {
     let target: Target = target.parse().expect("a known target");
     let mut compiled_by_it = 0;
-    let count = std::env::var("PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let count = std::env::var("PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     for seed in 0..count {
-        for lanes in [1, 2, 4, 8, 16, 32] {
+        for lanes in [1, 2, 4, 8, 16, 32, 64] {
             match check(seed, lanes, 20, fma, &target, available) {
                 Ok(by) => compiled_by_it += u64::from(by == emitter),
                 Err(error) => {

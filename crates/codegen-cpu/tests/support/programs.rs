@@ -240,7 +240,7 @@ impl Maker<'_> {
         }
         if elem == Elem::I32 && self.lanes <= 16 && self.lanes > 1 && self.random.chance(30) {
             let bytes = Type::vector(Elem::I8, self.lanes * 4);
-            let disp = self.random.below(INPUT - 64) as i32;
+            let disp = self.random.below(INPUT - 512) as i32;
             let p = self.b.load(bytes, self.input, disp, Memory::ReadOnly);
             let y = self.any(Elem::I32);
             let q = self.b.bitcast(y, bytes);
@@ -311,7 +311,7 @@ impl Maker<'_> {
             }
             4 => {
                 let half = self.random.pick(&[Elem::F16, Elem::BF16]);
-                let disp = self.random.below(INPUT - 64) as i32;
+                let disp = self.random.below(INPUT - 512) as i32;
                 let x = self.b.load(self.vector(half), self.input, disp, Memory::ReadOnly);
                 let to = self.random.pick(&[Elem::F32, Elem::F64]);
                 self.b.convert(Convert::Float, x, to)
