@@ -1,7 +1,7 @@
 //! Where values lie: the order of their axes, zero halos, and concatenations in place (ARCHITECTURE.md D6).
 //!
-//! Contractions have wishes: a constant right operand wants the columns of the result to be contiguous, and the left
-//! operand to be contiguous along what is summed. Wishes are weighed by work; values without any follow their
+//! Contractions have wishes: the columns of the right operand and of the result are to be contiguous, and the left
+//! operand along what is summed. Wishes are weighed by work; values without any follow their
 //! neighbours. Inputs and outputs of the model are row-major, as ONNX says. So convolutional networks become
 //! channels-last and matrix networks stay as they are, without either being named here.
 
@@ -163,6 +163,12 @@ fn inner_axes(
                 if lowered.kernel.operands[operand].kind == OperandKind::Input {
                     vote(lowered.values[operand.index()], axis, c.work());
                 }
+            }
+            if let (Source::Operand(operand), Some(column)) = (c.rhs.source, c.columns().first())
+                && lowered.kernel.operands[operand].kind == OperandKind::Input
+                && let Some(axis) = c.rhs.index.iter().position(|e| e.as_var() == Some(*column))
+            {
+                vote(lowered.values[operand.index()], axis, c.work());
             }
             if lowered.space_stage == Some(id)
                 && let Some(column) = c.columns().first()

@@ -4,6 +4,7 @@
 //!   (inputs, constants), or what is needed in two places, is copied.
 //! - What a convolution reads with padding gets a zero halo, which lets the inner loops do without tests. An input of
 //!   the model has none, nor has the part of a value that a slice leaves: they are copied.
+//! - The right operand of a contraction of two computed values is turned round if its columns would lie scattered.
 //! - An output of the model has a buffer of its own.
 
 use super::expand::Flat;
@@ -15,6 +16,9 @@ use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{MapOp, Op};
 use infc_ir::scalar::{Body, Const};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Fewer rows or columns than this are not worth turning an operand round.
+const MIN_TURNED: i64 = 16;
 
 /// Inserts the copies.
 pub(super) fn prepare(flat: &mut Flat) {
@@ -39,6 +43,7 @@ pub(super) fn prepare(flat: &mut Flat) {
                     for n in 0..flat.graph.nodes[id].inputs.len() {
                         isolate(flat, &mut windows, id, n);
                     }
+                    turn(&mut flat.graph, id);
                 }
                 _ => {}
             }
@@ -70,6 +75,37 @@ fn copy(graph: &mut Graph, value: ValueId, user: NodeId) -> ValueId {
     let result = body.param(0, ty.dtype);
     let origin = graph.nodes[user].origin;
     graph.add(Op::Map(MapOp { body, results: vec![result] }), &[value], ty, origin)
+}
+
+/// If vectors of columns of the right operand would lie scattered (`Σ q[m,k]·k[n,k]` of two computed values), makes the
+/// contraction read a copy of it, whose layout can be the right one.
+fn turn(graph: &mut Graph, user: NodeId) {
+    let Op::Contract(op) = &graph.nodes[user].op else { return };
+    let (lhs, rhs) = (graph.nodes[user].inputs[0], graph.nodes[user].inputs[1]);
+    let is_constant = |value: ValueId| comes_from_constant(graph, value);
+    let extent = |labels: &[u8], value: ValueId, label: u8| {
+        labels.iter().position(|&l| l == label).and_then(|n| graph.ty(value).shape[n].as_const())
+    };
+    let is_long = |extent: Option<i64>| extent.is_none_or(|e| e >= MIN_TURNED);
+    let Some(&last) = op.rhs.last() else { return };
+    let summed_last = op.lhs.contains(&last) && !op.output.contains(&last);
+    let has_columns = op.rhs.iter().any(|l| !op.lhs.contains(l) && is_long(extent(&op.rhs, rhs, *l)));
+    // A row that is used once is not worth a copy of the whole operand.
+    let has_rows = op.lhs.iter().any(|l| !op.rhs.contains(l) && is_long(extent(&op.lhs, lhs, *l)));
+    if summed_last && has_columns && has_rows && !is_constant(lhs) && !is_constant(rhs) {
+        graph.nodes[user].inputs[1] = copy(graph, rhs, user);
+    }
+}
+
+/// True if the value is a constant, or a view of one.
+fn comes_from_constant(graph: &Graph, mut value: ValueId) -> bool {
+    while let Some((_, node)) = graph.producer(value) {
+        match &node.op {
+            Op::View(_) => value = node.inputs[0],
+            op => return matches!(op, Op::Constant(_)),
+        }
+    }
+    false
 }
 
 /// A range of coordinates that a padded view shows of its root: per axis, where it begins and how long it is.
@@ -136,9 +172,8 @@ fn padded(graph: &Graph, value: ValueId) -> Option<Padded> {
         map = view.map.compose(&map);
         root = graph.nodes[node].inputs[0];
     }
-    let is_constant = matches!(graph.producer(root), Some((_, node)) if matches!(node.op, Op::Constant(_)));
     let map = movement::canonical(&map, shape, &graph.symbols);
-    (!map.valid.is_empty() && !is_constant).then_some(Padded { root, map })
+    (!map.valid.is_empty() && !comes_from_constant(graph, root)).then_some(Padded { root, map })
 }
 
 /// The part of the root that the view's conditions leave, if every condition is about one axis.

@@ -169,6 +169,45 @@ fn pooling_and_reductions() {
 }
 
 #[test]
+fn scattered_columns_are_turned_round() {
+    let mut net = Net::new();
+    let (q, k) = (net.input(&[17, 6]), net.input(&[18, 6]));
+    let k = net.unary(UnaryOp::Tanh, k);
+    let scores = net.contract("md,nd->mn", q, k);
+    net.output(scores);
+    let plan = check(&net);
+    let turned = plan.kernels[1].kernel.operands.iter().find(|o| o.name == "x1").expect("the right operand");
+    let strides: Vec<_> = turned.layout.strides.iter().map(|s| s.as_const().expect("static")).collect();
+    assert_eq!((plan.kernels.len(), strides), (2, vec![1, 18]), "{plan}");
+}
+
+/// A running sum along an axis.
+fn scan(net: &mut Net, x: ValueId, axis: usize, reverse: bool, exclusive: bool) -> ValueId {
+    use infc_ir::kernel::Reducer;
+    use infc_ir::op::{Op, ScanOp};
+    let shape = net.shape(x);
+    let reducer = Reducer::sum(infc_tensor::DType::F32);
+    net.add(Op::Scan(ScanOp { axis, reverse, exclusive, reducer }), &[x], &shape)
+}
+
+#[test]
+fn running_sums() {
+    for (reverse, exclusive) in [(false, false), (false, true), (true, false), (true, true)] {
+        for shape in [[3, 5], [3, 1]] {
+            let mut net = Net::new();
+            let x = net.input(&shape);
+            let twice = net.with_number(BinaryOp::Mul, x, 2.0);
+            let y = scan(&mut net, twice, 1, reverse, exclusive);
+            let y = net.unary(UnaryOp::Neg, y);
+            let z = scan(&mut net, y, 0, exclusive, reverse);
+            net.output(z);
+            let plan = check(&net);
+            assert_eq!(plan.kernels.len(), 2, "{plan}");
+        }
+    }
+}
+
+#[test]
 fn a_padded_slice_is_copied_first() {
     let mut net = Net::new();
     let x = net.input(&[1, 8, 6, 9]);
