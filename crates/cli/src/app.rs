@@ -77,7 +77,7 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> Exit {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let text = error.render();
             let text = if early.color == ColorChoice::Always { text.ansi().to_string() } else { text.to_string() };
-            match console.write(text.as_bytes()) {
+            match console.line(text.trim_end()) {
                 Ok(()) => Exit::Done,
                 Err(failure) => failure.exit(),
             }

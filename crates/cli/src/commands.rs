@@ -18,23 +18,14 @@ use crate::process::Start;
 /// What infc is to do.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Compile an ONNX model into an artifact
     Compile(compile::CompileArgs),
-    /// Run an artifact
     Run(run::RunArgs),
-    /// Compare what an artifact computes with what is expected
     Compare(compare::CompareArgs),
-    /// Measure how fast artifacts load and run
     Bench(bench::BenchArgs),
-    /// Show what an artifact holds
     Inspect(inspect::InspectArgs),
-    /// Compile and run the built-in network that reads handwritten digits
     Demo(demo::DemoArgs),
-    /// List what artifacts can be compiled for
     Targets(targets::TargetsArgs),
-    /// Explain an error code
     Explain(explain::ExplainArgs),
-    /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
 

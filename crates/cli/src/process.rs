@@ -40,11 +40,11 @@ pub(crate) fn peak_rss_mb() -> Option<f64> {
     Some(kib / 1024.0)
 }
 
-/// The processor's name and the processors this process may use: `AMD EPYC 9454, 2 threads`.
+/// The processor's name and how many of them this process may use: `AMD EPYC 9454, 2 processors`.
 pub(crate) fn machine() -> String {
     let name = processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let usable = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{name}, {usable} {}", if usable == 1 { "thread" } else { "threads" })
+    format!("{name}, {usable} {}", if usable == 1 { "processor" } else { "processors" })
 }
 
 fn processor_name() -> Option<String> {

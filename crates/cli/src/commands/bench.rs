@@ -25,8 +25,9 @@ const TURN: Duration = Duration::from_millis(60);
 /// Timings kept of one artifact; a run of a microsecond fills this in seconds.
 const MAX_RUNS: usize = 1_000_000;
 
-/// Measure how fast artifacts load and run. Several artifacts take turns, so that a machine that grows slower or
-/// faster does so for all alike.
+/// Measure how fast artifacts load and run
+///
+/// Several artifacts take turns, so that a machine that grows slower or faster does so for all alike.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc bench digits.infa --threads 1\n  \
                         infc bench digits.infa --runs 100 --format json")]
@@ -286,7 +287,7 @@ fn print(report: &Report<'_>, console: &Console) -> Result<(), Failure> {
     let peak = report.peak_rss_mb.map(|mb| format!(", peak memory {mb:.1} MiB")).unwrap_or_default();
     let cold = report.single.as_ref().and_then(|lane| lane.cold_ms);
     let cold = cold.map(|ms| format!(", process start to first result {}", tables::millis(ms))).unwrap_or_default();
-    console.line(format!("\n  {} of: {}{cold}{peak}", threads, report.machine))
+    console.line(format!("\n  {} on {}{cold}{peak}", threads, report.machine))
 }
 
 #[cfg(test)]

@@ -18,8 +18,10 @@ use infc_runtime::{RunOptions, SessionOptions};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Compare what an artifact computes with what is expected: the outputs in --data, an archive, or the model itself,
-/// evaluated node by node by the definitions of its operators.
+/// Compare what an artifact computes with what is expected
+///
+/// Expected are the outputs in --data, in an archive, or what the model says itself, evaluated node by node by the
+/// definitions of its operators.
 ///
 /// An element agrees if |found − expected| ≤ atol + rtol·|expected|; NaN equals NaN, an infinity only itself. Integers,
 /// bools and strings must be equal. The exit code is 3 if anything disagrees.

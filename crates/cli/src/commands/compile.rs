@@ -17,7 +17,10 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Compile an ONNX model into an artifact: one file with native code, weights and plan.
+/// Compile an ONNX model into an artifact
+///
+/// The artifact is one file with native code, weights and plan. It is complete or not there, and the same model and
+/// options give the same bytes on every machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc compile digits.onnx\n  \
                         infc compile digits.onnx --target native --dim N=1..64 -o fast.infa")]

@@ -6,7 +6,9 @@ use crate::failure::{Exit, Failure};
 use clap_complete::Shell;
 use serde_json::json;
 
-/// Print a completion script for a shell, to be kept where that shell looks for such scripts.
+/// Print a completion script for a shell
+///
+/// It is to be kept where that shell looks for such scripts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc completions bash\n  infc completions zsh")]
 pub(crate) struct CompletionsArgs {

@@ -24,8 +24,10 @@ const DRAWN: usize = 6;
 /// How long latencies are measured, each.
 const MEASURED: Duration = Duration::from_millis(300);
 
-/// Compile the built-in network that reads handwritten digits, and run it on 360 images that it was not trained on. No
-/// files, no network. With --save, write the model and its data instead, to try the other commands on.
+/// Compile and run the built-in network that reads handwritten digits
+///
+/// It is run on 360 images that it was not trained on, without files or network. With --save, the model and its data
+/// are written instead, to try the other commands on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc demo\n  infc demo --save digits")]
 pub(crate) struct DemoArgs {

@@ -6,7 +6,9 @@ use crate::failure::{Exit, Failure};
 use crate::tables::{Side, table};
 use serde_json::json;
 
-/// Explain an error code: what it means, an example, what to do. Without a code, list all.
+/// Explain an error code
+///
+/// What it means, an example, what to do. Without a code, all are listed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc explain onnx::unsupported-operator\n  infc explain")]
 pub(crate) struct ExplainArgs {

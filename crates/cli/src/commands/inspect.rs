@@ -13,8 +13,10 @@ use infc_mapfile::MappedFile;
 use report::Report;
 use std::path::{Path, PathBuf};
 
-/// Show what an artifact holds: bytes per section, inputs and outputs, variants, kernels with how they were made, and
-/// the memory plan. With --thin, write an artifact with one variant only.
+/// Show what an artifact holds
+///
+/// Bytes per section, inputs and outputs, variants, kernels with how they were made, and the memory plan; -v tells of
+/// schedules, weights and memory one by one. With --thin, an artifact with one variant only is written.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  infc inspect digits.infa\n  infc inspect digits.infa --thin x86-64-v3 -o thin.infa"

@@ -17,7 +17,9 @@ use std::time::Instant;
 /// Elements of an output that are printed.
 const SHOWN: usize = 6;
 
-/// Run an artifact on given inputs and print a summary of its outputs.
+/// Run an artifact
+///
+/// Prints a summary of its outputs; --save-output keeps them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc run digits.infa --data test_data_set_0\n  \
                         infc run digits.infa --random --save-output out.npz")]

@@ -7,8 +7,10 @@ use infc_codegen_cpu::Target;
 use infc_codegen_cpu::target::{Feature, Level};
 use serde::Serialize;
 
-/// List what artifacts can be compiled for: names for --target, the processor features that code for them relies on,
-/// the machine that schedules are chosen for, and whether this machine runs the code.
+/// List what artifacts can be compiled for
+///
+/// Names for --target, the processor features that code for them relies on, the machine that schedules are chosen for,
+/// and whether this machine runs the code.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc targets\n  infc targets --format json")]
 pub(crate) struct TargetsArgs {}

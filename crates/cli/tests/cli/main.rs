@@ -2,6 +2,7 @@
 
 mod support;
 
+mod bad_models;
 mod bench;
 mod compare;
 mod compile;
