@@ -1,7 +1,7 @@
 //! The error function.
 
-use super::exp::exp;
-use super::{clamp, flip_sign, polynomial, sign_of};
+use super::exp::{Argument, power_of_e};
+use super::{flip_sign, polynomial, sign_of};
 use crate::vir::{Builder, Cond, Elem, Value};
 
 /// `erf(x) / x − 1` in x², up to |x| = 0.92.
@@ -65,7 +65,8 @@ pub fn erf(b: &mut Builder, x: Value) -> Value {
     let near = polynomial(b, square, if single { &NEAR_F32[..] } else { &NEAR_F64[..] });
     let near = b.fma(near, x, x);
     // From 4 (f32) and 6 (f64) on the result is ±1.
-    let t = clamp(b, magnitude, 0.0, if single { 4.0 } else { 6.0 });
+    let most = b.fconst(ty, if single { 4.0 } else { 6.0 });
+    let t = b.min(most, magnitude);
     let log = if single {
         let p = polynomial(b, t, &FAR_F32);
         let minus_t = b.neg(t);
@@ -75,7 +76,7 @@ pub fn erf(b: &mut Builder, x: Value) -> Value {
         let offset = b.sub(t, two);
         polynomial(b, offset, &FAR_F64)
     };
-    let complement = exp(b, log);
+    let complement = power_of_e(b, log, None, Argument::Moderate);
     let one = b.fconst(ty, 1.0);
     let far = b.sub(one, complement);
     let sign = sign_of(b, x);

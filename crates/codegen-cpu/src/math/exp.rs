@@ -18,14 +18,8 @@ pub(super) const fn ln2(elem: Elem) -> Ln2 {
 }
 
 /// `(exp(r) − 1 − r) / r²` on |r| ≤ ln 2 / 2.
-const F32: [f64; 6] = [
-    0.00019790007123904395,
-    0.001394465619040024,
-    0.008333497836764795,
-    0.04166629505004138,
-    0.1666666586463271,
-    0.5000000067610799,
-];
+const F32: [f64; 5] =
+    [0.0013814597438222226, 0.008368716929492741, 0.04166838807601518, 0.16666520631168508, 0.49999993447608637];
 /// As [`F32`].
 const F64: [f64; 10] = [
     2.4999258634756277e-8,
@@ -40,22 +34,39 @@ const F64: [f64; 10] = [
     0.5000000000000011,
 ];
 
+/// What is known of the argument of an exponential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Argument {
+    /// Nothing.
+    Any,
+    /// It is not positive.
+    NotPositive,
+    /// Its exponential is a normal number.
+    Moderate,
+}
+
 /// `e^x`.
 pub fn exp(b: &mut Builder, x: Value) -> Value {
-    exp_of_sum(b, x, None)
+    power_of_e(b, x, None, Argument::Any)
 }
 
 /// `e^(x + small)`, where `small` is too small to change `x` by more than its last places.
-pub(super) fn exp_of_sum(b: &mut Builder, x: Value, small: Option<Value>) -> Value {
+pub(super) fn power_of_e(b: &mut Builder, x: Value, small: Option<Value>, argument: Argument) -> Value {
     let ty = b.ty(x);
+    let single = ty.elem == Elem::F32;
     // Beyond these bounds the result is zero or infinite, and the exponents below stay in their fields.
-    let x = match ty.elem {
-        Elem::F32 => clamp(b, x, -104.0, 89.0),
-        _ => clamp(b, x, -746.0, 710.0),
+    let (lowest, highest) = if single { (-104.0, 89.0) } else { (-746.0, 710.0) };
+    let x = match argument {
+        Argument::Any => clamp(b, x, lowest, highest),
+        Argument::NotPositive => {
+            let lowest = b.fconst(ty, lowest);
+            b.max(lowest, x)
+        }
+        Argument::Moderate => x,
     };
     // n = round(x / ln 2), r = x − n ln 2. Adding 1.5·2^(mantissa bits) rounds to an integer and leaves it in the low
     // bits of the sum.
-    let magic = b.fconst(ty, if ty.elem == Elem::F32 { 12_582_912.0 } else { 6_755_399_441_055_744.0 });
+    let magic = b.fconst(ty, if single { 12_582_912.0 } else { 6_755_399_441_055_744.0 });
     let log2_e = b.fconst(ty, LOG2_E);
     let shifted = b.fma(x, log2_e, magic);
     let n = b.sub(shifted, magic);
@@ -67,46 +78,50 @@ pub(super) fn exp_of_sum(b: &mut Builder, x: Value, small: Option<Value>) -> Val
         r = b.add(r, small);
     }
     // e^r = 1 + r + r² q(r)
-    let q = polynomial(b, r, if ty.elem == Elem::F32 { &F32 } else { &F64 });
+    let q = polynomial(b, r, if single { &F32 } else { &F64 });
     let one = b.fconst(ty, 1.0);
     let square = b.mul(r, r);
     let tail = b.fma(q, square, r);
     let power = b.add(tail, one);
-    scale(b, power, shifted)
+    scale(b, power, shifted, argument == Argument::Moderate)
 }
 
-/// `x · 2ⁿ` rounded once, for `n` in the low bits of the given float; subnormal and infinite results included, since the
-/// factor is applied in two halves of which the first is exact. Multiplied rather than added to the exponent, so that
-/// NaN stays NaN.
-fn scale(b: &mut Builder, x: Value, n: Value) -> Value {
+/// `x · 2ⁿ` rounded once, for `n` in the low bits of the given float. Subnormal and infinite results are included, since
+/// the factor is applied in two halves of which the first is exact; where 2ⁿ is a normal number, it is applied at once.
+/// Multiplied rather than added to the exponent, so that NaN stays NaN.
+fn scale(b: &mut Builder, x: Value, n: Value, at_once: bool) -> Value {
     let elem = b.ty(x).elem;
     let bits = to_bits(b, n);
     let ty = b.ty(bits);
     let mantissa = if elem == Elem::F32 { 23 } else { 52 };
     let (all, half) = (b.constant(ty, mantissa), b.constant(ty, mantissa - 1));
-    // The two halves of n as exponent fields: ⌊n/2⌋ and the rest.
+    let bias = b.constant(ty, if elem == Elem::F32 { 127 << 23 } else { 1023 << 52 });
+    // n as an exponent field.
+    let whole = b.shl(bits, all);
+    let mut apply = |b: &mut Builder, x: Value, part: Value| {
+        let factor = b.add(part, bias);
+        let factor = from_bits(b, factor, elem);
+        b.mul(x, factor)
+    };
+    if at_once {
+        return apply(b, x, whole);
+    }
+    // Its two halves: ⌊n/2⌋ and the rest.
     let field = b.constant(ty, u64::MAX << mantissa);
     let first = b.shl(bits, half);
     let first = b.and(first, field);
-    let whole = b.shl(bits, all);
     let second = b.sub(whole, first);
-    let bias = b.constant(ty, if elem == Elem::F32 { 127 << 23 } else { 1023 << 52 });
-    let mut scaled = x;
-    for part in [first, second] {
-        let factor = b.add(part, bias);
-        let factor = from_bits(b, factor, elem);
-        scaled = b.mul(scaled, factor);
-    }
-    scaled
+    let scaled = apply(b, x, first);
+    apply(b, scaled, second)
 }
 
 /// `1 / (1 + e^−x)`.
 pub fn sigmoid(b: &mut Builder, x: Value) -> Value {
     let ty = b.ty(x);
     // With e = e^−|x| ≤ 1: 1/(1 + e) for positive x and e/(1 + e) for negative, which keeps small results precise.
-    let magnitude = b.abs(x);
-    let negative = b.neg(magnitude);
-    let e = exp(b, negative);
+    let minus_zero = b.fconst(ty, -0.0);
+    let negative = b.or(x, minus_zero);
+    let e = power_of_e(b, negative, None, Argument::NotPositive);
     let (zero, one) = (b.fconst(ty, 0.0), b.fconst(ty, 1.0));
     let below = b.compare(Cond::Lt, x, zero);
     let numerator = b.select(below, e, one);

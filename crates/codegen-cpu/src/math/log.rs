@@ -5,16 +5,15 @@ use super::{from_bits, polynomial, to_bits};
 use crate::vir::{Builder, Cond, Convert, Elem, Value};
 
 /// `(log(1 + f) − f + f²/2) / f³` on √½ ≤ 1 + f ≤ √2.
-const F32: [f64; 9] = [
-    0.0674694655829603,
-    -0.11675781672626423,
-    0.11888091172370877,
-    -0.12405572271223962,
-    0.1421956324348594,
-    -0.16667996393881035,
-    0.2000211785593113,
-    -0.2500000959790956,
-    0.3333331262126232,
+const F32: [f64; 8] = [
+    -0.07634574666209912,
+    0.12761621475548526,
+    -0.1316017120251069,
+    0.1420175092475847,
+    -0.16623358104724645,
+    0.20001227199972804,
+    -0.2500082100327873,
+    0.3333333170453976,
 ];
 
 /// `(2 artanh(√z) − 2√z) / (z√z)` for `√z = f / (2 + f)` on the same interval.
@@ -115,13 +114,11 @@ fn special_cases(b: &mut Builder, x: Value, value: Value) -> Value {
     let ty = b.ty(x);
     let (zero, infinity) = (b.fconst(ty, 0.0), b.fconst(ty, f64::INFINITY));
     let (minus_infinity, nan) = (b.fconst(ty, f64::NEG_INFINITY), b.fconst(ty, f64::NAN));
-    // Infinity and NaN are their own logarithms; `<` is false of both.
+    // Infinity is its own logarithm.
     let finite = b.compare(Cond::Lt, x, infinity);
     let value = b.select(finite, value, x);
-    let positive = b.compare(Cond::Gt, x, zero);
-    let is_nan = b.compare(Cond::Ne, x, x);
-    let has_log = b.or(positive, is_nan);
     let is_zero = b.compare(Cond::Eq, x, zero);
     let otherwise = b.select(is_zero, minus_infinity, nan);
-    b.select(has_log, value, otherwise)
+    let positive = b.compare(Cond::Gt, x, zero);
+    b.select(positive, value, otherwise)
 }

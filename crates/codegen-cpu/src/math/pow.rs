@@ -3,7 +3,7 @@
 //! `x^y = e^(y log x)` needs the logarithm more precisely than the result: `f32` does everything in `f64`, and `f64`
 //! carries a second word through logarithm and product.
 
-use super::exp::{Ln2, exp_of_sum, ln2};
+use super::exp::{Argument, Ln2, ln2, power_of_e};
 use super::log::{F64 as LOG_F64, split};
 use super::{clamp, flip_sign, from_bits, polynomial, sign_of, to_bits};
 use crate::vir::{Builder, Cond, Convert, Elem, Value, eval};
@@ -145,7 +145,7 @@ fn power_f64(b: &mut Builder, x: Value, y: Value) -> Value {
     let size = b.abs(product);
     let moderate = b.compare(Cond::Lt, size, limit);
     let product_lo = b.select(moderate, product_lo, zero);
-    exp_of_sum(b, product, Some(product_lo))
+    power_of_e(b, product, Some(product_lo), Argument::Any)
 }
 
 /// `x + y` and what it lost, for |x| ≥ |y| or x = 0.

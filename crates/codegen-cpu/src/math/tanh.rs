@@ -1,7 +1,7 @@
 //! The hyperbolic tangent.
 
-use super::exp::exp;
-use super::{clamp, flip_sign, polynomial, sign_of};
+use super::exp::{Argument, power_of_e};
+use super::{flip_sign, polynomial, sign_of};
 use crate::vir::{Builder, Cond, Elem, Value};
 
 /// `(tanh(x) − x) / x³` in x² up to 0.625².
@@ -35,9 +35,10 @@ pub fn tanh(b: &mut Builder, x: Value) -> Value {
     let cube = b.mul(square, magnitude);
     let near = b.fma(p, cube, magnitude);
     // Elsewhere: 1 − 2/(e^2|x| + 1). Beyond the bound the result is 1, and needs no infinities.
-    let bounded = clamp(b, magnitude, 0.0, if single { 10.0 } else { 20.0 });
+    let most = b.fconst(ty, if single { 10.0 } else { 20.0 });
+    let bounded = b.min(most, magnitude);
     let twice = b.add(bounded, bounded);
-    let e = exp(b, twice);
+    let e = power_of_e(b, twice, None, Argument::Moderate);
     let (one, two) = (b.fconst(ty, 1.0), b.fconst(ty, 2.0));
     let denominator = b.add(e, one);
     let quotient = b.div(two, denominator);
