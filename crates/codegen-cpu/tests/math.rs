@@ -173,6 +173,31 @@ fn erf(x: f64) -> f64 {
     (1.0 - complement).copysign(x)
 }
 
+/// The standard library's forms lose precision near zero or overflow.
+fn asinh(x: f64) -> f64 {
+    let t = x.abs();
+    if t > 1e18 {
+        return (t.ln() + std::f64::consts::LN_2).copysign(x);
+    }
+    (t + t * t / (1.0 + (t * t + 1.0).sqrt())).ln_1p().copysign(x)
+}
+
+fn acosh(x: f64) -> f64 {
+    if x > 1e18 {
+        return x.ln() + std::f64::consts::LN_2;
+    }
+    if x < 1.0 {
+        return f64::NAN;
+    }
+    let t = x - 1.0;
+    (t + (t * (x + 1.0)).sqrt()).ln_1p()
+}
+
+fn atanh(x: f64) -> f64 {
+    let t = x.abs();
+    (0.5 * (2.0 * t / (1.0 - t)).ln_1p()).copysign(x)
+}
+
 const ALL: (f64, f64) = (f64::MIN, f64::MAX);
 
 #[test]
@@ -210,6 +235,46 @@ fn sigmoid_f32() {
 fn erf_f32() {
     check_f32("erf", math::erf, erf, (-5.0, 5.0), 1.5);
     check_f32("erf", math::erf, erf, ALL, 1.5);
+}
+
+#[test]
+fn inverse_circular_f32() {
+    for range in [(-1.0, 1.0), ALL] {
+        check_f32("asin", math::asin, f64::asin, range, 2.5);
+        check_f32("acos", math::acos, f64::acos, range, 2.5);
+    }
+    for range in [(-4.0, 4.0), ALL] {
+        check_f32("atan", math::atan, f64::atan, range, 2.0);
+    }
+}
+
+#[test]
+fn hyperbolic_f32() {
+    for range in [(-91.0, 91.0), (-2.0, 2.0), ALL] {
+        check_f32("sinh", math::sinh, f64::sinh, range, 2.0);
+        check_f32("cosh", math::cosh, f64::cosh, range, 2.0);
+        check_f32("asinh", math::asinh, asinh, range, 4.0);
+        check_f32("acosh", math::acosh, acosh, range, 4.0);
+    }
+    for range in [(-1.0, 1.0), ALL] {
+        check_f32("atanh", math::atanh, atanh, range, 4.0);
+    }
+}
+
+#[test]
+fn inverse_and_hyperbolic_f64() {
+    check_f64("asin", math::asin, f64::asin, (-1.0, 1.0), 2.0);
+    check_f64("acos", math::acos, f64::acos, (-1.0, 1.0), 2.0);
+    for range in [(-4.0, 4.0), ALL] {
+        check_f64("atan", math::atan, f64::atan, range, 2.0);
+    }
+    for range in [(-712.0, 712.0), (-2.0, 2.0), ALL] {
+        check_f64("sinh", math::sinh, f64::sinh, range, 2.0);
+        check_f64("cosh", math::cosh, f64::cosh, range, 2.0);
+        check_f64("asinh", math::asinh, asinh, range, 4.0);
+        check_f64("acosh", math::acosh, acosh, range, 4.0);
+    }
+    check_f64("atanh", math::atanh, atanh, (-1.0, 1.0), 4.0);
 }
 
 #[test]

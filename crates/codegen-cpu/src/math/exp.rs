@@ -50,12 +50,26 @@ pub fn exp(b: &mut Builder, x: Value) -> Value {
     power_of_e(b, x, None, Argument::Any)
 }
 
+/// `e^x / 2`, finite where that is although `e^x` is not.
+pub(super) fn half_exp(b: &mut Builder, x: Value) -> Value {
+    let (power, n) = reduced_power(b, x, None, Argument::Any);
+    let one = b.fconst(b.ty(n), 1.0);
+    let n = b.sub(n, one);
+    scale(b, power, n, false)
+}
+
 /// `e^(x + small)`, where `small` is too small to change `x` by more than its last places.
 pub(super) fn power_of_e(b: &mut Builder, x: Value, small: Option<Value>, argument: Argument) -> Value {
+    let (power, n) = reduced_power(b, x, small, argument);
+    scale(b, power, n, argument == Argument::Moderate)
+}
+
+/// `e^r` with |r| ≤ ln 2 / 2, and n in the low bits of a float, for `e^(x + small) = 2ⁿ e^r`.
+fn reduced_power(b: &mut Builder, x: Value, small: Option<Value>, argument: Argument) -> (Value, Value) {
     let ty = b.ty(x);
     let single = ty.elem == Elem::F32;
     // Beyond these bounds the result is zero or infinite, and the exponents below stay in their fields.
-    let (lowest, highest) = if single { (-104.0, 89.0) } else { (-746.0, 710.0) };
+    let (lowest, highest) = if single { (-104.0, 90.0) } else { (-746.0, 711.0) };
     let x = match argument {
         Argument::Any => clamp(b, x, lowest, highest),
         Argument::NotPositive => {
@@ -82,8 +96,7 @@ pub(super) fn power_of_e(b: &mut Builder, x: Value, small: Option<Value>, argume
     let one = b.fconst(ty, 1.0);
     let square = b.mul(r, r);
     let tail = b.fma(q, square, r);
-    let power = b.add(tail, one);
-    scale(b, power, shifted, argument == Argument::Moderate)
+    (b.add(tail, one), shifted)
 }
 
 /// `x · 2ⁿ` rounded once, for `n` in the low bits of the given float. Subnormal and infinite results are included, since

@@ -109,6 +109,21 @@ pub fn log(b: &mut Builder, x: Value) -> Value {
     special_cases(b, x, value)
 }
 
+/// `log(1 + x)` for x ≥ 0 and NaN, precise for small x.
+pub(super) fn log_1p(b: &mut Builder, x: Value) -> Value {
+    let ty = b.ty(x);
+    let (zero, one, infinity) = (b.fconst(ty, 0.0), b.fconst(ty, 1.0), b.fconst(ty, f64::INFINITY));
+    let sum = b.add(x, one);
+    let log = log(b, sum);
+    // log(s + e) ≈ log s + e/s, where e is what the sum s lost.
+    let whole = b.sub(sum, one);
+    let lost = b.sub(x, whole);
+    let correction = b.div(lost, sum);
+    let finite = b.compare(Cond::Lt, x, infinity);
+    let correction = b.select(finite, correction, zero);
+    b.add(log, correction)
+}
+
 /// What is not a positive finite number.
 fn special_cases(b: &mut Builder, x: Value, value: Value) -> Value {
     let ty = b.ty(x);

@@ -16,12 +16,17 @@
 //! | [`sigmoid`] | 2 | 2 |
 //! | [`erf`] | 1.5 | 3 |
 //! | [`pow`] | 1 | 16 |
+//! | [`asin`], [`acos`], [`atan`] | 2.5 | 2 |
+//! | [`sinh`], [`cosh`] | 2 | 2 |
+//! | [`asinh`], [`acosh`], [`atanh`] | 4 | 4 |
 //!
 //! Coefficients are minimax fits of the functions named beside them. Constants of range reductions have trailing zeros,
 //! so that their products are exact even where [`Op::Fma`](crate::vir::Op::Fma) rounds twice.
 
 mod erf;
 mod exp;
+mod hyperbolic;
+mod inverse;
 mod log;
 mod pow;
 mod tanh;
@@ -29,6 +34,8 @@ mod trig;
 
 pub use erf::erf;
 pub use exp::{exp, sigmoid};
+pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
+pub use inverse::{acos, asin, atan};
 pub use log::log;
 pub use pow::pow;
 pub use tanh::tanh;
