@@ -20,14 +20,13 @@ pub fn emit(function: &Function, target: &Target) -> Result<CompiledFunction, Co
     }
 }
 
-/// The code of a function as text, for dumps: machine instructions from the wide emitter, the function itself where
-/// Cranelift makes the code.
+/// The code of a function as text, for dumps.
 ///
 /// # Errors
 /// As [`emit`].
 pub fn listing(function: &Function, target: &Target) -> Result<String, CodegenError> {
     match wide_isa(target).map(|isa| wide::listing(function, isa)) {
-        None | Some(Err(CodegenError::Unsupported { .. })) => Ok(function.to_string()),
+        None | Some(Err(CodegenError::Unsupported { .. })) => clif::listing(function, target),
         Some(outcome) => outcome,
     }
 }

@@ -98,7 +98,7 @@ impl Translator<'_, '_> {
         };
         let every = |t: &mut Self| {
             let zeros = t.constant(ty, 0);
-            (0..ty.lanes).fold(Some(zeros), |so_far, lane| one(t, lane, so_far))
+            (0..ty.lanes).try_fold(zeros, |so_far, lane| one(t, lane, Some(so_far)))
         };
         let result = match mask {
             None => every(self),

@@ -82,14 +82,14 @@ impl Lower<'_> {
                 let (s, c) = (math::sin(&mut self.b, a), math::cos(&mut self.b, a));
                 self.b.div(s, c)
             }
-            UnaryOp::Asin
-            | UnaryOp::Acos
-            | UnaryOp::Atan
-            | UnaryOp::Sinh
-            | UnaryOp::Cosh
-            | UnaryOp::Asinh
-            | UnaryOp::Acosh
-            | UnaryOp::Atanh => return self.unsupported(format!("{op:?} of {dtype}")),
+            UnaryOp::Asin => math::asin(&mut self.b, a),
+            UnaryOp::Acos => math::acos(&mut self.b, a),
+            UnaryOp::Atan => math::atan(&mut self.b, a),
+            UnaryOp::Sinh => math::sinh(&mut self.b, a),
+            UnaryOp::Cosh => math::cosh(&mut self.b, a),
+            UnaryOp::Asinh => math::asinh(&mut self.b, a),
+            UnaryOp::Acosh => math::acosh(&mut self.b, a),
+            UnaryOp::Atanh => math::atanh(&mut self.b, a),
         };
         Ok(if self.b.ty(value).elem == Elem::Mask { value } else { self.round_half(dtype, value) })
     }

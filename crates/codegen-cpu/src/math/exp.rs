@@ -111,7 +111,7 @@ fn scale(b: &mut Builder, x: Value, n: Value, at_once: bool) -> Value {
     let bias = b.constant(ty, if elem == Elem::F32 { 127 << 23 } else { 1023 << 52 });
     // n as an exponent field.
     let whole = b.shl(bits, all);
-    let mut apply = |b: &mut Builder, x: Value, part: Value| {
+    let apply = |b: &mut Builder, x: Value, part: Value| {
         let factor = b.add(part, bias);
         let factor = from_bits(b, factor, elem);
         b.mul(x, factor)
