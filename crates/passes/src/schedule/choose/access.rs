@@ -8,6 +8,9 @@ use infc_ir::scalar::{Body, Load, ScalarOp, Source, UnaryOp};
 /// Weights lie in panels of this many columns; movement along an axis is looked at within one panel.
 pub(super) const PANEL: i64 = 16;
 
+/// Addresses this far apart share a set in the first-level caches of x86 processors.
+const CACHE_SET_SPAN: i64 = 4096;
+
 /// Movement of an address when a coordinate grows by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -27,6 +30,8 @@ pub(super) struct Access {
     pub(super) steps: Vec<Step>,
     /// Axes along which neighbours are adjacent only within a panel.
     pub(super) panelled: Vec<bool>,
+    /// Axes along which neighbours fall into the same set of a first-level cache.
+    pub(super) conflicts: Vec<bool>,
     /// Has a condition that is not known to hold.
     pub(super) guarded: bool,
     /// The stage it reads, if it is not an operand.
@@ -87,8 +92,15 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
     let panelled = (0..reader.axes.len())
         .map(|axis| steps[axis] == Step::One && flat.linear_in(VarId::from_index(axis)).is_none())
         .collect();
+    let elem_bytes = load.dtype.size_bytes().unwrap_or(1);
+    let conflicts = (0..reader.axes.len())
+        .map(|axis| {
+            let stride = flat.linear_in(VarId::from_index(axis)).and_then(|(c, _)| c.as_const()).unwrap_or(0);
+            stride != 0 && stride.saturating_mul(elem_bytes as i64) % CACHE_SET_SPAN == 0
+        })
+        .collect();
     let axes = index.iter().map(|e| e.as_var().map(EntityId::index)).collect();
-    Access { elem_bytes: load.dtype.size_bytes().unwrap_or(1), steps, panelled, guarded, stage, axes }
+    Access { elem_bytes, steps, panelled, conflicts, guarded, stage, axes }
 }
 
 fn body_uses(body: &Body, var: VarId) -> bool {

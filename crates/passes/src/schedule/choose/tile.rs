@@ -7,6 +7,9 @@ use infc_ir::kernel::{AxisKind, Stage};
 /// Loads that one lane of a gather or scatter is worth: processors with mitigations are slow at them.
 const GATHER_LANE: f64 = 3.0;
 
+/// Ways of a cache set that rows of a tile may take; the others are for what streams by.
+const CACHE_WAYS_FOR_ROWS: i64 = 6;
+
 /// What one innermost body computes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tile {
@@ -194,11 +197,12 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let mut streamed_total = 0.0;
     let mut gathers = 0.0;
     for access in view.accesses {
-        let moves = |axis: usize| access.steps[axis] != Step::Zero;
         let mut n = 1.0;
         for (&(axis, _), &size) in tile.rows.iter().zip(&sizes[1..]) {
-            if moves(axis) {
-                n *= size as f64;
+            if access.steps[axis] != Step::Zero {
+                // More rows than a cache set has ways evict each other before their lines are used up.
+                let evicted = access.conflicts[axis] && size > CACHE_WAYS_FOR_ROWS;
+                n *= size as f64 * if evicted { 3.0 } else { 1.0 };
             }
         }
         match access.steps[vector_axis] {
