@@ -3,6 +3,7 @@
 //! Each primitive computes what can be known, checks the result's type, and adds a node otherwise. What is wrong comes
 //! back as a [`Problem`]; who imports the node adds which node it was.
 
+mod fold;
 mod movement;
 mod shapes;
 mod types;
@@ -15,7 +16,7 @@ pub(crate) use window::{Window, WindowAxis};
 
 use crate::error::Problem;
 use crate::known::{self, Item};
-use crate::tracked::{Contents, Tracked, static_len};
+use crate::tracked::{Contents, Tracked};
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{OriginId, ScalarId, ValueId, VarId};
 use infc_ir::graph::{Graph, Port, TensorType};
@@ -176,7 +177,7 @@ impl Builder {
         if let (Some(item), true) = (x.as_uniform(), map.valid.is_empty()) {
             return Ok(Tracked::uniform(ty, item.clone()));
         }
-        if let Some(items) = view_items(x, &map, &ty.shape, otherwise) {
+        if let Some(items) = fold::view_items(x, &map, &ty.shape, otherwise) {
             return Ok(Tracked::of_items(ty, items));
         }
         let value = self.value(x)?;
@@ -241,23 +242,6 @@ impl Builder {
         self.add(Op::Map(MapOp { body: pruned, results }), &values, ty)
     }
 
-    fn map_known(&self, body: &Body, result: ScalarId, read: &[&Tracked], ty: &TensorType) -> Option<Tracked> {
-        let ranges = self.ranges();
-        if read.is_empty()
-            && let Some(mut item) = known::eval(body, &[result], &[], &[], &ranges)
-        {
-            return Some(Tracked::uniform(ty.clone(), item.remove(0)));
-        }
-        let len = static_len(&ty.shape)?;
-        let columns: Vec<Vec<Item>> = read.iter().map(|t| t.items()).collect::<Option<_>>()?;
-        let mut items = Vec::with_capacity(len);
-        for (n, coordinate) in coordinates(&ty.shape).enumerate().take(len) {
-            let params: Vec<Item> = columns.iter().map(|c| c[n].clone()).collect();
-            items.push(known::eval(body, &[result], &params, &coordinate, &ranges)?.remove(0));
-        }
-        Some(Tracked::of_items(ty.clone(), items))
-    }
-
     /// As [`Builder::map`], computing half types in f32 and rounding the result to the first input's type.
     pub(crate) fn compute(
         &mut self,
@@ -312,32 +296,6 @@ impl Builder {
         let values = self.values(inputs)?;
         let outputs = self.graph.add_node(Op::Reduce(op), &values, types.clone(), self.origin);
         Ok(types.into_iter().zip(outputs).map(|(ty, value)| Tracked::of_value(ty, value)).collect())
-    }
-
-    fn reduce_known(
-        &self,
-        inputs: &[&Tracked],
-        shape: &[Dim],
-        op: &ReduceOp,
-        types: &[TensorType],
-    ) -> Option<Vec<Tracked>> {
-        let (len, kept_len) = (static_len(shape)?, static_len(&types[0].shape)?);
-        let columns: Vec<Vec<Item>> = inputs.iter().map(|t| t.items()).collect::<Option<_>>()?;
-        let ranges = self.ranges();
-        let init: Vec<Item> = op.reducer.init.iter().map(|&c| Item::from_const(c)).collect();
-        let mut folded = vec![init; kept_len];
-        for (n, coordinate) in coordinates(shape).enumerate().take(len) {
-            let params: Vec<Item> = columns.iter().map(|c| c[n].clone()).collect();
-            let element = known::eval(&op.body, &op.elements, &params, &coordinate, &ranges)?;
-            let at = (0..shape.len()).filter(|axis| !op.axes.contains(axis)).try_fold(0usize, |flat, axis| {
-                let (extent, i) = (shape[axis].as_const()?, coordinate[axis].as_const()?);
-                Some(flat * usize::try_from(extent).ok()? + usize::try_from(i).ok()?)
-            })?;
-            let arguments: Vec<Item> = folded[at].iter().chain(&element).cloned().collect();
-            folded[at] = known::eval(&op.reducer.combine, &op.reducer.results, &arguments, &[], &ranges)?;
-        }
-        let component = |n: usize| folded.iter().map(|items| items[n].clone()).collect::<Vec<_>>();
-        Some(types.iter().enumerate().map(|(n, ty)| Tracked::of_items(ty.clone(), component(n))).collect())
     }
 
     /// A sum of products over labelled axes; half types are multiplied and summed in f32.
@@ -415,7 +373,7 @@ impl Builder {
         }
         let ty = TensorType::new(first.dtype(), shape);
         self.check(&ty)?;
-        if let Some(items) = concat_items(inputs, axis, &ty) {
+        if let Some(items) = fold::concat_items(inputs, axis, &ty) {
             return Ok(Tracked::of_items(ty, items));
         }
         let values = self.values(inputs)?;
@@ -465,63 +423,4 @@ pub(crate) fn compute_type(dtype: DType) -> DType {
 /// The value of an index expression as a scalar.
 pub(crate) fn index(body: &mut Body, e: IndexExpr) -> ScalarId {
     body.push(ScalarOp::Index(e))
-}
-
-/// Every coordinate of a static shape, in row-major order.
-fn coordinates(shape: &[Dim]) -> impl Iterator<Item = Vec<IndexExpr>> {
-    let extents: Vec<i64> = shape.iter().map(|d| d.as_const().unwrap_or(0)).collect();
-    let len = extents.iter().product::<i64>();
-    (0..len).map(move |flat| {
-        let mut rest = flat;
-        let mut coordinate: Vec<IndexExpr> = extents
-            .iter()
-            .rev()
-            .map(|&extent| {
-                let i = rest % extent;
-                rest /= extent;
-                IndexExpr::constant(i)
-            })
-            .collect();
-        coordinate.reverse();
-        coordinate
-    })
-}
-
-fn view_items(x: &Tracked, map: &AccessMap, shape: &[Dim], otherwise: Const) -> Option<Vec<Item>> {
-    let len = static_len(shape)?;
-    let items = x.items()?;
-    let extents: Vec<i64> = x.shape().iter().map(Dim::as_const).collect::<Option<_>>()?;
-    let mut moved = Vec::with_capacity(len);
-    for coordinate in coordinates(shape).take(len) {
-        let at = |e: &IndexExpr| e.substitute_vars(&coordinate).as_const();
-        let mut valid = true;
-        for bound in &map.valid {
-            let (e, lo, hi) = (at(&bound.expr)?, at(&bound.lo)?, at(&bound.hi)?);
-            valid &= lo <= e && e < hi;
-        }
-        if !valid {
-            moved.push(Item::from_const(otherwise));
-            continue;
-        }
-        let mut flat = 0i64;
-        for (e, &extent) in map.index.iter().zip(&extents) {
-            flat = flat * extent + at(e)?;
-        }
-        moved.push(items.get(usize::try_from(flat).ok()?)?.clone());
-    }
-    Some(moved)
-}
-
-fn concat_items(inputs: &[&Tracked], axis: usize, ty: &TensorType) -> Option<Vec<Item>> {
-    static_len(&ty.shape)?;
-    let columns: Vec<Vec<Item>> = inputs.iter().map(|t| t.items()).collect::<Option<_>>()?;
-    let outer = static_len(&ty.shape[..axis])?;
-    let mut items = Vec::new();
-    for row in 0..outer {
-        for column in &columns {
-            let len = column.len() / outer;
-            items.extend_from_slice(&column[row * len..(row + 1) * len]);
-        }
-    }
-    Some(items)
 }

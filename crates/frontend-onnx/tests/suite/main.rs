@@ -1,6 +1,7 @@
 //! Tests of the frontend on hand-built models.
 
 mod chains;
+mod demo;
 mod errors;
 mod generated;
 mod hostile;
