@@ -49,11 +49,8 @@ impl Compiled {
         let mut output_shapes = Vec::new();
         for operand in kernel.operands.iter() {
             let len = constant(&operand.layout.len_elems)?;
-            let port = PortSpec {
-                name: operand.name.clone(),
-                dtype: operand.dtype,
-                shape: vec![SizeExpr::constant(len)],
-            };
+            let port =
+                PortSpec { name: operand.name.clone(), dtype: operand.dtype, shape: vec![SizeExpr::constant(len)] };
             let slot = u32::try_from(program.slots.len())?;
             if operand.kind == OperandKind::Output {
                 program.slots.push(Slot::Output(u32::try_from(entry.outputs.len())?));
@@ -110,8 +107,7 @@ impl Compiled {
     /// # Errors
     /// What the runtime says.
     pub fn run(&mut self) -> Result<f64> {
-        let views: Vec<TensorView<'_>> =
-            self.inputs.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
+        let views: Vec<TensorView<'_>> = self.inputs.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
         let mut outputs: Vec<TensorViewMut<'_>> = self
             .outputs
             .iter_mut()

@@ -47,7 +47,15 @@ impl Build {
     }
 
     /// `relu(acc + bias)` over the axes of `acc`, written to `y` at `index`.
-    fn finish(mut self, name: String, acc: StageId, bias: OperandId, column: u32, y: OperandId, index: Vec<IndexExpr>) -> Kernel {
+    fn finish(
+        mut self,
+        name: String,
+        acc: StageId,
+        bias: OperandId,
+        column: u32,
+        y: OperandId,
+        index: Vec<IndexExpr>,
+    ) -> Kernel {
         let axes: Vec<Axis> = self.stages[acc].value_axes().map(|(_, a)| a.clone()).collect();
         let mut body = Body::default();
         let at: Vec<IndexExpr> = (0..axes.len() as u32).map(var).collect();

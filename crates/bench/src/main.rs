@@ -100,7 +100,11 @@ fn main() -> Result<()> {
             if options.verbose {
                 let c = &compiled[n];
                 let name = &case.kernel.name;
-                writeln!(out, "{name} {target}: {} spills, {} bytes: {}", c.inner_loop_spills, c.code_bytes, c.schedule)?;
+                writeln!(
+                    out,
+                    "{name} {target}: {} spills, {} bytes: {}",
+                    c.inner_loop_spills, c.code_bytes, c.schedule
+                )?;
             }
         }
         table.add_row(row);
@@ -108,8 +112,7 @@ fn main() -> Result<()> {
     writeln!(out, "{table}")?;
     for (n, target) in targets.iter().enumerate() {
         for group in ["gemm", "conv3x3", "conv1x1", "random"] {
-            let mut group_shares: Vec<f64> =
-                shares.iter().filter(|s| s.0 == n && s.1 == group).map(|s| s.2).collect();
+            let mut group_shares: Vec<f64> = shares.iter().filter(|s| s.0 == n && s.1 == group).map(|s| s.2).collect();
             if group_shares.is_empty() {
                 continue;
             }
