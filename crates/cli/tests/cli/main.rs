@@ -7,6 +7,7 @@ mod bench;
 mod compare;
 mod compile;
 mod demo;
+mod docs;
 mod explain;
 mod help;
 mod inspect;

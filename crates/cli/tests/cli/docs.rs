@@ -1,0 +1,81 @@
+//! What the documentation says is what the command does.
+
+use crate::support::{folder, infc, workspace};
+use infc_frontend_onnx::{NEWEST_OPSET, OLDEST_OPSET, supported_operators};
+use std::fs;
+
+/// The list in `docs/operators.md`, made from what the frontend says.
+fn operators_page() -> String {
+    let operators = supported_operators();
+    let mut page = format!(
+        "# Operators\n\nThe {} operators of ONNX that infc imports, in opsets {OLDEST_OPSET} to {NEWEST_OPSET}. A test \
+         keeps this list as it is; whether a\nparticular node is supported also depends on its attributes and types, \
+         which `infc compile` tells.\n\n",
+        operators.len()
+    );
+    // Lines of a width that is easy to read.
+    let mut line = String::new();
+    for (index, operator) in operators.iter().enumerate() {
+        let last = index + 1 == operators.len();
+        let item = format!("`{operator}`{}", if last { "" } else { "," });
+        if line.len() + 1 + item.len() > 118 {
+            page.push_str(line.trim_end());
+            page.push('\n');
+            line.clear();
+        }
+        line.push_str(&item);
+        line.push(' ');
+    }
+    page.push_str(line.trim_end());
+    page.push('\n');
+    page
+}
+
+/// With `INFC_BLESS=1` the page is written anew.
+#[test]
+fn the_list_of_operators_is_current() {
+    let path = workspace().join("docs/operators.md");
+    if std::env::var_os("INFC_BLESS").is_some() {
+        fs::write(&path, operators_page()).unwrap();
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == operators_page(), "docs/operators.md is out of date; INFC_BLESS=1 writes it");
+}
+
+#[test]
+fn files_that_the_readme_links_to_are_there() {
+    let root = workspace();
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let links = readme.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link));
+    for link in links.filter(|link| !link.starts_with("http") && !link.starts_with('#')) {
+        assert!(root.join(link).exists(), "README.md links to {link}");
+    }
+}
+
+/// Every field of every object that the JSON page shows is one that the command prints, and the other way round.
+#[test]
+fn json_fields_are_documented() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    let page = fs::read_to_string(workspace().join("docs/json.md")).unwrap();
+    let commands = [
+        ("compile", "compile digits.onnx --format json"),
+        ("run", "run digits.infa --random --format json"),
+        ("compare", "compare digits.infa --data . --format json"),
+        ("bench", "bench digits.infa --runs 2 --format json"),
+        ("inspect", "inspect digits.infa --format json"),
+        ("demo", "demo --format json"),
+        ("targets", "targets --format json"),
+        ("explain", "explain onnx::cycle --format json"),
+        ("completions", "completions bash --format json"),
+    ];
+    for (command, arguments) in commands {
+        let json = infc(at, arguments).ok().json();
+        let (_, section) = page.split_once(&format!("\n## {command}\n")).unwrap_or_else(|| panic!("{command}"));
+        let section = section.split("\n## ").next().unwrap();
+        for field in json.as_object().unwrap().keys().filter(|field| *field != "schema") {
+            assert!(section.contains(&format!("`{field}`")), "docs/json.md lacks `{field}` of {command}");
+        }
+    }
+}
