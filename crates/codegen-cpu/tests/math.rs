@@ -246,9 +246,20 @@ fn log_f32() {
 
 #[test]
 fn sin_and_cos_f32() {
-    for range in [(-4.0, 4.0), (-1000.0, 1000.0), (-2e8, 2e8)] {
+    for range in [(-4.0, 4.0), (-1000.0, 1000.0), (-2e8, 2e8), (-1e12, 1e12), ALL] {
         check_f32("sin", math::sin, f64::sin, range, 2.0);
         check_f32("cos", math::cos, f64::cos, range, 2.0);
+    }
+}
+
+#[test]
+fn sines_of_huge_f64_are_bounded() {
+    let inputs: Vec<u64> = (20..1024).map(|n| (2f64.powi(n) * 1.234_567).to_bits()).collect();
+    for f in [math::sin as Unary, math::cos] {
+        for Outcome { by, results, .. } in evaluate(Elem::F64, &[&inputs], &|b, x| f(b, x[0])) {
+            let found: Vec<f64> = results.into_iter().map(f64::from_bits).collect();
+            assert!(found.iter().all(|y| y.abs() <= 1.0 + 1e-15), "by {by}: {found:?}");
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Sine and cosine.
 //!
 //! Both reduce their argument to |r| ≤ π/4 by subtracting a multiple n of π/2, evaluate both polynomials at r and pick
-//! by the last two bits of n. `f32` is reduced in `f64`, where 25 bits of π/2 times n are exact up to |x| = 2²⁸.
+//! by the last two bits of n. `f32` is reduced in `f64`, where 25 bits of π/2 times n are exact up to |x| = 2²⁸; a branch
+//! takes care of larger arguments.
 
-use super::{flip_sign, polynomial, to_bits};
+use super::{clamp, flip_sign, polynomial, to_bits};
 use crate::vir::{Builder, Cond, Convert, Elem, Value};
-use std::f64::consts::FRAC_2_PI;
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 /// π/2 in parts of 33 bits, and what remains.
 const HALF_PI: [f64; 4] =
@@ -13,6 +14,11 @@ const HALF_PI: [f64; 4] =
 
 /// 25 bits of π/2, and what remains.
 const HALF_PI_SHORT: [f64; 2] = [1.570_796_310_901_641_8, 1.589_325_477_352_819_7e-8];
+
+/// From here on, `f32` is reduced by [`reduce_large`].
+const LARGE: f64 = 268_435_456.0;
+/// 2/π in digits of 28 bits: a product with an `f32` is exact, and seven suffice for the largest.
+const TWO_OVER_PI: [u32; 7] = [0xa2f_9836, 0xe4e_4415, 0x29f_c275, 0x7d1_f534, 0xddc_0db6, 0x295_993c, 0x439_041f];
 
 /// `(sin(r) − r) / r³` in r².
 const SIN_F32: [f64; 3] = [-1.951_529_589_1e-4, 8.332_160_873_6e-3, -1.666_666_546_11e-1];
@@ -79,15 +85,49 @@ fn nearest_multiple(b: &mut Builder, x: Value) -> (Value, Value) {
 }
 
 fn reduce_f32(b: &mut Builder, x: Value) -> Reduced {
+    let magnitude = b.abs(x);
+    let limit = b.fconst(b.ty(x), LARGE);
     let x = b.convert(Convert::Float, x, Elem::F64);
     let ty = b.ty(x);
     let (n, _) = nearest_multiple(b, x);
     let (hi, lo) = (b.fconst(ty, -HALF_PI_SHORT[0]), b.fconst(ty, -HALF_PI_SHORT[1]));
     let r = b.fma(n, hi, x);
     let r = b.fma(n, lo, r);
-    let r = b.convert(Convert::Float, r, Elem::F32);
-    let quadrant = b.convert(Convert::FloatToInt, n, Elem::I32);
+    // Arguments this large are rare: their reduction is jumped over unless a lane has one.
+    let large = b.compare(Cond::Ge, magnitude, limit);
+    let lanes = b.mask_bits(large);
+    let none = b.iconst(0);
+    let any = b.compare(Cond::Ne, lanes, none);
+    b.if_open(any);
+    let (large_r, large_n) = reduce_large(b, x);
+    let (large_r, large_n) = (b.select(large, large_r, r), b.select(large, large_n, n));
+    b.if_else(&[large_r, large_n]);
+    let reduced = b.if_close(&[r, n]);
+    let r = b.convert(Convert::Float, reduced[0], Elem::F32);
+    let quadrant = b.convert(Convert::FloatToInt, reduced[1], Elem::I32);
     Reduced { r, tail: None, quadrant }
+}
+
+/// The reduced argument and the multiple of π/2 less some multiple of four, for any `f32` as `f64`, after Payne and
+/// Hanek: the product of x and 2/π is formed in parts, exactly, and multiples of four are dropped from each.
+fn reduce_large(b: &mut Builder, x: Value) -> (Value, Value) {
+    let ty = b.ty(x);
+    let (quarter, minus_four) = (b.fconst(ty, 0.25), b.fconst(ty, -4.0));
+    let (mut turns, mut fraction) = (b.fconst(ty, 0.0), b.fconst(ty, 0.0));
+    for (n, digit) in (1..).zip(TWO_OVER_PI) {
+        let digit = b.fconst(ty, f64::from(digit) * 2f64.powi(-28 * n));
+        let part = b.mul(x, digit);
+        let fours = b.mul(part, quarter);
+        let fours = b.round_even(fours);
+        let part = b.fma(fours, minus_four, part);
+        // Whole quarter turns leave the sum at once, so that small fractions keep all their bits.
+        let sum = b.add(fraction, part);
+        let whole = b.round_even(sum);
+        turns = b.add(turns, whole);
+        fraction = b.sub(sum, whole);
+    }
+    let half_pi = b.fconst(ty, FRAC_PI_2);
+    (b.mul(fraction, half_pi), turns)
 }
 
 fn reduce_f64(b: &mut Builder, x: Value) -> Reduced {
@@ -104,6 +144,8 @@ fn reduce_f64(b: &mut Builder, x: Value) -> Reduced {
     let error = b.add(error, more);
     let error = b.fma(n, parts[3], error);
     let (r, tail) = two_sum(b, r, error);
+    // Beyond 2²⁰ or so nothing sensible is left; the result stays within ±1 all the same.
+    let (r, tail) = (clamp(b, r, -0.786, 0.786), clamp(b, tail, -1e-16, 1e-16));
     Reduced { r, tail: Some(tail), quadrant }
 }
 
