@@ -433,6 +433,7 @@ impl<'a> Chooser<'a> {
         let bytes: f64 = self.accesses[main.index()]
             .iter()
             .filter(|a| a.steps[axis] != Step::Zero)
+            .filter(|a| value.iter().all(|&v| v == axis || a.steps[v] == Step::Zero))
             .map(|a| {
                 let points: f64 = (0..stage.axes.len())
                     .filter(|&x| a.steps[x] != Step::Zero)

@@ -7,6 +7,9 @@ use infc_ir::kernel::{AxisKind, Stage};
 /// Loads that one lane of a gather or scatter is worth: processors with mitigations are slow at them.
 const GATHER_LANE: f64 = 3.0;
 
+/// What a turn of the innermost loop costs beside its work.
+const LOOP_CYCLES: f64 = 0.5;
+
 /// Ways of a cache set that rows of a tile may take; the others are for what streams by.
 const CACHE_WAYS_FOR_ROWS: i64 = 6;
 
@@ -238,12 +241,12 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let mut step = arithmetic.max(memory);
     let mut steps = 1.0;
     if reduction {
-        step = step.max(machine.latency_cycles) + 0.5;
+        step = step.max(machine.latency_cycles);
         // Weights come from the second cache, and on their first pass from beyond if they do not fit there.
         let near = step.max(streamed / machine.l2_bytes_per_cycle);
         let far = step.max(streamed / machine.l3_bytes_per_cycle);
         let first = if streamed_total > machine.l2_bytes as f64 / 2.0 { far } else { near };
-        step = near + (first - near) / passes;
+        step = near + (first - near) / passes + LOOP_CYCLES;
         steps = reduction_points(view);
         if reduces {
             let along = view.extents[vector_axis];
