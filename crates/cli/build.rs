@@ -1,7 +1,5 @@
 //! Makes the table of error pages from `docs/errors/<area>/<code>.md`, for `infc explain`.
 
-#![expect(clippy::print_stdout, reason = "how a build script talks to cargo")]
-
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

@@ -68,6 +68,14 @@ pub(crate) fn millis(ms: f64) -> String {
     format!("{ms:.digits$} ms")
 }
 
+/// An element of a tensor, in about six digits.
+pub(crate) fn number(x: f64) -> String {
+    if x == x.trunc() && x.abs() < 1e15 {
+        return format!("{x}");
+    }
+    if x.abs() >= 1e6 || x.abs() < 1e-4 { format!("{x:.5e}") } else { format!("{x:.6}") }
+}
+
 /// `1.3 s`: a time that people wait.
 pub(crate) fn seconds(time: std::time::Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
@@ -108,6 +116,10 @@ mod tests {
         assert_eq!(millis(1234.5), "1234 ms");
         assert_eq!(percent(1, 3), "33 %");
         assert_eq!(percent(0, 0), "-");
+        assert_eq!(number(3.0), "3");
+        assert_eq!(number(0.25), "0.250000");
+        assert_eq!(number(1.5e-9), "1.50000e-9");
+        assert_eq!(number(f64::NEG_INFINITY), "-inf");
         assert_eq!(few(&["a".to_owned(), "b".to_owned(), "c".to_owned()], 2), "a, b, … (3)");
     }
 

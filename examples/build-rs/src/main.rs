@@ -24,8 +24,7 @@ fn main() -> Result<(), RuntimeError> {
     let outputs = session.run_owned(&[&image])?;
 
     let probabilities: &[f32] = outputs[0].elements()?;
-    let (digit, probability) =
-        probabilities.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).expect("ten digits");
+    let (digit, probability) = probabilities.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).expect("ten digits");
     println!("it is a {digit} ({:.1} %)", probability * 100.0);
     assert_eq!(digit, 1);
     Ok(())

@@ -11,7 +11,7 @@ use crate::layers::Layer;
 use crate::model_file::{self, LoadArgs};
 use crate::npz::Npz;
 use crate::onnx_eval::OnnxEvaluator;
-use crate::tables::{Side, few, table};
+use crate::tables::{Side, few, number, table};
 use infc_frontend_onnx as onnx;
 use infc_runtime::artifact::Entry;
 use infc_runtime::{RunOptions, SessionOptions};
@@ -278,7 +278,7 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
                 (None, _) => console.line(format!("    all {} elements are equal", agreement.elements))?,
                 (Some(abs), rel) => {
                     let at = |worst: &crate::agreement::Worst| {
-                        let (found, expected, index) = (worst.found, worst.expected, &worst.index);
+                        let (found, expected, index) = (number(worst.found), number(worst.expected), &worst.index);
                         format!("{:.2e} at {index:?}: {found} for {expected}", worst.error)
                     };
                     console.line(format!("    worst absolute error {}", at(abs)))?;

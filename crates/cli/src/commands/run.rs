@@ -138,7 +138,7 @@ impl OutputReport {
 
     fn text(&self, console: &Console) -> String {
         let elements: usize = self.shape.iter().product();
-        let first: Vec<String> = self.first.iter().map(|&x| number(x)).collect();
+        let first: Vec<String> = self.first.iter().map(|&x| tables::number(x)).collect();
         let more = if elements > SHOWN { ", …" } else { "" };
         let mut text = format!(
             "  {} {}{:?}  {}{more}",
@@ -148,21 +148,18 @@ impl OutputReport {
             first.join(", ")
         );
         if let (Some(min), Some(max), Some(mean), true) = (self.min, self.max, self.mean, elements > 1) {
-            text.push_str(&format!("\n    min {}  max {}  mean {}", number(min), number(max), number(mean)));
+            text.push_str(&format!(
+                "\n    min {}  max {}  mean {}",
+                tables::number(min),
+                tables::number(max),
+                tables::number(mean)
+            ));
         }
         if self.nan > 0 {
             text.push_str(&format!("\n    {} of {elements} elements are NaN", self.nan));
         }
         text
     }
-}
-
-/// Six digits, as few as are needed.
-fn number(x: f64) -> String {
-    if x == x.trunc() && x.abs() < 1e15 {
-        return format!("{x}");
-    }
-    if x.abs() >= 1e6 || x.abs() < 1e-4 { format!("{x:.5e}") } else { format!("{x:.6}") }
 }
 
 fn print(report: &Report, saved: Option<&Path>, console: &Console) -> Result<(), Failure> {
@@ -191,13 +188,5 @@ mod tests {
         assert_eq!((report.min, report.max, report.mean, report.nan), (Some(-1.0), Some(3.0), Some(1.0), 1));
         let empty = OutputReport::of("y", &Tensor::from_elements::<i64>(&[0], &[]).unwrap());
         assert_eq!((empty.min, empty.mean, empty.nan), (None, None, 0));
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        assert_eq!(number(3.0), "3");
-        assert_eq!(number(0.25), "0.250000");
-        assert_eq!(number(1.5e-9), "1.50000e-9");
-        assert_eq!(number(f64::NEG_INFINITY), "-inf");
     }
 }
