@@ -6,22 +6,22 @@ use infc_artifact::{SizeExpr, Slot, Step, VariantBuilder, features};
 use infc_codegen_cpu::Target;
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_passes::schedule::{apply, choose};
-use infc_runtime::{Model, Pool, RunOptions, Session, SessionOptions, TensorView, TensorViewMut};
+use infc_runtime::{Model, RunOptions, Session, SessionOptions, TensorView, TensorViewMut};
 use infc_tensor::{AlignedBytes, Tensor};
 use std::time::Instant;
 
 /// A compiled kernel with seeded inputs, ready to run.
-pub struct Compiled {
+pub(crate) struct Compiled {
     session: Session,
     inputs: Vec<Tensor>,
     outputs: Vec<AlignedBytes>,
     output_shapes: Vec<(infc_tensor::DType, Vec<usize>)>,
     /// The schedule it runs by.
-    pub schedule: String,
+    pub(crate) schedule: String,
     /// Moves between registers and stack in innermost loops.
-    pub inner_loop_spills: u32,
+    pub(crate) inner_loop_spills: u32,
     /// Bytes of code.
-    pub code_bytes: usize,
+    pub(crate) code_bytes: usize,
 }
 
 impl Compiled {
@@ -29,7 +29,7 @@ impl Compiled {
     ///
     /// # Errors
     /// If the kernel has symbols, cannot be compiled, or the target does not run here.
-    pub fn new(kernel: &Kernel, target: &Target, threads: usize, schedule: Option<&str>) -> Result<Self> {
+    pub(crate) fn new(kernel: &Kernel, target: &Target, threads: usize, schedule: Option<&str>) -> Result<Self> {
         if !kernel.symbols.is_empty() {
             bail!("{}: only static kernels are measured", kernel.name);
         }
@@ -84,8 +84,6 @@ impl Compiled {
         builder.variant(variant);
         let bytes = builder.finish()?.to_vec()?;
         let model = Model::from_vec(bytes)?;
-        let pool = Pool::builder().threads(threads).build();
-        let _ = &pool;
         let session = model.session(&SessionOptions { max_threads: Some(threads), ..SessionOptions::default() })?;
         let outputs = output_shapes
             .iter()
@@ -106,7 +104,7 @@ impl Compiled {
     ///
     /// # Errors
     /// What the runtime says.
-    pub fn run(&mut self) -> Result<f64> {
+    pub(crate) fn run(&mut self) -> Result<f64> {
         let views: Vec<TensorView<'_>> = self.inputs.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
         let mut outputs: Vec<TensorViewMut<'_>> = self
             .outputs
@@ -117,15 +115,6 @@ impl Compiled {
         let start = Instant::now();
         self.session.run(&views, &mut outputs, &RunOptions::default())?;
         Ok(start.elapsed().as_secs_f64())
-    }
-
-    /// The output buffers of the last run, as the kernel laid them out.
-    ///
-    /// # Errors
-    /// If a buffer does not fit its type, which would be a bug here.
-    pub fn outputs(&self) -> Result<Vec<Tensor>> {
-        let made = self.outputs.iter().zip(&self.output_shapes);
-        made.map(|(bytes, (dtype, shape))| Ok(Tensor::from_bytes(*dtype, shape.clone(), bytes.clone())?)).collect()
     }
 }
 

@@ -77,7 +77,7 @@ fn load(body: &mut Body, source: Source, index: Vec<IndexExpr>, valid: Vec<Bound
 
 /// `y[M, N] = relu(x[M, K] · w[K, N] + b[N])`, w constant in panels.
 #[must_use]
-pub fn matmul(m: i64, n: i64, k: i64) -> Kernel {
+pub(crate) fn matmul(m: i64, n: i64, k: i64) -> Kernel {
     let mut build = Build::default();
     let x = build.operand("x", &[m, k], OperandKind::Input);
     let w = build.operand("w", &[(n + PANEL - 1) / PANEL, k, PANEL], OperandKind::Constant);
@@ -96,27 +96,27 @@ pub fn matmul(m: i64, n: i64, k: i64) -> Kernel {
 
 /// A 2-D convolution, channels last, the input with a zero halo, followed by bias and ReLU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conv {
+pub(crate) struct Conv {
     /// Input height.
-    pub height: i64,
+    pub(crate) height: i64,
     /// Input width.
-    pub width: i64,
+    pub(crate) width: i64,
     /// Input channels.
-    pub channels: i64,
+    pub(crate) channels: i64,
     /// Output channels; equal to `channels` if depthwise.
-    pub filters: i64,
+    pub(crate) filters: i64,
     /// Kernel height and width.
-    pub kernel: i64,
+    pub(crate) kernel: i64,
     /// In both directions.
-    pub stride: i64,
+    pub(crate) stride: i64,
     /// One filter per channel.
-    pub depthwise: bool,
+    pub(crate) depthwise: bool,
 }
 
 impl Conv {
     /// Output height and width; the padding is half the kernel.
     #[must_use]
-    pub fn output(&self) -> (i64, i64) {
+    pub(crate) fn output(&self) -> (i64, i64) {
         let pad = self.kernel / 2;
         let out = |d: i64| (d + 2 * pad - self.kernel) / self.stride + 1;
         (out(self.height), out(self.width))
@@ -124,14 +124,14 @@ impl Conv {
 
     /// Multiply-adds.
     #[must_use]
-    pub fn macs(&self) -> i64 {
+    pub(crate) fn macs(&self) -> i64 {
         let (p, q) = self.output();
         p * q * self.filters * self.kernel * self.kernel * if self.depthwise { 1 } else { self.channels }
     }
 
     /// The kernel.
     #[must_use]
-    pub fn build(&self) -> Kernel {
+    pub(crate) fn build(&self) -> Kernel {
         let Conv { height, width, channels, filters, kernel, stride, depthwise } = *self;
         let pad = kernel / 2;
         let (p, q) = self.output();

@@ -66,7 +66,7 @@ fn main() -> Result<()> {
     };
     let cases: Vec<suite::Case> = suite::cases(options.seed).into_iter().filter(wanted).collect();
     let mut table = Table::new();
-    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
     let mut header = vec!["group".to_owned(), "kernel".to_owned()];
     for target in &targets {
         header.extend([format!("{target} GFLOP/s"), "of roof".to_owned()]);

@@ -7,17 +7,17 @@ use std::process::Command;
 
 /// Ceilings of one core.
 #[derive(Clone, Copy, Debug)]
-pub struct Ceilings {
+pub(crate) struct Ceilings {
     /// Multiply-add operations per second (one multiply-add is 2) with 256-bit vectors.
-    pub f32_fma_256: f64,
+    pub(crate) f32_fma_256: f64,
     /// The same with 512-bit vectors.
-    pub f32_fma_512: f64,
+    pub(crate) f32_fma_512: f64,
     /// Bytes per second read from the second-level cache, the third, and memory.
-    pub l2: f64,
+    pub(crate) l2: f64,
     /// See `l2`.
-    pub l3: f64,
+    pub(crate) l3: f64,
     /// See `l2`.
-    pub dram: f64,
+    pub(crate) dram: f64,
 }
 
 impl Ceilings {
@@ -25,7 +25,7 @@ impl Ceilings {
     ///
     /// # Errors
     /// If there is no compiler, or the program fails.
-    pub fn measure(source: &Path) -> Result<Self> {
+    pub(crate) fn measure(source: &Path) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("infc-ceilings-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         let program = folder.join("ceilings");
@@ -58,7 +58,7 @@ impl Ceilings {
 
     /// Seconds that a kernel takes at least: arithmetic at the peak, or its bytes from where they lie.
     #[must_use]
-    pub fn bound(&self, bits: u32, operations: f64, bytes: f64) -> f64 {
+    pub(crate) fn bound(&self, bits: u32, operations: f64, bytes: f64) -> f64 {
         let peak = if bits >= 512 { self.f32_fma_512 } else { self.f32_fma_256 };
         let bandwidth = if bytes < 1.5e6 {
             self.l2

@@ -5,15 +5,15 @@ use infc_ir::kernel::Kernel;
 use infc_testkit::Random;
 
 /// A kernel with its roofline.
-pub struct Case {
+pub(crate) struct Case {
     /// Which part of the suite it belongs to.
-    pub group: &'static str,
+    pub(crate) group: &'static str,
     /// The kernel.
-    pub kernel: Kernel,
+    pub(crate) kernel: Kernel,
     /// Arithmetic operations (a multiply-add is 2).
-    pub operations: f64,
+    pub(crate) operations: f64,
     /// Bytes read and written at least once.
-    pub bytes: f64,
+    pub(crate) bytes: f64,
 }
 
 impl Case {
@@ -33,7 +33,7 @@ impl Case {
 
 /// All cases. The random ones depend on the seed.
 #[must_use]
-pub fn cases(seed: u64) -> Vec<Case> {
+pub(crate) fn cases(seed: u64) -> Vec<Case> {
     let mut cases = Vec::new();
     for (m, n, k) in [(168, 3072, 768), (168, 768, 3072), (1008, 1152, 1024)] {
         cases.push(Case::matmul("gemm", m, n, k));
