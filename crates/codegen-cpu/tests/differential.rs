@@ -7,7 +7,7 @@ mod programs;
 mod support;
 
 use infc_codegen_cpu::vir::{Function, interp, verify};
-use infc_codegen_cpu::{CompiledFunction, Emitter, Target};
+use infc_codegen_cpu::{CompiledFunction, Emitter, Target, clif, emit};
 use support::Executable;
 
 /// Runs a program in the interpreter.
@@ -46,11 +46,21 @@ fn same(a: &[u8], b: &[u8]) -> Option<usize> {
 }
 
 /// What is wrong with one program, if anything is; whether the expected emitter made its code comes beside it.
-fn check(seed: u64, lanes: u16, size: usize, fma: bool, target: &Target, run: bool) -> Result<Emitter, String> {
+fn check(
+    (seed, lanes, size): (u64, u16, usize),
+    fma: bool,
+    target: &Target,
+    emitter: Emitter,
+    run: bool,
+) -> Result<Emitter, String> {
     let (function, data) = programs::program(seed, lanes, size, fma);
     let context = |what: String| format!("{what}\nseed {seed}, {lanes} lanes, size {size}\n{function}");
     verify::check(&function).map_err(|errors| context(errors.join("\n")))?;
-    let compiled = infc_codegen_cpu::emit(&function, target).map_err(|error| context(error.to_string()))?;
+    let compiled = match emitter {
+        Emitter::Wide => emit(&function, target),
+        Emitter::Cranelift => clif::emit(&function, target),
+    };
+    let compiled = compiled.map_err(|error| context(error.to_string()))?;
     if run {
         let (want, got) = (expected(&function, &data), actual(&compiled, &data));
         if let Some(at) = same(&want, &got) {
@@ -63,14 +73,17 @@ fn check(seed: u64, lanes: u16, size: usize, fma: bool, target: &Target, run: bo
 fn run(target: &str, available: bool, emitter: Emitter, fma: bool) {
     let target: Target = target.parse().expect("a known target");
     let mut compiled_by_it = 0;
-    let count = std::env::var("PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    // Cranelift takes its time, above all with its verifier on.
+    let usual = if emitter == Emitter::Wide { 40 } else { 15 };
+    let count = std::env::var("PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual);
     for seed in 0..count {
         for lanes in [1, 2, 4, 8, 16, 32, 64] {
-            match check(seed, lanes, 20, fma, &target, available) {
+            match check((seed, lanes, 20), fma, &target, emitter, available) {
                 Ok(by) => compiled_by_it += u64::from(by == emitter),
                 Err(error) => {
                     // The same seed with fewer steps begins with the same program.
-                    let shorter = (0..20).find_map(|size| check(seed, lanes, size, fma, &target, available).err());
+                    let shorter =
+                        (0..20).find_map(|size| check((seed, lanes, size), fma, &target, emitter, available).err());
                     panic!("{}", shorter.unwrap_or(error));
                 }
             }
@@ -106,6 +119,11 @@ fn avx2_with_vnni() {
 fn sse() {
     // Without hardware for it, a fused multiply-add rounds twice.
     run("x86-64-v2", support::has_sse42(), Emitter::Cranelift, false);
+}
+
+#[test]
+fn avx_without_the_wide_emitter() {
+    run("x86-64-v3", support::has_avx2(), Emitter::Cranelift, true);
 }
 
 #[test]
