@@ -86,8 +86,7 @@ pub fn compile(
 ) -> Result<Compilation, CompileError> {
     let targets = targets(options)?;
     let dump = Dump::new(options.dump_phases.as_deref())?;
-    let mut run =
-        Run { progress, stop_after: options.stop_after, report: Report::default(), begun: Instant::now() };
+    let mut run = Run { progress, stop_after: options.stop_after, report: Report::default(), begun: Instant::now() };
 
     run.begin(Phase::Load);
     let model = source.load()?;

@@ -14,8 +14,7 @@ pub(crate) struct Dump {
 impl Dump {
     pub(crate) fn new(folder: Option<&Path>) -> Result<Self, CompileError> {
         if let Some(path) = folder {
-            std::fs::create_dir_all(path)
-                .map_err(|source| CompileError::Dump { path: path.to_owned(), source })?;
+            std::fs::create_dir_all(path).map_err(|source| CompileError::Dump { path: path.to_owned(), source })?;
         }
         Ok(Self { folder: folder.map(Path::to_owned) })
     }

@@ -67,7 +67,7 @@ impl CompileError {
     }
 
     /// All codes of this crate itself, for whoever documents them.
-    pub const CODES: [&'static str; 12] = [
+    pub const CODES: [&'static str; 13] = [
         "compile::cannot-dump",
         "compile::codegen",
         "compile::duplicate-target",
@@ -80,5 +80,6 @@ impl CompileError {
         "compile::unbound-dim",
         "compile::unknown-target",
         "compile::unsupported-type",
+        "compile::weight",
     ];
 }

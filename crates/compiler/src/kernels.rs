@@ -9,6 +9,7 @@ use infc_ir::index::Dim;
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::nest::LoopNest;
 use infc_ir::schedule::Schedule;
+use infc_ir::verify::{VerifyError, verify_kernel, verify_nest};
 use infc_passes::form::GraphPlan;
 use infc_passes::formulate;
 use infc_passes::schedule::{self, ScheduleError};
@@ -69,9 +70,11 @@ pub(crate) fn schedule(kernels: &Kernels, target: &Target) -> Result<Vec<Schedul
         .distinct
         .par_iter()
         .map(|distinct| {
+            check(distinct, || verify_kernel(&distinct.kernel))?;
             let schedule = schedule::choose(&distinct.kernel, &machine);
             let nest = schedule::apply(&distinct.kernel, &schedule)
                 .map_err(|source| schedule_error(distinct, target, source))?;
+            check(distinct, || verify_nest(&nest))?;
             Ok(Scheduled { schedule, nest })
         })
         .collect()
@@ -92,6 +95,14 @@ pub(crate) fn codegen(
                 .map_err(|source| codegen_error(distinct, target, source))
         })
         .collect()
+}
+
+/// What a verifier says, in debug builds: an error of ours.
+fn check(distinct: &Distinct, verify: impl FnOnce() -> Result<(), VerifyError>) -> Result<(), CompileError> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    verify().map_err(|error| CompileError::Internal { what: format!("kernel `{}`: {error}", distinct.kernel.name) })
 }
 
 fn schedule_error(distinct: &Distinct, target: &Target, source: ScheduleError) -> CompileError {

@@ -100,10 +100,11 @@ fn lifetimes(slots: &mut [Slot], steps: &[Step]) {
 
 /// Lets outputs take the place of inputs that die, where the plan says that this is right.
 fn alias(program: &mut Program, plan: &GraphPlan) {
-    let buffer = |planned: &PlannedKernel, operand: infc_ir::entity::OperandId| match &planned.operands[operand.0 as usize] {
-        OperandSource::Value(value) => plan.values.get(value).map(|v| v.buffer),
-        OperandSource::Constant(_) => None,
-    };
+    let buffer =
+        |planned: &PlannedKernel, operand: infc_ir::entity::OperandId| match &planned.operands[operand.0 as usize] {
+            OperandSource::Value(value) => plan.values.get(value).map(|v| v.buffer),
+            OperandSource::Constant(_) => None,
+        };
     for planned in &plan.kernels {
         for &(input, output) in &planned.in_place {
             let (Some(from), Some(to)) = (buffer(planned, input), buffer(planned, output)) else { continue };

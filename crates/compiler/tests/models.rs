@@ -17,7 +17,10 @@ fn folder(name: &str) -> Option<PathBuf> {
         return Some(path);
     }
     let mut stderr = std::io::stderr().lock();
-    let _ = std::io::Write::write_all(&mut stderr, format!("skipped: there is no model in {}\n", path.display()).as_bytes());
+    let _ = std::io::Write::write_all(
+        &mut stderr,
+        format!("skipped: there is no model in {}\n", path.display()).as_bytes(),
+    );
     None
 }
 
@@ -32,7 +35,11 @@ fn tensors(set: &Path, kind: &str) -> Vec<Tensor> {
 
 /// Whether this machine runs code of a target.
 fn runs_here(bytes: &[u8], target: &str) -> Option<Model> {
-    let options = LoadOptions { target: Some(target.to_owned()), pool: Some(Pool::builder().threads(1).build()), ..LoadOptions::default() };
+    let options = LoadOptions {
+        target: Some(target.to_owned()),
+        pool: Some(Pool::builder().threads(1).build()),
+        ..LoadOptions::default()
+    };
     Model::from_vec_with(bytes.to_vec(), &options).ok()
 }
 

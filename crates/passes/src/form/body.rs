@@ -41,12 +41,7 @@ impl<'l, 'a> BodyBuilder<'l, 'a> {
     }
 
     /// The value at the coordinates, wherever it comes from.
-    pub(super) fn read(
-        &mut self,
-        value: ValueId,
-        index: &[IndexExpr],
-        guard: &[Bound],
-    ) -> Result<ScalarId, FormError> {
+    pub(super) fn read(&mut self, value: ValueId, index: &[IndexExpr], guard: &[Bound]) -> Result<ScalarId, FormError> {
         let index: Vec<IndexExpr> = index.iter().map(|e| e.simplify(&self.ranges)).collect();
         let key = (value, index, guard.to_vec());
         if let Some(&id) = self.made.get(&key) {
@@ -85,6 +80,18 @@ impl<'l, 'a> BodyBuilder<'l, 'a> {
                     return Ok(self.only_if(valid, inside, otherwise));
                 }
             };
+            // A stage may hold its sum in a wider type than the value has.
+            let held = match source {
+                Source::Stage(stage, component) => self.lowering.stage_dtype(stage, component),
+                Source::Operand(_) | Source::Buffer(_) => dtype,
+            };
+            if held != dtype {
+                let load =
+                    Load { source, index, gather: Vec::new(), valid: all, otherwise: Const::zero(held), dtype: held };
+                let value = self.body.push(ScalarOp::Load(load));
+                let value = self.body.cast(dtype, value);
+                return Ok(self.only_if(valid, value, otherwise));
+            }
             let load = Load { source, index, gather: Vec::new(), valid: all, otherwise, dtype };
             return Ok(self.body.push(ScalarOp::Load(load)));
         }

@@ -34,9 +34,8 @@ pub(super) fn contraction<'k>(kernel: &'k Kernel, stage: &'k Stage) -> Option<Co
     let [result] = stage.results[..] else { return None };
     let ScalarOp::Binary(BinaryOp::Mul, a, b) = stage.body.ops[result] else { return None };
     let (a, b) = (through_casts(&stage.body, a)?, through_casts(&stage.body, b)?);
-    let is_constant = |load: &Load| {
-        matches!(load.source, Source::Operand(id) if kernel.operands[id].kind == OperandKind::Constant)
-    };
+    let is_constant =
+        |load: &Load| matches!(load.source, Source::Operand(id) if kernel.operands[id].kind == OperandKind::Constant);
     let (lhs, rhs) = if is_constant(a.1) && !is_constant(b.1) { (b, a) } else { (a, b) };
     let rhs_is_constant = is_constant(rhs.1);
     Some(Contraction { stage, lhs: lhs.1, rhs: rhs.1, rhs_id: rhs.0, rhs_is_constant })
@@ -57,9 +56,7 @@ impl Contraction<'_> {
     pub(super) fn columns(&self) -> Vec<VarId> {
         let mut columns: Vec<VarId> = self.vars(AxisKind::Parallel).filter(|&v| uses(self.rhs, v)).collect();
         // Of an axis split in two, the inner part has coefficient 1.
-        let steps_one = |v: VarId| {
-            self.rhs.index.iter().any(|e| e.linear_in(v).is_some_and(|(c, _)| c.is_const(1)))
-        };
+        let steps_one = |v: VarId| self.rhs.index.iter().any(|e| e.linear_in(v).is_some_and(|(c, _)| c.is_const(1)));
         columns.sort_by_key(|&v| (uses(self.lhs, v), !steps_one(v), std::cmp::Reverse(v)));
         columns
     }

@@ -76,6 +76,8 @@ pub(super) struct Grouping<'a> {
     pub(super) groups: Vec<Option<Group>>,
     pub(super) wholes: Vec<Whole>,
     homes: Vec<Option<Home>>,
+    /// Per node, its place in the graph's order.
+    positions: Vec<usize>,
     pub(super) log: PlanLog,
 }
 
@@ -92,12 +94,17 @@ impl<'a> Grouping<'a> {
         for port in &graph.inputs {
             homes[port.value.index()] = Some(Home::Input);
         }
+        let mut positions = vec![usize::MAX; graph.nodes.len()];
+        for (n, id) in graph.order.iter().enumerate() {
+            positions[id.index()] = n;
+        }
         let mut this = Self {
             flat,
             readers: Readers::new(graph),
             groups: Vec::new(),
             wholes: Vec::new(),
             homes,
+            positions,
             log: PlanLog::default(),
         };
         let mut begun = BTreeSet::new();
@@ -120,6 +127,11 @@ impl<'a> Grouping<'a> {
     /// Who puts the value into memory, if anybody does.
     pub(super) fn home(&self, value: ValueId) -> Option<Home> {
         self.homes[value.index()]
+    }
+
+    /// The node's place in the graph's order.
+    pub(super) fn position(&self, node: NodeId) -> usize {
+        self.positions[node.index()]
     }
 
     fn refuse(&mut self, node: NodeId, reason: &'static str) {
@@ -172,9 +184,10 @@ impl<'a> Grouping<'a> {
     }
 
     fn region(&mut self, region: usize) {
-        let is_anchor = self.flat.regions[region].nodes.iter().any(|&n| {
-            matches!(self.flat.graph.nodes[n].op, Op::Reduce(_) | Op::Contract(_) | Op::Scan(_))
-        });
+        let is_anchor = self.flat.regions[region]
+            .nodes
+            .iter()
+            .any(|&n| matches!(self.flat.graph.nodes[n].op, Op::Reduce(_) | Op::Contract(_) | Op::Scan(_)));
         if is_anchor { self.reduction(Unit::Region(region)) } else { self.pointwise(Unit::Region(region)) }
     }
 
@@ -443,12 +456,12 @@ impl<'a> Grouping<'a> {
                     .map(|v| self.flat.graph.ty(v).shape.clone())
             };
             let operand = &self.flat.graph.ty(root).shape;
-            let once = maps.len() == 1
-                && input_shape(&maps[0]).is_some_and(|shape| reads_once(&maps[0], &shape, operand));
+            let once =
+                maps.len() == 1 && input_shape(&maps[0]).is_some_and(|shape| reads_once(&maps[0], &shape, operand));
             // A composite may read it several times: it becomes a stage, if it is not much smaller than its reader.
             let len = |shape: &[Dim]| shape.iter().cloned().product::<Dim>();
-            let whole = is_region
-                && maps.iter().all(|m| input_shape(m).is_some_and(|shape| len(&shape) == len(operand)));
+            let whole =
+                is_region && maps.iter().all(|m| input_shape(m).is_some_and(|shape| len(&shape) == len(operand)));
             if group.anchor.is_some() {
                 self.refuse(first, "what it reads is computed by a contraction or reduction of its own");
             } else if !small {

@@ -1,7 +1,7 @@
 //! Runs a plan with the kernel interpreter: the definition that compiled kernels are compared with.
 
-use super::plan::{GraphPlan, OperandSource, PlannedKernel};
 use super::FormError;
+use super::plan::{GraphPlan, OperandSource, PlannedKernel};
 use infc_ir::entity::ValueId;
 use infc_ir::index::Dim;
 use infc_ir::interp::{InterpError, run_kernel};
@@ -55,9 +55,9 @@ impl<'p> Interpreter<'p> {
             match source {
                 OperandSource::Value(value) if operand.kind == OperandKind::Output => written.push(*value),
                 OperandSource::Value(value) => inputs.push(self.read(*value)?),
-                OperandSource::Constant(constant) => inputs.push(
-                    constant.tensor().map_err(|e| malformed(&planned.kernel.name, &e.to_string()))?,
-                ),
+                OperandSource::Constant(constant) => {
+                    inputs.push(constant.tensor().map_err(|e| malformed(&planned.kernel.name, &e.to_string()))?)
+                }
             }
         }
         let outputs = run_kernel(&planned.kernel, &self.symbols, &inputs)

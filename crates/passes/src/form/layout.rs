@@ -35,8 +35,7 @@ pub(super) struct Placement {
 pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered]) -> Placement {
     let graph = &grouping.flat.graph;
     let families = Families::new(grouping);
-    let fixed: BTreeSet<ValueId> =
-        graph.inputs.iter().chain(&graph.outputs).map(|p| families.root(p.value)).collect();
+    let fixed: BTreeSet<ValueId> = graph.inputs.iter().chain(&graph.outputs).map(|p| families.root(p.value)).collect();
     let inner = inner_axes(graph, &families, &fixed, kernels);
     let halos = halos(grouping, &families, &fixed, kernels);
     let mut placement = Placement::default();
@@ -159,10 +158,10 @@ fn inner_axes(
     for lowered in kernels {
         for (id, stage) in lowered.kernel.stages.iter_enumerated() {
             let Some(c) = contraction(&lowered.kernel, stage) else { continue };
-            if let (Source::Operand(operand), Some(axis)) = (c.lhs.source, c.lhs_inner_axis()) {
-                if lowered.kernel.operands[operand].kind == OperandKind::Input {
-                    vote(lowered.values[operand.index()], axis, c.work());
-                }
+            if let (Source::Operand(operand), Some(axis)) = (c.lhs.source, c.lhs_inner_axis())
+                && lowered.kernel.operands[operand].kind == OperandKind::Input
+            {
+                vote(lowered.values[operand.index()], axis, c.work());
             }
             if let (Source::Operand(operand), Some(column)) = (c.rhs.source, c.columns().first())
                 && lowered.kernel.operands[operand].kind == OperandKind::Input
@@ -198,12 +197,7 @@ fn inner_axes(
 }
 
 /// Values without wishes follow what they are computed from, or what is computed from them.
-fn spread(
-    families: &Families,
-    fixed: &BTreeSet<ValueId>,
-    kernels: &[Lowered],
-    inner: &mut BTreeMap<ValueId, usize>,
-) {
+fn spread(families: &Families, fixed: &BTreeSet<ValueId>, kernels: &[Lowered], inner: &mut BTreeMap<ValueId, usize>) {
     // What a neighbour must have is not what it wishes.
     let known = |inner: &BTreeMap<ValueId, usize>, value: ValueId| {
         let root = families.root(value);

@@ -94,6 +94,12 @@ impl<'a> Lowering<'a> {
         &self.grouping.flat.graph
     }
 
+    /// The type in which a stage holds a component.
+    pub(super) fn stage_dtype(&self, stage: StageId, component: u8) -> DType {
+        let stage = &self.kernel.stages[stage];
+        stage.body.dtype(stage.results[usize::from(component)])
+    }
+
     // --------------------------------------------------------------------------------------------------- places --
 
     /// True if the value is in memory or a stage.
@@ -153,9 +159,7 @@ impl<'a> Lowering<'a> {
     fn stages(&mut self, group: &Group) -> Result<(), FormError> {
         let mut nodes = group.nodes.clone();
         // Nodes are numbered in the order they were made; the graph's order is what counts.
-        let position: BTreeMap<NodeId, usize> =
-            self.graph().order.iter().enumerate().map(|(n, &id)| (id, n)).collect();
-        nodes.sort_by_key(|n| position.get(n).copied());
+        nodes.sort_by_key(|&n| self.grouping.position(n));
         nodes.dedup();
         for &id in &nodes {
             let node = self.graph().nodes[id].clone();
@@ -274,9 +278,7 @@ impl<'a> Lowering<'a> {
             }
         };
         let reversed = match &node.op {
-            Op::Scan(op) if op.reverse && kept[op.axis] => {
-                Some((kept_before(&kept, op.axis), space[op.axis].clone()))
-            }
+            Op::Scan(op) if op.reverse && kept[op.axis] => Some((kept_before(&kept, op.axis), space[op.axis].clone())),
             _ => None,
         };
         for (component, &output) in node.outputs.iter().enumerate() {

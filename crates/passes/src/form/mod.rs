@@ -126,9 +126,11 @@ fn order_loops(kernel: &mut Kernel) {
         let rank = s.axes.len();
         let reduced: Vec<usize> = s.reduce_axes().map(|(n, _)| n).collect();
         let kept: Vec<usize> = s.value_axes().map(|(n, _)| n).collect();
-        let by_output = kernel.outputs.iter().find(|o| o.stage == stage).map(|o| {
-            reorder::memory_steps(&kernel.operands[o.operand].layout, &o.index, rank)
-        });
+        let by_output = kernel
+            .outputs
+            .iter()
+            .find(|o| o.stage == stage)
+            .map(|o| reorder::memory_steps(&kernel.operands[o.operand].layout, &o.index, rank));
         let mut order = match by_output {
             Some(steps) => reorder::by_step(&kept, &steps),
             None => kept,

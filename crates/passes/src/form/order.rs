@@ -31,10 +31,9 @@ pub(super) fn order(grouping: &Grouping<'_>, kernels: Vec<Lowered>) -> Result<Ve
     for (n, needs) in needs.iter().enumerate() {
         needs.iter().for_each(|&m| users[m].push(n));
     }
-    let position: BTreeMap<_, usize> = grouping.flat.graph.order.iter().enumerate().map(|(n, &id)| (id, n)).collect();
     let place = |n: usize| {
         let group = grouping.groups[kernels[n].group].as_ref();
-        group.and_then(|g| g.nodes.iter().filter_map(|id| position.get(id).copied()).max()).unwrap_or(0)
+        group.and_then(|g| g.nodes.iter().map(|&id| grouping.position(id)).max()).unwrap_or(0)
     };
     let mut ready: BTreeSet<(usize, usize)> =
         (0..kernels.len()).filter(|&n| waiting[n] == 0).map(|n| (place(n), n)).collect();
@@ -57,12 +56,7 @@ pub(super) fn order(grouping: &Grouping<'_>, kernels: Vec<Lowered>) -> Result<Ve
 }
 
 /// The kernels that must have run before a value can be read.
-fn writers(
-    grouping: &Grouping<'_>,
-    value: ValueId,
-    kernel_of: &BTreeMap<usize, usize>,
-    into: &mut BTreeSet<usize>,
-) {
+fn writers(grouping: &Grouping<'_>, value: ValueId, kernel_of: &BTreeMap<usize, usize>, into: &mut BTreeSet<usize>) {
     let mut work = vec![value];
     while let Some(value) = work.pop() {
         match grouping.home(value) {

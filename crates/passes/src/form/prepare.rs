@@ -138,13 +138,15 @@ fn isolate(flat: &mut Flat, copies: &mut BTreeMap<(ValueId, Window), ValueId>, u
             let index = window.iter().enumerate().map(|(n, (start, _))| movement::var(n) + start.clone()).collect();
             let crop = AccessMap { rank: shape.len(), index, valid: Vec::new() };
             let ty = TensorType::new(dtype, shape.clone());
-            let seen = if is_all { root } else { flat.graph.add(movement::view(crop, &shape, zero), &[root], ty, origin) };
+            let seen =
+                if is_all { root } else { flat.graph.add(movement::view(crop, &shape, zero), &[root], ty, origin) };
             let part = copy(&mut flat.graph, seen, user);
             copies.insert((root, window.clone()), part);
             part
         }
     };
-    let index: Vec<IndexExpr> = map.index.iter().zip(&window).map(|(e, (start, _))| e.clone() - start.clone()).collect();
+    let index: Vec<IndexExpr> =
+        map.index.iter().zip(&window).map(|(e, (start, _))| e.clone() - start.clone()).collect();
     let valid = index
         .iter()
         .zip(&window)
@@ -200,7 +202,8 @@ pub(super) struct Readers {
 
 impl Readers {
     pub(super) fn new(graph: &Graph) -> Self {
-        let mut readers = Self { nodes: vec![Vec::new(); graph.values.len()], is_output: vec![false; graph.values.len()] };
+        let mut readers =
+            Self { nodes: vec![Vec::new(); graph.values.len()], is_output: vec![false; graph.values.len()] };
         for &node in &graph.order {
             for input in &graph.nodes[node].inputs {
                 let list = &mut readers.nodes[input.index()];

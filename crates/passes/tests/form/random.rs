@@ -89,7 +89,13 @@ fn grow(steps: &[Growth]) -> Net {
             }
             12 => {
                 let moved = i(2) - 1;
-                net.view_or(a, &[i(0), i(1), moved.clone(), i(3)], vec![within(moved, SIZE)], f64::from(seed % 3), &shape)
+                net.view_or(
+                    a,
+                    &[i(0), i(1), moved.clone(), i(3)],
+                    vec![within(moved, SIZE)],
+                    f64::from(seed % 3),
+                    &shape,
+                )
             }
             _ => net.transpose(a, &[0, 1, 3, 2]),
         };

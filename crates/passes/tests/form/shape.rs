@@ -223,6 +223,54 @@ fn a_padded_slice_is_copied_first() {
 }
 
 #[test]
+fn nothing_is_a_shape_too() {
+    let mut net = Net::new();
+    let (none, some) = (net.input(&[0, 4]), net.input(&[2, 4]));
+    let w = net.weights(&[4, 16], 1);
+    let y = net.contract("mk,kn->mn", none, w);
+    let both = net.concat(&[none, some], 0);
+    let sum = net.reduce(none, 0, BinaryOp::Add, 0.0);
+    let empty = net.weights(&[0, 3], 2);
+    let turned = net.transpose(none, &[1, 0]);
+    let z = net.contract("mk,kn->mn", turned, empty);
+    for value in [y, both, sum, z] {
+        net.output(value);
+    }
+    check(&net);
+}
+
+#[test]
+fn halves_are_summed_in_single_precision() {
+    use infc_ir::graph::TensorType;
+    use infc_ir::index::Dim;
+    use infc_ir::op::{MapOp, Op};
+    use infc_ir::scalar::Body;
+    use infc_tensor::DType;
+    let mut net = Net::new();
+    let shape = |d: &[i64]| d.iter().map(|&d| Dim::constant(d)).collect::<Vec<_>>();
+    let mut cast = |net: &mut Net, x: ValueId, to: DType| {
+        let mut body = Body::default();
+        let from = net.graph.ty(x).clone();
+        let param = body.param(0, from.dtype);
+        let result = body.cast(to, param);
+        let origin = net.graph.origins.push(vec!["cast".to_owned()]);
+        net.graph.add(Op::Map(MapOp { body, results: vec![result] }), &[x], TensorType::new(to, from.shape), origin)
+    };
+    let (x, w) = (net.input(&[3, 40]), net.weights(&[40, 16], 1));
+    let (x, w) = (cast(&mut net, x, DType::F16), cast(&mut net, w, DType::F16));
+    let op = infc_ir::op::ContractOp { lhs: vec![0, 1], rhs: vec![1, 2], output: vec![0, 2] };
+    let origin = net.graph.origins.push(vec!["product".to_owned()]);
+    let y = net.graph.add(Op::Contract(op), &[x, w], TensorType::new(DType::F16, shape(&[3, 16])), origin);
+    let y = cast(&mut net, y, DType::F32);
+    let y = net.with_number(BinaryOp::Mul, y, 0.5);
+    net.output(y);
+    let plan = check(&net);
+    let contraction = plan.kernels.last().expect("the last one");
+    let sum = contraction.kernel.stages.iter().next().expect("a sum");
+    assert_eq!(sum.dtypes(), [DType::F32], "{}", contraction.kernel);
+}
+
+#[test]
 fn outputs_that_are_inputs_constants_or_the_same() {
     let mut net = Net::new();
     let x = net.input(&[2, 3]);

@@ -1,0 +1,138 @@
+//! The compiler on the model of the demo: what it promises besides right numbers.
+
+use infc::{CompileError, CompileOptions, DimChoice, Interpreter, Phase, Source};
+use infc_runtime::{LoadOptions, Model, Pool, SessionOptions, Tensor};
+use std::path::{Path, PathBuf};
+
+fn digits() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/digits.onnx")
+}
+
+fn compile(options: &CompileOptions) -> infc::Compilation {
+    infc::compile(&Source::file(digits()), options, &mut ()).expect("the demo compiles")
+}
+
+fn images(count: usize) -> Tensor {
+    let elements: Vec<f32> = (0..count * 64).map(|n| ((n * 37 + 11) % 17) as f32 / 16.0).collect();
+    Tensor::from_elements(&[count, 1, 8, 8], &elements).expect("as many as the shape says")
+}
+
+fn load(bytes: &[u8], target: &str, threads: usize) -> Option<Model> {
+    let pool = Some(Pool::builder().threads(threads).build());
+    let options = LoadOptions { target: Some(target.to_owned()), pool, ..LoadOptions::default() };
+    Model::from_vec_with(bytes.to_vec(), &options).ok()
+}
+
+#[test]
+fn every_target_computes_what_the_plan_says() {
+    let options = CompileOptions::default();
+    let compilation = compile(&options);
+    let bytes = compilation.to_bytes().expect("an artifact");
+    let plan = compilation.plan.as_ref().expect("a plan");
+    let mut ran = 0;
+    for target in &options.targets {
+        let Some(model) = load(&bytes, target, 1) else { continue };
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        // One session, several values of the symbolic batch.
+        for count in [1, 3, 2] {
+            let input = images(count);
+            let expected =
+                Interpreter::new(plan, &[count as i64], std::slice::from_ref(&input)).run().expect("a result");
+            let found = session.run_owned(&[&input]).expect("a result");
+            assert_eq!(expected[0].shape(), found[0].shape());
+            for at in 0..found[0].len_elems() {
+                let (a, b) = (found[0].get_f64(at).expect("a number"), expected[0].get_f64(at).expect("a number"));
+                assert!((a - b).abs() <= 1e-5 + 1e-4 * b.abs(), "{target}, element {at}: {a}, expected {b}");
+            }
+        }
+        ran += 1;
+    }
+    assert!(ran > 0, "this machine runs none of the targets");
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let options = CompileOptions::default();
+    let bytes = compile(&options).to_bytes().expect("an artifact");
+    let input = images(64);
+    for target in &options.targets {
+        let run = |threads| {
+            let model = load(&bytes, target, threads)?;
+            let mut session = model.session(&SessionOptions::default()).expect("a session");
+            Some(session.run_owned(&[&input]).expect("a result")[0].bytes().to_vec())
+        };
+        assert_eq!(run(1), run(2), "{target}");
+    }
+}
+
+#[test]
+fn the_place_of_the_model_does_not_matter() {
+    let (a, b) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let artifact = |folder: &Path| {
+        let path = folder.join("model.onnx");
+        std::fs::copy(digits(), &path).expect("copied");
+        let compilation =
+            infc::compile(&Source::file(&path), &CompileOptions::default(), &mut ()).expect("it compiles");
+        compilation.to_bytes().expect("an artifact")
+    };
+    let from_memory = std::fs::read(digits()).expect("the demo's model");
+    let from_memory =
+        infc::compile(&Source::bytes(from_memory), &CompileOptions::default(), &mut ()).expect("compiles");
+    let bytes = artifact(a.path());
+    assert!(bytes == artifact(b.path()), "two folders, two artifacts");
+    assert!(bytes == from_memory.to_bytes().expect("an artifact"), "file and memory, two artifacts");
+}
+
+#[test]
+fn three_targets_share_their_weights() {
+    let all = compile(&CompileOptions::default()).report;
+    let one = compile(&CompileOptions { targets: vec!["x86-64-v4".to_owned()], ..CompileOptions::default() }).report;
+    assert_eq!(all.weight_bytes, one.weight_bytes);
+    assert_eq!(all.variants.len(), 3);
+}
+
+#[test]
+fn fixed_dims_give_a_finished_memory_plan() {
+    let dims = vec![("N".to_owned(), DimChoice::Fixed(4))];
+    let compilation = compile(&CompileOptions { dims, ..CompileOptions::default() });
+    assert!(compilation.report.arena_bytes.is_some_and(|bytes| bytes > 0));
+    assert_eq!(compile(&CompileOptions::default()).report.arena_bytes, None);
+}
+
+#[test]
+fn phases_are_dumped_and_can_be_the_last() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dump_phases = Some(folder.path().join("dump"));
+    for (n, phase) in Phase::ALL.into_iter().enumerate() {
+        let options =
+            CompileOptions { stop_after: Some(phase), dump_phases: dump_phases.clone(), ..Default::default() };
+        let compilation = compile(&options);
+        assert_eq!(compilation.report.phases.len(), n + 1);
+        assert_eq!(compilation.artifact.is_some(), phase == Phase::Artifact);
+        assert_eq!(phase.name().parse(), Ok(phase));
+    }
+    for name in ["01-import.txt", "02-simplify.txt", "03-plan.txt", "04-formulate.txt", "05-schedule.txt"] {
+        let text = std::fs::read_to_string(folder.path().join("dump").join(name)).expect("a dump");
+        assert!(!text.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn wrong_requests_are_told_by_code() {
+    let code = |source: &Source, options: &CompileOptions| {
+        infc::compile(source, options, &mut ()).map(|_| ()).map_err(|e: CompileError| e.code())
+    };
+    let targets = |names: &[&str]| CompileOptions {
+        targets: names.iter().map(|&n| n.to_owned()).collect(),
+        ..CompileOptions::default()
+    };
+    let model = Source::file(digits());
+    assert_eq!(code(&model, &targets(&["x86-64-v9"])), Err("compile::unknown-target"));
+    assert_eq!(code(&model, &targets(&["x86-64-v3", "x86-64-v3"])), Err("compile::duplicate-target"));
+    assert_eq!(code(&model, &targets(&[])), Err("compile::no-targets"));
+    let dims = vec![("M".to_owned(), DimChoice::Fixed(4))];
+    let unknown = CompileOptions { dims, ..CompileOptions::default() };
+    assert_eq!(code(&model, &unknown), Err("dim::unknown-name"));
+    assert_eq!(code(&Source::bytes(*b"not a model"), &CompileOptions::default()), Err("onnx::malformed"));
+    assert_eq!(code(&Source::file("no/such/model.onnx"), &CompileOptions::default()), Err("onnx::cannot-read"));
+}
