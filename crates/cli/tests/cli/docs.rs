@@ -79,3 +79,15 @@ fn json_fields_are_documented() {
         }
     }
 }
+
+/// The artifact in the example is of the current format and reads digits; how to make it anew stands in the example.
+#[test]
+fn the_example_artifact_loads() {
+    let folder = folder();
+    let at = folder.path();
+    let artifact = workspace().join("examples/include/src/digits.infa");
+    let json = infc(at, &format!("inspect {} --verify --format json", artifact.display())).ok().json();
+    assert_eq!(json["entries"][0]["inputs"][0]["type"], "f32[1, 1, 8, 8]");
+    let model = workspace().join("demo/digits.onnx");
+    infc(at, &format!("compare {} --model {}", artifact.display(), model.display())).ok();
+}
