@@ -3,6 +3,7 @@
 //! Each subcommand is one module: its arguments as a clap struct, and `run`. Nothing here is part of what users get.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod demo_train;
 mod peer_run;
 mod peers;
@@ -21,6 +22,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Measure single kernels against the machine's roofline.
+    Bench(bench::Arguments),
     /// Measure infc beside other inference engines on the same models, and print the ratios.
     Peers(peers::Arguments),
     /// Run one turn of infc in the way `peers.py` asks of an external program.
@@ -31,6 +34,7 @@ enum Task {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
+        Task::Bench(arguments) => bench::run(&arguments),
         Task::Peers(arguments) => peers::run(&arguments),
         Task::PeerRun(arguments) => peer_run::run(&arguments),
         Task::DemoTrain(arguments) => demo_train::run(&arguments),
