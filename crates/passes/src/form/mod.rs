@@ -25,6 +25,7 @@ mod layout;
 mod log;
 mod lower;
 mod order;
+mod outputs;
 mod pack;
 mod plan;
 mod prepare;
@@ -56,6 +57,7 @@ const MAX_GRAPH_NODES: usize = 1 << 17;
 /// [`FormError`] if the graph is malformed, or has elements of a type that no kernel computes with.
 pub fn form(graph: &Graph) -> Result<GraphPlan, FormError> {
     let mut flat = expand::expand(graph)?;
+    outputs::compute_outputs(&mut flat.graph);
     let count = flat.graph.order.len();
     if count > MAX_GRAPH_NODES {
         return Err(FormError::TooMany { what: "nodes", count, limit: MAX_GRAPH_NODES });
