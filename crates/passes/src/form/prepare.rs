@@ -5,12 +5,11 @@
 //! - What a convolution reads with padding gets a zero halo, which lets the inner loops do without tests. An input of
 //!   the model has none, nor has the part of a value that a slice leaves: they are copied.
 //! - The right operand of a contraction of two computed values is turned round if its columns would lie scattered.
-//! - An output of the model has a buffer of its own.
 
 use super::expand::Flat;
 use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
-use infc_ir::entity::{EntityId, NodeId, ValueId};
+use infc_ir::entity::{EntityId, NodeId, ValueId, VarId};
 use infc_ir::graph::{Definition, Graph, TensorType};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{MapOp, Op};
@@ -50,14 +49,6 @@ pub(super) fn prepare(flat: &mut Flat) {
         }
         flat.graph.order.push(id);
     }
-    let mut taken: BTreeSet<ValueId> = BTreeSet::new();
-    for n in 0..flat.graph.outputs.len() {
-        let value = flat.graph.outputs[n].value;
-        if !is_computed(&flat.graph, value) || !taken.insert(value) {
-            let Some(user) = flat.graph.order.last().copied() else { continue };
-            flat.graph.outputs[n].value = copy(&mut flat.graph, value, user);
-        }
-    }
 }
 
 /// True if a kernel of ours computes the value (perhaps as a view of something else).
@@ -87,12 +78,16 @@ fn turn(graph: &mut Graph, user: NodeId) {
         labels.iter().position(|&l| l == label).and_then(|n| graph.ty(value).shape[n].as_const())
     };
     let is_long = |extent: Option<i64>| extent.is_none_or(|e| e >= MIN_TURNED);
-    let Some(&last) = op.rhs.last() else { return };
-    let summed_last = op.lhs.contains(&last) && !op.output.contains(&last);
+    // What neighbours in memory are: the label that moves fastest along the root's last axis.
+    let (root, map) = trace(graph, rhs);
+    let Some(index) = map.index.last() else { return };
+    let steps_one = |n: usize| index.linear_in(VarId(n as u32)).is_some_and(|(step, _)| step.is_const(1));
+    let Some(fastest) = (0..op.rhs.len()).rev().find(|&n| steps_one(n)).map(|n| op.rhs[n]) else { return };
+    let summed_last = op.lhs.contains(&fastest) && !op.output.contains(&fastest);
     let has_columns = op.rhs.iter().any(|l| !op.lhs.contains(l) && is_long(extent(&op.rhs, rhs, *l)));
     // A row that is used once is not worth a copy of the whole operand.
     let has_rows = op.lhs.iter().any(|l| !op.rhs.contains(l) && is_long(extent(&op.lhs, lhs, *l)));
-    if summed_last && has_columns && has_rows && !is_constant(lhs) && !is_constant(rhs) {
+    if summed_last && has_columns && has_rows && !is_constant(lhs) && !is_constant(root) {
         graph.nodes[user].inputs[1] = copy(graph, rhs, user);
     }
 }
@@ -162,20 +157,31 @@ fn isolate(flat: &mut Flat, copies: &mut BTreeMap<(ValueId, Window), ValueId>, u
 
 /// The value's root and the map there, if the views between pad, and with zeros only.
 fn padded(graph: &Graph, value: ValueId) -> Option<Padded> {
-    let shape = &graph.ty(value).shape;
-    let mut map = AccessMap::identity(shape.len());
-    let mut root = value;
-    while let Definition::Node(node, _) = graph.values[root].definition
-        && let Op::View(view) = &graph.nodes[node].op
+    let mut at = value;
+    while let Some((_, node)) = graph.producer(at)
+        && let Op::View(view) = &node.op
     {
         if !view.map.valid.is_empty() && view.otherwise.bits != 0 {
             return None;
         }
-        map = view.map.compose(&map);
-        root = graph.nodes[node].inputs[0];
+        at = node.inputs[0];
     }
-    let map = movement::canonical(&map, shape, &graph.symbols);
+    let (root, map) = trace(graph, value);
     (!map.valid.is_empty() && !comes_from_constant(graph, root)).then_some(Padded { root, map })
+}
+
+/// What a chain of views begins with, and the map there from the value's coordinates.
+fn trace(graph: &Graph, value: ValueId) -> (ValueId, AccessMap) {
+    let shape = &graph.ty(value).shape;
+    let mut map = AccessMap::identity(shape.len());
+    let mut root = value;
+    while let Some((_, node)) = graph.producer(root)
+        && let Op::View(view) = &node.op
+    {
+        map = view.map.compose(&map);
+        root = node.inputs[0];
+    }
+    (root, movement::canonical(&map, shape, &graph.symbols))
 }
 
 /// The part of the root that the view's conditions leave, if every condition is about one axis.

@@ -181,6 +181,23 @@ fn scattered_columns_are_turned_round() {
     assert_eq!((plan.kernels.len(), strides), (2, vec![1, 18]), "{plan}");
 }
 
+#[test]
+fn keys_of_attention_are_turned_round() {
+    // q·kᵀ per head, where q and k are matrix products of [rows, heads·depth].
+    let mut net = Net::new();
+    let x = net.input(&[17, 8]);
+    let (wq, wk) = (net.weights(&[8, 8], 1), net.weights(&[8, 8], 2));
+    let (q, k) = (net.contract("mk,kn->mn", x, wq), net.contract("mk,kn->mn", x, wk));
+    let q = net.view(q, &[i(1), i(0).scale(4) + i(2)], &[2, 17, 4]);
+    let k = net.view(k, &[i(2), i(0).scale(4) + i(1)], &[2, 4, 17]);
+    let scores = net.contract("hsd,hdt->hst", q, k);
+    net.output(scores);
+    let plan = check(&net);
+    let right = plan.kernels.last().expect("the scores").kernel.operands.iter().find(|o| o.name == "x1");
+    let strides = &right.expect("the right operand").layout.strides;
+    assert!(strides[2].is_const(1), "{plan}");
+}
+
 /// A running sum along an axis.
 fn scan(net: &mut Net, x: ValueId, axis: usize, reverse: bool, exclusive: bool) -> ValueId {
     use infc_ir::kernel::Reducer;
