@@ -265,7 +265,7 @@ fn halves_are_summed_in_single_precision() {
     use infc_tensor::DType;
     let mut net = Net::new();
     let shape = |d: &[i64]| d.iter().map(|&d| Dim::constant(d)).collect::<Vec<_>>();
-    let mut cast = |net: &mut Net, x: ValueId, to: DType| {
+    let cast = |net: &mut Net, x: ValueId, to: DType| {
         let mut body = Body::default();
         let from = net.graph.ty(x).clone();
         let param = body.param(0, from.dtype);
