@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! expand    composites written out, their nodes kept together
+//! outputs   outputs that nothing computes are copied
 //! prepare   copies that nothing can do without
-//! group     which nodes share a kernel
-//! lower     a group's stages and their expressions        (body)
+//! group     which nodes share a kernel                    (fuse, bijection)
+//! lower     a group's stages and their expressions        (anchor, body)
+//! order     kernels in an order in which they can run
 //! layout    axis orders, halos, concatenations in place   (contraction)
 //! reorder   loops in the order of memory
 //! pack      constants in panels
