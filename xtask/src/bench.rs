@@ -6,7 +6,7 @@ use std::process::Command;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Passed on to `infc-bench`, for example `--filter conv3x3`; `--help` lists what it takes.
+    /// Passed on to `infc-bench`, for example `--filter conv3x3`; `-- --help` lists what it takes.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
@@ -78,6 +78,8 @@ mod tests {
     fn options_are_passed_on() {
         let line = Line::parse_from(["bench", "--filter", "conv3x3", "-v"]);
         assert_eq!(line.arguments.rest, ["--filter", "conv3x3", "-v"]);
+        let line = Line::parse_from(["bench", "--", "--help"]);
+        assert_eq!(line.arguments.rest, ["--help"]);
     }
 
     #[test]
