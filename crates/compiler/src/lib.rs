@@ -19,6 +19,7 @@ mod dump;
 mod entry;
 mod error;
 mod kernels;
+pub mod layers;
 mod machine;
 mod options;
 mod phase;

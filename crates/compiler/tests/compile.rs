@@ -50,6 +50,53 @@ fn every_target_computes_what_the_plan_says() {
     assert!(ran > 0, "this machine runs none of the targets");
 }
 
+/// Compares what every step leaves in its slots with the interpreter.
+struct Layers {
+    plan: infc::GraphPlan,
+    input: Tensor,
+    compared: std::sync::Mutex<(usize, Vec<String>)>,
+}
+
+impl infc_runtime::Observer for Layers {
+    fn event(&self, event: &infc_runtime::Event<'_>) {
+        let infc_runtime::Event::Step(step) = event else { return };
+        let mut interpreter = Interpreter::new(&self.plan, &[2], std::slice::from_ref(&self.input));
+        let mut expected = Vec::new();
+        for n in 0..=step.step {
+            expected = interpreter.step(n).expect("interpreted");
+        }
+        let mut compared = self.compared.lock().expect("nobody panics here");
+        for (written, (value, expected)) in infc::layers::written_by(&self.plan, step.step).iter().zip(expected) {
+            assert_eq!(written.value, value);
+            let bytes = step.slot_bytes(written.slot).expect("a slot");
+            let found = infc::layers::read_value(&self.plan, value, &[2], bytes).expect("it lies in its slot");
+            assert_eq!(found.shape(), expected.shape());
+            compared.0 += 1;
+            for at in 0..found.len_elems() {
+                let (a, b) = (found.get_f64(at).expect("a number"), expected.get_f64(at).expect("a number"));
+                if (a - b).abs() > 1e-5 + 1e-4 * b.abs() {
+                    compared.1.push(format!("step {}, element {at}: {a}, expected {b}", step.step));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_layer_agrees_with_the_interpreter() {
+    let compilation = compile(&CompileOptions::default());
+    let bytes = compilation.to_bytes().expect("an artifact");
+    let plan = compilation.plan.expect("a plan");
+    let kernels = plan.kernels.len();
+    let layers = std::sync::Arc::new(Layers { plan, input: images(2), compared: Default::default() });
+    let model = Model::from_vec(bytes).expect("this machine runs one of the targets");
+    let options = SessionOptions { observer: Some(layers.clone()), ..SessionOptions::default() };
+    let mut session = model.session(&options).expect("a session");
+    session.run_owned(&[&layers.input]).expect("a result");
+    let compared = layers.compared.lock().expect("nobody panics here");
+    assert_eq!(*compared, (kernels, Vec::new()));
+}
+
 #[test]
 fn threads_do_not_change_a_bit() {
     let options = CompileOptions::default();

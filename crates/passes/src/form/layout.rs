@@ -323,7 +323,7 @@ fn reach(operand: &Operand, load: &Load, stage: &Stage, ranges: &Ranges) -> Vec<
             if !load.valid.iter().any(plain) {
                 return (0, 0);
             }
-            let before = ranges.interval(index).min.map(|min| (-min).max(0));
+            let before = ranges.interval(index).min.map(|min| min.saturating_neg().max(0));
             let after = greatest(index, stage).and_then(|greatest| {
                 let beyond = (greatest - extent.clone() + 1).simplify(ranges);
                 ranges.interval(&beyond).max.map(|max| max.max(0))

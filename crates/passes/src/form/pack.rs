@@ -18,6 +18,9 @@ const PANEL: i64 = 16;
 /// Fewer columns than this are not worth a panel.
 const MIN_COLUMNS: i64 = 8;
 
+/// How many elements a packed constant may have beyond twice its own (padding at most doubles it).
+const MAX_EXTRA: i64 = 1 << 14;
+
 /// How an operand's load changes.
 struct Change {
     operand: OperandId,
@@ -94,6 +97,14 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     }
     let (width, last) = if is_shared { (panels * PANEL, var(column)) } else { (PANEL, var(column).modulo(&sixteen)) };
     packed.push((width, last, width.to_string()));
+
+    // A window over a constant would be written out in full; such a constant stays as it is.
+    let product = |extents: Vec<Option<i64>>| extents.into_iter().try_fold(1i64, |n, e| n.checked_mul(e?));
+    let original = product(kernel.operands[operand].shape.iter().map(Dim::as_const).collect())?;
+    let padded = product(packed.iter().map(|(extent, _, _)| Some(*extent)).collect())?;
+    if padded > original.saturating_mul(2).saturating_add(MAX_EXTRA) {
+        return None;
+    }
 
     // Back from packed coordinates to those of the load's variables.
     let at = |n: usize| IndexExpr::var(VarId(n as u32));

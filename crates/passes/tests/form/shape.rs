@@ -74,6 +74,19 @@ fn weights_lie_in_panels() {
 }
 
 #[test]
+fn windows_over_constants_are_not_written_out() {
+    let mut net = Net::new();
+    let x = net.input(&[4, 300]);
+    let w = net.weights(&[400], 3);
+    let window = net.view(w, &[i(0) + i(1)], &[300, 100]);
+    let y = net.contract("mk,kn->mn", x, window);
+    net.output(y);
+    let plan = check(&net);
+    let OperandSource::Constant(constant) = &plan.kernels[0].operands[1] else { panic!("{plan}") };
+    assert_eq!(constant.packing, None);
+}
+
+#[test]
 fn depthwise_weights_lie_in_rows() {
     let mut net = Net::new();
     let x = net.input(&[1, 12, 5, 5]);
