@@ -104,7 +104,8 @@ pub(crate) fn signature(proto: &TensorProto) -> Result<(DType, Vec<usize>), Impo
         .iter()
         .map(|&d| usize::try_from(d).map_err(|_| invalid("an extent is negative", "at least 0", d.to_string())))
         .collect::<Result<_, _>>()?;
-    let len = if shape.contains(&0) { Some(0) } else { shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) };
+    // Extents of 0 are left out, so that the product of a part of the shape cannot overflow either.
+    let len = shape.iter().filter(|&&d| d != 0).try_fold(1usize, |n, &d| n.checked_mul(d));
     let size = len.and_then(|n| n.checked_mul(dtype.size_bits().max(8)));
     if size.is_none_or(|bits| bits > isize::MAX as usize) {
         let shape = proto.dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

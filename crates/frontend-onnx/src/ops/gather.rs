@@ -86,8 +86,8 @@ fn pick_known(data: &Tracked, axis: usize, positions: &[Dim]) -> Option<Vec<Item
     let items = data.items()?;
     let extents: Vec<usize> =
         data.shape().iter().map(|d| usize::try_from(d.as_const()?).ok()).collect::<Option<_>>()?;
-    let inner: usize = extents[axis + 1..].iter().product();
-    let outer: usize = extents[..axis].iter().product();
+    let count = |part: &[usize]| part.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+    let (inner, outer) = (count(&extents[axis + 1..])?, count(&extents[..axis])?);
     if outer.checked_mul(positions.len())?.checked_mul(inner)? > crate::known::MAX_ITEMS {
         return None;
     }

@@ -176,6 +176,9 @@ fn initializers_must_have_their_elements() {
 fn sizes_must_not_overflow() {
     let huge = TensorProto { dims: vec![1 << 40, 1 << 40], ..to_proto("w", &ints(&[1])) };
     check(relu().raw_initializer(huge).load(), "dim::overflow");
+    // Empty, but its other extents overflow when they are multiplied first.
+    let empty = TensorProto { dims: vec![1 << 40, 1 << 40, 0], ..to_proto("w", &ints(&[])) };
+    check(relu().raw_initializer(empty).load(), "dim::overflow");
     check(one(17, &[1 << 40, 1 << 40], node("Relu", &["x"], &["y"], &[])).import(), "dim::overflow");
     let grown =
         one(17, &[1 << 20, 1], node("Expand", &["x", "s"], &["y"], &[])).initializer("s", &ints(&[1 << 20, 1 << 30]));
