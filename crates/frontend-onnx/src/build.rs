@@ -5,11 +5,13 @@
 
 mod fold;
 mod movement;
+mod recurrence;
 mod shapes;
 mod types;
 mod window;
 
 pub(crate) use movement::{AxisSlice, var};
+pub(crate) use recurrence::{Step, Steps};
 pub(crate) use shapes::{check_complexity, exact_quotient, mismatch, product, show};
 pub(crate) use types::check_storable;
 pub(crate) use window::{Window, WindowAxis};

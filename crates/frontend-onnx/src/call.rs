@@ -123,6 +123,11 @@ impl Call<'_> {
         Ok(self.typed(name, AttributeType::Floats, "a list of floats")?.map(|a| &a.floats[..]))
     }
 
+    pub(crate) fn strings(&self, name: &'static str) -> Result<Option<Vec<String>>> {
+        let found = self.typed(name, AttributeType::Strings, "a list of strings")?;
+        Ok(found.map(|a| a.strings.iter().map(|s| String::from_utf8_lossy(s).into_owned()).collect()))
+    }
+
     pub(crate) fn tensor(&self, name: &'static str) -> Result<Option<Tensor>> {
         let expected = "a tensor";
         let Some(a) = self.typed(name, AttributeType::Tensor, expected)? else { return Ok(None) };

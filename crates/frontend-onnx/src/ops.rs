@@ -12,6 +12,7 @@ mod matmul;
 mod movement;
 mod norm;
 mod pool;
+mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
@@ -53,6 +54,7 @@ const FAMILIES: &[&[Operator]] = &[
     movement::OPERATORS,
     norm::OPERATORS,
     pool::OPERATORS,
+    recurrent::OPERATORS,
     reduce::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,

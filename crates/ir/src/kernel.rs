@@ -1,16 +1,17 @@
 //! Kernels: what to compute, as a small DAG of stages over axes (ARCHITECTURE.md D4).
 //!
 //! A stage computes a tuple of scalars per point of its axes, from operands and other stages, folds its reduction axes
-//! with a monoid, and may read itself at earlier steps of a sequential axis. What lies between stages has no storage
+//! with a monoid, and may read itself, or a later stage, at earlier steps of a sequential axis. What lies between stages has no storage
 //! until a schedule gives it some. Softmax, layer norm, attention, Winograd, convolution, LSTM and CumSum are all just
 //! kernels.
 
 use crate::access::Bound;
-use crate::entity::{IndexVec, OperandId, ScalarId, StageId, VarId};
+use crate::entity::{EntityId, IndexVec, OperandId, ScalarId, StageId, VarId};
 use crate::index::{Dim, IndexExpr, Interval, Ranges};
-use crate::scalar::{BinaryOp, Body, Const, ScalarOp};
+use crate::scalar::{BinaryOp, Body, Const, ScalarOp, Source};
 use crate::symbol::Symbols;
 use infc_tensor::DType;
+use std::ops::Range;
 
 /// How points along an axis depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +20,7 @@ pub enum AxisKind {
     Parallel,
     /// Folded by the stage's reducer; not an axis of the stage's value.
     Reduce,
-    /// In order: the stage may read itself at smaller coordinates.
+    /// In order: the stage may read itself at smaller coordinates, and later stages as [`Kernel::recurrences`] says.
     Sequential,
 }
 
@@ -166,6 +167,39 @@ impl Layout {
     #[must_use]
     pub fn has_halo(&self) -> bool {
         self.halo.iter().any(|&(a, b)| a > 0 || b > 0)
+    }
+}
+
+impl Kernel {
+    /// Runs of stages that are computed step by step together, because some of them read later ones.
+    ///
+    /// The first axis of every stage of a run is sequential, of one extent. At one step of it, the stages are computed
+    /// one after the other; a stage may read earlier ones of the run at this step or before, and later ones before.
+    #[must_use]
+    pub fn recurrences(&self) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for (id, stage) in self.stages.iter_enumerated() {
+            let mut end = id.index();
+            stage.for_each_load(&mut |_, load| {
+                if let Source::Stage(source, _) = load.source {
+                    end = end.max(source.index());
+                }
+            });
+            if end == id.index() {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(last) if last.end > id.index() => last.end = last.end.max(end + 1),
+                _ => runs.push(id.index()..end + 1),
+            }
+        }
+        runs
+    }
+
+    /// The run of [`Kernel::recurrences`] that a stage belongs to.
+    #[must_use]
+    pub fn recurrence_of(&self, stage: StageId) -> Option<Range<usize>> {
+        self.recurrences().into_iter().find(|run| run.contains(&stage.index()))
     }
 }
 

@@ -95,6 +95,24 @@ pub struct ScanOp {
     pub reducer: Reducer,
 }
 
+/// One graph per step, in order, where a step sees what the step before computed (LSTM, GRU, ONNX `Scan`).
+///
+/// Inputs are the initial values of the states, then *slices*, whose first axis is the step, then what every step sees
+/// as it is. The body has one input for each: the state that the step before left, one step's slice without its first
+/// axis, the value itself. Its first outputs are the new states. Output n of the node is output n of the body, of all
+/// steps, along a new first axis; so the final state is the last row, if there is a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecurrenceOp {
+    /// Number of steps.
+    pub steps: Dim,
+    /// How many inputs are states.
+    pub states: usize,
+    /// How many inputs after the states are slices.
+    pub slices: usize,
+    /// What one step computes; over the symbols of the graph around it.
+    pub body: Arc<Graph>,
+}
+
 /// What a composite is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -135,6 +153,8 @@ pub enum Op {
     Concat(ConcatOp),
     /// See [`ScanOp`].
     Scan(ScanOp),
+    /// See [`RecurrenceOp`].
+    Recurrence(RecurrenceOp),
     /// The value of a dim (rank 0, i64): what remains of `Shape` where it is used as data.
     DimValue(Dim),
     /// See [`CompositeOp`].
@@ -154,6 +174,7 @@ impl Op {
             Op::Gather(_) => "gather",
             Op::Concat(_) => "concat",
             Op::Scan(_) => "scan",
+            Op::Recurrence(_) => "recurrence",
             Op::DimValue(_) => "dim",
             Op::Composite(_) => "composite",
         }

@@ -5,6 +5,8 @@
 mod build;
 #[path = "form/random.rs"]
 mod random;
+#[path = "form/recurrent.rs"]
+mod recurrent;
 #[path = "form/run.rs"]
 mod run;
 #[path = "form/shape.rs"]

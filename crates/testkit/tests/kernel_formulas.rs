@@ -168,6 +168,29 @@ fn lstm() {
 }
 
 #[test]
+fn lstm_steps() {
+    check("lstm_steps", 1e-5, |case, output, index| {
+        let units = case.size("U");
+        let n = index[1];
+        let mut hidden: Vec<f64> = (0..units).map(|u| case.at("h0", &[n, u])).collect();
+        let mut cell: Vec<f64> = (0..units).map(|u| case.at("c0", &[n, u])).collect();
+        for t in 0..=index[0] {
+            let before = hidden.clone();
+            let gate = |g: usize, u: usize| {
+                let row = g * units + u;
+                sum(units, |k| before[k] * case.at("r", &[row, k])) + case.at("x", &[t, n, row])
+            };
+            for u in 0..units {
+                let (i, o) = (sigmoid(gate(0, u)), sigmoid(gate(1, u)));
+                cell[u] = sigmoid(gate(2, u)) * cell[u] + i * gate(3, u).tanh();
+                hidden[u] = o * cell[u].tanh();
+            }
+        }
+        if output == 0 { hidden[index[2]] } else { cell[index[2]] }
+    });
+}
+
+#[test]
 fn online_attention_equals_attention() {
     check("online_attention", 1e-5, |case, _, i| {
         let (l, d) = (case.size("L"), case.size("D"));

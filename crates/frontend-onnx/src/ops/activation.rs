@@ -35,11 +35,11 @@ fn float_map(call: &mut Call<'_>, f: impl FnOnce(&mut Body, ScalarId) -> ScalarI
 }
 
 /// A constant of the type of `like`.
-fn number(body: &mut Body, like: ScalarId, value: f64) -> ScalarId {
+pub(super) fn number(body: &mut Body, like: ScalarId, value: f64) -> ScalarId {
     body.constant(body.dtype(like), value)
 }
 
-fn scale(body: &mut Body, x: ScalarId, by: f64) -> ScalarId {
+pub(super) fn scale(body: &mut Body, x: ScalarId, by: f64) -> ScalarId {
     let by = number(body, x, by);
     body.binary(BinaryOp::Mul, x, by)
 }
@@ -50,7 +50,7 @@ fn add(body: &mut Body, x: ScalarId, by: f64) -> ScalarId {
 }
 
 /// `x < bound ? below : above`
-fn split_at(body: &mut Body, x: ScalarId, bound: f64, below: ScalarId, above: ScalarId) -> ScalarId {
+pub(super) fn split_at(body: &mut Body, x: ScalarId, bound: f64, below: ScalarId, above: ScalarId) -> ScalarId {
     let bound = number(body, x, bound);
     let less = body.compare(CompareOp::Lt, x, bound);
     body.select(less, below, above)
@@ -67,10 +67,13 @@ fn relu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 
 fn leaky_relu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let alpha = call.float_or("alpha", 0.01)?;
-    float_map(call, |body, x| {
-        let below = scale(body, x, alpha);
-        split_at(body, x, 0.0, below, x)
-    })
+    float_map(call, |body, x| leaky(body, x, alpha))
+}
+
+/// `x < 0 ? alpha·x : x`
+pub(super) fn leaky(body: &mut Body, x: ScalarId, alpha: f64) -> ScalarId {
+    let below = scale(body, x, alpha);
+    split_at(body, x, 0.0, below, x)
 }
 
 /// The slope broadcasts to the input, not the other way.
@@ -97,12 +100,17 @@ fn thresholded_relu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 fn exponential(call: &mut Call<'_>, alpha: f32, gamma: f32) -> Result<Vec<Tracked>> {
     let (alpha, gamma) = (call.float_or("alpha", alpha)?, call.float_or("gamma", gamma)?);
     float_map(call, |body, x| {
-        let power = body.unary(UnaryOp::Exp, x);
-        let less_one = add(body, power, -1.0);
-        let below = scale(body, less_one, alpha);
-        let result = split_at(body, x, 0.0, below, x);
+        let result = elu(body, x, alpha);
         if gamma == 1.0 { result } else { scale(body, result, gamma) }
     })
+}
+
+/// `x < 0 ? alpha·(eˣ − 1) : x`
+pub(super) fn elu(body: &mut Body, x: ScalarId, alpha: f64) -> ScalarId {
+    let power = body.unary(UnaryOp::Exp, x);
+    let less_one = add(body, power, -1.0);
+    let below = scale(body, less_one, alpha);
+    split_at(body, x, 0.0, below, x)
 }
 
 /// `max(0, x) + min(0, alpha·(e^(x/alpha) − 1))`
@@ -121,7 +129,7 @@ fn celu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 }
 
 /// `max(0, min(1, alpha·x + beta))`
-fn hard_sigmoid_of(body: &mut Body, x: ScalarId, alpha: f64, beta: f64) -> ScalarId {
+pub(super) fn hard_sigmoid_of(body: &mut Body, x: ScalarId, alpha: f64, beta: f64) -> ScalarId {
     let line = scale(body, x, alpha);
     let line = add(body, line, beta);
     let (zero, one) = (number(body, x, 0.0), number(body, x, 1.0));
@@ -142,7 +150,7 @@ fn hard_swish(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 }
 
 /// `log(1 + eˣ) = max(x, 0) + log(1 + e^−|x|)`, which cannot overflow.
-fn softplus(body: &mut Body, x: ScalarId) -> ScalarId {
+pub(super) fn softplus(body: &mut Body, x: ScalarId) -> ScalarId {
     let zero = number(body, x, 0.0);
     let positive = body.binary(BinaryOp::Max, x, zero);
     let magnitude = body.unary(UnaryOp::Abs, x);
@@ -154,11 +162,14 @@ fn softplus(body: &mut Body, x: ScalarId) -> ScalarId {
 }
 
 fn softsign(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    float_map(call, |body, x| {
-        let magnitude = body.unary(UnaryOp::Abs, x);
-        let divisor = add(body, magnitude, 1.0);
-        body.binary(BinaryOp::Div, x, divisor)
-    })
+    float_map(call, softsign_of)
+}
+
+/// `x / (1 + |x|)`
+pub(super) fn softsign_of(body: &mut Body, x: ScalarId) -> ScalarId {
+    let magnitude = body.unary(UnaryOp::Abs, x);
+    let divisor = add(body, magnitude, 1.0);
+    body.binary(BinaryOp::Div, x, divisor)
 }
 
 fn mish(call: &mut Call<'_>) -> Result<Vec<Tracked>> {

@@ -24,6 +24,7 @@ pub(crate) enum Value {
     Int(i64),
     Float(f32),
     Text(String),
+    Texts(Vec<String>),
     Ints(Vec<i64>),
     Floats(Vec<f32>),
     Tensor(Tensor),
@@ -44,6 +45,10 @@ pub(crate) fn attribute(name: &str, value: Value) -> AttributeProto {
         Value::Text(v) => {
             proto.s = Some(v.into_bytes().into());
             AttributeType::String
+        }
+        Value::Texts(v) => {
+            proto.strings = v.into_iter().map(|s| s.into_bytes().into()).collect();
+            AttributeType::Strings
         }
         Value::Ints(v) => {
             proto.ints = v;

@@ -9,6 +9,7 @@ mod matmul;
 mod movement;
 mod norm;
 mod pool;
+mod recurrent;
 mod reduce;
 mod resize;
 
@@ -68,6 +69,11 @@ impl Case {
 
     pub(crate) fn text(mut self, name: &'static str, value: &str) -> Self {
         self.attributes.push((name, Value::Text(value.to_owned())));
+        self
+    }
+
+    pub(crate) fn texts(mut self, name: &'static str, value: &[&str]) -> Self {
+        self.attributes.push((name, Value::Texts(value.iter().map(|&v| v.to_owned()).collect())));
         self
     }
 
@@ -153,6 +159,7 @@ impl Case {
                     Value::Int(v) => Attribute::Int(v),
                     Value::Float(v) => Attribute::Float(v),
                     Value::Text(v) => Attribute::String(v),
+                    Value::Texts(v) => Attribute::Strings(v),
                     Value::Ints(v) => Attribute::Ints(v),
                     Value::Floats(v) => Attribute::Floats(v),
                     Value::Tensor(v) => Attribute::Tensor(v),

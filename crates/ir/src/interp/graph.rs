@@ -2,6 +2,7 @@
 
 mod contract;
 mod ops;
+mod recurrence;
 
 use super::array::Array;
 use super::{InterpError, check_symbols, eval_shape};
@@ -118,6 +119,7 @@ fn evaluate(cx: &Context<'_>, operands: &[Rc<Array>]) -> Result<Vec<Rc<Array>>, 
         Op::Gather(gather) => one(ops::gather(cx, gather.axis, operand(0)?, operand(1)?)?),
         Op::Concat(concat) => one(ops::concat(cx, concat.axis, operands)?),
         Op::Scan(scan) => one(ops::scan(cx, scan, operand(0)?)?),
+        Op::Recurrence(recurrence) => recurrence::recurrence(cx, recurrence, operands),
         Op::DimValue(dim) => one(ops::dim_value(cx, dim)?),
         Op::Composite(composite) => {
             let body = &composite.body;

@@ -1,6 +1,7 @@
 //! The meaning of a kernel: stages in order, point by point, reductions folded in the order of their axes.
 //!
-//! Sequential axes run outermost, so that a stage sees all of its own value at earlier steps. Nothing here knows of
+//! Sequential axes run outermost, so that a stage sees all of its own value at earlier steps; the stages of a recurrence
+//! run together, step by step. Nothing here knows of
 //! layouts except that reads in a halo give zero: inputs and outputs are dense tensors of the operands' shapes.
 
 use super::array::Array;
@@ -8,10 +9,11 @@ use super::body::{Leaves, Program, Registers, bind};
 use super::fold::{Fold, Scratch};
 use super::points::{check_points, for_each_point};
 use super::{InterpError, check_symbols, eval_shape};
-use crate::entity::{EntityId, OperandId};
+use crate::entity::{EntityId, OperandId, StageId};
 use crate::kernel::{AxisKind, Kernel, Operand, OperandKind, Output, Stage};
 use crate::scalar::{Scalar, Source};
 use infc_tensor::Tensor;
+use std::ops::Range;
 
 /// Computes a kernel.
 ///
@@ -24,8 +26,12 @@ use infc_tensor::Tensor;
 pub fn run_kernel(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) -> Result<Vec<Tensor>, InterpError> {
     check_symbols(&kernel.symbols, symbols)?;
     let mut state = State { operands: bind_operands(kernel, symbols, inputs)?, ..State::default() };
-    for (_, stage) in kernel.stages.iter_enumerated() {
-        run_stage(stage, symbols, &mut state)?;
+    let runs = kernel.recurrences();
+    let mut next = 0;
+    while next < kernel.stages.len() {
+        let run = runs.iter().find(|r| r.start == next).cloned().unwrap_or(next..next + 1);
+        next = run.end.min(kernel.stages.len());
+        run_stages(kernel, run.start..next, symbols, &mut state)?;
     }
     let mut written: Vec<Option<Vec<bool>>> = kernel
         .operands
@@ -52,8 +58,8 @@ struct State {
     operands: Vec<Array>,
     /// Per stage and component.
     stages: Vec<Vec<Array>>,
-    /// Which points of the current stage are computed, if it reads itself.
-    done: Option<Vec<bool>>,
+    /// Per stage, which of its points are computed, while it may be read before all are.
+    done: Vec<Option<Vec<bool>>>,
     current: String,
 }
 
@@ -82,8 +88,8 @@ impl Leaves for State {
                 shape: array.shape.clone(),
             });
         };
-        if let (Source::Stage(id, _), Some(done)) = (source, &self.done)
-            && id.index() + 1 == self.stages.len()
+        if let Source::Stage(id, _) = source
+            && let Some(Some(done)) = self.done.get(id.index())
             && !done[at]
         {
             let (reader, name) = (self.current.clone(), array.name.clone());
@@ -113,66 +119,122 @@ fn bind_operands(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) -> Result<
     kernel.operands.iter().map(bind_operand).collect()
 }
 
-fn run_stage(stage: &Stage, symbols: &[i64], state: &mut State) -> Result<(), InterpError> {
-    let name = &stage.name;
-    let extents = eval_shape(name, &stage.axes.iter().map(|a| a.extent.clone()).collect::<Vec<_>>(), symbols)?;
-    check_points(name, &extents)?;
-    let body = Program::new(name, &stage.body, &stage.results, symbols)?;
-    let positions = |kind| (0..stage.axes.len()).filter(move |&i| stage.axes[i].kind == kind);
-    let outer: Vec<usize> = positions(AxisKind::Sequential).chain(positions(AxisKind::Parallel)).collect();
-    let reduced: Vec<usize> = positions(AxisKind::Reduce).collect();
-    let shape: Vec<i64> = stage.value_axes().map(|(i, _)| extents[i]).collect();
-    let value_axes: Vec<usize> = stage.value_axes().map(|(i, _)| i).collect();
+/// A stage, ready to be computed.
+struct Prepared<'k> {
+    id: usize,
+    stage: &'k Stage,
+    body: Program,
+    fold: Option<Fold>,
+    extents: Vec<i64>,
+    /// Sequential axes, then parallel ones.
+    outer: Vec<usize>,
+    reduced: Vec<usize>,
+    value_axes: Vec<usize>,
+}
 
-    let fold = match &stage.reducer {
-        Some(reducer) => Some(Fold::new(name, reducer, body.dtypes().len(), symbols)?),
-        None if reduced.is_empty() => None,
-        None => {
-            let what = "a reduction axis without a reducer";
-            return Err(InterpError::Malformed { place: name.clone(), what });
+/// Computes stages whose steps belong together, or a single one.
+fn run_stages(kernel: &Kernel, run: Range<usize>, symbols: &[i64], state: &mut State) -> Result<(), InterpError> {
+    let together = run.len() > 1;
+    let mut stages = Vec::new();
+    for id in run.clone() {
+        let prepared = Prepared::new(kernel, id, symbols, state)?;
+        let mut tracked = together;
+        prepared.stage.for_each_load(&mut |_, load| {
+            tracked |= matches!(load.source, Source::Stage(s, _) if s.index() == id);
+        });
+        let len = state.stages[id].first().map_or(0, Array::len);
+        state.done.push(tracked.then(|| vec![false; len]));
+        stages.push(prepared);
+    }
+    if !together {
+        for stage in &stages {
+            stage.run(None, state)?;
         }
-    };
-
-    let arrays: Vec<Array> =
-        body.dtypes().iter().map(|&dtype| Array::zeros(name, dtype, shape.clone())).collect::<Result<_, _>>()?;
-    let id = state.stages.len();
-    let mut reads_itself = false;
-    stage.for_each_load(&mut |_, load| {
-        reads_itself |= matches!(load.source, Source::Stage(s, _) if s.index() == id);
-    });
-    state.done = reads_itself.then(|| vec![false; arrays.first().map_or(0, Array::len)]);
-    state.stages.push(arrays);
-    state.current.clone_from(name);
-
-    let mut vars = vec![0; extents.len()];
-    let (mut registers, mut scratch) = (Registers::default(), Scratch::default());
-    let (mut value, mut element) = (Vec::new(), Vec::new());
-    let mut coordinates = Vec::new();
-    for_each_point(&outer, &extents, &mut vars, &mut |vars| {
-        match &fold {
-            None => body.run(vars, &[], state, &mut registers, &mut value)?,
-            Some(fold) => {
-                value.clear();
-                value.extend_from_slice(fold.init());
-                for_each_point(&reduced, &extents, vars, &mut |vars| {
-                    body.run(vars, &[], state, &mut registers, &mut element)?;
-                    fold.fold(name, &mut scratch, &mut value, &element)
-                })?;
+    } else {
+        let steps = stages.first().and_then(|s| s.extents.first()).copied().unwrap_or(0);
+        let leads = |s: &Prepared<'_>| {
+            s.stage.axes.first().is_some_and(|a| a.kind == AxisKind::Sequential) && s.extents.first() == Some(&steps)
+        };
+        if !stages.iter().all(leads) {
+            let what = "a recurrence whose stages do not begin with one sequential axis";
+            return Err(InterpError::Malformed { place: kernel.name.clone(), what });
+        }
+        for step in 0..steps {
+            for stage in &stages {
+                stage.run(Some(step), state)?;
             }
         }
-        coordinates.clear();
-        coordinates.extend(value_axes.iter().map(|&axis| vars[axis]));
-        for (array, &v) in state.stages[id].iter_mut().zip(&value) {
-            let at = array.position(&coordinates).expect("within the extents");
-            array.set(at, v);
-            if let Some(done) = &mut state.done {
-                done[at] = true;
-            }
-        }
-        Ok(())
-    })?;
-    state.done = None;
+    }
+    for id in run {
+        state.done[id] = None;
+    }
     Ok(())
+}
+
+impl<'k> Prepared<'k> {
+    /// Makes room for the stage's value.
+    fn new(kernel: &'k Kernel, id: usize, symbols: &[i64], state: &mut State) -> Result<Self, InterpError> {
+        let stage = &kernel.stages[StageId::from_index(id)];
+        let name = &stage.name;
+        let extents = eval_shape(name, &stage.axes.iter().map(|a| a.extent.clone()).collect::<Vec<_>>(), symbols)?;
+        check_points(name, &extents)?;
+        let body = Program::new(name, &stage.body, &stage.results, symbols)?;
+        let positions = |kind| (0..stage.axes.len()).filter(move |&i| stage.axes[i].kind == kind);
+        let outer: Vec<usize> = positions(AxisKind::Sequential).chain(positions(AxisKind::Parallel)).collect();
+        let reduced: Vec<usize> = positions(AxisKind::Reduce).collect();
+        let shape: Vec<i64> = stage.value_axes().map(|(i, _)| extents[i]).collect();
+        let value_axes: Vec<usize> = stage.value_axes().map(|(i, _)| i).collect();
+        let fold = match &stage.reducer {
+            Some(reducer) => Some(Fold::new(name, reducer, body.dtypes().len(), symbols)?),
+            None if reduced.is_empty() => None,
+            None => {
+                let what = "a reduction axis without a reducer";
+                return Err(InterpError::Malformed { place: name.clone(), what });
+            }
+        };
+        let arrays: Vec<Array> =
+            body.dtypes().iter().map(|&dtype| Array::zeros(name, dtype, shape.clone())).collect::<Result<_, _>>()?;
+        state.stages.push(arrays);
+        Ok(Self { id, stage, body, fold, extents, outer, reduced, value_axes })
+    }
+
+    /// Computes all points, or those of one step of the first axis.
+    fn run(&self, step: Option<i64>, state: &mut State) -> Result<(), InterpError> {
+        let name = &self.stage.name;
+        state.current.clone_from(name);
+        let mut vars = vec![0; self.extents.len()];
+        let mut outer = &self.outer[..];
+        if let Some(step) = step {
+            vars[0] = step;
+            outer = &outer[1..];
+        }
+        let (mut registers, mut scratch) = (Registers::default(), Scratch::default());
+        let (mut value, mut element) = (Vec::new(), Vec::new());
+        let mut coordinates = Vec::new();
+        for_each_point(outer, &self.extents, &mut vars, &mut |vars| {
+            match &self.fold {
+                None => self.body.run(vars, &[], state, &mut registers, &mut value)?,
+                Some(fold) => {
+                    value.clear();
+                    value.extend_from_slice(fold.init());
+                    for_each_point(&self.reduced, &self.extents, vars, &mut |vars| {
+                        self.body.run(vars, &[], state, &mut registers, &mut element)?;
+                        fold.fold(name, &mut scratch, &mut value, &element)
+                    })?;
+                }
+            }
+            coordinates.clear();
+            coordinates.extend(self.value_axes.iter().map(|&axis| vars[axis]));
+            for (array, &v) in state.stages[self.id].iter_mut().zip(&value) {
+                let at = array.position(&coordinates).expect("within the extents");
+                array.set(at, v);
+                if let Some(done) = &mut state.done[self.id] {
+                    done[at] = true;
+                }
+            }
+            Ok(())
+        })
+    }
 }
 
 fn write_output(

@@ -7,7 +7,7 @@ use super::scalar::ordered;
 use crate::entity::{EntityId, ScalarId};
 use crate::graph::Graph;
 use crate::kernel::{Kernel, Reducer};
-use crate::op::{CompositeOp, ContractOp, MapOp, Op, ReduceOp, ScanOp, ViewOp};
+use crate::op::{CompositeOp, ContractOp, MapOp, Op, RecurrenceOp, ReduceOp, ScanOp, ViewOp};
 use crate::scalar::{Body, Const, ScalarOp};
 use crate::symbol::Symbols;
 use std::collections::HashMap;
@@ -141,6 +141,10 @@ fn canonical_op(op: &Op, symbols: &Symbols) -> Op {
         Op::Composite(composite) => {
             let body = Arc::new(renumbered(&composite.body, symbols));
             Op::Composite(CompositeOp { kind: composite.kind, body })
+        }
+        Op::Recurrence(recurrence) => {
+            let body = Arc::new(renumbered(&recurrence.body, symbols));
+            Op::Recurrence(RecurrenceOp { body, ..recurrence.clone() })
         }
         Op::Constant(_) | Op::View(_) | Op::Gather(_) | Op::Concat(_) | Op::DimValue(_) => op.clone(),
     }

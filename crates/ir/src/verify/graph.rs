@@ -7,6 +7,8 @@
 //! - reduce: inputs of one shape, axes ascending and existing, outputs without them, one per component;
 //! - contract: one label per axis, none twice in an operand, every output label in an input, equal extents per label;
 //! - gather, concat, scan: axes exist, types and shapes follow from the operands;
+//! - recurrence: its body is a valid graph over the symbols of the graph around it; states keep their type, slices and
+//!   outputs have the steps as their first axis;
 //! - composite: its body is a valid graph over the symbols of the graph around it, of the operands' types.
 //!
 //! Extents are compared as far as they can be: only those that certainly differ are reported.

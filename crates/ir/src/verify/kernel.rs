@@ -6,8 +6,10 @@
 //! - bodies are well typed (see `body.rs`), without parameters; index variables are axes of the stage;
 //! - a stage has a reducer exactly if it has a reduction axis; its components, the elements and the fold's results agree
 //!   in number and type;
-//! - loads read inputs, constants and earlier stages, with one index per axis, in their type;
+//! - loads read inputs, constants and stages, with one index per axis, in their type;
 //! - a stage that reads itself does so at a step that is shown to be earlier along its sequential axes, in their order;
+//! - stages that are computed together because some read later ones ([`Kernel::recurrences`]) begin with a sequential
+//!   axis of one extent, and read each other at steps of it that are shown to be computed by then;
 //! - outputs go from stages without a reducer to output operands, with one index per axis, and every output operand is
 //!   written. That the indices are injective and cover the operand is left to the interpreter.
 
@@ -19,6 +21,7 @@ use crate::index::{IndexExpr, Proof, Ranges};
 use crate::kernel::{AxisKind, Kernel, Operand, OperandKind, Output, Stage};
 use crate::scalar::{Load, Source, has_arithmetic};
 use infc_tensor::DType;
+use std::ops::Range;
 
 /// Checks everything that the module's header lists.
 ///
@@ -73,6 +76,8 @@ struct StageLeaves<'a> {
     kernel: &'a Kernel,
     id: StageId,
     stage: &'a Stage,
+    /// The recurrence it belongs to, or itself.
+    run: Range<usize>,
     ranges: Ranges,
 }
 
@@ -111,9 +116,6 @@ impl Leaves for StageLeaves<'_> {
                 let Some(stage) = self.kernel.stages.get(id) else {
                     return report.push(ViolationKind::Dangling { what: "stage", id: id.to_string() });
                 };
-                if id > self.id {
-                    return report.push(ViolationKind::OutOfOrder { id: format!("stage `{}`", stage.name) });
-                }
                 report.count("indices", stage.value_axes().count(), load.index.len());
                 match stage.results.get(usize::from(component)) {
                     Some(result) => report.dtype("a load", stage.body.dtype(*result), load.dtype),
@@ -124,6 +126,9 @@ impl Leaves for StageLeaves<'_> {
                 }
                 if id == self.id && !self.is_earlier(load) {
                     report.push(ViolationKind::ReadsItself);
+                }
+                if id != self.id && self.run.contains(&id.index()) && !self.is_computed(id, load) {
+                    report.push(ViolationKind::OutOfOrder { id: format!("stage `{}`", stage.name) });
                 }
             }
             Source::Buffer(_) => report.push(ViolationKind::NotAllowed { what: "a load from a buffer" }),
@@ -151,6 +156,15 @@ impl StageLeaves<'_> {
         }
         false
     }
+
+    /// Whether another stage of the same recurrence is read at a step at which it is computed.
+    fn is_computed(&self, source: StageId, load: &Load) -> bool {
+        let gathered = load.gather.iter().any(|(axis, _, _)| *axis == 0);
+        let Some(step) = load.index.first().filter(|_| !gathered) else { return false };
+        let now = IndexExpr::var(VarId(0));
+        let shown = if source > self.id { self.ranges.lt(step, &now) } else { self.ranges.le(step, &now) };
+        shown == Proof::Yes
+    }
 }
 
 fn check_stage(report: &mut Report, kernel: &Kernel, id: StageId, stage: &Stage) {
@@ -160,7 +174,16 @@ fn check_stage(report: &mut Report, kernel: &Kernel, id: StageId, stage: &Stage)
     for axis in &stage.axes {
         report.extent(&format!("axis `{}`", axis.name), &axis.extent, &ranges, kernel.symbols.len());
     }
-    let leaves = StageLeaves { kernel, id, stage, ranges };
+    let run = kernel.recurrence_of(id).unwrap_or(id.index()..id.index() + 1);
+    if run.len() > 1 {
+        let steps =
+            |stage: &Stage| stage.axes.first().filter(|a| a.kind == AxisKind::Sequential).map(|a| a.extent.clone());
+        let first = kernel.stages.iter().nth(run.start).and_then(steps);
+        if first.is_none() || steps(stage) != first {
+            report.push(ViolationKind::Missing { what: "the sequential axis of a recurrence in front" });
+        }
+    }
+    let leaves = StageLeaves { kernel, id, stage, run, ranges };
     let dtypes = report.body(&stage.body, &stage.results, &leaves);
     if stage.results.len() > usize::from(u8::MAX) {
         report.push(ViolationKind::NotAllowed { what: "more than 255 components" });

@@ -1,9 +1,11 @@
 //! Composites written out: a flat graph of core operations that remembers which of them belong together.
 
 use super::FormError;
+use super::body::constant_splat;
 use infc_ir::entity::{EntityId, NodeId, OriginId, ValueId};
-use infc_ir::graph::Graph;
+use infc_ir::graph::{Definition, Graph, Port};
 use infc_ir::op::{CompositeKind, Op};
+use std::sync::Arc;
 
 /// Composites inside composites inside …: deeper than this is not a model.
 const MAX_DEPTH: usize = 16;
@@ -27,6 +29,11 @@ pub(super) struct Flat {
 }
 
 impl Flat {
+    /// A graph that has no composites.
+    pub(super) fn of(graph: Graph) -> Self {
+        Self { graph, regions: Vec::new(), region_of: Vec::new() }
+    }
+
     /// The region of a node; nodes made later belong to none.
     pub(super) fn region(&self, node: NodeId) -> Option<usize> {
         self.region_of.get(node.index()).copied().flatten()
@@ -113,8 +120,15 @@ fn copy(
             continue;
         }
         let types = node.outputs.iter().map(|&o| from.ty(o).clone()).collect();
+        let (mut op, mut inputs) = (node.op.clone(), inputs);
+        if let Op::Recurrence(recurrence) = &mut op {
+            if depth >= MAX_DEPTH {
+                return Err(FormError::TooDeep { limit: MAX_DEPTH });
+            }
+            recurrence.body = Arc::new(expand_body(flat, &recurrence.body, &mut inputs)?);
+        }
         let new = flat.graph.nodes.next_id();
-        let outputs = flat.graph.add_node(node.op.clone(), &inputs, types, origin);
+        let outputs = flat.graph.add_node(op, &inputs, types, origin);
         for (&old, new) in node.outputs.iter().zip(outputs) {
             values[old.index()] = Some(new);
         }
@@ -125,6 +139,33 @@ fn copy(
         }
     }
     Ok(())
+}
+
+/// The body of a recurrence without composites. Its constants become constants of the graph around it, which are its
+/// last inputs; those of one value stay.
+fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>) -> Result<Graph, FormError> {
+    let mut inner = expand(body)?.graph;
+    for id in std::mem::take(&mut inner.order) {
+        let node = &inner.nodes[id];
+        match &node.op {
+            Op::Constant(constant) if constant_splat(&constant.tensor).is_none() => {
+                let (constant, value) = (node.op.clone(), node.outputs[0]);
+                let ty = inner.ty(value).clone();
+                let origin = flat.graph.origins.push(Vec::new());
+                inputs.push(flat.graph.add(constant, &[], ty, origin));
+                flat.region_of.push(None);
+                let n = u32::try_from(inner.inputs.len()).unwrap_or(u32::MAX);
+                inner.values[value].definition = Definition::Input(n);
+                inner.inputs.push(Port { name: format!("constant{n}"), value });
+            }
+            Op::Recurrence(_) => {
+                let what = "a recurrence inside of a recurrence cannot be one kernel".to_owned();
+                return Err(FormError::Malformed { place: "the body of a recurrence".to_owned(), what });
+            }
+            _ => inner.order.push(id),
+        }
+    }
+    Ok(inner)
 }
 
 /// Attention has contractions of its own, each of which deserves a kernel; all others are one kernel.

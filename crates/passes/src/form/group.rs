@@ -89,8 +89,8 @@ pub(super) fn identity(rank: usize) -> Vec<IndexExpr> {
 }
 
 impl<'a> Grouping<'a> {
-    /// Groups all nodes of the graph.
-    pub(super) fn new(flat: &'a Flat) -> Self {
+    /// No groups yet.
+    fn empty(flat: &'a Flat) -> Self {
         let graph = &flat.graph;
         let mut homes = vec![None; graph.values.len()];
         for port in &graph.inputs {
@@ -100,7 +100,7 @@ impl<'a> Grouping<'a> {
         for (n, id) in graph.order.iter().enumerate() {
             positions[id.index()] = n;
         }
-        let mut this = Self {
+        Self {
             flat,
             readers: Readers::new(graph),
             groups: Vec::new(),
@@ -108,7 +108,13 @@ impl<'a> Grouping<'a> {
             homes,
             positions,
             log: PlanLog::default(),
-        };
+        }
+    }
+
+    /// Groups all nodes of the graph.
+    pub(super) fn new(flat: &'a Flat) -> Self {
+        let graph = &flat.graph;
+        let mut this = Self::empty(flat);
         let mut begun = BTreeSet::new();
         for &node in &graph.order {
             match flat.region(node) {
@@ -123,6 +129,20 @@ impl<'a> Grouping<'a> {
         for port in &graph.outputs {
             this.ensure_in_memory(port.value);
         }
+        this
+    }
+
+    /// All nodes of the body of a recurrence in one group that computes its outputs. Those that are computed with new
+    /// states, the first outputs, come last.
+    pub(super) fn of_step(flat: &'a Flat, states: usize) -> Self {
+        let graph = &flat.graph;
+        let mut this = Self::empty(flat);
+        let nodes: Vec<NodeId> =
+            graph.order.iter().copied().filter(|&n| !matches!(graph.nodes[n].op, Op::Constant(_))).collect();
+        let mut outputs: Vec<ValueId> = graph.outputs.iter().map(|p| p.value).collect();
+        let shapes: Vec<&Vec<Dim>> = outputs.iter().take(states).map(|&v| &graph.ty(v).shape).collect();
+        outputs.sort_by_key(|&v| shapes.contains(&&graph.ty(v).shape));
+        this.begin(None, &nodes, &outputs);
         this
     }
 
@@ -157,6 +177,14 @@ impl<'a> Grouping<'a> {
                 self.begin(None, &[id], &node.outputs);
             }
             Op::Reduce(_) | Op::Scan(_) => self.reduction(Unit::Node(id)),
+            Op::Recurrence(_) => {
+                for &operand in &node.inputs {
+                    if !matches!(self.flat.graph.producer(operand), Some((_, n)) if matches!(n.op, Op::Constant(_))) {
+                        self.ensure_in_memory(operand);
+                    }
+                }
+                self.begin(Some(Unit::Node(id)), &[id], &node.outputs);
+            }
             Op::Contract(_) => {
                 for &operand in &node.inputs {
                     let (root, map) = self.trace(operand);

@@ -5,6 +5,7 @@
 //! Operands are dense at this point; layouts are chosen once all kernels are known.
 
 mod anchor;
+mod recurrence;
 
 use super::FormError;
 use super::body::{BodyBuilder, constant_splat, coordinates};
@@ -65,6 +66,11 @@ pub(super) struct Lowering<'a> {
 /// Makes the kernel of a group.
 pub(super) fn lower(grouping: &Grouping<'_>, id: usize, group: &Group) -> Result<Lowered, FormError> {
     let graph = &grouping.flat.graph;
+    if let Some(Unit::Node(node)) = group.anchor
+        && matches!(graph.nodes[node].op, Op::Recurrence(_))
+    {
+        return recurrence::recurrence(grouping, id, group, node);
+    }
     let kernel = Kernel {
         name: String::new(),
         symbols: graph.symbols.clone(),

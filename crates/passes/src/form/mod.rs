@@ -141,6 +141,7 @@ fn order_loops(kernel: &mut Kernel) {
         };
         // The order of a fold is part of its meaning unless it is a plain sum or extremum.
         let may_reorder = s.reducer.as_ref().is_some_and(|r| r.as_binary().is_some());
+        keep_steps_first(kernel, stage, &mut order);
         order.extend(match largest_read(kernel, stage) {
             Some(steps) if may_reorder => reorder::by_step(&reduced, &steps),
             _ => reduced,
@@ -161,8 +162,16 @@ fn order_loops(kernel: &mut Kernel) {
         let mut places: Vec<usize> = (0..kept.len()).collect();
         places.sort_by_key(|&n| read[n]);
         let mut order: Vec<usize> = places.into_iter().map(|n| kept[n]).collect();
+        keep_steps_first(kernel, stage, &mut order);
         order.extend(kernel.stages[stage].reduce_axes().map(|(n, _)| n));
         reorder::reorder_axes(kernel, stage, &order);
+    }
+}
+
+/// Stages that are computed together begin with their common axis.
+fn keep_steps_first(kernel: &Kernel, stage: StageId, order: &mut [usize]) {
+    if kernel.recurrence_of(stage).is_some() {
+        order.sort_by_key(|&axis| axis != 0);
     }
 }
 

@@ -59,6 +59,7 @@ fn hash(graph: &Graph, node: NodeId) -> u64 {
         Op::Gather(gather) => gather.hash(&mut hasher),
         Op::Concat(concat) => concat.hash(&mut hasher),
         Op::Scan(scan) => (scan.axis, scan.reverse, scan.exclusive, &scan.reducer).hash(&mut hasher),
+        Op::Recurrence(op) => (&op.steps, op.states, op.slices).hash(&mut hasher),
         Op::DimValue(dim) => dim.hash(&mut hasher),
         Op::Composite(composite) => composite.kind.hash(&mut hasher),
     }

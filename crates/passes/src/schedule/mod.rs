@@ -14,7 +14,7 @@ mod point;
 mod reduction;
 mod region;
 
-pub use choose::{Machine, choose};
+pub use choose::{Machine, choose, plain};
 pub use error::ScheduleError;
 
 use infc_ir::kernel::Kernel;

@@ -5,6 +5,7 @@ use infc_ir::entity::{EntityId, IndexVec, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::scalar::Source;
 use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
+use std::ops::Range;
 
 /// How a planned loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,9 @@ pub(super) fn read(kernel: &Kernel, schedule: &Schedule) -> Result<Plans, Schedu
     }
     for (id, plan) in plans.iter_enumerated() {
         check(kernel, id, plan)?;
+    }
+    for run in kernel.recurrences() {
+        check_recurrence(kernel, run, &plans)?;
     }
     Ok(plans)
 }
@@ -267,6 +271,31 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
                 return fail(format!("parallel loop `{}` lies around a sequential one that mixes its points", l.name));
             }
             _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The stages of a recurrence are computed step by step together: the last one in loops of its own, that over the steps
+/// outermost, and the others inside of that loop.
+fn check_recurrence(kernel: &Kernel, run: Range<usize>, plans: &Plans) -> Result<(), ScheduleError> {
+    let fail = |id: StageId, reason: &str| {
+        let (stage, reason) = (kernel.stages[id].name.clone(), reason.to_owned());
+        Err(ScheduleError::Stage { stage, reason })
+    };
+    let last = StageId::from_index(run.end - 1);
+    let steps_outermost = plans[last].loops.first().is_some_and(|l| l.axis == 0);
+    if plans[last].placement != Placement::Root || !steps_outermost {
+        return fail(last, "the last stage of a recurrence runs on its own, its steps outermost");
+    }
+    for id in run.map(StageId::from_index).filter(|&id| id != last) {
+        let inside = match &plans[id].placement {
+            Placement::Root => false,
+            Placement::Inline => true,
+            Placement::At(consumer, _) => *consumer > id && consumer.index() <= last.index(),
+        };
+        if !inside {
+            return fail(id, "a stage of a recurrence is computed where a later stage of it is");
         }
     }
     Ok(())

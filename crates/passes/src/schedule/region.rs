@@ -34,6 +34,15 @@ impl Emitter<'_> {
             }
         }
         let mut region = region.unwrap_or_else(|| self.whole(stage));
+        if self.kernel.outputs.iter().any(|o| o.stage == stage) {
+            // All of an output is written; of one that is computed step by step with its reader, a step's worth.
+            region = self.whole(stage);
+            if self.kernel.recurrence_of(stage).is_some()
+                && let Some((_, state)) = readers.first()
+            {
+                region[0] = state[0].clone();
+            }
+        }
         let axes: Vec<usize> = self.kernel.stages[stage].value_axes().map(|(n, _)| n).collect();
         for (position, axis) in axes.into_iter().enumerate() {
             if reads_neighbours(self.kernel, stage, VarId::from_index(axis)) {

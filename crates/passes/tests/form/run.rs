@@ -75,7 +75,7 @@ fn run_in_memory(plan: &GraphPlan, inputs: &[Tensor], formulated: bool) -> Vec<T
         .collect();
     for planned in &plan.kernels {
         let kernel = if formulated { formulate::normalise(planned.kernel.clone()) } else { planned.kernel.clone() };
-        let schedule = if formulated { schedule::choose(&kernel, &MACHINE) } else { Default::default() };
+        let schedule = if formulated { schedule::choose(&kernel, &MACHINE) } else { schedule::plain(&kernel) };
         let nest = schedule::apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{e}\n{kernel}"));
         verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
         let place = |source: &OperandSource| match source {

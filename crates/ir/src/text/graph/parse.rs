@@ -10,7 +10,10 @@ use super::COMPOSITES;
 use crate::access::AccessMap;
 use crate::entity::{OriginId, ScalarId, ValueId};
 use crate::graph::{Graph, Port, TensorType};
-use crate::op::{CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, MapOp, Op, ReduceOp, ScanOp, ViewOp};
+use crate::index::Dim;
+use crate::op::{
+    CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, MapOp, Op, RecurrenceOp, ReduceOp, ScanOp, ViewOp,
+};
 use crate::scalar::{Body, Const};
 use crate::symbol::Symbols;
 use infc_tensor::{DType, Tensor};
@@ -20,6 +23,9 @@ use std::sync::Arc;
 
 /// The largest rank that text may speak of.
 const MAX_RANK: usize = 64;
+
+/// The largest number of operands that text may speak of.
+const MAX_OPERANDS: usize = 1 << 16;
 
 /// Parses one graph and nothing else; `resolve` gives the constants that are written as a hash. The result is not
 /// verified; see [`crate::verify`].
@@ -207,6 +213,12 @@ impl Parser<'_> {
                 let body = self.nested(|p| p.graph(outside, builder.resolve))?;
                 Op::Composite(CompositeOp { kind, body: Arc::new(body) })
             }
+            Parsing::Recurrence { steps, states, slices } => {
+                self.expect("=")?;
+                let outside = Some((&builder.graph.symbols, builder.constants));
+                let body = self.nested(|p| p.graph(outside, builder.resolve))?;
+                Op::Recurrence(RecurrenceOp { steps, states, slices, body: Arc::new(body) })
+            }
         };
         let mut origin = Vec::new();
         if self.eat_word("from") {
@@ -297,6 +309,11 @@ impl Parser<'_> {
                 let param = element.param(0, dtypes.first().copied().unwrap_or(DType::F32));
                 let reducer = fold.finish(self, &element, &[param])?;
                 Op::Scan(ScanOp { axis, reverse, exclusive, reducer })
+            }
+            "recurrence" => {
+                let (states, slices) = (self.count(MAX_OPERANDS)?, self.count(MAX_OPERANDS)?);
+                self.expect_word("over")?;
+                return Ok(Parsing::Recurrence { steps: self.index(builder.scope(&[]))?, states, slices });
             }
             "dim" => Op::DimValue(self.index(builder.scope(&[]))?),
             _ => return Err(self.unknown(mark, "operation", name)),
@@ -404,6 +421,7 @@ enum Parsing {
     Done(Op),
     Constant(String),
     Composite(crate::op::CompositeKind),
+    Recurrence { steps: Dim, states: usize, slices: usize },
 }
 
 /// Scalar expressions without loads.

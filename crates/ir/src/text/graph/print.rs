@@ -8,7 +8,7 @@ use super::constant::tensor_text;
 use super::{COMPOSITES, label_name};
 use crate::entity::{EntityId, ScalarId, ValueId};
 use crate::graph::{Graph, Node, TensorType};
-use crate::op::{ContractOp, Op, ViewOp};
+use crate::op::{CompositeOp, ContractOp, Op, RecurrenceOp, ViewOp};
 use crate::scalar::Body;
 use crate::symbol::Symbols;
 use infc_tensor::DType;
@@ -106,11 +106,13 @@ impl GraphText<'_> {
         })?;
         match &node.op {
             Op::Constant(c) => write!(f, " = {}", tensor_text(&c.tensor))?,
-            Op::Composite(composite) if self.depth < MAX_DEPTH => {
-                let values = value_names(&composite.body);
+            Op::Composite(CompositeOp { body, .. }) | Op::Recurrence(RecurrenceOp { body, .. })
+                if self.depth < MAX_DEPTH =>
+            {
+                let values = value_names(body);
                 f.write_str(" = ")?;
                 let depth = self.depth + 1;
-                GraphText { graph: &composite.body, symbols: self.symbols, values, depth }.write(f)?;
+                GraphText { graph: body, symbols: self.symbols, values, depth }.write(f)?;
             }
             _ => {}
         }
@@ -140,6 +142,10 @@ impl GraphText<'_> {
                 let reverse = if scan.reverse { " reverse" } else { "" };
                 let exclusive = if scan.exclusive { " exclusive" } else { "" };
                 write!(f, " {}{reverse}{exclusive} {}", scan.axis, FoldText(&scan.reducer, self.symbols))
+            }
+            Op::Recurrence(recurrence) => {
+                let steps = Index(&recurrence.steps, self.names(&[]));
+                write!(f, " {} {} over {steps}", recurrence.states, recurrence.slices)
             }
             Op::DimValue(dim) => write!(f, " {}", Index(dim, self.names(&[]))),
             Op::Composite(composite) => {

@@ -7,7 +7,7 @@ use super::super::lexer::Kind;
 use super::super::parser::{Parsed, Parser};
 use super::super::scalar::{Env, SourceRef, parse_reducer};
 use super::layout::parse_layout;
-use crate::entity::{EntityId, OperandId};
+use crate::entity::{EntityId, OperandId, StageId};
 use crate::index::Dim;
 use crate::kernel::{Axis, AxisKind, Kernel, Operand, OperandKind, Output, Stage};
 use crate::symbol::{Symbol, Symbols};
@@ -84,10 +84,11 @@ impl Parser<'_> {
         }
         self.reset(body_at);
         self.expect("{")?;
+        let declared = self.declared_types()?;
         let mut extents = HashMap::new();
         while !self.eat("}") {
             if self.eat_word("stage") {
-                self.stage(&mut kernel, &constants, &mut extents)?;
+                self.stage(&mut kernel, &constants, &declared, &mut extents)?;
             } else if self.eat_word("output") {
                 self.output(&mut kernel, &constants)?;
             } else {
@@ -124,8 +125,41 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// The types that stages declare, by name, with their numbers: those that they or stages before them read.
+    fn declared_types(&mut self) -> Parsed<HashMap<String, (StageId, Vec<DType>)>> {
+        let start = self.mark();
+        let mut declared = HashMap::new();
+        let mut stages = 0;
+        while !matches!(self.peek(), Kind::End) {
+            if !self.eat_word("stage") {
+                self.advance();
+                continue;
+            }
+            if !matches!(self.peek(), Kind::Ident(_) | Kind::Str(_)) {
+                continue;
+            }
+            let name = self.name("a stage")?;
+            if !self.is("[") {
+                continue;
+            }
+            self.skip_brackets()?;
+            if self.eat(":") {
+                declared.insert(name, (StageId::from_index(stages), self.component_types()?));
+            }
+            stages += 1;
+        }
+        self.reset(start);
+        Ok(declared)
+    }
+
     /// `NAME[r: R, reduce c: C]: f32 = fold sum x[r, c]`, behind the word `stage`.
-    fn stage(&mut self, kernel: &mut Kernel, constants: &Constants, extents: &mut HashMap<String, Dim>) -> Parsed<()> {
+    fn stage(
+        &mut self,
+        kernel: &mut Kernel,
+        constants: &Constants,
+        later: &HashMap<String, (StageId, Vec<DType>)>,
+        extents: &mut HashMap<String, Dim>,
+    ) -> Parsed<()> {
         let mark = self.mark();
         let name = self.name("a stage")?;
         if kernel.stages.iter().any(|s| s.name == name) || kernel.operands.iter().any(|o| o.name == name) {
@@ -171,10 +205,11 @@ impl Parser<'_> {
             }
             let operand = kernel.operands.iter_enumerated().find(|(_, o)| o.name == wanted);
             let operand = operand.map(|(id, o)| SourceRef::Operand(id, o.dtype));
-            operand.or_else(|| {
+            let known = operand.or_else(|| {
                 let (id, stage) = kernel.stages.iter_enumerated().find(|(_, s)| s.name == wanted)?;
                 Some(SourceRef::Stage(id, stage.dtypes()))
-            })
+            });
+            known.or_else(|| later.get(wanted).map(|(id, types)| SourceRef::Stage(*id, types.clone())))
         };
         let env = Env { scope: Scope { vars: &vars, ..scope }, sources: &sources, params: &[] };
         let (body, results, reducer) = if self.eat_word("fold") {

@@ -4,7 +4,7 @@ use super::super::index::{Index, Names};
 use super::super::names::{Name, separated};
 use super::super::scalar::{Block, FoldText, Printer};
 use super::layout::LayoutText;
-use crate::entity::StageId;
+use crate::entity::{EntityId, StageId};
 use crate::index::Dim;
 use crate::kernel::{Axis, AxisKind, Kernel, Operand, OperandKind, Output, Stage};
 use crate::scalar::Source;
@@ -122,13 +122,15 @@ impl Kernel {
         writeln!(f, "{break_line}{text}")
     }
 
-    /// The types of a stage that reads itself, which the reader must know in advance; else nothing.
+    /// The types of a stage that it or one before it reads, which the reader must know in advance; else nothing.
     fn own_types(&self, id: StageId, stage: &Stage) -> Vec<DType> {
-        let mut reads_itself = false;
-        stage.for_each_load(&mut |_, load| {
-            reads_itself |= matches!(load.source, Source::Stage(s, _) if s >= id);
-        });
-        if reads_itself { stage.dtypes() } else { Vec::new() }
+        let mut read_ahead = false;
+        for reader in self.stages.iter().take(id.index() + 1) {
+            reader.for_each_load(&mut |_, load| {
+                read_ahead |= matches!(load.source, Source::Stage(s, _) if s == id);
+            });
+        }
+        if read_ahead { stage.dtypes() } else { Vec::new() }
     }
 
     fn source_text(&self, source: Source) -> String {

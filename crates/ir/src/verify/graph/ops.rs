@@ -7,7 +7,7 @@ use crate::access::Bound;
 use crate::entity::{EntityId, VarId};
 use crate::graph::TensorType;
 use crate::index::{Dim, IndexExpr, Interval, Ranges};
-use crate::op::{CompositeOp, ContractOp, MapOp, Op, ReduceOp, ViewOp};
+use crate::op::{CompositeOp, ContractOp, MapOp, Op, RecurrenceOp, ReduceOp, ViewOp};
 use crate::scalar::Load;
 use infc_tensor::DType;
 
@@ -19,9 +19,9 @@ impl Checker<'_> {
             Op::Constant(_) | Op::DimValue(_) => Some(0),
             Op::View(_) | Op::Scan(_) => Some(1),
             Op::Contract(_) | Op::Gather(_) => Some(2),
-            Op::Map(_) | Op::Reduce(_) | Op::Concat(_) | Op::Composite(_) => None,
+            Op::Map(_) | Op::Reduce(_) | Op::Concat(_) | Op::Recurrence(_) | Op::Composite(_) => None,
         };
-        let one_output = !matches!(op, Op::Map(_) | Op::Reduce(_) | Op::Composite(_));
+        let one_output = !matches!(op, Op::Map(_) | Op::Reduce(_) | Op::Recurrence(_) | Op::Composite(_));
         let counted = counts.is_none_or(|n| self.report.count("inputs", n, inputs.len()));
         if (one_output && !self.report.count("outputs", 1, outputs.len())) || !counted {
             return;
@@ -62,6 +62,7 @@ impl Checker<'_> {
                 self.axis_exists(scan.axis, inputs[0].shape.len());
                 self.report.reducer(&scan.reducer, &[inputs[0].dtype]);
             }
+            Op::Recurrence(recurrence) => self.recurrence(recurrence, inputs, outputs),
             Op::Composite(composite) => self.composite(composite, inputs, outputs),
         }
     }
@@ -184,6 +185,43 @@ impl Checker<'_> {
             total = total + input.shape[axis].clone();
         }
         self.same_extent("the output", &total, &output.shape[axis]);
+    }
+
+    fn recurrence(&mut self, recurrence: &RecurrenceOp, inputs: &Types<'_>, outputs: &Types<'_>) {
+        let body = &recurrence.body;
+        self.report.dim(&recurrence.steps, &self.ranges, self.symbols.len());
+        let sliced = recurrence.states.saturating_add(recurrence.slices);
+        if sliced > inputs.len() || recurrence.states > outputs.len() {
+            return self.report.push(ViolationKind::Missing { what: "a state or a slice" });
+        }
+        if !self.report.count("inputs", inputs.len(), body.inputs.len())
+            || !self.report.count("outputs", outputs.len(), body.outputs.len())
+        {
+            return;
+        }
+        let stacked = |ty: &TensorType| {
+            let shape = std::iter::once(recurrence.steps.clone()).chain(ty.shape.iter().cloned()).collect();
+            TensorType { dtype: ty.dtype, shape }
+        };
+        let type_of = |port: &crate::graph::Port| body.values.get(port.value).map(|v| v.ty.clone());
+        for (n, (port, ty)) in body.inputs.iter().zip(inputs).enumerate() {
+            let Some(inner) = type_of(port) else { continue };
+            let expected = if (recurrence.states..sliced).contains(&n) { stacked(&inner) } else { inner };
+            self.report.dtype("an input of the body", expected.dtype, ty.dtype);
+            self.same_shape("an input of the body", &expected.shape, &ty.shape);
+        }
+        for (n, (port, ty)) in body.outputs.iter().zip(outputs).enumerate() {
+            let Some(inner) = type_of(port) else { continue };
+            if n < recurrence.states {
+                self.report.dtype("a state", inputs[n].dtype, inner.dtype);
+                self.same_shape("a state", &inputs[n].shape, &inner.shape);
+            }
+            let expected = stacked(&inner);
+            self.report.dtype("an output of the body", expected.dtype, ty.dtype);
+            self.same_shape("an output of the body", &expected.shape, &ty.shape);
+        }
+        let place = format!("{} of ", self.report.place);
+        check_graph(self.report, body, self.symbols, &place, self.depth + 1);
     }
 
     fn composite(&mut self, composite: &CompositeOp, inputs: &Types<'_>, outputs: &Types<'_>) {

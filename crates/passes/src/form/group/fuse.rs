@@ -116,6 +116,10 @@ impl Grouping<'_> {
 
     pub(super) fn can_follow(&self, group: &Group, map: &AccessMap, shape: &[Dim], operand: &[Dim]) -> bool {
         let Some(bijection) = bijection(map, shape, operand) else { return false };
+        // The kernel of a recurrence is that of its body.
+        if matches!(group.anchor, Some(Unit::Node(n)) if matches!(self.flat.graph.nodes[n].op, Op::Recurrence(_))) {
+            return false;
+        }
         let tail = &group.tails[0];
         let is_plain = tail.index == identity(tail.space.len());
         let is_scan = matches!(group.anchor, Some(Unit::Node(n))

@@ -12,13 +12,32 @@ mod tile;
 
 pub use machine::Machine;
 
+use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::Kernel;
-use infc_ir::schedule::Schedule;
+use infc_ir::schedule::{Schedule, Step};
 
 /// A schedule for the kernel on the machine. It always applies: where nothing better is known, loops stay serial.
 #[must_use]
 pub fn choose(kernel: &Kernel, machine: &Machine) -> Schedule {
     let schedule = place::Chooser::new(kernel, machine).run();
     // A kernel that the rules above do not cover still gets code, if slow: plain loops, all stages in full.
-    if super::apply(kernel, &schedule).is_ok() { schedule } else { Schedule::default() }
+    if super::apply(kernel, &schedule).is_ok() { schedule } else { plain(kernel) }
+}
+
+/// Serial loops: all stages in full, those of a recurrence step by step.
+#[must_use]
+pub fn plain(kernel: &Kernel) -> Schedule {
+    let mut schedule = Schedule::default();
+    for run in kernel.recurrences() {
+        let name = |n: usize| &kernel.stages[StageId::from_index(n)];
+        let last = name(run.end - 1);
+        for stage in run.start..run.end - 1 {
+            schedule.steps.push(Step::ComputeAt {
+                stage: name(stage).name.clone(),
+                consumer: last.name.clone(),
+                axis: last.axes.first().map(|a| a.name.clone()).unwrap_or_default(),
+            });
+        }
+    }
+    schedule
 }

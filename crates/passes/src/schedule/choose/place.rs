@@ -8,6 +8,7 @@ use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::schedule::{Schedule, Scope, Step as ScheduleStep};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Chunks that suffice to keep many cores busy evenly.
 const ENOUGH_CHUNKS: i64 = 64;
@@ -20,6 +21,8 @@ pub(super) struct Chooser<'a> {
     kernel: &'a Kernel,
     machine: &'a Machine,
     inlined: Vec<bool>,
+    /// See [`Kernel::recurrences`].
+    runs: Vec<Range<usize>>,
     accesses: Vec<Vec<Access>>,
     steps: Vec<ScheduleStep>,
 }
@@ -37,7 +40,7 @@ impl<'a> Chooser<'a> {
     pub(super) fn new(kernel: &'a Kernel, machine: &'a Machine) -> Self {
         let inlined = Self::inlined(kernel);
         let accesses = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
-        Self { kernel, machine, inlined, accesses, steps: Vec::new() }
+        Self { kernel, machine, inlined, runs: kernel.recurrences(), accesses, steps: Vec::new() }
     }
 
     pub(super) fn run(mut self) -> Schedule {
@@ -49,9 +52,17 @@ impl<'a> Chooser<'a> {
         }
         let outputs: BTreeSet<StageId> = self.kernel.outputs.iter().map(|o| o.stage).collect();
         for &root in &outputs {
-            self.root(root);
+            // The last stage of a recurrence computes the others.
+            if self.run_of(root).is_none_or(|run| run.end == root.index() + 1) {
+                self.root(root);
+            }
         }
         Schedule { steps: self.steps }
+    }
+
+    /// The recurrence that a stage belongs to.
+    fn run_of(&self, id: StageId) -> Option<&Range<usize>> {
+        self.runs.iter().find(|run| run.contains(&id.index()))
     }
 
     fn name(&self, id: StageId) -> String {
@@ -96,7 +107,12 @@ impl<'a> Chooser<'a> {
             }
         }
         let outputs: Vec<StageId> = self.kernel.outputs.iter().map(|o| o.stage).collect();
-        self.kernel.stages.ids().filter(|&id| needed[id.index()] && id != root && !outputs.contains(&id)).collect()
+        let run = self.run_of(root);
+        let producer = |id: StageId| {
+            let together = run.is_some_and(|run| run.contains(&id.index()) && !self.inlined[id.index()]);
+            id != root && (together || (needed[id.index()] && !outputs.contains(&id)))
+        };
+        self.kernel.stages.ids().filter(|&id| producer(id)).collect()
     }
 
     /// For each axis of `root`, whether the part of `stage` that a point needs moves with it; `None` if that part is
@@ -346,7 +362,7 @@ impl<'a> Chooser<'a> {
                 (false, _) => 1,
                 (true, false) => 2,
             };
-            (usize::MAX - weight(*axis), place)
+            (stage.axes[*axis].kind != AxisKind::Sequential, usize::MAX - weight(*axis), place)
         });
         let order: Vec<String> =
             loops.outer.iter().map(|(n, _)| n.clone()).chain(loops.inner.iter().cloned()).collect();
@@ -359,8 +375,16 @@ impl<'a> Chooser<'a> {
 
         let mut deepest_attached = loops.outer.len();
         for (id, follow) in &followed {
-            let Some(follow) = follow else { continue };
-            let position = loops.outer.iter().rposition(|(_, axis)| follow.contains(&Some(*axis)));
+            // What belongs to a step is computed at it, whole, so that all its rows share the weights.
+            let together = self.run_of(*id).is_some() && !in_step.contains(id);
+            let rank = self.kernel.stages[*id].value_axes().count();
+            let own = (0..rank).map(|axis| (axis == 0).then_some(0)).collect();
+            let follow = &if together { own } else { follow.clone().unwrap_or_default() };
+            let position = if together {
+                loops.outer.iter().position(|(_, axis)| *axis == 0)
+            } else {
+                loops.outer.iter().rposition(|(_, axis)| follow.contains(&Some(*axis)))
+            };
             let Some(position) = position else { continue };
             let producer = self.name(*id);
             self.steps.push(ScheduleStep::ComputeAt {

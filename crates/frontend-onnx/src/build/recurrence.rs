@@ -1,0 +1,105 @@
+//! Graphs that run once per step.
+
+use super::{Builder, Result, mismatch, var};
+use crate::tracked::Tracked;
+use infc_ir::graph::{Graph, TensorType};
+use infc_ir::index::Dim;
+use infc_ir::op::{Op, RecurrenceOp};
+use std::sync::Arc;
+
+/// What goes into a recurrence.
+pub(crate) struct Steps<'a> {
+    /// How many there are.
+    pub(crate) steps: Dim,
+    /// Initial states.
+    pub(crate) states: &'a [&'a Tracked],
+    /// Values whose first axis is the step.
+    pub(crate) slices: &'a [&'a Tracked],
+    /// What every step sees.
+    pub(crate) shared: &'a [&'a Tracked],
+}
+
+/// The same, as one step sees it.
+pub(crate) struct Step {
+    pub(crate) states: Vec<Tracked>,
+    pub(crate) slices: Vec<Tracked>,
+    pub(crate) shared: Vec<Tracked>,
+}
+
+impl Builder {
+    /// A graph per step. `define` builds it; its first results are the new states. The outputs are all results, stacked
+    /// along a new first axis.
+    pub(crate) fn recurrence(
+        &mut self,
+        of: &Steps<'_>,
+        define: impl FnOnce(&mut Builder, &Step) -> Result<Vec<Tracked>>,
+    ) -> Result<Vec<Tracked>> {
+        for slice in of.slices {
+            let extent = slice.shape().first().ok_or_else(|| mismatch("an axis of steps", slice.shape()))?;
+            self.require_equal("numbers of steps", &of.steps, extent)?;
+        }
+        if of.steps.is_const(1) {
+            return self.single_step(of, define);
+        }
+        let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
+        let mut body = Builder::new(graph);
+        let mut input = |name: &str, n: usize, ty: TensorType| body.input(&format!("{name}{n}"), ty);
+        let states: Vec<Tracked> =
+            of.states.iter().enumerate().map(|(n, s)| input("state", n, s.ty().clone())).collect::<Result<_>>()?;
+        let row = |t: &Tracked| TensorType::new(t.dtype(), t.shape()[1..].to_vec());
+        let slices: Vec<Tracked> =
+            of.slices.iter().enumerate().map(|(n, s)| input("slice", n, row(s))).collect::<Result<_>>()?;
+        let shared: Vec<Tracked> =
+            of.shared.iter().enumerate().map(|(n, s)| input("shared", n, s.ty().clone())).collect::<Result<_>>()?;
+        let results = define(&mut body, &Step { states, slices, shared })?;
+        self.check_states(of, &results)?;
+        let mut types = Vec::new();
+        for (n, result) in results.iter().enumerate() {
+            body.output(&format!("result{n}"), result)?;
+            let shape = std::iter::once(of.steps.clone()).chain(result.shape().iter().cloned()).collect();
+            types.push(TensorType::new(result.dtype(), shape));
+        }
+        types.iter().try_for_each(|ty| self.check(ty))?;
+        let inputs: Vec<&Tracked> = [of.states, of.slices, of.shared].concat();
+        let values = self.values(&inputs)?;
+        let (states, slices) = (of.states.len(), of.slices.len());
+        let op = RecurrenceOp { steps: of.steps.clone(), states, slices, body: Arc::new(body.graph) };
+        let outputs = self.graph.add_node(Op::Recurrence(op), &values, types.clone(), self.origin);
+        Ok(types.into_iter().zip(outputs).map(|(ty, value)| Tracked::of_value(ty, value)).collect())
+    }
+
+    /// One step is its graph: nothing needs to be carried.
+    fn single_step(
+        &mut self,
+        of: &Steps<'_>,
+        define: impl FnOnce(&mut Builder, &Step) -> Result<Vec<Tracked>>,
+    ) -> Result<Vec<Tracked>> {
+        let owned = |list: &[&Tracked]| list.iter().map(|&t| t.clone()).collect::<Vec<_>>();
+        let mut slices = Vec::new();
+        for slice in of.slices {
+            slices.push(self.reshape(slice, &slice.shape()[1..])?);
+        }
+        let results = define(self, &Step { states: owned(of.states), slices, shared: owned(of.shared) })?;
+        self.check_states(of, &results)?;
+        results.iter().map(|result| self.insert_axis(result, 0)).collect()
+    }
+
+    fn check_states(&self, of: &Steps<'_>, results: &[Tracked]) -> Result<()> {
+        for (state, result) in of.states.iter().zip(results) {
+            if state.rank() != result.rank() || state.dtype() != result.dtype() {
+                return Err(mismatch("a state that keeps its shape and type", result.shape()));
+            }
+            for (before, after) in state.shape().iter().zip(result.shape()) {
+                self.require_equal("extents of a state", before, after)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same rows from the last to the first.
+    pub(crate) fn flip(&mut self, x: &Tracked, axis: usize) -> Result<Tracked> {
+        let mut index: Vec<_> = (0..x.rank()).map(var).collect();
+        index[axis] = x.shape()[axis].clone() - 1 - var(axis);
+        self.view(x, index, x.shape().to_vec())
+    }
+}

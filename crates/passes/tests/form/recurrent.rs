@@ -1,0 +1,100 @@
+//! Recurrences: one kernel each, whatever the body.
+
+use super::run::check;
+use crate::build::Net;
+use infc_ir::graph::Graph;
+use infc_ir::verify::verify_graph;
+
+fn net(text: &str) -> Net {
+    let graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(graph.to_string().parse::<Graph>().expect("text parses back").to_string(), graph.to_string());
+    Net::of(graph)
+}
+
+/// The state goes through a product at every step; the product's weights are packed for it.
+#[test]
+fn a_product_with_the_state() {
+    let net = net(r#"
+graph @rnn(%x: f32[6, 3, 20], %h: f32[3, 20], %r: f32[20, 20]) -> (y: %0) {
+  %0 = recurrence 1 1 over 6 %h, %x, %r : f32[6, 3, 20] = graph @step(%s: f32[3, 20], %x: f32[3, 20], %r: f32[20, 20]) -> (s: %1) {
+    %0 = contract [a b, c b -> a c] %s, %r : f32[3, 20]
+    %1 = map [p, q -> tanh(p + q)] %0, %x : f32[3, 20]
+  }
+}"#);
+    let plan = check(&net);
+    assert_eq!(plan.kernels.len(), 1, "{plan}");
+    assert!(plan.kernels[0].kernel.recurrences().len() == 1, "{}", plan.kernels[0].kernel);
+}
+
+/// What follows a recurrence is a kernel of its own, also where it only renames coordinates.
+#[test]
+fn followed_by_a_map() {
+    let net = net(r#"
+graph @follow(%x: f32[6, 20], %h: f32[20]) -> (y: %1) {
+  %0 = recurrence 1 1 over 6 %h, %x : f32[6, 20] = graph @step(%s: f32[20], %x: f32[20]) -> (s: %0) {
+    %0 = map [p, q -> p * 0.5 + q] %s, %x : f32[20]
+  }
+  %1 = map [p -> tanh(p)] %0 : f32[6, 20]
+}"#);
+    assert_eq!(check(&net).kernels.len(), 2);
+}
+
+/// Two states of different shapes, of which one is folded from the other, and an output of its own.
+#[test]
+fn states_of_different_shapes() {
+    let net = net(r#"
+graph @two(%x: f32[5, 2, 3], %a: f32[2, 3], %b: f32[2]) -> (a: %0, b: %1, c: %2) {
+  %0, %1, %2 = recurrence 2 1 over 5 %a, %b, %x : f32[5, 2, 3], f32[5, 2], f32[5, 3, 2] = graph @step(%a: f32[2, 3], %b: f32[2], %x: f32[2, 3]) -> (a: %2, b: %3, c: %4) {
+    %0 = view [i, j -> i] %b : f32[2, 3]
+    %1 = map [p, q, r -> p * 0.5 + q + r] %a, %x, %0 : f32[2, 3]
+    %2 = map [p -> tanh(p)] %1 : f32[2, 3]
+    %3 = reduce [1] fold sum [p -> p] %2 : f32[2]
+    %4 = view [i, j -> j, i] %2 : f32[3, 2]
+  }
+}"#);
+    assert_eq!(check(&net).kernels.len(), 1);
+}
+
+/// A state that is handed on as it is, and one that takes the other's place.
+#[test]
+fn states_that_are_only_moved() {
+    check(&net(r#"
+graph @moved(%x: f32[4, 8], %a: f32[8], %b: f32[8]) -> (a: %0, b: %1) {
+  %0, %1 = recurrence 2 1 over 4 %a, %b, %x : f32[4, 8], f32[4, 8] = graph @step(%a: f32[8], %b: f32[8], %x: f32[8]) -> (a: %b, b: %0) {
+    %0 = map [p, q -> p - q] %x, %a : f32[8]
+  }
+}"#));
+}
+
+/// Without states the steps have nothing to do with each other.
+#[test]
+fn no_state() {
+    check(&net(r#"
+graph @none(%x: f32[4, 8], %y: f32[8]) -> (a: %0) {
+  %0 = recurrence 0 1 over 4 %x, %y : f32[4, 8] = graph @step(%x: f32[8], %y: f32[8]) -> (a: %0) {
+    %0 = map [p, q -> p * q] %x, %y : f32[8]
+  }
+}"#));
+}
+
+/// Constants of the body, composites in it, and extents of one.
+#[test]
+fn constants_and_composites_in_the_body() {
+    check(&net(r#"
+graph @inside(%x: f32[3, 1, 4], %h: f32[1, 4]) -> (y: %0) {
+  %0 = recurrence 1 1 over 3 %h, %x : f32[3, 1, 4] = graph @step(%s: f32[1, 4], %x: f32[1, 4]) -> (s: %3) {
+    %0 = const "w" : f32[4, 4] = [1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, 0, 1, 0, 1]
+    %1 = contract [a b, b c -> a c] %s, %0 : f32[1, 4]
+    %2 = map [p, q -> p * 0.1 + q] %1, %x : f32[1, 4]
+    %3 = composite softmax %2 : f32[1, 4] = graph @softmax(%x: f32[1, 4]) -> (y: %5) {
+      %0 = reduce [1] fold max [p -> p] %x : f32[1]
+      %1 = view [i, j -> i] %0 : f32[1, 4]
+      %2 = map [p, q -> exp(p - q)] %x, %1 : f32[1, 4]
+      %3 = reduce [1] fold sum [p -> p] %2 : f32[1]
+      %4 = view [i, j -> i] %3 : f32[1, 4]
+      %5 = map [p, q -> p / q] %2, %4 : f32[1, 4]
+    }
+  }
+}"#));
+}
