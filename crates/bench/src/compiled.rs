@@ -14,6 +14,8 @@ use std::time::Instant;
 pub(crate) struct Compiled {
     session: Session,
     inputs: Vec<Tensor>,
+    /// Launches per run.
+    repeats: usize,
     outputs: Vec<AlignedBytes>,
     output_shapes: Vec<(infc_tensor::DType, Vec<usize>)>,
     /// The schedule it runs by.
@@ -25,11 +27,18 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles for one target; the schedule is the untuned default unless one is given.
+    /// Compiles for one target; the schedule is the untuned default unless one is given. A run launches the kernel
+    /// `repeats` times, so that of small kernels too the code is measured and not the call of a session.
     ///
     /// # Errors
     /// If the kernel has symbols, cannot be compiled, or the target does not run here.
-    pub(crate) fn new(kernel: &Kernel, target: &Target, threads: usize, schedule: Option<&str>) -> Result<Self> {
+    pub(crate) fn new(
+        kernel: &Kernel,
+        target: &Target,
+        threads: usize,
+        repeats: usize,
+        schedule: Option<&str>,
+    ) -> Result<Self> {
         if !kernel.symbols.is_empty() {
             bail!("{}: only static kernels are measured", kernel.name);
         }
@@ -64,13 +73,14 @@ impl Compiled {
             }
         }
         let chunks = nest.parallel.as_ref().map_or(Ok(1), |p| constant(&p.chunks))?;
-        program.steps.push(Step::Launch(Launch {
+        let launch = Step::Launch(Launch {
             kernel: 0,
             args: launch_args,
             values: Vec::new(),
             chunks: SizeExpr::constant(chunks),
             scratch_bytes: SizeExpr::constant(constant(&compiled.scratch_bytes)?),
-        }));
+        });
+        program.steps = vec![launch; repeats];
         program.static_plan = Some(MemoryPlan::new(&program, &[])?);
 
         let mut builder = ArtifactBuilder::new(Provenance::default());
@@ -92,6 +102,7 @@ impl Compiled {
         Ok(Self {
             session,
             inputs,
+            repeats,
             outputs,
             output_shapes,
             schedule: schedule.to_string(),
@@ -100,7 +111,7 @@ impl Compiled {
         })
     }
 
-    /// Runs once; seconds.
+    /// Runs once; seconds per launch.
     ///
     /// # Errors
     /// What the runtime says.
@@ -114,7 +125,7 @@ impl Compiled {
             .collect::<Result<_, _>>()?;
         let start = Instant::now();
         self.session.run(&views, &mut outputs, &RunOptions::default())?;
-        Ok(start.elapsed().as_secs_f64())
+        Ok(start.elapsed().as_secs_f64() / self.repeats as f64)
     }
 }
 

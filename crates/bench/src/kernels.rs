@@ -6,6 +6,7 @@ use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout, Operand, OperandKind, Output, Reducer, Stage, within};
 use infc_ir::scalar::{BinaryOp, Body, Const, Load, ScalarOp, Source};
 use infc_ir::symbol::Symbols;
+use infc_passes::form::arena_layout;
 use infc_tensor::DType;
 
 /// Columns per weight panel.
@@ -27,8 +28,20 @@ struct Build {
 }
 
 impl Build {
-    fn operand(&mut self, name: &str, shape: &[i64], kind: OperandKind) -> OperandId {
-        let layout = Layout::dense(&dims(shape));
+    fn constant(&mut self, name: &str, shape: &[i64]) -> OperandId {
+        self.operand_in(name, shape, OperandKind::Constant, Layout::dense(&dims(shape)))
+    }
+
+    /// A value between kernels, laid out as in a model: axes in the given order, with a halo.
+    fn activation(
+        &mut self,
+        name: &str,
+        shape: &[i64],
+        kind: OperandKind,
+        order: &[usize],
+        halo: &[(i64, i64)],
+    ) -> OperandId {
+        let layout = arena_layout(&dims(shape), order, halo, 4);
         self.operand_in(name, shape, kind, layout)
     }
 
@@ -79,10 +92,10 @@ fn load(body: &mut Body, source: Source, index: Vec<IndexExpr>, valid: Vec<Bound
 #[must_use]
 pub(crate) fn matmul(m: i64, n: i64, k: i64) -> Kernel {
     let mut build = Build::default();
-    let x = build.operand("x", &[m, k], OperandKind::Input);
-    let w = build.operand("w", &[(n + PANEL - 1) / PANEL, k, PANEL], OperandKind::Constant);
-    let b = build.operand("b", &[n], OperandKind::Constant);
-    let y = build.operand("y", &[m, n], OperandKind::Output);
+    let x = build.activation("x", &[m, k], OperandKind::Input, &[0, 1], &[(0, 0); 2]);
+    let w = build.constant("w", &[(n + PANEL - 1) / PANEL, k, PANEL]);
+    let b = build.constant("b", &[n]);
+    let y = build.activation("y", &[m, n], OperandKind::Output, &[0, 1], &[(0, 0); 2]);
     let mut body = Body::default();
     let lhs = load(&mut body, Source::Operand(x), vec![var(0), var(2)], Vec::new());
     let panel = PANEL.into();
@@ -138,16 +151,16 @@ impl Conv {
         let mut build = Build::default();
         let shape = [channels, height, width];
         let halo = [(0, 0), (pad, pad), (pad, pad)];
-        let x = build.operand_in("x", &shape, OperandKind::Input, Layout::padded(&dims(&shape), &[1, 2, 0], &halo));
+        let x = build.activation("x", &shape, OperandKind::Input, &[1, 2, 0], &halo);
         let panels = (filters + PANEL - 1) / PANEL;
         let w = if depthwise {
-            build.operand("w", &[kernel, kernel, panels * PANEL], OperandKind::Constant)
+            build.constant("w", &[kernel, kernel, panels * PANEL])
         } else {
-            build.operand("w", &[panels, kernel, kernel, channels, PANEL], OperandKind::Constant)
+            build.constant("w", &[panels, kernel, kernel, channels, PANEL])
         };
-        let b = build.operand("b", &[filters], OperandKind::Constant);
+        let b = build.constant("b", &[filters]);
         let out = [filters, p, q];
-        let y = build.operand_in("y", &out, OperandKind::Output, Layout::permuted(&dims(&out), &[1, 2, 0]));
+        let y = build.activation("y", &out, OperandKind::Output, &[1, 2, 0], &[(0, 0); 3]);
 
         // Axes: p q f, then r s (c).
         let mut body = Body::default();

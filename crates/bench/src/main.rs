@@ -46,6 +46,9 @@ struct Options {
     verbose: bool,
 }
 
+/// A run launches a kernel so often that it takes about this long at best.
+const RUN_SECONDS: f64 = 20e-6;
+
 fn main() -> Result<()> {
     let options = Options::parse();
     let ceilings = Ceilings::measure(&options.ceilings)?;
@@ -75,9 +78,11 @@ fn main() -> Result<()> {
     let mut shares: Vec<(usize, &'static str, f64)> = Vec::new();
     for case in &cases {
         let mut row = vec![Cell::new(case.group), Cell::new(&case.kernel.name)];
+        let repeats =
+            (RUN_SECONDS / ceilings.bound(512, case.operations, case.bytes)).ceil().clamp(1.0, 1000.0) as usize;
         let mut compiled: Vec<Compiled> = targets
             .iter()
-            .map(|t| Compiled::new(&case.kernel, t, 1, options.schedule.as_deref()))
+            .map(|t| Compiled::new(&case.kernel, t, 1, repeats, options.schedule.as_deref()))
             .collect::<Result<_>>()
             .with_context(|| case.kernel.name.clone())?;
         let mut best = vec![f64::INFINITY; compiled.len()];
@@ -85,7 +90,7 @@ fn main() -> Result<()> {
             for (kernel, best) in compiled.iter_mut().zip(&mut best) {
                 kernel.run()?;
                 // Short kernels are run more often per turn.
-                let turns = ((2e-3 / best.max(1e-7)) as usize).clamp(1, 40);
+                let turns = ((2e-3 / (*best * repeats as f64).max(1e-7)) as usize).clamp(1, 40);
                 for _ in 0..if round == 0 { 1 } else { turns } {
                     *best = best.min(kernel.run()?);
                 }

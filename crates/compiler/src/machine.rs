@@ -14,7 +14,7 @@ pub fn schedule_machine(target: &Target) -> Machine {
         loads_per_cycle: f64::from(model.loads_per_cycle),
         latency_cycles: f64::from(model.fma_latency),
         // Sustained, not the width of the path: what streaming loops reach on server cores of the last years.
-        l2_bytes_per_cycle: 32.0,
+        l2_bytes_per_cycle: 24.0,
         l3_bytes_per_cycle: 10.0,
         l1_bytes: model.l1d_bytes,
         l2_bytes: model.l2_bytes,

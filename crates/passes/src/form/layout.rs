@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Wider halos are not worth the memory.
 const MAX_HALO: i64 = 32;
-/// Rows that are this many bytes (a power of two) apart, or a larger power of two, meet in the same cache sets.
+/// Rows that are a multiple of this many bytes apart meet in the same sets of a first-level cache.
 const ALIASING_STRIDE_BYTES: i64 = 4096;
 /// How much longer such rows are made.
 const ROW_PAD_BYTES: i64 = 64;
@@ -45,7 +45,7 @@ pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered]) -> Placement {
             BufferPlace::Arena => {
                 let halo = halos.get(&value).cloned().unwrap_or_else(|| vec![(0, 0); ty.shape.len()]);
                 let order = order_of(ty.shape.len(), inner.get(&value).copied());
-                padded(&ty.shape, &order, halo, ty.dtype.size_bytes().unwrap_or(1))
+                arena_layout(&ty.shape, &order, &halo, ty.dtype.size_bytes().unwrap_or(1))
             }
             _ => Layout::dense(&ty.shape),
         };
@@ -98,8 +98,10 @@ fn order_of(rank: usize, inner: Option<usize>) -> Vec<usize> {
     order
 }
 
-/// A layout with a halo, whose rows do not lie a large power of two apart.
-fn padded(shape: &[Dim], order: &[usize], halo: Vec<(i64, i64)>, element_bytes: usize) -> Layout {
+/// The layout of a value between kernels: axes in the given order, from outermost, with a halo, and rows that do not
+/// meet in the same cache sets.
+#[must_use]
+pub fn arena_layout(shape: &[Dim], order: &[usize], halo: &[(i64, i64)], element_bytes: usize) -> Layout {
     let element_bytes = element_bytes as i64;
     let mut strides = vec![Dim::constant(0); shape.len()];
     let mut stride = Dim::constant(1);
@@ -111,11 +113,11 @@ fn padded(shape: &[Dim], order: &[usize], halo: Vec<(i64, i64)>, element_bytes: 
         stride = stride * (shape[axis].clone() + (before + after));
         let bytes = stride.as_const().map_or(0, |s| s.saturating_mul(element_bytes));
         let is_row = n == 0 && order.len() > 1 && shape[order[order.len() - 2]].as_const() != Some(1);
-        if is_row && bytes >= ALIASING_STRIDE_BYTES && bytes.count_ones() == 1 {
+        if is_row && bytes > 0 && bytes % ALIASING_STRIDE_BYTES == 0 {
             stride = stride + ROW_PAD_BYTES / element_bytes;
         }
     }
-    Layout { strides, offset, halo, len_elems: stride }
+    Layout { strides, offset, halo: halo.to_vec(), len_elems: stride }
 }
 
 // ------------------------------------------------------------------------------------------------------ families --

@@ -35,6 +35,7 @@ mod reorder;
 
 pub use error::FormError;
 pub use interpret::{InterpretError, Interpreter};
+pub use layout::arena_layout;
 pub use log::{PlanLog, Refusal};
 pub use plan::{
     BufferPlace, GraphPlan, OperandSource, PackedConstant, Packing, Part, PlannedBuffer, PlannedKernel, PlannedValue,

@@ -414,6 +414,8 @@ impl<'a> Emitter<'a> {
                 let var = self.loop_var(name, &axis.extent);
                 let base = axis.base.clone() + IndexExpr::var(var);
                 let inner = body(self, at(base, one, axis.limit.clone()))?;
+                // A short remainder takes a short vector, which is quicker on some machines and often needs no mask.
+                let lanes = lanes.min(extent.max(1).unsigned_abs().next_power_of_two() as u16);
                 let kind = LoopKind::Vector { lanes };
                 Ok(vec![Stmt::For { var, extent: axis.extent.clone(), kind, body: inner }])
             }

@@ -7,6 +7,9 @@ use infc_ir::kernel::{AxisKind, Stage};
 /// Loads that one lane of a gather or scatter is worth: processors with mitigations are slow at them.
 const GATHER_LANE: f64 = 3.0;
 
+/// By how much independent work has to exceed the latency of a multiply-add to hide it in practice.
+const LATENCY_SLACK: f64 = 1.25;
+
 /// What a turn of the innermost loop costs beside its work.
 const LOOP_CYCLES: f64 = 0.5;
 
@@ -241,7 +244,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let mut step = arithmetic.max(memory);
     let mut steps = 1.0;
     if reduction {
-        step = step.max(machine.latency_cycles);
+        // Chains that are just long enough to hide the latency leave nothing for hiccups of memory.
+        step = step.max(machine.latency_cycles * LATENCY_SLACK);
         // Weights come from the second cache, and on their first pass from beyond if they do not fit there.
         let near = step.max(streamed / machine.l2_bytes_per_cycle);
         let far = step.max(streamed / machine.l3_bytes_per_cycle);
