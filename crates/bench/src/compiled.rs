@@ -5,6 +5,7 @@ use infc_artifact::{Arg, ArtifactBuilder, Entry, KernelInfo, Launch, MemoryPlan,
 use infc_artifact::{SizeExpr, Slot, Step, VariantBuilder, features};
 use infc_codegen_cpu::Target;
 use infc_ir::kernel::{Kernel, OperandKind};
+use infc_passes::ErrorClass;
 use infc_passes::schedule::{apply, choose};
 use infc_runtime::{Model, RunOptions, Session, SessionOptions, TensorView, TensorViewMut};
 use infc_tensor::{AlignedBytes, Tensor};
@@ -46,7 +47,7 @@ impl Compiled {
         let kernel = infc_passes::formulate::normalise(kernel.clone());
         let schedule = match schedule {
             Some(text) => text.parse().map_err(|e| anyhow::anyhow!("schedule: {e}"))?,
-            None => choose(&kernel, &infc::schedule_machine(target)),
+            None => choose(&kernel, &infc::schedule_machine(target), ErrorClass::Reassociating),
         };
         let nest = apply(&kernel, &schedule)?;
         let compiled = infc_codegen_cpu::compile_nest(&nest, target)?;

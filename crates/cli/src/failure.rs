@@ -97,6 +97,14 @@ impl Failure {
         self.code
     }
 
+    /// The code and the operators concerned, as one word: `onnx::unsupported-operator(TopK)`.
+    pub(crate) fn word(&self) -> String {
+        let mut operators: Vec<&str> = self.nodes.iter().map(|node| node.op_type.as_str()).collect();
+        operators.sort_unstable();
+        operators.dedup();
+        if operators.is_empty() { self.code.to_owned() } else { format!("{}({})", self.code, operators.join(",")) }
+    }
+
     /// How the process ends with this failure.
     pub(crate) fn exit(&self) -> Exit {
         if self.broken_pipe { Exit::Done } else { self.exit }
@@ -209,11 +217,14 @@ impl From<CompileError> for Failure {
             CompileError::UnknownTarget { .. } | CompileError::DuplicateTarget { .. } | CompileError::NoTargets => {
                 Exit::Usage
             }
-            CompileError::Dump { .. } => Exit::Failed,
+            CompileError::CannotStart { .. } => Exit::Usage,
+            CompileError::Dump { .. } | CompileError::BadDump { .. } => Exit::Failed,
+            CompileError::Fallback { .. } => Exit::Condition,
             _ => Exit::CannotCompile,
         };
         let help = match &error {
             CompileError::UnknownTarget { .. } => Some("`infc targets` lists them".to_owned()),
+            CompileError::Fallback { .. } => Some("leave out --deny-fallback to compile the model as it is".to_owned()),
             _ => None,
         };
         match error {

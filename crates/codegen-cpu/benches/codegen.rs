@@ -27,7 +27,8 @@ fn nest(name: &str, target: &Target) -> LoopNest {
         l2_bytes: model.l2_bytes,
     };
     let kernel = normalise(infc_testkit::kernel(name));
-    apply(&kernel, &choose(&kernel, &machine)).expect("chosen schedules are possible")
+    apply(&kernel, &choose(&kernel, &machine, infc_passes::ErrorClass::Reassociating))
+        .expect("chosen schedules are possible")
 }
 
 fn codegen(c: &mut Criterion) {

@@ -1,7 +1,7 @@
 //! From a loop nest to machine code: lower, then the emitter that the target calls for.
 
-use crate::lower::{LowerError, lower};
-use crate::{CodegenError, CompiledFunction, Target, emit};
+use crate::lower::{LowerError, Lowered, lower};
+use crate::{CodegenError, CompiledFunction, Target, emit, listing};
 use infc_ir::index::Dim;
 use infc_ir::nest::LoopNest;
 
@@ -19,8 +19,19 @@ pub struct CompiledKernel {
 /// # Errors
 /// [`CodegenError`]; the nest is one that `passes::schedule::apply` made, so most are bugs.
 pub fn compile_nest(nest: &LoopNest, target: &Target) -> Result<CompiledKernel, CodegenError> {
-    let lowered =
-        lower(nest).map_err(|LowerError::Unsupported { kernel, reason }| CodegenError::Lower { kernel, reason })?;
+    let lowered = lowered(nest)?;
     let function = emit(&lowered.function, target)?;
     Ok(CompiledKernel { function, scratch_bytes: lowered.scratch_bytes })
+}
+
+/// The code that [`compile_nest`] makes, as text.
+///
+/// # Errors
+/// As [`compile_nest`].
+pub fn list_nest(nest: &LoopNest, target: &Target) -> Result<String, CodegenError> {
+    listing(&lowered(nest)?.function, target)
+}
+
+fn lowered(nest: &LoopNest) -> Result<Lowered, CodegenError> {
+    lower(nest).map_err(|LowerError::Unsupported { kernel, reason }| CodegenError::Lower { kernel, reason })
 }

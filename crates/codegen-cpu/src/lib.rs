@@ -16,7 +16,7 @@ pub mod target;
 pub mod vir;
 pub mod wide;
 
-pub use compile::{CompiledKernel, compile_nest};
+pub use compile::{CompiledKernel, compile_nest, list_nest};
 pub use emit::{emit, listing};
 pub use error::CodegenError;
 pub use object::{CompiledFunction, Emitter, Stats};

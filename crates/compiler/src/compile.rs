@@ -1,9 +1,11 @@
 //! The whole way, as one function.
 
 use crate::dump::{self, Dump};
+use crate::fallback;
 use crate::kernels::{self, Kernels, Scheduled};
 use crate::program::{self, Parts};
 use crate::size::size;
+use crate::start;
 use crate::weights;
 use crate::{
     CompileError, CompileOptions, KernelReport, Phase, Progress, Report, Source, Target, VariantReport, entry,
@@ -12,7 +14,7 @@ use infc_artifact::{ArtifactBuilder, EncodedArtifact, Hash, KernelInfo, Provenan
 use infc_codegen_cpu::CompiledKernel;
 use infc_frontend_onnx::{ImportOptions, Model, import};
 use infc_passes::form::{self, GraphPlan};
-use infc_passes::graph::{self, PassContext};
+use infc_passes::graph::{self, PassContext, PassOptions};
 use std::io::Write;
 use std::time::Instant;
 
@@ -88,36 +90,49 @@ pub fn compile(
     let dump = Dump::new(options.dump_phases.as_deref())?;
     let mut run = Run { progress, stop_after: options.stop_after, report: Report::default(), begun: Instant::now() };
 
-    run.begin(Phase::Load);
-    let model = source.load()?;
-    run.report.onnx_nodes = model.graph().node.len();
-    if run.end(Phase::Load, &format!("{} nodes", run.report.onnx_nodes)) {
-        return Ok(run.stop(None));
-    }
+    let (mut graph, provenance) = if let Some(phase) = options.start_from {
+        let start = start::read(source, phase)?;
+        (start.graph, Provenance { model_hash: start.model_hash, ..provenance(options) })
+    } else {
+        run.begin(Phase::Load);
+        let model = source.load()?;
+        run.report.onnx_nodes = model.graph().node.len();
+        if run.end(Phase::Load, &format!("{} nodes", run.report.onnx_nodes)) {
+            return Ok(run.stop(None));
+        }
 
-    run.begin(Phase::Import);
-    let import_options = ImportOptions { dims: options.dims.clone(), shapes: options.shapes.clone() };
-    let mut graph = import(&model, &import_options)?;
-    dump.phase(Phase::Import, || graph.to_string())?;
-    let opset = model.opset("").unwrap_or_default();
-    if run.end(Phase::Import, &format!("{} nodes, opset {opset}", run.report.onnx_nodes)) {
-        return Ok(run.stop(None));
-    }
+        run.begin(Phase::Import);
+        let import_options = ImportOptions { dims: options.dims.clone(), shapes: options.shapes.clone() };
+        let graph = import(&model, &import_options)?;
+        kernels::check_graph(Phase::Import, &graph)?;
+        dump.graph(Phase::Import, &graph)?;
+        let opset = model.opset("").unwrap_or_default();
+        if run.end(Phase::Import, &format!("{} nodes, opset {opset}", run.report.onnx_nodes)) {
+            return Ok(run.stop(None));
+        }
+        (graph, provenance_of(&model, options))
+    };
 
-    run.begin(Phase::Simplify);
-    graph::optimize(&mut graph, &PassContext::default()).map_err(|source| CompileError::Pass { source })?;
-    run.report.nodes = graph.order.len();
-    dump.phase(Phase::Simplify, || graph.to_string())?;
-    if run.end(Phase::Simplify, &format!("{} nodes", run.report.nodes)) {
-        return Ok(run.stop(None));
+    if options.start_from.is_none_or(|first| first <= Phase::Simplify) {
+        run.begin(Phase::Simplify);
+        let pass_options = PassOptions { allowed: options.allowed(), ..PassOptions::default() };
+        graph::optimize(&mut graph, &PassContext::new(pass_options)).map_err(|source| CompileError::Pass { source })?;
+        run.report.nodes = graph.order.len();
+        kernels::check_graph(Phase::Simplify, &graph)?;
+        dump.graph(Phase::Simplify, &graph)?;
+        if run.end(Phase::Simplify, &format!("{} nodes", run.report.nodes)) {
+            return Ok(run.stop(None));
+        }
     }
 
     run.begin(Phase::Plan);
-    let plan = form::form(&graph).map_err(CompileError::Form)?;
+    let plan = form::form(&graph, &options.form()).map_err(CompileError::Form)?;
     drop(graph);
+    kernels::check_graph(Phase::Plan, &plan.graph)?;
     describe_plan(&mut run.report, &plan);
+    fallback::check(&run.report.on_host, run.report.onnx_nodes, options)?;
     dump.phase(Phase::Plan, || plan.to_string())?;
-    if run.end(Phase::Plan, &format!("{} → {} kernels", run.report.onnx_nodes, plan.kernels.len())) {
+    if run.end(Phase::Plan, &plan_summary(&run.report)) {
         return Ok(run.stop(Some(plan)));
     }
 
@@ -132,7 +147,7 @@ pub fn compile(
     run.begin(Phase::Schedule);
     let mut scheduled: Vec<(Target, Vec<Scheduled>)> = Vec::new();
     for target in &targets {
-        scheduled.push((target.clone(), kernels::schedule(&kernels, target)?));
+        scheduled.push((target.clone(), kernels::schedule(&kernels, target, options.allowed())?));
     }
     dump.phase(Phase::Schedule, || dump::schedules(&kernels, &scheduled))?;
     if run.end(Phase::Schedule, &format!("{} targets", targets.len())) {
@@ -144,13 +159,14 @@ pub fn compile(
     for (target, scheduled) in &scheduled {
         compiled.push(kernels::codegen(&kernels, scheduled, target)?);
     }
+    dump.code(&kernels, &scheduled)?;
     let code_bytes: usize = compiled.iter().flatten().map(|f| f.function.code.len()).sum();
     if run.end(Phase::Codegen, &format!("{} KB of code", code_bytes.div_ceil(1024))) {
         return Ok(run.stop(Some(plan)));
     }
 
     run.begin(Phase::Weights);
-    let mut builder = ArtifactBuilder::new(provenance(&model, options));
+    let mut builder = ArtifactBuilder::new(provenance);
     builder.entry(entry::entry(&plan.graph)?);
     let weights = weights::add(&plan, &mut builder)?;
     run.report.weight_bytes = weights.bytes;
@@ -196,7 +212,21 @@ fn targets(options: &CompileOptions) -> Result<Vec<Target>, CompileError> {
     if targets.is_empty() { Err(CompileError::NoTargets) } else { Ok(targets) }
 }
 
+fn plan_summary(report: &Report) -> String {
+    let Report { onnx_nodes, nodes, launches, on_host, .. } = report;
+    let from = if *onnx_nodes > 0 { onnx_nodes } else { nodes };
+    if on_host.is_empty() {
+        format!("{from} → {launches} kernels")
+    } else {
+        format!("{from} → {launches} kernels, {} on the host", on_host.len())
+    }
+}
+
 fn describe_plan(report: &mut Report, plan: &GraphPlan) {
+    if report.nodes == 0 {
+        report.nodes = plan.graph.order.len();
+    }
+    report.on_host = fallback::on_host(&plan.graph);
     report.launches = plan.kernels.len();
     let mut fused: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
     for kernel in &plan.kernels {
@@ -207,7 +237,13 @@ fn describe_plan(report: &mut Report, plan: &GraphPlan) {
 }
 
 /// Where the artifact comes from. Nothing of the machine or the moment.
-fn provenance(model: &Model, options: &CompileOptions) -> Provenance {
+fn provenance(options: &CompileOptions) -> Provenance {
+    let infc_version = env!("CARGO_PKG_VERSION").to_owned();
+    Provenance { infc_version, flags: options.flags(), ..Provenance::default() }
+}
+
+/// The same, of an ONNX model.
+fn provenance_of(model: &Model, options: &CompileOptions) -> Provenance {
     let mut hasher = blake3::Hasher::new();
     hasher.update(model.bytes());
     for (path, bytes) in model.data_files() {
@@ -217,14 +253,7 @@ fn provenance(model: &Model, options: &CompileOptions) -> Provenance {
     }
     let proto = model.proto();
     let producer = [proto.producer_name(), proto.producer_version()].join(" ").trim().to_owned();
-    Provenance {
-        infc_version: env!("CARGO_PKG_VERSION").to_owned(),
-        model_hash: hasher.finalize().to_hex().to_string(),
-        producer,
-        flags: options.flags(),
-        records: Vec::new(),
-        assembler: None,
-    }
+    Provenance { model_hash: hasher.finalize().to_hex().to_string(), producer, ..provenance(options) }
 }
 
 fn kernel_info(

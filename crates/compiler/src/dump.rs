@@ -1,12 +1,24 @@
 //! What each phase made, as text files.
+//!
+//! ```text
+//! NN-phase.txt                      what it made
+//! constants/HASH.pb                 ONNX tensors that graphs name by hash
+//! NN-codegen/TARGET/KERNEL.s        the machine code of a kernel
+//! ```
 
 use crate::kernels::{Kernels, Scheduled};
 use crate::{CompileError, Phase};
 use infc_codegen_cpu::Target;
+use infc_frontend_onnx::encode_tensor;
+use infc_ir::graph::Graph;
+use infc_ir::text::constants_by_hash;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Writes `NN-phase.txt` files into a folder, or nothing.
+/// The folder of constants, beside the dumps.
+pub(crate) const CONSTANTS: &str = "constants";
+
+/// Writes files into a folder, or nothing.
 pub(crate) struct Dump {
     folder: Option<PathBuf>,
 }
@@ -14,7 +26,7 @@ pub(crate) struct Dump {
 impl Dump {
     pub(crate) fn new(folder: Option<&Path>) -> Result<Self, CompileError> {
         if let Some(path) = folder {
-            std::fs::create_dir_all(path).map_err(|source| CompileError::Dump { path: path.to_owned(), source })?;
+            create_dir(path)?;
         }
         Ok(Self { folder: folder.map(Path::to_owned) })
     }
@@ -22,10 +34,57 @@ impl Dump {
     /// Writes what a phase made; the text is made only if somebody wants it.
     pub(crate) fn phase(&self, phase: Phase, text: impl FnOnce() -> String) -> Result<(), CompileError> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        let number = Phase::ALL.iter().position(|p| *p == phase).unwrap_or(0);
-        let path = folder.join(format!("{number:02}-{phase}.txt"));
-        std::fs::write(&path, text()).map_err(|source| CompileError::Dump { path, source })
+        write(folder.join(format!("{}.txt", stem(phase))), text())
     }
+
+    /// Writes a graph, and the constants that its text does not show, so that a compilation can start from it.
+    pub(crate) fn graph(&self, phase: Phase, graph: &Graph) -> Result<(), CompileError> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let constants = folder.join(CONSTANTS);
+        create_dir(&constants)?;
+        for (hash, tensor) in constants_by_hash(graph) {
+            let path = constants.join(format!("{hash}.pb"));
+            // Content is name: what is there is right, from the phase before.
+            if !path.exists() {
+                write(path, encode_tensor(&hash, &tensor))?;
+            }
+        }
+        self.phase(phase, || graph.to_string())
+    }
+
+    /// Writes each kernel's machine code as text.
+    pub(crate) fn code(&self, kernels: &Kernels, scheduled: &[(Target, Vec<Scheduled>)]) -> Result<(), CompileError> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        for (target, scheduled) in scheduled {
+            let folder = folder.join(stem(Phase::Codegen)).join(target.to_string());
+            create_dir(&folder)?;
+            for (name, listing) in crate::kernels::listings(kernels, scheduled, target)? {
+                write(folder.join(format!("{}.s", file_name(&name))), listing)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `05-schedule`
+fn stem(phase: Phase) -> String {
+    let number = Phase::ALL.iter().position(|p| *p == phase).unwrap_or(0);
+    format!("{number:02}-{phase}")
+}
+
+fn create_dir(path: &Path) -> Result<(), CompileError> {
+    std::fs::create_dir_all(path).map_err(|source| CompileError::Dump { path: path.to_owned(), source })
+}
+
+fn write(path: PathBuf, contents: impl AsRef<[u8]>) -> Result<(), CompileError> {
+    std::fs::write(&path, contents).map_err(|source| CompileError::Dump { path, source })
+}
+
+/// A kernel's name as that of a file. Names begin with the kernel's number, so what is lost makes no two the same.
+fn file_name(name: &str) -> String {
+    const LONGEST: usize = 100;
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
+    name.chars().take(LONGEST).map(plain).collect()
 }
 
 /// All kernels, one after the other.

@@ -37,6 +37,19 @@ pub enum CompileError {
     Weight { name: String, source: PassError },
     #[error(transparent)]
     Artifact(#[from] ArtifactError),
+    #[error(
+        "a compilation cannot start from phase `{phase}`, only from {}",
+        crate::start::STARTS.map(|phase| format!("`{phase}`")).join(" or ")
+    )]
+    CannotStart { phase: crate::Phase },
+    #[error("the dump cannot be read: {reason}")]
+    BadDump { reason: String },
+    #[error(
+        "{} of {nodes} nodes would run on the host: {}",
+        on_host.len(),
+        on_host.join(", ")
+    )]
+    Fallback { nodes: usize, on_host: Vec<String> },
     #[error("cannot write `{}`: {source}", path.display())]
     Dump { path: PathBuf, source: std::io::Error },
     #[error("{what}; this is a bug in infc")]
@@ -61,16 +74,22 @@ impl CompileError {
             Self::Codegen { .. } => "compile::codegen",
             Self::Weight { .. } => "compile::weight",
             Self::Artifact(error) => error.code(),
+            Self::CannotStart { .. } => "compile::cannot-start",
+            Self::BadDump { .. } => "compile::bad-dump",
+            Self::Fallback { .. } => "compile::fallback",
             Self::Dump { .. } => "compile::cannot-dump",
             Self::Internal { .. } => "compile::internal",
         }
     }
 
     /// All codes of this crate itself, for whoever documents them.
-    pub const CODES: [&'static str; 13] = [
+    pub const CODES: [&'static str; 16] = [
+        "compile::bad-dump",
         "compile::cannot-dump",
+        "compile::cannot-start",
         "compile::codegen",
         "compile::duplicate-target",
+        "compile::fallback",
         "compile::internal",
         "compile::no-targets",
         "compile::pass",

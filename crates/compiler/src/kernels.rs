@@ -2,14 +2,16 @@
 //!
 //! Networks repeat themselves: kernels that compute the same on operands of the same layout are compiled once.
 
-use crate::CompileError;
 use crate::machine::schedule_machine;
+use crate::{CompileError, Phase};
 use infc_codegen_cpu::{CodegenError, CompiledKernel, Target};
+use infc_ir::graph::Graph;
 use infc_ir::index::Dim;
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::nest::LoopNest;
 use infc_ir::schedule::Schedule;
-use infc_ir::verify::{VerifyError, verify_kernel, verify_nest};
+use infc_ir::verify::{VerifyError, verify_graph, verify_kernel, verify_nest};
+use infc_passes::ErrorClass;
 use infc_passes::form::GraphPlan;
 use infc_passes::formulate;
 use infc_passes::schedule::{self, ScheduleError};
@@ -64,14 +66,18 @@ pub(crate) fn formulate(plan: &GraphPlan) -> Kernels {
 }
 
 /// Schedules every kernel for a target.
-pub(crate) fn schedule(kernels: &Kernels, target: &Target) -> Result<Vec<Scheduled>, CompileError> {
+pub(crate) fn schedule(
+    kernels: &Kernels,
+    target: &Target,
+    allowed: ErrorClass,
+) -> Result<Vec<Scheduled>, CompileError> {
     let machine = schedule_machine(target);
     kernels
         .distinct
         .par_iter()
         .map(|distinct| {
             check(distinct, || verify_kernel(&distinct.kernel))?;
-            let schedule = schedule::choose(&distinct.kernel, &machine);
+            let schedule = schedule::choose(&distinct.kernel, &machine, allowed);
             let nest = schedule::apply(&distinct.kernel, &schedule)
                 .map_err(|source| schedule_error(distinct, target, source))?;
             check(distinct, || verify_nest(&nest))?;
@@ -95,6 +101,32 @@ pub(crate) fn codegen(
                 .map_err(|source| codegen_error(distinct, target, source))
         })
         .collect()
+}
+
+/// The machine code of every kernel as text, by the kernel's name.
+pub(crate) fn listings(
+    kernels: &Kernels,
+    scheduled: &[Scheduled],
+    target: &Target,
+) -> Result<Vec<(String, String)>, CompileError> {
+    kernels
+        .distinct
+        .par_iter()
+        .zip(scheduled)
+        .map(|(distinct, scheduled)| {
+            let listing = infc_codegen_cpu::list_nest(&scheduled.nest, target)
+                .map_err(|source| codegen_error(distinct, target, source))?;
+            Ok((distinct.kernel.name.clone(), listing))
+        })
+        .collect()
+}
+
+/// What a verifier says of a graph, in debug builds: an error of ours.
+pub(crate) fn check_graph(phase: Phase, graph: &Graph) -> Result<(), CompileError> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    verify_graph(graph).map_err(|error| CompileError::Internal { what: format!("after {phase}: {error}") })
 }
 
 /// What a verifier says, in debug builds: an error of ours.

@@ -18,6 +18,7 @@ mod compile;
 mod dump;
 mod entry;
 mod error;
+mod fallback;
 mod kernels;
 pub mod layers;
 mod machine;
@@ -27,6 +28,7 @@ mod program;
 mod report;
 mod size;
 mod source;
+mod start;
 mod weights;
 
 pub use compile::{Compilation, compile};

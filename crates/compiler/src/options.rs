@@ -1,13 +1,15 @@
 //! What can be asked of a compilation.
 
 use crate::{DimChoice, Phase, ShapeDim};
+use infc_passes::ErrorClass;
+use infc_passes::form::FormOptions;
 use std::path::PathBuf;
 
 /// What artifacts are compiled for unless somebody says otherwise: best first.
 pub const DEFAULT_TARGETS: [&str; 3] = ["x86-64-v4", "x86-64-v3", "x86-64-v2"];
 
 /// How a model is compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CompileOptions {
     /// The processors to make code for, best first, such as `x86-64-v4+vnni`.
     pub targets: Vec<String>,
@@ -17,6 +19,13 @@ pub struct CompileOptions {
     pub shapes: Vec<(String, Vec<ShapeDim>)>,
     /// Forbids rewrites that reassociate floating-point operations.
     pub strict: bool,
+    /// Refuses a model of which nodes would run on the host instead of as kernels.
+    pub deny_fallback: bool,
+    /// How large the constants in the file may become, over their size in the model: padded panels, several
+    /// arrangements of one constant.
+    pub max_weight_growth: f64,
+    /// Starts with this phase; the source is then what the phase before it dumped.
+    pub start_from: Option<Phase>,
     /// Writes what each phase made into this folder.
     pub dump_phases: Option<PathBuf>,
     /// Ends after this phase; there is no artifact then unless it is the last one.
@@ -30,6 +39,9 @@ impl Default for CompileOptions {
             dims: Vec::new(),
             shapes: Vec::new(),
             strict: false,
+            deny_fallback: false,
+            max_weight_growth: FormOptions::default().max_weight_growth,
+            start_from: None,
             dump_phases: None,
             stop_after: None,
         }
@@ -37,6 +49,16 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
+    /// How far rewrites and schedules may move results.
+    pub(crate) fn allowed(&self) -> ErrorClass {
+        if self.strict { ErrorClass::Exact } else { ErrorClass::Reassociating }
+    }
+
+    /// What kernel formation is told.
+    pub(crate) fn form(&self) -> FormOptions {
+        FormOptions { allowed: self.allowed(), max_weight_growth: self.max_weight_growth }
+    }
+
     /// The flags that change the result, in one order, for the artifact's provenance.
     pub(crate) fn flags(&self) -> Vec<String> {
         let mut flags = vec![format!("target={}", self.targets.join(","))];
@@ -59,6 +81,9 @@ impl CompileOptions {
         }));
         dims.sort();
         flags.extend(dims);
+        if self.max_weight_growth != Self::default().max_weight_growth {
+            flags.push(format!("max-weight-growth={}", self.max_weight_growth));
+        }
         if self.strict {
             flags.push("strict".to_owned());
         }

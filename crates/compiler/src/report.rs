@@ -14,6 +14,8 @@ pub struct Report {
     pub launches: usize,
     /// Kernels that differ.
     pub distinct_kernels: usize,
+    /// The ONNX nodes that run on the host instead of as kernels.
+    pub on_host: Vec<String>,
     /// How many kernels were formed from how many nodes: `(nodes, kernels)`, ascending.
     pub fused: Vec<(usize, usize)>,
     /// Bytes of constants in the file.

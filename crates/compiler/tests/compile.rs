@@ -165,6 +165,83 @@ fn phases_are_dumped_and_can_be_the_last() {
 }
 
 #[test]
+fn each_kernel_is_listed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = CompileOptions { dump_phases: Some(folder.path().to_owned()), ..CompileOptions::default() };
+    let report = compile(&options).report;
+    for variant in &report.variants {
+        let code = folder.path().join("06-codegen").join(&variant.target);
+        for kernel in &variant.kernels {
+            let listing = std::fs::read_to_string(code.join(format!("{}.s", kernel.name))).expect("a listing");
+            assert!(
+                listing.split_whitespace().any(|word| matches!(word, "ret" | "retq")),
+                "{}:\n{listing}",
+                kernel.name
+            );
+            let widest = if variant.target == "x86-64-v4" { "zmm" } else { "xmm" };
+            assert!(kernel.vector_bits < 512 || listing.contains(widest), "{}:\n{listing}", kernel.name);
+        }
+        assert_eq!(std::fs::read_dir(code).expect("a folder").count(), variant.kernels.len());
+    }
+}
+
+#[test]
+fn a_compilation_starts_from_a_dump() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = CompileOptions { dump_phases: Some(folder.path().to_owned()), ..CompileOptions::default() };
+    let whole = compile(&whole);
+    let code = |compilation: &infc::Compilation| {
+        let kernels = compilation.report.variants.iter().flat_map(|v| &v.kernels);
+        kernels.map(|k| (k.name.clone(), k.schedule.clone(), k.code_bytes)).collect::<Vec<_>>()
+    };
+    for (phase, name) in [(Phase::Simplify, "01-import.txt"), (Phase::Plan, "02-simplify.txt")] {
+        let options = CompileOptions { start_from: Some(phase), ..CompileOptions::default() };
+        let source = Source::file(folder.path().join(name));
+        let again = infc::compile(&source, &options, &mut ()).expect("the dump compiles");
+        assert_eq!(again.report.phases.first().map(|p| p.0), Some(phase));
+        assert_eq!(code(&again), code(&whole));
+        let run = |compilation: &infc::Compilation| {
+            let model = Model::from_vec(compilation.to_bytes().expect("an artifact")).expect("it loads");
+            let mut session = model.session(&SessionOptions::default()).expect("a session");
+            session.run_owned(&[&images(3)]).expect("a result")[0].bytes().to_vec()
+        };
+        assert!(run(&again) == run(&whole), "other numbers from {name}");
+    }
+
+    let code = |phase, source: &Source| {
+        let options = CompileOptions { start_from: Some(phase), ..CompileOptions::default() };
+        infc::compile(source, &options, &mut ()).map(|_| ()).map_err(|e| e.code())
+    };
+    let dump = Source::file(folder.path().join("02-simplify.txt"));
+    assert_eq!(code(Phase::Codegen, &dump), Err("compile::cannot-start"));
+    assert_eq!(code(Phase::Plan, &Source::bytes(*b"graph @g(")), Err("compile::bad-dump"));
+    assert_eq!(code(Phase::Plan, &Source::file(folder.path().join("03-plan.txt"))), Err("compile::bad-dump"));
+    // A constant that is not what its name says is none.
+    for constant in std::fs::read_dir(folder.path().join("constants")).expect("a folder") {
+        let path = constant.expect("a file").path();
+        let mut bytes = std::fs::read(&path).expect("a constant");
+        *bytes.last_mut().expect("not empty") ^= 1;
+        std::fs::write(&path, bytes).expect("written");
+    }
+    assert_eq!(code(Phase::Simplify, &Source::file(folder.path().join("01-import.txt"))), Err("compile::bad-dump"));
+}
+
+#[test]
+fn weights_grow_no_more_than_they_may() {
+    let stored = |max_weight_growth| {
+        let compilation = compile(&CompileOptions { max_weight_growth, ..CompileOptions::default() });
+        (compilation.report.weight_bytes, compilation.report.original_weight_bytes)
+    };
+    let (free, original) = stored(100.0);
+    assert!(free >= original);
+    for limit in [1.0, 1.3] {
+        let (stored, original) = stored(limit);
+        // Growth of 64 KiB is never refused.
+        assert!(stored as f64 <= original as f64 * limit + 65536.0, "{stored} of {original} under {limit}");
+    }
+}
+
+#[test]
 fn wrong_requests_are_told_by_code() {
     let code = |source: &Source, options: &CompileOptions| {
         infc::compile(source, options, &mut ()).map(|_| ()).map_err(|e: CompileError| e.code())

@@ -231,6 +231,18 @@ impl Reducer {
             _ => None,
         }
     }
+
+    /// Whether every order of folding gives the same bits. Of sums and products only those of integers do; extremes
+    /// always do, as neither which NaN nor which zero they give is promised.
+    #[must_use]
+    pub fn is_associative(&self) -> bool {
+        let float = self.init.iter().any(|init| init.dtype.is_float());
+        match self.as_binary() {
+            Some(BinaryOp::Min | BinaryOp::Max | BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) => true,
+            Some(BinaryOp::Add | BinaryOp::Mul) => !float,
+            _ => false,
+        }
+    }
 }
 
 impl Stage {

@@ -3,7 +3,7 @@
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use infc_frontend_onnx::{ImportOptions, Model, import};
 use infc_ir::graph::Graph;
-use infc_passes::form::form;
+use infc_passes::form::{FormOptions, form};
 use infc_passes::graph::{PIPELINE, PassContext, optimize, run_pass};
 use std::hint::black_box;
 
@@ -45,7 +45,9 @@ fn all(c: &mut Criterion) {
         };
         b.iter_batched(|| imported.clone(), run, BatchSize::SmallInput);
     });
-    group.bench_function("form", |b| b.iter(|| form(black_box(&optimized)).expect("forms kernels")));
+    group.bench_function("form", |b| {
+        b.iter(|| form(black_box(&optimized), &FormOptions::default()).expect("forms kernels"))
+    });
     group.finish();
 }
 

@@ -1,6 +1,7 @@
 //! What a schedule costs: choosing one, and making the loop nest that it says.
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use infc_passes::ErrorClass;
 use infc_passes::formulate::normalise;
 use infc_passes::schedule::{Machine, apply, choose};
 use std::hint::black_box;
@@ -24,9 +25,9 @@ const MACHINE: Machine = Machine {
 fn schedules(c: &mut Criterion) {
     for name in KERNELS {
         let kernel = normalise(infc_testkit::kernel(name));
-        let schedule = choose(&kernel, &MACHINE);
+        let schedule = choose(&kernel, &MACHINE, ErrorClass::Reassociating);
         let mut group = c.benchmark_group(name);
-        group.bench_function("choose", |b| b.iter(|| choose(black_box(&kernel), &MACHINE)));
+        group.bench_function("choose", |b| b.iter(|| choose(black_box(&kernel), &MACHINE, ErrorClass::Reassociating)));
         group.bench_function("apply", |b| {
             b.iter(|| apply(black_box(&kernel), &schedule).expect("chosen schedules are possible"));
         });

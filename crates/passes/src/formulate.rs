@@ -1,4 +1,5 @@
-//! Formulations: rewrites of a kernel that keep what it computes, each with an error class (ARCHITECTURE.md D4).
+//! Formulations: rewrites of a kernel that keep what it computes, each with an [error class](crate::ErrorClass)
+//! (ARCHITECTURE.md D4).
 //!
 //! They run between formation and scheduling. The kernel before any formulation stays the key under which tuning
 //! results are recorded.
@@ -7,15 +8,6 @@ pub mod collapse;
 pub mod unit;
 
 use infc_ir::kernel::Kernel;
-
-/// How far a formulation's results may differ from the original's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ErrorClass {
-    /// Not at all.
-    Exact,
-    /// By another order of floating-point operations.
-    Reassociating,
-}
 
 /// Rewrites that always help, all of them exact.
 #[must_use]

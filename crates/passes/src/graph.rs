@@ -23,6 +23,7 @@ pub mod scale_fold;
 pub mod term;
 pub mod view;
 
+use crate::ErrorClass;
 use indexmap::IndexSet;
 use infc_ir::entity::NodeId;
 use infc_ir::graph::Graph;
@@ -84,11 +85,13 @@ pub struct PassOptions {
     pub fold_limit_bytes: usize,
     /// How often at most [`optimize`] goes through the pipeline.
     pub max_rounds: u32,
+    /// [`optimize`] leaves out passes of a higher class.
+    pub allowed: ErrorClass,
 }
 
 impl Default for PassOptions {
     fn default() -> Self {
-        Self { horizontal: false, fold_limit_bytes: 1 << 20, max_rounds: 12 }
+        Self { horizontal: false, fold_limit_bytes: 1 << 20, max_rounds: 12, allowed: ErrorClass::Reassociating }
     }
 }
 
@@ -138,24 +141,40 @@ pub struct Pass {
     pub name: &'static str,
     /// Does it.
     pub run: fn(&mut Graph, &PassContext) -> Result<Changed, PassError>,
+    /// How far its rewrites may move results.
+    pub class: ErrorClass,
+}
+
+impl Pass {
+    const fn exact(name: &'static str, run: fn(&mut Graph, &PassContext) -> Result<Changed, PassError>) -> Self {
+        Self { name, run, class: ErrorClass::Exact }
+    }
+
+    const fn reassociating(
+        name: &'static str,
+        run: fn(&mut Graph, &PassContext) -> Result<Changed, PassError>,
+    ) -> Self {
+        Self { name, run, class: ErrorClass::Reassociating }
+    }
 }
 
 /// All passes in the order in which a round runs them.
 ///
 /// Recognition reads through maps and so does not depend on how far [`map`] has fused them; it does need the views
 /// composed ([`view`]) and scalar constants inside bodies ([`map`]), so patterns that are hidden in the first round
-/// show in the second.
+/// show in the second. It counts as reassociating because a composite's body need not associate factors and shifts as
+/// the spelled-out form did.
 pub const PIPELINE: &[Pass] = &[
-    Pass { name: "dce", run: dce::run },
-    Pass { name: "cse", run: cse::run },
-    Pass { name: "view", run: view::run },
-    Pass { name: "fold", run: fold::run },
-    Pass { name: "recognize", run: recognize::run },
-    Pass { name: "contract", run: contract::run },
-    Pass { name: "map", run: map::run },
-    Pass { name: "hoist", run: hoist::run },
-    Pass { name: "scale-fold", run: scale_fold::run },
-    Pass { name: "horizontal", run: horizontal::run },
+    Pass::exact("dce", dce::run),
+    Pass::exact("cse", cse::run),
+    Pass::exact("view", view::run),
+    Pass::exact("fold", fold::run),
+    Pass::reassociating("recognize", recognize::run),
+    Pass::exact("contract", contract::run),
+    Pass::exact("map", map::run),
+    Pass::exact("hoist", hoist::run),
+    Pass::reassociating("scale-fold", scale_fold::run),
+    Pass::exact("horizontal", horizontal::run),
 ];
 
 /// Runs the [`PIPELINE`] until a whole round changes nothing, or [`PassOptions::max_rounds`] are over.
@@ -166,7 +185,7 @@ pub fn optimize(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassErro
     let mut any = Changed::No;
     for _ in 0..cx.options.max_rounds {
         let mut round = Changed::No;
-        for pass in PIPELINE {
+        for pass in PIPELINE.iter().filter(|pass| pass.class <= cx.options.allowed) {
             round = round.or(run_pass(pass, graph, cx)?);
         }
         any = any.or(round);

@@ -9,7 +9,10 @@
 
 #![forbid(unsafe_code)]
 
+mod error_class;
 pub mod form;
 pub mod formulate;
 pub mod graph;
 pub mod schedule;
+
+pub use error_class::ErrorClass;

@@ -2,6 +2,7 @@
 
 use infc_ir::interp::{run_kernel, run_nest};
 use infc_ir::kernel::{Kernel, OperandKind};
+use infc_passes::ErrorClass;
 use infc_passes::schedule::{Machine, apply, choose};
 use infc_tensor::{DType, Tensor};
 
@@ -23,8 +24,14 @@ const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine {
 }
 
 /// Runs the kernel's nest over physical buffers and gives its logical outputs.
-fn run_scheduled(kernel: &Kernel, machine: &Machine, symbols: &[i64], inputs: &[Tensor]) -> Vec<Tensor> {
-    let schedule = choose(kernel, machine);
+fn run_scheduled(
+    kernel: &Kernel,
+    machine: &Machine,
+    allowed: ErrorClass,
+    symbols: &[i64],
+    inputs: &[Tensor],
+) -> Vec<Tensor> {
+    let schedule = choose(kernel, machine, allowed);
     let nest = apply(kernel, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}"));
     let mut buffers = Vec::new();
     let mut next = inputs.iter();
@@ -48,6 +55,39 @@ fn assert_close(found: &Tensor, expected: &Tensor, place: &str) {
     }
 }
 
+/// Equal, whatever NaN.
+fn assert_same_bits(found: &Tensor, expected: &Tensor, place: &str) {
+    assert_eq!(found.shape(), expected.shape(), "{place}");
+    for i in 0..expected.len_elems() {
+        let (a, b) = (found.get_f64(i).expect("a number"), expected.get_f64(i).expect("a number"));
+        assert!(a == b || (a.is_nan() && b.is_nan()), "{place}: element {i} is {a:e}, expected {b:e}");
+    }
+}
+
+/// Nothing that rounds is done in another order: not by formulations, not by schedules.
+#[test]
+fn exact_schedules_give_the_same_bits() {
+    let mut reductions_moved = false;
+    for (name, kernel) in infc_testkit::kernels() {
+        for symbols in infc_testkit::symbol_choices(&kernel) {
+            let inputs = infc_testkit::random_inputs(&kernel, &symbols, 11);
+            let expected = run_kernel(&kernel, &symbols, &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let normalised = infc_passes::formulate::normalise(kernel.clone());
+            for (machine_name, machine) in &MACHINES {
+                let found = run_scheduled(&normalised, machine, ErrorClass::Exact, &symbols, &inputs);
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert_same_bits(found, expected, &format!("{name} {symbols:?} on {machine_name}"));
+                }
+                if !reductions_moved {
+                    let quick = run_scheduled(&normalised, machine, ErrorClass::Reassociating, &symbols, &inputs);
+                    reductions_moved = quick.iter().zip(&expected).any(|(a, b)| a.bytes() != b.bytes());
+                }
+            }
+        }
+    }
+    assert!(reductions_moved, "no kernel's sums depend on their order, so this test shows nothing");
+}
+
 #[test]
 fn scheduled_kernels_compute_what_the_kernels_say() {
     let kernels = infc_testkit::kernels();
@@ -58,7 +98,7 @@ fn scheduled_kernels_compute_what_the_kernels_say() {
             let expected = run_kernel(&kernel, &symbols, &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
             let normalised = infc_passes::formulate::normalise(kernel.clone());
             for (machine_name, machine) in &MACHINES {
-                let found = run_scheduled(&normalised, machine, &symbols, &inputs);
+                let found = run_scheduled(&normalised, machine, ErrorClass::Reassociating, &symbols, &inputs);
                 for (found, expected) in found.iter().zip(&expected) {
                     assert_close(found, expected, &format!("{name} {symbols:?} on {machine_name}"));
                 }

@@ -44,15 +44,29 @@ pub(crate) struct CompileArgs {
     /// Make no rewrites that change the order of floating-point additions
     #[arg(long)]
     strict: bool,
+    /// Refuse a model of which nodes would run on the host instead of as kernels
+    #[arg(long)]
+    deny_fallback: bool,
+    /// How large the constants in the artifact may become, over their size in the model
+    #[arg(long, value_name = "X", default_value_t = CompileOptions::default().max_weight_growth, value_parser = growth)]
+    max_weight_growth: f64,
     /// Write what each phase made into a folder
     #[arg(long, value_name = "DIR", help_heading = "Looking inside")]
     dump_phases: Option<PathBuf>,
     /// End after this phase, without writing an artifact
     #[arg(long, value_name = "PHASE", help_heading = "Looking inside")]
     stop_after: Option<Phase>,
+    /// Start with this phase: MODEL is what the phase before it dumped
+    #[arg(long, value_name = "PHASE", help_heading = "Looking inside", conflicts_with_all = ["dim", "shape"])]
+    start_from: Option<Phase>,
     /// List the phases and do nothing else
     #[arg(long, help_heading = "Looking inside")]
     list_phases: bool,
+}
+
+fn growth(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value| (1.0..f64::INFINITY).contains(value));
+    value.ok_or_else(|| "expected a number, at least 1".to_owned())
 }
 
 /// Checked arguments.
@@ -93,6 +107,9 @@ impl CompileArgs {
             dims: self.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
             shapes: self.shape.iter().map(|text| dims::parse_shape(text)).collect::<Result<_, _>>()?,
             strict: self.strict,
+            deny_fallback: self.deny_fallback,
+            max_weight_growth: self.max_weight_growth,
+            start_from: self.start_from,
             dump_phases: self.dump_phases,
             stop_after: self.stop_after,
         };
@@ -130,6 +147,9 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
     };
     let written = write(&compilation, &job.output, console)?;
     let took = begun.elapsed();
+    if !compilation.report.on_host.is_empty() {
+        console.note(format!("  on the host: {}", tables::few(&compilation.report.on_host, 8)));
+    }
     for refusal in &compilation.report.refusals {
         console.detail(format!("  not fused  {refusal}"));
     }
@@ -187,6 +207,8 @@ struct Summary<'a> {
     /// `[nodes, kernels]`: how many kernels were made of so many nodes.
     fused: &'a [(usize, usize)],
     refusals: &'a [String],
+    /// The ONNX nodes that run on the host instead of as kernels.
+    on_host: &'a [String],
     weight_bytes: u64,
     original_weight_bytes: u64,
     /// `None` if it depends on dynamic dims.
@@ -232,6 +254,7 @@ impl<'a> Summary<'a> {
             distinct_kernels: report.distinct_kernels,
             fused: &report.fused,
             refusals: &report.refusals,
+            on_host: &report.on_host,
             weight_bytes: report.weight_bytes,
             original_weight_bytes: report.original_weight_bytes,
             arena_bytes: report.arena_bytes,

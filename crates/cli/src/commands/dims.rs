@@ -38,6 +38,9 @@ pub(super) fn from_flags(flags: &[String]) -> Result<infc::CompileOptions, CliEr
         match flag.split_once('=') {
             Some(("dim", text)) => options.dims.push(parse_dim(text)?),
             Some(("shape", text)) => options.shapes.push(parse_shape(text)?),
+            Some(("max-weight-growth", text)) => {
+                options.max_weight_growth = text.parse().unwrap_or(options.max_weight_growth);
+            }
             None if flag == "strict" => options.strict = true,
             _ => {}
         }

@@ -9,7 +9,7 @@
 //! order     kernels in an order in which they can run
 //! layout    axis orders, halos, concatenations in place   (contraction)
 //! reorder   loops in the order of memory
-//! pack      constants in panels
+//! pack      constants in panels                           (budget)
 //! border    zeros around what is read beyond its extents
 //! ```
 //!
@@ -18,6 +18,7 @@
 mod bijection;
 mod body;
 mod border;
+mod budget;
 mod contraction;
 mod error;
 mod expand;
@@ -26,6 +27,7 @@ mod interpret;
 mod layout;
 mod log;
 mod lower;
+mod options;
 mod order;
 mod outputs;
 mod pack;
@@ -37,10 +39,13 @@ pub use error::FormError;
 pub use interpret::{InterpretError, Interpreter};
 pub use layout::arena_layout;
 pub use log::{PlanLog, Refusal};
+pub use options::FormOptions;
 pub use plan::{
     BufferPlace, GraphPlan, OperandSource, PackedConstant, Packing, Part, PlannedBuffer, PlannedKernel, PlannedValue,
 };
 
+use crate::ErrorClass;
+use budget::WeightBudget;
 use group::{Grouping, Unit};
 use infc_ir::entity::{EntityId, OperandId, StageId};
 use infc_ir::graph::Graph;
@@ -58,7 +63,7 @@ const MAX_GRAPH_NODES: usize = 1 << 17;
 ///
 /// # Errors
 /// [`FormError`] if the graph is malformed, or has elements of a type that no kernel computes with.
-pub fn form(graph: &Graph) -> Result<GraphPlan, FormError> {
+pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
     let mut flat = expand::expand(graph)?;
     outputs::compute_outputs(&mut flat.graph);
     let count = flat.graph.order.len();
@@ -75,18 +80,26 @@ pub fn form(graph: &Graph) -> Result<GraphPlan, FormError> {
     }
     let kernels = order::order(&grouping, kernels)?;
     let placement = layout::place(&grouping, &kernels);
+    let mut budget = WeightBudget::new(&grouping.flat.graph, options.max_weight_growth);
     let mut planned = Vec::new();
     for lowered in kernels {
-        planned.push(finish(&grouping, &placement, lowered)?);
+        planned.push(finish(&grouping, &placement, options, &mut budget, lowered)?);
     }
     order::mark_in_place(&placement, &mut planned);
     let Placement { values, buffers } = placement;
-    let log = grouping.log;
+    let mut log = grouping.log;
+    log.refusals.extend(budget.refusals);
     Ok(GraphPlan { graph: flat.graph, kernels: planned, values, buffers, log })
 }
 
 /// Gives the operands their layouts, the loops their order and the constants their panels.
-fn finish(grouping: &Grouping<'_>, placement: &Placement, lowered: Lowered) -> Result<PlannedKernel, FormError> {
+fn finish(
+    grouping: &Grouping<'_>,
+    placement: &Placement,
+    options: &FormOptions,
+    budget: &mut WeightBudget,
+    lowered: Lowered,
+) -> Result<PlannedKernel, FormError> {
     let Lowered { group, mut kernel, values, .. } = lowered;
     for (operand, value) in kernel.operands.iter_mut().zip(&values) {
         if let Some(planned) = placement.values.get(value)
@@ -96,11 +109,14 @@ fn finish(grouping: &Grouping<'_>, placement: &Placement, lowered: Lowered) -> R
             operand.layout.len_elems = placement.buffers[planned.buffer].len_elems.clone();
         }
     }
-    order_loops(&mut kernel);
-    let mut packings: BTreeMap<OperandId, Packing> = pack::pack(&mut kernel).into_iter().collect();
+    order_loops(&mut kernel, options.allowed);
+    let graph = &grouping.flat.graph;
+    let mut packings: BTreeMap<OperandId, Packing> =
+        pack::pack(&mut kernel, &mut |operand, packing| budget.admits(graph, values[operand.index()], packing))
+            .into_iter()
+            .collect();
     border::write_borders(&mut kernel);
 
-    let graph = &grouping.flat.graph;
     let mut operands = Vec::new();
     for (id, operand) in kernel.operands.iter_enumerated() {
         let value = values[id.index()];
@@ -125,7 +141,7 @@ fn finish(grouping: &Grouping<'_>, placement: &Placement, lowered: Lowered) -> R
 }
 
 /// Orders the axes of stages as memory lies: value axes by what is written, reduction axes by what is read.
-fn order_loops(kernel: &mut Kernel) {
+fn order_loops(kernel: &mut Kernel, allowed: ErrorClass) {
     for stage in kernel.stages.ids().collect::<Vec<StageId>>() {
         let s = &kernel.stages[stage];
         let rank = s.axes.len();
@@ -141,7 +157,10 @@ fn order_loops(kernel: &mut Kernel) {
             None => kept,
         };
         // The order of a fold is part of its meaning unless it is a plain sum or extremum.
-        let may_reorder = s.reducer.as_ref().is_some_and(|r| r.as_binary().is_some());
+        let may_reorder = s
+            .reducer
+            .as_ref()
+            .is_some_and(|r| r.is_associative() || (allowed >= ErrorClass::Reassociating && r.as_binary().is_some()));
         keep_steps_first(kernel, stage, &mut order);
         order.extend(match largest_read(kernel, stage) {
             Some(steps) if may_reorder => reorder::by_step(&reduced, &steps),

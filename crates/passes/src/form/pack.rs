@@ -29,13 +29,17 @@ struct Change {
     packing: Packing,
 }
 
-/// Packs the constants of a kernel's contractions and rewrites their loads. Axes must have their final order.
-pub(super) fn pack(kernel: &mut Kernel) -> Vec<(OperandId, Packing)> {
+/// Packs the constants of a kernel's contractions, as far as `admits` says, and rewrites their loads. Axes must have
+/// their final order.
+pub(super) fn pack(
+    kernel: &mut Kernel,
+    admits: &mut dyn FnMut(OperandId, &Packing) -> bool,
+) -> Vec<(OperandId, Packing)> {
     let mut packed = Vec::new();
     for stage in kernel.stages.ids().collect::<Vec<_>>() {
         let Some(change) = change(kernel, stage) else { continue };
         let Change { operand, load, index, packing } = change;
-        if packed.iter().any(|(o, _)| *o == operand) {
+        if packed.iter().any(|(o, _)| *o == operand) || !admits(operand, &packing) {
             continue;
         }
         let o = &mut kernel.operands[operand];

@@ -9,7 +9,7 @@ fn net(text: &str) -> Net {
     let graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}"));
     verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(graph.to_string().parse::<Graph>().expect("text parses back").to_string(), graph.to_string());
-    Net::of(graph)
+    Net::from(graph)
 }
 
 /// The state goes through a product at every step; the product's weights are packed for it.

@@ -5,7 +5,7 @@ use infc_ir::index::Dim;
 use infc_ir::interp::run_nest;
 use infc_ir::kernel::{Kernel, Layout};
 use infc_ir::verify::{verify_kernel, verify_nest};
-use infc_passes::form::{BufferPlace, GraphPlan, Interpreter, OperandSource, form};
+use infc_passes::form::{BufferPlace, FormOptions, GraphPlan, Interpreter, OperandSource, form};
 use infc_passes::formulate;
 use infc_passes::schedule::{self, Machine};
 use infc_tensor::{AlignedBytes, Tensor};
@@ -25,7 +25,7 @@ const MACHINE: Machine = Machine {
 /// Plans a net and checks that the plan computes the same.
 pub(crate) fn check(net: &Net) -> GraphPlan {
     let expected = net.outputs();
-    let plan = form(&net.graph).expect("the graph is well formed");
+    let plan = form(&net.graph, &FormOptions::default()).expect("the graph is well formed");
     for planned in &plan.kernels {
         if let Err(error) = verify_kernel(&planned.kernel) {
             panic!("{error}\n{}", planned.kernel);
@@ -75,7 +75,11 @@ fn run_in_memory(plan: &GraphPlan, inputs: &[Tensor], formulated: bool) -> Vec<T
         .collect();
     for planned in &plan.kernels {
         let kernel = if formulated { formulate::normalise(planned.kernel.clone()) } else { planned.kernel.clone() };
-        let schedule = if formulated { schedule::choose(&kernel, &MACHINE) } else { schedule::plain(&kernel) };
+        let schedule = if formulated {
+            schedule::choose(&kernel, &MACHINE, infc_passes::ErrorClass::Reassociating)
+        } else {
+            schedule::plain(&kernel)
+        };
         let nest = schedule::apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{e}\n{kernel}"));
         verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
         let place = |source: &OperandSource| match source {

@@ -43,13 +43,15 @@ pub(crate) fn noise(shape: &[usize], seed: u32) -> Tensor {
     Tensor::from_elements(shape, &elements).expect("as many as the shape says")
 }
 
-impl Net {
-    /// A graph made elsewhere.
-    pub(crate) fn of(mut graph: Graph) -> Self {
+/// A graph made elsewhere.
+impl From<Graph> for Net {
+    fn from(mut graph: Graph) -> Self {
         let origin = graph.origins.push(Vec::new());
         Self { graph, origin }
     }
+}
 
+impl Net {
     pub(crate) fn new() -> Self {
         let mut graph = Graph::default();
         let origin = graph.origins.push(vec!["test".to_owned()]);

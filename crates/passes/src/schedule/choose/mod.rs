@@ -12,14 +12,18 @@ mod tile;
 
 pub use machine::Machine;
 
+use crate::ErrorClass;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::{Schedule, Step};
 
-/// A schedule for the kernel on the machine. It always applies: where nothing better is known, loops stay serial.
+/// A schedule for the kernel on the machine, whose results differ from the kernel's own by no more than `allowed`: under
+/// [`ErrorClass::Exact`] no reduction whose order shows is folded in another one.
+///
+/// It always applies: where nothing better is known, loops stay serial.
 #[must_use]
-pub fn choose(kernel: &Kernel, machine: &Machine) -> Schedule {
-    let schedule = place::Chooser::new(kernel, machine).run();
+pub fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass) -> Schedule {
+    let schedule = place::Chooser::new(kernel, machine, allowed).run();
     // A kernel that the rules above do not cover still gets code, if slow: plain loops, all stages in full.
     if super::apply(kernel, &schedule).is_ok() { schedule } else { plain(kernel) }
 }

@@ -3,6 +3,7 @@
 use super::access::{Access, Step, accesses, cost, extent, step};
 use super::machine::Machine;
 use super::tile::{self, Tile, View};
+use crate::ErrorClass;
 use crate::schedule::plan::reads_neighbours;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
@@ -20,6 +21,7 @@ const BODY_LIMIT: i64 = 64;
 pub(super) struct Chooser<'a> {
     kernel: &'a Kernel,
     machine: &'a Machine,
+    allowed: ErrorClass,
     inlined: Vec<bool>,
     /// See [`Kernel::recurrences`].
     runs: Vec<Range<usize>>,
@@ -37,10 +39,10 @@ struct Loops {
 }
 
 impl<'a> Chooser<'a> {
-    pub(super) fn new(kernel: &'a Kernel, machine: &'a Machine) -> Self {
+    pub(super) fn new(kernel: &'a Kernel, machine: &'a Machine, allowed: ErrorClass) -> Self {
         let inlined = Self::inlined(kernel);
         let accesses = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
-        Self { kernel, machine, inlined, runs: kernel.recurrences(), accesses, steps: Vec::new() }
+        Self { kernel, machine, allowed, inlined, runs: kernel.recurrences(), accesses, steps: Vec::new() }
     }
 
     pub(super) fn run(mut self) -> Schedule {
@@ -178,7 +180,9 @@ impl<'a> Chooser<'a> {
         let elem_bytes = if stage.reducer.is_some() { own.max() } else { loads.chain(own).max() }.unwrap_or(4);
         // Vectors of bytes would be as wide as 64 elements; computing in 32 bits sets the width.
         let elem_bytes = elem_bytes.max(4);
-        View { stage, accesses: &self.accesses[id.index()], store_steps: store, extents, elem_bytes }
+        let reorders = self.allowed >= ErrorClass::Reassociating
+            || stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
+        View { stage, accesses: &self.accesses[id.index()], store_steps: store, extents, elem_bytes, reorders }
     }
 
     /// The extents of all axes of a stage, with guesses for symbolic ones.

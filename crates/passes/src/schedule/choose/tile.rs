@@ -54,6 +54,8 @@ pub(super) struct View<'a> {
     pub(super) extents: Vec<i64>,
     /// Widest element of the stage in bytes.
     pub(super) elem_bytes: usize,
+    /// Whether the reduction may be folded in another order, so that its axes may be lanes.
+    pub(super) reorders: bool,
 }
 
 /// The cheapest tile by a simple model of the core.
@@ -61,7 +63,12 @@ pub(super) fn choose(view: &View<'_>, machine: &Machine) -> Tile {
     let lanes = machine.lanes(view.elem_bytes);
     let mut best = (f64::INFINITY, Tile::scalar());
     for axis in 0..view.stage.axes.len() {
-        if view.stage.axes[axis].kind == AxisKind::Sequential || lanes < 2 {
+        let possible = match view.stage.axes[axis].kind {
+            AxisKind::Parallel => true,
+            AxisKind::Reduce => view.reorders,
+            AxisKind::Sequential => false,
+        };
+        if !possible || lanes < 2 {
             continue;
         }
         let points = view.extents[axis];

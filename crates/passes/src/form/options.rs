@@ -1,0 +1,18 @@
+//! What can be asked of kernel formation.
+
+use crate::ErrorClass;
+
+/// What formation may decide.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FormOptions {
+    /// Under [`ErrorClass::Exact`] sums keep the order of their axes.
+    pub allowed: ErrorClass,
+    /// How large the constants of the plan may become, over their size in the graph.
+    pub max_weight_growth: f64,
+}
+
+impl Default for FormOptions {
+    fn default() -> Self {
+        Self { allowed: ErrorClass::Reassociating, max_weight_growth: 1.3 }
+    }
+}
