@@ -23,7 +23,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if !status.success() {
         bail!("infc-bench failed: {status}");
     }
-    if arguments.rest.iter().any(|a| matches!(a.as_str(), "-h" | "--help")) {
+    // What a program reads has nothing behind it.
+    if arguments.rest.iter().any(|a| matches!(a.as_str(), "-h" | "--help" | "--json")) {
         return Ok(());
     }
     println!("\nTo keep these numbers, append them to docs/perf-log.md as a code block under this heading:\n");

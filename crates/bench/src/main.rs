@@ -8,17 +8,18 @@
 
 mod compiled;
 mod kernels;
+mod report;
 mod roofline;
 mod suite;
+mod untuned;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use comfy_table::{Cell, Table};
 use compiled::Compiled;
 use infc_codegen_cpu::Target;
+use report::{Measured, OnTarget, Report};
 use roofline::Ceilings;
 use std::io::Write;
-use std::path::PathBuf;
 
 /// Measures single kernels against the machine's roofline.
 #[derive(Parser)]
@@ -35,12 +36,12 @@ struct Options {
     /// Runs per case and target, at least.
     #[arg(long, default_value_t = 12)]
     runs: usize,
-    /// The ceilings program in C.
-    #[arg(long, default_value = "../shared/bench/ceilings.c")]
-    ceilings: PathBuf,
     /// A schedule to use instead of the untuned default, for experiments with one case.
     #[arg(long)]
     schedule: Option<String>,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
     /// Also print each schedule.
     #[arg(long, short)]
     verbose: bool,
@@ -51,80 +52,66 @@ const RUN_SECONDS: f64 = 20e-6;
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    let ceilings = Ceilings::measure(&options.ceilings)?;
     let targets: Vec<Target> =
         options.targets.iter().map(|t| t.parse().with_context(|| format!("target {t}"))).collect::<Result<_>>()?;
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "peak {:.1} (512 bit) {:.1} (256 bit) GFLOP/s; L2 {:.0}, L3 {:.0}, DRAM {:.0} GB/s; one thread",
-        ceilings.f32_fma_512 / 1e9,
-        ceilings.f32_fma_256 / 1e9,
-        ceilings.l2 / 1e9,
-        ceilings.l3 / 1e9,
-        ceilings.dram / 1e9
-    )?;
     let wanted = |c: &suite::Case| {
         options.filter.as_ref().is_none_or(|f| c.group.contains(f.as_str()) || c.kernel.name.contains(f.as_str()))
     };
     let cases: Vec<suite::Case> = suite::cases(options.seed).into_iter().filter(wanted).collect();
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    let mut header = vec!["group".to_owned(), "kernel".to_owned()];
-    for target in &targets {
-        header.extend([format!("{target} GFLOP/s"), "of roof".to_owned()]);
-    }
-    table.set_header(header);
-    let mut shares: Vec<(usize, &'static str, f64)> = Vec::new();
+    let ceilings = Ceilings::measure()?;
+    let mut kernels = Vec::new();
     for case in &cases {
-        let mut row = vec![Cell::new(case.group), Cell::new(&case.kernel.name)];
-        let repeats =
-            (RUN_SECONDS / ceilings.bound(512, case.operations, case.bytes)).ceil().clamp(1.0, 1000.0) as usize;
-        let mut compiled: Vec<Compiled> = targets
-            .iter()
-            .map(|t| Compiled::new(&case.kernel, t, 1, repeats, options.schedule.as_deref()))
-            .collect::<Result<_>>()
-            .with_context(|| case.kernel.name.clone())?;
-        let mut best = vec![f64::INFINITY; compiled.len()];
-        for round in 0..options.runs {
-            for (kernel, best) in compiled.iter_mut().zip(&mut best) {
-                kernel.run()?;
-                // Short kernels are run more often per turn.
-                let turns = ((2e-3 / (*best * repeats as f64).max(1e-7)) as usize).clamp(1, 40);
-                for _ in 0..if round == 0 { 1 } else { turns } {
-                    *best = best.min(kernel.run()?);
-                }
-            }
-        }
-        for (n, (target, seconds)) in targets.iter().zip(&best).enumerate() {
-            let bits = if target.to_string().contains("v4") { 512 } else { 256 };
-            let share = ceilings.bound(bits, case.operations, case.bytes) / seconds;
-            shares.push((n, case.group, share));
-            row.push(Cell::new(format!("{:.1}", case.operations / seconds / 1e9)));
-            row.push(Cell::new(format!("{:.0} %", share * 100.0)));
-            if options.verbose {
-                let c = &compiled[n];
-                let name = &case.kernel.name;
-                writeln!(
-                    out,
-                    "{name} {target}: {} spills, {} bytes: {}",
-                    c.inner_loop_spills, c.code_bytes, c.schedule
-                )?;
-            }
-        }
-        table.add_row(row);
+        let measured = measure(case, &targets, &ceilings, &options);
+        kernels.push(measured.with_context(|| case.kernel.name.clone())?);
     }
-    writeln!(out, "{table}")?;
-    for (n, target) in targets.iter().enumerate() {
-        for group in ["gemm", "conv3x3", "conv1x1", "random"] {
-            let mut group_shares: Vec<f64> = shares.iter().filter(|s| s.0 == n && s.1 == group).map(|s| s.2).collect();
-            if group_shares.is_empty() {
-                continue;
-            }
-            group_shares.sort_by(f64::total_cmp);
-            let median = group_shares[group_shares.len() / 2];
-            writeln!(out, "{target} {group}: worst {:.0} %, median {:.0} %", group_shares[0] * 100.0, median * 100.0)?;
-        }
+    let targets = targets.iter().map(ToString::to_string).collect();
+    let report = Report { schema: "infc-bench/1", seed: options.seed, ceilings, targets, kernels };
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+    } else {
+        report.print(&mut out, options.verbose)?;
     }
     Ok(())
+}
+
+/// Runs a case on all targets in turns.
+fn measure(case: &suite::Case, targets: &[Target], ceilings: &Ceilings, options: &Options) -> Result<Measured> {
+    let repeats = (RUN_SECONDS / ceilings.bound(512, case.instructions, case.bytes)).ceil().clamp(1.0, 1000.0) as usize;
+    let mut compiled: Vec<Compiled> = targets
+        .iter()
+        .map(|target| Compiled::new(&case.kernel, target, 1, repeats, options.schedule.as_deref()))
+        .collect::<Result<_>>()?;
+    let mut best = vec![f64::INFINITY; compiled.len()];
+    for round in 0..options.runs {
+        for (kernel, best) in compiled.iter_mut().zip(&mut best) {
+            kernel.run()?;
+            // Short kernels are run more often per turn.
+            let turns = ((2e-3 / (*best * repeats as f64).max(1e-7)) as usize).clamp(1, 40);
+            for _ in 0..if round == 0 { 1 } else { turns } {
+                *best = best.min(kernel.run()?);
+            }
+        }
+    }
+    let on_target = |((target, kernel), seconds): ((&Target, Compiled), &f64)| {
+        let bound = ceilings.bound(target.machine.vector_bits, case.instructions, case.bytes);
+        OnTarget {
+            target: target.to_string(),
+            seconds: *seconds,
+            gflops: case.operations / seconds / 1e9,
+            gb_per_s: case.bytes / seconds / 1e9,
+            share: bound / seconds,
+            inner_loop_spills: kernel.inner_loop_spills,
+            code_bytes: kernel.code_bytes,
+            schedule: kernel.schedule,
+        }
+    };
+    Ok(Measured {
+        group: case.group,
+        kernel: case.kernel.name.clone(),
+        instructions: case.instructions,
+        operations: case.operations,
+        bytes: case.bytes,
+        results: targets.iter().zip(compiled).zip(&best).map(on_target).collect(),
+    })
 }

@@ -1,14 +1,17 @@
 //! What the machine can do at most, and what a kernel needs at least.
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::Command;
 
+/// Measures the ceilings; in C, since it wants instructions by name.
+const PROGRAM: &str = include_str!("ceilings.c");
+
 /// Ceilings of one core.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Ceilings {
-    /// Multiply-add operations per second (one multiply-add is 2) with 256-bit vectors.
+    /// Multiply-add operations per second (one multiply-add is 2) with 256-bit vectors; 0 without them.
     pub(crate) f32_fma_256: f64,
     /// The same with 512-bit vectors.
     pub(crate) f32_fma_512: f64,
@@ -21,44 +24,37 @@ pub(crate) struct Ceilings {
 }
 
 impl Ceilings {
-    /// Compiles and runs the ceilings program (C) with the system's compiler.
+    /// Compiles and runs the ceilings program with the system's C compiler.
     ///
     /// # Errors
     /// If there is no compiler, or the program fails.
-    pub(crate) fn measure(source: &Path) -> Result<Self> {
+    pub(crate) fn measure() -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("infc-ceilings-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        let program = folder.join("ceilings");
-        let compiled = Command::new("cc")
-            .args(["-O3", "-march=native", "-pthread", "-o"])
-            .arg(&program)
-            .arg(source)
-            .arg("-lm")
-            .status()
-            .context("running the C compiler `cc`")?;
-        anyhow::ensure!(compiled.success(), "{} does not compile", source.display());
-        let output = Command::new(&program).output()?;
+        let measured = Self::measure_in(&folder);
         std::fs::remove_dir_all(&folder)?;
-        let json: Value = serde_json::from_slice(&output.stdout).context("the ceilings program prints JSON")?;
-        let first = |path: &[&str]| {
-            let mut at = &json;
-            for key in path {
-                at = &at[*key];
-            }
-            number(at).with_context(|| format!("ceiling {}", path.join(".")))
-        };
-        Ok(Self {
-            f32_fma_256: first(&["compute_gops", "f32_fma_256"])? * 1e9,
-            f32_fma_512: first(&["compute_gops", "f32_fma_512"])? * 1e9,
-            l2: first(&["bandwidth_gb_per_s", "l2_512k_read"])? * 1e9,
-            l3: first(&["bandwidth_gb_per_s", "l3_8m_read"])? * 1e9,
-            dram: first(&["bandwidth_gb_per_s", "dram_256m_read"])? * 1e9,
-        })
+        measured
     }
 
-    /// Seconds that a kernel takes at least: arithmetic at the peak, or its bytes from where they lie.
+    fn measure_in(folder: &Path) -> Result<Self> {
+        let (source, program) = (folder.join("ceilings.c"), folder.join("ceilings"));
+        std::fs::write(&source, PROGRAM)?;
+        let compiled = Command::new("cc")
+            .args(["-O3", "-march=native", "-o"])
+            .arg(&program)
+            .arg(&source)
+            .status()
+            .context("running the C compiler `cc`")?;
+        anyhow::ensure!(compiled.success(), "ceilings.c does not compile");
+        let output = Command::new(&program).output()?;
+        anyhow::ensure!(output.status.success(), "the ceilings program failed: {}", output.status);
+        serde_json::from_slice(&output.stdout).context("the ceilings program prints JSON")
+    }
+
+    /// Seconds that a kernel takes at least: its vector instructions (times lanes) at the rate at which multiply-adds
+    /// are started, or its bytes from where they lie.
     #[must_use]
-    pub(crate) fn bound(&self, bits: u32, operations: f64, bytes: f64) -> f64 {
+    pub(crate) fn bound(&self, bits: u32, instructions: f64, bytes: f64) -> f64 {
         let peak = if bits >= 512 { self.f32_fma_512 } else { self.f32_fma_256 };
         let bandwidth = if bytes < 1.5e6 {
             self.l2
@@ -67,14 +63,19 @@ impl Ceilings {
         } else {
             self.dram
         };
-        (operations / peak).max(bytes / bandwidth)
+        (instructions / (peak / 2.0)).max(bytes / bandwidth)
     }
 }
 
-/// The one-core figure, whether it is given alone, first of a list, or by name.
-fn number(value: &Value) -> Option<f64> {
-    value.as_f64().or_else(|| value.get(0)?.as_f64()).or_else(|| {
-        let object = value.as_object()?;
-        ["1", "one", "one_core", "1_core", "1 core", "single"].iter().find_map(|k| object.get(*k)?.as_f64())
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slower_of_arithmetic_and_memory_bounds() {
+        let ceilings = Ceilings { f32_fma_256: 64.0, f32_fma_512: 128.0, l2: 8.0, l3: 4.0, dram: 2.0 };
+        assert_eq!(ceilings.bound(512, 64.0, 0.0), 1.0);
+        assert_eq!(ceilings.bound(256, 64.0, 0.0), 2.0);
+        assert_eq!(ceilings.bound(512, 64.0, 24.0), 3.0);
+    }
 }

@@ -10,26 +10,37 @@ pub(crate) struct Case {
     pub(crate) group: &'static str,
     /// The kernel.
     pub(crate) kernel: Kernel,
-    /// Arithmetic operations (a multiply-add is 2).
+    /// Vector instructions that its arithmetic takes at least, times the lanes of a vector. A multiply-add is 1.
+    pub(crate) instructions: f64,
+    /// Arithmetic operations, for a figure that is comparable with others'; a multiply-add is 2.
     pub(crate) operations: f64,
     /// Bytes read and written at least once.
     pub(crate) bytes: f64,
 }
 
 impl Case {
-    fn new(group: &'static str, kernel: Kernel, operations: f64) -> Self {
+    /// A kernel of `f32` whose every instruction counts as one operation.
+    pub(crate) fn of(group: &'static str, kernel: Kernel, instructions: f64) -> Self {
         let elems: i64 = kernel.operands.iter().filter_map(|o| o.layout.len_elems.as_const()).sum();
-        Self { group, kernel, operations, bytes: elems as f64 * 4.0 }
+        Self { group, kernel, instructions, operations: instructions, bytes: elems as f64 * 4.0 }
+    }
+
+    /// A kernel of `f32` that is made of multiply-adds.
+    fn new(group: &'static str, kernel: Kernel, macs: i64) -> Self {
+        Self { operations: macs as f64 * 2.0, ..Self::of(group, kernel, macs as f64) }
     }
 
     fn conv(group: &'static str, conv: Conv) -> Self {
-        Self::new(group, conv.build(), conv.macs() as f64 * 2.0)
+        Self::new(group, conv.build(), conv.macs())
     }
 
     fn matmul(group: &'static str, m: i64, n: i64, k: i64) -> Self {
-        Self::new(group, matmul(m, n, k), (m * n * k * 2) as f64)
+        Self::new(group, matmul(m, n, k), m * n * k)
     }
 }
+
+/// The parts of the suite, in order.
+pub(crate) const GROUPS: [&str; 5] = ["gemm", "conv3x3", "conv1x1", "random", "untuned"];
 
 /// All cases. The random ones depend on the seed.
 #[must_use]
@@ -71,6 +82,7 @@ pub(crate) fn cases(seed: u64) -> Vec<Case> {
         cases.push(Case::conv("conv1x1", square(side, channels, filters, 1, stride)));
     }
     cases.extend(random(seed, 40));
+    cases.extend(crate::untuned::cases());
     cases
 }
 
