@@ -141,7 +141,7 @@ fn other_model(what: &str, expected: usize, found: usize) -> CliError {
 }
 
 /// The values of the symbols, as the inputs' shapes say.
-fn symbol_values(entry: &Entry, inputs: &[Tensor]) -> Vec<i64> {
+pub(crate) fn symbol_values(entry: &Entry, inputs: &[Tensor]) -> Vec<i64> {
     let mut symbols = vec![0; entry.symbols.len()];
     for binding in &entry.bindings {
         let extent = inputs.get(binding.input as usize).and_then(|tensor| tensor.shape().get(binding.axis as usize));

@@ -3,6 +3,8 @@
 //! Nothing that is not needed for a run is done before the first one, so that with `--warmup 0` the time from the start
 //! of the process to the first result (`cold_ms`) is what a program that only runs the model would see.
 
+mod kernels;
+
 use crate::console::Console;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{InputArgs, InputOptions, Missing};
@@ -13,6 +15,7 @@ use crate::stats::{Summary, millis};
 use crate::tables::{self, Side, table};
 use infc_runtime::{LoadOptions, Model, RunOptions, Session, SessionOptions, TensorView};
 use infc_tensor::{AlignedBytes, Tensor};
+use kernels::KernelTime;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -44,6 +47,9 @@ pub(crate) struct BenchArgs {
     /// Time runs for so long
     #[arg(long, value_name = "SECONDS", conflicts_with = "runs", value_parser = seconds)]
     duration: Option<Duration>,
+    /// Also tell where the time goes: per kernel its share, GFLOP/s and GB/s
+    #[arg(long)]
+    kernels: bool,
     /// Write the outputs of the last run to a NumPy archive
     #[arg(long, value_name = "OUT.npz")]
     save_output: Option<PathBuf>,
@@ -85,6 +91,7 @@ struct Lane {
     /// The runs that are timed, and their sum so far.
     spent: Duration,
     last_outputs: Vec<Tensor>,
+    kernels: Option<Vec<KernelTime>>,
 }
 
 #[derive(Serialize)]
@@ -109,10 +116,13 @@ struct LaneReport<'a> {
     latencies_ms: &'a [f64],
     latency_ms: Option<Summary>,
     arena_bytes: usize,
+    /// With `--kernels`: those that take longest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernels: Option<&'a [KernelTime]>,
 }
 
 pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Result<Exit, Failure> {
-    let BenchArgs { artifacts, runs, warmup, duration, save_output, inputs, load } = arguments;
+    let BenchArgs { artifacts, runs, warmup, duration, kernels, save_output, inputs, load } = arguments;
     let inputs = inputs.resolve()?;
     let goal = Goal {
         warmup: warmup as usize,
@@ -139,6 +149,11 @@ pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Re
     let threads = options.pool.as_ref().map_or_else(|| infc_runtime::Pool::shared().threads(), |pool| pool.threads());
     if let (Some(path), [lane]) = (&save_output, lanes.as_mut_slice()) {
         lane.save_outputs(path)?;
+    }
+    if kernels {
+        for lane in &mut lanes {
+            lane.kernels = Some(kernels::measure(&lane.model, &lane.inputs, &lane.options)?);
+        }
     }
     let reports: Vec<LaneReport<'_>> = lanes.iter().map(Lane::report).collect();
     let single = if let [single] = reports.as_slice() { Some(single.clone()) } else { None };
@@ -205,6 +220,7 @@ impl Lane {
             latencies_ms: Vec::new(),
             spent: Duration::ZERO,
             last_outputs: Vec::new(),
+            kernels: None,
         })
     }
 
@@ -251,6 +267,7 @@ impl Lane {
             latencies_ms: &self.latencies_ms,
             latency_ms: Summary::of(&self.latencies_ms),
             arena_bytes: self.session.arena_bytes(),
+            kernels: self.kernels.as_deref(),
         }
     }
 }
@@ -283,6 +300,12 @@ fn print(report: &Report<'_>, console: &Console) -> Result<(), Failure> {
         ]
     });
     console.write(table(&columns, rows).as_bytes())?;
+    for lane in &report.artifacts {
+        if let Some(times) = lane.kernels {
+            console.line(format!("\n{}", lane.artifact))?;
+            console.write(kernels::text(times).as_bytes())?;
+        }
+    }
     let threads = if report.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", report.threads) };
     let peak = report.peak_rss_mb.map(|mb| format!(", peak memory {mb:.1} MiB")).unwrap_or_default();
     let cold = report.single.as_ref().and_then(|lane| lane.cold_ms);

@@ -70,6 +70,36 @@ pub(super) struct VariantSummary {
     pub(super) runs_here: bool,
     pub(super) code_bytes: u64,
     pub(super) program_bytes: u64,
+    #[serde(flatten)]
+    pub(super) work: Work,
+}
+
+/// What one run of the default entry does, and how much of it in kernels of the wide emitter.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(super) struct Work {
+    /// Multiply-accumulates of all launches.
+    pub(super) all_macs: u64,
+    pub(super) wide_macs: u64,
+    /// Bytes that they read and write at least.
+    pub(super) all_bytes: u64,
+    pub(super) wide_bytes: u64,
+}
+
+impl Work {
+    fn of(kernels: &[KernelReport]) -> Self {
+        let mut work = Self::default();
+        for kernel in kernels {
+            let times = |count: Option<u64>| count.unwrap_or(0).saturating_mul(kernel.launches as u64);
+            let (macs, bytes) = (times(kernel.macs), times(kernel.bytes));
+            work.all_macs = work.all_macs.saturating_add(macs);
+            work.all_bytes = work.all_bytes.saturating_add(bytes);
+            if kernel.emitter == "wide" {
+                work.wide_macs = work.wide_macs.saturating_add(macs);
+                work.wide_bytes = work.wide_bytes.saturating_add(bytes);
+            }
+        }
+        work
+    }
 }
 
 #[derive(Serialize)]
@@ -79,12 +109,8 @@ pub(super) struct VariantReport {
     pub(super) dims: BTreeMap<String, i64>,
     pub(super) kernels: Vec<KernelReport>,
     pub(super) programs: Vec<ProgramReport>,
-    /// Of the multiply-accumulates of all launches, those in kernels of the wide emitter.
-    pub(super) wide_macs: u64,
-    pub(super) all_macs: u64,
-    /// The same for bytes read and written.
-    pub(super) wide_bytes: u64,
-    pub(super) all_bytes: u64,
+    #[serde(flatten)]
+    pub(super) work: Work,
 }
 
 #[derive(Serialize)]
@@ -99,6 +125,9 @@ pub(super) struct KernelReport {
     pub(super) total_insts: u64,
     pub(super) macs: Option<u64>,
     pub(super) bytes: Option<u64>,
+    /// Of the multiply-accumulates and bytes of a run, the part that all launches of this kernel have.
+    pub(super) macs_share: Option<f64>,
+    pub(super) bytes_share: Option<f64>,
     pub(super) origins: Vec<String>,
     pub(super) schedule: String,
 }
@@ -184,13 +213,17 @@ impl Report {
         let section_bytes = |index: u32| {
             artifact.container().sections().get(index as usize).map_or(0, |section| section.range.len() as u64)
         };
-        let variants = manifest.variants.iter().map(|info| VariantSummary {
-            target: info.target.clone(),
-            required_features: info.required_features.clone(),
-            runs_here: runs_here(info),
-            code_bytes: section_bytes(info.code_section),
-            program_bytes: section_bytes(info.program_section),
+        let variants = manifest.variants.iter().enumerate().map(|(index, info)| {
+            Ok(VariantSummary {
+                target: info.target.clone(),
+                required_features: info.required_features.clone(),
+                runs_here: runs_here(info),
+                code_bytes: section_bytes(info.code_section),
+                program_bytes: section_bytes(info.program_section),
+                work: Work::of(&kernel_reports(&artifact.variant(index)?, &symbols)),
+            })
         });
+        let variants = variants.collect::<Result<_, ArtifactError>>()?;
         let records: Vec<WeightReport> = manifest.weights.iter().map(WeightReport::new).collect();
         let weight_sections = || artifact.container().sections().iter().filter(|s| s.kind.name() == Some("weights"));
         let provenance = &manifest.provenance;
@@ -202,7 +235,7 @@ impl Report {
             verified,
             sections: sections(artifact),
             entries: manifest.entries.iter().map(EntryReport::new).collect(),
-            variants: variants.collect(),
+            variants,
             variant,
             weights: WeightsReport {
                 count: records.len(),
@@ -306,36 +339,16 @@ impl EntryReport {
 impl VariantReport {
     fn new(target: &str, body: &VariantBody, entries: &[Entry], symbols: &[i64]) -> Result<Self, Failure> {
         let names = entries.first().map(Entry::symbol_names).unwrap_or_default();
-        let mut launches = vec![0usize; body.kernels.len()];
-        for step in body.programs.first().into_iter().flat_map(|program| &program.steps) {
-            if let Step::Launch(launch) = step
-                && let Some(count) = launches.get_mut(launch.kernel as usize)
-            {
-                *count += 1;
-            }
+        let mut kernels = kernel_reports(body, symbols);
+        let work = Work::of(&kernels);
+        for kernel in &mut kernels {
+            let share = |count: Option<u64>, all: u64| {
+                let times = count? as f64 * kernel.launches as f64;
+                (all > 0).then(|| times / all as f64)
+            };
+            kernel.macs_share = share(kernel.macs, work.all_macs);
+            kernel.bytes_share = share(kernel.bytes, work.all_bytes);
         }
-        let kernels: Vec<KernelReport> = body
-            .kernels
-            .iter()
-            .zip(&launches)
-            .map(|(info, &launches)| KernelReport {
-                name: info.name.clone(),
-                emitter: info.emitter.clone(),
-                vector_bits: info.vector_bits,
-                launches,
-                code_bytes: info.code_len,
-                vector_insts: info.vector_insts,
-                total_insts: info.total_insts,
-                macs: info.macs.as_ref().and_then(|size| value(size, symbols)),
-                bytes: info.bytes.as_ref().and_then(|size| value(size, symbols)),
-                origins: info.origins.clone(),
-                schedule: info.schedule.clone(),
-            })
-            .collect();
-        let total = |of: fn(&KernelReport) -> Option<u64>, wide_only: bool| {
-            let counted = kernels.iter().filter(|kernel| !wide_only || kernel.emitter == "wide");
-            counted.map(|kernel| of(kernel).unwrap_or(0).saturating_mul(kernel.launches as u64)).sum()
-        };
         let programs = body.programs.iter().zip(entries).enumerate().map(|(index, (program, entry))| {
             // The symbols given are those of the first entry; others are told at their minimum.
             let own = if index == 0 { symbols.to_vec() } else { symbol_values(Some(entry), &[])? };
@@ -345,13 +358,38 @@ impl VariantReport {
             target: target.to_owned(),
             dims: names.iter().zip(symbols).map(|(name, &value)| ((*name).to_owned(), value)).collect(),
             programs: programs.collect::<Result<_, Failure>>()?,
-            wide_macs: total(|kernel| kernel.macs, true),
-            all_macs: total(|kernel| kernel.macs, false),
-            wide_bytes: total(|kernel| kernel.bytes, true),
-            all_bytes: total(|kernel| kernel.bytes, false),
             kernels,
+            work,
         })
     }
+}
+
+/// All kernels of a variant; what they do at the given symbol values, as the compiler described it.
+fn kernel_reports(body: &VariantBody, symbols: &[i64]) -> Vec<KernelReport> {
+    let mut launches = vec![0usize; body.kernels.len()];
+    for step in body.programs.first().into_iter().flat_map(|program| &program.steps) {
+        if let Step::Launch(launch) = step
+            && let Some(count) = launches.get_mut(launch.kernel as usize)
+        {
+            *count += 1;
+        }
+    }
+    let kernels = body.kernels.iter().zip(&launches).map(|(info, &launches)| KernelReport {
+        name: info.name.clone(),
+        emitter: info.emitter.clone(),
+        vector_bits: info.vector_bits,
+        launches,
+        code_bytes: info.code_len,
+        vector_insts: info.vector_insts,
+        total_insts: info.total_insts,
+        macs: info.macs.as_ref().and_then(|size| value(size, symbols)),
+        bytes: info.bytes.as_ref().and_then(|size| value(size, symbols)),
+        macs_share: None,
+        bytes_share: None,
+        origins: info.origins.clone(),
+        schedule: info.schedule.clone(),
+    });
+    kernels.collect()
 }
 
 impl ProgramReport {

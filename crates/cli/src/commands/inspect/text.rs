@@ -1,6 +1,6 @@
 //! The report for people.
 
-use super::report::{KernelReport, ProgramReport, Report, VariantReport};
+use super::report::{KernelReport, ProgramReport, Report, VariantReport, Work};
 use crate::console::{Console, Style};
 use crate::failure::Failure;
 use crate::tables::{Side, bytes, count, few, percent, table};
@@ -34,9 +34,18 @@ pub(super) fn print(report: &Report, console: &Console) -> Result<(), Failure> {
     let rows = report.variants.iter().map(|variant| {
         let here = if variant.runs_here { "yes" } else { "no" };
         let code = bytes(variant.code_bytes);
-        vec![variant.target.clone(), here.to_owned(), code, variant.required_features.join(" ")]
+        let Work { all_macs, wide_macs, all_bytes, wide_bytes } = variant.work;
+        let (macs, moved) = (percent(wide_macs, all_macs), percent(wide_bytes, all_bytes));
+        vec![variant.target.clone(), here.to_owned(), code, macs, moved, variant.required_features.join(" ")]
     });
-    let columns = [("target", Side::Left), ("runs here", Side::Left), ("code", Side::Right), ("needs", Side::Left)];
+    let columns = [
+        ("target", Side::Left),
+        ("runs here", Side::Left),
+        ("code", Side::Right),
+        ("MACs wide", Side::Right),
+        ("bytes wide", Side::Right),
+        ("needs", Side::Left),
+    ];
     console.write(table(&columns, rows).as_bytes())?;
     if let Some(variant) = &report.variant {
         print_variant(variant, console)?;
@@ -74,10 +83,13 @@ fn print_variant(variant: &VariantReport, console: &Console) -> Result<(), Failu
         ("vector", Side::Right),
         ("code", Side::Right),
         ("MACs", Side::Right),
+        ("", Side::Right),
         ("bytes", Side::Right),
+        ("", Side::Right),
         ("runs", Side::Right),
         ("from", Side::Left),
     ];
+    let share = |share: f64| format!("{:.0} %", share * 100.0);
     let optional = |value: Option<u64>, print: fn(u64) -> String| value.map_or_else(|| "-".to_owned(), print);
     let row = |kernel: &KernelReport| {
         vec![
@@ -87,7 +99,9 @@ fn print_variant(variant: &VariantReport, console: &Console) -> Result<(), Failu
             percent(kernel.vector_insts, kernel.total_insts),
             bytes(kernel.code_bytes),
             optional(kernel.macs, count),
+            kernel.macs_share.map_or_else(String::new, share),
             optional(kernel.bytes, bytes),
+            kernel.bytes_share.map_or_else(String::new, share),
             kernel.launches.to_string(),
             few(&kernel.origins, ORIGINS_SHOWN),
         ]
@@ -95,8 +109,8 @@ fn print_variant(variant: &VariantReport, console: &Console) -> Result<(), Failu
     console.write(table(&columns, variant.kernels.iter().map(row)).as_bytes())?;
     console.line(format!(
         "  in wide kernels: {} of the MACs, {} of the bytes",
-        percent(variant.wide_macs, variant.all_macs),
-        percent(variant.wide_bytes, variant.all_bytes)
+        percent(variant.work.wide_macs, variant.work.all_macs),
+        percent(variant.work.wide_bytes, variant.work.all_bytes)
     ))?;
     if console.is_verbose() {
         for kernel in &variant.kernels {
