@@ -44,6 +44,11 @@ pub use model::{LoadOptions, Model};
 pub use observer::{Event, Observer, Planned, StepEvent};
 pub use owned::SessionOutputs;
 pub use pool::{Pool, PoolBuilder, Spin};
-pub use select::{Selection, Skipped};
+pub use select::{Selection, Skipped, host_arch, host_has};
 pub use session::{RunOptions, Session, SessionOptions};
 pub use view::{TensorView, TensorViewMut};
+
+/// The examples of the project's README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -87,8 +87,16 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Whether this processor, and the operating system on it, has a feature; unknown names are absent.
-fn host_has(feature: &str) -> bool {
+/// The architecture of this machine as targets name it; `None` if no artifact has code for it.
+#[must_use]
+pub fn host_arch() -> Option<&'static str> {
+    HOST_ARCH
+}
+
+/// Whether this processor, and the operating system on it, has a feature of [`infc_artifact::features`]; unknown names
+/// are absent.
+#[must_use]
+pub fn host_has(feature: &str) -> bool {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     macro_rules! detect {
         ($detect:ident: $($name:tt)*) => {

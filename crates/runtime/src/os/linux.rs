@@ -1,74 +1,22 @@
-//! Linux and Android: `mmap`, `mprotect`, `munmap`.
+//! Linux and Android: what `mmap` is like there.
 
 #![expect(unsafe_code, reason = "calls into the C library")]
 
+pub(super) use crate::code::sync_instruction_cache;
 use std::ffi::{c_int, c_long, c_void};
-use std::io;
-use std::ptr::NonNull;
 
-const PROT_READ: c_int = 1;
-const PROT_WRITE: c_int = 2;
-const PROT_EXEC: c_int = 4;
-const MAP_PRIVATE: c_int = 0x02;
-const MAP_ANONYMOUS: c_int = 0x20;
+pub(super) const MAP_ANONYMOUS: c_int = 0x20;
 
-// The declarations of <sys/mman.h>; the values above are those of x86-64 and aarch64, the architectures served.
+// The declarations of <sys/mman.h>; the value above is that of x86-64 and aarch64, the architectures served.
 unsafe extern "C" {
-    fn mmap(addr: *mut c_void, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: c_long) -> *mut c_void;
-    fn mprotect(addr: *mut c_void, len: usize, prot: c_int) -> c_int;
-    fn munmap(addr: *mut c_void, len: usize) -> c_int;
-}
-
-/// Anonymous pages of this process: first writable, then executable, never both.
-#[derive(Debug)]
-pub(crate) struct CodePages {
-    start: NonNull<u8>,
-    len_bytes: usize,
-}
-
-// SAFETY: the pages belong to this value alone, and after construction they are only read (and executed).
-unsafe impl Send for CodePages {}
-// SAFETY: as above.
-unsafe impl Sync for CodePages {}
-
-impl CodePages {
-    /// Maps pages, lets `fill` write them, and makes them read-execute if it returns `Ok`.
-    pub(crate) fn filled<E>(len_bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E>
-    where
-        E: From<io::Error>,
-    {
-        if len_bytes == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no code").into());
-        }
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory in use.
-        let start = unsafe {
-            mmap(std::ptr::null_mut(), len_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-        };
-        // MAP_FAILED is the address −1.
-        let Some(start) = NonNull::new(start.cast::<u8>()).filter(|p| p.addr().get() != usize::MAX) else {
-            return Err(io::Error::last_os_error().into());
-        };
-        let pages = Self { start, len_bytes };
-        // SAFETY: the mapping is `len_bytes` long, zeroed, writable, and nobody else knows of it yet.
-        fill(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len_bytes) })?;
-        // SAFETY: exactly the mapping made above; the slice handed to `fill` is gone.
-        if unsafe { mprotect(start.as_ptr().cast(), len_bytes, PROT_READ | PROT_EXEC) } != 0 {
-            return Err(io::Error::last_os_error().into());
-        }
-        crate::code::sync_instruction_cache(start, len_bytes);
-        Ok(pages)
-    }
-
-    /// The address of the first byte.
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-}
-
-impl Drop for CodePages {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `filled`, unmapped once. Kernels run only while their image is borrowed. An error
-        // would leave the pages mapped, which is harmless.
-        unsafe { munmap(self.start.as_ptr().cast(), self.len_bytes) };
-    }
+    pub(super) fn mmap(
+        addr: *mut c_void,
+        len: usize,
+        prot: c_int,
+        flags: c_int,
+        fd: c_int,
+        offset: c_long,
+    ) -> *mut c_void;
+    pub(super) fn mprotect(addr: *mut c_void, len: usize, prot: c_int) -> c_int;
+    pub(super) fn munmap(addr: *mut c_void, len: usize) -> c_int;
 }

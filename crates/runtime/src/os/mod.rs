@@ -1,17 +1,18 @@
 //! All calls into the operating system that the standard library does not offer.
 //!
-//! Each system has its own file with the same face: `CodePages`, memory that is filled while writable and becomes
-//! executable once it is not.
+//! Every system offers the same: `CodePages`, memory that is filled while writable and becomes executable once it is
+//! not. Linux and macOS share how ([`pages`]) and differ in numbers.
 
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
+mod pages;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-mod linux;
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) use linux::CodePages;
-
+#[path = "linux.rs"]
+mod system;
 #[cfg(any(target_os = "macos", target_os = "ios"))]
-mod macos;
-#[cfg(any(target_os = "macos", target_os = "ios"))]
-pub(crate) use macos::CodePages;
+#[path = "macos.rs"]
+mod system;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
+pub(crate) use pages::CodePages;
 
 #[cfg(windows)]
 mod windows;
