@@ -104,3 +104,22 @@ fn erf_is_accurate_to_double_precision() {
         }
     }
 }
+
+#[test]
+fn constants_of_every_type_keep_their_bits() {
+    for dtype in DType::ALL {
+        for bits in [0u64, 1, 0x38] {
+            // As many bits as an element has; bools are 0 or 1.
+            let held = match dtype.size_bits() {
+                64.. => bits,
+                _ if dtype == DType::Bool => u64::from(bits != 0),
+                width => bits & ((1 << width) - 1),
+            };
+            let constant = Const { dtype, bits: held };
+            assert_eq!(Scalar::from_const(constant).to_const(dtype), constant, "{dtype}");
+        }
+        // Whatever the value, it ends.
+        assert_eq!(Scalar::Int(1).to_const(dtype).dtype, dtype);
+        assert_eq!(Scalar::Float(1.5).to_const(dtype).dtype, dtype);
+    }
+}

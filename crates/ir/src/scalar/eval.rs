@@ -1,6 +1,6 @@
 //! The meaning of scalar operations, one value at a time: the definition that interpreters and constant folding use.
 
-use super::{BinaryOp, CompareOp, Const, UnaryOp};
+use super::{BinaryOp, CompareOp, Const, UnaryOp, has_arithmetic};
 use infc_tensor::{DType, DTypeClass, bf16, f16};
 
 /// A value during evaluation: floats are held as f64 and rounded to their type after every operation, integers as
@@ -46,7 +46,7 @@ impl Scalar {
         }
     }
 
-    /// As a constant of the type.
+    /// As a constant of the type. Types without arithmetic are held as the bits of their elements.
     #[must_use]
     pub fn to_const(self, dtype: DType) -> Const {
         let bits = match (self, dtype) {
@@ -55,9 +55,11 @@ impl Scalar {
             (Scalar::Float(x), DType::F16) => u64::from(f16::from_f64(x).to_bits()),
             (Scalar::Float(x), DType::BF16) => u64::from(bf16::from_f64(x).to_bits()),
             (Scalar::Float(x), _) => return Scalar::Int(x as i64).to_const(dtype),
-            (Scalar::Int(x), _) if dtype.is_float() => return Scalar::from_i64(dtype, x).to_const(dtype),
+            (Scalar::Int(x), _) if dtype.is_float() && has_arithmetic(dtype) => {
+                return Scalar::from_i64(dtype, x).to_const(dtype);
+            }
             (Scalar::Int(x), _) => match dtype.size_bits() {
-                64 => x as u64,
+                64.. => x as u64,
                 bits => x as u64 & ((1 << bits) - 1),
             },
         };
@@ -106,7 +108,7 @@ fn wrap(dtype: DType, x: i64) -> i64 {
         return i64::from(x != 0);
     }
     match (dtype.size_bits(), dtype.class()) {
-        (64, _) | (0, _) => x,
+        (64.., _) | (0, _) => x,
         (bits, DTypeClass::Unsigned) => x & ((1 << bits) - 1),
         (bits, _) => x << (64 - bits) >> (64 - bits),
     }
