@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod conformance;
 mod demo_train;
 mod peer_run;
 mod peers;
@@ -24,6 +25,8 @@ struct Arguments {
 enum Task {
     /// Measure single kernels against the machine's roofline.
     Bench(bench::Arguments),
+    /// Run ONNX's conformance cases and compare with the list of those that pass.
+    Conformance(conformance::Arguments),
     /// Measure infc beside other inference engines on the same models, and print the ratios.
     Peers(peers::Arguments),
     /// Run one turn of infc in the way `peers.py` asks of an external program.
@@ -35,6 +38,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Conformance(arguments) => conformance::run(&arguments),
         Task::Peers(arguments) => peers::run(&arguments),
         Task::PeerRun(arguments) => peer_run::run(&arguments),
         Task::DemoTrain(arguments) => demo_train::run(&arguments),

@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod compile;
 mod completions;
+mod conformance;
 mod demo;
 mod dims;
 mod explain;
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Targets(targets::TargetsArgs),
     Explain(explain::ExplainArgs),
     Completions(completions::CompletionsArgs),
+    Conformance(conformance::ConformanceArgs),
 }
 
 impl Command {
@@ -42,6 +44,7 @@ impl Command {
             Self::Targets(_) => "targets",
             Self::Explain(_) => "explain",
             Self::Completions(_) => "completions",
+            Self::Conformance(_) => "conformance",
         }
     }
 
@@ -56,6 +59,7 @@ impl Command {
             Self::Targets(arguments) => targets::run(&arguments, console),
             Self::Explain(arguments) => explain::run(&arguments, console),
             Self::Completions(arguments) => completions::run(&arguments, console),
+            Self::Conformance(arguments) => conformance::run(arguments, console),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::convert::cast;
 use crate::error::CliError;
 use crate::failure::Failure;
 use crate::npz::Npz;
+pub(crate) use data_folder::read_data_sets;
 use generate::{Fill, Generator};
 use image::ImageOptions;
 use infc_artifact::{Entry, PortSpec};

@@ -13,11 +13,28 @@ use std::path::{Path, PathBuf};
 
 /// The data sets in `folder`: itself, or all its `test_data_set_*` in the order of their numbers.
 pub(super) fn load(folder: &Path, entry: &Entry) -> Result<Vec<DataSet>, CliError> {
-    let bad = |reason: String| CliError::BadDataFolder { path: folder.to_owned(), reason };
-    let wrap = |source| CliError::CannotRead { path: folder.to_owned(), source };
     if folder.join("input_0.pb").is_file() || (entry.inputs.is_empty() && folder.join("output_0.pb").is_file()) {
         return Ok(vec![load_one(folder, None, entry)?]);
     }
+    sets(folder)?.into_iter().map(|(name, path)| load_one(&path, Some(name), entry)).collect()
+}
+
+/// The data sets `test_data_set_*` of a case, for a model with so many inputs and outputs.
+pub(crate) fn read_data_sets(folder: &Path, inputs: usize, outputs: usize) -> Result<Vec<DataSet>, CliError> {
+    let read = |(name, path): (String, PathBuf)| {
+        let tensors = |kind: &str, count: usize| -> Result<Vec<Tensor>, CliError> {
+            (0..count).map(|index| read_tensor(&path.join(format!("{kind}_{index}.pb")))).collect()
+        };
+        let expected = tensors("output", outputs)?.into_iter().map(Some).collect();
+        Ok(DataSet { name: Some(name), inputs: tensors("input", inputs)?, expected })
+    };
+    sets(folder)?.into_iter().map(read).collect()
+}
+
+/// The folders `test_data_set_*` with their names, in the order of their numbers.
+fn sets(folder: &Path) -> Result<Vec<(String, PathBuf)>, CliError> {
+    let bad = |reason: String| CliError::BadDataFolder { path: folder.to_owned(), reason };
+    let wrap = |source| CliError::CannotRead { path: folder.to_owned(), source };
     let mut sets: Vec<(u64, String, PathBuf)> = Vec::new();
     for item in std::fs::read_dir(folder).map_err(wrap)? {
         let item = item.map_err(wrap)?;
@@ -30,7 +47,7 @@ pub(super) fn load(folder: &Path, entry: &Entry) -> Result<Vec<DataSet>, CliErro
         return Err(bad("it holds neither input_0.pb nor folders test_data_set_*".to_owned()));
     }
     sets.sort();
-    sets.into_iter().map(|(_, name, path)| load_one(&path, Some(name), entry)).collect()
+    Ok(sets.into_iter().map(|(_, name, path)| (name, path)).collect())
 }
 
 fn load_one(folder: &Path, name: Option<String>, entry: &Entry) -> Result<DataSet, CliError> {

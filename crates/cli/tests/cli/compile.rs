@@ -34,6 +34,24 @@ fn from_a_model_to_numbers() {
     assert!(kernels.len() >= 4, "{json}");
     let inspected = infc(at, "inspect digits.infa --format json").ok().json();
     assert_eq!(inspected["variant"]["programs"][0]["launches"], kernels.len());
+    // Work is described once, in the artifact: the same for all levels, wide on those that have the emitter.
+    for variant in inspected["variants"].as_array().unwrap() {
+        let number = |field: &str| variant[field].as_u64().unwrap();
+        assert!(number("all_macs") > 0 && number("all_bytes") > 0, "{variant}");
+        assert_eq!(number("all_macs"), inspected["variants"][0]["all_macs"].as_u64().unwrap());
+        let wide = if variant["target"] == "x86-64-v2" { 0 } else { number("all_macs") };
+        assert_eq!(number("wide_macs"), wide, "{variant}");
+    }
+    let shares = inspected["variant"]["kernels"].as_array().unwrap().iter();
+    let sum: f64 = shares.map(|kernel| kernel["macs_share"].as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{inspected}");
+
+    let json = infc(at, "bench digits.infa --runs 3 --threads 1 --kernels --format json").ok().json();
+    let timed = json["kernels"].as_array().unwrap();
+    assert_eq!(timed.iter().map(|kernel| kernel["launches"].as_u64().unwrap()).sum::<u64>(), kernels.len() as u64);
+    assert!(timed.iter().all(|kernel| kernel["gflops"].as_f64().unwrap() > 0.0), "{json}");
+    let table = infc(at, "bench digits.infa --runs 3 --kernels").ok().stdout;
+    assert!(table.contains("GFLOP/s") && table.contains(timed[0]["name"].as_str().unwrap()), "{table}");
 }
 
 #[test]
@@ -76,9 +94,13 @@ fn dims_become_part_of_the_artifact() {
     infc(at, "compile digits/digits.onnx --dim N=4..2").fails_after_notes(2, "dim::invalid-range");
     infc(at, "compile digits/digits.onnx --shape image=1x3x8x8").fails_after_notes(4, "dim::contradiction");
     infc(at, "compile digits/digits.onnx --shape picture=1x1x8x8").fails_after_notes(2, "onnx::unknown-input");
+    infc(at, "compile digits/digits.onnx --start-from plan --stop-after plan")
+        .fails_after_notes(1, "compile::bad-dump");
+    infc(at, "compile digits/digits.onnx --start-from codegen").fails_after_notes(2, "compile::cannot-start");
+    infc(at, "compile digits/digits.onnx --deny-fallback --max-weight-growth 1.0 --target x86-64-v2 -o all.infa").ok();
     infc(at, "compile digits/digits.onnx --target x86-64-v9").fails_after_notes(2, "compile::unknown-target");
     infc(at, "compile digits/digits.onnx --target cpu,x86-64-v3").fails_after_notes(2, "compile::duplicate-target");
-    assert_eq!(names(at), ["digits", "one.infa", "range.infa"]);
+    assert_eq!(names(at), ["all.infa", "digits", "one.infa", "range.infa"]);
 }
 
 #[test]
@@ -104,6 +126,23 @@ fn the_same_bytes_everywhere() {
     infc(two.path(), "compile digits.onnx").ok();
     let read = |folder: &Path| fs::read(folder.join("digits.infa")).unwrap();
     assert!(read(one.path()) == read(two.path()));
+}
+
+/// No file may grow beyond 4 KiB, as if the disk were full: the error says so, and nothing is left behind.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_leaves_no_artifact() {
+    let folder = digits_folder();
+    let script = "ulimit -f 8; trap '' XFSZ; exec \"$0\" compile digits/digits.onnx --target x86-64-v2";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_infc")])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("error[cli::cannot-write]"), "{stderr}");
+    assert_eq!(names(folder.path()), ["digits"]);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use crate::support::{folder, infc};
 
 /// Every command.
-const COMMANDS: [&str; 9] =
-    ["compile", "run", "compare", "bench", "inspect", "demo", "targets", "explain", "completions"];
+const COMMANDS: [&str; 10] =
+    ["compile", "run", "compare", "bench", "inspect", "demo", "targets", "explain", "completions", "conformance"];
 
 #[test]
 fn the_commands_are_those_of_the_contract() {
@@ -41,6 +41,7 @@ fn every_help_ends_with_two_examples_that_work() {
     let at = folder.path();
     // What the examples assume to be there.
     infc(at, "demo --save .").ok();
+    crate::conformance::case(&at.join("cases/node/test_abs"));
     for command in COMMANDS {
         let help = infc(at, &format!("{command} --help")).ok().stdout;
         let examples = examples(&help);

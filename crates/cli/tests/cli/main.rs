@@ -6,6 +6,7 @@ mod bad_models;
 mod bench;
 mod compare;
 mod compile;
+mod conformance;
 mod demo;
 mod docs;
 mod explain;

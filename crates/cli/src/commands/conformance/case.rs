@@ -1,0 +1,131 @@
+//! One case: compiled, loaded, run, compared; within a worker process.
+
+use super::outcome::{Message, Outcome};
+use crate::agreement::{Agreement, Tolerance};
+use crate::error::CliError;
+use crate::failure::{Exit, Failure};
+use crate::host;
+use crate::inputs::{DataSet, read_data_sets};
+use crate::onnx_eval::OnnxEvaluator;
+use infc::{CompileOptions, Report, Source};
+use infc_codegen_cpu::Target;
+use infc_frontend_onnx as onnx;
+use infc_runtime::{LoadOptions, Model, Pool, SessionOptions};
+use serde::Deserialize;
+use std::io::{BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// The target that is no machine code but the definitions of the operators.
+pub(super) const REFERENCE: &str = "reference";
+
+/// What the backend tests of ONNX allow unless a case says otherwise.
+const TOLERANCE: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-7 };
+
+/// What became of a case on a target.
+struct Ran {
+    outcome: Outcome,
+    runs: Option<&'static str>,
+}
+
+/// Runs the cases whose folders come on standard input, a line each, and says on standard output what became of them.
+pub(super) fn serve(targets: &[String]) -> Result<Exit, Failure> {
+    let mut out = std::io::stdout().lock();
+    let mut say = |message: &Message| -> Result<(), Failure> {
+        let line = serde_json::to_string(message).unwrap_or_default();
+        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(Failure::stdout)
+    };
+    for line in std::io::stdin().lock().lines() {
+        let folder = line.map_err(|source| CliError::CannotRead { path: "-".into(), source })?;
+        for target in targets {
+            let ran = catch_unwind(AssertUnwindSafe(|| run(Path::new(&folder), target)));
+            let ran = ran.unwrap_or_else(|_| Ran { outcome: Outcome::Fail("panic".to_owned()), runs: None });
+            let runs = ran.runs.map(str::to_owned);
+            say(&Message::Outcome { target: target.clone(), outcome: ran.outcome, runs })?;
+        }
+        say(&Message::Done)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn run(folder: &Path, target: &str) -> Ran {
+    let mut runs = None;
+    let outcome = if target == REFERENCE {
+        on_reference(folder)
+    } else if target.parse().is_ok_and(|target: Target| host::runs_target(&target)) {
+        on_target(folder, target, &mut runs)
+    } else {
+        Ok(Outcome::NotRun)
+    };
+    Ran { outcome: outcome.unwrap_or_else(|failure| Outcome::Fail(failure.word())), runs }
+}
+
+fn on_target(folder: &Path, target: &str, runs: &mut Option<&'static str>) -> Result<Outcome, Failure> {
+    let options = CompileOptions { targets: vec![target.to_owned()], strict: true, ..CompileOptions::default() };
+    let compilation = infc::compile(&Source::file(folder.join("model.onnx")), &options, &mut ())?;
+    *runs = Some(share(&compilation.report));
+    let pool = Some(Pool::builder().threads(1).build());
+    let model = Model::from_vec_with(compilation.to_bytes()?, &LoadOptions { pool, ..LoadOptions::default() })?;
+    let mut session = model.session(&SessionOptions::default())?;
+    let (inputs, outputs) = (session.entry().inputs.len(), session.entry().outputs.len());
+    compare(folder, inputs, outputs, |set| Ok(session.run_owned(&set.input_refs())?))
+}
+
+fn on_reference(folder: &Path) -> Result<Outcome, Failure> {
+    let model = onnx::Model::load(&folder.join("model.onnx"), &onnx::LoadOptions::default())?;
+    let evaluator = OnnxEvaluator::new(model)?;
+    let (inputs, outputs) = (evaluator.input_names().len(), evaluator.output_names().len());
+    compare(folder, inputs, outputs, |set| Ok(evaluator.run(&set.inputs)?))
+}
+
+/// What computes the nodes of a compiled model.
+fn share(report: &Report) -> &'static str {
+    match report.on_host.len() {
+        0 => "native",
+        n if n < report.onnx_nodes => "mixed",
+        _ => "host",
+    }
+}
+
+/// Runs all data sets of a case; the first output that disagrees says how.
+fn compare(
+    folder: &Path,
+    inputs: usize,
+    outputs: usize,
+    mut run: impl FnMut(&DataSet) -> Result<Vec<infc_tensor::Tensor>, Failure>,
+) -> Result<Outcome, Failure> {
+    let tolerance = tolerance(folder)?;
+    for set in read_data_sets(folder, inputs, outputs)? {
+        let found = run(&set)?;
+        for (found, expected) in found.iter().zip(&set.expected) {
+            let Some(expected) = expected else { continue };
+            let kind = if found.dtype() != expected.dtype() {
+                "wrong-type"
+            } else if found.shape() != expected.shape() {
+                "wrong-shape"
+            } else if !Agreement::of(found, expected, tolerance).agrees {
+                "wrong-values"
+            } else {
+                continue;
+            };
+            return Ok(Outcome::Fail(kind.to_owned()));
+        }
+    }
+    Ok(Outcome::Pass)
+}
+
+fn tolerance(folder: &Path) -> Result<Tolerance, CliError> {
+    #[derive(Deserialize)]
+    struct Stated {
+        rtol: f64,
+        atol: f64,
+    }
+    let path = folder.join("tolerance.json");
+    if !path.is_file() {
+        return Ok(TOLERANCE);
+    }
+    let text = std::fs::read(&path).map_err(|source| CliError::CannotRead { path: path.clone(), source })?;
+    let Stated { rtol, atol } =
+        serde_json::from_slice(&text).map_err(|error| CliError::BadDataFolder { path, reason: error.to_string() })?;
+    Ok(Tolerance { rtol, atol })
+}

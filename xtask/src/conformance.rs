@@ -1,0 +1,112 @@
+//! `cargo xtask conformance`: ONNX's own cases through the whole line, held to `tests/conformance/status.txt`.
+//!
+//! The cases come with the Python package `onnx` (`tests/conformance/requirements.txt` pins it) and are written once.
+//! The list has one line per case; a case that was better there fails the task, unless `--bless` writes the list anew.
+
+mod status;
+
+use crate::{python, workspace};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use status::{Row, Status};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What the columns of the list stand for.
+const TARGETS: [&str; 4] = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "reference"];
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Python interpreter with the package onnx.
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// The folder of cases; they are written there if it does not exist.
+    #[arg(long, value_name = "DIR")]
+    cases: Option<PathBuf>,
+    /// The command `infc`; built in release mode unless given.
+    #[arg(long, value_name = "PATH")]
+    infc: Option<PathBuf>,
+    /// Only cases whose name matches, as in `node/test_conv*`.
+    #[arg(long, value_name = "GLOB")]
+    filter: Option<String>,
+    /// Write the list anew.
+    #[arg(long)]
+    bless: bool,
+}
+
+#[expect(clippy::print_stdout, reason = "the summary is output of the task")]
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let cases = match &arguments.cases {
+        Some(folder) => folder.clone(),
+        None => workspace::target_dir()?.join("conformance"),
+    };
+    if !cases.is_dir() {
+        generate(&cases, arguments.python.as_deref())?;
+    }
+    let infc = match &arguments.infc {
+        Some(path) => path.clone(),
+        None => workspace::build_infc()?,
+    };
+    let found = measure(&infc, &cases, arguments.filter.as_deref())?;
+    let list = workspace::root().join("tests/conformance/status.txt");
+    let known = if list.is_file() {
+        Status::parse(&std::fs::read_to_string(&list)?).with_context(|| format!("{}", list.display()))?
+    } else {
+        Status::default()
+    };
+    print!("{}", found.summary());
+
+    let complete = arguments.filter.is_none();
+    let worse = known.worse_in(&found, complete);
+    let better = found.worse_in(&known, false).len();
+    if arguments.bless {
+        std::fs::write(&list, known.updated_by(found, complete).to_string())?;
+        println!("\n{} is up to date: {better} better, {} worse", list.display(), worse.len());
+        return Ok(());
+    }
+    if better > 0 {
+        println!("\n{better} cases are better than the list says: cargo xtask conformance --bless");
+    }
+    if !worse.is_empty() {
+        bail!("{} cases are worse than the list says:\n  {}", worse.len(), worse.join("\n  "));
+    }
+    Ok(())
+}
+
+/// Writes the cases beside their final place first, so that they are complete or not there.
+fn generate(cases: &Path, asked_for: Option<&Path>) -> Result<()> {
+    let python = python::find(asked_for, &["onnx", "numpy"])?;
+    let partial = cases.with_extension("partial");
+    let status = Command::new(&python)
+        .arg(workspace::root().join("tests/conformance/generate.py"))
+        .arg(&partial)
+        .env("PYTHONWARNINGS", "ignore")
+        .status()
+        .with_context(|| format!("cannot start {}", python.display()))?;
+    if !status.success() {
+        bail!("generating the cases failed: {status}");
+    }
+    std::fs::rename(&partial, cases).with_context(|| format!("cannot make {}", cases.display()))
+}
+
+/// Runs the cases.
+fn measure(infc: &Path, cases: &Path, filter: Option<&str>) -> Result<Status> {
+    let mut command = Command::new(infc);
+    command.arg("conformance").arg(cases).args(["--target", &TARGETS.join(","), "--format", "json"]);
+    if let Some(filter) = filter {
+        command.args(["--filter", filter]);
+    }
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot start {}", infc.display()))?;
+    let report: Value = serde_json::from_slice(&output.stdout).context("infc conformance wrote no report")?;
+    let Some(details) = report["details"].as_object() else {
+        bail!("infc conformance: {}", report["message"].as_str().unwrap_or("no details"));
+    };
+    let row = |result: &Value| -> Row {
+        let column = |target: &str| result["targets"][target].as_str().unwrap_or("not-run").to_owned();
+        Row { columns: TARGETS.map(column), runs: result["runs"].as_str().unwrap_or("-").to_owned() }
+    };
+    let rows: BTreeMap<String, Row> = details.iter().map(|(name, result)| (name.clone(), row(result))).collect();
+    Ok(Status { rows })
+}
