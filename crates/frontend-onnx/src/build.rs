@@ -160,6 +160,26 @@ impl Builder {
         Tracked::of_constant(name, tensor)
     }
 
+    /// The value as the graph sees it: nothing is known of its elements, so what is computed from it stays visible to
+    /// passes, however small it is.
+    pub(crate) fn as_data(&mut self, x: &Tracked) -> Result<Tracked> {
+        let value = self.value(x)?;
+        Ok(Tracked::of_value(x.ty().clone(), value))
+    }
+
+    /// A value that can be computed with. Constants of narrower types become constants of
+    /// [`DType::widened`](infc_tensor::DType::widened) ones; nothing else of such types has storage.
+    pub(crate) fn widened(&self, x: &Tracked) -> Result<Tracked> {
+        match x.constant() {
+            _ if known::is_computable(x.dtype()) => Ok(x.clone()),
+            Some(constant) => Ok(self.constant(&constant.name, constant.tensor.widened())),
+            None => {
+                let expected = "numbers of at least 8 bits, or constants";
+                Err(Problem::UnsupportedType { expected, found: x.dtype() })
+            }
+        }
+    }
+
     /// Movement: element `i` of the result is element `map(i)` of `x`, or `otherwise`.
     pub(crate) fn view_or(
         &mut self,
@@ -310,8 +330,24 @@ impl Builder {
         if lhs.dtype() != rhs.dtype() {
             return Err(Problem::TypeMismatch { left: lhs.dtype(), right: rhs.dtype() });
         }
-        if !lhs.dtype().is_float() && !lhs.dtype().is_int() || !known::is_computable(lhs.dtype()) {
-            return Err(Problem::UnsupportedType { expected: "numbers of at least 8 bits", found: lhs.dtype() });
+        let dtype = lhs.dtype();
+        let wide = compute_type(dtype);
+        let (lhs, rhs) = (self.cast(lhs, wide)?, self.cast(rhs, wide)?);
+        let product = self.contract_in(wide, (&lhs, lhs_labels), (&rhs, rhs_labels), output)?;
+        self.cast(&product, dtype)
+    }
+
+    /// A sum of products over labelled axes, computed in the given type; the operands may have other types.
+    pub(crate) fn contract_in(
+        &mut self,
+        dtype: DType,
+        (lhs, lhs_labels): (&Tracked, &[u8]),
+        (rhs, rhs_labels): (&Tracked, &[u8]),
+        output: &[u8],
+    ) -> Result<Tracked> {
+        let is_number = |d: DType| (d.is_float() || d.is_int()) && known::is_computable(d);
+        if let Some(found) = [lhs.dtype(), rhs.dtype(), dtype].into_iter().find(|&d| !is_number(d)) {
+            return Err(Problem::UnsupportedType { expected: "numbers of at least 8 bits", found });
         }
         let mut extents: Vec<Option<Dim>> = vec![None; 256];
         for (label, extent) in lhs_labels.iter().zip(lhs.shape()).chain(rhs_labels.iter().zip(rhs.shape())) {
@@ -324,13 +360,9 @@ impl Builder {
             .iter()
             .map(|&l| extents[usize::from(l)].clone().expect("every output label is an operand's"))
             .collect();
-        let dtype = lhs.dtype();
-        let wide = compute_type(dtype);
-        let (lhs, rhs) = (self.cast(lhs, wide)?, self.cast(rhs, wide)?);
-        let values = self.values(&[&lhs, &rhs])?;
+        let values = self.values(&[lhs, rhs])?;
         let op = ContractOp { lhs: lhs_labels.to_vec(), rhs: rhs_labels.to_vec(), output: output.to_vec() };
-        let product = self.add(Op::Contract(op), &values, TensorType::new(wide, shape))?;
-        self.cast(&product, dtype)
+        self.add(Op::Contract(op), &values, TensorType::new(dtype, shape))
     }
 
     /// Converts as ONNX `Cast` does.

@@ -88,8 +88,10 @@ impl<'m> Importer<'m> {
                 name => Some(self.value(name)?.ok_or_else(|| in_node(Problem::MissingInput { index: position }))?),
             });
         }
-        // Constants have not been looked at so far.
-        inputs.iter().flatten().try_for_each(|t: &Tracked| check_storable(t.dtype())).map_err(in_node)?;
+        // Constants have not been looked at so far; those of narrow floats are fine where they are widened.
+        let is_narrow = |t: &Tracked| t.constant().is_some() && t.dtype().widened() != t.dtype();
+        let mut read = inputs.iter().flatten().filter(|t| !is_narrow(t));
+        read.try_for_each(|t: &Tracked| check_storable(t.dtype())).map_err(in_node)?;
         let operator = ops::find(node.op_type(), &node_ref.domain, node_ref.opset)
             .ok_or_else(|| ImportError::UnsupportedOperators { operators: unsupported_operators(model, &[index]) })?;
         let mut call = Call { node, opset: node_ref.opset, inputs, build: &mut self.build };

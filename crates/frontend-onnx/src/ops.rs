@@ -9,9 +9,13 @@ mod conv;
 mod elementwise;
 mod gather;
 mod matmul;
+mod matmul_n_bits;
+mod microsoft;
 mod movement;
 mod norm;
 mod pool;
+mod quantize;
+mod quantized;
 mod recurrent;
 mod reduce;
 mod reshape;
@@ -54,6 +58,8 @@ const FAMILIES: &[&[Operator]] = &[
     movement::OPERATORS,
     norm::OPERATORS,
     pool::OPERATORS,
+    quantize::OPERATORS,
+    quantized::OPERATORS,
     recurrent::OPERATORS,
     reduce::OPERATORS,
     reshape::OPERATORS,
@@ -63,16 +69,28 @@ const FAMILIES: &[&[Operator]] = &[
     softmax::OPERATORS,
 ];
 
-/// The operator of ONNX's own domain (the empty one) with this name at this opset.
-pub(crate) fn find(op_type: &str, domain: &str, opset: i64) -> Option<&'static Operator> {
-    let named = |o: &&Operator| o.name == op_type && (o.since..o.until).contains(&opset);
-    if domain.is_empty() { FAMILIES.iter().flat_map(|f| f.iter()).find(named) } else { None }
+/// ONNX Runtime's own domain.
+const MICROSOFT: &[&[Operator]] = &[microsoft::OPERATORS, matmul_n_bits::OPERATORS];
+
+/// All operators of a domain; ONNX's own is the empty one.
+fn operators(domain: &str) -> impl Iterator<Item = &'static Operator> {
+    let families = match domain {
+        "" => FAMILIES,
+        "com.microsoft" => MICROSOFT,
+        _ => &[],
+    };
+    families.iter().flat_map(|f| f.iter())
 }
 
-/// The names of all operators that can be imported, sorted.
+/// The operator of a domain with this name at this opset.
+pub(crate) fn find(op_type: &str, domain: &str, opset: i64) -> Option<&'static Operator> {
+    operators(domain).find(|o| o.name == op_type && (o.since..o.until).contains(&opset))
+}
+
+/// The names of all operators of a domain (ONNX's own is the empty one) that can be imported, sorted.
 #[must_use]
-pub fn supported_operators() -> Vec<&'static str> {
-    let mut names: Vec<&str> = FAMILIES.iter().flat_map(|f| f.iter()).map(|o| o.name).collect();
+pub fn supported_operators(domain: &str) -> Vec<&'static str> {
+    let mut names: Vec<&str> = operators(domain).map(|o| o.name).collect();
     names.sort_unstable();
     names.dedup();
     names

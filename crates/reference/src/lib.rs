@@ -24,7 +24,6 @@ mod call;
 pub mod dtypes;
 mod error;
 mod limits;
-mod minifloat;
 mod numeric;
 mod ops;
 pub mod registry;

@@ -7,10 +7,9 @@
 
 use crate::error::{EvalError, Result};
 use crate::limits::checked_len;
-use crate::minifloat;
 use crate::select::{pack, unpack};
 use half::{bf16, f16};
-use infc_tensor::{AlignedBytes, DType, DTypeClass, Element, Tensor};
+use infc_tensor::{AlignedBytes, DType, DTypeClass, Element, Tensor, minifloat};
 
 /// A domain of computation: `f64` for floats, `i128` for integers and bools.
 pub(crate) trait Scalar: Copy + PartialEq + PartialOrd + std::fmt::Debug + 'static {

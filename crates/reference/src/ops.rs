@@ -9,6 +9,7 @@ pub(crate) mod create;
 pub(crate) mod einsum;
 pub(crate) mod gather_scatter;
 pub(crate) mod linear_quantize;
+pub(crate) mod microsoft;
 pub(crate) mod movement;
 pub(crate) mod norm;
 pub(crate) mod pad;

@@ -3,8 +3,8 @@
 use crate::call::Call;
 use crate::error::EvalError;
 use crate::ops::{
-    arithmetic, cast, compare, contract, conv, create, einsum, gather_scatter, linear_quantize, movement, norm, pad,
-    pool, quantized, recurrent, reduce, resize, scan, select_rows, slice, softmax, sort, unary,
+    arithmetic, cast, compare, contract, conv, create, einsum, gather_scatter, linear_quantize, microsoft, movement,
+    norm, pad, pool, quantized, recurrent, reduce, resize, scan, select_rows, slice, softmax, sort, unary,
 };
 use infc_tensor::Tensor;
 
@@ -36,6 +36,11 @@ impl Operator {
 
 const fn op(name: &'static str, since: i64, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
     Operator { name, domain: "", since, until: i64::MAX, run }
+}
+
+/// An operator of ONNX Runtime's own domain.
+const fn microsoft(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
+    Operator { name, domain: "com.microsoft", since: 1, until: i64::MAX, run }
 }
 
 /// Every operator there is a definition for.
@@ -208,6 +213,18 @@ pub const OPERATORS: &[Operator] = &[
     op("ConvInteger", 10, quantized::conv_integer),
     op("QLinearMatMul", 10, quantized::qlinear_matmul),
     op("QLinearConv", 10, quantized::qlinear_conv),
+    microsoft("QuantizeLinear", linear_quantize::quantize_linear),
+    microsoft("DequantizeLinear", linear_quantize::dequantize_linear),
+    microsoft("QLinearAdd", microsoft::qlinear_add),
+    microsoft("QLinearMul", microsoft::qlinear_mul),
+    microsoft("QLinearSigmoid", microsoft::qlinear_sigmoid),
+    microsoft("QLinearLeakyRelu", microsoft::qlinear_leaky_relu),
+    microsoft("QLinearAveragePool", microsoft::qlinear_average_pool),
+    microsoft("QLinearGlobalAveragePool", microsoft::qlinear_global_average_pool),
+    microsoft("QLinearConcat", microsoft::qlinear_concat),
+    microsoft("MatMulIntegerToFloat", microsoft::matmul_integer_to_float),
+    microsoft("DynamicQuantizeMatMul", microsoft::dynamic_quantize_matmul),
+    microsoft("MatMulNBits", microsoft::matmul_n_bits),
     // Recurrent networks.
     op("RNN", 1, recurrent::rnn),
     op("GRU", 1, recurrent::gru),

@@ -6,13 +6,20 @@ use std::fs;
 
 /// The list in `docs/operators.md`, made from what the frontend says.
 fn operators_page() -> String {
-    let operators = supported_operators();
+    let operators = supported_operators("");
     let mut page = format!(
         "# Operators\n\nThe {} operators of ONNX that infc imports, in opsets {OLDEST_OPSET} to {NEWEST_OPSET}. A test \
          keeps this list as it is; whether a\nparticular node is supported also depends on its attributes and types, \
          which `infc compile` tells.\n\n",
         operators.len()
     );
+    list(&mut page, &operators);
+    page.push_str("\nOf ONNX Runtime's domain `com.microsoft`:\n\n");
+    list(&mut page, &supported_operators("com.microsoft"));
+    page
+}
+
+fn list(page: &mut String, operators: &[&str]) {
     // Lines of a width that is easy to read.
     let mut line = String::new();
     for (index, operator) in operators.iter().enumerate() {
@@ -28,7 +35,6 @@ fn operators_page() -> String {
     }
     page.push_str(line.trim_end());
     page.push('\n');
-    page
 }
 
 /// With `INFC_BLESS=1` the page is written anew.

@@ -7,13 +7,14 @@
 use super::Operator;
 use super::elementwise::require_float;
 use super::pool::{require_channels, window_axes};
-use crate::build::{Result, Window, WindowAxis, var};
+use crate::build::{Result, Window, WindowAxis, compute_type, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::scalar::{BinaryOp, Const};
+use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] =
     &[Operator::new("Conv", 1, conv), Operator::new("ConvTranspose", 1, conv_transpose)];
@@ -84,7 +85,6 @@ fn kernel_shape(call: &Call<'_>, weights: &Tracked) -> Result<Vec<i64>> {
 
 fn require_same_rank(x: &Tracked, weights: &Tracked) -> Result<()> {
     require_channels(x)?;
-    require_float(x)?;
     if x.rank() == weights.rank() {
         return Ok(());
     }
@@ -97,11 +97,24 @@ fn require_same_rank(x: &Tracked, weights: &Tracked) -> Result<()> {
 /// `y[n, g·m, p…] = Σ x[n, g·c, p·stride + r·dilation − begin] · w[g·m, c, r…] (+ b[g·m])`
 fn conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, weights) = (call.input(0)?, call.input(1)?);
-    require_same_rank(&x, &weights)?;
-    let kernel = kernel_shape(call, &weights)?;
+    require_float(&x)?;
+    if x.dtype() != weights.dtype() {
+        return Err(Problem::TypeMismatch { left: x.dtype(), right: weights.dtype() });
+    }
+    let wide = compute_type(x.dtype());
+    let (wide_x, weights) = (call.build.cast(&x, wide)?, call.build.cast(&weights, wide)?);
+    let product = convolve(call, &wide_x, &weights, wide)?;
+    let product = call.build.cast(&product, x.dtype())?;
+    Ok(vec![add_bias(call, &product, 2)?])
+}
+
+/// The sums of a convolution in the given type; the operands may have others. The padding is zero.
+pub(super) fn convolve(call: &mut Call<'_>, x: &Tracked, weights: &Tracked, dtype: DType) -> Result<Tracked> {
+    require_same_rank(x, weights)?;
+    let kernel = kernel_shape(call, weights)?;
     let axes = window_axes(call, &x.shape()[2..], &kernel, false)?;
     let all_outputs = &weights.shape()[0];
-    let mut channels = Channels::new(call, &x, &weights.shape()[1], all_outputs)?;
+    let mut channels = Channels::new(call, x, &weights.shape()[1], all_outputs)?;
     if channels.outputs % channels.group != 0 {
         return Err(Problem::ShapeMismatch {
             expected: format!("output channels that {} groups share", channels.group),
@@ -118,7 +131,7 @@ fn conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     };
     let window = Window { lead, lead_index: vec![var(0), channel], axes: &axes, padding: Const::zero(x.dtype()) };
     let kernel_axes: Vec<usize> = window.kernel_axes().collect();
-    let windows = call.build.window(&x, &window)?;
+    let windows = call.build.window(x, &window)?;
 
     let mut shape: Vec<i64> = Vec::new();
     let grouped = channels.group > 1;
@@ -135,7 +148,7 @@ fn conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     }
     shape.extend(kernel_axes.iter().map(|&n| kernel[n]));
     let shape: Vec<Dim> = shape.into_iter().map(Dim::constant).collect();
-    let weights = call.build.reshape(&weights, &shape)?;
+    let weights = call.build.reshape(weights, &shape)?;
 
     let mut labels = Labels::default();
     let n = labels.next();
@@ -147,32 +160,35 @@ fn conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let lhs: Vec<u8> = [n].into_iter().chain(g).chain(c).chain(r.iter().copied()).chain(p.iter().copied()).collect();
     let rhs: Vec<u8> = g.into_iter().chain(m).chain(c).chain(r).collect();
     let output: Vec<u8> = [n].into_iter().chain(g).chain(m).chain(p).collect();
-    let product = call.build.contract((&windows, &lhs), (&weights, &rhs), &output)?;
-    finish(call, &x, &product, channels.group * channels.outputs, &axes)
+    let product = call.build.contract_in(dtype, (&windows, &lhs), (&weights, &rhs), &output)?;
+    merge_channels(call, x, &product, channels.group * channels.outputs, &axes)
 }
 
-/// Merges the group and output channel axes, and adds the bias.
-fn finish(
+/// Merges the group and output channel axes.
+fn merge_channels(
     call: &mut Call<'_>,
     x: &Tracked,
     product: &Tracked,
     channels: i64,
     axes: &[WindowAxis],
-) -> Result<Vec<Tracked>> {
+) -> Result<Tracked> {
     let mut shape = vec![x.shape()[0].clone(), Dim::constant(channels)];
     shape.extend(axes.iter().map(|a| a.count.clone()));
-    let mut result = call.build.reshape(product, &shape)?;
-    if let Some(bias) = call.optional(2) {
-        if bias.rank() != 1 || !bias.shape()[0].is_const(channels) {
-            return Err(Problem::ShapeMismatch {
-                expected: format!("a bias for {channels} channels"),
-                found: format!("shape {:?}", bias.shape()),
-            });
-        }
-        let bias = call.build.along_axis(&bias, 1, shape.len())?;
-        result = call.build.compute(&[&result, &bias], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?;
+    call.build.reshape(product, &shape)
+}
+
+/// Adds the optional input `index`, one number per channel.
+pub(super) fn add_bias(call: &mut Call<'_>, product: &Tracked, index: usize) -> Result<Tracked> {
+    let Some(bias) = call.optional(index) else { return Ok(product.clone()) };
+    let channels = &product.shape()[1];
+    if bias.rank() != 1 || bias.shape()[0] != *channels {
+        return Err(Problem::ShapeMismatch {
+            expected: format!("a bias for {channels} channels"),
+            found: format!("shape {:?}", bias.shape()),
+        });
     }
-    Ok(vec![result])
+    let bias = call.build.along_axis(&bias, 1, product.rank())?;
+    call.build.compute(&[product, &bias], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))
 }
 
 /// `y[n, g·m, q…] = Σ x[n, g·c, p…] · w[g·c, m, r…]` over the `p` and `r` with `q = p·stride + r·dilation − begin`.
@@ -180,6 +196,7 @@ fn finish(
 /// Read from the output: `p = (q + begin − r·dilation) / stride`, where that is a whole number within the input.
 fn conv_transpose(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, weights) = (call.input(0)?, call.input(1)?);
+    require_float(&x)?;
     require_same_rank(&x, &weights)?;
     let kernel = kernel_shape(call, &weights)?;
     let axes = transposed_axes(call, &x.shape()[2..], &kernel)?;
@@ -225,7 +242,8 @@ fn conv_transpose(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let rhs: Vec<u8> = [g_label, c_label, m_label].iter().chain(&r).copied().collect();
     let output: Vec<u8> = [n, g_label, m_label].iter().chain(&q).copied().collect();
     let product = call.build.contract((&windows, &lhs), (&weights, &rhs), &output)?;
-    finish(call, &x, &product, g * m, &axes)
+    let product = merge_channels(call, &x, &product, g * m, &axes)?;
+    Ok(vec![add_bias(call, &product, 2)?])
 }
 
 /// As for a convolution, with `count` the extent of the (larger) output.

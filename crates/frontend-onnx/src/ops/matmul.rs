@@ -1,11 +1,12 @@
 //! Matrix products: contractions over labelled axes.
 
 use super::Operator;
-use crate::build::Result;
+use crate::build::{Builder, Result, compute_type};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::scalar::BinaryOp;
+use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("MatMul", 1, matmul), Operator::new("Gemm", 7, gemm)];
 
@@ -14,13 +15,24 @@ fn needs_axes(x: &Tracked, expected: &str) -> Problem {
     Problem::ShapeMismatch { expected: expected.to_owned(), found }
 }
 
-/// NumPy's matmul: vectors are matrices with one row or column, which disappears again; leading axes broadcast.
-///
-/// A batch axis of extent 1 has no label on that side, so that broadcasting costs nothing.
 fn matmul(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
+    if a.dtype() != b.dtype() {
+        return Err(Problem::TypeMismatch { left: a.dtype(), right: b.dtype() });
+    }
+    let (dtype, wide) = (a.dtype(), compute_type(a.dtype()));
+    let (a, b) = (call.build.cast(&a, wide)?, call.build.cast(&b, wide)?);
+    let product = product(call.build, &a, &b, wide)?;
+    Ok(vec![call.build.cast(&product, dtype)?])
+}
+
+/// NumPy's matmul, summed in the given type (the operands may have others): vectors are matrices with one row or
+/// column, which disappears again; leading axes broadcast.
+///
+/// A batch axis of extent 1 has no label on that side, so that broadcasting costs nothing.
+pub(super) fn product(build: &mut Builder, a: &Tracked, b: &Tracked, dtype: DType) -> Result<Tracked> {
     if a.rank() == 0 || b.rank() == 0 {
-        return Err(needs_axes(if a.rank() == 0 { &a } else { &b }, "at least one axis"));
+        return Err(needs_axes(if a.rank() == 0 { a } else { b }, "at least one axis"));
     }
     let (a_batch, b_batch) = (a.rank().saturating_sub(2), b.rank().saturating_sub(2));
     let batch = a_batch.max(b_batch);
@@ -48,15 +60,15 @@ fn matmul(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         b_labels.push(Some(n));
         output.push(n);
     }
-    let (a, a_labels) = without_unlabelled(call, &a, &a_labels)?;
-    let (b, b_labels) = without_unlabelled(call, &b, &b_labels)?;
-    Ok(vec![call.build.contract((&a, &a_labels), (&b, &b_labels), &output)?])
+    let (a, a_labels) = without_unlabelled(build, a, &a_labels)?;
+    let (b, b_labels) = without_unlabelled(build, b, &b_labels)?;
+    build.contract_in(dtype, (&a, &a_labels), (&b, &b_labels), &output)
 }
 
 /// Drops the axes (of extent 1) that have no label.
-fn without_unlabelled(call: &mut Call<'_>, x: &Tracked, labels: &[Option<u8>]) -> Result<(Tracked, Vec<u8>)> {
+fn without_unlabelled(build: &mut Builder, x: &Tracked, labels: &[Option<u8>]) -> Result<(Tracked, Vec<u8>)> {
     let kept: Vec<_> = x.shape().iter().zip(labels).filter(|(_, l)| l.is_some()).map(|(d, _)| d.clone()).collect();
-    Ok((call.build.reshape(x, &kept)?, labels.iter().copied().flatten().collect()))
+    Ok((build.reshape(x, &kept)?, labels.iter().copied().flatten().collect()))
 }
 
 /// `alpha·A·B + beta·C`, A and B maybe transposed.

@@ -122,8 +122,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn of(call: &Call<'_>) -> Result<Self> {
-        let x = call.input(0)?;
+    fn of(call: &Call<'_>, x: Tracked) -> Result<Self> {
         require_channels(&x)?;
         let kernel = call.ints("kernel_shape")?.unwrap_or_default().to_vec();
         let axes = window_axes(call, &x.shape()[2..], &kernel, call.flag("ceil_mode", false)?)?;
@@ -161,14 +160,20 @@ impl Pool {
 
 fn max_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     call.at_most_outputs(1)?;
-    let pool = Pool::of(call)?;
+    let pool = Pool::of(call, call.input(0)?)?;
     let dtype = pool.x.dtype();
     let result = pool.reduce(call.build, smallest_value(dtype), largest(dtype), |_, x| x)?;
     Ok(vec![result])
 }
 
 fn average_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let pool = Pool::of(call)?;
+    let x = call.input(0)?;
+    Ok(vec![average(call, x)?])
+}
+
+/// The means of windows over `x`, which the node's attributes describe.
+pub(super) fn average(call: &mut Call<'_>, x: Tracked) -> Result<Tracked> {
+    let pool = Pool::of(call, x)?;
     let dtype = pool.x.dtype();
     require_float(&pool.x)?;
     let wide = compute_type(dtype);
@@ -200,7 +205,7 @@ fn average_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     }
     let shape = sum.shape().to_vec();
     let ranges = call.build.ranges_over(&shape);
-    let result = call.build.map(&[&sum], |body, p| {
+    call.build.map(&[&sum], |body, p| {
         let mut divisor = body.constant(wide, numbers);
         for count in counts {
             let count = index(body, count.simplify(&ranges));
@@ -209,13 +214,12 @@ fn average_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         }
         let mean = body.binary(BinaryOp::Div, p[0], divisor);
         body.cast(dtype, mean)
-    })?;
-    Ok(vec![result])
+    })
 }
 
 /// `(Σ |x|^p)^(1/p)`
 fn lp_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let pool = Pool::of(call)?;
+    let pool = Pool::of(call, call.input(0)?)?;
     require_float(&pool.x)?;
     let p = call.int_or("p", 2)? as f64;
     let dtype = pool.x.dtype();
@@ -285,11 +289,16 @@ fn global_max_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 
 fn global_average_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
-    require_float(&x)?;
+    Ok(vec![global_average(call, &x)?])
+}
+
+/// The means over all axes but the first two, which stay with extent 1.
+pub(super) fn global_average(call: &mut Call<'_>, x: &Tracked) -> Result<Tracked> {
+    require_float(x)?;
     let dtype = x.dtype();
-    let sum = global(call, &x, Reducer::sum(compute_type(dtype)), |_, x| x)?;
+    let sum = global(call, x, Reducer::sum(compute_type(dtype)), |_, x| x)?;
     let count = x.shape()[2..].iter().cloned().product::<Dim>();
-    Ok(vec![super::reduce::divide(call.build, &sum, count, dtype)?])
+    super::reduce::divide(call.build, &sum, count, dtype)
 }
 
 fn global_lp_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {

@@ -123,6 +123,13 @@ impl Builder {
         }
     }
 
+    /// Imports another domain.
+    pub(crate) fn import_opset(mut self, domain: &str, version: i64) -> Self {
+        let import = OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) };
+        self.model.opset_import.push(import);
+        self
+    }
+
     pub(crate) fn graph(&mut self) -> &mut GraphProto {
         self.model.graph.as_mut().expect("made with one")
     }

@@ -9,22 +9,25 @@ mod matmul;
 mod movement;
 mod norm;
 mod pool;
+mod quantize;
 mod recurrent;
 mod reduce;
 mod resize;
 
 use crate::hostile::survives;
 use crate::support::{Builder, Extent, Value, node};
+use infc_frontend_onnx::proto::NodeProto;
 use infc_ir::graph::Graph;
 use infc_ir::interp::run_graph;
 use infc_ir::verify::verify_graph;
 use infc_reference::{Attribute, Attributes, Node, evaluate};
-use infc_tensor::{DType, Tensor, f16};
+use infc_tensor::{DType, Element, Tensor, f16};
 
 /// One node with its inputs.
 #[derive(Clone)]
 pub(crate) struct Case {
     op: &'static str,
+    domain: &'static str,
     opset: i64,
     inputs: Vec<Option<(Tensor, bool)>>,
     attributes: Vec<(&'static str, Value)>,
@@ -36,7 +39,12 @@ pub(crate) struct Case {
 impl Case {
     pub(crate) fn new(op: &'static str, opset: i64) -> Self {
         let (inputs, attributes, dynamic) = (Vec::new(), Vec::new(), Vec::new());
-        Self { op, opset, inputs, attributes, outputs: 1, dynamic, tolerance: 1e-5 }
+        Self { op, domain: "", opset, inputs, attributes, outputs: 1, dynamic, tolerance: 1e-5 }
+    }
+
+    /// A node of ONNX Runtime's own domain.
+    pub(crate) fn microsoft(op: &'static str) -> Self {
+        Self { domain: "com.microsoft", ..Self::new(op, 1) }
     }
 
     /// An input that is given when the model runs.
@@ -110,7 +118,10 @@ impl Case {
     }
 
     fn model(&self, dynamic: &[usize]) -> Builder {
-        let mut model = Builder::new(self.opset);
+        let mut model = match self.domain {
+            "" => Builder::new(self.opset),
+            domain => Builder::new(21).import_opset(domain, self.opset),
+        };
         let names: Vec<String> = self
             .inputs
             .iter()
@@ -143,7 +154,8 @@ impl Case {
         let outputs: Vec<String> = (0..self.outputs).map(|n| format!("y{n}")).collect();
         let inputs: Vec<&str> = names.iter().map(String::as_str).collect();
         let named: Vec<&str> = outputs.iter().map(String::as_str).collect();
-        model = model.node(node(self.op, &inputs, &named, &self.attributes));
+        let node = node(self.op, &inputs, &named, &self.attributes);
+        model = model.node(NodeProto { domain: Some(self.domain.to_owned()), ..node });
         for output in &outputs {
             model = model.output(output);
         }
@@ -170,7 +182,7 @@ impl Case {
             .collect();
         let node = Node {
             op_type: self.op,
-            domain: "",
+            domain: self.domain,
             opset: self.opset,
             attributes: &attributes,
             num_outputs: self.outputs,
@@ -280,6 +292,28 @@ pub(crate) fn floats_from(shape: &[usize], lo: f32, hi: f32) -> Tensor {
 pub(crate) fn halves(shape: &[usize]) -> Tensor {
     let elements: Vec<f16> =
         floats(shape).elements::<f32>().expect("floats").iter().map(|&x| f16::from_f32(x)).collect();
+    Tensor::from_elements(shape, &elements).expect("as many as the shape has")
+}
+
+/// Seeded integers over the whole range of a type of up to 32 bits, both ends among them.
+pub(crate) fn integers<T: Element + TryFrom<i64>>(shape: &[usize], lo: T, hi: T) -> Tensor
+where
+    i64: From<T>,
+{
+    let (lo, hi) = (i64::from(lo), i64::from(hi));
+    let random = floats_from(shape, 0.0, 1.0);
+    let elements: Vec<T> = random
+        .elements::<f32>()
+        .expect("floats")
+        .iter()
+        .enumerate()
+        .map(|(n, &x)| match n {
+            1 => lo,
+            2 => hi,
+            _ => lo + (f64::from(x) * (hi - lo + 1) as f64) as i64,
+        })
+        .map(|v| T::try_from(v.clamp(lo, hi)).unwrap_or_else(|_| panic!("{v} is between two of the type")))
+        .collect();
     Tensor::from_elements(shape, &elements).expect("as many as the shape has")
 }
 

@@ -15,7 +15,7 @@ use infc_tensor::{DType, Tensor};
 /// A quantized operand of a matrix product with its zero point taken out.
 ///
 /// A vector of zero points belongs to the rows of the left operand, to the columns of the right one.
-fn centered(x: &Tensor, zero: Option<&Tensor>, rows: bool) -> Result<Vec<f64>> {
+pub(super) fn centered(x: &Tensor, zero: Option<&Tensor>, rows: bool) -> Result<Vec<f64>> {
     let mut values = read_as_f64(x)?;
     if let Some(zero) = zero {
         let zeros = read_as_f64(zero)?;
@@ -27,7 +27,7 @@ fn centered(x: &Tensor, zero: Option<&Tensor>, rows: bool) -> Result<Vec<f64>> {
 }
 
 /// For every element of `to`, the element of a scale or zero point that belongs to it.
-fn parameter_indices(parameter: &Tensor, to: &[usize], rows: bool) -> Result<Strided> {
+pub(super) fn parameter_indices(parameter: &Tensor, to: &[usize], rows: bool) -> Result<Strided> {
     let own = match parameter.shape() {
         [1] => vec![],
         &[n] if rows && to.len() > 1 => vec![n, 1],

@@ -3,7 +3,7 @@
 //! Layouts and special values follow ONNX's notes on float8 (E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ), on the scale format
 //! E8M0 and on 4-bit E2M1.
 
-use infc_tensor::DType;
+use crate::DType;
 
 /// How a format spends its bits.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,8 @@ fn layout(dtype: DType) -> Option<Layout> {
 }
 
 /// The value of a code; `dtype` must be a float type of at most a byte.
-pub(crate) fn decode(dtype: DType, code: u8) -> f64 {
+#[must_use]
+pub fn decode(dtype: DType, code: u8) -> f64 {
     if dtype == DType::F8E8M0 {
         // A bare exponent: no sign, no zero.
         return if code == 0xff { f64::NAN } else { 2f64.powi(i32::from(code) - 127) };
@@ -77,7 +78,8 @@ fn magnitude_value(layout: Layout, magnitude: u8) -> f64 {
 ///
 /// A value that rounds beyond the largest finite one becomes that one if `saturate`, else infinity or, where there is
 /// none, NaN. E2M1 has neither and always saturates.
-pub(crate) fn encode(dtype: DType, value: f64, saturate: bool) -> u8 {
+#[must_use]
+pub fn encode(dtype: DType, value: f64, saturate: bool) -> u8 {
     if dtype == DType::F8E8M0 {
         return encode_e8m0(value, saturate);
     }

@@ -1,0 +1,193 @@
+//! Quantised operators of ONNX Runtime's domain `com.microsoft`, as its `ContribOperators.md` describes them.
+//!
+//! `QLinear*` compute in f32 what the operators of the same name do to the real numbers behind the quantised ones, and
+//! quantise the result.
+
+use super::Operator;
+use super::matmul::product;
+use super::pool::{average, global_average};
+use super::quantize::{
+    centered, dequantize_linear, quantize_dynamically, quantize_linear, require_integer, saturated, some_zero,
+};
+use super::quantized::{matmul_sums, of_lines, without_zero};
+use crate::build::{Builder, Result};
+use crate::call::Call;
+use crate::error::Problem;
+use crate::tracked::Tracked;
+use infc_ir::entity::ScalarId;
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, UnaryOp};
+use infc_tensor::DType;
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new("QuantizeLinear", 1, quantize_linear),
+    Operator::new("DequantizeLinear", 1, dequantize_linear),
+    Operator::new("QLinearAdd", 1, |c| two_operands(c, BinaryOp::Add)),
+    Operator::new("QLinearMul", 1, |c| two_operands(c, BinaryOp::Mul)),
+    Operator::new("QLinearSigmoid", 1, |c| one_operand(c, |body, x| body.unary(UnaryOp::Sigmoid, x))),
+    Operator::new("QLinearLeakyRelu", 1, qlinear_leaky_relu),
+    Operator::new("QLinearAveragePool", 1, |c| pooled(c, average)),
+    Operator::new("QLinearGlobalAveragePool", 1, |c| pooled(c, |c, x| global_average(c, &x))),
+    Operator::new("QLinearConcat", 1, qlinear_concat),
+    Operator::new("MatMulIntegerToFloat", 1, matmul_integer_to_float),
+    Operator::new("DynamicQuantizeMatMul", 1, dynamic_quantize_matmul),
+];
+
+/// A scale and a zero point, both scalars.
+struct Quantization {
+    scale: Tracked,
+    zero: Option<Tracked>,
+}
+
+impl Quantization {
+    /// Of the inputs `index` and `index + 1`.
+    fn of(call: &mut Call<'_>, index: usize) -> Result<Self> {
+        let scale = call.input(index)?;
+        if scale.dtype() != DType::F32 {
+            return Err(Problem::UnsupportedType { expected: "f32", found: scale.dtype() });
+        }
+        let zero = some_zero(call.optional(index + 1));
+        let zero = zero.map(|zero| call.build.reshape(&zero, &[])).transpose()?;
+        Ok(Self { scale: call.build.reshape(&scale, &[])?, zero })
+    }
+
+    fn parameters(&self) -> impl Iterator<Item = &Tracked> {
+        [&self.scale].into_iter().chain(&self.zero)
+    }
+
+    /// The parameters of a body in the order of [`Quantization::parameters`].
+    fn take(&self, p: &mut &[ScalarId]) -> (ScalarId, Option<ScalarId>) {
+        let count = self.parameters().count();
+        let (own, rest) = p.split_at(count);
+        *p = rest;
+        (own[0], own.get(1).copied())
+    }
+}
+
+/// A quantised operand: the inputs `index` to `index + 2`.
+struct Operand {
+    q: Tracked,
+    by: Quantization,
+}
+
+impl Operand {
+    fn of(call: &mut Call<'_>, index: usize) -> Result<Self> {
+        let q = call.input(index)?;
+        require_integer(&q)?;
+        Ok(Self { q, by: Quantization::of(call, index + 1)? })
+    }
+
+    fn real(&self, body: &mut Body, p: &mut &[ScalarId]) -> ScalarId {
+        let (q, rest) = p.split_at(1);
+        *p = rest;
+        let (scale, zero) = self.by.take(p);
+        let steps = centered(body, q[0], zero);
+        let steps = body.cast(DType::F32, steps);
+        body.binary(BinaryOp::Mul, steps, scale)
+    }
+}
+
+/// An element-wise function of the real numbers behind quantised operands, quantised to the type of the first.
+fn elementwise(
+    build: &mut Builder,
+    operands: &[Operand],
+    to: &Quantization,
+    f: impl FnOnce(&mut Body, &[ScalarId]) -> ScalarId,
+) -> Result<Tracked> {
+    let shapes: Vec<_> = operands.iter().map(|o| o.q.shape()).collect();
+    let shape = build.broadcast_shape(&shapes)?;
+    let inputs: Vec<&Tracked> =
+        operands.iter().flat_map(|o| [&o.q].into_iter().chain(o.by.parameters())).chain(to.parameters()).collect();
+    build.map_over(shape, &inputs, |body, mut p| {
+        let real: Vec<ScalarId> = operands.iter().map(|o| o.real(body, &mut p)).collect();
+        let y = f(body, &real);
+        let (scale, zero) = to.take(&mut p);
+        let quotient = body.binary(BinaryOp::Div, y, scale);
+        saturated(body, quotient, zero, operands[0].q.dtype())
+    })
+}
+
+fn one_operand(call: &mut Call<'_>, f: impl FnOnce(&mut Body, ScalarId) -> ScalarId) -> Result<Vec<Tracked>> {
+    let (x, to) = (Operand::of(call, 0)?, Quantization::of(call, 3)?);
+    Ok(vec![elementwise(call.build, &[x], &to, |body, p| f(body, p[0]))?])
+}
+
+fn two_operands(call: &mut Call<'_>, op: BinaryOp) -> Result<Vec<Tracked>> {
+    let (a, b, to) = (Operand::of(call, 0)?, Operand::of(call, 3)?, Quantization::of(call, 6)?);
+    Ok(vec![elementwise(call.build, &[a, b], &to, |body, p| body.binary(op, p[0], p[1]))?])
+}
+
+fn qlinear_leaky_relu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let alpha = call.float_or("alpha", 0.01)?;
+    one_operand(call, |body, x| {
+        let alpha = body.constant(DType::F32, alpha);
+        let below = body.binary(BinaryOp::Mul, x, alpha);
+        let zero = body.constant(DType::F32, 0.0);
+        let is_negative = body.compare(CompareOp::Lt, x, zero);
+        body.select(is_negative, below, x)
+    })
+}
+
+fn pooled(call: &mut Call<'_>, pool: fn(&mut Call<'_>, Tracked) -> Result<Tracked>) -> Result<Vec<Tracked>> {
+    if call.flag("channels_last", false)? {
+        let (attribute, expected) = ("channels_last", "0");
+        return Err(Problem::UnsupportedAttribute { attribute, expected, found: "1".to_owned() });
+    }
+    let (x, to) = (Operand::of(call, 0)?, Quantization::of(call, 3)?);
+    let inputs: Vec<&Tracked> = [&x.q].into_iter().chain(x.by.parameters()).collect();
+    let real = call.build.map_over(x.q.shape().to_vec(), &inputs, |body, mut p| x.real(body, &mut p))?;
+    let y = pool(call, real)?;
+    let inputs: Vec<&Tracked> = [&y].into_iter().chain(to.parameters()).collect();
+    let quantized = call.build.map_over(y.shape().to_vec(), &inputs, |body, p| {
+        let (scale, zero) = to.take(&mut &p[1..]);
+        let quotient = body.binary(BinaryOp::Div, p[0], scale);
+        saturated(body, quotient, zero, x.q.dtype())
+    })?;
+    Ok(vec![quantized])
+}
+
+/// First the scale and zero point of the result, then operands with theirs.
+fn qlinear_concat(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let to = Quantization::of(call, 0)?;
+    let mut parts = Vec::new();
+    for index in (2..call.inputs.len()).step_by(3) {
+        let operand = Operand::of(call, index)?;
+        parts.push(elementwise(call.build, &[operand], &to, |_, p| p[0])?);
+    }
+    let first = parts.first().ok_or(Problem::MissingInput { index: 2 })?;
+    let axis = call.axis("axis", 0, first.rank())?;
+    Ok(vec![call.build.concat(&parts.iter().collect::<Vec<_>>(), axis)?])
+}
+
+/// `sums · a_scale · b_scale (+ bias)`
+fn scaled(build: &mut Builder, sums: &Tracked, scales: [&Tracked; 2], bias: Option<Tracked>) -> Result<Tracked> {
+    let inputs: Vec<&Tracked> = [sums].into_iter().chain(scales).chain(&bias).collect();
+    build.map_over(sums.shape().to_vec(), &inputs, |body, p| {
+        let sum = body.cast(DType::F32, p[0]);
+        let scale = body.binary(BinaryOp::Mul, p[1], p[2]);
+        let scaled = body.binary(BinaryOp::Mul, sum, scale);
+        p.get(3).map_or(scaled, |&bias| body.binary(BinaryOp::Add, scaled, bias))
+    })
+}
+
+fn matmul_integer_to_float(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let sums = matmul_sums(call, [0, 4], [1, 5])?;
+    let (a, b) = (call.input(2)?, call.input(3)?);
+    let a = of_lines(call.build, &a, sums.rank(), true)?;
+    let b = of_lines(call.build, &b, sums.rank(), false)?;
+    let bias = call.optional(6);
+    Ok(vec![scaled(call.build, &sums, [&a, &b], bias)?])
+}
+
+fn dynamic_quantize_matmul(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (a, b, b_scale) = (call.input(0)?, call.build.widened(&call.input(1)?)?, call.input(2)?);
+    if a.dtype() != DType::F32 {
+        return Err(Problem::UnsupportedType { expected: "f32", found: a.dtype() });
+    }
+    let (a, a_scale, a_zero) = quantize_dynamically(call.build, &a)?;
+    let b_zero = call.optional(3).map(|zero| of_lines(call.build, &zero, b.rank(), false)).transpose()?;
+    let (a, b) = (without_zero(call.build, &a, Some(a_zero))?, without_zero(call.build, &b, b_zero)?);
+    let sums = product(call.build, &a, &b, DType::I32)?;
+    let b_scale = of_lines(call.build, &b_scale, sums.rank(), false)?;
+    let bias = call.optional(4);
+    Ok(vec![scaled(call.build, &sums, [&a_scale, &b_scale], bias)?])
+}
