@@ -74,6 +74,15 @@ fn transposed() {
     case(&[1, 2, 3, 4], &[2, 3, 2, 2]).ints("dilations", &[2, 2]).agrees();
     case(&[1, 4, 3, 4], &[4, 2, 3, 3]).int("group", 2).constant(floats(&[4])).agrees();
     case(&[1, 2, 3, 3], &[2, 3, 3, 3]).ints("strides", &[2, 2]).ints("output_shape", &[7, 6]).agrees();
+    // Phases with as many taps, with fewer, with none; strides and dilations with and without a common divisor.
+    case(&[1, 2, 3, 4], &[2, 3, 4, 4]).ints("strides", &[2, 2]).ints("pads", &[1, 1, 1, 1]).agrees();
+    case(&[1, 2, 5], &[2, 3, 8]).ints("strides", &[4]).ints("pads", &[2, 2]).dynamic(&[0, 2]).agrees();
+    case(&[1, 2, 3, 4], &[2, 3, 1, 2]).ints("strides", &[3, 5]).ints("output_padding", &[1, 2]).agrees();
+    for (stride, dilation) in [(2, 3), (3, 2), (2, 2), (4, 6), (6, 4), (1, 3)] {
+        case(&[1, 2, 5], &[2, 3, 5]).ints("strides", &[stride]).ints("dilations", &[dilation]).agrees();
+        let padded = case(&[1, 2, 6], &[2, 1, 3]).ints("strides", &[stride]).ints("dilations", &[dilation]);
+        padded.ints("pads", &[1, 2]).agrees();
+    }
     for auto_pad in ["SAME_UPPER", "SAME_LOWER", "VALID"] {
         case(&[1, 2, 3, 3], &[2, 3, 3, 3]).ints("strides", &[2, 2]).text("auto_pad", auto_pad).agrees();
     }
