@@ -226,6 +226,29 @@ fn a_compilation_starts_from_a_dump() {
     assert_eq!(code(Phase::Simplify, &Source::file(folder.path().join("01-import.txt"))), Err("compile::bad-dump"));
 }
 
+/// Axes without points: nothing is written along them, and a sum over one is zero.
+#[test]
+fn empty_tensors_are_computed_too() {
+    let text = "graph @empty(%x: f32[2, 3, 32], %p: f32[2, 0], %q: f32[0, 3]) -> (y: %1, z: %2) {
+  %0 = view [i0, i1, i2, i3 -> i0, i1, 8*i2 + i3 + 8] %x : f32[2, 3, 4, 0]
+  %1 = map [x0 -> x0 * 2] %0 : f32[2, 3, 4, 0]
+  %2 = contract [a b, b c -> a c] %p, %q : f32[2, 3]
+}
+";
+    let options = CompileOptions { start_from: Some(Phase::Simplify), ..CompileOptions::default() };
+    let compilation = infc::compile(&Source::bytes(text), &options, &mut ()).expect("it compiles");
+    let bytes = compilation.to_bytes().expect("an artifact");
+    let inputs = [&[2, 3, 32][..], &[2, 0], &[0, 3]].map(|shape| Tensor::zeros(infc_runtime::DType::F32, shape));
+    let inputs: Vec<Tensor> = inputs.into_iter().map(|tensor| tensor.expect("a tensor")).collect();
+    for target in &options.targets {
+        let Some(model) = load(&bytes, target, 1) else { continue };
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        let outputs = session.run_owned(&inputs.iter().collect::<Vec<_>>()).expect("a result");
+        assert_eq!((outputs[0].shape(), outputs[0].len_elems()), (&[2, 3, 4, 0][..], 0), "{target}");
+        assert_eq!(outputs[1].elements::<f32>().expect("floats"), [0.0; 6], "{target}");
+    }
+}
+
 #[test]
 fn weights_grow_no_more_than_they_may() {
     let stored = |max_weight_growth| {

@@ -10,7 +10,17 @@ pub mod unit;
 use infc_ir::kernel::Kernel;
 
 /// Rewrites that always help, all of them exact.
+///
+/// A kernel with an axis of no points stays as it is: there is nothing to gain, and its strides say nothing.
 #[must_use]
 pub fn normalise(kernel: Kernel) -> Kernel {
+    if has_empty_axis(&kernel) {
+        return kernel;
+    }
     collapse::run(unit::run(kernel))
+}
+
+/// Whether a stage has an axis that is known to have no points.
+pub(crate) fn has_empty_axis(kernel: &Kernel) -> bool {
+    kernel.stages.iter().flat_map(|stage| &stage.axes).any(|axis| axis.extent.is_const(0))
 }

@@ -23,6 +23,9 @@ use infc_ir::schedule::{Schedule, Step};
 /// It always applies: where nothing better is known, loops stay serial.
 #[must_use]
 pub fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass) -> Schedule {
+    if crate::formulate::has_empty_axis(kernel) {
+        return plain(kernel);
+    }
     let schedule = place::Chooser::new(kernel, machine, allowed).run();
     // A kernel that the rules above do not cover still gets code, if slow: plain loops, all stages in full.
     if super::apply(kernel, &schedule).is_ok() { schedule } else { plain(kernel) }
