@@ -16,6 +16,7 @@ pub mod hoist;
 pub mod horizontal;
 pub mod map;
 pub mod movement;
+pub mod quantize;
 pub mod recognize;
 pub mod rewrite;
 pub mod scalar;
@@ -164,10 +165,14 @@ impl Pass {
 /// composed ([`view`]) and scalar constants inside bodies ([`map`]), so patterns that are hidden in the first round
 /// show in the second. It counts as reassociating because a composite's body need not associate factors and shifts as
 /// the spelled-out form did.
+///
+/// [`quantize`] comes before [`fold`] and [`map`]: dequantised weights are constants, and a quantisation fuses with the
+/// dequantisation after it.
 pub const PIPELINE: &[Pass] = &[
     Pass::exact("dce", dce::run),
     Pass::exact("cse", cse::run),
     Pass::exact("view", view::run),
+    Pass::reassociating("quantize", quantize::run),
     Pass::exact("fold", fold::run),
     Pass::reassociating("recognize", recognize::run),
     Pass::exact("contract", contract::run),

@@ -1,0 +1,256 @@
+//! Quantised products all the way to machine code: bit for bit what the reference computes, on every level that this
+//! machine has, with and without dot-product instructions.
+
+use infc::{CompileOptions, Source};
+use infc_frontend_onnx::proto::attribute_proto::AttributeType;
+use infc_frontend_onnx::proto::tensor_shape_proto::{Dimension, dimension};
+use infc_frontend_onnx::proto::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    type_proto,
+};
+use infc_frontend_onnx::{dtype_to_onnx, to_proto};
+use infc_reference::{Attribute, Attributes, Node, evaluate};
+use infc_runtime::{LoadOptions, Model, Pool, SessionOptions, Tensor};
+use infc_tensor::{DType, Element};
+use prost::Message;
+
+const TARGETS: [&str; 5] = ["x86-64-v4+vnni", "x86-64-v4", "x86-64-v3+avxvnni", "x86-64-v3", "x86-64-v2"];
+
+/// One node; inputs are given when the model runs, or constants of it.
+struct Case {
+    op: &'static str,
+    inputs: Vec<(Tensor, bool)>,
+    ints: Vec<(&'static str, Vec<i64>)>,
+}
+
+impl Case {
+    fn new(op: &'static str) -> Self {
+        Self { op, inputs: Vec::new(), ints: Vec::new() }
+    }
+
+    fn data(mut self, tensor: Tensor) -> Self {
+        self.inputs.push((tensor, false));
+        self
+    }
+
+    fn constant(mut self, tensor: Tensor) -> Self {
+        self.inputs.push((tensor, true));
+        self
+    }
+
+    fn ints(mut self, name: &'static str, values: &[i64]) -> Self {
+        self.ints.push((name, values.to_vec()));
+        self
+    }
+
+    fn model(&self) -> Vec<u8> {
+        let names: Vec<String> = (0..self.inputs.len()).map(|n| format!("x{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        model(&self.inputs, &[node(self.op, &names, "y", &self.ints)])
+    }
+
+    fn expected(&self) -> Tensor {
+        let attributes: Attributes =
+            self.ints.iter().map(|(name, values)| (*name, Attribute::Ints(values.clone()))).collect();
+        let node = Node { op_type: self.op, domain: "", opset: 21, attributes: &attributes, num_outputs: 1 };
+        let inputs: Vec<Option<&Tensor>> = self.inputs.iter().map(|(t, _)| Some(t)).collect();
+        evaluate(&node, &inputs).expect("the reference has it").swap_remove(0)
+    }
+
+    #[track_caller]
+    fn agrees(&self) {
+        let expected = self.expected();
+        let targets: Vec<String> = TARGETS.map(str::to_owned).to_vec();
+        let options = CompileOptions { targets: targets.clone(), ..CompileOptions::default() };
+        let compilation = infc::compile(&Source::bytes(self.model()), &options, &mut ()).expect("it compiles");
+        let bytes = compilation.to_bytes().expect("an artifact");
+        let mut ran = 0;
+        for target in targets {
+            let pool = Some(Pool::builder().threads(1).build());
+            let load = LoadOptions { target: Some(target.clone()), pool, ..LoadOptions::default() };
+            let Ok(model) = Model::from_vec_with(bytes.clone(), &load) else { continue };
+            let mut session = model.session(&SessionOptions::default()).expect("a session");
+            let data: Vec<&Tensor> = self.inputs.iter().filter(|(_, c)| !c).map(|(t, _)| t).collect();
+            let found = session.run_owned(&data).expect("it runs").swap_remove(0);
+            assert_eq!(found.shape(), expected.shape(), "{} on {target}", self.op);
+            for at in 0..expected.len_elems() {
+                let (a, b) = (found.get_f64(at).expect("a number"), expected.get_f64(at).expect("a number"));
+                assert!(a == b, "{} on {target}, element {at} of {:?}: {a}, expected {b}", self.op, found.shape());
+            }
+            ran += 1;
+        }
+        assert!(ran > 0, "this machine runs none of the targets");
+    }
+}
+
+fn node(op: &str, inputs: &[&str], output: &str, ints: &[(&'static str, Vec<i64>)]) -> NodeProto {
+    let attribute = |(name, values): &(&str, Vec<i64>)| AttributeProto {
+        name: Some((*name).to_owned()),
+        r#type: Some(AttributeType::Ints as i32),
+        ints: values.clone(),
+        ..AttributeProto::default()
+    };
+    NodeProto {
+        op_type: Some(op.to_owned()),
+        input: inputs.iter().map(|&s| s.to_owned()).collect(),
+        output: vec![output.to_owned()],
+        attribute: ints.iter().map(attribute).collect(),
+        ..NodeProto::default()
+    }
+}
+
+/// A model over inputs `x0`, `x1`, … (those marked are constants) whose output is `y`.
+fn model(inputs: &[(Tensor, bool)], nodes: &[NodeProto]) -> Vec<u8> {
+    let name = |n: usize| format!("x{n}");
+    let port = |name: String, tensor: Option<&Tensor>| {
+        let dim = |&d: &usize| Dimension { denotation: None, value: Some(dimension::Value::DimValue(d as i64)) };
+        let ty = tensor.map(|t| type_proto::Tensor {
+            elem_type: Some(dtype_to_onnx(t.dtype())),
+            shape: Some(TensorShapeProto { dim: t.shape().iter().map(dim).collect() }),
+        });
+        let ty = ty.map(|t| TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(t)) });
+        ValueInfoProto { name: Some(name), r#type: ty, ..ValueInfoProto::default() }
+    };
+    let of = |constant: bool| inputs.iter().enumerate().filter(move |(_, (_, c))| *c == constant);
+    let graph = GraphProto {
+        name: Some("test".to_owned()),
+        node: nodes.to_vec(),
+        input: of(false).map(|(n, (t, _))| port(name(n), Some(t))).collect(),
+        initializer: of(true).map(|(n, (t, _))| to_proto(&name(n), t)).collect(),
+        output: vec![port("y".to_owned(), None)],
+        ..GraphProto::default()
+    };
+    let opset = OperatorSetIdProto { domain: Some(String::new()), version: Some(21) };
+    let model =
+        ModelProto { ir_version: Some(8), opset_import: vec![opset], graph: Some(graph), ..ModelProto::default() };
+    model.encode_to_vec()
+}
+
+/// All values of a byte in an order that mixes them; every third is an extreme.
+fn bytes<T: Element + Copy>(shape: &[usize], extremes: [T; 2], of: impl Fn(u8) -> T) -> Tensor {
+    let elements: Vec<T> = (0..shape.iter().product::<usize>())
+        .map(|n| if n % 3 == 0 { extremes[n / 3 % 2] } else { of((n * 167 + 43) as u8) })
+        .collect();
+    Tensor::from_elements(shape, &elements).expect("as many as the shape says")
+}
+
+fn u8s(shape: &[usize]) -> Tensor {
+    bytes(shape, [255, 0], |b| b)
+}
+
+fn i8s(shape: &[usize]) -> Tensor {
+    bytes(shape, [-128, 127], |b| b.cast_signed())
+}
+
+/// Nothing but one value: sums as large as they get.
+fn all<T: Element + Copy>(shape: &[usize], value: T) -> Tensor {
+    bytes(shape, [value, value], |_| value)
+}
+
+#[test]
+fn products_of_every_signs() {
+    for (m, k, n) in [(1, 64, 16), (5, 20, 21), (17, 96, 48), (3, 7, 33), (6, 40, 5)] {
+        let case = |a: Tensor, b: Tensor| Case::new("MatMulInteger").data(a).constant(b);
+        case(u8s(&[m, k]), i8s(&[k, n])).agrees();
+        case(u8s(&[m, k]), u8s(&[k, n])).agrees();
+        case(i8s(&[m, k]), i8s(&[k, n])).agrees();
+        case(i8s(&[m, k]), u8s(&[k, n])).agrees();
+    }
+    Case::new("MatMulInteger").data(u8s(&[2, 5, 24])).data(i8s(&[2, 24, 9])).agrees();
+}
+
+#[test]
+fn the_largest_sums_do_not_saturate() {
+    let case = |a: Tensor, b: Tensor| Case::new("MatMulInteger").data(a).constant(b);
+    case(all(&[3, 256], 255u8), all(&[256, 32], 127i8)).agrees();
+    case(all(&[3, 256], 255u8), all(&[256, 32], -128i8)).agrees();
+    case(all(&[3, 256], -128i8), all(&[256, 32], -128i8)).agrees();
+    case(all(&[3, 256], 255u8), all(&[256, 32], 255u8)).agrees();
+}
+
+#[test]
+fn zero_points() {
+    let case = |a: Tensor, b: Tensor| Case::new("MatMulInteger").data(a).constant(b);
+    let columns = Tensor::from_elements(&[20], &[-128i8; 20]).expect("a vector");
+    case(u8s(&[5, 24]), i8s(&[24, 20])).constant(Tensor::scalar(131u8)).constant(Tensor::scalar(3i8)).agrees();
+    case(u8s(&[5, 24]), i8s(&[24, 20])).data(Tensor::scalar(255u8)).constant(columns).agrees();
+    case(i8s(&[5, 24]), u8s(&[24, 20])).data(Tensor::scalar(-128i8)).constant(Tensor::scalar(128u8)).agrees();
+}
+
+#[test]
+fn convolutions() {
+    let case = |w: &[usize]| Case::new("ConvInteger").data(u8s(&[1, 8, 9, 7])).constant(i8s(w));
+    case(&[20, 8, 1, 1]).agrees();
+    case(&[20, 8, 3, 3]).ints("pads", &[1, 1, 1, 1]).agrees();
+    case(&[20, 8, 3, 3]).constant(Tensor::scalar(131u8)).ints("pads", &[1, 1, 1, 1]).agrees();
+    case(&[20, 8, 3, 3]).constant(Tensor::scalar(7u8)).ints("strides", &[2, 2]).ints("pads", &[1, 0, 1, 2]).agrees();
+}
+
+#[test]
+fn requantised() {
+    // Powers of two, so that no quotient is rounded and ties are ties.
+    let case = |x_zero: u8| {
+        let case = Case::new("QLinearConv").data(u8s(&[1, 8, 6, 5])).constant(Tensor::scalar(0.5f32));
+        let case = case.constant(Tensor::scalar(x_zero)).constant(i8s(&[20, 8, 3, 3]));
+        let scales: Vec<f32> = (0..20).map(|n| if n % 2 == 0 { 0.25 } else { 0.0625 }).collect();
+        let case = case.constant(Tensor::from_elements(&[20], &scales).expect("a vector"));
+        let case = case.constant(all(&[20], 0i8)).constant(Tensor::scalar(64f32)).constant(Tensor::scalar(113u8));
+        let bias: Vec<i32> = (0..20).map(|n| (n - 10) * 1234).collect();
+        case.constant(Tensor::from_elements(&[20], &bias).expect("a vector")).ints("pads", &[1, 1, 1, 1])
+    };
+    case(0).agrees();
+    case(128).agrees();
+    case(77).agrees();
+}
+
+#[test]
+fn dequantised_operands_are_multiplied_as_integers() {
+    // x0 x, x1 its scale and x2 zero point; x3 w, x4 its scales, x5 zero points; x6 y's scale, x7 zero point.
+    let scales: Vec<f32> = (0..20).map(|n| if n % 2 == 0 { 0.25 } else { 0.0625 }).collect();
+    for zero in [0u8, 128, 77] {
+        let inputs = [
+            (u8s(&[1, 8, 6, 5]), false),
+            (Tensor::scalar(0.5f32), true),
+            (Tensor::scalar(zero), true),
+            (i8s(&[20, 8, 3, 3]), true),
+            (Tensor::from_elements(&[20], &scales).expect("a vector"), true),
+            (all(&[20], 0i8), true),
+            (Tensor::scalar(64f32), true),
+            (Tensor::scalar(113u8), true),
+        ];
+        let pads = [("pads", vec![1, 1, 1, 1])];
+        let axis = AttributeProto {
+            name: Some("axis".to_owned()),
+            r#type: Some(AttributeType::Int as i32),
+            i: Some(0),
+            ..AttributeProto::default()
+        };
+        let weights = node("DequantizeLinear", &["x3", "x4", "x5"], "w", &[]);
+        let nodes = [
+            node("DequantizeLinear", &["x0", "x1", "x2"], "x", &[]),
+            NodeProto { attribute: vec![axis], ..weights },
+            node("Conv", &["x", "w"], "s", &pads),
+            node("QuantizeLinear", &["s", "x6", "x7"], "y", &[]),
+        ];
+        // With powers of two nothing is rounded in between, so that the operator in one means the same.
+        let whole = Case {
+            op: "QLinearConv",
+            inputs: vec![0, 1, 2, 3, 4, 5, 6, 7].into_iter().map(|n| inputs[n].clone()).collect(),
+            ints: pads.to_vec(),
+        };
+        let options = CompileOptions { targets: vec!["x86-64-v2".to_owned()], ..CompileOptions::default() };
+        let source = Source::bytes(model(&inputs, &nodes));
+        let compilation = infc::compile(&source, &options, &mut ()).expect("it compiles");
+        let graph = &compilation.plan.as_ref().expect("a plan").graph;
+        let contracts: Vec<Vec<DType>> = (graph.order.iter().map(|&n| &graph.nodes[n]))
+            .filter(|n| n.op.name() == "contract")
+            .map(|n| n.inputs.iter().chain(&n.outputs).map(|&v| graph.ty(v).dtype).collect())
+            .collect();
+        assert_eq!(contracts, [[DType::U8, DType::I8, DType::I32]], "zero point {zero}");
+        let bytes = compilation.to_bytes().expect("an artifact");
+        let loaded = Model::from_vec_with(bytes, &LoadOptions::default()).expect("every machine runs v2");
+        let mut session = loaded.session(&SessionOptions::default()).expect("a session");
+        let found = session.run_owned(&[&inputs[0].0]).expect("it runs").swap_remove(0);
+        assert_eq!(found, whole.expected(), "zero point {zero}");
+    }
+}
