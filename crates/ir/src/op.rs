@@ -54,7 +54,8 @@ pub struct ReduceOp {
 
 /// A sum of products over labelled axes: `out[…] = Σ lhs[…]·rhs[…]` (matrix product, convolution over a window view).
 ///
-/// Labels are small numbers; a label that is not in `output` is summed over.
+/// Labels are small numbers; a label that is not in `output` is summed over. Products and sums are of the output's type:
+/// the inputs may have others, bytes that are summed in i32 for instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContractOp {
     /// A label per axis of the first input.
