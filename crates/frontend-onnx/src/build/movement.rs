@@ -7,6 +7,7 @@ use crate::tracked::Tracked;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::VarId;
 use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::op::Op;
 use infc_ir::scalar::Const;
 
 /// The coordinate along axis `n` of the reader.
@@ -111,6 +112,28 @@ impl Builder {
         }
         let map = AccessMap { rank: shape.len(), index, valid: Vec::new() };
         self.view_or(x, map, shape.to_vec(), Const::zero(x.dtype()))
+    }
+
+    /// The value that `x` is a reshape of, if it is one: both have the same elements in row-major order.
+    pub(crate) fn reshaped_from(&mut self, x: &Tracked) -> Result<Option<Tracked>> {
+        if x.constant().is_some() || x.as_uniform().is_some() {
+            return Ok(None);
+        }
+        let value = self.value(x)?;
+        let Some((Op::View(view), inputs)) = self.graph.producer(value).map(|(_, node)| (&node.op, &node.inputs))
+        else {
+            return Ok(None);
+        };
+        let source = inputs[0];
+        let ty = self.graph.ty(source).clone();
+        let ranges = self.ranges_over(x.shape());
+        let flat = |shape: &[Dim], index: &[IndexExpr]| {
+            let flat = shape.iter().zip(index).fold(IndexExpr::constant(0), |sum, (d, i)| sum * d.clone() + i.clone());
+            flat.simplify(&ranges)
+        };
+        let own: Vec<IndexExpr> = (0..x.rank()).map(var).collect();
+        let same = view.map.valid.is_empty() && flat(&ty.shape, &view.map.index) == flat(x.shape(), &own);
+        Ok(same.then(|| Tracked::of_value(ty, source)))
     }
 }
 

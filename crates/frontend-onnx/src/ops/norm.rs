@@ -201,14 +201,38 @@ fn instance_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     require_channels(&x)?;
     require_float(&x)?;
-    let axes: Vec<usize> = (2..x.rank()).collect();
-    let normalised = normalise(call.build, &x, &axes, call.float_or("epsilon", 1e-5)?)?;
-    let scale = call.build.along_axis(&scale, 1, x.rank())?;
-    let bias = call.build.along_axis(&bias, 1, x.rank())?;
-    Ok(vec![scale_and_shift(call.build, &normalised.y, &scale, Some(&bias))?])
+    let epsilon = call.float_or("epsilon", 1e-5)?;
+    // Exporters write group normalisation as this operator between two reshapes. Normalising over the axes as they were
+    // keeps the layout of what is around.
+    let parts = ungrouped(call.build, &x)?;
+    let normalised = {
+        let parts = parts.as_ref().unwrap_or(&x);
+        let axes: Vec<usize> = (2..parts.rank()).collect();
+        normalise(call.build, parts, &axes, epsilon)?
+    };
+    let rank = normalised.y.rank();
+    let scale = call.build.along_axis(&scale, 1, rank)?;
+    let bias = call.build.along_axis(&bias, 1, rank)?;
+    let y = scale_and_shift(call.build, &normalised.y, &scale, Some(&bias))?;
+    Ok(vec![call.build.reshape(&y, x.shape())?])
 }
 
-/// Per sample and group of channels. Scale and bias are per group before opset 21, per channel from then on.
+/// `[N, G, C/G, …]` where `x` is `[N, G, M]`, reshaped from `[N, C, …]`.
+fn ungrouped(build: &mut Builder, x: &Tracked) -> Result<Option<Tracked>> {
+    let Some(source) = build.reshaped_from(x)? else { return Ok(None) };
+    let (from, to) = (source.shape(), x.shape());
+    if to.len() != 3 || from.len() < 3 || from[0] != to[0] {
+        return Ok(None);
+    }
+    let (Some(channels), Some(groups)) = (from[1].as_const(), to[1].as_const()) else { return Ok(None) };
+    if groups < 1 || channels % groups != 0 {
+        return Ok(None);
+    }
+    let mut split = vec![from[0].clone(), to[1].clone(), Dim::constant(channels / groups)];
+    split.extend_from_slice(&from[2..]);
+    build.reshape(&source, &split).map(Some)
+}
+
 fn group_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     require_channels(&x)?;

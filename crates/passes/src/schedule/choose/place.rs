@@ -53,11 +53,19 @@ impl<'a> Chooser<'a> {
             }
         }
         let outputs: BTreeSet<StageId> = self.kernel.outputs.iter().map(|o| o.stage).collect();
-        for &root in &outputs {
-            // The last stage of a recurrence computes the others.
-            if self.run_of(root).is_none_or(|run| run.end == root.index() + 1) {
-                self.root(root);
-            }
+        // The last stage of a recurrence computes the others.
+        let is_root = |root: &StageId| self.run_of(*root).is_none_or(|run| run.end == root.index() + 1);
+        let roots: Vec<StageId> = outputs.iter().copied().filter(is_root).collect();
+        for &root in &roots {
+            self.root(root);
+        }
+        // A stage that runs as a whole sees what came before it, so nothing beside it is in chunks of its own.
+        let is_parallel = |root: &StageId| {
+            let name = &self.kernel.stages[*root].name;
+            self.steps.iter().any(|s| matches!(s, ScheduleStep::Parallel { stage, .. } if stage == name))
+        };
+        if !roots.iter().all(is_parallel) {
+            self.steps.retain(|s| !matches!(s, ScheduleStep::Parallel { .. }));
         }
         Schedule { steps: self.steps }
     }
@@ -389,7 +397,11 @@ impl<'a> Chooser<'a> {
             } else {
                 loops.outer.iter().rposition(|(_, axis)| follow.contains(&Some(*axis)))
             };
-            let Some(position) = position else { continue };
+            let Some(position) = position else {
+                // Every point needs all of it: computed once, in front.
+                self.producer(*id, None, self.extents(*id));
+                continue;
+            };
             let producer = self.name(*id);
             self.steps.push(ScheduleStep::ComputeAt {
                 stage: producer.clone(),
