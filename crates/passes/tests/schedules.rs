@@ -88,6 +88,18 @@ fn exact_schedules_give_the_same_bits() {
     assert!(reductions_moved, "no kernel's sums depend on their order, so this test shows nothing");
 }
 
+/// A kernel for which no rule gives a legal schedule gets plain loops; none of ours may.
+#[test]
+fn no_kernel_falls_back_to_plain_loops() {
+    for (name, kernel) in infc_testkit::kernels() {
+        let normalised = infc_passes::formulate::normalise(kernel);
+        for (machine_name, machine) in &MACHINES {
+            let schedule = choose(&normalised, machine, ErrorClass::Reassociating);
+            assert_ne!(schedule, infc_ir::schedule::Schedule::default(), "{name} on {machine_name}");
+        }
+    }
+}
+
 #[test]
 fn scheduled_kernels_compute_what_the_kernels_say() {
     let kernels = infc_testkit::kernels();

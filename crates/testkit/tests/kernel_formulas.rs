@@ -257,6 +257,18 @@ fn welford() {
 }
 
 #[test]
+fn norm_of_a_whole_image() {
+    check("whole_norm", 2e-5, |case, _, i| {
+        let (height, width) = (case.size("H"), case.size("W"));
+        let all = |f: &dyn Fn(f64) -> f64| sum(height, |h| sum(width, |w| f(case.at("x", &[h, w]))));
+        let n = (height * width) as f64;
+        let mean = all(&|x| x) / n;
+        let variance = all(&|x| (x - mean).powi(2)) / n;
+        if i[1] == 0 { 0.0 } else { (case.at("x", &[i[0], i[1] - 1]) - mean) / (variance + 1e-5).sqrt() }
+    });
+}
+
+#[test]
 fn matmul_with_gelu() {
     check("matmul", 2e-3, |case, _, i| {
         let x = sum(case.size("K"), |k| case.at("a", &[i[0], k]) * case.at("b", &[k, i[1]])) + case.at("bias", &i[1..]);

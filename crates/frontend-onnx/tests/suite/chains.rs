@@ -192,3 +192,34 @@ fn initializers_that_are_inputs_too_are_constants() {
     assert_eq!(graph.inputs.len(), 1);
     assert_eq!(ops(&graph), ["map"]);
 }
+
+#[test]
+fn group_normalisation_between_reshapes_keeps_the_axes() {
+    // As exporters write it: [2, 4, 3, 2] → [2, 2, 12], normalise, back.
+    let norm = |builder: Builder, x: &str, y: &str| {
+        let ones = Tensor::from_elements(&[2], &[1.0f32, 1.0]).expect("two");
+        let zeros = Tensor::from_elements(&[2], &[0.0f32, 0.0]).expect("two");
+        let builder = builder.initializer("scale", &ones).initializer("shift", &zeros);
+        builder.node(node("InstanceNormalization", &[x, "scale", "shift"], &[y], &[]))
+    };
+    let reshaped = Builder::new(17)
+        .f32("x", &[2, 4, 3, 2])
+        .initializer("groups", &ints(&[0, 2, -1]))
+        .initializer("back", &ints(&[2, 4, 3, 2]))
+        .node(node("Reshape", &["x", "groups"], &["merged"], &[]));
+    let reshaped = norm(reshaped, "merged", "normal").node(node("Reshape", &["normal", "back"], &["y"], &[]));
+    let graph = import(reshaped);
+    let reduced: Vec<usize> = graph
+        .order
+        .iter()
+        .filter(|&&n| graph.nodes[n].op.name() == "reduce")
+        .map(|&n| graph.ty(graph.nodes[n].inputs[0]).shape.len())
+        .collect();
+    assert!(!reduced.is_empty() && reduced.iter().all(|&rank| rank == 5), "ranks {reduced:?}");
+
+    let plain = import(norm(Builder::new(17).f32("x", &[2, 2, 12]), "x", "y"));
+    let x = floats(&[2, 4, 3, 2]);
+    let merged = x.reshaped(&[2, 2, 12]).expect("as many");
+    let expected = run(&plain, &[], &[merged]).reshaped(&[2, 4, 3, 2]).expect("as many");
+    crate::values::compare("group norm", &run(&graph, &[], &[x]), &expected, 1e-6);
+}
