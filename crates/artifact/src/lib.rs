@@ -35,6 +35,6 @@ pub use error::ArtifactError;
 pub use hash::Hash;
 pub use manifest::{Binding, Entry, Manifest, PortSpec, Provenance, StatePair, SymbolSpec, VariantInfo, WeightRecord};
 pub use plan::{ARENA_ALIGN, MemoryPlan};
-pub use program::{Access, ArenaSlot, Arg, Copy, Launch, Program, Slot, Step};
+pub use program::{Access, ArenaSlot, Arg, Copy, If, Launch, Program, Require, Slot, Step};
 pub use size_expr::{EvalError, SizeExpr, SizeOp};
 pub use variant::{KernelInfo, VariantBody};

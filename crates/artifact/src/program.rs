@@ -48,7 +48,7 @@ pub struct ArenaSlot {
 /// One step of a Program.
 ///
 /// In the file each step is a code number and a body, so an older runtime can name a step it does not know. The codes
-/// (see `wire`) are never reused; 2 to 5 are spoken for by bind, if, loop and host.
+/// (see `wire`) are never reused; 2, 4 and 5 are spoken for by bind, loop and host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub enum Step {
@@ -56,6 +56,10 @@ pub enum Step {
     Launch(Launch),
     /// Copies bytes, where an output is just an input or a weight. Code 1.
     Copy(Copy),
+    /// Runs some of the steps that follow, as a condition says. Code 3.
+    If(If),
+    /// Ends the run with an error unless sizes are as they must be. Code 6.
+    Require(Require),
 }
 
 /// A kernel with its arguments.
@@ -141,14 +145,42 @@ pub struct Copy {
     pub size_bytes: SizeExpr,
 }
 
+/// A choice: the next `then_steps` steps run if the condition holds, else the `else_steps` steps behind those. Both may
+/// contain choices of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct If {
+    /// Index of the slot whose first byte is the condition: it holds unless that is zero.
+    pub condition: u32,
+    /// See the type.
+    pub then_steps: u32,
+    /// See the type.
+    pub else_steps: u32,
+}
+
+/// What must hold of two sizes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Require {
+    /// Two sizes.
+    pub left: SizeExpr,
+    /// See `left`.
+    pub right: SizeExpr,
+    /// Whether they must be equal, or must differ.
+    pub equal: bool,
+    /// What they are, for people.
+    pub what: String,
+}
+
 impl Step {
     /// The slots the step touches, with what it does to them.
     pub fn accesses(&self) -> impl Iterator<Item = (u32, Access)> + '_ {
-        let (args, copy): (&[Arg], Option<&Copy>) = match self {
-            Step::Launch(launch) => (&launch.args, None),
-            Step::Copy(copy) => (&[], Some(copy)),
+        let (args, copy, condition): (&[Arg], Option<&Copy>, Option<u32>) = match self {
+            Step::Launch(launch) => (&launch.args, None, None),
+            Step::Copy(copy) => (&[], Some(copy), None),
+            Step::If(choice) => (&[], None, Some(choice.condition)),
+            Step::Require(_) => (&[], None, None),
         };
+        let condition = condition.into_iter().map(|slot| (slot, Access::Read));
         let copied = copy.into_iter().flat_map(|c| [(c.src, Access::Read), (c.dst, Access::Write)]);
-        args.iter().map(|arg| (arg.slot, arg.access)).chain(copied)
+        args.iter().map(|arg| (arg.slot, arg.access)).chain(copied).chain(condition)
     }
 }

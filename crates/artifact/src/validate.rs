@@ -15,6 +15,8 @@ const MAX_FEW: usize = 4096;
 const MAX_MANY: usize = 1 << 16;
 /// Axes of a tensor; symbols of an entry.
 const MAX_RANK: usize = 64;
+/// Choices inside of choices.
+const MAX_NESTED: usize = 64;
 /// Words of a kernel's argument block.
 const MAX_WORDS: usize = 1024;
 
@@ -181,6 +183,7 @@ fn program(program: &Program, entry: &Entry, manifest: &Manifest, kernels: usize
             }
         }
     }
+    nesting(program, entry)?;
     let mut written = vec![false; entry.outputs.len()];
     for (index, step) in program.steps.iter().enumerate() {
         check_step(index, step, program, entry, kernels)?;
@@ -195,6 +198,26 @@ fn program(program: &Program, entry: &Entry, manifest: &Manifest, kernels: usize
         return Err(ArtifactError::malformed(what("outputs"), "a step that writes each", format!("none for `{name}`")));
     }
     program.static_plan.as_ref().map_or(Ok(()), |plan| static_plan(plan, program, entry))
+}
+
+/// The steps of every choice lie within those of the choice around it.
+fn nesting(program: &Program, entry: &Entry) -> Checked {
+    // Where the parts that are open end.
+    let mut ends: Vec<usize> = vec![program.steps.len()];
+    for (index, step) in program.steps.iter().enumerate() {
+        while ends.len() > 1 && ends[ends.len() - 1] <= index {
+            ends.pop();
+        }
+        let Step::If(choice) = step else { continue };
+        let end = ends[ends.len() - 1];
+        let middle = index + 1 + choice.then_steps as usize;
+        let last = middle + choice.else_steps as usize;
+        let what = || format!("step {index} of entry `{}`", entry.name);
+        ensure(last <= end, what, format!("a choice between steps before {end}"), format!("steps up to {last}"))?;
+        ends.extend([last, middle]);
+        limit("choices inside of choices", ends.len(), 2 * MAX_NESTED)?;
+    }
+    Ok(())
 }
 
 /// Ids, lifetimes and accesses of one step.
@@ -214,6 +237,11 @@ fn check_step(index: usize, step: &Step, program: &Program, entry: &Entry, kerne
             }
         }
         Step::Copy(copy) => expr(&copy.size_bytes, entry, "a copy's size")?,
+        Step::If(_) => {}
+        Step::Require(require) => {
+            expr(&require.left, entry, "a requirement")?;
+            expr(&require.right, entry, "a requirement")?;
+        }
     }
     for (id, access) in step.accesses() {
         match lookup(&program.slots, id, what)? {

@@ -242,6 +242,11 @@ fn arena(program: &mut Program) -> &mut ArenaSlot {
 fn parts_that_do_not_fit_together() {
     let malformed = "artifact::malformed";
     assert_eq!(refused(|_, _| ()), "accepted");
+    // Choices end where the one around them does.
+    let choice = |then_steps, else_steps| Step::If(infc_artifact::If { condition: 0, then_steps, else_steps });
+    assert_eq!(refused(|_, p| p.steps.insert(0, choice(u32::MAX, u32::MAX))), malformed);
+    assert_eq!(refused(|_, p| p.steps.push(choice(0, 1))), malformed);
+    assert_eq!(refused(|_, p| p.steps.push(choice(0, 0))), "accepted");
     // Entries.
     assert_eq!(refused(|e, _| e.bindings.clear()), malformed);
     assert_eq!(refused(|e, _| e.bindings.push(e.bindings[0])), malformed);

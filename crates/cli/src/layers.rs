@@ -31,25 +31,26 @@ pub(crate) struct Layer {
 
 /// The memory that a launch has written: one copy per value.
 struct Written {
-    step: usize,
+    /// Which of the plan's kernels it was.
+    kernel: usize,
     slots: Vec<Vec<u8>>,
 }
 
 /// Copies what launches write and hands it over; waits if the one before has not been looked at.
 struct Recorder {
-    /// Per step, the slots that it writes.
-    wanted: Vec<Vec<usize>>,
+    /// Per step, if it is a launch, the kernel of the plan and the slots that it writes.
+    wanted: Vec<Option<(usize, Vec<usize>)>>,
     sender: Mutex<SyncSender<Written>>,
 }
 
 impl Observer for Recorder {
     fn event(&self, event: &Event<'_>) {
         let Event::Step(step) = event else { return };
-        let Some(wanted) = self.wanted.get(step.step) else { return };
+        let Some(Some((kernel, wanted))) = self.wanted.get(step.step) else { return };
         let slots = wanted.iter().map(|&slot| step.slot_bytes(slot).unwrap_or_default().to_vec()).collect();
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody listens any more after an error, which is told already.
-        let _ = sender.send(Written { step: step.step, slots });
+        let _ = sender.send(Written { kernel: *kernel, slots });
     }
 }
 
@@ -64,7 +65,16 @@ pub(crate) fn check(
     same_plan(plan, program)?;
     let written: Vec<Vec<ValueId>> = plan.kernels.iter().map(outputs_of).collect();
     let slot_of = |value: &ValueId| plan.values.get(value).map(|planned| planned.buffer);
-    let wanted = written.iter().map(|values| values.iter().filter_map(slot_of).collect()).collect();
+    // Launches are in the order of the plan's kernels; between them stand choices.
+    let mut kernels = written.iter().enumerate();
+    let wanted = program
+        .steps
+        .iter()
+        .map(|step| {
+            let (kernel, values) = matches!(step, Step::Launch(_)).then(|| kernels.next()).flatten()?;
+            Some((kernel, values.iter().filter_map(slot_of).collect()))
+        })
+        .collect();
     // One waiting, one being interpreted: that is all the memory this takes.
     let (sender, receiver) = sync_channel(1);
     let recorder = Recorder { wanted, sender: Mutex::new(sender) };
@@ -96,7 +106,7 @@ fn compare(
 ) -> Result<Vec<Layer>, CliError> {
     let mut interpreter = Interpreter::new(plan, symbols, inputs);
     let mut layers = Vec::new();
-    for Written { step, slots } in receiver {
+    for Written { kernel: step, slots } in receiver {
         let planned = &plan.kernels[step];
         let cannot =
             |reason: String| CliError::CannotEvaluate { node: format!("kernel `{}`", planned.kernel.name), reason };
@@ -126,7 +136,7 @@ fn outputs_of(planned: &infc_passes::form::PlannedKernel) -> Vec<ValueId> {
 /// Whether the plan is the one that the Program was made from.
 fn same_plan(plan: &GraphPlan, program: &Program) -> Result<(), CliError> {
     let launches = program.steps.iter().filter(|step| matches!(step, Step::Launch(_))).count();
-    if launches != plan.kernels.len() || launches != program.steps.len() {
+    if launches != plan.kernels.len() {
         return Err(other_model("kernels", plan.kernels.len(), launches));
     }
     let memory = program.slots.iter().filter(|slot| !matches!(slot, Slot::Weight(_))).count();

@@ -23,6 +23,7 @@ fn stays_on_host(op: &Op) -> bool {
         | Op::Concat(_)
         | Op::Scan(_)
         | Op::Recurrence(_)
+        | Op::If(_)
         | Op::DimValue(_)
         | Op::Composite(_) => false,
     }

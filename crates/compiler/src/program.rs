@@ -1,5 +1,7 @@
 //! The Program of an entry: a launch per kernel, over slots for the plan's buffers.
 
+mod control;
+
 use crate::CompileError;
 use crate::kernels::{Kernels, Scheduled};
 use crate::size::{size, size_bytes};
@@ -25,7 +27,7 @@ pub(crate) fn program(parts: &Parts<'_>) -> Result<Program, CompileError> {
     let mut slots = buffer_slots(plan)?;
     let buffers = slots.len();
     let mut weight_slots: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut steps = Vec::new();
+    let mut launches = Vec::new();
     for (n, planned) in plan.kernels.iter().enumerate() {
         let mut args = Vec::new();
         for (operand, source) in planned.accesses() {
@@ -49,7 +51,7 @@ pub(crate) fn program(parts: &Parts<'_>) -> Result<Program, CompileError> {
         }
         let kernel = parts.kernels.of_planned[n];
         let nest = &parts.scheduled[kernel].nest;
-        steps.push(Step::Launch(Launch {
+        launches.push(Step::Launch(Launch {
             kernel: kernel as u32,
             args,
             values: (0..plan.graph.symbols.len()).map(|s| SizeExpr::symbol(s as u32)).collect(),
@@ -57,6 +59,7 @@ pub(crate) fn program(parts: &Parts<'_>) -> Result<Program, CompileError> {
             scratch_bytes: size(&parts.compiled[kernel].scratch_bytes)?,
         }));
     }
+    let steps = control::steps(plan, launches)?;
     lifetimes(&mut slots[..buffers], &steps);
     let mut program = Program { slots, steps, static_plan: None };
     alias(&mut program, plan);

@@ -169,6 +169,8 @@ models! {
     magika_v3_3: closely,
     basic_pitch: closely,
     fastestdet_int8_qdq: detects,
+    nsnet2_plc: closely,
+    silero_vad_v5: closely,
     ultraface_slim_int8_qop: finds_faces,
     squeezenet_fp16: classifies_in_halves,
 }

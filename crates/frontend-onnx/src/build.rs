@@ -5,14 +5,14 @@
 
 mod fold;
 mod movement;
-mod recurrence;
 mod shapes;
+mod subgraph;
 mod types;
 mod window;
 
 pub(crate) use movement::{AxisSlice, var};
-pub(crate) use recurrence::{Step, Steps};
 pub(crate) use shapes::{check_complexity, exact_quotient, mismatch, product, show};
+pub(crate) use subgraph::{Step, Steps};
 pub(crate) use types::check_storable;
 pub(crate) use window::{Window, WindowAxis};
 
@@ -436,6 +436,7 @@ impl Builder {
             .collect::<Result<_>>()?;
         let result = define(&mut body, &parameters)?;
         body.output("y", &result)?;
+        body.graph.requires.drain(..).for_each(|r| self.graph.require(r));
         let values = self.values(inputs)?;
         self.add(Op::Composite(CompositeOp { kind, body: Arc::new(body.graph) }), &values, result.ty().clone())
     }

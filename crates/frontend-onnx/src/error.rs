@@ -121,6 +121,11 @@ pub enum ImportError {
 }
 
 impl ImportError {
+    /// Says of which value a problem is.
+    pub(crate) fn value(name: &str) -> impl Fn(Problem) -> Self + '_ {
+        move |problem| Self::Value { value: name.to_owned(), problem }
+    }
+
     /// The stable identifier of this kind of error.
     #[must_use]
     pub fn code(&self) -> &'static str {

@@ -1,19 +1,22 @@
 //! ONNX graph to infc's graph: a walk over the nodes in order, each expanded by its operator's import.
 
+mod branch;
 mod inputs;
+mod scope;
 
 pub use inputs::{DimChoice, ImportOptions, ShapeDim};
 
-use crate::build::{Builder, check_storable};
+use crate::build::check_storable;
 use crate::call::Call;
 use crate::error::{ImportError, Problem, UnsupportedOperator};
-use crate::model::Model;
+use crate::model::{Model, node_ref};
 use crate::ops;
-use crate::proto::{NodeProto, TensorProto};
-use crate::tensor_proto;
+use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
+use branch::Assumptions;
 use infc_ir::graph::Graph;
-use std::collections::{HashMap, HashSet};
+use scope::Scopes;
+use std::collections::HashSet;
 
 /// Imports a model.
 ///
@@ -22,34 +25,39 @@ use std::collections::{HashMap, HashSet};
 /// # Errors
 /// [`ImportError`]; operators that are not supported are reported all at once.
 pub fn import(model: &Model, options: &ImportOptions) -> Result<Graph, ImportError> {
+    let mut assumptions = Assumptions::default();
+    let mut first = None;
+    loop {
+        match attempt(model, options, &mut assumptions) {
+            Ok(graph) => return Ok(graph),
+            // With other assumptions about dims the model may make sense; if it never does, what was wrong first counts.
+            Err(error) => {
+                let error = first.get_or_insert(error);
+                if !assumptions.next() {
+                    return Err(std::mem::replace(error, ImportError::NotAModel { reason: "" }));
+                }
+            }
+        }
+    }
+}
+
+fn attempt(model: &Model, options: &ImportOptions, assumptions: &mut Assumptions) -> Result<Graph, ImportError> {
     let graph = model.graph();
     if let Some(sparse) = graph.sparse_initializer.first() {
         let value = sparse.values.as_ref().map_or_else(String::new, |v| v.name().to_owned());
         return Err(ImportError::UnsupportedValueType { value, found: "a sparse tensor" });
     }
-    let mut importer = Importer {
-        build: Builder::new(Graph { name: graph.name().to_owned(), ..Graph::default() }),
-        initializers: graph.initializer.iter().map(|t| (t.name(), t)).collect(),
-        values: HashMap::new(),
-    };
-    inputs::add(model, options, &mut importer)?;
-
-    let live = live_nodes(model);
-    let order: Vec<usize> = model.order().iter().copied().filter(|&n| live[n]).collect();
-    let unsupported = unsupported_operators(model, &order);
-    if !unsupported.is_empty() {
-        return Err(ImportError::UnsupportedOperators { operators: unsupported });
-    }
-    for &index in &order {
-        importer.node(model, index)?;
-    }
+    let scopes = Scopes::new(Graph { name: graph.name().to_owned(), ..Graph::default() }, graph);
+    let mut importer = Importer { model, scopes, assumptions };
+    inputs::add(model, options, &mut importer.scopes)?;
+    importer.nodes(graph, model.order())?;
     for output in &graph.output {
-        let tracked = importer.value(output.name())?.ok_or_else(|| dangling(output.name()))?;
         let name = output.name();
-        let problem = importer.build.output(name, &tracked);
+        let tracked = importer.scopes.value(name)?.ok_or_else(|| dangling(name))?;
+        let problem = importer.scopes.build().output(name, &tracked);
         problem.map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
     }
-    Ok(importer.build.graph)
+    Ok(importer.scopes.finish())
 }
 
 fn dangling(name: &str) -> ImportError {
@@ -57,61 +65,72 @@ fn dangling(name: &str) -> ImportError {
 }
 
 /// The state of one import.
-struct Importer<'m> {
-    build: Builder,
-    initializers: HashMap<&'m str, &'m TensorProto>,
-    /// Everything defined so far, by name. Initializers enter when first read.
-    values: HashMap<&'m str, Tracked>,
+struct Importer<'m, 'a> {
+    model: &'m Model,
+    scopes: Scopes<'m>,
+    assumptions: &'a mut Assumptions,
 }
 
-impl<'m> Importer<'m> {
-    /// The value of a name; `None` if nothing defined it (an output that its operator does not have).
-    fn value(&mut self, name: &'m str) -> Result<Option<Tracked>, ImportError> {
-        if let Some(tracked) = self.values.get(name) {
-            return Ok(Some(tracked.clone()));
+impl<'m> Importer<'m, '_> {
+    /// The nodes of a graph that its outputs depend on.
+    fn nodes(&mut self, graph: &'m GraphProto, order: &[usize]) -> Result<(), ImportError> {
+        let live = live_nodes(graph, order);
+        let order: Vec<usize> = order.iter().copied().filter(|&n| live[n]).collect();
+        let unsupported = unsupported_operators(self.model, graph, &order);
+        if !unsupported.is_empty() {
+            return Err(ImportError::UnsupportedOperators { operators: unsupported });
         }
-        let Some(proto) = self.initializers.get(name) else { return Ok(None) };
-        let tracked = Tracked::of_constant(name, tensor_proto::read(proto)?);
-        self.values.insert(name, tracked.clone());
-        Ok(Some(tracked))
+        order.into_iter().try_for_each(|index| self.node(graph, index))
     }
 
-    fn node(&mut self, model: &'m Model, index: usize) -> Result<(), ImportError> {
-        let node: &'m NodeProto = &model.graph().node[index];
-        let node_ref = model.node_ref(index);
-        self.build.set_origin(&node_ref.name);
-        let in_node = |problem: Problem| ImportError::Node { node: Box::new(model.node_ref(index)), problem };
+    fn node(&mut self, graph: &'m GraphProto, index: usize) -> Result<(), ImportError> {
+        let node: &'m NodeProto = &graph.node[index];
+        let node_ref = node_ref(self.model.proto(), node, index);
+        self.scopes.build().set_origin(&node_ref.name);
+        let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
         let mut inputs = Vec::with_capacity(node.input.len());
         for (position, name) in node.input.iter().enumerate() {
             inputs.push(match name.as_str() {
                 "" => None,
-                name => Some(self.value(name)?.ok_or_else(|| in_node(Problem::MissingInput { index: position }))?),
+                name => {
+                    let value = self.scopes.value(name)?;
+                    Some(value.ok_or_else(|| in_node(Problem::MissingInput { index: position }))?)
+                }
             });
         }
         // Constants have not been looked at so far; those of narrow floats are fine where they are widened.
         let is_narrow = |t: &Tracked| t.constant().is_some() && t.dtype().widened() != t.dtype();
         let mut read = inputs.iter().flatten().filter(|t| !is_narrow(t));
         read.try_for_each(|t: &Tracked| check_storable(t.dtype())).map_err(in_node)?;
-        let operator = ops::find(node.op_type(), &node_ref.domain, node_ref.opset)
-            .ok_or_else(|| ImportError::UnsupportedOperators { operators: unsupported_operators(model, &[index]) })?;
-        let mut call = Call { node, opset: node_ref.opset, inputs, build: &mut self.build };
-        let outputs = (operator.import)(&mut call).map_err(in_node)?;
+        let outputs = if is_if(node) {
+            self.branches(node, &node_ref, inputs)?
+        } else {
+            let operator = ops::find(node.op_type(), &node_ref.domain, node_ref.opset).ok_or_else(|| {
+                ImportError::UnsupportedOperators { operators: unsupported_operators(self.model, graph, &[index]) }
+            })?;
+            let mut call = Call { node, opset: node_ref.opset, inputs, build: self.scopes.build() };
+            (operator.import)(&mut call).map_err(in_node)?
+        };
         for (position, name) in node.output.iter().enumerate().filter(|(_, n)| !n.is_empty()) {
             let Some(output) = outputs.get(position) else {
                 return Err(in_node(Problem::UnsupportedOutput { index: position, supported: outputs.len() }));
             };
-            self.values.insert(name, output.clone());
+            self.scopes.define(name, output.clone());
         }
         Ok(())
     }
 }
 
+/// Operators that hold graphs are imported here, where the names are known.
+fn is_if(node: &NodeProto) -> bool {
+    node.op_type() == "If" && crate::model::canonical_domain(node.domain()).is_empty()
+}
+
 /// Which nodes an output of the graph depends on.
-fn live_nodes(model: &Model) -> Vec<bool> {
-    let graph = model.graph();
+fn live_nodes(graph: &GraphProto, order: &[usize]) -> Vec<bool> {
     let mut wanted: HashSet<&str> = graph.output.iter().map(|o| o.name()).collect();
     let mut live = vec![false; graph.node.len()];
-    for &index in model.order().iter().rev() {
+    for &index in order.iter().rev() {
         let node = &graph.node[index];
         if node.output.iter().any(|o| wanted.contains(o.as_str())) {
             live[index] = true;
@@ -122,11 +141,11 @@ fn live_nodes(model: &Model) -> Vec<bool> {
 }
 
 /// The operators among the nodes that cannot be imported, grouped, in the order of their first use.
-fn unsupported_operators(model: &Model, order: &[usize]) -> Vec<UnsupportedOperator> {
+fn unsupported_operators(model: &Model, graph: &GraphProto, order: &[usize]) -> Vec<UnsupportedOperator> {
     let mut groups: Vec<UnsupportedOperator> = Vec::new();
     for &index in order {
-        let node = model.node_ref(index);
-        if ops::find(&node.op_type, &node.domain, node.opset).is_some() {
+        let node = node_ref(model.proto(), &graph.node[index], index);
+        if is_if(&graph.node[index]) || ops::find(&node.op_type, &node.domain, node.opset).is_some() {
             continue;
         }
         match groups.iter_mut().find(|g| g.op_type == node.op_type && g.domain == node.domain) {

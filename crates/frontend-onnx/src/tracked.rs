@@ -50,6 +50,12 @@ impl Tracked {
         Self(Rc::new(Inner { ty, contents, constant, value: OnceCell::new() }))
     }
 
+    /// The same where another graph begins: known elements stay known there. `None` if they are not known.
+    pub(crate) fn in_another_graph(&self) -> Option<Self> {
+        let known = self.0.constant.is_some() || self.0.contents != Contents::Unknown;
+        known.then(|| Self::new(self.0.ty.clone(), self.0.contents.clone(), self.0.constant.clone()))
+    }
+
     /// A value that the graph computes.
     pub(crate) fn of_value(ty: TensorType, value: ValueId) -> Self {
         let tracked = Self::new(ty, Contents::Unknown, None);

@@ -55,6 +55,19 @@ pub struct Port {
     pub value: ValueId,
 }
 
+/// Something that must hold of the dims when the graph is computed; what it is computed with relies on it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    /// Two extents.
+    pub left: Dim,
+    /// See `left`.
+    pub right: Dim,
+    /// Whether they must be equal, or must differ.
+    pub equal: bool,
+    /// What they are, for people.
+    pub what: String,
+}
+
 /// A dataflow graph. Nodes are in topological order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
@@ -72,6 +85,8 @@ pub struct Graph {
     pub inputs: Vec<Port>,
     /// Outputs of the model, in order.
     pub outputs: Vec<Port>,
+    /// What must hold of the symbols; that of a branch of an [`Op::If`] only where the branch is taken.
+    pub requires: Vec<Requirement>,
     /// Names of ONNX nodes, sorted, per origin.
     pub origins: IndexVec<OriginId, Vec<String>>,
 }
@@ -115,6 +130,16 @@ impl Graph {
     /// As [`Graph::add_node`], for the usual case of one output.
     pub fn add(&mut self, op: Op, inputs: &[ValueId], ty: TensorType, origin: OriginId) -> ValueId {
         self.add_node(op, inputs, vec![ty], origin)[0]
+    }
+
+    /// Says that something must hold, once.
+    pub fn require(&mut self, requirement: Requirement) {
+        let same = |r: &Requirement| {
+            (&r.left, &r.right, r.equal) == (&requirement.left, &requirement.right, requirement.equal)
+        };
+        if !self.requires.iter().any(same) {
+            self.requires.push(requirement);
+        }
     }
 
     /// The type of a value.

@@ -114,6 +114,18 @@ pub struct RecurrenceOp {
     pub body: Arc<Graph>,
 }
 
+/// One of two graphs, as a condition says; the other is not computed.
+///
+/// The first input is the condition, a bool without axes; the others are the inputs of both graphs. Both have outputs
+/// of the same types: those of the node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IfOp {
+    /// Where the condition holds; over the symbols of the graph around it.
+    pub then: Arc<Graph>,
+    /// Where it does not.
+    pub otherwise: Arc<Graph>,
+}
+
 /// What a composite is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -156,6 +168,8 @@ pub enum Op {
     Scan(ScanOp),
     /// See [`RecurrenceOp`].
     Recurrence(RecurrenceOp),
+    /// See [`IfOp`].
+    If(IfOp),
     /// The value of a dim (rank 0, i64): what remains of `Shape` where it is used as data.
     DimValue(Dim),
     /// See [`CompositeOp`].
@@ -176,6 +190,7 @@ impl Op {
             Op::Concat(_) => "concat",
             Op::Scan(_) => "scan",
             Op::Recurrence(_) => "recurrence",
+            Op::If(_) => "if",
             Op::DimValue(_) => "dim",
             Op::Composite(_) => "composite",
         }

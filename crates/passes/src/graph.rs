@@ -28,7 +28,9 @@ use crate::ErrorClass;
 use indexmap::IndexSet;
 use infc_ir::entity::NodeId;
 use infc_ir::graph::Graph;
+use infc_ir::op::Op;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 /// Whether a pass changed the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +201,35 @@ pub fn optimize(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassErro
         }
     }
     dce::run(graph, cx)?;
+    for id in graph.order.clone() {
+        for body in bodies(&mut graph.nodes[id].op) {
+            // A body that is shared is copied only if something changes in it.
+            let mut inner = body.as_ref().clone();
+            if optimize(&mut inner, cx)? == Changed::Yes {
+                *body = Arc::new(inner);
+                any = Changed::Yes;
+            }
+        }
+    }
     Ok(any)
+}
+
+/// The graphs inside of an operation that are computed as they are. That of a composite is its definition and stays.
+fn bodies(op: &mut Op) -> Vec<&mut Arc<Graph>> {
+    match op {
+        Op::Recurrence(recurrence) => vec![&mut recurrence.body],
+        Op::If(branches) => vec![&mut branches.then, &mut branches.otherwise],
+        Op::Constant(_)
+        | Op::Map(_)
+        | Op::View(_)
+        | Op::Reduce(_)
+        | Op::Contract(_)
+        | Op::Gather(_)
+        | Op::Concat(_)
+        | Op::Scan(_)
+        | Op::DimValue(_)
+        | Op::Composite(_) => Vec::new(),
+    }
 }
 
 /// Runs one pass under its name.

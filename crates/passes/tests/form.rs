@@ -1,5 +1,7 @@
 //! Kernel formation: plans compute what their graphs compute, in the kernels and in the memory they were given.
 
+#[path = "form/branch.rs"]
+mod branch;
 #[path = "graph/build.rs"]
 #[expect(dead_code, reason = "shared with the tests of graph passes, which use all of it")]
 mod build;

@@ -118,6 +118,12 @@ impl Span {
         Self { start: bytes.as_mut_ptr(), len_bytes: bytes.len() }
     }
 
+    /// The first byte, if there is one. Kernels that write it have returned.
+    pub(crate) fn first_byte(self) -> Option<u8> {
+        // SAFETY: the span covers initialised memory of this length; reads between steps meet no writer.
+        (self.len_bytes > 0).then(|| unsafe { self.start.read() })
+    }
+
     /// The address, as kernels take it.
     pub(crate) fn address(self) -> u64 {
         // Exposed, since machine code makes a pointer of it again.

@@ -63,7 +63,21 @@ pub(crate) enum Place {
 #[derive(Debug)]
 pub(crate) enum BoundStep {
     Launch(BoundLaunch),
-    Copy { src: usize, dst: usize, len_bytes: usize },
+    Copy {
+        src: usize,
+        dst: usize,
+        len_bytes: usize,
+    },
+    /// The next `then` steps if the byte at the start of the slot is not zero, else the `otherwise` steps behind them.
+    If {
+        condition: usize,
+        then: usize,
+        otherwise: usize,
+    },
+    /// A requirement, with the values that do not meet it, if so.
+    Require {
+        unmet: Option<(i64, i64)>,
+    },
 }
 
 /// A launch with its sizes.
@@ -203,11 +217,24 @@ impl Binding {
                     within(index, len_bytes, lens[src].min(lens[dst]))?;
                     BoundStep::Copy { src, dst, len_bytes }
                 }
+                Step::If(choice) => BoundStep::If {
+                    condition: choice.condition as usize,
+                    then: choice.then_steps as usize,
+                    otherwise: choice.else_steps as usize,
+                },
+                Step::Require(require) => {
+                    let of = |expr: &SizeExpr| {
+                        let what = || require.what.clone();
+                        expr.eval(symbols).map_err(|source| RuntimeError::BadSize { what: what(), source })
+                    };
+                    let (left, right) = (of(&require.left)?, of(&require.right)?);
+                    BoundStep::Require { unmet: ((left == right) != require.equal).then_some((left, right)) }
+                }
                 // Steps that this runtime does not know are refused when the artifact is read.
                 _ => {
                     return Err(RuntimeError::BadProgram {
                         what: format!("step {index}"),
-                        expected: "a launch or a copy".to_owned(),
+                        expected: "a step that this runtime knows".to_owned(),
                         found: "another step".to_owned(),
                     });
                 }

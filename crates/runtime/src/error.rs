@@ -73,6 +73,9 @@ pub enum RuntimeError {
     #[error("the sizes of this artifact make no sense for these inputs: {what}: expected {expected}, found {found}")]
     BadProgram { what: String, expected: String, found: String },
 
+    #[error("{what} are {left} and {right}, which must {}", if *equal { "be equal" } else { "differ" })]
+    UnmetRequirement { what: String, left: i64, right: i64, equal: bool },
+
     #[error("the model needs custom operators that this runtime does not have: {names}")]
     CustomOps { names: String },
 
@@ -108,6 +111,7 @@ impl RuntimeError {
         "runtime::unsupported-type",
         "runtime::bad-size",
         "runtime::bad-program",
+        "runtime::unmet-requirement",
         "runtime::custom-ops",
         "runtime::cancelled",
         "runtime::deadline-exceeded",
@@ -138,6 +142,7 @@ impl RuntimeError {
             Self::UnsupportedType { .. } => "runtime::unsupported-type",
             Self::BadSize { .. } => "runtime::bad-size",
             Self::BadProgram { .. } => "runtime::bad-program",
+            Self::UnmetRequirement { .. } => "runtime::unmet-requirement",
             Self::CustomOps { .. } => "runtime::custom-ops",
             Self::Cancelled { .. } => "runtime::cancelled",
             Self::DeadlineExceeded { .. } => "runtime::deadline-exceeded",

@@ -9,6 +9,7 @@ use crate::observer::{Event, Observer, Planned, StepEvent};
 use crate::pool::{Entered, Pool, Task};
 use crate::view::{TensorView, TensorViewMut};
 use infc_artifact::{Entry, Program, Step};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -360,31 +361,67 @@ impl Session {
         let lanes = options.max_threads.unwrap_or(usize::MAX).clamp(1, self.max_threads);
         let entered = if binding.is_wide { self.pool.enter(&self.task, lanes) } else { None };
         let scratch = self.scratch.span();
-        for (index, step) in binding.steps.iter().enumerate() {
+        self.run_range(binding, 0..binding.steps.len(), options, entered.as_ref(), scratch)
+    }
+
+    /// Runs some steps: all, or those of a branch.
+    fn run_range(
+        &self,
+        binding: &Binding,
+        range: Range<usize>,
+        options: &RunOptions<'_>,
+        entered: Option<&Entered<'_>>,
+        scratch: Span,
+    ) -> Result<(), RuntimeError> {
+        let mut next = range.start;
+        while next < range.end {
+            let index = next;
+            next += 1;
+            let step = &binding.steps[index];
             check_interruption(options, index, binding.steps.len())?;
             let started = self.observer.is_some().then(Instant::now);
             match step {
-                BoundStep::Launch(launch) => self.launch(binding, launch, entered.as_ref(), scratch),
+                BoundStep::Launch(launch) => self.launch(binding, launch, entered, scratch),
                 BoundStep::Copy { src, dst, len_bytes } => {
                     // Both lengths were checked when the sizes were bound.
                     let copied = self.slots[*src].copy_to(self.slots[*dst], *len_bytes);
                     debug_assert!(copied, "checked by `Binding::new`");
+                }
+                BoundStep::If { condition, then, otherwise } => {
+                    let middle = next + then;
+                    next = middle + otherwise;
+                    let holds = self.slots[*condition].first_byte().is_some_and(|byte| byte != 0);
+                    let branch = if holds { middle - then..middle } else { middle..next };
+                    self.run_range(binding, branch, options, entered, scratch)?;
+                }
+                BoundStep::Require { unmet: None } => {}
+                BoundStep::Require { unmet: Some((left, right)) } => {
+                    return Err(self.unmet(index, *left, *right));
                 }
             }
             if let (Some(observer), Some(started)) = (&self.observer, started) {
                 let took = started.elapsed();
                 let (kernel, chunks, threads) = match step {
                     BoundStep::Launch(l) => {
-                        let threads = entered.as_ref().filter(|_| l.is_parallel).map_or(1, Entered::lanes);
+                        let threads = entered.filter(|_| l.is_parallel).map_or(1, Entered::lanes);
                         (Some((l.kernel, self.model.body.kernels[l.kernel].name.as_str())), l.chunks, threads)
                     }
-                    BoundStep::Copy { .. } => (None, 1, 1),
+                    BoundStep::Copy { .. } | BoundStep::If { .. } | BoundStep::Require { .. } => (None, 1, 1),
                 };
                 let slots = &self.slots;
                 observer.event(&Event::Step(StepEvent { step: index, kernel, chunks, threads, took, slots }));
             }
         }
         Ok(())
+    }
+
+    /// The error about a requirement that these dims do not meet.
+    fn unmet(&self, step: usize, left: i64, right: i64) -> RuntimeError {
+        let (what, equal) = match &self.model.body.programs[self.entry].steps[step] {
+            Step::Require(require) => (require.what.clone(), require.equal),
+            _ => (String::new(), true),
+        };
+        RuntimeError::UnmetRequirement { what, left, right, equal }
     }
 
     /// Runs one kernel over all its chunks.

@@ -4,11 +4,11 @@
 
 mod support;
 
-use infc_runtime::artifact::{Arg, Copy, SizeExpr, Slot, Step};
+use infc_runtime::artifact::{Arg, Copy, If, Require, SizeExpr, Slot, Step};
 use infc_runtime::{
     DType, Model, RunOptions, RuntimeError, Session, SessionOptions, Tensor, TensorView, TensorViewMut,
 };
-use support::{add_twice, artifact, fixed, launch, port, row_sums};
+use support::{add_twice, artifact, dynamic, fixed, launch, port, row_sums};
 
 fn session(bytes: Vec<u8>) -> Session {
     Model::from_vec(bytes).unwrap().session(&SessionOptions::default()).unwrap()
@@ -100,6 +100,61 @@ fn weights_copies_and_offsets() {
     );
     let outputs = session(bytes).run_owned(&[&tensor(&[10., 20.])]).unwrap();
     assert_eq!(outputs, [tensor(&[10., 20.]), tensor(&[1., 2., 3.]), tensor(&[12., 23.])]);
+}
+
+/// `out = c ? (d ? a : weight) : b`, where the steps of a branch lie behind each other.
+#[test]
+fn choices_inside_of_choices() {
+    let f32s = |name| port(name, DType::F32, [SizeExpr::constant(2)]);
+    let flag = |name| port(name, DType::U8, []);
+    let copy = |src| Step::Copy(Copy { src, dst: 5, size_bytes: SizeExpr::constant(8) });
+    let choice = |condition, then_steps, else_steps| Step::If(If { condition, then_steps, else_steps });
+    let slots = (0..4).map(Slot::Input).chain([Slot::Weight(0), Slot::Output(0)]).collect();
+    let bytes = artifact(
+        fixed(vec![f32s("a"), f32s("b"), flag("c"), flag("d")], vec![f32s("out")]),
+        slots,
+        vec![choice(2, 3, 1), choice(3, 1, 1), copy(0), copy(4), copy(1)],
+        &[&[7., 8.]],
+    );
+    let mut session = session(bytes);
+    let (a, b) = (tensor(&[1., 2.]), tensor(&[3., 4.]));
+    for (c, d, expected) in [(true, true, &a), (true, false, &tensor(&[7., 8.])), (false, true, &b)] {
+        let outputs = session.run_owned(&[&a, &b, &Tensor::scalar(u8::from(c)), &Tensor::scalar(u8::from(d))]).unwrap();
+        assert_eq!(outputs, [expected.clone()], "{c} {d}");
+    }
+}
+
+#[test]
+fn requirements_are_checked_where_they_stand() {
+    let n = SizeExpr::symbol(0);
+    let require = |equal, right| {
+        let right = SizeExpr::constant(right);
+        Step::Require(Require { left: n.clone(), right, equal, what: "rows".to_owned() })
+    };
+    let copy = Step::Copy(Copy { src: 0, dst: 2, size_bytes: n.clone() * SizeExpr::constant(4) });
+    let inputs = vec![port("a", DType::F32, [n.clone()]), port("c", DType::U8, [])];
+    let bytes = artifact(
+        dynamic(inputs, vec![port("out", DType::F32, [n.clone()])]),
+        vec![Slot::Input(0), Slot::Input(1), Slot::Output(0)],
+        vec![
+            require(false, 3),
+            Step::If(If { condition: 1, then_steps: 2, else_steps: 1 }),
+            require(true, 2),
+            copy.clone(),
+            copy,
+        ],
+        &[],
+    );
+    let mut session = session(bytes);
+    let mut run =
+        |values: &[f32], condition: bool| session.run_owned(&[&tensor(values), &Tensor::scalar(u8::from(condition))]);
+    assert_eq!(run(&[1., 2.], true).unwrap(), [tensor(&[1., 2.])]);
+    assert_eq!(run(&[1.], false).unwrap(), [tensor(&[1.])]);
+    let error = run(&[1.], true).unwrap_err();
+    assert_eq!(error.code(), "runtime::unmet-requirement");
+    assert_eq!(error.to_string(), "rows are 1 and 2, which must be equal");
+    assert_eq!(run(&[1., 2., 3.], false).unwrap_err().to_string(), "rows are 3 and 3, which must differ");
+    assert_eq!(run(&[4.], false).unwrap(), [tensor(&[4.])], "a failed run leaves the session usable");
 }
 
 #[test]

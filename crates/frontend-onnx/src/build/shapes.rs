@@ -2,7 +2,8 @@
 
 use super::{Builder, Result, check_storable};
 use crate::error::Problem;
-use infc_ir::graph::TensorType;
+use crate::tracked::Tracked;
+use infc_ir::graph::{Requirement, TensorType};
 use infc_ir::index::{Dim, Proof};
 
 /// The most axes a value may have.
@@ -62,6 +63,29 @@ impl Builder {
                 Err(Problem::UnprovableEquality { what, left: left.to_string(), right: right.to_string() })
             }
         }
+    }
+
+    /// Extents that must be equal, or the model cannot run: where that is not provable, it is checked when it runs.
+    pub(crate) fn assume_equal(&mut self, what: &'static str, left: &Dim, right: &Dim) -> Result<()> {
+        match self.ranges().eq(left, right) {
+            Proof::Unknown => {
+                let (left, right) = (left.clone(), right.clone());
+                self.graph.require(Requirement { left, right, equal: true, what: what.to_owned() });
+                Ok(())
+            }
+            _ => self.require_equal(what, left, right),
+        }
+    }
+
+    /// The value under a shape that its extents are assumed to equal.
+    pub(crate) fn conform(&mut self, what: &'static str, x: &Tracked, shape: &[Dim]) -> Result<Tracked> {
+        if x.rank() != shape.len() {
+            return Err(mismatch(format!("{} axes", shape.len()), x.shape()));
+        }
+        for (found, expected) in x.shape().iter().zip(shape) {
+            self.assume_equal(what, found, expected)?;
+        }
+        self.view(x, (0..shape.len()).map(super::var).collect(), shape.to_vec())
     }
 
     /// The shape that all the given ones broadcast to.

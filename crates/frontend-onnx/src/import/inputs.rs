@@ -1,6 +1,6 @@
 //! Inputs and their dims: names of symbols, and what the user says of them.
 
-use super::Importer;
+use super::scope::Scopes;
 use crate::error::ImportError;
 use crate::model::Model;
 use crate::proto::tensor_shape_proto::dimension;
@@ -57,11 +57,7 @@ struct RawDim {
 }
 
 /// Adds the model's inputs to the graph.
-pub(super) fn add<'m>(
-    model: &'m Model,
-    options: &ImportOptions,
-    importer: &mut Importer<'m>,
-) -> Result<(), ImportError> {
+pub(super) fn add<'m>(model: &'m Model, options: &ImportOptions, scopes: &mut Scopes<'m>) -> Result<(), ImportError> {
     let inputs: Vec<&'m ValueInfoProto> = model.inputs().collect();
     let known = |name: &str| inputs.iter().any(|i| i.name() == name);
     if let Some((found, _)) = options.shapes.iter().find(|(name, _)| !known(name)) {
@@ -80,14 +76,14 @@ pub(super) fn add<'m>(
             .into_iter()
             .map(|dim| match dim.value.or(dim.given) {
                 Some(value) => Ok(Dim::constant(value)),
-                None => names.dim(&dim.name, &mut importer.build.graph.symbols),
+                None => names.dim(&dim.name, &mut scopes.build().graph.symbols),
             })
             .collect::<Result<_, ImportError>>()?;
-        let tracked = importer
-            .build
+        let tracked = scopes
+            .build()
             .input(name, TensorType::new(dtype, shape))
             .map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
-        importer.values.insert(name, tracked);
+        scopes.define(name, tracked);
     }
     Ok(())
 }

@@ -102,10 +102,10 @@ fn import(call: &mut Call<'_>, cell: Cell) -> Result<Vec<Tracked>> {
     };
     let directions = Dim::constant(reversed.len() as i64);
     let rows = hidden.scale(cell.gates());
-    call.build.require_equal("directions of W", &directions, &w.shape()[0])?;
-    call.build.require_equal("directions of R", &directions, &r.shape()[0])?;
-    call.build.require_equal("rows of W", &rows, &w.shape()[1])?;
-    call.build.require_equal("rows of R", &rows, &r.shape()[1])?;
+    call.build.assume_equal("directions of W", &directions, &w.shape()[0])?;
+    call.build.assume_equal("directions of R", &directions, &r.shape()[0])?;
+    call.build.assume_equal("rows of W", &rows, &w.shape()[1])?;
+    call.build.assume_equal("rows of R", &rows, &r.shape()[1])?;
     let clip = call.float("clip")?;
     let activations = activation::of_directions(call, reversed.len(), cell.activations())?;
     let lengths = call.optional(4);
@@ -127,8 +127,13 @@ fn import(call: &mut Call<'_>, cell: Cell) -> Result<Vec<Tracked>> {
         for n in 0..cell.states() {
             initial.push(match call.optional(5 + n) {
                 Some(state) => {
+                    if state.rank() != 3 {
+                        return Err(mismatch("3 axes", state.shape()));
+                    }
                     let state = if batch_first { call.build.transpose(&state, &[1, 0, 2])? } else { state };
-                    direction_of(call.build, &state, d, wide)?
+                    call.build.assume_equal("directions of a state", &directions, &state.shape()[0])?;
+                    let state = direction_of(call.build, &state, d, wide)?;
+                    call.build.conform("extents of an initial state", &state, &state_shape)?
                 }
                 None => {
                     let zero = call.build.scalar(wide, 0.0);
@@ -138,7 +143,10 @@ fn import(call: &mut Call<'_>, cell: Cell) -> Result<Vec<Tracked>> {
         }
         let weights = Weights::of(call, cell, d, wide, &rows)?;
         let mask = match &lengths {
-            Some(lengths) => Some(mask(call.build, lengths, &steps, reversed)?),
+            Some(lengths) => {
+                let lengths = call.build.conform("lengths of sequences", lengths, std::slice::from_ref(&batch))?;
+                Some(mask(call.build, &lengths, &steps, reversed)?)
+            }
             None => None,
         };
         let input = weights.input_part(call.build, &variant, &x)?;
@@ -230,7 +238,7 @@ impl Weights {
             None => None,
             Some(b) => {
                 let both = direction_of(call.build, &b, direction, dtype)?;
-                call.build.require_equal("biases", &rows.scale(2), &both.shape()[0])?;
+                call.build.assume_equal("biases", &rows.scale(2), &both.shape()[0])?;
                 let first = call.build.slice_axis(&both, 0, Dim::constant(0), rows.clone())?;
                 let second = call.build.slice_axis(&both, 0, rows.clone(), rows.clone())?;
                 Some((first, second))
@@ -241,7 +249,7 @@ impl Weights {
             Some(p) => {
                 let all = direction_of(call.build, &p, direction, dtype)?;
                 let hidden = recurrent.shape()[1].clone();
-                call.build.require_equal("peepholes", &hidden.scale(3), &all.shape()[0])?;
+                call.build.assume_equal("peepholes", &hidden.scale(3), &all.shape()[0])?;
                 let part = |n: i64, build: &mut Builder| build.slice_axis(&all, 0, hidden.scale(n), hidden.clone());
                 Some(vec![part(0, call.build)?, part(1, call.build)?, part(2, call.build)?])
             }

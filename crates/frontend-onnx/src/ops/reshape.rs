@@ -1,7 +1,7 @@
 //! Operators that keep the elements in row-major order: Reshape, Flatten, Squeeze, Unsqueeze.
 
 use super::Operator;
-use crate::build::{Result, exact_quotient, mismatch, product, show};
+use crate::build::{Result, exact_quotient, mismatch, product, show, var};
 use crate::call::{Call, axes};
 use crate::error::Problem;
 use crate::tracked::Tracked;
@@ -74,10 +74,18 @@ fn squeeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         None => (0..x.rank()).filter(|&n| x.shape()[n].is_const(1)).collect(),
     };
     for &n in &dropped {
-        call.build.require_equal("a squeezed extent and 1", &x.shape()[n], &Dim::constant(1))?;
+        call.build.assume_equal("a squeezed extent and 1", &x.shape()[n], &Dim::constant(1))?;
     }
     let kept: Vec<Dim> = (0..x.rank()).filter(|n| !dropped.contains(n)).map(|n| x.shape()[n].clone()).collect();
-    Ok(vec![call.build.reshape(&x, &kept)?])
+    if dropped.iter().all(|&n| x.shape()[n].is_const(1)) {
+        return Ok(vec![call.build.reshape(&x, &kept)?]);
+    }
+    // Of an extent that only the run will show to be 1, the first element is the one.
+    let mut coordinates = (0..kept.len()).map(var);
+    let index = (0..x.rank())
+        .map(|n| if dropped.contains(&n) { None } else { coordinates.next() }.unwrap_or_default())
+        .collect();
+    Ok(vec![call.build.view(&x, index, kept)?])
 }
 
 fn unsqueeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {

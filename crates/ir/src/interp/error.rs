@@ -41,6 +41,8 @@ pub enum InterpError {
     WriteToReadOnly { name: String },
     #[error("`{place}` touches element {index} of `{name}`, which another chunk wrote without a barrier in between")]
     Race { place: String, name: String, index: i64 },
+    #[error("{what} are {left} and {right}, which this graph does not allow")]
+    Unmet { what: String, left: i64, right: i64 },
     #[error("malformed `{place}`: {what}")]
     Malformed { place: String, what: &'static str },
     #[error(transparent)]

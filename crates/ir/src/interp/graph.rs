@@ -8,8 +8,10 @@ use super::array::Array;
 use super::{InterpError, check_symbols, eval_shape};
 use crate::entity::{EntityId, ValueId};
 use crate::graph::{Graph, Node};
+use crate::index::Dim;
 use crate::op::Op;
-use infc_tensor::Tensor;
+use crate::scalar::Scalar;
+use infc_tensor::{DType, Tensor};
 use std::rc::Rc;
 
 /// How deep composites may contain composites.
@@ -41,6 +43,14 @@ fn run(graph: &Graph, symbols: &[i64], inputs: Vec<Rc<Array>>, depth: usize) -> 
     if depth > MAX_DEPTH {
         let what = "composites nested too deeply";
         return Err(InterpError::Malformed { place: graph.name.clone(), what });
+    }
+    for requirement in &graph.requires {
+        let dims: [Dim; 2] = [requirement.left.clone(), requirement.right.clone()];
+        let values = eval_shape(&graph.name, &dims, symbols)?;
+        let (left, right) = (values[0], values[1]);
+        if (left == right) != requirement.equal {
+            return Err(InterpError::Unmet { what: requirement.what.clone(), left, right });
+        }
     }
     let mut uses = vec![0u32; graph.values.len()];
     let nodes = graph.order.iter().filter_map(|&id| graph.nodes.get(id));
@@ -120,6 +130,15 @@ fn evaluate(cx: &Context<'_>, operands: &[Rc<Array>]) -> Result<Vec<Rc<Array>>, 
         Op::Concat(concat) => one(ops::concat(cx, concat.axis, operands)?),
         Op::Scan(scan) => one(ops::scan(cx, scan, operand(0)?)?),
         Op::Recurrence(recurrence) => recurrence::recurrence(cx, recurrence, operands),
+        Op::If(branches) => {
+            let (condition, inputs) = operands.split_first().ok_or_else(|| cx.malformed("a missing condition"))?;
+            let holds = condition.dtype == DType::Bool && condition.len() == 1 && condition.get(0) == Scalar::Int(1);
+            let body = if holds { &branches.then } else { &branches.otherwise };
+            if body.inputs.len() != inputs.len() {
+                return Err(cx.malformed("a branch that does not fit its inputs"));
+            }
+            run(body, cx.symbols, inputs.to_vec(), cx.depth + 1)
+        }
         Op::DimValue(dim) => one(ops::dim_value(cx, dim)?),
         Op::Composite(composite) => {
             let body = &composite.body;

@@ -7,7 +7,7 @@ use super::scalar::ordered;
 use crate::entity::{EntityId, ScalarId};
 use crate::graph::Graph;
 use crate::kernel::{Kernel, Reducer};
-use crate::op::{CompositeOp, ContractOp, MapOp, Op, RecurrenceOp, ReduceOp, ScanOp, ViewOp};
+use crate::op::{CompositeOp, ContractOp, IfOp, MapOp, Op, RecurrenceOp, ReduceOp, ScanOp, ViewOp};
 use crate::scalar::{Body, Const, ScalarOp};
 use crate::symbol::Symbols;
 use std::collections::HashMap;
@@ -83,7 +83,8 @@ pub fn canonical_graph(graph: &Graph) -> Graph {
 }
 
 fn renumbered(graph: &Graph, symbols: &Symbols) -> Graph {
-    let mut result = Graph { name: graph.name.clone(), symbols: symbols.clone(), ..Graph::default() };
+    let (name, requires) = (graph.name.clone(), graph.requires.clone());
+    let mut result = Graph { name, symbols: symbols.clone(), requires, ..Graph::default() };
     let mut values = HashMap::new();
     for port in &graph.inputs {
         if let Some(value) = graph.values.get(port.value) {
@@ -141,6 +142,10 @@ fn canonical_op(op: &Op, symbols: &Symbols) -> Op {
         Op::Composite(composite) => {
             let body = Arc::new(renumbered(&composite.body, symbols));
             Op::Composite(CompositeOp { kind: composite.kind, body })
+        }
+        Op::If(branches) => {
+            let canonical = |graph: &Graph| Arc::new(renumbered(graph, symbols));
+            Op::If(IfOp { then: canonical(&branches.then), otherwise: canonical(&branches.otherwise) })
         }
         Op::Recurrence(recurrence) => {
             let body = Arc::new(renumbered(&recurrence.body, symbols));

@@ -9,6 +9,8 @@
 //! - gather, concat, scan: axes exist, types and shapes follow from the operands;
 //! - recurrence: its body is a valid graph over the symbols of the graph around it; states keep their type, slices and
 //!   outputs have the steps as their first axis;
+//! - if: the condition is a bool without axes, both branches are valid graphs of the node's types;
+//! - requirements mention known symbols;
 //! - composite: its body is a valid graph over the symbols of the graph around it, of the operands' types.
 //!
 //! Extents are compared as far as they can be: only those that certainly differ are reported.
@@ -51,6 +53,7 @@ fn check_graph(report: &mut Report, graph: &Graph, symbols: &Symbols, place: &st
     };
     checker.ports();
     checker.values();
+    checker.requirements();
     checker.nodes();
     checker.outputs();
 }
@@ -94,6 +97,14 @@ impl Checker<'_> {
             for dim in &value.ty.shape {
                 self.report.extent("an axis", dim, &self.ranges, self.symbols.len());
             }
+        }
+    }
+
+    fn requirements(&mut self) {
+        self.at("requirements");
+        for requirement in &self.graph.requires {
+            self.report.dim(&requirement.left, &self.ranges, self.symbols.len());
+            self.report.dim(&requirement.right, &self.ranges, self.symbols.len());
         }
     }
 

@@ -147,9 +147,13 @@ impl<'l, 'a> BodyBuilder<'l, 'a> {
             Op::Concat(concat) => self.concat(concat, &node.inputs, index, guard),
             // What `see` stopped at: it pads with another value than the views before it.
             Op::View(_) => self.read(value, index, guard),
-            Op::Constant(_) | Op::Reduce(_) | Op::Contract(_) | Op::Scan(_) | Op::Recurrence(_) | Op::Composite(_) => {
-                Err(malformed(value, "a reduction or constant that has no place in its kernel"))
-            }
+            Op::Constant(_)
+            | Op::Reduce(_)
+            | Op::Contract(_)
+            | Op::Scan(_)
+            | Op::Recurrence(_)
+            | Op::If(_)
+            | Op::Composite(_) => Err(malformed(value, "a reduction or constant that has no place in its kernel")),
         }
     }
 

@@ -2,9 +2,13 @@
 
 use super::FormError;
 use super::body::constant_splat;
+use crate::graph::movement;
+use infc_ir::access::AccessMap;
 use infc_ir::entity::{EntityId, NodeId, OriginId, ValueId};
-use infc_ir::graph::{Definition, Graph, Port};
-use infc_ir::op::{CompositeKind, Op};
+use infc_ir::graph::{Definition, Graph, Node, Port, Requirement, TensorType};
+use infc_ir::op::{CompositeKind, IfOp, MapOp, Op};
+use infc_ir::scalar::{Body, Const};
+use infc_tensor::DType;
 use std::sync::Arc;
 
 /// Composites inside composites inside …: deeper than this is not a model.
@@ -19,19 +23,76 @@ pub(super) struct Region {
     pub(super) outputs: Vec<ValueId>,
 }
 
-/// A graph without composites.
+/// A condition under which nodes are computed: those of a branch of an `if`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Guard {
+    /// A bool without axes.
+    pub(super) condition: ValueId,
+    /// Whether it holds or does not.
+    pub(super) holds: bool,
+    /// The guard around.
+    pub(super) parent: Option<usize>,
+}
+
+/// A graph without composites, the branches of its conditions side by side.
+///
+/// An `if` node stays: its inputs are the condition, the results of the first branch, and those of the second, of which
+/// one set is computed; its outputs are that set.
 #[derive(Clone, Debug)]
 pub(super) struct Flat {
     pub(super) graph: Graph,
     pub(super) regions: Vec<Region>,
     /// Per node, the region it belongs to.
     pub(super) region_of: Vec<Option<usize>>,
+    pub(super) guards: Vec<Guard>,
+    /// Per node, the innermost guard it stands under.
+    guard_of: Vec<Option<usize>>,
+    /// What must hold, and the guard under which.
+    pub(super) requires: Vec<(Option<usize>, Requirement)>,
 }
 
 impl Flat {
     /// A graph that has no composites.
     pub(super) fn of(graph: Graph) -> Self {
-        Self { graph, regions: Vec::new(), region_of: Vec::new() }
+        Self {
+            graph,
+            regions: Vec::new(),
+            region_of: Vec::new(),
+            guards: Vec::new(),
+            guard_of: Vec::new(),
+            requires: Vec::new(),
+        }
+    }
+
+    /// The innermost guard of a node.
+    pub(super) fn guard(&self, node: NodeId) -> Option<usize> {
+        self.guard_of.get(node.index()).copied().flatten()
+    }
+
+    /// Puts a node under a guard.
+    pub(super) fn set_guard(&mut self, node: NodeId, guard: Option<usize>) {
+        if self.guard_of.len() <= node.index() {
+            self.guard_of.resize(node.index() + 1, None);
+        }
+        self.guard_of[node.index()] = guard;
+    }
+
+    /// The conditions of a guard and of those around it, from the outermost inwards.
+    pub(super) fn path(&self, mut guard: Option<usize>) -> Vec<(ValueId, bool)> {
+        let mut path = Vec::new();
+        while let Some(n) = guard {
+            path.push((self.guards[n].condition, self.guards[n].holds));
+            guard = self.guards[n].parent;
+        }
+        path.reverse();
+        path
+    }
+
+    fn set_region(&mut self, node: NodeId, region: Option<usize>) {
+        if self.region_of.len() <= node.index() {
+            self.region_of.resize(node.index() + 1, None);
+        }
+        self.region_of[node.index()] = region;
     }
 
     /// The region of a node; nodes made later belong to none.
@@ -40,28 +101,39 @@ impl Flat {
     }
 }
 
-/// Replaces every composite by its body.
-pub(super) fn expand(graph: &Graph) -> Result<Flat, FormError> {
-    let mut flat = Flat {
-        graph: Graph {
-            name: graph.name.clone(),
-            symbols: graph.symbols.clone(),
-            origins: graph.origins.clone(),
-            ..Graph::default()
-        },
-        regions: Vec::new(),
-        region_of: Vec::new(),
-    };
+/// Replaces every composite by its body, and every `if` by both branches.
+///
+/// In the body of a recurrence, which is one kernel, branches are computed both and their results chosen from
+/// (`speculate`).
+pub(super) fn expand(graph: &Graph, speculate: bool) -> Result<Flat, FormError> {
+    let mut flat = Flat::of(Graph {
+        name: graph.name.clone(),
+        symbols: graph.symbols.clone(),
+        origins: graph.origins.clone(),
+        ..Graph::default()
+    });
     let mut values: Vec<Option<ValueId>> = vec![None; graph.values.len()];
     for port in &graph.inputs {
         values[port.value.index()] = Some(flat.graph.add_input(&port.name, graph.ty(port.value).clone()));
     }
-    copy(&mut flat, graph, &mut values, None, None, 0)?;
+    let place = Place { region: None, origin: None, guard: None, speculate, depth: 0 };
+    copy(&mut flat, graph, &mut values, place)?;
     for port in &graph.outputs {
         let value = lookup(&values, port.value, &port.name)?;
         flat.graph.outputs.push(infc_ir::graph::Port { name: port.name.clone(), value });
     }
     Ok(flat)
+}
+
+/// Where nodes are copied to.
+#[derive(Clone, Copy)]
+struct Place {
+    region: Option<usize>,
+    /// Of the composite around; without one, nodes keep theirs.
+    origin: Option<OriginId>,
+    guard: Option<usize>,
+    speculate: bool,
+    depth: usize,
 }
 
 fn lookup(values: &[Option<ValueId>], value: ValueId, place: &str) -> Result<ValueId, FormError> {
@@ -72,14 +144,9 @@ fn lookup(values: &[Option<ValueId>], value: ValueId, place: &str) -> Result<Val
 }
 
 /// Copies the nodes of `from` in order. Inside a composite they keep the origin of the composite.
-fn copy(
-    flat: &mut Flat,
-    from: &Graph,
-    values: &mut [Option<ValueId>],
-    region: Option<usize>,
-    origin: Option<OriginId>,
-    depth: usize,
-) -> Result<(), FormError> {
+fn copy(flat: &mut Flat, from: &Graph, values: &mut [Option<ValueId>], place: Place) -> Result<(), FormError> {
+    let Place { region, origin, guard, depth, .. } = place;
+    flat.requires.extend(from.requires.iter().map(|r| (guard, r.clone())));
     for &id in &from.order {
         let node = &from.nodes[id];
         let inputs = node
@@ -109,7 +176,8 @@ fn copy(
             for (port, &input) in body.inputs.iter().zip(&inputs) {
                 inside[port.value.index()] = Some(input);
             }
-            copy(flat, body, &mut inside, inner, Some(origin), depth + 1)?;
+            let place = Place { region: inner, origin: Some(origin), depth: depth + 1, ..place };
+            copy(flat, body, &mut inside, place)?;
             for (port, &output) in body.outputs.iter().zip(&node.outputs) {
                 let value = lookup(&inside, port.value, &port.name)?;
                 values[output.index()] = Some(value);
@@ -119,13 +187,23 @@ fn copy(
             }
             continue;
         }
+        if let Op::If(branches) = &node.op {
+            if depth >= MAX_DEPTH {
+                return Err(FormError::TooDeep { limit: MAX_DEPTH });
+            }
+            let merged = both(flat, from, node, branches, &inputs, Place { depth: depth + 1, ..place })?;
+            for (&old, new) in node.outputs.iter().zip(merged) {
+                values[old.index()] = Some(new);
+            }
+            continue;
+        }
         let types = node.outputs.iter().map(|&o| from.ty(o).clone()).collect();
         let (mut op, mut inputs) = (node.op.clone(), inputs);
         if let Op::Recurrence(recurrence) = &mut op {
             if depth >= MAX_DEPTH {
                 return Err(FormError::TooDeep { limit: MAX_DEPTH });
             }
-            recurrence.body = Arc::new(expand_body(flat, &recurrence.body, &mut inputs)?);
+            recurrence.body = Arc::new(expand_body(flat, &recurrence.body, &mut inputs, guard)?);
         }
         let new = flat.graph.nodes.next_id();
         let outputs = flat.graph.add_node(op, &inputs, types, origin);
@@ -133,7 +211,8 @@ fn copy(
             values[old.index()] = Some(new);
         }
         let region = region.filter(|_| !matches!(node.op, Op::Constant(_) | Op::DimValue(_)));
-        flat.region_of.push(region);
+        flat.set_region(new, region);
+        flat.set_guard(new, guard);
         if let Some(region) = region {
             flat.regions[region].nodes.push(new);
         }
@@ -141,10 +220,101 @@ fn copy(
     Ok(())
 }
 
+/// Both branches of an `if`, and the values that are the results of the one that is computed.
+fn both(
+    flat: &mut Flat,
+    from: &Graph,
+    node: &Node,
+    branches: &IfOp,
+    inputs: &[ValueId],
+    place: Place,
+) -> Result<Vec<ValueId>, FormError> {
+    let malformed = |what: &str| FormError::Malformed { place: "an if".to_owned(), what: what.to_owned() };
+    let (&condition, captured) = inputs.split_first().ok_or_else(|| malformed("it has no condition"))?;
+    let origin = place.origin.unwrap_or(node.origin);
+    let mut results = Vec::new();
+    for (graph, holds) in [(&branches.then, true), (&branches.otherwise, false)] {
+        if graph.inputs.len() != captured.len() || graph.outputs.len() != node.outputs.len() {
+            return Err(malformed("a branch has another number of inputs or outputs"));
+        }
+        let mut place = place;
+        if !place.speculate {
+            flat.guards.push(Guard { condition, holds, parent: place.guard });
+            place.guard = Some(flat.guards.len() - 1);
+        }
+        // Origins are those of the branch's own table.
+        let first = flat.graph.origins.len();
+        let own = place.origin.is_none();
+        let mut graph = graph.as_ref().clone();
+        if own {
+            for names in graph.origins.iter() {
+                flat.graph.origins.push(names.clone());
+            }
+            for id in graph.nodes.ids() {
+                let origin = &mut graph.nodes[id].origin;
+                *origin = OriginId::from_index(first + origin.index());
+            }
+        }
+        let mut inside: Vec<Option<ValueId>> = vec![None; graph.values.len()];
+        for (port, &input) in graph.inputs.iter().zip(captured) {
+            inside[port.value.index()] = Some(input);
+        }
+        copy(flat, &graph, &mut inside, place)?;
+        for (port, &output) in graph.outputs.iter().zip(&node.outputs) {
+            let value = lookup(&inside, port.value, &port.name)?;
+            let ty = from.ty(output).clone();
+            // Of the node's shape: extents that are the same may be written differently.
+            let rank = ty.shape.len();
+            let identity = movement::view(AccessMap::identity(rank), &ty.shape, Const::zero(ty.dtype));
+            let seen = flat.graph.add(identity, &[value], ty.clone(), origin);
+            let mut body = Body::default();
+            let copied = vec![body.param(0, ty.dtype)];
+            let map = Op::Map(MapOp { body, results: copied });
+            let result = flat.graph.add(map, &[seen], ty, origin);
+            for value in [seen, result] {
+                if let Definition::Node(id, _) = flat.graph.values[value].definition {
+                    flat.set_guard(id, place.guard);
+                    flat.set_region(id, None);
+                }
+            }
+            results.push(result);
+        }
+    }
+    let types: Vec<TensorType> = node.outputs.iter().map(|&o| from.ty(o).clone()).collect();
+    if !place.speculate {
+        let inputs: Vec<ValueId> = std::iter::once(condition).chain(results).collect();
+        let id = flat.graph.nodes.next_id();
+        let outputs = flat.graph.add_node(Op::If(branches.clone()), &inputs, types, origin);
+        flat.set_guard(id, place.guard);
+        flat.set_region(id, None);
+        return Ok(outputs);
+    }
+    let (first, second) = results.split_at(types.len());
+    let mut chosen = Vec::new();
+    for ((ty, &a), &b) in types.into_iter().zip(first).zip(second) {
+        let map = AccessMap { rank: ty.shape.len(), index: Vec::new(), valid: Vec::new() };
+        let bools = TensorType::new(DType::Bool, ty.shape.clone());
+        let view = movement::view(map, &ty.shape, Const::zero(DType::Bool));
+        let condition = flat.graph.add(view, &[condition], bools, origin);
+        let mut body = Body::default();
+        let (holds, x, y) = (body.param(0, DType::Bool), body.param(1, ty.dtype), body.param(2, ty.dtype));
+        let results = vec![body.select(holds, x, y)];
+        chosen.push(flat.graph.add(Op::Map(MapOp { body, results }), &[condition, a, b], ty, origin));
+    }
+    Ok(chosen)
+}
+
 /// The body of a recurrence without composites. Its constants become constants of the graph around it, which are its
 /// last inputs; those of one value stay.
-fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>) -> Result<Graph, FormError> {
-    let mut inner = expand(body)?.graph;
+fn expand_body(
+    flat: &mut Flat,
+    body: &Graph,
+    inputs: &mut Vec<ValueId>,
+    guard: Option<usize>,
+) -> Result<Graph, FormError> {
+    let expanded = expand(body, true)?;
+    flat.requires.extend(expanded.requires.into_iter().map(|(_, r)| (guard, r)));
+    let mut inner = expanded.graph;
     for id in std::mem::take(&mut inner.order) {
         let node = &inner.nodes[id];
         match &node.op {
@@ -153,7 +323,6 @@ fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>) -> Resu
                 let ty = inner.ty(value).clone();
                 let origin = flat.graph.origins.push(Vec::new());
                 inputs.push(flat.graph.add(constant, &[], ty, origin));
-                flat.region_of.push(None);
                 let n = u32::try_from(inner.inputs.len()).unwrap_or(u32::MAX);
                 inner.values[value].definition = Definition::Input(n);
                 inner.inputs.push(Port { name: format!("constant{n}"), value });

@@ -50,11 +50,12 @@ pub(super) struct Group {
     pub(super) nodes: Vec<NodeId>,
 }
 
-/// A concatenation whose parts are written in place.
+/// A concatenation whose parts are written in place, or a value that one of two branches writes.
 #[derive(Clone, Debug)]
 pub(super) struct Whole {
     pub(super) value: ValueId,
-    pub(super) axis: usize,
+    /// The axis of the concatenation; `None` if each part is all of it.
+    pub(super) axis: Option<usize>,
     /// Parts and where they begin along the axis.
     pub(super) parts: Vec<(ValueId, Dim)>,
 }
@@ -177,6 +178,15 @@ impl<'a> Grouping<'a> {
                 self.begin(None, &[id], &node.outputs);
             }
             Op::Reduce(_) | Op::Scan(_) => self.reduction(Unit::Node(id)),
+            Op::If(_) => {
+                self.ensure_in_memory(node.inputs[0]);
+                let (first, second) = node.inputs[1..].split_at(node.outputs.len());
+                for ((&value, &a), &b) in node.outputs.iter().zip(first).zip(second) {
+                    let parts = [a, b].map(|part| (part, Dim::constant(0))).to_vec();
+                    self.homes[value.index()] = Some(Home::Whole(self.wholes.len()));
+                    self.wholes.push(Whole { value, axis: None, parts });
+                }
+            }
             Op::Recurrence(_) => {
                 for &operand in &node.inputs {
                     if !matches!(self.flat.graph.producer(operand), Some((_, n)) if matches!(n.op, Op::Constant(_))) {
@@ -208,7 +218,7 @@ impl<'a> Grouping<'a> {
                 }
                 let value = node.outputs[0];
                 self.homes[value.index()] = Some(Home::Whole(self.wholes.len()));
-                self.wholes.push(Whole { value, axis: concat.axis, parts });
+                self.wholes.push(Whole { value, axis: Some(concat.axis), parts });
             }
         }
     }
@@ -289,10 +299,16 @@ impl<'a> Grouping<'a> {
         id
     }
 
-    /// The group that writes this value and nothing else.
-    fn sole_group(&self, value: ValueId) -> Option<usize> {
+    /// The guard under which a group is computed: that of all its nodes.
+    pub(super) fn guard(&self, group: &Group) -> Option<usize> {
+        group.nodes.first().and_then(|&node| self.flat.guard(node))
+    }
+
+    /// The group that writes this value and nothing else, if it is computed under the same conditions as a reader.
+    fn sole_group(&self, value: ValueId, reader: NodeId) -> Option<usize> {
         let Some(Home::Group(id)) = self.home(value) else { return None };
-        (self.groups[id].as_ref()?.tails.len() == 1).then_some(id)
+        let group = self.groups[id].as_ref()?;
+        (group.tails.len() == 1 && self.guard(group) == self.flat.guard(reader)).then_some(id)
     }
 
     /// Takes a group apart: its nodes, which will be computed elsewhere.
@@ -337,7 +353,8 @@ impl<'a> Grouping<'a> {
 
     /// Makes the group that writes `root` write `view` instead, if nobody needs anything else.
     fn absorb(&mut self, root: ValueId, view: ValueId) -> bool {
-        let Some(id) = self.sole_group(root) else { return false };
+        let Some((reader, _)) = self.flat.graph.producer(view) else { return false };
+        let Some(id) = self.sole_group(root, reader) else { return false };
         // Everybody between must read nothing but this chain.
         let mut nodes = Vec::new();
         let mut at = view;

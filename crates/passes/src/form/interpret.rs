@@ -49,6 +49,11 @@ impl<'p> Interpreter<'p> {
     /// [`InterpretError`] if the plan is wrong or too large to interpret.
     pub fn step(&mut self, n: usize) -> Result<Vec<(ValueId, Tensor)>, InterpretError> {
         let planned: &PlannedKernel = &self.plan.kernels[n];
+        for &(condition, holds) in &planned.guard {
+            if (self.read(condition)?.get_f64(0) == Some(1.0)) != holds {
+                return Ok(Vec::new());
+            }
+        }
         let mut inputs = Vec::new();
         let mut written = Vec::new();
         for (operand, source) in planned.accesses() {
@@ -96,12 +101,19 @@ impl<'p> Interpreter<'p> {
         let mut bytes = AlignedBytes::zeroed(shape.iter().product::<usize>() * size);
         let mut found = false;
         for (part, place) in parts {
-            found = true;
+            found |= place.axis.is_some();
+            let Some(axis) = place.axis else {
+                // One of two branches has computed it.
+                match self.read(part) {
+                    Ok(tensor) => return Ok(tensor),
+                    Err(_) => continue,
+                }
+            };
             let tensor = self.read(part)?;
             let start = self.shape(std::slice::from_ref(&place.start), value)?[0];
-            let inner: usize = shape[place.axis + 1..].iter().product::<usize>() * size;
-            let (row, whole_row) = (tensor.shape()[place.axis] * inner, shape[place.axis] * inner);
-            let outer: usize = shape[..place.axis].iter().product();
+            let inner: usize = shape[axis + 1..].iter().product::<usize>() * size;
+            let (row, whole_row) = (tensor.shape()[axis] * inner, shape[axis] * inner);
+            let outer: usize = shape[..axis].iter().product();
             for n in 0..outer {
                 let to = n * whole_row + start * inner;
                 let target = bytes.get_mut(to..to + row);

@@ -80,10 +80,12 @@ pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered]) -> Placement {
         let Some(outer) = placement.values.get(&whole.value).cloned() else { continue };
         for (n, (value, start)) in whole.parts.iter().enumerate() {
             let mut layout = outer.layout.clone();
-            layout.offset = layout.offset + start.clone() * layout.strides[whole.axis].clone();
-            let (before, after) = layout.halo[whole.axis];
-            let is_last = n + 1 == whole.parts.len();
-            layout.halo[whole.axis] = (if n == 0 { before } else { 0 }, if is_last { after } else { 0 });
+            if let Some(axis) = whole.axis {
+                layout.offset = layout.offset + start.clone() * layout.strides[axis].clone();
+                let (before, after) = layout.halo[axis];
+                let is_last = n + 1 == whole.parts.len();
+                layout.halo[axis] = (if n == 0 { before } else { 0 }, if is_last { after } else { 0 });
+            }
             let part_of = Some(Part { whole: whole.value, axis: whole.axis, start: start.clone() });
             placement.values.insert(*value, PlannedValue { buffer: outer.buffer, layout, part_of });
         }
@@ -303,7 +305,7 @@ fn halos(
         for (part, _) in &whole.parts {
             if let Some(halo) = halos.remove(part) {
                 for (axis, (all, halo)) in all.iter_mut().zip(halo).enumerate() {
-                    if axis != whole.axis {
+                    if Some(axis) != whole.axis {
                         *all = (all.0.max(halo.0), all.1.max(halo.1));
                     }
                 }

@@ -64,7 +64,7 @@ const MAX_GRAPH_NODES: usize = 1 << 17;
 /// # Errors
 /// [`FormError`] if the graph is malformed, or has elements of a type that no kernel computes with.
 pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
-    let mut flat = expand::expand(graph)?;
+    let mut flat = expand::expand(graph, false)?;
     outputs::compute_outputs(&mut flat.graph);
     let count = flat.graph.order.len();
     if count > MAX_GRAPH_NODES {
@@ -89,7 +89,8 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
     let Placement { values, buffers } = placement;
     let mut log = grouping.log;
     log.refusals.extend(budget.refusals);
-    Ok(GraphPlan { graph: flat.graph, kernels: planned, values, buffers, log })
+    let requires = flat.requires.iter().map(|(guard, r)| (flat.path(*guard), r.clone())).collect();
+    Ok(GraphPlan { graph: flat.graph, kernels: planned, values, buffers, requires, log })
 }
 
 /// Gives the operands their layouts, the loops their order and the constants their panels.
@@ -137,7 +138,8 @@ fn finish(
         group.nodes.iter().flat_map(|&n| graph.origins[graph.nodes[n].origin].iter().cloned()).collect();
     origins.sort();
     origins.dedup();
-    Ok(PlannedKernel { kernel, operands, origins, fused_nodes: group.nodes.len(), in_place: Vec::new() })
+    let guard = grouping.flat.path(grouping.guard(group));
+    Ok(PlannedKernel { kernel, operands, origins, fused_nodes: group.nodes.len(), in_place: Vec::new(), guard })
 }
 
 /// Orders the axes of stages as memory lies: value axes by what is written, reduction axes by what is read.

@@ -23,6 +23,11 @@ pub(super) fn order(grouping: &Grouping<'_>, kernels: Vec<Lowered>) -> Result<Ve
                     writers(grouping, *value, &kernel_of, &mut needs);
                 }
             }
+            if let Some(group) = &grouping.groups[k.group] {
+                for (condition, _) in grouping.flat.path(grouping.guard(group)) {
+                    writers(grouping, condition, &kernel_of, &mut needs);
+                }
+            }
             needs
         })
         .collect();

@@ -4,7 +4,7 @@ use super::log::PlanLog;
 use crate::graph::{PassError, evaluate};
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{NodeId, OperandId, ValueId};
-use infc_ir::graph::Graph;
+use infc_ir::graph::{Graph, Requirement};
 use infc_ir::index::Dim;
 use infc_ir::kernel::{Kernel, Layout};
 use infc_ir::op::{ConstantOp, ViewOp};
@@ -25,6 +25,8 @@ pub struct GraphPlan {
     pub values: BTreeMap<ValueId, PlannedValue>,
     /// What the values lie in.
     pub buffers: Vec<PlannedBuffer>,
+    /// What must hold of the symbols, and under which conditions ([`PlannedKernel::guard`]).
+    pub requires: Vec<(Vec<(ValueId, bool)>, Requirement)>,
     /// Fusions that were refused.
     pub log: PlanLog,
 }
@@ -40,6 +42,9 @@ pub struct PlannedKernel {
     pub origins: Vec<String>,
     /// How many nodes of the graph it computes.
     pub fused_nodes: usize,
+    /// The conditions under which it is run, from the outermost inwards: values of the plan, bools without axes, and
+    /// whether they must hold or not.
+    pub guard: Vec<(ValueId, bool)>,
     /// Outputs that may be written onto an input which nobody needs afterwards: `(input, output)`.
     pub in_place: Vec<(OperandId, OperandId)>,
 }
@@ -86,13 +91,13 @@ pub struct PlannedValue {
     pub part_of: Option<Part>,
 }
 
-/// A place in a concatenation.
+/// A place in a whole: in a concatenation, or all of a value that one of two branches computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The concatenation.
+    /// The whole.
     pub whole: ValueId,
-    /// The axis.
-    pub axis: usize,
+    /// The axis of the concatenation; `None` if each part is all of it.
+    pub axis: Option<usize>,
     /// Where the part begins.
     pub start: Dim,
 }
@@ -155,7 +160,11 @@ impl fmt::Display for GraphPlan {
             }
         }
         for (n, kernel) in self.kernels.iter().enumerate() {
-            writeln!(f, "kernel {n} {} of {}", kernel.kernel.name, kernel.origins.join(", "))?;
+            write!(f, "kernel {n} {} of {}", kernel.kernel.name, kernel.origins.join(", "))?;
+            for (condition, holds) in &kernel.guard {
+                write!(f, " if {}{condition}", if *holds { "" } else { "not " })?;
+            }
+            writeln!(f)?;
             for (operand, source) in kernel.accesses() {
                 let shape: Vec<String> = operand.shape.iter().map(ToString::to_string).collect();
                 write!(f, "  {} {}[{}] = ", operand.name, operand.dtype, shape.join(", "))?;

@@ -23,9 +23,10 @@ const MIN_TURNED: i64 = 16;
 pub(super) fn prepare(flat: &mut Flat) {
     let outputs: BTreeSet<ValueId> = flat.graph.outputs.iter().map(|p| p.value).collect();
     let mut parts: BTreeSet<ValueId> = BTreeSet::new();
-    let mut windows: BTreeMap<(ValueId, Window), ValueId> = BTreeMap::new();
+    let mut windows: Windows = BTreeMap::new();
     for id in std::mem::take(&mut flat.graph.order) {
         if flat.region(id).is_none() {
+            let first = flat.graph.nodes.next_id();
             match flat.graph.nodes[id].op {
                 Op::Concat(_) => {
                     for n in 0..flat.graph.nodes[id].inputs.len() {
@@ -45,6 +46,10 @@ pub(super) fn prepare(flat: &mut Flat) {
                     turn(&mut flat.graph, id);
                 }
                 _ => {}
+            }
+            // Copies are made where they are needed.
+            for made in first.index()..flat.graph.nodes.len() {
+                flat.set_guard(NodeId::from_index(made), flat.guard(id));
             }
         }
         flat.graph.order.push(id);
@@ -106,6 +111,9 @@ fn comes_from_constant(graph: &Graph, mut value: ValueId) -> bool {
 /// A range of coordinates that a padded view shows of its root: per axis, where it begins and how long it is.
 type Window = Vec<(Dim, Dim)>;
 
+/// Copies of a part of a value, by the conditions under which they are made.
+type Windows = BTreeMap<(Option<usize>, ValueId, Window), ValueId>;
+
 /// A value seen through views, composed.
 struct Padded {
     root: ValueId,
@@ -114,7 +122,7 @@ struct Padded {
 
 /// If a contraction sees the operand through padding that no halo of the operand can stand for (it is an input of the
 /// graph, or only a part of it is padded), makes it see a copy of that part instead.
-fn isolate(flat: &mut Flat, copies: &mut BTreeMap<(ValueId, Window), ValueId>, user: NodeId, operand: usize) {
+fn isolate(flat: &mut Flat, copies: &mut Windows, user: NodeId, operand: usize) {
     let value = flat.graph.nodes[user].inputs[operand];
     let Some(Padded { root, map }) = padded(&flat.graph, value) else { return };
     let extents = flat.graph.ty(root).shape.clone();
@@ -126,7 +134,7 @@ fn isolate(flat: &mut Flat, copies: &mut BTreeMap<(ValueId, Window), ValueId>, u
     let origin = flat.graph.nodes[user].origin;
     let dtype = flat.graph.ty(root).dtype;
     let zero = Const::zero(dtype);
-    let part = match copies.get(&(root, window.clone())) {
+    let part = match copies.get(&(flat.guard(user), root, window.clone())) {
         Some(&part) => part,
         None => {
             let shape: Vec<Dim> = window.iter().map(|(_, len)| len.clone()).collect();
@@ -136,7 +144,7 @@ fn isolate(flat: &mut Flat, copies: &mut BTreeMap<(ValueId, Window), ValueId>, u
             let seen =
                 if is_all { root } else { flat.graph.add(movement::view(crop, &shape, zero), &[root], ty, origin) };
             let part = copy(&mut flat.graph, seen, user);
-            copies.insert((root, window.clone()), part);
+            copies.insert((flat.guard(user), root, window.clone()), part);
             part
         }
     };

@@ -60,6 +60,8 @@ fn hash(graph: &Graph, node: NodeId) -> u64 {
         Op::Concat(concat) => concat.hash(&mut hasher),
         Op::Scan(scan) => (scan.axis, scan.reverse, scan.exclusive, &scan.reducer).hash(&mut hasher),
         Op::Recurrence(op) => (&op.steps, op.states, op.slices).hash(&mut hasher),
+        // Equality decides.
+        Op::If(_) => {}
         Op::DimValue(dim) => dim.hash(&mut hasher),
         Op::Composite(composite) => composite.kind.hash(&mut hasher),
     }

@@ -184,10 +184,11 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn local_buffer(&mut self, name: &str, dtype: DType, scope: Scope, len: IndexExpr) -> BufferId {
-        // The bound over all iterations, where the extent of a remainder is smaller than a tile.
+        // The bound over all iterations, where the extent of a remainder is smaller than a tile. What depends on the
+        // model's dims alone is known when the kernel runs.
         let len_elems = match self.ranges.interval(&len).max {
-            Some(max) => IndexExpr::constant(max),
-            None => len,
+            Some(max) if len.uses_vars() => IndexExpr::constant(max),
+            _ => len,
         };
         self.buffers.push(Buffer { name: name.to_owned(), dtype, kind: BufferKind::Local(scope), len_elems })
     }

@@ -9,10 +9,10 @@ use super::super::scalar::{Env, parse_reducer};
 use super::COMPOSITES;
 use crate::access::AccessMap;
 use crate::entity::{OriginId, ScalarId, ValueId};
-use crate::graph::{Graph, Port, TensorType};
+use crate::graph::{Graph, Port, Requirement, TensorType};
 use crate::index::Dim;
 use crate::op::{
-    CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, MapOp, Op, RecurrenceOp, ReduceOp, ScanOp, ViewOp,
+    CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, IfOp, MapOp, Op, RecurrenceOp, ReduceOp, ScanOp, ViewOp,
 };
 use crate::scalar::{Body, Const};
 use crate::symbol::Symbols;
@@ -102,7 +102,11 @@ impl Parser<'_> {
         self.reset(body);
         self.expect("{")?;
         while !self.eat("}") {
-            self.node(&mut builder)?;
+            if self.eat_word("require") {
+                self.requirement(&mut builder)?;
+            } else {
+                self.node(&mut builder)?;
+            }
         }
         // The outputs name values, which exist only now.
         let end = self.mark();
@@ -117,6 +121,19 @@ impl Parser<'_> {
         self.reset(end);
         builder.graph.outputs = ports;
         Ok(builder.graph)
+    }
+
+    /// `"batches" N == M`, behind the word `require`.
+    fn requirement(&mut self, builder: &mut Builder<'_>) -> Parsed<()> {
+        let what = self.name("what must hold")?;
+        let left = self.index(builder.scope(&[]))?;
+        let equal = self.eat("==");
+        if !equal {
+            self.expect("!=")?;
+        }
+        let right = self.index(builder.scope(&[]))?;
+        builder.graph.requires.push(Requirement { left, right, equal, what });
+        Ok(())
     }
 
     /// `%x: f32[N, 3]`
@@ -219,6 +236,14 @@ impl Parser<'_> {
                 let body = self.nested(|p| p.graph(outside, builder.resolve))?;
                 Op::Recurrence(RecurrenceOp { steps, states, slices, body: Arc::new(body) })
             }
+            Parsing::If => {
+                self.expect("=")?;
+                let outside = Some((&builder.graph.symbols, builder.constants));
+                let then = self.nested(|p| p.graph(outside, builder.resolve))?;
+                self.expect_word("else")?;
+                let otherwise = self.nested(|p| p.graph(outside, builder.resolve))?;
+                Op::If(IfOp { then: Arc::new(then), otherwise: Arc::new(otherwise) })
+            }
         };
         let mut origin = Vec::new();
         if self.eat_word("from") {
@@ -315,6 +340,7 @@ impl Parser<'_> {
                 self.expect_word("over")?;
                 return Ok(Parsing::Recurrence { steps: self.index(builder.scope(&[]))?, states, slices });
             }
+            "if" => return Ok(Parsing::If),
             "dim" => Op::DimValue(self.index(builder.scope(&[]))?),
             _ => return Err(self.unknown(mark, "operation", name)),
         }))
@@ -422,6 +448,7 @@ enum Parsing {
     Constant(String),
     Composite(crate::op::CompositeKind),
     Recurrence { steps: Dim, states: usize, slices: usize },
+    If,
 }
 
 /// Scalar expressions without loads.

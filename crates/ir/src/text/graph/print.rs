@@ -82,6 +82,12 @@ impl GraphText<'_> {
             write!(f, "{}", Where(self.symbols))?;
         }
         f.write_str(" {\n")?;
+        for r in &graph.requires {
+            let (left, right) = (Index(&r.left, self.names(&[])), Index(&r.right, self.names(&[])));
+            let relation = if r.equal { "==" } else { "!=" };
+            write!(f, "{:1$}", "", 2 * self.depth + 2)?;
+            writeln!(f, "require {} {left} {relation} {right}", Quoted(&r.what))?;
+        }
         for node in graph.order.iter().filter_map(|&id| graph.nodes.get(id)) {
             self.node(f, node)?;
         }
@@ -113,6 +119,13 @@ impl GraphText<'_> {
                 f.write_str(" = ")?;
                 let depth = self.depth + 1;
                 GraphText { graph: body, symbols: self.symbols, values, depth }.write(f)?;
+            }
+            Op::If(branches) if self.depth < MAX_DEPTH => {
+                for (word, graph) in [(" = ", &branches.then), (" else ", &branches.otherwise)] {
+                    f.write_str(word)?;
+                    let (values, depth) = (value_names(graph), self.depth + 1);
+                    GraphText { graph, symbols: self.symbols, values, depth }.write(f)?;
+                }
             }
             _ => {}
         }
@@ -147,6 +160,7 @@ impl GraphText<'_> {
                 let steps = Index(&recurrence.steps, self.names(&[]));
                 write!(f, " {} {} over {steps}", recurrence.states, recurrence.slices)
             }
+            Op::If(_) => Ok(()),
             Op::DimValue(dim) => write!(f, " {}", Index(dim, self.names(&[]))),
             Op::Composite(composite) => {
                 let name = COMPOSITES.iter().find(|(_, kind)| *kind == composite.kind);

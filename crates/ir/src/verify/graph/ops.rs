@@ -5,9 +5,9 @@ use super::super::{Report, ViolationKind};
 use super::{Checker, check_graph};
 use crate::access::Bound;
 use crate::entity::{EntityId, VarId};
-use crate::graph::TensorType;
+use crate::graph::{Graph, TensorType};
 use crate::index::{Dim, IndexExpr, Interval, Ranges};
-use crate::op::{CompositeOp, ContractOp, MapOp, Op, RecurrenceOp, ReduceOp, ViewOp};
+use crate::op::{ContractOp, IfOp, MapOp, Op, RecurrenceOp, ReduceOp, ViewOp};
 use crate::scalar::Load;
 use infc_tensor::DType;
 
@@ -19,9 +19,9 @@ impl Checker<'_> {
             Op::Constant(_) | Op::DimValue(_) => Some(0),
             Op::View(_) | Op::Scan(_) => Some(1),
             Op::Contract(_) | Op::Gather(_) => Some(2),
-            Op::Map(_) | Op::Reduce(_) | Op::Concat(_) | Op::Recurrence(_) | Op::Composite(_) => None,
+            Op::Map(_) | Op::Reduce(_) | Op::Concat(_) | Op::Recurrence(_) | Op::If(_) | Op::Composite(_) => None,
         };
-        let one_output = !matches!(op, Op::Map(_) | Op::Reduce(_) | Op::Recurrence(_) | Op::Composite(_));
+        let one_output = !matches!(op, Op::Map(_) | Op::Reduce(_) | Op::Recurrence(_) | Op::If(_) | Op::Composite(_));
         let counted = counts.is_none_or(|n| self.report.count("inputs", n, inputs.len()));
         if (one_output && !self.report.count("outputs", 1, outputs.len())) || !counted {
             return;
@@ -63,7 +63,8 @@ impl Checker<'_> {
                 self.report.reducer(&scan.reducer, &[inputs[0].dtype]);
             }
             Op::Recurrence(recurrence) => self.recurrence(recurrence, inputs, outputs),
-            Op::Composite(composite) => self.composite(composite, inputs, outputs),
+            Op::If(branches) => self.branches(branches, inputs, outputs),
+            Op::Composite(composite) => self.body(&composite.body, inputs, outputs),
         }
     }
 
@@ -224,8 +225,18 @@ impl Checker<'_> {
         check_graph(self.report, body, self.symbols, &place, self.depth + 1);
     }
 
-    fn composite(&mut self, composite: &CompositeOp, inputs: &Types<'_>, outputs: &Types<'_>) {
-        let body = &composite.body;
+    fn branches(&mut self, branches: &IfOp, inputs: &Types<'_>, outputs: &Types<'_>) {
+        let Some((condition, inputs)) = inputs.split_first() else {
+            return self.report.push(ViolationKind::Missing { what: "the condition" });
+        };
+        self.report.dtype("the condition", DType::Bool, condition.dtype);
+        self.report.count("axes of the condition", 0, condition.shape.len());
+        self.body(&branches.then, inputs, outputs);
+        self.body(&branches.otherwise, inputs, outputs);
+    }
+
+    /// A graph that stands for the node: of its types, over the same symbols.
+    fn body(&mut self, body: &Graph, inputs: &Types<'_>, outputs: &Types<'_>) {
         let pairs = [("inputs", &body.inputs, inputs), ("outputs", &body.outputs, outputs)];
         for (what, ports, types) in pairs {
             self.report.count(what, types.len(), ports.len());

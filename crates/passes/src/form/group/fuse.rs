@@ -45,7 +45,7 @@ impl Grouping<'_> {
         let first = nodes[0];
         let elementwise = self.is_elementwise(unit, &shape);
         for (root, maps) in self.accesses(unit) {
-            let Some(id) = self.sole_group(root) else { continue };
+            let Some(id) = self.sole_group(root, first) else { continue };
             if !self.is_sole_reader(root, unit) {
                 self.refuse(first, "what it reads is also needed elsewhere");
                 continue;
@@ -165,7 +165,7 @@ impl Grouping<'_> {
         let mut taken = Vec::new();
         let is_region = matches!(unit, Unit::Region(_));
         for (root, maps) in self.accesses(unit) {
-            let Some(id) = self.sole_group(root) else { continue };
+            let Some(id) = self.sole_group(root, first) else { continue };
             if !self.is_sole_reader(root, unit) {
                 self.refuse(first, "what it reads is also needed elsewhere");
                 continue;

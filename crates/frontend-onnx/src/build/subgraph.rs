@@ -1,10 +1,11 @@
-//! Graphs that run once per step.
+//! Graphs inside of graphs: those that run once per step, and those of which one runs.
 
 use super::{Builder, Result, mismatch, var};
+use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::graph::{Graph, TensorType};
-use infc_ir::index::Dim;
-use infc_ir::op::{Op, RecurrenceOp};
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::op::{IfOp, Op, RecurrenceOp};
 use std::sync::Arc;
 
 /// What goes into a recurrence.
@@ -27,6 +28,21 @@ pub(crate) struct Step {
 }
 
 impl Builder {
+    /// One of two graphs, as the condition says when the model runs; of one element, whatever its rank.
+    pub(crate) fn choose(
+        &mut self,
+        condition: &Tracked,
+        captured: &[&Tracked],
+        branches: IfOp,
+        types: Vec<TensorType>,
+    ) -> Result<Vec<Tracked>> {
+        let condition = self.view(condition, vec![IndexExpr::constant(0); condition.rank()], Vec::new())?;
+        let mut values = vec![self.value(&condition)?];
+        values.extend(self.values(captured)?);
+        let outputs = self.graph.add_node(Op::If(branches), &values, types.clone(), self.origin);
+        Ok(types.into_iter().zip(outputs).map(|(ty, value)| Tracked::of_value(ty, value)).collect())
+    }
+
     /// A graph per step. `define` builds it; its first results are the new states. The outputs are all results, stacked
     /// along a new first axis.
     pub(crate) fn recurrence(
@@ -36,7 +52,7 @@ impl Builder {
     ) -> Result<Vec<Tracked>> {
         for slice in of.slices {
             let extent = slice.shape().first().ok_or_else(|| mismatch("an axis of steps", slice.shape()))?;
-            self.require_equal("numbers of steps", &of.steps, extent)?;
+            self.assume_equal("numbers of steps", &of.steps, extent)?;
         }
         if of.steps.is_const(1) {
             return self.single_step(of, define);
@@ -52,7 +68,8 @@ impl Builder {
         let shared: Vec<Tracked> =
             of.shared.iter().enumerate().map(|(n, s)| input("shared", n, s.ty().clone())).collect::<Result<_>>()?;
         let results = define(&mut body, &Step { states, slices, shared })?;
-        self.check_states(of, &results)?;
+        let results = body.conform_states(of, results)?;
+        body.graph.requires.drain(..).for_each(|r| self.graph.require(r));
         let mut types = Vec::new();
         for (n, result) in results.iter().enumerate() {
             body.output(&format!("result{n}"), result)?;
@@ -80,20 +97,19 @@ impl Builder {
             slices.push(self.reshape(slice, &slice.shape()[1..])?);
         }
         let results = define(self, &Step { states: owned(of.states), slices, shared: owned(of.shared) })?;
-        self.check_states(of, &results)?;
+        let results = self.conform_states(of, results)?;
         results.iter().map(|result| self.insert_axis(result, 0)).collect()
     }
 
-    fn check_states(&self, of: &Steps<'_>, results: &[Tracked]) -> Result<()> {
-        for (state, result) in of.states.iter().zip(results) {
-            if state.rank() != result.rank() || state.dtype() != result.dtype() {
-                return Err(mismatch("a state that keeps its shape and type", result.shape()));
+    /// New states keep the types of the initial ones.
+    fn conform_states(&mut self, of: &Steps<'_>, mut results: Vec<Tracked>) -> Result<Vec<Tracked>> {
+        for (state, result) in of.states.iter().zip(&mut results) {
+            if state.dtype() != result.dtype() {
+                return Err(Problem::TypeMismatch { left: state.dtype(), right: result.dtype() });
             }
-            for (before, after) in state.shape().iter().zip(result.shape()) {
-                self.require_equal("extents of a state", before, after)?;
-            }
+            *result = self.conform("extents of a state", result, state.shape())?;
         }
-        Ok(())
+        Ok(results)
     }
 
     /// The same rows from the last to the first.

@@ -1,0 +1,233 @@
+//! `If`: the branch that is taken, where that is known; both, where it is not.
+//!
+//! ONNX operator `If`, opset 1 and later. A condition that follows from constants and dims is decided here. One that
+//! only says whether two dims are equal, and whose branches have different types (exporters emit such around a
+//! `Squeeze`), cannot be a choice at run time; the import assumes one answer, which the artifact checks when it runs, and
+//! takes the other one if the rest of the model does not make sense with it. All others are choices made when the model
+//! runs, and both branches must have the same types.
+
+use super::{Importer, dangling};
+use crate::build::{Builder, mismatch};
+use crate::error::{ImportError, NodeRef, Problem};
+use crate::proto::{GraphProto, NodeProto};
+use crate::tracked::Tracked;
+use infc_ir::entity::ValueId;
+use infc_ir::graph::{Definition, Graph, Requirement};
+use infc_ir::index::{Dim, Proof, Ranges};
+use infc_ir::op::{IfOp, Op};
+use infc_ir::scalar::{BinaryOp, CompareOp, Const, ScalarOp, UnaryOp};
+use infc_tensor::DType;
+use std::sync::Arc;
+
+/// How often the import begins anew with other assumptions.
+const MAX_ATTEMPTS: usize = 64;
+
+/// Answers to questions about dims that cannot be proven, in the order in which they come up.
+#[derive(Debug, Default)]
+pub(super) struct Assumptions {
+    answers: Vec<bool>,
+    /// How many came up in this attempt.
+    asked: usize,
+    attempts: usize,
+}
+
+impl Assumptions {
+    /// The answer to the next question: yes at first.
+    fn answer(&mut self) -> bool {
+        if self.asked == self.answers.len() {
+            self.answers.push(true);
+        }
+        self.asked += 1;
+        self.answers[self.asked - 1]
+    }
+
+    /// Goes on to other answers; false if all have been tried.
+    pub(super) fn next(&mut self) -> bool {
+        self.answers.truncate(self.asked);
+        self.asked = 0;
+        self.attempts += 1;
+        while self.answers.last() == Some(&false) {
+            self.answers.pop();
+        }
+        match self.answers.last_mut() {
+            Some(last) if self.attempts < MAX_ATTEMPTS => {
+                *last = false;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A branch as a graph of its own, and the values outside that its inputs stand for.
+struct Branch {
+    graph: Graph,
+    captures: Vec<Tracked>,
+}
+
+impl<'m> Importer<'m, '_> {
+    /// The outputs of an `If` node.
+    pub(super) fn branches(
+        &mut self,
+        node: &'m NodeProto,
+        node_ref: &NodeRef,
+        inputs: Vec<Option<Tracked>>,
+    ) -> Result<Vec<Tracked>, ImportError> {
+        let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
+        let branch = |name: &'static str| {
+            let found = node.attribute.iter().find(|a| a.name() == name).and_then(|a| a.g.as_ref());
+            found.ok_or_else(|| {
+                in_node(Problem::InvalidAttribute { attribute: name, expected: "a graph", found: "none".to_owned() })
+            })
+        };
+        let (then, otherwise) = (branch("then_branch")?, branch("else_branch")?);
+        let condition = inputs.into_iter().next().flatten();
+        let condition = condition.ok_or_else(|| in_node(Problem::MissingInput { index: 0 }))?;
+        if condition.dtype() != DType::Bool {
+            let found = condition.dtype();
+            return Err(in_node(Problem::UnsupportedType { expected: "a bool", found }));
+        }
+        if let Some(known) = condition.items().and_then(|items| items.first()?.dim()?.as_const()) {
+            return self.in_place(if known != 0 { then } else { otherwise });
+        }
+        let equality = equality(self.scopes.build(), &condition).map_err(in_node)?;
+        let both = self.choice(node_ref, &condition, then, otherwise);
+        let Some(equality) = equality else { return both };
+        if let Ok(outputs) = both {
+            return Ok(outputs);
+        }
+        let holds = self.assumptions.answer();
+        let equal = equality.equal == holds;
+        self.scopes.build().graph.require(Requirement { equal, ..equality });
+        self.in_place(if holds { then } else { otherwise })
+    }
+
+    /// The nodes of a branch that is taken for certain, among those around it.
+    fn in_place(&mut self, graph: &'m GraphProto) -> Result<Vec<Tracked>, ImportError> {
+        self.scopes.enter(graph);
+        let outputs = self.block(graph);
+        self.scopes.leave();
+        outputs
+    }
+
+    /// The nodes and outputs of a subgraph.
+    fn block(&mut self, graph: &'m GraphProto) -> Result<Vec<Tracked>, ImportError> {
+        let order: Vec<usize> = (0..graph.node.len()).collect();
+        self.nodes(graph, &order)?;
+        let mut outputs = Vec::new();
+        for output in &graph.output {
+            outputs.push(self.scopes.value(output.name())?.ok_or_else(|| dangling(output.name()))?);
+        }
+        Ok(outputs)
+    }
+
+    fn graph_of(&mut self, graph: &'m GraphProto) -> Result<Branch, ImportError> {
+        self.scopes.enter_graph(graph);
+        let built = self.block(graph).and_then(|outputs| {
+            for (n, output) in outputs.iter().enumerate() {
+                let added = self.scopes.build().output(&format!("y{n}"), output);
+                added.map_err(ImportError::value(graph.output[n].name()))?;
+            }
+            Ok(())
+        });
+        let (graph, captures) = self.scopes.leave_graph();
+        built.map(|()| Branch { graph, captures })
+    }
+
+    /// Both branches, one of which is computed when the model runs.
+    fn choice(
+        &mut self,
+        node_ref: &NodeRef,
+        condition: &Tracked,
+        then: &'m GraphProto,
+        otherwise: &'m GraphProto,
+    ) -> Result<Vec<Tracked>, ImportError> {
+        let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
+        let mut then = self.graph_of(then)?;
+        let mut otherwise = self.graph_of(otherwise)?;
+        self.scopes.build().set_origin(&node_ref.name);
+        let build = self.scopes.build();
+        // Both see what either needs.
+        let (first, second) = (then.captures.clone(), otherwise.captures.clone());
+        for (n, value) in second.iter().enumerate() {
+            then.graph.add_input(&format!("other{n}"), value.ty().clone());
+        }
+        for (n, value) in first.iter().enumerate() {
+            otherwise.graph.add_input(&format!("other{n}"), value.ty().clone());
+        }
+        otherwise.graph.inputs.rotate_right(first.len());
+        renumber_inputs(&mut otherwise.graph);
+        then.graph.symbols.clone_from(&build.graph.symbols);
+        otherwise.graph.symbols.clone_from(&build.graph.symbols);
+
+        let types = result_types(&then.graph, &otherwise.graph).map_err(in_node)?;
+        let captured: Vec<&Tracked> = first.iter().chain(&second).collect();
+        let op = IfOp { then: Arc::new(then.graph), otherwise: Arc::new(otherwise.graph) };
+        build.choose(condition, &captured, op, types).map_err(in_node)
+    }
+}
+
+/// Makes the inputs' values know their positions.
+fn renumber_inputs(graph: &mut Graph) {
+    for n in 0..graph.inputs.len() {
+        let value: ValueId = graph.inputs[n].value;
+        graph.values[value].definition = Definition::Input(n as u32);
+    }
+}
+
+/// The types of the outputs, which are those of both branches.
+fn result_types(then: &Graph, otherwise: &Graph) -> Result<Vec<infc_ir::graph::TensorType>, Problem> {
+    let ranges = Ranges::of_symbols(&then.symbols);
+    let mut types = Vec::new();
+    for (a, b) in then.outputs.iter().zip(&otherwise.outputs) {
+        let (a, b) = (then.ty(a.value), otherwise.ty(b.value));
+        if a.dtype != b.dtype {
+            return Err(Problem::TypeMismatch { left: a.dtype, right: b.dtype });
+        }
+        let equal = |(x, y): (&Dim, &Dim)| ranges.eq(x, y) == Proof::Yes;
+        if a.shape.len() != b.shape.len() || !a.shape.iter().zip(&b.shape).all(equal) {
+            return Err(mismatch(format!("shape [{}] from both branches", crate::build::show(&a.shape)), &b.shape));
+        }
+        types.push(a.clone());
+    }
+    Ok(types)
+}
+
+/// What a condition says of two dims, if that is all it says.
+fn equality(build: &mut Builder, condition: &Tracked) -> Result<Option<Requirement>, Problem> {
+    let mut value = build.value(condition)?;
+    let map = loop {
+        let Some((_, node)) = build.graph.producer(value) else { return Ok(None) };
+        match &node.op {
+            Op::View(_) => value = node.inputs[0],
+            Op::Map(map) if node.inputs.is_empty() => break map,
+            _ => return Ok(None),
+        }
+    };
+    let [mut at] = map.results[..] else { return Ok(None) };
+    let mut equal = true;
+    loop {
+        let dim = |op: &ScalarOp| match op {
+            ScalarOp::Index(dim) if !dim.uses_vars() => Some(dim.clone()),
+            ScalarOp::Const(Const { dtype, bits }) if dtype.is_int() => Some(Dim::constant(*bits as i64)),
+            _ => None,
+        };
+        let truth = |op: &ScalarOp| matches!(op, ScalarOp::Const(c) if c.dtype == DType::Bool && c.bits == 1);
+        match &map.body.ops[at] {
+            ScalarOp::Unary(UnaryOp::Not, a) => {
+                equal = !equal;
+                at = *a;
+            }
+            ScalarOp::Binary(BinaryOp::And, a, b) if truth(&map.body.ops[*b]) => at = *a,
+            ScalarOp::Compare(op @ (CompareOp::Eq | CompareOp::Ne), a, b) => {
+                let (Some(left), Some(right)) = (dim(&map.body.ops[*a]), dim(&map.body.ops[*b])) else {
+                    return Ok(None);
+                };
+                let equal = equal == (*op == CompareOp::Eq);
+                let what = "dims that a condition of the model compares".to_owned();
+                return Ok(Some(Requirement { left, right, equal, what }));
+            }
+            _ => return Ok(None),
+        }
+    }
+}
