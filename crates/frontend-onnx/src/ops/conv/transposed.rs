@@ -1,0 +1,225 @@
+//! Transposed convolutions, as convolutions of stride 1: one per phase of the stride.
+
+use super::{Channels, Labels, add_bias, kernel_shape, require_same_rank};
+use crate::build::{Result, WindowAxis, var};
+use crate::call::Call;
+use crate::error::Problem;
+use crate::ops::elementwise::require_float;
+use crate::tracked::Tracked;
+use infc_ir::access::{AccessMap, Bound};
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::scalar::Const;
+
+/// `y[n, g·m, q…] = Σ x[n, g·c, p…] · w[g·c, m, r…]` over the `p` and `r` with `q = p·stride + r·dilation − begin`.
+///
+/// Positions of one phase, `q = u·stride + φ`, meet the same taps, so the phases are convolutions of stride 1 over the
+/// input with every so many-th tap each; none multiplies by the zeros between the elements.
+pub(super) fn conv_transpose(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (x, weights) = (call.input(0)?, call.input(1)?);
+    require_float(&x)?;
+    require_same_rank(&x, &weights)?;
+    let kernel = kernel_shape(call, &weights)?;
+    let axes = transposed_axes(call, &x.shape()[2..], &kernel)?;
+    let group = call.int_or("group", 1)?.max(1);
+    let all_inputs = weights.shape()[0].as_const().ok_or(Problem::DynamicValue { what: "the number of channels" })?;
+    if all_inputs % group != 0 {
+        return Err(Problem::ShapeMismatch {
+            expected: format!("input channels that {group} groups share"),
+            found: all_inputs.to_string(),
+        });
+    }
+    let channels = Channels::new(call, &x, &Dim::constant(all_inputs / group), &weights.shape()[1])?;
+    let (g, c, m) = (channels.group, channels.inputs, channels.outputs);
+    let phases: Vec<Phases> = axes.iter().map(Phases::new).collect();
+
+    // windows[n, g, c, φ…, j…, u…] and filters[g, c, m, φ…, j…], without the axes of one point
+    let rank = axes.len();
+    let mut window_shape = vec![x.shape()[0].clone(), Dim::constant(g), Dim::constant(c)];
+    let mut filter_shape = vec![Dim::constant(g), Dim::constant(c), Dim::constant(m)];
+    let mut labels = Labels::default();
+    let (n_label, g_label, m_label, c_label) = (labels.next(), labels.next(), labels.next(), labels.next());
+    let (mut lhs, mut rhs) = (vec![n_label, g_label, c_label], vec![g_label, c_label, m_label]);
+    let mut inner_axis = |extent: i64, label: u8| {
+        if extent == 1 {
+            return IndexExpr::constant(0);
+        }
+        window_shape.push(Dim::constant(extent));
+        filter_shape.push(Dim::constant(extent));
+        lhs.push(label);
+        rhs.push(label);
+        var(window_shape.len() - 1)
+    };
+    let phase_labels = labels.take(rank);
+    let phase: Vec<IndexExpr> = (0..rank).map(|n| inner_axis(phases[n].count, phase_labels[n])).collect();
+    let tap: Vec<IndexExpr> = (0..rank).map(|n| inner_axis(phases[n].taps, labels.next())).collect();
+    let u_labels = labels.take(rank);
+    let first_u = window_shape.len();
+    window_shape.extend(axes.iter().zip(&phases).map(|(a, p)| a.count.ceil_div(&Dim::constant(p.count))));
+    lhs.extend(&u_labels);
+
+    let mut index = vec![var(0), var(1).scale(c) + var(2)];
+    let mut filter_index = vec![var(0).scale(c) + var(1), var(2)];
+    let (mut valid, mut filter_valid) = (Vec::new(), Vec::new());
+    for (n, axis) in axes.iter().enumerate() {
+        let position = phases[n].position(axis, &phase[n], &tap[n], var(first_u + n));
+        valid.push(Bound { expr: position.clone(), lo: IndexExpr::constant(0), hi: axis.extent.clone() });
+        index.push(position);
+        filter_valid.extend(phases[n].exists(axis, &phase[n], &tap[n]));
+        filter_index.push(phases[n].tap(axis, &phase[n], &tap[n]));
+    }
+    let map = AccessMap { rank: window_shape.len(), index, valid };
+    let windows = call.build.view_or(&x, map, window_shape.clone(), Const::zero(x.dtype()))?;
+    let map = AccessMap { rank: filter_shape.len(), index: filter_index, valid: filter_valid };
+    let filters = call.build.view_or(&weights, map, filter_shape, Const::zero(weights.dtype()))?;
+
+    let mut output = vec![n_label, g_label, m_label];
+    let mut merged = vec![x.shape()[0].clone(), Dim::constant(g * m)];
+    for n in 0..rank {
+        output.push(u_labels[n]);
+        if phases[n].count > 1 {
+            output.push(phase_labels[n]);
+        }
+        merged.push(window_shape[first_u + n].scale(phases[n].count));
+    }
+    let product = call.build.contract((&windows, &lhs), (&filters, &rhs), &output)?;
+    let mut product = call.build.reshape(&product, &merged)?;
+    for (n, axis) in axes.iter().enumerate() {
+        product = call.build.slice_axis(&product, 2 + n, Dim::constant(0), axis.count.clone())?;
+    }
+    Ok(vec![add_bias(call, &product, 2)?])
+}
+
+/// The outputs of a transposed convolution along one axis, `q = u·stride + φ`, by their phase `φ`.
+///
+/// `q + begin = p·stride + r·dilation` has solutions for `φ + begin` a multiple of `gcd = gcd(stride, dilation)` only:
+/// `r = r₀ + j·stride/gcd`, and `p` goes down by `dilation/gcd` with each `j`.
+struct Phases {
+    /// Phases: the stride.
+    count: i64,
+    /// Taps of a phase, at most.
+    taps: i64,
+    gcd: i64,
+    /// `r₀ = (φ + begin)/gcd · inverse mod stride/gcd`.
+    inverse: i64,
+}
+
+impl Phases {
+    fn new(axis: &WindowAxis) -> Self {
+        // Euclid's algorithm; `a` keeps a·dilation ≡ first (mod stride).
+        let (mut first, mut second) = (axis.stride, axis.dilation);
+        let (mut a, mut b) = (0i64, 1i64);
+        while second != 0 {
+            let quotient = first / second;
+            (first, second) = (second, first - quotient * second);
+            (a, b) = (b, a - quotient * b);
+        }
+        let modulus = axis.stride / first;
+        let taps = (axis.kernel + modulus - 1) / modulus;
+        Self { count: axis.stride, taps, gcd: first, inverse: a.rem_euclid(modulus) }
+    }
+
+    fn first_tap(&self, axis: &WindowAxis, phase: &IndexExpr) -> IndexExpr {
+        let modulus = axis.stride / self.gcd;
+        let whole = (phase.clone() + axis.begin.clone()).floor_div(&IndexExpr::constant(self.gcd));
+        whole.scale(self.inverse).modulo(&IndexExpr::constant(modulus))
+    }
+
+    /// `r`, the position in the kernel of the phase's j-th tap.
+    fn tap(&self, axis: &WindowAxis, phase: &IndexExpr, j: &IndexExpr) -> IndexExpr {
+        self.first_tap(axis, phase) + j.scale(axis.stride / self.gcd)
+    }
+
+    /// The conditions under which the phase has a j-th tap.
+    fn exists(&self, axis: &WindowAxis, phase: &IndexExpr, j: &IndexExpr) -> Vec<Bound> {
+        let mut bounds = Vec::new();
+        let zero = IndexExpr::constant(0);
+        if axis.kernel % (axis.stride / self.gcd) != 0 {
+            let expr = self.tap(axis, phase, j);
+            bounds.push(Bound { expr, lo: zero.clone(), hi: IndexExpr::constant(axis.kernel) });
+        }
+        if self.gcd > 1 {
+            let expr = (phase.clone() + axis.begin.clone()).modulo(&IndexExpr::constant(self.gcd));
+            bounds.push(Bound { expr, lo: zero, hi: IndexExpr::constant(1) });
+        }
+        bounds
+    }
+
+    /// `p`, the input position that the j-th tap of output `u·stride + φ` meets.
+    fn position(&self, axis: &WindowAxis, phase: &IndexExpr, j: &IndexExpr, u: IndexExpr) -> IndexExpr {
+        let stride = IndexExpr::constant(axis.stride);
+        let first = if axis.dilation == 1 {
+            (phase.clone() + axis.begin.clone()).floor_div(&stride)
+        } else {
+            let reach = self.first_tap(axis, phase).scale(axis.dilation);
+            (phase.clone() + axis.begin.clone() - reach).floor_div(&stride)
+        };
+        u + first - j.scale(axis.dilation / self.gcd)
+    }
+}
+
+/// As for a convolution, with `count` the extent of the (larger) output.
+fn transposed_axes(call: &Call<'_>, extents: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
+    let rank = extents.len();
+    let mut axes = window_axes_of_transposed(call, extents, kernel)?;
+    let list = |attribute: &'static str, len: usize| -> Result<Option<Vec<i64>>> {
+        let Some(found) = call.ints(attribute)? else { return Ok(None) };
+        if found.len() == len && found.iter().all(|v| (0..1 << 31).contains(v)) {
+            return Ok(Some(found.to_vec()));
+        }
+        let expected = "one number per spatial axis (two for pads), not negative";
+        Err(Problem::InvalidAttribute { attribute, expected, found: format!("{found:?}") })
+    };
+    let pads = list("pads", 2 * rank)?.unwrap_or_else(|| vec![0; 2 * rank]);
+    let extra = list("output_padding", rank)?.unwrap_or_else(|| vec![0; rank]);
+    let output_shape = list("output_shape", rank)?;
+    let auto_pad = call.string("auto_pad", "NOTSET")?;
+    let ranges = call.build.ranges();
+    for (n, axis) in axes.iter_mut().enumerate() {
+        let reach = (kernel[n] - 1).saturating_mul(axis.dilation).saturating_add(1);
+        let full = (axis.extent.clone() - 1).scale(axis.stride) + reach + extra[n];
+        let same = auto_pad.starts_with("SAME");
+        let wanted = match &output_shape {
+            Some(shape) => Some(Dim::constant(shape[n])),
+            None if same => Some(axis.extent.scale(axis.stride)),
+            None => None,
+        };
+        let (begin, count) = match wanted {
+            Some(count) => {
+                let total = (full - count.clone()).maximum(&Dim::constant(0)).simplify(&ranges);
+                let half = total.floor_div(&Dim::constant(2));
+                (if auto_pad == "SAME_UPPER" { half } else { total - half }, count)
+            }
+            None => (Dim::constant(pads[n]), full - pads[n] - pads[n + rank]),
+        };
+        axis.begin = begin;
+        axis.count = count;
+    }
+    Ok(axes)
+}
+
+/// Strides and dilations, checked; paddings and counts follow in the caller.
+fn window_axes_of_transposed(call: &Call<'_>, extents: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
+    let numbers = |attribute: &'static str| -> Result<Vec<i64>> {
+        let found = call.ints(attribute)?.map_or_else(|| vec![1; extents.len()], <[i64]>::to_vec);
+        if found.len() == extents.len() && found.iter().all(|&v| (1..1 << 31).contains(&v)) {
+            return Ok(found);
+        }
+        let expected = "one positive number per spatial axis";
+        Err(Problem::InvalidAttribute { attribute, expected, found: format!("{found:?}") })
+    };
+    let (strides, dilations) = (numbers("strides")?, numbers("dilations")?);
+    Ok(extents
+        .iter()
+        .enumerate()
+        .map(|(n, extent)| WindowAxis {
+            extent: extent.clone(),
+            kernel: kernel[n],
+            stride: strides[n],
+            dilation: dilations[n],
+            begin: Dim::constant(0),
+            end: Dim::constant(0),
+            padded: true,
+            count: extent.clone(),
+        })
+        .collect())
+}
