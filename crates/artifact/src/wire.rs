@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn an_unknown_schema_is_named() {
         assert_eq!(decode_body(9, &[], &[]).unwrap_err().code(), "artifact::unknown-schema");
-        assert_eq!(decode_manifest(2, &[]).unwrap_err().code(), "artifact::unknown-schema");
+        assert_eq!(decode_manifest(9, &[]).unwrap_err().code(), "artifact::unknown-schema");
     }
 
     #[test]

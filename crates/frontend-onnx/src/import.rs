@@ -31,6 +31,7 @@ pub fn import(model: &Model, options: &ImportOptions) -> Result<Graph, ImportErr
         build: Builder::new(Graph { name: graph.name().to_owned(), ..Graph::default() }),
         initializers: graph.initializer.iter().map(|t| (t.name(), t)).collect(),
         values: HashMap::new(),
+        restated: 0,
     };
     inputs::add(model, options, &mut importer)?;
 
@@ -42,6 +43,7 @@ pub fn import(model: &Model, options: &ImportOptions) -> Result<Graph, ImportErr
     }
     for &index in &order {
         importer.node(model, index)?;
+        importer.restate();
     }
     for output in &graph.output {
         let tracked = importer.value(output.name())?.ok_or_else(|| dangling(output.name()))?;
@@ -49,7 +51,7 @@ pub fn import(model: &Model, options: &ImportOptions) -> Result<Graph, ImportErr
         let problem = importer.build.output(name, &tracked);
         problem.map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
     }
-    Ok(importer.build.graph)
+    Ok(importer.build.finish())
 }
 
 fn dangling(name: &str) -> ImportError {
@@ -62,6 +64,8 @@ struct Importer<'m> {
     initializers: HashMap<&'m str, &'m TensorProto>,
     /// Everything defined so far, by name. Initializers enter when first read.
     values: HashMap<&'m str, Tracked>,
+    /// How many replacements of dims the values know of.
+    restated: usize,
 }
 
 impl<'m> Importer<'m> {
@@ -74,6 +78,16 @@ impl<'m> Importer<'m> {
         let tracked = Tracked::of_constant(name, tensor_proto::read(proto)?);
         self.values.insert(name, tracked.clone());
         Ok(Some(tracked))
+    }
+
+    /// Lets all values know what has been taken for granted since the last time, so that it need not be taken twice.
+    fn restate(&mut self) {
+        let known = self.build.facts.replaced_atoms();
+        if std::mem::replace(&mut self.restated, known) == known {
+            return;
+        }
+        let facts = &self.build.facts;
+        self.values.values_mut().for_each(|tracked| *tracked = tracked.restated(&|dim| facts.apply(dim)));
     }
 
     fn node(&mut self, model: &'m Model, index: usize) -> Result<(), ImportError> {

@@ -73,6 +73,17 @@ pub enum RuntimeError {
     #[error("the sizes of this artifact make no sense for these inputs: {what}: expected {expected}, found {found}")]
     BadProgram { what: String, expected: String, found: String },
 
+    #[error("{place}: {what} must be {relation}, found {left} = {left_value} and {right} = {right_value}")]
+    AssumptionFailed {
+        place: String,
+        what: String,
+        relation: &'static str,
+        left: String,
+        left_value: i64,
+        right: String,
+        right_value: i64,
+    },
+
     #[error("the model needs custom operators that this runtime does not have: {names}")]
     CustomOps { names: String },
 
@@ -108,6 +119,7 @@ impl RuntimeError {
         "runtime::unsupported-type",
         "runtime::bad-size",
         "runtime::bad-program",
+        "runtime::assumption-failed",
         "runtime::custom-ops",
         "runtime::cancelled",
         "runtime::deadline-exceeded",
@@ -138,6 +150,7 @@ impl RuntimeError {
             Self::UnsupportedType { .. } => "runtime::unsupported-type",
             Self::BadSize { .. } => "runtime::bad-size",
             Self::BadProgram { .. } => "runtime::bad-program",
+            Self::AssumptionFailed { .. } => "runtime::assumption-failed",
             Self::CustomOps { .. } => "runtime::custom-ops",
             Self::Cancelled { .. } => "runtime::cancelled",
             Self::DeadlineExceeded { .. } => "runtime::deadline-exceeded",

@@ -2,7 +2,7 @@
 
 use super::{Builder, Result, mismatch, var};
 use crate::tracked::Tracked;
-use infc_ir::graph::{Graph, TensorType};
+use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_ir::op::{Op, RecurrenceOp};
 use std::sync::Arc;
@@ -41,8 +41,7 @@ impl Builder {
         if of.steps.is_const(1) {
             return self.single_step(of, define);
         }
-        let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
-        let mut body = Builder::new(graph);
+        let mut body = self.nested();
         let mut input = |name: &str, n: usize, ty: TensorType| body.input(&format!("{name}{n}"), ty);
         let states: Vec<Tracked> =
             of.states.iter().enumerate().map(|(n, s)| input("state", n, s.ty().clone())).collect::<Result<_>>()?;
@@ -60,6 +59,7 @@ impl Builder {
             types.push(TensorType::new(result.dtype(), shape));
         }
         types.iter().try_for_each(|ty| self.check(ty))?;
+        self.adopt(&mut body);
         let inputs: Vec<&Tracked> = [of.states, of.slices, of.shared].concat();
         let values = self.values(&inputs)?;
         let (states, slices) = (of.states.len(), of.slices.len());
@@ -84,7 +84,7 @@ impl Builder {
         results.iter().map(|result| self.insert_axis(result, 0)).collect()
     }
 
-    fn check_states(&self, of: &Steps<'_>, results: &[Tracked]) -> Result<()> {
+    fn check_states(&mut self, of: &Steps<'_>, results: &[Tracked]) -> Result<()> {
         for (state, result) in of.states.iter().zip(results) {
             if state.rank() != result.rank() || state.dtype() != result.dtype() {
                 return Err(mismatch("a state that keeps its shape and type", result.shape()));

@@ -47,6 +47,8 @@ pub(super) fn expand(graph: &Graph) -> Result<Flat, FormError> {
             name: graph.name.clone(),
             symbols: graph.symbols.clone(),
             origins: graph.origins.clone(),
+            sources: graph.sources.clone(),
+            assumptions: graph.assumptions.clone(),
             ..Graph::default()
         },
         regions: Vec::new(),
