@@ -167,6 +167,9 @@ pub(super) fn attend(
     if let Some(x) = [q, k, v].into_iter().find(|x| x.rank() != 4) {
         return Err(mismatch("heads: 4 axes", x.shape()));
     }
+    if let Some(valid) = reach.valid.as_ref().filter(|valid| valid.rank() != 1) {
+        return Err(mismatch("one length per batch", valid.shape()));
+    }
     let dtype = q.dtype();
     let wide = compute_type(dtype);
     let softcap = *softcap;

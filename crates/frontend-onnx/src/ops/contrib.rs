@@ -178,6 +178,9 @@ fn multi_head_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let causal = call.flag("unidirectional", false)?;
     let build = &mut *call.build;
     if let Some(bias) = &bias {
+        if bias.rank() != 1 {
+            return Err(mismatch("one number per feature", bias.shape()));
+        }
         let mut start = Dim::constant(0);
         for x in [&mut q, &mut k, &mut v] {
             // Keys and values that come in heads have had their bias.
