@@ -33,7 +33,10 @@ pub use artifact::Artifact;
 pub use builder::{ArtifactBuilder, EncodedArtifact, NewWeight, VariantBuilder};
 pub use error::ArtifactError;
 pub use hash::Hash;
-pub use manifest::{Binding, Entry, Manifest, PortSpec, Provenance, StatePair, SymbolSpec, VariantInfo, WeightRecord};
+pub use manifest::{
+    Assumption, Binding, Entry, Manifest, PortSpec, Provenance, Relation, StatePair, SymbolSpec, VariantInfo,
+    WeightRecord,
+};
 pub use plan::{ARENA_ALIGN, MemoryPlan};
 pub use program::{Access, ArenaSlot, Arg, Copy, If, Launch, Program, Require, Slot, Step};
 pub use size_expr::{EvalError, SizeExpr, SizeOp};

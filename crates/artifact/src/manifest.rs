@@ -7,7 +7,7 @@ use infc_tensor::DType;
 use serde::{Deserialize, Serialize};
 
 /// The schema number of the manifest section written by this version.
-pub(crate) const MANIFEST_SCHEMA: u32 = 1;
+pub(crate) const MANIFEST_SCHEMA: u32 = 2;
 
 /// The table of contents of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +40,8 @@ pub struct Entry {
     pub bindings: Vec<Binding>,
     /// Outputs that become inputs of the next run.
     pub state: Vec<StatePair>,
+    /// What must hold of the symbols for the entry to be right; checked before anything runs.
+    pub assumptions: Vec<Assumption>,
 }
 
 impl Entry {
@@ -81,7 +83,8 @@ pub struct SymbolSpec {
     pub max: Option<i64>,
 }
 
-/// A symbol takes its value from one axis of one input, whose dim must be that bare symbol.
+/// A symbol takes its value from one axis of one input. The dim there is the symbol itself, or what an assumption says
+/// that it is equal to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     /// Index into [`Entry::symbols`].
@@ -99,6 +102,30 @@ pub struct StatePair {
     pub output: u32,
     /// Index into [`Entry::inputs`].
     pub input: u32,
+}
+
+/// How two sizes relate. The order of the variants is part of the file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Relation {
+    /// They are the same.
+    Equal,
+    /// The first is at most the second.
+    AtMost,
+}
+
+/// What the compiler took for granted of the symbols, since the model says it nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assumption {
+    /// What the sizes are, for people: `broadcast extents`.
+    pub what: String,
+    /// One size.
+    pub left: SizeExpr,
+    /// What must hold.
+    pub relation: Relation,
+    /// The other.
+    pub right: SizeExpr,
+    /// The ONNX nodes that need it.
+    pub origins: Vec<String>,
 }
 
 /// One variant's place in the file; its [`VariantBody`](crate::VariantBody) is decoded only when chosen.

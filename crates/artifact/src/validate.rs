@@ -114,15 +114,18 @@ fn entry(entry: &Entry) -> Checked {
     let mut bound = vec![false; entry.symbols.len()];
     for binding in &entry.bindings {
         let input = lookup(&entry.inputs, binding.input, || what("the input of a binding"))?;
-        let dim = lookup(&input.shape, binding.axis, || what("the axis of a binding"))?;
-        let is_bare = dim.as_symbol() == Some(binding.symbol);
-        ensure(is_bare, || what("a binding"), format!("an axis that is s{}", binding.symbol), dim)?;
-        // A bare symbol that passed `expr` above is in range.
+        lookup(&input.shape, binding.axis, || what("the axis of a binding"))?;
+        lookup(&entry.symbols, binding.symbol, || what("the symbol of a binding"))?;
         let first = !std::mem::replace(&mut bound[binding.symbol as usize], true);
         ensure(first, || what("bindings"), "one per symbol", format!("two of s{}", binding.symbol))?;
     }
     if let Some(symbol) = bound.iter().position(|bound| !bound) {
         return Err(ArtifactError::malformed(what("bindings"), "one per symbol", format!("none of s{symbol}")));
+    }
+    limit("assumptions of an entry", entry.assumptions.len(), MAX_MANY)?;
+    for assumption in &entry.assumptions {
+        expr(&assumption.left, entry, "an assumption")?;
+        expr(&assumption.right, entry, "an assumption")?;
     }
     for pair in &entry.state {
         let output = lookup(&entry.outputs, pair.output, || what("the output of a state pair"))?;

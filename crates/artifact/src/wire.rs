@@ -4,7 +4,10 @@
 //! *which* step it does not know instead of failing somewhere in the bytes.
 
 use crate::manifest::MANIFEST_SCHEMA;
-use crate::{ArtifactError, KernelInfo, Manifest, MemoryPlan, Program, Slot, Step, VariantBody};
+use crate::{
+    ArtifactError, Binding, Entry, KernelInfo, Manifest, MemoryPlan, PortSpec, Program, Provenance, Slot, StatePair,
+    Step, SymbolSpec, VariantBody, VariantInfo, WeightRecord,
+};
 use serde::{Deserialize, Serialize};
 
 /// The schema number of Program sections written by this version.
@@ -59,7 +62,51 @@ pub(crate) fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>, ArtifactEr
     encode("the manifest", manifest)
 }
 
+/// The manifest as schema 1 had it: entries took nothing for granted.
+#[derive(Deserialize)]
+struct ManifestV1 {
+    entries: Vec<EntryV1>,
+    variants: Vec<VariantInfo>,
+    weights: Vec<WeightRecord>,
+    provenance: Provenance,
+    custom_ops: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct EntryV1 {
+    name: String,
+    inputs: Vec<PortSpec>,
+    outputs: Vec<PortSpec>,
+    symbols: Vec<SymbolSpec>,
+    bindings: Vec<Binding>,
+    state: Vec<StatePair>,
+}
+
+impl From<ManifestV1> for Manifest {
+    fn from(old: ManifestV1) -> Self {
+        let entry = |e: EntryV1| Entry {
+            name: e.name,
+            inputs: e.inputs,
+            outputs: e.outputs,
+            symbols: e.symbols,
+            bindings: e.bindings,
+            state: e.state,
+            assumptions: Vec::new(),
+        };
+        Manifest {
+            entries: old.entries.into_iter().map(entry).collect(),
+            variants: old.variants,
+            weights: old.weights,
+            provenance: old.provenance,
+            custom_ops: old.custom_ops,
+        }
+    }
+}
+
 pub(crate) fn decode_manifest(schema: u32, bytes: &[u8]) -> Result<Manifest, ArtifactError> {
+    if schema == 1 {
+        return decode::<ManifestV1>("the manifest", bytes).map(Manifest::from);
+    }
     check_schema("the manifest", MANIFEST_SCHEMA, schema)?;
     decode("the manifest", bytes)
 }
@@ -123,7 +170,7 @@ mod tests {
     #[test]
     fn an_unknown_schema_is_named() {
         assert_eq!(decode_body(9, &[], &[]).unwrap_err().code(), "artifact::unknown-schema");
-        assert_eq!(decode_manifest(2, &[]).unwrap_err().code(), "artifact::unknown-schema");
+        assert_eq!(decode_manifest(9, &[]).unwrap_err().code(), "artifact::unknown-schema");
     }
 
     #[test]

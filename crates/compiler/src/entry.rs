@@ -2,9 +2,9 @@
 
 use crate::CompileError;
 use crate::size::size;
-use infc_artifact::{Binding, Entry, PortSpec, SymbolSpec};
+use infc_artifact::{Assumption, Binding, Entry, PortSpec, Relation, SymbolSpec};
 use infc_ir::entity::EntityId;
-use infc_ir::graph::{Graph, Port};
+use infc_ir::graph::{self, Graph, Port, SymbolSource};
 
 /// The entry `main` of a graph.
 pub(crate) fn entry(graph: &Graph) -> Result<Entry, CompileError> {
@@ -22,15 +22,23 @@ pub(crate) fn entry(graph: &Graph) -> Result<Entry, CompileError> {
         graph.symbols.iter().map(|s| SymbolSpec { name: s.name.clone(), min: s.min, max: s.max }).collect();
     let mut bindings = Vec::new();
     for (id, symbol) in graph.symbols.iter_enumerated() {
-        let place = graph.inputs.iter().enumerate().find_map(|(input, port)| {
-            let axis = graph.ty(port.value).shape.iter().position(|d| d.as_symbol() == Some(id))?;
-            Some((input, axis))
-        });
-        let Some((input, axis)) = place else {
+        let Some(SymbolSource::Axis { input, axis }) = graph.source(id) else {
             return Err(CompileError::UnboundDim { symbol: symbol.name.clone() });
         };
-        bindings.push(Binding { symbol: id.index() as u32, input: input as u32, axis: axis as u32 });
+        bindings.push(Binding { symbol: id.index() as u32, input, axis });
     }
+    let assumptions = graph
+        .assumptions
+        .iter()
+        .map(|a| {
+            let relation = match a.relation {
+                graph::Relation::Equal => Relation::Equal,
+                graph::Relation::AtMost => Relation::AtMost,
+            };
+            let origins = graph.origins.get(a.origin).cloned().unwrap_or_default();
+            Ok(Assumption { what: a.what.clone(), left: size(&a.left)?, relation, right: size(&a.right)?, origins })
+        })
+        .collect::<Result<_, CompileError>>()?;
     Ok(Entry {
         name: "main".to_owned(),
         inputs: ports(&graph.inputs)?,
@@ -38,5 +46,6 @@ pub(crate) fn entry(graph: &Graph) -> Result<Entry, CompileError> {
         symbols,
         bindings,
         state: Vec::new(),
+        assumptions,
     })
 }

@@ -46,8 +46,9 @@ fn runs_here(bytes: &[u8], target: &str) -> Option<Model> {
 /// What a model's outputs are held to.
 type Agreement = fn(&str, &[Tensor], &[Tensor]);
 
-fn check(name: &str, agree: Agreement) {
-    let Some(folder) = folder(name) else { return };
+/// Compiles a model and compares it with its recorded data; gives the artifact, unless there is no such model here.
+fn check(name: &str, agree: Agreement) -> Option<Vec<u8>> {
+    let folder = folder(name)?;
     let options = CompileOptions::default();
     let source = Source::file(folder.join("model.onnx"));
     let compilation = infc::compile(&source, &options, &mut ()).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -70,6 +71,7 @@ fn check(name: &str, agree: Agreement) {
         }
     }
     assert!(ran > 0, "{name}: this machine runs none of the targets");
+    Some(bytes)
 }
 
 /// Every element of every output agrees.
@@ -155,7 +157,7 @@ macro_rules! models {
     ($($name:ident: $agree:expr),* $(,)?) => {
         $(#[test]
         fn $name() {
-            check(stringify!($name), $agree);
+            drop(check(stringify!($name), $agree));
         })*
     };
 }
@@ -173,4 +175,49 @@ models! {
     silero_vad_v5: closely,
     ultraface_slim_int8_qop: finds_faces,
     squeezenet_fp16: classifies_in_halves,
+    ppocrv4_rec: closely,
+}
+
+/// The model's inputs for some tokens after those in the cache.
+fn step(tokens: &[i64], cache: &[Tensor]) -> Vec<Tensor> {
+    let past = cache[0].shape()[2];
+    let row = |values: Vec<i64>| Tensor::from_elements(&[1, values.len()], &values).expect("as many");
+    let total = past + tokens.len();
+    let mut inputs = vec![row(tokens.to_vec()), row(vec![1; total]), row((past as i64..total as i64).collect())];
+    inputs.extend(cache.iter().cloned());
+    inputs
+}
+
+fn last_logits(logits: &Tensor) -> Vec<f64> {
+    let len = logits.len_elems();
+    (len - logits.shape()[2]..len).map(|at| logits.get_f64(at).expect("a number")).collect()
+}
+
+/// One artifact serves the prompt and every step: tokens chosen with a growing cache are those that the whole text
+/// gives, and sizes that do not fit each other are refused by the node that needs them.
+#[test]
+fn llama260k_kvcache() {
+    let Some(bytes) = check("llama260k_kvcache", closely) else { return };
+    let target = CompileOptions::default().targets.into_iter().find(|t| runs_here(&bytes, t).is_some());
+    let model = runs_here(&bytes, &target.expect("checked")).expect("it runs here");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    let mut run = |inputs: &[Tensor]| session.run_owned(&inputs.iter().collect::<Vec<_>>());
+    let empty = || vec![Tensor::from_elements::<f32>(&[1, 4, 0, 8], &[]).expect("no elements"); 10];
+    let (mut text, mut new, mut cache) = (vec![1i64, 403, 407], vec![1i64, 403, 407], empty());
+    for _ in 0..5 {
+        let outputs = run(&step(&new, &cache)).expect("a step");
+        let logits = last_logits(&outputs[0]);
+        let whole = last_logits(&run(&step(&text, &empty())).expect("the whole text")[0]);
+        for (a, b) in logits.iter().zip(&whole) {
+            assert!((a - b).abs() <= ATOL + RTOL * b.abs(), "{a} with a cache, {b} without");
+        }
+        let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).expect("some token");
+        (new, cache) = (vec![best as i64], outputs[1..].to_vec());
+        text.push(best as i64);
+    }
+    let mut inputs = step(&new, &cache);
+    inputs[1] = Tensor::from_elements(&[1, 5], &[1i64; 5]).expect("five");
+    let error = run(&inputs).expect_err("the mask is too short");
+    assert_eq!(error.code(), "runtime::assumption-failed", "{error}");
+    assert!(error.to_string().contains("total_sequence_length = 5"), "{error}");
 }

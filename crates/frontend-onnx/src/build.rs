@@ -11,7 +11,7 @@ mod types;
 mod window;
 
 pub(crate) use movement::{AxisSlice, var};
-pub(crate) use shapes::{check_complexity, exact_quotient, mismatch, product, show};
+pub(crate) use shapes::{MAX_RANK, check_complexity, exact_quotient, mismatch, product, quotient, show};
 pub(crate) use subgraph::{Step, Steps};
 pub(crate) use types::check_storable;
 pub(crate) use window::{Window, WindowAxis};
@@ -20,9 +20,9 @@ use crate::error::Problem;
 use crate::known::{self, Item};
 use crate::tracked::{Contents, Tracked};
 use infc_ir::access::AccessMap;
-use infc_ir::entity::{OriginId, ScalarId, ValueId, VarId};
-use infc_ir::graph::{Graph, Port, TensorType};
-use infc_ir::index::{Dim, IndexExpr, Interval, Ranges};
+use infc_ir::entity::{OriginId, ScalarId, SymbolId, ValueId, VarId};
+use infc_ir::graph::{Assumption, Graph, Port, TensorType};
+use infc_ir::index::{Dim, Facts, IndexExpr, Interval, Ranges};
 use infc_ir::kernel::Reducer;
 use infc_ir::op::{
     CompositeKind, CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, MapOp, Op, ReduceOp, ScanOp, ViewOp,
@@ -38,6 +38,8 @@ pub(crate) type Result<T> = std::result::Result<T, Problem>;
 #[derive(Debug)]
 pub(crate) struct Builder {
     pub(crate) graph: Graph,
+    /// What is taken for granted of dims; each fact is an assumption of the graph.
+    pub(crate) facts: Facts,
     /// What the nodes added next come from.
     origin: OriginId,
     /// For constants, which belong to all their readers.
@@ -48,7 +50,7 @@ impl Builder {
     pub(crate) fn new(graph: Graph) -> Self {
         let mut graph = graph;
         let no_origin = graph.origins.push(Vec::new());
-        Self { graph, origin: no_origin, no_origin }
+        Self { graph, facts: Facts::default(), origin: no_origin, no_origin }
     }
 
     /// Says which ONNX node the following graph nodes come from.
@@ -76,6 +78,19 @@ impl Builder {
         self.check(&ty)?;
         let value = self.graph.add_input(name, ty.clone());
         Ok(Tracked::of_value(ty, value))
+    }
+
+    /// The graph, with everything that is taken for granted of dims put in its place.
+    pub(crate) fn finish(mut self) -> Graph {
+        if self.facts.replaced_atoms() == 0 {
+            return self.graph;
+        }
+        // Inputs may no longer tell the symbols that something stands for.
+        let symbols: Vec<SymbolId> = self.graph.symbols.ids().collect();
+        self.graph.sources = symbols.into_iter().filter_map(|s| Some((s, self.graph.source(s)?))).collect();
+        let facts = std::mem::take(&mut self.facts);
+        self.graph.rewrite_dims(&|dim| facts.apply(dim));
+        self.graph
     }
 
     /// Adds an output of the graph.
@@ -380,6 +395,10 @@ impl Builder {
     pub(crate) fn gather(&mut self, data: &Tracked, indices: &Tracked, axis: usize) -> Result<Tracked> {
         let shape: Vec<Dim> =
             data.shape()[..axis].iter().chain(indices.shape()).chain(&data.shape()[axis + 1..]).cloned().collect();
+        if !indices.shape().iter().any(|d| d.is_const(0)) {
+            // Positions out of range are clamped, for which there must be one in range.
+            self.require_at_least("the axis that is looked up", &data.shape()[axis], &Dim::constant(1))?;
+        }
         let values = self.values(&[data, indices])?;
         self.add(Op::Gather(GatherOp { axis }), &values, TensorType::new(data.dtype(), shape))
     }
@@ -420,6 +439,20 @@ impl Builder {
         self.add(Op::Scan(op), &[value], x.ty().clone())
     }
 
+    /// A builder for a graph inside of this one, which knows the same symbols and facts.
+    pub(crate) fn nested(&self) -> Builder {
+        let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
+        Builder { facts: self.facts.clone(), ..Builder::new(graph) }
+    }
+
+    /// What a graph inside of this one takes for granted, the node that has it does.
+    pub(crate) fn adopt(&mut self, body: &mut Builder) {
+        self.facts = std::mem::take(&mut body.facts);
+        for assumption in body.graph.assumptions.drain(..) {
+            self.graph.assumptions.push(Assumption { origin: self.origin, ..assumption });
+        }
+    }
+
     /// A pattern that keeps its name; `define` builds its meaning from fresh inputs.
     pub(crate) fn composite(
         &mut self,
@@ -427,8 +460,7 @@ impl Builder {
         inputs: &[&Tracked],
         define: impl FnOnce(&mut Builder, &[Tracked]) -> Result<Tracked>,
     ) -> Result<Tracked> {
-        let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
-        let mut body = Builder::new(graph);
+        let mut body = self.nested();
         let parameters: Vec<Tracked> = inputs
             .iter()
             .enumerate()
@@ -437,6 +469,7 @@ impl Builder {
         let result = define(&mut body, &parameters)?;
         body.output("y", &result)?;
         body.graph.requires.drain(..).for_each(|r| self.graph.require(r));
+        self.adopt(&mut body);
         let values = self.values(inputs)?;
         self.add(Op::Composite(CompositeOp { kind, body: Arc::new(body.graph) }), &values, result.ty().clone())
     }

@@ -117,6 +117,7 @@ impl<'m> Importer<'m, '_> {
             };
             self.scopes.define(name, output.clone());
         }
+        self.scopes.restate();
         Ok(())
     }
 }

@@ -199,7 +199,8 @@ fn binary_dim(op: BinaryOp, a: &Dim, b: &Dim, ranges: &Ranges) -> Option<Dim> {
 }
 
 fn binary_dim_unlimited(op: BinaryOp, a: &Dim, b: &Dim, ranges: &Ranges) -> Option<Dim> {
-    let divides = || at_least(ranges, a, 0) && at_least(ranges, b, 1);
+    // A divisor that turns out to be 0 makes a size without value, which is an error before anything runs.
+    let divides = || at_least(ranges, a, 0) && at_least(ranges, b, 0) && !b.is_const(0);
     match op {
         BinaryOp::Add => Some(a.clone() + b.clone()),
         BinaryOp::Sub => Some(a.clone() - b.clone()),

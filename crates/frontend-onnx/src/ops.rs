@@ -4,10 +4,14 @@
 //! and returns the node's outputs.
 
 mod activation;
+mod attention;
 mod constant;
+mod contrib;
 mod conv;
+mod einsum;
 mod elementwise;
 mod gather;
+mod gather_elements;
 mod matmul;
 mod matmul_n_bits;
 mod microsoft;
@@ -20,9 +24,12 @@ mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
+mod rotary;
 mod scan;
+mod scatter;
 mod slice;
 mod softmax;
+mod top_k;
 
 use crate::build::Result;
 use crate::call::Call;
@@ -50,10 +57,13 @@ impl Operator {
 
 const FAMILIES: &[&[Operator]] = &[
     activation::OPERATORS,
+    attention::OPERATORS,
     constant::OPERATORS,
     conv::OPERATORS,
+    einsum::OPERATORS,
     elementwise::OPERATORS,
     gather::OPERATORS,
+    gather_elements::OPERATORS,
     matmul::OPERATORS,
     movement::OPERATORS,
     norm::OPERATORS,
@@ -64,13 +74,16 @@ const FAMILIES: &[&[Operator]] = &[
     reduce::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
+    rotary::OPERATORS,
     scan::OPERATORS,
+    scatter::OPERATORS,
     slice::OPERATORS,
     softmax::OPERATORS,
+    top_k::OPERATORS,
 ];
 
 /// ONNX Runtime's own domain.
-const MICROSOFT: &[&[Operator]] = &[microsoft::OPERATORS, matmul_n_bits::OPERATORS];
+const MICROSOFT: &[&[Operator]] = &[contrib::OPERATORS, microsoft::OPERATORS, matmul_n_bits::OPERATORS];
 
 /// All operators of a domain; ONNX's own is the empty one.
 fn operators(domain: &str) -> impl Iterator<Item = &'static Operator> {

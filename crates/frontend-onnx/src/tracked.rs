@@ -86,6 +86,25 @@ impl Tracked {
         Self::of_items(ty, dims.into_iter().map(Item::Int).collect())
     }
 
+    /// The same value with its dims, and elements that are dims, replaced by what `f` makes of them.
+    pub(crate) fn restated(&self, f: &dyn Fn(&Dim) -> Dim) -> Self {
+        let item = |item: &Item| match item {
+            Item::Int(dim) => Item::Int(f(dim)),
+            Item::Const(_) => item.clone(),
+        };
+        let contents = match self.contents() {
+            Contents::Unknown => Contents::Unknown,
+            Contents::Uniform(one) => Contents::Uniform(item(one)),
+            Contents::Items(items) => Contents::Items(items.iter().map(item).collect()),
+        };
+        let ty = TensorType::new(self.dtype(), self.shape().iter().map(f).collect());
+        let restated = Self::new(ty, contents, self.0.constant.clone());
+        if let Some(value) = self.value() {
+            restated.set_value(value);
+        }
+        restated
+    }
+
     pub(crate) fn ty(&self) -> &TensorType {
         &self.0.ty
     }

@@ -1,6 +1,8 @@
 //! Graphs: dataflow over core ops with symbolic dims.
 
-use crate::entity::{IndexVec, NodeId, OriginId, ValueId};
+mod rewrite;
+
+use crate::entity::{IndexVec, NodeId, OriginId, SymbolId, ValueId};
 use crate::index::Dim;
 use crate::op::Op;
 use crate::symbol::Symbols;
@@ -68,6 +70,42 @@ pub struct Requirement {
     pub what: String,
 }
 
+/// Where the value of a symbol comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SymbolSource {
+    /// The extent of an axis of an input.
+    Axis {
+        /// Number of the input.
+        input: u32,
+        /// The axis.
+        axis: u32,
+    },
+}
+
+/// How two sizes relate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Relation {
+    /// They are the same.
+    Equal,
+    /// The first is at most the second.
+    AtMost,
+}
+
+/// What the graph takes for granted of its dims because it cannot be proven; it is checked before a model runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assumption {
+    /// What the sizes are, for people: `broadcast extents`.
+    pub what: String,
+    /// One size.
+    pub left: Dim,
+    /// What must hold.
+    pub relation: Relation,
+    /// The other.
+    pub right: Dim,
+    /// The ONNX nodes that need it.
+    pub origin: OriginId,
+}
+
 /// A dataflow graph. Nodes are in topological order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
@@ -89,6 +127,10 @@ pub struct Graph {
     pub requires: Vec<Requirement>,
     /// Names of ONNX nodes, sorted, per origin.
     pub origins: IndexVec<OriginId, Vec<String>>,
+    /// Where symbols come from that are not themselves an axis of an input; see [`Graph::source`].
+    pub sources: Vec<(SymbolId, SymbolSource)>,
+    /// What is taken for granted of dims.
+    pub assumptions: Vec<Assumption>,
 }
 
 impl TensorType {
@@ -140,6 +182,19 @@ impl Graph {
         if !self.requires.iter().any(same) {
             self.requires.push(requirement);
         }
+    }
+
+    /// Where the value of a symbol comes from: what `sources` says, else the first axis of an input that it is; `None` if
+    /// there is no such axis.
+    #[must_use]
+    pub fn source(&self, symbol: SymbolId) -> Option<SymbolSource> {
+        if let Some((_, source)) = self.sources.iter().find(|(s, _)| *s == symbol) {
+            return Some(*source);
+        }
+        self.inputs.iter().enumerate().find_map(|(input, port)| {
+            let axis = self.ty(port.value).shape.iter().position(|d| d.as_symbol() == Some(symbol))?;
+            Some(SymbolSource::Axis { input: input as u32, axis: axis as u32 })
+        })
     }
 
     /// The type of a value.

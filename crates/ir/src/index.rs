@@ -8,9 +8,11 @@
 //! A *dim* is an index expression without variables.
 
 mod display;
+mod facts;
 mod ranges;
 mod simplify;
 
+pub use facts::Facts;
 pub use ranges::{Interval, Proof, Ranges};
 
 use crate::entity::{SymbolId, VarId};
@@ -344,6 +346,20 @@ impl IndexExpr {
         found
     }
 
+    /// True if the atom occurs, also inside divisions and extrema.
+    #[must_use]
+    pub fn contains(&self, atom: &Atom) -> bool {
+        let mut found = false;
+        self.for_each_atom(&mut |a| found |= a == atom);
+        found
+    }
+
+    /// The expression with one atom replaced wherever it occurs.
+    #[must_use]
+    pub fn replace(&self, atom: &Atom, by: &IndexExpr) -> Self {
+        self.substitute(&|a| (a == atom).then(|| by.clone()))
+    }
+
     /// The coefficient `c` of a variable in `self = c·var + rest`, with `rest` free of it; `None` if it is not linear.
     #[must_use]
     pub fn linear_in(&self, var: VarId) -> Option<(Self, Self)> {
@@ -374,7 +390,9 @@ impl IndexExpr {
         Some((Self::from_terms(coefficient, coefficient_constant), Self::from_terms(rest, self.constant)))
     }
 
-    /// Replaces variables and symbols; `None` keeps one.
+    /// Replaces atoms, the outer ones first; `None` keeps one, with what is inside of it replaced.
+    ///
+    /// A division by what is replaced by a number that is no divisor stays a division by the old divisor.
     #[must_use]
     pub fn substitute(&self, replace: &dyn Fn(&Atom) -> Option<IndexExpr>) -> Self {
         let mut sum = Self::constant(self.constant);
@@ -434,16 +452,19 @@ impl IndexExpr {
 }
 
 fn substitute_atom(atom: &Atom, replace: &dyn Fn(&Atom) -> Option<IndexExpr>) -> IndexExpr {
+    if let Some(by) = replace(atom) {
+        return by;
+    }
     let both = |p: &(IndexExpr, IndexExpr)| (p.0.substitute(replace), p.1.substitute(replace));
     match atom {
-        Atom::Symbol(_) | Atom::Var(_) => replace(atom).unwrap_or_else(|| IndexExpr::atom(atom.clone())),
+        Atom::Symbol(_) | Atom::Var(_) => IndexExpr::atom(atom.clone()),
         Atom::FloorDiv(p) => {
             let (a, b) = both(p);
-            a.floor_div(&b)
+            if b.as_const().is_some_and(|d| d <= 0) { a.floor_div(&p.1) } else { a.floor_div(&b) }
         }
         Atom::Mod(p) => {
             let (a, b) = both(p);
-            a.modulo(&b)
+            if b.as_const().is_some_and(|d| d <= 0) { a.modulo(&p.1) } else { a.modulo(&b) }
         }
         Atom::Min(p) => {
             let (a, b) = both(p);

@@ -1,6 +1,7 @@
 //! The operators, one family per file.
 
 pub(crate) mod arithmetic;
+pub(crate) mod attention;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod contract;

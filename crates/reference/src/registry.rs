@@ -3,8 +3,8 @@
 use crate::call::Call;
 use crate::error::EvalError;
 use crate::ops::{
-    arithmetic, cast, compare, contract, conv, create, einsum, gather_scatter, linear_quantize, microsoft, movement,
-    norm, pad, pool, quantized, recurrent, reduce, resize, scan, select_rows, slice, softmax, sort, unary,
+    arithmetic, attention, cast, compare, contract, conv, create, einsum, gather_scatter, linear_quantize, microsoft,
+    movement, norm, pad, pool, quantized, recurrent, reduce, resize, scan, select_rows, slice, softmax, sort, unary,
 };
 use infc_tensor::Tensor;
 
@@ -154,6 +154,9 @@ pub const OPERATORS: &[Operator] = &[
     op("Conv", 1, conv::conv),
     op("ConvTranspose", 1, conv::conv_transpose),
     op("Det", 11, create::det),
+    // Attention.
+    op("Attention", 23, attention::attention),
+    op("RotaryEmbedding", 23, attention::rotary_embedding),
     // Poolings.
     op("MaxPool", 1, pool::max_pool),
     op("AveragePool", 1, pool::average_pool),

@@ -7,7 +7,9 @@
 use crate::code::KernelEntry;
 use crate::error::RuntimeError;
 use crate::view::dense_size;
-use infc_artifact::{ArenaSlot, Arg, Entry, KernelInfo, MemoryPlan, PortSpec, Program, SizeExpr, Slot, Step};
+use infc_artifact::{
+    ArenaSlot, Arg, Assumption, Entry, KernelInfo, MemoryPlan, PortSpec, Program, Relation, SizeExpr, Slot, Step,
+};
 use std::ops::Range;
 
 /// Distance between the scratch memories of two threads is a multiple of this: two cache lines, since processors fetch
@@ -161,6 +163,7 @@ impl Binding {
         weight_len: impl Fn(usize) -> usize,
         symbols: &[i64],
     ) -> Result<Self, RuntimeError> {
+        entry.assumptions.iter().try_for_each(|assumption| check(assumption, entry, symbols))?;
         let inputs = entry.inputs.iter().map(|port| shape(port, symbols)).collect::<Result<Vec<_>, _>>()?;
         let (outputs, outputs_bytes) = output_places(entry, symbols)?;
         let plan = match &program.static_plan {
@@ -283,6 +286,34 @@ impl Binding {
         };
         Ok((bound, work_ns))
     }
+}
+
+/// Fails if what the compiler took for granted does not hold.
+fn check(assumption: &Assumption, entry: &Entry, symbols: &[i64]) -> Result<(), RuntimeError> {
+    let names = entry.symbol_names();
+    let value = |expr: &SizeExpr| {
+        expr.eval(symbols).map_err(|source| RuntimeError::BadSize { what: assumption.what.clone(), source })
+    };
+    let (left, right) = (value(&assumption.left)?, value(&assumption.right)?);
+    let (holds, relation) = match assumption.relation {
+        Relation::Equal => (left == right, "equal"),
+        Relation::AtMost => (left <= right, "in ascending order"),
+    };
+    if holds {
+        return Ok(());
+    }
+    Err(RuntimeError::AssumptionFailed {
+        place: match &assumption.origins[..] {
+            [] => format!("entry `{}`", entry.name),
+            origins => format!("node {}", origins.iter().map(|o| format!("`{o}`")).collect::<Vec<_>>().join(", ")),
+        },
+        what: assumption.what.clone(),
+        relation,
+        left: assumption.left.to_text(&names),
+        left_value: left,
+        right: assumption.right.to_text(&names),
+        right_value: right,
+    })
 }
 
 /// About how long a kernel takes on one thread; very long if nothing is known, so that it is run in parallel.

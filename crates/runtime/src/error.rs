@@ -75,6 +75,16 @@ pub enum RuntimeError {
 
     #[error("{what} are {left} and {right}, which must {}", if *equal { "be equal" } else { "differ" })]
     UnmetRequirement { what: String, left: i64, right: i64, equal: bool },
+    #[error("{place}: {what} must be {relation}, found {left} = {left_value} and {right} = {right_value}")]
+    AssumptionFailed {
+        place: String,
+        what: String,
+        relation: &'static str,
+        left: String,
+        left_value: i64,
+        right: String,
+        right_value: i64,
+    },
 
     #[error("the model needs custom operators that this runtime does not have: {names}")]
     CustomOps { names: String },
@@ -112,6 +122,7 @@ impl RuntimeError {
         "runtime::bad-size",
         "runtime::bad-program",
         "runtime::unmet-requirement",
+        "runtime::assumption-failed",
         "runtime::custom-ops",
         "runtime::cancelled",
         "runtime::deadline-exceeded",
@@ -143,6 +154,7 @@ impl RuntimeError {
             Self::BadSize { .. } => "runtime::bad-size",
             Self::BadProgram { .. } => "runtime::bad-program",
             Self::UnmetRequirement { .. } => "runtime::unmet-requirement",
+            Self::AssumptionFailed { .. } => "runtime::assumption-failed",
             Self::CustomOps { .. } => "runtime::custom-ops",
             Self::Cancelled { .. } => "runtime::cancelled",
             Self::DeadlineExceeded { .. } => "runtime::deadline-exceeded",

@@ -4,7 +4,7 @@
 
 mod support;
 
-use infc_runtime::artifact::{Arg, Copy, If, Require, SizeExpr, Slot, Step};
+use infc_runtime::artifact::{Arg, Assumption, Binding, Copy, If, Relation, Require, SizeExpr, Slot, Step, SymbolSpec};
 use infc_runtime::{
     DType, Model, RunOptions, RuntimeError, Session, SessionOptions, Tensor, TensorView, TensorViewMut,
 };
@@ -212,6 +212,31 @@ fn inputs_that_do_not_fit() {
     assert_eq!(error.code(), "runtime::dim-out-of-range");
     let strings = Tensor::from_strings(&[2], vec![String::new(); 2]).unwrap();
     assert_eq!(refused(&mut session, &[&a, &strings]).code(), "runtime::unsupported-type");
+}
+
+#[test]
+fn what_was_taken_for_granted_is_checked_before_anything_runs() {
+    // b's only axis is M, which the compiler took to be N + 1; c's tells it again.
+    let (n, m) = (SizeExpr::symbol(0), SizeExpr::symbol(1));
+    let f32s = |name, dim: &SizeExpr| port(name, DType::F32, [dim.clone()]);
+    let next = n.clone() + SizeExpr::constant(1);
+    let mut entry = dynamic(vec![f32s("a", &n), f32s("b", &next)], vec![f32s("out", &n)]);
+    entry.symbols.push(SymbolSpec { name: "M".to_owned(), min: 0, max: None });
+    entry.bindings.push(Binding { symbol: 1, input: 1, axis: 0 });
+    let (what, origins) = ("the rows".to_owned(), vec!["/Add".to_owned()]);
+    entry.assumptions.push(Assumption { what, left: m, relation: Relation::Equal, right: next, origins });
+    let least = SizeExpr::constant(2);
+    let (what, origins) = ("the size".to_owned(), vec![]);
+    entry.assumptions.push(Assumption { what, left: least, relation: Relation::AtMost, right: n.clone(), origins });
+    let add = Step::Launch(launch(0, vec![Arg::read(0), Arg::read(1), Arg::write(2)], n));
+    let bytes = artifact(entry, vec![Slot::Input(0), Slot::Input(1), Slot::Output(0)], vec![add], &[]);
+    let mut session = session(bytes);
+    assert_eq!(session.run_owned(&[&tensor(&[1., 2.]), &tensor(&[3., 4., 5.])]).unwrap(), [tensor(&[4., 6.])]);
+    let error = session.run_owned(&[&tensor(&[1., 2.]), &tensor(&[3., 4.])]).unwrap_err();
+    assert_eq!(error.to_string(), "node `/Add`: the rows must be equal, found M = 2 and N + 1 = 3");
+    assert_eq!(error.code(), "runtime::assumption-failed");
+    let error = session.run_owned(&[&tensor(&[1.]), &tensor(&[3., 4.])]).unwrap_err();
+    assert_eq!(error.to_string(), "entry `main`: the size must be in ascending order, found 2 = 2 and N = 1");
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub(crate) fn main_entry() -> Entry {
         symbols: vec![],
         bindings: vec![],
         state: vec![],
+        assumptions: vec![],
     }
 }
 
@@ -49,6 +50,7 @@ pub(crate) fn pair_entry() -> Entry {
         symbols: vec![SymbolSpec { name: "N".to_owned(), min: 0, max: Some(4096) }],
         bindings: vec![Binding { symbol: 0, input: 0, axis: 0 }],
         state: vec![],
+        assumptions: vec![],
     }
 }
 

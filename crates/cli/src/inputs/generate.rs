@@ -164,6 +164,7 @@ mod tests {
             symbols: vec![SymbolSpec { name: "N".to_owned(), min: 0, max: None }],
             bindings: vec![Binding { symbol: 0, input: 1, axis: 0 }],
             state: vec![],
+            assumptions: vec![],
         };
         let shape = |given: Option<Tensor>, dims: &[(&str, i64)]| {
             let dims = dims.iter().map(|&(name, n)| (name.to_owned(), n)).collect();

@@ -113,6 +113,7 @@ pub(crate) fn identity_artifact() -> Vec<u8> {
         symbols: vec![SymbolSpec { name: "N".to_owned(), min: 1, max: Some(8) }],
         bindings: vec![Binding { symbol: 0, input: 0, axis: 0 }],
         state: vec![],
+        assumptions: vec![],
     });
     for (name, value) in [("weight", 1.5f32), ("unused", 0.0)] {
         let weight = NewWeight {

@@ -1,8 +1,7 @@
 //! Movement: broadcast, reshape, transpose, slices. Each is one access map.
 
-use super::shapes::{self, product};
+use super::shapes::{self, product, without_common};
 use super::{Builder, Result};
-use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::VarId;
@@ -100,15 +99,19 @@ impl Builder {
         if empty(x.shape()) && empty(shape) {
             return self.view(x, vec![IndexExpr::constant(0); x.rank()], shape.to_vec());
         }
+        let (mut old, mut new) = (self.restated(x.shape()), self.restated(shape));
+        let mut groups = groups(&old, &new)?;
+        if groups.is_none() {
+            let (left, right) = without_common(&old, &new);
+            self.require_equal("the numbers of elements", &product(&left)?, &product(&right)?)?;
+            (old, new) = (self.restated(&old), self.restated(&new));
+            groups = self::groups(&old, &new)?;
+        }
+        // What cannot be taken apart is linearised as a whole.
+        let groups = groups.unwrap_or_else(|| vec![Group { from: wide(&old), to: wide(&new) }]);
         let mut index = vec![IndexExpr::constant(0); x.rank()];
-        let wide = |shape: &[Dim]| -> Vec<usize> { (0..shape.len()).filter(|&n| !shape[n].is_const(1)).collect() };
-        let (from, to) = (wide(x.shape()), wide(shape));
-        let (mut i, mut j) = (0, 0);
-        while i < from.len() || j < to.len() {
-            let group = Group::next(x.shape(), &from[i..], shape, &to[j..])?;
-            group.index(x.shape(), shape, &mut index)?;
-            i += group.from.len();
-            j += group.to.len();
+        for group in groups {
+            group.index(&old, &new, &mut index)?;
         }
         let map = AccessMap { rank: shape.len(), index, valid: Vec::new() };
         self.view_or(x, map, shape.to_vec(), Const::zero(x.dtype()))
@@ -144,52 +147,65 @@ fn reshaped_constant(x: &Tracked, shape: &[Dim]) -> Option<Tracked> {
     Some(Tracked::of_constant(&constant.name, constant.tensor.reshaped(&shape).ok()?))
 }
 
+/// Axes that are not known to have one element.
+fn wide(shape: &[Dim]) -> Vec<usize> {
+    (0..shape.len()).filter(|&n| !shape[n].is_const(1)).collect()
+}
+
 /// Neighbouring axes before and after a reshape that hold the same elements.
 ///
 /// Keeping groups small keeps divisions away: `[N, A·B] → [N, A, B]` is `N` by itself and one split.
-struct Group<'a> {
-    from: &'a [usize],
-    to: &'a [usize],
+struct Group {
+    from: Vec<usize>,
+    to: Vec<usize>,
 }
 
-impl<'a> Group<'a> {
-    /// The shortest first group; all axes given have extents other than 1.
-    fn next(old: &[Dim], from: &'a [usize], new: &[Dim], to: &'a [usize]) -> Result<Self> {
-        let unequal = || Problem::ShapeMismatch {
-            expected: format!("as many elements as [{}] has", shapes::show(old)),
-            found: format!("shape [{}]", shapes::show(new)),
-        };
-        let unproven = || Problem::UnprovableEquality {
-            what: "the numbers of elements",
-            left: shapes::show(old).replace(", ", " · "),
-            right: shapes::show(new).replace(", ", " · "),
-        };
-        let (mut m, mut n) = (from.len().min(1), to.len().min(1));
-        loop {
-            let of = |shape: &[Dim], axes: &[usize]| -> Result<Dim> {
-                product(&axes.iter().map(|&a| shape[a].clone()).collect::<Vec<_>>())
-            };
-            let (left, right) = (of(old, &from[..m])?, of(new, &to[..n])?);
-            if left == right {
-                return Ok(Self { from: &from[..m], to: &to[..n] });
-            }
-            let divides = |a: &Dim, b: &Dim| a.as_const().is_none_or(|a| a > 0) && b.modulo(a).is_const(0);
-            let (grow_left, grow_right) = match (left.as_const(), right.as_const()) {
-                (Some(a), Some(b)) => (a < b, a > b),
-                _ if divides(&left, &right) => (true, false),
-                _ if divides(&right, &left) => (false, true),
-                _ => (true, true),
-            };
-            let (more_left, more_right) = (grow_left && m < from.len(), grow_right && n < to.len());
-            if !more_left && !more_right {
-                let known = left.as_const().is_some() && right.as_const().is_some();
-                return Err(if known { unequal() } else { unproven() });
-            }
-            m += usize::from(more_left);
-            n += usize::from(more_right);
-        }
+/// The groups of a reshape, each as short as can be; `None` if the numbers of elements cannot be shown to be equal.
+fn groups(old: &[Dim], new: &[Dim]) -> Result<Option<Vec<Group>>> {
+    let (from, to) = (wide(old), wide(new));
+    let (mut i, mut j) = (0, 0);
+    let mut groups = Vec::new();
+    while i < from.len() || j < to.len() {
+        let Some((m, n)) = next_group(old, &from[i..], new, &to[j..])? else { return Ok(None) };
+        groups.push(Group { from: from[i..i + m].to_vec(), to: to[j..j + n].to_vec() });
+        (i, j) = (i + m, j + n);
     }
+    Ok(Some(groups))
+}
 
+/// How many of the axes on both sides, all with extents other than 1, are the shortest first group.
+fn next_group(old: &[Dim], from: &[usize], new: &[Dim], to: &[usize]) -> Result<Option<(usize, usize)>> {
+    let (mut m, mut n) = (from.len().min(1), to.len().min(1));
+    loop {
+        let of = |shape: &[Dim], axes: &[usize]| -> Result<Dim> {
+            product(&axes.iter().map(|&a| shape[a].clone()).collect::<Vec<_>>())
+        };
+        let (left, right) = (of(old, &from[..m])?, of(new, &to[..n])?);
+        if left == right {
+            return Ok(Some((m, n)));
+        }
+        let divides = |a: &Dim, b: &Dim| a.as_const().is_none_or(|a| a > 0) && b.modulo(a).is_const(0);
+        let (grow_left, grow_right) = match (left.as_const(), right.as_const()) {
+            (Some(a), Some(b)) => (a < b, a > b),
+            _ if divides(&left, &right) => (true, false),
+            _ if divides(&right, &left) => (false, true),
+            _ => (true, true),
+        };
+        let (more_left, more_right) = (grow_left && m < from.len(), grow_right && n < to.len());
+        if !more_left && !more_right {
+            return match (left.as_const(), right.as_const()) {
+                (Some(_), Some(_)) => {
+                    Err(shapes::mismatch(format!("as many elements as [{}] has", shapes::show(old)), new))
+                }
+                _ => Ok(None),
+            };
+        }
+        m += usize::from(more_left);
+        n += usize::from(more_right);
+    }
+}
+
+impl Group {
     /// Linearises the new coordinates and splits the sum into the old ones.
     fn index(&self, old: &[Dim], new: &[Dim], index: &mut [IndexExpr]) -> Result<()> {
         let mut flat = IndexExpr::constant(0);

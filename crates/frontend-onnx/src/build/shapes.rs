@@ -3,7 +3,7 @@
 use super::{Builder, Result, check_storable};
 use crate::error::Problem;
 use crate::tracked::Tracked;
-use infc_ir::graph::{Requirement, TensorType};
+use infc_ir::graph::{Assumption, Relation, Requirement, TensorType};
 use infc_ir::index::{Dim, Proof};
 
 /// The most axes a value may have.
@@ -51,16 +51,20 @@ impl Builder {
         if too_large && !empty { Err(Problem::DimOverflow { shape: show(&ty.shape) }) } else { Ok(()) }
     }
 
-    /// Fails unless two extents are provably equal.
-    pub(crate) fn require_equal(&self, what: &'static str, left: &Dim, right: &Dim) -> Result<()> {
-        match self.ranges().eq(left, right) {
+    /// Sees to it that two extents are equal: fails if they certainly are not, and takes for granted what cannot be
+    /// proven, to be checked before the model runs.
+    pub(crate) fn require_equal(&mut self, what: &'static str, left: &Dim, right: &Dim) -> Result<()> {
+        match self.ranges().eq(&self.facts.apply(left), &self.facts.apply(right)) {
             Proof::Yes => Ok(()),
             Proof::No => Err(Problem::ShapeMismatch {
                 expected: format!("{what} to be equal"),
                 found: format!("{left} and {right}"),
             }),
+            Proof::Unknown if self.facts.equal(left, right) => Ok(()),
             Proof::Unknown => {
-                Err(Problem::UnprovableEquality { what, left: left.to_string(), right: right.to_string() })
+                self.facts.take_equal(left, right, &self.ranges());
+                self.assume(what, left, Relation::Equal, right);
+                Ok(())
             }
         }
     }
@@ -88,8 +92,38 @@ impl Builder {
         self.view(x, (0..shape.len()).map(super::var).collect(), shape.to_vec())
     }
 
+    /// Sees to it that `least ≤ size`, as [`Builder::require_equal`] does for equality.
+    pub(crate) fn require_at_least(&mut self, what: &'static str, size: &Dim, least: &Dim) -> Result<()> {
+        match self.ranges().le(&self.facts.apply(least), &self.facts.apply(size)) {
+            Proof::Yes => Ok(()),
+            Proof::No => Err(Problem::ShapeMismatch {
+                expected: format!("{what} to be at least {least}"),
+                found: size.to_string(),
+            }),
+            Proof::Unknown if self.facts.at_least(size, least) => Ok(()),
+            Proof::Unknown => {
+                self.facts.take_at_least(size, least);
+                self.assume(what, least, Relation::AtMost, size);
+                Ok(())
+            }
+        }
+    }
+
+    /// Dims as they are with everything that is taken for granted.
+    pub(crate) fn restated(&self, shape: &[Dim]) -> Vec<Dim> {
+        shape.iter().map(|d| self.facts.apply(d)).collect()
+    }
+
+    fn assume(&mut self, what: &str, left: &Dim, relation: Relation, right: &Dim) {
+        let (left, right) = (left.clone(), right.clone());
+        let assumption = Assumption { what: what.to_owned(), left, relation, right, origin: self.origin };
+        if !self.graph.assumptions.contains(&assumption) {
+            self.graph.assumptions.push(assumption);
+        }
+    }
+
     /// The shape that all the given ones broadcast to.
-    pub(crate) fn broadcast_shape(&self, shapes: &[&[Dim]]) -> Result<Vec<Dim>> {
+    pub(crate) fn broadcast_shape(&mut self, shapes: &[&[Dim]]) -> Result<Vec<Dim>> {
         let rank = shapes.iter().map(|s| s.len()).max().unwrap_or(0);
         let mut result = vec![Dim::constant(1); rank];
         for shape in shapes {
@@ -136,26 +170,33 @@ pub(crate) fn product(dims: &[Dim]) -> Result<Dim> {
     Ok(product)
 }
 
-/// `Π numerator / Π denominator` without remainder; `None` if that cannot be shown.
-pub(crate) fn exact_quotient(numerator: &[Dim], denominator: &[Dim]) -> Result<Option<Dim>> {
-    let mut left = numerator.to_vec();
-    let mut right = Vec::new();
-    // Common factors go first: they may be sums, which do not divide as polynomials here.
-    for dim in denominator {
+/// Both lists without the factors that they share. Sums do not divide as polynomials, so this comes before products.
+pub(crate) fn without_common(left: &[Dim], right: &[Dim]) -> (Vec<Dim>, Vec<Dim>) {
+    let mut left = left.to_vec();
+    let mut rest = Vec::new();
+    for dim in right {
         match left.iter().position(|l| l == dim) {
             Some(at) => {
                 left.remove(at);
             }
-            None => right.push(dim.clone()),
+            None => rest.push(dim.clone()),
         }
     }
+    (left, rest)
+}
+
+/// `Π numerator / Π denominator`, rounded down, and whether it is known to go without remainder; `None` for division
+/// by what is not positive.
+pub(crate) fn quotient(numerator: &[Dim], denominator: &[Dim]) -> Result<Option<(Dim, bool)>> {
+    let (left, right) = without_common(numerator, denominator);
     let (top, bottom) = (product(&left)?, product(&right)?);
-    if bottom.is_const(0) {
+    if bottom.as_const().is_some_and(|d| d <= 0) {
         return Ok(None);
     }
-    Ok(if bottom.as_const().is_some_and(|d| d < 0) || !top.modulo(&bottom).is_const(0) {
-        None
-    } else {
-        Some(top.floor_div(&bottom))
-    })
+    Ok(Some((top.floor_div(&bottom), top.modulo(&bottom).is_const(0))))
+}
+
+/// `Π numerator / Π denominator` without remainder; `None` if that cannot be shown.
+pub(crate) fn exact_quotient(numerator: &[Dim], denominator: &[Dim]) -> Result<Option<Dim>> {
+    Ok(quotient(numerator, denominator)?.filter(|(_, exact)| *exact).map(|(quotient, _)| quotient))
 }

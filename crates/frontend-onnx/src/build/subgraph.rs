@@ -3,7 +3,7 @@
 use super::{Builder, Result, mismatch, var};
 use crate::error::Problem;
 use crate::tracked::Tracked;
-use infc_ir::graph::{Graph, TensorType};
+use infc_ir::graph::TensorType;
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{IfOp, Op, RecurrenceOp};
 use std::sync::Arc;
@@ -57,8 +57,7 @@ impl Builder {
         if of.steps.is_const(1) {
             return self.single_step(of, define);
         }
-        let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
-        let mut body = Builder::new(graph);
+        let mut body = self.nested();
         let mut input = |name: &str, n: usize, ty: TensorType| body.input(&format!("{name}{n}"), ty);
         let states: Vec<Tracked> =
             of.states.iter().enumerate().map(|(n, s)| input("state", n, s.ty().clone())).collect::<Result<_>>()?;
@@ -70,6 +69,7 @@ impl Builder {
         let results = define(&mut body, &Step { states, slices, shared })?;
         let results = body.conform_states(of, results)?;
         body.graph.requires.drain(..).for_each(|r| self.graph.require(r));
+        self.adopt(&mut body);
         let mut types = Vec::new();
         for (n, result) in results.iter().enumerate() {
             body.output(&format!("result{n}"), result)?;
@@ -77,6 +77,7 @@ impl Builder {
             types.push(TensorType::new(result.dtype(), shape));
         }
         types.iter().try_for_each(|ty| self.check(ty))?;
+        self.adopt(&mut body);
         let inputs: Vec<&Tracked> = [of.states, of.slices, of.shared].concat();
         let values = self.values(&inputs)?;
         let (states, slices) = (of.states.len(), of.slices.len());

@@ -23,8 +23,6 @@ pub enum Problem {
     ShapeMismatch { expected: String, found: String },
     #[error("{what} is only known when the model runs, expected it to follow from constants and dims")]
     DynamicValue { what: &'static str },
-    #[error("{what} must be equal, but {left} = {right} cannot be proven")]
-    UnprovableEquality { what: &'static str, left: String, right: String },
     #[error("the result would have shape [{shape}], which is more than fits in memory")]
     DimOverflow { shape: String },
     #[error("the result would have {found} axes, expected at most {limit}")]
@@ -46,7 +44,6 @@ impl Problem {
             Self::TypeMismatch { .. } => "onnx::type-mismatch",
             Self::ShapeMismatch { .. } => "onnx::shape-mismatch",
             Self::DynamicValue { .. } => "onnx::dynamic-value",
-            Self::UnprovableEquality { .. } => "dim::unprovable-equality",
             Self::DimOverflow { .. } => "dim::overflow",
             Self::RankTooLarge { .. } => "dim::rank-too-large",
             Self::DimTooComplex { .. } => "dim::too-complex",
@@ -65,7 +62,6 @@ impl Problem {
             Self::UnsupportedType { .. } => "convert the model to another element type",
             Self::ShapeMismatch { .. } => "check the shapes of the inputs, also those given with --shape",
             Self::DynamicValue { .. } => "fix the dims it depends on with --dim, or simplify the model before",
-            Self::UnprovableEquality { .. } => "give both dims the same name in the model, or fix them with --dim",
             Self::DimOverflow { .. } => "limit the dims of the inputs with --dim or --shape",
             Self::RankTooLarge { .. } => "merge axes before exporting",
             Self::DimTooComplex { .. } => "fix some dims with --dim",

@@ -61,7 +61,7 @@ impl Assumptions {
 
 /// A branch as a graph of its own, and the values outside that its inputs stand for.
 struct Branch {
-    graph: Graph,
+    build: Builder,
     captures: Vec<Tracked>,
 }
 
@@ -121,8 +121,13 @@ impl<'m> Importer<'m, '_> {
         Ok(outputs)
     }
 
-    fn graph_of(&mut self, graph: &'m GraphProto) -> Result<Branch, ImportError> {
+    /// A branch by itself. `before` is the branch imported before it: what that one takes for granted is checked in any
+    /// case.
+    fn graph_of(&mut self, graph: &'m GraphProto, before: Option<&Branch>) -> Result<Branch, ImportError> {
         self.scopes.enter_graph(graph);
+        if let Some(before) = before {
+            self.scopes.build().facts = before.build.facts.clone();
+        }
         let built = self.block(graph).and_then(|outputs| {
             for (n, output) in outputs.iter().enumerate() {
                 let added = self.scopes.build().output(&format!("y{n}"), output);
@@ -130,8 +135,10 @@ impl<'m> Importer<'m, '_> {
             }
             Ok(())
         });
-        let (graph, captures) = self.scopes.leave_graph();
-        built.map(|()| Branch { graph, captures })
+        let left = self.scopes.leave_graph();
+        built?;
+        let (build, captures) = left.ok_or_else(|| dangling(graph.name()))?;
+        Ok(Branch { build, captures })
     }
 
     /// Both branches, one of which is computed when the model runs.
@@ -143,26 +150,29 @@ impl<'m> Importer<'m, '_> {
         otherwise: &'m GraphProto,
     ) -> Result<Vec<Tracked>, ImportError> {
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
-        let mut then = self.graph_of(then)?;
-        let mut otherwise = self.graph_of(otherwise)?;
+        let mut then = self.graph_of(then, None)?;
+        let mut otherwise = self.graph_of(otherwise, Some(&then))?;
         self.scopes.build().set_origin(&node_ref.name);
         let build = self.scopes.build();
         // Both see what either needs.
         let (first, second) = (then.captures.clone(), otherwise.captures.clone());
         for (n, value) in second.iter().enumerate() {
-            then.graph.add_input(&format!("other{n}"), value.ty().clone());
+            then.build.graph.add_input(&format!("other{n}"), value.ty().clone());
         }
         for (n, value) in first.iter().enumerate() {
-            otherwise.graph.add_input(&format!("other{n}"), value.ty().clone());
+            otherwise.build.graph.add_input(&format!("other{n}"), value.ty().clone());
         }
-        otherwise.graph.inputs.rotate_right(first.len());
-        renumber_inputs(&mut otherwise.graph);
-        then.graph.symbols.clone_from(&build.graph.symbols);
-        otherwise.graph.symbols.clone_from(&build.graph.symbols);
+        otherwise.build.graph.inputs.rotate_right(first.len());
+        renumber_inputs(&mut otherwise.build.graph);
+        then.build.graph.symbols.clone_from(&build.graph.symbols);
+        otherwise.build.graph.symbols.clone_from(&build.graph.symbols);
 
-        let types = result_types(&then.graph, &otherwise.graph).map_err(in_node)?;
+        let types = result_types(&then.build.graph, &otherwise.build.graph).map_err(in_node)?;
         let captured: Vec<&Tracked> = first.iter().chain(&second).collect();
-        let op = IfOp { then: Arc::new(then.graph), otherwise: Arc::new(otherwise.graph) };
+        // Sizes are taken for granted whichever branch runs; what depends on the branch is a requirement of its graph.
+        build.adopt(&mut then.build);
+        build.adopt(&mut otherwise.build);
+        let op = IfOp { then: Arc::new(then.build.graph), otherwise: Arc::new(otherwise.build.graph) };
         build.choose(condition, &captured, op, types).map_err(in_node)
     }
 }

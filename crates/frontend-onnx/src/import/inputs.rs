@@ -183,9 +183,9 @@ impl Names {
     }
 
     fn dim(&mut self, name: &str, symbols: &mut Symbols) -> Result<Dim, ImportError> {
-        // A symbol that nobody limited is at least 1: empty tensors must be asked for.
+        // ONNX has empty tensors: a cache before the first step, a batch of nothing.
         let choice =
-            self.choices.iter().find(|(n, _)| n == name).map_or(DimChoice::Range(1, Some(DEFAULT_MAX)), |(_, c)| *c);
+            self.choices.iter().find(|(n, _)| n == name).map_or(DimChoice::Range(0, Some(DEFAULT_MAX)), |(_, c)| *c);
         match choice {
             DimChoice::Fixed(value) => Ok(Dim::constant(value)),
             DimChoice::Range(min, max) => {

@@ -18,6 +18,8 @@ struct Scope<'m> {
     values: HashMap<&'m str, Tracked>,
     /// Which of the builders its nodes go to.
     builder: usize,
+    /// How many replacements of dims the values know of.
+    restated: usize,
 }
 
 /// A graph of its own, and what it reads from the one around it.
@@ -52,6 +54,7 @@ impl<'m> Scopes<'m> {
             initializers: proto.initializer.iter().map(|t| (t.name(), t)).collect(),
             values: HashMap::new(),
             builder: self.builders.len() - 1,
+            restated: 0,
         });
     }
 
@@ -62,24 +65,36 @@ impl<'m> Scopes<'m> {
 
     /// Begins a subgraph that becomes a graph of its own.
     pub(super) fn enter_graph(&mut self, proto: &'m GraphProto) {
-        let symbols = self.build().graph.symbols.clone();
-        let graph = Graph { name: proto.name().to_owned(), symbols, ..Graph::default() };
-        self.builders.push(Built { build: Builder::new(graph), captures: Vec::new() });
+        let mut build = self.build().nested();
+        build.graph.name = proto.name().to_owned();
+        self.builders.push(Built { build, captures: Vec::new() });
         self.enter(proto);
     }
 
-    /// Ends what [`Scopes::enter_graph`] began: the graph, and the values outside that its inputs stand for.
-    pub(super) fn leave_graph(&mut self) -> (Graph, Vec<Tracked>) {
+    /// Ends what [`Scopes::enter_graph`] began: the graph, and the values outside that its inputs stand for. What it takes
+    /// for granted of dims is still its own; [`Builder::adopt`] says what becomes of it.
+    pub(super) fn leave_graph(&mut self) -> Option<(Builder, Vec<Tracked>)> {
         self.scopes.pop();
-        let Some(Built { build, captures }) = self.builders.pop() else { return Default::default() };
+        let Built { build, captures } = self.builders.pop()?;
         // A symbol that came up inside is one of the whole model.
         self.build().graph.symbols.clone_from(&build.graph.symbols);
-        (build.graph, captures)
+        Some((build, captures))
+    }
+
+    /// Lets all values know what has been taken for granted since the last time, so that it need not be taken twice.
+    pub(super) fn restate(&mut self) {
+        for scope in &mut self.scopes {
+            let facts = &self.builders[scope.builder].build.facts;
+            let known = facts.replaced_atoms();
+            if std::mem::replace(&mut scope.restated, known) != known {
+                scope.values.values_mut().for_each(|tracked| *tracked = tracked.restated(&|dim| facts.apply(dim)));
+            }
+        }
     }
 
     /// The outermost graph.
     pub(super) fn finish(mut self) -> Graph {
-        self.builders.swap_remove(0).build.graph
+        self.builders.swap_remove(0).build.finish()
     }
 
     /// Gives a name of the innermost scope its value.

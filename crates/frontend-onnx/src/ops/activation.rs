@@ -2,7 +2,7 @@
 
 use super::Operator;
 use super::elementwise::require_float;
-use crate::build::Result;
+use crate::build::{Builder, Result};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
@@ -220,7 +220,20 @@ fn gelu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
             });
         }
     };
-    let result = call.build.composite(CompositeKind::Gelu, &[&x], |build, inputs| {
+    Ok(vec![if tanh { approximate_gelu(call.build, &x)? } else { exact_gelu(call.build, &x)? }])
+}
+
+pub(super) fn exact_gelu(build: &mut Builder, x: &Tracked) -> Result<Tracked> {
+    gelu_of(build, x, false)
+}
+
+pub(super) fn approximate_gelu(build: &mut Builder, x: &Tracked) -> Result<Tracked> {
+    gelu_of(build, x, true)
+}
+
+fn gelu_of(build: &mut Builder, x: &Tracked, tanh: bool) -> Result<Tracked> {
+    require_float(x)?;
+    build.composite(CompositeKind::Gelu, &[x], |build, inputs| {
         build.compute(&[&inputs[0]], |body, p| {
             let x = p[0];
             let bent = if tanh {
@@ -239,6 +252,5 @@ fn gelu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
             let half = scale(body, x, 0.5);
             body.binary(BinaryOp::Mul, half, sum)
         })
-    })?;
-    Ok(vec![result])
+    })
 }

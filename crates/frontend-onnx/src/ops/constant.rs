@@ -1,4 +1,4 @@
-//! Values that depend on no data: constants, shapes, ranges.
+//! Values that depend on no data: constants, shapes, ranges, window functions.
 
 use super::Operator;
 use crate::build::{Result, check_storable, index, mismatch, var};
@@ -8,7 +8,7 @@ use crate::known::{Item, MAX_ITEMS};
 use crate::tracked::Tracked;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
-use infc_ir::scalar::{BinaryOp, CompareOp, Const};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, UnaryOp};
 use infc_tensor::{DType, Tensor};
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -18,6 +18,9 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Size", 1, size),
     Operator::new("Range", 11, range),
     Operator::new("EyeLike", 9, eye_like),
+    Operator::new("HannWindow", 17, |c| cosine_window(c, &[0.5, -0.5])),
+    Operator::new("HammingWindow", 17, |c| cosine_window(c, &[25.0 / 46.0, -21.0 / 46.0])),
+    Operator::new("BlackmanWindow", 17, |c| cosine_window(c, &[0.42, -0.5, 0.08])),
 ];
 
 fn constant(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
@@ -123,6 +126,35 @@ fn eye_like(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         let k = body.push(infc_ir::scalar::ScalarOp::Const(Const::from_i64(DType::I64, diagonal)));
         let on = body.compare(CompareOp::Eq, distance, k);
         body.cast(dtype, on)
+    })?;
+    Ok(vec![result])
+}
+
+/// `Σ cₖ · cos(2πkn / M)` at sample `n`, with `M` the size, or one less for a symmetric window. Computed in f64.
+fn cosine_window(call: &mut Call<'_>, coefficients: &[f64]) -> Result<Vec<Tracked>> {
+    let dtype = call.dtype("output_datatype")?.unwrap_or(DType::F32);
+    check_storable(dtype)?;
+    let size = call.dims(0, "the size of the window")?;
+    let [size] = &size[..] else { return Err(mismatch("one number", call.input(0)?.shape())) };
+    let period = if call.flag("periodic", true)? { size.clone() } else { size.clone() - 1 };
+    call.build.require_at_least("the size of the window", size, &Dim::constant(0))?;
+    let result = call.build.generate(vec![size.clone()], |body| {
+        let number = |body: &mut Body, e: Dim| {
+            let e = index(body, e);
+            body.cast(DType::F64, e)
+        };
+        let (n, period) = (number(body, var(0)), number(body, period));
+        let turn = body.binary(BinaryOp::Div, n, period);
+        let mut sum = body.constant(DType::F64, 0.0);
+        for (k, &c) in coefficients.iter().enumerate() {
+            let turns = body.constant(DType::F64, 2.0 * std::f64::consts::PI * k as f64);
+            let angle = body.binary(BinaryOp::Mul, turn, turns);
+            let cosine = if k == 0 { body.constant(DType::F64, 1.0) } else { body.unary(UnaryOp::Cos, angle) };
+            let c = body.constant(DType::F64, c);
+            let term = body.binary(BinaryOp::Mul, c, cosine);
+            sum = body.binary(BinaryOp::Add, sum, term);
+        }
+        body.cast(dtype, sum)
     })?;
     Ok(vec![result])
 }

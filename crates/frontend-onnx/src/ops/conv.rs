@@ -32,7 +32,7 @@ struct Channels {
 impl Channels {
     /// From the extents that the weights give: input channels per group (or in all), and output channels in all (or
     /// per group).
-    fn new(call: &Call<'_>, x: &Tracked, inputs: &Dim, outputs: &Dim) -> Result<Self> {
+    fn new(call: &mut Call<'_>, x: &Tracked, inputs: &Dim, outputs: &Dim) -> Result<Self> {
         let group = call.int_or("group", 1)?;
         if !(1..1 << 31).contains(&group) {
             let found = group.to_string();

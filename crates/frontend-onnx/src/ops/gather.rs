@@ -24,26 +24,22 @@ fn gather(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 }
 
 /// Counts negative positions from the start, and checks those that can be checked.
-fn from_start(build: &Builder, positions: &[Dim], extent: &Dim) -> Result<Vec<Dim>> {
-    let ranges = build.ranges();
+fn from_start(build: &mut Builder, positions: &[Dim], extent: &Dim) -> Result<Vec<Dim>> {
     let outside = |p: &Dim| Problem::ShapeMismatch {
         expected: format!("positions within an axis of {extent}"),
         found: format!("position {p}"),
     };
-    positions
-        .iter()
-        .map(|p| {
-            let interval = ranges.interval(p);
-            let resolved = match (interval.min, interval.max) {
-                (Some(min), _) if min >= 0 => p.clone(),
-                (_, Some(max)) if max < 0 => p.clone() + extent.clone(),
-                _ => return Err(Problem::DynamicValue { what: "whether a position counts from the end" }),
-            };
-            let inside =
-                ranges.lt(&resolved, extent) != Proof::No && ranges.interval(&resolved).max.is_none_or(|max| max >= 0);
-            if inside { Ok(resolved) } else { Err(outside(p)) }
-        })
-        .collect()
+    let mut resolved = Vec::with_capacity(positions.len());
+    for p in positions {
+        let at = super::slice::from_start(build, "the positions that are looked up", p, extent)?;
+        let ranges = build.ranges();
+        if ranges.lt(&at, extent) == Proof::No || ranges.interval(&at).max.is_some_and(|max| max < 0) {
+            return Err(outside(p));
+        }
+        build.require_at_least("an axis that is looked up", extent, &(at.clone() + 1))?;
+        resolved.push(at);
+    }
+    Ok(resolved)
 }
 
 /// Elements at known positions along an axis: a view if the positions are evenly spaced, else a look-up.

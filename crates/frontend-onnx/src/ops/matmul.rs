@@ -17,13 +17,18 @@ fn needs_axes(x: &Tracked, expected: &str) -> Problem {
 
 fn matmul(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
+    Ok(vec![product_of(call.build, &a, &b)?])
+}
+
+/// The product of two values of one type, summed in the computing type.
+pub(super) fn product_of(build: &mut Builder, a: &Tracked, b: &Tracked) -> Result<Tracked> {
     if a.dtype() != b.dtype() {
         return Err(Problem::TypeMismatch { left: a.dtype(), right: b.dtype() });
     }
     let (dtype, wide) = (a.dtype(), compute_type(a.dtype()));
-    let (a, b) = (call.build.cast(&a, wide)?, call.build.cast(&b, wide)?);
-    let product = product(call.build, &a, &b, wide)?;
-    Ok(vec![call.build.cast(&product, dtype)?])
+    let (a, b) = (build.cast(a, wide)?, build.cast(b, wide)?);
+    let product = product(build, &a, &b, wide)?;
+    build.cast(&product, dtype)
 }
 
 /// NumPy's matmul, summed in the given type (the operands may have others): vectors are matrices with one row or

@@ -18,6 +18,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Tile", 6, tile),
     Operator::new("Concat", 4, concat),
     Operator::new("Pad", 2, pad),
+    Operator::new("CenterCropPad", 18, center_crop_pad),
     Operator::new("DepthToSpace", 1, depth_to_space),
     Operator::new("SpaceToDepth", 1, space_to_depth),
     Operator::new("Trilu", 14, trilu),
@@ -113,9 +114,7 @@ fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
             // Mirrored at 0, then at the last position.
             "reflect" => {
                 for side in [before, after] {
-                    if call.build.ranges().le(side, &last) == Proof::No {
-                        return Err(mismatch(format!("more than {side} elements to reflect"), x.shape()));
-                    }
+                    call.build.require_at_least("the elements to reflect, but one,", &last, side)?;
                 }
                 let folded = position.maximum(&position.scale(-1));
                 folded.minimum(&(last.scale(2) - folded.clone()))
@@ -147,6 +146,37 @@ fn crop(call: &mut Call<'_>, x: &Tracked, axes: &[usize], pads: &[Dim]) -> Resul
         *side = Dim::constant(0);
     }
     Ok((call.build.slice(x, &slices)?, rest))
+}
+
+/// The middle of longer axes, zeros around shorter ones; of an odd difference the odd element is at the end.
+fn center_crop_pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let wanted = call.dims(1, "the shape that is cropped or padded to")?;
+    let axes: Vec<usize> = match call.ints("axes")? {
+        Some(given) => given.iter().map(|&a| axis(a, x.rank())).collect::<Result<_>>()?,
+        None => (0..x.rank()).collect(),
+    };
+    if wanted.len() != axes.len() {
+        return Err(mismatch(format!("{} axes, one per extent", wanted.len()), x.shape()));
+    }
+    let mut index: Vec<IndexExpr> = (0..x.rank()).map(var).collect();
+    let mut shape = x.shape().to_vec();
+    let mut valid = Vec::new();
+    for (&axis, wanted) in axes.iter().zip(&wanted) {
+        call.build.require_at_least("an extent", wanted, &Dim::constant(0))?;
+        let extent = x.shape()[axis].clone();
+        let half = |more: &Dim, less: &Dim| {
+            (more.clone() - less.clone()).maximum(&Dim::constant(0)).floor_div(&Dim::constant(2))
+        };
+        let position = var(axis) + half(&extent, wanted) - half(wanted, &extent);
+        if call.build.ranges().le(wanted, &extent) != Proof::Yes {
+            valid.push(Bound { expr: position.clone(), lo: Dim::constant(0), hi: extent });
+        }
+        index[axis] = position;
+        shape[axis] = wanted.clone();
+    }
+    let map = AccessMap { rank: x.rank(), index, valid };
+    Ok(vec![call.build.view_or(&x, map, shape, Const::zero(x.dtype()))?])
 }
 
 fn padding_value(call: &Call<'_>, x: &Tracked) -> Result<Const> {

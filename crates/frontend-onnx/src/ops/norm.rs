@@ -122,15 +122,15 @@ fn square(body: &mut Body, x: ScalarId) -> ScalarId {
 }
 
 /// What normalising over axes gives, in the computing type.
-struct Normalised {
+pub(super) struct Normalised {
     /// Mean 0, variance 1.
-    y: Tracked,
-    mean: Tracked,
+    pub(super) y: Tracked,
+    pub(super) mean: Tracked,
     /// `1 / √(var + ε)`
-    reciprocal: Tracked,
+    pub(super) reciprocal: Tracked,
 }
 
-fn normalise(build: &mut Builder, x: &Tracked, axes: &[usize], epsilon: f64) -> Result<Normalised> {
+pub(super) fn normalise(build: &mut Builder, x: &Tracked, axes: &[usize], epsilon: f64) -> Result<Normalised> {
     let x = build.cast(x, compute_type(x.dtype()))?;
     let mean = mean_of(build, &x, axes, |_, x| x)?;
     let centred = build.map(&[&x, &mean], |body, p| body.binary(BinaryOp::Sub, p[0], p[1]))?;
@@ -141,7 +141,12 @@ fn normalise(build: &mut Builder, x: &Tracked, axes: &[usize], epsilon: f64) -> 
 }
 
 /// `y · scale (+ bias)`, rounded to the type of `scale`.
-fn scale_and_shift(build: &mut Builder, y: &Tracked, scale: &Tracked, bias: Option<&Tracked>) -> Result<Tracked> {
+pub(super) fn scale_and_shift(
+    build: &mut Builder,
+    y: &Tracked,
+    scale: &Tracked,
+    bias: Option<&Tracked>,
+) -> Result<Tracked> {
     let dtype = scale.dtype();
     let shape = y.shape().to_vec();
     let inputs: Vec<&Tracked> = [y, scale].into_iter().chain(bias).collect();
@@ -180,18 +185,23 @@ fn layer_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![result])
 }
 
+/// `x / √(mean(x²) + ε)`, in the computing type.
+pub(super) fn root_mean_square(build: &mut Builder, x: &Tracked, axes: &[usize], epsilon: f64) -> Result<Tracked> {
+    let wide = build.cast(x, compute_type(x.dtype()))?;
+    let mean = mean_of(build, &wide, axes, square)?;
+    build.map(&[&wide, &mean], |body, p| {
+        let reciprocal = reciprocal_root(body, p[1], epsilon);
+        body.binary(BinaryOp::Mul, p[0], reciprocal)
+    })
+}
+
 /// `x / √(mean(x²) + ε) · scale`
 fn rms_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     require_float(&x)?;
     let axes = trailing(call, x.rank())?;
     let epsilon = call.float_or("epsilon", 1e-5)?;
-    let wide = call.build.cast(&x, compute_type(x.dtype()))?;
-    let mean = mean_of(call.build, &wide, &axes, square)?;
-    let y = call.build.map(&[&wide, &mean], |body, p| {
-        let reciprocal = reciprocal_root(body, p[1], epsilon);
-        body.binary(BinaryOp::Mul, p[0], reciprocal)
-    })?;
+    let y = root_mean_square(call.build, &x, &axes, epsilon)?;
     let y = scale_and_shift(call.build, &y, &scale, None)?;
     Ok(vec![call.build.cast(&y, x.dtype())?])
 }

@@ -211,6 +211,16 @@ fn extremum(call: &mut Call<'_>, better: CompareOp) -> Result<Vec<Tracked>> {
     let axis = call.axis("axis", 0, x.rank())?;
     let last = call.flag("select_last_index", false)?;
     let reduction = Reduction::new(x.clone(), vec![axis], call.flag("keepdims", true)?);
+    let position = extremum_along(call.build, &x, axis, better, last)?;
+    Ok(vec![call.build.reshape(&position, &reduction.shape)?])
+}
+
+/// The position of the first largest element along an axis, which disappears (i64).
+pub(super) fn first_extremum(build: &mut Builder, x: &Tracked, axis: usize) -> Result<Tracked> {
+    extremum_along(build, x, axis, CompareOp::Gt, false)
+}
+
+fn extremum_along(build: &mut Builder, x: &Tracked, axis: usize, better: CompareOp, last: bool) -> Result<Tracked> {
     let dtype = x.dtype();
     let mut combine = Body::default();
     let (value, at) = (combine.param(0, dtype), combine.param(1, DType::I64));
@@ -225,6 +235,6 @@ fn extremum(call: &mut Call<'_>, better: CompareOp) -> Result<Vec<Tracked>> {
     // A position that loses every tie.
     let nowhere = Const::from_i64(DType::I64, if last { -1 } else { i64::MAX });
     let reducer = Reducer { init: vec![worst, nowhere], combine, results };
-    let pair = call.build.reduce(&[&x], &[axis], reducer, |body, p| vec![p[0], index(body, var(axis))])?;
-    Ok(vec![call.build.reshape(&pair[1], &reduction.shape)?])
+    let pair = build.reduce(&[x], &[axis], reducer, |body, p| vec![p[0], index(body, var(axis))])?;
+    Ok(pair[1].clone())
 }

@@ -1,7 +1,7 @@
 //! Operators that keep the elements in row-major order: Reshape, Flatten, Squeeze, Unsqueeze.
 
 use super::Operator;
-use crate::build::{Result, exact_quotient, mismatch, product, show, var};
+use crate::build::{Result, mismatch, product, quotient, var};
 use crate::call::{Call, axes};
 use crate::error::Problem;
 use crate::tracked::Tracked;
@@ -39,20 +39,14 @@ fn reshape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     }
     if let Some(n) = inferred {
         let others: Vec<Dim> = target.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, d)| d.clone()).collect();
-        target[n] = match exact_quotient(x.shape(), &others)? {
-            Some(rest) => rest,
-            None => {
-                let known = x.shape().iter().chain(&others).all(|d| d.as_const().is_some());
-                return Err(if known {
-                    mismatch(format!("a multiple of {} elements", product(&others)?), x.shape())
-                } else {
-                    Problem::UnprovableEquality {
-                        what: "the numbers of elements",
-                        left: show(x.shape()),
-                        right: show(&target),
-                    }
-                });
-            }
+        let whole = call.build.restated(x.shape());
+        let unequal =
+            || -> Result<Problem> { Ok(mismatch(format!("a multiple of {} elements", product(&others)?), x.shape())) };
+        target[n] = match quotient(&whole, &call.build.restated(&others))? {
+            Some((rest, true)) => rest,
+            // Whether it goes without remainder is seen by `reshape`.
+            Some((rest, false)) if rest.as_const().is_none() => rest,
+            _ => return Err(unequal()?),
         };
     }
     Ok(vec![call.build.reshape(&x, &target)?])

@@ -1,4 +1,4 @@
-//! Running folds: CumSum.
+//! Running folds: CumSum, CumProd.
 
 use super::Operator;
 use crate::build::{Result, compute_type};
@@ -8,10 +8,14 @@ use crate::known::is_computable;
 use crate::tracked::Tracked;
 use infc_ir::kernel::Reducer;
 use infc_ir::op::ScanOp;
+use infc_ir::scalar::{BinaryOp, Const};
 
-pub(super) const OPERATORS: &[Operator] = &[Operator::new("CumSum", 11, cum_sum)];
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new("CumSum", 11, |c| running(c, BinaryOp::Add, 0.0)),
+    Operator::new("CumProd", 26, |c| running(c, BinaryOp::Mul, 1.0)),
+];
 
-fn cum_sum(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+fn running(call: &mut Call<'_>, op: BinaryOp, neutral: f64) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let dtype = x.dtype();
     if !is_computable(dtype) {
@@ -22,6 +26,7 @@ fn cum_sum(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (exclusive, reverse) = (call.flag("exclusive", false)?, call.flag("reverse", false)?);
     let wide = compute_type(dtype);
     let x = call.build.cast(&x, wide)?;
-    let sums = call.build.scan(&x, ScanOp { axis, reverse, exclusive, reducer: Reducer::sum(wide) })?;
-    Ok(vec![call.build.cast(&sums, dtype)?])
+    let reducer = Reducer::binary(op, Const::from_f64(wide, neutral));
+    let folded = call.build.scan(&x, ScanOp { axis, reverse, exclusive, reducer })?;
+    Ok(vec![call.build.cast(&folded, dtype)?])
 }

@@ -5,7 +5,7 @@ use crate::build::{AxisSlice, Builder, Result};
 use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::tracked::Tracked;
-use infc_ir::index::{Dim, Ranges};
+use infc_ir::index::Dim;
 
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("Slice", 1, slice), Operator::new("Split", 2, split)];
 
@@ -36,17 +36,33 @@ fn slice(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
             found: format!("{}, {}, {} and {}", starts.len(), ends.len(), axes.len(), steps.len()),
         });
     }
-    let ranges = call.build.ranges();
     let mut slices: Vec<AxisSlice> = x.shape().iter().map(Builder::whole).collect();
     for (((start, end), &given), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
         let axis = axis(given, x.rank())?;
-        slices[axis] = axis_slice(&x.shape()[axis], start, end, step, &ranges)?;
+        slices[axis] = axis_slice(call.build, &x.shape()[axis], start, end, step)?;
     }
     Ok(vec![call.build.slice(&x, &slices)?])
 }
 
+/// A position counted from the start, where negative ones count from the end. One that may be either is taken to count
+/// from the start, unless it is at most 0 whatever the dims are.
+pub(super) fn from_start(build: &mut Builder, what: &'static str, p: &Dim, extent: &Dim) -> Result<Dim> {
+    let interval = build.ranges().interval(&build.restated(std::slice::from_ref(p))[0]);
+    match (interval.min, interval.max) {
+        (_, Some(max)) if max < 0 => Ok(p.clone() + extent.clone()),
+        (Some(min), Some(0)) if min < 0 => {
+            build.require_at_least(what, &p.scale(-1), &Dim::constant(1))?;
+            Ok(p.clone() + extent.clone())
+        }
+        _ => {
+            build.require_at_least(what, p, &Dim::constant(0))?;
+            Ok(p.clone())
+        }
+    }
+}
+
 /// One axis, by NumPy's rules.
-fn axis_slice(extent: &Dim, start: &Dim, end: &Dim, step: i64, ranges: &Ranges) -> Result<AxisSlice> {
+fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<AxisSlice> {
     if step == 0 || step.unsigned_abs() > 1 << 41 {
         return Err(Problem::ShapeMismatch {
             expected: "a step other than 0".to_owned(),
@@ -54,20 +70,17 @@ fn axis_slice(extent: &Dim, start: &Dim, end: &Dim, step: i64, ranges: &Ranges) 
         });
     }
     let zero = Dim::constant(0);
-    let simple = |d: Dim| d.simplify(ranges);
-    // Negative positions count from the end.
-    let position = |p: &Dim| -> Result<Dim> {
-        let interval = ranges.interval(p);
-        match (p.as_const(), interval.min, interval.max) {
-            (Some(p), ..) if p == ENDS[0] || p >= ENDS[1] => Ok(extent.clone()),
-            (Some(p), ..) if p <= -ENDS[0] => Ok(Dim::constant(-1)),
-            (_, Some(min), _) if min >= 0 => Ok(p.clone()),
-            (_, _, Some(max)) if max < 0 => Ok(p.clone() + extent.clone()),
-            _ => Err(Problem::DynamicValue { what: "whether a slice position counts from the end" }),
+    let mut position = |p: &Dim| -> Result<Dim> {
+        match p.as_const() {
+            Some(p) if p == ENDS[0] || p >= ENDS[1] => Ok(extent.clone()),
+            Some(p) if p <= -ENDS[0] => Ok(Dim::constant(-1)),
+            _ => from_start(build, "the positions of a slice", p, extent),
         }
     };
-    let clamp = |p: Dim, lo: &Dim, hi: &Dim| simple(simple(p.maximum(lo)).minimum(hi));
     let (start, end) = (position(start)?, position(end)?);
+    let ranges = build.ranges();
+    let simple = |d: Dim| d.simplify(&ranges);
+    let clamp = |p: Dim, lo: &Dim, hi: &Dim| simple(simple(p.maximum(lo)).minimum(hi));
     let (start, len) = if step > 0 {
         let (start, end) = (clamp(start, &zero, extent), clamp(end, &zero, extent));
         let len = (end - start.clone()).ceil_div(&Dim::constant(step));

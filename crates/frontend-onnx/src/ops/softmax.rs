@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::tracked::Tracked;
 use infc_ir::kernel::Reducer;
 use infc_ir::op::CompositeKind;
-use infc_ir::scalar::{BinaryOp, Const, UnaryOp};
+use infc_ir::scalar::{BinaryOp, CompareOp, Const, UnaryOp};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Softmax", 1, |c| normalise(c, CompositeKind::Softmax)),
@@ -24,12 +24,20 @@ fn normalise(call: &mut Call<'_>, kind: CompositeKind) -> Result<Vec<Tracked>> {
     } else {
         vec![call.axis("axis", -1, x.rank())?]
     };
-    let result = call.build.composite(kind, &[&x], |build, inputs| softmax(build, &inputs[0], &axes, kind))?;
+    let result = call.build.composite(kind, &[&x], |build, inputs| softmax(build, &inputs[0], &axes, kind, false))?;
     Ok(vec![result])
 }
 
 /// `e^(x−m) / Σ e^(x−m)` or `(x−m) − log Σ e^(x−m)`, with `m = max x`.
-fn softmax(build: &mut Builder, x: &Tracked, axes: &[usize], kind: CompositeKind) -> Result<Tracked> {
+///
+/// If it `may_be_empty`, that is all −∞, such a row becomes 0 and not NaN.
+pub(super) fn softmax(
+    build: &mut Builder,
+    x: &Tracked,
+    axes: &[usize],
+    kind: CompositeKind,
+    may_be_empty: bool,
+) -> Result<Tracked> {
     let dtype = x.dtype();
     let wide = compute_type(dtype);
     let x = build.cast(x, wide)?;
@@ -38,10 +46,12 @@ fn softmax(build: &mut Builder, x: &Tracked, axes: &[usize], kind: CompositeKind
     let largest = Reducer::binary(BinaryOp::Max, Const::from_f64(wide, f64::NEG_INFINITY));
     let max = build.reduce(&[&x], axes, largest, |_, p| p.to_vec())?.remove(0);
     let max = build.reshape(&max, &kept)?;
+    let max = if may_be_empty { instead(build, &max, f64::NEG_INFINITY, 0.0)? } else { max };
     let shifted = build.map(&[&x, &max], |body, p| body.binary(BinaryOp::Sub, p[0], p[1]))?;
     let power = build.map(&[&shifted], |body, p| body.unary(UnaryOp::Exp, p[0]))?;
     let sum = build.reduce(&[&power], axes, Reducer::sum(wide), |_, p| p.to_vec())?.remove(0);
     let sum = build.reshape(&sum, &kept)?;
+    let sum = if may_be_empty { instead(build, &sum, 0.0, 1.0)? } else { sum };
     let result = if kind == CompositeKind::Softmax {
         build.map(&[&power, &sum], |body, p| body.binary(BinaryOp::Div, p[0], p[1]))?
     } else {
@@ -51,4 +61,14 @@ fn softmax(build: &mut Builder, x: &Tracked, axes: &[usize], kind: CompositeKind
         })?
     };
     build.cast(&result, dtype)
+}
+
+/// `x`, but `by` where it is `value`.
+fn instead(build: &mut Builder, x: &Tracked, value: f64, by: f64) -> Result<Tracked> {
+    build.map(&[x], |body, p| {
+        let dtype = body.dtype(p[0]);
+        let (value, by) = (body.constant(dtype, value), body.constant(dtype, by));
+        let is = body.compare(CompareOp::Eq, p[0], value);
+        body.select(is, by, p[0])
+    })
 }

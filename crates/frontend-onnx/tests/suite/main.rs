@@ -1,6 +1,8 @@
 //! Tests of the frontend on hand-built models.
 
+mod assumptions;
 mod chains;
+mod contrib;
 mod demo;
 mod errors;
 mod generated;

@@ -2,9 +2,12 @@
 //! `infc_reference::evaluate`.
 
 mod activation;
+mod attention;
 mod constant;
 mod conv;
+mod einsum;
 mod elementwise;
+mod gather_elements;
 mod matmul;
 mod movement;
 mod norm;
@@ -13,6 +16,8 @@ mod quantize;
 mod recurrent;
 mod reduce;
 mod resize;
+mod scatter;
+mod top_k;
 
 use crate::hostile::survives;
 use crate::support::{Builder, Extent, Value, node};

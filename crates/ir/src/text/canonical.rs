@@ -83,8 +83,13 @@ pub fn canonical_graph(graph: &Graph) -> Graph {
 }
 
 fn renumbered(graph: &Graph, symbols: &Symbols) -> Graph {
-    let (name, requires) = (graph.name.clone(), graph.requires.clone());
-    let mut result = Graph { name, symbols: symbols.clone(), requires, ..Graph::default() };
+    let mut result = Graph {
+        name: graph.name.clone(),
+        symbols: symbols.clone(),
+        requires: graph.requires.clone(),
+        sources: graph.sources.clone(),
+        ..Graph::default()
+    };
     let mut values = HashMap::new();
     for port in &graph.inputs {
         if let Some(value) = graph.values.get(port.value) {
@@ -100,6 +105,12 @@ fn renumbered(graph: &Graph, symbols: &Symbols) -> Graph {
         let types = node.outputs.iter().filter_map(|&v| Some(graph.values.get(v)?.ty.clone())).collect();
         let outputs = result.add_node(canonical_op(&node.op, symbols), &inputs, types, origin);
         values.extend(node.outputs.iter().copied().zip(outputs));
+    }
+    for assumption in &graph.assumptions {
+        let names = graph.origins.get(assumption.origin).cloned().unwrap_or_default();
+        let table = &mut result.origins;
+        let origin = *origins.entry(names.clone()).or_insert_with(|| table.push(names));
+        result.assumptions.push(crate::graph::Assumption { origin, ..assumption.clone() });
     }
     for port in &graph.outputs {
         if let Some(&value) = values.get(&port.value) {

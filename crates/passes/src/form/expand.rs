@@ -110,6 +110,8 @@ pub(super) fn expand(graph: &Graph, speculate: bool) -> Result<Flat, FormError> 
         name: graph.name.clone(),
         symbols: graph.symbols.clone(),
         origins: graph.origins.clone(),
+        sources: graph.sources.clone(),
+        assumptions: graph.assumptions.clone(),
         ..Graph::default()
     });
     let mut values: Vec<Option<ValueId>> = vec![None; graph.values.len()];

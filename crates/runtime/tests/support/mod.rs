@@ -93,12 +93,21 @@ pub(crate) fn dynamic(inputs: Vec<PortSpec>, outputs: Vec<PortSpec>) -> Entry {
         symbols: vec![SymbolSpec { name: "N".to_owned(), min: 0, max: Some(100_000) }],
         bindings: vec![Binding { symbol: 0, input: 0, axis: 0 }],
         state: vec![],
+        assumptions: vec![],
     }
 }
 
 /// An entry `main` without symbols.
 pub(crate) fn fixed(inputs: Vec<PortSpec>, outputs: Vec<PortSpec>) -> Entry {
-    Entry { name: "main".to_owned(), inputs, outputs, symbols: vec![], bindings: vec![], state: vec![] }
+    Entry {
+        name: "main".to_owned(),
+        inputs,
+        outputs,
+        symbols: vec![],
+        bindings: vec![],
+        state: vec![],
+        assumptions: vec![],
+    }
 }
 
 pub(crate) fn launch(kernel: u32, args: Vec<Arg>, chunks: SizeExpr) -> Launch {

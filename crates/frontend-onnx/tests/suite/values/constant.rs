@@ -55,3 +55,13 @@ fn one_hot_and_identity() {
     Case::new("EyeLike", 9).data(floats(&[3, 4])).agrees();
     Case::new("EyeLike", 9).data(floats(&[3, 4])).int("k", -1).int("dtype", code(DType::I32)).agrees();
 }
+
+#[test]
+fn windows() {
+    for op in ["HannWindow", "HammingWindow", "BlackmanWindow"] {
+        for periodic in [0, 1] {
+            Case::new(op, 17).constant(Tensor::scalar(10i64)).int("periodic", periodic).agrees();
+        }
+        Case::new(op, 17).constant(Tensor::scalar(5i64)).int("output_datatype", code(DType::F64)).agrees();
+    }
+}

@@ -154,3 +154,12 @@ fn triangles_and_dropout() {
     Case::new("Dropout", 12).data(floats(&[2, 3])).outputs(2).agrees();
     Case::new("Identity", 13).data(floats(&[2, 3])).agrees();
 }
+
+#[test]
+fn the_middle() {
+    for target in [[2, 5], [7, 2], [4, 3]] {
+        Case::new("CenterCropPad", 18).data(counting(&[4, 3])).constant(ints(&target)).dynamic(&[0, 1]).agrees();
+    }
+    let case = Case::new("CenterCropPad", 18).data(floats(&[3, 5, 2])).constant(ints(&[2]));
+    case.ints("axes", &[-2]).dynamic(&[0, 1]).agrees();
+}

@@ -73,3 +73,16 @@ fn running_sums() {
         }
     }
 }
+
+#[test]
+fn running_products() {
+    for (exclusive, reverse) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        Case::new("CumProd", 26)
+            .data(floats(&[3, 4]))
+            .constant(Tensor::scalar(1i64))
+            .int("exclusive", exclusive)
+            .int("reverse", reverse)
+            .dynamic(&[0])
+            .agrees();
+    }
+}

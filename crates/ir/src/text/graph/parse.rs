@@ -9,7 +9,7 @@ use super::super::scalar::{Env, parse_reducer};
 use super::COMPOSITES;
 use crate::access::AccessMap;
 use crate::entity::{OriginId, ScalarId, ValueId};
-use crate::graph::{Graph, Port, Requirement, TensorType};
+use crate::graph::{Assumption, Definition, Graph, Port, Relation, Requirement, SymbolSource, TensorType};
 use crate::index::Dim;
 use crate::op::{
     CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, IfOp, MapOp, Op, RecurrenceOp, ReduceOp, ScanOp, ViewOp,
@@ -101,6 +101,9 @@ impl Parser<'_> {
         }
         self.reset(body);
         self.expect("{")?;
+        while outside.is_none() && (self.is_word("bind") || self.is_word("assume")) {
+            if self.is_word("bind") { self.binding(&mut builder)? } else { self.assumption(&mut builder)? }
+        }
         while !self.eat("}") {
             if self.eat_word("require") {
                 self.requirement(&mut builder)?;
@@ -175,6 +178,56 @@ impl Parser<'_> {
         builder.values.get(&key).copied().ok_or_else(|| self.unknown(mark, "value", key))
     }
 
+    /// `bind T = %mask axis 1`
+    fn binding(&mut self, builder: &mut Builder<'_>) -> Parsed<()> {
+        self.expect_word("bind")?;
+        let mark = self.mark();
+        let dim = self.index_factor(builder.scope(&[]))?;
+        let Some(symbol) = dim.as_symbol() else { return Err(self.unknown(mark, "symbol", dim.to_string())) };
+        self.expect("=")?;
+        let mark = self.mark();
+        let value = self.value(builder)?;
+        let Some(Definition::Input(input)) = builder.graph.values.get(value).map(|v| v.definition) else {
+            return Err(self.unknown(mark, "input", value.to_string()));
+        };
+        self.expect_word("axis")?;
+        let axis = self.count(MAX_RANK)? as u32;
+        builder.graph.sources.push((symbol, SymbolSource::Axis { input, axis }));
+        Ok(())
+    }
+
+    /// `assume P + S == T "broadcast extents" from "/Add"`
+    fn assumption(&mut self, builder: &mut Builder<'_>) -> Parsed<()> {
+        self.expect_word("assume")?;
+        let left = self.index(builder.scope(&[]))?;
+        let relation = if self.eat("<=") {
+            Relation::AtMost
+        } else {
+            self.expect("==")?;
+            Relation::Equal
+        };
+        let right = self.index(builder.scope(&[]))?;
+        let what = self.name("what is assumed")?;
+        let origin = self.origin(builder)?;
+        builder.graph.assumptions.push(Assumption { what, left, relation, right, origin });
+        Ok(())
+    }
+
+    /// `from "/relu"`, if it is there.
+    fn origin(&mut self, builder: &mut Builder<'_>) -> Parsed<OriginId> {
+        let mut names = Vec::new();
+        if self.eat_word("from") {
+            loop {
+                names.push(self.name("the name of an ONNX node")?);
+                if !self.eat(",") {
+                    break;
+                }
+            }
+        }
+        let origins = &mut builder.graph.origins;
+        Ok(*builder.origins.entry(names.clone()).or_insert_with(|| origins.push(names)))
+    }
+
     /// `%2 = map [x -> max(x, 0)] %1 : f32[N] from "/relu"`
     fn node(&mut self, builder: &mut Builder<'_>) -> Parsed<()> {
         let start = self.mark();
@@ -245,17 +298,7 @@ impl Parser<'_> {
                 Op::If(IfOp { then: Arc::new(then), otherwise: Arc::new(otherwise) })
             }
         };
-        let mut origin = Vec::new();
-        if self.eat_word("from") {
-            loop {
-                origin.push(self.name("the name of an ONNX node")?);
-                if !self.eat(",") {
-                    break;
-                }
-            }
-        }
-        let origins = &mut builder.graph.origins;
-        let origin = *builder.origins.entry(origin.clone()).or_insert_with(|| origins.push(origin));
+        let origin = self.origin(builder)?;
         let values = builder.graph.add_node(op, &inputs, types, origin);
         for ((mark, name), value) in results.into_iter().zip(values) {
             if builder.values.insert(name.clone(), value).is_some() {

@@ -6,8 +6,9 @@ use super::super::names::{Name, Quoted, separated};
 use super::super::scalar::{Block, FoldText, Printer, constant_text};
 use super::constant::tensor_text;
 use super::{COMPOSITES, label_name};
-use crate::entity::{EntityId, ScalarId, ValueId};
-use crate::graph::{Graph, Node, TensorType};
+use crate::entity::{EntityId, OriginId, ScalarId, ValueId};
+use crate::graph::{Graph, Node, Relation, SymbolSource, TensorType};
+use crate::index::Dim;
 use crate::op::{CompositeOp, ContractOp, Op, RecurrenceOp, ViewOp};
 use crate::scalar::Body;
 use crate::symbol::Symbols;
@@ -82,6 +83,9 @@ impl GraphText<'_> {
             write!(f, "{}", Where(self.symbols))?;
         }
         f.write_str(" {\n")?;
+        if self.depth == 0 {
+            self.facts(f)?;
+        }
         for r in &graph.requires {
             let (left, right) = (Index(&r.left, self.names(&[])), Index(&r.right, self.names(&[])));
             let relation = if r.equal { "==" } else { "!=" };
@@ -92,6 +96,35 @@ impl GraphText<'_> {
             self.node(f, node)?;
         }
         write!(f, "{:1$}}}", "", 2 * self.depth)
+    }
+
+    /// `bind T = %mask axis 1` and `assume P + S == T "broadcast extents" from "/Add"`
+    fn facts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dim = |d: &Dim| Index(d, self.names(&[])).to_string();
+        for (symbol, SymbolSource::Axis { input, axis }) in &self.graph.sources {
+            let input = self.graph.inputs.get(*input as usize).map_or_else(String::new, |p| self.value(p.value));
+            writeln!(f, "  bind {} = {input} axis {axis}", dim(&Dim::symbol(*symbol)))?;
+        }
+        for assumption in &self.graph.assumptions {
+            let relation = match assumption.relation {
+                Relation::Equal => "==",
+                Relation::AtMost => "<=",
+            };
+            let (left, right) = (dim(&assumption.left), dim(&assumption.right));
+            write!(f, "  assume {left} {relation} {right} {}", Quoted(&assumption.what))?;
+            self.origin(f, assumption.origin)?;
+        }
+        Ok(())
+    }
+
+    /// ` from "/relu"` and the end of the line.
+    fn origin(&self, f: &mut fmt::Formatter<'_>, origin: OriginId) -> fmt::Result {
+        let names = self.graph.origins.get(origin).map_or(&[][..], |names| names);
+        if !names.is_empty() {
+            f.write_str(" from ")?;
+            separated(f, ", ", names, |f, name| write!(f, "{}", Quoted(name)))?;
+        }
+        f.write_str("\n")
     }
 
     fn ty(&self, ty: &TensorType) -> String {
@@ -129,12 +162,7 @@ impl GraphText<'_> {
             }
             _ => {}
         }
-        let origin = self.graph.origins.get(node.origin).map_or(&[][..], |names| names);
-        if !origin.is_empty() {
-            f.write_str(" from ")?;
-            separated(f, ", ", origin, |f, name| write!(f, "{}", Quoted(name)))?;
-        }
-        f.write_str("\n")
+        self.origin(f, node.origin)
     }
 
     /// What stands between the name of the operation and its operands.

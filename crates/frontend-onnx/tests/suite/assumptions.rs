@@ -1,0 +1,94 @@
+//! Dims that cannot be proven to fit: what is taken for granted, and that the graph is right where it holds.
+
+use crate::support::{Builder, Extent, ints, node};
+use crate::values::floats;
+use infc_ir::graph::{Graph, Relation, SymbolSource};
+use infc_ir::interp::run_graph;
+use infc_ir::verify::verify_graph;
+use infc_tensor::{DType, Tensor};
+
+fn import(builder: Builder) -> Graph {
+    let graph = builder.output("y").import().unwrap_or_else(|e| panic!("{e}"));
+    verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
+    let text = graph.to_string();
+    let parsed: Graph = text.parse().unwrap_or_else(|e| panic!("{e}: {text}"));
+    assert_eq!(parsed.to_string(), text);
+    graph
+}
+
+fn assumptions(graph: &Graph) -> Vec<String> {
+    let relation = |r| if r == Relation::Equal { "==" } else { "<=" };
+    graph
+        .assumptions
+        .iter()
+        .map(|a| format!("{} {} {} {:?}", a.left, relation(a.relation), a.right, graph.origins[a.origin]))
+        .collect()
+}
+
+#[test]
+fn unrelated_dims_that_meet_are_taken_to_be_equal() {
+    let graph = import(
+        Builder::new(17)
+            .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(2)])
+            .input("z", DType::F32, &[Extent::Named("M"), Extent::Number(2)])
+            .node(node("Add", &["x", "z"], &["s"], &[]))
+            .node(node("Mul", &["z", "s"], &["y"], &[])),
+    );
+    assert_eq!(assumptions(&graph), ["$0 == $1 [\"s\"]"], "taken once");
+    let (x, z) = (floats(&[3, 2]), floats(&[3, 2]));
+    assert_eq!(run_graph(&graph, &[3, 3], &[x, z]).expect("they agree")[0].shape(), [3, 2]);
+    // Both symbols still tell where they come from.
+    let source = |n| graph.source(infc_ir::entity::SymbolId(n));
+    assert_eq!(source(0), Some(SymbolSource::Axis { input: 0, axis: 0 }));
+    assert_eq!(source(1), Some(SymbolSource::Axis { input: 1, axis: 0 }));
+}
+
+#[test]
+fn a_cache_grows_by_what_is_new() {
+    // As decoders are exported: the mask is as long as past and new tokens, but only its name says so.
+    let graph = import(
+        Builder::new(17)
+            .input("past", DType::F32, &[Extent::Named("P"), Extent::Number(2)])
+            .input("new", DType::F32, &[Extent::Named("S"), Extent::Number(2)])
+            .input("mask", DType::F32, &[Extent::Named("T"), Extent::Number(1)])
+            .node(node("Concat", &["past", "new"], &["all"], &[("axis", crate::support::Value::Int(0))]))
+            .node(node("Add", &["all", "mask"], &["masked"], &[]))
+            .node(node("Add", &["masked", "all"], &["y"], &[])),
+    );
+    assert_eq!(assumptions(&graph), ["$0 + $1 == $2 [\"masked\"]"]);
+    assert_eq!(graph.ty(graph.inputs[2].value).shape[0].to_string(), "$0 + $1");
+    let empty = Tensor::from_elements::<f32>(&[0, 2], &[]).expect("no elements");
+    let inputs = [empty, floats(&[3, 2]), floats(&[3, 1])];
+    assert_eq!(run_graph(&graph, &[0, 3, 3], &inputs).expect("an empty cache")[0].shape(), [3, 2]);
+}
+
+#[test]
+fn a_reshape_shows_what_its_sizes_must_be() {
+    // [N, H, 4] seen as [N, 1, 4]: H is 1.
+    let graph = import(
+        Builder::new(17)
+            .input("x", DType::F32, &[Extent::Named("N"), Extent::Named("H"), Extent::Number(4)])
+            .initializer("target", &ints(&[0, 1, 4]))
+            .node(node("Reshape", &["x", "target"], &["r"], &[]))
+            .node(node("Add", &["r", "x"], &["y"], &[])),
+    );
+    assert_eq!(assumptions(&graph), ["$1 == 1 [\"r\"]"]);
+    let x = floats(&[2, 1, 4]);
+    let found = run_graph(&graph, &[2, 1], std::slice::from_ref(&x)).expect("H is 1");
+    assert_eq!(found[0].get_f64(5), x.get_f64(5).map(|v| 2.0 * v));
+}
+
+#[test]
+fn what_is_left_of_a_reshape_may_leave_nothing_over() {
+    // [N, 6] as [-1, 4]: 6·N must be a multiple of 4.
+    let graph = import(
+        Builder::new(17)
+            .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(6)])
+            .initializer("target", &ints(&[-1, 4]))
+            .node(node("Reshape", &["x", "target"], &["y"], &[])),
+    );
+    assert_eq!(graph.assumptions.len(), 1, "{:?}", assumptions(&graph));
+    let x = floats(&[2, 6]);
+    let found = run_graph(&graph, &[2], std::slice::from_ref(&x)).expect("12 elements").remove(0);
+    assert_eq!(found, x.reshaped(&[3, 4]).expect("as many"));
+}

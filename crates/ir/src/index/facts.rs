@@ -1,0 +1,210 @@
+//! Facts about dims that a model relies on: what is taken to be equal, and what is taken not to be negative.
+//!
+//! An equality is solved for one of its atoms where it can be, and that atom is then replaced wherever it occurs:
+//! from `T = P + S` on, nothing mentions `T`. Facts are taken here, not proven; who takes one must see to it that it
+//! is checked when the model runs ([`crate::graph::Assumption`]).
+
+use super::{Atom, IndexExpr, Ranges, Term};
+
+/// How often replacing may give rise to replacing; rules cannot go in circles, but dims are hostile input.
+const MAX_ROUNDS: usize = 16;
+
+/// See the module's text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// What stands for an atom. No replacement has an atom in it that has a replacement.
+    rules: Vec<(Atom, IndexExpr)>,
+    /// Expressions that are 0, but cannot be solved for an atom.
+    zero: Vec<IndexExpr>,
+    /// Expressions that are at least 0.
+    not_negative: Vec<IndexExpr>,
+}
+
+impl Facts {
+    /// The number of atoms that something stands for; it only grows.
+    #[must_use]
+    pub fn replaced_atoms(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// The expression with every atom replaced that something stands for.
+    #[must_use]
+    pub fn apply(&self, e: &IndexExpr) -> IndexExpr {
+        let mut e = e.clone();
+        for _ in 0..MAX_ROUNDS {
+            let mut replaced = false;
+            for (atom, by) in &self.rules {
+                if e.contains(atom) {
+                    e = e.replace(atom, by);
+                    replaced = true;
+                }
+            }
+            if !replaced {
+                break;
+            }
+        }
+        e
+    }
+
+    /// Takes it that two expressions are equal.
+    pub fn take_equal(&mut self, left: &IndexExpr, right: &IndexExpr, ranges: &Ranges) {
+        let difference = primitive(&self.apply(&(left.clone() - right.clone())));
+        if difference.is_const(0) {
+            return;
+        }
+        match solve(&difference, ranges) {
+            Some((atom, by)) => {
+                for (_, known) in &mut self.rules {
+                    *known = known.replace(&atom, &by);
+                }
+                self.rules.push((atom, by));
+            }
+            None => self.zero.push(difference),
+        }
+    }
+
+    /// Takes it that `least ≤ e`.
+    pub fn take_at_least(&mut self, e: &IndexExpr, least: &IndexExpr) {
+        self.not_negative.push(e.clone() - least.clone());
+    }
+
+    /// True if two expressions are known to be equal by these facts.
+    #[must_use]
+    pub fn equal(&self, left: &IndexExpr, right: &IndexExpr) -> bool {
+        let difference = primitive(&self.apply(&(left.clone() - right.clone())));
+        difference.is_const(0) || self.zero.iter().any(|z| primitive(&self.apply(z)) == difference)
+    }
+
+    /// True if `least ≤ e` is known by these facts.
+    #[must_use]
+    pub fn at_least(&self, e: &IndexExpr, least: &IndexExpr) -> bool {
+        let difference = self.apply(&(e.clone() - least.clone()));
+        self.not_negative
+            .iter()
+            .any(|known| (difference.clone() - self.apply(known)).as_const().is_some_and(|d| d >= 0))
+    }
+}
+
+/// What is 0 if `e` is, without the symbols that all terms share (sizes, which make everything empty where they are 0)
+/// and the number that divides all of them, and with the sign of the first term positive.
+fn primitive(e: &IndexExpr) -> IndexExpr {
+    let Some(first) = e.terms().first() else { return e.clone() };
+    let mut shared = if e.constant_part() == 0 { first.atoms.clone() } else { Vec::new() };
+    shared.retain(|atom| matches!(atom, Atom::Symbol(_)));
+    let mut divisor = e.constant_part().unsigned_abs();
+    for term in e.terms() {
+        divisor = gcd(divisor, term.coefficient.unsigned_abs());
+        let mut rest = term.atoms.clone();
+        shared.retain(|atom| match rest.iter().position(|a| a == atom) {
+            Some(at) => {
+                rest.remove(at);
+                true
+            }
+            None => false,
+        });
+    }
+    let Ok(divisor) = i64::try_from(divisor.max(1)) else { return e.clone() };
+    let sign = first.coefficient.signum() * divisor;
+    let mut constant = e.constant_part() / sign;
+    let mut terms = Vec::new();
+    for term in e.terms() {
+        let mut atoms = term.atoms.clone();
+        for atom in &shared {
+            if let Some(at) = atoms.iter().position(|a| a == atom) {
+                atoms.remove(at);
+            }
+        }
+        let coefficient = term.coefficient / sign;
+        if atoms.is_empty() {
+            constant = constant.saturating_add(coefficient);
+        } else {
+            terms.push(Term { atoms, coefficient });
+        }
+    }
+    IndexExpr::from_terms(terms, constant)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Solves `e = 0` for the atom whose replacement reads best: a symbol that is a sum of sizes, then an atom that is
+/// not a symbol, then any symbol.
+fn solve(e: &IndexExpr, ranges: &Ranges) -> Option<(Atom, IndexExpr)> {
+    let solutions = e.terms().iter().filter_map(|term| {
+        let [atom] = &term.atoms[..] else { return None };
+        let rest = e.clone() - IndexExpr::from_terms(vec![term.clone()], 0);
+        if rest.contains(atom) || !rest.divisible_by(term.coefficient.saturating_abs()) {
+            return None;
+        }
+        let by = rest.divided_by(term.coefficient).scale(-1);
+        let sum = by.constant_part() >= 0 && by.terms().iter().all(|t| t.coefficient > 0);
+        // A symbol must stay within its range, whatever stands for it.
+        let possible = ranges.eq(&IndexExpr::atom(atom.clone()), &by) != super::Proof::No;
+        let rank = match (atom, sum) {
+            (Atom::Symbol(_), true) => 0,
+            (Atom::Symbol(_), false) => 2,
+            (Atom::Var(_), _) => return None,
+            _ => 1,
+        };
+        possible.then(|| (rank, atom.clone(), by))
+    });
+    solutions.min_by_key(|(rank, _, by)| (*rank, by.terms().len())).map(|(_, atom, by)| (atom, by))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entity::SymbolId;
+
+    fn symbols() -> [IndexExpr; 3] {
+        [0, 1, 2].map(|n| IndexExpr::symbol(SymbolId(n)))
+    }
+
+    #[test]
+    fn a_sum_stands_for_a_symbol() {
+        let [past, total, new] = symbols();
+        let mut facts = Facts::default();
+        facts.take_equal(&(past.clone() + new.clone()), &total, &Ranges::default());
+        assert_eq!(facts.apply(&(total.clone() * 3 + 1)), (past.clone() + new.clone()) * 3 + 1);
+        assert_eq!(facts.apply(&total.floor_div(&IndexExpr::constant(2))).to_string(), "div($0 + $2, 2)");
+        assert!(facts.equal(&(total - past), &new));
+    }
+
+    #[test]
+    fn factors_that_both_sides_share_do_not_matter() {
+        let [n, w, h] = symbols();
+        let height = (h + 1).floor_div(&IndexExpr::constant(2));
+        let mut facts = Facts::default();
+        facts.take_equal(&(n.clone() * height.clone() * w.clone() * 120), &(n * w * 120), &Ranges::default());
+        assert_eq!(facts.apply(&height), IndexExpr::constant(1));
+    }
+
+    #[test]
+    fn replacements_follow_each_other() {
+        let [a, b, c] = symbols();
+        let mut facts = Facts::default();
+        facts.take_equal(&a, &(b.clone() + 1), &Ranges::default());
+        facts.take_equal(&b, &(c.clone() + 1), &Ranges::default());
+        assert_eq!(facts.apply(&a), c.clone() + 2);
+        assert!(facts.equal(&(a + b), &(c * 2 + 3)));
+    }
+
+    #[test]
+    fn what_cannot_be_solved_is_remembered() {
+        let [a, b, c] = symbols();
+        let mut facts = Facts::default();
+        facts.take_equal(&(a.clone() * b.clone()), &(c.clone() * c.clone()), &Ranges::default());
+        assert!(facts.equal(&(c.clone() * c.clone() * 4), &(a.clone() * b.clone() * 4)));
+        assert!(!facts.equal(&(a.clone() * b), &(a * c)));
+    }
+
+    #[test]
+    fn lower_bounds_are_kept_by_difference() {
+        let [a, b, _] = symbols();
+        let mut facts = Facts::default();
+        facts.take_at_least(&(a.clone() - b.clone()), &IndexExpr::constant(1));
+        assert!(facts.at_least(&(a.clone() - b.clone() + 1), &IndexExpr::constant(2)));
+        assert!(!facts.at_least(&(a - b), &IndexExpr::constant(2)));
+    }
+}
