@@ -138,6 +138,7 @@ fn empty_entry() -> Entry {
         symbols: Vec::new(),
         bindings: Vec::new(),
         state: Vec::new(),
+        assumptions: Vec::new(),
     }
 }
 

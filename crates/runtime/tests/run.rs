@@ -120,7 +120,7 @@ fn choices_inside_of_choices() {
     let (a, b) = (tensor(&[1., 2.]), tensor(&[3., 4.]));
     for (c, d, expected) in [(true, true, &a), (true, false, &tensor(&[7., 8.])), (false, true, &b)] {
         let outputs = session.run_owned(&[&a, &b, &Tensor::scalar(u8::from(c)), &Tensor::scalar(u8::from(d))]).unwrap();
-        assert_eq!(outputs, [expected.clone()], "{c} {d}");
+        assert_eq!(outputs, std::slice::from_ref(expected), "{c} {d}");
     }
 }
 
