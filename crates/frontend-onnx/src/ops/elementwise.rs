@@ -9,7 +9,7 @@ use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Scalar, UnaryOp};
-use infc_tensor::DType;
+use infc_tensor::{DType, DTypeClass};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Add", 7, |c| binary(c, BinaryOp::Add)),
@@ -143,10 +143,25 @@ fn mean(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![fold_all(call, BinaryOp::Add, divide)?])
 }
 
+/// Shifting by a negative distance, or by the width or more, leaves only the sign of what is shifted right, else 0.
 fn bit_shift(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let direction = call.string("direction", "")?;
     match direction.as_str() {
         "LEFT" => binary(call, BinaryOp::Shl),
+        "RIGHT" if call.input(0)?.dtype().class() == DTypeClass::Signed => {
+            // Shr gives 0 for such a distance; the greatest distance within the width leaves the sign.
+            let (a, b) = (call.input(0)?, call.input(1)?);
+            require_same(&a, &b)?;
+            Ok(vec![call.build.compute(&[&a, &b], |body, p| {
+                let dtype = body.dtype(p[1]);
+                let zero = body.constant(dtype, 0.0);
+                let greatest = body.constant(dtype, (dtype.size_bits() - 1) as f64);
+                let negative = body.compare(CompareOp::Lt, p[1], zero);
+                let within = body.binary(BinaryOp::Min, p[1], greatest);
+                let distance = body.select(negative, greatest, within);
+                body.binary(BinaryOp::Shr, p[0], distance)
+            })?])
+        }
         "RIGHT" => binary(call, BinaryOp::Shr),
         _ => Err(Problem::InvalidAttribute { attribute: "direction", expected: "LEFT or RIGHT", found: direction }),
     }

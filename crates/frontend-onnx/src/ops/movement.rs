@@ -228,7 +228,7 @@ fn depth_to_space(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![call.build.view(&x, index, vec![n, channels, h.scale(size), w.scale(size)])?])
 }
 
-/// The inverse of DepthToSpace in its mode DCR.
+/// The inverse of DepthToSpace in the same mode (before opset 28 always DCR).
 fn space_to_depth(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, [n, c, h, w], size) = blocks(call)?;
     let block = Dim::constant(size);
@@ -238,13 +238,17 @@ fn space_to_depth(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     if c.is_const(0) {
         return Err(mismatch("at least one channel", x.shape()));
     }
-    let inner = var(1).floor_div(&c);
-    let index = vec![
-        var(0),
-        var(1).modulo(&c),
-        var(2).scale(size) + inner.floor_div(&block),
-        var(3).scale(size) + inner.modulo(&block),
-    ];
+    let mode = call.string("mode", "DCR")?;
+    let (inner, channel) = match mode.as_str() {
+        "DCR" => (var(1).floor_div(&c), var(1).modulo(&c)),
+        "CRD" => {
+            let area = Dim::constant(size * size);
+            (var(1).modulo(&area), var(1).floor_div(&area))
+        }
+        _ => return Err(Problem::InvalidAttribute { attribute: "mode", expected: "DCR or CRD", found: mode }),
+    };
+    let index =
+        vec![var(0), channel, var(2).scale(size) + inner.floor_div(&block), var(3).scale(size) + inner.modulo(&block)];
     let shape = vec![n, c.scale(size * size), h.floor_div(&block), w.floor_div(&block)];
     Ok(vec![call.build.view(&x, index, shape)?])
 }

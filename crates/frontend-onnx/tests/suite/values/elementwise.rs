@@ -53,6 +53,17 @@ fn comparisons_and_logic() {
 }
 
 #[test]
+fn shifts_by_the_width_or_more_leave_the_sign() {
+    let vector = |elements: &[i8]| Tensor::from_elements(&[elements.len()], elements).expect("a vector");
+    for direction in ["LEFT", "RIGHT"] {
+        let shift = |a: Tensor, b: Tensor| Case::new("BitShift", 28).data(a).data(b).text("direction", direction);
+        let (a, by) = ([-100, 100, -1, -100, 100, -100, -128], [7, 7, 8, 127, 127, -1, -128]);
+        shift(vector(&a), vector(&by)).agrees();
+        shift(ints(&[-5, 5, -5, 5, -5]), ints(&[63, 64, 64, -1, -1])).agrees();
+    }
+}
+
+#[test]
 fn variadic_operators() {
     for op in ["Min", "Max", "Sum", "Mean"] {
         Case::new(op, 13).data(floats(&[2, 3])).agrees();

@@ -120,7 +120,11 @@ fn blocks_move_between_depth_and_space() {
         let case = Case::new("DepthToSpace", 13).data(counting(&[2, 12, 2, 3])).int("blocksize", 2);
         case.text("mode", mode).dynamic(&[0, 2, 3]).agrees();
     }
-    Case::new("SpaceToDepth", 13).data(counting(&[2, 3, 4, 6])).int("blocksize", 2).dynamic(&[0]).agrees();
+    let to_depth = || Case::new("SpaceToDepth", 13).data(counting(&[2, 3, 4, 6])).int("blocksize", 2);
+    to_depth().dynamic(&[0]).agrees();
+    for mode in ["DCR", "CRD"] {
+        to_depth().text("mode", mode).dynamic(&[0]).agrees();
+    }
 }
 
 #[test]
