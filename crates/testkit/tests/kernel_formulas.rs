@@ -190,6 +190,31 @@ fn lstm_steps() {
     });
 }
 
+/// A GRU whose reset gate acts on the state before its product.
+fn gru(case: &Case, units: usize, index: &[usize]) -> f64 {
+    let n = index[1];
+    let mut hidden: Vec<f64> = (0..units).map(|u| case.at("h0", &[n, u])).collect();
+    for t in 0..=index[0] {
+        let x = |g: usize, u: usize| case.at("x", &[t, n, g * units + u]);
+        let gate =
+            |g: usize, u: usize| sigmoid(x(g, u) + sum(units, |k| hidden[k] * case.at("rg", &[g * units + u, k])));
+        let reset: Vec<f64> = (0..units).map(|k| gate(1, k) * hidden[k]).collect();
+        let next = |u: usize| {
+            let kept = sum(units, |k| reset[k] * case.at("rc", &[u, k]));
+            let z = gate(0, u);
+            (1.0 - z) * (x(2, u) + kept).tanh() + z * hidden[u]
+        };
+        hidden = (0..units).map(next).collect();
+    }
+    hidden[index[2]]
+}
+
+#[test]
+fn gru_of_any_size_and_of_one_row() {
+    check("gru_steps", 1e-5, |case, _, index| gru(case, case.size("U"), index));
+    check("gru_one_row", 1e-5, |case, _, index| gru(case, 5, index));
+}
+
 #[test]
 fn online_attention_equals_attention() {
     check("online_attention", 1e-5, |case, _, i| {

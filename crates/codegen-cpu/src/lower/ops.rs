@@ -113,18 +113,7 @@ impl Lower<'_> {
                 BinaryOp::Max => self.propagating(crate::vir::BinaryOp::Max, a, b),
                 BinaryOp::Min => self.propagating(crate::vir::BinaryOp::Min, a, b),
                 BinaryOp::Pow => math::pow(&mut self.b, a, b),
-                BinaryOp::Rem => {
-                    let quotient = self.b.div(a, b);
-                    let whole = self.b.trunc(quotient);
-                    let minus = self.b.neg(whole);
-                    self.b.fma(minus, b, a)
-                }
-                BinaryOp::Mod => {
-                    let quotient = self.b.div(a, b);
-                    let whole = self.b.floor(quotient);
-                    let minus = self.b.neg(whole);
-                    self.b.fma(minus, b, a)
-                }
+                BinaryOp::Rem | BinaryOp::Mod => self.float_remainder(op, a, b),
                 _ => return self.unsupported(format!("{op:?} of {dtype}")),
             };
             return Ok(self.round_half(dtype, value));
@@ -158,6 +147,37 @@ impl Lower<'_> {
             BinaryOp::Pow => return self.unsupported(format!("{op:?} of {dtype}")),
         };
         self.wrap(dtype, value)
+    }
+
+    /// Remainders of floats, exact while the quotient's integer part is (below 2²⁴ in f32, 2⁵³ in f64).
+    ///
+    /// A quotient that rounds up to an integer gives a remainder of the wrong sign, which the divisor mends: the sum is
+    /// exact, as the true remainder is a float.
+    fn float_remainder(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
+        let zero = self.b.constant(self.b.ty(a), 0);
+        let quotient = self.b.div(a, b);
+        let whole = self.b.trunc(quotient);
+        let minus = self.b.neg(whole);
+        let rest = self.b.fma(minus, b, a);
+        // An infinite divisor leaves a finite dividend as it is, where 0·∞ would be NaN.
+        let smaller = self.b.compare(Cond::Eq, whole, zero);
+        let rest = self.b.select(smaller, a, rest);
+
+        let below = self.b.compare(Cond::Lt, rest, zero);
+        let (sign, period) = if op == BinaryOp::Mod {
+            (b, b)
+        } else {
+            let magnitude = self.b.abs(b);
+            let negated = self.b.neg(magnitude);
+            let negative = self.b.compare(Cond::Lt, a, zero);
+            (a, self.b.select(negative, negated, magnitude))
+        };
+        let wanted = self.b.compare(Cond::Lt, sign, zero);
+        let differ = self.b.xor(below, wanted);
+        let some = self.b.compare(Cond::Ne, rest, zero);
+        let fix = self.b.and(differ, some);
+        let moved = self.b.add(rest, period);
+        self.b.select(fix, moved, rest)
     }
 
     /// Integer division and remainders; a zero divisor gives 0.

@@ -293,13 +293,15 @@ impl<'a> Emitter<'a> {
         if attached.is_empty() {
             return rest(self, state);
         }
-        // Needs flow from readers to what they read: last stage first.
+        // Needs flow from readers to what they read: last stage first. What is computed further inside reads too.
         let mut readers = vec![(stage, state.clone())];
         let mut regions = Vec::new();
-        for &id in attached.iter().rev() {
+        for id in self.computed_within(stage, loop_name).into_iter().rev() {
             let region = self.needed(id, &readers);
             readers.push((id, self.state_over(id, &region)));
-            regions.push((id, region));
+            if attached.contains(&id) {
+                regions.push((id, region));
+            }
         }
         let mut stmts = Vec::new();
         for (id, region) in regions.into_iter().rev() {

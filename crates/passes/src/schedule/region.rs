@@ -16,6 +16,24 @@ impl Emitter<'_> {
         self.plans.iter_enumerated().filter(|(_, p)| p.placement == here).map(|(id, _)| id).collect()
     }
 
+    /// The stages that are computed in a turn of a loop of `consumer`, at that loop or further inside, in dependency
+    /// order.
+    pub(super) fn computed_within(&self, consumer: StageId, loop_name: &str) -> Vec<StageId> {
+        let loops = &self.plans[consumer].loops;
+        let from = loops.iter().position(|l| l.name == loop_name).unwrap_or(loops.len());
+        let mut within = Vec::new();
+        for (id, plan) in self.plans.iter_enumerated().rev() {
+            let Placement::At(at, name) = &plan.placement else { continue };
+            let inside =
+                if *at == consumer { loops[from..].iter().any(|l| l.name == *name) } else { within.contains(at) };
+            if inside {
+                within.push(id);
+            }
+        }
+        within.reverse();
+        within
+    }
+
     /// The region of `stage` that is read when `readers` are computed over their given states.
     ///
     /// Inlined stages between are looked through. An axis whose need is not an affine box falls back to all of it.
