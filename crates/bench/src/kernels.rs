@@ -12,6 +12,25 @@ use infc_tensor::DType;
 /// Columns per weight panel.
 const PANEL: i64 = 16;
 
+/// `f32(u8[M, K] · i8[K, N]) · scale[N]`, the weights as formation packs them for dot products.
+///
+/// # Panics
+/// If K is no multiple of 4.
+pub(crate) fn byte_matmul(m: i64, n: i64, k: i64) -> Kernel {
+    assert_eq!(k % 4, 0, "bytes come in groups");
+    let (panels, groups) = ((n + PANEL - 1) / PANEL, k / 4);
+    let text = format!(
+        "kernel @byte_matmul_{m}x{n}x{k}(a: u8[{m}, {k}], const w: i8[{panels}, {groups}, 16, 4], const s: f32[{n}]) \
+           -> (y: f32[{m}, {n}]) {{
+           stage acc[m: {m}, n: {n}, reduce k: {k}] =
+             fold sum i32(a[m, k]) * i32(w[div(n, 16), div(k, 4), mod(n, 16), mod(k, 4)])
+           stage out[m, n] = f32(acc[m, n]) * s[n]
+           output y[m, n] = out[m, n]
+         }}"
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}"))
+}
+
 fn var(i: u32) -> IndexExpr {
     IndexExpr::var(VarId(i))
 }

@@ -20,4 +20,4 @@ pub use compile::{CompiledKernel, compile_nest, list_nest};
 pub use emit::{emit, listing};
 pub use error::CodegenError;
 pub use object::{CompiledFunction, Emitter, Stats};
-pub use target::{ParseTargetError, Target};
+pub use target::{Feature, ParseTargetError, Target};

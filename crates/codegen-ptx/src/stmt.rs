@@ -38,7 +38,7 @@ impl Emitter<'_> {
                 let extent = self.resolve(extent);
                 match kind {
                     LoopKind::Serial => self.serial(*var, &extent, body),
-                    LoopKind::Unrolled => self.unrolled(*var, &extent, body, None),
+                    LoopKind::Unrolled | LoopKind::Tensor(_) => self.unrolled(*var, &extent, body, None),
                     LoopKind::Vector { .. } => self.vector(*var, &extent, body),
                     LoopKind::Bound(dim) => self.bound(*var, &extent, *dim, body),
                 }

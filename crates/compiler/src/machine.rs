@@ -1,16 +1,19 @@
 //! What schedules are told about a target.
 
-use infc_codegen_cpu::Target;
+use infc_codegen_cpu::{Feature, Target};
 use infc_passes::schedule::Machine;
 
 /// The machine that the untuned schedule has in mind for a target.
 #[must_use]
 pub fn schedule_machine(target: &Target) -> Machine {
     let model = &target.machine;
+    let has_dot = target.has(Feature::Vnni) || target.has(Feature::AvxVnni);
     Machine {
         vector_bytes: model.vector_bits / 8,
         vector_registers: model.vector_regs,
         arithmetic_per_cycle: f64::from(model.fma_per_cycle),
+        // Without the instruction, bytes are widened in two halves, multiplied and added in pairs.
+        dot_cost: if has_dot { 1.0 } else { 6.0 },
         loads_per_cycle: f64::from(model.loads_per_cycle),
         latency_cycles: f64::from(model.fma_latency),
         // Sustained, not the width of the path: what streaming loops reach on server cores of the last years.

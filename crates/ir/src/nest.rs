@@ -8,7 +8,7 @@ use crate::entity::{BufferId, IndexVec, OperandId, ScalarId, VarId};
 use crate::index::{Dim, IndexExpr, Interval};
 use crate::kernel::Reducer;
 use crate::scalar::Body;
-use crate::schedule::{GpuDim, Scope};
+use crate::schedule::{GpuDim, Intrinsic, Scope};
 use crate::symbol::Symbols;
 use infc_tensor::DType;
 use std::sync::Arc;
@@ -71,6 +71,9 @@ pub enum LoopKind {
         /// Width in elements; lanes at and beyond the extent are off.
         lanes: u16,
     },
+    /// As one operation of the machine per lane of the loop around it; the extent is what the operation takes. Backends
+    /// that have none, or find something else in the loop, run it as [`LoopKind::Unrolled`].
+    Tensor(Intrinsic),
     /// As a dimension of a GPU launch.
     Bound(GpuDim),
 }

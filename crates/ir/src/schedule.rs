@@ -31,6 +31,13 @@ pub enum GpuDim {
     ThreadZ,
 }
 
+/// An operation of the machine that does several turns of a loop at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Intrinsic {
+    /// Four products of an unsigned and a signed byte, summed in i32, per lane.
+    Dot4,
+}
+
 /// One step. Stages and loops are named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -75,7 +82,7 @@ pub enum Step {
         /// See [`Scope`].
         scope: Scope,
     },
-    /// The loop, which must be innermost, runs as vector lanes. Its extent is at most the factor it was split by.
+    /// The loop, which must be innermost but for a tensorized one, runs as vector lanes. Its extent is at most the factor it was split by.
     Vectorize {
         /// Stage.
         stage: String,
@@ -95,6 +102,16 @@ pub enum Step {
         stage: String,
         /// A reduction loop of constant extent.
         axis: String,
+    },
+    /// The loop's turns become one operation of the machine. The loop is innermost, inside of the vector loop if there
+    /// is one.
+    Tensorize {
+        /// Stage.
+        stage: String,
+        /// A reduction loop, split off with as many turns as the operation takes.
+        axis: String,
+        /// See [`Intrinsic`].
+        intrinsic: Intrinsic,
     },
     /// The named outermost loops become the kernel's one parallel axis.
     Parallel {
@@ -132,6 +149,14 @@ impl fmt::Display for Scope {
     }
 }
 
+impl fmt::Display for Intrinsic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Intrinsic::Dot4 => "dot4",
+        })
+    }
+}
+
 impl fmt::Display for GpuDim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -162,6 +187,9 @@ impl fmt::Display for Step {
             Step::Vectorize { stage, axis } => write!(f, "vectorize {}.{}", name(stage), name(axis)),
             Step::Unroll { stage, axis } => write!(f, "unroll {}.{}", name(stage), name(axis)),
             Step::Partial { stage, axis } => write!(f, "partial {}.{}", name(stage), name(axis)),
+            Step::Tensorize { stage, axis, intrinsic } => {
+                write!(f, "tensorize {}.{} to {intrinsic}", name(stage), name(axis))
+            }
             Step::Parallel { stage, axes } => write!(f, "parallel {}: {}", name(stage), Names(axes)),
             Step::Bind { stage, axis, dim } => write!(f, "bind {}.{} to {dim}", name(stage), name(axis)),
         }

@@ -14,6 +14,7 @@ const MACHINE: Machine = Machine {
     vector_bytes: 64,
     vector_registers: 32,
     arithmetic_per_cycle: 2.0,
+    dot_cost: 1.0,
     loads_per_cycle: 2.0,
     latency_cycles: 4.0,
     l2_bytes_per_cycle: 32.0,

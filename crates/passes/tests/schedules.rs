@@ -14,6 +14,7 @@ const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine {
         vector_bytes,
         vector_registers,
         arithmetic_per_cycle: 2.0,
+        dot_cost: 1.0,
         loads_per_cycle: 2.0,
         latency_cycles: 4.0,
         l2_bytes_per_cycle: 32.0,
@@ -117,4 +118,31 @@ fn scheduled_kernels_compute_what_the_kernels_say() {
             }
         }
     }
+}
+
+fn byte_product() -> Kernel {
+    infc_testkit::kernel("byte_product")
+}
+
+#[test]
+fn sums_of_byte_products_take_dot_products() {
+    let schedule = choose(&byte_product(), &MACHINES[2].1, ErrorClass::Exact).to_string();
+    assert!(schedule.contains("split s.k by 4 -> k_o, k_q; tensorize s.k_q to dot4"), "{schedule}");
+    assert!(schedule.contains("vectorize s.n_l"), "{schedule}");
+    let nest = apply(&byte_product(), &schedule.parse().expect("it prints and parses")).expect("it applies");
+    assert!(nest.to_string().contains(" dot4"), "{nest}");
+}
+
+#[test]
+fn what_is_no_dot_product_is_refused() {
+    let error = |text: &str| {
+        let schedule = text.parse().expect("it parses");
+        apply(&byte_product(), &schedule).expect_err(text).to_string()
+    };
+    // Not split off, of another length, not reduced, not innermost.
+    for steps in ["tensorize s.k to dot4", "split s.k by 2 -> o, i; tensorize s.i to dot4", "tensorize s.n to dot4"] {
+        assert!(error(steps).contains("four turns of a split-off reduction loop"), "{steps}: {}", error(steps));
+    }
+    let outer = error("split s.k by 4 -> o, i; reorder s: i, o; tensorize s.i to dot4");
+    assert!(outer.contains("innermost") || outer.contains("coarser"), "{outer}");
 }

@@ -126,6 +126,13 @@ fn int8_convolution() {
 }
 
 #[test]
+fn byte_product() {
+    check("byte_product", 0.0, |case, _, i| {
+        sum(12, |k| case.at("a", &[i[0], k]) * case.at("b", &[i[1] / 16, k / 4, i[1] % 16, k % 4]))
+    });
+}
+
+#[test]
 fn depthwise_convolution() {
     check("depthwise_conv", 1e-6, |case, _, i| {
         let a =

@@ -184,7 +184,7 @@ impl Lower<'_> {
 
     // -------------------------------------------------------------------------------------------------- loads --
 
-    fn buffer_of(&self, load: &Load) -> Result<BufferId, LowerError> {
+    pub(super) fn buffer_of(&self, load: &Load) -> Result<BufferId, LowerError> {
         match load.source {
             Source::Buffer(buffer) => Ok(buffer),
             _ => self.unsupported("a load that is not from a buffer"),
@@ -195,7 +195,7 @@ impl Lower<'_> {
         self.nest.buffers[buffer].kind == BufferKind::Local(Scope::Register)
     }
 
-    fn memory(&self, buffer: BufferId) -> Memory {
+    pub(super) fn memory(&self, buffer: BufferId) -> Memory {
         if self.is_written(buffer) { Memory::Written } else { Memory::ReadOnly }
     }
 

@@ -6,6 +6,7 @@
 //! itself, since the builder places every pure operation as far out as its operands allow.
 
 mod address;
+mod dot;
 mod expr;
 mod mask;
 mod ops;

@@ -9,7 +9,7 @@ use infc_ir::index::IndexExpr;
 use infc_ir::kernel::Reducer;
 use infc_ir::nest::{BufferKind, Expr, LoopKind, Stmt, Target};
 use infc_ir::scalar::{BinaryOp, ScalarOp};
-use infc_ir::schedule::Scope;
+use infc_ir::schedule::{Intrinsic, Scope};
 use infc_tensor::DType;
 use std::collections::BTreeSet;
 
@@ -81,16 +81,13 @@ impl Lower<'_> {
         let extent = self.resolve(extent);
         match kind {
             LoopKind::Bound(dim) => self.unsupported(format!("a loop bound to {dim}")),
-            LoopKind::Unrolled => {
-                let Some(turns) = extent.as_const() else {
-                    return self.unsupported("an unrolled loop of unknown length");
-                };
-                for turn in 0..turns {
-                    self.vars[var.index()] = Some(VarValue::Const(turn));
-                    self.stmts(body)?;
+            LoopKind::Unrolled => self.unrolled(var, &extent, body),
+            LoopKind::Tensor(Intrinsic::Dot4) => {
+                if extent.is_const(4) && self.dot4(var, body)? {
+                    Ok(())
+                } else {
+                    self.unrolled(var, &extent, body)
                 }
-                self.vars[var.index()] = None;
-                Ok(())
             }
             LoopKind::Vector { lanes } => {
                 if self.lane.is_some() {
@@ -130,6 +127,18 @@ impl Lower<'_> {
                 Ok(())
             }
         }
+    }
+
+    fn unrolled(&mut self, var: VarId, extent: &IndexExpr, body: &[Stmt]) -> Result<(), LowerError> {
+        let Some(turns) = extent.as_const() else {
+            return self.unsupported("an unrolled loop of unknown length");
+        };
+        for turn in 0..turns {
+            self.vars[var.index()] = Some(VarValue::Const(turn));
+            self.stmts(body)?;
+        }
+        self.vars[var.index()] = None;
+        Ok(())
     }
 
     /// Register contents that exist now and that the statements change.
@@ -214,7 +223,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn set_register(
+    pub(super) fn set_register(
         &mut self,
         target: &Target,
         new: Value,
@@ -245,7 +254,13 @@ impl Lower<'_> {
     }
 
     /// Writes to memory the lanes of a mask.
-    fn write(&mut self, target: &Target, value: Value, mask: Option<Value>, uniform: bool) -> Result<(), LowerError> {
+    pub(super) fn write(
+        &mut self,
+        target: &Target,
+        value: Value,
+        mask: Option<Value>,
+        uniform: bool,
+    ) -> Result<(), LowerError> {
         let buffer = &self.nest.buffers[target.buffer];
         let dtype = buffer.dtype;
         let elem = self.memory_type(dtype)?;
@@ -418,7 +433,7 @@ impl Lower<'_> {
     }
 
     /// The present content of a target.
-    fn read(&mut self, target: &Target) -> Result<Value, LowerError> {
+    pub(super) fn read(&mut self, target: &Target) -> Result<Value, LowerError> {
         let dtype = self.nest.buffers[target.buffer].dtype;
         let mut body = infc_ir::scalar::Body::default();
         let root = body.push(ScalarOp::Load(infc_ir::scalar::Load {

@@ -101,6 +101,7 @@ impl NestText<'_> {
                     LoopKind::Serial => {}
                     LoopKind::Unrolled => f.write_str(" unrolled")?,
                     LoopKind::Vector { lanes } => write!(f, " vector({lanes})")?,
+                    LoopKind::Tensor(intrinsic) => write!(f, " {intrinsic}")?,
                     LoopKind::Bound(dim) => write!(f, " {dim}")?,
                 }
                 f.write_str(" {\n")?;

@@ -3,7 +3,7 @@
 use super::error::{ParseError, ParseErrorKind};
 use super::lexer::Kind;
 use super::parser::{Parsed, Parser};
-use crate::schedule::{GpuDim, Schedule, Scope, Step};
+use crate::schedule::{GpuDim, Intrinsic, Schedule, Scope, Step};
 use std::str::FromStr;
 
 impl FromStr for Schedule {
@@ -66,6 +66,11 @@ impl Parser<'_> {
                 let (stage, axis) = self.stage_and_axis()?;
                 Step::Partial { stage, axis }
             }
+            "tensorize" => {
+                let (stage, axis) = self.stage_and_axis()?;
+                self.expect_word("to")?;
+                Step::Tensorize { stage, axis, intrinsic: self.intrinsic()? }
+            }
             "parallel" => {
                 let (stage, axes) = self.stage_and_axes()?;
                 Step::Parallel { stage, axes }
@@ -105,6 +110,15 @@ impl Parser<'_> {
             .into_iter()
             .find(|s| s.to_string() == name)
             .ok_or_else(|| self.unknown(mark, "memory scope", name))
+    }
+
+    fn intrinsic(&mut self) -> Parsed<Intrinsic> {
+        let mark = self.mark();
+        let name = self.name("an operation of the machine")?;
+        [Intrinsic::Dot4]
+            .into_iter()
+            .find(|i| i.to_string() == name)
+            .ok_or_else(|| self.unknown(mark, "operation of the machine", name))
     }
 
     fn gpu_dim(&mut self) -> Parsed<GpuDim> {

@@ -150,9 +150,9 @@ impl Checker<'_> {
 
     fn repeat(&mut self, var: VarId, extent: &IndexExpr, kind: LoopKind, body: &[Stmt]) {
         self.index(extent);
-        let constant = matches!(kind, LoopKind::Unrolled | LoopKind::Vector { .. });
+        let constant = matches!(kind, LoopKind::Unrolled | LoopKind::Vector { .. } | LoopKind::Tensor(_));
         match (kind, extent.as_const()) {
-            (LoopKind::Unrolled | LoopKind::Vector { .. }, None) => {
+            (LoopKind::Unrolled | LoopKind::Vector { .. } | LoopKind::Tensor(_), None) => {
                 let what = "an unrolled or vector loop whose extent is not constant";
                 self.report.push(ViolationKind::NotAllowed { what });
             }

@@ -4,17 +4,23 @@
 //! neighbouring columns: `[ceil(N/16)][K…][16]`, padded with zeros, the summed axes in the order of the reduction. All
 //! vector widths stream that form, so all feature levels share one copy. Where the columns are shared with the left
 //! operand (depthwise), rows of all columns are as good.
+//!
+//! Bytes that are summed in 32 bits are grouped by four along the innermost summed axis, `[ceil(N/16)][K/4][16][4]`, if
+//! the left operand has its bytes there in groups too: dot products take them so.
 
-use super::contraction::{contraction, uses};
+use super::contraction::{Contraction, contraction, uses};
 use super::plan::Packing;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{OperandId, ScalarId, StageId, VarId};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::{AxisKind, Kernel, Layout};
 use infc_ir::scalar::{Load, ScalarOp, Source};
+use infc_tensor::DType;
 
 /// Columns per panel.
 const PANEL: i64 = 16;
+/// Bytes that a dot product takes per column.
+const GROUP: i64 = 4;
 /// Fewer columns than this are not worth a panel.
 const MIN_COLUMNS: i64 = 8;
 
@@ -84,6 +90,7 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     let (outer, summed) = (of_kind(false), of_kind(true));
     let panels = (n + PANEL - 1) / PANEL;
     let is_shared = uses(c.lhs, column);
+    let grouped = summed.last().copied().filter(|&v| !is_shared && is_grouped(kernel, &c, v));
 
     // Packed axes, each with its extent, the reader's coordinate, and a name.
     let var = IndexExpr::var;
@@ -97,10 +104,20 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
         packed.push((panels, var(column).floor_div(&sixteen), "N/16".to_owned()));
     }
     for &v in &summed {
-        packed.push((extent(v)?, var(v), axes[v.0 as usize].name.clone()));
+        let name = axes[v.0 as usize].name.clone();
+        packed.push(match grouped {
+            Some(g) if g == v => {
+                (extent(v)? / GROUP, var(v).floor_div(&IndexExpr::constant(GROUP)), format!("{name}/4"))
+            }
+            _ => (extent(v)?, var(v), name),
+        });
     }
     let (width, last) = if is_shared { (panels * PANEL, var(column)) } else { (PANEL, var(column).modulo(&sixteen)) };
+    let lane_at = packed.len();
     packed.push((width, last, width.to_string()));
+    if let Some(v) = grouped {
+        packed.push((GROUP, var(v).modulo(&IndexExpr::constant(GROUP)), GROUP.to_string()));
+    }
 
     // A window over a constant would be written out in full; such a constant stays as it is.
     let product = |extents: Vec<Option<i64>>| extents.into_iter().try_fold(1i64, |n, e| n.checked_mul(e?));
@@ -118,9 +135,11 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     }
     let first_summed = panel_at + usize::from(!is_shared);
     for (n, &v) in summed.iter().enumerate() {
-        variables[v.0 as usize] = at(first_summed + n);
+        let coordinate = at(first_summed + n);
+        let is_group = grouped == Some(v);
+        variables[v.0 as usize] = if is_group { coordinate.scale(GROUP) + at(lane_at + 1) } else { coordinate };
     }
-    let lane = at(packed.len() - 1);
+    let lane = at(lane_at);
     let columns = if is_shared { lane } else { at(panel_at).scale(PANEL) + lane };
     variables[column.0 as usize] = columns.clone();
     let index = c.rhs.index.iter().map(|e| e.substitute_vars(&variables)).collect();
@@ -142,6 +161,19 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
             layout: format!("{kind}{}", names.concat()),
         },
     })
+}
+
+/// True if the contraction sums bytes of different signs in 32 bits, and the left operand has those along the axis next
+/// to each other, in whole groups and without conditions.
+fn is_grouped(kernel: &Kernel, c: &Contraction<'_>, axis: VarId) -> bool {
+    let types = [c.lhs.dtype, c.rhs.dtype];
+    let bytes = types.contains(&DType::U8) && types.contains(&DType::I8) && c.stage.dtypes() == [DType::I32];
+    let Source::Operand(lhs) = c.lhs.source else { return false };
+    let whole = c.stage.axes[axis.0 as usize].extent.as_const().is_some_and(|n| n % GROUP == 0);
+    let unguarded = c.lhs.valid.iter().all(|b| !b.expr.uses_var(axis));
+    let flat = kernel.operands[lhs].layout.flat(&c.lhs.index);
+    let adjacent = flat.linear_in(axis).is_some_and(|(step, _)| step.is_const(1));
+    bytes && whole && unguarded && adjacent
 }
 
 /// True if the load is at exactly the coordinates at which an output is written.

@@ -360,6 +360,11 @@ impl<'a> Emitter<'a> {
             let inner = body(self, at(base, tile.clone(), axis.limit.clone()))?;
             let kind = match l.mode {
                 LoopMode::Unrolled if full.as_const().is_some() => LoopKind::Unrolled,
+                // A remainder has fewer turns than the operation takes.
+                LoopMode::Tensor(intrinsic) if Some(full.clone()) == l.turns.map(IndexExpr::constant) => {
+                    LoopKind::Tensor(intrinsic)
+                }
+                LoopMode::Tensor(_) if full.as_const().is_some() => LoopKind::Unrolled,
                 LoopMode::Bound(dim) => LoopKind::Bound(dim),
                 _ => LoopKind::Serial,
             };

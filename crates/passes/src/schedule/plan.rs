@@ -4,7 +4,7 @@ use super::ScheduleError;
 use infc_ir::entity::{EntityId, IndexVec, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::scalar::Source;
-use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
+use infc_ir::schedule::{GpuDim, Intrinsic, Schedule, Scope, Step};
 use std::ops::Range;
 
 /// How a planned loop runs.
@@ -14,6 +14,7 @@ pub(super) enum LoopMode {
     Unrolled,
     Vector { lanes: u16 },
     Parallel,
+    Tensor(Intrinsic),
     Bound(GpuDim),
 }
 
@@ -203,6 +204,18 @@ impl Reader<'_> {
                     self.set_mode(plans, stage, axis, LoopMode::Parallel)?;
                 }
             }
+            Step::Tensorize { stage, axis, intrinsic } => {
+                let id = self.stage(stage)?;
+                let plan = &mut plans[id];
+                let at = self.position(plan, stage, axis)?;
+                let l = &mut plan.loops[at];
+                let Intrinsic::Dot4 = intrinsic;
+                let reduces = self.kernel.stages[id].axes[l.axis].kind == AxisKind::Reduce;
+                if !reduces || l.tile != 1 || l.turns != Some(4) || l.partial || l.mode != LoopMode::Serial {
+                    return self.illegal("a dot product takes the four turns of a split-off reduction loop");
+                }
+                l.mode = LoopMode::Tensor(*intrinsic);
+            }
             Step::Partial { stage, axis } => {
                 let id = self.stage(stage)?;
                 let plan = &mut plans[id];
@@ -235,8 +248,12 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
         if plan.loops[i + 1..].iter().any(|inner| inner.axis == l.axis && inner.tile > l.tile) {
             return fail(format!("loop `{}` runs outside a coarser loop of its axis", l.name));
         }
+        let inside = &plan.loops[i + 1..];
         match l.mode {
-            LoopMode::Vector { .. } if i + 1 != plan.loops.len() => {
+            LoopMode::Tensor(_) if !inside.is_empty() => {
+                return fail(format!("the tensorized loop `{}` is not innermost", l.name));
+            }
+            LoopMode::Vector { .. } if !inside.iter().all(|l| matches!(l.mode, LoopMode::Tensor(_))) => {
                 return fail(format!("the vector loop `{}` is not innermost", l.name));
             }
             LoopMode::Vector { .. } if kind == AxisKind::Sequential => {

@@ -14,6 +14,7 @@ const MACHINE: Machine = Machine {
     vector_bytes: 32,
     vector_registers: 16,
     arithmetic_per_cycle: 2.0,
+    dot_cost: 1.0,
     loads_per_cycle: 2.0,
     latency_cycles: 4.0,
     l1_bytes: 32 << 10,

@@ -79,7 +79,9 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         Source::Buffer(_) => (IndexExpr::constant(0), None),
     };
     let flat = flat.simplify(&reader.ranges(&kernel.symbols));
-    let mut steps: Vec<Step> = (0..reader.axes.len()).map(|axis| step(kernel, reader, &flat, axis)).collect();
+    // Of bytes in groups for dot products, the next group is the neighbour.
+    let unit = if super::dot::axis(kernel, reader).is_some() { super::dot::POINTS } else { 1 };
+    let mut steps: Vec<Step> = (0..reader.axes.len()).map(|axis| step_of(kernel, reader, &flat, axis, unit)).collect();
     if !load.gather.is_empty() {
         // Positions read from data may depend on any axis that the position does; contiguous reads stay contiguous.
         for (axis, step) in steps.iter_mut().enumerate() {
@@ -112,6 +114,11 @@ fn body_uses(body: &Body, var: VarId) -> bool {
 
 /// The movement of a flat index along an axis of a stage.
 pub(super) fn step(kernel: &Kernel, stage: &Stage, flat: &IndexExpr, axis: usize) -> Step {
+    step_of(kernel, stage, flat, axis, 1)
+}
+
+/// As [`step`], where neighbours are `unit` elements apart.
+pub(super) fn step_of(kernel: &Kernel, stage: &Stage, flat: &IndexExpr, axis: usize, unit: i64) -> Step {
     let var = VarId::from_index(axis);
     if !flat.uses_var(var) {
         return Step::Zero;
@@ -130,7 +137,7 @@ pub(super) fn step(kernel: &Kernel, stage: &Stage, flat: &IndexExpr, axis: usize
         })
         .simplify(&ranges);
     match split.linear_in(inner) {
-        Some((c, _)) if c.is_const(1) => Step::One,
+        Some((c, _)) if c.is_const(unit) => Step::One,
         Some((c, _)) if c.is_const(0) => Step::Zero,
         _ => Step::Far,
     }

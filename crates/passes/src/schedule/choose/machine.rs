@@ -9,6 +9,8 @@ pub struct Machine {
     pub vector_registers: u32,
     /// Vector arithmetic instructions per cycle.
     pub arithmetic_per_cycle: f64,
+    /// Vector arithmetic instructions that a dot product of bytes takes ([`infc_ir::schedule::Intrinsic::Dot4`]).
+    pub dot_cost: f64,
     /// Vector loads per cycle.
     pub loads_per_cycle: f64,
     /// Cycles from a multiply-add's operands to its result.

@@ -6,6 +6,7 @@
 //! intermediate stages are computed ([`place`]).
 
 mod access;
+mod dot;
 mod machine;
 mod place;
 mod tile;

@@ -1,13 +1,14 @@
 //! Where stages are computed, in which order loops run, and what runs in parallel.
 
 use super::access::{Access, Step, accesses, cost, extent, step};
+use super::dot;
 use super::machine::Machine;
 use super::tile::{self, Tile, View};
 use crate::ErrorClass;
 use crate::schedule::plan::reads_neighbours;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
-use infc_ir::schedule::{Schedule, Scope, Step as ScheduleStep};
+use infc_ir::schedule::{Intrinsic, Schedule, Scope, Step as ScheduleStep};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -26,6 +27,8 @@ pub(super) struct Chooser<'a> {
     /// See [`Kernel::recurrences`].
     runs: Vec<Range<usize>>,
     accesses: Vec<Vec<Access>>,
+    /// Per stage, the axis that dot products sum.
+    dots: Vec<Option<usize>>,
     steps: Vec<ScheduleStep>,
 }
 
@@ -42,7 +45,8 @@ impl<'a> Chooser<'a> {
     pub(super) fn new(kernel: &'a Kernel, machine: &'a Machine, allowed: ErrorClass) -> Self {
         let inlined = Self::inlined(kernel);
         let accesses = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
-        Self { kernel, machine, allowed, inlined, runs: kernel.recurrences(), accesses, steps: Vec::new() }
+        let dots = kernel.stages.iter().map(|stage| dot::axis(kernel, stage)).collect();
+        Self { kernel, machine, allowed, inlined, runs: kernel.recurrences(), accesses, dots, steps: Vec::new() }
     }
 
     pub(super) fn run(mut self) -> Schedule {
@@ -190,7 +194,9 @@ impl<'a> Chooser<'a> {
         let elem_bytes = elem_bytes.max(4);
         let reorders = self.allowed >= ErrorClass::Reassociating
             || stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
-        View { stage, accesses: &self.accesses[id.index()], store_steps: store, extents, elem_bytes, reorders }
+        let points_at_once = if self.dots[id.index()].is_some() { dot::POINTS } else { 1 };
+        let accesses = &self.accesses[id.index()];
+        View { stage, accesses, store_steps: store, extents, elem_bytes, reorders, points_at_once }
     }
 
     /// The extents of all axes of a stage, with guesses for symbolic ones.
@@ -306,23 +312,33 @@ impl<'a> Chooser<'a> {
                 unrolling = false;
                 continue;
             }
-            match a.extent.as_const() {
+            let (mut loop_name, mut extent) = (a.name.clone(), a.extent.as_const());
+            if tile.vector_axis.is_some() && self.dots[id.index()] == Some(axis) {
+                let (o, q) = (format!("{}_o", a.name), format!("{}_q", a.name));
+                self.split_step(&name, &a.name, dot::POINTS, &o, &q);
+                let intrinsic = Intrinsic::Dot4;
+                self.steps.push(ScheduleStep::Tensorize { stage: name.clone(), axis: q.clone(), intrinsic });
+                lanes.push(q);
+                loop_name = o;
+                extent = extent.map(|n| n / dot::POINTS);
+            }
+            match extent {
                 Some(n) if unrolling && n <= 16 && body * n <= BODY_LIMIT => {
                     body *= n.max(1);
-                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: a.name.clone() });
-                    order.push(a.name.clone());
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: loop_name.clone() });
+                    order.push(loop_name);
                 }
                 _ if unrolling && body * 2 <= BODY_LIMIT / 2 => {
                     let by = if body * 4 <= BODY_LIMIT { 4 } else { 2 };
-                    let (o, i) = (format!("{}_o", a.name), format!("{}_i", a.name));
-                    self.split_step(&name, &a.name, by, &o, &i);
+                    let (o, i) = (format!("{loop_name}_o"), format!("{loop_name}_i"));
+                    self.split_step(&name, &loop_name, by, &o, &i);
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: i.clone() });
                     order.push(i);
                     order.push(o);
                     unrolling = false;
                 }
                 _ => {
-                    order.push(a.name.clone());
+                    order.push(loop_name);
                     unrolling = false;
                 }
             }
@@ -517,7 +533,8 @@ impl<'a> Chooser<'a> {
             .chain(loops.inner.iter().cloned())
             .chain(lanes.iter().cloned())
             .collect();
-        let last = order.last().cloned();
+        let tensorized = usize::from(tile.vector_axis.is_some() && self.dots[id.index()].is_some());
+        let last = order.iter().rev().nth(tensorized).cloned();
         self.reorder(&name, order);
         if tile.vector_axis.is_some()
             && let Some(last) = last

@@ -56,6 +56,8 @@ pub(super) struct View<'a> {
     pub(super) elem_bytes: usize,
     /// Whether the reduction may be folded in another order, so that its axes may be lanes.
     pub(super) reorders: bool,
+    /// Reduction points that one operation folds per lane: more than 1 for dot products.
+    pub(super) points_at_once: i64,
 }
 
 /// The cheapest tile by a simple model of the core.
@@ -65,7 +67,8 @@ pub(super) fn choose(view: &View<'_>, machine: &Machine) -> Tile {
     for axis in 0..view.stage.axes.len() {
         let possible = match view.stage.axes[axis].kind {
             AxisKind::Parallel => true,
-            AxisKind::Reduce => view.reorders,
+            // The points of a dot product lie within a lane.
+            AxisKind::Reduce => view.reorders && view.points_at_once == 1,
             AxisKind::Sequential => false,
         };
         if !possible || lanes < 2 {
@@ -130,7 +133,8 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
 
 /// Points of the reduction axes together.
 fn reduction_points(view: &View<'_>) -> f64 {
-    view.stage.reduce_axes().map(|(axis, _)| view.extents[axis] as f64).product()
+    let points: f64 = view.stage.reduce_axes().map(|(axis, _)| view.extents[axis] as f64).product();
+    points / view.points_at_once as f64
 }
 
 /// Cycles for the whole stage.
@@ -225,7 +229,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                 if n == 1.0 {
                     held += vectors;
                     let bytes = access.elem_bytes as f64;
-                    streamed += vectors * tile.lanes as f64 * bytes;
+                    streamed += vectors * tile.lanes as f64 * bytes * view.points_at_once as f64;
                     streamed_total += bytes
                         * (0..view.extents.len())
                             .filter(|&a| access.steps[a] != Step::Zero)
@@ -246,7 +250,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if registers > f64::from(machine.vector_registers) {
         return None;
     }
-    let arithmetic = vectors * rows * cost(view.stage) / machine.arithmetic_per_cycle;
+    let cost = if view.points_at_once > 1 { machine.dot_cost } else { cost(view.stage) };
+    let arithmetic = vectors * rows * cost / machine.arithmetic_per_cycle;
     let memory = (loads + gathers) / machine.loads_per_cycle;
     let mut step = arithmetic.max(memory);
     let mut steps = 1.0;
