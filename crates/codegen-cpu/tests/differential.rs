@@ -6,6 +6,7 @@
 mod programs;
 mod support;
 
+use infc_codegen_cpu::vir::reload::{self, Registers};
 use infc_codegen_cpu::vir::{Function, interp, verify};
 use infc_codegen_cpu::{CompiledFunction, Emitter, Target, clif, emit};
 use support::Executable;
@@ -93,6 +94,22 @@ fn run(target: &str, available: bool, emitter: Emitter, fma: bool) {
     if !available {
         eprintln!("skipped: this machine does not run {target}, code was made but not run");
     }
+}
+
+/// Loads made again give what they gave; two registers make nearly every load one that is.
+#[test]
+fn reloads() {
+    let mut repeated = 0;
+    for seed in 0..200 {
+        let (function, data) = programs::program(seed, 4, 20, true);
+        let mut after = function.clone();
+        reload::run(&mut after, Registers { vectors: 2, hold_masks: true });
+        let checked = verify::check(&after).map_err(|errors| errors.join("\n"));
+        assert_eq!(checked, Ok(()), "seed {seed}\n{after}");
+        assert_eq!(expected(&function, &data), expected(&after, &data), "seed {seed}\n{function}\n{after}");
+        repeated += after.types.len() - function.types.len();
+    }
+    assert!(repeated > 0, "no load was repeated");
 }
 
 #[test]

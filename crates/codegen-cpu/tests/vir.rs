@@ -1,8 +1,9 @@
 //! The builder keeps functions in good order, passes rewrite them as stated, and the verifier finds what is wrong.
 
 use infc_codegen_cpu::vir::{
-    BinaryOp, Block, Builder, Cond, Convert, Elem, Function, I64, Inst, Memory, Op, Type, Value, expand, interp, split,
-    strength, verify,
+    BinaryOp, Block, Builder, Cond, Convert, Elem, Function, I64, Inst, Memory, Op, Type, Value, expand, interp,
+    reload::{self, Registers},
+    split, strength, verify,
 };
 
 const F32X8: Type = Type::vector(Elem::F32, 8);
@@ -252,6 +253,40 @@ fn wide_vectors_are_split_with_what_belongs_to_them() {
           store [v0 + 96] = v10
         ",
     );
+}
+
+/// Two of a window's three elements are needed again, far apart; a store lies in front of the last use of one.
+#[test]
+fn loads_are_repeated_when_registers_run_out() {
+    let taps = |registers: usize| {
+        let mut b = Builder::new("f");
+        let p = b.param(0);
+        let [x, y, z] = [0, 32, 64].map(|disp| b.load(F32X8, p, disp, Memory::ReadOnly));
+        let xy = b.mul(x, y);
+        let xyz = b.mul(xy, z);
+        let again = b.add(xyz, x);
+        b.store(again, p, 96);
+        b.store(y, p, 128);
+        let mut function = b.finish();
+        reload::run(&mut function, Registers { vectors: registers, hold_masks: true });
+        function
+    };
+    let all_at_once = "
+          v0 = param 0 : i64
+          v1 = load [v0] : f32x8
+          v2 = load [v0 + 32] : f32x8
+          v3 = load [v0 + 64] : f32x8
+          v4 = mul v1, v2 : f32x8
+          v5 = mul v3, v4 : f32x8
+          v6 = add v1, v5 : f32x8
+          store [v0 + 96] = v6
+          store [v0 + 128] = v2
+        ";
+    expect(&taps(4), all_at_once);
+    // With three, one of them has to go after the first product. It is x: y is used behind a store.
+    let with_three =
+        all_at_once.replace("          v6 = add v1, v5", "          v7 = load [v0] : f32x8\n          v6 = add v7, v5");
+    expect(&taps(3), &with_three);
 }
 
 /// All 16-bit patterns, and `f32` numbers around every boundary, through the spelled-out conversions.

@@ -15,6 +15,7 @@ pub mod expand;
 pub mod interp;
 mod operands;
 mod print;
+pub mod reload;
 mod simplify;
 pub mod split;
 pub mod strength;

@@ -84,6 +84,31 @@ impl Inst {
         }
     }
 
+    /// Replaces what the instruction itself uses; not what its blocks use, nor their yields.
+    pub fn map_uses(&mut self, mut f: impl FnMut(Value) -> Value) {
+        match self {
+            Inst::Op { op, .. } => op.map_operands(f),
+            Inst::Store { value, base, mask, .. } => {
+                *value = f(*value);
+                *base = f(*base);
+                mask.iter_mut().for_each(|mask| *mask = f(*mask));
+            }
+            Inst::Scatter { value, base, index, mask, .. } => {
+                *value = f(*value);
+                *base = f(*base);
+                *index = f(*index);
+                mask.iter_mut().for_each(|mask| *mask = f(*mask));
+            }
+            Inst::Loop(body) => {
+                body.start = f(body.start);
+                body.end = f(body.end);
+                body.carried.iter_mut().for_each(|(_, init)| *init = f(*init));
+            }
+            Inst::If { cond, .. } => *cond = f(*cond),
+            Inst::Barrier => {}
+        }
+    }
+
     /// Calls `f` with every value that the instruction defines in its own block.
     pub fn for_each_result(&self, mut f: impl FnMut(Value)) {
         match self {

@@ -17,6 +17,7 @@ mod vocabulary;
 use crate::CodegenError;
 use crate::object::CompiledFunction;
 use crate::vir::expand::{self, Lacks};
+use crate::vir::reload::{self, Registers};
 use crate::vir::{Function, split, strength, verify};
 use inst::Encoding;
 
@@ -53,6 +54,8 @@ fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Resul
     expand::run(&mut function, Lacks::default());
     split::run(&mut function, register_bytes);
     strength::run(&mut function);
+    let vectors = if isa.avx512 { 32 } else { 16 };
+    reload::run(&mut function, Registers { vectors, hold_masks: !isa.avx512 });
     if cfg!(debug_assertions) {
         verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;
     }

@@ -23,6 +23,9 @@ const MAX_HALO: i64 = 32;
 const ALIASING_STRIDE_BYTES: i64 = 4096;
 /// How much longer such rows are made.
 const ROW_PAD_BYTES: i64 = 64;
+/// Rows of fewer elements than this are not worth turning a value round for: what is summed is read one element at a
+/// time, wherever it lies, and the image that a network begins with has its three channels in planes.
+const SHORT_ROW: i64 = 8;
 
 /// Where everything lies.
 #[derive(Clone, Debug, Default)]
@@ -164,6 +167,7 @@ fn inner_axes(
             let Some(c) = contraction(&lowered.kernel, stage) else { continue };
             if let (Source::Operand(operand), Some(axis)) = (c.lhs.source, c.lhs_inner_axis())
                 && lowered.kernel.operands[operand].kind == OperandKind::Input
+                && lowered.kernel.operands[operand].shape[axis].as_const().is_none_or(|len| len >= SHORT_ROW)
             {
                 vote(lowered.values[operand.index()], axis, c.work());
             }
