@@ -139,8 +139,14 @@ impl Call<'_> {
         }
     }
 
-    /// An element type given by ONNX's number for it.
+    /// An element type given by ONNX's number for it, or before opset 6 by its name.
     pub(crate) fn dtype(&self, name: &'static str) -> Result<Option<DType>> {
+        if self.opset < 6 && self.attribute(name).is_some_and(|a| a.r#type() == AttributeType::String) {
+            let found = self.string(name, "")?;
+            let dtype = tensor_proto::dtype_named(&found);
+            let expected = "the name of an element type";
+            return dtype.map(Some).ok_or(Problem::InvalidAttribute { attribute: name, expected, found });
+        }
         let Some(code) = self.int(name)? else { return Ok(None) };
         match i32::try_from(code).ok().and_then(tensor_proto::dtype_from_onnx) {
             Some(dtype) => Ok(Some(dtype)),

@@ -37,15 +37,11 @@ pub(crate) fn versions(model: &ModelProto) -> Result<(), ImportError> {
             "" => "ai.onnx".to_owned(),
             domain => domain.to_owned(),
         };
-        if canonical_domain(import.domain()).is_empty() {
-            if found > NEWEST_OPSET {
-                return Err(ImportError::OpsetTooNew { domain: named(), found, newest: NEWEST_OPSET });
-            }
-            if found < OLDEST_OPSET {
-                return Err(ImportError::OpsetTooOld { domain: named(), found, oldest: OLDEST_OPSET });
-            }
-        } else if found < 1 {
-            return Err(ImportError::OpsetTooOld { domain: named(), found, oldest: 1 });
+        if canonical_domain(import.domain()).is_empty() && found > NEWEST_OPSET {
+            return Err(ImportError::OpsetTooNew { domain: named(), found, newest: NEWEST_OPSET });
+        }
+        if found < OLDEST_OPSET {
+            return Err(ImportError::OpsetTooOld { domain: named(), found, oldest: OLDEST_OPSET });
         }
     }
     Ok(())

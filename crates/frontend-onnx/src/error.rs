@@ -178,7 +178,7 @@ impl ImportError {
             Self::NotAModel { .. } => "give a file written by `onnx.save` or an exporter",
             Self::IrVersion { .. } => "export the model again with a current ONNX version",
             Self::OpsetTooNew { .. } => "export the model again with an older opset",
-            Self::OpsetTooOld { .. } => "convert the model with `onnx.version_converter`, or export it with opset 17",
+            Self::OpsetTooOld { .. } => "opsets are counted from 1: export the model again",
             Self::OpsetMissing { .. } => "the exporter must list the domain in `opset_import`",
             Self::DanglingName { .. }
             | Self::DanglingOutput { .. }

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 /// The newest IR version that is read.
 pub const NEWEST_IR_VERSION: i64 = 14;
 
-/// The oldest opset of ONNX's own domain that is read.
-pub const OLDEST_OPSET: i64 = 7;
+/// The oldest opset of a domain.
+pub const OLDEST_OPSET: i64 = 1;
 
 /// The newest opset of ONNX's own domain that is read.
 pub const NEWEST_OPSET: i64 = 28;

@@ -41,6 +41,11 @@ pub fn dtype_from_onnx(code: i32) -> Option<DType> {
     })
 }
 
+/// The element type of this name among ONNX's (`FLOAT`, `INT64`).
+pub(crate) fn dtype_named(name: &str) -> Option<DType> {
+    dtype_from_onnx(DataType::from_str_name(name)? as i32)
+}
+
 /// ONNX's number of an element type.
 #[must_use]
 pub fn dtype_to_onnx(dtype: DType) -> i32 {

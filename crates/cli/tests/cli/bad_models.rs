@@ -78,7 +78,7 @@ fn opsets() {
     let mut new = model(vec![node("Relu", &["x"], "y")], &[2]);
     new.opset_import[0].version = Some(99);
     refused(&new, 4, "onnx::opset-too-new");
-    new.opset_import[0].version = Some(1);
+    new.opset_import[0].version = Some(0);
     refused(&new, 4, "onnx::opset-too-old");
 }
 

@@ -11,14 +11,16 @@ use infc_ir::op::CompositeKind;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, UnaryOp};
 
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::new("Relu", 6, relu),
-    Operator::new("LeakyRelu", 6, leaky_relu),
-    Operator::new("PRelu", 7, prelu),
+    Operator::new("Relu", 1, relu),
+    Operator::new("LeakyRelu", 1, leaky_relu),
+    Operator::new("PRelu", 1, prelu),
     Operator::new("ThresholdedRelu", 10, thresholded_relu),
-    Operator::new("Elu", 6, |c| exponential(c, 1.0, 1.0)),
+    Operator::new("Elu", 1, |c| exponential(c, 1.0, 1.0)),
+    // The first version gave the constants with four decimals.
+    Operator::new("Selu", 1, |c| exponential(c, 1.6732, 1.0507)).until(6),
     Operator::new("Selu", 6, |c| exponential(c, 1.673_263_2, 1.050_701)),
     Operator::new("Celu", 12, celu),
-    Operator::new("HardSigmoid", 6, hard_sigmoid),
+    Operator::new("HardSigmoid", 1, hard_sigmoid),
     Operator::new("HardSwish", 14, hard_swish),
     Operator::new("Softplus", 1, |c| float_map(c, softplus)),
     Operator::new("Softsign", 1, softsign),
@@ -76,9 +78,12 @@ pub(super) fn leaky(body: &mut Body, x: ScalarId, alpha: f64) -> ScalarId {
     split_at(body, x, 0.0, below, x)
 }
 
-/// The slope broadcasts to the input, not the other way.
+/// The slope broadcasts to the input, not the other way; before opset 7 a vector of slopes runs along the channels.
 fn prelu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let (x, slope) = (call.input(0)?, call.input(1)?);
+    let (x, mut slope) = (call.input(0)?, call.input(1)?);
+    if call.opset < 7 && slope.rank() == 1 && x.rank() > 1 {
+        slope = call.build.along_axis(&slope, 1, x.rank())?;
+    }
     let slope = call.build.broadcast(&slope, x.shape())?;
     let result = call.build.compute(&[&x, &slope], |body, p| {
         let below = body.binary(BinaryOp::Mul, p[0], p[1]);

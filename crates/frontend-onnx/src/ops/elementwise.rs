@@ -1,48 +1,50 @@
 //! Arithmetic, comparison, logic and conversion, element by element.
 //!
-//! Inputs broadcast as in NumPy. Half types are computed in f32 and rounded once.
+//! Inputs broadcast as in NumPy; before opset 7 only the second one does, along axes that the node may name. Half types
+//! are computed in f32 and rounded once.
 
 use super::Operator;
-use crate::build::Result;
-use crate::call::Call;
+use crate::build::{Result, mismatch};
+use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
+use infc_ir::index::Dim;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Scalar, UnaryOp};
 use infc_tensor::{DType, DTypeClass};
 
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::new("Add", 7, |c| binary(c, BinaryOp::Add)),
-    Operator::new("Sub", 7, |c| binary(c, BinaryOp::Sub)),
-    Operator::new("Mul", 7, |c| binary(c, BinaryOp::Mul)),
-    Operator::new("Div", 7, |c| binary(c, BinaryOp::Div)),
-    Operator::new("And", 7, |c| binary(c, BinaryOp::And)),
-    Operator::new("Or", 7, |c| binary(c, BinaryOp::Or)),
-    Operator::new("Xor", 7, |c| binary(c, BinaryOp::Xor)),
+    Operator::new("Add", 1, |c| binary(c, BinaryOp::Add)),
+    Operator::new("Sub", 1, |c| binary(c, BinaryOp::Sub)),
+    Operator::new("Mul", 1, |c| binary(c, BinaryOp::Mul)),
+    Operator::new("Div", 1, |c| binary(c, BinaryOp::Div)),
+    Operator::new("And", 1, |c| binary(c, BinaryOp::And)),
+    Operator::new("Or", 1, |c| binary(c, BinaryOp::Or)),
+    Operator::new("Xor", 1, |c| binary(c, BinaryOp::Xor)),
     Operator::new("BitwiseAnd", 18, |c| binary(c, BinaryOp::And)),
     Operator::new("BitwiseOr", 18, |c| binary(c, BinaryOp::Or)),
     Operator::new("BitwiseXor", 18, |c| binary(c, BinaryOp::Xor)),
     Operator::new("BitwiseNot", 18, |c| unary(c, UnaryOp::Not)),
     Operator::new("BitShift", 11, bit_shift),
     Operator::new("Mod", 10, modulo),
-    Operator::new("Pow", 7, power),
-    Operator::new("Equal", 7, |c| compare(c, CompareOp::Eq)),
-    Operator::new("Less", 7, |c| compare(c, CompareOp::Lt)),
-    Operator::new("Greater", 7, |c| compare(c, CompareOp::Gt)),
+    Operator::new("Pow", 1, power),
+    Operator::new("Equal", 1, |c| compare(c, CompareOp::Eq)),
+    Operator::new("Less", 1, |c| compare(c, CompareOp::Lt)),
+    Operator::new("Greater", 1, |c| compare(c, CompareOp::Gt)),
     Operator::new("LessOrEqual", 12, |c| compare(c, CompareOp::Le)),
     Operator::new("GreaterOrEqual", 12, |c| compare(c, CompareOp::Ge)),
-    Operator::new("Min", 6, |c| fold(c, BinaryOp::Min)),
-    Operator::new("Max", 6, |c| fold(c, BinaryOp::Max)),
-    Operator::new("Sum", 6, |c| fold(c, BinaryOp::Add)),
-    Operator::new("Mean", 6, mean),
+    Operator::new("Min", 1, |c| fold(c, BinaryOp::Min)),
+    Operator::new("Max", 1, |c| fold(c, BinaryOp::Max)),
+    Operator::new("Sum", 1, |c| fold(c, BinaryOp::Add)),
+    Operator::new("Mean", 1, mean),
     Operator::new("Not", 1, |c| unary(c, UnaryOp::Not)),
-    Operator::new("Abs", 6, |c| unary(c, UnaryOp::Abs)),
-    Operator::new("Neg", 6, |c| unary(c, UnaryOp::Neg)),
+    Operator::new("Abs", 1, |c| unary(c, UnaryOp::Abs)),
+    Operator::new("Neg", 1, |c| unary(c, UnaryOp::Neg)),
     Operator::new("Sign", 9, |c| unary(c, UnaryOp::Sign)),
-    Operator::new("Sqrt", 6, |c| float_unary(c, UnaryOp::Sqrt)),
-    Operator::new("Reciprocal", 6, |c| float_unary(c, UnaryOp::Reciprocal)),
-    Operator::new("Exp", 6, |c| float_unary(c, UnaryOp::Exp)),
-    Operator::new("Log", 6, |c| float_unary(c, UnaryOp::Log)),
+    Operator::new("Sqrt", 1, |c| float_unary(c, UnaryOp::Sqrt)),
+    Operator::new("Reciprocal", 1, |c| float_unary(c, UnaryOp::Reciprocal)),
+    Operator::new("Exp", 1, |c| float_unary(c, UnaryOp::Exp)),
+    Operator::new("Log", 1, |c| float_unary(c, UnaryOp::Log)),
     Operator::new("Sin", 7, |c| float_unary(c, UnaryOp::Sin)),
     Operator::new("Cos", 7, |c| float_unary(c, UnaryOp::Cos)),
     Operator::new("Tan", 7, |c| float_unary(c, UnaryOp::Tan)),
@@ -54,16 +56,16 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Asinh", 9, |c| float_unary(c, UnaryOp::Asinh)),
     Operator::new("Acosh", 9, |c| float_unary(c, UnaryOp::Acosh)),
     Operator::new("Atanh", 9, |c| float_unary(c, UnaryOp::Atanh)),
-    Operator::new("Tanh", 6, |c| float_unary(c, UnaryOp::Tanh)),
-    Operator::new("Sigmoid", 6, |c| float_unary(c, UnaryOp::Sigmoid)),
+    Operator::new("Tanh", 1, |c| float_unary(c, UnaryOp::Tanh)),
+    Operator::new("Sigmoid", 1, |c| float_unary(c, UnaryOp::Sigmoid)),
     Operator::new("Erf", 9, |c| float_unary(c, UnaryOp::Erf)),
-    Operator::new("Floor", 6, |c| float_unary(c, UnaryOp::Floor)),
-    Operator::new("Ceil", 6, |c| float_unary(c, UnaryOp::Ceil)),
+    Operator::new("Floor", 1, |c| float_unary(c, UnaryOp::Floor)),
+    Operator::new("Ceil", 1, |c| float_unary(c, UnaryOp::Ceil)),
     Operator::new("Round", 11, |c| float_unary(c, UnaryOp::Round)),
     Operator::new("IsNaN", 9, |c| float_unary(c, UnaryOp::IsNan)),
     Operator::new("IsInf", 10, is_inf),
-    Operator::new("Clip", 6, clip),
-    Operator::new("Cast", 6, cast),
+    Operator::new("Clip", 1, clip),
+    Operator::new("Cast", 1, cast),
     Operator::new("CastLike", 15, cast_like),
     Operator::new("Where", 9, select),
 ];
@@ -92,14 +94,31 @@ fn float_unary(call: &mut Call<'_>, op: UnaryOp) -> Result<Vec<Tracked>> {
     unary(call, op)
 }
 
-fn binary(call: &mut Call<'_>, op: BinaryOp) -> Result<Vec<Tracked>> {
+/// The operands of a binary operator, which broadcast as in NumPy.
+///
+/// Before opset 7 the attribute `axis` could say with which axes of the first operand those of the second one match:
+/// the ones from there on, instead of the last ones.
+fn operands(call: &mut Call<'_>) -> Result<(Tracked, Tracked)> {
     let (a, b) = (call.input(0)?, call.input(1)?);
+    let aligned = call.opset < 7 && call.flag("broadcast", false)?;
+    let Some(first) = call.int("axis")?.filter(|_| aligned) else { return Ok((a, b)) };
+    let first = axis(first, a.rank())?;
+    let Some(behind) = a.rank().checked_sub(first + b.rank()) else {
+        return Err(mismatch(format!("at most {} axes, those from axis {first} on", a.rank() - first), b.shape()));
+    };
+    let shape = [b.shape(), &vec![Dim::constant(1); behind]].concat();
+    let b = call.build.reshape(&b, &shape)?;
+    Ok((a, b))
+}
+
+fn binary(call: &mut Call<'_>, op: BinaryOp) -> Result<Vec<Tracked>> {
+    let (a, b) = operands(call)?;
     require_same(&a, &b)?;
     Ok(vec![call.build.compute(&[&a, &b], |body, p| body.binary(op, p[0], p[1]))?])
 }
 
 fn compare(call: &mut Call<'_>, op: CompareOp) -> Result<Vec<Tracked>> {
-    let (a, b) = (call.input(0)?, call.input(1)?);
+    let (a, b) = operands(call)?;
     require_same(&a, &b)?;
     Ok(vec![call.build.map(&[&a, &b], |body, p| body.compare(op, p[0], p[1]))?])
 }
@@ -174,7 +193,7 @@ fn modulo(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 
 /// `a^b` in the type of `a`; `b` may have another type (since opset 12).
 fn power(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let (a, b) = (call.input(0)?, call.input(1)?);
+    let (a, b) = operands(call)?;
     let square = b.as_uniform().and_then(crate::known::Item::scalar).is_some_and(|e| e.to_f64() == 2.0);
     let dtype = a.dtype();
     let result = call.build.compute(&[&a, &b], |body, p| {

@@ -8,7 +8,7 @@ use crate::tracked::Tracked;
 use infc_ir::scalar::BinaryOp;
 use infc_tensor::DType;
 
-pub(super) const OPERATORS: &[Operator] = &[Operator::new("MatMul", 1, matmul), Operator::new("Gemm", 7, gemm)];
+pub(super) const OPERATORS: &[Operator] = &[Operator::new("MatMul", 1, matmul), Operator::new("Gemm", 1, gemm)];
 
 fn needs_axes(x: &Tracked, expected: &str) -> Problem {
     let found = format!("{} axes", x.rank());

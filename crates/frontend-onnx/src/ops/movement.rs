@@ -15,14 +15,14 @@ use infc_tensor::DType;
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Transpose", 1, transpose),
     Operator::new("Expand", 8, expand),
-    Operator::new("Tile", 6, tile),
-    Operator::new("Concat", 4, concat),
-    Operator::new("Pad", 2, pad),
+    Operator::new("Tile", 1, tile),
+    Operator::new("Concat", 1, concat),
+    Operator::new("Pad", 1, pad),
     Operator::new("CenterCropPad", 18, center_crop_pad),
     Operator::new("DepthToSpace", 1, depth_to_space),
     Operator::new("SpaceToDepth", 1, space_to_depth),
     Operator::new("Trilu", 14, trilu),
-    Operator::new("Dropout", 7, dropout),
+    Operator::new("Dropout", 1, dropout),
 ];
 
 fn transpose(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
@@ -50,9 +50,19 @@ fn expand(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![call.build.broadcast(&x, &shape)?])
 }
 
+/// Repeats along each axis; before opset 6 along one, which is an input.
 fn tile(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
-    let repeats = call.dims(1, "how often an axis is repeated")?;
+    let mut repeats = call.dims(1, "how often an axis is repeated")?;
+    if call.opset < 6 {
+        let given = call.optional_ints(2, "the axis that is repeated")?.ok_or(Problem::MissingInput { index: 2 })?;
+        let ([times], [given]) = (&repeats[..], &given[..]) else {
+            let found = format!("{} and {}", repeats.len(), given.len());
+            return Err(Problem::ShapeMismatch { expected: "one number of repeats and one axis".to_owned(), found });
+        };
+        let axis = axis(*given, x.rank())?;
+        repeats = (0..x.rank()).map(|n| if n == axis { times.clone() } else { Dim::constant(1) }).collect();
+    }
     if repeats.len() != x.rank() {
         return Err(mismatch(format!("{} axes, one per number of repeats", repeats.len()), x.shape()));
     }
@@ -270,7 +280,9 @@ fn trilu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![call.build.view_or(&x, map, shape, Const::zero(x.dtype()))?])
 }
 
-/// Nothing, outside of training; the mask is all true.
+/// Nothing, outside of training; the mask is all true (before opset 10: one, in the type of the data).
+///
+/// Up to opset 6 an attribute told training from inference; a model that is compiled is there for inference.
 fn dropout(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     if let Some(training) = call.optional(2).filter(|_| call.opset >= 12) {
@@ -286,6 +298,8 @@ fn dropout(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
             None => return Err(Problem::DynamicValue { what: "training_mode" }),
         }
     }
-    let mask = Tracked::uniform(TensorType::new(DType::Bool, x.shape().to_vec()), Item::int(1));
+    let mask = if call.opset < 10 { x.dtype() } else { DType::Bool };
+    let mask =
+        Tracked::uniform(TensorType::new(mask, x.shape().to_vec()), Item::from_const(Const::from_f64(mask, 1.0)));
     Ok(vec![x, mask])
 }

@@ -16,10 +16,10 @@ use infc_ir::scalar::{BinaryOp, Body, UnaryOp};
 use infc_tensor::Tensor;
 
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::new("BatchNormalization", 7, batch_norm),
+    Operator::new("BatchNormalization", 1, batch_norm),
     Operator::new("LayerNormalization", 17, layer_norm),
     Operator::new("RMSNormalization", 23, rms_norm),
-    Operator::new("InstanceNormalization", 6, instance_norm),
+    Operator::new("InstanceNormalization", 1, instance_norm),
     Operator::new("GroupNormalization", 18, group_norm),
     Operator::new("LpNormalization", 1, lp_norm),
     Operator::new("MeanVarianceNormalization", 9, mean_variance_norm),
@@ -34,30 +34,39 @@ fn reciprocal_root(body: &mut Body, x: ScalarId, epsilon: f64) -> ScalarId {
     body.unary(UnaryOp::Reciprocal, root)
 }
 
-/// `(x − mean) / √(var + ε) · scale + bias` per channel; with constant statistics, `x · factor + offset`.
+/// `(x − mean) / √(var + ε) · scale + bias` per channel, or before opset 9 per element of the feature map if `spatial`
+/// is 0; with constant statistics, `x · factor + offset`.
 fn batch_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    call.at_most_outputs(1)?;
-    if call.flag("training_mode", false)? {
-        let found = "true".to_owned();
-        return Err(Problem::UnsupportedAttribute { attribute: "training_mode", expected: "false", found });
-    }
+    let training = call.opset >= 14 && call.flag("training_mode", false)?;
+    call.at_most_outputs(if training { 3 } else { 1 })?;
     let x = call.input(0)?;
     require_channels(&x)?;
     require_float(&x)?;
     let epsilon = call.float_or("epsilon", 1e-5)?;
-    let parameters: Vec<Tracked> = (1..5).map(|n| call.input(n)).collect::<Result<_>>()?;
-    for parameter in &parameters {
-        if parameter.rank() != 1 {
+    let per_channel = call.opset >= 9 || call.flag("spatial", true)?;
+    let features = if per_channel { x.shape()[1..2].to_vec() } else { x.shape()[1..].to_vec() };
+    let mut parameters = Vec::with_capacity(4);
+    for n in 1..5 {
+        let parameter = call.input(n)?;
+        if per_channel && parameter.rank() != 1 {
             return Err(mismatch("one number per channel", parameter.shape()));
         }
-        call.build.require_equal("the channels of input and parameters", &x.shape()[1], &parameter.shape()[0])?;
+        if per_channel {
+            call.build.require_equal("the channels of input and parameters", &features[0], &parameter.shape()[0])?;
+        }
+        parameters.push(call.build.reshape(&parameter, &features)?);
     }
-    let channel = |build: &mut Builder, t: &Tracked| build.along_axis(t, 1, x.rank());
+    // What belongs to the features, under the axes of `x` behind the batch.
+    let spread: Vec<Dim> =
+        features.iter().cloned().chain(vec![Dim::constant(1); x.rank() - 1 - features.len()]).collect();
+    if training {
+        return batch_norm_in_training(call, &x, &parameters, &spread, epsilon);
+    }
     if let Some((factor, offset)) = folded_batch_norm(&parameters, epsilon) {
         let name = call.node.output.first().cloned().unwrap_or_default();
         let factor = call.build.constant(&format!("{name}:factor"), factor);
         let offset = call.build.constant(&format!("{name}:offset"), offset);
-        let (factor, offset) = (channel(call.build, &factor)?, channel(call.build, &offset)?);
+        let (factor, offset) = (call.build.reshape(&factor, &spread)?, call.build.reshape(&offset, &spread)?);
         let result = call.build.compute(&[&x, &factor, &offset], |body, p| {
             let scaled = body.binary(BinaryOp::Mul, p[0], p[1]);
             body.binary(BinaryOp::Add, scaled, p[2])
@@ -68,7 +77,7 @@ fn batch_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let mut inputs = vec![x.clone()];
     for parameter in &parameters {
         let parameter = call.build.cast(parameter, wide)?;
-        inputs.push(channel(call.build, &parameter)?);
+        inputs.push(call.build.reshape(&parameter, &spread)?);
     }
     let result = call.build.compute(&inputs.iter().collect::<Vec<_>>(), |body, p| {
         let (x, scale, bias, mean, variance) = (p[0], p[1], p[2], p[3], p[4]);
@@ -81,20 +90,57 @@ fn batch_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![result])
 }
 
+/// With the statistics of the batch itself, which also move the running ones:
+/// `running = given · momentum + batch · (1 − momentum)`. The variance is that of the population.
+fn batch_norm_in_training(
+    call: &mut Call<'_>,
+    x: &Tracked,
+    parameters: &[Tracked],
+    spread: &[Dim],
+    epsilon: f64,
+) -> Result<Vec<Tracked>> {
+    let momentum = call.float_or("momentum", 0.9)?;
+    let axes: Vec<usize> = (0..x.rank()).filter(|&n| n != 1).collect();
+    let normalised = normalise(call.build, x, &axes, epsilon)?;
+    let wide = normalised.y.dtype();
+    let mut spread_out = |t: &Tracked| -> Result<Tracked> {
+        let t = call.build.cast(t, wide)?;
+        call.build.reshape(&t, spread)
+    };
+    let (scale, bias) = (spread_out(&parameters[0])?, spread_out(&parameters[1])?);
+    let y = call.build.map(&[&normalised.y, &scale, &bias], |body, p| {
+        let scaled = body.binary(BinaryOp::Mul, p[0], p[1]);
+        let shifted = body.binary(BinaryOp::Add, scaled, p[2]);
+        body.cast(x.dtype(), shifted)
+    })?;
+    let mut outputs = vec![y];
+    for (given, batch) in parameters[2..].iter().zip([&normalised.mean, &normalised.variance]) {
+        let batch = call.build.reshape(batch, given.shape())?;
+        outputs.push(call.build.map(&[given, &batch], |body, p| {
+            let (given_wide, keep) = (body.cast(wide, p[0]), body.constant(wide, momentum));
+            let (kept, take) = (body.binary(BinaryOp::Mul, given_wide, keep), body.constant(wide, 1.0 - momentum));
+            let taken = body.binary(BinaryOp::Mul, p[1], take);
+            let running = body.binary(BinaryOp::Add, kept, taken);
+            body.cast(given.dtype(), running)
+        })?);
+    }
+    Ok(outputs)
+}
+
 /// Factor and offset in f32, if scale, bias, mean and variance are all constants.
 fn folded_batch_norm(parameters: &[Tracked], epsilon: f64) -> Option<(Tensor, Tensor)> {
     let values: Vec<Vec<f64>> =
         parameters.iter().map(|t| t.constant().and_then(|_| t.floats())).collect::<Option<_>>()?;
     let [scale, bias, mean, variance] = &values[..] else { return None };
-    let channels = scale.len();
-    let factor: Vec<f64> = (0..channels).map(|c| scale[c] / (variance[c] + epsilon).sqrt()).collect();
-    let offset: Vec<f64> = (0..channels).map(|c| bias[c] - mean[c] * factor[c]).collect();
+    let len = scale.len();
+    let factor: Vec<f64> = (0..len).map(|c| scale[c] / (variance[c] + epsilon).sqrt()).collect();
+    let offset: Vec<f64> = (0..len).map(|c| bias[c] - mean[c] * factor[c]).collect();
     let dtype = compute_type(parameters[0].dtype());
     let tensor = |values: &[f64]| {
         if dtype == infc_tensor::DType::F64 {
-            return Tensor::from_elements(&[channels], values).ok();
+            return Tensor::from_elements(&[len], values).ok();
         }
-        Tensor::from_elements(&[channels], &values.iter().map(|&v| v as f32).collect::<Vec<f32>>()).ok()
+        Tensor::from_elements(&[len], &values.iter().map(|&v| v as f32).collect::<Vec<f32>>()).ok()
     };
     Some((tensor(&factor)?, tensor(&offset)?))
 }
@@ -126,6 +172,7 @@ pub(super) struct Normalised {
     /// Mean 0, variance 1.
     pub(super) y: Tracked,
     pub(super) mean: Tracked,
+    pub(super) variance: Tracked,
     /// `1 / √(var + ε)`
     pub(super) reciprocal: Tracked,
 }
@@ -137,7 +184,7 @@ pub(super) fn normalise(build: &mut Builder, x: &Tracked, axes: &[usize], epsilo
     let variance = mean_of(build, &centred, axes, square)?;
     let reciprocal = build.map(&[&variance], |body, p| reciprocal_root(body, p[0], epsilon))?;
     let y = build.map(&[&centred, &reciprocal], |body, p| body.binary(BinaryOp::Mul, p[0], p[1]))?;
-    Ok(Normalised { y, mean, reciprocal })
+    Ok(Normalised { y, mean, variance, reciprocal })
 }
 
 /// `y · scale (+ bias)`, rounded to the type of `scale`.

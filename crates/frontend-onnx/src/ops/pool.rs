@@ -15,11 +15,11 @@ use super::reduce::{largest, smallest_value};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("MaxPool", 1, max_pool),
-    Operator::new("AveragePool", 7, average_pool),
-    Operator::new("LpPool", 2, lp_pool),
+    Operator::new("AveragePool", 1, average_pool),
+    Operator::new("LpPool", 1, lp_pool),
     Operator::new("GlobalMaxPool", 1, global_max_pool),
     Operator::new("GlobalAveragePool", 1, global_average_pool),
-    Operator::new("GlobalLpPool", 2, global_lp_pool),
+    Operator::new("GlobalLpPool", 1, global_lp_pool),
 ];
 
 /// The attributes that say how a window moves, for convolutions and pools.
@@ -217,11 +217,16 @@ pub(super) fn average(call: &mut Call<'_>, x: Tracked) -> Result<Tracked> {
     })
 }
 
+/// The exponent of an Lp pool, a float in the first version.
+fn exponent(call: &Call<'_>) -> Result<f64> {
+    if call.opset < 2 { call.float_or("p", 2.0) } else { Ok(call.int_or("p", 2)? as f64) }
+}
+
 /// `(Σ |x|^p)^(1/p)`
 fn lp_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let pool = Pool::of(call, call.input(0)?)?;
     require_float(&pool.x)?;
-    let p = call.int_or("p", 2)? as f64;
+    let p = exponent(call)?;
     let dtype = pool.x.dtype();
     let sum = pool.reduce(call.build, Const::zero(dtype), Reducer::sum(compute_type(dtype)), |body, x| {
         absolute_power(body, x, p)
@@ -304,7 +309,7 @@ pub(super) fn global_average(call: &mut Call<'_>, x: &Tracked) -> Result<Tracked
 fn global_lp_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     require_float(&x)?;
-    let p = call.int_or("p", 2)? as f64;
+    let p = exponent(call)?;
     let dtype = x.dtype();
     let sum = global(call, &x, Reducer::sum(compute_type(dtype)), |body, x| absolute_power(body, x, p))?;
     Ok(vec![root(call.build, &sum, p, dtype)?])

@@ -1,6 +1,6 @@
 //! `RNN`, `GRU`, `LSTM`.
 //!
-//! ONNX operators of these names, opset 7 and later: `X [steps, batch, input]`, `W [directions, gates·hidden, input]`,
+//! ONNX operators of these names: `X [steps, batch, input]`, `W [directions, gates·hidden, input]`,
 //! `R [directions, gates·hidden, hidden]`, `B [directions, 2·gates·hidden]`, lengths, initial states and peepholes;
 //! with `layout = 1` the batch comes first. What all steps need of the input, `X·Wᵀ` with the biases, is one product in
 //! front; what is left is a recurrence over the hidden state. A sequence that is shorter than the rest keeps its state
@@ -21,9 +21,9 @@ use infc_ir::scalar::{BinaryOp, Body, CompareOp, ScalarOp};
 use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::new("RNN", 7, |call| import(call, Cell::Rnn)),
-    Operator::new("GRU", 7, |call| import(call, Cell::Gru)),
-    Operator::new("LSTM", 7, |call| import(call, Cell::Lstm)),
+    Operator::new("RNN", 1, |call| import(call, Cell::Rnn)),
+    Operator::new("GRU", 1, |call| import(call, Cell::Gru)),
+    Operator::new("LSTM", 1, |call| import(call, Cell::Lstm)),
 ];
 
 /// Which of the three.

@@ -8,18 +8,28 @@ use crate::tracked::Tracked;
 use infc_ir::index::Dim;
 
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::new("Reshape", 5, reshape),
+    Operator::new("Reshape", 1, reshape),
     Operator::new("Flatten", 1, flatten),
     Operator::new("Squeeze", 1, squeeze),
     Operator::new("Unsqueeze", 1, unsqueeze),
     Operator::new("Identity", 1, |c| Ok(vec![c.input(0)?])),
 ];
 
-/// In the target, 0 stands for the input's extent (unless `allowzero`), and one −1 for what is left.
+/// The target is an attribute before opset 5, an input from then on. In it, 0 stands for the input's extent (unless `allowzero`), and one −1 for what is left.
 fn reshape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let allow_zero = call.flag("allowzero", false)?;
-    let mut target = call.dims(1, "the target shape")?;
+    let mut target = match call.opset {
+        ..5 => {
+            let given = call.ints("shape")?.ok_or(Problem::InvalidAttribute {
+                attribute: "shape",
+                expected: "the target shape",
+                found: "missing".to_owned(),
+            })?;
+            given.iter().map(|&d| Dim::constant(d)).collect()
+        }
+        _ => call.dims(1, "the target shape")?,
+    };
     let mut inferred = None;
     for (n, dim) in target.iter_mut().enumerate() {
         match dim.as_const() {

@@ -19,16 +19,17 @@ use infc_tensor::{DType, Tensor};
 use std::slice::from_ref;
 
 pub(super) const OPERATORS: &[Operator] =
-    &[Operator::new("Resize", 10, resize), Operator::new("Upsample", 7, upsample).until(10)];
+    &[Operator::new("Resize", 10, resize), Operator::new("Upsample", 1, upsample).until(10)];
 
 /// Longer axes are not resized through tables.
 const MAX_TABLE: i64 = 1 << 22;
 
+/// The scales are two attributes before opset 7, one list before opset 9, and an input from then on.
 fn upsample(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let scales = if call.opset < 9 {
-        call.floats("scales")?.map(|s| s.iter().map(|&v| f64::from(v)).collect())
-    } else {
-        call.input(1)?.floats()
+    let scales = match call.opset {
+        ..7 => Some(vec![1.0, 1.0, call.float_or("height_scale", 1.0)?, call.float_or("width_scale", 1.0)?]),
+        7..9 => call.floats("scales")?.map(|s| s.iter().map(|&v| f64::from(v)).collect()),
+        _ => call.input(1)?.floats(),
     };
     let scales: Vec<f64> = scales.ok_or(Problem::DynamicValue { what: "the scales" })?;
     let rule = Rule::legacy(&call.string("mode", "nearest")?)?;

@@ -7,7 +7,7 @@ use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
 
-pub(super) const OPERATORS: &[Operator] = &[Operator::new("Slice", 1, slice), Operator::new("Split", 2, split)];
+pub(super) const OPERATORS: &[Operator] = &[Operator::new("Slice", 1, slice), Operator::new("Split", 1, split)];
 
 /// Positions as large as these mean "the end", whatever the extent.
 const ENDS: [i64; 2] = [i32::MAX as i64, 1 << 41];
@@ -94,15 +94,20 @@ fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: i
     Ok(AxisSlice { start, step, len: simple(simple(len).maximum(&zero)) })
 }
 
-/// Lengths are an attribute before opset 13 and an input from then on; without them the parts are equal.
+/// Lengths are an attribute before opset 13 (in opset 1 maybe an input) and an input from then on; without them the
+/// parts are equal.
 fn split(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let axis = call.axis("axis", 0, x.rank())?;
     let extent = x.shape()[axis].clone();
-    let given = if call.opset < 13 {
-        call.ints("split")?.map(|list| list.iter().map(|&v| Dim::constant(v)).collect())
-    } else {
-        call.optional_dims(1, "the lengths of the parts")?
+    let attribute = match call.opset {
+        ..13 => call.ints("split")?.map(|list| list.iter().map(|&v| Dim::constant(v)).collect()),
+        _ => None,
+    };
+    let given = match call.opset {
+        2..13 => attribute,
+        _ if attribute.is_some() => attribute,
+        _ => call.optional_dims(1, "the lengths of the parts")?,
     };
     let count = call.output_count() as i64;
     let lengths = match given {

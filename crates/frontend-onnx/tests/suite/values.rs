@@ -11,6 +11,7 @@ mod gather_elements;
 mod matmul;
 mod movement;
 mod norm;
+mod old_opsets;
 mod pool;
 mod quantize;
 mod recurrent;
