@@ -5,6 +5,7 @@ use infc_artifact::{Arg, ArtifactBuilder, Entry, KernelInfo, Launch, MemoryPlan,
 use infc_artifact::{SizeExpr, Slot, Step, VariantBuilder, features};
 use infc_codegen_cpu::Target;
 use infc_ir::kernel::{Kernel, OperandKind};
+use infc_ir::nest::LoopNest;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::{apply, choose};
 use infc_runtime::{Model, RunOptions, Session, SessionOptions, TensorView, TensorViewMut};
@@ -21,6 +22,7 @@ pub(crate) struct Compiled {
     output_shapes: Vec<(infc_tensor::DType, Vec<usize>)>,
     /// The schedule it runs by.
     pub(crate) schedule: String,
+    nest: LoopNest,
     /// Moves between registers and stack in innermost loops.
     pub(crate) inner_loop_spills: u32,
     /// Bytes of code.
@@ -107,9 +109,18 @@ impl Compiled {
             outputs,
             output_shapes,
             schedule: schedule.to_string(),
+            nest,
             inner_loop_spills: compiled.function.stats.inner_loop_spills,
             code_bytes: compiled.function.code.len(),
         })
+    }
+
+    /// The code as text.
+    ///
+    /// # Errors
+    /// If it cannot be made again.
+    pub(crate) fn listing(&self, target: &Target) -> Result<String> {
+        Ok(infc_codegen_cpu::list_nest(&self.nest, target)?)
     }
 
     /// Runs once; seconds per launch.

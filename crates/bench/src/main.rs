@@ -39,6 +39,9 @@ struct Options {
     /// A schedule to use instead of the untuned default, for experiments with one case.
     #[arg(long)]
     schedule: Option<String>,
+    /// Write the code of each case and target as text to this folder, which must exist.
+    #[arg(long, value_name = "DIR")]
+    listing: Option<std::path::PathBuf>,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -82,6 +85,12 @@ fn measure(case: &suite::Case, targets: &[Target], ceilings: &Ceilings, options:
         .iter()
         .map(|target| Compiled::new(&case.kernel, target, 1, repeats, options.schedule.as_deref()))
         .collect::<Result<_>>()?;
+    if let Some(folder) = &options.listing {
+        for (target, kernel) in targets.iter().zip(&compiled) {
+            let name = format!("{} {target}.s", case.kernel.name).replace([' ', '/'], "_");
+            std::fs::write(folder.join(name), kernel.listing(target)?)?;
+        }
+    }
     let mut best = vec![f64::INFINITY; compiled.len()];
     for round in 0..options.runs {
         for (kernel, best) in compiled.iter_mut().zip(&mut best) {

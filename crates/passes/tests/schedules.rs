@@ -146,3 +146,42 @@ fn what_is_no_dot_product_is_refused() {
     let outer = error("split s.k by 4 -> o, i; reorder s: i, o; tensorize s.i to dot4");
     assert!(outer.contains("innermost") || outer.contains("coarser"), "{outer}");
 }
+
+/// A cross-shaped stencil over exponentials, of given size, that reads `up` rows above and `down` rows below.
+fn stencil(rows: i64, columns: i64, up: i64, down: i64) -> Kernel {
+    let text = format!(
+        "kernel @stencil(x: f32[{rows}, {columns}]) -> (y: f32[{rows}, {columns}]) {{
+          stage e[h: {rows}, w: {columns}] = exp(x[h, w])
+          stage o[h, w] =
+            let north = e[h - {up}, w] if 0 <= h - {up} < {rows} else 0;
+            let south = e[h + {down}, w] if 0 <= h + {down} < {rows} else 0;
+            let west = e[h, w - 1] if 0 <= w - 1 < {columns} else 0;
+            e[h, w] + (north + south + west) * 0.125
+          output y[h, w] = o[h, w]
+        }}"
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+#[test]
+fn what_is_read_at_neighbours_is_computed_in_strips() {
+    for (rows, columns, up, down) in [(150, 20, 1, 1), (129, 33, 1, 1), (131, 18, 0, 2), (200, 17, 2, 0)] {
+        let kernel = stencil(rows, columns, up, down);
+        let inputs = infc_testkit::random_inputs(&kernel, &[], 5);
+        let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
+        for (name, machine) in &MACHINES {
+            let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+            assert!(schedule.contains("compute e at o.h_s"), "{schedule}");
+            assert!(schedule.contains("parallel o: h_s"), "{schedule}");
+            let found = run_scheduled(&kernel, machine, ErrorClass::Exact, &[], &inputs);
+            assert_same_bits(&found[0], &expected[0], &format!("{rows}x{columns} on {name}"));
+        }
+    }
+}
+
+#[test]
+fn strips_that_would_be_computed_several_times_over_are_left() {
+    // Half of what a strip of so few rows needs belongs to its neighbours.
+    let schedule = choose(&stencil(40, 20, 10, 10), &MACHINES[2].1, ErrorClass::Exact).to_string();
+    assert!(!schedule.contains("compute e at"), "{schedule}");
+}

@@ -196,12 +196,14 @@ fn float_condition(cond: Cond) -> FloatCC {
         Cond::Le | Cond::LeU => FloatCC::LessThanOrEqual,
         Cond::Gt => FloatCC::GreaterThan,
         Cond::Ge => FloatCC::GreaterThanOrEqual,
+        Cond::Ordered => FloatCC::Ordered,
     }
 }
 
 fn int_condition(cond: Cond) -> IntCC {
     match cond {
-        Cond::Eq => IntCC::Equal,
+        // No two integers are unordered; the verifier lets nobody ask.
+        Cond::Eq | Cond::Ordered => IntCC::Equal,
         Cond::Ne => IntCC::NotEqual,
         Cond::Lt => IntCC::SignedLessThan,
         Cond::Le => IntCC::SignedLessThanOrEqual,

@@ -219,12 +219,14 @@ pub fn compare(cond: Cond, elem: Elem, a: u64, b: u64) -> bool {
             Cond::Le | Cond::LeU => x <= y,
             Cond::Gt => x > y,
             Cond::Ge => x >= y,
+            Cond::Ordered => !x.is_nan() && !y.is_nan(),
         };
     }
     let (x, y) = (sign_extend(elem, a), sign_extend(elem, b));
     match cond {
         Cond::Eq => a == b,
         Cond::Ne => a != b,
+        Cond::Ordered => true,
         Cond::Lt => x < y,
         Cond::Le => x <= y,
         Cond::Gt => x > y,

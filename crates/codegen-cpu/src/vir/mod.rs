@@ -9,6 +9,7 @@
 //! is: reductions, convolutions and softmax all arrive as loops over arithmetic.
 
 pub mod builder;
+mod copy;
 pub mod dce;
 pub mod eval;
 pub mod expand;
@@ -17,6 +18,7 @@ mod operands;
 mod print;
 pub mod reload;
 mod simplify;
+pub mod speculate;
 pub mod split;
 pub mod strength;
 pub mod verify;
@@ -178,6 +180,8 @@ pub enum Cond {
     /// Unsigned integers only.
     LtU,
     LeU,
+    /// Neither is NaN (floats only).
+    Ordered,
 }
 
 /// Conversions; the source and result types say between what. Lanes stay, except for [`Convert::Bitcast`].

@@ -109,6 +109,19 @@ impl Inst {
         }
     }
 
+    /// Replaces every value that the instruction uses, or that its blocks use or yield.
+    pub fn map_all_uses(&mut self, f: &mut impl FnMut(Value) -> Value) {
+        self.map_uses(&mut *f);
+        match self {
+            Inst::Loop(l) => l.body.map_all_uses(f),
+            Inst::If { then, otherwise, .. } => {
+                then.map_all_uses(f);
+                otherwise.map_all_uses(f);
+            }
+            Inst::Op { .. } | Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier => {}
+        }
+    }
+
     /// Calls `f` with every value that the instruction defines in its own block.
     pub fn for_each_result(&self, mut f: impl FnMut(Value)) {
         match self {
@@ -131,6 +144,12 @@ impl Inst {
 }
 
 impl Block {
+    /// Replaces every value that instructions use, and those that the block yields.
+    fn map_all_uses(&mut self, f: &mut impl FnMut(Value) -> Value) {
+        self.insts.iter_mut().for_each(|inst| inst.map_all_uses(f));
+        self.yields.iter_mut().for_each(|value| *value = f(*value));
+    }
+
     /// Calls `f` with every instruction of the block and of the blocks inside, outer ones first.
     pub fn for_each_inst<'a>(&'a self, f: &mut impl FnMut(&'a Inst)) {
         for inst in &self.insts {

@@ -86,6 +86,7 @@ impl Display for Cond {
             Cond::Ge => "ge",
             Cond::LtU => "lt_u",
             Cond::LeU => "le_u",
+            Cond::Ordered => "ordered",
         })
     }
 }

@@ -182,7 +182,8 @@ impl Verifier<'_> {
             ),
             Op::Compare(cond, a, b) => {
                 let unsigned = matches!(cond, Cond::LtU | Cond::LeU);
-                let known = integer(of(a)) || (of(a).elem.is_float() && !unsigned);
+                let float = of(a).elem.is_float();
+                let known = if float { !unsigned } else { integer(of(a)) && cond != Cond::Ordered };
                 when(of(a) == of(b) && of(a).mask() == ty && known, "two numbers of one type, giving a mask")
             }
             Op::Select(mask, a, b) => {

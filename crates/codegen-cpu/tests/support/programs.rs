@@ -189,6 +189,7 @@ impl Maker<'_> {
                 let cond = match self.random.below(8) {
                     0 if !elem.is_float() => Cond::LtU,
                     1 if !elem.is_float() => Cond::LeU,
+                    0 if elem.is_float() => Cond::Ordered,
                     _ => self.random.pick(&CONDS),
                 };
                 self.b.compare(cond, x, y)

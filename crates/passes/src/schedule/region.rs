@@ -3,11 +3,23 @@
 use super::emit::{AxisState, Emitter, Storage};
 use super::plan::{Placement, reads_neighbours};
 use infc_ir::entity::{EntityId, StageId, VarId};
-use infc_ir::index::{IndexExpr, Interval};
+use infc_ir::index::{IndexExpr, Interval, Proof};
 use infc_ir::scalar::{Load, ScalarOp, Source};
 
 /// A box of coordinates: per value axis of the stage, where it begins and how many points it has.
 pub(super) type Region = Vec<AxisState>;
+
+/// Where a stage is read from.
+struct Reading<'r> {
+    /// Coordinates of the reading stage, over the offsets inside what is read at once.
+    coordinates: &'r [IndexExpr],
+    /// The variables of those offsets, by axis of the stage that is computed.
+    deltas: &'r [Option<VarId>],
+    /// What is computed of it.
+    state: &'r [AxisState],
+    /// Whether it happens under a condition.
+    guarded: bool,
+}
 
 impl Emitter<'_> {
     /// The stages that are computed at a loop of `consumer`, in dependency order.
@@ -37,14 +49,20 @@ impl Emitter<'_> {
     /// The region of `stage` that is read when `readers` are computed over their given states.
     ///
     /// Inlined stages between are looked through. An axis whose need is not an affine box falls back to all of it.
+    ///
+    /// A read under a condition may reach beyond the stage, where nothing is computed: the box is moved inside then, so
+    /// that it keeps its size.
     pub(super) fn needed(&mut self, stage: StageId, readers: &[(StageId, Vec<AxisState>)]) -> Region {
         let mut region: Option<Region> = None;
+        let mut guarded = false;
         for (reader, state) in readers {
             let coordinates: Vec<IndexExpr> = self.spread(state);
             let deltas = self.delta_vars(state);
             let mut boxes = Vec::new();
-            self.collect_boxes(stage, *reader, &coordinates, &deltas, state, &mut boxes);
-            for b in boxes {
+            let reading = Reading { coordinates: &coordinates, deltas: &deltas, state, guarded: false };
+            self.collect_boxes(stage, *reader, &reading, &mut boxes);
+            for (b, under_condition) in boxes {
+                guarded |= under_condition;
                 region = Some(match region {
                     None => b,
                     Some(r) => self.hull(stage, r, b),
@@ -52,6 +70,9 @@ impl Emitter<'_> {
             }
         }
         let mut region = region.unwrap_or_else(|| self.whole(stage));
+        if guarded {
+            region = region.into_iter().enumerate().map(|(axis, a)| self.moved_inside(stage, axis, a)).collect();
+        }
         if self.kernel.outputs.iter().any(|o| o.stage == stage) {
             // All of an output is written; of one that is computed step by step with its reader, a step's worth.
             region = self.whole(stage);
@@ -101,40 +122,33 @@ impl Emitter<'_> {
             .collect()
     }
 
-    fn collect_boxes(
-        &self,
-        stage: StageId,
-        reader: StageId,
-        coordinates: &[IndexExpr],
-        deltas: &[Option<VarId>],
-        state: &[AxisState],
-        boxes: &mut Vec<Region>,
-    ) {
+    fn collect_boxes(&self, stage: StageId, reader: StageId, reading: &Reading<'_>, boxes: &mut Vec<(Region, bool)>) {
         let reader_stage = &self.kernel.stages[reader];
-        let visit = |load: &Load, boxes: &mut Vec<Region>| {
+        let visit = |load: &Load, boxes: &mut Vec<(Region, bool)>| {
+            let guarded = reading.guarded || !load.valid.is_empty();
             let Source::Stage(source, _) = load.source else { return };
             if source == reader {
                 return;
             }
-            let index: Vec<IndexExpr> = load.index.iter().map(|e| e.substitute_vars(coordinates)).collect();
+            let index: Vec<IndexExpr> = load.index.iter().map(|e| e.substitute_vars(reading.coordinates)).collect();
             if source == stage {
                 let gathered = |axis: usize| load.gather.iter().any(|(a, _, _)| usize::from(*a) == axis);
-                boxes.push(
-                    index
-                        .iter()
-                        .enumerate()
-                        .map(|(axis, e)| {
-                            if gathered(axis) {
-                                return self.whole_axis(stage, axis);
-                            }
-                            self.span(e, deltas, state).unwrap_or_else(|| self.whole_axis(stage, axis))
-                        })
-                        .map(|a| a.simplified(&self.ranges))
-                        .collect(),
-                );
+                let region = index
+                    .iter()
+                    .enumerate()
+                    .map(|(axis, e)| {
+                        if gathered(axis) {
+                            return self.whole_axis(stage, axis);
+                        }
+                        self.span(e, reading.deltas, reading.state).unwrap_or_else(|| self.whole_axis(stage, axis))
+                    })
+                    .map(|a| a.simplified(&self.ranges))
+                    .collect();
+                boxes.push((region, guarded));
             } else if self.plans[source].placement == Placement::Inline {
                 // The inlined stage's value axes take the reading coordinates; it has no others.
-                self.collect_boxes(stage, source, &index, deltas, state, boxes);
+                let through = Reading { coordinates: &index, guarded, ..*reading };
+                self.collect_boxes(stage, source, &through, boxes);
             }
         };
         for op in reader_stage.body.ops.iter() {
@@ -173,6 +187,24 @@ impl Emitter<'_> {
     fn whole_axis(&self, stage: StageId, axis: usize) -> AxisState {
         let extent = self.kernel.stages[stage].value_axes().nth(axis).map(|(_, a)| a.extent.clone());
         AxisState { base: IndexExpr::constant(0), extent: extent.unwrap_or_default(), limit: None }
+    }
+
+    /// A span of coordinates as large as the given one, or all of them, with none that the axis does not have.
+    fn moved_inside(&self, stage: StageId, axis: usize, span: AxisState) -> AxisState {
+        let whole = self.whole_axis(stage, axis);
+        let zero = IndexExpr::constant(0);
+        let room = whole.extent.clone() - span.extent.clone();
+        let inside = self.ranges.le(&zero, &span.base) == Proof::Yes
+            && self.ranges.le(&span.base, &room) == Proof::Yes
+            && span.limit.is_none();
+        if inside {
+            return span;
+        }
+        if span.limit.is_some() || self.ranges.le(&zero, &room) != Proof::Yes {
+            return whole;
+        }
+        let base = span.base.maximum(&zero).minimum(&room);
+        AxisState { base, ..span }.simplified(&self.ranges)
     }
 
     /// Every coordinate of the stage's value.

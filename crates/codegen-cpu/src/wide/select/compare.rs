@@ -16,48 +16,54 @@ impl Selector<'_> {
             self.compare_scalars(dst, cond, a, b);
             return Ok(());
         }
-        let width = Self::width_of(ty);
-        let view = width.view();
-        if ty.elem.is_float() {
-            let row = if ty.elem == Elem::F64 { codes::CMP_F64 } else { codes::CMP_F32 };
-            let code = row.code(self.encoding, width);
-            let b = self.rm(b);
-            let a = self.reg(a);
-            if self.encoding == Encoding::Evex {
-                self.push(MachInst::new(code).def(dst, View::K).reg(a, view).rm(&b, view).imm8(float_predicate(cond)));
-            } else {
+        match self.encoding {
+            Encoding::Evex => self.compare_evex(dst, cond, a, b, None),
+            Encoding::Vex if ty.elem.is_float() => {
+                let width = Self::width_of(ty);
+                let row = if ty.elem == Elem::F64 { codes::CMP_F64 } else { codes::CMP_F32 };
+                let code = row.code(self.encoding, width);
+                let view = width.view();
+                let b = self.rm(b);
+                let a = self.reg(a);
                 let elem = int_of_size(ty.elem);
                 let lanes = ty.lanes;
                 let raw = if elem == mask_elem(lanes) { dst } else { self.fresh(VECTOR) };
                 self.push(MachInst::new(code).def(raw, view).reg(a, view).rm(&b, view).imm8(float_predicate(cond)));
                 self.canonical_mask(dst, raw, lanes, elem);
             }
-            return Ok(());
+            Encoding::Vex => self.compare_ints_vex(dst, ty, cond, a, b),
         }
-        match self.encoding {
-            Encoding::Evex => {
-                let unsigned = matches!(cond, Cond::LtU | Cond::LeU);
+        Ok(())
+    }
+
+    /// AVX-512: a comparison of vectors, only `within` the lanes of a mask if there is one.
+    pub(super) fn compare_evex(&mut self, dst: VReg, cond: Cond, a: Value, b: Value, within: Option<VReg>) {
+        let ty = self.ty(a);
+        let width = Self::width_of(ty);
+        let view = width.view();
+        let unsigned = matches!(cond, Cond::LtU | Cond::LeU);
+        let row = match ty.elem {
+            Elem::F32 => codes::CMP_F32,
+            Elem::F64 => codes::CMP_F64,
+            elem => {
                 let rows = if unsigned {
                     [codes::PCMPU_I8, codes::PCMPU_I16, codes::PCMPU_I32, codes::PCMPU_I64]
                 } else {
                     [codes::PCMP_I8, codes::PCMP_I16, codes::PCMP_I32, codes::PCMP_I64]
                 };
-                let predicate = match cond {
-                    Cond::Eq => 0,
-                    Cond::Lt | Cond::LtU => 1,
-                    Cond::Le | Cond::LeU => 2,
-                    Cond::Ne => 4,
-                    Cond::Ge => 5,
-                    Cond::Gt => 6,
-                };
-                let code = rows[ty.elem.size_bytes().trailing_zeros() as usize].code(self.encoding, width);
-                let b = self.rm(b);
-                let a = self.reg(a);
-                self.push(MachInst::new(code).def(dst, View::K).reg(a, view).rm(&b, view).imm8(predicate));
+                rows[elem.size_bytes().trailing_zeros() as usize]
             }
-            Encoding::Vex => self.compare_ints_vex(dst, ty, cond, a, b),
-        }
-        Ok(())
+        };
+        let predicate = if ty.elem.is_float() { float_predicate(cond) } else { int_predicate(cond) };
+        let b = self.rm(b);
+        let a = self.reg(a);
+        let inst = MachInst::new(row.code(self.encoding, width)).def(dst, View::K).reg(a, view).rm(&b, view);
+        let inst = inst.imm8(predicate);
+        self.push(match within {
+            None => inst,
+            // Comparisons always clear the lanes that are off.
+            Some(mask) => inst.masked_by(mask),
+        });
     }
 
     /// AVX2 has only equal and signed greater.
@@ -74,7 +80,7 @@ impl Selector<'_> {
             _ => codes::PCMPEQ_I32,
         };
         let (row, exchange, inverted) = match cond {
-            Cond::Eq => (equal, false, false),
+            Cond::Eq | Cond::Ordered => (equal, false, false),
             Cond::Ne => (equal, false, true),
             Cond::Gt => (greater_than(ty.elem), false, false),
             Cond::Lt | Cond::LtU => (greater_than(ty.elem), true, false),
@@ -116,7 +122,7 @@ impl Selector<'_> {
             Cond::Ge => (a, b, Flag::AboveOrEqual),
             Cond::Lt | Cond::LtU => (b, a, Flag::Above),
             Cond::Le | Cond::LeU => (b, a, Flag::AboveOrEqual),
-            Cond::Eq | Cond::Ne => return self.equal_scalar_floats(dst, cond, a, b),
+            Cond::Eq | Cond::Ne | Cond::Ordered => return self.scalar_floats_by_mask(dst, cond, a, b),
         };
         let second = self.rm(second);
         let first = self.reg(first);
@@ -124,7 +130,7 @@ impl Selector<'_> {
         self.set_flag(dst, flag);
     }
 
-    fn equal_scalar_floats(&mut self, dst: VReg, cond: Cond, a: Value, b: Value) {
+    fn scalar_floats_by_mask(&mut self, dst: VReg, cond: Cond, a: Value, b: Value) {
         let rows = [codes::CMP_SF32, codes::CMP_SF64];
         let code = rows[usize::from(self.ty(a).elem == Elem::F64)].code(self.encoding);
         let b = self.rm(b);
@@ -151,6 +157,18 @@ impl Selector<'_> {
     }
 }
 
+/// Predicates of `vpcmpd` and `vpcmpud`.
+const fn int_predicate(cond: Cond) -> u8 {
+    match cond {
+        Cond::Eq | Cond::Ordered => 0,
+        Cond::Lt | Cond::LtU => 1,
+        Cond::Le | Cond::LeU => 2,
+        Cond::Ne => 4,
+        Cond::Ge => 5,
+        Cond::Gt => 6,
+    }
+}
+
 /// Ordered, quiet predicates of `vcmpps`, and unordered not-equal.
 const fn float_predicate(cond: Cond) -> u8 {
     match cond {
@@ -160,5 +178,6 @@ const fn float_predicate(cond: Cond) -> u8 {
         Cond::Le | Cond::LeU => 18,
         Cond::Gt => 30,
         Cond::Ge => 29,
+        Cond::Ordered => 7,
     }
 }

@@ -105,7 +105,7 @@ impl Selector<'_> {
     fn int_flags(&mut self, cond: Cond, a: Value, b: Value) -> Flag {
         let elem = self.ty(a).elem;
         let flag = match cond {
-            Cond::Eq => Flag::Equal,
+            Cond::Eq | Cond::Ordered => Flag::Equal,
             Cond::Ne => Flag::NotEqual,
             Cond::Lt => Flag::Less,
             Cond::Le => Flag::LessOrEqual,

@@ -7,7 +7,7 @@
 
 use super::{Selector, unsupported};
 use crate::CodegenError;
-use crate::vir::{BinaryOp, Elem, Op, Type, UnaryOp, Value};
+use crate::vir::{BinaryOp, Cond, Elem, Op, Type, UnaryOp, Value};
 use crate::wide::codes::{self, Packed};
 use crate::wide::inst::{Encoding, INT, MASK, MachInst, RegMem, VECTOR, View, Width};
 use iced_x86::{Code, OpKind};
@@ -210,6 +210,15 @@ impl Selector<'_> {
         };
         match *op {
             Op::Binary(kind, a, b) => {
+                if kind == BinaryOp::And {
+                    for (mask, other) in [(a, b), (b, a)] {
+                        if let Some((cond, x, y)) = self.own_comparison(other) {
+                            let mask = self.reg(mask);
+                            self.compare_evex(dst, cond, x, y, Some(mask));
+                            return Ok(());
+                        }
+                    }
+                }
                 let code = match kind {
                     BinaryOp::And => Code::VEX_Kandq_kr_kr_kr,
                     BinaryOp::Or => Code::VEX_Korq_kr_kr_kr,
@@ -244,6 +253,16 @@ impl Selector<'_> {
             _ => return Err(unsupported("an operation on masks")),
         }
         Ok(())
+    }
+
+    /// A comparison of vectors whose only use is the present one: its instruction can leave lanes out by itself.
+    fn own_comparison(&self, value: Value) -> Option<(Cond, Value, Value)> {
+        let n = value.0 as usize;
+        let own = self.uses[n] == 1 && !self.needed[n] && self.home[n].block == self.here.block;
+        match self.ops[n] {
+            Some(Op::Compare(cond, a, b)) if own => Some((cond, a, b)),
+            _ => None,
+        }
     }
 
     fn mask_operation_vex(&mut self, dst: VReg, ty: Type, op: &Op) -> Result<(), CodegenError> {

@@ -11,6 +11,9 @@ pub(super) const PANEL: i64 = 16;
 /// Addresses this far apart share a set in the first-level caches of x86 processors.
 const CACHE_SET_SPAN: i64 = 4096;
 
+/// Bytes of a cache line.
+const CACHE_LINE: i64 = 64;
+
 /// Movement of an address when a coordinate grows by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -30,8 +33,8 @@ pub(super) struct Access {
     pub(super) steps: Vec<Step>,
     /// Axes along which neighbours are adjacent only within a panel.
     pub(super) panelled: Vec<bool>,
-    /// Axes along which neighbours fall into the same set of a first-level cache.
-    pub(super) conflicts: Vec<bool>,
+    /// Per axis: into how many sets of a first-level cache neighbours fall in turn.
+    pub(super) cache_sets: Vec<i64>,
     /// Has a condition that is not known to hold.
     pub(super) guarded: bool,
     /// The stage it reads, if it is not an operand.
@@ -39,6 +42,8 @@ pub(super) struct Access {
     /// Axes of the reader that each value axis of the read stage depends on, when it reads a stage: the reader's axis
     /// if it is plainly that, else `None`.
     pub(super) axes: Vec<Option<usize>>,
+    /// As `axes`, where the coordinate is the reader's plus a constant, which stands beside it.
+    pub(super) near: Vec<Option<(usize, i64)>>,
 }
 
 /// Loads of a stage.
@@ -95,14 +100,22 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         .map(|axis| steps[axis] == Step::One && flat.linear_in(VarId::from_index(axis)).is_none())
         .collect();
     let elem_bytes = load.dtype.size_bytes().unwrap_or(1);
-    let conflicts = (0..reader.axes.len())
+    let cache_sets = (0..reader.axes.len())
         .map(|axis| {
             let stride = flat.linear_in(VarId::from_index(axis)).and_then(|(c, _)| c.as_const()).unwrap_or(0);
-            stride != 0 && stride.saturating_mul(elem_bytes as i64) % CACHE_SET_SPAN == 0
+            let bytes = stride.saturating_mul(elem_bytes as i64).unsigned_abs();
+            // Addresses come back to the same set after as many steps as make a multiple of the span.
+            let back = 1 << bytes.trailing_zeros().min(CACHE_SET_SPAN.trailing_zeros());
+            if bytes == 0 { CACHE_SET_SPAN / CACHE_LINE } else { CACHE_SET_SPAN / CACHE_LINE.max(back) }
         })
         .collect();
     let axes = index.iter().map(|e| e.as_var().map(EntityId::index)).collect();
-    Access { elem_bytes, steps, panelled, conflicts, guarded, stage, axes }
+    let near = |e: &IndexExpr| {
+        let distance = e.constant_part();
+        (e.clone() - distance).as_var().map(|var| (var.index(), distance))
+    };
+    let near = index.iter().map(|e| near(e).filter(|_| load.gather.is_empty())).collect();
+    Access { elem_bytes, steps, panelled, cache_sets, guarded, stage, axes, near }
 }
 
 fn body_uses(body: &Body, var: VarId) -> bool {

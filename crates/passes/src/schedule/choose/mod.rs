@@ -9,6 +9,7 @@ mod access;
 mod dot;
 mod machine;
 mod place;
+mod strip;
 mod tile;
 
 pub use machine::Machine;

@@ -3,6 +3,7 @@
 use super::access::{Access, Step, accesses, cost, extent, step};
 use super::dot;
 use super::machine::Machine;
+use super::strip::{self, Strip};
 use super::tile::{self, Tile, View};
 use crate::ErrorClass;
 use crate::schedule::plan::reads_neighbours;
@@ -39,6 +40,8 @@ struct Loops {
     outer: Vec<(String, usize)>,
     /// Inside a tile: rows, then vectors, then lanes.
     inner: Vec<String>,
+    /// Rows of a turn of the first outer loop, if that is over strips.
+    strip_rows: Option<i64>,
 }
 
 impl<'a> Chooser<'a> {
@@ -392,6 +395,7 @@ impl<'a> Chooser<'a> {
             };
             (stage.axes[*axis].kind != AxisKind::Sequential, usize::MAX - weight(*axis), place)
         });
+        let strips = if main.is_none() { self.strips(root, &root_tile, &mut loops, &followed) } else { Vec::new() };
         let order: Vec<String> =
             loops.outer.iter().map(|(n, _)| n.clone()).chain(loops.inner.iter().cloned()).collect();
         self.reorder(&name, order);
@@ -413,7 +417,8 @@ impl<'a> Chooser<'a> {
             } else {
                 loops.outer.iter().rposition(|(_, axis)| follow.contains(&Some(*axis)))
             };
-            let Some(position) = position else {
+            let strip = strips.iter().find(|(stage, _)| stage == id).map(|(_, strip)| strip);
+            let Some(position) = position.or(strip.map(|_| 0)) else {
                 // Every point needs all of it: computed once, in front.
                 self.producer(*id, None, self.extents(*id));
                 continue;
@@ -437,15 +442,57 @@ impl<'a> Chooser<'a> {
                     extents[axis] = extents[axis].min(root_tile.points(*root_axis));
                 }
             }
+            if let (Some(strip), Some(rows)) = (strip, loops.strip_rows) {
+                extents = strip.extents(self.kernel, *id, rows, extents);
+            }
             self.producer(*id, shares.then_some((&root_tile, follow.as_slice())), extents);
         }
         let unattached = followed
             .iter()
+            .filter(|(id, _)| strips.iter().all(|(stage, _)| stage != id))
             .any(|(_, f)| f.as_ref().is_none_or(|f| !loops.outer.iter().any(|(_, a)| f.contains(&Some(*a)))));
         let sequential = stage.axes.iter().any(|a| a.kind == AxisKind::Sequential);
         if !unattached && !sequential {
             self.parallel(root, &loops, &root_tile, deepest_attached);
         }
+    }
+
+    /// Cuts an outer loop into strips, if what would be computed in front of everything can be computed per strip; gives
+    /// the stages for which that holds.
+    fn strips(
+        &mut self,
+        root: StageId,
+        tile: &Tile,
+        loops: &mut Loops,
+        followed: &[(StageId, Option<Vec<Option<usize>>>)],
+    ) -> Vec<(StageId, Strip)> {
+        let attaches = |follow: &Option<Vec<Option<usize>>>| {
+            follow.as_ref().is_some_and(|f| loops.outer.iter().any(|(_, axis)| f.contains(&Some(*axis))))
+        };
+        let in_front: Vec<StageId> = followed.iter().filter(|(_, f)| !attaches(f)).map(|(id, _)| *id).collect();
+        if in_front.len() < followed.len() || self.run_of(root).is_some() {
+            return Vec::new();
+        }
+        let cut = |&id: &StageId| {
+            strip::strip(self.kernel, root, id, &self.accesses, tile, self.machine).map(|strip| (id, strip))
+        };
+        let Some(strips) = in_front.iter().map(cut).collect::<Option<Vec<(StageId, Strip)>>>() else {
+            return Vec::new();
+        };
+        let Some((axis, rows)) = strips.iter().map(|(_, s)| (s.axis, s.rows)).min_by_key(|&(_, rows)| rows) else {
+            return Vec::new();
+        };
+        let Some(at) = loops.outer.iter().position(|&(_, a)| a == axis) else { return Vec::new() };
+        if strips.iter().any(|(_, s)| s.axis != axis) {
+            return Vec::new();
+        }
+        let whole = loops.outer[at].0.clone();
+        let (outer, inner) = (format!("{whole}_s"), format!("{whole}_r"));
+        self.split_step(&self.name(root), &whole, rows, &outer, &inner);
+        loops.outer[at].0 = inner;
+        loops.outer.insert(0, (outer, axis));
+        loops.strip_rows = Some(rows);
+        strips
     }
 
     /// The tile of a reduction, in terms of the axes of the root that reads it.
@@ -554,7 +601,7 @@ impl<'a> Chooser<'a> {
         let stage = &self.kernel.stages[root];
         let turns = |axis: usize| {
             let points = extent(self.kernel, stage, axis);
-            let per_turn = tile.points(axis);
+            let per_turn = loops.strip_rows.unwrap_or_else(|| tile.points(axis));
             (points + per_turn - 1) / per_turn
         };
         let points: f64 = (0..stage.axes.len()).map(|a| extent(self.kernel, stage, a) as f64).product();

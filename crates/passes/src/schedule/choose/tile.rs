@@ -2,7 +2,9 @@
 
 use super::access::{Access, PANEL, Step, cost};
 use super::machine::Machine;
-use infc_ir::kernel::{AxisKind, Stage};
+use infc_ir::kernel::{AxisKind, Reducer, Stage};
+use infc_ir::scalar::BinaryOp;
+use infc_tensor::DTypeClass;
 
 /// Loads that one lane of a gather or scatter is worth: processors with mitigations are slow at them.
 const GATHER_LANE: f64 = 3.0;
@@ -206,6 +208,11 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let components = view.stage.results.len() as f64;
     let accumulators = vectors * rows * components;
     let reduction = view.stage.reducer.is_some();
+    // Extrema of floats keep NaN: an operand waits for the next one to be looked at, and what was seen is remembered.
+    let extremum = |op| matches!(op, BinaryOp::Min | BinaryOp::Max);
+    let floats = view.stage.dtypes().iter().any(|dtype| dtype.class() == DTypeClass::Float);
+    let reducer = view.stage.reducer.as_ref().and_then(Reducer::as_binary);
+    let watched = if floats && reducer.is_some_and(extremum) { 2.0 } else { 0.0 };
 
     // Loads per point of the reduction that is not along lanes.
     let mut loads = 0.0;
@@ -218,7 +225,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         for (&(axis, _), &size) in tile.rows.iter().zip(&sizes[1..]) {
             if access.steps[axis] != Step::Zero {
                 // More rows than a cache set has ways evict each other before their lines are used up.
-                let evicted = access.conflicts[axis] && size > CACHE_WAYS_FOR_ROWS;
+                let evicted = size > CACHE_WAYS_FOR_ROWS * access.cache_sets[axis];
                 n *= size as f64 * if evicted { 3.0 } else { 1.0 };
             }
         }
@@ -246,14 +253,15 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
             * vectors
             * if steps[vector_axis] == Step::Far && !reduces { tile.lanes as f64 * GATHER_LANE } else { 1.0 };
     }
-    let registers = if reduction { accumulators + held + 2.0 } else { vectors + 4.0 };
+    let registers = if reduction { accumulators + held + 2.0 + watched } else { vectors + 4.0 };
     if registers > f64::from(machine.vector_registers) {
         return None;
     }
     let cost = if view.points_at_once > 1 { machine.dot_cost } else { cost(view.stage) };
     let arithmetic = vectors * rows * cost / machine.arithmetic_per_cycle;
-    let memory = (loads + gathers) / machine.loads_per_cycle;
-    let mut step = arithmetic.max(memory);
+    // The lanes of a gather are read by many small operations, which take the arithmetic's place.
+    let memory = loads / machine.loads_per_cycle;
+    let mut step = arithmetic.max(memory) + gathers / machine.loads_per_cycle;
     let mut steps = 1.0;
     if reduction {
         // Chains that are just long enough to hide the latency leave nothing for hiccups of memory.
