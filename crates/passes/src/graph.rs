@@ -21,6 +21,7 @@ pub mod recognize;
 pub mod rewrite;
 pub mod scalar;
 pub mod scale_fold;
+pub mod taps;
 pub mod term;
 pub mod view;
 
@@ -178,6 +179,7 @@ pub const PIPELINE: &[Pass] = &[
     Pass::exact("fold", fold::run),
     Pass::reassociating("recognize", recognize::run),
     Pass::exact("contract", contract::run),
+    Pass::reassociating("taps", taps::run),
     Pass::exact("map", map::run),
     Pass::exact("hoist", hoist::run),
     Pass::reassociating("scale-fold", scale_fold::run),

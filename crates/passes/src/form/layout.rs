@@ -18,7 +18,7 @@ use infc_ir::scalar::{Load, Source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Wider halos are not worth the memory.
-const MAX_HALO: i64 = 32;
+const MAX_HALO: i64 = 64;
 /// Rows that are a multiple of this many bytes apart meet in the same sets of a first-level cache.
 const ALIASING_STRIDE_BYTES: i64 = 4096;
 /// How much longer such rows are made.

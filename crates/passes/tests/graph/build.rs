@@ -208,11 +208,16 @@ impl Net {
         self.add(Op::Contract(op), &[a, b], &shape)
     }
 
-    /// 3×3 convolution of `[N, C, H, W]`, zero padding `pad`, stride 1, weights `[O, C, 3, 3]`.
+    /// 3×3 convolution of `[N, C, H, W]`, padded by `pad`, stride 1, weights `[O, C, 3, 3]`.
     pub(crate) fn conv(&mut self, x: ValueId, w: ValueId, pad: i64, padding: f64) -> ValueId {
+        self.dilated_conv(x, w, pad, 1, padding)
+    }
+
+    /// As [`Net::conv`], with taps that far apart.
+    pub(crate) fn dilated_conv(&mut self, x: ValueId, w: ValueId, pad: i64, dilation: i64, padding: f64) -> ValueId {
         let [n, ch, h, wd] = self.shape(x)[..] else { panic!("four axes") };
-        let (ho, wo) = (h + 2 * pad - 2, wd + 2 * pad - 2);
-        let (y, z) = (i(2) + i(4) - pad, i(3) + i(5) - pad);
+        let (ho, wo) = (h + 2 * (pad - dilation), wd + 2 * (pad - dilation));
+        let (y, z) = (i(2) + i(4).scale(dilation) - pad, i(3) + i(5).scale(dilation) - pad);
         let valid = if pad == 0 { vec![] } else { vec![within(y.clone(), h), within(z.clone(), wd)] };
         let window = self.view_or(x, &[i(0), i(1), y, z], valid, padding, &[n, ch, ho, wo, 3, 3]);
         self.contract("nchwyx,ocyx->nohw", window, w)

@@ -187,3 +187,40 @@ fn dead_nodes_leave_the_order() {
     assert!(net.pass("dce", &PassContext::default()));
     assert!(net.graph.order.is_empty());
 }
+
+/// Taps five apart on four rows and six columns: above and below there is padding alone, to the left and right not.
+#[test]
+fn taps_that_meet_padding_alone_are_left_out() {
+    let windows = |padding: f64, dilation: i64| {
+        let mut net = Net::new();
+        let x = net.input(&[1, 2, 4, 6]);
+        let w = net.weights(&[3, 2, 3, 3], 1);
+        let y = net.dilated_conv(x, w, dilation, dilation, padding);
+        net.output(y);
+        let changed = net.pass("taps", &PassContext::default());
+        // An axis at a time.
+        net.pass("taps", &PassContext::default());
+        let inputs = net.graph.nodes[*net.graph.order.last().expect("a node")].inputs.clone();
+        (changed, net.shape(inputs[0])[4..].to_vec(), net.shape(inputs[1])[2..].to_vec())
+    };
+    assert_eq!(windows(0.0, 5), (true, vec![1, 3], vec![1, 3]));
+    assert_eq!(windows(0.0, 6), (true, vec![1, 1], vec![1, 1]));
+    assert_eq!(windows(0.0, 3), (false, vec![3, 3], vec![3, 3]), "every tap meets the image somewhere");
+    assert_eq!(windows(1.0, 6), (false, vec![3, 3], vec![3, 3]), "ones are not nothing");
+}
+
+/// A window that lies beside the image altogether still gives its zeros.
+#[test]
+fn one_tap_stays_where_all_meet_padding() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 2, 4, 4]);
+    let index = [i(0), i(1), i(2) + i(4) + 4, i(3) + i(5)];
+    let valid = vec![within(index[2].clone(), 4), within(index[3].clone(), 4)];
+    let window = net.view_or(x, &index, valid, 0.0, &[1, 2, 2, 2, 3, 3]);
+    let w = net.weights(&[3, 2, 3, 3], 1);
+    let y = net.contract("nchwyx,ocyx->nohw", window, w);
+    net.output(y);
+    assert!(net.pass("taps", &PassContext::default()));
+    let inputs = net.graph.nodes[*net.graph.order.last().expect("a node")].inputs.clone();
+    assert_eq!(net.shape(inputs[0])[4..], [1, 3]);
+}
