@@ -1,14 +1,17 @@
 //! The commands, one file each.
 
 mod bench;
+mod check;
 mod compare;
 mod compile;
 mod completions;
 mod conformance;
 mod demo;
 mod dims;
+mod doctor;
 mod explain;
 mod inspect;
+mod ops;
 mod run;
 mod targets;
 
@@ -19,6 +22,7 @@ use crate::process::Start;
 /// What infc is to do.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Check(check::CheckArgs),
     Compile(compile::CompileArgs),
     Run(run::RunArgs),
     Compare(compare::CompareArgs),
@@ -26,6 +30,8 @@ pub(crate) enum Command {
     Inspect(inspect::InspectArgs),
     Demo(demo::DemoArgs),
     Targets(targets::TargetsArgs),
+    Ops(ops::OpsArgs),
+    Doctor(doctor::DoctorArgs),
     Explain(explain::ExplainArgs),
     Completions(completions::CompletionsArgs),
     Conformance(conformance::ConformanceArgs),
@@ -35,6 +41,7 @@ impl Command {
     /// As typed by the user, and part of the name of the JSON schema.
     pub(crate) fn name(&self) -> &'static str {
         match self {
+            Self::Check(_) => "check",
             Self::Compile(_) => "compile",
             Self::Run(_) => "run",
             Self::Compare(_) => "compare",
@@ -42,6 +49,8 @@ impl Command {
             Self::Inspect(_) => "inspect",
             Self::Demo(_) => "demo",
             Self::Targets(_) => "targets",
+            Self::Ops(_) => "ops",
+            Self::Doctor(_) => "doctor",
             Self::Explain(_) => "explain",
             Self::Completions(_) => "completions",
             Self::Conformance(_) => "conformance",
@@ -50,6 +59,7 @@ impl Command {
 
     pub(crate) fn run(self, console: &Console, started: Start) -> Result<Exit, Failure> {
         match self {
+            Self::Check(arguments) => check::run(arguments, console),
             Self::Compile(arguments) => compile::run(arguments, console),
             Self::Run(arguments) => run::run(arguments, console),
             Self::Compare(arguments) => compare::run(arguments, console),
@@ -57,6 +67,8 @@ impl Command {
             Self::Inspect(arguments) => inspect::run(arguments, console),
             Self::Demo(arguments) => demo::run(arguments, console),
             Self::Targets(arguments) => targets::run(&arguments, console),
+            Self::Ops(arguments) => ops::run(&arguments, console),
+            Self::Doctor(arguments) => doctor::run(&arguments, console),
             Self::Explain(arguments) => explain::run(&arguments, console),
             Self::Completions(arguments) => completions::run(&arguments, console),
             Self::Conformance(arguments) => conformance::run(arguments, console),

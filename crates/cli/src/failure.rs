@@ -97,6 +97,11 @@ impl Failure {
         self.code
     }
 
+    /// What happened, in a sentence.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The code and the operators concerned, as one word: `onnx::unsupported-operator(TopK)`.
     pub(crate) fn word(&self) -> String {
         let mut operators: Vec<&str> = self.nodes.iter().map(|node| node.op_type.as_str()).collect();

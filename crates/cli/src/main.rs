@@ -11,6 +11,7 @@ mod bug;
 mod commands;
 mod console;
 mod convert;
+mod digits;
 mod error;
 mod failure;
 mod host;

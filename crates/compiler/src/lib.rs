@@ -19,6 +19,7 @@ mod dump;
 mod entry;
 mod error;
 mod fallback;
+mod forecast;
 mod kernels;
 pub mod layers;
 mod machine;
@@ -33,6 +34,7 @@ mod weights;
 
 pub use compile::{Compilation, compile};
 pub use error::CompileError;
+pub use forecast::{FORECAST_HERTZ, Forecast, ForecastDim, forecast};
 pub use infc_codegen_cpu::Target;
 pub use infc_frontend_onnx::{DimChoice, ImportError, ShapeDim};
 pub use infc_passes::form::{GraphPlan, Interpreter};

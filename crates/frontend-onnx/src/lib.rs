@@ -30,5 +30,5 @@ mod tracked;
 pub use error::{ImportError, NodeRef, Problem, UnsupportedOperator};
 pub use import::{DimChoice, ImportOptions, ShapeDim, import};
 pub use model::{LoadOptions, Model, NEWEST_IR_VERSION, NEWEST_OPSET, OLDEST_OPSET};
-pub use ops::supported_operators;
+pub use ops::{operator_opsets, supported_operators};
 pub use tensor_proto::{decode_tensor, dtype_from_onnx, dtype_to_onnx, encode_tensor, to_proto};

@@ -108,3 +108,23 @@ pub fn supported_operators(domain: &str) -> Vec<&'static str> {
     names.dedup();
     names
 }
+
+/// The opsets of a domain in which an operator can be imported: first and last of each span, in order. The last of a
+/// span that is open is the newest opset of ONNX's own domain.
+#[must_use]
+pub fn operator_opsets(domain: &str, name: &str) -> Vec<(i64, i64)> {
+    let mut spans: Vec<(i64, i64)> = operators(domain)
+        .filter(|o| o.name == name)
+        .map(|o| (o.since, (o.until - 1).min(crate::NEWEST_OPSET)))
+        .collect();
+    spans.sort_unstable();
+    // Spans that differ only in how they are imported are one.
+    let mut joined: Vec<(i64, i64)> = Vec::new();
+    for (first, last) in spans {
+        match joined.last_mut() {
+            Some(before) if first <= before.1 + 1 => before.1 = before.1.max(last),
+            _ => joined.push((first, last)),
+        }
+    }
+    joined
+}

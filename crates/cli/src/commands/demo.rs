@@ -1,17 +1,16 @@
 //! `infc demo`: a real network, compiled and run, with nothing needed but the command.
 
-mod data;
 mod drawing;
 mod save;
 
 use crate::console::{Console, Style};
+use crate::digits::{self, HeldOut};
 use crate::failure::{Exit, Failure};
 use crate::host;
 use crate::process;
 use crate::progress::Stages;
 use crate::stats::{Summary, millis};
 use crate::tables;
-use data::HeldOut;
 use infc::{CompileOptions, Source};
 use infc_runtime::{Model, RunOptions, Session, SessionOptions, TensorView};
 use infc_tensor::Tensor;
@@ -75,7 +74,7 @@ pub(crate) fn run(arguments: DemoArgs, console: &Console) -> Result<Exit, Failur
     }
     let compilation = {
         let mut stages = Stages::new(console);
-        infc::compile(&Source::bytes(data::MODEL), &options, &mut stages)?
+        infc::compile(&Source::bytes(digits::MODEL), &options, &mut stages)?
     };
     let compile_ms = millis(begun.elapsed());
     let model = Model::from_vec(compilation.to_bytes()?)?;
@@ -84,7 +83,7 @@ pub(crate) fn run(arguments: DemoArgs, console: &Console) -> Result<Exit, Failur
     let held_out = HeldOut::read();
     let all = held_out.images(0..held_out.len());
     let probabilities = session.run_owned(&[&all])?;
-    let answers = data::most_probable(&probabilities[0]);
+    let answers = digits::most_probable(&probabilities[0]);
     let mistakes: Vec<Mistake> = (0..held_out.len())
         .map(|image| Mistake { image, digit: held_out.label(image), taken_for: answers[image] })
         .filter(|mistake| mistake.digit != mistake.taken_for)

@@ -66,6 +66,7 @@ fn json_fields_are_documented() {
     infc(at, "demo --save .").ok();
     let page = fs::read_to_string(workspace().join("docs/json.md")).unwrap();
     let commands = [
+        ("check", "check digits.onnx --format json"),
         ("compile", "compile digits.onnx --format json"),
         ("run", "run digits.infa --random --format json"),
         ("compare", "compare digits.infa --data . --format json"),
@@ -73,6 +74,8 @@ fn json_fields_are_documented() {
         ("inspect", "inspect digits.infa --format json"),
         ("demo", "demo --format json"),
         ("targets", "targets --format json"),
+        ("ops", "ops --format json"),
+        ("doctor", "doctor --format json"),
         ("explain", "explain onnx::cycle --format json"),
         ("completions", "completions bash --format json"),
     ];

@@ -3,8 +3,21 @@
 use crate::support::{folder, infc};
 
 /// Every command.
-const COMMANDS: [&str; 10] =
-    ["compile", "run", "compare", "bench", "inspect", "demo", "targets", "explain", "completions", "conformance"];
+const COMMANDS: [&str; 13] = [
+    "check",
+    "compile",
+    "run",
+    "compare",
+    "bench",
+    "inspect",
+    "demo",
+    "targets",
+    "ops",
+    "doctor",
+    "explain",
+    "completions",
+    "conformance",
+];
 
 #[test]
 fn the_commands_are_those_of_the_contract() {

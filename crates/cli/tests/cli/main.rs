@@ -4,6 +4,7 @@ mod support;
 
 mod bad_models;
 mod bench;
+mod check;
 mod compare;
 mod compile;
 mod conformance;

@@ -1,6 +1,6 @@
 //! Images as characters.
 
-use super::data::{MOST_INK, SIDE};
+use crate::digits::{MOST_INK, SIDE};
 
 /// From no ink to all.
 const UNICODE: [char; 5] = [' ', '░', '▒', '▓', '█'];

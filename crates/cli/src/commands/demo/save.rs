@@ -1,7 +1,7 @@
 //! `infc demo --save DIR`: the network and its data as files.
 
-use super::data::{self, HeldOut};
 use crate::console::Console;
+use crate::digits::{self, HeldOut};
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::onnx_eval::OnnxEvaluator;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// Writes the files. The expected outputs are those of the model evaluated by definition, not what the compiler makes
 /// of it.
 pub(super) fn run(folder: &Path, console: &Console) -> Result<Exit, Failure> {
-    let evaluator = OnnxEvaluator::new(Model::from_bytes(data::MODEL, None)?)?;
+    let evaluator = OnnxEvaluator::new(Model::from_bytes(digits::MODEL, None)?)?;
     let held_out = HeldOut::read();
     let images = held_out.images(0..held_out.len());
     let outputs = evaluator.run(std::slice::from_ref(&images))?;
@@ -22,8 +22,8 @@ pub(super) fn run(folder: &Path, console: &Console) -> Result<Exit, Failure> {
     let data_set = folder.join("test_data_set_0");
     fs::create_dir_all(&data_set).map_err(|source| CliError::CannotWrite { path: data_set.clone(), source })?;
     let mut files = vec![
-        (folder.join("digits.onnx"), data::MODEL.to_vec()),
-        (folder.join("labels.npy"), data::LABELS.to_vec()),
+        (folder.join("digits.onnx"), digits::MODEL.to_vec()),
+        (folder.join("labels.npy"), digits::LABELS.to_vec()),
         (data_set.join("input_0.pb"), encode_tensor(evaluator.input_names()[0], &images)),
     ];
     for (index, (name, output)) in evaluator.output_names().into_iter().zip(&outputs).enumerate() {

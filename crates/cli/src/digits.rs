@@ -5,25 +5,25 @@ use infc_tensor::Tensor;
 use std::ops::Range;
 
 /// The trained network.
-pub(super) const MODEL: &[u8] = include_bytes!("../../../../../demo/digits.onnx");
+pub(crate) const MODEL: &[u8] = include_bytes!("../../../demo/digits.onnx");
 /// `uint8[360, 1, 8, 8]`, ink from 0 to 16.
-const IMAGES: &[u8] = include_bytes!("../../../../../demo/test_images.npy");
+const IMAGES: &[u8] = include_bytes!("../../../demo/test_images.npy");
 /// `int64[360]`, the digits shown; as the file is.
-pub(super) const LABELS: &[u8] = include_bytes!("../../../../../demo/test_labels.npy");
+pub(crate) const LABELS: &[u8] = include_bytes!("../../../demo/test_labels.npy");
 
 /// Height and width of an image.
-pub(super) const SIDE: usize = 8;
+pub(crate) const SIDE: usize = 8;
 /// The most ink a pixel has; the network was trained on ink divided by it.
-pub(super) const MOST_INK: u8 = 16;
+pub(crate) const MOST_INK: u8 = 16;
 
 /// The images that the network was not trained on.
-pub(super) struct HeldOut {
+pub(crate) struct HeldOut {
     images: Tensor,
     labels: Vec<usize>,
 }
 
 impl HeldOut {
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let images = npy::read(IMAGES).expect("the images are part of the command");
         let labels = npy::read(LABELS).ok().and_then(|labels| labels.to_i64_vec());
         let labels = labels.expect("the labels are part of the command");
@@ -32,22 +32,22 @@ impl HeldOut {
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.labels.len()
     }
 
     /// The digit an image shows.
-    pub(super) fn label(&self, image: usize) -> usize {
+    pub(crate) fn label(&self, image: usize) -> usize {
         self.labels[image]
     }
 
     /// The ink of an image, row by row.
-    pub(super) fn ink(&self, image: usize) -> &[u8] {
+    pub(crate) fn ink(&self, image: usize) -> &[u8] {
         &self.images.bytes()[image * SIDE * SIDE..][..SIDE * SIDE]
     }
 
     /// Some images as the network takes them.
-    pub(super) fn images(&self, range: Range<usize>) -> Tensor {
+    pub(crate) fn images(&self, range: Range<usize>) -> Tensor {
         let ink = range.clone().flat_map(|image| self.ink(image));
         let pixels: Vec<f32> = ink.map(|&ink| f32::from(ink) / f32::from(MOST_INK)).collect();
         Tensor::from_elements(&[range.len(), 1, SIDE, SIDE], &pixels).expect("as many pixels as the shape says")
@@ -55,7 +55,7 @@ impl HeldOut {
 }
 
 /// Per row of `f32[N, 10]`, the most probable digit.
-pub(super) fn most_probable(probabilities: &Tensor) -> Vec<usize> {
+pub(crate) fn most_probable(probabilities: &Tensor) -> Vec<usize> {
     let classes = probabilities.shape().last().copied().unwrap_or(1).max(1);
     let rows = probabilities.elements::<f32>().unwrap_or_default().chunks(classes);
     rows.map(|row| row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(digit, _)| digit)).collect()

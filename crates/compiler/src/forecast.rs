@@ -1,0 +1,191 @@
+//! What a model comes to, worked out from its plan: before anything is scheduled, made or run.
+
+use crate::kernels::{traffic, work};
+use crate::{
+    Compilation, CompileError, CompileOptions, Phase, Progress, Source, Target, compile, entry, schedule_machine,
+};
+use infc_artifact::{Entry, PortSpec};
+use infc_ir::entity::{EntityId, SymbolId};
+use infc_ir::index::Dim;
+use infc_passes::form::{BufferPlace, GraphPlan, OperandSource};
+use std::collections::BTreeSet;
+
+/// Cycles per second of the machine that times are told for: a server core of the last years that is kept busy.
+pub const FORECAST_HERTZ: f64 = 3.5e9;
+
+/// Figures of a model, most of them at one choice of its dynamic dims.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forecast {
+    /// Nodes of the ONNX graph.
+    pub onnx_nodes: usize,
+    /// The ONNX nodes that run on the host instead of as kernels.
+    pub on_host: Vec<String>,
+    /// Names and types of the inputs, types as in `f32[N, 3]`.
+    pub inputs: Vec<(String, String)>,
+    /// The same of the outputs.
+    pub outputs: Vec<(String, String)>,
+    /// The dynamic dims.
+    pub dims: Vec<ForecastDim>,
+    /// Kernels launched per run.
+    pub kernels: usize,
+    /// Multiply-adds of a run, or element-wise operations of kernels that have none.
+    pub macs: u64,
+    /// Bytes that kernels read and write in a run, each operand of a kernel once.
+    pub bytes: u64,
+    /// Bytes of constants.
+    pub weight_bytes: u64,
+    /// The most that values between kernels take at a time. The memory plan may need a little more.
+    pub arena_bytes: u64,
+    /// Seconds of a run on one thread, per target: each kernel takes as long as its arithmetic or its traffic at the
+    /// rates that schedules are chosen by, whichever is longer.
+    pub seconds: Vec<(String, f64)>,
+}
+
+/// A dynamic dim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForecastDim {
+    /// What the model calls it.
+    pub name: String,
+    /// Its least value.
+    pub min: i64,
+    /// Its greatest, if there is one.
+    pub max: Option<i64>,
+    /// What the figures suppose.
+    pub value: i64,
+}
+
+/// Works out the figures. Dynamic dims have the values that `dims` gives by name, else their minimum, at least 1.
+///
+/// # Errors
+/// As [`compile`], of the phases up to the plan.
+pub fn forecast(
+    source: &Source,
+    options: &CompileOptions,
+    dims: &dyn Fn(&str) -> Option<i64>,
+    progress: &mut dyn Progress,
+) -> Result<Forecast, CompileError> {
+    let options = CompileOptions { stop_after: Some(Phase::Plan), ..options.clone() };
+    let Compilation { plan, report, .. } = compile(source, &options, progress)?;
+    let Some(plan) = plan else {
+        return Err(CompileError::Internal { what: "a compilation that stops after the plan has none".to_owned() });
+    };
+    let entry = entry::entry(&plan.graph)?;
+    let symbols: Vec<ForecastDim> = plan
+        .graph
+        .symbols
+        .iter()
+        .map(|s| {
+            let value = dims(&s.name).unwrap_or_else(|| s.min.max(1));
+            ForecastDim { name: s.name.clone(), min: s.min, max: s.max, value }
+        })
+        .collect();
+    let at = |dim: &Dim| value(dim, &symbols);
+    let costs: Vec<Cost> = plan
+        .kernels
+        .iter()
+        .map(|planned| Cost {
+            macs: at(&work(&planned.kernel)),
+            bytes: at(&traffic(&planned.kernel)),
+            element_bits: planned.kernel.operands.iter().filter_map(|o| o.dtype.size_bytes()).max().unwrap_or(4) * 8,
+        })
+        .collect();
+    let mut seconds = Vec::new();
+    for text in &options.targets {
+        let target: Target = text.parse().map_err(|e: infc_codegen_cpu::ParseTargetError| {
+            CompileError::UnknownTarget { target: text.clone(), reason: e.to_string() }
+        })?;
+        seconds.push((target.to_string(), costs.iter().map(|cost| cost.cycles(&target)).sum::<f64>() / FORECAST_HERTZ));
+    }
+    Ok(Forecast {
+        onnx_nodes: report.onnx_nodes,
+        on_host: report.on_host,
+        inputs: types(&entry, &entry.inputs),
+        outputs: types(&entry, &entry.outputs),
+        kernels: plan.kernels.len(),
+        macs: costs.iter().fold(0, |sum, cost| sum.saturating_add(cost.macs)),
+        bytes: costs.iter().fold(0, |sum, cost| sum.saturating_add(cost.bytes)),
+        weight_bytes: weight_bytes(&plan),
+        arena_bytes: arena_bytes(&plan, &at),
+        seconds,
+        dims: symbols,
+    })
+}
+
+/// The value of a dim; what overflows, or cannot be said, is as large as can be.
+fn value(dim: &Dim, symbols: &[ForecastDim]) -> u64 {
+    let symbol = |id: SymbolId| symbols.get(id.index()).map(|s| s.value);
+    dim.eval(&symbol, &|_| None).map_or(u64::MAX, |value| u64::try_from(value).unwrap_or(0))
+}
+
+/// What one kernel does.
+struct Cost {
+    macs: u64,
+    bytes: u64,
+    /// Of the widest operand.
+    element_bits: usize,
+}
+
+impl Cost {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn cycles(&self, target: &Target) -> f64 {
+        let machine = schedule_machine(target);
+        let lanes = f64::from(machine.vector_bytes * 8) / self.element_bits.max(32) as f64;
+        // Vectors of 512 bits take two passes on many cores: no machine gains more than 256 bits give.
+        let per_cycle = lanes.min(256.0 / self.element_bits.max(32) as f64) * machine.arithmetic_per_cycle;
+        (self.macs as f64 / per_cycle).max(self.bytes as f64 / machine.l3_bytes_per_cycle)
+    }
+}
+
+fn types(entry: &Entry, ports: &[PortSpec]) -> Vec<(String, String)> {
+    let names: Vec<&str> = entry.symbols.iter().map(|symbol| symbol.name.as_str()).collect();
+    ports.iter().map(|port| (port.name.clone(), port.type_text(&names))).collect()
+}
+
+/// Constants as they are packed, each packing once.
+fn weight_bytes(plan: &GraphPlan) -> u64 {
+    let mut known = BTreeSet::new();
+    let mut bytes = 0u64;
+    for constant in plan.kernels.iter().flat_map(|k| &k.operands) {
+        let OperandSource::Constant(constant) = constant else { continue };
+        let layout = constant.packing.as_ref().map(|p| p.layout.clone());
+        if known.insert((constant.value, layout)) {
+            let tensor = &constant.constant.tensor;
+            let elements = constant.packing.as_ref().map_or(tensor.len_elems() as u64, |p| {
+                p.shape.iter().fold(1, |n: u64, dim| {
+                    n.saturating_mul(dim.as_const().and_then(|d| u64::try_from(d).ok()).unwrap_or(0))
+                })
+            });
+            bytes = bytes.saturating_add(elements * tensor.dtype().size_bytes().unwrap_or(1) as u64);
+        }
+    }
+    bytes
+}
+
+/// The largest sum of the buffers that are in use by one kernel or across it.
+fn arena_bytes(plan: &GraphPlan, at: &dyn Fn(&Dim) -> u64) -> u64 {
+    let mut uses: Vec<Option<(usize, usize)>> = vec![None; plan.buffers.len()];
+    for (n, planned) in plan.kernels.iter().enumerate() {
+        for source in &planned.operands {
+            if let OperandSource::Value(value) = source
+                && let Some(place) = plan.values.get(value)
+                && let Some(used) = uses.get_mut(place.buffer)
+            {
+                *used = Some((used.map_or(n, |(first, _)| first), n));
+            }
+        }
+    }
+    let mut change = vec![0i128; plan.kernels.len() + 1];
+    for (buffer, used) in plan.buffers.iter().zip(&uses) {
+        if let (BufferPlace::Arena, Some((first, last))) = (buffer.place, *used) {
+            let bytes = i128::from(at(&buffer.len_elems)) * buffer.dtype.size_bytes().unwrap_or(1) as i128;
+            change[first] += bytes;
+            change[last + 1] -= bytes;
+        }
+    }
+    let mut now = 0i128;
+    let peak = change.iter().map(|c| {
+        now += c;
+        now
+    });
+    u64::try_from(peak.max().unwrap_or(0)).unwrap_or(u64::MAX)
+}
