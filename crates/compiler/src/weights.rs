@@ -57,12 +57,13 @@ pub(crate) fn add(plan: &GraphPlan, builder: &mut ArtifactBuilder<'static>) -> R
         *count += 1;
         weights.bytes += bytes.len() as u64;
         weights.original_bytes += original.bytes().len() as u64;
+        let transform = constant.packing.as_ref().and_then(|p| p.transform.as_ref());
         let weight = NewWeight {
             name,
             original_names: vec![base.clone()],
             dtype: original.dtype(),
             shape: original.shape().iter().map(|&d| d as u64).collect(),
-            recipe: String::new(),
+            recipe: transform.map_or_else(String::new, ToString::to_string),
             layout: constant.packing.as_ref().map_or_else(String::new, |p| p.layout.clone()),
         };
         let index = builder.weight(weight, bytes);

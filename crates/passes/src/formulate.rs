@@ -6,6 +6,9 @@
 
 pub mod collapse;
 pub mod unit;
+pub mod winograd;
+
+pub use winograd::FilterTransform;
 
 use infc_ir::kernel::Kernel;
 

@@ -4,7 +4,6 @@ use super::{Lower, LowerError, VarValue};
 use crate::vir::{Convert, Elem, I64, Type, Value};
 use infc_ir::entity::{BufferId, EntityId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Term};
-use infc_ir::nest::BufferKind;
 
 /// How an index depends on the lane.
 pub(super) enum LaneForm {
@@ -263,10 +262,6 @@ impl Lower<'_> {
     }
 
     /// Whether the kernel may write the buffer.
-    pub(super) fn is_written(&self, buffer: BufferId) -> bool {
-        !matches!(self.nest.buffers[buffer].kind, BufferKind::Operand { read_only: true, .. })
-    }
-
     pub(super) fn i64_of(&mut self, value: Value) -> Value {
         if self.b.ty(value) == I64 { value } else { self.b.convert(Convert::SignExtend, value, Elem::I64) }
     }

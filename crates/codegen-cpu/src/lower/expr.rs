@@ -168,6 +168,17 @@ impl Lower<'_> {
             }
             ScalarOp::Select(c, a, b) => {
                 let mask = self.value(at, *c, lanes)?;
+                // What a known choice leaves out is not computed: among formulas that unrolled loops choose from, it
+                // would be most of the code.
+                if let Some(bits) = self.b.const_bits(mask) {
+                    let all = u64::MAX >> (64 - u32::from(lanes).min(64));
+                    if bits & all == all {
+                        return self.value(at, *a, lanes);
+                    }
+                    if bits & all == 0 {
+                        return self.value(at, *b, lanes);
+                    }
+                }
                 let (x, y) = (self.value(at, *a, lanes)?, self.value(at, *b, lanes)?);
                 Ok(self.select(mask, x, y))
             }
@@ -196,7 +207,11 @@ impl Lower<'_> {
     }
 
     pub(super) fn memory(&self, buffer: BufferId) -> Memory {
-        if self.is_written(buffer) { Memory::Written } else { Memory::ReadOnly }
+        match self.nest.buffers[buffer].kind {
+            BufferKind::Operand { read_only: true, .. } => Memory::ReadOnly,
+            BufferKind::Operand { read_only: false, .. } => Memory::Written,
+            BufferKind::Local(_) => Memory::Scratch,
+        }
     }
 
     /// A uniform load, in all lanes.

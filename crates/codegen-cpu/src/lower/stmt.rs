@@ -3,6 +3,7 @@
 use super::address::LaneForm;
 use super::expr::Evaluation;
 use super::{Lane, Lower, LowerError, VarValue};
+use crate::vir::builder::{Builder, Memory};
 use crate::vir::{Cond, Elem, Type, Value};
 use infc_ir::entity::{BufferId, EntityId, VarId};
 use infc_ir::index::IndexExpr;
@@ -282,9 +283,13 @@ impl Lower<'_> {
             LaneForm::Strided { rest, step: 1 } => {
                 let (base, disp) = self.address(target.buffer, &rest, elem.size_bytes())?;
                 let raw = self.narrow(dtype, value);
-                match mask {
-                    None => self.b.store(raw, base, disp),
-                    Some(mask) => self.b.store_masked(raw, base, disp, mask),
+                let store = |b: &mut Builder| match mask {
+                    None => b.store(raw, base, disp),
+                    Some(mask) => b.store_masked(raw, base, disp, mask),
+                };
+                match self.memory(target.buffer) {
+                    Memory::Scratch => store(&mut self.b),
+                    Memory::ReadOnly | Memory::Written => self.b.outside_scratch(store),
                 }
             }
             LaneForm::Uniform(e) if uniform => {

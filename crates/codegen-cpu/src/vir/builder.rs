@@ -4,7 +4,8 @@
 //! every pure operation up before it makes it, simplifies it ([`super::simplify`]), and places it in the outermost open
 //! block where its operands are defined. Three rules bound the floating:
 //!
-//! - loads from memory that the function writes stay where they are asked for and are never merged;
+//! - loads from memory that the function writes stay where they are asked for; those from scratch memory are merged
+//!   within a block until something is stored, others never;
 //! - loads from other memory leave a loop only if it is known to run, and never leave an [`Inst::If`];
 //! - integer divisions by what may be zero obey the same rule as loads.
 //!
@@ -25,6 +26,8 @@ pub enum Memory {
     ReadOnly,
     /// Written by this function or by another thread of the region.
     Written,
+    /// This thread's own scratch memory, which nobody else writes.
+    Scratch,
 }
 
 /// How far an operation may move outwards.
@@ -34,6 +37,8 @@ enum Motion {
     Free,
     /// Out of loops that are known to run; not out of an `If`.
     WhereExecuted,
+    /// Not at all, but merged with its equals until something is stored.
+    UntilStored,
     /// Not at all, and not merged with its equals.
     Pinned,
 }
@@ -43,10 +48,18 @@ struct Frame {
     insts: Vec<Inst>,
     /// What is available in this block.
     known: HashMap<(Op, Type), Value>,
+    /// Loads from scratch memory that hold what is there now.
+    scratch: HashMap<(Op, Type), Value>,
     /// Whether the block runs at least once whenever the enclosing one does.
     executed: bool,
     /// Whether it has a loop in it, so that what else is in it is not hot.
     has_loop: bool,
+}
+
+impl Frame {
+    fn new(executed: bool) -> Self {
+        Self { insts: Vec::new(), known: HashMap::new(), scratch: HashMap::new(), executed, has_loop: false }
+    }
 }
 
 /// A construct that is not closed yet.
@@ -95,7 +108,7 @@ impl Builder {
     /// Starts a function.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        let root = Frame { insts: Vec::new(), known: HashMap::new(), executed: true, has_loop: false };
+        let root = Frame::new(true);
         Self {
             name: name.into(),
             types: Vec::new(),
@@ -161,7 +174,7 @@ impl Builder {
 
     /// Makes an operation after simplification; `motion` is what it allows if nothing simpler is found.
     fn make(&mut self, op: Op, ty: Type, motion: Motion) -> Value {
-        if motion != Motion::Pinned
+        if !matches!(motion, Motion::Pinned | Motion::UntilStored)
             && let Some(simpler) = simplify::rewrite(self, &op, ty)
         {
             assert_eq!(self.ty(simpler), ty, "a rewrite keeps the type of {op:?}");
@@ -190,7 +203,7 @@ impl Builder {
                 }
                 home = depth;
             }
-            Motion::Pinned => home = innermost,
+            Motion::Pinned | Motion::UntilStored => home = innermost,
         }
         if ty.lanes > 1 && !matches!(op, Op::Const(_)) {
             // Vectors stay in blocks that hold a loop already: to move them further out would save little and keep a
@@ -199,15 +212,20 @@ impl Builder {
         }
         // A load's or constant's type is not part of the operation.
         let key = (op, ty);
-        if motion != Motion::Pinned
-            && let Some(&known) = self.frames.iter().find_map(|frame| frame.known.get(&key))
-        {
+        let known = match motion {
+            Motion::Pinned => None,
+            Motion::UntilStored => self.frames[innermost].scratch.get(&key),
+            Motion::Free | Motion::WhereExecuted => self.frames.iter().find_map(|frame| frame.known.get(&key)),
+        };
+        if let Some(&known) = known {
             return known;
         }
         let op = key.0.clone();
         let result = self.value(ty, Some(op.clone()), home);
-        if motion != Motion::Pinned {
-            self.frames[home].known.insert(key, result);
+        match motion {
+            Motion::Pinned => {}
+            Motion::UntilStored => drop(self.frames[home].scratch.insert(key, result)),
+            Motion::Free | Motion::WhereExecuted => drop(self.frames[home].known.insert(key, result)),
         }
         self.frames[home].insts.push(Inst::Op { result, op });
         result
@@ -225,7 +243,17 @@ impl Builder {
     fn emit(&mut self, inst: Inst) {
         let frame = self.frames.last_mut().expect("the outermost block is always there");
         frame.has_loop |= matches!(inst, Inst::Loop(_));
+        // Stores, and whatever may have some inside.
+        frame.scratch.clear();
         frame.insts.push(inst);
+    }
+
+    /// Emits stores to other memory than scratch.
+    pub fn outside_scratch(&mut self, stores: impl FnOnce(&mut Self)) {
+        let innermost = self.frames.len() - 1;
+        let loads = std::mem::take(&mut self.frames[innermost].scratch);
+        stores(self);
+        self.frames[innermost].scratch = loads;
     }
 }
 
@@ -234,6 +262,7 @@ impl Memory {
         match self {
             Memory::ReadOnly => Motion::WhereExecuted,
             Memory::Written => Motion::Pinned,
+            Memory::Scratch => Motion::UntilStored,
         }
     }
 }

@@ -47,6 +47,11 @@ impl WeightBudget {
         }
     }
 
+    /// Bytes by which constants may still grow.
+    pub(super) const fn left_bytes(&self) -> u64 {
+        self.left_bytes
+    }
+
     /// Whether a constant may be stored in this arrangement too; if so, it is charged.
     pub(super) fn admits(&mut self, graph: &Graph, value: ValueId, packing: &Packing) -> bool {
         // What is no constant of the graph is computed when the model runs, and takes no place in the file.
@@ -55,8 +60,7 @@ impl WeightBudget {
             return true;
         }
         let elem_bytes = graph.ty(value).dtype.size_bytes().unwrap_or(1) as u64;
-        let elems = packing.shape.iter().try_fold(elem_bytes, |n, d| n.checked_mul(u64::try_from(d.as_const()?).ok()?));
-        let packed = elems.unwrap_or(u64::MAX);
+        let packed = packing.len_bytes(elem_bytes).unwrap_or(u64::MAX);
         let cost = if self.placed.contains(&value) { packed } else { packed.saturating_sub(original) };
         if cost > self.left_bytes {
             if let Some((node, producer)) = graph.producer(value) {

@@ -7,13 +7,13 @@ use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp, Source};
 
 /// A stage that computes `Σ lhs·rhs`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Contraction<'k> {
-    pub(super) stage: &'k Stage,
-    pub(super) lhs: &'k Load,
+pub(crate) struct Contraction<'k> {
+    pub(crate) stage: &'k Stage,
+    pub(crate) lhs: &'k Load,
     /// The constant one, if one is.
-    pub(super) rhs: &'k Load,
-    pub(super) rhs_id: ScalarId,
-    pub(super) rhs_is_constant: bool,
+    pub(crate) rhs: &'k Load,
+    pub(crate) rhs_id: ScalarId,
+    pub(crate) rhs_is_constant: bool,
 }
 
 fn through_casts(body: &Body, mut id: ScalarId) -> Option<(ScalarId, &Load)> {
@@ -27,7 +27,7 @@ fn through_casts(body: &Body, mut id: ScalarId) -> Option<(ScalarId, &Load)> {
 }
 
 /// Looks at a stage.
-pub(super) fn contraction<'k>(kernel: &'k Kernel, stage: &'k Stage) -> Option<Contraction<'k>> {
+pub(crate) fn contraction<'k>(kernel: &'k Kernel, stage: &'k Stage) -> Option<Contraction<'k>> {
     if stage.reducer.as_ref()?.as_binary() != Some(BinaryOp::Add) {
         return None;
     }
@@ -42,7 +42,7 @@ pub(super) fn contraction<'k>(kernel: &'k Kernel, stage: &'k Stage) -> Option<Co
 }
 
 /// True if a load's coordinates depend on the variable.
-pub(super) fn uses(load: &Load, var: VarId) -> bool {
+pub(crate) fn uses(load: &Load, var: VarId) -> bool {
     load.index.iter().any(|e| e.uses_var(var))
 }
 
@@ -53,7 +53,7 @@ impl Contraction<'_> {
     }
 
     /// The axes of the result that the right operand runs along: first those that the left does not, innermost first.
-    pub(super) fn columns(&self) -> Vec<VarId> {
+    pub(crate) fn columns(&self) -> Vec<VarId> {
         let mut columns: Vec<VarId> = self.vars(AxisKind::Parallel).filter(|&v| uses(self.rhs, v)).collect();
         // Of an axis split in two, the inner part has coefficient 1.
         let steps_one = |v: VarId| self.rhs.index.iter().any(|e| e.linear_in(v).is_some_and(|(c, _)| c.is_const(1)));
@@ -63,7 +63,7 @@ impl Contraction<'_> {
 
     /// Along which of its axes the left operand wants to be contiguous: a summed one that no window slides over, else
     /// one shared by all three.
-    pub(super) fn lhs_inner_axis(&self) -> Option<usize> {
+    pub(crate) fn lhs_inner_axis(&self) -> Option<usize> {
         let columns = self.columns();
         let is_free = |rest: &IndexExpr| {
             self.vars(AxisKind::Parallel).all(|v| columns.contains(&v) || !rest.uses_var(v))
@@ -94,7 +94,7 @@ impl Contraction<'_> {
     }
 
     /// About how many products are summed.
-    pub(super) fn work(&self) -> f64 {
+    pub(crate) fn work(&self) -> f64 {
         self.stage.axes.iter().map(|a| a.extent.as_const().unwrap_or(64) as f64).product()
     }
 }

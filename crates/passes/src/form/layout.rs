@@ -10,7 +10,7 @@ use super::group::Grouping;
 use super::lower::Lowered;
 use super::plan::{BufferPlace, Part, PlannedBuffer, PlannedValue};
 use infc_ir::access::Bound;
-use infc_ir::entity::{EntityId, ValueId, VarId};
+use infc_ir::entity::{EntityId, StageId, ValueId, VarId};
 use infc_ir::graph::Graph;
 use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::kernel::{Layout, Operand, OperandKind, Stage};
@@ -35,12 +35,14 @@ pub(super) struct Placement {
 }
 
 /// Chooses layouts for everything that is in memory.
-pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered]) -> Placement {
+///
+/// `kernels` have the wishes; `formulated` are the same kernels as they will read what lies around values.
+pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered], formulated: &[Lowered]) -> Placement {
     let graph = &grouping.flat.graph;
     let families = Families::new(grouping);
     let fixed: BTreeSet<ValueId> = graph.inputs.iter().chain(&graph.outputs).map(|p| families.root(p.value)).collect();
     let inner = inner_axes(graph, &families, &fixed, kernels);
-    let halos = halos(grouping, &families, &fixed, kernels);
+    let halos = halos(grouping, &families, &fixed, formulated);
     let mut placement = Placement::default();
     let mut place_root = |value: ValueId, place: BufferPlace| {
         let ty = graph.ty(value);
@@ -275,7 +277,8 @@ impl Lowered {
 
 // -------------------------------------------------------------------------------------------------------- halos --
 
-/// Per family root and per part: how far outside of the extents sums read, where zeros are wanted.
+/// Per family root and per part: how far outside of the extents sums, and stages before them, read, where zeros are
+/// wanted.
 fn halos(
     grouping: &Grouping<'_>,
     families: &Families,
@@ -284,7 +287,8 @@ fn halos(
 ) -> BTreeMap<ValueId, Vec<(i64, i64)>> {
     let mut halos: BTreeMap<ValueId, Vec<(i64, i64)>> = BTreeMap::new();
     for lowered in kernels {
-        for stage in lowered.kernel.stages.iter().filter(|s| s.reducer.is_some()) {
+        let is_output = |id: StageId| lowered.kernel.outputs.iter().any(|o| o.stage == id);
+        for (_, stage) in lowered.kernel.stages.iter_enumerated().filter(|&(id, _)| !is_output(id)) {
             let ranges = stage.ranges(&lowered.kernel.symbols);
             stage.for_each_load(&mut |_, load| {
                 let Source::Operand(id) = load.source else { return };

@@ -10,6 +10,7 @@ mod recurrence;
 use super::FormError;
 use super::body::{BodyBuilder, constant_splat, coordinates};
 use super::group::{Group, Grouping, Home, Tail, Unit};
+use crate::formulate::FilterTransform;
 use crate::graph::evaluate::computable;
 use infc_ir::entity::{EntityId, NodeId, OperandId, ScalarId, StageId, ValueId};
 use infc_ir::graph::Graph;
@@ -29,6 +30,8 @@ pub(super) struct Lowered {
     pub(super) values: Vec<ValueId>,
     /// The anchor's stage, if its axes are those of the first stage that writes results.
     pub(super) space_stage: Option<StageId>,
+    /// Constants that the kernel reads transformed.
+    pub(super) filters: Vec<(OperandId, FilterTransform)>,
 }
 
 /// Where a value can be read.
@@ -89,7 +92,8 @@ pub(super) fn lower(grouping: &Grouping<'_>, id: usize, group: &Group) -> Result
     };
     this.stages(group)?;
     this.results(group)?;
-    let mut lowered = Lowered { group: id, kernel: this.kernel, values: this.values, space_stage: None };
+    let mut lowered =
+        Lowered { group: id, kernel: this.kernel, values: this.values, space_stage: None, filters: Vec::new() };
     if matches!(group.anchor, Some(Unit::Node(_))) {
         lowered.space_stage = this.space_stage;
     }

@@ -8,6 +8,7 @@
 //! lower     a group's stages and their expressions        (anchor, body)
 //! order     kernels in an order in which they can run
 //! layout    axis orders, halos, concatenations in place   (contraction)
+//! filtering correlations that take fewer products at points
 //! reorder   loops in the order of memory
 //! pack      constants in panels                           (budget)
 //! border    zeros around what is read beyond its extents
@@ -19,9 +20,10 @@ mod bijection;
 mod body;
 mod border;
 mod budget;
-mod contraction;
+pub(crate) mod contraction;
 mod error;
 mod expand;
+mod filtering;
 mod group;
 mod interpret;
 mod layout;
@@ -79,18 +81,37 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
         }
     }
     let kernels = order::order(&grouping, kernels)?;
-    let placement = layout::place(&grouping, &kernels);
-    let mut budget = WeightBudget::new(&grouping.flat.graph, options.max_weight_growth);
-    let mut planned = Vec::new();
-    for lowered in kernels {
-        planned.push(finish(&grouping, &placement, options, &mut budget, lowered)?);
+    let mut placement = layout::place(&grouping, &kernels, &kernels);
+    let mut finished = finish_all(&grouping, &placement, options, &kernels)?;
+    if let Some(filtered) = filtering::filter(&grouping, &placement, options, &kernels, &finished) {
+        placement = layout::place(&grouping, &kernels, &filtered);
+        finished = finish_all(&grouping, &placement, options, &filtered)?;
     }
+    let Finished { mut planned, budget } = finished;
     order::mark_in_place(&placement, &mut planned);
     let Placement { values, buffers } = placement;
     let mut log = grouping.log;
     log.refusals.extend(budget.refusals);
     let requires = flat.requires.iter().map(|(guard, r)| (flat.path(*guard), r.clone())).collect();
     Ok(GraphPlan { graph: flat.graph, kernels: planned, values, buffers, requires, log })
+}
+
+/// All kernels as planned, and what they left of the budget.
+struct Finished {
+    planned: Vec<PlannedKernel>,
+    budget: WeightBudget,
+}
+
+fn finish_all(
+    grouping: &Grouping<'_>,
+    placement: &Placement,
+    options: &FormOptions,
+    kernels: &[Lowered],
+) -> Result<Finished, FormError> {
+    let mut budget = WeightBudget::new(&grouping.flat.graph, options.max_weight_growth);
+    let finish = |lowered: &Lowered| finish(grouping, placement, options, &mut budget, lowered.clone());
+    let planned = kernels.iter().map(finish).collect::<Result<_, _>>()?;
+    Ok(Finished { planned, budget })
 }
 
 /// Gives the operands their layouts, the loops their order and the constants their panels.
@@ -101,7 +122,7 @@ fn finish(
     budget: &mut WeightBudget,
     lowered: Lowered,
 ) -> Result<PlannedKernel, FormError> {
-    let Lowered { group, mut kernel, values, .. } = lowered;
+    let Lowered { group, mut kernel, values, filters, .. } = lowered;
     for (operand, value) in kernel.operands.iter_mut().zip(&values) {
         if let Some(planned) = placement.values.get(value)
             && operand.kind != OperandKind::Constant
@@ -112,10 +133,17 @@ fn finish(
     }
     order_loops(&mut kernel, options.allowed);
     let graph = &grouping.flat.graph;
-    let mut packings: BTreeMap<OperandId, Packing> =
-        pack::pack(&mut kernel, &mut |operand, packing| budget.admits(graph, values[operand.index()], packing))
-            .into_iter()
-            .collect();
+    // What is transformed is another constant, arranged in rows if not in panels.
+    let transform = |operand| filters.iter().find(|(o, _)| *o == operand).map(|(_, t)| t.clone());
+    let mut packings: BTreeMap<OperandId, Packing> = BTreeMap::new();
+    for (operand, _) in &filters {
+        packings.insert(*operand, Packing::rows(&kernel.operands[*operand].shape));
+    }
+    packings.extend(pack::pack(&mut kernel, &mut |operand, packing| {
+        let packing = Packing { transform: transform(operand), ..packing.clone() };
+        budget.admits(graph, values[operand.index()], &packing)
+    }));
+    packings.iter_mut().for_each(|(operand, packing)| packing.transform = transform(*operand));
     border::write_borders(&mut kernel);
 
     let mut operands = Vec::new();

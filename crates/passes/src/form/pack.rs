@@ -156,6 +156,7 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
         load: c.rhs_id,
         index: packed.iter().map(|(_, e, _)| e.clone()).collect(),
         packing: Packing {
+            transform: None,
             map: AccessMap { rank: shape.len(), index, valid },
             shape,
             layout: format!("{kind}{}", names.concat()),

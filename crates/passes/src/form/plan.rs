@@ -1,6 +1,7 @@
 //! The graph plan: kernels in order, where every value lies, and how constants are packed.
 
 use super::log::PlanLog;
+use crate::formulate::FilterTransform;
 use crate::graph::{PassError, evaluate};
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{NodeId, OperandId, ValueId};
@@ -69,10 +70,12 @@ pub struct PackedConstant {
     pub packing: Option<Packing>,
 }
 
-/// An arrangement of a constant: a view of it.
+/// An arrangement of a constant: a view of it, perhaps after a transform.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packing {
-    /// From packed coordinates to those of the constant; where it is not valid, there are zeros.
+    /// What is computed of the constant before it is arranged.
+    pub transform: Option<FilterTransform>,
+    /// From packed coordinates to those of the constant, transformed; where it is not valid, there are zeros.
     pub map: AccessMap,
     /// The packed extents; numbers.
     pub shape: Vec<Dim>,
@@ -128,13 +131,34 @@ impl PackedConstant {
     /// The elements as the kernel reads them.
     ///
     /// # Errors
-    /// If the packing reads outside of the constant, which is an error of who made it.
+    /// If the packing reads outside of the constant, or its transform does not fit, which is an error of who made it.
     pub fn tensor(&self) -> Result<Tensor, PassError> {
         let Some(packing) = &self.packing else { return Ok(self.constant.tensor.clone()) };
+        let malformed = |expected| PassError::Malformed { node: NodeId(0), expected };
+        let transformed = match &packing.transform {
+            Some(transform) => {
+                let result = transform.apply(&self.constant.tensor);
+                Some(result.ok_or_else(|| malformed("a filter that fits its transform"))?)
+            }
+            None => None,
+        };
         let dtype = self.constant.tensor.dtype();
         let view = ViewOp { map: packing.map.clone(), shape: packing.shape.clone(), otherwise: Const::zero(dtype) };
-        let malformed = PassError::Malformed { node: NodeId(0), expected: "a packing of constant size" };
-        evaluate::view(NodeId(0), &view, &self.constant.tensor)?.ok_or(malformed)
+        let packed = evaluate::view(NodeId(0), &view, transformed.as_ref().unwrap_or(&self.constant.tensor))?;
+        packed.ok_or_else(|| malformed("a packing of constant size"))
+    }
+}
+
+impl Packing {
+    /// Row-major, of a constant of that shape.
+    pub(super) fn rows(shape: &[Dim]) -> Self {
+        let map = AccessMap::identity(shape.len());
+        Self { transform: None, map, shape: shape.to_vec(), layout: String::new() }
+    }
+
+    /// Bytes of elements of that size; `None` if that is more than there are numbers for.
+    pub(super) fn len_bytes(&self, elem_bytes: u64) -> Option<u64> {
+        self.shape.iter().try_fold(elem_bytes, |n, d| n.checked_mul(u64::try_from(d.as_const()?).ok()?))
     }
 }
 
@@ -172,7 +196,11 @@ impl fmt::Display for GraphPlan {
                     OperandSource::Value(value) => writeln!(f, "{value}")?,
                     OperandSource::Constant(c) => {
                         let layout = c.packing.as_ref().map_or("", |p| p.layout.as_str());
-                        writeln!(f, "constant {:?} {layout}", c.constant.name)?;
+                        write!(f, "constant {:?} {layout}", c.constant.name)?;
+                        match c.packing.as_ref().and_then(|p| p.transform.as_ref()) {
+                            Some(transform) => writeln!(f, " of {transform}")?,
+                            None => writeln!(f)?,
+                        }
                     }
                 }
             }

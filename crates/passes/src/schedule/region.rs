@@ -3,7 +3,7 @@
 use super::emit::{AxisState, Emitter, Storage};
 use super::plan::{Placement, reads_neighbours};
 use infc_ir::entity::{EntityId, StageId, VarId};
-use infc_ir::index::{IndexExpr, Interval, Proof};
+use infc_ir::index::{Atom, IndexExpr, Interval, Proof};
 use infc_ir::scalar::{Load, ScalarOp, Source};
 
 /// A box of coordinates: per value axis of the stage, where it begins and how many points it has.
@@ -158,9 +158,20 @@ impl Emitter<'_> {
         }
     }
 
-    /// Least value and number of values of an expression affine in the offsets.
+    /// Least value and number of values of an expression affine in the offsets, or of a quotient of such by a number
+    /// where how many there are does not depend on where the box begins.
     fn span(&self, e: &IndexExpr, deltas: &[Option<VarId>], state: &[AxisState]) -> Option<AxisState> {
-        let mut base = e.simplify(&self.ranges);
+        let e = e.simplify(&self.ranges);
+        if let Some((quotient, rest)) = quotient(&e, deltas) {
+            let (dividend, divisor) = quotient;
+            let inner = self.span(&dividend, deltas, state)?;
+            let last = inner.base.clone() + inner.extent - 1;
+            let base = inner.base.floor_div(&divisor).simplify(&self.ranges);
+            let extent = (last.floor_div(&divisor) - base.clone() + 1).simplify(&self.ranges);
+            let known = inner.limit.is_none() && extent.as_const().is_some();
+            return known.then(|| AxisState { base: base + rest, extent, limit: None });
+        }
+        let mut base = e;
         let mut extent = IndexExpr::constant(1);
         let mut limit = None;
         for (delta, axis) in deltas.iter().zip(state) {
@@ -264,4 +275,24 @@ impl Emitter<'_> {
         order.sort_by_key(|&p| self.plans[stage].lanes_of(axes[p]).is_some());
         order
     }
+}
+
+/// An expression as `dividend div number + rest`, with the offsets in the dividend alone.
+fn quotient(e: &IndexExpr, deltas: &[Option<VarId>]) -> Option<((IndexExpr, IndexExpr), IndexExpr)> {
+    let moves = |e: &IndexExpr| deltas.iter().flatten().any(|&delta| e.uses_var(delta));
+    let mut found: Option<Atom> = None;
+    for term in e.terms() {
+        for atom in &term.atoms {
+            if let Atom::FloorDiv(parts) = atom
+                && moves(&parts.0)
+            {
+                found = Some(atom.clone());
+            }
+        }
+    }
+    let atom = found?;
+    let Atom::FloorDiv(parts) = &atom else { return None };
+    let (zero, one) = (e.replace(&atom, &IndexExpr::constant(0)), e.replace(&atom, &IndexExpr::constant(1)));
+    let plain = (one - zero.clone()).is_const(1) && parts.1.as_const().is_some() && !moves(&zero);
+    plain.then(|| (parts.as_ref().clone(), zero))
 }

@@ -2,7 +2,6 @@
 
 use super::{Builder, Frame, Header, Open};
 use crate::vir::{Block, Elem, I64, Inst, Loop, Type, Value};
-use std::collections::HashMap;
 
 impl Builder {
     /// Opens `for iv in (start..end).step_by(step)`; gives the induction variable and the carried values, which begin
@@ -26,7 +25,7 @@ impl Builder {
             return (start, inits.to_vec());
         }
         let nonempty = nonempty || turns.is_some_and(|n| n > 0);
-        self.frames.push(Frame { insts: Vec::new(), known: HashMap::new(), executed: nonempty, has_loop: false });
+        self.frames.push(Frame::new(nonempty));
         let iv = self.value(I64, None, self.frames.len() - 1);
         let carried: Vec<(Value, Value)> =
             inits.iter().map(|&init| (self.value(self.ty(init), None, self.frames.len() - 1), init)).collect();
@@ -100,7 +99,7 @@ impl Builder {
     }
 
     fn open_branch(&mut self) {
-        self.frames.push(Frame { insts: Vec::new(), known: HashMap::new(), executed: false, has_loop: false });
+        self.frames.push(Frame::new(false));
     }
 
     fn close_frame(&mut self, yields: &[Value]) -> Block {
@@ -114,7 +113,9 @@ impl Builder {
         for inst in &block.insts {
             inst.for_each_result(|value| self.depth[value.0 as usize] = depth);
         }
-        self.frames.last_mut().expect("the outermost block is always there").insts.extend(block.insts);
+        let frame = self.frames.last_mut().expect("the outermost block is always there");
+        frame.scratch.clear();
+        frame.insts.extend(block.insts);
         block.yields
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn recurrence(
     let mut this = Steps { grouping, node, op, roles, previous: BTreeMap::new(), values: Vec::new() };
     let mut kernel = this.kernel(body)?;
     kernel.name.clone_from(&outer.name);
-    let mut lowered = Lowered { group: id, kernel, values: this.values, space_stage: None };
+    let mut lowered = Lowered { group: id, kernel, values: this.values, space_stage: None, filters: Vec::new() };
     debug_assert_eq!(group.nodes, [node]);
     outputs_last(&mut lowered);
     Ok(lowered)

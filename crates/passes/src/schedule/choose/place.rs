@@ -1,6 +1,7 @@
 //! Where stages are computed, in which order loops run, and what runs in parallel.
 
 use super::access::{Access, Step, accesses, cost, extent, step};
+use super::block::Blocks;
 use super::dot;
 use super::machine::Machine;
 use super::strip::{self, Strip};
@@ -17,29 +18,31 @@ use std::ops::Range;
 const ENOUGH_CHUNKS: i64 = 64;
 /// Work below which a chunk is not worth handing out, in vector operations.
 const LEAST_CHUNK: f64 = 2000.0;
+/// Operations per point from which on a stage that is needed again and again is stored.
+const STORED_COST: f64 = 8.0;
 /// Multiply-adds in one innermost body beyond which unrolling no longer pays.
 const BODY_LIMIT: i64 = 64;
 
 pub(super) struct Chooser<'a> {
-    kernel: &'a Kernel,
-    machine: &'a Machine,
+    pub(super) kernel: &'a Kernel,
+    pub(super) machine: &'a Machine,
     allowed: ErrorClass,
-    inlined: Vec<bool>,
+    pub(super) inlined: Vec<bool>,
     /// See [`Kernel::recurrences`].
     runs: Vec<Range<usize>>,
     accesses: Vec<Vec<Access>>,
     /// Per stage, the axis that dot products sum.
     dots: Vec<Option<usize>>,
-    steps: Vec<ScheduleStep>,
+    pub(super) steps: Vec<ScheduleStep>,
 }
 
 /// The loops of a stage by role.
 #[derive(Default)]
-struct Loops {
+pub(super) struct Loops {
     /// Over tiles, from outermost to innermost, with the axis.
-    outer: Vec<(String, usize)>,
+    pub(super) outer: Vec<(String, usize)>,
     /// Inside a tile: rows, then vectors, then lanes.
-    inner: Vec<String>,
+    pub(super) inner: Vec<String>,
     /// Rows of a turn of the first outer loop, if that is over strips.
     strip_rows: Option<i64>,
 }
@@ -64,7 +67,10 @@ impl<'a> Chooser<'a> {
         let is_root = |root: &StageId| self.run_of(*root).is_none_or(|run| run.end == root.index() + 1);
         let roots: Vec<StageId> = outputs.iter().copied().filter(is_root).collect();
         for &root in &roots {
-            self.root(root);
+            match Blocks::of(&self, root) {
+                Some(blocks) => blocks.schedule(&mut self),
+                None => self.root(root),
+            }
         }
         // A stage that runs as a whole sees what came before it, so nothing beside it is in chunks of its own.
         let is_parallel = |root: &StageId| {
@@ -82,21 +88,26 @@ impl<'a> Chooser<'a> {
         self.runs.iter().find(|run| run.contains(&id.index()))
     }
 
-    fn name(&self, id: StageId) -> String {
+    pub(super) fn name(&self, id: StageId) -> String {
         self.kernel.stages[id].name.clone()
     }
 
-    /// Stages without a reduction that are cheap, or read once.
+    /// Stages without a reduction that are cheap, or read once; but not what a sum would compute again for points that
+    /// only its other operand tells apart.
     fn inlined(kernel: &Kernel) -> Vec<bool> {
         let mut reads = vec![0usize; kernel.stages.len()];
         let mut self_reads = vec![false; kernel.stages.len()];
         let mut gathered = vec![false; kernel.stages.len()];
+        let mut repeated = vec![false; kernel.stages.len()];
         for (id, stage) in kernel.stages.iter_enumerated() {
             stage.for_each_load(&mut |_, load| {
                 if let infc_ir::scalar::Source::Stage(source, _) = load.source {
                     reads[source.index()] += 1;
                     self_reads[source.index()] |= source == id;
                     gathered[source.index()] |= !load.gather.is_empty();
+                    let uses = |axis: usize| load.index.iter().any(|e| e.uses_var(VarId::from_index(axis)));
+                    repeated[source.index()] |=
+                        stage.reducer.is_some() && stage.value_axes().any(|(axis, _)| !uses(axis));
                 }
             });
         }
@@ -107,13 +118,15 @@ impl<'a> Chooser<'a> {
                 let output = kernel.outputs.iter().any(|o| o.stage == id);
                 let plain = stage.reducer.is_none() && !self_reads[id.index()] && !gathered[id.index()];
                 let sequential = stage.axes.iter().any(|a| a.kind == AxisKind::Sequential);
-                plain && !output && !sequential && (cost(stage) <= 2.0 || reads[id.index()] <= 1)
+                let worth_storing = repeated[id.index()] && cost(stage) > STORED_COST;
+                let cheap = cost(stage) <= 2.0 || (reads[id.index()] <= 1 && !worth_storing);
+                plain && !output && !sequential && cheap
             })
             .collect()
     }
 
     /// The stages that `root` reads, directly or through others, that have storage; in dependency order.
-    fn producers(&self, root: StageId) -> Vec<StageId> {
+    pub(super) fn producers(&self, root: StageId) -> Vec<StageId> {
         let mut needed = vec![false; self.kernel.stages.len()];
         needed[root.index()] = true;
         for id in self.kernel.stages.ids().rev() {
@@ -188,7 +201,7 @@ impl<'a> Chooser<'a> {
 
     // --------------------------------------------------------------------------------------------------- tiles --
 
-    fn view<'v>(&'v self, id: StageId, store: Option<Vec<Step>>, extents: Vec<i64>) -> View<'v> {
+    pub(super) fn view<'v>(&'v self, id: StageId, store: Option<Vec<Step>>, extents: Vec<i64>) -> View<'v> {
         let stage = &self.kernel.stages[id];
         let loads = self.accesses[id.index()].iter().map(|a| a.elem_bytes);
         let own = stage.dtypes().into_iter().map(|d| d.size_bytes().unwrap_or(1));
@@ -203,12 +216,12 @@ impl<'a> Chooser<'a> {
     }
 
     /// The extents of all axes of a stage, with guesses for symbolic ones.
-    fn extents(&self, id: StageId) -> Vec<i64> {
+    pub(super) fn extents(&self, id: StageId) -> Vec<i64> {
         let stage = &self.kernel.stages[id];
         (0..stage.axes.len()).map(|a| extent(self.kernel, stage, a)).collect()
     }
 
-    fn store_steps(&self, id: StageId) -> Vec<Step> {
+    pub(super) fn store_steps(&self, id: StageId) -> Vec<Step> {
         let stage = &self.kernel.stages[id];
         let output = self.kernel.outputs.iter().find(|o| o.stage == id);
         let flat = match output {
@@ -225,7 +238,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// Splits a stage's loops by its tile and gives them by role. Reduction loops are not among them.
-    fn split(&mut self, id: StageId, tile: &Tile) -> Loops {
+    pub(super) fn split(&mut self, id: StageId, tile: &Tile) -> Loops {
         let stage = &self.kernel.stages[id];
         let name = stage.name.clone();
         let mut loops = Loops::default();
@@ -267,7 +280,7 @@ impl<'a> Chooser<'a> {
         loops
     }
 
-    fn split_step(&mut self, stage: &str, axis: &str, factor: i64, outer: &str, inner: &str) {
+    pub(super) fn split_step(&mut self, stage: &str, axis: &str, factor: i64, outer: &str, inner: &str) {
         self.steps.push(ScheduleStep::Split {
             stage: stage.to_owned(),
             axis: axis.to_owned(),
@@ -278,7 +291,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// Reduction loops: the innermost short ones unrolled, long ones unrolled in part where the tile is small.
-    fn reduction_loops(&mut self, id: StageId, tile: &Tile) -> (Vec<String>, Vec<String>) {
+    pub(super) fn reduction_loops(&mut self, id: StageId, tile: &Tile) -> (Vec<String>, Vec<String>) {
         let stage = &self.kernel.stages[id];
         let name = stage.name.clone();
         let rows: i64 = tile.rows.iter().map(|&(_, n)| n).product();
@@ -590,7 +603,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    fn reorder(&mut self, stage: &str, order: Vec<String>) {
+    pub(super) fn reorder(&mut self, stage: &str, order: Vec<String>) {
         if order.len() > 1 {
             self.steps.push(ScheduleStep::Reorder { stage: stage.to_owned(), order });
         }

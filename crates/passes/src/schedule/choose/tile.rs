@@ -64,6 +64,15 @@ pub(super) struct View<'a> {
 
 /// The cheapest tile by a simple model of the core.
 pub(super) fn choose(view: &View<'_>, machine: &Machine) -> Tile {
+    best(view, machine).1
+}
+
+/// What the stage takes with the cheapest tile.
+pub(super) fn cycles(view: &View<'_>, machine: &Machine) -> f64 {
+    best(view, machine).0
+}
+
+fn best(view: &View<'_>, machine: &Machine) -> (f64, Tile) {
     let lanes = machine.lanes(view.elem_bytes);
     let mut best = (f64::INFINITY, Tile::scalar());
     for axis in 0..view.stage.axes.len() {
@@ -96,7 +105,7 @@ pub(super) fn choose(view: &View<'_>, machine: &Machine) -> Tile {
             }
         }
     }
-    best.1
+    best
 }
 
 fn next_power_of_two(n: i64) -> i64 {

@@ -1,0 +1,207 @@
+//! Which correlations are computed by minimal filtering.
+//!
+//! It pays where there are many channels, and where there are enough results to share the filter, which grows: 1.8
+//! times for `F(2×2, 3×3)`, 4 times for `F(4×4, 3×3)`. What all constants together may grow by is limited, so it is
+//! spent where a byte saves most time. Every correlation has a list of ways, each dearer and quicker than the one
+//! before; going on to the next one is a step with a gain and a price, and the best steps are taken until nothing more
+//! fits.
+
+use super::Finished;
+use super::FormOptions;
+use super::group::Grouping;
+use super::layout::Placement;
+use super::lower::Lowered;
+use super::plan::{OperandSource, Packing};
+use crate::ErrorClass;
+use crate::formulate::winograd::{self, Correlation, Filtering, Work};
+use infc_ir::entity::EntityId;
+use infc_ir::kernel::{Kernel, OperandKind};
+use infc_ir::op::Op;
+use infc_ir::scalar::Source;
+
+/// Results per application that are tried.
+const OUTPUTS: [usize; 2] = [2, 4];
+
+/// The part of a correlation's time that has to be saved at least, for the estimate is rough.
+const LEAST_GAIN: f64 = 0.15;
+
+/// A way to compute a correlation.
+struct Way {
+    outputs: usize,
+    /// Cycles less than done directly.
+    gain: f64,
+    /// Bytes more.
+    bytes: f64,
+}
+
+/// A kernel that can be rewritten.
+struct Candidate {
+    kernel: usize,
+    correlation: Correlation,
+    /// Each dearer than the one before, with falling gain per byte from one to the next.
+    ways: Vec<Way>,
+}
+
+/// The kernels with the correlations rewritten that are worth it; `None` if there are none.
+pub(super) fn filter(
+    grouping: &Grouping<'_>,
+    placement: &Placement,
+    options: &FormOptions,
+    kernels: &[Lowered],
+    direct: &Finished,
+) -> Option<Vec<Lowered>> {
+    if options.allowed < ErrorClass::Reassociating {
+        return None;
+    }
+    let mut candidates = Vec::new();
+    for (n, lowered) in kernels.iter().enumerate() {
+        candidates.extend(candidate(grouping, placement, kernels, direct, n, lowered));
+    }
+    let chosen = spend(&candidates, direct.budget.left_bytes() as f64);
+    let mut filtered = kernels.to_vec();
+    let mut any = false;
+    for (candidate, outputs) in candidates.iter().zip(chosen) {
+        let lowered = &mut filtered[candidate.kernel];
+        if let Some(result) = outputs.and_then(|m| winograd::filtered(&lowered.kernel, &candidate.correlation, m)) {
+            lowered.kernel = result.kernel;
+            lowered.filters.push(result.filter);
+            lowered.space_stage = None;
+            any = true;
+        }
+    }
+    any.then_some(filtered)
+}
+
+/// The first correlation of a kernel that gains by minimal filtering.
+fn candidate(
+    grouping: &Grouping<'_>,
+    placement: &Placement,
+    kernels: &[Lowered],
+    direct: &Finished,
+    n: usize,
+    lowered: &Lowered,
+) -> Option<Candidate> {
+    let kernel = &lowered.kernel;
+    let correlation = kernel.stages.ids().find_map(|stage| Correlation::of(kernel, stage))?;
+    if crate::formulate::has_empty_axis(kernel) || !streams_channels(placement, lowered, &correlation) {
+        return None;
+    }
+    let filter = correlation.filter_operand;
+    let value = lowered.values[filter.index()];
+    let is_stored =
+        matches!(grouping.flat.graph.producer(value), Some((_, node)) if matches!(node.op, Op::Constant(_)));
+    if !is_stored {
+        return None;
+    }
+    // What is stored of the filter now, if nobody else reads it.
+    let readers = kernels.iter().flat_map(|k| &k.values).filter(|&&v| v == value).count();
+    let stored = match &direct.planned[n].operands[filter.index()] {
+        OperandSource::Constant(c) if readers == 1 => {
+            c.packing.as_ref().map_or(Some(c.constant.tensor.bytes().len() as u64), |p| p.len_bytes(4))
+        }
+        _ => Some(0),
+    }? as f64;
+    let work = Work::of(kernel, &correlation);
+    let slowest = work.direct() * (1.0 - LEAST_GAIN);
+    let mut ways: Vec<Way> = Vec::new();
+    for outputs in OUTPUTS {
+        let taps = usize::try_from(correlation.windows[0].taps).ok();
+        let Some(filtering) = taps.and_then(|taps| Filtering::new(outputs, taps)) else { continue };
+        let cycles = work.filtered(outputs, &filtering);
+        if cycles > slowest {
+            continue;
+        }
+        let Some(bytes) = packed_bytes(kernel, &correlation, outputs) else { continue };
+        ways.push(Way { outputs, gain: work.direct() - cycles, bytes: (bytes - stored).max(0.0) });
+    }
+    hull(&mut ways);
+    (!ways.is_empty()).then_some(Candidate { kernel: n, correlation, ways })
+}
+
+/// The bytes of the transformed filter in panels.
+fn packed_bytes(kernel: &Kernel, correlation: &Correlation, outputs: usize) -> Option<f64> {
+    let mut kernel = winograd::filtered(kernel, correlation, outputs)?.kernel;
+    let filter = correlation.filter_operand;
+    let rows = Packing::rows(&kernel.operands[filter].shape);
+    let packings = super::pack::pack(&mut kernel, &mut |operand, _| operand == filter);
+    let packing = packings.into_iter().find(|(operand, _)| *operand == filter).map_or(rows, |(_, packing)| packing);
+    Some(packing.len_bytes(4)? as f64)
+}
+
+/// Whether channels are neighbours in memory, so that the transforms are vectors of them.
+fn streams_channels(placement: &Placement, lowered: &Lowered, correlation: &Correlation) -> bool {
+    let Source::Operand(operand) = correlation.input.source else { return false };
+    let channel = infc_ir::entity::VarId::from_index(correlation.channel);
+    let Some(axis) = correlation.input.index.iter().position(|e| e.as_var() == Some(channel)) else { return false };
+    lowered.kernel.operands[operand].kind == OperandKind::Input
+        && placement
+            .values
+            .get(&lowered.values[operand.index()])
+            .is_some_and(|planned| planned.layout.strides[axis].is_const(1))
+}
+
+/// Leaves the ways from which no other gives more for less, the steps between them falling in gain per byte.
+fn hull(ways: &mut Vec<Way>) {
+    ways.sort_by(|a, b| a.bytes.total_cmp(&b.bytes).then(b.gain.total_cmp(&a.gain)));
+    let mut kept: Vec<Way> = Vec::new();
+    for way in ways.drain(..) {
+        if kept.last().is_some_and(|last| last.gain >= way.gain) {
+            continue;
+        }
+        let rate = |from: Option<&Way>, to: &Way| {
+            let (gain, bytes) = from.map_or((0.0, 0.0), |w| (w.gain, w.bytes));
+            (to.gain - gain) / (to.bytes - bytes).max(1.0)
+        };
+        while let Some(last) = kept.last()
+            && rate(kept.iter().rev().nth(1), last) <= rate(Some(last), &way)
+        {
+            kept.pop();
+        }
+        kept.push(way);
+    }
+    *ways = kept;
+}
+
+/// Per candidate, the results per application that it is given.
+fn spend(candidates: &[Candidate], mut left_bytes: f64) -> Vec<Option<usize>> {
+    let mut chosen = vec![None; candidates.len()];
+    let mut taken = vec![0; candidates.len()];
+    loop {
+        // The best next step that fits. Of equals the first one, so that equal models are compiled equally.
+        let mut best: Option<(f64, usize, f64)> = None;
+        for (n, candidate) in candidates.iter().enumerate() {
+            let Some(next) = candidate.ways.get(taken[n]) else { continue };
+            let before = taken[n].checked_sub(1).map(|last| &candidate.ways[last]);
+            let price = next.bytes - before.map_or(0.0, |w| w.bytes);
+            let rate = (next.gain - before.map_or(0.0, |w| w.gain)) / price.max(1.0);
+            if price <= left_bytes && best.is_none_or(|(r, ..)| rate > r) {
+                best = Some((rate, n, price));
+            }
+        }
+        let Some((_, n, price)) = best else { return chosen };
+        left_bytes -= price;
+        chosen[n] = Some(candidates[n].ways[taken[n]].outputs);
+        taken[n] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(outputs: usize, gain: f64, bytes: f64) -> Way {
+        Way { outputs, gain, bytes }
+    }
+
+    fn kept(mut ways: Vec<Way>) -> Vec<usize> {
+        hull(&mut ways);
+        ways.iter().map(|w| w.outputs).collect()
+    }
+
+    #[test]
+    fn ways_that_pay_less_per_byte_than_a_dearer_one_are_left_out() {
+        assert_eq!(kept(vec![way(2, 50.0, 10.0), way(4, 70.0, 40.0)]), [2, 4]);
+        assert_eq!(kept(vec![way(2, 5.0, 10.0), way(4, 70.0, 40.0)]), [4]);
+        assert_eq!(kept(vec![way(2, 50.0, 10.0), way(4, 40.0, 40.0)]), [2]);
+    }
+}

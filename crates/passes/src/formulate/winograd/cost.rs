@@ -1,0 +1,71 @@
+//! What a correlation costs, done directly and by minimal filtering.
+//!
+//! In cycles of a core that does one vector multiply-add per cycle; only ratios matter. The choice is made once for all
+//! targets, since they share constants: so the machine is a middling one, and what gains little is left alone.
+
+use super::algebra::Filtering;
+use super::correlation::Correlation;
+use infc_ir::kernel::Kernel;
+
+/// Lanes of a vector.
+const LANES: f64 = 16.0;
+/// Simple operations per cycle in the transforms.
+const OPERATIONS_PER_CYCLE: f64 = 1.5;
+/// Bytes per cycle in which weights arrive that do not stay in a core's own caches, as far as it shows.
+const WEIGHT_BYTES_PER_CYCLE: f64 = 16.0;
+/// Weights up to this size stay there.
+const OWN_CACHE_BYTES: f64 = 512.0 * 1024.0;
+/// A multiply-add of direct code, with what is lost around it; of the small products of minimal filtering.
+const DIRECT: f64 = 1.04;
+const PRODUCT: f64 = 1.1;
+
+/// The sizes that costs depend on.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    /// Per window: results, taps.
+    windows: Vec<(f64, f64)>,
+    others: f64,
+    channels: f64,
+    columns: f64,
+}
+
+impl Work {
+    pub(crate) fn of(kernel: &Kernel, correlation: &Correlation) -> Self {
+        let axes = &kernel.stages[correlation.stage].axes;
+        // A symbolic batch counts as one.
+        let extent = |axis: usize| axes[axis].extent.as_const().unwrap_or(1).max(0) as f64;
+        Self {
+            windows: correlation.windows.iter().map(|w| (w.extent as f64, w.taps as f64)).collect(),
+            others: correlation.others.iter().map(|&axis| extent(axis)).product(),
+            channels: extent(correlation.channel),
+            columns: extent(correlation.column),
+        }
+    }
+
+    fn weights(&self, points: f64) -> f64 {
+        let bytes = points * self.channels * self.columns * 4.0;
+        if bytes > OWN_CACHE_BYTES { bytes / WEIGHT_BYTES_PER_CYCLE } else { 0.0 }
+    }
+
+    /// Cycles without any rewrite.
+    pub(crate) fn direct(&self) -> f64 {
+        let results: f64 = self.windows.iter().map(|(extent, _)| extent).product::<f64>() * self.others;
+        let taps: f64 = self.windows.iter().map(|(_, taps)| taps).product();
+        results * taps * self.channels * (self.columns / LANES).ceil() * DIRECT + self.weights(taps)
+    }
+
+    /// Cycles with `outputs` results per application.
+    pub(crate) fn filtered(&self, outputs: usize, filtering: &Filtering) -> f64 {
+        let (m, n) = (outputs as f64, filtering.points() as f64);
+        let rank = i32::try_from(self.windows.len()).unwrap_or(i32::MAX);
+        let tiles: f64 = self.windows.iter().map(|(extent, _)| (extent / m).ceil()).product::<f64>() * self.others;
+        let points = n.powi(rank);
+        let (channels, columns) = ((self.channels / LANES).ceil(), (self.columns / LANES).ceil());
+        // Sums are started and stored once per point and tile.
+        let products = points * tiles * (self.channels + 6.0) * columns * PRODUCT;
+        // Every element is moved twice, and passes a sum of about n terms, half of it shared, per window.
+        let input = tiles * channels * points * (2.0 + 0.6 * n * f64::from(rank)) / OPERATIONS_PER_CYCLE;
+        let output = tiles * columns * points * (2.0 + 0.5 * n * f64::from(rank)) / OPERATIONS_PER_CYCLE;
+        products + input + output + self.weights(points)
+    }
+}

@@ -1,0 +1,203 @@
+//! Minimal filtering computes what correlations say: interpreted, and scheduled for every kind of machine.
+
+use infc_ir::interp::{run_kernel, run_nest};
+use infc_ir::kernel::{Kernel, OperandKind};
+use infc_ir::verify::{verify_kernel, verify_nest};
+use infc_passes::ErrorClass;
+use infc_passes::formulate::{self, winograd};
+use infc_passes::schedule::{Machine, apply, choose, plain};
+use infc_tensor::Tensor;
+
+const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine {
+    Machine {
+        vector_bytes,
+        vector_registers,
+        arithmetic_per_cycle: 2.0,
+        dot_cost: 1.0,
+        loads_per_cycle: 2.0,
+        latency_cycles: 4.0,
+        l2_bytes_per_cycle: 32.0,
+        l3_bytes_per_cycle: 10.0,
+        l1_bytes: 32 << 10,
+        l2_bytes: 1 << 20,
+    }
+}
+
+/// Sizes of a convolution with a 3×3 filter, channels last.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    batch: i64,
+    h: i64,
+    w: i64,
+    channels: i64,
+    columns: i64,
+    /// Zeros around the input; whether its memory has them, or conditions make them.
+    pad: i64,
+    halo: i64,
+}
+
+/// With a bias, a residual and a ramp behind it.
+fn convolution(s: Sizes) -> Kernel {
+    let Sizes { batch, h, w, channels, columns, pad, halo } = s;
+    let (oh, ow) = (h + 2 * pad - 2, w + 2 * pad - 2);
+    let (y, x) = (format!("h + r - {pad}"), format!("w + s - {pad}"));
+    let valid = if pad > 0 { format!(" if 0 <= {y} < {h} and 0 <= {x} < {w} else 0") } else { String::new() };
+    let text = format!(
+        "kernel @conv(x: f32[{batch}, {h}, {w}, {channels}] layout(order [0, 1, 2, 3], halo [0:0, {halo}:{halo}, {halo}:{halo}, 0:0]), \
+         const g: f32[{columns}, {channels}, 3, 3], const b: f32[{columns}], z: f32[{batch}, {oh}, {ow}, {columns}]) \
+         -> (y: f32[{batch}, {oh}, {ow}, {columns}]) {{\n\
+         stage sum[n: {batch}, h: {oh}, w: {ow}, k: {columns}, reduce r: 3, reduce s: 3, reduce c: {channels}] = \
+         fold sum (x[n, {y}, {x}, c]{valid}) * g[k, c, r, s]\n\
+         stage out[n, h, w, k] = max(sum[n, h, w, k] + b[k] + z[n, h, w, k], 0)\n\
+         output y[n, h, w, k] = out[n, h, w, k]\n}}\n"
+    );
+    let kernel = text.parse::<Kernel>().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    verify_kernel(&kernel).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    kernel
+}
+
+fn assert_close(found: &Tensor, expected: &Tensor, place: &str) {
+    assert_eq!(found.shape(), expected.shape(), "{place}");
+    for n in 0..expected.len_elems() {
+        let (a, b) = (found.get_f64(n).expect("a number"), expected.get_f64(n).expect("a number"));
+        // Also false for NaN, which is what nobody wrote.
+        assert!((a - b).abs() <= 1e-5 * (1.0 + b.abs()), "{place}: element {n} is {a}, expected {b}");
+    }
+}
+
+/// Runs a nest over physical buffers in which everything outside of operands is NaN.
+fn run_scheduled(kernel: &Kernel, machine: Option<&Machine>, inputs: &[Tensor]) -> Vec<Tensor> {
+    let schedule = match machine {
+        Some(machine) => choose(kernel, machine, ErrorClass::Reassociating),
+        None => plain(kernel),
+    };
+    let nest = apply(kernel, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}"));
+    verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
+    let mut next = inputs.iter();
+    let mut buffers: Vec<Tensor> = kernel
+        .operands
+        .iter()
+        .map(|operand| {
+            let value = (operand.kind != OperandKind::Output).then(|| next.next().expect("an input per operand"));
+            infc_testkit::to_physical(operand, &[], value)
+        })
+        .collect();
+    run_nest(&nest, &[], &mut buffers).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{nest}"));
+    let outputs = kernel.operands.iter().zip(&buffers).filter(|(o, _)| o.kind == OperandKind::Output);
+    outputs.map(|(o, buffer)| infc_testkit::from_physical(o, &[], buffer)).collect()
+}
+
+fn check(s: Sizes, outputs: usize, machines: &[Machine]) {
+    let kernel = convolution(s);
+    let inputs = infc_testkit::random_inputs(&kernel, &[], 5);
+    let expected = run_kernel(&kernel, &[], &inputs).expect("small enough");
+    let filtered = winograd::run(&kernel, outputs).unwrap_or_else(|| panic!("{s:?}: no correlation"));
+    verify_kernel(&filtered.kernel).unwrap_or_else(|e| panic!("{e}\n{}", filtered.kernel));
+    let (operand, transform) = &filtered.filter;
+    let mut inputs = inputs;
+    inputs[operand.0 as usize] = transform.apply(&inputs[operand.0 as usize]).expect("the filter fits");
+    let found = run_kernel(&filtered.kernel, &[], &inputs).expect("small enough");
+    assert_close(&found[0], &expected[0], &format!("{s:?} F({outputs}, 3) interpreted"));
+    let found = run_scheduled(&filtered.kernel, None, &inputs);
+    assert_close(&found[0], &expected[0], &format!("{s:?} F({outputs}, 3) in plain loops"));
+    let normalised = formulate::normalise(filtered.kernel);
+    for machine in machines {
+        let schedule = choose(&normalised, machine, ErrorClass::Reassociating);
+        assert_ne!(schedule, plain(&normalised), "{s:?} F({outputs}, 3)");
+        let found = run_scheduled(&normalised, Some(machine), &inputs);
+        assert_close(&found[0], &expected[0], &format!("{s:?} F({outputs}, 3): {schedule}"));
+    }
+}
+
+const SMALL: Sizes = Sizes { batch: 1, h: 5, w: 6, channels: 3, columns: 5, pad: 1, halo: 0 };
+
+#[test]
+fn tiles_that_do_not_divide_the_image() {
+    // One row, a tile and one more or less, primes.
+    for (h, w) in [(1, 1), (1, 4), (3, 5), (4, 4), (5, 3), (7, 8), (8, 13), (17, 2)] {
+        for outputs in [2, 4] {
+            check(Sizes { h, w, ..SMALL }, outputs, &[machine(64, 32)]);
+        }
+    }
+}
+
+#[test]
+fn all_machines_batches_and_paddings() {
+    let machines = [machine(16, 16), machine(32, 16), machine(64, 32)];
+    check(Sizes { batch: 3, ..SMALL }, 4, &machines);
+    check(Sizes { channels: 17, columns: 33, ..SMALL }, 4, &machines);
+    check(Sizes { channels: 16, columns: 16, ..SMALL }, 2, &machines);
+    check(Sizes { pad: 0, ..SMALL }, 4, &machines);
+    check(Sizes { pad: 0, ..SMALL }, 2, &machines);
+    // Padding wider than the filter.
+    check(Sizes { pad: 4, h: 2, w: 3, ..SMALL }, 4, &machines[2..]);
+}
+
+#[test]
+fn halos_make_conditions_unnecessary() {
+    for halo in [1, 2, 4] {
+        check(Sizes { halo, h: 9, w: 6, ..SMALL }, 4, &[machine(64, 32)]);
+    }
+    let wide = winograd::run(&convolution(Sizes { halo: 4, ..SMALL }), 4).expect("a correlation").kernel;
+    let nest = apply(&wide, &choose(&wide, &machine(64, 32), ErrorClass::Reassociating)).expect("a schedule");
+    assert!(!nest.to_string().contains(" if "), "{nest}");
+}
+
+/// Blocks smaller than the image: the second cache holds next to nothing.
+#[test]
+fn blocks_and_their_remainders() {
+    let small_cache = Machine { l2_bytes: 8 << 10, l1_bytes: 1 << 10, ..machine(32, 16) };
+    check(Sizes { h: 19, w: 22, channels: 16, columns: 24, ..SMALL }, 4, &[small_cache]);
+    check(Sizes { h: 11, w: 26, channels: 16, columns: 24, batch: 2, ..SMALL }, 2, &[small_cache]);
+}
+
+#[test]
+fn what_is_no_plain_correlation_is_left_alone() {
+    let parse = |text: &str| text.parse::<Kernel>().expect("well formed");
+    let refused = [
+        // A stride.
+        "kernel @k(x: f32[9, 9, 4], const g: f32[4, 3, 3, 4]) -> (y: f32[4, 4, 4]) {
+           stage sum[h: 4, w: 4, k: 4, reduce r: 3, reduce s: 3, reduce c: 4] = fold sum x[2*h + r, 2*w + s, c] * g[k, r, s, c]
+           stage out[h, w, k] = sum[h, w, k]
+           output y[h, w, k] = out[h, w, k]
+         }",
+        // Dilated.
+        "kernel @k(x: f32[8, 8, 4], const g: f32[4, 3, 3, 4]) -> (y: f32[4, 4, 4]) {
+           stage sum[h: 4, w: 4, k: 4, reduce r: 3, reduce s: 3, reduce c: 4] = fold sum x[h + 2*r, w + 2*s, c] * g[k, r, s, c]
+           stage out[h, w, k] = sum[h, w, k]
+           output y[h, w, k] = out[h, w, k]
+         }",
+        // Per channel.
+        "kernel @k(x: f32[6, 6, 4], const g: f32[3, 3, 4]) -> (y: f32[4, 4, 4]) {
+           stage sum[h: 4, w: 4, k: 4, reduce r: 3, reduce s: 3] = fold sum x[h + r, w + s, k] * g[r, s, k]
+           stage out[h, w, k] = sum[h, w, k]
+           output y[h, w, k] = out[h, w, k]
+         }",
+        // The filter is no constant.
+        "kernel @k(x: f32[6, 6, 4], g: f32[4, 3, 3, 4]) -> (y: f32[4, 4, 4]) {
+           stage sum[h: 4, w: 4, k: 4, reduce r: 3, reduce s: 3, reduce c: 4] = fold sum x[h + r, w + s, c] * g[k, r, s, c]
+           stage out[h, w, k] = sum[h, w, k]
+           output y[h, w, k] = out[h, w, k]
+         }",
+        // Ones outside of the image.
+        "kernel @k(x: f32[4, 4, 4], const g: f32[4, 3, 3, 4]) -> (y: f32[4, 4, 4]) {
+           stage sum[h: 4, w: 4, k: 4, reduce r: 3, reduce s: 3, reduce c: 4] =
+             fold sum (x[h + r - 1, w + s - 1, c] if 0 <= h + r - 1 < 4 and 0 <= w + s - 1 < 4 else 1) * g[k, r, s, c]
+           stage out[h, w, k] = sum[h, w, k]
+           output y[h, w, k] = out[h, w, k]
+         }",
+        // Integers.
+        "kernel @k(x: i32[6, 6, 4], const g: i32[4, 3, 3, 4]) -> (y: i32[4, 4, 4]) {
+           stage sum[h: 4, w: 4, k: 4, reduce r: 3, reduce s: 3, reduce c: 4] = fold sum x[h + r, w + s, c] * g[k, r, s, c]
+           stage out[h, w, k] = sum[h, w, k]
+           output y[h, w, k] = out[h, w, k]
+         }",
+    ];
+    for text in refused {
+        assert!(winograd::run(&parse(text), 4).is_none(), "{text}");
+    }
+    // Filters of five taps need more points than F(4, 5) is known for.
+    let kernel = parse(&refused[3].replace("g: f32", "const g: f32"));
+    assert!(winograd::run(&kernel, 4).is_some());
+    assert!(winograd::run(&kernel, 8).is_none());
+}
