@@ -86,7 +86,7 @@ pub fn compile(
     options: &CompileOptions,
     progress: &mut dyn Progress,
 ) -> Result<Compilation, CompileError> {
-    let targets = targets(options)?;
+    let (targets, byte_targets) = targets(options)?;
     let dump = Dump::new(options.dump_phases.as_deref())?;
     let mut run = Run { progress, stop_after: options.stop_after, report: Report::default(), begun: Instant::now() };
 
@@ -146,11 +146,22 @@ pub fn compile(
 
     run.begin(Phase::Schedule);
     let mut scheduled: Vec<(Target, Vec<Scheduled>)> = Vec::new();
-    for target in &targets {
-        scheduled.push((target.clone(), kernels::schedule(&kernels, target, options.allowed())?));
+    for target in targets {
+        let schedules = kernels::schedule(&kernels, &target, options.allowed())?;
+        scheduled.push((target, schedules));
+    }
+    if scheduled.iter().flat_map(|(_, schedules)| schedules).any(Scheduled::multiplies_bytes) {
+        for target in byte_targets {
+            // In front of the level that it extends, so that it is taken where it can be.
+            let level = scheduled.iter().position(|(other, _)| *other == Target::new(target.level()));
+            if let Some(level) = level {
+                let schedules = kernels::schedule(&kernels, &target, options.allowed())?;
+                scheduled.insert(level, (target, schedules));
+            }
+        }
     }
     dump.phase(Phase::Schedule, || dump::schedules(&kernels, &scheduled))?;
-    if run.end(Phase::Schedule, &format!("{} targets", targets.len())) {
+    if run.end(Phase::Schedule, &format!("{} targets", scheduled.len())) {
         return Ok(run.stop(Some(plan)));
     }
 
@@ -198,18 +209,24 @@ pub fn compile(
     Ok(Compilation { artifact: Some(artifact), plan: Some(plan), report: run.report })
 }
 
-fn targets(options: &CompileOptions) -> Result<Vec<Target>, CompileError> {
-    let mut targets: Vec<Target> = Vec::new();
-    for text in &options.targets {
+/// The targets, and those that are for products of bytes only.
+fn targets(options: &CompileOptions) -> Result<(Vec<Target>, Vec<Target>), CompileError> {
+    let mut known: Vec<String> = Vec::new();
+    let mut parse = |text: &String| {
         let target: Target = text.parse().map_err(|e: infc_codegen_cpu::ParseTargetError| {
             CompileError::UnknownTarget { target: text.clone(), reason: e.to_string() }
         })?;
-        if targets.iter().any(|t| t.to_string() == target.to_string()) {
+        if known.contains(&target.to_string()) {
             return Err(CompileError::DuplicateTarget { target: text.clone() });
         }
-        targets.push(target);
-    }
-    if targets.is_empty() { Err(CompileError::NoTargets) } else { Ok(targets) }
+        known.push(target.to_string());
+        Ok(target)
+    };
+    let targets = options.targets.iter().map(&mut parse).collect::<Result<Vec<_>, _>>()?;
+    // What is asked for by name need not be asked for again.
+    let further = options.byte_targets.iter().filter(|text| !options.targets.contains(text));
+    let byte_targets = further.map(&mut parse).collect::<Result<Vec<_>, _>>()?;
+    if targets.is_empty() { Err(CompileError::NoTargets) } else { Ok((targets, byte_targets)) }
 }
 
 fn plan_summary(report: &Report) -> String {

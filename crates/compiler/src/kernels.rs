@@ -9,7 +9,7 @@ use infc_ir::graph::Graph;
 use infc_ir::index::Dim;
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::nest::LoopNest;
-use infc_ir::schedule::Schedule;
+use infc_ir::schedule::{Schedule, Step};
 use infc_ir::verify::{VerifyError, verify_graph, verify_kernel, verify_nest};
 use infc_passes::ErrorClass;
 use infc_passes::form::GraphPlan;
@@ -40,6 +40,13 @@ pub(crate) struct Kernels {
 pub(crate) struct Scheduled {
     pub(crate) schedule: Schedule,
     pub(crate) nest: LoopNest,
+}
+
+impl Scheduled {
+    /// Whether it takes bytes by the instruction that multiplies and adds four at a time.
+    pub(crate) fn multiplies_bytes(&self) -> bool {
+        self.schedule.steps.iter().any(|step| matches!(step, Step::Tensorize { .. }))
+    }
 }
 
 /// Formulates the plan's kernels and finds out which are the same.

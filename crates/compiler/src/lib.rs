@@ -39,7 +39,7 @@ pub use infc_codegen_cpu::Target;
 pub use infc_frontend_onnx::{DimChoice, ImportError, ShapeDim};
 pub use infc_passes::form::{GraphPlan, Interpreter};
 pub use machine::schedule_machine;
-pub use options::{CompileOptions, DEFAULT_TARGETS};
+pub use options::{BYTE_TARGETS, CompileOptions, DEFAULT_TARGETS};
 pub use phase::{Phase, Progress};
 pub use report::{KernelReport, Report, VariantReport};
 pub use source::Source;

@@ -54,7 +54,7 @@ fn check(name: &str, agree: Agreement) -> Option<Vec<u8>> {
     let compilation = infc::compile(&source, &options, &mut ()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let bytes = compilation.to_bytes().expect("an artifact");
     let mut ran = 0;
-    for target in &options.targets {
+    for target in options.byte_targets.iter().chain(&options.targets) {
         let Some(model) = runs_here(&bytes, target) else { continue };
         let mut session = model.session(&SessionOptions::default()).expect("a session");
         for n in 0.. {

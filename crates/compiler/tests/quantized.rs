@@ -159,6 +159,27 @@ fn products_of_every_signs() {
     Case::new("MatMulInteger").data(u8s(&[2, 5, 24])).data(i8s(&[2, 24, 9])).agrees();
 }
 
+/// Code for processors with the instruction is made by itself, in front of the rest; of other models it is not.
+#[test]
+fn products_of_bytes_get_targets_of_their_own() {
+    let targets = |bytes: Vec<u8>, options: &CompileOptions| -> Vec<String> {
+        let compilation = infc::compile(&Source::bytes(bytes), options, &mut ()).expect("a model that compiles");
+        compilation.report.variants.into_iter().map(|variant| variant.target).collect()
+    };
+    let of_bytes = || Case::new("MatMulInteger").data(u8s(&[3, 40])).constant(i8s(&[40, 24])).model();
+    let floats = |shape: &[usize]| all(shape, 0.5f32);
+    let of_floats = Case::new("MatMul").data(floats(&[3, 40])).constant(floats(&[40, 24])).model();
+    let default = CompileOptions::default();
+    assert_eq!(
+        targets(of_bytes(), &default),
+        ["x86-64-v4+vnni", "x86-64-v4", "x86-64-v3+avxvnni", "x86-64-v3", "x86-64-v2"]
+    );
+    assert_eq!(targets(of_floats, &default), ["x86-64-v4", "x86-64-v3", "x86-64-v2"]);
+    let named = ["x86-64-v4+vnni", "x86-64-v2"].map(str::to_owned).to_vec();
+    let only = CompileOptions { targets: named.clone(), ..default };
+    assert_eq!(targets(of_bytes(), &only), named);
+}
+
 #[test]
 fn the_largest_sums_do_not_saturate() {
     let case = |a: Tensor, b: Tensor| Case::new("MatMulInteger").data(a).constant(b);

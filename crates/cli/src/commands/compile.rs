@@ -31,8 +31,8 @@ pub(crate) struct CompileArgs {
     /// Where to write the artifact, or - for standard output; MODEL.infa in the current folder unless given
     #[arg(short, long, value_name = "OUT.infa")]
     output: Option<PathBuf>,
-    /// What to make code for, separated by commas: cpu (x86-64-v4, -v3 and -v2 in one file), native (this machine
-    /// alone), or names from `infc targets`, with features as in x86-64-v4+vnni
+    /// What to make code for, separated by commas: cpu (x86-64-v4, -v3 and -v2 in one file, and for models that
+    /// multiply bytes -v4 with VNNI and -v3 with AVX-VNNI), native (this machine alone), or names from `infc targets`, with features as in x86-64-v4+vnni
     #[arg(short, long, value_name = "TARGETS", default_value = "cpu", value_delimiter = ',')]
     target: Vec<String>,
     /// A dynamic dim: its value, or its range with both ends. A dim without a name is called INPUT[AXIS]
@@ -91,9 +91,13 @@ impl CompileArgs {
         };
         let mut native = None;
         let mut targets = Vec::new();
+        let mut byte_targets = Vec::new();
         for target in self.target {
             match target.as_str() {
-                "cpu" => targets.extend(infc::DEFAULT_TARGETS.map(str::to_owned)),
+                "cpu" => {
+                    targets.extend(infc::DEFAULT_TARGETS.map(str::to_owned));
+                    byte_targets = infc::BYTE_TARGETS.map(str::to_owned).to_vec();
+                }
                 "native" => {
                     let target = host::native_target().ok_or_else(|| usage("infc makes no code for this machine"))?;
                     native = Some(target.to_string());
@@ -104,6 +108,7 @@ impl CompileArgs {
         }
         let options = CompileOptions {
             targets,
+            byte_targets,
             dims: self.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
             shapes: self.shape.iter().map(|text| dims::parse_shape(text)).collect::<Result<_, _>>()?,
             strict: self.strict,
@@ -199,7 +204,7 @@ struct Summary<'a> {
     /// `None` if the compilation was to stop early.
     artifact: Option<String>,
     bytes: u64,
-    targets: &'a [String],
+    targets: Vec<&'a str>,
     onnx_nodes: usize,
     nodes: usize,
     kernels: usize,
@@ -247,7 +252,7 @@ impl<'a> Summary<'a> {
             model: job.model.display().to_string(),
             artifact: written.then(|| job.output.display().to_string()),
             bytes: report.artifact_bytes,
-            targets: &job.options.targets,
+            targets: targets(job, report),
             onnx_nodes: report.onnx_nodes,
             nodes: report.nodes,
             kernels: report.launches,
@@ -265,6 +270,14 @@ impl<'a> Summary<'a> {
     }
 }
 
+/// What there is code for; what was asked for, if the compilation stopped before.
+fn targets<'a>(job: &'a Job, report: &'a Report) -> Vec<&'a str> {
+    if report.variants.is_empty() {
+        return job.options.targets.iter().map(String::as_str).collect();
+    }
+    report.variants.iter().map(|variant| variant.target.as_str()).collect()
+}
+
 fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Result<(), Failure> {
     let label = |text: &str| console.paint(Style::Label, &format!("{text:9}"));
     let output = job.output.display();
@@ -274,13 +287,13 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
     );
     let (size, took) = (tables::bytes(report.artifact_bytes), tables::seconds(took));
     console.line(format!("  {} {output}  {size}   {memory}   {took}", label("done")))?;
-    let targets = job.options.targets.join(", ");
-    let runs = |text: &&String| text.parse::<Target>().is_ok_and(|target| host::runs_target(&target));
-    let taken = match job.options.targets.iter().find(runs) {
+    let targets = targets(job, report);
+    let runs = |text: &&&str| text.parse::<Target>().is_ok_and(|target| host::runs_target(&target));
+    let taken = match targets.iter().find(runs) {
         Some(target) => format!("this machine takes {target}"),
         None => "this machine runs none of them".to_owned(),
     };
-    console.line(format!("  {} runs on {targets}; {taken}", " ".repeat(9)))?;
+    console.line(format!("  {} runs on {}; {taken}", " ".repeat(9), targets.join(", ")))?;
     console.line(format!("  {} infc bench {output}", label("next")))
 }
 
