@@ -185,3 +185,44 @@ fn strips_that_would_be_computed_several_times_over_are_left() {
     let schedule = choose(&stencil(40, 20, 10, 10), &MACHINES[2].1, ErrorClass::Exact).to_string();
     assert!(!schedule.contains("compute e at"), "{schedule}");
 }
+
+/// A depthwise convolution without padding: channels last, `taps` in both directions.
+fn depthwise(side: i64, channels: i64, taps: i64, stride: i64) -> Kernel {
+    let out = (side - taps) / stride + 1;
+    let text = format!(
+        "kernel @depthwise(x: f32[{side}, {side}, {channels}], k: f32[{taps}, {taps}, {channels}])
+             -> (y: f32[{out}, {out}, {channels}]) {{
+          stage s[h: {out}, w: {out}, c: {channels}, reduce i: {taps}, reduce j: {taps}] =
+            fold sum x[h * {stride} + i, w * {stride} + j, c] * k[i, j, c]
+          stage o[h, w, c] = max(s[h, w, c], 0)
+          output y[h, w, c] = o[h, w, c]
+        }}"
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+#[test]
+fn rows_of_sliding_windows_share_what_they_read() {
+    for (side, channels, taps, stride) in [(9, 40, 3, 1), (23, 17, 3, 2), (16, 33, 5, 1), (19, 24, 5, 2), (8, 16, 2, 2)]
+    {
+        let kernel = depthwise(side, channels, taps, stride);
+        let inputs = infc_testkit::random_inputs(&kernel, &[], 9);
+        let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
+        for (name, machine) in &MACHINES {
+            let place = format!("{side}x{side}x{channels} {taps}/{stride} on {name}");
+            let found = run_scheduled(&kernel, machine, ErrorClass::Exact, &[], &inputs);
+            assert_same_bits(&found[0], &expected[0], &place);
+        }
+        // With registers enough, taps are unrolled with the rows; where windows do not overlap, nothing is shared.
+        let schedule = choose(&kernel, &MACHINES[2].1, ErrorClass::Exact).to_string();
+        assert_eq!(
+            schedule.contains("unroll s.j"),
+            stride < taps,
+            "{side}x{side}x{channels} {taps}/{stride}: {schedule}"
+        );
+        // The weights of a vector of channels serve all columns before the next vector's turn.
+        let order = schedule.split("reorder o: ").nth(1).expect("loops are reordered");
+        let place = |axis: &str| order.find(axis).unwrap_or(usize::MAX);
+        assert!(place("c_o") < place("w_o") || !schedule.contains("w_o"), "{schedule}");
+    }
+}

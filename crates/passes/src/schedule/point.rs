@@ -5,7 +5,7 @@ use super::emit::{AxisState, Emitter, State, Stmts};
 use super::plan::Placement;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, StageId};
-use infc_ir::index::{IndexExpr, Proof};
+use infc_ir::index::{IndexExpr, Proof, Ranges};
 use infc_ir::kernel::Operand;
 use infc_ir::nest::{Expr, Stmt, Target};
 use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source};
@@ -113,7 +113,7 @@ impl Emitter<'_> {
         match load.source {
             Source::Operand(id) => {
                 let operand = &self.kernel.operands[id];
-                let kept = self.outside_halo(operand, &load);
+                let kept = outside_halo(operand, &load, &self.ranges);
                 let valid = self.open_bounds(kept.into_iter().chain(guard.iter().cloned()).collect());
                 let flat = operand.layout.flat(&load.index).simplify(&self.ranges);
                 let strides = &operand.layout.strides;
@@ -163,32 +163,32 @@ impl Emitter<'_> {
             }
         }
     }
+}
 
-    /// The conditions of a load that its operand's halo does not make unnecessary.
-    ///
-    /// Beyond its extents an operand with a halo holds zeros, so where zero is also what the reader wants there, it
-    /// may simply read.
-    fn outside_halo(&self, operand: &Operand, load: &Load) -> Vec<Bound> {
-        if load.otherwise.bits != 0 {
-            return load.valid.clone();
-        }
-        let covered = |bound: &Bound| {
-            let zero = IndexExpr::constant(0);
-            (0..load.index.len()).any(|axis| {
-                let (before, after) = operand.layout.halo[axis];
-                let index = &load.index[axis];
-                let same = bound.expr.simplify(&self.ranges) == index.simplify(&self.ranges);
-                let plain = bound.lo == zero && bound.hi == operand.shape[axis];
-                let reach = Bound {
-                    expr: index.clone(),
-                    lo: IndexExpr::constant(-before),
-                    hi: operand.shape[axis].clone() + after,
-                };
-                same && plain && reach.proof(&self.ranges) == Proof::Yes
-            })
-        };
-        load.valid.iter().filter(|b| !covered(b)).cloned().collect()
+/// The conditions of a load that its operand's halo does not make unnecessary.
+///
+/// Beyond its extents an operand with a halo holds zeros, so where zero is also what the reader wants there, it may
+/// simply read.
+pub(super) fn outside_halo(operand: &Operand, load: &Load, ranges: &Ranges) -> Vec<Bound> {
+    if load.otherwise.bits != 0 {
+        return load.valid.clone();
     }
+    let covered = |bound: &Bound| {
+        let zero = IndexExpr::constant(0);
+        (0..load.index.len()).any(|axis| {
+            let (before, after) = operand.layout.halo[axis];
+            let index = &load.index[axis];
+            let same = bound.expr.simplify(ranges) == index.simplify(ranges);
+            let plain = bound.lo == zero && bound.hi == operand.shape[axis];
+            let reach = Bound {
+                expr: index.clone(),
+                lo: IndexExpr::constant(-before),
+                hi: operand.shape[axis].clone() + after,
+            };
+            same && plain && reach.proof(ranges) == Proof::Yes
+        })
+    };
+    load.valid.iter().filter(|b| !covered(b)).cloned().collect()
 }
 
 /// `Σ (index − origin)·stride`.

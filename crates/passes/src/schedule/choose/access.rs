@@ -1,5 +1,6 @@
 //! How the loads of a stage move along its axes.
 
+use crate::schedule::point::outside_halo;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{IndexExpr, Interval};
 use infc_ir::kernel::{AxisKind, Kernel, Layout, Stage};
@@ -33,10 +34,11 @@ pub(super) struct Access {
     pub(super) steps: Vec<Step>,
     /// Axes along which neighbours are adjacent only within a panel.
     pub(super) panelled: Vec<bool>,
+    /// Elements by which the address moves along each axis, where that is the same everywhere and known.
+    pub(super) strides: Vec<Option<i64>>,
     /// Per axis: into how many sets of a first-level cache neighbours fall in turn.
     pub(super) cache_sets: Vec<i64>,
-    /// Has a condition that is not known to hold.
-    pub(super) guarded: bool,
+    pub(super) guards: Guards,
     /// The stage it reads, if it is not an operand.
     pub(super) stage: Option<StageId>,
     /// Axes of the reader that each value axis of the read stage depends on, when it reads a stage: the reader's axis
@@ -46,12 +48,21 @@ pub(super) struct Access {
     pub(super) near: Vec<Option<(usize, i64)>>,
 }
 
+/// Conditions of a load, its own and those of stages looked through.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Guards {
+    /// There are some.
+    pub(super) any: bool,
+    /// Some are tested when it runs: no zeros around the operand make that unnecessary.
+    pub(super) tested: bool,
+}
+
 /// Loads of a stage.
 pub(super) fn accesses(kernel: &Kernel, id: StageId, inlined: &[bool]) -> Vec<Access> {
     let stage = &kernel.stages[id];
     let identity: Vec<IndexExpr> = (0..stage.axes.len()).map(|i| IndexExpr::var(VarId::from_index(i))).collect();
     let mut found = Vec::new();
-    collect(kernel, stage, id, &identity, inlined, false, &mut found);
+    collect(kernel, stage, id, &identity, inlined, Guards::default(), &mut found);
     found
 }
 
@@ -61,23 +72,34 @@ fn collect(
     at: StageId,
     index: &[IndexExpr],
     inlined: &[bool],
-    guarded: bool,
+    guards: Guards,
     found: &mut Vec<Access>,
 ) {
     for op in kernel.stages[at].body.ops.iter() {
         let ScalarOp::Load(load) = op else { continue };
         let through: Vec<IndexExpr> = load.index.iter().map(|e| e.substitute_vars(index)).collect();
-        let guarded = guarded || !load.valid.is_empty();
+        let guards = Guards {
+            any: guards.any || !load.valid.is_empty(),
+            tested: guards.tested || is_tested(kernel, reader, load, &through, index),
+        };
         match load.source {
             Source::Stage(source, _) if source != at && inlined[source.index()] => {
-                collect(kernel, reader, source, &through, inlined, guarded, found);
+                collect(kernel, reader, source, &through, inlined, guards, found);
             }
-            _ => found.push(access(kernel, reader, load, &through, guarded)),
+            _ => found.push(access(kernel, reader, load, &through, guards)),
         }
     }
 }
 
-fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], guarded: bool) -> Access {
+/// Whether a load has conditions that its operand's halo does not make unnecessary.
+fn is_tested(kernel: &Kernel, reader: &Stage, load: &Load, through: &[IndexExpr], index: &[IndexExpr]) -> bool {
+    let Source::Operand(operand) = load.source else { return !load.valid.is_empty() };
+    let valid = load.valid.iter().map(|bound| bound.map(|e| e.substitute_vars(index))).collect();
+    let load = Load { index: through.to_vec(), valid, ..load.clone() };
+    !outside_halo(&kernel.operands[operand], &load, &reader.ranges(&kernel.symbols)).is_empty()
+}
+
+fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], guards: Guards) -> Access {
     let (flat, stage) = match load.source {
         Source::Operand(operand) => (kernel.operands[operand].layout.flat(index), None),
         Source::Stage(source, _) => (Layout::dense(&kernel.stages[source].value_shape()).flat(index), Some(source)),
@@ -100,10 +122,13 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         .map(|axis| steps[axis] == Step::One && flat.linear_in(VarId::from_index(axis)).is_none())
         .collect();
     let elem_bytes = load.dtype.size_bytes().unwrap_or(1);
-    let cache_sets = (0..reader.axes.len())
-        .map(|axis| {
-            let stride = flat.linear_in(VarId::from_index(axis)).and_then(|(c, _)| c.as_const()).unwrap_or(0);
-            let bytes = stride.saturating_mul(elem_bytes as i64).unsigned_abs();
+    let strides: Vec<Option<i64>> = (0..reader.axes.len())
+        .map(|axis| flat.linear_in(VarId::from_index(axis)).and_then(|(c, _)| c.as_const()))
+        .collect();
+    let cache_sets = strides
+        .iter()
+        .map(|stride| {
+            let bytes = stride.unwrap_or(0).saturating_mul(elem_bytes as i64).unsigned_abs();
             // Addresses come back to the same set after as many steps as make a multiple of the span.
             let back = 1 << bytes.trailing_zeros().min(CACHE_SET_SPAN.trailing_zeros());
             if bytes == 0 { CACHE_SET_SPAN / CACHE_LINE } else { CACHE_SET_SPAN / CACHE_LINE.max(back) }
@@ -115,7 +140,7 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         (e.clone() - distance).as_var().map(|var| (var.index(), distance))
     };
     let near = index.iter().map(|e| near(e).filter(|_| load.gather.is_empty())).collect();
-    Access { elem_bytes, steps, panelled, cache_sets, guarded, stage, axes, near }
+    Access { elem_bytes, steps, panelled, strides, cache_sets, guards, stage, axes, near }
 }
 
 fn body_uses(body: &Body, var: VarId) -> bool {

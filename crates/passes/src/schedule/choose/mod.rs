@@ -12,6 +12,7 @@ mod machine;
 mod place;
 mod strip;
 mod tile;
+mod window;
 
 pub use machine::Machine;
 

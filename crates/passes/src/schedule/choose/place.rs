@@ -306,7 +306,7 @@ impl<'a> Chooser<'a> {
                 .any(|a| a.steps[v] != Step::Zero && tile.rows.iter().any(|&(r, _)| a.steps[r] != Step::Zero))
         });
         let registers = i64::from(self.machine.vector_registers);
-        let mut unrolling = !own_loads || body * 4 <= registers;
+        let mut unrolling = !own_loads || tile.slides || body * 4 <= registers;
         let axes: Vec<usize> = stage.reduce_axes().map(|(n, _)| n).collect();
         for &axis in axes.iter().rev() {
             let a = &stage.axes[axis];
@@ -339,7 +339,7 @@ impl<'a> Chooser<'a> {
                 extent = extent.map(|n| n / dot::POINTS);
             }
             match extent {
-                Some(n) if unrolling && n <= 16 && body * n <= BODY_LIMIT => {
+                Some(n) if unrolling && n <= 16 && (body * n <= BODY_LIMIT || (tile.slides && order.is_empty())) => {
                     body *= n.max(1);
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: loop_name.clone() });
                     order.push(loop_name);
@@ -399,10 +399,14 @@ impl<'a> Chooser<'a> {
             |axis: usize| followed.iter().filter(|(_, f)| f.as_ref().is_some_and(|f| f.contains(&Some(axis)))).count();
         let vector_first = main.is_some_and(|m| self.weights_exceed_cache(m, &root_tile, &followed));
         let vector_axis = root_tile.vector_axis;
+        // Where all that is read moves along the vector axis, the next vector reads nothing again, but the next rows may.
+        let all_move = main.is_some_and(|m| self.all_move_along_vectors(m, &root_tile, &followed));
+        let last_row = loops.outer.iter().rev().map(|&(_, axis)| axis).find(|&axis| vector_axis != Some(axis));
         loops.outer.sort_by_key(|(_, axis)| {
             let is_vector = vector_axis == Some(*axis);
             let place = match (is_vector, vector_first) {
                 (true, true) => 0,
+                (false, _) if all_move && last_row == Some(*axis) => 3,
                 (false, _) => 1,
                 (true, false) => 2,
             };
@@ -534,6 +538,32 @@ impl<'a> Chooser<'a> {
         }
     }
 
+    /// Whether every load of a reduction differs from vector to vector, and some do not from row to row.
+    fn all_move_along_vectors(
+        &self,
+        main: StageId,
+        tile: &Tile,
+        followed: &[(StageId, Option<Vec<Option<usize>>>)],
+    ) -> bool {
+        let Some(axis) = self.followed_axis(main, tile, followed) else { return false };
+        let accesses = &self.accesses[main.index()];
+        let mut values = self.kernel.stages[main].value_axes().map(|(n, _)| n);
+        accesses.iter().all(|a| a.steps[axis] != Step::Zero)
+            && values.any(|n| accesses.iter().any(|a| a.steps[n] == Step::Zero))
+    }
+
+    /// The axis of a reduction along which the root's vectors lie.
+    fn followed_axis(
+        &self,
+        main: StageId,
+        tile: &Tile,
+        followed: &[(StageId, Option<Vec<Option<usize>>>)],
+    ) -> Option<usize> {
+        let follow = followed.iter().find(|(id, _)| *id == main).and_then(|(_, f)| f.as_ref())?;
+        let position = follow.iter().position(|f| f.is_some() && *f == tile.vector_axis)?;
+        self.kernel.stages[main].value_axes().nth(position).map(|(axis, _)| axis)
+    }
+
     /// Whether what is read along the vector axis, and not along rows, is too large to stay in the second cache.
     fn weights_exceed_cache(
         &self,
@@ -541,11 +571,9 @@ impl<'a> Chooser<'a> {
         tile: &Tile,
         followed: &[(StageId, Option<Vec<Option<usize>>>)],
     ) -> bool {
-        let follow = followed.iter().find(|(id, _)| *id == main).and_then(|(_, f)| f.clone());
-        let (Some(follow), Some(vector)) = (follow, tile.vector_axis) else { return false };
+        let Some(axis) = self.followed_axis(main, tile, followed) else { return false };
         let stage = &self.kernel.stages[main];
         let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
-        let Some(axis) = follow.iter().position(|f| *f == Some(vector)).map(|p| value[p]) else { return false };
         let bytes: f64 = self.accesses[main.index()]
             .iter()
             .filter(|a| a.steps[axis] != Step::Zero)

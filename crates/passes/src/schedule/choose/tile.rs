@@ -2,6 +2,7 @@
 
 use super::access::{Access, PANEL, Step, cost};
 use super::machine::Machine;
+use super::window::{self, window};
 use infc_ir::kernel::{AxisKind, Reducer, Stage};
 use infc_ir::scalar::BinaryOp;
 use infc_tensor::DTypeClass;
@@ -11,6 +12,9 @@ const GATHER_LANE: f64 = 3.0;
 
 /// By how much independent work has to exceed the latency of a multiply-add to hide it in practice.
 const LATENCY_SLACK: f64 = 1.25;
+
+/// The part of a load that shows if only one multiply-add waits for it: cache lines that come in take turns with loads.
+const OWN_LOAD: f64 = 0.5;
 
 /// What a turn of the innermost loop costs beside its work.
 const LOOP_CYCLES: f64 = 0.5;
@@ -29,12 +33,14 @@ pub(super) struct Tile {
     pub(super) vectors: i64,
     /// Unrolled axes with their number of points.
     pub(super) rows: Vec<(usize, i64)>,
+    /// The innermost reduction axis is unrolled with them, since rows share what they read along it.
+    pub(super) slides: bool,
 }
 
 impl Tile {
     /// No vectors, nothing unrolled.
     pub(super) fn scalar() -> Self {
-        Self { vector_axis: None, lanes: 1, vectors: 1, rows: Vec::new() }
+        Self { vector_axis: None, lanes: 1, vectors: 1, rows: Vec::new(), slides: false }
     }
 
     /// Points along an axis in one tile.
@@ -97,10 +103,13 @@ fn best(view: &View<'_>, machine: &Machine) -> (f64, Tile) {
         let whole = |n: i64| !panelled || (n * lanes) % PANEL == 0 || (points <= PANEL && n * lanes >= points);
         for &n in vectors.iter().filter(|&&n| whole(n) && (n == 1 || panelled || (n - 1) * lanes < points)) {
             for rows in row_choices(view, axis) {
-                let tile = Tile { vector_axis: Some(axis), lanes, vectors: n, rows };
-                let estimate = estimate(view, machine, &tile);
-                if estimate < best.0 * 0.999 {
-                    best = (estimate, tile);
+                let can_slide = window::slides(view, axis, n, &rows);
+                for slides in [false, true].into_iter().filter(|&slides| can_slide || !slides) {
+                    let tile = Tile { vector_axis: Some(axis), lanes, vectors: n, rows: rows.clone(), slides };
+                    let estimate = estimate(view, machine, &tile);
+                    if estimate < best.0 * 0.999 {
+                        best = (estimate, tile);
+                    }
                 }
             }
         }
@@ -229,6 +238,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let mut streamed = 0.0;
     let mut streamed_total = 0.0;
     let mut gathers = 0.0;
+    // Loads that a single multiply-add each is waiting for.
+    let mut own = 0.0;
     for access in view.accesses {
         let mut n = 1.0;
         for (&(axis, _), &size) in tile.rows.iter().zip(&sizes[1..]) {
@@ -239,9 +250,20 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
             }
         }
         match access.steps[vector_axis] {
-            Step::Zero => loads += n * if access.guarded { 2.0 } else { 1.0 },
+            // Broadcasts out of windows cost twice their number, tested or not: so it was measured.
+            Step::Zero => loads += n * if access.guards.any { 2.0 } else { 1.0 },
             Step::One => {
-                loads += n * vectors * if access.guarded { 2.0 } else { 1.0 };
+                let each = if access.guards.tested { 2.0 } else { 1.0 };
+                let sliding = window(view, access, &tile.rows).filter(|_| tile.slides);
+                if let Some(window) = sliding {
+                    let size = sizes[1 + tile.rows.iter().position(|&(a, _)| a == window.row_axis).unwrap_or(0)];
+                    let elements = vectors * n / size as f64 * window.elements(size) as f64;
+                    loads += elements / window.taps as f64 * each;
+                    held += elements;
+                    continue;
+                }
+                loads += n * vectors * each;
+                own += if n > 1.0 { n * vectors } else { 0.0 };
                 if n == 1.0 {
                     held += vectors;
                     let bytes = access.elem_bytes as f64;
@@ -270,11 +292,12 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let arithmetic = vectors * rows * cost / machine.arithmetic_per_cycle;
     // The lanes of a gather are read by many small operations, which take the arithmetic's place.
     let memory = loads / machine.loads_per_cycle;
-    let mut step = arithmetic.max(memory) + gathers / machine.loads_per_cycle;
+    let mut step = arithmetic.max(memory) + (gathers + own * OWN_LOAD) / machine.loads_per_cycle;
     let mut steps = 1.0;
     if reduction {
-        // Chains that are just long enough to hide the latency leave nothing for hiccups of memory.
-        step = step.max(machine.latency_cycles * LATENCY_SLACK);
+        // Chains that are just long enough to hide the latency leave nothing for hiccups of memory, which operands that
+        // stay in registers do not have.
+        step = step.max(machine.latency_cycles * if tile.slides { 1.0 } else { LATENCY_SLACK });
         // Weights come from the second cache, and on their first pass from beyond if they do not fit there.
         let near = step.max(streamed / machine.l2_bytes_per_cycle);
         let far = step.max(streamed / machine.l3_bytes_per_cycle);
