@@ -2,7 +2,7 @@
 //!
 //! It pays where there are many channels, and where there are enough results to share the filter, which grows: 1.8
 //! times for `F(2×2, 3×3)`, 4 times for `F(4×4, 3×3)`. What all constants together may grow by is limited, so it is
-//! spent where a byte saves most time. Every correlation has a list of ways, each dearer and quicker than the one
+//! spent where a byte saves most time, and not where it saves next to none. Every correlation has a list of ways, each dearer and quicker than the one
 //! before; going on to the next one is a step with a gain and a price, and the best steps are taken until nothing more
 //! fits.
 
@@ -24,6 +24,10 @@ const OUTPUTS: [usize; 2] = [2, 4];
 
 /// The part of a correlation's time that has to be saved at least, for the estimate is rough.
 const LEAST_GAIN: f64 = 0.15;
+
+/// Cycles that a further byte of constants has to save in every run, for it costs memory and a read from the disk also
+/// where the limit on growth would allow it.
+const LEAST_CYCLES_PER_BYTE: f64 = 0.5;
 
 /// A way to compute a correlation.
 struct Way {
@@ -57,7 +61,8 @@ pub(super) fn filter(
     for (n, lowered) in kernels.iter().enumerate() {
         candidates.extend(candidate(grouping, placement, kernels, direct, n, lowered));
     }
-    let chosen = spend(&candidates, direct.budget.left_bytes() as f64);
+    let ways: Vec<&[Way]> = candidates.iter().map(|candidate| candidate.ways.as_slice()).collect();
+    let chosen = spend(&ways, direct.budget.left_bytes() as f64);
     let mut filtered = kernels.to_vec();
     let mut any = false;
     for (candidate, outputs) in candidates.iter().zip(chosen) {
@@ -162,25 +167,26 @@ fn hull(ways: &mut Vec<Way>) {
     *ways = kept;
 }
 
-/// Per candidate, the results per application that it is given.
-fn spend(candidates: &[Candidate], mut left_bytes: f64) -> Vec<Option<usize>> {
+/// Per list of ways, the results per application of the one that is taken.
+fn spend(candidates: &[&[Way]], mut left_bytes: f64) -> Vec<Option<usize>> {
     let mut chosen = vec![None; candidates.len()];
     let mut taken = vec![0; candidates.len()];
     loop {
         // The best next step that fits. Of equals the first one, so that equal models are compiled equally.
         let mut best: Option<(f64, usize, f64)> = None;
-        for (n, candidate) in candidates.iter().enumerate() {
-            let Some(next) = candidate.ways.get(taken[n]) else { continue };
-            let before = taken[n].checked_sub(1).map(|last| &candidate.ways[last]);
+        for (n, ways) in candidates.iter().enumerate() {
+            let Some(next) = ways.get(taken[n]) else { continue };
+            let before = taken[n].checked_sub(1).map(|last| &ways[last]);
             let price = next.bytes - before.map_or(0.0, |w| w.bytes);
             let rate = (next.gain - before.map_or(0.0, |w| w.gain)) / price.max(1.0);
-            if price <= left_bytes && best.is_none_or(|(r, ..)| rate > r) {
+            let pays = rate >= LEAST_CYCLES_PER_BYTE && price <= left_bytes;
+            if pays && best.is_none_or(|(r, ..)| rate > r) {
                 best = Some((rate, n, price));
             }
         }
         let Some((_, n, price)) = best else { return chosen };
         left_bytes -= price;
-        chosen[n] = Some(candidates[n].ways[taken[n]].outputs);
+        chosen[n] = Some(candidates[n][taken[n]].outputs);
         taken[n] += 1;
     }
 }
@@ -203,5 +209,17 @@ mod tests {
         assert_eq!(kept(vec![way(2, 50.0, 10.0), way(4, 70.0, 40.0)]), [2, 4]);
         assert_eq!(kept(vec![way(2, 5.0, 10.0), way(4, 70.0, 40.0)]), [4]);
         assert_eq!(kept(vec![way(2, 50.0, 10.0), way(4, 40.0, 40.0)]), [2]);
+    }
+
+    #[test]
+    fn bytes_are_spent_where_they_save_most_and_not_for_next_to_nothing() {
+        // 5 and then 1 cycle per byte; 2 and then a tenth.
+        let (rich, poor) = ([way(2, 50.0, 10.0), way(4, 80.0, 40.0)], [way(2, 20.0, 10.0), way(4, 23.0, 40.0)]);
+        let spent = |bytes: f64| spend(&[&rich, &poor], bytes);
+        assert_eq!(spent(5.0), [None, None]);
+        assert_eq!(spent(15.0), [Some(2), None]);
+        assert_eq!(spent(20.0), [Some(2), Some(2)]);
+        assert_eq!(spent(50.0), [Some(4), Some(2)]);
+        assert_eq!(spent(1e9), [Some(4), Some(2)], "a tenth of a cycle is not worth a byte");
     }
 }
