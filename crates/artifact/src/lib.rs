@@ -23,6 +23,7 @@ mod hash;
 mod manifest;
 mod plan;
 mod program;
+mod segments;
 mod size_expr;
 mod thin;
 mod validate;
@@ -38,6 +39,10 @@ pub use manifest::{
     WeightRecord,
 };
 pub use plan::{ARENA_ALIGN, MemoryPlan};
-pub use program::{Access, ArenaSlot, Arg, Copy, If, Launch, Program, Require, Slot, Step};
+pub use program::{
+    Access, ArenaSlot, Arg, Bind, BindFrom, BindSymbol, Copy, Host, HostArg, HostSlot, If, Launch, Program, Require,
+    Slot, Step,
+};
+pub use segments::Segments;
 pub use size_expr::{EvalError, SizeExpr, SizeOp};
 pub use variant::{KernelInfo, VariantBody};

@@ -5,7 +5,7 @@
 //! Net Inference", 2020); on networks of the usual shape it reaches the lower bound (the largest sum of live sizes) or
 //! comes within a few percent. The result depends on the Program and the symbol values alone.
 
-use crate::{ArtifactError, Program, Slot};
+use crate::{ArtifactError, Program, Segments, Slot};
 use serde::{Deserialize, Serialize};
 
 /// Every slot begins at a multiple of this many bytes: a cache line, and the widest vector.
@@ -43,7 +43,24 @@ impl MemoryPlan {
     /// [`ArtifactError::Size`] if a size has no value, [`ArtifactError::Malformed`] if an alias does not refer to an
     /// earlier arena slot, [`ArtifactError::TooLarge`] if the arena would not fit in an address space.
     pub fn new(program: &Program, symbols: &[i64]) -> Result<Self, ArtifactError> {
-        let (mut blocks, roots) = blocks(program, symbols)?;
+        Self::of(program, symbols, &|_| true)
+    }
+
+    /// Plans the slots of one segment, in an arena of its own; all others have no place in it.
+    ///
+    /// # Errors
+    /// As [`MemoryPlan::new`].
+    pub fn of_segment(
+        program: &Program,
+        symbols: &[i64],
+        segments: &Segments,
+        segment: usize,
+    ) -> Result<Self, ArtifactError> {
+        Self::of(program, symbols, &|slot| segments.of_slot.get(slot) == Some(&segment))
+    }
+
+    fn of(program: &Program, symbols: &[i64], is_meant: &dyn Fn(usize) -> bool) -> Result<Self, ArtifactError> {
+        let (mut blocks, roots) = blocks(program, symbols, is_meant)?;
         // Largest first; equal ones in the order they are needed, then in slot order, so that the result is one.
         blocks.sort_by_key(|b| (std::cmp::Reverse(b.size_bytes), b.first_step, b.root));
 
@@ -72,7 +89,7 @@ impl MemoryPlan {
     /// # Errors
     /// As [`MemoryPlan::new`].
     pub fn lower_bound(program: &Program, symbols: &[i64]) -> Result<u64, ArtifactError> {
-        let (blocks, _) = blocks(program, symbols)?;
+        let (blocks, _) = blocks(program, symbols, &|_| true)?;
         let live_at = |step: u32| {
             let live = blocks.iter().filter(|b| b.first_step <= step && step <= b.last_step);
             live.fold(0u64, |sum, b| sum.saturating_add(b.size_bytes))
@@ -84,11 +101,15 @@ impl MemoryPlan {
 
 /// The blocks to place, and for each slot the root of its block. Sizes are rounded up to [`ARENA_ALIGN`], which keeps
 /// every offset aligned.
-fn blocks(program: &Program, symbols: &[i64]) -> Result<(Vec<Block>, Vec<Option<usize>>), ArtifactError> {
+fn blocks(
+    program: &Program,
+    symbols: &[i64],
+    is_meant: &dyn Fn(usize) -> bool,
+) -> Result<(Vec<Block>, Vec<Option<usize>>), ArtifactError> {
     let mut roots: Vec<Option<usize>> = Vec::with_capacity(program.slots.len());
     let mut block_of_root: Vec<Option<Block>> = vec![None; program.slots.len()];
     for (index, slot) in program.slots.iter().enumerate() {
-        let Slot::Arena(slot) = slot else {
+        let (Slot::Arena(slot), true) = (slot, is_meant(index)) else {
             roots.push(None);
             continue;
         };

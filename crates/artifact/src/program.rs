@@ -5,10 +5,11 @@
 //! first step to their last.
 
 use crate::{MemoryPlan, SizeExpr};
+use infc_tensor::{Attributes, DType};
 use serde::{Deserialize, Serialize};
 
 /// How one entry is run by one variant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Program {
     /// The memory that steps name by index.
     pub slots: Vec<Slot>,
@@ -29,6 +30,17 @@ pub enum Slot {
     Weight(u32),
     /// A range of the arena.
     Arena(ArenaSlot),
+    /// What a [`Host`] step makes, in memory of its own.
+    Host(HostSlot),
+}
+
+/// A tensor that a [`Host`] step makes. Data is dense and row-major.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostSlot {
+    /// The element type.
+    pub dtype: DType,
+    /// The extents; what the step makes is checked against them as soon as their symbols are bound.
+    pub shape: Vec<SizeExpr>,
 }
 
 /// A value that lives in the arena for some steps.
@@ -48,16 +60,20 @@ pub struct ArenaSlot {
 /// One step of a Program.
 ///
 /// In the file each step is a code number and a body, so an older runtime can name a step it does not know. The codes
-/// (see `wire`) are never reused; 2, 4 and 5 are spoken for by bind, loop and host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// (see `wire`) are never reused; 4 is spoken for by loop.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub enum Step {
     /// Runs a kernel over all its chunks. Code 0.
     Launch(Launch),
     /// Copies bytes, where an output is just an input or a weight. Code 1.
     Copy(Copy),
+    /// Gives symbols values that earlier steps have computed. Code 2.
+    Bind(Bind),
     /// Runs some of the steps that follow, as a condition says. Code 3.
     If(If),
+    /// Evaluates an ONNX operator by its definition, outside of the artifact's code. Code 5.
+    Host(Host),
     /// Ends the run with an error unless sizes are as they must be. Code 6.
     Require(Require),
 }
@@ -170,6 +186,67 @@ pub struct Require {
     pub what: String,
 }
 
+/// Symbols of the entry that no input tells. A Program is planned in segments: sizes that depend on such symbols are
+/// evaluated, and their memory is found, when this step is done. Each is bound by one such step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// Which symbols, and where their values are.
+    pub symbols: Vec<BindSymbol>,
+}
+
+/// A symbol with the place of its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindSymbol {
+    /// Index into [`Entry::symbols`](crate::Entry::symbols).
+    pub symbol: u32,
+    /// Where its value is.
+    pub from: BindFrom,
+}
+
+/// Where the value of a symbol is. The order of the variants is part of the file format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BindFrom {
+    /// The extent of an axis of what is in a [`Slot::Host`].
+    Axis {
+        /// Index of the slot.
+        slot: u32,
+        /// The axis.
+        axis: u32,
+    },
+}
+
+/// An ONNX operator with its operands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// The operator: `NonMaxSuppression`.
+    pub op_type: String,
+    /// Its domain; empty for ONNX's own.
+    pub domain: String,
+    /// The version of the domain.
+    pub opset: i64,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// Per input of the operator what it reads; `None` where it is left out.
+    pub inputs: Vec<Option<HostArg>>,
+    /// Per output the [`Slot::Host`] that keeps it; `None` where nobody reads it.
+    pub outputs: Vec<Option<u32>>,
+    /// The ONNX nodes that it stands for.
+    pub origins: Vec<String>,
+    /// Why no kernel computes it.
+    pub reason: String,
+}
+
+/// An operand of a [`Host`] step: dense and row-major, from the start of the slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostArg {
+    /// Index of the slot.
+    pub slot: u32,
+    /// The element type.
+    pub dtype: DType,
+    /// The extents.
+    pub shape: Vec<SizeExpr>,
+}
+
 impl Step {
     /// The slots the step touches, with what it does to them.
     pub fn accesses(&self) -> impl Iterator<Item = (u32, Access)> + '_ {
@@ -177,10 +254,21 @@ impl Step {
             Step::Launch(launch) => (&launch.args, None, None),
             Step::Copy(copy) => (&[], Some(copy), None),
             Step::If(choice) => (&[], None, Some(choice.condition)),
-            Step::Require(_) => (&[], None, None),
+            Step::Require(_) | Step::Bind(_) | Step::Host(_) => (&[], None, None),
         };
+        let host = if let Step::Host(host) = self { Some(host) } else { None };
+        let read = host.into_iter().flat_map(|h| h.inputs.iter().flatten().map(|arg| (arg.slot, Access::Read)));
+        let made = host.into_iter().flat_map(|h| h.outputs.iter().flatten().map(|&slot| (slot, Access::Write)));
+        let bound = if let Step::Bind(bind) = self { &bind.symbols[..] } else { &[] };
+        let bound = bound.iter().map(|b| (b.from.slot(), Access::Read));
         let condition = condition.into_iter().map(|slot| (slot, Access::Read));
         let copied = copy.into_iter().flat_map(|c| [(c.src, Access::Read), (c.dst, Access::Write)]);
-        args.iter().map(|arg| (arg.slot, arg.access)).chain(copied).chain(condition)
+        args.iter()
+            .map(|arg| (arg.slot, arg.access))
+            .chain(copied)
+            .chain(condition)
+            .chain(read)
+            .chain(made)
+            .chain(bound)
     }
 }

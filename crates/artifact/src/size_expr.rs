@@ -163,6 +163,15 @@ impl SizeExpr {
         self.code().iter().filter_map(|op| if let SizeOp::Symbol(s) = op { Some(*s) } else { None }).max()
     }
 
+    /// Calls `f` for every mention of a symbol.
+    pub fn for_each_symbol(&self, f: &mut dyn FnMut(u32)) {
+        for op in self.code().iter() {
+            if let SizeOp::Symbol(symbol) = op {
+                f(*symbol);
+            }
+        }
+    }
+
     /// The value when symbol `i` is `symbols[i]`. Makes no heap call.
     ///
     /// # Errors

@@ -5,7 +5,9 @@
 //! nothing writes to an input or a weight.
 
 use crate::container::{Section, SectionKind};
-use crate::{ArtifactError, Entry, Manifest, MemoryPlan, Program, SizeExpr, Slot, Step, VariantBody};
+use crate::{
+    ArtifactError, BindFrom, Entry, Manifest, MemoryPlan, Program, Segments, SizeExpr, Slot, Step, VariantBody,
+};
 use infc_tensor::DType;
 use std::collections::BTreeSet;
 
@@ -119,9 +121,6 @@ fn entry(entry: &Entry) -> Checked {
         let first = !std::mem::replace(&mut bound[binding.symbol as usize], true);
         ensure(first, || what("bindings"), "one per symbol", format!("two of s{}", binding.symbol))?;
     }
-    if let Some(symbol) = bound.iter().position(|bound| !bound) {
-        return Err(ArtifactError::malformed(what("bindings"), "one per symbol", format!("none of s{symbol}")));
-    }
     limit("assumptions of an entry", entry.assumptions.len(), MAX_MANY)?;
     for assumption in &entry.assumptions {
         expr(&assumption.left, entry, "an assumption")?;
@@ -184,9 +183,16 @@ fn program(program: &Program, entry: &Entry, manifest: &Manifest, kernels: usize
                 });
                 ensure(earlier, place, "an alias of an earlier arena slot", format!("{:?}", slot.alias))?;
             }
+            Slot::Host(slot) => {
+                limit("axes of what a host step makes", slot.shape.len(), MAX_RANK)?;
+                slot.shape.iter().try_for_each(|dim| expr(dim, entry, "a dim"))?;
+            }
         }
     }
     nesting(program, entry)?;
+    let segments = Segments::new(entry, program);
+    bindings(program, entry, &segments)?;
+    let mut made = vec![false; program.slots.len()];
     let mut written = vec![false; entry.outputs.len()];
     for (index, step) in program.steps.iter().enumerate() {
         check_step(index, step, program, entry, kernels)?;
@@ -194,6 +200,18 @@ fn program(program: &Program, entry: &Entry, manifest: &Manifest, kernels: usize
             if let (Slot::Output(i), true) = (&program.slots[slot as usize], access.writes()) {
                 written[*i as usize] = true;
             }
+            let is_made = matches!((&program.slots[slot as usize], step), (Slot::Host(_), Step::Host(_)));
+            if is_made && access.writes() {
+                let first = !std::mem::replace(&mut made[slot as usize], true);
+                ensure(first, || what("host steps"), "one that makes a slot", format!("two of slot {slot}"))?;
+            } else if let Slot::Host(_) = &program.slots[slot as usize] {
+                let made = made[slot as usize];
+                ensure(made, || what(&format!("step {index}")), "a slot that a host step has made", slot)?;
+            }
+            // Only a bind step may look at what has no size yet.
+            let (at, known) = (segments.of_step(index), segments.of_slot[slot as usize]);
+            let ready = known <= at || is_made || matches!(step, Step::Bind(_));
+            ensure(ready, || what(&format!("step {index}")), "slots whose size is known", format!("slot {slot}"))?;
         }
     }
     if let Some(output) = written.iter().position(|written| !written) {
@@ -201,6 +219,32 @@ fn program(program: &Program, entry: &Entry, manifest: &Manifest, kernels: usize
         return Err(ArtifactError::malformed(what("outputs"), "a step that writes each", format!("none for `{name}`")));
     }
     program.static_plan.as_ref().map_or(Ok(()), |plan| static_plan(plan, program, entry))
+}
+
+/// Every symbol is bound once, and what is placed in a segment has a size there.
+fn bindings(program: &Program, entry: &Entry, segments: &Segments) -> Checked {
+    let mut bound = vec![false; entry.symbols.len()];
+    let what = || format!("bindings of entry `{}`", entry.name);
+    let steps = program.steps.iter().filter_map(|step| if let Step::Bind(bind) = step { Some(bind) } else { None });
+    let late = steps.flat_map(|bind| bind.symbols.iter().map(|b| b.symbol));
+    for symbol in entry.bindings.iter().map(|b| b.symbol).chain(late) {
+        lookup(&entry.symbols, symbol, what)?;
+        let first = !std::mem::replace(&mut bound[symbol as usize], true);
+        ensure(first, what, "one per symbol", format!("two of s{symbol}"))?;
+    }
+    if let Some(symbol) = bound.iter().position(|bound| !bound) {
+        return Err(ArtifactError::malformed(what(), "one per symbol", format!("none of s{symbol}")));
+    }
+    for (index, slot) in program.slots.iter().enumerate() {
+        let Slot::Arena(arena) = slot else { continue };
+        let place = || format!("slot {index} of entry `{}`", entry.name);
+        let (own, known) = (segments.of_slot[index], segments.knows(std::slice::from_ref(&arena.size_bytes)));
+        ensure(known <= own, place, "a size that is known where it is first touched", &arena.size_bytes)?;
+        let same = own == segments.of_step(arena.first_step as usize);
+        ensure(same, place, "an alias of a slot of the same segment", format!("{:?}", arena.alias))?;
+    }
+    let static_only = program.static_plan.is_none() || segments.steps.len() == 1;
+    ensure(static_only, what, "no finished memory plan", "one")
 }
 
 /// The steps of every choice lie within those of the choice around it.
@@ -245,6 +289,26 @@ fn check_step(index: usize, step: &Step, program: &Program, entry: &Entry, kerne
             expr(&require.left, entry, "a requirement")?;
             expr(&require.right, entry, "a requirement")?;
         }
+        Step::Bind(bind) => {
+            limit("symbols of a step", bind.symbols.len(), MAX_FEW)?;
+            for bound in &bind.symbols {
+                let BindFrom::Axis { slot, axis } = bound.from;
+                let found = lookup(&program.slots, slot, what)?;
+                let has_axis = matches!(found, Slot::Host(slot) if (axis as usize) < slot.shape.len());
+                ensure(has_axis, what, "an axis of what a host step makes", format!("axis {axis} of slot {slot}"))?;
+            }
+        }
+        Step::Host(host) => {
+            limit("operands of a host step", host.inputs.len() + host.outputs.len(), MAX_FEW)?;
+            for arg in host.inputs.iter().flatten() {
+                limit("axes of an operand", arg.shape.len(), MAX_RANK)?;
+                arg.shape.iter().try_for_each(|dim| expr(dim, entry, "an operand"))?;
+            }
+            for &slot in host.outputs.iter().flatten() {
+                let is_host = matches!(lookup(&program.slots, slot, what)?, Slot::Host(_));
+                ensure(is_host, what, "results in slots for host steps", format!("slot {slot}"))?;
+            }
+        }
     }
     for (id, access) in step.accesses() {
         match lookup(&program.slots, id, what)? {
@@ -256,6 +320,10 @@ fn check_step(index: usize, step: &Step, program: &Program, entry: &Entry, kerne
             Slot::Output(_) => {}
             Slot::Input(_) | Slot::Weight(_) => {
                 ensure(!access.writes(), what, "no writes to inputs and weights", format!("a write to slot {id}"))?;
+            }
+            Slot::Host(_) => {
+                let may = !access.writes() || matches!(step, Step::Host(_));
+                ensure(may, what, "no writes but by host steps", format!("a write to slot {id}"))?;
             }
         }
     }

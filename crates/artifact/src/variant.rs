@@ -4,7 +4,7 @@ use crate::{Program, SizeExpr};
 use serde::{Deserialize, Serialize};
 
 /// Programs and kernels of one variant; its machine code is a section of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VariantBody {
     /// One per [`Entry`](crate::Entry), in the same order.
     pub programs: Vec<Program>,

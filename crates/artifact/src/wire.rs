@@ -13,10 +13,12 @@ use serde::{Deserialize, Serialize};
 /// The schema number of Program sections written by this version.
 pub(crate) const PROGRAM_SCHEMA: u32 = 1;
 
-/// Step codes. Numbers are never reused; 2 (bind), 3 (if), 4 (loop) and 5 (host) are reserved.
+/// Step codes. Numbers are never reused; 4 (loop) is reserved.
 const CODE_LAUNCH: u32 = 0;
 const CODE_COPY: u32 = 1;
+const CODE_BIND: u32 = 2;
 const CODE_IF: u32 = 3;
+const CODE_HOST: u32 = 5;
 const CODE_REQUIRE: u32 = 6;
 
 #[derive(Serialize, Deserialize)]
@@ -128,7 +130,9 @@ fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
     Ok(match step {
         Step::Launch(launch) => (CODE_LAUNCH, encode("a launch step", launch)?),
         Step::Copy(copy) => (CODE_COPY, encode("a copy step", copy)?),
+        Step::Bind(bind) => (CODE_BIND, encode("a bind step", bind)?),
         Step::If(choice) => (CODE_IF, encode("an if step", choice)?),
+        Step::Host(host) => (CODE_HOST, encode("a host step", host)?),
         Step::Require(require) => (CODE_REQUIRE, encode("a require step", require)?),
     })
 }
@@ -143,7 +147,9 @@ pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Re
         let steps = program.steps.iter().enumerate().map(|(step, wire)| match wire.code {
             CODE_LAUNCH => Ok(Step::Launch(decode("a launch step", wire.body)?)),
             CODE_COPY => Ok(Step::Copy(decode("a copy step", wire.body)?)),
+            CODE_BIND => Ok(Step::Bind(decode("a bind step", wire.body)?)),
             CODE_IF => Ok(Step::If(decode("an if step", wire.body)?)),
+            CODE_HOST => Ok(Step::Host(decode("a host step", wire.body)?)),
             CODE_REQUIRE => Ok(Step::Require(decode("a require step", wire.body)?)),
             code => Err(ArtifactError::UnknownStep { entry: entry.to_owned(), step, code }),
         });

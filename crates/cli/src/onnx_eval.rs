@@ -5,10 +5,9 @@
 use crate::error::CliError;
 use crate::failure::Failure;
 use bytes::Bytes;
-use infc_frontend_onnx::proto::attribute_proto::AttributeType;
-use infc_frontend_onnx::proto::{AttributeProto, NodeProto, TensorProto};
-use infc_frontend_onnx::{ImportError, Model, decode_tensor};
-use infc_reference::{Attribute, Attributes, EvalError, Node, evaluate};
+use infc_frontend_onnx::proto::{NodeProto, TensorProto};
+use infc_frontend_onnx::{ImportError, Model, decode_tensor, node_attributes};
+use infc_reference::{Attributes, EvalError, Node, evaluate};
 use infc_tensor::Tensor;
 use prost::Message;
 use std::collections::HashMap;
@@ -29,7 +28,7 @@ impl OnnxEvaluator {
         }
         let nodes = &model.graph().node;
         let attributes = nodes.iter().enumerate().map(|(index, node)| {
-            attributes_of(node)?.ok_or_else(|| {
+            node_attributes(node)?.ok_or_else(|| {
                 let node = model.node_ref(index);
                 CliError::CannotEvaluate { node: node.to_string(), reason: "it has subgraphs".to_owned() }.into()
             })
@@ -114,34 +113,6 @@ impl OnnxEvaluator {
 /// A tensor of the model. Its external data, if any, is in place already.
 fn tensor(proto: &TensorProto) -> Result<Tensor, ImportError> {
     decode_tensor(Bytes::from(proto.encode_to_vec()))
-}
-
-/// The attributes of a node; `None` if one is a graph.
-fn attributes_of(node: &NodeProto) -> Result<Option<Attributes>, ImportError> {
-    let mut attributes = Attributes::new();
-    for proto in &node.attribute {
-        let Some(value) = attribute(proto)? else { return Ok(None) };
-        attributes.insert(proto.name(), value);
-    }
-    Ok(Some(attributes))
-}
-
-fn attribute(proto: &AttributeProto) -> Result<Option<Attribute>, ImportError> {
-    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
-    Ok(Some(match proto.r#type() {
-        AttributeType::Int => Attribute::Int(proto.i()),
-        AttributeType::Float => Attribute::Float(proto.f()),
-        AttributeType::String => Attribute::String(proto.s.as_ref().map(text).unwrap_or_default()),
-        AttributeType::Ints => Attribute::Ints(proto.ints.clone()),
-        AttributeType::Floats => Attribute::Floats(proto.floats.clone()),
-        AttributeType::Strings => Attribute::Strings(proto.strings.iter().map(text).collect()),
-        AttributeType::Tensor => match &proto.t {
-            Some(value) => Attribute::Tensor(tensor(value)?),
-            None => return Ok(None),
-        },
-        AttributeType::Tensors => Attribute::Tensors(proto.tensors.iter().map(tensor).collect::<Result<_, _>>()?),
-        _ => return Ok(None),
-    }))
 }
 
 #[cfg(test)]

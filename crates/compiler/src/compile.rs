@@ -243,7 +243,7 @@ fn describe_plan(report: &mut Report, plan: &GraphPlan) {
     if report.nodes == 0 {
         report.nodes = plan.graph.order.len();
     }
-    report.on_host = fallback::on_host(&plan.graph);
+    report.on_host = fallback::on_host(plan);
     report.launches = plan.kernels.len();
     let mut fused: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
     for kernel in &plan.kernels {

@@ -22,10 +22,14 @@ pub(crate) fn entry(graph: &Graph) -> Result<Entry, CompileError> {
         graph.symbols.iter().map(|s| SymbolSpec { name: s.name.clone(), min: s.min, max: s.max }).collect();
     let mut bindings = Vec::new();
     for (id, symbol) in graph.symbols.iter_enumerated() {
-        let Some(SymbolSource::Axis { input, axis }) = graph.source(id) else {
-            return Err(CompileError::UnboundDim { symbol: symbol.name.clone() });
-        };
-        bindings.push(Binding { symbol: id.index() as u32, input, axis });
+        match graph.source(id) {
+            Some(SymbolSource::Axis { input, axis }) => {
+                bindings.push(Binding { symbol: id.index() as u32, input, axis });
+            }
+            // Known only after a step of the Program.
+            Some(SymbolSource::Produced { .. }) => {}
+            None => return Err(CompileError::UnboundDim { symbol: symbol.name.clone() }),
+        }
     }
     let assumptions = graph
         .assumptions

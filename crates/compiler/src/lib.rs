@@ -41,5 +41,5 @@ pub use infc_passes::form::{GraphPlan, Interpreter};
 pub use machine::schedule_machine;
 pub use options::{BYTE_TARGETS, CompileOptions, DEFAULT_TARGETS};
 pub use phase::{Phase, Progress};
-pub use report::{KernelReport, Report, VariantReport};
+pub use report::{HostNode, KernelReport, Report, VariantReport};
 pub use source::Source;

@@ -1,15 +1,17 @@
-//! The Program of an entry: a launch per kernel, over slots for the plan's buffers.
+//! The Program of an entry: a launch per kernel, and a step per host operation, over slots for the plan's buffers.
 
 mod control;
+mod host;
 
 use crate::CompileError;
 use crate::kernels::{Kernels, Scheduled};
 use crate::size::{size, size_bytes};
 use crate::weights::Weights;
-use infc_artifact::{Access, ArenaSlot, Arg, Launch, MemoryPlan, Program, SizeExpr, Slot, Step};
+use infc_artifact::{Access, ArenaSlot, Arg, HostSlot, Launch, MemoryPlan, Program, SizeExpr, Slot, Step};
 use infc_codegen_cpu::CompiledKernel;
+use infc_ir::entity::ValueId;
 use infc_ir::kernel::OperandKind;
-use infc_passes::form::{BufferPlace, GraphPlan, OperandSource, PlannedKernel};
+use infc_passes::form::{BufferPlace, GraphPlan, OperandSource, PlannedKernel, PlannedStep};
 use std::collections::BTreeMap;
 
 /// What the Program of one variant is made from.
@@ -26,40 +28,15 @@ pub(crate) fn program(parts: &Parts<'_>) -> Result<Program, CompileError> {
     let plan = parts.plan;
     let mut slots = buffer_slots(plan)?;
     let buffers = slots.len();
-    let mut weight_slots: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut launches = Vec::new();
-    for (n, planned) in plan.kernels.iter().enumerate() {
-        let mut args = Vec::new();
-        for (operand, source) in planned.accesses() {
-            let slot = match source {
-                OperandSource::Value(value) => {
-                    let planned = plan.values.get(value).ok_or_else(|| CompileError::Internal {
-                        what: format!("value {value} has no place in memory"),
-                    })?;
-                    planned.buffer as u32
-                }
-                OperandSource::Constant(constant) => {
-                    let weight = parts.weights.index(constant)?;
-                    *weight_slots.entry(weight).or_insert_with(|| {
-                        slots.push(Slot::Weight(weight));
-                        slots.len() as u32 - 1
-                    })
-                }
-            };
-            let access = if operand.kind == OperandKind::Output { Access::Write } else { Access::Read };
-            args.push(Arg { slot, offset_bytes: SizeExpr::constant(0), access });
-        }
-        let kernel = parts.kernels.of_planned[n];
-        let nest = &parts.scheduled[kernel].nest;
-        launches.push(Step::Launch(Launch {
-            kernel: kernel as u32,
-            args,
-            values: (0..plan.graph.symbols.len()).map(|s| SizeExpr::symbol(s as u32)).collect(),
-            chunks: nest.parallel.as_ref().map_or_else(|| Ok(SizeExpr::constant(1)), |p| size(&p.chunks))?,
-            scratch_bytes: size(&parts.compiled[kernel].scratch_bytes)?,
-        }));
+    let mut weight_slots = WeightSlots { slots: &mut slots, parts, known: BTreeMap::new() };
+    let mut steps = Vec::new();
+    for &step in &plan.steps {
+        steps.push(match step {
+            PlannedStep::Kernel(n) => vec![launch(parts, n, &mut weight_slots)?],
+            PlannedStep::Host(n) => host::steps(plan, &plan.hosts[n], &mut weight_slots)?,
+        });
     }
-    let steps = control::steps(plan, launches)?;
+    let steps = control::steps(plan, steps)?;
     lifetimes(&mut slots[..buffers], &steps);
     let mut program = Program { slots, steps, static_plan: None };
     alias(&mut program, plan);
@@ -69,12 +46,76 @@ pub(crate) fn program(parts: &Parts<'_>) -> Result<Program, CompileError> {
     Ok(program)
 }
 
+/// Slots for weights, each once.
+struct WeightSlots<'a> {
+    slots: &'a mut Vec<Slot>,
+    parts: &'a Parts<'a>,
+    known: BTreeMap<u32, u32>,
+}
+
+impl WeightSlots<'_> {
+    /// The slot of an operand.
+    fn slot(&mut self, source: &OperandSource) -> Result<u32, CompileError> {
+        match source {
+            OperandSource::Value(value) => buffer_of(self.parts.plan, *value),
+            OperandSource::Constant(constant) => {
+                let weight = self.parts.weights.index(constant)?;
+                let slots = &mut *self.slots;
+                Ok(*self.known.entry(weight).or_insert_with(|| {
+                    slots.push(Slot::Weight(weight));
+                    slots.len() as u32 - 1
+                }))
+            }
+        }
+    }
+}
+
+/// The slot of a value of the plan: that of its buffer.
+fn buffer_of(plan: &GraphPlan, value: ValueId) -> Result<u32, CompileError> {
+    let planned = plan.values.get(&value);
+    let planned =
+        planned.ok_or_else(|| CompileError::Internal { what: format!("value {value} has no place in memory") })?;
+    Ok(planned.buffer as u32)
+}
+
+/// The launch of a kernel of the plan.
+fn launch(parts: &Parts<'_>, n: usize, weights: &mut WeightSlots<'_>) -> Result<Step, CompileError> {
+    let plan = parts.plan;
+    let mut args = Vec::new();
+    for (operand, source) in plan.kernels[n].accesses() {
+        let slot = weights.slot(source)?;
+        let access = if operand.kind == OperandKind::Output { Access::Write } else { Access::Read };
+        args.push(Arg { slot, offset_bytes: SizeExpr::constant(0), access });
+    }
+    let kernel = parts.kernels.of_planned[n];
+    let nest = &parts.scheduled[kernel].nest;
+    Ok(Step::Launch(Launch {
+        kernel: kernel as u32,
+        args,
+        values: (0..plan.graph.symbols.len()).map(|s| SizeExpr::symbol(s as u32)).collect(),
+        chunks: nest.parallel.as_ref().map_or_else(|| Ok(SizeExpr::constant(1)), |p| size(&p.chunks))?,
+        scratch_bytes: size(&parts.compiled[kernel].scratch_bytes)?,
+    }))
+}
+
 /// One slot per buffer of the plan; lifetimes are filled in later.
 fn buffer_slots(plan: &GraphPlan) -> Result<Vec<Slot>, CompileError> {
+    let host_slot = |buffer: usize| {
+        let value = plan
+            .hosts
+            .iter()
+            .flat_map(|host| &host.outputs)
+            .find(|value| plan.values.get(value).is_some_and(|planned| planned.buffer == buffer));
+        let value = value.ok_or_else(|| CompileError::Internal { what: format!("buffer {buffer} is nobody's") })?;
+        let ty = plan.graph.ty(*value);
+        Ok::<_, CompileError>(HostSlot { dtype: ty.dtype, shape: ty.shape.iter().map(size).collect::<Result<_, _>>()? })
+    };
     plan.buffers
         .iter()
-        .map(|buffer| {
+        .enumerate()
+        .map(|(n, buffer)| {
             Ok(match buffer.place {
+                BufferPlace::Host => Slot::Host(host_slot(n)?),
                 BufferPlace::Input(n) => Slot::Input(n as u32),
                 BufferPlace::Output(n) => Slot::Output(n as u32),
                 BufferPlace::Arena => Slot::Arena(ArenaSlot {
@@ -108,11 +149,19 @@ fn alias(program: &mut Program, plan: &GraphPlan) {
             OperandSource::Value(value) => plan.values.get(value).map(|v| v.buffer),
             OperandSource::Constant(_) => None,
         };
+    let is_bind = |step: &Step| matches!(step, Step::Bind(_));
+    let starts: Vec<usize> = (0..program.steps.len()).filter(|&n| is_bind(&program.steps[n])).collect();
+    let segment = |slot: &Slot| match slot {
+        Slot::Arena(slot) => starts.partition_point(|&bind| bind < slot.first_step as usize),
+        _ => 0,
+    };
     for planned in &plan.kernels {
         for &(input, output) in &planned.in_place {
             let (Some(from), Some(to)) = (buffer(planned, input), buffer(planned, output)) else { continue };
             // The format wants an alias to refer to an earlier slot.
+            // What is planned at different times cannot share memory.
             if from < to
+                && segment(&program.slots[from]) == segment(&program.slots[to])
                 && let Slot::Arena(slot) = &mut program.slots[to]
             {
                 slot.alias = Some(from as u32);

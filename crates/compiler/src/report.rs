@@ -15,7 +15,7 @@ pub struct Report {
     /// Kernels that differ.
     pub distinct_kernels: usize,
     /// The ONNX nodes that run on the host instead of as kernels.
-    pub on_host: Vec<String>,
+    pub on_host: Vec<HostNode>,
     /// How many kernels were formed from how many nodes: `(nodes, kernels)`, ascending.
     pub fused: Vec<(usize, usize)>,
     /// Bytes of constants in the file.
@@ -32,6 +32,17 @@ pub struct Report {
     pub variants: Vec<VariantReport>,
     /// Fusions that did not happen, with reasons.
     pub refusals: Vec<String>,
+}
+
+/// An ONNX node that runs on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostNode {
+    /// Its name.
+    pub node: String,
+    /// The operator.
+    pub op_type: String,
+    /// Why no kernel computes it.
+    pub reason: String,
 }
 
 /// Figures of one target's code.

@@ -31,7 +31,8 @@ impl Weights {
 pub(crate) fn add(plan: &GraphPlan, builder: &mut ArtifactBuilder<'static>) -> Result<Weights, CompileError> {
     let mut distinct: Vec<&PackedConstant> = Vec::new();
     let mut seen: HashMap<(ValueId, Option<&Packing>), ()> = HashMap::new();
-    for source in plan.kernels.iter().flat_map(|k| &k.operands) {
+    let operands = plan.kernels.iter().flat_map(|k| &k.operands).chain(plan.hosts.iter().flat_map(|h| &h.inputs));
+    for source in operands {
         if let OperandSource::Constant(constant) = source
             && seen.insert((constant.value, constant.packing.as_ref()), ()).is_none()
         {

@@ -21,11 +21,11 @@ use crate::known::{self, Item};
 use crate::tracked::{Contents, Tracked};
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{OriginId, ScalarId, SymbolId, ValueId, VarId};
-use infc_ir::graph::{Assumption, Graph, Port, TensorType};
+use infc_ir::graph::{Assumption, Graph, Port, SymbolSource, TensorType};
 use infc_ir::index::{Dim, Facts, IndexExpr, Interval, Ranges};
 use infc_ir::kernel::Reducer;
 use infc_ir::op::{
-    CompositeKind, CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, MapOp, Op, ReduceOp, ScanOp, ViewOp,
+    CompositeKind, CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, HostOp, MapOp, Op, ReduceOp, ScanOp, ViewOp,
 };
 use infc_ir::scalar::{Body, Const, ScalarOp};
 use infc_tensor::{DType, Tensor};
@@ -44,18 +44,44 @@ pub(crate) struct Builder {
     origin: OriginId,
     /// For constants, which belong to all their readers.
     no_origin: OriginId,
+    /// Whether host operations may be added: a graph that becomes one kernel has none.
+    pub(crate) may_use_host: bool,
+}
+
+/// What a builder takes for granted at some point; see [`Builder::return_to`].
+#[derive(Debug)]
+pub(crate) struct State {
+    facts: Facts,
+    assumptions: usize,
+    requires: usize,
 }
 
 impl Builder {
     pub(crate) fn new(graph: Graph) -> Self {
         let mut graph = graph;
         let no_origin = graph.origins.push(Vec::new());
-        Self { graph, facts: Facts::default(), origin: no_origin, no_origin }
+        Self { graph, facts: Facts::default(), origin: no_origin, no_origin, may_use_host: true }
     }
 
     /// Says which ONNX node the following graph nodes come from.
     pub(crate) fn set_origin(&mut self, name: &str) {
         self.origin = self.graph.origins.push(vec![name.to_owned()]);
+    }
+
+    /// What is taken for granted so far.
+    pub(crate) fn state(&self) -> State {
+        State {
+            facts: self.facts.clone(),
+            assumptions: self.graph.assumptions.len(),
+            requires: self.graph.requires.len(),
+        }
+    }
+
+    /// Takes back what has been taken for granted since. Nodes that were added since may stay: nothing reads them.
+    pub(crate) fn return_to(&mut self, state: State) {
+        self.facts = state.facts;
+        self.graph.assumptions.truncate(state.assumptions);
+        self.graph.requires.truncate(state.requires);
     }
 
     /// What is known of symbols.
@@ -87,7 +113,12 @@ impl Builder {
         }
         // Inputs may no longer tell the symbols that something stands for.
         let symbols: Vec<SymbolId> = self.graph.symbols.ids().collect();
-        self.graph.sources = symbols.into_iter().filter_map(|s| Some((s, self.graph.source(s)?))).collect();
+        let of_input = |s: &SymbolId| match self.graph.source(*s)? {
+            source @ SymbolSource::Axis { .. } => Some((*s, source)),
+            // What an operation produces, the operation says.
+            SymbolSource::Produced { .. } => None,
+        };
+        self.graph.sources = symbols.iter().filter_map(of_input).collect();
         let facts = std::mem::take(&mut self.facts);
         self.graph.rewrite_dims(&|dim| facts.apply(dim));
         self.graph
@@ -125,6 +156,13 @@ impl Builder {
         };
         tracked.set_value(value);
         Ok(value)
+    }
+
+    /// An operator that the runtime evaluates, with the types of the outputs that `op` asks for.
+    pub(crate) fn host(&mut self, op: HostOp, inputs: &[&Tracked], types: Vec<TensorType>) -> Result<Vec<Tracked>> {
+        let values = self.values(inputs)?;
+        let outputs = self.graph.add_node(Op::Host(Arc::new(op)), &values, types.clone(), self.origin);
+        Ok(types.into_iter().zip(outputs).map(|(ty, value)| Tracked::of_value(ty, value)).collect())
     }
 
     fn values(&mut self, inputs: &[&Tracked]) -> Result<Vec<ValueId>> {
@@ -442,7 +480,7 @@ impl Builder {
     /// A builder for a graph inside of this one, which knows the same symbols and facts.
     pub(crate) fn nested(&self) -> Builder {
         let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
-        Builder { facts: self.facts.clone(), ..Builder::new(graph) }
+        Builder { facts: self.facts.clone(), may_use_host: false, ..Builder::new(graph) }
     }
 
     /// What a graph inside of this one takes for granted, the node that has it does.

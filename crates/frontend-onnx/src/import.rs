@@ -8,7 +8,8 @@ pub use inputs::{DimChoice, ImportOptions, ShapeDim};
 
 use crate::build::check_storable;
 use crate::call::Call;
-use crate::error::{ImportError, Problem, UnsupportedOperator};
+use crate::error::{ImportError, NodeRef, Problem, UnsupportedOperator};
+use crate::host;
 use crate::model::{Model, node_ref};
 use crate::ops;
 use crate::proto::{GraphProto, NodeProto};
@@ -76,7 +77,7 @@ impl<'m> Importer<'m, '_> {
     fn nodes(&mut self, graph: &'m GraphProto, order: &[usize]) -> Result<(), ImportError> {
         let live = live_nodes(graph, order);
         let order: Vec<usize> = order.iter().copied().filter(|&n| live[n]).collect();
-        let unsupported = unsupported_operators(self.model, graph, &order);
+        let unsupported = unsupported_operators(self.model, graph, &order, false);
         if !unsupported.is_empty() {
             return Err(ImportError::UnsupportedOperators { operators: unsupported });
         }
@@ -98,18 +99,10 @@ impl<'m> Importer<'m, '_> {
                 }
             });
         }
-        // Constants have not been looked at so far; those of narrow floats are fine where they are widened.
-        let is_narrow = |t: &Tracked| t.constant().is_some() && t.dtype().widened() != t.dtype();
-        let mut read = inputs.iter().flatten().filter(|t| !is_narrow(t));
-        read.try_for_each(|t: &Tracked| check_storable(t.dtype())).map_err(in_node)?;
         let outputs = if is_if(node) {
             self.branches(node, &node_ref, inputs)?
         } else {
-            let operator = ops::find(node.op_type(), &node_ref.domain, node_ref.opset).ok_or_else(|| {
-                ImportError::UnsupportedOperators { operators: unsupported_operators(self.model, graph, &[index]) }
-            })?;
-            let mut call = Call { node, opset: node_ref.opset, inputs, build: self.scopes.build() };
-            (operator.import)(&mut call).map_err(in_node)?
+            self.operator(graph, index, &node_ref, inputs)?
         };
         for (position, name) in node.output.iter().enumerate().filter(|(_, n)| !n.is_empty()) {
             let Some(output) = outputs.get(position) else {
@@ -120,6 +113,45 @@ impl<'m> Importer<'m, '_> {
         self.scopes.restate();
         Ok(())
     }
+
+    /// The outputs of an operator: expanded into core ops, or, where that is not possible, left to the host.
+    fn operator(
+        &mut self,
+        graph: &'m GraphProto,
+        index: usize,
+        node_ref: &NodeRef,
+        inputs: Vec<Option<Tracked>>,
+    ) -> Result<Vec<Tracked>, ImportError> {
+        let node: &'m NodeProto = &graph.node[index];
+        let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
+        let build = self.scopes.build();
+        let mut call = Call { node, opset: node_ref.opset, inputs, build };
+        let Some(operator) = ops::find(node.op_type(), &node_ref.domain, node_ref.opset) else {
+            let outputs = host::import(&mut call, node_ref, graph, "it is not worth a kernel")?;
+            return outputs.ok_or_else(|| ImportError::UnsupportedOperators {
+                operators: unsupported_operators(self.model, graph, &[index], true),
+            });
+        };
+        let before = call.build.state();
+        let expanded = check_readable(&call.inputs).and_then(|()| (operator.import)(&mut call));
+        expanded.or_else(|problem| {
+            if !host::may_help(&problem) {
+                return Err(in_node(problem));
+            }
+            // What the attempt took for granted is not needed.
+            call.build.return_to(before);
+            let outputs = host::import(&mut call, node_ref, graph, &problem.to_string())?;
+            outputs.ok_or_else(|| in_node(problem))
+        })
+    }
+}
+
+/// Fails if a value that is read is of a type that no kernel reads. Constants have not been looked at so far; those of
+/// narrow floats are fine where they are widened.
+fn check_readable(inputs: &[Option<Tracked>]) -> Result<(), Problem> {
+    let is_narrow = |t: &Tracked| t.constant().is_some() && t.dtype().widened() != t.dtype();
+    let mut read = inputs.iter().flatten().filter(|t| !is_narrow(t));
+    read.try_for_each(|t: &Tracked| check_storable(t.dtype()))
 }
 
 /// Operators that hold graphs are imported here, where the names are known.
@@ -141,12 +173,21 @@ fn live_nodes(graph: &GraphProto, order: &[usize]) -> Vec<bool> {
     live
 }
 
-/// The operators among the nodes that cannot be imported, grouped, in the order of their first use.
-fn unsupported_operators(model: &Model, graph: &GraphProto, order: &[usize]) -> Vec<UnsupportedOperator> {
+/// The operators among the nodes that cannot be imported, grouped, in the order of their first use. Those that the host
+/// evaluates count if they cannot be typed.
+fn unsupported_operators(
+    model: &Model,
+    graph: &GraphProto,
+    order: &[usize],
+    untyped: bool,
+) -> Vec<UnsupportedOperator> {
     let mut groups: Vec<UnsupportedOperator> = Vec::new();
     for &index in order {
         let node = node_ref(model.proto(), &graph.node[index], index);
         if is_if(&graph.node[index]) || ops::find(&node.op_type, &node.domain, node.opset).is_some() {
+            continue;
+        }
+        if !untyped && host::defines(&node.op_type, &node.domain, node.opset) {
             continue;
         }
         match groups.iter_mut().find(|g| g.op_type == node.op_type && g.domain == node.domain) {

@@ -14,11 +14,13 @@
 
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod build;
 mod call;
 mod check;
 mod error;
 mod external;
+mod host;
 mod import;
 mod known;
 mod model;
@@ -27,6 +29,7 @@ pub mod proto;
 mod tensor_proto;
 mod tracked;
 
+pub use attributes::node_attributes;
 pub use error::{ImportError, NodeRef, Problem, UnsupportedOperator};
 pub use import::{DimChoice, ImportOptions, ShapeDim, import};
 pub use model::{LoadOptions, Model, NEWEST_IR_VERSION, NEWEST_OPSET, OLDEST_OPSET};

@@ -80,6 +80,13 @@ pub enum SymbolSource {
         /// The axis.
         axis: u32,
     },
+    /// The extent of an axis of a value that a [`HostOp`](crate::op::HostOp) computes; known once that is done.
+    Produced {
+        /// The value.
+        value: ValueId,
+        /// The axis.
+        axis: u32,
+    },
 }
 
 /// How two sizes relate.
@@ -184,16 +191,28 @@ impl Graph {
         }
     }
 
-    /// Where the value of a symbol comes from: what `sources` says, else the first axis of an input that it is; `None` if
-    /// there is no such axis.
+    /// Where the value of a symbol comes from: what `sources` says, else the first axis of an input that it is, else the
+    /// host operation that produces it; `None` if there is none.
     #[must_use]
     pub fn source(&self, symbol: SymbolId) -> Option<SymbolSource> {
         if let Some((_, source)) = self.sources.iter().find(|(s, _)| *s == symbol) {
             return Some(*source);
         }
-        self.inputs.iter().enumerate().find_map(|(input, port)| {
+        let of_input = self.inputs.iter().enumerate().find_map(|(input, port)| {
             let axis = self.ty(port.value).shape.iter().position(|d| d.as_symbol() == Some(symbol))?;
             Some(SymbolSource::Axis { input: input as u32, axis: axis as u32 })
+        });
+        of_input.or_else(|| self.produced(symbol))
+    }
+
+    /// The value of this graph, not of one inside of it, whose extent a symbol is.
+    fn produced(&self, symbol: SymbolId) -> Option<SymbolSource> {
+        self.order.iter().find_map(|&id| {
+            let node = self.nodes.get(id)?;
+            let Op::Host(host) = &node.op else { return None };
+            let found = host.produces.iter().find(|p| p.symbol == symbol)?;
+            let value = *node.outputs.get(found.output as usize)?;
+            Some(SymbolSource::Produced { value, axis: found.axis })
         })
     }
 

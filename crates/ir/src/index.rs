@@ -330,6 +330,20 @@ impl IndexExpr {
         }
     }
 
+    /// The symbols that occur, each once, in order.
+    #[must_use]
+    pub fn symbols(&self) -> Vec<SymbolId> {
+        let mut symbols = Vec::new();
+        self.for_each_atom(&mut |atom| {
+            if let Atom::Symbol(symbol) = atom {
+                symbols.push(*symbol);
+            }
+        });
+        symbols.sort_unstable();
+        symbols.dedup();
+        symbols
+    }
+
     /// True if the variable occurs.
     #[must_use]
     pub fn uses_var(&self, var: VarId) -> bool {

@@ -12,13 +12,15 @@ mod body;
 mod error;
 mod fold;
 mod graph;
+mod host;
 mod index_fn;
 mod kernel;
 mod nest;
 mod points;
 
 pub use error::InterpError;
-pub use graph::run_graph;
+pub use graph::{run_graph, run_graph_with};
+pub use host::{Host, NoHost, evaluate_host};
 pub use kernel::run_kernel;
 pub use nest::run_nest;
 

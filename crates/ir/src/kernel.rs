@@ -6,11 +6,13 @@
 //! kernels.
 
 use crate::access::Bound;
-use crate::entity::{EntityId, IndexVec, OperandId, ScalarId, StageId, VarId};
+use crate::entity::{EntityId, IndexVec, OperandId, ScalarId, StageId, SymbolId, VarId};
 use crate::index::{Dim, IndexExpr, Interval, Ranges};
 use crate::scalar::{BinaryOp, Body, Const, ScalarOp, Source};
 use crate::symbol::Symbols;
 use infc_tensor::DType;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// How points along an axis depend on each other.
@@ -126,6 +128,28 @@ pub struct Kernel {
     pub stages: IndexVec<StageId, Stage>,
     /// What is written.
     pub outputs: Vec<Output>,
+}
+
+impl Kernel {
+    /// The symbols that extents, coordinates and layouts mention, each once.
+    #[must_use]
+    pub fn used_symbols(&self) -> BTreeSet<SymbolId> {
+        let found = RefCell::new(BTreeSet::new());
+        let see = |e: &IndexExpr| {
+            found.borrow_mut().extend(e.symbols());
+            e.clone()
+        };
+        for operand in self.operands.iter() {
+            let Layout { strides, offset, len_elems, .. } = &operand.layout;
+            operand.shape.iter().chain(strides).chain([offset, len_elems]).for_each(|e| drop(see(e)));
+        }
+        for stage in self.stages.iter() {
+            stage.axes.iter().for_each(|axis| drop(see(&axis.extent)));
+            stage.body.ops.iter().for_each(|op| drop(op.map_indices(&see)));
+        }
+        self.outputs.iter().flat_map(|output| &output.index).for_each(|e| drop(see(e)));
+        found.into_inner()
+    }
 }
 
 impl Layout {

@@ -1,12 +1,12 @@
 //! The operations of the graph: a small closed set, and composites that keep their name (ARCHITECTURE.md D1).
 
 use crate::access::AccessMap;
-use crate::entity::ScalarId;
+use crate::entity::{ScalarId, SymbolId};
 use crate::graph::Graph;
 use crate::index::Dim;
 use crate::kernel::Reducer;
 use crate::scalar::{Body, Const};
-use infc_tensor::Tensor;
+use infc_tensor::{Attributes, Tensor};
 use std::fmt;
 use std::sync::Arc;
 
@@ -126,6 +126,41 @@ pub struct IfOp {
     pub otherwise: Arc<Graph>,
 }
 
+/// A symbol that gets its value from what a [`HostOp`] computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Produced {
+    /// Number of the node's output.
+    pub output: u32,
+    /// Its axis, whose extent is the value.
+    pub axis: u32,
+    /// The symbol; defined here and nowhere else.
+    pub symbol: SymbolId,
+}
+
+/// An ONNX operator as it is: what no kernel computes. The runtime evaluates it by the operator's definition.
+///
+/// The node's inputs are those that are given, its outputs those that have a name. Extents that only the evaluation
+/// tells are symbols, which the operation defines; all other extents of the outputs are checked against it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostOp {
+    /// The operator: `NonMaxSuppression`.
+    pub op_type: String,
+    /// Its domain; empty for ONNX's own.
+    pub domain: String,
+    /// The version of the domain.
+    pub opset: i64,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// Per input of the operator, whether it is given.
+    pub inputs: Vec<bool>,
+    /// Per output of the operator, whether it is asked for.
+    pub outputs: Vec<bool>,
+    /// The symbols that it defines.
+    pub produces: Vec<Produced>,
+    /// Why no kernel computes it, for people.
+    pub reason: String,
+}
+
 /// What a composite is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -172,6 +207,8 @@ pub enum Op {
     If(IfOp),
     /// The value of a dim (rank 0, i64): what remains of `Shape` where it is used as data.
     DimValue(Dim),
+    /// See [`HostOp`].
+    Host(Arc<HostOp>),
     /// See [`CompositeOp`].
     Composite(CompositeOp),
 }
@@ -192,6 +229,7 @@ impl Op {
             Op::Recurrence(_) => "recurrence",
             Op::If(_) => "if",
             Op::DimValue(_) => "dim",
+            Op::Host(_) => "host",
             Op::Composite(_) => "composite",
         }
     }

@@ -230,6 +230,7 @@ fn bodies(op: &mut Op) -> Vec<&mut Arc<Graph>> {
         | Op::Concat(_)
         | Op::Scan(_)
         | Op::DimValue(_)
+        | Op::Host(_)
         | Op::Composite(_) => Vec::new(),
     }
 }

@@ -19,7 +19,6 @@
 
 #![forbid(unsafe_code)]
 
-mod attributes;
 mod call;
 pub mod dtypes;
 mod error;
@@ -30,8 +29,8 @@ pub mod registry;
 mod select;
 mod shape;
 
-pub use attributes::{Attribute, AttributeError, Attributes};
 pub use error::EvalError;
+pub use infc_tensor::{Attribute, AttributeError, Attributes};
 pub use limits::{MAX_OUTPUT_BYTES, MAX_OUTPUT_ELEMS, MAX_WORK_STEPS};
 pub use registry::is_supported;
 

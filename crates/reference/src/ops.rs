@@ -2,6 +2,7 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod attention;
+pub(crate) mod boxes;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod contract;

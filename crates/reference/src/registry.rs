@@ -3,8 +3,9 @@
 use crate::call::Call;
 use crate::error::EvalError;
 use crate::ops::{
-    arithmetic, attention, cast, compare, contract, conv, create, einsum, gather_scatter, linear_quantize, microsoft,
-    movement, norm, pad, pool, quantized, recurrent, reduce, resize, scan, select_rows, slice, softmax, sort, unary,
+    arithmetic, attention, boxes, cast, compare, contract, conv, create, einsum, gather_scatter, linear_quantize,
+    microsoft, movement, norm, pad, pool, quantized, recurrent, reduce, resize, scan, select_rows, slice, softmax,
+    sort, unary,
 };
 use infc_tensor::Tensor;
 
@@ -196,6 +197,7 @@ pub const OPERATORS: &[Operator] = &[
     op("Compress", 9, select_rows::compress),
     op("NonZero", 9, select_rows::non_zero),
     op("Unique", 11, select_rows::unique),
+    op("NonMaxSuppression", 10, boxes::non_max_suppression),
     // Tensors from shapes and scalars.
     op("Constant", 1, create::constant),
     op("ConstantOfShape", 9, create::constant_of_shape),

@@ -1,15 +1,17 @@
-//! One binding of an entry's symbols: every size of the Program as a number, checked.
+//! One binding of an entry's symbols: every size of a segment of the Program as a number, checked.
 //!
 //! Making one is the slow path, taken once per new combination of dims; running from it is the fast path, which
 //! evaluates no expressions and makes no heap calls. Whatever could be wrong with sizes is found here, before the first
-//! kernel starts.
+//! kernel of the segment starts.
 
 use crate::code::KernelEntry;
 use crate::error::RuntimeError;
 use crate::view::dense_size;
 use infc_artifact::{
-    ArenaSlot, Arg, Assumption, Entry, KernelInfo, MemoryPlan, PortSpec, Program, Relation, SizeExpr, Slot, Step,
+    ArenaSlot, Arg, Assumption, BindFrom, Entry, HostArg, HostSlot, KernelInfo, MemoryPlan, PortSpec, Program,
+    Relation, Segments, SizeExpr, Slot, Step, SymbolSpec,
 };
+use infc_tensor::DType;
 use std::ops::Range;
 
 /// Distance between the scratch memories of two threads is a multiple of this: two cache lines, since processors fetch
@@ -23,20 +25,26 @@ const PARALLEL_MIN_NS: u64 = 4_000;
 /// share.
 const WAKE_MIN_NS: u64 = 40_000;
 
-/// The values of an entry's symbols, and everything that follows from them.
+/// The values of an entry's symbols, and everything that follows from them in one segment of its Program.
 #[derive(Debug)]
 pub(crate) struct Binding {
-    /// What the symbols are bound to.
+    /// What the symbols are bound to; 0 where that is not known yet.
     pub(crate) symbols: Vec<i64>,
+    /// The shapes of all inputs.
     pub(crate) inputs: Vec<Vec<usize>>,
-    pub(crate) outputs: Vec<OutputPlace>,
-    /// Where each slot of the Program is.
-    pub(crate) slots: Vec<Place>,
+    /// The outputs whose shapes are known from this segment on; `None` for others.
+    pub(crate) outputs: Vec<Option<OutputPlace>>,
+    /// Where the slots are that have their place from this segment on; `None` for others.
+    pub(crate) slots: Vec<Option<Place>>,
+    /// The index of the first step.
+    pub(crate) first_step: usize,
     pub(crate) steps: Vec<BoundStep>,
     /// Arguments of all launches, one after the other.
     pub(crate) args: Vec<BoundArg>,
     /// Values of all launches, one after the other.
     pub(crate) values: Vec<i64>,
+    /// Shapes of the inputs of all host steps, one after the other; empty for those that are left out.
+    pub(crate) host_inputs: Vec<Vec<usize>>,
     pub(crate) arena_bytes: usize,
     pub(crate) outputs_bytes: usize,
     /// Scratch memory per thread.
@@ -59,10 +67,15 @@ pub(crate) enum Place {
     Output(usize),
     Weight(usize),
     Arena(Range<usize>),
+    /// A tensor that a host step makes, with the shape it must have.
+    Host {
+        dtype: DType,
+        shape: Vec<usize>,
+    },
 }
 
 /// A step with its sizes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum BoundStep {
     Launch(BoundLaunch),
     Copy {
@@ -80,10 +93,16 @@ pub(crate) enum BoundStep {
     Require {
         unmet: Option<(i64, i64)>,
     },
+    /// The symbols of the step of this index get their values, and the next segment begins.
+    Bind,
+    /// The operator of the step of this index, and where [`Binding::host_inputs`] has the shapes of its inputs.
+    Host {
+        inputs: Range<usize>,
+    },
 }
 
 /// A launch with its sizes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BoundLaunch {
     pub(crate) entry: KernelEntry,
     /// Index into the variant's kernels.
@@ -119,19 +138,55 @@ pub(crate) fn bind_symbols<'s>(
             return Err(wrong_shape(entry, input, "input", shape, None));
         }
         let (spec, found) = (&entry.symbols[binding.symbol as usize], shape[binding.axis as usize]);
-        let value = i64::try_from(found).ok().filter(|&v| v >= spec.min && spec.max.is_none_or(|max| v <= max));
-        symbols[binding.symbol as usize] = value.ok_or_else(|| RuntimeError::DimOutOfRange {
-            symbol: spec.name.clone(),
-            input: input.name.clone(),
-            axis: binding.axis as usize,
-            expected: match spec.max {
-                Some(max) => format!("{} to {max}", spec.min),
-                None => format!("at least {}", spec.min),
-            },
-            found,
-        })?;
+        symbols[binding.symbol as usize] = in_range(spec, found, &input.name, binding.axis)?;
     }
     Ok(())
+}
+
+/// The value of a symbol that is an extent of something.
+fn in_range(spec: &SymbolSpec, found: usize, of: &str, axis: u32) -> Result<i64, RuntimeError> {
+    let value = i64::try_from(found).ok().filter(|&v| v >= spec.min && spec.max.is_none_or(|max| v <= max));
+    value.ok_or_else(|| RuntimeError::DimOutOfRange {
+        symbol: spec.name.clone(),
+        input: of.to_owned(),
+        axis: axis as usize,
+        expected: match spec.max {
+            Some(max) => format!("{} to {max}", spec.min),
+            None => format!("at least {}", spec.min),
+        },
+        found,
+    })
+}
+
+/// Finds the values of the symbols that a bind step names; `shape_of` gives the shape of what a host step has made.
+///
+/// # Errors
+/// A value outside the symbol's range, or none.
+pub(crate) fn bind_late<'s>(
+    entry: &Entry,
+    bind: &infc_artifact::Bind,
+    shape_of: impl Fn(usize) -> Option<&'s [usize]>,
+    symbols: &mut [i64],
+) -> Result<(), RuntimeError> {
+    for bound in &bind.symbols {
+        let spec = &entry.symbols[bound.symbol as usize];
+        let BindFrom::Axis { slot, axis } = bound.from;
+        let found = shape_of(slot as usize).and_then(|shape| shape.get(axis as usize));
+        let found = found.ok_or_else(|| RuntimeError::BadProgram {
+            what: format!("the value of symbol `{}`", spec.name),
+            expected: format!("axis {axis} of what a host step has made"),
+            found: "none".to_owned(),
+        })?;
+        symbols[bound.symbol as usize] = in_range(spec, *found, "a computed value", axis)?;
+    }
+    Ok(())
+}
+
+/// Gives the symbols of a bind step that is not run, in a branch that is not taken, a value that is as good as any.
+pub(crate) fn skip_late(entry: &Entry, bind: &infc_artifact::Bind, symbols: &mut [i64]) {
+    for bound in &bind.symbols {
+        symbols[bound.symbol as usize] = entry.symbols[bound.symbol as usize].min;
+    }
 }
 
 /// The error about a shape that is not what the port says, with the symbols' names and, if known, their values.
@@ -158,48 +213,64 @@ impl Binding {
     pub(crate) fn new(
         entry: &Entry,
         program: &Program,
+        (segments, segment): (&Segments, usize),
         kernels: &[KernelInfo],
         entry_of: impl Fn(usize) -> Option<KernelEntry>,
         weight_len: impl Fn(usize) -> usize,
         symbols: &[i64],
     ) -> Result<Self, RuntimeError> {
-        entry.assumptions.iter().try_for_each(|assumption| check(assumption, entry, symbols))?;
+        for assumption in &entry.assumptions {
+            let sizes = [assumption.left.clone(), assumption.right.clone()];
+            if segments.knows(&sizes) == segment {
+                check(assumption, entry, symbols)?;
+            }
+        }
         let inputs = entry.inputs.iter().map(|port| shape(port, symbols)).collect::<Result<Vec<_>, _>>()?;
-        let (outputs, outputs_bytes) = output_places(entry, symbols)?;
+        let (outputs, outputs_bytes) = output_places(entry, segments, segment, symbols)?;
         let plan = match &program.static_plan {
             Some(plan) if entry.symbols.is_empty() => plan.clone(),
-            _ => MemoryPlan::new(program, symbols)?,
+            _ => MemoryPlan::of_segment(program, symbols, segments, segment)?,
         };
         let arena_bytes = usize::try_from(plan.arena_bytes).map_err(|_| RuntimeError::OutOfMemory {
             // More than the address space; the exact number does not matter.
             len_bytes: usize::MAX,
         })?;
-        let places = program.slots.iter().zip(&plan.offsets).map(|(slot, offset)| place(slot, *offset, symbols));
+        let mut slots = Vec::with_capacity(program.slots.len());
+        let mut lens = Vec::with_capacity(program.slots.len());
+        for (index, (slot, offset)) in program.slots.iter().zip(&plan.offsets).enumerate() {
+            // What comes later has no size yet, and nothing of this segment touches it.
+            let begins = segments.of_slot[index];
+            let place = if begins <= segment { Some(place(slot, *offset, symbols)?) } else { None };
+            lens.push(match &place {
+                None => 0,
+                // Checked to be representable by `shape` above.
+                Some(Place::Input(i)) => dense_size(entry.inputs[*i].dtype, &inputs[*i]).unwrap_or(0),
+                Some(Place::Output(i)) => shape(&entry.outputs[*i], symbols)
+                    .map(|shape| dense_size(entry.outputs[*i].dtype, &shape).unwrap_or(0))?,
+                Some(Place::Weight(i)) => weight_len(*i),
+                Some(Place::Arena(range)) => range.len(),
+                Some(Place::Host { dtype, shape }) => host_size(*dtype, shape)?,
+            });
+            slots.push(place.filter(|_| begins == segment));
+        }
+        let steps = segments.steps[segment].clone();
         let mut binding = Self {
             symbols: symbols.to_vec(),
-            slots: places.collect::<Result<_, _>>()?,
+            slots,
             inputs,
             outputs,
-            steps: Vec::with_capacity(program.steps.len()),
+            first_step: steps.start,
+            steps: Vec::with_capacity(steps.len()),
             args: Vec::new(),
             values: Vec::new(),
+            host_inputs: Vec::new(),
             arena_bytes,
             outputs_bytes,
             scratch_bytes: 0,
             is_wide: false,
         };
-        let mut lens = Vec::with_capacity(binding.slots.len());
-        for slot in &binding.slots {
-            lens.push(match slot {
-                // Checked to be representable by `shape` above.
-                Place::Input(i) => dense_size(entry.inputs[*i].dtype, &binding.inputs[*i]).unwrap_or(0),
-                Place::Output(i) => binding.outputs[*i].range.len(),
-                Place::Weight(i) => weight_len(*i),
-                Place::Arena(range) => range.len(),
-            });
-        }
         let mut shared_ns = 0u64;
-        for (index, step) in program.steps.iter().enumerate() {
+        for (index, step) in program.steps.iter().enumerate().take(steps.end).skip(steps.start) {
             let step = match step {
                 Step::Launch(launch) => {
                     let kernel = launch.kernel as usize;
@@ -232,6 +303,18 @@ impl Binding {
                     };
                     let (left, right) = (of(&require.left)?, of(&require.right)?);
                     BoundStep::Require { unmet: ((left == right) != require.equal).then_some((left, right)) }
+                }
+                Step::Bind(_) => BoundStep::Bind,
+                Step::Host(host) => {
+                    let start = binding.host_inputs.len();
+                    for arg in &host.inputs {
+                        let shape = match arg {
+                            Some(arg) => host_input(index, arg, symbols, &lens)?,
+                            None => Vec::new(),
+                        };
+                        binding.host_inputs.push(shape);
+                    }
+                    BoundStep::Host { inputs: start..binding.host_inputs.len() }
                 }
                 // Steps that this runtime does not know are refused when the artifact is read.
                 _ => {
@@ -341,17 +424,26 @@ fn shape(port: &PortSpec, symbols: &[i64]) -> Result<Vec<usize>, RuntimeError> {
     }
 }
 
-/// The outputs in the session's memory one after the other, and the length of them all.
-fn output_places(entry: &Entry, symbols: &[i64]) -> Result<(Vec<OutputPlace>, usize), RuntimeError> {
+/// The outputs of a segment in the session's memory one after the other, and the length of them all.
+fn output_places(
+    entry: &Entry,
+    segments: &Segments,
+    segment: usize,
+    symbols: &[i64],
+) -> Result<(Vec<Option<OutputPlace>>, usize), RuntimeError> {
     let mut end = 0usize;
     let mut places = Vec::with_capacity(entry.outputs.len());
-    for port in &entry.outputs {
+    for (port, &begins) in entry.outputs.iter().zip(&segments.of_output) {
+        if begins != segment {
+            places.push(None);
+            continue;
+        }
         let shape = shape(port, symbols)?;
         let too_large = || RuntimeError::OutOfMemory { len_bytes: usize::MAX };
         let len = dense_size(port.dtype, &shape).ok_or_else(too_large)?;
         let start = end.checked_next_multiple_of(OUTPUT_ALIGN).ok_or_else(too_large)?;
         end = start.checked_add(len).ok_or_else(too_large)?;
-        places.push(OutputPlace { shape, range: start..end });
+        places.push(Some(OutputPlace { shape, range: start..end }));
     }
     Ok((places, end))
 }
@@ -367,7 +459,28 @@ fn place(slot: &Slot, offset: Option<u64>, symbols: &[i64]) -> Result<Place, Run
             let start = offset.and_then(|offset| usize::try_from(offset).ok()).unwrap_or(0);
             Place::Arena(start..start.saturating_add(len))
         }
+        Slot::Host(HostSlot { dtype, shape }) => {
+            let what = || "the shape of what a host step makes".to_owned();
+            let shape = shape.iter().map(|dim| size(dim, symbols, what)).collect::<Result<_, _>>()?;
+            Place::Host { dtype: *dtype, shape }
+        }
     })
+}
+
+/// Bytes of a dense tensor; none for strings, which kernels do not see.
+fn host_size(dtype: DType, shape: &[usize]) -> Result<usize, RuntimeError> {
+    if dtype == DType::String {
+        return Ok(0);
+    }
+    dense_size(dtype, shape).ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })
+}
+
+/// The shape of an operand of a host step, which lies within its slot.
+fn host_input(step: usize, arg: &HostArg, symbols: &[i64], lens: &[usize]) -> Result<Vec<usize>, RuntimeError> {
+    let what = || format!("an operand of step {step}");
+    let shape = arg.shape.iter().map(|dim| size(dim, symbols, what)).collect::<Result<Vec<_>, _>>()?;
+    within(step, host_size(arg.dtype, &shape)?, lens[arg.slot as usize])?;
+    Ok(shape)
 }
 
 fn size(expr: &SizeExpr, symbols: &[i64], what: impl Fn() -> String) -> Result<usize, RuntimeError> {

@@ -89,6 +89,21 @@ pub enum RuntimeError {
     #[error("the model needs custom operators that this runtime does not have: {names}")]
     CustomOps { names: String },
 
+    #[error(
+        "the model needs operators that this runtime does not evaluate: {names}{}",
+        if *has_library { "" } else { "; it was built without the feature `host-ops`" }
+    )]
+    HostOps { names: String, has_library: bool },
+
+    #[error("{op_type} node {nodes}: {reason}")]
+    HostStep { op_type: String, nodes: String, reason: String },
+
+    #[error("an operator was evaluated to {found}, where the model says {expected}")]
+    UnexpectedResult { expected: String, found: String },
+
+    #[error("the shape of output `{output}` depends on what the model computes; it is known after a run")]
+    LateShape { output: String },
+
     #[error("the run was cancelled before step {step} of {steps}")]
     Cancelled { step: usize, steps: usize },
 
@@ -124,6 +139,10 @@ impl RuntimeError {
         "runtime::unmet-requirement",
         "runtime::assumption-failed",
         "runtime::custom-ops",
+        "runtime::no-host-op",
+        "runtime::host-step-failed",
+        "runtime::unexpected-result",
+        "runtime::late-shape",
         "runtime::cancelled",
         "runtime::deadline-exceeded",
         "runtime::bad-tensor",
@@ -156,6 +175,10 @@ impl RuntimeError {
             Self::UnmetRequirement { .. } => "runtime::unmet-requirement",
             Self::AssumptionFailed { .. } => "runtime::assumption-failed",
             Self::CustomOps { .. } => "runtime::custom-ops",
+            Self::HostOps { .. } => "runtime::no-host-op",
+            Self::HostStep { .. } => "runtime::host-step-failed",
+            Self::UnexpectedResult { .. } => "runtime::unexpected-result",
+            Self::LateShape { .. } => "runtime::late-shape",
             Self::Cancelled { .. } => "runtime::cancelled",
             Self::DeadlineExceeded { .. } => "runtime::deadline-exceeded",
             Self::Tensor(_) => "runtime::bad-tensor",

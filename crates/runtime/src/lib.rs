@@ -25,6 +25,7 @@ mod arena;
 mod binding;
 mod code;
 mod error;
+mod host;
 mod include;
 mod model;
 mod observer;

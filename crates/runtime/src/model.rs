@@ -3,6 +3,7 @@
 use crate::arena::Arena;
 use crate::code::{CodeImage, KernelEntry};
 use crate::error::RuntimeError;
+use crate::host;
 use crate::pool::Pool;
 use crate::select::{self, Selection};
 use crate::session::{Session, SessionOptions};
@@ -131,6 +132,7 @@ impl Model {
         }
         let selection = select::select(&manifest.variants, options.target.as_deref())?;
         let body = artifact.variant(selection.variant)?;
+        host::check(&body)?;
         let (code, section) = artifact.code(selection.variant)?;
         let code = CodeImage::load(code, section.hash)?;
         if options.verify_weights {

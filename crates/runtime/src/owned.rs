@@ -32,8 +32,8 @@ impl<'s> SessionOutputs<'s> {
     #[must_use]
     pub fn get(&self, index: usize) -> Option<TensorView<'s>> {
         let port = self.session.entry().outputs.get(index)?;
-        let shape = &self.session.binding().outputs.get(index)?.shape;
-        TensorView::new(port.dtype, shape, self.session.kept_output(index)?).ok()
+        let (shape, bytes) = self.session.kept_output(index)?;
+        TensorView::new(port.dtype, shape, bytes).ok()
     }
 }
 
@@ -69,6 +69,10 @@ impl Session {
         options: &RunOptions<'_>,
     ) -> Result<Vec<Tensor>, RuntimeError> {
         let views = inputs.iter().map(|&tensor| TensorView::try_from(tensor)).collect::<Result<Vec<_>, _>>()?;
+        if self.late_output().is_some() {
+            let outputs = self.run_in_session(&views, options)?;
+            return (0..outputs.len()).filter_map(|n| outputs.get(n)).map(|view| view.to_tensor()).collect();
+        }
         let input_shapes: Vec<&[usize]> = inputs.iter().map(|tensor| tensor.shape()).collect();
         let shapes = self.output_shapes(&input_shapes)?;
         let mut tensors = Vec::with_capacity(shapes.len());

@@ -1,14 +1,17 @@
 //! A session: the memory a model runs in, and the runs themselves.
 
 use crate::arena::{Arena, Span};
-use crate::binding::{Binding, BoundLaunch, BoundStep, Place, bind_symbols, wrong_shape};
+use crate::binding::{
+    Binding, BoundLaunch, BoundStep, OutputPlace, Place, bind_late, bind_symbols, skip_late, wrong_shape,
+};
 use crate::code::{FpMode, FpScope, KernelCall};
 use crate::error::RuntimeError;
+use crate::host::HostValues;
 use crate::model::Loaded;
 use crate::observer::{Event, Observer, Planned, StepEvent};
 use crate::pool::{Entered, Pool, Task};
 use crate::view::{TensorView, TensorViewMut};
-use infc_artifact::{Entry, Program, Step};
+use infc_artifact::{Entry, Program, Segments, Step};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +53,8 @@ pub struct RunOptions<'a> {
 
 /// Runs one entry of a model, in memory of its own.
 ///
-/// After the first run with some dims a run makes no heap call. A run that fails leaves the session usable.
+/// After the first run with some dims a run makes no heap call, unless the Program has host steps. A run that fails
+/// leaves the session usable.
 pub struct Session {
     model: Arc<Loaded>,
     /// Index of the entry, and of its Program.
@@ -58,16 +62,16 @@ pub struct Session {
     pool: Pool,
     max_threads: usize,
     observer: Option<Arc<dyn Observer>>,
-    /// The last used comes first.
-    bindings: Vec<Binding>,
-    /// The symbol values of the run in progress.
+    segments: Segments,
+    /// Per segment of the Program.
+    parts: Vec<Part>,
+    /// The symbol values of the run in progress; 0 where they are not known yet.
     symbols: Vec<i64>,
-    arena: Arena,
     scratch: Arena,
     /// Inputs that had to be made dense.
     staging: Arena,
-    /// Outputs the session keeps.
-    outputs: Arena,
+    /// What host steps of the run in progress have made.
+    host: HostValues,
     /// The slots of the run in progress.
     slots: Vec<Span>,
     /// The inputs of the run in progress.
@@ -77,8 +81,31 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Session(entry `{}`, {} bindings)", self.entry().name, self.bindings.len())
+        write!(f, "Session(entry `{}`, {} bindings)", self.entry().name, self.parts[0].bindings.len())
     }
+}
+
+/// What belongs to one segment of the Program.
+#[derive(Debug)]
+struct Part {
+    /// The last used comes first.
+    bindings: Vec<Binding>,
+    arena: Arena,
+    /// Outputs the session keeps.
+    outputs: Arena,
+}
+
+impl Part {
+    fn new() -> Self {
+        Self { bindings: Vec::with_capacity(KEPT_BINDINGS + 1), arena: Arena::empty(), outputs: Arena::empty() }
+    }
+}
+
+/// What a run takes along from step to step.
+struct Run<'r, 'd, 'v> {
+    options: &'r RunOptions<'r>,
+    entered: Option<&'r Entered<'r>>,
+    destination: &'r mut Destination<'d, 'v>,
 }
 
 /// What the threads of a run share.
@@ -117,28 +144,30 @@ impl Session {
             known: entries.iter().map(|entry| format!("`{}`", entry.name)).collect::<Vec<_>>().join(", "),
         })?;
         let pool = model.pool.clone().unwrap_or_else(Pool::shared);
-        let words = argument_words(&model.body.programs[entry]);
+        let program = &model.body.programs[entry];
+        let words = argument_words(program);
+        let segments = Segments::new(&entries[entry], program);
         let task = SessionTask { call: KernelCall::with_capacity(words), flush_denormals: AtomicBool::new(false) };
         let mut session = Self {
             entry,
             max_threads: options.max_threads.unwrap_or(usize::MAX).clamp(1, pool.threads()),
             pool,
             observer: options.observer.clone(),
-            bindings: Vec::with_capacity(KEPT_BINDINGS + 1),
+            parts: segments.steps.iter().map(|_| Part::new()).collect(),
+            segments,
             symbols: Vec::new(),
-            arena: Arena::empty(),
             scratch: Arena::empty(),
             staging: Arena::empty(),
-            outputs: Arena::empty(),
-            slots: Vec::with_capacity(model.body.programs[entry].slots.len()),
+            host: HostValues::new(program),
+            slots: Vec::with_capacity(program.slots.len()),
             inputs: Vec::with_capacity(entries[entry].inputs.len()),
             task: Arc::new(task),
             model,
         };
         if session.entry().symbols.is_empty() {
             // Nothing to wait for: errors show now, and the first run is like the others.
-            session.use_binding()?;
-            session.reserve()?;
+            session.use_binding(0)?;
+            session.reserve(0)?;
         }
         Ok(session)
     }
@@ -149,24 +178,32 @@ impl Session {
         &self.model.manifest.entries[self.entry]
     }
 
-    /// The arena's size in bytes: the most that any binding so far has needed.
+    /// The size in bytes of the arena, or of the arenas of all segments: the most that any binding so far has needed.
     #[must_use]
     pub fn arena_bytes(&self) -> usize {
-        self.arena.bytes().len()
+        self.parts.iter().map(|part| part.arena.bytes().len()).sum()
     }
 
     /// The shapes that the outputs have when the inputs have the given shapes.
     ///
     /// # Errors
-    /// What a run with such inputs would say.
+    /// What a run with such inputs would say; `runtime::late-shape` if an output's shape depends on what is computed.
     pub fn output_shapes(&mut self, input_shapes: &[&[usize]]) -> Result<Vec<Vec<usize>>, RuntimeError> {
         self.check_count(input_shapes.len())?;
         self.bind(|input| input_shapes[input])?;
-        Ok(self.bindings[0].outputs.iter().map(|output| output.shape.clone()).collect())
+        if let Some(output) = self.late_output() {
+            return Err(RuntimeError::LateShape { output: self.entry().outputs[output].name.clone() });
+        }
+        Ok(self.parts[0].bindings[0].outputs.iter().flatten().map(|output| output.shape.clone()).collect())
+    }
+
+    /// The first output whose shape depends on what is computed.
+    pub(crate) fn late_output(&self) -> Option<usize> {
+        self.segments.of_output.iter().position(|&segment| segment > 0)
     }
 
     /// Runs the entry. Inputs and outputs come in the order of the entry's; outputs must have the shapes that
-    /// [`Session::output_shapes`] tells. Dense inputs and all outputs are used where they are.
+    /// [`Session::output_shapes`] tells, or those that are computed. Dense inputs and all outputs are used where they are.
     ///
     /// # Errors
     /// Inputs or outputs that do not fit, `runtime::deadline-exceeded`, `runtime::cancelled`, or
@@ -196,18 +233,16 @@ impl Session {
             }
         }
         self.bind(|input| inputs[input].shape())?;
-        if let Destination::Caller(outputs) = &destination {
-            self.check_outputs(outputs)?;
-        }
-        self.reserve()?;
         self.stage(inputs)?;
-        self.place_slots(&mut destination)?;
+        self.slots.clear();
+        self.slots.resize(self.program().slots.len(), Span::EMPTY);
 
-        let done = self.run_steps(options);
+        let done = self.run_steps(options, &mut destination);
         // No address outlives the borrow of the buffers.
         self.task.call.clear();
         self.slots.clear();
         self.inputs.clear();
+        self.host.clear();
         done?;
         if let (Some(observer), Some(started)) = (&self.observer, started) {
             observer.event(&Event::RunFinished { took: started.elapsed() });
@@ -215,14 +250,21 @@ impl Session {
         Ok(())
     }
 
-    /// The binding of the run in progress; there is one after `bind`.
-    pub(crate) fn binding(&self) -> &Binding {
-        &self.bindings[0]
+    fn program(&self) -> &Program {
+        &self.model.body.programs[self.entry]
     }
 
-    /// The bytes of an output that the session keeps.
-    pub(crate) fn kept_output(&self, index: usize) -> Option<&[u8]> {
-        self.outputs.bytes().get(self.bindings.first()?.outputs.get(index)?.range.clone())
+    /// Shape and place of an output after a run.
+    fn output_place(&self, index: usize) -> Option<&OutputPlace> {
+        let part = &self.parts[*self.segments.of_output.get(index)?];
+        part.bindings.first()?.outputs.get(index)?.as_ref()
+    }
+
+    /// The shape of an output after a run, and its bytes if the session keeps it.
+    pub(crate) fn kept_output(&self, index: usize) -> Option<(&[usize], &[u8])> {
+        let place = self.output_place(index)?;
+        let outputs = &self.parts[self.segments.of_output[index]].outputs;
+        Some((&place.shape, outputs.bytes().get(place.range.clone())?))
     }
 
     fn check_count(&self, found: usize) -> Result<(), RuntimeError> {
@@ -234,9 +276,9 @@ impl Session {
     pub(crate) fn bind<'s>(&mut self, shape_of: impl Fn(usize) -> &'s [usize]) -> Result<(), RuntimeError> {
         let entry = &self.model.manifest.entries[self.entry];
         bind_symbols(entry, &shape_of, &mut self.symbols)?;
-        self.use_binding()?;
+        self.use_binding(0)?;
         let entry = &self.model.manifest.entries[self.entry];
-        for (input, (port, expected)) in entry.inputs.iter().zip(&self.bindings[0].inputs).enumerate() {
+        for (input, (port, expected)) in entry.inputs.iter().zip(&self.parts[0].bindings[0].inputs).enumerate() {
             let found = shape_of(input);
             if found != expected.as_slice() {
                 return Err(wrong_shape(entry, port, "input", found, Some(expected)));
@@ -245,10 +287,11 @@ impl Session {
         Ok(())
     }
 
-    /// Puts the binding for `self.symbols` first, making it if need be.
-    fn use_binding(&mut self) -> Result<(), RuntimeError> {
-        if let Some(found) = self.bindings.iter().position(|binding| binding.symbols == self.symbols) {
-            self.bindings[..=found].rotate_right(1);
+    /// Puts the binding of a segment for `self.symbols` first, making it if need be.
+    fn use_binding(&mut self, segment: usize) -> Result<(), RuntimeError> {
+        let bindings = &mut self.parts[segment].bindings;
+        if let Some(found) = bindings.iter().position(|binding| binding.symbols == self.symbols) {
+            bindings[..=found].rotate_right(1);
             return Ok(());
         }
         let started = self.observer.is_some().then(Instant::now);
@@ -256,6 +299,7 @@ impl Session {
         let binding = Binding::new(
             &model.manifest.entries[self.entry],
             &body.programs[self.entry],
+            (&self.segments, segment),
             &body.kernels,
             |kernel| model.kernel(kernel),
             |weight| model.weight(weight).len(),
@@ -265,17 +309,21 @@ impl Session {
             let (symbols, arena_bytes) = (self.symbols.as_slice(), binding.arena_bytes);
             observer.event(&Event::Planned(Planned { symbols, arena_bytes, took: started.elapsed() }));
         }
-        self.bindings.insert(0, binding);
-        self.bindings.truncate(KEPT_BINDINGS);
+        let bindings = &mut self.parts[segment].bindings;
+        bindings.insert(0, binding);
+        bindings.truncate(KEPT_BINDINGS);
         Ok(())
     }
 
-    fn check_outputs(&self, outputs: &[TensorViewMut<'_>]) -> Result<(), RuntimeError> {
+    /// Compares the buffers for a segment's outputs with what the entry says.
+    fn check_outputs(&self, segment: usize, outputs: &[TensorViewMut<'_>]) -> Result<(), RuntimeError> {
         let entry = self.entry();
         if outputs.len() != entry.outputs.len() {
             return Err(RuntimeError::OutputCount { expected: entry.outputs.len(), found: outputs.len() });
         }
-        for ((port, place), view) in entry.outputs.iter().zip(&self.binding().outputs).zip(outputs) {
+        let places = &self.parts[segment].bindings[0].outputs;
+        for ((port, place), view) in entry.outputs.iter().zip(places).zip(outputs) {
+            let Some(place) = place else { continue };
             if port.dtype != view.dtype() {
                 let (expected, found) = (port.dtype, view.dtype());
                 return Err(RuntimeError::WrongType { port: format!("output `{}`", port.name), expected, found });
@@ -287,13 +335,25 @@ impl Session {
         Ok(())
     }
 
-    /// Grows arena and scratch memory to what the binding needs.
-    fn reserve(&mut self) -> Result<(), RuntimeError> {
-        let binding = &self.bindings[0];
-        let lanes = self.max_threads;
-        let scratch = binding.scratch_bytes.checked_mul(lanes);
+    /// Grows arena and scratch memory to what the binding of a segment needs.
+    fn reserve(&mut self, segment: usize) -> Result<(), RuntimeError> {
+        let part = &mut self.parts[segment];
+        let binding = &part.bindings[0];
+        let scratch = binding.scratch_bytes.checked_mul(self.max_threads);
         self.scratch.reserve(scratch.ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })?)?;
-        self.arena.reserve(binding.arena_bytes)
+        part.arena.reserve(binding.arena_bytes)
+    }
+
+    /// Begins a segment whose symbols are known: its sizes, its memory, and the places of its slots.
+    fn begin(&mut self, segment: usize, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
+        if segment > 0 {
+            self.use_binding(segment)?;
+        }
+        if let Destination::Caller(outputs) = &destination {
+            self.check_outputs(segment, outputs)?;
+        }
+        self.reserve(segment)?;
+        self.place_slots(segment, destination)
     }
 
     /// Notes where the inputs are, after copying those that are not dense.
@@ -327,62 +387,75 @@ impl Session {
         Ok(())
     }
 
-    /// Notes where all slots are.
-    fn place_slots(&mut self, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
-        let binding = &self.bindings[0];
+    /// Notes where the slots of a segment are.
+    fn place_slots(&mut self, segment: usize, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
+        let Part { bindings, arena, outputs: kept } = &mut self.parts[segment];
+        let binding = &bindings[0];
         if let Destination::Session = destination {
-            self.outputs.reserve(binding.outputs_bytes)?;
+            kept.reserve(binding.outputs_bytes)?;
         }
-        let (arena, kept) = (self.arena.span(), self.outputs.span());
-        self.slots.clear();
-        for place in &binding.slots {
+        let (arena, kept) = (arena.span(), kept.span());
+        for (index, place) in binding.slots.iter().enumerate() {
+            let Some(place) = place else { continue };
             let span = match place {
                 Place::Input(i) => Some(self.inputs[*i]),
-                Place::Output(i) => match destination {
-                    Destination::Caller(outputs) => Some(Span::writable(outputs[*i].bytes_mut())),
-                    Destination::Session => kept.get(binding.outputs[*i].range.clone()),
+                Place::Output(i) => match (&mut *destination, &binding.outputs[*i]) {
+                    (Destination::Caller(outputs), _) => Some(Span::writable(outputs[*i].bytes_mut())),
+                    (Destination::Session, Some(output)) => kept.get(output.range.clone()),
+                    (Destination::Session, None) => None,
                 },
                 Place::Weight(i) => Some(Span::read_only(self.model.weight(*i))),
                 Place::Arena(range) => arena.get(range.clone()),
+                // What is made later has its place then.
+                Place::Host { dtype, shape } => self.host.accept(index, *dtype, shape)?.or(Some(Span::EMPTY)),
             };
-            self.slots.push(span.ok_or_else(|| RuntimeError::BadProgram {
+            self.slots[index] = span.ok_or_else(|| RuntimeError::BadProgram {
                 what: "a slot".to_owned(),
                 expected: format!("a place within the {} bytes of the arena", arena.len_bytes()),
                 found: format!("{place:?}"),
-            })?);
+            })?;
         }
         Ok(())
     }
 
-    fn run_steps(&mut self, options: &RunOptions<'_>) -> Result<(), RuntimeError> {
-        let binding = &self.bindings[0];
+    fn run_steps(
+        &mut self,
+        options: &RunOptions<'_>,
+        destination: &mut Destination<'_, '_>,
+    ) -> Result<(), RuntimeError> {
+        self.begin(0, destination)?;
         self.task.flush_denormals.store(options.flush_denormals, Ordering::Relaxed);
         let _fp = FpScope::enter(self.task.fp_mode());
         let lanes = options.max_threads.unwrap_or(usize::MAX).clamp(1, self.max_threads);
-        let entered = if binding.is_wide { self.pool.enter(&self.task, lanes) } else { None };
-        let scratch = self.scratch.span();
-        self.run_range(binding, 0..binding.steps.len(), options, entered.as_ref(), scratch)
+        // What later segments have to do, their last bindings tell.
+        let is_wide = self.parts.iter().any(|part| part.bindings.first().is_some_and(|binding| binding.is_wide));
+        let (pool, task) = (self.pool.clone(), Arc::clone(&self.task));
+        let entered = if is_wide { pool.enter(&task, lanes) } else { None };
+        let steps = self.program().steps.len();
+        self.run_range(0..steps, &mut Run { options, entered: entered.as_ref(), destination })
     }
 
     /// Runs some steps: all, or those of a branch.
-    fn run_range(
-        &self,
-        binding: &Binding,
-        range: Range<usize>,
-        options: &RunOptions<'_>,
-        entered: Option<&Entered<'_>>,
-        scratch: Span,
-    ) -> Result<(), RuntimeError> {
+    fn run_range(&mut self, range: Range<usize>, run: &mut Run<'_, '_, '_>) -> Result<(), RuntimeError> {
+        let steps = self.program().steps.len();
         let mut next = range.start;
         while next < range.end {
             let index = next;
             next += 1;
-            let step = &binding.steps[index];
-            check_interruption(options, index, binding.steps.len())?;
+            let segment = self.segments.of_step(index);
+            let binding = &self.parts[segment].bindings[0];
+            let step = binding.steps[index - binding.first_step].clone();
+            check_interruption(run.options, index, steps)?;
             let started = self.observer.is_some().then(Instant::now);
-            match step {
-                BoundStep::Launch(launch) => self.launch(binding, launch, entered, scratch),
+            match &step {
+                BoundStep::Launch(launch) => {
+                    self.host.check_made(binding.args[launch.args.clone()].iter().map(|arg| arg.slot))?;
+                    let scratch = self.scratch.span();
+                    let binding = &self.parts[segment].bindings[0];
+                    self.launch(binding, launch, run.entered, scratch);
+                }
                 BoundStep::Copy { src, dst, len_bytes } => {
+                    self.host.check_made(std::iter::once(*src))?;
                     // Both lengths were checked when the sizes were bound.
                     let copied = self.slots[*src].copy_to(self.slots[*dst], *len_bytes);
                     debug_assert!(copied, "checked by `Binding::new`");
@@ -390,26 +463,79 @@ impl Session {
                 BoundStep::If { condition, then, otherwise } => {
                     let middle = next + then;
                     next = middle + otherwise;
-                    let holds = self.slots[*condition].first_byte().is_some_and(|byte| byte != 0);
-                    let branch = if holds { middle - then..middle } else { middle..next };
-                    self.run_range(binding, branch, options, entered, scratch)?;
+                    let (first, second) = (middle - then..middle, middle..next);
+                    if self.slots[*condition].first_byte().is_some_and(|byte| byte != 0) {
+                        self.run_range(first, run)?;
+                        self.skip(second, run)?;
+                    } else {
+                        self.skip(first, run)?;
+                        self.run_range(second, run)?;
+                    }
                 }
                 BoundStep::Require { unmet: None } => {}
                 BoundStep::Require { unmet: Some((left, right)) } => {
                     return Err(self.unmet(index, *left, *right));
                 }
+                BoundStep::Bind => self.bind_step(index, run.destination)?,
+                BoundStep::Host { inputs } => self.host_step(index, segment, inputs.clone())?,
             }
             if let (Some(observer), Some(started)) = (&self.observer, started) {
                 let took = started.elapsed();
-                let (kernel, chunks, threads) = match step {
+                let (kernel, chunks, threads) = match &step {
                     BoundStep::Launch(l) => {
-                        let threads = entered.filter(|_| l.is_parallel).map_or(1, Entered::lanes);
+                        let threads = run.entered.filter(|_| l.is_parallel).map_or(1, Entered::lanes);
                         (Some((l.kernel, self.model.body.kernels[l.kernel].name.as_str())), l.chunks, threads)
                     }
-                    BoundStep::Copy { .. } | BoundStep::If { .. } | BoundStep::Require { .. } => (None, 1, 1),
+                    BoundStep::Copy { .. }
+                    | BoundStep::If { .. }
+                    | BoundStep::Require { .. }
+                    | BoundStep::Bind
+                    | BoundStep::Host { .. } => (None, 1, 1),
                 };
                 let slots = &self.slots;
                 observer.event(&Event::Step(StepEvent { step: index, kernel, chunks, threads, took, slots }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes over steps of a branch that is not taken: the segments that begin in it begin all the same.
+    fn skip(&mut self, range: Range<usize>, run: &mut Run<'_, '_, '_>) -> Result<(), RuntimeError> {
+        if self.parts.len() == 1 {
+            return Ok(());
+        }
+        let model = Arc::clone(&self.model);
+        for index in range {
+            if let Step::Bind(bind) = &model.body.programs[self.entry].steps[index] {
+                skip_late(&model.manifest.entries[self.entry], bind, &mut self.symbols);
+                self.begin(self.segments.of_step(index) + 1, run.destination)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives symbols their values and begins the segment that knows them.
+    fn bind_step(&mut self, index: usize, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
+        let model = Arc::clone(&self.model);
+        let Step::Bind(bind) = &model.body.programs[self.entry].steps[index] else { return Ok(()) };
+        bind_late(&model.manifest.entries[self.entry], bind, |slot| self.host.shape(slot), &mut self.symbols)?;
+        self.begin(self.segments.of_step(index) + 1, destination)
+    }
+
+    /// Evaluates an operator.
+    fn host_step(&mut self, index: usize, segment: usize, inputs: Range<usize>) -> Result<(), RuntimeError> {
+        let Step::Host(step) = &self.model.body.programs[self.entry].steps[index] else { return Ok(()) };
+        let shapes = &self.parts[segment].bindings[0].host_inputs[inputs];
+        self.host.evaluate(step, shapes, &self.slots)?;
+        for &slot in step.outputs.iter().flatten() {
+            let begins = self.segments.of_slot[slot as usize];
+            if begins > segment {
+                continue;
+            }
+            if let Some(Some(Place::Host { dtype, shape })) = self.parts[begins].bindings[0].slots.get(slot as usize)
+                && let Some(span) = self.host.accept(slot as usize, *dtype, shape)?
+            {
+                self.slots[slot as usize] = span;
             }
         }
         Ok(())

@@ -106,6 +106,16 @@ impl<'a> TensorView<'a> {
         if self.strides.is_none() { Some(self.bytes) } else { None }
     }
 
+    /// A copy of the elements.
+    ///
+    /// # Errors
+    /// `runtime::bad-tensor` if the tensor does not fit in memory.
+    pub fn to_tensor(&self) -> Result<Tensor, RuntimeError> {
+        let mut tensor = Tensor::zeros(self.dtype, self.shape)?;
+        self.copy_dense(tensor.bytes_mut());
+        Ok(tensor)
+    }
+
     /// The size of the elements when dense.
     pub(crate) fn dense_size(&self) -> usize {
         // Representable: checked by every constructor.

@@ -1,18 +1,22 @@
 //! Element types and host tensors: the vocabulary that every other crate of infc shares.
 //!
-//! [`DType`] names the element types of ONNX; [`Tensor`] is a dense, row-major tensor on the host. Nothing here
-//! computes: `reference` does that for ONNX operators, `ir` for the compiler's own levels. What the bits of an element
-//! mean is known here, for narrow types too ([`minifloat`], [`Tensor::widened`]).
+//! [`DType`] names the element types of ONNX; [`Tensor`] is a dense, row-major tensor on the host; [`Attributes`] are what
+//! an ONNX node says besides its inputs. Nothing here computes: `reference` does that for ONNX operators, `ir` for the
+//! compiler's own levels. What the bits of an element mean is known here, for narrow types too ([`minifloat`],
+//! [`Tensor::widened`]).
 
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod buffer;
 mod dtype;
 mod element;
 pub mod minifloat;
+mod serial;
 mod tensor;
 mod widen;
 
+pub use attributes::{Attribute, AttributeError, Attributes};
 pub use buffer::AlignedBytes;
 pub use dtype::{DType, DTypeClass};
 pub use element::Element;

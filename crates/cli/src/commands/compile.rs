@@ -152,8 +152,8 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
     };
     let written = write(&compilation, &job.output, console)?;
     let took = begun.elapsed();
-    if !compilation.report.on_host.is_empty() {
-        console.note(format!("  on the host: {}", tables::few(&compilation.report.on_host, 8)));
+    for host in &compilation.report.on_host {
+        console.note(format!("  on the host  {} `{}`: {}", host.op_type, host.node, host.reason));
     }
     for refusal in &compilation.report.refusals {
         console.detail(format!("  not fused  {refusal}"));
@@ -213,7 +213,9 @@ struct Summary<'a> {
     fused: &'a [(usize, usize)],
     refusals: &'a [String],
     /// The ONNX nodes that run on the host instead of as kernels.
-    on_host: &'a [String],
+    on_host: Vec<&'a str>,
+    /// The same with operators and reasons.
+    host_nodes: Vec<HostNodeSummary<'a>>,
     weight_bytes: u64,
     original_weight_bytes: u64,
     /// `None` if it depends on dynamic dims.
@@ -221,6 +223,13 @@ struct Summary<'a> {
     total_ms: f64,
     phases: Vec<PhaseSummary>,
     variants: Vec<VariantSummary<'a>>,
+}
+
+#[derive(Serialize)]
+struct HostNodeSummary<'a> {
+    node: &'a str,
+    op_type: &'a str,
+    reason: &'a str,
 }
 
 #[derive(Serialize)]
@@ -259,7 +268,12 @@ impl<'a> Summary<'a> {
             distinct_kernels: report.distinct_kernels,
             fused: &report.fused,
             refusals: &report.refusals,
-            on_host: &report.on_host,
+            on_host: report.on_host.iter().map(|host| host.node.as_str()).collect(),
+            host_nodes: report
+                .on_host
+                .iter()
+                .map(|host| HostNodeSummary { node: &host.node, op_type: &host.op_type, reason: &host.reason })
+                .collect(),
             weight_bytes: report.weight_bytes,
             original_weight_bytes: report.original_weight_bytes,
             arena_bytes: report.arena_bytes,

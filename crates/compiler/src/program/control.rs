@@ -1,42 +1,54 @@
-//! Conditions of kernels as choices between steps, and what must hold of dims before them.
+//! Conditions of the plan's steps as choices between steps, and what must hold of dims before them.
 
 use crate::CompileError;
 use crate::size::size;
 use infc_artifact::{If, Require, Step};
-use infc_ir::entity::ValueId;
+use infc_ir::entity::{EntityId, ValueId};
+use infc_ir::graph::SymbolSource;
 use infc_passes::form::GraphPlan;
 use std::collections::VecDeque;
 
-/// The launches of a plan's kernels, in order, under the conditions that they have.
+/// The steps of a plan, in order, under the conditions that they have; `steps` has those for each step of the plan.
 ///
-/// Neighbouring kernels under one condition share a choice: first those for which it holds, then those for which it
-/// does not.
-pub(super) fn steps(plan: &GraphPlan, launches: Vec<Step>) -> Result<Vec<Step>, CompileError> {
-    let guards = plan.kernels.iter().map(|k| k.guard.as_slice());
-    let mut control = Control { plan, stated: vec![false; plan.requires.len()] };
-    control.under(&[], &mut guards.zip(launches).collect())
+/// Neighbours under one condition share a choice: first those for which it holds, then those for which it does not.
+pub(super) fn steps(plan: &GraphPlan, steps: Vec<Vec<Step>>) -> Result<Vec<Step>, CompileError> {
+    let guards = plan.steps.iter().map(|&step| plan.guard(step));
+    let is_early = |symbol| matches!(plan.graph.source(symbol), Some(SymbolSource::Axis { .. }));
+    let known = plan.graph.symbols.ids().map(is_early).collect();
+    let mut control = Control { plan, known, stated: vec![false; plan.requires.len()] };
+    control.under(&[], &mut guards.zip(steps).collect())
 }
 
-type Guarded<'p> = VecDeque<(&'p [(ValueId, bool)], Step)>;
+type Guarded<'p> = VecDeque<(&'p [(ValueId, bool)], Vec<Step>)>;
 
 struct Control<'p> {
     plan: &'p GraphPlan,
+    /// Per symbol, whether it has its value.
+    known: Vec<bool>,
     /// Which requirements have been made steps.
     stated: Vec<bool>,
 }
 
 impl<'p> Control<'p> {
-    /// The steps of kernels that stand under `path`, taken from the front as long as they do.
-    fn under(&mut self, path: &[(ValueId, bool)], kernels: &mut Guarded<'p>) -> Result<Vec<Step>, CompileError> {
+    /// The steps that stand under `path`, taken from the front as long as they do.
+    fn under(&mut self, path: &[(ValueId, bool)], waiting: &mut Guarded<'p>) -> Result<Vec<Step>, CompileError> {
         let mut steps = self.requirements(path)?;
-        while let Some((guard, _)) = kernels.front().filter(|(guard, _)| guard.starts_with(path)) {
+        while let Some((guard, _)) = waiting.front().filter(|(guard, _)| guard.starts_with(path)) {
             let Some(&(condition, _)) = guard.get(path.len()) else {
-                steps.extend(kernels.pop_front().map(|(_, launch)| launch));
+                for step in waiting.pop_front().into_iter().flat_map(|(_, steps)| steps) {
+                    let bound = if let Step::Bind(bind) = &step { &bind.symbols[..] } else { &[] };
+                    bound.iter().for_each(|b| self.known[b.symbol as usize] = true);
+                    let any = !bound.is_empty();
+                    steps.push(step);
+                    if any {
+                        steps.extend(self.requirements(path)?);
+                    }
+                }
                 continue;
             };
             let inner = |holds: bool| path.iter().copied().chain([(condition, holds)]).collect::<Vec<_>>();
-            let then = self.under(&inner(true), kernels)?;
-            let otherwise = self.under(&inner(false), kernels)?;
+            let then = self.under(&inner(true), waiting)?;
+            let otherwise = self.under(&inner(false), waiting)?;
             let slot = self.plan.values.get(&condition).ok_or_else(|| CompileError::Internal {
                 what: format!("condition {condition} has no place in memory"),
             })?;
@@ -49,11 +61,13 @@ impl<'p> Control<'p> {
         Ok(steps)
     }
 
-    /// What must hold under a path, the first time that it is entered.
+    /// What must hold under a path, as soon as it is entered and the symbols are known.
     fn requirements(&mut self, path: &[(ValueId, bool)]) -> Result<Vec<Step>, CompileError> {
         let mut steps = Vec::new();
         for ((under, requirement), stated) in self.plan.requires.iter().zip(&mut self.stated) {
-            if under != path || std::mem::replace(stated, true) {
+            let symbols = [requirement.left.symbols(), requirement.right.symbols()];
+            let is_known = symbols.iter().flatten().all(|symbol| self.known[symbol.index()]);
+            if under != path || !is_known || std::mem::replace(stated, true) {
                 continue;
             }
             steps.push(Step::Require(Require {

@@ -67,6 +67,7 @@ impl<'m> Scopes<'m> {
     pub(super) fn enter_graph(&mut self, proto: &'m GraphProto) {
         let mut build = self.build().nested();
         build.graph.name = proto.name().to_owned();
+        build.may_use_host = self.build().may_use_host;
         self.builders.push(Built { build, captures: Vec::new() });
         self.enter(proto);
     }

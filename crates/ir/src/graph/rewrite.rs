@@ -54,6 +54,6 @@ fn rewritten(op: &Op, f: &dyn Fn(&IndexExpr) -> IndexExpr) -> Op {
         Op::If(branches) => {
             Op::If(IfOp { then: in_graph(&branches.then, f), otherwise: in_graph(&branches.otherwise, f) })
         }
-        Op::Constant(_) | Op::Contract(_) | Op::Gather(_) | Op::Concat(_) | Op::Scan(_) => op.clone(),
+        Op::Constant(_) | Op::Contract(_) | Op::Gather(_) | Op::Concat(_) | Op::Scan(_) | Op::Host(_) => op.clone(),
     }
 }

@@ -43,6 +43,8 @@ pub enum InterpError {
     Race { place: String, name: String, index: i64 },
     #[error("{what} are {left} and {right}, which this graph does not allow")]
     Unmet { what: String, left: i64, right: i64 },
+    #[error("`{place}` runs on the host, which says: {reason}")]
+    Host { place: String, reason: String },
     #[error("malformed `{place}`: {what}")]
     Malformed { place: String, what: &'static str },
     #[error(transparent)]

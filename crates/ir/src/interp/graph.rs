@@ -5,11 +5,12 @@ mod ops;
 mod recurrence;
 
 use super::array::Array;
+use super::host::{Host, NoHost, evaluate_host};
 use super::{InterpError, check_symbols, eval_shape};
 use crate::entity::{EntityId, ValueId};
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, Requirement, SymbolSource};
 use crate::index::Dim;
-use crate::op::Op;
+use crate::op::{HostOp, Op};
 use crate::scalar::Scalar;
 use infc_tensor::{DType, Tensor};
 use std::rc::Rc;
@@ -17,13 +18,27 @@ use std::rc::Rc;
 /// How deep composites may contain composites.
 const MAX_DEPTH: usize = 32;
 
-/// Computes a graph.
+/// Computes a graph without host operations.
 ///
 /// `symbols` has one value per symbol, `inputs` one tensor per input; the result has one per output.
 ///
 /// # Errors
 /// [`InterpError`] if the inputs do not fit, a type has no scalar arithmetic, or the graph is not valid.
 pub fn run_graph(graph: &Graph, symbols: &[i64], inputs: &[Tensor]) -> Result<Vec<Tensor>, InterpError> {
+    run_graph_with(graph, symbols, inputs, &NoHost)
+}
+
+/// As [`run_graph`], with somebody to evaluate host operations. What `symbols` says of symbols that such an operation
+/// produces must lie in their ranges and counts for nothing else.
+///
+/// # Errors
+/// As [`run_graph`], and [`InterpError::Host`].
+pub fn run_graph_with(
+    graph: &Graph,
+    symbols: &[i64],
+    inputs: &[Tensor],
+    host: &dyn Host,
+) -> Result<Vec<Tensor>, InterpError> {
     check_symbols(&graph.symbols, symbols)?;
     if inputs.len() != graph.inputs.len() {
         let (expected, found) = (graph.inputs.len(), inputs.len());
@@ -35,23 +50,28 @@ pub fn run_graph(graph: &Graph, symbols: &[i64], inputs: &[Tensor]) -> Result<Ve
         let shape = eval_shape(&port.name, &value.ty.shape, symbols)?;
         arrays.push(Rc::new(Array::from_tensor(&port.name, value.ty.dtype, shape, tensor)?));
     }
-    let outputs = run(graph, symbols, arrays, 0)?;
+    let outputs = run(graph, symbols, arrays, host, 0)?;
     outputs.iter().map(|array| array.to_tensor()).collect()
 }
 
-fn run(graph: &Graph, symbols: &[i64], inputs: Vec<Rc<Array>>, depth: usize) -> Result<Vec<Rc<Array>>, InterpError> {
+fn run(
+    graph: &Graph,
+    symbols: &[i64],
+    inputs: Vec<Rc<Array>>,
+    host: &dyn Host,
+    depth: usize,
+) -> Result<Vec<Rc<Array>>, InterpError> {
     if depth > MAX_DEPTH {
         let what = "composites nested too deeply";
         return Err(InterpError::Malformed { place: graph.name.clone(), what });
     }
-    for requirement in &graph.requires {
-        let dims: [Dim; 2] = [requirement.left.clone(), requirement.right.clone()];
-        let values = eval_shape(&graph.name, &dims, symbols)?;
-        let (left, right) = (values[0], values[1]);
-        if (left == right) != requirement.equal {
-            return Err(InterpError::Unmet { what: requirement.what.clone(), left, right });
-        }
-    }
+    // Host operations add to them.
+    let mut symbols = symbols.to_vec();
+    let is_late = |r: &&Requirement| {
+        let produced = |dim: &Dim| dim.symbols().iter().any(|&s| graph.source(s).is_some_and(is_produced));
+        produced(&r.left) || produced(&r.right)
+    };
+    graph.requires.iter().filter(|r| !is_late(r)).try_for_each(|r| check_requirement(graph, r, &symbols))?;
     let mut uses = vec![0u32; graph.values.len()];
     let nodes = graph.order.iter().filter_map(|&id| graph.nodes.get(id));
     let read = nodes.flat_map(|n| &n.inputs).chain(graph.outputs.iter().map(|p| &p.value));
@@ -78,17 +98,53 @@ fn run(graph: &Graph, symbols: &[i64], inputs: Vec<Rc<Array>>, depth: usize) -> 
                 values[input.index()] = None;
             }
         }
-        let results = evaluate(&Context { graph, symbols, node, place: &place, depth }, &operands)?;
+        let results = match &node.op {
+            Op::Host(op) => host_op(op, &place, &operands, host, graph, &mut symbols)?,
+            _ => evaluate(&Context { graph, symbols: &symbols, node, place: &place, host, depth }, &operands)?,
+        };
         if results.len() != node.outputs.len() {
             let what = "another number of outputs than the operation has";
             return Err(InterpError::Malformed { place, what });
         }
         for (&output, result) in node.outputs.iter().zip(results) {
-            check_type(graph, symbols, output, &result, &place)?;
+            check_type(graph, &symbols, output, &result, &place)?;
             values[output.index()] = Some(result);
         }
     }
+    graph.requires.iter().filter(is_late).try_for_each(|r| check_requirement(graph, r, &symbols))?;
     graph.outputs.iter().map(|port| values[port.value.index()].clone().ok_or_else(|| dangling(&port.name))).collect()
+}
+
+fn is_produced(source: SymbolSource) -> bool {
+    matches!(source, SymbolSource::Produced { .. })
+}
+
+fn check_requirement(graph: &Graph, requirement: &Requirement, symbols: &[i64]) -> Result<(), InterpError> {
+    let dims: [Dim; 2] = [requirement.left.clone(), requirement.right.clone()];
+    let values = eval_shape(&graph.name, &dims, symbols)?;
+    let (left, right) = (values[0], values[1]);
+    if (left == right) == requirement.equal {
+        return Ok(());
+    }
+    Err(InterpError::Unmet { what: requirement.what.clone(), left, right })
+}
+
+/// Computes a host operation, which may tell symbols their values.
+fn host_op(
+    op: &HostOp,
+    place: &str,
+    operands: &[Rc<Array>],
+    host: &dyn Host,
+    graph: &Graph,
+    symbols: &mut [i64],
+) -> Result<Vec<Rc<Array>>, InterpError> {
+    let operands = operands.iter().map(|array| array.to_tensor()).collect::<Result<Vec<_>, _>>()?;
+    let results = evaluate_host(op, &operands, host, &graph.symbols, symbols)?;
+    let array = |tensor: &Tensor| {
+        let shape = tensor.shape().iter().map(|&d| d as i64).collect();
+        Ok(Rc::new(Array::from_tensor(place, tensor.dtype(), shape, tensor)?))
+    };
+    results.iter().map(array).collect()
 }
 
 /// What an operation sees of its surroundings.
@@ -97,6 +153,7 @@ struct Context<'a> {
     symbols: &'a [i64],
     node: &'a Node,
     place: &'a str,
+    host: &'a dyn Host,
     depth: usize,
 }
 
@@ -137,15 +194,16 @@ fn evaluate(cx: &Context<'_>, operands: &[Rc<Array>]) -> Result<Vec<Rc<Array>>, 
             if body.inputs.len() != inputs.len() {
                 return Err(cx.malformed("a branch that does not fit its inputs"));
             }
-            run(body, cx.symbols, inputs.to_vec(), cx.depth + 1)
+            run(body, cx.symbols, inputs.to_vec(), cx.host, cx.depth + 1)
         }
         Op::DimValue(dim) => one(ops::dim_value(cx, dim)?),
+        Op::Host(_) => Err(cx.malformed("a host operation where symbols are fixed")),
         Op::Composite(composite) => {
             let body = &composite.body;
             if body.inputs.len() != operands.len() {
                 return Err(cx.malformed("a composite that does not fit its body"));
             }
-            run(body, cx.symbols, operands.to_vec(), cx.depth + 1)
+            run(body, cx.symbols, operands.to_vec(), cx.host, cx.depth + 1)
         }
     }
 }

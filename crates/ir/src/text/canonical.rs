@@ -162,6 +162,6 @@ fn canonical_op(op: &Op, symbols: &Symbols) -> Op {
             let body = Arc::new(renumbered(&recurrence.body, symbols));
             Op::Recurrence(RecurrenceOp { body, ..recurrence.clone() })
         }
-        Op::Constant(_) | Op::View(_) | Op::Gather(_) | Op::Concat(_) | Op::DimValue(_) => op.clone(),
+        Op::Constant(_) | Op::View(_) | Op::Gather(_) | Op::Concat(_) | Op::DimValue(_) | Op::Host(_) => op.clone(),
     }
 }

@@ -4,6 +4,7 @@
 //! hash that [`parse_graph`] resolves.
 
 mod constant;
+mod host;
 mod parse;
 mod print;
 

@@ -10,6 +10,7 @@
 //! - recurrence: its body is a valid graph over the symbols of the graph around it; states keep their type, slices and
 //!   outputs have the steps as their first axis;
 //! - if: the condition is a bool without axes, both branches are valid graphs of the node's types;
+//! - host: as many inputs and outputs as it says, and the symbols that it produces are extents of its outputs;
 //! - requirements mention known symbols;
 //! - composite: its body is a valid graph over the symbols of the graph around it, of the operands' types.
 //!

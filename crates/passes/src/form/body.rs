@@ -153,6 +153,7 @@ impl<'l, 'a> BodyBuilder<'l, 'a> {
             | Op::Scan(_)
             | Op::Recurrence(_)
             | Op::If(_)
+            | Op::Host(_)
             | Op::Composite(_) => Err(malformed(value, "a reduction or constant that has no place in its kernel")),
         }
     }

@@ -69,6 +69,8 @@ pub(super) enum Home {
     Group(usize),
     /// A concatenation.
     Whole(usize),
+    /// A host operation, by its place in [`Grouping::hosts`].
+    Host(usize),
 }
 
 /// All groups.
@@ -78,6 +80,8 @@ pub(super) struct Grouping<'a> {
     /// `None` where a group was taken in by another.
     pub(super) groups: Vec<Option<Group>>,
     pub(super) wholes: Vec<Whole>,
+    /// Host operations, in the graph's order.
+    pub(super) hosts: Vec<NodeId>,
     homes: Vec<Option<Home>>,
     /// Per node, its place in the graph's order.
     positions: Vec<usize>,
@@ -106,6 +110,7 @@ impl<'a> Grouping<'a> {
             readers: Readers::new(graph),
             groups: Vec::new(),
             wholes: Vec::new(),
+            hosts: Vec::new(),
             homes,
             positions,
             log: PlanLog::default(),
@@ -186,6 +191,17 @@ impl<'a> Grouping<'a> {
                     self.homes[value.index()] = Some(Home::Whole(self.wholes.len()));
                     self.wholes.push(Whole { value, axis: None, parts });
                 }
+            }
+            Op::Host(_) => {
+                for &operand in &node.inputs {
+                    if !matches!(self.flat.graph.producer(operand), Some((_, n)) if matches!(n.op, Op::Constant(_))) {
+                        self.ensure_in_memory(operand);
+                    }
+                }
+                for &output in &node.outputs {
+                    self.homes[output.index()] = Some(Home::Host(self.hosts.len()));
+                }
+                self.hosts.push(id);
             }
             Op::Recurrence(_) => {
                 for &operand in &node.inputs {

@@ -1,13 +1,14 @@
 //! Runs a plan with the kernel interpreter: the definition that compiled kernels are compared with.
 
 use super::FormError;
-use super::plan::{GraphPlan, OperandSource, PlannedKernel};
+use super::plan::{GraphPlan, OperandSource, PlannedHost, PlannedKernel, PlannedStep};
 use infc_ir::entity::ValueId;
 use infc_ir::index::Dim;
-use infc_ir::interp::{InterpError, run_kernel};
+use infc_ir::interp::{Host, InterpError, NoHost, evaluate_host, run_kernel};
 use infc_ir::kernel::OperandKind;
 use infc_tensor::{AlignedBytes, Tensor};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Why a plan cannot be interpreted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -27,32 +28,41 @@ pub enum InterpretError {
 }
 
 /// What each kernel of the plan reads and writes, step by step.
-#[derive(Debug)]
 pub struct Interpreter<'p> {
     plan: &'p GraphPlan,
     symbols: Vec<i64>,
+    host: &'p dyn Host,
+    /// How many steps of the plan are done.
+    done: usize,
     /// Dense tensors of what is computed so far.
     values: BTreeMap<ValueId, Tensor>,
 }
 
 impl<'p> Interpreter<'p> {
-    /// Starts with the inputs of the model, in order.
+    /// Starts with the inputs of the model, in order; host operations have no definition.
     #[must_use]
     pub fn new(plan: &'p GraphPlan, symbols: &[i64], inputs: &[Tensor]) -> Self {
-        let values = plan.graph.inputs.iter().zip(inputs).map(|(port, tensor)| (port.value, tensor.clone())).collect();
-        Self { plan, symbols: symbols.to_vec(), values }
+        Self::with_host(plan, symbols, inputs, &NoHost)
     }
 
-    /// Runs the n-th kernel; kernels must be run in order. Returns its outputs in operand order.
+    /// As [`Interpreter::new`], with somebody to evaluate host operations. The values of symbols that such produce do not
+    /// count.
+    #[must_use]
+    pub fn with_host(plan: &'p GraphPlan, symbols: &[i64], inputs: &[Tensor], host: &'p dyn Host) -> Self {
+        let values = plan.graph.inputs.iter().zip(inputs).map(|(port, tensor)| (port.value, tensor.clone())).collect();
+        Self { plan, symbols: symbols.to_vec(), host, done: 0, values }
+    }
+
+    /// Runs the n-th kernel and the host operations before it; kernels must be run in order. Returns its outputs in operand
+    /// order.
     ///
     /// # Errors
     /// [`InterpretError`] if the plan is wrong or too large to interpret.
     pub fn step(&mut self, n: usize) -> Result<Vec<(ValueId, Tensor)>, InterpretError> {
+        self.hosts_before(Some(n))?;
         let planned: &PlannedKernel = &self.plan.kernels[n];
-        for &(condition, holds) in &planned.guard {
-            if (self.read(condition)?.get_f64(0) == Some(1.0)) != holds {
-                return Ok(Vec::new());
-            }
+        if !self.is_taken(&planned.guard)? {
+            return Ok(Vec::new());
         }
         let mut inputs = Vec::new();
         let mut written = Vec::new();
@@ -80,7 +90,57 @@ impl<'p> Interpreter<'p> {
         for n in 0..self.plan.kernels.len() {
             self.step(n)?;
         }
+        self.hosts_before(None)?;
         self.plan.graph.outputs.iter().map(|port| self.read(port.value)).collect()
+    }
+
+    /// Whether all conditions hold as they must.
+    fn is_taken(&self, guard: &[(ValueId, bool)]) -> Result<bool, InterpretError> {
+        for &(condition, holds) in guard {
+            if (self.read(condition)?.get_f64(0) == Some(1.0)) != holds {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs the host operations up to a kernel, or to the end.
+    fn hosts_before(&mut self, kernel: Option<usize>) -> Result<(), InterpretError> {
+        let plan = self.plan;
+        while let Some(&step) = plan.steps.get(self.done) {
+            self.done += 1;
+            match step {
+                PlannedStep::Kernel(n) if Some(n) == kernel => break,
+                PlannedStep::Kernel(_) => {}
+                PlannedStep::Host(n) => self.host(&plan.hosts[n])?,
+            }
+        }
+        Ok(())
+    }
+
+    fn host(&mut self, planned: &PlannedHost) -> Result<(), InterpretError> {
+        if !self.is_taken(&planned.guard)? {
+            return Ok(());
+        }
+        let mut operands = Vec::with_capacity(planned.inputs.len());
+        for source in &planned.inputs {
+            operands.push(match source {
+                OperandSource::Value(value) => self.read(*value)?,
+                OperandSource::Constant(constant) => constant.constant.tensor.clone(),
+            });
+        }
+        let graph = &self.plan.graph;
+        let results = evaluate_host(&planned.op, &operands, self.host, &graph.symbols, &mut self.symbols);
+        let kernel = || planned.op.op_type.clone();
+        let results = results.map_err(|source| InterpretError::Kernel { kernel: kernel(), source })?;
+        for (&value, result) in planned.outputs.iter().zip(results) {
+            let (ty, shape) = (graph.ty(value), self.shape(&graph.ty(value).shape, value)?);
+            if ty.dtype != result.dtype() || shape != result.shape() {
+                return Err(malformed(&kernel(), "a result of another type than the model says"));
+            }
+            self.values.insert(value, result);
+        }
+        Ok(())
     }
 
     /// A value, put together from its parts if it is a concatenation.
@@ -139,6 +199,15 @@ impl<'p> Interpreter<'p> {
                     .ok_or_else(|| malformed(&value.to_string(), "an extent has no value"))
             })
             .collect()
+    }
+}
+
+impl fmt::Debug for Interpreter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interpreter")
+            .field("symbols", &self.symbols)
+            .field("values", &self.values)
+            .finish_non_exhaustive()
     }
 }
 

@@ -40,14 +40,18 @@ pub(super) struct Placement {
 pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered], formulated: &[Lowered]) -> Placement {
     let graph = &grouping.flat.graph;
     let families = Families::new(grouping);
-    let fixed: BTreeSet<ValueId> = graph.inputs.iter().chain(&graph.outputs).map(|p| families.root(p.value)).collect();
+    let hosts = || grouping.hosts.iter().map(|&id| &graph.nodes[id]);
+    let dense: BTreeSet<ValueId> = hosts().flat_map(|node| &node.inputs).copied().collect();
+    let mut fixed: BTreeSet<ValueId> =
+        graph.inputs.iter().chain(&graph.outputs).map(|p| families.root(p.value)).collect();
+    fixed.extend(hosts().flat_map(|node| &node.outputs).chain(&dense));
     let inner = inner_axes(graph, &families, &fixed, kernels);
     let halos = halos(grouping, &families, &fixed, formulated);
     let mut placement = Placement::default();
     let mut place_root = |value: ValueId, place: BufferPlace| {
         let ty = graph.ty(value);
         let layout = match place {
-            BufferPlace::Arena => {
+            BufferPlace::Arena if !dense.contains(&value) => {
                 let halo = halos.get(&value).cloned().unwrap_or_else(|| vec![(0, 0); ty.shape.len()]);
                 let order = order_of(ty.shape.len(), inner.get(&value).copied());
                 arena_layout(&ty.shape, &order, &halo, ty.dtype.size_bytes().unwrap_or(1))
@@ -64,6 +68,9 @@ pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered], formulated: &[
     }
     for (n, port) in graph.outputs.iter().enumerate() {
         place_root(port.value, BufferPlace::Output(n));
+    }
+    for &value in hosts().flat_map(|node| &node.outputs) {
+        place_root(value, BufferPlace::Host);
     }
     for kernel in kernels {
         for (value, operand) in kernel.values.iter().zip(kernel.kernel.operands.iter()) {

@@ -43,14 +43,15 @@ pub use layout::arena_layout;
 pub use log::{PlanLog, Refusal};
 pub use options::FormOptions;
 pub use plan::{
-    BufferPlace, GraphPlan, OperandSource, PackedConstant, Packing, Part, PlannedBuffer, PlannedKernel, PlannedValue,
+    BufferPlace, GraphPlan, OperandSource, PackedConstant, Packing, Part, PlannedBuffer, PlannedHost, PlannedKernel,
+    PlannedStep, PlannedValue,
 };
 
 use crate::ErrorClass;
 use budget::WeightBudget;
 use group::{Grouping, Unit};
-use infc_ir::entity::{EntityId, OperandId, StageId};
-use infc_ir::graph::Graph;
+use infc_ir::entity::{EntityId, NodeId, OperandId, StageId, ValueId};
+use infc_ir::graph::{Graph, Node};
 use infc_ir::kernel::{AxisKind, Kernel, OperandKind};
 use infc_ir::op::Op;
 use infc_ir::scalar::{ScalarOp, Source};
@@ -80,7 +81,7 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
             kernels.push(lower::lower(&grouping, id, group)?);
         }
     }
-    let kernels = order::order(&grouping, kernels)?;
+    let (kernels, steps) = order::order(&grouping, kernels)?;
     let mut placement = layout::place(&grouping, &kernels, &kernels);
     let mut finished = finish_all(&grouping, &placement, options, &kernels)?;
     if let Some(filtered) = filtering::filter(&grouping, &placement, options, &kernels, &finished) {
@@ -89,11 +90,32 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
     }
     let Finished { mut planned, budget } = finished;
     order::mark_in_place(&placement, &mut planned);
+    let hosts = grouping.hosts.iter().filter_map(|&id| planned_host(&grouping, id)).collect();
     let Placement { values, buffers } = placement;
     let mut log = grouping.log;
     log.refusals.extend(budget.refusals);
     let requires = flat.requires.iter().map(|(guard, r)| (flat.path(*guard), r.clone())).collect();
-    Ok(GraphPlan { graph: flat.graph, kernels: planned, values, buffers, requires, log })
+    Ok(GraphPlan { graph: flat.graph, kernels: planned, hosts, steps, values, buffers, requires, log })
+}
+
+/// A host operation with its operands.
+fn planned_host(grouping: &Grouping<'_>, id: NodeId) -> Option<PlannedHost> {
+    let graph = &grouping.flat.graph;
+    let node = &graph.nodes[id];
+    let Op::Host(op) = &node.op else { return None };
+    let source = |&value: &ValueId| match graph.producer(value) {
+        Some((_, Node { op: Op::Constant(constant), .. })) => {
+            OperandSource::Constant(PackedConstant { value, constant: constant.clone(), packing: None })
+        }
+        _ => OperandSource::Value(value),
+    };
+    Some(PlannedHost {
+        op: op.clone(),
+        inputs: node.inputs.iter().map(source).collect(),
+        outputs: node.outputs.clone(),
+        origins: graph.origins[node.origin].clone(),
+        guard: grouping.flat.path(grouping.flat.guard(id)),
+    })
 }
 
 /// All kernels as planned, and what they left of the budget.

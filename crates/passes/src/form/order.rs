@@ -1,47 +1,45 @@
-//! The order of kernels, and which of them may write onto what they read.
+//! The order of kernels and host operations, and which of them may write onto what they read.
 
 use super::FormError;
 use super::group::{Grouping, Home};
 use super::layout::Placement;
 use super::lower::Lowered;
 use super::pack::is_at;
-use super::plan::{BufferPlace, OperandSource, PlannedKernel};
-use infc_ir::entity::{EntityId, OperandId, ValueId};
+use super::plan::{BufferPlace, OperandSource, PlannedKernel, PlannedStep};
+use infc_ir::entity::{EntityId, NodeId, OperandId, SymbolId, ValueId};
 use infc_ir::kernel::{Kernel, OperandKind};
+use infc_ir::op::Op;
 use infc_ir::scalar::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kernels in an order in which they can run: as the graph's, where what they read is ready.
-pub(super) fn order(grouping: &Grouping<'_>, kernels: Vec<Lowered>) -> Result<Vec<Lowered>, FormError> {
-    let kernel_of: BTreeMap<usize, usize> = kernels.iter().enumerate().map(|(n, k)| (k.group, n)).collect();
-    let needs: Vec<BTreeSet<usize>> = kernels
-        .iter()
-        .map(|k| {
-            let mut needs = BTreeSet::new();
-            for (operand, value) in k.kernel.operands.iter().zip(&k.values) {
-                if operand.kind == OperandKind::Input {
-                    writers(grouping, *value, &kernel_of, &mut needs);
-                }
-            }
-            if let Some(group) = &grouping.groups[k.group] {
-                for (condition, _) in grouping.flat.path(grouping.guard(group)) {
-                    writers(grouping, condition, &kernel_of, &mut needs);
-                }
-            }
-            needs
+/// Kernels and host operations in an order in which they can run: as the graph's, where what they read is ready, and
+/// the symbols that they are computed with are known.
+pub(super) fn order(
+    grouping: &Grouping<'_>,
+    kernels: Vec<Lowered>,
+) -> Result<(Vec<Lowered>, Vec<PlannedStep>), FormError> {
+    let steps = Steps::new(grouping, &kernels);
+    // Kernels first, then host operations.
+    let count = kernels.len() + grouping.hosts.len();
+    let needs: Vec<BTreeSet<usize>> = (0..count)
+        .map(|n| match kernels.get(n) {
+            Some(kernel) => steps.of_kernel(kernel),
+            None => steps.of_host(grouping.hosts[n - kernels.len()]),
         })
         .collect();
-    let mut users: Vec<Vec<usize>> = vec![Vec::new(); kernels.len()];
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); count];
     let mut waiting: Vec<usize> = needs.iter().map(BTreeSet::len).collect();
     for (n, needs) in needs.iter().enumerate() {
         needs.iter().for_each(|&m| users[m].push(n));
     }
-    let place = |n: usize| {
-        let group = grouping.groups[kernels[n].group].as_ref();
-        group.and_then(|g| g.nodes.iter().map(|&id| grouping.position(id)).max()).unwrap_or(0)
+    let place = |n: usize| match kernels.get(n) {
+        Some(kernel) => {
+            let group = grouping.groups[kernel.group].as_ref();
+            group.and_then(|g| g.nodes.iter().map(|&id| grouping.position(id)).max()).unwrap_or(0)
+        }
+        None => grouping.position(grouping.hosts[n - kernels.len()]),
     };
-    let mut ready: BTreeSet<(usize, usize)> =
-        (0..kernels.len()).filter(|&n| waiting[n] == 0).map(|n| (place(n), n)).collect();
+    let mut ready: BTreeSet<(usize, usize)> = (0..count).filter(|&n| waiting[n] == 0).map(|n| (place(n), n)).collect();
     let mut sequence = Vec::new();
     while let Some((_, n)) = ready.pop_first() {
         sequence.push(n);
@@ -52,22 +50,92 @@ pub(super) fn order(grouping: &Grouping<'_>, kernels: Vec<Lowered>) -> Result<Ve
             }
         }
     }
-    if sequence.len() != kernels.len() {
+    if sequence.len() != count {
         let what = "the kernels need each other's results in a circle".to_owned();
         return Err(FormError::Malformed { place: "the plan".to_owned(), what });
     }
-    let mut kernels: Vec<Option<Lowered>> = kernels.into_iter().map(Some).collect();
-    Ok(sequence.into_iter().filter_map(|n| kernels[n].take()).collect())
+    let mut waiting: Vec<Option<Lowered>> = kernels.into_iter().map(Some).collect();
+    let (mut kernels, mut steps) = (Vec::new(), Vec::new());
+    for n in sequence {
+        match waiting.get_mut(n) {
+            Some(kernel) => {
+                steps.push(PlannedStep::Kernel(kernels.len()));
+                kernels.extend(kernel.take());
+            }
+            None => steps.push(PlannedStep::Host(n - waiting.len())),
+        }
+    }
+    Ok((kernels, steps))
 }
 
-/// The kernels that must have run before a value can be read.
-fn writers(grouping: &Grouping<'_>, value: ValueId, kernel_of: &BTreeMap<usize, usize>, into: &mut BTreeSet<usize>) {
-    let mut work = vec![value];
-    while let Some(value) = work.pop() {
-        match grouping.home(value) {
-            Some(Home::Group(group)) => into.extend(kernel_of.get(&group)),
-            Some(Home::Whole(whole)) => work.extend(grouping.wholes[whole].parts.iter().map(|(part, _)| *part)),
-            Some(Home::Input) | None => {}
+/// What has to be done before what.
+struct Steps<'a> {
+    grouping: &'a Grouping<'a>,
+    /// By group.
+    kernel_of: BTreeMap<usize, usize>,
+    /// Which host operation tells a symbol its value.
+    producer_of: BTreeMap<SymbolId, usize>,
+    /// Number of kernels.
+    kernels: usize,
+}
+
+impl<'a> Steps<'a> {
+    fn new(grouping: &'a Grouping<'a>, kernels: &[Lowered]) -> Self {
+        let kernel_of = kernels.iter().enumerate().map(|(n, k)| (k.group, n)).collect();
+        let mut producer_of = BTreeMap::new();
+        for (n, &id) in grouping.hosts.iter().enumerate() {
+            if let Op::Host(host) = &grouping.flat.graph.nodes[id].op {
+                producer_of.extend(host.produces.iter().map(|p| (p.symbol, kernels.len() + n)));
+            }
+        }
+        Self { grouping, kernel_of, producer_of, kernels: kernels.len() }
+    }
+
+    fn of_kernel(&self, lowered: &Lowered) -> BTreeSet<usize> {
+        let mut needs = BTreeSet::new();
+        for (operand, value) in lowered.kernel.operands.iter().zip(&lowered.values) {
+            if operand.kind == OperandKind::Input {
+                self.writers(*value, &mut needs);
+            }
+        }
+        if let Some(group) = &self.grouping.groups[lowered.group] {
+            self.guards(self.grouping.guard(group), &mut needs);
+        }
+        if !self.producer_of.is_empty() {
+            needs.extend(lowered.kernel.used_symbols().iter().filter_map(|symbol| self.producer_of.get(symbol)));
+        }
+        needs
+    }
+
+    fn of_host(&self, id: NodeId) -> BTreeSet<usize> {
+        let mut needs = BTreeSet::new();
+        for &value in &self.grouping.flat.graph.nodes[id].inputs {
+            self.writers(value, &mut needs);
+        }
+        self.guards(self.grouping.flat.guard(id), &mut needs);
+        needs
+    }
+
+    fn guards(&self, guard: Option<usize>, needs: &mut BTreeSet<usize>) {
+        for (condition, _) in self.grouping.flat.path(guard) {
+            self.writers(condition, needs);
+        }
+    }
+
+    /// What must have run before a value can be read.
+    fn writers(&self, value: ValueId, into: &mut BTreeSet<usize>) {
+        let mut work = vec![value];
+        while let Some(value) = work.pop() {
+            match self.grouping.home(value) {
+                Some(Home::Group(group)) => into.extend(self.kernel_of.get(&group)),
+                Some(Home::Whole(whole)) => {
+                    work.extend(self.grouping.wholes[whole].parts.iter().map(|(part, _)| *part));
+                }
+                Some(Home::Host(host)) => {
+                    into.insert(self.kernels + host);
+                }
+                Some(Home::Input) | None => {}
+            }
         }
     }
 }

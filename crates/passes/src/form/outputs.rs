@@ -1,6 +1,7 @@
 //! Graph outputs that no node computes.
 //!
-//! An output may be an input, a constant, a view of either, or the same value as another output. Buffers of the caller
+//! An output may be an input, a constant, what a host operation makes, a view of one of these, or the same value as another
+//! output. Buffers of the caller
 //! are filled by kernels, so each such output gets an identity map of its own: a copy.
 
 use infc_ir::entity::ValueId;
@@ -17,7 +18,7 @@ pub(super) fn compute_outputs(graph: &mut Graph) {
         let root = root(graph, value);
         let computed = match graph.values[root].definition {
             Definition::Input(_) => false,
-            Definition::Node(node, _) => !matches!(graph.nodes[node].op, Op::Constant(_)),
+            Definition::Node(node, _) => !matches!(graph.nodes[node].op, Op::Constant(_) | Op::Host(_)),
         };
         if taken.insert(root) && computed {
             continue;

@@ -8,7 +8,7 @@ use infc_ir::entity::{NodeId, OperandId, ValueId};
 use infc_ir::graph::{Graph, Requirement};
 use infc_ir::index::Dim;
 use infc_ir::kernel::{Kernel, Layout};
-use infc_ir::op::{ConstantOp, ViewOp};
+use infc_ir::op::{ConstantOp, HostOp, ViewOp};
 use infc_ir::scalar::Const;
 use infc_tensor::{DType, Tensor};
 use std::collections::BTreeMap;
@@ -22,6 +22,10 @@ pub struct GraphPlan {
     pub graph: Graph,
     /// In an order in which they can run.
     pub kernels: Vec<PlannedKernel>,
+    /// What the host library computes, in an order in which it can run.
+    pub hosts: Vec<PlannedHost>,
+    /// All kernels and host operations, in an order in which they can run.
+    pub steps: Vec<PlannedStep>,
     /// Every value that lies in memory.
     pub values: BTreeMap<ValueId, PlannedValue>,
     /// What the values lie in.
@@ -48,6 +52,30 @@ pub struct PlannedKernel {
     pub guard: Vec<(ValueId, bool)>,
     /// Outputs that may be written onto an input which nobody needs afterwards: `(input, output)`.
     pub in_place: Vec<(OperandId, OperandId)>,
+}
+
+/// A host operation with its operands, which are dense and row-major.
+#[derive(Clone, Debug)]
+pub struct PlannedHost {
+    /// What to compute.
+    pub op: Arc<HostOp>,
+    /// What it reads: one for each input that is given.
+    pub inputs: Vec<OperandSource>,
+    /// What it makes: one for each output that is asked for.
+    pub outputs: Vec<ValueId>,
+    /// The ONNX nodes it stands for, sorted.
+    pub origins: Vec<String>,
+    /// As [`PlannedKernel::guard`].
+    pub guard: Vec<(ValueId, bool)>,
+}
+
+/// One step of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlannedStep {
+    /// Index into [`GraphPlan::kernels`].
+    Kernel(usize),
+    /// Index into [`GraphPlan::hosts`].
+    Host(usize),
 }
 
 /// What an operand of a kernel is.
@@ -114,6 +142,8 @@ pub enum BufferPlace {
     Output(usize),
     /// Ours.
     Arena,
+    /// That of what a host operation makes.
+    Host,
 }
 
 /// A piece of memory.
@@ -162,6 +192,17 @@ impl Packing {
     }
 }
 
+impl GraphPlan {
+    /// The conditions under which a step is run.
+    #[must_use]
+    pub fn guard(&self, step: PlannedStep) -> &[(ValueId, bool)] {
+        match step {
+            PlannedStep::Kernel(n) => &self.kernels[n].guard,
+            PlannedStep::Host(n) => &self.hosts[n].guard,
+        }
+    }
+}
+
 impl PlannedKernel {
     /// The values and constants it reads, and the values it writes.
     pub fn accesses(&self) -> impl Iterator<Item = (&infc_ir::kernel::Operand, &OperandSource)> {
@@ -204,6 +245,21 @@ impl fmt::Display for GraphPlan {
                     }
                 }
             }
+        }
+        for (n, host) in self.hosts.iter().enumerate() {
+            let position = self.steps.iter().position(|step| *step == PlannedStep::Host(n)).unwrap_or(0);
+            write!(f, "host {n} (step {position}) {} of {}", host.op.op_type, host.origins.join(", "))?;
+            let list = |values: &[String]| values.join(", ");
+            let inputs: Vec<String> = host
+                .inputs
+                .iter()
+                .map(|source| match source {
+                    OperandSource::Value(value) => value.to_string(),
+                    OperandSource::Constant(c) => format!("constant {:?}", c.constant.name),
+                })
+                .collect();
+            let outputs: Vec<String> = host.outputs.iter().map(ToString::to_string).collect();
+            writeln!(f, ": {} from {}; {}", list(&outputs), list(&inputs), host.op.reason)?;
         }
         write!(f, "{}", self.log)
     }

@@ -4,6 +4,7 @@
 //!   (inputs, constants), or what is needed in two places, is copied.
 //! - What a convolution reads with padding gets a zero halo, which lets the inner loops do without tests. An input of
 //!   the model has none, nor has the part of a value that a slice leaves: they are copied.
+//! - Host operations read dense tensors: they get a copy of what our kernels lay out as they like.
 //! - The right operand of a contraction of two computed values is turned round if its columns would lie scattered.
 
 use super::expand::Flat;
@@ -45,6 +46,14 @@ pub(super) fn prepare(flat: &mut Flat) {
                     }
                     turn(&mut flat.graph, id);
                 }
+                Op::Host(_) => {
+                    for n in 0..flat.graph.nodes[id].inputs.len() {
+                        let operand = flat.graph.nodes[id].inputs[n];
+                        if !lies_dense(&flat.graph, operand) {
+                            flat.graph.nodes[id].inputs[n] = copy(&mut flat.graph, operand, id);
+                        }
+                    }
+                }
                 _ => {}
             }
             // Copies are made where they are needed.
@@ -60,7 +69,15 @@ pub(super) fn prepare(flat: &mut Flat) {
 fn is_computed(graph: &Graph, value: ValueId) -> bool {
     match graph.values[value].definition {
         Definition::Input(_) => false,
-        Definition::Node(node, _) => !matches!(graph.nodes[node].op, Op::Constant(_) | Op::DimValue(_)),
+        Definition::Node(node, _) => !matches!(graph.nodes[node].op, Op::Constant(_) | Op::DimValue(_) | Op::Host(_)),
+    }
+}
+
+/// True if the value is in memory, dense and row-major, without us.
+fn lies_dense(graph: &Graph, value: ValueId) -> bool {
+    match graph.values[value].definition {
+        Definition::Input(_) => true,
+        Definition::Node(node, _) => matches!(graph.nodes[node].op, Op::Constant(_) | Op::Host(_)),
     }
 }
 

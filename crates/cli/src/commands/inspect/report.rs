@@ -59,7 +59,7 @@ pub(super) struct SymbolReport {
     pub(super) name: String,
     pub(super) min: i64,
     pub(super) max: Option<i64>,
-    /// Where its value is read: `image[0]`.
+    /// Where its value is read: `image[0]`; empty if the model computes it.
     pub(super) from: Vec<String>,
 }
 
@@ -137,7 +137,21 @@ pub(super) struct ProgramReport {
     pub(super) entry: String,
     pub(super) launches: usize,
     pub(super) copies: usize,
+    /// Operators that no kernel computes.
+    pub(super) host: Vec<HostReport>,
     pub(super) memory: MemoryReport,
+}
+
+#[derive(Serialize)]
+pub(super) struct HostReport {
+    /// Index of the step.
+    pub(super) step: usize,
+    pub(super) op_type: String,
+    pub(super) domain: String,
+    pub(super) opset: i64,
+    pub(super) origins: Vec<String>,
+    /// Why no kernel computes it.
+    pub(super) reason: String,
 }
 
 #[derive(Serialize)]
@@ -419,6 +433,7 @@ impl ProgramReport {
             entry: entry.to_owned(),
             launches,
             copies: program.steps.iter().filter(|step| matches!(step, Step::Copy(_))).count(),
+            host: host_reports(program),
             memory: MemoryReport {
                 arena_bytes: plan.arena_bytes,
                 lower_bound_bytes: MemoryPlan::lower_bound(program, symbols)?,
@@ -427,6 +442,21 @@ impl ProgramReport {
             },
         })
     }
+}
+
+fn host_reports(program: &Program) -> Vec<HostReport> {
+    let report = |(step, host): (usize, &Step)| {
+        let Step::Host(host) = host else { return None };
+        Some(HostReport {
+            step,
+            op_type: host.op_type.clone(),
+            domain: host.domain.clone(),
+            opset: host.opset,
+            origins: host.origins.clone(),
+            reason: host.reason.clone(),
+        })
+    };
+    program.steps.iter().enumerate().filter_map(report).collect()
 }
 
 impl WeightReport {

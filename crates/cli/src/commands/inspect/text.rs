@@ -64,7 +64,8 @@ fn print_entries(report: &Report, console: &Console) -> Result<(), Failure> {
         }
         for symbol in &entry.symbols {
             let max = symbol.max.map_or_else(String::new, |max| max.to_string());
-            let (name, min, from) = (&symbol.name, symbol.min, symbol.from.join(", "));
+            let from = if symbol.from.is_empty() { "what is computed".to_owned() } else { symbol.from.join(", ") };
+            let (name, min) = (&symbol.name, symbol.min);
             console.line(format!("  dim  {name} in {min}..={max}, from {from}"))?;
         }
     }
@@ -118,7 +119,31 @@ fn print_variant(variant: &VariantReport, console: &Console) -> Result<(), Failu
             kernel.schedule.lines().try_for_each(|line| console.line(format!("    {line}")))?;
         }
     }
+    variant.programs.iter().try_for_each(|program| print_host(program, console))?;
     variant.programs.iter().try_for_each(|program| print_memory(program, console))
+}
+
+/// What runs on the host, and why.
+fn print_host(program: &ProgramReport, console: &Console) -> Result<(), Failure> {
+    if program.host.is_empty() {
+        return Ok(());
+    }
+    let title = format!("On the host in {}", program.entry);
+    console.line(format!("\n{}", console.paint(Style::Label, &title)))?;
+    let columns = [
+        ("step", Side::Right),
+        ("operator", Side::Left),
+        ("opset", Side::Right),
+        ("node", Side::Left),
+        ("why", Side::Left),
+    ];
+    let rows = program.host.iter().map(|host| {
+        let name =
+            if host.domain.is_empty() { host.op_type.clone() } else { format!("{}.{}", host.domain, host.op_type) };
+        let node = few(&host.origins, ORIGINS_SHOWN);
+        vec![host.step.to_string(), name, host.opset.to_string(), node, host.reason.clone()]
+    });
+    console.write(table(&columns, rows).as_bytes())
 }
 
 fn print_memory(program: &ProgramReport, console: &Console) -> Result<(), Failure> {

@@ -37,7 +37,7 @@ pub(super) fn recurrence(
             inputs.push(Rc::new(row(cx, slice, step)?));
         }
         inputs.extend(shared.iter().cloned());
-        let results = run(body, cx.symbols, inputs, cx.depth + 1)?;
+        let results = run(body, cx.symbols, inputs, cx.host, cx.depth + 1)?;
         for (output, result) in outputs.iter_mut().zip(&results) {
             if output.dtype != result.dtype || output.shape.get(1..) != Some(&result.shape[..]) {
                 return Err(cx.malformed("a step whose result has another type"));

@@ -6,7 +6,7 @@ use super::super::scalar::constant_text;
 use crate::graph::Graph;
 use crate::op::Op;
 use crate::scalar::{Const, has_arithmetic};
-use infc_tensor::{AlignedBytes, DType, Tensor};
+use infc_tensor::{AlignedBytes, Attribute, DType, Tensor};
 use std::collections::BTreeMap;
 
 /// Constants of at most so many elements print them.
@@ -43,6 +43,23 @@ fn collect(graph: &Graph, constants: &mut BTreeMap<String, Tensor>) {
                 constants.insert(constant_hash(&c.tensor), c.tensor.clone());
             }
             Op::Composite(composite) => collect(&composite.body, constants),
+            Op::Recurrence(recurrence) => collect(&recurrence.body, constants),
+            Op::If(branches) => {
+                collect(&branches.then, constants);
+                collect(&branches.otherwise, constants);
+            }
+            Op::Host(host) => {
+                for (_, attribute) in host.attributes.iter() {
+                    let tensors = match attribute {
+                        Attribute::Tensor(tensor) => std::slice::from_ref(tensor),
+                        Attribute::Tensors(tensors) => tensors,
+                        _ => continue,
+                    };
+                    for tensor in tensors.iter().filter(|t| !prints_elements(t)) {
+                        constants.insert(constant_hash(tensor), tensor.clone());
+                    }
+                }
+            }
             _ => {}
         }
     }

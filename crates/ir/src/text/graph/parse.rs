@@ -25,7 +25,7 @@ use std::sync::Arc;
 const MAX_RANK: usize = 64;
 
 /// The largest number of operands that text may speak of.
-const MAX_OPERANDS: usize = 1 << 16;
+pub(super) const MAX_OPERANDS: usize = 1 << 16;
 
 /// Parses one graph and nothing else; `resolve` gives the constants that are written as a hash. The result is not
 /// verified; see [`crate::verify`].
@@ -384,6 +384,7 @@ impl Parser<'_> {
                 return Ok(Parsing::Recurrence { steps: self.index(builder.scope(&[]))?, states, slices });
             }
             "if" => return Ok(Parsing::If),
+            "host" => Op::Host(Arc::new(self.host(builder.scope(&[]), builder.resolve)?)),
             "dim" => Op::DimValue(self.index(builder.scope(&[]))?),
             _ => return Err(self.unknown(mark, "operation", name)),
         }))

@@ -101,7 +101,9 @@ impl GraphText<'_> {
     /// `bind T = %mask axis 1` and `assume P + S == T "broadcast extents" from "/Add"`
     fn facts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dim = |d: &Dim| Index(d, self.names(&[])).to_string();
-        for (symbol, SymbolSource::Axis { input, axis }) in &self.graph.sources {
+        for (symbol, source) in &self.graph.sources {
+            // What an operation produces, that operation says.
+            let SymbolSource::Axis { input, axis } = source else { continue };
             let input = self.graph.inputs.get(*input as usize).map_or_else(String::new, |p| self.value(p.value));
             writeln!(f, "  bind {} = {input} axis {axis}", dim(&Dim::symbol(*symbol)))?;
         }
@@ -190,6 +192,9 @@ impl GraphText<'_> {
             }
             Op::If(_) => Ok(()),
             Op::DimValue(dim) => write!(f, " {}", Index(dim, self.names(&[]))),
+            Op::Host(host) => {
+                super::host::write(f, host, &|symbol| Index(&Dim::symbol(symbol), self.names(&[])).to_string())
+            }
             Op::Composite(composite) => {
                 let name = COMPOSITES.iter().find(|(_, kind)| *kind == composite.kind);
                 write!(f, " {}", name.map_or("?", |(name, _)| name))

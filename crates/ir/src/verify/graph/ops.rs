@@ -7,7 +7,7 @@ use crate::access::Bound;
 use crate::entity::{EntityId, VarId};
 use crate::graph::{Graph, TensorType};
 use crate::index::{Dim, IndexExpr, Interval, Ranges};
-use crate::op::{ContractOp, IfOp, MapOp, Op, RecurrenceOp, ReduceOp, ViewOp};
+use crate::op::{ContractOp, HostOp, IfOp, MapOp, Op, RecurrenceOp, ReduceOp, ViewOp};
 use crate::scalar::Load;
 use infc_tensor::DType;
 
@@ -19,9 +19,11 @@ impl Checker<'_> {
             Op::Constant(_) | Op::DimValue(_) => Some(0),
             Op::View(_) | Op::Scan(_) => Some(1),
             Op::Contract(_) | Op::Gather(_) => Some(2),
+            Op::Host(host) => Some(host.inputs.iter().filter(|&&given| given).count()),
             Op::Map(_) | Op::Reduce(_) | Op::Concat(_) | Op::Recurrence(_) | Op::If(_) | Op::Composite(_) => None,
         };
-        let one_output = !matches!(op, Op::Map(_) | Op::Reduce(_) | Op::Recurrence(_) | Op::If(_) | Op::Composite(_));
+        let one_output =
+            !matches!(op, Op::Map(_) | Op::Reduce(_) | Op::Recurrence(_) | Op::If(_) | Op::Host(_) | Op::Composite(_));
         let counted = counts.is_none_or(|n| self.report.count("inputs", n, inputs.len()));
         if (one_output && !self.report.count("outputs", 1, outputs.len())) || !counted {
             return;
@@ -37,6 +39,7 @@ impl Checker<'_> {
                 self.report.dtype("the value of a dim", outputs[0].dtype, DType::I64);
                 self.report.count("axes", 0, outputs[0].shape.len());
             }
+            Op::Host(host) => self.host(host, outputs),
             Op::Map(map) => self.map(map, inputs, outputs),
             Op::View(view) => self.view(view, inputs[0], outputs[0]),
             Op::Reduce(reduce) => self.reduce(reduce, inputs, outputs),
@@ -86,6 +89,20 @@ impl Checker<'_> {
         let params: Vec<DType> = inputs.iter().map(|t| t.dtype).collect();
         let leaves = ElementLeaves { params, coordinates: Coordinates::new(&self.ranges, shape, self.symbols.len()) };
         self.report.body(body, results, &leaves)
+    }
+
+    /// Symbols that are produced exist, and are extents of the outputs.
+    fn host(&mut self, host: &HostOp, outputs: &Types<'_>) {
+        self.report.count("outputs", host.outputs.iter().filter(|&&named| named).count(), outputs.len());
+        for produced in &host.produces {
+            let axes = outputs.get(produced.output as usize).map_or(0, |ty| ty.shape.len());
+            if produced.axis as usize >= axes {
+                self.report.push(ViolationKind::Dangling { what: "axis", id: produced.axis.to_string() });
+            }
+            if produced.symbol.index() >= self.symbols.len() {
+                self.report.push(ViolationKind::Dangling { what: "symbol", id: produced.symbol.to_string() });
+            }
+        }
     }
 
     fn map(&mut self, map: &MapOp, inputs: &Types<'_>, outputs: &Types<'_>) {

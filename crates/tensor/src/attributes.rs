@@ -1,13 +1,15 @@
 //! The attributes of one ONNX node, with typed access.
 //!
-//! Used by the evaluator here and by the ONNX frontend, which fills them from `AttributeProto`. Graph-valued
-//! attributes (`If`, `Loop`, `Scan`) are not represented: what a graph is belongs to the frontend.
+//! The frontend fills them from `AttributeProto`, operators that are not compiled carry them through graph and artifact,
+//! and `reference` evaluates with them. Graph-valued attributes (`If`, `Loop`, `Scan`) are not represented: what a graph
+//! is belongs to the frontend.
 
-use indexmap::IndexMap;
-use infc_tensor::Tensor;
+use crate::Tensor;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// The value of one attribute, as in ONNX's `AttributeProto`.
-#[derive(Clone, Debug, PartialEq)]
+/// The value of one attribute, as in ONNX's `AttributeProto`. The order of the variants is part of the artifact format.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Attribute {
     /// One integer; also how ONNX stores booleans and element types.
@@ -78,20 +80,20 @@ pub struct AttributeError {
     pub found: &'static str,
 }
 
-/// The attributes of one node by name, in the order of the file.
+/// The attributes of one node by name, in the order of the names.
 ///
 /// # Examples
 /// ```
-/// use infc_reference::{Attribute, Attributes};
+/// use infc_tensor::{Attribute, Attributes};
 ///
 /// let attributes = Attributes::from_iter([("axis", Attribute::Int(-1)), ("mode", "linear".into())]);
 /// assert_eq!(attributes.int_or("axis", 0)?, -1);
 /// assert_eq!(attributes.int_or("keepdims", 1)?, 1);
 /// assert!(attributes.int_or("mode", 0).is_err());
-/// # Ok::<(), infc_reference::AttributeError>(())
+/// # Ok::<(), infc_tensor::AttributeError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Attributes(IndexMap<String, Attribute>);
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Attributes(BTreeMap<String, Attribute>);
 
 macro_rules! getters {
     ($($get:ident: $variant:ident => $expected:literal, $value:ty, $read:expr;)*) => {
@@ -150,7 +152,7 @@ impl Attributes {
         self.0.is_empty()
     }
 
-    /// All attributes, in the order they were added.
+    /// All attributes, in the order of their names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Attribute)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }

@@ -1,0 +1,62 @@
+//! The steps of a host operation: its evaluation, and the symbols that are known after it.
+
+use super::{WeightSlots, buffer_of};
+use crate::CompileError;
+use crate::size::size;
+use infc_artifact::{Bind, BindFrom, BindSymbol, Host, HostArg, Step};
+use infc_ir::entity::EntityId;
+use infc_ir::graph::TensorType;
+use infc_passes::form::{GraphPlan, OperandSource, PlannedHost};
+
+/// One step, or two if it tells symbols their values.
+pub(super) fn steps(
+    plan: &GraphPlan,
+    planned: &PlannedHost,
+    weights: &mut WeightSlots<'_>,
+) -> Result<Vec<Step>, CompileError> {
+    let op = &planned.op;
+    let mut operands = planned.inputs.iter();
+    let mut inputs = Vec::with_capacity(op.inputs.len());
+    for &is_given in &op.inputs {
+        let operand = if is_given { operands.next() } else { None };
+        inputs.push(operand.map(|operand| argument(plan, operand, weights)).transpose()?);
+    }
+    let mut made = planned.outputs.iter();
+    let mut outputs = Vec::with_capacity(op.outputs.len());
+    for &is_named in &op.outputs {
+        let value = if is_named { made.next() } else { None };
+        outputs.push(value.map(|&value| buffer_of(plan, value)).transpose()?);
+    }
+    let mut steps = vec![Step::Host(Host {
+        op_type: op.op_type.clone(),
+        domain: op.domain.clone(),
+        opset: op.opset,
+        attributes: op.attributes.clone(),
+        inputs,
+        outputs,
+        origins: planned.origins.clone(),
+        reason: op.reason.clone(),
+    })];
+    let mut symbols = Vec::with_capacity(op.produces.len());
+    for produced in &op.produces {
+        let value = planned.outputs.get(produced.output as usize).copied();
+        let value =
+            value.ok_or_else(|| CompileError::Internal { what: "a symbol that nothing produces".to_owned() })?;
+        let from = BindFrom::Axis { slot: buffer_of(plan, value)?, axis: produced.axis };
+        symbols.push(BindSymbol { symbol: produced.symbol.index() as u32, from });
+    }
+    if !symbols.is_empty() {
+        steps.push(Step::Bind(Bind { symbols }));
+    }
+    Ok(steps)
+}
+
+fn argument(plan: &GraphPlan, operand: &OperandSource, weights: &mut WeightSlots<'_>) -> Result<HostArg, CompileError> {
+    let slot = weights.slot(operand)?;
+    let value = match operand {
+        OperandSource::Value(value) => *value,
+        OperandSource::Constant(constant) => constant.value,
+    };
+    let TensorType { dtype, shape } = plan.graph.ty(value);
+    Ok(HostArg { slot, dtype: *dtype, shape: shape.iter().map(size).collect::<Result<_, _>>()? })
+}

@@ -1,0 +1,190 @@
+//! Operators that the runtime evaluates by their definitions, because no expansion into core ops exists for them.
+//!
+//! That is so for operators whose results have a size that depends on data, for values that are no numbers, and where
+//! what has to be known to expand a node (axes, a shape) is only known when the model runs. An operator that can be
+//! expanded is: the host is asked only when its import has failed, and the failure is recorded as the reason.
+//!
+//! The graph needs the types of the outputs. [`types`] derives them for the operators it lists; for others the model
+//! must declare them. Extents that are not known become symbols that the operation produces; what is declared is checked
+//! when the model runs.
+
+mod types;
+
+use crate::attributes::node_attributes;
+use crate::build::Result;
+use crate::call::Call;
+use crate::error::{ImportError, NodeRef, Problem};
+use crate::proto::tensor_shape_proto::dimension;
+use crate::proto::{GraphProto, type_proto};
+use crate::tensor_proto;
+use crate::tracked::Tracked;
+use infc_ir::entity::SymbolId;
+use infc_ir::graph::TensorType;
+use infc_ir::index::Dim;
+use infc_ir::op::{HostOp, Produced};
+use infc_ir::symbol::Symbol;
+use infc_tensor::Attributes;
+
+/// The greatest extent that evaluation gives where nothing limits it.
+const MAX_EXTENT: i64 = 1 << 31;
+
+/// True if a node that cannot be expanded for this reason may run on the host.
+pub(crate) fn may_help(problem: &Problem) -> bool {
+    matches!(
+        problem,
+        Problem::DynamicValue { .. }
+            | Problem::UnsupportedType { .. }
+            | Problem::UnsupportedAttribute { .. }
+            | Problem::UnsupportedOutput { .. }
+    )
+}
+
+/// True if the runtime's host library defines the operator.
+pub(crate) fn defines(op_type: &str, domain: &str, opset: i64) -> bool {
+    infc_reference::registry::find(op_type, domain, opset).is_some()
+}
+
+/// A node whose outputs are to be typed.
+pub(crate) struct Typing<'a, 'c> {
+    pub(crate) call: &'a mut Call<'c>,
+    fresh: Vec<SymbolId>,
+}
+
+impl Typing<'_, '_> {
+    /// An extent that the evaluation tells, of an axis of an output; at most `max`, if that is known.
+    pub(crate) fn fresh(&mut self, output: usize, axis: usize, max: Option<i64>) -> Dim {
+        let name = self.call.node.output.get(output).map_or("", String::as_str);
+        let name = if name.is_empty() { self.call.node.output.first().map_or("?", String::as_str) } else { name };
+        let symbols = &mut self.call.build.graph.symbols;
+        let mut name = format!("{name}[{axis}]");
+        while symbols.iter().any(|symbol| symbol.name == name) {
+            name.push('\'');
+        }
+        let max = Some(max.unwrap_or(MAX_EXTENT).clamp(0, MAX_EXTENT));
+        let symbol = symbols.push(Symbol { name, min: 0, max });
+        self.fresh.push(symbol);
+        Dim::symbol(symbol)
+    }
+
+    /// The greatest number of elements that input `index` may have.
+    pub(crate) fn max_elems(&self, index: usize) -> Result<Option<i64>> {
+        let ranges = self.call.build.ranges();
+        let mut product = Some(1i64);
+        for dim in self.call.input(index)?.shape() {
+            let max = ranges.interval(dim).max;
+            product = product.zip(max).and_then(|(product, max)| product.checked_mul(max));
+        }
+        Ok(product)
+    }
+
+    /// The greatest value of an extent.
+    pub(crate) fn max_of(&self, dim: &Dim) -> Option<i64> {
+        self.call.build.ranges().interval(dim).max
+    }
+}
+
+/// The outputs of a node that the host evaluates; `None` if it cannot, or their types are unknown.
+///
+/// # Errors
+/// What is wrong with the node.
+pub(crate) fn import(
+    call: &mut Call<'_>,
+    node: &NodeRef,
+    graph: &GraphProto,
+    reason: &str,
+) -> std::result::Result<Option<Vec<Tracked>>, ImportError> {
+    let in_node = |problem: Problem| ImportError::Node { node: Box::new(node.clone()), problem };
+    if !call.build.may_use_host || !defines(&node.op_type, &node.domain, node.opset) {
+        return Ok(None);
+    }
+    let Some(attributes) = node_attributes(call.node)? else { return Ok(None) };
+    let mut typing = Typing { call, fresh: Vec::new() };
+    let types = match types::find(&node.op_type, &node.domain) {
+        Some(rule) => rule(&mut typing).map(Some),
+        None => declared(&mut typing, graph),
+    };
+    let Some(types) = types.map_err(in_node)? else { return Ok(None) };
+    let fresh = typing.fresh;
+    add(call, node, attributes, &types, &fresh, reason).map(Some).map_err(in_node)
+}
+
+fn add(
+    call: &mut Call<'_>,
+    node: &NodeRef,
+    attributes: Attributes,
+    types: &[TensorType],
+    fresh: &[SymbolId],
+    reason: &str,
+) -> Result<Vec<Tracked>> {
+    let count = call.output_count();
+    if count > types.len() {
+        return Err(Problem::UnsupportedOutput { index: types.len(), supported: types.len() });
+    }
+    let mut wanted: Vec<bool> = (0..count).map(|index| call.wants_output(index)).collect();
+    // An output that nobody reads may have to tell an extent of one that is read.
+    let mut produced_by: Vec<(usize, usize, SymbolId)> = Vec::new();
+    for &symbol in fresh {
+        let places = || {
+            types.iter().enumerate().flat_map(|(output, ty)| {
+                let axis = ty.shape.iter().position(|dim| dim.as_symbol() == Some(symbol))?;
+                Some((output, axis))
+            })
+        };
+        let place = places().find(|&(output, _)| wanted.get(output) == Some(&true)).or_else(|| places().next());
+        let Some((output, axis)) = place else { continue };
+        if wanted.len() <= output {
+            wanted.resize(output + 1, false);
+        }
+        wanted[output] = true;
+        produced_by.push((output, axis, symbol));
+    }
+    let number = |output: usize| wanted[..output].iter().filter(|&&wanted| wanted).count() as u32;
+    let produces = produced_by.iter().map(|&(output, axis, symbol)| Produced {
+        output: number(output),
+        axis: axis as u32,
+        symbol,
+    });
+    let op = HostOp {
+        op_type: node.op_type.clone(),
+        domain: node.domain.clone(),
+        opset: node.opset,
+        attributes,
+        inputs: call.inputs.iter().map(Option::is_some).collect(),
+        produces: produces.collect(),
+        outputs: wanted.clone(),
+        reason: reason.to_owned(),
+    };
+    let inputs: Vec<Tracked> = call.inputs.iter().flatten().cloned().collect();
+    let asked = types.iter().zip(&wanted).filter(|(_, wanted)| **wanted).map(|(ty, _)| ty.clone()).collect();
+    let mut made = call.build.host(op, &inputs.iter().collect::<Vec<_>>(), asked)?.into_iter();
+    // Outputs that nobody asked for have no value; no name leads to them.
+    let placeholder = call.build.scalar(infc_tensor::DType::I64, 0.0);
+    let output = |wanted: &bool| if *wanted { made.next() } else { None }.unwrap_or_else(|| placeholder.clone());
+    Ok(wanted.iter().map(output).collect())
+}
+
+/// The types that the model declares for the outputs; `None` if it does not say the rank of one that is read.
+fn declared(typing: &mut Typing<'_, '_>, graph: &GraphProto) -> Result<Option<Vec<TensorType>>> {
+    let mut types = Vec::new();
+    for (output, name) in typing.call.node.output.iter().enumerate() {
+        let known = graph.value_info.iter().chain(&graph.output).find(|info| info.name() == name);
+        let tensor = match known.and_then(|info| info.r#type.as_ref()?.value.as_ref()) {
+            Some(type_proto::Value::TensorType(tensor)) => tensor,
+            _ => return Ok(None),
+        };
+        let (Some(dtype), Some(shape)) = (tensor_proto::dtype_from_onnx(tensor.elem_type()), &tensor.shape) else {
+            return Ok(None);
+        };
+        let mut dims = Vec::new();
+        for (axis, dim) in shape.dim.iter().enumerate() {
+            dims.push(match dim.value {
+                Some(dimension::Value::DimValue(value)) if value >= 0 => Dim::constant(value),
+                _ => typing.fresh(output, axis, None),
+            });
+        }
+        let ty = TensorType::new(dtype, dims);
+        typing.call.build.check(&ty)?;
+        types.push(ty);
+    }
+    Ok(Some(types))
+}

@@ -1,0 +1,76 @@
+//! The types of what host operators give, as far as they follow from types of inputs and from attributes.
+
+use super::Typing;
+use crate::build::{Result, product};
+use crate::error::Problem;
+use infc_ir::graph::TensorType;
+use infc_ir::index::Dim;
+use infc_tensor::DType;
+
+/// Types for all outputs that an operator may have.
+type Rule = fn(&mut Typing<'_, '_>) -> Result<Vec<TensorType>>;
+
+/// The rule for an operator, if there is one.
+pub(super) fn find(op_type: &str, domain: &str) -> Option<Rule> {
+    let rule: Rule = match (domain, op_type) {
+        ("", "NonZero") => non_zero,
+        ("", "Unique") => unique,
+        ("", "Compress") => compress,
+        ("", "NonMaxSuppression") => non_max_suppression,
+        _ => return None,
+    };
+    Some(rule)
+}
+
+fn axis_of(given: i64, rank: usize) -> Result<usize> {
+    let axis = if given < 0 { given + rank as i64 } else { given };
+    usize::try_from(axis).ok().filter(|&axis| axis < rank).ok_or_else(|| Problem::InvalidAttribute {
+        attribute: "axis",
+        expected: "an axis of the input",
+        found: given.to_string(),
+    })
+}
+
+/// Coordinates of all elements that are not zero: `[rank, count]`.
+fn non_zero(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    // A scalar has one coordinate.
+    let rank = t.call.input(0)?.rank().max(1);
+    let max = t.max_elems(0)?;
+    Ok(vec![TensorType::new(DType::I64, vec![Dim::constant(rank as i64), t.fresh(0, 1, max)])])
+}
+
+/// Distinct elements or slices, where each was first, the inverse, and counts.
+fn unique(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    let x = t.call.input(0)?;
+    let (mut shape, len, axis) = match t.call.int("axis")? {
+        Some(axis) => {
+            let axis = axis_of(axis, x.rank())?;
+            (x.shape().to_vec(), x.shape()[axis].clone(), axis)
+        }
+        None => (vec![Dim::constant(0)], product(x.shape())?, 0),
+    };
+    let max = t.max_of(&len);
+    let count = t.fresh(0, axis, max);
+    shape[axis] = count.clone();
+    let list = |len: Dim| TensorType::new(DType::I64, vec![len]);
+    Ok(vec![TensorType::new(x.dtype(), shape), list(count.clone()), list(len), list(count)])
+}
+
+/// The slices, or elements, for which a condition holds.
+fn compress(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    let x = t.call.input(0)?;
+    let (mut shape, axis) = match t.call.int("axis")? {
+        Some(axis) => (x.shape().to_vec(), axis_of(axis, x.rank())?),
+        None => (vec![product(x.shape())?], 0),
+    };
+    let max = t.max_of(&shape[axis]);
+    shape[axis] = t.fresh(0, axis, max);
+    Ok(vec![TensorType::new(x.dtype(), shape)])
+}
+
+/// `[count, 3]`: batch, class and box of each that is kept.
+fn non_max_suppression(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    // Every box of every class at most.
+    let max = t.max_elems(1)?;
+    Ok(vec![TensorType::new(DType::I64, vec![t.fresh(0, 0, max), Dim::constant(3)])])
+}

@@ -1,0 +1,191 @@
+//! Host steps: ONNX operators that no kernel computes, evaluated by their definitions.
+//!
+//! The definitions are those of crate `reference`, which is part of the runtime with the feature `host-ops`. Without it
+//! an artifact that needs some is refused when it is loaded. What a host step makes lies in memory of its own until the
+//! run is over; each host step makes heap calls.
+
+use crate::arena::Span;
+use crate::error::RuntimeError;
+use infc_artifact::{Host, Program, Slot, Step, VariantBody};
+use infc_tensor::{AlignedBytes, DType, Tensor};
+
+/// What the host steps of a run have made so far.
+#[derive(Debug)]
+pub(crate) struct HostValues {
+    /// Per slot of the Program; empty if none is for host steps.
+    values: Vec<HostValue>,
+}
+
+#[derive(Clone, Debug)]
+enum HostValue {
+    /// The slot is not for host steps.
+    Elsewhere,
+    /// Nothing has been made yet.
+    Missing,
+    /// Its shape is not checked yet.
+    Made(Tensor),
+    Accepted(Tensor),
+}
+
+impl HostValues {
+    pub(crate) fn new(program: &Program) -> Self {
+        let is_host = |slot: &Slot| matches!(slot, Slot::Host(_));
+        let value = |slot: &Slot| if is_host(slot) { HostValue::Missing } else { HostValue::Elsewhere };
+        let has_some = program.slots.iter().any(is_host);
+        Self { values: if has_some { program.slots.iter().map(value).collect() } else { Vec::new() } }
+    }
+
+    /// Forgets what was made.
+    pub(crate) fn clear(&mut self) {
+        for value in &mut self.values {
+            if !matches!(value, HostValue::Elsewhere) {
+                *value = HostValue::Missing;
+            }
+        }
+    }
+
+    fn tensor(&self, slot: usize) -> Option<&Tensor> {
+        match self.values.get(slot)? {
+            HostValue::Made(tensor) | HostValue::Accepted(tensor) => Some(tensor),
+            HostValue::Elsewhere | HostValue::Missing => None,
+        }
+    }
+
+    /// The shape of what was made.
+    pub(crate) fn shape(&self, slot: usize) -> Option<&[usize]> {
+        self.tensor(slot).map(Tensor::shape)
+    }
+
+    /// Fails if a slot that is read has not been made, or not as it should be.
+    pub(crate) fn check_made(&self, mut slots: impl Iterator<Item = usize>) -> Result<(), RuntimeError> {
+        if self.values.is_empty() {
+            return Ok(());
+        }
+        let is_missing = |slot: &usize| matches!(self.values[*slot], HostValue::Missing | HostValue::Made(_));
+        match slots.find(is_missing) {
+            None => Ok(()),
+            Some(slot) => Err(RuntimeError::BadProgram {
+                what: format!("slot {slot}"),
+                expected: "what a host step has made".to_owned(),
+                found: "nothing".to_owned(),
+            }),
+        }
+    }
+
+    /// Compares what was made with what the artifact says of it; `None` if nothing was.
+    pub(crate) fn accept(&mut self, slot: usize, dtype: DType, shape: &[usize]) -> Result<Option<Span>, RuntimeError> {
+        let Some(value) = self.values.get_mut(slot) else { return Ok(None) };
+        let tensor = match std::mem::replace(value, HostValue::Missing) {
+            HostValue::Made(tensor) | HostValue::Accepted(tensor) => tensor,
+            other => {
+                *value = other;
+                return Ok(None);
+            }
+        };
+        if tensor.dtype() != dtype || tensor.shape() != shape {
+            return Err(RuntimeError::UnexpectedResult {
+                expected: format!("{dtype}{shape:?}"),
+                found: format!("{}{:?}", tensor.dtype(), tensor.shape()),
+            });
+        }
+        let span = Span::read_only(tensor.bytes());
+        *value = HostValue::Accepted(tensor);
+        Ok(Some(span))
+    }
+
+    /// Evaluates an operator on what is in the slots; `shapes` are those of its inputs.
+    pub(crate) fn evaluate(&mut self, step: &Host, shapes: &[Vec<usize>], slots: &[Span]) -> Result<(), RuntimeError> {
+        let mut inputs: Vec<Option<Tensor>> = Vec::with_capacity(step.inputs.len());
+        for (arg, shape) in step.inputs.iter().zip(shapes) {
+            inputs.push(match arg {
+                None => None,
+                Some(arg) => Some(match self.tensor(arg.slot as usize) {
+                    Some(tensor) => tensor.clone(),
+                    None => {
+                        self.check_made(std::iter::once(arg.slot as usize))?;
+                        let span = slots[arg.slot as usize];
+                        // Checked to lie within the slot when the sizes were bound.
+                        let len = crate::view::dense_size(arg.dtype, shape).unwrap_or(0).min(span.len_bytes());
+                        let bytes = AlignedBytes::from_slice(&span.bytes()[..len]);
+                        Tensor::from_bytes(arg.dtype, shape.clone(), bytes)?
+                    }
+                }),
+            });
+        }
+        let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
+        let failed = |reason: String| RuntimeError::HostStep {
+            op_type: step.op_type.clone(),
+            nodes: step.origins.iter().map(|o| format!("`{o}`")).collect::<Vec<_>>().join(", "),
+            reason,
+        };
+        let outputs = library::evaluate(step, &inputs).map_err(failed)?;
+        if outputs.len() < step.outputs.len() {
+            return Err(failed(format!("it has {} outputs of {}", outputs.len(), step.outputs.len())));
+        }
+        for (output, slot) in outputs.into_iter().zip(&step.outputs) {
+            if let Some(value) = slot.and_then(|slot| self.values.get_mut(slot as usize)) {
+                *value = HostValue::Made(output);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fails if a variant has host steps that this build cannot evaluate.
+pub(crate) fn check(body: &VariantBody) -> Result<(), RuntimeError> {
+    let mut missing: Vec<String> = Vec::new();
+    for step in body.programs.iter().flat_map(|program| &program.steps) {
+        let Step::Host(host) = step else { continue };
+        if !library::knows(host) {
+            let domain = if host.domain.is_empty() { "ai.onnx" } else { &host.domain };
+            let name = format!("{domain}.{} (opset {})", host.op_type, host.opset);
+            if !missing.contains(&name) {
+                missing.push(name);
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(RuntimeError::HostOps { names: missing.join(", "), has_library: library::IS_THERE })
+}
+
+#[cfg(feature = "host-ops")]
+mod library {
+    use infc_artifact::Host;
+    use infc_reference::Node;
+    use infc_tensor::Tensor;
+
+    pub(super) const IS_THERE: bool = true;
+
+    pub(super) fn knows(host: &Host) -> bool {
+        infc_reference::registry::find(&host.op_type, &host.domain, host.opset).is_some()
+    }
+
+    pub(super) fn evaluate(host: &Host, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
+        let node = Node {
+            op_type: &host.op_type,
+            domain: &host.domain,
+            opset: host.opset,
+            attributes: &host.attributes,
+            num_outputs: host.outputs.len(),
+        };
+        infc_reference::evaluate(&node, inputs).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(not(feature = "host-ops"))]
+mod library {
+    use infc_artifact::Host;
+    use infc_tensor::Tensor;
+
+    pub(super) const IS_THERE: bool = false;
+
+    pub(super) fn knows(_host: &Host) -> bool {
+        false
+    }
+
+    pub(super) fn evaluate(_host: &Host, _inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
+        Err("this build of the runtime evaluates no operators".to_owned())
+    }
+}
