@@ -11,6 +11,9 @@ use infc::{GraphPlan, Interpreter};
 use infc_artifact::{Entry, Program, Slot, Step};
 use infc_ir::entity::ValueId;
 use infc_ir::index::Dim;
+use infc_ir::interp::Host;
+use infc_ir::op::HostOp;
+use infc_reference::Node;
 use infc_runtime::{Event, Model, Observer, SessionOptions};
 use infc_tensor::{AlignedBytes, Tensor};
 use serde::Serialize;
@@ -95,6 +98,17 @@ pub(crate) fn check(
     })
 }
 
+/// The reference as the definition of host operations.
+struct Definitions;
+
+impl Host for Definitions {
+    fn evaluate(&self, op: &HostOp, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
+        let HostOp { op_type, domain, opset, attributes, outputs, .. } = op;
+        let node = Node { op_type, domain, opset: *opset, attributes, num_outputs: outputs.len() };
+        infc_reference::evaluate(&node, inputs).map_err(|error| error.to_string())
+    }
+}
+
 /// Interprets the plan kernel by kernel, as the run gets on.
 fn compare(
     plan: &GraphPlan,
@@ -104,7 +118,7 @@ fn compare(
     receiver: Receiver<Written>,
     tolerance: Tolerance,
 ) -> Result<Vec<Layer>, CliError> {
-    let mut interpreter = Interpreter::new(plan, symbols, inputs);
+    let mut interpreter = Interpreter::with_host(plan, symbols, inputs, &Definitions);
     let mut layers = Vec::new();
     for Written { kernel: step, slots } in receiver {
         let planned = &plan.kernels[step];
