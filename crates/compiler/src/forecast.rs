@@ -98,7 +98,7 @@ pub fn forecast(
     }
     Ok(Forecast {
         onnx_nodes: report.onnx_nodes,
-        on_host: report.on_host,
+        on_host: report.on_host.into_iter().map(|host| host.node).collect(),
         inputs: types(&entry, &entry.inputs),
         outputs: types(&entry, &entry.outputs),
         kernels: plan.kernels.len(),
