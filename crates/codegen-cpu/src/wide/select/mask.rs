@@ -28,20 +28,32 @@ impl Selector<'_> {
         Width::of_bits(mask_elem(lanes).size_bytes() * 8 * u32::from(lanes))
     }
 
-    /// A constant mask; bit i is lane i.
+    /// AVX2: a constant mask; bit i is lane i.
     pub(super) fn make_mask(&mut self, dst: VReg, ty: Type, bits: u64) {
+        let elem = mask_elem(ty.lanes);
+        self.vector_from_bits(dst, elem, ty.lanes, bits);
+    }
+
+    /// AVX-512: the register of a constant mask. It is made once, where the function begins: there are seven such
+    /// registers, few masks, and two instructions to make one.
+    pub(super) fn mask_constant(&mut self, ty: Type, bits: u64) -> VReg {
         let bits = bits & (u64::MAX >> (64 - u32::from(ty.lanes.clamp(1, 64))));
-        match self.encoding {
-            Encoding::Evex => {
-                let number = self.fresh(INT);
-                self.load_int(number, bits.cast_signed());
-                self.push(MachInst::new(Code::VEX_Kmovq_kr_r64).def(dst, View::K).reg(number, View::R64));
-            }
-            Encoding::Vex => {
-                let elem = mask_elem(ty.lanes);
-                self.vector_from_bits(dst, elem, ty.lanes, bits);
-            }
+        if let Some(&reg) = self.mask_constants.get(&bits) {
+            return reg;
         }
+        let reg = self.fresh(MASK);
+        self.mask_constants.insert(bits, reg);
+        reg
+    }
+
+    /// Makes the constant masks that anybody asked for.
+    pub(super) fn make_mask_constants(&mut self) {
+        for (bits, reg) in std::mem::take(&mut self.mask_constants) {
+            let number = self.fresh(INT);
+            self.load_int(number, bits.cast_signed());
+            self.push(MachInst::new(Code::VEX_Kmovq_kr_r64).def(reg, View::K).reg(number, View::R64));
+        }
+        self.flush();
     }
 
     /// A constant vector whose lanes are all ones where the bit is set.

@@ -351,11 +351,7 @@ impl Selector<'_> {
     fn access_mask(&mut self, mask: Option<Value>, ty: Type) -> VReg {
         match mask {
             Some(mask) => self.exact_mask(mask, ty),
-            None => {
-                let reg = self.fresh(MASK);
-                self.make_mask(reg, ty.mask(), u64::MAX);
-                reg
-            }
+            None => self.mask_constant(ty.mask(), u64::MAX),
         }
     }
 }

@@ -96,6 +96,8 @@ struct Selector<'a> {
     vregs: Vec<Option<VReg>>,
     next_vreg: usize,
     pool: Pool,
+    /// Registers of constant masks by their bits, with AVX-512.
+    mask_constants: std::collections::BTreeMap<u64, VReg>,
     width: Width,
     /// Finished blocks, last one first, their instructions last one first.
     blocks: Vec<MachBlock>,
@@ -125,6 +127,7 @@ impl<'a> Selector<'a> {
             vregs: vec![None; count],
             next_vreg: 0,
             pool: Pool::default(),
+            mask_constants: std::collections::BTreeMap::new(),
             width: Width::X,
             blocks: Vec::new(),
             current: MachBlock::default(),
@@ -201,6 +204,7 @@ impl<'a> Selector<'a> {
         self.push(MachInst::of_kind(Kind::Return, Code::INVALID));
         self.flush();
         self.block(&self.function.body, 0)?;
+        self.make_mask_constants();
         let mut params = MachInst::of_kind(Kind::Params, Code::INVALID);
         const REGISTERS: [usize; 4] = [super::alloc::RDI, super::alloc::RSI, super::alloc::RDX, super::alloc::RCX];
         for n in 0..self.ops.len() {

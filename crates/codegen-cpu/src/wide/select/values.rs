@@ -101,6 +101,9 @@ impl Selector<'_> {
 
     pub(super) fn make_constant(&mut self, ty: Type, bits: u64) -> VReg {
         let class = self.class(ty);
+        if class == MASK {
+            return self.mask_constant(ty, bits);
+        }
         let reg = self.fresh(class);
         if class == INT {
             self.load_int(reg, eval::sign_extend(ty.elem, bits));
