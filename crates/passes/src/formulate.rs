@@ -5,6 +5,7 @@
 //! results are recorded.
 
 pub mod collapse;
+pub mod defer;
 pub mod unit;
 pub mod winograd;
 

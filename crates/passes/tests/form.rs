@@ -1,5 +1,7 @@
 //! Kernel formation: plans compute what their graphs compute, in the kernels and in the memory they were given.
 
+#[path = "form/attention.rs"]
+mod attention;
 #[path = "form/branch.rs"]
 mod branch;
 #[path = "graph/build.rs"]

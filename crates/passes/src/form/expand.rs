@@ -2,17 +2,21 @@
 
 use super::FormError;
 use super::body::constant_splat;
+use crate::ErrorClass;
 use crate::graph::movement;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{EntityId, NodeId, OriginId, ValueId};
 use infc_ir::graph::{Definition, Graph, Node, Port, Requirement, TensorType};
-use infc_ir::op::{CompositeKind, IfOp, MapOp, Op};
+use infc_ir::op::{CompositeKind, CompositeOp, IfOp, MapOp, Op};
 use infc_ir::scalar::{Body, Const};
 use infc_tensor::DType;
 use std::sync::Arc;
 
 /// Composites inside composites inside …: deeper than this is not a model.
 const MAX_DEPTH: usize = 16;
+
+/// Attention of fewer rows than this per head streams keys and values as quickly in kernels of its parts.
+const MIN_ROWS: i64 = 8;
 
 /// Nodes that came from one composite and are computed by one kernel.
 #[derive(Clone, Debug)]
@@ -105,7 +109,7 @@ impl Flat {
 ///
 /// In the body of a recurrence, which is one kernel, branches are computed both and their results chosen from
 /// (`speculate`).
-pub(super) fn expand(graph: &Graph, speculate: bool) -> Result<Flat, FormError> {
+pub(super) fn expand(graph: &Graph, speculate: bool, allowed: ErrorClass) -> Result<Flat, FormError> {
     let mut flat = Flat::of(Graph {
         name: graph.name.clone(),
         symbols: graph.symbols.clone(),
@@ -118,7 +122,7 @@ pub(super) fn expand(graph: &Graph, speculate: bool) -> Result<Flat, FormError> 
     for port in &graph.inputs {
         values[port.value.index()] = Some(flat.graph.add_input(&port.name, graph.ty(port.value).clone()));
     }
-    let place = Place { region: None, origin: None, guard: None, speculate, depth: 0 };
+    let place = Place { region: None, origin: None, guard: None, speculate, allowed, depth: 0 };
     copy(&mut flat, graph, &mut values, place)?;
     for port in &graph.outputs {
         let value = lookup(&values, port.value, &port.name)?;
@@ -135,6 +139,7 @@ struct Place {
     origin: Option<OriginId>,
     guard: Option<usize>,
     speculate: bool,
+    allowed: ErrorClass,
     depth: usize,
 }
 
@@ -173,7 +178,7 @@ fn copy(flat: &mut Flat, from: &Graph, values: &mut [Option<ValueId>], place: Pl
             if body.inputs.len() != inputs.len() || body.outputs.len() != node.outputs.len() {
                 return Err(malformed("its body has another number of inputs or outputs"));
             }
-            let inner = region.or_else(|| stays_together(composite.kind).then(|| new_region(flat)));
+            let inner = region.or_else(|| stays_together(composite, place.allowed).then(|| new_region(flat)));
             let mut inside: Vec<Option<ValueId>> = vec![None; body.values.len()];
             for (port, &input) in body.inputs.iter().zip(&inputs) {
                 inside[port.value.index()] = Some(input);
@@ -205,7 +210,7 @@ fn copy(flat: &mut Flat, from: &Graph, values: &mut [Option<ValueId>], place: Pl
             if depth >= MAX_DEPTH {
                 return Err(FormError::TooDeep { limit: MAX_DEPTH });
             }
-            recurrence.body = Arc::new(expand_body(flat, &recurrence.body, &mut inputs, guard)?);
+            recurrence.body = Arc::new(expand_body(flat, &recurrence.body, &mut inputs, place)?);
         }
         let new = flat.graph.nodes.next_id();
         let outputs = flat.graph.add_node(op, &inputs, types, origin);
@@ -308,14 +313,9 @@ fn both(
 
 /// The body of a recurrence without composites. Its constants become constants of the graph around it, which are its
 /// last inputs; those of one value stay.
-fn expand_body(
-    flat: &mut Flat,
-    body: &Graph,
-    inputs: &mut Vec<ValueId>,
-    guard: Option<usize>,
-) -> Result<Graph, FormError> {
-    let expanded = expand(body, true)?;
-    flat.requires.extend(expanded.requires.into_iter().map(|(_, r)| (guard, r)));
+fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>, place: Place) -> Result<Graph, FormError> {
+    let expanded = expand(body, true, place.allowed)?;
+    flat.requires.extend(expanded.requires.into_iter().map(|(_, r)| (place.guard, r)));
     let mut inner = expanded.graph;
     for id in std::mem::take(&mut inner.order) {
         let node = &inner.nodes[id];
@@ -339,9 +339,28 @@ fn expand_body(
     Ok(inner)
 }
 
-/// Attention has contractions of its own, each of which deserves a kernel; all others are one kernel.
-fn stays_together(kind: CompositeKind) -> bool {
-    kind != CompositeKind::Attention
+/// Whether a composite is one kernel. Attention is if its extents are known and it has rows enough to share what they
+/// read: blocks of scores stay in cache then. Its sums are divided late ([`crate::formulate::defer`]), in another order
+/// than it says.
+fn stays_together(composite: &CompositeOp, allowed: ErrorClass) -> bool {
+    if composite.kind != CompositeKind::Attention {
+        return true;
+    }
+    let body = &composite.body;
+    let mut rows = i64::MAX;
+    for &id in &body.order {
+        let node = &body.nodes[id];
+        if let Op::Contract(op) = &node.op {
+            let shape = &body.ty(node.inputs[0]).shape;
+            let free = op.lhs.iter().zip(shape).filter(|(label, _)| !op.rhs.contains(label));
+            let known: Option<i64> = free.map(|(_, extent)| extent.as_const()).product();
+            rows = rows.min(known.unwrap_or(0));
+        }
+        if node.outputs.iter().any(|&v| body.ty(v).shape.iter().any(|d| d.as_const().is_none())) {
+            return false;
+        }
+    }
+    allowed >= ErrorClass::Reassociating && rows >= MIN_ROWS
 }
 
 fn new_region(flat: &mut Flat) -> usize {

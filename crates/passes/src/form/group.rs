@@ -213,14 +213,7 @@ impl<'a> Grouping<'a> {
             }
             Op::Contract(_) => {
                 for &operand in &node.inputs {
-                    let (root, map) = self.trace(operand);
-                    let is_constant =
-                        matches!(self.flat.graph.producer(root), Some((_, n)) if matches!(n.op, Op::Constant(_)));
-                    let plain = map.index.iter().all(is_affine);
-                    if !plain && !is_constant && !self.absorb(root, operand) {
-                        self.refuse(id, "an operand is read through divisions; it is copied first");
-                        self.ensure_in_memory(operand);
-                    }
+                    self.ensure_affine(id, operand);
                 }
                 self.begin(Some(Unit::Node(id)), &[id], &node.outputs);
             }
@@ -239,7 +232,30 @@ impl<'a> Grouping<'a> {
         }
     }
 
+    /// Makes sure that what a contraction reads lies in memory at places that are sums of multiples of coordinates.
+    fn ensure_affine(&mut self, contraction: NodeId, operand: ValueId) {
+        let (root, map) = self.trace(operand);
+        let is_constant = matches!(self.flat.graph.producer(root), Some((_, n)) if matches!(n.op, Op::Constant(_)));
+        let plain = map.index.iter().all(is_affine);
+        if !plain && !is_constant && !self.absorb(root, operand) {
+            self.refuse(contraction, "an operand is read through divisions; it is copied first");
+            self.ensure_in_memory(operand);
+        }
+    }
+
     fn region(&mut self, region: usize) {
+        for id in self.flat.regions[region].nodes.clone() {
+            let node = &self.flat.graph.nodes[id];
+            if matches!(node.op, Op::Contract(_)) {
+                for &operand in &node.inputs {
+                    let inside =
+                        self.flat.graph.producer(operand).is_some_and(|(n, _)| self.flat.region(n) == Some(region));
+                    if !inside {
+                        self.ensure_affine(id, operand);
+                    }
+                }
+            }
+        }
         let is_anchor = self.flat.regions[region]
             .nodes
             .iter()

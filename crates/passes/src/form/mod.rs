@@ -48,6 +48,7 @@ pub use plan::{
 };
 
 use crate::ErrorClass;
+use crate::formulate::defer;
 use budget::WeightBudget;
 use group::{Grouping, Unit};
 use infc_ir::entity::{EntityId, NodeId, OperandId, StageId, ValueId};
@@ -67,7 +68,7 @@ const MAX_GRAPH_NODES: usize = 1 << 17;
 /// # Errors
 /// [`FormError`] if the graph is malformed, or has elements of a type that no kernel computes with.
 pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
-    let mut flat = expand::expand(graph, false)?;
+    let mut flat = expand::expand(graph, false, options.allowed)?;
     outputs::compute_outputs(&mut flat.graph);
     let count = flat.graph.order.len();
     if count > MAX_GRAPH_NODES {
@@ -78,7 +79,13 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
     let mut kernels = Vec::new();
     for (id, group) in grouping.groups.iter().enumerate() {
         if let Some(group) = group {
-            kernels.push(lower::lower(&grouping, id, group)?);
+            let mut lowered = lower::lower(&grouping, id, group)?;
+            if options.allowed >= ErrorClass::Reassociating
+                && let Some(kernel) = defer::run(&lowered.kernel)
+            {
+                lowered.kernel = kernel;
+            }
+            kernels.push(lowered);
         }
     }
     let (kernels, steps) = order::order(&grouping, kernels)?;

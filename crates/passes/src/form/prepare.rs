@@ -26,8 +26,9 @@ pub(super) fn prepare(flat: &mut Flat) {
     let mut parts: BTreeSet<ValueId> = BTreeSet::new();
     let mut windows: Windows = BTreeMap::new();
     for id in std::mem::take(&mut flat.graph.order) {
-        if flat.region(id).is_none() {
-            let first = flat.graph.nodes.next_id();
+        let first = flat.graph.nodes.next_id();
+        let apart = flat.region(id).is_none();
+        if apart || matches!(flat.graph.nodes[id].op, Op::Contract(_)) {
             match flat.graph.nodes[id].op {
                 Op::Concat(_) => {
                     for n in 0..flat.graph.nodes[id].inputs.len() {
@@ -42,7 +43,9 @@ pub(super) fn prepare(flat: &mut Flat) {
                 }
                 Op::Contract(_) => {
                     for n in 0..flat.graph.nodes[id].inputs.len() {
-                        isolate(flat, &mut windows, id, n);
+                        if apart {
+                            isolate(flat, &mut windows, id, n);
+                        }
                     }
                     turn(&mut flat.graph, id);
                 }

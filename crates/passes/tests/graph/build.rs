@@ -188,6 +188,15 @@ impl Net {
         self.view(result, &index, &kept)
     }
 
+    /// As exporters spell it out.
+    pub(crate) fn softmax(&mut self, x: ValueId, axis: usize) -> ValueId {
+        let max = self.reduce(x, axis, BinaryOp::Max, f64::NEG_INFINITY);
+        let shifted = self.binary(BinaryOp::Sub, x, max);
+        let exp = self.unary(UnaryOp::Exp, shifted);
+        let sum = self.reduce(exp, axis, BinaryOp::Add, 0.0);
+        self.binary(BinaryOp::Div, exp, sum)
+    }
+
     pub(crate) fn mean(&mut self, x: ValueId, axis: usize) -> ValueId {
         let count = self.shape(x)[axis] as f32;
         let sum = self.reduce(x, axis, BinaryOp::Add, 0.0);

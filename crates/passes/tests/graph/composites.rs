@@ -29,20 +29,12 @@ fn recognized(mut net: Net) -> Vec<CompositeKind> {
     kinds
 }
 
-fn softmax(net: &mut Net, x: ValueId, axis: usize) -> ValueId {
-    let max = net.reduce(x, axis, BinaryOp::Max, f64::NEG_INFINITY);
-    let shifted = net.binary(BinaryOp::Sub, x, max);
-    let exp = net.unary(UnaryOp::Exp, shifted);
-    let sum = net.reduce(exp, axis, BinaryOp::Add, 0.0);
-    net.binary(BinaryOp::Div, exp, sum)
-}
-
 #[test]
 fn softmax_over_any_axis() {
     for axis in 0..3 {
         let mut net = Net::new();
         let x = net.input(&[3, 4, 5]);
-        let y = softmax(&mut net, x, axis);
+        let y = net.softmax(x, axis);
         net.output(y);
         assert_eq!(recognized(net), [CompositeKind::Softmax], "axis {axis}");
     }
@@ -53,7 +45,7 @@ fn a_softmax_of_one_row_and_what_is_fused_around_it() {
     let mut net = Net::new();
     let x = net.input(&[1, 6]);
     let scaled = net.with_number(BinaryOp::Mul, x, 3.0);
-    let y = softmax(&mut net, scaled, 1);
+    let y = net.softmax(scaled, 1);
     let y = net.unary(UnaryOp::Sqrt, y);
     net.output(y);
     assert_eq!(recognized(net), [CompositeKind::Softmax]);
@@ -230,7 +222,7 @@ fn attention_with_scale_and_mask() {
             let m = net.input(&[batch, 1, 1, rows]);
             scores = net.binary(BinaryOp::Add, scores, m);
         }
-        let p = softmax(&mut net, scores, 3);
+        let p = net.softmax(scores, 3);
         let y = net.contract("bhmn,bhnd->bhmd", p, v);
         let y = net.transpose(y, &[0, 2, 1, 3]);
         net.output(y);
@@ -243,7 +235,7 @@ fn attention_whose_weights_are_an_output_stays_apart() {
     let mut net = Net::new();
     let (q, k, v) = (net.input(&[5, 4]), net.input(&[6, 4]), net.input(&[6, 3]));
     let scores = net.contract("md,nd->mn", q, k);
-    let p = softmax(&mut net, scores, 1);
+    let p = net.softmax(scores, 1);
     let y = net.contract("mn,nd->md", p, v);
     net.output(y);
     net.output(p);

@@ -164,10 +164,20 @@ impl Grouping<'_> {
         let first = nodes[0];
         let mut taken = Vec::new();
         let is_region = matches!(unit, Unit::Region(_));
+        let multiplied: Vec<ValueId> = nodes
+            .iter()
+            .map(|&n| &self.flat.graph.nodes[n])
+            .filter(|node| matches!(node.op, Op::Contract(_)))
+            .flat_map(|node| node.inputs.iter().map(|&v| self.trace(v).0))
+            .collect();
         for (root, maps) in self.accesses(unit) {
             let Some(id) = self.sole_group(root, first) else { continue };
             if !self.is_sole_reader(root, unit) {
                 self.refuse(first, "what it reads is also needed elsewhere");
+                continue;
+            }
+            if multiplied.contains(&root) {
+                self.refuse(first, "a contraction reads what it reads again and again");
                 continue;
             }
             let Some(group) = &self.groups[id] else { continue };

@@ -394,7 +394,9 @@ impl<'a> Chooser<'a> {
         let mut loops = self.split(root, &root_tile);
         let name = self.name(root);
 
-        // Axes that more producers follow go outside; then what is read again soonest goes inside.
+        // Axes that more producers follow go outside; then what is read again soonest goes inside. Among several sums
+        // the loop over which least is read is the innermost: what does not move there stays in cache.
+        let moved = |axis: usize| if followed.len() > 1 { self.moved_bytes(&followed, axis) } else { 0 };
         let weight =
             |axis: usize| followed.iter().filter(|(_, f)| f.as_ref().is_some_and(|f| f.contains(&Some(axis)))).count();
         let vector_first = main.is_some_and(|m| self.weights_exceed_cache(m, &root_tile, &followed));
@@ -410,7 +412,7 @@ impl<'a> Chooser<'a> {
                 (false, _) => 1,
                 (true, false) => 2,
             };
-            (stage.axes[*axis].kind != AxisKind::Sequential, usize::MAX - weight(*axis), place)
+            (stage.axes[*axis].kind != AxisKind::Sequential, usize::MAX - weight(*axis), place, -moved(*axis))
         });
         let strips = if main.is_none() { self.strips(root, &root_tile, &mut loops, &followed) } else { Vec::new() };
         let order: Vec<String> =
@@ -472,6 +474,22 @@ impl<'a> Chooser<'a> {
         if !unattached && !sequential {
             self.parallel(root, &loops, &root_tile, deepest_attached);
         }
+    }
+
+    /// Bytes of operands that the stages before a root read at other places when the root moves along an axis.
+    fn moved_bytes(&self, followed: &[(StageId, Option<Vec<Option<usize>>>)], axis: usize) -> i64 {
+        let mut bytes = 0;
+        for (id, follow) in followed {
+            let stage = &self.kernel.stages[*id];
+            let position = follow.as_ref().and_then(|f| f.iter().position(|&a| a == Some(axis)));
+            let Some(own) = position.and_then(|p| stage.value_axes().nth(p)).map(|(n, _)| n) else { continue };
+            for access in self.accesses[id.index()].iter().filter(|a| a.stage.is_none() && a.steps[own] != Step::Zero) {
+                let moving = (0..stage.axes.len()).filter(|&n| access.steps[n] != Step::Zero);
+                let elems = moving.fold(1i64, |n, a| n.saturating_mul(extent(self.kernel, stage, a)));
+                bytes = elems.saturating_mul(access.elem_bytes as i64).saturating_add(bytes);
+            }
+        }
+        bytes
     }
 
     /// Cuts an outer loop into strips, if what would be computed in front of everything can be computed per strip; gives

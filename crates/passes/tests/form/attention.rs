@@ -1,0 +1,71 @@
+//! Attention in one kernel.
+
+use crate::build::Net;
+use crate::run::check;
+use infc_ir::scalar::BinaryOp;
+use infc_passes::form::GraphPlan;
+
+/// Self-attention of `heads` heads as exporters write it, planned.
+fn attention(batch: i64, rows: i64, columns: i64, heads: i64, depth: i64, mask: bool) -> GraphPlan {
+    let mut net = Net::new();
+    let q = net.input(&[batch, rows, heads, depth]);
+    let (k, v) = (net.input(&[batch, columns, heads, depth]), net.input(&[batch, columns, heads, depth]));
+    let q = net.transpose(q, &[0, 2, 1, 3]);
+    let kt = net.transpose(k, &[0, 2, 3, 1]);
+    let v = net.transpose(v, &[0, 2, 1, 3]);
+    let scores = net.contract("bhmd,bhdn->bhmn", q, kt);
+    let mut scores = net.with_number(BinaryOp::Div, scores, 2.0);
+    if mask {
+        let m = net.input(&[batch, 1, 1, columns]);
+        scores = net.binary(BinaryOp::Add, scores, m);
+    }
+    let p = net.softmax(scores, 3);
+    let y = net.contract("bhmn,bhnd->bhmd", p, v);
+    let y = net.transpose(y, &[0, 2, 1, 3]);
+    net.output(y);
+    net.optimize();
+    check(&net)
+}
+
+/// Elements of the largest value that lies in memory between kernels.
+fn largest(plan: &GraphPlan) -> i64 {
+    plan.buffers.iter().filter_map(|b| b.len_elems.as_const()).max().unwrap_or(0)
+}
+
+#[test]
+fn scores_are_never_in_memory() {
+    let (rows, heads, depth) = (37, 2, 8);
+    for mask in [false, true] {
+        let plan = attention(1, rows, rows, heads, depth, mask);
+        // Keys are turned round first.
+        assert_eq!(plan.kernels.len(), 2, "{plan}");
+        assert!(largest(&plan) <= rows * heads * depth, "{plan}");
+    }
+}
+
+#[test]
+fn ragged_extents() {
+    for (batch, rows, columns, heads, depth) in
+        [(1, 8, 1, 1, 1), (2, 9, 16, 2, 5), (1, 16, 33, 3, 16), (1, 13, 7, 1, 17)]
+    {
+        attention(batch, rows, columns, heads, depth, true);
+    }
+}
+
+/// A step of decoding streams keys and values once; there is nothing to share.
+#[test]
+fn single_rows_stay_apart() {
+    assert!(attention(1, 1, 32, 2, 8, false).kernels.len() > 1);
+}
+
+/// Every product would be divided, instead of every result.
+#[test]
+fn divisions_leave_the_sum() {
+    let plan = attention(1, 16, 16, 1, 8, false);
+    let kernel = &plan.kernels.last().expect("attention").kernel;
+    for stage in kernel.stages.iter().filter(|s| s.reducer.is_some()) {
+        let divides =
+            stage.body.ops.iter().any(|op| matches!(op, infc_ir::scalar::ScalarOp::Binary(BinaryOp::Div, ..)));
+        assert!(!divides, "{kernel}");
+    }
+}
