@@ -8,10 +8,16 @@ mod attention;
 mod constant;
 mod contrib;
 mod conv;
+mod deform_conv;
+mod det;
 mod einsum;
 mod elementwise;
+mod fourier;
 mod gather;
 mod gather_elements;
+mod grid_sample;
+mod linear_attention;
+mod loss;
 mod matmul;
 mod matmul_n_bits;
 mod microsoft;
@@ -24,12 +30,16 @@ mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
+mod roi;
 mod rotary;
+mod sample;
 mod scan;
 mod scatter;
 mod slice;
 mod softmax;
 mod top_k;
+mod training;
+mod unpool;
 
 use crate::build::Result;
 use crate::call::Call;
@@ -60,10 +70,16 @@ const FAMILIES: &[&[Operator]] = &[
     attention::OPERATORS,
     constant::OPERATORS,
     conv::OPERATORS,
+    deform_conv::OPERATORS,
+    det::OPERATORS,
     einsum::OPERATORS,
     elementwise::OPERATORS,
+    fourier::OPERATORS,
     gather::OPERATORS,
     gather_elements::OPERATORS,
+    grid_sample::OPERATORS,
+    linear_attention::OPERATORS,
+    loss::OPERATORS,
     matmul::OPERATORS,
     movement::OPERATORS,
     norm::OPERATORS,
@@ -74,12 +90,14 @@ const FAMILIES: &[&[Operator]] = &[
     reduce::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
+    roi::OPERATORS,
     rotary::OPERATORS,
     scan::OPERATORS,
     scatter::OPERATORS,
     slice::OPERATORS,
     softmax::OPERATORS,
     top_k::OPERATORS,
+    unpool::OPERATORS,
 ];
 
 /// ONNX Runtime's own domain.
@@ -90,6 +108,7 @@ fn operators(domain: &str) -> impl Iterator<Item = &'static Operator> {
     let families = match domain {
         "" => FAMILIES,
         "com.microsoft" => MICROSOFT,
+        "ai.onnx.preview.training" => &[training::OPERATORS],
         _ => &[],
     };
     families.iter().flat_map(|f| f.iter())

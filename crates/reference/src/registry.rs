@@ -3,9 +3,9 @@
 use crate::call::Call;
 use crate::error::EvalError;
 use crate::ops::{
-    arithmetic, attention, boxes, cast, compare, contract, conv, create, einsum, gather_scatter, linear_quantize,
-    microsoft, movement, norm, pad, pool, quantized, recurrent, reduce, resize, scan, select_rows, slice, softmax,
-    sort, unary,
+    arithmetic, attention, boxes, cast, compare, contract, conv, create, einsum, fourier, gather_scatter,
+    linear_attention, linear_quantize, loss, microsoft, movement, norm, pad, pool, quantized, recurrent, reduce, resize,
+    roi, sample, scan, select_rows, slice, softmax, sort, training, unary,
 };
 use infc_tensor::Tensor;
 
@@ -42,6 +42,11 @@ const fn op(name: &'static str, since: i64, run: fn(&Call<'_>) -> Result<Vec<Ten
 /// An operator of ONNX Runtime's own domain.
 const fn microsoft(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
     Operator { name, domain: "com.microsoft", since: 1, until: i64::MAX, run }
+}
+
+/// An optimiser's step.
+const fn training(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
+    Operator { name, domain: "ai.onnx.preview.training", since: 1, until: i64::MAX, run }
 }
 
 /// Every operator there is a definition for.
@@ -81,6 +86,7 @@ pub const OPERATORS: &[Operator] = &[
     op("ThresholdedRelu", 10, unary::thresholded_relu),
     op("Mish", 18, unary::mish),
     op("Swish", 24, unary::swish),
+    op("SwiGLU", 28, unary::swiglu),
     op("Gelu", 20, unary::gelu),
     op("Shrink", 9, unary::shrink),
     op("Neg", 1, unary::neg),
@@ -158,6 +164,8 @@ pub const OPERATORS: &[Operator] = &[
     // Attention.
     op("Attention", 23, attention::attention),
     op("RotaryEmbedding", 23, attention::rotary_embedding),
+    op("LinearAttention", 27, linear_attention::linear_attention),
+    op("CausalConvWithState", 27, linear_attention::causal_conv),
     // Poolings.
     op("MaxPool", 1, pool::max_pool),
     op("AveragePool", 1, pool::average_pool),
@@ -166,6 +174,23 @@ pub const OPERATORS: &[Operator] = &[
     op("GlobalMaxPool", 1, pool::global_max_pool),
     op("GlobalLpPool", 1, pool::global_lp_pool),
     op("MaxUnpool", 9, pool::max_unpool),
+    op("Col2Im", 18, pool::col2im),
+    op("RoiAlign", 10, roi::roi_align),
+    op("MaxRoiPool", 1, roi::max_roi_pool),
+    // Reading between elements.
+    op("GridSample", 16, sample::grid_sample),
+    op("AffineGrid", 20, sample::affine_grid),
+    op("DeformConv", 19, sample::deform_conv),
+    // Fourier transforms.
+    op("DFT", 17, fourier::dft),
+    op("STFT", 17, fourier::stft),
+    op("MelWeightMatrix", 17, fourier::mel_weight_matrix),
+    // Losses and steps of optimisers.
+    op("NegativeLogLikelihoodLoss", 12, loss::negative_log_likelihood),
+    op("SoftmaxCrossEntropyLoss", 12, loss::softmax_cross_entropy),
+    training("Adagrad", training::adagrad),
+    training("Adam", training::adam),
+    training("Momentum", training::momentum),
     // Movement.
     op("Identity", 1, movement::identity),
     op("Dropout", 1, movement::dropout),

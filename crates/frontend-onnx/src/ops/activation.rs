@@ -2,7 +2,7 @@
 
 use super::Operator;
 use super::elementwise::require_float;
-use crate::build::{Builder, Result};
+use crate::build::{Builder, Result, mismatch};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
@@ -26,6 +26,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Softsign", 1, softsign),
     Operator::new("Mish", 18, mish),
     Operator::new("Swish", 24, swish),
+    Operator::new("SwiGLU", 28, swiglu),
     Operator::new("Shrink", 9, shrink),
     Operator::new("Gelu", 20, gelu),
 ];
@@ -187,11 +188,32 @@ fn mish(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 
 fn swish(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let alpha = call.float_or("alpha", 1.0)?;
-    float_map(call, |body, x| {
-        let scaled = if alpha == 1.0 { x } else { scale(body, x, alpha) };
-        let gate = body.unary(UnaryOp::Sigmoid, scaled);
-        body.binary(BinaryOp::Mul, x, gate)
-    })
+    float_map(call, |body, x| swish_of(body, x, alpha))
+}
+
+/// `x · sigmoid(alpha · x)`
+pub(super) fn swish_of(body: &mut Body, x: ScalarId, alpha: f64) -> ScalarId {
+    let scaled = if alpha == 1.0 { x } else { scale(body, x, alpha) };
+    let gate = body.unary(UnaryOp::Sigmoid, scaled);
+    body.binary(BinaryOp::Mul, x, gate)
+}
+
+/// `swish(a) · b`, of equal shapes.
+fn swiglu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    require_float(&a)?;
+    let alpha = call.float_or("alpha", 1.0)?;
+    if a.rank() != b.rank() {
+        return Err(mismatch("two inputs of one shape", b.shape()));
+    }
+    for (mine, theirs) in a.shape().iter().zip(b.shape()) {
+        call.build.require_equal("the extents of gate and value", mine, theirs)?;
+    }
+    let result = call.build.compute(&[&a, &b], |body, p| {
+        let gate = swish_of(body, p[0], alpha);
+        body.binary(BinaryOp::Mul, gate, p[1])
+    })?;
+    Ok(vec![result])
 }
 
 /// `x < −lambd ? x + bias : x > lambd ? x − bias : 0`

@@ -2,7 +2,7 @@
 //! standard operators.
 
 use super::Operator;
-use super::activation::{approximate_gelu, exact_gelu};
+use super::activation::{approximate_gelu, exact_gelu, swish_of};
 use super::attention::{Attending, Reach, after, attend, heads, packed};
 use super::elementwise::require_float;
 use super::matmul::product_of;
@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
-use infc_ir::scalar::{BinaryOp, CompareOp, UnaryOp};
+use infc_ir::scalar::{BinaryOp, CompareOp};
 use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -58,12 +58,7 @@ fn quick_gelu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     require_float(&x)?;
     let alpha = call.float_or("alpha", 1.702)?;
-    let y = call.build.compute(&[&x], |body, p| {
-        let alpha = body.constant(body.dtype(p[0]), alpha);
-        let scaled = body.binary(BinaryOp::Mul, p[0], alpha);
-        let gate = body.unary(UnaryOp::Sigmoid, scaled);
-        body.binary(BinaryOp::Mul, p[0], gate)
-    })?;
+    let y = call.build.compute(&[&x], |body, p| swish_of(body, p[0], alpha))?;
     Ok(vec![y])
 }
 

@@ -21,18 +21,18 @@ pub(super) const OPERATORS: &[Operator] =
     &[Operator::new("Conv", 1, conv), Operator::new("ConvTranspose", 1, transposed::conv_transpose)];
 
 /// The channels of a grouped convolution.
-struct Channels {
-    group: i64,
+pub(super) struct Channels {
+    pub(super) group: i64,
     /// Input channels of one group.
-    inputs: i64,
+    pub(super) inputs: i64,
     /// Output channels of one group.
-    outputs: i64,
+    pub(super) outputs: i64,
 }
 
 impl Channels {
     /// From the extents that the weights give: input channels per group (or in all), and output channels in all (or
     /// per group).
-    fn new(call: &mut Call<'_>, x: &Tracked, inputs: &Dim, outputs: &Dim) -> Result<Self> {
+    pub(super) fn new(call: &mut Call<'_>, x: &Tracked, inputs: &Dim, outputs: &Dim) -> Result<Self> {
         let group = call.int_or("group", 1)?;
         if !(1..1 << 31).contains(&group) {
             let found = group.to_string();
@@ -70,7 +70,7 @@ impl Labels {
     }
 }
 
-fn kernel_shape(call: &Call<'_>, weights: &Tracked) -> Result<Vec<i64>> {
+pub(super) fn kernel_shape(call: &Call<'_>, weights: &Tracked) -> Result<Vec<i64>> {
     let found: Vec<i64> = weights.shape()[2..]
         .iter()
         .map(|d| d.as_const().ok_or(Problem::DynamicValue { what: "the shape of the window" }))
@@ -84,7 +84,7 @@ fn kernel_shape(call: &Call<'_>, weights: &Tracked) -> Result<Vec<i64>> {
     }
 }
 
-fn require_same_rank(x: &Tracked, weights: &Tracked) -> Result<()> {
+pub(super) fn require_same_rank(x: &Tracked, weights: &Tracked) -> Result<()> {
     require_channels(x)?;
     if x.rank() == weights.rank() {
         return Ok(());

@@ -10,8 +10,9 @@ use infc_ir::entity::ScalarId;
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::Reducer;
 use infc_ir::scalar::{BinaryOp, Body, Const, UnaryOp};
+use infc_tensor::DType;
 
-use super::reduce::{largest, smallest_value};
+use super::reduce::{first_largest, largest, smallest_value};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("MaxPool", 1, max_pool),
@@ -156,14 +157,62 @@ impl Pool {
         })?;
         Ok(folded[0].clone())
     }
+
+    /// The number of the first largest element of each window, in row-major order.
+    fn where_largest(&self, build: &mut Builder, columns_first: bool) -> Result<Tracked> {
+        let shape = self.x.shape();
+        let mut flat = IndexExpr::constant(0);
+        for (n, extent) in shape.iter().enumerate() {
+            flat = flat * extent.clone() + var(n);
+        }
+        let numbers = build.generate(shape.to_vec(), |body| index(body, flat))?;
+        let (dtype, lead_index) = (self.x.dtype(), vec![var(0), var(1)]);
+        let window = |padding: Const| Window {
+            lead: shape[..2].to_vec(),
+            lead_index: lead_index.clone(),
+            axes: &self.axes,
+            padding,
+        };
+        let (values, nowhere) = (window(smallest_value(dtype)), window(Const::from_i64(DType::I64, i64::MAX)));
+        let reduced: Vec<usize> = (2..2 + values.kernel_axes().count()).collect();
+        let (values, numbers) = (build.window(&self.x, &values)?, build.window(&numbers, &nowhere)?);
+        let places = if reduced.is_empty() {
+            numbers
+        } else {
+            let reducer = first_largest(dtype);
+            build.reduce(&[&values, &numbers], &reduced, reducer, |_, p| p.to_vec())?[1].clone()
+        };
+        if columns_first { column_major(build, &places, shape, 2) } else { Ok(places) }
+    }
+}
+
+/// The number of an element in row-major order, counted with the axes from `from` on in column-major order.
+fn column_major(build: &mut Builder, places: &Tracked, shape: &[Dim], from: usize) -> Result<Tracked> {
+    build.map(&[places], |body, p| {
+        let mut rest = p[0];
+        let mut coordinates = Vec::new();
+        for extent in shape[from..].iter().rev() {
+            let extent = index(body, extent.clone());
+            coordinates.push((body.binary(BinaryOp::Mod, rest, extent), extent));
+            rest = body.binary(BinaryOp::Div, rest, extent);
+        }
+        // `rest` numbers the planes; their last axis changes slowest.
+        for (coordinate, extent) in coordinates {
+            let before = body.binary(BinaryOp::Mul, rest, extent);
+            rest = body.binary(BinaryOp::Add, before, coordinate);
+        }
+        rest
+    })
 }
 
 fn max_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    call.at_most_outputs(1)?;
     let pool = Pool::of(call, call.input(0)?)?;
     let dtype = pool.x.dtype();
-    let result = pool.reduce(call.build, smallest_value(dtype), largest(dtype), |_, x| x)?;
-    Ok(vec![result])
+    let mut outputs = vec![pool.reduce(call.build, smallest_value(dtype), largest(dtype), |_, x| x)?];
+    if call.wants_output(1) {
+        outputs.push(pool.where_largest(call.build, call.flag("storage_order", false)?)?);
+    }
+    Ok(outputs)
 }
 
 fn average_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {

@@ -200,7 +200,7 @@ fn mask(build: &mut Builder, lengths: &Tracked, steps: &Dim, reversed: bool) -> 
 }
 
 /// The last row of a state's history, or what it began with if there is no step.
-fn last(build: &mut Builder, history: &Tracked, initial: &Tracked, steps: &Dim) -> Result<Tracked> {
+pub(super) fn last(build: &mut Builder, history: &Tracked, initial: &Tracked, steps: &Dim) -> Result<Tracked> {
     let shape = initial.shape().to_vec();
     let some = Bound { expr: IndexExpr::constant(0), lo: IndexExpr::constant(0), hi: steps.clone() };
     let mut index: Vec<IndexExpr> = vec![steps.clone() - 1];

@@ -221,7 +221,17 @@ pub(super) fn first_extremum(build: &mut Builder, x: &Tracked, axis: usize) -> R
 }
 
 fn extremum_along(build: &mut Builder, x: &Tracked, axis: usize, better: CompareOp, last: bool) -> Result<Tracked> {
-    let dtype = x.dtype();
+    let reducer = extremum_with_place(x.dtype(), better, last);
+    let pair = build.reduce(&[x], &[axis], reducer, |body, p| vec![p[0], index(body, var(axis))])?;
+    Ok(pair[1].clone())
+}
+
+/// Of (element, place), the largest element and its least place.
+pub(super) fn first_largest(dtype: DType) -> Reducer {
+    extremum_with_place(dtype, CompareOp::Gt, false)
+}
+
+fn extremum_with_place(dtype: DType, better: CompareOp, last: bool) -> Reducer {
     let mut combine = Body::default();
     let (value, at) = (combine.param(0, dtype), combine.param(1, DType::I64));
     let (new_value, new_at) = (combine.param(2, dtype), combine.param(3, DType::I64));
@@ -234,7 +244,5 @@ fn extremum_along(build: &mut Builder, x: &Tracked, axis: usize, better: Compare
     let worst = if better == CompareOp::Gt { smallest_value(dtype) } else { largest_value(dtype) };
     // A position that loses every tie.
     let nowhere = Const::from_i64(DType::I64, if last { -1 } else { i64::MAX });
-    let reducer = Reducer { init: vec![worst, nowhere], combine, results };
-    let pair = build.reduce(&[x], &[axis], reducer, |body, p| vec![p[0], index(body, var(axis))])?;
-    Ok(pair[1].clone())
+    Reducer { init: vec![worst, nowhere], combine, results }
 }

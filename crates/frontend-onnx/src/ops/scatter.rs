@@ -5,7 +5,7 @@
 //! searched for, and its value looked up, so that long slices cost no more than copying them.
 
 use super::Operator;
-use super::gather_elements::{components, flat_positions, require_indices, require_within, strides};
+use super::gather_elements::{components, elements_along, flat_positions, require_indices, require_within, strides};
 use super::reduce::{largest_value, smallest_value};
 use crate::build::{Builder, Result, compute_type, index, mismatch, product, var};
 use crate::call::Call;
@@ -22,6 +22,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Scatter", 9, scatter_elements).until(11),
     Operator::new("ScatterElements", 11, scatter_elements),
     Operator::new("ScatterND", 11, scatter_nd),
+    Operator::new("TensorScatter", 24, tensor_scatter),
 ];
 
 /// How updates combine with what is there; `None` replaces it.
@@ -227,4 +228,57 @@ fn scatter_nd(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         }
     };
     Ok(vec![build.reshape(&result, x.shape())?])
+}
+
+/// `y[b, …, start[b] + i, …] = update[b, …, i, …]`, maybe around the end of the axis; each element knows its `i`.
+fn tensor_scatter(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (x, update, starts) = (call.input(0)?, call.input(1)?, call.optional(2));
+    require_same_type(&x, &update)?;
+    let axis = call.axis("axis", -2, x.rank())?;
+    let mode = call.string("mode", "linear")?;
+    let around = match mode.as_str() {
+        "linear" => false,
+        "circular" => true,
+        _ => return Err(Problem::InvalidAttribute { attribute: "mode", expected: "linear or circular", found: mode }),
+    };
+    if axis == 0 || update.rank() != x.rank() {
+        return Err(mismatch("an axis of positions behind that of batches, in both inputs", update.shape()));
+    }
+    let build = &mut *call.build;
+    for (n, (mine, theirs)) in x.shape().iter().zip(update.shape()).enumerate() {
+        if n == axis {
+            build.require_at_least("the positions of a cache", mine, theirs)?;
+        } else {
+            build.require_equal("the extents of cache and update", mine, theirs)?;
+        }
+    }
+    let (shape, extent, count) = (x.shape().to_vec(), x.shape()[axis].clone(), update.shape()[axis].clone());
+    let starts = match starts {
+        Some(starts) => {
+            if starts.rank() != 1 {
+                return Err(mismatch("one position per batch", starts.shape()));
+            }
+            build.require_equal("the batches of cache and positions", &shape[0], &starts.shape()[0])?;
+            build.cast(&starts, DType::I64)?
+        }
+        None => build.scalar(DType::I64, 0.0),
+    };
+    // Over batches and positions: which part of the update is written, −1 for none.
+    let per_position = vec![shape[0].clone(), extent.clone()];
+    let starts = if starts.rank() == 0 { starts } else { build.view(&starts, vec![var(0)], per_position.clone())? };
+    let written = build.map_over(per_position, &[&starts], |body, p| {
+        let here = index(body, var(1));
+        let mut offset = body.binary(BinaryOp::Sub, here, p[0]);
+        if around {
+            let extent = index(body, extent.clone());
+            offset = body.binary(BinaryOp::Mod, offset, extent);
+        }
+        let (zero, count, none) = (index(body, Dim::constant(0)), index(body, count), index(body, Dim::constant(-1)));
+        let (from, to) = (body.compare(CompareOp::Ge, offset, zero), body.compare(CompareOp::Lt, offset, count));
+        let inside = body.binary(BinaryOp::And, from, to);
+        body.select(inside, offset, none)
+    })?;
+    let written = build.view(&written, vec![var(0), var(axis)], shape)?;
+    let found = elements_along(build, &update, &written, axis)?;
+    Ok(vec![replaced(build, &x, &written, &found)?])
 }

@@ -7,8 +7,11 @@ mod constant;
 mod conv;
 mod einsum;
 mod elementwise;
+mod fourier;
 mod gather_elements;
 mod host;
+mod linear_attention;
+mod loss;
 mod matmul;
 mod movement;
 mod norm;
@@ -18,8 +21,11 @@ mod quantize;
 mod recurrent;
 mod reduce;
 mod resize;
+mod sample;
 mod scatter;
 mod top_k;
+mod training;
+mod unpool;
 
 use crate::hostile::survives;
 use crate::support::{Builder, Extent, Value, node};
@@ -52,7 +58,11 @@ impl Case {
 
     /// A node of ONNX Runtime's own domain.
     pub(crate) fn microsoft(op: &'static str) -> Self {
-        Self { domain: "com.microsoft", ..Self::new(op, 1) }
+        Self::new(op, 1).domain("com.microsoft")
+    }
+
+    pub(crate) fn domain(self, domain: &'static str) -> Self {
+        Self { domain, ..self }
     }
 
     /// An input that is given when the model runs.

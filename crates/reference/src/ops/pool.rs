@@ -215,3 +215,41 @@ pub(crate) fn max_unpool(call: &Call<'_>) -> Result<Vec<Tensor>> {
     }
     one(f64::write(x.dtype(), &out, values.into_iter())?)
 }
+
+/// `Col2Im`: blocks `[N, C·block, positions]` added up where a window that slid over the image took them from.
+pub(crate) fn col2im(call: &Call<'_>) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    let list = |index: usize| call.int_list(index)?.ok_or(EvalError::MissingInput { index });
+    let (image, block) = (shape::dims(&list(1)?)?, shape::dims(&list(2)?)?);
+    if image.iter().chain(&block).any(|&d| d > crate::limits::MAX_OUTPUT_ELEMS) {
+        return Err(EvalError::InvalidInput { index: 1, reason: "the extents are too large" });
+    }
+    let window = Window::new(call, &image, block)?;
+    let (elements, positions) = (shape::len(&window.kernel), shape::len(&window.out));
+    let &[batch, columns, blocks] = x.shape() else {
+        return Err(EvalError::InvalidInput { index: 0, reason: "3 axes are needed" });
+    };
+    if columns % elements != 0 || blocks != positions {
+        return Err(EvalError::InvalidInput { index: 0, reason: "its extents do not follow from image and block" });
+    }
+    let (planes, pixels) = (batch * (columns / elements), shape::len(&image));
+    let out = [&[batch, columns / elements], &image[..]].concat();
+    checked_len(x.dtype(), &out)?;
+    check_work(&[planes, positions, elements])?;
+    let dtype = x.dtype();
+    one(with_scalar!(dtype, T => {
+        let values = T::read(x)?;
+        let mut sums = vec![T::ZERO; shape::len(&out)];
+        let mut position = vec![0; image.len()];
+        for p in 0..if planes == 0 { 0 } else { positions } {
+            window.for_each_inside(&image, &position, |entry, at| {
+                for plane in 0..planes {
+                    let sum = &mut sums[plane * pixels + at];
+                    *sum = sum.plus(values[(plane * elements + entry) * positions + p]);
+                }
+            });
+            shape::advance(&mut position, &window.out);
+        }
+        T::write(dtype, &out, sums.into_iter())?
+    }))
+}

@@ -50,11 +50,14 @@ pub(crate) fn softmax_in_place(group: &mut [f64]) {
 }
 
 pub(crate) fn log_softmax(call: &Call<'_>) -> Result<Vec<Tensor>> {
-    normalized(call, |group| {
-        let max = maximum(group);
-        let log_sum = group.iter().map(|v| (v - max).exp()).sum::<f64>().ln();
-        group.iter_mut().for_each(|v| *v = *v - max - log_sum);
-    })
+    normalized(call, log_softmax_in_place)
+}
+
+/// `x - max - log Σ e^(x - max)`.
+pub(crate) fn log_softmax_in_place(group: &mut [f64]) {
+    let max = maximum(group);
+    let log_sum = group.iter().map(|v| (v - max).exp()).sum::<f64>().ln();
+    group.iter_mut().for_each(|v| *v = *v - max - log_sum);
 }
 
 /// `Hardmax`: one for the first maximum, zero for the rest.

@@ -114,6 +114,19 @@ pub(crate) fn swish(call: &Call<'_>) -> Result<Vec<Tensor>> {
     floats(call, |x| x * logistic(alpha * x))
 }
 
+/// `SwiGLU`: `swish(a) * b`.
+pub(crate) fn swiglu(call: &Call<'_>) -> Result<Vec<Tensor>> {
+    let alpha = call.float("alpha", 1.0)?;
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    if a.shape() != b.shape() {
+        let (left, right) = (a.shape().to_vec(), b.shape().to_vec());
+        return Err(EvalError::ShapeMismatch { left, right, reason: "gate and value must have one shape" });
+    }
+    let (gates, values) = (f64::read(a)?, f64::read(b)?);
+    let products = gates.into_iter().zip(values).map(|(a, b)| a * logistic(alpha * a) * b);
+    crate::call::one(f64::write(a.dtype(), a.shape(), products)?)
+}
+
 pub(crate) fn gelu(call: &Call<'_>) -> Result<Vec<Tensor>> {
     match call.string("approximate", "none")? {
         "none" => floats(call, |x| if x == f64::NEG_INFINITY { 0.0 } else { x * normal_cdf(x) }),

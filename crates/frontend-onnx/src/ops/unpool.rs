@@ -1,0 +1,156 @@
+//! Windows put back: Col2Im, which adds blocks up, and MaxUnpool, which puts maxima where they were.
+//!
+//! ONNX operators of these names, opset 18 and 9. Both are the transposed movement of a window: an element of the image
+//! asks every window that covers it, so nothing is written twice.
+
+use super::Operator;
+use super::elementwise::require_float;
+use super::pool::{require_channels, window_axes};
+use super::reduce::largest_value;
+use crate::build::{Result, WindowAxis, compute_type, index, mismatch, product, var};
+use crate::call::Call;
+use crate::error::Problem;
+use crate::tracked::Tracked;
+use infc_ir::access::{AccessMap, Bound};
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::kernel::Reducer;
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const};
+use infc_tensor::DType;
+
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::new("Col2Im", 18, col2im), Operator::new("MaxUnpool", 9, max_unpool)];
+
+/// The window that element `r` of the window over position `p` belongs to, and when there is one.
+fn covering(axis: &WindowAxis, p: IndexExpr, r: IndexExpr) -> (IndexExpr, Vec<Bound>) {
+    let from_first = p + axis.begin.clone() - r.scale(axis.dilation);
+    let stride = Dim::constant(axis.stride);
+    let window = from_first.floor_div(&stride);
+    let mut valid = vec![Bound { expr: window.clone(), lo: Dim::constant(0), hi: axis.count.clone() }];
+    if axis.stride > 1 {
+        valid.push(Bound { expr: from_first.modulo(&stride), lo: Dim::constant(0), hi: Dim::constant(1) });
+    }
+    (window, valid)
+}
+
+/// `y[n, c, p…] = Σ x[n, (c, r…), (q…)]` over the elements `r` of windows `q` that lie at `p`.
+fn col2im(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let (image, block) = (call.dims(1, "the shape of the image")?, call.optional_ints(2, "the shape of a block")?);
+    let block = block.ok_or(Problem::MissingInput { index: 2 })?;
+    let rank = image.len();
+    if block.len() != rank || x.rank() != 3 {
+        return Err(mismatch("blocks [N, C·r…, q…] with as many axes as the image", x.shape()));
+    }
+    let axes = window_axes(call, &image, &block, false)?;
+    let build = &mut *call.build;
+    let block: Vec<Dim> = block.into_iter().map(Dim::constant).collect();
+    let size = product(&block)?;
+    let channels = x.shape()[1].floor_div(&size);
+    let counts: Vec<Dim> = axes.iter().map(|a| a.count.clone()).collect();
+    build.require_equal("the channels and elements of blocks", &x.shape()[1], &(channels.clone() * size))?;
+    build.require_equal("the numbers of blocks", &x.shape()[2], &product(&counts)?)?;
+    let batch = x.shape()[0].clone();
+    let split: Vec<Dim> = [&batch, &channels].into_iter().chain(&block).chain(&counts).cloned().collect();
+    let blocks = build.reshape(&x, &split)?;
+    // Over [n, c, p…, r…].
+    let shape: Vec<Dim> = [&batch, &channels].into_iter().chain(&image).chain(&block).cloned().collect();
+    let r = |n: usize| var(2 + rank + n);
+    let (mut windows, mut valid) = (Vec::new(), Vec::new());
+    for (n, axis) in axes.iter().enumerate() {
+        let (window, holds) = covering(axis, var(2 + n), r(n));
+        windows.push(window);
+        valid.extend(holds);
+    }
+    let index = [var(0), var(1)].into_iter().chain((0..rank).map(r)).chain(windows).collect();
+    let map = AccessMap { rank: shape.len(), index, valid };
+    let spread = build.view_or(&blocks, map, shape, Const::zero(x.dtype()))?;
+    let wide = compute_type(x.dtype());
+    let folded: Vec<usize> = (2 + rank..2 + 2 * rank).collect();
+    let sum = build.reduce(&[&spread], &folded, Reducer::sum(wide), |body, p| vec![body.cast(wide, p[0])])?;
+    Ok(vec![build.cast(&sum[0], x.dtype())?])
+}
+
+/// Each element of the result is the maximum of a window over it that says so, else zero.
+///
+/// Indices count the elements of the result whose shape follows from the windows; a given shape adds zeros behind it.
+/// They are those that MaxPool gives: within their own window.
+fn max_unpool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (x, indices) = (call.input(0)?, call.input(1)?);
+    require_channels(&x)?;
+    require_float(&x)?;
+    if indices.dtype() != DType::I64 {
+        return Err(Problem::UnsupportedType { expected: "i64 indices", found: indices.dtype() });
+    }
+    let kernel = call.ints("kernel_shape")?.unwrap_or_default().to_vec();
+    let given = call.optional_dims(2, "the shape of the result")?;
+    let rank = x.rank() - 2;
+    let axes = unpooled_axes(call, &x.shape()[2..], &kernel)?;
+    let build = &mut *call.build;
+    if indices.rank() != x.rank() {
+        return Err(mismatch(format!("{} axes of indices", x.rank()), indices.shape()));
+    }
+    for (mine, theirs) in x.shape().iter().zip(indices.shape()) {
+        build.require_equal("the extents of maxima and indices", mine, theirs)?;
+    }
+    let lead = [x.shape()[0].clone(), x.shape()[1].clone()];
+    let inferred: Vec<Dim> = lead.iter().chain(axes.iter().map(|a| &a.extent)).cloned().collect();
+    let mut shape = inferred.clone();
+    shape.extend(kernel.iter().copied().map(Dim::constant));
+    let (mut index_map, mut valid) = (vec![var(0), var(1)], Vec::new());
+    for (n, axis) in axes.iter().enumerate() {
+        let (window, holds) = covering(axis, var(2 + n), var(2 + rank + n));
+        index_map.push(window);
+        valid.extend(holds);
+    }
+    let map = AccessMap { rank: shape.len(), index: index_map, valid };
+    let values = build.view_or(&x, map.clone(), shape.clone(), Const::zero(x.dtype()))?;
+    let places = build.view_or(&indices, map, shape, largest_value(DType::I64))?;
+    let mut here = IndexExpr::constant(0);
+    for (n, extent) in inferred.iter().enumerate() {
+        here = here * extent.clone() + var(n);
+    }
+    let dtype = x.dtype();
+    let folded: Vec<usize> = (2 + rank..2 + 2 * rank).collect();
+    let found = if folded.is_empty() {
+        values
+    } else {
+        let found = build.reduce(&[&values, &places], &folded, chosen(dtype), |body, p| {
+            let place = index(body, here);
+            let is_here = body.compare(CompareOp::Eq, p[1], place);
+            vec![p[0], is_here]
+        })?;
+        let zero = build.scalar(dtype, 0.0);
+        build.map(&[&found[1], &found[0], &zero], |body, p| body.select(p[0], p[1], p[2]))?
+    };
+    let Some(given) = given else { return Ok(vec![found]) };
+    if given.len() != inferred.len() {
+        return Err(mismatch(format!("a shape of {} axes", inferred.len()), &given));
+    }
+    let valid =
+        inferred.iter().enumerate().map(|(n, d)| Bound { expr: var(n), lo: Dim::constant(0), hi: d.clone() }).collect();
+    let map = AccessMap { rank: given.len(), index: (0..given.len()).map(var).collect(), valid };
+    Ok(vec![build.view_or(&found, map, given, Const::zero(dtype))?])
+}
+
+/// A value that is chosen over those that are not.
+fn chosen(dtype: DType) -> Reducer {
+    let mut combine = Body::default();
+    let (value, is_chosen) = (combine.param(0, dtype), combine.param(1, DType::Bool));
+    let (new_value, is_new) = (combine.param(2, dtype), combine.param(3, DType::Bool));
+    let results = vec![combine.select(is_new, new_value, value), combine.binary(BinaryOp::Or, is_chosen, is_new)];
+    Reducer { init: vec![Const::zero(dtype), Const::zero(DType::Bool)], combine, results }
+}
+
+/// The axes of the image whose windows have these counts.
+fn unpooled_axes(call: &Call<'_>, counts: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
+    // The attributes are read for axes that any window fits into; the extents follow from them.
+    let axes = window_axes(call, &vec![Dim::constant(1 << 40); counts.len()], kernel, false)?;
+    Ok(axes
+        .into_iter()
+        .zip(counts)
+        .map(|(axis, count)| {
+            let extent = (count.clone() - 1).scale(axis.stride) + axis.kernel - axis.begin.clone() - axis.end.clone();
+            WindowAxis { extent, count: count.clone(), ..axis }
+        })
+        .collect())
+}
