@@ -19,7 +19,7 @@ pub(super) const OPERATORS: &[Operator] =
     &[Operator::new("GridSample", 16, grid_sample), Operator::new("AffineGrid", 20, affine_grid)];
 
 /// The type in which elements of a type are weighted and summed.
-fn weighing_type(dtype: DType) -> DType {
+pub(super) fn weighing_type(dtype: DType) -> DType {
     if dtype.is_float() { compute_type(dtype) } else { DType::F64 }
 }
 

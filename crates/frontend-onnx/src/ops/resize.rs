@@ -1,17 +1,22 @@
 //! Resize and Upsample, one axis after the other.
 //!
 //! Nearest neighbours are a view (`i div s` and the like) where the positions follow such a rule, else a look-up.
-//! Linear and cubic are sums of such views with constant weights.
+//! Linear and cubic are sums of such views with constant weights. Where extents are symbolic or positions depend on data,
+//! positions and weights are computed ([`computed`]).
 
+mod computed;
 mod coordinates;
 
 use super::Operator;
-use super::elementwise::require_float;
 use super::gather::pick;
+use super::grid_sample::weighing_type;
+use super::reduce::{largest_value, smallest_value};
 use crate::build::{Result, exact_quotient, mismatch, var};
 use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::tracked::Tracked;
+pub(super) use computed::polynomial;
+use computed::{Along, resize_along};
 use coordinates::{Axis, Rule, Taps, fit};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::scalar::BinaryOp;
@@ -44,6 +49,8 @@ struct Target {
     extent: Dim,
     /// Output elements per input element; `None` if it depends on symbols.
     scale: Option<f64>,
+    /// Start and end of the region, as scalars.
+    region: Option<[Tracked; 2]>,
 }
 
 fn resize(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
@@ -60,10 +67,15 @@ fn resize(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         None => (0..x.rank()).collect(),
     };
     let given = |index: usize| call.optional(index).filter(|t| !t.shape().iter().any(|d| d.is_const(0)));
-    let targets = match (given(2), given(3)) {
+    let region = if rule.crops() { given(1) } else { None };
+    let mut targets = match (given(2), given(3)) {
         (Some(scales), _) => {
             let scales = scales.floats().ok_or(Problem::DynamicValue { what: "the scales" })?;
-            targets_from_scales(&x, &axes, &scales)?
+            let mut targets = targets_from_scales(&x, &axes, &scales)?;
+            if let Some(region) = &region {
+                crop_targets(&x, &mut targets, &scales, region)?;
+            }
+            targets
         }
         (None, Some(sizes)) => {
             let sizes = sizes.dims().ok_or(Problem::DynamicValue { what: "the sizes" })?;
@@ -72,6 +84,9 @@ fn resize(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         }
         (None, None) => return Err(Problem::MissingInput { index: 3 }),
     };
+    if let Some(region) = region {
+        set_regions(call, &mut targets, &region)?;
+    }
     apply(call, &x, &targets, &rule)
 }
 
@@ -88,14 +103,56 @@ fn targets_from_scales(x: &Tracked, axes: &[usize], scales: &[f64]) -> Result<Ve
         .map(|(&axis, &scale)| {
             let extent = &x.shape()[axis];
             let resized = match extent.as_const() {
-                Some(extent) => Dim::constant((extent as f64 * scale).floor() as i64),
-                None if scale.fract() == 0.0 => extent.scale(scale as i64),
-                None if (1.0 / scale).fract() == 0.0 => extent.floor_div(&Dim::constant((1.0 / scale) as i64)),
-                None => return Err(Problem::DynamicValue { what: "an extent times a fractional scale" }),
+                // In f32, in which scales are given: 0.7 · 10 is 7 there, but a little less in f64.
+                Some(extent) => Dim::constant((extent as f32 * scale as f32).floor() as i64),
+                None => {
+                    let (p, q) = fraction(scale);
+                    extent.scale(p).floor_div(&Dim::constant(q))
+                }
             };
-            Ok(Target { axis, extent: resized, scale: Some(scale) })
+            Ok(Target { axis, extent: resized, scale: Some(scale), region: None })
         })
         .collect()
+}
+
+/// A scale as a fraction: the one with the least denominator that it is the nearest f32 to, or what its bits say.
+fn fraction(scale: f64) -> (i64, i64) {
+    let small = (1..=1024i64).find_map(|q| {
+        let p = (scale * q as f64).round();
+        ((p / q as f64) as f32 == scale as f32 && p >= 1.0).then_some((p as i64, q))
+    });
+    // An f32 has 24 digits: with another 24 behind the point all that matters is whole.
+    small.unwrap_or(((scale * (1i64 << 24) as f64) as i64, 1 << 24))
+}
+
+/// Scales apply to the region, which must be known for the extents to be.
+fn crop_targets(x: &Tracked, targets: &mut [Target], scales: &[f64], region: &Tracked) -> Result<()> {
+    let what = "the region that scales apply to";
+    let bounds = region.floats().ok_or(Problem::DynamicValue { what })?;
+    if bounds.len() != 2 * targets.len() {
+        return Err(mismatch("a start and an end per axis", region.shape()));
+    }
+    let axes = targets.len();
+    for (n, (target, &scale)) in targets.iter_mut().zip(scales).enumerate() {
+        let extent = x.shape()[target.axis].as_const().ok_or(Problem::DynamicValue { what: "a resized extent" })?;
+        let part = (bounds[n + axes] - bounds[n]) as f32 * scale as f32;
+        target.extent = Dim::constant((extent as f32 * part).floor().max(0.0) as i64);
+    }
+    Ok(())
+}
+
+/// Takes the regions' starts and ends, one per axis that is resized, then the other.
+fn set_regions(call: &mut Call<'_>, targets: &mut [Target], region: &Tracked) -> Result<()> {
+    let axes = targets.len() as i64;
+    if region.rank() != 1 {
+        return Err(mismatch("a start and an end per axis", region.shape()));
+    }
+    call.build.require_equal("the starts and ends of regions", &region.shape()[0], &Dim::constant(2 * axes))?;
+    for (n, target) in targets.iter_mut().enumerate() {
+        let mut one = |at: i64| call.build.view(region, vec![IndexExpr::constant(at)], Vec::new());
+        target.region = Some([one(n as i64)?, one(n as i64 + axes)?]);
+    }
+    Ok(())
 }
 
 fn targets_from_sizes(x: &Tracked, axes: &[usize], sizes: &[Dim], policy: &str) -> Result<Vec<Target>> {
@@ -113,7 +170,9 @@ fn targets_from_sizes(x: &Tracked, axes: &[usize], sizes: &[Dim], policy: &str) 
     let common = match policy {
         "stretch" => {
             let targets = axes.iter().zip(sizes).zip(scales);
-            return Ok(targets.map(|((&axis, size), scale)| Target { axis, extent: size.clone(), scale }).collect());
+            return Ok(targets
+                .map(|((&axis, size), scale)| Target { axis, extent: size.clone(), scale, region: None })
+                .collect());
         }
         "not_larger" => {
             scales.iter().copied().collect::<Option<Vec<_>>>().map(|s| s.into_iter().fold(f64::MAX, f64::min))
@@ -131,27 +190,41 @@ fn targets_from_sizes(x: &Tracked, axes: &[usize], sizes: &[Dim], policy: &str) 
         .map(|(&axis, extent)| {
             let extent = extent.as_const().ok_or(Problem::DynamicValue { what: "a resized extent" })?;
             let resized = (extent as f64 * common + 0.5).floor() as i64;
-            Ok(Target { axis, extent: Dim::constant(resized), scale: Some(common) })
+            Ok(Target { axis, extent: Dim::constant(resized), scale: Some(common), region: None })
         })
         .collect()
 }
 
 fn apply(call: &mut Call<'_>, x: &Tracked, targets: &[Target], rule: &Rule) -> Result<Vec<Tracked>> {
-    let mut result = x.clone();
+    let dtype = x.dtype();
+    // Sums over all axes are rounded once.
+    let wide = if rule.mixes() { weighing_type(dtype) } else { dtype };
+    let mut result = call.build.cast(x, wide)?;
     for target in targets {
-        // A scale of 1 reads every element where it is, whatever the rule.
-        if result.shape()[target.axis] != target.extent || target.scale != Some(1.0) {
+        // A scale of 1 reads every element where it is, whatever the rule, unless a region does not.
+        if target.region.is_some() || result.shape()[target.axis] != target.extent || target.scale != Some(1.0) {
             result = resize_axis(call, &result, target, rule)?;
         }
     }
-    Ok(vec![result])
+    if dtype.is_int() && rule.mixes() {
+        result = call.build.map(&[&result], |body, p| {
+            let (least, most) = (smallest_value(dtype).to_f64(), largest_value(dtype).to_f64());
+            let (least, most) = (body.constant(body.dtype(p[0]), least), body.constant(body.dtype(p[0]), most));
+            let capped = body.binary(BinaryOp::Min, p[0], most);
+            body.binary(BinaryOp::Max, capped, least)
+        })?;
+    }
+    Ok(vec![call.build.cast(&result, dtype)?])
 }
 
 fn resize_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -> Result<Tracked> {
     let extent = x.shape()[target.axis].clone();
+    if rule.crops() || rule.blurs(target.scale) {
+        return compute_axis(call, x, target, rule);
+    }
     let (Some(input), Some(output)) = (extent.as_const(), target.extent.as_const()) else {
         let Some(at) = rule.symbolic(target.scale, var(target.axis)) else {
-            return Err(Problem::DynamicValue { what: "the positions that a resized axis reads" });
+            return compute_axis(call, x, target, rule);
         };
         return read_at(call, x, target, at);
     };
@@ -163,7 +236,6 @@ fn resize_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -
     if let Taps::Nearest(positions) = &taps {
         return read(call, x, target, positions, &axis);
     }
-    require_float(x)?;
     let Taps::Weighted(taps) = taps else { return Ok(x.clone()) };
     let mut parts = Vec::new();
     for (positions, weights) in &taps {
@@ -184,6 +256,12 @@ fn resize_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -
             .collect();
         products[1..].iter().fold(products[0], |sum, &product| body.binary(BinaryOp::Add, sum, product))
     })
+}
+
+fn compute_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -> Result<Tracked> {
+    let (axis, input, output) = (target.axis, x.shape()[target.axis].clone(), target.extent.clone());
+    let region = target.region.as_ref().map(|[start, end]| [start, end]);
+    resize_along(call.build, x, &Along { axis, input, output, scale: target.scale, region }, rule)
 }
 
 /// The value with one axis replaced by its elements at the given positions.

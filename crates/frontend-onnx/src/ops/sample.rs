@@ -5,6 +5,7 @@
 //! with its weight: a product of the weights with rows that are looked up. What lies outside is zero, the nearest
 //! element, or a reflection.
 
+use super::resize::polynomial;
 use crate::build::{Builder, Result, index, var};
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
@@ -80,17 +81,6 @@ impl Interpolation {
             }
         }
     }
-}
-
-/// `Σ coefficients[n] · x^(len−1−n)`
-fn polynomial(body: &mut Body, x: ScalarId, coefficients: &[f64]) -> ScalarId {
-    let dtype = body.dtype(x);
-    let mut sum = body.constant(dtype, coefficients[0]);
-    for &coefficient in &coefficients[1..] {
-        let (product, coefficient) = (body.binary(BinaryOp::Mul, sum, x), body.constant(dtype, coefficient));
-        sum = body.binary(BinaryOp::Add, product, coefficient);
-    }
-    sum
 }
 
 /// Along one axis.

@@ -13,17 +13,19 @@ pub(super) struct Axis {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transform {
+pub(super) enum Transform {
     HalfPixel,
     HalfPixelSymmetric,
     PytorchHalfPixel,
     TfHalfPixel,
     AlignCorners,
     Asymmetric,
+    /// A region of the input, of which what lies outside is extrapolated.
+    CropAndResize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rounding {
+pub(super) enum Rounding {
     PreferFloor,
     PreferCeil,
     Floor,
@@ -33,7 +35,7 @@ enum Rounding {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Mode {
+pub(super) enum Mode {
     Nearest(Rounding),
     Linear,
     Cubic { a: f64, exclude_outside: bool },
@@ -42,8 +44,12 @@ enum Mode {
 /// How positions are computed and what is read there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    transform: Transform,
-    mode: Mode,
+    pub(super) transform: Transform,
+    pub(super) mode: Mode,
+    /// Elements are means over as much of the input as they cover.
+    pub(super) antialias: bool,
+    /// What lies outside of the input, if that is not the nearest element.
+    pub(super) extrapolated: Option<f64>,
 }
 
 /// What is read: per tap, a position for every output element.
@@ -62,14 +68,11 @@ impl Rule {
             "linear" | "bilinear" => Mode::Linear,
             _ => return Err(unsupported("mode", "nearest or linear", mode)),
         };
-        Ok(Self { transform: Transform::Asymmetric, mode })
+        Ok(Self { transform: Transform::Asymmetric, mode, antialias: false, extrapolated: None })
     }
 
     /// Resize since opset 11.
     pub(super) fn of(call: &Call<'_>) -> Result<Self> {
-        if call.flag("antialias", false)? {
-            return Err(unsupported("antialias", "0", "1"));
-        }
         let transform = call.string("coordinate_transformation_mode", "half_pixel")?;
         let transform = match transform.as_str() {
             "half_pixel" => Transform::HalfPixel,
@@ -78,9 +81,8 @@ impl Rule {
             "tf_half_pixel_for_nn" => Transform::TfHalfPixel,
             "align_corners" => Transform::AlignCorners,
             "asymmetric" => Transform::Asymmetric,
-            other => {
-                return Err(unsupported("coordinate_transformation_mode", "any but tf_crop_and_resize", other));
-            }
+            "tf_crop_and_resize" => Transform::CropAndResize,
+            other => return Err(unsupported("coordinate_transformation_mode", "a relation of positions", other)),
         };
         let mode = call.string("mode", "nearest")?;
         let mode = match mode.as_str() {
@@ -101,7 +103,25 @@ impl Rule {
             },
             other => return Err(unsupported("mode", "nearest, linear or cubic", other)),
         };
-        Ok(Self { transform, mode })
+        let crops = transform == Transform::CropAndResize;
+        let extrapolated = if crops { Some(call.float_or("extrapolation_value", 0.0)?) } else { None };
+        let antialias = call.flag("antialias", false)? && !matches!(mode, Mode::Nearest(_));
+        Ok(Self { transform, mode, antialias, extrapolated })
+    }
+
+    /// True if a region is resized.
+    pub(super) fn crops(&self) -> bool {
+        self.transform == Transform::CropAndResize
+    }
+
+    /// True if elements are means over more than their neighbours, for output elements per input element.
+    pub(super) fn blurs(&self, scale: Option<f64>) -> bool {
+        self.antialias && scale.is_none_or(|scale| scale < 1.0)
+    }
+
+    /// True if elements are sums of others, and not copies.
+    pub(super) fn mixes(&self) -> bool {
+        !matches!(self.mode, Mode::Nearest(_))
     }
 
     /// The position read for output `i`, where that is the same rule whatever the extent is.
@@ -136,6 +156,7 @@ impl Rule {
             Transform::AlignCorners if width == 1.0 => 0.0,
             Transform::AlignCorners => i * (input - 1.0) / (width - 1.0),
             Transform::Asymmetric => i / scale,
+            Transform::CropAndResize => unreachable!("regions are computed"),
         })
     }
 

@@ -1,7 +1,8 @@
 //! Resizing.
 
-use super::{Case, f32s, floats, ints};
+use super::{Case, f32s, floats, halves, integers, ints};
 use infc_ir::op::Op;
+use infc_tensor::Tensor;
 
 const TRANSFORMS: [&str; 5] =
     ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"];
@@ -99,4 +100,67 @@ fn doubling_is_one_view_of_any_extent() {
         .constant(f32s(&[1.0, 1.0, 2.0, 3.0]))
         .dynamic(&[2, 3])
         .agrees();
+}
+
+#[test]
+fn by_positions_that_are_computed() {
+    for mode in ["nearest", "linear", "cubic"] {
+        for transform in TRANSFORMS {
+            let case = || resize(19, &[1, 2, 6, 5], mode, transform).dynamic(&[2, 3]).tolerance(1e-4);
+            for scales in [[2.5, 3.0], [0.5, 0.6], [1.0, 1.7]] {
+                case().absent().constant(f32s(&[1.0, 1.0, scales[0], scales[1]])).agrees();
+            }
+            case().absent().absent().constant(ints(&[1, 2, 9, 4])).agrees();
+        }
+    }
+    let case = resize(13, &[1, 1, 6, 5], "cubic", "half_pixel").int("exclude_outside", 1).dynamic(&[2]);
+    case.absent().constant(f32s(&[1.0, 1.0, 1.7, 0.8])).tolerance(1e-4).agrees();
+}
+
+#[test]
+fn with_means_over_what_is_covered() {
+    for mode in ["linear", "cubic"] {
+        for scales in [[0.3, 0.5], [0.6, 1.0], [1.5, 0.7]] {
+            for exclude in [0, 1] {
+                resize(18, &[1, 2, 11, 10], mode, "half_pixel")
+                    .int("antialias", 1)
+                    .int("exclude_outside", if mode == "cubic" { exclude } else { 0 })
+                    .absent()
+                    .constant(f32s(&[1.0, 1.0, scales[0], scales[1]]))
+                    .dynamic(&[2])
+                    .tolerance(1e-4)
+                    .agrees();
+            }
+        }
+        let case = resize(19, &[1, 1, 9, 8], mode, "half_pixel").int("antialias", 1).absent().absent();
+        case.constant(ints(&[1, 1, 4, 3])).dynamic(&[2, 3]).tolerance(1e-4).agrees();
+    }
+}
+
+#[test]
+fn of_regions() {
+    let regions = [[0.2f32, 0.4, 0.7, 0.8], [-0.3, 0.1, 1.2, 0.6], [0.9, 0.5, 0.1, 0.5]];
+    for mode in ["nearest", "linear", "cubic"] {
+        for region in regions {
+            for sizes in [[3, 4], [1, 7]] {
+                let case = |roi: Case| roi.absent().constant(ints(&sizes)).float("extrapolation_value", 9.5);
+                let crop = || resize(19, &[1, 2, 6, 5], mode, "tf_crop_and_resize").ints("axes", &[2, 3]);
+                case(crop().constant(f32s(&region))).tolerance(1e-4).agrees();
+                case(crop().data(f32s(&region))).tolerance(1e-4).agrees();
+            }
+        }
+    }
+    let roi = f32s(&[0.0, 0.0, 0.4, 0.6, 1.0, 1.0, 0.9, 0.7]);
+    let case = resize(13, &[1, 1, 6, 7], "linear", "tf_crop_and_resize").constant(roi);
+    case.constant(f32s(&[1.0, 1.0, 1.5, 9.0])).agrees();
+}
+
+#[test]
+fn of_integers_and_halves() {
+    for mode in ["linear", "cubic"] {
+        let case = |x: Tensor| Case::new("Resize", 19).data(x).text("mode", mode).absent();
+        case(integers::<u8>(&[1, 1, 4, 5], 0, 255)).constant(f32s(&[1.0, 1.0, 1.5, 2.0])).agrees();
+        case(integers::<i32>(&[1, 1, 4, 5], -90, 90)).constant(f32s(&[1.0, 1.0, 0.5, 2.0])).agrees();
+        case(halves(&[1, 1, 4, 5])).constant(f32s(&[1.0, 1.0, 1.5, 2.0])).tolerance(2e-3).agrees();
+    }
 }
