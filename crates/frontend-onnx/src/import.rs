@@ -1,6 +1,7 @@
 //! ONNX graph to infc's graph: a walk over the nodes in order, each expanded by its operator's import.
 
 mod branch;
+mod flex;
 mod inputs;
 mod scope;
 
@@ -101,6 +102,8 @@ impl<'m> Importer<'m, '_> {
         }
         let outputs = if is_if(node) {
             self.branches(node, &node_ref, inputs)?
+        } else if flex::is_flex_attention(node) {
+            self.flex_attention(node, &node_ref, inputs)?
         } else {
             self.operator(graph, index, &node_ref, inputs)?
         };
@@ -184,7 +187,8 @@ fn unsupported_operators(
     let mut groups: Vec<UnsupportedOperator> = Vec::new();
     for &index in order {
         let node = node_ref(model.proto(), &graph.node[index], index);
-        if is_if(&graph.node[index]) || ops::find(&node.op_type, &node.domain, node.opset).is_some() {
+        let holds_graphs = is_if(&graph.node[index]) || flex::is_flex_attention(&graph.node[index]);
+        if holds_graphs || ops::find(&node.op_type, &node.domain, node.opset).is_some() {
             continue;
         }
         if !untyped && host::defines(&node.op_type, &node.domain, node.opset) {

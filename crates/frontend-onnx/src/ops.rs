@@ -4,9 +4,10 @@
 //! and returns the node's outputs.
 
 mod activation;
-mod attention;
+pub(crate) mod attention;
 mod constant;
 mod contrib;
+mod contrib_attention;
 mod conv;
 mod deform_conv;
 mod det;
@@ -101,7 +102,8 @@ const FAMILIES: &[&[Operator]] = &[
 ];
 
 /// ONNX Runtime's own domain.
-const MICROSOFT: &[&[Operator]] = &[contrib::OPERATORS, microsoft::OPERATORS, matmul_n_bits::OPERATORS];
+const MICROSOFT: &[&[Operator]] =
+    &[contrib::OPERATORS, contrib_attention::OPERATORS, microsoft::OPERATORS, matmul_n_bits::OPERATORS];
 
 /// All operators of a domain; ONNX's own is the empty one.
 fn operators(domain: &str) -> impl Iterator<Item = &'static Operator> {

@@ -16,6 +16,8 @@ fn operators_page() -> String {
     list(&mut page, &operators);
     page.push_str("\nOf ONNX Runtime's domain `com.microsoft`:\n\n");
     list(&mut page, &supported_operators("com.microsoft"));
+    page.push_str("\nOf `ai.onnx.preview.training`:\n\n");
+    list(&mut page, &supported_operators("ai.onnx.preview.training"));
     page
 }
 

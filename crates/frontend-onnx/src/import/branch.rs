@@ -111,7 +111,7 @@ impl<'m> Importer<'m, '_> {
     }
 
     /// The nodes and outputs of a subgraph.
-    fn block(&mut self, graph: &'m GraphProto) -> Result<Vec<Tracked>, ImportError> {
+    pub(super) fn block(&mut self, graph: &'m GraphProto) -> Result<Vec<Tracked>, ImportError> {
         let order: Vec<usize> = (0..graph.node.len()).collect();
         self.nodes(graph, &order)?;
         let mut outputs = Vec::new();

@@ -117,6 +117,8 @@ pub(super) struct Attending {
     /// Bools that say what may be attended to, or numbers to be added, broadcast to `[B, N, S, T]`.
     pub(super) mask: Option<Tracked>,
     pub(super) reach: Reach,
+    /// Per query head, the score of nothing, which takes its share of the weights: `[N]`.
+    pub(super) sink: Option<Tracked>,
 }
 
 /// `softmax(softcap(scale · Q·Kᵀ) + bias) · V`; outputs also the keys and values with their caches, and the scores.
@@ -142,7 +144,7 @@ fn attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (k, v) = (after(build, past_key.as_ref(), k)?, after(build, past_value.as_ref(), v)?);
     let offset = past_key.as_ref().and_then(|p| p.shape().get(2).cloned()).unwrap_or_default();
     let reach = Reach { causal, windows, offset, valid, queries: q.shape()[2].clone() };
-    let attending = Attending { q, k: k.clone(), v: v.clone(), scale, softcap, mask, reach };
+    let attending = Attending { q, k: k.clone(), v: v.clone(), scale, softcap, mask, reach, sink: None };
     let (y, scores) = attend(build, &attending, shown)?;
     let y = if is_packed { packed(build, &y)? } else { y };
     Ok([y, k, v].into_iter().chain(scores).collect())
@@ -163,7 +165,7 @@ pub(super) fn attend(
     attending: &Attending,
     shown: Option<i64>,
 ) -> Result<(Tracked, Option<Tracked>)> {
-    let Attending { q, k, v, scale, softcap, mask, reach } = attending;
+    let Attending { q, k, v, scale, softcap, mask, reach, sink } = attending;
     if let Some(x) = [q, k, v].into_iter().find(|x| x.rank() != 4) {
         return Err(mismatch("heads: 4 axes", x.shape()));
     }
@@ -174,42 +176,18 @@ pub(super) fn attend(
     let wide = compute_type(dtype);
     let softcap = *softcap;
     build.require_equal("the numbers of keys and values", &k.shape()[2], &v.shape()[2])?;
-    let group = match (q.shape()[1].as_const(), k.shape()[1].as_const()) {
-        (Some(n), Some(shared)) if shared > 0 && n % shared == 0 => n / shared,
-        (None, _) | (_, None) if q.shape()[1] == k.shape()[1] => 1,
-        _ => return Err(mismatch("query heads that are a multiple of the heads of keys", q.shape())),
-    };
-
-    // scores[b, n, i, j], where n = (shared, g).
     let scale = scale.or_else(|| Some(1.0 / (q.shape()[3].as_const()? as f64).sqrt()));
     let scale = scale.ok_or(Problem::DynamicValue { what: "the size of a head" })?;
-    const B: u8 = 0;
-    const N: u8 = 1;
-    const G: u8 = 2;
-    const I: u8 = 3;
-    const J: u8 = 4;
-    const D: u8 = 5;
-    let grouped = |x: &Tracked| {
-        let s = x.shape();
-        vec![s[0].clone(), k.shape()[1].clone(), Dim::constant(group), s[2].clone(), s[3].clone()]
-    };
-    let split: Vec<u8> = if group == 1 { vec![B, N, I, D] } else { vec![B, N, G, I, D] };
-    let scored: Vec<u8> = split[..split.len() - 1].iter().copied().chain([J]).collect();
-    let queries = build.cast(q, wide)?;
-    let queries = if group == 1 { queries } else { build.reshape(&queries, &grouped(q))? };
-    let keys = build.cast(k, wide)?;
-    let raw = build.contract((&queries, &split), (&keys, &[B, N, J, D]), &scored)?;
     let shape = vec![q.shape()[0].clone(), q.shape()[1].clone(), q.shape()[2].clone(), k.shape()[2].clone()];
-    let raw = build.reshape(&raw, &shape)?;
-
+    let raw = scores(build, q, k, wide)?;
     let mask = mask.as_ref().map(|mask| spread_mask(build, mask, &shape)).transpose()?;
     let valid = reach.valid.as_ref().map(|valid| build.view(valid, vec![var(0)], shape.clone())).transpose()?;
-    let scaled = |body: &mut Body, raw: ScalarId| {
+    let by_scale = |body: &mut Body, raw: ScalarId| {
         let scale = body.constant(wide, scale);
         body.binary(BinaryOp::Mul, raw, scale)
     };
     let capped = |body: &mut Body, raw: ScalarId| {
-        let scaled = scaled(body, raw);
+        let scaled = by_scale(body, raw);
         if softcap <= 0.0 {
             return scaled;
         }
@@ -241,23 +219,90 @@ pub(super) fn attend(
         score
     })?;
     let may_be_empty = mask.is_some() || reach.is_limited();
-    let weights = build.composite(CompositeKind::Softmax, &[&biased], |build, inputs| {
+    let seen = match sink {
+        Some(sink) => {
+            let sink = build.cast(sink, wide)?;
+            let mut one_more = shape.clone();
+            one_more[3] = Dim::constant(1);
+            let nothing = build.view(&sink, vec![var(1)], one_more)?;
+            build.concat(&[&biased, &nothing], 3)?
+        }
+        None => biased.clone(),
+    };
+    let weights = build.composite(CompositeKind::Softmax, &[&seen], |build, inputs| {
         softmax(build, &inputs[0], &[3], CompositeKind::Softmax, may_be_empty)
     })?;
-    let scores = match shown {
+    let weights =
+        if sink.is_some() { build.slice_axis(&weights, 3, Dim::constant(0), shape[3].clone())? } else { weights };
+    let shown = match shown {
         None => None,
-        Some(0) => Some(build.map(&[&raw], |body, p| scaled(body, p[0]))?),
+        Some(0) => Some(build.map(&[&raw], |body, p| by_scale(body, p[0]))?),
         Some(1) => Some(build.map(&[&raw], |body, p| capped(body, p[0]))?),
         Some(2) => Some(biased.clone()),
         Some(_) => Some(weights.clone()),
     };
-    let scores = scores.map(|scores| build.cast(&scores, dtype)).transpose()?;
+    let shown = shown.map(|scores| build.cast(&scores, dtype)).transpose()?;
 
-    let weights = if group == 1 { weights } else { build.reshape(&weights, &grouped(&weights))? };
-    let values = build.cast(v, wide)?;
-    let y = build.contract((&weights, &scored), (&values, &[B, N, J, D]), &split)?;
-    let y = build.reshape(&y, &[shape[0].clone(), shape[1].clone(), shape[2].clone(), v.shape()[3].clone()])?;
-    Ok((build.cast(&y, dtype)?, scores))
+    let y = weighted(build, &weights, v, wide)?;
+    Ok((build.cast(&y, dtype)?, shown))
+}
+
+// Labels of axes, where query head n is g of those that share one of keys.
+const B: u8 = 0;
+const N: u8 = 1;
+const G: u8 = 2;
+const I: u8 = 3;
+const J: u8 = 4;
+const D: u8 = 5;
+
+/// `x` with its heads split by those of `shared` (queries, weights), and the labels of all axes but the last.
+fn grouped(build: &mut Builder, x: &Tracked, shared: &Dim) -> Result<(Tracked, Vec<u8>)> {
+    let heads = &x.shape()[1];
+    match (heads.as_const(), shared.as_const()) {
+        _ if heads == shared => Ok((x.clone(), vec![B, N, I])),
+        (Some(n), Some(kv)) if kv > 0 && n % kv == 0 => {
+            let s = x.shape();
+            let split = [s[0].clone(), shared.clone(), Dim::constant(n / kv), s[2].clone(), s[3].clone()];
+            Ok((build.reshape(x, &split)?, vec![B, N, G, I]))
+        }
+        _ => Err(mismatch("query heads that are a multiple of the heads of keys", x.shape())),
+    }
+}
+
+/// `Q·Kᵀ` by heads, computed in a type: `[B, N, S, T]`.
+pub(crate) fn scores(build: &mut Builder, q: &Tracked, k: &Tracked, dtype: DType) -> Result<Tracked> {
+    let shape = [q.shape()[0].clone(), q.shape()[1].clone(), q.shape()[2].clone(), k.shape()[2].clone()];
+    let (q, k) = (build.cast(q, dtype)?, build.cast(k, dtype)?);
+    let (q, lead) = grouped(build, &q, &k.shape()[1])?;
+    let (read, scored) = ([&lead[..], &[D]].concat(), [&lead[..], &[J]].concat());
+    let scores = build.contract((&q, &read), (&k, &[B, N, J, D]), &scored)?;
+    build.reshape(&scores, &shape)
+}
+
+/// `weights·V` by heads, computed in a type: `[B, N, S, H']`.
+pub(crate) fn weighted(build: &mut Builder, weights: &Tracked, v: &Tracked, dtype: DType) -> Result<Tracked> {
+    let w = weights.shape();
+    let shape = [w[0].clone(), w[1].clone(), w[2].clone(), v.shape()[3].clone()];
+    let (weights, v) = (build.cast(weights, dtype)?, build.cast(v, dtype)?);
+    let (weights, lead) = grouped(build, &weights, &v.shape()[1])?;
+    let (read, written) = ([&lead[..], &[J]].concat(), [&lead[..], &[D]].concat());
+    let y = build.contract((&weights, &read), (&v, &[B, N, J, D]), &written)?;
+    build.reshape(&y, &shape)
+}
+
+/// Scores times a number, in a type.
+pub(crate) fn scaled(build: &mut Builder, scores: &Tracked, scale: f64, dtype: DType) -> Result<Tracked> {
+    build.map(&[scores], |body, p| {
+        let scale = body.constant(body.dtype(p[0]), scale);
+        let scaled = body.binary(BinaryOp::Mul, p[0], scale);
+        body.cast(dtype, scaled)
+    })
+}
+
+/// The softmax of scores over keys.
+pub(crate) fn weights(build: &mut Builder, scores: &Tracked) -> Result<Tracked> {
+    let kind = CompositeKind::Softmax;
+    build.composite(kind, &[scores], |build, inputs| softmax(build, &inputs[0], &[3], kind, false))
 }
 
 /// A mask broadcast to the scores; keys that it does not reach are hidden.

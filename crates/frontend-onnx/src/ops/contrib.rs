@@ -3,28 +3,30 @@
 
 use super::Operator;
 use super::activation::{approximate_gelu, exact_gelu, swish_of};
-use super::attention::{Attending, Reach, after, attend, heads, packed};
 use super::elementwise::require_float;
+use super::gather_elements::require_indices;
 use super::matmul::product_of;
 use super::norm::{normalise, root_mean_square, scale_and_shift};
 use super::rotary::{Rotation, rotate};
-use crate::build::{Result, compute_type, index, mismatch, var};
+use crate::build::{Result, index, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
+use infc_ir::kernel::Reducer;
 use infc_ir::scalar::{BinaryOp, CompareOp};
 use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("BiasGelu", 1, bias_gelu),
+    Operator::new("BiasSplitGelu", 1, bias_split_gelu),
+    Operator::new("EmbedLayerNormalization", 1, embed_layer_norm),
     Operator::new("FastGelu", 1, fast_gelu),
     Operator::new("FusedMatMul", 1, fused_matmul),
     Operator::new("Gelu", 1, |c| {
         let x = c.input(0)?;
         Ok(vec![exact_gelu(c.build, &x)?])
     }),
-    Operator::new("MultiHeadAttention", 1, multi_head_attention),
     Operator::new("QuickGelu", 1, quick_gelu),
     Operator::new("RotaryEmbedding", 1, rotary_embedding),
     Operator::new("SkipLayerNormalization", 1, skip_layer_norm),
@@ -41,6 +43,58 @@ fn bias_gelu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, bias) = (call.input(0)?, call.input(1)?);
     let x = sum(call, &[&x, &bias])?;
     Ok(vec![exact_gelu(call.build, &x)?])
+}
+
+/// One half of the features of `x + bias`, times `Gelu` of the other.
+fn bias_split_gelu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (x, bias) = (call.input(0)?, call.input(1)?);
+    let x = sum(call, &[&x, &bias])?;
+    let last = x.rank().checked_sub(1).ok_or_else(|| mismatch("an axis of features", x.shape()))?;
+    let half = x.shape()[last].floor_div(&Dim::constant(2));
+    let build = &mut *call.build;
+    build.require_equal("the features of both halves", &x.shape()[last], &half.scale(2))?;
+    let left = build.slice_axis(&x, last, Dim::constant(0), half.clone())?;
+    let right = build.slice_axis(&x, last, half.clone(), half)?;
+    let gate = exact_gelu(build, &right)?;
+    Ok(vec![build.compute(&[&left, &gate], |body, p| body.binary(BinaryOp::Mul, p[0], p[1]))?])
+}
+
+/// Words, positions and maybe segments, looked up, summed and normalised.
+///
+/// Outputs also how many words of each sequence the mask counts, and the sum.
+fn embed_layer_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (words, segments, mask, positions) = (call.input(0)?, call.optional(1), call.optional(7), call.optional(8));
+    let (word_table, position_table, segment_table) = (call.input(2)?, call.input(3)?, call.optional(4));
+    let (gamma, beta) = (call.input(5)?, call.input(6)?);
+    let epsilon = call.float_or("epsilon", 1e-12)?;
+    require_indices(&words)?;
+    let [batch, length] = words.shape() else { return Err(mismatch("sequences of words", words.shape())) };
+    let (batch, length) = (batch.clone(), length.clone());
+    let build = &mut *call.build;
+    let mut terms = vec![build.gather(&word_table, &words, 0)?];
+    terms.push(match positions {
+        Some(positions) => build.gather(&position_table, &positions, 0)?,
+        None => build.slice_axis(&position_table, 0, Dim::constant(0), length)?,
+    });
+    if let (Some(table), Some(segments)) = (segment_table, segments) {
+        terms.push(build.gather(&table, &segments, 0)?);
+    }
+    let total = sum(call, &terms.iter().collect::<Vec<_>>())?;
+    let build = &mut *call.build;
+    let normalised = normalise(build, &total, &[2], epsilon)?;
+    let y = scale_and_shift(build, &normalised.y, &gamma, Some(&beta))?;
+    let counted = match mask {
+        Some(mask) => build.reduce(&[&mask], &[1], Reducer::sum(DType::I32), |body, p| {
+            let one = body.constant(body.dtype(p[0]), 1.0);
+            let counts = body.compare(CompareOp::Eq, p[0], one);
+            vec![body.cast(DType::I32, counts)]
+        })?,
+        None => {
+            let none = build.scalar(DType::I32, 0.0);
+            vec![build.broadcast(&none, &[batch])?]
+        }
+    };
+    Ok([y].into_iter().chain(counted).chain([total]).collect())
 }
 
 /// `Gelu(x + bias)` with the approximation by tanh; there may be no bias.
@@ -62,18 +116,17 @@ fn quick_gelu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![y])
 }
 
-/// `alpha · A'·B'`, the last two axes of each maybe swapped.
+/// `alpha · A'·B'`, the last two axes of each maybe swapped, and the batch maybe behind the rows.
 fn fused_matmul(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    for attribute in ["transBatchA", "transBatchB"] {
-        if call.flag(attribute, false)? {
-            return Err(Problem::UnsupportedAttribute { attribute, expected: "0", found: "1".to_owned() });
-        }
-    }
     let alpha = call.float_or("alpha", 1.0)?;
     let mut operands = Vec::new();
-    for (n, flag) in [(0, "transA"), (1, "transB")] {
+    for (n, flag, batch_flag) in [(0, "transA", "transBatchA"), (1, "transB", "transBatchB")] {
         let x = call.input(n)?;
         let mut order: Vec<usize> = (0..x.rank()).collect();
+        if call.flag(batch_flag, false)? && x.rank() > 2 {
+            // The first axis of the batch goes behind the others, where rows are.
+            order[..x.rank() - 1].rotate_left(1);
+        }
         if call.flag(flag, false)? && x.rank() > 1 {
             order.swap(x.rank() - 2, x.rank() - 1);
         }
@@ -160,59 +213,4 @@ fn rotary_embedding(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let interleaved = call.flag("interleaved", false)?;
     let rotation = Rotation { cos, sin, positions: Some(positions), rotated, interleaved, heads };
     Ok(vec![rotate(call.build, &x, &rotation)?])
-}
-
-/// Keys and values in `[B, T, N·H]` or `[B, N, T, H]`; what is not to be seen is given by a mask over the keys.
-fn multi_head_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let (mut q, mut k, mut v) = (call.input(0)?, call.input(1)?, call.input(2)?);
-    let count = call.int("num_heads")?;
-    let (bias, padding, added) = (call.optional(3), call.optional(4), call.optional(5));
-    let (past_key, past_value) = (call.optional(6), call.optional(7));
-    let hidden = call.float_or("mask_filter_value", -10000.0)?;
-    let scale = call.float("scale")?.filter(|&s| s != 0.0);
-    let causal = call.flag("unidirectional", false)?;
-    let build = &mut *call.build;
-    if let Some(bias) = &bias {
-        if bias.rank() != 1 {
-            return Err(mismatch("one number per feature", bias.shape()));
-        }
-        let mut start = Dim::constant(0);
-        for x in [&mut q, &mut k, &mut v] {
-            // Keys and values that come in heads have had their bias.
-            let [_, _, features] = x.shape() else { continue };
-            let features = features.clone();
-            let part = build.slice_axis(bias, 0, start.clone(), features.clone())?;
-            start = start + features;
-            *x = build.compute(&[&*x, &part], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?;
-        }
-    }
-    let (q, is_packed) = heads(build, &q, count)?;
-    let (k, v) = (heads(build, &k, count)?.0, heads(build, &v, count)?.0);
-    let (k, v) = (after(build, past_key.as_ref(), k)?, after(build, past_value.as_ref(), v)?);
-    let mask = match padding {
-        None => added,
-        Some(padding) => {
-            let [b, t] = padding.shape() else { return Err(mismatch("a mask per batch and key", padding.shape())) };
-            let wide = compute_type(q.dtype());
-            let padding = build.reshape(&padding, &[b.clone(), Dim::constant(1), Dim::constant(1), t.clone()])?;
-            let bias = build.map(&[&padding], |body, p| {
-                let zero = body.constant(body.dtype(p[0]), 0.0);
-                let hides = body.compare(CompareOp::Eq, p[0], zero);
-                let (hidden, nothing) = (body.constant(wide, hidden), body.constant(wide, 0.0));
-                body.select(hides, hidden, nothing)
-            })?;
-            match added {
-                None => Some(bias),
-                Some(added) => {
-                    let added = build.cast(&added, wide)?;
-                    Some(build.map(&[&bias, &added], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?)
-                }
-            }
-        }
-    };
-    let offset = past_key.as_ref().and_then(|p| p.shape().get(2).cloned()).unwrap_or_default();
-    let reach = Reach { causal, windows: [-1, -1], offset, valid: None, queries: q.shape()[2].clone() };
-    let attending = Attending { q, k: k.clone(), v: v.clone(), scale, softcap: 0.0, mask, reach };
-    let (y, _) = attend(build, &attending, None)?;
-    Ok(vec![if is_packed { packed(build, &y)? } else { y }, k, v])
 }

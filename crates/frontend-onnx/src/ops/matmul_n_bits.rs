@@ -4,6 +4,7 @@
 //! none is given). Its numbers of `bits` bits are packed into bytes `[N, blocks, bytes]`, low bits first.
 
 use super::Operator;
+use super::gather_elements::require_indices;
 use super::matmul::product;
 use crate::build::{Builder, Result, compute_type, index, mismatch, var};
 use crate::call::Call;
@@ -39,19 +40,15 @@ impl Packing {
             k: positive("K", 0)?,
             n: positive("N", 0)?,
         };
-        if !matches!(this.bits, 2 | 4 | 8) {
-            let (attribute, expected) = ("bits", "2, 4 or 8");
-            return Err(Problem::UnsupportedAttribute { attribute, expected, found: this.bits.to_string() });
+        if this.bits > 8 {
+            let (attribute, expected) = ("bits", "1 to 8");
+            return Err(Problem::InvalidAttribute { attribute, expected, found: this.bits.to_string() });
         }
-        if this.block % this.per_byte() != 0 {
+        if this.block * this.bits % 8 != 0 {
             let (attribute, expected) = ("block_size", "blocks of whole bytes");
             return Err(Problem::InvalidAttribute { attribute, expected, found: this.block.to_string() });
         }
         Ok(this)
-    }
-
-    fn per_byte(&self) -> i64 {
-        8 / self.bits
     }
 
     fn blocks(&self) -> i64 {
@@ -63,29 +60,48 @@ impl Packing {
         if bytes.dtype() != DType::U8 {
             return Err(Problem::UnsupportedType { expected: "u8", found: bytes.dtype() });
         }
-        let per_byte = Dim::constant(self.per_byte());
         let elems = bytes.shape().iter().cloned().product::<Dim>();
         let row = elems.as_const().filter(|e| e % self.n == 0).map(|e| e / self.n);
-        let row = row.filter(|&bytes| bytes * self.per_byte() >= len);
+        let row = row.filter(|&bytes| bytes.saturating_mul(8) / self.bits >= len);
         let row = row.ok_or_else(|| mismatch(format!("{} rows of {len} packed numbers", self.n), bytes.shape()))?;
         let rows = build.reshape(bytes, &[Dim::constant(self.n), Dim::constant(row)])?;
         let shape = vec![Dim::constant(self.n), Dim::constant(len)];
-        let spread = build.view(&rows, vec![var(0), var(1).floor_div(&per_byte)], shape)?;
+        let (bit, byte) = (var(1).scale(self.bits), Dim::constant(8));
+        let at = bit.floor_div(&byte);
+        let first = build.view(&rows, vec![var(0), at.clone()], shape.clone())?;
         if self.bits == 8 {
-            return Ok(spread);
+            return Ok(first);
         }
-        build.map(&[&spread], |body, p| {
-            let place = index(body, var(1).modulo(&per_byte).scale(self.bits));
-            let place = body.cast(DType::U8, place);
-            let shifted = body.binary(BinaryOp::Shr, p[0], place);
-            let mask = body.constant(DType::U8, f64::from((1u32 << self.bits) - 1));
-            body.binary(BinaryOp::And, shifted, mask)
+        let mut parts = vec![first];
+        if 8 % self.bits != 0 {
+            // A number may begin in one byte and end in the next.
+            let next = (at + 1).minimum(&Dim::constant(row - 1));
+            parts.push(build.view(&rows, vec![var(0), next], shape)?);
+        }
+        build.map(&parts.iter().collect::<Vec<_>>(), |body, p| {
+            let place = index(body, bit.modulo(&byte));
+            let place = body.cast(DType::U16, place);
+            let mut bits = body.cast(DType::U16, p[0]);
+            if let Some(&next) = p.get(1) {
+                let (next, eight) = (body.cast(DType::U16, next), body.constant(DType::U16, 8.0));
+                let next = body.binary(BinaryOp::Shl, next, eight);
+                bits = body.binary(BinaryOp::Or, bits, next);
+            }
+            let shifted = body.binary(BinaryOp::Shr, bits, place);
+            let mask = body.constant(DType::U16, f64::from((1u32 << self.bits) - 1));
+            let number = body.binary(BinaryOp::And, shifted, mask);
+            body.cast(DType::U8, number)
         })
     }
 
-    /// One parameter per block, as `[N, K]`.
-    fn spread(&self, build: &mut Builder, parameter: &Tracked) -> Result<Tracked> {
+    /// One parameter per block, as `[N, K]`; `groups` says which block a column belongs to, if not its neighbours'.
+    fn spread(&self, build: &mut Builder, parameter: &Tracked, groups: Option<&Tracked>) -> Result<Tracked> {
         let blocks = build.reshape(parameter, &[Dim::constant(self.n), Dim::constant(self.blocks())])?;
+        if let Some(groups) = groups {
+            let columns = Dim::constant(self.k);
+            let groups = build.view(groups, vec![var(0)], vec![columns])?;
+            return build.gather(&blocks, &groups, 1);
+        }
         let at: Vec<IndexExpr> = vec![var(0), var(1).floor_div(&Dim::constant(self.block))];
         build.view(&blocks, at, vec![Dim::constant(self.n), Dim::constant(self.k)])
     }
@@ -93,23 +109,25 @@ impl Packing {
 
 fn matmul_n_bits(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let packing = Packing::of(call)?;
-    if call.optional(4).is_some() {
-        // Rows of blocks in another order; no exporter has written it for long.
-        let (attribute, expected) = ("g_idx", "left out");
-        return Err(Problem::UnsupportedAttribute { attribute, expected, found: "an input".to_owned() });
+    let groups = call.optional(4);
+    if let Some(groups) = &groups {
+        require_indices(groups)?;
+        if groups.rank() != 1 || groups.shape()[0].as_const().is_none_or(|n| n < packing.k) {
+            return Err(mismatch("one block for each row of the weights", groups.shape()));
+        }
     }
     let (a, b, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
     super::elementwise::require_float(&a)?;
     let wide = compute_type(a.dtype());
     let build = &mut *call.build;
     let q = packing.unpack(build, &b, packing.k)?;
-    let scales = packing.spread(build, &scales)?;
+    let scales = packing.spread(build, &scales, groups.as_ref())?;
     let zeros = match call.inputs.get(3).cloned().flatten() {
         Some(zeros) if zeros.dtype() == DType::U8 => {
             let unpacked = packing.unpack(build, &zeros, packing.blocks())?;
-            packing.spread(build, &unpacked)?
+            packing.spread(build, &unpacked, groups.as_ref())?
         }
-        Some(zeros) => packing.spread(build, &zeros)?,
+        Some(zeros) => packing.spread(build, &zeros, groups.as_ref())?,
         None => build.scalar(DType::U8, f64::from(1u32 << (packing.bits - 1))),
     };
     let weights = build.map(&[&q, &zeros, &scales], |body, p| {

@@ -10,11 +10,13 @@ use super::quantize::{
     centered, dequantize_linear, quantize_dynamically, quantize_linear, require_integer, saturated, some_zero,
 };
 use super::quantized::{matmul_sums, of_lines, without_zero};
+use super::softmax::softmax;
 use crate::build::{Builder, Result};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
+use infc_ir::op::CompositeKind;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, UnaryOp};
 use infc_tensor::DType;
 
@@ -23,6 +25,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("DequantizeLinear", 1, dequantize_linear),
     Operator::new("QLinearAdd", 1, |c| two_operands(c, BinaryOp::Add)),
     Operator::new("QLinearMul", 1, |c| two_operands(c, BinaryOp::Mul)),
+    Operator::new("QLinearSoftmax", 1, |c| through_floats(c, softmax_of)),
     Operator::new("QLinearSigmoid", 1, |c| one_operand(c, |body, x| body.unary(UnaryOp::Sigmoid, x))),
     Operator::new("QLinearLeakyRelu", 1, qlinear_leaky_relu),
     Operator::new("QLinearAveragePool", 1, |c| pooled(c, average)),
@@ -127,15 +130,15 @@ fn qlinear_leaky_relu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     })
 }
 
-fn pooled(call: &mut Call<'_>, pool: fn(&mut Call<'_>, Tracked) -> Result<Tracked>) -> Result<Vec<Tracked>> {
-    if call.flag("channels_last", false)? {
-        let (attribute, expected) = ("channels_last", "0");
-        return Err(Problem::UnsupportedAttribute { attribute, expected, found: "1".to_owned() });
-    }
+/// What `f` makes of the real numbers behind input 0, quantised.
+fn through_floats(
+    call: &mut Call<'_>,
+    f: impl FnOnce(&mut Call<'_>, Tracked) -> Result<Tracked>,
+) -> Result<Vec<Tracked>> {
     let (x, to) = (Operand::of(call, 0)?, Quantization::of(call, 3)?);
     let inputs: Vec<&Tracked> = [&x.q].into_iter().chain(x.by.parameters()).collect();
     let real = call.build.map_over(x.q.shape().to_vec(), &inputs, |body, mut p| x.real(body, &mut p))?;
-    let y = pool(call, real)?;
+    let y = f(call, real)?;
     let inputs: Vec<&Tracked> = [&y].into_iter().chain(to.parameters()).collect();
     let quantized = call.build.map_over(y.shape().to_vec(), &inputs, |body, p| {
         let (scale, zero) = to.take(&mut &p[1..]);
@@ -143,6 +146,29 @@ fn pooled(call: &mut Call<'_>, pool: fn(&mut Call<'_>, Tracked) -> Result<Tracke
         saturated(body, quotient, zero, x.q.dtype())
     })?;
     Ok(vec![quantized])
+}
+
+fn pooled(call: &mut Call<'_>, pool: fn(&mut Call<'_>, Tracked) -> Result<Tracked>) -> Result<Vec<Tracked>> {
+    let channels_last = call.flag("channels_last", false)?;
+    through_floats(call, |call, x| {
+        let rank = x.rank();
+        if !channels_last || rank < 3 {
+            return pool(call, x);
+        }
+        let channels_second: Vec<usize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+        let back: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
+        let x = call.build.transpose(&x, &channels_second)?;
+        let y = pool(call, x)?;
+        call.build.transpose(&y, &back)
+    })
+}
+
+/// Along one axis, or before opset 13 of the standard's operator over all from it on.
+fn softmax_of(call: &mut Call<'_>, x: Tracked) -> Result<Tracked> {
+    let axis = call.axis("axis", -1, x.rank())?;
+    let axes: Vec<usize> = if call.int_or("opset", 13)? < 13 { (axis..x.rank()).collect() } else { vec![axis] };
+    let kind = CompositeKind::Softmax;
+    call.build.composite(kind, &[&x], |build, inputs| softmax(build, &inputs[0], &axes, kind, false))
 }
 
 /// First the scale and zero point of the result, then operands with theirs.

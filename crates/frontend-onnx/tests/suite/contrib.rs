@@ -31,8 +31,13 @@ fn run(inputs: &[(&str, Tensor)], nodes: Vec<NodeProto>, outputs: &[&str]) -> Ve
 
 #[track_caller]
 fn same(inputs: &[(&str, Tensor)], outputs: &[&str], fused: NodeProto, spelled_out: Vec<NodeProto>) {
-    let what = fused.op_type().to_owned();
-    let found = run(inputs, vec![fused], outputs);
+    same_with(inputs, outputs, vec![fused], spelled_out);
+}
+
+#[track_caller]
+fn same_with(inputs: &[(&str, Tensor)], outputs: &[&str], fused: Vec<NodeProto>, spelled_out: Vec<NodeProto>) {
+    let what = fused.last().map_or_else(String::new, |node| node.op_type().to_owned());
+    let found = run(inputs, fused, outputs);
     let expected = run(inputs, spelled_out, outputs);
     for (found, expected) in found.iter().zip(&expected) {
         compare(&what, found, expected, 1e-5);
@@ -150,4 +155,219 @@ fn multi_head_attention() {
         node("Attention", &["qb", "kb", "vb", "sum"], &["y", "pk", "pv"], &heads),
     ];
     same(&inputs, &["y", "pk", "pv"], fused, spelled_out);
+}
+
+#[test]
+fn split_gelus_and_batches_behind_rows() {
+    let inputs = [("x", floats(&[2, 3, 8])), ("b", floats(&[8]))];
+    let spelled_out = vec![
+        node("Add", &["x", "b"], &["s"], &[]),
+        node("Split", &["s"], &["left", "right"], &[("num_outputs", Value::Int(2)), ("axis", Value::Int(2))]),
+        node("Gelu", &["right"], &["gate"], &[]),
+        node("Mul", &["left", "gate"], &["y"], &[]),
+    ];
+    same(&inputs, &["y"], microsoft("BiasSplitGelu", &["x", "b"], &["y"], &[]), spelled_out);
+    let inputs = [("a", floats(&[3, 2, 4])), ("b", floats(&[2, 4, 5]))];
+    let fused = microsoft("FusedMatMul", &["a", "b"], &["y"], &[("transBatchA", Value::Int(1))]);
+    let spelled_out = vec![
+        node("Transpose", &["a"], &["t"], &[("perm", Value::Ints(vec![1, 0, 2]))]),
+        node("MatMul", &["t", "b"], &["y"], &[]),
+    ];
+    same(&inputs, &["y"], fused, spelled_out);
+}
+
+#[test]
+fn embeddings() {
+    let words = Tensor::from_elements(&[2, 3], &[4i32, 0, 6, 1, 1, 5]).expect("six");
+    let segments = Tensor::from_elements(&[2, 3], &[0i32, 0, 1, 1, 0, 1]).expect("six");
+    let mask = Tensor::from_elements(&[2, 3], &[1i32, 1, 0, 1, 1, 1]).expect("six");
+    let inputs = [
+        ("words", words),
+        ("segments", segments),
+        ("w", floats(&[7, 4])),
+        ("p", floats(&[5, 4])),
+        ("s", floats(&[2, 4])),
+        ("gamma", floats(&[4])),
+        ("beta", floats(&[4])),
+        ("mask", mask),
+    ];
+    let epsilon = [("epsilon", Value::Float(1e-6))];
+    let names = ["words", "segments", "w", "p", "s", "gamma", "beta", "mask"];
+    let fused = microsoft("EmbedLayerNormalization", &names, &["y", "count", "sum"], &epsilon);
+    let at = Tensor::from_elements(&[3], &[0i64, 1, 2]).expect("three");
+    let axes = Tensor::from_elements(&[1], &[1i64]).expect("one");
+    let spelled_out = vec![
+        node("Gather", &["w", "words"], &["ww"], &[]),
+        node("Constant", &[], &["at"], &[("value", Value::Tensor(at))]),
+        node("Gather", &["p", "at"], &["pp"], &[]),
+        node("Gather", &["s", "segments"], &["ss"], &[]),
+        node("Sum", &["ww", "pp", "ss"], &["sum"], &[]),
+        node("LayerNormalization", &["sum", "gamma", "beta"], &["y"], &epsilon),
+        node("Constant", &[], &["axes"], &[("value", Value::Tensor(axes))]),
+        node("ReduceSum", &["mask", "axes"], &["count"], &[("keepdims", Value::Int(0))]),
+    ];
+    same(&inputs, &["y", "count", "sum"], fused, spelled_out);
+}
+
+#[test]
+fn projected_attention() {
+    let lengths = Tensor::from_elements(&[2], &[3i32, 2]).expect("two");
+    let inputs = [
+        ("x", floats(&[2, 3, 6])),
+        ("w", floats(&[6, 24])),
+        ("b", floats(&[24])),
+        ("lengths", lengths),
+        ("past", floats(&[2, 2, 2, 1, 4])),
+    ];
+    let heads = || vec![("q_num_heads", Value::Int(2)), ("kv_num_heads", Value::Int(2))];
+    let project = || {
+        vec![
+            node("MatMul", &["x", "w"], &["xw"], &[]),
+            node("Add", &["xw", "b"], &["qkv"], &[]),
+            node("Split", &["qkv"], &["q", "k", "v"], &[("num_outputs", Value::Int(3)), ("axis", Value::Int(2))]),
+        ]
+    };
+    // Keys from the end of each sequence on are hidden.
+    let hidden = [0.0f32, 0.0, 0.0, 0.0, 0.0, -10000.0];
+    let hidden = Tensor::from_elements(&[2, 1, 1, 3], &hidden).expect("six");
+    let fused = microsoft("Attention", &["x", "w", "b", "lengths"], &["y"], &[("num_heads", Value::Int(2))]);
+    let mut spelled_out = project();
+    spelled_out.push(node("Constant", &[], &["mask"], &[("value", Value::Tensor(hidden))]));
+    spelled_out.push(node("Attention", &["q", "k", "v", "mask"], &["y"], &heads()));
+    same(&inputs, &["y"], fused, spelled_out);
+
+    let attributes = [("num_heads", Value::Int(2)), ("unidirectional", Value::Int(1))];
+    let fused = microsoft("Attention", &["x", "w", "b", "", "past"], &["y", "present"], &attributes);
+    let mut spelled_out = project();
+    let split = [("num_outputs", Value::Int(2)), ("axis", Value::Int(0))];
+    let causal: Vec<_> = heads().into_iter().chain([("is_causal", Value::Int(1))]).collect();
+    let stacked = Tensor::from_elements(&[1], &[0i64]).expect("one");
+    spelled_out.extend([
+        node("Split", &["past"], &["pk1", "pv1"], &split),
+        node("Constant", &[], &["zero"], &[("value", Value::Tensor(stacked))]),
+        node("Squeeze", &["pk1", "zero"], &["pk"], &[]),
+        node("Squeeze", &["pv1", "zero"], &["pv"], &[]),
+        node("Attention", &["q", "k", "v", "", "pk", "pv"], &["y", "nk", "nv"], &causal),
+        node("Unsqueeze", &["nk", "zero"], &["nk1"], &[]),
+        node("Unsqueeze", &["nv", "zero"], &["nv1"], &[]),
+        node("Concat", &["nk1", "nv1"], &["present"], &[("axis", Value::Int(0))]),
+    ]);
+    same(&inputs, &["y", "present"], fused, spelled_out);
+}
+
+/// The last of one position after caches that are full; rotated, and with a window.
+#[test]
+fn grouped_queries_with_caches() {
+    let lengths = Tensor::from_elements(&[2], &[3i32, 3]).expect("two");
+    let at = Tensor::from_elements(&[2, 1], &[3i64, 3]).expect("two");
+    let inputs = [
+        ("q", floats(&[2, 1, 16])),
+        ("k", floats(&[2, 1, 8])),
+        ("v", floats(&[2, 1, 8])),
+        ("pk", floats(&[2, 2, 3, 4])),
+        ("pv", floats(&[2, 2, 3, 4])),
+        ("lengths", lengths),
+        ("cos", floats(&[9, 2])),
+        ("sin", floats(&[9, 2])),
+        ("at", at),
+    ];
+    let total = || {
+        let total = Tensor::from_elements(&[], &[4i32]).expect("one");
+        node("Constant", &[], &["total"], &[("value", Value::Tensor(total))])
+    };
+    let grouped = |rotates: i64, window: i64| {
+        let attributes = [
+            ("num_heads", Value::Int(4)),
+            ("kv_num_heads", Value::Int(2)),
+            ("do_rotary", Value::Int(rotates)),
+            ("local_window_size", Value::Int(window)),
+        ];
+        let names = ["q", "k", "v", "pk", "pv", "lengths", "total", "cos", "sin"];
+        microsoft("GroupQueryAttention", &names, &["y", "nk", "nv"], &attributes)
+    };
+    let heads = |window: i64| {
+        vec![
+            ("q_num_heads", Value::Int(4)),
+            ("kv_num_heads", Value::Int(2)),
+            ("is_causal", Value::Int(1)),
+            ("left_window_size", Value::Int(window)),
+        ]
+    };
+    let outputs = ["y", "nk", "nv"];
+    for (window, left) in [(-1, -1), (2, 1)] {
+        let plain = vec![node("Attention", &["q", "k", "v", "", "pk", "pv"], &outputs, &heads(left))];
+        same_with(&inputs, &outputs, vec![total(), grouped(0, window)], plain);
+    }
+    let rotated = vec![
+        node("RotaryEmbedding", &["q", "cos", "sin", "at"], &["qr"], &[("num_heads", Value::Int(4))]),
+        node("RotaryEmbedding", &["k", "cos", "sin", "at"], &["kr"], &[("num_heads", Value::Int(2))]),
+        node("Attention", &["qr", "kr", "v", "", "pk", "pv"], &outputs, &heads(-1)),
+    ];
+    same_with(&inputs, &outputs, vec![total(), grouped(1, -1)], rotated);
+}
+
+#[test]
+fn packed_bytes_of_every_width() {
+    // Numbers of three bits straddle bytes: 0b…_010_111_001 is 1, 7, 2, …
+    for bits in [2usize, 3, 4, 5, 8] {
+        let (n, k, block) = (3usize, 32usize, 16usize);
+        let numbers: Vec<u32> = (0..n * k).map(|i| (i as u32 * 7 + 3) % (1 << bits)).collect();
+        let mut bytes = vec![0u8; n * k * bits / 8];
+        for (i, number) in numbers.iter().enumerate() {
+            for bit in 0..bits {
+                bytes[(i * bits + bit) / 8] |= ((number >> bit & 1) as u8) << ((i * bits + bit) % 8);
+            }
+        }
+        let packed = Tensor::from_elements(&[n, k / block, block * bits / 8], &bytes).expect("all blocks");
+        let scales = floats(&[n, k / block]);
+        let weights: Vec<f32> = (0..n * k)
+            .map(|i| {
+                let scale = scales.elements::<f32>().expect("floats")[i / block];
+                (numbers[i] as f32 - (1u32 << (bits - 1)) as f32) * scale
+            })
+            .collect();
+        let weights = Tensor::from_elements(&[n, k], &weights).expect("all weights");
+        let inputs = [("x", floats(&[2, k])), ("b", packed), ("s", scales)];
+        let attributes = [
+            ("bits", Value::Int(bits as i64)),
+            ("block_size", Value::Int(block as i64)),
+            ("K", Value::Int(k as i64)),
+            ("N", Value::Int(n as i64)),
+        ];
+        let fused = microsoft("MatMulNBits", &["x", "b", "s"], &["y"], &attributes);
+        let spelled_out = vec![
+            node("Constant", &[], &["w"], &[("value", Value::Tensor(weights))]),
+            node("Gemm", &["x", "w"], &["y"], &[("transB", Value::Int(1))]),
+        ];
+        same(&inputs, &["y"], fused, spelled_out);
+    }
+}
+
+#[test]
+fn quantised_softmax_and_pools_of_channels_last() {
+    let bytes =
+        Tensor::from_elements(&[1, 2, 3, 2], &[9u8, 200, 31, 4, 0, 255, 77, 120, 13, 14, 15, 16]).expect("twelve");
+    let scalar = |value: f32| Tensor::scalar(value);
+    let inputs = [
+        ("x", bytes),
+        ("xs", scalar(0.02)),
+        ("xz", Tensor::scalar(120u8)),
+        ("ys", scalar(0.004)),
+        ("yz", Tensor::scalar(3u8)),
+    ];
+    let names = ["x", "xs", "xz", "ys", "yz"];
+    let real = || node("DequantizeLinear", &["x", "xs", "xz"], &["r"], &[]);
+    let back = |from: &str| node("QuantizeLinear", &[from, "ys", "yz"], &["y"], &[]);
+    let fused = microsoft("QLinearSoftmax", &names, &["y"], &[("opset", Value::Int(13)), ("axis", Value::Int(2))]);
+    let softmax = node("Softmax", &["r"], &["s"], &[("axis", Value::Int(2))]);
+    same(&inputs, &["y"], fused, vec![real(), softmax, back("s")]);
+    let fused = microsoft("QLinearGlobalAveragePool", &names, &["y"], &[("channels_last", Value::Int(1))]);
+    let spelled_out = vec![
+        real(),
+        node("Transpose", &["r"], &["t"], &[("perm", Value::Ints(vec![0, 3, 1, 2]))]),
+        node("GlobalAveragePool", &["t"], &["p"], &[]),
+        node("Transpose", &["p"], &["q"], &[("perm", Value::Ints(vec![0, 2, 3, 1]))]),
+        back("q"),
+    ];
+    same(&inputs, &["y"], fused, spelled_out);
 }

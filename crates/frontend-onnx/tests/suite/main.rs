@@ -5,6 +5,7 @@ mod chains;
 mod contrib;
 mod demo;
 mod errors;
+mod flex;
 mod generated;
 mod hostile;
 mod support;
