@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::error::EvalError;
 use crate::ops::{
     arithmetic, attention, boxes, cast, compare, contract, conv, create, einsum, fourier, gather_scatter,
-    linear_attention, linear_quantize, loss, microsoft, movement, norm, pad, pool, quantized, recurrent, reduce, resize,
-    roi, sample, scan, select_rows, slice, softmax, sort, training, unary,
+    linear_attention, linear_quantize, loss, microsoft, movement, norm, pad, pool, quantized, recurrent, reduce,
+    resize, roi, sample, scan, select_rows, slice, softmax, sort, training, unary,
 };
 use infc_tensor::Tensor;
 

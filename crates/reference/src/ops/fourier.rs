@@ -8,8 +8,11 @@ use crate::shape;
 use infc_tensor::{DType, Tensor};
 use std::f64::consts::TAU;
 
+/// A real and an imaginary part.
+type Complex = (f64, f64);
+
 /// `Σ x[n]·e^(∓2πi·k·n/N)` for the first `bins` k, with `N` the length of the signal.
-fn transformed(signal: &[(f64, f64)], bins: usize, inverse: bool) -> Vec<(f64, f64)> {
+fn transformed(signal: &[Complex], bins: usize, inverse: bool) -> Vec<Complex> {
     let len = signal.len();
     let turn = if inverse { TAU } else { -TAU };
     (0..bins)
@@ -31,7 +34,7 @@ fn one_positive(list: Option<Vec<i64>>, index: usize) -> Result<Option<usize>> {
 }
 
 /// Pairs from the last axis, which has one number (it is real) or two.
-fn complex(x: &Tensor) -> Result<(Vec<(f64, f64)>, &[usize])> {
+fn complex(x: &Tensor) -> Result<(Vec<Complex>, &[usize])> {
     let values = f64::read(x)?;
     match x.shape() {
         [shape @ .., 1] => Ok((values.into_iter().map(|re| (re, 0.0)).collect(), shape)),
@@ -68,7 +71,7 @@ pub(crate) fn dft(call: &Call<'_>) -> Result<Vec<Tensor>> {
     for o in 0..outer {
         for i in 0..inner {
             let at = |n: usize| if n < extent { values[(o * extent + n) * inner + i] } else { (0.0, 0.0) };
-            let signal: Vec<(f64, f64)> = (0..length)
+            let signal: Vec<Complex> = (0..length)
                 .map(|n| match n {
                     n if !to_real || n < half => at(n),
                     n => (at(length - n).0, -at(length - n).1),
@@ -109,7 +112,7 @@ pub(crate) fn stft(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let mut out = Vec::with_capacity(shape::len(&out_shape));
     for b in 0..batch {
         for frame in 0..frames {
-            let signal: Vec<(f64, f64)> = (0..length)
+            let signal: Vec<Complex> = (0..length)
                 .map(|n| {
                     let (re, im) = values[b * samples + frame * step + n];
                     let weight = window.as_ref().map_or(1.0, |w| w[n]);
