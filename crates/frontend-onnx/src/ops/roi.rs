@@ -80,7 +80,7 @@ fn roi_align(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let boxes = build.cast(&boxes, wide)?;
     let spatial = x.shape()[2..].to_vec();
     let mut at = Vec::new();
-    for n in 0..2 {
+    for (n, &across) in bins.iter().enumerate() {
         let first = corner(build, &boxes, 1 - n as i64, &points)?;
         let last = corner(build, &boxes, 3 - n as i64, &points)?;
         at.push(build.map(&[&first, &last], |body, p| {
@@ -95,7 +95,7 @@ fn roi_align(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
                 let one = number(body, size, 1.0);
                 size = body.binary(BinaryOp::Max, size, one);
             }
-            let parts = number(body, size, bins[n] as f64);
+            let parts = number(body, size, across as f64);
             let bin = body.binary(BinaryOp::Div, size, parts);
             // (bin + (sample + ½)/samples) · size of a bin
             let (which, sample) = (index(body, var(1 + n)), index(body, var(3 + n)));
@@ -214,12 +214,12 @@ fn max_roi_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     ];
     let mut inputs = vec![build.view(&found, vec![var(0), var(1), var(4), var(5)], shape.clone())?];
     // First and one past the last element of a bin, over [r, bin].
-    for n in 0..2 {
+    for (n, &across) in bins.iter().enumerate() {
         for end in [false, true] {
-            let per_bin = vec![count.clone(), Dim::constant(bins[n])];
+            let per_bin = vec![count.clone(), Dim::constant(across)];
             let first = corner(build, &boxes, 2 - n as i64, &per_bin)?;
             let last = corner(build, &boxes, 4 - n as i64, &per_bin)?;
-            let edge = build.map(&[&first, &last], |body, p| bin_edge(body, p, bins[n], scale, end))?;
+            let edge = build.map(&[&first, &last], |body, p| bin_edge(body, p, across, scale, end))?;
             inputs.push(build.view(&edge, vec![var(0), var(2 + n)], shape.clone())?);
         }
     }

@@ -18,7 +18,7 @@ pub(super) const OPERATORS: &[Operator] =
 /// The tensors that are optimised: for each its value, gradient and whatever is kept of it.
 fn tensors(call: &Call<'_>, kinds: usize) -> Result<Vec<Vec<Tracked>>> {
     let all: Vec<Tracked> = (2..call.inputs.len()).map(|n| call.input(n)).collect::<Result<_>>()?;
-    if all.is_empty() || all.len() % kinds != 0 {
+    if all.is_empty() || !all.len().is_multiple_of(kinds) {
         return Err(Problem::MissingInput { index: call.inputs.len() });
     }
     all.iter().try_for_each(require_float)?;
