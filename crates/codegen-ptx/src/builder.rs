@@ -246,6 +246,25 @@ impl Builder {
     }
 
     /// A copy.
+    /// The same bits in a register of another class; halves are the low part of words.
+    pub(crate) fn bits(&mut self, class: Class, a: Reg) -> Reg {
+        let dst = self.reg(class);
+        match (a.class, class) {
+            (Class::B16, _) => {
+                let zero = self.reg(Class::B16);
+                self.line(None, format_args!("mov.b16 {zero}, 0x0000"));
+                self.line(None, format_args!("mov.b32 {dst}, {{{a}, {zero}}}"));
+            }
+            (_, Class::B16) => {
+                let high = self.reg(Class::B16);
+                self.line(None, format_args!("mov.b32 {{{dst}, {high}}}, {a}"));
+            }
+            (_, Class::B64 | Class::F64) => self.line(None, format_args!("mov.b64 {dst}, {a}")),
+            _ => self.line(None, format_args!("mov.b32 {dst}, {a}")),
+        }
+        dst
+    }
+
     pub(crate) fn mov_into(&mut self, dst: Reg, src: Src) {
         let ty = match dst.class {
             Class::Pred => Ty::Pred,

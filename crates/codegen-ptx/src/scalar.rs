@@ -96,6 +96,7 @@ impl Emitter<'_> {
             ScalarOp::Select(c, a, b) => self.select(body.dtype(*a), reg(c), reg(a), reg(b)),
             ScalarOp::Cast(to, a) => self.cast(body.dtype(*a), *to, false, reg(a)),
             ScalarOp::CastSaturating(to, a) => self.cast(body.dtype(*a), *to, true, reg(a)),
+            ScalarOp::BitCast(to, a) => self.bit_cast(*to, reg(a)),
         }
     }
 
@@ -455,6 +456,14 @@ impl Emitter<'_> {
                 self.wrap(to, r)
             }
         })
+    }
+
+    /// The bits that memory would hold, as those of another type.
+    fn bit_cast(&mut self, to: DType, a: Reg) -> Result<Reg, PtxError> {
+        let class = value_class(to)?;
+        let bits = if class == a.class { a } else { self.b.bits(class, a) };
+        // Words hold narrow integers extended, which depends on the sign.
+        Ok(self.wrap(to, bits))
     }
 
     /// Rounds half to even and saturates, which the conversion does for words and the limits below do for less.

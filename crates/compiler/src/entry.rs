@@ -12,7 +12,7 @@ pub(crate) fn entry(graph: &Graph) -> Result<Entry, CompileError> {
         ports
             .iter()
             .map(|port| {
-                let ty = graph.ty(port.value);
+                let ty = graph.port_type(port);
                 let shape = ty.shape.iter().map(size).collect::<Result<_, _>>()?;
                 Ok(PortSpec { name: port.name.clone(), dtype: ty.dtype, shape })
             })

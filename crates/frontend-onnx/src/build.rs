@@ -5,15 +5,17 @@
 
 mod fold;
 mod movement;
+mod narrow;
 mod shapes;
 mod subgraph;
 mod types;
 mod window;
 
 pub(crate) use movement::{AxisSlice, var};
+pub(crate) use narrow::{Rounding, ScaleRounding, carried};
 pub(crate) use shapes::{MAX_RANK, check_complexity, exact_quotient, mismatch, product, quotient, show};
 pub(crate) use subgraph::{Step, Steps};
-pub(crate) use types::check_storable;
+pub(crate) use types::{check_computable, check_storable};
 pub(crate) use window::{Window, WindowAxis};
 
 use crate::error::Problem;
@@ -102,7 +104,7 @@ impl Builder {
     /// Adds an input of the graph.
     pub(crate) fn input(&mut self, name: &str, ty: TensorType) -> Result<Tracked> {
         self.check(&ty)?;
-        let value = self.graph.add_input(name, ty.clone());
+        let value = self.graph.add_input(name, carried(&ty));
         Ok(Tracked::of_value(ty, value))
     }
 
@@ -127,13 +129,13 @@ impl Builder {
     /// Adds an output of the graph.
     pub(crate) fn output(&mut self, name: &str, tracked: &Tracked) -> Result<()> {
         let value = self.value(tracked)?;
-        self.graph.outputs.push(Port { name: name.to_owned(), value });
+        self.graph.outputs.push(Port::new(name, value));
         Ok(())
     }
 
     fn add(&mut self, op: Op, inputs: &[ValueId], ty: TensorType) -> Result<Tracked> {
         self.check(&ty)?;
-        let value = self.graph.add(op, inputs, ty.clone(), self.origin);
+        let value = self.graph.add(op, inputs, carried(&ty), self.origin);
         Ok(Tracked::of_value(ty, value))
     }
 
@@ -144,6 +146,10 @@ impl Builder {
         }
         self.check(tracked.ty())?;
         let value = match (tracked.constant(), tracked.contents()) {
+            (Some(constant), _) if !known::is_computable(tracked.dtype()) => {
+                let op = ConstantOp { name: constant.name.clone(), tensor: constant.tensor.unpacked() };
+                self.constant_value(Arc::new(op), carried(tracked.ty()))
+            }
             (Some(constant), _) => self.constant_value(constant.clone(), tracked.ty().clone()),
             (None, Contents::Uniform(item)) if tracked.rank() > 0 => {
                 let scalar = Tracked::uniform(TensorType::new(tracked.dtype(), Vec::new()), item.clone());
@@ -160,6 +166,11 @@ impl Builder {
 
     /// An operator that the runtime evaluates, with the types of the outputs that `op` asks for.
     pub(crate) fn host(&mut self, op: HostOp, inputs: &[&Tracked], types: Vec<TensorType>) -> Result<Vec<Tracked>> {
+        let all = inputs.iter().map(|t| t.dtype()).chain(types.iter().map(|ty| ty.dtype));
+        if let Some(found) = all.into_iter().find(|&dtype| narrow::carrier(dtype) != dtype) {
+            // The host would see what the graph has in their place.
+            return Err(Problem::UnsupportedType { expected: "elements of whole bytes that are computed with", found });
+        }
         let values = self.values(inputs)?;
         let outputs = self.graph.add_node(Op::Host(Arc::new(op)), &values, types.clone(), self.origin);
         Ok(types.into_iter().zip(outputs).map(|(ty, value)| Tracked::of_value(ty, value)).collect())
@@ -220,19 +231,6 @@ impl Builder {
         Ok(Tracked::of_value(x.ty().clone(), value))
     }
 
-    /// A value that can be computed with. Constants of narrower types become constants of
-    /// [`DType::widened`](infc_tensor::DType::widened) ones; nothing else of such types has storage.
-    pub(crate) fn widened(&self, x: &Tracked) -> Result<Tracked> {
-        match x.constant() {
-            _ if known::is_computable(x.dtype()) => Ok(x.clone()),
-            Some(constant) => Ok(self.constant(&constant.name, constant.tensor.widened())),
-            None => {
-                let expected = "numbers of at least 8 bits, or constants";
-                Err(Problem::UnsupportedType { expected, found: x.dtype() })
-            }
-        }
-    }
-
     /// Movement: element `i` of the result is element `map(i)` of `x`, or `otherwise`.
     pub(crate) fn view_or(
         &mut self,
@@ -244,6 +242,8 @@ impl Builder {
         debug_assert_eq!((map.rank, map.index.len()), (shape.len(), x.rank()));
         let ty = TensorType::new(x.dtype(), shape);
         self.check(&ty)?;
+        // What is not read is zero where the elements have no arithmetic.
+        let otherwise = if known::is_computable(ty.dtype) { otherwise } else { Const::zero(narrow::carrier(ty.dtype)) };
         let ranges = self.ranges_over(&ty.shape);
         let map = map.simplify(&ranges);
         if ty.shape == x.shape() && map == AccessMap::identity(x.rank()).simplify(&ranges) {
@@ -287,9 +287,7 @@ impl Builder {
         let mut read: Vec<&Tracked> = Vec::new();
         let mut params = Vec::new();
         for &input in inputs {
-            if !known::is_computable(input.dtype()) {
-                return Err(Problem::UnsupportedType { expected: "numbers of at least 8 bits", found: input.dtype() });
-            }
+            types::check_computable(input.dtype())?;
             params.push(match input.as_uniform() {
                 Some(item) => item.push(&mut body, input.dtype()),
                 None => {
@@ -364,6 +362,11 @@ impl Builder {
             shape.iter().enumerate().filter(|(n, _)| !axes.contains(n)).map(|(_, d)| d.clone()).collect();
         let types: Vec<TensorType> = reducer.init.iter().map(|c| TensorType::new(c.dtype, kept.clone())).collect();
         types.iter().try_for_each(|ty| self.check(ty))?;
+        inputs
+            .iter()
+            .map(|t| t.dtype())
+            .chain(types.iter().map(|ty| ty.dtype))
+            .try_for_each(types::check_computable)?;
         let op = ReduceOp { axes, body, elements, reducer };
         if let Some(known) = self.reduce_known(inputs, &shape, &op, &types) {
             return Ok(known);
@@ -418,17 +421,6 @@ impl Builder {
         self.add(Op::Contract(op), &values, TensorType::new(dtype, shape))
     }
 
-    /// Converts as ONNX `Cast` does.
-    pub(crate) fn cast(&mut self, x: &Tracked, dtype: DType) -> Result<Tracked> {
-        if x.dtype() == dtype {
-            return Ok(x.clone());
-        }
-        if !known::is_computable(dtype) {
-            return Err(Problem::UnsupportedType { expected: "numbers of at least 8 bits", found: dtype });
-        }
-        self.map(&[x], |body, p| body.cast(dtype, p[0]))
-    }
-
     /// Looks up slices of `data` along `axis`.
     pub(crate) fn gather(&mut self, data: &Tracked, indices: &Tracked, axis: usize) -> Result<Tracked> {
         let shape: Vec<Dim> =
@@ -437,6 +429,7 @@ impl Builder {
             // Positions out of range are clamped, for which there must be one in range.
             self.require_at_least("the axis that is looked up", &data.shape()[axis], &Dim::constant(1))?;
         }
+        types::check_computable(indices.dtype())?;
         let values = self.values(&[data, indices])?;
         self.add(Op::Gather(GatherOp { axis }), &values, TensorType::new(data.dtype(), shape))
     }
@@ -473,6 +466,7 @@ impl Builder {
 
     /// A running fold along an axis.
     pub(crate) fn scan(&mut self, x: &Tracked, op: ScanOp) -> Result<Tracked> {
+        types::check_computable(x.dtype())?;
         let value = self.value(x)?;
         self.add(Op::Scan(op), &[value], x.ty().clone())
     }

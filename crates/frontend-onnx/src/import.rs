@@ -56,7 +56,7 @@ fn attempt(model: &Model, options: &ImportOptions, assumptions: &mut Assumptions
     for output in &graph.output {
         let name = output.name();
         let tracked = importer.scopes.value(name)?.ok_or_else(|| dangling(name))?;
-        let problem = importer.scopes.build().output(name, &tracked);
+        let problem = importer.scopes.build().model_output(name, &tracked);
         problem.map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
     }
     Ok(importer.scopes.finish())
@@ -149,12 +149,9 @@ impl<'m> Importer<'m, '_> {
     }
 }
 
-/// Fails if a value that is read is of a type that no kernel reads. Constants have not been looked at so far; those of
-/// narrow floats are fine where they are widened.
+/// Fails if a value that is read is of a type that no kernel reads. Constants have not been looked at so far.
 fn check_readable(inputs: &[Option<Tracked>]) -> Result<(), Problem> {
-    let is_narrow = |t: &Tracked| t.constant().is_some() && t.dtype().widened() != t.dtype();
-    let mut read = inputs.iter().flatten().filter(|t| !is_narrow(t));
-    read.try_for_each(|t: &Tracked| check_storable(t.dtype()))
+    inputs.iter().flatten().try_for_each(|t: &Tracked| check_storable(t.dtype()))
 }
 
 /// Operators that hold graphs are imported here, where the names are known.

@@ -7,7 +7,8 @@ use crate::build::check_complexity;
 use infc_ir::entity::{IndexVec, ScalarId};
 use infc_ir::index::{Dim, IndexExpr, Proof, Ranges};
 use infc_ir::scalar::{
-    BinaryOp, Body, CompareOp, Const, Scalar, ScalarOp, UnaryOp, eval_binary, eval_cast, eval_compare, eval_unary,
+    BinaryOp, Body, CompareOp, Const, Scalar, ScalarOp, UnaryOp, eval_binary, eval_bit_cast, eval_cast, eval_compare,
+    eval_unary,
 };
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
@@ -171,6 +172,9 @@ fn eval_op(
                 (None, Item::Int(x)) if is_dim_type(from) && is_dim_type(*to) => Some(Item::Int(x.clone())),
                 _ => None,
             }
+        }
+        ScalarOp::BitCast(to, a) => {
+            Some(Item::from_scalar(*to, eval_bit_cast(body.dtype(*a), *to, value(a)?.scalar()?)))
         }
     }
 }

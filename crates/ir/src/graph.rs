@@ -55,6 +55,17 @@ pub struct Port {
     pub name: String,
     /// The value.
     pub value: ValueId,
+    /// The type that users see, where elements have at most a byte and no arithmetic. The value then holds the bytes as
+    /// `u8`: one per element in the same shape, or a vector of packed elements, low bits first.
+    pub declared: Option<TensorType>,
+}
+
+impl Port {
+    /// A port whose type is that of its value.
+    #[must_use]
+    pub fn new(name: &str, value: ValueId) -> Self {
+        Self { name: name.to_owned(), value, declared: None }
+    }
 }
 
 /// Something that must hold of the dims when the graph is computed; what it is computed with relies on it.
@@ -159,7 +170,7 @@ impl Graph {
     pub fn add_input(&mut self, name: &str, ty: TensorType) -> ValueId {
         let n = self.inputs.len() as u32;
         let value = self.values.push(Value { ty, definition: Definition::Input(n) });
-        self.inputs.push(Port { name: name.to_owned(), value });
+        self.inputs.push(Port::new(name, value));
         value
     }
 
@@ -199,7 +210,7 @@ impl Graph {
             return Some(*source);
         }
         let of_input = self.inputs.iter().enumerate().find_map(|(input, port)| {
-            let axis = self.ty(port.value).shape.iter().position(|d| d.as_symbol() == Some(symbol))?;
+            let axis = self.port_type(port).shape.iter().position(|d| d.as_symbol() == Some(symbol))?;
             Some(SymbolSource::Axis { input: input as u32, axis: axis as u32 })
         });
         of_input.or_else(|| self.produced(symbol))
@@ -214,6 +225,12 @@ impl Graph {
             let value = *node.outputs.get(found.output as usize)?;
             Some(SymbolSource::Produced { value, axis: found.axis })
         })
+    }
+
+    /// The type of an input or output as users see it.
+    #[must_use]
+    pub fn port_type<'a>(&'a self, port: &'a Port) -> &'a TensorType {
+        port.declared.as_ref().unwrap_or_else(|| self.ty(port.value))
     }
 
     /// The type of a value.

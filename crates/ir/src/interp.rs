@@ -19,7 +19,7 @@ mod nest;
 mod points;
 
 pub use error::InterpError;
-pub use graph::{run_graph, run_graph_with};
+pub use graph::{held, run_graph, run_graph_with, shown};
 pub use host::{Host, NoHost, evaluate_host};
 pub use kernel::run_kernel;
 pub use nest::run_nest;

@@ -6,7 +6,7 @@
 
 mod eval;
 
-pub use eval::{Scalar, eval_binary, eval_cast, eval_compare, eval_unary};
+pub use eval::{Scalar, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval_unary};
 
 use crate::access::Bound;
 use crate::entity::{BufferId, IndexVec, OperandId, ScalarId, StageId};
@@ -152,6 +152,9 @@ pub enum ScalarOp {
     Cast(DType, ScalarId),
     /// Float to integer with saturation to the target's range, rounding half to even (quantisation).
     CastSaturating(DType, ScalarId),
+    /// The same bits as an element of another type of the same width in whole bytes, floats and integers. Which NaN a
+    /// NaN becomes is left open.
+    BitCast(DType, ScalarId),
 }
 
 /// A DAG of scalar operations in dependency order, without duplicates.
@@ -242,6 +245,11 @@ impl Body {
         if self.dtype(a) == dtype { a } else { self.push(ScalarOp::Cast(dtype, a)) }
     }
 
+    /// The same bits as another type; nothing if the type is already right.
+    pub fn bit_cast(&mut self, dtype: DType, a: ScalarId) -> ScalarId {
+        if self.dtype(a) == dtype { a } else { self.push(ScalarOp::BitCast(dtype, a)) }
+    }
+
     /// The type of a value; bool if the value does not exist, or stands on an operand that does not come before it
     /// (which the verifiers report).
     #[must_use]
@@ -252,9 +260,10 @@ impl Body {
             let Some(op) = self.ops.get(id) else { return DType::Bool };
             match op {
                 ScalarOp::Const(c) => return c.dtype,
-                ScalarOp::Param(_, dtype) | ScalarOp::Cast(dtype, _) | ScalarOp::CastSaturating(dtype, _) => {
-                    return *dtype;
-                }
+                ScalarOp::Param(_, dtype)
+                | ScalarOp::Cast(dtype, _)
+                | ScalarOp::CastSaturating(dtype, _)
+                | ScalarOp::BitCast(dtype, _) => return *dtype,
                 ScalarOp::Index(_) => return DType::I64,
                 ScalarOp::InBounds(_) | ScalarOp::Compare(..) | ScalarOp::Unary(UnaryOp::IsNan | UnaryOp::IsInf, _) => {
                     return DType::Bool;
@@ -304,7 +313,9 @@ impl ScalarOp {
         match self {
             ScalarOp::Const(_) | ScalarOp::Param(..) | ScalarOp::Index(_) | ScalarOp::InBounds(_) => {}
             ScalarOp::Load(load) => load.gather.iter().for_each(|(_, v, _)| f(*v)),
-            ScalarOp::Unary(_, a) | ScalarOp::Cast(_, a) | ScalarOp::CastSaturating(_, a) => f(*a),
+            ScalarOp::Unary(_, a) | ScalarOp::Cast(_, a) | ScalarOp::CastSaturating(_, a) | ScalarOp::BitCast(_, a) => {
+                f(*a)
+            }
             ScalarOp::Binary(_, a, b) | ScalarOp::Compare(_, a, b) => {
                 f(*a);
                 f(*b);
@@ -329,6 +340,7 @@ impl ScalarOp {
             ScalarOp::Unary(op, a) => ScalarOp::Unary(*op, f(*a)),
             ScalarOp::Cast(dtype, a) => ScalarOp::Cast(*dtype, f(*a)),
             ScalarOp::CastSaturating(dtype, a) => ScalarOp::CastSaturating(*dtype, f(*a)),
+            ScalarOp::BitCast(dtype, a) => ScalarOp::BitCast(*dtype, f(*a)),
             ScalarOp::Binary(op, a, b) => ScalarOp::Binary(*op, f(*a), f(*b)),
             ScalarOp::Compare(op, a, b) => ScalarOp::Compare(*op, f(*a), f(*b)),
             ScalarOp::Select(c, a, b) => ScalarOp::Select(f(*c), f(*a), f(*b)),

@@ -7,20 +7,26 @@ use crate::DType;
 
 /// How a format spends its bits.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
-    exponent_bits: u32,
-    mantissa_bits: u32,
-    bias: i32,
+pub struct Layout {
+    /// Behind the sign.
+    pub exponent_bits: u32,
+    /// Behind the exponent.
+    pub mantissa_bits: u32,
+    /// What is taken off the exponent's code.
+    pub bias: i32,
     /// The largest magnitude's code; whatever lies above it (below the sign) is infinity or NaN.
-    max_code: u8,
-    infinity: Option<u8>,
+    pub max_code: u8,
+    /// The code of infinity, or `None` if the format has none.
+    pub infinity: Option<u8>,
     /// The code of NaN, or `None` if the format has none.
-    nan: Option<u8>,
+    pub nan: Option<u8>,
     /// The FNUZ formats have one zero; their NaN takes the place of -0.
-    negative_zero: bool,
+    pub negative_zero: bool,
 }
 
-fn layout(dtype: DType) -> Option<Layout> {
+/// The format of a type; `None` if it is none of this kind, or only an exponent (E8M0).
+#[must_use]
+pub fn layout(dtype: DType) -> Option<Layout> {
     let of = |exponent_bits, mantissa_bits, bias, max_code, infinity, nan, negative_zero| Layout {
         exponent_bits,
         mantissa_bits,

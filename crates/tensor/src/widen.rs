@@ -38,6 +38,25 @@ impl Tensor {
         }
     }
 
+    /// The elements' bytes as `u8`, for types of at most a byte: one per element in the same shape, or a vector of
+    /// packed elements.
+    #[must_use]
+    pub fn as_byte_tensor(&self) -> Tensor {
+        let bytes = self.bytes();
+        let shape = if self.dtype().size_bits() == 8 { self.shape().to_vec() } else { vec![bytes.len()] };
+        Tensor::from_elements(&shape, bytes).expect("as many as there are")
+    }
+
+    /// The bits of each element, for types of at most a byte, unpacked: integers extended to a byte of their sign, floats
+    /// as `u8`.
+    #[must_use]
+    pub fn unpacked(&self) -> Tensor {
+        if self.dtype().is_int() {
+            return self.widened();
+        }
+        self.of_elements((0..self.len_elems()).map(|n| self.code(n)))
+    }
+
     /// The bits of element `index` of a type of at most a byte.
     fn code(&self, index: usize) -> u8 {
         let bits = self.dtype().size_bits();
@@ -81,6 +100,18 @@ mod tests {
                 assert!(found == expected || found.is_nan() && expected.is_nan(), "{dtype} {code:#x}: {found}");
             }
         }
+    }
+
+    #[test]
+    fn bits_of_elements_and_their_bytes() {
+        let floats = packed(DType::F4E2M1, &[3], &[0x8f, 0x07]);
+        assert_eq!(floats.unpacked().elements::<u8>().expect("bytes"), [15, 8, 7]);
+        assert_eq!(floats.as_byte_tensor().elements::<u8>().expect("bytes"), [0x8f, 0x07]);
+        let small = packed(DType::F8E5M2, &[2, 1], &[0x8f, 0x07]);
+        assert_eq!((small.as_byte_tensor(), small.unpacked().shape()), (small.unpacked(), &[2, 1][..]));
+        let one = packed(DType::I4, &[1, 1], &[0x0f]);
+        assert_eq!(one.unpacked().elements::<i8>().expect("bytes"), [-1]);
+        assert_eq!(one.as_byte_tensor().len_elems(), 1);
     }
 
     #[test]

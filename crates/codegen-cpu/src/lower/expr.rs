@@ -190,6 +190,10 @@ impl Lower<'_> {
                 let value = self.value(at, *a, lanes)?;
                 self.cast_saturating(body.dtype(*a), *to, value)
             }
+            ScalarOp::BitCast(to, a) => {
+                let value = self.value(at, *a, lanes)?;
+                self.bit_cast(body.dtype(*a), *to, value)
+            }
         }
     }
 

@@ -10,6 +10,7 @@ mod dot;
 mod expr;
 mod mask;
 mod ops;
+mod power;
 mod stmt;
 
 use crate::vir::builder::{Builder, Memory};

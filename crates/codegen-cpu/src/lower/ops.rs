@@ -6,7 +6,7 @@ use crate::vir::{Cond, Convert, Elem, Type, Value};
 use infc_ir::scalar::{BinaryOp, CompareOp, UnaryOp};
 use infc_tensor::{DType, DTypeClass};
 
-fn is_unsigned(dtype: DType) -> bool {
+pub(super) fn is_unsigned(dtype: DType) -> bool {
     dtype.class() == DTypeClass::Unsigned
 }
 
@@ -144,7 +144,7 @@ impl Lower<'_> {
                 };
                 self.b.select(small, shifted, zero)
             }
-            BinaryOp::Pow => return self.unsupported(format!("{op:?} of {dtype}")),
+            BinaryOp::Pow => self.integer_power(dtype, a, b),
         };
         self.wrap(dtype, value)
     }
@@ -368,6 +368,14 @@ impl Lower<'_> {
             },
         };
         if target.is_float() { Ok(self.round_half(to, value)) } else { self.wrap(to, value) }
+    }
+
+    /// The bits that memory would hold, as those of another type.
+    pub(super) fn bit_cast(&mut self, from: DType, to: DType, value: Value) -> Result<Value, LowerError> {
+        let elem = self.memory_type(to)?;
+        let raw = self.narrow(from, value);
+        let raw = if self.b.ty(raw).elem == elem { raw } else { self.b.convert(Convert::Bitcast, raw, elem) };
+        self.widen(to, raw)
     }
 
     /// Rounds half to even, then clamps to the target's range.

@@ -1,6 +1,6 @@
 //! Graphs inside of graphs: those that run once per step, and those of which one runs.
 
-use super::{Builder, Result, mismatch, var};
+use super::{Builder, Result, carried, mismatch, var};
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::graph::TensorType;
@@ -39,7 +39,8 @@ impl Builder {
         let condition = self.view(condition, vec![IndexExpr::constant(0); condition.rank()], Vec::new())?;
         let mut values = vec![self.value(&condition)?];
         values.extend(self.values(captured)?);
-        let outputs = self.graph.add_node(Op::If(branches), &values, types.clone(), self.origin);
+        let held = types.iter().map(carried).collect();
+        let outputs = self.graph.add_node(Op::If(branches), &values, held, self.origin);
         Ok(types.into_iter().zip(outputs).map(|(ty, value)| Tracked::of_value(ty, value)).collect())
     }
 
@@ -67,6 +68,12 @@ impl Builder {
         let shared: Vec<Tracked> =
             of.shared.iter().enumerate().map(|(n, s)| input("shared", n, s.ty().clone())).collect::<Result<_>>()?;
         let results = define(&mut body, &Step { states, slices, shared })?;
+        self.stacked(of, body, results)
+    }
+
+    /// The recurrence over a graph whose inputs are those of a step; its results stacked. That the slices have as many
+    /// steps is known already.
+    pub(crate) fn stacked(&mut self, of: &Steps<'_>, mut body: Builder, results: Vec<Tracked>) -> Result<Vec<Tracked>> {
         let results = body.conform_states(of, results)?;
         body.graph.requires.drain(..).for_each(|r| self.graph.require(r));
         self.adopt(&mut body);
@@ -82,7 +89,8 @@ impl Builder {
         let values = self.values(&inputs)?;
         let (states, slices) = (of.states.len(), of.slices.len());
         let op = RecurrenceOp { steps: of.steps.clone(), states, slices, body: Arc::new(body.graph) };
-        let outputs = self.graph.add_node(Op::Recurrence(op), &values, types.clone(), self.origin);
+        let held = types.iter().map(carried).collect();
+        let outputs = self.graph.add_node(Op::Recurrence(op), &values, held, self.origin);
         Ok(types.into_iter().zip(outputs).map(|(ty, value)| Tracked::of_value(ty, value)).collect())
     }
 

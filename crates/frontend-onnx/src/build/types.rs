@@ -4,16 +4,25 @@
 
 use super::Result;
 use crate::error::Problem;
+use crate::known::is_computable;
 use infc_ir::entity::ScalarId;
-use infc_ir::scalar::{BinaryOp, Body, CompareOp, ScalarOp, UnaryOp, has_arithmetic};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, ScalarOp, UnaryOp};
 use infc_tensor::DType;
 
 /// Fails for types that no value of a graph can have.
 pub(crate) fn check_storable(dtype: DType) -> Result<()> {
-    if has_arithmetic(dtype) {
+    if dtype.is_float() || dtype.is_int() || dtype == DType::Bool {
         return Ok(());
     }
-    Err(Problem::UnsupportedType { expected: "integers, bools, or floats of 16 to 64 bits", found: dtype })
+    Err(Problem::UnsupportedType { expected: "integers, floats or bools", found: dtype })
+}
+
+/// Fails for types whose elements are only moved and converted.
+pub(crate) fn check_computable(found: DType) -> Result<()> {
+    if is_computable(found) {
+        return Ok(());
+    }
+    Err(Problem::UnsupportedType { expected: "numbers of at least 8 bits, or floats of at least 16", found })
 }
 
 /// Fails if an operation does not exist for the type that it is applied to.

@@ -7,12 +7,12 @@
 //! runs, and both branches must have the same types.
 
 use super::{Importer, dangling};
-use crate::build::{Builder, mismatch};
+use crate::build::{Builder, carried, mismatch};
 use crate::error::{ImportError, NodeRef, Problem};
 use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
 use infc_ir::entity::ValueId;
-use infc_ir::graph::{Definition, Graph, Requirement};
+use infc_ir::graph::{Definition, Graph, Requirement, TensorType};
 use infc_ir::index::{Dim, Proof, Ranges};
 use infc_ir::op::{IfOp, Op};
 use infc_ir::scalar::{BinaryOp, CompareOp, Const, ScalarOp, UnaryOp};
@@ -63,6 +63,8 @@ impl Assumptions {
 struct Branch {
     build: Builder,
     captures: Vec<Tracked>,
+    /// Element types of the outputs, which the graph may hold as others.
+    dtypes: Vec<DType>,
 }
 
 impl<'m> Importer<'m, '_> {
@@ -133,12 +135,12 @@ impl<'m> Importer<'m, '_> {
                 let added = self.scopes.build().output(&format!("y{n}"), output);
                 added.map_err(ImportError::value(graph.output[n].name()))?;
             }
-            Ok(())
+            Ok(outputs.iter().map(Tracked::dtype).collect())
         });
         let left = self.scopes.leave_graph();
-        built?;
+        let dtypes = built?;
         let (build, captures) = left.ok_or_else(|| dangling(graph.name()))?;
-        Ok(Branch { build, captures })
+        Ok(Branch { build, captures, dtypes })
     }
 
     /// Both branches, one of which is computed when the model runs.
@@ -157,17 +159,17 @@ impl<'m> Importer<'m, '_> {
         // Both see what either needs.
         let (first, second) = (then.captures.clone(), otherwise.captures.clone());
         for (n, value) in second.iter().enumerate() {
-            then.build.graph.add_input(&format!("other{n}"), value.ty().clone());
+            then.build.graph.add_input(&format!("other{n}"), carried(value.ty()));
         }
         for (n, value) in first.iter().enumerate() {
-            otherwise.build.graph.add_input(&format!("other{n}"), value.ty().clone());
+            otherwise.build.graph.add_input(&format!("other{n}"), carried(value.ty()));
         }
         otherwise.build.graph.inputs.rotate_right(first.len());
         renumber_inputs(&mut otherwise.build.graph);
         then.build.graph.symbols.clone_from(&build.graph.symbols);
         otherwise.build.graph.symbols.clone_from(&build.graph.symbols);
 
-        let types = result_types(&then.build.graph, &otherwise.build.graph).map_err(in_node)?;
+        let types = result_types(&then, &otherwise).map_err(in_node)?;
         let captured: Vec<&Tracked> = first.iter().chain(&second).collect();
         // Sizes are taken for granted whichever branch runs; what depends on the branch is a requirement of its graph.
         build.adopt(&mut then.build);
@@ -186,19 +188,20 @@ fn renumber_inputs(graph: &mut Graph) {
 }
 
 /// The types of the outputs, which are those of both branches.
-fn result_types(then: &Graph, otherwise: &Graph) -> Result<Vec<infc_ir::graph::TensorType>, Problem> {
+fn result_types(first: &Branch, second: &Branch) -> Result<Vec<TensorType>, Problem> {
+    let (then, otherwise) = (&first.build.graph, &second.build.graph);
+    if let Some((&left, &right)) = first.dtypes.iter().zip(&second.dtypes).find(|(a, b)| a != b) {
+        return Err(Problem::TypeMismatch { left, right });
+    }
     let ranges = Ranges::of_symbols(&then.symbols);
     let mut types = Vec::new();
-    for (a, b) in then.outputs.iter().zip(&otherwise.outputs) {
+    for ((a, b), &dtype) in then.outputs.iter().zip(&otherwise.outputs).zip(&first.dtypes) {
         let (a, b) = (then.ty(a.value), otherwise.ty(b.value));
-        if a.dtype != b.dtype {
-            return Err(Problem::TypeMismatch { left: a.dtype, right: b.dtype });
-        }
         let equal = |(x, y): (&Dim, &Dim)| ranges.eq(x, y) == Proof::Yes;
         if a.shape.len() != b.shape.len() || !a.shape.iter().zip(&b.shape).all(equal) {
             return Err(mismatch(format!("shape [{}] from both branches", crate::build::show(&a.shape)), &b.shape));
         }
-        types.push(a.clone());
+        types.push(TensorType::new(dtype, a.shape.clone()));
     }
     Ok(types)
 }

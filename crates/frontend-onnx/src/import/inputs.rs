@@ -81,7 +81,7 @@ pub(super) fn add<'m>(model: &'m Model, options: &ImportOptions, scopes: &mut Sc
             .collect::<Result<_, ImportError>>()?;
         let tracked = scopes
             .build()
-            .input(name, TensorType::new(dtype, shape))
+            .model_input(name, TensorType::new(dtype, shape))
             .map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
         scopes.define(name, tracked);
     }

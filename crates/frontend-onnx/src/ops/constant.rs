@@ -1,7 +1,7 @@
 //! Values that depend on no data: constants, shapes, ranges, window functions.
 
 use super::Operator;
-use crate::build::{Result, check_storable, index, mismatch, var};
+use crate::build::{Result, check_computable, index, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::known::{Item, MAX_ITEMS};
@@ -119,7 +119,7 @@ fn eye_like(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         return Err(mismatch("a matrix", x.shape()));
     }
     let dtype = call.dtype("dtype")?.unwrap_or(x.dtype());
-    check_storable(dtype)?;
+    check_computable(dtype)?;
     let diagonal = call.int_or("k", 0)?;
     let result = call.build.generate(x.shape().to_vec(), |body| {
         let distance = index(body, var(1) - var(0));
@@ -133,7 +133,7 @@ fn eye_like(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 /// `Σ cₖ · cos(2πkn / M)` at sample `n`, with `M` the size, or one less for a symmetric window. Computed in f64.
 fn cosine_window(call: &mut Call<'_>, coefficients: &[f64]) -> Result<Vec<Tracked>> {
     let dtype = call.dtype("output_datatype")?.unwrap_or(DType::F32);
-    check_storable(dtype)?;
+    check_computable(dtype)?;
     let size = call.dims(0, "the size of the window")?;
     let [size] = &size[..] else { return Err(mismatch("one number", call.input(0)?.shape())) };
     let period = if call.flag("periodic", true)? { size.clone() } else { size.clone() - 1 };

@@ -4,7 +4,7 @@
 //! are computed in f32 and rounded once.
 
 use super::Operator;
-use crate::build::{Result, mismatch};
+use crate::build::{Result, Rounding, ScaleRounding, mismatch};
 use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::tracked::Tracked;
@@ -67,6 +67,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Clip", 1, clip),
     Operator::new("Cast", 1, cast),
     Operator::new("CastLike", 15, cast_like),
+    Operator::new("BitCast", 26, bit_cast),
     Operator::new("Where", 9, select),
 ];
 
@@ -251,19 +252,46 @@ fn clip(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![result])
 }
 
-fn cast(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let x = call.input(0)?;
-    let to = call.dtype("to")?.ok_or(Problem::InvalidAttribute {
+fn target_type(call: &Call<'_>) -> Result<DType> {
+    call.dtype("to")?.ok_or(Problem::InvalidAttribute {
         attribute: "to",
         expected: "an element type",
         found: "missing".to_owned(),
-    })?;
-    Ok(vec![call.build.cast(&x, to)?])
+    })
+}
+
+fn cast(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let to = target_type(call)?;
+    let rounding = rounding(call)?;
+    Ok(vec![call.build.cast_rounding(&x, to, rounding)?])
 }
 
 fn cast_like(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, like) = (call.input(0)?, call.input(1)?);
-    Ok(vec![call.build.cast(&x, like.dtype())?])
+    let rounding = rounding(call)?;
+    Ok(vec![call.build.cast_rounding(&x, like.dtype(), rounding)?])
+}
+
+/// What the attributes say of values that narrow floats do not have.
+pub(super) fn rounding(call: &Call<'_>) -> Result<Rounding> {
+    let mode = call.string("round_mode", "up")?;
+    let scale = match mode.as_str() {
+        "up" => ScaleRounding::Up,
+        "down" => ScaleRounding::Down,
+        "nearest" => ScaleRounding::Nearest,
+        _ => {
+            let expected = "up, down or nearest";
+            return Err(Problem::InvalidAttribute { attribute: "round_mode", expected, found: mode });
+        }
+    };
+    Ok(Rounding { saturate: call.flag("saturate", true)?, scale })
+}
+
+fn bit_cast(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let to = target_type(call)?;
+    Ok(vec![call.build.bit_cast(&x, to)?])
 }
 
 fn select(call: &mut Call<'_>) -> Result<Vec<Tracked>> {

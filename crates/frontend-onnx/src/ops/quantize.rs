@@ -5,16 +5,17 @@
 //! which ONNX divides (the scale's, or `precision`), then half to even, then shifted and saturated.
 
 use super::Operator;
-use super::elementwise::require_float;
+use super::elementwise::{require_float, rounding};
 use crate::build::{Builder, Result, compute_type, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
+use crate::known::is_computable;
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
 use infc_ir::index::Dim;
 use infc_ir::kernel::Reducer;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp, UnaryOp};
-use infc_tensor::DType;
+use infc_tensor::{DType, DTypeClass};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("QuantizeLinear", 10, quantize_linear),
@@ -34,7 +35,8 @@ pub(super) fn centered(body: &mut Body, q: ScalarId, zero: Option<ScalarId>) -> 
     }
 }
 
-/// `saturate(round(x) + zero)` in an integer type, in a body; `x` is a quotient.
+/// `saturate(round(x) + zero)` in an integer type, in a body; `x` is a quotient. Types narrower than a byte have the
+/// result in one.
 pub(super) fn saturated(body: &mut Body, x: ScalarId, zero: Option<ScalarId>, dtype: DType) -> ScalarId {
     let shifted = match zero {
         None => x,
@@ -44,7 +46,17 @@ pub(super) fn saturated(body: &mut Body, x: ScalarId, zero: Option<ScalarId>, dt
             body.binary(BinaryOp::Add, rounded, zero)
         }
     };
-    body.push(ScalarOp::CastSaturating(dtype, shifted))
+    if dtype.size_bits() >= 8 {
+        return body.push(ScalarOp::CastSaturating(dtype, shifted));
+    }
+    let bits = dtype.size_bits() as i32;
+    let signed = dtype.class() == DTypeClass::Signed;
+    let (least, greatest) = if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+    let wide = body.dtype(shifted);
+    let (least, greatest) = (body.constant(wide, f64::from(least)), body.constant(wide, f64::from(greatest)));
+    let raised = body.binary(BinaryOp::Max, shifted, least);
+    let within = body.binary(BinaryOp::Min, raised, greatest);
+    body.push(ScalarOp::CastSaturating(dtype.widened(), within))
 }
 
 /// A zero point that is zero everywhere is none.
@@ -122,8 +134,8 @@ pub(super) fn quantize_linear(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let zero = call.optional(2);
     let named = call.dtype("output_dtype")?;
     let dtype = zero.as_ref().map(Tracked::dtype).or(named).unwrap_or(DType::U8);
-    if !dtype.is_int() || dtype.size_bits() < 8 {
-        return Err(Problem::UnsupportedType { expected: "integers of at least 8 bits", found: dtype });
+    if !dtype.is_int() && (!dtype.is_float() || is_computable(dtype)) {
+        return Err(Problem::UnsupportedType { expected: "integers, or floats of at most 8 bits", found: dtype });
     }
     let precision = call.dtype("precision")?.unwrap_or(scale.dtype());
     require_float(&scale)?;
@@ -132,8 +144,11 @@ pub(super) fn quantize_linear(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     }
     let granularity = Granularity::of(call, &x, &scale)?;
     let scale = granularity.spread(call.build, &scale, &x)?;
-    let zero = some_zero(zero).map(|zero| granularity.spread(call.build, &zero, &x)).transpose()?;
+    // Floats have zero points of zero.
+    let zero = some_zero(zero).filter(|_| dtype.is_int()).map(|zero| call.build.widened(&zero)).transpose()?;
+    let zero = zero.map(|zero| granularity.spread(call.build, &zero, &x)).transpose()?;
     let inputs: Vec<&Tracked> = [&x, &scale].into_iter().chain(&zero).collect();
+    let rounding = rounding(call)?;
     let quantized = call.build.map_over(x.shape().to_vec(), &inputs, |body, p| {
         let wide = compute_type(precision);
         let (x, scale) = (body.cast(wide, p[0]), body.cast(wide, p[1]));
@@ -141,9 +156,10 @@ pub(super) fn quantize_linear(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         // A quotient of halves is one.
         let rounded = body.cast(precision, quotient);
         let quotient = body.cast(wide, rounded);
-        saturated(body, quotient, p.get(2).copied(), dtype)
+        if dtype.is_float() { quotient } else { saturated(body, quotient, p.get(2).copied(), dtype) }
     })?;
-    Ok(vec![quantized])
+    // Integers of less than a byte are within their range already.
+    Ok(vec![call.build.cast_rounding(&quantized, dtype, rounding)?])
 }
 
 pub(super) fn dequantize_linear(call: &mut Call<'_>) -> Result<Vec<Tracked>> {

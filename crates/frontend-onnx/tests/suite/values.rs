@@ -14,6 +14,7 @@ mod linear_attention;
 mod loss;
 mod matmul;
 mod movement;
+mod narrow;
 mod norm;
 mod old_opsets;
 mod pool;
@@ -237,6 +238,14 @@ impl Case {
         }
     }
 
+    /// What the import says against it.
+    #[track_caller]
+    pub(crate) fn refused(&self) -> infc_frontend_onnx::ImportError {
+        let error = self.model(&[]).import().expect_err("it is refused");
+        survives(&self.model(&[]), 20);
+        error
+    }
+
     /// Imports, runs and compares; returns the graph that was run last.
     #[track_caller]
     pub(crate) fn agrees(&self) -> Graph {
@@ -288,7 +297,8 @@ impl Host for Definitions {
 pub(crate) fn compare(what: &str, found: &Tensor, expected: &Tensor, tolerance: f64) {
     assert_eq!(found.dtype(), expected.dtype(), "{what}: element type");
     assert_eq!(found.shape(), expected.shape(), "{what}: shape");
-    if !found.dtype().is_float() {
+    // Floats of a byte or less are compared by their bits.
+    if !found.dtype().is_float() || found.dtype().size_bits() <= 8 {
         assert_eq!(found, expected, "{what}");
         return;
     }

@@ -16,6 +16,9 @@ impl Graph {
                 *dim = f(dim);
             }
         }
+        for ty in self.inputs.iter_mut().chain(&mut self.outputs).filter_map(|port| port.declared.as_mut()) {
+            ty.shape.iter_mut().for_each(|dim| *dim = f(dim));
+        }
         for node in self.nodes.iter_mut() {
             node.op = rewritten(&node.op, f);
         }

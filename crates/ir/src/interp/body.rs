@@ -6,8 +6,8 @@ use crate::access::Bound;
 use crate::entity::{EntityId, ScalarId};
 use crate::index::IndexExpr;
 use crate::scalar::{
-    BinaryOp, Body, CompareOp, Load, Scalar, ScalarOp, Source, UnaryOp, eval_binary, eval_cast, eval_compare,
-    eval_unary,
+    BinaryOp, Body, CompareOp, Load, Scalar, ScalarOp, Source, UnaryOp, eval_binary, eval_bit_cast, eval_cast,
+    eval_compare, eval_unary,
 };
 use infc_tensor::DType;
 
@@ -39,6 +39,11 @@ enum Instr {
     Binary(BinaryOp, DType, usize, usize),
     Compare(CompareOp, DType, usize, usize),
     Select(usize, usize, usize),
+    BitCast {
+        from: DType,
+        to: DType,
+        value: usize,
+    },
     Cast {
         from: DType,
         to: DType,
@@ -154,6 +159,7 @@ impl Program {
                 Instr::Compare(op, dtype, a, b) => eval_compare(*op, *dtype, values[*a], values[*b]),
                 Instr::Select(c, a, b) => values[if values[*c].is_true() { *a } else { *b }],
                 Instr::Cast { from, to, saturating, value } => eval_cast(*from, *to, *saturating, values[*value]),
+                Instr::BitCast { from, to, value } => eval_bit_cast(*from, *to, values[*value]),
             };
             values.push(value);
         }
@@ -213,6 +219,7 @@ fn flatten(place: &str, op: &ScalarOp, dtypes: &[DType], symbols: &[i64]) -> Res
         ScalarOp::Select(c, a, b) => (Instr::Select(at(c), at(a), at(b)), of(a)),
         ScalarOp::Cast(to, a) => (Instr::Cast { from: of(a), to: *to, saturating: false, value: at(a) }, *to),
         ScalarOp::CastSaturating(to, a) => (Instr::Cast { from: of(a), to: *to, saturating: true, value: at(a) }, *to),
+        ScalarOp::BitCast(to, a) => (Instr::BitCast { from: of(a), to: *to, value: at(a) }, *to),
     })
 }
 

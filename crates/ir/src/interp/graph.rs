@@ -2,7 +2,10 @@
 
 mod contract;
 mod ops;
+mod ports;
 mod recurrence;
+
+pub use ports::{held, shown};
 
 use super::array::Array;
 use super::host::{Host, NoHost, evaluate_host};
@@ -48,10 +51,11 @@ pub fn run_graph_with(
     for (port, tensor) in graph.inputs.iter().zip(inputs) {
         let value = graph.values.get(port.value).ok_or_else(|| dangling(&port.name))?;
         let shape = eval_shape(&port.name, &value.ty.shape, symbols)?;
-        arrays.push(Rc::new(Array::from_tensor(&port.name, value.ty.dtype, shape, tensor)?));
+        let held = ports::held(port, symbols, tensor)?;
+        arrays.push(Rc::new(Array::from_tensor(&port.name, value.ty.dtype, shape, &held)?));
     }
     let outputs = run(graph, symbols, arrays, host, 0)?;
-    outputs.iter().map(|array| array.to_tensor()).collect()
+    graph.outputs.iter().zip(outputs).map(|(port, array)| ports::shown(port, symbols, array.to_tensor()?)).collect()
 }
 
 fn run(

@@ -1,7 +1,7 @@
 //! The meaning of scalar operations, one value at a time: the definition that interpreters and constant folding use.
 
-use super::{BinaryOp, CompareOp, Const, UnaryOp, has_arithmetic};
-use infc_tensor::{DType, DTypeClass, bf16, f16};
+use super::{BinaryOp, CompareOp, Const, UnaryOp};
+use infc_tensor::{DType, DTypeClass, bf16, f16, minifloat};
 
 /// A value during evaluation: floats are held as f64 and rounded to their type after every operation, integers as
 /// i64 wrapped to their type (u64 by its bits), bools as 0 or 1.
@@ -42,11 +42,12 @@ impl Scalar {
             DType::F32 => Scalar::Float(f64::from(f32::from_bits(bits as u32))),
             DType::F16 => Scalar::Float(f16::from_bits(bits as u16).to_f64()),
             DType::BF16 => Scalar::Float(bf16::from_bits(bits as u16).to_f64()),
+            dtype if dtype.is_float() => Scalar::Float(minifloat::decode(dtype, bits as u8)),
             dtype => Scalar::Int(wrap(dtype, bits as i64)),
         }
     }
 
-    /// As a constant of the type. Types without arithmetic are held as the bits of their elements.
+    /// As a constant of the type; floats narrower than 16 bits saturate.
     #[must_use]
     pub fn to_const(self, dtype: DType) -> Const {
         let bits = match (self, dtype) {
@@ -54,10 +55,9 @@ impl Scalar {
             (Scalar::Float(x), DType::F32) => u64::from((x as f32).to_bits()),
             (Scalar::Float(x), DType::F16) => u64::from(f16::from_f64(x).to_bits()),
             (Scalar::Float(x), DType::BF16) => u64::from(bf16::from_f64(x).to_bits()),
+            (Scalar::Float(x), _) if dtype.is_float() => u64::from(minifloat::encode(dtype, x, true)),
             (Scalar::Float(x), _) => return Scalar::Int(x as i64).to_const(dtype),
-            (Scalar::Int(x), _) if dtype.is_float() && has_arithmetic(dtype) => {
-                return Scalar::from_i64(dtype, x).to_const(dtype);
-            }
+            (Scalar::Int(x), _) if dtype.is_float() => return Scalar::from_i64(dtype, x).to_const(dtype),
             (Scalar::Int(x), _) => match dtype.size_bits() {
                 64.. => x as u64,
                 bits => x as u64 & ((1 << bits) - 1),
@@ -99,6 +99,7 @@ fn round_to(dtype: DType, x: f64) -> f64 {
         DType::F32 => f64::from(x as f32),
         DType::F16 => f16::from_f64(x).to_f64(),
         DType::BF16 => bf16::from_f64(x).to_f64(),
+        dtype if dtype.is_float() && dtype != DType::F64 => minifloat::decode(dtype, minifloat::encode(dtype, x, true)),
         _ => x,
     }
 }
@@ -297,6 +298,12 @@ pub fn eval_cast(from: DType, to: DType, saturating: bool, a: Scalar) -> Scalar 
         Scalar::Int(x) if to.is_float() && from == DType::U64 => Scalar::from_f64(to, x as u64 as f64),
         Scalar::Int(x) => Scalar::from_i64(to, x),
     }
+}
+
+/// The bits of a value of type `from` as an element of type `to`, which is as wide.
+#[must_use]
+pub fn eval_bit_cast(from: DType, to: DType, a: Scalar) -> Scalar {
+    Scalar::from_const(Const { dtype: to, bits: a.to_const(from).bits })
 }
 
 /// The error function to double precision: Taylor series near zero, continued fraction of erfc elsewhere.

@@ -94,6 +94,7 @@ fn renumbered(graph: &Graph, symbols: &Symbols) -> Graph {
     for port in &graph.inputs {
         if let Some(value) = graph.values.get(port.value) {
             values.insert(port.value, result.add_input(&port.name, value.ty.clone()));
+            result.inputs.last_mut().expect("added just now").declared.clone_from(&port.declared);
         }
     }
     let mut origins = HashMap::new();
@@ -114,7 +115,7 @@ fn renumbered(graph: &Graph, symbols: &Symbols) -> Graph {
     }
     for port in &graph.outputs {
         if let Some(&value) = values.get(&port.value) {
-            result.outputs.push(crate::graph::Port { name: port.name.clone(), value });
+            result.outputs.push(crate::graph::Port { value, ..port.clone() });
         }
     }
     result

@@ -166,6 +166,13 @@ impl Report {
                     self.unsupported("a saturating cast", of(a));
                 }
             }
+            ScalarOp::BitCast(to, a) => {
+                for dtype in [*to, of(a)] {
+                    if !has_arithmetic(dtype) || dtype == DType::Bool || dtype.size_bytes() != to.size_bytes() {
+                        self.unsupported(&format!("taking bits as {to}"), dtype);
+                    }
+                }
+            }
         }
     }
 
@@ -179,7 +186,10 @@ fn result_type(op: &ScalarOp, dtypes: &[DType]) -> DType {
     let of = |id: &ScalarId| dtypes.get(id.index()).copied().unwrap_or(DType::Bool);
     match op {
         ScalarOp::Const(c) => c.dtype,
-        ScalarOp::Param(_, dtype) | ScalarOp::Cast(dtype, _) | ScalarOp::CastSaturating(dtype, _) => *dtype,
+        ScalarOp::Param(_, dtype)
+        | ScalarOp::Cast(dtype, _)
+        | ScalarOp::CastSaturating(dtype, _)
+        | ScalarOp::BitCast(dtype, _) => *dtype,
         ScalarOp::Index(_) => DType::I64,
         ScalarOp::InBounds(_) | ScalarOp::Compare(..) | ScalarOp::Unary(UnaryOp::IsNan | UnaryOp::IsInf, _) => {
             DType::Bool

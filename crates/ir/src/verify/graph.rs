@@ -1,6 +1,7 @@
 //! What must hold of a graph:
 //!
 //! - names of symbols, of inputs and of outputs are unique; dims mention known symbols and no variables;
+//! - values of ports with a declared type hold its bytes;
 //! - the order lists living nodes once, operands before users; values know their definition; origins exist;
 //! - map: inputs have the shape of the outputs, bodies are well typed over the inputs' elements;
 //! - view: one coordinate per output axis, one index per input axis, the shape of the output;
@@ -20,9 +21,10 @@ mod ops;
 
 use super::{Report, VerifyError, ViolationKind};
 use crate::entity::{EntityId, NodeId, ValueId};
-use crate::graph::{Definition, Graph, Node, TensorType};
+use crate::graph::{Definition, Graph, Node, Port, TensorType};
 use crate::index::{Dim, Proof, Ranges};
 use crate::symbol::Symbols;
+use infc_tensor::DType;
 
 /// How deep composites may contain composites.
 const MAX_DEPTH: usize = 32;
@@ -86,10 +88,24 @@ impl Checker<'_> {
             if value.definition != Definition::Input(n as u32) {
                 self.report.push(ViolationKind::NotAllowed { what: "an input that does not know its definition" });
             }
+            self.declared(port);
             self.define(port.value);
         }
         self.at("outputs");
         self.report.unique(self.graph.outputs.iter().map(|p| &*p.name));
+    }
+
+    /// A declared type has at most a byte per element, and its value is bytes.
+    fn declared(&mut self, port: &Port) {
+        let (Some(declared), Some(value)) = (&port.declared, self.graph.values.get(port.value)) else { return };
+        let (bits, held) = (declared.dtype.size_bits(), &value.ty);
+        let shape = if bits == 8 { held.shape.len() == declared.shape.len() } else { held.shape.len() == 1 };
+        if !(1..=8).contains(&bits) || held.dtype != DType::U8 || !shape {
+            self.report.push(ViolationKind::NotAllowed { what: "a declared type whose value is not its bytes" });
+        }
+        for dim in &declared.shape {
+            self.report.extent("a declared axis", dim, &self.ranges, self.symbols.len());
+        }
     }
 
     fn values(&mut self) {

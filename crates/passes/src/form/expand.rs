@@ -121,12 +121,13 @@ pub(super) fn expand(graph: &Graph, speculate: bool, allowed: ErrorClass) -> Res
     let mut values: Vec<Option<ValueId>> = vec![None; graph.values.len()];
     for port in &graph.inputs {
         values[port.value.index()] = Some(flat.graph.add_input(&port.name, graph.ty(port.value).clone()));
+        flat.graph.inputs.last_mut().expect("added just now").declared.clone_from(&port.declared);
     }
     let place = Place { region: None, origin: None, guard: None, speculate, allowed, depth: 0 };
     copy(&mut flat, graph, &mut values, place)?;
     for port in &graph.outputs {
         let value = lookup(&values, port.value, &port.name)?;
-        flat.graph.outputs.push(infc_ir::graph::Port { name: port.name.clone(), value });
+        flat.graph.outputs.push(infc_ir::graph::Port { value, ..port.clone() });
     }
     Ok(flat)
 }
@@ -291,7 +292,7 @@ fn both(
     if !place.speculate {
         let inputs: Vec<ValueId> = std::iter::once(condition).chain(results).collect();
         let id = flat.graph.nodes.next_id();
-        let outputs = flat.graph.add_node(Op::If(branches.clone()), &inputs, types, origin);
+        let outputs = flat.graph.add_node(Op::If(chosen(&types)), &inputs, types, origin);
         flat.set_guard(id, place.guard);
         flat.set_region(id, None);
         return Ok(outputs);
@@ -311,6 +312,20 @@ fn both(
     Ok(chosen)
 }
 
+/// What is left of an `if` whose branches stand before it: its operands are the results of one branch, then those of the
+/// other.
+fn chosen(types: &[TensorType]) -> IfOp {
+    let branch = |first: usize| {
+        let mut graph = Graph::default();
+        let both = types.iter().chain(types).enumerate();
+        let values: Vec<ValueId> = both.map(|(n, ty)| graph.add_input(&format!("x{n}"), ty.clone())).collect();
+        let results = values[first..].iter().take(types.len()).enumerate();
+        graph.outputs = results.map(|(n, &value)| Port::new(&format!("y{n}"), value)).collect();
+        Arc::new(graph)
+    };
+    IfOp { then: branch(0), otherwise: branch(types.len()) }
+}
+
 /// The body of a recurrence without composites. Its constants become constants of the graph around it, which are its
 /// last inputs; those of one value stay.
 fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>, place: Place) -> Result<Graph, FormError> {
@@ -327,7 +342,7 @@ fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>, place: 
                 inputs.push(flat.graph.add(constant, &[], ty, origin));
                 let n = u32::try_from(inner.inputs.len()).unwrap_or(u32::MAX);
                 inner.values[value].definition = Definition::Input(n);
-                inner.inputs.push(Port { name: format!("constant{n}"), value });
+                inner.inputs.push(Port::new(&format!("constant{n}"), value));
             }
             Op::Recurrence(_) => {
                 let what = "a recurrence inside of a recurrence cannot be one kernel".to_owned();

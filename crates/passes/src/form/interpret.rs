@@ -3,6 +3,7 @@
 use super::FormError;
 use super::plan::{GraphPlan, OperandSource, PlannedHost, PlannedKernel, PlannedStep};
 use infc_ir::entity::ValueId;
+use infc_ir::graph::Port;
 use infc_ir::index::Dim;
 use infc_ir::interp::{Host, InterpError, NoHost, evaluate_host, run_kernel};
 use infc_ir::kernel::OperandKind;
@@ -49,7 +50,9 @@ impl<'p> Interpreter<'p> {
     /// count.
     #[must_use]
     pub fn with_host(plan: &'p GraphPlan, symbols: &[i64], inputs: &[Tensor], host: &'p dyn Host) -> Self {
-        let values = plan.graph.inputs.iter().zip(inputs).map(|(port, tensor)| (port.value, tensor.clone())).collect();
+        let held = |declared: bool, tensor: &Tensor| if declared { tensor.as_byte_tensor() } else { tensor.clone() };
+        let ports = plan.graph.inputs.iter().zip(inputs);
+        let values = ports.map(|(port, tensor)| (port.value, held(port.declared.is_some(), tensor))).collect();
         Self { plan, symbols: symbols.to_vec(), host, done: 0, values }
     }
 
@@ -91,7 +94,11 @@ impl<'p> Interpreter<'p> {
             self.step(n)?;
         }
         self.hosts_before(None)?;
-        self.plan.graph.outputs.iter().map(|port| self.read(port.value)).collect()
+        let shown = |port: &Port| {
+            let held = self.read(port.value)?;
+            infc_ir::interp::shown(port, &self.symbols, held).map_err(|e| malformed(&port.name, &e.to_string()))
+        };
+        self.plan.graph.outputs.iter().map(shown).collect()
     }
 
     /// Whether all conditions hold as they must.

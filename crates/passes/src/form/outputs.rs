@@ -54,7 +54,7 @@ mod tests {
     fn inputs_and_repeated_values_are_copied() {
         let mut graph = Graph::default();
         let x = graph.add_input("x", TensorType::new(DType::F32, vec![3.into()]));
-        graph.outputs = vec![Port { name: "a".into(), value: x }, Port { name: "b".into(), value: x }];
+        graph.outputs = vec![Port::new("a", x), Port::new("b", x)];
         compute_outputs(&mut graph);
         let outputs: BTreeSet<ValueId> = graph.outputs.iter().map(|o| o.value).collect();
         assert_eq!(outputs.len(), 2);

@@ -63,7 +63,7 @@ impl Definer {
 
     fn finish(mut self, kind: CompositeKind, y: ValueId) -> CompositeOp {
         self.graph.name = format!("{kind:?}");
-        self.graph.outputs.push(Port { name: "y".to_owned(), value: y });
+        self.graph.outputs.push(Port::new("y", y));
         CompositeOp { kind, body: Arc::new(self.graph) }
     }
 }

@@ -9,7 +9,7 @@ use infc_ir::entity::{EntityId, NodeId, VarId};
 use infc_ir::index::{Atom, IndexExpr};
 use infc_ir::kernel::Layout;
 use infc_ir::op::{MapOp, ViewOp};
-use infc_ir::scalar::{Const, Scalar, ScalarOp, eval_binary, eval_cast, eval_compare, eval_unary};
+use infc_ir::scalar::{Const, Scalar, ScalarOp, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval_unary};
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
 /// Elements of a map that are computed together.
@@ -311,6 +311,10 @@ fn block(
             ScalarOp::Cast(to, a) | ScalarOp::CastSaturating(to, a) => {
                 let (from, saturating) = (op.body.dtype(*a), matches!(operation, ScalarOp::CastSaturating(..)));
                 out.iter_mut().zip(column(a)).for_each(|(o, &a)| *o = eval_cast(from, *to, saturating, a));
+            }
+            ScalarOp::BitCast(to, a) => {
+                let from = op.body.dtype(*a);
+                out.iter_mut().zip(column(a)).for_each(|(o, &a)| *o = eval_bit_cast(from, *to, a));
             }
         }
     }

@@ -182,7 +182,7 @@ fn interpret(graph: &Graph, id: NodeId, inputs: Vec<Tensor>) -> Option<Vec<Tenso
         node.inputs.iter().enumerate().map(|(n, &v)| single.add_input(&format!("x{n}"), graph.ty(v).clone())).collect();
     let types = node.outputs.iter().map(|&o| graph.ty(o).clone()).collect();
     for (n, value) in single.add_node(node.op.clone(), &values, types, origin).into_iter().enumerate() {
-        single.outputs.push(infc_ir::graph::Port { name: format!("y{n}"), value });
+        single.outputs.push(infc_ir::graph::Port::new(&format!("y{n}"), value));
     }
     // What the interpreter refuses (a type without arithmetic, say) stays as it is.
     interp::run_graph(&single, &[], &inputs).ok()

@@ -5,7 +5,7 @@
 
 use infc_ir::entity::{EntityId, ScalarId};
 use infc_ir::scalar::{
-    BinaryOp, Body, Const, Scalar, ScalarOp, UnaryOp, eval_binary, eval_cast, eval_compare, eval_unary,
+    BinaryOp, Body, Const, Scalar, ScalarOp, UnaryOp, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval_unary,
 };
 use infc_tensor::{DType, DTypeClass};
 
@@ -69,6 +69,10 @@ fn simplify_op(body: &mut Body, op: &ScalarOp) -> Option<ScalarId> {
         ScalarOp::CastSaturating(to, a) => {
             let c = constant(body, a)?;
             Some(body.push(ScalarOp::Const(eval_cast(c.dtype, to, true, Scalar::from_const(c)).to_const(to))))
+        }
+        ScalarOp::BitCast(to, a) => {
+            let c = constant(body, a)?;
+            Some(body.push(ScalarOp::Const(eval_bit_cast(c.dtype, to, Scalar::from_const(c)).to_const(to))))
         }
         ScalarOp::Const(_) | ScalarOp::Param(..) | ScalarOp::Index(_) | ScalarOp::InBounds(_) | ScalarOp::Load(_) => {
             None

@@ -77,7 +77,7 @@ impl Net {
 
     pub(crate) fn output(&mut self, value: ValueId) {
         let name = format!("y{}", self.graph.outputs.len());
-        self.graph.outputs.push(Port { name, value });
+        self.graph.outputs.push(Port::new(&name, value));
     }
 
     pub(crate) fn tensor(&mut self, name: &str, tensor: Tensor) -> ValueId {

@@ -35,10 +35,10 @@ fn graph(c: &mut Choices) -> Graph {
     }
     // The last value, and sometimes any other.
     let last = ValueId::from_index(graph.values.len() - 1);
-    graph.outputs.push(Port { name: "y".to_owned(), value: last });
+    graph.outputs.push(Port::new("y", last));
     if c.once_in(2) {
         let value = any_value(c, &graph);
-        graph.outputs.push(Port { name: "also".to_owned(), value });
+        graph.outputs.push(Port::new("also", value));
     }
     graph
 }

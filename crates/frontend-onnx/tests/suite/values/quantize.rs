@@ -223,16 +223,3 @@ fn products_with_packed_weights() {
     let (case, blocks) = case(4, 32, 16);
     case.constant(floats_from(&[5, blocks], 0.0, 15.0)).dynamic(&[0]).agrees();
 }
-
-#[test]
-fn what_has_no_storage_is_refused() {
-    let model = |zero: Tensor| {
-        let model = crate::support::Builder::new(25).input("x", DType::F32, &[crate::support::Extent::Number(4)]);
-        let model = model.initializer("s", &scalar(0.1f32)).initializer("z", &zero);
-        model.node(crate::support::node("QuantizeLinear", &["x", "s", "z"], &["y"], &[])).output("y")
-    };
-    for dtype in [DType::I4, DType::U4, DType::F8E4M3FN] {
-        let error = model(packed(dtype, &[])).import().expect_err("no kernel stores such elements");
-        assert_eq!(error.code(), "onnx::unsupported-type", "{error}");
-    }
-}

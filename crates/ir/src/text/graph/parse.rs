@@ -119,7 +119,8 @@ impl Parser<'_> {
         let ports = self.list(")", |p| {
             let name = p.name("the name of an output")?;
             p.expect(":")?;
-            Ok(Port { name, value: p.value(&builder)? })
+            let port = Port::new(&name, p.value(&builder)?);
+            Ok(Port { declared: p.declared(&builder)?, ..port })
         })?;
         self.reset(end);
         builder.graph.outputs = ports;
@@ -139,6 +140,11 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// `as i4[N, 3]`, if it is there.
+    fn declared(&mut self, builder: &Builder<'_>) -> Parsed<Option<TensorType>> {
+        if self.eat_word("as") { self.tensor_type(builder).map(Some) } else { Ok(None) }
+    }
+
     /// `%x: f32[N, 3]`
     fn input(&mut self, builder: &mut Builder<'_>) -> Parsed<()> {
         self.expect("%")?;
@@ -147,6 +153,10 @@ impl Parser<'_> {
         self.expect(":")?;
         let ty = self.tensor_type(builder)?;
         let value = builder.graph.add_input(&name, ty);
+        let declared = self.declared(builder)?;
+        if let Some(port) = builder.graph.inputs.last_mut() {
+            port.declared = declared;
+        }
         match builder.values.insert(name.clone(), value) {
             None => Ok(()),
             Some(_) => Err(self.error_at(mark, ParseErrorKind::Duplicate { name })),

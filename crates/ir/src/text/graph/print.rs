@@ -7,7 +7,7 @@ use super::super::scalar::{Block, FoldText, Printer, constant_text};
 use super::constant::tensor_text;
 use super::{COMPOSITES, label_name};
 use crate::entity::{EntityId, OriginId, ScalarId, ValueId};
-use crate::graph::{Graph, Node, Relation, SymbolSource, TensorType};
+use crate::graph::{Graph, Node, Port, Relation, SymbolSource, TensorType};
 use crate::index::Dim;
 use crate::op::{CompositeOp, ContractOp, Op, RecurrenceOp, ViewOp};
 use crate::scalar::Body;
@@ -72,12 +72,16 @@ impl GraphText<'_> {
         separated(f, ", ", &graph.inputs, |f, port| {
             write!(f, "{}", self.value(port.value))?;
             match graph.values.get(port.value) {
-                Some(value) => write!(f, ": {}", self.ty(&value.ty)),
-                None => Ok(()),
+                Some(value) => write!(f, ": {}", self.ty(&value.ty))?,
+                None => return Ok(()),
             }
+            self.declared(f, port)
         })?;
         f.write_str(") -> (")?;
-        separated(f, ", ", &graph.outputs, |f, port| write!(f, "{}: {}", Name(&port.name), self.value(port.value)))?;
+        separated(f, ", ", &graph.outputs, |f, port| {
+            write!(f, "{}: {}", Name(&port.name), self.value(port.value))?;
+            self.declared(f, port)
+        })?;
         f.write_str(")")?;
         if self.depth == 0 {
             write!(f, "{}", Where(self.symbols))?;
@@ -96,6 +100,11 @@ impl GraphText<'_> {
             self.node(f, node)?;
         }
         write!(f, "{:1$}}}", "", 2 * self.depth)
+    }
+
+    /// `as i4[N, 3]`, behind an input or output that users see like this.
+    fn declared(&self, f: &mut fmt::Formatter<'_>, port: &Port) -> fmt::Result {
+        port.declared.as_ref().map_or(Ok(()), |ty| write!(f, " as {}", self.ty(ty)))
     }
 
     /// `bind T = %mask axis 1` and `assume P + S == T "broadcast extents" from "/Add"`

@@ -35,9 +35,23 @@ pub(super) enum ExprKind {
     Select(Box<(Expr, Expr, Expr)>),
     Cast {
         to: DType,
-        saturating: bool,
+        kind: CastKind,
         value: Box<Expr>,
     },
+}
+
+/// The conversions: `i32(x)`, `sat_u8(x)`, `bits_u32(x)`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CastKind {
+    Plain,
+    Saturating,
+    Bits,
+}
+
+impl CastKind {
+    /// How the name of a conversion begins, before the type.
+    pub(super) const PREFIXES: [(&'static str, CastKind); 3] =
+        [("sat_", CastKind::Saturating), ("bits_", CastKind::Bits), ("", CastKind::Plain)];
 }
 
 impl Parser<'_> {
@@ -103,9 +117,13 @@ impl Parser<'_> {
                 let a = self.emit(body, &p.1, common)?;
                 ScalarOp::Select(c, a, self.emit(body, &p.2, common)?)
             }
-            ExprKind::Cast { to, saturating: false, value } => ScalarOp::Cast(*to, self.emit(body, value, None)?),
-            ExprKind::Cast { to, saturating: true, value } => {
-                ScalarOp::CastSaturating(*to, self.emit(body, value, None)?)
+            ExprKind::Cast { to, kind, value } => {
+                let value = self.emit(body, value, None)?;
+                match kind {
+                    CastKind::Plain => ScalarOp::Cast(*to, value),
+                    CastKind::Saturating => ScalarOp::CastSaturating(*to, value),
+                    CastKind::Bits => ScalarOp::BitCast(*to, value),
+                }
             }
         };
         let id = body.push(op);

@@ -5,7 +5,7 @@ use super::super::error::ParseErrorKind;
 use super::super::index::Scope;
 use super::super::lexer::Kind;
 use super::super::parser::{Mark, Parsed, Parser};
-use super::expr::{Expr, ExprKind};
+use super::expr::{CastKind, Expr, ExprKind};
 use super::ops::{Infix, PREFIX_LEVEL, binary_named, infix_named, unary_named};
 use crate::entity::{OperandId, ScalarId, StageId};
 use crate::index::IndexExpr;
@@ -192,20 +192,18 @@ impl Grammar<'_> {
             p.expect(")")?;
             return p.expr(mark, ExprKind::Leaf(ScalarOp::InBounds(bounds)));
         }
-        let (to, saturating) = match name.strip_prefix("sat_") {
-            Some(dtype) => (dtype.parse::<DType>().ok(), true),
-            None => (name.parse::<DType>().ok(), false),
-        };
-        if let Some(to) = to {
+        let conversion =
+            CastKind::PREFIXES.iter().find_map(|(p, kind)| Some((name.strip_prefix(p)?.parse::<DType>().ok()?, *kind)));
+        if let Some((to, kind)) = conversion {
             // A converted number is a number of that type.
-            if !saturating && p.is_literal() && p.is_after(if p.is("-") { 2 } else { 1 }, ")") {
+            if kind == CastKind::Plain && p.is_literal() && p.is_after(if p.is("-") { 2 } else { 1 }, ")") {
                 let constant = p.constant(to)?;
                 p.expect(")")?;
                 return p.expr(mark, ExprKind::Leaf(ScalarOp::Const(constant)));
             }
             let value = Box::new(self.infix(p, 0)?);
             p.expect(")")?;
-            return p.expr(mark, ExprKind::Cast { to, saturating, value });
+            return p.expr(mark, ExprKind::Cast { to, kind, value });
         }
         let arguments = p.list(")", |p| self.infix(p, 0))?;
         let found = arguments.len();

@@ -74,7 +74,10 @@ fn natural_types(body: &Body, lets: &[ScalarId]) -> Vec<Option<DType>> {
         let dtype = match op {
             ScalarOp::Const(Const { dtype: DType::Bool, .. }) => Some(DType::Bool),
             ScalarOp::Const(_) => None,
-            ScalarOp::Param(_, dtype) | ScalarOp::Cast(dtype, _) | ScalarOp::CastSaturating(dtype, _) => Some(*dtype),
+            ScalarOp::Param(_, dtype)
+            | ScalarOp::Cast(dtype, _)
+            | ScalarOp::CastSaturating(dtype, _)
+            | ScalarOp::BitCast(dtype, _) => Some(*dtype),
             ScalarOp::Index(_) => Some(DType::I64),
             ScalarOp::InBounds(_) | ScalarOp::Compare(..) | ScalarOp::Unary(UnaryOp::IsNan | UnaryOp::IsInf, _) => {
                 Some(DType::Bool)
@@ -159,6 +162,7 @@ impl Writer<'_> {
             }
             ScalarOp::Cast(to, a) => self.write_call(f, to.name(), &[(*a, None)]),
             ScalarOp::CastSaturating(to, a) => self.write_call(f, &format!("sat_{to}"), &[(*a, None)]),
+            ScalarOp::BitCast(to, a) => self.write_call(f, &format!("bits_{to}"), &[(*a, None)]),
         }
     }
 

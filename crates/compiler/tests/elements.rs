@@ -1,0 +1,121 @@
+//! Graphs of core ops all the way to machine code, against the interpreter, bit for bit, on every level that this machine
+//! has: conversions, bits, powers of integers, ports that hold bytes, choices between branches.
+
+use infc::{CompileOptions, Phase, Source};
+use infc_ir::interp::run_graph;
+use infc_ir::text::parse_graph;
+use infc_runtime::{LoadOptions, Model, Pool, SessionOptions, Tensor};
+use infc_tensor::{AlignedBytes, DType, Element};
+
+const TARGETS: [&str; 3] = ["x86-64-v4", "x86-64-v3", "x86-64-v2"];
+
+#[track_caller]
+fn agrees(text: &str, symbols: &[i64], inputs: &[Tensor]) {
+    let graph = parse_graph(text, &|_| None).expect("a graph");
+    let expected = run_graph(&graph, symbols, inputs).expect("the interpreter runs it");
+    let targets: Vec<String> = TARGETS.map(str::to_owned).to_vec();
+    let options = CompileOptions { targets: targets.clone(), start_from: Some(Phase::Simplify), ..Default::default() };
+    let compilation = infc::compile(&Source::bytes(text), &options, &mut ()).expect("it compiles");
+    let bytes = compilation.to_bytes().expect("an artifact");
+    let mut ran = 0;
+    for target in targets {
+        let pool = Some(Pool::builder().threads(1).build());
+        let load = LoadOptions { target: Some(target.clone()), pool, ..LoadOptions::default() };
+        let Ok(model) = Model::from_vec_with(bytes.clone(), &load) else { continue };
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        let found = session.run_owned(&inputs.iter().collect::<Vec<_>>()).expect("it runs");
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!((found.dtype(), found.shape()), (expected.dtype(), expected.shape()), "{target}");
+            let width = found.dtype().size_bytes().unwrap_or(1);
+            for (n, (a, b)) in found.bytes().chunks(width).zip(expected.bytes().chunks(width)).enumerate() {
+                let both_nan =
+                    found.get_f64(n).is_some_and(f64::is_nan) && expected.get_f64(n).is_some_and(f64::is_nan);
+                assert!(a == b || both_nan, "{target}, element {n}: {a:x?}, expected {b:x?}");
+            }
+        }
+        ran += 1;
+    }
+    assert!(ran > 0, "this machine runs none of the targets");
+}
+
+fn vector<T: Element>(elements: &[T]) -> Tensor {
+    Tensor::from_elements(&[elements.len()], elements).expect("a vector")
+}
+
+fn of_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Tensor {
+    Tensor::from_bytes(dtype, shape.to_vec(), AlignedBytes::from_slice(bytes)).expect("as many as the shape has")
+}
+
+#[test]
+fn bits_are_taken_as_other_types() {
+    for (width, types) in [(1, "i8 u8"), (2, "i16 u16 f16 bf16"), (4, "i32 u32 f32"), (8, "i64 u64 f64")] {
+        let types: Vec<DType> = types.split(' ').map(|t| t.parse().expect("a type")).collect();
+        // An odd number, so that there are remainders; no NaN, which may change.
+        let bytes: Vec<u8> = (0..37 * width).map(|n| (n * 83 + 5) as u8 & 0x3f).collect();
+        for &from in &types {
+            for &to in types.iter().filter(|&&to| to != from) {
+                // What memory holds, and what is computed just before and after.
+                let text = format!(
+                    "graph @bits(%x: {from}[37]) -> (y: %0, z: %1) {{
+                       %0 = map [x -> bits_{to}(x)] %x : {to}[37]
+                       %1 = map [x -> bits_{from}(bits_{to}(x + 1) + 1) + 1] %x : {from}[37]
+                     }}"
+                );
+                agrees(&text, &[], &[of_bytes(from, &[37], &bytes)]);
+            }
+        }
+    }
+}
+
+#[test]
+fn powers_of_integers_wrap() {
+    fn powers<T: Element>(base: &[T], exponent: &[T]) {
+        let dtype = T::DTYPE;
+        let (b, e) = (base.len(), exponent.len());
+        let text = format!(
+            "graph @powers(%x: {dtype}[{b}, 1], %e: {dtype}[{e}]) -> (y: %2) {{
+               %0 = view [i, j -> i, 0] %x : {dtype}[{b}, {e}]
+               %1 = view [i, j -> j] %e : {dtype}[{b}, {e}]
+               %2 = map [x, e -> pow(x, e)] %0, %1 : {dtype}[{b}, {e}]
+             }}"
+        );
+        let base = vector(base).reshaped(&[b, 1]).expect("a column");
+        agrees(&text, &[], &[base, vector(exponent)]);
+    }
+    powers::<i32>(&[-3, -2, -1, 0, 1, 2, 3, 46341, i32::MIN], &[-3, -2, -1, 0, 1, 2, 5, 31, 32, i32::MAX, i32::MIN]);
+    powers::<i64>(&[-3, -1, 0, 1, 2, 7, i64::MIN], &[-2, -1, 0, 1, 3, 22, 63, 64, i64::MAX]);
+    powers::<u8>(&[0, 1, 2, 3, 16, 255], &[0, 1, 2, 7, 8, 200, 255]);
+    powers::<i8>(&[-128, -2, -1, 0, 1, 3, 127], &[-128, -1, 0, 1, 7, 8, 127]);
+    powers::<u64>(&[0, 1, 3, u64::MAX], &[0, 1, 41, u64::MAX]);
+}
+
+#[test]
+fn ports_hold_bytes_of_types_without_arithmetic() {
+    let small = "graph @small(%x: u8[N] as f8e5m2[N]) -> (y: %0 as f8e4m3fn[N]) where N in 0..=9 {
+                   %0 = map [x -> x ^ 255] %x : u8[N]
+                 }";
+    agrees(small, &[5], &[of_bytes(DType::F8E5M2, &[5], &[1, 2, 0x80, 0xff, 7])]);
+    let packed = "graph @packed(%x: u8[(3*N + 1) div 2] as i4[N, 3]) -> (y: %0 as u4[N, 3]) where N in 0..=9 {
+                    %0 = map [x -> x ^ 85] %x : u8[(3*N + 1) div 2]
+                  }";
+    agrees(packed, &[3], &[of_bytes(DType::I4, &[3, 3], &[0x21, 0x43, 0x65, 0x87, 0x09])]);
+    agrees(packed, &[0], &[of_bytes(DType::I4, &[0, 3], &[])]);
+}
+
+#[test]
+fn branches_may_read_nothing() {
+    let text = "graph @choice(%c: bool[]) -> (y: %0, z: %1) {
+                  %0, %1 = if %c : f32[5], f32[2]
+                    = graph @then() -> (y0: %0, y1: %1) {
+                        %0 = map [-> f32(index(i0))] : f32[5]
+                        %1 = map [-> 1.5] : f32[2]
+                      }
+                    else graph @otherwise() -> (y0: %0, y1: %1) {
+                        %0 = map [-> f32(index(4 - i0))] : f32[5]
+                        %1 = map [-> 2.5] : f32[2]
+                      }
+                }";
+    for holds in [true, false] {
+        agrees(text, &[], &[Tensor::from_bools(&[], &[holds]).expect("one")]);
+    }
+}
