@@ -1,14 +1,18 @@
 //! The checks that make a decoded message a graph: versions, names, order, tensor data.
 
 use crate::error::ImportError;
+use crate::functions::split_domain;
 use crate::model::{NEWEST_IR_VERSION, NEWEST_OPSET, OLDEST_OPSET, canonical_domain, node_ref};
-use crate::proto::{GraphProto, ModelProto, NodeProto};
+use crate::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use crate::tensor_proto;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-/// The opset that the model imports of a domain.
+/// The opset that a node's domain means: that of the function it comes from, or what the model imports.
 pub(crate) fn opset(model: &ModelProto, domain: &str) -> Option<i64> {
+    if let (_, Some(version)) = split_domain(domain) {
+        return Some(version);
+    }
     let domain = canonical_domain(domain);
     model.opset_import.iter().find(|o| canonical_domain(o.domain()) == domain).map(|o| o.version())
 }
@@ -31,18 +35,21 @@ pub(crate) fn versions(model: &ModelProto) -> Result<(), ImportError> {
     if model.opset_import.is_empty() {
         return Err(ImportError::NotAModel { reason: "it imports no opset" });
     }
-    for import in &model.opset_import {
-        let found = import.version();
-        let named = || match import.domain() {
-            "" => "ai.onnx".to_owned(),
-            domain => domain.to_owned(),
-        };
-        if canonical_domain(import.domain()).is_empty() && found > NEWEST_OPSET {
-            return Err(ImportError::OpsetTooNew { domain: named(), found, newest: NEWEST_OPSET });
-        }
-        if found < OLDEST_OPSET {
-            return Err(ImportError::OpsetTooOld { domain: named(), found, oldest: OLDEST_OPSET });
-        }
+    model.opset_import.iter().try_for_each(opset_version)
+}
+
+/// Is this a version that is read?
+pub(crate) fn opset_version(import: &OperatorSetIdProto) -> Result<(), ImportError> {
+    let found = import.version();
+    let named = || match import.domain() {
+        "" => "ai.onnx".to_owned(),
+        domain => domain.to_owned(),
+    };
+    if canonical_domain(import.domain()).is_empty() && found > NEWEST_OPSET {
+        return Err(ImportError::OpsetTooNew { domain: named(), found, newest: NEWEST_OPSET });
+    }
+    if found < OLDEST_OPSET {
+        return Err(ImportError::OpsetTooOld { domain: named(), found, oldest: OLDEST_OPSET });
     }
     Ok(())
 }

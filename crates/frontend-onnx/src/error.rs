@@ -88,6 +88,12 @@ pub enum ImportError {
     DuplicateName { name: String, node: Option<Box<NodeRef>> },
     #[error("the nodes form a cycle: {}", list(nodes))]
     Cycle { nodes: Vec<NodeRef> },
+    #[error("{node} calls a function within itself, or too many within each other: {}", chain.join(" → "))]
+    FunctionRecursion { node: Box<NodeRef>, chain: Vec<String> },
+    #[error("{node} gives a function {found} {what}, expected at most {expected}")]
+    FunctionCall { node: Box<NodeRef>, what: &'static str, expected: usize, found: usize },
+    #[error("with its functions written out the model becomes too large, last by {node}: {}", chain.join(" → "))]
+    FunctionsTooLarge { node: Box<NodeRef>, chain: Vec<String> },
     #[error("tensor `{tensor}`: {reason}, expected {expected}, found {found}")]
     InvalidTensor { tensor: String, reason: &'static str, expected: String, found: String },
     #[error("tensor `{tensor}` keeps its data in `{}`, which does not exist", path.display())]
@@ -140,6 +146,9 @@ impl ImportError {
             Self::DanglingName { .. } | Self::DanglingOutput { .. } => "onnx::dangling-name",
             Self::DuplicateName { .. } => "onnx::duplicate-name",
             Self::Cycle { .. } => "onnx::cycle",
+            Self::FunctionRecursion { .. } => "onnx::recursive-function",
+            Self::FunctionCall { .. } => "onnx::invalid-call",
+            Self::FunctionsTooLarge { .. } => "onnx::functions-too-large",
             Self::InvalidTensor { .. } => "onnx::invalid-tensor",
             Self::ExternalDataMissing { .. } => "onnx::external-data-missing",
             Self::ExternalDataTooShort { .. } => "onnx::external-data-too-short",
@@ -161,7 +170,12 @@ impl ImportError {
     #[must_use]
     pub fn nodes(&self) -> Vec<&NodeRef> {
         match self {
-            Self::OpsetMissing { node } | Self::DanglingName { node, .. } | Self::Node { node, .. } => vec![node],
+            Self::OpsetMissing { node }
+            | Self::DanglingName { node, .. }
+            | Self::FunctionRecursion { node, .. }
+            | Self::FunctionCall { node, .. }
+            | Self::FunctionsTooLarge { node, .. }
+            | Self::Node { node, .. } => vec![node],
             Self::DuplicateName { node, .. } => node.iter().map(|n| &**n).collect(),
             Self::Cycle { nodes } => nodes.iter().collect(),
             Self::UnsupportedOperators { operators } => operators.iter().flat_map(|o| &o.nodes).collect(),
@@ -183,7 +197,12 @@ impl ImportError {
             Self::DanglingName { .. }
             | Self::DanglingOutput { .. }
             | Self::DuplicateName { .. }
+            | Self::FunctionCall { .. }
             | Self::Cycle { .. } => "the model is invalid; `onnx.checker.check_model` says the same",
+            Self::FunctionRecursion { .. } => {
+                "functions of a model cannot call themselves; loops are written with `Loop`"
+            }
+            Self::FunctionsTooLarge { .. } => "write repeated calls as a `Loop` or `Scan`, or export without functions",
             Self::InvalidTensor { .. } => "the model is invalid; export it again",
             Self::ExternalDataMissing { .. } => "copy the data file beside the model",
             Self::ExternalDataTooShort { .. } => {

@@ -20,6 +20,7 @@ mod call;
 mod check;
 mod error;
 mod external;
+mod functions;
 mod host;
 mod import;
 mod known;

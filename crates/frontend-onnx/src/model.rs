@@ -2,7 +2,7 @@
 
 use crate::error::{ImportError, NodeRef};
 use crate::proto::{GraphProto, ModelProto, NodeProto, ValueInfoProto};
-use crate::{check, external};
+use crate::{check, external, functions};
 use bytes::Bytes;
 use infc_mapfile::MappedFile;
 use prost::Message;
@@ -62,11 +62,12 @@ impl Model {
         let mut proto = ModelProto::decode(bytes.clone()).map_err(|source| ImportError::Malformed { source })?;
         check::versions(&proto)?;
         let data_files = external::resolve(&mut proto, base_dir)?;
+        functions::inline(&mut proto)?;
         let order = check::graph(&proto)?;
         Ok(Self { proto, bytes, data_files, order })
     }
 
-    /// The decoded message; its external data is in `raw_data`.
+    /// The decoded message; its external data is in `raw_data`, and calls of functions are replaced by their nodes.
     #[must_use]
     pub fn proto(&self) -> &ModelProto {
         &self.proto
@@ -120,8 +121,9 @@ impl Model {
     }
 }
 
-/// ONNX's own domain has two names; the empty one is used throughout.
+/// The domain without a version of its own. ONNX's own domain has two names; the empty one is used throughout.
 pub(crate) fn canonical_domain(domain: &str) -> &str {
+    let (domain, _) = functions::split_domain(domain);
     if domain == "ai.onnx" { "" } else { domain }
 }
 
@@ -135,7 +137,7 @@ pub(crate) fn node_ref(model: &ModelProto, node: &NodeProto, index: usize) -> No
         name: name.to_owned(),
         op_type: node.op_type().to_owned(),
         domain: domain.to_owned(),
-        opset: check::opset(model, domain).unwrap_or(0),
+        opset: check::opset(model, node.domain()).unwrap_or(0),
         index,
     }
 }

@@ -6,6 +6,7 @@ mod contrib;
 mod demo;
 mod errors;
 mod flex;
+mod functions;
 mod generated;
 mod hostile;
 mod support;
