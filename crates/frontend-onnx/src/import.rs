@@ -4,6 +4,7 @@ mod branch;
 mod flex;
 mod inputs;
 mod scope;
+mod steps;
 
 pub use inputs::{DimChoice, ImportOptions, ShapeDim};
 
@@ -100,8 +101,8 @@ impl<'m> Importer<'m, '_> {
                 }
             });
         }
-        let outputs = if is_if(node) {
-            self.branches(node, &node_ref, inputs)?
+        let outputs = if let Some(import) = with_graphs(node) {
+            import(self, node, &node_ref, inputs)?
         } else if flex::is_flex_attention(node) {
             self.flex_attention(node, &node_ref, inputs)?
         } else {
@@ -154,9 +155,20 @@ fn check_readable(inputs: &[Option<Tracked>]) -> Result<(), Problem> {
     inputs.iter().flatten().try_for_each(|t: &Tracked| check_storable(t.dtype()))
 }
 
+type Import<'m, 'a> =
+    fn(&mut Importer<'m, 'a>, &'m NodeProto, &NodeRef, Vec<Option<Tracked>>) -> Result<Vec<Tracked>, ImportError>;
+
 /// Operators that hold graphs are imported here, where the names are known.
-fn is_if(node: &NodeProto) -> bool {
-    node.op_type() == "If" && crate::model::canonical_domain(node.domain()).is_empty()
+fn with_graphs<'m, 'a>(node: &NodeProto) -> Option<Import<'m, 'a>> {
+    if !crate::model::canonical_domain(node.domain()).is_empty() {
+        return None;
+    }
+    Some(match node.op_type() {
+        "If" => Importer::branches,
+        "Loop" => Importer::iterate,
+        "Scan" => Importer::scan,
+        _ => return None,
+    })
 }
 
 /// Which nodes an output of the graph depends on.
@@ -184,7 +196,7 @@ fn unsupported_operators(
     let mut groups: Vec<UnsupportedOperator> = Vec::new();
     for &index in order {
         let node = node_ref(model.proto(), &graph.node[index], index);
-        let holds_graphs = is_if(&graph.node[index]) || flex::is_flex_attention(&graph.node[index]);
+        let holds_graphs = with_graphs(&graph.node[index]).is_some() || flex::is_flex_attention(&graph.node[index]);
         if holds_graphs || ops::find(&node.op_type, &node.domain, node.opset).is_some() {
             continue;
         }

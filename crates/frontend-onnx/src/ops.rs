@@ -101,6 +101,14 @@ const FAMILIES: &[&[Operator]] = &[
     unpool::OPERATORS,
 ];
 
+/// Operators that hold graphs, which [`crate::import`] takes up itself, and the opsets since which it does.
+const WITH_GRAPHS: &[(&str, i64)] = &[("If", 1), ("Loop", 1), ("Scan", 8)];
+
+/// Those of a domain.
+fn with_graphs(domain: &str) -> impl Iterator<Item = &'static (&'static str, i64)> {
+    WITH_GRAPHS.iter().filter(move |_| domain.is_empty())
+}
+
 /// ONNX Runtime's own domain.
 const MICROSOFT: &[&[Operator]] =
     &[contrib::OPERATORS, contrib_attention::OPERATORS, microsoft::OPERATORS, matmul_n_bits::OPERATORS];
@@ -124,7 +132,7 @@ pub(crate) fn find(op_type: &str, domain: &str, opset: i64) -> Option<&'static O
 /// The names of all operators of a domain (ONNX's own is the empty one) that can be imported, sorted.
 #[must_use]
 pub fn supported_operators(domain: &str) -> Vec<&'static str> {
-    let mut names: Vec<&str> = operators(domain).map(|o| o.name).collect();
+    let mut names: Vec<&str> = operators(domain).map(|o| o.name).chain(with_graphs(domain).map(|o| o.0)).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -137,6 +145,7 @@ pub fn operator_opsets(domain: &str, name: &str) -> Vec<(i64, i64)> {
     let mut spans: Vec<(i64, i64)> = operators(domain)
         .filter(|o| o.name == name)
         .map(|o| (o.since, (o.until - 1).min(crate::NEWEST_OPSET)))
+        .chain(with_graphs(domain).filter(|o| o.0 == name).map(|o| (o.1, crate::NEWEST_OPSET)))
         .collect();
     spans.sort_unstable();
     // Spans that differ only in how they are imported are one.

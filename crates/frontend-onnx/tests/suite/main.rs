@@ -9,5 +9,6 @@ mod flex;
 mod functions;
 mod generated;
 mod hostile;
+mod steps;
 mod support;
 mod values;

@@ -1,0 +1,412 @@
+//! `Scan` and `Loop`: a graph per step.
+//!
+//! ONNX operators `Scan` (opset 8; since 9 without a batch) and `Loop` (opset 1 and later). Where every step does the same,
+//! both are a recurrence: states are carried, scanned inputs are seen slice by slice, results are stacked. Where steps
+//! differ in more than data (a state that grows, a slice at the number of the step, a condition on it), and there are few,
+//! they are written out one after the other. The number of steps must follow from constants and dims, and so must the
+//! condition of a `Loop` in each of them.
+
+use super::{Importer, dangling};
+use crate::build::{Builder, Steps, index, mismatch, var};
+use crate::call::{Call, axis};
+use crate::error::{ImportError, NodeRef, Problem};
+use crate::known::Item;
+use crate::proto::{GraphProto, NodeProto};
+use crate::tracked::Tracked;
+use infc_ir::graph::TensorType;
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::op::Op;
+use infc_tensor::DType;
+
+/// So many steps are written out if they cannot be a recurrence.
+const MAX_WRITTEN_OUT: i64 = 64;
+
+/// More steps than these mean that only the condition ends a loop.
+const ENDLESS: i64 = 1 << 31;
+
+/// A graph, and what its inputs are in each step.
+struct Body<'m> {
+    graph: &'m GraphProto,
+    /// Carried from step to step; the first results are their next values.
+    states: Vec<Tracked>,
+    /// Seen slice by slice along the first axis.
+    slices: Vec<Tracked>,
+    /// Only for a `Loop`: its inputs begin with the number of the step and the condition, its results with the latter.
+    is_loop: bool,
+}
+
+impl Body<'_> {
+    /// How many inputs and outputs come before the states.
+    fn leading(&self) -> (usize, usize) {
+        if self.is_loop { (2, 1) } else { (0, 0) }
+    }
+}
+
+/// What all steps give.
+struct Results {
+    /// The last states.
+    states: Vec<Tracked>,
+    /// Stacked along a new first axis.
+    stacked: Vec<Tracked>,
+}
+
+/// Always true.
+fn holds() -> Tracked {
+    Tracked::uniform(TensorType::new(DType::Bool, Vec::new()), Item::int(1))
+}
+
+/// The truth of a value, if it is known.
+fn known_truth(value: &Tracked) -> Option<bool> {
+    Some(value.items()?.first()?.scalar()?.is_true())
+}
+
+impl<'m> Importer<'m, '_> {
+    /// The outputs of a `Scan` node.
+    pub(super) fn scan(
+        &mut self,
+        node: &'m NodeProto,
+        node_ref: &NodeRef,
+        inputs: Vec<Option<Tracked>>,
+    ) -> Result<Vec<Tracked>, ImportError> {
+        let in_node = in_node(node_ref);
+        let graph = body_of(node, node_ref)?;
+        let mut inputs = inputs;
+        let batched = node_ref.opset < 9;
+        if batched && inputs.first().is_some_and(Option::is_some) {
+            let (attribute, expected) = ("sequence_lens", "sequences of one length");
+            return Err(in_node(Problem::UnsupportedAttribute { attribute, expected, found: "an input".to_owned() }));
+        }
+        if batched && !inputs.is_empty() {
+            inputs.remove(0);
+        }
+        let values: Option<Vec<Tracked>> = inputs.into_iter().collect();
+        let values = values.ok_or_else(|| in_node(Problem::MissingInput { index: 0 }))?;
+        let of = Scanned::of(&self.call(node, node_ref), graph, values.len(), batched).map_err(&in_node)?;
+        if !batched {
+            return self.scan_of(node_ref, graph, &of, &values);
+        }
+        // Sequences of a batch know nothing of each other.
+        let batch = values.first().and_then(|t| t.shape().first()).and_then(Dim::as_const);
+        let batch = batch.filter(|n| (1..=MAX_WRITTEN_OUT).contains(n));
+        let batch = batch.ok_or_else(|| in_node(Problem::DynamicValue { what: "the batch of a Scan" }))?;
+        let mut results: Vec<Vec<Tracked>> = Vec::new();
+        for n in 0..batch {
+            let build = self.scopes.build();
+            let row = |build: &mut Builder, t: &Tracked| row(build, t, &Dim::constant(n));
+            let rows = values.iter().map(|t| row(build, t)).collect::<Result<Vec<_>, _>>().map_err(&in_node)?;
+            let outputs = self.scan_of(node_ref, graph, &of, &rows)?;
+            results.resize(outputs.len(), Vec::new());
+            for (all, output) in results.iter_mut().zip(outputs) {
+                all.push(self.scopes.build().insert_axis(&output, 0).map_err(&in_node)?);
+            }
+        }
+        let build = self.scopes.build();
+        let whole = |parts: Vec<Tracked>| build.concat(&parts.iter().collect::<Vec<_>>(), 0);
+        results.into_iter().map(whole).collect::<Result<_, _>>().map_err(in_node)
+    }
+
+    fn scan_of(
+        &mut self,
+        node_ref: &NodeRef,
+        graph: &'m GraphProto,
+        of: &Scanned,
+        values: &[Tracked],
+    ) -> Result<Vec<Tracked>, ImportError> {
+        let in_node = in_node(node_ref);
+        let (states, scanned) = values.split_at(of.states);
+        let build = self.scopes.build();
+        let mut slices = Vec::new();
+        for (value, (given, reverse)) in scanned.iter().zip(&of.inputs) {
+            slices.push(first_axis(build, value, *given, *reverse).map_err(&in_node)?);
+        }
+        let steps = slices.first().and_then(|t| t.shape().first()).cloned();
+        let steps = steps.ok_or_else(|| in_node(Problem::MissingInput { index: of.states }))?;
+        let body = Body { graph, states: states.to_vec(), slices, is_loop: false };
+        let results = self.steps(node_ref, &body, Some(&steps))?;
+        let build = self.scopes.build();
+        let mut outputs = results.states;
+        for (stacked, (given, reverse)) in results.stacked.iter().zip(&of.outputs) {
+            outputs.push(from_first_axis(build, stacked, *given, *reverse).map_err(&in_node)?);
+        }
+        Ok(outputs)
+    }
+
+    /// The outputs of a `Loop` node.
+    pub(super) fn iterate(
+        &mut self,
+        node: &'m NodeProto,
+        node_ref: &NodeRef,
+        inputs: Vec<Option<Tracked>>,
+    ) -> Result<Vec<Tracked>, ImportError> {
+        let in_node = in_node(node_ref);
+        let graph = body_of(node, node_ref)?;
+        let mut inputs = inputs.into_iter();
+        let (count, condition) = (inputs.next().flatten(), inputs.next().flatten());
+        let states: Option<Vec<Tracked>> = inputs.collect();
+        let states = states.ok_or_else(|| in_node(Problem::MissingInput { index: 2 }))?;
+        if graph.input.len() != states.len() + 2 || graph.output.len() <= states.len() {
+            return Err(in_node(wrong_body(graph, states.len() + 2, states.len() + 1)));
+        }
+        let what = "the condition of a Loop";
+        let begins = condition.as_ref().map_or(Some(true), known_truth);
+        let begins = begins.ok_or_else(|| in_node(Problem::DynamicValue { what }))?;
+        let steps = match (&count, begins) {
+            (_, false) => Some(Dim::constant(0)),
+            (None, true) => None,
+            (Some(count), true) => {
+                let count = count.dims().and_then(|d| d.first().cloned());
+                let count = count.ok_or_else(|| in_node(Problem::DynamicValue { what: "the trip count of a Loop" }))?;
+                // A negative count is none.
+                let count = count.maximum(&Dim::constant(0)).simplify(&self.scopes.build().ranges());
+                Some(count).filter(|count| count.as_const().is_none_or(|n| n < ENDLESS))
+            }
+        };
+        let body = Body { graph, states, slices: Vec::new(), is_loop: true };
+        let results = self.steps(node_ref, &body, steps.as_ref())?;
+        Ok(results.states.into_iter().chain(results.stacked).collect())
+    }
+
+    /// All steps; without a number of them as many as the condition lets happen.
+    fn steps(&mut self, node_ref: &NodeRef, body: &Body<'m>, steps: Option<&Dim>) -> Result<Results, ImportError> {
+        let few = steps.is_none_or(|steps| steps.as_const().is_some_and(|n| n <= MAX_WRITTEN_OUT));
+        let recurrence = match steps {
+            Some(steps) if !steps.is_const(0) && !steps.is_const(1) => self.recurrence(node_ref, body, steps),
+            _ => Err(in_node(node_ref)(Problem::DynamicValue { what: "the number of steps" })),
+        };
+        match recurrence {
+            Err(_) if few => self.written_out(node_ref, body, steps.and_then(Dim::as_const)),
+            other => other,
+        }
+    }
+
+    /// The steps as a recurrence over a graph of its own.
+    fn recurrence(&mut self, node_ref: &NodeRef, body: &Body<'m>, steps: &Dim) -> Result<Results, ImportError> {
+        let in_node = in_node(node_ref);
+        let mut slices = body.slices.clone();
+        if body.is_loop {
+            let numbers = self.scopes.build().generate(vec![steps.clone()], |b| index(b, var(0)));
+            slices.insert(0, numbers.map_err(&in_node)?);
+        }
+        for slice in &slices {
+            let extent = slice.shape().first().ok_or_else(|| in_node(mismatch("an axis of steps", slice.shape())))?;
+            self.scopes.build().assume_equal("numbers of steps", steps, extent).map_err(&in_node)?;
+        }
+        self.scopes.enter_graph(body.graph);
+        let built = self.step_graph(node_ref, body, &slices);
+        let left = self.scopes.leave_graph();
+        let outputs = built?;
+        let (inside, captures) = left.ok_or_else(|| dangling(body.graph.name()))?;
+        self.scopes.build().set_origin(&node_ref.name);
+        let refs = |list: &'_ [Tracked]| list.iter().cloned().collect::<Vec<_>>();
+        let (states, captures) = (refs(&body.states), refs(&captures));
+        let of = Steps {
+            steps: steps.clone(),
+            states: &states.iter().collect::<Vec<_>>(),
+            slices: &slices.iter().collect::<Vec<_>>(),
+            shared: &captures.iter().collect::<Vec<_>>(),
+        };
+        let build = self.scopes.build();
+        let mut stacked = build.stacked(&of, inside, outputs).map_err(&in_node)?;
+        let outputs = stacked.split_off(states.len());
+        let mut last = Vec::new();
+        for (initial, all) in states.iter().zip(&stacked) {
+            last.push(last_state(build, initial, all, steps).map_err(&in_node)?);
+        }
+        Ok(Results { states: last, stacked: outputs })
+    }
+
+    /// The nodes of one step in the graph that was entered; its results, without the condition.
+    fn step_graph(
+        &mut self,
+        node_ref: &NodeRef,
+        body: &Body<'m>,
+        slices: &[Tracked],
+    ) -> Result<Vec<Tracked>, ImportError> {
+        let in_node = in_node(node_ref);
+        let mut names = body.graph.input.iter().map(|i| i.name());
+        let number = body.is_loop.then(|| names.next().unwrap_or_default());
+        if body.is_loop {
+            self.scopes.define(names.next().unwrap_or_default(), holds());
+        }
+        let states: Vec<&'m str> = names.by_ref().take(body.states.len()).collect();
+        let rows: Vec<&'m str> = number.into_iter().chain(names).collect();
+        let mut types: Vec<(&'m str, TensorType)> =
+            states.into_iter().zip(body.states.iter().map(|t| t.ty().clone())).collect();
+        let row = |t: &Tracked| TensorType::new(t.dtype(), t.shape()[1..].to_vec());
+        types.extend(rows.into_iter().zip(slices.iter().map(row)));
+        for (n, (name, ty)) in types.into_iter().enumerate() {
+            let input = self.scopes.build().input(&format!("step{n}"), ty).map_err(&in_node)?;
+            self.scopes.define(name, input);
+        }
+        let mut outputs = self.block(body.graph)?;
+        if body.is_loop {
+            let condition = outputs.remove(0);
+            if known_truth(&condition) != Some(true) {
+                return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" }));
+            }
+        }
+        let graph = &self.scopes.build().graph;
+        if graph.nodes.iter().any(|n| matches!(n.op, Op::Recurrence(_))) {
+            let (attribute, expected, found) = ("body", "a body without loops", "a loop inside of it".to_owned());
+            return Err(in_node(Problem::UnsupportedAttribute { attribute, expected, found }));
+        }
+        Ok(outputs)
+    }
+
+    /// One step after the other, until there are enough or the condition says so.
+    fn written_out(&mut self, node_ref: &NodeRef, body: &Body<'m>, steps: Option<i64>) -> Result<Results, ImportError> {
+        let in_node = in_node(node_ref);
+        let (_, leading) = body.leading();
+        let mut states = body.states.clone();
+        let scanned = body.graph.output.len().saturating_sub(states.len() + leading);
+        let mut parts: Vec<Vec<Tracked>> = vec![Vec::new(); scanned];
+        let mut goes_on = true;
+        let mut step = 0;
+        while goes_on && steps.is_none_or(|steps| step < steps) {
+            if step == MAX_WRITTEN_OUT {
+                return Err(in_node(Problem::DynamicValue { what: "the number of steps of a Loop" }));
+            }
+            let build = self.scopes.build();
+            let row = |build: &mut Builder, t: &Tracked| row(build, t, &Dim::constant(step));
+            let rows = body.slices.iter().map(|t| row(build, t)).collect::<Result<Vec<_>, _>>().map_err(&in_node)?;
+            self.scopes.enter(body.graph);
+            let mut names = body.graph.input.iter().map(|i| i.name());
+            if body.is_loop {
+                let number = Tracked::uniform(TensorType::new(DType::I64, Vec::new()), Item::int(step));
+                self.scopes.define(names.next().unwrap_or_default(), number);
+                self.scopes.define(names.next().unwrap_or_default(), holds());
+            }
+            for (name, value) in names.zip(states.iter().chain(&rows)) {
+                self.scopes.define(name, value.clone());
+            }
+            let outputs = self.block(body.graph);
+            self.scopes.leave();
+            let mut outputs = outputs?;
+            if body.is_loop {
+                let condition = known_truth(&outputs.remove(0));
+                goes_on =
+                    condition.ok_or_else(|| in_node(Problem::DynamicValue { what: "the condition of a Loop" }))?;
+            }
+            let results = outputs.split_off(states.len());
+            states = outputs;
+            for (parts, result) in parts.iter_mut().zip(results) {
+                parts.push(self.scopes.build().insert_axis(&result, 0).map_err(&in_node)?);
+            }
+            step += 1;
+        }
+        let build = self.scopes.build();
+        let mut stacked = Vec::new();
+        for parts in &parts {
+            if parts.is_empty() {
+                // Nobody knows the shape of what no step gave.
+                return Err(in_node(Problem::DynamicValue { what: "the shape of the results of no step" }));
+            }
+            stacked.push(build.concat(&parts.iter().collect::<Vec<_>>(), 0).map_err(&in_node)?);
+        }
+        Ok(Results { states, stacked })
+    }
+
+    /// A node's attributes.
+    fn call<'c>(&'c mut self, node: &'c NodeProto, node_ref: &NodeRef) -> Call<'c> {
+        Call { node, opset: node_ref.opset, inputs: Vec::new(), build: self.scopes.build() }
+    }
+}
+
+/// What the attributes of a `Scan` say.
+struct Scanned {
+    states: usize,
+    /// Axis and direction of each scanned input, and of each scanned output.
+    inputs: Vec<(i64, bool)>,
+    outputs: Vec<(i64, bool)>,
+}
+
+impl Scanned {
+    fn of(call: &Call<'_>, graph: &GraphProto, inputs: usize, batched: bool) -> Result<Self, Problem> {
+        let scanned = call.int_or("num_scan_inputs", 0)?;
+        let count = usize::try_from(scanned).ok().filter(|n| (1..=inputs).contains(n));
+        let states = inputs
+            - count.ok_or_else(|| Problem::InvalidAttribute {
+                attribute: "num_scan_inputs",
+                expected: "how many of the inputs are scanned",
+                found: scanned.to_string(),
+            })?;
+        if graph.input.len() != inputs || graph.output.len() < states {
+            return Err(wrong_body(graph, inputs, states));
+        }
+        let list = |name: &'static str, len: usize| -> Result<Vec<i64>, Problem> {
+            let given = call.ints(name)?.map_or_else(|| vec![0; len], <[i64]>::to_vec);
+            let found = format!("{given:?}");
+            let expected = "a number per scanned input or output";
+            if given.len() == len {
+                Ok(given)
+            } else {
+                Err(Problem::InvalidAttribute { attribute: name, expected, found })
+            }
+        };
+        let both = |axes: Vec<i64>, directions: Vec<i64>| {
+            axes.into_iter().zip(directions.into_iter().map(|d| d != 0)).collect()
+        };
+        let (scanned, results) = (inputs - states, graph.output.len() - states);
+        if batched {
+            let directions = list("directions", scanned)?;
+            let (inputs, outputs) = (both(vec![0; scanned], directions), both(vec![0; results], vec![0; results]));
+            return Ok(Self { states, inputs, outputs });
+        }
+        let inputs = both(list("scan_input_axes", scanned)?, list("scan_input_directions", scanned)?);
+        let outputs = both(list("scan_output_axes", results)?, list("scan_output_directions", results)?);
+        Ok(Self { states, inputs, outputs })
+    }
+}
+
+fn in_node(node_ref: &NodeRef) -> impl Fn(Problem) -> ImportError + '_ {
+    move |problem| ImportError::Node { node: Box::new(node_ref.clone()), problem }
+}
+
+fn body_of<'m>(node: &'m NodeProto, node_ref: &NodeRef) -> Result<&'m GraphProto, ImportError> {
+    let found = node.attribute.iter().find(|a| a.name() == "body").and_then(|a| a.g.as_ref());
+    let (expected, found_none) = ("a graph", "none".to_owned());
+    found.ok_or_else(|| in_node(node_ref)(Problem::InvalidAttribute { attribute: "body", expected, found: found_none }))
+}
+
+fn wrong_body(graph: &GraphProto, inputs: usize, outputs: usize) -> Problem {
+    Problem::ShapeMismatch {
+        expected: format!("a body with {inputs} inputs and at least {outputs} outputs"),
+        found: format!("{} and {}", graph.input.len(), graph.output.len()),
+    }
+}
+
+/// One element along the first axis, which disappears.
+fn row(build: &mut Builder, x: &Tracked, at: &Dim) -> Result<Tracked, Problem> {
+    let Some((extent, rest)) = x.shape().split_first() else { return Err(mismatch("an axis of steps", x.shape())) };
+    build.require_at_least("the number of steps", extent, &(at.clone() + 1))?;
+    let index = std::iter::once(at.clone()).chain((0..rest.len()).map(var)).collect();
+    build.view(x, index, rest.to_vec())
+}
+
+/// The given axis as the first one, its end as its beginning if that is asked for.
+fn first_axis(build: &mut Builder, x: &Tracked, given: i64, reverse: bool) -> Result<Tracked, Problem> {
+    let first = axis(given, x.rank())?;
+    let order: Vec<usize> = std::iter::once(first).chain((0..x.rank()).filter(|&n| n != first)).collect();
+    let moved = build.transpose(x, &order)?;
+    if reverse { build.flip(&moved, 0) } else { Ok(moved) }
+}
+
+/// The inverse of [`first_axis`].
+fn from_first_axis(build: &mut Builder, x: &Tracked, given: i64, reverse: bool) -> Result<Tracked, Problem> {
+    let x = if reverse { build.flip(x, 0)? } else { x.clone() };
+    let to = axis(given, x.rank())?;
+    let mut order: Vec<usize> = (1..x.rank()).collect();
+    order.insert(to, 0);
+    build.transpose(&x, &order)
+}
+
+/// The state after all steps, which is the first one if there are none.
+fn last_state(build: &mut Builder, initial: &Tracked, all: &Tracked, steps: &Dim) -> Result<Tracked, Problem> {
+    if build.ranges().interval(steps).min.is_some_and(|min| min >= 1) {
+        return row(build, all, &(steps.clone() - 1));
+    }
+    let first = build.insert_axis(initial, 0)?;
+    let with_first = build.concat(&[&first, all], 0)?;
+    let index = std::iter::once(IndexExpr::from(steps.clone())).chain((0..initial.rank()).map(var)).collect();
+    build.view(&with_first, index, initial.shape().to_vec())
+}

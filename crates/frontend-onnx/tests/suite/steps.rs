@@ -1,0 +1,212 @@
+//! `Scan` and `Loop`, run by the interpreter against values worked out here.
+
+use crate::hostile::survives;
+use crate::support::{Builder, Extent, Value, ints, node};
+use infc_frontend_onnx::proto::{GraphProto, NodeProto, ValueInfoProto};
+use infc_ir::graph::Graph;
+use infc_ir::interp::run_graph;
+use infc_ir::op::Op;
+use infc_ir::verify::verify_graph;
+use infc_tensor::{DType, Tensor};
+
+fn body(inputs: &[&str], nodes: Vec<NodeProto>, outputs: &[&str]) -> Value {
+    let port = |name: &&str| ValueInfoProto { name: Some((*name).to_owned()), ..ValueInfoProto::default() };
+    Value::Graph(GraphProto {
+        name: Some("body".to_owned()),
+        input: inputs.iter().map(port).collect(),
+        output: outputs.iter().map(port).collect(),
+        node: nodes,
+        ..GraphProto::default()
+    })
+}
+
+fn tensor(shape: &[usize], elements: &[f32]) -> Tensor {
+    Tensor::from_elements(shape, elements).expect("as many as the shape has")
+}
+
+fn counting(shape: &[usize]) -> Tensor {
+    let elements: Vec<f32> = (0..shape.iter().product::<usize>()).map(|n| n as f32).collect();
+    tensor(shape, &elements)
+}
+
+#[track_caller]
+fn runs(model: &Builder, symbols: &[i64], inputs: &[Tensor], expected: &[Tensor]) -> Graph {
+    let graph = model.import().unwrap_or_else(|e| panic!("{e}"));
+    verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
+    let found = run_graph(&graph, symbols, inputs).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(found, expected);
+    survives(model, 100);
+    graph
+}
+
+fn is_recurrence(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|n| matches!(n.op, Op::Recurrence(_)))
+}
+
+/// Sums rows and gives each sum, times a value from outside.
+fn sums(inputs: &[&str]) -> Value {
+    let nodes = vec![node("Add", &["sum", "row"], &["next"], &[]), node("Mul", &["next", "w"], &["scaled"], &[])];
+    body(inputs, nodes, &["next", "scaled"])
+}
+
+fn scan(extent: Extent<'_>, attributes: &[(&str, Value)]) -> Builder {
+    let all = [&[("body", sums(&["sum", "row"])), ("num_scan_inputs", Value::Int(1))], attributes].concat();
+    Builder::new(16)
+        .f32("s", &[2])
+        .input("x", DType::F32, &[extent, Extent::Number(2)])
+        .f32("w", &[2])
+        .node(node("Scan", &["s", "x"], &["y", "z"], &all))
+        .output("y")
+        .output("z")
+}
+
+#[test]
+fn states_are_carried_and_results_stacked() {
+    let (s, x, w) = (tensor(&[2], &[1.0, 10.0]), counting(&[3, 2]), tensor(&[2], &[1.0, -1.0]));
+    let expected = [tensor(&[2], &[7.0, 19.0]), tensor(&[3, 2], &[1.0, -11.0, 3.0, -14.0, 7.0, -19.0])];
+    let graph = runs(&scan(Extent::Number(3), &[]), &[], &[s.clone(), x.clone(), w.clone()], &expected);
+    assert!(is_recurrence(&graph));
+    let dynamic = scan(Extent::Named("N"), &[]);
+    runs(&dynamic, &[3], &[s.clone(), x, w.clone()], &expected);
+    // No steps leave the state as it is.
+    runs(&dynamic, &[0], &[s.clone(), tensor(&[0, 2], &[]), w.clone()], &[s.clone(), tensor(&[0, 2], &[])]);
+    let one = [tensor(&[2], &[1.0, 11.0]), tensor(&[1, 2], &[1.0, -11.0])];
+    let graph = runs(&scan(Extent::Number(1), &[]), &[], &[s, counting(&[1, 2]), w], &one);
+    assert!(!is_recurrence(&graph), "one step is its graph");
+}
+
+#[test]
+fn axes_and_directions() {
+    let reverse = |name| (name, Value::Ints(vec![1]));
+    let (s, x, w) = (tensor(&[2], &[0.0, 0.0]), counting(&[3, 2]), tensor(&[2], &[1.0, 1.0]));
+    let model = scan(Extent::Number(3), &[reverse("scan_input_directions")]);
+    let expected = [tensor(&[2], &[6.0, 9.0]), tensor(&[3, 2], &[4.0, 5.0, 6.0, 8.0, 6.0, 9.0])];
+    runs(&model, &[], &[s.clone(), x.clone(), w.clone()], &expected);
+    let model = scan(Extent::Number(3), &[reverse("scan_output_directions")]);
+    let expected = [tensor(&[2], &[6.0, 9.0]), tensor(&[3, 2], &[6.0, 9.0, 2.0, 4.0, 0.0, 1.0])];
+    runs(&model, &[], &[s.clone(), x.clone(), w.clone()], &expected);
+    let model = scan(Extent::Number(3), &[("scan_output_axes", Value::Ints(vec![-1]))]);
+    let expected = [tensor(&[2], &[6.0, 9.0]), tensor(&[2, 3], &[0.0, 2.0, 6.0, 1.0, 4.0, 9.0])];
+    runs(&model, &[], &[s.clone(), x, w.clone()], &expected);
+    let all = [
+        ("body", sums(&["sum", "row"])),
+        ("num_scan_inputs", Value::Int(1)),
+        ("scan_input_axes", Value::Ints(vec![1])),
+    ];
+    let model = Builder::new(11).f32("s", &[2]).f32("x", &[2, 3]).f32("w", &[2]);
+    let model = model.node(node("Scan", &["s", "x"], &["y", "z"], &all)).output("y").output("z");
+    let expected = [tensor(&[2], &[3.0, 12.0]), tensor(&[3, 2], &[0.0, 3.0, 1.0, 7.0, 3.0, 12.0])];
+    runs(&model, &[], &[s, counting(&[2, 3]), w], &expected);
+}
+
+#[test]
+fn the_first_version_has_a_batch() {
+    let all = [("body", sums(&["sum", "row"])), ("num_scan_inputs", Value::Int(1))];
+    let model = Builder::new(8).f32("s", &[2, 1]).f32("x", &[2, 3, 1]).f32("w", &[1]);
+    let model = model.node(node("Scan", &["", "s", "x"], &["y", "z"], &all)).output("y").output("z");
+    let inputs = [tensor(&[2, 1], &[0.0, 100.0]), counting(&[2, 3, 1]), tensor(&[1], &[2.0])];
+    let expected = [tensor(&[2, 1], &[3.0, 112.0]), tensor(&[2, 3, 1], &[0.0, 2.0, 6.0, 206.0, 214.0, 224.0])];
+    runs(&model, &[], &inputs, &expected);
+}
+
+fn looped(opset: i64, count: &Tensor, condition: &str, graph: Value) -> Builder {
+    Builder::new(opset)
+        .f32("s", &[1])
+        .f32("w", &[1])
+        .initializer("count", count)
+        .initializer("true", &Tensor::from_bools(&[], &[true]).expect("one"))
+        .initializer("false", &Tensor::from_bools(&[], &[false]).expect("one"))
+        .initializer("one", &Tensor::scalar(1i64))
+        .initializer("four", &Tensor::scalar(4i64))
+        .initializer("zeros", &ints(&[0]))
+        .node(node("Loop", &["count", condition, "s"], &["y", "z"], &[("body", graph)]))
+        .output("y")
+        .output("z")
+}
+
+#[test]
+fn a_loop_that_counts_is_a_recurrence() {
+    let nodes = vec![
+        node("Cast", &["n"], &["f"], &[("to", Value::Int(1))]),
+        node("Add", &["sum", "f"], &["added"], &[]),
+        node("Add", &["added", "w"], &["next"], &[]),
+        node("Identity", &["c"], &["on"], &[]),
+    ];
+    let graph = body(&["n", "c", "sum"], nodes, &["on", "next", "next"]);
+    let inputs = [tensor(&[1], &[1.0]), tensor(&[1], &[0.5])];
+    let rows: Vec<f32> = (0..100i32).map(|n| 1.0 + (n * (n + 1) / 2) as f32 + 0.5 * (n + 1) as f32).collect();
+    let expected = [tensor(&[1], &rows[99..]), tensor(&[100, 1], &rows)];
+    for condition in ["", "true"] {
+        let model = looped(16, &Tensor::scalar(100i64), condition, graph.clone());
+        assert!(is_recurrence(&runs(&model, &[], &inputs, &expected)));
+    }
+}
+
+#[test]
+fn steps_that_differ_are_written_out() {
+    // A state that grows, and a slice at the number of the step.
+    let nodes = vec![
+        node("Add", &["n", "one"], &["end"], &[]),
+        node("Unsqueeze", &["n", "zeros"], &["from"], &[]),
+        node("Unsqueeze", &["end", "zeros"], &["to"], &[]),
+        node("Slice", &["table", "from", "to"], &["part"], &[]),
+        node("Concat", &["sum", "part"], &["next"], &[("axis", Value::Int(0))]),
+        node("Identity", &["c"], &["on"], &[]),
+    ];
+    let graph = body(&["n", "c", "sum"], nodes, &["on", "next", "part"]);
+    let model =
+        looped(16, &Tensor::scalar(3i64), "true", graph).initializer("table", &tensor(&[4], &[5.0, 6.0, 7.0, 8.0]));
+    let expected = [tensor(&[4], &[1.0, 5.0, 6.0, 7.0]), tensor(&[3, 1], &[5.0, 6.0, 7.0])];
+    runs(&model, &[], &[tensor(&[1], &[1.0]), tensor(&[1], &[0.0])], &expected);
+}
+
+#[test]
+fn a_condition_on_the_number_of_the_step_ends_a_loop() {
+    let nodes = || vec![node("Add", &["sum", "w"], &["next"], &[]), node("Less", &["n", "four"], &["on"], &[])];
+    let graph = || body(&["n", "c", "sum"], nodes(), &["on", "next", "next"]);
+    let inputs = [tensor(&[1], &[0.0]), tensor(&[1], &[2.0])];
+    let expected = [tensor(&[1], &[10.0]), tensor(&[5, 1], &[2.0, 4.0, 6.0, 8.0, 10.0])];
+    for count in [i64::MAX, 60] {
+        runs(&looped(16, &Tensor::scalar(count), "true", graph()), &[], &inputs, &expected);
+    }
+    let expected = [tensor(&[1], &[4.0]), tensor(&[2, 1], &[2.0, 4.0])];
+    runs(&looped(16, &Tensor::scalar(2i64), "", graph()), &[], &inputs, &expected);
+}
+
+#[test]
+fn loops_inside_of_loops_are_written_out() {
+    let inner = body(
+        &["m", "d", "acc"],
+        vec![node("Add", &["acc", "w"], &["more"], &[]), node("Identity", &["d"], &["still"], &[])],
+        &["still", "more"],
+    );
+    let nodes =
+        vec![node("Loop", &["four", "", "sum"], &["next"], &[("body", inner)]), node("Identity", &["c"], &["on"], &[])];
+    let graph = body(&["n", "c", "sum"], nodes, &["on", "next", "next"]);
+    let model = looped(16, &Tensor::scalar(3i64), "true", graph);
+    let expected = [tensor(&[1], &[12.0]), tensor(&[3, 1], &[4.0, 8.0, 12.0])];
+    runs(&model, &[], &[tensor(&[1], &[0.0]), tensor(&[1], &[1.0])], &expected);
+}
+
+#[test]
+fn what_only_the_run_would_tell_is_refused() {
+    let refused = |model: &Builder, code: &str| {
+        let error = model.import().expect_err("it is refused");
+        assert_eq!(error.code(), code, "{error}");
+        survives(model, 50);
+    };
+    let nodes = |op: &str| vec![node("Add", &["sum", "w"], &["next"], &[]), node(op, &["next", "w"], &["on"], &[])];
+    // A condition on data, a state that grows too often, steps that end nowhere.
+    let graph = body(&["n", "c", "sum"], nodes("Less"), &["on", "next", "next"]);
+    refused(&looped(16, &Tensor::scalar(3i64), "true", graph), "onnx::dynamic-value");
+    let grows = vec![
+        node("Concat", &["sum", "w"], &["next"], &[("axis", Value::Int(0))]),
+        node("Identity", &["c"], &["on"], &[]),
+    ];
+    let graph = body(&["n", "c", "sum"], grows, &["on", "next", "w"]);
+    refused(&looped(16, &Tensor::scalar(1000i64), "", graph.clone()), "onnx::shape-mismatch");
+    refused(&looped(16, &Tensor::scalar(i64::MAX), "", graph.clone()), "onnx::dynamic-value");
+    refused(&looped(16, &Tensor::scalar(3i64), "false", graph), "onnx::dynamic-value");
+    let none = body(&["n", "c"], vec![node("Identity", &["c"], &["on"], &[])], &["on", "on"]);
+    refused(&looped(16, &Tensor::scalar(3i64), "true", none), "onnx::shape-mismatch");
+}
