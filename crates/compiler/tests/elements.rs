@@ -95,8 +95,8 @@ fn ports_hold_bytes_of_types_without_arithmetic() {
                    %0 = map [x -> x ^ 255] %x : u8[N]
                  }";
     agrees(small, &[5], &[of_bytes(DType::F8E5M2, &[5], &[1, 2, 0x80, 0xff, 7])]);
-    let packed = "graph @packed(%x: u8[(3*N + 1) div 2] as i4[N, 3]) -> (y: %0 as u4[N, 3]) where N in 0..=9 {
-                    %0 = map [x -> x ^ 85] %x : u8[(3*N + 1) div 2]
+    let packed = "graph @packed(%x: u8[div(3*N + 1, 2)] as i4[N, 3]) -> (y: %0 as u4[N, 3]) where N in 0..=9 {
+                    %0 = map [x -> x ^ 85] %x : u8[div(3*N + 1, 2)]
                   }";
     agrees(packed, &[3], &[of_bytes(DType::I4, &[3, 3], &[0x21, 0x43, 0x65, 0x87, 0x09])]);
     agrees(packed, &[0], &[of_bytes(DType::I4, &[0, 3], &[])]);
@@ -108,11 +108,11 @@ fn branches_may_read_nothing() {
                   %0, %1 = if %c : f32[5], f32[2]
                     = graph @then() -> (y0: %0, y1: %1) {
                         %0 = map [-> f32(index(i0))] : f32[5]
-                        %1 = map [-> 1.5] : f32[2]
+                        %1 = map [-> f32(1.5)] : f32[2]
                       }
                     else graph @otherwise() -> (y0: %0, y1: %1) {
                         %0 = map [-> f32(index(4 - i0))] : f32[5]
-                        %1 = map [-> 2.5] : f32[2]
+                        %1 = map [-> f32(2.5)] : f32[2]
                       }
                 }";
     for holds in [true, false] {

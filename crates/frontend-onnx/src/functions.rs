@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 64;
 
 /// How much inlining may add: so many times the size of the file, and this.
 const MAX_GROWTH: usize = 4;
-const MAX_ADDED_BYTES: usize = 1 << 28;
+const MAX_ADDED_BYTES: usize = 1 << 26;
 
 /// What stands between a domain and the version of it that a node means, if that is not the model's. No domain has it.
 const VERSION_MARK: char = '\u{1}';
