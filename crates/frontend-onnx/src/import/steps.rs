@@ -14,7 +14,7 @@ use crate::known::Item;
 use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
 use infc_ir::graph::TensorType;
-use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::index::Dim;
 use infc_ir::op::Op;
 use infc_tensor::DType;
 
@@ -197,8 +197,7 @@ impl<'m> Importer<'m, '_> {
         let outputs = built?;
         let (inside, captures) = left.ok_or_else(|| dangling(body.graph.name()))?;
         self.scopes.build().set_origin(&node_ref.name);
-        let refs = |list: &'_ [Tracked]| list.iter().cloned().collect::<Vec<_>>();
-        let (states, captures) = (refs(&body.states), refs(&captures));
+        let states = &body.states;
         let of = Steps {
             steps: steps.clone(),
             states: &states.iter().collect::<Vec<_>>(),
@@ -407,6 +406,6 @@ fn last_state(build: &mut Builder, initial: &Tracked, all: &Tracked, steps: &Dim
     }
     let first = build.insert_axis(initial, 0)?;
     let with_first = build.concat(&[&first, all], 0)?;
-    let index = std::iter::once(IndexExpr::from(steps.clone())).chain((0..initial.rank()).map(var)).collect();
+    let index = std::iter::once(steps.clone()).chain((0..initial.rank()).map(var)).collect();
     build.view(&with_first, index, initial.shape().to_vec())
 }
