@@ -6,7 +6,7 @@ use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout, Operand, OperandKind, Output, Reducer, Stage, within};
 use infc_ir::scalar::{BinaryOp, Body, Const, Load, ScalarOp, Source};
 use infc_ir::symbol::Symbols;
-use infc_passes::form::arena_layout;
+use infc_passes::form::{arena_layout, pack};
 use infc_tensor::DType;
 
 /// Columns per weight panel.
@@ -98,7 +98,10 @@ impl Build {
         let relu = body.binary(BinaryOp::Max, shifted, zero);
         let stage = self.stages.push(Stage { name: "out".to_owned(), axes, body, results: vec![relu], reducer: None });
         let outputs = vec![Output { operand: y, stage, component: 0, index }];
-        Kernel { name, symbols: Symbols::new(), operands: self.operands, stages: self.stages, outputs }
+        let mut kernel =
+            Kernel { name, symbols: Symbols::new(), operands: self.operands, stages: self.stages, outputs };
+        pack(&mut kernel, &mut |_, _| true);
+        kernel
     }
 }
 
@@ -107,19 +110,17 @@ fn load(body: &mut Body, source: Source, index: Vec<IndexExpr>, valid: Vec<Bound
     body.push(ScalarOp::Load(Load { source, index, gather: Vec::new(), valid, otherwise, dtype: DType::F32 }))
 }
 
-/// `y[M, N] = relu(x[M, K] · w[K, N] + b[N])`, w constant in panels.
+/// `y[M, N] = relu(x[M, K] · w[K, N] + b[N])`, w constant and packed as in models.
 #[must_use]
 pub(crate) fn matmul(m: i64, n: i64, k: i64) -> Kernel {
     let mut build = Build::default();
     let x = build.activation("x", &[m, k], OperandKind::Input, &[0, 1], &[(0, 0); 2]);
-    let w = build.constant("w", &[(n + PANEL - 1) / PANEL, k, PANEL]);
+    let w = build.constant("w", &[k, n]);
     let b = build.constant("b", &[n]);
     let y = build.activation("y", &[m, n], OperandKind::Output, &[0, 1], &[(0, 0); 2]);
     let mut body = Body::default();
     let lhs = load(&mut body, Source::Operand(x), vec![var(0), var(2)], Vec::new());
-    let panel = PANEL.into();
-    let at = vec![var(1).floor_div(&panel), var(2), var(1).modulo(&panel)];
-    let rhs = load(&mut body, Source::Operand(w), at, Vec::new());
+    let rhs = load(&mut body, Source::Operand(w), vec![var(2), var(1)], Vec::new());
     let product = body.binary(BinaryOp::Mul, lhs, rhs);
     let axes = [("m", m, AxisKind::Parallel), ("n", n, AxisKind::Parallel), ("k", k, AxisKind::Reduce)];
     let acc = build.stage("acc", &axes, body, product);
@@ -171,12 +172,9 @@ impl Conv {
         let shape = [channels, height, width];
         let halo = [(0, 0), (pad, pad), (pad, pad)];
         let x = build.activation("x", &shape, OperandKind::Input, &[1, 2, 0], &halo);
-        let panels = (filters + PANEL - 1) / PANEL;
-        let w = if depthwise {
-            build.constant("w", &[kernel, kernel, panels * PANEL])
-        } else {
-            build.constant("w", &[panels, kernel, kernel, channels, PANEL])
-        };
+        // As models have it: filters, channels, window.
+        let shape_of_filters = [filters, if depthwise { 1 } else { channels }, kernel, kernel];
+        let w = build.constant("w", &shape_of_filters);
         let b = build.constant("b", &[filters]);
         let out = [filters, p, q];
         let y = build.activation("y", &out, OperandKind::Output, &[1, 2, 0], &[(0, 0); 3]);
@@ -187,12 +185,7 @@ impl Conv {
         let at = vec![channel, var(0).scale(stride) + var(3) - pad, var(1).scale(stride) + var(4) - pad];
         let valid = within(&at[1..], &dims(&shape[1..]));
         let lhs = load(&mut body, Source::Operand(x), at, valid);
-        let panel = PANEL.into();
-        let at = if depthwise {
-            vec![var(3), var(4), var(2)]
-        } else {
-            vec![var(2).floor_div(&panel), var(3), var(4), var(5), var(2).modulo(&panel)]
-        };
+        let at = vec![var(2), if depthwise { 0.into() } else { var(5) }, var(3), var(4)];
         let rhs = load(&mut body, Source::Operand(w), at, Vec::new());
         let product = body.binary(BinaryOp::Mul, lhs, rhs);
         let mut axes = vec![

@@ -18,7 +18,7 @@ pub fn schedule_machine(target: &Target) -> Machine {
         latency_cycles: f64::from(model.fma_latency),
         // Sustained, not the width of the path: what streaming loops reach on server cores of the last years.
         l2_bytes_per_cycle: 24.0,
-        l3_bytes_per_cycle: 10.0,
+        l3_bytes_per_cycle: 16.0,
         l1_bytes: model.l1d_bytes,
         l2_bytes: model.l2_bytes,
     }

@@ -41,6 +41,18 @@ pub enum Intrinsic {
 /// One step. Stages and loops are named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
+    /// Two axes become one, here and in all stages in step with this one: the coordinates are the quotient and the
+    /// remainder of the joined one by the extent of `inner`. It comes before all steps of other kinds.
+    Join {
+        /// Stage.
+        stage: String,
+        /// The axis whose coordinate is the quotient.
+        outer: String,
+        /// The axis whose coordinate is the remainder; of constant extent.
+        inner: String,
+        /// New axis, in the place of `inner`.
+        joined: String,
+    },
     /// The loop becomes two: `outer` over tiles of `factor`, `inner` within a tile. A remainder gets code of its own.
     Split {
         /// Stage.
@@ -174,6 +186,9 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |text| Name(text);
         match self {
+            Step::Join { stage, outer, inner, joined } => {
+                write!(f, "join {}.{}, {} -> {}", name(stage), name(outer), name(inner), name(joined))
+            }
             Step::Split { stage, axis, factor, outer, inner } => {
                 let (outer, inner) = (name(outer), name(inner));
                 write!(f, "split {}.{} by {factor} -> {outer}, {inner}", name(stage), name(axis))

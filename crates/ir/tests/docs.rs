@@ -11,8 +11,8 @@ fn the_kernel_on_the_page_is_valid() {
     let mut blocks = PAGE.split("```").filter_map(|b| b.strip_prefix("text\n"));
     let kernel: Kernel = blocks.find(|b| b.starts_with("kernel")).expect("an example").parse().expect("parses");
     verify_kernel(&kernel).expect("valid");
-    let steps: Schedule = blocks.find(|b| b.starts_with("split")).expect("an example").parse().expect("parses");
-    assert_eq!(steps.steps.len(), 11);
+    let steps: Schedule = blocks.find(|b| b.starts_with("join")).expect("an example").parse().expect("parses");
+    assert_eq!(steps.steps.len(), 12);
 }
 
 #[test]

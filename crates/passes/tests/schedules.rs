@@ -226,3 +226,66 @@ fn rows_of_sliding_windows_share_what_they_read() {
         assert!(place("c_o") < place("w_o") || !schedule.contains("w_o"), "{schedule}");
     }
 }
+
+/// A convolution over a padded image of 9×9 points; what its sums go through reads `read`.
+fn windows(read: &str) -> Kernel {
+    let text = format!(
+        "kernel @windows(x: f32[9, 9, 4], const w: f32[3, 3, 4, 16]) -> (y: f32[7, 7, 16]) {{
+           stage acc[p: 7, q: 7, f: 16, reduce r: 3, reduce s: 3, reduce c: 4] =
+             fold sum x[p + r, q + s, c] * w[r, s, c, f]
+           stage o[p: 7, q: 7, f: 16] = {read} * 0.5
+           output y[p, q, f] = o[p, q, f]
+         }}"
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn joined_axes_keep_the_meaning() {
+    let kernel = windows("acc[p, q, f]");
+    let inputs = infc_testkit::random_inputs(&kernel, &[], 3);
+    let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
+    // 49 points: nine tiles of 5 that cross from row to row, and one of 4; named by either stage.
+    for stage in ["o", "acc"] {
+        let text = format!(
+            "join {stage}.p, q -> pq; split o.pq by 5 -> pqo, pqi; reorder o: pqo, f, pqi; unroll o.pqi;
+             compute acc at o.pqo; store acc in stack; split acc.pq by 5 -> pqo, pqi; parallel o: pqo"
+        );
+        let nest = apply(&kernel, &text.parse().expect("it parses")).unwrap_or_else(|e| panic!("{e}"));
+        let mut buffers: Vec<Tensor> = inputs.clone();
+        buffers.push(infc_testkit::to_physical(kernel.operands.iter().last().expect("an output"), &[], None));
+        run_nest(&nest, &[], &mut buffers).unwrap_or_else(|e| panic!("{e}"));
+        let found = buffers.pop().expect("the output");
+        for i in 0..expected[0].len_elems() {
+            assert_eq!(found.get_f64(i), expected[0].get_f64(i), "{stage}, element {i}");
+        }
+    }
+}
+
+/// Tiles of 4 and 3 rows leave too few accumulators; 32 registers have room for whole rows.
+#[test]
+fn rows_with_bad_remainders_are_joined() {
+    let kernel = windows("acc[p, q, f]");
+    for ((name, machine), joins) in MACHINES[1..].iter().zip([true, false]) {
+        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+        assert_eq!(schedule.starts_with("join acc.p, q -> pq; "), joins, "{name}: {schedule}");
+    }
+}
+
+#[test]
+fn what_cannot_be_joined_is_refused() {
+    let error = |kernel: &Kernel, text: &str| {
+        let schedule = text.parse().expect("it parses");
+        apply(kernel, &schedule).expect_err(text).to_string()
+    };
+    let plain = windows("acc[p, q, f]");
+    assert!(error(&plain, "join acc.p, z -> x").contains("no loop `z`"));
+    assert!(error(&plain, "join z.p, q -> x").contains("no stage `z`"));
+    assert!(error(&plain, "join acc.p, p -> x").contains("with itself"));
+    assert!(error(&plain, "join acc.p, q -> f").contains("a name of its own"));
+    assert!(error(&plain, "join acc.q, r -> x").contains("both axes must be parallel"));
+    assert!(error(&plain, "unroll acc.f; join acc.p, q -> x").contains("before all other steps"));
+    // The reader's neighbours along one axis are not neighbours along both.
+    let edge = windows("acc[p, mod(q + 1, 7), f]");
+    assert!(error(&edge, "join acc.p, q -> x").contains("at the same place"));
+}

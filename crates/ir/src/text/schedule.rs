@@ -29,6 +29,13 @@ impl Parser<'_> {
         let mark = self.mark();
         let verb = self.name("a step")?;
         Ok(match &*verb {
+            "join" => {
+                let (stage, outer) = self.stage_and_axis()?;
+                self.expect(",")?;
+                let inner = self.name("a loop")?;
+                self.expect("->")?;
+                Step::Join { stage, outer, inner, joined: self.name("a loop")? }
+            }
             "split" => {
                 let (stage, axis) = self.stage_and_axis()?;
                 self.expect_word("by")?;

@@ -42,6 +42,7 @@ pub use interpret::{InterpretError, Interpreter};
 pub use layout::arena_layout;
 pub use log::{PlanLog, Refusal};
 pub use options::FormOptions;
+pub use pack::pack;
 pub use plan::{
     BufferPlace, GraphPlan, OperandSource, PackedConstant, Packing, Part, PlannedBuffer, PlannedHost, PlannedKernel,
     PlannedStep, PlannedValue,

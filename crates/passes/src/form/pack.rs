@@ -5,6 +5,9 @@
 //! vector widths stream that form, so all feature levels share one copy. Where the columns are shared with the left
 //! operand (depthwise), rows of all columns are as good.
 //!
+//! Fewer than 8 columns would leave most lanes of a vector of columns empty. They lie one after the other, `[N][K…]`, so
+//! that vectors run along what is summed, if the left operand is contiguous there.
+//!
 //! Bytes that are summed in 32 bits are grouped by four along the innermost summed axis, `[ceil(N/16)][K/4][16][4]`, if
 //! the left operand has its bytes there in groups too: dot products take them so.
 
@@ -21,11 +24,22 @@ use infc_tensor::DType;
 const PANEL: i64 = 16;
 /// Bytes that a dot product takes per column.
 const GROUP: i64 = 4;
-/// Fewer columns than this are not worth a panel.
+/// Fewer columns than this are not worth a panel, and fewer summed points no vector.
 const MIN_COLUMNS: i64 = 8;
 
 /// How many elements a packed constant may have beyond twice its own (padding at most doubles it).
 const MAX_EXTRA: i64 = 1 << 14;
+
+/// In which order the elements of a constant lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrangement {
+    /// Panels of columns, in each all that is summed.
+    Panels,
+    /// All columns, next to each other, per point that is summed.
+    Rows,
+    /// All that is summed, next to each other, per column.
+    Columns,
+}
 
 /// How an operand's load changes.
 struct Change {
@@ -37,10 +51,7 @@ struct Change {
 
 /// Packs the constants of a kernel's contractions, as far as `admits` says, and rewrites their loads. Axes must have
 /// their final order.
-pub(super) fn pack(
-    kernel: &mut Kernel,
-    admits: &mut dyn FnMut(OperandId, &Packing) -> bool,
-) -> Vec<(OperandId, Packing)> {
+pub fn pack(kernel: &mut Kernel, admits: &mut dyn FnMut(OperandId, &Packing) -> bool) -> Vec<(OperandId, Packing)> {
     let mut packed = Vec::new();
     for stage in kernel.stages.ids().collect::<Vec<_>>() {
         let Some(change) = change(kernel, stage) else { continue };
@@ -79,9 +90,6 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     let extent = |v: VarId| axes[v.0 as usize].extent.as_const();
     let column = c.columns().into_iter().next()?;
     let n = extent(column)?;
-    if n < MIN_COLUMNS {
-        return None;
-    }
     let used: Vec<VarId> = (0..axes.len() as u32).map(VarId).filter(|&v| uses(c.rhs, v)).collect();
     let of_kind = |reduce: bool| -> Vec<VarId> {
         let is_reduce = |v: VarId| axes[v.0 as usize].kind == AxisKind::Reduce;
@@ -90,7 +98,22 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     let (outer, summed) = (of_kind(false), of_kind(true));
     let panels = (n + PANEL - 1) / PANEL;
     let is_shared = uses(c.lhs, column);
-    let grouped = summed.last().copied().filter(|&v| !is_shared && is_grouped(kernel, &c, v));
+    let arrangement = if n >= MIN_COLUMNS {
+        if is_shared { Arrangement::Rows } else { Arrangement::Panels }
+    } else {
+        let &innermost = summed.last().filter(|_| !is_shared)?;
+        let is_adjacent = |load: &Load| {
+            let Source::Operand(operand) = load.source else { return false };
+            let flat = kernel.operands[operand].layout.flat(&load.index);
+            flat.linear_in(innermost).is_some_and(|(step, _)| step.is_const(1))
+        };
+        if !is_adjacent(c.lhs) || is_adjacent(c.rhs) || extent(innermost)? < MIN_COLUMNS {
+            return None;
+        }
+        Arrangement::Columns
+    };
+    let in_panels = arrangement == Arrangement::Panels;
+    let grouped = summed.last().copied().filter(|&v| in_panels && is_grouped(kernel, &c, v));
 
     // Packed axes, each with its extent, the reader's coordinate, and a name.
     let var = IndexExpr::var;
@@ -99,10 +122,13 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     for &v in &outer {
         packed.push((extent(v)?, var(v), axes[v.0 as usize].name.clone()));
     }
-    let panel_at = packed.len();
-    if !is_shared {
-        packed.push((panels, var(column).floor_div(&sixteen), "N/16".to_owned()));
+    let column_at = packed.len();
+    match arrangement {
+        Arrangement::Panels => packed.push((panels, var(column).floor_div(&sixteen), "N/16".to_owned())),
+        Arrangement::Columns => packed.push((n, var(column), "N".to_owned())),
+        Arrangement::Rows => {}
     }
+    let first_summed = packed.len();
     for &v in &summed {
         let name = axes[v.0 as usize].name.clone();
         packed.push(match grouped {
@@ -112,9 +138,12 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
             _ => (extent(v)?, var(v), name),
         });
     }
-    let (width, last) = if is_shared { (panels * PANEL, var(column)) } else { (PANEL, var(column).modulo(&sixteen)) };
     let lane_at = packed.len();
-    packed.push((width, last, width.to_string()));
+    match arrangement {
+        Arrangement::Panels => packed.push((PANEL, var(column).modulo(&sixteen), PANEL.to_string())),
+        Arrangement::Rows => packed.push((panels * PANEL, var(column), (panels * PANEL).to_string())),
+        Arrangement::Columns => {}
+    }
     if let Some(v) = grouped {
         packed.push((GROUP, var(v).modulo(&IndexExpr::constant(GROUP)), GROUP.to_string()));
     }
@@ -133,24 +162,30 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     for (n, &v) in outer.iter().enumerate() {
         variables[v.0 as usize] = at(n);
     }
-    let first_summed = panel_at + usize::from(!is_shared);
     for (n, &v) in summed.iter().enumerate() {
         let coordinate = at(first_summed + n);
         let is_group = grouped == Some(v);
         variables[v.0 as usize] = if is_group { coordinate.scale(GROUP) + at(lane_at + 1) } else { coordinate };
     }
-    let lane = at(lane_at);
-    let columns = if is_shared { lane } else { at(panel_at).scale(PANEL) + lane };
+    let columns = match arrangement {
+        Arrangement::Panels => at(column_at).scale(PANEL) + at(lane_at),
+        Arrangement::Rows => at(lane_at),
+        Arrangement::Columns => at(column_at),
+    };
     variables[column.0 as usize] = columns.clone();
     let index = c.rhs.index.iter().map(|e| e.substitute_vars(&variables)).collect();
-    let valid = if n % PANEL == 0 {
+    let valid = if n % PANEL == 0 || arrangement == Arrangement::Columns {
         Vec::new()
     } else {
         vec![Bound { expr: columns, lo: IndexExpr::constant(0), hi: IndexExpr::constant(n) }]
     };
     let shape: Vec<Dim> = packed.iter().map(|(e, _, _)| Dim::constant(*e)).collect();
     let names: Vec<String> = packed.iter().map(|(_, _, name)| format!("[{name}]")).collect();
-    let kind = if is_shared { "rows" } else { "panels" };
+    let kind = match arrangement {
+        Arrangement::Panels => "panels",
+        Arrangement::Rows => "rows",
+        Arrangement::Columns => "columns",
+    };
     Some(Change {
         operand,
         load: c.rhs_id,

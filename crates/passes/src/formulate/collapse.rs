@@ -20,6 +20,14 @@ pub fn run(mut kernel: Kernel) -> Kernel {
     kernel
 }
 
+/// The kernel with two axes of a stage, and of all stages in step with it, made one, however accesses move along them:
+/// what does not walk through both as through one axis gets quotients and remainders. `None` if some stage reads others
+/// in a way that mixes the two with more than each other.
+pub(crate) fn join(kernel: &Kernel, stage: StageId, outer: usize, inner: usize, name: &str) -> Option<Kernel> {
+    let pairs = spread(kernel, stage, outer, inner)?;
+    possible(kernel, &pairs).then(|| rewrite(kernel, &pairs, Some(name)))
+}
+
 /// The two axes of each stage that are to be joined, if the stage has them.
 type Pairs = Vec<Option<(usize, usize)>>;
 
@@ -34,7 +42,7 @@ fn join_some(kernel: &Kernel) -> Option<Kernel> {
                 if let Some(pairs) = spread(kernel, id, outer, inner)
                     && allowed(kernel, &pairs)
                 {
-                    return Some(rewrite(kernel, &pairs));
+                    return Some(rewrite(kernel, &pairs, None));
                 }
             }
         }
@@ -93,8 +101,8 @@ fn uses(e: &IndexExpr, axis: usize) -> bool {
     e.uses_var(VarId::from_index(axis))
 }
 
-/// Whether every access of every stage moves through the pair as through one axis.
-fn allowed(kernel: &Kernel, pairs: &Pairs) -> bool {
+/// Whether the pair is of one kind in every stage, and stages that read each other do so at the same place of it.
+fn possible(kernel: &Kernel, pairs: &Pairs) -> bool {
     kernel.stages.iter_enumerated().all(|(id, stage)| {
         let Some((a, b)) = pairs[id.index()] else { return true };
         let (outer, inner) = (&stage.axes[a], &stage.axes[b]);
@@ -105,28 +113,44 @@ fn allowed(kernel: &Kernel, pairs: &Pairs) -> bool {
         if inner.extent.as_const().is_none_or(|e| e < 1) {
             return false;
         }
-        let together = |flat: &IndexExpr| moves_together(flat, a, b, &inner.extent);
-        let loads = stage.body.ops.iter().all(|op| match op {
-            ScalarOp::Index(e) => !uses(e, a) && !uses(e, b),
-            ScalarOp::InBounds(bounds) => bounds.iter().all(|x| !uses(&x.expr, a) && !uses(&x.expr, b)),
-            ScalarOp::Load(load) => {
-                let free = load.valid.iter().all(|x| !uses(&x.expr, a) && !uses(&x.expr, b));
-                free && match load.source {
-                    Source::Operand(operand) => together(&kernel.operands[operand].layout.flat(&load.index)),
-                    // Checked when the pair was spread.
-                    Source::Stage(source, _) => source != id && pair_read_plainly(load, pairs, source, kernel, a, b),
-                    Source::Buffer(_) => false,
-                }
-            }
+        stage.body.ops.iter().all(|op| match op {
+            // Checked when the pair was spread.
+            ScalarOp::Load(Load { source: Source::Stage(source, _), .. }) if *source == id => false,
+            ScalarOp::Load(load) => match load.source {
+                Source::Stage(source, _) => pair_read_plainly(load, pairs, source, kernel, a, b),
+                Source::Operand(_) => true,
+                Source::Buffer(_) => false,
+            },
             _ => true,
-        });
-        let stores = kernel
-            .outputs
-            .iter()
-            .filter(|o| o.stage == id)
-            .all(|o| together(&kernel.operands[o.operand].layout.flat(&o.index)));
-        loads && stores
+        })
     })
+}
+
+/// Whether every access of every stage moves through the pair as through one axis.
+fn allowed(kernel: &Kernel, pairs: &Pairs) -> bool {
+    possible(kernel, pairs)
+        && kernel.stages.iter_enumerated().all(|(id, stage)| {
+            let Some((a, b)) = pairs[id.index()] else { return true };
+            let together = |flat: &IndexExpr| moves_together(flat, a, b, &stage.axes[b].extent);
+            let loads = stage.body.ops.iter().all(|op| match op {
+                ScalarOp::Index(e) => !uses(e, a) && !uses(e, b),
+                ScalarOp::InBounds(bounds) => bounds.iter().all(|x| !uses(&x.expr, a) && !uses(&x.expr, b)),
+                ScalarOp::Load(load) => {
+                    let free = load.valid.iter().all(|x| !uses(&x.expr, a) && !uses(&x.expr, b));
+                    free && match load.source {
+                        Source::Operand(operand) => together(&kernel.operands[operand].layout.flat(&load.index)),
+                        Source::Stage(..) | Source::Buffer(_) => true,
+                    }
+                }
+                _ => true,
+            });
+            let stores = kernel
+                .outputs
+                .iter()
+                .filter(|o| o.stage == id)
+                .all(|o| together(&kernel.operands[o.operand].layout.flat(&o.index)));
+            loads && stores
+        })
 }
 
 /// Reads of other stages use either both axes plainly or neither.
@@ -153,8 +177,8 @@ fn moves_together(flat: &IndexExpr, a: usize, b: usize, extent: &Dim) -> bool {
     free(&ca) && free(&cb) && free(&rest) && ca == cb * extent.clone()
 }
 
-/// Puts one axis in the place of the inner one and takes the outer one away.
-fn rewrite(kernel: &Kernel, pairs: &Pairs) -> Kernel {
+/// Puts one axis in the place of the inner one and takes the outer one away. Without a name, both names make one.
+fn rewrite(kernel: &Kernel, pairs: &Pairs, name: Option<&str>) -> Kernel {
     let mut new = kernel.clone();
     for (id, stage) in kernel.stages.iter_enumerated() {
         let renumber: Option<Vec<IndexExpr>> = pairs[id.index()].map(|(a, b)| {
@@ -180,7 +204,7 @@ fn rewrite(kernel: &Kernel, pairs: &Pairs) -> Kernel {
         if let Some((a, b)) = pairs[id.index()] {
             let (outer, inner) = (&stage.axes[a], &stage.axes[b]);
             target.axes[b] = Axis {
-                name: format!("{}{}", outer.name, inner.name),
+                name: name.map_or_else(|| format!("{}{}", outer.name, inner.name), str::to_owned),
                 extent: outer.extent.clone() * inner.extent.clone(),
                 kind: inner.kind,
             };

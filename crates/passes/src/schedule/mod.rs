@@ -9,6 +9,7 @@
 pub mod choose;
 mod emit;
 mod error;
+mod join;
 pub(crate) mod plan;
 mod point;
 mod reduction;
@@ -26,6 +27,7 @@ use infc_ir::schedule::Schedule;
 /// # Errors
 /// A [`ScheduleError`] that names the step or stage that is not possible, and why.
 pub fn apply(kernel: &Kernel, schedule: &Schedule) -> Result<LoopNest, ScheduleError> {
-    let plans = plan::read(kernel, schedule)?;
-    emit::Emitter::new(kernel, &plans)?.run()
+    let (kernel, steps) = join::joined(kernel, schedule)?;
+    let plans = plan::read(&kernel, steps)?;
+    emit::Emitter::new(&kernel, &plans)?.run()
 }

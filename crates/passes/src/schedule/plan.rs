@@ -4,7 +4,7 @@ use super::ScheduleError;
 use infc_ir::entity::{EntityId, IndexVec, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::scalar::Source;
-use infc_ir::schedule::{GpuDim, Intrinsic, Schedule, Scope, Step};
+use infc_ir::schedule::{GpuDim, Intrinsic, Scope, Step};
 use std::ops::Range;
 
 /// How a planned loop runs.
@@ -64,7 +64,7 @@ impl StagePlan {
 
 pub(super) type Plans = IndexVec<StageId, StagePlan>;
 
-pub(super) fn read(kernel: &Kernel, schedule: &Schedule) -> Result<Plans, ScheduleError> {
+pub(super) fn read(kernel: &Kernel, steps: &[Step]) -> Result<Plans, ScheduleError> {
     let mut plans: Plans = kernel
         .stages
         .iter()
@@ -86,7 +86,7 @@ pub(super) fn read(kernel: &Kernel, schedule: &Schedule) -> Result<Plans, Schedu
             scope: Scope::Scratch,
         })
         .collect();
-    for step in &schedule.steps {
+    for step in steps {
         Reader { kernel, step }.apply(&mut plans)?;
     }
     for (id, plan) in plans.iter_enumerated() {
@@ -127,6 +127,7 @@ impl Reader<'_> {
 
     fn apply(&self, plans: &mut Plans) -> Result<(), ScheduleError> {
         match self.step {
+            Step::Join { .. } => return self.illegal("axes are joined before all other steps"),
             Step::Split { stage, axis, factor, outer, inner } => {
                 let plan = &mut plans[self.stage(stage)?];
                 let at = self.position(plan, stage, axis)?;

@@ -74,6 +74,23 @@ fn weights_lie_in_panels() {
 }
 
 #[test]
+fn few_columns_lie_one_after_the_other() {
+    let packing = |k: usize| {
+        let mut net = Net::new();
+        let x = net.input(&[5, k as i64]);
+        let w = net.weights(&[k, 3], 3);
+        let y = net.contract("mk,kn->mn", x, w);
+        net.output(y);
+        let plan = check(&net);
+        let OperandSource::Constant(constant) = &plan.kernels[0].operands[1] else { panic!("{plan}") };
+        constant.packing.as_ref().map(|p| (p.layout.clone(), constant.tensor().expect("it fits").shape().to_vec()))
+    };
+    assert_eq!(packing(40), Some(("columns[N][k]".to_owned(), vec![3, 40])));
+    // Too short for a vector.
+    assert_eq!(packing(7), None);
+}
+
+#[test]
 fn windows_over_constants_are_not_written_out() {
     let mut net = Net::new();
     let x = net.input(&[4, 300]);

@@ -30,6 +30,8 @@ pub(super) enum Step {
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) elem_bytes: usize,
+    /// The element's position in the axes of the stage.
+    pub(super) flat: IndexExpr,
     /// Per axis of the stage.
     pub(super) steps: Vec<Step>,
     /// Axes along which neighbours are adjacent only within a panel.
@@ -38,6 +40,8 @@ pub(super) struct Access {
     pub(super) strides: Vec<Option<i64>>,
     /// Per axis: into how many sets of a first-level cache neighbours fall in turn.
     pub(super) cache_sets: Vec<i64>,
+    /// Axes along which neighbours are not the same distance apart everywhere.
+    pub(super) irregular: Vec<bool>,
     pub(super) guards: Guards,
     /// The stage it reads, if it is not an operand.
     pub(super) stage: Option<StageId>,
@@ -134,13 +138,16 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
             if bytes == 0 { CACHE_SET_SPAN / CACHE_LINE } else { CACHE_SET_SPAN / CACHE_LINE.max(back) }
         })
         .collect();
+    let irregular = (0..reader.axes.len())
+        .map(|axis| steps[axis] == Step::Far && flat.linear_in(VarId::from_index(axis)).is_none())
+        .collect();
     let axes = index.iter().map(|e| e.as_var().map(EntityId::index)).collect();
     let near = |e: &IndexExpr| {
         let distance = e.constant_part();
         (e.clone() - distance).as_var().map(|var| (var.index(), distance))
     };
     let near = index.iter().map(|e| near(e).filter(|_| load.gather.is_empty())).collect();
-    Access { elem_bytes, steps, panelled, strides, cache_sets, guards, stage, axes, near }
+    Access { elem_bytes, flat, steps, panelled, strides, cache_sets, irregular, guards, stage, axes, near }
 }
 
 fn body_uses(body: &Body, var: VarId) -> bool {

@@ -204,7 +204,7 @@ impl Blocks {
             stored += value * 4.0;
             if stage.reducer.is_some() {
                 let view = chooser.view(*id, Some(chooser.store_steps(*id)), extents);
-                arithmetic += tile::cycles(&view, machine);
+                arithmetic += tile::choose(&view, machine).1;
                 weights += constants(chooser, stage);
             }
         }
@@ -314,7 +314,7 @@ fn follow(e: &IndexExpr, of_axis: &[Follow]) -> Follow {
 
 /// Loops of a sum: what its constants move along outside, so that they are read once per turn of the rows.
 fn reduction_loops(chooser: &mut Chooser<'_>, id: StageId, extents: Vec<i64>) {
-    let tile = tile::choose(&chooser.view(id, Some(chooser.store_steps(id)), extents), chooser.machine);
+    let (tile, _) = tile::choose(&chooser.view(id, Some(chooser.store_steps(id)), extents), chooser.machine);
     let mut loops = chooser.split(id, &tile);
     let (reduction, lanes) = chooser.reduction_loops(id, &tile);
     let stage = &chooser.kernel.stages[id];
@@ -343,7 +343,7 @@ fn formula_loops(chooser: &mut Chooser<'_>, id: StageId, mut extents: Vec<i64>) 
     let formulas: Vec<usize> = (0..stage.axes.len()).filter(|&axis| chooses(axis)).collect();
     // They are not lanes.
     formulas.iter().for_each(|&axis| extents[axis] = 1);
-    let tile = tile::choose(&chooser.view(id, Some(chooser.store_steps(id)), extents), chooser.machine);
+    let (tile, _) = tile::choose(&chooser.view(id, Some(chooser.store_steps(id)), extents), chooser.machine);
     let tile = Tile { vectors: 1, ..tile };
     let loops = chooser.split(id, &tile);
     let is_formula = |axis: usize| formulas.contains(&axis);

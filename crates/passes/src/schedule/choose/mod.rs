@@ -8,7 +8,9 @@
 mod access;
 mod block;
 mod dot;
+mod join;
 mod machine;
+mod order;
 mod place;
 mod strip;
 mod tile;
@@ -30,7 +32,7 @@ pub fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass) -> Schedu
     if crate::formulate::has_empty_axis(kernel) {
         return plain(kernel);
     }
-    let schedule = place::Chooser::new(kernel, machine, allowed).run();
+    let schedule = join::choose(kernel, machine, allowed);
     // A kernel that the rules above do not cover still gets code, if slow: plain loops, all stages in full.
     if super::apply(kernel, &schedule).is_ok() { schedule } else { plain(kernel) }
 }

@@ -30,10 +30,12 @@ pub(super) struct Chooser<'a> {
     pub(super) inlined: Vec<bool>,
     /// See [`Kernel::recurrences`].
     runs: Vec<Range<usize>>,
-    accesses: Vec<Vec<Access>>,
+    pub(super) accesses: Vec<Vec<Access>>,
     /// Per stage, the axis that dot products sum.
     dots: Vec<Option<usize>>,
     pub(super) steps: Vec<ScheduleStep>,
+    /// What the stages with tiles of their own take, by the model of [`tile`].
+    cycles: f64,
 }
 
 /// The loops of a stage by role.
@@ -52,10 +54,21 @@ impl<'a> Chooser<'a> {
         let inlined = Self::inlined(kernel);
         let accesses = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
         let dots = kernel.stages.iter().map(|stage| dot::axis(kernel, stage)).collect();
-        Self { kernel, machine, allowed, inlined, runs: kernel.recurrences(), accesses, dots, steps: Vec::new() }
+        Self {
+            kernel,
+            machine,
+            allowed,
+            inlined,
+            runs: kernel.recurrences(),
+            accesses,
+            dots,
+            steps: Vec::new(),
+            cycles: 0.0,
+        }
     }
 
-    pub(super) fn run(mut self) -> Schedule {
+    /// The schedule, and an estimate of the cycles that it takes.
+    pub(super) fn run(mut self) -> (Schedule, f64) {
         for id in self.kernel.stages.ids() {
             if self.inlined[id.index()] {
                 let stage = self.name(id);
@@ -80,7 +93,7 @@ impl<'a> Chooser<'a> {
         if !roots.iter().all(is_parallel) {
             self.steps.retain(|s| !matches!(s, ScheduleStep::Parallel { .. }));
         }
-        Schedule { steps: self.steps }
+        (Schedule { steps: self.steps }, self.cycles)
     }
 
     /// The recurrence that a stage belongs to.
@@ -94,7 +107,7 @@ impl<'a> Chooser<'a> {
 
     /// Stages without a reduction that are cheap, or read once; but not what a sum would compute again for points that
     /// only its other operand tells apart.
-    fn inlined(kernel: &Kernel) -> Vec<bool> {
+    pub(super) fn inlined(kernel: &Kernel) -> Vec<bool> {
         let mut reads = vec![0usize; kernel.stages.len()];
         let mut self_reads = vec![false; kernel.stages.len()];
         let mut gathered = vec![false; kernel.stages.len()];
@@ -210,9 +223,21 @@ impl<'a> Chooser<'a> {
         let elem_bytes = elem_bytes.max(4);
         let reorders = self.allowed >= ErrorClass::Reassociating
             || stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
-        let points_at_once = if self.dots[id.index()].is_some() { dot::POINTS } else { 1 };
+        let points_at_once = self.points_at_once(id);
         let accesses = &self.accesses[id.index()];
         View { stage, accesses, store_steps: store, extents, elem_bytes, reorders, points_at_once }
+    }
+
+    /// Reduction points that one operation folds per lane.
+    pub(super) fn points_at_once(&self, id: StageId) -> i64 {
+        if self.dots[id.index()].is_some() { dot::POINTS } else { 1 }
+    }
+
+    /// The cheapest tile of a stage; counts what it takes.
+    fn tile(&mut self, id: StageId, store: Option<Vec<Step>>, extents: Vec<i64>) -> Tile {
+        let (tile, cycles) = tile::choose(&self.view(id, store, extents), self.machine);
+        self.cycles += cycles;
+        tile
     }
 
     /// The extents of all axes of a stage, with guesses for symbolic ones.
@@ -389,7 +414,7 @@ impl<'a> Chooser<'a> {
         });
         let root_tile = match main {
             Some(main) => self.tile_through(root, main, &followed),
-            None => tile::choose(&self.view(root, Some(self.store_steps(root)), self.extents(root)), self.machine),
+            None => self.tile(root, Some(self.store_steps(root)), self.extents(root)),
         };
         let mut loops = self.split(root, &root_tile);
         let name = self.name(root);
@@ -399,7 +424,9 @@ impl<'a> Chooser<'a> {
         let moved = |axis: usize| if followed.len() > 1 { self.moved_bytes(&followed, axis) } else { 0 };
         let weight =
             |axis: usize| followed.iter().filter(|(_, f)| f.as_ref().is_some_and(|f| f.contains(&Some(axis)))).count();
-        let vector_first = main.is_some_and(|m| self.weights_exceed_cache(m, &root_tile, &followed));
+        let follow_of = |id: StageId| followed.iter().find(|(f, _)| *f == id).and_then(|(_, follow)| follow.as_deref());
+        let vector_first =
+            main.is_some_and(|m| follow_of(m).is_some_and(|follow| self.columns_outermost(m, &root_tile, follow)));
         let vector_axis = root_tile.vector_axis;
         // Where all that is read moves along the vector axis, the next vector reads nothing again, but the next rows may.
         let all_move = main.is_some_and(|m| self.all_move_along_vectors(m, &root_tile, &followed));
@@ -531,7 +558,12 @@ impl<'a> Chooser<'a> {
     }
 
     /// The tile of a reduction, in terms of the axes of the root that reads it.
-    fn tile_through(&self, root: StageId, main: StageId, followed: &[(StageId, Option<Vec<Option<usize>>>)]) -> Tile {
+    fn tile_through(
+        &mut self,
+        root: StageId,
+        main: StageId,
+        followed: &[(StageId, Option<Vec<Option<usize>>>)],
+    ) -> Tile {
         let follow = followed
             .iter()
             .find(|(id, _)| *id == main)
@@ -547,7 +579,7 @@ impl<'a> Chooser<'a> {
                 store[*axis] = root_steps[root_axis];
             }
         }
-        let tile = tile::choose(&self.view(main, Some(store), self.extents(main)), self.machine);
+        let tile = self.tile(main, Some(store), self.extents(main));
         let to_root = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| follow[p]);
         Tile {
             vector_axis: tile.vector_axis.and_then(to_root),
@@ -582,31 +614,6 @@ impl<'a> Chooser<'a> {
         self.kernel.stages[main].value_axes().nth(position).map(|(axis, _)| axis)
     }
 
-    /// Whether what is read along the vector axis, and not along rows, is too large to stay in the second cache.
-    fn weights_exceed_cache(
-        &self,
-        main: StageId,
-        tile: &Tile,
-        followed: &[(StageId, Option<Vec<Option<usize>>>)],
-    ) -> bool {
-        let Some(axis) = self.followed_axis(main, tile, followed) else { return false };
-        let stage = &self.kernel.stages[main];
-        let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
-        let bytes: f64 = self.accesses[main.index()]
-            .iter()
-            .filter(|a| a.steps[axis] != Step::Zero)
-            .filter(|a| value.iter().all(|&v| v == axis || a.steps[v] == Step::Zero))
-            .map(|a| {
-                let points: f64 = (0..stage.axes.len())
-                    .filter(|&x| a.steps[x] != Step::Zero)
-                    .map(|x| extent(self.kernel, stage, x) as f64)
-                    .product();
-                points * a.elem_bytes as f64
-            })
-            .sum();
-        bytes > self.machine.l2_bytes as f64 / 2.0
-    }
-
     /// Loops of a stage that is computed inside another.
     fn producer(&mut self, id: StageId, shared: Option<(&Tile, &[Option<usize>])>, extents: Vec<i64>) {
         let stage = &self.kernel.stages[id];
@@ -622,12 +629,12 @@ impl<'a> Chooser<'a> {
                 };
                 if tile.vector_axis.is_none() && tile.lanes > 1 {
                     // Lanes along the reduction.
-                    let best = tile::choose(&self.view(id, None, self.extents(id)), self.machine);
+                    let best = self.tile(id, None, self.extents(id));
                     own = Tile { vector_axis: best.vector_axis, lanes: best.lanes, vectors: best.vectors, ..own };
                 }
                 own
             }
-            None => tile::choose(&self.view(id, Some(self.store_steps(id)), extents), self.machine),
+            None => self.tile(id, Some(self.store_steps(id)), extents),
         };
         let loops = self.split(id, &tile);
         let (reduction, lanes) = self.reduction_loops(id, &tile);

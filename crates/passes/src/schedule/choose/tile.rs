@@ -16,11 +16,17 @@ const LATENCY_SLACK: f64 = 1.25;
 /// The part of a load that shows if only one multiply-add waits for it: cache lines that come in take turns with loads.
 const OWN_LOAD: f64 = 0.5;
 
+/// How long it takes at least to fold the lanes of an accumulator, one step waiting for the other.
+const COMBINE_CYCLES: f64 = 12.0;
+
 /// What a turn of the innermost loop costs beside its work.
 const LOOP_CYCLES: f64 = 0.5;
 
 /// Ways of a cache set that rows of a tile may take; the others are for what streams by.
 const CACHE_WAYS_FOR_ROWS: i64 = 6;
+
+/// Rows whose addresses do not differ by constants: each takes a register, of which there are 15 for all purposes.
+const ADDRESS_ROWS: i64 = 8;
 
 /// What one innermost body computes.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,17 +74,8 @@ pub(super) struct View<'a> {
     pub(super) points_at_once: i64,
 }
 
-/// The cheapest tile by a simple model of the core.
-pub(super) fn choose(view: &View<'_>, machine: &Machine) -> Tile {
-    best(view, machine).1
-}
-
-/// What the stage takes with the cheapest tile.
-pub(super) fn cycles(view: &View<'_>, machine: &Machine) -> f64 {
-    best(view, machine).0
-}
-
-fn best(view: &View<'_>, machine: &Machine) -> (f64, Tile) {
+/// The cheapest tile by a simple model of the core, and the cycles that the stage takes by it.
+pub(super) fn choose(view: &View<'_>, machine: &Machine) -> (Tile, f64) {
     let lanes = machine.lanes(view.elem_bytes);
     let mut best = (f64::INFINITY, Tile::scalar());
     for axis in 0..view.stage.axes.len() {
@@ -101,11 +98,17 @@ fn best(view: &View<'_>, machine: &Machine) -> (f64, Tile) {
         // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants.
         let panelled = view.accesses.iter().any(|a| a.panelled[axis]);
         let whole = |n: i64| !panelled || (n * lanes) % PANEL == 0 || (points <= PANEL && n * lanes >= points);
-        for &n in vectors.iter().filter(|&&n| whole(n) && (n == 1 || panelled || (n - 1) * lanes < points)) {
+        let fits = |n: i64, lanes: i64| n == 1 || panelled || (n - 1) * lanes < points;
+        let mut shapes: Vec<(i64, i64)> = vectors.iter().map(|&n| (n, lanes)).filter(|&(n, _)| whole(n)).collect();
+        if view.stage.axes[axis].kind == AxisKind::Reduce && lanes > 2 && points % lanes != 0 {
+            // A remainder of partial sums is masked; half vectors may leave none.
+            shapes.extend(vectors.iter().map(|&n| (n, lanes / 2)));
+        }
+        for (vectors, lanes) in shapes.into_iter().filter(|&(n, lanes)| fits(n, lanes)) {
             for rows in row_choices(view, axis) {
-                let can_slide = window::slides(view, axis, n, &rows);
+                let can_slide = window::slides(view, axis, vectors, &rows);
                 for slides in [false, true].into_iter().filter(|&slides| can_slide || !slides) {
-                    let tile = Tile { vector_axis: Some(axis), lanes, vectors: n, rows: rows.clone(), slides };
+                    let tile = Tile { vector_axis: Some(axis), lanes, vectors, rows: rows.clone(), slides };
                     let estimate = estimate(view, machine, &tile);
                     if estimate < best.0 * 0.999 {
                         best = (estimate, tile);
@@ -114,7 +117,7 @@ fn best(view: &View<'_>, machine: &Machine) -> (f64, Tile) {
             }
         }
     }
-    best
+    (best.1, best.0)
 }
 
 fn next_power_of_two(n: i64) -> i64 {
@@ -134,6 +137,8 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
         // Unrolling pays where some load does not move with the axis.
         .filter(|&a| view.accesses.iter().any(|x| x.steps[a] == Step::Zero))
         .collect();
+    // Where lanes sum, all operands are vectors, and both axes share loads.
+    let most_outer = if stage.axes[vector_axis].kind == AxisKind::Reduce { 8 } else { 4 };
     const ROWS: [i64; 16] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 20, 28];
     // Later axes first: of equals, the one whose points lie closer together.
     for (i, &a) in candidates.iter().enumerate().rev() {
@@ -142,7 +147,7 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
             choices.push(vec![(a, n)]);
             for &b in &candidates[..i] {
                 let outer = view.extents[b];
-                for m in (2..=4).filter(|&m| m <= outer && m * n <= 28) {
+                for m in (2..=most_outer).filter(|&m| m <= outer && m * n <= 28) {
                     choices.push(vec![(b, m), (a, n)]);
                 }
             }
@@ -240,7 +245,12 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let mut gathers = 0.0;
     // Loads that a single multiply-add each is waiting for.
     let mut own = 0.0;
+    let mut vector_loads = Vec::new();
     for access in view.accesses {
+        let irregular = tile.rows.iter().zip(&sizes[1..]).filter(|&(&(axis, _), _)| access.irregular[axis]);
+        if irregular.map(|(_, size)| size).product::<i64>() > ADDRESS_ROWS {
+            return None;
+        }
         let mut n = 1.0;
         for (&(axis, _), &size) in tile.rows.iter().zip(&sizes[1..]) {
             if access.steps[axis] != Step::Zero {
@@ -263,7 +273,10 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                     continue;
                 }
                 loads += n * vectors * each;
-                own += if n > 1.0 { n * vectors } else { 0.0 };
+                vector_loads.push(n * vectors);
+                // Where lanes sum, rows and columns share their loads.
+                let is_own = n > 1.0 && (!reduces || n >= rows);
+                own += if is_own { n * vectors } else { 0.0 };
                 if n == 1.0 {
                     held += vectors;
                     let bytes = access.elem_bytes as f64;
@@ -283,6 +296,11 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         stores = rows
             * vectors
             * if steps[vector_axis] == Step::Far && !reduces { tile.lanes as f64 * GATHER_LANE } else { 1.0 };
+    }
+    if reduces {
+        // What has one use is an operand of the arithmetic. Of two that are both vectors, the fewer stay until all
+        // accumulators have had them.
+        held = if vector_loads.len() > 1 { vector_loads.into_iter().fold(f64::INFINITY, f64::min) } else { 0.0 };
     }
     let registers = if reduction { accumulators + held + 2.0 + watched } else { vectors + 4.0 };
     if registers > f64::from(machine.vector_registers) {
@@ -313,7 +331,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         }
     }
     // Starting a tile, and combining lanes where they are accumulators.
-    let combine = if reduces { rows * components * (6.0 * 2.0 + vectors) } else { 0.0 };
+    let fold = 2.0 * f64::from(tile.lanes.ilog2()) / machine.arithmetic_per_cycle;
+    let combine = if reduces { (rows * components * (fold + vectors)).max(COMBINE_CYCLES) } else { 0.0 };
     let start = if reduction { 8.0 + accumulators } else { 1.0 };
     Some(step * steps + start + combine + stores)
 }

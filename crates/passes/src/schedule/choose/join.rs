@@ -1,0 +1,63 @@
+//! Whether rows of a contraction are better counted along two axes as one.
+//!
+//! An image of 7×7 points has rows of 7, which leave remainders in tiles of 4 or 6 rows, and remainders hide less of
+//! the latency of multiply-adds. Joined, its 49 points are nine tiles of 5 and one of 4. The price is that the addresses
+//! of a tile's rows no longer differ by constants, so each takes a register of its own.
+
+use super::access::{Access, Step, accesses};
+use super::machine::Machine;
+use super::place::Chooser;
+use crate::ErrorClass;
+use crate::formulate::collapse;
+use infc_ir::entity::StageId;
+use infc_ir::kernel::{AxisKind, Kernel};
+use infc_ir::schedule::{Schedule, Step as ScheduleStep};
+
+/// How much of the time a join has to save: estimates are no better than that.
+const WORTH: f64 = 0.93;
+
+/// The cheaper of the schedule with axes as they are and those with two of them joined.
+pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass) -> Schedule {
+    let (schedule, cycles) = Chooser::new(kernel, machine, allowed).run();
+    let mut best = (cycles * WORTH, schedule);
+    for (stage, outer, inner) in pairs(kernel) {
+        let s = &kernel.stages[stage];
+        let [outer_name, inner_name] = [outer, inner].map(|a| s.axes[a].name.clone());
+        let mut name = format!("{outer_name}{inner_name}");
+        while s.axes.iter().any(|a| a.name == name) {
+            name.push('_');
+        }
+        let Some(joined) = collapse::join(kernel, stage, outer, inner, &name) else { continue };
+        let (mut schedule, cycles) = Chooser::new(&joined, machine, allowed).run();
+        if cycles < best.0 {
+            let join = ScheduleStep::Join { stage: s.name.clone(), outer: outer_name, inner: inner_name, joined: name };
+            schedule.steps.insert(0, join);
+            best = (cycles, schedule);
+        }
+    }
+    best.1
+}
+
+/// Pairs of axes along which a contraction has rows: one of its loads stays, none has neighbours there, and none is
+/// tested for bounds, since tests that hold for tiles of one axis need not for tiles of both.
+fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
+    let mut pairs = Vec::new();
+    let inlined = Chooser::inlined(kernel);
+    for (id, stage) in kernel.stages.iter_enumerated().filter(|(_, stage)| stage.reducer.is_some()) {
+        let accesses = accesses(kernel, id, &inlined);
+        if accesses.iter().any(|a| a.guards.tested) {
+            continue;
+        }
+        let is_row = |axis: usize| {
+            let a = &stage.axes[axis];
+            let of = |step: Step| accesses.iter().any(|x: &Access| x.steps[axis] == step);
+            a.kind == AxisKind::Parallel
+                && a.extent.as_const().is_some_and(|n| n > 1)
+                && of(Step::Zero)
+                && !of(Step::One)
+        };
+        let rows: Vec<usize> = (0..stage.axes.len()).filter(|&axis| is_row(axis)).collect();
+        pairs.extend(rows.windows(2).map(|pair| (id, pair[0], pair[1])));
+    }
+    pairs
+}

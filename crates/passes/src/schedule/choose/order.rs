@@ -1,0 +1,76 @@
+//! Which of a contraction's operands stays while the other streams by.
+
+use super::access::{Access, Step, extent};
+use super::place::Chooser;
+use super::tile::Tile;
+use infc_ir::entity::{EntityId, StageId, VarId};
+use infc_ir::index::Interval;
+use infc_ir::kernel::AxisKind;
+
+impl Chooser<'_> {
+    /// Whether loops over tiles of columns (the vector axis) go around those over tiles of rows.
+    ///
+    /// `follow` says which axis of the root each value axis of `main` is; the tile is in terms of the root.
+    ///
+    /// Weights that fit into the second cache stay there, and tiles of rows pass by. Of larger ones a panel stays there,
+    /// which costs a sweep over all rows per panel. Where a tile of rows stays in the first cache, it is as well to
+    /// sweep over all weights per tile, as far as they arrive as quickly as they are used.
+    pub(super) fn columns_outermost(&self, main: StageId, tile: &Tile, follow: &[Option<usize>]) -> bool {
+        let stage = &self.kernel.stages[main];
+        let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
+        let of_root = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| follow[p]);
+        let Some(column) =
+            value.iter().copied().find(|&v| tile.vector_axis.is_some() && of_root(v) == tile.vector_axis)
+        else {
+            return false;
+        };
+        let points = |axis: usize| extent(self.kernel, stage, axis) as f64;
+        let (mut weights, mut streamed) = (0.0, 0.0);
+        for a in &self.accesses[main.index()] {
+            if a.steps[column] == Step::Zero || value.iter().any(|&v| v != column && a.steps[v] != Step::Zero) {
+                continue;
+            }
+            let moved = (0..stage.axes.len()).filter(|&x| a.steps[x] != Step::Zero);
+            weights += moved.map(points).product::<f64>() * a.elem_bytes as f64;
+            streamed += (tile.vectors * tile.lanes) as f64 * a.elem_bytes as f64 * self.points_at_once(main) as f64;
+        }
+        if weights <= self.machine.l2_bytes as f64 / 2.0 {
+            return false;
+        }
+        let rows: i64 = tile.rows.iter().map(|&(_, n)| n).product();
+        let cycles = (tile.vectors * rows) as f64 / self.machine.arithmetic_per_cycle;
+        let of_rows = self.accesses[main.index()].iter().filter(|a| a.steps[column] == Step::Zero);
+        let tile_bytes: f64 = of_rows.map(|a| self.tile_bytes(main, a, tile, &of_root)).sum();
+        // Twice the cache: what is left over comes from the second, which has nothing else to do.
+        let stay = tile_bytes <= 2.0 * self.machine.l1_bytes as f64;
+        !(stay && streamed / self.machine.l3_bytes_per_cycle <= cycles)
+    }
+
+    /// Bytes that a tile's rows read of an access and that are read again soon: in one turn of the outermost of several
+    /// reduction loops, what neighbouring windows share counted once.
+    fn tile_bytes(&self, main: StageId, a: &Access, tile: &Tile, of_root: &dyn Fn(usize) -> Option<usize>) -> f64 {
+        let stage = &self.kernel.stages[main];
+        let mut ranges = stage.ranges(&self.kernel.symbols);
+        let mut nominal = 1.0;
+        let outermost = stage.reduce_axes().map(|(axis, _)| axis).next();
+        let several = stage.reduce_axes().count() > 1;
+        for (axis, s) in stage.axes.iter().enumerate() {
+            let full = extent(self.kernel, stage, axis);
+            let points = match s.kind {
+                AxisKind::Reduce if several && Some(axis) == outermost => 1,
+                AxisKind::Reduce => full,
+                AxisKind::Parallel | AxisKind::Sequential => of_root(axis).map_or(1, |r| tile.points(r)).min(full),
+            };
+            ranges.set_var(VarId::from_index(axis), Interval::new(0, points - 1));
+            if a.steps[axis] != Step::Zero {
+                nominal *= points as f64;
+            }
+        }
+        let interval = ranges.interval(&a.flat);
+        let span = match (interval.min, interval.max) {
+            (Some(min), Some(max)) => (max.saturating_sub(min)) as f64 + 1.0,
+            _ => f64::INFINITY,
+        };
+        nominal.min(span) * a.elem_bytes as f64
+    }
+}
