@@ -48,13 +48,16 @@ fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
         if accesses.iter().any(|a| a.guards.tested) {
             continue;
         }
+        let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
+        // Sums whose loads all move along all axes (depthwise) share what neighbouring windows read instead.
+        let is_shared = |x: &Access, axis: usize| {
+            x.steps[axis] == Step::Far && value.iter().any(|&column| x.steps[column] == Step::Zero)
+        };
         let is_row = |axis: usize| {
             let a = &stage.axes[axis];
-            let of = |step: Step| accesses.iter().any(|x: &Access| x.steps[axis] == step);
-            a.kind == AxisKind::Parallel
-                && a.extent.as_const().is_some_and(|n| n > 1)
-                && of(Step::Zero)
-                && !of(Step::One)
+            let of = |step: Step| accesses.iter().any(|x| x.steps[axis] == step);
+            let known = a.kind == AxisKind::Parallel && a.extent.as_const().is_some_and(|n| n > 1);
+            known && of(Step::Zero) && !of(Step::One) && accesses.iter().any(|x| is_shared(x, axis))
         };
         let rows: Vec<usize> = (0..stage.axes.len()).filter(|&axis| is_row(axis)).collect();
         pairs.extend(rows.windows(2).map(|pair| (id, pair[0], pair[1])));
