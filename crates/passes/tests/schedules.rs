@@ -289,3 +289,23 @@ fn what_cannot_be_joined_is_refused() {
     let edge = windows("acc[p, mod(q + 1, 7), f]");
     assert!(error(&edge, "join acc.p, q -> x").contains("at the same place"));
 }
+
+/// The reader's tile has no lanes then, and the reduction's must not have any along the reader's axes.
+#[test]
+fn lanes_along_a_reduction_stay_there() {
+    let text = "kernel @product(x: u8[1200, 64], w: i8[6, 64]) -> (y: f32[1200, 6]) {
+      stage s[m: 1200, n: 6, reduce k: 64] = fold sum i32(x[m, k]) * i32(w[n, k])
+      stage o[m, n] = f32(s[m, n]) * 0.5
+      output y[m, n] = o[m, n]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let inputs = infc_testkit::random_inputs(&kernel, &[], 3);
+    let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
+    for dot_cost in [1.0, 6.0] {
+        for (name, machine) in &MACHINES {
+            let machine = Machine { dot_cost, ..*machine };
+            let found = run_scheduled(&kernel, &machine, ErrorClass::Exact, &[], &inputs);
+            assert_same_bits(&found[0], &expected[0], name);
+        }
+    }
+}

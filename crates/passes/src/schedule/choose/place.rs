@@ -629,7 +629,7 @@ impl<'a> Chooser<'a> {
                 };
                 if tile.vector_axis.is_none() && tile.lanes > 1 {
                     // Lanes along the reduction.
-                    let best = self.tile(id, None, self.extents(id));
+                    let best = tile::choose_along_reduction(&self.view(id, None, self.extents(id)), self.machine);
                     own = Tile { vector_axis: best.vector_axis, lanes: best.lanes, vectors: best.vectors, ..own };
                 }
                 own

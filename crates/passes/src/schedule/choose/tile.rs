@@ -76,6 +76,16 @@ pub(super) struct View<'a> {
 
 /// The cheapest tile by a simple model of the core, and the cycles that the stage takes by it.
 pub(super) fn choose(view: &View<'_>, machine: &Machine) -> (Tile, f64) {
+    best(view, machine, &|_| true)
+}
+
+/// The cheapest tile whose lanes lie along a reduction axis.
+pub(super) fn choose_along_reduction(view: &View<'_>, machine: &Machine) -> Tile {
+    best(view, machine, &|kind| kind == AxisKind::Reduce).0
+}
+
+/// The cheapest tile whose lanes lie along an axis of an allowed kind, and its cycles.
+fn best(view: &View<'_>, machine: &Machine, allowed: &dyn Fn(AxisKind) -> bool) -> (Tile, f64) {
     let lanes = machine.lanes(view.elem_bytes);
     let mut best = (f64::INFINITY, Tile::scalar());
     for axis in 0..view.stage.axes.len() {
@@ -85,7 +95,7 @@ pub(super) fn choose(view: &View<'_>, machine: &Machine) -> (Tile, f64) {
             AxisKind::Reduce => view.reorders && view.points_at_once == 1,
             AxisKind::Sequential => false,
         };
-        if !possible || lanes < 2 {
+        if !possible || !allowed(view.stage.axes[axis].kind) || lanes < 2 {
             continue;
         }
         let points = view.extents[axis];
