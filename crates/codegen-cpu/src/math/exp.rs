@@ -64,7 +64,14 @@ pub(super) fn power_of_e(b: &mut Builder, x: Value, small: Option<Value>, argume
     scale(b, power, n, argument == Argument::Moderate)
 }
 
-/// `e^r` with |r| ≤ ln 2 / 2, and n in the low bits of a float, for `e^(x + small) = 2ⁿ e^r`.
+/// What the low bits of the float from [`reduced_power`] hold beside n: the bias of the factor 2ⁿ, or of both halves of
+/// it, so that they need no additions of their own.
+fn bias(elem: Elem, at_once: bool) -> u32 {
+    let bias = if elem == Elem::F32 { 127 } else { 1023 };
+    if at_once { bias } else { 2 * bias }
+}
+
+/// `e^r` with |r| ≤ ln 2 / 2, and n plus a [`bias`] in the low bits of a float, for `e^(x + small) = 2ⁿ e^r`.
 fn reduced_power(b: &mut Builder, x: Value, small: Option<Value>, argument: Argument) -> (Value, Value) {
     let ty = b.ty(x);
     let single = ty.elem == Elem::F32;
@@ -79,8 +86,9 @@ fn reduced_power(b: &mut Builder, x: Value, small: Option<Value>, argument: Argu
         Argument::Moderate => x,
     };
     // n = round(x / ln 2), r = x − n ln 2. Adding 1.5·2^(mantissa bits) rounds to an integer and leaves it in the low
-    // bits of the sum.
-    let magic = b.fconst(ty, if single { 12_582_912.0 } else { 6_755_399_441_055_744.0 });
+    // bits of the sum, as it does with the bias on top.
+    let magic = if single { 12_582_912.0 } else { 6_755_399_441_055_744.0 };
+    let magic = b.fconst(ty, magic + f64::from(bias(ty.elem, argument == Argument::Moderate)));
     let log2_e = b.fconst(ty, LOG2_E);
     let shifted = b.fma(x, log2_e, magic);
     let n = b.sub(shifted, magic);
@@ -99,33 +107,29 @@ fn reduced_power(b: &mut Builder, x: Value, small: Option<Value>, argument: Argu
     (b.add(tail, one), shifted)
 }
 
-/// `x · 2ⁿ` rounded once, for `n` in the low bits of the given float. Subnormal and infinite results are included, since
-/// the factor is applied in two halves of which the first is exact; where 2ⁿ is a normal number, it is applied at once.
-/// Multiplied rather than added to the exponent, so that NaN stays NaN.
+/// `x · 2ⁿ` rounded once, for `n` plus a [`bias`] in the low bits of the given float. Subnormal and infinite results are
+/// included, since the factor is applied in two halves of which the first is exact; where 2ⁿ is a normal number, it is
+/// applied at once. Multiplied rather than added to the exponent, so that NaN stays NaN.
 fn scale(b: &mut Builder, x: Value, n: Value, at_once: bool) -> Value {
     let elem = b.ty(x).elem;
     let bits = to_bits(b, n);
     let ty = b.ty(bits);
     let mantissa = if elem == Elem::F32 { 23 } else { 52 };
     let (all, half) = (b.constant(ty, mantissa), b.constant(ty, mantissa - 1));
-    let bias = b.constant(ty, if elem == Elem::F32 { 127 << 23 } else { 1023 << 52 });
-    // n as an exponent field.
     let whole = b.shl(bits, all);
-    let apply = |b: &mut Builder, x: Value, part: Value| {
-        let factor = b.add(part, bias);
-        let factor = from_bits(b, factor, elem);
-        b.mul(x, factor)
-    };
     if at_once {
-        return apply(b, x, whole);
+        let factor = from_bits(b, whole, elem);
+        return b.mul(x, factor);
     }
-    // Its two halves: ⌊n/2⌋ and the rest.
+    // Half of n + 2·bias, rounded down, and the rest: each an exponent with its bias. Both together fit the exponent's
+    // field and the sign's bit.
     let field = b.constant(ty, u64::MAX << mantissa);
     let first = b.shl(bits, half);
     let first = b.and(first, field);
     let second = b.sub(whole, first);
-    let scaled = apply(b, x, first);
-    apply(b, scaled, second)
+    let (first, second) = (from_bits(b, first, elem), from_bits(b, second, elem));
+    let scaled = b.mul(x, first);
+    b.mul(scaled, second)
 }
 
 /// `1 / (1 + e^−x)`.
