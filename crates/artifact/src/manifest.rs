@@ -7,7 +7,7 @@ use infc_tensor::DType;
 use serde::{Deserialize, Serialize};
 
 /// The schema number of the manifest section written by this version.
-pub(crate) const MANIFEST_SCHEMA: u32 = 2;
+pub(crate) const MANIFEST_SCHEMA: u32 = 3;
 
 /// The table of contents of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,10 +33,10 @@ pub struct Entry {
     pub inputs: Vec<PortSpec>,
     /// In the order of the ONNX graph outputs.
     pub outputs: Vec<PortSpec>,
-    /// The dims only known at run time; [`SizeExpr`]s of this entry refer to them by position.
+    /// The dims, and other numbers, only known at run time; [`SizeExpr`]s of this entry refer to them by position.
     pub symbols: Vec<SymbolSpec>,
-    /// Where each symbol is read from: exactly one binding per symbol. Every dim of every input is then checked
-    /// against its expression, so a symbol that occurs twice must agree.
+    /// Where each symbol is read from: exactly one binding per symbol, in an order in which they can be evaluated. Every
+    /// dim of every input is then checked against its expression, so a symbol that occurs twice must agree.
     pub bindings: Vec<Binding>,
     /// Outputs that become inputs of the next run.
     pub state: Vec<StatePair>,
@@ -72,27 +72,45 @@ impl PortSpec {
     }
 }
 
-/// A dim known only at run time, and the values it may take.
+/// A dim, or another number, known only at run time, and the values it may take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SymbolSpec {
-    /// The ONNX `dim_param`, or `INPUT[AXIS]`.
+    /// The ONNX `dim_param`, or `INPUT[AXIS]`; of what is not a dim, a description.
     pub name: String,
-    /// The smallest value allowed.
+    /// The smallest value allowed; not negative for dims.
     pub min: i64,
     /// The largest value allowed; `None` for no limit.
     pub max: Option<i64>,
 }
 
-/// A symbol takes its value from one axis of one input. The dim there is the symbol itself, or what an assumption says
-/// that it is equal to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How a symbol gets its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     /// Index into [`Entry::symbols`].
     pub symbol: u32,
-    /// Index into [`Entry::inputs`].
-    pub input: u32,
-    /// Axis of that input.
-    pub axis: u32,
+    /// Where the value comes from.
+    pub source: BindingSource,
+}
+
+/// Where the value of a symbol comes from. The order of the variants is part of the file format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BindingSource {
+    /// One axis of one input. The dim there is the symbol itself, or what an assumption says that it is equal to.
+    Axis {
+        /// Index into [`Entry::inputs`].
+        input: u32,
+        /// Axis of that input.
+        axis: u32,
+    },
+    /// An element of an input, as an integer: floats are truncated toward zero.
+    Element {
+        /// Index into [`Entry::inputs`].
+        input: u32,
+        /// Position in row-major order.
+        index: u32,
+    },
+    /// An expression of symbols that are bound before.
+    Computed(SizeExpr),
 }
 
 /// An output whose value is the input of the next run; both have the same type and shape.

@@ -6,7 +6,8 @@
 
 use crate::container::{Section, SectionKind};
 use crate::{
-    ArtifactError, BindFrom, Entry, Manifest, MemoryPlan, Program, Segments, SizeExpr, Slot, Step, VariantBody,
+    ArtifactError, BindFrom, BindingSource, Entry, Manifest, MemoryPlan, Program, Segments, SizeExpr, SizeOp, Slot,
+    Step, VariantBody,
 };
 use infc_tensor::DType;
 use std::collections::BTreeSet;
@@ -100,9 +101,9 @@ fn entry(entry: &Entry) -> Checked {
     limit("outputs of an entry", entry.outputs.len(), MAX_FEW)?;
     limit("symbols of an entry", entry.symbols.len(), MAX_FEW)?;
     for symbol in &entry.symbols {
-        let sane = symbol.min >= 0 && symbol.max.is_none_or(|max| max >= symbol.min);
+        let sane = symbol.max.is_none_or(|max| max >= symbol.min);
         let range = format!("{}..={:?}", symbol.min, symbol.max);
-        ensure(sane, || what(&format!("the range of symbol `{}`", symbol.name)), "0 <= min <= max", range)?;
+        ensure(sane, || what(&format!("the range of symbol `{}`", symbol.name)), "min <= max", range)?;
     }
     for (kind, ports) in [("input", &entry.inputs), ("output", &entry.outputs)] {
         let mut names = BTreeSet::new();
@@ -115,9 +116,25 @@ fn entry(entry: &Entry) -> Checked {
     }
     let mut bound = vec![false; entry.symbols.len()];
     for binding in &entry.bindings {
-        let input = lookup(&entry.inputs, binding.input, || what("the input of a binding"))?;
-        lookup(&input.shape, binding.axis, || what("the axis of a binding"))?;
-        lookup(&entry.symbols, binding.symbol, || what("the symbol of a binding"))?;
+        let symbol = lookup(&entry.symbols, binding.symbol, || what("the symbol of a binding"))?;
+        match &binding.source {
+            BindingSource::Axis { input, axis } => {
+                let input = lookup(&entry.inputs, *input, || what("the input of a binding"))?;
+                lookup(&input.shape, *axis, || what("the axis of a binding"))?;
+                let range = || what(&format!("the range of symbol `{}`", symbol.name));
+                ensure(symbol.min >= 0, range, "a dim that is not negative", symbol.min)?;
+            }
+            BindingSource::Element { input, .. } => {
+                let input = lookup(&entry.inputs, *input, || what("the input of a binding"))?;
+                let sized = input.dtype.size_bytes().is_some();
+                ensure(sized, || what("the input of a binding"), "numbers of whole bytes", input.dtype)?;
+            }
+            BindingSource::Computed(value) => {
+                expr(value, entry, "a binding")?;
+                let early = value.ops().iter().all(|op| !matches!(op, SizeOp::Symbol(s) if !bound[*s as usize]));
+                ensure(early, || what("a binding"), "symbols that are bound before", value)?;
+            }
+        }
         let first = !std::mem::replace(&mut bound[binding.symbol as usize], true);
         ensure(first, || what("bindings"), "one per symbol", format!("two of s{}", binding.symbol))?;
     }

@@ -5,8 +5,8 @@
 
 use crate::manifest::MANIFEST_SCHEMA;
 use crate::{
-    ArtifactError, Binding, Entry, KernelInfo, Manifest, MemoryPlan, PortSpec, Program, Provenance, Slot, StatePair,
-    Step, SymbolSpec, VariantBody, VariantInfo, WeightRecord,
+    ArtifactError, Assumption, Binding, BindingSource, Entry, KernelInfo, Manifest, MemoryPlan, PortSpec, Program,
+    Provenance, Slot, StatePair, Step, SymbolSpec, VariantBody, VariantInfo, WeightRecord,
 };
 use serde::{Deserialize, Serialize};
 
@@ -64,53 +64,79 @@ pub(crate) fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>, ArtifactEr
     encode("the manifest", manifest)
 }
 
-/// The manifest as schema 1 had it: entries took nothing for granted.
+/// The manifest as schemas 1 and 2 had it.
 #[derive(Deserialize)]
-struct ManifestV1 {
-    entries: Vec<EntryV1>,
+struct OldManifest<E> {
+    entries: Vec<E>,
     variants: Vec<VariantInfo>,
     weights: Vec<WeightRecord>,
     provenance: Provenance,
     custom_ops: Vec<String>,
 }
 
+/// Schema 1: entries took nothing for granted.
 #[derive(Deserialize)]
 struct EntryV1 {
     name: String,
     inputs: Vec<PortSpec>,
     outputs: Vec<PortSpec>,
     symbols: Vec<SymbolSpec>,
-    bindings: Vec<Binding>,
+    bindings: Vec<AxisBinding>,
     state: Vec<StatePair>,
 }
 
-impl From<ManifestV1> for Manifest {
-    fn from(old: ManifestV1) -> Self {
-        let entry = |e: EntryV1| Entry {
-            name: e.name,
-            inputs: e.inputs,
-            outputs: e.outputs,
-            symbols: e.symbols,
-            bindings: e.bindings,
-            state: e.state,
-            assumptions: Vec::new(),
-        };
-        Manifest {
-            entries: old.entries.into_iter().map(entry).collect(),
-            variants: old.variants,
-            weights: old.weights,
-            provenance: old.provenance,
-            custom_ops: old.custom_ops,
-        }
+/// Schema 2: symbols came from axes of inputs only.
+#[derive(Deserialize)]
+struct EntryV2 {
+    name: String,
+    inputs: Vec<PortSpec>,
+    outputs: Vec<PortSpec>,
+    symbols: Vec<SymbolSpec>,
+    bindings: Vec<AxisBinding>,
+    state: Vec<StatePair>,
+    assumptions: Vec<Assumption>,
+}
+
+#[derive(Deserialize)]
+struct AxisBinding {
+    symbol: u32,
+    input: u32,
+    axis: u32,
+}
+
+impl From<EntryV1> for EntryV2 {
+    fn from(e: EntryV1) -> Self {
+        let EntryV1 { name, inputs, outputs, symbols, bindings, state } = e;
+        Self { name, inputs, outputs, symbols, bindings, state, assumptions: Vec::new() }
+    }
+}
+
+impl From<EntryV2> for Entry {
+    fn from(e: EntryV2) -> Self {
+        let EntryV2 { name, inputs, outputs, symbols, bindings, state, assumptions } = e;
+        let source = |b: &AxisBinding| BindingSource::Axis { input: b.input, axis: b.axis };
+        let bindings = bindings.iter().map(|b| Binding { symbol: b.symbol, source: source(b) }).collect();
+        Self { name, inputs, outputs, symbols, bindings, state, assumptions }
+    }
+}
+
+impl<E> OldManifest<E> {
+    fn upgraded(self, entry: impl Fn(E) -> Entry) -> Manifest {
+        let Self { entries, variants, weights, provenance, custom_ops } = self;
+        Manifest { entries: entries.into_iter().map(entry).collect(), variants, weights, provenance, custom_ops }
     }
 }
 
 pub(crate) fn decode_manifest(schema: u32, bytes: &[u8]) -> Result<Manifest, ArtifactError> {
-    if schema == 1 {
-        return decode::<ManifestV1>("the manifest", bytes).map(Manifest::from);
+    const WHAT: &str = "the manifest";
+    match schema {
+        1 => Ok(decode::<OldManifest<EntryV1>>(WHAT, bytes)?.upgraded(|e| EntryV2::from(e).into())),
+        2 => Ok(decode::<OldManifest<EntryV2>>(WHAT, bytes)?.upgraded(Entry::from)),
+        _ => {
+            check_schema(WHAT, MANIFEST_SCHEMA, schema)?;
+            decode(WHAT, bytes)
+        }
     }
-    check_schema("the manifest", MANIFEST_SCHEMA, schema)?;
-    decode("the manifest", bytes)
 }
 
 pub(crate) fn encode_body(body: &VariantBody) -> Result<Vec<u8>, ArtifactError> {

@@ -12,8 +12,14 @@ fn path() -> PathBuf {
 
 #[test]
 fn format_1_0_is_read() {
-    let bytes = std::fs::read(path()).unwrap();
-    let artifact = Artifact::read(&bytes).unwrap();
+    // The newest schemas, and a manifest of schema 2.
+    for path in [path(), path().with_file_name("format-1.0-manifest-2.infa")] {
+        is_the_sample(&std::fs::read(path).unwrap());
+    }
+}
+
+fn is_the_sample(bytes: &[u8]) {
+    let artifact = Artifact::read(bytes).unwrap();
     artifact.verify_all().unwrap();
     assert_eq!(artifact.container().format(), (1, 0));
     assert_eq!(artifact.manifest().entries, [support::main_entry(), support::pair_entry()]);

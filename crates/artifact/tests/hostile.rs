@@ -4,8 +4,8 @@ mod support;
 
 use infc_artifact::container::{Container, ContainerWriter, Piece, REQUIRED, SectionKind};
 use infc_artifact::{
-    Access, ArenaSlot, Arg, Artifact, ArtifactBuilder, ArtifactError, Binding, Entry, KernelInfo, Launch, Manifest,
-    MemoryPlan, Program, SizeExpr, Slot, StatePair, Step,
+    Access, ArenaSlot, Arg, Artifact, ArtifactBuilder, ArtifactError, Binding, BindingSource, Entry, KernelInfo,
+    Launch, Manifest, MemoryPlan, Program, SizeExpr, Slot, StatePair, Step,
 };
 use proptest::prelude::*;
 
@@ -249,10 +249,26 @@ fn parts_that_do_not_fit_together() {
     assert_eq!(refused(|_, p| p.steps.push(choice(0, 0))), "accepted");
     // Entries.
     assert_eq!(refused(|e, _| e.bindings.clear()), malformed);
-    assert_eq!(refused(|e, _| e.bindings.push(e.bindings[0])), malformed);
-    assert_eq!(refused(|e, _| e.bindings[0] = Binding { symbol: 0, input: 5, axis: 0 }), malformed);
-    assert_eq!(refused(|e, _| e.bindings[0] = Binding { symbol: 0, input: 0, axis: 1 }), malformed);
-    assert_eq!(refused(|e, _| e.bindings[0] = Binding { symbol: 1, input: 0, axis: 0 }), malformed);
+    assert_eq!(refused(|e, _| e.bindings.push(e.bindings[0].clone())), malformed);
+    assert_eq!(
+        refused(|e, _| e.bindings[0] = Binding { symbol: 0, source: BindingSource::Axis { input: 5, axis: 0 } }),
+        malformed
+    );
+    assert_eq!(
+        refused(|e, _| e.bindings[0] = Binding { symbol: 0, source: BindingSource::Axis { input: 0, axis: 1 } }),
+        malformed
+    );
+    let of_input = |input| Binding { symbol: 0, source: BindingSource::Element { input, index: u32::MAX } };
+    assert_eq!(refused(|e, _| e.bindings[0] = of_input(5)), malformed);
+    // Symbols that are not bound before: the symbol itself, and one that does not exist.
+    let computed = |symbol| Binding { symbol: 0, source: BindingSource::Computed(SizeExpr::symbol(symbol)) };
+    assert_eq!(refused(|e, _| e.bindings[0] = computed(0)), malformed);
+    assert_eq!(refused(|e, _| e.bindings[0] = computed(9)), malformed);
+    assert_eq!(refused(|e, _| e.symbols[0].min = -1), malformed);
+    assert_eq!(
+        refused(|e, _| e.bindings[0] = Binding { symbol: 1, source: BindingSource::Axis { input: 0, axis: 0 } }),
+        malformed
+    );
     assert_eq!(refused(|e, _| e.symbols[0].min = -1), malformed);
     assert_eq!(refused(|e, _| e.symbols[0].max = Some(-1)), malformed);
     assert_eq!(refused(|e, _| e.inputs[1].name = "a".to_owned()), malformed);

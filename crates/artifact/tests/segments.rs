@@ -22,7 +22,7 @@ fn entry() -> Entry {
         inputs: vec![port("x", s(0))],
         outputs: vec![port("y", s(1))],
         symbols: vec![symbol("N"), symbol("D")],
-        bindings: vec![Binding { symbol: 0, input: 0, axis: 0 }],
+        bindings: vec![Binding { symbol: 0, source: infc_artifact::BindingSource::Axis { input: 0, axis: 0 } }],
         state: vec![],
         assumptions: vec![],
     }

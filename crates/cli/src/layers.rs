@@ -8,14 +8,14 @@ use crate::agreement::{Agreement, Tolerance};
 use crate::error::CliError;
 use crate::failure::Failure;
 use infc::{GraphPlan, Interpreter};
-use infc_artifact::{Entry, Program, Slot, Step};
+use infc_artifact::{BindingSource, Entry, Program, Slot, Step};
 use infc_ir::entity::ValueId;
 use infc_ir::index::Dim;
 use infc_ir::interp::Host;
 use infc_ir::op::HostOp;
 use infc_reference::Node;
 use infc_runtime::{Event, Model, Observer, SessionOptions};
-use infc_tensor::{AlignedBytes, Tensor};
+use infc_tensor::{AlignedBytes, Tensor, integer_element};
 use serde::Serialize;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -164,13 +164,23 @@ fn other_model(what: &str, expected: usize, found: usize) -> CliError {
     CliError::OtherModel { what: what.to_owned(), expected: expected.to_string(), found: found.to_string() }
 }
 
-/// The values of the symbols, as the inputs' shapes say.
+/// The values of the symbols, as the inputs say.
 pub(crate) fn symbol_values(entry: &Entry, inputs: &[Tensor]) -> Vec<i64> {
     let mut symbols = vec![0; entry.symbols.len()];
     for binding in &entry.bindings {
-        let extent = inputs.get(binding.input as usize).and_then(|tensor| tensor.shape().get(binding.axis as usize));
-        if let (Some(symbol), Some(&extent)) = (symbols.get_mut(binding.symbol as usize), extent) {
-            *symbol = i64::try_from(extent).unwrap_or(i64::MAX);
+        let value = match &binding.source {
+            BindingSource::Axis { input, axis } => {
+                let extent = inputs.get(*input as usize).and_then(|tensor| tensor.shape().get(*axis as usize));
+                extent.map(|&extent| i64::try_from(extent).unwrap_or(i64::MAX))
+            }
+            BindingSource::Element { input, index } => {
+                let tensor = inputs.get(*input as usize);
+                tensor.and_then(|t| integer_element(t.dtype(), t.bytes(), *index as usize))
+            }
+            BindingSource::Computed(value) => value.eval(&symbols).ok(),
+        };
+        if let (Some(symbol), Some(value)) = (symbols.get_mut(binding.symbol as usize), value) {
+            *symbol = value;
         }
     }
     symbols

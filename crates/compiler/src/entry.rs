@@ -2,7 +2,7 @@
 
 use crate::CompileError;
 use crate::size::size;
-use infc_artifact::{Assumption, Binding, Entry, PortSpec, Relation, SymbolSpec};
+use infc_artifact::{Assumption, Binding, BindingSource, Entry, PortSpec, Relation, SymbolSpec};
 use infc_ir::entity::EntityId;
 use infc_ir::graph::{self, Graph, Port, SymbolSource};
 
@@ -22,14 +22,15 @@ pub(crate) fn entry(graph: &Graph) -> Result<Entry, CompileError> {
         graph.symbols.iter().map(|s| SymbolSpec { name: s.name.clone(), min: s.min, max: s.max }).collect();
     let mut bindings = Vec::new();
     for (id, symbol) in graph.symbols.iter_enumerated() {
-        match graph.source(id) {
-            Some(SymbolSource::Axis { input, axis }) => {
-                bindings.push(Binding { symbol: id.index() as u32, input, axis });
-            }
+        let source = match graph.source(id) {
+            Some(SymbolSource::Axis { input, axis }) => BindingSource::Axis { input, axis },
+            Some(SymbolSource::Element { input, index }) => BindingSource::Element { input, index },
+            Some(SymbolSource::Computed(value)) => BindingSource::Computed(size(&value)?),
             // Known only after a step of the Program.
-            Some(SymbolSource::Produced { .. }) => {}
+            Some(SymbolSource::Produced { .. }) => continue,
             None => return Err(CompileError::UnboundDim { symbol: symbol.name.clone() }),
-        }
+        };
+        bindings.push(Binding { symbol: id.index() as u32, source });
     }
     let assumptions = graph
         .assumptions

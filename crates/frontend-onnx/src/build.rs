@@ -6,6 +6,7 @@
 mod fold;
 mod movement;
 mod narrow;
+mod numbers;
 mod shapes;
 mod subgraph;
 mod types;
@@ -13,6 +14,7 @@ mod window;
 
 pub(crate) use movement::{AxisSlice, var};
 pub(crate) use narrow::{Rounding, ScaleRounding, carried};
+pub(crate) use numbers::may_be_numbers;
 pub(crate) use shapes::{MAX_RANK, check_complexity, exact_quotient, mismatch, product, quotient, show};
 pub(crate) use subgraph::{Step, Steps};
 pub(crate) use types::{check_computable, check_storable};
@@ -42,6 +44,8 @@ pub(crate) struct Builder {
     pub(crate) graph: Graph,
     /// What is taken for granted of dims; each fact is an assumption of the graph.
     pub(crate) facts: Facts,
+    /// Whether what is imported now ends in a shape, so that its elements are to be known whatever it takes.
+    pub(crate) exact: bool,
     /// What the nodes added next come from.
     origin: OriginId,
     /// For constants, which belong to all their readers.
@@ -62,7 +66,7 @@ impl Builder {
     pub(crate) fn new(graph: Graph) -> Self {
         let mut graph = graph;
         let no_origin = graph.origins.push(Vec::new());
-        Self { graph, facts: Facts::default(), origin: no_origin, no_origin, may_use_host: true }
+        Self { graph, facts: Facts::default(), exact: false, origin: no_origin, no_origin, may_use_host: true }
     }
 
     /// Says which ONNX node the following graph nodes come from.
@@ -110,20 +114,25 @@ impl Builder {
 
     /// The graph, with everything that is taken for granted of dims put in its place.
     pub(crate) fn finish(mut self) -> Graph {
+        self.state_facts();
+        self.drop_unused_symbols();
+        self.graph
+    }
+
+    fn state_facts(&mut self) {
         if self.facts.replaced_atoms() == 0 {
-            return self.graph;
+            return;
         }
         // Inputs may no longer tell the symbols that something stands for.
         let symbols: Vec<SymbolId> = self.graph.symbols.ids().collect();
         let of_input = |s: &SymbolId| match self.graph.source(*s)? {
-            source @ SymbolSource::Axis { .. } => Some((*s, source)),
             // What an operation produces, the operation says.
             SymbolSource::Produced { .. } => None,
+            source => Some((*s, source)),
         };
         self.graph.sources = symbols.iter().filter_map(of_input).collect();
         let facts = std::mem::take(&mut self.facts);
         self.graph.rewrite_dims(&|dim| facts.apply(dim));
-        self.graph
     }
 
     /// Adds an output of the graph.
@@ -474,15 +483,24 @@ impl Builder {
     /// A builder for a graph inside of this one, which knows the same symbols and facts.
     pub(crate) fn nested(&self) -> Builder {
         let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
-        Builder { facts: self.facts.clone(), may_use_host: false, ..Builder::new(graph) }
+        Builder { facts: self.facts.clone(), exact: self.exact, may_use_host: false, ..Builder::new(graph) }
     }
 
     /// What a graph inside of this one takes for granted, the node that has it does.
     pub(crate) fn adopt(&mut self, body: &mut Builder) {
         self.facts = std::mem::take(&mut body.facts);
+        self.take_symbols(body);
         for assumption in body.graph.assumptions.drain(..) {
             self.graph.assumptions.push(Assumption { origin: self.origin, ..assumption });
         }
+    }
+
+    /// Symbols that came up in a graph inside of this one are those of the whole model.
+    pub(crate) fn take_symbols(&mut self, body: &mut Builder) {
+        if body.graph.symbols.len() > self.graph.symbols.len() {
+            self.graph.symbols.clone_from(&body.graph.symbols);
+        }
+        self.graph.sources.append(&mut body.graph.sources);
     }
 
     /// A pattern that keeps its name; `define` builds its meaning from fresh inputs.

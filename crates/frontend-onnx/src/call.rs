@@ -8,6 +8,7 @@ use crate::tensor_proto;
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
 use infc_tensor::{DType, Tensor};
+use std::cell::Cell;
 
 /// A node with its inputs.
 pub(crate) struct Call<'a> {
@@ -15,6 +16,8 @@ pub(crate) struct Call<'a> {
     pub(crate) opset: i64,
     pub(crate) inputs: Vec<Option<Tracked>>,
     pub(crate) build: &'a mut Builder,
+    /// A bit per input that shapes follow from and whose elements are not known.
+    pub(crate) wanted: Cell<u64>,
 }
 
 impl Call<'_> {
@@ -38,7 +41,29 @@ impl Call<'_> {
 
     /// The integers of input `index`, which must follow from constants and dims; `None` if it is left out.
     pub(crate) fn optional_dims(&self, index: usize, what: &'static str) -> Result<Option<Vec<Dim>>> {
-        self.optional(index).map(|t| t.dims().ok_or(Problem::DynamicValue { what })).transpose()
+        self.optional(index).map(|t| t.dims().ok_or_else(|| self.unknown(index, what))).transpose()
+    }
+
+    /// The problem of an input that shapes follow from and that is not known: the import may find it out.
+    pub(crate) fn unknown(&self, index: usize, what: &'static str) -> Problem {
+        self.wanted.set(self.wanted.get() | 1u64.checked_shl(index as u32).unwrap_or(0));
+        Problem::DynamicValue { what }
+    }
+
+    /// The inputs that [`Call::unknown`] was called for.
+    pub(crate) fn wanted(&self) -> Vec<usize> {
+        (0..64).filter(|n| self.wanted.get() >> n & 1 == 1).collect()
+    }
+
+    /// The integers of input `index` as extents, checked to be some when the model runs; `None` if it is left out.
+    pub(crate) fn optional_sizes(&mut self, index: usize, what: &'static str) -> Result<Option<Vec<Dim>>> {
+        let Some(dims) = self.optional_dims(index, what)? else { return Ok(None) };
+        dims.iter().map(|dim| self.build.size(what, dim)).collect::<Result<_>>().map(Some)
+    }
+
+    /// The integers of input `index` as extents.
+    pub(crate) fn sizes(&mut self, index: usize, what: &'static str) -> Result<Vec<Dim>> {
+        self.optional_sizes(index, what)?.ok_or(Problem::MissingInput { index })
     }
 
     /// The integers of input `index`.
@@ -53,8 +78,11 @@ impl Call<'_> {
     }
 
     /// A list of integers that is an attribute before opset `since` and input `index` from then on.
-    pub(crate) fn ints_moved(&self, name: &'static str, index: usize, since: i64) -> Result<Option<Vec<i64>>> {
-        if self.opset < since { Ok(self.ints(name)?.map(<[i64]>::to_vec)) } else { self.optional_ints(index, name) }
+    pub(crate) fn dims_moved(&self, name: &'static str, index: usize, since: i64) -> Result<Option<Vec<Dim>>> {
+        if self.opset >= since {
+            return self.optional_dims(index, name);
+        }
+        Ok(self.ints(name)?.map(|list| list.iter().map(|&v| Dim::constant(v)).collect()))
     }
 
     /// The number of outputs that the node names.

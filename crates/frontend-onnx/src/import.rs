@@ -1,6 +1,7 @@
 //! ONNX graph to infc's graph: a walk over the nodes in order, each expanded by its operator's import.
 
 mod branch;
+mod demand;
 mod flex;
 mod inputs;
 mod scope;
@@ -17,8 +18,10 @@ use crate::ops;
 use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
 use branch::Assumptions;
+use demand::{Demand, Producers};
 use infc_ir::graph::Graph;
 use scope::Scopes;
+use std::cell::Cell;
 use std::collections::HashSet;
 
 /// Imports a model.
@@ -29,10 +32,16 @@ use std::collections::HashSet;
 /// [`ImportError`]; operators that are not supported are reported all at once.
 pub fn import(model: &Model, options: &ImportOptions) -> Result<Graph, ImportError> {
     let mut assumptions = Assumptions::default();
+    let mut demand = Demand::default();
     let mut first = None;
     loop {
-        match attempt(model, options, &mut assumptions) {
+        match attempt(model, options, &mut assumptions, &mut demand) {
             Ok(graph) => return Ok(graph),
+            // With the numbers that shapes follow from the model may make sense, and does not without.
+            Err(_) if demand.next() => {
+                assumptions.again();
+                first = None;
+            }
             // With other assumptions about dims the model may make sense; if it never does, what was wrong first counts.
             Err(error) => {
                 let error = first.get_or_insert(error);
@@ -44,15 +53,20 @@ pub fn import(model: &Model, options: &ImportOptions) -> Result<Graph, ImportErr
     }
 }
 
-fn attempt(model: &Model, options: &ImportOptions, assumptions: &mut Assumptions) -> Result<Graph, ImportError> {
+fn attempt(
+    model: &Model,
+    options: &ImportOptions,
+    assumptions: &mut Assumptions,
+    demand: &mut Demand,
+) -> Result<Graph, ImportError> {
     let graph = model.graph();
     if let Some(sparse) = graph.sparse_initializer.first() {
         let value = sparse.values.as_ref().map_or_else(String::new, |v| v.name().to_owned());
         return Err(ImportError::UnsupportedValueType { value, found: "a sparse tensor" });
     }
     let scopes = Scopes::new(Graph { name: graph.name().to_owned(), ..Graph::default() }, graph);
-    let mut importer = Importer { model, scopes, assumptions };
-    inputs::add(model, options, &mut importer.scopes)?;
+    let mut importer = Importer { model, scopes, assumptions, demand, producers: Producers::new() };
+    inputs::add(model, options, importer.demand, &mut importer.scopes)?;
     importer.nodes(graph, model.order())?;
     for output in &graph.output {
         let name = output.name();
@@ -72,6 +86,9 @@ struct Importer<'m, 'a> {
     model: &'m Model,
     scopes: Scopes<'m>,
     assumptions: &'a mut Assumptions,
+    demand: &'a mut Demand,
+    /// Of the values computed so far.
+    producers: Producers<'m>,
 }
 
 impl<'m> Importer<'m, '_> {
@@ -113,6 +130,7 @@ impl<'m> Importer<'m, '_> {
                 return Err(in_node(Problem::UnsupportedOutput { index: position, supported: outputs.len() }));
             };
             self.scopes.define(name, output.clone());
+            self.producers.insert(name, &node.input);
         }
         self.scopes.restate();
         Ok(())
@@ -128,8 +146,9 @@ impl<'m> Importer<'m, '_> {
     ) -> Result<Vec<Tracked>, ImportError> {
         let node: &'m NodeProto = &graph.node[index];
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
+        let exact = self.demand.is_exact(&node.output);
         let build = self.scopes.build();
-        let mut call = Call { node, opset: node_ref.opset, inputs, build };
+        let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
         let Some(operator) = ops::find(node.op_type(), &node_ref.domain, node_ref.opset) else {
             let outputs = host::import(&mut call, node_ref, graph, "it is not worth a kernel")?;
             return outputs.ok_or_else(|| ImportError::UnsupportedOperators {
@@ -137,16 +156,28 @@ impl<'m> Importer<'m, '_> {
             });
         };
         let before = call.build.state();
+        call.build.exact = exact;
         let expanded = check_readable(&call.inputs).and_then(|()| (operator.import)(&mut call));
-        expanded.or_else(|problem| {
-            if !host::may_help(&problem) {
-                return Err(in_node(problem));
-            }
-            // What the attempt took for granted is not needed.
-            call.build.return_to(before);
-            let outputs = host::import(&mut call, node_ref, graph, &problem.to_string())?;
-            outputs.ok_or_else(|| in_node(problem))
-        })
+        call.build.exact = false;
+        let problem = match expanded {
+            Ok(outputs) => return Ok(outputs),
+            Err(problem) => problem,
+        };
+        let (wanted, inputs) = (call.wanted(), call.inputs);
+        let mut learned = false;
+        for name in wanted.into_iter().filter_map(|n| node.input.get(n)) {
+            learned |= self.want(name);
+        }
+        // Where a number can be traced to an input, the import begins anew with that.
+        if learned || !host::may_help(&problem) {
+            return Err(in_node(problem));
+        }
+        let build = self.scopes.build();
+        // What the attempt took for granted is not needed.
+        build.return_to(before);
+        let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
+        let outputs = host::import(&mut call, node_ref, graph, &problem.to_string())?;
+        outputs.ok_or_else(|| in_node(problem))
     }
 }
 

@@ -3,12 +3,15 @@
 //! Exporters compute shapes with ordinary operators (`Shape → Gather → Concat → Reshape`). Because the import tracks
 //! small tensors element by element, such chains end as dims and leave no nodes behind.
 
-use crate::build::check_complexity;
+mod dims;
+
+pub(crate) use dims::Folding;
+
+use crate::truth;
 use infc_ir::entity::{IndexVec, ScalarId};
-use infc_ir::index::{Dim, IndexExpr, Proof, Ranges};
+use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::scalar::{
-    BinaryOp, Body, CompareOp, Const, Scalar, ScalarOp, UnaryOp, eval_binary, eval_bit_cast, eval_cast, eval_compare,
-    eval_unary,
+    Body, CompareOp, Const, Scalar, ScalarOp, UnaryOp, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval_unary,
 };
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
@@ -105,11 +108,11 @@ pub(crate) fn eval(
     results: &[ScalarId],
     params: &[Item],
     coordinate: &[IndexExpr],
-    ranges: &Ranges,
+    folding: Folding<'_>,
 ) -> Option<Vec<Item>> {
     let mut values: IndexVec<ScalarId, Option<Item>> = IndexVec::new();
     for (id, op) in body.ops.iter_enumerated() {
-        let value = eval_op(body, id, op, &values, params, coordinate, ranges);
+        let value = eval_op(body, id, op, &values, params, coordinate, folding);
         values.push(value);
     }
     results.iter().map(|&r| values[r].clone()).collect()
@@ -122,7 +125,7 @@ fn eval_op(
     values: &IndexVec<ScalarId, Option<Item>>,
     params: &[Item],
     coordinate: &[IndexExpr],
-    ranges: &Ranges,
+    folding: Folding<'_>,
 ) -> Option<Item> {
     let dtype = body.dtype(id);
     let value = |id: &ScalarId| values[*id].as_ref();
@@ -131,14 +134,17 @@ fn eval_op(
         ScalarOp::Param(n, _) => params.get(usize::from(*n)).cloned(),
         ScalarOp::Index(e) => {
             let e = e.substitute_vars(coordinate);
-            (!e.uses_vars()).then(|| Item::Int(e.simplify(ranges)))
+            (!e.uses_vars()).then(|| Item::Int(e.simplify(folding.ranges)))
         }
         ScalarOp::InBounds(_) | ScalarOp::Load(_) => None,
         ScalarOp::Unary(op, a) => {
             let of = body.dtype(*a);
             match (value(a)?.scalar(), value(a)?) {
                 (Some(x), _) => Some(Item::from_scalar(dtype, eval_unary(*op, of, x))),
-                (None, Item::Int(x)) => unary_dim(*op, x, ranges).filter(|_| is_dim_type(of)).map(Item::Int),
+                (None, Item::Int(x)) if is_dim_type(of) => folding.unary(*op, x).map(Item::Int),
+                (None, Item::Int(x)) if of == DType::Bool && *op == UnaryOp::Not && folding.choices => {
+                    Some(Item::Int(truth::not(x)))
+                }
                 _ => None,
             }
         }
@@ -146,7 +152,8 @@ fn eval_op(
             let (a, b) = (value(a)?, value(b)?);
             match (a.scalar(), b.scalar()) {
                 (Some(x), Some(y)) => Some(Item::from_scalar(dtype, eval_binary(*op, dtype, x, y))),
-                _ if is_dim_type(dtype) => binary_dim(*op, a.dim()?, b.dim()?, ranges).map(Item::Int),
+                _ if is_dim_type(dtype) => folding.binary(*op, a.dim()?, b.dim()?).map(Item::Int),
+                _ if dtype == DType::Bool => folding.logic(*op, a.dim()?, b.dim()?).map(Item::Int),
                 _ => None,
             }
         }
@@ -155,13 +162,17 @@ fn eval_op(
             let (a, b) = (value(a)?, value(b)?);
             match (a.scalar(), b.scalar()) {
                 (Some(x), Some(y)) => Some(Item::from_scalar(DType::Bool, eval_compare(*op, of, x, y))),
-                _ if is_dim_type(of) => compare_dim(*op, a.dim()?, b.dim()?, ranges).map(|h| Item::int(i64::from(h))),
+                _ if is_dim_type(of) => folding.compare(*op, a.dim()?, b.dim()?).map(Item::Int),
                 _ => None,
             }
         }
         ScalarOp::Select(c, a, b) => {
-            let chosen = if value(c)?.scalar()?.is_true() { a } else { b };
-            value(chosen).cloned()
+            let condition = value(c)?;
+            let Some(known) = condition.scalar() else {
+                let (a, b) = (value(a)?.dim()?, value(b)?.dim()?);
+                return folding.select(condition.dim()?, a, b).filter(|_| is_dim_type(dtype)).map(Item::Int);
+            };
+            value(if known.is_true() { a } else { b }).cloned()
         }
         ScalarOp::Cast(to, a) | ScalarOp::CastSaturating(to, a) => {
             let from = body.dtype(*a);
@@ -170,6 +181,10 @@ fn eval_op(
                 (Some(x), _) => Some(Item::from_scalar(*to, eval_cast(from, *to, saturating, x))),
                 // Extents fit every integer type they are put into, or they would not be extents.
                 (None, Item::Int(x)) if is_dim_type(from) && is_dim_type(*to) => Some(Item::Int(x.clone())),
+                (None, Item::Int(x)) if from == DType::Bool && is_dim_type(*to) => Some(Item::Int(x.clone())),
+                (None, Item::Int(x)) if is_dim_type(from) && *to == DType::Bool => {
+                    folding.compare(CompareOp::Ne, x, &Dim::constant(0)).map(Item::Int)
+                }
                 _ => None,
             }
         }
@@ -181,55 +196,4 @@ fn eval_op(
 
 fn is_dim_type(dtype: DType) -> bool {
     matches!(dtype, DType::I64 | DType::I32)
-}
-
-fn at_least(ranges: &Ranges, dim: &Dim, value: i64) -> bool {
-    ranges.interval(dim).min.is_some_and(|min| min >= value)
-}
-
-fn unary_dim(op: UnaryOp, a: &Dim, ranges: &Ranges) -> Option<Dim> {
-    match op {
-        UnaryOp::Neg => Some(a.scale(-1)),
-        UnaryOp::Abs if at_least(ranges, a, 0) => Some(a.clone()),
-        UnaryOp::Sign if at_least(ranges, a, 1) => Some(Dim::constant(1)),
-        UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round => Some(a.clone()),
-        _ => None,
-    }
-}
-
-/// `None` also if the expression would grow beyond what is worked with.
-fn binary_dim(op: BinaryOp, a: &Dim, b: &Dim, ranges: &Ranges) -> Option<Dim> {
-    binary_dim_unlimited(op, a, b, ranges).filter(|d| check_complexity(d).is_ok())
-}
-
-fn binary_dim_unlimited(op: BinaryOp, a: &Dim, b: &Dim, ranges: &Ranges) -> Option<Dim> {
-    // A divisor that turns out to be 0 makes a size without value, which is an error before anything runs.
-    let divides = || at_least(ranges, a, 0) && at_least(ranges, b, 0) && !b.is_const(0);
-    match op {
-        BinaryOp::Add => Some(a.clone() + b.clone()),
-        BinaryOp::Sub => Some(a.clone() - b.clone()),
-        BinaryOp::Mul => Some(a.clone() * b.clone()),
-        // Truncation is flooring only for numbers that are not negative.
-        BinaryOp::Div if divides() => Some(a.floor_div(b)),
-        BinaryOp::Mod | BinaryOp::Rem if divides() => Some(a.modulo(b)),
-        BinaryOp::Min => Some(a.minimum(b).simplify(ranges)),
-        BinaryOp::Max => Some(a.maximum(b).simplify(ranges)),
-        _ => None,
-    }
-}
-
-fn compare_dim(op: CompareOp, a: &Dim, b: &Dim, ranges: &Ranges) -> Option<bool> {
-    let decided = |proof| match proof {
-        Proof::Yes => Some(true),
-        Proof::No => Some(false),
-        Proof::Unknown => None,
-    };
-    match op {
-        CompareOp::Eq => decided(ranges.eq(a, b)),
-        CompareOp::Ne => decided(ranges.eq(a, b)).map(|equal| !equal),
-        CompareOp::Lt => decided(ranges.lt(a, b)),
-        CompareOp::Le => decided(ranges.le(a, b)),
-        CompareOp::Gt => decided(ranges.lt(b, a)),
-        CompareOp::Ge => decided(ranges.le(b, a)),
-    }
 }

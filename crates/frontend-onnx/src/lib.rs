@@ -29,6 +29,7 @@ mod ops;
 pub mod proto;
 mod tensor_proto;
 mod tracked;
+mod truth;
 
 pub use attributes::node_attributes;
 pub use error::{ImportError, NodeRef, Problem, UnsupportedOperator};

@@ -5,6 +5,7 @@
 
 mod activation;
 pub(crate) mod attention;
+mod axes;
 mod constant;
 mod contrib;
 mod contrib_attention;
@@ -24,6 +25,7 @@ mod matmul_n_bits;
 mod microsoft;
 mod movement;
 mod norm;
+mod pad;
 mod pool;
 mod quantize;
 mod quantized;
@@ -84,6 +86,7 @@ const FAMILIES: &[&[Operator]] = &[
     matmul::OPERATORS,
     movement::OPERATORS,
     norm::OPERATORS,
+    pad::OPERATORS,
     pool::OPERATORS,
     quantize::OPERATORS,
     quantized::OPERATORS,

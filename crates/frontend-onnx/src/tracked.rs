@@ -63,6 +63,15 @@ impl Tracked {
         tracked
     }
 
+    /// The same value with other knowledge of its elements.
+    pub(crate) fn with_contents(&self, contents: Contents) -> Self {
+        let known = Self::new(self.0.ty.clone(), contents, self.0.constant.clone());
+        if let Some(value) = self.value() {
+            known.set_value(value);
+        }
+        known
+    }
+
     /// A constant tensor.
     pub(crate) fn of_constant(name: &str, tensor: Tensor) -> Self {
         let ty = TensorType::new(tensor.dtype(), tensor.shape().iter().map(|&d| Dim::constant(d as i64)).collect());
@@ -148,7 +157,7 @@ impl Tracked {
     /// All elements one by one; `None` if they are not known or too many.
     pub(crate) fn items(&self) -> Option<Vec<Item>> {
         match &self.0.contents {
-            Contents::Unknown => None,
+            Contents::Unknown => (static_len(self.shape()) == Some(0)).then(Vec::new),
             Contents::Items(items) => Some(items.clone()),
             Contents::Uniform(item) => static_len(self.shape()).map(|n| vec![item.clone(); n]),
         }

@@ -82,7 +82,7 @@ pub struct Requirement {
 }
 
 /// Where the value of a symbol comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SymbolSource {
     /// The extent of an axis of an input.
     Axis {
@@ -91,6 +91,15 @@ pub enum SymbolSource {
         /// The axis.
         axis: u32,
     },
+    /// An element of an input of integers or bools.
+    Element {
+        /// Number of the input.
+        input: u32,
+        /// Position in row-major order.
+        index: u32,
+    },
+    /// The value of an expression of earlier symbols.
+    Computed(Dim),
     /// The extent of an axis of a value that a [`HostOp`](crate::op::HostOp) computes; known once that is done.
     Produced {
         /// The value.
@@ -207,7 +216,7 @@ impl Graph {
     #[must_use]
     pub fn source(&self, symbol: SymbolId) -> Option<SymbolSource> {
         if let Some((_, source)) = self.sources.iter().find(|(s, _)| *s == symbol) {
-            return Some(*source);
+            return Some(source.clone());
         }
         let of_input = self.inputs.iter().enumerate().find_map(|(input, port)| {
             let axis = self.port_type(port).shape.iter().position(|d| d.as_symbol() == Some(symbol))?;

@@ -8,6 +8,7 @@
 //! are limited ([`MAX_ELEMS`], [`MAX_POINTS`]).
 
 mod array;
+mod bind;
 mod body;
 mod error;
 mod fold;
@@ -18,6 +19,7 @@ mod kernel;
 mod nest;
 mod points;
 
+pub use bind::symbol_values;
 pub use error::InterpError;
 pub use graph::{held, run_graph, run_graph_with, shown};
 pub use host::{Host, NoHost, evaluate_host};

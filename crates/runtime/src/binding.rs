@@ -6,12 +6,12 @@
 
 use crate::code::KernelEntry;
 use crate::error::RuntimeError;
-use crate::view::dense_size;
+use crate::view::{TensorView, dense_size};
 use infc_artifact::{
-    ArenaSlot, Arg, Assumption, BindFrom, Entry, HostArg, HostSlot, KernelInfo, MemoryPlan, PortSpec, Program,
-    Relation, Segments, SizeExpr, Slot, Step, SymbolSpec,
+    ArenaSlot, Arg, Assumption, BindFrom, BindingSource, Entry, HostArg, HostSlot, KernelInfo, MemoryPlan, PortSpec,
+    Program, Relation, Segments, SizeExpr, Slot, Step, SymbolSpec,
 };
-use infc_tensor::DType;
+use infc_tensor::{DType, integer_element};
 use std::ops::Range;
 
 /// Distance between the scratch memories of two threads is a multiple of this: two cache lines, since processors fetch
@@ -120,42 +120,111 @@ pub(crate) struct BoundArg {
     pub(crate) offset_bytes: usize,
 }
 
-/// Finds the values of the entry's symbols from the shapes of its inputs, of which there are as many as the entry has.
+/// What is known of the inputs when symbols are bound.
+#[derive(Clone, Copy)]
+pub(crate) enum Inputs<'a> {
+    /// Their shapes alone.
+    Shapes(&'a [&'a [usize]]),
+    /// All of them.
+    Views(&'a [TensorView<'a>]),
+}
+
+impl<'a> Inputs<'a> {
+    /// How many there are.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::Shapes(shapes) => shapes.len(),
+            Self::Views(views) => views.len(),
+        }
+    }
+
+    /// The shape of one that exists.
+    pub(crate) fn shape(self, input: usize) -> &'a [usize] {
+        match self {
+            Self::Shapes(shapes) => shapes[input],
+            Self::Views(views) => views[input].shape(),
+        }
+    }
+}
+
+/// Finds the values of the entry's symbols from its inputs, of which there are as many as the entry has.
 ///
 /// # Errors
-/// An input of the wrong rank, or a value outside the symbol's range.
-pub(crate) fn bind_symbols<'s>(
-    entry: &Entry,
-    shape_of: impl Fn(usize) -> &'s [usize],
-    symbols: &mut Vec<i64>,
-) -> Result<(), RuntimeError> {
+/// An input of the wrong rank, a value outside the symbol's range, or a value that the shapes of inputs do not tell.
+pub(crate) fn bind_symbols(entry: &Entry, inputs: Inputs<'_>, symbols: &mut Vec<i64>) -> Result<(), RuntimeError> {
     symbols.clear();
     symbols.resize(entry.symbols.len(), 0);
     for binding in &entry.bindings {
-        let input = &entry.inputs[binding.input as usize];
-        let shape = shape_of(binding.input as usize);
-        if shape.len() != input.shape.len() {
-            return Err(wrong_shape(entry, input, "input", shape, None));
-        }
-        let (spec, found) = (&entry.symbols[binding.symbol as usize], shape[binding.axis as usize]);
-        symbols[binding.symbol as usize] = in_range(spec, found, &input.name, binding.axis)?;
+        let symbol = binding.symbol as usize;
+        symbols[symbol] = match &binding.source {
+            BindingSource::Axis { input, axis } => extent(entry, symbol, inputs, *input as usize, *axis as usize)?,
+            BindingSource::Element { input, index } => {
+                element(entry, symbol, inputs, *input as usize, *index as usize)?
+            }
+            BindingSource::Computed(value) => {
+                let spec = &entry.symbols[symbol];
+                let place = || value.to_text(&entry.symbol_names());
+                match value.eval(symbols) {
+                    Ok(value) if in_range(spec, value) => value,
+                    Ok(value) => return Err(out_of_range(spec, place(), value.to_string())),
+                    Err(error) => return Err(out_of_range(spec, place(), error.to_string())),
+                }
+            }
+        };
     }
     Ok(())
 }
 
+fn in_range(spec: &SymbolSpec, value: i64) -> bool {
+    value >= spec.min && spec.max.is_none_or(|max| value <= max)
+}
+
+fn range_text(spec: &SymbolSpec) -> String {
+    match spec.max {
+        Some(max) => format!("{} to {max}", spec.min),
+        None => format!("at least {}", spec.min),
+    }
+}
+
+fn out_of_range(spec: &SymbolSpec, place: String, found: String) -> RuntimeError {
+    RuntimeError::ValueOutOfRange { symbol: spec.name.clone(), place, expected: range_text(spec), found }
+}
+
+fn extent(entry: &Entry, symbol: usize, inputs: Inputs<'_>, input: usize, axis: usize) -> Result<i64, RuntimeError> {
+    let (port, shape) = (&entry.inputs[input], inputs.shape(input));
+    if shape.len() != port.shape.len() {
+        return Err(wrong_shape(entry, port, "input", shape, None));
+    }
+    extent_in_range(&entry.symbols[symbol], shape[axis], &port.name, axis)
+}
+
 /// The value of a symbol that is an extent of something.
-fn in_range(spec: &SymbolSpec, found: usize, of: &str, axis: u32) -> Result<i64, RuntimeError> {
-    let value = i64::try_from(found).ok().filter(|&v| v >= spec.min && spec.max.is_none_or(|max| v <= max));
+fn extent_in_range(spec: &SymbolSpec, found: usize, of: &str, axis: usize) -> Result<i64, RuntimeError> {
+    let value = i64::try_from(found).ok().filter(|&v| in_range(spec, v));
     value.ok_or_else(|| RuntimeError::DimOutOfRange {
         symbol: spec.name.clone(),
         input: of.to_owned(),
-        axis: axis as usize,
-        expected: match spec.max {
-            Some(max) => format!("{} to {max}", spec.min),
-            None => format!("at least {}", spec.min),
-        },
+        axis,
+        expected: range_text(spec),
         found,
     })
+}
+
+fn element(entry: &Entry, symbol: usize, inputs: Inputs<'_>, input: usize, index: usize) -> Result<i64, RuntimeError> {
+    let (port, spec) = (&entry.inputs[input], &entry.symbols[symbol]);
+    let Inputs::Views(views) = inputs else {
+        return Err(RuntimeError::ValueNeeded { symbol: spec.name.clone(), input: port.name.clone() });
+    };
+    let view = &views[input];
+    let Some(bytes) = view.element(index) else {
+        return Err(wrong_shape(entry, port, "input", view.shape(), None));
+    };
+    let place = || format!("element {index} of `{}`", port.name);
+    match integer_element(view.dtype(), bytes, 0) {
+        Some(value) if in_range(spec, value) => Ok(value),
+        Some(value) => Err(out_of_range(spec, place(), value.to_string())),
+        None => Err(out_of_range(spec, place(), "no such integer".to_owned())),
+    }
 }
 
 /// Finds the values of the symbols that a bind step names; `shape_of` gives the shape of what a host step has made.
@@ -177,7 +246,7 @@ pub(crate) fn bind_late<'s>(
             expected: format!("axis {axis} of what a host step has made"),
             found: "none".to_owned(),
         })?;
-        symbols[bound.symbol as usize] = in_range(spec, *found, "a computed value", axis)?;
+        symbols[bound.symbol as usize] = extent_in_range(spec, *found, "a computed value", axis as usize)?;
     }
     Ok(())
 }

@@ -58,6 +58,12 @@ pub enum RuntimeError {
     #[error("symbol `{symbol}` (axis {axis} of `{input}`): expected {expected}, found {found}")]
     DimOutOfRange { symbol: String, input: String, axis: usize, expected: String, found: usize },
 
+    #[error("{symbol} ({place}): expected {expected}, found {found}")]
+    ValueOutOfRange { symbol: String, place: String, expected: String, found: String },
+
+    #[error("the sizes of this model follow from the values of input `{input}` ({symbol}), not from shapes alone")]
+    ValueNeeded { symbol: String, input: String },
+
     #[error("a {dtype} buffer of shape {shape:?} needs {expected} bytes, found {found}")]
     WrongBufferSize { dtype: DType, shape: Vec<usize>, expected: String, found: usize },
 
@@ -131,6 +137,8 @@ impl RuntimeError {
         "runtime::wrong-type",
         "runtime::wrong-shape",
         "runtime::dim-out-of-range",
+        "runtime::value-out-of-range",
+        "runtime::value-needed",
         "runtime::wrong-buffer-size",
         "runtime::bad-strides",
         "runtime::unsupported-type",
@@ -167,6 +175,8 @@ impl RuntimeError {
             Self::WrongType { .. } => "runtime::wrong-type",
             Self::WrongShape { .. } => "runtime::wrong-shape",
             Self::DimOutOfRange { .. } => "runtime::dim-out-of-range",
+            Self::ValueOutOfRange { .. } => "runtime::value-out-of-range",
+            Self::ValueNeeded { .. } => "runtime::value-needed",
             Self::WrongBufferSize { .. } => "runtime::wrong-buffer-size",
             Self::BadStrides { .. } => "runtime::bad-strides",
             Self::UnsupportedType { .. } => "runtime::unsupported-type",

@@ -73,8 +73,7 @@ impl Session {
             let outputs = self.run_in_session(&views, options)?;
             return (0..outputs.len()).filter_map(|n| outputs.get(n)).map(|view| view.to_tensor()).collect();
         }
-        let input_shapes: Vec<&[usize]> = inputs.iter().map(|tensor| tensor.shape()).collect();
-        let shapes = self.output_shapes(&input_shapes)?;
+        let shapes = self.output_shapes_for(&views)?;
         let mut tensors = Vec::with_capacity(shapes.len());
         for (port, shape) in self.entry().outputs.iter().zip(&shapes) {
             if let Some(len_bytes) = dense_size(port.dtype, shape).filter(|&bytes| bytes > TRIAL_BYTES) {

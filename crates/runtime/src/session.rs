@@ -2,7 +2,7 @@
 
 use crate::arena::{Arena, Span};
 use crate::binding::{
-    Binding, BoundLaunch, BoundStep, OutputPlace, Place, bind_late, bind_symbols, skip_late, wrong_shape,
+    Binding, BoundLaunch, BoundStep, Inputs, OutputPlace, Place, bind_late, bind_symbols, skip_late, wrong_shape,
 };
 use crate::code::{FpMode, FpScope, KernelCall};
 use crate::error::RuntimeError;
@@ -187,10 +187,23 @@ impl Session {
     /// The shapes that the outputs have when the inputs have the given shapes.
     ///
     /// # Errors
-    /// What a run with such inputs would say; `runtime::late-shape` if an output's shape depends on what is computed.
+    /// What a run with such inputs would say; `runtime::value-needed` if shapes follow from the values of inputs, which
+    /// [`Session::output_shapes_for`] looks at; `runtime::late-shape` if an output's shape depends on what is computed.
     pub fn output_shapes(&mut self, input_shapes: &[&[usize]]) -> Result<Vec<Vec<usize>>, RuntimeError> {
-        self.check_count(input_shapes.len())?;
-        self.bind(|input| input_shapes[input])?;
+        self.bind(Inputs::Shapes(input_shapes))?;
+        self.bound_shapes()
+    }
+
+    /// The shapes that the outputs have for the given inputs.
+    ///
+    /// # Errors
+    /// What a run with these inputs would say; `runtime::late-shape` if an output's shape depends on what is computed.
+    pub fn output_shapes_for(&mut self, inputs: &[TensorView<'_>]) -> Result<Vec<Vec<usize>>, RuntimeError> {
+        self.bind(Inputs::Views(inputs))?;
+        self.bound_shapes()
+    }
+
+    fn bound_shapes(&self) -> Result<Vec<Vec<usize>>, RuntimeError> {
         if let Some(output) = self.late_output() {
             return Err(RuntimeError::LateShape { output: self.entry().outputs[output].name.clone() });
         }
@@ -232,7 +245,7 @@ impl Session {
                 return Err(RuntimeError::WrongType { port: format!("input `{}`", port.name), expected, found });
             }
         }
-        self.bind(|input| inputs[input].shape())?;
+        self.bind(Inputs::Views(inputs))?;
         self.stage(inputs)?;
         self.slots.clear();
         self.slots.resize(self.program().slots.len(), Span::EMPTY);
@@ -272,14 +285,15 @@ impl Session {
         if found == expected { Ok(()) } else { Err(RuntimeError::InputCount { expected, found }) }
     }
 
-    /// Finds or makes the binding for inputs of these shapes and puts it first.
-    pub(crate) fn bind<'s>(&mut self, shape_of: impl Fn(usize) -> &'s [usize]) -> Result<(), RuntimeError> {
+    /// Finds or makes the binding for these inputs and puts it first.
+    fn bind(&mut self, inputs: Inputs<'_>) -> Result<(), RuntimeError> {
+        self.check_count(inputs.len())?;
         let entry = &self.model.manifest.entries[self.entry];
-        bind_symbols(entry, &shape_of, &mut self.symbols)?;
+        bind_symbols(entry, inputs, &mut self.symbols)?;
         self.use_binding(0)?;
         let entry = &self.model.manifest.entries[self.entry];
         for (input, (port, expected)) in entry.inputs.iter().zip(&self.parts[0].bindings[0].inputs).enumerate() {
-            let found = shape_of(input);
+            let found = inputs.shape(input);
             if found != expected.as_slice() {
                 return Err(wrong_shape(entry, port, "input", found, Some(expected)));
             }

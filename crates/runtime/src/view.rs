@@ -116,6 +116,29 @@ impl<'a> TensorView<'a> {
         Ok(tensor)
     }
 
+    /// The bytes of an element by its position in row-major order; `None` if there is no such element, or elements are
+    /// smaller than a byte.
+    pub(crate) fn element(&self, position: usize) -> Option<&'a [u8]> {
+        let size = self.dtype.size_bytes()?;
+        if position >= self.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))? {
+            return None;
+        }
+        let at = match self.strides {
+            None => position,
+            Some(strides) => {
+                let mut rest = position;
+                let mut at = strides.offset_elems.cast_signed();
+                for (&extent, &stride) in self.shape.iter().zip(strides.strides_elems).rev() {
+                    at = at.checked_add(stride.checked_mul((rest % extent).cast_signed())?)?;
+                    rest /= extent;
+                }
+                usize::try_from(at).ok()?
+            }
+        };
+        let start = at.checked_mul(size)?;
+        self.bytes.get(start..start.checked_add(size)?)
+    }
+
     /// The size of the elements when dense.
     pub(crate) fn dense_size(&self) -> usize {
         // Representable: checked by every constructor.

@@ -4,7 +4,9 @@
 
 mod support;
 
-use infc_runtime::artifact::{Arg, Assumption, Binding, Copy, If, Relation, Require, SizeExpr, Slot, Step, SymbolSpec};
+use infc_runtime::artifact::{
+    Arg, Assumption, Binding, BindingSource, Copy, If, Relation, Require, SizeExpr, Slot, Step, SymbolSpec,
+};
 use infc_runtime::{
     DType, Model, RunOptions, RuntimeError, Session, SessionOptions, Tensor, TensorView, TensorViewMut,
 };
@@ -222,7 +224,7 @@ fn what_was_taken_for_granted_is_checked_before_anything_runs() {
     let next = n.clone() + SizeExpr::constant(1);
     let mut entry = dynamic(vec![f32s("a", &n), f32s("b", &next)], vec![f32s("out", &n)]);
     entry.symbols.push(SymbolSpec { name: "M".to_owned(), min: 0, max: None });
-    entry.bindings.push(Binding { symbol: 1, input: 1, axis: 0 });
+    entry.bindings.push(Binding { symbol: 1, source: BindingSource::Axis { input: 1, axis: 0 } });
     let (what, origins) = ("the rows".to_owned(), vec!["/Add".to_owned()]);
     entry.assumptions.push(Assumption { what, left: m, relation: Relation::Equal, right: next, origins });
     let least = SizeExpr::constant(2);

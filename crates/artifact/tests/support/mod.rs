@@ -1,8 +1,8 @@
 //! The small artifact that tests are about: two entries, two variants, one weight.
 
 use infc_artifact::{
-    Arg, ArtifactBuilder, Binding, EncodedArtifact, Entry, KernelInfo, Launch, MemoryPlan, NewWeight, PortSpec,
-    Program, Provenance, SizeExpr, Slot, Step, SymbolSpec, VariantBuilder, features,
+    Arg, ArtifactBuilder, Binding, BindingSource, EncodedArtifact, Entry, KernelInfo, Launch, MemoryPlan, NewWeight,
+    PortSpec, Program, Provenance, SizeExpr, Slot, Step, SymbolSpec, VariantBuilder, features,
 };
 use infc_tensor::DType;
 
@@ -48,7 +48,7 @@ pub(crate) fn pair_entry() -> Entry {
         inputs: vec![port("a", &shape), port("b", &shape)],
         outputs: vec![port("out", &shape)],
         symbols: vec![SymbolSpec { name: "N".to_owned(), min: 0, max: Some(4096) }],
-        bindings: vec![Binding { symbol: 0, input: 0, axis: 0 }],
+        bindings: vec![Binding { symbol: 0, source: BindingSource::Axis { input: 0, axis: 0 } }],
         state: vec![],
         assumptions: vec![],
     }

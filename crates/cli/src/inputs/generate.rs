@@ -2,7 +2,7 @@
 
 use crate::convert::cast;
 use crate::error::CliError;
-use infc_artifact::{Entry, PortSpec};
+use infc_artifact::{BindingSource, Entry, PortSpec};
 use infc_tensor::{DType, DTypeClass, Tensor};
 use std::collections::BTreeMap;
 
@@ -103,8 +103,10 @@ pub(super) fn input_shapes(
         .map(|symbol| dims.get(&symbol.name).copied().unwrap_or_else(|| symbol.min.max(1)))
         .collect();
     for binding in &entry.bindings {
-        let tensor = given.get(binding.input as usize).and_then(Option::as_ref);
-        let extent = tensor.and_then(|tensor| tensor.shape().get(binding.axis as usize));
+        // The shapes of inputs depend on those of others alone.
+        let BindingSource::Axis { input, axis } = &binding.source else { continue };
+        let tensor = given.get(*input as usize).and_then(Option::as_ref);
+        let extent = tensor.and_then(|tensor| tensor.shape().get(*axis as usize));
         if let (Some(&extent), Some(symbol)) = (extent, symbols.get_mut(binding.symbol as usize)) {
             *symbol = i64::try_from(extent).unwrap_or(i64::MAX);
         }
@@ -124,7 +126,7 @@ pub(super) fn input_shapes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use infc_artifact::{Binding, SizeExpr, SymbolSpec};
+    use infc_artifact::{Binding, BindingSource, SizeExpr, SymbolSpec};
 
     fn port(dtype: DType) -> PortSpec {
         let shape = vec![SizeExpr::symbol(0), SizeExpr::constant(2)];
@@ -162,7 +164,7 @@ mod tests {
             inputs: vec![port(DType::F32), port(DType::F32)],
             outputs: vec![],
             symbols: vec![SymbolSpec { name: "N".to_owned(), min: 0, max: None }],
-            bindings: vec![Binding { symbol: 0, input: 1, axis: 0 }],
+            bindings: vec![Binding { symbol: 0, source: BindingSource::Axis { input: 1, axis: 0 } }],
             state: vec![],
             assumptions: vec![],
         };

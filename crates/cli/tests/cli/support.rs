@@ -1,8 +1,8 @@
 //! Starting the command, and artifacts to start it on.
 
 use infc_artifact::{
-    ArenaSlot, ArtifactBuilder, Binding, Copy, Entry, NewWeight, PortSpec, Program, Provenance, SizeExpr, Slot, Step,
-    SymbolSpec, VariantBuilder, features,
+    ArenaSlot, ArtifactBuilder, Binding, BindingSource, Copy, Entry, NewWeight, PortSpec, Program, Provenance,
+    SizeExpr, Slot, Step, SymbolSpec, VariantBuilder, features,
 };
 use infc_tensor::DType;
 use std::io::Write;
@@ -111,7 +111,7 @@ pub(crate) fn identity_artifact() -> Vec<u8> {
         inputs: vec![port("x", vec![n.clone(), SizeExpr::constant(3)])],
         outputs: vec![port("y", vec![n, SizeExpr::constant(3)]), port("w", vec![SizeExpr::constant(2)])],
         symbols: vec![SymbolSpec { name: "N".to_owned(), min: 1, max: Some(8) }],
-        bindings: vec![Binding { symbol: 0, input: 0, axis: 0 }],
+        bindings: vec![Binding { symbol: 0, source: BindingSource::Axis { input: 0, axis: 0 } }],
         state: vec![],
         assumptions: vec![],
     });

@@ -90,7 +90,7 @@ impl Lower<'_> {
             Atom::Var(v) => self.var(*v),
             Atom::FloorDiv(p) | Atom::Mod(p) => {
                 let (a, d) = (self.index_value(&p.0)?, self.index_value(&p.1)?);
-                let quotient = self.floor_div(a, d, self.ranges.interval(&p.0).min.is_some_and(|m| m >= 0));
+                let quotient = self.floor_div(a, d, p);
                 if matches!(atom, Atom::FloorDiv(_)) {
                     return Ok(quotient);
                 }
@@ -108,8 +108,17 @@ impl Lower<'_> {
         }
     }
 
-    /// Division rounding down by a positive divisor; of scalars or of vectors.
-    fn floor_div(&mut self, a: Value, d: Value, not_negative: bool) -> Value {
+    /// Division rounding down by a positive divisor; of scalars or of vectors that have the values of `of`.
+    fn floor_div(&mut self, a: Value, d: Value, of: &(IndexExpr, IndexExpr)) -> Value {
+        let at_least = |e: &IndexExpr, value| self.ranges.interval(e).min.is_some_and(|min| min >= value);
+        let (not_negative, positive) = (at_least(&of.0, 0), at_least(&of.1, 1));
+        // Divisions move out of loops, also out of those over axes without elements, whose extents are divisors.
+        let d = if positive {
+            d
+        } else {
+            let one = self.b.constant(self.b.ty(d), 1);
+            self.b.max(d, one)
+        };
         if not_negative {
             return self.b.div_u(a, d);
         }
@@ -232,8 +241,7 @@ impl Lower<'_> {
             }
             Atom::FloorDiv(p) | Atom::Mod(p) => {
                 let (a, d) = (self.index_vector_of(&p.0, ty.elem)?, self.index_vector_of(&p.1, ty.elem)?);
-                let not_negative = self.ranges.interval(&p.0).min.is_some_and(|m| m >= 0);
-                let quotient = self.floor_div(a, d, not_negative);
+                let quotient = self.floor_div(a, d, p);
                 if matches!(atom, Atom::FloorDiv(_)) {
                     return Ok(quotient);
                 }

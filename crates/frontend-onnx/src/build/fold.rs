@@ -1,7 +1,7 @@
 //! Computing small known values during import, with the same bodies and maps that nodes would have.
 
 use super::Builder;
-use crate::known::{self, Item};
+use crate::known::{self, Folding, Item};
 use crate::tracked::{Tracked, static_len};
 use infc_ir::access::AccessMap;
 use infc_ir::entity::ScalarId;
@@ -20,8 +20,9 @@ impl Builder {
         ty: &TensorType,
     ) -> Option<Tracked> {
         let ranges = self.ranges();
+        let folding = Folding { ranges: &ranges, choices: self.exact };
         if read.is_empty()
-            && let Some(mut item) = known::eval(body, &[result], &[], &[], &ranges)
+            && let Some(mut item) = known::eval(body, &[result], &[], &[], folding)
         {
             return Some(Tracked::uniform(ty.clone(), item.remove(0)));
         }
@@ -30,7 +31,7 @@ impl Builder {
         let mut items = Vec::with_capacity(len);
         for (n, coordinate) in coordinates(&ty.shape).enumerate().take(len) {
             let params: Vec<Item> = columns.iter().map(|c| c[n].clone()).collect();
-            items.push(known::eval(body, &[result], &params, &coordinate, &ranges)?.remove(0));
+            items.push(known::eval(body, &[result], &params, &coordinate, folding)?.remove(0));
         }
         Some(Tracked::of_items(ty.clone(), items))
     }
@@ -46,17 +47,18 @@ impl Builder {
         let (len, kept_len) = (static_len(shape)?, static_len(&types[0].shape)?);
         let columns: Vec<Vec<Item>> = inputs.iter().map(|t| t.items()).collect::<Option<_>>()?;
         let ranges = self.ranges();
+        let folding = Folding { ranges: &ranges, choices: self.exact };
         let init: Vec<Item> = op.reducer.init.iter().map(|&c| Item::from_const(c)).collect();
         let mut folded = vec![init; kept_len];
         for (n, coordinate) in coordinates(shape).enumerate().take(len) {
             let params: Vec<Item> = columns.iter().map(|c| c[n].clone()).collect();
-            let element = known::eval(&op.body, &op.elements, &params, &coordinate, &ranges)?;
+            let element = known::eval(&op.body, &op.elements, &params, &coordinate, folding)?;
             let at = (0..shape.len()).filter(|axis| !op.axes.contains(axis)).try_fold(0usize, |flat, axis| {
                 let (extent, i) = (shape[axis].as_const()?, coordinate[axis].as_const()?);
                 Some(flat * usize::try_from(extent).ok()? + usize::try_from(i).ok()?)
             })?;
             let arguments: Vec<Item> = folded[at].iter().chain(&element).cloned().collect();
-            folded[at] = known::eval(&op.reducer.combine, &op.reducer.results, &arguments, &[], &ranges)?;
+            folded[at] = known::eval(&op.reducer.combine, &op.reducer.results, &arguments, &[], folding)?;
         }
         let component = |n: usize| folded.iter().map(|items| items[n].clone()).collect::<Vec<_>>();
         Some(types.iter().enumerate().map(|(n, ty)| Tracked::of_items(ty.clone(), component(n))).collect())

@@ -18,7 +18,7 @@ pub(crate) fn var(n: usize) -> IndexExpr {
 #[derive(Clone, Debug)]
 pub(crate) struct AxisSlice {
     pub(crate) start: Dim,
-    pub(crate) step: i64,
+    pub(crate) step: Dim,
     pub(crate) len: Dim,
 }
 
@@ -56,20 +56,20 @@ impl Builder {
 
     /// Part of every axis.
     pub(crate) fn slice(&mut self, x: &Tracked, slices: &[AxisSlice]) -> Result<Tracked> {
-        let index = slices.iter().enumerate().map(|(n, s)| s.start.clone() + var(n).scale(s.step)).collect();
+        let index = slices.iter().enumerate().map(|(n, s)| s.start.clone() + var(n) * s.step.clone()).collect();
         let shape = slices.iter().map(|s| s.len.clone()).collect();
         self.view(x, index, shape)
     }
 
     /// The slice that takes an axis whole.
     pub(crate) fn whole(extent: &Dim) -> AxisSlice {
-        AxisSlice { start: Dim::constant(0), step: 1, len: extent.clone() }
+        AxisSlice { start: Dim::constant(0), step: Dim::constant(1), len: extent.clone() }
     }
 
     /// `len` elements from `start` along one axis.
     pub(crate) fn slice_axis(&mut self, x: &Tracked, axis: usize, start: Dim, len: Dim) -> Result<Tracked> {
         let mut slices: Vec<AxisSlice> = x.shape().iter().map(Self::whole).collect();
-        slices[axis] = AxisSlice { start, step: 1, len };
+        slices[axis] = AxisSlice { start, step: Dim::constant(1), len };
         self.slice(x, &slices)
     }
 

@@ -41,6 +41,12 @@ impl Assumptions {
         self.answers[self.asked - 1]
     }
 
+    /// Begins anew with the first answers.
+    pub(super) fn again(&mut self) {
+        self.answers.clear();
+        self.asked = 0;
+    }
+
     /// Goes on to other answers; false if all have been tried.
     pub(super) fn next(&mut self) -> bool {
         self.answers.truncate(self.asked);

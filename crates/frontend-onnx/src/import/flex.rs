@@ -58,7 +58,13 @@ impl<'m> Importer<'m, '_> {
         inputs: Vec<Option<Tracked>>,
     ) -> Result<Vec<Tracked>, ImportError> {
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
-        let call = Call { node, opset: node_ref.opset, inputs, build: self.scopes.build() };
+        let call = Call {
+            node,
+            opset: node_ref.opset,
+            inputs,
+            build: self.scopes.build(),
+            wanted: std::cell::Cell::default(),
+        };
         let Operands { q, k, v, scale, precision } = Operands::of(&call).map_err(in_node)?;
         let wide = compute_type(q.dtype());
         let build = self.scopes.build();

@@ -1,5 +1,6 @@
 //! Inputs and their dims: names of symbols, and what the user says of them.
 
+use super::demand::Demand;
 use super::scope::Scopes;
 use crate::error::ImportError;
 use crate::model::Model;
@@ -57,7 +58,12 @@ struct RawDim {
 }
 
 /// Adds the model's inputs to the graph.
-pub(super) fn add<'m>(model: &'m Model, options: &ImportOptions, scopes: &mut Scopes<'m>) -> Result<(), ImportError> {
+pub(super) fn add<'m>(
+    model: &'m Model,
+    options: &ImportOptions,
+    demand: &Demand,
+    scopes: &mut Scopes<'m>,
+) -> Result<(), ImportError> {
     let inputs: Vec<&'m ValueInfoProto> = model.inputs().collect();
     let known = |name: &str| inputs.iter().any(|i| i.name() == name);
     if let Some((found, _)) = options.shapes.iter().find(|(name, _)| !known(name)) {
@@ -71,7 +77,7 @@ pub(super) fn add<'m>(model: &'m Model, options: &ImportOptions, scopes: &mut Sc
         raw.push((input.name(), dtype, dims));
     }
     let mut names = Names::new(&raw, options)?;
-    for (name, dtype, dims) in raw {
+    for (position, (name, dtype, dims)) in (0u32..).zip(raw) {
         let shape: Vec<Dim> = dims
             .into_iter()
             .map(|dim| match dim.value.or(dim.given) {
@@ -83,6 +89,10 @@ pub(super) fn add<'m>(model: &'m Model, options: &ImportOptions, scopes: &mut Sc
             .build()
             .model_input(name, TensorType::new(dtype, shape))
             .map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
+        let tracked = match demand.has_elements(name) {
+            true => scopes.build().with_elements_of_input(&tracked, position, name),
+            false => tracked,
+        };
         scopes.define(name, tracked);
     }
     Ok(())

@@ -76,9 +76,8 @@ impl<'m> Scopes<'m> {
     /// for granted of dims is still its own; [`Builder::adopt`] says what becomes of it.
     pub(super) fn leave_graph(&mut self) -> Option<(Builder, Vec<Tracked>)> {
         self.scopes.pop();
-        let Built { build, captures } = self.builders.pop()?;
-        // A symbol that came up inside is one of the whole model.
-        self.build().graph.symbols.clone_from(&build.graph.symbols);
+        let Built { mut build, captures } = self.builders.pop()?;
+        self.build().take_symbols(&mut build);
         Some((build, captures))
     }
 

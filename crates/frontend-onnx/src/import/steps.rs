@@ -307,7 +307,13 @@ impl<'m> Importer<'m, '_> {
 
     /// A node's attributes.
     fn call<'c>(&'c mut self, node: &'c NodeProto, node_ref: &NodeRef) -> Call<'c> {
-        Call { node, opset: node_ref.opset, inputs: Vec::new(), build: self.scopes.build() }
+        Call {
+            node,
+            opset: node_ref.opset,
+            inputs: Vec::new(),
+            build: self.scopes.build(),
+            wanted: std::cell::Cell::default(),
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Values that depend on no data: constants, shapes, ranges, window functions.
 
 use super::Operator;
-use crate::build::{Result, check_computable, index, mismatch, var};
+use crate::build::{Builder, Result, check_computable, index, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::known::{Item, MAX_ITEMS};
 use crate::tracked::Tracked;
+use crate::truth;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, UnaryOp};
@@ -43,7 +44,7 @@ fn constant(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 }
 
 fn constant_of_shape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let shape = call.dims(0, "the shape")?;
+    let shape = call.sizes(0, "the shape")?;
     let (dtype, item) = match call.tensor("value")? {
         None => (DType::F32, Item::from_const(Const::zero(DType::F32))),
         Some(tensor) => {
@@ -95,13 +96,23 @@ fn range(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         })?;
         return Ok(vec![result]);
     }
-    let dim = |t: &Tracked| t.as_uniform().and_then(|item| item.dim().cloned()).ok_or_else(unknown);
-    let (start, limit, delta) = (dim(&start)?, dim(&limit)?, dim(&delta)?);
-    let step = delta.as_const().filter(|&d| d != 0).ok_or_else(unknown)?;
+    let mut ends = Vec::with_capacity(3);
+    for index in 0..3 {
+        let [end] = &call.dims(index, "the ends of a range")?[..] else {
+            return Err(mismatch("a scalar", start.shape()));
+        };
+        ends.push(end.clone());
+    }
+    let [start, limit, delta] = &ends[..] else { return Err(Problem::MissingInput { index: 2 }) };
+    let (start, limit) = (start.clone(), limit.clone());
+    let Some(step) = delta.as_const() else { return Ok(vec![chosen_range(call.build, dtype, &start, &limit, delta)?]) };
+    if step == 0 {
+        return Err(unknown());
+    }
     let ranges = call.build.ranges();
     let span = if step > 0 { limit - start.clone() } else { start.clone() - limit };
     let count = span.ceil_div(&Dim::constant(step.saturating_abs())).simplify(&ranges).maximum(&Dim::constant(0));
-    let count = count.simplify(&ranges);
+    let count = call.build.size("the length of a range", &count.simplify(&ranges))?;
     if let Some(n) = count.as_const().filter(|&n| n as usize <= MAX_ITEMS) {
         let items = (0..n).map(|i| Item::Int(start.clone() + i.saturating_mul(step))).collect();
         return Ok(vec![Tracked::of_items(TensorType::new(dtype, vec![count]), items)]);
@@ -111,6 +122,18 @@ fn range(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         body.cast(dtype, value)
     })?;
     Ok(vec![result])
+}
+
+/// A range of integers whose direction only the run will tell.
+fn chosen_range(build: &mut Builder, dtype: DType, start: &Dim, limit: &Dim, delta: &Dim) -> Result<Tracked> {
+    let span = (limit.clone() - start.clone()) * truth::sign(delta);
+    let step = build.number("the step of a range", &truth::magnitude(delta), 1, 1 << 40)?;
+    let count = span.maximum(&Dim::constant(0)).ceil_div(&step);
+    let count = build.size("the length of a range", &count)?;
+    build.generate(vec![count], |body| {
+        let value = index(body, start.clone() + var(0) * delta.clone());
+        body.cast(dtype, value)
+    })
 }
 
 fn eye_like(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
@@ -134,7 +157,7 @@ fn eye_like(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 fn cosine_window(call: &mut Call<'_>, coefficients: &[f64]) -> Result<Vec<Tracked>> {
     let dtype = call.dtype("output_datatype")?.unwrap_or(DType::F32);
     check_computable(dtype)?;
-    let size = call.dims(0, "the size of the window")?;
+    let size = call.sizes(0, "the size of the window")?;
     let [size] = &size[..] else { return Err(mismatch("one number", call.input(0)?.shape())) };
     let period = if call.flag("periodic", true)? { size.clone() } else { size.clone() - 1 };
     call.build.require_at_least("the size of the window", size, &Dim::constant(0))?;

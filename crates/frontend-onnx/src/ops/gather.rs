@@ -55,7 +55,7 @@ pub(super) fn pick(
     shape.extend_from_slice(&data.shape()[axis + 1..]);
     if let Some((start, step)) = evenly_spaced(positions) {
         let mut slices: Vec<AxisSlice> = data.shape().iter().map(Builder::whole).collect();
-        slices[axis] = AxisSlice { start, step, len: Dim::constant(positions.len() as i64) };
+        slices[axis] = AxisSlice { start, step: Dim::constant(step), len: Dim::constant(positions.len() as i64) };
         let sliced = build.slice(data, &slices)?;
         return build.reshape(&sliced, &shape);
     }
@@ -100,11 +100,13 @@ fn pick_known(data: &Tracked, axis: usize, positions: &[Dim]) -> Option<Vec<Item
 /// `y[…, d, …] = indices[…] == d ? on : off`
 fn one_hot(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (indices, values) = (call.input(0)?, call.input(2)?);
+    const DEPTH: &str = "the depth";
     let depth = match call.input(1)?.as_uniform() {
         Some(item) => item.dim().cloned().or_else(|| item.scalar().map(|s| Dim::constant(s.to_i64()))),
         None => None,
-    }
-    .ok_or(Problem::DynamicValue { what: "the depth" })?;
+    };
+    let depth = depth.ok_or_else(|| call.unknown(1, DEPTH))?;
+    let depth = call.build.size(DEPTH, &depth)?;
     if values.rank() != 1 || !values.shape()[0].is_const(2) {
         return Err(mismatch("two values, off and on", values.shape()));
     }

@@ -1,15 +1,17 @@
-//! Movement: Transpose, Expand, Tile, Concat, Pad, DepthToSpace and their kin. Each is one access map.
+//! Movement: Transpose, Expand, Tile, Concat, CenterCropPad, DepthToSpace and their kin. Each is one access map.
 
 use super::Operator;
-use crate::build::{AxisSlice, Builder, Result, mismatch, var};
+use super::axes::position;
+use crate::build::{Builder, Result, index, mismatch, var};
 use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::known::Item;
 use crate::tracked::Tracked;
+use crate::truth;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::graph::TensorType;
 use infc_ir::index::{Dim, IndexExpr, Proof};
-use infc_ir::scalar::Const;
+use infc_ir::scalar::{CompareOp, Const, ScalarOp};
 use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -17,7 +19,6 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Expand", 8, expand),
     Operator::new("Tile", 1, tile),
     Operator::new("Concat", 1, concat),
-    Operator::new("Pad", 1, pad),
     Operator::new("CenterCropPad", 18, center_crop_pad),
     Operator::new("DepthToSpace", 1, depth_to_space),
     Operator::new("SpaceToDepth", 1, space_to_depth),
@@ -46,22 +47,52 @@ fn transpose(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 fn expand(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let target = call.dims(1, "the target shape")?;
+    if target.iter().any(|dim| call.build.is_signed(dim)) {
+        return Ok(vec![expand_chosen(call.build, &x, &target)?]);
+    }
     let shape = call.build.broadcast_shape(&[x.shape(), &target])?;
     Ok(vec![call.build.broadcast(&x, &shape)?])
+}
+
+/// As `expand`, where only the run will tell which extents are 1.
+fn expand_chosen(build: &mut Builder, x: &Tracked, target: &[Dim]) -> Result<Tracked> {
+    let one = Dim::constant(1);
+    let rank = target.len().max(x.rank());
+    let padded = |shape: &[Dim]| [vec![one.clone(); rank - shape.len()], shape.to_vec()].concat();
+    let (from, to) = (padded(x.shape()), padded(target));
+    let mut shape = Vec::with_capacity(rank);
+    let mut index = Vec::with_capacity(rank);
+    for (n, (extent, wanted)) in from.iter().zip(&to).enumerate() {
+        let result =
+            build.size("an extent that is broadcast", &truth::either(&truth::equal(wanted, &one), extent, wanted))?;
+        if extent.as_const().is_some_and(|d| d != 1) {
+            build.require_equal("broadcast extents", extent, &result)?;
+            shape.push(extent.clone());
+            index.push(var(n));
+            continue;
+        }
+        // Either there is one element to repeat, or as many as there will be.
+        let repeated = (result.clone() - extent.clone()) * (extent.clone() - 1);
+        build.require_equal("broadcast extents", &repeated, &Dim::constant(0))?;
+        index.push(var(n).minimum(&(extent.clone() - 1)));
+        shape.push(result);
+    }
+    build.view(x, index.split_off(rank - x.rank()), shape)
 }
 
 /// Repeats along each axis; before opset 6 along one, which is an input.
 fn tile(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
-    let mut repeats = call.dims(1, "how often an axis is repeated")?;
+    let mut repeats = call.sizes(1, "how often an axis is repeated")?;
     if call.opset < 6 {
-        let given = call.optional_ints(2, "the axis that is repeated")?.ok_or(Problem::MissingInput { index: 2 })?;
+        let given = call.dims(2, "the axis that is repeated")?;
         let ([times], [given]) = (&repeats[..], &given[..]) else {
             let found = format!("{} and {}", repeats.len(), given.len());
             return Err(Problem::ShapeMismatch { expected: "one number of repeats and one axis".to_owned(), found });
         };
-        let axis = axis(*given, x.rank())?;
-        repeats = (0..x.rank()).map(|n| if n == axis { times.clone() } else { Dim::constant(1) }).collect();
+        let axis = position(call.build, given, x.rank())?;
+        let here = |n: usize| truth::equal(&axis, &Dim::constant(n as i64));
+        repeats = (0..x.rank()).map(|n| truth::either(&here(n), times, &Dim::constant(1))).collect();
     }
     if repeats.len() != x.rank() {
         return Err(mismatch(format!("{} axes, one per number of repeats", repeats.len()), x.shape()));
@@ -71,7 +102,7 @@ fn tile(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     for (n, (extent, repeat)) in x.shape().iter().zip(&repeats).enumerate() {
         let once = repeat.is_const(1) || extent.is_const(0);
         index.push(if once { var(n) } else { var(n).modulo(extent) });
-        shape.push(extent.clone() * repeat.clone());
+        shape.push(call.build.size("a repeated extent", &(extent.clone() * repeat.clone()))?);
     }
     Ok(vec![call.build.view(&x, index, shape)?])
 }
@@ -82,86 +113,10 @@ fn concat(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![call.build.concat(&inputs.iter().collect::<Vec<_>>(), axis)?])
 }
 
-/// Positions before 0 and after the extent get a value, or that of another position.
-fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let x = call.input(0)?;
-    let mode = call.string("mode", "constant")?;
-    let pads = if call.opset < 11 {
-        let pads = call.ints("pads")?.or(call.ints("paddings")?).unwrap_or_default();
-        pads.iter().map(|&p| Dim::constant(p)).collect()
-    } else {
-        call.dims(1, "how much is padded")?
-    };
-    let axes: Vec<usize> = match call.optional_ints(3, "axes")?.filter(|_| call.opset >= 18) {
-        Some(given) => given.iter().map(|&a| axis(a, x.rank())).collect::<Result<_>>()?,
-        None => (0..x.rank()).collect(),
-    };
-    if pads.len() != 2 * axes.len() {
-        return Err(Problem::ShapeMismatch {
-            expected: format!("{} paddings", 2 * axes.len()),
-            found: format!("{}", pads.len()),
-        });
-    }
-    let otherwise = padding_value(call, &x)?;
-    let (x, pads) = crop(call, &x, &axes, &pads)?;
-    let mut index: Vec<IndexExpr> = (0..x.rank()).map(var).collect();
-    let mut shape = x.shape().to_vec();
-    let mut valid = Vec::new();
-    for (n, &axis) in axes.iter().enumerate() {
-        let (before, after) = (&pads[n], &pads[n + axes.len()]);
-        let extent = x.shape()[axis].clone();
-        if before.is_const(0) && after.is_const(0) {
-            continue;
-        }
-        let position = var(axis) - before.clone();
-        let last = extent.clone() - 1;
-        index[axis] = match mode.as_str() {
-            "constant" => {
-                valid.push(Bound { expr: position.clone(), lo: Dim::constant(0), hi: extent.clone() });
-                position
-            }
-            "edge" => position.maximum(&Dim::constant(0)).minimum(&last),
-            // Mirrored at 0, then at the last position.
-            "reflect" => {
-                for side in [before, after] {
-                    call.build.require_at_least("the elements to reflect, but one,", &last, side)?;
-                }
-                let folded = position.maximum(&position.scale(-1));
-                folded.minimum(&(last.scale(2) - folded.clone()))
-            }
-            "wrap" if extent.is_const(0) => return Err(mismatch("elements to repeat", x.shape())),
-            "wrap" => position.modulo(&extent),
-            _ => {
-                let expected = "constant, edge, reflect or wrap";
-                return Err(Problem::InvalidAttribute { attribute: "mode", expected, found: mode });
-            }
-        };
-        shape[axis] = extent + before.clone() + after.clone();
-    }
-    let map = AccessMap { rank: x.rank(), index, valid };
-    Ok(vec![call.build.view_or(&x, map, shape, otherwise)?])
-}
-
-/// Negative paddings take elements away, before anything is added on other sides.
-fn crop(call: &mut Call<'_>, x: &Tracked, axes: &[usize], pads: &[Dim]) -> Result<(Tracked, Vec<Dim>)> {
-    let mut slices: Vec<AxisSlice> = x.shape().iter().map(Builder::whole).collect();
-    let mut rest = pads.to_vec();
-    for (n, side) in rest.iter_mut().enumerate() {
-        let Some(taken) = side.as_const().filter(|&p| p < 0).map(i64::saturating_neg) else { continue };
-        let slice = &mut slices[axes[n % axes.len()]];
-        slice.len = slice.len.clone() - taken;
-        if n < axes.len() {
-            slice.start = Dim::constant(taken);
-        }
-        *side = Dim::constant(0);
-    }
-    Ok((call.build.slice(x, &slices)?, rest))
-}
-
 /// The middle of longer axes, zeros around shorter ones; of an odd difference the odd element is at the end.
 fn center_crop_pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
-    let wanted = call.dims(1, "the shape that is cropped or padded to")?;
+    let wanted = call.sizes(1, "the shape that is cropped or padded to")?;
     let axes: Vec<usize> = match call.ints("axes")? {
         Some(given) => given.iter().map(|&a| axis(a, x.rank())).collect::<Result<_>>()?,
         None => (0..x.rank()).collect(),
@@ -187,18 +142,6 @@ fn center_crop_pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     }
     let map = AccessMap { rank: x.rank(), index, valid };
     Ok(vec![call.build.view_or(&x, map, shape, Const::zero(x.dtype()))?])
-}
-
-fn padding_value(call: &Call<'_>, x: &Tracked) -> Result<Const> {
-    if call.opset < 11 {
-        return Ok(Const::from_f64(x.dtype(), call.float_or("value", 0.0)?));
-    }
-    let Some(value) = call.optional(2) else { return Ok(Const::zero(x.dtype())) };
-    if value.dtype() != x.dtype() {
-        return Err(Problem::TypeMismatch { left: x.dtype(), right: value.dtype() });
-    }
-    let known = value.as_uniform().and_then(Item::scalar);
-    known.map(|v| v.to_const(x.dtype())).ok_or(Problem::DynamicValue { what: "the value of the padding" })
 }
 
 /// Batch, channels, height and width of an image, and the block size.
@@ -267,16 +210,30 @@ fn space_to_depth(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 fn trilu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let Some(row) = x.rank().checked_sub(2) else { return Err(mismatch("at least 2 axes", x.shape())) };
+    let upper = call.flag("upper", true)?;
+    let distance = var(row + 1) - var(row);
+    let shape = x.shape().to_vec();
+    if let Some(diagonal) = call.optional(1).filter(|d| d.dims().is_none()) {
+        // Data like other data: the shape does not depend on it.
+        let diagonal = call.build.reshape(&diagonal, &[])?;
+        let result = call.build.map_over(shape, &[&x, &diagonal], |body, p| {
+            let distance = index(body, distance);
+            let diagonal = body.cast(DType::I64, p[1]);
+            let kept = body.compare(if upper { CompareOp::Ge } else { CompareOp::Le }, distance, diagonal);
+            let zero = body.push(ScalarOp::Const(Const::zero(body.dtype(p[0]))));
+            body.select(kept, p[0], zero)
+        })?;
+        return Ok(vec![result]);
+    }
     let diagonal = call.optional_dims(1, "the diagonal")?.and_then(|d| d.first().cloned()).unwrap_or_default();
-    let distance = var(row + 1) - var(row) - diagonal;
+    let distance = distance - diagonal;
     let (lo, hi) = (Dim::constant(0), x.shape()[row + 1].clone() + x.shape()[row].clone());
-    let bound = if call.flag("upper", true)? {
+    let bound = if upper {
         Bound { expr: distance, lo, hi: hi.scale(2) }
     } else {
         Bound { expr: distance.scale(-1), lo, hi: hi.scale(2) }
     };
     let map = AccessMap { valid: vec![bound], ..AccessMap::identity(x.rank()) };
-    let shape = x.shape().to_vec();
     Ok(vec![call.build.view_or(&x, map, shape, Const::zero(x.dtype()))?])
 }
 

@@ -3,9 +3,10 @@
 //! Axes are an attribute at first and an input later (`ReduceSum` since opset 13, the others since 18).
 
 use super::Operator;
+use super::axes::{Axes, ChosenAxes};
 use super::elementwise::require_float;
 use crate::build::{Builder, Result, compute_type, index, var};
-use crate::call::{Call, axes};
+use crate::call::Call;
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
 use infc_ir::index::Dim;
@@ -77,35 +78,57 @@ fn float_function(body: &mut Body, op: UnaryOp, x: ScalarId) -> ScalarId {
 /// What is folded, and the shape of the result.
 struct Reduction {
     x: Tracked,
-    axes: Vec<usize>,
+    axes: Axes,
     shape: Vec<Dim>,
 }
 
 impl Reduction {
     /// `moved` is the opset since which the axes are an input.
-    fn of(call: &Call<'_>, moved: i64) -> Result<Self> {
+    fn of(call: &mut Call<'_>, moved: i64) -> Result<Self> {
         let x = call.input(0)?;
-        let given = call.ints_moved("axes", 1, moved)?.unwrap_or_default();
+        let given = call.dims_moved("axes", 1, moved)?.unwrap_or_default();
         let axes = match &given[..] {
-            [] if call.flag("noop_with_empty_axes", false)? => Vec::new(),
-            [] => (0..x.rank()).collect(),
-            given => axes(given, x.rank())?,
+            [] if call.flag("noop_with_empty_axes", false)? => Axes::Known(Vec::new()),
+            [] => Axes::Known((0..x.rank()).collect()),
+            given => Axes::of(call.build, given, x.rank())?,
         };
-        Ok(Self::new(x, axes, call.flag("keepdims", true)?))
+        let keep = call.flag("keepdims", true)?;
+        Self::new(call.build, x, axes, keep)
     }
 
-    fn new(x: Tracked, axes: Vec<usize>, keep: bool) -> Self {
-        let folded = |n: &usize| axes.contains(n);
-        let shape = (0..x.rank())
-            .filter(|n| keep || !folded(n))
-            .map(|n| if folded(&n) { Dim::constant(1) } else { x.shape()[n].clone() })
-            .collect();
-        Self { x, axes, shape }
+    fn new(build: &mut Builder, x: Tracked, axes: Axes, keep: bool) -> Result<Self> {
+        let shape = match (&axes, keep) {
+            (Axes::Known(axes), _) => {
+                let folded = |n: &usize| axes.contains(n);
+                (0..x.rank())
+                    .filter(|n| keep || !folded(n))
+                    .map(|n| if folded(&n) { Dim::constant(1) } else { x.shape()[n].clone() })
+                    .collect()
+            }
+            (Axes::Chosen(axes), true) => axes.ones(build, x.shape())?,
+            (Axes::Chosen(axes), false) => axes.removed(build, x.shape())?,
+        };
+        Ok(Self { x, axes, shape })
     }
 
     /// The number of elements that are folded into one.
-    fn count(&self) -> Dim {
-        self.axes.iter().map(|&a| self.x.shape()[a].clone()).product()
+    fn count(&self, build: &mut Builder) -> Result<Dim> {
+        match &self.axes {
+            Axes::Known(axes) => Ok(axes.iter().map(|&a| self.x.shape()[a].clone()).product()),
+            Axes::Chosen(axes) => {
+                let extents = axes.others_ones(build, self.x.shape())?;
+                build.size("the number of elements in one", &extents.into_iter().product())
+            }
+        }
+    }
+
+    /// A value of the shape with the axes kept, ready to be read for every element that is folded.
+    fn for_each_element(&self, build: &mut Builder, folded: &Tracked) -> Result<Tracked> {
+        match &self.axes {
+            // By broadcasting.
+            Axes::Known(_) => Ok(folded.clone()),
+            Axes::Chosen(axes) => build.view(folded, axes.at_ones(), self.x.shape().to_vec()),
+        }
     }
 
     /// Folds in the computing type; the result is still in that type.
@@ -117,18 +140,32 @@ impl Reduction {
     ) -> Result<Tracked> {
         let wide = compute_type(self.x.dtype());
         let widened = |body: &mut Body, x: ScalarId| body.cast(wide, x);
-        if self.axes.is_empty() {
-            return build.map(&[&self.x], |body, p| {
-                let x = widened(body, p[0]);
-                f(body, x)
-            });
-        }
-        let folded = build.reduce(&[&self.x], &self.axes, reducer(wide), |body, p| {
+        let (x, axes) = match &self.axes {
+            Axes::Known(axes) if axes.is_empty() => {
+                return build.map(&[&self.x], |body, p| {
+                    let x = widened(body, p[0]);
+                    f(body, x)
+                });
+            }
+            Axes::Known(axes) => (self.x.clone(), axes.clone()),
+            Axes::Chosen(axes) => spread(build, &self.x, axes)?,
+        };
+        let folded = build.reduce(&[&x], &axes, reducer(wide), |body, p| {
             let x = widened(body, p[0]);
             vec![f(body, x)]
         })?;
         build.reshape(&folded[0], &self.shape)
     }
+}
+
+/// Every axis twice, of which one has one element: among the first are the axes that stay, among the second those that
+/// are folded. Also the second.
+fn spread(build: &mut Builder, x: &Tracked, axes: &ChosenAxes) -> Result<(Tracked, Vec<usize>)> {
+    let rank = x.rank();
+    let mut shape = axes.ones(build, x.shape())?;
+    shape.extend(axes.others_ones(build, x.shape())?);
+    let index = (0..rank).map(|n| var(n) + var(rank + n)).collect();
+    Ok((build.view(x, index, shape)?, (rank..2 * rank).collect()))
 }
 
 fn simple(
@@ -175,7 +212,8 @@ pub(super) fn divide(build: &mut Builder, x: &Tracked, count: Dim, dtype: DType)
 fn mean(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let reduction = Reduction::of(call, 18)?;
     let sum = reduction.fold(call.build, Reducer::sum, |_, x| x)?;
-    Ok(vec![divide(call.build, &sum, reduction.count(), reduction.x.dtype())?])
+    let count = reduction.count(call.build)?;
+    Ok(vec![divide(call.build, &sum, count, reduction.x.dtype())?])
 }
 
 /// `m + log Σ e^(x−m)`, with `m = max x` so that nothing overflows.
@@ -184,7 +222,8 @@ fn log_sum_exp(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let dtype = reduction.x.dtype();
     require_float(&reduction.x)?;
     let wide = compute_type(dtype);
-    let kept = Reduction::new(call.build.cast(&reduction.x, wide)?, reduction.axes.clone(), true);
+    let x = call.build.cast(&reduction.x, wide)?;
+    let kept = Reduction::new(call.build, x, reduction.axes.clone(), true)?;
     let max = kept.fold(call.build, largest, |_, x| x)?;
     // Infinities would become NaN as differences.
     let finite = call.build.map(&[&max], |body, p| {
@@ -192,11 +231,13 @@ fn log_sum_exp(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         let zero = body.constant(wide, 0.0);
         body.select(infinite, zero, p[0])
     })?;
-    let power = call.build.map(&[&kept.x, &finite], |body, p| {
+    let shift = kept.for_each_element(call.build, &finite)?;
+    let power = call.build.map(&[&kept.x, &shift], |body, p| {
         let shifted = body.binary(BinaryOp::Sub, p[0], p[1]);
         body.unary(UnaryOp::Exp, shifted)
     })?;
-    let sum = Reduction::new(power, reduction.axes.clone(), true).fold(call.build, Reducer::sum, |_, x| x)?;
+    let power = Reduction::new(call.build, power, reduction.axes.clone(), true)?;
+    let sum = power.fold(call.build, Reducer::sum, |_, x| x)?;
     let result = call.build.map(&[&sum, &finite], |body, p| {
         let log = body.unary(UnaryOp::Log, p[0]);
         let y = body.binary(BinaryOp::Add, log, p[1]);
@@ -210,7 +251,8 @@ fn extremum(call: &mut Call<'_>, better: CompareOp) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let axis = call.axis("axis", 0, x.rank())?;
     let last = call.flag("select_last_index", false)?;
-    let reduction = Reduction::new(x.clone(), vec![axis], call.flag("keepdims", true)?);
+    let keep = call.flag("keepdims", true)?;
+    let reduction = Reduction::new(call.build, x.clone(), Axes::Known(vec![axis]), keep)?;
     let position = extremum_along(call.build, &x, axis, better, last)?;
     Ok(vec![call.build.reshape(&position, &reduction.shape)?])
 }

@@ -1,10 +1,12 @@
 //! Operators that keep the elements in row-major order: Reshape, Flatten, Squeeze, Unsqueeze.
 
 use super::Operator;
-use crate::build::{Result, mismatch, product, quotient, var};
-use crate::call::{Call, axes};
+use super::axes::Axes;
+use crate::build::{Builder, Result, mismatch, product, quotient, var};
+use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
+use crate::truth;
 use infc_ir::index::Dim;
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -19,7 +21,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 fn reshape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let allow_zero = call.flag("allowzero", false)?;
-    let mut target = match call.opset {
+    let mut target: Vec<Dim> = match call.opset {
         ..5 => {
             let given = call.ints("shape")?.ok_or(Problem::InvalidAttribute {
                 attribute: "shape",
@@ -30,6 +32,10 @@ fn reshape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         }
         _ => call.dims(1, "the target shape")?,
     };
+    if target.iter().any(|dim| call.build.is_signed(dim)) {
+        let shape = chosen_shape(call.build, x.shape(), &target, allow_zero)?;
+        return Ok(vec![call.build.reshape(&x, &shape)?]);
+    }
     let mut inferred = None;
     for (n, dim) in target.iter_mut().enumerate() {
         match dim.as_const() {
@@ -62,6 +68,33 @@ fn reshape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![call.build.reshape(&x, &target)?])
 }
 
+/// The shape for a target in which only the run will tell what is 0 or −1. Whatever does not fit makes another number of
+/// elements, or an extent below 0.
+fn chosen_shape(build: &mut Builder, shape: &[Dim], target: &[Dim], allow_zero: bool) -> Result<Vec<Dim>> {
+    const WHAT: &str = "an extent of the target shape";
+    let mut known = Vec::with_capacity(target.len());
+    let mut inferred = Vec::with_capacity(target.len());
+    for (n, dim) in target.iter().enumerate() {
+        let kept = if allow_zero { None } else { shape.get(n) };
+        let copied = kept.map(|kept| truth::equal(dim, &Dim::constant(0)) * kept.clone()).unwrap_or_default();
+        let rest = truth::equal(dim, &Dim::constant(-1));
+        // For what is left stands 1 for now.
+        known.push(build.size(WHAT, &(dim.clone() + copied + rest.scale(2)))?);
+        inferred.push(rest);
+    }
+    if inferred.iter().all(|rest| rest.is_const(0)) {
+        return Ok(known);
+    }
+    let whole = product(&build.restated(shape))?;
+    let others = build.size("the elements of the other axes", &product(&known)?)?;
+    let rest = whole.floor_div(&others.maximum(&Dim::constant(1)));
+    known
+        .iter()
+        .zip(&inferred)
+        .map(|(extent, inferred)| build.size(WHAT, &truth::either(inferred, &rest, extent)))
+        .collect()
+}
+
 /// Two axes: what is before `axis`, and the rest.
 fn flatten(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
@@ -73,8 +106,14 @@ fn flatten(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 
 fn squeeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
-    let dropped = match call.ints_moved("axes", 1, 13)? {
-        Some(given) => axes(&given, x.rank())?,
+    let dropped = match call.dims_moved("axes", 1, 13)? {
+        Some(given) => match Axes::of(call.build, &given, x.rank())? {
+            Axes::Known(axes) => axes,
+            Axes::Chosen(axes) => {
+                let shape = axes.removed(call.build, x.shape())?;
+                return Ok(vec![call.build.reshape(&x, &shape)?]);
+            }
+        },
         None => (0..x.rank()).filter(|&n| x.shape()[n].is_const(1)).collect(),
     };
     for &n in &dropped {
@@ -94,11 +133,14 @@ fn squeeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 
 fn unsqueeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
-    let given = call.ints_moved("axes", 1, 13)?.ok_or(Problem::MissingInput { index: 1 })?;
-    let added = axes(&given, x.rank() + given.len())?;
-    let mut shape = x.shape().to_vec();
-    for &axis in &added {
-        shape.insert(axis, Dim::constant(1));
-    }
+    let given = call.dims_moved("axes", 1, 13)?.ok_or(Problem::MissingInput { index: 1 })?;
+    let shape = match Axes::of(call.build, &given, x.rank() + given.len())? {
+        Axes::Known(added) => {
+            let mut shape = x.shape().to_vec();
+            added.iter().for_each(|&axis| shape.insert(axis, Dim::constant(1)));
+            shape
+        }
+        Axes::Chosen(axes) => axes.inserted(call.build, x.shape())?,
+    };
     Ok(vec![call.build.reshape(&x, &shape)?])
 }

@@ -77,8 +77,8 @@ fn resize(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
             }
             targets
         }
-        (None, Some(sizes)) => {
-            let sizes = sizes.dims().ok_or(Problem::DynamicValue { what: "the sizes" })?;
+        (None, Some(_)) => {
+            let sizes = call.sizes(3, "the sizes")?;
             let policy = call.string("keep_aspect_ratio_policy", "stretch")?;
             targets_from_sizes(&x, &axes, &sizes, &policy)?
         }

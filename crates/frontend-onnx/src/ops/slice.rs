@@ -1,10 +1,12 @@
 //! Parts of a value: Slice, Split.
 
 use super::Operator;
+use super::axes::ChosenAxes;
 use crate::build::{AxisSlice, Builder, Result};
 use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::tracked::Tracked;
+use crate::truth;
 use infc_ir::index::Dim;
 
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("Slice", 1, slice), Operator::new("Split", 1, split)];
@@ -22,14 +24,14 @@ fn slice(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         let missing = |name| Problem::InvalidAttribute { attribute: name, expected: "a list", found: "missing".into() };
         let starts = attribute("starts")?.ok_or_else(|| missing("starts"))?;
         let ends = attribute("ends")?.ok_or_else(|| missing("ends"))?;
-        (starts, ends, call.ints("axes")?.map(<[i64]>::to_vec), None)
+        (starts, ends, attribute("axes")?, None)
     } else {
         let starts = call.dims(1, "where a slice starts")?;
         let ends = call.dims(2, "where a slice ends")?;
-        (starts, ends, call.optional_ints(3, "axes")?, call.optional_ints(4, "the step of a slice")?)
+        (starts, ends, call.optional_dims(3, "axes")?, call.optional_dims(4, "the step of a slice")?)
     };
-    let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = steps.unwrap_or_else(|| vec![1; starts.len()]);
+    let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).map(Dim::constant).collect());
+    let steps = steps.unwrap_or_else(|| vec![Dim::constant(1); starts.len()]);
     if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
         return Err(Problem::ShapeMismatch {
             expected: "starts, ends, axes and steps of one length".to_owned(),
@@ -37,16 +39,31 @@ fn slice(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         });
     }
     let mut slices: Vec<AxisSlice> = x.shape().iter().map(Builder::whole).collect();
-    for (((start, end), &given), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
-        let axis = axis(given, x.rank())?;
-        slices[axis] = axis_slice(call.build, &x.shape()[axis], start, end, step)?;
+    if let Some(known) = axes.iter().map(Dim::as_const).collect::<Option<Vec<i64>>>() {
+        for (((start, end), &given), step) in starts.iter().zip(&ends).zip(&known).zip(&steps) {
+            let axis = axis(given, x.rank())?;
+            slices[axis] = axis_slice(call.build, &x.shape()[axis], start, end, step)?;
+        }
+        return Ok(vec![call.build.slice(&x, &slices)?]);
+    }
+    let axes = ChosenAxes::of(call.build, &axes, x.rank())?;
+    for (axis, slice) in slices.iter_mut().enumerate() {
+        // What is taken whole goes from 0 to the extent.
+        let extent = slice.len.clone();
+        let start = axes.value_for(axis, &starts, &Dim::constant(0));
+        let end = axes.value_for(axis, &ends, &extent);
+        let step = axes.value_for(axis, &steps, &Dim::constant(1));
+        *slice = chosen_slice(call.build, &extent, &start, &end, &step)?;
     }
     Ok(vec![call.build.slice(&x, &slices)?])
 }
 
 /// A position counted from the start, where negative ones count from the end. One that may be either is taken to count
-/// from the start, unless it is at most 0 whatever the dims are.
+/// from the start, unless it is at most 0 whatever the dims are, or follows from numbers of the run.
 pub(super) fn from_start(build: &mut Builder, what: &'static str, p: &Dim, extent: &Dim) -> Result<Dim> {
+    if build.is_signed(p) {
+        return Ok(p.clone() + truth::negative(p) * extent.clone());
+    }
     let interval = build.ranges().interval(&build.restated(std::slice::from_ref(p))[0]);
     match (interval.min, interval.max) {
         (_, Some(max)) if max < 0 => Ok(p.clone() + extent.clone()),
@@ -62,7 +79,11 @@ pub(super) fn from_start(build: &mut Builder, what: &'static str, p: &Dim, exten
 }
 
 /// One axis, by NumPy's rules.
-fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<AxisSlice> {
+fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Result<AxisSlice> {
+    if [start, end, step].into_iter().any(|d| build.is_signed(d)) {
+        return chosen_slice(build, extent, start, end, step);
+    }
+    let step = step.as_const().ok_or(Problem::DynamicValue { what: "the step of a slice" })?;
     if step == 0 || step.unsigned_abs() > 1 << 41 {
         return Err(Problem::ShapeMismatch {
             expected: "a step other than 0".to_owned(),
@@ -91,7 +112,34 @@ fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: i
         let len = (start.clone() - end).ceil_div(&Dim::constant(-step));
         (start, len)
     };
-    Ok(AxisSlice { start, step, len: simple(simple(len).maximum(&zero)) })
+    Ok(AxisSlice { start, step: Dim::constant(step), len: simple(simple(len).maximum(&zero)) })
+}
+
+/// As `axis_slice`, where only the run will tell which positions count from the end, and perhaps the direction.
+fn chosen_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Result<AxisSlice> {
+    const FAR: i64 = 1 << 40;
+    let what = "a position of a slice";
+    let mut position = |p: &Dim| -> Result<Dim> {
+        let p = match p.as_const() {
+            // "The end", or beyond the start, as far as numbers of the run may go.
+            Some(p) => Dim::constant(p.clamp(-FAR, FAR)),
+            None => p.clone(),
+        };
+        let counted = p.clone() + truth::negative(&p) * extent.clone();
+        build.number(what, &counted, -2 * FAR, 2 * FAR)
+    };
+    let (start, end) = (position(start)?, position(end)?);
+    let step = build.number("the step of a slice", step, -FAR, FAR)?;
+    let length = build.number("the length of a step", &truth::magnitude(&step), 1, FAR)?;
+    let backwards = truth::negative(&step);
+    // Forwards from 0 to the extent, backwards from the last to before the first.
+    let last = extent.clone() - backwards.clone();
+    let start = truth::clamp(&start, &Dim::constant(0), &last);
+    let end = truth::clamp(&end, &backwards.scale(-1), &last);
+    let start = build.number("the start of a slice", &start, -1, FAR)?;
+    let span = truth::either(&backwards, &(start.clone() - end.clone()), &(end - start.clone()));
+    let len = span.maximum(&Dim::constant(0)).ceil_div(&length);
+    Ok(AxisSlice { start, step, len: build.size("the length of a slice", &len)? })
 }
 
 /// Lengths are an attribute before opset 13 (in opset 1 maybe an input) and an input from then on; without them the
@@ -107,7 +155,7 @@ fn split(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let given = match call.opset {
         2..13 => attribute,
         _ if attribute.is_some() => attribute,
-        _ => call.optional_dims(1, "the lengths of the parts")?,
+        _ => call.optional_sizes(1, "the lengths of the parts")?,
     };
     let count = call.output_count() as i64;
     let lengths = match given {

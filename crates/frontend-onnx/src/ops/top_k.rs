@@ -26,7 +26,7 @@ fn top_k(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let k = if call.opset < 10 {
         Dim::constant(call.int_or("k", 0)?)
     } else {
-        let given = call.dims(1, "how many are taken")?;
+        let given = call.sizes(1, "how many are taken")?;
         given.first().cloned().ok_or_else(|| mismatch("one number", &[Dim::constant(0)]))?
     };
     let axis = call.axis("axis", -1, x.rank())?;

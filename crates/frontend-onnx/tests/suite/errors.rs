@@ -352,10 +352,10 @@ fn shapes_must_fit() {
 }
 
 #[test]
-fn shapes_must_be_known_when_compiling() {
+fn numbers_of_axes_must_be_known_when_compiling() {
     let model = Builder::new(17)
         .f32("x", &[2, 3])
-        .input("s", DType::I64, &[Extent::Number(2)])
+        .input("s", DType::I64, &[Extent::Named("R")])
         .node(node("Reshape", &["x", "s"], &["y"], &[]))
         .output("y");
     check_node(model.import(), "onnx::dynamic-value", "y");

@@ -1,10 +1,12 @@
 //! Rewriting every dim and index expression of a graph.
 
-use super::Graph;
+use super::{Graph, SymbolSource};
 use crate::access::AccessMap;
-use crate::index::IndexExpr;
+use crate::entity::{EntityId, NodeId, SymbolId, ValueId};
+use crate::index::{Atom, IndexExpr};
 use crate::op::{CompositeOp, IfOp, MapOp, Op, RecurrenceOp, ReduceOp, ViewOp};
 use crate::scalar::Body;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 impl Graph {
@@ -20,18 +22,127 @@ impl Graph {
             ty.shape.iter_mut().for_each(|dim| *dim = f(dim));
         }
         for node in self.nodes.iter_mut() {
-            node.op = rewritten(&node.op, f);
+            node.op = rewritten(&node.op, &|body| body.rewrite_dims(f), f);
+        }
+    }
+
+    /// Forgets the nodes that no output depends on, and the types of their values.
+    pub fn drop_dead_nodes(&mut self) {
+        let mut wanted = vec![false; self.values.len()];
+        for port in self.inputs.iter().chain(&self.outputs) {
+            wanted[port.value.index()] = true;
+        }
+        let nodes = &self.nodes;
+        let live = |id: NodeId, wanted: &[bool]| nodes[id].outputs.iter().any(|o| wanted[o.index()]);
+        let mut kept = Vec::with_capacity(self.order.len());
+        for &id in self.order.iter().rev().filter(|&&id| nodes.get(id).is_some()) {
+            if live(id, &wanted) {
+                nodes[id].inputs.iter().chain(&nodes[id].outputs).for_each(|value| wanted[value.index()] = true);
+                kept.push(id);
+            }
+        }
+        kept.reverse();
+        let dead: Vec<NodeId> = {
+            let mut is_kept = vec![false; nodes.len()];
+            kept.iter().for_each(|id| is_kept[id.index()] = true);
+            nodes.ids().filter(|id| !is_kept[id.index()]).collect()
+        };
+        self.order = kept;
+        for id in dead {
+            self.nodes[id].op = Op::DimValue(IndexExpr::constant(0));
+        }
+        for (value, _) in wanted.iter().enumerate().filter(|(_, wanted)| !**wanted) {
+            self.values[ValueId(value as u32)].ty.shape.clear();
+        }
+    }
+
+    /// Which symbols something in the graph depends on, sources of symbols aside.
+    #[must_use]
+    pub fn used_symbols(&self) -> Vec<bool> {
+        let used = RefCell::new(vec![false; self.symbols.len()]);
+        let mut graph = self.clone();
+        graph.sources.clear();
+        graph.rewrite_all(&|e| {
+            e.for_each_atom(&mut |atom| {
+                if let Atom::Symbol(symbol) = atom
+                    && let Some(used) = used.borrow_mut().get_mut(symbol.index())
+                {
+                    *used = true;
+                }
+            });
+            e.clone()
+        });
+        used.into_inner()
+    }
+
+    /// Forgets the symbols that are not kept, which nothing may depend on, and numbers the others anew.
+    pub fn keep_symbols(&mut self, kept: &[bool]) {
+        let mut new: Vec<SymbolId> = Vec::with_capacity(kept.len());
+        let mut next = 0;
+        for &kept in kept {
+            new.push(SymbolId(next));
+            next += u32::from(kept);
+        }
+        let is_kept = |symbol: SymbolId| kept.get(symbol.index()).copied().unwrap_or(false);
+        self.sources.retain(|(symbol, _)| is_kept(*symbol));
+        for (symbol, _) in &mut self.sources {
+            *symbol = new[symbol.index()];
+        }
+        let old = std::mem::take(&mut self.symbols);
+        for (symbol, _) in old.iter_enumerated().filter(|(symbol, _)| is_kept(*symbol)) {
+            self.symbols.push(old[symbol].clone());
+        }
+        for node in self.nodes.iter_mut() {
+            if let Op::Host(host) = &mut node.op {
+                for produced in &mut Arc::make_mut(host).produces {
+                    produced.symbol = new[produced.symbol.index()];
+                }
+            }
+        }
+        let renumber = |atom: &Atom| match atom {
+            Atom::Symbol(symbol) => Some(IndexExpr::symbol(*new.get(symbol.index())?)),
+            _ => None,
+        };
+        self.rewrite_all(&|e| e.substitute(&renumber));
+    }
+
+    /// As [`Graph::rewrite_dims`], but everything there is.
+    fn rewrite_all(&mut self, f: &dyn Fn(&IndexExpr) -> IndexExpr) {
+        for value in self.values.iter_mut() {
+            for dim in &mut value.ty.shape {
+                *dim = f(dim);
+            }
+        }
+        let symbols = &self.symbols;
+        let inner = |body: &mut Graph| {
+            body.symbols.clone_from(symbols);
+            body.rewrite_all(f);
+        };
+        for node in self.nodes.iter_mut() {
+            node.op = rewritten(&node.op, &inner, f);
+        }
+        for requirement in &mut self.requires {
+            (requirement.left, requirement.right) = (f(&requirement.left), f(&requirement.right));
+        }
+        for assumption in &mut self.assumptions {
+            (assumption.left, assumption.right) = (f(&assumption.left), f(&assumption.right));
+        }
+        for (_, source) in &mut self.sources {
+            if let SymbolSource::Computed(value) = source {
+                *value = f(value);
+            }
         }
     }
 }
 
-fn in_graph(body: &Graph, f: &dyn Fn(&IndexExpr) -> IndexExpr) -> Arc<Graph> {
+fn in_graph(body: &Graph, f: &dyn Fn(&mut Graph)) -> Arc<Graph> {
     let mut body = body.clone();
-    body.rewrite_dims(f);
+    f(&mut body);
     Arc::new(body)
 }
 
-fn rewritten(op: &Op, f: &dyn Fn(&IndexExpr) -> IndexExpr) -> Op {
+/// The operation with `f` applied to its expressions and `inner` to the graphs that it holds.
+fn rewritten(op: &Op, inner: &dyn Fn(&mut Graph), f: &dyn Fn(&IndexExpr) -> IndexExpr) -> Op {
     let in_body = |body: &Body| Body { ops: body.ops.iter().map(|op| op.map_indices(f)).collect() };
     match op {
         Op::Map(map) => Op::Map(MapOp { body: in_body(&map.body), results: map.results.clone() }),
@@ -47,15 +158,15 @@ fn rewritten(op: &Op, f: &dyn Fn(&IndexExpr) -> IndexExpr) -> Op {
         Op::Reduce(reduce) => Op::Reduce(ReduceOp { body: in_body(&reduce.body), ..reduce.clone() }),
         Op::DimValue(dim) => Op::DimValue(f(dim)),
         Op::Composite(composite) => {
-            Op::Composite(CompositeOp { kind: composite.kind, body: in_graph(&composite.body, f) })
+            Op::Composite(CompositeOp { kind: composite.kind, body: in_graph(&composite.body, inner) })
         }
         Op::Recurrence(recurrence) => Op::Recurrence(RecurrenceOp {
             steps: f(&recurrence.steps),
-            body: in_graph(&recurrence.body, f),
+            body: in_graph(&recurrence.body, inner),
             ..recurrence.clone()
         }),
         Op::If(branches) => {
-            Op::If(IfOp { then: in_graph(&branches.then, f), otherwise: in_graph(&branches.otherwise, f) })
+            Op::If(IfOp { then: in_graph(&branches.then, inner), otherwise: in_graph(&branches.otherwise, inner) })
         }
         Op::Constant(_) | Op::Contract(_) | Op::Gather(_) | Op::Concat(_) | Op::Scan(_) | Op::Host(_) => op.clone(),
     }

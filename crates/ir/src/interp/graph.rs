@@ -72,7 +72,7 @@ fn run(
     // Host operations add to them.
     let mut symbols = symbols.to_vec();
     let is_late = |r: &&Requirement| {
-        let produced = |dim: &Dim| dim.symbols().iter().any(|&s| graph.source(s).is_some_and(is_produced));
+        let produced = |dim: &Dim| dim.symbols().iter().any(|&s| graph.source(s).is_some_and(|s| is_produced(&s)));
         produced(&r.left) || produced(&r.right)
     };
     graph.requires.iter().filter(|r| !is_late(r)).try_for_each(|r| check_requirement(graph, r, &symbols))?;
@@ -119,7 +119,7 @@ fn run(
     graph.outputs.iter().map(|port| values[port.value.index()].clone().ok_or_else(|| dangling(&port.name))).collect()
 }
 
-fn is_produced(source: SymbolSource) -> bool {
+fn is_produced(source: &SymbolSource) -> bool {
     matches!(source, SymbolSource::Produced { .. })
 }
 

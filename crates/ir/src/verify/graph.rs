@@ -12,7 +12,7 @@
 //!   outputs have the steps as their first axis;
 //! - if: the condition is a bool without axes, both branches are valid graphs of the node's types;
 //! - host: as many inputs and outputs as it says, and the symbols that it produces are extents of its outputs;
-//! - requirements mention known symbols;
+//! - requirements mention known symbols; sources of symbols exist, and expressions among them mention earlier symbols;
 //! - composite: its body is a valid graph over the symbols of the graph around it, of the operands' types.
 //!
 //! Extents are compared as far as they can be: only those that certainly differ are reported.
@@ -21,7 +21,7 @@ mod ops;
 
 use super::{Report, VerifyError, ViolationKind};
 use crate::entity::{EntityId, NodeId, ValueId};
-use crate::graph::{Definition, Graph, Node, Port, TensorType};
+use crate::graph::{Definition, Graph, Node, Port, SymbolSource, TensorType};
 use crate::index::{Dim, Proof, Ranges};
 use crate::symbol::Symbols;
 use infc_tensor::DType;
@@ -57,6 +57,7 @@ fn check_graph(report: &mut Report, graph: &Graph, symbols: &Symbols, place: &st
     checker.ports();
     checker.values();
     checker.requirements();
+    checker.sources();
     checker.nodes();
     checker.outputs();
 }
@@ -122,6 +123,27 @@ impl Checker<'_> {
         for requirement in &self.graph.requires {
             self.report.dim(&requirement.left, &self.ranges, self.symbols.len());
             self.report.dim(&requirement.right, &self.ranges, self.symbols.len());
+        }
+    }
+
+    fn sources(&mut self) {
+        self.at("sources of symbols");
+        for (symbol, source) in &self.graph.sources {
+            let symbol = symbol.index();
+            if symbol >= self.symbols.len() {
+                self.report.push(ViolationKind::Dangling { what: "symbol", id: symbol.to_string() });
+            }
+            match source {
+                SymbolSource::Axis { input, .. } | SymbolSource::Element { input, .. } => {
+                    if *input as usize >= self.graph.inputs.len() {
+                        self.report.push(ViolationKind::Dangling { what: "input", id: input.to_string() });
+                    }
+                }
+                // The operation says it, and is checked.
+                SymbolSource::Produced { .. } => {}
+                // Earlier symbols only, so that they can be computed in order.
+                SymbolSource::Computed(value) => self.report.dim(value, &self.ranges, symbol),
+            }
         }
     }
 

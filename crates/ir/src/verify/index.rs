@@ -65,7 +65,7 @@ impl Report {
         self.at("symbols");
         self.unique(symbols.iter().map(|s| &*s.name));
         for symbol in symbols.iter() {
-            if symbol.min < 0 || symbol.max.is_some_and(|max| max < symbol.min) {
+            if symbol.max.is_some_and(|max| max < symbol.min) {
                 self.push(ViolationKind::BadRange { name: symbol.name.clone() });
             }
         }

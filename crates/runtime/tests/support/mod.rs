@@ -5,8 +5,8 @@
 #![expect(dead_code, reason = "each test file uses its part")]
 
 use infc_runtime::artifact::{
-    ArenaSlot, Arg, ArtifactBuilder, Binding, Entry, KernelInfo, Launch, NewWeight, PortSpec, Program, Provenance,
-    SizeExpr, Slot, Step, SymbolSpec, VariantBuilder,
+    ArenaSlot, Arg, ArtifactBuilder, Binding, BindingSource, Entry, KernelInfo, Launch, NewWeight, PortSpec, Program,
+    Provenance, SizeExpr, Slot, Step, SymbolSpec, VariantBuilder,
 };
 use infc_runtime::{DType, LoadOptions, Model, Pool};
 
@@ -91,7 +91,7 @@ pub(crate) fn dynamic(inputs: Vec<PortSpec>, outputs: Vec<PortSpec>) -> Entry {
         inputs,
         outputs,
         symbols: vec![SymbolSpec { name: "N".to_owned(), min: 0, max: Some(100_000) }],
-        bindings: vec![Binding { symbol: 0, input: 0, axis: 0 }],
+        bindings: vec![Binding { symbol: 0, source: BindingSource::Axis { input: 0, axis: 0 } }],
         state: vec![],
         assumptions: vec![],
     }

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::host;
 use crate::tables::value;
 use infc_artifact::{
-    Artifact, ArtifactError, Entry, MemoryPlan, PortSpec, Program, Slot, Step, VariantBody, VariantInfo,
+    Artifact, ArtifactError, BindingSource, Entry, MemoryPlan, PortSpec, Program, Slot, Step, VariantBody, VariantInfo,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -329,11 +329,13 @@ impl EntryReport {
         let port = |port: &PortSpec| PortReport { name: port.name.clone(), r#type: port.type_text(&names) };
         let from = |symbol: usize| {
             let bindings = entry.bindings.iter().filter(|binding| binding.symbol as usize == symbol);
-            let place = |binding: &infc_artifact::Binding| {
-                let input = entry.inputs.get(binding.input as usize)?;
-                Some(format!("{}[{}]", input.name, binding.axis))
+            let input = |n: u32| entry.inputs.get(n as usize).map_or("?", |input| &input.name);
+            let place = |binding: &infc_artifact::Binding| match &binding.source {
+                BindingSource::Axis { input: n, axis } => format!("{}[{axis}]", input(*n)),
+                BindingSource::Element { input: n, index } => format!("element {index} of {}", input(*n)),
+                BindingSource::Computed(value) => value.to_text(&names),
             };
-            bindings.filter_map(place).collect()
+            bindings.map(place).collect()
         };
         let symbols = entry.symbols.iter().enumerate().map(|(index, symbol)| SymbolReport {
             name: symbol.name.clone(),

@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// The largest rank that text may speak of.
 const MAX_RANK: usize = 64;
 
+/// The last element of an input that a symbol may come from.
+const MAX_ELEMENT: usize = 1 << 20;
+
 /// The largest number of operands that text may speak of.
 pub(super) const MAX_OPERANDS: usize = 1 << 16;
 
@@ -188,7 +191,7 @@ impl Parser<'_> {
         builder.values.get(&key).copied().ok_or_else(|| self.unknown(mark, "value", key))
     }
 
-    /// `bind T = %mask axis 1`
+    /// `bind T = %mask axis 1`, `bind K = %k element 0` or `bind D = 2*K + 1`
     fn binding(&mut self, builder: &mut Builder<'_>) -> Parsed<()> {
         self.expect_word("bind")?;
         let mark = self.mark();
@@ -196,13 +199,21 @@ impl Parser<'_> {
         let Some(symbol) = dim.as_symbol() else { return Err(self.unknown(mark, "symbol", dim.to_string())) };
         self.expect("=")?;
         let mark = self.mark();
-        let value = self.value(builder)?;
-        let Some(Definition::Input(input)) = builder.graph.values.get(value).map(|v| v.definition) else {
-            return Err(self.unknown(mark, "input", value.to_string()));
+        let source = if self.is("%") {
+            let value = self.value(builder)?;
+            let Some(Definition::Input(input)) = builder.graph.values.get(value).map(|v| v.definition) else {
+                return Err(self.unknown(mark, "input", value.to_string()));
+            };
+            if self.eat_word("element") {
+                SymbolSource::Element { input, index: self.count(MAX_ELEMENT)? as u32 }
+            } else {
+                self.expect_word("axis")?;
+                SymbolSource::Axis { input, axis: self.count(MAX_RANK)? as u32 }
+            }
+        } else {
+            SymbolSource::Computed(self.index(builder.scope(&[]))?)
         };
-        self.expect_word("axis")?;
-        let axis = self.count(MAX_RANK)? as u32;
-        builder.graph.sources.push((symbol, SymbolSource::Axis { input, axis }));
+        builder.graph.sources.push((symbol, source));
         Ok(())
     }
 

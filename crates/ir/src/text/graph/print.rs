@@ -107,14 +107,21 @@ impl GraphText<'_> {
         port.declared.as_ref().map_or(Ok(()), |ty| write!(f, " as {}", self.ty(ty)))
     }
 
-    /// `bind T = %mask axis 1` and `assume P + S == T "broadcast extents" from "/Add"`
+    /// `bind T = %mask axis 1`, `bind K = %k element 0`, `bind D = 2*K + 1` and `assume P + S == T "broadcast extents" from "/Add"`
     fn facts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dim = |d: &Dim| Index(d, self.names(&[])).to_string();
+        let input = |n: u32| self.graph.inputs.get(n as usize).map_or_else(String::new, |p| self.value(p.value));
         for (symbol, source) in &self.graph.sources {
-            // What an operation produces, that operation says.
-            let SymbolSource::Axis { input, axis } = source else { continue };
-            let input = self.graph.inputs.get(*input as usize).map_or_else(String::new, |p| self.value(p.value));
-            writeln!(f, "  bind {} = {input} axis {axis}", dim(&Dim::symbol(*symbol)))?;
+            let symbol = dim(&Dim::symbol(*symbol));
+            match source {
+                SymbolSource::Axis { input: n, axis } => writeln!(f, "  bind {symbol} = {} axis {axis}", input(*n))?,
+                SymbolSource::Element { input: n, index } => {
+                    writeln!(f, "  bind {symbol} = {} element {index}", input(*n))?
+                }
+                SymbolSource::Computed(value) => writeln!(f, "  bind {symbol} = {}", dim(value))?,
+                // What an operation produces, that operation says.
+                SymbolSource::Produced { .. } => {}
+            }
         }
         for assumption in &self.graph.assumptions {
             let relation = match assumption.relation {

@@ -1,0 +1,99 @@
+//! Small ONNX models, the way exporters write them, and sessions of them.
+
+use infc::{CompileOptions, Source};
+use infc_frontend_onnx::dtype_to_onnx;
+use infc_frontend_onnx::proto::attribute_proto::AttributeType;
+use infc_frontend_onnx::proto::tensor_shape_proto::{Dimension, dimension};
+use infc_frontend_onnx::proto::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    type_proto,
+};
+use infc_runtime::{Model, Session, SessionOptions};
+use infc_tensor::DType;
+use prost::Message;
+
+/// The value of an attribute.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Attr<'a> {
+    Int(i64),
+    Text(&'a str),
+}
+
+/// A model under construction.
+pub(crate) struct Net {
+    graph: GraphProto,
+    opset: i64,
+}
+
+impl Net {
+    pub(crate) fn new(opset: i64) -> Self {
+        Self { graph: GraphProto { name: Some("test".to_owned()), ..GraphProto::default() }, opset }
+    }
+
+    /// An input; extents that are no numbers are names.
+    pub(crate) fn input(mut self, name: &str, dtype: DType, shape: &[&str]) -> Self {
+        let dim = |extent: &&str| Dimension {
+            denotation: None,
+            value: Some(match extent.parse() {
+                Ok(number) => dimension::Value::DimValue(number),
+                Err(_) => dimension::Value::DimParam((*extent).to_owned()),
+            }),
+        };
+        let shape = Some(TensorShapeProto { dim: shape.iter().map(dim).collect() });
+        let tensor = type_proto::Tensor { elem_type: Some(dtype_to_onnx(dtype)), shape };
+        self.graph.input.push(ValueInfoProto {
+            name: Some(name.to_owned()),
+            r#type: Some(TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) }),
+            ..ValueInfoProto::default()
+        });
+        self
+    }
+
+    pub(crate) fn node(mut self, op: &str, inputs: &[&str], outputs: &[&str], attrs: &[(&str, Attr<'_>)]) -> Self {
+        let names = |names: &[&str]| names.iter().map(|&s| s.to_owned()).collect();
+        let attribute = |(name, value): &(&str, Attr<'_>)| {
+            let mut proto = AttributeProto { name: Some((*name).to_owned()), ..AttributeProto::default() };
+            let ty = match *value {
+                Attr::Int(value) => {
+                    proto.i = Some(value);
+                    AttributeType::Int
+                }
+                Attr::Text(text) => {
+                    proto.s = Some(text.as_bytes().to_vec().into());
+                    AttributeType::String
+                }
+            };
+            proto.r#type = Some(ty as i32);
+            proto
+        };
+        self.graph.node.push(NodeProto {
+            op_type: Some(op.to_owned()),
+            input: names(inputs),
+            output: names(outputs),
+            attribute: attrs.iter().map(attribute).collect(),
+            ..NodeProto::default()
+        });
+        self
+    }
+
+    pub(crate) fn output(mut self, name: &str) -> Self {
+        self.graph.output.push(ValueInfoProto { name: Some(name.to_owned()), ..ValueInfoProto::default() });
+        self
+    }
+
+    /// The model on the best target of this machine.
+    #[track_caller]
+    pub(crate) fn session(self) -> Session {
+        let opset = OperatorSetIdProto { domain: Some(String::new()), version: Some(self.opset) };
+        let model = ModelProto {
+            ir_version: Some(8),
+            opset_import: vec![opset],
+            graph: Some(self.graph),
+            ..ModelProto::default()
+        };
+        let source = Source::bytes(model.encode_to_vec());
+        let compilation = infc::compile(&source, &CompileOptions::default(), &mut ()).unwrap_or_else(|e| panic!("{e}"));
+        let model = Model::from_vec(compilation.to_bytes().expect("an artifact")).expect("a model");
+        model.session(&SessionOptions::default()).expect("a session")
+    }
+}

@@ -1,0 +1,121 @@
+//! Shapes that follow from the values of inputs, all the way to machine code: one artifact for all of them, and errors
+//! for values that make no sense.
+
+mod net;
+
+use infc_runtime::{RuntimeError, Tensor};
+use infc_tensor::DType;
+use net::{Attr, Net};
+
+fn ints(values: &[i64]) -> Tensor {
+    Tensor::from_elements(&[values.len()], values).expect("a vector")
+}
+
+fn counting(shape: &[usize]) -> Tensor {
+    let elements: Vec<f32> = (0..shape.iter().product()).map(|n| n as f32).collect();
+    Tensor::from_elements(shape, &elements).expect("as many as the shape has")
+}
+
+/// A model of one node over a `[N, 6]` of floats and vectors of integers, and integers that it takes.
+fn nodes() -> Vec<(&'static str, Net, Vec<Tensor>)> {
+    let x = || Net::new(18).input("x", DType::F32, &["N", "6"]);
+    let vector = |net: Net, name: &str, len: usize| net.input(name, DType::I64, &[&len.to_string()]);
+    let with = |lens: &[usize]| lens.iter().enumerate().fold(x(), |net, (n, &len)| vector(net, &format!("i{n}"), len));
+    let one = |op: &'static str, lens: &[usize], attrs: &[(&str, Attr)]| {
+        let names: Vec<String> = (0..lens.len()).map(|n| format!("i{n}")).collect();
+        let inputs: Vec<&str> = std::iter::once("x").chain(names.iter().map(String::as_str)).collect();
+        with(lens).node(op, &inputs, &["y"], attrs).output("y")
+    };
+    let case = |op: &'static str, data: &[&[i64]], attrs: &[(&str, Attr)]| {
+        let lens: Vec<usize> = data.iter().map(|d| d.len()).collect();
+        (op, one(op, &lens, attrs), data.iter().map(|d| ints(d)).collect())
+    };
+    vec![
+        case("Reshape", &[&[3, -1]], &[]),
+        case("Expand", &[&[3, 1, 6]], &[]),
+        case("Tile", &[&[2, 1]], &[]),
+        case("Pad", &[&[1, 0, -1, 2]], &[]),
+        case("Pad", &[&[1, 0, 0, 2]], &[("mode", Attr::Text("reflect"))]),
+        case("Pad", &[&[1, 0, -1, 2]], &[("mode", Attr::Text("wrap"))]),
+        case("Slice", &[&[1], &[5], &[-1], &[2]], &[]),
+        case("ReduceSum", &[&[1]], &[]),
+        case("ReduceMean", &[&[0, -1]], &[("keepdims", Attr::Int(0))]),
+        case("CumSum", &[&[1]], &[]),
+        case("Unsqueeze", &[&[2, 0]], &[]),
+        case("CenterCropPad", &[&[2, 9]], &[]),
+        ("Range", ranges(), [1i64, 9, 3].map(Tensor::scalar).to_vec()),
+        ("ConstantOfShape", filled(), vec![ints(&[2, 3])]),
+    ]
+}
+
+fn ranges() -> Net {
+    let ends = ["i0", "i1", "i2"];
+    let net =
+        ends.iter().fold(Net::new(18).input("x", DType::F32, &["N", "6"]), |net, end| net.input(end, DType::I64, &[]));
+    net.node("Range", &ends, &["y"], &[]).output("y")
+}
+
+fn filled() -> Net {
+    let net = Net::new(18).input("x", DType::F32, &["N", "6"]).input("i0", DType::I64, &["2"]);
+    net.node("ConstantOfShape", &["i0"], &["y"], &[]).output("y")
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    const EXTREMES: [i64; 8] = [i64::MIN, i64::MAX, -1, 0, 1 << 33, 1 << 41, (1 << 62) + 1, -(1 << 33)];
+    const CODES: [&str; 3] = ["runtime::value-out-of-range", "runtime::assumption-failed", "runtime::out-of-memory"];
+    for (op, net, numbers) in nodes() {
+        let mut session = net.session();
+        let x = counting(&[3, 6]);
+        let mut run = |numbers: &[Tensor]| {
+            let inputs: Vec<&Tensor> = std::iter::once(&x).chain(numbers).collect();
+            session.run_owned(&inputs)
+        };
+        let first = run(&numbers).unwrap_or_else(|e| panic!("{op}: {e}"));
+        let mut refused = 0;
+        for n in 0..numbers.len() {
+            for (at, extreme) in (0..numbers[n].len_elems()).flat_map(|at| EXTREMES.map(|e| (at, e))) {
+                let mut numbers = numbers.clone();
+                numbers[n].elements_mut::<i64>().expect("integers")[at] = extreme;
+                if let Err(error) = run(&numbers) {
+                    assert!(CODES.contains(&error.code()), "{op} with {extreme}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0, "{op} takes everything");
+        // A run that fails leaves the session usable.
+        assert_eq!(run(&numbers).expect("as before"), first, "{op}");
+    }
+}
+
+#[test]
+fn one_artifact_takes_every_target_shape() {
+    let net = Net::new(18).input("x", DType::F32, &["N", "6"]).input("shape", DType::I64, &["2"]);
+    let mut session = net.node("Reshape", &["x", "shape"], &["y"], &[]).output("y").session();
+    let x = counting(&[4, 6]);
+    for (shape, expected) in [([3, 8], [3, 8]), ([-1, 2], [12, 2]), ([0, -1], [4, 6]), ([24, 1], [24, 1])] {
+        let y = session.run_owned(&[&x, &ints(&shape)]).expect("it fits").swap_remove(0);
+        assert_eq!(y.shape(), expected);
+        assert_eq!(y.elements::<f32>().expect("floats"), x.elements::<f32>().expect("floats"));
+    }
+    for shape in [[5, 5], [-1, -1], [-1, 5], [-2, -12]] {
+        assert!(session.run_owned(&[&x, &ints(&shape)]).is_err(), "{shape:?}");
+    }
+}
+
+#[test]
+fn shapes_are_asked_for_with_the_inputs() {
+    let net = Net::new(18).input("x", DType::F32, &["N", "6"]).input("shape", DType::I64, &["2"]);
+    let mut session = net.node("Reshape", &["x", "shape"], &["y"], &[]).output("y").session();
+    let error = session.output_shapes(&[&[4, 6], &[2]]).expect_err("shapes alone do not tell");
+    assert!(matches!(error, RuntimeError::ValueNeeded { .. }), "{error}");
+    let (x, shape) = (counting(&[4, 6]), ints(&[8, 3]));
+    let views = [&x, &shape].map(|t| infc_runtime::TensorView::try_from(t).expect("a view"));
+    assert_eq!(session.output_shapes_for(&views).expect("they do"), [[8, 3]]);
+    // Elements of inputs that are not dense.
+    let strided = [9i64, 24, 9, 1];
+    let bytes: Vec<u8> = strided.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let shape = infc_runtime::TensorView::strided(DType::I64, &[2], &[2], 1, &bytes).expect("a view");
+    assert_eq!(session.output_shapes_for(&[views[0], shape]).expect("they do"), [[24, 1]]);
+}

@@ -1,0 +1,170 @@
+//! Numbers that shapes follow from and that only the run will tell: elements of inputs, and what is computed of them.
+//!
+//! A size that takes choices to say (`Reshape` to −1, a slice from the end) becomes a symbol of its own, whose value is
+//! computed and checked when the symbols are bound. So what stands in shapes and access maps stays short, and within a
+//! range.
+
+use super::{Builder, Result};
+use crate::error::Problem;
+use crate::known::Item;
+use crate::tracked::{Contents, Tracked, static_len};
+use infc_ir::entity::{EntityId, SymbolId};
+use infc_ir::graph::{SymbolSource, TensorType};
+use infc_ir::index::{Atom, Dim};
+use infc_ir::symbol::Symbol;
+use infc_tensor::DType;
+
+/// The most elements of one value that become symbols: enough for the paddings of as many axes as a value may have.
+const MAX_ELEMENTS: usize = 64;
+
+/// The greatest extent that is computed from numbers of the run.
+const MAX_SIZE: i64 = 1_000_000_000;
+
+/// The greatest magnitude of a number of the run; beyond it, arithmetic on sizes would overflow.
+const MAX_NUMBER: i64 = 1 << 40;
+
+/// Expressions of at most this many atoms stand for themselves.
+const SHORT: usize = 3;
+
+/// True if the elements of such a value may become symbols.
+pub(crate) fn may_be_numbers(ty: &TensorType) -> bool {
+    number_range(ty.dtype).is_some() && static_len(&ty.shape).is_some_and(|n| (1..=MAX_ELEMENTS).contains(&n))
+}
+
+/// The least and greatest number that an element may be; `None` if it is not an integer.
+fn number_range(dtype: DType) -> Option<(i64, i64)> {
+    let bits = dtype.size_bits() as u32;
+    match dtype {
+        DType::Bool => Some((0, 1)),
+        DType::I64 => Some((-MAX_NUMBER, MAX_NUMBER)),
+        DType::U64 => Some((0, MAX_NUMBER)),
+        DType::I8 | DType::I16 | DType::I32 => Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1)),
+        DType::U8 | DType::U16 | DType::U32 => Some((0, (1 << bits) - 1)),
+        _ => None,
+    }
+}
+
+impl Builder {
+    /// The same value with a symbol for each of its elements, of which it has few.
+    pub(crate) fn with_elements_of_input(&mut self, x: &Tracked, input: u32, name: &str) -> Tracked {
+        let Some((min, max)) = number_range(x.dtype()).filter(|_| may_be_numbers(x.ty())) else { return x.clone() };
+        let items = (0..static_len(x.shape()).unwrap_or(0) as u32)
+            .map(|index| {
+                let source = SymbolSource::Element { input, index };
+                let symbol = self.new_symbol(format!("{name}{{{index}}}"), min, max, source);
+                Item::Int(Dim::symbol(symbol))
+            })
+            .collect();
+        x.with_contents(Contents::Items(items))
+    }
+
+    /// True if the number follows from elements, which may have either sign; sizes do not.
+    pub(crate) fn is_signed(&self, dim: &Dim) -> bool {
+        let mut signed = false;
+        dim.for_each_atom(&mut |atom| {
+            if let Atom::Symbol(symbol) = atom {
+                signed |= self.graph.symbols.get(*symbol).is_some_and(|s| s.min < 0);
+            }
+        });
+        signed
+    }
+
+    /// True if the number depends on anything but the extents of inputs.
+    fn is_of_run(&self, dim: &Dim) -> bool {
+        let mut found = false;
+        dim.for_each_atom(&mut |atom| {
+            if let Atom::Symbol(symbol) = atom {
+                let source = self.symbol_source(*symbol);
+                found |= !matches!(source, None | Some(SymbolSource::Axis { .. }));
+            }
+        });
+        found
+    }
+
+    /// Where a symbol comes from, if that has been said.
+    fn symbol_source(&self, symbol: SymbolId) -> Option<&SymbolSource> {
+        self.graph.sources.iter().find(|(s, _)| *s == symbol).map(|(_, source)| source)
+    }
+
+    /// An extent that is computed when symbols are bound, and checked to be one.
+    pub(crate) fn size(&mut self, what: &'static str, value: &Dim) -> Result<Dim> {
+        self.number(what, value, 0, MAX_SIZE)
+    }
+
+    /// A number that is computed when symbols are bound, and checked to be in a range. What follows from sizes alone, and
+    /// what is known to be in the range and short, stands for itself.
+    pub(crate) fn number(&mut self, what: &'static str, value: &Dim, min: i64, max: i64) -> Result<Dim> {
+        let ranges = self.ranges();
+        let value = self.facts.apply(value).simplify(&ranges);
+        let interval = ranges.interval(&value);
+        if interval.max.is_some_and(|m| m < min) || interval.min.is_some_and(|m| m > max) {
+            return Err(Problem::ShapeMismatch {
+                expected: format!("{what} from {min} to {max}"),
+                found: value.to_string(),
+            });
+        }
+        let mut atoms = 0;
+        value.for_each_atom(&mut |_| atoms += 1);
+        let within = interval.min.is_some_and(|m| m >= min) && interval.max.is_some_and(|m| m <= max);
+        if !self.is_of_run(&value) || within && atoms <= SHORT {
+            return Ok(value);
+        }
+        let known = self.graph.sources.iter().find_map(|(symbol, source)| {
+            let range = &self.graph.symbols[*symbol];
+            let same = *source == SymbolSource::Computed(value.clone()) && (range.min, range.max) == (min, Some(max));
+            same.then_some(*symbol)
+        });
+        let symbol = match known {
+            Some(symbol) => symbol,
+            None => {
+                let place = self.graph.origins[self.origin].first().map(|node| format!(" of `{node}`"));
+                let name = format!("{what}{}", place.unwrap_or_default());
+                self.new_symbol(name, min, max, SymbolSource::Computed(value))
+            }
+        };
+        Ok(Dim::symbol(symbol))
+    }
+
+    fn new_symbol(&mut self, name: String, min: i64, max: i64, source: SymbolSource) -> SymbolId {
+        let taken = |name: &str| self.graph.symbols.iter().any(|s| s.name == name);
+        let mut unique = name.clone();
+        let mut n = 1;
+        while taken(&unique) {
+            n += 1;
+            unique = format!("{name} ({n})");
+        }
+        let symbol = self.graph.symbols.push(Symbol { name: unique, min, max: Some(max) });
+        self.graph.sources.push((symbol, source));
+        symbol
+    }
+
+    /// Leaves out the elements and computed numbers that nothing depends on.
+    pub(super) fn drop_unused_symbols(&mut self) {
+        if !self.graph.sources.iter().any(|(_, source)| !matches!(source, SymbolSource::Axis { .. })) {
+            return;
+        }
+        self.graph.drop_dead_nodes();
+        self.graph.sources.sort_by_key(|(symbol, _)| *symbol);
+        let mut used = self.graph.used_symbols();
+        // What a used symbol is computed from is used; expressions mention earlier symbols only.
+        for (symbol, source) in self.graph.sources.iter().rev() {
+            match source {
+                SymbolSource::Axis { .. } => used[symbol.index()] = true,
+                SymbolSource::Computed(value) if used[symbol.index()] => {
+                    value.for_each_atom(&mut |atom| {
+                        if let Atom::Symbol(s) = atom {
+                            used[s.index()] = true;
+                        }
+                    });
+                }
+                _ => {}
+            }
+        }
+        for symbol in self.graph.symbols.ids() {
+            used[symbol.index()] |= !self.graph.sources.iter().any(|(s, _)| *s == symbol);
+        }
+        if used.contains(&false) {
+            self.graph.keep_symbols(&used);
+        }
+    }
+}
