@@ -215,7 +215,8 @@ pub fn eval_binary(op: BinaryOp, dtype: DType, a: Scalar, b: Scalar) -> Scalar {
         BinaryOp::Min => x.min(y),
         BinaryOp::Max if unsigned => (x as u64).max(y as u64) as i64,
         BinaryOp::Max => x.max(y),
-        BinaryOp::Pow => power(x, y),
+        BinaryOp::Pow if y < 0 && !unsigned => reciprocal_power(x, y),
+        BinaryOp::Pow => power(x, y as u64),
         BinaryOp::And => x & y,
         BinaryOp::Or => x | y,
         BinaryOp::Xor => x ^ y,
@@ -227,15 +228,18 @@ pub fn eval_binary(op: BinaryOp, dtype: DType, a: Scalar, b: Scalar) -> Scalar {
     Scalar::from_i64(dtype, z)
 }
 
-fn power(base: i64, exponent: i64) -> i64 {
-    if exponent < 0 {
-        return match base {
-            1 => 1,
-            -1 if exponent % 2 == 0 => 1,
-            -1 => -1,
-            _ => 0,
-        };
+/// Of a negative exponent: `1 / base^(−exponent)`, truncated.
+fn reciprocal_power(base: i64, exponent: i64) -> i64 {
+    match base {
+        1 => 1,
+        -1 if exponent % 2 == 0 => 1,
+        -1 => -1,
+        _ => 0,
     }
+}
+
+/// Wrapping.
+fn power(base: i64, exponent: u64) -> i64 {
     let (mut result, mut base, mut exponent) = (1i64, base, exponent);
     while exponent > 0 {
         if exponent & 1 == 1 {
