@@ -227,7 +227,7 @@ impl Lower<'_> {
             let value = self.register(buffer, &flat)?;
             return Ok(if self.b.ty(value).lanes == lanes { value } else { self.splat(value, lanes) });
         }
-        let condition = self.condition(&load.valid)?;
+        let condition = self.readable(buffer, load)?;
         self.guarded(condition, load.otherwise, lanes, &mut |l| {
             let elem = l.memory_type(load.dtype)?;
             let (base, disp) = l.address(buffer, &flat, elem.size_bytes())?;
@@ -235,6 +235,14 @@ impl Lower<'_> {
             let raw = l.b.load_splat(Type::vector(elem, lanes), base, disp, memory);
             l.widen(load.dtype, raw)
         })
+    }
+
+    /// Where a load reads. Of a buffer without elements nothing is read: only where there is nothing to compute can a
+    /// kernel ask for it, but what is read may stand in front of the loop that is empty.
+    fn readable(&mut self, buffer: BufferId, load: &Load) -> Result<Condition, LowerError> {
+        let condition = self.condition(&load.valid)?;
+        let is_empty = self.nest.buffers[buffer].len_elems.is_const(0);
+        Ok(Condition { never: condition.never || is_empty, ..condition })
     }
 
     /// A load where a condition holds for all lanes alike, else a constant.
@@ -286,7 +294,10 @@ impl Lower<'_> {
                 _ => value,
             });
         }
-        let condition = self.condition(&load.valid)?;
+        let condition = self.readable(buffer, load)?;
+        if condition.never {
+            return self.constant(load.otherwise, lanes);
+        }
         if lanes == 1 {
             let mut address = None;
             if !load.gather.is_empty() {
