@@ -309,3 +309,23 @@ fn lanes_along_a_reduction_stay_there() {
         }
     }
 }
+
+/// With one image, tiles of images would be remainders of one row.
+#[test]
+fn a_batch_of_unknown_size_gives_no_rows() {
+    let text = "kernel @dense(x: f32[N, 50, 40], const w: f32[40, 16]) -> (y: f32[N, 50, 16]) where N in 0..=1000000 {
+      stage s[n: N, m: 50, c: 16, reduce k: 40] = fold sum x[n, m, k] * w[k, c]
+      stage o[n, m, c] = s[n, m, c] * 0.5
+      output y[n, m, c] = o[n, m, c]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+        assert!(!schedule.contains("s.n by") && schedule.contains("split s.m by"), "{name}: {schedule}");
+    }
+    // Where it is all there is, it is taken.
+    let rows = text.replace("N, 50, ", "N, 1, ").replace("m: 50", "m: 1");
+    let kernel: Kernel = rows.parse().unwrap_or_else(|e| panic!("{e}"));
+    let schedule = choose(&kernel, &MACHINES[1].1, ErrorClass::Exact).to_string();
+    assert!(schedule.contains("split s.n by"), "{schedule}");
+}

@@ -7,6 +7,9 @@ use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::Interval;
 use infc_ir::kernel::AxisKind;
 
+/// Weights up to this size are found in the last cache by the next sweep; larger ones come from memory each time.
+const LAST_LEVEL_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
+
 impl Chooser<'_> {
     /// Whether loops over tiles of columns (the vector axis) go around those over tiles of rows.
     ///
@@ -14,7 +17,7 @@ impl Chooser<'_> {
     ///
     /// Weights that fit into the second cache stay there, and tiles of rows pass by. Of larger ones a panel stays there,
     /// which costs a sweep over all rows per panel. Where a tile of rows stays in the first cache, it is as well to
-    /// sweep over all weights per tile, as far as they arrive as quickly as they are used.
+    /// sweep over all weights per tile, as far as they arrive as quickly as they are used, from the last cache.
     pub(super) fn columns_outermost(&self, main: StageId, tile: &Tile, follow: &[Option<usize>]) -> bool {
         let stage = &self.kernel.stages[main];
         let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
@@ -43,7 +46,8 @@ impl Chooser<'_> {
         let tile_bytes: f64 = of_rows.map(|a| self.tile_bytes(main, a, tile, &of_root)).sum();
         // Twice the cache: what is left over comes from the second, which has nothing else to do.
         let stay = tile_bytes <= 2.0 * self.machine.l1_bytes as f64;
-        !(stay && streamed / self.machine.l3_bytes_per_cycle <= cycles)
+        let in_cache = weights <= LAST_LEVEL_BYTES;
+        !(stay && in_cache && streamed / self.machine.l3_bytes_per_cycle <= cycles)
     }
 
     /// Bytes that a tile's rows read of an access and that are read again soon: in one turn of the outermost of several

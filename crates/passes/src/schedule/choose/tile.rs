@@ -134,6 +134,9 @@ fn next_power_of_two(n: i64) -> i64 {
     n.max(1).unsigned_abs().next_power_of_two().cast_signed()
 }
 
+/// Rows of an axis of known extent that make tiles along axes of unknown extent unnecessary.
+const ENOUGH_ROWS: i64 = 4;
+
 /// Unrolled axes to try beside a vector axis.
 fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
     let stage = view.stage;
@@ -141,12 +144,17 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
     if stage.reducer.is_none() {
         return choices;
     }
-    let candidates: Vec<usize> = (0..stage.axes.len())
+    let mut candidates: Vec<usize> = (0..stage.axes.len())
         .filter(|&a| a != vector_axis && stage.axes[a].kind == AxisKind::Parallel)
         .filter(|&a| view.extents[a] > 1)
         // Unrolling pays where some load does not move with the axis.
         .filter(|&a| view.accesses.iter().any(|x| x.steps[a] == Step::Zero))
         .collect();
+    // A batch that may be anything is mostly one: a tile of its rows would be a remainder of one row.
+    let known = |a: usize| stage.axes[a].extent.as_const().is_some();
+    if candidates.iter().any(|&a| known(a) && view.extents[a] >= ENOUGH_ROWS) {
+        candidates.retain(|&a| known(a));
+    }
     // Where lanes sum, all operands are vectors, and both axes share loads.
     let most_outer = if stage.axes[vector_axis].kind == AxisKind::Reduce { 8 } else { 4 };
     const ROWS: [i64; 16] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 20, 28];
@@ -157,7 +165,7 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
             choices.push(vec![(a, n)]);
             for &b in &candidates[..i] {
                 let outer = view.extents[b];
-                for m in (2..=most_outer).filter(|&m| m <= outer && m * n <= 28) {
+                for m in (2..=most_outer).filter(|&m| known(b) && m <= outer && m * n <= 28) {
                     choices.push(vec![(b, m), (a, n)]);
                 }
             }
