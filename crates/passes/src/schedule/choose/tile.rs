@@ -104,7 +104,8 @@ fn best(view: &View<'_>, machine: &Machine, allowed: &dyn Fn(AxisKind) -> bool) 
         }
         // A short axis takes a short vector: half a vector is as quick as a whole one, and masks are avoided.
         let lanes = lanes.min(next_power_of_two(points));
-        let vectors: &[i64] = &[1, 2, 3, 4, 6, 8];
+        // Three vectors of a dot product of bytes are taken apart element by element (docs/status.md).
+        let vectors: &[i64] = if view.points_at_once > 1 { &[1, 2, 4, 8] } else { &[1, 2, 3, 4, 6, 8] };
         // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants.
         let panelled = view.accesses.iter().any(|a| a.panelled[axis]);
         let whole = |n: i64| !panelled || (n * lanes) % PANEL == 0 || (points <= PANEL && n * lanes >= points);
