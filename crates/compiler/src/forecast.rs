@@ -155,7 +155,7 @@ fn weight_bytes(plan: &GraphPlan) -> u64 {
                     n.saturating_mul(dim.as_const().and_then(|d| u64::try_from(d).ok()).unwrap_or(0))
                 })
             });
-            bytes = bytes.saturating_add(elements * tensor.dtype().size_bytes().unwrap_or(1) as u64);
+            bytes = bytes.saturating_add(elements.saturating_mul(tensor.dtype().size_bytes().unwrap_or(1) as u64));
         }
     }
     bytes
