@@ -2,13 +2,16 @@
 //!
 //! Nothing here knows operators. Per stage the choice follows from how its loads and stores move along each axis
 //! ([`access`]): which axis becomes vector lanes, which axes are unrolled into a register tile so that loads are reused
-//! ([`tile`]), in which order the remaining loops run so that what is read again stays in cache, and where
-//! intermediate stages are computed ([`place`]), in blocks of the result where they have tiles of it ([`block`]).
+//! ([`tile`]), in which order the remaining loops run so that what is read again stays in cache ([`order`], [`loops`]),
+//! and where intermediate stages are computed ([`place`], [`follow`]), in blocks of the result where they have tiles of it
+//! ([`block`]).
 
 mod access;
 mod block;
 mod dot;
+mod follow;
 mod join;
+mod loops;
 mod machine;
 mod order;
 mod place;

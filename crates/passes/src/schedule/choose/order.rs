@@ -1,4 +1,4 @@
-//! Which of a contraction's operands stays while the other streams by.
+//! What is read again soonest, and so which loop goes inside: which operand stays while another streams by.
 
 use super::access::{Access, Step, extent};
 use super::place::Chooser;
@@ -76,5 +76,47 @@ impl Chooser<'_> {
             _ => f64::INFINITY,
         };
         nominal.min(span) * a.elem_bytes as f64
+    }
+
+    /// Bytes of operands that the stages before a root read at other places when the root moves along an axis.
+    pub(super) fn moved_bytes(&self, followed: &[(StageId, Option<Vec<Option<usize>>>)], axis: usize) -> i64 {
+        let mut bytes = 0;
+        for (id, follow) in followed {
+            let stage = &self.kernel.stages[*id];
+            let position = follow.as_ref().and_then(|f| f.iter().position(|&a| a == Some(axis)));
+            let Some(own) = position.and_then(|p| stage.value_axes().nth(p)).map(|(n, _)| n) else { continue };
+            for access in self.accesses[id.index()].iter().filter(|a| a.stage.is_none() && a.steps[own] != Step::Zero) {
+                let moving = (0..stage.axes.len()).filter(|&n| access.steps[n] != Step::Zero);
+                let elems = moving.fold(1i64, |n, a| n.saturating_mul(extent(self.kernel, stage, a)));
+                bytes = elems.saturating_mul(access.elem_bytes as i64).saturating_add(bytes);
+            }
+        }
+        bytes
+    }
+
+    /// Whether every load of a reduction differs from vector to vector, and some do not from row to row.
+    pub(super) fn all_move_along_vectors(
+        &self,
+        main: StageId,
+        tile: &Tile,
+        followed: &[(StageId, Option<Vec<Option<usize>>>)],
+    ) -> bool {
+        let Some(axis) = self.followed_axis(main, tile, followed) else { return false };
+        let accesses = &self.accesses[main.index()];
+        let mut values = self.kernel.stages[main].value_axes().map(|(n, _)| n);
+        accesses.iter().all(|a| a.steps[axis] != Step::Zero)
+            && values.any(|n| accesses.iter().any(|a| a.steps[n] == Step::Zero))
+    }
+
+    /// The axis of a reduction along which the root's vectors lie.
+    fn followed_axis(
+        &self,
+        main: StageId,
+        tile: &Tile,
+        followed: &[(StageId, Option<Vec<Option<usize>>>)],
+    ) -> Option<usize> {
+        let follow = followed.iter().find(|(id, _)| *id == main).and_then(|(_, f)| f.as_ref())?;
+        let position = follow.iter().position(|f| f.is_some() && *f == tile.vector_axis)?;
+        self.kernel.stages[main].value_axes().nth(position).map(|(axis, _)| axis)
     }
 }

@@ -1,27 +1,21 @@
-//! Where stages are computed, in which order loops run, and what runs in parallel.
+//! Where stages are computed: inside which loop of which reader, or in front of everything.
 
 use super::access::{Access, Step, accesses, cost, extent, step};
 use super::block::Blocks;
 use super::dot;
+use super::loops::Loops;
 use super::machine::Machine;
 use super::strip::{self, Strip};
 use super::tile::{self, Tile, View};
 use crate::ErrorClass;
-use crate::schedule::plan::reads_neighbours;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
-use infc_ir::schedule::{Intrinsic, Schedule, Scope, Step as ScheduleStep};
+use infc_ir::schedule::{Schedule, Scope, Step as ScheduleStep};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Chunks that suffice to keep many cores busy evenly.
-const ENOUGH_CHUNKS: i64 = 64;
-/// Work below which a chunk is not worth handing out, in vector operations.
-const LEAST_CHUNK: f64 = 2000.0;
 /// Operations per point from which on a stage that is needed again and again is stored.
 const STORED_COST: f64 = 8.0;
-/// Multiply-adds in one innermost body beyond which unrolling no longer pays.
-const BODY_LIMIT: i64 = 64;
 
 pub(super) struct Chooser<'a> {
     pub(super) kernel: &'a Kernel,
@@ -32,21 +26,10 @@ pub(super) struct Chooser<'a> {
     runs: Vec<Range<usize>>,
     pub(super) accesses: Vec<Vec<Access>>,
     /// Per stage, the axis that dot products sum.
-    dots: Vec<Option<usize>>,
+    pub(super) dots: Vec<Option<usize>>,
     pub(super) steps: Vec<ScheduleStep>,
     /// What the stages with tiles of their own take, by the model of [`tile`].
     cycles: f64,
-}
-
-/// The loops of a stage by role.
-#[derive(Default)]
-pub(super) struct Loops {
-    /// Over tiles, from outermost to innermost, with the axis.
-    pub(super) outer: Vec<(String, usize)>,
-    /// Inside a tile: rows, then vectors, then lanes.
-    pub(super) inner: Vec<String>,
-    /// Rows of a turn of the first outer loop, if that is over strips.
-    strip_rows: Option<i64>,
 }
 
 impl<'a> Chooser<'a> {
@@ -97,7 +80,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The recurrence that a stage belongs to.
-    fn run_of(&self, id: StageId) -> Option<&Range<usize>> {
+    pub(super) fn run_of(&self, id: StageId) -> Option<&Range<usize>> {
         self.runs.iter().find(|run| run.contains(&id.index()))
     }
 
@@ -158,60 +141,6 @@ impl<'a> Chooser<'a> {
         self.kernel.stages.ids().filter(|&id| producer(id)).collect()
     }
 
-    /// For each axis of `root`, whether the part of `stage` that a point needs moves with it; `None` if that part is
-    /// not a plain box of coordinates.
-    fn depends(
-        &self,
-        root: StageId,
-        stage: StageId,
-        memo: &mut Vec<Option<Option<Vec<Option<usize>>>>>,
-    ) -> Option<Vec<Option<usize>>> {
-        if let Some(known) = &memo[stage.index()] {
-            return known.clone();
-        }
-        // Per value axis of `stage`: the axis of `root` it follows, or `None` for all of it.
-        let rank = self.kernel.stages[stage].value_axes().count();
-        let mut result: Option<Vec<Option<usize>>> = None;
-        let mut possible = true;
-        for reader in self.kernel.stages.ids().filter(|&r| r > stage && !self.inlined[r.index()]) {
-            for access in self.accesses[reader.index()].iter().filter(|a| a.stage == Some(stage)) {
-                let through: Vec<Option<usize>> = if reader == root {
-                    access.axes.clone()
-                } else {
-                    let Some(outer) = self.depends(root, reader, memo) else { continue };
-                    let reader_stage = &self.kernel.stages[reader];
-                    let value: Vec<usize> = reader_stage.value_axes().map(|(n, _)| n).collect();
-                    let follow = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| outer[p]);
-                    access.axes.iter().map(|a| a.and_then(follow)).collect()
-                };
-                match &mut result {
-                    None => result = Some(through),
-                    Some(r) => {
-                        for (a, b) in r.iter_mut().zip(through) {
-                            if *a != b {
-                                *a = None;
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if result.as_ref().is_some_and(|r| r.len() != rank) {
-            possible = false;
-        }
-        let axes: Vec<usize> = self.kernel.stages[stage].value_axes().map(|(n, _)| n).collect();
-        if let Some(follow) = &mut result {
-            for (position, axis) in axes.into_iter().enumerate() {
-                if reads_neighbours(self.kernel, stage, VarId::from_index(axis)) {
-                    follow[position] = None;
-                }
-            }
-        }
-        let answer = if possible { result } else { None };
-        memo[stage.index()] = Some(answer.clone());
-        answer
-    }
-
     // --------------------------------------------------------------------------------------------------- tiles --
 
     pub(super) fn view<'v>(&'v self, id: StageId, store: Option<Vec<Step>>, extents: Vec<i64>) -> View<'v> {
@@ -234,7 +163,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The cheapest tile of a stage; counts what it takes.
-    fn tile(&mut self, id: StageId, store: Option<Vec<Step>>, extents: Vec<i64>) -> Tile {
+    pub(super) fn tile(&mut self, id: StageId, store: Option<Vec<Step>>, extents: Vec<i64>) -> Tile {
         let (tile, cycles) = tile::choose(&self.view(id, store, extents), self.machine);
         self.cycles += cycles;
         tile
@@ -260,132 +189,6 @@ impl<'a> Chooser<'a> {
         };
         let flat = flat.simplify(&stage.ranges(&self.kernel.symbols));
         (0..stage.axes.len()).map(|a| step(self.kernel, stage, &flat, a)).collect()
-    }
-
-    /// Splits a stage's loops by its tile and gives them by role. Reduction loops are not among them.
-    pub(super) fn split(&mut self, id: StageId, tile: &Tile) -> Loops {
-        let stage = &self.kernel.stages[id];
-        let name = stage.name.clone();
-        let mut loops = Loops::default();
-        let mut vectors = Vec::new();
-        for (axis, a) in stage.axes.iter().enumerate() {
-            if a.kind == AxisKind::Reduce {
-                continue;
-            }
-            let points = a.extent.as_const();
-            let mut outer = a.name.clone();
-            if tile.vector_axis == Some(axis) {
-                let (o, u, l) = (format!("{}_o", a.name), format!("{}_u", a.name), format!("{}_l", a.name));
-                let vector = format!("{}_v", a.name);
-                if tile.vectors > 1 {
-                    self.split_step(&name, &a.name, tile.lanes * tile.vectors, &o, &u);
-                    self.split_step(&name, &u, tile.lanes, &vector, &l);
-                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: vector.clone() });
-                    vectors.push(vector);
-                } else {
-                    self.split_step(&name, &a.name, tile.lanes, &o, &l);
-                }
-                vectors.push(l);
-                outer = o;
-            } else if let Some(&(_, n)) = tile.rows.iter().find(|&&(r, _)| r == axis) {
-                let (o, i) = (format!("{}_o", a.name), format!("{}_i", a.name));
-                if points == Some(n) {
-                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: a.name.clone() });
-                    loops.inner.push(a.name.clone());
-                    continue;
-                }
-                self.split_step(&name, &a.name, n, &o, &i);
-                self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: i.clone() });
-                loops.inner.push(i);
-                outer = o;
-            }
-            loops.outer.push((outer, axis));
-        }
-        loops.inner.extend(vectors);
-        loops
-    }
-
-    pub(super) fn split_step(&mut self, stage: &str, axis: &str, factor: i64, outer: &str, inner: &str) {
-        self.steps.push(ScheduleStep::Split {
-            stage: stage.to_owned(),
-            axis: axis.to_owned(),
-            factor: u32::try_from(factor).unwrap_or(1),
-            outer: outer.to_owned(),
-            inner: inner.to_owned(),
-        });
-    }
-
-    /// Reduction loops: the innermost short ones unrolled, long ones unrolled in part where the tile is small.
-    pub(super) fn reduction_loops(&mut self, id: StageId, tile: &Tile) -> (Vec<String>, Vec<String>) {
-        let stage = &self.kernel.stages[id];
-        let name = stage.name.clone();
-        let rows: i64 = tile.rows.iter().map(|&(_, n)| n).product();
-        let mut body = (rows * tile.vectors).max(1);
-        let mut order: Vec<String> = Vec::new();
-        let mut lanes = Vec::new();
-        // Loads that differ for every accumulator are operands of the arithmetic. Unrolled, neighbouring points would
-        // share them, which costs more registers than it saves loads.
-        let own_loads = tile.vector_axis.is_some_and(|v| {
-            self.accesses[id.index()]
-                .iter()
-                .any(|a| a.steps[v] != Step::Zero && tile.rows.iter().any(|&(r, _)| a.steps[r] != Step::Zero))
-        });
-        let registers = i64::from(self.machine.vector_registers);
-        let mut unrolling = !own_loads || tile.slides || body * 4 <= registers;
-        let axes: Vec<usize> = stage.reduce_axes().map(|(n, _)| n).collect();
-        for &axis in axes.iter().rev() {
-            let a = &stage.axes[axis];
-            if tile.vector_axis == Some(axis) {
-                let (o, u, l) = (format!("{}_o", a.name), format!("{}_u", a.name), format!("{}_l", a.name));
-                if tile.vectors > 1 {
-                    let vector = format!("{}_v", a.name);
-                    self.split_step(&name, &a.name, tile.lanes * tile.vectors, &o, &u);
-                    self.split_step(&name, &u, tile.lanes, &vector, &l);
-                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: vector.clone() });
-                    self.steps.push(ScheduleStep::Partial { stage: name.clone(), axis: vector.clone() });
-                    lanes.push(vector);
-                } else {
-                    self.split_step(&name, &a.name, tile.lanes, &o, &l);
-                }
-                self.steps.push(ScheduleStep::Partial { stage: name.clone(), axis: l.clone() });
-                lanes.push(l);
-                order.push(o);
-                unrolling = false;
-                continue;
-            }
-            let (mut loop_name, mut extent) = (a.name.clone(), a.extent.as_const());
-            if tile.vector_axis.is_some() && self.dots[id.index()] == Some(axis) {
-                let (o, q) = (format!("{}_o", a.name), format!("{}_q", a.name));
-                self.split_step(&name, &a.name, dot::POINTS, &o, &q);
-                let intrinsic = Intrinsic::Dot4;
-                self.steps.push(ScheduleStep::Tensorize { stage: name.clone(), axis: q.clone(), intrinsic });
-                lanes.push(q);
-                loop_name = o;
-                extent = extent.map(|n| n / dot::POINTS);
-            }
-            match extent {
-                Some(n) if unrolling && n <= 16 && (body * n <= BODY_LIMIT || (tile.slides && order.is_empty())) => {
-                    body *= n.max(1);
-                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: loop_name.clone() });
-                    order.push(loop_name);
-                }
-                _ if unrolling && body * 2 <= BODY_LIMIT / 2 => {
-                    let by = if body * 4 <= BODY_LIMIT { 4 } else { 2 };
-                    let (o, i) = (format!("{loop_name}_o"), format!("{loop_name}_i"));
-                    self.split_step(&name, &loop_name, by, &o, &i);
-                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: i.clone() });
-                    order.push(i);
-                    order.push(o);
-                    unrolling = false;
-                }
-                _ => {
-                    order.push(loop_name);
-                    unrolling = false;
-                }
-            }
-        }
-        order.reverse();
-        (order, lanes)
     }
 
     // --------------------------------------------------------------------------------------------------- roots --
@@ -503,22 +306,6 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Bytes of operands that the stages before a root read at other places when the root moves along an axis.
-    fn moved_bytes(&self, followed: &[(StageId, Option<Vec<Option<usize>>>)], axis: usize) -> i64 {
-        let mut bytes = 0;
-        for (id, follow) in followed {
-            let stage = &self.kernel.stages[*id];
-            let position = follow.as_ref().and_then(|f| f.iter().position(|&a| a == Some(axis)));
-            let Some(own) = position.and_then(|p| stage.value_axes().nth(p)).map(|(n, _)| n) else { continue };
-            for access in self.accesses[id.index()].iter().filter(|a| a.stage.is_none() && a.steps[own] != Step::Zero) {
-                let moving = (0..stage.axes.len()).filter(|&n| access.steps[n] != Step::Zero);
-                let elems = moving.fold(1i64, |n, a| n.saturating_mul(extent(self.kernel, stage, a)));
-                bytes = elems.saturating_mul(access.elem_bytes as i64).saturating_add(bytes);
-            }
-        }
-        bytes
-    }
-
     /// Cuts an outer loop into strips, if what would be computed in front of everything can be computed per strip; gives
     /// the stages for which that holds.
     fn strips(
@@ -555,63 +342,6 @@ impl<'a> Chooser<'a> {
         loops.outer.insert(0, (outer, axis));
         loops.strip_rows = Some(rows);
         strips
-    }
-
-    /// The tile of a reduction, in terms of the axes of the root that reads it.
-    fn tile_through(
-        &mut self,
-        root: StageId,
-        main: StageId,
-        followed: &[(StageId, Option<Vec<Option<usize>>>)],
-    ) -> Tile {
-        let follow = followed
-            .iter()
-            .find(|(id, _)| *id == main)
-            .and_then(|(_, f)| f.clone())
-            .expect("a stage in step follows the root");
-        let root_steps = self.store_steps(root);
-        let main_stage = &self.kernel.stages[main];
-        let value: Vec<usize> = main_stage.value_axes().map(|(n, _)| n).collect();
-        // Movement of the root's stores, along the reduction's axes.
-        let mut store = vec![Step::Zero; main_stage.axes.len()];
-        for (position, axis) in value.iter().enumerate() {
-            if let Some(root_axis) = follow[position] {
-                store[*axis] = root_steps[root_axis];
-            }
-        }
-        let tile = self.tile(main, Some(store), self.extents(main));
-        let to_root = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| follow[p]);
-        Tile {
-            vector_axis: tile.vector_axis.and_then(to_root),
-            rows: tile.rows.iter().filter_map(|&(a, n)| to_root(a).map(|r| (r, n))).collect(),
-            ..tile
-        }
-    }
-
-    /// Whether every load of a reduction differs from vector to vector, and some do not from row to row.
-    fn all_move_along_vectors(
-        &self,
-        main: StageId,
-        tile: &Tile,
-        followed: &[(StageId, Option<Vec<Option<usize>>>)],
-    ) -> bool {
-        let Some(axis) = self.followed_axis(main, tile, followed) else { return false };
-        let accesses = &self.accesses[main.index()];
-        let mut values = self.kernel.stages[main].value_axes().map(|(n, _)| n);
-        accesses.iter().all(|a| a.steps[axis] != Step::Zero)
-            && values.any(|n| accesses.iter().any(|a| a.steps[n] == Step::Zero))
-    }
-
-    /// The axis of a reduction along which the root's vectors lie.
-    fn followed_axis(
-        &self,
-        main: StageId,
-        tile: &Tile,
-        followed: &[(StageId, Option<Vec<Option<usize>>>)],
-    ) -> Option<usize> {
-        let follow = followed.iter().find(|(id, _)| *id == main).and_then(|(_, f)| f.as_ref())?;
-        let position = follow.iter().position(|f| f.is_some() && *f == tile.vector_axis)?;
-        self.kernel.stages[main].value_axes().nth(position).map(|(axis, _)| axis)
     }
 
     /// Loops of a stage that is computed inside another.
@@ -653,47 +383,6 @@ impl<'a> Chooser<'a> {
             && let Some(last) = last
         {
             self.steps.push(ScheduleStep::Vectorize { stage: name, axis: last });
-        }
-    }
-
-    pub(super) fn reorder(&mut self, stage: &str, order: Vec<String>) {
-        if order.len() > 1 {
-            self.steps.push(ScheduleStep::Reorder { stage: stage.to_owned(), order });
-        }
-    }
-
-    /// Makes outer loops parallel until there are chunks enough, as far as chunks stay worth handing out.
-    fn parallel(&mut self, root: StageId, loops: &Loops, tile: &Tile, limit: usize) {
-        let stage = &self.kernel.stages[root];
-        let turns = |axis: usize| {
-            let points = extent(self.kernel, stage, axis);
-            let per_turn = loops.strip_rows.unwrap_or_else(|| tile.points(axis));
-            (points + per_turn - 1) / per_turn
-        };
-        let points: f64 = (0..stage.axes.len()).map(|a| extent(self.kernel, stage, a) as f64).product();
-        let per_point: f64 = cost(stage)
-            + self
-                .producers(root)
-                .iter()
-                .map(|&p| {
-                    let s = &self.kernel.stages[p];
-                    let all: f64 = (0..s.axes.len()).map(|a| extent(self.kernel, s, a) as f64).product();
-                    all * cost(s) / points
-                })
-                .sum::<f64>();
-        let work = points * per_point / tile.lanes as f64;
-        let mut chunks = 1;
-        let mut axes = Vec::new();
-        for (name, axis) in loops.outer.iter().take(limit.max(1)) {
-            let next = chunks * turns(*axis);
-            if !axes.is_empty() && (chunks >= ENOUGH_CHUNKS || work / (next as f64) < LEAST_CHUNK) {
-                break;
-            }
-            chunks = next;
-            axes.push(name.clone());
-        }
-        if !axes.is_empty() {
-            self.steps.push(ScheduleStep::Parallel { stage: stage.name.clone(), axes });
         }
     }
 }

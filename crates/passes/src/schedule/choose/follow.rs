@@ -1,0 +1,94 @@
+//! How the parts of stages that a point of a root needs follow the root's axes.
+
+use super::access::Step;
+use super::place::Chooser;
+use super::tile::Tile;
+use crate::schedule::plan::reads_neighbours;
+use infc_ir::entity::{EntityId, StageId, VarId};
+
+impl Chooser<'_> {
+    /// For each axis of `root`, whether the part of `stage` that a point needs moves with it; `None` if that part is
+    /// not a plain box of coordinates.
+    pub(super) fn depends(
+        &self,
+        root: StageId,
+        stage: StageId,
+        memo: &mut Vec<Option<Option<Vec<Option<usize>>>>>,
+    ) -> Option<Vec<Option<usize>>> {
+        if let Some(known) = &memo[stage.index()] {
+            return known.clone();
+        }
+        // Per value axis of `stage`: the axis of `root` it follows, or `None` for all of it.
+        let rank = self.kernel.stages[stage].value_axes().count();
+        let mut result: Option<Vec<Option<usize>>> = None;
+        let mut possible = true;
+        for reader in self.kernel.stages.ids().filter(|&r| r > stage && !self.inlined[r.index()]) {
+            for access in self.accesses[reader.index()].iter().filter(|a| a.stage == Some(stage)) {
+                let through: Vec<Option<usize>> = if reader == root {
+                    access.axes.clone()
+                } else {
+                    let Some(outer) = self.depends(root, reader, memo) else { continue };
+                    let reader_stage = &self.kernel.stages[reader];
+                    let value: Vec<usize> = reader_stage.value_axes().map(|(n, _)| n).collect();
+                    let follow = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| outer[p]);
+                    access.axes.iter().map(|a| a.and_then(follow)).collect()
+                };
+                match &mut result {
+                    None => result = Some(through),
+                    Some(r) => {
+                        for (a, b) in r.iter_mut().zip(through) {
+                            if *a != b {
+                                *a = None;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if result.as_ref().is_some_and(|r| r.len() != rank) {
+            possible = false;
+        }
+        let axes: Vec<usize> = self.kernel.stages[stage].value_axes().map(|(n, _)| n).collect();
+        if let Some(follow) = &mut result {
+            for (position, axis) in axes.into_iter().enumerate() {
+                if reads_neighbours(self.kernel, stage, VarId::from_index(axis)) {
+                    follow[position] = None;
+                }
+            }
+        }
+        let answer = if possible { result } else { None };
+        memo[stage.index()] = Some(answer.clone());
+        answer
+    }
+
+    /// The tile of a reduction, in terms of the axes of the root that reads it.
+    pub(super) fn tile_through(
+        &mut self,
+        root: StageId,
+        main: StageId,
+        followed: &[(StageId, Option<Vec<Option<usize>>>)],
+    ) -> Tile {
+        let follow = followed
+            .iter()
+            .find(|(id, _)| *id == main)
+            .and_then(|(_, f)| f.clone())
+            .expect("a stage in step follows the root");
+        let root_steps = self.store_steps(root);
+        let main_stage = &self.kernel.stages[main];
+        let value: Vec<usize> = main_stage.value_axes().map(|(n, _)| n).collect();
+        // Movement of the root's stores, along the reduction's axes.
+        let mut store = vec![Step::Zero; main_stage.axes.len()];
+        for (position, axis) in value.iter().enumerate() {
+            if let Some(root_axis) = follow[position] {
+                store[*axis] = root_steps[root_axis];
+            }
+        }
+        let tile = self.tile(main, Some(store), self.extents(main));
+        let to_root = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| follow[p]);
+        Tile {
+            vector_axis: tile.vector_axis.and_then(to_root),
+            rows: tile.rows.iter().filter_map(|&(a, n)| to_root(a).map(|r| (r, n))).collect(),
+            ..tile
+        }
+    }
+}

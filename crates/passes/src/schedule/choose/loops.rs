@@ -1,0 +1,196 @@
+//! A stage's loops: cut by its tile, put in an order, and made parallel.
+
+use super::access::{Step, cost, extent};
+use super::dot;
+use super::place::Chooser;
+use super::tile::Tile;
+use infc_ir::entity::{EntityId, StageId};
+use infc_ir::kernel::AxisKind;
+use infc_ir::schedule::{Intrinsic, Step as ScheduleStep};
+
+/// Chunks that suffice to keep many cores busy evenly.
+const ENOUGH_CHUNKS: i64 = 64;
+/// Work below which a chunk is not worth handing out, in vector operations.
+const LEAST_CHUNK: f64 = 2000.0;
+/// Multiply-adds in one innermost body beyond which unrolling no longer pays.
+const BODY_LIMIT: i64 = 64;
+
+/// The loops of a stage by role.
+#[derive(Default)]
+pub(super) struct Loops {
+    /// Over tiles, from outermost to innermost, with the axis.
+    pub(super) outer: Vec<(String, usize)>,
+    /// Inside a tile: rows, then vectors, then lanes.
+    pub(super) inner: Vec<String>,
+    /// Rows of a turn of the first outer loop, if that is over strips.
+    pub(super) strip_rows: Option<i64>,
+}
+
+impl Chooser<'_> {
+    /// Splits a stage's loops by its tile and gives them by role. Reduction loops are not among them.
+    pub(super) fn split(&mut self, id: StageId, tile: &Tile) -> Loops {
+        let stage = &self.kernel.stages[id];
+        let name = stage.name.clone();
+        let mut loops = Loops::default();
+        let mut vectors = Vec::new();
+        for (axis, a) in stage.axes.iter().enumerate() {
+            if a.kind == AxisKind::Reduce {
+                continue;
+            }
+            let points = a.extent.as_const();
+            let mut outer = a.name.clone();
+            if tile.vector_axis == Some(axis) {
+                let (o, u, l) = (format!("{}_o", a.name), format!("{}_u", a.name), format!("{}_l", a.name));
+                let vector = format!("{}_v", a.name);
+                if tile.vectors > 1 {
+                    self.split_step(&name, &a.name, tile.lanes * tile.vectors, &o, &u);
+                    self.split_step(&name, &u, tile.lanes, &vector, &l);
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: vector.clone() });
+                    vectors.push(vector);
+                } else {
+                    self.split_step(&name, &a.name, tile.lanes, &o, &l);
+                }
+                vectors.push(l);
+                outer = o;
+            } else if let Some(&(_, n)) = tile.rows.iter().find(|&&(r, _)| r == axis) {
+                let (o, i) = (format!("{}_o", a.name), format!("{}_i", a.name));
+                if points == Some(n) {
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: a.name.clone() });
+                    loops.inner.push(a.name.clone());
+                    continue;
+                }
+                self.split_step(&name, &a.name, n, &o, &i);
+                self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: i.clone() });
+                loops.inner.push(i);
+                outer = o;
+            }
+            loops.outer.push((outer, axis));
+        }
+        loops.inner.extend(vectors);
+        loops
+    }
+
+    pub(super) fn split_step(&mut self, stage: &str, axis: &str, factor: i64, outer: &str, inner: &str) {
+        self.steps.push(ScheduleStep::Split {
+            stage: stage.to_owned(),
+            axis: axis.to_owned(),
+            factor: u32::try_from(factor).unwrap_or(1),
+            outer: outer.to_owned(),
+            inner: inner.to_owned(),
+        });
+    }
+
+    /// Reduction loops: the innermost short ones unrolled, long ones unrolled in part where the tile is small.
+    pub(super) fn reduction_loops(&mut self, id: StageId, tile: &Tile) -> (Vec<String>, Vec<String>) {
+        let stage = &self.kernel.stages[id];
+        let name = stage.name.clone();
+        let rows: i64 = tile.rows.iter().map(|&(_, n)| n).product();
+        let mut body = (rows * tile.vectors).max(1);
+        let mut order: Vec<String> = Vec::new();
+        let mut lanes = Vec::new();
+        // Loads that differ for every accumulator are operands of the arithmetic. Unrolled, neighbouring points would
+        // share them, which costs more registers than it saves loads.
+        let own_loads = tile.vector_axis.is_some_and(|v| {
+            self.accesses[id.index()]
+                .iter()
+                .any(|a| a.steps[v] != Step::Zero && tile.rows.iter().any(|&(r, _)| a.steps[r] != Step::Zero))
+        });
+        let registers = i64::from(self.machine.vector_registers);
+        let mut unrolling = !own_loads || tile.slides || body * 4 <= registers;
+        let axes: Vec<usize> = stage.reduce_axes().map(|(n, _)| n).collect();
+        for &axis in axes.iter().rev() {
+            let a = &stage.axes[axis];
+            if tile.vector_axis == Some(axis) {
+                let (o, u, l) = (format!("{}_o", a.name), format!("{}_u", a.name), format!("{}_l", a.name));
+                if tile.vectors > 1 {
+                    let vector = format!("{}_v", a.name);
+                    self.split_step(&name, &a.name, tile.lanes * tile.vectors, &o, &u);
+                    self.split_step(&name, &u, tile.lanes, &vector, &l);
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: vector.clone() });
+                    self.steps.push(ScheduleStep::Partial { stage: name.clone(), axis: vector.clone() });
+                    lanes.push(vector);
+                } else {
+                    self.split_step(&name, &a.name, tile.lanes, &o, &l);
+                }
+                self.steps.push(ScheduleStep::Partial { stage: name.clone(), axis: l.clone() });
+                lanes.push(l);
+                order.push(o);
+                unrolling = false;
+                continue;
+            }
+            let (mut loop_name, mut extent) = (a.name.clone(), a.extent.as_const());
+            if tile.vector_axis.is_some() && self.dots[id.index()] == Some(axis) {
+                let (o, q) = (format!("{}_o", a.name), format!("{}_q", a.name));
+                self.split_step(&name, &a.name, dot::POINTS, &o, &q);
+                let intrinsic = Intrinsic::Dot4;
+                self.steps.push(ScheduleStep::Tensorize { stage: name.clone(), axis: q.clone(), intrinsic });
+                lanes.push(q);
+                loop_name = o;
+                extent = extent.map(|n| n / dot::POINTS);
+            }
+            match extent {
+                Some(n) if unrolling && n <= 16 && (body * n <= BODY_LIMIT || (tile.slides && order.is_empty())) => {
+                    body *= n.max(1);
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: loop_name.clone() });
+                    order.push(loop_name);
+                }
+                _ if unrolling && body * 2 <= BODY_LIMIT / 2 => {
+                    let by = if body * 4 <= BODY_LIMIT { 4 } else { 2 };
+                    let (o, i) = (format!("{loop_name}_o"), format!("{loop_name}_i"));
+                    self.split_step(&name, &loop_name, by, &o, &i);
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: i.clone() });
+                    order.push(i);
+                    order.push(o);
+                    unrolling = false;
+                }
+                _ => {
+                    order.push(loop_name);
+                    unrolling = false;
+                }
+            }
+        }
+        order.reverse();
+        (order, lanes)
+    }
+
+    pub(super) fn reorder(&mut self, stage: &str, order: Vec<String>) {
+        if order.len() > 1 {
+            self.steps.push(ScheduleStep::Reorder { stage: stage.to_owned(), order });
+        }
+    }
+
+    /// Makes outer loops parallel until there are chunks enough, as far as chunks stay worth handing out.
+    pub(super) fn parallel(&mut self, root: StageId, loops: &Loops, tile: &Tile, limit: usize) {
+        let stage = &self.kernel.stages[root];
+        let turns = |axis: usize| {
+            let points = extent(self.kernel, stage, axis);
+            let per_turn = loops.strip_rows.unwrap_or_else(|| tile.points(axis));
+            (points + per_turn - 1) / per_turn
+        };
+        let points: f64 = (0..stage.axes.len()).map(|a| extent(self.kernel, stage, a) as f64).product();
+        let per_point: f64 = cost(stage)
+            + self
+                .producers(root)
+                .iter()
+                .map(|&p| {
+                    let s = &self.kernel.stages[p];
+                    let all: f64 = (0..s.axes.len()).map(|a| extent(self.kernel, s, a) as f64).product();
+                    all * cost(s) / points
+                })
+                .sum::<f64>();
+        let work = points * per_point / tile.lanes as f64;
+        let mut chunks = 1;
+        let mut axes = Vec::new();
+        for (name, axis) in loops.outer.iter().take(limit.max(1)) {
+            let next = chunks * turns(*axis);
+            if !axes.is_empty() && (chunks >= ENOUGH_CHUNKS || work / (next as f64) < LEAST_CHUNK) {
+                break;
+            }
+            chunks = next;
+            axes.push(name.clone());
+        }
+        if !axes.is_empty() {
+            self.steps.push(ScheduleStep::Parallel { stage: stage.name.clone(), axes });
+        }
+    }
+}
