@@ -102,7 +102,8 @@ pub fn compile(
         }
 
         run.begin(Phase::Import);
-        let import_options = ImportOptions { dims: options.dims.clone(), shapes: options.shapes.clone() };
+        let import_options =
+            ImportOptions { dims: options.dims.clone(), shapes: options.shapes.clone(), strict: options.strict };
         let graph = import(&model, &import_options)?;
         kernels::check_graph(Phase::Import, &graph)?;
         dump.graph(Phase::Import, &graph)?;

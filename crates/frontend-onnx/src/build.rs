@@ -50,6 +50,8 @@ pub(crate) struct Builder {
     origin: OriginId,
     /// For constants, which belong to all their readers.
     no_origin: OriginId,
+    /// Whether operators that ONNX defines by others round as those do, see [`Builder::step_type`].
+    pub(crate) strict: bool,
     /// Whether host operations may be added: a graph that becomes one kernel has none.
     pub(crate) may_use_host: bool,
 }
@@ -66,7 +68,15 @@ impl Builder {
     pub(crate) fn new(graph: Graph) -> Self {
         let mut graph = graph;
         let no_origin = graph.origins.push(Vec::new());
-        Self { graph, facts: Facts::default(), exact: false, origin: no_origin, no_origin, may_use_host: true }
+        Self {
+            graph,
+            facts: Facts::default(),
+            exact: false,
+            strict: false,
+            origin: no_origin,
+            no_origin,
+            may_use_host: true,
+        }
     }
 
     /// Says which ONNX node the following graph nodes come from.
@@ -483,7 +493,13 @@ impl Builder {
     /// A builder for a graph inside of this one, which knows the same symbols and facts.
     pub(crate) fn nested(&self) -> Builder {
         let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
-        Builder { facts: self.facts.clone(), exact: self.exact, may_use_host: false, ..Builder::new(graph) }
+        Builder {
+            facts: self.facts.clone(),
+            exact: self.exact,
+            strict: self.strict,
+            may_use_host: false,
+            ..Builder::new(graph)
+        }
     }
 
     /// What a graph inside of this one takes for granted, the node that has it does.
@@ -535,6 +551,21 @@ pub(crate) fn compute_type(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
         other => other,
+    }
+}
+
+impl Builder {
+    /// The type of what lies between the operations of an operator that ONNX defines by others, where its inputs are of
+    /// a type: that type if strict, so that half types are rounded wherever the definition names a value, else the one
+    /// that is computed in.
+    pub(crate) fn step_type(&self, dtype: DType) -> DType {
+        if self.strict { dtype } else { compute_type(dtype) }
+    }
+
+    /// The type that such a definition's sums are made in: ONNX's reference implementation adds f16 in f32 and rounds
+    /// once, but rounds every partial sum of bf16.
+    pub(crate) fn sum_type(&self, dtype: DType) -> DType {
+        if dtype == DType::BF16 { self.step_type(dtype) } else { compute_type(dtype) }
     }
 }
 

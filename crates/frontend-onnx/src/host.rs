@@ -11,7 +11,7 @@
 mod types;
 
 use crate::attributes::node_attributes;
-use crate::build::Result;
+use crate::build::{Builder, Result};
 use crate::call::Call;
 use crate::error::{ImportError, NodeRef, Problem};
 use crate::proto::tensor_shape_proto::dimension;
@@ -23,7 +23,7 @@ use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_ir::op::{HostOp, Produced};
 use infc_ir::symbol::Symbol;
-use infc_tensor::Attributes;
+use infc_tensor::{Attributes, DType};
 
 /// The greatest extent that evaluation gives where nothing limits it.
 const MAX_EXTENT: i64 = 1 << 31;
@@ -55,13 +55,8 @@ impl Typing<'_, '_> {
     pub(crate) fn fresh(&mut self, output: usize, axis: usize, max: Option<i64>) -> Dim {
         let name = self.call.node.output.get(output).map_or("", String::as_str);
         let name = if name.is_empty() { self.call.node.output.first().map_or("?", String::as_str) } else { name };
-        let symbols = &mut self.call.build.graph.symbols;
-        let mut name = format!("{name}[{axis}]");
-        while symbols.iter().any(|symbol| symbol.name == name) {
-            name.push('\'');
-        }
-        let max = Some(max.unwrap_or(MAX_EXTENT).clamp(0, MAX_EXTENT));
-        let symbol = symbols.push(Symbol { name, min: 0, max });
+        let name = format!("{name}[{axis}]");
+        let symbol = fresh_symbol(self.call.build, name, max);
         self.fresh.push(symbol);
         Dim::symbol(symbol)
     }
@@ -106,6 +101,36 @@ pub(crate) fn import(
     let Some(types) = types.map_err(in_node)? else { return Ok(None) };
     let fresh = typing.fresh;
     add(call, node, attributes, &types, &fresh, reason).map(Some).map_err(in_node)
+}
+
+/// A symbol that an evaluation is to tell, of a name that no other has.
+fn fresh_symbol(build: &mut Builder, mut name: String, max: Option<i64>) -> SymbolId {
+    let symbols = &mut build.graph.symbols;
+    while symbols.iter().any(|symbol| symbol.name == name) {
+        name.push('\'');
+    }
+    let max = Some(max.unwrap_or(MAX_EXTENT).clamp(0, MAX_EXTENT));
+    symbols.push(Symbol { name, min: 0, max })
+}
+
+/// A number (i64, no axes) that is computed, as a dim; less than 0 counts as 0. The host makes a tensor of so many
+/// elements.
+pub(crate) fn counted(build: &mut Builder, number: &Tracked, reason: &str) -> Result<Dim> {
+    let symbol = fresh_symbol(build, "count".to_owned(), None);
+    let op = HostOp {
+        op_type: "Range".to_owned(),
+        domain: String::new(),
+        opset: 11,
+        attributes: Attributes::new(),
+        inputs: vec![true; 3],
+        outputs: vec![true],
+        produces: vec![Produced { output: 0, axis: 0, symbol }],
+        reason: reason.to_owned(),
+    };
+    let (zero, one) = (build.scalar(DType::I64, 0.0), build.scalar(DType::I64, 1.0));
+    let ty = TensorType::new(DType::I64, vec![Dim::symbol(symbol)]);
+    build.host(op, &[&zero, number, &one], vec![ty])?;
+    Ok(Dim::symbol(symbol))
 }
 
 fn add(

@@ -64,7 +64,8 @@ fn attempt(
         let value = sparse.values.as_ref().map_or_else(String::new, |v| v.name().to_owned());
         return Err(ImportError::UnsupportedValueType { value, found: "a sparse tensor" });
     }
-    let scopes = Scopes::new(Graph { name: graph.name().to_owned(), ..Graph::default() }, graph);
+    let mut scopes = Scopes::new(Graph { name: graph.name().to_owned(), ..Graph::default() }, graph);
+    scopes.build().strict = options.strict;
     let mut importer = Importer { model, scopes, assumptions, demand, producers: Producers::new() };
     inputs::add(model, options, importer.demand, &mut importer.scopes)?;
     importer.nodes(graph, model.order())?;

@@ -312,3 +312,9 @@ pub(crate) fn round_to(dtype: DType, value: f64) -> f64 {
         _ => minifloat::decode(dtype, minifloat::encode(dtype, value, true)),
     }
 }
+
+/// A value between the steps of an operator that ONNX defines by other operators: rounded if the type is half a float.
+/// Wider types keep the precision of the computation.
+pub(crate) fn rounded_half(dtype: DType, value: f64) -> f64 {
+    if matches!(dtype, DType::F16 | DType::BF16) { round_to(dtype, value) } else { value }
+}

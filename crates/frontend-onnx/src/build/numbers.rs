@@ -52,6 +52,7 @@ impl Builder {
             .map(|index| {
                 let source = SymbolSource::Element { input, index };
                 let symbol = self.new_symbol(format!("{name}{{{index}}}"), min, max, source);
+                self.facts.take_as_number(symbol);
                 Item::Int(Dim::symbol(symbol))
             })
             .collect();
@@ -88,12 +89,22 @@ impl Builder {
 
     /// An extent that is computed when symbols are bound, and checked to be one.
     pub(crate) fn size(&mut self, what: &'static str, value: &Dim) -> Result<Dim> {
-        self.number(what, value, 0, MAX_SIZE)
+        self.computed(what, value, 0, MAX_SIZE)
     }
 
     /// A number that is computed when symbols are bound, and checked to be in a range. What follows from sizes alone, and
     /// what is known to be in the range and short, stands for itself.
     pub(crate) fn number(&mut self, what: &'static str, value: &Dim, min: i64, max: i64) -> Result<Dim> {
+        let number = self.computed(what, value, min, max)?;
+        if let Some(symbol) = number.as_symbol().filter(|s| {
+            matches!(self.symbol_source(*s), Some(SymbolSource::Element { .. } | SymbolSource::Computed(_)))
+        }) {
+            self.facts.take_as_number(symbol);
+        }
+        Ok(number)
+    }
+
+    fn computed(&mut self, what: &'static str, value: &Dim, min: i64, max: i64) -> Result<Dim> {
         let ranges = self.ranges();
         let value = self.facts.apply(value).simplify(&ranges);
         let interval = ranges.interval(&value);

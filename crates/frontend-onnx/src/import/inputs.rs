@@ -38,6 +38,9 @@ pub struct ImportOptions {
     pub dims: Vec<(String, DimChoice)>,
     /// Shapes of inputs, by name.
     pub shapes: Vec<(String, Vec<ShapeDim>)>,
+    /// Rounds half types wherever ONNX's definition of an operator by other operators names a value of such a type, and
+    /// not once per operator.
+    pub strict: bool,
 }
 
 /// The greatest extent that is accepted; well beyond it sizes would overflow.

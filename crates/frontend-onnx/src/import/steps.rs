@@ -3,19 +3,27 @@
 //! ONNX operators `Scan` (opset 8; since 9 without a batch) and `Loop` (opset 1 and later). Where every step does the same,
 //! both are a recurrence: states are carried, scanned inputs are seen slice by slice, results are stacked. Where steps
 //! differ in more than data (a state that grows, a slice at the number of the step, a condition on it), and there are few,
-//! they are written out one after the other. The number of steps must follow from constants and dims, and so must the
-//! condition of a `Loop` in each of them.
+//! they are written out one after the other.
+//!
+//! A number of steps that only the run tells is counted out by the host, whose result has that many elements. Where the
+//! condition of a `Loop` depends on data, all steps that there may be are computed, and those after it has failed leave
+//! the states as they are; the results that count are cut out behind the loop. That takes a limit on the steps.
 
 use super::{Importer, dangling};
 use crate::build::{Builder, Steps, index, mismatch, var};
 use crate::call::{Call, axis};
 use crate::error::{ImportError, NodeRef, Problem};
+use crate::host;
 use crate::known::Item;
-use crate::proto::{GraphProto, NodeProto};
+use crate::proto::tensor_shape_proto::dimension;
+use crate::proto::{GraphProto, NodeProto, type_proto};
 use crate::tracked::Tracked;
+use infc_ir::entity::ScalarId;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
+use infc_ir::kernel::Reducer;
 use infc_ir::op::Op;
+use infc_ir::scalar::{BinaryOp, Body as ScalarBody};
 use infc_tensor::DType;
 
 /// So many steps are written out if they cannot be a recurrence.
@@ -33,6 +41,8 @@ struct Body<'m> {
     slices: Vec<Tracked>,
     /// Only for a `Loop`: its inputs begin with the number of the step and the condition, its results with the latter.
     is_loop: bool,
+    /// Whether the condition depends on data, so that the last state says whether it has held so far.
+    is_conditional: bool,
 }
 
 impl Body<'_> {
@@ -121,7 +131,7 @@ impl<'m> Importer<'m, '_> {
         }
         let steps = slices.first().and_then(|t| t.shape().first()).cloned();
         let steps = steps.ok_or_else(|| in_node(Problem::MissingInput { index: of.states }))?;
-        let body = Body { graph, states: states.to_vec(), slices, is_loop: false };
+        let body = Body { graph, states: states.to_vec(), slices, is_loop: false, is_conditional: false };
         let results = self.steps(node_ref, &body, Some(&steps))?;
         let build = self.scopes.build();
         let mut outputs = results.states;
@@ -147,23 +157,118 @@ impl<'m> Importer<'m, '_> {
         if graph.input.len() != states.len() + 2 || graph.output.len() <= states.len() {
             return Err(in_node(wrong_body(graph, states.len() + 2, states.len() + 1)));
         }
-        let what = "the condition of a Loop";
-        let begins = condition.as_ref().map_or(Some(true), known_truth);
-        let begins = begins.ok_or_else(|| in_node(Problem::DynamicValue { what }))?;
-        let steps = match (&count, begins) {
-            (_, false) => Some(Dim::constant(0)),
-            (None, true) => None,
-            (Some(count), true) => {
-                let count = count.dims().and_then(|d| d.first().cloned());
-                let count = count.ok_or_else(|| in_node(Problem::DynamicValue { what: "the trip count of a Loop" }))?;
-                // A negative count is none.
-                let count = count.maximum(&Dim::constant(0)).simplify(&self.scopes.build().ranges());
-                Some(count).filter(|count| count.as_const().is_none_or(|n| n < ENDLESS))
+        let goes_on = condition.as_ref().and_then(known_truth);
+        let steps = match (&count, goes_on.or(condition.is_none().then_some(true))) {
+            (_, Some(false)) => Some(Dim::constant(0)),
+            (None, Some(true)) => None,
+            (None, None) => return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" })),
+            (Some(count), _) => {
+                let condition = condition.as_ref().filter(|_| goes_on.is_none());
+                let mut steps = self.number_of_steps(node, node_ref, count, condition)?;
+                let stacked = node.output.get(states.len()..).unwrap_or_default();
+                if let Some(declared) = self.declared_steps(stacked).filter(|_| steps.as_const().is_none()) {
+                    let build = self.scopes.build();
+                    build.require_equal("the number of steps and of results", &steps, &declared).map_err(&in_node)?;
+                    steps = declared;
+                }
+                Some(steps).filter(|steps| steps.as_const().is_none_or(|n| n < ENDLESS))
             }
         };
-        let body = Body { graph, states, slices: Vec::new(), is_loop: true };
-        let results = self.steps(node_ref, &body, steps.as_ref())?;
+        let body = Body { graph, states, slices: Vec::new(), is_loop: true, is_conditional: false };
+        let results = match self.steps(node_ref, &body, steps.as_ref()) {
+            Ok(results) => results,
+            Err(error) => match steps {
+                // The least that is known to be wrong is what matters, unless a condition on data is.
+                Some(steps) => self.conditional(node_ref, body, &steps).map_err(|_| error)?,
+                None => return Err(error),
+            },
+        };
         Ok(results.states.into_iter().chain(results.stacked).collect())
+    }
+
+    /// The steps that a `Loop` is given, none if the condition does not hold.
+    fn number_of_steps(
+        &mut self,
+        node: &'m NodeProto,
+        node_ref: &NodeRef,
+        count: &Tracked,
+        condition: Option<&Tracked>,
+    ) -> Result<Dim, ImportError> {
+        let in_node = in_node(node_ref);
+        let one = |value: &Tracked| value.dims().and_then(|dims| dims.first().cloned());
+        let known = match (one(count), condition.map(one)) {
+            (Some(count), None) => Some(count),
+            (Some(count), Some(Some(truth))) => Some(count * truth),
+            _ => None,
+        };
+        if let Some(known) = known {
+            // A negative count is none.
+            let build = self.scopes.build();
+            let known = known.maximum(&Dim::constant(0)).simplify(&build.ranges());
+            let is_constant = known.as_const().is_some();
+            return if is_constant { Ok(known) } else { build.size("the number of steps", &known).map_err(in_node) };
+        }
+        // Where it can be traced to an input, the import begins anew with that.
+        let unknown = [(Some(count), 0), (condition, 1)];
+        let unknown = unknown.into_iter().filter(|(value, _)| value.is_some_and(|value| one(value).is_none()));
+        let mut learned = false;
+        for name in unknown.filter_map(|(_, index)| node.input.get(index)) {
+            learned |= self.want(name);
+        }
+        let build = self.scopes.build();
+        if learned || !build.may_use_host {
+            return Err(in_node(Problem::DynamicValue { what: "the number of steps of a Loop" }));
+        }
+        let scalar = |build: &mut Builder, value: &Tracked| {
+            let value = build.reshape(value, &[])?;
+            build.cast(&value, DType::I64)
+        };
+        let mut steps = scalar(build, count).map_err(&in_node)?;
+        if let Some(condition) = condition {
+            let truth = scalar(build, condition).map_err(&in_node)?;
+            steps = build.map(&[&steps, &truth], |b, p| b.binary(BinaryOp::Mul, p[0], p[1])).map_err(&in_node)?;
+        }
+        host::counted(build, &steps, "the number of steps depends on what is computed").map_err(in_node)
+    }
+
+    /// How many steps there must be for the results that are stacked to have the extents that the model declares.
+    fn declared_steps(&self, stacked: &[String]) -> Option<Dim> {
+        let graph = self.model.graph();
+        let extent = |name: &String| {
+            let info = graph.value_info.iter().chain(&graph.output).find(|info| info.name() == name)?;
+            let type_proto::Value::TensorType(tensor) = info.r#type.as_ref()?.value.as_ref()? else { return None };
+            match tensor.shape.as_ref()?.dim.first()?.value {
+                Some(dimension::Value::DimValue(steps)) if steps >= 0 => Some(Dim::constant(steps)),
+                _ => None,
+            }
+        };
+        stacked.iter().find_map(extent)
+    }
+
+    /// As many steps as there may be, of which those count before the condition, which depends on data, fails.
+    fn conditional(&mut self, node_ref: &NodeRef, body: Body<'m>, steps: &Dim) -> Result<Results, ImportError> {
+        let in_node = in_node(node_ref);
+        if !self.scopes.build().may_use_host {
+            return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" }));
+        }
+        let carried = body.states.len();
+        let mut states = body.states;
+        states.push(holds());
+        let body = Body { states, is_conditional: true, ..body };
+        let mut results = self.recurrence(node_ref, &body, steps)?;
+        results.states.truncate(carried);
+        // Behind the results stands, for each step, whether it counts.
+        let Some(counts) = results.stacked.pop().filter(|_| !results.stacked.is_empty()) else { return Ok(results) };
+        let build = self.scopes.build();
+        let add = |body: &mut ScalarBody, p: &[ScalarId]| vec![body.cast(DType::I64, p[0])];
+        let count = build.reduce(&[&counts], &[0], Reducer::sum(DType::I64), add).map_err(&in_node)?.remove(0);
+        let reason = "the number of steps depends on a condition that is computed";
+        let count = host::counted(build, &count, reason).map_err(&in_node)?;
+        build.require_at_least("the number of steps", steps, &count).map_err(&in_node)?;
+        for stacked in &mut results.stacked {
+            *stacked = build.slice_axis(stacked, 0, Dim::constant(0), count.clone()).map_err(&in_node)?;
+        }
+        Ok(results)
     }
 
     /// All steps; without a number of them as many as the condition lets happen.
@@ -227,20 +332,29 @@ impl<'m> Importer<'m, '_> {
         if body.is_loop {
             self.scopes.define(names.next().unwrap_or_default(), holds());
         }
-        let states: Vec<&'m str> = names.by_ref().take(body.states.len()).collect();
-        let rows: Vec<&'m str> = number.into_iter().chain(names).collect();
-        let mut types: Vec<(&'m str, TensorType)> =
-            states.into_iter().zip(body.states.iter().map(|t| t.ty().clone())).collect();
+        // Whether the condition has held so far has no name.
+        let nameless = usize::from(body.is_conditional);
+        let states: Vec<&'m str> = names.by_ref().take(body.states.len() - nameless).collect();
+        let states = states.into_iter().map(Some).chain(std::iter::repeat_n(None, nameless));
+        let rows: Vec<Option<&'m str>> = number.into_iter().chain(names).map(Some).collect();
+        let mut types: Vec<(Option<&'m str>, TensorType)> =
+            states.zip(body.states.iter().map(|t| t.ty().clone())).collect();
         let row = |t: &Tracked| TensorType::new(t.dtype(), t.shape()[1..].to_vec());
         types.extend(rows.into_iter().zip(slices.iter().map(row)));
+        let mut inputs = Vec::new();
         for (n, (name, ty)) in types.into_iter().enumerate() {
             let input = self.scopes.build().input(&format!("step{n}"), ty).map_err(&in_node)?;
-            self.scopes.define(name, input);
+            if let Some(name) = name {
+                self.scopes.define(name, input.clone());
+            }
+            inputs.push(input);
         }
         let mut outputs = self.block(body.graph)?;
         if body.is_loop {
             let condition = outputs.remove(0);
-            if known_truth(&condition) != Some(true) {
+            if body.is_conditional {
+                outputs = self.while_it_holds(&inputs, &condition, outputs, body.states.len() - 1).map_err(&in_node)?;
+            } else if known_truth(&condition) != Some(true) {
                 return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" }));
             }
         }
@@ -250,6 +364,31 @@ impl<'m> Importer<'m, '_> {
             return Err(in_node(Problem::UnsupportedAttribute { attribute, expected, found }));
         }
         Ok(outputs)
+    }
+
+    /// The results of a step that counts only if the condition has held so far, which is the last of the states; behind
+    /// the results, whether it does.
+    fn while_it_holds(
+        &mut self,
+        inputs: &[Tracked],
+        condition: &Tracked,
+        mut outputs: Vec<Tracked>,
+        states: usize,
+    ) -> Result<Vec<Tracked>, Problem> {
+        let held = inputs[states].clone();
+        let build = self.scopes.build();
+        let mut results = Vec::new();
+        let stacked = outputs.split_off(states.min(outputs.len()));
+        for (before, after) in inputs.iter().zip(&outputs) {
+            let after = build.conform("extents of a state", after, before.shape())?;
+            let shape = before.shape().to_vec();
+            results.push(build.map_over(shape, &[&held, &after, before], |b, p| b.select(p[0], p[1], p[2]))?);
+        }
+        let condition = build.reshape(condition, &[])?;
+        results.push(build.map(&[&held, &condition], |b, p| b.binary(BinaryOp::And, p[0], p[1]))?);
+        results.extend(stacked);
+        results.push(held);
+        Ok(results)
     }
 
     /// One step after the other, until there are enough or the condition says so.

@@ -1,7 +1,8 @@
 //! Attention (opset 23 on), with caches, grouped heads, masks and windows.
 //!
 //! Everything is spelled out in contractions, one map over the scores and a softmax; the graph passes recognise the
-//! pattern as they recognise models that spell it out themselves.
+//! pattern as they recognise models that spell it out themselves. A strict import takes ONNX's own definition by other
+//! operators, which scales queries and keys by the root, and rounds between its operators.
 
 use super::Operator;
 use super::elementwise::require_float;
@@ -117,6 +118,8 @@ pub(super) struct Attending {
     /// Bools that say what may be attended to, or numbers to be added, broadcast to `[B, N, S, T]`.
     pub(super) mask: Option<Tracked>,
     pub(super) reach: Reach,
+    /// If ONNX's definition by other operators is to be followed to the letter, the type of its softmax.
+    pub(super) defined: Option<DType>,
     /// Per query head, the score of nothing, which takes its share of the weights: `[N]`.
     pub(super) sink: Option<Tracked>,
 }
@@ -138,13 +141,15 @@ fn attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         return Err(Problem::InvalidAttribute { attribute: "qk_matmul_output_mode", expected: "0 to 3", found });
     }
     let shown = call.wants_output(3).then_some(mode);
+    let precision = call.dtype("softmax_precision")?.unwrap_or(q.dtype());
     let build = &mut *call.build;
     let (q, is_packed) = heads(build, &q, q_heads)?;
     let (k, v) = (heads(build, &k, kv_heads)?.0, heads(build, &v, kv_heads)?.0);
     let (k, v) = (after(build, past_key.as_ref(), k)?, after(build, past_value.as_ref(), v)?);
     let offset = past_key.as_ref().and_then(|p| p.shape().get(2).cloned()).unwrap_or_default();
     let reach = Reach { causal, windows, offset, valid, queries: q.shape()[2].clone() };
-    let attending = Attending { q, k: k.clone(), v: v.clone(), scale, softcap, mask, reach, sink: None };
+    let defined = build.strict.then_some(precision);
+    let attending = Attending { q, k: k.clone(), v: v.clone(), scale, softcap, mask, reach, defined, sink: None };
     let (y, scores) = attend(build, &attending, shown)?;
     let y = if is_packed { packed(build, &y)? } else { y };
     Ok([y, k, v].into_iter().chain(scores).collect())
@@ -165,7 +170,7 @@ pub(super) fn attend(
     attending: &Attending,
     shown: Option<i64>,
 ) -> Result<(Tracked, Option<Tracked>)> {
-    let Attending { q, k, v, scale, softcap, mask, reach, sink } = attending;
+    let Attending { q, k, v, scale, softcap, mask, reach, defined, sink } = attending;
     if let Some(x) = [q, k, v].into_iter().find(|x| x.rank() != 4) {
         return Err(mismatch("heads: 4 axes", x.shape()));
     }
@@ -179,11 +184,22 @@ pub(super) fn attend(
     let scale = scale.or_else(|| Some(1.0 / (q.shape()[3].as_const()? as f64).sqrt()));
     let scale = scale.ok_or(Problem::DynamicValue { what: "the size of a head" })?;
     let shape = vec![q.shape()[0].clone(), q.shape()[1].clone(), q.shape()[2].clone(), k.shape()[2].clone()];
-    let raw = scores(build, q, k, wide)?;
+    let step = if defined.is_some() { dtype } else { wide };
+    let raw = if defined.is_some() {
+        let root = scale.abs().sqrt();
+        let (q, k) = (scaled(build, q, root.copysign(scale), step)?, scaled(build, k, root, step)?);
+        let raw = scores(build, &q, &k, wide)?;
+        build.cast(&raw, step)?
+    } else {
+        scores(build, q, k, wide)?
+    };
     let mask = mask.as_ref().map(|mask| spread_mask(build, mask, &shape)).transpose()?;
     let valid = reach.valid.as_ref().map(|valid| build.view(valid, vec![var(0)], shape.clone())).transpose()?;
     let by_scale = |body: &mut Body, raw: ScalarId| {
-        let scale = body.constant(wide, scale);
+        if defined.is_some() {
+            return raw;
+        }
+        let scale = body.constant(step, scale);
         body.binary(BinaryOp::Mul, raw, scale)
     };
     let capped = |body: &mut Body, raw: ScalarId| {
@@ -191,7 +207,7 @@ pub(super) fn attend(
         if softcap <= 0.0 {
             return scaled;
         }
-        let cap = body.constant(wide, softcap);
+        let cap = body.constant(step, softcap);
         let part = body.binary(BinaryOp::Div, scaled, cap);
         let bent = body.unary(UnaryOp::Tanh, part);
         body.binary(BinaryOp::Mul, bent, cap)
@@ -201,12 +217,12 @@ pub(super) fn attend(
     inputs.extend(valid.as_ref());
     let biased = build.map_over(shape.clone(), &inputs, |body, p| {
         let mut score = capped(body, p[0]);
-        let nothing = body.constant(wide, f64::NEG_INFINITY);
+        let nothing = body.constant(step, f64::NEG_INFINITY);
         if mask.is_some() {
             score = match body.dtype(p[1]) {
                 DType::Bool => body.select(p[1], score, nothing),
                 _ => {
-                    let bias = body.cast(wide, p[1]);
+                    let bias = body.cast(step, p[1]);
                     body.binary(BinaryOp::Add, score, bias)
                 }
             };
@@ -221,7 +237,7 @@ pub(super) fn attend(
     let may_be_empty = mask.is_some() || reach.is_limited();
     let seen = match sink {
         Some(sink) => {
-            let sink = build.cast(sink, wide)?;
+            let sink = build.cast(sink, step)?;
             let mut one_more = shape.clone();
             one_more[3] = Dim::constant(1);
             let nothing = build.view(&sink, vec![var(1)], one_more)?;
@@ -229,6 +245,7 @@ pub(super) fn attend(
         }
         None => biased.clone(),
     };
+    let seen = build.cast(&seen, defined.unwrap_or(step))?;
     let weights = build.composite(CompositeKind::Softmax, &[&seen], |build, inputs| {
         softmax(build, &inputs[0], &[3], CompositeKind::Softmax, may_be_empty)
     })?;
@@ -243,6 +260,7 @@ pub(super) fn attend(
     };
     let shown = shown.map(|scores| build.cast(&scores, dtype)).transpose()?;
 
+    let weights = build.cast(&weights, step)?;
     let y = weighted(build, &weights, v, wide)?;
     Ok((build.cast(&y, dtype)?, shown))
 }

@@ -166,7 +166,8 @@ fn multi_head_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let offset = past_key.as_ref().and_then(|p| p.shape().get(2).cloned()).unwrap_or_default();
     let mask = hiding.bias(build, &q.shape()[0], &k.shape()[2], compute_type(q.dtype()))?;
     let reach = Reach { causal, windows: [-1, -1], offset, valid: None, queries: q.shape()[2].clone() };
-    let attending = Attending { q, k: k.clone(), v: v.clone(), scale, softcap: 0.0, mask, reach, sink: None };
+    let attending =
+        Attending { q, k: k.clone(), v: v.clone(), scale, softcap: 0.0, mask, reach, defined: None, sink: None };
     let (y, scores) = attend(build, &attending, shown)?;
     let y = if is_packed { packed(build, &y)? } else { y };
     Ok([y, k, v].into_iter().chain(scores).collect())
@@ -223,7 +224,8 @@ fn projected_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (k, v) = (after(build, caches[0].as_ref(), k)?, after(build, caches[1].as_ref(), v)?);
     let mask = hiding.bias(build, &q.shape()[0], &k.shape()[2], compute_type(q.dtype()))?;
     let reach = Reach { causal, windows: [-1, -1], offset, valid: None, queries: q.shape()[2].clone() };
-    let attending = Attending { q, k: k.clone(), v: v.clone(), scale, softcap: 0.0, mask, reach, sink: None };
+    let attending =
+        Attending { q, k: k.clone(), v: v.clone(), scale, softcap: 0.0, mask, reach, defined: None, sink: None };
     let (y, _) = attend(build, &attending, None)?;
     let mut outputs = vec![packed(build, &y)?];
     if call.wants_output(1) {
@@ -331,7 +333,7 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let left = if window > 0 { window - 1 } else { -1 };
     let reach =
         Reach { causal, windows: [left, -1], offset: Dim::constant(0), valid: Some(valid), queries: queries.clone() };
-    let attending = Attending { q, k: k.clone(), v: v.clone(), scale, softcap, mask: bias, reach, sink };
+    let attending = Attending { q, k: k.clone(), v: v.clone(), scale, softcap, mask: bias, reach, defined: None, sink };
     let (y, _) = attend(build, &attending, None)?;
     Ok(vec![packed(build, &y)?, k, v])
 }

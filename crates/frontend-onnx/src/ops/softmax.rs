@@ -4,12 +4,13 @@
 
 use super::Operator;
 use super::elementwise::require_float;
-use crate::build::{Builder, Result, compute_type};
+use crate::build::{Builder, Result};
 use crate::call::Call;
 use crate::tracked::Tracked;
+use infc_ir::entity::ScalarId;
 use infc_ir::kernel::Reducer;
 use infc_ir::op::CompositeKind;
-use infc_ir::scalar::{BinaryOp, CompareOp, Const, UnaryOp};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, UnaryOp};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Softmax", 1, |c| normalise(c, CompositeKind::Softmax)),
@@ -30,7 +31,8 @@ fn normalise(call: &mut Call<'_>, kind: CompositeKind) -> Result<Vec<Tracked>> {
 
 /// `e^(x−m) / Σ e^(x−m)` or `(x−m) − log Σ e^(x−m)`, with `m = max x`.
 ///
-/// If it `may_be_empty`, that is all −∞, such a row becomes 0 and not NaN.
+/// ONNX defines it by ReduceMax, Sub, Exp, ReduceSum and Div, or Log and Sub, which round if that matters
+/// ([`Builder::step_type`]). If it `may_be_empty`, that is all −∞, such a row becomes 0 and not NaN.
 pub(super) fn softmax(
     build: &mut Builder,
     x: &Tracked,
@@ -39,7 +41,7 @@ pub(super) fn softmax(
     may_be_empty: bool,
 ) -> Result<Tracked> {
     let dtype = x.dtype();
-    let wide = compute_type(dtype);
+    let (wide, adds) = (build.step_type(dtype), build.sum_type(dtype));
     let x = build.cast(x, wide)?;
     let kept: Vec<_> =
         x.shape().iter().enumerate().map(|(n, d)| if axes.contains(&n) { 1.into() } else { d.clone() }).collect();
@@ -49,7 +51,9 @@ pub(super) fn softmax(
     let max = if may_be_empty { instead(build, &max, f64::NEG_INFINITY, 0.0)? } else { max };
     let shifted = build.map(&[&x, &max], |body, p| body.binary(BinaryOp::Sub, p[0], p[1]))?;
     let power = build.map(&[&shifted], |body, p| body.unary(UnaryOp::Exp, p[0]))?;
-    let sum = build.reduce(&[&power], axes, Reducer::sum(wide), |_, p| p.to_vec())?.remove(0);
+    let added = |body: &mut Body, p: &[ScalarId]| vec![body.cast(adds, p[0])];
+    let sum = build.reduce(&[&power], axes, Reducer::sum(adds), added)?.remove(0);
+    let sum = build.cast(&sum, wide)?;
     let sum = build.reshape(&sum, &kept)?;
     let sum = if may_be_empty { instead(build, &sum, 0.0, 1.0)? } else { sum };
     let result = if kind == CompositeKind::Softmax {

@@ -2,9 +2,10 @@
 
 use crate::hostile::survives;
 use crate::support::{Builder, Extent, Value, ints, node};
+use crate::values::Definitions;
 use infc_frontend_onnx::proto::{GraphProto, NodeProto, ValueInfoProto};
 use infc_ir::graph::Graph;
-use infc_ir::interp::run_graph;
+use infc_ir::interp::{run_graph, run_graph_with, symbol_values};
 use infc_ir::op::Op;
 use infc_ir::verify::verify_graph;
 use infc_tensor::{DType, Tensor};
@@ -188,6 +189,68 @@ fn loops_inside_of_loops_are_written_out() {
     runs(&model, &[], &[tensor(&[1], &[0.0]), tensor(&[1], &[1.0])], &expected);
 }
 
+/// Adds a number until the sum is at least 10.
+fn until_large() -> Value {
+    let nodes = vec![
+        node("Add", &["sum", "w"], &["next"], &[]),
+        node("Constant", &[], &["ten"], &[("value_float", Value::Float(10.0))]),
+        node("Less", &["next", "ten"], &["on"], &[]),
+    ];
+    body(&["n", "c", "sum"], nodes, &["on", "next", "next"])
+}
+
+#[track_caller]
+fn runs_with_host(model: &Builder, inputs: &[Tensor], expected: &[Tensor]) {
+    let graph = model.import().unwrap_or_else(|e| panic!("{e}"));
+    verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
+    let symbols = symbol_values(&graph, inputs).unwrap_or_else(|e| panic!("{e}"));
+    let found = run_graph_with(&graph, &symbols, inputs, &Definitions).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(found, expected);
+    survives(model, 50);
+}
+
+#[test]
+fn a_condition_on_data_ends_a_loop() {
+    let model = looped(16, &Tensor::scalar(100i64), "true", until_large());
+    for (w, rows) in [(4.0, &[5.0, 9.0, 13.0][..]), (20.0, &[21.0]), (9.0, &[10.0])] {
+        let expected = [tensor(&[1], &rows[rows.len() - 1..]), tensor(&[rows.len(), 1], rows)];
+        runs_with_host(&model, &[tensor(&[1], &[1.0]), tensor(&[1], &[w])], &expected);
+    }
+    // The limit comes first.
+    let expected = [tensor(&[1], &[3.0]), tensor(&[2, 1], &[2.0, 3.0])];
+    let model = looped(16, &Tensor::scalar(2i64), "true", until_large());
+    runs_with_host(&model, &[tensor(&[1], &[1.0]), tensor(&[1], &[1.0])], &expected);
+}
+
+#[test]
+fn the_run_says_how_many_steps_there_are() {
+    let nodes = || vec![node("Add", &["sum", "w"], &["next"], &[]), node("Identity", &["c"], &["on"], &[])];
+    let graph = || body(&["n", "c", "sum"], nodes(), &["on", "next", "next"]);
+    let start = || Builder::new(16).f32("s", &[1]).f32("w", &[1]);
+    let ends = |model: Builder, condition: &str| {
+        let node = node("Loop", &["count", condition, "s"], &["y", "z"], &[("body", graph())]);
+        model.node(node).output("y").output("z")
+    };
+    let (s, w) = (tensor(&[1], &[1.0]), tensor(&[1], &[2.5]));
+    let expected = |steps: usize| {
+        let rows: Vec<f32> = (0..steps).map(|n| 1.0 + 2.5 * (n + 1) as f32).collect();
+        [tensor(&[1], &[1.0 + 2.5 * steps as f32]), tensor(&[steps, 1], &rows)]
+    };
+    // An input, which is a number of the run.
+    let given = ends(start().input("count", DType::I64, &[]).input("on", DType::Bool, &[]), "on");
+    for (count, on, steps) in [(3i64, true, 3), (0, true, 0), (-2, true, 0), (70, true, 70), (3, false, 0)] {
+        let on = Tensor::from_bools(&[], &[on]).expect("one");
+        runs_with_host(&given, &[s.clone(), w.clone(), Tensor::scalar(count), on], &expected(steps));
+    }
+    // What is computed of floats.
+    let computed = start().input("f", DType::F32, &[]).node(node("Ceil", &["f"], &["whole"], &[]));
+    let computed = computed.node(node("Cast", &["whole"], &["count"], &[("to", Value::Int(7))]));
+    let computed = ends(computed.node(node("Cast", &["whole"], &["on"], &[("to", Value::Int(9))])), "on");
+    for (f, steps) in [(2.5f32, 3), (0.0, 0), (-1.5, 0)] {
+        runs_with_host(&computed, &[s.clone(), w.clone(), Tensor::scalar(f)], &expected(steps));
+    }
+}
+
 #[test]
 fn what_only_the_run_would_tell_is_refused() {
     let refused = |model: &Builder, code: &str| {
@@ -195,10 +258,8 @@ fn what_only_the_run_would_tell_is_refused() {
         assert_eq!(error.code(), code, "{error}");
         survives(model, 50);
     };
-    let nodes = |op: &str| vec![node("Add", &["sum", "w"], &["next"], &[]), node(op, &["next", "w"], &["on"], &[])];
-    // A condition on data, a state that grows too often, steps that end nowhere.
-    let graph = body(&["n", "c", "sum"], nodes("Less"), &["on", "next", "next"]);
-    refused(&looped(16, &Tensor::scalar(3i64), "true", graph), "onnx::dynamic-value");
+    // A condition on data alone, a state that grows too often, steps that end nowhere.
+    refused(&looped(16, &Tensor::scalar(i64::MAX), "true", until_large()), "onnx::dynamic-value");
     let grows = vec![
         node("Concat", &["sum", "w"], &["next"], &[("axis", Value::Int(0))]),
         node("Identity", &["c"], &["on"], &[]),

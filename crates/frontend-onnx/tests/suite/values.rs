@@ -31,6 +31,7 @@ mod unpool;
 
 use crate::hostile::survives;
 use crate::support::{Builder, Extent, Value, node};
+use infc_frontend_onnx::ImportOptions;
 use infc_frontend_onnx::proto::NodeProto;
 use infc_ir::graph::Graph;
 use infc_ir::interp::{Host, run_graph_with, symbol_values};
@@ -52,13 +53,14 @@ pub(crate) struct Case {
     attributes: Vec<(&'static str, Value)>,
     outputs: usize,
     dynamic: Vec<usize>,
+    strict: bool,
     tolerance: f64,
 }
 
 impl Case {
     pub(crate) fn new(op: &'static str, opset: i64) -> Self {
         let (inputs, attributes, dynamic) = (Vec::new(), Vec::new(), Vec::new());
-        Self { op, domain: "", opset, inputs, attributes, outputs: 1, dynamic, tolerance: 1e-5 }
+        Self { op, domain: "", opset, inputs, attributes, outputs: 1, dynamic, strict: false, tolerance: 1e-5 }
     }
 
     /// A node of ONNX Runtime's own domain.
@@ -131,6 +133,11 @@ impl Case {
     pub(crate) fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = tolerance;
         self
+    }
+
+    /// Imports strictly: half types are to be rounded as the definition rounds them, bit for bit.
+    pub(crate) fn strict(self) -> Self {
+        Self { strict: true, tolerance: 0.0, ..self }
     }
 
     /// Checks again with these axes of every data input symbolic (one symbol per extent, so that equal ones stay
@@ -287,7 +294,8 @@ impl Case {
         let mut last = None;
         for dynamic in settings {
             let model = self.model(&dynamic);
-            let graph = model.import().unwrap_or_else(|e| panic!("{} {dynamic:?}: {e}", self.op));
+            let options = ImportOptions { strict: self.strict, ..ImportOptions::default() };
+            let graph = model.import_with(&options).unwrap_or_else(|e| panic!("{} {dynamic:?}: {e}", self.op));
             verify_graph(&graph).unwrap_or_else(|e| panic!("{} {dynamic:?}: {e}", self.op));
             survives(&model, 20);
             self.survives_extremes();
@@ -362,6 +370,13 @@ pub(crate) fn halves(shape: &[usize]) -> Tensor {
     let elements: Vec<f16> =
         floats(shape).elements::<f32>().expect("floats").iter().map(|&x| f16::from_f32(x)).collect();
     Tensor::from_elements(shape, &elements).expect("as many as the shape has")
+}
+
+/// Floats of any type.
+pub(crate) fn floats_of(dtype: DType, shape: &[usize]) -> Tensor {
+    let attributes = Attributes::from_iter([("to", Attribute::Int(code(dtype)))]);
+    let node = Node { op_type: "Cast", domain: "", opset: 21, attributes: &attributes, num_outputs: 1 };
+    evaluate(&node, &[Some(&floats(shape))]).expect("floats can be converted").swap_remove(0)
 }
 
 /// Seeded integers over the whole range of a type of up to 32 bits, both ends among them.

@@ -26,14 +26,17 @@ impl Graph {
         }
     }
 
-    /// Forgets the nodes that no output depends on, and the types of their values.
+    /// Forgets the nodes that no output depends on, and the types of their values. What tells the value of a symbol
+    /// stays: extents may depend on it.
     pub fn drop_dead_nodes(&mut self) {
         let mut wanted = vec![false; self.values.len()];
         for port in self.inputs.iter().chain(&self.outputs) {
             wanted[port.value.index()] = true;
         }
         let nodes = &self.nodes;
-        let live = |id: NodeId, wanted: &[bool]| nodes[id].outputs.iter().any(|o| wanted[o.index()]);
+        let tells = |op: &Op| matches!(op, Op::Host(host) if !host.produces.is_empty());
+        let live =
+            |id: NodeId, wanted: &[bool]| tells(&nodes[id].op) || nodes[id].outputs.iter().any(|o| wanted[o.index()]);
         let mut kept = Vec::with_capacity(self.order.len());
         for &id in self.order.iter().rev().filter(|&&id| nodes.get(id).is_some()) {
             if live(id, &wanted) {

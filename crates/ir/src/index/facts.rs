@@ -5,6 +5,8 @@
 //! is checked when the model runs ([`crate::graph::Assumption`]).
 
 use super::{Atom, IndexExpr, Ranges, Term};
+use crate::entity::SymbolId;
+use std::collections::BTreeSet;
 
 /// How often replacing may give rise to replacing; rules cannot go in circles, but dims are hostile input.
 const MAX_ROUNDS: usize = 16;
@@ -18,6 +20,8 @@ pub struct Facts {
     zero: Vec<IndexExpr>,
     /// Expressions that are at least 0.
     not_negative: Vec<IndexExpr>,
+    /// Symbols that are no sizes: where one is 0, that says nothing.
+    numbers: BTreeSet<SymbolId>,
 }
 
 impl Facts {
@@ -25,6 +29,11 @@ impl Facts {
     #[must_use]
     pub fn replaced_atoms(&self) -> usize {
         self.rules.len()
+    }
+
+    /// Says that a symbol is no size but a number: an axis, a count.
+    pub fn take_as_number(&mut self, symbol: SymbolId) {
+        self.numbers.insert(symbol);
     }
 
     /// The expression with every atom replaced that something stands for.
@@ -48,7 +57,7 @@ impl Facts {
 
     /// Takes it that two expressions are equal.
     pub fn take_equal(&mut self, left: &IndexExpr, right: &IndexExpr, ranges: &Ranges) {
-        let difference = primitive(&self.apply(&(left.clone() - right.clone())));
+        let difference = self.primitive(&self.apply(&(left.clone() - right.clone())));
         if difference.is_const(0) {
             return;
         }
@@ -71,8 +80,8 @@ impl Facts {
     /// True if two expressions are known to be equal by these facts.
     #[must_use]
     pub fn equal(&self, left: &IndexExpr, right: &IndexExpr) -> bool {
-        let difference = primitive(&self.apply(&(left.clone() - right.clone())));
-        difference.is_const(0) || self.zero.iter().any(|z| primitive(&self.apply(z)) == difference)
+        let difference = self.primitive(&self.apply(&(left.clone() - right.clone())));
+        difference.is_const(0) || self.zero.iter().any(|z| self.primitive(&self.apply(z)) == difference)
     }
 
     /// True if `least ≤ e` is known by these facts.
@@ -83,45 +92,45 @@ impl Facts {
             .iter()
             .any(|known| (difference.clone() - self.apply(known)).as_const().is_some_and(|d| d >= 0))
     }
-}
 
-/// What is 0 if `e` is, without the symbols that all terms share (sizes, which make everything empty where they are 0)
-/// and the number that divides all of them, and with the sign of the first term positive.
-fn primitive(e: &IndexExpr) -> IndexExpr {
-    let Some(first) = e.terms().first() else { return e.clone() };
-    let mut shared = if e.constant_part() == 0 { first.atoms.clone() } else { Vec::new() };
-    shared.retain(|atom| matches!(atom, Atom::Symbol(_)));
-    let mut divisor = e.constant_part().unsigned_abs();
-    for term in e.terms() {
-        divisor = gcd(divisor, term.coefficient.unsigned_abs());
-        let mut rest = term.atoms.clone();
-        shared.retain(|atom| match rest.iter().position(|a| a == atom) {
-            Some(at) => {
-                rest.remove(at);
-                true
+    /// What is 0 if `e` is, without the symbols that all terms share (sizes, which make everything empty where they are 0)
+    /// and the number that divides all of them, and with the sign of the first term positive.
+    fn primitive(&self, e: &IndexExpr) -> IndexExpr {
+        let Some(first) = e.terms().first() else { return e.clone() };
+        let mut shared = if e.constant_part() == 0 { first.atoms.clone() } else { Vec::new() };
+        shared.retain(|atom| matches!(atom, Atom::Symbol(symbol) if !self.numbers.contains(symbol)));
+        let mut divisor = e.constant_part().unsigned_abs();
+        for term in e.terms() {
+            divisor = gcd(divisor, term.coefficient.unsigned_abs());
+            let mut rest = term.atoms.clone();
+            shared.retain(|atom| match rest.iter().position(|a| a == atom) {
+                Some(at) => {
+                    rest.remove(at);
+                    true
+                }
+                None => false,
+            });
+        }
+        let Ok(divisor) = i64::try_from(divisor.max(1)) else { return e.clone() };
+        let sign = first.coefficient.signum() * divisor;
+        let mut constant = e.constant_part() / sign;
+        let mut terms = Vec::new();
+        for term in e.terms() {
+            let mut atoms = term.atoms.clone();
+            for atom in &shared {
+                if let Some(at) = atoms.iter().position(|a| a == atom) {
+                    atoms.remove(at);
+                }
             }
-            None => false,
-        });
-    }
-    let Ok(divisor) = i64::try_from(divisor.max(1)) else { return e.clone() };
-    let sign = first.coefficient.signum() * divisor;
-    let mut constant = e.constant_part() / sign;
-    let mut terms = Vec::new();
-    for term in e.terms() {
-        let mut atoms = term.atoms.clone();
-        for atom in &shared {
-            if let Some(at) = atoms.iter().position(|a| a == atom) {
-                atoms.remove(at);
+            let coefficient = term.coefficient / sign;
+            if atoms.is_empty() {
+                constant = constant.saturating_add(coefficient);
+            } else {
+                terms.push(Term { atoms, coefficient });
             }
         }
-        let coefficient = term.coefficient / sign;
-        if atoms.is_empty() {
-            constant = constant.saturating_add(coefficient);
-        } else {
-            terms.push(Term { atoms, coefficient });
-        }
+        IndexExpr::from_terms(terms, constant)
     }
-    IndexExpr::from_terms(terms, constant)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -178,6 +187,21 @@ mod tests {
         let mut facts = Facts::default();
         facts.take_equal(&(n.clone() * height.clone() * w.clone() * 120), &(n * w * 120), &Ranges::default());
         assert_eq!(facts.apply(&height), IndexExpr::constant(1));
+    }
+
+    #[test]
+    fn numbers_may_be_zero_where_sizes_are_not() {
+        // p·(1 − p) = 0 says p = 1 of a size, and nothing that can be solved of an axis.
+        let [p, _, _] = symbols();
+        let (left, right) = (p.clone() * p.clone() * 4, p.clone() * 4);
+        let mut facts = Facts::default();
+        facts.take_equal(&left, &right, &Ranges::default());
+        assert_eq!(facts.apply(&p), IndexExpr::constant(1));
+        let mut facts = Facts::default();
+        facts.take_as_number(SymbolId(0));
+        facts.take_equal(&left, &right, &Ranges::default());
+        assert_eq!(facts.apply(&p), p);
+        assert!(facts.equal(&left, &right));
     }
 
     #[test]

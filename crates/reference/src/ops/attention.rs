@@ -1,9 +1,10 @@
 //! `Attention` and `RotaryEmbedding`.
 
+use super::softmax::softmax_in_place;
 use crate::call::{Call, one};
 use crate::error::{EvalError, Result};
 use crate::limits::{check_work, checked_len};
-use crate::numeric::{Scalar, write_floats};
+use crate::numeric::{Scalar, rounded_half, write_floats};
 use crate::shape::{self, Strided};
 use infc_tensor::{DType, Tensor};
 
@@ -158,22 +159,28 @@ pub(crate) fn attention(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let mode = call.int("qk_matmul_output_mode", 0)?;
     let mut y = Heads { values: Vec::with_capacity(b * n * s * vh), shape: [b, n, s, vh], packed: q.packed };
     let mut shown = Vec::with_capacity(b * n * s * t);
+    // ONNX defines it by other operators, which scale queries and keys by the root; half types are rounded after each.
+    let half = |x: f64| rounded_half(dtype, x);
+    let root = half(scale.abs().sqrt());
+    let precision = call.dtype("softmax_precision")?.unwrap_or(dtype);
     for (batch, head, i) in (0..b).flat_map(|x| (0..n).flat_map(move |y| (0..s).map(move |z| (x, y, z)))) {
         let shared = head / (n / kn);
         let raw: Vec<f64> = (0..t)
             .map(|j| {
                 let (q, k) = (q.row(batch, head, i), k.row(batch, shared, j));
-                q.iter().zip(k).map(|(a, b)| a * b).sum::<f64>() * scale
+                half(q.iter().zip(k).map(|(a, b)| half(a * root.copysign(scale)) * half(b * root)).sum())
             })
             .collect();
-        let capped: Vec<f64> =
-            raw.iter().map(|&x| if softcap > 0.0 { (x / softcap).tanh() * softcap } else { x }).collect();
-        let biased: Vec<f64> = capped.iter().enumerate().map(|(j, x)| x + bias.at(batch, head, i, j)).collect();
-        let max = biased.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let powers: Vec<f64> =
-            biased.iter().map(|x| if max == f64::NEG_INFINITY { 0.0 } else { (x - max).exp() }).collect();
-        let sum: f64 = powers.iter().sum();
-        let weights: Vec<f64> = powers.iter().map(|p| if sum == 0.0 { 0.0 } else { p / sum }).collect();
+        let cap = |x: f64| if softcap > 0.0 { half(half(half(x / softcap).tanh()) * softcap) } else { x };
+        let capped: Vec<f64> = raw.iter().map(|&x| cap(x)).collect();
+        let biased: Vec<f64> = capped.iter().enumerate().map(|(j, x)| half(x + bias.at(batch, head, i, j))).collect();
+        let mut weights = biased.clone();
+        if biased.iter().all(|&x| x == f64::NEG_INFINITY) {
+            weights.fill(0.0);
+        } else {
+            softmax_in_place(&mut weights, precision);
+        }
+        weights.iter_mut().for_each(|w| *w = half(*w));
         y.values.extend((0..vh).map(|d| (0..t).map(|j| weights[j] * v.row(batch, shared, j)[d]).sum::<f64>()));
         shown.extend(match mode {
             0 => raw,

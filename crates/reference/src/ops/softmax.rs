@@ -5,9 +5,9 @@
 
 use crate::call::{Call, one};
 use crate::error::Result;
-use crate::numeric::Scalar;
+use crate::numeric::{Scalar, rounded_half};
 use crate::shape;
-use infc_tensor::Tensor;
+use infc_tensor::{DType, Tensor};
 
 /// Applies `f` to every group of elements that is normalized together.
 fn normalized(call: &Call<'_>, f: impl Fn(&mut [f64])) -> Result<Vec<Tensor>> {
@@ -39,14 +39,26 @@ fn maximum(group: &[f64]) -> f64 {
 }
 
 pub(crate) fn softmax(call: &Call<'_>) -> Result<Vec<Tensor>> {
-    normalized(call, softmax_in_place)
+    let dtype = call.input(0)?.dtype();
+    normalized(call, |group| softmax_in_place(group, dtype))
 }
 
 /// `e^(x - max) / Σ e^(x - max)`.
-pub(crate) fn softmax_in_place(group: &mut [f64]) {
+///
+/// ONNX defines it by ReduceMax, Sub, Exp, ReduceSum and Div, so half types are rounded after each.
+pub(crate) fn softmax_in_place(group: &mut [f64], dtype: DType) {
     let max = maximum(group);
-    let sum: f64 = group.iter().map(|v| (v - max).exp()).sum();
-    group.iter_mut().for_each(|v| *v = (*v - max).exp() / sum);
+    group.iter_mut().for_each(|v| *v = rounded_half(dtype, rounded_half(dtype, *v - max).exp()));
+    let sum = sum_of_halves(dtype, group);
+    group.iter_mut().for_each(|v| *v /= sum);
+}
+
+/// A sum as ONNX's reference implementation makes it: of f16 with one rounding, of bf16 with one per addition.
+fn sum_of_halves(dtype: DType, terms: &[f64]) -> f64 {
+    match dtype {
+        DType::BF16 => terms.iter().fold(0.0, |sum, term| rounded_half(dtype, sum + term)),
+        _ => rounded_half(dtype, terms.iter().sum()),
+    }
 }
 
 pub(crate) fn log_softmax(call: &Call<'_>) -> Result<Vec<Tensor>> {

@@ -38,6 +38,19 @@ fn heads_and_groups() {
 }
 
 #[test]
+fn strict_imports_round_half_types_as_the_definition_does() {
+    for dtype in [DType::F16, DType::BF16] {
+        let x = |shape: &[usize]| super::floats_of(dtype, shape);
+        Case::new("Softmax", 13).data(x(&[3, 7])).strict().agrees();
+        let qkv =
+            |d: usize| Case::new("Attention", 24).data(x(&[2, 3, 4, 8])).data(x(&[2, 3, 6, 8])).data(x(&[2, 3, 6, d]));
+        qkv(8).int("is_causal", 1).strict().agrees();
+        qkv(5).data(x(&[4, 6])).float("softcap", 1.5).outputs(4).int("qk_matmul_output_mode", 2).strict().agrees();
+        qkv(8).int("softmax_precision", super::code(DType::F32)).strict().agrees();
+    }
+}
+
+#[test]
 fn masks() {
     for shape in [&[5, 6][..], &[2, 1, 5, 6], &[3, 1, 6], &[5, 4]] {
         case(23, [3, 3], [5, 6]).data(floats(shape)).dynamic(&[0]).agrees();
