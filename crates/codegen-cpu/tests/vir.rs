@@ -261,7 +261,7 @@ fn loads_are_repeated_when_registers_run_out() {
     let taps = |registers: usize| {
         let mut b = Builder::new("f");
         let p = b.param(0);
-        let [x, y, z] = [0, 32, 64].map(|disp| b.load(F32X8, p, disp, Memory::ReadOnly));
+        let [x, y, z] = [0, 32, 64].map(|disp| b.load(F32X8, p, disp, Memory::Written));
         let xy = b.mul(x, y);
         let xyz = b.mul(xy, z);
         let again = b.add(xyz, x);
@@ -287,6 +287,47 @@ fn loads_are_repeated_when_registers_run_out() {
     let with_three =
         all_at_once.replace("          v6 = add v1, v5", "          v7 = load [v0] : f32x8\n          v6 = add v7, v5");
     expect(&taps(3), &with_three);
+}
+
+/// What a loop reads in front of its first turn is read in the loop as far as registers do not suffice, in spite of
+/// stores to other memory, and what is needed last goes first.
+#[test]
+fn what_registers_cannot_hold_through_a_loop_is_read_in_it() {
+    let sums = |registers: usize| {
+        let mut b = Builder::new("f");
+        let (p, q) = (b.param(0), b.param(1));
+        let (zero, ten, stride) = (b.iconst(0), b.iconst(10), b.iconst(32));
+        let (iv, _) = b.loop_open(zero, ten, 1, true, &[]);
+        let offset = b.mul(iv, stride);
+        let to = b.add(q, offset);
+        let [x, y] = [0, 32].map(|disp| b.load(F32X8, p, disp, Memory::ReadOnly));
+        let old = b.load(F32X8, to, 0, Memory::Written);
+        let first = b.mul(old, x);
+        b.store(first, to, 0);
+        let second = b.mul(old, y);
+        b.store(second, to, 512);
+        b.loop_close(&[]);
+        let mut function = b.finish();
+        reload::run(&mut function, Registers { vectors: registers, hold_masks: true });
+        verify::check(&function).expect("a rewritten function is well formed");
+        function
+    };
+    let in_loop = |function: &Function| {
+        let body =
+            function.body.insts.iter().find_map(|inst| if let Inst::Loop(l) = inst { Some(&l.body) } else { None });
+        let is_load = |inst: &&Inst| matches!(inst, Inst::Op { op: Op::Load { .. }, .. });
+        body.expect("a loop").insts.iter().filter(is_load).count()
+    };
+    let in_front = |function: &Function| {
+        let is_load =
+            |inst: &&Inst| matches!(inst, Inst::Op { op: Op::Load { .. }, result } if function.ty(*result) == F32X8);
+        function.body.insts.iter().filter(is_load).count()
+    };
+    // x, y, the old value, and a product.
+    for (registers, inside, outside) in [(4, 1, 2), (3, 2, 1)] {
+        let function = sums(registers);
+        assert_eq!((in_loop(&function), in_front(&function)), (inside, outside), "{registers} registers: {function}");
+    }
 }
 
 /// All 16-bit patterns, and `f32` numbers around every boundary, through the spelled-out conversions.

@@ -181,9 +181,9 @@ impl Translator<'_, '_> {
             Op::Extract(a, lane) => self.extract(a, lane),
             Op::FirstLanes(n) => self.first_lanes(n, ty.lanes),
             Op::MaskBits(a) => self.mask_bits(a),
-            Op::Load { base, disp } => self.load(ty, base, disp),
+            Op::Load { base, disp, .. } => self.load(ty, base, disp),
             Op::LoadMasked { base, disp, mask } => self.load_masked(ty, base, disp, mask),
-            Op::LoadSplat { base, disp } => {
+            Op::LoadSplat { base, disp, .. } => {
                 let scalar = self.load(vir::Type::scalar(ty.elem), base, disp);
                 if ty.lanes == 1 { scalar } else { self.b.ins().splat(repr::container(ty.elem), scalar) }
             }

@@ -372,7 +372,9 @@ impl Lower<'_> {
             && let ScalarOp::Binary(BinaryOp::Mul, a, b) = at.body.ops[root]
         {
             let (x, y) = (self.vector(at, a)?, self.vector(at, b)?);
-            return Ok(vec![self.b.fma(x, y, old[0])]);
+            // A product starts a sum as well as one added to zero does; only the sign of a zero may differ.
+            let starts = self.b.const_bits(old[0]) == Some(0);
+            return Ok(vec![if starts { self.b.mul(x, y) } else { self.b.fma(x, y, old[0]) }]);
         }
         let mut params = old.to_vec();
         for &root in &value.roots {

@@ -82,13 +82,13 @@ impl Pass {
             }
             Op::Convert(Convert::Float, a) => Some(self.float(ty, a, out)),
             Op::LoadMasked { base, disp, mask } if ty.lanes == 1 => {
-                self.guarded(result, mask, Op::Load { base, disp }, Vec::new(), out);
+                self.guarded(result, mask, Op::Load { base, disp, invariant: false }, Vec::new(), out);
                 None
             }
             Op::Gather { base, index, scale, disp, mask } if ty.lanes == 1 => {
                 let mut insts = Vec::new();
                 let base = Seq { pass: self, out: &mut insts }.indexed(base, index, scale);
-                let load = Op::Load { base, disp };
+                let load = Op::Load { base, disp, invariant: false };
                 match mask {
                     Some(mask) => {
                         self.guarded(result, mask, load, insts, out);

@@ -237,9 +237,9 @@ impl Machine<'_> {
                 (0..count as i64).map(|lane| u64::from(lane < n)).collect()
             }
             Op::MaskBits(a) => smallvec![self.get(a).iter().rev().fold(0, |bits, &lane| bits << 1 | lane)],
-            Op::Load { base, disp } => self.read_lanes(ty, base, disp, None)?,
+            Op::Load { base, disp, .. } => self.read_lanes(ty, base, disp, None)?,
             Op::LoadMasked { base, disp, mask } => self.read_lanes(ty, base, disp, Some(mask))?,
-            Op::LoadSplat { base, disp } => {
+            Op::LoadSplat { base, disp, .. } => {
                 let address = self.address(base, disp);
                 smallvec![self.memory.read(address, ty.elem)?; count]
             }

@@ -246,6 +246,8 @@ pub enum Op {
         base: Value,
         /// Constant byte displacement.
         disp: i32,
+        /// Nobody writes this memory while the function runs, so that the load may be made anywhere and again.
+        invariant: bool,
     },
     /// Reads only the lanes that the mask sets; the others are zero and their memory is not touched.
     LoadMasked {
@@ -262,6 +264,8 @@ pub enum Op {
         base: Value,
         /// Constant byte displacement.
         disp: i32,
+        /// See [`Op::Load`].
+        invariant: bool,
     },
     /// Reads `base + index·scale + disp` per lane; lanes off in the mask are zero and not touched.
     Gather {

@@ -177,8 +177,8 @@ impl Printer<'_> {
             Op::FirstLanes(_) => format!("first_lanes {operands}"),
             Op::MaskBits(_) => format!("mask_bits {operands}"),
             Op::Dot4(..) => format!("dot4 {operands}"),
-            Op::Load { base, disp } => format!("load {}", self.address(base, disp)),
-            Op::LoadSplat { base, disp } => format!("load_splat {}", self.address(base, disp)),
+            Op::Load { base, disp, .. } => format!("load {}", self.address(base, disp)),
+            Op::LoadSplat { base, disp, .. } => format!("load_splat {}", self.address(base, disp)),
             Op::LoadMasked { base, disp, mask } => {
                 format!("load {}{}", self.address(base, disp), self.masked(Some(mask)))
             }

@@ -6,9 +6,11 @@
 //! each block keeps count, and when registers run out it lets go of the loaded value that is needed last (Belady, "A
 //! study of replacement algorithms", 1966), which is read again where it is needed.
 //!
-//! Loops and branches inside a block are opaque to it: they have walks of their own.
+//! Loops and branches inside a block are opaque to it: they have walks of their own. What a loop reads in front of its
+//! first turn, since it reads the same in each, may be more than there are registers as well. As much of it is read in
+//! the loop instead as makes for the fewest loads in a turn ([`Pass::sunk`]).
 
-use super::{Block, Elem, Function, Inst, Op, Type, Value};
+use super::{Block, Elem, Function, Inst, Op, Type, Value, dce};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The vector registers of a machine.
@@ -20,17 +22,24 @@ pub struct Registers {
     pub hold_masks: bool,
 }
 
+/// Loads that a turn saves for each register that it does not lack: what is spilled is written, too.
+const SPILL_LOADS: usize = 2;
+
 /// Rewrites all blocks. Every vector must fit into one register.
 pub fn run(function: &mut Function, registers: Registers) {
     let mut constants = BTreeSet::new();
-    function.body.for_each_inst(&mut |inst| {
-        if let Inst::Op { result, op: Op::Const(_) } = inst {
-            constants.insert(*result);
+    let mut invariant = HashMap::new();
+    function.body.for_each_inst(&mut |inst| match inst {
+        Inst::Op { result, op: Op::Const(_) } => _ = constants.insert(*result),
+        Inst::Op { result, op: op @ (Op::Load { invariant: true, .. } | Op::LoadSplat { invariant: true, .. }) } => {
+            invariant.insert(*result, op.clone());
         }
+        _ => {}
     });
-    let mut pass = Pass { types: std::mem::take(&mut function.types), registers, constants };
+    let mut pass = Pass { types: std::mem::take(&mut function.types), registers, constants, invariant };
     pass.block(&mut function.body, &[], false);
     function.types = pass.types;
+    dce::run(function);
 }
 
 struct Pass {
@@ -38,14 +47,25 @@ struct Pass {
     registers: Registers,
     /// Emitters make them where they are used.
     constants: BTreeSet<Value>,
+    /// Loads that may be made again anywhere behind their first place.
+    invariant: HashMap<Value, Op>,
 }
 
 /// What a walk knows of a value that is in a register or was let go.
+#[derive(Clone)]
 struct Held {
     /// Where the block uses it, last use first; only those to come.
     uses: Vec<usize>,
-    /// How to read it again, and what had been written when it was read first.
-    load: Option<(Op, usize)>,
+    /// How to read it again.
+    load: Option<Again>,
+}
+
+/// A load that may be repeated.
+#[derive(Clone)]
+struct Again {
+    op: Op,
+    /// What had been written when it was read first, if writing matters.
+    writes: Option<usize>,
 }
 
 /// A block under scrutiny: what each value is used for, by place.
@@ -54,6 +74,21 @@ struct Walk {
     uses: HashMap<Value, Vec<usize>>,
     /// By place: how many instructions that may write memory come before it.
     writes: Vec<usize>,
+}
+
+/// What a walk through a block decided.
+#[derive(Default)]
+struct Plan {
+    /// What is read again in front of which place, in order.
+    again: Vec<(usize, Value, Op)>,
+    /// By how many values at most the registers did not suffice all the same.
+    lacking: usize,
+}
+
+impl Plan {
+    fn cost(&self) -> usize {
+        self.again.len() + SPILL_LOADS * self.lacking
+    }
 }
 
 impl Pass {
@@ -83,23 +118,64 @@ impl Pass {
             }
         }
         let walk = self.survey(block);
-        let mut held = self.at_entry(block, &walk, carried, is_loop);
-        let mut gone: BTreeMap<Value, Held> = BTreeMap::new();
-        let mut renamed: HashMap<Value, Value> = HashMap::new();
-        let mut insts = Vec::with_capacity(block.insts.len());
-        for (place, mut inst) in block.insts.drain(..).enumerate() {
+        let held = self.at_entry(block, &walk, carried, is_loop);
+        let plan = match is_loop {
+            true => self.sunk(block, &walk, held),
+            false => self.plan(block, &walk, held, BTreeMap::new()),
+        };
+        self.rewrite(block, plan);
+    }
+
+    /// The plan of a loop's body that reads least, by how much of what the loop reads in front is read in it.
+    fn sunk(&self, block: &Block, walk: &Walk, mut held: BTreeMap<Value, Held>) -> Plan {
+        let mut best = self.plan(block, walk, held.clone(), BTreeMap::new());
+        let mut candidates: Vec<(usize, Value)> = held
+            .keys()
+            .filter(|value| self.invariant.contains_key(value))
+            .filter_map(|&value| Some((*walk.uses.get(&value)?.first()?, value)))
+            .filter(|&(first, _)| first < block.insts.len())
+            .collect();
+        // What is needed last is missed least.
+        candidates.sort_unstable();
+        let mut sunk = BTreeMap::new();
+        while best.cost() > sunk.len()
+            && let Some((_, value)) = candidates.pop()
+        {
+            let mut uses = held.remove(&value).expect("candidates are held").uses;
+            uses.retain(|&at| at < block.insts.len() || block.yields.contains(&value));
+            let load = Some(Again { op: self.invariant[&value].clone(), writes: None });
+            sunk.insert(value, Held { uses, load });
+            let plan = self.plan(block, walk, held.clone(), sunk.clone());
+            if plan.cost() < best.cost() {
+                best = plan;
+            }
+        }
+        best
+    }
+
+    /// Walks through a block whose values in registers are `held`; what is `gone` is read where it is needed.
+    fn plan(
+        &self,
+        block: &Block,
+        walk: &Walk,
+        mut held: BTreeMap<Value, Held>,
+        mut gone: BTreeMap<Value, Held>,
+    ) -> Plan {
+        let mut plan = Plan::default();
+        for (place, inst) in block.insts.iter().enumerate() {
             let mut wanted = Vec::new();
-            inst.for_each_use(|value| wanted.push(value));
-            for value in &wanted {
-                if let Some(again) = gone.remove(value) {
-                    let (op, _) = again.load.clone().expect("only what can be loaded is let go");
-                    let copy = self.fresh(*value);
-                    insts.push(Inst::Op { result: copy, op });
-                    renamed.insert(*value, copy);
-                    held.insert(*value, again);
+            let mut note = |value: Value| wanted.push(value);
+            inst.for_each_use(&mut note);
+            for inside in inst.blocks() {
+                inside.for_each_inst(&mut |inst| inst.for_each_use(&mut note));
+            }
+            for value in wanted {
+                if let Some(again) = gone.remove(&value) {
+                    let op = again.load.clone().expect("only what can be loaded is let go").op;
+                    plan.again.push((place, value, op));
+                    held.insert(value, again);
                 }
             }
-            inst.map_uses(|value| renamed.get(&value).copied().unwrap_or(value));
             held.retain(|_, held| {
                 while held.uses.last().is_some_and(|&at| at <= place) {
                     held.uses.pop();
@@ -110,21 +186,38 @@ impl Pass {
                 if self.occupies(value)
                     && let Some(uses) = walk.uses.get(&value)
                 {
-                    let load = match &inst {
-                        Inst::Op { op: op @ (Op::Load { .. } | Op::LoadSplat { .. }), .. } => {
-                            Some((op.clone(), walk.writes[place]))
-                        }
+                    let load = match inst {
+                        Inst::Op {
+                            op: op @ (Op::Load { invariant, .. } | Op::LoadSplat { invariant, .. }), ..
+                        } => Some(Again { op: op.clone(), writes: (!invariant).then_some(walk.writes[place]) }),
                         _ => None,
                     };
                     held.insert(value, Held { uses: uses.iter().rev().copied().collect(), load });
                 }
             });
-            insts.push(inst);
             while held.len() > self.registers.vectors {
                 let last = held.iter().filter(|(_, h)| walk.may_reload(h, place)).max_by_key(|(_, h)| h.uses.last());
                 let Some((&last, _)) = last else { break };
                 gone.extend(held.remove_entry(&last));
             }
+            plan.lacking = plan.lacking.max(held.len().saturating_sub(self.registers.vectors));
+        }
+        plan
+    }
+
+    /// Puts the loads of a plan into its block.
+    fn rewrite(&mut self, block: &mut Block, plan: Plan) {
+        let mut again = plan.again.into_iter().peekable();
+        let mut renamed: HashMap<Value, Value> = HashMap::new();
+        let mut insts = Vec::with_capacity(block.insts.len());
+        for (place, mut inst) in block.insts.drain(..).enumerate() {
+            while let Some((_, value, op)) = again.next_if(|&(at, ..)| at == place) {
+                let copy = self.fresh(value);
+                insts.push(Inst::Op { result: copy, op });
+                renamed.insert(value, copy);
+            }
+            inst.map_all_uses(&mut |value| renamed.get(&value).copied().unwrap_or(value));
+            insts.push(inst);
         }
         block.insts = insts;
         for value in &mut block.yields {
@@ -189,10 +282,11 @@ impl Pass {
 
 impl Walk {
     /// Whether a value that is not needed at the very next place can be read again at its next use, which must not be
-    /// what the block hands on: nothing may have written memory between its first reading and its last use.
+    /// what the block hands on: nothing may have written the memory between its first reading and its last use.
     fn may_reload(&self, held: &Held, place: usize) -> bool {
-        let (Some((_, writes)), Some(&next)) = (&held.load, held.uses.last()) else { return false };
+        let (Some(again), Some(&next)) = (&held.load, held.uses.last()) else { return false };
         let block_end = self.writes.len() - 1;
-        next > place + 1 && next < block_end && held.uses.iter().all(|&at| self.writes[at] == *writes)
+        let unchanged = |at: &usize| again.writes.is_none_or(|writes| self.writes[*at] == writes);
+        next > place + 1 && next < block_end && held.uses.iter().all(unchanged)
     }
 }

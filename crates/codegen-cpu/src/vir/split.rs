@@ -375,10 +375,10 @@ impl Splitter<'_> {
                     };
                     Op::FirstLanes(rest)
                 }
-                Op::Load { base, disp } => {
+                Op::Load { base, disp, invariant } => {
                     let base = self.scalar(base);
                     let (base, disp) = self.advance(base, disp, n as i32 * step, out);
-                    Op::Load { base, disp }
+                    Op::Load { base, disp, invariant }
                 }
                 Op::LoadMasked { base, disp, mask } => {
                     let base = self.scalar(base);

@@ -8,7 +8,7 @@ impl Builder {
     pub fn load(&mut self, ty: Type, base: Value, disp: i32, memory: Memory) -> Value {
         assert_ne!(ty.elem, Elem::Mask, "masks have no memory form");
         let (base, disp) = self.address(base, disp);
-        self.make(Op::Load { base, disp }, ty, memory.motion())
+        self.make(Op::Load { base, disp, invariant: memory == Memory::ReadOnly }, ty, memory.motion())
     }
 
     /// Reads the lanes that the mask sets; the others are zero.
@@ -26,7 +26,11 @@ impl Builder {
     /// Reads one element and puts it in all lanes.
     pub fn load_splat(&mut self, ty: Type, base: Value, disp: i32, memory: Memory) -> Value {
         let (base, disp) = self.address(base, disp);
-        let op = if ty.lanes == 1 { Op::Load { base, disp } } else { Op::LoadSplat { base, disp } };
+        let invariant = memory == Memory::ReadOnly;
+        let op = match ty.lanes {
+            1 => Op::Load { base, disp, invariant },
+            _ => Op::LoadSplat { base, disp, invariant },
+        };
         self.make(op, ty, memory.motion())
     }
 

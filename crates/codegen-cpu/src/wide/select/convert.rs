@@ -75,7 +75,7 @@ impl Selector<'_> {
     /// A vector operand that may be memory of exactly its own size, for instructions that read no more.
     fn exact_rm(&mut self, value: Value) -> RegMem {
         match self.ops[value.0 as usize] {
-            Some(Op::Load { base, disp }) if self.foldable(value) && self.ty(value).size_bytes() >= 4 => {
+            Some(Op::Load { base, disp, .. }) if self.foldable(value) && self.ty(value).size_bytes() >= 4 => {
                 RegMem::Mem(self.address(base, disp))
             }
             _ => RegMem::Reg(self.reg(value)),

@@ -328,8 +328,8 @@ impl<'a> Selector<'a> {
         match *op {
             Op::Param(_) | Op::Const(_) => Ok(()),
             Op::LaneIndex => self.lane_index(dst, ty),
-            Op::Load { base, disp } => self.load(dst, ty, base, disp),
-            Op::LoadSplat { base, disp } => self.load_splat(dst, ty, base, disp),
+            Op::Load { base, disp, .. } => self.load(dst, ty, base, disp),
+            Op::LoadSplat { base, disp, .. } => self.load_splat(dst, ty, base, disp),
             Op::LoadMasked { base, disp, mask } => self.load_masked(dst, ty, base, disp, mask),
             Op::Gather { base, index, scale, disp, mask } => self.gather(dst, ty, base, index, scale, disp, mask),
             Op::Convert(kind, a) => self.convert(dst, ty, kind, a),

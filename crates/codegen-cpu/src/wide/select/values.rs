@@ -182,8 +182,8 @@ impl Selector<'_> {
         if self.foldable(value) {
             let whole = ty.lanes == 1 || ty.size_bytes() == width.bytes();
             match self.ops[value.0 as usize] {
-                Some(Op::Load { base, disp }) if whole => return RegMem::Mem(self.address(base, disp)),
-                Some(Op::LoadSplat { base, disp }) if broadcast => {
+                Some(Op::Load { base, disp, .. }) if whole => return RegMem::Mem(self.address(base, disp)),
+                Some(Op::LoadSplat { base, disp, .. }) if broadcast => {
                     return RegMem::Mem(Address { broadcast: true, ..self.address(base, disp) });
                 }
                 _ => {}
