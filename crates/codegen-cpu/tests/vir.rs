@@ -1,7 +1,8 @@
 //! The builder keeps functions in good order, passes rewrite them as stated, and the verifier finds what is wrong.
 
 use infc_codegen_cpu::vir::{
-    BinaryOp, Block, Builder, Cond, Convert, Elem, Function, I64, Inst, Memory, Op, Type, Value, expand, interp,
+    BinaryOp, Block, Builder, Cond, Convert, Elem, Function, I64, Inst, Memory, Op, Type, Value, balance, expand,
+    interp,
     reload::{self, Registers},
     split, strength, verify,
 };
@@ -328,6 +329,43 @@ fn what_registers_cannot_hold_through_a_loop_is_read_in_it() {
         let function = sums(registers);
         assert_eq!((in_loop(&function), in_front(&function)), (inside, outside), "{registers} registers: {function}");
     }
+}
+
+/// A loop of additions, differences and minima becomes one that multiplies as well, and gives the same bits.
+#[test]
+fn additions_are_balanced_with_multiply_adds() {
+    let special = [0.0, -0.0, 1.5, -2.25, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE / 4.0];
+    let mut b = Builder::new("f");
+    let (p, q) = (b.param(0), b.param(1));
+    let (zero, eight, stride) = (b.iconst(0), b.iconst(8), b.iconst(4));
+    let start = b.constant(F32X8, 0);
+    let (iv, sums) = b.loop_open(zero, eight, 1, true, &[start; 4]);
+    let offset = b.mul(iv, stride);
+    let at = b.add(p, offset);
+    let x = b.load(F32X8, p, 0, Memory::ReadOnly);
+    let y = b.load_splat(F32X8, at, 0, Memory::ReadOnly);
+    let terms = [b.add(x, y), b.sub(x, y), b.sub(y, x), b.min(x, y)];
+    let next: Vec<Value> = sums.iter().zip(terms).map(|(&sum, term)| b.max(sum, term)).collect();
+    let results = b.loop_close(&next);
+    for (n, &result) in results.iter().enumerate() {
+        b.store(result, q, 32 * n as i32);
+    }
+    let plain = b.finish();
+    let mut balanced = plain.clone();
+    balance::run(&mut balanced);
+    verify::check(&balanced).expect("the function is well-formed");
+    let mut moved = 0;
+    balanced.body.for_each_inst(&mut |inst| moved += usize::from(matches!(inst, Inst::Op { op: Op::Fma(..), .. })));
+    // Eight operations on sums, one load: of three candidates, all may move.
+    assert_eq!(moved, 3, "{balanced}");
+    let result = |function: &Function| {
+        let mut memory = interp::AddressSpace::new();
+        let input = memory.add(special.iter().flat_map(|x| x.to_le_bytes()).collect());
+        let output = memory.add(vec![0; 128]);
+        interp::run(function, [input, output, 0, 0], &mut memory, 10_000).expect("it runs");
+        memory.region(output).to_vec()
+    };
+    assert_eq!(result(&plain), result(&balanced));
 }
 
 /// All 16-bit patterns, and `f32` numbers around every boundary, through the spelled-out conversions.

@@ -8,6 +8,7 @@
 //! Addresses are `i64` scalars; a memory access adds a constant byte displacement. Nothing here knows what an operator
 //! is: reductions, convolutions and softmax all arrive as loops over arithmetic.
 
+pub mod balance;
 pub mod builder;
 mod copy;
 pub mod dce;
