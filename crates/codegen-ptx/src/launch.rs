@@ -69,6 +69,7 @@ impl Launch {
                 | Stmt::Store { .. }
                 | Stmt::Reduce { .. }
                 | Stmt::Barrier
+                | Stmt::Prefetch { .. }
                 | Stmt::AsyncCopy { .. }
                 | Stmt::AsyncWait { .. } => {}
             }

@@ -65,6 +65,8 @@ impl Emitter<'_> {
                 self.b.plain("bar.sync 0");
                 Ok(())
             }
+            // A hint for caches that one thread has to itself.
+            Stmt::Prefetch { .. } => Ok(()),
             Stmt::AsyncCopy { target, source, len_elems } => self.async_copy(target, source, *len_elems),
             Stmt::AsyncWait { pending } => {
                 self.b.plain(&format!("cp.async.wait_group {pending}"));

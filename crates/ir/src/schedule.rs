@@ -125,6 +125,14 @@ pub enum Step {
         /// See [`Intrinsic`].
         intrinsic: Intrinsic,
     },
+    /// While a stage is computed, the memory is asked for that a stage which reads it at points near its own writes
+    /// after it.
+    Prefetch {
+        /// The stage that writes; an output of the kernel.
+        stage: String,
+        /// The stage that is computed meanwhile.
+        during: String,
+    },
     /// The named outermost loops become the kernel's one parallel axis.
     Parallel {
         /// Stage.
@@ -205,6 +213,7 @@ impl fmt::Display for Step {
             Step::Tensorize { stage, axis, intrinsic } => {
                 write!(f, "tensorize {}.{} to {intrinsic}", name(stage), name(axis))
             }
+            Step::Prefetch { stage, during } => write!(f, "prefetch {} during {}", name(stage), name(during)),
             Step::Parallel { stage, axes } => write!(f, "parallel {}: {}", name(stage), Names(axes)),
             Step::Bind { stage, axis, dim } => write!(f, "bind {}.{} to {dim}", name(stage), name(axis)),
         }

@@ -115,6 +115,8 @@ impl Translator<'_, '_> {
             }
             Inst::Loop(l) => self.counted_loop(l)?,
             Inst::If { cond, then, otherwise, results } => self.branch(*cond, then, otherwise, results)?,
+            // A hint, which Cranelift has no instruction for.
+            Inst::Prefetch { .. } => {}
             Inst::Barrier => return Err(CodegenError::Unsupported { what: "barriers" }),
         }
         Ok(())

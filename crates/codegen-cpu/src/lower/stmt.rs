@@ -44,6 +44,7 @@ impl Lower<'_> {
             Stmt::Alloc(buffer) => self.alloc(*buffer),
             Stmt::Store { targets, value, valid } => self.store(targets, value, valid),
             Stmt::Reduce { targets, value, reducer, valid } => self.reduce(targets, value, reducer, valid),
+            Stmt::Prefetch { target } => self.prefetch(target),
             Stmt::Barrier => {
                 self.b.barrier();
                 Ok(())
@@ -220,6 +221,30 @@ impl Lower<'_> {
         }
         if branch.is_some() {
             self.b.if_close(&[]);
+        }
+        Ok(())
+    }
+
+    /// Asks for the cache lines that the lanes of a vector write, if they lie side by side. Single elements are not
+    /// worth an instruction each.
+    fn prefetch(&mut self, target: &Target) -> Result<(), LowerError> {
+        let elem = self.memory_type(self.nest.buffers[target.buffer].dtype)?;
+        let flat = self.resolve(&target.index);
+        if self.lanes() == 1 {
+            return Ok(());
+        }
+        let LaneForm::Strided { rest, step: 1 } = self.lane_form(flat) else { return Ok(()) };
+        let (base, disp) = self.address(target.buffer, &rest, elem.size_bytes())?;
+        // Arguments start on cache lines. A vector in the middle of a line leaves it to the first one there.
+        let per_line = SCRATCH_ALIGN / i64::from(elem.size_bytes());
+        let into_line = rest.modulo(&IndexExpr::constant(per_line)).simplify(&self.ranges).as_const();
+        let first = into_line.map_or(0, |n| (per_line - n) % per_line);
+        for element in (first..i64::from(self.lanes())).step_by(per_line as usize) {
+            if let Ok(offset) = i32::try_from(element * i64::from(elem.size_bytes()))
+                && let Some(disp) = disp.checked_add(offset)
+            {
+                self.b.prefetch(base, disp);
+            }
         }
         Ok(())
     }
@@ -492,7 +517,11 @@ fn written_buffers(stmts: &[Stmt], written: &mut BTreeSet<BufferId>) {
             Stmt::AsyncCopy { target, .. } => {
                 written.insert(target.buffer);
             }
-            Stmt::Let { .. } | Stmt::Alloc(_) | Stmt::Barrier | Stmt::AsyncWait { .. } => {}
+            Stmt::Let { .. }
+            | Stmt::Alloc(_)
+            | Stmt::Barrier
+            | Stmt::Prefetch { .. }
+            | Stmt::AsyncWait { .. } => {}
         }
     }
 }

@@ -68,7 +68,7 @@ impl Pass {
                     self.block(then);
                     self.block(otherwise);
                 }
-                Inst::Op { .. } | Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier => {}
+                _ => {}
             }
         }
     }

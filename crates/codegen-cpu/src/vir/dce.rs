@@ -40,7 +40,9 @@ impl Liveness {
                     op.for_each_operand(|value| changed |= self.mark(value));
                 }
             }
-            Inst::Store { .. } | Inst::Scatter { .. } => inst.for_each_use(|value| changed |= self.mark(value)),
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Prefetch { .. } => {
+                inst.for_each_use(|value| changed |= self.mark(value));
+            }
             Inst::Loop(body) => {
                 for (n, &(inside, init)) in body.carried.iter().enumerate() {
                     if self.is_live(inside) || self.is_live(body.results[n]) {
@@ -91,7 +93,7 @@ impl Liveness {
             Inst::If { then, otherwise, results, .. } => {
                 !(results.is_empty() && then.insts.is_empty() && otherwise.insts.is_empty())
             }
-            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier => true,
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } => true,
         });
     }
 }

@@ -172,7 +172,7 @@ impl Machine<'_> {
                 self.block(way)?;
                 self.copy_all(&way.yields, results.iter().copied());
             }
-            Inst::Barrier => {}
+            Inst::Barrier | Inst::Prefetch { .. } => {}
         }
         Ok(())
     }

@@ -345,6 +345,13 @@ pub enum Inst {
     },
     /// All threads of the region meet here (D7); `args[n]` holds the barrier.
     Barrier,
+    /// Asks for the cache line at `base + disp`, which is going to be written. Nothing happens if it does not exist.
+    Prefetch {
+        /// Address.
+        base: Value,
+        /// Constant byte displacement.
+        disp: i32,
+    },
 }
 
 /// A counted loop.

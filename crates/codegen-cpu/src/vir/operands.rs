@@ -80,6 +80,7 @@ impl Inst {
                 f(*cond);
                 then.yields.iter().chain(&otherwise.yields).copied().for_each(f);
             }
+            Inst::Prefetch { base, .. } => f(*base),
             Inst::Barrier => {}
         }
     }
@@ -105,6 +106,7 @@ impl Inst {
                 body.carried.iter_mut().for_each(|(_, init)| *init = f(*init));
             }
             Inst::If { cond, .. } => *cond = f(*cond),
+            Inst::Prefetch { base, .. } => *base = f(*base),
             Inst::Barrier => {}
         }
     }
@@ -118,7 +120,7 @@ impl Inst {
                 then.map_all_uses(f);
                 otherwise.map_all_uses(f);
             }
-            Inst::Op { .. } | Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier => {}
+            Inst::Op { .. } | Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } => {}
         }
     }
 
@@ -128,7 +130,7 @@ impl Inst {
             Inst::Op { result, .. } => f(*result),
             Inst::Loop(body) => body.results.iter().copied().for_each(f),
             Inst::If { results, .. } => results.iter().copied().for_each(f),
-            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier => {}
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } => {}
         }
     }
 

@@ -205,6 +205,7 @@ impl Printer<'_> {
                     writeln!(f, "{indent}scatter {place} = {}{mask}", self.value(*value))?;
                 }
                 Inst::Barrier => writeln!(f, "{indent}barrier")?,
+                Inst::Prefetch { base, disp } => writeln!(f, "{indent}prefetch {}", self.address(*base, *disp))?,
                 Inst::Loop(l) => {
                     let (start, end) = (self.value(l.start), self.value(l.end));
                     write!(f, "{indent}")?;

@@ -136,7 +136,7 @@ impl Webs {
                     self.together(function, ops, &[result, then.yields[n], otherwise.yields[n]]);
                 }
             }
-            Inst::Barrier => {}
+            Inst::Barrier | Inst::Prefetch { .. } => {}
         });
         // A piece of a half is at most as long as a piece of the whole, so that it is one or lies in one.
         loop {
@@ -289,6 +289,7 @@ impl Splitter<'_> {
                 out.push(Inst::If { cond, then, otherwise, results });
             }
             Inst::Barrier => out.push(Inst::Barrier),
+            Inst::Prefetch { base, disp } => out.push(Inst::Prefetch { base: self.scalar(*base), disp: *disp }),
         }
     }
 

@@ -112,6 +112,10 @@ impl Verifier<'_> {
                     results.iter().for_each(|&result| self.define(result, scope));
                 }
                 Inst::Barrier => {}
+                Inst::Prefetch { base, .. } => {
+                    self.used(*base);
+                    self.require(self.ty(*base) == I64, || format!("{base} is no address"));
+                }
             }
         }
         block.yields.iter().for_each(|&value| self.used(value));

@@ -130,6 +130,7 @@ impl NestText<'_> {
                 self.value(f, targets, value, valid)
             }
             Stmt::Barrier => f.write_str("barrier\n"),
+            Stmt::Prefetch { target } => writeln!(f, "prefetch {}", self.target(target)),
             Stmt::AsyncCopy { target, source, len_elems } => {
                 writeln!(f, "copy {len_elems} from {} to {}", self.target(source), self.target(target))
             }

@@ -78,6 +78,11 @@ impl Parser<'_> {
                 self.expect_word("to")?;
                 Step::Tensorize { stage, axis, intrinsic: self.intrinsic()? }
             }
+            "prefetch" => {
+                let stage = self.name("a stage")?;
+                self.expect_word("during")?;
+                Step::Prefetch { stage, during: self.name("a stage")? }
+            }
             "parallel" => {
                 let (stage, axes) = self.stage_and_axes()?;
                 Step::Parallel { stage, axes }

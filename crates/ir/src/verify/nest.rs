@@ -132,6 +132,14 @@ impl Checker<'_> {
                 self.report.push(ViolationKind::NotAllowed { what: "a barrier in a vector loop" });
             }
             Stmt::Barrier | Stmt::AsyncWait { .. } => {}
+            Stmt::Prefetch { target } => {
+                if let Some(id) = self.place(target)
+                    && !matches!(self.nest.buffers[id].kind, BufferKind::Operand { read_only: false, .. })
+                {
+                    let what = "a hint on memory that is not going to be written";
+                    self.report.push(ViolationKind::NotAllowed { what });
+                }
+            }
             Stmt::AsyncCopy { target, source, .. } => {
                 let from = self.place(source);
                 let to = self.place(target);

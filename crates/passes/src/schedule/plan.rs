@@ -50,6 +50,16 @@ pub(super) struct StagePlan {
     pub(super) loops: Vec<LoopPlan>,
     pub(super) placement: Placement,
     pub(super) scope: Scope,
+    /// Whose memory is asked for meanwhile.
+    pub(super) prefetches: Option<Prefetch>,
+}
+
+/// An output stage that is computed after another, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Prefetch {
+    pub(super) stage: StageId,
+    /// Per axis of it: which value axis of the other stage moves along, and how far that is ahead.
+    pub(super) axes: Vec<(usize, i64)>,
 }
 
 impl StagePlan {
@@ -84,6 +94,7 @@ pub(super) fn read(kernel: &Kernel, steps: &[Step]) -> Result<Plans, ScheduleErr
                 .collect(),
             placement: Placement::Root,
             scope: Scope::Scratch,
+            prefetches: None,
         })
         .collect();
     for step in steps {
@@ -200,6 +211,19 @@ impl Reader<'_> {
             }
             Step::Unroll { stage, axis } => self.set_mode(plans, stage, axis, LoopMode::Unrolled)?,
             Step::Bind { stage, axis, dim } => self.set_mode(plans, stage, axis, LoopMode::Bound(*dim))?,
+            Step::Prefetch { stage, during } => {
+                let (id, during_id) = (self.stage(stage)?, self.stage(during)?);
+                if !self.kernel.outputs.iter().any(|o| o.stage == id) {
+                    return self.illegal("the stage writes no output of the kernel");
+                }
+                if self.kernel.stages[during_id].reducer.is_some() {
+                    return self.illegal("memory is asked for point by point, not while a reduction runs");
+                }
+                let Some(axes) = reads_near(self.kernel, id, during_id) else {
+                    return self.illegal(format!("`{stage}` does not read `{during}` at points near its own"));
+                };
+                plans[during_id].prefetches = Some(Prefetch { stage: id, axes });
+            }
             Step::Parallel { stage, axes } => {
                 for axis in axes {
                     self.set_mode(plans, stage, axis, LoopMode::Parallel)?;
@@ -334,4 +358,29 @@ pub(super) fn reads_neighbours(kernel: &Kernel, id: StageId, axis: VarId) -> boo
         }
     });
     found
+}
+
+/// For each axis of a stage that reads another at its own coordinates plus constants, the other's value axis and the
+/// constant; of several reads the one with the smallest constants.
+fn reads_near(kernel: &Kernel, reader: StageId, read: StageId) -> Option<Vec<(usize, i64)>> {
+    let stage = &kernel.stages[reader];
+    let mut nearest: Option<(u64, Vec<(usize, i64)>)> = None;
+    stage.for_each_load(&mut |_, load| {
+        if !matches!(load.source, Source::Stage(source, _) if source == read) || !load.gather.is_empty() {
+            return;
+        }
+        let position = |axis: usize| {
+            load.index.iter().enumerate().find_map(|(position, e)| {
+                let distance = e.constant_part();
+                let is_axis = (e.clone() - distance).as_var() == Some(VarId::from_index(axis));
+                is_axis.then_some((position, distance))
+            })
+        };
+        let Some(axes) = (0..stage.axes.len()).map(position).collect::<Option<Vec<_>>>() else { return };
+        let distance = axes.iter().fold(0u64, |sum, (_, d)| sum.saturating_add(d.unsigned_abs()));
+        if nearest.as_ref().is_none_or(|(least, _)| distance < *least) {
+            nearest = Some((distance, axes));
+        }
+    });
+    nearest.map(|(_, axes)| axes)
 }

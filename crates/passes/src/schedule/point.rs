@@ -40,7 +40,23 @@ impl Emitter<'_> {
             targets.push(Target { buffer: self.operand_buffers[output.operand.index()], index: flat });
             roots.push(value.roots[usize::from(output.component)]);
         }
-        Ok(vec![Stmt::Store { targets, value: Expr { body: value.body, roots }, valid }])
+        let mut stmts = vec![Stmt::Store { targets, value: Expr { body: value.body, roots }, valid }];
+        stmts.extend(self.prefetches(stage, &coordinates));
+        Ok(stmts)
+    }
+
+    /// Asks for what is written near a point of a stage after it.
+    fn prefetches(&self, stage: StageId, coordinates: &[IndexExpr]) -> Vec<Stmt> {
+        let Some(prefetch) = &self.plans[stage].prefetches else { return Vec::new() };
+        let ahead = |&(position, distance): &(usize, i64)| coordinates[position].clone() - distance;
+        let there: Vec<IndexExpr> = prefetch.axes.iter().map(ahead).collect();
+        let outputs = self.kernel.outputs.iter().filter(|o| o.stage == prefetch.stage);
+        let target = |output: &infc_ir::kernel::Output| {
+            let index: Vec<IndexExpr> = output.index.iter().map(|e| e.substitute_vars(&there)).collect();
+            let flat = self.kernel.operands[output.operand].layout.flat(&index).simplify(&self.ranges);
+            Target { buffer: self.operand_buffers[output.operand.index()], index: flat }
+        };
+        outputs.map(|output| Stmt::Prefetch { target: target(output) }).collect()
     }
 
     /// The bounds that are not known to hold, simplified.

@@ -80,6 +80,14 @@ impl Builder {
         self.emit(Inst::Scatter { value, base, index, scale, disp, mask });
     }
 
+    /// Asks for the cache line at `base + disp`, which is going to be written.
+    pub fn prefetch(&mut self, base: Value, disp: i32) {
+        let (base, disp) = self.address(base, disp);
+        // Nothing is stored yet, so what was loaded is still there.
+        let frame = self.frames.last_mut().expect("the outermost block is always there");
+        frame.insts.push(Inst::Prefetch { base, disp });
+    }
+
     /// All threads of the region meet here.
     pub fn barrier(&mut self) {
         self.emit(Inst::Barrier);

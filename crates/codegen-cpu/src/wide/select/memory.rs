@@ -120,6 +120,12 @@ impl Selector<'_> {
         Ok(())
     }
 
+    /// Asks for a line to be written. Processors without the instruction pass over it.
+    pub(super) fn prefetch(&mut self, base: Value, disp: i32) {
+        let address = self.address(base, disp);
+        self.push(MachInst::new(Code::Prefetchw_m8).mem(&address));
+    }
+
     fn store_whole(&mut self, value: Value, ty: Type, base: Value, disp: i32) {
         if ty.lanes == 1 && !ty.elem.is_float() {
             return self.store_int(value, ty.elem, base, disp);

@@ -171,6 +171,7 @@ impl<'a> Selector<'a> {
                     }
                     results.iter().for_each(|v| self.home[v.0 as usize] = self.at(number));
                 }
+                Inst::Prefetch { .. } => _ = self.inst_epochs.insert(inst, (self.survey_epoch, [0; 2])),
                 Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier => {
                     self.inst_epochs.insert(inst, (self.survey_epoch, [0; 2]));
                     self.survey_epoch += 1;
@@ -245,6 +246,11 @@ impl<'a> Selector<'a> {
                 }
                 Inst::Scatter { value, base, index, scale, disp, mask } => {
                     self.scatter(*value, *base, *index, *scale, *disp, *mask)?;
+                    self.flush();
+                    self.retire(&|f| inst.for_each_use(f))?;
+                }
+                Inst::Prefetch { base, disp } => {
+                    self.prefetch(*base, *disp);
                     self.flush();
                     self.retire(&|f| inst.for_each_use(f))?;
                 }

@@ -67,7 +67,7 @@ struct Compiler<'a> {
 
 impl Compiler<'_> {
     fn block(&self, stmts: &[Stmt]) -> Result<Block, InterpError> {
-        let code = stmts.iter().map(|s| self.stmt(s)).collect::<Result<Vec<_>, _>>()?;
+        let code = stmts.iter().filter_map(|s| self.stmt(s).transpose()).collect::<Result<Vec<_>, _>>()?;
         let allocs = code.iter().filter_map(|c| if let Code::Alloc(b) = c { Some(*b) } else { None }).collect();
         let (mut meets, mut threads_meet) = (false, false);
         for code in &code {
@@ -90,9 +90,11 @@ impl Compiler<'_> {
         Ok(Block { code, allocs, meets, threads_meet })
     }
 
-    fn stmt(&self, stmt: &Stmt) -> Result<Code, InterpError> {
+    /// A statement; `None` for a hint.
+    fn stmt(&self, stmt: &Stmt) -> Result<Option<Code>, InterpError> {
         let name = &self.nest.name;
-        Ok(match stmt {
+        Ok(Some(match stmt {
+            Stmt::Prefetch { .. } => return Ok(None),
             Stmt::For { var, extent, kind, body } => Code::For {
                 var: var.index(),
                 extent: bind(name, extent, self.symbols)?,
@@ -124,7 +126,7 @@ impl Compiler<'_> {
                 Code::AsyncCopy { target: self.place(target)?, source: self.place(source)?, len: *len_elems }
             }
             Stmt::AsyncWait { pending } => Code::AsyncWait { pending: *pending },
-        })
+        }))
     }
 
     fn places(&self, targets: &[Target]) -> Result<Vec<Place>, InterpError> {

@@ -293,6 +293,8 @@ impl<'a> Chooser<'a> {
             }
             if let (Some(strip), Some(rows)) = (strip, loops.strip_rows) {
                 extents = strip.extents(self.kernel, *id, rows, extents);
+                // The first part of a strip computes, the second writes: memory is asked for in time.
+                self.steps.push(ScheduleStep::Prefetch { stage: name.clone(), during: self.name(*id) });
             }
             self.producer(*id, shares.then_some((&root_tile, follow.as_slice())), extents);
         }
