@@ -11,7 +11,10 @@ use support::Executable;
 
 type Map = fn(&mut Builder, Value) -> Value;
 
-/// `y[i] = f(x[i])` for `i` from `begin` to `end`, a full vector at a time.
+/// Vectors per turn, as in kernels.
+const VECTORS: u16 = 8;
+
+/// `y[i] = f(x[i])` for `i` from `begin` to `end`, some full vectors at a time.
 fn map(lanes: u16, f: Map) -> Function {
     let vector = Type::vector(Elem::F32, lanes);
     let i64 = Type::scalar(Elem::I64);
@@ -20,13 +23,16 @@ fn map(lanes: u16, f: Map) -> Function {
     let x = b.load(i64, args, 0, Memory::ReadOnly);
     let y = b.load(i64, args, 8, Memory::ReadOnly);
     let (start, end) = (b.param(1), b.param(2));
-    let (iv, _) = b.loop_open(start, end, i64::from(lanes), false, &[]);
+    let (iv, _) = b.loop_open(start, end, i64::from(VECTORS * lanes), false, &[]);
     let four = b.iconst(4);
     let offset = b.mul(iv, four);
     let (from, to) = (b.add(x, offset), b.add(y, offset));
-    let value = b.load(vector, from, 0, Memory::ReadOnly);
-    let value = f(&mut b, value);
-    b.store(value, to, 0);
+    for n in 0..VECTORS {
+        let disp = i32::from(n * lanes) * 4;
+        let value = b.load(vector, from, disp, Memory::ReadOnly);
+        let value = f(&mut b, value);
+        b.store(value, to, disp);
+    }
     b.loop_close(&[]);
     b.finish()
 }

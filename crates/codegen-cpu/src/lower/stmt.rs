@@ -517,11 +517,7 @@ fn written_buffers(stmts: &[Stmt], written: &mut BTreeSet<BufferId>) {
             Stmt::AsyncCopy { target, .. } => {
                 written.insert(target.buffer);
             }
-            Stmt::Let { .. }
-            | Stmt::Alloc(_)
-            | Stmt::Barrier
-            | Stmt::Prefetch { .. }
-            | Stmt::AsyncWait { .. } => {}
+            Stmt::Let { .. } | Stmt::Alloc(_) | Stmt::Barrier | Stmt::Prefetch { .. } | Stmt::AsyncWait { .. } => {}
         }
     }
 }

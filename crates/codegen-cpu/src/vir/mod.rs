@@ -14,6 +14,7 @@ mod copy;
 pub mod dce;
 pub mod eval;
 pub mod expand;
+pub mod interleave;
 pub mod interp;
 mod operands;
 mod print;

@@ -18,7 +18,7 @@ use crate::CodegenError;
 use crate::object::CompiledFunction;
 use crate::vir::expand::{self, Lacks};
 use crate::vir::reload::{self, Registers};
-use crate::vir::{Function, balance, speculate, split, strength, verify};
+use crate::vir::{Function, balance, interleave, speculate, split, strength, verify};
 use inst::Encoding;
 
 /// Which vector instructions to use.
@@ -59,7 +59,10 @@ fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Resul
     balance::run(&mut function);
     strength::run(&mut function);
     let vectors = if isa.avx512 { 32 } else { 16 };
-    reload::run(&mut function, Registers { vectors, hold_masks: !isa.avx512 });
+    let registers = Registers { vectors, hold_masks: !isa.avx512 };
+    // Cores with short vectors start four a cycle, those with long ones two.
+    interleave::run(&mut function, registers, if isa.avx512 { 2 } else { 4 });
+    reload::run(&mut function, registers);
     if cfg!(debug_assertions) {
         verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;
     }
