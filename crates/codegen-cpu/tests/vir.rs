@@ -2,7 +2,7 @@
 
 use infc_codegen_cpu::vir::{
     BinaryOp, Block, Builder, Cond, Convert, Elem, Function, I64, Inst, Memory, Op, Type, Value, balance, expand,
-    interp,
+    interleave, interp,
     reload::{self, Registers},
     split, strength, verify,
 };
@@ -366,6 +366,48 @@ fn additions_are_balanced_with_multiply_adds() {
         memory.region(output).to_vec()
     };
     assert_eq!(result(&plain), result(&balanced));
+}
+
+/// Two chains of products take turns, as far as registers go; what is read behind a store is still read behind it.
+#[test]
+fn long_chains_take_turns() {
+    let chains = |memory: Memory, to: i32| {
+        let mut b = Builder::new("f");
+        let p = b.param(0);
+        for n in 0..2 {
+            let x = b.load(F32X8, p, 32 * n, memory);
+            let chain = (0..9).fold(x, |product, _| b.mul(product, x));
+            b.store(chain, p, to + 32 * n);
+        }
+        b.finish()
+    };
+    // The second chain starts from what the first one stores, so nothing can move.
+    let plain = chains(Memory::Written, 32);
+    let mut function = plain.clone();
+    interleave::run(&mut function, Registers { vectors: 16, hold_masks: true }, 4);
+    assert_eq!(text(&function), text(&plain));
+
+    let switches = |vectors: usize| {
+        let mut function = chains(Memory::ReadOnly, 64);
+        interleave::run(&mut function, Registers { vectors, hold_masks: true }, 4);
+        verify::check(&function).expect("the function is well-formed");
+        // How often a product follows one of the other chain.
+        let mut chain_of = std::collections::HashMap::new();
+        let mut chains = Vec::new();
+        for inst in &function.body.insts {
+            match inst {
+                Inst::Op { result, op: Op::Load { disp, .. } } => _ = chain_of.insert(*result, *disp),
+                Inst::Op { result, op: Op::Binary(BinaryOp::Mul, a, _) } => {
+                    chain_of.insert(*result, chain_of[a]);
+                    chains.push(chain_of[a]);
+                }
+                _ => {}
+            }
+        }
+        chains.windows(2).filter(|pair| pair[0] != pair[1]).count()
+    };
+    assert_eq!(switches(16), 17);
+    assert_eq!(switches(5), 1, "two registers do for one chain");
 }
 
 /// All 16-bit patterns, and `f32` numbers around every boundary, through the spelled-out conversions.

@@ -20,6 +20,9 @@ const LONG_CHAIN: u64 = 28;
 /// Vector registers that are left alone: for constants, and copies of operands that instructions overwrite.
 const RESERVED: usize = 3;
 
+/// Registers that are free when another chain begins: in its middle a chain needs more than at its start.
+const HEADROOM: usize = 2;
+
 /// Masks that have registers of their own, where they do not take those of vectors.
 const MASKS: usize = 5;
 
@@ -215,7 +218,8 @@ impl Pass<'_> {
         while let Some(&oldest) = walk.ready.first() {
             let fits = |i: usize| {
                 let (takes, frees) = (walk.takes(i), walk.frees(i));
-                (0..2).all(|k| takes[k] == 0 || walk.live[k] + takes[k] <= self.limits[k] + frees[k])
+                let headroom = if walk.begins(i) { HEADROOM } else { 0 };
+                (0..2).all(|k| takes[k] == 0 || walk.live[k] + takes[k] + headroom <= self.limits[k] + frees[k])
             };
             let next = walk.ready.iter().copied().find(|&i| walk.ready_at[i] <= cycle && fits(i));
             let later = walk.ready.iter().copied().filter(|&i| walk.ready_at[i] > cycle && fits(i));
@@ -301,6 +305,11 @@ impl<'l> Walk<'l> {
                 self.available(next);
             }
         }
+    }
+
+    /// Whether an instruction is the first of a chain.
+    fn begins(&self, i: usize) -> bool {
+        !self.line.uses[i].iter().any(|&maker| self.emitted[maker])
     }
 
     /// Registers that an instruction takes, with loads that others will need as well.
