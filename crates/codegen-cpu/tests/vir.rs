@@ -2,7 +2,7 @@
 
 use infc_codegen_cpu::vir::{
     BinaryOp, Block, Builder, Cond, Convert, Elem, Function, I64, Inst, Memory, Op, Type, Value, balance, expand,
-    interleave, interp,
+    interleave, interp, pack,
     reload::{self, Registers},
     split, strength, verify,
 };
@@ -408,6 +408,59 @@ fn long_chains_take_turns() {
     };
     assert_eq!(switches(16), 17);
     assert_eq!(switches(5), 1, "two registers do for one chain");
+}
+
+/// Folds of vectors that are stored side by side, with a bias that repeats and a ramp, are computed four at a time; what
+/// is left over, and what something may have written in between, stays as it is.
+#[test]
+fn scalars_stored_side_by_side_are_packed() {
+    // Numbers whose sums are exact in any order.
+    let numbers = |count: i32| (0..count).map(|n| ((n * 37) % 64 - 30) as f32).collect::<Vec<f32>>();
+    let function = |lanes: u16, results: i32, clobbers: bool| {
+        let mut b = Builder::new("f");
+        let (p, bias, out) = (b.param(0), b.param(1), b.param(2));
+        let ty = Type::vector(Elem::F32, lanes);
+        let zero = b.fconst(Type::scalar(Elem::F32), 0.0);
+        // A loop that may not run at all keeps the biases inside.
+        let (start, turns) = (b.iconst(0), if lanes == 8 { b.param(3) } else { b.iconst(2) });
+        b.loop_open(start, turns, 1, lanes != 8, &[]);
+        for n in 0..results {
+            let mut fold = b.load(ty, p, n * i32::from(lanes) * 4, Memory::ReadOnly);
+            while b.ty(fold).lanes > 1 {
+                let (low, high) = (b.low_half(fold), b.high_half(fold));
+                fold = b.add(low, high);
+            }
+            let memory = if clobbers { Memory::Written } else { Memory::ReadOnly };
+            let bias = b.load(Type::scalar(Elem::F32), bias, n % 3 * 4, memory);
+            let sum = b.add(fold, bias);
+            let ramp = b.max(sum, zero);
+            b.store(ramp, out, n * 4);
+        }
+        b.loop_close(&[]);
+        b.finish()
+    };
+    let run = |function: &Function, lanes: u16, results: i32| {
+        let mut memory = interp::AddressSpace::new();
+        let mut add = |numbers: &[f32]| memory.add(numbers.iter().flat_map(|x| x.to_le_bytes()).collect());
+        let (p, bias) = (add(&numbers(results * i32::from(lanes))), add(&[0.5, -1.0, 3.0]));
+        let out = add(&vec![0.0; results as usize]);
+        interp::run(function, [p, bias, out, 2], &mut memory, 100_000).expect("it runs");
+        memory.region(out).to_vec()
+    };
+    for lanes in [4, 8, 16] {
+        for (results, clobbers, packed) in [(3, false, 0), (4, false, 1), (9, false, 2), (24, false, 6), (8, true, 0)] {
+            let plain = function(lanes, results, clobbers);
+            let mut function = plain.clone();
+            pack::run(&mut function);
+            verify::check(&function).expect("the function is well-formed");
+            let mut vectors = 0;
+            function.body.for_each_inst(&mut |inst| {
+                vectors += usize::from(matches!(inst, Inst::Store { value, .. } if function.ty(*value).lanes == 4));
+            });
+            assert_eq!(vectors, packed, "{results} folds of {lanes} lanes: {function}");
+            assert_eq!(run(&plain, lanes, results), run(&function, lanes, results), "{results} folds of {lanes} lanes");
+        }
+    }
 }
 
 /// All 16-bit patterns, and `f32` numbers around every boundary, through the spelled-out conversions.

@@ -181,6 +181,15 @@ impl Translator<'_, '_> {
             Op::LowHalf(a) => self.half(a, ty, 0),
             Op::HighHalf(a) => self.half(a, ty, ty.lanes),
             Op::Extract(a, lane) => self.extract(a, lane),
+            Op::Shuffle(a, b, lanes) => {
+                let from = [a, a, b, b].map(|value| self.get(value));
+                let mut result = from[0];
+                for (to, (&lane, &value)) in lanes.iter().zip(&from).enumerate() {
+                    let lane = self.b.ins().extractlane(value, lane);
+                    result = self.b.ins().insertlane(result, lane, to as u8);
+                }
+                result
+            }
             Op::FirstLanes(n) => self.first_lanes(n, ty.lanes),
             Op::MaskBits(a) => self.mask_bits(a),
             Op::Load { base, disp, .. } => self.load(ty, base, disp),

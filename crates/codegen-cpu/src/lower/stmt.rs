@@ -451,8 +451,17 @@ impl Lower<'_> {
         for target in targets {
             params.push(self.read(target)?);
         }
-        params.extend(parts);
-        let new = self.combine(reducer, &params)?;
+        // A sum that starts with the first part may differ from one that starts with zero in the sign of a zero only.
+        let starts = reducer.as_binary() == Some(BinaryOp::Add)
+            && parts.len() == 1
+            && self.b.ty(parts[0]).elem.is_float()
+            && self.b.const_bits(params[0]) == Some(0);
+        let new = if starts {
+            parts
+        } else {
+            params.extend(parts);
+            self.combine(reducer, &params)?
+        };
         for (target, new) in targets.iter().zip(new) {
             if self.is_register(target.buffer) {
                 self.set_register(target, new, None, true)?;

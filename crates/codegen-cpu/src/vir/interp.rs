@@ -232,6 +232,11 @@ impl Machine<'_> {
             Op::LowHalf(a) => self.get(a)[..count].iter().copied().collect(),
             Op::HighHalf(a) => self.get(a)[count..].iter().copied().collect(),
             Op::Extract(a, lane) => smallvec![self.get(a)[usize::from(lane)]],
+            Op::Shuffle(a, b, lanes) => {
+                let (a, b) = (self.get(a), self.get(b));
+                let four = |at: usize| [a, a, b, b].into_iter().zip(lanes).map(move |(x, n)| x[at + usize::from(n)]);
+                (0..count).step_by(4).flat_map(four).collect()
+            }
             Op::FirstLanes(n) => {
                 let n = self.scalar(n).cast_signed();
                 (0..count as i64).map(|lane| u64::from(lane < n)).collect()

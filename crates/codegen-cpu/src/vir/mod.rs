@@ -17,6 +17,7 @@ pub mod expand;
 pub mod interleave;
 pub mod interp;
 mod operands;
+pub mod pack;
 mod print;
 pub mod reload;
 mod simplify;
@@ -238,6 +239,8 @@ pub enum Op {
     HighHalf(Value),
     /// One lane as a scalar.
     Extract(Value, u16),
+    /// Of lanes of 32 bits, in each group of four: two of the first operand's, then two of the second's, by number.
+    Shuffle(Value, Value, [u8; 4]),
     /// The mask whose first `n` lanes are set, `n` an I64 scalar (below 0 is none, above the lanes is all).
     FirstLanes(Value),
     /// A mask's lanes as the bits of an I64 scalar.

@@ -174,6 +174,7 @@ impl Printer<'_> {
             Op::LowHalf(_) => format!("low_half {operands}"),
             Op::HighHalf(_) => format!("high_half {operands}"),
             Op::Extract(_, lane) => format!("extract {operands} @{lane}"),
+            Op::Shuffle(.., lanes) => format!("shuffle {operands} @{lanes:?}"),
             Op::FirstLanes(_) => format!("first_lanes {operands}"),
             Op::MaskBits(_) => format!("mask_bits {operands}"),
             Op::Dot4(..) => format!("dot4 {operands}"),

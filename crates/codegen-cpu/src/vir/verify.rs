@@ -208,6 +208,11 @@ impl Verifier<'_> {
             Op::Extract(a, lane) => {
                 when(ty == Type::scalar(of(a).elem) && lane < of(a).lanes, "a lane that the operand has")
             }
+            Op::Shuffle(a, b, lanes) => {
+                let fits =
+                    ty.lanes.is_multiple_of(4) && ty.elem.size_bytes() == 4 && lanes.iter().all(|&lane| lane < 4);
+                when(fits && of(a) == ty && of(b) == ty, "groups of four lanes of 32 bits")
+            }
             Op::FirstLanes(n) => when(of(n) == I64 && ty.elem == Elem::Mask, "an i64 giving a mask"),
             Op::MaskBits(a) => when(of(a).elem == Elem::Mask && ty == I64, "a mask giving an i64"),
             Op::Load { base, .. } | Op::LoadSplat { base, .. } => {

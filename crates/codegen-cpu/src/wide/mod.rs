@@ -18,7 +18,7 @@ use crate::CodegenError;
 use crate::object::CompiledFunction;
 use crate::vir::expand::{self, Lacks};
 use crate::vir::reload::{self, Registers};
-use crate::vir::{Function, balance, interleave, speculate, split, strength, verify};
+use crate::vir::{Function, balance, interleave, pack, speculate, split, strength, verify};
 use inst::Encoding;
 
 /// Which vector instructions to use.
@@ -56,6 +56,7 @@ fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Resul
     // A masked comparison takes some cycles to be the mask of the next; an `and` of vectors takes one, and registers
     // are few.
     speculate::run(&mut function, if isa.avx512 { 4 } else { 1 });
+    pack::run(&mut function);
     balance::run(&mut function);
     strength::run(&mut function);
     let vectors = if isa.avx512 { 32 } else { 16 };

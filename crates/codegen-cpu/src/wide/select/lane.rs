@@ -160,6 +160,15 @@ impl Selector<'_> {
         }
     }
 
+    /// Two lanes of each operand, in each group of four.
+    pub(super) fn shuffle(&mut self, dst: VReg, ty: Type, a: Value, b: Value, lanes: [u8; 4]) {
+        let width = Self::width_of(ty);
+        let (code, view) = (codes::SHUF_F32.code(self.encoding, width), width.view());
+        let (a, b) = (self.reg(a), self.reg(b));
+        let number = lanes.iter().rev().fold(0, |bits, lane| bits << 2 | lane);
+        self.push(MachInst::new(code).def(dst, view).reg(a, view).reg(b, view).imm8(number));
+    }
+
     /// One lane as a scalar.
     pub(super) fn extract(&mut self, dst: VReg, ty: Type, a: Value, lane: u16) -> Result<(), CodegenError> {
         let from = self.ty(a);

@@ -51,6 +51,10 @@ impl Selector<'_> {
                 self.high_half(dst, ty, a);
                 Ok(())
             }
+            Op::Shuffle(a, b, lanes) => {
+                self.shuffle(dst, ty, a, b, lanes);
+                Ok(())
+            }
             Op::Dot4(acc, a, b) => {
                 self.dot4(dst, ty, acc, a, b);
                 Ok(())
