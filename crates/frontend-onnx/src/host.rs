@@ -47,6 +47,7 @@ pub(crate) fn defines(op_type: &str, domain: &str, opset: i64) -> bool {
 /// A node whose outputs are to be typed.
 pub(crate) struct Typing<'a, 'c> {
     pub(crate) call: &'a mut Call<'c>,
+    pub(crate) attributes: &'a Attributes,
     fresh: Vec<SymbolId>,
 }
 
@@ -93,10 +94,13 @@ pub(crate) fn import(
         return Ok(None);
     }
     let Some(attributes) = node_attributes(call.node)? else { return Ok(None) };
-    let mut typing = Typing { call, fresh: Vec::new() };
+    let mut typing = Typing { call, attributes: &attributes, fresh: Vec::new() };
     let types = match types::find(&node.op_type, &node.domain) {
         Some(rule) => rule(&mut typing).map(Some),
-        None => declared(&mut typing, graph),
+        None => match (declared(&mut typing, graph), types::find_dynamic(&node.op_type, &node.domain)) {
+            (Ok(None), Some(rule)) => rule(&mut typing).map(Some),
+            (declared, _) => declared,
+        },
     };
     let Some(types) = types.map_err(in_node)? else { return Ok(None) };
     let fresh = typing.fresh;
@@ -183,22 +187,31 @@ fn add(
     let asked = types.iter().zip(&wanted).filter(|(_, wanted)| **wanted).map(|(ty, _)| ty.clone()).collect();
     let mut made = call.build.host(op, &inputs.iter().collect::<Vec<_>>(), asked)?.into_iter();
     // Outputs that nobody asked for have no value; no name leads to them.
-    let placeholder = call.build.scalar(infc_tensor::DType::I64, 0.0);
+    let placeholder = call.build.scalar(DType::I64, 0.0);
     let output = |wanted: &bool| if *wanted { made.next() } else { None }.unwrap_or_else(|| placeholder.clone());
     Ok(wanted.iter().map(output).collect())
 }
 
 /// The types that the model declares for the outputs; `None` if it does not say the rank of one that is read.
 fn declared(typing: &mut Typing<'_, '_>, graph: &GraphProto) -> Result<Option<Vec<TensorType>>> {
-    let mut types = Vec::new();
-    for (output, name) in typing.call.node.output.iter().enumerate() {
-        let known = graph.value_info.iter().chain(&graph.output).find(|info| info.name() == name);
-        let tensor = match known.and_then(|info| info.r#type.as_ref()?.value.as_ref()) {
-            Some(type_proto::Value::TensorType(tensor)) => tensor,
+    let mut found = Vec::new();
+    for name in &typing.call.node.output {
+        let info = graph.value_info.iter().chain(&graph.output).find(|info| info.name() == name);
+        found.push(match info.and_then(|info| info.r#type.as_ref()?.value.as_ref()) {
+            _ if name.is_empty() => None,
+            Some(type_proto::Value::TensorType(tensor)) => {
+                let (dtype, shape) = (tensor_proto::dtype_from_onnx(tensor.elem_type()), tensor.shape.as_ref());
+                let Some(known) = dtype.zip(shape) else { return Ok(None) };
+                Some(known)
+            }
             _ => return Ok(None),
-        };
-        let (Some(dtype), Some(shape)) = (tensor_proto::dtype_from_onnx(tensor.elem_type()), &tensor.shape) else {
-            return Ok(None);
+        });
+    }
+    let mut types = Vec::new();
+    for (output, known) in found.into_iter().enumerate() {
+        let Some((dtype, shape)) = known else {
+            types.push(TensorType::new(DType::I64, Vec::new()));
+            continue;
         };
         let mut dims = Vec::new();
         for (axis, dim) in shape.dim.iter().enumerate() {

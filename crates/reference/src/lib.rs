@@ -12,7 +12,7 @@
 //! - **Limits.** Shapes that ask for too much memory or time are refused with [`EvalError::TooLarge`] and
 //!   [`EvalError::TooMuchWork`]; see [`MAX_OUTPUT_BYTES`], [`MAX_OUTPUT_ELEMS`] and [`MAX_WORK_STEPS`].
 //!
-//! Left out: operators on sequences, optionals and subgraphs, random numbers, training, text, and those that
+//! Left out: operators on sequences, maps, optionals and subgraphs, training, and those that
 //! [`registry::OPERATORS`] does not list yet (attention, image warping, spectra, losses).
 //!
 //! [spec]: https://onnx.ai/onnx/operators/

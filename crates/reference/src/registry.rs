@@ -2,11 +2,13 @@
 
 use crate::call::Call;
 use crate::error::EvalError;
+use crate::ops::ml::{features, labels, linear, svm, trees};
 use crate::ops::{
     arithmetic, attention, boxes, cast, compare, contract, conv, create, einsum, fourier, gather_scatter,
     linear_attention, linear_quantize, loss, microsoft, movement, norm, pad, pool, quantized, recurrent, reduce,
     resize, roi, sample, scan, select_rows, slice, softmax, sort, training, unary,
 };
+use crate::ops::{random, strings};
 use infc_tensor::Tensor;
 
 /// One entry of the table.
@@ -47,6 +49,11 @@ const fn microsoft(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>,
 /// An optimiser's step.
 const fn training(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
     Operator { name, domain: "ai.onnx.preview.training", since: 1, until: i64::MAX, run }
+}
+
+/// An operator of the domain of classical models.
+const fn ml(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
+    Operator { name, domain: "ai.onnx.ml", since: 1, until: i64::MAX, run }
 }
 
 /// Every operator there is a definition for.
@@ -255,6 +262,36 @@ pub const OPERATORS: &[Operator] = &[
     microsoft("MatMulIntegerToFloat", microsoft::matmul_integer_to_float),
     microsoft("DynamicQuantizeMatMul", microsoft::dynamic_quantize_matmul),
     microsoft("MatMulNBits", microsoft::matmul_n_bits),
+    // Random numbers.
+    op("RandomUniform", 1, random::uniform),
+    op("RandomUniformLike", 1, random::uniform_like),
+    op("RandomNormal", 1, random::normal),
+    op("RandomNormalLike", 1, random::normal_like),
+    op("Bernoulli", 15, random::bernoulli),
+    op("Multinomial", 7, random::multinomial),
+    // Text.
+    op("StringConcat", 20, strings::concat),
+    op("StringSplit", 20, strings::split),
+    op("StringNormalizer", 10, strings::normalize),
+    op("RegexFullMatch", 20, strings::full_match),
+    op("TfIdfVectorizer", 9, strings::tf_idf),
+    // Tables of features.
+    ml("ArrayFeatureExtractor", features::extract),
+    ml("Binarizer", features::binarize),
+    ml("FeatureVectorizer", features::vectorize),
+    ml("Imputer", features::impute),
+    ml("Normalizer", features::normalize),
+    ml("Scaler", features::scale),
+    ml("LabelEncoder", labels::encode),
+    ml("CategoryMapper", labels::map_categories),
+    ml("OneHotEncoder", labels::one_hot),
+    ml("LinearRegressor", linear::regress),
+    ml("LinearClassifier", linear::classify),
+    ml("SVMRegressor", svm::regress),
+    ml("SVMClassifier", svm::classify),
+    ml("TreeEnsemble", trees::ensemble),
+    ml("TreeEnsembleRegressor", trees::regress),
+    ml("TreeEnsembleClassifier", trees::classify),
     // Recurrent networks.
     op("RNN", 1, recurrent::rnn),
     op("GRU", 1, recurrent::gru),

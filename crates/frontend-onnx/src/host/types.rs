@@ -1,5 +1,10 @@
 //! The types of what host operators give, as far as they follow from types of inputs and from attributes.
 
+mod dynamic;
+mod ml;
+mod random;
+mod text;
+
 use super::Typing;
 use crate::build::{Result, product};
 use crate::error::Problem;
@@ -8,7 +13,7 @@ use infc_ir::index::Dim;
 use infc_tensor::DType;
 
 /// Types for all outputs that an operator may have.
-type Rule = fn(&mut Typing<'_, '_>) -> Result<Vec<TensorType>>;
+pub(super) type Rule = fn(&mut Typing<'_, '_>) -> Result<Vec<TensorType>>;
 
 /// The rule for an operator, if there is one.
 pub(super) fn find(op_type: &str, domain: &str) -> Option<Rule> {
@@ -17,9 +22,23 @@ pub(super) fn find(op_type: &str, domain: &str) -> Option<Rule> {
         ("", "Unique") => unique,
         ("", "Compress") => compress,
         ("", "NonMaxSuppression") => non_max_suppression,
+        ("", "RandomUniform" | "RandomNormal") => random::given,
+        ("", "RandomUniformLike" | "RandomNormalLike" | "Bernoulli") => random::like,
+        ("", "Multinomial") => random::multinomial,
+        ("", "StringConcat") => text::concat,
+        ("", "StringSplit") => text::split,
+        ("", "StringNormalizer") => text::normalize,
+        ("", "RegexFullMatch") => text::full_match,
+        ("", "TfIdfVectorizer") => text::tf_idf,
+        ("ai.onnx.ml", _) => return ml::find(op_type),
         _ => return None,
     };
     Some(rule)
+}
+
+/// The rule for an operator that has a known rank, if the model does not declare its type.
+pub(super) fn find_dynamic(op_type: &str, domain: &str) -> Option<Rule> {
+    if domain.is_empty() { dynamic::find(op_type) } else { None }
 }
 
 fn axis_of(given: i64, rank: usize) -> Result<usize> {

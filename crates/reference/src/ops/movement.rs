@@ -22,7 +22,12 @@ pub(crate) fn dropout(call: &Call<'_>) -> Result<Vec<Tensor>> {
     };
     let ratio = call.optional(1).and_then(|t| t.get_f64(0)).unwrap_or(0.5);
     if training && ratio != 0.0 {
-        return Err(EvalError::InvalidInput { index: 2, reason: "training mode is random" });
+        let kept = crate::ops::random::kept_in_training(call, x.len_elems(), ratio)?;
+        let scale = 1.0 / (1.0 - ratio);
+        let values = crate::numeric::read_as_f64(x)?;
+        let scaled = values.into_iter().zip(&kept).map(|(v, &kept)| if kept { v * scale } else { 0.0 });
+        let scaled = crate::numeric::write_f64_as(x.dtype(), x.shape(), scaled)?;
+        return Ok(vec![scaled, crate::numeric::write_bools(x.shape(), kept.into_iter())?]);
     }
     // The mask had the type of the data before it became bool.
     let mask = if call.opset() < 10 {

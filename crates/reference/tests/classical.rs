@@ -1,0 +1,90 @@
+//! Classical models on tables of features, by hand-worked cases.
+
+use infc_reference::{Attribute, Attributes, EvalError, Node, evaluate};
+use infc_tensor::Tensor;
+
+fn run(
+    op_type: &str,
+    attributes: &[(&str, Attribute)],
+    inputs: &[&Tensor],
+    outputs: usize,
+) -> Result<Vec<Tensor>, EvalError> {
+    let attributes: Attributes = attributes.iter().cloned().collect();
+    let node = Node { op_type, domain: "ai.onnx.ml", opset: 3, attributes: &attributes, num_outputs: outputs };
+    evaluate(&node, &inputs.iter().map(|&t| Some(t)).collect::<Vec<_>>())
+}
+
+fn table(rows: usize, values: &[f32]) -> Tensor {
+    Tensor::from_elements(&[rows, values.len() / rows], values).unwrap()
+}
+
+fn texts(list: &[&str]) -> Attribute {
+    Attribute::Strings(list.iter().map(|&s| s.to_owned()).collect())
+}
+
+#[test]
+fn two_classes_share_a_score() {
+    let x = table(2, &[1.0, 2.0, -1.0, 0.0]);
+    let attributes = [
+        ("coefficients", Attribute::Floats(vec![1.0, 0.5])),
+        ("intercepts", Attribute::Floats(vec![-1.0])),
+        ("classlabels_strings", texts(&["no", "yes"])),
+    ];
+    let found = run("LinearClassifier", &attributes, &[&x], 2).unwrap();
+    assert_eq!(found[0].strings().unwrap(), ["yes", "no"]);
+    assert_eq!(found[1].elements::<f32>().unwrap(), [-1.0, 1.0, 2.0, -2.0]);
+}
+
+/// x0 ≤ 0.5 ? (x1 ≤ 2 ? 1 : 2) : 3, and a second tree that is one leaf of 10.
+#[test]
+fn trees_by_ids() {
+    let ints = |list: &[i64]| Attribute::Ints(list.to_vec());
+    let attributes = [
+        ("nodes_treeids", ints(&[0, 0, 0, 0, 0, 1])),
+        ("nodes_nodeids", ints(&[0, 1, 2, 3, 4, 0])),
+        ("nodes_featureids", ints(&[0, 1, 0, 0, 0, 0])),
+        ("nodes_modes", texts(&["BRANCH_LEQ", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF", "LEAF"])),
+        ("nodes_values", Attribute::Floats(vec![0.5, 2.0, 0.0, 0.0, 0.0, 0.0])),
+        ("nodes_truenodeids", ints(&[1, 3, 0, 0, 0, 0])),
+        ("nodes_falsenodeids", ints(&[2, 4, 0, 0, 0, 0])),
+        ("nodes_missing_value_tracks_true", ints(&[1, 0, 0, 0, 0, 0])),
+        ("target_treeids", ints(&[0, 0, 0, 1])),
+        ("target_nodeids", ints(&[2, 3, 4, 0])),
+        ("target_ids", ints(&[0, 0, 0, 0])),
+        ("target_weights", Attribute::Floats(vec![3.0, 1.0, 2.0, 10.0])),
+    ];
+    let x = table(4, &[0.0, 2.0, 0.5, 3.0, 1.0, 0.0, f32::NAN, 0.0]);
+    let found = run("TreeEnsembleRegressor", &attributes, &[&x], 1).unwrap();
+    assert_eq!(found[0].elements::<f32>().unwrap(), [11.0, 12.0, 13.0, 11.0]);
+    // A tree that leads nowhere, or in a circle, is an error.
+    for (name, list) in [("nodes_truenodeids", [9i64, 3, 0, 0, 0, 0]), ("nodes_truenodeids", [0, 3, 0, 0, 0, 0])] {
+        let mut damaged = attributes.to_vec();
+        damaged.retain(|(n, _)| *n != name);
+        damaged.push((name, ints(&list)));
+        assert!(run("TreeEnsembleRegressor", &damaged, &[&x], 1).is_err(), "{list:?}");
+    }
+}
+
+#[test]
+fn keys_and_values() {
+    let attributes =
+        [("keys_floats", Attribute::Floats(vec![0.0, f32::NAN])), ("values_strings", texts(&["zero", "none"]))];
+    let x = Tensor::from_elements(&[3], &[-0.0f32, f32::NAN, 1.0]).unwrap();
+    let found = run("LabelEncoder", &attributes, &[&x], 1).unwrap();
+    assert_eq!(found[0].strings().unwrap(), ["zero", "none", "_Unused"]);
+}
+
+#[test]
+fn a_machine_of_two_vectors() {
+    let attributes = [
+        ("kernel_type", Attribute::String("RBF".to_owned())),
+        ("kernel_params", Attribute::Floats(vec![1.0, 0.0, 0.0])),
+        ("support_vectors", Attribute::Floats(vec![0.0, 1.0])),
+        ("coefficients", Attribute::Floats(vec![2.0, -1.0])),
+        ("rho", Attribute::Floats(vec![0.5])),
+        ("n_supports", Attribute::Int(2)),
+    ];
+    let found = run("SVMRegressor", &attributes, &[&table(1, &[0.0])], 1).unwrap();
+    let expected = 2.0 - (-1.0f32).exp() + 0.5;
+    assert!((found[0].elements::<f32>().unwrap()[0] - expected).abs() < 1e-6);
+}
