@@ -40,8 +40,8 @@ pub use manifest::{
 };
 pub use plan::{ARENA_ALIGN, MemoryPlan};
 pub use program::{
-    Access, ArenaSlot, Arg, Bind, BindFrom, BindSymbol, Copy, Host, HostArg, HostSlot, If, Launch, Program, Require,
-    Slot, Step,
+    Access, ArenaSlot, Arg, Bind, BindFrom, BindSymbol, Copy, Give, Host, HostArg, HostSlot, If, Launch, Program,
+    Require, Slot, Step,
 };
 pub use segments::Segments;
 pub use size_expr::{EvalError, SizeExpr, SizeOp};

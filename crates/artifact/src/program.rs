@@ -76,6 +76,17 @@ pub enum Step {
     Host(Host),
     /// Ends the run with an error unless sizes are as they must be. Code 6.
     Require(Require),
+    /// Gives an output what a host step has made, where no kernel writes it: strings, narrow numbers. Code 7.
+    Give(Give),
+}
+
+/// An output that is what a slot holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Give {
+    /// Index of a [`Slot::Host`] or [`Slot::Input`].
+    pub slot: u32,
+    /// Index into [`Entry::outputs`](crate::Entry::outputs).
+    pub output: u32,
 }
 
 /// A kernel with its arguments.
@@ -254,13 +265,14 @@ impl Step {
             Step::Launch(launch) => (&launch.args, None, None),
             Step::Copy(copy) => (&[], Some(copy), None),
             Step::If(choice) => (&[], None, Some(choice.condition)),
-            Step::Require(_) | Step::Bind(_) | Step::Host(_) => (&[], None, None),
+            Step::Require(_) | Step::Bind(_) | Step::Host(_) | Step::Give(_) => (&[], None, None),
         };
         let host = if let Step::Host(host) = self { Some(host) } else { None };
         let read = host.into_iter().flat_map(|h| h.inputs.iter().flatten().map(|arg| (arg.slot, Access::Read)));
         let made = host.into_iter().flat_map(|h| h.outputs.iter().flatten().map(|&slot| (slot, Access::Write)));
         let bound = if let Step::Bind(bind) = self { &bind.symbols[..] } else { &[] };
         let bound = bound.iter().map(|b| (b.from.slot(), Access::Read));
+        let given = if let Step::Give(give) = self { Some((give.slot, Access::Read)) } else { None };
         let condition = condition.into_iter().map(|slot| (slot, Access::Read));
         let copied = copy.into_iter().flat_map(|c| [(c.src, Access::Read), (c.dst, Access::Write)]);
         args.iter()
@@ -270,5 +282,6 @@ impl Step {
             .chain(read)
             .chain(made)
             .chain(bound)
+            .chain(given)
     }
 }

@@ -213,14 +213,17 @@ fn program(program: &Program, entry: &Entry, manifest: &Manifest, kernels: usize
     let mut written = vec![false; entry.outputs.len()];
     for (index, step) in program.steps.iter().enumerate() {
         check_step(index, step, program, entry, kernels)?;
+        if let Step::Give(give) = step {
+            written[give.output as usize] = true;
+        }
         for (slot, access) in step.accesses() {
             if let (Slot::Output(i), true) = (&program.slots[slot as usize], access.writes()) {
                 written[*i as usize] = true;
             }
             let is_made = matches!((&program.slots[slot as usize], step), (Slot::Host(_), Step::Host(_)));
             if is_made && access.writes() {
-                let first = !std::mem::replace(&mut made[slot as usize], true);
-                ensure(first, || what("host steps"), "one that makes a slot", format!("two of slot {slot}"))?;
+                // Each branch of a choice may make what the choice gives.
+                made[slot as usize] = true;
             } else if let Slot::Host(_) = &program.slots[slot as usize] {
                 let made = made[slot as usize];
                 ensure(made, || what(&format!("step {index}")), "a slot that a host step has made", slot)?;
@@ -314,6 +317,11 @@ fn check_step(index: usize, step: &Step, program: &Program, entry: &Entry, kerne
                 let has_axis = matches!(found, Slot::Host(slot) if (axis as usize) < slot.shape.len());
                 ensure(has_axis, what, "an axis of what a host step makes", format!("axis {axis} of slot {slot}"))?;
             }
+        }
+        Step::Give(give) => {
+            lookup(&entry.outputs, give.output, what)?;
+            let has_value = matches!(lookup(&program.slots, give.slot, what)?, Slot::Host(_) | Slot::Input(_));
+            ensure(has_value, what, "an input, or what a host step makes", format!("slot {}", give.slot))?;
         }
         Step::Host(host) => {
             limit("operands of a host step", host.inputs.len() + host.outputs.len(), MAX_FEW)?;

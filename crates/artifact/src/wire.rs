@@ -20,6 +20,7 @@ const CODE_BIND: u32 = 2;
 const CODE_IF: u32 = 3;
 const CODE_HOST: u32 = 5;
 const CODE_REQUIRE: u32 = 6;
+const CODE_GIVE: u32 = 7;
 
 #[derive(Serialize, Deserialize)]
 struct WireStep<'a> {
@@ -160,6 +161,7 @@ fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
         Step::If(choice) => (CODE_IF, encode("an if step", choice)?),
         Step::Host(host) => (CODE_HOST, encode("a host step", host)?),
         Step::Require(require) => (CODE_REQUIRE, encode("a require step", require)?),
+        Step::Give(give) => (CODE_GIVE, encode("a give step", give)?),
     })
 }
 
@@ -177,6 +179,7 @@ pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Re
             CODE_IF => Ok(Step::If(decode("an if step", wire.body)?)),
             CODE_HOST => Ok(Step::Host(decode("a host step", wire.body)?)),
             CODE_REQUIRE => Ok(Step::Require(decode("a require step", wire.body)?)),
+            CODE_GIVE => Ok(Step::Give(decode("a give step", wire.body)?)),
             code => Err(ArtifactError::UnknownStep { entry: entry.to_owned(), step, code }),
         });
         let steps = steps.collect::<Result<_, _>>()?;

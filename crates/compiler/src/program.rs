@@ -7,7 +7,7 @@ use crate::CompileError;
 use crate::kernels::{Kernels, Scheduled};
 use crate::size::{size, size_bytes};
 use crate::weights::Weights;
-use infc_artifact::{Access, ArenaSlot, Arg, HostSlot, Launch, MemoryPlan, Program, SizeExpr, Slot, Step};
+use infc_artifact::{Access, ArenaSlot, Arg, Give, HostSlot, Launch, MemoryPlan, Program, SizeExpr, Slot, Step};
 use infc_codegen_cpu::CompiledKernel;
 use infc_ir::entity::ValueId;
 use infc_ir::kernel::OperandKind;
@@ -34,9 +34,16 @@ pub(crate) fn program(parts: &Parts<'_>) -> Result<Program, CompileError> {
         steps.push(match step {
             PlannedStep::Kernel(n) => vec![launch(parts, n, &mut weight_slots)?],
             PlannedStep::Host(n) => host::steps(plan, &plan.hosts[n], &mut weight_slots)?,
+            PlannedStep::Bind(n) => vec![host::bind(plan, plan.binds[n].symbols.iter().copied())?],
         });
     }
-    let steps = control::steps(plan, steps)?;
+    let mut steps = control::steps(plan, steps)?;
+    for (output, port) in plan.graph.outputs.iter().enumerate() {
+        let slot = buffer_of(plan, port.value)?;
+        if !matches!(plan.buffers[slot as usize].place, BufferPlace::Output(_)) {
+            steps.push(Step::Give(Give { slot, output: output as u32 }));
+        }
+    }
     lifetimes(&mut slots[..buffers], &steps);
     let mut program = Program { slots, steps, static_plan: None };
     alias(&mut program, plan);
@@ -101,11 +108,8 @@ fn launch(parts: &Parts<'_>, n: usize, weights: &mut WeightSlots<'_>) -> Result<
 /// One slot per buffer of the plan; lifetimes are filled in later.
 fn buffer_slots(plan: &GraphPlan) -> Result<Vec<Slot>, CompileError> {
     let host_slot = |buffer: usize| {
-        let value = plan
-            .hosts
-            .iter()
-            .flat_map(|host| &host.outputs)
-            .find(|value| plan.values.get(value).is_some_and(|planned| planned.buffer == buffer));
+        let owner = plan.values.iter().find(|(_, planned)| planned.buffer == buffer && planned.part_of.is_none());
+        let value = owner.map(|(value, _)| value);
         let value = value.ok_or_else(|| CompileError::Internal { what: format!("buffer {buffer} is nobody's") })?;
         let ty = plan.graph.ty(*value);
         Ok::<_, CompileError>(HostSlot { dtype: ty.dtype, shape: ty.shape.iter().map(size).collect::<Result<_, _>>()? })

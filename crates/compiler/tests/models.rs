@@ -193,6 +193,7 @@ models! {
     minilm_l6_int8: embeds,
     basic_pitch: closely,
     fastestdet_int8_qdq: detects,
+    fastestdet_nms: closely,
     nsnet2_plc: closely,
     silero_vad_v5: closely,
     ultraface_slim_int8_qop: finds_faces,

@@ -32,7 +32,7 @@ use infc_ir::op::{
     CompositeKind, CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, HostOp, MapOp, Op, ReduceOp, ScanOp, ViewOp,
 };
 use infc_ir::scalar::{Body, Const, ScalarOp};
-use infc_tensor::{DType, Tensor};
+use infc_tensor::{Attributes, DType, Tensor};
 use std::sync::Arc;
 
 /// The result of anything that builds.
@@ -115,9 +115,9 @@ impl Builder {
         ranges
     }
 
-    /// Adds an input of the graph.
+    /// Adds an input of the graph, of any element type.
     pub(crate) fn input(&mut self, name: &str, ty: TensorType) -> Result<Tracked> {
-        self.check(&ty)?;
+        self.check_shape(&ty)?;
         let value = self.graph.add_input(name, carried(&ty));
         Ok(Tracked::of_value(ty, value))
     }
@@ -190,9 +190,36 @@ impl Builder {
             // The host would see what the graph has in their place.
             return Err(Problem::UnsupportedType { expected: "elements of whole bytes that are computed with", found });
         }
-        let values = self.values(inputs)?;
+        let values = inputs.iter().map(|input| self.host_operand(input)).collect::<Result<Vec<_>>>()?;
         let outputs = self.graph.add_node(Op::Host(Arc::new(op)), &values, types.clone(), self.origin);
         Ok(types.into_iter().zip(outputs).map(|(ty, value)| Tracked::of_value(ty, value)).collect())
+    }
+
+    /// A value that a host operation reads, of any element type.
+    fn host_operand(&mut self, input: &Tracked) -> Result<ValueId> {
+        let (Some(constant), None) = (input.constant(), input.value()) else { return self.value(input) };
+        if check_storable(input.dtype()).is_ok() {
+            return self.value(input);
+        }
+        if input.dtype() != DType::String {
+            let value = self.constant_value(constant.clone(), input.ty().clone());
+            input.set_value(value);
+            return Ok(value);
+        }
+        // Strings are no weights.
+        let op = HostOp {
+            op_type: "Constant".to_owned(),
+            domain: String::new(),
+            opset: 13,
+            attributes: Attributes::from_iter([("value", constant.tensor.clone())]),
+            inputs: Vec::new(),
+            outputs: vec![true],
+            produces: Vec::new(),
+            reason: "its elements are strings".to_owned(),
+        };
+        let value = self.graph.add(Op::Host(Arc::new(op)), &[], input.ty().clone(), self.origin);
+        input.set_value(value);
+        Ok(value)
     }
 
     fn values(&mut self, inputs: &[&Tracked]) -> Result<Vec<ValueId>> {

@@ -79,7 +79,8 @@ impl Typing<'_, '_> {
     }
 }
 
-/// The outputs of a node that the host evaluates; `None` if it cannot, or their types are unknown.
+/// The outputs of a node that the host evaluates because of a problem, or because it never is expanded; `None` if it
+/// cannot, or their types are unknown.
 ///
 /// # Errors
 /// What is wrong with the node.
@@ -87,7 +88,7 @@ pub(crate) fn import(
     call: &mut Call<'_>,
     node: &NodeRef,
     graph: &GraphProto,
-    reason: &str,
+    problem: Option<&Problem>,
 ) -> std::result::Result<Option<Vec<Tracked>>, ImportError> {
     let in_node = |problem: Problem| ImportError::Node { node: Box::new(node.clone()), problem };
     if !call.build.may_use_host || !defines(&node.op_type, &node.domain, node.opset) {
@@ -98,13 +99,16 @@ pub(crate) fn import(
     let types = match types::find(&node.op_type, &node.domain) {
         Some(rule) => rule(&mut typing).map(Some),
         None => match (declared(&mut typing, graph), types::find_dynamic(&node.op_type, &node.domain)) {
-            (Ok(None), Some(rule)) => rule(&mut typing).map(Some),
+            (Ok(None), Some(rule)) if matches!(problem, Some(Problem::DynamicValue { .. })) => {
+                rule(&mut typing).map(Some)
+            }
             (declared, _) => declared,
         },
     };
     let Some(types) = types.map_err(in_node)? else { return Ok(None) };
     let fresh = typing.fresh;
-    add(call, node, attributes, &types, &fresh, reason).map(Some).map_err(in_node)
+    let reason = problem.map_or_else(|| "it is not worth a kernel".to_owned(), Problem::to_string);
+    add(call, node, attributes, &types, &fresh, &reason).map(Some).map_err(in_node)
 }
 
 /// A symbol that an evaluation is to tell, of a name that no other has.
@@ -221,7 +225,7 @@ fn declared(typing: &mut Typing<'_, '_>, graph: &GraphProto) -> Result<Option<Ve
             });
         }
         let ty = TensorType::new(dtype, dims);
-        typing.call.build.check(&ty)?;
+        typing.call.build.check_shape(&ty)?;
         types.push(ty);
     }
     Ok(Some(types))

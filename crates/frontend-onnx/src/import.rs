@@ -151,7 +151,7 @@ impl<'m> Importer<'m, '_> {
         let build = self.scopes.build();
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
         let Some(operator) = ops::find(node.op_type(), &node_ref.domain, node_ref.opset) else {
-            let outputs = host::import(&mut call, node_ref, graph, "it is not worth a kernel")?;
+            let outputs = host::import(&mut call, node_ref, graph, None)?;
             return outputs.ok_or_else(|| ImportError::UnsupportedOperators {
                 operators: unsupported_operators(self.model, graph, &[index], true),
             });
@@ -177,7 +177,7 @@ impl<'m> Importer<'m, '_> {
         // What the attempt took for granted is not needed.
         build.return_to(before);
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
-        let outputs = host::import(&mut call, node_ref, graph, &problem.to_string())?;
+        let outputs = host::import(&mut call, node_ref, graph, Some(&problem))?;
         outputs.ok_or_else(|| in_node(problem))
     }
 }

@@ -100,7 +100,7 @@ pub enum SymbolSource {
     },
     /// The value of an expression of earlier symbols.
     Computed(Dim),
-    /// The extent of an axis of a value that a [`HostOp`](crate::op::HostOp) computes; known once that is done.
+    /// The extent of an axis of a value that an operation computes; known once that is done.
     Produced {
         /// The value.
         value: ValueId,
@@ -212,7 +212,7 @@ impl Graph {
     }
 
     /// Where the value of a symbol comes from: what `sources` says, else the first axis of an input that it is, else the
-    /// host operation that produces it; `None` if there is none.
+    /// operation that produces it; `None` if there is none.
     #[must_use]
     pub fn source(&self, symbol: SymbolId) -> Option<SymbolSource> {
         if let Some((_, source)) = self.sources.iter().find(|(s, _)| *s == symbol) {
@@ -229,8 +229,7 @@ impl Graph {
     fn produced(&self, symbol: SymbolId) -> Option<SymbolSource> {
         self.order.iter().find_map(|&id| {
             let node = self.nodes.get(id)?;
-            let Op::Host(host) = &node.op else { return None };
-            let found = host.produces.iter().find(|p| p.symbol == symbol)?;
+            let found = node.op.produces().iter().find(|p| p.symbol == symbol)?;
             let value = *node.outputs.get(found.output as usize)?;
             Some(SymbolSource::Produced { value, axis: found.axis })
         })

@@ -22,7 +22,7 @@ mod points;
 pub use bind::symbol_values;
 pub use error::InterpError;
 pub use graph::{held, run_graph, run_graph_with, shown};
-pub use host::{Host, NoHost, evaluate_host};
+pub use host::{Host, NoHost, bind_produced, evaluate_host};
 pub use kernel::run_kernel;
 pub use nest::run_nest;
 

@@ -117,16 +117,18 @@ pub struct RecurrenceOp {
 /// One of two graphs, as a condition says; the other is not computed.
 ///
 /// The first input is the condition, a bool without axes; the others are the inputs of both graphs. Both have outputs
-/// of the same types: those of the node.
+/// of the same types, those of the node, but for extents that are symbols which the operation produces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IfOp {
+    /// Extents that the branch tells that is computed.
+    pub produces: Vec<Produced>,
     /// Where the condition holds; over the symbols of the graph around it.
     pub then: Arc<Graph>,
     /// Where it does not.
     pub otherwise: Arc<Graph>,
 }
 
-/// A symbol that gets its value from what a [`HostOp`] computes.
+/// A symbol that gets its value from what an operation computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Produced {
     /// Number of the node's output.
@@ -214,6 +216,26 @@ pub enum Op {
 }
 
 impl Op {
+    /// The symbols that get their values from what the operation computes.
+    #[must_use]
+    pub fn produces(&self) -> &[Produced] {
+        match self {
+            Op::Host(host) => &host.produces,
+            Op::If(branches) => &branches.produces,
+            Op::Constant(_)
+            | Op::Map(_)
+            | Op::View(_)
+            | Op::Reduce(_)
+            | Op::Contract(_)
+            | Op::Gather(_)
+            | Op::Concat(_)
+            | Op::Scan(_)
+            | Op::Recurrence(_)
+            | Op::DimValue(_)
+            | Op::Composite(_) => &[],
+        }
+    }
+
     /// The name in IR text.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -187,6 +187,17 @@ fn dropout_of_inference_is_the_identity() {
     let x = iota(&[3]);
     let outputs = op("Dropout", 13).outputs(2).all(&[&x]);
     assert_eq!((&outputs[0], outputs[1].bytes()), (&x, &[1u8, 1, 1][..]));
-    let training = Tensor::from_bools(&[], &[true]).unwrap();
-    assert!(op("Dropout", 13).try_all(&[Some(&x), None, Some(&training)]).is_err());
+}
+
+#[test]
+fn dropout_in_training_scales_what_it_keeps() {
+    let x = Tensor::from_elements(&[64], &[3.0f32; 64]).unwrap();
+    let (ratio, training) = (Tensor::scalar(0.25f32), Tensor::from_bools(&[], &[true]).unwrap());
+    let inputs = [Some(&x), Some(&ratio), Some(&training)];
+    let outputs = op("Dropout", 13).with("seed", 7i64).outputs(2).try_all(&inputs).unwrap();
+    let kept = outputs[1].bytes();
+    assert!(kept.contains(&0) && kept.contains(&1));
+    for (y, &kept) in outputs[0].elements::<f32>().unwrap().iter().zip(kept) {
+        assert_eq!(*y, if kept == 1 { 4.0 } else { 0.0 });
+    }
 }

@@ -12,7 +12,7 @@ fn shape_and_seed(name: &'static str) -> support::Op {
 #[test]
 fn seeded_numbers_are_numpys() {
     let uniform = shape_and_seed("RandomUniform").with("low", 1.0f32).with("high", 3.0f32).try_all(&[]).unwrap();
-    let expected = [0.548_813_5f32, 0.715_189_37, 0.602_763_36, 0.544_883_2].map(|v| 1.0 + 2.0 * v);
+    let expected = [0.548_813_5f32, 0.715_189_4, 0.602_763_36, 0.544_883_2].map(|v| 1.0 + 2.0 * v);
     for (found, expected) in uniform[0].elements::<f32>().unwrap().iter().zip(expected) {
         assert!((found - expected).abs() < 1e-6, "{found} {expected}");
     }
@@ -33,8 +33,8 @@ fn without_a_seed_no_two_are_alike() {
 #[test]
 fn chances_and_classes() {
     let p = Tensor::from_elements(&[4], &[0.0f32, 1.0, 0.0, 1.0]).unwrap();
-    let drawn = op("Bernoulli", 15).with("dtype", 6i64).try_all(&[Some(&p)]);
-    assert!(drawn.is_err(), "integers are no floats");
+    let drawn = op("Bernoulli", 15).with("dtype", 6i64).try_all(&[Some(&p)]).unwrap();
+    assert_eq!(drawn[0].elements::<i32>().unwrap(), [0, 1, 0, 1]);
     let drawn = op("Bernoulli", 15).try_all(&[Some(&p)]).unwrap();
     assert_eq!(drawn[0].elements::<f32>().unwrap(), [0.0, 1.0, 0.0, 1.0]);
     let logits = Tensor::from_elements(&[2, 3], &[-1e9f32, 0.0, -1e9, 0.0, -1e9, -1e9]).unwrap();

@@ -95,6 +95,11 @@ pub(crate) enum BoundStep {
     },
     /// The symbols of the step of this index get their values, and the next segment begins.
     Bind,
+    /// Gives an output what a slot holds.
+    Give {
+        slot: usize,
+        output: usize,
+    },
     /// The operator of the step of this index, and where [`Binding::host_inputs`] has the shapes of its inputs.
     Host {
         inputs: Range<usize>,
@@ -374,6 +379,7 @@ impl Binding {
                     BoundStep::Require { unmet: ((left == right) != require.equal).then_some((left, right)) }
                 }
                 Step::Bind(_) => BoundStep::Bind,
+                Step::Give(give) => BoundStep::Give { slot: give.slot as usize, output: give.output as usize },
                 Step::Host(host) => {
                     let start = binding.host_inputs.len();
                     for arg in &host.inputs {
@@ -485,9 +491,10 @@ fn shape(port: &PortSpec, symbols: &[i64]) -> Result<Vec<usize>, RuntimeError> {
     let shape = port.shape.iter().map(|dim| size(dim, symbols, what)).collect::<Result<Vec<_>, _>>()?;
     match dense_size(port.dtype, &shape) {
         Some(_) => Ok(shape),
+        None if port.dtype == DType::String => Ok(shape),
         None => Err(RuntimeError::BadProgram {
             what: what(),
-            expected: "a tensor of numbers that fits in memory".to_owned(),
+            expected: "a tensor that fits in memory".to_owned(),
             found: format!("{}{shape:?}", port.dtype),
         }),
     }
@@ -509,7 +516,7 @@ fn output_places(
         }
         let shape = shape(port, symbols)?;
         let too_large = || RuntimeError::OutOfMemory { len_bytes: usize::MAX };
-        let len = dense_size(port.dtype, &shape).ok_or_else(too_large)?;
+        let len = host_size(port.dtype, &shape)?;
         let start = end.checked_next_multiple_of(OUTPUT_ALIGN).ok_or_else(too_large)?;
         end = start.checked_add(len).ok_or_else(too_large)?;
         places.push(Some(OutputPlace { shape, range: start..end }));

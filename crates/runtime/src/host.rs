@@ -6,7 +6,7 @@
 
 use crate::arena::Span;
 use crate::error::RuntimeError;
-use infc_artifact::{Host, Program, Slot, Step, VariantBody};
+use infc_artifact::{Entry, Host, Program, Slot, Step, VariantBody};
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
 /// What the host steps of a run have made so far.
@@ -28,8 +28,13 @@ enum HostValue {
 }
 
 impl HostValues {
-    pub(crate) fn new(program: &Program) -> Self {
-        let is_host = |slot: &Slot| matches!(slot, Slot::Host(_));
+    pub(crate) fn new(entry: &Entry, program: &Program) -> Self {
+        // Strings of the caller are held here as well: they have no bytes.
+        let is_host = |slot: &Slot| match slot {
+            Slot::Host(_) => true,
+            Slot::Input(input) => entry.inputs.get(*input as usize).is_some_and(|port| port.dtype == DType::String),
+            _ => false,
+        };
         let value = |slot: &Slot| if is_host(slot) { HostValue::Missing } else { HostValue::Elsewhere };
         let has_some = program.slots.iter().any(is_host);
         Self { values: if has_some { program.slots.iter().map(value).collect() } else { Vec::new() } }
@@ -44,7 +49,16 @@ impl HostValues {
         }
     }
 
-    fn tensor(&self, slot: usize) -> Option<&Tensor> {
+    /// Takes in an input of strings, wherever the Program reads it.
+    pub(crate) fn take_input(&mut self, program: &Program, input: usize, tensor: &Tensor) {
+        for (value, slot) in self.values.iter_mut().zip(&program.slots) {
+            if matches!(slot, Slot::Input(n) if *n as usize == input) {
+                *value = HostValue::Accepted(tensor.clone());
+            }
+        }
+    }
+
+    pub(crate) fn tensor(&self, slot: usize) -> Option<&Tensor> {
         match self.values.get(slot)? {
             HostValue::Made(tensor) | HostValue::Accepted(tensor) => Some(tensor),
             HostValue::Elsewhere | HostValue::Missing => None,

@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::error::RuntimeError;
 use crate::session::{Destination, RunOptions, Session};
 use crate::view::{TensorView, TensorViewMut, dense_size};
-use infc_tensor::Tensor;
+use infc_tensor::{DType, Tensor};
 
 /// Above this, memory is asked for on trial before a tensor is made, which would end the process if there is none.
 const TRIAL_BYTES: usize = 64 << 20;
@@ -28,10 +28,24 @@ impl<'s> SessionOutputs<'s> {
         self.len() == 0
     }
 
-    /// Output `index`; `None` if there is no such output.
+    /// Output `index` as a tensor; `None` if there is no such output.
+    ///
+    /// # Errors
+    /// `runtime::bad-tensor` if a copy does not fit in memory.
+    pub fn tensor(&self, index: usize) -> Result<Option<Tensor>, RuntimeError> {
+        if let Some(tensor) = self.session.given(index) {
+            return Ok(Some(tensor.clone()));
+        }
+        self.get(index).map(|view| view.to_tensor()).transpose()
+    }
+
+    /// Output `index`; `None` if there is no such output, or it holds strings.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<TensorView<'s>> {
         let port = self.session.entry().outputs.get(index)?;
+        if let Some(tensor) = self.session.given(index) {
+            return TensorView::try_from(tensor).ok();
+        }
         let (shape, bytes) = self.session.kept_output(index)?;
         TensorView::new(port.dtype, shape, bytes).ok()
     }
@@ -47,7 +61,7 @@ impl Session {
         inputs: &[TensorView<'_>],
         options: &RunOptions<'_>,
     ) -> Result<SessionOutputs<'_>, RuntimeError> {
-        self.execute(inputs, Destination::Session, options)?;
+        self.execute(inputs, &[], Destination::Session, options)?;
         Ok(SessionOutputs { session: self })
     }
 
@@ -68,10 +82,20 @@ impl Session {
         inputs: &[&Tensor],
         options: &RunOptions<'_>,
     ) -> Result<Vec<Tensor>, RuntimeError> {
-        let views = inputs.iter().map(|&tensor| TensorView::try_from(tensor)).collect::<Result<Vec<_>, _>>()?;
-        if self.late_output().is_some() {
-            let outputs = self.run_in_session(&views, options)?;
-            return (0..outputs.len()).filter_map(|n| outputs.get(n)).map(|view| view.to_tensor()).collect();
+        let mut views = Vec::with_capacity(inputs.len());
+        let mut texts: Vec<(usize, &Tensor)> = Vec::new();
+        for (n, &tensor) in inputs.iter().enumerate() {
+            if tensor.dtype() == DType::String {
+                texts.push((n, tensor));
+                views.push(TensorView::of_strings(tensor.shape()));
+            } else {
+                views.push(TensorView::try_from(tensor)?);
+            }
+        }
+        if self.has_given_outputs() || !texts.is_empty() {
+            self.execute(&views, &texts, Destination::Session, options)?;
+            let outputs = SessionOutputs { session: self };
+            return (0..outputs.len()).filter_map(|n| outputs.tensor(n).transpose()).collect();
         }
         let shapes = self.output_shapes_for(&views)?;
         let mut tensors = Vec::with_capacity(shapes.len());

@@ -12,6 +12,7 @@ use crate::observer::{Event, Observer, Planned, StepEvent};
 use crate::pool::{Entered, Pool, Task};
 use crate::view::{TensorView, TensorViewMut};
 use infc_artifact::{Entry, Program, Segments, Step};
+use infc_tensor::{AlignedBytes, Tensor};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,6 +73,8 @@ pub struct Session {
     staging: Arena,
     /// What host steps of the run in progress have made.
     host: HostValues,
+    /// Outputs of the last run that no kernel writes.
+    given: Vec<Option<Tensor>>,
     /// The slots of the run in progress.
     slots: Vec<Span>,
     /// The inputs of the run in progress.
@@ -158,7 +161,8 @@ impl Session {
             symbols: Vec::new(),
             scratch: Arena::empty(),
             staging: Arena::empty(),
-            host: HostValues::new(program),
+            host: HostValues::new(&entries[entry], program),
+            given: vec![None; entries[entry].outputs.len()],
             slots: Vec::with_capacity(program.slots.len()),
             inputs: Vec::with_capacity(entries[entry].inputs.len()),
             task: Arc::new(task),
@@ -210,6 +214,16 @@ impl Session {
         Ok(self.parts[0].bindings[0].outputs.iter().flatten().map(|output| output.shape.clone()).collect())
     }
 
+    /// Whether only a run tells what an output is: its shape, or strings.
+    pub(crate) fn has_given_outputs(&self) -> bool {
+        self.late_output().is_some() || self.program().steps.iter().any(|step| matches!(step, Step::Give(_)))
+    }
+
+    /// An output of the last run that no kernel writes.
+    pub(crate) fn given(&self, index: usize) -> Option<&Tensor> {
+        self.given.get(index)?.as_ref()
+    }
+
     /// The first output whose shape depends on what is computed.
     pub(crate) fn late_output(&self) -> Option<usize> {
         self.segments.of_output.iter().position(|&segment| segment > 0)
@@ -227,13 +241,14 @@ impl Session {
         outputs: &mut [TensorViewMut<'_>],
         options: &RunOptions<'_>,
     ) -> Result<(), RuntimeError> {
-        self.execute(inputs, Destination::Caller(outputs), options)
+        self.execute(inputs, &[], Destination::Caller(outputs), options)
     }
 
-    /// The common part of all runs.
+    /// The common part of all runs. `texts` has inputs of strings, by number; their views only tell shapes.
     pub(crate) fn execute(
         &mut self,
         inputs: &[TensorView<'_>],
+        texts: &[(usize, &Tensor)],
         mut destination: Destination<'_, '_>,
         options: &RunOptions<'_>,
     ) -> Result<(), RuntimeError> {
@@ -247,6 +262,10 @@ impl Session {
         }
         self.bind(Inputs::Views(inputs))?;
         self.stage(inputs)?;
+        self.given.fill(None);
+        for &(input, tensor) in texts {
+            self.host.take_input(&self.model.body.programs[self.entry], input, tensor);
+        }
         self.slots.clear();
         self.slots.resize(self.program().slots.len(), Span::EMPTY);
 
@@ -491,6 +510,7 @@ impl Session {
                     return Err(self.unmet(index, *left, *right));
                 }
                 BoundStep::Bind => self.bind_step(index, run.destination)?,
+                BoundStep::Give { slot, output } => self.give(*slot, *output, run.destination)?,
                 BoundStep::Host { inputs } => self.host_step(index, segment, inputs.clone())?,
             }
             if let (Some(observer), Some(started)) = (&self.observer, started) {
@@ -504,6 +524,7 @@ impl Session {
                     | BoundStep::If { .. }
                     | BoundStep::Require { .. }
                     | BoundStep::Bind
+                    | BoundStep::Give { .. }
                     | BoundStep::Host { .. } => (None, 1, 1),
                 };
                 let slots = &self.slots;
@@ -534,6 +555,34 @@ impl Session {
         let Step::Bind(bind) = &model.body.programs[self.entry].steps[index] else { return Ok(()) };
         bind_late(&model.manifest.entries[self.entry], bind, |slot| self.host.shape(slot), &mut self.symbols)?;
         self.begin(self.segments.of_step(index) + 1, destination)
+    }
+
+    /// Makes an output what a slot holds.
+    fn give(&mut self, slot: usize, output: usize, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
+        self.host.check_made(std::iter::once(slot))?;
+        let port = &self.entry().outputs[output];
+        let place = self.output_place(output).map(|place| place.shape.clone()).unwrap_or_default();
+        let tensor = match self.host.tensor(slot) {
+            Some(tensor) => tensor.clone(),
+            None => Tensor::from_bytes(port.dtype, place.clone(), AlignedBytes::from_slice(self.slots[slot].bytes()))?,
+        };
+        if tensor.dtype() != port.dtype || tensor.shape() != place.as_slice() {
+            return Err(RuntimeError::UnexpectedResult {
+                expected: format!("{}{place:?}", port.dtype),
+                found: format!("{}{:?}", tensor.dtype(), tensor.shape()),
+            });
+        }
+        match destination {
+            // Compared with the output's shape when its segment began; strings have no views.
+            Destination::Caller(outputs) => {
+                let to = outputs[output].bytes_mut();
+                if to.len() == tensor.bytes().len() {
+                    to.copy_from_slice(tensor.bytes());
+                }
+            }
+            Destination::Session => self.given[output] = Some(tensor),
+        }
+        Ok(())
     }
 
     /// Evaluates an operator.

@@ -4,7 +4,7 @@ use super::{WeightSlots, buffer_of};
 use crate::CompileError;
 use crate::size::size;
 use infc_artifact::{Bind, BindFrom, BindSymbol, Host, HostArg, Step};
-use infc_ir::entity::EntityId;
+use infc_ir::entity::{EntityId, SymbolId, ValueId};
 use infc_ir::graph::TensorType;
 use infc_passes::form::{GraphPlan, OperandSource, PlannedHost};
 
@@ -37,18 +37,29 @@ pub(super) fn steps(
         origins: planned.origins.clone(),
         reason: op.reason.clone(),
     })];
-    let mut symbols = Vec::with_capacity(op.produces.len());
-    for produced in &op.produces {
-        let value = planned.outputs.get(produced.output as usize).copied();
-        let value =
-            value.ok_or_else(|| CompileError::Internal { what: "a symbol that nothing produces".to_owned() })?;
-        let from = BindFrom::Axis { slot: buffer_of(plan, value)?, axis: produced.axis };
-        symbols.push(BindSymbol { symbol: produced.symbol.index() as u32, from });
-    }
-    if !symbols.is_empty() {
-        steps.push(Step::Bind(Bind { symbols }));
+    if !op.produces.is_empty() {
+        let mut symbols = Vec::with_capacity(op.produces.len());
+        for produced in &op.produces {
+            let value = planned.outputs.get(produced.output as usize).copied();
+            let nobody = || CompileError::Internal { what: "a symbol that nothing produces".to_owned() };
+            symbols.push((produced.symbol, value.ok_or_else(nobody)?, produced.axis));
+        }
+        steps.push(bind(plan, symbols.into_iter())?);
     }
     Ok(steps)
+}
+
+/// The step that tells symbols their values: extents of what host operations have made.
+pub(super) fn bind(
+    plan: &GraphPlan,
+    produced: impl Iterator<Item = (SymbolId, ValueId, u32)>,
+) -> Result<Step, CompileError> {
+    let mut symbols = Vec::new();
+    for (symbol, value, axis) in produced {
+        let from = BindFrom::Axis { slot: buffer_of(plan, value)?, axis };
+        symbols.push(BindSymbol { symbol: symbol.index() as u32, from });
+    }
+    Ok(Step::Bind(Bind { symbols }))
 }
 
 fn argument(plan: &GraphPlan, operand: &OperandSource, weights: &mut WeightSlots<'_>) -> Result<HostArg, CompileError> {

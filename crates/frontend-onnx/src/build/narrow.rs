@@ -63,7 +63,7 @@ fn per_byte(dtype: DType) -> i64 {
 impl Builder {
     /// Adds an input of the model.
     pub(crate) fn model_input(&mut self, name: &str, ty: TensorType) -> Result<Tracked> {
-        if is_computable(ty.dtype) {
+        if carrier(ty.dtype) == ty.dtype {
             return self.input(name, ty);
         }
         self.check(&ty)?;
@@ -79,7 +79,7 @@ impl Builder {
 
     /// Adds an output of the model.
     pub(crate) fn model_output(&mut self, name: &str, tracked: &Tracked) -> Result<()> {
-        if is_computable(tracked.dtype()) {
+        if carrier(tracked.dtype()) == tracked.dtype() {
             return self.output(name, tracked);
         }
         self.check(tracked.ty())?;

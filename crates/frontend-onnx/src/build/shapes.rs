@@ -29,6 +29,11 @@ impl Builder {
     /// Checks that a value of this type can exist.
     pub(crate) fn check(&self, ty: &TensorType) -> Result<()> {
         check_storable(ty.dtype)?;
+        self.check_shape(ty)
+    }
+
+    /// Checks that a value of this shape can exist.
+    pub(crate) fn check_shape(&self, ty: &TensorType) -> Result<()> {
         if ty.shape.len() > MAX_RANK {
             return Err(Problem::RankTooLarge { found: ty.shape.len(), limit: MAX_RANK });
         }

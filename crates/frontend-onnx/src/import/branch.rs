@@ -14,8 +14,9 @@ use crate::tracked::Tracked;
 use infc_ir::entity::ValueId;
 use infc_ir::graph::{Definition, Graph, Requirement, TensorType};
 use infc_ir::index::{Dim, Proof, Ranges};
-use infc_ir::op::{IfOp, Op};
+use infc_ir::op::{IfOp, Op, Produced};
 use infc_ir::scalar::{BinaryOp, CompareOp, Const, ScalarOp, UnaryOp};
+use infc_ir::symbol::{Symbol, Symbols};
 use infc_tensor::DType;
 use std::sync::Arc;
 
@@ -99,7 +100,9 @@ impl<'m> Importer<'m, '_> {
             return self.in_place(if known != 0 { then } else { otherwise });
         }
         let equality = equality(self.scopes.build(), &condition).map_err(in_node)?;
-        let both = self.choice(node_ref, &condition, then, otherwise);
+        // A condition on dims alone is rather assumed than that results may have any size.
+        let may_differ = equality.is_none() && self.scopes.build().may_use_host;
+        let both = self.choice(node, node_ref, &condition, [then, otherwise], may_differ);
         let Some(equality) = equality else { return both };
         if let Ok(outputs) = both {
             return Ok(outputs);
@@ -152,10 +155,11 @@ impl<'m> Importer<'m, '_> {
     /// Both branches, one of which is computed when the model runs.
     fn choice(
         &mut self,
+        node: &NodeProto,
         node_ref: &NodeRef,
         condition: &Tracked,
-        then: &'m GraphProto,
-        otherwise: &'m GraphProto,
+        [then, otherwise]: [&'m GraphProto; 2],
+        may_differ: bool,
     ) -> Result<Vec<Tracked>, ImportError> {
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
         let mut then = self.graph_of(then, None)?;
@@ -175,12 +179,14 @@ impl<'m> Importer<'m, '_> {
         then.build.graph.symbols.clone_from(&build.graph.symbols);
         otherwise.build.graph.symbols.clone_from(&build.graph.symbols);
 
-        let types = result_types(&then, &otherwise).map_err(in_node)?;
+        let names: Vec<&str> = node.output.iter().map(String::as_str).filter(|_| may_differ).collect();
+        let (types, produces) = result_types(&then, &otherwise, &names, &mut build.graph.symbols).map_err(in_node)?;
         let captured: Vec<&Tracked> = first.iter().chain(&second).collect();
         // Sizes are taken for granted whichever branch runs; what depends on the branch is a requirement of its graph.
         build.adopt(&mut then.build);
         build.adopt(&mut otherwise.build);
-        let op = IfOp { then: Arc::new(then.build.graph), otherwise: Arc::new(otherwise.build.graph) };
+        let (then, otherwise) = (Arc::new(then.build.graph), Arc::new(otherwise.build.graph));
+        let op = IfOp { then, otherwise, produces };
         build.choose(condition, &captured, op, types).map_err(in_node)
     }
 }
@@ -193,23 +199,43 @@ fn renumber_inputs(graph: &mut Graph) {
     }
 }
 
-/// The types of the outputs, which are those of both branches.
-fn result_types(first: &Branch, second: &Branch) -> Result<Vec<TensorType>, Problem> {
+/// The types of the outputs, which are those of both branches. An extent in which they differ is a symbol that the choice
+/// produces, if its output is among `names`; else it is an error.
+fn result_types(
+    first: &Branch,
+    second: &Branch,
+    names: &[&str],
+    symbols: &mut Symbols,
+) -> Result<(Vec<TensorType>, Vec<Produced>), Problem> {
     let (then, otherwise) = (&first.build.graph, &second.build.graph);
     if let Some((&left, &right)) = first.dtypes.iter().zip(&second.dtypes).find(|(a, b)| a != b) {
         return Err(Problem::TypeMismatch { left, right });
     }
-    let ranges = Ranges::of_symbols(&then.symbols);
-    let mut types = Vec::new();
-    for ((a, b), &dtype) in then.outputs.iter().zip(&otherwise.outputs).zip(&first.dtypes) {
+    let ranges = Ranges::of_symbols(symbols);
+    let (mut types, mut produces) = (Vec::new(), Vec::new());
+    for (n, ((a, b), &dtype)) in then.outputs.iter().zip(&otherwise.outputs).zip(&first.dtypes).enumerate() {
         let (a, b) = (then.ty(a.value), otherwise.ty(b.value));
-        let equal = |(x, y): (&Dim, &Dim)| ranges.eq(x, y) == Proof::Yes;
-        if a.shape.len() != b.shape.len() || !a.shape.iter().zip(&b.shape).all(equal) {
-            return Err(mismatch(format!("shape [{}] from both branches", crate::build::show(&a.shape)), &b.shape));
+        let expected = || mismatch(format!("shape [{}] from both branches", crate::build::show(&a.shape)), &b.shape);
+        if a.shape.len() != b.shape.len() {
+            return Err(expected());
         }
-        types.push(TensorType::new(dtype, a.shape.clone()));
+        let mut shape = Vec::with_capacity(a.shape.len());
+        for (axis, (x, y)) in a.shape.iter().zip(&b.shape).enumerate() {
+            if ranges.eq(x, y) == Proof::Yes {
+                shape.push(x.clone());
+                continue;
+            }
+            let name = names.get(n).ok_or_else(expected)?;
+            let (x, y) = (ranges.interval(x), ranges.interval(y));
+            let max = x.max.zip(y.max).map(|(x, y)| x.max(y).max(0));
+            let min = x.min.unwrap_or(0).min(y.min.unwrap_or(0)).max(0);
+            let symbol = symbols.push(Symbol { name: format!("{name}[{axis}]"), min, max });
+            produces.push(Produced { output: n as u32, axis: axis as u32, symbol });
+            shape.push(Dim::symbol(symbol));
+        }
+        types.push(TensorType::new(dtype, shape));
     }
-    Ok(types)
+    Ok((types, produces))
 }
 
 /// What a condition says of two dims, if that is all it says.

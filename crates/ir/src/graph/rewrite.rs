@@ -168,9 +168,11 @@ fn rewritten(op: &Op, inner: &dyn Fn(&mut Graph), f: &dyn Fn(&IndexExpr) -> Inde
             body: in_graph(&recurrence.body, inner),
             ..recurrence.clone()
         }),
-        Op::If(branches) => {
-            Op::If(IfOp { then: in_graph(&branches.then, inner), otherwise: in_graph(&branches.otherwise, inner) })
-        }
+        Op::If(branches) => Op::If(IfOp {
+            then: in_graph(&branches.then, inner),
+            otherwise: in_graph(&branches.otherwise, inner),
+            produces: branches.produces.clone(),
+        }),
         Op::Constant(_) | Op::Contract(_) | Op::Gather(_) | Op::Concat(_) | Op::Scan(_) | Op::Host(_) => op.clone(),
     }
 }

@@ -9,6 +9,8 @@ use infc_tensor::{AlignedBytes, DType, Tensor};
 enum Cells {
     Float(Vec<f64>),
     Int(Vec<i64>),
+    /// Of a type without arithmetic: only host operations look at the elements.
+    Opaque(Tensor),
 }
 
 /// A dense, row-major array.
@@ -59,6 +61,10 @@ impl Array {
             let found = tensor.shape().to_vec();
             return Err(InterpError::WrongShape { name: name.to_owned(), expected: shape, found });
         }
+        if !has_arithmetic(dtype) {
+            let (name, halo) = (name.to_owned(), vec![(0, 0); shape.len()]);
+            return Ok(Self { name, dtype, halo, shape, cells: Cells::Opaque(tensor.clone()) });
+        }
         let mut array = Self::zeros(name, dtype, shape)?;
         let bytes = tensor.bytes();
         for i in 0..array.len() {
@@ -69,6 +75,9 @@ impl Array {
 
     /// The array as a tensor.
     pub(super) fn to_tensor(&self) -> Result<Tensor, InterpError> {
+        if let Cells::Opaque(tensor) = &self.cells {
+            return Ok(tensor.clone());
+        }
         let len_bytes = self.dtype.storage_bytes(self.len()).expect("supported types have a size");
         let mut bytes = AlignedBytes::zeroed(len_bytes);
         for i in 0..self.len() {
@@ -83,6 +92,7 @@ impl Array {
         match &self.cells {
             Cells::Float(cells) => cells.len(),
             Cells::Int(cells) => cells.len(),
+            Cells::Opaque(tensor) => tensor.len_elems(),
         }
     }
 
@@ -91,6 +101,8 @@ impl Array {
         match &self.cells {
             Cells::Float(cells) => Scalar::Float(cells[at]),
             Cells::Int(cells) => Scalar::Int(cells[at]),
+            // Graphs with such operands elsewhere than at host operations are not valid.
+            Cells::Opaque(_) => Scalar::Int(0),
         }
     }
 
@@ -99,6 +111,7 @@ impl Array {
         match &mut self.cells {
             Cells::Float(cells) => cells[at] = value.to_f64(),
             Cells::Int(cells) => cells[at] = value.to_i64(),
+            Cells::Opaque(_) => {}
         }
     }
 

@@ -8,7 +8,7 @@ mod recurrence;
 pub use ports::{held, shown};
 
 use super::array::Array;
-use super::host::{Host, NoHost, evaluate_host};
+use super::host::{Host, NoHost, bind_produced, evaluate_host};
 use super::{InterpError, check_symbols, eval_shape};
 use crate::entity::{EntityId, ValueId};
 use crate::graph::{Graph, Node, Requirement, SymbolSource};
@@ -109,6 +109,10 @@ fn run(
         if results.len() != node.outputs.len() {
             let what = "another number of outputs than the operation has";
             return Err(InterpError::Malformed { place, what });
+        }
+        if let Op::If(branches) = &node.op {
+            let extent = |output: usize, axis: usize| results.get(output)?.shape.get(axis).copied();
+            bind_produced(&place, &branches.produces, &extent, &graph.symbols, &mut symbols)?;
         }
         for (&output, result) in node.outputs.iter().zip(results) {
             check_type(graph, &symbols, output, &result, &place)?;

@@ -2,7 +2,7 @@
 
 use super::InterpError;
 use crate::entity::EntityId;
-use crate::op::HostOp;
+use crate::op::{HostOp, Produced};
 use crate::symbol::Symbols;
 use infc_tensor::Tensor;
 
@@ -51,19 +51,28 @@ pub fn evaluate_host(
     }
     let named = results.into_iter().zip(&op.outputs).filter(|(_, named)| **named);
     let results: Vec<Tensor> = named.map(|(tensor, _)| tensor).collect();
-    bind(op, &results, known, symbols)?;
+    let extent = |output: usize, axis: usize| i64::try_from(*results.get(output)?.shape().get(axis)?).ok();
+    bind_produced(place, &op.produces, &extent, known, symbols)?;
     Ok(results)
 }
 
-/// Gives the symbols that an operation produces their values.
-fn bind(op: &HostOp, results: &[Tensor], known: &Symbols, symbols: &mut [i64]) -> Result<(), InterpError> {
-    for produced in &op.produces {
+/// Gives the symbols that an operation produces their values, which are extents of its outputs.
+///
+/// # Errors
+/// [`InterpError::Malformed`] if there is no such extent, [`InterpError::SymbolOutOfRange`].
+pub fn bind_produced(
+    place: &str,
+    produces: &[Produced],
+    extent: &dyn Fn(usize, usize) -> Option<i64>,
+    known: &Symbols,
+    symbols: &mut [i64],
+) -> Result<(), InterpError> {
+    for produced in produces {
         let malformed = || InterpError::Malformed {
-            place: op.op_type.clone(),
-            what: "an extent that the operator does not produce",
+            place: place.to_owned(),
+            what: "an extent that the operation does not produce",
         };
-        let extent = results.get(produced.output as usize).and_then(|t| t.shape().get(produced.axis as usize));
-        let value = extent.and_then(|&extent| i64::try_from(extent).ok()).ok_or_else(malformed)?;
+        let value = extent(produced.output as usize, produced.axis as usize).ok_or_else(malformed)?;
         let symbol = known.get(produced.symbol).ok_or_else(malformed)?;
         if value < symbol.min || symbol.max.is_some_and(|max| value > max) {
             let (name, min, max) = (symbol.name.clone(), symbol.min, symbol.max);

@@ -157,7 +157,11 @@ fn canonical_op(op: &Op, symbols: &Symbols) -> Op {
         }
         Op::If(branches) => {
             let canonical = |graph: &Graph| Arc::new(renumbered(graph, symbols));
-            Op::If(IfOp { then: canonical(&branches.then), otherwise: canonical(&branches.otherwise) })
+            Op::If(IfOp {
+                then: canonical(&branches.then),
+                otherwise: canonical(&branches.otherwise),
+                produces: branches.produces.clone(),
+            })
         }
         Op::Recurrence(recurrence) => {
             let body = Arc::new(renumbered(&recurrence.body, symbols));

@@ -3,13 +3,14 @@
 use super::FormError;
 use super::body::constant_splat;
 use crate::ErrorClass;
+use crate::graph::evaluate::computable;
 use crate::graph::movement;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{EntityId, NodeId, OriginId, ValueId};
 use infc_ir::graph::{Definition, Graph, Node, Port, Requirement, TensorType};
-use infc_ir::op::{CompositeKind, CompositeOp, IfOp, MapOp, Op};
+use infc_ir::op::{CompositeKind, CompositeOp, HostOp, IfOp, MapOp, Op, Produced};
 use infc_ir::scalar::{Body, Const};
-use infc_tensor::DType;
+use infc_tensor::{Attributes, DType};
 use std::sync::Arc;
 
 /// Composites inside composites inside …: deeper than this is not a model.
@@ -228,6 +229,26 @@ fn copy(flat: &mut Flat, from: &Graph, values: &mut [Option<ValueId>], place: Pl
     Ok(())
 }
 
+/// True if a result of an `if` is what a host operation makes of that of the branch: it has another size in each, or is of
+/// a type that no kernel copies.
+pub(super) fn is_merged_on_host(branches: &IfOp, output: usize, dtype: DType) -> bool {
+    branches.produces.iter().any(|p| p.output as usize == output) || !computable(dtype)
+}
+
+/// What makes a branch's result that of the `if`.
+fn taken() -> HostOp {
+    HostOp {
+        op_type: "Identity".to_owned(),
+        domain: String::new(),
+        opset: 13,
+        attributes: Attributes::new(),
+        inputs: vec![true],
+        outputs: vec![true],
+        produces: Vec::new(),
+        reason: "the branch that is taken tells its size".to_owned(),
+    }
+}
+
 /// Both branches of an `if`, and the values that are the results of the one that is computed.
 fn both(
     flat: &mut Flat,
@@ -235,9 +256,11 @@ fn both(
     node: &Node,
     branches: &IfOp,
     inputs: &[ValueId],
-    place: Place,
+    mut place: Place,
 ) -> Result<Vec<ValueId>, FormError> {
     let malformed = |what: &str| FormError::Malformed { place: "an if".to_owned(), what: what.to_owned() };
+    // Only the branch that is taken tells the sizes.
+    place.speculate &= !node.outputs.iter().enumerate().any(|(n, &o)| is_merged_on_host(branches, n, from.ty(o).dtype));
     let (&condition, captured) = inputs.split_first().ok_or_else(|| malformed("it has no condition"))?;
     let origin = place.origin.unwrap_or(node.origin);
     let mut results = Vec::new();
@@ -268,9 +291,19 @@ fn both(
             inside[port.value.index()] = Some(input);
         }
         copy(flat, &graph, &mut inside, place)?;
-        for (port, &output) in graph.outputs.iter().zip(&node.outputs) {
+        for (n, (port, &output)) in graph.outputs.iter().zip(&node.outputs).enumerate() {
             let value = lookup(&inside, port.value, &port.name)?;
             let ty = from.ty(output).clone();
+            if is_merged_on_host(branches, n, ty.dtype) {
+                let own = flat.graph.ty(value).clone();
+                let result = flat.graph.add(Op::Host(Arc::new(taken())), &[value], own, origin);
+                if let Definition::Node(id, _) = flat.graph.values[result].definition {
+                    flat.set_guard(id, place.guard);
+                    flat.set_region(id, None);
+                }
+                results.push(result);
+                continue;
+            }
             // Of the node's shape: extents that are the same may be written differently.
             let rank = ty.shape.len();
             let identity = movement::view(AccessMap::identity(rank), &ty.shape, Const::zero(ty.dtype));
@@ -292,7 +325,7 @@ fn both(
     if !place.speculate {
         let inputs: Vec<ValueId> = std::iter::once(condition).chain(results).collect();
         let id = flat.graph.nodes.next_id();
-        let outputs = flat.graph.add_node(Op::If(chosen(&types)), &inputs, types, origin);
+        let outputs = flat.graph.add_node(Op::If(chosen(&types, branches.produces.clone())), &inputs, types, origin);
         flat.set_guard(id, place.guard);
         flat.set_region(id, None);
         return Ok(outputs);
@@ -314,7 +347,7 @@ fn both(
 
 /// What is left of an `if` whose branches stand before it: its operands are the results of one branch, then those of the
 /// other.
-fn chosen(types: &[TensorType]) -> IfOp {
+fn chosen(types: &[TensorType], produces: Vec<Produced>) -> IfOp {
     let branch = |first: usize| {
         let mut graph = Graph::default();
         let both = types.iter().chain(types).enumerate();
@@ -323,7 +356,7 @@ fn chosen(types: &[TensorType]) -> IfOp {
         graph.outputs = results.map(|(n, &value)| Port::new(&format!("y{n}"), value)).collect();
         Arc::new(graph)
     };
-    IfOp { then: branch(0), otherwise: branch(types.len()) }
+    IfOp { then: branch(0), otherwise: branch(types.len()), produces }
 }
 
 /// The body of a recurrence without composites. Its constants become constants of the graph around it, which are its

@@ -82,6 +82,8 @@ pub(super) struct Grouping<'a> {
     pub(super) wholes: Vec<Whole>,
     /// Host operations, in the graph's order.
     pub(super) hosts: Vec<NodeId>,
+    /// Choices that tell symbols their values, in the graph's order.
+    pub(super) binds: Vec<NodeId>,
     homes: Vec<Option<Home>>,
     /// Per node, its place in the graph's order.
     positions: Vec<usize>,
@@ -111,6 +113,7 @@ impl<'a> Grouping<'a> {
             groups: Vec::new(),
             wholes: Vec::new(),
             hosts: Vec::new(),
+            binds: Vec::new(),
             homes,
             positions,
             log: PlanLog::default(),
@@ -183,7 +186,10 @@ impl<'a> Grouping<'a> {
                 self.begin(None, &[id], &node.outputs);
             }
             Op::Reduce(_) | Op::Scan(_) => self.reduction(Unit::Node(id)),
-            Op::If(_) => {
+            Op::If(branches) => {
+                if !branches.produces.is_empty() {
+                    self.binds.push(id);
+                }
                 self.ensure_in_memory(node.inputs[0]);
                 let (first, second) = node.inputs[1..].split_at(node.outputs.len());
                 for ((&value, &a), &b) in node.outputs.iter().zip(first).zip(second) {

@@ -1,8 +1,8 @@
 //! Runs a plan with the kernel interpreter: the definition that compiled kernels are compared with.
 
 use super::FormError;
-use super::plan::{GraphPlan, OperandSource, PlannedHost, PlannedKernel, PlannedStep};
-use infc_ir::entity::ValueId;
+use super::plan::{GraphPlan, OperandSource, PlannedBind, PlannedHost, PlannedKernel, PlannedStep};
+use infc_ir::entity::{EntityId, ValueId};
 use infc_ir::graph::Port;
 use infc_ir::index::Dim;
 use infc_ir::interp::{Host, InterpError, NoHost, evaluate_host, run_kernel};
@@ -120,6 +120,22 @@ impl<'p> Interpreter<'p> {
                 PlannedStep::Kernel(n) if Some(n) == kernel => break,
                 PlannedStep::Kernel(_) => {}
                 PlannedStep::Host(n) => self.host(&plan.hosts[n])?,
+                PlannedStep::Bind(n) => self.bind(&plan.binds[n])?,
+            }
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, planned: &PlannedBind) -> Result<(), InterpretError> {
+        if !self.is_taken(&planned.guard)? {
+            return Ok(());
+        }
+        for &(symbol, value, axis) in &planned.symbols {
+            let extent = self.read(value)?.shape().get(axis as usize).copied();
+            let extent = extent.and_then(|extent| i64::try_from(extent).ok());
+            match (self.symbols.get_mut(symbol.index()), extent) {
+                (Some(slot), Some(extent)) => *slot = extent,
+                _ => return Err(malformed(&value.to_string(), "an extent has no value")),
             }
         }
         Ok(())

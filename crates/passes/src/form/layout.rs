@@ -6,12 +6,13 @@
 //! channels-last and matrix networks stay as they are, without either being named here.
 
 use super::contraction::contraction;
-use super::group::Grouping;
+use super::group::{Grouping, Home};
 use super::lower::Lowered;
 use super::plan::{BufferPlace, Part, PlannedBuffer, PlannedValue};
+use crate::graph::evaluate::computable;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, StageId, ValueId, VarId};
-use infc_ir::graph::Graph;
+use infc_ir::graph::{Graph, Port};
 use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::kernel::{Layout, Operand, OperandKind, Stage};
 use infc_ir::scalar::{Load, Source};
@@ -44,7 +45,7 @@ pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered], formulated: &[
     let dense: BTreeSet<ValueId> = hosts().flat_map(|node| &node.inputs).copied().collect();
     let mut fixed: BTreeSet<ValueId> =
         graph.inputs.iter().chain(&graph.outputs).map(|p| families.root(p.value)).collect();
-    fixed.extend(hosts().flat_map(|node| &node.outputs).chain(&dense));
+    fixed.extend(hosts().flat_map(|node| &node.outputs).chain(&dense).map(|&value| families.root(value)));
     let inner = inner_axes(graph, &families, &fixed, kernels);
     let halos = halos(grouping, &families, &fixed, formulated);
     let mut placement = Placement::default();
@@ -66,10 +67,11 @@ pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered], formulated: &[
     for (n, port) in graph.inputs.iter().enumerate() {
         place_root(port.value, BufferPlace::Input(n));
     }
-    for (n, port) in graph.outputs.iter().enumerate() {
+    let is_written = |port: &&Port| computable(graph.ty(port.value).dtype);
+    for (n, port) in graph.outputs.iter().enumerate().filter(|(_, port)| is_written(port)) {
         place_root(port.value, BufferPlace::Output(n));
     }
-    for &value in hosts().flat_map(|node| &node.outputs) {
+    for &value in hosts().flat_map(|node| &node.outputs).filter(|&&value| families.root(value) == value) {
         place_root(value, BufferPlace::Host);
     }
     for kernel in kernels {
@@ -82,9 +84,10 @@ pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered], formulated: &[
         }
     }
     for whole in &grouping.wholes {
-        let is_output = graph.outputs.iter().any(|p| p.value == whole.value);
+        let is_output = graph.outputs.iter().filter(is_written).any(|p| p.value == whole.value);
         if families.root(whole.value) == whole.value && !is_output {
-            place_root(whole.value, BufferPlace::Arena);
+            let is_host = whole.parts.iter().any(|(part, _)| matches!(grouping.home(*part), Some(Home::Host(_))));
+            place_root(whole.value, if is_host { BufferPlace::Host } else { BufferPlace::Arena });
         }
     }
     // Wholes come after their parts in the graph, so going backwards places every whole before its parts.

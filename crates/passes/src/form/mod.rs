@@ -44,8 +44,8 @@ pub use log::{PlanLog, Refusal};
 pub use options::FormOptions;
 pub use pack::pack;
 pub use plan::{
-    BufferPlace, GraphPlan, OperandSource, PackedConstant, Packing, Part, PlannedBuffer, PlannedHost, PlannedKernel,
-    PlannedStep, PlannedValue,
+    BufferPlace, GraphPlan, OperandSource, PackedConstant, Packing, Part, PlannedBind, PlannedBuffer, PlannedHost,
+    PlannedKernel, PlannedStep, PlannedValue,
 };
 
 use crate::ErrorClass;
@@ -99,11 +99,12 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
     let Finished { mut planned, budget } = finished;
     order::mark_in_place(&placement, &mut planned);
     let hosts = grouping.hosts.iter().filter_map(|&id| planned_host(&grouping, id)).collect();
+    let binds = grouping.binds.iter().map(|&id| planned_bind(&grouping, id)).collect();
     let Placement { values, buffers } = placement;
     let mut log = grouping.log;
     log.refusals.extend(budget.refusals);
     let requires = flat.requires.iter().map(|(guard, r)| (flat.path(*guard), r.clone())).collect();
-    Ok(GraphPlan { graph: flat.graph, kernels: planned, hosts, steps, values, buffers, requires, log })
+    Ok(GraphPlan { graph: flat.graph, kernels: planned, hosts, binds, steps, values, buffers, requires, log })
 }
 
 /// A host operation with its operands.
@@ -142,6 +143,13 @@ fn finish_all(
     let finish = |lowered: &Lowered| finish(grouping, placement, options, &mut budget, lowered.clone());
     let planned = kernels.iter().map(finish).collect::<Result<_, _>>()?;
     Ok(Finished { planned, budget })
+}
+
+/// The symbols that a choice tells their values.
+fn planned_bind(grouping: &Grouping<'_>, id: NodeId) -> PlannedBind {
+    let node = &grouping.flat.graph.nodes[id];
+    let symbols = node.op.produces().iter().map(|p| (p.symbol, node.outputs[p.output as usize], p.axis));
+    PlannedBind { symbols: symbols.collect(), guard: grouping.flat.path(grouping.flat.guard(id)) }
 }
 
 /// Gives the operands their layouts, the loops their order and the constants their panels.

@@ -8,7 +8,6 @@ use super::pack::is_at;
 use super::plan::{BufferPlace, OperandSource, PlannedKernel, PlannedStep};
 use infc_ir::entity::{EntityId, NodeId, OperandId, SymbolId, ValueId};
 use infc_ir::kernel::{Kernel, OperandKind};
-use infc_ir::op::Op;
 use infc_ir::scalar::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +18,13 @@ pub(super) fn order(
     kernels: Vec<Lowered>,
 ) -> Result<(Vec<Lowered>, Vec<PlannedStep>), FormError> {
     let steps = Steps::new(grouping, &kernels);
-    // Kernels first, then host operations.
-    let count = kernels.len() + grouping.hosts.len();
+    // Kernels first, then host operations, then choices that tell symbols.
+    let others: Vec<NodeId> = grouping.hosts.iter().chain(&grouping.binds).copied().collect();
+    let count = kernels.len() + others.len();
     let needs: Vec<BTreeSet<usize>> = (0..count)
         .map(|n| match kernels.get(n) {
             Some(kernel) => steps.of_kernel(kernel),
-            None => steps.of_host(grouping.hosts[n - kernels.len()]),
+            None => steps.of_node(others[n - kernels.len()]),
         })
         .collect();
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -37,7 +37,7 @@ pub(super) fn order(
             let group = grouping.groups[kernel.group].as_ref();
             group.and_then(|g| g.nodes.iter().map(|&id| grouping.position(id)).max()).unwrap_or(0)
         }
-        None => grouping.position(grouping.hosts[n - kernels.len()]),
+        None => grouping.position(others[n - kernels.len()]),
     };
     let mut ready: BTreeSet<(usize, usize)> = (0..count).filter(|&n| waiting[n] == 0).map(|n| (place(n), n)).collect();
     let mut sequence = Vec::new();
@@ -54,6 +54,7 @@ pub(super) fn order(
         let what = "the kernels need each other's results in a circle".to_owned();
         return Err(FormError::Malformed { place: "the plan".to_owned(), what });
     }
+    let (first_host, first_bind) = (kernels.len(), kernels.len() + grouping.hosts.len());
     let mut waiting: Vec<Option<Lowered>> = kernels.into_iter().map(Some).collect();
     let (mut kernels, mut steps) = (Vec::new(), Vec::new());
     for n in sequence {
@@ -62,7 +63,8 @@ pub(super) fn order(
                 steps.push(PlannedStep::Kernel(kernels.len()));
                 kernels.extend(kernel.take());
             }
-            None => steps.push(PlannedStep::Host(n - waiting.len())),
+            None if n < first_bind => steps.push(PlannedStep::Host(n - first_host)),
+            None => steps.push(PlannedStep::Bind(n - first_bind)),
         }
     }
     Ok((kernels, steps))
@@ -73,7 +75,7 @@ struct Steps<'a> {
     grouping: &'a Grouping<'a>,
     /// By group.
     kernel_of: BTreeMap<usize, usize>,
-    /// Which host operation tells a symbol its value.
+    /// Which operation tells a symbol its value.
     producer_of: BTreeMap<SymbolId, usize>,
     /// Number of kernels.
     kernels: usize,
@@ -83,10 +85,9 @@ impl<'a> Steps<'a> {
     fn new(grouping: &'a Grouping<'a>, kernels: &[Lowered]) -> Self {
         let kernel_of = kernels.iter().enumerate().map(|(n, k)| (k.group, n)).collect();
         let mut producer_of = BTreeMap::new();
-        for (n, &id) in grouping.hosts.iter().enumerate() {
-            if let Op::Host(host) = &grouping.flat.graph.nodes[id].op {
-                producer_of.extend(host.produces.iter().map(|p| (p.symbol, kernels.len() + n)));
-            }
+        for (n, &id) in grouping.hosts.iter().chain(&grouping.binds).enumerate() {
+            let produces = grouping.flat.graph.nodes[id].op.produces();
+            producer_of.extend(produces.iter().map(|p| (p.symbol, kernels.len() + n)));
         }
         Self { grouping, kernel_of, producer_of, kernels: kernels.len() }
     }
@@ -107,7 +108,8 @@ impl<'a> Steps<'a> {
         needs
     }
 
-    fn of_host(&self, id: NodeId) -> BTreeSet<usize> {
+    /// Of a host operation, or of a choice, whose inputs are the results of both branches.
+    fn of_node(&self, id: NodeId) -> BTreeSet<usize> {
         let mut needs = BTreeSet::new();
         for &value in &self.grouping.flat.graph.nodes[id].inputs {
             self.writers(value, &mut needs);

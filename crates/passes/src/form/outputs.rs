@@ -4,6 +4,8 @@
 //! output. Buffers of the caller
 //! are filled by kernels, so each such output gets an identity map of its own: a copy.
 
+use super::expand::is_merged_on_host;
+use crate::graph::evaluate::computable;
 use infc_ir::entity::ValueId;
 use infc_ir::graph::{Definition, Graph};
 use infc_ir::op::{MapOp, Op};
@@ -16,9 +18,17 @@ pub(super) fn compute_outputs(graph: &mut Graph) {
     for n in 0..graph.outputs.len() {
         let value = graph.outputs[n].value;
         let root = root(graph, value);
+        // No kernel copies strings; the runtime gives them as they are.
+        if !computable(graph.ty(root).dtype) {
+            continue;
+        }
         let computed = match graph.values[root].definition {
             Definition::Input(_) => false,
-            Definition::Node(node, _) => !matches!(graph.nodes[node].op, Op::Constant(_) | Op::Host(_)),
+            Definition::Node(node, n) => match &graph.nodes[node].op {
+                Op::Constant(_) | Op::Host(_) => false,
+                Op::If(branches) => !is_merged_on_host(branches, n as usize, graph.ty(root).dtype),
+                _ => true,
+            },
         };
         if taken.insert(root) && computed {
             continue;

@@ -4,7 +4,7 @@ use super::log::PlanLog;
 use crate::formulate::FilterTransform;
 use crate::graph::{PassError, evaluate};
 use infc_ir::access::AccessMap;
-use infc_ir::entity::{NodeId, OperandId, ValueId};
+use infc_ir::entity::{NodeId, OperandId, SymbolId, ValueId};
 use infc_ir::graph::{Graph, Requirement};
 use infc_ir::index::Dim;
 use infc_ir::kernel::{Kernel, Layout};
@@ -24,7 +24,9 @@ pub struct GraphPlan {
     pub kernels: Vec<PlannedKernel>,
     /// What the host library computes, in an order in which it can run.
     pub hosts: Vec<PlannedHost>,
-    /// All kernels and host operations, in an order in which they can run.
+    /// Symbols that choices tell their values.
+    pub binds: Vec<PlannedBind>,
+    /// All kernels, host operations and such symbols, in an order in which they can run.
     pub steps: Vec<PlannedStep>,
     /// Every value that lies in memory.
     pub values: BTreeMap<ValueId, PlannedValue>,
@@ -76,6 +78,17 @@ pub enum PlannedStep {
     Kernel(usize),
     /// Index into [`GraphPlan::hosts`].
     Host(usize),
+    /// Index into [`GraphPlan::binds`].
+    Bind(usize),
+}
+
+/// Symbols that get their values from the results of a choice, which a host operation of the branch that is taken makes.
+#[derive(Clone, Debug)]
+pub struct PlannedBind {
+    /// The symbol, the value, and the axis of the value whose extent it is.
+    pub symbols: Vec<(SymbolId, ValueId, u32)>,
+    /// As [`PlannedKernel::guard`].
+    pub guard: Vec<(ValueId, bool)>,
 }
 
 /// What an operand of a kernel is.
@@ -199,6 +212,7 @@ impl GraphPlan {
         match step {
             PlannedStep::Kernel(n) => &self.kernels[n].guard,
             PlannedStep::Host(n) => &self.hosts[n].guard,
+            PlannedStep::Bind(n) => &self.binds[n].guard,
         }
     }
 }

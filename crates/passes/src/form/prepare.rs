@@ -7,7 +7,7 @@
 //! - Host operations read dense tensors: they get a copy of what our kernels lay out as they like.
 //! - The right operand of a contraction of two computed values is turned round if its columns would lie scattered.
 
-use super::expand::Flat;
+use super::expand::{Flat, is_merged_on_host};
 use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{EntityId, NodeId, ValueId, VarId};
@@ -72,7 +72,11 @@ pub(super) fn prepare(flat: &mut Flat) {
 fn is_computed(graph: &Graph, value: ValueId) -> bool {
     match graph.values[value].definition {
         Definition::Input(_) => false,
-        Definition::Node(node, _) => !matches!(graph.nodes[node].op, Op::Constant(_) | Op::DimValue(_) | Op::Host(_)),
+        Definition::Node(node, n) => match &graph.nodes[node].op {
+            Op::Constant(_) | Op::DimValue(_) | Op::Host(_) => false,
+            Op::If(branches) => !is_merged_on_host(branches, n as usize, graph.ty(value).dtype),
+            _ => true,
+        },
     }
 }
 
@@ -80,7 +84,11 @@ fn is_computed(graph: &Graph, value: ValueId) -> bool {
 fn lies_dense(graph: &Graph, value: ValueId) -> bool {
     match graph.values[value].definition {
         Definition::Input(_) => true,
-        Definition::Node(node, _) => matches!(graph.nodes[node].op, Op::Constant(_) | Op::Host(_)),
+        Definition::Node(node, n) => match &graph.nodes[node].op {
+            Op::Constant(_) | Op::Host(_) => true,
+            Op::If(branches) => is_merged_on_host(branches, n as usize, graph.ty(value).dtype),
+            _ => false,
+        },
     }
 }
 

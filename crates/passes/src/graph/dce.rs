@@ -2,7 +2,6 @@
 
 use super::{Changed, PassContext, PassError};
 use infc_ir::graph::{Definition, Graph};
-use infc_ir::op::Op;
 
 /// Removes nodes without influence on the outputs.
 ///
@@ -12,9 +11,8 @@ pub fn run(graph: &mut Graph, _cx: &PassContext) -> Result<Changed, PassError> {
     let mut living = vec![false; graph.nodes.len()];
     let mut work: Vec<_> = graph.outputs.iter().map(|o| o.value).collect();
     // What produces symbols may be needed for them alone.
-    let produces = |op: &Op| matches!(op, Op::Host(host) if !host.produces.is_empty());
     let nodes = graph.order.iter().map(|&id| &graph.nodes[id]);
-    work.extend(nodes.filter(|node| produces(&node.op)).flat_map(|node| node.outputs.first()));
+    work.extend(nodes.filter(|node| !node.op.produces().is_empty()).flat_map(|node| node.outputs.first()));
     while let Some(value) = work.pop() {
         if let Definition::Node(node, _) = graph.values[value].definition
             && !std::mem::replace(&mut living[node.0 as usize], true)

@@ -200,7 +200,7 @@ mod tests {
         assert_eq!([generator.bits(), generator.bits()], [2_357_136_044, 2_546_248_239]);
         let mut generator = Generator::new(0);
         assert_eq!(generator.uniform(), 0.548_813_503_927_324_8);
-        assert_eq!(generator.uniform(), 0.715_189_366_372_419_4);
+        assert_eq!(generator.uniform(), 0.715_189_366_372_419_5);
         let mut generator = Generator::new(0);
         assert!((generator.normal() - 1.764_052_345_967_664).abs() < 1e-14);
         assert!((generator.normal() - 0.400_157_208_367_223_3).abs() < 1e-14);

@@ -91,14 +91,7 @@ impl Parser<'_> {
         let outputs = self.flags()?;
         let mut produces = Vec::new();
         while self.eat(",") {
-            self.expect_word("bind")?;
-            let mark = self.mark();
-            let dim = self.index_factor(scope)?;
-            let Some(symbol) = dim.as_symbol() else { return Err(self.unknown(mark, "symbol", dim.to_string())) };
-            self.expect("=")?;
-            let output = self.count(MAX_OPERANDS)? as u32;
-            self.expect_word("axis")?;
-            produces.push(Produced { output, axis: self.count(MAX_OPERANDS)? as u32, symbol });
+            produces.push(self.produced(scope)?);
         }
         self.expect("]")?;
         self.expect("{")?;
@@ -112,6 +105,18 @@ impl Parser<'_> {
             .collect();
         let reason = self.name("a reason")?;
         Ok(HostOp { op_type, domain, opset, attributes, inputs, outputs, produces, reason })
+    }
+
+    /// `bind D = 0 axis 1`
+    pub(super) fn produced(&mut self, scope: Scope<'_>) -> Parsed<Produced> {
+        self.expect_word("bind")?;
+        let mark = self.mark();
+        let dim = self.index_factor(scope)?;
+        let Some(symbol) = dim.as_symbol() else { return Err(self.unknown(mark, "symbol", dim.to_string())) };
+        self.expect("=")?;
+        let output = self.count(MAX_OPERANDS)? as u32;
+        self.expect_word("axis")?;
+        Ok(Produced { output, axis: self.count(MAX_OPERANDS)? as u32, symbol })
     }
 
     fn flags(&mut self) -> Parsed<Vec<bool>> {

@@ -310,13 +310,13 @@ impl Parser<'_> {
                 let body = self.nested(|p| p.graph(outside, builder.resolve))?;
                 Op::Recurrence(RecurrenceOp { steps, states, slices, body: Arc::new(body) })
             }
-            Parsing::If => {
+            Parsing::If { produces } => {
                 self.expect("=")?;
                 let outside = Some((&builder.graph.symbols, builder.constants));
                 let then = self.nested(|p| p.graph(outside, builder.resolve))?;
                 self.expect_word("else")?;
                 let otherwise = self.nested(|p| p.graph(outside, builder.resolve))?;
-                Op::If(IfOp { then: Arc::new(then), otherwise: Arc::new(otherwise) })
+                Op::If(IfOp { then: Arc::new(then), otherwise: Arc::new(otherwise), produces })
             }
         };
         let origin = self.origin(builder)?;
@@ -404,7 +404,13 @@ impl Parser<'_> {
                 self.expect_word("over")?;
                 return Ok(Parsing::Recurrence { steps: self.index(builder.scope(&[]))?, states, slices });
             }
-            "if" => return Ok(Parsing::If),
+            "if" => {
+                let mut produces = Vec::new();
+                if self.eat("[") {
+                    produces = self.list("]", |p| p.produced(builder.scope(&[])))?;
+                }
+                return Ok(Parsing::If { produces });
+            }
             "host" => Op::Host(Arc::new(self.host(builder.scope(&[]), builder.resolve)?)),
             "dim" => Op::DimValue(self.index(builder.scope(&[]))?),
             _ => return Err(self.unknown(mark, "operation", name)),
@@ -513,7 +519,7 @@ enum Parsing {
     Constant(String),
     Composite(crate::op::CompositeKind),
     Recurrence { steps: Dim, states: usize, slices: usize },
-    If,
+    If { produces: Vec<crate::op::Produced> },
 }
 
 /// Scalar expressions without loads.

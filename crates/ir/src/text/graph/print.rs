@@ -206,7 +206,15 @@ impl GraphText<'_> {
                 let steps = Index(&recurrence.steps, self.names(&[]));
                 write!(f, " {} {} over {steps}", recurrence.states, recurrence.slices)
             }
-            Op::If(_) => Ok(()),
+            Op::If(branches) if branches.produces.is_empty() => Ok(()),
+            Op::If(branches) => {
+                f.write_str(" [")?;
+                separated(f, ", ", &branches.produces, |f, p| {
+                    let symbol = Dim::symbol(p.symbol);
+                    write!(f, "bind {} = {} axis {}", Index(&symbol, self.names(&[])), p.output, p.axis)
+                })?;
+                f.write_str("]")
+            }
             Op::DimValue(dim) => write!(f, " {}", Index(dim, self.names(&[]))),
             Op::Host(host) => {
                 super::host::write(f, host, &|symbol| Index(&Dim::symbol(symbol), self.names(&[])).to_string())

@@ -7,7 +7,7 @@ use crate::access::Bound;
 use crate::entity::{EntityId, VarId};
 use crate::graph::{Graph, TensorType};
 use crate::index::{Dim, IndexExpr, Interval, Ranges};
-use crate::op::{ContractOp, HostOp, IfOp, MapOp, Op, RecurrenceOp, ReduceOp, ViewOp};
+use crate::op::{ContractOp, HostOp, IfOp, MapOp, Op, Produced, RecurrenceOp, ReduceOp, ViewOp};
 use crate::scalar::Load;
 use infc_tensor::DType;
 
@@ -94,7 +94,11 @@ impl Checker<'_> {
     /// Symbols that are produced exist, and are extents of the outputs.
     fn host(&mut self, host: &HostOp, outputs: &Types<'_>) {
         self.report.count("outputs", host.outputs.iter().filter(|&&named| named).count(), outputs.len());
-        for produced in &host.produces {
+        self.produced(&host.produces, outputs);
+    }
+
+    fn produced(&mut self, produces: &[Produced], outputs: &Types<'_>) {
+        for produced in produces {
             let axes = outputs.get(produced.output as usize).map_or(0, |ty| ty.shape.len());
             if produced.axis as usize >= axes {
                 self.report.push(ViolationKind::Dangling { what: "axis", id: produced.axis.to_string() });
@@ -243,6 +247,7 @@ impl Checker<'_> {
     }
 
     fn branches(&mut self, branches: &IfOp, inputs: &Types<'_>, outputs: &Types<'_>) {
+        self.produced(&branches.produces, outputs);
         let Some((condition, inputs)) = inputs.split_first() else {
             return self.report.push(ViolationKind::Missing { what: "the condition" });
         };

@@ -197,12 +197,9 @@ fn classify_linear(
 /// Probabilities of classes from those of pairs, `pairwise` in the order (0, 1), (0, 2), …, (1, 2), …
 fn couple(classes: usize, pairwise: &[f64]) -> Vec<f64> {
     let mut r = vec![vec![0.0; classes]; classes];
-    let mut next = pairwise.iter();
-    for i in 0..classes {
-        for j in i + 1..classes {
-            let p = next.next().copied().unwrap_or(0.5);
-            (r[i][j], r[j][i]) = (p, 1.0 - p);
-        }
+    let pairs = (0..classes).flat_map(|i| (i + 1..classes).map(move |j| (i, j)));
+    for ((i, j), p) in pairs.zip(pairwise.iter().copied().chain(std::iter::repeat(0.5))) {
+        (r[i][j], r[j][i]) = (p, 1.0 - p);
     }
     let mut q = vec![vec![0.0; classes]; classes];
     for t in 0..classes {
