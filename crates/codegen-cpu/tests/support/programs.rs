@@ -181,6 +181,10 @@ impl Maker<'_> {
             }
             1 => {
                 let bits = self.random.next();
+                // Half of them are the first lanes, as remainders have them.
+                let first = self.random.below(usize::from(self.lanes) + 1);
+                let bits =
+                    if self.random.chance(50) { bits } else { u64::MAX.checked_shr(64 - first as u32).unwrap_or(0) };
                 self.b.constant(ty, bits)
             }
             _ => {
@@ -393,7 +397,14 @@ impl Maker<'_> {
         let index = self.any(index_elem);
         let ty = self.vector(index_elem);
         let limit = self.b.constant(ty, 255);
-        let index = self.b.and(index, limit);
+        let index = if self.random.chance(50) {
+            self.b.and(index, limit)
+        } else {
+            // Lanes a known distance apart.
+            let stride = self.random.below(255 / usize::from(self.lanes) + 1) as u64;
+            let (lane, stride) = (self.b.lane_index(ty), self.b.constant(ty, stride));
+            self.b.mul(lane, stride)
+        };
         let scale = self.random.pick(&[1, 2, 4, 8]);
         let mask = self.random.chance(50).then(|| self.any(Elem::Mask));
         self.b.gather(elem, self.input, index, scale, 16, mask, Memory::ReadOnly)

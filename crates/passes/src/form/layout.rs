@@ -18,8 +18,10 @@ use infc_ir::kernel::{Layout, Operand, OperandKind, Stage};
 use infc_ir::scalar::{Load, Source};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Wider halos are not worth the memory.
+/// Wider halos are not worth the memory,
 const MAX_HALO: i64 = 64;
+/// unless they are at most this part of the axis.
+const MAX_HALO_PART: i64 = 16;
 /// Rows that are a multiple of this many bytes apart meet in the same sets of a first-level cache.
 const ALIASING_STRIDE_BYTES: i64 = 4096;
 /// How much longer such rows are made.
@@ -350,8 +352,9 @@ fn reach(operand: &Operand, load: &Load, stage: &Stage, ranges: &Ranges) -> Vec<
                 let beyond = (greatest - extent.clone() + 1).simplify(ranges);
                 ranges.interval(&beyond).max.map(|max| max.max(0))
             });
+            let most = ranges.interval(extent).min.map_or(MAX_HALO, |len| MAX_HALO.max(len / MAX_HALO_PART));
             match (before, after) {
-                (Some(before), Some(after)) if before <= MAX_HALO && after <= MAX_HALO => (before, after),
+                (Some(before), Some(after)) if before <= most && after <= most => (before, after),
                 _ => (0, 0),
             }
         })

@@ -175,6 +175,13 @@ impl Selector<'_> {
     fn store_masked(&mut self, value: Value, ty: Type, base: Value, disp: i32, mask: Value) {
         let reg = self.reg(value);
         let width = Self::width_of(ty);
+        if self.encoding == Encoding::Vex
+            && ty.elem.size_bytes() >= 4
+            && let Some(bits) = self.constant(mask)
+            && self.store_first(reg, ty, base, disp, bits)
+        {
+            return;
+        }
         match self.encoding {
             Encoding::Evex => {
                 let mask = self.exact_mask(mask, ty);
@@ -227,6 +234,10 @@ impl Selector<'_> {
         }
         if ty.elem.size_bytes() < 4 {
             return self.gather_lanes(dst, ty, base, index, scale, disp, mask);
+        }
+        if let Some(places) = self.known_places(ty, index, scale, disp, mask) {
+            self.collect(dst, ty, base, &places);
+            return Ok(());
         }
         let row = match (ty.elem.size_bytes(), index_ty.elem) {
             (4, Elem::I32) => codes::GATHER32_I32,

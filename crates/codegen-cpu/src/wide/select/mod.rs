@@ -16,6 +16,7 @@ mod int;
 mod lane;
 mod mask;
 mod memory;
+mod pieces;
 mod values;
 mod vector;
 mod vector_int;

@@ -11,6 +11,15 @@ use infc_ir::kernel::AxisKind;
 const LAST_LEVEL_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
 
 impl Chooser<'_> {
+    /// Of a stage that only moves: the axis along which lie the neighbours of what its lanes gather. With its loop
+    /// innermost, the cache lines that one vector touches serve the next ones, too.
+    pub(super) fn along_gathered_lines(&self, id: StageId, tile: &Tile) -> Option<usize> {
+        let stage = &self.kernel.stages[id];
+        let vector = tile.vector_axis.filter(|_| stage.reducer.is_none())?;
+        let gathers = self.accesses[id.index()].iter().filter(|a| a.steps[vector] == Step::Far);
+        gathers.filter_map(|a| (0..stage.axes.len()).find(|&n| a.steps[n] == Step::One)).next()
+    }
+
     /// Whether loops over tiles of columns (the vector axis) go around those over tiles of rows.
     ///
     /// `follow` says which axis of the root each value axis of `main` is; the tile is in terms of the root.

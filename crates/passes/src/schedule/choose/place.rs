@@ -234,11 +234,13 @@ impl<'a> Chooser<'a> {
         // Where all that is read moves along the vector axis, the next vector reads nothing again, but the next rows may.
         let all_move = main.is_some_and(|m| self.all_move_along_vectors(m, &root_tile, &followed));
         let last_row = loops.outer.iter().rev().map(|&(_, axis)| axis).find(|&axis| vector_axis != Some(axis));
+        let along_lines = self.along_gathered_lines(root, &root_tile);
         loops.outer.sort_by_key(|(_, axis)| {
             let is_vector = vector_axis == Some(*axis);
             let place = match (is_vector, vector_first) {
                 (true, true) => 0,
                 (false, _) if all_move && last_row == Some(*axis) => 3,
+                (false, _) if along_lines == Some(*axis) => 3,
                 (false, _) => 1,
                 (true, false) => 2,
             };
