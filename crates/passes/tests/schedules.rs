@@ -329,3 +329,86 @@ fn a_batch_of_unknown_size_gives_no_rows() {
     let schedule = choose(&kernel, &MACHINES[1].1, ErrorClass::Exact).to_string();
     assert!(schedule.contains("split s.n by"), "{schedule}");
 }
+
+/// Taps and channels are one axis of neighbours where zeros stand around the image: 33 elements leave less over than 11.
+#[test]
+fn sums_over_rows_of_taps_are_joined() {
+    let text = "kernel @taps(x: f32[9, 7, 11] layout(halo [1:1, 1:1, 0:0]), const w: f32[3, 3, 11]) -> (y: f32[9, 7]) {
+      stage s[h: 9, w: 7, reduce p: 3, reduce q: 3, reduce k: 11] =
+        fold sum (x[h + p - 1, w + q - 1, k] if 0 <= h + p - 1 < 9 and 0 <= w + q - 1 < 7 else 0) * w[p, q, k]
+      stage o[h, w] = s[h, w] + 1
+      output y[h, w] = o[h, w]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let inputs = infc_testkit::random_inputs(&kernel, &[], 3);
+    let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
+    let joined = infc_passes::formulate::normalise(kernel.clone());
+    let extents = |kernel: &Kernel| -> Vec<Option<i64>> {
+        kernel.stages.iter().next().expect("a stage").reduce_axes().map(|(_, a)| a.extent.as_const()).collect()
+    };
+    assert_eq!(extents(&joined), [Some(3), Some(33)], "{joined}");
+    let found = run_kernel(&joined, &[], &inputs).expect("it runs");
+    for i in 0..expected[0].len_elems() {
+        assert_eq!(found[0].get_f64(i), expected[0].get_f64(i), "element {i}");
+    }
+    // Without zeros around it, conditions are tested per tap.
+    let bare: Kernel = text.replace(" layout(halo [1:1, 1:1, 0:0])", "").parse().unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(extents(&infc_passes::formulate::normalise(bare)), [Some(3), Some(3), Some(11)]);
+    // Nor are columns of a panel neighbours.
+    let panel = text
+        .replace("w: f32[3, 3, 11]", "w: f32[3, 3, 11, 16]")
+        .replace("y: f32[9, 7]", "y: f32[9, 7, 16]")
+        .replace("w: 7, reduce p", "w: 7, n: 16, reduce p")
+        .replace("w[p, q, k]", "w[p, q, k, n]")
+        .replace("o[h, w] = s[h, w]", "o[h, w, n] = s[h, w, n]")
+        .replace("y[h, w] = o[h, w]", "y[h, w, n] = o[h, w, n]");
+    let panel: Kernel = panel.parse().unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(extents(&infc_passes::formulate::normalise(panel)), [Some(3), Some(3), Some(11)]);
+}
+
+/// Lanes that gather leave neighbours in their cache lines, which the next turns take.
+#[test]
+fn copies_run_along_the_lines_they_gather() {
+    let text = "kernel @turn(x: f32[500, 40]) -> (y: f32[40, 500]) {
+      stage o[i: 40, j: 500] = x[j, i]
+      output y[i, j] = o[i, j]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    for (name, machine) in &MACHINES[1..] {
+        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+        assert!(schedule.contains("reorder o: j_o, i, "), "{name}: {schedule}");
+    }
+}
+
+/// Sums whose points are lanes leave scalars; what is dear to compute of them is computed in vectors of several.
+#[test]
+fn functions_of_sums_in_lanes_are_vectors() {
+    let text = "kernel @dots(x: f32[60, 40], const w: f32[40]) -> (y: f32[60]) {
+      stage s[m: 60, reduce k: 40] = fold sum x[m, k] * w[k]
+      stage o[m] = sigmoid(s[m])
+      output y[m] = o[m]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    for (name, machine) in &MACHINES[1..] {
+        let schedule = choose(&kernel, machine, ErrorClass::Reassociating).to_string();
+        assert!(schedule.contains("partial s.k") && schedule.contains("vectorize o.m"), "{name}: {schedule}");
+    }
+}
+
+/// With half a cache line per vector, the other half is used while the line is there.
+#[test]
+fn halves_of_cache_lines_are_read_together() {
+    let text = "kernel @depthwise(x: f32[34, 34, 32], const w: f32[3, 3, 32]) -> (y: f32[32, 32, 32]) {
+      stage s[h: 32, w: 32, c: 32, reduce p: 3, reduce q: 3] = fold sum x[h + p, w + q, c] * w[p, q, c]
+      stage o[h, w, c] = s[h, w, c] + 1
+      output y[h, w, c] = o[h, w, c]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    for (name, machine) in &MACHINES[1..] {
+        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+        let order = schedule.split("reorder o: ").nth(1).and_then(|rest| rest.split(';').next()).unwrap_or_default();
+        let place = |axis: &str| order.split(", ").position(|name| name.starts_with(axis));
+        let whole = machine.vector_bytes >= 64 || schedule.contains("unroll o.c_v");
+        assert_eq!(place("c_o") < place("w_o"), whole, "{name}: {schedule}");
+    }
+}

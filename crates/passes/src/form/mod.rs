@@ -32,7 +32,7 @@ mod lower;
 mod options;
 mod order;
 mod outputs;
-mod pack;
+pub(crate) mod pack;
 mod plan;
 mod prepare;
 mod reorder;

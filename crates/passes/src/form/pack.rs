@@ -5,8 +5,9 @@
 //! vector widths stream that form, so all feature levels share one copy. Where the columns are shared with the left
 //! operand (depthwise), rows of all columns are as good.
 //!
-//! Fewer than 8 columns would leave most lanes of a vector of columns empty. They lie one after the other, `[N][K…]`, so
-//! that vectors run along what is summed, if the left operand is contiguous there.
+//! Fewer than 8 columns, or none (a sum of products per row), would leave most lanes of a vector of columns empty, and
+//! so may a few more. They lie one after the other, `[N][K…]`, so that vectors run along what is summed, if the left
+//! operand is contiguous there.
 //!
 //! Bytes that are summed in 32 bits are grouped by four along the innermost summed axis, `[ceil(N/16)][K/4][16][4]`, if
 //! the left operand has its bytes there in groups too: dot products take them so.
@@ -26,6 +27,9 @@ const PANEL: i64 = 16;
 const GROUP: i64 = 4;
 /// Fewer columns than this are not worth a panel, and fewer summed points no vector.
 const MIN_COLUMNS: i64 = 8;
+
+/// Products that it takes as long as to fold the lanes of one sum (docs/perf-log.md).
+const FOLD: i64 = 40;
 
 /// How many elements a packed constant may have beyond twice its own (padding at most doubles it).
 const MAX_EXTRA: i64 = 1 << 14;
@@ -70,6 +74,37 @@ pub fn pack(kernel: &mut Kernel, admits: &mut dyn FnMut(OperandId, &Packing) -> 
     packed
 }
 
+/// Lanes of multiply-adds that a row of sums takes in vectors of columns, some of which may stay empty.
+fn lanes_along_columns(columns: i64, points: i64) -> i64 {
+    whole_vectors(columns).saturating_mul(points)
+}
+
+/// Lanes of multiply-adds that a row of sums takes in vectors along `points` summed points, `innermost` of them next to
+/// each other, with what folding the lanes takes in the end.
+fn lanes_along_sums(columns: i64, points: i64, innermost: i64) -> i64 {
+    let along = (points / innermost.max(1)).saturating_mul(whole_vectors(innermost)).saturating_add(FOLD);
+    along.saturating_mul(columns)
+}
+
+fn whole_vectors(n: i64) -> i64 {
+    (n + PANEL - 1) / PANEL * PANEL
+}
+
+/// Whether columns lie one after the other, if the left operand lets them: where there are few, or where vectors of
+/// columns cost clearly more.
+fn are_few(columns: i64, points: i64, innermost: i64) -> bool {
+    let empty = || lanes_along_sums(columns, points, innermost) / 3 < lanes_along_columns(columns, points) / 4;
+    innermost >= MIN_COLUMNS && (columns < MIN_COLUMNS || (columns > MIN_COLUMNS && columns < PANEL && empty()))
+}
+
+/// Lanes of multiply-adds per row of a contraction whose left operand has `innermost` summed points next to each other.
+pub(crate) fn lanes_per_row(columns: i64, points: i64, innermost: i64) -> i64 {
+    match are_few(columns, points, innermost) {
+        true => lanes_along_sums(columns, points, innermost),
+        false => lanes_along_columns(columns, points),
+    }
+}
+
 /// How often the kernel reads an operand.
 fn read_count(kernel: &Kernel, operand: OperandId) -> usize {
     let mut count = 0;
@@ -88,29 +123,31 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     }
     let axes = &kernel.stages[stage].axes;
     let extent = |v: VarId| axes[v.0 as usize].extent.as_const();
-    let column = c.columns().into_iter().next()?;
-    let n = extent(column)?;
+    let column = c.columns().into_iter().next();
+    let n = column.map_or(Some(1), extent)?;
     let used: Vec<VarId> = (0..axes.len() as u32).map(VarId).filter(|&v| uses(c.rhs, v)).collect();
     let of_kind = |reduce: bool| -> Vec<VarId> {
         let is_reduce = |v: VarId| axes[v.0 as usize].kind == AxisKind::Reduce;
-        used.iter().copied().filter(|&v| v != column && is_reduce(v) == reduce).collect()
+        used.iter().copied().filter(|&v| Some(v) != column && is_reduce(v) == reduce).collect()
     };
     let (outer, summed) = (of_kind(false), of_kind(true));
     let panels = (n + PANEL - 1) / PANEL;
-    let is_shared = uses(c.lhs, column);
-    let arrangement = if n >= MIN_COLUMNS {
-        if is_shared { Arrangement::Rows } else { Arrangement::Panels }
-    } else {
-        let &innermost = summed.last().filter(|_| !is_shared)?;
-        let is_adjacent = |load: &Load| {
-            let Source::Operand(operand) = load.source else { return false };
-            let flat = kernel.operands[operand].layout.flat(&load.index);
-            flat.linear_in(innermost).is_some_and(|(step, _)| step.is_const(1))
-        };
-        if !is_adjacent(c.lhs) || is_adjacent(c.rhs) || extent(innermost)? < MIN_COLUMNS {
-            return None;
-        }
-        Arrangement::Columns
+    let is_shared = column.is_some_and(|column| uses(c.lhs, column));
+    let points = summed.iter().try_fold(1i64, |points, &v| points.checked_mul(extent(v)?))?;
+    let innermost = summed.last().copied().filter(|_| !is_shared);
+    let is_adjacent = |load: &Load, v: VarId| {
+        let Source::Operand(operand) = load.source else { return false };
+        let flat = kernel.operands[operand].layout.flat(&load.index);
+        flat.linear_in(v).is_some_and(|(step, _)| step.is_const(1))
+    };
+    let few = |&v: &VarId| is_adjacent(c.lhs, v) && extent(v).is_some_and(|len| are_few(n, points, len));
+    let arrangement = match innermost.filter(few) {
+        // They lie so already.
+        Some(v) if is_adjacent(c.rhs, v) && n < MIN_COLUMNS => return None,
+        Some(_) => Arrangement::Columns,
+        None if n < MIN_COLUMNS => return None,
+        None if is_shared => Arrangement::Rows,
+        None => Arrangement::Panels,
     };
     let in_panels = arrangement == Arrangement::Panels;
     let grouped = summed.last().copied().filter(|&v| in_panels && is_grouped(kernel, &c, v));
@@ -118,14 +155,15 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     // Packed axes, each with its extent, the reader's coordinate, and a name.
     let var = IndexExpr::var;
     let sixteen = IndexExpr::constant(PANEL);
+    let of_column = column.map_or(IndexExpr::constant(0), var);
     let mut packed: Vec<(i64, IndexExpr, String)> = Vec::new();
     for &v in &outer {
         packed.push((extent(v)?, var(v), axes[v.0 as usize].name.clone()));
     }
     let column_at = packed.len();
     match arrangement {
-        Arrangement::Panels => packed.push((panels, var(column).floor_div(&sixteen), "N/16".to_owned())),
-        Arrangement::Columns => packed.push((n, var(column), "N".to_owned())),
+        Arrangement::Panels => packed.push((panels, of_column.floor_div(&sixteen), "N/16".to_owned())),
+        Arrangement::Columns => packed.push((n, of_column.clone(), "N".to_owned())),
         Arrangement::Rows => {}
     }
     let first_summed = packed.len();
@@ -140,8 +178,8 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     }
     let lane_at = packed.len();
     match arrangement {
-        Arrangement::Panels => packed.push((PANEL, var(column).modulo(&sixteen), PANEL.to_string())),
-        Arrangement::Rows => packed.push((panels * PANEL, var(column), (panels * PANEL).to_string())),
+        Arrangement::Panels => packed.push((PANEL, of_column.modulo(&sixteen), PANEL.to_string())),
+        Arrangement::Rows => packed.push((panels * PANEL, of_column.clone(), (panels * PANEL).to_string())),
         Arrangement::Columns => {}
     }
     if let Some(v) = grouped {
@@ -172,7 +210,9 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
         Arrangement::Rows => at(lane_at),
         Arrangement::Columns => at(column_at),
     };
-    variables[column.0 as usize] = columns.clone();
+    if let Some(column) = column {
+        variables[column.0 as usize] = columns.clone();
+    }
     let index = c.rhs.index.iter().map(|e| e.substitute_vars(&variables)).collect();
     let valid = if n % PANEL == 0 || arrangement == Arrangement::Columns {
         Vec::new()

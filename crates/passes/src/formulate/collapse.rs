@@ -5,9 +5,10 @@
 //! single loop. The rewrite puts `x div E` and `x mod E` for the two coordinates, and the simplifier joins them again
 //! wherever they meet. Error class: exact.
 
+use crate::schedule::point::outside_halo;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, Dim, IndexExpr};
-use infc_ir::kernel::{Axis, AxisKind, Kernel};
+use infc_ir::kernel::{Axis, AxisKind, Kernel, Stage};
 use infc_ir::scalar::{Load, ScalarOp, Source};
 
 /// Joins as many axes as possible.
@@ -132,11 +133,19 @@ fn allowed(kernel: &Kernel, pairs: &Pairs) -> bool {
         && kernel.stages.iter_enumerated().all(|(id, stage)| {
             let Some((a, b)) = pairs[id.index()] else { return true };
             let together = |flat: &IndexExpr| moves_together(flat, a, b, &stage.axes[b].extent);
+            let is_dot = sums_neighbours(kernel, stage, b);
             let loads = stage.body.ops.iter().all(|op| match op {
                 ScalarOp::Index(e) => !uses(e, a) && !uses(e, b),
                 ScalarOp::InBounds(bounds) => bounds.iter().all(|x| !uses(&x.expr, a) && !uses(&x.expr, b)),
                 ScalarOp::Load(load) => {
-                    let free = load.valid.iter().all(|x| !uses(&x.expr, a) && !uses(&x.expr, b));
+                    let tested = match load.source {
+                        // Zeros around an operand stand for its conditions.
+                        Source::Operand(operand) if is_dot => {
+                            outside_halo(&kernel.operands[operand], load, &stage.ranges(&kernel.symbols))
+                        }
+                        _ => load.valid.clone(),
+                    };
+                    let free = tested.iter().all(|x| !uses(&x.expr, a) && !uses(&x.expr, b));
                     free && match load.source {
                         Source::Operand(operand) => together(&kernel.operands[operand].layout.flat(&load.index)),
                         Source::Stage(..) | Source::Buffer(_) => true,
@@ -150,6 +159,21 @@ fn allowed(kernel: &Kernel, pairs: &Pairs) -> bool {
                 .filter(|o| o.stage == id)
                 .all(|o| together(&kernel.operands[o.operand].layout.flat(&o.index)));
             loads && stores
+        })
+}
+
+/// Whether a sum's operands all have the points of an axis next to each other, so that its lanes will lie along it: the
+/// longer the axis, the less is left over.
+fn sums_neighbours(kernel: &Kernel, stage: &Stage, axis: usize) -> bool {
+    let mut loads = stage.body.ops.iter().filter_map(|op| match op {
+        ScalarOp::Load(load) => Some(load),
+        _ => None,
+    });
+    let steps_one = |flat: IndexExpr| flat.linear_in(VarId::from_index(axis)).is_some_and(|(step, _)| step.is_const(1));
+    stage.axes[axis].kind == AxisKind::Reduce
+        && loads.all(|load| match load.source {
+            Source::Operand(operand) => steps_one(kernel.operands[operand].layout.flat(&load.index)),
+            Source::Stage(..) | Source::Buffer(_) => false,
         })
 }
 

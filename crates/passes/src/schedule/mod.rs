@@ -11,7 +11,7 @@ mod emit;
 mod error;
 mod join;
 pub(crate) mod plan;
-mod point;
+pub(crate) mod point;
 mod reduction;
 mod region;
 

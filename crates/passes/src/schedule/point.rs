@@ -185,7 +185,7 @@ impl Emitter<'_> {
 ///
 /// Beyond its extents an operand with a halo holds zeros, so where zero is also what the reader wants there, it may
 /// simply read.
-pub(super) fn outside_halo(operand: &Operand, load: &Load, ranges: &Ranges) -> Vec<Bound> {
+pub(crate) fn outside_halo(operand: &Operand, load: &Load, ranges: &Ranges) -> Vec<Bound> {
     if load.otherwise.bits != 0 {
         return load.valid.clone();
     }

@@ -3,6 +3,7 @@
 use crate::build::{Net, c, i, within};
 use crate::run::check;
 use infc_ir::entity::ValueId;
+use infc_ir::index::Dim;
 use infc_ir::scalar::{BinaryOp, UnaryOp};
 use infc_passes::form::{BufferPlace, GraphPlan, OperandSource};
 
@@ -75,19 +76,41 @@ fn weights_lie_in_panels() {
 
 #[test]
 fn few_columns_lie_one_after_the_other() {
-    let packing = |k: usize| {
+    let packing = |k: usize, n: usize| {
         let mut net = Net::new();
         let x = net.input(&[5, k as i64]);
-        let w = net.weights(&[k, 3], 3);
+        let w = net.weights(&[k, n], 3);
         let y = net.contract("mk,kn->mn", x, w);
         net.output(y);
         let plan = check(&net);
         let OperandSource::Constant(constant) = &plan.kernels[0].operands[1] else { panic!("{plan}") };
         constant.packing.as_ref().map(|p| (p.layout.clone(), constant.tensor().expect("it fits").shape().to_vec()))
     };
-    assert_eq!(packing(40), Some(("columns[N][k]".to_owned(), vec![3, 40])));
+    let columns = |shape: &[usize]| Some(("columns[N][k]".to_owned(), shape.to_vec()));
+    let panels = |shape: &[usize]| Some(("panels[N/16][k][16]".to_owned(), shape.to_vec()));
+    assert_eq!(packing(40, 3), columns(&[3, 40]));
     // Too short for a vector.
-    assert_eq!(packing(7), None);
+    assert_eq!(packing(7, 3), None);
+    // A few more columns, where sums are long enough to make up for the folding of lanes.
+    assert_eq!(packing(288, 9), columns(&[9, 288]));
+    assert_eq!(packing(64, 9), panels(&[1, 64, 16]));
+    assert_eq!(packing(1024, 12), panels(&[1, 1024, 16]));
+}
+
+#[test]
+fn a_single_column_lies_in_the_order_of_the_sum() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 12, 6, 7]);
+    let y = conv(&mut net, x, 11, 1, 1, 1);
+    let y = conv(&mut net, y, 1, 3, 1, 7);
+    net.output(y);
+    let plan = check(&net);
+    let packed = plan.kernels.iter().flat_map(|k| &k.operands).find_map(|o| match o {
+        OperandSource::Constant(c) => c.packing.as_ref().filter(|p| p.layout.starts_with("columns")),
+        OperandSource::Value(_) => None,
+    });
+    let shape: Vec<Option<i64>> = packed.expect("one is").shape.iter().map(Dim::as_const).collect();
+    assert_eq!(shape, [Some(1), Some(3), Some(3), Some(11)], "{plan}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use super::algebra::Filtering;
 use super::correlation::Correlation;
+use crate::form::pack::lanes_per_row;
 use infc_ir::kernel::Kernel;
 
 /// Lanes of a vector.
@@ -51,7 +52,9 @@ impl Work {
     pub(crate) fn direct(&self) -> f64 {
         let results: f64 = self.windows.iter().map(|(extent, _)| extent).product::<f64>() * self.others;
         let taps: f64 = self.windows.iter().map(|(_, taps)| taps).product();
-        results * taps * self.channels * (self.columns / LANES).ceil() * DIRECT + self.weights(taps)
+        let (columns, channels) = (self.columns as i64, self.channels as i64);
+        let lanes = lanes_per_row(columns, (taps * self.channels) as i64, channels) as f64;
+        results * lanes / LANES * DIRECT + self.weights(taps)
     }
 
     /// Cycles with `outputs` results per application.

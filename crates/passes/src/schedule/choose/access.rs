@@ -13,7 +13,7 @@ pub(super) const PANEL: i64 = 16;
 const CACHE_SET_SPAN: i64 = 4096;
 
 /// Bytes of a cache line.
-const CACHE_LINE: i64 = 64;
+pub(super) const CACHE_LINE: i64 = 64;
 
 /// Movement of an address when a coordinate grows by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What is read again soonest, and so which loop goes inside: which operand stays while another streams by.
 
-use super::access::{Access, Step, extent};
+use super::access::{Access, CACHE_LINE, Step, extent};
 use super::place::Chooser;
 use super::tile::Tile;
 use infc_ir::entity::{EntityId, StageId, VarId};
@@ -103,7 +103,8 @@ impl Chooser<'_> {
         bytes
     }
 
-    /// Whether every load of a reduction differs from vector to vector, and some do not from row to row.
+    /// Whether every load of a reduction differs from vector to vector, and some do not from row to row. Not where a
+    /// vector is only part of a cache line, since the lines of many rows would be fetched again for the next part.
     pub(super) fn all_move_along_vectors(
         &self,
         main: StageId,
@@ -113,7 +114,8 @@ impl Chooser<'_> {
         let Some(axis) = self.followed_axis(main, tile, followed) else { return false };
         let accesses = &self.accesses[main.index()];
         let mut values = self.kernel.stages[main].value_axes().map(|(n, _)| n);
-        accesses.iter().all(|a| a.steps[axis] != Step::Zero)
+        let is_whole_line = |a: &Access| tile.points_along_vectors() * a.elem_bytes as i64 >= CACHE_LINE;
+        accesses.iter().all(|a| a.steps[axis] != Step::Zero && is_whole_line(a))
             && values.any(|n| accesses.iter().any(|a| a.steps[n] == Step::Zero))
     }
 

@@ -16,6 +16,8 @@ use std::ops::Range;
 
 /// Operations per point from which on a stage that is needed again and again is stored.
 const STORED_COST: f64 = 8.0;
+/// Operations per point that are worth a way through memory to be done in vectors.
+const SCALAR_COST: f64 = 4.0;
 
 pub(super) struct Chooser<'a> {
     pub(super) kernel: &'a Kernel,
@@ -215,10 +217,19 @@ impl<'a> Chooser<'a> {
             let weight = |id: StageId| super::access::reduction_points(self.kernel, &self.kernel.stages[id]);
             weight(a).total_cmp(&weight(b))
         });
-        let root_tile = match main {
+        let cycles = self.cycles;
+        let mut root_tile = match main {
             Some(main) => self.tile_through(root, main, &followed),
             None => self.tile(root, Some(self.store_steps(root)), self.extents(root)),
         };
+        // Lanes that sum leave one result each: what is still to be done with them is done in vectors of several.
+        let sums_in_lanes = main.is_some() && root_tile.vector_axis.is_none() && root_tile.lanes > 1;
+        let apart = sums_in_lanes && cost(stage) > SCALAR_COST && self.run_of(root).is_none();
+        let (in_step, main) = if apart { (Vec::new(), None) } else { (in_step, main) };
+        if apart {
+            self.cycles = cycles;
+            root_tile = self.tile(root, Some(self.store_steps(root)), self.extents(root));
+        }
         let mut loops = self.split(root, &root_tile);
         let name = self.name(root);
 

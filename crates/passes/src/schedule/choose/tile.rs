@@ -49,10 +49,15 @@ impl Tile {
         Self { vector_axis: None, lanes: 1, vectors: 1, rows: Vec::new(), slides: false }
     }
 
+    /// Points along the vector axis in one tile.
+    pub(super) fn points_along_vectors(&self) -> i64 {
+        self.lanes * self.vectors
+    }
+
     /// Points along an axis in one tile.
     pub(super) fn points(&self, axis: usize) -> i64 {
         if self.vector_axis == Some(axis) {
-            return self.lanes * self.vectors;
+            return self.points_along_vectors();
         }
         self.rows.iter().find(|&&(r, _)| r == axis).map_or(1, |&(_, n)| n)
     }
