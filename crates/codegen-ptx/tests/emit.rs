@@ -33,12 +33,24 @@ fn snapshot(name: &str, nest: &LoopNest) {
 
 #[test]
 fn element_wise() {
-    snapshot("element_wise", &nests::element_wise());
+    snapshot("element_wise", &nests::element_wise(1024));
+}
+
+#[test]
+fn a_remainder_of_a_bound_loop_is_masked() {
+    let text = module(&nests::element_wise(50)).text;
+    let of_y = text.lines().filter(|l| l.contains("st.global"));
+    assert!(of_y.clone().count() > 0 && of_y.clone().all(|l| l.trim_start().starts_with('@')), "{text}");
 }
 
 #[test]
 fn softmax() {
     snapshot("softmax", &nests::softmax());
+}
+
+#[test]
+fn plain_matmul() {
+    snapshot("plain_matmul", &nests::plain_matmul(64, 96, 48));
 }
 
 #[test]
@@ -97,7 +109,14 @@ const TYPES: [DType; 13] = [
 
 /// Nests over everything that this backend knows.
 fn everything() -> Vec<LoopNest> {
-    let mut nests = vec![nests::element_wise(), nests::softmax(), nests::matmul(64, 96, 48), nests::matmul(33, 50, 17)];
+    let mut nests = vec![
+        nests::element_wise(1024),
+        nests::element_wise(50),
+        nests::softmax(),
+        nests::plain_matmul(64, 96, 48),
+        nests::matmul(64, 96, 48),
+        nests::matmul(33, 50, 17),
+    ];
     for op in FUNCTIONS {
         nests.push(nests::functions(op, DType::F32, if op == UnaryOp::IsNan { DType::Bool } else { DType::F32 }));
         nests.push(nests::functions(op, DType::F16, DType::F32));

@@ -37,9 +37,11 @@ pub(crate) struct Kernels {
 
 /// A kernel scheduled for a target.
 #[derive(Clone, Debug)]
-pub(crate) struct Scheduled {
-    pub(crate) schedule: Schedule,
-    pub(crate) nest: LoopNest,
+pub struct Scheduled {
+    /// The steps.
+    pub schedule: Schedule,
+    /// The loops that follow from them.
+    pub nest: LoopNest,
 }
 
 impl Scheduled {
@@ -83,11 +85,11 @@ pub(crate) fn schedule(
         .distinct
         .par_iter()
         .map(|distinct| {
-            check(distinct, || verify_kernel(&distinct.kernel))?;
+            check_kernel(&distinct.kernel)?;
             let schedule = schedule::choose(&distinct.kernel, &machine, allowed);
             let nest = schedule::apply(&distinct.kernel, &schedule)
                 .map_err(|source| schedule_error(distinct, target, source))?;
-            check(distinct, || verify_nest(&nest))?;
+            check_nest(&distinct.kernel, &nest)?;
             Ok(Scheduled { schedule, nest })
         })
         .collect()
@@ -136,12 +138,21 @@ pub(crate) fn check_graph(phase: Phase, graph: &Graph) -> Result<(), CompileErro
     verify_graph(graph).map_err(|error| CompileError::Internal { what: format!("after {phase}: {error}") })
 }
 
-/// What a verifier says, in debug builds: an error of ours.
-fn check(distinct: &Distinct, verify: impl FnOnce() -> Result<(), VerifyError>) -> Result<(), CompileError> {
+/// What a verifier says of a kernel, in debug builds: an error of ours.
+pub(crate) fn check_kernel(kernel: &Kernel) -> Result<(), CompileError> {
+    check(kernel, || verify_kernel(kernel))
+}
+
+/// What a verifier says of a kernel's loop nest, in debug builds: an error of ours.
+pub(crate) fn check_nest(kernel: &Kernel, nest: &LoopNest) -> Result<(), CompileError> {
+    check(kernel, || verify_nest(nest))
+}
+
+fn check(kernel: &Kernel, verify: impl FnOnce() -> Result<(), VerifyError>) -> Result<(), CompileError> {
     if !cfg!(debug_assertions) {
         return Ok(());
     }
-    verify().map_err(|error| CompileError::Internal { what: format!("kernel `{}`: {error}", distinct.kernel.name) })
+    verify().map_err(|error| CompileError::Internal { what: format!("kernel `{}`: {error}", kernel.name) })
 }
 
 fn schedule_error(distinct: &Distinct, target: &Target, source: ScheduleError) -> CompileError {

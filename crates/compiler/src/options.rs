@@ -8,8 +8,9 @@ use std::path::PathBuf;
 /// What artifacts are compiled for unless somebody says otherwise: best first.
 pub const DEFAULT_TARGETS: [&str; 3] = ["x86-64-v4", "x86-64-v3", "x86-64-v2"];
 
-/// What artifacts are also compiled for, each in front of its level, if the model multiplies bytes: processors with the instruction
-/// that does it four at a time are several times faster there, and of other models they would get the same code twice.
+/// What artifacts are also compiled for, each in front of its level, if the model multiplies bytes: processors with the
+/// instruction that does it four at a time are several times faster there, and of other models they would get the same
+/// code twice.
 pub const BYTE_TARGETS: [&str; 2] = ["x86-64-v4+vnni", "x86-64-v3+avxvnni"];
 
 /// How a model is compiled.

@@ -1,5 +1,5 @@
-//! Graphs of core ops all the way to machine code, against the interpreter, bit for bit, on every level that this machine
-//! has: conversions, bits, powers of integers, ports that hold bytes, choices between branches.
+//! Graphs of core ops all the way to machine code, against the interpreter, bit for bit, on every level that this
+//! machine has: conversions, bits, powers of integers, ports that hold bytes, choices between branches.
 
 use infc::{CompileOptions, Phase, Source};
 use infc_ir::interp::run_graph;

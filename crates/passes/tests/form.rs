@@ -7,6 +7,8 @@ mod branch;
 #[path = "graph/build.rs"]
 #[expect(dead_code, reason = "shared with the tests of graph passes, which use all of it")]
 mod build;
+#[path = "form/filtering.rs"]
+mod filtering;
 #[path = "form/random.rs"]
 mod random;
 #[path = "form/recurrent.rs"]
@@ -15,3 +17,4 @@ mod recurrent;
 mod run;
 #[path = "form/shape.rs"]
 mod shape;
+mod support;

@@ -1,69 +1,15 @@
 //! The untuned schedule keeps the meaning of every kernel file, on every kind of machine.
 
-use infc_ir::interp::{run_kernel, run_nest};
-use infc_ir::kernel::{Kernel, OperandKind};
+mod support;
+
+use infc_ir::interp::run_kernel;
+use infc_ir::kernel::Kernel;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::{Machine, apply, choose};
-use infc_tensor::{DType, Tensor};
-
-const MACHINES: [(&str, Machine); 3] =
-    [("128-bit", machine(16, 16)), ("256-bit", machine(32, 16)), ("512-bit", machine(64, 32))];
-
-const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine {
-    Machine {
-        vector_bytes,
-        vector_registers,
-        arithmetic_per_cycle: 2.0,
-        dot_cost: 1.0,
-        loads_per_cycle: 2.0,
-        latency_cycles: 4.0,
-        l2_bytes_per_cycle: 32.0,
-        l3_bytes_per_cycle: 10.0,
-        l1_bytes: 32 << 10,
-        l2_bytes: 1 << 20,
-    }
-}
-
-/// Runs the kernel's nest over physical buffers and gives its logical outputs.
-fn run_scheduled(
-    kernel: &Kernel,
-    machine: &Machine,
-    allowed: ErrorClass,
-    symbols: &[i64],
-    inputs: &[Tensor],
-) -> Vec<Tensor> {
-    let schedule = choose(kernel, machine, allowed);
-    let nest = apply(kernel, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}"));
-    let mut buffers = Vec::new();
-    let mut next = inputs.iter();
-    for operand in kernel.operands.iter() {
-        let value = (operand.kind != OperandKind::Output).then(|| next.next().expect("an input per operand"));
-        buffers.push(infc_testkit::to_physical(operand, symbols, value));
-    }
-    run_nest(&nest, symbols, &mut buffers).unwrap_or_else(|e| panic!("{e}\n{schedule}"));
-    let outputs = kernel.operands.iter().zip(&buffers).filter(|(o, _)| o.kind == OperandKind::Output);
-    outputs.map(|(o, buffer)| infc_testkit::from_physical(o, symbols, buffer)).collect()
-}
-
-fn assert_close(found: &Tensor, expected: &Tensor, place: &str) {
-    assert_eq!(found.shape(), expected.shape(), "{place}");
-    for i in 0..expected.len_elems() {
-        let (a, b) = (found.get_f64(i).expect("a number"), expected.get_f64(i).expect("a number"));
-        let exact = !expected.dtype().is_float() || expected.dtype() == DType::F64;
-        let tolerance = if exact { 1e-12 } else { 1e-5 };
-        let same = a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * (1.0 + b.abs());
-        assert!(same, "{place}: element {i} is {a}, expected {b}");
-    }
-}
-
-/// Equal, whatever NaN.
-fn assert_same_bits(found: &Tensor, expected: &Tensor, place: &str) {
-    assert_eq!(found.shape(), expected.shape(), "{place}");
-    for i in 0..expected.len_elems() {
-        let (a, b) = (found.get_f64(i).expect("a number"), expected.get_f64(i).expect("a number"));
-        assert!(a == b || (a.is_nan() && b.is_nan()), "{place}: element {i} is {a:e}, expected {b:e}");
-    }
-}
+use infc_tensor::DType;
+use infc_testkit::{assert_close, assert_same, random_inputs, strategies};
+use proptest::prelude::*;
+use support::{MACHINES, run_by, run_scheduled};
 
 /// Nothing that rounds is done in another order: not by formulations, not by schedules.
 #[test]
@@ -76,9 +22,7 @@ fn exact_schedules_give_the_same_bits() {
             let normalised = infc_passes::formulate::normalise(kernel.clone());
             for (machine_name, machine) in &MACHINES {
                 let found = run_scheduled(&normalised, machine, ErrorClass::Exact, &symbols, &inputs);
-                for (found, expected) in found.iter().zip(&expected) {
-                    assert_same_bits(found, expected, &format!("{name} {symbols:?} on {machine_name}"));
-                }
+                assert_same(&format!("{name} {symbols:?} on {machine_name}"), &found, &expected);
                 if !reductions_moved {
                     let quick = run_scheduled(&normalised, machine, ErrorClass::Reassociating, &symbols, &inputs);
                     reductions_moved = quick.iter().zip(&expected).any(|(a, b)| a.bytes() != b.bytes());
@@ -112,10 +56,28 @@ fn scheduled_kernels_compute_what_the_kernels_say() {
             let normalised = infc_passes::formulate::normalise(kernel.clone());
             for (machine_name, machine) in &MACHINES {
                 let found = run_scheduled(&normalised, machine, ErrorClass::Reassociating, &symbols, &inputs);
-                for (found, expected) in found.iter().zip(&expected) {
-                    assert_close(found, expected, &format!("{name} {symbols:?} on {machine_name}"));
-                }
+                let place = format!("{name} {symbols:?} on {machine_name}");
+                let is_double = expected.iter().any(|t| t.dtype() == DType::F64);
+                let tolerance = if is_double { 1e-12 } else { 1e-5 };
+                assert_close(&place, &found, &expected, tolerance, tolerance);
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the kernel: the default choice applies, and gives the same bits where sums keep their order.
+    #[test]
+    fn random_kernels_keep_their_meaning(kernel in strategies::kernels(), seed: u64) {
+        let symbols: Vec<i64> = kernel.symbols.iter().map(|_| 1 + (seed % 4) as i64).collect();
+        let inputs = random_inputs(&kernel, &symbols, seed);
+        let expected = run_kernel(&kernel, &symbols, &inputs).expect("random kernels can be interpreted");
+        let normalised = infc_passes::formulate::normalise(kernel.clone());
+        for (name, machine) in &MACHINES {
+            let found = run_scheduled(&normalised, machine, ErrorClass::Exact, &symbols, &inputs);
+            assert_same(&format!("on {name}:\n{kernel}"), &found, &expected);
         }
     }
 }
@@ -174,7 +136,7 @@ fn what_is_read_at_neighbours_is_computed_in_strips() {
             assert!(schedule.contains("compute e at o.h_s"), "{schedule}");
             assert!(schedule.contains("parallel o: h_s"), "{schedule}");
             let found = run_scheduled(&kernel, machine, ErrorClass::Exact, &[], &inputs);
-            assert_same_bits(&found[0], &expected[0], &format!("{rows}x{columns} on {name}"));
+            assert_same(&format!("{rows}x{columns} on {name}"), &found, &expected);
         }
     }
 }
@@ -211,7 +173,7 @@ fn rows_of_sliding_windows_share_what_they_read() {
         for (name, machine) in &MACHINES {
             let place = format!("{side}x{side}x{channels} {taps}/{stride} on {name}");
             let found = run_scheduled(&kernel, machine, ErrorClass::Exact, &[], &inputs);
-            assert_same_bits(&found[0], &expected[0], &place);
+            assert_same(&place, &found, &expected);
         }
         // With registers enough, taps are unrolled with the rows; where windows do not overlap, nothing is shared.
         let schedule = choose(&kernel, &MACHINES[2].1, ErrorClass::Exact).to_string();
@@ -251,14 +213,8 @@ fn joined_axes_keep_the_meaning() {
             "join {stage}.p, q -> pq; split o.pq by 5 -> pqo, pqi; reorder o: pqo, f, pqi; unroll o.pqi;
              compute acc at o.pqo; store acc in stack; split acc.pq by 5 -> pqo, pqi; parallel o: pqo"
         );
-        let nest = apply(&kernel, &text.parse().expect("it parses")).unwrap_or_else(|e| panic!("{e}"));
-        let mut buffers: Vec<Tensor> = inputs.clone();
-        buffers.push(infc_testkit::to_physical(kernel.operands.iter().last().expect("an output"), &[], None));
-        run_nest(&nest, &[], &mut buffers).unwrap_or_else(|e| panic!("{e}"));
-        let found = buffers.pop().expect("the output");
-        for i in 0..expected[0].len_elems() {
-            assert_eq!(found.get_f64(i), expected[0].get_f64(i), "{stage}, element {i}");
-        }
+        let found = run_by(&kernel, &text.parse().expect("it parses"), &[], &inputs);
+        assert_same(stage, &found, &expected);
     }
 }
 
@@ -290,6 +246,43 @@ fn what_cannot_be_joined_is_refused() {
     assert!(error(&edge, "join acc.p, q -> x").contains("at the same place"));
 }
 
+/// A range may say that there is never a whole tile.
+#[test]
+fn symbolic_axes_shorter_than_a_tile() {
+    let text = "kernel @sums(x: f32[7, N]) -> (y: f32[N]) where N in 1..=12 {
+      stage s[n: N, reduce k: 7] = fold sum x[k, n]
+      stage o[n] = s[n] * 2
+      output y[n] = o[n]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    for symbols in [[1], [8], [9], [12]] {
+        let inputs = random_inputs(&kernel, &symbols, 3);
+        let expected = run_kernel(&kernel, &symbols, &inputs).expect("it runs");
+        for (name, machine) in &MACHINES {
+            let found = run_scheduled(&kernel, machine, ErrorClass::Exact, &symbols, &inputs);
+            assert_same(&format!("{symbols:?} on {name}"), &found, &expected);
+        }
+    }
+}
+
+/// Formulation takes the axis away, and the choice along it.
+#[test]
+fn look_ups_along_an_axis_of_one_point() {
+    let text = "kernel @look_up(x: f32[1, 5], i: i64[9]) -> (y: f32[9]) {
+      stage s[a: 1, b: 5] = x[a, b] * 2
+      stage o[j: 9] = s[{i[j] * 0}, {max(min(i[j], 4), 0)}]
+      output y[j] = o[j]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let inputs = random_inputs(&kernel, &[], 3);
+    let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
+    let normalised = infc_passes::formulate::normalise(kernel);
+    for (name, machine) in &MACHINES {
+        let found = run_scheduled(&normalised, machine, ErrorClass::Exact, &[], &inputs);
+        assert_same(name, &found, &expected);
+    }
+}
+
 /// The reader's tile has no lanes then, and the reduction's must not have any along the reader's axes.
 #[test]
 fn lanes_along_a_reduction_stay_there() {
@@ -305,7 +298,7 @@ fn lanes_along_a_reduction_stay_there() {
         for (name, machine) in &MACHINES {
             let machine = Machine { dot_cost, ..*machine };
             let found = run_scheduled(&kernel, &machine, ErrorClass::Exact, &[], &inputs);
-            assert_same_bits(&found[0], &expected[0], name);
+            assert_same(name, &found, &expected);
         }
     }
 }

@@ -1,27 +1,15 @@
 //! Minimal filtering computes what correlations say: interpreted, and scheduled for every kind of machine.
 
-use infc_ir::interp::{run_kernel, run_nest};
-use infc_ir::kernel::{Kernel, OperandKind};
-use infc_ir::verify::{verify_kernel, verify_nest};
+mod support;
+
+use infc_ir::interp::run_kernel;
+use infc_ir::kernel::Kernel;
+use infc_ir::verify::verify_kernel;
 use infc_passes::ErrorClass;
 use infc_passes::formulate::{self, winograd};
 use infc_passes::schedule::{Machine, apply, choose, plain};
 use infc_tensor::Tensor;
-
-const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine {
-    Machine {
-        vector_bytes,
-        vector_registers,
-        arithmetic_per_cycle: 2.0,
-        dot_cost: 1.0,
-        loads_per_cycle: 2.0,
-        latency_cycles: 4.0,
-        l2_bytes_per_cycle: 32.0,
-        l3_bytes_per_cycle: 10.0,
-        l1_bytes: 32 << 10,
-        l2_bytes: 1 << 20,
-    }
-}
+use support::{MACHINES, machine, run_by};
 
 /// Sizes of a convolution with a 3×3 filter, channels last.
 #[derive(Clone, Copy, Debug)]
@@ -56,35 +44,8 @@ fn convolution(s: Sizes) -> Kernel {
     kernel
 }
 
-fn assert_close(found: &Tensor, expected: &Tensor, place: &str) {
-    assert_eq!(found.shape(), expected.shape(), "{place}");
-    for n in 0..expected.len_elems() {
-        let (a, b) = (found.get_f64(n).expect("a number"), expected.get_f64(n).expect("a number"));
-        // Also false for NaN, which is what nobody wrote.
-        assert!((a - b).abs() <= 1e-5 * (1.0 + b.abs()), "{place}: element {n} is {a}, expected {b}");
-    }
-}
-
-/// Runs a nest over physical buffers in which everything outside of operands is NaN.
-fn run_scheduled(kernel: &Kernel, machine: Option<&Machine>, inputs: &[Tensor]) -> Vec<Tensor> {
-    let schedule = match machine {
-        Some(machine) => choose(kernel, machine, ErrorClass::Reassociating),
-        None => plain(kernel),
-    };
-    let nest = apply(kernel, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}"));
-    verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
-    let mut next = inputs.iter();
-    let mut buffers: Vec<Tensor> = kernel
-        .operands
-        .iter()
-        .map(|operand| {
-            let value = (operand.kind != OperandKind::Output).then(|| next.next().expect("an input per operand"));
-            infc_testkit::to_physical(operand, &[], value)
-        })
-        .collect();
-    run_nest(&nest, &[], &mut buffers).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{nest}"));
-    let outputs = kernel.operands.iter().zip(&buffers).filter(|(o, _)| o.kind == OperandKind::Output);
-    outputs.map(|(o, buffer)| infc_testkit::from_physical(o, &[], buffer)).collect()
+fn assert_close(found: &[Tensor], expected: &[Tensor], place: &str) {
+    infc_testkit::assert_close(place, found, expected, 1e-5, 1e-5);
 }
 
 fn check(s: Sizes, outputs: usize, machines: &[Machine]) {
@@ -97,15 +58,15 @@ fn check(s: Sizes, outputs: usize, machines: &[Machine]) {
     let mut inputs = inputs;
     inputs[operand.0 as usize] = transform.apply(&inputs[operand.0 as usize]).expect("the filter fits");
     let found = run_kernel(&filtered.kernel, &[], &inputs).expect("small enough");
-    assert_close(&found[0], &expected[0], &format!("{s:?} F({outputs}, 3) interpreted"));
-    let found = run_scheduled(&filtered.kernel, None, &inputs);
-    assert_close(&found[0], &expected[0], &format!("{s:?} F({outputs}, 3) in plain loops"));
+    assert_close(&found, &expected, &format!("{s:?} F({outputs}, 3) interpreted"));
+    let found = run_by(&filtered.kernel, &plain(&filtered.kernel), &[], &inputs);
+    assert_close(&found, &expected, &format!("{s:?} F({outputs}, 3) in plain loops"));
     let normalised = formulate::normalise(filtered.kernel);
     for machine in machines {
         let schedule = choose(&normalised, machine, ErrorClass::Reassociating);
         assert_ne!(schedule, plain(&normalised), "{s:?} F({outputs}, 3)");
-        let found = run_scheduled(&normalised, Some(machine), &inputs);
-        assert_close(&found[0], &expected[0], &format!("{s:?} F({outputs}, 3): {schedule}"));
+        let found = run_by(&normalised, &schedule, &[], &inputs);
+        assert_close(&found, &expected, &format!("{s:?} F({outputs}, 3): {schedule}"));
     }
 }
 
@@ -123,7 +84,7 @@ fn tiles_that_do_not_divide_the_image() {
 
 #[test]
 fn all_machines_batches_and_paddings() {
-    let machines = [machine(16, 16), machine(32, 16), machine(64, 32)];
+    let machines = MACHINES.map(|(_, machine)| machine);
     check(Sizes { batch: 3, ..SMALL }, 4, &machines);
     check(Sizes { channels: 17, columns: 33, ..SMALL }, 4, &machines);
     check(Sizes { channels: 16, columns: 16, ..SMALL }, 2, &machines);

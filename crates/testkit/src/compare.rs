@@ -37,3 +37,12 @@ pub fn assert_close(place: &str, found: &[Tensor], expected: &[Tensor], rtol: f6
         }
     }
 }
+
+/// Asserts that tensors are the same bit for bit, except that zeros may differ in sign, and NaN in payload.
+///
+/// # Panics
+/// If they are not; the message begins with `place` and names an element.
+#[track_caller]
+pub fn assert_same(place: &str, found: &[Tensor], expected: &[Tensor]) {
+    assert_close(place, found, expected, 0.0, 0.0);
+}

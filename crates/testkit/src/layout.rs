@@ -4,7 +4,9 @@ use crate::inputs::operand_shape;
 use infc_ir::entity::EntityId;
 use infc_ir::entity::SymbolId;
 use infc_ir::index::Dim;
-use infc_ir::kernel::{Kernel, Operand};
+use infc_ir::interp::{InterpError, run_nest};
+use infc_ir::kernel::{Kernel, Operand, OperandKind};
+use infc_ir::nest::LoopNest;
 use infc_tensor::{AlignedBytes, Tensor};
 
 /// The buffer of an operand: a logical tensor laid out, with zeros in halo and gaps; without a value, poison (all
@@ -19,6 +21,7 @@ pub fn to_physical(operand: &Operand, symbols: &[i64], value: Option<&Tensor>) -
     let mut bytes = AlignedBytes::zeroed(len * size);
     match value {
         Some(value) => {
+            assert_eq!(value.len_elems(), positions(operand, symbols).count(), "`{}`", operand.name);
             for (logical, physical) in positions(operand, symbols).enumerate() {
                 bytes[physical * size..][..size].copy_from_slice(&value.bytes()[logical * size..][..size]);
             }
@@ -41,6 +44,54 @@ pub fn from_physical(operand: &Operand, symbols: &[i64], buffer: &Tensor) -> Ten
         bytes[logical * size..][..size].copy_from_slice(&buffer.bytes()[physical * size..][..size]);
     }
     Tensor::from_bytes(operand.dtype, shape, bytes).expect("as many bytes as the shape needs")
+}
+
+/// The buffers of a kernel's operands, in their order: inputs laid out, outputs poisoned so that what is not written
+/// shows.
+///
+/// # Panics
+/// If there are not as many inputs as the kernel has, or a size is not one.
+#[must_use]
+pub fn buffers_of(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) -> Vec<Tensor> {
+    let mut inputs = inputs.iter();
+    let buffers = kernel
+        .operands
+        .iter()
+        .map(|operand| {
+            let value = (operand.kind != OperandKind::Output).then(|| inputs.next().expect("an input per operand"));
+            to_physical(operand, symbols, value)
+        })
+        .collect();
+    assert!(inputs.next().is_none(), "more inputs than `{}` has", kernel.name);
+    buffers
+}
+
+/// The logical outputs in the buffers of a kernel's operands.
+///
+/// # Panics
+/// If a size is not one.
+#[must_use]
+pub fn outputs_in(kernel: &Kernel, symbols: &[i64], buffers: &[Tensor]) -> Vec<Tensor> {
+    let outputs = kernel.operands.iter().zip(buffers).filter(|(o, _)| o.kind == OperandKind::Output);
+    outputs.map(|(operand, buffer)| from_physical(operand, symbols, buffer)).collect()
+}
+
+/// Interprets the loop nest of a kernel on logical inputs, as [`infc_ir::interp::run_kernel`] does with the kernel.
+///
+/// # Errors
+/// What [`run_nest`] finds wrong.
+///
+/// # Panics
+/// If there are not as many inputs as the kernel has.
+pub fn run_nest_of(
+    kernel: &Kernel,
+    nest: &LoopNest,
+    symbols: &[i64],
+    inputs: &[Tensor],
+) -> Result<Vec<Tensor>, InterpError> {
+    let mut buffers = buffers_of(kernel, symbols, inputs);
+    run_nest(nest, symbols, &mut buffers)?;
+    Ok(outputs_in(kernel, symbols, &buffers))
 }
 
 /// Symbol values worth trying: small ones, and such that fill a vector and leave a remainder.
@@ -76,4 +127,21 @@ fn positions(operand: &Operand, symbols: &[i64]) -> impl Iterator<Item = usize> 
         }
         physical
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_lie_where_the_layout_says() {
+        let text = "kernel @k(x: f32[2, 3] layout(order [1, 0], halo [1:0, 0:1])) {}";
+        let kernel: Kernel = text.parse().expect("parses");
+        let operand = kernel.operands.iter().next().expect("one operand");
+        let x = Tensor::from_elements(&[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).expect("fits");
+        let buffer = to_physical(operand, &[], Some(&x));
+        let expected = [0f32, 1.0, 4.0, 0.0, 2.0, 5.0, 0.0, 3.0, 6.0, 0.0, 0.0, 0.0];
+        assert_eq!(buffer.elements::<f32>(), Ok(&expected[..]));
+        assert_eq!(from_physical(operand, &[], &buffer), x);
+    }
 }

@@ -9,12 +9,10 @@ mod filetest;
 mod inputs;
 mod kernels;
 mod layout;
-mod operands;
 pub mod strategies;
 
-pub use compare::assert_close;
+pub use compare::{assert_close, assert_same};
 pub use filetest::{Expectation, FileTest, Run};
 pub use inputs::{Random, default_symbols, operand_shape, random_inputs, random_tensor};
 pub use kernels::{filetests, kernel, kernels};
-pub use layout::{from_physical, symbol_choices, to_physical};
-pub use operands::{pack_operand, poisoned_buffer, run_nest_of, unpack_operand};
+pub use layout::{buffers_of, from_physical, outputs_in, run_nest_of, symbol_choices, to_physical};

@@ -12,7 +12,7 @@ mod kernel;
 
 pub use graph::graphs;
 pub use index::{IndexCase, access_maps, index_exprs};
-pub use kernel::kernels;
+pub use kernel::{exact_kernel, exact_kernels, kernels};
 
 use proptest::prelude::*;
 
@@ -20,9 +20,25 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     numbers: std::vec::IntoIter<u16>,
+    /// Only arithmetic that is the same on every machine: floats are neither multiplied, which may be fused with a sum,
+    /// nor taken to functions that are approximated.
+    exact: bool,
 }
 
 impl Choices {
+    pub(crate) fn new(numbers: Vec<u16>) -> Self {
+        Self { numbers: numbers.into_iter(), exact: false }
+    }
+
+    pub(crate) fn exact(numbers: Vec<u16>) -> Self {
+        Self { exact: true, ..Self::new(numbers) }
+    }
+
+    /// Whether floats are only added and compared.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.exact
+    }
+
     /// From 0 to `options − 1`; 0 when the list is used up.
     pub(crate) fn pick(&mut self, options: usize) -> usize {
         usize::from(self.numbers.next().unwrap_or(0)) % options.max(1)
@@ -49,6 +65,5 @@ fn generated<T: std::fmt::Debug>(
     length: usize,
     generate: impl Fn(&mut Choices) -> T + Clone,
 ) -> impl Strategy<Value = T> + Clone {
-    prop::collection::vec(any::<u16>(), 0..length)
-        .prop_map(move |numbers| generate(&mut Choices { numbers: numbers.into_iter() }))
+    prop::collection::vec(any::<u16>(), 0..length).prop_map(move |numbers| generate(&mut Choices::new(numbers)))
 }

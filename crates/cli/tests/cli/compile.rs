@@ -128,6 +128,37 @@ fn the_same_bytes_everywhere() {
     assert!(read(one.path()) == read(two.path()));
 }
 
+/// `native` expands to a target that can be stored, and is said to be for this machine.
+#[test]
+fn native_is_a_target_with_a_name() {
+    let folder = digits_folder();
+    let at = folder.path();
+    let outcome = infc(at, "compile digits/digits.onnx --target native").ok();
+    assert!(outcome.stderr.contains("may not run on other machines"), "{}", outcome.stderr);
+    let native = infc(at, "targets --format json").ok().json()["native"].as_str().unwrap().to_owned();
+    let json = infc(at, "inspect digits.infa --format json").ok().json();
+    assert_eq!(json["variants"][0]["target"], native.as_str());
+    infc(at, "compare digits.infa --data digits").ok();
+    // The same by its name.
+    let bytes = fs::read(at.join("digits.infa")).unwrap();
+    infc(at, &format!("compile digits/digits.onnx --target {native}")).ok();
+    assert!(fs::read(at.join("digits.infa")).unwrap() == bytes);
+}
+
+/// Every fusion that did not happen says why, to people who ask and to scripts.
+#[test]
+fn refused_fusions_have_reasons() {
+    let folder = digits_folder();
+    let at = folder.path();
+    let told = infc(at, "compile digits/digits.onnx -v --target x86-64-v2").ok().stderr;
+    assert!(told.contains("not fused  n13 (/MaxPool): "), "{told}");
+    let json = infc(at, "compile digits/digits.onnx --target x86-64-v2 --format json").ok().json();
+    let refusals: Vec<&str> = json["refusals"].as_array().unwrap().iter().filter_map(|r| r.as_str()).collect();
+    assert!(refusals.iter().any(|r| r.contains("/MaxPool")), "{refusals:?}");
+    assert_eq!(told.matches("not fused").count(), refusals.len());
+    assert!(!infc(at, "compile digits/digits.onnx --target x86-64-v2").ok().stderr.contains("not fused"));
+}
+
 /// No file may grow beyond 4 KiB, as if the disk were full: the error says so, and nothing is left behind.
 #[cfg(unix)]
 #[test]

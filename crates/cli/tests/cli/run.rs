@@ -120,6 +120,24 @@ fn damaged_artifacts() {
 }
 
 #[test]
+fn artifacts_for_others() {
+    let folder = identity_folder();
+    let at = folder.path();
+    let mut newer = fs::read(at.join("id.infa")).unwrap();
+    // The format's minor version.
+    newer[10] += 1;
+    fs::write(at.join("newer.infa"), newer).unwrap();
+    let outcome = infc(at, "run newer.infa --random").fails(1, "artifact::newer-format");
+    assert!(outcome.stderr.contains("1.0") && outcome.stderr.contains("1.1"), "both versions: {}", outcome.stderr);
+
+    let elsewhere = if cfg!(target_arch = "aarch64") { "x86-64-v3" } else { "aarch64" };
+    infc(at, "demo --save .").ok();
+    infc(at, &format!("compile digits.onnx --target {elsewhere}")).ok();
+    let outcome = infc(at, "run digits.infa --random").fails(1, "artifact::wrong-target");
+    assert!(outcome.stderr.contains(elsewhere), "{}", outcome.stderr);
+}
+
+#[test]
 fn a_full_disk() {
     let folder = identity_folder();
     if cfg!(target_os = "linux") {

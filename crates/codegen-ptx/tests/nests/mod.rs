@@ -1,13 +1,16 @@
-//! Nests written by hand, as a schedule for a GPU would make them.
+//! Nests: of kernels by schedules, and, where schedules have no words for it yet, written by hand.
 
 use infc_ir::access::Bound;
 use infc_ir::entity::{BufferId, EntityId, IndexVec, OperandId, ScalarId, SymbolId, VarId};
 use infc_ir::index::IndexExpr;
-use infc_ir::kernel::Reducer;
+use infc_ir::interp::run_kernel;
+use infc_ir::kernel::{Kernel, Reducer};
 use infc_ir::nest::{Buffer, BufferKind, Expr, LoopKind, LoopNest, LoopVar, Stmt, Target};
 use infc_ir::scalar::{BinaryOp, Body, Const, Load, ScalarOp, Source, UnaryOp};
 use infc_ir::schedule::{GpuDim, Scope};
 use infc_ir::symbol::Symbol;
+use infc_ir::verify::verify_nest;
+use infc_passes::schedule::apply;
 use infc_tensor::DType;
 use std::sync::Arc;
 
@@ -116,30 +119,73 @@ fn number(body: &mut Body, value: f64) -> ScalarId {
     body.constant(DType::F32, value)
 }
 
-/// `y = max(x·0.5 + b[i mod 64], 0)` for N elements, four per thread.
-pub(crate) fn element_wise() -> LoopNest {
-    let mut n = Nest::new("scale_bias_relu");
-    let len = n.symbol("N", 1 << 20);
-    let len = IndexExpr::symbol(len).scale(64);
-    let x = n.operand("x", DType::F32, len.clone(), true);
-    let b = n.operand("b", DType::F32, 64, true);
-    let y = n.operand("y", DType::F32, len.clone(), false);
-    let (block, thread, lane) = (n.var("block", 1 << 16), n.var("thread", 256), n.var("lane", 4));
-    let at = i(block).scale(1024) + i(thread).scale(4) + i(lane);
-    let first = i(block).scale(1024) + i(thread).scale(4);
-    let value = store(y, at.clone(), vec![below(first, len.clone())], |body| {
-        let v = body.push(load(x, DType::F32, at.clone()));
-        let half = number(body, 0.5);
-        let v = body.binary(BinaryOp::Mul, v, half);
-        let bias = body.push(load(b, DType::F32, (i(thread).scale(4) + i(lane)).modulo(&c(64))));
-        let v = body.binary(BinaryOp::Add, v, bias);
-        let zero = number(body, 0.0);
-        body.binary(BinaryOp::Max, v, zero)
-    });
-    let lanes = for_(lane, 4, LoopKind::Vector { lanes: 4 }, vec![value]);
-    let threads = bound(thread, 256, GpuDim::ThreadX, vec![lanes]);
-    let blocks = bound(block, len.ceil_div(&c(1024)), GpuDim::BlockX, vec![threads]);
-    n.finish(vec![blocks])
+/// The nest of a kernel by a schedule, both as text; it computes what the kernel says.
+#[track_caller]
+pub(crate) fn scheduled(kernel: &str, schedule: &str, symbols: &[&[i64]]) -> LoopNest {
+    let kernel: Kernel = kernel.parse().unwrap_or_else(|e| panic!("{e}\n{kernel}"));
+    let nest = apply(&kernel, &schedule.parse().expect("a schedule")).unwrap_or_else(|e| panic!("{e}"));
+    verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
+    for symbols in symbols {
+        let inputs = infc_testkit::random_inputs(&kernel, symbols, 7);
+        let expected = run_kernel(&kernel, symbols, &inputs).expect("it can be interpreted");
+        let found =
+            infc_testkit::run_nest_of(&kernel, &nest, symbols, &inputs).unwrap_or_else(|e| panic!("{e}\n{nest}"));
+        infc_testkit::assert_close(&format!("{} {symbols:?}", kernel.name), &found, &expected, 1e-5, 1e-6);
+    }
+    nest
+}
+
+/// A chain over any number of rows of so many elements: a block of 256 threads takes 1024 of them, a thread four that
+/// are neighbours. Rows that fill no block leave a remainder, which is masked.
+pub(crate) fn element_wise(row: i64) -> LoopNest {
+    let kernel = format!(
+        "kernel @scale_bias_relu_{row}(x: f32[{row}*N], b: f32[64]) -> (y: f32[{row}*N]) where N in 1..=16384 {{
+          stage o[i: {row}*N] = max(x[i] * 0.5 + b[mod(i, 64)], 0)
+          output y[i] = o[i]
+        }}"
+    );
+    let schedule = "split o.i by 1024 -> block, i1; split o.i1 by 4 -> thread, lane;
+      bind o.block to block.x; bind o.thread to thread.x; vectorize o.lane";
+    scheduled(&kernel, schedule, &[&[1], &[16], &[21]])
+}
+
+/// Softmax of rows of 1000: a block of 128 threads per row, partial maxima and sums through shared memory.
+pub(crate) fn softmax() -> LoopNest {
+    let kernel = "kernel @softmax(x: f32[R, 1000]) -> (y: f32[R, 1000]) where R in 1..=65535 {
+      stage maxima[r: R, t: 128, reduce k: 8] =
+        fold max (x[r, 128*k + t] if 0 <= 128*k + t < 1000 else -inf)
+      stage m[r, reduce t: 128] = fold max maxima[r, t]
+      stage sums[r: R, t: 128, reduce k: 8] =
+        fold sum exp((x[r, 128*k + t] if 0 <= 128*k + t < 1000 else -inf) - m[r])
+      stage s[r, reduce t: 128] = fold sum sums[r, t]
+      stage o[r: R, c: 1000] = exp(x[r, c] - m[r]) / s[r]
+      output y[r, c] = o[r, c]
+    }";
+    let schedule = "bind o.r to block.x;
+      compute maxima at o.r; store maxima in shared; bind maxima.t to thread.x;
+      compute m at o.r; store m in register;
+      compute sums at o.r; store sums in shared; bind sums.t to thread.x;
+      compute s at o.r; store s in register;
+      split o.c by 128 -> turn, thread; bind o.thread to thread.x";
+    scheduled(kernel, schedule, &[&[1], &[3]])
+}
+
+/// `C[M, N] = A[M, K]·B[K, N]`: blocks of 32×32 by 8×8 threads, each with 4×4 sums in registers.
+pub(crate) fn plain_matmul(m: i64, n: i64, k: i64) -> LoopNest {
+    let kernel = format!(
+        "kernel @plain_matmul_{m}x{n}x{k}(a: f32[{m}, {k}], b: f32[{k}, {n}]) -> (c: f32[{m}, {n}]) {{
+          stage sum[m: {m}, n: {n}, reduce k: {k}] = fold sum a[m, k] * b[k, n]
+          stage o[m, n] = sum[m, n]
+          output c[m, n] = o[m, n]
+        }}"
+    );
+    let schedule = "split o.m by 32 -> mb, m1; split o.m1 by 4 -> mt, mi;
+      split o.n by 32 -> nb, n1; split o.n1 by 4 -> nt, ni;
+      reorder o: mb, nb, mt, nt, mi, ni;
+      bind o.mb to block.y; bind o.nb to block.x; bind o.mt to thread.y; bind o.nt to thread.x;
+      unroll o.mi; unroll o.ni;
+      compute sum at o.nt; store sum in register; reorder sum: k, m, n; unroll sum.m; unroll sum.n";
+    scheduled(&kernel, schedule, &[&[]])
 }
 
 /// Every function that takes more than one instruction, and types: `y[i] = f(x[i])`.
@@ -156,68 +202,8 @@ pub(crate) fn functions(op: UnaryOp, from: DType, to: DType) -> LoopNest {
     n.finish(vec![bound(thread, 128, GpuDim::ThreadX, vec![value])])
 }
 
-/// Softmax of `[rows, 1000]`: a block of 128 threads per row, partial maxima and sums through shared memory.
-pub(crate) fn softmax() -> LoopNest {
-    const WIDTH: i64 = 1000;
-    const THREADS: i64 = 128;
-    let turns = c(WIDTH).ceil_div(&c(THREADS));
-    let mut n = Nest::new("softmax");
-    let rows = n.symbol("rows", 65535);
-    let rows = IndexExpr::symbol(rows);
-    let x = n.operand("x", DType::F32, rows.scale(WIDTH), true);
-    let y = n.operand("y", DType::F32, rows.scale(WIDTH), false);
-    let partial = n.local("partial", THREADS, Scope::Shared);
-    let total = n.local("total", 2, Scope::Register);
-    let row = n.var("row", 65535);
-    let mut body = Vec::new();
-    // Two reductions of the same form: the maximum, then the sum of exponentials.
-    for (slot, op, start) in [(0, BinaryOp::Max, f64::NEG_INFINITY), (1, BinaryOp::Add, 0.0)] {
-        let (thread, k, all) = (n.var("thread", THREADS), n.var("k", 8), n.var("all", THREADS));
-        let column = i(k).scale(THREADS) + i(thread);
-        let element = |body: &mut Body| {
-            let v = body.push(load(x, DType::F32, i(row).scale(WIDTH) + column.clone()));
-            if slot == 0 {
-                return v;
-            }
-            let max = body.push(load(total, DType::F32, c(0)));
-            let shifted = body.binary(BinaryOp::Sub, v, max);
-            body.unary(UnaryOp::Exp, shifted)
-        };
-        let Stmt::Reduce { targets, value, reducer, .. } = fold(partial, i(thread), op, element) else {
-            unreachable!()
-        };
-        let step = Stmt::Reduce { targets, value, reducer, valid: vec![below(column.clone(), WIDTH)] };
-        let own = vec![
-            store(partial, i(thread), vec![], |body| number(body, start)),
-            for_(k, turns.clone(), LoopKind::Serial, vec![step]),
-        ];
-        body.push(bound(thread, THREADS, GpuDim::ThreadX, own));
-        body.push(Stmt::Barrier);
-        body.push(store(total, c(slot), vec![], |body| number(body, start)));
-        let add = fold(total, c(slot), op, |body| body.push(load(partial, DType::F32, i(all))));
-        body.push(for_(all, THREADS, LoopKind::Serial, vec![add]));
-        body.push(Stmt::Barrier);
-    }
-    let (thread, k) = (n.var("thread", THREADS), n.var("k", 8));
-    let column = i(k).scale(THREADS) + i(thread);
-    let at = i(row).scale(WIDTH) + column.clone();
-    let result = store(y, at.clone(), vec![below(column, WIDTH)], |body| {
-        let v = body.push(load(x, DType::F32, at.clone()));
-        let max = body.push(load(total, DType::F32, c(0)));
-        let shifted = body.binary(BinaryOp::Sub, v, max);
-        let e = body.unary(UnaryOp::Exp, shifted);
-        let sum = body.push(load(total, DType::F32, c(1)));
-        body.binary(BinaryOp::Div, e, sum)
-    });
-    body.push(bound(thread, THREADS, GpuDim::ThreadX, vec![for_(k, turns, LoopKind::Serial, vec![result])]));
-    body.insert(0, Stmt::Alloc(partial));
-    body.insert(0, Stmt::Alloc(total));
-    let blocks = bound(row, rows, GpuDim::BlockX, body);
-    n.finish(vec![blocks])
-}
-
 /// `C[M, N] = A[M, K]·B[K, N]`: blocks of 32×32 by 8×8 threads with 4×4 registers each, K in steps of 16 through shared
-/// memory. M, N and K need not be multiples of anything.
+/// memory. M, N and K need not be multiples of anything. By hand: no schedule spreads a stage's registers over threads.
 pub(crate) fn matmul(m: i64, nn: i64, kk: i64) -> LoopNest {
     let mut n = Nest::new(&format!("matmul_{m}x{nn}x{kk}"));
     let a = n.operand("a", DType::F32, m * kk, true);

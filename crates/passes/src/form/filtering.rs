@@ -2,9 +2,9 @@
 //!
 //! It pays where there are many channels, and where there are enough results to share the filter, which grows: 1.8
 //! times for `F(2×2, 3×3)`, 4 times for `F(4×4, 3×3)`. What all constants together may grow by is limited, so it is
-//! spent where a byte saves most time, and not where it saves next to none. Every correlation has a list of ways, each dearer and quicker than the one
-//! before; going on to the next one is a step with a gain and a price, and the best steps are taken until nothing more
-//! fits.
+//! spent where a byte saves most time, and not where it saves next to none. Every correlation has a list of ways, each
+//! dearer and quicker than the one before; going on to the next one is a step with a gain and a price, and the best
+//! steps are taken until nothing more fits.
 
 use super::Finished;
 use super::FormOptions;

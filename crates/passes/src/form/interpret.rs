@@ -46,8 +46,8 @@ impl<'p> Interpreter<'p> {
         Self::with_host(plan, symbols, inputs, &NoHost)
     }
 
-    /// As [`Interpreter::new`], with somebody to evaluate host operations. The values of symbols that such produce do not
-    /// count.
+    /// As [`Interpreter::new`], with somebody to evaluate host operations. The values of symbols that such produce do
+    /// not count.
     #[must_use]
     pub fn with_host(plan: &'p GraphPlan, symbols: &[i64], inputs: &[Tensor], host: &'p dyn Host) -> Self {
         let held = |declared: bool, tensor: &Tensor| if declared { tensor.as_byte_tensor() } else { tensor.clone() };
@@ -56,8 +56,8 @@ impl<'p> Interpreter<'p> {
         Self { plan, symbols: symbols.to_vec(), host, done: 0, values }
     }
 
-    /// Runs the n-th kernel and the host operations before it; kernels must be run in order. Returns its outputs in operand
-    /// order.
+    /// Runs the n-th kernel and the host operations before it; kernels must be run in order. Returns its outputs in
+    /// operand order.
     ///
     /// # Errors
     /// [`InterpretError`] if the plan is wrong or too large to interpret.

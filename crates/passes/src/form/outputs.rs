@@ -1,8 +1,8 @@
 //! Graph outputs that no node computes.
 //!
-//! An output may be an input, a constant, what a host operation makes, a view of one of these, or the same value as another
-//! output. Buffers of the caller
-//! are filled by kernels, so each such output gets an identity map of its own: a copy.
+//! An output may be an input, a constant, what a host operation makes, a view of one of these, or the same value as
+//! another output. Buffers of the caller are filled by kernels, so each such output gets an identity map of its own: a
+//! copy.
 
 use super::expand::is_merged_on_host;
 use crate::graph::evaluate::computable;

@@ -74,6 +74,8 @@ fn drop_axes(kernel: &mut Kernel, id: StageId, dropped: &[usize], dropped_values
             && let Source::Stage(source, _) = load.source
         {
             let gone = &dropped_values[source.index()];
+            // Along an axis of one point there is nothing to choose from.
+            load.gather.retain(|(axis, _, _)| !gone.contains(&usize::from(*axis)));
             for (axis, _, _) in &mut load.gather {
                 let before = gone.iter().filter(|&&g| g < usize::from(*axis)).count();
                 *axis -= u8::try_from(before).expect("no more axes than a u8 counts");

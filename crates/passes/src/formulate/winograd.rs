@@ -1,8 +1,8 @@
 //! Correlations by minimal filtering (Winograd).
 //!
-//! A filter of `r` taps that slides over an axis takes `m·r` products for `m` results. Brought to `n = m + r − 1` points
-//! it takes `n`, along every axis: of 3×3 filters, `F(4, 3)` needs a quarter of the multiply-adds and `F(2, 3)` less than
-//! half. The kernel becomes
+//! A filter of `r` taps that slides over an axis takes `m·r` products for `m` results. Brought to `n = m + r − 1`
+//! points it takes `n`, along every axis: of 3×3 filters, `F(4, 3)` needs a quarter of the multiply-adds and `F(2, 3)`
+//! less than half. The kernel becomes
 //!
 //! ```text
 //! v[f…, t…, c]    = Bᵀ along every window of the input's tile t

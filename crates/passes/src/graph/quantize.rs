@@ -6,7 +6,8 @@
 //! constant folding computes where the other operand is constant; and a map that scales the sum.
 //!
 //! [`contraction`] takes scales out of contractions, [`offset`] zero points and signs, [`requantize`] divides by
-//! multiplying, [`round_trip`] removes what returns to where it began. The pass runs before maps are fused and constants folded, which hide what it looks for.
+//! multiplying, [`round_trip`] removes what returns to where it began. The pass runs before maps are fused and
+//! constants folded, which hide what it looks for.
 
 mod contraction;
 mod offset;

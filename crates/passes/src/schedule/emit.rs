@@ -7,7 +7,7 @@ use infc_ir::entity::{BufferId, EntityId, IndexVec, StageId, VarId};
 use infc_ir::index::{IndexExpr, Interval, Ranges};
 use infc_ir::kernel::{AxisKind, Kernel, OperandKind};
 use infc_ir::nest::{Buffer, BufferKind, LoopKind, LoopNest, LoopVar, ParallelAxis, Stmt};
-use infc_ir::schedule::Scope;
+use infc_ir::schedule::{GpuDim, Scope};
 use infc_tensor::DType;
 
 /// Where the walk stands along one axis of a stage.
@@ -28,6 +28,12 @@ impl AxisState {
             extent: self.extent.simplify(ranges),
             limit: self.limit.as_ref().map(|l| l.simplify(ranges)),
         }
+    }
+
+    /// The first coordinate that is not covered, or does not exist.
+    fn end(&self) -> IndexExpr {
+        let end = self.base.clone() + self.extent.clone();
+        self.limit.as_ref().map_or_else(|| end.clone(), |limit| limit.minimum(&end))
     }
 }
 
@@ -126,7 +132,8 @@ impl<'a> Emitter<'a> {
             upper = start;
         }
         body.extend(chain.unwrap_or_default());
-        Ok(self.finish(Some(ParallelAxis { var: chunk, chunks: first }), body))
+        let parallel = (!first.is_const(1)).then_some(ParallelAxis { var: chunk, chunks: first });
+        Ok(self.finish(parallel, body))
     }
 
     /// All roots in one chunk, in order.
@@ -233,7 +240,7 @@ impl<'a> Emitter<'a> {
         if rest.is_const(0) {
             stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(&index, tile))?);
         } else if full.is_const(0) {
-            stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(&index, rest))?);
+            stmts.extend(self.parallel_rest(stage, at, turns, &chunk, with(&index, rest))?);
         } else {
             // Among the full tiles the turn is below their number; the remainder is the turn after them.
             let known = index.as_var().map(|var| (var, self.ranges.var(var)));
@@ -245,16 +252,27 @@ impl<'a> Emitter<'a> {
             if let Some((var, interval)) = known {
                 self.ranges.set_var(var, interval);
             }
-            let s = with(&full, rest.clone());
-            let otherwise = if rest.as_const().is_some() {
-                self.parallel_turn(stage, at, turns, chunk, s)?
-            } else {
-                self.symbolic_rest(stage, &l, s, &mut |e, s| e.parallel_turn(stage, at, turns, chunk.clone(), s))?
-            };
+            let otherwise = self.parallel_rest(stage, at, turns, &chunk, with(&full, rest))?;
             let in_full = Bound { expr: index, lo: IndexExpr::constant(0), hi: full };
             stmts.push(Stmt::If { cond: vec![in_full], then, otherwise });
         }
         Ok(stmts)
+    }
+
+    /// The last turn of a parallel loop, of fewer points than a tile.
+    fn parallel_rest(
+        &mut self,
+        stage: StageId,
+        at: usize,
+        turns: &[IndexExpr],
+        chunk: &IndexExpr,
+        state: State,
+    ) -> Stmts {
+        let l = self.plans[stage].loops[at].clone();
+        if state[l.axis].extent.as_const().is_some() {
+            return self.parallel_turn(stage, at, turns, chunk.clone(), state);
+        }
+        self.symbolic_rest(stage, &l, state, &mut |e, s| e.parallel_turn(stage, at, turns, chunk.clone(), s))
     }
 
     fn parallel_turn(
@@ -310,8 +328,18 @@ impl<'a> Emitter<'a> {
             self.storage[id.index()] = Some(storage);
             let state = self.state_over(id, &region);
             stmts.extend(self.loops(id, 0, state)?);
+            if self.plans[id].scope == Scope::Shared {
+                // Every thread of the block sees what the others have stored.
+                stmts.push(Stmt::Barrier);
+            }
         }
         stmts.extend(rest(self, state)?);
+        let shares = attached.iter().any(|&id| self.plans[id].scope == Scope::Shared);
+        let plan = self.plans[stage].loops.iter().find(|l| l.name == loop_name);
+        if shares && plan.is_some_and(|l| matches!(l.mode, LoopMode::Serial | LoopMode::Unrolled)) {
+            // Nobody stores for the next turn what others still read in this one.
+            stmts.push(Stmt::Barrier);
+        }
         for id in attached {
             self.storage[id.index()] = None;
         }
@@ -345,8 +373,10 @@ impl<'a> Emitter<'a> {
             s[l.axis] = AxisState { base, extent, limit };
             s
         };
-        if let LoopMode::Vector { lanes } = l.mode {
-            return self.open_vector(stage, l, lanes, &axis, &at, body);
+        match l.mode {
+            LoopMode::Vector { lanes } => return self.open_vector(stage, l, lanes, &axis, &at, body),
+            LoopMode::Bound(dim) => return self.open_bound(stage, l, dim, &axis, &at, body),
+            _ => {}
         }
         let tile = IndexExpr::constant(l.tile);
         let full = axis.extent.floor_div(&tile).simplify(&self.ranges);
@@ -365,7 +395,6 @@ impl<'a> Emitter<'a> {
                     LoopKind::Tensor(intrinsic)
                 }
                 LoopMode::Tensor(_) if full.as_const().is_some() => LoopKind::Unrolled,
-                LoopMode::Bound(dim) => LoopKind::Bound(dim),
                 _ => LoopKind::Serial,
             };
             stmts.push(Stmt::For { var, extent: full.clone(), kind, body: inner });
@@ -380,6 +409,26 @@ impl<'a> Emitter<'a> {
             }
         }
         Ok(stmts)
+    }
+
+    /// A dimension of a launch: all turns run at once, so the remainder is one more of them, masked.
+    fn open_bound(
+        &mut self,
+        stage: StageId,
+        l: &LoopPlan,
+        dim: GpuDim,
+        axis: &AxisState,
+        at: &dyn Fn(IndexExpr, IndexExpr, Option<IndexExpr>) -> State,
+        body: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        let tile = IndexExpr::constant(l.tile);
+        let turns = axis.extent.ceil_div(&tile).simplify(&self.ranges);
+        let exact = axis.extent.modulo(&tile).simplify(&self.ranges).is_const(0);
+        let limit = if exact { axis.limit.clone() } else { Some(axis.end()) };
+        let var = self.loop_var(format!("{}.{}", self.kernel.stages[stage].name, l.name), &turns);
+        let base = axis.base.clone() + IndexExpr::var(var).scale(l.tile);
+        let inner = body(self, at(base, tile, limit))?;
+        Ok(vec![Stmt::For { var, extent: turns, kind: LoopKind::Bound(dim), body: inner }])
     }
 
     /// A remainder whose extent is symbolic: one point, or one masked vector, at a time.
@@ -432,7 +481,7 @@ impl<'a> Emitter<'a> {
                 let width = IndexExpr::constant(i64::from(lanes));
                 let turns = axis.extent.ceil_div(&width).simplify(&self.ranges);
                 let exact = constant.is_some_and(|e| e % i64::from(lanes) == 0);
-                let limit = if exact { axis.limit.clone() } else { Some(axis.base.clone() + axis.extent.clone()) };
+                let limit = if exact { axis.limit.clone() } else { Some(axis.end()) };
                 let outer = self.loop_var(format!("{name}_vectors"), &turns);
                 let var = self.loop_var(name, &width);
                 let base = axis.base.clone() + IndexExpr::var(outer).scale(i64::from(lanes)) + IndexExpr::var(var);

@@ -1,27 +1,15 @@
 //! Runs plans: kernel by kernel, and nest by nest on the buffers of the plan.
 
 use crate::build::{Net, assert_close, noise};
+use crate::support::machine;
 use infc_ir::index::Dim;
 use infc_ir::interp::run_nest;
 use infc_ir::kernel::{Kernel, Layout};
 use infc_ir::verify::{verify_kernel, verify_nest};
 use infc_passes::form::{BufferPlace, FormOptions, GraphPlan, Interpreter, OperandSource, form};
 use infc_passes::formulate;
-use infc_passes::schedule::{self, Machine};
+use infc_passes::schedule;
 use infc_tensor::{AlignedBytes, Tensor};
-
-const MACHINE: Machine = Machine {
-    vector_bytes: 32,
-    vector_registers: 16,
-    arithmetic_per_cycle: 2.0,
-    dot_cost: 1.0,
-    loads_per_cycle: 2.0,
-    latency_cycles: 4.0,
-    l1_bytes: 32 << 10,
-    l2_bytes: 1 << 20,
-    l2_bytes_per_cycle: 32.0,
-    l3_bytes_per_cycle: 10.0,
-};
 
 /// Plans a net and checks that the plan computes the same.
 pub(crate) fn check(net: &Net) -> GraphPlan {
@@ -77,7 +65,7 @@ fn run_in_memory(plan: &GraphPlan, inputs: &[Tensor], formulated: bool) -> Vec<T
     for planned in &plan.kernels {
         let kernel = if formulated { formulate::normalise(planned.kernel.clone()) } else { planned.kernel.clone() };
         let schedule = if formulated {
-            schedule::choose(&kernel, &MACHINE, infc_passes::ErrorClass::Reassociating)
+            schedule::choose(&kernel, &machine(32, 16), infc_passes::ErrorClass::Reassociating)
         } else {
             schedule::plain(&kernel)
         };

@@ -302,13 +302,5 @@ impl Net {
 
 /// Element-wise within the rounding of a few float operations.
 pub(crate) fn assert_close(expected: &[Tensor], found: &[Tensor]) {
-    assert_eq!(expected.len(), found.len());
-    for (e, f) in expected.iter().zip(found) {
-        assert_eq!((e.dtype(), e.shape()), (f.dtype(), f.shape()));
-        for at in 0..e.len_elems() {
-            let (a, b) = (e.get_f64(at).expect("numbers"), f.get_f64(at).expect("numbers"));
-            let same = (a - b).abs() <= 1e-5 + 2e-4 * a.abs() || a == b || (a.is_nan() && b.is_nan());
-            assert!(same, "element {at} of {:?}: {a} became {b}", e.shape());
-        }
-    }
+    infc_testkit::assert_close("outputs", found, expected, 2e-4, 1e-5);
 }

@@ -29,7 +29,9 @@ pub(super) fn value(
         1 => body.push(infc_ir::scalar::ScalarOp::Const(constant(c, dtype))),
         2 => {
             let a = value(c, body, dtype, depth - 1, leaf);
-            let op = if float {
+            let op = if float && c.is_exact() {
+                c.of(&[UnaryOp::Neg, UnaryOp::Abs, UnaryOp::Floor])
+            } else if float {
                 c.of(&[UnaryOp::Neg, UnaryOp::Abs, UnaryOp::Tanh, UnaryOp::Sigmoid, UnaryOp::Floor, UnaryOp::Erf])
             } else {
                 c.of(&[UnaryOp::Neg, UnaryOp::Abs, UnaryOp::Not, UnaryOp::Sign])
@@ -39,7 +41,9 @@ pub(super) fn value(
         3 | 4 => {
             let a = value(c, body, dtype, depth - 1, leaf);
             let b = if c.once_in(4) { a } else { value(c, body, dtype, depth - 1, leaf) };
-            let op = if float || c.once_in(2) {
+            let op = if float && c.is_exact() {
+                c.of(&[BinaryOp::Add, BinaryOp::Sub, BinaryOp::Max, BinaryOp::Min])
+            } else if float || c.once_in(2) {
                 c.of(&[BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Max, BinaryOp::Min])
             } else {
                 c.of(&[BinaryOp::And, BinaryOp::Or, BinaryOp::Xor, BinaryOp::Div, BinaryOp::Mod, BinaryOp::Shr])
@@ -63,7 +67,7 @@ pub(super) fn value(
         }
         _ => {
             let a = leaf(c, body, dtype);
-            body.binary(BinaryOp::Mul, a, a)
+            body.binary(if float && c.is_exact() { BinaryOp::Add } else { BinaryOp::Mul }, a, a)
         }
     }
 }

@@ -17,6 +17,18 @@ pub fn kernels() -> impl Strategy<Value = Kernel> + Clone {
     generated(400, kernel)
 }
 
+/// Such kernels in which floats are only added, compared, rounded and converted: whoever keeps the order of sums gets
+/// the same bits, on every machine.
+pub fn exact_kernels() -> impl Strategy<Value = Kernel> + Clone {
+    prop::collection::vec(any::<u16>(), 0..400).prop_map(exact_kernel)
+}
+
+/// The kernel of [`exact_kernels`] that follows from a list of numbers.
+#[must_use]
+pub fn exact_kernel(numbers: Vec<u16>) -> Kernel {
+    kernel(&mut Choices::exact(numbers))
+}
+
 fn kernel(c: &mut Choices) -> Kernel {
     let mut kernel = Kernel { name: "random".to_owned(), ..Kernel::default() };
     for name in ["N", "batch size"].iter().take(c.pick(3)) {
