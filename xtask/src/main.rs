@@ -6,6 +6,7 @@
 mod bench;
 mod conformance;
 mod demo_train;
+mod models;
 mod peer_run;
 mod peers;
 mod python;
@@ -27,6 +28,8 @@ enum Task {
     Bench(bench::Arguments),
     /// Run ONNX's conformance cases and compare with the list of those that pass.
     Conformance(conformance::Arguments),
+    /// Hold whole models to what is promised of them: kernels alone, the same bytes, agreement, the same bits.
+    Models(models::Arguments),
     /// Measure infc beside other inference engines on the same models, and print the ratios.
     Peers(peers::Arguments),
     /// Run one turn of infc in the way `peers.py` asks of an external program.
@@ -39,6 +42,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Conformance(arguments) => conformance::run(&arguments),
+        Task::Models(arguments) => models::run(&arguments),
         Task::Peers(arguments) => peers::run(&arguments),
         Task::PeerRun(arguments) => peer_run::run(&arguments),
         Task::DemoTrain(arguments) => demo_train::run(&arguments),

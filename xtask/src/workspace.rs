@@ -67,6 +67,42 @@ mod tests {
         assert_eq!(program_in("not json"), None);
     }
 
+    /// What nobody uses still has to be downloaded, built, licensed and kept up to date.
+    #[test]
+    fn every_dependency_is_used() {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let arguments = ["metadata", "--no-deps", "--format-version", "1", "--offline"];
+        let output = Command::new(cargo).args(arguments).current_dir(root()).output().expect("cargo starts");
+        let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+        let mut unused = Vec::new();
+        for package in metadata["packages"].as_array().expect("packages") {
+            let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+            let mut sources = String::new();
+            read_sources(manifest.parent().expect("a folder"), &mut sources);
+            for dependency in package["dependencies"].as_array().expect("dependencies") {
+                let name = dependency["rename"].as_str().or(dependency["name"].as_str()).expect("a name");
+                // A word of its own, so that `infc` is not found in `infc_ir`.
+                let words = sources.split(|c: char| !c.is_alphanumeric() && c != '_');
+                if !words.into_iter().any(|word| word == name.replace('-', "_")) {
+                    unused.push(format!("{name} of {}", package["name"]));
+                }
+            }
+        }
+        assert!(unused.is_empty(), "dependencies that no source names: {unused:?}");
+    }
+
+    /// The Rust sources below a folder, one after the other.
+    fn read_sources(folder: &Path, sources: &mut String) {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                read_sources(&path, sources);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                sources.push_str(&std::fs::read_to_string(&path).expect("a source"));
+            }
+        }
+    }
+
     #[test]
     fn the_root_holds_the_workspace_manifest() {
         assert!(root().join("Cargo.toml").is_file());
