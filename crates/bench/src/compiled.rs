@@ -8,13 +8,18 @@ use infc_runtime::{Model, RunOptions, Session, SessionOptions, TensorView, Tenso
 use infc_tensor::{AlignedBytes, Tensor};
 use std::time::Instant;
 
-/// A compiled kernel with seeded inputs, ready to run.
+/// Seeded inputs of a kernel and memory for its outputs. Several targets share one, so that taking turns does not change
+/// what caches hold.
+pub(crate) struct Operands {
+    inputs: Vec<Tensor>,
+    outputs: Vec<AlignedBytes>,
+}
+
+/// A compiled kernel, ready to run.
 pub(crate) struct Compiled {
     session: Session,
-    inputs: Vec<Tensor>,
     /// Launches per run.
     repeats: usize,
-    outputs: Vec<AlignedBytes>,
     output_shapes: Vec<(infc_tensor::DType, Vec<usize>)>,
     /// The schedule it runs by.
     pub(crate) schedule: String,
@@ -23,6 +28,21 @@ pub(crate) struct Compiled {
     pub(crate) inner_loop_spills: u32,
     /// Bytes of code.
     pub(crate) code_bytes: usize,
+}
+
+impl Operands {
+    /// For a kernel without symbols.
+    pub(crate) fn new(kernel: &Kernel) -> Self {
+        let logical = infc_testkit::random_inputs(kernel, &[], 1);
+        let (inputs, outputs): (Vec<_>, Vec<_>) = kernel.operands.iter().partition(|o| o.kind != OperandKind::Output);
+        let inputs = inputs.into_iter().zip(&logical).map(|(o, t)| infc_testkit::to_physical(o, &[], Some(t)));
+        let bytes = |o: &infc_ir::kernel::Operand| {
+            let elements = o.layout.len_elems.as_const().and_then(|n| usize::try_from(n).ok())?;
+            o.dtype.storage_bytes(elements)
+        };
+        let outputs = outputs.into_iter().map(|o| AlignedBytes::zeroed(bytes(o).unwrap_or(0)));
+        Self { inputs: inputs.collect(), outputs: outputs.collect() }
+    }
 }
 
 impl Compiled {
@@ -55,15 +75,9 @@ impl Compiled {
             .collect::<Result<Vec<_>>>()?;
         let model = Model::from_vec(artifact)?;
         let session = model.session(&SessionOptions { max_threads: Some(threads), ..SessionOptions::default() })?;
-        let outputs = output_shapes
-            .iter()
-            .map(|(dtype, shape)| AlignedBytes::zeroed(dtype.storage_bytes(shape[0]).unwrap_or(0)))
-            .collect();
         Ok(Self {
             session,
-            inputs: physical_inputs(kernel),
             repeats,
-            outputs,
             output_shapes,
             schedule: scheduled.schedule.to_string(),
             nest: scheduled.nest,
@@ -84,9 +98,9 @@ impl Compiled {
     ///
     /// # Errors
     /// What the runtime says.
-    pub(crate) fn run(&mut self) -> Result<f64> {
-        let views: Vec<TensorView<'_>> = self.inputs.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
-        let mut outputs: Vec<TensorViewMut<'_>> = self
+    pub(crate) fn run(&mut self, operands: &mut Operands) -> Result<f64> {
+        let views: Vec<TensorView<'_>> = operands.inputs.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
+        let mut outputs: Vec<TensorViewMut<'_>> = operands
             .outputs
             .iter_mut()
             .zip(&self.output_shapes)
@@ -96,11 +110,4 @@ impl Compiled {
         self.session.run(&views, &mut outputs, &RunOptions::default())?;
         Ok(start.elapsed().as_secs_f64() / self.repeats as f64)
     }
-}
-
-/// Seeded inputs, laid out.
-fn physical_inputs(kernel: &Kernel) -> Vec<Tensor> {
-    let logical = infc_testkit::random_inputs(kernel, &[], 1);
-    let operands = kernel.operands.iter().filter(|o| o.kind != OperandKind::Output);
-    operands.zip(&logical).map(|(o, t)| infc_testkit::to_physical(o, &[], Some(t))).collect()
 }

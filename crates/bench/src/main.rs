@@ -15,7 +15,7 @@ mod untuned;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use compiled::Compiled;
+use compiled::{Compiled, Operands};
 use infc_codegen_cpu::Target;
 use report::{Measured, OnTarget, Report};
 use roofline::Ceilings;
@@ -91,14 +91,15 @@ fn measure(case: &suite::Case, targets: &[Target], ceilings: &Ceilings, options:
             std::fs::write(folder.join(name), kernel.listing(target)?)?;
         }
     }
+    let mut operands = Operands::new(&case.kernel);
     let mut best = vec![f64::INFINITY; compiled.len()];
     for round in 0..options.runs {
         for (kernel, best) in compiled.iter_mut().zip(&mut best) {
-            kernel.run()?;
+            kernel.run(&mut operands)?;
             // Short kernels are run more often per turn.
             let turns = ((2e-3 / (*best * repeats as f64).max(1e-7)) as usize).clamp(1, 40);
             for _ in 0..if round == 0 { 1 } else { turns } {
-                *best = best.min(kernel.run()?);
+                *best = best.min(kernel.run(&mut operands)?);
             }
         }
     }

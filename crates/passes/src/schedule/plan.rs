@@ -362,7 +362,7 @@ pub(super) fn reads_neighbours(kernel: &Kernel, id: StageId, axis: VarId) -> boo
 
 /// For each axis of a stage that reads another at its own coordinates plus constants, the other's value axis and the
 /// constant; of several reads the one with the smallest constants.
-fn reads_near(kernel: &Kernel, reader: StageId, read: StageId) -> Option<Vec<(usize, i64)>> {
+pub(super) fn reads_near(kernel: &Kernel, reader: StageId, read: StageId) -> Option<Vec<(usize, i64)>> {
     let stage = &kernel.stages[reader];
     let mut nearest: Option<(u64, Vec<(usize, i64)>)> = None;
     stage.for_each_load(&mut |_, load| {

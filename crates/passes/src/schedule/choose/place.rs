@@ -8,6 +8,7 @@ use super::machine::Machine;
 use super::strip::{self, Strip};
 use super::tile::{self, Tile, View};
 use crate::ErrorClass;
+use crate::schedule::plan::reads_near;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::schedule::{Schedule, Scope, Step as ScheduleStep};
@@ -307,7 +308,9 @@ impl<'a> Chooser<'a> {
             if let (Some(strip), Some(rows)) = (strip, loops.strip_rows) {
                 extents = strip.extents(self.kernel, *id, rows, extents);
                 // The first part of a strip computes, the second writes: memory is asked for in time.
-                self.steps.push(ScheduleStep::Prefetch { stage: name.clone(), during: self.name(*id) });
+                if reads_near(self.kernel, root, *id).is_some() && self.kernel.stages[*id].reducer.is_none() {
+                    self.steps.push(ScheduleStep::Prefetch { stage: name.clone(), during: self.name(*id) });
+                }
             }
             self.producer(*id, shares.then_some((&root_tile, follow.as_slice())), extents);
         }
