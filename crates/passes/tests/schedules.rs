@@ -127,13 +127,14 @@ fn stencil(rows: i64, columns: i64, up: i64, down: i64) -> Kernel {
 
 #[test]
 fn what_is_read_at_neighbours_is_computed_in_strips() {
-    for (rows, columns, up, down) in [(150, 20, 1, 1), (129, 33, 1, 1), (131, 18, 0, 2), (200, 17, 2, 0)] {
+    for (rows, columns, up, down) in [(150, 20, 1, 1), (129, 33, 1, 1), (131, 18, 0, 2), (300, 17, 2, 0)] {
         let kernel = stencil(rows, columns, up, down);
         let inputs = infc_testkit::random_inputs(&kernel, &[], 5);
         let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
         for (name, machine) in &MACHINES {
             let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
             assert!(schedule.contains("compute e at o.h_s"), "{schedule}");
+            assert!(schedule.contains("prefetch o during e"), "{schedule}");
             assert!(schedule.contains("parallel o: h_s"), "{schedule}");
             let found = run_scheduled(&kernel, machine, ErrorClass::Exact, &[], &inputs);
             assert_same(&format!("{rows}x{columns} on {name}"), &found, &expected);
