@@ -103,8 +103,11 @@ impl Chooser<'_> {
         bytes
     }
 
-    /// Whether every load of a reduction differs from vector to vector, and some do not from row to row. Not where a
-    /// vector is only part of a cache line, since the lines of many rows would be fetched again for the next part.
+    /// Whether every load of a reduction differs from vector to vector, and some do not from row to row: a vector keeps
+    /// what stays while its rows pass by.
+    ///
+    /// Not where a vector is only part of a cache line and there are too many rows for the first cache, so that their
+    /// lines would be fetched again for the next part; unless it is what stays that does not fit there.
     pub(super) fn all_move_along_vectors(
         &self,
         main: StageId,
@@ -112,11 +115,24 @@ impl Chooser<'_> {
         followed: &[(StageId, Option<Vec<Option<usize>>>)],
     ) -> bool {
         let Some(axis) = self.followed_axis(main, tile, followed) else { return false };
+        let stage = &self.kernel.stages[main];
         let accesses = &self.accesses[main.index()];
-        let mut values = self.kernel.stages[main].value_axes().map(|(n, _)| n);
-        let is_whole_line = |a: &Access| tile.points_along_vectors() * a.elem_bytes as i64 >= CACHE_LINE;
-        accesses.iter().all(|a| a.steps[axis] != Step::Zero && is_whole_line(a))
-            && values.any(|n| accesses.iter().any(|a| a.steps[n] == Step::Zero))
+        let stays = |a: &Access| stage.value_axes().any(|(n, _)| a.steps[n] == Step::Zero);
+        if accesses.iter().any(|a| a.steps[axis] == Step::Zero) || !accesses.iter().any(stays) {
+            return false;
+        }
+        let ranges = stage.ranges(&self.kernel.symbols);
+        let elements = |a: &Access| match ranges.interval(&a.flat) {
+            Interval { min: Some(min), max: Some(max) } => max.saturating_sub(min).saturating_add(1),
+            _ => i64::MAX,
+        };
+        let l1_bytes = self.machine.l1_bytes.cast_signed();
+        let columns = extent(self.kernel, stage, axis).max(1);
+        let is_part = |a: &Access| tile.points_along_vectors() * a.elem_bytes as i64 <= CACHE_LINE / 2;
+        let rows_leave = |a: &Access| (elements(a) / columns).saturating_mul(CACHE_LINE) > l1_bytes;
+        let stay = |a: &Access| elements(a).saturating_mul(a.elem_bytes as i64) <= l1_bytes / 2;
+        !(accesses.iter().any(|a| !stays(a) && is_part(a) && rows_leave(a))
+            && accesses.iter().any(|a| stays(a) && stay(a)))
     }
 
     /// The axis of a reduction along which the root's vectors lie.
