@@ -5,7 +5,7 @@ use super::emit::{AxisState, Emitter, State, Stmts};
 use super::plan::Placement;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, StageId};
-use infc_ir::index::{IndexExpr, Proof, Ranges};
+use infc_ir::index::{Atom, IndexExpr, Interval, Proof, Ranges};
 use infc_ir::kernel::Operand;
 use infc_ir::nest::{Expr, Stmt, Target};
 use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source};
@@ -73,14 +73,34 @@ impl Emitter<'_> {
 
     /// A stage's expression at the given coordinates. Loads are made only where `guard` holds.
     pub(super) fn value(
-        &self,
+        &mut self,
         stage: StageId,
         coordinates: &[IndexExpr],
         guard: &[Bound],
     ) -> Result<Expr, ScheduleError> {
+        let ranges = self.ranges.clone();
+        guard.iter().for_each(|bound| self.narrow(bound));
         let mut body = Body::default();
-        let roots = self.import(&mut body, stage, coordinates, guard, 0)?;
-        Ok(Expr { body, roots })
+        let roots = self.import(&mut body, stage, coordinates, guard, 0);
+        self.ranges = ranges;
+        Ok(Expr { body, roots: roots? })
+    }
+
+    /// Takes note of what a bound that holds says of the variables in it: how large they can be at most.
+    fn narrow(&mut self, bound: &Bound) {
+        let Some(end) = self.ranges.interval(&bound.hi).max else { return };
+        for var in bound.expr.terms().iter().flat_map(|term| &term.atoms).filter_map(|atom| match atom {
+            Atom::Var(var) => Some(*var),
+            _ => None,
+        }) {
+            let Some((step, rest)) = bound.expr.linear_in(var) else { continue };
+            let (Some(least), known) = (self.ranges.interval(&rest).min, self.ranges.var(var)) else { continue };
+            let Some(max) = step.is_const(1).then(|| end.checked_sub(least)?.checked_sub(1)).flatten() else {
+                continue;
+            };
+            let max = known.max.map_or(max, |known| known.min(max)).max(0);
+            self.ranges.set_var(var, Interval { max: Some(max), ..known });
+        }
     }
 
     fn import(
