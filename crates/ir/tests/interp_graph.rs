@@ -4,7 +4,7 @@ use infc_ir::graph::Graph;
 use infc_ir::interp::{InterpError, run_graph};
 use infc_ir::text::canonical::canonical_graph;
 use infc_ir::verify::verify_graph;
-use infc_tensor::{DType, Tensor};
+use infc_tensor::Tensor;
 
 /// Parses, verifies, prints and parses again.
 fn graph(text: &str) -> Graph {
@@ -150,7 +150,12 @@ fn what_does_not_fit_is_an_error() {
     assert!(matches!(run_graph(&g, &[3], std::slice::from_ref(&three)), Err(InterpError::SymbolOutOfRange { .. })));
     assert!(matches!(run_graph(&g, &[2], &[three]), Err(InterpError::WrongShape { .. })));
     assert!(matches!(run_graph(&g, &[2], &[]), Err(InterpError::WrongCount { .. })));
+}
+
+#[test]
+fn strings_pass_through() {
     let text = Tensor::from_strings(&[1], vec!["a".to_owned()]).expect("fits");
     let g = graph("graph @g(%x: string[1]) -> (y: %x) {}");
-    assert!(matches!(run_graph(&g, &[], &[text]), Err(InterpError::UnsupportedType { dtype: DType::String, .. })));
+    let given = run_graph(&g, &[], std::slice::from_ref(&text)).expect("it runs");
+    assert_eq!(given, [text]);
 }
