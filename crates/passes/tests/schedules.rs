@@ -348,6 +348,10 @@ fn sums_over_rows_of_taps_are_joined() {
     // Without zeros around it, conditions are tested per tap.
     let bare: Kernel = text.replace(" layout(halo [1:1, 1:1, 0:0])", "").parse().unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(extents(&infc_passes::formulate::normalise(bare)), [Some(3), Some(3), Some(11)]);
+    // Whole vectors of channels leave nothing over.
+    let whole = text.replace("11", "16");
+    let whole: Kernel = whole.parse().unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(extents(&infc_passes::formulate::normalise(whole)), [Some(3), Some(3), Some(16)]);
     // Nor are columns of a panel neighbours.
     let panel = text
         .replace("w: f32[3, 3, 11]", "w: f32[3, 3, 11, 16]")

@@ -11,6 +11,9 @@ use infc_ir::index::{Atom, Dim, IndexExpr};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Stage};
 use infc_ir::scalar::{Load, ScalarOp, Source};
 
+/// Lanes of a vector that is worth using: multiples of it leave nothing over.
+const SHORT_VECTOR: i64 = 8;
+
 /// Joins as many axes as possible.
 #[must_use]
 pub fn run(mut kernel: Kernel) -> Kernel {
@@ -162,8 +165,8 @@ fn allowed(kernel: &Kernel, pairs: &Pairs) -> bool {
         })
 }
 
-/// Whether a sum's operands all have the points of an axis next to each other, so that its lanes will lie along it: the
-/// longer the axis, the less is left over.
+/// Whether a sum's operands all have the points of an axis next to each other, so that its lanes will lie along it, and
+/// some would be left over that a longer axis has fewer of.
 fn sums_neighbours(kernel: &Kernel, stage: &Stage, axis: usize) -> bool {
     let mut loads = stage.body.ops.iter().filter_map(|op| match op {
         ScalarOp::Load(load) => Some(load),
@@ -171,6 +174,7 @@ fn sums_neighbours(kernel: &Kernel, stage: &Stage, axis: usize) -> bool {
     });
     let steps_one = |flat: IndexExpr| flat.linear_in(VarId::from_index(axis)).is_some_and(|(step, _)| step.is_const(1));
     stage.axes[axis].kind == AxisKind::Reduce
+        && stage.axes[axis].extent.as_const().is_some_and(|len| len % SHORT_VECTOR != 0)
         && loads.all(|load| match load.source {
             Source::Operand(operand) => steps_one(kernel.operands[operand].layout.flat(&load.index)),
             Source::Stage(..) | Source::Buffer(_) => false,
