@@ -8,6 +8,7 @@ use infc_passes::ErrorClass;
 use infc_runtime::{LoadOptions, Model, Pool, SessionOptions, Tensor};
 use infc_testkit::{assert_close, assert_same, buffers_of, outputs_in, random_inputs, strategies, symbol_choices};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 const TARGETS: [&str; 5] = ["x86-64-v4+vnni", "x86-64-v4", "x86-64-v3+avxvnni", "x86-64-v3", "x86-64-v2"];
 
@@ -93,7 +94,13 @@ fn kernel_files_give_the_same_bits_for_any_number_of_threads() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    // The same kernels every time, so that a change is judged by what it changes; fuzzing hunts for others.
+    #![proptest_config(ProptestConfig {
+        cases: 60,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Interpreter, wide emitter and Cranelift agree on every bit of kernels whose arithmetic leaves no choice.
     #[test]

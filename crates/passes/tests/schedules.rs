@@ -9,6 +9,7 @@ use infc_passes::schedule::{Machine, apply, choose};
 use infc_tensor::DType;
 use infc_testkit::{assert_close, assert_same, random_inputs, strategies};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use support::{MACHINES, run_by, run_scheduled};
 
 /// Nothing that rounds is done in another order: not by formulations, not by schedules.
@@ -66,7 +67,13 @@ fn scheduled_kernels_compute_what_the_kernels_say() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    // The same kernels every time, so that a change is judged by what it changes; fuzzing hunts for others.
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Whatever the kernel: the default choice applies, and gives the same bits where sums keep their order.
     #[test]

@@ -24,7 +24,8 @@ pub use machine::Machine;
 use crate::ErrorClass;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::Kernel;
-use infc_ir::schedule::{Schedule, Step};
+use infc_ir::schedule::{Schedule, Scope, Step};
+use infc_ir::verify::verify_nest;
 
 /// A schedule for the kernel on the machine, whose results differ from the kernel's own by no more than `allowed`: under
 /// [`ErrorClass::Exact`] no reduction whose order shows is folded in another one.
@@ -36,8 +37,23 @@ pub fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass) -> Schedu
         return plain(kernel);
     }
     let schedule = join::choose(kernel, machine, allowed);
+    let applies = |schedule: &Schedule| super::apply(kernel, schedule).is_ok_and(|nest| verify_nest(&nest).is_ok());
+    if applies(&schedule) {
+        return schedule;
+    }
+    // Registers need indices that are numbers; memory takes any.
+    let in_memory = without_registers(schedule);
     // A kernel that the rules above do not cover still gets code, if slow: plain loops, all stages in full.
-    if super::apply(kernel, &schedule).is_ok() { schedule } else { plain(kernel) }
+    if applies(&in_memory) { in_memory } else { plain(kernel) }
+}
+
+fn without_registers(mut schedule: Schedule) -> Schedule {
+    for step in &mut schedule.steps {
+        if let Step::StoreIn { scope: scope @ Scope::Register, .. } = step {
+            *scope = Scope::Stack;
+        }
+    }
+    schedule
 }
 
 /// Serial loops: all stages in full, those of a recurrence step by step.
