@@ -118,7 +118,9 @@ fn fresh_symbol(build: &mut Builder, mut name: String, max: Option<i64>) -> Symb
         name.push('\'');
     }
     let max = Some(max.unwrap_or(MAX_EXTENT).clamp(0, MAX_EXTENT));
-    symbols.push(Symbol { name, min: 0, max })
+    let symbol = symbols.push(Symbol { name, min: 0, max });
+    build.facts.take_as_late(symbol);
+    symbol
 }
 
 /// A number (i64, no axes) that is computed, as a dim; less than 0 counts as 0. The host makes a tensor of so many

@@ -268,13 +268,18 @@ impl Graph {
         self.origins.push(names)
     }
 
-    /// How often each value is read: by nodes in `order` and as graph outputs.
+    /// How often each value is read: by nodes in `order`, as graph outputs, and by symbols that a node tells, for which
+    /// its first output counts.
     #[must_use]
     pub fn use_counts(&self) -> Vec<u32> {
         let mut counts = vec![0; self.values.len()];
         for &node in &self.order {
             for input in &self.nodes[node].inputs {
                 counts[input.0 as usize] += 1;
+            }
+            let tells = matches!(&self.nodes[node].op, Op::Host(host) if !host.produces.is_empty());
+            if let Some(first) = self.nodes[node].outputs.first().filter(|_| tells) {
+                counts[first.0 as usize] += 1;
             }
         }
         for output in &self.outputs {

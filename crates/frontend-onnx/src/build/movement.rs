@@ -96,7 +96,10 @@ impl Builder {
             return Ok(reshaped);
         }
         let empty = |shape: &[Dim]| shape.iter().any(|d| d.is_const(0));
-        if empty(x.shape()) && empty(shape) {
+        if empty(x.shape()) || empty(shape) {
+            // That a product is 0 says nothing of a factor, and there is no element to find.
+            let (left, right) = (product(x.shape())?, product(shape)?);
+            self.assume_equal("the numbers of elements", &left, &right)?;
             return self.view(x, vec![IndexExpr::constant(0); x.rank()], shape.to_vec());
         }
         let (mut old, mut new) = (self.restated(x.shape()), self.restated(shape));

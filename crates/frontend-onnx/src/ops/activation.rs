@@ -180,8 +180,15 @@ pub(super) fn softsign_of(body: &mut Body, x: ScalarId) -> ScalarId {
 
 fn mish(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     float_map(call, |body, x| {
-        let plus = softplus(body, x);
-        let gate = body.unary(UnaryOp::Tanh, plus);
+        // tanh(log(1 + u)) = n / (n + 2) with n = u·(u + 2) and u = eˣ, which keeps the digits of small results; for
+        // large x it is 1, long before u overflows.
+        let enough = number(body, x, 20.0);
+        let bounded = body.binary(BinaryOp::Min, x, enough);
+        let power = body.unary(UnaryOp::Exp, bounded);
+        let sum = add(body, power, 2.0);
+        let part = body.binary(BinaryOp::Mul, power, sum);
+        let whole = add(body, part, 2.0);
+        let gate = body.binary(BinaryOp::Div, part, whole);
         body.binary(BinaryOp::Mul, x, gate)
     })
 }

@@ -14,6 +14,14 @@ pub(super) const OPERATORS: &[Operator] = &[Operator::new("Slice", 1, slice), Op
 /// Positions as large as these mean "the end", whatever the extent.
 const ENDS: [i64; 2] = [i32::MAX as i64, 1 << 41];
 
+/// As far as numbers of the run may go.
+const FAR: i64 = 1 << 40;
+
+/// What is "the end", or beyond the start, no further than arithmetic with numbers of the run allows.
+fn near(positions: Vec<Dim>) -> Vec<Dim> {
+    positions.into_iter().map(|p| p.as_const().map_or(p, |p| Dim::constant(p.clamp(-FAR, FAR)))).collect()
+}
+
 /// Positions are attributes before opset 10, inputs from then on; they may be negative, or lie outside of the axis.
 fn slice(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
@@ -47,6 +55,7 @@ fn slice(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         return Ok(vec![call.build.slice(&x, &slices)?]);
     }
     let axes = ChosenAxes::of(call.build, &axes, x.rank())?;
+    let [starts, ends, steps] = [starts, ends, steps].map(near);
     for (axis, slice) in slices.iter_mut().enumerate() {
         // What is taken whole goes from 0 to the extent.
         let extent = slice.len.clone();
@@ -117,14 +126,9 @@ fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &
 
 /// As `axis_slice`, where only the run will tell which positions count from the end, and perhaps the direction.
 fn chosen_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Result<AxisSlice> {
-    const FAR: i64 = 1 << 40;
     let what = "a position of a slice";
     let mut position = |p: &Dim| -> Result<Dim> {
-        let p = match p.as_const() {
-            // "The end", or beyond the start, as far as numbers of the run may go.
-            Some(p) => Dim::constant(p.clamp(-FAR, FAR)),
-            None => p.clone(),
-        };
+        let p = near(vec![p.clone()]).remove(0);
         let counted = p.clone() + truth::negative(&p) * extent.clone();
         build.number(what, &counted, -2 * FAR, 2 * FAR)
     };

@@ -22,6 +22,8 @@ pub struct Facts {
     not_negative: Vec<IndexExpr>,
     /// Symbols that are no sizes: where one is 0, that says nothing.
     numbers: BTreeSet<SymbolId>,
+    /// Symbols whose values are known only while the model runs.
+    late: BTreeSet<SymbolId>,
 }
 
 impl Facts {
@@ -34,6 +36,11 @@ impl Facts {
     /// Says that a symbol is no size but a number: an axis, a count.
     pub fn take_as_number(&mut self, symbol: SymbolId) {
         self.numbers.insert(symbol);
+    }
+
+    /// Says that the value of a symbol is known only while the model runs: it stands for no other, but others for it.
+    pub fn take_as_late(&mut self, symbol: SymbolId) {
+        self.late.insert(symbol);
     }
 
     /// The expression with every atom replaced that something stands for.
@@ -61,7 +68,7 @@ impl Facts {
         if difference.is_const(0) {
             return;
         }
-        match solve(&difference, ranges) {
+        match solve(&difference, ranges, &self.late) {
             Some((atom, by)) => {
                 for (_, known) in &mut self.rules {
                     *known = known.replace(&atom, &by);
@@ -139,7 +146,9 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 /// Solves `e = 0` for the atom whose replacement reads best: a symbol that is a sum of sizes, then an atom that is
 /// not a symbol, then any symbol.
-fn solve(e: &IndexExpr, ranges: &Ranges) -> Option<(Atom, IndexExpr)> {
+/// What is known when the model begins never stands for less: a symbol that is late has to be later than all in its place.
+fn solve(e: &IndexExpr, ranges: &Ranges, late: &BTreeSet<SymbolId>) -> Option<(Atom, IndexExpr)> {
+    let latest = |e: &IndexExpr| e.symbols().iter().filter(|s| late.contains(s)).max().copied();
     let solutions = e.terms().iter().filter_map(|term| {
         let [atom] = &term.atoms[..] else { return None };
         let rest = e.clone() - IndexExpr::from_terms(vec![term.clone()], 0);
@@ -147,6 +156,9 @@ fn solve(e: &IndexExpr, ranges: &Ranges) -> Option<(Atom, IndexExpr)> {
             return None;
         }
         let by = rest.divided_by(term.coefficient).scale(-1);
+        if latest(&by) > latest(&IndexExpr::atom(atom.clone())) {
+            return None;
+        }
         let sum = by.constant_part() >= 0 && by.terms().iter().all(|t| t.coefficient > 0);
         // A symbol must stay within its range, whatever stands for it.
         let possible = ranges.eq(&IndexExpr::atom(atom.clone()), &by) != super::Proof::No;
@@ -202,6 +214,22 @@ mod tests {
         facts.take_equal(&left, &right, &Ranges::default());
         assert_eq!(facts.apply(&p), p);
         assert!(facts.equal(&left, &right));
+    }
+
+    #[test]
+    fn what_is_known_early_stands_for_what_is_known_late() {
+        let [early, first, second] = symbols();
+        let mut facts = Facts::default();
+        facts.take_as_late(SymbolId(1));
+        facts.take_as_late(SymbolId(2));
+        facts.take_equal(&early, &first, &Ranges::default());
+        assert_eq!(facts.apply(&first), early);
+        facts.take_equal(&(early.clone() * 2), &(second.clone() + 1), &Ranges::default());
+        assert_eq!(facts.apply(&second), early * 2 - 1);
+        let mut facts = Facts::default();
+        facts.take_as_late(SymbolId(1));
+        facts.take_equal(&(first.clone() * 2), &second, &Ranges::default());
+        assert_eq!(facts.apply(&second), second);
     }
 
     #[test]

@@ -104,6 +104,9 @@ impl<'a> Steps<'a> {
         }
         if !self.producer_of.is_empty() {
             needs.extend(lowered.kernel.used_symbols().iter().filter_map(|symbol| self.producer_of.get(symbol)));
+            let operands = lowered.kernel.operands.iter().zip(&lowered.values);
+            let written = operands.filter(|(operand, _)| operand.kind == OperandKind::Output);
+            written.for_each(|(_, value)| self.sizes(*value, &mut needs));
         }
         needs
     }
@@ -116,6 +119,18 @@ impl<'a> Steps<'a> {
         }
         self.guards(self.grouping.flat.guard(id), &mut needs);
         needs
+    }
+
+    /// What tells the sizes of the values that a value lies in.
+    fn sizes(&self, value: ValueId, into: &mut BTreeSet<usize>) {
+        let mut work = vec![value];
+        while let Some(value) = work.pop() {
+            let shape = &self.grouping.flat.graph.ty(value).shape;
+            let symbols = shape.iter().flat_map(|dim| dim.symbols());
+            into.extend(symbols.filter_map(|symbol| self.producer_of.get(&symbol)));
+            let holds = |parts: &[(ValueId, _)]| parts.iter().any(|(part, _)| *part == value);
+            work.extend(self.grouping.wholes.iter().filter(|whole| holds(&whole.parts)).map(|whole| whole.value));
+        }
     }
 
     fn guards(&self, guard: Option<usize>, needs: &mut BTreeSet<usize>) {

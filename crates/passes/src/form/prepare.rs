@@ -11,7 +11,7 @@ use super::expand::{Flat, is_merged_on_host};
 use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{EntityId, NodeId, ValueId, VarId};
-use infc_ir::graph::{Definition, Graph, TensorType};
+use infc_ir::graph::{Definition, Graph, SymbolSource, TensorType};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{MapOp, Op};
 use infc_ir::scalar::{Body, Const};
@@ -31,10 +31,12 @@ pub(super) fn prepare(flat: &mut Flat) {
         if apart || matches!(flat.graph.nodes[id].op, Op::Contract(_)) {
             match flat.graph.nodes[id].op {
                 Op::Concat(_) => {
+                    // Memory whose size the run tells is there when that is told, and its parts may be needed before.
+                    let late = has_late_extent(&flat.graph, flat.graph.nodes[id].outputs[0]);
                     for n in 0..flat.graph.nodes[id].inputs.len() {
                         let part = flat.graph.nodes[id].inputs[n];
                         let is_ours = is_computed(&flat.graph, part) && !outputs.contains(&part);
-                        if !is_ours || !parts.insert(part) {
+                        if late || !is_ours || !parts.insert(part) {
                             let copied = copy(&mut flat.graph, part, id);
                             flat.graph.nodes[id].inputs[n] = copied;
                             parts.insert(copied);
@@ -66,6 +68,12 @@ pub(super) fn prepare(flat: &mut Flat) {
         }
         flat.graph.order.push(id);
     }
+}
+
+/// Whether an extent of a value is only known when something has been computed.
+fn has_late_extent(graph: &Graph, value: ValueId) -> bool {
+    let is_late = |symbol| matches!(graph.source(symbol), Some(SymbolSource::Produced { .. }));
+    graph.ty(value).shape.iter().flat_map(|dim| dim.symbols()).any(is_late)
 }
 
 /// True if a kernel of ours computes the value (perhaps as a view of something else).

@@ -36,7 +36,8 @@ struct Range {
 }
 
 impl Range {
-    /// Numpy's rules: negative bounds count from the back, and bounds are clamped to the axis.
+    /// Negative bounds count from the back, and bounds are clamped to the axis: as ONNX says it, and unlike numpy, a slice
+    /// backwards that starts before the first element starts there.
     fn new(start: i64, end: i64, step: i64, len: usize) -> Result<Self> {
         if step == 0 {
             return Err(EvalError::InvalidInput { index: 4, reason: "a step is zero" });
@@ -45,7 +46,7 @@ impl Range {
         let from_front = |bound: i64| if bound < 0 { bound.saturating_add(len) } else { bound };
         // Going backwards the slice may start at the last element and may end before the first one.
         let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
-        let start = from_front(start).clamp(low, high);
+        let start = from_front(start).max(0).min(high);
         let end = from_front(end).clamp(low, high);
         let distance = if step > 0 { end - start } else { start - end };
         let len = if distance <= 0 { 0 } else { (distance as u64).div_ceil(step.unsigned_abs()) as usize };

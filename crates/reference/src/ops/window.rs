@@ -79,12 +79,13 @@ impl Window {
                 }
             }
             let room = len + before[axis] + after[axis] - extent;
-            let mut positions = if room < 0 { 0 } else { room / stride + 1 };
-            // A window that starts in the padding behind the input does not count.
-            if ceil && room >= 0 && room % stride != 0 && positions * stride < len + before[axis] {
-                positions += 1;
+            let mut positions = room.div_euclid(stride) + 1;
+            if ceil {
+                positions += i64::from(room.rem_euclid(stride) != 0);
+                // A window that starts in the padding behind the input does not count.
+                positions = positions.min((len + before[axis] - 1).div_euclid(stride) + 1);
             }
-            out[axis] = positions as usize;
+            out[axis] = positions.max(0) as usize;
         }
         Ok(Self { kernel, strides, dilations, pads_before: before, pads_after: after, out })
     }
