@@ -10,6 +10,7 @@ mod models;
 mod peer_run;
 mod peers;
 mod python;
+mod random_models;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -34,6 +35,8 @@ enum Task {
     Peers(peers::Arguments),
     /// Run one turn of infc in the way `peers.py` asks of an external program.
     PeerRun(peer_run::Arguments),
+    /// Compile and run random models, and compare with the definitions of their operators.
+    RandomModels(random_models::Arguments),
     /// Train the network of `infc demo` again and write its files.
     DemoTrain(demo_train::Arguments),
 }
@@ -45,6 +48,7 @@ fn main() -> anyhow::Result<()> {
         Task::Models(arguments) => models::run(&arguments),
         Task::Peers(arguments) => peers::run(&arguments),
         Task::PeerRun(arguments) => peer_run::run(&arguments),
+        Task::RandomModels(arguments) => random_models::run(&arguments),
         Task::DemoTrain(arguments) => demo_train::run(&arguments),
     }
 }

@@ -109,7 +109,7 @@ pub enum BindingSource {
         /// Position in row-major order.
         index: u32,
     },
-    /// An expression of symbols that are bound before.
+    /// An expression of symbols that are bound before, or by a step of the Program; then it is computed after that step.
     Computed(SizeExpr),
 }
 

@@ -4,7 +4,7 @@
 //! first one when the inputs' shapes are known, each other one when the step is done that ends the one before it. A slot
 //! of the arena belongs to the segment that touches it first, and keeps its place for all later ones.
 
-use crate::{BindFrom, Entry, Program, SizeExpr, Slot, Step};
+use crate::{BindFrom, BindingSource, Entry, Program, SizeExpr, Slot, Step};
 use std::ops::Range;
 
 /// Which segment everything belongs to.
@@ -45,6 +45,14 @@ impl Segments {
         }
         steps.push(start..program.steps.len());
         let mut this = Self { steps, of_symbol, of_slot: Vec::new(), of_output: Vec::new() };
+        for binding in &entry.bindings {
+            if let BindingSource::Computed(value) = &binding.source {
+                let segment = this.knows(std::slice::from_ref(value));
+                if let Some(of_symbol) = this.of_symbol.get_mut(binding.symbol as usize) {
+                    *of_symbol = Some(segment);
+                }
+            }
+        }
         this.of_output = entry.outputs.iter().map(|port| this.knows(&port.shape)).collect();
         for slot in &program.slots {
             let segment = match slot {

@@ -115,6 +115,8 @@ fn entry(entry: &Entry) -> Checked {
         }
     }
     let mut bound = vec![false; entry.symbols.len()];
+    // Symbols without a binding are bound by steps.
+    let is_late = |s: u32| !entry.bindings.iter().any(|binding| binding.symbol == s);
     for binding in &entry.bindings {
         let symbol = lookup(&entry.symbols, binding.symbol, || what("the symbol of a binding"))?;
         match &binding.source {
@@ -131,7 +133,10 @@ fn entry(entry: &Entry) -> Checked {
             }
             BindingSource::Computed(value) => {
                 expr(value, entry, "a binding")?;
-                let early = value.ops().iter().all(|op| !matches!(op, SizeOp::Symbol(s) if !bound[*s as usize]));
+                let early = value
+                    .ops()
+                    .iter()
+                    .all(|op| !matches!(op, SizeOp::Symbol(s) if !bound[*s as usize] && !is_late(*s)));
                 ensure(early, || what("a binding"), "symbols that are bound before", value)?;
             }
         }

@@ -98,7 +98,7 @@ pub enum SymbolSource {
         /// Position in row-major order.
         index: u32,
     },
-    /// The value of an expression of earlier symbols.
+    /// The value of an expression of earlier symbols; where those are known late, so is this.
     Computed(Dim),
     /// The extent of an axis of a value that an operation computes; known once that is done.
     Produced {
@@ -235,6 +235,17 @@ impl Graph {
         })
     }
 
+    /// True if the value of a symbol is known only when something has been computed.
+    #[must_use]
+    pub fn is_late(&self, symbol: SymbolId) -> bool {
+        match self.source(symbol) {
+            Some(SymbolSource::Produced { .. }) => true,
+            // Of earlier symbols, so this ends.
+            Some(SymbolSource::Computed(value)) => value.symbols().into_iter().any(|s| s < symbol && self.is_late(s)),
+            Some(SymbolSource::Axis { .. } | SymbolSource::Element { .. }) | None => false,
+        }
+    }
+
     /// The type of an input or output as users see it.
     #[must_use]
     pub fn port_type<'a>(&'a self, port: &'a Port) -> &'a TensorType {
@@ -277,7 +288,7 @@ impl Graph {
             for input in &self.nodes[node].inputs {
                 counts[input.0 as usize] += 1;
             }
-            let tells = matches!(&self.nodes[node].op, Op::Host(host) if !host.produces.is_empty());
+            let tells = !self.nodes[node].op.produces().is_empty();
             if let Some(first) = self.nodes[node].outputs.first().filter(|_| tells) {
                 counts[first.0 as usize] += 1;
             }

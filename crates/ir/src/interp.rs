@@ -19,7 +19,7 @@ mod kernel;
 mod nest;
 mod points;
 
-pub use bind::symbol_values;
+pub use bind::{symbol_values, update_late_symbols};
 pub use error::InterpError;
 pub use graph::{held, run_graph, run_graph_with, shown};
 pub use host::{Host, NoHost, bind_produced, evaluate_host};

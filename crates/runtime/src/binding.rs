@@ -156,28 +156,53 @@ impl<'a> Inputs<'a> {
 ///
 /// # Errors
 /// An input of the wrong rank, a value outside the symbol's range, or a value that the shapes of inputs do not tell.
-pub(crate) fn bind_symbols(entry: &Entry, inputs: Inputs<'_>, symbols: &mut Vec<i64>) -> Result<(), RuntimeError> {
+pub(crate) fn bind_symbols(
+    entry: &Entry,
+    segments: &Segments,
+    inputs: Inputs<'_>,
+    symbols: &mut Vec<i64>,
+) -> Result<(), RuntimeError> {
     symbols.clear();
     symbols.resize(entry.symbols.len(), 0);
     for binding in &entry.bindings {
         let symbol = binding.symbol as usize;
+        if segments.of_symbol[symbol] != Some(0) {
+            continue;
+        }
         symbols[symbol] = match &binding.source {
             BindingSource::Axis { input, axis } => extent(entry, symbol, inputs, *input as usize, *axis as usize)?,
             BindingSource::Element { input, index } => {
                 element(entry, symbol, inputs, *input as usize, *index as usize)?
             }
-            BindingSource::Computed(value) => {
-                let spec = &entry.symbols[symbol];
-                let place = || value.to_text(&entry.symbol_names());
-                match value.eval(symbols) {
-                    Ok(value) if in_range(spec, value) => value,
-                    Ok(value) => return Err(out_of_range(spec, place(), value.to_string())),
-                    Err(error) => return Err(out_of_range(spec, place(), error.to_string())),
-                }
-            }
+            BindingSource::Computed(value) => computed(entry, symbol, value, symbols)?,
         };
     }
     Ok(())
+}
+
+/// The value of a symbol that follows from others.
+fn computed(entry: &Entry, symbol: usize, value: &SizeExpr, symbols: &[i64]) -> Result<i64, RuntimeError> {
+    let spec = &entry.symbols[symbol];
+    let place = || value.to_text(&entry.symbol_names());
+    match value.eval(symbols) {
+        Ok(value) if in_range(spec, value) => Ok(value),
+        Ok(value) => Err(out_of_range(spec, place(), value.to_string())),
+        Err(error) => Err(out_of_range(spec, place(), error.to_string())),
+    }
+}
+
+/// The symbols that a segment begins to know and that follow from others, with what they are.
+fn computed_in<'e>(
+    entry: &'e Entry,
+    segments: &'e Segments,
+    segment: usize,
+) -> impl Iterator<Item = (usize, &'e SizeExpr)> {
+    entry.bindings.iter().filter_map(move |binding| match &binding.source {
+        BindingSource::Computed(value) if segments.of_symbol[binding.symbol as usize] == Some(segment) => {
+            Some((binding.symbol as usize, value))
+        }
+        _ => None,
+    })
 }
 
 fn in_range(spec: &SymbolSpec, value: i64) -> bool {
@@ -232,13 +257,15 @@ fn element(entry: &Entry, symbol: usize, inputs: Inputs<'_>, input: usize, index
     }
 }
 
-/// Finds the values of the symbols that a bind step names; `shape_of` gives the shape of what a host step has made.
+/// Finds the values of the symbols that a bind step names, and of those that follow, which a segment begins to know;
+/// `shape_of` gives the shape of what a host step has made.
 ///
 /// # Errors
 /// A value outside the symbol's range, or none.
 pub(crate) fn bind_late<'s>(
     entry: &Entry,
     bind: &infc_artifact::Bind,
+    (segments, segment): (&Segments, usize),
     shape_of: impl Fn(usize) -> Option<&'s [usize]>,
     symbols: &mut [i64],
 ) -> Result<(), RuntimeError> {
@@ -253,13 +280,24 @@ pub(crate) fn bind_late<'s>(
         })?;
         symbols[bound.symbol as usize] = extent_in_range(spec, *found, "a computed value", axis as usize)?;
     }
+    for (symbol, value) in computed_in(entry, segments, segment) {
+        symbols[symbol] = computed(entry, symbol, value, symbols)?;
+    }
     Ok(())
 }
 
 /// Gives the symbols of a bind step that is not run, in a branch that is not taken, a value that is as good as any.
-pub(crate) fn skip_late(entry: &Entry, bind: &infc_artifact::Bind, symbols: &mut [i64]) {
+pub(crate) fn skip_late(
+    entry: &Entry,
+    bind: &infc_artifact::Bind,
+    (segments, segment): (&Segments, usize),
+    symbols: &mut [i64],
+) {
     for bound in &bind.symbols {
         symbols[bound.symbol as usize] = entry.symbols[bound.symbol as usize].min;
+    }
+    for (symbol, value) in computed_in(entry, segments, segment) {
+        symbols[symbol] = computed(entry, symbol, value, symbols).unwrap_or(entry.symbols[symbol].min);
     }
 }
 

@@ -308,7 +308,7 @@ impl Session {
     fn bind(&mut self, inputs: Inputs<'_>) -> Result<(), RuntimeError> {
         self.check_count(inputs.len())?;
         let entry = &self.model.manifest.entries[self.entry];
-        bind_symbols(entry, inputs, &mut self.symbols)?;
+        bind_symbols(entry, &self.segments, inputs, &mut self.symbols)?;
         self.use_binding(0)?;
         let entry = &self.model.manifest.entries[self.entry];
         for (input, (port, expected)) in entry.inputs.iter().zip(&self.parts[0].bindings[0].inputs).enumerate() {
@@ -542,8 +542,10 @@ impl Session {
         let model = Arc::clone(&self.model);
         for index in range {
             if let Step::Bind(bind) = &model.body.programs[self.entry].steps[index] {
-                skip_late(&model.manifest.entries[self.entry], bind, &mut self.symbols);
-                self.begin(self.segments.of_step(index) + 1, run.destination)?;
+                let segment = self.segments.of_step(index) + 1;
+                let entry = &model.manifest.entries[self.entry];
+                skip_late(entry, bind, (&self.segments, segment), &mut self.symbols);
+                self.begin(segment, run.destination)?;
             }
         }
         Ok(())
@@ -553,8 +555,10 @@ impl Session {
     fn bind_step(&mut self, index: usize, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
         let model = Arc::clone(&self.model);
         let Step::Bind(bind) = &model.body.programs[self.entry].steps[index] else { return Ok(()) };
-        bind_late(&model.manifest.entries[self.entry], bind, |slot| self.host.shape(slot), &mut self.symbols)?;
-        self.begin(self.segments.of_step(index) + 1, destination)
+        let (entry, segment) = (&model.manifest.entries[self.entry], self.segments.of_step(index) + 1);
+        let shape_of = |slot| self.host.shape(slot);
+        bind_late(entry, bind, (&self.segments, segment), shape_of, &mut self.symbols)?;
+        self.begin(segment, destination)
     }
 
     /// Makes an output what a slot holds.

@@ -13,8 +13,7 @@ use std::collections::VecDeque;
 /// Neighbours under one condition share a choice: first those for which it holds, then those for which it does not.
 pub(super) fn steps(plan: &GraphPlan, steps: Vec<Vec<Step>>) -> Result<Vec<Step>, CompileError> {
     let guards = plan.steps.iter().map(|&step| plan.guard(step));
-    let is_early = |symbol| matches!(plan.graph.source(symbol), Some(SymbolSource::Axis { .. }));
-    let known = plan.graph.symbols.ids().map(is_early).collect();
+    let known = plan.graph.symbols.ids().map(|symbol| !plan.graph.is_late(symbol)).collect();
     let mut control = Control { plan, known, stated: vec![false; plan.requires.len()] };
     control.under(&[], &mut guards.zip(steps).collect())
 }
@@ -38,6 +37,7 @@ impl<'p> Control<'p> {
                 for step in waiting.pop_front().into_iter().flat_map(|(_, steps)| steps) {
                     let bound = if let Step::Bind(bind) = &step { &bind.symbols[..] } else { &[] };
                     bound.iter().for_each(|b| self.known[b.symbol as usize] = true);
+                    self.know_computed();
                     let any = !bound.is_empty();
                     steps.push(step);
                     if any {
@@ -59,6 +59,16 @@ impl<'p> Control<'p> {
             steps.extend(otherwise);
         }
         Ok(steps)
+    }
+
+    /// What follows from symbols that are known is known.
+    fn know_computed(&mut self) {
+        for (symbol, source) in &self.plan.graph.sources {
+            let SymbolSource::Computed(value) = source else { continue };
+            if value.symbols().iter().all(|s| self.known[s.index()]) {
+                self.known[symbol.index()] = true;
+            }
+        }
     }
 
     /// What must hold under a path, as soon as it is entered and the symbols are known.

@@ -181,6 +181,7 @@ impl<'m> Importer<'m, '_> {
 
         let names: Vec<&str> = node.output.iter().map(String::as_str).filter(|_| may_differ).collect();
         let (types, produces) = result_types(&then, &otherwise, &names, &mut build.graph.symbols).map_err(in_node)?;
+        produces.iter().for_each(|produced| build.facts.take_as_late(produced.symbol));
         let captured: Vec<&Tracked> = first.iter().chain(&second).collect();
         // Sizes are taken for granted whichever branch runs; what depends on the branch is a requirement of its graph.
         build.adopt(&mut then.build);

@@ -34,7 +34,7 @@ impl Graph {
             wanted[port.value.index()] = true;
         }
         let nodes = &self.nodes;
-        let tells = |op: &Op| matches!(op, Op::Host(host) if !host.produces.is_empty());
+        let tells = |op: &Op| !op.produces().is_empty();
         let live =
             |id: NodeId, wanted: &[bool]| tells(&nodes[id].op) || nodes[id].outputs.iter().any(|o| wanted[o.index()]);
         let mut kept = Vec::with_capacity(self.order.len());
@@ -96,11 +96,12 @@ impl Graph {
             self.symbols.push(old[symbol].clone());
         }
         for node in self.nodes.iter_mut() {
-            if let Op::Host(host) = &mut node.op {
-                for produced in &mut Arc::make_mut(host).produces {
-                    produced.symbol = new[produced.symbol.index()];
-                }
-            }
+            let produces = match &mut node.op {
+                Op::Host(host) => &mut Arc::make_mut(host).produces[..],
+                Op::If(branches) => &mut branches.produces,
+                _ => &mut [],
+            };
+            produces.iter_mut().for_each(|produced| produced.symbol = new[produced.symbol.index()]);
         }
         let renumber = |atom: &Atom| match atom {
             Atom::Symbol(symbol) => Some(IndexExpr::symbol(*new.get(symbol.index())?)),

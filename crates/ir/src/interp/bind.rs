@@ -25,9 +25,23 @@ pub fn symbol_values(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<i64>, Inter
             }
             // Only a run tells; until then any value will do.
             SymbolSource::Produced { .. } => Some(symbol.min),
-            SymbolSource::Computed(value) => value.eval(&|s| values.get(s.index()).copied(), &|_| None),
+            SymbolSource::Computed(value) => {
+                let value = value.eval(&|s| values.get(s.index()).copied(), &|_| None);
+                value.or(graph.is_late(id).then_some(symbol.min))
+            }
         };
         values.push(value.ok_or_else(|| malformed("a symbol without a value"))?);
     }
     Ok(values)
+}
+
+/// Computes the symbols anew that follow from symbols that a run has told since; those that have no value stay.
+pub fn update_late_symbols(graph: &Graph, symbols: &mut [i64]) {
+    for (symbol, source) in &graph.sources {
+        let SymbolSource::Computed(value) = source else { continue };
+        let value = value.eval(&|s| symbols.get(s.index()).copied(), &|_| None);
+        if let Some((place, value)) = symbols.get_mut(symbol.index()).zip(value) {
+            *place = value;
+        }
+    }
 }

@@ -8,10 +8,11 @@ mod recurrence;
 pub use ports::{held, shown};
 
 use super::array::Array;
+use super::bind::update_late_symbols;
 use super::host::{Host, NoHost, bind_produced, evaluate_host};
 use super::{InterpError, check_symbols, eval_shape};
 use crate::entity::{EntityId, ValueId};
-use crate::graph::{Graph, Node, Requirement, SymbolSource};
+use crate::graph::{Graph, Node, Requirement};
 use crate::index::Dim;
 use crate::op::{HostOp, Op};
 use crate::scalar::Scalar;
@@ -72,7 +73,7 @@ fn run(
     // Host operations add to them.
     let mut symbols = symbols.to_vec();
     let is_late = |r: &&Requirement| {
-        let produced = |dim: &Dim| dim.symbols().iter().any(|&s| graph.source(s).is_some_and(|s| is_produced(&s)));
+        let produced = |dim: &Dim| dim.symbols().iter().any(|&s| graph.is_late(s));
         produced(&r.left) || produced(&r.right)
     };
     graph.requires.iter().filter(|r| !is_late(r)).try_for_each(|r| check_requirement(graph, r, &symbols))?;
@@ -113,6 +114,7 @@ fn run(
         if let Op::If(branches) = &node.op {
             let extent = |output: usize, axis: usize| results.get(output)?.shape.get(axis).copied();
             bind_produced(&place, &branches.produces, &extent, &graph.symbols, &mut symbols)?;
+            update_late_symbols(graph, &mut symbols);
         }
         for (&output, result) in node.outputs.iter().zip(results) {
             check_type(graph, &symbols, output, &result, &place)?;
@@ -121,10 +123,6 @@ fn run(
     }
     graph.requires.iter().filter(is_late).try_for_each(|r| check_requirement(graph, r, &symbols))?;
     graph.outputs.iter().map(|port| values[port.value.index()].clone().ok_or_else(|| dangling(&port.name))).collect()
-}
-
-fn is_produced(source: &SymbolSource) -> bool {
-    matches!(source, SymbolSource::Produced { .. })
 }
 
 fn check_requirement(graph: &Graph, requirement: &Requirement, symbols: &[i64]) -> Result<(), InterpError> {
@@ -148,6 +146,7 @@ fn host_op(
 ) -> Result<Vec<Rc<Array>>, InterpError> {
     let operands = operands.iter().map(|array| array.to_tensor()).collect::<Result<Vec<_>, _>>()?;
     let results = evaluate_host(op, &operands, host, &graph.symbols, symbols)?;
+    update_late_symbols(graph, symbols);
     let array = |tensor: &Tensor| {
         let shape = tensor.shape().iter().map(|&d| d as i64).collect();
         Ok(Rc::new(Array::from_tensor(place, tensor.dtype(), shape, tensor)?))

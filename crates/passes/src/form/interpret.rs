@@ -5,7 +5,7 @@ use super::plan::{GraphPlan, OperandSource, PlannedBind, PlannedHost, PlannedKer
 use infc_ir::entity::{EntityId, ValueId};
 use infc_ir::graph::Port;
 use infc_ir::index::Dim;
-use infc_ir::interp::{Host, InterpError, NoHost, evaluate_host, run_kernel};
+use infc_ir::interp::{Host, InterpError, NoHost, evaluate_host, run_kernel, update_late_symbols};
 use infc_ir::kernel::OperandKind;
 use infc_tensor::{AlignedBytes, Tensor};
 use std::collections::BTreeMap;
@@ -154,6 +154,7 @@ impl<'p> Interpreter<'p> {
         }
         let graph = &self.plan.graph;
         let results = evaluate_host(&planned.op, &operands, self.host, &graph.symbols, &mut self.symbols);
+        update_late_symbols(graph, &mut self.symbols);
         let kernel = || planned.op.op_type.clone();
         let results = results.map_err(|source| InterpretError::Kernel { kernel: kernel(), source })?;
         for (&value, result) in planned.outputs.iter().zip(results) {

@@ -7,6 +7,7 @@ use super::lower::Lowered;
 use super::pack::is_at;
 use super::plan::{BufferPlace, OperandSource, PlannedKernel, PlannedStep};
 use infc_ir::entity::{EntityId, NodeId, OperandId, SymbolId, ValueId};
+use infc_ir::graph::SymbolSource;
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_ir::scalar::Source;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,8 +76,8 @@ struct Steps<'a> {
     grouping: &'a Grouping<'a>,
     /// By group.
     kernel_of: BTreeMap<usize, usize>,
-    /// Which operation tells a symbol its value.
-    producer_of: BTreeMap<SymbolId, usize>,
+    /// Which operations tell a symbol its value.
+    producers_of: BTreeMap<SymbolId, BTreeSet<usize>>,
     /// Number of kernels.
     kernels: usize,
 }
@@ -84,12 +85,20 @@ struct Steps<'a> {
 impl<'a> Steps<'a> {
     fn new(grouping: &'a Grouping<'a>, kernels: &[Lowered]) -> Self {
         let kernel_of = kernels.iter().enumerate().map(|(n, k)| (k.group, n)).collect();
-        let mut producer_of = BTreeMap::new();
+        let mut producers_of: BTreeMap<SymbolId, BTreeSet<usize>> = BTreeMap::new();
         for (n, &id) in grouping.hosts.iter().chain(&grouping.binds).enumerate() {
             let produces = grouping.flat.graph.nodes[id].op.produces();
-            producer_of.extend(produces.iter().map(|p| (p.symbol, kernels.len() + n)));
+            producers_of.extend(produces.iter().map(|p| (p.symbol, BTreeSet::from([kernels.len() + n]))));
         }
-        Self { grouping, kernel_of, producer_of, kernels: kernels.len() }
+        for (symbol, source) in &grouping.flat.graph.sources {
+            let SymbolSource::Computed(value) = source else { continue };
+            let of = |s: SymbolId| producers_of.get(&s).into_iter().flatten().copied().collect::<Vec<_>>();
+            let producers: BTreeSet<usize> = value.symbols().into_iter().flat_map(of).collect();
+            if !producers.is_empty() {
+                producers_of.insert(*symbol, producers);
+            }
+        }
+        Self { grouping, kernel_of, producers_of, kernels: kernels.len() }
     }
 
     fn of_kernel(&self, lowered: &Lowered) -> BTreeSet<usize> {
@@ -102,8 +111,9 @@ impl<'a> Steps<'a> {
         if let Some(group) = &self.grouping.groups[lowered.group] {
             self.guards(self.grouping.guard(group), &mut needs);
         }
-        if !self.producer_of.is_empty() {
-            needs.extend(lowered.kernel.used_symbols().iter().filter_map(|symbol| self.producer_of.get(symbol)));
+        if !self.producers_of.is_empty() {
+            let symbols = lowered.kernel.used_symbols();
+            needs.extend(symbols.iter().filter_map(|symbol| self.producers_of.get(symbol)).flatten());
             let operands = lowered.kernel.operands.iter().zip(&lowered.values);
             let written = operands.filter(|(operand, _)| operand.kind == OperandKind::Output);
             written.for_each(|(_, value)| self.sizes(*value, &mut needs));
@@ -127,7 +137,7 @@ impl<'a> Steps<'a> {
         while let Some(value) = work.pop() {
             let shape = &self.grouping.flat.graph.ty(value).shape;
             let symbols = shape.iter().flat_map(|dim| dim.symbols());
-            into.extend(symbols.filter_map(|symbol| self.producer_of.get(&symbol)));
+            into.extend(symbols.filter_map(|symbol| self.producers_of.get(&symbol)).flatten());
             let holds = |parts: &[(ValueId, _)]| parts.iter().any(|(part, _)| *part == value);
             work.extend(self.grouping.wholes.iter().filter(|whole| holds(&whole.parts)).map(|whole| whole.value));
         }

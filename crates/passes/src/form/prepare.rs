@@ -11,7 +11,7 @@ use super::expand::{Flat, is_merged_on_host};
 use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{EntityId, NodeId, ValueId, VarId};
-use infc_ir::graph::{Definition, Graph, SymbolSource, TensorType};
+use infc_ir::graph::{Definition, Graph, TensorType};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{MapOp, Op};
 use infc_ir::scalar::{Body, Const};
@@ -72,8 +72,7 @@ pub(super) fn prepare(flat: &mut Flat) {
 
 /// Whether an extent of a value is only known when something has been computed.
 fn has_late_extent(graph: &Graph, value: ValueId) -> bool {
-    let is_late = |symbol| matches!(graph.source(symbol), Some(SymbolSource::Produced { .. }));
-    graph.ty(value).shape.iter().flat_map(|dim| dim.symbols()).any(is_late)
+    graph.ty(value).shape.iter().flat_map(|dim| dim.symbols()).any(|symbol| graph.is_late(symbol))
 }
 
 /// True if a kernel of ours computes the value (perhaps as a view of something else).

@@ -1,0 +1,94 @@
+//! Compiling a draft, running it, and comparing.
+
+use crate::draft::{Draft, Id};
+use crate::evaluate::difference;
+use crate::model;
+use infc::{CompileOptions, Source};
+use infc_runtime::{LoadOptions, Model, Pool, Session, SessionOptions};
+use infc_tensor::Tensor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What is compiled for, one per model; what this machine does not have is left out.
+const TARGETS: [&str; 3] = ["x86-64-v4", "x86-64-v3", "x86-64-v2"];
+
+/// What became of a model.
+pub(crate) enum Outcome {
+    Agrees,
+    /// infc says that it cannot compile it; why.
+    Refused(String),
+    Fails(String),
+}
+
+/// Compiles a model for one of the targets, strictly or not, and runs it for one or two choices of extents.
+pub(crate) fn check(draft: &Draft) -> Outcome {
+    if draft.outputs.is_empty() {
+        return Outcome::Agrees;
+    }
+    let tried = catch_unwind(AssertUnwindSafe(|| run(draft)));
+    tried.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        Outcome::Fails(format!("it panics: {}", text.unwrap_or_default()))
+    })
+}
+
+fn run(draft: &Draft) -> Outcome {
+    let source = Source::bytes(model::bytes(draft));
+    let seed = draft.seed as usize;
+    for n in 0..TARGETS.len() {
+        let target = TARGETS[(seed + n) % TARGETS.len()].to_owned();
+        let options = CompileOptions {
+            targets: vec![target.clone()],
+            byte_targets: Vec::new(),
+            strict: seed % 4 == 3,
+            ..CompileOptions::default()
+        };
+        let compilation = match infc::compile(&source, &options, &mut ()) {
+            Ok(compilation) => compilation,
+            Err(error) if error.code().starts_with("onnx::") => {
+                return Outcome::Refused(format!("{}: {error}", error.code()));
+            }
+            Err(error) => return Outcome::Fails(format!("{target}: {}: {error}", error.code())),
+        };
+        let bytes = compilation.to_bytes().expect("an artifact");
+        let pool = Some(Pool::builder().threads(1).build());
+        let load = LoadOptions { target: Some(target.clone()), pool, ..LoadOptions::default() };
+        let Ok(model) = Model::from_vec_with(bytes, &load) else { continue };
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        let nominal: Vec<Vec<Tensor>> = draft.values.iter().map(|value| value.samples.clone()).collect();
+        for samples in std::iter::once(nominal).chain(draft.elsewhere()) {
+            match compare(draft, &mut session, &samples) {
+                Outcome::Agrees => {}
+                Outcome::Fails(what) => return Outcome::Fails(format!("{target}: {what}")),
+                other => return other,
+            }
+        }
+        return Outcome::Agrees;
+    }
+    Outcome::Refused("this machine runs none of the targets".to_owned())
+}
+
+/// One run.
+fn compare(draft: &Draft, session: &mut Session, samples: &[Vec<Tensor>]) -> Outcome {
+    let inputs: Vec<Id> = model::inputs(draft);
+    let tensors: Vec<&Tensor> = inputs.iter().map(|&id| &samples[id][0]).collect();
+    let found = match session.run_owned(&tensors) {
+        Ok(found) => found,
+        // Two symbols that meet are taken to be equal, which the numbers need not know, and windows to fit in.
+        Err(error)
+            if matches!(
+                error.code(),
+                "runtime::assumption-failed" | "runtime::unexpected-result" | "runtime::bad-size"
+            ) =>
+        {
+            return Outcome::Refused(format!("{}: {error}", error.code()));
+        }
+        Err(error) => return Outcome::Fails(format!("{}: {error}", error.code())),
+    };
+    for (&id, found) in draft.outputs.iter().zip(&found) {
+        if let Some(what) = difference(found, &samples[id]) {
+            return Outcome::Fails(format!("v{id}: {what}"));
+        }
+    }
+    Outcome::Agrees
+}

@@ -1,0 +1,135 @@
+//! Evaluating drawn nodes by definition, with samples that show how much roundings matter.
+//!
+//! Every value has a nominal tensor, and others, for which the operands and results of every node that rounds were moved
+//! by about a rounding, in random directions. Where the samples of a value differ, it depends that much on rounding, and
+//! a compiler that rounds elsewhere may be off as much. Where integers or bools differ, or floats by a lot, the value
+//! says nothing, and its node is not drawn.
+
+use crate::random::{Random, cast};
+use infc_reference::{Attributes, Node, evaluate};
+use infc_tensor::{DType, Tensor};
+
+/// The nominal tensor and as many others.
+pub(crate) const SAMPLES: usize = 5;
+
+/// Larger results are not drawn: they would dominate everything that follows.
+const LARGEST: f64 = 1e3;
+
+/// An operator with its attributes.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) op_type: &'static str,
+    pub(crate) attributes: Attributes,
+    pub(crate) outputs: usize,
+    /// Whether its results hold without any rounding.
+    pub(crate) exact: bool,
+}
+
+/// About how far an operation may be off, relative to its operands.
+pub(crate) fn rounding(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 1e-3,
+        DType::BF16 => 8e-3,
+        DType::F32 => 1e-6,
+        DType::F64 => 1e-13,
+        _ => 0.0,
+    }
+}
+
+fn moved(x: &Tensor, random: &mut Random) -> Tensor {
+    let by = rounding(x.dtype());
+    if by == 0.0 {
+        return x.clone();
+    }
+    let element = |n: usize| x.get_f64(n).expect("floats of whole bytes");
+    let numbers: Vec<f64> = (0..x.len_elems()).map(|n| element(n) * (1.0 + by * random.signed_unit())).collect();
+    cast(&Tensor::from_elements(x.shape(), &numbers).expect("the same shape"), x.dtype())
+}
+
+/// The samples of the results, per result; `None` if the operation does not make sense here, or says nothing.
+pub(crate) fn samples(
+    operation: &Operation,
+    opset: i64,
+    inputs: &[Option<&Vec<Tensor>>],
+    random: &mut Random,
+) -> Option<Vec<Vec<Tensor>>> {
+    let (op_type, attributes, num_outputs) = (operation.op_type, &operation.attributes, operation.outputs);
+    let node = Node { op_type, domain: "", opset, attributes, num_outputs };
+    let mut results: Vec<Vec<Tensor>> = vec![Vec::new(); num_outputs];
+    for sample in 0..SAMPLES {
+        let rounds = sample > 0 && !operation.exact;
+        let operand = |x: &Option<&Vec<Tensor>>, random: &mut Random| {
+            x.map(|x| if rounds { moved(&x[sample], random) } else { x[sample].clone() })
+        };
+        let operands: Vec<Option<Tensor>> = inputs.iter().map(|x| operand(x, random)).collect();
+        let operands: Vec<Option<&Tensor>> = operands.iter().map(Option::as_ref).collect();
+        let outputs = evaluate(&node, &operands).ok()?;
+        if !is_defined(op_type, &operands, &outputs) {
+            return None;
+        }
+        for (all, output) in results.iter_mut().zip(outputs) {
+            all.push(if rounds { moved(&output, random) } else { output });
+        }
+    }
+    results.iter().all(|result| result.len() == SAMPLES && is_telling(result)).then_some(results)
+}
+
+/// Whether ONNX says what these results are: conversions of floats to integers that cannot hold them are left open.
+fn is_defined(op_type: &str, inputs: &[Option<&Tensor>], outputs: &[Tensor]) -> bool {
+    let [output, ..] = outputs else { return false };
+    let Some(input) = inputs.first().copied().flatten().filter(|_| matches!(op_type, "Cast" | "CastLike")) else {
+        return true;
+    };
+    let fits = |n: usize| input.get_f64(n).is_some_and(|x| output.get_f64(n) == Some(x.trunc()));
+    !input.dtype().is_float() || !output.dtype().is_int() || (0..input.len_elems()).all(fits)
+}
+
+fn is_telling(samples: &[Tensor]) -> bool {
+    let nominal = &samples[0];
+    let element = |t: &Tensor, n: usize| t.get_f64(n);
+    samples.iter().all(|s| s.shape() == nominal.shape() && s.dtype() == nominal.dtype())
+        && if nominal.dtype().is_float() && nominal.dtype().size_bits() > 8 {
+            let spread = rounding(nominal.dtype()).max(1e-6) * 3e3;
+            (0..nominal.len_elems()).all(|n| {
+                let at = element(nominal, n).unwrap_or(f64::NAN);
+                let off = |s: &Tensor| (element(s, n).unwrap_or(f64::NAN) - at).abs();
+                at.abs() <= LARGEST && samples.iter().all(|s| off(s) <= spread * (1.0 + at.abs()))
+            })
+        } else {
+            samples.iter().all(|s| s.bytes() == nominal.bytes())
+        }
+}
+
+/// What is wrong with a tensor that should be the first of some samples.
+pub(crate) fn difference(found: &Tensor, samples: &[Tensor]) -> Option<String> {
+    let expected = &samples[0];
+    if (found.dtype(), found.shape()) != (expected.dtype(), expected.shape()) {
+        let (found, expected) = [found, expected].map(|t| format!("{}{:?}", t.dtype(), t.shape())).into();
+        return Some(format!("it is {found}, expected {expected}"));
+    }
+    if !(expected.dtype().is_float() && expected.dtype().size_bits() > 8) {
+        let wrong = found.bytes() != expected.bytes();
+        return wrong.then(|| format!("it is {}, expected {}", show(found), show(expected)));
+    }
+    let element = |t: &Tensor, n: usize| t.get_f64(n).unwrap_or(f64::NAN);
+    let count = expected.len_elems();
+    let off: Vec<f64> = (0..count)
+        .map(|n| samples.iter().map(|s| (element(s, n) - element(expected, n)).abs()).fold(0.0, f64::max))
+        .collect();
+    // A sample may happen not to move in some place, so the tensor's mean counts as well.
+    let mean = off.iter().sum::<f64>() / count.max(1) as f64;
+    let rounding = rounding(expected.dtype());
+    (0..count).find_map(|n| {
+        let (a, b) = (element(found, n), element(expected, n));
+        let allowed = 16.0 * off[n] + 4.0 * mean + 4.0 * rounding * b.abs() + 1e-3 * rounding;
+        let agrees = (a - b).abs() <= allowed;
+        (!agrees).then(|| {
+            format!("element {n} is {a:?}, expected {b:?} within {allowed:.1e}; {} for {}", show(found), show(expected))
+        })
+    })
+}
+
+fn show(x: &Tensor) -> String {
+    let some: Vec<f64> = (0..x.len_elems().min(24)).map(|n| x.get_f64(n).unwrap_or(f64::NAN)).collect();
+    format!("{}{:?} {some:?}", x.dtype(), x.shape())
+}

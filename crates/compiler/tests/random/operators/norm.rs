@@ -1,0 +1,93 @@
+//! Normalizations, softmax and poolings.
+
+use super::Drawer;
+use super::contract::window;
+use crate::draft::{Candidate, Draft};
+
+pub(super) const DRAWERS: &[Drawer] =
+    &[softmax, softmax, layer, group, batch, lp, local, pool, pool, global_pool, mean_variance];
+
+fn softmax(d: &mut Draft) -> Option<Candidate> {
+    let op = *d.random.pick(&["Softmax", "LogSoftmax", "Hardmax"]);
+    let x = d.float_of_rank(1, 5)?;
+    let axis = d.axis(x)?;
+    let candidate = Candidate::new(op, &[x]).with("axis", axis);
+    Some(if op == "Hardmax" { candidate.exact() } else { candidate })
+}
+
+fn layer(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float_of_rank(1, 4)?;
+    let axis = d.axis(x)?;
+    let (dtype, shape) = (d.dtype(x), d.shape(x));
+    let rest = &shape[axis.rem_euclid(shape.len() as i64) as usize..];
+    let scale = d.weight(dtype, rest);
+    if d.opset >= 23 && d.random.one_in(2) {
+        return Some(Candidate::new("RMSNormalization", &[x, scale]).with("axis", axis));
+    }
+    let bias = d.random.one_in(2).then(|| d.weight(dtype, rest));
+    Some(Candidate::new("LayerNormalization", &[x, scale]).input(bias).with("axis", axis).with("epsilon", 1e-2f32))
+}
+
+fn group(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float_of_rank(3, 5)?;
+    let (dtype, shape) = (d.dtype(x), d.shape(x));
+    let (scale, bias) = (d.weight(dtype, &[shape[1]]), d.weight(dtype, &[shape[1]]));
+    if d.opset < 21 || d.random.one_in(2) {
+        return Some(Candidate::new("InstanceNormalization", &[x, scale, bias]).with("epsilon", 1e-2f32));
+    }
+    let groups = *d.random.pick(&[1, shape[1] as i64]);
+    let candidate = Candidate::new("GroupNormalization", &[x, scale, bias]).with("num_groups", groups);
+    Some(candidate.with("epsilon", 1e-2f32))
+}
+
+fn batch(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float_of_rank(2, 5)?;
+    let (dtype, shape) = (d.dtype(x), d.shape(x));
+    let [scale, bias, mean] = [0; 3].map(|_| d.weight(dtype, &[shape[1]]));
+    let variance: Vec<f64> = (0..shape[1]).map(|_| d.random.between(1, 9) as f64 / 4.0).collect();
+    let variance = infc_tensor::Tensor::from_elements(&[shape[1]], &variance).ok()?;
+    let variance = d.constant(&crate::random::cast(&variance, dtype));
+    Some(Candidate::new("BatchNormalization", &[x, scale, bias, mean, variance]))
+}
+
+fn lp(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float_of_rank(1, 5)?;
+    let (axis, p) = (d.axis(x)?, d.random.between(1, 2));
+    Some(Candidate::new("LpNormalization", &[x]).with("axis", axis).with("p", p))
+}
+
+fn local(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float_of_rank(3, 4)?;
+    let size = *d.random.pick(&[1i64, 3, 5]);
+    Some(Candidate::new("LRN", &[x]).with("size", size).with("alpha", 0.5f32))
+}
+
+fn mean_variance(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float_of_rank(2, 4)?;
+    let rank = d.at(x).rank();
+    let count = d.random.between(1, rank as i64) as usize;
+    let axes: Vec<i64> = d.random.permutation(rank)[..count].iter().map(|&a| a as i64).collect();
+    Some(Candidate::new("MeanVarianceNormalization", &[x]).with("axes", axes))
+}
+
+fn pool(d: &mut Draft) -> Option<Candidate> {
+    let op = *d.random.pick(&["MaxPool", "AveragePool", "LpPool"]);
+    let x = d.float_of_rank(3, 5)?;
+    let axes = d.at(x).rank() - 2;
+    let (candidate, _) = window(d, Candidate::new(op, &[x]), axes);
+    let ceil = d.random.flag();
+    let candidate = candidate.with("ceil_mode", ceil);
+    let include = d.random.flag();
+    Some(match op {
+        "MaxPool" if d.random.one_in(3) => candidate.outputs(2).exact(),
+        "MaxPool" => candidate.exact(),
+        "AveragePool" => candidate.with("count_include_pad", include),
+        _ => candidate.with("p", 2i64),
+    })
+}
+
+fn global_pool(d: &mut Draft) -> Option<Candidate> {
+    let op = *d.random.pick(&["GlobalAveragePool", "GlobalMaxPool"]);
+    let x = d.float_of_rank(3, 5)?;
+    Some(Candidate::new(op, &[x]))
+}
