@@ -5,7 +5,7 @@
 //! first step to their last.
 
 use crate::{MemoryPlan, SizeExpr};
-use infc_tensor::{Attributes, DType};
+use infc_tensor::{Attributes, DType, Subgraphs};
 use serde::{Deserialize, Serialize};
 
 /// How one entry is run by one variant.
@@ -72,7 +72,7 @@ pub enum Step {
     Bind(Bind),
     /// Runs some of the steps that follow, as a condition says. Code 3.
     If(If),
-    /// Evaluates an ONNX operator by its definition, outside of the artifact's code. Code 5.
+    /// Evaluates an ONNX operator by its definition, outside of the artifact's code. Code 5; 8 if it holds graphs.
     Host(Host),
     /// Ends the run with an error unless sizes are as they must be. Code 6.
     Require(Require),
@@ -235,9 +235,13 @@ pub struct Host {
     pub domain: String,
     /// The version of the domain.
     pub opset: i64,
-    /// Its attributes.
+    /// Its attributes but for graphs.
     pub attributes: Attributes,
-    /// Per input of the operator what it reads; `None` where it is left out.
+    /// The graphs that it holds. In the file they stand behind the other fields.
+    #[serde(skip)]
+    pub graphs: Subgraphs,
+    /// Per input of the operator what it reads; `None` where it is left out. Then the values that its graphs take from
+    /// around it.
     pub inputs: Vec<Option<HostArg>>,
     /// Per output the [`Slot::Host`] that keeps it; `None` where nobody reads it.
     pub outputs: Vec<Option<u32>>,

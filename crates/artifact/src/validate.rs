@@ -9,7 +9,6 @@ use crate::{
     ArtifactError, BindFrom, BindingSource, Entry, Manifest, MemoryPlan, Program, Segments, SizeExpr, SizeOp, Slot,
     Step, VariantBody,
 };
-use infc_tensor::DType;
 use std::collections::BTreeSet;
 
 /// Entries, variants, inputs or outputs.
@@ -81,7 +80,7 @@ fn weight(record: &crate::WeightRecord, sections: &[Section]) -> Checked {
         return Err(ArtifactError::UnknownEncoding { weight, encoding });
     }
     limit("axes of a weight", record.shape.len(), MAX_RANK)?;
-    ensure(record.dtype != DType::String, what, "numbers", "strings")?;
+    ensure(record.dtype.has_bytes(), what, "numbers", record.dtype)?;
     ensure(record.offset_bytes.is_multiple_of(64), what, "an offset that is a multiple of 64", record.offset_bytes)?;
     let section = lookup(sections, record.section, || format!("the section of weight `{}`", record.name))?;
     ensure(section.kind == SectionKind::WEIGHTS, what, "a weights section", format!("section {}", record.section))?;
@@ -329,6 +328,9 @@ fn check_step(index: usize, step: &Step, program: &Program, entry: &Entry, kerne
             ensure(has_value, what, "an input, or what a host step makes", format!("slot {}", give.slot))?;
         }
         Step::Host(host) => {
+            if let Some(problem) = host.graphs.problem() {
+                ensure(false, what, "graphs in order", problem)?;
+            }
             limit("operands of a host step", host.inputs.len() + host.outputs.len(), MAX_FEW)?;
             for arg in host.inputs.iter().flatten() {
                 limit("axes of an operand", arg.shape.len(), MAX_RANK)?;

@@ -5,9 +5,10 @@
 
 use crate::manifest::MANIFEST_SCHEMA;
 use crate::{
-    ArtifactError, Assumption, Binding, BindingSource, Entry, KernelInfo, Manifest, MemoryPlan, PortSpec, Program,
-    Provenance, Slot, StatePair, Step, SymbolSpec, VariantBody, VariantInfo, WeightRecord,
+    ArtifactError, Assumption, Binding, BindingSource, Entry, Host, KernelInfo, Manifest, MemoryPlan, PortSpec,
+    Program, Provenance, Slot, StatePair, Step, SymbolSpec, VariantBody, VariantInfo, WeightRecord,
 };
+use infc_tensor::Subgraphs;
 use serde::{Deserialize, Serialize};
 
 /// The schema number of Program sections written by this version.
@@ -21,6 +22,7 @@ const CODE_IF: u32 = 3;
 const CODE_HOST: u32 = 5;
 const CODE_REQUIRE: u32 = 6;
 const CODE_GIVE: u32 = 7;
+const CODE_HOST_WITH_GRAPHS: u32 = 8;
 
 #[derive(Serialize, Deserialize)]
 struct WireStep<'a> {
@@ -159,7 +161,8 @@ fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
         Step::Copy(copy) => (CODE_COPY, encode("a copy step", copy)?),
         Step::Bind(bind) => (CODE_BIND, encode("a bind step", bind)?),
         Step::If(choice) => (CODE_IF, encode("an if step", choice)?),
-        Step::Host(host) => (CODE_HOST, encode("a host step", host)?),
+        Step::Host(host) if host.graphs.is_empty() => (CODE_HOST, encode("a host step", host)?),
+        Step::Host(host) => (CODE_HOST_WITH_GRAPHS, encode("a host step", &(host, &host.graphs))?),
         Step::Require(require) => (CODE_REQUIRE, encode("a require step", require)?),
         Step::Give(give) => (CODE_GIVE, encode("a give step", give)?),
     })
@@ -178,6 +181,10 @@ pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Re
             CODE_BIND => Ok(Step::Bind(decode("a bind step", wire.body)?)),
             CODE_IF => Ok(Step::If(decode("an if step", wire.body)?)),
             CODE_HOST => Ok(Step::Host(decode("a host step", wire.body)?)),
+            CODE_HOST_WITH_GRAPHS => {
+                let (host, graphs): (Host, Subgraphs) = decode("a host step", wire.body)?;
+                Ok(Step::Host(Host { graphs, ..host }))
+            }
             CODE_REQUIRE => Ok(Step::Require(decode("a require step", wire.body)?)),
             CODE_GIVE => Ok(Step::Give(decode("a give step", wire.body)?)),
             code => Err(ArtifactError::UnknownStep { entry: entry.to_owned(), step, code }),

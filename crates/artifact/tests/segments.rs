@@ -4,7 +4,7 @@ use infc_artifact::{
     ArenaSlot, ArtifactBuilder, ArtifactError, Bind, BindFrom, BindSymbol, Binding, Copy, Entry, Host, HostArg,
     HostSlot, MemoryPlan, PortSpec, Program, Provenance, Segments, SizeExpr, Slot, Step, SymbolSpec, VariantBuilder,
 };
-use infc_tensor::{Attribute, Attributes, DType, Tensor};
+use infc_tensor::{Attribute, Attributes, DType, Subgraphs, Tensor};
 
 fn s(symbol: u32) -> SizeExpr {
     SizeExpr::symbol(symbol)
@@ -42,6 +42,7 @@ fn host(from: u32, len: SizeExpr, to: u32) -> Step {
         domain: String::new(),
         opset: 11,
         attributes: Attributes::from_iter([("sorted", 0i64)]),
+        graphs: Subgraphs::default(),
         inputs: vec![Some(HostArg { slot: from, dtype: DType::I64, shape: vec![len] }), None],
         outputs: vec![Some(to), None],
         origins: vec!["/unique".to_owned()],

@@ -58,6 +58,9 @@ impl Agreement {
         if found.shape() != expected.shape() {
             return problem(format!("expected shape {:?}, found {:?}", expected.shape(), found.shape()));
         }
+        if let (Ok(a), Ok(b)) = (found.values(), expected.values()) {
+            return Self::of_values(a, b, tolerance);
+        }
         if !found.dtype().is_float() {
             return Self::exact(found, expected);
         }
@@ -91,6 +94,29 @@ impl Agreement {
         result.worst_rel = worst(worst_rel);
         result.agrees = result.mismatches == 0;
         result
+    }
+
+    /// The values of two sequences or optionals, as many on both sides. Places begin with the number of the value.
+    fn of_values(found: &[Tensor], expected: &[Tensor], tolerance: Tolerance) -> Self {
+        let mut whole = Self::perfect(0);
+        for (n, (found, expected)) in found.iter().zip(expected).enumerate() {
+            let part = Self::of(found, expected, tolerance);
+            let place = |index: Vec<usize>| [vec![n], index].concat();
+            let worse = |so_far: &mut Option<Worst>, worst: Option<Worst>| {
+                let Some(worst) = worst.map(|w| Worst { index: place(w.index), ..w }) else { return };
+                if so_far.as_ref().is_none_or(|so_far| worst.error > so_far.error) {
+                    *so_far = Some(worst);
+                }
+            };
+            whole.agrees &= part.agrees;
+            whole.elements += part.elements;
+            whole.mismatches += part.mismatches;
+            worse(&mut whole.worst_abs, part.worst_abs);
+            worse(&mut whole.worst_rel, part.worst_rel);
+            whole.first_mismatch = whole.first_mismatch.or_else(|| part.first_mismatch.map(place));
+            whole.problem = whole.problem.or_else(|| part.problem.map(|problem| format!("value {n}: {problem}")));
+        }
+        whole
     }
 
     fn perfect(elements: usize) -> Self {
@@ -192,6 +218,18 @@ mod tests {
         assert!(Agreement::of(&int(&[1 << 60]), &int(&[1 << 60]), TOLERANCE).agrees);
         let agreement = Agreement::of(&int(&[5, (1 << 60) + 1]), &int(&[5, 1 << 60]), TOLERANCE);
         assert_eq!((agreement.mismatches, agreement.first_mismatch), (1, Some(vec![1])));
+    }
+
+    #[test]
+    fn sequences_agree_value_by_value() {
+        let sequence = |parts: &[&[f32]]| Tensor::sequence(parts.iter().map(|part| floats(part)).collect()).unwrap();
+        let of = |a: &[&[f32]], b: &[&[f32]]| Agreement::of(&sequence(a), &sequence(b), TOLERANCE);
+        assert!(of(&[&[1.0], &[2.0, 3.0]], &[&[1.0], &[2.0, 3.0]]).agrees);
+        let off = of(&[&[1.0], &[2.0, 3.5]], &[&[1.0], &[2.0, 3.0]]);
+        assert_eq!((off.agrees, off.elements, off.mismatches), (false, 3, 1));
+        assert_eq!(off.first_mismatch, Some(vec![1, 1]));
+        assert!(of(&[&[1.0]], &[&[1.0, 1.0]]).problem.unwrap().contains("value 0"));
+        assert!(!of(&[&[1.0]], &[&[1.0], &[1.0]]).agrees);
     }
 
     #[test]

@@ -103,9 +103,9 @@ struct Definitions;
 
 impl Host for Definitions {
     fn evaluate(&self, op: &HostOp, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
-        let HostOp { op_type, domain, opset, attributes, outputs, .. } = op;
+        let HostOp { op_type, domain, opset, attributes, graphs, outputs, .. } = op;
         let node = Node { op_type, domain, opset: *opset, attributes, num_outputs: outputs.len() };
-        infc_reference::evaluate(&node, inputs).map_err(|error| error.to_string())
+        infc_reference::evaluate_with(&node, graphs, inputs).map_err(|error| error.to_string())
     }
 }
 

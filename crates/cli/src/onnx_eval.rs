@@ -6,9 +6,9 @@ use crate::error::CliError;
 use crate::failure::Failure;
 use bytes::Bytes;
 use infc_frontend_onnx::proto::{NodeProto, TensorProto};
-use infc_frontend_onnx::{ImportError, Model, decode_tensor, node_attributes};
-use infc_reference::{Attributes, EvalError, Node, evaluate};
-use infc_tensor::Tensor;
+use infc_frontend_onnx::{ImportError, Model, decode_tensor, node_graphs};
+use infc_reference::{Attributes, EvalError, Node, evaluate_with};
+use infc_tensor::{Subgraphs, Tensor};
 use prost::Message;
 use std::collections::HashMap;
 
@@ -16,7 +16,8 @@ use std::collections::HashMap;
 pub(crate) struct OnnxEvaluator {
     model: Model,
     constants: HashMap<String, Tensor>,
-    attributes: Vec<Attributes>,
+    /// Of each node, and the graphs that it holds.
+    attributes: Vec<(Attributes, Subgraphs)>,
 }
 
 impl OnnxEvaluator {
@@ -28,9 +29,10 @@ impl OnnxEvaluator {
         }
         let nodes = &model.graph().node;
         let attributes = nodes.iter().enumerate().map(|(index, node)| {
-            node_attributes(node)?.ok_or_else(|| {
+            node_graphs(&model, node)?.ok_or_else(|| {
                 let node = model.node_ref(index);
-                CliError::CannotEvaluate { node: node.to_string(), reason: "it has subgraphs".to_owned() }.into()
+                let reason = "it holds a graph with operators that have no definition".to_owned();
+                CliError::CannotEvaluate { node: node.to_string(), reason }.into()
             })
         });
         let attributes = attributes.collect::<Result<_, Failure>>()?;
@@ -56,14 +58,15 @@ impl OnnxEvaluator {
     pub(crate) fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, CliError> {
         let mut uses: HashMap<&str, usize> = HashMap::new();
         let nodes = &self.model.graph().node;
-        for name in nodes.iter().flat_map(|node| &node.input).map(String::as_str).chain(self.output_names()) {
+        let reads = |index: usize| nodes[index].input.iter().chain(&self.attributes[index].1.captures);
+        for name in (0..nodes.len()).flat_map(reads).map(String::as_str).chain(self.output_names()) {
             *uses.entry(name).or_default() += 1;
         }
         let mut values: HashMap<&str, Tensor> = self.input_names().into_iter().zip(inputs.iter().cloned()).collect();
         for &index in self.model.order() {
             let node = &nodes[index];
             let outputs = self.evaluate(index, node, &values)?;
-            for name in &node.input {
+            for name in reads(index) {
                 // What nobody reads any more is let go.
                 let left = uses.entry(name).or_default();
                 *left = left.saturating_sub(1);
@@ -94,16 +97,18 @@ impl OnnxEvaluator {
         node: &NodeProto,
         values: &HashMap<&str, Tensor>,
     ) -> Result<Vec<Tensor>, CliError> {
+        let (attributes, graphs) = &self.attributes[index];
+        let names = node.input.iter().chain(&graphs.captures);
         let inputs: Vec<Option<&Tensor>> =
-            node.input.iter().map(|name| values.get(name.as_str()).or_else(|| self.constants.get(name))).collect();
+            names.map(|name| values.get(name.as_str()).or_else(|| self.constants.get(name))).collect();
         let definition = Node {
             op_type: node.op_type(),
             domain: node.domain(),
             opset: self.model.opset(node.domain()).unwrap_or_default(),
-            attributes: &self.attributes[index],
+            attributes,
             num_outputs: node.output.len(),
         };
-        evaluate(&definition, &inputs).map_err(|error: EvalError| CliError::CannotEvaluate {
+        evaluate_with(&definition, graphs, &inputs).map_err(|error: EvalError| CliError::CannotEvaluate {
             node: self.model.node_ref(index).to_string(),
             reason: error.to_string(),
         })

@@ -7,20 +7,22 @@ use crate::tensor_proto;
 use bytes::Bytes;
 use infc_tensor::{Attribute, Attributes};
 
-/// The attributes of a node; `None` if one holds what is no number, text or tensor: a graph.
+/// The attributes of a node; `None` if one holds what is no number, text or tensor: a graph. Types are left out: whoever
+/// evaluates sees the values.
 ///
 /// # Errors
 /// [`ImportError`] about a tensor that is damaged.
-pub fn node_attributes(node: &NodeProto) -> Result<Option<Attributes>, ImportError> {
+pub(crate) fn node_attributes(node: &NodeProto) -> Result<Option<Attributes>, ImportError> {
     let mut attributes = Attributes::new();
-    for proto in &node.attribute {
-        let Some(value) = attribute(proto)? else { return Ok(None) };
+    for proto in node.attribute.iter().filter(|a| a.r#type() != AttributeType::TypeProto) {
+        let Some(value) = attribute_value(proto)? else { return Ok(None) };
         attributes.insert(proto.name(), value);
     }
     Ok(Some(attributes))
 }
 
-fn attribute(proto: &AttributeProto) -> Result<Option<Attribute>, ImportError> {
+/// The value of an attribute; `None` if it is no number, text or tensor.
+pub(crate) fn attribute_value(proto: &AttributeProto) -> Result<Option<Attribute>, ImportError> {
     let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
     Ok(Some(match proto.r#type() {
         AttributeType::Int => Attribute::Int(proto.i()),

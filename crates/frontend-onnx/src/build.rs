@@ -32,7 +32,7 @@ use infc_ir::op::{
     CompositeKind, CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, HostOp, MapOp, Op, ReduceOp, ScanOp, ViewOp,
 };
 use infc_ir::scalar::{Body, Const, ScalarOp};
-use infc_tensor::{Attributes, DType, Tensor};
+use infc_tensor::{Attributes, DType, Subgraphs, Tensor};
 use std::sync::Arc;
 
 /// The result of anything that builds.
@@ -212,6 +212,7 @@ impl Builder {
             domain: String::new(),
             opset: 13,
             attributes: Attributes::from_iter([("value", constant.tensor.clone())]),
+            graphs: Subgraphs::default(),
             inputs: Vec::new(),
             outputs: vec![true],
             produces: Vec::new(),

@@ -13,17 +13,17 @@ mod types;
 use crate::attributes::node_attributes;
 use crate::build::{Builder, Result};
 use crate::call::Call;
+use crate::element::Element;
 use crate::error::{ImportError, NodeRef, Problem};
-use crate::proto::tensor_shape_proto::dimension;
-use crate::proto::{GraphProto, type_proto};
-use crate::tensor_proto;
+use crate::proto::GraphProto;
 use crate::tracked::Tracked;
 use infc_ir::entity::SymbolId;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_ir::op::{HostOp, Produced};
 use infc_ir::symbol::Symbol;
-use infc_tensor::{Attributes, DType};
+use infc_tensor::{Attributes, DType, DTypeClass, Subgraphs};
+use std::rc::Rc;
 
 /// The greatest extent that evaluation gives where nothing limits it.
 const MAX_EXTENT: i64 = 1 << 31;
@@ -49,6 +49,8 @@ pub(crate) struct Typing<'a, 'c> {
     pub(crate) call: &'a mut Call<'c>,
     pub(crate) attributes: &'a Attributes,
     fresh: Vec<SymbolId>,
+    /// What is known of the values within outputs.
+    elements: Vec<(usize, Rc<Element>)>,
 }
 
 impl Typing<'_, '_> {
@@ -60,6 +62,12 @@ impl Typing<'_, '_> {
         let symbol = fresh_symbol(self.call.build, name, max);
         self.fresh.push(symbol);
         Dim::symbol(symbol)
+    }
+
+    /// Says what is known of the values within an output that is a sequence or an optional.
+    pub(crate) fn tell(&mut self, output: usize, element: Option<Rc<Element>>) {
+        self.elements.retain(|(n, _)| *n != output);
+        self.elements.extend(element.map(|element| (output, element)));
     }
 
     /// The greatest number of elements that input `index` may have.
@@ -94,10 +102,20 @@ pub(crate) fn import(
     if !call.build.may_use_host || !defines(&node.op_type, &node.domain, node.opset) {
         return Ok(None);
     }
+    let is_value = |t: &Tracked| t.dtype().class() == DTypeClass::Value;
+    let takes_values = infc_reference::registry::find(&node.op_type, &node.domain, node.opset);
+    if call.inputs.iter().flatten().any(is_value) && !takes_values.is_some_and(|operator| operator.takes_values) {
+        return Ok(None);
+    }
     let Some(attributes) = node_attributes(call.node)? else { return Ok(None) };
-    let mut typing = Typing { call, attributes: &attributes, fresh: Vec::new() };
+    let mut typing = Typing { call, attributes: &attributes, fresh: Vec::new(), elements: Vec::new() };
     let types = match types::find(&node.op_type, &node.domain) {
-        Some(rule) => rule(&mut typing).map(Some),
+        Some(rule) => match rule(&mut typing) {
+            Err(problem @ Problem::DynamicValue { .. }) => {
+                declared(&mut typing, graph).and_then(|types| types.map_or(Err(problem), |types| Ok(Some(types))))
+            }
+            types => types.map(Some),
+        },
         None => match (declared(&mut typing, graph), types::find_dynamic(&node.op_type, &node.domain)) {
             (Ok(None), Some(rule)) if matches!(problem, Some(Problem::DynamicValue { .. })) => {
                 rule(&mut typing).map(Some)
@@ -106,9 +124,41 @@ pub(crate) fn import(
         },
     };
     let Some(types) = types.map_err(in_node)? else { return Ok(None) };
-    let fresh = typing.fresh;
+    let (fresh, elements) = (typing.fresh, typing.elements);
     let reason = problem.map_or_else(|| "it is not worth a kernel".to_owned(), Problem::to_string);
-    add(call, node, attributes, &types, &fresh, &reason).map(Some).map_err(in_node)
+    let held = (attributes, Subgraphs::default());
+    let outputs = add(call, node, held, &types, &fresh, &reason).map_err(in_node)?;
+    Ok(Some(with_elements(outputs, elements)))
+}
+
+/// The outputs of a node that holds graphs, of these types. The values that the graphs take from around it are the last
+/// inputs of the call.
+///
+/// # Errors
+/// What is wrong with the node.
+pub(crate) fn import_holder(
+    call: &mut Call<'_>,
+    node: &NodeRef,
+    held: (Attributes, Subgraphs),
+    outputs: &[Element],
+    reason: &str,
+) -> Result<Vec<Tracked>> {
+    let mut typing = Typing { call, attributes: &held.0, fresh: Vec::new(), elements: Vec::new() };
+    let mut types = Vec::with_capacity(outputs.len());
+    for (n, output) in outputs.iter().enumerate() {
+        types.push(types::value(&mut typing, n, output)?);
+    }
+    let (fresh, elements) = (typing.fresh, typing.elements);
+    Ok(with_elements(add(call, node, held, &types, &fresh, reason)?, elements))
+}
+
+fn with_elements(mut outputs: Vec<Tracked>, elements: Vec<(usize, Rc<Element>)>) -> Vec<Tracked> {
+    for (output, element) in elements {
+        if let Some(known) = outputs.get_mut(output) {
+            *known = known.with_element(Some(element));
+        }
+    }
+    outputs
 }
 
 /// A symbol that an evaluation is to tell, of a name that no other has.
@@ -132,6 +182,7 @@ pub(crate) fn counted(build: &mut Builder, number: &Tracked, reason: &str) -> Re
         domain: String::new(),
         opset: 11,
         attributes: Attributes::new(),
+        graphs: Subgraphs::default(),
         inputs: vec![true; 3],
         outputs: vec![true],
         produces: vec![Produced { output: 0, axis: 0, symbol }],
@@ -146,7 +197,7 @@ pub(crate) fn counted(build: &mut Builder, number: &Tracked, reason: &str) -> Re
 fn add(
     call: &mut Call<'_>,
     node: &NodeRef,
-    attributes: Attributes,
+    (attributes, graphs): (Attributes, Subgraphs),
     types: &[TensorType],
     fresh: &[SymbolId],
     reason: &str,
@@ -184,6 +235,7 @@ fn add(
         domain: node.domain.clone(),
         opset: node.opset,
         attributes,
+        graphs,
         inputs: call.inputs.iter().map(Option::is_some).collect(),
         produces: produces.collect(),
         outputs: wanted.clone(),
@@ -203,29 +255,26 @@ fn declared(typing: &mut Typing<'_, '_>, graph: &GraphProto) -> Result<Option<Ve
     let mut found = Vec::new();
     for name in &typing.call.node.output {
         let info = graph.value_info.iter().chain(&graph.output).find(|info| info.name() == name);
-        found.push(match info.and_then(|info| info.r#type.as_ref()?.value.as_ref()) {
+        found.push(match info.and_then(|info| info.r#type.as_ref()) {
             _ if name.is_empty() => None,
-            Some(type_proto::Value::TensorType(tensor)) => {
-                let (dtype, shape) = (tensor_proto::dtype_from_onnx(tensor.elem_type()), tensor.shape.as_ref());
-                let Some(known) = dtype.zip(shape) else { return Ok(None) };
-                Some(known)
-            }
-            _ => return Ok(None),
+            known => match known.and_then(Element::declared) {
+                Some(Element { dtype, shape: Some(shape), of }) => Some((dtype, shape, of)),
+                _ => return Ok(None),
+            },
         });
     }
     let mut types = Vec::new();
     for (output, known) in found.into_iter().enumerate() {
-        let Some((dtype, shape)) = known else {
+        let Some((dtype, shape, of)) = known else {
             types.push(TensorType::new(DType::I64, Vec::new()));
             continue;
         };
         let mut dims = Vec::new();
-        for (axis, dim) in shape.dim.iter().enumerate() {
-            dims.push(match dim.value {
-                Some(dimension::Value::DimValue(value)) if value >= 0 => Dim::constant(value),
-                _ => typing.fresh(output, axis, None),
-            });
+        let max = if dtype == DType::Optional { Some(1) } else { None };
+        for (axis, extent) in shape.into_iter().enumerate() {
+            dims.push(extent.map_or_else(|| typing.fresh(output, axis, max), Dim::constant));
         }
+        typing.tell(output, of);
         let ty = TensorType::new(dtype, dims);
         typing.call.build.check_shape(&ty)?;
         types.push(ty);

@@ -3,6 +3,7 @@
 mod branch;
 mod demand;
 mod flex;
+mod held;
 mod inputs;
 mod scope;
 mod steps;
@@ -120,7 +121,7 @@ impl<'m> Importer<'m, '_> {
             });
         }
         let outputs = if let Some(import) = with_graphs(node) {
-            import(self, node, &node_ref, inputs)?
+            self.holder(import, node, &node_ref, inputs)?
         } else if flex::is_flex_attention(node) {
             self.flex_attention(node, &node_ref, inputs)?
         } else {
@@ -182,6 +183,27 @@ impl<'m> Importer<'m, '_> {
     }
 }
 
+impl<'m, 'a> Importer<'m, 'a> {
+    /// The outputs of an operator that holds graphs: theirs become part of ours; or, where that is not possible, the host
+    /// evaluates the node as it is.
+    fn holder(
+        &mut self,
+        import: Import<'m, 'a>,
+        node: &'m NodeProto,
+        node_ref: &NodeRef,
+        inputs: Vec<Option<Tracked>>,
+    ) -> Result<Vec<Tracked>, ImportError> {
+        let is_loop = node.op_type() == "Loop";
+        if is_loop && inputs.iter().flatten().any(|input| held::is_value(input.dtype())) {
+            let on_host = self.held(node, node_ref, inputs.clone(), "its states are sequences or optionals")?;
+            if let Some(outputs) = on_host {
+                return Ok(outputs);
+            }
+        }
+        import(self, node, node_ref, inputs)
+    }
+}
+
 /// Fails if a value that is read is of a type that no kernel reads. Constants have not been looked at so far.
 fn check_readable(inputs: &[Option<Tracked>]) -> Result<(), Problem> {
     inputs.iter().flatten().try_for_each(|t: &Tracked| check_storable(t.dtype()))
@@ -199,6 +221,7 @@ fn with_graphs<'m, 'a>(node: &NodeProto) -> Option<Import<'m, 'a>> {
         "If" => Importer::branches,
         "Loop" => Importer::iterate,
         "Scan" => Importer::scan,
+        "SequenceMap" => Importer::map_sequence,
         _ => return None,
     })
 }

@@ -46,12 +46,10 @@ pub(crate) fn dtype_named(name: &str) -> Option<DType> {
     dtype_from_onnx(DataType::from_str_name(name)? as i32)
 }
 
-/// ONNX's number of an element type.
+/// ONNX's number of an element type; 0, `UNDEFINED`, for values, which are no elements of tensors there.
 #[must_use]
 pub fn dtype_to_onnx(dtype: DType) -> i32 {
-    (1..=DataType::Float6e3m2 as i32)
-        .find(|&code| dtype_from_onnx(code) == Some(dtype))
-        .expect("every element type is one of ONNX's")
+    (1..=DataType::Float6e3m2 as i32).find(|&code| dtype_from_onnx(code) == Some(dtype)).unwrap_or(0)
 }
 
 /// Reads a file that holds one `TensorProto`, as the `input_0.pb` of ONNX's test data.
@@ -59,7 +57,11 @@ pub fn dtype_to_onnx(dtype: DType) -> i32 {
 /// # Errors
 /// [`ImportError::Malformed`] and the errors of a tensor's data; external data is refused.
 pub fn decode_tensor(bytes: Bytes) -> Result<Tensor, ImportError> {
-    let proto = TensorProto::decode(bytes).map_err(|source| ImportError::Malformed { source })?;
+    read_inline(&TensorProto::decode(bytes).map_err(|source| ImportError::Malformed { source })?)
+}
+
+/// As [`read`], of a tensor that has no folder to look for data in.
+pub(crate) fn read_inline(proto: &TensorProto) -> Result<Tensor, ImportError> {
     if proto.data_location() == DataLocation::External {
         return Err(ImportError::ExternalDataInvalid {
             tensor: proto.name().to_owned(),
@@ -68,7 +70,7 @@ pub fn decode_tensor(bytes: Bytes) -> Result<Tensor, ImportError> {
             found: "EXTERNAL".to_owned(),
         });
     }
-    read(&proto)
+    read(proto)
 }
 
 /// The bytes of a `TensorProto` that holds the tensor.

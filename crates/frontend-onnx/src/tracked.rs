@@ -3,6 +3,7 @@
 //! A tracked value becomes a value of the graph only when something reads it as data, so shape arithmetic that ends
 //! in dims leaves no trace.
 
+use crate::element::Element;
 use crate::known::{self, Item};
 use infc_ir::entity::ValueId;
 use infc_ir::graph::TensorType;
@@ -36,6 +37,8 @@ struct Inner {
     constant: Option<Arc<ConstantOp>>,
     /// Where it is in the graph, once it is.
     value: OnceCell<ValueId>,
+    /// What is known of the values within, of a sequence or an optional.
+    element: Option<Rc<Element>>,
 }
 
 impl Tracked {
@@ -47,7 +50,7 @@ impl Tracked {
             },
             other => other,
         };
-        Self(Rc::new(Inner { ty, contents, constant, value: OnceCell::new() }))
+        Self(Rc::new(Inner { ty, contents, constant, value: OnceCell::new(), element: None }))
     }
 
     /// The same where another graph begins: known elements stay known there. `None` if they are not known.
@@ -61,6 +64,18 @@ impl Tracked {
         let tracked = Self::new(ty, Contents::Unknown, None);
         tracked.set_value(value);
         tracked
+    }
+
+    /// The same value with knowledge of the values within.
+    pub(crate) fn with_element(&self, element: Option<Rc<Element>>) -> Self {
+        let Inner { ty, contents, constant, value, .. } = &*self.0;
+        let (ty, contents, constant, value) = (ty.clone(), contents.clone(), constant.clone(), value.clone());
+        Self(Rc::new(Inner { ty, contents, constant, value, element }))
+    }
+
+    /// What is known of the values within.
+    pub(crate) fn element(&self) -> Option<&Rc<Element>> {
+        self.0.element.as_ref()
     }
 
     /// The same value with other knowledge of its elements.
@@ -111,7 +126,7 @@ impl Tracked {
         if let Some(value) = self.value() {
             restated.set_value(value);
         }
-        restated
+        if self.element().is_some() { restated.with_element(self.0.element.clone()) } else { restated }
     }
 
     pub(crate) fn ty(&self) -> &TensorType {

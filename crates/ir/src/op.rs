@@ -6,7 +6,7 @@ use crate::graph::Graph;
 use crate::index::Dim;
 use crate::kernel::Reducer;
 use crate::scalar::{Body, Const};
-use infc_tensor::{Attributes, Tensor};
+use infc_tensor::{Attributes, Subgraphs, Tensor};
 use std::fmt;
 use std::sync::Arc;
 
@@ -151,9 +151,11 @@ pub struct HostOp {
     pub domain: String,
     /// The version of the domain.
     pub opset: i64,
-    /// Its attributes.
+    /// Its attributes but for graphs.
     pub attributes: Attributes,
-    /// Per input of the operator, whether it is given.
+    /// The graphs that it holds.
+    pub graphs: Subgraphs,
+    /// Per input of the operator, whether it is given; then the values that its graphs take from around it.
     pub inputs: Vec<bool>,
     /// Per output of the operator, whether it is asked for.
     pub outputs: Vec<bool>,

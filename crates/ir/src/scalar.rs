@@ -170,7 +170,7 @@ pub fn has_arithmetic(dtype: DType) -> bool {
     match dtype.class() {
         DTypeClass::Float => matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16),
         DTypeClass::Signed | DTypeClass::Unsigned | DTypeClass::Bool => true,
-        DTypeClass::Complex | DTypeClass::String => false,
+        DTypeClass::Complex | DTypeClass::String | DTypeClass::Value => false,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Graphs from text, interpreted: every operation once, with what is special about it.
 
 use infc_ir::graph::Graph;
-use infc_ir::interp::{InterpError, run_graph};
+use infc_ir::interp::{Host, InterpError, run_graph, run_graph_with};
+use infc_ir::op::HostOp;
 use infc_ir::text::canonical::canonical_graph;
 use infc_ir::verify::verify_graph;
 use infc_tensor::Tensor;
@@ -158,4 +159,49 @@ fn strings_pass_through() {
     let g = graph("graph @g(%x: string[1]) -> (y: %x) {}");
     let given = run_graph(&g, &[], std::slice::from_ref(&text)).expect("it runs");
     assert_eq!(given, [text]);
+}
+
+/// Keeps the first value.
+struct Takes;
+
+impl Host for Takes {
+    fn evaluate(&self, op: &HostOp, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
+        assert_eq!((op.op_type.as_str(), op.graphs.graphs.len()), ("Take", 2));
+        let values = inputs[0].expect("given").values().map_err(|error| error.to_string())?;
+        Ok(vec![Tensor::sequence(values[..1].to_vec()).map_err(|error| error.to_string())?])
+    }
+}
+
+#[test]
+fn host_operations_hold_graphs_and_read_sequences() {
+    let text = r#"graph @g(%x: sequence[N]) -> (y: %0) where N in 0..=4, M in 0..=4 {
+        %0 = host "Take" opset 17 [in 1, out 1, bind M = 0 axis 0] {"n" = int 1} with ["z"] ["body" 0] {
+            in ["e"] const ["k" tensor f32[1] 0x3f800000] nodes ["If" "" 17 {} ["then_branch" 1] ["e", ""] ["o"]]
+            out ["o" f32 [0, 3]],
+            in [] const [] nodes [] out ["k" sequence [0]]
+        } "its values are sequences" %x : sequence[M]
+    }"#;
+    let graph = graph(text);
+    let x = Tensor::sequence(vec![f32s(&[1], &[1.0]), f32s(&[2], &[2.0, 3.0])]).expect("two values");
+    let outputs = run_graph_with(&graph, &[2, 0], &[x], &Takes).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(outputs[0], Tensor::sequence(vec![f32s(&[1], &[1.0])]).expect("one value"));
+}
+
+#[test]
+fn branches_may_tell_sizes() {
+    let text = "graph @g(%c: bool[], %x: f32[4]) -> (y: %0, n: %1) where D in 2..=3 {
+        %0 = if [bind D = 0 axis 0] %c, %x : f32[D] = graph @a(%x: f32[4]) -> (y: %0) {
+            %0 = view [i -> i + 1] %x : f32[3]
+        } else graph @b(%x: f32[4]) -> (y: %0) {
+            %0 = view [i -> i] %x : f32[2]
+        }
+        %1 = dim D : i64[]
+    }";
+    let x = f32s(&[4], &[1.0, 2.0, 3.0, 4.0]);
+    for (holds, expected) in [(true, &[2.0f32, 3.0, 4.0][..]), (false, &[1.0, 2.0])] {
+        let condition = Tensor::from_bools(&[], &[holds]).expect("one");
+        let outputs = run_graph(&graph(text), &[0], &[condition, x.clone()]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(outputs[0].elements::<f32>(), Ok(expected));
+        assert_eq!(outputs[1], Tensor::scalar(expected.len() as i64));
+    }
 }

@@ -1,6 +1,7 @@
 //! One evaluation: a node and its inputs, with the look-ups that operators share.
 
 use crate::error::{EvalError, Result};
+use crate::subgraph::Held;
 use crate::{Attribute, Node, dtypes};
 use infc_tensor::{DType, Tensor};
 
@@ -9,6 +10,8 @@ use infc_tensor::{DType, Tensor};
 pub(crate) struct Call<'a> {
     pub(crate) node: &'a Node<'a>,
     pub(crate) inputs: &'a [Option<&'a Tensor>],
+    /// The graphs that the node holds.
+    pub(crate) held: Held<'a>,
 }
 
 impl<'a> Call<'a> {

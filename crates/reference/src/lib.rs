@@ -7,13 +7,13 @@
 //!
 //! - **Numbers.** Floats of every width are computed in `f64` and rounded once when stored; integers wrap.
 //! - **Movement** works for every element type, strings and packed types included.
+//! - **Sequences and optionals** are tensors of values; only operators that are about them take them.
 //! - **Opsets.** The table in [`registry`] gives, per operator, the opsets it exists in; differences between opsets are
 //!   handled by the operator where they arise.
 //! - **Limits.** Shapes that ask for too much memory or time are refused with [`EvalError::TooLarge`] and
 //!   [`EvalError::TooMuchWork`]; see [`MAX_OUTPUT_BYTES`], [`MAX_OUTPUT_ELEMS`] and [`MAX_WORK_STEPS`].
 //!
-//! Left out: operators on sequences, maps, optionals and subgraphs, training, and those that
-//! [`registry::OPERATORS`] does not list yet (attention, image warping, spectra, losses).
+//! Left out: operators on maps, and those that [`registry::OPERATORS`] does not list yet.
 //!
 //! [spec]: https://onnx.ai/onnx/operators/
 
@@ -28,6 +28,7 @@ mod ops;
 pub mod registry;
 mod select;
 mod shape;
+mod subgraph;
 
 pub use error::EvalError;
 pub use infc_tensor::{Attribute, AttributeError, Attributes};
@@ -35,7 +36,8 @@ pub use limits::{MAX_OUTPUT_BYTES, MAX_OUTPUT_ELEMS, MAX_WORK_STEPS};
 pub use registry::is_supported;
 
 use call::Call;
-use infc_tensor::Tensor;
+use infc_tensor::{Subgraphs, Tensor};
+use subgraph::Held;
 
 /// What there is to know of a node besides its inputs.
 #[derive(Clone, Copy, Debug)]
@@ -71,17 +73,36 @@ pub struct Node<'a> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn evaluate(node: &Node<'_>, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, EvalError> {
+    evaluate_in(node, inputs, Held::default())
+}
+
+/// As [`evaluate`], of a node that holds graphs. The values that these take from around the node are its last inputs.
+///
+/// # Errors
+/// As [`evaluate`], also for nodes within.
+pub fn evaluate_with(
+    node: &Node<'_>,
+    graphs: &Subgraphs,
+    inputs: &[Option<&Tensor>],
+) -> Result<Vec<Tensor>, EvalError> {
+    subgraph::evaluate(node, graphs, inputs)
+}
+
+fn evaluate_in(node: &Node<'_>, inputs: &[Option<&Tensor>], held: Held<'_>) -> Result<Vec<Tensor>, EvalError> {
     let operator = registry::find(node.op_type, node.domain, node.opset).ok_or_else(|| EvalError::Unsupported {
         op_type: node.op_type.to_owned(),
         domain: node.domain.to_owned(),
         opset: node.opset,
     })?;
     for tensor in inputs.iter().copied().flatten() {
+        if tensor.values().is_ok() && !operator.takes_values {
+            return Err(EvalError::UnsupportedType { dtype: tensor.dtype() });
+        }
         if tensor.shape().iter().any(|&dim| dim > limits::MAX_EXTENT) {
             return Err(EvalError::TooLarge { dtype: tensor.dtype(), shape: tensor.shape().to_vec() });
         }
     }
-    let mut outputs = operator.evaluate(&Call { node, inputs })?;
+    let mut outputs = operator.evaluate(&Call { node, inputs, held })?;
     if outputs.len() < node.num_outputs {
         return Err(EvalError::TooManyOutputs { found: node.num_outputs, available: outputs.len() });
     }

@@ -4,11 +4,11 @@ use crate::call::Call;
 use crate::error::EvalError;
 use crate::ops::ml::{features, labels, linear, svm, trees};
 use crate::ops::{
-    arithmetic, attention, boxes, cast, compare, contract, conv, create, einsum, fourier, gather_scatter,
+    arithmetic, attention, boxes, cast, compare, contract, control, conv, create, einsum, fourier, gather_scatter,
     linear_attention, linear_quantize, loss, microsoft, movement, norm, pad, pool, quantized, recurrent, reduce,
     resize, roi, sample, scan, select_rows, slice, softmax, sort, training, unary,
 };
-use crate::ops::{random, strings};
+use crate::ops::{image, random, strings, values};
 use infc_tensor::Tensor;
 
 /// One entry of the table.
@@ -23,11 +23,19 @@ pub struct Operator {
     /// The last opset that has it; `i64::MAX` if it is still there.
     pub until: i64,
     run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>,
+    /// Whether inputs may be sequences and optionals.
+    pub takes_values: bool,
 }
 
 impl Operator {
     pub(crate) fn evaluate(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         (self.run)(call)
+    }
+
+    /// This entry for an operator whose inputs may be sequences and optionals.
+    const fn on_values(mut self) -> Self {
+        self.takes_values = true;
+        self
     }
 
     /// This entry for an operator that `opset` was the last to have.
@@ -38,22 +46,22 @@ impl Operator {
 }
 
 const fn op(name: &'static str, since: i64, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
-    Operator { name, domain: "", since, until: i64::MAX, run }
+    Operator { name, domain: "", since, until: i64::MAX, run, takes_values: false }
 }
 
 /// An operator of ONNX Runtime's own domain.
 const fn microsoft(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
-    Operator { name, domain: "com.microsoft", since: 1, until: i64::MAX, run }
+    Operator { name, domain: "com.microsoft", since: 1, until: i64::MAX, run, takes_values: false }
 }
 
 /// An optimiser's step.
 const fn training(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
-    Operator { name, domain: "ai.onnx.preview.training", since: 1, until: i64::MAX, run }
+    Operator { name, domain: "ai.onnx.preview.training", since: 1, until: i64::MAX, run, takes_values: false }
 }
 
 /// An operator of the domain of classical models.
 const fn ml(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
-    Operator { name, domain: "ai.onnx.ml", since: 1, until: i64::MAX, run }
+    Operator { name, domain: "ai.onnx.ml", since: 1, until: i64::MAX, run, takes_values: false }
 }
 
 /// Every operator there is a definition for.
@@ -199,7 +207,24 @@ pub const OPERATORS: &[Operator] = &[
     training("Adam", training::adam),
     training("Momentum", training::momentum),
     // Movement.
-    op("Identity", 1, movement::identity),
+    op("Identity", 1, movement::identity).on_values(),
+    op("ImageDecoder", 20, image::decode),
+    // Operators that hold graphs.
+    op("If", 1, control::choose).on_values(),
+    op("Loop", 1, control::iterate).on_values(),
+    op("SequenceMap", 17, control::map).on_values(),
+    // Sequences and optionals.
+    op("SequenceConstruct", 11, values::construct).on_values(),
+    op("SequenceEmpty", 11, values::empty),
+    op("SequenceAt", 11, values::at).on_values(),
+    op("SequenceInsert", 11, values::insert).on_values(),
+    op("SequenceErase", 11, values::erase).on_values(),
+    op("SequenceLength", 11, values::length).on_values(),
+    op("SplitToSequence", 11, values::split),
+    op("ConcatFromSequence", 11, values::concat).on_values(),
+    op("Optional", 15, values::optional).on_values(),
+    op("OptionalHasElement", 15, values::has_element).on_values(),
+    op("OptionalGetElement", 15, values::get_element).on_values(),
     op("Dropout", 1, movement::dropout),
     op("Reshape", 1, movement::reshape),
     op("Flatten", 1, movement::flatten),

@@ -529,7 +529,7 @@ fn shape(port: &PortSpec, symbols: &[i64]) -> Result<Vec<usize>, RuntimeError> {
     let shape = port.shape.iter().map(|dim| size(dim, symbols, what)).collect::<Result<Vec<_>, _>>()?;
     match dense_size(port.dtype, &shape) {
         Some(_) => Ok(shape),
-        None if port.dtype == DType::String => Ok(shape),
+        None if !port.dtype.has_bytes() => Ok(shape),
         None => Err(RuntimeError::BadProgram {
             what: what(),
             expected: "a tensor that fits in memory".to_owned(),
@@ -581,9 +581,9 @@ fn place(slot: &Slot, offset: Option<u64>, symbols: &[i64]) -> Result<Place, Run
     })
 }
 
-/// Bytes of a dense tensor; none for strings, which kernels do not see.
+/// Bytes of a dense tensor; none for strings and values, which kernels do not see.
 fn host_size(dtype: DType, shape: &[usize]) -> Result<usize, RuntimeError> {
-    if dtype == DType::String {
+    if !dtype.has_bytes() {
         return Ok(0);
     }
     dense_size(dtype, shape).ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })

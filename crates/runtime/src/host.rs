@@ -29,10 +29,10 @@ enum HostValue {
 
 impl HostValues {
     pub(crate) fn new(entry: &Entry, program: &Program) -> Self {
-        // Strings of the caller are held here as well: they have no bytes.
+        // Strings and values of the caller are held here as well: they have no bytes.
         let is_host = |slot: &Slot| match slot {
             Slot::Host(_) => true,
-            Slot::Input(input) => entry.inputs.get(*input as usize).is_some_and(|port| port.dtype == DType::String),
+            Slot::Input(input) => entry.inputs.get(*input as usize).is_some_and(|port| !port.dtype.has_bytes()),
             _ => false,
         };
         let value = |slot: &Slot| if is_host(slot) { HostValue::Missing } else { HostValue::Elsewhere };
@@ -49,7 +49,7 @@ impl HostValues {
         }
     }
 
-    /// Takes in an input of strings, wherever the Program reads it.
+    /// Takes in an input without bytes, wherever the Program reads it.
     pub(crate) fn take_input(&mut self, program: &Program, input: usize, tensor: &Tensor) {
         for (value, slot) in self.values.iter_mut().zip(&program.slots) {
             if matches!(slot, Slot::Input(n) if *n as usize == input) {
@@ -173,7 +173,10 @@ mod library {
     pub(super) const IS_THERE: bool = true;
 
     pub(super) fn knows(host: &Host) -> bool {
-        infc_reference::registry::find(&host.op_type, &host.domain, host.opset).is_some()
+        let defined =
+            |op_type: &str, domain: &str, opset| infc_reference::registry::find(op_type, domain, opset).is_some();
+        let mut inner = host.graphs.graphs.iter().flat_map(|graph| &graph.nodes);
+        defined(&host.op_type, &host.domain, host.opset) && inner.all(|n| defined(&n.op_type, &n.domain, n.opset))
     }
 
     pub(super) fn evaluate(host: &Host, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
@@ -184,7 +187,7 @@ mod library {
             attributes: &host.attributes,
             num_outputs: host.outputs.len(),
         };
-        infc_reference::evaluate(&node, inputs).map_err(|error| error.to_string())
+        infc_reference::evaluate_with(&node, &host.graphs, inputs).map_err(|error| error.to_string())
     }
 }
 

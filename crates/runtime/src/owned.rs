@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::error::RuntimeError;
 use crate::session::{Destination, RunOptions, Session};
 use crate::view::{TensorView, TensorViewMut, dense_size};
-use infc_tensor::{DType, Tensor};
+use infc_tensor::Tensor;
 
 /// Above this, memory is asked for on trial before a tensor is made, which would end the process if there is none.
 const TRIAL_BYTES: usize = 64 << 20;
@@ -39,7 +39,7 @@ impl<'s> SessionOutputs<'s> {
         self.get(index).map(|view| view.to_tensor()).transpose()
     }
 
-    /// Output `index`; `None` if there is no such output, or it holds strings.
+    /// Output `index`; `None` if there is no such output, or its elements have no bytes.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<TensorView<'s>> {
         let port = self.session.entry().outputs.get(index)?;
@@ -83,17 +83,17 @@ impl Session {
         options: &RunOptions<'_>,
     ) -> Result<Vec<Tensor>, RuntimeError> {
         let mut views = Vec::with_capacity(inputs.len());
-        let mut texts: Vec<(usize, &Tensor)> = Vec::new();
+        let mut held: Vec<(usize, &Tensor)> = Vec::new();
         for (n, &tensor) in inputs.iter().enumerate() {
-            if tensor.dtype() == DType::String {
-                texts.push((n, tensor));
-                views.push(TensorView::of_strings(tensor.shape()));
-            } else {
+            if tensor.dtype().has_bytes() {
                 views.push(TensorView::try_from(tensor)?);
+            } else {
+                held.push((n, tensor));
+                views.push(TensorView::without_bytes(tensor.dtype(), tensor.shape()));
             }
         }
-        if self.has_given_outputs() || !texts.is_empty() {
-            self.execute(&views, &texts, Destination::Session, options)?;
+        if self.has_given_outputs() || !held.is_empty() {
+            self.execute(&views, &held, Destination::Session, options)?;
             let outputs = SessionOutputs { session: self };
             return (0..outputs.len()).filter_map(|n| outputs.tensor(n).transpose()).collect();
         }

@@ -214,7 +214,7 @@ impl Session {
         Ok(self.parts[0].bindings[0].outputs.iter().flatten().map(|output| output.shape.clone()).collect())
     }
 
-    /// Whether only a run tells what an output is: its shape, or strings.
+    /// Whether only a run tells what an output is: its shape, or what has no bytes.
     pub(crate) fn has_given_outputs(&self) -> bool {
         self.late_output().is_some() || self.program().steps.iter().any(|step| matches!(step, Step::Give(_)))
     }
@@ -244,11 +244,11 @@ impl Session {
         self.execute(inputs, &[], Destination::Caller(outputs), options)
     }
 
-    /// The common part of all runs. `texts` has inputs of strings, by number; their views only tell shapes.
+    /// The common part of all runs. `held` has inputs without bytes, by number; their views only tell shapes.
     pub(crate) fn execute(
         &mut self,
         inputs: &[TensorView<'_>],
-        texts: &[(usize, &Tensor)],
+        held: &[(usize, &Tensor)],
         mut destination: Destination<'_, '_>,
         options: &RunOptions<'_>,
     ) -> Result<(), RuntimeError> {
@@ -263,7 +263,7 @@ impl Session {
         self.bind(Inputs::Views(inputs))?;
         self.stage(inputs)?;
         self.given.fill(None);
-        for &(input, tensor) in texts {
+        for &(input, tensor) in held {
             self.host.take_input(&self.model.body.programs[self.entry], input, tensor);
         }
         self.slots.clear();
@@ -577,7 +577,7 @@ impl Session {
             });
         }
         match destination {
-            // Compared with the output's shape when its segment began; strings have no views.
+            // Compared with the output's shape when its segment began; what has no bytes has no views.
             Destination::Caller(outputs) => {
                 let to = outputs[output].bytes_mut();
                 if to.len() == tensor.bytes().len() {

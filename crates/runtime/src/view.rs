@@ -106,9 +106,9 @@ impl<'a> TensorView<'a> {
         if self.strides.is_none() { Some(self.bytes) } else { None }
     }
 
-    /// What stands for a tensor of strings, which have no bytes, where views are listed.
-    pub(crate) fn of_strings(shape: &'a [usize]) -> Self {
-        Self { dtype: DType::String, shape, strides: None, bytes: &[] }
+    /// What stands for a tensor whose elements have no bytes, where views are listed.
+    pub(crate) fn without_bytes(dtype: DType, shape: &'a [usize]) -> Self {
+        Self { dtype, shape, strides: None, bytes: &[] }
     }
 
     /// A copy of the elements.
@@ -146,7 +146,7 @@ impl<'a> TensorView<'a> {
 
     /// The size of the elements when dense.
     pub(crate) fn dense_size(&self) -> usize {
-        if self.dtype == DType::String {
+        if !self.dtype.has_bytes() {
             return 0;
         }
         // Representable: checked by every constructor.
@@ -260,7 +260,7 @@ pub(crate) fn dense_size(dtype: DType, shape: &[usize]) -> Option<usize> {
 }
 
 fn check_size(dtype: DType, shape: &[usize], found: usize) -> Result<(), RuntimeError> {
-    if dtype == DType::String {
+    if !dtype.has_bytes() {
         return Err(RuntimeError::UnsupportedType { dtype });
     }
     let expected = dense_size(dtype, shape);

@@ -9,7 +9,7 @@ use infc_runtime::artifact::{
     SymbolSpec,
 };
 use infc_runtime::{DType, Model};
-use infc_tensor::Attributes;
+use infc_tensor::{Attributes, Subgraphs};
 use support::{arena, artifact, dynamic, launch, port};
 
 const F32: SizeExpr = SizeExpr::constant(4);
@@ -31,6 +31,7 @@ fn compress(to: u32) -> Step {
         domain: String::new(),
         opset: 11,
         attributes: Attributes::new(),
+        graphs: Subgraphs::default(),
         inputs: vec![operand(0, DType::F32), operand(1, DType::Bool)],
         outputs: vec![Some(to)],
         origins: vec!["/select".to_owned()],

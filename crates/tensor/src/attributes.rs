@@ -1,8 +1,7 @@
 //! The attributes of one ONNX node, with typed access.
 //!
 //! The frontend fills them from `AttributeProto`, operators that are not compiled carry them through graph and artifact,
-//! and `reference` evaluates with them. Graph-valued attributes (`If`, `Loop`, `Scan`) are not represented: what a graph
-//! is belongs to the frontend.
+//! and `reference` evaluates with them. Attributes that are graphs (`If`, `Loop`) are [`Subgraphs`](crate::Subgraphs).
 
 use crate::Tensor;
 use serde::{Deserialize, Serialize};

@@ -38,6 +38,10 @@ pub enum DType {
     Complex64 = 23,
     Complex128 = 24,
     String = 25,
+    /// A value of its own: any number of values of one type, in order. A tensor of such elements has one axis.
+    Sequence = 26,
+    /// A value of its own, or none: a tensor of such elements has one axis of no or one element.
+    Optional = 27,
 }
 
 /// What kind of number a [`DType`] is.
@@ -55,10 +59,12 @@ pub enum DTypeClass {
     Complex,
     /// Text of any length.
     String,
+    /// Values: elements of a sequence, or of an optional.
+    Value,
 }
 
 impl DType {
-    /// Every element type, in the order of the discriminants.
+    /// Every type that elements of an ONNX tensor may have, in the order of the discriminants.
     pub const ALL: [DType; 26] = [
         DType::F64,
         DType::F32,
@@ -88,7 +94,8 @@ impl DType {
         DType::String,
     ];
 
-    /// Size of one element in bits; sub-byte types are packed, low bits first. Strings have no size: 0.
+    /// Size of one element in bits; sub-byte types are packed, low bits first. 0 for those that [have no
+    /// bytes](Self::has_bytes).
     #[must_use]
     pub const fn size_bits(self) -> usize {
         use DType::*;
@@ -100,7 +107,7 @@ impl DType {
             F32 | I32 | U32 => 32,
             F64 | I64 | U64 | Complex64 => 64,
             Complex128 => 128,
-            String => 0,
+            String | Sequence | Optional => 0,
         }
     }
 
@@ -111,10 +118,17 @@ impl DType {
         if bits == 0 || !bits.is_multiple_of(8) { None } else { Some(bits / 8) }
     }
 
-    /// Bytes that `len_elems` elements take, or `None` on overflow or for strings.
+    /// True if elements are bits: numbers of any width, and truths. Strings and values of sequences are none, no kernel
+    /// sees them.
+    #[must_use]
+    pub const fn has_bytes(self) -> bool {
+        self.size_bits() > 0
+    }
+
+    /// Bytes that `len_elems` elements take, or `None` on overflow or where elements have no bytes.
     #[must_use]
     pub const fn storage_bytes(self, len_elems: usize) -> Option<usize> {
-        if matches!(self, DType::String) {
+        if !self.has_bytes() {
             return None;
         }
         match len_elems.checked_mul(self.size_bits()) {
@@ -134,6 +148,7 @@ impl DType {
             Bool => DTypeClass::Bool,
             Complex64 | Complex128 => DTypeClass::Complex,
             String => DTypeClass::String,
+            Sequence | Optional => DTypeClass::Value,
         }
     }
 
@@ -180,6 +195,8 @@ impl DType {
             Complex64 => "complex64",
             Complex128 => "complex128",
             String => "string",
+            Sequence => "sequence",
+            Optional => "optional",
         }
     }
 }
@@ -199,6 +216,10 @@ impl FromStr for DType {
     type Err = ParseDTypeError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        DType::ALL.into_iter().find(|d| d.name() == text).ok_or_else(|| ParseDTypeError(text.to_owned()))
+        DType::ALL
+            .into_iter()
+            .chain([DType::Sequence, DType::Optional])
+            .find(|d| d.name() == text)
+            .ok_or_else(|| ParseDTypeError(text.to_owned()))
     }
 }

@@ -14,6 +14,7 @@ mod element;
 mod integer;
 pub mod minifloat;
 mod serial;
+mod subgraph;
 mod tensor;
 mod widen;
 
@@ -23,4 +24,5 @@ pub use dtype::{DType, DTypeClass};
 pub use element::Element;
 pub use half::{bf16, f16};
 pub use integer::integer_element;
+pub use subgraph::{MAX_SUBGRAPHS, Subgraph, SubgraphNode, SubgraphOutput, Subgraphs};
 pub use tensor::{Tensor, TensorError};

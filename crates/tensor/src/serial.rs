@@ -1,7 +1,8 @@
 //! Tensors in serialised data: type, extents, bytes or strings.
 
 use crate::{AlignedBytes, DType, Tensor};
-use serde::de::{Error, Visitor};
+use serde::de::{Error as _, Visitor};
+use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
@@ -41,7 +42,7 @@ impl<'de> Deserialize<'de> for Buffer {
                 f.write_str("bytes")
             }
 
-            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Buffer, E> {
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Buffer, E> {
                 Ok(Buffer(AlignedBytes::from_slice(bytes)))
             }
         }
@@ -51,6 +52,9 @@ impl<'de> Deserialize<'de> for Buffer {
 
 impl Serialize for Tensor {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        if self.values().is_ok() {
+            return Err(S::Error::custom("values are no constants"));
+        }
         let shape = self.shape().iter().map(|&extent| extent as u64).collect();
         let strings = self.strings().unwrap_or_default();
         Written { dtype: self.dtype(), shape, bytes: Bytes(self.bytes()), strings }.serialize(to)
@@ -64,6 +68,7 @@ impl<'de> Deserialize<'de> for Tensor {
         let shape = shape.map_err(D::Error::custom)?;
         let tensor = match dtype {
             DType::String => Tensor::from_strings(&shape, strings),
+            DType::Sequence | DType::Optional => return Err(D::Error::custom("values are no constants")),
             _ => Tensor::from_bytes(dtype, shape, bytes.0),
         };
         tensor.map_err(D::Error::custom)

@@ -14,17 +14,26 @@ pub enum TensorError {
     WrongLength { dtype: DType, shape: Vec<usize>, expected_bytes: usize, found_bytes: usize },
     #[error("expected elements of type {expected}, found {found}")]
     WrongType { expected: DType, found: DType },
+    #[error("an optional holds one value at most, found {found}")]
+    TooMany { found: usize },
+    #[error("values within values, deeper than {limit}")]
+    TooDeep { limit: usize },
 }
+
+/// How deep values may lie within values: ONNX has optionals of sequences, or of maps of them.
+const MAX_DEPTH: usize = 8;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Data {
     Bytes(Arc<AlignedBytes>),
     Strings(Arc<Vec<String>>),
+    Values(Arc<Vec<Tensor>>),
 }
 
 /// A dense, row-major tensor. Cloning shares the data.
 ///
-/// Sub-byte types are packed, low bits first, as in ONNX; bools are one byte each, 0 or 1.
+/// Sub-byte types are packed, low bits first, as in ONNX; bools are one byte each, 0 or 1. A sequence or an optional is
+/// a tensor of one axis whose elements are values, tensors again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     dtype: DType,
@@ -46,10 +55,10 @@ impl Tensor {
     ///
     /// # Errors
     /// [`TensorError::TooLarge`] if the shape overflows, [`TensorError::WrongLength`] if the bytes do not fit,
-    /// [`TensorError::WrongType`] for strings, which are not bytes.
+    /// [`TensorError::WrongType`] for strings and values, which are not bytes.
     pub fn from_bytes(dtype: DType, shape: Vec<usize>, bytes: AlignedBytes) -> Result<Self, TensorError> {
-        if dtype == DType::String {
-            return Err(TensorError::WrongType { expected: DType::U8, found: DType::String });
+        if !dtype.has_bytes() {
+            return Err(TensorError::WrongType { expected: DType::U8, found: dtype });
         }
         let len = checked_len(&shape).ok_or_else(|| TensorError::TooLarge { shape: shape.clone() })?;
         let expected = dtype.storage_bytes(len).ok_or_else(|| TensorError::TooLarge { shape: shape.clone() })?;
@@ -93,6 +102,47 @@ impl Tensor {
         Ok(Self { dtype: DType::String, shape: shape.to_vec(), data: Data::Strings(Arc::new(elements)) })
     }
 
+    /// A sequence of values.
+    ///
+    /// # Errors
+    /// [`TensorError::TooDeep`].
+    pub fn sequence(values: Vec<Tensor>) -> Result<Self, TensorError> {
+        Self::of_values(DType::Sequence, values)
+    }
+
+    /// An optional that holds a value, or none.
+    ///
+    /// # Errors
+    /// [`TensorError::TooDeep`].
+    pub fn optional(value: Option<Tensor>) -> Result<Self, TensorError> {
+        Self::of_values(DType::Optional, value.into_iter().collect())
+    }
+
+    /// A sequence or an optional.
+    ///
+    /// # Errors
+    /// [`TensorError::WrongType`] for other types, [`TensorError::TooMany`], [`TensorError::TooDeep`].
+    pub fn of_values(dtype: DType, values: Vec<Tensor>) -> Result<Self, TensorError> {
+        match dtype {
+            DType::Sequence => {}
+            DType::Optional if values.len() <= 1 => {}
+            DType::Optional => return Err(TensorError::TooMany { found: values.len() }),
+            _ => return Err(TensorError::WrongType { expected: DType::Sequence, found: dtype }),
+        }
+        if values.iter().map(Self::depth).max().unwrap_or(0) >= MAX_DEPTH {
+            return Err(TensorError::TooDeep { limit: MAX_DEPTH });
+        }
+        Ok(Self { dtype, shape: vec![values.len()], data: Data::Values(Arc::new(values)) })
+    }
+
+    /// How deep values lie within this one: 0 for tensors of numbers or text.
+    fn depth(&self) -> usize {
+        match &self.data {
+            Data::Bytes(_) | Data::Strings(_) => 0,
+            Data::Values(values) => 1 + values.iter().map(Self::depth).max().unwrap_or(0),
+        }
+    }
+
     /// A rank-0 tensor.
     #[must_use]
     pub fn scalar<T: Element>(value: T) -> Self {
@@ -106,7 +156,7 @@ impl Tensor {
     /// All elements zero (false, empty string).
     ///
     /// # Errors
-    /// [`TensorError::TooLarge`] if the shape overflows.
+    /// [`TensorError::TooLarge`] if the shape overflows, or elements are values.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
         let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
         let len = checked_len(shape).ok_or_else(too_large)?;
@@ -141,23 +191,23 @@ impl Tensor {
         checked_len(&self.shape).expect("checked at construction")
     }
 
-    /// The raw bytes; empty for strings.
+    /// The raw bytes; empty for strings and values.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Bytes(bytes) => bytes,
-            Data::Strings(_) => &[],
+            Data::Strings(_) | Data::Values(_) => &[],
         }
     }
 
-    /// The raw bytes for writing (copied first if shared); empty for strings.
+    /// The raw bytes for writing (copied first if shared); empty for strings and values.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.data {
             Data::Bytes(bytes) => {
                 let bytes: &mut AlignedBytes = Arc::make_mut(bytes);
                 bytes
             }
-            Data::Strings(_) => &mut [],
+            Data::Strings(_) | Data::Values(_) => &mut [],
         }
     }
 
@@ -190,7 +240,22 @@ impl Tensor {
     pub fn strings(&self) -> Result<&[String], TensorError> {
         match &self.data {
             Data::Strings(strings) => Ok(strings),
-            Data::Bytes(_) => Err(TensorError::WrongType { expected: DType::String, found: self.dtype }),
+            Data::Bytes(_) | Data::Values(_) => {
+                Err(TensorError::WrongType { expected: DType::String, found: self.dtype })
+            }
+        }
+    }
+
+    /// The values of a sequence or an optional.
+    ///
+    /// # Errors
+    /// [`TensorError::WrongType`] if it is neither.
+    pub fn values(&self) -> Result<&[Tensor], TensorError> {
+        match &self.data {
+            Data::Values(values) => Ok(values),
+            Data::Bytes(_) | Data::Strings(_) => {
+                Err(TensorError::WrongType { expected: DType::Sequence, found: self.dtype })
+            }
         }
     }
 

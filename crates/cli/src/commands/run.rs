@@ -65,6 +65,12 @@ struct OutputReport {
     mean: Option<f64>,
     nan: usize,
     first: Vec<f64>,
+    /// The first elements of text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    strings: Vec<String>,
+    /// Of a sequence or an optional.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    values: Vec<OutputReport>,
 }
 
 pub(crate) fn run(arguments: RunArgs, console: &Console) -> Result<Exit, Failure> {
@@ -87,7 +93,9 @@ pub(crate) fn run(arguments: RunArgs, console: &Console) -> Result<Exit, Failure
         if save_output.is_some() {
             // Several data sets in one archive: each in a folder of its own.
             let prefix = set.name.as_ref().map(|name| format!("{name}/")).unwrap_or_default();
-            saved.extend(names.iter().zip(outputs).map(|(name, tensor)| (format!("{prefix}{name}"), tensor)));
+            for (name, tensor) in names.iter().zip(outputs) {
+                flatten(format!("{prefix}{name}"), tensor, &mut saved);
+            }
         }
     }
     if let Some(path) = &save_output {
@@ -118,10 +126,22 @@ pub(super) fn run_one(session: &mut Session, set: &DataSet, options: &RunOptions
     })
 }
 
+/// The tensors in a value, those of sequences and optionals under the name and their number: `name.0`.
+fn flatten(name: String, value: Tensor, into: &mut Vec<(String, Tensor)>) {
+    match value.values() {
+        Ok(values) => {
+            for (n, value) in values.iter().enumerate() {
+                flatten(format!("{name}.{n}"), value.clone(), into);
+            }
+        }
+        Err(_) => into.push((name, value)),
+    }
+}
+
 impl OutputReport {
     #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
     fn of(name: &str, tensor: &Tensor) -> Self {
-        let elements = to_f64(tensor).unwrap_or_default();
+        let elements = if tensor.dtype().has_bytes() { to_f64(tensor).unwrap_or_default() } else { Vec::new() };
         let numbers: Vec<f64> = elements.iter().copied().filter(|x| !x.is_nan()).collect();
         let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
         Self {
@@ -133,13 +153,16 @@ impl OutputReport {
             mean: (!numbers.is_empty()).then_some(mean),
             nan: elements.len() - numbers.len(),
             first: elements.into_iter().take(SHOWN).collect(),
+            strings: tensor.strings().unwrap_or_default().iter().take(SHOWN).cloned().collect(),
+            values: tensor.values().unwrap_or_default().iter().map(|value| Self::of("", value)).collect(),
         }
     }
 
     fn text(&self, console: &Console) -> String {
         let elements: usize = self.shape.iter().product();
-        let first: Vec<String> = self.first.iter().map(|&x| tables::number(x)).collect();
-        let more = if elements > SHOWN { ", …" } else { "" };
+        let numbers = self.first.iter().map(|&x| tables::number(x));
+        let first: Vec<String> = numbers.chain(self.strings.iter().map(|text| format!("{text:?}"))).collect();
+        let more = if elements > SHOWN && !first.is_empty() { ", …" } else { "" };
         let mut text = format!(
             "  {} {}{:?}  {}{more}",
             console.paint(Style::Label, &self.name),
@@ -157,6 +180,10 @@ impl OutputReport {
         }
         if self.nan > 0 {
             text.push_str(&format!("\n    {} of {elements} elements are NaN", self.nan));
+        }
+        for value in &self.values {
+            text.push_str("\n  ");
+            text.push_str(&value.text(console).replace('\n', "\n  "));
         }
         text
     }

@@ -1,14 +1,14 @@
 //! `--data DIR`: test data in the form of the ONNX backend tests.
 //!
-//! `input_<i>.pb` is a `TensorProto` for the i-th input of the graph that is not an initializer; the name inside is
+//! `input_<i>.pb` is a `TensorProto`, `SequenceProto` or `OptionalProto` for the i-th input of the graph that is not an initializer; the name inside is
 //! ignored. `output_<i>.pb`, where there is one, is what output i should be.
 
 use super::{DataSet, input_text};
 use crate::error::CliError;
 use bytes::Bytes;
 use infc_artifact::Entry;
-use infc_frontend_onnx::decode_tensor;
-use infc_tensor::Tensor;
+use infc_frontend_onnx::decode_value;
+use infc_tensor::{DType, Tensor};
 use std::path::{Path, PathBuf};
 
 /// The data sets in `folder`: itself, or all its `test_data_set_*` in the order of their numbers.
@@ -19,14 +19,15 @@ pub(super) fn load(folder: &Path, entry: &Entry) -> Result<Vec<DataSet>, CliErro
     sets(folder)?.into_iter().map(|(name, path)| load_one(&path, Some(name), entry)).collect()
 }
 
-/// The data sets `test_data_set_*` of a case, for a model with so many inputs and outputs.
-pub(crate) fn read_data_sets(folder: &Path, inputs: usize, outputs: usize) -> Result<Vec<DataSet>, CliError> {
+/// The data sets `test_data_set_*` of a case, for a model whose inputs and outputs have these element types.
+pub(crate) fn read_data_sets(folder: &Path, inputs: &[DType], outputs: &[DType]) -> Result<Vec<DataSet>, CliError> {
     let read = |(name, path): (String, PathBuf)| {
-        let tensors = |kind: &str, count: usize| -> Result<Vec<Tensor>, CliError> {
-            (0..count).map(|index| read_tensor(&path.join(format!("{kind}_{index}.pb")))).collect()
+        let values = |kind: &str, dtypes: &[DType]| -> Result<Vec<Tensor>, CliError> {
+            let places = dtypes.iter().enumerate();
+            places.map(|(index, &dtype)| read_value(dtype, &path.join(format!("{kind}_{index}.pb")))).collect()
         };
-        let expected = tensors("output", outputs)?.into_iter().map(Some).collect();
-        Ok(DataSet { name: Some(name), inputs: tensors("input", inputs)?, expected })
+        let expected = values("output", outputs)?.into_iter().map(Some).collect();
+        Ok(DataSet { name: Some(name), inputs: values("input", inputs)?, expected })
     };
     sets(folder)?.into_iter().map(read).collect()
 }
@@ -58,24 +59,25 @@ fn load_one(folder: &Path, name: Option<String>, entry: &Entry) -> Result<DataSe
         if !path.is_file() {
             return Err(bad(format!("input_{index}.pb is missing, which is for {}", input_text(entry, port))));
         }
-        inputs.push(read_tensor(&path)?);
+        inputs.push(read_value(port.dtype, &path)?);
     }
     let extra = format!("input_{}.pb", inputs.len());
     if folder.join(&extra).is_file() {
         return Err(bad(format!("it holds {extra}, the model has {} inputs", inputs.len())));
     }
-    let expected = (0..entry.outputs.len())
-        .map(|index| {
+    let expected = entry.outputs.iter().enumerate();
+    let expected = expected
+        .map(|(index, port)| {
             let path = folder.join(format!("output_{index}.pb"));
-            path.is_file().then(|| read_tensor(&path)).transpose()
+            path.is_file().then(|| read_value(port.dtype, &path)).transpose()
         })
         .collect::<Result<_, _>>()?;
     Ok(DataSet { name, inputs, expected })
 }
 
-/// Reads a file with one `TensorProto`.
-pub(super) fn read_tensor(path: &Path) -> Result<Tensor, CliError> {
+/// Reads a file with one value of this element type.
+pub(super) fn read_value(dtype: DType, path: &Path) -> Result<Tensor, CliError> {
     let bytes = std::fs::read(path).map_err(|source| CliError::CannotRead { path: path.to_owned(), source })?;
-    decode_tensor(Bytes::from(bytes))
+    decode_value(dtype, Bytes::from(bytes))
         .map_err(|error| CliError::BadDataFolder { path: path.to_owned(), reason: error.to_string() })
 }

@@ -49,6 +49,10 @@ impl Generator {
             expected: port.dtype,
             found,
         };
+        if port.dtype.class() == DTypeClass::Value {
+            // Nobody knows what would be in it.
+            return Err(CliError::MissingData { names: vec![format!("input `{}` ({})", port.name, port.dtype)] });
+        }
         let zeros = |dtype| allocate(dtype, shape).ok_or_else(too_large);
         let wide = match (fill, port.dtype.class()) {
             (Fill::Random, DTypeClass::Float) => {

@@ -68,7 +68,7 @@ impl InputSpec {
                     .map_err(|error| CliError::BadArray { place: place(), reason: error.to_string() })?;
                 Value::Tensor(fit(tensor, port.dtype, place)?)
             }
-            Source::Proto(path) => Value::Tensor(data_folder::read_tensor(path)?),
+            Source::Proto(path) => Value::Tensor(data_folder::read_value(port.dtype, path)?),
             Source::Image(path) => Value::Tensor(image::read(&read(path)?, path, port, options)?),
         })
     }

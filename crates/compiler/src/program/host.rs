@@ -32,6 +32,7 @@ pub(super) fn steps(
         domain: op.domain.clone(),
         opset: op.opset,
         attributes: op.attributes.clone(),
+        graphs: op.graphs.clone(),
         inputs,
         outputs,
         origins: planned.origins.clone(),

@@ -4,6 +4,7 @@ mod dynamic;
 mod ml;
 mod random;
 mod text;
+mod values;
 
 use super::Typing;
 use crate::build::{Result, product};
@@ -11,6 +12,7 @@ use crate::error::Problem;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_tensor::DType;
+pub(super) use values::value;
 
 /// Types for all outputs that an operator may have.
 pub(super) type Rule = fn(&mut Typing<'_, '_>) -> Result<Vec<TensorType>>;
@@ -30,6 +32,19 @@ pub(super) fn find(op_type: &str, domain: &str) -> Option<Rule> {
         ("", "StringNormalizer") => text::normalize,
         ("", "RegexFullMatch") => text::full_match,
         ("", "TfIdfVectorizer") => text::tf_idf,
+        ("", "ImageDecoder") => image_decoder,
+        ("", "Identity") => values::same,
+        ("", "SequenceConstruct") => values::construct,
+        ("", "SequenceEmpty") => values::empty,
+        ("", "SequenceAt") => values::at,
+        ("", "SequenceInsert") => values::insert,
+        ("", "SequenceErase") => values::erase,
+        ("", "SequenceLength") => values::length,
+        ("", "SplitToSequence") => values::split,
+        ("", "ConcatFromSequence") => values::concat,
+        ("", "Optional") => values::optional,
+        ("", "OptionalHasElement") => values::has_element,
+        ("", "OptionalGetElement") => values::get_element,
         ("ai.onnx.ml", _) => return ml::find(op_type),
         _ => return None,
     };
@@ -92,4 +107,11 @@ fn non_max_suppression(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
     // Every box of every class at most.
     let max = t.max_elems(1)?;
     Ok(vec![TensorType::new(DType::I64, vec![t.fresh(0, 0, max), Dim::constant(3)])])
+}
+
+/// `[H, W, C]`
+fn image_decoder(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    let grey = t.attributes.string("pixel_format").ok().flatten() == Some("Grayscale");
+    let channels = Dim::constant(if grey { 1 } else { 3 });
+    Ok(vec![TensorType::new(DType::U8, vec![t.fresh(0, 0, None), t.fresh(0, 1, None), channels])])
 }

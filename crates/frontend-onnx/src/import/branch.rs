@@ -8,6 +8,7 @@
 
 use super::{Importer, dangling};
 use crate::build::{Builder, carried, mismatch};
+use crate::element::{self, Element};
 use crate::error::{ImportError, NodeRef, Problem};
 use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
@@ -18,6 +19,7 @@ use infc_ir::op::{IfOp, Op, Produced};
 use infc_ir::scalar::{BinaryOp, CompareOp, Const, ScalarOp, UnaryOp};
 use infc_ir::symbol::{Symbol, Symbols};
 use infc_tensor::DType;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// How often the import begins anew with other assumptions.
@@ -72,6 +74,8 @@ struct Branch {
     captures: Vec<Tracked>,
     /// Element types of the outputs, which the graph may hold as others.
     dtypes: Vec<DType>,
+    /// What is known of the values within the outputs.
+    elements: Vec<Option<Rc<Element>>>,
 }
 
 impl<'m> Importer<'m, '_> {
@@ -144,12 +148,12 @@ impl<'m> Importer<'m, '_> {
                 let added = self.scopes.build().output(&format!("y{n}"), output);
                 added.map_err(ImportError::value(graph.output[n].name()))?;
             }
-            Ok(outputs.iter().map(Tracked::dtype).collect())
+            Ok(outputs.iter().map(|output| (output.dtype(), output.element().cloned())).unzip())
         });
         let left = self.scopes.leave_graph();
-        let dtypes = built?;
+        let (dtypes, elements) = built?;
         let (build, captures) = left.ok_or_else(|| dangling(graph.name()))?;
-        Ok(Branch { build, captures, dtypes })
+        Ok(Branch { build, captures, dtypes, elements })
     }
 
     /// Both branches, one of which is computed when the model runs.
@@ -182,13 +186,17 @@ impl<'m> Importer<'m, '_> {
         let names: Vec<&str> = node.output.iter().map(String::as_str).filter(|_| may_differ).collect();
         let (types, produces) = result_types(&then, &otherwise, &names, &mut build.graph.symbols).map_err(in_node)?;
         produces.iter().for_each(|produced| build.facts.take_as_late(produced.symbol));
+        let both = then.elements.iter().zip(&otherwise.elements);
+        let elements = both.map(|(a, b)| element::join(a.as_ref(), b.as_ref())).collect::<Result<Vec<_>, _>>();
+        let elements = elements.map_err(in_node)?;
         let captured: Vec<&Tracked> = first.iter().chain(&second).collect();
         // Sizes are taken for granted whichever branch runs; what depends on the branch is a requirement of its graph.
         build.adopt(&mut then.build);
         build.adopt(&mut otherwise.build);
         let (then, otherwise) = (Arc::new(then.build.graph), Arc::new(otherwise.build.graph));
         let op = IfOp { then, otherwise, produces };
-        build.choose(condition, &captured, op, types).map_err(in_node)
+        let outputs = build.choose(condition, &captured, op, types).map_err(in_node)?;
+        Ok(outputs.iter().zip(elements).map(|(output, element)| output.with_element(element)).collect())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::demand::Demand;
 use super::scope::Scopes;
+use crate::element::Element;
 use crate::error::ImportError;
 use crate::model::Model;
 use crate::proto::tensor_shape_proto::dimension;
@@ -58,6 +59,8 @@ struct RawDim {
     name: String,
     /// The user's value, from `shapes`.
     given: Option<i64>,
+    /// The greatest value that it may have.
+    max: i64,
 }
 
 /// Adds the model's inputs to the graph.
@@ -85,13 +88,15 @@ pub(super) fn add<'m>(
             .into_iter()
             .map(|dim| match dim.value.or(dim.given) {
                 Some(value) => Ok(Dim::constant(value)),
-                None => names.dim(&dim.name, &mut scopes.build().graph.symbols),
+                None => names.dim(&dim.name, dim.max, &mut scopes.build().graph.symbols),
             })
             .collect::<Result<_, ImportError>>()?;
         let tracked = scopes
             .build()
             .model_input(name, TensorType::new(dtype, shape))
             .map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
+        let element = inputs[position as usize].r#type.as_ref().and_then(Element::declared).and_then(|e| e.of);
+        let tracked = tracked.with_element(element);
         let tracked = match demand.has_elements(name) {
             true => scopes.build().with_elements_of_input(&tracked, position, name),
             false => tracked,
@@ -101,15 +106,24 @@ pub(super) fn add<'m>(
     Ok(())
 }
 
+/// How many values a sequence or an optional holds.
+fn count(name: &str, max: i64) -> RawDim {
+    RawDim { value: None, name: format!("{name}[0]"), given: None, max }
+}
+
 /// Element type and dims of an input, merged with the shape that the user gives.
 fn raw_dims(input: &ValueInfoProto, given: Option<&[ShapeDim]>) -> Result<(DType, Vec<RawDim>), ImportError> {
     let name = input.name();
     let unsupported = |found| ImportError::UnsupportedValueType { value: name.to_owned(), found };
     let tensor = match input.r#type.as_ref().and_then(|t| t.value.as_ref()) {
         Some(type_proto::Value::TensorType(tensor)) => tensor,
-        Some(type_proto::Value::SequenceType(_)) => return Err(unsupported("a sequence")),
+        Some(type_proto::Value::SequenceType(_) | type_proto::Value::OptionalType(_)) => {
+            let declared = input.r#type.as_ref().and_then(Element::declared);
+            let Element { dtype, .. } = declared.ok_or_else(|| unsupported("a sequence of what are no tensors"))?;
+            let max = if dtype == DType::Optional { 1 } else { DEFAULT_MAX };
+            return Ok((dtype, vec![count(name, max)]));
+        }
         Some(type_proto::Value::MapType(_)) => return Err(unsupported("a map")),
-        Some(type_proto::Value::OptionalType(_)) => return Err(unsupported("an optional")),
         Some(type_proto::Value::SparseTensorType(_)) => return Err(unsupported("a sparse tensor")),
         Some(_) => return Err(unsupported("of an opaque type")),
         None => return Err(unsupported("of no type")),
@@ -125,18 +139,18 @@ fn raw_dims(input: &ValueInfoProto, given: Option<&[ShapeDim]>) -> Result<(DType
                 let unnamed = || format!("{name}[{axis}]");
                 match &dim.value {
                     Some(dimension::Value::DimValue(value)) if *value >= 0 => {
-                        RawDim { value: Some(*value), name: unnamed(), given: None }
+                        RawDim { value: Some(*value), name: unnamed(), given: None, max: DEFAULT_MAX }
                     }
                     Some(dimension::Value::DimParam(param)) if !param.is_empty() && param != "?" => {
-                        RawDim { value: None, name: param.clone(), given: None }
+                        RawDim { value: None, name: param.clone(), given: None, max: DEFAULT_MAX }
                     }
-                    _ => RawDim { value: None, name: unnamed(), given: None },
+                    _ => RawDim { value: None, name: unnamed(), given: None, max: DEFAULT_MAX },
                 }
             })
             .collect(),
-        (None, Some(given)) => {
-            (0..given.len()).map(|axis| RawDim { value: None, name: format!("{name}[{axis}]"), given: None }).collect()
-        }
+        (None, Some(given)) => (0..given.len())
+            .map(|axis| RawDim { value: None, name: format!("{name}[{axis}]"), given: None, max: DEFAULT_MAX })
+            .collect(),
         (None, None) => return Err(ImportError::UnknownRank { input: name.to_owned() }),
     };
     if let Some(given) = given {
@@ -195,10 +209,9 @@ impl Names {
         Ok(Self { choices, symbols: Vec::new() })
     }
 
-    fn dim(&mut self, name: &str, symbols: &mut Symbols) -> Result<Dim, ImportError> {
+    fn dim(&mut self, name: &str, max: i64, symbols: &mut Symbols) -> Result<Dim, ImportError> {
         // ONNX has empty tensors: a cache before the first step, a batch of nothing.
-        let choice =
-            self.choices.iter().find(|(n, _)| n == name).map_or(DimChoice::Range(0, Some(DEFAULT_MAX)), |(_, c)| *c);
+        let choice = self.choices.iter().find(|(n, _)| n == name).map_or(DimChoice::Range(0, Some(max)), |(_, c)| *c);
         match choice {
             DimChoice::Fixed(value) => Ok(Dim::constant(value)),
             DimChoice::Range(min, max) => {

@@ -131,6 +131,7 @@ impl<'m> Scopes<'m> {
                     let built = &mut self.builders[builder];
                     let value = ImportError::value(name);
                     let input = built.build.input(name, outer.ty().clone()).map_err(value)?;
+                    let input = input.with_element(outer.element().cloned());
                     built.captures.push(outer);
                     input
                 }

@@ -426,6 +426,13 @@ fn only_tensors_are_values() {
     let sequence = type_proto::Value::SequenceType(Box::default());
     check(with_input_type(Some(sequence)).import(), "onnx::unsupported-value-type");
     check(with_input_type(None).import(), "onnx::unsupported-value-type");
+    let map = type_proto::Value::MapType(Box::default());
+    check(with_input_type(Some(map)).import(), "onnx::unsupported-value-type");
+    // A sequence is a value, but not one for operators on tensors.
+    let tensor = type_proto::Tensor { elem_type: Some(1), shape: None };
+    let element = Some(Box::new(TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) }));
+    let sequence = type_proto::Value::SequenceType(Box::new(type_proto::Sequence { elem_type: element }));
+    check_node(with_input_type(Some(sequence)).import(), "onnx::unsupported-type", "act");
     let mut sparse = relu();
     sparse
         .graph()

@@ -37,7 +37,7 @@ use infc_ir::graph::Graph;
 use infc_ir::interp::{Host, run_graph_with, symbol_values};
 use infc_ir::op::HostOp;
 use infc_ir::verify::verify_graph;
-use infc_reference::{Attribute, Attributes, Node, evaluate};
+use infc_reference::{Attribute, Attributes, Node, evaluate, evaluate_with};
 use infc_tensor::{DType, Element, Tensor, f16};
 
 /// Integers that break arithmetic.
@@ -324,9 +324,9 @@ pub(crate) struct Definitions;
 
 impl Host for Definitions {
     fn evaluate(&self, op: &HostOp, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
-        let HostOp { op_type, domain, opset, attributes, outputs, .. } = op;
+        let HostOp { op_type, domain, opset, attributes, graphs, outputs, .. } = op;
         let node = Node { op_type, domain, opset: *opset, attributes, num_outputs: outputs.len() };
-        evaluate(&node, inputs).map_err(|error| error.to_string())
+        evaluate_with(&node, graphs, inputs).map_err(|error| error.to_string())
     }
 }
 

@@ -7,6 +7,7 @@ mod constant;
 mod host;
 mod parse;
 mod print;
+mod subgraph;
 
 pub use constant::{constant_hash, constants_by_hash};
 pub use parse::parse_graph;

@@ -10,7 +10,7 @@ use infc_ir::entity::{EntityId, NodeId, OriginId, ValueId};
 use infc_ir::graph::{Definition, Graph, Node, Port, Requirement, TensorType};
 use infc_ir::op::{CompositeKind, CompositeOp, HostOp, IfOp, MapOp, Op, Produced};
 use infc_ir::scalar::{Body, Const};
-use infc_tensor::{Attributes, DType};
+use infc_tensor::{Attributes, DType, Subgraphs};
 use std::sync::Arc;
 
 /// Composites inside composites inside …: deeper than this is not a model.
@@ -242,6 +242,7 @@ fn taken() -> HostOp {
         domain: String::new(),
         opset: 13,
         attributes: Attributes::new(),
+        graphs: Subgraphs::default(),
         inputs: vec![true],
         outputs: vec![true],
         produces: Vec::new(),

@@ -67,8 +67,8 @@ pub(crate) fn cast_to(tensor: &Tensor, to: DType, saturate: bool, scale: ScaleRo
     let shape = tensor.shape();
     checked_len(to, shape)?;
     match (from.class(), to.class()) {
-        (DTypeClass::Complex, _) => Err(EvalError::UnsupportedType { dtype: from }),
-        (_, DTypeClass::Complex) => Err(EvalError::UnsupportedType { dtype: to }),
+        (DTypeClass::Complex | DTypeClass::Value, _) => Err(EvalError::UnsupportedType { dtype: from }),
+        (_, DTypeClass::Complex | DTypeClass::Value) => Err(EvalError::UnsupportedType { dtype: to }),
         (DTypeClass::String, _) => parse_strings(tensor, to),
         (_, DTypeClass::String) => print_strings(tensor),
         (_, DTypeClass::Bool) => write_bools(shape, read_as_f64(tensor)?.into_iter().map(|v| v != 0.0)),

@@ -13,6 +13,7 @@ use crate::error::{EvalError, Result};
 use crate::limits::{check_work, checked_len};
 use crate::numeric::{Scalar, read_as_f64};
 use crate::shape;
+use crate::subgraph::Held;
 use infc_tensor::{DType, Tensor};
 
 /// The opset whose meaning the operators on real numbers have.
@@ -51,7 +52,7 @@ fn stored(call: &Call<'_>, real: &Tensor, index: usize, like: &Tensor) -> Result
 fn onnx(call: &Call<'_>, run: Run, inputs: &[&Tensor]) -> Result<Tensor> {
     let node = Node { domain: "", opset: OPSET, ..*call.node };
     let inputs: Vec<Option<&Tensor>> = inputs.iter().copied().map(Some).collect();
-    Ok(run(&Call { node: &node, inputs: &inputs })?.swap_remove(0))
+    Ok(run(&Call { node: &node, inputs: &inputs, held: Held::default() })?.swap_remove(0))
 }
 
 fn one_operand(call: &Call<'_>, run: Run) -> Result<Vec<Tensor>> {
@@ -137,7 +138,7 @@ pub(crate) fn matmul_integer_to_float(call: &Call<'_>) -> Result<Vec<Tensor>> {
 }
 
 pub(crate) fn dynamic_quantize_matmul(call: &Call<'_>) -> Result<Vec<Tensor>> {
-    let quantized = dynamic_quantize_linear(&Call { node: call.node, inputs: &[Some(call.input(0)?)] })?;
+    let quantized = dynamic_quantize_linear(&Call { inputs: &[Some(call.input(0)?)], ..*call })?;
     let a = (&quantized[0], Some(&quantized[2]), &quantized[1]);
     scaled_product(a, (call.input(1)?, call.optional(3), call.input(2)?), call.optional(4))
 }

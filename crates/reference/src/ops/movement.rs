@@ -214,11 +214,16 @@ pub(crate) fn split(call: &Call<'_>) -> Result<Vec<Tensor>> {
     if lengths.iter().try_fold(0usize, |sum, &l| sum.checked_add(l)) != Some(len) {
         return Err(EvalError::InvalidInput { index: 1, reason: "the lengths must sum to that of the axis" });
     }
+    cut(x, axis, &lengths)
+}
+
+/// Parts of these lengths, one after another along `axis`; the lengths sum to that of the axis.
+pub(crate) fn cut(x: &Tensor, axis: usize, lengths: &[usize]) -> Result<Vec<Tensor>> {
     let strides = shape::strides(x.shape());
     let mut start = 0usize;
     lengths
-        .into_iter()
-        .map(|length| {
+        .iter()
+        .map(|&length| {
             let mut out = x.shape().to_vec();
             out[axis] = length;
             let part =

@@ -9,7 +9,7 @@ use infc_ir::index::Dim;
 use infc_tensor::DType;
 
 /// The element type that the attribute `dtype` names.
-fn dtype(t: &Typing<'_, '_>, default: DType) -> Result<DType> {
+pub(super) fn dtype(t: &Typing<'_, '_>, default: DType) -> Result<DType> {
     let Some(number) = t.call.int("dtype")? else { return Ok(default) };
     i32::try_from(number).ok().and_then(dtype_from_onnx).ok_or_else(|| Problem::InvalidAttribute {
         attribute: "dtype",

@@ -1,7 +1,10 @@
 //! Operators that the runtime evaluates: the graph has them as they are, and what follows them sees their sizes.
 
 use super::{Case, Definitions, compare, floats};
-use crate::support::{Builder, Extent, node};
+use crate::support::{Builder, Extent, Value, node, value_info};
+use infc_frontend_onnx::dtype_to_onnx;
+use infc_frontend_onnx::proto::attribute_proto::AttributeType;
+use infc_frontend_onnx::proto::{AttributeProto, GraphProto, TypeProto, type_proto};
 use infc_ir::interp::run_graph_with;
 use infc_ir::op::Op;
 use infc_tensor::{DType, Tensor};
@@ -85,4 +88,66 @@ fn the_host_is_asked_last() {
         .constant(Tensor::from_elements(&[2], &[3i64, 4]).expect("two"))
         .agrees();
     assert!(native.order.iter().all(|&id| !matches!(native.nodes[id].op, Op::Host(_))));
+}
+
+fn sequence_of(dtype: DType) -> type_proto::Value {
+    let tensor = type_proto::Tensor { elem_type: Some(dtype_to_onnx(dtype)), shape: None };
+    let element = TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) };
+    type_proto::Value::SequenceType(Box::new(type_proto::Sequence { elem_type: Some(Box::new(element)) }))
+}
+
+/// What is put into a sequence comes out of it with its type, and lengths are dims.
+#[test]
+fn through_a_sequence() {
+    let model = Builder::new(13)
+        .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(3)])
+        .input("y", DType::F32, &[Extent::Number(2), Extent::Number(3)])
+        .initializer("last", &Tensor::scalar(-1i64))
+        .node(node("SequenceConstruct", &["x", "y"], &["two"], &[]))
+        .node(node("SequenceInsert", &["two", "x"], &["three"], &[]))
+        .node(node("SequenceErase", &["three", "last"], &["left"], &[]))
+        .node(node("SequenceLength", &["left"], &["count"], &[]))
+        .node(node("SequenceAt", &["left", "last"], &["z"], &[]))
+        .node(node("Relu", &["z"], &["r"], &[]))
+        .output("r")
+        .output("count");
+    let graph = model.import().expect("a graph");
+    let (x, y) = (floats(&[4, 3]), floats(&[2, 3]));
+    let found = run_graph_with(&graph, &[4, 0], &[x, y.clone()], &Definitions).expect("values");
+    assert_eq!(found[0].shape(), y.shape());
+    compare("count", &found[1], &Tensor::scalar(2i64), 0.0);
+}
+
+/// A model whose input is a sequence, with a graph per value that reads a value from around it.
+#[test]
+fn a_graph_per_value() {
+    let mut model = Builder::new(17)
+        .input("s", DType::F32, &[])
+        .input("bias", DType::F32, &[Extent::Number(1)])
+        .node(node("SequenceMap", &["s"], &["t"], &[]))
+        .node(node("ConcatFromSequence", &["t"], &["y"], &[("axis", Value::Int(0))]))
+        .output("y");
+    let graph = model.graph();
+    graph.input[0].r#type = Some(TypeProto { denotation: None, value: Some(sequence_of(DType::F32)) });
+    let body = GraphProto {
+        name: Some("body".into()),
+        input: vec![value_info("e", DType::F32, Some(&[Extent::Named("n")]))],
+        output: vec![value_info("o", DType::F32, Some(&[Extent::Named("n")]))],
+        node: vec![node("Add", &["e", "bias"], &["o"], &[])],
+        ..GraphProto::default()
+    };
+    graph.node[0].attribute.push(AttributeProto {
+        name: Some("body".into()),
+        r#type: Some(AttributeType::Graph as i32),
+        g: Some(body),
+        ..AttributeProto::default()
+    });
+    let graph = model.import().expect("a graph");
+    let s = Tensor::sequence(vec![floats(&[2]), floats(&[1])]).expect("two values");
+    let bias = Tensor::from_elements(&[1], &[10.0f32]).expect("one");
+    let expected: Vec<f32> =
+        s.values().expect("two").iter().flat_map(|v| v.elements::<f32>().expect("f32")).map(|v| v + 10.0).collect();
+    let symbols = vec![2; graph.symbols.len()];
+    let found = run_graph_with(&graph, &symbols, &[s, bias], &Definitions).expect("values");
+    compare("y", &found[0], &Tensor::from_elements(&[3], &expected).expect("three"), 0.0);
 }

@@ -14,7 +14,7 @@ use super::constant::tensor_text;
 use super::parse::MAX_OPERANDS;
 use crate::entity::SymbolId;
 use crate::op::{HostOp, Produced};
-use infc_tensor::{Attribute, Attributes, Tensor};
+use infc_tensor::{Attribute, Attributes, Subgraphs, Tensor};
 use std::fmt;
 
 /// What stands between `host` and the operands.
@@ -35,13 +35,23 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, host: &HostOp, symbol: &dyn Fn(S
     for produced in &host.produces {
         write!(f, ", bind {} = {} axis {}", symbol(produced.symbol), produced.output, produced.axis)?;
     }
-    f.write_str("] {")?;
-    let attributes: Vec<(&str, &Attribute)> = host.attributes.iter().collect();
+    f.write_str("] ")?;
+    attributes(f, &host.attributes)?;
+    if !host.graphs.is_empty() {
+        super::subgraph::write(f, &host.graphs)?;
+    }
+    write!(f, " {}", Quoted(&host.reason))
+}
+
+/// `{"axis" = int 1}`
+pub(super) fn attributes(f: &mut fmt::Formatter<'_>, attributes: &Attributes) -> fmt::Result {
+    f.write_str("{")?;
+    let attributes: Vec<(&str, &Attribute)> = attributes.iter().collect();
     separated(f, ", ", &attributes, |f, (name, value)| {
         write!(f, "{} = ", Quoted(name))?;
         attribute(f, value)
     })?;
-    write!(f, "}} {}", Quoted(&host.reason))
+    f.write_str("}")
 }
 
 fn attribute(f: &mut fmt::Formatter<'_>, value: &Attribute) -> fmt::Result {
@@ -69,7 +79,7 @@ fn list<T>(
     f.write_str("]")
 }
 
-fn tensor(f: &mut fmt::Formatter<'_>, tensor: &Tensor) -> fmt::Result {
+pub(super) fn tensor(f: &mut fmt::Formatter<'_>, tensor: &Tensor) -> fmt::Result {
     write!(f, "tensor {}{:?} {}", tensor.dtype(), tensor.shape(), tensor_text(tensor))
 }
 
@@ -94,17 +104,21 @@ impl Parser<'_> {
             produces.push(self.produced(scope)?);
         }
         self.expect("]")?;
-        self.expect("{")?;
-        let attributes: Attributes = self
-            .list("}", |p| {
-                let name = p.name("the name of an attribute")?;
-                p.expect("=")?;
-                Ok((name, p.attribute(resolve)?))
-            })?
-            .into_iter()
-            .collect();
+        let attributes = self.attributes(resolve)?;
+        let graphs = if self.eat_word("with") { self.subgraphs(resolve)? } else { Subgraphs::default() };
         let reason = self.name("a reason")?;
-        Ok(HostOp { op_type, domain, opset, attributes, inputs, outputs, produces, reason })
+        Ok(HostOp { op_type, domain, opset, attributes, graphs, inputs, outputs, produces, reason })
+    }
+
+    /// What [`attributes`] prints.
+    pub(super) fn attributes(&mut self, resolve: &dyn Fn(&str) -> Option<Tensor>) -> Parsed<Attributes> {
+        self.expect("{")?;
+        let list = self.list("}", |p| {
+            let name = p.name("the name of an attribute")?;
+            p.expect("=")?;
+            Ok((name, p.attribute(resolve)?))
+        })?;
+        Ok(list.into_iter().collect())
     }
 
     /// `bind D = 0 axis 1`
@@ -153,7 +167,7 @@ impl Parser<'_> {
         })
     }
 
-    fn typed_tensor(&mut self, resolve: &dyn Fn(&str) -> Option<Tensor>) -> Parsed<Tensor> {
+    pub(super) fn typed_tensor(&mut self, resolve: &dyn Fn(&str) -> Option<Tensor>) -> Parsed<Tensor> {
         let dtype = self.dtype()?;
         self.expect("[")?;
         let shape = self.list("]", |p| p.count(usize::MAX))?;
