@@ -116,6 +116,25 @@ fn what_is_no_dot_product_is_refused() {
     assert!(outer.contains("innermost") || outer.contains("coarser"), "{outer}");
 }
 
+/// A sum is computed in front of the loop over an axis that has one point or none, where it must not be read.
+#[test]
+fn axes_of_at_most_one_point_may_be_empty() {
+    let text = "kernel @sums(x: f32[M, N, 5]) -> (y: f32[M, N]) where M in 0..=1, N in 0..=100 {
+          stage s[n: N, m: M, reduce r: 5] = fold sum x[m, n, r]
+          stage o[n, m] = s[n, m]
+          output y[m, n] = o[n, m]
+        }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    for symbols in [[0, 7], [1, 7], [1, 0]] {
+        let inputs = infc_testkit::random_inputs(&kernel, &symbols, 5);
+        let expected = run_kernel(&kernel, &symbols, &inputs).expect("it runs");
+        for (name, machine) in &MACHINES {
+            let found = run_scheduled(&kernel, machine, ErrorClass::Exact, &symbols, &inputs);
+            assert_same(&format!("{symbols:?} on {name}"), &found, &expected);
+        }
+    }
+}
+
 /// A cross-shaped stencil over exponentials, of given size, that reads `up` rows above and `down` rows below.
 fn stencil(rows: i64, columns: i64, up: i64, down: i64) -> Kernel {
     let text = format!(

@@ -213,7 +213,7 @@ fn inputs_that_do_not_fit() {
     assert_eq!(error.to_string(), "symbol `N` (axis 0 of `a`): expected 0 to 100000, found 100001");
     assert_eq!(error.code(), "runtime::dim-out-of-range");
     let strings = Tensor::from_strings(&[2], vec![String::new(); 2]).unwrap();
-    assert_eq!(refused(&mut session, &[&a, &strings]).code(), "runtime::unsupported-type");
+    assert_eq!(refused(&mut session, &[&a, &strings]).code(), "runtime::wrong-type");
 }
 
 #[test]

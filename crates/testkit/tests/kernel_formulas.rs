@@ -81,6 +81,11 @@ fn softmax() {
 }
 
 #[test]
+fn guarded_registers() {
+    check("guarded_registers", 1e-6, |case, _, i| if i[0] == 0 { sum(3, |n| case.at("x", &[n, 0])) } else { 1.125 });
+}
+
+#[test]
 fn layer_norm() {
     check("layer_norm", 1e-5, |case, _, i| {
         let c = case.size("C");

@@ -223,11 +223,13 @@ impl Lower<'_> {
         let lanes = self.lanes();
         let buffer = self.buffer_of(load)?;
         let flat = self.resolve(&load.index[0]);
-        if self.is_register(buffer) {
-            let value = self.register(buffer, &flat)?;
-            return Ok(if self.b.ty(value).lanes == lanes { value } else { self.splat(value, lanes) });
-        }
         let condition = self.readable(buffer, load)?;
+        if self.is_register(buffer) {
+            return self.where_valid(condition, load.otherwise, lanes, &mut |l| {
+                let value = l.register(buffer, &flat)?;
+                Ok(if l.b.ty(value).lanes == lanes { value } else { l.splat(value, lanes) })
+            });
+        }
         self.guarded(condition, load.otherwise, lanes, &mut |l| {
             let elem = l.memory_type(load.dtype)?;
             let (base, disp) = l.address(buffer, &flat, elem.size_bytes())?;
@@ -243,6 +245,28 @@ impl Lower<'_> {
         let condition = self.condition(&load.valid)?;
         let is_empty = self.nest.buffers[buffer].len_elems.is_const(0);
         Ok(Condition { never: condition.never || is_empty, ..condition })
+    }
+
+    /// What is in registers where a condition holds, else a constant; reading more than that does no harm.
+    fn where_valid(
+        &mut self,
+        condition: Condition,
+        otherwise: Const,
+        lanes: u16,
+        read: &mut dyn FnMut(&mut Self) -> Result<Value, LowerError>,
+    ) -> Result<Value, LowerError> {
+        if condition.never {
+            return self.constant(otherwise, lanes);
+        }
+        let value = read(self)?;
+        let mask = if lanes == self.lanes() { self.lane_mask(condition) } else { condition.scalar };
+        match mask {
+            Some(mask) => {
+                let otherwise = self.constant(otherwise, lanes)?;
+                Ok(self.select(mask, value, otherwise))
+            }
+            None => Ok(value),
+        }
     }
 
     /// A load where a condition holds for all lanes alike, else a constant.
@@ -281,17 +305,20 @@ impl Lower<'_> {
         let buffer = self.buffer_of(load)?;
         let flat = self.resolve(&load.index[0]);
         if self.is_register(buffer) {
-            let rest = match self.lane_form(flat) {
-                LaneForm::Uniform(e) => e,
-                LaneForm::Strided { rest, step: 1 } => rest,
-                _ => return self.unsupported("a register buffer is read with a stride between lanes"),
-            };
-            let value = self.register(buffer, &rest)?;
-            let have = self.b.ty(value).lanes;
-            return Ok(match (have, lanes) {
-                (1, n) if n > 1 => self.splat(value, n),
-                (n, 1) if n > 1 => self.b.extract(value, 0),
-                _ => value,
+            let condition = self.readable(buffer, load)?;
+            return self.where_valid(condition, load.otherwise, lanes, &mut |l| {
+                let rest = match l.lane_form(flat.clone()) {
+                    LaneForm::Uniform(e) => e,
+                    LaneForm::Strided { rest, step: 1 } => rest,
+                    _ => return l.unsupported("a register buffer is read with a stride between lanes"),
+                };
+                let value = l.register(buffer, &rest)?;
+                let have = l.b.ty(value).lanes;
+                Ok(match (have, lanes) {
+                    (1, n) if n > 1 => l.splat(value, n),
+                    (n, 1) if n > 1 => l.b.extract(value, 0),
+                    _ => value,
+                })
             });
         }
         let condition = self.readable(buffer, load)?;

@@ -117,6 +117,7 @@ impl<'a> Emitter<'a> {
             let index = IndexExpr::var(chunk) - first.clone();
             let state = self.initial_state(root);
             let stmts = self.parallel(root, 0, &turns, index, state)?;
+            let stmts = self.unless_empty(root, stmts);
             parts.push((chunks.clone(), stmts));
             first = first + chunks;
         }
@@ -142,13 +143,31 @@ impl<'a> Emitter<'a> {
             let state = self.initial_state(root);
             let turns = self.parallel_turns(root);
             if turns.is_empty() {
-                body.extend(self.loops(root, 0, state)?);
+                let stmts = self.loops(root, 0, state)?;
+                body.extend(self.unless_empty(root, stmts));
                 continue;
             }
             let reason = "a root stage with parallel loops cannot stand beside a serial one".to_owned();
             return Err(ScheduleError::Stage { stage: self.kernel.stages[root].name.clone(), reason });
         }
         Ok(self.finish(None, body))
+    }
+
+    /// What computes a root, under the condition that there is something to compute where that cannot be told by its
+    /// loops: a coordinate along an axis of at most one point is 0 to the simplifier, so that what is computed for it in
+    /// front of the loop over the axis does not know of it.
+    fn unless_empty(&self, root: StageId, stmts: Vec<Stmt>) -> Vec<Stmt> {
+        let may_be_empty = |extent: &IndexExpr| {
+            let Interval { min, max } = self.ranges.interval(extent);
+            max.is_some_and(|max| max <= 1) && min.is_none_or(|min| min < 1)
+        };
+        let zero = IndexExpr::constant(0);
+        let cond: Vec<Bound> = self.kernel.stages[root]
+            .value_axes()
+            .filter(|(_, axis)| may_be_empty(&axis.extent))
+            .map(|(_, axis)| Bound { expr: zero.clone(), lo: zero.clone(), hi: axis.extent.clone() })
+            .collect();
+        if cond.is_empty() { stmts } else { vec![Stmt::If { cond, then: stmts, otherwise: Vec::new() }] }
     }
 
     fn finish(self, parallel: Option<ParallelAxis>, body: Vec<Stmt>) -> LoopNest {
