@@ -112,13 +112,13 @@ impl Pass {
         let mut instead: HashMap<usize, Vec<Inst>> = HashMap::new();
         for mut group in groups {
             group.sort_by_key(|scalar| scalar.disp);
-            let overlaps = |pair: &[Scalar]| pair[1].disp - pair[0].disp < 4;
-            if group.windows(2).any(overlaps) {
+            let distance = |pair: &[Scalar]| i64::from(pair[1].disp) - i64::from(pair[0].disp);
+            if group.windows(2).any(|pair| distance(pair) < 4) {
                 continue;
             }
             let mut rest = &group[..];
             while let Some((four, after)) = rest.split_first_chunk::<4>() {
-                let adjacent = four.windows(2).all(|pair| pair[1].disp - pair[0].disp == 4);
+                let adjacent = four.windows(2).all(|pair| distance(pair) == 4);
                 let mut insts = Vec::new();
                 let packed = if adjacent { self.pack(four.map(|s| s.value), &mut insts, MOST_LEVELS) } else { None };
                 let Some(value) = packed else {
