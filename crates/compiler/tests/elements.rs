@@ -119,3 +119,30 @@ fn branches_may_read_nothing() {
         agrees(text, &[], &[Tensor::from_bools(&[], &[holds]).expect("one")]);
     }
 }
+
+/// One operation after the other, in one map and in many: no pass, and no emitter, goes as deep as they are long.
+#[test]
+fn chains_are_as_long_as_models_make_them() {
+    let operation = |n: usize| ["* 3", "^ 85", "+ 7"][n % 3];
+    let body: Vec<String> = (0..4000).map(|n| format!("let v{} = v{n} {};", n + 1, operation(n))).collect();
+    let (body, last) = (body.concat(), body.len());
+    let maps = |shape: &str| {
+        let map = |n: usize| {
+            let from = if n == 0 { "%x".to_owned() } else { format!("%{}", n - 1) };
+            format!("%{n} = map [x -> x {}] {from} : i32[{shape}]\n", operation(n))
+        };
+        (0..2000).map(map).collect::<String>()
+    };
+    for (shape, extents) in [("", &[][..]), ("N", &[5])] {
+        let len = extents.iter().product::<usize>();
+        let input = vector(&(0..len as i32).collect::<Vec<_>>()).reshaped(extents).expect("as many");
+        let symbols: &[i64] = if shape == "N" { &[5] } else { &[] };
+        let bounds = if shape == "N" { " where N in 0..=9" } else { "" };
+        let one = format!(
+            "graph @one(%x: i32[{shape}]) -> (y: %0){bounds} {{ %0 = map [v0 -> {body} v{last}] %x : i32[{shape}] }}"
+        );
+        agrees(&one, symbols, std::slice::from_ref(&input));
+        let many = format!("graph @many(%x: i32[{shape}]) -> (y: %1999){bounds} {{ {} }}", maps(shape));
+        agrees(&many, symbols, &[input]);
+    }
+}

@@ -174,6 +174,9 @@ impl TensorType {
     }
 }
 
+/// Names of ONNX nodes that an origin keeps: a value may stand for any number of equal ones.
+pub const MAX_ORIGIN_NAMES: usize = 64;
+
 impl Graph {
     /// Adds an input.
     pub fn add_input(&mut self, name: &str, ty: TensorType) -> ValueId {
@@ -267,15 +270,21 @@ impl Graph {
         }
     }
 
-    /// The origin that stands for both.
+    /// The origin that stands for both, by the first [`MAX_ORIGIN_NAMES`] of their names.
     pub fn merge_origins(&mut self, a: OriginId, b: OriginId) -> OriginId {
-        if a == b {
-            return a;
-        }
-        let mut names = self.origins[a].clone();
-        names.extend(self.origins[b].iter().cloned());
+        let (x, y) = (&self.origins[a], &self.origins[b]);
+        let mut names: Vec<&String> = x.iter().chain(y).collect();
         names.sort();
         names.dedup();
+        names.truncate(MAX_ORIGIN_NAMES);
+        let is = |own: &[String]| names.iter().copied().eq(own);
+        if is(x) {
+            return a;
+        }
+        if is(y) {
+            return b;
+        }
+        let names = names.into_iter().cloned().collect();
         self.origins.push(names)
     }
 

@@ -55,43 +55,99 @@ impl<'e> Evaluation<'e> {
     pub(super) fn is_uniform(&self, id: ScalarId) -> bool {
         self.uniform[id.index()]
     }
+
+    fn known(&self, id: ScalarId, lanes: u16) -> Option<Value> {
+        if lanes == 1 { self.scalars[id.index()] } else { self.vectors[id.index()] }
+    }
+
+    fn learn(&mut self, id: ScalarId, lanes: u16, value: Value) {
+        let values = if lanes == 1 { &mut self.scalars } else { &mut self.vectors };
+        values[id.index()] = Some(value);
+    }
 }
 
 impl Lower<'_> {
     /// The value as a vector of the present lanes (a scalar outside vector loops).
     pub(super) fn vector(&mut self, at: &mut Evaluation<'_>, id: ScalarId) -> Result<Value, LowerError> {
-        let lanes = self.lanes();
-        if lanes == 1 {
-            return self.scalar(at, id);
-        }
-        if let Some(value) = at.vectors[id.index()] {
-            return Ok(value);
-        }
-        let value = match &at.body.ops[id] {
-            ScalarOp::Const(c) => self.constant(*c, lanes)?,
-            ScalarOp::Load(load) if at.is_uniform(id) && load.gather.is_empty() => self.broadcast(load)?,
-            _ if at.is_uniform(id) => {
-                let scalar = self.scalar(at, id)?;
-                self.splat(scalar, lanes)
-            }
-            _ => self.operation(at, id, lanes)?,
-        };
-        at.vectors[id.index()] = Some(value);
-        Ok(value)
+        self.value(at, id, self.lanes())
     }
 
     /// The value as a scalar; it must be uniform.
     pub(super) fn scalar(&mut self, at: &mut Evaluation<'_>, id: ScalarId) -> Result<Value, LowerError> {
-        if let Some(value) = at.scalars[id.index()] {
-            return Ok(value);
-        }
-        let value = self.operation(at, id, 1)?;
-        at.scalars[id.index()] = Some(value);
-        Ok(value)
+        self.value(at, id, 1)
     }
 
+    /// The value in so many lanes. Operands come first, left to right, from a stack of our own: a chain is as long as its
+    /// author made it.
     fn value(&mut self, at: &mut Evaluation<'_>, id: ScalarId, lanes: u16) -> Result<Value, LowerError> {
-        if lanes == 1 { self.scalar(at, id) } else { self.vector(at, id) }
+        let mut wanted = vec![(id, lanes)];
+        while let Some(&(id, lanes)) = wanted.last() {
+            if at.known(id, lanes).is_some() {
+                wanted.pop();
+                continue;
+            }
+            let before = wanted.len();
+            self.missing(at, id, lanes, &mut wanted);
+            if wanted.len() > before {
+                wanted[before..].reverse();
+                continue;
+            }
+            let value = match &at.body.ops[id] {
+                ScalarOp::Load(load) if lanes > 1 && at.is_uniform(id) && load.gather.is_empty() => {
+                    self.broadcast(load)?
+                }
+                ScalarOp::Const(_) => self.operation(at, id, lanes)?,
+                _ if lanes > 1 && at.is_uniform(id) => {
+                    let scalar = self.scalar(at, id)?;
+                    self.splat(scalar, lanes)
+                }
+                _ => self.operation(at, id, lanes)?,
+            };
+            at.learn(id, lanes, value);
+            wanted.pop();
+        }
+        Ok(at.known(id, lanes).expect("computed above"))
+    }
+
+    /// What has to be computed before a value is.
+    fn missing(&self, at: &Evaluation<'_>, id: ScalarId, lanes: u16, wanted: &mut Vec<(ScalarId, u16)>) {
+        let op = &at.body.ops[id];
+        let mut want = |id, lanes| {
+            if at.known(id, lanes).is_none() {
+                wanted.push((id, lanes));
+            }
+        };
+        match op {
+            ScalarOp::Const(_) | ScalarOp::Param(..) | ScalarOp::Index(_) | ScalarOp::InBounds(_) => {}
+            ScalarOp::Load(load) if load.gather.is_empty() => {}
+            _ if lanes > 1 && at.is_uniform(id) => want(id, 1),
+            ScalarOp::Load(load) => {
+                let uniform = load.gather.iter().all(|(_, v, _)| at.is_uniform(*v));
+                load.gather.iter().for_each(|(_, v, _)| want(*v, if uniform { 1 } else { lanes }));
+            }
+            ScalarOp::Select(c, a, b) => match at.known(*c, lanes).map(|mask| self.choice(mask, lanes)) {
+                None => want(*c, lanes),
+                Some(choice) => {
+                    if choice != Some(false) {
+                        want(*a, lanes);
+                    }
+                    if choice != Some(true) {
+                        want(*b, lanes);
+                    }
+                }
+            },
+            _ => op.for_each_operand(&mut |o| want(o, lanes)),
+        }
+    }
+
+    /// Which side a mask chooses, if it is known to choose the same in all lanes.
+    fn choice(&self, mask: Value, lanes: u16) -> Option<bool> {
+        let all = u64::MAX >> (64 - u32::from(lanes).min(64));
+        match self.b.const_bits(mask)? & all {
+            0 => Some(false),
+            bits if bits == all => Some(true),
+            _ => None,
+        }
     }
 
     /// A scalar in all lanes; masks too.
@@ -170,14 +226,10 @@ impl Lower<'_> {
                 let mask = self.value(at, *c, lanes)?;
                 // What a known choice leaves out is not computed: among formulas that unrolled loops choose from, it
                 // would be most of the code.
-                if let Some(bits) = self.b.const_bits(mask) {
-                    let all = u64::MAX >> (64 - u32::from(lanes).min(64));
-                    if bits & all == all {
-                        return self.value(at, *a, lanes);
-                    }
-                    if bits & all == 0 {
-                        return self.value(at, *b, lanes);
-                    }
+                match self.choice(mask, lanes) {
+                    Some(true) => return self.value(at, *a, lanes),
+                    Some(false) => return self.value(at, *b, lanes),
+                    None => {}
                 }
                 let (x, y) = (self.value(at, *a, lanes)?, self.value(at, *b, lanes)?);
                 Ok(self.select(mask, x, y))

@@ -296,13 +296,18 @@ impl<'l> Walk<'l> {
         }
     }
 
-    /// The result of an instruction is there from a cycle on.
+    /// The result of an instruction is there from a cycle on, and those of lazy ones that wait for nothing else.
     fn release(&mut self, i: usize, at: u64) {
-        for &next in &self.line.after[i] {
-            self.waits_for[next] -= 1;
-            self.ready_at[next] = self.ready_at[next].max(at);
-            if self.waits_for[next] == 0 {
-                self.available(next);
+        let mut released = vec![(i, at)];
+        while let Some((i, at)) = released.pop() {
+            for &next in &self.line.after[i] {
+                self.waits_for[next] -= 1;
+                self.ready_at[next] = self.ready_at[next].max(at);
+                match self.waits_for[next] {
+                    0 if self.line.lazy[next] => released.push((next, self.ready_at[next] + self.line.latency[next])),
+                    0 => _ = self.ready.insert(next),
+                    _ => {}
+                }
             }
         }
     }
@@ -334,12 +339,24 @@ impl<'l> Walk<'l> {
 
     /// Puts an instruction next, and in front of it what is lazy.
     fn emit(&mut self, i: usize) {
-        if std::mem::replace(&mut self.emitted[i], true) {
-            return;
+        let mut wanted = vec![i];
+        while let Some(&i) = wanted.last() {
+            if self.emitted[i] {
+                wanted.pop();
+                continue;
+            }
+            let before = wanted.len();
+            wanted.extend(self.line.before[i].iter().rev().filter(|&&b| !self.emitted[b]));
+            if wanted.len() == before {
+                wanted.pop();
+                self.put(i);
+            }
         }
-        for n in 0..self.line.before[i].len() {
-            self.emit(self.line.before[i][n]);
-        }
+    }
+
+    /// Puts an instruction next whose operands are there.
+    fn put(&mut self, i: usize) {
+        self.emitted[i] = true;
         self.order.push(i);
         for &maker in &self.line.uses[i] {
             self.readers[maker] -= 1;

@@ -20,8 +20,12 @@ use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::Op;
 use std::collections::BTreeSet;
 
-/// The most nodes of one kernel: bodies stay small, and recursion over them shallow.
+/// The most nodes of one kernel.
 const MAX_NODES: usize = 48;
+
+/// The most scalar operations of one kernel: what makes code of them takes more than linear time, and more of them would
+/// not save any traffic that counts.
+const MAX_OPS: usize = 1024;
 
 /// What one kernel is grown from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -356,6 +360,15 @@ impl<'a> Grouping<'a> {
             self.homes[tail.value.index()] = None;
         }
         group.nodes
+    }
+
+    /// Whether nodes would make a kernel of bearable size.
+    fn fits_a_kernel(&self, nodes: &[NodeId], more: &[NodeId]) -> bool {
+        let ops = |&n: &NodeId| match &self.flat.graph.nodes[n].op {
+            Op::Map(map) => map.body.ops.len(),
+            _ => 1,
+        };
+        nodes.len() + more.len() <= MAX_NODES && nodes.iter().chain(more).map(ops).sum::<usize>() <= MAX_OPS
     }
 
     /// The value that a chain of views begins with, and the map there from the value's coordinates.

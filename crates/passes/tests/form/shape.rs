@@ -5,7 +5,7 @@ use crate::run::check;
 use infc_ir::entity::ValueId;
 use infc_ir::index::Dim;
 use infc_ir::scalar::{BinaryOp, UnaryOp};
-use infc_passes::form::{BufferPlace, GraphPlan, OperandSource};
+use infc_passes::form::{BufferPlace, FormOptions, GraphPlan, OperandSource, form};
 
 /// A padded convolution with a bias and a ramp, as `[n, c, h, w]`.
 pub(crate) fn conv(net: &mut Net, x: ValueId, channels: usize, kernel: i64, stride: i64, seed: u32) -> ValueId {
@@ -40,6 +40,21 @@ fn layouts(plan: &GraphPlan, kernel: usize, operand: &str) -> (Vec<i64>, Vec<(i6
     let operand = planned.kernel.operands.iter().find(|o| o.name == operand).expect("an operand of that name");
     let strides = operand.layout.strides.iter().map(|s| s.as_const().expect("static")).collect();
     (strides, operand.layout.halo.clone())
+}
+
+#[test]
+fn kernels_stay_of_bearable_size() {
+    let mut net = Net::new();
+    let mut x = net.input(&[3]);
+    for n in 0..3000 {
+        x = net.with_number([BinaryOp::Mul, BinaryOp::Sub][n % 2], x, [0.5, -1.0][n % 2]);
+    }
+    net.output(x);
+    net.optimize();
+    let plan = form(&net.graph, &FormOptions::default()).expect("the graph is well formed");
+    let longest = |k: &infc_ir::kernel::Kernel| k.stages.iter().map(|s| s.body.ops.len()).max();
+    let sizes: Vec<_> = plan.kernels.iter().filter_map(|k| longest(&k.kernel)).collect();
+    assert!(sizes.iter().all(|&size| (200..=1100).contains(&size)), "{sizes:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Views, maps, duplicates, contraction labels.
 
 use super::build::{Net, c, i, within};
+use infc_ir::graph::MAX_ORIGIN_NAMES;
 use infc_ir::op::Op;
 use infc_ir::scalar::{BinaryOp, ScalarOp, UnaryOp};
 use infc_passes::graph::{PassContext, PassOptions};
@@ -18,6 +19,25 @@ fn equal_nodes_and_equal_constants_become_one() {
     net.pass("dce", &PassContext::default());
     assert_eq!(net.ops(), ["view", "map", "map"]);
     assert_eq!(net.graph.order.len(), 4, "one constant is left");
+}
+
+#[test]
+fn a_value_that_stands_for_many_nodes_names_some() {
+    let mut net = Net::new();
+    let x = net.input(&[3]);
+    for n in 0..500 {
+        let y = net.unary(UnaryOp::Exp, x);
+        let origin = net.graph.origins.push(vec![format!("node{n:03}")]);
+        let (node, _) = net.graph.producer(y).expect("just added");
+        net.graph.nodes[node].origin = origin;
+        net.output(y);
+    }
+    assert!(net.pass("cse", &PassContext::default()));
+    let [only] = net.graph.order[..] else { panic!("{} nodes", net.graph.order.len()) };
+    let names = &net.graph.origins[net.graph.nodes[only].origin];
+    assert_eq!((names.len(), names[0].as_str()), (MAX_ORIGIN_NAMES, "node000"));
+    // Nothing is made for names that are left out.
+    assert!(net.graph.origins.len() < 2 * 500, "{}", net.graph.origins.len());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Growing groups: who takes in whom, and who is refused.
 
-use super::{Group, Grouping, Home, MAX_NODES, Tail, Unit, identity};
+use super::{Group, Grouping, Home, Tail, Unit, identity};
 use crate::form::bijection::{bijection, reads_once};
 use crate::graph::movement;
 use infc_ir::access::AccessMap;
@@ -42,6 +42,7 @@ impl Grouping<'_> {
         let shape = self.flat.graph.ty(outputs[0]).shape.clone();
         let mut chosen: Option<(usize, AccessMap)> = None;
         let mut taken = Vec::new();
+        let mut together = nodes.clone();
         let first = nodes[0];
         let elementwise = self.is_elementwise(unit, &shape);
         for (root, maps) in self.accesses(unit) {
@@ -51,8 +52,8 @@ impl Grouping<'_> {
                 continue;
             }
             let Some(group) = &self.groups[id] else { continue };
-            if group.nodes.len() + nodes.len() > MAX_NODES {
-                self.refuse(first, "the kernel would have too many nodes");
+            if !self.fits_a_kernel(&together, &group.nodes) {
+                self.refuse(first, "the kernel would be too large");
                 continue;
             }
             let operand = &self.flat.graph.ty(root).shape;
@@ -60,6 +61,7 @@ impl Grouping<'_> {
                 self.refuse(first, "a composite mixes its points");
             } else if group.anchor.is_none() {
                 if maps.len() == 1 && reads_once(&maps[0], &shape, operand) {
+                    together.extend(&group.nodes);
                     taken.push(id);
                 } else {
                     self.refuse(first, "what it reads would be computed more than once per element");
@@ -67,6 +69,7 @@ impl Grouping<'_> {
             } else if maps.len() != 1 || !self.can_follow(group, &maps[0], &shape, operand) {
                 self.refuse(first, "the view between is not a renaming of coordinates");
             } else if chosen.as_ref().is_none_or(|(best, _)| *best < id) {
+                together.extend(&group.nodes);
                 chosen = Some((id, maps.into_iter().next().unwrap_or_else(|| AccessMap::identity(0))));
             } else {
                 self.refuse(first, "it follows another contraction or reduction already");
@@ -161,6 +164,7 @@ impl Grouping<'_> {
     pub(super) fn reduction(&mut self, unit: Unit) {
         let outputs = self.unit_outputs(unit);
         let mut nodes = self.unit_nodes(unit);
+        let mut together = nodes.clone();
         let first = nodes[0];
         let mut taken = Vec::new();
         let is_region = matches!(unit, Unit::Region(_));
@@ -181,7 +185,7 @@ impl Grouping<'_> {
                 continue;
             }
             let Some(group) = &self.groups[id] else { continue };
-            let small = group.nodes.len() + nodes.len() <= MAX_NODES;
+            let small = self.fits_a_kernel(&together, &group.nodes);
             let input_shape = |map: &AccessMap| {
                 // The unit's operand has as many axes as the map takes coordinates.
                 self.unit_inputs(unit)
@@ -199,10 +203,11 @@ impl Grouping<'_> {
             if group.anchor.is_some() {
                 self.refuse(first, "what it reads is computed by a contraction or reduction of its own");
             } else if !small {
-                self.refuse(first, "the kernel would have too many nodes");
+                self.refuse(first, "the kernel would be too large");
             } else if !(whole || once) {
                 self.refuse(first, "what it reads would be computed more than once per element");
             } else {
+                together.extend(&group.nodes);
                 taken.push(id);
             }
         }
