@@ -289,7 +289,7 @@ fn kernel_info(
         vector_bits: compiled.function.vector_bits,
         origins: distinct.origins.clone(),
         schedule: scheduled.schedule.to_string(),
-        macs: Some(size(&kernels::work(&distinct.kernel))?),
+        macs: Some(size(&distinct.kernel.work())?),
         bytes: Some(size(&kernels::traffic(&distinct.kernel))?),
         vector_insts: u64::from(compiled.function.stats.vector_insts),
         total_insts: u64::from(compiled.function.stats.insts),

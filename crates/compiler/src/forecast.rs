@@ -1,6 +1,6 @@
 //! What a model comes to, worked out from its plan: before anything is scheduled, made or run.
 
-use crate::kernels::{traffic, work};
+use crate::kernels::traffic;
 use crate::{
     Compilation, CompileError, CompileOptions, Phase, Progress, Source, Target, compile, entry, schedule_machine,
 };
@@ -84,7 +84,7 @@ pub fn forecast(
         .kernels
         .iter()
         .map(|planned| Cost {
-            macs: at(&work(&planned.kernel)),
+            macs: at(&planned.kernel.work()),
             bytes: at(&traffic(&planned.kernel)),
             element_bits: planned.kernel.operands.iter().filter_map(|o| o.dtype.size_bytes()).max().unwrap_or(4) * 8,
         })

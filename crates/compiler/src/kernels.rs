@@ -7,7 +7,7 @@ use crate::{CompileError, Phase};
 use infc_codegen_cpu::{CodegenError, CompiledKernel, Target};
 use infc_ir::graph::Graph;
 use infc_ir::index::Dim;
-use infc_ir::kernel::{AxisKind, Kernel};
+use infc_ir::kernel::Kernel;
 use infc_ir::nest::LoopNest;
 use infc_ir::schedule::{Schedule, Step};
 use infc_ir::verify::{VerifyError, verify_graph, verify_kernel, verify_nest};
@@ -163,20 +163,6 @@ fn schedule_error(distinct: &Distinct, target: &Target, source: ScheduleError) -
 fn codegen_error(distinct: &Distinct, target: &Target, source: CodegenError) -> CompileError {
     let (kernel, origins) = (distinct.kernel.name.clone(), distinct.origins.clone());
     CompileError::Codegen { kernel, origins, target: target.to_string(), source }
-}
-
-/// Points that the kernel's reductions go through, or that it writes if it has none: about its multiply-adds.
-pub(crate) fn work(kernel: &Kernel) -> Dim {
-    let points = |reduces: bool| -> Dim {
-        kernel
-            .stages
-            .iter()
-            .filter(|s| !reduces || s.axes.iter().any(|a| a.kind == AxisKind::Reduce))
-            .map(|s| s.axes.iter().map(|a| a.extent.clone()).product::<Dim>())
-            .sum()
-    };
-    let reduced = points(true);
-    if reduced.is_const(0) { points(false) } else { reduced }
 }
 
 /// Bytes of all operands, each once.

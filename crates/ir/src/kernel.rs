@@ -131,6 +131,17 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Points that reductions go through, or all points if there are none: about its multiply-adds.
+    #[must_use]
+    pub fn work(&self) -> Dim {
+        let points = |reduces: bool| -> Dim {
+            let stages = self.stages.iter().filter(|s| !reduces || s.reduce_axes().next().is_some());
+            stages.map(|s| s.axes.iter().map(|a| a.extent.clone()).product::<Dim>()).sum()
+        };
+        let reduced = points(true);
+        if reduced.is_const(0) { points(false) } else { reduced }
+    }
+
     /// The symbols that extents, coordinates and layouts mention, each once.
     #[must_use]
     pub fn used_symbols(&self) -> BTreeSet<SymbolId> {

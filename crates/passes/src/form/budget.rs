@@ -47,6 +47,11 @@ impl WeightBudget {
         }
     }
 
+    /// Bytes of all constants as they are.
+    pub(super) fn original_bytes(&self) -> u64 {
+        self.original_bytes.values().sum()
+    }
+
     /// Bytes by which constants may still grow.
     pub(super) const fn left_bytes(&self) -> u64 {
         self.left_bytes

@@ -26,8 +26,11 @@ const OUTPUTS: [usize; 2] = [2, 4];
 const LEAST_GAIN: f64 = 0.15;
 
 /// Cycles that a further byte of constants has to save in every run, for it costs memory and a read from the disk also
-/// where the limit on growth would allow it.
-const LEAST_CYCLES_PER_BYTE: f64 = 0.5;
+/// where the limit on growth would allow it...
+const LEAST_CYCLES_PER_BYTE: f64 = 1.25;
+
+/// ... or else the share of the time that it has to save for every share that constants grow by.
+const LEAST_EXCHANGE: f64 = 0.65;
 
 /// A way to compute a correlation.
 struct Way {
@@ -35,6 +38,14 @@ struct Way {
     /// Cycles less than done directly.
     gain: f64,
     /// Bytes more.
+    bytes: f64,
+}
+
+/// What the whole model takes.
+#[derive(Clone, Copy)]
+struct Total {
+    cycles: f64,
+    /// Of constants.
     bytes: f64,
 }
 
@@ -62,7 +73,11 @@ pub(super) fn filter(
         candidates.extend(candidate(grouping, placement, kernels, direct, n, lowered));
     }
     let ways: Vec<&[Way]> = candidates.iter().map(|candidate| candidate.ways.as_slice()).collect();
-    let chosen = spend(&ways, direct.budget.left_bytes() as f64);
+    let total = Total {
+        cycles: kernels.iter().map(|lowered| winograd::cycles(&lowered.kernel)).sum(),
+        bytes: direct.budget.original_bytes() as f64,
+    };
+    let chosen = spend(&ways, total, direct.budget.left_bytes() as f64);
     let mut filtered = kernels.to_vec();
     let mut any = false;
     for (candidate, outputs) in candidates.iter().zip(chosen) {
@@ -168,24 +183,26 @@ fn hull(ways: &mut Vec<Way>) {
 }
 
 /// Per list of ways, the results per application of the one that is taken.
-fn spend(candidates: &[&[Way]], mut left_bytes: f64) -> Vec<Option<usize>> {
+fn spend(candidates: &[&[Way]], mut total: Total, mut left_bytes: f64) -> Vec<Option<usize>> {
     let mut chosen = vec![None; candidates.len()];
     let mut taken = vec![0; candidates.len()];
     loop {
         // The best next step that fits. Of equals the first one, so that equal models are compiled equally.
-        let mut best: Option<(f64, usize, f64)> = None;
+        let mut best: Option<(f64, usize, f64, f64)> = None;
         for (n, ways) in candidates.iter().enumerate() {
             let Some(next) = ways.get(taken[n]) else { continue };
             let before = taken[n].checked_sub(1).map(|last| &ways[last]);
             let price = next.bytes - before.map_or(0.0, |w| w.bytes);
-            let rate = (next.gain - before.map_or(0.0, |w| w.gain)) / price.max(1.0);
-            let pays = rate >= LEAST_CYCLES_PER_BYTE && price <= left_bytes;
-            if pays && best.is_none_or(|(r, ..)| rate > r) {
-                best = Some((rate, n, price));
+            let gain = next.gain - before.map_or(0.0, |w| w.gain);
+            let rate = gain / price.max(1.0);
+            let share = gain * total.bytes / (price * total.cycles).max(1.0);
+            let pays = rate >= LEAST_CYCLES_PER_BYTE || share >= LEAST_EXCHANGE;
+            if pays && price <= left_bytes && best.is_none_or(|(r, ..)| rate > r) {
+                best = Some((rate, n, gain, price));
             }
         }
-        let Some((_, n, price)) = best else { return chosen };
-        left_bytes -= price;
+        let Some((_, n, gain, price)) = best else { return chosen };
+        (left_bytes, total.cycles, total.bytes) = (left_bytes - price, total.cycles - gain, total.bytes + price);
         chosen[n] = Some(candidates[n][taken[n]].outputs);
         taken[n] += 1;
     }
@@ -215,11 +232,15 @@ mod tests {
     fn bytes_are_spent_where_they_save_most_and_not_for_next_to_nothing() {
         // 5 and then 1 cycle per byte; 2 and then a tenth.
         let (rich, poor) = ([way(2, 50.0, 10.0), way(4, 80.0, 40.0)], [way(2, 20.0, 10.0), way(4, 23.0, 40.0)]);
-        let spent = |bytes: f64| spend(&[&rich, &poor], bytes);
+        let total = Total { cycles: 1000.0, bytes: 1000.0 };
+        let spent = |bytes: f64| spend(&[&rich, &poor], total, bytes);
         assert_eq!(spent(5.0), [None, None]);
         assert_eq!(spent(15.0), [Some(2), None]);
         assert_eq!(spent(20.0), [Some(2), Some(2)]);
         assert_eq!(spent(50.0), [Some(4), Some(2)]);
         assert_eq!(spent(1e9), [Some(4), Some(2)], "a tenth of a cycle is not worth a byte");
+        // One cycle per byte is, only if that is much of the time.
+        let slow = Total { cycles: 10_000.0, ..total };
+        assert_eq!(spend(&[&rich], slow, 1e9), [Some(2)]);
     }
 }

@@ -23,7 +23,7 @@ mod filter;
 
 pub(crate) use algebra::Filtering;
 pub(crate) use correlation::Correlation;
-pub(crate) use cost::Work;
+pub(crate) use cost::{Work, cycles};
 pub use filter::FilterTransform;
 
 use infc_ir::access::Bound;

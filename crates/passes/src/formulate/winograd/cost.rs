@@ -20,6 +20,11 @@ const OWN_CACHE_BYTES: f64 = 512.0 * 1024.0;
 const DIRECT: f64 = 1.04;
 const PRODUCT: f64 = 1.1;
 
+/// Cycles of a kernel without any rewrite. Symbolic extents count as one.
+pub(crate) fn cycles(kernel: &Kernel) -> f64 {
+    kernel.work().eval(&|_| Some(1), &|_| None).unwrap_or(0) as f64 / LANES * DIRECT
+}
+
 /// The sizes that costs depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
