@@ -119,3 +119,26 @@ fn shapes_are_asked_for_with_the_inputs() {
     let shape = infc_runtime::TensorView::strided(DType::I64, &[2], &[2], 1, &bytes).expect("a view");
     assert_eq!(session.output_shapes_for(&[views[0], shape]).expect("they do"), [[24, 1]]);
 }
+
+/// Axes of the run make a choice of every extent; products of five of them stay short.
+#[test]
+fn many_axes_may_be_told_by_the_run() {
+    let net = Net::new(18).input("x", DType::F32, &["2", "3", "2", "3", "N"]).input("axes", DType::I64, &["3"]);
+    let attrs = [("keepdims", Attr::Int(0))];
+    let mut session = net.node("ReduceSum", &["x", "axes"], &["y"], &attrs).output("y").session();
+    let shape = [2, 3, 2, 3, 2];
+    let x = counting(&shape);
+    let elements = x.elements::<f32>().expect("floats");
+    for axes in [[0, 1, 2], [-1, 0, 2], [4, 3, -4]] {
+        let folded = axes.map(|axis: i64| axis.rem_euclid(5) as usize);
+        let kept: Vec<usize> = (0..5).filter(|axis| !folded.contains(axis)).collect();
+        let mut expected = vec![0.0; kept.iter().map(|&axis| shape[axis]).product()];
+        for (n, element) in elements.iter().enumerate() {
+            let coordinate = |axis: usize| n / shape[axis + 1..].iter().product::<usize>() % shape[axis];
+            expected[coordinate(kept[0]) * shape[kept[1]] + coordinate(kept[1])] += element;
+        }
+        let y = session.run_owned(&[&x, &ints(&axes)]).unwrap_or_else(|e| panic!("{e}")).swap_remove(0);
+        assert_eq!(y.shape(), [shape[kept[0]], shape[kept[1]]]);
+        assert_eq!(y.elements::<f32>().expect("floats"), expected);
+    }
+}

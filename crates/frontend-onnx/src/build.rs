@@ -3,6 +3,7 @@
 //! Each primitive computes what can be known, checks the result's type, and adds a node otherwise. What is wrong comes
 //! back as a [`Problem`]; who imports the node adds which node it was.
 
+mod finish;
 mod fold;
 mod movement;
 mod narrow;
@@ -12,6 +13,7 @@ mod subgraph;
 mod types;
 mod window;
 
+pub(crate) use finish::Contradiction;
 pub(crate) use movement::{AxisSlice, var};
 pub(crate) use narrow::{Rounding, ScaleRounding, carried};
 pub(crate) use numbers::may_be_numbers;
@@ -120,13 +122,6 @@ impl Builder {
         self.check_shape(&ty)?;
         let value = self.graph.add_input(name, carried(&ty));
         Ok(Tracked::of_value(ty, value))
-    }
-
-    /// The graph, with everything that is taken for granted of dims put in its place.
-    pub(crate) fn finish(mut self) -> Graph {
-        self.state_facts();
-        self.drop_unused_symbols();
-        self.graph
     }
 
     fn state_facts(&mut self) {
@@ -472,7 +467,7 @@ impl Builder {
     pub(crate) fn gather(&mut self, data: &Tracked, indices: &Tracked, axis: usize) -> Result<Tracked> {
         let shape: Vec<Dim> =
             data.shape()[..axis].iter().chain(indices.shape()).chain(&data.shape()[axis + 1..]).cloned().collect();
-        if !indices.shape().iter().any(|d| d.is_const(0)) {
+        if !shapes::is_empty_with(&shape, &data.shape()[axis]) {
             // Positions out of range are clamped, for which there must be one in range.
             self.require_at_least("the axis that is looked up", &data.shape()[axis], &Dim::constant(1))?;
         }

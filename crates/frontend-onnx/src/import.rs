@@ -6,11 +6,12 @@ mod flex;
 mod held;
 mod inputs;
 mod scope;
+mod settled;
 mod steps;
 
 pub use inputs::{DimChoice, ImportOptions, ShapeDim};
 
-use crate::build::check_storable;
+use crate::build::{Contradiction, check_storable};
 use crate::call::Call;
 use crate::error::{ImportError, NodeRef, Problem, UnsupportedOperator};
 use crate::host;
@@ -22,6 +23,7 @@ use branch::Assumptions;
 use demand::{Demand, Producers};
 use infc_ir::graph::Graph;
 use scope::Scopes;
+use settled::Settled;
 use std::cell::Cell;
 use std::collections::HashSet;
 
@@ -34,10 +36,16 @@ use std::collections::HashSet;
 pub fn import(model: &Model, options: &ImportOptions) -> Result<Graph, ImportError> {
     let mut assumptions = Assumptions::default();
     let mut demand = Demand::default();
+    let mut settled = Settled::new(options);
     let mut first = None;
     loop {
-        match attempt(model, options, &mut assumptions, &mut demand) {
+        match attempt(model, &mut settled, &mut assumptions, &mut demand) {
             Ok(graph) => return Ok(graph),
+            // What follows from a dim may make sense where it is known from the start.
+            Err(_) if settled.next() => {
+                assumptions.again();
+                first = None;
+            }
             // With the numbers that shapes follow from the model may make sense, and does not without.
             Err(_) if demand.next() => {
                 assumptions.again();
@@ -56,10 +64,11 @@ pub fn import(model: &Model, options: &ImportOptions) -> Result<Graph, ImportErr
 
 fn attempt(
     model: &Model,
-    options: &ImportOptions,
+    settled: &mut Settled,
     assumptions: &mut Assumptions,
     demand: &mut Demand,
 ) -> Result<Graph, ImportError> {
+    let options = settled.options();
     let graph = model.graph();
     if let Some(sparse) = graph.sparse_initializer.first() {
         let value = sparse.values.as_ref().map_or_else(String::new, |v| v.name().to_owned());
@@ -76,7 +85,24 @@ fn attempt(
         let problem = importer.scopes.build().model_output(name, &tracked);
         problem.map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
     }
-    Ok(importer.scopes.finish())
+    let Importer { scopes, assumptions, .. } = importer;
+    scopes.finish().map_err(|contradiction| {
+        // What follows from an answer that was assumed may be wrong with it.
+        if assumptions.is_empty() {
+            settled.settle(&contradiction.fixed);
+        }
+        contradiction_in(model, contradiction)
+    })
+}
+
+/// The error of a contradiction, at its node.
+fn contradiction_in(model: &Model, contradiction: Contradiction) -> ImportError {
+    let Contradiction { node, problem, .. } = contradiction;
+    let nodes = model.graph().node.iter().enumerate().map(|(index, node)| node_ref(model.proto(), node, index));
+    match nodes.into_iter().find(|found| found.name == node) {
+        Some(node) => ImportError::Node { node: Box::new(node), problem },
+        None => ImportError::Value { value: node, problem },
+    }
 }
 
 fn dangling(name: &str) -> ImportError {

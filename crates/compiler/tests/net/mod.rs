@@ -1,21 +1,24 @@
 //! Small ONNX models, the way exporters write them, and sessions of them.
 
+#![allow(dead_code, reason = "every test uses a part of it")]
+
 use infc::{CompileOptions, Source};
-use infc_frontend_onnx::dtype_to_onnx;
 use infc_frontend_onnx::proto::attribute_proto::AttributeType;
 use infc_frontend_onnx::proto::tensor_shape_proto::{Dimension, dimension};
 use infc_frontend_onnx::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
     type_proto,
 };
+use infc_frontend_onnx::{dtype_to_onnx, to_proto};
 use infc_runtime::{Model, Session, SessionOptions};
-use infc_tensor::DType;
+use infc_tensor::{DType, Tensor};
 use prost::Message;
 
 /// The value of an attribute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attr<'a> {
     Int(i64),
+    Ints(&'a [i64]),
     Text(&'a str),
 }
 
@@ -49,6 +52,11 @@ impl Net {
         self
     }
 
+    pub(crate) fn constant(mut self, name: &str, tensor: &Tensor) -> Self {
+        self.graph.initializer.push(to_proto(name, tensor));
+        self
+    }
+
     pub(crate) fn node(mut self, op: &str, inputs: &[&str], outputs: &[&str], attrs: &[(&str, Attr<'_>)]) -> Self {
         let names = |names: &[&str]| names.iter().map(|&s| s.to_owned()).collect();
         let attribute = |(name, value): &(&str, Attr<'_>)| {
@@ -57,6 +65,10 @@ impl Net {
                 Attr::Int(value) => {
                     proto.i = Some(value);
                     AttributeType::Int
+                }
+                Attr::Ints(values) => {
+                    proto.ints = values.to_vec();
+                    AttributeType::Ints
                 }
                 Attr::Text(text) => {
                     proto.s = Some(text.as_bytes().to_vec().into());

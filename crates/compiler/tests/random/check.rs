@@ -78,7 +78,10 @@ fn compare(draft: &Draft, session: &mut Session, samples: &[Vec<Tensor>]) -> Out
         Err(error)
             if matches!(
                 error.code(),
-                "runtime::assumption-failed" | "runtime::unexpected-result" | "runtime::bad-size"
+                "runtime::assumption-failed"
+                    | "runtime::unmet-requirement"
+                    | "runtime::unexpected-result"
+                    | "runtime::bad-size"
             ) =>
         {
             return Outcome::Refused(format!("{}: {error}", error.code()));

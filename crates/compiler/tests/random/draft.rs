@@ -3,7 +3,7 @@
 use crate::evaluate::{Operation, samples};
 use crate::operators;
 use crate::random::Random;
-use infc_tensor::{Attribute, Attributes, DType, Tensor};
+use infc_tensor::{Attribute, Attributes, DType, Subgraphs, Tensor};
 use std::fmt;
 
 /// Number of a value in [`Draft::values`].
@@ -12,10 +12,10 @@ pub(crate) type Id = usize;
 /// Larger tensors are not drawn.
 const MAX_ELEMENTS: usize = 1500;
 
-const OPSETS: [i64; 4] = [18, 20, 22, 24];
+const OPSETS: [i64; 6] = [18, 20, 22, 24, 26, 28];
 
 /// The types of inputs; the usual ones more often.
-const TYPES: [DType; 17] = [
+const TYPES: [DType; 18] = [
     DType::F32,
     DType::F32,
     DType::F32,
@@ -30,6 +30,7 @@ const TYPES: [DType; 17] = [
     DType::I16,
     DType::I8,
     DType::U8,
+    DType::U16,
     DType::U32,
     DType::U64,
     DType::Bool,
@@ -76,12 +77,33 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     pub(crate) fn new(op_type: &'static str, inputs: &[Id]) -> Self {
-        let operation = Operation { op_type, attributes: Attributes::new(), outputs: 1, exact: false };
+        let operation = Operation {
+            op_type,
+            domain: "",
+            graphs: Subgraphs::default(),
+            attributes: Attributes::new(),
+            outputs: 1,
+            exact: false,
+            cancels: false,
+        };
         Self { operation, inputs: inputs.iter().map(|&id| Some(id)).collect() }
     }
 
     pub(crate) fn with(mut self, name: &str, value: impl Into<Attribute>) -> Self {
         self.operation.attributes.insert(name, value);
+        self
+    }
+
+    /// Of another domain than ONNX's own.
+    pub(crate) fn of(mut self, domain: &'static str) -> Self {
+        self.operation.domain = domain;
+        self
+    }
+
+    /// With graphs, and the values that these take from around the node.
+    pub(crate) fn holding(mut self, graphs: Subgraphs, captures: &[Id]) -> Self {
+        self.operation.graphs = graphs;
+        self.inputs.extend(captures.iter().map(|&id| Some(id)));
         self
     }
 
@@ -94,6 +116,12 @@ impl Candidate {
     /// Its results are not rounded: it moves, selects, converts to what holds more, or computes with integers.
     pub(crate) fn exact(mut self) -> Self {
         self.operation.exact = true;
+        self
+    }
+
+    /// ONNX defines it by sums that may cancel.
+    pub(crate) fn cancels(mut self) -> Self {
+        self.operation.cancels = true;
         self
     }
 
@@ -124,7 +152,8 @@ impl Draft {
         let mut extents = vec![Extent { name: None, size: 1 }];
         for n in 0..4 {
             let name = random.one_in(2).then(|| format!("N{n}"));
-            extents.push(Extent { name, size: random.between(2, 7) as usize });
+            let size = if random.one_in(16) { 0 } else { random.between(2, 7) as usize };
+            extents.push(Extent { name, size });
         }
         for _ in 0..draft.random.between(1, 4) {
             let random = &mut draft.random;
@@ -267,7 +296,9 @@ impl Draft {
                             (None, _) => extent.size,
                             (_, Some((_, size))) => *size,
                             (Some(name), None) => {
-                                let size = random.between(2, 9) as usize;
+                                // Of nothing, or of one element, which broadcasts.
+                                let small = random.one_in(6);
+                                let size = if small { random.below(2) } else { random.between(2, 9) as usize };
                                 sizes.push((name.clone(), size));
                                 size
                             }

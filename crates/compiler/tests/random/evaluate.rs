@@ -4,13 +4,16 @@
 //! by about a rounding, in random directions. Where the samples of a value differ, it depends that much on rounding, and
 //! a compiler that rounds elsewhere may be off as much. Where integers or bools differ, or floats by a lot, the value
 //! says nothing, and its node is not drawn.
+//!
+//! Random directions never meet 0, where `NonZero`, `Sign` or a remainder jump. So in the last sample everything is 0
+//! that is 0 within what the others differ.
 
 use crate::random::{Random, cast};
-use infc_reference::{Attributes, Node, evaluate};
-use infc_tensor::{DType, Tensor};
+use infc_reference::{Attributes, Node, evaluate, evaluate_with};
+use infc_tensor::{DType, Subgraphs, Tensor};
 
-/// The nominal tensor and as many others.
-pub(crate) const SAMPLES: usize = 5;
+/// The nominal tensor, those that are moved, and the one that is 0 where it may be.
+pub(crate) const SAMPLES: usize = 6;
 
 /// Larger results are not drawn: they would dominate everything that follows.
 const LARGEST: f64 = 1e3;
@@ -19,10 +22,16 @@ const LARGEST: f64 = 1e3;
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) op_type: &'static str,
+    /// Empty for ONNX's own.
+    pub(crate) domain: &'static str,
+    /// The graphs within; the last inputs are what these take from around the node.
+    pub(crate) graphs: Subgraphs,
     pub(crate) attributes: Attributes,
     pub(crate) outputs: usize,
     /// Whether its results hold without any rounding.
     pub(crate) exact: bool,
+    /// Whether ONNX defines it by sums that may cancel, so that it may be off by a rounding of what it reads.
+    pub(crate) cancels: bool,
 }
 
 /// About how far an operation may be off, relative to its operands.
@@ -36,14 +45,39 @@ pub(crate) fn rounding(dtype: DType) -> f64 {
     }
 }
 
-fn moved(x: &Tensor, random: &mut Random) -> Tensor {
+/// Off by a rounding of every element, and one of something else of the given size.
+fn moved(x: &Tensor, beside: f64, random: &mut Random) -> Tensor {
     let by = rounding(x.dtype());
     if by == 0.0 {
         return x.clone();
     }
     let element = |n: usize| x.get_f64(n).expect("floats of whole bytes");
-    let numbers: Vec<f64> = (0..x.len_elems()).map(|n| element(n) * (1.0 + by * random.signed_unit())).collect();
+    let mut number = |n| element(n) * (1.0 + by * random.signed_unit()) + by * beside * random.signed_unit();
+    let numbers: Vec<f64> = (0..x.len_elems()).map(&mut number).collect();
     cast(&Tensor::from_elements(x.shape(), &numbers).expect("the same shape"), x.dtype())
+}
+
+/// The largest magnitude in some tensors of floats.
+fn largest(of: &[Option<&Tensor>]) -> f64 {
+    let elements = |x: &Tensor| (0..x.len_elems()).filter_map(|n| x.get_f64(n)).fold(0.0, |m, x| x.abs().max(m));
+    of.iter().flatten().filter(|x| x.dtype().is_float()).map(|x| elements(x)).fold(0.0, f64::max)
+}
+
+/// The last of the samples with 0 wherever the samples differ by as much as the nominal one is.
+fn snap(samples: &mut [Tensor]) {
+    let Some((last, others)) = samples.split_last_mut() else { return };
+    let nominal = &others[0];
+    if rounding(nominal.dtype()) == 0.0 || others.iter().any(|x| x.shape() != last.shape()) {
+        return;
+    }
+    let element = |x: &Tensor, n: usize| x.get_f64(n).unwrap_or(0.0);
+    let snapped = |n: usize| {
+        let at = element(nominal, n);
+        let spread = others.iter().map(|x| (element(x, n) - at).abs()).fold(0.0, f64::max);
+        if at.abs() <= 2.0 * spread { 0.0 } else { element(last, n) }
+    };
+    let numbers: Vec<f64> = (0..last.len_elems()).map(snapped).collect();
+    *last = cast(&Tensor::from_elements(last.shape(), &numbers).expect("the same shape"), nominal.dtype());
 }
 
 /// The samples of the results, per result; `None` if the operation does not make sense here, or says nothing.
@@ -54,22 +88,29 @@ pub(crate) fn samples(
     random: &mut Random,
 ) -> Option<Vec<Vec<Tensor>>> {
     let (op_type, attributes, num_outputs) = (operation.op_type, &operation.attributes, operation.outputs);
-    let node = Node { op_type, domain: "", opset, attributes, num_outputs };
+    let node = Node { op_type, domain: operation.domain, opset, attributes, num_outputs };
     let mut results: Vec<Vec<Tensor>> = vec![Vec::new(); num_outputs];
     for sample in 0..SAMPLES {
         let rounds = sample > 0 && !operation.exact;
         let operand = |x: &Option<&Vec<Tensor>>, random: &mut Random| {
-            x.map(|x| if rounds { moved(&x[sample], random) } else { x[sample].clone() })
+            x.map(|x| if rounds { moved(&x[sample], 0.0, random) } else { x[sample].clone() })
         };
         let operands: Vec<Option<Tensor>> = inputs.iter().map(|x| operand(x, random)).collect();
         let operands: Vec<Option<&Tensor>> = operands.iter().map(Option::as_ref).collect();
-        let outputs = evaluate(&node, &operands).ok()?;
+        let outputs = match operation.graphs.is_empty() {
+            true => evaluate(&node, &operands).ok()?,
+            false => evaluate_with(&node, &operation.graphs, &operands).ok()?,
+        };
         if !is_defined(op_type, &operands, &outputs) {
             return None;
         }
+        let beside = if operation.cancels { largest(&operands) } else { 0.0 };
         for (all, output) in results.iter_mut().zip(outputs) {
-            all.push(if rounds { moved(&output, random) } else { output });
+            all.push(if rounds { moved(&output, beside, random) } else { output });
         }
+    }
+    if !operation.exact {
+        results.iter_mut().for_each(|samples| snap(samples));
     }
     results.iter().all(|result| result.len() == SAMPLES && is_telling(result)).then_some(results)
 }

@@ -1,6 +1,7 @@
 //! A draft as an ONNX model.
 
 use crate::draft::{Draft, Extent, Id, Origin};
+use crate::evaluate::Operation;
 use infc_frontend_onnx::proto::attribute_proto::AttributeType;
 use infc_frontend_onnx::proto::tensor_shape_proto::{Dimension, dimension};
 use infc_frontend_onnx::proto::{
@@ -8,7 +9,7 @@ use infc_frontend_onnx::proto::{
     type_proto,
 };
 use infc_frontend_onnx::{dtype_to_onnx, to_proto};
-use infc_tensor::{Attribute, DType};
+use infc_tensor::{Attribute, DType, Subgraph, SubgraphNode};
 use prost::Message;
 
 /// The inputs that the model has, in order.
@@ -42,23 +43,58 @@ pub(crate) fn bytes(draft: &Draft) -> Vec<u8> {
         }
     }
     for (n, node) in draft.nodes.iter().enumerate() {
-        let attributes = &node.operation.attributes;
+        let Operation { op_type, domain, attributes, graphs, outputs, .. } = &node.operation;
+        let inputs: Vec<String> = node.inputs.iter().map(|id| id.map_or_else(String::new, name)).collect();
+        let (own, captured) = inputs.split_at(inputs.len() - graphs.captures.len());
+        let captures: Vec<(&str, &str)> =
+            graphs.captures.iter().zip(captured).map(|(inside, around)| (&**inside, &**around)).collect();
+        let plain = attributes.iter().map(|(name, value)| attribute(name, value));
+        let holds = graphs.roots.iter().map(|(name, root)| AttributeProto {
+            name: Some(name.clone()),
+            g: Some(subgraph(&graphs.graphs[*root as usize], &captures, &format!("n{n}.{name}"))),
+            r#type: Some(AttributeType::Graph as i32),
+            ..AttributeProto::default()
+        });
         graph.node.push(NodeProto {
-            name: Some(format!("{}{n}", node.operation.op_type)),
-            op_type: Some(node.operation.op_type.to_owned()),
-            input: node.inputs.iter().map(|id| id.map_or_else(String::new, name)).collect(),
-            output: (node.first..node.first + node.operation.outputs).map(name).collect(),
-            attribute: attributes.iter().map(|(name, value)| attribute(name, value)).collect(),
+            name: Some(format!("{op_type}{n}")),
+            op_type: Some((*op_type).to_owned()),
+            domain: Some((*domain).to_owned()),
+            input: own.to_vec(),
+            output: (node.first..node.first + outputs).map(name).collect(),
+            attribute: plain.chain(holds).collect(),
             ..NodeProto::default()
         });
     }
     for &id in &draft.outputs {
         graph.output.push(ValueInfoProto { name: Some(name(id)), ..ValueInfoProto::default() });
     }
-    let opset = OperatorSetIdProto { domain: Some(String::new()), version: Some(draft.opset) };
-    let model =
-        ModelProto { ir_version: Some(10), opset_import: vec![opset], graph: Some(graph), ..ModelProto::default() };
+    let opset = |domain: &str, version| OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) };
+    let opset_import = vec![opset("", draft.opset), opset("com.microsoft", 1)];
+    let model = ModelProto { ir_version: Some(10), opset_import, graph: Some(graph), ..ModelProto::default() };
     model.encode_to_vec()
+}
+
+/// A graph within a node, whose nodes hold no graphs. Its own names get a prefix, captured ones are those around it.
+fn subgraph(graph: &Subgraph, captures: &[(&str, &str)], prefix: &str) -> GraphProto {
+    let named = |name: &String| match captures.iter().find(|(inside, _)| inside == name) {
+        Some((_, around)) => (*around).to_owned(),
+        None => format!("{prefix}.{name}"),
+    };
+    let port = |name: String| ValueInfoProto { name: Some(name), ..ValueInfoProto::default() };
+    let node = |node: &SubgraphNode| NodeProto {
+        op_type: Some(node.op_type.clone()),
+        input: node.inputs.iter().map(named).collect(),
+        output: node.outputs.iter().map(named).collect(),
+        attribute: node.attributes.iter().map(|(name, value)| attribute(name, value)).collect(),
+        ..NodeProto::default()
+    };
+    GraphProto {
+        name: Some(prefix.to_owned()),
+        node: graph.nodes.iter().map(node).collect(),
+        input: graph.inputs.iter().map(|name| port(named(name))).collect(),
+        output: graph.outputs.iter().map(|output| port(named(&output.name))).collect(),
+        ..GraphProto::default()
+    }
 }
 
 fn value_info(id: Id, dtype: DType, extents: &[Extent]) -> ValueInfoProto {

@@ -10,7 +10,10 @@ mod elementwise;
 mod gather;
 mod movement;
 mod norm;
+mod quantized;
+mod recurrent;
 mod reduce;
+mod sample;
 
 use crate::draft::{Candidate, Draft};
 
@@ -26,6 +29,9 @@ const FAMILIES: &[(usize, &[Drawer])] = &[
     (2, norm::DRAWERS),
     (3, gather::DRAWERS),
     (2, convert::DRAWERS),
+    (2, quantized::DRAWERS),
+    (2, recurrent::DRAWERS),
+    (3, sample::DRAWERS),
 ];
 
 pub(crate) fn draw(draft: &mut Draft) -> Option<Candidate> {

@@ -92,6 +92,11 @@ impl Builder {
         self.computed(what, value, 0, MAX_SIZE)
     }
 
+    /// As [`Builder::size`], but a symbol of its own even where the expression is short: products of many choices are not.
+    pub(crate) fn named_size(&mut self, what: &'static str, value: &Dim) -> Result<Dim> {
+        self.computed_beyond(1, what, value, 0, MAX_SIZE)
+    }
+
     /// A number that is computed when symbols are bound, and checked to be in a range. What follows from sizes alone, and
     /// what is known to be in the range and short, stands for itself.
     pub(crate) fn number(&mut self, what: &'static str, value: &Dim, min: i64, max: i64) -> Result<Dim> {
@@ -105,6 +110,11 @@ impl Builder {
     }
 
     fn computed(&mut self, what: &'static str, value: &Dim, min: i64, max: i64) -> Result<Dim> {
+        self.computed_beyond(SHORT, what, value, min, max)
+    }
+
+    /// An expression of so many atoms, within the range, stands for itself.
+    fn computed_beyond(&mut self, short: usize, what: &'static str, value: &Dim, min: i64, max: i64) -> Result<Dim> {
         let ranges = self.ranges();
         let value = self.facts.apply(value).simplify(&ranges);
         let interval = ranges.interval(&value);
@@ -117,7 +127,7 @@ impl Builder {
         let mut atoms = 0;
         value.for_each_atom(&mut |_| atoms += 1);
         let within = interval.min.is_some_and(|m| m >= min) && interval.max.is_some_and(|m| m <= max);
-        if !self.is_of_run(&value) || within && atoms <= SHORT {
+        if !self.is_of_run(&value) || within && atoms <= short {
             return Ok(value);
         }
         let known = self.graph.sources.iter().find_map(|(symbol, source)| {

@@ -4,7 +4,7 @@ use super::{Builder, Result, check_storable};
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::graph::{Assumption, Relation, Requirement, TensorType};
-use infc_ir::index::{Dim, Proof};
+use infc_ir::index::{Atom, Dim, Proof};
 
 /// The most axes a value may have.
 pub(crate) const MAX_RANK: usize = 32;
@@ -148,6 +148,19 @@ impl Builder {
         }
         Ok(result)
     }
+}
+
+/// True if a shape has no elements where an extent is 0: the shape has an extent of 0, or a multiple of every factor of
+/// the other.
+pub(super) fn is_empty_with(shape: &[Dim], extent: &Dim) -> bool {
+    let single = |d: &Dim| match (d.terms(), d.constant_part()) {
+        ([term], 0) => Some(term.atoms.clone()),
+        _ => None,
+    };
+    let products: Vec<_> = shape.iter().filter_map(single).collect();
+    let is_shared = |atom: &Atom| products.iter().any(|atoms| atoms.contains(atom));
+    let extent = single(extent);
+    shape.iter().any(|d| d.is_const(0)) || extent.is_some_and(|atoms| atoms.iter().all(is_shared))
 }
 
 /// Fails if an expression is so long that working with it could take forever.

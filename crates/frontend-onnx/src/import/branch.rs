@@ -44,6 +44,11 @@ impl Assumptions {
         self.answers[self.asked - 1]
     }
 
+    /// True if no question came up.
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked == 0
+    }
+
     /// Begins anew with the first answers.
     pub(super) fn again(&mut self) {
         self.answers.clear();

@@ -3,7 +3,7 @@
 //! A subgraph is read either in place, its nodes joining those of the graph around it, or as a graph of its own. Of the
 //! latter, what it reads from outside becomes an input of it, except constants and dims, which it knows itself.
 
-use crate::build::Builder;
+use crate::build::{Builder, Contradiction};
 use crate::error::ImportError;
 use crate::proto::{GraphProto, TensorProto};
 use crate::tensor_proto;
@@ -93,7 +93,7 @@ impl<'m> Scopes<'m> {
     }
 
     /// The outermost graph.
-    pub(super) fn finish(mut self) -> Graph {
+    pub(super) fn finish(mut self) -> Result<Graph, Contradiction> {
         self.builders.swap_remove(0).build.finish()
     }
 

@@ -90,7 +90,7 @@ impl ChosenAxes {
         let one = Dim::constant(1);
         let of = |(chosen, extent): (&Dim, &Dim)| {
             let (then, otherwise) = if replaced { (&one, extent) } else { (extent, &one) };
-            build.size("an extent", &truth::either(chosen, then, otherwise))
+            build.named_size("an extent", &truth::either(chosen, then, otherwise))
         };
         self.chosen.iter().zip(shape).map(of).collect()
     }
@@ -108,7 +108,7 @@ impl ChosenAxes {
                 let extents = places.iter().zip(&self.chosen).zip(shape).map(|((place, chosen), extent)| {
                     truth::equal(place, &Dim::constant(n as i64)) * truth::not(chosen) * extent.clone()
                 });
-                build.size("an extent", &extents.sum())
+                build.named_size("an extent", &extents.sum())
             })
             .collect()
     }
@@ -120,7 +120,7 @@ impl ChosenAxes {
         for chosen in &self.chosen {
             let extents = (0..).zip(shape).map(|(n, extent)| truth::equal(&place, &Dim::constant(n)) * extent.clone());
             let extent = build.size("an extent", &extents.sum())?;
-            inserted.push(build.size("an extent", &truth::either(chosen, &Dim::constant(1), &extent))?);
+            inserted.push(build.named_size("an extent", &truth::either(chosen, &Dim::constant(1), &extent))?);
             place = build.number("how many axes come before", &(place + truth::not(chosen)), 0, shape.len() as i64)?;
         }
         Ok(inserted)

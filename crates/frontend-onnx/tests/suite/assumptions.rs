@@ -1,6 +1,6 @@
 //! Dims that cannot be proven to fit: what is taken for granted, and that the graph is right where it holds.
 
-use crate::support::{Builder, Extent, ints, node};
+use crate::support::{Builder, Extent, Value, ints, named, node};
 use crate::values::floats;
 use infc_ir::graph::{Graph, Relation, SymbolSource};
 use infc_ir::interp::run_graph;
@@ -91,4 +91,37 @@ fn what_is_left_of_a_reshape_may_leave_nothing_over() {
     let x = floats(&[2, 6]);
     let found = run_graph(&graph, &[2], std::slice::from_ref(&x)).expect("12 elements").remove(0);
     assert_eq!(found, x.reshaped(&[3, 4]).expect("as many"));
+}
+
+/// `pool` of `[1, 1, N]` with windows of `size`, and `x + k` with three elements, which says what N is.
+fn pooled(size: i64) -> Builder {
+    let window = [("kernel_shape", Value::Ints(vec![size])), ("strides", Value::Ints(vec![3]))];
+    Builder::new(17)
+        .input("x", DType::F32, &[Extent::Number(1), Extent::Number(1), Extent::Named("N")])
+        .initializer("k", &floats(&[1, 1, 3]))
+        .node(named("pool", node("MaxPool", &["x"], &["p"], &window)))
+        .node(node("Add", &["p", "k"], &["a"], &[]))
+        .node(node("Add", &["x", "k"], &["b"], &[]))
+        .node(node("Mul", &["a", "b"], &["y"], &[]))
+}
+
+/// That N is 3 shows after the number of windows, which is 1 then, was taken to be 3.
+#[test]
+fn dims_that_leave_no_choice_are_known_from_the_start() {
+    let graph = import(pooled(3));
+    assert!(graph.symbols.is_empty() && graph.assumptions.is_empty(), "{graph}");
+    let (x, k) = (floats(&[1, 1, 3]), floats(&[1, 1, 3]));
+    let at = |t: &Tensor, n: usize| t.get_f64(n).expect("an element");
+    let largest = (0..3).map(|n| at(&x, n)).fold(f64::NEG_INFINITY, f64::max);
+    let y = run_graph(&graph, &[], std::slice::from_ref(&x)).expect("it is valid").remove(0);
+    for n in 0..3 {
+        assert!((at(&y, n) - (largest + at(&k, n)) * (at(&x, n) + at(&k, n))).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn a_window_that_cannot_fit_is_refused_however_late_that_shows() {
+    let error = pooled(8).output("y").import().expect_err("eight elements of three");
+    assert_eq!(error.code(), "onnx::shape-mismatch", "{error}");
+    assert_eq!(error.nodes().iter().map(|n| &*n.name).collect::<Vec<_>>(), ["pool"], "{error}");
 }

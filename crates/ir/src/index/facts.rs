@@ -46,10 +46,29 @@ impl Facts {
     /// The expression with every atom replaced that something stands for.
     #[must_use]
     pub fn apply(&self, e: &IndexExpr) -> IndexExpr {
+        self.apply_to(e, &|_| true)
+    }
+
+    /// As [`Facts::apply`], but only symbols are replaced. What was taken of a larger expression before something was taken
+    /// of the symbols in it shows there whether both can be.
+    #[must_use]
+    pub fn apply_to_symbols(&self, e: &IndexExpr) -> IndexExpr {
+        self.apply_to(e, &|atom| matches!(atom, Atom::Symbol(_)))
+    }
+
+    /// The symbols that are taken to be a number.
+    pub fn fixed_symbols(&self) -> impl Iterator<Item = (SymbolId, i64)> {
+        self.rules.iter().filter_map(|(atom, by)| match atom {
+            Atom::Symbol(symbol) => Some((*symbol, by.as_const()?)),
+            _ => None,
+        })
+    }
+
+    fn apply_to(&self, e: &IndexExpr, admits: &dyn Fn(&Atom) -> bool) -> IndexExpr {
         let mut e = e.clone();
         for _ in 0..MAX_ROUNDS {
             let mut replaced = false;
-            for (atom, by) in &self.rules {
+            for (atom, by) in self.rules.iter().filter(|(atom, _)| admits(atom)) {
                 if e.contains(atom) {
                     e = e.replace(atom, by);
                     replaced = true;

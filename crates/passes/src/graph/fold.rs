@@ -11,7 +11,7 @@ use infc_ir::entity::{NodeId, ValueId};
 use infc_ir::graph::Graph;
 use infc_ir::interp;
 use infc_ir::op::{ConstantOp, Op};
-use infc_tensor::Tensor;
+use infc_tensor::{AlignedBytes, Tensor};
 use std::sync::Arc;
 
 /// Multiplications that folding a contraction may take.
@@ -95,6 +95,9 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
     if node.inputs.is_empty() || matches!(node.op, Op::Constant(_)) {
         return Ok(None);
     }
+    if let Some(empty) = empty(graph, id) {
+        return Ok(Some(empty));
+    }
     let Some(sources) = node.inputs.iter().map(|&v| source(graph, v)).collect::<Option<Vec<_>>>() else {
         return Ok(None);
     };
@@ -144,6 +147,21 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         return evaluate::map(id, op, &shape, &inputs.iter().collect::<Vec<_>>());
     }
     Ok(interpret(graph, id, inputs))
+}
+
+/// The results of a node if they have no elements, whatever it is computed from. What the host evaluates may refuse to.
+fn empty(graph: &Graph, id: NodeId) -> Option<Vec<Tensor>> {
+    let node = &graph.nodes[id];
+    if matches!(node.op, Op::Host(_) | Op::If(_)) {
+        return None;
+    }
+    let tensor = |&output: &ValueId| {
+        let ty = graph.ty(output);
+        let shape: Option<Vec<usize>> = ty.shape.iter().map(|d| usize::try_from(d.as_const()?).ok()).collect();
+        let shape = shape.filter(|shape| shape.contains(&0))?;
+        Tensor::from_bytes(ty.dtype, shape, AlignedBytes::zeroed(0)).ok()
+    };
+    node.outputs.iter().map(tensor).collect()
 }
 
 /// True if the value of a map of constants repeats along an axis.

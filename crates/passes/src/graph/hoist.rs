@@ -36,17 +36,19 @@ pub(super) struct ConstParam {
     pub(super) axes: Vec<usize>,
 }
 
-/// Which operands of a map over the given shape are constants.
+/// Which operands of a map over the given shape are constants. Those without elements do not count: what is read of them
+/// for no point at all must not be read for the one point of a map over fewer axes.
 pub(super) fn const_params(graph: &Graph, inputs: &[ValueId], shape: &[Dim]) -> Vec<Option<ConstParam>> {
     inputs
         .iter()
         .map(|&input| {
-            let (value, map) = if constant(graph, input).is_some() {
+            let of_elements = |value| constant(graph, value).filter(|c| c.tensor.len_elems() > 0);
+            let (value, map) = if of_elements(input).is_some() {
                 (input, AccessMap::identity(shape.len()))
             } else {
                 let (_, node) = graph.producer(input)?;
                 let Op::View(op) = &node.op else { return None };
-                constant(graph, node.inputs[0])?;
+                of_elements(node.inputs[0])?;
                 (node.inputs[0], op.map.clone())
             };
             let map = canonical(&map, shape, &graph.symbols);

@@ -1,6 +1,6 @@
 //! Constant folding and hoisting.
 
-use super::build::{Net, i};
+use super::build::{Net, c, i};
 use infc_ir::op::Op;
 use infc_ir::scalar::{BinaryOp, UnaryOp};
 use infc_passes::graph::{PassContext, PassError, PassOptions, fold};
@@ -100,4 +100,19 @@ fn a_view_that_reads_beyond_a_constant_is_an_error() {
     net.output(y);
     let error = fold::run(&mut net.graph, &PassContext::default()).expect_err("element 4 of 4");
     assert!(matches!(error, PassError::OutOfBounds { index: 4, len_elems: 4, .. }));
+}
+
+/// Nothing of an empty constant is read, also not where it is computed once for an axis that it does not vary along.
+#[test]
+fn what_has_no_elements_is_not_computed() {
+    let mut net = Net::new();
+    let w = net.weights(&[0], 1);
+    // As an importer spreads what has no elements: every index is 0.
+    let spread = net.view(w, &[c(0)], &[0, 1]);
+    let exp = net.unary(UnaryOp::Exp, spread);
+    let y = net.binary(BinaryOp::Sub, exp, spread);
+    net.output(y);
+    net.optimize();
+    assert_eq!(net.ops(), Vec::<&str>::new());
+    assert_eq!(constants(&net), [0]);
 }

@@ -7,7 +7,7 @@ use infc_tensor::{DType, Tensor};
 
 pub(super) const DRAWERS: &[Drawer] = &[cast, cast, cast, cast_like, quantize, dequantize, quantize_dynamically];
 
-const TYPES: [DType; 13] = [
+const TYPES: [DType; 17] = [
     DType::F32,
     DType::F32,
     DType::F64,
@@ -21,6 +21,10 @@ const TYPES: [DType; 13] = [
     DType::U16,
     DType::U32,
     DType::Bool,
+    DType::F8E4M3FN,
+    DType::F8E5M2,
+    DType::I4,
+    DType::U4,
 ];
 
 fn cast(d: &mut Draft) -> Option<Candidate> {

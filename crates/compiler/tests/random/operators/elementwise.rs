@@ -37,7 +37,7 @@ fn activation(d: &mut Draft) -> Option<Candidate> {
         "HardSigmoid" => candidate.with("alpha", number(d)).with("beta", number(d)),
         "Selu" => candidate.with("alpha", number(d)).with("gamma", number(d)),
         "Shrink" => candidate.with("lambd", number(d)).with("bias", number(d)),
-        "Gelu" => candidate.with("approximate", *d.random.pick(&["none", "tanh"])),
+        "Gelu" => candidate.with("approximate", *d.random.pick(&["none", "tanh"])).cancels(),
         _ => candidate.with("alpha", number(d)),
     })
 }

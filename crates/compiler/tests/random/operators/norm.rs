@@ -12,7 +12,11 @@ fn softmax(d: &mut Draft) -> Option<Candidate> {
     let x = d.float_of_rank(1, 5)?;
     let axis = d.axis(x)?;
     let candidate = Candidate::new(op, &[x]).with("axis", axis);
-    Some(if op == "Hardmax" { candidate.exact() } else { candidate })
+    Some(match op {
+        "Hardmax" => candidate.exact(),
+        "LogSoftmax" => candidate.cancels(),
+        _ => candidate,
+    })
 }
 
 fn layer(d: &mut Draft) -> Option<Candidate> {

@@ -1,0 +1,121 @@
+//! Recurrent networks, and graphs within nodes: `If`, `Loop`.
+
+use super::Drawer;
+use crate::draft::{Candidate, Draft, Id};
+use crate::random::cast;
+use infc_tensor::{Attributes, DType, Subgraph, SubgraphNode, SubgraphOutput, Subgraphs, Tensor};
+
+pub(super) const DRAWERS: &[Drawer] = &[network, network, network, choice, steps];
+
+/// Small weights: what grows with every step says nothing in the end.
+fn small(d: &mut Draft, dtype: DType, shape: &[usize]) -> Id {
+    let tensor = d.random.tensor(DType::F64, shape);
+    let numbers: Vec<f64> = (0..tensor.len_elems()).map(|n| tensor.get_f64(n).unwrap_or(0.0) / 4.0).collect();
+    d.constant(&cast(&Tensor::from_elements(shape, &numbers).expect("the same shape"), dtype))
+}
+
+fn network(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float_of_rank(3, 3)?;
+    let (dtype, shape) = (d.dtype(x), d.shape(x));
+    let (op, gates) = *d.random.pick(&[("LSTM", 4), ("GRU", 3), ("RNN", 1)]);
+    let layout = if d.random.one_in(4) { 1 } else { 0 };
+    let (steps, batch) = (shape[layout], shape[1 - layout]);
+    let hidden = d.random.between(1, 5) as usize;
+    let direction = *d.random.pick(&["forward", "reverse", "bidirectional"]);
+    let directions = if direction == "bidirectional" { 2 } else { 1 };
+    let weights = small(d, dtype, &[directions, gates * hidden, shape[2]]);
+    let recurrence = small(d, dtype, &[directions, gates * hidden, hidden]);
+    let bias = d.random.one_in(2).then(|| small(d, dtype, &[directions, 2 * gates * hidden]));
+    let lengths = d.random.one_in(3).then(|| {
+        let numbers: Vec<i32> = (0..batch).map(|_| d.random.between(1, steps as i64) as i32).collect();
+        d.constant(&Tensor::from_elements(&[batch], &numbers).expect("a vector"))
+    });
+    let state = if layout == 1 { [batch, directions, hidden] } else { [directions, batch, hidden] };
+    let mut states = Vec::new();
+    for _ in 0..if op == "LSTM" { 2 } else { 1 } {
+        states.push(d.random.one_in(2).then(|| small(d, dtype, &state)));
+    }
+    let mut candidate = Candidate::new(op, &[x, weights, recurrence]).input(bias).input(lengths);
+    for state in states {
+        candidate = candidate.input(state);
+    }
+    if op == "LSTM" && d.random.one_in(3) {
+        let peepholes = small(d, dtype, &[directions, 3 * hidden]);
+        candidate = candidate.input(Some(peepholes));
+    }
+    if op == "GRU" {
+        let reset = d.random.flag();
+        candidate = candidate.with("linear_before_reset", reset);
+    }
+    candidate = candidate.with("hidden_size", hidden as i64).with("direction", direction);
+    let outputs = d.random.between(1, if op == "LSTM" { 3 } else { 2 }) as usize;
+    Some(candidate.with("layout", layout as i64).outputs(outputs))
+}
+
+fn node(op_type: &str, inputs: &[&str], output: &str, opset: i64) -> SubgraphNode {
+    SubgraphNode {
+        op_type: op_type.to_owned(),
+        domain: String::new(),
+        opset,
+        attributes: Attributes::new(),
+        graphs: Vec::new(),
+        inputs: inputs.iter().map(|&name| name.to_owned()).collect(),
+        outputs: vec![output.to_owned()],
+    }
+}
+
+fn output(name: &str, like: &Tensor) -> SubgraphOutput {
+    let shape = like.shape().iter().map(|&d| d as u64).collect();
+    SubgraphOutput { name: name.to_owned(), dtype: like.dtype(), shape }
+}
+
+/// A choice between two functions of a value around it.
+fn choice(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float()?;
+    let condition = d.any(|t| t.dtype() == DType::Bool && t.rank() == 0);
+    let condition = match condition {
+        Some(condition) => condition,
+        None => d.weight(DType::Bool, &[]),
+    };
+    let ops = [*d.random.pick(&["Abs", "Neg", "Relu"]), *d.random.pick(&["Identity", "Sigmoid", "Sin"])];
+    let branch = |op: &str| Subgraph {
+        nodes: vec![node(op, &["x"], "y", d.opset)],
+        outputs: vec![output("y", d.at(x))],
+        ..Subgraph::default()
+    };
+    let graphs = Subgraphs {
+        roots: vec![("then_branch".to_owned(), 0), ("else_branch".to_owned(), 1)],
+        captures: vec!["x".to_owned()],
+        graphs: ops.iter().map(|op| branch(op)).collect(),
+    };
+    Some(Candidate::new("If", &[condition]).holding(graphs, &[x]))
+}
+
+/// So many steps, each of which changes a state by a value around the loop, and gives a part of a result.
+fn steps(d: &mut Draft) -> Option<Candidate> {
+    let state = d.float()?;
+    let (dtype, shape) = (d.dtype(state), d.shape(state));
+    let beside = d.weight(dtype, &shape[shape.len() / 2..]);
+    let count = d.random.between(0, 4);
+    let count = d.int(count);
+    let opset = d.opset;
+    let [change, give] = [*d.random.pick(&["Add", "Sub", "Max"]), *d.random.pick(&["Abs", "Tanh", "Identity"])];
+    let body = Subgraph {
+        inputs: ["n", "before", "x"].map(str::to_owned).to_vec(),
+        nodes: vec![
+            node("Identity", &["before"], "after", opset),
+            node(change, &["x", "w"], "next", opset),
+            node(give, &["next"], "part", opset),
+        ],
+        outputs: vec![
+            SubgraphOutput { name: "after".to_owned(), dtype: DType::Bool, shape: Vec::new() },
+            output("next", d.at(state)),
+            output("part", d.at(state)),
+        ],
+        ..Subgraph::default()
+    };
+    let graphs = Subgraphs { roots: vec![("body".to_owned(), 0)], captures: vec!["w".to_owned()], graphs: vec![body] };
+    let on = d.constant(&cast(&Tensor::scalar(1i64), DType::Bool));
+    let candidate = Candidate::new("Loop", &[count, on, state]).outputs(2);
+    Some(candidate.holding(graphs, &[beside]))
+}

@@ -1,0 +1,67 @@
+//! The end of an import: what is taken for granted is put in its place, if it can all be.
+
+use super::{Builder, mismatch};
+use crate::error::Problem;
+use infc_ir::entity::OriginId;
+use infc_ir::graph::{Graph, Relation, SymbolSource};
+use infc_ir::index::{Dim, Proof};
+
+/// Dims that a model takes for granted, and that contradict each other.
+#[derive(Debug)]
+pub(crate) struct Contradiction {
+    /// The name of the node that cannot be as it is then.
+    pub(crate) node: String,
+    pub(crate) problem: Problem,
+    /// The dims of inputs that are taken to be numbers, by name. Known from the start, other things may follow from them:
+    /// that an extent is 1 and broadcasts, say.
+    pub(crate) fixed: Vec<(String, i64)>,
+}
+
+impl Builder {
+    /// The graph, with everything that is taken for granted of dims put in its place.
+    ///
+    /// # Errors
+    /// [`Contradiction`] if that cannot all be.
+    pub(crate) fn finish(mut self) -> Result<Graph, Contradiction> {
+        let fixed = self.fixed_dims();
+        let broken = self.broken_assumption();
+        self.state_facts();
+        self.drop_unused_symbols();
+        let Some((origin, problem)) = broken.or_else(|| self.negative_extent()) else { return Ok(self.graph) };
+        let node = self.graph.origins[origin].first().cloned().unwrap_or_default();
+        Err(Contradiction { node, problem, fixed })
+    }
+
+    fn fixed_dims(&self) -> Vec<(String, i64)> {
+        let is_of_axis = |symbol| matches!(self.graph.source(symbol), Some(SymbolSource::Axis { .. }));
+        let fixed = self.facts.fixed_symbols().filter(|(symbol, _)| is_of_axis(*symbol));
+        fixed.map(|(symbol, value)| (self.graph.symbols[symbol].name.clone(), value)).collect()
+    }
+
+    /// An assumption that cannot hold where the others do: it was taken of an expression before more was taken of the
+    /// symbols in it.
+    fn broken_assumption(&self) -> Option<(OriginId, Problem)> {
+        let ranges = self.ranges();
+        self.graph.assumptions.iter().find_map(|assumption| {
+            let [left, right] = [&assumption.left, &assumption.right].map(|e| self.facts.apply_to_symbols(e));
+            let (holds, relation) = match assumption.relation {
+                Relation::Equal => (ranges.eq(&left, &right), "equal"),
+                Relation::AtMost => (ranges.le(&left, &right), "at most"),
+            };
+            let expected = format!("{} to be {relation}", assumption.what);
+            let found = format!("{left} and {right}");
+            (holds == Proof::No).then_some((assumption.origin, Problem::ShapeMismatch { expected, found }))
+        })
+    }
+
+    /// An extent that is negative with everything that is taken for granted.
+    fn negative_extent(&self) -> Option<(OriginId, Problem)> {
+        let ranges = self.ranges();
+        let is_negative = |dim: &Dim| ranges.interval(dim).max.is_some_and(|max| max < 0);
+        self.graph.order.iter().map(|&id| &self.graph.nodes[id]).find_map(|node| {
+            let shapes = node.outputs.iter().map(|&value| &self.graph.ty(value).shape);
+            let shape = shapes.into_iter().find(|shape| shape.iter().any(is_negative))?;
+            Some((node.origin, mismatch("extents of at least 0", shape)))
+        })
+    }
+}
