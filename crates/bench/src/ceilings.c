@@ -6,6 +6,8 @@
 //                              machine has no such vectors.
 //   l2, l3, dram               bytes per second read from a working set of that
 //                              level.
+//   l2_write, l3_write, dram_write
+//                              bytes per second written to one.
 //
 // Every number is the best of many short trials: whatever else runs on the
 // machine can only make a trial slower.
@@ -99,9 +101,40 @@ static double read_rate(long bytes) {
   return best;
 }
 
+// Bytes per second of writing `bytes` of memory again and again, through the caches.
+static double write_rate(long bytes) {
+  long n = bytes / (long)sizeof(Vec) / 4 * 4;
+  Vec *data = aligned_alloc(64, (size_t)n * sizeof(Vec));
+  if (!data) exit(1);
+  memset(data, 0, (size_t)n * sizeof(Vec));
+  long passes = (32L << 20) / bytes + 1;
+  double best = 0;
+  for (int trial = 0; trial < 25; trial++) {
+    double start = now();
+    for (long p = 0; p < passes; p++) {
+      for (long i = 0; i < n; i += 4) {
+        Vec value = {(float)p};
+        __asm__ volatile("" : "+m"(value));
+        data[i] = value;
+        data[i + 1] = value;
+        data[i + 2] = value;
+        data[i + 3] = value;
+        // A plain loop would become a call of memset, which may go round the caches.
+        __asm__ volatile("" : : : "memory");
+      }
+    }
+    double rate = (double)n * sizeof(Vec) * passes / (now() - start);
+    if (rate > best) best = rate;
+  }
+  free(data);
+  return best;
+}
+
 int main(void) {
+  long l2 = 512L << 10, l3 = 8L << 20, dram = 256L << 20;
   printf("{\"f32_fma_256\": %.0f, \"f32_fma_512\": %.0f, ", peak_256(), peak_512());
-  printf("\"l2\": %.0f, \"l3\": %.0f, \"dram\": %.0f}\n", read_rate(512L << 10), read_rate(8L << 20),
-         read_rate(256L << 20));
+  printf("\"l2\": %.0f, \"l3\": %.0f, \"dram\": %.0f, ", read_rate(l2), read_rate(l3), read_rate(dram));
+  printf("\"l2_write\": %.0f, \"l3_write\": %.0f, \"dram_write\": %.0f}\n", write_rate(l2), write_rate(l3),
+         write_rate(dram));
   return 0;
 }

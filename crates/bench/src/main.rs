@@ -53,6 +53,9 @@ struct Options {
 /// A run launches a kernel so often that it takes about this long at best.
 const RUN_SECONDS: f64 = 20e-6;
 
+/// But no more often than this.
+const MAX_REPEATS: usize = 1000;
+
 fn main() -> Result<()> {
     let options = Options::parse();
     let targets: Vec<Target> =
@@ -62,13 +65,14 @@ fn main() -> Result<()> {
     };
     let cases: Vec<suite::Case> = suite::cases(options.seed).into_iter().filter(wanted).collect();
     let ceilings = Ceilings::measure()?;
+    let launch_seconds = launches(&targets, &options)?;
     let mut kernels = Vec::new();
     for case in &cases {
-        let measured = measure(case, &targets, &ceilings, &options);
+        let measured = measure(case, &targets, &ceilings, &launch_seconds, &options);
         kernels.push(measured.with_context(|| case.kernel.name.clone())?);
     }
     let targets = targets.iter().map(ToString::to_string).collect();
-    let report = Report { schema: "infc-bench/1", seed: options.seed, ceilings, targets, kernels };
+    let report = Report { schema: "infc-bench/1", seed: options.seed, ceilings, targets, launch_seconds, kernels };
     let mut out = std::io::stdout().lock();
     if options.json {
         writeln!(out, "{}", serde_json::to_string(&report)?)?;
@@ -78,9 +82,39 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Seconds per launch of a kernel that does next to nothing, per target.
+fn launches(targets: &[Target], options: &Options) -> Result<Vec<f64>> {
+    let kernel = suite::nothing();
+    let compile = |target| Compiled::new(&kernel, target, 1, MAX_REPEATS, None);
+    let mut compiled: Vec<Compiled> = targets.iter().map(compile).collect::<Result<_>>()?;
+    quickest(&mut compiled, &mut Operands::new(&kernel), MAX_REPEATS, options.runs)
+}
+
+/// Runs what was compiled in turns; seconds per launch.
+fn quickest(compiled: &mut [Compiled], operands: &mut Operands, repeats: usize, runs: usize) -> Result<Vec<f64>> {
+    let mut best = vec![f64::INFINITY; compiled.len()];
+    for round in 0..runs {
+        for (kernel, best) in compiled.iter_mut().zip(&mut best) {
+            kernel.run(operands)?;
+            // Short kernels are run more often per turn.
+            let turns = ((2e-3 / (*best * repeats as f64).max(1e-7)) as usize).clamp(1, 40);
+            for _ in 0..if round == 0 { 1 } else { turns } {
+                *best = best.min(kernel.run(operands)?);
+            }
+        }
+    }
+    Ok(best)
+}
+
 /// Runs a case on all targets in turns.
-fn measure(case: &suite::Case, targets: &[Target], ceilings: &Ceilings, options: &Options) -> Result<Measured> {
-    let repeats = (RUN_SECONDS / ceilings.bound(512, case.instructions, case.bytes)).ceil().clamp(1.0, 1000.0) as usize;
+fn measure(
+    case: &suite::Case,
+    targets: &[Target],
+    ceilings: &Ceilings,
+    launch_seconds: &[f64],
+    options: &Options,
+) -> Result<Measured> {
+    let repeats = (RUN_SECONDS / ceilings.bound(512, &case.demand)).ceil().clamp(1.0, MAX_REPEATS as f64) as usize;
     let mut compiled: Vec<Compiled> = targets
         .iter()
         .map(|target| Compiled::new(&case.kernel, target, 1, repeats, options.schedule.as_deref()))
@@ -91,25 +125,14 @@ fn measure(case: &suite::Case, targets: &[Target], ceilings: &Ceilings, options:
             std::fs::write(folder.join(name), kernel.listing(target)?)?;
         }
     }
-    let mut operands = Operands::new(&case.kernel);
-    let mut best = vec![f64::INFINITY; compiled.len()];
-    for round in 0..options.runs {
-        for (kernel, best) in compiled.iter_mut().zip(&mut best) {
-            kernel.run(&mut operands)?;
-            // Short kernels are run more often per turn.
-            let turns = ((2e-3 / (*best * repeats as f64).max(1e-7)) as usize).clamp(1, 40);
-            for _ in 0..if round == 0 { 1 } else { turns } {
-                *best = best.min(kernel.run(&mut operands)?);
-            }
-        }
-    }
-    let on_target = |((target, kernel), seconds): ((&Target, Compiled), &f64)| {
-        let bound = ceilings.bound(target.machine.vector_bits, case.instructions, case.bytes);
+    let best = quickest(&mut compiled, &mut Operands::new(&case.kernel), repeats, options.runs)?;
+    let on_target = |(((target, kernel), seconds), launch): (((&Target, Compiled), &f64), &f64)| {
+        let bound = ceilings.bound(target.machine.vector_bits, &case.demand).max(*launch);
         OnTarget {
             target: target.to_string(),
             seconds: *seconds,
             gflops: case.operations / seconds / 1e9,
-            gb_per_s: case.bytes / seconds / 1e9,
+            gb_per_s: case.demand.bytes() / seconds / 1e9,
             share: bound / seconds,
             inner_loop_spills: kernel.inner_loop_spills,
             code_bytes: kernel.code_bytes,
@@ -119,9 +142,8 @@ fn measure(case: &suite::Case, targets: &[Target], ceilings: &Ceilings, options:
     Ok(Measured {
         group: case.group,
         kernel: case.kernel.name.clone(),
-        instructions: case.instructions,
+        demand: case.demand,
         operations: case.operations,
-        bytes: case.bytes,
-        results: targets.iter().zip(compiled).zip(&best).map(on_target).collect(),
+        results: targets.iter().zip(compiled).zip(&best).zip(launch_seconds).map(on_target).collect(),
     })
 }

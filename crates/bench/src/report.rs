@@ -1,6 +1,6 @@
 //! What was measured, as a table for people or as JSON for scripts.
 
-use crate::roofline::Ceilings;
+use crate::roofline::{Ceilings, Demand};
 use crate::suite::GROUPS;
 use anyhow::Result;
 use comfy_table::{Cell, Table};
@@ -15,6 +15,8 @@ pub(crate) struct Report {
     pub(crate) seed: u64,
     pub(crate) ceilings: Ceilings,
     pub(crate) targets: Vec<String>,
+    /// Per target, seconds of a launch of a kernel that copies one element: no kernel takes less.
+    pub(crate) launch_seconds: Vec<f64>,
     pub(crate) kernels: Vec<Measured>,
 }
 
@@ -23,11 +25,9 @@ pub(crate) struct Report {
 pub(crate) struct Measured {
     pub(crate) group: &'static str,
     pub(crate) kernel: String,
-    /// Vector instructions of its arithmetic, times lanes.
-    pub(crate) instructions: f64,
+    #[serde(flatten)]
+    pub(crate) demand: Demand,
     pub(crate) operations: f64,
-    /// Bytes of its operands, each once.
-    pub(crate) bytes: f64,
     /// Per target, in order.
     pub(crate) results: Vec<OnTarget>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct OnTarget {
     pub(crate) seconds: f64,
     pub(crate) gflops: f64,
     pub(crate) gb_per_s: f64,
-    /// Of the roofline: the time it takes at least, over the time it took.
+    /// Of the roofline: the time it takes at least, which is not less than an empty launch, over the time it took.
     pub(crate) share: f64,
     pub(crate) inner_loop_spills: u32,
     pub(crate) code_bytes: usize,
@@ -50,16 +50,18 @@ pub(crate) struct OnTarget {
 impl Report {
     /// Prints the table, then the worst and the median share of each group.
     pub(crate) fn print(&self, out: &mut impl Write, verbose: bool) -> Result<()> {
-        let Ceilings { f32_fma_256, f32_fma_512, l2, l3, dram } = self.ceilings;
+        let c = &self.ceilings;
         let giga = |x: f64| x / 1e9;
+        let rates = |read: f64, write: f64| format!("{:.0}/{:.0}", giga(read), giga(write));
+        let (l2, l3, dram) = (rates(c.l2, c.l2_write), rates(c.l3, c.l3_write), rates(c.dram, c.dram_write));
+        let launches: Vec<String> = self.launch_seconds.iter().map(|s| format!("{:.1}", s * 1e9)).collect();
         writeln!(
             out,
-            "peak {:.1} (512 bit) {:.1} (256 bit) GFLOP/s; L2 {:.0}, L3 {:.0}, DRAM {:.0} GB/s; one thread",
-            giga(f32_fma_512),
-            giga(f32_fma_256),
-            giga(l2),
-            giga(l3),
-            giga(dram)
+            "peak {:.1} (512 bit) {:.1} (256 bit) GFLOP/s; read/write L2 {l2}, L3 {l3}, DRAM {dram} GB/s; \
+             a launch {} ns; one thread",
+            giga(c.f32_fma_512),
+            giga(c.f32_fma_256),
+            launches.join(", ")
         )?;
         let mut table = Table::new();
         table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);

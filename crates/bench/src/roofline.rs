@@ -21,6 +21,31 @@ pub(crate) struct Ceilings {
     pub(crate) l3: f64,
     /// See `l2`.
     pub(crate) dram: f64,
+    /// Bytes per second written to the second-level cache, the third, and memory: less, since lines are read first.
+    pub(crate) l2_write: f64,
+    /// See `l2_write`.
+    pub(crate) l3_write: f64,
+    /// See `l2_write`.
+    pub(crate) dram_write: f64,
+}
+
+/// What a kernel needs at least.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Demand {
+    /// Vector instructions that its arithmetic takes at least, times the lanes of a vector. A multiply-add is 1.
+    pub(crate) instructions: f64,
+    /// Bytes read at least once.
+    pub(crate) read_bytes: f64,
+    /// Bytes written.
+    pub(crate) written_bytes: f64,
+}
+
+impl Demand {
+    /// Bytes read or written.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> f64 {
+        self.read_bytes + self.written_bytes
+    }
 }
 
 impl Ceilings {
@@ -52,18 +77,19 @@ impl Ceilings {
     }
 
     /// Seconds that a kernel takes at least: its vector instructions (times lanes) at the rate at which multiply-adds
-    /// are started, or its bytes from where they lie.
+    /// are started, or its bytes from where they lie and to there.
     #[must_use]
-    pub(crate) fn bound(&self, bits: u32, instructions: f64, bytes: f64) -> f64 {
+    pub(crate) fn bound(&self, bits: u32, demand: &Demand) -> f64 {
         let peak = if bits >= 512 { self.f32_fma_512 } else { self.f32_fma_256 };
-        let bandwidth = if bytes < 1.5e6 {
-            self.l2
-        } else if bytes < 24e6 {
-            self.l3
+        let (read, write) = if demand.bytes() < 1.5e6 {
+            (self.l2, self.l2_write)
+        } else if demand.bytes() < 24e6 {
+            (self.l3, self.l3_write)
         } else {
-            self.dram
+            (self.dram, self.dram_write)
         };
-        (instructions / (peak / 2.0)).max(bytes / bandwidth)
+        let arithmetic = demand.instructions / (peak / 2.0);
+        arithmetic.max(demand.bytes() / read).max(demand.written_bytes / write)
     }
 }
 
@@ -73,9 +99,22 @@ mod tests {
 
     #[test]
     fn the_slower_of_arithmetic_and_memory_bounds() {
-        let ceilings = Ceilings { f32_fma_256: 64.0, f32_fma_512: 128.0, l2: 8.0, l3: 4.0, dram: 2.0 };
-        assert_eq!(ceilings.bound(512, 64.0, 0.0), 1.0);
-        assert_eq!(ceilings.bound(256, 64.0, 0.0), 2.0);
-        assert_eq!(ceilings.bound(512, 64.0, 24.0), 3.0);
+        let ceilings = Ceilings {
+            f32_fma_256: 64.0,
+            f32_fma_512: 128.0,
+            l2: 8.0,
+            l3: 4.0,
+            dram: 2.0,
+            l2_write: 4.0,
+            l3_write: 2.0,
+            dram_write: 1.0,
+        };
+        let bound = |bits, read_bytes, written_bytes| {
+            ceilings.bound(bits, &Demand { instructions: 64.0, read_bytes, written_bytes })
+        };
+        assert_eq!(bound(512, 0.0, 0.0), 1.0);
+        assert_eq!(bound(256, 0.0, 0.0), 2.0);
+        assert_eq!(bound(512, 24.0, 0.0), 3.0);
+        assert_eq!(bound(512, 8.0, 16.0), 4.0);
     }
 }

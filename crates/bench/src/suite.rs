@@ -1,7 +1,8 @@
 //! What is measured: the sizes that the project sets itself goals for.
 
 use crate::kernels::{Conv, byte_matmul, matmul};
-use infc_ir::kernel::{Kernel, Operand};
+use crate::roofline::Demand;
+use infc_ir::kernel::{Kernel, Operand, OperandKind};
 use infc_testkit::Random;
 
 /// A kernel with its roofline.
@@ -10,20 +11,20 @@ pub(crate) struct Case {
     pub(crate) group: &'static str,
     /// The kernel.
     pub(crate) kernel: Kernel,
-    /// Vector instructions that its arithmetic takes at least, times the lanes of a vector. A multiply-add is 1.
-    pub(crate) instructions: f64,
+    /// What it needs at least.
+    pub(crate) demand: Demand,
     /// Arithmetic operations, for a figure that is comparable with others'; a multiply-add is 2.
     pub(crate) operations: f64,
-    /// Bytes read and written at least once.
-    pub(crate) bytes: f64,
 }
 
 impl Case {
     /// A kernel whose every instruction counts as one operation.
     pub(crate) fn of(group: &'static str, kernel: Kernel, instructions: f64) -> Self {
         let size = |o: &Operand| o.layout.len_elems.as_const().unwrap_or(0) * o.dtype.size_bytes().unwrap_or(1) as i64;
-        let bytes: i64 = kernel.operands.iter().map(size).sum();
-        Self { group, kernel, instructions, operations: instructions, bytes: bytes as f64 }
+        let (written, read): (Vec<_>, Vec<_>) = kernel.operands.iter().partition(|o| o.kind == OperandKind::Output);
+        let bytes = |operands: Vec<&Operand>| operands.into_iter().map(size).sum::<i64>() as f64;
+        let demand = Demand { instructions, read_bytes: bytes(read), written_bytes: bytes(written) };
+        Self { group, kernel, demand, operations: instructions }
     }
 
     /// A kernel that is made of multiply-adds.
@@ -38,6 +39,13 @@ impl Case {
     fn matmul(group: &'static str, m: i64, n: i64, k: i64) -> Self {
         Self::new(group, matmul(m, n, k), m * n * k)
     }
+}
+
+/// A kernel that does next to nothing: what a launch costs.
+#[must_use]
+pub(crate) fn nothing() -> Kernel {
+    let text = "kernel @nothing(x: f32[1]) -> (y: f32[1]) { stage o[n: 1] = x[n] output y[n] = o[n] }";
+    text.parse().unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The parts of the suite, in order.

@@ -19,6 +19,9 @@ const OWN_LOAD: f64 = 0.5;
 /// How long it takes at least to fold the lanes of an accumulator, one step waiting for the other.
 const COMBINE_CYCLES: f64 = 12.0;
 
+/// How much longer a step takes if the elements of a window find no registers.
+const CROWDED: f64 = 1.15;
+
 /// What a turn of the innermost loop costs beside its work.
 const LOOP_CYCLES: f64 = 0.5;
 
@@ -261,9 +264,14 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let reducer = view.stage.reducer.as_ref().and_then(Reducer::as_binary);
     let watched = if floats && reducer.is_some_and(extremum) { 2.0 } else { 0.0 };
 
+    // Accumulators that hide the latency of their own.
+    let chains = machine.latency_cycles * machine.arithmetic_per_cycle;
+    // Registers for windows, beside accumulators and a row of weights.
+    let free = f64::from(machine.vector_registers) - accumulators - vectors - 2.0 - watched;
     // Loads per point of the reduction that is not along lanes.
     let mut loads = 0.0;
     let mut held = 0.0;
+    let mut crowded = 1.0;
     let mut streamed = 0.0;
     let mut streamed_total = 0.0;
     let mut gathers = 0.0;
@@ -292,8 +300,17 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                 if let Some(window) = sliding {
                     let size = sizes[1 + tile.rows.iter().position(|&(a, _)| a == window.row_axis).unwrap_or(0)];
                     let elements = vectors * n / size as f64 * window.elements(size) as f64;
-                    loads += elements / window.taps as f64 * each;
-                    held += elements;
+                    // What finds no register is read again, if that of a tile just large enough would not either.
+                    let kept = (free / elements).clamp(0.0, 1.0);
+                    if kept < 1.0 {
+                        if window.elements(chains as i64) as f64 + chains <= free + accumulators {
+                            return None;
+                        }
+                        crowded = CROWDED;
+                    }
+                    let once = elements / window.taps as f64;
+                    loads += (n * vectors + (once - n * vectors) * kept) * each;
+                    held += elements * kept;
                     continue;
                 }
                 loads += n * vectors * each;
@@ -339,7 +356,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if reduction {
         // Chains that are just long enough to hide the latency leave nothing for hiccups of memory, which operands that
         // stay in registers do not have.
-        step = step.max(machine.latency_cycles * if tile.slides { 1.0 } else { LATENCY_SLACK });
+        step = step.max(machine.latency_cycles * if tile.slides { 1.0 } else { LATENCY_SLACK }) * crowded;
         // Weights come from the second cache, and on their first pass from beyond if they do not fit there.
         let near = step.max(streamed / machine.l2_bytes_per_cycle);
         let far = step.max(streamed / machine.l3_bytes_per_cycle);
