@@ -35,7 +35,7 @@ pub use builder::{ArtifactBuilder, EncodedArtifact, NewWeight, VariantBuilder};
 pub use error::ArtifactError;
 pub use hash::Hash;
 pub use manifest::{
-    Assumption, Binding, BindingSource, Entry, Manifest, PortSpec, Provenance, Relation, StatePair, SymbolSpec,
+    Append, Assumption, Binding, BindingSource, Entry, Manifest, PortSpec, Provenance, Relation, StatePair, SymbolSpec,
     VariantInfo, WeightRecord,
 };
 pub use plan::{ARENA_ALIGN, MemoryPlan};

@@ -7,7 +7,7 @@ use infc_tensor::DType;
 use serde::{Deserialize, Serialize};
 
 /// The schema number of the manifest section written by this version.
-pub(crate) const MANIFEST_SCHEMA: u32 = 3;
+pub(crate) const MANIFEST_SCHEMA: u32 = 4;
 
 /// The table of contents of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub struct Entry {
     /// Where each symbol is read from: exactly one binding per symbol, in an order in which they can be evaluated. Every
     /// dim of every input is then checked against its expression, so a symbol that occurs twice must agree.
     pub bindings: Vec<Binding>,
-    /// Outputs that become inputs of the next run.
+    /// Outputs that become inputs of the next run: the session keeps them, and nobody gives or takes them.
     pub state: Vec<StatePair>,
     /// What must hold of the symbols for the entry to be right; checked before anything runs.
     pub assumptions: Vec<Assumption>,
@@ -49,6 +49,18 @@ impl Entry {
     #[must_use]
     pub fn symbol_names(&self) -> Vec<&str> {
         self.symbols.iter().map(|s| s.name.as_str()).collect()
+    }
+
+    /// The number of the state that an input is, into [`Entry::state`].
+    #[must_use]
+    pub fn state_of_input(&self, input: usize) -> Option<usize> {
+        self.state.iter().position(|pair| pair.input as usize == input)
+    }
+
+    /// The number of the state that an output is, into [`Entry::state`].
+    #[must_use]
+    pub fn state_of_output(&self, output: usize) -> Option<usize> {
+        self.state.iter().position(|pair| pair.output as usize == output)
     }
 }
 
@@ -111,15 +123,38 @@ pub enum BindingSource {
     },
     /// An expression of symbols that are bound before, or by a step of the Program; then it is computed after that step.
     Computed(SizeExpr),
+    /// One axis of an input that is a state.
+    State {
+        /// Index into [`Entry::inputs`].
+        input: u32,
+        /// Axis of that input.
+        axis: u32,
+        /// The extent that a state begins with, of symbols that are bound before.
+        begin: SizeExpr,
+    },
 }
 
-/// An output whose value is the input of the next run; both have the same type and shape.
+/// An output whose value is an input of the next run. Both are of one type and rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatePair {
     /// Index into [`Entry::outputs`].
     pub output: u32,
     /// Index into [`Entry::inputs`].
     pub input: u32,
+    /// If both lie in the same memory, how; `None` if the session has memory for each and exchanges them after a run.
+    pub append: Option<Append>,
+}
+
+/// Memory of a state that grows along one axis: a run leaves what is there and writes behind it.
+///
+/// Input and output begin at the same address. Elements lie in row-major order of the shape whose extent along `axis`
+/// is `capacity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Append {
+    /// The axis that grows.
+    pub axis: u32,
+    /// The largest extent there.
+    pub capacity: u64,
 }
 
 /// How two sizes relate. The order of the variants is part of the file format.

@@ -130,6 +130,15 @@ fn entry(entry: &Entry) -> Checked {
                 let sized = input.dtype.size_bytes().is_some();
                 ensure(sized, || what("the input of a binding"), "numbers of whole bytes", input.dtype)?;
             }
+            BindingSource::State { input, axis, begin: value } => {
+                let state = lookup(&entry.inputs, *input, || what("the input of a binding"))?;
+                lookup(&state.shape, *axis, || what("the axis of a binding"))?;
+                let is_state = entry.state_of_input(*input as usize).is_some();
+                ensure(is_state, || what("a binding"), "an input that is a state", format!("input {input}"))?;
+                expr(value, entry, "a binding")?;
+                let early = value.ops().iter().all(|op| !matches!(op, SizeOp::Symbol(s) if !bound[*s as usize]));
+                ensure(early, || what("a binding"), "symbols that are bound before", value)?;
+            }
             BindingSource::Computed(value) => {
                 expr(value, entry, "a binding")?;
                 let early = value
@@ -147,12 +156,28 @@ fn entry(entry: &Entry) -> Checked {
         expr(&assumption.left, entry, "an assumption")?;
         expr(&assumption.right, entry, "an assumption")?;
     }
+    states(entry)
+}
+
+/// Checks the pairs of outputs and inputs that are carried from run to run.
+fn states(entry: &Entry) -> Checked {
+    let what = |part: &str| format!("{part} of entry `{}`", entry.name);
+    let (mut outputs, mut inputs) = (BTreeSet::new(), BTreeSet::new());
     for pair in &entry.state {
         let output = lookup(&entry.outputs, pair.output, || what("the output of a state pair"))?;
         let input = lookup(&entry.inputs, pair.input, || what("the input of a state pair"))?;
-        let same = output.dtype == input.dtype && output.shape == input.shape;
-        let found = format!("{} and {}", output.type_text(&[]), input.type_text(&[]));
-        ensure(same, || what("a state pair"), "one type on both sides", found)?;
+        let found = || format!("{} and {}", output.type_text(&[]), input.type_text(&[]));
+        let same = output.dtype == input.dtype && output.shape.len() == input.shape.len();
+        ensure(same, || what("a state pair"), "one type and rank on both sides", found())?;
+        ensure(input.dtype.has_bytes(), || what("a state pair"), "numbers", input.dtype)?;
+        let first = outputs.insert(pair.output) && inputs.insert(pair.input);
+        let twice = format!("`{}` and `{}`, one of them again", output.name, input.name);
+        ensure(first, || what("state pairs"), "outputs and inputs that occur once", twice)?;
+        if let Some(append) = pair.append {
+            let has_axis = (append.axis as usize) < input.shape.len() && input.dtype.size_bytes().is_some();
+            let expected = "an axis, of elements of whole bytes";
+            ensure(has_axis, || what("a state that grows"), expected, format!("axis {} of {}", append.axis, found()))?;
+        }
     }
     Ok(())
 }

@@ -67,7 +67,7 @@ pub(crate) fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>, ArtifactEr
     encode("the manifest", manifest)
 }
 
-/// The manifest as schemas 1 and 2 had it.
+/// The manifest as schemas 1 to 3 had it.
 #[derive(Deserialize)]
 struct OldManifest<E> {
     entries: Vec<E>,
@@ -85,7 +85,7 @@ struct EntryV1 {
     outputs: Vec<PortSpec>,
     symbols: Vec<SymbolSpec>,
     bindings: Vec<AxisBinding>,
-    state: Vec<StatePair>,
+    state: Vec<ApartPair>,
 }
 
 /// Schema 2: symbols came from axes of inputs only.
@@ -96,8 +96,26 @@ struct EntryV2 {
     outputs: Vec<PortSpec>,
     symbols: Vec<SymbolSpec>,
     bindings: Vec<AxisBinding>,
-    state: Vec<StatePair>,
+    state: Vec<ApartPair>,
     assumptions: Vec<Assumption>,
+}
+
+/// Schema 3: the two sides of a state lay apart.
+#[derive(Deserialize)]
+struct EntryV3 {
+    name: String,
+    inputs: Vec<PortSpec>,
+    outputs: Vec<PortSpec>,
+    symbols: Vec<SymbolSpec>,
+    bindings: Vec<Binding>,
+    state: Vec<ApartPair>,
+    assumptions: Vec<Assumption>,
+}
+
+#[derive(Deserialize)]
+struct ApartPair {
+    output: u32,
+    input: u32,
 }
 
 #[derive(Deserialize)]
@@ -114,11 +132,19 @@ impl From<EntryV1> for EntryV2 {
     }
 }
 
-impl From<EntryV2> for Entry {
+impl From<EntryV2> for EntryV3 {
     fn from(e: EntryV2) -> Self {
         let EntryV2 { name, inputs, outputs, symbols, bindings, state, assumptions } = e;
         let source = |b: &AxisBinding| BindingSource::Axis { input: b.input, axis: b.axis };
         let bindings = bindings.iter().map(|b| Binding { symbol: b.symbol, source: source(b) }).collect();
+        Self { name, inputs, outputs, symbols, bindings, state, assumptions }
+    }
+}
+
+impl From<EntryV3> for Entry {
+    fn from(e: EntryV3) -> Self {
+        let EntryV3 { name, inputs, outputs, symbols, bindings, state, assumptions } = e;
+        let state = state.iter().map(|p| StatePair { output: p.output, input: p.input, append: None }).collect();
         Self { name, inputs, outputs, symbols, bindings, state, assumptions }
     }
 }
@@ -133,8 +159,9 @@ impl<E> OldManifest<E> {
 pub(crate) fn decode_manifest(schema: u32, bytes: &[u8]) -> Result<Manifest, ArtifactError> {
     const WHAT: &str = "the manifest";
     match schema {
-        1 => Ok(decode::<OldManifest<EntryV1>>(WHAT, bytes)?.upgraded(|e| EntryV2::from(e).into())),
-        2 => Ok(decode::<OldManifest<EntryV2>>(WHAT, bytes)?.upgraded(Entry::from)),
+        1 => Ok(decode::<OldManifest<EntryV1>>(WHAT, bytes)?.upgraded(|e| EntryV3::from(EntryV2::from(e)).into())),
+        2 => Ok(decode::<OldManifest<EntryV2>>(WHAT, bytes)?.upgraded(|e| EntryV3::from(e).into())),
+        3 => Ok(decode::<OldManifest<EntryV3>>(WHAT, bytes)?.upgraded(Entry::from)),
         _ => {
             check_schema(WHAT, MANIFEST_SCHEMA, schema)?;
             decode(WHAT, bytes)

@@ -12,9 +12,9 @@ fn path() -> PathBuf {
 
 #[test]
 fn format_1_0_is_read() {
-    // The newest schemas, and a manifest of schema 2.
-    for path in [path(), path().with_file_name("format-1.0-manifest-2.infa")] {
-        is_the_sample(&std::fs::read(path).unwrap());
+    // The newest schemas, and manifests of schemas 2 and 3.
+    for name in ["format-1.0.infa", "format-1.0-manifest-2.infa", "format-1.0-manifest-3.infa"] {
+        is_the_sample(&std::fs::read(path().with_file_name(name)).unwrap());
     }
 }
 

@@ -4,8 +4,8 @@ mod support;
 
 use infc_artifact::container::{Container, ContainerWriter, Piece, REQUIRED, SectionKind};
 use infc_artifact::{
-    Access, ArenaSlot, Arg, Artifact, ArtifactBuilder, ArtifactError, Binding, BindingSource, Entry, KernelInfo,
-    Launch, Manifest, MemoryPlan, Program, SizeExpr, Slot, StatePair, Step,
+    Access, Append, ArenaSlot, Arg, Artifact, ArtifactBuilder, ArtifactError, Binding, BindingSource, Entry,
+    KernelInfo, Launch, Manifest, MemoryPlan, Program, SizeExpr, Slot, StatePair, Step,
 };
 use proptest::prelude::*;
 
@@ -264,6 +264,16 @@ fn parts_that_do_not_fit_together() {
     let computed = |symbol| Binding { symbol: 0, source: BindingSource::Computed(SizeExpr::symbol(symbol)) };
     assert_eq!(refused(|e, _| e.bindings[0] = computed(0)), malformed);
     assert_eq!(refused(|e, _| e.bindings[0] = computed(9)), malformed);
+    let state = |begin| BindingSource::State { input: 0, axis: 0, begin };
+    // An input that is no state, and one that begins with what is not known.
+    assert_eq!(refused(|e, _| e.bindings[0].source = state(SizeExpr::constant(1))), malformed);
+    assert_eq!(
+        refused(|e, _| {
+            e.state.push(StatePair { output: 0, input: 0, append: None });
+            e.bindings[0].source = state(SizeExpr::symbol(0));
+        }),
+        malformed
+    );
     assert_eq!(refused(|e, _| e.symbols[0].min = -1), malformed);
     assert_eq!(
         refused(|e, _| e.bindings[0] = Binding { symbol: 1, source: BindingSource::Axis { input: 0, axis: 0 } }),
@@ -273,11 +283,15 @@ fn parts_that_do_not_fit_together() {
     assert_eq!(refused(|e, _| e.symbols[0].max = Some(-1)), malformed);
     assert_eq!(refused(|e, _| e.inputs[1].name = "a".to_owned()), malformed);
     assert_eq!(refused(|e, _| e.outputs[0].shape[0] = SizeExpr::symbol(1)), malformed);
-    assert_eq!(refused(|e, _| e.state.push(StatePair { output: 0, input: 0 })), "accepted");
-    assert_eq!(refused(|e, _| e.state.push(StatePair { output: 1, input: 0 })), malformed);
+    let pair = |output, input, append| StatePair { output, input, append };
+    assert_eq!(refused(|e, _| e.state.push(pair(0, 0, None))), "accepted");
+    assert_eq!(refused(|e, _| e.state.push(pair(1, 0, None))), malformed);
+    assert_eq!(refused(|e, _| e.state.extend([pair(0, 0, None), pair(0, 1, None)])), malformed);
+    assert_eq!(refused(|e, _| e.state.push(pair(0, 0, Some(Append { axis: 0, capacity: 8 })))), "accepted");
+    assert_eq!(refused(|e, _| e.state.push(pair(0, 0, Some(Append { axis: 9, capacity: 8 })))), malformed);
     assert_eq!(
         refused(|e, _| {
-            e.state.push(StatePair { output: 0, input: 0 });
+            e.state.push(pair(0, 0, None));
             e.outputs[0].shape.clear();
         }),
         malformed

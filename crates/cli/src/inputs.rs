@@ -35,7 +35,7 @@ pub(crate) struct InputArgs {
     /// One input: a file (.npy, .pb, .png, .jpg), `zeros`, `random` or a number for all elements
     #[arg(long, value_name = "NAME=SPEC")]
     input: Vec<String>,
-    /// Make up all inputs that are not given: floats in [0,1), integers 0, bools true
+    /// Make up all inputs that are not given: floats in [0,1), integers and states 0, bools true
     #[arg(long)]
     random: bool,
     /// Where made-up data starts from
@@ -98,16 +98,27 @@ pub(crate) enum Missing {
 pub(crate) struct DataSet {
     /// The folder it comes from, if there are several.
     pub(crate) name: Option<String>,
-    /// In the order of the entry's inputs.
-    pub(crate) inputs: Vec<Tensor>,
+    /// In the order of the entry's inputs; `None` of a state that the run is to begin with as it is.
+    pub(crate) inputs: Vec<Option<Tensor>>,
     /// In the order of the entry's outputs.
     pub(crate) expected: Vec<Option<Tensor>>,
 }
 
 impl DataSet {
     /// The inputs as a run takes them.
-    pub(crate) fn input_refs(&self) -> Vec<&Tensor> {
-        self.inputs.iter().collect()
+    pub(crate) fn input_refs(&self) -> Vec<Option<&Tensor>> {
+        self.inputs.iter().map(Option::as_ref).collect()
+    }
+
+    /// The inputs for who does not run the artifact, and so has no states.
+    pub(crate) fn all_inputs(&self, entry: &Entry) -> Result<Vec<Tensor>, CliError> {
+        let ports = entry.inputs.iter().zip(&self.inputs);
+        let missing: Vec<String> =
+            ports.filter(|(_, given)| given.is_none()).map(|(port, _)| input_text(entry, port)).collect();
+        if missing.is_empty() {
+            return Ok(self.inputs.iter().flatten().cloned().collect());
+        }
+        Err(CliError::MissingData { names: missing })
     }
 }
 
@@ -133,11 +144,18 @@ impl InputOptions {
         let open: Vec<usize> = (0..given.len()).filter(|&i| given[i].is_none() && fills[i].is_none()).collect();
         if !open.is_empty() {
             if missing == Missing::Refuse && !self.random {
-                let names = open.iter().map(|&i| input_text(entry, &entry.inputs[i])).collect();
-                return Err(CliError::MissingData { names }.into());
+                let names = open.iter().filter(|&&i| entry.state_of_input(i).is_none());
+                let names: Vec<String> = names.map(|&i| input_text(entry, &entry.inputs[i])).collect();
+                if !names.is_empty() {
+                    return Err(CliError::MissingData { names }.into());
+                }
+                let inputs = self.fill(entry, given, &fills)?.into_iter().enumerate();
+                let inputs = inputs.map(|(n, tensor)| (!open.contains(&n)).then_some(tensor)).collect();
+                return Ok(vec![DataSet { name: None, inputs, expected: vec![None; entry.outputs.len()] }]);
             }
             for &index in &open {
-                fills[index] = Some(Fill::Random);
+                fills[index] =
+                    Some(if entry.state_of_input(index).is_some() { Fill::Value(0.0) } else { Fill::Random });
             }
         }
         let inputs = self.fill(entry, given, &fills)?;
@@ -150,6 +168,7 @@ impl InputOptions {
             let shapes: Vec<String> = shapes.collect();
             console.note(format!("  inputs made up with seed {}: {}", self.seed, shapes.join(", ")));
         }
+        let inputs = inputs.into_iter().map(Some).collect();
         Ok(vec![DataSet { name: None, inputs, expected: vec![None; entry.outputs.len()] }])
     }
 
@@ -160,7 +179,8 @@ impl InputOptions {
                 *slot = Some(fit(tensor, port.dtype, || format!("{}: {}", path.display(), port.name))?);
             }
         }
-        let is_open = |port: &&PortSpec| !self.input.iter().any(|spec| spec.name == port.name);
+        let is_state = |port: &&PortSpec| entry.state.iter().any(|pair| entry.inputs[pair.input as usize] == **port);
+        let is_open = |port: &&PortSpec| !is_state(port) && !self.input.iter().any(|spec| spec.name == port.name);
         let missing = entry.inputs.iter().zip(&*given).filter(|(_, tensor)| tensor.is_none()).map(|(port, _)| port);
         let names: Vec<String> = missing.filter(is_open).map(|port| input_text(entry, port)).collect();
         if names.is_empty() {

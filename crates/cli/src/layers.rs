@@ -14,7 +14,7 @@ use infc_ir::index::Dim;
 use infc_ir::interp::Host;
 use infc_ir::op::HostOp;
 use infc_reference::Node;
-use infc_runtime::{Event, Model, Observer, SessionOptions};
+use infc_runtime::{Event, Model, Observer, RunOptions, SessionOptions};
 use infc_tensor::{AlignedBytes, Tensor, integer_element};
 use serde::Serialize;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -89,7 +89,7 @@ pub(crate) fn check(
         let run = scope.spawn(move || {
             // The session, and with it the sender, goes when the run is over.
             let mut session = session;
-            session.run_owned(&inputs.iter().collect::<Vec<_>>()).map(drop)
+            session.advance(&inputs.iter().map(Some).collect::<Vec<_>>(), &RunOptions::default()).map(drop)
         });
         let compared = compare(plan, &written, &symbols, inputs, receiver, tolerance);
         let ran = run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -169,7 +169,7 @@ pub(crate) fn symbol_values(entry: &Entry, inputs: &[Tensor]) -> Vec<i64> {
     let mut symbols = vec![0; entry.symbols.len()];
     for binding in &entry.bindings {
         let value = match &binding.source {
-            BindingSource::Axis { input, axis } => {
+            BindingSource::Axis { input, axis } | BindingSource::State { input, axis, .. } => {
                 let extent = inputs.get(*input as usize).and_then(|tensor| tensor.shape().get(*axis as usize));
                 extent.map(|&extent| i64::try_from(extent).unwrap_or(i64::MAX))
             }

@@ -6,6 +6,7 @@ use crate::kernels::{self, Kernels, Scheduled};
 use crate::program::{self, Parts};
 use crate::size::size;
 use crate::start;
+use crate::state;
 use crate::weights;
 use crate::{
     CompileError, CompileOptions, KernelReport, Phase, Progress, Report, Source, Target, VariantReport, entry,
@@ -127,7 +128,8 @@ pub fn compile(
     }
 
     run.begin(Phase::Plan);
-    let plan = form::form(&graph, &options.form()).map_err(CompileError::Form)?;
+    let states = state::resolve(&mut graph, &options.states)?;
+    let plan = form::form(&graph, &options.form(states)).map_err(CompileError::Form)?;
     drop(graph);
     kernels::check_graph(Phase::Plan, &plan.graph)?;
     describe_plan(&mut run.report, &plan);
@@ -179,7 +181,7 @@ pub fn compile(
 
     run.begin(Phase::Weights);
     let mut builder = ArtifactBuilder::new(provenance);
-    builder.entry(entry::entry(&plan.graph)?);
+    builder.entry(entry::entry(&plan)?);
     let weights = weights::add(&plan, &mut builder)?;
     run.report.weight_bytes = weights.bytes;
     run.report.original_weight_bytes = weights.original_bytes;

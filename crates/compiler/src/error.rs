@@ -21,6 +21,12 @@ pub enum CompileError {
     NoTargets,
     #[error("target `{target}` is given twice")]
     DuplicateTarget { target: String },
+    #[error("the model has no {kind} `{name}` for a state, it has {}", known.join(", "))]
+    UnknownState { kind: &'static str, name: String, known: Vec<String> },
+    #[error("the states `{first}` and `{second}` share an output or an input")]
+    DuplicateState { first: String, second: String },
+    #[error("output `{output}` ({output_type}) cannot be input `{input}` ({input_type}) of the next run: {what}")]
+    StateMismatch { output: String, output_type: String, input: String, input_type: String, what: &'static str },
     #[error("graph pass: {source}")]
     Pass { source: PassError },
     #[error(transparent)]
@@ -65,6 +71,9 @@ impl CompileError {
             Self::UnknownTarget { .. } => "compile::unknown-target",
             Self::NoTargets => "compile::no-targets",
             Self::DuplicateTarget { .. } => "compile::duplicate-target",
+            Self::UnknownState { .. } => "compile::unknown-state",
+            Self::DuplicateState { .. } => "compile::duplicate-state",
+            Self::StateMismatch { .. } => "compile::state-mismatch",
             Self::Pass { .. } => "compile::pass",
             Self::Form(FormError::UnsupportedType { .. }) => "compile::unsupported-type",
             Self::Form(_) => "compile::plan",
@@ -83,11 +92,12 @@ impl CompileError {
     }
 
     /// All codes of this crate itself, for whoever documents them.
-    pub const CODES: [&'static str; 16] = [
+    pub const CODES: [&'static str; 19] = [
         "compile::bad-dump",
         "compile::cannot-dump",
         "compile::cannot-start",
         "compile::codegen",
+        "compile::duplicate-state",
         "compile::duplicate-target",
         "compile::fallback",
         "compile::internal",
@@ -96,7 +106,9 @@ impl CompileError {
         "compile::plan",
         "compile::schedule",
         "compile::size",
+        "compile::state-mismatch",
         "compile::unbound-dim",
+        "compile::unknown-state",
         "compile::unknown-target",
         "compile::unsupported-type",
         "compile::weight",

@@ -69,7 +69,7 @@ pub fn forecast(
     let Some(plan) = plan else {
         return Err(CompileError::Internal { what: "a compilation that stops after the plan has none".to_owned() });
     };
-    let entry = entry::entry(&plan.graph)?;
+    let entry = entry::entry(&plan)?;
     let symbols: Vec<ForecastDim> = plan
         .graph
         .symbols

@@ -31,6 +31,7 @@ mod single;
 mod size;
 mod source;
 mod start;
+mod state;
 mod weights;
 
 pub use compile::{Compilation, compile};

@@ -25,6 +25,8 @@ pub struct CompileOptions {
     pub dims: Vec<(String, DimChoice)>,
     /// Shapes of inputs, by name.
     pub shapes: Vec<(String, Vec<ShapeDim>)>,
+    /// Outputs that are inputs of the next run: the names of output and input.
+    pub states: Vec<(String, String)>,
     /// Forbids rewrites that reassociate floating-point operations.
     pub strict: bool,
     /// Refuses a model of which nodes would run on the host instead of as kernels.
@@ -47,6 +49,7 @@ impl Default for CompileOptions {
             byte_targets: BYTE_TARGETS.map(str::to_owned).to_vec(),
             dims: Vec::new(),
             shapes: Vec::new(),
+            states: Vec::new(),
             strict: false,
             deny_fallback: false,
             max_weight_growth: FormOptions::default().max_weight_growth,
@@ -63,9 +66,9 @@ impl CompileOptions {
         if self.strict { ErrorClass::Exact } else { ErrorClass::Reassociating }
     }
 
-    /// What kernel formation is told.
-    pub(crate) fn form(&self) -> FormOptions {
-        FormOptions { allowed: self.allowed(), max_weight_growth: self.max_weight_growth }
+    /// What kernel formation is told; `states` are those asked for, by number.
+    pub(crate) fn form(&self, states: Vec<(usize, usize)>) -> FormOptions {
+        FormOptions { allowed: self.allowed(), max_weight_growth: self.max_weight_growth, states }
     }
 
     /// The flags that change the result, in one order, for the artifact's provenance.
@@ -91,6 +94,7 @@ impl CompileOptions {
             let extents: Vec<String> = shape.iter().map(shape_dim).collect();
             format!("shape={name}={}", if extents.is_empty() { "scalar".to_owned() } else { extents.join("x") })
         }));
+        dims.extend(self.states.iter().map(|(output, input)| format!("state={output}={input}")));
         dims.sort();
         flags.extend(dims);
         if self.max_weight_growth != Self::default().max_weight_growth {

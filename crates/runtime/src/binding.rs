@@ -6,6 +6,7 @@
 
 use crate::code::KernelEntry;
 use crate::error::RuntimeError;
+use crate::state::{Port, States};
 use crate::view::{TensorView, dense_size};
 use infc_artifact::{
     ArenaSlot, Arg, Assumption, BindFrom, BindingSource, Entry, HostArg, HostSlot, KernelInfo, MemoryPlan, PortSpec,
@@ -53,7 +54,7 @@ pub(crate) struct Binding {
     pub(crate) is_wide: bool,
 }
 
-/// An output's shape, and its place if the session keeps it.
+/// An output's shape, and its place if the session keeps it for the caller.
 #[derive(Debug)]
 pub(crate) struct OutputPlace {
     pub(crate) shape: Vec<usize>,
@@ -127,14 +128,23 @@ pub(crate) struct BoundArg {
 
 /// What is known of the inputs when symbols are bound.
 #[derive(Clone, Copy)]
-pub(crate) enum Inputs<'a> {
+pub(crate) struct Inputs<'a> {
+    /// Those of the caller.
+    pub(crate) given: Given<'a>,
+    /// The others.
+    pub(crate) states: &'a States,
+}
+
+/// What the caller tells of inputs.
+#[derive(Clone, Copy)]
+pub(crate) enum Given<'a> {
     /// Their shapes alone.
     Shapes(&'a [&'a [usize]]),
     /// All of them.
     Views(&'a [TensorView<'a>]),
 }
 
-impl<'a> Inputs<'a> {
+impl Given<'_> {
     /// How many there are.
     pub(crate) fn len(self) -> usize {
         match self {
@@ -142,12 +152,32 @@ impl<'a> Inputs<'a> {
             Self::Views(views) => views.len(),
         }
     }
+}
 
-    /// The shape of one that exists.
-    pub(crate) fn shape(self, input: usize) -> &'a [usize] {
-        match self {
-            Self::Shapes(shapes) => shapes[input],
-            Self::Views(views) => views[input].shape(),
+/// What is known of the elements of an input.
+enum Elements<'a> {
+    Known(TensorView<'a>),
+    /// A state that begins with this run.
+    Zeros,
+    /// Only a run tells.
+    Unknown,
+}
+
+impl<'a> Inputs<'a> {
+    /// The shape of an input of the entry; `None` of a state that has no value yet.
+    pub(crate) fn shape(self, input: usize) -> Option<&'a [usize]> {
+        match (self.states.input(input), self.given) {
+            (Port::State(state), _) => self.states.value(state).map(|value| value.shape()),
+            (Port::Caller(n), Given::Shapes(shapes)) => Some(shapes[n]),
+            (Port::Caller(n), Given::Views(views)) => Some(views[n].shape()),
+        }
+    }
+
+    fn elements(self, input: usize) -> Elements<'a> {
+        match (self.states.input(input), self.given) {
+            (Port::State(state), _) => self.states.value(state).map_or(Elements::Zeros, Elements::Known),
+            (Port::Caller(_), Given::Shapes(_)) => Elements::Unknown,
+            (Port::Caller(n), Given::Views(views)) => Elements::Known(views[n]),
         }
     }
 }
@@ -170,7 +200,16 @@ pub(crate) fn bind_symbols(
             continue;
         }
         symbols[symbol] = match &binding.source {
-            BindingSource::Axis { input, axis } => extent(entry, symbol, inputs, *input as usize, *axis as usize)?,
+            BindingSource::Axis { input, axis } => {
+                let found = extent(entry, symbol, inputs, *input as usize, *axis as usize)?;
+                found.unwrap_or(entry.symbols[symbol].min)
+            }
+            BindingSource::State { input, axis, begin } => {
+                match extent(entry, symbol, inputs, *input as usize, *axis as usize)? {
+                    Some(found) => found,
+                    None => computed(entry, symbol, begin, symbols)?,
+                }
+            }
             BindingSource::Element { input, index } => {
                 element(entry, symbol, inputs, *input as usize, *index as usize)?
             }
@@ -220,12 +259,20 @@ fn out_of_range(spec: &SymbolSpec, place: String, found: String) -> RuntimeError
     RuntimeError::ValueOutOfRange { symbol: spec.name.clone(), place, expected: range_text(spec), found }
 }
 
-fn extent(entry: &Entry, symbol: usize, inputs: Inputs<'_>, input: usize, axis: usize) -> Result<i64, RuntimeError> {
-    let (port, shape) = (&entry.inputs[input], inputs.shape(input));
+/// The extent of an input along an axis; `None` of a state that has no value yet.
+fn extent(
+    entry: &Entry,
+    symbol: usize,
+    inputs: Inputs<'_>,
+    input: usize,
+    axis: usize,
+) -> Result<Option<i64>, RuntimeError> {
+    let port = &entry.inputs[input];
+    let Some(shape) = inputs.shape(input) else { return Ok(None) };
     if shape.len() != port.shape.len() {
         return Err(wrong_shape(entry, port, "input", shape, None));
     }
-    extent_in_range(&entry.symbols[symbol], shape[axis], &port.name, axis)
+    extent_in_range(&entry.symbols[symbol], shape[axis], &port.name, axis).map(Some)
 }
 
 /// The value of a symbol that is an extent of something.
@@ -242,15 +289,18 @@ fn extent_in_range(spec: &SymbolSpec, found: usize, of: &str, axis: usize) -> Re
 
 fn element(entry: &Entry, symbol: usize, inputs: Inputs<'_>, input: usize, index: usize) -> Result<i64, RuntimeError> {
     let (port, spec) = (&entry.inputs[input], &entry.symbols[symbol]);
-    let Inputs::Views(views) = inputs else {
-        return Err(RuntimeError::ValueNeeded { symbol: spec.name.clone(), input: port.name.clone() });
-    };
-    let view = &views[input];
-    let Some(bytes) = view.element(index) else {
-        return Err(wrong_shape(entry, port, "input", view.shape(), None));
+    let value = match inputs.elements(input) {
+        Elements::Known(view) => match view.element(index) {
+            Some(bytes) => integer_element(view.dtype(), bytes, 0),
+            None => return Err(wrong_shape(entry, port, "input", view.shape(), None)),
+        },
+        Elements::Zeros => Some(0),
+        Elements::Unknown => {
+            return Err(RuntimeError::ValueNeeded { symbol: spec.name.clone(), input: port.name.clone() });
+        }
     };
     let place = || format!("element {index} of `{}`", port.name);
-    match integer_element(view.dtype(), bytes, 0) {
+    match value {
         Some(value) if in_range(spec, value) => Ok(value),
         Some(value) => Err(out_of_range(spec, place(), value.to_string())),
         None => Err(out_of_range(spec, place(), "no such integer".to_owned())),
@@ -554,7 +604,9 @@ fn output_places(
         }
         let shape = shape(port, symbols)?;
         let too_large = || RuntimeError::OutOfMemory { len_bytes: usize::MAX };
-        let len = host_size(port.dtype, &shape)?;
+        // States have memory of their own.
+        let is_state = entry.state_of_output(places.len()).is_some();
+        let len = if is_state { 0 } else { host_size(port.dtype, &shape)? };
         let start = end.checked_next_multiple_of(OUTPUT_ALIGN).ok_or_else(too_large)?;
         end = start.checked_add(len).ok_or_else(too_large)?;
         places.push(Some(OutputPlace { shape, range: start..end }));

@@ -43,6 +43,12 @@ pub enum RuntimeError {
     #[error("input `{name}` is given twice")]
     DuplicateInput { name: String },
 
+    #[error("the model has no state `{wanted}`, it has {known}")]
+    UnknownState { wanted: String, known: String },
+
+    #[error("state `{state}` has a capacity of {capacity} along axis {axis}, found {found}")]
+    StateFull { state: String, axis: usize, capacity: u64, found: usize },
+
     #[error("the entry takes {expected} inputs, found {found}")]
     InputCount { expected: usize, found: usize },
 
@@ -132,6 +138,8 @@ impl RuntimeError {
         "runtime::unknown-input",
         "runtime::missing-input",
         "runtime::duplicate-input",
+        "runtime::unknown-state",
+        "runtime::state-full",
         "runtime::input-count",
         "runtime::output-count",
         "runtime::wrong-type",
@@ -170,6 +178,8 @@ impl RuntimeError {
             Self::UnknownInput { .. } => "runtime::unknown-input",
             Self::MissingInput { .. } => "runtime::missing-input",
             Self::DuplicateInput { .. } => "runtime::duplicate-input",
+            Self::UnknownState { .. } => "runtime::unknown-state",
+            Self::StateFull { .. } => "runtime::state-full",
             Self::InputCount { .. } => "runtime::input-count",
             Self::OutputCount { .. } => "runtime::output-count",
             Self::WrongType { .. } => "runtime::wrong-type",

@@ -23,6 +23,7 @@
 
 mod arena;
 mod binding;
+mod carried;
 mod code;
 mod error;
 mod host;
@@ -34,6 +35,7 @@ mod owned;
 mod pool;
 mod select;
 mod session;
+mod state;
 mod view;
 
 pub use error::RuntimeError;

@@ -16,10 +16,10 @@ pub struct SessionOutputs<'s> {
 }
 
 impl<'s> SessionOutputs<'s> {
-    /// How many outputs there are.
+    /// How many outputs there are, without those that are states.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.session.entry().outputs.len()
+        self.session.carried().taken()
     }
 
     /// Whether the entry has no outputs.
@@ -33,7 +33,8 @@ impl<'s> SessionOutputs<'s> {
     /// # Errors
     /// `runtime::bad-tensor` if a copy does not fit in memory.
     pub fn tensor(&self, index: usize) -> Result<Option<Tensor>, RuntimeError> {
-        if let Some(tensor) = self.session.given(index) {
+        let given = self.session.carried().taken_output(index).and_then(|output| self.session.given(output));
+        if let Some(tensor) = given {
             return Ok(Some(tensor.clone()));
         }
         self.get(index).map(|view| view.to_tensor()).transpose()
@@ -42,11 +43,12 @@ impl<'s> SessionOutputs<'s> {
     /// Output `index`; `None` if there is no such output, or its elements have no bytes.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<TensorView<'s>> {
-        let port = self.session.entry().outputs.get(index)?;
-        if let Some(tensor) = self.session.given(index) {
+        let output = self.session.carried().taken_output(index)?;
+        let port = self.session.entry().outputs.get(output)?;
+        if let Some(tensor) = self.session.given(output) {
             return TensorView::try_from(tensor).ok();
         }
-        let (shape, bytes) = self.session.kept_output(index)?;
+        let (shape, bytes) = self.session.kept_output(output)?;
         TensorView::new(port.dtype, shape, bytes).ok()
     }
 }
@@ -65,7 +67,7 @@ impl Session {
         Ok(SessionOutputs { session: self })
     }
 
-    /// Runs the entry on tensors in the order of its inputs, and returns its outputs as tensors.
+    /// Runs the entry on tensors in the order of its inputs, and returns its outputs as tensors; states are neither.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -88,7 +90,8 @@ impl Session {
             if tensor.dtype().has_bytes() {
                 views.push(TensorView::try_from(tensor)?);
             } else {
-                held.push((n, tensor));
+                // Found: there are not more tensors than inputs, or the run says so.
+                held.push((self.carried().given_input(n).unwrap_or(n), tensor));
                 views.push(TensorView::without_bytes(tensor.dtype(), tensor.shape()));
             }
         }
@@ -99,7 +102,9 @@ impl Session {
         }
         let shapes = self.output_shapes_for(&views)?;
         let mut tensors = Vec::with_capacity(shapes.len());
-        for (port, shape) in self.entry().outputs.iter().zip(&shapes) {
+        for (n, shape) in shapes.iter().enumerate() {
+            let Some(output) = self.carried().taken_output(n) else { continue };
+            let port = &self.entry().outputs[output];
             if let Some(len_bytes) = dense_size(port.dtype, shape).filter(|&bytes| bytes > TRIAL_BYTES) {
                 Arena::zeroed(len_bytes)?;
             }
@@ -113,7 +118,8 @@ impl Session {
         Ok(tensors)
     }
 
-    /// Runs the entry on tensors given by name, in any order, and returns the outputs in the order of the entry's.
+    /// Runs the entry on tensors given by name, in any order, and returns the outputs that are no states in the order of
+    /// the entry's. States may be given, too: the run begins with them.
     ///
     /// # Errors
     /// `runtime::unknown-input`, `runtime::missing-input`, `runtime::duplicate-input`, and as [`Session::run`].
@@ -134,12 +140,7 @@ impl Session {
                 return Err(RuntimeError::DuplicateInput { name: name.to_owned() });
             }
         }
-        let missing = entry.inputs.iter().zip(&ordered).find(|(_, tensor)| tensor.is_none());
-        if let Some((port, _)) = missing {
-            let expected = port.type_text(&entry.symbol_names());
-            return Err(RuntimeError::MissingInput { name: port.name.clone(), expected });
-        }
-        let ordered: Vec<&Tensor> = ordered.into_iter().flatten().collect();
-        self.run_owned_with(&ordered, options)
+        let given = self.take_states(&ordered)?;
+        self.run_owned_with(&given, options)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::arena::{Arena, Span};
 use crate::binding::{
-    Binding, BoundLaunch, BoundStep, Inputs, OutputPlace, Place, bind_late, bind_symbols, skip_late, wrong_shape,
+    Binding, BoundLaunch, BoundStep, Given, Inputs, OutputPlace, Place, bind_late, bind_symbols, skip_late, wrong_shape,
 };
 use crate::code::{FpMode, FpScope, KernelCall};
 use crate::error::RuntimeError;
@@ -10,6 +10,7 @@ use crate::host::HostValues;
 use crate::model::Loaded;
 use crate::observer::{Event, Observer, Planned, StepEvent};
 use crate::pool::{Entered, Pool, Task};
+use crate::state::{Port, States};
 use crate::view::{TensorView, TensorViewMut};
 use infc_artifact::{Entry, Program, Segments, Step};
 use infc_tensor::{AlignedBytes, Tensor};
@@ -71,6 +72,8 @@ pub struct Session {
     scratch: Arena,
     /// Inputs that had to be made dense.
     staging: Arena,
+    /// What is carried from run to run.
+    states: States,
     /// What host steps of the run in progress have made.
     host: HostValues,
     /// Outputs of the last run that no kernel writes.
@@ -161,6 +164,7 @@ impl Session {
             symbols: Vec::new(),
             scratch: Arena::empty(),
             staging: Arena::empty(),
+            states: States::new(&entries[entry]),
             host: HostValues::new(&entries[entry], program),
             given: vec![None; entries[entry].outputs.len()],
             slots: Vec::with_capacity(program.slots.len()),
@@ -194,7 +198,7 @@ impl Session {
     /// What a run with such inputs would say; `runtime::value-needed` if shapes follow from the values of inputs, which
     /// [`Session::output_shapes_for`] looks at; `runtime::late-shape` if an output's shape depends on what is computed.
     pub fn output_shapes(&mut self, input_shapes: &[&[usize]]) -> Result<Vec<Vec<usize>>, RuntimeError> {
-        self.bind(Inputs::Shapes(input_shapes))?;
+        self.bind(Given::Shapes(input_shapes))?;
         self.bound_shapes()
     }
 
@@ -203,7 +207,7 @@ impl Session {
     /// # Errors
     /// What a run with these inputs would say; `runtime::late-shape` if an output's shape depends on what is computed.
     pub fn output_shapes_for(&mut self, inputs: &[TensorView<'_>]) -> Result<Vec<Vec<usize>>, RuntimeError> {
-        self.bind(Inputs::Views(inputs))?;
+        self.bind(Given::Views(inputs))?;
         self.bound_shapes()
     }
 
@@ -211,7 +215,9 @@ impl Session {
         if let Some(output) = self.late_output() {
             return Err(RuntimeError::LateShape { output: self.entry().outputs[output].name.clone() });
         }
-        Ok(self.parts[0].bindings[0].outputs.iter().flatten().map(|output| output.shape.clone()).collect())
+        let outputs = self.parts[0].bindings[0].outputs.iter().enumerate();
+        let taken = outputs.filter(|(output, _)| matches!(self.states.output(*output), Port::Caller(_)));
+        Ok(taken.filter_map(|(_, place)| place.as_ref()).map(|place| place.shape.clone()).collect())
     }
 
     /// Whether only a run tells what an output is: its shape, or what has no bytes.
@@ -224,13 +230,15 @@ impl Session {
         self.given.get(index)?.as_ref()
     }
 
-    /// The first output whose shape depends on what is computed.
+    /// The first output that the caller takes whose shape depends on what is computed.
     pub(crate) fn late_output(&self) -> Option<usize> {
-        self.segments.of_output.iter().position(|&segment| segment > 0)
+        let is_taken = |output: usize| matches!(self.states.output(output), Port::Caller(_));
+        (0..self.segments.of_output.len()).find(|&output| self.segments.of_output[output] > 0 && is_taken(output))
     }
 
-    /// Runs the entry. Inputs and outputs come in the order of the entry's; outputs must have the shapes that
-    /// [`Session::output_shapes`] tells, or those that are computed. Dense inputs and all outputs are used where they are.
+    /// Runs the entry. Inputs and outputs come in the order of the entry's, without those that are states; outputs must
+    /// have the shapes that [`Session::output_shapes`] tells, or those that are computed. Dense inputs and all outputs
+    /// are used where they are.
     ///
     /// # Errors
     /// Inputs or outputs that do not fit, `runtime::deadline-exceeded`, `runtime::cancelled`, or
@@ -244,7 +252,7 @@ impl Session {
         self.execute(inputs, &[], Destination::Caller(outputs), options)
     }
 
-    /// The common part of all runs. `held` has inputs without bytes, by number; their views only tell shapes.
+    /// The common part of all runs. `held` has inputs without bytes, by the entry's number; their views only tell shapes.
     pub(crate) fn execute(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -254,13 +262,16 @@ impl Session {
     ) -> Result<(), RuntimeError> {
         let started = self.observer.is_some().then(Instant::now);
         self.check_count(inputs.len())?;
-        for (port, view) in self.entry().inputs.iter().zip(inputs) {
+        for (input, port) in self.entry().inputs.iter().enumerate() {
+            let Port::Caller(n) = self.states.input(input) else { continue };
+            let view = &inputs[n];
             if port.dtype != view.dtype() {
                 let (expected, found) = (port.dtype, view.dtype());
                 return Err(RuntimeError::WrongType { port: format!("input `{}`", port.name), expected, found });
             }
         }
-        self.bind(Inputs::Views(inputs))?;
+        self.bind(Given::Views(inputs))?;
+        self.states.begin(&self.parts[0].bindings[0].inputs)?;
         self.stage(inputs)?;
         self.given.fill(None);
         for &(input, tensor) in held {
@@ -276,6 +287,8 @@ impl Session {
         self.inputs.clear();
         self.host.clear();
         done?;
+        let (segments, parts) = (&self.segments, &self.parts);
+        self.states.advance(|output| output_place(segments, parts, output).map(|place| place.shape.as_slice()));
         if let (Some(observer), Some(started)) = (&self.observer, started) {
             observer.event(&Event::RunFinished { took: started.elapsed() });
         }
@@ -288,8 +301,17 @@ impl Session {
 
     /// Shape and place of an output after a run.
     fn output_place(&self, index: usize) -> Option<&OutputPlace> {
-        let part = &self.parts[*self.segments.of_output.get(index)?];
-        part.bindings.first()?.outputs.get(index)?.as_ref()
+        output_place(&self.segments, &self.parts, index)
+    }
+
+    /// What is carried from run to run.
+    pub(crate) fn carried(&self) -> &States {
+        &self.states
+    }
+
+    /// As [`Session::carried`].
+    pub(crate) fn carried_mut(&mut self) -> &mut States {
+        &mut self.states
     }
 
     /// The shape of an output after a run, and its bytes if the session keeps it.
@@ -300,21 +322,24 @@ impl Session {
     }
 
     fn check_count(&self, found: usize) -> Result<(), RuntimeError> {
-        let expected = self.entry().inputs.len();
+        let expected = self.states.given();
         if found == expected { Ok(()) } else { Err(RuntimeError::InputCount { expected, found }) }
     }
 
     /// Finds or makes the binding for these inputs and puts it first.
-    fn bind(&mut self, inputs: Inputs<'_>) -> Result<(), RuntimeError> {
-        self.check_count(inputs.len())?;
+    fn bind(&mut self, given: Given<'_>) -> Result<(), RuntimeError> {
+        self.check_count(given.len())?;
         let entry = &self.model.manifest.entries[self.entry];
+        let inputs = Inputs { given, states: &self.states };
         bind_symbols(entry, &self.segments, inputs, &mut self.symbols)?;
         self.use_binding(0)?;
         let entry = &self.model.manifest.entries[self.entry];
         for (input, (port, expected)) in entry.inputs.iter().zip(&self.parts[0].bindings[0].inputs).enumerate() {
-            let found = inputs.shape(input);
-            if found != expected.as_slice() {
-                return Err(wrong_shape(entry, port, "input", found, Some(expected)));
+            let inputs = Inputs { given, states: &self.states };
+            // A state without a value takes the shape that is expected.
+            if let Some(found) = inputs.shape(input).filter(|found| found != expected) {
+                let kind = if matches!(self.states.input(input), Port::State(_)) { "state" } else { "input" };
+                return Err(wrong_shape(entry, port, kind, found, Some(expected)));
             }
         }
         Ok(())
@@ -351,12 +376,13 @@ impl Session {
     /// Compares the buffers for a segment's outputs with what the entry says.
     fn check_outputs(&self, segment: usize, outputs: &[TensorViewMut<'_>]) -> Result<(), RuntimeError> {
         let entry = self.entry();
-        if outputs.len() != entry.outputs.len() {
-            return Err(RuntimeError::OutputCount { expected: entry.outputs.len(), found: outputs.len() });
+        if outputs.len() != self.states.taken() {
+            return Err(RuntimeError::OutputCount { expected: self.states.taken(), found: outputs.len() });
         }
         let places = &self.parts[segment].bindings[0].outputs;
-        for ((port, place), view) in entry.outputs.iter().zip(places).zip(outputs) {
-            let Some(place) = place else { continue };
+        for (output, (port, place)) in entry.outputs.iter().zip(places).enumerate() {
+            let (Some(place), Port::Caller(n)) = (place, self.states.output(output)) else { continue };
+            let view = &outputs[n];
             if port.dtype != view.dtype() {
                 let (expected, found) = (port.dtype, view.dtype());
                 return Err(RuntimeError::WrongType { port: format!("output `{}`", port.name), expected, found });
@@ -406,7 +432,14 @@ impl Session {
         let staging = self.staging.span();
         let mut at = 0;
         self.inputs.clear();
-        for view in inputs {
+        for input in 0..self.model.manifest.entries[self.entry].inputs.len() {
+            let view = match self.states.input(input) {
+                Port::Caller(n) => &inputs[n],
+                Port::State(state) => {
+                    self.inputs.push(self.states.read(state));
+                    continue;
+                }
+            };
             self.inputs.push(match view.dense_bytes() {
                 Some(bytes) => Span::read_only(bytes),
                 None => {
@@ -432,10 +465,11 @@ impl Session {
             let Some(place) = place else { continue };
             let span = match place {
                 Place::Input(i) => Some(self.inputs[*i]),
-                Place::Output(i) => match (&mut *destination, &binding.outputs[*i]) {
-                    (Destination::Caller(outputs), _) => Some(Span::writable(outputs[*i].bytes_mut())),
-                    (Destination::Session, Some(output)) => kept.get(output.range.clone()),
-                    (Destination::Session, None) => None,
+                Place::Output(i) => match (self.states.output(*i), &mut *destination, &binding.outputs[*i]) {
+                    (Port::State(state), _, Some(output)) => Some(self.states.write(state, &output.shape)?),
+                    (Port::Caller(n), Destination::Caller(outputs), _) => Some(Span::writable(outputs[n].bytes_mut())),
+                    (Port::Caller(_), Destination::Session, Some(output)) => kept.get(output.range.clone()),
+                    (_, _, None) => None,
                 },
                 Place::Weight(i) => Some(Span::read_only(self.model.weight(*i))),
                 Place::Arena(range) => arena.get(range.clone()),
@@ -576,15 +610,16 @@ impl Session {
                 found: format!("{}{:?}", tensor.dtype(), tensor.shape()),
             });
         }
-        match destination {
+        match (self.states.output(output), destination) {
             // Compared with the output's shape when its segment began; what has no bytes has no views.
-            Destination::Caller(outputs) => {
-                let to = outputs[output].bytes_mut();
+            (Port::Caller(n), Destination::Caller(outputs)) => {
+                let to = outputs[n].bytes_mut();
                 if to.len() == tensor.bytes().len() {
                     to.copy_from_slice(tensor.bytes());
                 }
             }
-            Destination::Session => self.given[output] = Some(tensor),
+            (Port::Caller(_), Destination::Session) => self.given[output] = Some(tensor),
+            (Port::State(state), _) => self.states.give(state, &place, tensor.bytes())?,
         }
         Ok(())
     }
@@ -643,6 +678,12 @@ impl Session {
             _ => call.run_chunks(0, launch.chunks, 0),
         }
     }
+}
+
+/// Shape and place of an output after a run.
+fn output_place<'p>(segments: &Segments, parts: &'p [Part], output: usize) -> Option<&'p OutputPlace> {
+    let part = &parts[*segments.of_output.get(output)?];
+    part.bindings.first()?.outputs.get(output)?.as_ref()
 }
 
 /// The longest argument block of a Program's launches, the reserved word included.

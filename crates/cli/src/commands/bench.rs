@@ -81,7 +81,10 @@ struct Lane {
     path: PathBuf,
     model: Model,
     session: Session,
+    /// Without states.
     inputs: Vec<Tensor>,
+    /// By name, what each run begins with.
+    states: Vec<(String, Tensor)>,
     options: RunOptions<'static>,
     load_ms: f64,
     first_ms: Option<f64>,
@@ -152,7 +155,7 @@ pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Re
     }
     if kernels {
         for lane in &mut lanes {
-            lane.kernels = Some(kernels::measure(&lane.model, &lane.inputs, &lane.options)?);
+            lane.kernels = Some(kernels::measure(&lane.model, &lane.inputs, &lane.states, &lane.options)?);
         }
     }
     let reports: Vec<LaneReport<'_>> = lanes.iter().map(Lane::report).collect();
@@ -191,6 +194,15 @@ fn measure(lanes: &mut [Lane], goal: &Goal, started: Start) -> Result<(), Failur
     }
 }
 
+/// Makes the next run begin as every run does.
+fn rewind(session: &mut Session, states: &[(String, Tensor)]) -> Result<(), Failure> {
+    session.reset_states();
+    for (name, state) in states {
+        session.set_state(name, &TensorView::try_from(state)?)?;
+    }
+    Ok(())
+}
+
 impl Lane {
     fn load(
         path: PathBuf,
@@ -207,12 +219,20 @@ impl Lane {
         if sets.len() > 1 {
             console.note(format!("  of {} data sets the first is used", sets.len()));
         }
-        let inputs = sets.into_iter().next().map(|set| set.inputs).unwrap_or_default();
+        let given = sets.into_iter().next().map(|set| set.inputs).unwrap_or_default();
+        let (mut inputs, mut states) = (Vec::new(), Vec::new());
+        for (n, tensor) in given.into_iter().enumerate() {
+            match (session.entry().state_of_input(n), tensor) {
+                (None, tensor) => inputs.extend(tensor),
+                (Some(_), tensor) => states.extend(tensor.map(|t| (session.entry().inputs[n].name.clone(), t))),
+            }
+        }
         Ok(Self {
             path,
             model,
             session,
             inputs,
+            states,
             options: run_options,
             load_ms,
             first_ms: None,
@@ -227,6 +247,7 @@ impl Lane {
     /// One run, timed; the first one of all is noted.
     fn run_once(&mut self, started: Start) -> Result<Duration, Failure> {
         let views = self.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
+        rewind(&mut self.session, &self.states)?;
         let begin = Instant::now();
         self.session.run_in_session(&views, &self.options)?;
         let took = begin.elapsed();
@@ -244,6 +265,7 @@ impl Lane {
 
     fn save_outputs(&mut self, path: &Path) -> Result<(), Failure> {
         let views = self.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
+        rewind(&mut self.session, &self.states)?;
         let outputs = self.session.run_in_session(&views, &self.options)?;
         self.last_outputs = (0..outputs.len())
             .filter_map(|index| outputs.get(index))
@@ -253,7 +275,7 @@ impl Lane {
             })
             .collect::<Result<_, _>>()
             .map_err(infc_runtime::RuntimeError::from)?;
-        let names = self.session.entry().outputs.iter().map(|port| port.name.clone());
+        let names = self.session.outputs().map(|port| port.name.clone());
         npz::write(path, names.zip(&self.last_outputs))
     }
 

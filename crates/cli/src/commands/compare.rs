@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: CompareArgs, console: &Console) -> Result<Exit, Fai
     if let (Some(path), true) = (&model, layers) {
         let plan = plan_again(path, &loaded, console)?;
         let set = sets.first().ok_or_else(|| CliError::MissingData { names: vec!["any input".to_owned()] })?;
-        let layers = crate::layers::check(&plan, &loaded, &set.inputs, Tolerance { rtol, atol })?;
+        let layers = crate::layers::check(&plan, &loaded, &set.all_inputs(session.entry())?, Tolerance { rtol, atol })?;
         return report_layers(&artifact, &loaded, layers, console);
     }
     if let Some(path) = &model {
@@ -235,7 +235,7 @@ fn evaluate_model(path: &Path, entry: &Entry, sets: &mut [DataSet], console: &Co
         let name = set.name.as_deref().map(|name| format!(" on {name}")).unwrap_or_default();
         let nodes = evaluator.model().graph().node.len();
         console.note(format!("  evaluating {nodes} nodes by definition{name}"));
-        set.expected = evaluator.run(&set.inputs)?.into_iter().map(Some).collect();
+        set.expected = evaluator.run(&set.all_inputs(entry)?)?.into_iter().map(Some).collect();
     }
     Ok(())
 }

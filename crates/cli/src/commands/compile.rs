@@ -42,6 +42,9 @@ pub(crate) struct CompileArgs {
     /// The shape of an input, with ? for what stays dynamic, as in image=1x3x?x?
     #[arg(long, value_name = "INPUT=SHAPE")]
     shape: Vec<String>,
+    /// An output that is an input of the next run: the session keeps it, and need not be given it. May be repeated
+    #[arg(long, value_name = "OUT=IN")]
+    state: Vec<String>,
     /// Make no rewrites that change the order of floating-point additions
     #[arg(long)]
     strict: bool,
@@ -112,6 +115,7 @@ impl CompileArgs {
             byte_targets,
             dims: self.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
             shapes: self.shape.iter().map(|text| dims::parse_shape(text)).collect::<Result<_, _>>()?,
+            states: self.state.iter().map(|text| dims::parse_state(text)).collect::<Result<_, _>>()?,
             strict: self.strict,
             deny_fallback: self.deny_fallback,
             max_weight_growth: self.max_weight_growth,

@@ -31,6 +31,14 @@ pub(super) fn parse_shape(text: &str) -> Result<(String, Vec<ShapeDim>), CliErro
     Ok((name.to_owned(), shape.split('x').map(extent).collect::<Result<_, _>>()?))
 }
 
+/// `OUT=IN`.
+pub(super) fn parse_state(text: &str) -> Result<(String, String), CliError> {
+    match text.split_once('=') {
+        Some((output, input)) if !output.is_empty() && !input.is_empty() => Ok((output.to_owned(), input.to_owned())),
+        _ => Err(CliError::usage(format!("--state `{text}`: expected OUTPUT=INPUT"))),
+    }
+}
+
 /// The options that an artifact's provenance names, to compile its model again in the same way.
 pub(super) fn from_flags(flags: &[String]) -> Result<infc::CompileOptions, CliError> {
     let mut options = infc::CompileOptions::default();
@@ -38,6 +46,7 @@ pub(super) fn from_flags(flags: &[String]) -> Result<infc::CompileOptions, CliEr
         match flag.split_once('=') {
             Some(("dim", text)) => options.dims.push(parse_dim(text)?),
             Some(("shape", text)) => options.shapes.push(parse_shape(text)?),
+            Some(("state", text)) => options.states.push(parse_state(text)?),
             Some(("max-weight-growth", text)) => {
                 options.max_weight_growth = text.parse().unwrap_or(options.max_weight_growth);
             }
@@ -72,6 +81,14 @@ mod tests {
         assert_eq!(parse("x=1x?"), Some(expected));
         for bad in ["x", "x=", "x=1x", "x=1xa", "x=-1", "=1"] {
             assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn states() {
+        assert_eq!(parse_state("hn=h").unwrap(), ("hn".to_owned(), "h".to_owned()));
+        for bad in ["h", "=h", "hn="] {
+            assert!(parse_state(bad).is_err(), "{bad}");
         }
     }
 

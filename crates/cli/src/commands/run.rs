@@ -19,7 +19,8 @@ const SHOWN: usize = 6;
 
 /// Run an artifact
 ///
-/// Prints a summary of its outputs; --save-output keeps them.
+/// Prints a summary of its outputs; --save-output keeps them. States, which need not be given, are carried from one data
+/// set to the next.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc run digits.infa --data test_data_set_0\n  \
                         infc run digits.infa --random --save-output out.npz")]
@@ -117,7 +118,7 @@ pub(crate) fn run(arguments: RunArgs, console: &Console) -> Result<Exit, Failure
 
 /// Runs one data set; the error says which.
 pub(super) fn run_one(session: &mut Session, set: &DataSet, options: &RunOptions<'_>) -> Result<Vec<Tensor>, Failure> {
-    session.run_owned_with(&set.input_refs(), options).map_err(|error| {
+    session.advance(&set.input_refs(), options).map_err(|error| {
         let failure = Failure::from(error);
         match &set.name {
             Some(name) => failure.at(name),

@@ -1,7 +1,7 @@
 //! `--data DIR`: test data in the form of the ONNX backend tests.
 //!
 //! `input_<i>.pb` is a `TensorProto`, `SequenceProto` or `OptionalProto` for the i-th input of the graph that is not an initializer; the name inside is
-//! ignored. `output_<i>.pb`, where there is one, is what output i should be.
+//! ignored. One that is a state need not be there: it is what the data set before has left. `output_<i>.pb`, where there is one, is what output i should be.
 
 use super::{DataSet, input_text};
 use crate::error::CliError;
@@ -27,7 +27,7 @@ pub(crate) fn read_data_sets(folder: &Path, inputs: &[DType], outputs: &[DType])
             places.map(|(index, &dtype)| read_value(dtype, &path.join(format!("{kind}_{index}.pb")))).collect()
         };
         let expected = values("output", outputs)?.into_iter().map(Some).collect();
-        Ok(DataSet { name: Some(name), inputs: values("input", inputs)?, expected })
+        Ok(DataSet { name: Some(name), inputs: values("input", inputs)?.into_iter().map(Some).collect(), expected })
     };
     sets(folder)?.into_iter().map(read).collect()
 }
@@ -56,10 +56,14 @@ fn load_one(folder: &Path, name: Option<String>, entry: &Entry) -> Result<DataSe
     let mut inputs = Vec::with_capacity(entry.inputs.len());
     for (index, port) in entry.inputs.iter().enumerate() {
         let path = folder.join(format!("input_{index}.pb"));
+        if !path.is_file() && entry.state_of_input(index).is_some() {
+            inputs.push(None);
+            continue;
+        }
         if !path.is_file() {
             return Err(bad(format!("input_{index}.pb is missing, which is for {}", input_text(entry, port))));
         }
-        inputs.push(read_value(port.dtype, &path)?);
+        inputs.push(Some(read_value(port.dtype, &path)?));
     }
     let extra = format!("input_{}.pb", inputs.len());
     if folder.join(&extra).is_file() {

@@ -108,7 +108,9 @@ pub(super) fn input_shapes(
         .collect();
     for binding in &entry.bindings {
         // The shapes of inputs depend on those of others alone.
-        let BindingSource::Axis { input, axis } = &binding.source else { continue };
+        let (BindingSource::Axis { input, axis } | BindingSource::State { input, axis, .. }) = &binding.source else {
+            continue;
+        };
         let tensor = given.get(*input as usize).and_then(Option::as_ref);
         let extent = tensor.and_then(|tensor| tensor.shape().get(*axis as usize));
         if let (Some(&extent), Some(symbol)) = (extent, symbols.get_mut(binding.symbol as usize)) {

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "every test uses a part of it")]
 
-use infc::{CompileOptions, Source};
+use infc::{Compilation, CompileError, CompileOptions, Source};
 use infc_frontend_onnx::proto::attribute_proto::AttributeType;
 use infc_frontend_onnx::proto::tensor_shape_proto::{Dimension, dimension};
 use infc_frontend_onnx::proto::{
@@ -96,6 +96,10 @@ impl Net {
     /// The model on the best target of this machine.
     #[track_caller]
     pub(crate) fn session(self) -> Session {
+        session(&self.compile(&CompileOptions::default()).unwrap_or_else(|e| panic!("{e}")))
+    }
+
+    pub(crate) fn compile(self, options: &CompileOptions) -> Result<Compilation, CompileError> {
         let opset = OperatorSetIdProto { domain: Some(String::new()), version: Some(self.opset) };
         let model = ModelProto {
             ir_version: Some(8),
@@ -103,9 +107,13 @@ impl Net {
             graph: Some(self.graph),
             ..ModelProto::default()
         };
-        let source = Source::bytes(model.encode_to_vec());
-        let compilation = infc::compile(&source, &CompileOptions::default(), &mut ()).unwrap_or_else(|e| panic!("{e}"));
-        let model = Model::from_vec(compilation.to_bytes().expect("an artifact")).expect("a model");
-        model.session(&SessionOptions::default()).expect("a session")
+        infc::compile(&Source::bytes(model.encode_to_vec()), options, &mut ())
     }
+}
+
+/// A session of what was compiled, on the best target of this machine.
+#[track_caller]
+pub(crate) fn session(compilation: &Compilation) -> Session {
+    let model = Model::from_vec(compilation.to_bytes().expect("an artifact")).expect("a model");
+    model.session(&SessionOptions::default()).expect("a session")
 }

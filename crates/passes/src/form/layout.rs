@@ -1,10 +1,11 @@
-//! Where values lie: the order of their axes, zero halos, and concatenations in place (ARCHITECTURE.md D6).
+//! Where values lie: the order of their axes, zero halos, concatenations and growing states in place (ARCHITECTURE.md D6).
 //!
 //! Contractions have wishes: the columns of the right operand and of the result are to be contiguous, and the left
 //! operand along what is summed. Wishes are weighed by work; values without any follow their
 //! neighbours. Inputs and outputs of the model are row-major, as ONNX says. So convolutional networks become
 //! channels-last and matrix networks stay as they are, without either being named here.
 
+use super::append::PlannedState;
 use super::contraction::contraction;
 use super::group::{Grouping, Home};
 use super::lower::Lowered;
@@ -39,8 +40,14 @@ pub(super) struct Placement {
 
 /// Chooses layouts for everything that is in memory.
 ///
-/// `kernels` have the wishes; `formulated` are the same kernels as they will read what lies around values.
-pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered], formulated: &[Lowered]) -> Placement {
+/// `kernels` have the wishes; `formulated` are the same kernels as they will read what lies around values. The inputs of
+/// states that grow in place are placed with the outputs that they begin.
+pub(super) fn place(
+    grouping: &Grouping<'_>,
+    states: &[PlannedState],
+    kernels: &[Lowered],
+    formulated: &[Lowered],
+) -> Placement {
     let graph = &grouping.flat.graph;
     let families = Families::new(grouping);
     let hosts = || grouping.hosts.iter().map(|&id| &graph.nodes[id]);
@@ -59,6 +66,10 @@ pub(super) fn place(grouping: &Grouping<'_>, kernels: &[Lowered], formulated: &[
                 let order = order_of(ty.shape.len(), inner.get(&value).copied());
                 arena_layout(&ty.shape, &order, &halo, ty.dtype.size_bytes().unwrap_or(1))
             }
+            BufferPlace::Output(n) => match states.iter().find(|s| s.output == n).and_then(|s| s.append) {
+                Some(append) => append.layout(&ty.shape),
+                None => Layout::dense(&ty.shape),
+            },
             _ => Layout::dense(&ty.shape),
         };
         let len_elems = layout.len_elems.clone();

@@ -3,6 +3,7 @@
 //! ```text
 //! expand    composites written out, their nodes kept together
 //! outputs   outputs that nothing computes are copied
+//! append    states that grow in place
 //! prepare   copies that nothing can do without
 //! group     which nodes share a kernel                    (fuse, bijection)
 //! lower     a group's stages and their expressions        (anchor, body)
@@ -16,6 +17,7 @@
 //!
 //! [`form`] is that list as one function. The result is a [`GraphPlan`]; every fusion that was refused is in its log.
 
+mod append;
 mod bijection;
 mod body;
 mod border;
@@ -37,6 +39,7 @@ mod plan;
 mod prepare;
 mod reorder;
 
+pub use append::{Append, PlannedState};
 pub use error::FormError;
 pub use interpret::{InterpretError, Interpreter};
 pub use layout::arena_layout;
@@ -75,7 +78,8 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
     if count > MAX_GRAPH_NODES {
         return Err(FormError::TooMany { what: "nodes", count, limit: MAX_GRAPH_NODES });
     }
-    prepare::prepare(&mut flat);
+    let states = append::plan(&mut flat, &options.states);
+    prepare::prepare(&mut flat, &states);
     let grouping = Grouping::new(&flat);
     let mut kernels = Vec::new();
     for (id, group) in grouping.groups.iter().enumerate() {
@@ -90,10 +94,10 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
         }
     }
     let (kernels, steps) = order::order(&grouping, kernels)?;
-    let mut placement = layout::place(&grouping, &kernels, &kernels);
+    let mut placement = layout::place(&grouping, &states, &kernels, &kernels);
     let mut finished = finish_all(&grouping, &placement, options, &kernels)?;
     if let Some(filtered) = filtering::filter(&grouping, &placement, options, &kernels, &finished) {
-        placement = layout::place(&grouping, &kernels, &filtered);
+        placement = layout::place(&grouping, &states, &kernels, &filtered);
         finished = finish_all(&grouping, &placement, options, &filtered)?;
     }
     let Finished { mut planned, budget } = finished;
@@ -104,7 +108,8 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
     let mut log = grouping.log;
     log.refusals.extend(budget.refusals);
     let requires = flat.requires.iter().map(|(guard, r)| (flat.path(*guard), r.clone())).collect();
-    Ok(GraphPlan { graph: flat.graph, kernels: planned, hosts, binds, steps, values, buffers, requires, log })
+    let graph = flat.graph;
+    Ok(GraphPlan { graph, kernels: planned, hosts, binds, steps, values, buffers, states, requires, log })
 }
 
 /// A host operation with its operands.

@@ -3,16 +3,18 @@
 use crate::ErrorClass;
 
 /// What formation may decide.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FormOptions {
     /// Under [`ErrorClass::Exact`] sums keep the order of their axes.
     pub allowed: ErrorClass,
     /// How large the constants of the plan may become, over their size in the graph.
     pub max_weight_growth: f64,
+    /// Outputs that are inputs of the next run: their numbers, and those of the inputs.
+    pub states: Vec<(usize, usize)>,
 }
 
 impl Default for FormOptions {
     fn default() -> Self {
-        Self { allowed: ErrorClass::Reassociating, max_weight_growth: 1.3 }
+        Self { allowed: ErrorClass::Reassociating, max_weight_growth: 1.3, states: Vec::new() }
     }
 }

@@ -1,5 +1,6 @@
 //! The graph plan: kernels in order, where every value lies, and how constants are packed.
 
+use super::append::PlannedState;
 use super::log::PlanLog;
 use crate::formulate::FilterTransform;
 use crate::graph::{PassError, evaluate};
@@ -32,6 +33,8 @@ pub struct GraphPlan {
     pub values: BTreeMap<ValueId, PlannedValue>,
     /// What the values lie in.
     pub buffers: Vec<PlannedBuffer>,
+    /// What is carried from run to run. The input of a state that grows in place lies where the output begins.
+    pub states: Vec<PlannedState>,
     /// What must hold of the symbols, and under which conditions ([`PlannedKernel::guard`]).
     pub requires: Vec<(Vec<(ValueId, bool)>, Requirement)>,
     /// Fusions that were refused.

@@ -1,12 +1,13 @@
 //! Copies that a plan cannot do without, made explicit as identity maps.
 //!
 //! - A part of a concatenation is written in place, into the buffer of the whole. What no kernel of ours writes there
-//!   (inputs, constants), or what is needed in two places, is copied.
+//!   (inputs that do not grow in place, constants), or what is needed in two places, is copied.
 //! - What a convolution reads with padding gets a zero halo, which lets the inner loops do without tests. An input of
 //!   the model has none, nor has the part of a value that a slice leaves: they are copied.
 //! - Host operations read dense tensors: they get a copy of what our kernels lay out as they like.
 //! - The right operand of a contraction of two computed values is turned round if its columns would lie scattered.
 
+use super::append::{PlannedState, has_late_extent};
 use super::expand::{Flat, is_merged_on_host};
 use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
@@ -20,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Fewer rows or columns than this are not worth turning an operand round.
 const MIN_TURNED: i64 = 16;
 
-/// Inserts the copies.
-pub(super) fn prepare(flat: &mut Flat) {
+/// Inserts the copies. The first part of a state that grows is in place already.
+pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState]) {
     let outputs: BTreeSet<ValueId> = flat.graph.outputs.iter().map(|p| p.value).collect();
     let mut parts: BTreeSet<ValueId> = BTreeSet::new();
     let mut windows: Windows = BTreeMap::new();
@@ -33,7 +34,10 @@ pub(super) fn prepare(flat: &mut Flat) {
                 Op::Concat(_) => {
                     // Memory whose size the run tells is there when that is told, and its parts may be needed before.
                     let late = has_late_extent(&flat.graph, flat.graph.nodes[id].outputs[0]);
-                    for n in 0..flat.graph.nodes[id].inputs.len() {
+                    let whole = flat.graph.nodes[id].outputs[0];
+                    let is_whole = |state: &PlannedState| flat.graph.outputs[state.output].value == whole;
+                    let grows = states.iter().any(|state| state.append.is_some() && is_whole(state));
+                    for n in usize::from(grows)..flat.graph.nodes[id].inputs.len() {
                         let part = flat.graph.nodes[id].inputs[n];
                         let is_ours = is_computed(&flat.graph, part) && !outputs.contains(&part);
                         if late || !is_ours || !parts.insert(part) {
@@ -68,11 +72,6 @@ pub(super) fn prepare(flat: &mut Flat) {
         }
         flat.graph.order.push(id);
     }
-}
-
-/// Whether an extent of a value is only known when something has been computed.
-fn has_late_extent(graph: &Graph, value: ValueId) -> bool {
-    graph.ty(value).shape.iter().flat_map(|dim| dim.symbols()).any(|symbol| graph.is_late(symbol))
 }
 
 /// True if a kernel of ours computes the value (perhaps as a view of something else).

@@ -51,7 +51,12 @@ impl Observer for Quickest {
 }
 
 /// Measures the kernels of a model, those that take longest first.
-pub(super) fn measure(model: &Model, inputs: &[Tensor], options: &RunOptions<'_>) -> Result<Vec<KernelTime>, Failure> {
+pub(super) fn measure(
+    model: &Model,
+    inputs: &[Tensor],
+    states: &[(String, Tensor)],
+    options: &RunOptions<'_>,
+) -> Result<Vec<KernelTime>, Failure> {
     let quickest = Arc::new(Quickest::default());
     let observer: Arc<dyn Observer> = quickest.clone();
     let mut session = model.session(&SessionOptions { observer: Some(observer), ..SessionOptions::default() })?;
@@ -59,10 +64,22 @@ pub(super) fn measure(model: &Model, inputs: &[Tensor], options: &RunOptions<'_>
     let begun = Instant::now();
     let mut runs = 0;
     while runs < MIN_RUNS || begun.elapsed() < DURATION {
+        super::rewind(&mut session, states)?;
         session.run_in_session(&views, options)?;
         runs += 1;
     }
-    let symbols = symbol_values(session.entry(), inputs);
+    // What runs begin with counts, in the entry's order.
+    let mut rest = inputs.iter();
+    let mut all = Vec::with_capacity(session.entry().inputs.len());
+    for (n, port) in session.entry().inputs.iter().enumerate() {
+        let state = states.iter().find(|(name, _)| *name == port.name).map(|(_, tensor)| tensor);
+        let begins = || Tensor::zeros(port.dtype, &vec![0; port.shape.len()]).ok();
+        all.extend(match session.entry().state_of_input(n) {
+            Some(_) => state.cloned().or_else(begins),
+            None => rest.next().cloned(),
+        });
+    }
+    let symbols = symbol_values(session.entry(), &all);
     let steps = quickest.steps.lock().unwrap_or_else(PoisonError::into_inner);
     let variant = model.variant();
     let mut times: Vec<KernelTime> = Vec::new();

@@ -12,7 +12,7 @@ use infc_artifact::PortSpec;
 use infc_codegen_cpu::Target;
 use infc_frontend_onnx as onnx;
 use infc_frontend_onnx::proto::ValueInfoProto;
-use infc_runtime::{LoadOptions, Model, Pool, SessionOptions};
+use infc_runtime::{LoadOptions, Model, Pool, RunOptions, SessionOptions};
 use infc_tensor::DType;
 use serde::Deserialize;
 use std::io::{BufRead, Write};
@@ -72,7 +72,7 @@ fn on_target(folder: &Path, target: &str, runs: &mut Option<&'static str>) -> Re
     let mut session = model.session(&SessionOptions::default())?;
     let dtypes = |ports: &[PortSpec]| -> Vec<DType> { ports.iter().map(|port| port.dtype).collect() };
     let (inputs, outputs) = (dtypes(&session.entry().inputs), dtypes(&session.entry().outputs));
-    compare(folder, &inputs, &outputs, |set| Ok(session.run_owned(&set.input_refs())?))
+    compare(folder, &inputs, &outputs, |set| Ok(session.advance(&set.input_refs(), &RunOptions::default())?))
 }
 
 fn on_reference(folder: &Path) -> Result<Outcome, Failure> {
@@ -83,7 +83,9 @@ fn on_reference(folder: &Path) -> Result<Outcome, Failure> {
         values.into_iter().map(|value| onnx::declared_dtype(value).unwrap_or(DType::F32)).collect()
     };
     let (inputs, outputs) = (evaluator.model().inputs().collect(), evaluator.model().outputs().collect());
-    compare(folder, &dtypes(inputs), &dtypes(outputs), |set| Ok(evaluator.run(&set.inputs)?))
+    compare(folder, &dtypes(inputs), &dtypes(outputs), |set| {
+        Ok(evaluator.run(&set.inputs.iter().flatten().cloned().collect::<Vec<_>>())?)
+    })
 }
 
 /// What computes the nodes of a compiled model.

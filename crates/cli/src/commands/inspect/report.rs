@@ -46,6 +46,16 @@ pub(super) struct EntryReport {
     pub(super) inputs: Vec<PortReport>,
     pub(super) outputs: Vec<PortReport>,
     pub(super) symbols: Vec<SymbolReport>,
+    /// What is carried from run to run.
+    pub(super) states: Vec<StateReport>,
+}
+
+#[derive(Serialize)]
+pub(super) struct StateReport {
+    pub(super) output: String,
+    pub(super) input: String,
+    /// If it grows in place, the axis and the largest extent there.
+    pub(super) append: Option<(u32, u64)>,
 }
 
 #[derive(Serialize)]
@@ -331,7 +341,9 @@ impl EntryReport {
             let bindings = entry.bindings.iter().filter(|binding| binding.symbol as usize == symbol);
             let input = |n: u32| entry.inputs.get(n as usize).map_or("?", |input| &input.name);
             let place = |binding: &infc_artifact::Binding| match &binding.source {
-                BindingSource::Axis { input: n, axis } => format!("{}[{axis}]", input(*n)),
+                BindingSource::Axis { input: n, axis } | BindingSource::State { input: n, axis, .. } => {
+                    format!("{}[{axis}]", input(*n))
+                }
                 BindingSource::Element { input: n, index } => format!("element {index} of {}", input(*n)),
                 BindingSource::Computed(value) => value.to_text(&names),
             };
@@ -348,6 +360,17 @@ impl EntryReport {
             inputs: entry.inputs.iter().map(port).collect(),
             outputs: entry.outputs.iter().map(port).collect(),
             symbols: symbols.collect(),
+            states: entry.state.iter().map(|pair| StateReport::new(entry, pair)).collect(),
+        }
+    }
+}
+
+impl StateReport {
+    fn new(entry: &Entry, pair: &infc_artifact::StatePair) -> Self {
+        Self {
+            output: entry.outputs[pair.output as usize].name.clone(),
+            input: entry.inputs[pair.input as usize].name.clone(),
+            append: pair.append.map(|append| (append.axis, append.capacity)),
         }
     }
 }

@@ -68,6 +68,13 @@ fn print_entries(report: &Report, console: &Console) -> Result<(), Failure> {
             let (name, min) = (&symbol.name, symbol.min);
             console.line(format!("  dim  {name} in {min}..={max}, from {from}"))?;
         }
+        for state in &entry.states {
+            let place = match state.append {
+                Some((axis, capacity)) => format!(", in place up to {capacity} along axis {axis}"),
+                None => String::new(),
+            };
+            console.line(format!("  state {} → {}{place}", state.output, state.input))?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,278 @@
+//! What a session carries from run to run: outputs that are inputs of the next run.
+//!
+//! A state has memory for the value that a run reads and for the one that it writes; after a run the two are exchanged.
+//! One that grows in place ([`Append`]) has a single memory of its capacity, in which a run leaves what is there and
+//! writes behind it. Either way a run that fails leaves the state as it was.
+
+use crate::arena::{Arena, Span};
+use crate::error::RuntimeError;
+use crate::view::{TensorView, dense_size};
+use infc_artifact::{Append, Entry};
+use infc_tensor::DType;
+
+/// The states of a session, and who has which inputs and outputs of its entry.
+#[derive(Debug)]
+pub(crate) struct States {
+    states: Vec<State>,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    /// How many inputs and outputs are the caller's.
+    of_caller: (usize, usize),
+}
+
+/// Who has an input or output of the entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// The caller, as the n-th of those that are no states.
+    Caller(usize),
+    /// The n-th state.
+    State(usize),
+}
+
+/// One state.
+#[derive(Debug)]
+struct State {
+    /// That of the input.
+    name: String,
+    output: usize,
+    input: usize,
+    dtype: DType,
+    append: Option<Append>,
+    /// Whether there is a value: one that was given, or that a run has left.
+    is_set: bool,
+    /// Of what the next run reads.
+    shape: Vec<usize>,
+    /// Of the same, in elements.
+    strides: Vec<isize>,
+    /// What the next run reads.
+    current: Arena,
+    /// What the next run writes, unless the state grows in place.
+    next: Arena,
+}
+
+impl States {
+    pub(crate) fn new(entry: &Entry) -> Self {
+        let state = |pair: &infc_artifact::StatePair| State {
+            name: entry.inputs[pair.input as usize].name.clone(),
+            output: pair.output as usize,
+            input: pair.input as usize,
+            dtype: entry.inputs[pair.input as usize].dtype,
+            append: pair.append,
+            is_set: false,
+            shape: Vec::new(),
+            strides: Vec::new(),
+            current: Arena::empty(),
+            next: Arena::empty(),
+        };
+        let ports = |count: usize, state_of: &dyn Fn(usize) -> Option<usize>| {
+            let mut callers = 0;
+            let mut port = |n| match state_of(n) {
+                Some(state) => Port::State(state),
+                None => {
+                    callers += 1;
+                    Port::Caller(callers - 1)
+                }
+            };
+            let ports: Vec<Port> = (0..count).map(&mut port).collect();
+            (ports, callers)
+        };
+        let (inputs, given) = ports(entry.inputs.len(), &|n| entry.state_of_input(n));
+        let (outputs, taken) = ports(entry.outputs.len(), &|n| entry.state_of_output(n));
+        Self { states: entry.state.iter().map(state).collect(), inputs, outputs, of_caller: (given, taken) }
+    }
+
+    /// How many inputs the caller gives.
+    pub(crate) fn given(&self) -> usize {
+        self.of_caller.0
+    }
+
+    /// How many outputs the caller takes.
+    pub(crate) fn taken(&self) -> usize {
+        self.of_caller.1
+    }
+
+    /// Who has an input of the entry.
+    pub(crate) fn input(&self, input: usize) -> Port {
+        self.inputs[input]
+    }
+
+    /// Who has an output of the entry.
+    pub(crate) fn output(&self, output: usize) -> Port {
+        self.outputs[output]
+    }
+
+    /// The entry's number of the n-th output that the caller takes.
+    pub(crate) fn taken_output(&self, n: usize) -> Option<usize> {
+        self.outputs.iter().position(|&port| port == Port::Caller(n))
+    }
+
+    /// The entry's number of the n-th input that the caller gives.
+    pub(crate) fn given_input(&self, n: usize) -> Option<usize> {
+        self.inputs.iter().position(|&port| port == Port::Caller(n))
+    }
+
+    /// The value of a state; `None` if it has none.
+    pub(crate) fn value(&self, state: usize) -> Option<TensorView<'_>> {
+        let state = &self.states[state];
+        if !state.is_set {
+            return None;
+        }
+        let len_bytes = state.len_bytes(&state.shape).ok()?;
+        let bytes = state.current.bytes().get(..len_bytes)?;
+        match state.append {
+            None => TensorView::new(state.dtype, &state.shape, bytes).ok(),
+            Some(_) => TensorView::strided(state.dtype, &state.shape, &state.strides, 0, bytes).ok(),
+        }
+    }
+
+    /// Gives a state a value.
+    pub(crate) fn set(&mut self, state: usize, value: &TensorView<'_>) -> Result<(), RuntimeError> {
+        let state = &mut self.states[state];
+        let too_large = || RuntimeError::OutOfMemory { len_bytes: usize::MAX };
+        let shape = value.shape();
+        let len_bytes = state.len_bytes(shape)?;
+        // Growing may lose what is there, and copying cannot fail half way.
+        state.is_set = false;
+        state.current.reserve(len_bytes)?;
+        match state.append {
+            None => value.copy_dense(&mut state.current.bytes_mut()[..len_bytes]),
+            Some(append) => {
+                let dense = value.to_tensor()?;
+                let axis = append.axis as usize;
+                let size = state.dtype.size_bytes().ok_or_else(too_large)?;
+                let inner = shape[axis + 1..].iter().product::<usize>() * size;
+                let row = shape[axis] * inner;
+                // As long as the memory at most, so this is a number.
+                let place = usize::try_from(append.capacity).map_err(|_| too_large())? * inner;
+                if row > 0 {
+                    let places = state.current.bytes_mut().chunks_exact_mut(place);
+                    for (to, from) in places.zip(dense.bytes().chunks_exact(row)) {
+                        to[..row].copy_from_slice(from);
+                    }
+                }
+            }
+        }
+        state.take(shape);
+        state.is_set = true;
+        Ok(())
+    }
+
+    /// Takes the values of all states away: each begins anew with zeros.
+    pub(crate) fn reset(&mut self) {
+        for state in &mut self.states {
+            state.is_set = false;
+        }
+    }
+
+    /// Gives states without a value zeros to read, of the shapes that the entry's inputs have in a run.
+    pub(crate) fn begin(&mut self, inputs: &[Vec<usize>]) -> Result<(), RuntimeError> {
+        for state in self.states.iter_mut().filter(|state| !state.is_set) {
+            let shape = &inputs[state.input];
+            let len_bytes = state.len_bytes(shape)?;
+            state.current.reserve(len_bytes)?;
+            state.current.bytes_mut()[..len_bytes].fill(0);
+            state.take(shape);
+        }
+        Ok(())
+    }
+
+    /// What a run reads of a state.
+    pub(crate) fn read(&mut self, state: usize) -> Span {
+        self.states[state].current.span()
+    }
+
+    /// Where a run writes the next value of a state, of the given shape.
+    pub(crate) fn write(&mut self, state: usize, shape: &[usize]) -> Result<Span, RuntimeError> {
+        let state = &mut self.states[state];
+        let len_bytes = state.len_bytes(shape)?;
+        let Some(append) = state.append else {
+            if state.next.bytes().len() < len_bytes {
+                // What grows a little with every run shall not ask for memory with every run.
+                let amortised = if state.is_growing(shape) { len_bytes.saturating_mul(2) } else { len_bytes };
+                state.next.reserve(amortised)?;
+            }
+            return Ok(state.next.span());
+        };
+        // A state keeps its other extents, or it would not begin where the input does.
+        let axis = append.axis as usize;
+        let others = |shape: &[usize]| shape.iter().enumerate().filter(|(n, _)| *n != axis).map(|(_, &d)| d).collect();
+        let (before, after): (Vec<usize>, Vec<usize>) = (others(&state.shape), others(shape));
+        if before != after || len_bytes > state.current.bytes().len() {
+            return Err(RuntimeError::BadProgram {
+                what: "a state that grows in place".to_owned(),
+                expected: format!("the extents {:?} but for axis {axis}", state.shape),
+                found: format!("{shape:?}"),
+            });
+        }
+        Ok(state.current.span())
+    }
+
+    /// Writes what a host step has made as the next value of a state.
+    pub(crate) fn give(&mut self, state: usize, shape: &[usize], bytes: &[u8]) -> Result<(), RuntimeError> {
+        // What kernels do not write never lies in strides.
+        self.write(state, shape)?;
+        if let Some(to) = self.states[state].next.bytes_mut().get_mut(..bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// Makes what a run has written the value of each state; `shape_of` gives the shape of an output.
+    pub(crate) fn advance<'s>(&mut self, shape_of: impl Fn(usize) -> Option<&'s [usize]>) {
+        for state in &mut self.states {
+            let Some(shape) = shape_of(state.output) else { continue };
+            if state.append.is_none() {
+                std::mem::swap(&mut state.current, &mut state.next);
+            }
+            state.take(shape);
+            state.is_set = true;
+        }
+    }
+}
+
+impl State {
+    /// Takes note of a value's shape.
+    fn take(&mut self, shape: &[usize]) {
+        self.shape.clear();
+        self.shape.extend_from_slice(shape);
+        self.strides.clear();
+        self.strides.resize(shape.len(), 0);
+        let mut stride = 1usize;
+        for axis in (0..shape.len()).rev() {
+            self.strides[axis] = stride.cast_signed();
+            // The size of the memory is representable, so strides are as far as anything is read with them.
+            stride = stride.saturating_mul(self.extent(axis, shape));
+        }
+    }
+
+    /// How many elements the memory has along an axis.
+    fn extent(&self, axis: usize, shape: &[usize]) -> usize {
+        match self.append {
+            Some(append) if append.axis as usize == axis => usize::try_from(append.capacity).unwrap_or(usize::MAX),
+            _ => shape[axis],
+        }
+    }
+
+    /// The length of the memory for a value of this shape.
+    fn len_bytes(&self, shape: &[usize]) -> Result<usize, RuntimeError> {
+        if let Some(append) = self.append {
+            let (extent, axis) = (shape[append.axis as usize], append.axis);
+            if extent as u64 > append.capacity {
+                let (state, axis, capacity) = (self.name.clone(), axis as usize, append.capacity);
+                return Err(RuntimeError::StateFull { state, axis, capacity, found: extent });
+            }
+        }
+        let extents = (0..shape.len()).map(|axis| self.extent(axis, shape));
+        let len = extents.clone().try_fold(1usize, |n, extent| n.checked_mul(extent));
+        let size = match self.dtype.size_bytes() {
+            Some(size) => len.and_then(|len| len.checked_mul(size)),
+            None => dense_size(self.dtype, shape),
+        };
+        size.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })
+    }
+
+    /// Whether the next value is larger than this one.
+    fn is_growing(&self, next: &[usize]) -> bool {
+        self.shape.iter().zip(next).any(|(now, next)| now < next)
+    }
+}
