@@ -20,6 +20,7 @@ fn nest(name: &str, target: &Target) -> LoopNest {
         vector_registers: model.vector_regs,
         arithmetic_per_cycle: f64::from(model.fma_per_cycle),
         dot_cost: 1.0,
+        dot_operand_cost: 0.0,
         loads_per_cycle: f64::from(model.loads_per_cycle),
         latency_cycles: f64::from(model.fma_latency),
         l2_bytes_per_cycle: 32.0,

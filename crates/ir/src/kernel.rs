@@ -81,8 +81,10 @@ pub struct Layout {
     pub strides: Vec<Dim>,
     /// Elements from the start of the buffer to coordinate (0, …, 0).
     pub offset: Dim,
-    /// Per axis, how many coordinates before 0 and after the extent may be read and hold zeros.
+    /// Per axis, how many coordinates before 0 and after the extent may be read.
     pub halo: Vec<(i64, i64)>,
+    /// What the halo holds, as the bits of an element: zeros, or the zero point of quantised values.
+    pub fill: u64,
     /// Elements in the buffer.
     pub len_elems: Dim,
 }
@@ -177,7 +179,7 @@ impl Layout {
         Self::padded(shape, order, &vec![(0, 0); shape.len()])
     }
 
-    /// Dense apart from a halo around the extents.
+    /// Dense apart from a halo of zeros around the extents.
     #[must_use]
     pub fn padded(shape: &[Dim], order: &[usize], halo: &[(i64, i64)]) -> Self {
         let mut strides = vec![Dim::constant(0); shape.len()];
@@ -189,7 +191,7 @@ impl Layout {
             offset = offset + stride.scale(before);
             stride = stride * (shape[axis].clone() + (before + after));
         }
-        Self { strides, offset, halo: halo.to_vec(), len_elems: stride }
+        Self { strides, offset, halo: halo.to_vec(), fill: 0, len_elems: stride }
     }
 
     /// The flat element index of a coordinate.

@@ -321,9 +321,9 @@ fn lanes_along_a_reduction_stay_there() {
     let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
     let inputs = infc_testkit::random_inputs(&kernel, &[], 3);
     let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
-    for dot_cost in [1.0, 6.0] {
+    for (dot_cost, dot_operand_cost) in [(1.0, 0.0), (2.5, 1.5)] {
         for (name, machine) in &MACHINES {
-            let machine = Machine { dot_cost, ..*machine };
+            let machine = Machine { dot_cost, dot_operand_cost, ..*machine };
             let found = run_scheduled(&kernel, &machine, ErrorClass::Exact, &[], &inputs);
             assert_same(name, &found, &expected);
         }

@@ -9,7 +9,7 @@ use infc_ir::kernel::{Kernel, Operand, OperandKind};
 use infc_ir::nest::LoopNest;
 use infc_tensor::{AlignedBytes, Tensor};
 
-/// The buffer of an operand: a logical tensor laid out, with zeros in halo and gaps; without a value, poison (all
+/// The buffer of an operand: a logical tensor laid out, with its fill in halo and gaps; without a value, poison (all
 /// bits set, which is a NaN for floats).
 ///
 /// # Panics
@@ -21,6 +21,8 @@ pub fn to_physical(operand: &Operand, symbols: &[i64], value: Option<&Tensor>) -
     let mut bytes = AlignedBytes::zeroed(len * size);
     match value {
         Some(value) => {
+            let fill = operand.layout.fill.to_le_bytes();
+            bytes.chunks_exact_mut(size).for_each(|element| element.copy_from_slice(&fill[..size]));
             assert_eq!(value.len_elems(), positions(operand, symbols).count(), "`{}`", operand.name);
             for (logical, physical) in positions(operand, symbols).enumerate() {
                 bytes[physical * size..][..size].copy_from_slice(&value.bytes()[logical * size..][..size]);

@@ -169,22 +169,15 @@ impl Translator<'_, '_> {
         self.b.ins().bitselect(mask, x, y)
     }
 
-    /// Per 32-bit lane, four products of unsigned and signed bytes. Bytes fit 16 bits, products of two of those 32.
-    pub(super) fn dot4(&mut self, acc: Value, a: Value, b: Value) -> ir::Value {
-        let lanes = self.ty(acc).lanes;
-        let (acc, a, b) = (self.get(acc), self.get(a), self.get(b));
-        let low = (self.b.ins().uwiden_low(a), self.b.ins().swiden_low(b));
-        let high = (self.b.ins().uwiden_high(a), self.b.ins().swiden_high(b));
-        // This form becomes one multiply-and-add of pairs.
-        let [low, high] = [low, high].map(|(a, b)| {
-            let (a_low, b_low) = (self.b.ins().swiden_low(a), self.b.ins().swiden_low(b));
-            let (a_high, b_high) = (self.b.ins().swiden_high(a), self.b.ins().swiden_high(b));
-            let (low, high) = (self.b.ins().imul(a_low, b_low), self.b.ins().imul(a_high, b_high));
-            self.b.ins().iadd_pairwise(low, high)
-        });
+    /// Per 32-bit lane, two products of signed 16-bit numbers. This form becomes one multiply-and-add of pairs.
+    pub(super) fn dot2(&mut self, a: Value, b: Value) -> ir::Value {
+        let lanes = self.ty(a).lanes / 2;
+        let (a, b) = (self.get(a), self.get(b));
+        let (a_low, b_low) = (self.b.ins().swiden_low(a), self.b.ins().swiden_low(b));
+        let (a_high, b_high) = (self.b.ins().swiden_high(a), self.b.ins().swiden_high(b));
+        let (low, high) = (self.b.ins().imul(a_low, b_low), self.b.ins().imul(a_high, b_high));
         let sums = self.b.ins().iadd_pairwise(low, high);
-        let sums = if lanes == 1 { self.b.ins().extractlane(sums, 0) } else { sums };
-        self.b.ins().iadd(acc, sums)
+        if lanes == 1 { self.b.ins().extractlane(sums, 0) } else { sums }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::CodegenError;
 use crate::object::{CompiledFunction, Emitter};
 use crate::target::{Level, Target};
 use crate::vir::expand::{self, Lacks};
-use crate::vir::{Function, split, strength, verify};
+use crate::vir::{Function, halves, split, strength, verify};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use translate::Machine;
@@ -51,6 +51,7 @@ fn compile(function: &Function, target: &Target) -> Result<(Vec<u8>, String), Co
     let mut function = function.clone();
     expand::run(&mut function, Lacks { half: true, fma: target.level() == Level::X86V2 });
     split::run(&mut function, repr::REGISTER_BYTES);
+    halves::run(&mut function);
     strength::run(&mut function);
     if cfg!(debug_assertions) {
         verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;

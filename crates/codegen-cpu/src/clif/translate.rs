@@ -199,7 +199,8 @@ impl Translator<'_, '_> {
                 if ty.lanes == 1 { scalar } else { self.b.ins().splat(repr::container(ty.elem), scalar) }
             }
             Op::Gather { base, index, scale, disp, mask } => self.gather(ty, base, index, scale, disp, mask),
-            Op::Dot4(acc, a, b) => self.dot4(acc, a, b),
+            Op::Dot4(..) => unreachable!("dot products of bytes are taken apart before"),
+            Op::Dot2(a, b) => self.dot2(a, b),
         }
     }
 

@@ -8,6 +8,7 @@
 mod address;
 mod dot;
 mod expr;
+mod known;
 mod mask;
 mod ops;
 mod power;

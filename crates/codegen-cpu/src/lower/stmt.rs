@@ -2,7 +2,7 @@
 
 use super::address::LaneForm;
 use super::expr::Evaluation;
-use super::{Lane, Lower, LowerError, VarValue};
+use super::{Lane, Lower, LowerError, VarValue, known};
 use crate::vir::builder::{Builder, Memory};
 use crate::vir::{Cond, Elem, Type, Value};
 use infc_ir::entity::{BufferId, EntityId, VarId};
@@ -177,12 +177,16 @@ impl Lower<'_> {
         live.dedup();
         let outside = self.registers.clone();
         let now = |l: &Self| live.iter().map(|(buffer, index)| l.registers[buffer][index]).collect::<Vec<_>>();
+        let ranges = self.ranges.clone();
         self.b.if_open(holds);
+        self.ranges = known::within(&ranges, cond);
         self.stmts(then)?;
         let yields = now(self);
         self.b.if_else(&yields);
         self.registers = outside.clone();
+        self.ranges = known::beyond(&ranges, cond);
         self.stmts(otherwise)?;
+        self.ranges = ranges;
         let yields = now(self);
         let results = self.b.if_close(&yields);
         self.registers = outside;

@@ -278,6 +278,13 @@ pub fn dot4(acc: u64, a: &[u64], b: &[u64]) -> u64 {
     sum.cast_unsigned() & lane_mask(Elem::I32)
 }
 
+/// One lane of [`super::Op::Dot2`]: `Σ a·b` over two 16-bit numbers each.
+#[must_use]
+pub fn dot2(a: &[u64], b: &[u64]) -> u64 {
+    let product = |(&a, &b)| sign_extend(Elem::I16, a) * sign_extend(Elem::I16, b);
+    a.iter().zip(b).map(product).sum::<i64>().cast_unsigned() & lane_mask(Elem::I32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

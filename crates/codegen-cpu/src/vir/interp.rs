@@ -264,6 +264,9 @@ impl Machine<'_> {
                     eval::dot4(self.get(acc)[n], &self.get(a)[bytes.clone()], &self.get(b)[bytes])
                 })
                 .collect(),
+            Op::Dot2(a, b) => {
+                (0..count).map(|n| eval::dot2(&self.get(a)[2 * n..2 * n + 2], &self.get(b)[2 * n..2 * n + 2])).collect()
+            }
         })
     }
 

@@ -14,6 +14,7 @@ mod copy;
 pub mod dce;
 pub mod eval;
 pub mod expand;
+pub mod halves;
 pub mod interleave;
 pub mod interp;
 mod operands;
@@ -287,6 +288,8 @@ pub enum Op {
     },
     /// Per 32-bit lane: `acc + Σ₄ a(u8)·b(i8)`, wrapping (VNNI `vpdpbusd`); a and b are I8 vectors of 4× the lanes.
     Dot4(Value, Value, Value),
+    /// Per 32-bit lane: `Σ₂ a·b` of signed 16-bit numbers, wrapping (`vpmaddwd`); a and b are I16 vectors of 2× the lanes.
+    Dot2(Value, Value),
 }
 
 /// A sequence of instructions and the values it hands to what follows.

@@ -23,7 +23,7 @@ impl Op {
             | Op::Extract(a, _)
             | Op::FirstLanes(a)
             | Op::MaskBits(a) => *a = f(*a),
-            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Shuffle(a, b, _) => {
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Shuffle(a, b, _) | Op::Dot2(a, b) => {
                 *a = f(*a);
                 *b = f(*b);
             }

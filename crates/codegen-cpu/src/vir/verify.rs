@@ -228,6 +228,10 @@ impl Verifier<'_> {
                 let bytes = Type::vector(Elem::I8, ty.lanes.saturating_mul(4));
                 when(ty.elem == Elem::I32 && of(acc) == ty && of(a) == bytes && of(b) == bytes, "i32 += i8 · i8")
             }
+            Op::Dot2(a, b) => {
+                let halves = Type::vector(Elem::I16, ty.lanes.saturating_mul(2));
+                when(ty.elem == Elem::I32 && of(a) == halves && of(b) == halves, "i32 = i16 · i16")
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::CodegenError;
 use crate::object::CompiledFunction;
 use crate::vir::expand::{self, Lacks};
 use crate::vir::reload::{self, Registers};
-use crate::vir::{Function, balance, interleave, pack, speculate, split, strength, verify};
+use crate::vir::{Function, balance, halves, interleave, pack, speculate, split, strength, verify};
 use inst::Encoding;
 
 /// Which vector instructions to use.
@@ -53,6 +53,9 @@ fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Resul
     let mut function = function.clone();
     expand::run(&mut function, Lacks::default());
     split::run(&mut function, register_bytes);
+    if !isa.vnni {
+        halves::run(&mut function);
+    }
     // A masked comparison takes some cycles to be the mask of the next; an `and` of vectors takes one, and registers
     // are few.
     speculate::run(&mut function, if isa.avx512 { 4 } else { 1 });
@@ -68,7 +71,7 @@ fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Resul
         verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;
     }
     let encoding = if isa.avx512 { Encoding::Evex } else { Encoding::Vex };
-    let selected = select::select(&function, encoding, isa.vnni)?;
+    let selected = select::select(&function, encoding)?;
     let (allocation, layout) = alloc::allocate(&selected.function, encoding)
         .map_err(|error| CodegenError::Allocation { message: error.to_string() })?;
     assemble::assemble(&selected.function, &allocation, &layout, encoding, selected.width, listing)

@@ -110,7 +110,9 @@ impl Granularity {
                     return Err(mismatch("one scale and zero point per slice", parameter.shape()));
                 }
                 build.require_equal("the number of scales and of slices", &parameter.shape()[0], &x.shape()[axis])?;
-                build.along_axis(parameter, axis, x.rank())
+                // Were small parameters spread out now, passes could not see along what they are the same.
+                let parameter = build.as_data(parameter)?;
+                build.along_axis(&parameter, axis, x.rank())
             }
             Self::Blocks { axis, size } => {
                 if parameter.rank() != x.rank() {
@@ -123,7 +125,8 @@ impl Granularity {
                 }
                 let index = (0..x.rank()).map(|n| if n == axis { var(n).floor_div(&size) } else { var(n) });
                 let index = index.collect();
-                build.view(parameter, index, x.shape().to_vec())
+                let parameter = build.as_data(parameter)?;
+                build.view(&parameter, index, x.shape().to_vec())
             }
         }
     }

@@ -19,8 +19,9 @@ pub(super) struct Array {
     pub(super) name: String,
     pub(super) dtype: DType,
     pub(super) shape: Vec<i64>,
-    /// Per axis, how far outside of the extents reads give zero.
+    /// Per axis, how far outside of the extents reads give the fill.
     pub(super) halo: Vec<(i64, i64)>,
+    pub(super) fill: Scalar,
     cells: Cells,
 }
 
@@ -47,7 +48,8 @@ impl Array {
         }
         let len = checked_len(name, &shape)?;
         let cells = if dtype.is_float() { Cells::Float(vec![0.0; len]) } else { Cells::Int(vec![0; len]) };
-        Ok(Self { name: name.to_owned(), dtype, halo: vec![(0, 0); shape.len()], shape, cells })
+        let (name, halo, fill) = (name.to_owned(), vec![(0, 0); shape.len()], Scalar::from_i64(dtype, 0));
+        Ok(Self { name, dtype, halo, fill, shape, cells })
     }
 
     /// The elements of a tensor, which must have the given type and shape.
@@ -62,8 +64,8 @@ impl Array {
             return Err(InterpError::WrongShape { name: name.to_owned(), expected: shape, found });
         }
         if !has_arithmetic(dtype) {
-            let (name, halo) = (name.to_owned(), vec![(0, 0); shape.len()]);
-            return Ok(Self { name, dtype, halo, shape, cells: Cells::Opaque(tensor.clone()) });
+            let (name, halo, fill) = (name.to_owned(), vec![(0, 0); shape.len()], Scalar::Int(0));
+            return Ok(Self { name, dtype, halo, fill, shape, cells: Cells::Opaque(tensor.clone()) });
         }
         let mut array = Self::zeros(name, dtype, shape)?;
         let bytes = tensor.bytes();
@@ -130,7 +132,7 @@ impl Array {
         Some(at as usize)
     }
 
-    /// True if a coordinate outside of the extents lies in the halo, where reads give zero.
+    /// True if a coordinate outside of the extents lies in the halo, where reads give the fill.
     pub(super) fn in_halo(&self, index: &[i64]) -> bool {
         index.len() == self.shape.len()
             && self.halo.len() == self.shape.len()

@@ -2,7 +2,7 @@
 //!
 //! Sequential axes run outermost, so that a stage sees all of its own value at earlier steps; the stages of a recurrence
 //! run together, step by step. Nothing here knows of
-//! layouts except that reads in a halo give zero: inputs and outputs are dense tensors of the operands' shapes.
+//! layouts except that reads in a halo give what it holds: inputs and outputs are dense tensors of the operands' shapes.
 
 use super::array::Array;
 use super::body::{Leaves, Program, Registers, bind};
@@ -11,7 +11,7 @@ use super::points::{check_points, for_each_point};
 use super::{InterpError, check_symbols, eval_shape};
 use crate::entity::{EntityId, OperandId, StageId};
 use crate::kernel::{AxisKind, Kernel, Operand, OperandKind, Output, Stage};
-use crate::scalar::{Scalar, Source};
+use crate::scalar::{Const, Scalar, Source};
 use infc_tensor::Tensor;
 use std::ops::Range;
 
@@ -79,7 +79,7 @@ impl Leaves for State {
         };
         let Some(at) = array.position(index) else {
             if array.in_halo(index) {
-                return Ok(Scalar::from_i64(array.dtype, 0));
+                return Ok(array.fill);
             }
             return Err(InterpError::ReadOutOfBounds {
                 reader: self.current.clone(),
@@ -114,6 +114,7 @@ fn bind_operands(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) -> Result<
             Array::from_tensor(&operand.name, operand.dtype, shape, tensor)?
         };
         array.halo.clone_from(&operand.layout.halo);
+        array.fill = Scalar::from_const(Const { dtype: operand.dtype, bits: operand.layout.fill });
         Ok(array)
     };
     kernel.operands.iter().map(bind_operand).collect()
@@ -272,8 +273,8 @@ fn write_output(
             })?);
         }
         let Some(at) = target.position(&coordinates) else {
-            // The halo holds zeros, so zeros may be written there.
-            if target.in_halo(&coordinates) && source.get(from) == Scalar::from_i64(target.dtype, 0) {
+            // What the halo holds may be written there.
+            if target.in_halo(&coordinates) && source.get(from) == target.fill {
                 from += 1;
                 return Ok(());
             }

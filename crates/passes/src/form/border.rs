@@ -1,4 +1,4 @@
-//! Zeros around values with a halo, written by the kernel that writes the value.
+//! What lies around values with a halo, written by the kernel that writes the value.
 
 use infc_ir::entity::{OperandId, VarId};
 use infc_ir::index::{Dim, IndexExpr};
@@ -49,8 +49,8 @@ fn face(kernel: &mut Kernel, operand: OperandId, extents: &[(IndexExpr, Dim)]) {
         axes.push(Axis { name: format!("a{axis}"), extent: extents[axis].1.clone(), kind: AxisKind::Parallel });
     }
     let mut body = Body::default();
-    let zero = body.push(ScalarOp::Const(Const::zero(o.dtype)));
+    let fill = body.push(ScalarOp::Const(Const { dtype: o.dtype, bits: o.layout.fill }));
     let name = format!("border{}", kernel.stages.len());
-    let stage = kernel.stages.push(Stage { name, axes, body, results: vec![zero], reducer: None });
+    let stage = kernel.stages.push(Stage { name, axes, body, results: vec![fill], reducer: None });
     kernel.outputs.push(Output { operand, stage, component: 0, index });
 }

@@ -1,4 +1,4 @@
-//! Where values lie: the order of their axes, zero halos, concatenations and growing states in place (ARCHITECTURE.md D6).
+//! Where values lie: the order of their axes, halos, concatenations and growing states in place (ARCHITECTURE.md D6).
 //!
 //! Contractions have wishes: the columns of the right operand and of the result are to be contiguous, and the left
 //! operand along what is summed. Wishes are weighed by work; values without any follow their
@@ -15,8 +15,8 @@ use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, StageId, ValueId, VarId};
 use infc_ir::graph::{Graph, Port};
 use infc_ir::index::{Dim, IndexExpr, Ranges};
-use infc_ir::kernel::{Layout, Operand, OperandKind, Stage};
-use infc_ir::scalar::{Load, Source};
+use infc_ir::kernel::{Layout, Operand, OperandKind, Reducer, Stage};
+use infc_ir::scalar::{BinaryOp, Load, Source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Wider halos are not worth the memory,
@@ -62,9 +62,10 @@ pub(super) fn place(
         let ty = graph.ty(value);
         let layout = match place {
             BufferPlace::Arena if !dense.contains(&value) => {
-                let halo = halos.get(&value).cloned().unwrap_or_else(|| vec![(0, 0); ty.shape.len()]);
+                let halo = halos.get(&value).cloned().unwrap_or_else(|| Halo::none(ty.shape.len()));
                 let order = order_of(ty.shape.len(), inner.get(&value).copied());
-                arena_layout(&ty.shape, &order, &halo, ty.dtype.size_bytes().unwrap_or(1))
+                let layout = arena_layout(&ty.shape, &order, &halo.reach, ty.dtype.size_bytes().unwrap_or(1));
+                Layout { fill: halo.fill, ..layout }
             }
             BufferPlace::Output(n) => match states.iter().find(|s| s.output == n).and_then(|s| s.append) {
                 Some(append) => append.layout(&ty.shape),
@@ -128,7 +129,7 @@ fn order_of(rank: usize, inner: Option<usize>) -> Vec<usize> {
     order
 }
 
-/// The layout of a value between kernels: axes in the given order, from outermost, with a halo, and rows that do not
+/// The layout of a value between kernels: axes in the given order, from outermost, with a halo of zeros, and rows that do not
 /// meet in the same cache sets.
 #[must_use]
 pub fn arena_layout(shape: &[Dim], order: &[usize], halo: &[(i64, i64)], element_bytes: usize) -> Layout {
@@ -147,7 +148,7 @@ pub fn arena_layout(shape: &[Dim], order: &[usize], halo: &[(i64, i64)], element
             stride = stride + ROW_PAD_BYTES / element_bytes;
         }
     }
-    Layout { strides, offset, halo: halo.to_vec(), len_elems: stride }
+    Layout { strides, offset, halo: halo.to_vec(), fill: 0, len_elems: stride }
 }
 
 // ------------------------------------------------------------------------------------------------------ families --
@@ -300,46 +301,78 @@ impl Lowered {
 
 // -------------------------------------------------------------------------------------------------------- halos --
 
-/// Per family root and per part: how far outside of the extents sums, and stages before them, read, where zeros are
-/// wanted.
+/// How far outside of the extents a value is read, and what is wanted there.
+#[derive(Clone, Debug)]
+struct Halo {
+    reach: Vec<(i64, i64)>,
+    /// The bits of an element.
+    fill: u64,
+}
+
+impl Halo {
+    fn none(rank: usize) -> Self {
+        Self { reach: vec![(0, 0); rank], fill: 0 }
+    }
+
+    fn is_none(&self) -> bool {
+        self.reach.iter().all(|&reach| reach == (0, 0))
+    }
+
+    /// What is wanted first counts; who wants something else there tests for it.
+    fn widen(&mut self, other: &Self, along: impl Fn(usize) -> bool) {
+        if other.is_none() {
+            return;
+        }
+        if self.is_none() {
+            self.fill = other.fill;
+        }
+        if self.fill != other.fill {
+            return;
+        }
+        for (axis, (all, reach)) in self.reach.iter_mut().zip(&other.reach).enumerate() {
+            if along(axis) {
+                *all = (all.0.max(reach.0), all.1.max(reach.1));
+            }
+        }
+    }
+}
+
+/// Per family root and per part: the halo that sums, and stages before them, want.
 fn halos(
     grouping: &Grouping<'_>,
     families: &Families,
     fixed: &BTreeSet<ValueId>,
     kernels: &[Lowered],
-) -> BTreeMap<ValueId, Vec<(i64, i64)>> {
-    let mut halos: BTreeMap<ValueId, Vec<(i64, i64)>> = BTreeMap::new();
-    for lowered in kernels {
+) -> BTreeMap<ValueId, Halo> {
+    let mut halos: BTreeMap<ValueId, Halo> = BTreeMap::new();
+    let sums = |stage: &Stage| stage.reducer.as_ref().and_then(Reducer::as_binary) == Some(BinaryOp::Add);
+    // Where readers want different things, those that sum take precedence.
+    for (lowered, summing) in kernels.iter().map(|k| (k, true)).chain(kernels.iter().map(|k| (k, false))) {
         let is_output = |id: StageId| lowered.kernel.outputs.iter().any(|o| o.stage == id);
-        for (_, stage) in lowered.kernel.stages.iter_enumerated().filter(|&(id, _)| !is_output(id)) {
+        let stages = lowered.kernel.stages.iter_enumerated();
+        for (_, stage) in stages.filter(|&(id, stage)| !is_output(id) && sums(stage) == summing) {
             let ranges = stage.ranges(&lowered.kernel.symbols);
             stage.for_each_load(&mut |_, load| {
                 let Source::Operand(id) = load.source else { return };
                 let operand = &lowered.kernel.operands[id];
                 let value = lowered.values[id.index()];
                 let movable = operand.kind == OperandKind::Input && !fixed.contains(&families.root(value));
-                if !movable || load.valid.is_empty() || load.otherwise.bits != 0 || !load.gather.is_empty() {
+                if !movable || load.valid.is_empty() || !load.gather.is_empty() {
                     return;
                 }
-                let reach = reach(operand, load, stage, &ranges);
-                let halo = halos.entry(value).or_insert_with(|| vec![(0, 0); operand.shape.len()]);
-                for (halo, reach) in halo.iter_mut().zip(reach) {
-                    *halo = (halo.0.max(reach.0), halo.1.max(reach.1));
-                }
+                let wanted = Halo { reach: reach(operand, load, stage, &ranges), fill: load.otherwise.bits };
+                let halo = halos.entry(value).or_insert_with(|| Halo::none(operand.shape.len()));
+                halo.widen(&wanted, |_| true);
             });
         }
     }
     // A part has the halo of its whole. Along the axis of the concatenation only the whole can have one.
     for whole in &grouping.wholes {
         let rank = grouping.flat.graph.ty(whole.value).shape.len();
-        let mut all = halos.remove(&whole.value).unwrap_or_else(|| vec![(0, 0); rank]);
+        let mut all = halos.remove(&whole.value).unwrap_or_else(|| Halo::none(rank));
         for (part, _) in &whole.parts {
             if let Some(halo) = halos.remove(part) {
-                for (axis, (all, halo)) in all.iter_mut().zip(halo).enumerate() {
-                    if Some(axis) != whole.axis {
-                        *all = (all.0.max(halo.0), all.1.max(halo.1));
-                    }
-                }
+                all.widen(&halo, |axis| Some(axis) != whole.axis);
             }
         }
         halos.insert(whole.value, all);

@@ -14,6 +14,7 @@
 
 use super::contraction::{Contraction, contraction, uses};
 use super::plan::Packing;
+use crate::schedule::point::outside_halo;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{OperandId, ScalarId, StageId, VarId};
 use infc_ir::index::{Dim, IndexExpr};
@@ -246,7 +247,8 @@ fn is_grouped(kernel: &Kernel, c: &Contraction<'_>, axis: VarId) -> bool {
     let bytes = types.contains(&DType::U8) && types.contains(&DType::I8) && c.stage.dtypes() == [DType::I32];
     let Source::Operand(lhs) = c.lhs.source else { return false };
     let whole = c.stage.axes[axis.0 as usize].extent.as_const().is_some_and(|n| n % GROUP == 0);
-    let unguarded = c.lhs.valid.iter().all(|b| !b.expr.uses_var(axis));
+    let tested = outside_halo(&kernel.operands[lhs], c.lhs, &c.stage.ranges(&kernel.symbols));
+    let unguarded = tested.iter().all(|b| !b.expr.uses_var(axis));
     let flat = kernel.operands[lhs].layout.flat(&c.lhs.index);
     let adjacent = flat.linear_in(axis).is_some_and(|(step, _)| step.is_const(1));
     bytes && whole && unguarded && adjacent

@@ -236,6 +236,9 @@ impl fmt::Display for GraphPlan {
             let strides: Vec<String> = planned.layout.strides.iter().map(ToString::to_string).collect();
             write!(f, "value {value}: buffer {} + {}", planned.buffer, planned.layout.offset)?;
             write!(f, " strides [{}] halo {:?}", strides.join(", "), planned.layout.halo)?;
+            if planned.layout.fill != 0 {
+                write!(f, " of {}", planned.layout.fill)?;
+            }
             match &planned.part_of {
                 Some(part) => writeln!(f, " part of {} at {}", part.whole, part.start)?,
                 None => writeln!(f)?,

@@ -2,7 +2,7 @@
 //!
 //! - A part of a concatenation is written in place, into the buffer of the whole. What no kernel of ours writes there
 //!   (inputs that do not grow in place, constants), or what is needed in two places, is copied.
-//! - What a convolution reads with padding gets a zero halo, which lets the inner loops do without tests. An input of
+//! - What a convolution reads with padding gets a halo, which lets the inner loops do without tests. An input of
 //!   the model has none, nor has the part of a value that a slice leaves: they are copied.
 //! - Host operations read dense tensors: they get a copy of what our kernels lay out as they like.
 //! - The right operand of a contraction of two computed values is turned round if its columns would lie scattered.
@@ -146,19 +146,20 @@ fn comes_from_constant(graph: &Graph, mut value: ValueId) -> bool {
 type Window = Vec<(Dim, Dim)>;
 
 /// Copies of a part of a value, by the conditions under which they are made.
-type Windows = BTreeMap<(Option<usize>, ValueId, Window), ValueId>;
+type Windows = BTreeMap<(Option<usize>, ValueId, Window, u64), ValueId>;
 
 /// A value seen through views, composed.
 struct Padded {
     root: ValueId,
     map: AccessMap,
+    padding: Const,
 }
 
 /// If a contraction sees the operand through padding that no halo of the operand can stand for (it is an input of the
 /// graph, or only a part of it is padded), makes it see a copy of that part instead.
 fn isolate(flat: &mut Flat, copies: &mut Windows, user: NodeId, operand: usize) {
     let value = flat.graph.nodes[user].inputs[operand];
-    let Some(Padded { root, map }) = padded(&flat.graph, value) else { return };
+    let Some(Padded { root, map, padding }) = padded(&flat.graph, value) else { return };
     let extents = flat.graph.ty(root).shape.clone();
     let Some(window) = window(&map, &extents) else { return };
     let is_all = window.iter().zip(&extents).all(|((start, len), extent)| start.is_const(0) && len == extent);
@@ -167,18 +168,21 @@ fn isolate(flat: &mut Flat, copies: &mut Windows, user: NodeId, operand: usize) 
     }
     let origin = flat.graph.nodes[user].origin;
     let dtype = flat.graph.ty(root).dtype;
-    let zero = Const::zero(dtype);
-    let part = match copies.get(&(flat.guard(user), root, window.clone())) {
+    let key = (flat.guard(user), root, window.clone(), padding.bits);
+    let part = match copies.get(&key) {
         Some(&part) => part,
         None => {
             let shape: Vec<Dim> = window.iter().map(|(_, len)| len.clone()).collect();
             let index = window.iter().enumerate().map(|(n, (start, _))| movement::var(n) + start.clone()).collect();
             let crop = AccessMap { rank: shape.len(), index, valid: Vec::new() };
             let ty = TensorType::new(dtype, shape.clone());
-            let seen =
-                if is_all { root } else { flat.graph.add(movement::view(crop, &shape, zero), &[root], ty, origin) };
+            let seen = if is_all {
+                root
+            } else {
+                flat.graph.add(movement::view(crop, &shape, Const::zero(dtype)), &[root], ty, origin)
+            };
             let part = copy(&mut flat.graph, seen, user);
-            copies.insert((flat.guard(user), root, window.clone()), part);
+            copies.insert(key, part);
             part
         }
     };
@@ -193,23 +197,25 @@ fn isolate(flat: &mut Flat, copies: &mut Windows, user: NodeId, operand: usize) 
         .collect();
     let ty = flat.graph.ty(value).clone();
     let map = AccessMap { rank: map.rank, index, valid };
-    let seen = flat.graph.add(movement::view(map, &ty.shape.clone(), zero), &[part], ty, origin);
+    let seen = flat.graph.add(movement::view(map, &ty.shape.clone(), padding), &[part], ty, origin);
     flat.graph.nodes[user].inputs[operand] = seen;
 }
 
-/// The value's root and the map there, if the views between pad, and with zeros only.
+/// The value's root and the map there, if the views between pad, all with the same.
 fn padded(graph: &Graph, value: ValueId) -> Option<Padded> {
     let mut at = value;
+    let mut padding = None;
     while let Some((_, node)) = graph.producer(at)
         && let Op::View(view) = &node.op
     {
-        if !view.map.valid.is_empty() && view.otherwise.bits != 0 {
+        if !view.map.valid.is_empty() && *padding.get_or_insert(view.otherwise) != view.otherwise {
             return None;
         }
         at = node.inputs[0];
     }
     let (root, map) = trace(graph, value);
-    (!map.valid.is_empty() && !comes_from_constant(graph, root)).then_some(Padded { root, map })
+    let padding = padding?;
+    (!map.valid.is_empty() && !comes_from_constant(graph, root)).then_some(Padded { root, map, padding })
 }
 
 /// What a chain of views begins with, and the map there from the value's coordinates.

@@ -67,6 +67,27 @@ fn constants_into_body(site: &Site<'_>) -> Option<Replacement> {
     rebuild(site, body, &results, inputs)
 }
 
+/// True for a map that makes fewer bytes of a sum: where kernels meet, that is what is stored.
+fn narrows_sum(site: &Site<'_>, map: &Node) -> bool {
+    let bits = |value: ValueId| site.graph.ty(value).dtype.size_bits();
+    let out = map.outputs.iter().map(|&o| bits(o)).max().unwrap_or(0);
+    let is_sum = |value: ValueId| matches!(site.producer(value).map(|n| &n.op), Some(Op::Contract(_) | Op::Reduce(_)));
+    map.inputs.iter().any(|&value| bits(value) > out && is_sum(value))
+}
+
+/// Whether the map at the site reads more than a value and constants, so that its operands may be of several kernels.
+fn joins(site: &Site<'_>, value: ValueId) -> bool {
+    let is_constant = |mut value: ValueId| {
+        while let Some(node) = site.producer(value)
+            && let Op::View(_) = &node.op
+        {
+            value = node.inputs[0];
+        }
+        constant(site.graph, value).is_some()
+    };
+    site.node().inputs.iter().any(|&other| other != value && !is_constant(other))
+}
+
 // map_f(map_g(x), y) = map_(f∘g)(x, y)
 fn fuse(site: &Site<'_>) -> Option<Replacement> {
     let outer = as_map(site.node())?;
@@ -78,6 +99,9 @@ fn fuse(site: &Site<'_>) -> Option<Replacement> {
         let small = outer.body.ops.len() + inner.body.ops.len() <= MAX_OPS
             && site.node().inputs.len() + producer.inputs.len() <= MAX_OPERANDS;
         let cheap = cost(&inner.body) <= CHEAP && producer.inputs.len() == 1;
+        if narrows_sum(site, producer) && joins(site, value) {
+            return None;
+        }
         if !small {
             site.cx.note(site.id, "maps not fused: the body would be too large");
         }

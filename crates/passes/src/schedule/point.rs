@@ -203,10 +203,10 @@ impl Emitter<'_> {
 
 /// The conditions of a load that its operand's halo does not make unnecessary.
 ///
-/// Beyond its extents an operand with a halo holds zeros, so where zero is also what the reader wants there, it may
+/// Beyond its extents an operand with a halo holds its fill, so where that is also what the reader wants there, it may
 /// simply read.
 pub(crate) fn outside_halo(operand: &Operand, load: &Load, ranges: &Ranges) -> Vec<Bound> {
-    if load.otherwise.bits != 0 {
+    if load.otherwise.bits != operand.layout.fill {
         return load.valid.clone();
     }
     let covered = |bound: &Bound| {

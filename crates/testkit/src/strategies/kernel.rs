@@ -59,8 +59,12 @@ fn dim(c: &mut Choices, symbols: usize) -> Dim {
 
 fn operand(c: &mut Choices, name: &str, kind: OperandKind, symbols: usize) -> Operand {
     let shape: Vec<Dim> = (0..c.pick(4)).map(|_| dim(c, symbols)).collect();
-    let layout = layout(c, &shape);
-    Operand { name: name.to_owned(), dtype: c.of(&DTYPES), shape, kind, layout }
+    let mut layout = layout(c, &shape);
+    let dtype = c.of(&DTYPES);
+    if kind == OperandKind::Input && layout.has_halo() && c.once_in(2) {
+        layout.fill = super::body::constant(c, dtype).bits;
+    }
+    Operand { name: name.to_owned(), dtype, shape, kind, layout }
 }
 
 fn layout(c: &mut Choices, shape: &[Dim]) -> Layout {

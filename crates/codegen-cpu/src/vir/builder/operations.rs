@@ -131,6 +131,13 @@ impl Builder {
         assert!(ty.elem == Elem::I32 && self.ty(a) == bytes && self.ty(b) == bytes, "operands of dot4");
         self.make(Op::Dot4(acc, a, b), ty, Motion::Free)
     }
+
+    /// Per 32-bit lane `Σ₂ a·b` of signed 16-bit numbers.
+    pub fn dot2(&mut self, a: Value, b: Value) -> Value {
+        let halves = self.ty(a);
+        assert!(halves.elem == Elem::I16 && halves.lanes > 1 && self.ty(b) == halves, "operands of dot2");
+        self.make(Op::Dot2(a, b), Type::vector(Elem::I32, halves.lanes / 2), Motion::Free)
+    }
 }
 
 /// Short forms of [`Builder::binary`] and [`Builder::unary`].

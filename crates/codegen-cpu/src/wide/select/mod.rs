@@ -40,8 +40,8 @@ pub(super) struct Selected {
 ///
 /// # Errors
 /// [`CodegenError::Unsupported`] for the few operations that the other emitter has to take.
-pub(super) fn select(function: &Function, encoding: Encoding, dot: bool) -> Result<Selected, CodegenError> {
-    let mut selector = Selector::new(function, encoding, dot);
+pub(super) fn select(function: &Function, encoding: Encoding) -> Result<Selected, CodegenError> {
+    let mut selector = Selector::new(function, encoding);
     selector.survey(&function.body);
     selector.entry()?;
     let width = selector.width;
@@ -81,8 +81,6 @@ struct Home {
 struct Selector<'a> {
     function: &'a Function,
     encoding: Encoding,
-    /// Whether there is a dot-product instruction for bytes.
-    dot: bool,
     ops: Vec<Option<Op>>,
     home: Vec<Home>,
     /// Per block number: contains no loop.
@@ -112,12 +110,11 @@ struct Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    fn new(function: &'a Function, encoding: Encoding, dot: bool) -> Self {
+    fn new(function: &'a Function, encoding: Encoding) -> Self {
         let count = function.types.len();
         Self {
             function,
             encoding,
-            dot,
             ops: dce::definitions(function),
             home: vec![Home::default(); count],
             straight: vec![true],

@@ -59,6 +59,12 @@ impl Selector<'_> {
                 self.dot4(dst, ty, acc, a, b);
                 Ok(())
             }
+            Op::Dot2(a, b) => {
+                let b = self.rm(b);
+                let a = self.reg(a);
+                self.packed(codes::PMADDWD, dst, Self::width_of(ty), a, &b);
+                Ok(())
+            }
             _ => Err(unsupported("a vector operation")),
         }
     }

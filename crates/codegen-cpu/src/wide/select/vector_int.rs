@@ -219,27 +219,9 @@ impl Selector<'_> {
     pub(super) fn dot4(&mut self, dst: VReg, ty: Type, acc: Value, a: Value, b: Value) {
         let width = Self::width_of(ty);
         let view = width.view();
-        if self.dot {
-            let code = codes::PDPBUSD.code(self.encoding, width);
-            let b = self.rm_with(b, false);
-            let (acc, a) = (self.reg(acc), self.reg(a));
-            self.push(MachInst::new(code).modify(acc, dst, view).reg(a, view).rm(&b, view));
-            return;
-        }
-        // Without VNNI the pairwise sums of vpmaddubsw could saturate: even and odd bytes are multiplied apart as
-        // 16-bit numbers, which always fit, and vpmaddwd adds pairs.
-        let (acc, a, b) = (self.reg(acc), self.reg(a), self.reg(b));
-        let fresh = [(); 8].map(|()| self.fresh(VECTOR));
-        let [a_even, a_odd, b_up, b_even, b_odd, even, odd, sum] = fresh;
-        let low_bytes = self.pool_splat(Elem::I16, 0x00ff, width);
-        self.packed(codes::PAND, a_even, width, a, &RegMem::Mem(low_bytes));
-        self.shift_by(codes::PSRLI_I16, a_odd, a, width, 8);
-        self.shift_by(codes::PSLLI_I16, b_up, b, width, 8);
-        self.shift_by(codes::PSRAI_I16, b_even, b_up, width, 8);
-        self.shift_by(codes::PSRAI_I16, b_odd, b, width, 8);
-        self.packed(codes::PMADDWD, even, width, a_even, &RegMem::Reg(b_even));
-        self.packed(codes::PMADDWD, odd, width, a_odd, &RegMem::Reg(b_odd));
-        self.packed(codes::PADD_I32, sum, width, even, &RegMem::Reg(odd));
-        self.packed(codes::PADD_I32, dst, width, sum, &RegMem::Reg(acc));
+        let code = codes::PDPBUSD.code(self.encoding, width);
+        let b = self.rm_with(b, false);
+        let (acc, a) = (self.reg(acc), self.reg(a));
+        self.push(MachInst::new(code).modify(acc, dst, view).reg(a, view).rm(&b, view));
     }
 }

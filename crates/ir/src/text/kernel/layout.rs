@@ -1,4 +1,4 @@
-//! Layouts: `layout(order [0, 2, 3, 1], halo [0:0, 1:1, 1:1, 0:0])`, or with strides, offset and length of their own.
+//! Layouts: `layout(order [0, 2, 3, 1], halo [0:0, 1:1, 1:1, 0:0], fill 117)`, or with strides, offset and length of their own.
 
 use super::super::error::ParseErrorKind;
 use super::super::index::{Index, Names, Scope};
@@ -19,6 +19,7 @@ pub(super) fn parse_layout(p: &mut Parser<'_>, scope: Scope<'_>, shape: &[Dim]) 
     let rank = shape.len();
     let mut order: Vec<usize> = (0..rank).collect();
     let mut halo = vec![(0, 0); rank];
+    let mut fill = 0;
     let (mut strides, mut offset, mut len_elems) = (None, None, None);
     p.expect("(")?;
     p.list(")", |p| {
@@ -50,6 +51,7 @@ pub(super) fn parse_layout(p: &mut Parser<'_>, scope: Scope<'_>, shape: &[Dim]) 
                 })?;
                 same_rank(p, halo.len())?;
             }
+            "fill" => fill = p.unsigned()?,
             "strides" => {
                 p.expect("[")?;
                 let list = p.list("]", |p| p.index(scope))?;
@@ -62,7 +64,7 @@ pub(super) fn parse_layout(p: &mut Parser<'_>, scope: Scope<'_>, shape: &[Dim]) 
         }
         Ok(())
     })?;
-    let mut layout = Layout::padded(shape, &order, &halo);
+    let mut layout = Layout { fill, ..Layout::padded(shape, &order, &halo) };
     layout.strides = strides.unwrap_or(layout.strides);
     layout.offset = offset.unwrap_or(layout.offset);
     layout.len_elems = len_elems.unwrap_or(layout.len_elems);
@@ -102,7 +104,8 @@ impl fmt::Display for LayoutText<'_> {
         }
         let mut parts: Vec<String> = Vec::new();
         let identity: Vec<usize> = (0..rank).collect();
-        let fits = |order: &Vec<usize>| Layout::padded(shape, order, &layout.halo) == **layout;
+        let fits =
+            |order: &Vec<usize>| Layout { fill: layout.fill, ..Layout::padded(shape, order, &layout.halo) } == **layout;
         match [identity.clone(), order_of(layout)].into_iter().find(fits) {
             Some(order) if order == identity => {}
             Some(order) => parts.push(format!("order {order:?}")),
@@ -117,6 +120,9 @@ impl fmt::Display for LayoutText<'_> {
         if layout.halo.iter().any(|&h| h != (0, 0)) {
             let halo: Vec<String> = layout.halo.iter().map(|(before, after)| format!("{before}:{after}")).collect();
             parts.push(format!("halo [{}]", halo.join(", ")));
+        }
+        if layout.fill != 0 {
+            parts.push(format!("fill {}", layout.fill));
         }
         f.write_str(" layout(")?;
         separated(f, ", ", parts, |f, part| f.write_str(&part))?;

@@ -51,6 +51,37 @@ impl<'a> Rewrite<'a> {
         self.site.node().inputs[1 - self.side]
     }
 
+    /// Whether there are fewer sums of the other operand than results.
+    fn shares_total(&self) -> bool {
+        let shape = &self.site.output_type(0).shape;
+        let other = self.other_labels();
+        self.op.output.iter().zip(shape).any(|(label, extent)| !extent.is_const(1) && !other.contains(label))
+    }
+
+    /// `w − z − c` of a constant as signed bytes, and `c`, if they fit and are worth the sum of the other operand: for
+    /// bytes, and where the sum is shared.
+    fn narrowed(&self, constant: &ConstantOp, z: i64) -> Option<(ConstantOp, i64)> {
+        let dtype = constant.tensor.dtype();
+        if !dtype.is_int() || dtype.size_bits() > 32 {
+            return None;
+        }
+        let elements = constant.tensor.to_i64_vec()?;
+        let (low, high) = (*elements.iter().min()? - z, *elements.iter().max()? - z);
+        if high - low > 255 {
+            self.site.cx.note(self.site.id, "the constant does not fit into bytes");
+            return None;
+        }
+        let c = if low >= -128 && high <= 127 { 0 } else { low + 128 };
+        let other = self.site.graph.ty(self.other()).dtype;
+        if c != 0 && !(is_byte(other) && self.shares_total()) {
+            return None;
+        }
+        let bytes: Vec<u8> = elements.iter().map(|&v| ((v - z - c) as i8).cast_unsigned()).collect();
+        let shape = constant.tensor.shape().to_vec();
+        let tensor = Tensor::from_bytes(DType::I8, shape, AlignedBytes::from_slice(&bytes)).ok()?;
+        Some((ConstantOp { name: constant.name.clone(), tensor }, c))
+    }
+
     /// `contract(operand, other) + offset·Σ other`.
     fn finish(&self, mut new: Replacement, operand: Operand, offset: Offset) -> Replacement {
         let out = self.site.output_type(0);
@@ -163,6 +194,30 @@ pub(super) fn zero_point(site: &Site<'_>) -> Option<Replacement> {
     })
 }
 
+// contract(a, w − z) = contract(a, w − z − c) + c·Σa for a constant w: signed bytes are made of it without widening it
+// first, which for large constants nobody does.
+pub(super) fn constant_zero_point(site: &Site<'_>) -> Option<Replacement> {
+    let Op::Contract(_) = &site.node().op else { return None };
+    (0..2).find_map(|side| {
+        let rewrite = Rewrite::of(site, side)?;
+        let seen = Seen::of(site.graph, site.node().inputs[side])?;
+        if seen.map.dtype != DType::I32 || seen.map.scale.is_some() {
+            return None;
+        }
+        let Some(Parameter::Number(zero)) = seen.map.zero else { return None };
+        let constant = constant(site.graph, seen.map.q)?;
+        let (narrow, c) = rewrite.narrowed(constant, zero.to_f64() as i64)?;
+        if seen.view.is_some_and(|v| !v.map.valid.is_empty()) && i8::try_from(-c).is_err() {
+            return None;
+        }
+        let mut new = Replacement::new();
+        let ty = TensorType::new(DType::I8, site.graph.ty(seen.map.q).shape.clone());
+        let bytes = new.add(Op::Constant(Arc::new(narrow)), &[], ty);
+        let operand = seen.look_at(&mut new, bytes, DType::I8, Const::from_i64(DType::I8, -c));
+        Some(rewrite.finish(new, operand, Offset::Number(c)))
+    })
+}
+
 // contract(a, w) = contract(a, w − c) + c·Σa, with c such that all of the constant w − c are signed bytes
 pub(super) fn byte_constant(site: &Site<'_>) -> Option<Replacement> {
     let Op::Contract(_) = &site.node().op else { return None };
@@ -174,24 +229,13 @@ pub(super) fn byte_constant(site: &Site<'_>) -> Option<Replacement> {
         if dtype == DType::I8 || !dtype.is_int() || dtype.size_bits() > 32 {
             return None;
         }
-        let elements = constant.tensor.to_i64_vec()?;
-        let (low, high) = (*elements.iter().min()?, *elements.iter().max()?);
-        if high - low > 255 {
-            site.cx.note(site.id, "the constant does not fit into bytes");
+        // Unsigned bytes beside signed ones are what is wanted.
+        if dtype == DType::U8 && site.graph.ty(rewrite.other()).dtype == DType::I8 {
             return None;
         }
-        let c = if low >= -128 && high <= 127 { 0 } else { low + 128 };
-        // Unsigned bytes beside signed ones are what is wanted; an offset is worth its sum only for bytes.
-        let other = site.graph.ty(rewrite.other()).dtype;
-        if (dtype == DType::U8 && other == DType::I8) || (c != 0 && !is_byte(other)) {
-            return None;
-        }
-        let bytes: Vec<u8> = elements.iter().map(|&v| ((v - c) as i8).cast_unsigned()).collect();
-        let shape = constant.tensor.shape().to_vec();
-        let tensor = Tensor::from_bytes(DType::I8, shape, AlignedBytes::from_slice(&bytes)).ok()?;
+        let (narrow, c) = rewrite.narrowed(constant, 0)?;
         let mut new = Replacement::new();
         let ty = TensorType::new(DType::I8, site.graph.ty(value).shape.clone());
-        let narrow = ConstantOp { name: constant.name.clone(), tensor };
         let operand = new.add(Op::Constant(Arc::new(narrow)), &[], ty);
         Some(rewrite.finish(new, operand, Offset::Number(c)))
     })

@@ -11,6 +11,9 @@ pub struct Machine {
     pub arithmetic_per_cycle: f64,
     /// Vector arithmetic instructions that a dot product of bytes takes ([`infc_ir::schedule::Intrinsic::Dot4`]).
     pub dot_cost: f64,
+    /// Vector arithmetic instructions that a vector of bytes takes before it can be an operand of dot products. Such a
+    /// vector takes two registers; where bytes are operands as they are, this is 0.
+    pub dot_operand_cost: f64,
     /// Vector loads per cycle.
     pub loads_per_cycle: f64,
     /// Cycles from a multiply-add's operands to its result.

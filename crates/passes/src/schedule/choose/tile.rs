@@ -343,12 +343,19 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         // accumulators have had them.
         held = if vector_loads.len() > 1 { vector_loads.into_iter().fold(f64::INFINITY, f64::min) } else { 0.0 };
     }
+    // Bytes that are taken apart first are two vectors each.
+    let dots = view.points_at_once > 1;
+    let apart = dots && machine.dot_operand_cost > 0.0;
+    if apart {
+        held = 2.0 * held + 2.0;
+    }
     let registers = if reduction { accumulators + held + 2.0 + watched } else { vectors + 4.0 };
     if registers > f64::from(machine.vector_registers) {
         return None;
     }
-    let cost = if view.points_at_once > 1 { machine.dot_cost } else { cost(view.stage) };
-    let arithmetic = vectors * rows * cost / machine.arithmetic_per_cycle;
+    let cost = if dots { machine.dot_cost } else { cost(view.stage) };
+    let prepared = if apart { loads * machine.dot_operand_cost } else { 0.0 };
+    let arithmetic = (vectors * rows * cost + prepared) / machine.arithmetic_per_cycle;
     // The lanes of a gather are read by many small operations, which take the arithmetic's place.
     let memory = loads / machine.loads_per_cycle;
     let mut step = arithmetic.max(memory) + (gathers + own * OWN_LOAD) / machine.loads_per_cycle;

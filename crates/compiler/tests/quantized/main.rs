@@ -1,6 +1,9 @@
 //! Quantised products all the way to machine code: bit for bit what the reference computes, on every level that this
 //! machine has, with and without dot-product instructions.
 
+mod chain;
+mod steps;
+
 use infc::{CompileOptions, Source};
 use infc_frontend_onnx::proto::attribute_proto::AttributeType;
 use infc_frontend_onnx::proto::tensor_shape_proto::{Dimension, dimension};
@@ -120,9 +123,10 @@ fn model(inputs: &[(Tensor, bool)], nodes: &[NodeProto]) -> Vec<u8> {
         output: vec![port("y".to_owned(), None)],
         ..GraphProto::default()
     };
-    let opset = OperatorSetIdProto { domain: Some(String::new()), version: Some(21) };
-    let model =
-        ModelProto { ir_version: Some(8), opset_import: vec![opset], graph: Some(graph), ..ModelProto::default() };
+    let opset =
+        |(domain, version): (&str, i64)| OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) };
+    let opset_import = [(chain::ONNX, 21), (chain::MICROSOFT, 1)].map(opset).to_vec();
+    let model = ModelProto { ir_version: Some(8), opset_import, graph: Some(graph), ..ModelProto::default() };
     model.encode_to_vec()
 }
 
