@@ -173,6 +173,18 @@ impl Chain {
         model(&self.inputs, &nodes.collect::<Vec<_>>())
     }
 
+    /// Every contraction has bytes on both sides.
+    #[track_caller]
+    pub(crate) fn multiplies_bytes(&self) {
+        let options = CompileOptions { targets: vec!["x86-64-v2".to_owned()], ..CompileOptions::default() };
+        let compilation = infc::compile(&Source::bytes(self.proto()), &options, &mut ());
+        let compilation = compilation.unwrap_or_else(|e| panic!("{e}"));
+        let graph = &compilation.plan.as_ref().expect("a plan").graph;
+        let contractions = graph.order.iter().map(|&n| &graph.nodes[n]).filter(|n| n.op.name() == "contract");
+        let types: Vec<DType> = contractions.flat_map(|n| &n.inputs).map(|&v| graph.ty(v).dtype).collect();
+        assert!(!types.is_empty() && types.iter().all(|t| matches!(t, DType::U8 | DType::I8)), "{types:?}\n{graph}");
+    }
+
     /// Compiles and runs on every target of this machine: no element is off by more than a step, and hardly any by one.
     #[track_caller]
     pub(crate) fn holds(&self) {

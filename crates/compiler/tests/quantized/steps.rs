@@ -266,3 +266,44 @@ fn curves() {
         c.holds();
     }
 }
+
+/// Nothing is widened in memory between two layers, whatever the signs and zero points, and however small the weights.
+#[test]
+fn layers_multiply_bytes() {
+    let signs = [(DType::U8, DType::I8), (DType::U8, DType::U8), (DType::I8, DType::I8), (DType::I8, DType::U8)];
+    for (seed, (a, b)) in (900..).zip(signs) {
+        let mut c = Chain::new(seed);
+        let mut x = c.data(a, &[1, 8, 12, 12]);
+        let mut x_by = c.quantization(0.02, a);
+        for (w_shape, per_channel) in [([12, 8, 3, 3], true), ([16, 12, 1, 1], false)] {
+            let real = c.dequantized(&x, &x_by, None);
+            let q = c.weights(b, &w_shape);
+            let w_by = c.quantizations(if per_channel { w_shape[0] } else { 1 }, 0.004, b, !per_channel);
+            let w = c.dequantized(&q, &w_by, per_channel.then_some(0));
+            let pads = vec![w_shape[2] as i64 / 2; 4];
+            let y = c.node((ONNX, "Conv"), &[&real, &w], &[("pads", Attribute::Ints(pads))]);
+            x_by = c.quantization(filling(w_shape[1] * w_shape[2] * w_shape[3], 0.03, 0.006), a);
+            x = c.quantized(&y, &x_by);
+        }
+        c.multiplies_bytes();
+        c.holds();
+    }
+}
+
+/// Too many to be widened when compiling.
+#[test]
+fn large_weights_with_a_zero_point_multiply_bytes() {
+    let mut c = Chain::new(950);
+    let (k, n) = (1056, 1024);
+    let q = c.data(DType::U8, &[2, k]);
+    let x_by = c.quantization(0.02, DType::U8);
+    let x = c.dequantized(&q, &x_by, None);
+    let q = c.weights(DType::U8, &[k, n]);
+    let w_by = c.quantization(0.004, DType::U8);
+    let w = c.dequantized(&q, &w_by, None);
+    let y = c.node((ONNX, "MatMul"), &[&x, &w], &[]);
+    let y_by = c.quantization(filling(k, 0.03, 0.006), DType::U8);
+    c.quantized(&y, &y_by);
+    c.multiplies_bytes();
+    c.holds();
+}
