@@ -11,6 +11,7 @@ mod peer_run;
 mod peers;
 mod python;
 mod random_models;
+mod simplified;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -37,6 +38,8 @@ enum Task {
     PeerRun(peer_run::Arguments),
     /// Compile and run random models, and compare with the definitions of their operators.
     RandomModels(random_models::Arguments),
+    /// Simplify models, and hold what is written to ONNX's checker and to the outputs of the original.
+    Simplified(simplified::Arguments),
     /// Train the network of `infc demo` again and write its files.
     DemoTrain(demo_train::Arguments),
 }
@@ -49,6 +52,7 @@ fn main() -> anyhow::Result<()> {
         Task::Peers(arguments) => peers::run(&arguments),
         Task::PeerRun(arguments) => peer_run::run(&arguments),
         Task::RandomModels(arguments) => random_models::run(&arguments),
+        Task::Simplified(arguments) => simplified::run(&arguments),
         Task::DemoTrain(arguments) => demo_train::run(&arguments),
     }
 }

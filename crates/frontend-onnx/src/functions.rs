@@ -36,6 +36,38 @@ pub(crate) fn split_domain(domain: &str) -> (&str, Option<i64>) {
     }
 }
 
+/// Whether, of the nodes of a model without calls, some mean opsets that the model does not import.
+pub(crate) fn means_other_opsets(model: &ModelProto) -> bool {
+    fn any(model: &ModelProto, graph: &GraphProto) -> bool {
+        graph.node.iter().any(|node| {
+            let marked = split_domain(node.domain()).1.is_some();
+            let held = node.attribute.iter().flat_map(|a| a.g.iter().chain(&a.graphs));
+            marked && !(is_copy(node) && check::opset(model, "").is_some()) || held.into_iter().any(|g| any(model, g))
+        })
+    }
+    model.graph.as_ref().is_some_and(|graph| any(model, graph))
+}
+
+/// The same model with every domain as a file has it, given that no node means another opset than the model.
+pub(crate) fn with_plain_domains(mut model: ModelProto) -> ModelProto {
+    fn strip(graph: &mut GraphProto) {
+        for node in &mut graph.node {
+            if let (domain, Some(_)) = split_domain(node.domain()) {
+                node.domain = Some(domain.to_owned());
+            }
+            let held = node.attribute.iter_mut().flat_map(|a| a.g.iter_mut().chain(&mut a.graphs));
+            held.for_each(strip);
+        }
+    }
+    model.graph.iter_mut().for_each(strip);
+    model
+}
+
+/// Whether this copies an input of a function that is an output of it as well; any opset has that operator.
+fn is_copy(node: &NodeProto) -> bool {
+    node.op_type() == "Identity" && canonical_domain(node.domain()).is_empty()
+}
+
 /// Replaces all calls.
 ///
 /// # Errors

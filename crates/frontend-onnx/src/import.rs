@@ -22,10 +22,11 @@ use crate::tracked::Tracked;
 use branch::Assumptions;
 use demand::{Demand, Producers};
 use infc_ir::graph::Graph;
+use infc_ir::symbol::Symbols;
 use scope::Scopes;
 use settled::Settled;
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Imports a model.
 ///
@@ -34,6 +35,23 @@ use std::collections::HashSet;
 /// # Errors
 /// [`ImportError`]; operators that are not supported are reported all at once.
 pub fn import(model: &Model, options: &ImportOptions) -> Result<Graph, ImportError> {
+    Ok(import_values(model, options)?.0)
+}
+
+/// What names of the model's main graph stand for.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    /// By name, of all that was read or computed.
+    pub(crate) names: HashMap<String, Tracked>,
+    /// The symbols that their dims mean; the finished graph may have fewer, of other numbers.
+    pub(crate) symbols: Symbols,
+}
+
+/// As [`import`], with what is known of the model's values.
+///
+/// # Errors
+/// As [`import`].
+pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(Graph, Values), ImportError> {
     let mut assumptions = Assumptions::default();
     let mut demand = Demand::default();
     let mut settled = Settled::new(options);
@@ -67,7 +85,7 @@ fn attempt(
     settled: &mut Settled,
     assumptions: &mut Assumptions,
     demand: &mut Demand,
-) -> Result<Graph, ImportError> {
+) -> Result<(Graph, Values), ImportError> {
     let options = settled.options();
     let graph = model.graph();
     if let Some(sparse) = graph.sparse_initializer.first() {

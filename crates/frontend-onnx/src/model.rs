@@ -32,6 +32,8 @@ pub struct LoadOptions {
 #[derive(Clone, Debug)]
 pub struct Model {
     proto: ModelProto,
+    /// As it was before calls of functions were replaced; `None` if there were none.
+    with_calls: Option<Box<ModelProto>>,
     bytes: Bytes,
     data_files: BTreeMap<PathBuf, Bytes>,
     /// Nodes by position, operands before users.
@@ -62,15 +64,26 @@ impl Model {
         let mut proto = ModelProto::decode(bytes.clone()).map_err(|source| ImportError::Malformed { source })?;
         check::versions(&proto)?;
         let data_files = external::resolve(&mut proto, base_dir)?;
+        Ok(Self { bytes, data_files, ..Self::from_proto(proto)? })
+    }
+
+    /// A model from its message, the data of which is in place.
+    pub(crate) fn from_proto(mut proto: ModelProto) -> Result<Self, ImportError> {
+        let with_calls = (!proto.functions.is_empty()).then(|| Box::new(proto.clone()));
         functions::inline(&mut proto)?;
         let order = check::graph(&proto)?;
-        Ok(Self { proto, bytes, data_files, order })
+        Ok(Self { proto, with_calls, bytes: Bytes::new(), data_files: BTreeMap::new(), order })
     }
 
     /// The decoded message; its external data is in `raw_data`, and calls of functions are replaced by their nodes.
     #[must_use]
     pub fn proto(&self) -> &ModelProto {
         &self.proto
+    }
+
+    /// The same with calls of functions, and the functions; `None` if it has none.
+    pub(crate) fn with_calls(&self) -> Option<&ModelProto> {
+        self.with_calls.as_deref()
     }
 
     /// The bytes of the model file.

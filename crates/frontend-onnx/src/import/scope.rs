@@ -3,6 +3,7 @@
 //! A subgraph is read either in place, its nodes joining those of the graph around it, or as a graph of its own. Of the
 //! latter, what it reads from outside becomes an input of it, except constants and dims, which it knows itself.
 
+use super::Values;
 use crate::build::{Builder, Contradiction};
 use crate::error::ImportError;
 use crate::proto::{GraphProto, TensorProto};
@@ -92,9 +93,13 @@ impl<'m> Scopes<'m> {
         }
     }
 
-    /// The outermost graph.
-    pub(super) fn finish(mut self) -> Result<Graph, Contradiction> {
-        self.builders.swap_remove(0).build.finish()
+    /// The outermost graph, and what its names stand for.
+    pub(super) fn finish(mut self) -> Result<(Graph, Values), Contradiction> {
+        let build = self.builders.swap_remove(0).build;
+        let names =
+            self.scopes.swap_remove(0).values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let values = Values { names, symbols: build.graph.symbols.clone() };
+        Ok((build.finish()?, values))
     }
 
     /// Gives a name of the innermost scope its value.

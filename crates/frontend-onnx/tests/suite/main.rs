@@ -9,6 +9,7 @@ mod flex;
 mod functions;
 mod generated;
 mod hostile;
+mod simplify;
 mod steps;
 mod support;
 mod values;
