@@ -12,7 +12,9 @@ mod doctor;
 mod explain;
 mod inspect;
 mod ops;
+mod profile;
 mod run;
+mod simplify;
 mod targets;
 
 use crate::console::Console;
@@ -27,7 +29,9 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     Compare(compare::CompareArgs),
     Bench(bench::BenchArgs),
+    Profile(profile::ProfileArgs),
     Inspect(inspect::InspectArgs),
+    Simplify(simplify::SimplifyArgs),
     Demo(demo::DemoArgs),
     Targets(targets::TargetsArgs),
     Ops(ops::OpsArgs),
@@ -46,7 +50,9 @@ impl Command {
             Self::Run(_) => "run",
             Self::Compare(_) => "compare",
             Self::Bench(_) => "bench",
+            Self::Profile(_) => "profile",
             Self::Inspect(_) => "inspect",
+            Self::Simplify(_) => "simplify",
             Self::Demo(_) => "demo",
             Self::Targets(_) => "targets",
             Self::Ops(_) => "ops",
@@ -64,7 +70,9 @@ impl Command {
             Self::Run(arguments) => run::run(arguments, console),
             Self::Compare(arguments) => compare::run(arguments, console),
             Self::Bench(arguments) => bench::run(arguments, console, started),
+            Self::Profile(arguments) => profile::run(arguments, console),
             Self::Inspect(arguments) => inspect::run(arguments, console),
+            Self::Simplify(arguments) => simplify::run(arguments, console),
             Self::Demo(arguments) => demo::run(arguments, console),
             Self::Targets(arguments) => targets::run(&arguments, console),
             Self::Ops(arguments) => ops::run(&arguments, console),

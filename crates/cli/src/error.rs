@@ -55,6 +55,17 @@ pub(crate) enum CliError {
     #[error("`{}` has no expected outputs to compare with", place)]
     NothingExpected { place: String },
 
+    #[error("`{}` has no timings to compare with: {reason}", path.display())]
+    BadBaseline { path: PathBuf, reason: String },
+
+    #[error("the timings of `{}` were taken under other conditions: {what}: then {then}, now {now}", path.display())]
+    OtherConditions { path: PathBuf, what: &'static str, then: String, now: String },
+
+    #[error(
+        "the model takes {bytes} bytes without the constants that can lie outside of it, and a file of ONNX at most 2 GiB"
+    )]
+    TooLargeForOnnx { bytes: usize },
+
     #[error("{what} has more elements than fit in memory")]
     TooLarge { what: String },
 }
@@ -83,6 +94,9 @@ impl CliError {
             Self::OtherModel { .. } => "compare::other-model",
             Self::CannotEvaluate { .. } => "compare::cannot-evaluate",
             Self::NothingExpected { .. } => "compare::nothing-expected",
+            Self::BadBaseline { .. } => "bench::bad-baseline",
+            Self::OtherConditions { .. } => "bench::other-conditions",
+            Self::TooLargeForOnnx { .. } => "onnx::too-large",
             Self::TooLarge { .. } => "input::too-large",
         }
     }
@@ -117,6 +131,14 @@ impl CliError {
             Self::CannotEvaluate { .. } => "compare with stored outputs instead: --data or --expected".to_owned(),
             Self::NothingExpected { .. } => {
                 "give --data with output_*.pb, --expected OUT.npz, or --model MODEL.onnx".to_owned()
+            }
+            Self::BadBaseline { .. } => "give what `infc bench ART --format json` printed".to_owned(),
+            Self::OtherConditions { .. } => {
+                "measure the old artifact here as well: --against OLD.infa, or store its timings anew".to_owned()
+            }
+            Self::TooLargeForOnnx { .. } => {
+                "constants of graphs within nodes cannot lie outside; make them initializers of the main graph"
+                    .to_owned()
             }
             Self::TooLarge { .. } => "give smaller dims with --dim".to_owned(),
             Self::Usage { .. } | Self::Stdout { .. } => return None,

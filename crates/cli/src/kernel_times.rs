@@ -1,13 +1,14 @@
-//! `infc bench --kernels`: where the time of a run goes.
+//! Where the time of a run goes: `infc bench --kernels` and `infc profile`.
 //!
 //! Runs of their own, since an observed step costs two looks at the clock; per step the quickest run counts.
 
 use crate::failure::Failure;
+use crate::given::Given;
 use crate::layers::symbol_values;
+use crate::stats::millis;
 use crate::tables::{self, Side, few, table, value};
 use infc_artifact::Step;
 use infc_runtime::{Event, Model, Observer, RunOptions, SessionOptions, TensorView};
-use infc_tensor::Tensor;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,87 +20,149 @@ const ORIGINS_SHOWN: usize = 3;
 
 /// All launches of one kernel in a run.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct KernelTime {
-    pub(super) name: String,
-    pub(super) emitter: String,
-    pub(super) launches: usize,
-    pub(super) ms: f64,
+pub(crate) struct KernelTime {
+    pub(crate) name: String,
+    pub(crate) emitter: String,
+    pub(crate) launches: usize,
+    pub(crate) ms: f64,
     /// Of the time of all kernels.
-    pub(super) share: f64,
+    pub(crate) share: f64,
     /// Two operations per multiply-accumulate; `None` if their number is not known.
-    pub(super) gflops: Option<f64>,
+    pub(crate) gflops: Option<f64>,
     /// Of the bytes that must be read and written.
-    pub(super) gb_per_s: Option<f64>,
-    pub(super) origins: Vec<String>,
+    pub(crate) gb_per_s: Option<f64>,
+    pub(crate) origins: Vec<String>,
 }
 
-/// The quickest time of each step.
+/// Where the time of a model goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    /// Those that take longest first.
+    pub(crate) kernels: Vec<KernelTime>,
+    /// By step of the Program, the quickest time; `None` of those that never ran.
+    pub(crate) steps: Vec<Option<Duration>>,
+    /// The quickest run.
+    pub(crate) run: Run,
+    /// How many runs there were.
+    pub(crate) runs: usize,
+    /// The values of the entry's symbols.
+    pub(crate) symbols: Vec<i64>,
+}
+
+/// One run as it went.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Run {
+    pub(crate) took: Duration,
+    /// Steps in the order in which they ended.
+    pub(crate) steps: Vec<Ran>,
+}
+
+/// A step of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ran {
+    pub(crate) step: usize,
+    /// Since the run began.
+    pub(crate) start: Duration,
+    pub(crate) took: Duration,
+    pub(crate) chunks: u64,
+    pub(crate) threads: usize,
+}
+
 #[derive(Default)]
-struct Quickest {
-    steps: Mutex<Vec<Duration>>,
+struct Watch {
+    seen: Mutex<Seen>,
 }
 
-impl Observer for Quickest {
-    fn event(&self, event: &Event<'_>) {
-        let Event::Step(step) = event else { return };
-        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
-        if steps.len() <= step.step {
-            steps.resize(step.step + 1, Duration::MAX);
-        }
-        steps[step.step] = steps[step.step].min(step.took);
+struct Seen {
+    steps: Vec<Option<Duration>>,
+    /// When the run that is going on began.
+    begun: Instant,
+    current: Run,
+    quickest: Option<Run>,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { steps: Vec::new(), begun: Instant::now(), current: Run::default(), quickest: None }
     }
 }
 
-/// Measures the kernels of a model, those that take longest first.
-pub(super) fn measure(
-    model: &Model,
-    inputs: &[Tensor],
-    states: &[(String, Tensor)],
-    options: &RunOptions<'_>,
-) -> Result<Vec<KernelTime>, Failure> {
-    let quickest = Arc::new(Quickest::default());
-    let observer: Arc<dyn Observer> = quickest.clone();
+impl Watch {
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self) {
+        let mut seen = self.seen();
+        seen.current.steps.clear();
+        seen.begun = Instant::now();
+    }
+}
+
+impl Observer for Watch {
+    fn event(&self, event: &Event<'_>) {
+        let now = Instant::now();
+        let mut seen = self.seen();
+        match event {
+            Event::Step(step) => {
+                if seen.steps.len() <= step.step {
+                    seen.steps.resize(step.step + 1, None);
+                }
+                let known = &mut seen.steps[step.step];
+                *known = Some(known.map_or(step.took, |known| known.min(step.took)));
+                let start = now.saturating_duration_since(seen.begun).saturating_sub(step.took);
+                let (took, chunks, threads) = (step.took, step.chunks, step.threads);
+                seen.current.steps.push(Ran { step: step.step, start, took, chunks, threads });
+            }
+            Event::RunFinished { took } => {
+                seen.current.took = *took;
+                if seen.quickest.as_ref().is_none_or(|quickest| quickest.took > *took) {
+                    seen.quickest = Some(seen.current.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Measures the kernels of a model.
+pub(crate) fn measure(model: &Model, given: &Given, options: &RunOptions<'_>) -> Result<Times, Failure> {
+    let watch = Arc::new(Watch::default());
+    let observer: Arc<dyn Observer> = watch.clone();
     let mut session = model.session(&SessionOptions { observer: Some(observer), ..SessionOptions::default() })?;
-    let views = inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
+    let views = given.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
     let begun = Instant::now();
     let mut runs = 0;
     while runs < MIN_RUNS || begun.elapsed() < DURATION {
-        super::rewind(&mut session, states)?;
+        given.rewind(&mut session)?;
+        watch.begin();
         session.run_in_session(&views, options)?;
         runs += 1;
     }
-    // What runs begin with counts, in the entry's order.
-    let mut rest = inputs.iter();
-    let mut all = Vec::with_capacity(session.entry().inputs.len());
-    for (n, port) in session.entry().inputs.iter().enumerate() {
-        let state = states.iter().find(|(name, _)| *name == port.name).map(|(_, tensor)| tensor);
-        let begins = || Tensor::zeros(port.dtype, &vec![0; port.shape.len()]).ok();
-        all.extend(match session.entry().state_of_input(n) {
-            Some(_) => state.cloned().or_else(begins),
-            None => rest.next().cloned(),
-        });
-    }
-    let symbols = symbol_values(session.entry(), &all);
-    let steps = quickest.steps.lock().unwrap_or_else(PoisonError::into_inner);
+    let symbols = symbol_values(session.entry(), &given.all(session.entry()));
+    let mut seen = watch.seen();
+    let run = seen.quickest.take().unwrap_or_default();
+    let steps = std::mem::take(&mut seen.steps);
     let variant = model.variant();
     let mut times: Vec<KernelTime> = Vec::new();
     for (index, kernel) in variant.kernels.iter().enumerate() {
         let program = variant.programs.first().map(|program| program.steps.as_slice()).unwrap_or_default();
         let launched = program
             .iter()
-            .zip(steps.iter())
-            .filter(|(step, _)| matches!(step, Step::Launch(launch) if launch.kernel as usize == index));
-        let (launches, took) = launched.fold((0, Duration::ZERO), |(n, sum), (_, took)| (n + 1, sum + *took));
+            .zip(&steps)
+            .filter(|(step, _)| matches!(step, Step::Launch(launch) if launch.kernel as usize == index))
+            .filter_map(|(_, took)| *took);
+        let (launches, took) = launched.fold((0, Duration::ZERO), |(n, sum), took| (n + 1, sum + took));
         if launches == 0 {
             continue;
         }
-        let per_second = |each: Option<u64>| Some(each? as f64 * launches as f64 / took.as_secs_f64());
+        let per_second = |each: Option<u64>| Some(each? as f64 * launches as f64 / took.as_secs_f64().max(1e-9));
         let count = |size: &Option<infc_artifact::SizeExpr>| value(size.as_ref()?, &symbols);
         times.push(KernelTime {
             name: kernel.name.clone(),
             emitter: kernel.emitter.clone(),
             launches,
-            ms: crate::stats::millis(took),
+            ms: millis(took),
             share: 0.0,
             gflops: per_second(count(&kernel.macs)).map(|rate| 2.0 * rate / 1e9),
             gb_per_s: per_second(count(&kernel.bytes)).map(|rate| rate / 1e9),
@@ -111,11 +174,11 @@ pub(super) fn measure(
         time.share = if total > 0.0 { time.ms / total } else { 0.0 };
     }
     times.sort_by(|a, b| b.ms.total_cmp(&a.ms));
-    Ok(times)
+    Ok(Times { kernels: times, steps, run, runs, symbols })
 }
 
 /// The table for people.
-pub(super) fn text(times: &[KernelTime]) -> String {
+pub(crate) fn text(times: &[KernelTime]) -> String {
     let columns = [
         ("kernel", Side::Left),
         ("emitter", Side::Left),

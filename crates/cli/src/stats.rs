@@ -1,5 +1,6 @@
 //! Summaries of timings.
 
+use crate::interval::median;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -18,9 +19,7 @@ impl Summary {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let &min = sorted.first()?;
-        let middle = sorted.len() / 2;
-        let median =
-            if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) };
+        let median = median(&sorted)?;
         // Nearest rank: the smallest value that at least 90 % do not exceed.
         let p90 = sorted[(sorted.len() * 9).div_ceil(10) - 1];
         Some(Self { min, median, p90 })

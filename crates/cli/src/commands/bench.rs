@@ -3,20 +3,25 @@
 //! Nothing that is not needed for a run is done before the first one, so that with `--warmup 0` the time from the start
 //! of the process to the first result (`cold_ms`) is what a program that only runs the model would see.
 
-mod kernels;
+mod against;
 
-use crate::console::Console;
+use crate::console::{Console, Style};
+use crate::error::CliError;
 use crate::failure::{Exit, Failure};
+use crate::given::Given;
 use crate::inputs::{InputArgs, InputOptions, Missing};
+use crate::kernel_times::{self, KernelTime};
 use crate::model_file::{self, LoadArgs};
 use crate::npz;
+use crate::output_file::OutputFile;
 use crate::process::{self, Start};
 use crate::stats::{Summary, millis};
 use crate::tables::{self, Side, table};
+use against::{Comparison, Conditions};
 use infc_runtime::{LoadOptions, Model, RunOptions, Session, SessionOptions, TensorView};
 use infc_tensor::{AlignedBytes, Tensor};
-use kernels::KernelTime;
 use serde::Serialize;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -30,10 +35,11 @@ const MAX_RUNS: usize = 1_000_000;
 
 /// Measure how fast artifacts load and run
 ///
-/// Several artifacts take turns, so that a machine that grows slower or faster does so for all alike.
+/// Several artifacts take turns, so that a machine that grows slower or faster does so for all alike. With --against or
+/// --baseline, the slowdown is told with an interval that encloses it in 95 of 100 cases.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc bench digits.infa --threads 1\n  \
-                        infc bench digits.infa --runs 100 --format json")]
+                        infc bench digits.infa --against digits.infa --fail-if 25%")]
 pub(crate) struct BenchArgs {
     /// The artifacts
     #[arg(required = true, value_name = "ARTIFACT")]
@@ -50,6 +56,18 @@ pub(crate) struct BenchArgs {
     /// Also tell where the time goes: per kernel its share, GFLOP/s and GB/s
     #[arg(long)]
     kernels: bool,
+    /// Compare with another artifact of the same model, in turns
+    #[arg(long, value_name = "OLD.infa", conflicts_with_all = ["baseline", "kernels", "save_output"], help_heading = "Comparison")]
+    against: Option<PathBuf>,
+    /// Compare with timings that --format json has stored on this machine
+    #[arg(long, value_name = "OLD.json", help_heading = "Comparison")]
+    baseline: Option<PathBuf>,
+    /// End with 3 if it is slower by more than this part, as in 3%, for sure: the lower end of the interval counts
+    #[arg(long, value_name = "PART", value_parser = against::limit, help_heading = "Comparison")]
+    fail_if: Option<f64>,
+    /// Write the comparison as a table for a pull request
+    #[arg(long, value_name = "OUT.md", help_heading = "Comparison")]
+    markdown: Option<PathBuf>,
     /// Write the outputs of the last run to a NumPy archive
     #[arg(long, value_name = "OUT.npz")]
     save_output: Option<PathBuf>,
@@ -81,10 +99,7 @@ struct Lane {
     path: PathBuf,
     model: Model,
     session: Session,
-    /// Without states.
-    inputs: Vec<Tensor>,
-    /// By name, what each run begins with.
-    states: Vec<(String, Tensor)>,
+    given: Given,
     options: RunOptions<'static>,
     load_ms: f64,
     first_ms: Option<f64>,
@@ -107,12 +122,17 @@ struct Report<'a> {
     #[serde(flatten)]
     single: Option<LaneReport<'a>>,
     artifacts: Vec<LaneReport<'a>>,
+    /// With `--against` and `--baseline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<Comparison>,
 }
 
 #[derive(Clone, Serialize)]
 struct LaneReport<'a> {
     artifact: String,
     variant: &'a str,
+    /// Types, as in `f32[1, 3, 224, 224]`.
+    inputs: Vec<String>,
     load_ms: f64,
     first_ms: Option<f64>,
     cold_ms: Option<f64>,
@@ -125,7 +145,28 @@ struct LaneReport<'a> {
 }
 
 pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Result<Exit, Failure> {
-    let BenchArgs { artifacts, runs, warmup, duration, kernels, save_output, inputs, load } = arguments;
+    let BenchArgs {
+        mut artifacts,
+        runs,
+        warmup,
+        duration,
+        kernels,
+        against,
+        baseline,
+        fail_if,
+        markdown,
+        save_output,
+        inputs,
+        load,
+    } = arguments;
+    let compares = against.is_some() || baseline.is_some();
+    if compares && artifacts.len() > 1 {
+        return Err(CliError::usage("--against, --baseline: give one artifact").into());
+    }
+    if !compares && (fail_if.is_some() || markdown.is_some()) {
+        return Err(CliError::usage("--fail-if, --markdown: with what? Give --against or --baseline").into());
+    }
+    artifacts.extend(against.clone());
     let inputs = inputs.resolve()?;
     let goal = Goal {
         warmup: warmup as usize,
@@ -133,7 +174,7 @@ pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Re
         duration: duration.unwrap_or(if runs.is_some() { Duration::ZERO } else { DEFAULT_DURATION }),
     };
     if save_output.is_some() && artifacts.len() > 1 {
-        return Err(crate::error::CliError::usage("--save-output: give one artifact").into());
+        return Err(CliError::usage("--save-output: give one artifact").into());
     }
     let options = load.options();
     let run_options = RunOptions { flush_denormals: load.ftz, ..RunOptions::default() };
@@ -145,7 +186,12 @@ pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Re
         }
         lanes.push(lane);
     }
-    measure(&mut lanes, &goal, started)?;
+    let mut comparison = None;
+    if let (Some(_), Ok(lanes)) = (&against, <&mut [Lane; 2]>::try_from(lanes.as_mut_slice())) {
+        comparison = Some(against::measure(lanes, &goal, fail_if, started)?);
+    } else {
+        measure(&mut lanes, &goal, started)?;
+    }
 
     // Before anything else uses memory.
     let peak_rss_mb = process::peak_rss_mb();
@@ -155,19 +201,41 @@ pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Re
     }
     if kernels {
         for lane in &mut lanes {
-            lane.kernels = Some(kernels::measure(&lane.model, &lane.inputs, &lane.states, &lane.options)?);
+            lane.kernels = Some(kernel_times::measure(&lane.model, &lane.given, &lane.options)?.kernels);
         }
     }
     let reports: Vec<LaneReport<'_>> = lanes.iter().map(Lane::report).collect();
     let single = if let [single] = reports.as_slice() { Some(single.clone()) } else { None };
     let machine = process::machine();
-    let report = Report { schema: "infc.bench/1", machine, threads, peak_rss_mb, single, artifacts: reports };
+    let types = lanes[0].input_types();
+    let variant = &lanes[0].model.selection().target;
+    let conditions = Conditions { machine: &machine, threads, variant, inputs: &types };
+    if let Some(path) = &baseline {
+        comparison = Some(against::with_stored(path, &lanes[0].latencies_ms, &conditions, fail_if)?);
+    }
+    if let (Some(path), Some(comparison)) = (&markdown, &comparison) {
+        let median = Summary::of(&lanes[0].latencies_ms).map_or(0.0, |summary| summary.median);
+        let text = against::markdown(&lanes[0].path, median, comparison, &conditions);
+        let mut file = OutputFile::create(path)?;
+        file.write_all(text.as_bytes()).map_err(|source| file.error(source))?;
+        file.commit()?;
+    }
+    let fails = comparison.as_ref().is_some_and(|comparison| comparison.fails);
+    let report = Report {
+        schema: "infc.bench/1",
+        machine: machine.clone(),
+        threads,
+        peak_rss_mb,
+        single,
+        artifacts: reports,
+        comparison,
+    };
     if console.is_json() {
         console.json(&report)?
     } else {
         print(&report, console)?
     }
-    Ok(Exit::Done)
+    Ok(if fails { Exit::Condition } else { Exit::Done })
 }
 
 /// Times all lanes, in turns.
@@ -194,15 +262,6 @@ fn measure(lanes: &mut [Lane], goal: &Goal, started: Start) -> Result<(), Failur
     }
 }
 
-/// Makes the next run begin as every run does.
-fn rewind(session: &mut Session, states: &[(String, Tensor)]) -> Result<(), Failure> {
-    session.reset_states();
-    for (name, state) in states {
-        session.set_state(name, &TensorView::try_from(state)?)?;
-    }
-    Ok(())
-}
-
 impl Lane {
     fn load(
         path: PathBuf,
@@ -219,20 +278,12 @@ impl Lane {
         if sets.len() > 1 {
             console.note(format!("  of {} data sets the first is used", sets.len()));
         }
-        let given = sets.into_iter().next().map(|set| set.inputs).unwrap_or_default();
-        let (mut inputs, mut states) = (Vec::new(), Vec::new());
-        for (n, tensor) in given.into_iter().enumerate() {
-            match (session.entry().state_of_input(n), tensor) {
-                (None, tensor) => inputs.extend(tensor),
-                (Some(_), tensor) => states.extend(tensor.map(|t| (session.entry().inputs[n].name.clone(), t))),
-            }
-        }
+        let given = Given::new(session.entry(), sets.into_iter().next().map(|set| set.inputs).unwrap_or_default());
         Ok(Self {
             path,
             model,
             session,
-            inputs,
-            states,
+            given,
             options: run_options,
             load_ms,
             first_ms: None,
@@ -246,8 +297,8 @@ impl Lane {
 
     /// One run, timed; the first one of all is noted.
     fn run_once(&mut self, started: Start) -> Result<Duration, Failure> {
-        let views = self.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
-        rewind(&mut self.session, &self.states)?;
+        let views = self.given.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
+        self.given.rewind(&mut self.session)?;
         let begin = Instant::now();
         self.session.run_in_session(&views, &self.options)?;
         let took = begin.elapsed();
@@ -258,14 +309,18 @@ impl Lane {
         Ok(took)
     }
 
+    fn input_types(&self) -> Vec<String> {
+        self.given.inputs.iter().map(|input| format!("{}{:?}", input.dtype(), input.shape())).collect()
+    }
+
     fn is_done(&self, goal: &Goal) -> bool {
         let runs = self.latencies_ms.len();
         runs >= MAX_RUNS || (runs >= goal.min_runs && self.spent >= goal.duration)
     }
 
     fn save_outputs(&mut self, path: &Path) -> Result<(), Failure> {
-        let views = self.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
-        rewind(&mut self.session, &self.states)?;
+        let views = self.given.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
+        self.given.rewind(&mut self.session)?;
         let outputs = self.session.run_in_session(&views, &self.options)?;
         self.last_outputs = (0..outputs.len())
             .filter_map(|index| outputs.get(index))
@@ -283,6 +338,7 @@ impl Lane {
         LaneReport {
             artifact: self.path.display().to_string(),
             variant: &self.model.selection().target,
+            inputs: self.input_types(),
             load_ms: self.load_ms,
             first_ms: self.first_ms,
             cold_ms: self.cold_ms,
@@ -325,8 +381,15 @@ fn print(report: &Report<'_>, console: &Console) -> Result<(), Failure> {
     for lane in &report.artifacts {
         if let Some(times) = lane.kernels {
             console.line(format!("\n{}", lane.artifact))?;
-            console.write(kernels::text(times).as_bytes())?;
+            console.write(kernel_times::text(times).as_bytes())?;
         }
+    }
+    if let Some(comparison) = &report.comparison {
+        let verdict = comparison.verdict();
+        let style = if comparison.fails { Style::Error } else { Style::Good };
+        let verdict =
+            if comparison.fails || verdict == "faster" { console.paint(style, verdict) } else { verdict.to_owned() };
+        console.line(format!("\n  against {}: {}, {verdict}", comparison.against, comparison.text()))?;
     }
     let threads = if report.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", report.threads) };
     let peak = report.peak_rss_mb.map(|mb| format!(", peak memory {mb:.1} MiB")).unwrap_or_default();

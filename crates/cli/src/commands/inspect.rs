@@ -1,5 +1,6 @@
 //! `infc inspect ART`: what an artifact holds, without running it.
 
+mod graph;
 mod report;
 mod text;
 mod thin;
@@ -16,11 +17,10 @@ use std::path::{Path, PathBuf};
 /// Show what an artifact holds
 ///
 /// Bytes per section, inputs and outputs, variants, kernels with how they were made, and the memory plan; -v tells of
-/// schedules, weights and memory one by one. With --thin, an artifact with one variant only is written.
+/// schedules, weights and memory one by one. With --graph, kernels and what flows between them are drawn; with --thin,
+/// an artifact with one variant only is written.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  infc inspect digits.infa\n  infc inspect digits.infa --thin x86-64-v3 -o thin.infa"
-)]
+#[command(after_help = "Examples:\n  infc inspect digits.infa\n  infc inspect digits.infa --graph digits.svg")]
 pub(crate) struct InspectArgs {
     /// The artifact, or - for standard input
     artifact: PathBuf,
@@ -33,8 +33,12 @@ pub(crate) struct InspectArgs {
     /// Also read all sections and compare their hashes
     #[arg(long)]
     verify: bool,
+    /// Draw the kernels of the variant and what flows between them: OUT.svg for browsers, OUT.onnx for viewers of
+    /// ONNX, OUT.dot for Graphviz
+    #[arg(long, value_name = "OUT", value_parser = graph::Target::parse)]
+    graph: Option<graph::Target>,
     /// Write an artifact that holds this variant alone, and the weights that it needs
-    #[arg(long, value_name = "TARGET", requires = "output", conflicts_with = "target")]
+    #[arg(long, value_name = "TARGET", requires = "output", conflicts_with_all = ["target", "graph"])]
     thin: Option<String>,
     /// Where to write it, or - for standard output
     #[arg(short, long, value_name = "OUT.infa", requires = "thin")]
@@ -67,7 +71,7 @@ fn read(path: &Path) -> Result<Bytes, CliError> {
 }
 
 pub(crate) fn run(arguments: InspectArgs, console: &Console) -> Result<Exit, Failure> {
-    let InspectArgs { artifact: path, target, dim, verify, thin, output } = arguments;
+    let InspectArgs { artifact: path, target, dim, verify, graph, thin, output } = arguments;
     let bytes = read(&path)?;
     let at = |error: infc_artifact::ArtifactError| Failure::from(error).at(format_args!("`{}`", path.display()));
     let artifact = Artifact::read(&bytes).map_err(at)?;
@@ -76,6 +80,10 @@ pub(crate) fn run(arguments: InspectArgs, console: &Console) -> Result<Exit, Fai
     }
     if let (Some(target), Some(output)) = (thin, output) {
         thin::write(&artifact, &bytes, &target, &output, console)?;
+        return Ok(Exit::Done);
+    }
+    if let Some(graph) = graph {
+        graph.write(&path, &artifact, target.as_deref(), &dim, console)?;
         return Ok(Exit::Done);
     }
     let report = Report::new(&path, &artifact, bytes.len(), target.as_deref(), &dim, verify)?;

@@ -69,3 +69,55 @@ fn for_so_long() {
     infc(folder.path(), "bench id.infa --runs 0").fails(2, "cli::usage");
     infc(folder.path(), "bench").fails(2, "cli::usage");
 }
+
+#[test]
+fn the_same_artifact_is_not_called_slower() {
+    let folder = identity_folder();
+    let at = folder.path();
+    // Whatever else this machine does, a half more is not noise of the median of turns.
+    let outcome =
+        infc(at, "bench id.infa --against id.infa --fail-if 50% --duration 0.1 --markdown t.md --format json");
+    let json = outcome.ok().json();
+    let comparison = &json["comparison"];
+    assert_eq!((&comparison["by"], &comparison["fails"]), (&"turns".into(), &false.into()));
+    let slowdown = |field: &str| comparison["slowdown"][field].as_f64().unwrap();
+    assert!(slowdown("lower") <= slowdown("median") && slowdown("median") <= slowdown("upper"));
+    assert!(comparison["turns"].as_u64().unwrap() >= 20);
+    let table = fs::read_to_string(at.join("t.md")).unwrap();
+    assert!(table.starts_with("| artifact | against |") && table.contains("| 50.0 % |"), "{table}");
+}
+
+#[test]
+fn stored_timings_count_under_the_same_conditions() {
+    let folder = identity_folder();
+    let at = folder.path();
+    let run = "bench id.infa --threads 1 --runs 300 --format json";
+    let mut stored = infc(at, run).ok().json();
+    let write = |name: &str, json: &serde_json::Value| fs::write(at.join(name), json.to_string()).unwrap();
+    write("same.json", &stored);
+    let json = infc(at, &format!("{run} --baseline same.json --fail-if 900%")).ok().json();
+    assert_eq!(json["comparison"]["by"], "stored");
+    // As if it had been a hundred times as fast once.
+    for ms in stored["artifacts"][0]["latencies_ms"].as_array_mut().unwrap() {
+        *ms = (ms.as_f64().unwrap() / 100.0 + 1e-9).into();
+    }
+    write("fast.json", &stored);
+    let slower = infc(at, &format!("{run} --baseline fast.json --fail-if 100%"));
+    assert_eq!(slower.code, 3, "{slower:?}");
+    assert_eq!(slower.json()["comparison"]["fails"], true);
+    stored["machine"] = "another".into();
+    write("elsewhere.json", &stored);
+    fs::write(at.join("bad.json"), "{}").unwrap();
+    for (arguments, code, error) in [
+        ("--baseline elsewhere.json", 1, "bench::other-conditions"),
+        ("--baseline bad.json", 1, "bench::bad-baseline"),
+        ("--baseline same.json --threads 2", 2, "cli::usage"),
+        ("--fail-if 3%", 2, "cli::usage"),
+        ("--against id.infa --baseline same.json", 2, "cli::usage"),
+    ] {
+        let outcome = infc(at, &format!("{run} {arguments}"));
+        assert_eq!((outcome.code, &outcome.json()["code"]), (code, &error.into()), "{arguments}");
+    }
+    let other_threads = infc(at, "bench id.infa --threads 2 --runs 300 --format json --baseline same.json");
+    assert_eq!(other_threads.json()["code"], "bench::other-conditions");
+}

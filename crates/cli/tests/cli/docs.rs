@@ -3,6 +3,7 @@
 use crate::support::{folder, infc, workspace};
 use infc_frontend_onnx::{NEWEST_OPSET, OLDEST_OPSET, supported_operators};
 use std::fs;
+use std::path::PathBuf;
 
 /// The list in `docs/operators.md`, made from what the frontend says.
 fn operators_page() -> String {
@@ -50,13 +51,40 @@ fn the_list_of_operators_is_current() {
     assert!(found == operators_page(), "docs/operators.md is out of date; INFC_BLESS=1 writes it");
 }
 
-#[test]
-fn files_that_the_readme_links_to_are_there() {
+/// The pages of the project, with the folder that their links are relative to.
+fn pages() -> Vec<(PathBuf, String)> {
     let root = workspace();
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let links = readme.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link));
-    for link in links.filter(|link| !link.starts_with("http") && !link.starts_with('#')) {
-        assert!(root.join(link).exists(), "README.md links to {link}");
+    let in_docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages = [root.join("README.md"), root.join("ARCHITECTURE.md")].into_iter().chain(in_docs);
+    let pages = pages.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn files_that_pages_link_to_are_there() {
+    for (path, text) in pages() {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link));
+        for link in links.filter(|link| !link.starts_with("http") && !link.starts_with('#')) {
+            let file = link.split('#').next().unwrap();
+            assert!(path.with_file_name(file).exists(), "{} links to {link}", path.display());
+        }
+    }
+}
+
+/// The page for newcomers shows code of the tree as it is.
+#[test]
+fn the_worked_operator_is_in_the_tree() {
+    let root = workspace();
+    let page = fs::read_to_string(root.join("docs/add-an-op.md")).unwrap();
+    let files = ["src/ops/scan.rs", "tests/suite/values/reduce.rs"];
+    let sources: String =
+        files.iter().map(|file| fs::read_to_string(root.join("crates/frontend-onnx").join(file)).unwrap()).collect();
+    for block in page.split("```rust\n").skip(1) {
+        let (code, _) = block.split_once("```").unwrap();
+        // Between items there may be others in the file.
+        for item in code.split("\n\n") {
+            assert!(sources.contains(item.trim_end()), "docs/add-an-op.md shows what is not there:\n{item}");
+        }
     }
 }
 
@@ -80,6 +108,8 @@ fn json_fields_are_documented() {
         ("doctor", "doctor --format json"),
         ("explain", "explain onnx::cycle --format json"),
         ("completions", "completions bash --format json"),
+        ("simplify", "simplify digits.onnx -o simple.onnx --format json"),
+        ("profile", "profile digits.infa --format json"),
     ];
     for (command, arguments) in commands {
         let json = infc(at, arguments).ok().json();

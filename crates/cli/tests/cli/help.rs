@@ -3,13 +3,15 @@
 use crate::support::{folder, infc};
 
 /// Every command.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "check",
     "compile",
     "run",
     "compare",
     "bench",
+    "profile",
     "inspect",
+    "simplify",
     "demo",
     "targets",
     "ops",

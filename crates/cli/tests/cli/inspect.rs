@@ -1,6 +1,6 @@
 //! `infc inspect`.
 
-use crate::support::{identity_folder, infc, infc_with, names};
+use crate::support::{folder, identity_folder, infc, infc_with, names};
 use std::fs;
 
 #[test]
@@ -57,4 +57,31 @@ fn mistakes() {
     fs::write(at.join("id.infa"), bytes).unwrap();
     infc(at, "inspect id.infa").ok();
     infc(at, "inspect id.infa --verify").fails(1, "artifact::hash-mismatch");
+}
+
+#[test]
+fn kernels_are_drawn() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    infc(at, "compile digits.onnx --target x86-64-v3").ok();
+    let json = infc(at, "inspect digits.infa --format json").ok().json();
+    let kernels: Vec<&str> =
+        json["variant"]["kernels"].as_array().unwrap().iter().map(|k| k["name"].as_str().unwrap()).collect();
+    for file in ["g.svg", "g.dot", "g.onnx"] {
+        let told = infc(at, &format!("inspect digits.infa --graph {file} --format json")).ok().json();
+        assert_eq!((&told["schema"], &told["graph"]), (&"infc.inspect/1".into(), &file.into()));
+        let text = String::from_utf8_lossy(&fs::read(at.join(file)).unwrap()).into_owned();
+        assert!(kernels.iter().all(|name| text.contains(name)), "{file}");
+        assert!(text.contains("probabilities") || text.contains("f32"), "{file}");
+    }
+    let launches = json["variant"]["programs"][0]["launches"].as_u64().unwrap();
+    assert_eq!(infc(at, "inspect digits.infa --graph g.dot --format json").ok().json()["nodes"], launches + 2);
+    for (arguments, code) in [
+        ("inspect digits.infa --graph g.png", 2),
+        ("inspect digits.infa --graph g.svg --thin x86-64-v3 -o t.infa", 2),
+        ("inspect digits.infa --graph nowhere/g.svg", 1),
+    ] {
+        assert_eq!(infc(at, arguments).code, code, "{arguments}");
+    }
 }

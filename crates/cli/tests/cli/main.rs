@@ -13,5 +13,7 @@ mod docs;
 mod explain;
 mod help;
 mod inspect;
+mod profile;
 mod run;
+mod simplify;
 mod streams;

@@ -283,7 +283,7 @@ fn runs_here(info: &VariantInfo) -> bool {
 }
 
 /// The variant to tell of; `None` if there is none at all.
-fn choose(artifact: &Artifact<'_>, target: Option<&str>) -> Result<Option<usize>, ArtifactError> {
+pub(super) fn choose(artifact: &Artifact<'_>, target: Option<&str>) -> Result<Option<usize>, ArtifactError> {
     let variants = &artifact.manifest().variants;
     let Some(wanted) = target else {
         let runs = variants.iter().position(runs_here);
@@ -299,7 +299,7 @@ pub(super) fn no_such_target(artifact: &Artifact<'_>, wanted: &str) -> ArtifactE
 }
 
 /// The values of the entry's symbols: what the user says, else the minimum, at least 1.
-fn symbol_values(entry: Option<&Entry>, dims: &[String]) -> Result<Vec<i64>, CliError> {
+pub(super) fn symbol_values(entry: Option<&Entry>, dims: &[String]) -> Result<Vec<i64>, CliError> {
     let symbols = entry.map_or(&[][..], |entry| &entry.symbols);
     let mut values: Vec<i64> = symbols.iter().map(|symbol| symbol.min.max(1)).collect();
     for text in dims {
