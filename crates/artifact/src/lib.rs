@@ -38,7 +38,7 @@ pub use manifest::{
     Append, Assumption, Binding, BindingSource, Entry, Manifest, PortSpec, Provenance, Relation, StatePair, SymbolSpec,
     VariantInfo, WeightRecord,
 };
-pub use plan::{ARENA_ALIGN, MemoryPlan};
+pub use plan::{ARENA_ALIGN, MemoryPlan, Planner};
 pub use program::{
     Access, ArenaSlot, Arg, Bind, BindFrom, BindSymbol, Copy, Give, Host, HostArg, HostSlot, If, Launch, Program,
     Require, Slot, Step,

@@ -47,7 +47,7 @@ impl Segments {
         let mut this = Self { steps, of_symbol, of_slot: Vec::new(), of_output: Vec::new() };
         for binding in &entry.bindings {
             if let BindingSource::Computed(value) = &binding.source {
-                let segment = this.knows(std::slice::from_ref(value));
+                let segment = this.knows([value]);
                 if let Some(of_symbol) = this.of_symbol.get_mut(binding.symbol as usize) {
                     *of_symbol = Some(segment);
                 }
@@ -77,7 +77,7 @@ impl Segments {
 
     /// The first segment that knows all symbols of these sizes; the last one if nothing ever binds one of them.
     #[must_use]
-    pub fn knows(&self, sizes: &[SizeExpr]) -> usize {
+    pub fn knows<'s>(&self, sizes: impl IntoIterator<Item = &'s SizeExpr>) -> usize {
         let last = self.steps.len() - 1;
         let mut segment = 0;
         for size in sizes {

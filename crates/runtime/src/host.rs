@@ -6,8 +6,10 @@
 
 use crate::arena::Span;
 use crate::error::RuntimeError;
+use crate::shapes::Shapes;
 use infc_artifact::{Entry, Host, Program, Slot, Step, VariantBody};
 use infc_tensor::{AlignedBytes, DType, Tensor};
+use std::ops::Range;
 
 /// What the host steps of a run have made so far.
 #[derive(Debug)]
@@ -107,10 +109,16 @@ impl HostValues {
         Ok(Some(span))
     }
 
-    /// Evaluates an operator on what is in the slots; `shapes` are those of its inputs.
-    pub(crate) fn evaluate(&mut self, step: &Host, shapes: &[Vec<usize>], slots: &[Span]) -> Result<(), RuntimeError> {
+    /// Evaluates an operator on what is in the slots; the shapes of its inputs have the given numbers.
+    pub(crate) fn evaluate(
+        &mut self,
+        step: &Host,
+        (shapes, numbers): (&Shapes, Range<usize>),
+        slots: &[Span],
+    ) -> Result<(), RuntimeError> {
         let mut inputs: Vec<Option<Tensor>> = Vec::with_capacity(step.inputs.len());
-        for (arg, shape) in step.inputs.iter().zip(shapes) {
+        for (arg, number) in step.inputs.iter().zip(numbers) {
+            let shape = shapes.get(number);
             inputs.push(match arg {
                 None => None,
                 Some(arg) => Some(match self.tensor(arg.slot as usize) {
@@ -121,7 +129,7 @@ impl HostValues {
                         // Checked to lie within the slot when the sizes were bound.
                         let len = crate::view::dense_size(arg.dtype, shape).unwrap_or(0).min(span.len_bytes());
                         let bytes = AlignedBytes::from_slice(&span.bytes()[..len]);
-                        Tensor::from_bytes(arg.dtype, shape.clone(), bytes)?
+                        Tensor::from_bytes(arg.dtype, shape.to_vec(), bytes)?
                     }
                 }),
             });

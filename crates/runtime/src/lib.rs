@@ -35,7 +35,9 @@ mod owned;
 mod pool;
 mod select;
 mod session;
+mod shapes;
 mod state;
+mod symbols;
 mod view;
 
 pub use error::RuntimeError;

@@ -1,9 +1,7 @@
 //! A session: the memory a model runs in, and the runs themselves.
 
 use crate::arena::{Arena, Span};
-use crate::binding::{
-    Binding, BoundLaunch, BoundStep, Given, Inputs, OutputPlace, Place, bind_late, bind_symbols, skip_late, wrong_shape,
-};
+use crate::binding::{Binding, BoundLaunch, BoundStep, OutputPlace, Place, Sources, wrong_shape};
 use crate::code::{FpMode, FpScope, KernelCall};
 use crate::error::RuntimeError;
 use crate::host::HostValues;
@@ -11,8 +9,9 @@ use crate::model::Loaded;
 use crate::observer::{Event, Observer, Planned, StepEvent};
 use crate::pool::{Entered, Pool, Task};
 use crate::state::{Port, States};
+use crate::symbols::{Given, Inputs, bind_late, bind_symbols, skip_late};
 use crate::view::{TensorView, TensorViewMut};
-use infc_artifact::{Entry, Program, Segments, Step};
+use infc_artifact::{Entry, Planner, Program, Segments, Step};
 use infc_tensor::{AlignedBytes, Tensor};
 use std::ops::Range;
 use std::sync::Arc;
@@ -55,27 +54,23 @@ pub struct RunOptions<'a> {
 
 /// Runs one entry of a model, in memory of its own.
 ///
-/// After the first run with some dims a run makes no heap call, unless the Program has host steps. A run that fails
-/// leaves the session usable.
+/// After some runs a run makes no heap call, whatever its dims are, unless they need more memory than those before, or the
+/// Program has host steps. A run that fails leaves the session usable.
 pub struct Session {
     model: Arc<Loaded>,
-    /// Index of the entry, and of its Program.
+    /// Index of the entry.
     entry: usize,
+    /// What runs it.
+    form: Form,
     pool: Pool,
     max_threads: usize,
     observer: Option<Arc<dyn Observer>>,
-    segments: Segments,
-    /// Per segment of the Program.
-    parts: Vec<Part>,
-    /// The symbol values of the run in progress; 0 where they are not known yet.
-    symbols: Vec<i64>,
+    planner: Planner,
     scratch: Arena,
     /// Inputs that had to be made dense.
     staging: Arena,
     /// What is carried from run to run.
     states: States,
-    /// What host steps of the run in progress have made.
-    host: HostValues,
     /// Outputs of the last run that no kernel writes.
     given: Vec<Option<Tensor>>,
     /// The slots of the run in progress.
@@ -87,7 +82,32 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Session(entry `{}`, {} bindings)", self.entry().name, self.parts[0].bindings.len())
+        write!(f, "Session(entry `{}`, {} bindings)", self.entry().name, self.form.parts[0].bindings.len())
+    }
+}
+
+/// An entry with what its runs need.
+#[derive(Debug)]
+struct Form {
+    segments: Segments,
+    /// Per segment of the Program.
+    parts: Vec<Part>,
+    /// The symbol values of the run in progress; 0 where they are not known yet.
+    symbols: Vec<i64>,
+    /// What host steps of the run in progress have made.
+    host: HostValues,
+}
+
+impl Form {
+    fn new(model: &Loaded, entry: usize) -> Self {
+        let (spec, program) = (&model.manifest.entries[entry], &model.body.programs[entry]);
+        let segments = Segments::new(spec, program);
+        Self {
+            parts: segments.steps.iter().map(|_| Part::new()).collect(),
+            segments,
+            symbols: Vec::new(),
+            host: HostValues::new(spec, program),
+        }
     }
 }
 
@@ -103,7 +123,7 @@ struct Part {
 
 impl Part {
     fn new() -> Self {
-        Self { bindings: Vec::with_capacity(KEPT_BINDINGS + 1), arena: Arena::empty(), outputs: Arena::empty() }
+        Self { bindings: Vec::with_capacity(KEPT_BINDINGS), arena: Arena::empty(), outputs: Arena::empty() }
     }
 }
 
@@ -150,26 +170,23 @@ impl Session {
             known: entries.iter().map(|entry| format!("`{}`", entry.name)).collect::<Vec<_>>().join(", "),
         })?;
         let pool = model.pool.clone().unwrap_or_else(Pool::shared);
-        let program = &model.body.programs[entry];
-        let words = argument_words(program);
-        let segments = Segments::new(&entries[entry], program);
+        let form = Form::new(&model, entry);
+        let words = argument_words(&model.body.programs[entry]);
         let task = SessionTask { call: KernelCall::with_capacity(words), flush_denormals: AtomicBool::new(false) };
         let mut session = Self {
             entry,
             max_threads: options.max_threads.unwrap_or(usize::MAX).clamp(1, pool.threads()),
             pool,
             observer: options.observer.clone(),
-            parts: segments.steps.iter().map(|_| Part::new()).collect(),
-            segments,
-            symbols: Vec::new(),
+            planner: Planner::default(),
             scratch: Arena::empty(),
             staging: Arena::empty(),
             states: States::new(&entries[entry]),
-            host: HostValues::new(&entries[entry], program),
             given: vec![None; entries[entry].outputs.len()],
-            slots: Vec::with_capacity(program.slots.len()),
+            slots: Vec::with_capacity(model.body.programs[entry].slots.len()),
             inputs: Vec::with_capacity(entries[entry].inputs.len()),
             task: Arc::new(task),
+            form,
             model,
         };
         if session.entry().symbols.is_empty() {
@@ -189,7 +206,7 @@ impl Session {
     /// The size in bytes of the arena, or of the arenas of all segments: the most that any binding so far has needed.
     #[must_use]
     pub fn arena_bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.arena.bytes().len()).sum()
+        self.form.parts.iter().map(|part| part.arena.bytes().len()).sum()
     }
 
     /// The shapes that the outputs have when the inputs have the given shapes.
@@ -215,9 +232,10 @@ impl Session {
         if let Some(output) = self.late_output() {
             return Err(RuntimeError::LateShape { output: self.entry().outputs[output].name.clone() });
         }
-        let outputs = self.parts[0].bindings[0].outputs.iter().enumerate();
-        let taken = outputs.filter(|(output, _)| matches!(self.states.output(*output), Port::Caller(_)));
-        Ok(taken.filter_map(|(_, place)| place.as_ref()).map(|place| place.shape.clone()).collect())
+        let binding = &self.form.parts[0].bindings[0];
+        let taken = (0..binding.outputs.len()).filter(|&output| matches!(self.states.output(output), Port::Caller(_)));
+        let shapes = taken.filter_map(|output| binding.output_shape(output));
+        Ok(shapes.map(<[usize]>::to_vec).collect())
     }
 
     /// Whether only a run tells what an output is: its shape, or what has no bytes.
@@ -233,7 +251,8 @@ impl Session {
     /// The first output that the caller takes whose shape depends on what is computed.
     pub(crate) fn late_output(&self) -> Option<usize> {
         let is_taken = |output: usize| matches!(self.states.output(output), Port::Caller(_));
-        (0..self.segments.of_output.len()).find(|&output| self.segments.of_output[output] > 0 && is_taken(output))
+        (0..self.form.segments.of_output.len())
+            .find(|&output| self.form.segments.of_output[output] > 0 && is_taken(output))
     }
 
     /// Runs the entry. Inputs and outputs come in the order of the entry's, without those that are states; outputs must
@@ -271,11 +290,12 @@ impl Session {
             }
         }
         self.bind(Given::Views(inputs))?;
-        self.states.begin(&self.parts[0].bindings[0].inputs)?;
+        let binding = &self.form.parts[0].bindings[0];
+        self.states.begin(|input| binding.shapes.get(input))?;
         self.stage(inputs)?;
         self.given.fill(None);
         for &(input, tensor) in held {
-            self.host.take_input(&self.model.body.programs[self.entry], input, tensor);
+            self.form.host.take_input(&self.model.body.programs[self.entry], input, tensor);
         }
         self.slots.clear();
         self.slots.resize(self.program().slots.len(), Span::EMPTY);
@@ -285,10 +305,10 @@ impl Session {
         self.task.call.clear();
         self.slots.clear();
         self.inputs.clear();
-        self.host.clear();
+        self.form.host.clear();
         done?;
-        let (segments, parts) = (&self.segments, &self.parts);
-        self.states.advance(|output| output_place(segments, parts, output).map(|place| place.shape.as_slice()));
+        let (segments, parts) = (&self.form.segments, &self.form.parts);
+        self.states.advance(|output| output_place(segments, parts, output).map(|(shape, _)| shape));
         if let (Some(observer), Some(started)) = (&self.observer, started) {
             observer.event(&Event::RunFinished { took: started.elapsed() });
         }
@@ -300,8 +320,8 @@ impl Session {
     }
 
     /// Shape and place of an output after a run.
-    fn output_place(&self, index: usize) -> Option<&OutputPlace> {
-        output_place(&self.segments, &self.parts, index)
+    fn output_place(&self, index: usize) -> Option<(&[usize], &OutputPlace)> {
+        output_place(&self.form.segments, &self.form.parts, index)
     }
 
     /// What is carried from run to run.
@@ -316,9 +336,9 @@ impl Session {
 
     /// The shape of an output after a run, and its bytes if the session keeps it.
     pub(crate) fn kept_output(&self, index: usize) -> Option<(&[usize], &[u8])> {
-        let place = self.output_place(index)?;
-        let outputs = &self.parts[self.segments.of_output[index]].outputs;
-        Some((&place.shape, outputs.bytes().get(place.range.clone())?))
+        let (shape, place) = self.output_place(index)?;
+        let outputs = &self.form.parts[self.form.segments.of_output[index]].outputs;
+        Some((shape, outputs.bytes().get(place.range.clone())?))
     }
 
     fn check_count(&self, found: usize) -> Result<(), RuntimeError> {
@@ -331,13 +351,14 @@ impl Session {
         self.check_count(given.len())?;
         let entry = &self.model.manifest.entries[self.entry];
         let inputs = Inputs { given, states: &self.states };
-        bind_symbols(entry, &self.segments, inputs, &mut self.symbols)?;
+        bind_symbols(entry, &self.form.segments, inputs, &mut self.form.symbols)?;
         self.use_binding(0)?;
         let entry = &self.model.manifest.entries[self.entry];
-        for (input, (port, expected)) in entry.inputs.iter().zip(&self.parts[0].bindings[0].inputs).enumerate() {
+        for (input, port) in entry.inputs.iter().enumerate() {
+            let expected = self.form.parts[0].bindings[0].shapes.get(input);
             let inputs = Inputs { given, states: &self.states };
             // A state without a value takes the shape that is expected.
-            if let Some(found) = inputs.shape(input).filter(|found| found != expected) {
+            if let Some(found) = inputs.shape(input).filter(|&found| found != expected) {
                 let kind = if matches!(self.states.input(input), Port::State(_)) { "state" } else { "input" };
                 return Err(wrong_shape(entry, port, kind, found, Some(expected)));
             }
@@ -345,31 +366,33 @@ impl Session {
         Ok(())
     }
 
-    /// Puts the binding of a segment for `self.symbols` first, making it if need be.
+    /// Puts the binding of a segment for the symbols' values first, making it if need be.
     fn use_binding(&mut self, segment: usize) -> Result<(), RuntimeError> {
-        let bindings = &mut self.parts[segment].bindings;
-        if let Some(found) = bindings.iter().position(|binding| binding.symbols == self.symbols) {
+        let bindings = &mut self.form.parts[segment].bindings;
+        if let Some(found) = bindings.iter().position(|binding| binding.symbols == self.form.symbols) {
             bindings[..=found].rotate_right(1);
             return Ok(());
         }
         let started = self.observer.is_some().then(Instant::now);
         let (model, body) = (&self.model, &self.model.body);
-        let binding = Binding::new(
-            &model.manifest.entries[self.entry],
-            &body.programs[self.entry],
-            (&self.segments, segment),
-            &body.kernels,
-            |kernel| model.kernel(kernel),
-            |weight| model.weight(weight).len(),
-            &self.symbols,
-        )?;
+        let sources = Sources {
+            entry: &model.manifest.entries[self.entry],
+            program: &body.programs[self.entry],
+            segments: &self.form.segments,
+            segment,
+            kernels: &body.kernels,
+            kernel_entry: &|kernel| model.kernel(kernel),
+            weight_len: &|weight| model.weight(weight).len(),
+        };
+        // The one that was not used for longest makes room; its memory is used again.
+        let oldest = if bindings.len() < KEPT_BINDINGS { None } else { bindings.pop() };
+        let mut binding = oldest.unwrap_or_default();
+        binding.fill(&sources, &mut self.planner, &self.form.symbols)?;
         if let (Some(observer), Some(started)) = (&self.observer, started) {
-            let (symbols, arena_bytes) = (self.symbols.as_slice(), binding.arena_bytes);
+            let (symbols, arena_bytes) = (self.form.symbols.as_slice(), binding.arena_bytes);
             observer.event(&Event::Planned(Planned { symbols, arena_bytes, took: started.elapsed() }));
         }
-        let bindings = &mut self.parts[segment].bindings;
-        bindings.insert(0, binding);
-        bindings.truncate(KEPT_BINDINGS);
+        self.form.parts[segment].bindings.insert(0, binding);
         Ok(())
     }
 
@@ -379,16 +402,17 @@ impl Session {
         if outputs.len() != self.states.taken() {
             return Err(RuntimeError::OutputCount { expected: self.states.taken(), found: outputs.len() });
         }
-        let places = &self.parts[segment].bindings[0].outputs;
-        for (output, (port, place)) in entry.outputs.iter().zip(places).enumerate() {
-            let (Some(place), Port::Caller(n)) = (place, self.states.output(output)) else { continue };
+        let binding = &self.form.parts[segment].bindings[0];
+        for (output, port) in entry.outputs.iter().enumerate() {
+            let shape = binding.output_shape(output);
+            let (Some(shape), Port::Caller(n)) = (shape, self.states.output(output)) else { continue };
             let view = &outputs[n];
             if port.dtype != view.dtype() {
                 let (expected, found) = (port.dtype, view.dtype());
                 return Err(RuntimeError::WrongType { port: format!("output `{}`", port.name), expected, found });
             }
-            if view.shape() != place.shape.as_slice() {
-                return Err(wrong_shape(entry, port, "output", view.shape(), Some(&place.shape)));
+            if view.shape() != shape {
+                return Err(wrong_shape(entry, port, "output", view.shape(), Some(shape)));
             }
         }
         Ok(())
@@ -396,7 +420,7 @@ impl Session {
 
     /// Grows arena and scratch memory to what the binding of a segment needs.
     fn reserve(&mut self, segment: usize) -> Result<(), RuntimeError> {
-        let part = &mut self.parts[segment];
+        let part = &mut self.form.parts[segment];
         let binding = &part.bindings[0];
         let scratch = binding.scratch_bytes.checked_mul(self.max_threads);
         self.scratch.reserve(scratch.ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })?)?;
@@ -455,7 +479,7 @@ impl Session {
 
     /// Notes where the slots of a segment are.
     fn place_slots(&mut self, segment: usize, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
-        let Part { bindings, arena, outputs: kept } = &mut self.parts[segment];
+        let Part { bindings, arena, outputs: kept } = &mut self.form.parts[segment];
         let binding = &bindings[0];
         if let Destination::Session = destination {
             kept.reserve(binding.outputs_bytes)?;
@@ -466,7 +490,9 @@ impl Session {
             let span = match place {
                 Place::Input(i) => Some(self.inputs[*i]),
                 Place::Output(i) => match (self.states.output(*i), &mut *destination, &binding.outputs[*i]) {
-                    (Port::State(state), _, Some(output)) => Some(self.states.write(state, &output.shape)?),
+                    (Port::State(state), _, Some(output)) => {
+                        Some(self.states.write(state, binding.shapes.get(output.shape))?)
+                    }
                     (Port::Caller(n), Destination::Caller(outputs), _) => Some(Span::writable(outputs[n].bytes_mut())),
                     (Port::Caller(_), Destination::Session, Some(output)) => kept.get(output.range.clone()),
                     (_, _, None) => None,
@@ -474,7 +500,9 @@ impl Session {
                 Place::Weight(i) => Some(Span::read_only(self.model.weight(*i))),
                 Place::Arena(range) => arena.get(range.clone()),
                 // What is made later has its place then.
-                Place::Host { dtype, shape } => self.host.accept(index, *dtype, shape)?.or(Some(Span::EMPTY)),
+                Place::Host { dtype, shape } => {
+                    self.form.host.accept(index, *dtype, binding.shapes.get(*shape))?.or(Some(Span::EMPTY))
+                }
             };
             self.slots[index] = span.ok_or_else(|| RuntimeError::BadProgram {
                 what: "a slot".to_owned(),
@@ -495,7 +523,7 @@ impl Session {
         let _fp = FpScope::enter(self.task.fp_mode());
         let lanes = options.max_threads.unwrap_or(usize::MAX).clamp(1, self.max_threads);
         // What later segments have to do, their last bindings tell.
-        let is_wide = self.parts.iter().any(|part| part.bindings.first().is_some_and(|binding| binding.is_wide));
+        let is_wide = self.form.parts.iter().any(|part| part.bindings.first().is_some_and(|binding| binding.is_wide));
         let (pool, task) = (self.pool.clone(), Arc::clone(&self.task));
         let entered = if is_wide { pool.enter(&task, lanes) } else { None };
         let steps = self.program().steps.len();
@@ -509,20 +537,20 @@ impl Session {
         while next < range.end {
             let index = next;
             next += 1;
-            let segment = self.segments.of_step(index);
-            let binding = &self.parts[segment].bindings[0];
+            let segment = self.form.segments.of_step(index);
+            let binding = &self.form.parts[segment].bindings[0];
             let step = binding.steps[index - binding.first_step].clone();
             check_interruption(run.options, index, steps)?;
             let started = self.observer.is_some().then(Instant::now);
             match &step {
                 BoundStep::Launch(launch) => {
-                    self.host.check_made(binding.args[launch.args.clone()].iter().map(|arg| arg.slot))?;
+                    self.form.host.check_made(binding.args[launch.args.clone()].iter().map(|arg| arg.slot))?;
                     let scratch = self.scratch.span();
-                    let binding = &self.parts[segment].bindings[0];
+                    let binding = &self.form.parts[segment].bindings[0];
                     self.launch(binding, launch, run.entered, scratch);
                 }
                 BoundStep::Copy { src, dst, len_bytes } => {
-                    self.host.check_made(std::iter::once(*src))?;
+                    self.form.host.check_made(std::iter::once(*src))?;
                     // Both lengths were checked when the sizes were bound.
                     let copied = self.slots[*src].copy_to(self.slots[*dst], *len_bytes);
                     debug_assert!(copied, "checked by `Binding::new`");
@@ -570,15 +598,15 @@ impl Session {
 
     /// Passes over steps of a branch that is not taken: the segments that begin in it begin all the same.
     fn skip(&mut self, range: Range<usize>, run: &mut Run<'_, '_, '_>) -> Result<(), RuntimeError> {
-        if self.parts.len() == 1 {
+        if self.form.parts.len() == 1 {
             return Ok(());
         }
         let model = Arc::clone(&self.model);
         for index in range {
             if let Step::Bind(bind) = &model.body.programs[self.entry].steps[index] {
-                let segment = self.segments.of_step(index) + 1;
+                let segment = self.form.segments.of_step(index) + 1;
                 let entry = &model.manifest.entries[self.entry];
-                skip_late(entry, bind, (&self.segments, segment), &mut self.symbols);
+                skip_late(entry, bind, (&self.form.segments, segment), &mut self.form.symbols);
                 self.begin(segment, run.destination)?;
             }
         }
@@ -589,18 +617,18 @@ impl Session {
     fn bind_step(&mut self, index: usize, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
         let model = Arc::clone(&self.model);
         let Step::Bind(bind) = &model.body.programs[self.entry].steps[index] else { return Ok(()) };
-        let (entry, segment) = (&model.manifest.entries[self.entry], self.segments.of_step(index) + 1);
-        let shape_of = |slot| self.host.shape(slot);
-        bind_late(entry, bind, (&self.segments, segment), shape_of, &mut self.symbols)?;
+        let (entry, segment) = (&model.manifest.entries[self.entry], self.form.segments.of_step(index) + 1);
+        let shape_of = |slot| self.form.host.shape(slot);
+        bind_late(entry, bind, (&self.form.segments, segment), shape_of, &mut self.form.symbols)?;
         self.begin(segment, destination)
     }
 
     /// Makes an output what a slot holds.
     fn give(&mut self, slot: usize, output: usize, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
-        self.host.check_made(std::iter::once(slot))?;
+        self.form.host.check_made(std::iter::once(slot))?;
         let port = &self.entry().outputs[output];
-        let place = self.output_place(output).map(|place| place.shape.clone()).unwrap_or_default();
-        let tensor = match self.host.tensor(slot) {
+        let place = self.output_place(output).map(|(shape, _)| shape.to_vec()).unwrap_or_default();
+        let tensor = match self.form.host.tensor(slot) {
             Some(tensor) => tensor.clone(),
             None => Tensor::from_bytes(port.dtype, place.clone(), AlignedBytes::from_slice(self.slots[slot].bytes()))?,
         };
@@ -627,15 +655,16 @@ impl Session {
     /// Evaluates an operator.
     fn host_step(&mut self, index: usize, segment: usize, inputs: Range<usize>) -> Result<(), RuntimeError> {
         let Step::Host(step) = &self.model.body.programs[self.entry].steps[index] else { return Ok(()) };
-        let shapes = &self.parts[segment].bindings[0].host_inputs[inputs];
-        self.host.evaluate(step, shapes, &self.slots)?;
+        let shapes = &self.form.parts[segment].bindings[0].shapes;
+        self.form.host.evaluate(step, (shapes, inputs), &self.slots)?;
         for &slot in step.outputs.iter().flatten() {
-            let begins = self.segments.of_slot[slot as usize];
+            let begins = self.form.segments.of_slot[slot as usize];
             if begins > segment {
                 continue;
             }
-            if let Some(Some(Place::Host { dtype, shape })) = self.parts[begins].bindings[0].slots.get(slot as usize)
-                && let Some(span) = self.host.accept(slot as usize, *dtype, shape)?
+            let binding = &self.form.parts[begins].bindings[0];
+            if let Some(Some(Place::Host { dtype, shape })) = binding.slots.get(slot as usize)
+                && let Some(span) = self.form.host.accept(slot as usize, *dtype, binding.shapes.get(*shape))?
             {
                 self.slots[slot as usize] = span;
             }
@@ -681,9 +710,9 @@ impl Session {
 }
 
 /// Shape and place of an output after a run.
-fn output_place<'p>(segments: &Segments, parts: &'p [Part], output: usize) -> Option<&'p OutputPlace> {
-    let part = &parts[*segments.of_output.get(output)?];
-    part.bindings.first()?.outputs.get(output)?.as_ref()
+fn output_place<'p>(segments: &Segments, parts: &'p [Part], output: usize) -> Option<(&'p [usize], &'p OutputPlace)> {
+    let binding = parts[*segments.of_output.get(output)?].bindings.first()?;
+    Some((binding.output_shape(output)?, binding.outputs.get(output)?.as_ref()?))
 }
 
 /// The longest argument block of a Program's launches, the reserved word included.

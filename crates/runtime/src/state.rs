@@ -165,9 +165,9 @@ impl States {
     }
 
     /// Gives states without a value zeros to read, of the shapes that the entry's inputs have in a run.
-    pub(crate) fn begin(&mut self, inputs: &[Vec<usize>]) -> Result<(), RuntimeError> {
+    pub(crate) fn begin<'s>(&mut self, shape_of: impl Fn(usize) -> &'s [usize]) -> Result<(), RuntimeError> {
         for state in self.states.iter_mut().filter(|state| !state.is_set) {
-            let shape = &inputs[state.input];
+            let shape = shape_of(state.input);
             let len_bytes = state.len_bytes(shape)?;
             state.current.reserve(len_bytes)?;
             state.current.bytes_mut()[..len_bytes].fill(0);
@@ -195,9 +195,8 @@ impl States {
         };
         // A state keeps its other extents, or it would not begin where the input does.
         let axis = append.axis as usize;
-        let others = |shape: &[usize]| shape.iter().enumerate().filter(|(n, _)| *n != axis).map(|(_, &d)| d).collect();
-        let (before, after): (Vec<usize>, Vec<usize>) = (others(&state.shape), others(shape));
-        if before != after || len_bytes > state.current.bytes().len() {
+        let kept = |n: usize| n == axis || state.shape.get(n) == shape.get(n);
+        if !(0..shape.len()).all(kept) || len_bytes > state.current.bytes().len() {
             return Err(RuntimeError::BadProgram {
                 what: "a state that grows in place".to_owned(),
                 expected: format!("the extents {:?} but for axis {axis}", state.shape),

@@ -62,4 +62,22 @@ fn no_heap_calls_after_warm_up() {
         round();
     }
     assert_eq!(CALLS.load(Ordering::Relaxed) - before, 0);
+    sizes_that_change_with_every_run();
+}
+
+/// Part of the one test, since the count is that of the process.
+fn sizes_that_change_with_every_run() {
+    let model = model_on(row_sums(), Pool::builder().threads(1).build());
+    let mut session = model.session(&SessionOptions::default()).unwrap();
+    let data = vec![0u8; 4000 * 10 * 4];
+    let mut run = |n: usize| {
+        let shape = [n, 10];
+        let view = TensorView::new(DType::F32, &shape, &data[..n * 40]).unwrap();
+        assert_eq!(session.run_in_session(&[view], &RunOptions::default()).unwrap().get(0).unwrap().shape(), [n]);
+    };
+    // The largest first; and more than the session keeps the sizes of.
+    (0..20).for_each(|n| run(4000 - n));
+    let before = CALLS.load(Ordering::Relaxed);
+    (0..500).for_each(|n| run(3900 - 7 * n));
+    assert_eq!(CALLS.load(Ordering::Relaxed) - before, 0);
 }
