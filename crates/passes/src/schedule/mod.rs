@@ -15,7 +15,7 @@ pub(crate) mod point;
 mod reduction;
 mod region;
 
-pub use choose::{Machine, choose, plain};
+pub use choose::{Decision, Machine, choose, decide, plain};
 pub use error::ScheduleError;
 
 use infc_ir::kernel::Kernel;

@@ -10,6 +10,7 @@
 //! that the formulas share what they have in common.
 
 use super::access::{Step, extent};
+use super::decide::MOST_ALTERNATIVES;
 use super::place::Chooser;
 use super::tile::{self, Tile};
 use infc_ir::entity::{EntityId, StageId, VarId};
@@ -139,17 +140,14 @@ impl Blocks {
     fn size(&self, chooser: &Chooser<'_>) -> Size {
         let axes = &chooser.kernel.stages[self.root].axes;
         let whole: Size = chooser.extents(self.root);
-        let mut best: Option<(f64, Size)> = None;
+        let mut sizes: Vec<(f64, Size)> = Vec::new();
         // Blocks are one point of all axes but the tiled ones and the lanes.
         let mut size: Size = vec![1; axes.len()];
         size[self.lanes_axis] = whole[self.lanes_axis];
         self.each_size(&whole, 0, &mut size, &mut |size| {
-            let cycles = self.cycles(chooser, &whole, size);
-            if best.as_ref().is_none_or(|(least, _)| cycles < *least * 0.999) {
-                best = Some((cycles, size.clone()));
-            }
+            sizes.push((self.cycles(chooser, &whole, size), size.clone()));
         });
-        let mut size = best.map_or(size.clone(), |(_, size)| size);
+        let mut size = self.pick_size(chooser, sizes).unwrap_or(size);
         // Threads share what is left: columns, whose blocks compute the stages that do not follow them again.
         let blocks = self.blocks(&whole, &size);
         let panels = (whole[self.lanes_axis] + 63) / 64;
@@ -159,6 +157,22 @@ impl Blocks {
             size[self.lanes_axis] = (panels + parts - 1) / parts * 64;
         }
         size
+    }
+
+    /// The cheapest size, unless it is decided otherwise.
+    fn pick_size(&self, chooser: &Chooser<'_>, mut sizes: Vec<(f64, Size)>) -> Option<Size> {
+        let mut best = 0;
+        for (n, (cycles, _)) in sizes.iter().enumerate() {
+            if *cycles < sizes[best].0 * 0.999 {
+                best = n;
+            }
+        }
+        let first = sizes.get(best)?.1.clone();
+        sizes.remove(best);
+        sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let alternatives = (sizes.len() + 1).min(MOST_ALTERNATIVES);
+        let picked = chooser.decisions.pick("block", &chooser.kernel.stages[self.root].name, alternatives);
+        Some(picked.checked_sub(1).map_or(first, |n| sizes.swap_remove(n).1))
     }
 
     /// All sizes along the tiled axes from `at` on: whole tiles, in parts that are as equal as can be.
@@ -204,7 +218,7 @@ impl Blocks {
             stored += value * 4.0;
             if stage.reducer.is_some() {
                 let view = chooser.view(*id, Some(chooser.store_steps(*id)), extents);
-                arithmetic += tile::choose(&view, machine).1;
+                arithmetic += tile::choose(&view, machine, false).1;
                 weights += constants(chooser, stage);
             }
         }
@@ -314,7 +328,7 @@ fn follow(e: &IndexExpr, of_axis: &[Follow]) -> Follow {
 
 /// Loops of a sum: what its constants move along outside, so that they are read once per turn of the rows.
 fn reduction_loops(chooser: &mut Chooser<'_>, id: StageId, extents: Vec<i64>) {
-    let (tile, _) = tile::choose(&chooser.view(id, Some(chooser.store_steps(id)), extents), chooser.machine);
+    let (tile, _) = chooser.pick_tile(&chooser.view(id, Some(chooser.store_steps(id)), extents), false);
     let mut loops = chooser.split(id, &tile);
     let (reduction, lanes) = chooser.reduction_loops(id, &tile);
     let stage = &chooser.kernel.stages[id];
@@ -343,7 +357,7 @@ fn formula_loops(chooser: &mut Chooser<'_>, id: StageId, mut extents: Vec<i64>) 
     let formulas: Vec<usize> = (0..stage.axes.len()).filter(|&axis| chooses(axis)).collect();
     // They are not lanes.
     formulas.iter().for_each(|&axis| extents[axis] = 1);
-    let (tile, _) = tile::choose(&chooser.view(id, Some(chooser.store_steps(id)), extents), chooser.machine);
+    let (tile, _) = chooser.pick_tile(&chooser.view(id, Some(chooser.store_steps(id)), extents), false);
     let tile = Tile { vectors: 1, ..tile };
     let loops = chooser.split(id, &tile);
     let is_formula = |axis: usize| formulas.contains(&axis);

@@ -5,6 +5,7 @@
 //! of a tile's rows no longer differ by constants, so each takes a register of its own.
 
 use super::access::{Access, Step, accesses};
+use super::decide::Decisions;
 use super::machine::Machine;
 use super::place::Chooser;
 use crate::ErrorClass;
@@ -16,10 +17,21 @@ use infc_ir::schedule::{Schedule, Step as ScheduleStep};
 /// How much of the time a join has to save: estimates are no better than that.
 const WORTH: f64 = 0.93;
 
+/// A kernel as it is, or with two axes joined.
+struct Way {
+    /// The kernel with the axes joined, and the step that joins them.
+    joined: Option<(Kernel, ScheduleStep)>,
+    /// What the default schedule takes, and that schedule.
+    cycles: f64,
+    schedule: Schedule,
+}
+
 /// The cheaper of the schedule with axes as they are and those with two of them joined.
-pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass) -> Schedule {
-    let (schedule, cycles) = Chooser::new(kernel, machine, allowed).run();
-    let mut best = (cycles * WORTH, schedule);
+pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, decisions: &Decisions) -> Schedule {
+    let usual = Decisions::default();
+    let estimate = |kernel: &Kernel| Chooser::new(kernel, machine, allowed, &usual).run();
+    let (schedule, cycles) = estimate(kernel);
+    let mut ways = vec![Way { joined: None, cycles: cycles * WORTH, schedule }];
     for (stage, outer, inner) in pairs(kernel) {
         let s = &kernel.stages[stage];
         let [outer_name, inner_name] = [outer, inner].map(|a| s.axes[a].name.clone());
@@ -28,14 +40,19 @@ pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass) ->
             name.push('_');
         }
         let Some(joined) = collapse::join(kernel, stage, outer, inner, &name) else { continue };
-        let (mut schedule, cycles) = Chooser::new(&joined, machine, allowed).run();
-        if cycles < best.0 {
-            let join = ScheduleStep::Join { stage: s.name.clone(), outer: outer_name, inner: inner_name, joined: name };
-            schedule.steps.insert(0, join);
-            best = (cycles, schedule);
-        }
+        let (schedule, cycles) = estimate(&joined);
+        let step = ScheduleStep::Join { stage: s.name.clone(), outer: outer_name, inner: inner_name, joined: name };
+        ways.push(Way { joined: Some((joined, step)), cycles, schedule });
     }
-    best.1
+    ways.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+    let way = ways.swap_remove(if ways.len() > 1 { decisions.pick("joined axes", "", ways.len()) } else { 0 });
+    let chosen = way.joined.as_ref().map_or(kernel, |(joined, _)| joined);
+    let mut schedule =
+        if decisions.are_open() { Chooser::new(chosen, machine, allowed, decisions).run().0 } else { way.schedule };
+    if let Some((_, step)) = way.joined {
+        schedule.steps.insert(0, step);
+    }
+    schedule
 }
 
 /// Pairs of axes along which a contraction has rows: one of its loads stays, none has neighbours there, and none is

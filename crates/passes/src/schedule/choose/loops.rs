@@ -12,8 +12,8 @@ use infc_ir::schedule::{Intrinsic, Step as ScheduleStep};
 const ENOUGH_CHUNKS: i64 = 64;
 /// Work below which a chunk is not worth handing out, in vector operations.
 const LEAST_CHUNK: f64 = 2000.0;
-/// Multiply-adds in one innermost body beyond which unrolling no longer pays.
-const BODY_LIMIT: i64 = 64;
+/// Multiply-adds in one innermost body beyond which unrolling no longer pays, by the default and to be tried.
+const BODY_LIMITS: [i64; 4] = [64, 16, 128, 1];
 
 /// The loops of a stage by role.
 #[derive(Default)]
@@ -70,6 +70,22 @@ impl Chooser<'_> {
         loops
     }
 
+    /// Lets it be decided which two neighbours among a stage's outer loops change places.
+    pub(super) fn reorder_outer(&self, id: StageId, loops: &mut Loops) {
+        let stage = &self.kernel.stages[id];
+        let can_move = |at: usize| {
+            let (_, axis) = loops.outer[at];
+            stage.axes[axis].kind == AxisKind::Parallel && !stage.axes[axis].extent.is_const(1)
+        };
+        let places: Vec<usize> = (1..loops.outer.len()).filter(|&at| can_move(at) && can_move(at - 1)).collect();
+        if places.is_empty() {
+            return;
+        }
+        if let Some(place) = self.decisions.pick("order of loops", &stage.name, places.len() + 1).checked_sub(1) {
+            loops.outer.swap(places[place] - 1, places[place]);
+        }
+    }
+
     pub(super) fn split_step(&mut self, stage: &str, axis: &str, factor: i64, outer: &str, inner: &str) {
         self.steps.push(ScheduleStep::Split {
             stage: stage.to_owned(),
@@ -96,6 +112,7 @@ impl Chooser<'_> {
                 .any(|a| a.steps[v] != Step::Zero && tile.rows.iter().any(|&(r, _)| a.steps[r] != Step::Zero))
         });
         let registers = i64::from(self.machine.vector_registers);
+        let limit = BODY_LIMITS[self.decisions.pick("body", &name, BODY_LIMITS.len())];
         let mut unrolling = !own_loads || tile.slides || body * 4 <= registers;
         let axes: Vec<usize> = stage.reduce_axes().map(|(n, _)| n).collect();
         for &axis in axes.iter().rev() {
@@ -129,13 +146,13 @@ impl Chooser<'_> {
                 extent = extent.map(|n| n / dot::POINTS);
             }
             match extent {
-                Some(n) if unrolling && n <= 16 && (body * n <= BODY_LIMIT || (tile.slides && order.is_empty())) => {
+                Some(n) if unrolling && n <= 16 && (body * n <= limit || (tile.slides && order.is_empty())) => {
                     body *= n.max(1);
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: loop_name.clone() });
                     order.push(loop_name);
                 }
-                _ if unrolling && body * 2 <= BODY_LIMIT / 2 => {
-                    let by = if body * 4 <= BODY_LIMIT { 4 } else { 2 };
+                _ if unrolling && body * 2 <= limit / 2 => {
+                    let by = if body * 4 <= limit { 4 } else { 2 };
                     let (o, i) = (format!("{loop_name}_o"), format!("{loop_name}_i"));
                     self.split_step(&name, &loop_name, by, &o, &i);
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: i.clone() });
@@ -150,7 +167,27 @@ impl Chooser<'_> {
             }
         }
         order.reverse();
+        self.move_reduction(id, &mut order);
         (order, lanes)
+    }
+
+    /// Lets it be decided that one reduction loop goes around all others: with channels outside of taps, what neighbouring
+    /// taps read stays in the first cache.
+    fn move_reduction(&self, id: StageId, order: &mut [String]) {
+        let stage = &self.kernel.stages[id];
+        let is_exact = stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
+        let unrolled = |name: &String| {
+            self.steps.iter().any(|step| {
+                matches!(step, ScheduleStep::Unroll { stage: of, axis } if *of == stage.name && axis == name)
+            })
+        };
+        let places: Vec<usize> = (1..order.len()).filter(|&at| !unrolled(&order[at])).collect();
+        if places.is_empty() || !(is_exact || self.may_reorder()) {
+            return;
+        }
+        if let Some(place) = self.decisions.pick("outermost sum", &stage.name, places.len() + 1).checked_sub(1) {
+            order[..=places[place]].rotate_right(1);
+        }
     }
 
     pub(super) fn reorder(&mut self, stage: &str, order: Vec<String>) {

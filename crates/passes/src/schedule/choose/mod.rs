@@ -8,6 +8,7 @@
 
 mod access;
 mod block;
+mod decide;
 mod dot;
 mod follow;
 mod join;
@@ -19,9 +20,11 @@ mod strip;
 mod tile;
 mod window;
 
+pub use decide::Decision;
 pub use machine::Machine;
 
 use crate::ErrorClass;
+use decide::Decisions;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::{Schedule, Scope, Step};
@@ -36,7 +39,7 @@ pub fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass) -> Schedu
     if crate::formulate::has_empty_axis(kernel) {
         return plain(kernel);
     }
-    let schedule = join::choose(kernel, machine, allowed);
+    let schedule = join::choose(kernel, machine, allowed, &Decisions::default());
     let applies = |schedule: &Schedule| super::apply(kernel, schedule).is_ok_and(|nest| verify_nest(&nest).is_ok());
     if applies(&schedule) {
         return schedule;
@@ -45,6 +48,24 @@ pub fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass) -> Schedu
     let in_memory = without_registers(schedule);
     // A kernel that the rules above do not cover still gets code, if slow: plain loops, all stages in full.
     if applies(&in_memory) { in_memory } else { plain(kernel) }
+}
+
+/// The schedule that follows if not the first alternatives are taken but those of `picks`, decision by decision, and the
+/// decisions that were met; `None` if it cannot be applied. No picks give what [`choose`] gives.
+#[must_use]
+pub fn decide(
+    kernel: &Kernel,
+    machine: &Machine,
+    allowed: ErrorClass,
+    picks: &[usize],
+) -> Option<(Schedule, Vec<Decision>)> {
+    if crate::formulate::has_empty_axis(kernel) {
+        return Some((plain(kernel), Vec::new()));
+    }
+    let decisions = Decisions::of(picks);
+    let schedule = join::choose(kernel, machine, allowed, &decisions);
+    let applies = super::apply(kernel, &schedule).is_ok_and(|nest| verify_nest(&nest).is_ok());
+    applies.then(|| (schedule, decisions.into_met()))
 }
 
 fn without_registers(mut schedule: Schedule) -> Schedule {

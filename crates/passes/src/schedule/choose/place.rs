@@ -2,6 +2,7 @@
 
 use super::access::{Access, Step, accesses, cost, extent, step};
 use super::block::Blocks;
+use super::decide::{Decisions, MOST_ALTERNATIVES};
 use super::dot;
 use super::loops::Loops;
 use super::machine::Machine;
@@ -24,6 +25,7 @@ pub(super) struct Chooser<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) machine: &'a Machine,
     allowed: ErrorClass,
+    pub(super) decisions: &'a Decisions,
     pub(super) inlined: Vec<bool>,
     /// See [`Kernel::recurrences`].
     runs: Vec<Range<usize>>,
@@ -36,7 +38,12 @@ pub(super) struct Chooser<'a> {
 }
 
 impl<'a> Chooser<'a> {
-    pub(super) fn new(kernel: &'a Kernel, machine: &'a Machine, allowed: ErrorClass) -> Self {
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        machine: &'a Machine,
+        allowed: ErrorClass,
+        decisions: &'a Decisions,
+    ) -> Self {
         let inlined = Self::inlined(kernel);
         let accesses = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
         let dots = kernel.stages.iter().map(|stage| dot::axis(kernel, stage)).collect();
@@ -44,6 +51,7 @@ impl<'a> Chooser<'a> {
             kernel,
             machine,
             allowed,
+            decisions,
             inlined,
             runs: kernel.recurrences(),
             accesses,
@@ -85,6 +93,11 @@ impl<'a> Chooser<'a> {
     /// The recurrence that a stage belongs to.
     pub(super) fn run_of(&self, id: StageId) -> Option<&Range<usize>> {
         self.runs.iter().find(|run| run.contains(&id.index()))
+    }
+
+    /// Whether reductions may be folded in another order where it shows.
+    pub(super) fn may_reorder(&self) -> bool {
+        self.allowed >= ErrorClass::Reassociating
     }
 
     pub(super) fn name(&self, id: StageId) -> String {
@@ -153,7 +166,7 @@ impl<'a> Chooser<'a> {
         let elem_bytes = if stage.reducer.is_some() { own.max() } else { loads.chain(own).max() }.unwrap_or(4);
         // Vectors of bytes would be as wide as 64 elements; computing in 32 bits sets the width.
         let elem_bytes = elem_bytes.max(4);
-        let reorders = self.allowed >= ErrorClass::Reassociating
+        let reorders = self.may_reorder()
             || stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
         let points_at_once = self.points_at_once(id);
         let accesses = &self.accesses[id.index()];
@@ -167,9 +180,19 @@ impl<'a> Chooser<'a> {
 
     /// The cheapest tile of a stage; counts what it takes.
     pub(super) fn tile(&mut self, id: StageId, store: Option<Vec<Step>>, extents: Vec<i64>) -> Tile {
-        let (tile, cycles) = tile::choose(&self.view(id, store, extents), self.machine);
+        let (tile, cycles) = self.pick_tile(&self.view(id, store, extents), false);
         self.cycles += cycles;
         tile
+    }
+
+    /// A tile of a stage, the cheapest unless it is decided otherwise, and the cycles that the stage takes by it.
+    pub(super) fn pick_tile(&self, view: &View<'_>, along_reduction: bool) -> (Tile, f64) {
+        if !self.decisions.are_open() {
+            return tile::choose(view, self.machine, along_reduction);
+        }
+        let mut ranked = tile::ranked(view, self.machine, along_reduction, MOST_ALTERNATIVES);
+        let picked = self.decisions.pick("tile", &view.stage.name, ranked.len());
+        ranked.swap_remove(picked)
     }
 
     /// The extents of all axes of a stage, with guesses for symbolic ones.
@@ -258,6 +281,7 @@ impl<'a> Chooser<'a> {
             };
             (stage.axes[*axis].kind != AxisKind::Sequential, usize::MAX - weight(*axis), place, -moved(*axis))
         });
+        self.reorder_outer(root, &mut loops);
         let strips = if main.is_none() { self.strips(root, &root_tile, &mut loops, &followed) } else { Vec::new() };
         let order: Vec<String> =
             loops.outer.iter().map(|(n, _)| n.clone()).chain(loops.inner.iter().cloned()).collect();
@@ -377,7 +401,7 @@ impl<'a> Chooser<'a> {
                 };
                 if tile.vector_axis.is_none() && tile.lanes > 1 {
                     // Lanes along the reduction.
-                    let best = tile::choose_along_reduction(&self.view(id, None, self.extents(id)), self.machine);
+                    let (best, _) = self.pick_tile(&self.view(id, None, self.extents(id)), true);
                     own = Tile { vector_axis: best.vector_axis, lanes: best.lanes, vectors: best.vectors, ..own };
                 }
                 own

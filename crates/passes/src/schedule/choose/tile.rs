@@ -82,20 +82,37 @@ pub(super) struct View<'a> {
     pub(super) points_at_once: i64,
 }
 
-/// The cheapest tile by a simple model of the core, and the cycles that the stage takes by it.
-pub(super) fn choose(view: &View<'_>, machine: &Machine) -> (Tile, f64) {
-    best(view, machine, &|_| true)
+/// The cheapest tile by a simple model of the core, and the cycles that the stage takes by it. Its lanes lie along a
+/// reduction if that is asked for.
+pub(super) fn choose(view: &View<'_>, machine: &Machine, along_reduction: bool) -> (Tile, f64) {
+    let mut best = (Tile::scalar(), f64::INFINITY);
+    for_each(view, machine, along_reduction, &mut |tile, cycles| {
+        if cycles < best.1 * 0.999 {
+            best = (tile, cycles);
+        }
+    });
+    best
 }
 
-/// The cheapest tile whose lanes lie along a reduction axis.
-pub(super) fn choose_along_reduction(view: &View<'_>, machine: &Machine) -> Tile {
-    best(view, machine, &|kind| kind == AxisKind::Reduce).0
+/// The cheapest tile, then others from the cheaper to the dearer, `most` at most.
+pub(super) fn ranked(view: &View<'_>, machine: &Machine, along_reduction: bool, most: usize) -> Vec<(Tile, f64)> {
+    let best = choose(view, machine, along_reduction);
+    let mut others = Vec::new();
+    for_each(view, machine, along_reduction, &mut |tile, cycles| {
+        if cycles.is_finite() && tile != best.0 {
+            others.push((tile, cycles));
+        }
+    });
+    others.sort_by(|a, b| a.1.total_cmp(&b.1));
+    others.truncate(most - 1);
+    others.insert(0, best);
+    others
 }
 
-/// The cheapest tile whose lanes lie along an axis of an allowed kind, and its cycles.
-fn best(view: &View<'_>, machine: &Machine, allowed: &dyn Fn(AxisKind) -> bool) -> (Tile, f64) {
+/// Calls `f` with every tile and its cycles.
+fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut dyn FnMut(Tile, f64)) {
     let lanes = machine.lanes(view.elem_bytes);
-    let mut best = (f64::INFINITY, Tile::scalar());
+    let allowed = |kind| !along_reduction || kind == AxisKind::Reduce;
     for axis in 0..view.stage.axes.len() {
         let possible = match view.stage.axes[axis].kind {
             AxisKind::Parallel => true,
@@ -128,15 +145,12 @@ fn best(view: &View<'_>, machine: &Machine, allowed: &dyn Fn(AxisKind) -> bool) 
                 let can_slide = window::slides(view, axis, vectors, &rows);
                 for slides in [false, true].into_iter().filter(|&slides| can_slide || !slides) {
                     let tile = Tile { vector_axis: Some(axis), lanes, vectors, rows: rows.clone(), slides };
-                    let estimate = estimate(view, machine, &tile);
-                    if estimate < best.0 * 0.999 {
-                        best = (estimate, tile);
-                    }
+                    let cycles = estimate(view, machine, &tile);
+                    f(tile, cycles);
                 }
             }
         }
     }
-    (best.1, best.0)
 }
 
 fn next_power_of_two(n: i64) -> i64 {
