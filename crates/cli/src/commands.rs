@@ -13,9 +13,11 @@ mod explain;
 mod inspect;
 mod ops;
 mod profile;
+mod records;
 mod run;
 mod simplify;
 mod targets;
+mod tune;
 
 use crate::console::Console;
 use crate::failure::{Exit, Failure};
@@ -30,6 +32,7 @@ pub(crate) enum Command {
     Compare(compare::CompareArgs),
     Bench(bench::BenchArgs),
     Profile(profile::ProfileArgs),
+    Tune(tune::TuneArgs),
     Inspect(inspect::InspectArgs),
     Simplify(simplify::SimplifyArgs),
     Demo(demo::DemoArgs),
@@ -51,6 +54,7 @@ impl Command {
             Self::Compare(_) => "compare",
             Self::Bench(_) => "bench",
             Self::Profile(_) => "profile",
+            Self::Tune(_) => "tune",
             Self::Inspect(_) => "inspect",
             Self::Simplify(_) => "simplify",
             Self::Demo(_) => "demo",
@@ -71,6 +75,7 @@ impl Command {
             Self::Compare(arguments) => compare::run(arguments, console),
             Self::Bench(arguments) => bench::run(arguments, console, started),
             Self::Profile(arguments) => profile::run(arguments, console),
+            Self::Tune(arguments) => tune::run(arguments, console),
             Self::Inspect(arguments) => inspect::run(arguments, console),
             Self::Simplify(arguments) => simplify::run(arguments, console),
             Self::Demo(arguments) => demo::run(arguments, console),

@@ -231,3 +231,8 @@ pub(crate) fn fit(tensor: Tensor, wanted: DType, place: impl FnOnce() -> String)
     let found = tensor.dtype();
     cast(&tensor, wanted).ok_or_else(|| CliError::WrongElements { place: place(), expected: wanted, found })
 }
+
+/// Made-up data for a port of a shape, the same for the same seed.
+pub(crate) fn made_up(port: &infc_artifact::PortSpec, shape: &[usize], seed: u64) -> Result<Tensor, CliError> {
+    generate::Generator::new(seed).tensor(port, shape, generate::Fill::Random)
+}

@@ -150,7 +150,7 @@ pub fn compile(
     run.begin(Phase::Schedule);
     let mut scheduled: Vec<(Target, Vec<Scheduled>)> = Vec::new();
     for target in targets {
-        let schedules = kernels::schedule(&kernels, &target, options.allowed())?;
+        let schedules = kernels::schedule(&kernels, &target, options)?;
         scheduled.push((target, schedules));
     }
     if scheduled.iter().flat_map(|(_, schedules)| schedules).any(Scheduled::multiplies_bytes) {
@@ -158,11 +158,12 @@ pub fn compile(
             // In front of the level that it extends, so that it is taken where it can be.
             let level = scheduled.iter().position(|(other, _)| *other == Target::new(target.level()));
             if let Some(level) = level {
-                let schedules = kernels::schedule(&kernels, &target, options.allowed())?;
+                let schedules = kernels::schedule(&kernels, &target, options)?;
                 scheduled.insert(level, (target, schedules));
             }
         }
     }
+    describe_records(&mut run.report, &kernels, &scheduled);
     dump.phase(Phase::Schedule, || dump::schedules(&kernels, &scheduled))?;
     if run.end(Phase::Schedule, &format!("{} targets", scheduled.len())) {
         return Ok(run.stop(Some(plan)));
@@ -254,6 +255,16 @@ fn describe_plan(report: &mut Report, plan: &GraphPlan) {
     }
     report.fused = fused.into_iter().collect();
     report.refusals = plan.log.refusals.iter().map(ToString::to_string).collect();
+}
+
+fn describe_records(report: &mut Report, kernels: &Kernels, scheduled: &[(Target, Vec<Scheduled>)]) {
+    for (target, schedules) in scheduled {
+        report.recorded_schedules += schedules.iter().filter(|scheduled| scheduled.is_recorded).count();
+        for (distinct, scheduled) in kernels.distinct.iter().zip(schedules) {
+            let refused = scheduled.refused.as_ref();
+            report.refused_records.extend(refused.map(|why| format!("{} for {target}: {why}", distinct.kernel.name)));
+        }
+    }
 }
 
 /// Where the artifact comes from. Nothing of the machine or the moment.

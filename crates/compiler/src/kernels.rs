@@ -3,7 +3,8 @@
 //! Networks repeat themselves: kernels that compute the same on operands of the same layout are compiled once.
 
 use crate::machine::schedule_machine;
-use crate::{CompileError, Phase};
+use crate::records::KernelKey;
+use crate::{CompileError, CompileOptions, Phase};
 use infc_codegen_cpu::{CodegenError, CompiledKernel, Target};
 use infc_ir::graph::Graph;
 use infc_ir::index::Dim;
@@ -11,7 +12,6 @@ use infc_ir::kernel::Kernel;
 use infc_ir::nest::LoopNest;
 use infc_ir::schedule::{Schedule, Step};
 use infc_ir::verify::{VerifyError, verify_graph, verify_kernel, verify_nest};
-use infc_passes::ErrorClass;
 use infc_passes::form::GraphPlan;
 use infc_passes::formulate;
 use infc_passes::schedule::{self, ScheduleError};
@@ -21,6 +21,8 @@ use std::collections::HashMap;
 /// A kernel that is compiled, and which kernels of the plan it stands for.
 #[derive(Clone, Debug)]
 pub(crate) struct Distinct {
+    /// Of the first planned kernel that it stands for.
+    pub(crate) key: KernelKey,
     /// After formulation.
     pub(crate) kernel: Kernel,
     /// Of all the plan's kernels it stands for, in order.
@@ -42,6 +44,10 @@ pub struct Scheduled {
     pub schedule: Schedule,
     /// The loops that follow from them.
     pub nest: LoopNest,
+    /// Whether the steps come from a record.
+    pub is_recorded: bool,
+    /// Why those of a record were not taken.
+    pub refused: Option<String>,
 }
 
 impl Scheduled {
@@ -61,7 +67,8 @@ pub(crate) fn formulate(plan: &GraphPlan) -> Kernels {
         // The name does not change the code.
         let key = Kernel { name: String::new(), ..kernel.clone() };
         let id = *known.entry(key).or_insert_with(|| {
-            kernels.distinct.push(Distinct { kernel, origins: Vec::new() });
+            let key = KernelKey::of(&planned.kernel);
+            kernels.distinct.push(Distinct { key, kernel, origins: Vec::new() });
             kernels.distinct.len() - 1
         });
         let origins = &mut kernels.distinct[id].origins;
@@ -74,23 +81,31 @@ pub(crate) fn formulate(plan: &GraphPlan) -> Kernels {
     kernels
 }
 
-/// Schedules every kernel for a target.
+/// Schedules every kernel for a target, by what was recorded of it, or else by default.
 pub(crate) fn schedule(
     kernels: &Kernels,
     target: &Target,
-    allowed: ErrorClass,
+    options: &CompileOptions,
 ) -> Result<Vec<Scheduled>, CompileError> {
     let machine = schedule_machine(target);
+    let allowed = options.allowed();
     kernels
         .distinct
         .par_iter()
         .map(|distinct| {
             check_kernel(&distinct.kernel)?;
-            let schedule = schedule::choose(&distinct.kernel, &machine, allowed);
+            let recorded = options.records.schedule(distinct.key, &distinct.kernel, target, allowed);
+            let (recorded, refused) = match recorded {
+                None => (None, None),
+                Some(Ok(schedule)) => (Some(schedule), None),
+                Some(Err(reason)) => (None, Some(reason)),
+            };
+            let is_recorded = recorded.is_some();
+            let schedule = recorded.unwrap_or_else(|| schedule::choose(&distinct.kernel, &machine, allowed));
             let nest = schedule::apply(&distinct.kernel, &schedule)
                 .map_err(|source| schedule_error(distinct, target, source))?;
             check_nest(&distinct.kernel, &nest)?;
-            Ok(Scheduled { schedule, nest })
+            Ok(Scheduled { schedule, nest, is_recorded, refused })
         })
         .collect()
 }

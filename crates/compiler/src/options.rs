@@ -1,6 +1,6 @@
 //! What can be asked of a compilation.
 
-use crate::{DimChoice, Phase, ShapeDim};
+use crate::{DimChoice, Phase, Records, ShapeDim};
 use infc_passes::ErrorClass;
 use infc_passes::form::FormOptions;
 use std::path::PathBuf;
@@ -34,6 +34,8 @@ pub struct CompileOptions {
     /// How large the constants in the file may become, over their size in the model: padded panels, several
     /// arrangements of one constant.
     pub max_weight_growth: f64,
+    /// Schedules to take instead of the default choice.
+    pub records: Records,
     /// Starts with this phase; the source is then what the phase before it dumped.
     pub start_from: Option<Phase>,
     /// Writes what each phase made into this folder.
@@ -53,6 +55,7 @@ impl Default for CompileOptions {
             strict: false,
             deny_fallback: false,
             max_weight_growth: FormOptions::default().max_weight_growth,
+            records: Records::default(),
             start_from: None,
             dump_phases: None,
             stop_after: None,
@@ -102,6 +105,9 @@ impl CompileOptions {
         }
         if self.strict {
             flags.push("strict".to_owned());
+        }
+        if !self.records.is_empty() {
+            flags.push(format!("records={}", self.records.fingerprint()));
         }
         flags
     }

@@ -32,6 +32,10 @@ pub struct Report {
     pub variants: Vec<VariantReport>,
     /// Fusions that did not happen, with reasons.
     pub refusals: Vec<String>,
+    /// Kernels, counted per target, that run by a schedule of [`CompileOptions::records`](crate::CompileOptions::records).
+    pub recorded_schedules: usize,
+    /// Records that were not taken, with reasons.
+    pub refused_records: Vec<String>,
 }
 
 /// An ONNX node that runs on the host.

@@ -75,7 +75,7 @@ pub fn compile_kernel(kernel: &Kernel, options: &KernelOptions) -> Result<Single
         let (kernel, target) = named();
         CompileError::Codegen { kernel, origins: Vec::new(), target, source }
     })?;
-    let scheduled = Scheduled { schedule, nest };
+    let scheduled = Scheduled { schedule, nest, is_recorded: false, refused: None };
 
     let (entry, program) = entry_and_program(&kernel, &scheduled, &compiled, options.launches)?;
     let mut builder = ArtifactBuilder::new(Provenance::default());

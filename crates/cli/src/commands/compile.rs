@@ -1,6 +1,6 @@
 //! `infc compile MODEL`.
 
-use crate::commands::dims;
+use crate::commands::{dims, records};
 use crate::console::{Console, Style};
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
@@ -54,6 +54,9 @@ pub(crate) struct CompileArgs {
     /// How large the constants in the artifact may become, over their size in the model
     #[arg(long, value_name = "X", default_value_t = CompileOptions::default().max_weight_growth, value_parser = growth)]
     max_weight_growth: f64,
+    /// Schedules that `infc tune` found, taken instead of the default choice; may be given several times
+    #[arg(long, value_name = "FILE")]
+    records: Vec<PathBuf>,
     /// Write what each phase made into a folder
     #[arg(long, value_name = "DIR", help_heading = "Looking inside")]
     dump_phases: Option<PathBuf>,
@@ -83,7 +86,7 @@ struct Job {
 }
 
 impl CompileArgs {
-    fn resolve(self) -> Result<Job, Failure> {
+    fn resolve(self, console: &Console) -> Result<Job, Failure> {
         let usage = |message: &str| Failure::from(CliError::usage(message));
         let model = self.model.ok_or_else(|| usage("the model is missing"))?;
         let output = match self.output {
@@ -119,6 +122,7 @@ impl CompileArgs {
             strict: self.strict,
             deny_fallback: self.deny_fallback,
             max_weight_growth: self.max_weight_growth,
+            records: records::read(&self.records, console)?.to_records(),
             start_from: self.start_from,
             dump_phases: self.dump_phases,
             stop_after: self.stop_after,
@@ -138,7 +142,7 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
     if arguments.list_phases {
         return list_phases(console);
     }
-    let job = arguments.resolve()?;
+    let job = arguments.resolve(console)?;
     if console.is_json() && model_file::is_stream(&job.output) {
         return Err(CliError::usage("-o - and --format json both want standard output").into());
     }
@@ -159,6 +163,9 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
     let took = begun.elapsed();
     for host in &compilation.report.on_host {
         console.note(format!("  on the host  {} `{}`: {}", host.op_type, host.node, host.reason));
+    }
+    for refused in &compilation.report.refused_records {
+        console.note(format!("  record not taken  {refused}"));
     }
     for refusal in &compilation.report.refusals {
         console.detail(format!("  not fused  {refusal}"));

@@ -1,0 +1,296 @@
+//! `infc tune MODEL`.
+
+mod contest;
+mod trial;
+
+use crate::commands::{dims, records};
+use crate::console::Console;
+use crate::error::CliError;
+use crate::failure::{Exit, Failure};
+use crate::tables::{self, Side, table};
+use crate::{host, output_file, process};
+use contest::{Arena, Contest, Outcome};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use infc::{CompileOptions, Phase, Source, Target, schedule_machine};
+use infc_passes::ErrorClass;
+use infc_tune::{Record, RecordFile};
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Search for schedules that are quicker than the default choice
+///
+/// The kernels of a model are measured on this machine by other schedules than the default's, those that take most of the
+/// time most often. What is quicker beyond the noise is written to a file of records at once, so that nothing is lost
+/// when it is interrupted, and `infc compile --records FILE` takes it. Single-threaded; dynamic dims count as their
+/// minimum, at least 1, unless --dim gives a value.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  infc tune digits.onnx --trials 20\n  \
+                        infc tune digits.onnx --budget 2s --records digits.records")]
+pub(crate) struct TuneArgs {
+    /// The model
+    #[arg(required_unless_present = "trial")]
+    model: Option<PathBuf>,
+    /// What to make code for: native (this machine), or a target that this machine runs
+    #[arg(short, long, value_name = "TARGET", default_value = "native")]
+    target: String,
+    /// A dynamic dim: its value, or its range with both ends
+    #[arg(long, value_name = "SYM=A..B")]
+    dim: Vec<String>,
+    /// How long to search, as in 90s, 10m or 1h
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = budget)]
+    budget: Duration,
+    /// How many schedules to try at most
+    #[arg(long, value_name = "N")]
+    trials: Option<u64>,
+    /// The file of records, which is read and added to; MODEL.records in the current folder unless given
+    #[arg(long, value_name = "FILE")]
+    records: Option<PathBuf>,
+    /// Make no rewrites that change the order of floating-point additions
+    #[arg(long)]
+    strict: bool,
+    /// The same seed and the same times give the same search
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Measures one artifact of a kernel beside another: what the search runs in processes of its own
+    #[arg(long, hide = true, num_args = 2, value_names = ["CANDIDATE", "INCUMBENT"])]
+    trial: Option<Vec<PathBuf>>,
+    /// The values of the kernel's symbols
+    #[arg(long, hide = true, requires = "trial", value_delimiter = ',')]
+    symbols: Vec<i64>,
+}
+
+fn budget(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let factor = match unit {
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("expected a time such as 90s, 10m or 1h".to_owned()),
+    };
+    let seconds = number.parse::<f64>().ok().map(|n| n * factor).filter(|s| (0.0..=1e7).contains(s));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time such as 90s, 10m or 1h".to_owned())
+}
+
+/// What was found for one kernel.
+#[derive(Debug, Serialize)]
+struct KernelResult {
+    kernel: String,
+    origins: Vec<String>,
+    launches: usize,
+    /// Of the model's time in kernels.
+    share: f64,
+    default_us: f64,
+    best_us: f64,
+    trials: u64,
+    failed: u64,
+    schedule: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: &'static str,
+    target: String,
+    machine: String,
+    trials: u64,
+    seconds: f64,
+    /// Of all launches of a run, by default and by the best.
+    default_ms: f64,
+    best_ms: f64,
+    records: String,
+    kernels: Vec<KernelResult>,
+}
+
+pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failure> {
+    if let Some([candidate, incumbent]) = arguments.trial.as_deref() {
+        let trial = trial::run(candidate, incumbent, &arguments.symbols)?;
+        console.json(&trial)?;
+        return Ok(Exit::Done);
+    }
+    let started = Instant::now();
+    let model = arguments.model.clone().ok_or_else(|| CliError::usage("the model is missing"))?;
+    let target = target(&arguments.target)?;
+    let file = match &arguments.records {
+        Some(file) => file.clone(),
+        None => default_records(&model).ok_or_else(|| CliError::usage("the model's path names no file"))?,
+    };
+    let mut known = if file.exists() { records::read_one(&file, console)? } else { RecordFile::default() };
+    let options = CompileOptions {
+        targets: vec![target.to_string()],
+        byte_targets: Vec::new(),
+        dims: arguments.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
+        strict: arguments.strict,
+        stop_after: Some(Phase::Plan),
+        ..CompileOptions::default()
+    };
+    let compilation = infc::compile(&Source::file(&model), &options, &mut ())?;
+    let plan = compilation.plan.ok_or_else(|| CliError::usage("the model has no plan"))?;
+    let tasks = infc::tasks(&plan);
+    let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
+    let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
+    let arena = Arena { target: &target, allowed, folder: folder.path() };
+    let machine = schedule_machine(&target);
+    console.note(format!("  {} distinct kernels for {target}", tasks.len()));
+    let bar = progress(console);
+    let mut contests = Vec::with_capacity(tasks.len());
+    for (n, task) in tasks.iter().enumerate() {
+        bar.set_message(format!("default choice of kernel {} of {}", n + 1, tasks.len()));
+        contests.push(Contest::new(task, &machine, &arena, arguments.seed.wrapping_add(n as u64))?);
+    }
+    let name = process::machine();
+    let before = total_ms(&contests);
+    let mut trials = 0;
+    while started.elapsed() < arguments.budget && arguments.trials.is_none_or(|most| trials < most) {
+        let Some(contest) = contests.iter_mut().max_by(|a, b| a.hope().total_cmp(&b.hope())) else { break };
+        if contest.exhausted {
+            break;
+        }
+        let outcome = contest.advance(&arena)?;
+        trials += 1;
+        if let (Outcome::Win, Some(record)) = (outcome, contest.record(&arena, &name)) {
+            keep(&mut known, record);
+            write(&file, &known)?;
+        }
+        let after = total_ms(&contests);
+        let (left, gain) = (arguments.budget.saturating_sub(started.elapsed()), 100.0 * (1.0 - after / before));
+        let left = tables::seconds(left);
+        bar.set_message(format!("{trials} schedules tried, kernels {gain:.1} % quicker, {left} left"));
+    }
+    bar.finish_and_clear();
+    let report = Report {
+        schema: "infc.tune/1",
+        target: target.to_string(),
+        machine: name,
+        trials,
+        seconds: started.elapsed().as_secs_f64(),
+        default_ms: before,
+        best_ms: total_ms(&contests),
+        records: file.display().to_string(),
+        kernels: results(&contests),
+    };
+    if console.is_json() { console.json(&report)? } else { print(&report, &model, &file, console)? }
+    Ok(Exit::Done)
+}
+
+fn target(text: &str) -> Result<Target, Failure> {
+    let target = match text {
+        "native" => host::native_target().ok_or_else(|| CliError::usage("infc makes no code for this machine"))?,
+        _ => text.parse().map_err(|error| CliError::usage(format!("--target {text}: {error}")))?,
+    };
+    if !host::runs_target(&target) {
+        return Err(CliError::usage(format!("--target {target}: this machine does not run such code")).into());
+    }
+    Ok(target)
+}
+
+/// The model's stem in the current folder.
+fn default_records(model: &Path) -> Option<PathBuf> {
+    let mut name = model.file_stem()?.to_owned();
+    name.push(".records");
+    Some(name.into())
+}
+
+fn progress(console: &Console) -> ProgressBar {
+    if console.is_quiet() || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    bar.set_style(ProgressStyle::with_template("  {spinner} {msg}").unwrap_or(ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+fn total_ms(contests: &[Contest<'_>]) -> f64 {
+    contests.iter().map(Contest::share_seconds).sum::<f64>() * 1e3
+}
+
+/// Adds a record in place of an earlier one for the same kernel, target and strictness.
+fn keep(known: &mut RecordFile, record: Record) {
+    let place = |r: &Record| (r.kernel.clone(), r.target.clone(), r.strict);
+    known.records.retain(|other| place(other) != place(&record));
+    known.records.push(record);
+}
+
+/// Writes all records; the file before stays until they are on the disk.
+fn write(path: &Path, known: &RecordFile) -> Result<(), Failure> {
+    let text: String = known.records.iter().map(Record::to_line).collect();
+    output_file::write(path, text.as_bytes())
+}
+
+fn results(contests: &[Contest<'_>]) -> Vec<KernelResult> {
+    let total: f64 = contests.iter().map(|c| c.default_seconds * c.task.launches as f64).sum();
+    let mut results: Vec<KernelResult> = contests
+        .iter()
+        .map(|c| KernelResult {
+            kernel: c.task.kernel.name.clone(),
+            origins: c.task.origins.clone(),
+            launches: c.task.launches,
+            share: c.default_seconds * c.task.launches as f64 / total.max(1e-12),
+            default_us: c.default_seconds * 1e6,
+            best_us: c.default_seconds * c.relative * 1e6,
+            trials: c.trials,
+            failed: c.failed,
+            schedule: c.schedule.as_ref().map(ToString::to_string),
+        })
+        .collect();
+    results.sort_by(|a, b| b.share.total_cmp(&a.share));
+    results
+}
+
+fn print(report: &Report, model: &Path, file: &Path, console: &Console) -> Result<(), Failure> {
+    let columns = [
+        ("kernel", Side::Left),
+        ("launches", Side::Right),
+        ("share", Side::Right),
+        ("default", Side::Right),
+        ("best", Side::Right),
+        ("quicker", Side::Right),
+        ("tried", Side::Right),
+    ];
+    const SHOWN: usize = 20;
+    let rows = report.kernels.iter().take(SHOWN).map(|k| {
+        vec![
+            k.kernel.clone(),
+            k.launches.to_string(),
+            format!("{:.1} %", k.share * 100.0),
+            tables::millis(k.default_us / 1e3),
+            tables::millis(k.best_us / 1e3),
+            if k.schedule.is_some() { format!("{:.1} %", 100.0 * (1.0 - k.best_us / k.default_us)) } else { "-".to_owned() },
+            k.trials.to_string(),
+        ]
+    });
+    console.write(table(&columns, rows).as_bytes())?;
+    if report.kernels.len() > SHOWN {
+        console.line(format!("  and {} more", report.kernels.len() - SHOWN))?;
+    }
+    let gain = 100.0 * (1.0 - report.best_ms / report.default_ms.max(1e-9));
+    console.line(format!(
+        "\n  kernels of a run: {} by default, {} by the best of {} schedules ({gain:.1} % quicker)",
+        tables::millis(report.default_ms),
+        tables::millis(report.best_ms),
+        report.trials
+    ))?;
+    if report.kernels.iter().any(|k| k.schedule.is_some()) {
+        let target = &report.target;
+        console.line(format!(
+            "  next      infc compile {} --target {target} --records {}",
+            model.display(),
+            file.display()
+        ))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets() {
+        assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(budget("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(budget("2"), Ok(Duration::from_secs(2)));
+        assert!(budget("10x").is_err() && budget("m").is_err() && budget("-1s").is_err() && budget("").is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! Schedules that were found by measuring, to be taken instead of the default choice.
+
+use crate::Target;
+use infc_artifact::Hash;
+use infc_ir::kernel::Kernel;
+use infc_ir::schedule::Schedule;
+use infc_passes::ErrorClass;
+use infc_passes::schedule::apply;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// What a kernel computes on operands of which layout, whatever its name: the hash of its text as it was planned, before
+/// it is formulated, so that a release which formulates otherwise does not void what was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KernelKey([u8; 32]);
+
+impl KernelKey {
+    /// The key of a planned kernel.
+    #[must_use]
+    pub fn of(kernel: &Kernel) -> Self {
+        let nameless = Kernel { name: String::new(), ..kernel.clone() };
+        Self(Hash::of(nameless.to_string().as_bytes()).0)
+    }
+}
+
+impl fmt::Display for KernelKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A text is no [`KernelKey`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected 64 hexadecimal digits")]
+pub struct NoKernelKey;
+
+impl FromStr for KernelKey {
+    type Err = NoKernelKey;
+
+    fn from_str(text: &str) -> Result<Self, NoKernelKey> {
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(NoKernelKey);
+        }
+        let mut key = [0; 32];
+        for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| NoKernelKey)?;
+        }
+        Ok(Self(key))
+    }
+}
+
+/// For which processor, and under which promise of exactness, a schedule was found.
+type Place = (KernelKey, String, bool);
+
+/// Schedules by kernel and target. What does not apply to the kernel is reported and not taken
+/// ([`Report::refused_records`](crate::Report::refused_records)).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Records {
+    found: BTreeMap<Place, Schedule>,
+}
+
+impl Records {
+    /// Notes a schedule; the last one for a place counts. `strict` says whether it was found with
+    /// [`CompileOptions::strict`](crate::CompileOptions::strict): it is taken by such compilations, or else by the others.
+    pub fn insert(&mut self, key: KernelKey, target: &Target, strict: bool, schedule: Schedule) {
+        self.found.insert((key, target.to_string(), strict), schedule);
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// A hash of all, for provenance.
+    pub(crate) fn fingerprint(&self) -> String {
+        let lines = self.found.iter().map(|((key, target, strict), schedule)| format!("{key} {target} {strict} {schedule}\n"));
+        KernelKey(Hash::of(lines.collect::<String>().as_bytes()).0).to_string()
+    }
+
+    /// The schedule for a kernel, if one was found; and if that can be applied.
+    pub(crate) fn schedule(
+        &self,
+        key: KernelKey,
+        kernel: &Kernel,
+        target: &Target,
+        allowed: ErrorClass,
+    ) -> Option<Result<Schedule, String>> {
+        let strict = allowed < ErrorClass::Reassociating;
+        let schedule = self.found.get(&(key, target.to_string(), strict))?;
+        let nest = apply(kernel, schedule).map_err(|error| error.to_string());
+        let legal = nest.and_then(|nest| infc_ir::verify::verify_nest(&nest).map_err(|error| error.to_string()));
+        Some(legal.map(|()| schedule.clone()))
+    }
+}
