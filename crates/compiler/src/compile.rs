@@ -9,7 +9,7 @@ use crate::start;
 use crate::state;
 use crate::weights;
 use crate::{
-    CompileError, CompileOptions, KernelReport, Phase, Progress, Report, Source, Target, VariantReport, entry,
+    CompileError, CompileOptions, KernelReport, Phase, Progress, Records, Report, Source, Target, VariantReport, entry,
 };
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Hash, KernelInfo, Provenance, VariantBuilder};
 use infc_codegen_cpu::CompiledKernel;
@@ -270,7 +270,8 @@ fn describe_records(report: &mut Report, kernels: &Kernels, scheduled: &[(Target
 /// Where the artifact comes from. Nothing of the machine or the moment.
 fn provenance(options: &CompileOptions) -> Provenance {
     let infc_version = env!("CARGO_PKG_VERSION").to_owned();
-    Provenance { infc_version, flags: options.flags(), ..Provenance::default() }
+    let records = Some(&options.records).filter(|records| !records.is_empty()).map(Records::fingerprint);
+    Provenance { infc_version, flags: options.flags(), records: records.into_iter().collect(), ..Provenance::default() }
 }
 
 /// The same, of an ONNX model.

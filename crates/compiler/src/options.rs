@@ -106,9 +106,6 @@ impl CompileOptions {
         if self.strict {
             flags.push("strict".to_owned());
         }
-        if !self.records.is_empty() {
-            flags.push(format!("records={}", self.records.fingerprint()));
-        }
         flags
     }
 }

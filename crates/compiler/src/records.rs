@@ -81,7 +81,8 @@ impl Records {
 
     /// A hash of all, for provenance.
     pub(crate) fn fingerprint(&self) -> String {
-        let lines = self.found.iter().map(|((key, target, strict), schedule)| format!("{key} {target} {strict} {schedule}\n"));
+        let lines =
+            self.found.iter().map(|((key, target, strict), schedule)| format!("{key} {target} {strict} {schedule}\n"));
         KernelKey(Hash::of(lines.collect::<String>().as_bytes()).0).to_string()
     }
 

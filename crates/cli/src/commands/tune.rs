@@ -76,6 +76,8 @@ fn budget(text: &str) -> Result<Duration, String> {
 /// What was found for one kernel.
 #[derive(Debug, Serialize)]
 struct KernelResult {
+    /// What records call it.
+    key: String,
     kernel: String,
     origins: Vec<String>,
     launches: usize,
@@ -169,7 +171,11 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         records: file.display().to_string(),
         kernels: results(&contests),
     };
-    if console.is_json() { console.json(&report)? } else { print(&report, &model, &file, console)? }
+    if console.is_json() {
+        console.json(&report)?
+    } else {
+        print(&report, &model, &file, console)?
+    }
     Ok(Exit::Done)
 }
 
@@ -223,6 +229,7 @@ fn results(contests: &[Contest<'_>]) -> Vec<KernelResult> {
     let mut results: Vec<KernelResult> = contests
         .iter()
         .map(|c| KernelResult {
+            key: c.task.key.to_string(),
             kernel: c.task.kernel.name.clone(),
             origins: c.task.origins.clone(),
             launches: c.task.launches,
@@ -256,7 +263,11 @@ fn print(report: &Report, model: &Path, file: &Path, console: &Console) -> Resul
             format!("{:.1} %", k.share * 100.0),
             tables::millis(k.default_us / 1e3),
             tables::millis(k.best_us / 1e3),
-            if k.schedule.is_some() { format!("{:.1} %", 100.0 * (1.0 - k.best_us / k.default_us)) } else { "-".to_owned() },
+            if k.schedule.is_some() {
+                format!("{:.1} %", 100.0 * (1.0 - k.best_us / k.default_us))
+            } else {
+                "-".to_owned()
+            },
             k.trials.to_string(),
         ]
     });

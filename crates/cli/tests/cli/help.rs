@@ -3,13 +3,14 @@
 use crate::support::{folder, infc};
 
 /// Every command.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "check",
     "compile",
     "run",
     "compare",
     "bench",
     "profile",
+    "tune",
     "inspect",
     "simplify",
     "demo",

@@ -166,8 +166,7 @@ impl<'t> Contest<'t> {
         if !symbols.is_empty() {
             command.args(["--symbols", &symbols.join(",")]);
         }
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
         let deadline = Instant::now() + TRIAL_TIMEOUT;
         // Its answer is one short line, which no pipe is too small for.
         let status = loop {

@@ -54,9 +54,10 @@ pub(super) fn run(candidate: &Path, incumbent: &Path, symbols: &[i64]) -> Result
             trial.incumbent_seconds = trial.incumbent_seconds.min(theirs);
         }
     }
-    trial.agrees = candidate.results()?.iter().zip(&incumbent.results()?).all(|(found, expected)| {
-        found.bytes() == expected.bytes() || Agreement::of(found, expected, TOLERANCE).agrees
-    });
+    trial.agrees =
+        candidate.results()?.iter().zip(&incumbent.results()?).all(|(found, expected)| {
+            found.bytes() == expected.bytes() || Agreement::of(found, expected, TOLERANCE).agrees
+        });
     Ok(trial)
 }
 

@@ -177,9 +177,9 @@ impl Chooser<'_> {
         let stage = &self.kernel.stages[id];
         let is_exact = stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
         let unrolled = |name: &String| {
-            self.steps.iter().any(|step| {
-                matches!(step, ScheduleStep::Unroll { stage: of, axis } if *of == stage.name && axis == name)
-            })
+            self.steps.iter().any(
+                |step| matches!(step, ScheduleStep::Unroll { stage: of, axis } if *of == stage.name && axis == name),
+            )
         };
         let places: Vec<usize> = (1..order.len()).filter(|&at| !unrolled(&order[at])).collect();
         if places.is_empty() || !(is_exact || self.may_reorder()) {

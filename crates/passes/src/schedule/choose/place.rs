@@ -38,12 +38,7 @@ pub(super) struct Chooser<'a> {
 }
 
 impl<'a> Chooser<'a> {
-    pub(super) fn new(
-        kernel: &'a Kernel,
-        machine: &'a Machine,
-        allowed: ErrorClass,
-        decisions: &'a Decisions,
-    ) -> Self {
+    pub(super) fn new(kernel: &'a Kernel, machine: &'a Machine, allowed: ErrorClass, decisions: &'a Decisions) -> Self {
         let inlined = Self::inlined(kernel);
         let accesses = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
         let dots = kernel.stages.iter().map(|stage| dot::axis(kernel, stage)).collect();
@@ -166,8 +161,8 @@ impl<'a> Chooser<'a> {
         let elem_bytes = if stage.reducer.is_some() { own.max() } else { loads.chain(own).max() }.unwrap_or(4);
         // Vectors of bytes would be as wide as 64 elements; computing in 32 bits sets the width.
         let elem_bytes = elem_bytes.max(4);
-        let reorders = self.may_reorder()
-            || stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
+        let reorders =
+            self.may_reorder() || stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
         let points_at_once = self.points_at_once(id);
         let accesses = &self.accesses[id.index()];
         View { stage, accesses, store_steps: store, extents, elem_bytes, reorders, points_at_once }

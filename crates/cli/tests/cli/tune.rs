@@ -1,0 +1,79 @@
+//! `infc tune`, and compiling by what it found.
+
+use crate::support::{folder, infc};
+use std::fs;
+
+#[test]
+fn what_is_found_is_compiled() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    let json = infc(at, "tune digits.onnx --trials 30 --records found --format json").ok().json();
+    assert_eq!((json["schema"].as_str(), json["trials"].as_u64()), (Some("infc.tune/1"), Some(30)));
+    let kernels = json["kernels"].as_array().unwrap();
+    let tried: u64 = kernels.iter().map(|kernel| kernel["trials"].as_u64().unwrap()).sum();
+    let failed: u64 = kernels.iter().map(|kernel| kernel["failed"].as_u64().unwrap()).sum();
+    assert_eq!(tried, 30);
+    assert!(failed < 10, "{failed} schedules could not be measured, or computed something else");
+    let shares: f64 = kernels.iter().map(|kernel| kernel["share"].as_f64().unwrap()).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+    assert!(json["best_ms"].as_f64().unwrap() <= json["default_ms"].as_f64().unwrap());
+    let won = kernels.iter().filter(|kernel| !kernel["schedule"].is_null()).count();
+    let lines = fs::read_to_string(at.join("found")).map_or(0, |text| text.lines().count());
+    assert_eq!(lines, won, "a record per kernel for which something quicker was found");
+}
+
+/// A record whose schedule differs from the default is taken, and gives the same bytes every time.
+#[test]
+fn records_are_taken() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    infc(at, "compile digits.onnx --target x86-64-v2 -o plain.infa").ok();
+    fs::write(at.join("records"), record(at)).unwrap();
+    let with = "compile digits.onnx --target x86-64-v2 --records records";
+    infc(at, &format!("{with} -o a.infa")).ok();
+    infc(at, &format!("{with} -o b.infa")).ok();
+    let read = |name: &str| fs::read(at.join(name)).unwrap();
+    assert!(read("a.infa") == read("b.infa"), "the same records give the same bytes");
+    assert!(read("a.infa") != read("plain.infa"), "the record is taken");
+    infc(at, "compare a.infa --data test_data_set_0").ok();
+}
+
+#[test]
+fn records_that_are_wrong_are_told_and_left_out() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    infc(at, "compile digits.onnx --target x86-64-v2 -o plain.infa").ok();
+    let good = record(at);
+    let mut illegal: serde_json::Value = serde_json::from_str(&good).unwrap();
+    illegal["schedule"] = "unroll nothing.x".into();
+    for (text, said) in [
+        ("\u{0}\u{1}garbage\n".to_owned(), "record not taken"),
+        (good.replace("\"space\":1", "\"space\":77"), "version 77"),
+        (format!("{illegal}\n"), "record not taken"),
+    ] {
+        fs::write(at.join("records"), text).unwrap();
+        let told = infc(at, "compile digits.onnx --target x86-64-v2 --records records -o a.infa").ok();
+        assert!(told.stderr.contains(said), "{}", told.stderr);
+        infc(at, "compare a.infa --data test_data_set_0").ok();
+    }
+    infc(at, "compile digits.onnx --records nowhere").fails(1, "cli::cannot-read");
+    infc(at, "tune digits.onnx --target x86-64-v9").fails(2, "cli::usage");
+    infc(at, "tune digits.onnx --budget soon").fails(2, "cli::usage");
+    infc(at, "tune nothing.onnx").fails(1, "onnx::cannot-read");
+}
+
+/// A record for one of the demo's kernels: plain loops.
+fn record(at: &std::path::Path) -> String {
+    let json = infc(at, "tune digits.onnx --target x86-64-v2 --trials 0 --format json").ok().json();
+    let kernel = &json["kernels"][0];
+    serde_json::json!({
+        "schema": "infc.record/1", "space": 1, "kernel": kernel["key"], "name": kernel["kernel"],
+        "target": "x86-64-v2", "machine": "any", "threads": 1, "strict": false, "schedule": "",
+        "seconds": 1.0, "default_seconds": 2.0,
+    })
+    .to_string()
+        + "\n"
+}
