@@ -54,6 +54,11 @@ const fn microsoft(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>,
     Operator { name, domain: "com.microsoft", since: 1, until: i64::MAX, run, takes_values: false }
 }
 
+/// An operator of ONNX's that is not settled yet.
+const fn preview(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
+    Operator { name, domain: "ai.onnx.preview", since: 1, until: i64::MAX, run, takes_values: false }
+}
+
 /// An optimiser's step.
 const fn training(name: &'static str, run: fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>) -> Operator {
     Operator { name, domain: "ai.onnx.preview.training", since: 1, until: i64::MAX, run, takes_values: false }
@@ -212,7 +217,9 @@ pub const OPERATORS: &[Operator] = &[
     // Operators that hold graphs.
     op("If", 1, control::choose).on_values(),
     op("Loop", 1, control::iterate).on_values(),
+    op("Scan", 8, control::scan::scan),
     op("SequenceMap", 17, control::map).on_values(),
+    preview("FlexAttention", attention::flex::flex_attention),
     // Sequences and optionals.
     op("SequenceConstruct", 11, values::construct).on_values(),
     op("SequenceEmpty", 11, values::empty),
@@ -284,6 +291,8 @@ pub const OPERATORS: &[Operator] = &[
     microsoft("QLinearAveragePool", microsoft::qlinear_average_pool),
     microsoft("QLinearGlobalAveragePool", microsoft::qlinear_global_average_pool),
     microsoft("QLinearConcat", microsoft::qlinear_concat),
+    microsoft("QLinearWhere", microsoft::qlinear_where),
+    microsoft("QGemm", microsoft::qgemm),
     microsoft("MatMulIntegerToFloat", microsoft::matmul_integer_to_float),
     microsoft("DynamicQuantizeMatMul", microsoft::dynamic_quantize_matmul),
     microsoft("MatMulNBits", microsoft::matmul_n_bits),

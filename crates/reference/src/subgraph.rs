@@ -41,6 +41,11 @@ pub(crate) fn evaluate(node: &Node<'_>, of: &Subgraphs, inputs: &[Option<&Tensor
 }
 
 impl Call<'_> {
+    /// True if an attribute holds a graph.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        self.held.roots.iter().any(|(root, _)| root == name)
+    }
+
     /// The graph that an attribute holds.
     pub(crate) fn graph(&self, name: &'static str) -> Result<&Subgraph> {
         let index = self.held.roots.iter().find(|(root, _)| root == name).map(|&(_, index)| index as usize);

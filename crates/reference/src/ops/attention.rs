@@ -1,4 +1,6 @@
-//! `Attention` and `RotaryEmbedding`.
+//! `Attention`, `FlexAttention` and `RotaryEmbedding`.
+
+pub(crate) mod flex;
 
 use super::softmax::softmax_in_place;
 use crate::call::{Call, one};

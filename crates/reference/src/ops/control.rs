@@ -1,4 +1,6 @@
-//! Operators that hold graphs: `If`, `Loop`, `SequenceMap`.
+//! Operators that hold graphs: `If`, `Loop`, `Scan`, `SequenceMap`.
+
+pub(crate) mod scan;
 
 use super::values::stack;
 use crate::call::{Call, one};

@@ -1,6 +1,6 @@
 //! `ImageDecoder`: the pixels of an encoded image.
 //!
-//! Formats: BMP, JPEG, PNG and PNM. ONNX also names JPEG 2000, TIFF and WebP, which are refused. Decoders of lossy formats
+//! Formats: BMP, JPEG, PNG, PNM, TIFF and WebP. ONNX also names JPEG 2000, which is refused. Decoders of lossy formats
 //! agree with each other up to rounding only.
 
 use crate::call::{Call, one};
@@ -16,7 +16,8 @@ pub(crate) fn decode(call: &Call<'_>) -> Result<Vec<Tensor>> {
     if encoded.dtype() != DType::U8 || encoded.rank() != 1 {
         return Err(EvalError::InvalidInput { index: 0, reason: "a vector of bytes is needed" });
     }
-    let unreadable = |_| EvalError::InvalidInput { index: 0, reason: "it is no BMP, JPEG, PNG or PNM image" };
+    let unreadable =
+        |_| EvalError::InvalidInput { index: 0, reason: "it is no BMP, JPEG, PNG, PNM, TIFF or WebP image" };
     let mut reader = ImageReader::new(Cursor::new(encoded.bytes()))
         .with_guessed_format()
         .map_err(|_| EvalError::InvalidInput { index: 0, reason: "it cannot be read" })?;

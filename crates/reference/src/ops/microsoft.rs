@@ -6,7 +6,7 @@
 use super::contract::Product;
 use super::linear_quantize::{dynamic_quantize_linear, quantized};
 use super::quantized::{centered, parameter_indices};
-use super::{arithmetic, movement, pool, unary};
+use super::{arithmetic, compare, movement, pool, unary};
 use crate::Node;
 use crate::call::{Call, one};
 use crate::error::{EvalError, Result};
@@ -104,6 +104,43 @@ pub(crate) fn qlinear_concat(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let operands = (2..call.inputs.len()).step_by(3).map(|index| real(call, index)).collect::<Result<Vec<_>>>()?;
     let y = onnx(call, movement::concat, &operands.iter().collect::<Vec<_>>())?;
     one(stored(call, &y, 0, call.input(2)?)?)
+}
+
+pub(crate) fn qlinear_where(call: &Call<'_>) -> Result<Vec<Tensor>> {
+    let y = onnx(call, compare::where_, &[call.input(0)?, &real(call, 1)?, &real(call, 4)?])?;
+    one(stored(call, &y, 7, call.input(1)?)?)
+}
+
+/// `QGemm`: `alpha · a_scale · b_scale · (A'·B' + C)`, quantized if there is a scale for it.
+pub(crate) fn qgemm(call: &Call<'_>) -> Result<Vec<Tensor>> {
+    let operand = |index: usize, flag: &'static str| -> Result<Tensor> {
+        let x = call.input(index)?;
+        match x.rank() {
+            2 if call.flag(flag, false)? => onnx(call, movement::transpose, &[x]),
+            2 => Ok(x.clone()),
+            _ => Err(EvalError::InvalidInput { index, reason: "a matrix is needed" }),
+        }
+    };
+    let (a, b) = (operand(0, "transA")?, operand(3, "transB")?);
+    let product = Product::new(a.shape(), b.shape())?;
+    checked_len(DType::F64, &product.out)?;
+    let mut sums = product.compute(&centered(&a, call.optional(2), true)?, &centered(&b, call.optional(5), false)?);
+    if let Some(c) = call.optional(6) {
+        let values = read_as_f64(c)?;
+        for (sum, i) in sums.iter_mut().zip(parameter_indices(c, &product.out, false)?) {
+            *sum += values[i];
+        }
+    }
+    let (alpha, a_scale, b_scale) = (call.float("alpha", 1.0)?, scalar(call, 1)?, call.input(4)?);
+    let scales = f64::read(b_scale)?;
+    for (sum, i) in sums.iter_mut().zip(parameter_indices(b_scale, &product.out, false)?) {
+        *sum *= alpha * a_scale * scales[i];
+    }
+    if call.optional(7).is_none() {
+        return one(f64::write(DType::F32, &product.out, sums.into_iter())?);
+    }
+    let (scale, zero) = (scalar(call, 7)?, scalar(call, 8)?);
+    one(quantized(call.input(8)?.dtype(), &product.out, sums.into_iter().map(|v| (v / scale, zero)), true)?)
 }
 
 /// A matrix product of integers, scaled: inputs of both operands and their zero points, then what the sums are
