@@ -66,11 +66,11 @@ fn written(wanted: &[Dim], given: &[Dim]) -> Option<Vec<i64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use infc_ir::entity::{EntityId, SymbolId};
+    use infc_ir::entity::SymbolId;
 
     #[test]
     fn words_for_extents() {
-        let symbol = |n: usize| Dim::symbol(SymbolId::new(n));
+        let symbol = |n: u32| Dim::symbol(SymbolId(n));
         let number = Dim::constant;
         let given = [symbol(0), symbol(1), number(12)];
         assert_eq!(written(&[symbol(1), number(3)], &given), Some(vec![-1, 3]));
