@@ -307,3 +307,29 @@ fn large_weights_with_a_zero_point_multiply_bytes() {
     c.multiplies_bytes();
     c.holds();
 }
+
+/// Both matrices may be transposed; the result is quantised, or real.
+#[test]
+fn products_of_matrices_with_a_factor() {
+    for seed in SEEDS {
+        let mut c = Chain::new(1000 + seed);
+        let [m, k, n] = [[33, 40, 48], [64, 17, 21], [70, 256, 16]][c.below(3)];
+        let (a, b) = (c.byte(), c.byte());
+        let (over, turned) = (c.one_in(2), c.one_in(2));
+        let x = c.data(a, &if over { [k, m] } else { [m, k] });
+        let w = c.weights(b, &if turned { [n, k] } else { [k, n] });
+        let x_by = c.quantization(0.02, a);
+        let (w_by, _) = of_weights(&mut c, b, n);
+        let bias = c.bias(n, 20_000.0);
+        let y_by = c.quantization(filling(k, 0.03, 0.006), a);
+        let inputs = [&x, &x_by[0], &x_by[1], &w, &w_by[0], &w_by[1], &bias, &y_by[0], &y_by[1]];
+        let inputs = inputs.map(String::as_str);
+        let attributes = [
+            ("transA", Attribute::Int(i64::from(over))),
+            ("transB", Attribute::Int(i64::from(turned))),
+            ("alpha", Attribute::Float(0.75)),
+        ];
+        c.node((MICROSOFT, "QGemm"), &inputs, &attributes);
+        c.holds();
+    }
+}

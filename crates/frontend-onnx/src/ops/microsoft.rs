@@ -9,9 +9,9 @@ use super::pool::{average, global_average};
 use super::quantize::{
     centered, dequantize_linear, quantize_dynamically, quantize_linear, require_integer, saturated, some_zero,
 };
-use super::quantized::{matmul_sums, of_lines, without_zero};
+use super::quantized::{matmul_sums, multiplier, of_lines, requantized, without_zero};
 use super::softmax::softmax;
-use crate::build::{Builder, Result};
+use crate::build::{Builder, Result, mismatch};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
@@ -31,6 +31,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("QLinearAveragePool", 1, |c| pooled(c, average)),
     Operator::new("QLinearGlobalAveragePool", 1, |c| pooled(c, |c, x| global_average(c, &x))),
     Operator::new("QLinearConcat", 1, qlinear_concat),
+    Operator::new("QGemm", 1, qgemm),
     Operator::new("MatMulIntegerToFloat", 1, matmul_integer_to_float),
     Operator::new("DynamicQuantizeMatMul", 1, dynamic_quantize_matmul),
 ];
@@ -193,6 +194,38 @@ fn scaled(build: &mut Builder, sums: &Tracked, scales: [&Tracked; 2], bias: Opti
         let scaled = body.binary(BinaryOp::Mul, sum, scale);
         p.get(3).map_or(scaled, |&bias| body.binary(BinaryOp::Add, scaled, bias))
     })
+}
+
+/// `alpha·(A·B + C)`, A and B maybe transposed, of quantised matrices and integers C: real numbers, or quantised if the
+/// result has a scale.
+fn qgemm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let mut operand = |index: usize, flag: &'static str, rows: bool| -> Result<(Tracked, Tracked)> {
+        let q = call.build.widened(&call.input(index)?)?;
+        if q.rank() != 2 {
+            return Err(mismatch("a matrix", q.shape()));
+        }
+        let q = if call.flag(flag, false)? { call.build.transpose(&q, &[1, 0])? } else { q };
+        let scale = call.input(index + 1)?;
+        let scale = of_lines(call.build, &scale, q.rank(), rows)?;
+        let zero = call.optional(index + 2).map(|zero| of_lines(call.build, &zero, q.rank(), rows)).transpose()?;
+        Ok((without_zero(call.build, &q, zero)?, scale))
+    };
+    let ((a, a_scale), (b, b_scale)) = (operand(0, "transA", true)?, operand(3, "transB", false)?);
+    let mut sums = product(call.build, &a, &b, DType::I32)?;
+    if let Some(c) = call.optional(6) {
+        let shape = sums.shape().to_vec();
+        sums = call.build.map_over(shape, &[&sums, &c], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?;
+    }
+    let alpha = call.float_or("alpha", 1.0)?;
+    let alpha = call.build.scalar(DType::F32, alpha);
+    let a_scale = call.build.map(&[&a_scale, &alpha], |body, p| body.binary(BinaryOp::Mul, p[0], p[1]))?;
+    let Some(y_scale) = call.optional(7) else {
+        return Ok(vec![scaled(call.build, &sums, [&a_scale, &b_scale], None)?]);
+    };
+    let (y_scale, y_zero) = (call.build.reshape(&y_scale, &[])?, call.input(8)?);
+    let y_zero = call.build.reshape(&y_zero, &[])?;
+    let multiplier = multiplier(call.build, &a_scale, &b_scale, &y_scale)?;
+    Ok(vec![requantized(call.build, &sums, &multiplier, &y_zero)?])
 }
 
 fn matmul_integer_to_float(call: &mut Call<'_>) -> Result<Vec<Tracked>> {

@@ -84,7 +84,7 @@ pub(super) fn multiplier(build: &mut Builder, x: &Tracked, w: &Tracked, y: &Trac
 }
 
 /// `saturate(round(sum · multiplier) + zero)` in the zero point's type.
-fn requantized(build: &mut Builder, sum: &Tracked, multiplier: &Tracked, zero: &Tracked) -> Result<Tracked> {
+pub(super) fn requantized(build: &mut Builder, sum: &Tracked, multiplier: &Tracked, zero: &Tracked) -> Result<Tracked> {
     let dtype = zero.dtype();
     if !dtype.is_int() || dtype.size_bits() < 8 {
         return Err(Problem::UnsupportedType { expected: "integers of at least 8 bits", found: dtype });
