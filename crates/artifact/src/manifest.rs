@@ -95,6 +95,14 @@ pub struct SymbolSpec {
     pub max: Option<i64>,
 }
 
+impl SymbolSpec {
+    /// The value allowed that is nearest to a number.
+    #[must_use]
+    pub fn nearest(&self, value: i64) -> i64 {
+        value.max(self.min).min(self.max.unwrap_or(i64::MAX))
+    }
+}
+
 /// How a symbol gets its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
@@ -131,6 +139,13 @@ pub enum BindingSource {
         axis: u32,
         /// The extent that a state begins with, of symbols that are bound before.
         begin: SizeExpr,
+    },
+    /// The number within the symbol's range that is nearest to an element of an input of integers.
+    Nearest {
+        /// Index into [`Entry::inputs`].
+        input: u32,
+        /// Position in row-major order.
+        index: u32,
     },
 }
 

@@ -125,7 +125,7 @@ fn entry(entry: &Entry) -> Checked {
                 let range = || what(&format!("the range of symbol `{}`", symbol.name));
                 ensure(symbol.min >= 0, range, "a dim that is not negative", symbol.min)?;
             }
-            BindingSource::Element { input, .. } => {
+            BindingSource::Element { input, .. } | BindingSource::Nearest { input, .. } => {
                 let input = lookup(&entry.inputs, *input, || what("the input of a binding"))?;
                 let sized = input.dtype.size_bytes().is_some();
                 ensure(sized, || what("the input of a binding"), "numbers of whole bytes", input.dtype)?;

@@ -177,6 +177,12 @@ pub(crate) fn symbol_values(entry: &Entry, inputs: &[Tensor]) -> Vec<i64> {
                 let tensor = inputs.get(*input as usize);
                 tensor.and_then(|t| integer_element(t.dtype(), t.bytes(), *index as usize))
             }
+            BindingSource::Nearest { input, index } => {
+                let spec = &entry.symbols[binding.symbol as usize];
+                let tensor = inputs.get(*input as usize);
+                let found = tensor.and_then(|t| integer_element(t.dtype(), t.bytes(), *index as usize));
+                found.map(|value| spec.nearest(value))
+            }
             BindingSource::Computed(value) => value.eval(&symbols).ok(),
         };
         if let (Some(symbol), Some(value)) = (symbols.get_mut(binding.symbol as usize), value) {

@@ -67,6 +67,9 @@ fn bindings(plan: &GraphPlan) -> Result<Vec<Binding>, CompileError> {
             Some(SymbolSource::Element { input, index }) => {
                 given.push(binding(BindingSource::Element { input, index }));
             }
+            Some(SymbolSource::Nearest { input, index }) => {
+                given.push(binding(BindingSource::Nearest { input, index }));
+            }
             Some(SymbolSource::Computed(value)) => computed.push(binding(BindingSource::Computed(size(&value)?))),
             // Known only after a step of the Program.
             Some(SymbolSource::Produced { .. }) => {}

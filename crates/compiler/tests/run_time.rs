@@ -120,6 +120,33 @@ fn shapes_are_asked_for_with_the_inputs() {
     assert_eq!(session.output_shapes_for(&[views[0], shape]).expect("they do"), [[24, 1]]);
 }
 
+/// "To the end", as exporters write it, may be a number of the run.
+#[test]
+fn positions_of_slices_may_be_far_away() {
+    const FAR: i64 = i64::MAX;
+    let parts = ["starts", "ends", "axes", "steps"];
+    let net = Net::new(18).input("x", DType::F32, &["N", "6"]);
+    let net = parts.iter().fold(net, |net, part| net.input(part, DType::I64, &["1"]));
+    let inputs = ["x", "starts", "ends", "axes", "steps"];
+    let mut session = net.node("Slice", &inputs, &["y"], &[]).output("y").session();
+    let x = counting(&[1, 6]);
+    let cases: [([i64; 3], &[f32]); 8] = [
+        ([1, FAR, 1], &[1.0, 2.0, 3.0, 4.0, 5.0]),
+        ([i64::MIN, FAR, 2], &[0.0, 2.0, 4.0]),
+        ([FAR, i64::MIN, -1], &[5.0, 4.0, 3.0, 2.0, 1.0, 0.0]),
+        ([3, i64::MIN, -2], &[3.0, 1.0]),
+        ([FAR, FAR, 1], &[]),
+        ([i64::MIN, i64::MIN, 1], &[]),
+        ([2, FAR, FAR], &[2.0]),
+        ([4, i64::MIN, i64::MIN], &[4.0]),
+    ];
+    for ([start, end, step], expected) in cases {
+        let y = session.run_owned(&[&x, &ints(&[start]), &ints(&[end]), &ints(&[1]), &ints(&[step])]);
+        let y = y.unwrap_or_else(|e| panic!("{start} to {end} by {step}: {e}")).swap_remove(0);
+        assert_eq!(y.elements::<f32>().expect("floats"), expected, "{start} to {end} by {step}");
+    }
+}
+
 /// Axes of the run make a choice of every extent; products of five of them stay short.
 #[test]
 fn many_axes_may_be_told_by_the_run() {

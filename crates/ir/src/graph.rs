@@ -98,6 +98,14 @@ pub enum SymbolSource {
         /// Position in row-major order.
         index: u32,
     },
+    /// The number within the symbol's range that is nearest to an element of an input of integers or bools: for what means
+    /// the same from somewhere on.
+    Nearest {
+        /// Number of the input.
+        input: u32,
+        /// Position in row-major order.
+        index: u32,
+    },
     /// The value of an expression of earlier symbols; where those are known late, so is this.
     Computed(Dim),
     /// The extent of an axis of a value that an operation computes; known once that is done.
@@ -245,7 +253,9 @@ impl Graph {
             Some(SymbolSource::Produced { .. }) => true,
             // Of earlier symbols, so this ends.
             Some(SymbolSource::Computed(value)) => value.symbols().into_iter().any(|s| s < symbol && self.is_late(s)),
-            Some(SymbolSource::Axis { .. } | SymbolSource::Element { .. }) | None => false,
+            Some(SymbolSource::Axis { .. } | SymbolSource::Element { .. } | SymbolSource::Nearest { .. }) | None => {
+                false
+            }
         }
     }
 

@@ -94,6 +94,10 @@ pub(crate) fn bind_symbols(
             BindingSource::Element { input, index } => {
                 element(entry, symbol, inputs, *input as usize, *index as usize)?
             }
+            BindingSource::Nearest { input, index } => {
+                let found = integer(entry, symbol, inputs, *input as usize, *index as usize)?;
+                entry.symbols[symbol].nearest(found)
+            }
             BindingSource::Computed(value) => computed(entry, symbol, value, symbols)?,
         };
     }
@@ -170,6 +174,14 @@ fn extent_in_range(spec: &SymbolSpec, found: usize, of: &str, axis: usize) -> Re
 
 fn element(entry: &Entry, symbol: usize, inputs: Inputs<'_>, input: usize, index: usize) -> Result<i64, RuntimeError> {
     let (port, spec) = (&entry.inputs[input], &entry.symbols[symbol]);
+    let value = integer(entry, symbol, inputs, input, index)?;
+    let place = || format!("element {index} of `{}`", port.name);
+    if in_range(spec, value) { Ok(value) } else { Err(out_of_range(spec, place(), value.to_string())) }
+}
+
+/// An element of an input, which is an integer of whatever size.
+fn integer(entry: &Entry, symbol: usize, inputs: Inputs<'_>, input: usize, index: usize) -> Result<i64, RuntimeError> {
+    let (port, spec) = (&entry.inputs[input], &entry.symbols[symbol]);
     let value = match inputs.elements(input) {
         Elements::Known(view) => match view.element(index) {
             Some(bytes) => integer_element(view.dtype(), bytes, 0),
@@ -180,12 +192,7 @@ fn element(entry: &Entry, symbol: usize, inputs: Inputs<'_>, input: usize, index
             return Err(RuntimeError::ValueNeeded { symbol: spec.name.clone(), input: port.name.clone() });
         }
     };
-    let place = || format!("element {index} of `{}`", port.name);
-    match value {
-        Some(value) if in_range(spec, value) => Ok(value),
-        Some(value) => Err(out_of_range(spec, place(), value.to_string())),
-        None => Err(out_of_range(spec, place(), "no such integer".to_owned())),
-    }
+    value.ok_or_else(|| out_of_range(spec, format!("element {index} of `{}`", port.name), "no such integer".to_owned()))
 }
 
 /// Finds the values of the symbols that a bind step names, and of those that follow, which a segment begins to know;

@@ -6,7 +6,7 @@
 //! says nothing, and its node is not drawn.
 //!
 //! Random directions never meet 0, where `NonZero`, `Sign` or a remainder jump. So in the last sample everything is 0
-//! that is 0 within what the others differ.
+//! that is 0 within what the others differ, or so small that its square is.
 
 use crate::random::{Random, cast};
 use infc_reference::{Attributes, Node, evaluate, evaluate_with};
@@ -70,11 +70,13 @@ fn snap(samples: &mut [Tensor]) {
     if rounding(nominal.dtype()) == 0.0 || others.iter().any(|x| x.shape() != last.shape()) {
         return;
     }
+    // Smaller types are computed in f32.
+    let tiny = if nominal.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) }.sqrt();
     let element = |x: &Tensor, n: usize| x.get_f64(n).unwrap_or(0.0);
     let snapped = |n: usize| {
         let at = element(nominal, n);
         let spread = others.iter().map(|x| (element(x, n) - at).abs()).fold(0.0, f64::max);
-        if at.abs() <= 2.0 * spread { 0.0 } else { element(last, n) }
+        if at.abs() <= (2.0 * spread).max(tiny) { 0.0 } else { element(last, n) }
     };
     let numbers: Vec<f64> = (0..last.len_elems()).map(snapped).collect();
     *last = cast(&Tensor::from_elements(last.shape(), &numbers).expect("the same shape"), nominal.dtype());

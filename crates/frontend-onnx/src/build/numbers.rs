@@ -59,6 +59,21 @@ impl Builder {
         x.with_contents(Contents::Items(items))
     }
 
+    /// The number, or where it is an element of an input, the nearest one that arithmetic with numbers of the run allows:
+    /// for what means the same from somewhere far on.
+    pub(crate) fn saturated(&mut self, number: &Dim) -> Dim {
+        let source = number.as_symbol().and_then(|symbol| Some((symbol, self.symbol_source(symbol)?)));
+        let Some((symbol, &SymbolSource::Element { input, index })) = source else { return number.clone() };
+        let source = SymbolSource::Nearest { input, index };
+        if let Some((known, _)) = self.graph.sources.iter().find(|(_, other)| *other == source) {
+            return Dim::symbol(*known);
+        }
+        let Symbol { name, min, max } = self.graph.symbols[symbol].clone();
+        let nearest = self.new_symbol(name, min, max.unwrap_or(MAX_NUMBER), source);
+        self.facts.take_as_number(nearest);
+        Dim::symbol(nearest)
+    }
+
     /// True if the number follows from elements, which may have either sign; sizes do not.
     pub(crate) fn is_signed(&self, dim: &Dim) -> bool {
         let mut signed = false;

@@ -17,9 +17,13 @@ const ENDS: [i64; 2] = [i32::MAX as i64, 1 << 41];
 /// As far as numbers of the run may go.
 const FAR: i64 = 1 << 40;
 
-/// What is "the end", or beyond the start, no further than arithmetic with numbers of the run allows.
-fn near(positions: Vec<Dim>) -> Vec<Dim> {
-    positions.into_iter().map(|p| p.as_const().map_or(p, |p| Dim::constant(p.clamp(-FAR, FAR)))).collect()
+/// What is "the end", or beyond the start, no further than arithmetic with numbers of the run allows. A step that leads
+/// beyond the axis may be any that does.
+fn near(build: &mut Builder, position: &Dim) -> Dim {
+    match position.as_const() {
+        Some(position) => Dim::constant(position.clamp(-FAR, FAR)),
+        None => build.saturated(position),
+    }
 }
 
 /// Positions are attributes before opset 10, inputs from then on; they may be negative, or lie outside of the axis.
@@ -55,7 +59,8 @@ fn slice(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         return Ok(vec![call.build.slice(&x, &slices)?]);
     }
     let axes = ChosenAxes::of(call.build, &axes, x.rank())?;
-    let [starts, ends, steps] = [starts, ends, steps].map(near);
+    let [starts, ends, steps] =
+        [starts, ends, steps].map(|list| list.iter().map(|p| near(call.build, p)).collect::<Vec<_>>());
     for (axis, slice) in slices.iter_mut().enumerate() {
         // What is taken whole goes from 0 to the extent.
         let extent = slice.len.clone();
@@ -128,12 +133,13 @@ fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &
 fn chosen_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Result<AxisSlice> {
     let what = "a position of a slice";
     let mut position = |p: &Dim| -> Result<Dim> {
-        let p = near(vec![p.clone()]).remove(0);
+        let p = near(build, p);
         let counted = p.clone() + truth::negative(&p) * extent.clone();
         build.number(what, &counted, -2 * FAR, 2 * FAR)
     };
     let (start, end) = (position(start)?, position(end)?);
-    let step = build.number("the step of a slice", step, -FAR, FAR)?;
+    let step = near(build, step);
+    let step = build.number("the step of a slice", &step, -FAR, FAR)?;
     let length = build.number("the length of a step", &truth::magnitude(&step), 1, FAR)?;
     let backwards = truth::negative(&step);
     // Forwards from 0 to the extent, backwards from the last to before the first.

@@ -13,16 +13,23 @@ impl Graph {
     /// Replaces every dim and index expression, in graphs inside of it too, by what `f` makes of it. Assumptions and sources of
     /// symbols stay: they say what must hold for the rewriting to be right.
     pub fn rewrite_dims(&mut self, f: &dyn Fn(&IndexExpr) -> IndexExpr) {
-        for value in self.values.iter_mut() {
-            for dim in &mut value.ty.shape {
-                *dim = f(dim);
-            }
-        }
-        for ty in self.inputs.iter_mut().chain(&mut self.outputs).filter_map(|port| port.declared.as_mut()) {
-            ty.shape.iter_mut().for_each(|dim| *dim = f(dim));
-        }
+        self.rewrite_types(f);
+        // A dim within may now depend on a symbol that came up later.
+        let symbols = &self.symbols;
+        let inner = |body: &mut Graph| {
+            body.symbols.clone_from(symbols);
+            body.rewrite_dims(f);
+        };
         for node in self.nodes.iter_mut() {
-            node.op = rewritten(&node.op, &|body| body.rewrite_dims(f), f);
+            node.op = rewritten(&node.op, &inner, f);
+        }
+    }
+
+    /// The types of values, and those that ports declare.
+    fn rewrite_types(&mut self, f: &dyn Fn(&IndexExpr) -> IndexExpr) {
+        let declared = self.inputs.iter_mut().chain(&mut self.outputs).filter_map(|port| port.declared.as_mut());
+        for ty in self.values.iter_mut().map(|value| &mut value.ty).chain(declared) {
+            ty.shape.iter_mut().for_each(|dim| *dim = f(dim));
         }
     }
 
@@ -112,11 +119,7 @@ impl Graph {
 
     /// As [`Graph::rewrite_dims`], but everything there is.
     fn rewrite_all(&mut self, f: &dyn Fn(&IndexExpr) -> IndexExpr) {
-        for value in self.values.iter_mut() {
-            for dim in &mut value.ty.shape {
-                *dim = f(dim);
-            }
-        }
+        self.rewrite_types(f);
         let symbols = &self.symbols;
         let inner = |body: &mut Graph| {
             body.symbols.clone_from(symbols);
@@ -175,5 +178,51 @@ fn rewritten(op: &Op, inner: &dyn Fn(&mut Graph), f: &dyn Fn(&IndexExpr) -> Inde
             produces: branches.produces.clone(),
         }),
         Op::Constant(_) | Op::Contract(_) | Op::Gather(_) | Op::Concat(_) | Op::Scan(_) | Op::Host(_) => op.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Port, TensorType};
+    use crate::op::CompositeKind;
+    use crate::symbol::Symbol;
+    use infc_tensor::DType;
+
+    #[test]
+    fn graphs_within_know_the_symbols_that_their_dims_become() {
+        let symbol = |name: &str| Symbol { name: name.to_owned(), min: 0, max: Some(8) };
+        let mut graph = Graph::default();
+        graph.symbols.push(symbol("N"));
+        let ty = TensorType::new(DType::F32, vec![IndexExpr::symbol(SymbolId(0))]);
+        let mut body = Graph { symbols: graph.symbols.clone(), ..Graph::default() };
+        let inner = body.add_input("x", ty.clone());
+        body.outputs.push(Port::new("y", inner));
+        let x = graph.add_input("x", ty.clone());
+        let origin = graph.origins.push(Vec::new());
+        let op = CompositeOp { kind: CompositeKind::Softmax, body: Arc::new(body) };
+        graph.add(Op::Composite(op), &[x], ty, origin);
+        let late = IndexExpr::symbol(graph.symbols.push(symbol("M")));
+        graph.rewrite_dims(&|e| e.substitute(&|atom| matches!(atom, Atom::Symbol(SymbolId(0))).then(|| late.clone())));
+        let Op::Composite(op) = &graph.nodes.iter().next().expect("one").op else { panic!("a composite") };
+        assert_eq!(op.body.ty(inner).shape, [late]);
+        assert_eq!(op.body.symbols.len(), 2);
+    }
+
+    #[test]
+    fn declared_types_depend_on_symbols() {
+        let mut graph = Graph::default();
+        for name in ["M", "N"] {
+            graph.symbols.push(Symbol { name: name.to_owned(), min: 0, max: Some(8) });
+        }
+        // Two elements of four bits in each byte.
+        let n = IndexExpr::symbol(SymbolId(1));
+        let bytes = n.ceil_div(&IndexExpr::constant(2));
+        let value = graph.add_input("x", TensorType::new(DType::U8, vec![bytes]));
+        let declared = TensorType::new(DType::U4, vec![n]);
+        graph.outputs.push(Port { declared: Some(declared), ..Port::new("y", value) });
+        assert_eq!(graph.used_symbols(), [false, true]);
+        graph.keep_symbols(&[false, true]);
+        assert_eq!(graph.port_type(&graph.outputs[0]).shape, [IndexExpr::symbol(SymbolId(0))]);
     }
 }

@@ -23,6 +23,11 @@ pub fn symbol_values(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<i64>, Inter
                 let tensor = inputs.get(input as usize);
                 tensor.and_then(|tensor| integer_element(tensor.dtype(), tensor.bytes(), index as usize))
             }
+            SymbolSource::Nearest { input, index } => {
+                let tensor = inputs.get(input as usize);
+                let found = tensor.and_then(|t| integer_element(t.dtype(), t.bytes(), index as usize));
+                found.map(|value| value.max(symbol.min).min(symbol.max.unwrap_or(i64::MAX)))
+            }
             // Only a run tells; until then any value will do.
             SymbolSource::Produced { .. } => Some(symbol.min),
             SymbolSource::Computed(value) => {

@@ -134,7 +134,9 @@ impl Checker<'_> {
                 self.report.push(ViolationKind::Dangling { what: "symbol", id: symbol.to_string() });
             }
             match source {
-                SymbolSource::Axis { input, .. } | SymbolSource::Element { input, .. } => {
+                SymbolSource::Axis { input, .. }
+                | SymbolSource::Element { input, .. }
+                | SymbolSource::Nearest { input, .. } => {
                     if *input as usize >= self.graph.inputs.len() {
                         self.report.push(ViolationKind::Dangling { what: "input", id: input.to_string() });
                     }

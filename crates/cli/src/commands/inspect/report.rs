@@ -345,6 +345,7 @@ impl EntryReport {
                     format!("{}[{axis}]", input(*n))
                 }
                 BindingSource::Element { input: n, index } => format!("element {index} of {}", input(*n)),
+                BindingSource::Nearest { input: n, index } => format!("element {index} of {}, nearly", input(*n)),
                 BindingSource::Computed(value) => value.to_text(&names),
             };
             bindings.map(place).collect()

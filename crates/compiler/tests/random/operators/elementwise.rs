@@ -25,7 +25,9 @@ fn function(d: &mut Draft) -> Option<Candidate> {
     let more = ["Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"];
     let op = *d.random.pick(&[of, more].concat());
     let x = d.float()?;
-    Some(Candidate::new(op, &[x]))
+    let candidate = Candidate::new(op, &[x]);
+    // log(1 + e^x)
+    Some(if matches!(op, "Softplus" | "Mish") { candidate.cancels() } else { candidate })
 }
 
 fn activation(d: &mut Draft) -> Option<Candidate> {

@@ -191,7 +191,7 @@ impl Parser<'_> {
         builder.values.get(&key).copied().ok_or_else(|| self.unknown(mark, "value", key))
     }
 
-    /// `bind T = %mask axis 1`, `bind K = %k element 0` or `bind D = 2*K + 1`
+    /// `bind T = %mask axis 1`, `bind K = %k element 0`, `bind E = %ends nearest 0` or `bind D = 2*K + 1`
     fn binding(&mut self, builder: &mut Builder<'_>) -> Parsed<()> {
         self.expect_word("bind")?;
         let mark = self.mark();
@@ -206,6 +206,8 @@ impl Parser<'_> {
             };
             if self.eat_word("element") {
                 SymbolSource::Element { input, index: self.count(MAX_ELEMENT)? as u32 }
+            } else if self.eat_word("nearest") {
+                SymbolSource::Nearest { input, index: self.count(MAX_ELEMENT)? as u32 }
             } else {
                 self.expect_word("axis")?;
                 SymbolSource::Axis { input, axis: self.count(MAX_RANK)? as u32 }

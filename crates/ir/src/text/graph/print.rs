@@ -107,7 +107,7 @@ impl GraphText<'_> {
         port.declared.as_ref().map_or(Ok(()), |ty| write!(f, " as {}", self.ty(ty)))
     }
 
-    /// `bind T = %mask axis 1`, `bind K = %k element 0`, `bind D = 2*K + 1` and `assume P + S == T "broadcast extents" from "/Add"`
+    /// `bind T = %mask axis 1`, `bind K = %k element 0`, `bind E = %ends nearest 0`, `bind D = 2*K + 1` and `assume P + S == T "broadcast extents" from "/Add"`
     fn facts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dim = |d: &Dim| Index(d, self.names(&[])).to_string();
         let input = |n: u32| self.graph.inputs.get(n as usize).map_or_else(String::new, |p| self.value(p.value));
@@ -117,6 +117,9 @@ impl GraphText<'_> {
                 SymbolSource::Axis { input: n, axis } => writeln!(f, "  bind {symbol} = {} axis {axis}", input(*n))?,
                 SymbolSource::Element { input: n, index } => {
                     writeln!(f, "  bind {symbol} = {} element {index}", input(*n))?
+                }
+                SymbolSource::Nearest { input: n, index } => {
+                    writeln!(f, "  bind {symbol} = {} nearest {index}", input(*n))?
                 }
                 SymbolSource::Computed(value) => writeln!(f, "  bind {symbol} = {}", dim(value))?,
                 // What an operation produces, that operation says.
