@@ -74,3 +74,17 @@ fn windows_over_nothing_are_none() {
     let strides = [("strides", Attr::Ints(&[2]))];
     check(net.node("Conv", &["x", "w"], &["y"], &strides), &[&x], &[0, 3, 2], &[]);
 }
+
+/// What is taken of extents may be that one is 0.
+#[test]
+fn slices_that_the_run_tells_may_leave_nothing() {
+    let x = Tensor::from_elements(&[3, 1], &[1.0f32, 2.0, 3.0]).expect("three");
+    let net = Net::new(18).input("x", DType::F32, &["N", "1"]).input("ends", DType::I64, &["2"]);
+    let net =
+        net.constant("starts", &ints(&[3, -1])).constant("axes", &ints(&[0, 1])).constant("steps", &ints(&[-1, 1]));
+    let net =
+        net.node("Slice", &["x", "starts", "ends", "axes", "steps"], &["s"], &[]).constant("lens", &empty::<i64>(&[0]));
+    let axes = [("batch_axis", Attr::Int(1)), ("time_axis", Attr::Int(0))];
+    let net = net.node("ReverseSequence", &["s", "lens"], &["y"], &axes);
+    check(net, &[&x, &ints(&[i64::MIN, 0])], &[3, 0], &[]);
+}

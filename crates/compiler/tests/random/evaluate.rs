@@ -150,6 +150,14 @@ pub(crate) fn difference(found: &Tensor, samples: &[Tensor]) -> Option<String> {
         let (found, expected) = [found, expected].map(|t| format!("{}{:?}", t.dtype(), t.shape())).into();
         return Some(format!("it is {found}, expected {expected}"));
     }
+    if expected.dtype().is_float() && expected.dtype().size_bits() <= 8 {
+        // A zero may have either sign.
+        let [found, expected] = [found, expected].map(|t| cast(t, DType::F32));
+        let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
+        let at = |t: &Tensor, n| t.get_f64(n).unwrap_or(f64::NAN);
+        let wrong = !(0..expected.len_elems()).all(|n| same(at(&found, n), at(&expected, n)));
+        return wrong.then(|| format!("it is {}, expected {}", show(&found), show(&expected)));
+    }
     if !(expected.dtype().is_float() && expected.dtype().size_bits() > 8) {
         let wrong = found.bytes() != expected.bytes();
         return wrong.then(|| format!("it is {}, expected {}", show(found), show(expected)));

@@ -95,19 +95,23 @@ impl Builder {
         if let Some(reshaped) = reshaped_constant(x, shape) {
             return Ok(reshaped);
         }
-        let empty = |shape: &[Dim]| shape.iter().any(|d| d.is_const(0));
-        if empty(x.shape()) || empty(shape) {
+        let empty = |old: &[Dim], new: &[Dim]| old.iter().chain(new).any(|d| d.is_const(0));
+        let nowhere = vec![IndexExpr::constant(0); x.rank()];
+        let (mut old, mut new) = (self.restated(x.shape()), self.restated(shape));
+        if empty(&old, &new) {
             // That a product is 0 says nothing of a factor, and there is no element to find.
             let (left, right) = (product(x.shape())?, product(shape)?);
             self.assume_equal("the numbers of elements", &left, &right)?;
-            return self.view(x, vec![IndexExpr::constant(0); x.rank()], shape.to_vec());
+            return self.view(x, nowhere, shape.to_vec());
         }
-        let (mut old, mut new) = (self.restated(x.shape()), self.restated(shape));
         let mut groups = groups(&old, &new)?;
         if groups.is_none() {
             let (left, right) = without_common(&old, &new);
             self.require_equal("the numbers of elements", &product(&left)?, &product(&right)?)?;
             (old, new) = (self.restated(&old), self.restated(&new));
+            if empty(&old, &new) {
+                return self.view(x, nowhere, shape.to_vec());
+            }
             groups = self::groups(&old, &new)?;
         }
         // What cannot be taken apart is linearised as a whole.

@@ -109,7 +109,7 @@ impl Builder {
 
     /// As [`Builder::size`], but a symbol of its own even where the expression is short: products of many choices are not.
     pub(crate) fn named_size(&mut self, what: &'static str, value: &Dim) -> Result<Dim> {
-        self.computed_beyond(1, what, value, 0, MAX_SIZE)
+        self.computed_beyond(0, what, value, 0, MAX_SIZE)
     }
 
     /// A number that is computed when symbols are bound, and checked to be in a range. What follows from sizes alone, and
@@ -142,7 +142,7 @@ impl Builder {
         let mut atoms = 0;
         value.for_each_atom(&mut |_| atoms += 1);
         let within = interval.min.is_some_and(|m| m >= min) && interval.max.is_some_and(|m| m <= max);
-        if !self.is_of_run(&value) || within && atoms <= short {
+        if !self.is_of_run(&value) || within && (atoms <= short || value.as_symbol().is_some()) {
             return Ok(value);
         }
         let known = self.graph.sources.iter().find_map(|(symbol, source)| {

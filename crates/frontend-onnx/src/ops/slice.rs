@@ -172,7 +172,12 @@ fn split(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         Some(lengths) => lengths,
         None => {
             // The last part may be shorter.
-            let parts = call.int_or("num_outputs", count)?.clamp(1, 1 << 20);
+            let parts = call.int_or("num_outputs", count)?;
+            if !(1..=count).contains(&parts) {
+                let expected = "the number of outputs";
+                let found = parts.to_string();
+                return Err(Problem::InvalidAttribute { attribute: "num_outputs", expected, found });
+            }
             let length = extent.ceil_div(&Dim::constant(parts));
             let mut lengths = vec![length.clone(); parts as usize - 1];
             lengths.push(extent.clone() - length.scale(parts - 1));

@@ -521,3 +521,12 @@ fn a_shape_fixes_a_dim_wherever_it_occurs() {
     assert!(graph.symbols.is_empty());
     assert!(graph.inputs.iter().all(|p| graph.ty(p.value).static_shape() == Some(vec![7])));
 }
+
+#[test]
+fn parts_without_a_name_are_not_made() {
+    let split = |parts| named("split", node("Split", &["x"], &["y"], &[("num_outputs", Value::Int(parts))]));
+    for parts in [-1, 0, 2, 1 << 40] {
+        check_node(one(18, &[6], split(parts)).import(), "onnx::invalid-attribute", "split");
+    }
+    assert!(one(18, &[6], split(1)).import().is_ok());
+}

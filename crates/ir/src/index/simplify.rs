@@ -48,15 +48,20 @@ fn join_one(e: &IndexExpr) -> Option<IndexExpr> {
 
 fn simplify_atom(atom: &Atom, ranges: &Ranges) -> IndexExpr {
     let both = |p: &(IndexExpr, IndexExpr)| (p.0.simplify(ranges), p.1.simplify(ranges));
+    // A size that can only be 0 divides nothing: there is no point at which that is asked.
+    let quotient = |p: &(IndexExpr, IndexExpr)| {
+        let (a, b) = both(p);
+        if b.as_const().is_some_and(|d| d <= 0) { (a, p.1.clone()) } else { (a, b) }
+    };
     match atom {
         Atom::Symbol(s) => only_value(ranges.symbol(*s)).unwrap_or_else(|| IndexExpr::symbol(*s)),
         Atom::Var(v) => only_value(ranges.var(*v)).unwrap_or_else(|| IndexExpr::var(*v)),
         Atom::FloorDiv(p) => {
-            let (a, b) = both(p);
+            let (a, b) = quotient(p);
             divide(&a, &b, ranges).map_or_else(|| a.floor_div(&b), |(quotient, _)| quotient)
         }
         Atom::Mod(p) => {
-            let (a, b) = both(p);
+            let (a, b) = quotient(p);
             divide(&a, &b, ranges).map_or_else(|| a.modulo(&b), |(_, remainder)| remainder)
         }
         Atom::Min(p) => {
