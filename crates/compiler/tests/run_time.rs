@@ -201,3 +201,18 @@ fn many_axes_may_be_told_by_the_run() {
         }
     }
 }
+
+/// The steps of a network lie in a whole whose extents are only known later than the network's own.
+#[test]
+fn steps_lie_in_what_the_run_tells_the_size_of() {
+    let one = Tensor::from_elements(&[1, 1, 1], &[0.5f32]).expect("one");
+    let net = Net::new(18).input("x", DType::F32, &["2", "1", "1"]).input("k", DType::I64, &["1"]);
+    let net = net.constant("w", &one).constant("r", &one).constant("axes", &ints(&[1, 2]));
+    let net = net.node("RNN", &["x", "w", "r"], &["h"], &[("hidden_size", Attr::Int(1))]);
+    let net = net.node("Squeeze", &["h", "axes"], &["s"], &[]).node("TopK", &["s", "k"], &["t", "at"], &[]);
+    let mut session = net.node("Concat", &["t", "s"], &["y"], &[("axis", Attr::Int(0))]).output("y").session();
+    let y = session.run_owned(&[&counting(&[2, 1, 1]), &ints(&[1])]).unwrap_or_else(|e| panic!("{e}")).swap_remove(0);
+    let found = y.elements::<f32>().expect("floats");
+    assert_eq!((y.shape(), &found[..2]), (&[4, 1][..], &found[2..]));
+    assert!((found[1] - 0.5f32.tanh()).abs() < 1e-6, "{found:?}");
+}

@@ -82,6 +82,7 @@ fn compare(draft: &Draft, session: &mut Session, samples: &[Vec<Tensor>]) -> Out
                     | "runtime::unmet-requirement"
                     | "runtime::unexpected-result"
                     | "runtime::bad-size"
+                    | "artifact::bad-size"
             ) =>
         {
             return Outcome::Refused(format!("{}: {error}", error.code()));

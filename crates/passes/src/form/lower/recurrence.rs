@@ -45,6 +45,8 @@ pub(super) fn recurrence(
         return Err(FormError::Malformed { place: node.to_string(), what });
     };
     let mut flat = Flat::of(op.body.as_ref().clone());
+    // Where the results lie may depend on a symbol that came up after the body.
+    flat.graph.symbols.clone_from(&outer.symbols);
     compute_outputs(&mut flat.graph);
     let inner = Grouping::of_step(&flat, op.states);
     let Some(body_group) = &inner.groups[0] else {
