@@ -36,6 +36,7 @@ pub(crate) fn may_help(problem: &Problem) -> bool {
             | Problem::UnsupportedType { .. }
             | Problem::UnsupportedAttribute { .. }
             | Problem::UnsupportedOutput { .. }
+            | Problem::TooMuchWork { .. }
     )
 }
 
@@ -117,7 +118,9 @@ pub(crate) fn import(
             types => types.map(Some),
         },
         None => match (declared(&mut typing, graph), types::find_dynamic(&node.op_type, &node.domain)) {
-            (Ok(None), Some(rule)) if matches!(problem, Some(Problem::DynamicValue { .. })) => {
+            (Ok(None), Some(rule))
+                if matches!(problem, Some(Problem::DynamicValue { .. } | Problem::TooMuchWork { .. })) =>
+            {
                 rule(&mut typing).map(Some)
             }
             (declared, _) => declared,

@@ -27,6 +27,7 @@ mod movement;
 mod norm;
 mod pad;
 mod pool;
+mod quadratic;
 mod quantize;
 mod quantized;
 mod recurrent;

@@ -23,6 +23,8 @@ pub enum Problem {
     ShapeMismatch { expected: String, found: String },
     #[error("{what} is only known when the model runs, expected it to follow from constants and dims")]
     DynamicValue { what: &'static str },
+    #[error("{what} would take {work} steps as a kernel, at most {limit} are bearable")]
+    TooMuchWork { what: &'static str, work: i64, limit: i64 },
     #[error("the result would have shape [{shape}], which is more than fits in memory")]
     DimOverflow { shape: String },
     #[error("the result would have {found} axes, expected at most {limit}")]
@@ -44,6 +46,7 @@ impl Problem {
             Self::TypeMismatch { .. } => "onnx::type-mismatch",
             Self::ShapeMismatch { .. } => "onnx::shape-mismatch",
             Self::DynamicValue { .. } => "onnx::dynamic-value",
+            Self::TooMuchWork { .. } => "onnx::too-much-work",
             Self::DimOverflow { .. } => "dim::overflow",
             Self::RankTooLarge { .. } => "dim::rank-too-large",
             Self::DimTooComplex { .. } => "dim::too-complex",
@@ -62,6 +65,7 @@ impl Problem {
             Self::UnsupportedType { .. } => "convert the model to another element type",
             Self::ShapeMismatch { .. } => "check the shapes of the inputs, also those given with --shape",
             Self::DynamicValue { .. } => "fix the dims it depends on with --dim, or simplify the model before",
+            Self::TooMuchWork { .. } => "let the host evaluate it, which sorts: without --deny-fallback",
             Self::DimOverflow { .. } => "limit the dims of the inputs with --dim or --shape",
             Self::RankTooLarge { .. } => "merge axes before exporting",
             Self::DimTooComplex { .. } => "fix some dims with --dim",

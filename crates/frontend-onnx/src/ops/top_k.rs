@@ -1,11 +1,13 @@
 //! TopK and Hardmax: the places of the largest elements along an axis.
 //!
 //! An element's rank is the number of elements that come before it, ties by position; the place with a given rank is
-//! found by comparing. Both are reductions, which costs the square of the axis but runs in vectors and in any order.
+//! found by comparing. Both are reductions, which costs the square of the axis but runs in vectors and in any order. The
+//! host sorts axes that are too long for that.
 
 use super::Operator;
 use super::elementwise::require_float;
 use super::gather_elements::elements_along;
+use super::quadratic::require_bearable;
 use super::reduce::first_extremum;
 use crate::build::{Builder, Result, compute_type, index, mismatch, product, var};
 use crate::call::Call;
@@ -31,6 +33,7 @@ fn top_k(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     };
     let axis = call.axis("axis", -1, x.rank())?;
     let largest = call.flag("largest", true)?;
+    require_bearable(call, "comparing every element with every other", x.shape().iter().chain([&x.shape()[axis]]))?;
     let build = &mut *call.build;
     build.require_at_least("the number of elements taken", &k, &Dim::constant(0))?;
     build.require_at_least("the axis that elements are taken from", &x.shape()[axis], &k)?;

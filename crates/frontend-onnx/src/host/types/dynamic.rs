@@ -11,7 +11,7 @@ use infc_tensor::{Attribute, DType};
 /// The rule for an operator, if there is one.
 pub(super) fn find(op_type: &str) -> Option<Rule> {
     let rule: Rule = match op_type {
-        "CumSum" | "CumProd" | "Trilu" => same,
+        "CumSum" | "CumProd" | "Trilu" | "Scatter" | "ScatterElements" | "ScatterND" => same,
         "Slice" | "Pad" | "Tile" | "Resize" | "Upsample" | "CenterCropPad" => same_rank,
         "TopK" => top_k,
         "Reshape" => |t| ranked(t, 0, 1),
@@ -77,7 +77,10 @@ fn top_k(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
     let axis = axis_of(t.call.int_or("axis", -1)?, x.rank())?;
     let mut shape = x.shape().to_vec();
     let max = t.max_of(&shape[axis]);
-    shape[axis] = t.fresh(0, axis, max);
+    shape[axis] = match t.call.sizes(1, "how many are taken") {
+        Ok(known) if known.len() == 1 => known[0].clone(),
+        _ => t.fresh(0, axis, max),
+    };
     Ok(vec![TensorType::new(x.dtype(), shape.clone()), TensorType::new(DType::I64, shape)])
 }
 
