@@ -48,14 +48,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(path) => path.clone(),
         None => workspace::build_infc()?,
     };
-    let found = measure(&infc, &cases, arguments.filter.as_deref())?;
+    let (found, share) = measure(&infc, &cases, arguments.filter.as_deref())?;
     let list = workspace::root().join("tests/conformance/status.txt");
     let known = if list.is_file() {
         Status::parse(&std::fs::read_to_string(&list)?).with_context(|| format!("{}", list.display()))?
     } else {
         Status::default()
     };
-    print!("{}", found.summary());
+    print!("{}\n{}\n", found.summary(), share.describe());
 
     let complete = arguments.filter.is_none();
     let worse = known.worse_in(&found, complete);
@@ -70,6 +70,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     if !worse.is_empty() {
         bail!("{} cases are worse than the list says:\n  {}", worse.len(), worse.join("\n  "));
+    }
+    if complete && share.percent() < NativeShare::AT_LEAST {
+        bail!("too many cases run on the host");
     }
     Ok(())
 }
@@ -90,8 +93,45 @@ fn generate(cases: &Path, asked_for: Option<&Path>) -> Result<()> {
     std::fs::rename(&partial, cases).with_context(|| format!("cannot make {}", cases.display()))
 }
 
+/// Of the cases that pass and that kernels could compute, how many are native.
+#[derive(Clone, Copy, Debug, Default)]
+struct NativeShare {
+    native: usize,
+    numeric: usize,
+}
+
+impl NativeShare {
+    /// What is promised of the share, in percent.
+    const AT_LEAST: f64 = 95.0;
+
+    fn of<'a>(details: impl Iterator<Item = &'a Value>) -> Self {
+        let mut share = Self::default();
+        for result in details.filter(|result| result["numeric"] == true) {
+            let passes = TARGETS
+                .iter()
+                .all(|target| matches!(result["targets"][target].as_str(), Some("pass" | "not-run") | None));
+            share.numeric += usize::from(passes);
+            share.native += usize::from(passes && result["runs"] == "native");
+        }
+        share
+    }
+
+    fn percent(self) -> f64 {
+        if self.numeric == 0 { 100.0 } else { 100.0 * self.native as f64 / self.numeric as f64 }
+    }
+
+    fn describe(self) -> String {
+        let Self { native, numeric } = self;
+        format!(
+            "{native} of {numeric} cases that pass and have numbers only are kernels alone: {:.1} %, at least {} %",
+            self.percent(),
+            Self::AT_LEAST
+        )
+    }
+}
+
 /// Runs the cases.
-fn measure(infc: &Path, cases: &Path, filter: Option<&str>) -> Result<Status> {
+fn measure(infc: &Path, cases: &Path, filter: Option<&str>) -> Result<(Status, NativeShare)> {
     let mut command = Command::new(infc);
     command.arg("conformance").arg(cases).args(["--target", &TARGETS.join(","), "--format", "json"]);
     if let Some(filter) = filter {
@@ -108,5 +148,5 @@ fn measure(infc: &Path, cases: &Path, filter: Option<&str>) -> Result<Status> {
         Row { columns: TARGETS.map(column), runs: result["runs"].as_str().unwrap_or("-").to_owned() }
     };
     let rows: BTreeMap<String, Row> = details.iter().map(|(name, result)| (name.clone(), row(result))).collect();
-    Ok(Status { rows })
+    Ok((Status { rows }, NativeShare::of(details.values())))
 }

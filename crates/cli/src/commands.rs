@@ -6,6 +6,7 @@ mod compare;
 mod compile;
 mod completions;
 mod conformance;
+mod custom_ops;
 mod demo;
 mod dims;
 mod doctor;

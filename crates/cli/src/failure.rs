@@ -191,7 +191,13 @@ impl From<CliError> for Failure {
 
 impl From<RuntimeError> for Failure {
     fn from(error: RuntimeError) -> Self {
-        Self::new(error.code(), &error, None, Exit::Failed)
+        let help = match &error {
+            RuntimeError::CustomOps { .. } => {
+                Some("infc has no custom operators: run it in the program that has".to_owned())
+            }
+            _ => None,
+        };
+        Self::new(error.code(), &error, help, Exit::Failed)
     }
 }
 
@@ -255,7 +261,9 @@ fn import_exit(error: &ImportError) -> Exit {
         | ImportError::ExternalDataMissing { .. }
         | ImportError::ExternalDataTooShort { .. }
         | ImportError::ExternalDataOutside { .. }
-        | ImportError::ExternalDataInvalid { .. } => Exit::Failed,
+        | ImportError::ExternalDataInvalid { .. }
+        | ImportError::CustomOpsSyntax { .. }
+        | ImportError::InvalidCustomOp { .. } => Exit::Failed,
         ImportError::UnknownInput { .. } | ImportError::UnknownDim { .. } | ImportError::InvalidRange { .. } => {
             Exit::Usage
         }

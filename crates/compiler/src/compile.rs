@@ -103,8 +103,12 @@ pub fn compile(
         }
 
         run.begin(Phase::Import);
-        let import_options =
-            ImportOptions { dims: options.dims.clone(), shapes: options.shapes.clone(), strict: options.strict };
+        let import_options = ImportOptions {
+            dims: options.dims.clone(),
+            shapes: options.shapes.clone(),
+            strict: options.strict,
+            custom_ops: options.custom_ops.clone(),
+        };
         let graph = import(&model, &import_options)?;
         kernels::check_graph(Phase::Import, &graph)?;
         dump.graph(Phase::Import, &graph)?;
@@ -132,7 +136,7 @@ pub fn compile(
     let plan = form::form(&graph, &options.form(states)).map_err(CompileError::Form)?;
     drop(graph);
     kernels::check_graph(Phase::Plan, &plan.graph)?;
-    describe_plan(&mut run.report, &plan);
+    describe_plan(&mut run.report, &plan, options);
     fallback::check(&run.report.on_host, run.report.onnx_nodes, options)?;
     dump.phase(Phase::Plan, || plan.to_string())?;
     if run.end(Phase::Plan, &plan_summary(&run.report)) {
@@ -183,6 +187,7 @@ pub fn compile(
     run.begin(Phase::Weights);
     let mut builder = ArtifactBuilder::new(provenance);
     builder.entry(entry::entry(&plan)?);
+    fallback::needed_custom_ops(&run.report.on_host).into_iter().for_each(|name| builder.custom_op(name.to_owned()));
     let weights = weights::add(&plan, &mut builder)?;
     run.report.weight_bytes = weights.bytes;
     run.report.original_weight_bytes = weights.original_bytes;
@@ -243,11 +248,11 @@ fn plan_summary(report: &Report) -> String {
     }
 }
 
-fn describe_plan(report: &mut Report, plan: &GraphPlan) {
+fn describe_plan(report: &mut Report, plan: &GraphPlan, options: &CompileOptions) {
     if report.nodes == 0 {
         report.nodes = plan.graph.order.len();
     }
-    report.on_host = fallback::on_host(plan);
+    report.on_host = fallback::on_host(plan, &options.custom_ops);
     report.launches = plan.kernels.len();
     let mut fused: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
     for kernel in &plan.kernels {

@@ -1,24 +1,40 @@
 //! What of a model runs on the host library instead of as kernels: said aloud, and refused under `deny_fallback`.
 
-use crate::{CompileError, CompileOptions, HostNode};
+use crate::{CompileError, CompileOptions, CustomOps, HostNode};
+use infc_ir::op::HostOp;
 use infc_passes::form::GraphPlan;
+use std::collections::BTreeSet;
 
 /// The ONNX nodes of a plan that no kernel computes, in the order in which they run.
-pub(crate) fn on_host(plan: &GraphPlan) -> Vec<HostNode> {
+pub(crate) fn on_host(plan: &GraphPlan, custom_ops: &CustomOps) -> Vec<HostNode> {
     let nodes = plan.hosts.iter().flat_map(|host| {
         host.origins.iter().map(|node| HostNode {
             node: node.clone(),
             op_type: host.op.op_type.clone(),
             reason: host.op.reason.clone(),
+            custom: custom_name(&host.op, custom_ops),
         })
     });
     nodes.collect()
 }
 
+/// The name of a custom operator, as the runtime wants it; `None` for all others.
+fn custom_name(op: &HostOp, custom_ops: &CustomOps) -> Option<String> {
+    let is_custom = custom_ops.declares(&op.op_type, &op.domain, op.opset);
+    is_custom.then(|| format!("{}::{}@{}", op.domain, op.op_type, op.opset))
+}
+
+/// The custom operators that a run of a plan needs, each once, sorted.
+pub(crate) fn needed_custom_ops(on_host: &[HostNode]) -> BTreeSet<&str> {
+    on_host.iter().filter_map(|host| host.custom.as_deref()).collect()
+}
+
 /// Refuses what the options do not want.
 pub(crate) fn check(on_host: &[HostNode], nodes: usize, options: &CompileOptions) -> Result<(), CompileError> {
-    if options.deny_fallback && !on_host.is_empty() {
-        let on_host = on_host.iter().map(|host| format!("{} ({}: {})", host.node, host.op_type, host.reason)).collect();
+    let fallback: Vec<&HostNode> = on_host.iter().filter(|host| host.custom.is_none()).collect();
+    if options.deny_fallback && !fallback.is_empty() {
+        let on_host =
+            fallback.iter().map(|host| format!("{} ({}: {})", host.node, host.op_type, host.reason)).collect();
         return Err(CompileError::Fallback { nodes, on_host });
     }
     Ok(())
@@ -34,10 +50,14 @@ mod tests {
             node: node.to_owned(),
             op_type: "Unique".to_owned(),
             reason: "it sorts".to_owned(),
+            custom: None,
         };
         let nodes = [host("/a"), host("/b")];
         let deny = CompileOptions { deny_fallback: true, ..CompileOptions::default() };
         assert!(check(&nodes, 7, &CompileOptions::default()).is_ok() && check(&[], 7, &deny).is_ok());
+        let custom = HostNode { custom: Some("my::Op@1".to_owned()), ..host("/c") };
+        assert!(check(&[custom.clone()], 7, &deny).is_ok());
+        assert_eq!(needed_custom_ops(&[custom.clone(), host("/a"), custom]), BTreeSet::from(["my::Op@1"]));
         let error = check(&nodes, 7, &deny).expect_err("two nodes on the host");
         assert_eq!(error.code(), "compile::fallback");
         assert_eq!(

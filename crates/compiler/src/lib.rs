@@ -40,7 +40,7 @@ pub use compile::{Compilation, compile};
 pub use error::CompileError;
 pub use forecast::{FORECAST_HERTZ, Forecast, ForecastDim, forecast};
 pub use infc_codegen_cpu::Target;
-pub use infc_frontend_onnx::{DimChoice, ImportError, ShapeDim};
+pub use infc_frontend_onnx::{CustomOps, DimChoice, ImportError, ShapeDim};
 pub use infc_passes::form::{GraphPlan, Interpreter};
 pub use kernels::Scheduled;
 pub use machine::schedule_machine;

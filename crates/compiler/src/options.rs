@@ -1,6 +1,6 @@
 //! What can be asked of a compilation.
 
-use crate::{DimChoice, Phase, Records, ShapeDim};
+use crate::{CustomOps, DimChoice, Phase, Records, ShapeDim};
 use infc_passes::ErrorClass;
 use infc_passes::form::FormOptions;
 use std::path::PathBuf;
@@ -29,8 +29,10 @@ pub struct CompileOptions {
     pub states: Vec<(String, String)>,
     /// Forbids rewrites that reassociate floating-point operations.
     pub strict: bool,
-    /// Refuses a model of which nodes would run on the host instead of as kernels.
+    /// Refuses a model of which nodes would run on the host instead of as kernels, unless their operators are custom ones.
     pub deny_fallback: bool,
+    /// Operators that the program which runs the model brings. They are no fallback.
+    pub custom_ops: CustomOps,
     /// How large the constants in the file may become, over their size in the model: padded panels, several
     /// arrangements of one constant.
     pub max_weight_growth: f64,
@@ -54,6 +56,7 @@ impl Default for CompileOptions {
             states: Vec::new(),
             strict: false,
             deny_fallback: false,
+            custom_ops: CustomOps::default(),
             max_weight_growth: FormOptions::default().max_weight_growth,
             records: Records::default(),
             start_from: None,
@@ -106,6 +109,7 @@ impl CompileOptions {
         if self.strict {
             flags.push("strict".to_owned());
         }
+        flags.extend(self.custom_ops.names().iter().map(|name| format!("custom-op={name}")));
         flags
     }
 }

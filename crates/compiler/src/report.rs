@@ -47,6 +47,8 @@ pub struct HostNode {
     pub op_type: String,
     /// Why no kernel computes it.
     pub reason: String,
+    /// The name of its operator if that is a custom one, as the runtime wants it.
+    pub custom: Option<String>,
 }
 
 /// Figures of one target's code.

@@ -118,6 +118,10 @@ pub enum ImportError {
     InvalidRange { dim: String, min: i64, max: Option<i64> },
     #[error("{what} is {first} on one hand and {second} on the other")]
     Contradiction { what: String, first: String, second: String },
+    #[error("the declarations of custom operators cannot be read: {reason}")]
+    CustomOpsSyntax { reason: String },
+    #[error("custom operator {operator}: {what}: expected {expected}, found {found}")]
+    InvalidCustomOp { operator: String, what: String, expected: String, found: String },
     #[error("unsupported operators: {}", list(operators))]
     UnsupportedOperators { operators: Vec<UnsupportedOperator> },
     #[error("`{value}`: {problem}")]
@@ -161,6 +165,8 @@ impl ImportError {
             Self::UnknownDim { .. } => "dim::unknown-name",
             Self::InvalidRange { .. } => "dim::invalid-range",
             Self::Contradiction { .. } => "dim::contradiction",
+            Self::CustomOpsSyntax { .. } => "onnx::custom-ops-syntax",
+            Self::InvalidCustomOp { .. } => "onnx::invalid-custom-op",
             Self::UnsupportedOperators { .. } => "onnx::unsupported-operator",
             Self::Value { problem, .. } | Self::Node { problem, .. } => problem.code(),
         }
@@ -219,7 +225,11 @@ impl ImportError {
             Self::UnknownDim { .. } => "dims without a name are called INPUT[AXIS]",
             Self::InvalidRange { .. } => "give A..B with 0 ≤ A ≤ B",
             Self::Contradiction { .. } => "give each dim one value",
-            Self::UnsupportedOperators { .. } => "export the model with operators of the supported list",
+            Self::CustomOpsSyntax { .. } => "declarations are TOML: a table [[operator]] for each",
+            Self::InvalidCustomOp { .. } => "mend the operator's declaration",
+            Self::UnsupportedOperators { .. } => {
+                "export the model with operators of the supported list, or declare your own with --custom-ops"
+            }
             Self::Value { problem, .. } | Self::Node { problem, .. } => return problem.help(),
         })
     }

@@ -8,11 +8,15 @@
 //! must declare them. Extents that are not known become symbols that the operation produces; what is declared is checked
 //! when the model runs.
 
+mod reasons;
 mod types;
+
+pub use reasons::{HostOperator, host_operators};
 
 use crate::attributes::node_attributes;
 use crate::build::{Builder, Result};
 use crate::call::Call;
+use crate::custom::{self, CustomOp};
 use crate::element::Element;
 use crate::error::{ImportError, NodeRef, Problem};
 use crate::proto::GraphProto;
@@ -132,6 +136,29 @@ pub(crate) fn import(
     let held = (attributes, Subgraphs::default());
     let outputs = add(call, node, held, &types, &fresh, &reason).map_err(in_node)?;
     Ok(Some(with_elements(outputs, elements)))
+}
+
+/// The outputs of a custom operator's node; `None` where nothing is evaluated.
+///
+/// # Errors
+/// What is wrong with the node.
+pub(crate) fn import_custom(
+    call: &mut Call<'_>,
+    node: &NodeRef,
+    custom: &CustomOp,
+) -> std::result::Result<Option<Vec<Tracked>>, ImportError> {
+    let in_node = |problem: Problem| ImportError::Node { node: Box::new(node.clone()), problem };
+    if !call.build.may_use_host {
+        return Ok(None);
+    }
+    let Some(attributes) = node_attributes(call.node)? else { return Ok(None) };
+    let mut typing = Typing { call, attributes: &attributes, fresh: Vec::new(), elements: Vec::new() };
+    let types = custom::types(&mut typing, custom).map_err(in_node)?;
+    let fresh = typing.fresh;
+    // The version that is declared is what the runtime knows it by.
+    let declared = NodeRef { opset: custom.version, ..node.clone() };
+    let held = (attributes, Subgraphs::default());
+    add(call, &declared, held, &types, &fresh, "it is a custom operator").map(Some).map_err(in_node)
 }
 
 /// The outputs of a node that holds graphs, of these types. The values that the graphs take from around it are the last

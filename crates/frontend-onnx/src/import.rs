@@ -13,6 +13,7 @@ pub use inputs::{DimChoice, ImportOptions, ShapeDim};
 
 use crate::build::{Contradiction, check_storable};
 use crate::call::Call;
+use crate::custom::CustomOps;
 use crate::error::{ImportError, NodeRef, Problem, UnsupportedOperator};
 use crate::host;
 use crate::model::{Model, node_ref};
@@ -27,6 +28,7 @@ use scope::Scopes;
 use settled::Settled;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// Imports a model.
 ///
@@ -52,12 +54,13 @@ pub(crate) struct Values {
 /// # Errors
 /// As [`import`].
 pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(Graph, Values), ImportError> {
+    options.custom_ops.check_unknown()?;
     let mut assumptions = Assumptions::default();
     let mut demand = Demand::default();
     let mut settled = Settled::new(options);
     let mut first = None;
     loop {
-        match attempt(model, &mut settled, &mut assumptions, &mut demand) {
+        match attempt(model, &options.custom_ops, &mut settled, &mut assumptions, &mut demand) {
             Ok(graph) => return Ok(graph),
             // What follows from a dim may make sense where it is known from the start.
             Err(_) if settled.next() => {
@@ -82,6 +85,7 @@ pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(G
 
 fn attempt(
     model: &Model,
+    custom_ops: &CustomOps,
     settled: &mut Settled,
     assumptions: &mut Assumptions,
     demand: &mut Demand,
@@ -94,7 +98,7 @@ fn attempt(
     }
     let mut scopes = Scopes::new(Graph { name: graph.name().to_owned(), ..Graph::default() }, graph);
     scopes.build().strict = options.strict;
-    let mut importer = Importer { model, scopes, assumptions, demand, producers: Producers::new() };
+    let mut importer = Importer { model, custom_ops, scopes, assumptions, demand, producers: Producers::new() };
     inputs::add(model, options, importer.demand, &mut importer.scopes)?;
     importer.nodes(graph, model.order())?;
     for output in &graph.output {
@@ -130,6 +134,7 @@ fn dangling(name: &str) -> ImportError {
 /// The state of one import.
 struct Importer<'m, 'a> {
     model: &'m Model,
+    custom_ops: &'a CustomOps,
     scopes: Scopes<'m>,
     assumptions: &'a mut Assumptions,
     demand: &'a mut Demand,
@@ -142,7 +147,7 @@ impl<'m> Importer<'m, '_> {
     fn nodes(&mut self, graph: &'m GraphProto, order: &[usize]) -> Result<(), ImportError> {
         let live = live_nodes(graph, order);
         let order: Vec<usize> = order.iter().copied().filter(|&n| live[n]).collect();
-        let unsupported = unsupported_operators(self.model, graph, &order, false);
+        let unsupported = unsupported_operators(self.model, self.custom_ops, graph, &order, false);
         if !unsupported.is_empty() {
             return Err(ImportError::UnsupportedOperators { operators: unsupported });
         }
@@ -171,12 +176,13 @@ impl<'m> Importer<'m, '_> {
         } else {
             self.operator(graph, index, &node_ref, inputs)?
         };
+        let reads: Rc<[&'m str]> = crate::check::reads(node).into();
         for (position, name) in node.output.iter().enumerate().filter(|(_, n)| !n.is_empty()) {
             let Some(output) = outputs.get(position) else {
                 return Err(in_node(Problem::UnsupportedOutput { index: position, supported: outputs.len() }));
             };
             self.scopes.define(name, output.clone());
-            self.producers.insert(name, &node.input);
+            self.producers.insert(name, Rc::clone(&reads));
         }
         self.scopes.restate();
         Ok(())
@@ -196,9 +202,12 @@ impl<'m> Importer<'m, '_> {
         let build = self.scopes.build();
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
         let Some(operator) = ops::find(node.op_type(), &node_ref.domain, node_ref.opset) else {
-            let outputs = host::import(&mut call, node_ref, graph, None)?;
+            let outputs = match self.custom_ops.find(node.op_type(), &node_ref.domain, node_ref.opset) {
+                Some(custom) => host::import_custom(&mut call, node_ref, custom)?,
+                None => host::import(&mut call, node_ref, graph, None)?,
+            };
             return outputs.ok_or_else(|| ImportError::UnsupportedOperators {
-                operators: unsupported_operators(self.model, graph, &[index], true),
+                operators: unsupported_operators(self.model, self.custom_ops, graph, &[index], true),
             });
         };
         let before = call.build.state();
@@ -288,6 +297,7 @@ fn live_nodes(graph: &GraphProto, order: &[usize]) -> Vec<bool> {
 /// evaluates count if they cannot be typed.
 fn unsupported_operators(
     model: &Model,
+    custom_ops: &CustomOps,
     graph: &GraphProto,
     order: &[usize],
     untyped: bool,
@@ -299,7 +309,9 @@ fn unsupported_operators(
         if holds_graphs || ops::find(&node.op_type, &node.domain, node.opset).is_some() {
             continue;
         }
-        if !untyped && host::defines(&node.op_type, &node.domain, node.opset) {
+        let is_evaluated = host::defines(&node.op_type, &node.domain, node.opset)
+            || custom_ops.find(&node.op_type, &node.domain, node.opset).is_some();
+        if !untyped && is_evaluated {
             continue;
         }
         match groups.iter_mut().find(|g| g.op_type == node.op_type && g.domain == node.domain) {

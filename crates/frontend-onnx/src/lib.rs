@@ -19,6 +19,7 @@ mod attributes;
 mod build;
 mod call;
 mod check;
+mod custom;
 mod element;
 mod error;
 mod external;
@@ -37,8 +38,10 @@ mod tracked;
 mod truth;
 mod values_proto;
 
+pub use custom::CustomOps;
 pub use element::declared_dtype;
 pub use error::{ImportError, NodeRef, Problem, UnsupportedOperator};
+pub use host::{HostOperator, host_operators};
 pub use import::{DimChoice, ImportOptions, ShapeDim, import};
 pub use model::{LoadOptions, Model, NEWEST_IR_VERSION, NEWEST_OPSET, OLDEST_OPSET};
 pub use ops::{operator_opsets, supported_operators};

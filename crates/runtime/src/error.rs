@@ -101,6 +101,9 @@ pub enum RuntimeError {
     #[error("the model needs custom operators that this runtime does not have: {names}")]
     CustomOps { names: String },
 
+    #[error("custom operator `{name}`: expected {expected}")]
+    OperatorName { name: String, expected: &'static str },
+
     #[error(
         "the model needs operators that this runtime does not evaluate: {names}{}",
         if *has_library { "" } else { "; it was built without the feature `host-ops`" }
@@ -155,6 +158,7 @@ impl RuntimeError {
         "runtime::unmet-requirement",
         "runtime::assumption-failed",
         "runtime::custom-ops",
+        "runtime::operator-name",
         "runtime::no-host-op",
         "runtime::host-step-failed",
         "runtime::unexpected-result",
@@ -195,6 +199,7 @@ impl RuntimeError {
             Self::UnmetRequirement { .. } => "runtime::unmet-requirement",
             Self::AssumptionFailed { .. } => "runtime::assumption-failed",
             Self::CustomOps { .. } => "runtime::custom-ops",
+            Self::OperatorName { .. } => "runtime::operator-name",
             Self::HostOps { .. } => "runtime::no-host-op",
             Self::HostStep { .. } => "runtime::host-step-failed",
             Self::UnexpectedResult { .. } => "runtime::unexpected-result",

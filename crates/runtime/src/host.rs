@@ -1,11 +1,14 @@
-//! Host steps: ONNX operators that no kernel computes, evaluated by their definitions.
+//! Host steps: operators that no kernel computes, evaluated by their definitions.
 //!
 //! The definitions are those of crate `reference`, which is part of the runtime with the feature `host-ops`. Without it
-//! an artifact that needs some is refused when it is loaded. What a host step makes lies in memory of its own until the
+//! an artifact that needs some is refused when it is loaded. Custom operators are functions of the program
+//! ([`crate::custom`]). What a host step makes lies in memory of its own until the
 //! run is over; each host step makes heap calls.
 
 use crate::arena::Span;
+use crate::custom::operator_name;
 use crate::error::RuntimeError;
+use crate::model::Loaded;
 use crate::shapes::Shapes;
 use infc_artifact::{Entry, Host, Program, Slot, Step, VariantBody};
 use infc_tensor::{AlignedBytes, DType, Tensor};
@@ -112,6 +115,7 @@ impl HostValues {
     /// Evaluates an operator on what is in the slots; the shapes of its inputs have the given numbers.
     pub(crate) fn evaluate(
         &mut self,
+        model: &Loaded,
         step: &Host,
         (shapes, numbers): (&Shapes, Range<usize>),
         slots: &[Span],
@@ -140,7 +144,7 @@ impl HostValues {
             nodes: step.origins.iter().map(|o| format!("`{o}`")).collect::<Vec<_>>().join(", "),
             reason,
         };
-        let outputs = library::evaluate(step, &inputs).map_err(failed)?;
+        let outputs = model.evaluate(step, &inputs).map_err(failed)?;
         if outputs.len() < step.outputs.len() {
             return Err(failed(format!("it has {} outputs of {}", outputs.len(), step.outputs.len())));
         }
@@ -153,12 +157,17 @@ impl HostValues {
     }
 }
 
-/// Fails if a variant has host steps that this build cannot evaluate.
-pub(crate) fn check(body: &VariantBody) -> Result<(), RuntimeError> {
+/// The outputs of an operator by its definition.
+pub(crate) fn evaluate(step: &Host, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
+    library::evaluate(step, inputs)
+}
+
+/// Fails if a variant has host steps that this build cannot evaluate, custom operators aside.
+pub(crate) fn check(body: &VariantBody, custom_ops: &[String]) -> Result<(), RuntimeError> {
     let mut missing: Vec<String> = Vec::new();
     for step in body.programs.iter().flat_map(|program| &program.steps) {
         let Step::Host(host) = step else { continue };
-        if !library::knows(host) {
+        if !library::knows(host) && !custom_ops.contains(&operator_name(host)) {
             let domain = if host.domain.is_empty() { "ai.onnx" } else { &host.domain };
             let name = format!("{domain}.{} (opset {})", host.op_type, host.opset);
             if !missing.contains(&name) {

@@ -25,6 +25,7 @@ mod arena;
 mod binding;
 mod carried;
 mod code;
+mod custom;
 mod error;
 mod host;
 mod include;
@@ -40,11 +41,12 @@ mod state;
 mod symbols;
 mod view;
 
+pub use custom::{CustomCall, CustomOpError, Runtime};
 pub use error::RuntimeError;
 #[doc(hidden)]
 pub use include::Aligned;
 pub use infc_artifact as artifact;
-pub use infc_tensor::{DType, Tensor, TensorError};
+pub use infc_tensor::{Attributes, DType, Tensor, TensorError};
 pub use model::{LoadOptions, Model};
 pub use observer::{Event, Observer, Planned, StepEvent};
 pub use owned::SessionOutputs;

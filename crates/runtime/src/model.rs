@@ -2,13 +2,15 @@
 
 use crate::arena::Arena;
 use crate::code::{CodeImage, KernelEntry};
+use crate::custom::Runtime;
 use crate::error::RuntimeError;
 use crate::host;
 use crate::pool::Pool;
 use crate::select::{self, Selection};
 use crate::session::{Session, SessionOptions};
-use infc_artifact::{Artifact, Entry, Manifest, PortSpec, VariantBody};
+use infc_artifact::{Artifact, Entry, Host, Manifest, PortSpec, VariantBody};
 use infc_mapfile::MappedFile;
+use infc_tensor::Tensor;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +24,8 @@ pub struct LoadOptions {
     pub target: Option<String>,
     /// The threads that sessions of this model use; `None` for [`Pool::shared`].
     pub pool: Option<Pool>,
+    /// The custom operators that the model may call.
+    pub runtime: Runtime,
 }
 
 /// A model, ready to make sessions. Cloning gives another handle on the same model.
@@ -41,6 +45,7 @@ pub(crate) struct Loaded {
     code: CodeImage,
     selection: Selection,
     pub(crate) pool: Option<Pool>,
+    runtime: Runtime,
 }
 
 /// Where the bytes of an artifact live.
@@ -127,12 +132,10 @@ impl Model {
     fn load(bytes: ArtifactBytes, options: &LoadOptions) -> Result<Self, RuntimeError> {
         let artifact = Artifact::read(bytes.get())?;
         let manifest = artifact.manifest();
-        if !manifest.custom_ops.is_empty() {
-            return Err(RuntimeError::CustomOps { names: manifest.custom_ops.join(", ") });
-        }
+        options.runtime.check(&manifest.custom_ops)?;
         let selection = select::select(&manifest.variants, options.target.as_deref())?;
         let body = artifact.variant(selection.variant)?;
-        host::check(&body)?;
+        host::check(&body, &manifest.custom_ops)?;
         let (code, section) = artifact.code(selection.variant)?;
         let code = CodeImage::load(code, section.hash)?;
         if options.verify_weights {
@@ -141,8 +144,8 @@ impl Model {
         // Every record was checked to lie within its section.
         let weights = (0..manifest.weights.len()).map_while(|index| artifact.weight_range(index)).collect();
         let manifest = artifact.into_manifest();
-        let pool = options.pool.clone();
-        Ok(Self { loaded: Arc::new(Loaded { bytes, manifest, weights, body, code, selection, pool }) })
+        let (pool, runtime) = (options.pool.clone(), options.runtime.clone());
+        Ok(Self { loaded: Arc::new(Loaded { bytes, manifest, weights, body, code, selection, pool, runtime }) })
     }
 
     /// A session: memory of its own, to run one thing at a time. Any number may exist and run at once.
@@ -193,6 +196,12 @@ impl Model {
 }
 
 impl Loaded {
+    /// The outputs of an operator that no kernel computes.
+    pub(crate) fn evaluate(&self, step: &Host, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
+        let custom = self.runtime.evaluate(&self.manifest.custom_ops, step, inputs);
+        custom.unwrap_or_else(|| host::evaluate(step, inputs))
+    }
+
     /// The bytes of a weight.
     pub(crate) fn weight(&self, index: usize) -> &[u8] {
         &self.bytes.get()[self.weights[index].clone()]

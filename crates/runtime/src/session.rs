@@ -656,7 +656,7 @@ impl Session {
     fn host_step(&mut self, index: usize, segment: usize, inputs: Range<usize>) -> Result<(), RuntimeError> {
         let Step::Host(step) = &self.model.body.programs[self.entry].steps[index] else { return Ok(()) };
         let shapes = &self.form.parts[segment].bindings[0].shapes;
-        self.form.host.evaluate(step, (shapes, inputs), &self.slots)?;
+        self.form.host.evaluate(&self.model, step, (shapes, inputs), &self.slots)?;
         for &slot in step.outputs.iter().flatten() {
             let begins = self.form.segments.of_slot[slot as usize];
             if begins > segment {

@@ -1,6 +1,6 @@
 //! `infc check MODEL`: whether a model can be compiled, and what it comes to, before it is.
 
-use crate::commands::dims;
+use crate::commands::{custom_ops, dims};
 use crate::console::{Console, Style};
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
@@ -28,6 +28,9 @@ pub(crate) struct CheckArgs {
     /// The shape of an input, with ? for what stays dynamic, as in image=1x3x?x?
     #[arg(long, value_name = "INPUT=SHAPE")]
     shape: Vec<String>,
+    /// Declarations of custom operators; may be given several times
+    #[arg(long, value_name = "FILE.toml")]
+    custom_ops: Vec<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -73,7 +76,7 @@ struct Time {
 }
 
 pub(crate) fn run(arguments: CheckArgs, console: &Console) -> Result<Exit, Failure> {
-    let CheckArgs { model, dim, shape } = arguments;
+    let CheckArgs { model, dim, shape, custom_ops } = arguments;
     let begun = Instant::now();
     let mut ranges = Vec::new();
     let mut values = Vec::new();
@@ -87,6 +90,7 @@ pub(crate) fn run(arguments: CheckArgs, console: &Console) -> Result<Exit, Failu
     let options = CompileOptions {
         dims: ranges,
         shapes: shape.iter().map(|text| dims::parse_shape(text)).collect::<Result<_, _>>()?,
+        custom_ops: custom_ops::read(&custom_ops)?,
         ..CompileOptions::default()
     };
     let source =

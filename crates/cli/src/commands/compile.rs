@@ -1,6 +1,6 @@
 //! `infc compile MODEL`.
 
-use crate::commands::{dims, records};
+use crate::commands::{custom_ops, dims, records};
 use crate::console::{Console, Style};
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
@@ -14,6 +14,7 @@ use infc::{Compilation, CompileOptions, Phase, Report, Source};
 use infc_codegen_cpu::Target;
 use serde::Serialize;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,9 @@ pub(crate) struct CompileArgs {
     /// Refuse a model of which nodes would run on the host instead of as kernels
     #[arg(long)]
     deny_fallback: bool,
+    /// Declarations of custom operators, which the program that runs the artifact brings; may be given several times
+    #[arg(long, value_name = "FILE.toml")]
+    custom_ops: Vec<PathBuf>,
     /// How large the constants in the artifact may become, over their size in the model
     #[arg(long, value_name = "X", default_value_t = CompileOptions::default().max_weight_growth, value_parser = growth)]
     max_weight_growth: f64,
@@ -121,6 +125,7 @@ impl CompileArgs {
             states: self.state.iter().map(|text| dims::parse_state(text)).collect::<Result<_, _>>()?,
             strict: self.strict,
             deny_fallback: self.deny_fallback,
+            custom_ops: custom_ops::read(&self.custom_ops)?,
             max_weight_growth: self.max_weight_growth,
             records: records::read(&self.records, console)?.to_records(),
             start_from: self.start_from,
@@ -162,7 +167,10 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
     let written = write(&compilation, &job.output, console)?;
     let took = begun.elapsed();
     for host in &compilation.report.on_host {
-        console.note(format!("  on the host  {} `{}`: {}", host.op_type, host.node, host.reason));
+        match &host.custom {
+            Some(name) => console.note(format!("  custom  {name} `{}`", host.node)),
+            None => console.note(format!("  on the host  {} `{}`: {}", host.op_type, host.node, host.reason)),
+        }
     }
     for refused in &compilation.report.refused_records {
         console.note(format!("  record not taken  {refused}"));
@@ -228,6 +236,8 @@ struct Summary<'a> {
     on_host: Vec<&'a str>,
     /// The same with operators and reasons.
     host_nodes: Vec<HostNodeSummary<'a>>,
+    /// The custom operators that a program needs to run the artifact.
+    custom_ops: BTreeSet<&'a str>,
     weight_bytes: u64,
     original_weight_bytes: u64,
     /// `None` if it depends on dynamic dims.
@@ -281,6 +291,7 @@ impl<'a> Summary<'a> {
             fused: &report.fused,
             refusals: &report.refusals,
             on_host: report.on_host.iter().map(|host| host.node.as_str()).collect(),
+            custom_ops: report.on_host.iter().filter_map(|host| host.custom.as_deref()).collect(),
             host_nodes: report
                 .on_host
                 .iter()

@@ -77,7 +77,12 @@ pub(crate) fn run(arguments: ConformanceArgs, console: &Console) -> Result<Exit,
     let begun = Instant::now();
     let limit = Duration::from_secs(arguments.time_limit.into());
     let program = std::env::current_exe().map_err(|source| CliError::CannotRead { path: "infc".into(), source })?;
-    let details = crew::run(&program, &cases, &targets, jobs, limit)?;
+    let mut details = crew::run(&program, &cases, &targets, jobs, limit)?;
+    for case in &cases {
+        if let Some(result) = details.get_mut(&case.name) {
+            result.numeric = case::is_numeric(&case.folder);
+        }
+    }
     let report = Report {
         schema: "infc.conformance/1",
         total: details.len(),

@@ -1,7 +1,7 @@
 //! What the documentation says is what the command does.
 
 use crate::support::{folder, infc, workspace};
-use infc_frontend_onnx::{NEWEST_OPSET, OLDEST_OPSET, supported_operators};
+use infc_frontend_onnx::{NEWEST_OPSET, OLDEST_OPSET, host_operators, supported_operators};
 use std::fs;
 use std::path::PathBuf;
 
@@ -19,6 +19,20 @@ fn operators_page() -> String {
     list(&mut page, &supported_operators("com.microsoft"));
     page.push_str("\nOf `ai.onnx.preview.training`:\n\n");
     list(&mut page, &supported_operators("ai.onnx.preview.training"));
+    page.push_str("\nOf `ai.onnx.preview`:\n\n`FlexAttention`\n\n## On the host\n\n");
+    page.push_str(
+        "These are evaluated by their definitions (the runtime's feature `host-ops`), whatever the node is like:\n\n",
+    );
+    page.push_str("| domain | operator | why |\n| --- | --- | --- |\n");
+    for operator in host_operators() {
+        let domain = if operator.domain.is_empty() { "ai.onnx" } else { operator.domain };
+        page.push_str(&format!("| {domain} | `{}` | {} |\n", operator.name, operator.why));
+    }
+    page.push_str(
+        "\nOthers are where a node asks for what no kernel does: axes, a target shape or a count that is computed and \
+         that no\ninput tells, strings as elements, sequences as states of a `Loop`. `infc compile` and `infc check` \
+         name such nodes,\n`infc compile` says why, `--deny-fallback` refuses them.\n",
+    );
     page
 }
 

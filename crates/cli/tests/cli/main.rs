@@ -9,6 +9,7 @@ mod check;
 mod compare;
 mod compile;
 mod conformance;
+mod custom_ops;
 mod demo;
 mod docs;
 mod explain;

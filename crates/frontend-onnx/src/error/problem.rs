@@ -19,6 +19,8 @@ pub enum Problem {
     UnsupportedType { expected: &'static str, found: DType },
     #[error("inputs of one type are needed, found {left} and {right}")]
     TypeMismatch { left: DType, right: DType },
+    #[error("input `{input}` has elements of type {found}, expected {expected}")]
+    InputType { input: String, expected: DType, found: DType },
     #[error("expected {expected}, found {found}")]
     ShapeMismatch { expected: String, found: String },
     #[error("{what} is only known when the model runs, expected it to follow from constants and dims")]
@@ -43,7 +45,7 @@ impl Problem {
             Self::UnsupportedAttribute { .. } => "onnx::unsupported-attribute",
             Self::InvalidAttribute { .. } => "onnx::invalid-attribute",
             Self::UnsupportedType { .. } => "onnx::unsupported-type",
-            Self::TypeMismatch { .. } => "onnx::type-mismatch",
+            Self::TypeMismatch { .. } | Self::InputType { .. } => "onnx::type-mismatch",
             Self::ShapeMismatch { .. } => "onnx::shape-mismatch",
             Self::DynamicValue { .. } => "onnx::dynamic-value",
             Self::TooMuchWork { .. } => "onnx::too-much-work",
@@ -60,6 +62,7 @@ impl Problem {
             Self::MissingInput { .. } | Self::InvalidAttribute { .. } | Self::TypeMismatch { .. } => {
                 "the model is invalid; `onnx.checker.check_model` says the same"
             }
+            Self::InputType { .. } => "declare the operator for that type too, or cast the input",
             Self::UnsupportedOutput { .. } => "leave the output out when exporting",
             Self::UnsupportedAttribute { .. } => "export the model again with a supported value",
             Self::UnsupportedType { .. } => "convert the model to another element type",

@@ -9,6 +9,7 @@ use super::Importer;
 use crate::build::may_be_numbers;
 use crate::tracked::{Contents, Tracked};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// How often the import begins anew because of what it learned.
 const MAX_ROUNDS: usize = 256;
@@ -43,8 +44,8 @@ impl Demand {
     }
 }
 
-/// The values that a value is computed from, by name.
-pub(super) type Producers<'m> = HashMap<&'m str, &'m [String]>;
+/// The values that a value is computed from, by name; of a node with graphs also those that these take from around it.
+pub(super) type Producers<'m> = HashMap<&'m str, Rc<[&'m str]>>;
 
 impl<'m> Importer<'m, '_> {
     /// Notes that a shape depends on the elements of a value; true if another attempt would know more of it.
@@ -59,13 +60,13 @@ impl<'m> Importer<'m, '_> {
             if *value.contents() != Contents::Unknown {
                 continue;
             }
-            let Some(&inputs) = self.producers.get(name) else {
+            let Some(inputs) = self.producers.get(name) else {
                 learned |= self.demand.elements.insert(name.to_owned());
                 continue;
             };
             // What it is computed from may be numbers; if that is not enough, its operator has to do its utmost.
             learned |= self.demand.exact.insert(name.to_owned());
-            waiting.extend(inputs.iter().map(String::as_str).filter(|input| !input.is_empty()));
+            waiting.extend(inputs.iter());
         }
         self.demand.grown |= learned;
         learned

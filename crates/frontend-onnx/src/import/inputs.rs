@@ -2,6 +2,7 @@
 
 use super::demand::Demand;
 use super::scope::Scopes;
+use crate::custom::CustomOps;
 use crate::element::Element;
 use crate::error::ImportError;
 use crate::model::Model;
@@ -42,6 +43,8 @@ pub struct ImportOptions {
     /// Rounds half types wherever ONNX's definition of an operator by other operators names a value of such a type, and
     /// not once per operator.
     pub strict: bool,
+    /// Operators that the program which runs the model brings.
+    pub custom_ops: CustomOps,
 }
 
 /// The greatest extent that is accepted; well beyond it sizes would overflow.

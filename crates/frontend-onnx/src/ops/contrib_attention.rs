@@ -79,8 +79,12 @@ impl Hiding {
                 let mask = build.reshape(mask, &[b.clone(), one(), s.clone(), t.clone()])?;
                 build.map(&[&mask], |body, p| seen(body, p[0]))?
             }
-            [n] if *n == *batch || *n == batch.scale(2) || *n == batch.scale(3) + 2 => {
-                // Ends of the sequences, and for twice as many numbers their starts.
+            [n] => {
+                // Ends of the sequences, and for twice as many numbers their starts. Behind these may be what only other
+                // kernels look at; of a number that is not known to be one of these, the first is taken for granted.
+                if *n != batch.scale(2) && *n != batch.scale(3) + 2 {
+                    build.require_equal("the number of sequences and of their lengths", n, batch)?;
+                }
                 let shape = vec![batch.clone(), one(), one(), keys.clone()];
                 let has_starts = *n == batch.scale(2);
                 let mut inputs = vec![build.view(mask, vec![var(0)], shape.clone())?];

@@ -31,6 +31,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("QLinearAveragePool", 1, |c| pooled(c, average)),
     Operator::new("QLinearGlobalAveragePool", 1, |c| pooled(c, |c, x| global_average(c, &x))),
     Operator::new("QLinearConcat", 1, qlinear_concat),
+    Operator::new("QLinearWhere", 1, qlinear_where),
     Operator::new("QGemm", 1, qgemm),
     Operator::new("MatMulIntegerToFloat", 1, matmul_integer_to_float),
     Operator::new("DynamicQuantizeMatMul", 1, dynamic_quantize_matmul),
@@ -90,20 +91,24 @@ impl Operand {
     }
 }
 
-/// An element-wise function of the real numbers behind quantised operands, quantised to the type of the first.
+/// An element-wise function of other values and of the real numbers behind quantised operands, in this order, quantised
+/// to the type of the first operand.
 fn elementwise(
     build: &mut Builder,
+    others: &[&Tracked],
     operands: &[Operand],
     to: &Quantization,
     f: impl FnOnce(&mut Body, &[ScalarId]) -> ScalarId,
 ) -> Result<Tracked> {
-    let shapes: Vec<_> = operands.iter().map(|o| o.q.shape()).collect();
+    let shapes: Vec<_> = others.iter().copied().chain(operands.iter().map(|o| &o.q)).map(Tracked::shape).collect();
     let shape = build.broadcast_shape(&shapes)?;
-    let inputs: Vec<&Tracked> =
-        operands.iter().flat_map(|o| [&o.q].into_iter().chain(o.by.parameters())).chain(to.parameters()).collect();
-    build.map_over(shape, &inputs, |body, mut p| {
-        let real: Vec<ScalarId> = operands.iter().map(|o| o.real(body, &mut p)).collect();
-        let y = f(body, &real);
+    let quantised = operands.iter().flat_map(|o| [&o.q].into_iter().chain(o.by.parameters()));
+    let inputs: Vec<&Tracked> = others.iter().copied().chain(quantised).chain(to.parameters()).collect();
+    build.map_over(shape, &inputs, |body, p| {
+        let (others, mut p) = p.split_at(others.len());
+        let mut values = others.to_vec();
+        values.extend(operands.iter().map(|o| o.real(body, &mut p)));
+        let y = f(body, &values);
         let (scale, zero) = to.take(&mut p);
         let quotient = body.binary(BinaryOp::Div, y, scale);
         saturated(body, quotient, zero, operands[0].q.dtype())
@@ -112,12 +117,21 @@ fn elementwise(
 
 fn one_operand(call: &mut Call<'_>, f: impl FnOnce(&mut Body, ScalarId) -> ScalarId) -> Result<Vec<Tracked>> {
     let (x, to) = (Operand::of(call, 0)?, Quantization::of(call, 3)?);
-    Ok(vec![elementwise(call.build, &[x], &to, |body, p| f(body, p[0]))?])
+    Ok(vec![elementwise(call.build, &[], &[x], &to, |body, p| f(body, p[0]))?])
 }
 
 fn two_operands(call: &mut Call<'_>, op: BinaryOp) -> Result<Vec<Tracked>> {
     let (a, b, to) = (Operand::of(call, 0)?, Operand::of(call, 3)?, Quantization::of(call, 6)?);
-    Ok(vec![elementwise(call.build, &[a, b], &to, |body, p| body.binary(op, p[0], p[1]))?])
+    Ok(vec![elementwise(call.build, &[], &[a, b], &to, |body, p| body.binary(op, p[0], p[1]))?])
+}
+
+fn qlinear_where(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let condition = call.input(0)?;
+    if condition.dtype() != DType::Bool {
+        return Err(Problem::UnsupportedType { expected: "bools", found: condition.dtype() });
+    }
+    let (a, b, to) = (Operand::of(call, 1)?, Operand::of(call, 4)?, Quantization::of(call, 7)?);
+    Ok(vec![elementwise(call.build, &[&condition], &[a, b], &to, |body, p| body.select(p[0], p[1], p[2]))?])
 }
 
 fn qlinear_leaky_relu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
@@ -178,7 +192,7 @@ fn qlinear_concat(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let mut parts = Vec::new();
     for index in (2..call.inputs.len()).step_by(3) {
         let operand = Operand::of(call, index)?;
-        parts.push(elementwise(call.build, &[operand], &to, |_, p| p[0])?);
+        parts.push(elementwise(call.build, &[], &[operand], &to, |_, p| p[0])?);
     }
     let first = parts.first().ok_or(Problem::MissingInput { index: 2 })?;
     let axis = call.axis("axis", 0, first.rank())?;
@@ -249,4 +263,45 @@ fn dynamic_quantize_matmul(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let b_scale = of_lines(call.build, &b_scale, sums.rank(), false)?;
     let bias = call.optional(4);
     Ok(vec![scaled(call.build, &sums, [&a_scale, &b_scale], bias)?])
+}
+
+/// `alpha · A'·B' + C` of quantised matrices; C is in steps of both scales and alpha. Without a scale for it the result is
+/// a real number.
+fn qgemm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let operand = |call: &mut Call<'_>, index: usize, transposed: bool, rows: bool| -> Result<Tracked> {
+        let x = call.build.widened(&call.input(index)?)?;
+        if x.rank() != 2 {
+            return Err(mismatch("a matrix", x.shape()));
+        }
+        let x = if transposed { call.build.transpose(&x, &[1, 0])? } else { x };
+        let zero = call.optional(index + 2).map(|zero| of_lines(call.build, &zero, 2, rows)).transpose()?;
+        without_zero(call.build, &x, zero)
+    };
+    let (left, right) = (call.flag("transA", false)?, call.flag("transB", false)?);
+    let (a, b) = (operand(call, 0, left, true)?, operand(call, 3, right, false)?);
+    let mut sums = product(call.build, &a, &b, DType::I32)?;
+    if let Some(c) = call.optional(6) {
+        if c.dtype() != DType::I32 {
+            return Err(Problem::UnsupportedType { expected: "i32", found: c.dtype() });
+        }
+        let shape = sums.shape().to_vec();
+        sums = call.build.map_over(shape, &[&sums, &c], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?;
+    }
+    let alpha = call.float_or("alpha", 1.0)?;
+    let mut lines = |index: usize, rows: bool| -> Result<Tracked> {
+        let parameter = call.input(index)?;
+        of_lines(call.build, &parameter, 2, rows)
+    };
+    let (a_scale, b_scale) = (lines(1, true)?, lines(4, false)?);
+    let a_scale = call.build.map(&[&a_scale], |body, p| {
+        let alpha = body.constant(DType::F32, alpha);
+        body.binary(BinaryOp::Mul, p[0], alpha)
+    })?;
+    if call.optional(7).is_none() {
+        return Ok(vec![scaled(call.build, &sums, [&a_scale, &b_scale], None)?]);
+    }
+    let (to, zero) = (call.input(7)?, call.input(8)?);
+    let (to, zero) = (call.build.reshape(&to, &[])?, call.build.reshape(&zero, &[])?);
+    let multiplier = multiplier(call.build, &a_scale, &b_scale, &to)?;
+    Ok(vec![requantized(call.build, &sums, &multiplier, &zero)?])
 }

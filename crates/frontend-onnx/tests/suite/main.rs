@@ -3,6 +3,7 @@
 mod assumptions;
 mod chains;
 mod contrib;
+mod custom;
 mod demo;
 mod errors;
 mod flex;

@@ -11,7 +11,7 @@ use infc::{CompileOptions, Report, Source};
 use infc_artifact::PortSpec;
 use infc_codegen_cpu::Target;
 use infc_frontend_onnx as onnx;
-use infc_frontend_onnx::proto::ValueInfoProto;
+use infc_frontend_onnx::proto::{GraphProto, NodeProto, ValueInfoProto};
 use infc_runtime::{LoadOptions, Model, Pool, RunOptions, SessionOptions};
 use infc_tensor::DType;
 use serde::Deserialize;
@@ -85,6 +85,25 @@ fn on_reference(folder: &Path) -> Result<Outcome, Failure> {
     let (inputs, outputs) = (evaluator.model().inputs().collect(), evaluator.model().outputs().collect());
     compare(folder, &dtypes(inputs), &dtypes(outputs), |set| {
         Ok(evaluator.run(&set.inputs.iter().flatten().cloned().collect::<Vec<_>>())?)
+    })
+}
+
+/// Whether a case is one that kernels should compute: inputs and outputs are tensors of numbers, and no node is of an
+/// operator that only the host has. What is no model is none.
+pub(super) fn is_numeric(folder: &Path) -> bool {
+    let Ok(model) = onnx::Model::load(&folder.join("model.onnx"), &onnx::LoadOptions::default()) else { return false };
+    let on_host = onnx::host_operators();
+    let mut ports = model.inputs().chain(model.outputs());
+    ports.all(|port| onnx::declared_dtype(port).is_some_and(DType::has_bytes)) && !has_any(model.graph(), &on_host)
+}
+
+/// Whether a node of the graph, or of one that a node holds, is of one of the operators. Nesting was limited when the
+/// model was decoded.
+fn has_any(graph: &GraphProto, operators: &[onnx::HostOperator]) -> bool {
+    let domain = |node: &NodeProto| if node.domain() == "ai.onnx" { String::new() } else { node.domain().to_owned() };
+    graph.node.iter().any(|node| {
+        operators.iter().any(|operator| operator.name == node.op_type() && operator.domain == domain(node))
+            || node.attribute.iter().filter_map(|a| a.g.as_ref()).any(|held| has_any(held, operators))
     })
 }
 

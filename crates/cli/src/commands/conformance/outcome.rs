@@ -48,6 +48,9 @@ pub(super) struct CaseResult {
     pub(super) targets: BTreeMap<String, Outcome>,
     /// `native`, `mixed` or `host`: what computes the model's nodes; `None` if it was not compiled.
     pub(super) runs: Option<String>,
+    /// True if kernels could compute it: see [`super::case::is_numeric`].
+    #[serde(default)]
+    pub(super) numeric: bool,
     pub(super) ms: f64,
 }
 

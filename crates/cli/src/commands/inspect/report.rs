@@ -25,6 +25,8 @@ pub(super) struct Report {
     /// Details of one variant.
     pub(super) variant: Option<VariantReport>,
     pub(super) weights: WeightsReport,
+    /// The custom operators that a program needs to run it.
+    pub(super) custom_ops: Vec<String>,
     pub(super) provenance: ProvenanceReport,
 }
 
@@ -266,6 +268,7 @@ impl Report {
                 bytes: weight_sections().map(|section| section.range.len() as u64).sum(),
                 records,
             },
+            custom_ops: manifest.custom_ops.clone(),
             provenance: ProvenanceReport {
                 infc_version: provenance.infc_version.clone(),
                 model_hash: provenance.model_hash.clone(),

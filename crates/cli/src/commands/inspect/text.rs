@@ -19,6 +19,12 @@ pub(super) fn print(report: &Report, console: &Console) -> Result<(), Failure> {
         report.provenance.infc_version
     ))?;
     print_entries(report, console)?;
+    if !report.custom_ops.is_empty() {
+        heading("Custom operators")?;
+        for name in &report.custom_ops {
+            console.line(format!("  {name}"))?;
+        }
+    }
 
     heading("Sections")?;
     let rows = report.sections.iter().map(|section| {

@@ -206,6 +206,29 @@ fn products_of_onnx_runtime() {
 }
 
 #[test]
+fn matrix_products_with_a_bias_in_steps() {
+    let case = |m: [usize; 2], n: [usize; 2]| {
+        let case = Case::microsoft("QGemm").data(u8s(&m)).data(scalar(0.02f32)).constant(scalar(120u8));
+        case.constant(i8s(&n))
+    };
+    let bias = || integers(&[5], -900i32, 900);
+    let plain = |case: Case| case.constant(scalar(0.011f32)).constant(scalar(3i8));
+    let to = |case: Case| case.constant(scalar(0.07f32)).constant(scalar(101u8));
+    to(plain(case([3, 4], [4, 5])).constant(bias())).dynamic(&[0]).agrees();
+    to(plain(case([3, 4], [4, 5])).absent()).float("alpha", 0.5).agrees();
+    // Without a scale of the result that is a real number; scales may belong to columns.
+    let columns = case([4, 3], [5, 4]).constant(floats_from(&[5], 0.01, 0.03)).constant(of(&[1i8, 0, 2, 3, 4]));
+    columns.constant(bias()).int("transA", 1).int("transB", 1).float("alpha", 2.0).agrees();
+}
+
+#[test]
+fn choices_of_onnx_runtime() {
+    let condition = Tensor::from_bools(&[4], &[true, false, false, true]).expect("four");
+    let case = with(Case::microsoft("QLinearWhere").data(condition), &[3, 4], 0.02, 7);
+    with(case, &[3, 1], 0.05, 200).constant(scalar(0.04f32)).constant(scalar(90u8)).agrees();
+}
+
+#[test]
 fn products_with_packed_weights() {
     let case = |bits: i64, k: usize, block: usize| {
         let blocks = k.div_ceil(block);

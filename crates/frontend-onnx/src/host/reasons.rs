@@ -1,0 +1,80 @@
+//! Why operators run on the host, for the list that users read.
+
+use crate::ops;
+use infc_reference::registry;
+
+/// An operator that no kernel computes, whatever its node is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostOperator {
+    /// Its domain; empty for ONNX's own.
+    pub domain: &'static str,
+    /// The operator.
+    pub name: &'static str,
+    /// Why the host evaluates it.
+    pub why: &'static str,
+}
+
+const SIZE: &str = "how many elements its result has depends on data";
+const RANDOM: &str = "it draws random numbers one after the other";
+const TEXT: &str = "its values are strings";
+const VALUES: &str = "its values are sequences or optionals";
+const TABLE: &str = "it looks up tables of strings or integers, or copies columns";
+const CLASSICAL: &str = "a classical model: what is computed depends on the features, row by row";
+
+/// The reason for an operator of a domain, if there is one.
+fn reason(domain: &str, name: &str) -> Option<&'static str> {
+    Some(match (domain, name) {
+        ("", "NonZero" | "Unique" | "Compress" | "NonMaxSuppression") => SIZE,
+        ("", "ImageDecoder") => "it decodes a file, whose image has any size",
+        (
+            "",
+            "RandomUniform" | "RandomUniformLike" | "RandomNormal" | "RandomNormalLike" | "Bernoulli" | "Multinomial",
+        ) => RANDOM,
+        ("", "StringConcat" | "StringSplit" | "StringNormalizer" | "RegexFullMatch") => TEXT,
+        ("", "TfIdfVectorizer") => "it counts runs of tokens, which may be strings",
+        ("", "SequenceMap" | "SplitToSequence" | "ConcatFromSequence") => VALUES,
+        ("", name) if name.starts_with("Sequence") || name.starts_with("Optional") => VALUES,
+        ("ai.onnx.ml", "LabelEncoder" | "CategoryMapper" | "OneHotEncoder" | "ArrayFeatureExtractor") => TABLE,
+        ("ai.onnx.ml", "Binarizer" | "FeatureVectorizer" | "Imputer" | "Normalizer" | "Scaler") => {
+            "it prepares features for a classical model, which runs on the host"
+        }
+        ("ai.onnx.ml", _) => CLASSICAL,
+        _ => return None,
+    })
+}
+
+/// The operators that infc knows by definition only, by domain and name.
+#[must_use]
+pub fn host_operators() -> Vec<HostOperator> {
+    let only_defined = |o: &&registry::Operator| {
+        let spans = ops::operator_opsets(o.domain, o.name);
+        spans.is_empty() && !is_imported_with_graphs(o.domain, o.name)
+    };
+    let named = registry::OPERATORS.iter().filter(only_defined).map(|o| HostOperator {
+        domain: o.domain,
+        name: o.name,
+        why: reason(o.domain, o.name).unwrap_or_default(),
+    });
+    let mut operators: Vec<HostOperator> = named.collect();
+    operators.sort_unstable();
+    operators.dedup();
+    operators
+}
+
+/// `FlexAttention` becomes kernels, with the graphs that it holds.
+fn is_imported_with_graphs(domain: &str, name: &str) -> bool {
+    (domain, name) == ("ai.onnx.preview", "FlexAttention")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operator_of_the_host_has_a_reason() {
+        let operators = host_operators();
+        let without: Vec<&HostOperator> = operators.iter().filter(|operator| operator.why.is_empty()).collect();
+        assert!(without.is_empty(), "{without:?}");
+        assert!(operators.iter().any(|o| o.name == "Unique") && operators.iter().all(|o| o.name != "Conv"));
+    }
+}
