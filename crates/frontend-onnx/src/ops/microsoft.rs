@@ -227,6 +227,9 @@ fn qgemm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let ((a, a_scale), (b, b_scale)) = (operand(0, "transA", true)?, operand(3, "transB", false)?);
     let mut sums = product(call.build, &a, &b, DType::I32)?;
     if let Some(c) = call.optional(6) {
+        if c.dtype() != DType::I32 {
+            return Err(Problem::UnsupportedType { expected: "i32", found: c.dtype() });
+        }
         let shape = sums.shape().to_vec();
         sums = call.build.map_over(shape, &[&sums, &c], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?;
     }
@@ -263,45 +266,4 @@ fn dynamic_quantize_matmul(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let b_scale = of_lines(call.build, &b_scale, sums.rank(), false)?;
     let bias = call.optional(4);
     Ok(vec![scaled(call.build, &sums, [&a_scale, &b_scale], bias)?])
-}
-
-/// `alpha · A'·B' + C` of quantised matrices; C is in steps of both scales and alpha. Without a scale for it the result is
-/// a real number.
-fn qgemm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let operand = |call: &mut Call<'_>, index: usize, transposed: bool, rows: bool| -> Result<Tracked> {
-        let x = call.build.widened(&call.input(index)?)?;
-        if x.rank() != 2 {
-            return Err(mismatch("a matrix", x.shape()));
-        }
-        let x = if transposed { call.build.transpose(&x, &[1, 0])? } else { x };
-        let zero = call.optional(index + 2).map(|zero| of_lines(call.build, &zero, 2, rows)).transpose()?;
-        without_zero(call.build, &x, zero)
-    };
-    let (left, right) = (call.flag("transA", false)?, call.flag("transB", false)?);
-    let (a, b) = (operand(call, 0, left, true)?, operand(call, 3, right, false)?);
-    let mut sums = product(call.build, &a, &b, DType::I32)?;
-    if let Some(c) = call.optional(6) {
-        if c.dtype() != DType::I32 {
-            return Err(Problem::UnsupportedType { expected: "i32", found: c.dtype() });
-        }
-        let shape = sums.shape().to_vec();
-        sums = call.build.map_over(shape, &[&sums, &c], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?;
-    }
-    let alpha = call.float_or("alpha", 1.0)?;
-    let mut lines = |index: usize, rows: bool| -> Result<Tracked> {
-        let parameter = call.input(index)?;
-        of_lines(call.build, &parameter, 2, rows)
-    };
-    let (a_scale, b_scale) = (lines(1, true)?, lines(4, false)?);
-    let a_scale = call.build.map(&[&a_scale], |body, p| {
-        let alpha = body.constant(DType::F32, alpha);
-        body.binary(BinaryOp::Mul, p[0], alpha)
-    })?;
-    if call.optional(7).is_none() {
-        return Ok(vec![scaled(call.build, &sums, [&a_scale, &b_scale], None)?]);
-    }
-    let (to, zero) = (call.input(7)?, call.input(8)?);
-    let (to, zero) = (call.build.reshape(&to, &[])?, call.build.reshape(&zero, &[])?);
-    let multiplier = multiplier(call.build, &a_scale, &b_scale, &to)?;
-    Ok(vec![requantized(call.build, &sums, &multiplier, &zero)?])
 }
