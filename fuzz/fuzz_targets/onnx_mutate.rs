@@ -28,11 +28,8 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 });
 
 fuzz_target!(|bytes: &[u8]| {
-    let options = CompileOptions {
-        targets: vec!["x86-64-v3".to_owned()],
-        byte_targets: Vec::new(),
-        ..CompileOptions::default()
-    };
+    let options =
+        CompileOptions { targets: vec!["x86-64-v3".to_owned()], byte_targets: Vec::new(), ..CompileOptions::default() };
     let compilation = match infc::compile(&Source::bytes(bytes.to_vec()), &options, &mut ()) {
         Ok(compilation) => compilation,
         // Violations that verifiers find are bugs.

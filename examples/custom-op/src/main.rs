@@ -9,7 +9,8 @@ use std::error::Error;
 /// The columns of `a` and `b` in turn.
 fn interleave(call: &CustomCall<'_>) -> Result<Vec<Tensor>, CustomOpError> {
     let (a, b) = (call.input(0)?, call.input(1)?);
-    let elements: Vec<f32> = a.elements::<f32>()?.iter().zip(b.elements::<f32>()?).flat_map(|(a, b)| [*a, *b]).collect();
+    let elements: Vec<f32> =
+        a.elements::<f32>()?.iter().zip(b.elements::<f32>()?).flat_map(|(a, b)| [*a, *b]).collect();
     // The declaration says that there are two axes; what is returned is checked against it.
     let [n, c] = a.shape() else { return Err(CustomOpError::new("a matrix is needed")) };
     Ok(vec![Tensor::from_elements(&[*n, 2 * c], &elements)?])
