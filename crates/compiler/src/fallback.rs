@@ -56,7 +56,7 @@ mod tests {
         let deny = CompileOptions { deny_fallback: true, ..CompileOptions::default() };
         assert!(check(&nodes, 7, &CompileOptions::default()).is_ok() && check(&[], 7, &deny).is_ok());
         let custom = HostNode { custom: Some("my::Op@1".to_owned()), ..host("/c") };
-        assert!(check(&[custom.clone()], 7, &deny).is_ok());
+        assert!(check(std::slice::from_ref(&custom), 7, &deny).is_ok());
         assert_eq!(needed_custom_ops(&[custom.clone(), host("/a"), custom]), BTreeSet::from(["my::Op@1"]));
         let error = check(&nodes, 7, &deny).expect_err("two nodes on the host");
         assert_eq!(error.code(), "compile::fallback");
