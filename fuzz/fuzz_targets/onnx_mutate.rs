@@ -39,6 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
     let artifact = compilation.to_bytes().expect("an artifact");
     let loaded = Model::from_vec_with(artifact, &LoadOptions::default());
     if let Err(error) = loaded {
-        assert!(error.code() == "runtime::no-matching-variant", "{error}");
+        // This build evaluates no operators on the host.
+        assert!(matches!(error.code(), "runtime::no-matching-variant" | "runtime::no-host-op"), "{error}");
     }
 });
