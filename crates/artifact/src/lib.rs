@@ -35,8 +35,8 @@ pub use builder::{ArtifactBuilder, EncodedArtifact, NewWeight, VariantBuilder};
 pub use error::ArtifactError;
 pub use hash::Hash;
 pub use manifest::{
-    Append, Assumption, Binding, BindingSource, Entry, Manifest, PortSpec, Provenance, Relation, StatePair, SymbolSpec,
-    VariantInfo, WeightRecord,
+    Append, Assumption, Binding, BindingSource, Entry, FixedSymbol, Manifest, PortSpec, Provenance, Relation,
+    Specialization, StatePair, SymbolSpec, VariantInfo, WeightRecord,
 };
 pub use plan::{ARENA_ALIGN, MemoryPlan, Planner};
 pub use program::{

@@ -7,12 +7,13 @@ use infc_tensor::DType;
 use serde::{Deserialize, Serialize};
 
 /// The schema number of the manifest section written by this version.
-pub(crate) const MANIFEST_SCHEMA: u32 = 4;
+pub(crate) const MANIFEST_SCHEMA: u32 = 5;
 
 /// The table of contents of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The functions that can be run; the default one is named `main`.
+    /// The functions that can be run; the default one is named `main`. Some are special cases of others
+    /// ([`Entry::specializes`]).
     pub entries: Vec<Entry>,
     /// Code for one processor level each, best first: a loader takes the first that the machine can run.
     pub variants: Vec<VariantInfo>,
@@ -22,6 +23,22 @@ pub struct Manifest {
     pub provenance: Provenance,
     /// Custom operators the host must register before a run, as `domain::Op@version`.
     pub custom_ops: Vec<String>,
+}
+
+impl Manifest {
+    /// The special cases of an entry, by index, in the order in which a session looks for one that fits.
+    pub fn special_cases(&self, general: usize) -> impl Iterator<Item = (usize, &Specialization)> {
+        let cases = self.entries.iter().enumerate();
+        let cases = cases.filter_map(|(index, entry)| Some((index, entry.specializes.as_ref()?)));
+        cases.filter(move |(_, case)| case.general as usize == general)
+    }
+
+    /// The values that an entry is made for, as `N=1, S=128`; `None` of one that is no special case.
+    #[must_use]
+    pub fn special_case_text(&self, entry: usize) -> Option<String> {
+        let case = self.entries.get(entry)?.specializes.as_ref()?;
+        Some(case.text(&self.entries.get(case.general as usize)?.symbol_names(), ", "))
+    }
 }
 
 /// One function of the model: what goes in, what comes out, and how the symbolic dims are found.
@@ -42,6 +59,43 @@ pub struct Entry {
     pub state: Vec<StatePair>,
     /// What must hold of the symbols for the entry to be right; checked before anything runs.
     pub assumptions: Vec<Assumption>,
+    /// If this is another entry at fixed values of some of its dims, which. A run of that entry whose inputs have these
+    /// values takes this one instead.
+    pub specializes: Option<Specialization>,
+}
+
+/// Which special case of another entry an entry is. Both have the same inputs, outputs and states, but for extents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Specialization {
+    /// Index into [`Manifest::entries`] of the other entry, which is no special case itself.
+    pub general: u32,
+    /// Symbols of the other entry that are extents of inputs, ascending, and the value that each has here.
+    pub fixed: Vec<FixedSymbol>,
+}
+
+/// A symbol and the one value that it has in a special case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FixedSymbol {
+    /// Index into the general entry's [`Entry::symbols`].
+    pub symbol: u32,
+    /// Within the symbol's range.
+    pub value: i64,
+}
+
+impl Specialization {
+    /// Whether the symbols of the general entry have the values of this case.
+    #[must_use]
+    pub fn fits(&self, symbols: &[i64]) -> bool {
+        self.fixed.iter().all(|fixed| symbols.get(fixed.symbol as usize) == Some(&fixed.value))
+    }
+
+    /// `N=1, S=128`, given the names of the general entry's symbols.
+    #[must_use]
+    pub fn text(&self, symbol_names: &[&str], separator: &str) -> String {
+        let name = |symbol: u32| symbol_names.get(symbol as usize).copied().unwrap_or("?");
+        let values: Vec<String> = self.fixed.iter().map(|f| format!("{}={}", name(f.symbol), f.value)).collect();
+        values.join(separator)
+    }
 }
 
 impl Entry {

@@ -57,6 +57,7 @@ pub(crate) fn manifest(manifest: &Manifest, sections: &[Section]) -> Checked {
         ensure(names.insert(&e.name), || "entry names".into(), "distinct names", format!("`{}` twice", e.name))?;
         entry(e)?;
     }
+    manifest.entries.iter().enumerate().try_for_each(|(index, e)| special_case(index, e, &manifest.entries))?;
     for variant in &manifest.variants {
         let of_kind = |index: u32, kind: SectionKind| {
             let found = sections.get(index as usize).map(|s| s.kind);
@@ -157,6 +158,41 @@ fn entry(entry: &Entry) -> Checked {
         expr(&assumption.right, entry, "an assumption")?;
     }
     states(entry)
+}
+
+/// Checks that an entry is a special case of another one, if it says so: whoever runs that one can run this one.
+fn special_case(index: usize, entry: &Entry, entries: &[Entry]) -> Checked {
+    let Some(case) = &entry.specializes else { return Ok(()) };
+    let what = |part: &str| format!("{part} of entry `{}`, a special case", entry.name);
+    let general = lookup(entries, case.general, || what("the general entry"))?;
+    let apart = case.general as usize != index && general.specializes.is_none();
+    ensure(apart, || what("the general entry"), "one that is no special case", format!("`{}`", general.name))?;
+    ensure(!case.fixed.is_empty(), || what("values"), "at least one", 0)?;
+    let ascend = case.fixed.windows(2).all(|pair| pair[0].symbol < pair[1].symbol);
+    ensure(ascend, || what("values"), "symbols that ascend", "others")?;
+    for fixed in &case.fixed {
+        let symbol = lookup(&general.symbols, fixed.symbol, || what("the symbol of a value"))?;
+        let in_range = fixed.value >= symbol.min && symbol.max.is_none_or(|max| fixed.value <= max);
+        ensure(in_range, || what(&format!("the value of symbol `{}`", symbol.name)), "one in its range", fixed.value)?;
+        let of_input = |b: &crate::Binding| {
+            b.symbol == fixed.symbol && matches!(b.source, BindingSource::Axis { .. } | BindingSource::State { .. })
+        };
+        let is_extent = general.bindings.iter().any(of_input);
+        ensure(is_extent, || what("the symbol of a value"), "an extent of an input", format!("`{}`", symbol.name))?;
+    }
+    for (kind, own, others) in
+        [("inputs", &entry.inputs, &general.inputs), ("outputs", &entry.outputs, &general.outputs)]
+    {
+        let same = |(a, b): (&crate::PortSpec, &crate::PortSpec)| {
+            a.name == b.name && a.dtype == b.dtype && a.shape.len() == b.shape.len()
+        };
+        let all = own.len() == others.len() && own.iter().zip(others).all(same);
+        let expected = format!("those of `{}`, but for extents", general.name);
+        ensure(all, || what(kind), expected, "others")?;
+    }
+    let pairs = |entry: &Entry| entry.state.iter().map(|pair| (pair.output, pair.input)).collect::<Vec<_>>();
+    let same = pairs(entry) == pairs(general);
+    ensure(same, || what("states"), format!("those of `{}`", general.name), "others")
 }
 
 /// Checks the pairs of outputs and inputs that are carried from run to run.

@@ -67,7 +67,7 @@ pub(crate) fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>, ArtifactEr
     encode("the manifest", manifest)
 }
 
-/// The manifest as schemas 1 to 3 had it.
+/// The manifest as schemas 1 to 4 had it.
 #[derive(Deserialize)]
 struct OldManifest<E> {
     entries: Vec<E>,
@@ -112,6 +112,18 @@ struct EntryV3 {
     assumptions: Vec<Assumption>,
 }
 
+/// Schema 4: no entry was a special case of another.
+#[derive(Deserialize)]
+struct EntryV4 {
+    name: String,
+    inputs: Vec<PortSpec>,
+    outputs: Vec<PortSpec>,
+    symbols: Vec<SymbolSpec>,
+    bindings: Vec<Binding>,
+    state: Vec<StatePair>,
+    assumptions: Vec<Assumption>,
+}
+
 #[derive(Deserialize)]
 struct ApartPair {
     output: u32,
@@ -141,11 +153,18 @@ impl From<EntryV2> for EntryV3 {
     }
 }
 
-impl From<EntryV3> for Entry {
+impl From<EntryV3> for EntryV4 {
     fn from(e: EntryV3) -> Self {
         let EntryV3 { name, inputs, outputs, symbols, bindings, state, assumptions } = e;
         let state = state.iter().map(|p| StatePair { output: p.output, input: p.input, append: None }).collect();
         Self { name, inputs, outputs, symbols, bindings, state, assumptions }
+    }
+}
+
+impl From<EntryV4> for Entry {
+    fn from(e: EntryV4) -> Self {
+        let EntryV4 { name, inputs, outputs, symbols, bindings, state, assumptions } = e;
+        Self { name, inputs, outputs, symbols, bindings, state, assumptions, specializes: None }
     }
 }
 
@@ -159,9 +178,13 @@ impl<E> OldManifest<E> {
 pub(crate) fn decode_manifest(schema: u32, bytes: &[u8]) -> Result<Manifest, ArtifactError> {
     const WHAT: &str = "the manifest";
     match schema {
-        1 => Ok(decode::<OldManifest<EntryV1>>(WHAT, bytes)?.upgraded(|e| EntryV3::from(EntryV2::from(e)).into())),
-        2 => Ok(decode::<OldManifest<EntryV2>>(WHAT, bytes)?.upgraded(|e| EntryV3::from(e).into())),
-        3 => Ok(decode::<OldManifest<EntryV3>>(WHAT, bytes)?.upgraded(Entry::from)),
+        1 => Ok(decode::<OldManifest<EntryV1>>(WHAT, bytes)?.upgraded(|e| {
+            let e = EntryV3::from(EntryV2::from(e));
+            EntryV4::from(e).into()
+        })),
+        2 => Ok(decode::<OldManifest<EntryV2>>(WHAT, bytes)?.upgraded(|e| EntryV4::from(EntryV3::from(e)).into())),
+        3 => Ok(decode::<OldManifest<EntryV3>>(WHAT, bytes)?.upgraded(|e| EntryV4::from(e).into())),
+        4 => Ok(decode::<OldManifest<EntryV4>>(WHAT, bytes)?.upgraded(Entry::from)),
         _ => {
             check_schema(WHAT, MANIFEST_SCHEMA, schema)?;
             decode(WHAT, bytes)

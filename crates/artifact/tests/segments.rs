@@ -25,6 +25,7 @@ fn entry() -> Entry {
         bindings: vec![Binding { symbol: 0, source: infc_artifact::BindingSource::Axis { input: 0, axis: 0 } }],
         state: vec![],
         assumptions: vec![],
+        specializes: None,
     }
 }
 

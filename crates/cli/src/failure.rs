@@ -228,7 +228,10 @@ impl From<CompileError> for Failure {
             CompileError::UnknownTarget { .. } | CompileError::DuplicateTarget { .. } | CompileError::NoTargets => {
                 Exit::Usage
             }
-            CompileError::CannotStart { .. } => Exit::Usage,
+            CompileError::CannotStart { .. }
+            | CompileError::UnknownSpecialCase { .. }
+            | CompileError::BadSpecialCase { .. }
+            | CompileError::TooManySpecialCases { .. } => Exit::Usage,
             CompileError::Dump { .. } | CompileError::BadDump { .. } => Exit::Failed,
             CompileError::Fallback { .. } => Exit::Condition,
             _ => Exit::CannotCompile,

@@ -45,7 +45,9 @@ pub(crate) struct Times {
     pub(crate) run: Run,
     /// How many runs there were.
     pub(crate) runs: usize,
-    /// The values of the entry's symbols.
+    /// Index of the entry that ran: the default one, or a special case of it.
+    pub(crate) entry: usize,
+    /// The values of its symbols.
     pub(crate) symbols: Vec<i64>,
 }
 
@@ -139,14 +141,15 @@ pub(crate) fn measure(model: &Model, given: &Given, options: &RunOptions<'_>) ->
         session.run_in_session(&views, options)?;
         runs += 1;
     }
-    let symbols = symbol_values(session.entry(), &given.all(session.entry()));
+    let entry = session.entry_in_use();
+    let symbols = symbol_values(&model.manifest().entries[entry], &given.all(session.entry()));
     let mut seen = watch.seen();
     let run = seen.quickest.take().unwrap_or_default();
     let steps = std::mem::take(&mut seen.steps);
     let variant = model.variant();
     let mut times: Vec<KernelTime> = Vec::new();
     for (index, kernel) in variant.kernels.iter().enumerate() {
-        let program = variant.programs.first().map(|program| program.steps.as_slice()).unwrap_or_default();
+        let program = variant.programs.get(entry).map(|program| program.steps.as_slice()).unwrap_or_default();
         let launched = program
             .iter()
             .zip(&steps)
@@ -174,7 +177,7 @@ pub(crate) fn measure(model: &Model, given: &Given, options: &RunOptions<'_>) ->
         time.share = if total > 0.0 { time.ms / total } else { 0.0 };
     }
     times.sort_by(|a, b| b.ms.total_cmp(&a.ms));
-    Ok(Times { kernels: times, steps, run, runs, symbols })
+    Ok(Times { kernels: times, steps, run, runs, entry, symbols })
 }
 
 /// The table for people.

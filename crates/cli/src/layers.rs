@@ -26,6 +26,8 @@ pub(crate) struct Layer {
     /// Index of the launch.
     pub(crate) step: usize,
     pub(crate) kernel: String,
+    /// The dims and values that it is made for; `None` of the general case.
+    pub(crate) special_case: Option<String>,
     /// The ONNX nodes that the kernel computes.
     pub(crate) origins: Vec<String>,
     #[serde(flatten)]
@@ -57,14 +59,36 @@ impl Observer for Recorder {
     }
 }
 
-/// Runs the artifact on `inputs` and compares every kernel with the interpreter of `plan`.
+/// Runs the artifact on `inputs` and compares every kernel with the interpreter of its plan, of which there is one per
+/// entry: that of the special case which fits the inputs, if there is one, and that of the general case.
 pub(crate) fn check(
-    plan: &GraphPlan,
+    plans: &[&GraphPlan],
     model: &Model,
     inputs: &[Tensor],
     tolerance: Tolerance,
 ) -> Result<Vec<Layer>, Failure> {
-    let program = model.variant().programs.first().ok_or_else(|| other_model("entries", 1, 0))?;
+    let manifest = model.manifest();
+    let symbols = symbol_values(model.default_entry(), inputs);
+    let special = manifest.special_cases(0).find(|(_, case)| case.fits(&symbols)).map(|(index, _)| index);
+    let mut layers = Vec::new();
+    for entry in special.into_iter().chain([0]) {
+        let of_entry = check_entry(plans, model, entry, inputs, tolerance)?;
+        let case = manifest.special_case_text(entry);
+        layers.extend(of_entry.into_iter().map(|layer| Layer { special_case: case.clone(), ..layer }));
+    }
+    Ok(layers)
+}
+
+/// The same for the entry of an index.
+fn check_entry(
+    plans: &[&GraphPlan],
+    model: &Model,
+    entry: usize,
+    inputs: &[Tensor],
+    tolerance: Tolerance,
+) -> Result<Vec<Layer>, Failure> {
+    let program = model.variant().programs.get(entry).ok_or_else(|| other_model("entries", entry + 1, 0))?;
+    let plan = *plans.get(entry).ok_or_else(|| other_model("entries", entry + 1, plans.len()))?;
     same_plan(plan, program)?;
     let written: Vec<Vec<ValueId>> = plan.kernels.iter().map(outputs_of).collect();
     let slot_of = |value: &ValueId| plan.values.get(value).map(|planned| planned.buffer);
@@ -81,7 +105,9 @@ pub(crate) fn check(
     // One waiting, one being interpreted: that is all the memory this takes.
     let (sender, receiver) = sync_channel(1);
     let recorder = Recorder { wanted, sender: Mutex::new(sender) };
-    let options = SessionOptions { observer: Some(Arc::new(recorder)), ..SessionOptions::default() };
+    let name = Some(model.manifest().entries[entry].name.clone());
+    let options =
+        SessionOptions { entry: name, general_only: true, observer: Some(Arc::new(recorder)), ..Default::default() };
     let session = model.session(&options)?;
     drop(options);
     let symbols = symbol_values(session.entry(), inputs);
@@ -131,7 +157,7 @@ fn compare(
             let found = found.ok_or_else(|| cannot("its output lies outside of its memory".to_owned()))?;
             let agreement = Agreement::of(&found, expected, tolerance);
             let (kernel, origins) = (planned.kernel.name.clone(), planned.origins.clone());
-            layers.push(Layer { step, kernel, origins, agreement });
+            layers.push(Layer { step, kernel, special_case: None, origins, agreement });
         }
     }
     Ok(layers)

@@ -28,6 +28,7 @@ mod output_file;
 mod picture;
 mod process;
 mod progress;
+mod special_case;
 mod stats;
 mod tables;
 

@@ -77,15 +77,16 @@ impl Node {
 }
 
 impl Picture {
-    /// The graph of a variant's first entry, at values of its symbols. `shares` has, by step, parts of the time of a run.
+    /// The graph of an entry's Program in a variant, at values of the entry's symbols. `shares` has, by step, parts of
+    /// the time of a run.
     pub(crate) fn new(
         entry: &Entry,
+        program: &Program,
         body: &VariantBody,
         weights: &[WeightRecord],
         symbols: &[i64],
         shares: Option<&[f64]>,
     ) -> Self {
-        let Some(program) = body.programs.first() else { return Self::default() };
         let names = entry.symbol_names();
         let mut draft = Draft { entry, program, symbols, picture: Self::default(), writers: BTreeMap::new() };
         for (index, port) in entry.inputs.iter().enumerate() {

@@ -9,11 +9,13 @@ use crate::start;
 use crate::state;
 use crate::weights;
 use crate::{
-    CompileError, CompileOptions, KernelReport, Phase, Progress, Records, Report, Source, Target, VariantReport, entry,
+    CompileError, CompileOptions, KernelReport, Phase, Progress, Records, Report, Source, SpecialCase,
+    SpecialCaseReport, Target, VariantReport, entry, specialize,
 };
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Hash, KernelInfo, Provenance, VariantBuilder};
 use infc_codegen_cpu::CompiledKernel;
 use infc_frontend_onnx::{ImportOptions, Model, import};
+use infc_ir::graph::Graph;
 use infc_passes::form::{self, GraphPlan};
 use infc_passes::graph::{self, PassContext, PassOptions};
 use std::io::Write;
@@ -26,11 +28,28 @@ pub struct Compilation {
     pub artifact: Option<EncodedArtifact<'static>>,
     /// The plan that was compiled, unless the compilation was to stop earlier; for comparing kernel by kernel.
     pub plan: Option<GraphPlan>,
+    /// Those of the special cases, unless the compilation was to stop earlier.
+    pub special_plans: Vec<SpecialPlan>,
     /// Figures.
     pub report: Report,
 }
 
+/// The plan of a special case.
+#[derive(Clone, Debug)]
+pub struct SpecialPlan {
+    /// Its dims and their values.
+    pub case: SpecialCase,
+    /// The plan.
+    pub plan: GraphPlan,
+}
+
 impl Compilation {
+    /// All plans: that of the general case, and those of the special ones.
+    #[must_use]
+    pub fn plans(&self) -> Vec<&GraphPlan> {
+        self.plan.iter().chain(self.special_plans.iter().map(|special| &special.plan)).collect()
+    }
+
     /// The artifact's bytes; none if the compilation was to stop early.
     ///
     /// # Errors
@@ -73,8 +92,8 @@ impl Run<'_> {
         self.stop_after == Some(phase)
     }
 
-    fn stop(self, plan: Option<GraphPlan>) -> Compilation {
-        Compilation { artifact: None, plan, report: self.report }
+    fn stop(self, plans: Plans) -> Compilation {
+        Compilation { artifact: None, plan: plans.general, special_plans: plans.special, report: self.report }
     }
 }
 
@@ -88,67 +107,73 @@ pub fn compile(
     progress: &mut dyn Progress,
 ) -> Result<Compilation, CompileError> {
     let (targets, byte_targets) = targets(options)?;
+    let cases = specialize::cases(&options.specialize)?;
     let dump = Dump::new(options.dump_phases.as_deref())?;
     let mut run = Run { progress, stop_after: options.stop_after, report: Report::default(), begun: Instant::now() };
 
-    let (mut graph, provenance) = if let Some(phase) = options.start_from {
+    let (mut graphs, provenance) = if let Some(phase) = options.start_from {
+        if let Some(case) = cases.first() {
+            let reason = format!("the compilation starts from phase `{phase}`, and dims have their values before it");
+            return Err(CompileError::BadSpecialCase { case: case.to_string(), reason });
+        }
         let start = start::read(source, phase)?;
-        (start.graph, Provenance { model_hash: start.model_hash, ..provenance(options) })
+        (vec![start.graph], Provenance { model_hash: start.model_hash, ..provenance(options) })
     } else {
         run.begin(Phase::Load);
         let model = source.load()?;
         run.report.onnx_nodes = model.graph().node.len();
         if run.end(Phase::Load, &format!("{} nodes", run.report.onnx_nodes)) {
-            return Ok(run.stop(None));
+            return Ok(run.stop(Plans::default()));
         }
 
         run.begin(Phase::Import);
-        let import_options = ImportOptions {
-            dims: options.dims.clone(),
-            shapes: options.shapes.clone(),
-            strict: options.strict,
-            custom_ops: options.custom_ops.clone(),
-        };
-        let graph = import(&model, &import_options)?;
-        kernels::check_graph(Phase::Import, &graph)?;
-        dump.graph(Phase::Import, &graph)?;
-        let opset = model.opset("").unwrap_or_default();
-        if run.end(Phase::Import, &format!("{} nodes, opset {opset}", run.report.onnx_nodes)) {
-            return Ok(run.stop(None));
+        let graphs = import_all(&model, options, &cases)?;
+        for (n, graph) in graphs.iter().enumerate() {
+            kernels::check_graph(Phase::Import, graph)?;
+            dump.graph(Phase::Import, n, graph)?;
         }
-        (graph, provenance_of(&model, options))
+        let opset = model.opset("").unwrap_or_default();
+        let special = if cases.is_empty() { String::new() } else { format!(", {} special cases", cases.len()) };
+        if run.end(Phase::Import, &format!("{} nodes, opset {opset}{special}", run.report.onnx_nodes)) {
+            return Ok(run.stop(Plans::default()));
+        }
+        (graphs, provenance_of(&model, options))
     };
 
     if options.start_from.is_none_or(|first| first <= Phase::Simplify) {
         run.begin(Phase::Simplify);
-        let pass_options = PassOptions { allowed: options.allowed(), ..PassOptions::default() };
-        graph::optimize(&mut graph, &PassContext::new(pass_options)).map_err(|source| CompileError::Pass { source })?;
-        run.report.nodes = graph.order.len();
-        kernels::check_graph(Phase::Simplify, &graph)?;
-        dump.graph(Phase::Simplify, &graph)?;
+        for (n, graph) in graphs.iter_mut().enumerate() {
+            let pass_options = PassOptions { allowed: options.allowed(), ..PassOptions::default() };
+            graph::optimize(graph, &PassContext::new(pass_options)).map_err(|source| CompileError::Pass { source })?;
+            kernels::check_graph(Phase::Simplify, graph)?;
+            dump.graph(Phase::Simplify, n, graph)?;
+        }
+        run.report.nodes = graphs.first().map_or(0, |graph| graph.order.len());
         if run.end(Phase::Simplify, &format!("{} nodes", run.report.nodes)) {
-            return Ok(run.stop(None));
+            return Ok(run.stop(Plans::default()));
         }
     }
 
     run.begin(Phase::Plan);
-    let states = state::resolve(&mut graph, &options.states)?;
-    let plan = form::form(&graph, &options.form(states)).map_err(CompileError::Form)?;
-    drop(graph);
-    kernels::check_graph(Phase::Plan, &plan.graph)?;
-    describe_plan(&mut run.report, &plan, options);
+    let plans = Plans::new(graphs, cases, options)?;
+    for (n, plan) in plans.iter().enumerate() {
+        kernels::check_graph(Phase::Plan, &plan.graph)?;
+        dump.of_case(Phase::Plan, n, || plan.to_string())?;
+    }
+    describe_plans(&mut run.report, &plans, options);
     fallback::check(&run.report.on_host, run.report.onnx_nodes, options)?;
-    dump.phase(Phase::Plan, || plan.to_string())?;
     if run.end(Phase::Plan, &plan_summary(&run.report)) {
-        return Ok(run.stop(Some(plan)));
+        return Ok(run.stop(plans));
     }
 
     run.begin(Phase::Formulate);
-    let kernels = kernels::formulate(&plan);
+    let all_plans: Vec<&GraphPlan> = plans.iter().collect();
+    let kernels = kernels::formulate(&all_plans);
     run.report.distinct_kernels = kernels.distinct.len();
+    describe_cases(&mut run.report, &kernels);
     dump.phase(Phase::Formulate, || dump::kernels(&kernels))?;
     if run.end(Phase::Formulate, &format!("{} distinct kernels", kernels.distinct.len())) {
-        return Ok(run.stop(Some(plan)));
+        return Ok(run.stop(plans));
     }
 
     run.begin(Phase::Schedule);
@@ -170,7 +195,7 @@ pub fn compile(
     describe_records(&mut run.report, &kernels, &scheduled);
     dump.phase(Phase::Schedule, || dump::schedules(&kernels, &scheduled))?;
     if run.end(Phase::Schedule, &format!("{} targets", scheduled.len())) {
-        return Ok(run.stop(Some(plan)));
+        return Ok(run.stop(plans));
     }
 
     run.begin(Phase::Codegen);
@@ -181,25 +206,22 @@ pub fn compile(
     dump.code(&kernels, &scheduled)?;
     let code_bytes: usize = compiled.iter().flatten().map(|f| f.function.code.len()).sum();
     if run.end(Phase::Codegen, &format!("{} KB of code", code_bytes.div_ceil(1024))) {
-        return Ok(run.stop(Some(plan)));
+        return Ok(run.stop(plans));
     }
 
     run.begin(Phase::Weights);
     let mut builder = ArtifactBuilder::new(provenance);
-    builder.entry(entry::entry(&plan)?);
+    add_entries(&plans, &mut builder)?;
     fallback::needed_custom_ops(&run.report.on_host).into_iter().for_each(|name| builder.custom_op(name.to_owned()));
-    let weights = weights::add(&plan, &mut builder)?;
-    run.report.weight_bytes = weights.bytes;
-    run.report.original_weight_bytes = weights.original_bytes;
-    if run.end(Phase::Weights, &format!("{:.1} MB", weights.bytes as f64 / 1e6)) {
-        return Ok(run.stop(Some(plan)));
+    let weights = weights::add(&all_plans, &mut builder)?;
+    run.report.weight_bytes = weights.first().map_or(0, |weights| weights.bytes);
+    run.report.original_weight_bytes = weights.first().map_or(0, |weights| weights.original_bytes);
+    if run.end(Phase::Weights, &format!("{:.1} MB", run.report.weight_bytes as f64 / 1e6)) {
+        return Ok(run.stop(plans));
     }
 
     run.begin(Phase::Artifact);
     for ((target, scheduled), compiled) in scheduled.iter().zip(&compiled) {
-        let parts = Parts { plan: &plan, kernels: &kernels, weights: &weights, scheduled, compiled };
-        let program = program::program(&parts)?;
-        run.report.arena_bytes = program.static_plan.as_ref().map(|p| p.arena_bytes);
         let mut variant = VariantBuilder::new(target.to_string(), &target.required_features());
         let mut report = VariantReport { target: target.to_string(), ..VariantReport::default() };
         for n in 0..kernels.distinct.len() {
@@ -208,14 +230,84 @@ pub fn compile(
             report.kernels.push(kernel_report(&kernels, n, &info, &compiled[n]));
             variant.kernel(info, &compiled[n].function.code);
         }
-        variant.program(program);
+        for (n, (plan, weights)) in plans.iter().zip(&weights).enumerate() {
+            let parts = Parts { plan, of_planned: &kernels.of_planned[n], weights, scheduled, compiled };
+            let program = program::program(&parts)?;
+            let arena_bytes = program.static_plan.as_ref().map(|p| p.arena_bytes);
+            let place = match n.checked_sub(1) {
+                Some(case) => &mut run.report.special_cases[case].arena_bytes,
+                None => &mut run.report.arena_bytes,
+            };
+            *place = arena_bytes;
+            variant.program(program);
+        }
         builder.variant(variant);
         run.report.variants.push(report);
     }
     let artifact = builder.finish()?;
     run.report.artifact_bytes = artifact.len_bytes();
     run.end(Phase::Artifact, &format!("{:.1} MB", run.report.artifact_bytes as f64 / 1e6));
-    Ok(Compilation { artifact: Some(artifact), plan: Some(plan), report: run.report })
+    Ok(Compilation { artifact: Some(artifact), ..run.stop(plans) })
+}
+
+/// The plans of a model: one for all values of its dims, and one per special case.
+#[derive(Default)]
+struct Plans {
+    general: Option<GraphPlan>,
+    special: Vec<SpecialPlan>,
+}
+
+impl Plans {
+    /// Of the graph in general, and behind it those of the cases.
+    fn new(graphs: Vec<Graph>, cases: Vec<SpecialCase>, options: &CompileOptions) -> Result<Self, CompileError> {
+        let mut graphs = graphs.into_iter();
+        let nothing = || CompileError::Internal { what: "a compilation without a graph".to_owned() };
+        let mut graph = graphs.next().ok_or_else(nothing)?;
+        let states = state::resolve(&mut graph, &options.states)?;
+        let general = form::form(&graph, &options.form(states, None)).map_err(CompileError::Form)?;
+        drop(graph);
+        let mut special = Vec::with_capacity(cases.len());
+        for (graph, case) in graphs.zip(cases) {
+            let states = state::of_special_case(&graph, &options.states)?;
+            let appends = general.states.iter().map(|state| state.append).collect();
+            let plan = form::form(&graph, &options.form(states, Some(appends))).map_err(CompileError::Form)?;
+            special.push(SpecialPlan { case, plan });
+        }
+        Ok(Self { general: Some(general), special })
+    }
+
+    /// The general one first.
+    fn iter(&self) -> impl Iterator<Item = &GraphPlan> {
+        self.general.iter().chain(self.special.iter().map(|special| &special.plan))
+    }
+}
+
+/// The model's graph in general, and behind it those of the cases.
+fn import_all(model: &Model, options: &CompileOptions, cases: &[SpecialCase]) -> Result<Vec<Graph>, CompileError> {
+    let import_options = ImportOptions {
+        dims: options.dims.clone(),
+        shapes: options.shapes.clone(),
+        strict: options.strict,
+        custom_ops: options.custom_ops.clone(),
+    };
+    let mut graphs = vec![import(model, &import_options)?];
+    for case in cases {
+        specialize::check(&graphs[0], case)?;
+        let graph = import(model, &specialize::import_options(&import_options, case));
+        graphs.push(graph.map_err(|error| specialize::failed(case, &error))?);
+    }
+    Ok(graphs)
+}
+
+/// The entry `main`, and one per special case.
+fn add_entries(plans: &Plans, builder: &mut ArtifactBuilder<'static>) -> Result<(), CompileError> {
+    let Some(general) = &plans.general else { return Ok(()) };
+    let main = entry::entry(general)?;
+    builder.entry(main.clone());
+    for special in &plans.special {
+        builder.entry(specialize::entry(entry::entry(&special.plan)?, &main, &special.case)?);
+    }
+    Ok(())
 }
 
 /// The targets, and those that are for products of bytes only.
@@ -248,11 +340,16 @@ fn plan_summary(report: &Report) -> String {
     }
 }
 
-fn describe_plan(report: &mut Report, plan: &GraphPlan, options: &CompileOptions) {
+fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) {
+    let Some(plan) = &plans.general else { return };
     if report.nodes == 0 {
         report.nodes = plan.graph.order.len();
     }
-    report.on_host = fallback::on_host(plan, &options.custom_ops);
+    for host in plans.iter().flat_map(|plan| fallback::on_host(plan, &options.custom_ops)) {
+        if !report.on_host.iter().any(|known| known.node == host.node && known.op_type == host.op_type) {
+            report.on_host.push(host);
+        }
+    }
     report.launches = plan.kernels.len();
     let mut fused: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
     for kernel in &plan.kernels {
@@ -260,6 +357,21 @@ fn describe_plan(report: &mut Report, plan: &GraphPlan, options: &CompileOptions
     }
     report.fused = fused.into_iter().collect();
     report.refusals = plan.log.refusals.iter().map(ToString::to_string).collect();
+    let case = |special: &SpecialPlan| SpecialCaseReport {
+        case: special.case.clone(),
+        launches: special.plan.kernels.len(),
+        ..SpecialCaseReport::default()
+    };
+    report.special_cases = plans.special.iter().map(case).collect();
+}
+
+/// Counts the kernels that each special case adds.
+fn describe_cases(report: &mut Report, kernels: &Kernels) {
+    let mut plans = kernels.of_planned.iter();
+    let mut known: std::collections::BTreeSet<usize> = plans.next().into_iter().flatten().copied().collect();
+    for (case, of_case) in report.special_cases.iter_mut().zip(plans) {
+        case.own_kernels = of_case.iter().filter(|&&kernel| known.insert(kernel)).count();
+    }
 }
 
 fn describe_records(report: &mut Report, kernels: &Kernels, scheduled: &[(Target, Vec<Scheduled>)]) {
@@ -320,7 +432,7 @@ fn kernel_report(kernels: &Kernels, n: usize, info: &KernelInfo, compiled: &Comp
     KernelReport {
         name: info.name.clone(),
         origins: info.origins.clone(),
-        launches: kernels.of_planned.iter().filter(|&&k| k == n).count(),
+        launches: kernels.of_planned.iter().flatten().filter(|&&k| k == n).count(),
         emitter: info.emitter.clone(),
         vector_bits: info.vector_bits,
         code_bytes: compiled.function.code.len() as u64,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! NN-phase.txt                      what it made
+//! NN-phase-case-M.txt               the same of the M-th special case, where it makes something of each
 //! constants/HASH.pb                 ONNX tensors that graphs name by hash
 //! NN-codegen/TARGET/KERNEL.s        the machine code of a kernel
 //! ```
@@ -33,12 +34,19 @@ impl Dump {
 
     /// Writes what a phase made; the text is made only if somebody wants it.
     pub(crate) fn phase(&self, phase: Phase, text: impl FnOnce() -> String) -> Result<(), CompileError> {
+        self.of_case(phase, 0, text)
+    }
+
+    /// Writes what a phase made of a special case, counted from 1, or of the general one, 0.
+    pub(crate) fn of_case(&self, phase: Phase, case: usize, text: impl FnOnce() -> String) -> Result<(), CompileError> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        write(folder.join(format!("{}.txt", stem(phase))), text())
+        let suffix = if case == 0 { String::new() } else { format!("-case-{case}") };
+        write(folder.join(format!("{}{suffix}.txt", stem(phase))), text())
     }
 
     /// Writes a graph, and the constants that its text does not show, so that a compilation can start from it.
-    pub(crate) fn graph(&self, phase: Phase, graph: &Graph) -> Result<(), CompileError> {
+    /// `case` is as in [`Dump::of_case`].
+    pub(crate) fn graph(&self, phase: Phase, case: usize, graph: &Graph) -> Result<(), CompileError> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let constants = folder.join(CONSTANTS);
         create_dir(&constants)?;
@@ -49,7 +57,7 @@ impl Dump {
                 write(path, encode_tensor(&hash, &tensor))?;
             }
         }
-        self.phase(phase, || graph.to_string())
+        self.of_case(phase, case, || graph.to_string())
     }
 
     /// Writes each kernel's machine code as text.

@@ -45,6 +45,7 @@ pub(crate) fn entry(plan: &GraphPlan) -> Result<Entry, CompileError> {
         bindings,
         state: plan.states.iter().map(state).collect(),
         assumptions,
+        specializes: None,
     })
 }
 

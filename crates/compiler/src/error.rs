@@ -27,6 +27,17 @@ pub enum CompileError {
     DuplicateState { first: String, second: String },
     #[error("output `{output}` ({output_type}) cannot be input `{input}` ({input_type}) of the next run: {what}")]
     StateMismatch { output: String, output_type: String, input: String, input_type: String, what: &'static str },
+    #[error(
+        "the model has no dynamic dim `{dim}` to specialise, it has {}",
+        if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+    )]
+    UnknownSpecialCase { dim: String, known: Vec<String> },
+    #[error("cannot specialise for {case}: {reason}")]
+    BadSpecialCase { case: String, reason: String },
+    #[error(
+        "{found} special cases, which are all combinations of the values given: at most {limit} go into one artifact"
+    )]
+    TooManySpecialCases { found: usize, limit: usize },
     #[error("graph pass: {source}")]
     Pass { source: PassError },
     #[error(transparent)]
@@ -74,6 +85,9 @@ impl CompileError {
             Self::UnknownState { .. } => "compile::unknown-state",
             Self::DuplicateState { .. } => "compile::duplicate-state",
             Self::StateMismatch { .. } => "compile::state-mismatch",
+            Self::UnknownSpecialCase { .. } => "compile::unknown-special-case",
+            Self::BadSpecialCase { .. } => "compile::bad-special-case",
+            Self::TooManySpecialCases { .. } => "compile::too-many-special-cases",
             Self::Pass { .. } => "compile::pass",
             Self::Form(FormError::UnsupportedType { .. }) => "compile::unsupported-type",
             Self::Form(_) => "compile::plan",
@@ -92,8 +106,9 @@ impl CompileError {
     }
 
     /// All codes of this crate itself, for whoever documents them.
-    pub const CODES: [&'static str; 19] = [
+    pub const CODES: [&'static str; 22] = [
         "compile::bad-dump",
+        "compile::bad-special-case",
         "compile::cannot-dump",
         "compile::cannot-start",
         "compile::codegen",
@@ -107,7 +122,9 @@ impl CompileError {
         "compile::schedule",
         "compile::size",
         "compile::state-mismatch",
+        "compile::too-many-special-cases",
         "compile::unbound-dim",
+        "compile::unknown-special-case",
         "compile::unknown-state",
         "compile::unknown-target",
         "compile::unsupported-type",

@@ -1,6 +1,7 @@
 //! The distinct kernels of a plan, and their code.
 //!
-//! Networks repeat themselves: kernels that compute the same on operands of the same layout are compiled once.
+//! Networks repeat themselves, and so do special cases of a network: kernels that compute the same on operands of the
+//! same layout are compiled once.
 
 use crate::machine::schedule_machine;
 use crate::records::KernelKey;
@@ -11,6 +12,7 @@ use infc_ir::index::Dim;
 use infc_ir::kernel::Kernel;
 use infc_ir::nest::LoopNest;
 use infc_ir::schedule::{Schedule, Step};
+use infc_ir::symbol::Symbols;
 use infc_ir::verify::{VerifyError, verify_graph, verify_kernel, verify_nest};
 use infc_passes::form::GraphPlan;
 use infc_passes::formulate;
@@ -21,8 +23,9 @@ use std::collections::HashMap;
 /// A kernel that is compiled, and which kernels of the plan it stands for.
 #[derive(Clone, Debug)]
 pub(crate) struct Distinct {
-    /// Of the first planned kernel that it stands for.
-    pub(crate) key: KernelKey,
+    /// Of the planned kernels that it stands for, each once, in order. They differ where symbols of the graph around
+    /// them do that the kernel does not use.
+    pub(crate) keys: Vec<KernelKey>,
     /// After formulation.
     pub(crate) kernel: Kernel,
     /// Of all the plan's kernels it stands for, in order.
@@ -33,8 +36,8 @@ pub(crate) struct Distinct {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kernels {
     pub(crate) distinct: Vec<Distinct>,
-    /// Per kernel of the plan, its distinct one.
-    pub(crate) of_planned: Vec<usize>,
+    /// Per plan, and kernel of it, its distinct one.
+    pub(crate) of_planned: Vec<Vec<usize>>,
 }
 
 /// A kernel scheduled for a target.
@@ -57,28 +60,42 @@ impl Scheduled {
     }
 }
 
-/// Formulates the plan's kernels and finds out which are the same.
-pub(crate) fn formulate(plan: &GraphPlan) -> Kernels {
+/// Formulates the kernels of some plans of one model and finds out which are the same.
+pub(crate) fn formulate(plans: &[&GraphPlan]) -> Kernels {
     let mut kernels = Kernels::default();
     let mut known: HashMap<Kernel, usize> = HashMap::new();
-    let formulated: Vec<Kernel> =
-        plan.kernels.par_iter().map(|planned| formulate::normalise(planned.kernel.clone())).collect();
-    for (planned, kernel) in plan.kernels.iter().zip(formulated) {
-        // The name does not change the code.
-        let key = Kernel { name: String::new(), ..kernel.clone() };
-        let id = *known.entry(key).or_insert_with(|| {
+    for plan in plans {
+        let formulated: Vec<Kernel> = plan.kernels.par_iter().map(|p| nameless(&p.kernel)).collect();
+        let mut of_planned = Vec::with_capacity(formulated.len());
+        for (planned, kernel) in plan.kernels.iter().zip(formulated) {
+            let id = known.get(&kernel).copied().unwrap_or_else(|| {
+                let name = planned.kernel.name.clone();
+                let distinct = Kernel { name, ..kernel.clone() };
+                kernels.distinct.push(Distinct { keys: Vec::new(), kernel: distinct, origins: Vec::new() });
+                known.insert(kernel, kernels.distinct.len() - 1);
+                kernels.distinct.len() - 1
+            });
+            let Distinct { keys, origins, .. } = &mut kernels.distinct[id];
             let key = KernelKey::of(&planned.kernel);
-            kernels.distinct.push(Distinct { key, kernel, origins: Vec::new() });
-            kernels.distinct.len() - 1
-        });
-        let origins = &mut kernels.distinct[id].origins;
-        origins.extend(planned.origins.iter().filter(|o| !origins.contains(o)).cloned().collect::<Vec<_>>());
-        kernels.of_planned.push(id);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+            origins.extend(planned.origins.iter().filter(|o| !origins.contains(o)).cloned().collect::<Vec<_>>());
+            of_planned.push(id);
+        }
+        kernels.of_planned.push(of_planned);
     }
     for (n, distinct) in kernels.distinct.iter_mut().enumerate() {
         distinct.kernel.name = format!("k{n}_{}", distinct.kernel.name);
     }
     kernels
+}
+
+/// A kernel, formulated, without what does not change its code: its name, and symbols if it uses none of them.
+fn nameless(planned: &Kernel) -> Kernel {
+    let kernel = formulate::normalise(planned.clone());
+    let symbols = if kernel.used_symbols().is_empty() { Symbols::default() } else { kernel.symbols.clone() };
+    Kernel { name: String::new(), symbols, ..kernel }
 }
 
 /// Schedules every kernel for a target, by what was recorded of it, or else by default.
@@ -94,7 +111,7 @@ pub(crate) fn schedule(
         .par_iter()
         .map(|distinct| {
             check_kernel(&distinct.kernel)?;
-            let recorded = options.records.schedule(distinct.key, &distinct.kernel, target, allowed);
+            let recorded = options.records.schedule(&distinct.keys, &distinct.kernel, target, allowed);
             let (recorded, refused) = match recorded {
                 None => (None, None),
                 Some(Ok(schedule)) => (Some(schedule), None),

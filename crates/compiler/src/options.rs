@@ -1,8 +1,8 @@
 //! What can be asked of a compilation.
 
-use crate::{CustomOps, DimChoice, Phase, Records, ShapeDim};
+use crate::{CustomOps, DimChoice, Phase, Records, ShapeDim, specialize};
 use infc_passes::ErrorClass;
-use infc_passes::form::FormOptions;
+use infc_passes::form::{Append, FormOptions};
 use std::path::PathBuf;
 
 /// What artifacts are compiled for unless somebody says otherwise: best first.
@@ -23,6 +23,9 @@ pub struct CompileOptions {
     pub byte_targets: Vec<String>,
     /// Values and ranges of symbolic dims, by name.
     pub dims: Vec<(String, DimChoice)>,
+    /// Values of dynamic dims, by name, that the model is compiled for once more, in each combination of those of
+    /// several dims, beside code for all values: a run takes what fits its inputs. All share their weights.
+    pub specialize: Vec<(String, Vec<i64>)>,
     /// Shapes of inputs, by name.
     pub shapes: Vec<(String, Vec<ShapeDim>)>,
     /// Outputs that are inputs of the next run: the names of output and input.
@@ -52,6 +55,7 @@ impl Default for CompileOptions {
             targets: DEFAULT_TARGETS.map(str::to_owned).to_vec(),
             byte_targets: BYTE_TARGETS.map(str::to_owned).to_vec(),
             dims: Vec::new(),
+            specialize: Vec::new(),
             shapes: Vec::new(),
             states: Vec::new(),
             strict: false,
@@ -72,9 +76,10 @@ impl CompileOptions {
         if self.strict { ErrorClass::Exact } else { ErrorClass::Reassociating }
     }
 
-    /// What kernel formation is told; `states` are those asked for, by number.
-    pub(crate) fn form(&self, states: Vec<(usize, usize)>) -> FormOptions {
-        FormOptions { allowed: self.allowed(), max_weight_growth: self.max_weight_growth, states }
+    /// What kernel formation is told; `states` are those asked for, by number, and `appends` how they lie if the plan
+    /// of the general case has decided that.
+    pub(crate) fn form(&self, states: Vec<(usize, usize)>, appends: Option<Vec<Option<Append>>>) -> FormOptions {
+        FormOptions { allowed: self.allowed(), max_weight_growth: self.max_weight_growth, states, appends }
     }
 
     /// The flags that change the result, in one order, for the artifact's provenance.
@@ -99,6 +104,10 @@ impl CompileOptions {
         dims.extend(self.shapes.iter().map(|(name, shape)| {
             let extents: Vec<String> = shape.iter().map(shape_dim).collect();
             format!("shape={name}={}", if extents.is_empty() { "scalar".to_owned() } else { extents.join("x") })
+        }));
+        dims.extend(specialize::values(&self.specialize).iter().map(|(name, values)| {
+            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+            format!("specialize={name}={}", values.join(","))
         }));
         dims.extend(self.states.iter().map(|(output, input)| format!("state={output}={input}")));
         dims.sort();

@@ -4,7 +4,7 @@ mod control;
 mod host;
 
 use crate::CompileError;
-use crate::kernels::{Kernels, Scheduled};
+use crate::kernels::Scheduled;
 use crate::size::{size, size_bytes};
 use crate::weights::Weights;
 use infc_artifact::{Access, ArenaSlot, Arg, Give, HostSlot, Launch, MemoryPlan, Program, SizeExpr, Slot, Step};
@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 /// What the Program of one variant is made from.
 pub(crate) struct Parts<'a> {
     pub(crate) plan: &'a GraphPlan,
-    pub(crate) kernels: &'a Kernels,
+    /// Per kernel of the plan, its distinct one.
+    pub(crate) of_planned: &'a [usize],
     pub(crate) weights: &'a Weights,
     pub(crate) scheduled: &'a [Scheduled],
     pub(crate) compiled: &'a [CompiledKernel],
@@ -94,7 +95,7 @@ fn launch(parts: &Parts<'_>, n: usize, weights: &mut WeightSlots<'_>) -> Result<
         let access = if operand.kind == OperandKind::Output { Access::Write } else { Access::Read };
         args.push(Arg { slot, offset_bytes: SizeExpr::constant(0), access });
     }
-    let kernel = parts.kernels.of_planned[n];
+    let kernel = parts.of_planned[n];
     let nest = &parts.scheduled[kernel].nest;
     Ok(Step::Launch(Launch {
         kernel: kernel as u32,

@@ -86,16 +86,16 @@ impl Records {
         KernelKey(Hash::of(lines.collect::<String>().as_bytes()).0).to_string()
     }
 
-    /// The schedule for a kernel, if one was found; and if that can be applied.
+    /// The schedule for a kernel, which goes by any of these keys, if one was found; and if that can be applied.
     pub(crate) fn schedule(
         &self,
-        key: KernelKey,
+        keys: &[KernelKey],
         kernel: &Kernel,
         target: &Target,
         allowed: ErrorClass,
     ) -> Option<Result<Schedule, String>> {
         let strict = allowed < ErrorClass::Reassociating;
-        let schedule = self.found.get(&(key, target.to_string(), strict))?;
+        let schedule = keys.iter().find_map(|&key| self.found.get(&(key, target.to_string(), strict)))?;
         let nest = apply(kernel, schedule).map_err(|error| error.to_string());
         let legal = nest.and_then(|nest| infc_ir::verify::verify_nest(&nest).map_err(|error| error.to_string()));
         Some(legal.map(|()| schedule.clone()))

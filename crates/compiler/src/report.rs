@@ -1,6 +1,6 @@
 //! What a compilation has to tell.
 
-use crate::Phase;
+use crate::{Phase, SpecialCase};
 use std::time::Duration;
 
 /// Figures of a compilation.
@@ -28,6 +28,8 @@ pub struct Report {
     pub artifact_bytes: u64,
     /// Per phase, in order, how long it took.
     pub phases: Vec<(Phase, Duration)>,
+    /// Per special case.
+    pub special_cases: Vec<SpecialCaseReport>,
     /// Per target.
     pub variants: Vec<VariantReport>,
     /// Fusions that did not happen, with reasons.
@@ -36,6 +38,19 @@ pub struct Report {
     pub recorded_schedules: usize,
     /// Records that were not taken, with reasons.
     pub refused_records: Vec<String>,
+}
+
+/// Figures of a special case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpecialCaseReport {
+    /// Its dims and their values.
+    pub case: SpecialCase,
+    /// Kernels launched per run.
+    pub launches: usize,
+    /// Of the distinct kernels that it launches, those that no case before it has, nor the general one.
+    pub own_kernels: usize,
+    /// As [`Report::arena_bytes`].
+    pub arena_bytes: Option<u64>,
 }
 
 /// An ONNX node that runs on the host.

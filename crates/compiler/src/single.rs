@@ -104,6 +104,7 @@ fn entry_and_program(
         bindings: Vec::new(),
         state: Vec::new(),
         assumptions: Vec::new(),
+        specializes: None,
     };
     let mut program = Program::default();
     let mut args = Vec::new();

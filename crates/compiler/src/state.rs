@@ -24,6 +24,15 @@ pub(crate) fn resolve(graph: &mut Graph, names: &[(String, String)]) -> Result<V
     Ok(states)
 }
 
+/// The numbers of the output and the input of each state of a special case, whose general case has them: what the next
+/// run makes of a state, another case may.
+pub(crate) fn of_special_case(graph: &Graph, names: &[(String, String)]) -> Result<Vec<(usize, usize)>, CompileError> {
+    let pair = |(output, input): &(String, String)| {
+        Ok((find(&graph.outputs, "output", output)?, find(&graph.inputs, "input", input)?))
+    };
+    names.iter().map(pair).collect()
+}
+
 fn find(ports: &[Port], kind: &'static str, name: &str) -> Result<usize, CompileError> {
     ports.iter().position(|port| port.name == name).ok_or_else(|| CompileError::UnknownState {
         kind,

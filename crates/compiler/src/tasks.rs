@@ -14,17 +14,18 @@ pub struct Task {
     pub kernel: Kernel,
     /// The ONNX nodes that it computes.
     pub origins: Vec<String>,
-    /// How often a run of the model launches it.
+    /// How often a run of the model launches it, or a run of each case.
     pub launches: usize,
 }
 
-/// The distinct kernels of a plan.
+/// The distinct kernels of some plans of one model: that of the general case, and those of special cases.
 #[must_use]
-pub fn tasks(plan: &GraphPlan) -> Vec<Task> {
-    let kernels = kernels::formulate(plan);
-    let launches = |n: usize| kernels.of_planned.iter().filter(|&&k| k == n).count();
+pub fn tasks(plans: &[&GraphPlan]) -> Vec<Task> {
+    let kernels = kernels::formulate(plans);
+    let launches = |n: usize| kernels.of_planned.iter().flatten().filter(|&&k| k == n).count();
     let task = |(n, d): (usize, &kernels::Distinct)| Task {
-        key: d.key,
+        // There is one: the kernel stands for a planned one.
+        key: d.keys[0],
         kernel: d.kernel.clone(),
         origins: d.origins.clone(),
         launches: launches(n),

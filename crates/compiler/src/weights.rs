@@ -4,14 +4,16 @@ use crate::CompileError;
 use infc_artifact::{ArtifactBuilder, NewWeight};
 use infc_ir::entity::ValueId;
 use infc_passes::form::{GraphPlan, OperandSource, PackedConstant, Packing};
+use infc_tensor::DType;
 use rayon::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where each constant operand's weight is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Weights {
     index_of: HashMap<(ValueId, Option<Packing>), u32>,
-    /// Bytes stored.
+    /// Bytes stored, of all plans.
     pub(crate) bytes: u64,
     /// Bytes the constants have as they are in the model.
     pub(crate) original_bytes: u64,
@@ -27,19 +29,23 @@ impl Weights {
     }
 }
 
-/// Packs all constants of the plan and adds them to the artifact.
-pub(crate) fn add(plan: &GraphPlan, builder: &mut ArtifactBuilder<'static>) -> Result<Weights, CompileError> {
-    let mut distinct: Vec<&PackedConstant> = Vec::new();
-    let mut seen: HashMap<(ValueId, Option<&Packing>), ()> = HashMap::new();
-    let operands = plan.kernels.iter().flat_map(|k| &k.operands).chain(plan.hosts.iter().flat_map(|h| &h.inputs));
-    for source in operands {
-        if let OperandSource::Constant(constant) = source
-            && seen.insert((constant.value, constant.packing.as_ref()), ()).is_none()
-        {
-            distinct.push(constant);
+/// Packs all constants of some plans of one model and adds them to the artifact; gives the weights of each plan. What
+/// lies the same way in several plans is there once.
+pub(crate) fn add(plans: &[&GraphPlan], builder: &mut ArtifactBuilder<'static>) -> Result<Vec<Weights>, CompileError> {
+    let of_plans: Vec<Vec<&PackedConstant>> = plans.iter().map(|plan| distinct(plan)).collect();
+    let hashed: Vec<Vec<Identity<'_>>> = of_plans
+        .iter()
+        .map(|constants| constants.par_iter().map(|constant| Identity::new(constant, plans.len() > 1)).collect())
+        .collect();
+    let mut places: HashMap<&Identity<'_>, usize> = HashMap::new();
+    let mut stored: Vec<&PackedConstant> = Vec::new();
+    for (constant, identity) in of_plans.iter().flatten().zip(hashed.iter().flatten()) {
+        if let Entry::Vacant(place) = places.entry(identity) {
+            place.insert(stored.len());
+            stored.push(constant);
         }
     }
-    let packed: Vec<Vec<u8>> = distinct
+    let packed: Vec<Vec<u8>> = stored
         .par_iter()
         .map(|constant| {
             let tensor = constant
@@ -48,16 +54,17 @@ pub(crate) fn add(plan: &GraphPlan, builder: &mut ArtifactBuilder<'static>) -> R
             Ok(tensor.bytes().to_vec())
         })
         .collect::<Result<_, CompileError>>()?;
-    let mut weights = Weights::default();
     let mut names: BTreeMap<String, u32> = BTreeMap::new();
-    for (constant, bytes) in distinct.into_iter().zip(packed) {
+    let mut indices = Vec::with_capacity(stored.len());
+    let (mut bytes_stored, mut original_bytes) = (0, 0);
+    for (constant, bytes) in stored.into_iter().zip(packed) {
         let original = &constant.constant.tensor;
         let base = &constant.constant.name;
         let count = names.entry(base.clone()).or_default();
         let name = if *count == 0 { base.clone() } else { format!("{base}#{count}") };
         *count += 1;
-        weights.bytes += bytes.len() as u64;
-        weights.original_bytes += original.bytes().len() as u64;
+        bytes_stored += bytes.len() as u64;
+        original_bytes += original.bytes().len() as u64;
         let transform = constant.packing.as_ref().and_then(|p| p.transform.as_ref());
         let weight = NewWeight {
             name,
@@ -67,8 +74,56 @@ pub(crate) fn add(plan: &GraphPlan, builder: &mut ArtifactBuilder<'static>) -> R
             recipe: transform.map_or_else(String::new, ToString::to_string),
             layout: constant.packing.as_ref().map_or_else(String::new, |p| p.layout.clone()),
         };
-        let index = builder.weight(weight, bytes);
-        weights.index_of.insert((constant.value, constant.packing.clone()), index);
+        indices.push(builder.weight(weight, bytes));
     }
-    Ok(weights)
+    let weights = of_plans.iter().zip(&hashed).map(|(constants, identities)| Weights {
+        index_of: constants
+            .iter()
+            .zip(identities)
+            .filter_map(|(c, id)| Some(((c.value, c.packing.clone()), *indices.get(*places.get(id)?)?)))
+            .collect(),
+        bytes: bytes_stored,
+        original_bytes,
+    });
+    Ok(weights.collect())
+}
+
+/// The constants of a plan, each once per arrangement.
+fn distinct(plan: &GraphPlan) -> Vec<&PackedConstant> {
+    let mut distinct: Vec<&PackedConstant> = Vec::new();
+    let mut seen: HashSet<(ValueId, Option<&Packing>)> = HashSet::new();
+    let operands = plan.kernels.iter().flat_map(|k| &k.operands).chain(plan.hosts.iter().flat_map(|h| &h.inputs));
+    for source in operands {
+        if let OperandSource::Constant(constant) = source
+            && seen.insert((constant.value, constant.packing.as_ref()))
+        {
+            distinct.push(constant);
+        }
+    }
+    distinct
+}
+
+/// What makes two arranged constants of different plans the same.
+#[derive(PartialEq, Eq, Hash)]
+struct Identity<'p> {
+    name: &'p str,
+    dtype: DType,
+    shape: &'p [usize],
+    packing: Option<&'p Packing>,
+    /// Of the bytes, if there are several plans; else the constant's number in the only one.
+    contents: Result<blake3::Hash, ValueId>,
+}
+
+impl<'p> Identity<'p> {
+    fn new(constant: &'p PackedConstant, by_contents: bool) -> Self {
+        let tensor = &constant.constant.tensor;
+        let contents = if by_contents { Ok(blake3::hash(tensor.bytes())) } else { Err(constant.value) };
+        Self {
+            name: &constant.constant.name,
+            dtype: tensor.dtype(),
+            shape: tensor.shape(),
+            packing: constant.packing.as_ref(),
+            contents,
+        }
+    }
 }

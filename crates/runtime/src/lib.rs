@@ -27,6 +27,7 @@ mod carried;
 mod code;
 mod custom;
 mod error;
+mod form;
 mod host;
 mod include;
 mod model;

@@ -28,6 +28,7 @@ pub enum Event<'a> {
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Planned<'a> {
+    pub entry: usize,
     pub symbols: &'a [i64],
     pub arena_bytes: usize,
     pub took: Duration,
@@ -36,6 +37,8 @@ pub struct Planned<'a> {
 /// See [`Event::Step`].
 #[derive(Debug)]
 pub struct StepEvent<'a> {
+    /// Index of the entry whose Program runs: the session's, or a special case of it.
+    pub entry: usize,
     /// Index of the step in the Program.
     pub step: usize,
     /// The kernel launched, as an index into the variant's kernels, and its name; `None` for other steps.

@@ -7,7 +7,7 @@
 use crate::arena::{Arena, Span};
 use crate::error::RuntimeError;
 use crate::view::{TensorView, dense_size};
-use infc_artifact::{Append, Entry};
+use infc_artifact::{Append, Entry, StatePair};
 use infc_tensor::DType;
 
 /// The states of a session, and who has which inputs and outputs of its entry.
@@ -52,7 +52,7 @@ struct State {
 
 impl States {
     pub(crate) fn new(entry: &Entry) -> Self {
-        let state = |pair: &infc_artifact::StatePair| State {
+        let state = |pair: &StatePair| State {
             name: entry.inputs[pair.input as usize].name.clone(),
             output: pair.output as usize,
             input: pair.input as usize,
@@ -164,6 +164,15 @@ impl States {
         }
     }
 
+    /// Brings the states into the memory that a run reads them from: `pairs` says how they lie there. What lies so
+    /// already is not touched; the others are copied.
+    ///
+    /// # Errors
+    /// `runtime::state-full` if a value has no room there, `runtime::out-of-memory`. The states are as they were then.
+    pub(crate) fn lie(&mut self, pairs: &[StatePair]) -> Result<(), RuntimeError> {
+        self.states.iter_mut().zip(pairs).try_for_each(|(state, pair)| state.lie(pair.append))
+    }
+
     /// Gives states without a value zeros to read, of the shapes that the entry's inputs have in a run.
     pub(crate) fn begin<'s>(&mut self, shape_of: impl Fn(usize) -> &'s [usize]) -> Result<(), RuntimeError> {
         for state in self.states.iter_mut().filter(|state| !state.is_set) {
@@ -230,17 +239,66 @@ impl States {
 }
 
 impl State {
+    /// Changes how the state lies, and copies its value if it has one.
+    fn lie(&mut self, append: Option<Append>) -> Result<(), RuntimeError> {
+        let before = self.append;
+        if before == append || !self.is_set {
+            self.append = append;
+            return Ok(());
+        }
+        if before.is_some() && append.is_some() {
+            // From one way of growing to another by way of a dense value.
+            self.lie(None)?;
+            return self.lie(append);
+        }
+        self.append = append;
+        let copied = self.copy_from(before);
+        if copied.is_err() {
+            self.append = before;
+        }
+        copied
+    }
+
+    /// Copies a value that lies as `before` says, of which either this or the present way of lying is dense, to where
+    /// the next run reads it.
+    fn copy_from(&mut self, before: Option<Append>) -> Result<(), RuntimeError> {
+        let too_large = || RuntimeError::OutOfMemory { len_bytes: usize::MAX };
+        let Some(grown) = before.or(self.append) else { return Ok(()) };
+        let len_bytes = self.len_bytes(&self.shape)?;
+        self.next.reserve(len_bytes)?;
+        let (axis, size) = (grown.axis as usize, self.dtype.size_bytes().ok_or_else(too_large)?);
+        let inner = self.shape[axis + 1..].iter().product::<usize>() * size;
+        let row = self.shape[axis] * inner;
+        // As long as the memory at most, so this is a number.
+        let place = usize::try_from(grown.capacity).map_err(|_| too_large())? * inner;
+        let (from, to) = if before.is_some() { (place, row) } else { (row, place) };
+        if row > 0 {
+            let rows = self.current.bytes().chunks(from).zip(self.next.bytes_mut().chunks_mut(to));
+            for (from, to) in rows.take(self.shape[..axis].iter().product()) {
+                to[..row].copy_from_slice(&from[..row]);
+            }
+        }
+        std::mem::swap(&mut self.current, &mut self.next);
+        self.measure();
+        Ok(())
+    }
+
     /// Takes note of a value's shape.
     fn take(&mut self, shape: &[usize]) {
         self.shape.clear();
         self.shape.extend_from_slice(shape);
+        self.measure();
+    }
+
+    /// Finds the strides of the value.
+    fn measure(&mut self) {
         self.strides.clear();
-        self.strides.resize(shape.len(), 0);
+        self.strides.resize(self.shape.len(), 0);
         let mut stride = 1usize;
-        for axis in (0..shape.len()).rev() {
+        for axis in (0..self.shape.len()).rev() {
             self.strides[axis] = stride.cast_signed();
             // The size of the memory is representable, so strides are as far as anything is read with them.
-            stride = stride.saturating_mul(self.extent(axis, shape));
+            stride = stride.saturating_mul(self.extent(axis, &self.shape));
         }
     }
 
@@ -273,5 +331,48 @@ impl State {
     /// Whether the next value is larger than this one.
     fn is_growing(&self, next: &[usize]) -> bool {
         self.shape.iter().zip(next).any(|(now, next)| now < next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use infc_artifact::{PortSpec, SizeExpr};
+    use infc_tensor::Tensor;
+
+    fn entry(append: Option<Append>) -> Entry {
+        let shape = vec![SizeExpr::constant(2), SizeExpr::constant(3), SizeExpr::constant(2)];
+        let port = |name: &str| PortSpec { name: name.to_owned(), dtype: DType::I16, shape: shape.clone() };
+        Entry {
+            name: "main".to_owned(),
+            inputs: vec![port("past")],
+            outputs: vec![port("present")],
+            symbols: vec![],
+            bindings: vec![],
+            state: vec![StatePair { output: 0, input: 0, append }],
+            assumptions: vec![],
+            specializes: None,
+        }
+    }
+
+    #[test]
+    fn a_value_is_the_same_however_it_lies() {
+        let elements: Vec<i16> = (1..=12).collect();
+        let value = Tensor::from_elements(&[2, 3, 2], &elements).unwrap();
+        let grows = |axis, capacity| Some(Append { axis, capacity });
+        let ways = [None, grows(1, 8), grows(0, 2), None, grows(2, 5), grows(2, 2), grows(1, 3), grows(1, 4)];
+        let mut states = States::new(&entry(None));
+        // Without a value there is nothing to copy.
+        states.lie(&entry(grows(1, 4)).state).unwrap();
+        states.set(0, &TensorView::try_from(&value).unwrap()).unwrap();
+        for way in ways {
+            states.lie(&entry(way).state).unwrap();
+            assert_eq!(states.value(0).unwrap().to_tensor().unwrap(), value, "{way:?}");
+        }
+        // What has no room stays as it was.
+        for narrow in [grows(1, 2), grows(0, 1)] {
+            assert_eq!(states.lie(&entry(narrow).state).unwrap_err().code(), "runtime::state-full");
+            assert_eq!(states.value(0).unwrap().to_tensor().unwrap(), value);
+        }
     }
 }

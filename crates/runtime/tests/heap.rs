@@ -8,7 +8,7 @@ mod support;
 use infc_runtime::{DType, Pool, RunOptions, SessionOptions, TensorView, TensorViewMut};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{model_on, row_sums};
+use support::{model_on, row_sums, row_sums_with_a_case};
 
 struct Counting;
 
@@ -63,6 +63,30 @@ fn no_heap_calls_after_warm_up() {
     }
     assert_eq!(CALLS.load(Ordering::Relaxed) - before, 0);
     sizes_that_change_with_every_run();
+    cases_that_change_with_every_run();
+}
+
+/// As above: what is a special case and what is not share their memory.
+fn cases_that_change_with_every_run() {
+    let model = model_on(row_sums_with_a_case(), Pool::builder().threads(1).build());
+    let mut session = model.session(&SessionOptions::default()).unwrap();
+    let data: Vec<u8> = (0..4000 * 10).flat_map(|n: u32| (n as f32).to_le_bytes()).collect();
+    let mut run = |n: usize| {
+        let shape = [n, 10];
+        let view = TensorView::new(DType::F32, &shape, &data[..n * 40]).unwrap();
+        let outputs = session.run_in_session(&[view], &RunOptions::default()).unwrap();
+        let found = outputs.get(0).unwrap();
+        assert_eq!(found.shape(), [n]);
+        // Ten consecutive numbers each.
+        let last = &found.dense_bytes().unwrap()[n * 4 - 4..];
+        assert_eq!(f32::from_le_bytes(last.try_into().unwrap()), (n as f32 - 1.0) * 100.0 + 45.0);
+        assert_eq!(session.entry_in_use(), usize::from(n == 77));
+    };
+    let mut round = || [400, 77, 1, 77, 78].into_iter().for_each(&mut run);
+    round();
+    let before = CALLS.load(Ordering::Relaxed);
+    (0..50).for_each(|_| round());
+    assert_eq!(CALLS.load(Ordering::Relaxed) - before, 0);
 }
 
 /// Part of the one test, since the count is that of the process.

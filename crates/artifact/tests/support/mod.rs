@@ -1,5 +1,7 @@
 //! The small artifact that tests are about: two entries, two variants, one weight.
 
+#![allow(dead_code, reason = "every test uses a part of it")]
+
 use infc_artifact::{
     Arg, ArtifactBuilder, Binding, BindingSource, EncodedArtifact, Entry, KernelInfo, Launch, MemoryPlan, NewWeight,
     PortSpec, Program, Provenance, SizeExpr, Slot, Step, SymbolSpec, VariantBuilder, features,
@@ -37,6 +39,7 @@ pub(crate) fn main_entry() -> Entry {
         bindings: vec![],
         state: vec![],
         assumptions: vec![],
+        specializes: None,
     }
 }
 
@@ -51,6 +54,7 @@ pub(crate) fn pair_entry() -> Entry {
         bindings: vec![Binding { symbol: 0, source: BindingSource::Axis { input: 0, axis: 0 } }],
         state: vec![],
         assumptions: vec![],
+        specializes: None,
     }
 }
 

@@ -15,6 +15,7 @@ use crate::model_file::{self, LoadArgs};
 use crate::npz;
 use crate::output_file::OutputFile;
 use crate::process::{self, Start};
+use crate::special_case;
 use crate::stats::{Summary, millis};
 use crate::tables::{self, Side, table};
 use against::{Comparison, Conditions};
@@ -131,6 +132,8 @@ struct Report<'a> {
 struct LaneReport<'a> {
     artifact: String,
     variant: &'a str,
+    /// The dims and values that what ran is made for; `None` if it takes all.
+    special_case: Option<String>,
     /// Types, as in `f32[1, 3, 224, 224]`.
     inputs: Vec<String>,
     load_ms: f64,
@@ -338,6 +341,7 @@ impl Lane {
         LaneReport {
             artifact: self.path.display().to_string(),
             variant: &self.model.selection().target,
+            special_case: special_case::of_session(&self.model, &self.session),
             inputs: self.input_types(),
             load_ms: self.load_ms,
             first_ms: self.first_ms,
@@ -367,7 +371,7 @@ fn print(report: &Report<'_>, console: &Console) -> Result<(), Failure> {
         let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), tables::millis);
         vec![
             lane.artifact.clone(),
-            lane.variant.to_owned(),
+            format!("{}{}", lane.variant, special_case::suffix(lane.special_case.as_deref())),
             tables::millis(lane.load_ms),
             time(lane.first_ms),
             time(summary.map(|s| s.min)),

@@ -11,10 +11,11 @@ use crate::layers::Layer;
 use crate::model_file::{self, LoadArgs};
 use crate::npz::Npz;
 use crate::onnx_eval::OnnxEvaluator;
+use crate::special_case;
 use crate::tables::{Side, few, number, table};
 use infc_frontend_onnx as onnx;
 use infc_runtime::artifact::Entry;
-use infc_runtime::{RunOptions, SessionOptions};
+use infc_runtime::{RunOptions, Session, SessionOptions};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -71,6 +72,9 @@ struct Report {
 #[derive(Serialize)]
 struct DataSetReport {
     name: Option<String>,
+    /// The dims and values that what ran is made for; `None` if it takes all. Where such a one ran, the general case
+    /// runs on the same data, too, and is told of next.
+    special_case: Option<String>,
     outputs: Vec<OutputReport>,
 }
 
@@ -89,9 +93,11 @@ pub(crate) fn run(arguments: CompareArgs, console: &Console) -> Result<Exit, Fai
     let missing = if model.is_some() { Missing::MakeUp } else { Missing::Refuse };
     let mut sets = inputs.load(session.entry(), missing, console)?;
     if let (Some(path), true) = (&model, layers) {
-        let plan = plan_again(path, &loaded, console)?;
+        let plans = plans_again(path, &loaded, console)?;
+        let plans: Vec<&infc::GraphPlan> = plans.plans();
         let set = sets.first().ok_or_else(|| CliError::MissingData { names: vec!["any input".to_owned()] })?;
-        let layers = crate::layers::check(&plan, &loaded, &set.all_inputs(session.entry())?, Tolerance { rtol, atol })?;
+        let inputs = set.all_inputs(session.entry())?;
+        let layers = crate::layers::check(&plans, &loaded, &inputs, Tolerance { rtol, atol })?;
         return report_layers(&artifact, &loaded, layers, console);
     }
     if let Some(path) = &model {
@@ -104,15 +110,28 @@ pub(crate) fn run(arguments: CompareArgs, console: &Console) -> Result<Exit, Fai
     }
 
     let options = RunOptions { flush_denormals: load.ftz, ..RunOptions::default() };
+    // Whatever fits the data has to agree: the special case that a run takes, and the general one.
+    let has_cases = loaded.manifest().entries.iter().any(|entry| entry.specializes.is_some());
+    let general = SessionOptions { general_only: true, ..SessionOptions::default() };
+    let mut general = has_cases.then(|| loaded.session(&general)).transpose()?;
     let mut reports = Vec::with_capacity(sets.len());
     for set in &sets {
-        let found = run_one(&mut session, set, &options)?;
-        let ports = &session.entry().outputs;
-        let outputs = ports.iter().zip(&found).zip(&set.expected).filter_map(|((port, found), expected)| {
-            let agreement = Agreement::of(found, expected.as_ref()?, Tolerance { rtol, atol });
-            Some(OutputReport { name: port.name.clone(), agreement })
-        });
-        reports.push(DataSetReport { name: set.name.clone(), outputs: outputs.collect() });
+        let mut run = |session: &mut Session| {
+            let found = run_one(session, set, &options)?;
+            let ports = &session.entry().outputs;
+            let outputs = ports.iter().zip(&found).zip(&set.expected).filter_map(|((port, found), expected)| {
+                let agreement = Agreement::of(found, expected.as_ref()?, Tolerance { rtol, atol });
+                Some(OutputReport { name: port.name.clone(), agreement })
+            });
+            let (name, special_case) = (set.name.clone(), special_case::of_session(&loaded, session));
+            Ok::<_, Failure>(DataSetReport { name, special_case, outputs: outputs.collect() })
+        };
+        let chosen = run(&mut session)?;
+        // It carries its own states, so it runs on all data.
+        let in_general = general.as_mut().map(&mut run).transpose()?;
+        let is_special = chosen.special_case.is_some();
+        reports.push(chosen);
+        reports.extend(in_general.filter(|_| is_special));
     }
     let report = Report {
         schema: "infc.compare/1",
@@ -131,8 +150,8 @@ pub(crate) fn run(arguments: CompareArgs, console: &Console) -> Result<Exit, Fai
     Ok(if report.agrees { Exit::Done } else { Exit::Condition })
 }
 
-/// The plan that the artifact was compiled from: its model, planned with the options that its provenance names.
-fn plan_again(path: &Path, artifact: &infc_runtime::Model, console: &Console) -> Result<infc::GraphPlan, Failure> {
+/// The plans that the artifact was compiled from: its model, planned with the options that its provenance names.
+fn plans_again(path: &Path, artifact: &infc_runtime::Model, console: &Console) -> Result<infc::Compilation, Failure> {
     let provenance = &artifact.manifest().provenance;
     let own = env!("CARGO_PKG_VERSION");
     if provenance.infc_version != own {
@@ -142,13 +161,14 @@ fn plan_again(path: &Path, artifact: &infc_runtime::Model, console: &Console) ->
     let mut options = dims::from_flags(&provenance.flags)?;
     options.stop_after = Some(infc::Phase::Plan);
     let compilation = infc::compile(&infc::Source::file(path), &options, &mut ())?;
-    let plan = compilation.plan.ok_or_else(|| CliError::OtherModel {
-        what: "plan".to_owned(),
-        expected: "one".to_owned(),
-        found: "none".to_owned(),
-    })?;
-    console.note(format!("  interpreting {} kernels", plan.kernels.len()));
-    Ok(plan)
+    let (expected, found) = (artifact.manifest().entries.len(), compilation.plans().len());
+    if expected != found {
+        let (what, expected, found) = ("number of plans".to_owned(), expected.to_string(), found.to_string());
+        return Err(CliError::OtherModel { what, expected, found }.into());
+    }
+    let kernels = compilation.plan.as_ref().map_or(0, |plan| plan.kernels.len());
+    console.note(format!("  interpreting {kernels} kernels"));
+    Ok(compilation)
 }
 
 #[derive(Serialize)]
@@ -201,7 +221,7 @@ fn print_layers(report: &LayersReport, console: &Console) -> Result<(), Failure>
         let agreement = &layer.agreement;
         vec![
             layer.step.to_string(),
-            layer.kernel.clone(),
+            format!("{}{}", layer.kernel, special_case::suffix(layer.special_case.as_deref())),
             if agreement.agrees { "agrees" } else { "DISAGREES" }.to_owned(),
             error(&agreement.worst_abs),
             error(&agreement.worst_rel),
@@ -254,8 +274,9 @@ fn read_expected(path: &Path, entry: &Entry, sets: &mut [DataSet]) -> Result<(),
 
 fn print(report: &Report, console: &Console) -> Result<(), Failure> {
     for set in &report.data_sets {
-        if let Some(name) = &set.name {
-            console.line(console.paint(Style::Dim, name))?;
+        let heading: Vec<&str> = [&set.name, &set.special_case].into_iter().filter_map(Option::as_deref).collect();
+        if !heading.is_empty() {
+            console.line(console.paint(Style::Dim, &heading.join(", ")))?;
         }
         for output in &set.outputs {
             let agreement = &output.agreement;

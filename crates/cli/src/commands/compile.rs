@@ -10,11 +10,11 @@ use crate::output_file::OutputFile;
 use crate::progress::Stages;
 use crate::stats::millis;
 use crate::tables;
-use infc::{Compilation, CompileOptions, Phase, Report, Source};
+use infc::{Compilation, CompileOptions, Phase, Report, Source, SpecialCaseReport};
 use infc_codegen_cpu::Target;
 use serde::Serialize;
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,10 @@ pub(crate) struct CompileArgs {
     /// A dynamic dim: its value, or its range with both ends. A dim without a name is called INPUT[AXIS]
     #[arg(long, value_name = "SYM=A..B")]
     dim: Vec<String>,
+    /// Values of a dynamic dim that the model is compiled for once more: a run whose inputs have one takes code made
+    /// for it, any other run the general one, all in one file with shared weights. Several dims: every combination
+    #[arg(long, value_name = "SYM=V,V")]
+    specialize: Vec<String>,
     /// The shape of an input, with ? for what stays dynamic, as in image=1x3x?x?
     #[arg(long, value_name = "INPUT=SHAPE")]
     shape: Vec<String>,
@@ -68,7 +72,12 @@ pub(crate) struct CompileArgs {
     #[arg(long, value_name = "PHASE", help_heading = "Looking inside")]
     stop_after: Option<Phase>,
     /// Start with this phase: MODEL is what the phase before it dumped
-    #[arg(long, value_name = "PHASE", help_heading = "Looking inside", conflicts_with_all = ["dim", "shape"])]
+    #[arg(
+        long,
+        value_name = "PHASE",
+        help_heading = "Looking inside",
+        conflicts_with_all = ["dim", "shape", "specialize"]
+    )]
     start_from: Option<Phase>,
     /// List the phases and do nothing else
     #[arg(long, help_heading = "Looking inside")]
@@ -121,6 +130,7 @@ impl CompileArgs {
             targets,
             byte_targets,
             dims: self.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
+            specialize: self.specialize.iter().map(|text| dims::parse_specialize(text)).collect::<Result<_, _>>()?,
             shapes: self.shape.iter().map(|text| dims::parse_shape(text)).collect::<Result<_, _>>()?,
             states: self.state.iter().map(|text| dims::parse_state(text)).collect::<Result<_, _>>()?,
             strict: self.strict,
@@ -244,6 +254,8 @@ struct Summary<'a> {
     arena_bytes: Option<u64>,
     total_ms: f64,
     phases: Vec<PhaseSummary>,
+    /// Code for single values of dynamic dims.
+    special_cases: Vec<SpecialCaseSummary>,
     variants: Vec<VariantSummary<'a>>,
 }
 
@@ -252,6 +264,15 @@ struct HostNodeSummary<'a> {
     node: &'a str,
     op_type: &'a str,
     reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct SpecialCaseSummary {
+    dims: BTreeMap<String, i64>,
+    kernels: usize,
+    /// Those that neither the general case launches, nor a special case before.
+    own_kernels: usize,
+    arena_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -302,8 +323,16 @@ impl<'a> Summary<'a> {
             arena_bytes: report.arena_bytes,
             total_ms: millis(took),
             phases: phases.collect(),
+            special_cases: report.special_cases.iter().map(SpecialCaseSummary::new).collect(),
             variants: variants.collect(),
         }
+    }
+}
+
+impl SpecialCaseSummary {
+    fn new(report: &SpecialCaseReport) -> Self {
+        let &SpecialCaseReport { ref case, launches: kernels, own_kernels, arena_bytes } = report;
+        Self { dims: case.dims.iter().cloned().collect(), kernels, own_kernels, arena_bytes }
     }
 }
 
@@ -331,6 +360,10 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
         None => "this machine runs none of them".to_owned(),
     };
     console.line(format!("  {} runs on {}; {taken}", " ".repeat(9), targets.join(", ")))?;
+    if !report.special_cases.is_empty() {
+        let cases: Vec<String> = report.special_cases.iter().map(|special| special.case.to_string()).collect();
+        console.line(format!("  {} with code of their own for {}", " ".repeat(9), cases.join("; ")))?;
+    }
     console.line(format!("  {} infc bench {output}", label("next")))
 }
 

@@ -31,6 +31,14 @@ pub(super) fn parse_shape(text: &str) -> Result<(String, Vec<ShapeDim>), CliErro
     Ok((name.to_owned(), shape.split('x').map(extent).collect::<Result<_, _>>()?))
 }
 
+/// `SYM=1,8`: the values of a dim that a model is compiled for once more.
+pub(super) fn parse_specialize(text: &str) -> Result<(String, Vec<i64>), CliError> {
+    let bad = || CliError::usage(format!("--specialize `{text}`: expected SYM=VALUE or SYM=VALUE,VALUE,…"));
+    let (name, values) = text.rsplit_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(bad)?;
+    let number = |text: &str| text.parse::<i64>().ok().filter(|&number| number >= 0).ok_or_else(bad);
+    Ok((name.to_owned(), values.split(',').map(number).collect::<Result<_, _>>()?))
+}
+
 /// `OUT=IN`.
 pub(super) fn parse_state(text: &str) -> Result<(String, String), CliError> {
     match text.split_once('=') {
@@ -45,6 +53,7 @@ pub(super) fn from_flags(flags: &[String]) -> Result<infc::CompileOptions, CliEr
     for flag in flags {
         match flag.split_once('=') {
             Some(("dim", text)) => options.dims.push(parse_dim(text)?),
+            Some(("specialize", text)) => options.specialize.push(parse_specialize(text)?),
             Some(("shape", text)) => options.shapes.push(parse_shape(text)?),
             Some(("state", text)) => options.states.push(parse_state(text)?),
             Some(("max-weight-growth", text)) => {
@@ -85,6 +94,15 @@ mod tests {
     }
 
     #[test]
+    fn special_cases() {
+        assert_eq!(parse_specialize("N=1,8").unwrap(), ("N".to_owned(), vec![1, 8]));
+        assert_eq!(parse_specialize("x[0]=1").unwrap(), ("x[0]".to_owned(), vec![1]));
+        for bad in ["N", "N=", "=1", "N=1,", "N=-1", "N=1..8", "N=a"] {
+            assert!(parse_specialize(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn states() {
         assert_eq!(parse_state("hn=h").unwrap(), ("hn".to_owned(), "h".to_owned()));
         for bad in ["h", "=h", "hn="] {
@@ -94,9 +112,10 @@ mod tests {
 
     #[test]
     fn flags_of_an_artifact() {
-        let flags = ["target=x86-64-v3", "dim=N=1..8", "shape=x=?x3", "strict"].map(str::to_owned);
+        let flags = ["target=x86-64-v3", "dim=N=1..8", "specialize=N=1,8", "shape=x=?x3", "strict"].map(str::to_owned);
         let options = from_flags(&flags).unwrap();
         assert_eq!(options.dims, [("N".to_owned(), DimChoice::Range(1, Some(8)))]);
+        assert_eq!(options.specialize, [("N".to_owned(), vec![1, 8])]);
         assert_eq!((options.shapes.len(), options.strict), (1, true));
     }
 }

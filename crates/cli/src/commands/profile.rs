@@ -14,6 +14,7 @@ use crate::kernel_times::{self, KernelTime, Times};
 use crate::model_file::{self, LoadArgs};
 use crate::output_file::OutputFile;
 use crate::process;
+use crate::special_case;
 use crate::stats::millis;
 use crate::tables::{self, Side, few, table, value};
 use ceilings::{Bound, Ceilings};
@@ -54,6 +55,8 @@ struct Report {
     schema: &'static str,
     artifact: String,
     variant: String,
+    /// The dims and values that what ran is made for; `None` if it takes all.
+    special_case: Option<String>,
     machine: String,
     threads: usize,
     inputs: Vec<String>,
@@ -130,6 +133,7 @@ impl Report {
             schema: "infc.profile/1",
             artifact: path.display().to_string(),
             variant: model.selection().target.clone(),
+            special_case: model.manifest().special_case_text(times.entry),
             machine: process::machine(),
             threads: pool.threads(),
             inputs,
@@ -199,9 +203,10 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
             kernel.schedule.lines().try_for_each(|line| console.line(format!("  {line}")))?;
         }
     }
+    let case = special_case::suffix(report.special_case.as_deref());
     let (run, between) = (tables::millis(report.run_ms), tables::millis(report.between_ms));
     let threads = if report.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", report.threads) };
-    console.line(format!("\n  quickest run {run}, of which {between} are between steps; {}", report.variant))?;
+    console.line(format!("\n  quickest run {run}, of which {between} are between steps; {}{case}", report.variant))?;
     console.line(format!("  ceilings     {}", report.ceilings.text()))?;
     console.line(format!("               {threads} on {}", report.machine))
 }

@@ -6,6 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::{DataSet, InputArgs, Missing};
 use crate::model_file::{self, LoadArgs};
 use crate::npz;
+use crate::special_case;
 use crate::stats::millis;
 use crate::tables;
 use infc_runtime::{RunOptions, Session, SessionOptions};
@@ -50,6 +51,8 @@ struct Report {
 #[derive(Serialize)]
 struct DataSetReport {
     name: Option<String>,
+    /// The dims and values that what ran is made for; `None` if it takes all.
+    special_case: Option<String>,
     run_ms: f64,
     outputs: Vec<OutputReport>,
 }
@@ -90,7 +93,14 @@ pub(crate) fn run(arguments: RunArgs, console: &Console) -> Result<Exit, Failure
         let run_ms = millis(started.elapsed());
         let names: Vec<&str> = session.entry().outputs.iter().map(|port| port.name.as_str()).collect();
         let summaries = names.iter().zip(&outputs).map(|(name, tensor)| OutputReport::of(name, tensor));
-        reports.push(DataSetReport { name: set.name.clone(), run_ms, outputs: summaries.collect() });
+        let special_case = special_case::of_session(&model, &session);
+        if !model.manifest().entries.iter().all(|entry| entry.specializes.is_none()) {
+            let which = special_case.as_ref().map_or_else(|| "all values of dims".to_owned(), Clone::clone);
+            let name = set.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+            console.detail(format!("  {name}code for {which}"));
+        }
+        let (name, outputs_told) = (set.name.clone(), summaries.collect());
+        reports.push(DataSetReport { name, special_case, run_ms, outputs: outputs_told });
         if save_output.is_some() {
             // Several data sets in one archive: each in a folder of its own.
             let prefix = set.name.as_ref().map(|name| format!("{name}/")).unwrap_or_default();
@@ -193,7 +203,8 @@ impl OutputReport {
 fn print(report: &Report, saved: Option<&Path>, console: &Console) -> Result<(), Failure> {
     for set in &report.data_sets {
         let name = set.name.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
-        let heading = format!("{name}{} on {}", tables::millis(set.run_ms), report.variant);
+        let case = special_case::suffix(set.special_case.as_deref());
+        let heading = format!("{name}{} on {}{case}", tables::millis(set.run_ms), report.variant);
         console.line(console.paint(Style::Dim, &heading))?;
         for output in &set.outputs {
             console.line(output.text(console))?;

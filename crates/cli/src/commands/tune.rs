@@ -38,6 +38,10 @@ pub(crate) struct TuneArgs {
     /// A dynamic dim: its value, or its range with both ends
     #[arg(long, value_name = "SYM=A..B")]
     dim: Vec<String>,
+    /// Values of a dynamic dim that the model is going to be compiled for with --specialize: their kernels are tuned,
+    /// too
+    #[arg(long, value_name = "SYM=V,V")]
+    specialize: Vec<String>,
     /// How long to search, as in 90s, 10m or 1h
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = budget)]
     budget: Duration,
@@ -122,13 +126,13 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         targets: vec![target.to_string()],
         byte_targets: Vec::new(),
         dims: arguments.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
+        specialize: arguments.specialize.iter().map(|text| dims::parse_specialize(text)).collect::<Result<_, _>>()?,
         strict: arguments.strict,
         stop_after: Some(Phase::Plan),
         ..CompileOptions::default()
     };
     let compilation = infc::compile(&Source::file(&model), &options, &mut ())?;
-    let plan = compilation.plan.ok_or_else(|| CliError::usage("the model has no plan"))?;
-    let tasks = infc::tasks(&plan);
+    let tasks = infc::tasks(&compilation.plans());
     let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
     let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
     let arena = Arena { target: &target, allowed, folder: folder.path() };

@@ -173,6 +173,7 @@ mod tests {
             bindings: vec![Binding { symbol: 0, source: BindingSource::Axis { input: 1, axis: 0 } }],
             state: vec![],
             assumptions: vec![],
+            specializes: None,
         };
         let shape = |given: Option<Tensor>, dims: &[(&str, i64)]| {
             let dims = dims.iter().map(|&(name, n)| (name.to_owned(), n)).collect();

@@ -18,4 +18,5 @@ mod inspect;
 mod profile;
 mod run;
 mod simplify;
+mod special_cases;
 mod streams;

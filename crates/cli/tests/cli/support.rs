@@ -114,6 +114,7 @@ pub(crate) fn identity_artifact() -> Vec<u8> {
         bindings: vec![Binding { symbol: 0, source: BindingSource::Axis { input: 0, axis: 0 } }],
         state: vec![],
         assumptions: vec![],
+        specializes: None,
     });
     for (name, value) in [("weight", 1.5f32), ("unused", 0.0)] {
         let weight = NewWeight {

@@ -45,14 +45,18 @@ impl Append {
     }
 }
 
-/// Decides how states lie, which are given as the numbers of outputs and inputs. That capacities suffice is then taken
-/// for granted by the graph.
-pub(super) fn plan(flat: &mut Flat, states: &[(usize, usize)]) -> Vec<PlannedState> {
-    let planned = |&(output, input): &(usize, usize)| {
-        let append = append(flat, output, input);
+/// Decides how states lie, which are given as the numbers of outputs and inputs, with what is known of them
+/// ([`FormOptions::appends`](super::FormOptions::appends)). That capacities suffice is then taken for granted by the
+/// graph.
+pub(super) fn plan(flat: &mut Flat, states: &[(usize, usize)], known: Option<&[Option<Append>]>) -> Vec<PlannedState> {
+    let planned = |(n, &(output, input)): (usize, &(usize, usize))| {
+        let append = match known {
+            None => append(flat, output, input, None),
+            Some(known) => known.get(n).copied().flatten().and_then(|known| append(flat, output, input, Some(known))),
+        };
         PlannedState { output, input, append }
     };
-    let states: Vec<PlannedState> = states.iter().map(planned).collect();
+    let states: Vec<PlannedState> = states.iter().enumerate().map(planned).collect();
     let ranges = Ranges::of_symbols(&flat.graph.symbols);
     for state in &states {
         let Some(append) = state.append else { continue };
@@ -70,12 +74,16 @@ pub(super) fn plan(flat: &mut Flat, states: &[(usize, usize)]) -> Vec<PlannedSta
     states
 }
 
-fn append(flat: &Flat, output: usize, input: usize) -> Option<Append> {
+/// How a state grows in place; the capacity is that of `known`, if it is.
+fn append(flat: &Flat, output: usize, input: usize, known: Option<Append>) -> Option<Append> {
     let graph = &flat.graph;
     let (from, to) = (graph.inputs.get(input)?, graph.outputs.get(output)?);
     let (id, node) = graph.producer(to.value)?;
     let Op::Concat(concat) = &node.op else { return None };
     let axis = concat.axis;
+    if known.is_some_and(|known| known.axis != axis) {
+        return None;
+    }
     let (before, after) = (graph.ty(from.value), graph.ty(to.value));
     let plain = from.declared.is_none() && to.declared.is_none() && before.dtype.size_bytes().is_some();
     let begins = node.inputs.first() == Some(&from.value) && flat.guard(id).is_none() && flat.region(id).is_none();
@@ -97,11 +105,8 @@ fn append(flat: &Flat, output: usize, input: usize) -> Option<Append> {
     let ranges = Ranges::of_symbols(&graph.symbols);
     let most = |shape: &[Dim]| ranges.interval(&shape[axis]).max;
     // What is present must fit as what is past.
-    let capacity = [most(&before.shape), most(&after.shape)]
-        .into_iter()
-        .flatten()
-        .min()
-        .filter(|c| (1..=MAX_CAPACITY).contains(c))?;
+    let decided = || [most(&before.shape), most(&after.shape)].into_iter().flatten().min();
+    let capacity = known.map(|known| known.capacity).or_else(decided).filter(|c| (1..=MAX_CAPACITY).contains(c))?;
     let append = Append { axis, capacity };
     // Symbolic extents are checked when they are known.
     let full = append.layout(&after.shape).len_elems;

@@ -78,7 +78,7 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
     if count > MAX_GRAPH_NODES {
         return Err(FormError::TooMany { what: "nodes", count, limit: MAX_GRAPH_NODES });
     }
-    let states = append::plan(&mut flat, &options.states);
+    let states = append::plan(&mut flat, &options.states, options.appends.as_deref());
     prepare::prepare(&mut flat, &states);
     let grouping = Grouping::new(&flat);
     let mut kernels = Vec::new();

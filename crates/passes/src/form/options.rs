@@ -1,5 +1,6 @@
 //! What can be asked of kernel formation.
 
+use super::append::Append;
 use crate::ErrorClass;
 
 /// What formation may decide.
@@ -11,10 +12,13 @@ pub struct FormOptions {
     pub max_weight_growth: f64,
     /// Outputs that are inputs of the next run: their numbers, and those of the inputs.
     pub states: Vec<(usize, usize)>,
+    /// How these states lie, if another plan of the same model has decided that: one that grows in place there does so
+    /// here with the same capacity, or not at all. `None` to decide it.
+    pub appends: Option<Vec<Option<Append>>>,
 }
 
 impl Default for FormOptions {
     fn default() -> Self {
-        Self { allowed: ErrorClass::Reassociating, max_weight_growth: 1.3, states: Vec::new() }
+        Self { allowed: ErrorClass::Reassociating, max_weight_growth: 1.3, states: Vec::new(), appends: None }
     }
 }

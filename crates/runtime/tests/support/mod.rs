@@ -5,8 +5,8 @@
 #![expect(dead_code, reason = "each test file uses its part")]
 
 use infc_runtime::artifact::{
-    ArenaSlot, Arg, ArtifactBuilder, Binding, BindingSource, Entry, KernelInfo, Launch, NewWeight, PortSpec, Program,
-    Provenance, SizeExpr, Slot, Step, SymbolSpec, VariantBuilder,
+    ArenaSlot, Arg, ArtifactBuilder, Binding, BindingSource, Copy, Entry, FixedSymbol, KernelInfo, Launch, NewWeight,
+    PortSpec, Program, Provenance, SizeExpr, Slot, Specialization, Step, SymbolSpec, VariantBuilder,
 };
 use infc_runtime::{DType, LoadOptions, Model, Pool};
 
@@ -94,6 +94,7 @@ pub(crate) fn dynamic(inputs: Vec<PortSpec>, outputs: Vec<PortSpec>) -> Entry {
         bindings: vec![Binding { symbol: 0, source: BindingSource::Axis { input: 0, axis: 0 } }],
         state: vec![],
         assumptions: vec![],
+        specializes: None,
     }
 }
 
@@ -107,6 +108,7 @@ pub(crate) fn fixed(inputs: Vec<PortSpec>, outputs: Vec<PortSpec>) -> Entry {
         bindings: vec![],
         state: vec![],
         assumptions: vec![],
+        specializes: None,
     }
 }
 
@@ -176,6 +178,37 @@ pub(crate) fn row_sums() -> Vec<u8> {
     let inputs = vec![port("a", DType::F32, [n.clone(), SizeExpr::constant(10)])];
     let entry = dynamic(inputs, vec![port("out", DType::F32, [n])]);
     artifact(entry, vec![Slot::Input(0), Slot::Output(0)], vec![Step::Launch(step)], &[])
+}
+
+/// The same, and the same again for `N = 77`, through the arena.
+pub(crate) fn row_sums_with_a_case() -> Vec<u8> {
+    let (n, ten) = (SizeExpr::symbol(0), SizeExpr::constant(10));
+    let general =
+        dynamic(vec![port("a", DType::F32, [n.clone(), ten.clone()])], vec![port("out", DType::F32, [n.clone()])]);
+    let rows = SizeExpr::constant(77);
+    let mut special =
+        fixed(vec![port("a", DType::F32, [rows.clone(), ten])], vec![port("out", DType::F32, [rows.clone()])]);
+    special.name = "main[N=77]".to_owned();
+    let fixed = vec![FixedSymbol { symbol: 0, value: 77 }];
+    special.specializes = Some(Specialization { general: 0, fixed });
+    let sums = |out: u32, chunks: SizeExpr| {
+        let mut step = launch(1, vec![Arg::read(0), Arg::write(out)], chunks);
+        step.values = vec![SizeExpr::constant(10)];
+        step.scratch_bytes = SizeExpr::constant(4);
+        Step::Launch(step)
+    };
+    let mut artifact = ArtifactBuilder::new(Provenance::default());
+    artifact.entry(general);
+    artifact.entry(special);
+    let slots = vec![Slot::Input(0), Slot::Output(0)];
+    let steps = vec![sums(1, n)];
+    let mut variant = variant("x86-64", &[], Program { slots, steps, static_plan: None });
+    let bytes = SizeExpr::constant(77 * 4);
+    let slots = vec![Slot::Input(0), arena(bytes.clone(), 0, 1), Slot::Output(0)];
+    let steps = vec![sums(1, rows), Step::Copy(Copy { src: 1, dst: 2, size_bytes: bytes })];
+    variant.program(Program { slots, steps, static_plan: None });
+    artifact.variant(variant);
+    artifact.finish().unwrap().to_vec().unwrap()
 }
 
 /// `out[i] = scratch address of the thread that computed chunk i`, u64[N]; the input only tells N.

@@ -5,7 +5,8 @@ use crate::console::{Console, Style};
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::picture::{Picture, dot, onnx, svg};
-use infc_artifact::{Artifact, ArtifactError};
+use crate::special_case;
+use infc_artifact::{Artifact, ArtifactError, Program};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -47,19 +48,23 @@ impl Target {
         console: &Console,
     ) -> Result<(), Failure> {
         let manifest = artifact.manifest();
-        let index = choose(artifact, target)?;
-        let (Some(index), Some(entry)) = (index, manifest.entries.first()) else {
+        let variant = choose(artifact, target)?;
+        let (Some(variant), Some(entry)) = (variant, manifest.entries.first()) else {
             return Err(ArtifactError::NoSuchTarget { wanted: "any".to_owned(), available: "none".to_owned() }.into());
         };
-        let body = artifact.variant(index)?;
+        let body = artifact.variant(variant)?;
         let symbols = symbol_values(Some(entry), dims)?;
-        let picture = Picture::new(entry, &body, &manifest.weights, &symbols, None);
-        let target = &manifest.variants[index].target;
+        let (index, symbols) = special_case::chosen(manifest, &symbols);
+        let entry = manifest.entries.get(index).unwrap_or(entry);
+        let empty = Program::default();
+        let program = body.programs.get(index).unwrap_or(&empty);
+        let picture = Picture::new(entry, program, &body, &manifest.weights, &symbols, None);
+        let target = &manifest.variants[variant].target;
         let title = format!("{} for {target}", artifact_path.display());
         let bytes = match self.format {
             Format::Svg => svg::file(&picture, &title).into_bytes(),
             Format::Dot => dot::file(&picture, &title).into_bytes(),
-            Format::Onnx => onnx::file(&picture, entry, body.programs.first().unwrap_or(&Default::default()), &symbols),
+            Format::Onnx => onnx::file(&picture, entry, program, &symbols),
         };
         let mut file = OutputFile::create(&self.path)?;
         file.write_all(&bytes).map_err(|source| file.error(source))?;

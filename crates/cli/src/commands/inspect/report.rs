@@ -3,6 +3,7 @@
 use crate::error::CliError;
 use crate::failure::Failure;
 use crate::host;
+use crate::special_case::symbols_by_name;
 use crate::tables::value;
 use infc_artifact::{
     Artifact, ArtifactError, BindingSource, Entry, MemoryPlan, PortSpec, Program, Slot, Step, VariantBody, VariantInfo,
@@ -45,6 +46,8 @@ pub(super) struct SectionReport {
 #[derive(Serialize)]
 pub(super) struct EntryReport {
     pub(super) name: String,
+    /// If it is another entry at fixed values of some of its dims: those, else `None`.
+    pub(super) special_case: Option<BTreeMap<String, i64>>,
     pub(super) inputs: Vec<PortReport>,
     pub(super) outputs: Vec<PortReport>,
     pub(super) symbols: Vec<SymbolReport>,
@@ -246,7 +249,7 @@ impl Report {
                 runs_here: runs_here(info),
                 code_bytes: section_bytes(info.code_section),
                 program_bytes: section_bytes(info.program_section),
-                work: Work::of(&kernel_reports(&artifact.variant(index)?, &symbols)),
+                work: Work::of(&kernel_reports(&artifact.variant(index)?, &manifest.entries, &symbols)),
             })
         });
         let variants = variants.collect::<Result<_, ArtifactError>>()?;
@@ -260,7 +263,7 @@ impl Report {
             bytes: len_bytes as u64,
             verified,
             sections: sections(artifact),
-            entries: manifest.entries.iter().map(EntryReport::new).collect(),
+            entries: manifest.entries.iter().map(|entry| EntryReport::new(entry, &manifest.entries)).collect(),
             variants,
             variant,
             weights: WeightsReport {
@@ -337,7 +340,11 @@ fn sections(artifact: &Artifact<'_>) -> Vec<SectionReport> {
 }
 
 impl EntryReport {
-    fn new(entry: &Entry) -> Self {
+    fn new(entry: &Entry, entries: &[Entry]) -> Self {
+        let special_case = entry.specializes.as_ref().map(|case| {
+            let names = entries[case.general as usize].symbol_names();
+            case.fixed.iter().map(|fixed| (names[fixed.symbol as usize].to_owned(), fixed.value)).collect()
+        });
         let names = entry.symbol_names();
         let port = |port: &PortSpec| PortReport { name: port.name.clone(), r#type: port.type_text(&names) };
         let from = |symbol: usize| {
@@ -361,6 +368,7 @@ impl EntryReport {
         });
         Self {
             name: entry.name.clone(),
+            special_case,
             inputs: entry.inputs.iter().map(port).collect(),
             outputs: entry.outputs.iter().map(port).collect(),
             symbols: symbols.collect(),
@@ -382,7 +390,7 @@ impl StateReport {
 impl VariantReport {
     fn new(target: &str, body: &VariantBody, entries: &[Entry], symbols: &[i64]) -> Result<Self, Failure> {
         let names = entries.first().map(Entry::symbol_names).unwrap_or_default();
-        let mut kernels = kernel_reports(body, symbols);
+        let mut kernels = kernel_reports(body, entries, symbols);
         let work = Work::of(&kernels);
         for kernel in &mut kernels {
             let share = |count: Option<u64>, all: u64| {
@@ -393,9 +401,7 @@ impl VariantReport {
             kernel.bytes_share = share(kernel.bytes, work.all_bytes);
         }
         let programs = body.programs.iter().zip(entries).enumerate().map(|(index, (program, entry))| {
-            // The symbols given are those of the first entry; others are told at their minimum.
-            let own = if index == 0 { symbols.to_vec() } else { symbol_values(Some(entry), &[])? };
-            ProgramReport::new(&entry.name, program, &own)
+            ProgramReport::new(&entry.name, program, &symbols_of(index, entry, entries, symbols))
         });
         Ok(Self {
             target: target.to_owned(),
@@ -407,9 +413,32 @@ impl VariantReport {
     }
 }
 
-/// All kernels of a variant; what they do at the given symbol values, as the compiler described it.
-fn kernel_reports(body: &VariantBody, symbols: &[i64]) -> Vec<KernelReport> {
+/// The values of an entry's symbols, given those of the first entry's: a special case has the same but for its own,
+/// others are told at their minimum.
+fn symbols_of(index: usize, entry: &Entry, entries: &[Entry], symbols: &[i64]) -> Vec<i64> {
+    match (index, &entry.specializes) {
+        (0, _) => symbols.to_vec(),
+        (_, Some(_)) => symbols_by_name(entry, &entries[0], symbols),
+        (_, None) => entry.symbols.iter().map(|symbol| symbol.min.max(1)).collect(),
+    }
+}
+
+/// All kernels of a variant; what they do at the given values of the first entry's symbols, as the compiler described
+/// it.
+fn kernel_reports(body: &VariantBody, entries: &[Entry], symbols: &[i64]) -> Vec<KernelReport> {
     let mut launches = vec![0usize; body.kernels.len()];
+    // A kernel tells of its work over the symbols of an entry that launches it.
+    let mut symbols_of_kernel: Vec<Option<Vec<i64>>> = vec![None; body.kernels.len()];
+    for (index, (program, entry)) in body.programs.iter().zip(entries).enumerate() {
+        for step in &program.steps {
+            if let Step::Launch(launch) = step
+                && let Some(known) = symbols_of_kernel.get_mut(launch.kernel as usize)
+                && known.is_none()
+            {
+                *known = Some(symbols_of(index, entry, entries, symbols));
+            }
+        }
+    }
     for step in body.programs.first().into_iter().flat_map(|program| &program.steps) {
         if let Step::Launch(launch) = step
             && let Some(count) = launches.get_mut(launch.kernel as usize)
@@ -417,7 +446,11 @@ fn kernel_reports(body: &VariantBody, symbols: &[i64]) -> Vec<KernelReport> {
             *count += 1;
         }
     }
-    let kernels = body.kernels.iter().zip(&launches).map(|(info, &launches)| KernelReport {
+    let evaluated = |size: &Option<infc_artifact::SizeExpr>, symbols: &Option<Vec<i64>>| {
+        value(size.as_ref()?, symbols.as_deref().unwrap_or_default())
+    };
+    let kernels = body.kernels.iter().zip(&launches).zip(&symbols_of_kernel);
+    let kernels = kernels.map(|((info, &launches), symbols)| KernelReport {
         name: info.name.clone(),
         emitter: info.emitter.clone(),
         vector_bits: info.vector_bits,
@@ -425,8 +458,8 @@ fn kernel_reports(body: &VariantBody, symbols: &[i64]) -> Vec<KernelReport> {
         code_bytes: info.code_len,
         vector_insts: info.vector_insts,
         total_insts: info.total_insts,
-        macs: info.macs.as_ref().and_then(|size| value(size, symbols)),
-        bytes: info.bytes.as_ref().and_then(|size| value(size, symbols)),
+        macs: evaluated(&info.macs, symbols),
+        bytes: evaluated(&info.bytes, symbols),
         macs_share: None,
         bytes_share: None,
         origins: info.origins.clone(),

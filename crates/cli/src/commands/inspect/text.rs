@@ -63,6 +63,10 @@ pub(super) fn print(report: &Report, console: &Console) -> Result<(), Failure> {
 fn print_entries(report: &Report, console: &Console) -> Result<(), Failure> {
     for entry in &report.entries {
         console.line(format!("\n{}", console.paint(Style::Label, &format!("Entry {}", entry.name))))?;
+        if let Some(case) = &entry.special_case {
+            let values: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            console.line(format!("  taken by runs with {}", values.join(", ")))?;
+        }
         for (word, ports) in [("in", &entry.inputs), ("out", &entry.outputs)] {
             for port in ports {
                 console.line(format!("  {word:<4} {}  {}", port.name, port.r#type))?;

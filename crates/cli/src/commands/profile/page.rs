@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::kernel_times::Times;
 use crate::picture::Picture;
 use crate::picture::svg::{drawing, escape};
+use crate::special_case;
 use crate::tables::{self, value};
 use infc_artifact::{MemoryPlan, Program, Slot};
 use infc_runtime::Model;
@@ -37,11 +38,11 @@ details pre{margin:6px 0 0;white-space:pre-wrap;font-size:11.5px;color:#374151}s
 pub(super) fn page(report: &Report, model: &Model, times: &Times) -> Result<String, Failure> {
     let variant = model.variant();
     let shares = step_shares(times);
-    let picture =
-        Picture::new(model.default_entry(), variant, &model.manifest().weights, &times.symbols, Some(&shares));
+    let (manifest, empty) = (model.manifest(), Program::default());
+    let program = variant.programs.get(times.entry).unwrap_or(&empty);
+    let entry = &manifest.entries[times.entry];
+    let picture = Picture::new(entry, program, variant, &manifest.weights, &times.symbols, Some(&shares));
     let (width, height, graph) = drawing(&picture);
-    let empty = Program::default();
-    let program = variant.programs.first().unwrap_or(&empty);
     let plan = match &program.static_plan {
         Some(plan) => plan.clone(),
         None => MemoryPlan::new(program, &times.symbols)?,
@@ -51,8 +52,9 @@ pub(super) fn page(report: &Report, model: &Model, times: &Times) -> Result<Stri
          content=\"width=device-width\"><title>{0}</title><style>{STYLE}</style></head><body><main><h1>{0}</h1><p>{1}</p>",
         escape(&report.artifact),
         escape(&format!(
-            "{} · {} · {} · inputs {}",
+            "{}{} · {} · {} · inputs {}",
             report.variant,
+            special_case::suffix(report.special_case.as_deref()),
             if report.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", report.threads) },
             report.machine,
             if report.inputs.is_empty() { "none".to_owned() } else { report.inputs.join(", ") }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The whole file.
 pub(super) fn trace(model: &Model, times: &Times) -> Result<String, Failure> {
     let variant = model.variant();
-    let steps = variant.programs.first().map(|program| program.steps.as_slice()).unwrap_or_default();
+    let steps = variant.programs.get(times.entry).map(|program| program.steps.as_slice()).unwrap_or_default();
     let micros = |time: std::time::Duration| time.as_nanos() as f64 / 1e3;
     let mut events: Vec<Value> = vec![json!({
         "name": "run", "cat": "run", "ph": "X", "ts": 0.0, "dur": micros(times.run.took), "pid": 1, "tid": 1,

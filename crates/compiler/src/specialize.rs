@@ -1,0 +1,147 @@
+//! Special cases: the same model at fixed values of some of its dynamic dims, beside the one that takes all values.
+
+use crate::CompileError;
+use infc_artifact::{Entry, FixedSymbol, Specialization};
+use infc_frontend_onnx::{DimChoice, ImportError, ImportOptions};
+use infc_ir::entity::SymbolId;
+use infc_ir::graph::{Graph, SymbolSource};
+use infc_ir::symbol::Symbol;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// More would be more code than anybody wants in one file: each case is compiled for every target.
+pub const MAX_SPECIAL_CASES: usize = 16;
+
+/// Values of dims by name, sorted by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SpecialCase {
+    /// Names of dims with the value that each has.
+    pub dims: Vec<(String, i64)>,
+}
+
+impl fmt::Display for SpecialCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (name, value)) in self.dims.iter().enumerate() {
+            write!(f, "{}{name}={value}", if n > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// The values wanted of each dim, those of one name together, each once; sorted.
+pub(crate) fn values(wanted: &[(String, Vec<i64>)]) -> BTreeMap<&str, BTreeSet<i64>> {
+    let mut values: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
+    for (name, of_name) in wanted {
+        values.entry(name).or_default().extend(of_name);
+    }
+    values.retain(|_, values| !values.is_empty());
+    values
+}
+
+/// All combinations of the values of each dim, in one order whatever the order of the wishes.
+///
+/// # Errors
+/// `compile::too-many-special-cases`.
+pub(crate) fn cases(wanted: &[(String, Vec<i64>)]) -> Result<Vec<SpecialCase>, CompileError> {
+    let values = values(wanted);
+    if values.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = values.values().fold(1usize, |count, values| count.saturating_mul(values.len()));
+    if found > MAX_SPECIAL_CASES {
+        return Err(CompileError::TooManySpecialCases { found, limit: MAX_SPECIAL_CASES });
+    }
+    let mut cases = vec![SpecialCase::default()];
+    for (name, values) in values {
+        let with = |case: &SpecialCase, value: i64| {
+            let mut case = case.clone();
+            case.dims.push((name.to_owned(), value));
+            case
+        };
+        cases = cases.iter().flat_map(|case| values.iter().map(|&value| with(case, value))).collect();
+    }
+    Ok(cases)
+}
+
+/// Fails unless the dims of a case are dynamic ones of the model as it was imported, and may have the values.
+///
+/// # Errors
+/// `compile::unknown-special-case`, `compile::bad-special-case`.
+pub(crate) fn check(graph: &Graph, case: &SpecialCase) -> Result<(), CompileError> {
+    let symbols = graph.symbols.iter_enumerated().filter(|(id, _)| is_dim(graph, *id));
+    let symbols: Vec<&Symbol> = symbols.map(|(_, symbol)| symbol).collect();
+    for (name, value) in &case.dims {
+        let Some(symbol) = symbols.iter().find(|symbol| symbol.name == *name) else {
+            let known = symbols.iter().map(|symbol| format!("`{}`", symbol.name)).collect();
+            return Err(CompileError::UnknownSpecialCase { dim: name.clone(), known });
+        };
+        if *value < symbol.min || symbol.max.is_some_and(|max| *value > max) {
+            let max = symbol.max.map_or_else(String::new, |max| format!("={max}"));
+            let reason = format!("`{name}` is in {}..{max}", symbol.min);
+            return Err(CompileError::BadSpecialCase { case: case.to_string(), reason });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a symbol is an extent of an input.
+fn is_dim(graph: &Graph, id: SymbolId) -> bool {
+    matches!(graph.source(id), Some(SymbolSource::Axis { .. }))
+}
+
+/// How a case is imported.
+pub(crate) fn import_options(general: &ImportOptions, case: &SpecialCase) -> ImportOptions {
+    let mut options = general.clone();
+    // A value within a range that is given, too, narrows it.
+    options.dims.extend(case.dims.iter().map(|(name, value)| (name.clone(), DimChoice::Fixed(*value))));
+    options
+}
+
+/// The error about a case that the model cannot be imported for, though it can be in general.
+pub(crate) fn failed(case: &SpecialCase, error: &ImportError) -> CompileError {
+    CompileError::BadSpecialCase { case: case.to_string(), reason: error.to_string() }
+}
+
+/// The entry of a case, as one that stands for another.
+pub(crate) fn entry(entry: Entry, general: &Entry, case: &SpecialCase) -> Result<Entry, CompileError> {
+    let symbol = |name: &str| general.symbols.iter().position(|symbol| symbol.name == name);
+    let mut fixed = Vec::with_capacity(case.dims.len());
+    for (name, value) in &case.dims {
+        let symbol = symbol(name).ok_or_else(|| CompileError::Internal { what: format!("dim `{name}` is lost") })?;
+        fixed.push(FixedSymbol { symbol: symbol as u32, value: *value });
+    }
+    fixed.sort_by_key(|fixed| fixed.symbol);
+    let specializes = Some(Specialization { general: 0, fixed });
+    Ok(Entry { name: format!("{}[{case}]", general.name), specializes, ..entry })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(values: &[(&str, &[i64])]) -> Vec<(String, Vec<i64>)> {
+        values.iter().map(|(name, values)| ((*name).to_owned(), values.to_vec())).collect()
+    }
+
+    fn text(values: &[(&str, &[i64])]) -> Vec<String> {
+        cases(&wanted(values)).expect("few").iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn cases_are_all_combinations_in_one_order() {
+        assert_eq!(text(&[]), [""; 0]);
+        assert_eq!(text(&[("N", &[8, 1])]), ["N=1", "N=8"]);
+        assert_eq!(text(&[("N", &[1]), ("N", &[8, 1])]), ["N=1", "N=8"]);
+        assert_eq!(text(&[("S", &[128]), ("N", &[8, 1])]), ["N=1,S=128", "N=8,S=128"]);
+    }
+
+    #[test]
+    fn too_many_are_refused() {
+        let sixteen: Vec<i64> = (1..=16).collect();
+        assert_eq!(text(&[("N", &sixteen)]).len(), 16);
+        let error = cases(&wanted(&[("N", &sixteen), ("S", &[1, 2])])).expect_err("32 cases");
+        assert_eq!(error.code(), "compile::too-many-special-cases");
+        let all: Vec<(&str, &[i64])> = vec![("N", &sixteen); 3];
+        assert_eq!(text(&all).len(), 16);
+    }
+}

@@ -1,0 +1,271 @@
+//! `--specialize`: code for single values of dynamic dims beside the general one, in one artifact.
+
+mod net;
+
+use infc::{Compilation, CompileOptions, DimChoice};
+use infc_runtime::{LoadOptions, Model, Session, SessionOptions, Tensor};
+use infc_tensor::DType;
+use net::{Attr, Net, session};
+
+fn floats(shape: &[usize], seed: usize) -> Tensor {
+    let len: usize = shape.iter().product();
+    let elements: Vec<f32> = (0..len).map(|n| ((n * 7919 + seed * 31) % 257) as f32 / 64.0 - 2.0).collect();
+    Tensor::from_elements(shape, &elements).expect("as many as the shape has")
+}
+
+fn specialized(values: &[(&str, &[i64])]) -> CompileOptions {
+    let specialize = values.iter().map(|(name, values)| ((*name).to_owned(), values.to_vec())).collect();
+    CompileOptions { specialize, ..CompileOptions::default() }
+}
+
+fn fixed(dims: &[(&str, i64)]) -> CompileOptions {
+    let dims = dims.iter().map(|(name, value)| ((*name).to_owned(), DimChoice::Fixed(*value))).collect();
+    CompileOptions { dims, ..CompileOptions::default() }
+}
+
+/// Two dense layers with a softmax over what comes out, of `N` rows, and beside them a look-up that knows nothing of
+/// `N`.
+fn layers() -> Net {
+    Net::new(18)
+        .input("x", DType::F32, &["N", "48"])
+        .input("z", DType::F32, &["S", "16"])
+        .constant("w1", &floats(&[48, 64], 1))
+        .constant("w2", &floats(&[64, 40], 2))
+        .constant("b", &floats(&[40], 3))
+        .node("MatMul", &["x", "w1"], &["h"], &[])
+        .node("Relu", &["h"], &["r"], &[])
+        .node("MatMul", &["r", "w2"], &["m"], &[])
+        .node("Add", &["m", "b"], &["a"], &[])
+        .node("Softmax", &["a"], &["y"], &[("axis", Attr::Int(-1))])
+        .node("Exp", &["z"], &["e"], &[])
+        .output("y")
+        .output("e")
+}
+
+fn compiled(net: Net, options: &CompileOptions) -> Compilation {
+    net.compile(options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn bytes(compilation: &Compilation) -> Vec<u8> {
+    compilation.to_bytes().expect("an artifact")
+}
+
+fn case(session: &Session, model: &Model) -> String {
+    model.manifest().special_case_text(session.entry_in_use()).unwrap_or_default()
+}
+
+#[test]
+fn a_run_takes_the_case_that_its_inputs_fit() {
+    let compilation = compiled(layers(), &specialized(&[("N", &[8, 1])]));
+    let model = Model::from_vec(bytes(&compilation)).expect("a model");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    assert_eq!(session.entry().name, "main");
+    let z = floats(&[3, 16], 9);
+    for (n, expected) in [(1, "N=1"), (2, ""), (8, "N=8"), (7, ""), (1, "N=1"), (8, "N=8"), (0, "")] {
+        let x = floats(&[n, 48], n);
+        let found = session.run_owned(&[&x, &z]).expect("runs");
+        assert_eq!(case(&session, &model), expected, "N = {n}");
+        // The same bits as an artifact that is for this value, or for all values, alone.
+        let alone = if expected.is_empty() { CompileOptions::default() } else { fixed(&[("N", n as i64)]) };
+        let mut alone = net::session(&compiled(layers(), &alone));
+        assert_eq!(found, alone.run_owned(&[&x, &z]).expect("runs"), "N = {n}");
+        assert_eq!(session.output_shapes(&[&[n, 48], &[3, 16]]).expect("shapes"), [vec![n, 40], vec![3, 16]]);
+    }
+    let options = SessionOptions { general_only: true, ..SessionOptions::default() };
+    let mut general = model.session(&options).expect("a session");
+    general.run_owned(&[&floats(&[1, 48], 1), &z]).expect("runs");
+    assert_eq!(general.entry_in_use(), 0);
+    // A case is an entry by itself, which takes nothing else.
+    let options = SessionOptions { entry: Some("main[N=8]".to_owned()), ..SessionOptions::default() };
+    let mut eight = model.session(&options).expect("a session");
+    eight.run_owned(&[&floats(&[8, 48], 1), &z]).expect("runs");
+    assert_eq!(eight.run_owned(&[&floats(&[7, 48], 1), &z]).expect_err("7 rows").code(), "runtime::wrong-shape");
+    assert_eq!(session.run_owned(&[&floats(&[8, 47], 1), &z]).expect_err("47").code(), "runtime::wrong-shape");
+}
+
+#[test]
+fn every_variant_has_the_cases() {
+    let compilation = compiled(layers(), &specialized(&[("N", &[1])]));
+    let file = bytes(&compilation);
+    let (x, z) = (floats(&[1, 48], 4), floats(&[2, 16], 9));
+    for target in infc::DEFAULT_TARGETS {
+        let options = LoadOptions { target: Some(target.to_owned()), ..LoadOptions::default() };
+        let Ok(model) = Model::from_vec_with(file.clone(), &options) else { continue };
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        let special = session.run_owned(&[&x, &z]).expect("runs");
+        assert_eq!(case(&session, &model), "N=1");
+        let options = SessionOptions { general_only: true, ..SessionOptions::default() };
+        let general = model.session(&options).expect("a session").run_owned(&[&x, &z]).expect("runs");
+        let elements = |tensor: &Tensor| tensor.elements::<f32>().expect("floats").to_vec();
+        for (a, b) in elements(&special[0]).into_iter().zip(elements(&general[0])) {
+            assert!((a - b).abs() <= 1e-6, "{target}: {a} and {b}");
+        }
+        assert_eq!(special[1], general[1]);
+    }
+}
+
+#[test]
+fn weights_and_equal_kernels_are_there_once() {
+    let plain = compiled(layers(), &CompileOptions::default());
+    let special = compiled(layers(), &specialized(&[("N", &[1, 8])]));
+    let report = &special.report;
+    assert_eq!(report.special_cases.iter().map(|c| c.case.to_string()).collect::<Vec<_>>(), ["N=1", "N=8"]);
+    // Both cases know the same symbols, so the second has the first one's kernel for what knows nothing of N.
+    let [one, eight] = report.special_cases.as_slice() else { panic!("{report:?}") };
+    assert_eq!(one.launches, plain.report.launches);
+    assert!(eight.own_kernels < eight.launches, "{report:?}");
+    assert!(report.distinct_kernels < 3 * plain.report.distinct_kernels, "{report:?}");
+    // Layouts of weights may differ between few rows and many, contents do not.
+    let names = |compilation: &Compilation| {
+        let weights = &compilation.artifact.as_ref().expect("an artifact").manifest().weights;
+        weights.iter().map(|w| (w.name.clone(), w.layout.clone())).collect::<Vec<_>>()
+    };
+    let mut seen = names(&special);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), names(&special).len());
+    assert!(report.weight_bytes < 2 * plain.report.weight_bytes, "{report:?}");
+    let (a, b) = (bytes(&plain).len(), bytes(&special).len());
+    assert!(b < 3 * a, "{b} bytes, and {a} without cases");
+}
+
+#[test]
+fn a_model_without_the_dim_in_its_kernels_shares_them_all() {
+    // What is computed has no dim that is specialised: the number of rows only decides how the input is cut.
+    let net = || {
+        Net::new(18)
+            .input("x", DType::F32, &["N", "32"])
+            .input("y", DType::F32, &["4", "32"])
+            .constant("w", &floats(&[32, 32], 5))
+            .node("MatMul", &["y", "w"], &["m"], &[])
+            .node("Tanh", &["m"], &["t"], &[])
+            .node("ReduceSum", &["x"], &["s"], &[("keepdims", Attr::Int(0))])
+            .output("t")
+            .output("s")
+    };
+    let special = compiled(net(), &specialized(&[("N", &[1, 2, 4])]));
+    for of_case in &special.report.special_cases {
+        // The sum alone depends on N.
+        assert!(of_case.own_kernels < of_case.launches, "{:?}", special.report);
+    }
+    let plain = compiled(net(), &CompileOptions::default());
+    assert_eq!(special.report.weight_bytes, plain.report.weight_bytes);
+}
+
+#[test]
+fn several_dims_give_all_combinations_and_the_same_bytes_in_any_order() {
+    let wishes = specialized(&[("S", &[3]), ("N", &[8, 1])]);
+    let compilation = compiled(layers(), &wishes);
+    let cases: Vec<String> = compilation.report.special_cases.iter().map(|c| c.case.to_string()).collect();
+    assert_eq!(cases, ["N=1,S=3", "N=8,S=3"]);
+    // All dims have values: the memory of a case is planned when compiling.
+    assert!(compilation.report.special_cases.iter().all(|c| c.arena_bytes.is_some()));
+    assert_eq!(compilation.report.arena_bytes, None);
+    let model = Model::from_vec(bytes(&compilation)).expect("a model");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    for (n, s, expected) in [(8, 3, "N=8, S=3"), (8, 4, ""), (1, 3, "N=1, S=3"), (2, 3, "")] {
+        let (x, z) = (floats(&[n, 48], n), floats(&[s, 16], 9));
+        let found = session.run_owned(&[&x, &z]).expect("runs");
+        assert_eq!(case(&session, &model), expected);
+        if !expected.is_empty() {
+            let mut alone = net::session(&compiled(layers(), &fixed(&[("N", n as i64), ("S", s as i64)])));
+            assert_eq!(found, alone.run_owned(&[&x, &z]).expect("runs"));
+        }
+    }
+    let again = compiled(layers(), &specialized(&[("N", &[1]), ("N", &[8, 1]), ("S", &[3])]));
+    assert!(bytes(&again) == bytes(&compilation), "two compilations differ");
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    let refused = |net: Net, options: &CompileOptions| {
+        let error = net.compile(options).expect_err("it makes no sense");
+        (error.code(), error.to_string())
+    };
+    let (code, message) = refused(layers(), &specialized(&[("M", &[1])]));
+    assert_eq!(code, "compile::unknown-special-case");
+    assert!(message.contains("`M`") && message.contains("`N`") && message.contains("`S`"), "{message}");
+    let dims = vec![("N".to_owned(), DimChoice::Range(1, Some(8)))];
+    let (code, message) = refused(layers(), &CompileOptions { dims, ..specialized(&[("N", &[4, 9])]) });
+    assert_eq!(code, "compile::bad-special-case");
+    assert!(message.contains("N=9") && message.contains("1..=8"), "{message}");
+    assert_eq!(refused(layers(), &specialized(&[("N", &[-1])])).0, "compile::bad-special-case");
+    let dims = vec![("N".to_owned(), DimChoice::Fixed(4))];
+    let (code, _) = refused(layers(), &CompileOptions { dims, ..specialized(&[("N", &[4])]) });
+    assert_eq!(code, "compile::unknown-special-case");
+    let many: Vec<i64> = (1..=17).collect();
+    assert_eq!(refused(layers(), &specialized(&[("N", &many)])).0, "compile::too-many-special-cases");
+    // In general N is taken to be such that the product has 12 rows; for 5 it is not.
+    let net = Net::new(18)
+        .input("x", DType::F32, &["N", "3"])
+        .constant("y", &floats(&[4, 3], 1))
+        .node("Add", &["x", "y"], &["a"], &[])
+        .output("a");
+    let (code, message) = refused(net, &specialized(&[("N", &[5])]));
+    assert_eq!(code, "compile::bad-special-case");
+    assert!(message.contains("N=5"), "{message}");
+}
+
+// -------------------------------------------------------------------------------------------------------- states --
+
+/// `present` is `past` with `new` behind it, `total` the sum over what is present.
+fn cache() -> Net {
+    Net::new(18)
+        .input("new", DType::F32, &["N", "S", "2"])
+        .input("past", DType::F32, &["N", "P", "2"])
+        .node("Add", &["new", "new"], &["twice"], &[])
+        .node("Concat", &["past", "twice"], &["present"], &[("axis", Attr::Int(1))])
+        .node("ReduceSum", &["present"], &["total"], &[])
+        .output("total")
+        .output("present")
+}
+
+fn with_cache(capacity: Option<i64>, values: &[(&str, &[i64])]) -> CompileOptions {
+    let states = vec![("present".to_owned(), "past".to_owned())];
+    let dims = vec![("P".to_owned(), DimChoice::Range(0, capacity))];
+    CompileOptions { states, dims, ..specialized(values) }
+}
+
+#[test]
+fn states_go_from_one_case_to_another() {
+    // The first call begins with nothing, others take one step; capacities, and where a case has none of its own.
+    for capacity in [Some(16), None] {
+        for values in [&[("P", &[0][..])][..], &[("S", &[1])], &[("S", &[1]), ("P", &[0, 4])], &[("P", &[4, 7])]] {
+            let compilation = compiled(cache(), &with_cache(capacity, values));
+            let model = Model::from_vec(bytes(&compilation)).expect("a model");
+            let mut special = model.session(&SessionOptions::default()).expect("a session");
+            let mut plain = session(&compiled(cache(), &with_cache(capacity, &[])));
+            let mut taken: Vec<usize> = Vec::new();
+            for round in 0..2 {
+                for (n, length) in [4usize, 1, 2, 1, 1, 3].into_iter().enumerate() {
+                    let new = floats(&[2, length, 2], 10 * round + n);
+                    let found = special.run_owned(&[&new]).expect("runs");
+                    let what = format!("{values:?}, capacity {capacity:?}, call {n} of round {round}");
+                    assert_eq!(found, plain.run_owned(&[&new]).expect("runs"), "{what}");
+                    let state = |session: &Session| {
+                        session.state("past").expect("known").expect("set").to_tensor().expect("small")
+                    };
+                    assert_eq!(state(&special), state(&plain), "{what}");
+                    taken.push(special.entry_in_use());
+                }
+                special.reset_states();
+                plain.reset_states();
+            }
+            assert!(taken.contains(&0) && taken.iter().any(|&entry| entry > 0), "{values:?}: {taken:?}");
+        }
+    }
+}
+
+#[test]
+fn a_state_that_has_no_room_in_the_next_case_is_told() {
+    let compilation = compiled(cache(), &with_cache(Some(6), &[("P", &[0])]));
+    let mut session = session(&compilation);
+    // The case has nothing that is past, but knows the room of what comes after it.
+    let error = session.run_owned(&[&floats(&[1, 7, 2], 1)]).expect_err("7 of 6");
+    assert_eq!(error.code(), "runtime::assumption-failed");
+    assert!(session.state("past").expect("known").is_none());
+    session.run_owned(&[&floats(&[1, 5, 2], 1)]).expect("5 of 6");
+    assert_eq!(session.run_owned(&[&floats(&[1, 2, 2], 2)]).expect_err("7 of 6").code(), error.code());
+    assert_eq!(session.state("past").expect("known").expect("set").shape(), [1, 5, 2]);
+    session.run_owned(&[&floats(&[1, 1, 2], 2)]).expect("6 of 6");
+}

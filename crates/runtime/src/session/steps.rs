@@ -1,0 +1,236 @@
+//! The steps of a run.
+
+use super::{Destination, RunOptions, Session};
+use crate::arena::Span;
+use crate::binding::{Binding, BoundLaunch, BoundStep, Place};
+use crate::code::FpScope;
+use crate::error::RuntimeError;
+use crate::form::Form;
+use crate::observer::{Event, StepEvent};
+use crate::pool::{Entered, Task};
+use crate::state::Port;
+use crate::symbols::{bind_late, skip_late};
+use infc_artifact::Step;
+use infc_tensor::{AlignedBytes, Tensor};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// What a run takes along from step to step.
+struct Run<'r, 'd, 'v> {
+    options: &'r RunOptions<'r>,
+    entered: Option<&'r Entered<'r>>,
+    destination: &'r mut Destination<'d, 'v>,
+}
+
+impl Session {
+    pub(super) fn run_steps(
+        &mut self,
+        options: &RunOptions<'_>,
+        destination: &mut Destination<'_, '_>,
+    ) -> Result<(), RuntimeError> {
+        self.begin(0, destination)?;
+        self.task.flush_denormals.store(options.flush_denormals, Ordering::Relaxed);
+        let _fp = FpScope::enter(self.task.fp_mode());
+        let lanes = options.max_threads.unwrap_or(usize::MAX).clamp(1, self.max_threads);
+        // What later segments have to do, their last bindings tell.
+        let is_wide = self.form().bindings.iter().any(|kept| kept.first().is_some_and(|binding| binding.is_wide));
+        let (pool, task) = (self.pool.clone(), Arc::clone(&self.task));
+        let entered = if is_wide { pool.enter(&task, lanes) } else { None };
+        let steps = self.program().steps.len();
+        self.run_range(0..steps, &mut Run { options, entered: entered.as_ref(), destination })
+    }
+
+    /// Runs some steps: all, or those of a branch.
+    fn run_range(&mut self, range: Range<usize>, run: &mut Run<'_, '_, '_>) -> Result<(), RuntimeError> {
+        let steps = self.program().steps.len();
+        let mut next = range.start;
+        while next < range.end {
+            let index = next;
+            next += 1;
+            let form = self.form();
+            let segment = form.segments.of_step(index);
+            let binding = form.binding(segment);
+            let step = binding.steps[index - binding.first_step].clone();
+            check_interruption(run.options, index, steps)?;
+            let started = self.observer.is_some().then(Instant::now);
+            match &step {
+                BoundStep::Launch(launch) => {
+                    form.host.check_made(binding.args[launch.args.clone()].iter().map(|arg| arg.slot))?;
+                    let scratch = self.scratch.span();
+                    let binding = self.form().binding(segment);
+                    self.launch(binding, launch, run.entered, scratch);
+                }
+                BoundStep::Copy { src, dst, len_bytes } => {
+                    form.host.check_made(std::iter::once(*src))?;
+                    // Both lengths were checked when the sizes were bound.
+                    let copied = self.slots[*src].copy_to(self.slots[*dst], *len_bytes);
+                    debug_assert!(copied, "checked by `Binding::new`");
+                }
+                BoundStep::If { condition, then, otherwise } => {
+                    let middle = next + then;
+                    next = middle + otherwise;
+                    let (first, second) = (middle - then..middle, middle..next);
+                    if self.slots[*condition].first_byte().is_some_and(|byte| byte != 0) {
+                        self.run_range(first, run)?;
+                        self.skip(second, run)?;
+                    } else {
+                        self.skip(first, run)?;
+                        self.run_range(second, run)?;
+                    }
+                }
+                BoundStep::Require { unmet: None } => {}
+                BoundStep::Require { unmet: Some((left, right)) } => {
+                    return Err(self.unmet(index, *left, *right));
+                }
+                BoundStep::Bind => self.bind_step(index, run.destination)?,
+                BoundStep::Give { slot, output } => self.give(*slot, *output, run.destination)?,
+                BoundStep::Host { inputs } => self.host_step(index, segment, inputs.clone())?,
+            }
+            if let (Some(observer), Some(started)) = (&self.observer, started) {
+                let took = started.elapsed();
+                let (kernel, chunks, threads) = match &step {
+                    BoundStep::Launch(l) => {
+                        let threads = run.entered.filter(|_| l.is_parallel).map_or(1, Entered::lanes);
+                        (Some((l.kernel, self.model.body.kernels[l.kernel].name.as_str())), l.chunks, threads)
+                    }
+                    BoundStep::Copy { .. }
+                    | BoundStep::If { .. }
+                    | BoundStep::Require { .. }
+                    | BoundStep::Bind
+                    | BoundStep::Give { .. }
+                    | BoundStep::Host { .. } => (None, 1, 1),
+                };
+                let (entry, slots) = (self.form().entry, &self.slots);
+                observer.event(&Event::Step(StepEvent { entry, step: index, kernel, chunks, threads, took, slots }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes over steps of a branch that is not taken: the segments that begin in it begin all the same.
+    fn skip(&mut self, range: Range<usize>, run: &mut Run<'_, '_, '_>) -> Result<(), RuntimeError> {
+        if self.form().bindings.len() == 1 {
+            return Ok(());
+        }
+        let model = Arc::clone(&self.model);
+        for index in range {
+            let form = self.forms.current_mut();
+            if let Step::Bind(bind) = &model.body.programs[form.entry].steps[index] {
+                let segment = form.segments.of_step(index) + 1;
+                let entry = &model.manifest.entries[form.entry];
+                skip_late(entry, bind, (&form.segments, segment), &mut form.symbols);
+                self.begin(segment, run.destination)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives symbols their values and begins the segment that knows them.
+    fn bind_step(&mut self, index: usize, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
+        let model = Arc::clone(&self.model);
+        let Form { entry, segments, host, symbols, .. } = self.forms.current_mut();
+        let Step::Bind(bind) = &model.body.programs[*entry].steps[index] else { return Ok(()) };
+        let (entry, segment) = (&model.manifest.entries[*entry], segments.of_step(index) + 1);
+        let host = &*host;
+        bind_late(entry, bind, (&*segments, segment), |slot| host.shape(slot), symbols)?;
+        self.begin(segment, destination)
+    }
+
+    /// Makes an output what a slot holds.
+    fn give(&mut self, slot: usize, output: usize, destination: &mut Destination<'_, '_>) -> Result<(), RuntimeError> {
+        let form = self.form();
+        form.host.check_made(std::iter::once(slot))?;
+        let port = &self.entry().outputs[output];
+        let place = form.output_place(output).map(|(shape, _)| shape.to_vec()).unwrap_or_default();
+        let tensor = match form.host.tensor(slot) {
+            Some(tensor) => tensor.clone(),
+            None => Tensor::from_bytes(port.dtype, place.clone(), AlignedBytes::from_slice(self.slots[slot].bytes()))?,
+        };
+        if tensor.dtype() != port.dtype || tensor.shape() != place.as_slice() {
+            return Err(RuntimeError::UnexpectedResult {
+                expected: format!("{}{place:?}", port.dtype),
+                found: format!("{}{:?}", tensor.dtype(), tensor.shape()),
+            });
+        }
+        match (self.states.output(output), destination) {
+            // Compared with the output's shape when its segment began; what has no bytes has no views.
+            (Port::Caller(n), Destination::Caller(outputs)) => {
+                let to = outputs[n].bytes_mut();
+                if to.len() == tensor.bytes().len() {
+                    to.copy_from_slice(tensor.bytes());
+                }
+            }
+            (Port::Caller(_), Destination::Session) => self.given[output] = Some(tensor),
+            (Port::State(state), _) => self.states.give(state, &place, tensor.bytes())?,
+        }
+        Ok(())
+    }
+
+    /// Evaluates an operator.
+    fn host_step(&mut self, index: usize, segment: usize, inputs: Range<usize>) -> Result<(), RuntimeError> {
+        let Form { entry, segments, bindings, host, .. } = self.forms.current_mut();
+        let Step::Host(step) = &self.model.body.programs[*entry].steps[index] else { return Ok(()) };
+        host.evaluate(&self.model, step, (&bindings[segment][0].shapes, inputs), &self.slots)?;
+        for &slot in step.outputs.iter().flatten() {
+            let begins = segments.of_slot[slot as usize];
+            if begins > segment {
+                continue;
+            }
+            let binding = &bindings[begins][0];
+            if let Some(Some(Place::Host { dtype, shape })) = binding.slots.get(slot as usize)
+                && let Some(span) = host.accept(slot as usize, *dtype, binding.shapes.get(*shape))?
+            {
+                self.slots[slot as usize] = span;
+            }
+        }
+        Ok(())
+    }
+
+    /// The error about a requirement that these dims do not meet.
+    fn unmet(&self, step: usize, left: i64, right: i64) -> RuntimeError {
+        let (what, equal) = match &self.program().steps[step] {
+            Step::Require(require) => (require.what.clone(), require.equal),
+            _ => (String::new(), true),
+        };
+        RuntimeError::UnmetRequirement { what, left, right, equal }
+    }
+
+    /// Runs one kernel over all its chunks.
+    fn launch(&self, binding: &Binding, launch: &BoundLaunch, entered: Option<&Entered<'_>>, scratch: Span) {
+        if launch.chunks == 0 {
+            return;
+        }
+        let call = &self.task.call;
+        let mut word = 0;
+        for arg in &binding.args[launch.args.clone()] {
+            let slot = self.slots[arg.slot];
+            // Checked when the sizes were bound.
+            let span = slot.get(arg.offset_bytes..slot.len_bytes()).unwrap_or(Span::EMPTY);
+            call.set_address(word, span);
+            word += 1;
+        }
+        for &value in &binding.values[launch.values.clone()] {
+            call.set_value(word, value);
+            word += 1;
+        }
+        // The barrier of kernels that synchronise inside; none do yet.
+        call.set_value(word, 0);
+        call.set_kernel(launch.entry, scratch, binding.scratch_bytes);
+        match entered {
+            Some(entered) if launch.is_parallel => entered.region(launch.chunks),
+            _ => call.run_chunks(0, launch.chunks, 0),
+        }
+    }
+}
+
+fn check_interruption(options: &RunOptions<'_>, step: usize, steps: usize) -> Result<(), RuntimeError> {
+    if options.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+        return Err(RuntimeError::Cancelled { step, steps });
+    }
+    if options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        return Err(RuntimeError::DeadlineExceeded { step, steps });
+    }
+    Ok(())
+}
