@@ -436,3 +436,55 @@ fn halves_of_cache_lines_are_read_together() {
         assert_eq!(place("c_o") < place("w_o"), whole, "{name}: {schedule}");
     }
 }
+
+/// The loops of a stage by its schedule, from outermost to innermost.
+fn loops_of<'a>(schedule: &'a str, stage: &str) -> Vec<&'a str> {
+    let reorder = format!("reorder {stage}: ");
+    let order = schedule.split(reorder.as_str()).nth(1).and_then(|rest| rest.split(';').next()).unwrap_or_default();
+    order.split(", ").collect()
+}
+
+/// Rows of a large image lie pages apart, so that walking across them meets one unforeseen line after the other. What
+/// the second cache holds may be walked through in any order.
+#[test]
+fn large_images_are_walked_through_as_they_lie() {
+    for (side, across) in [(12, true), (40, false)] {
+        let kernel = depthwise(side, 1000, 3, 1);
+        for (name, machine) in &MACHINES[1..] {
+            let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+            let loops = loops_of(&schedule, "o");
+            let place = |axis: &str| loops.iter().position(|name| name.starts_with(axis));
+            assert_eq!(place("c_o") < place("w"), across, "{name}, side {side}: {schedule}");
+        }
+    }
+}
+
+/// Weights that do not fit the second cache are read once, panel by panel, where they would not arrive in time.
+#[test]
+fn panels_of_large_weights_go_around_rows() {
+    let text = "kernel @product(x: f32[168, 768], const w: f32[192, 768, 16]) -> (y: f32[168, 3072]) {
+      stage s[m: 168, n: 3072, reduce k: 768] = fold sum x[m, k] * w[div(n, 16), k, mod(n, 16)]
+      stage o[m, n] = s[m, n] + 1
+      output y[m, n] = o[m, n]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let schedule = choose(&kernel, &MACHINES[1].1, ErrorClass::Exact).to_string();
+    assert_eq!(loops_of(&schedule, "o")[..2], ["n_o", "m_o"], "{schedule}");
+}
+
+/// Where lanes sum, all rows of a tile are vectors; many long ones arrive too slowly from the second cache.
+#[test]
+fn long_rows_are_not_summed_in_lanes_for_few_columns() {
+    let text = "kernel @few(x: f32[14, 14, 1000] layout(halo [3:3, 3:3, 0:0]), const w: f32[7, 7, 1000, 16])
+        -> (y: f32[7, 7, 8]) {
+      stage s[p: 7, q: 7, f: 8, reduce i: 7, reduce j: 7, reduce c: 1000] =
+        fold sum (x[p * 2 + i - 3, q * 2 + j - 3, c] if 0 <= p * 2 + i - 3 < 14 and 0 <= q * 2 + j - 3 < 14 else 0)
+          * w[i, j, c, f]
+      stage o[p, q, f] = s[p, q, f] + 1
+      output y[p, q, f] = o[p, q, f]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let machine = Machine { l2_bytes_per_cycle: 24.0, ..MACHINES[2].1 };
+    let schedule = choose(&kernel, &machine, ErrorClass::Reassociating).to_string();
+    assert!(schedule.contains("vectorize s.f"), "{schedule}");
+}

@@ -10,6 +10,16 @@ use infc_ir::kernel::AxisKind;
 /// Weights up to this size are found in the last cache by the next sweep; larger ones come from memory each time.
 const LAST_LEVEL_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
 
+/// By how much weights from the last cache have to arrive more quickly than they are used: between makers of processors
+/// its bandwidth differs by a factor of four.
+const LAST_LEVEL_MARGIN: f64 = 2.0;
+
+/// Rows at least so many bytes apart are not fetched ahead: few of them share a page, beyond which no prefetcher looks.
+const UNFORESEEN_STRIDE: i64 = 1024;
+
+/// Second caches that such rows exceed before it matters: up to there caches differ too much between machines.
+const BEYOND_CACHES: i64 = 2;
+
 impl Chooser<'_> {
     /// Of a stage that only moves: the axis along which lie the neighbours of what its lanes gather. With its loop
     /// innermost, the cache lines that one vector touches serve the next ones, too.
@@ -56,7 +66,7 @@ impl Chooser<'_> {
         // Twice the cache: what is left over comes from the second, which has nothing else to do.
         let stay = tile_bytes <= 2.0 * self.machine.l1_bytes as f64;
         let in_cache = weights <= LAST_LEVEL_BYTES;
-        !(stay && in_cache && streamed / self.machine.l3_bytes_per_cycle <= cycles)
+        !(stay && in_cache && LAST_LEVEL_MARGIN * streamed / self.machine.l3_bytes_per_cycle <= cycles)
     }
 
     /// Bytes that a tile's rows read of an access and that are read again soon: in one turn of the outermost of several
@@ -107,7 +117,8 @@ impl Chooser<'_> {
     /// what stays while its rows pass by.
     ///
     /// Not where a vector is only part of a cache line and there are too many rows for the first cache, so that their
-    /// lines would be fetched again for the next part; unless it is what stays that does not fit there.
+    /// lines would be fetched again for the next part; unless it is what stays that does not fit there. Nor where rows
+    /// come from beyond the second cache and lie far apart: one after the other, the vectors of a row are fetched ahead.
     pub(super) fn all_move_along_vectors(
         &self,
         main: StageId,
@@ -130,9 +141,18 @@ impl Chooser<'_> {
         let columns = extent(self.kernel, stage, axis).max(1);
         let is_part = |a: &Access| tile.points_along_vectors() * a.elem_bytes as i64 <= CACHE_LINE / 2;
         let rows_leave = |a: &Access| (elements(a) / columns).saturating_mul(CACHE_LINE) > l1_bytes;
-        let stay = |a: &Access| elements(a).saturating_mul(a.elem_bytes as i64) <= l1_bytes / 2;
-        !(accesses.iter().any(|a| !stays(a) && is_part(a) && rows_leave(a))
-            && accesses.iter().any(|a| stays(a) && stay(a)))
+        let bytes = |a: &Access| elements(a).saturating_mul(a.elem_bytes as i64);
+        let stay = |a: &Access| bytes(a) <= l1_bytes / 2;
+        let row_stride = |a: &Access| {
+            let strides = stage.value_axes().filter(|&(n, _)| n != axis).filter_map(|(n, _)| a.strides[n]);
+            strides.map(|stride| stride.saturating_mul(a.elem_bytes as i64).saturating_abs()).min().unwrap_or(0)
+        };
+        let is_unforeseen = |a: &Access| {
+            let is_far = bytes(a) > BEYOND_CACHES * self.machine.l2_bytes.cast_signed();
+            !stays(a) && is_far && row_stride(a) >= UNFORESEEN_STRIDE
+        };
+        let is_fetched_again = accesses.iter().any(|a| !stays(a) && is_part(a) && rows_leave(a));
+        !(accesses.iter().any(is_unforeseen) || is_fetched_again && accesses.iter().any(|a| stays(a) && stay(a)))
     }
 
     /// The axis of a reduction along which the root's vectors lie.

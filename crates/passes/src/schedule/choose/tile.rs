@@ -203,6 +203,12 @@ fn reduction_points(view: &View<'_>) -> f64 {
     points / view.points_at_once as f64
 }
 
+/// Points of the reduction axes at which an access reads different elements.
+fn summed_points(view: &View<'_>, access: &Access) -> f64 {
+    let moving = view.stage.reduce_axes().filter(|&(axis, _)| access.steps[axis] != Step::Zero);
+    moving.map(|(axis, _)| view.extents[axis] as f64).product()
+}
+
 /// Cycles for the whole stage.
 fn estimate(view: &View<'_>, machine: &Machine, tile: &Tile) -> f64 {
     let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
@@ -332,9 +338,12 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                 // Where lanes sum, rows and columns share their loads.
                 let is_own = n > 1.0 && (!reduces || n >= rows);
                 own += if is_own { n * vectors } else { 0.0 };
+                let bytes = access.elem_bytes as f64;
+                if reduces && n > 1.0 && n * summed_points(view, access) * bytes > machine.l1_bytes as f64 {
+                    streamed += n * vectors * tile.lanes as f64 * bytes;
+                }
                 if n == 1.0 {
                     held += vectors;
-                    let bytes = access.elem_bytes as f64;
                     streamed += vectors * tile.lanes as f64 * bytes * view.points_at_once as f64;
                     streamed_total += bytes
                         * (0..view.extents.len())
@@ -378,7 +387,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         // Chains that are just long enough to hide the latency leave nothing for hiccups of memory, which operands that
         // stay in registers do not have.
         step = step.max(machine.latency_cycles * if tile.slides { 1.0 } else { LATENCY_SLACK }) * crowded;
-        // Weights come from the second cache, and on their first pass from beyond if they do not fit there.
+        // Weights, and where lanes sum also rows that the first cache does not hold, come from the second cache; weights
+        // on their first pass from beyond if they do not fit there.
         let near = step.max(streamed / machine.l2_bytes_per_cycle);
         let far = step.max(streamed / machine.l3_bytes_per_cycle);
         let first = if streamed_total > machine.l2_bytes as f64 / 2.0 { far } else { near };
