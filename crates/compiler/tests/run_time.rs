@@ -216,3 +216,21 @@ fn steps_lie_in_what_the_run_tells_the_size_of() {
     assert_eq!((y.shape(), &found[..2]), (&[4, 1][..], &found[2..]));
     assert!((found[1] - 0.5f32.tanh()).abs() < 1e-6, "{found:?}");
 }
+
+/// A size that follows from the number of windows is out of range where none fits, but it is the window that is to blame.
+#[test]
+fn windows_that_do_not_fit_are_told_as_such() {
+    let image = || Net::new(18).input("x", DType::F32, &["1", "1", "N"]).input("i0", DType::I64, &["3"]);
+    let weights = counting(&[1, 1, 2]);
+    for net in [
+        image().node("MaxPool", &["x"], &["p"], &[("kernel_shape", Attr::Ints(&[4]))]),
+        image().constant("w", &weights).node("ConvTranspose", &["x", "w"], &["p"], &[("pads", Attr::Ints(&[2, 2]))]),
+    ] {
+        let mut session = net.node("Reshape", &["p", "i0"], &["y"], &[]).output("y").session();
+        let mut run = |extent: usize| session.run_owned(&[&counting(&[1, 1, extent]), &ints(&[1, -1, 1])]);
+        assert_eq!(run(7).expect("it fits")[0].shape(), [1, 4, 1]);
+        let error = run(1).expect_err("it does not");
+        assert_eq!(error.code(), "runtime::assumption-failed", "{error}");
+        assert_eq!(run(5).expect("as before")[0].shape(), [1, 2, 1]);
+    }
+}

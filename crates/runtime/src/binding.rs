@@ -395,7 +395,7 @@ impl Binding {
 }
 
 /// Fails if what the compiler took for granted does not hold.
-fn check(assumption: &Assumption, entry: &Entry, symbols: &[i64]) -> Result<(), RuntimeError> {
+pub(crate) fn check(assumption: &Assumption, entry: &Entry, symbols: &[i64]) -> Result<(), RuntimeError> {
     let value = |expr: &SizeExpr| {
         expr.eval(symbols).map_err(|source| RuntimeError::BadSize { what: assumption.what.clone(), source })
     };

@@ -1,10 +1,10 @@
 //! The values of an entry's symbols: from the inputs of a run, from states, and from what steps have made.
 
-use crate::binding::wrong_shape;
+use crate::binding::{check, wrong_shape};
 use crate::error::RuntimeError;
 use crate::state::{Port, States};
 use crate::view::TensorView;
-use infc_artifact::{BindFrom, BindingSource, Entry, Segments, SizeExpr, SymbolSpec};
+use infc_artifact::{Assumption, BindFrom, BindingSource, Entry, Segments, SizeExpr, SymbolSpec};
 use infc_tensor::integer_element;
 
 /// What is known of the inputs when symbols are bound.
@@ -75,11 +75,15 @@ pub(crate) fn bind_symbols(
 ) -> Result<(), RuntimeError> {
     symbols.clear();
     symbols.resize(entry.symbols.len(), 0);
-    for binding in &entry.bindings {
+    for (n, binding) in entry.bindings.iter().enumerate() {
         let symbol = binding.symbol as usize;
         if segments.of_symbol[symbol] != Some(0) {
             continue;
         }
+        let computed = |value: &SizeExpr, symbols: &[i64]| {
+            let is_known = |symbol: u32| entry.bindings[..n].iter().any(|earlier| earlier.symbol == symbol);
+            computed(entry, symbol, value, symbols).map_err(|error| reason(entry, &is_known, symbols, error))
+        };
         symbols[symbol] = match &binding.source {
             BindingSource::Axis { input, axis } => {
                 let found = extent(entry, symbol, inputs, *input as usize, *axis as usize)?;
@@ -88,7 +92,7 @@ pub(crate) fn bind_symbols(
             BindingSource::State { input, axis, begin } => {
                 match extent(entry, symbol, inputs, *input as usize, *axis as usize)? {
                     Some(found) => found,
-                    None => computed(entry, symbol, begin, symbols)?,
+                    None => computed(begin, symbols)?,
                 }
             }
             BindingSource::Element { input, index } => {
@@ -98,7 +102,7 @@ pub(crate) fn bind_symbols(
                 let found = integer(entry, symbol, inputs, *input as usize, *index as usize)?;
                 entry.symbols[symbol].nearest(found)
             }
-            BindingSource::Computed(value) => computed(entry, symbol, value, symbols)?,
+            BindingSource::Computed(value) => computed(value, symbols)?,
         };
     }
     Ok(())
@@ -113,6 +117,20 @@ fn computed(entry: &Entry, symbol: usize, value: &SizeExpr, symbols: &[i64]) -> 
         Ok(value) => Err(out_of_range(spec, place(), value.to_string())),
         Err(error) => Err(out_of_range(spec, place(), error.to_string())),
     }
+}
+
+/// Why a symbol that follows from others has no value: what was taken for granted of those that are known does not hold,
+/// or else the error itself.
+fn reason(entry: &Entry, is_known: &dyn Fn(u32) -> bool, symbols: &[i64], error: RuntimeError) -> RuntimeError {
+    let is_telling = |assumption: &&Assumption| {
+        let mut known = true;
+        for side in [&assumption.left, &assumption.right] {
+            side.for_each_symbol(&mut |symbol| known &= is_known(symbol));
+        }
+        known
+    };
+    let failed = entry.assumptions.iter().filter(is_telling).find_map(|a| check(a, entry, symbols).err());
+    failed.unwrap_or(error)
 }
 
 /// The symbols that a segment begins to know and that follow from others, with what they are.
@@ -219,7 +237,14 @@ pub(crate) fn bind_late<'s>(
         symbols[bound.symbol as usize] = extent_in_range(spec, *found, "a computed value", axis as usize)?;
     }
     for (symbol, value) in computed_in(entry, segments, segment) {
-        symbols[symbol] = computed(entry, symbol, value, symbols)?;
+        let before = || computed_in(entry, segments, segment).take_while(|(earlier, _)| *earlier != symbol);
+        let is_known = |known: u32| {
+            segments.of_symbol[known as usize].is_some_and(|of| of < segment)
+                || bind.symbols.iter().any(|bound| bound.symbol == known)
+                || before().any(|(earlier, _)| earlier == known as usize)
+        };
+        symbols[symbol] =
+            computed(entry, symbol, value, symbols).map_err(|error| reason(entry, &is_known, symbols, error))?;
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ///
 /// `extents` are those of the input's trailing axes, `kernel` the window's.
 pub(super) fn window_axes(
-    call: &Call<'_>,
+    call: &mut Call<'_>,
     extents: &[Dim],
     kernel: &[i64],
     ceil_mode: bool,
@@ -99,6 +99,8 @@ pub(super) fn window_axes(
                 found: format!("{extent} padded by {begin} and {end}"),
             });
         }
+        // What symbols make of it shows when the model runs, before anything else that follows from the count.
+        call.build.require_at_least("the number of windows", &count, &Dim::constant(0))?;
         // Without padding, rounding down keeps all windows inside.
         let padded = ceil_mode || !begin.is_const(0) || !end.is_const(0);
         axes.push(WindowAxis { extent, kernel: kernel[n], stride, dilation, begin, end, padded, count });
@@ -123,10 +125,11 @@ struct Pool {
 }
 
 impl Pool {
-    fn of(call: &Call<'_>, x: Tracked) -> Result<Self> {
+    fn of(call: &mut Call<'_>, x: Tracked) -> Result<Self> {
         require_channels(&x)?;
         let kernel = call.ints("kernel_shape")?.unwrap_or_default().to_vec();
-        let axes = window_axes(call, &x.shape()[2..], &kernel, call.flag("ceil_mode", false)?)?;
+        let ceil_mode = call.flag("ceil_mode", false)?;
+        let axes = window_axes(call, &x.shape()[2..], &kernel, ceil_mode)?;
         Ok(Self { x, axes })
     }
 
@@ -206,7 +209,8 @@ fn column_major(build: &mut Builder, places: &Tracked, shape: &[Dim], from: usiz
 }
 
 fn max_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let pool = Pool::of(call, call.input(0)?)?;
+    let x = call.input(0)?;
+    let pool = Pool::of(call, x)?;
     let dtype = pool.x.dtype();
     let mut outputs = vec![pool.reduce(call.build, smallest_value(dtype), largest(dtype), |_, x| x)?];
     if call.wants_output(1) {
@@ -273,7 +277,8 @@ fn exponent(call: &Call<'_>) -> Result<f64> {
 
 /// `(Σ |x|^p)^(1/p)`
 fn lp_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let pool = Pool::of(call, call.input(0)?)?;
+    let x = call.input(0)?;
+    let pool = Pool::of(call, x)?;
     require_float(&pool.x)?;
     let p = exponent(call)?;
     let dtype = pool.x.dtype();

@@ -142,7 +142,7 @@ fn chosen(dtype: DType) -> Reducer {
 }
 
 /// The axes of the image whose windows have these counts.
-fn unpooled_axes(call: &Call<'_>, counts: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
+fn unpooled_axes(call: &mut Call<'_>, counts: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
     // The attributes are read for axes that any window fits into; the extents follow from them.
     let axes = window_axes(call, &vec![Dim::constant(1 << 40); counts.len()], kernel, false)?;
     Ok(axes

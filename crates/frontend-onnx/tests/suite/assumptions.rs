@@ -125,3 +125,27 @@ fn a_window_that_cannot_fit_is_refused_however_late_that_shows() {
     assert_eq!(error.code(), "onnx::shape-mismatch", "{error}");
     assert_eq!(error.nodes().iter().map(|n| &*n.name).collect::<Vec<_>>(), ["pool"], "{error}");
 }
+
+/// How many windows there are is needed by all that follows, so that it is the node which is to blame.
+#[test]
+fn windows_are_taken_to_fit() {
+    for (op, attributes, least) in [
+        ("MaxPool", vec![("kernel_shape", Value::Ints(vec![3]))], "0 <= $0 - 2"),
+        ("AveragePool", vec![("kernel_shape", Value::Ints(vec![4])), ("strides", Value::Ints(vec![2]))], ""),
+    ] {
+        let graph = import(
+            Builder::new(17)
+                .input("x", DType::F32, &[Extent::Number(1), Extent::Number(1), Extent::Named("N")])
+                .node(node(op, &["x"], &["y"], &attributes)),
+        );
+        let taken = assumptions(&graph);
+        assert!(taken.len() == 1 && taken[0].starts_with(least) && taken[0].ends_with("[\"y\"]"), "{op}: {taken:?}");
+    }
+    let padded = [("kernel_shape", Value::Ints(vec![3])), ("pads", Value::Ints(vec![1, 1]))];
+    let graph = import(
+        Builder::new(17)
+            .input("x", DType::F32, &[Extent::Number(1), Extent::Number(1), Extent::Named("N")])
+            .node(node("MaxPool", &["x"], &["y"], &padded)),
+    );
+    assert!(graph.assumptions.is_empty(), "as many windows as elements: {:?}", assumptions(&graph));
+}

@@ -158,7 +158,7 @@ impl Phases {
 }
 
 /// As for a convolution, with `count` the extent of the (larger) output.
-fn transposed_axes(call: &Call<'_>, extents: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
+fn transposed_axes(call: &mut Call<'_>, extents: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
     let rank = extents.len();
     let mut axes = window_axes_of_transposed(call, extents, kernel)?;
     let list = |attribute: &'static str, len: usize| -> Result<Option<Vec<i64>>> {
@@ -191,6 +191,7 @@ fn transposed_axes(call: &Call<'_>, extents: &[Dim], kernel: &[i64]) -> Result<V
             }
             None => (Dim::constant(pads[n]), full - pads[n] - pads[n + rank]),
         };
+        call.build.require_at_least("an extent of a transposed convolution", &count, &Dim::constant(0))?;
         axis.begin = begin;
         axis.count = count;
     }
