@@ -2,10 +2,12 @@
 
 use crate::Target;
 use infc_artifact::Hash;
+use infc_codegen_cpu::lower::lower;
 use infc_ir::kernel::Kernel;
-use infc_ir::schedule::Schedule;
+use infc_ir::schedule::{Schedule, Scope, Step};
+use infc_ir::verify::verify_nest;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::apply;
+use infc_passes::schedule::apply_within;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -96,8 +98,18 @@ impl Records {
     ) -> Option<Result<Schedule, String>> {
         let strict = allowed < ErrorClass::Reassociating;
         let schedule = keys.iter().find_map(|&key| self.found.get(&(key, target.to_string(), strict)))?;
-        let nest = apply(kernel, schedule).map_err(|error| error.to_string());
-        let legal = nest.and_then(|nest| infc_ir::verify::verify_nest(&nest).map_err(|error| error.to_string()));
-        Some(legal.map(|()| schedule.clone()))
+        Some(applies(kernel, schedule, allowed).map(|()| schedule.clone()))
     }
+}
+
+/// Fails with the reason if a schedule does not make code for a processor, or code whose results differ from the kernel's
+/// own by more than is allowed.
+fn applies(kernel: &Kernel, schedule: &Schedule, allowed: ErrorClass) -> Result<(), String> {
+    let is_for_gpus = |step: &&Step| matches!(step, Step::Bind { .. } | Step::StoreIn { scope: Scope::Shared, .. });
+    if let Some(step) = schedule.steps.iter().find(is_for_gpus) {
+        return Err(format!("step `{step}`: it is for GPUs"));
+    }
+    let nest = apply_within(kernel, schedule, allowed).map_err(|error| error.to_string())?;
+    verify_nest(&nest).map_err(|error| error.to_string())?;
+    lower(&nest).map(drop).map_err(|error| error.to_string())
 }

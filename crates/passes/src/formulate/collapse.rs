@@ -8,7 +8,7 @@
 use crate::schedule::point::outside_halo;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, Dim, IndexExpr};
-use infc_ir::kernel::{Axis, AxisKind, Kernel, Stage};
+use infc_ir::kernel::{Axis, AxisKind, Kernel, Reducer, Stage};
 use infc_ir::scalar::{Load, ScalarOp, Source};
 
 /// Lanes of a vector that is worth using: multiples of it leave nothing over.
@@ -117,6 +117,9 @@ fn possible(kernel: &Kernel, pairs: &Pairs) -> bool {
         if inner.extent.as_const().is_none_or(|e| e < 1) {
             return false;
         }
+        if !folds_in_order(stage, a, b) {
+            return false;
+        }
         stage.body.ops.iter().all(|op| match op {
             // Checked when the pair was spread.
             ScalarOp::Load(Load { source: Source::Stage(source, _), .. }) if *source == id => false,
@@ -128,6 +131,14 @@ fn possible(kernel: &Kernel, pairs: &Pairs) -> bool {
             _ => true,
         })
     })
+}
+
+/// Whether a reduction along both axes as one folds in the order that it has: the inner axis comes next to the outer one,
+/// or the order does not show.
+fn folds_in_order(stage: &Stage, outer: usize, inner: usize) -> bool {
+    let place = |axis: usize| stage.reduce_axes().position(|(n, _)| n == axis);
+    let (Some(outer), Some(inner)) = (place(outer), place(inner)) else { return true };
+    inner == outer + 1 || stage.reducer.as_ref().is_none_or(Reducer::is_associative)
 }
 
 /// Whether every access of every stage moves through the pair as through one axis.

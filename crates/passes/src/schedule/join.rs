@@ -48,8 +48,8 @@ fn one(
     }
     collapse::join(kernel, id, outer, inner, name).ok_or_else(|| {
         illegal(
-            "both axes must be parallel, or both reduced, the inner of constant extent, and stages that read each other \
-             must do so at the same place of both",
+            "both axes must be parallel, or both reduced and the inner next to the outer, the inner of constant extent, and \
+             stages that read each other must do so at the same place of both",
         )
     })
 }

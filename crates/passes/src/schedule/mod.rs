@@ -7,9 +7,12 @@
 //! one point, or of one masked vector.
 
 pub mod choose;
+mod code;
 mod emit;
 mod error;
+mod faithful;
 mod join;
+mod loops;
 pub(crate) mod plan;
 pub(crate) mod point;
 mod reduction;
@@ -18,6 +21,7 @@ mod region;
 pub use choose::{Decision, Machine, choose, decide, plain};
 pub use error::ScheduleError;
 
+use crate::ErrorClass;
 use infc_ir::kernel::Kernel;
 use infc_ir::nest::LoopNest;
 use infc_ir::schedule::Schedule;
@@ -29,5 +33,19 @@ use infc_ir::schedule::Schedule;
 pub fn apply(kernel: &Kernel, schedule: &Schedule) -> Result<LoopNest, ScheduleError> {
     let (kernel, steps) = join::joined(kernel, schedule)?;
     let plans = plan::read(&kernel, steps)?;
+    emit::Emitter::new(&kernel, &plans)?.run()
+}
+
+/// As [`apply`], for a schedule that others chose: results may differ from the kernel's own by `allowed` at most. Under
+/// [`ErrorClass::Exact`] every reduction whose order shows is folded in the order of its axes.
+///
+/// # Errors
+/// A [`ScheduleError`], also of a stage that is folded in another order than is allowed.
+pub fn apply_within(kernel: &Kernel, schedule: &Schedule, allowed: ErrorClass) -> Result<LoopNest, ScheduleError> {
+    let (kernel, steps) = join::joined(kernel, schedule)?;
+    let plans = plan::read(&kernel, steps)?;
+    if allowed < ErrorClass::Reassociating {
+        faithful::check(&kernel, &plans)?;
+    }
     emit::Emitter::new(&kernel, &plans)?.run()
 }

@@ -7,6 +7,9 @@ use infc_ir::scalar::Source;
 use infc_ir::schedule::{GpuDim, Intrinsic, Scope, Step};
 use std::ops::Range;
 
+/// Loops of a stage at most; each is a level of recursion.
+const MAX_LOOPS: usize = 128;
+
 /// How a planned loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoopMode {
@@ -153,6 +156,9 @@ impl Reader<'_> {
                 let old = plan.loops[at].clone();
                 if old.mode != LoopMode::Serial || old.partial {
                     return self.illegal("the loop has been given a mode already; split first");
+                }
+                if plan.loops.len() == MAX_LOOPS {
+                    return self.illegal(format!("a stage has at most {MAX_LOOPS} loops"));
                 }
                 let Some(tile) = old.tile.checked_mul(factor) else { return self.illegal("the tile is too large") };
                 let turns = old.turns.map(|t| (t + factor - 1) / factor);

@@ -81,9 +81,12 @@ impl Emitter<'_> {
         let ranges = self.ranges.clone();
         guard.iter().for_each(|bound| self.narrow(bound));
         let mut body = Body::default();
+        self.begin_expression();
         let roots = self.import(&mut body, stage, coordinates, guard, 0);
         self.ranges = ranges;
-        Ok(Expr { body, roots: roots? })
+        let roots = roots?;
+        self.spend(stage, body.ops.len())?;
+        Ok(Expr { body, roots })
     }
 
     /// Takes note of what a bound that holds says of the variables in it: how large they can be at most.
@@ -112,6 +115,7 @@ impl Emitter<'_> {
         depth: usize,
     ) -> Result<Vec<ScalarId>, ScheduleError> {
         let s = &self.kernel.stages[stage];
+        self.import_one(stage)?;
         if depth > self.kernel.stages.len() {
             let reason = "inlined stages read each other in a circle".to_owned();
             return Err(ScheduleError::Stage { stage: s.name.clone(), reason });

@@ -208,7 +208,10 @@ impl Emitter<'_> {
         turns: Vec<IndexExpr>,
         leaf: &mut dyn FnMut(&mut Self, State, Vec<IndexExpr>) -> Stmts,
     ) -> Stmts {
-        let Some((l, rest)) = partial.split_first() else { return leaf(self, state, turns) };
+        let Some((l, rest)) = partial.split_first() else {
+            self.spend(stage, 1)?;
+            return leaf(self, state, turns);
+        };
         let (count, kind) = match l.mode {
             LoopMode::Vector { lanes } => (i64::from(lanes), LoopKind::Vector { lanes }),
             _ => (l.turns.unwrap_or(1), LoopKind::Unrolled),
@@ -217,7 +220,9 @@ impl Emitter<'_> {
         let var = self.loop_var(format!("{}.{}_acc", self.kernel.stages[stage].name, l.name), &extent);
         let mut inner_turns = turns;
         inner_turns.push(IndexExpr::var(var));
+        let copies = self.code.enter(kind, &extent);
         let body = self.over_partial(stage, rest, state, inner_turns, leaf)?;
+        self.code.leave(copies);
         Ok(vec![Stmt::For { var, extent, kind, body }])
     }
 

@@ -1,0 +1,65 @@
+//! Records of schedules: what is taken of them, and what is refused with a reason.
+
+use infc::{CompileOptions, Phase, Records, Source};
+use infc_ir::kernel::{Kernel, Stage};
+use infc_passes::formulate::normalise;
+use std::path::Path;
+
+const TARGET: &str = "x86-64-v3";
+
+fn compile(options: &CompileOptions) -> infc::Compilation {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/digits.onnx");
+    infc::compile(&Source::file(model), options, &mut ()).expect("the demo compiles")
+}
+
+fn options(strict: bool) -> CompileOptions {
+    CompileOptions { targets: vec![TARGET.to_owned()], byte_targets: Vec::new(), strict, ..CompileOptions::default() }
+}
+
+/// A stage that sums floats, and the last axis of the sum.
+fn sum(kernel: &Kernel) -> Option<(&Stage, &str)> {
+    let sums = |s: &&Stage| s.reducer.as_ref().is_some_and(|r| !r.is_associative() && r.as_binary().is_some());
+    let stage = kernel.stages.iter().find(sums)?;
+    let axis = stage.reduce_axes().last()?;
+    Some((stage, &axis.1.name))
+}
+
+/// How many records were taken, and why others were not, where the demo's first sum runs by the given schedule.
+fn outcome(strict: bool, schedule: impl Fn(&str, &str) -> String) -> (usize, Vec<String>) {
+    let plan = compile(&CompileOptions { stop_after: Some(Phase::Plan), ..options(strict) }).plan.expect("a plan");
+    let tasks = infc::tasks(&plan);
+    let (task, kernel) = tasks
+        .iter()
+        .map(|task| (task, normalise(task.kernel.clone())))
+        .find(|(_, kernel)| sum(kernel).is_some())
+        .expect("the demo sums");
+    let (stage, axis) = sum(&kernel).expect("it has one");
+    let text = schedule(&stage.name, axis);
+    let mut records = Records::default();
+    let schedule = text.parse().unwrap_or_else(|e| panic!("{e}: {text}"));
+    records.insert(task.key, &TARGET.parse().expect("a target"), strict, schedule);
+    let report = compile(&CompileOptions { records, ..options(strict) }).report;
+    (report.recorded_schedules, report.refused_records)
+}
+
+#[test]
+fn what_makes_no_code_is_refused() {
+    let bad: [(fn(&str, &str) -> String, &str); 4] = [
+        (|_, _| "unroll nothing.x".to_owned(), "no stage"),
+        (|s, a| format!("bind {s}.{a} to block.x"), "for GPUs"),
+        (|s, a| format!("split {s}.{a} by 4000000 -> xo, xi; partial {s}.xi"), "straight code"),
+        (|s, _| format!("store {s} in shared"), "for GPUs"),
+    ];
+    for (schedule, why) in bad {
+        let (taken, refused) = outcome(false, schedule);
+        assert!(taken == 0 && refused.len() == 1 && refused[0].contains(why), "{why}: {taken} {refused:?}");
+    }
+    assert_eq!(outcome(false, |_, _| String::new()), (1, Vec::new()));
+}
+
+#[test]
+fn strict_compilations_take_no_other_order_of_sums() {
+    let parts = |s: &str, a: &str| format!("split {s}.{a} by 2 -> xo, xi; partial {s}.xi");
+    let (taken, refused) = outcome(true, parts);
+    assert!(taken == 0 && refused.len() == 1 && refused[0].contains("another order"), "{taken} {refused:?}");
+}

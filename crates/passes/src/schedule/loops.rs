@@ -1,0 +1,312 @@
+//! The loops around a stage's computation: parallel ones as parts of the chunk number, full turns, remainders, vectors.
+
+use super::emit::{AxisState, Emitter, State, Stmts};
+use super::plan::{LoopMode, LoopPlan};
+use infc_ir::access::Bound;
+use infc_ir::entity::{EntityId, StageId};
+use infc_ir::index::{IndexExpr, Interval};
+use infc_ir::kernel::AxisKind;
+use infc_ir::nest::{LoopKind, Stmt};
+use infc_ir::schedule::{GpuDim, Scope};
+
+impl Emitter<'_> {
+    /// Turns of the stage's parallel loops, outermost first.
+    pub(super) fn parallel_turns(&self, stage: StageId) -> Vec<IndexExpr> {
+        let plan = &self.plans[stage];
+        let extents: Vec<IndexExpr> = self.kernel.stages[stage].axes.iter().map(|a| a.extent.clone()).collect();
+        plan.loops
+            .iter()
+            .take_while(|l| l.mode == LoopMode::Parallel)
+            .map(|l| extents[l.axis].ceil_div(&IndexExpr::constant(l.tile)))
+            .collect()
+    }
+
+    /// The parallel loops, decoded from the chunk number.
+    pub(super) fn parallel(
+        &mut self,
+        stage: StageId,
+        at: usize,
+        turns: &[IndexExpr],
+        chunk: IndexExpr,
+        state: State,
+    ) -> Stmts {
+        if at == turns.len() {
+            return self.loops(stage, at, state);
+        }
+        let l = self.plans[stage].loops[at].clone();
+        let inner: IndexExpr = turns[at + 1..].iter().cloned().product();
+        let turn = if at == 0 { chunk.floor_div(&inner) } else { chunk.floor_div(&inner).modulo(&turns[at]) };
+        let (index, mut stmts) = if turns[at].is_const(1) {
+            (IndexExpr::constant(0), Vec::new())
+        } else {
+            let var = self.loop_var(format!("{}.{}", self.kernel.stages[stage].name, l.name), &turns[at]);
+            (IndexExpr::var(var), vec![Stmt::Let { var, value: turn }])
+        };
+        let axis = &state[l.axis];
+        let tile = IndexExpr::constant(l.tile);
+        let full = axis.extent.floor_div(&tile).simplify(&self.ranges);
+        let rest = axis.extent.modulo(&tile).simplify(&self.ranges);
+        let with = |turn: &IndexExpr, extent: IndexExpr| {
+            let mut s = state.clone();
+            let base = axis.base.clone() + turn.clone().scale(l.tile);
+            s[l.axis] = AxisState { base, extent, limit: None };
+            s
+        };
+        if rest.is_const(0) {
+            stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(&index, tile))?);
+        } else if full.is_const(0) {
+            stmts.extend(self.parallel_rest(stage, at, turns, &chunk, with(&index, rest))?);
+        } else {
+            // Among the full tiles the turn is below their number; the remainder is the turn after them.
+            let known = index.as_var().map(|var| (var, self.ranges.var(var)));
+            if let Some((var, interval)) = known {
+                let max = self.ranges.interval(&full).max.map(|m| (m - 1).max(0));
+                self.ranges.set_var(var, Interval { max, ..interval });
+            }
+            let then = self.parallel_turn(stage, at, turns, chunk.clone(), with(&index, tile))?;
+            if let Some((var, interval)) = known {
+                self.ranges.set_var(var, interval);
+            }
+            let otherwise = self.parallel_rest(stage, at, turns, &chunk, with(&full, rest))?;
+            let in_full = Bound { expr: index, lo: IndexExpr::constant(0), hi: full };
+            stmts.push(Stmt::If { cond: vec![in_full], then, otherwise });
+        }
+        Ok(stmts)
+    }
+
+    /// The last turn of a parallel loop, of fewer points than a tile.
+    fn parallel_rest(
+        &mut self,
+        stage: StageId,
+        at: usize,
+        turns: &[IndexExpr],
+        chunk: &IndexExpr,
+        state: State,
+    ) -> Stmts {
+        let l = self.plans[stage].loops[at].clone();
+        if state[l.axis].extent.as_const().is_some() {
+            return self.parallel_turn(stage, at, turns, chunk.clone(), state);
+        }
+        self.symbolic_rest(stage, &l, state, &mut |e, s| e.parallel_turn(stage, at, turns, chunk.clone(), s))
+    }
+
+    fn parallel_turn(
+        &mut self,
+        stage: StageId,
+        at: usize,
+        turns: &[IndexExpr],
+        chunk: IndexExpr,
+        state: State,
+    ) -> Stmts {
+        let name = self.plans[stage].loops[at].name.clone();
+        self.with_attached(stage, &name, state, &mut |e, s| e.parallel(stage, at + 1, turns, chunk.clone(), s))
+    }
+
+    /// Loops from position `at` inwards, around the stage's computation.
+    pub(super) fn loops(&mut self, stage: StageId, at: usize, state: State) -> Stmts {
+        let plan = &self.plans[stage];
+        let Some(l) = plan.loops.get(at).cloned() else { return self.point(stage, &state) };
+        if self.kernel.stages[stage].axes[l.axis].kind == AxisKind::Reduce {
+            return self.reduction(stage, at, state);
+        }
+        self.open(stage, &l, state, &mut |e, s| {
+            e.with_attached(stage, &l.name, s, &mut |e, s| e.loops(stage, at + 1, s))
+        })
+    }
+
+    /// Computes what is attached at a loop, then the rest of the turn.
+    pub(super) fn with_attached(
+        &mut self,
+        stage: StageId,
+        loop_name: &str,
+        state: State,
+        rest: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        let attached = self.attached(stage, loop_name);
+        if attached.is_empty() {
+            return rest(self, state);
+        }
+        // Needs flow from readers to what they read: last stage first. What is computed further inside reads too.
+        let mut readers = vec![(stage, state.clone())];
+        let mut regions = Vec::new();
+        for id in self.computed_within(stage, loop_name).into_iter().rev() {
+            let region = self.needed(id, &readers);
+            readers.push((id, self.state_over(id, &region)));
+            if attached.contains(&id) {
+                regions.push((id, region));
+            }
+        }
+        let mut stmts = Vec::new();
+        for (id, region) in regions.into_iter().rev() {
+            let storage = self.allocate(id, &region);
+            stmts.extend(storage.buffers.iter().map(|&b| Stmt::Alloc(b)));
+            self.storage[id.index()] = Some(storage);
+            let state = self.state_over(id, &region);
+            stmts.extend(self.loops(id, 0, state)?);
+            if self.plans[id].scope == Scope::Shared {
+                // Every thread of the block sees what the others have stored.
+                stmts.push(Stmt::Barrier);
+            }
+        }
+        stmts.extend(rest(self, state)?);
+        let shares = attached.iter().any(|&id| self.plans[id].scope == Scope::Shared);
+        let plan = self.plans[stage].loops.iter().find(|l| l.name == loop_name);
+        if shares && plan.is_some_and(|l| matches!(l.mode, LoopMode::Serial | LoopMode::Unrolled)) {
+            // Nobody stores for the next turn what others still read in this one.
+            stmts.push(Stmt::Barrier);
+        }
+        for id in attached {
+            self.storage[id.index()] = None;
+        }
+        Ok(stmts)
+    }
+
+    /// The state of a stage that covers a region: reduction axes in full.
+    fn state_over(&self, stage: StageId, region: &[AxisState]) -> State {
+        let mut region = region.iter();
+        self.kernel.stages[stage]
+            .axes
+            .iter()
+            .map(|a| match a.kind {
+                AxisKind::Reduce => AxisState { base: IndexExpr::constant(0), extent: a.extent.clone(), limit: None },
+                _ => region.next().expect("a region has an entry per value axis").clone(),
+            })
+            .collect()
+    }
+
+    /// One loop: full turns, then the remainder with its own extents.
+    pub(super) fn open(
+        &mut self,
+        stage: StageId,
+        l: &LoopPlan,
+        state: State,
+        body: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        let axis = state[l.axis].simplified(&self.ranges);
+        let at = |base: IndexExpr, extent: IndexExpr, limit: Option<IndexExpr>| {
+            let mut s = state.clone();
+            s[l.axis] = AxisState { base, extent, limit };
+            s
+        };
+        match l.mode {
+            LoopMode::Vector { lanes } => return self.open_vector(stage, l, lanes, &axis, &at, body),
+            LoopMode::Bound(dim) => return self.open_bound(stage, l, dim, &axis, &at, body),
+            _ => {}
+        }
+        let tile = IndexExpr::constant(l.tile);
+        let full = axis.extent.floor_div(&tile).simplify(&self.ranges);
+        let rest = axis.extent.modulo(&tile).simplify(&self.ranges);
+        let mut stmts = Vec::new();
+        if full.is_const(1) {
+            stmts.extend(body(self, at(axis.base.clone(), tile.clone(), axis.limit.clone()))?);
+        } else if !full.is_const(0) {
+            let var = self.loop_var(format!("{}.{}", self.kernel.stages[stage].name, l.name), &full);
+            let base = axis.base.clone() + IndexExpr::var(var).scale(l.tile);
+            let kind = match l.mode {
+                LoopMode::Unrolled if full.as_const().is_some() => LoopKind::Unrolled,
+                // A remainder has fewer turns than the operation takes.
+                LoopMode::Tensor(intrinsic) if Some(full.clone()) == l.turns.map(IndexExpr::constant) => {
+                    LoopKind::Tensor(intrinsic)
+                }
+                LoopMode::Tensor(_) if full.as_const().is_some() => LoopKind::Unrolled,
+                _ => LoopKind::Serial,
+            };
+            let copies = self.code.enter(kind, &full);
+            let inner = body(self, at(base, tile.clone(), axis.limit.clone()))?;
+            self.code.leave(copies);
+            stmts.push(Stmt::For { var, extent: full.clone(), kind, body: inner });
+        }
+        if !rest.is_const(0) {
+            let base = axis.base.clone() + full.scale(l.tile);
+            let s = at(base, rest.clone(), axis.limit.clone());
+            if rest.as_const().is_some() {
+                stmts.extend(body(self, s)?);
+            } else {
+                stmts.extend(self.symbolic_rest(stage, l, s, body)?);
+            }
+        }
+        Ok(stmts)
+    }
+
+    /// A dimension of a launch: all turns run at once, so the remainder is one more of them, masked.
+    fn open_bound(
+        &mut self,
+        stage: StageId,
+        l: &LoopPlan,
+        dim: GpuDim,
+        axis: &AxisState,
+        at: &dyn Fn(IndexExpr, IndexExpr, Option<IndexExpr>) -> State,
+        body: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        let tile = IndexExpr::constant(l.tile);
+        let turns = axis.extent.ceil_div(&tile).simplify(&self.ranges);
+        let exact = axis.extent.modulo(&tile).simplify(&self.ranges).is_const(0);
+        let limit = if exact { axis.limit.clone() } else { Some(axis.end()) };
+        let var = self.loop_var(format!("{}.{}", self.kernel.stages[stage].name, l.name), &turns);
+        let base = axis.base.clone() + IndexExpr::var(var).scale(l.tile);
+        let inner = body(self, at(base, tile, limit))?;
+        Ok(vec![Stmt::For { var, extent: turns, kind: LoopKind::Bound(dim), body: inner }])
+    }
+
+    /// A remainder whose extent is symbolic: one point, or one masked vector, at a time.
+    fn symbolic_rest(
+        &mut self,
+        stage: StageId,
+        l: &LoopPlan,
+        state: State,
+        body: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        let axis = state[l.axis].clone();
+        let step = i64::from(self.plans[stage].lanes_of(l.axis).unwrap_or(1));
+        let turns = axis.extent.ceil_div(&IndexExpr::constant(step)).simplify(&self.ranges);
+        let var = self.loop_var(format!("{}.{}_rest", self.kernel.stages[stage].name, l.name), &turns);
+        let limit = (step > 1).then(|| axis.base.clone() + axis.extent.clone());
+        let mut s = state;
+        s[l.axis] = AxisState {
+            base: axis.base + IndexExpr::var(var).scale(step),
+            extent: IndexExpr::constant(step),
+            limit: limit.or(axis.limit),
+        };
+        let inner = body(self, s)?;
+        Ok(vec![Stmt::For { var, extent: turns, kind: LoopKind::Serial, body: inner }])
+    }
+
+    fn open_vector(
+        &mut self,
+        stage: StageId,
+        l: &LoopPlan,
+        lanes: u16,
+        axis: &AxisState,
+        at: &dyn Fn(IndexExpr, IndexExpr, Option<IndexExpr>) -> State,
+        body: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        let name = format!("{}.{}", self.kernel.stages[stage].name, l.name);
+        let one = IndexExpr::constant(1);
+        match axis.extent.as_const() {
+            // A partial accumulator's lanes are all folded in the end, so a remainder must mask its own lanes off.
+            Some(extent) if extent == i64::from(lanes) || (extent < i64::from(lanes) && !l.partial) => {
+                let var = self.loop_var(name, &axis.extent);
+                let base = axis.base.clone() + IndexExpr::var(var);
+                let inner = body(self, at(base, one, axis.limit.clone()))?;
+                // A short remainder takes a short vector, which is quicker on some machines and often needs no mask.
+                let lanes = lanes.min(extent.max(1).unsigned_abs().next_power_of_two() as u16);
+                let kind = LoopKind::Vector { lanes };
+                Ok(vec![Stmt::For { var, extent: axis.extent.clone(), kind, body: inner }])
+            }
+            // More than one vector, or an unknown number of points: whole vectors, the last one masked.
+            constant => {
+                let width = IndexExpr::constant(i64::from(lanes));
+                let turns = axis.extent.ceil_div(&width).simplify(&self.ranges);
+                let exact = constant.is_some_and(|e| e % i64::from(lanes) == 0);
+                let limit = if exact { axis.limit.clone() } else { Some(axis.end()) };
+                let outer = self.loop_var(format!("{name}_vectors"), &turns);
+                let var = self.loop_var(name, &width);
+                let base = axis.base.clone() + IndexExpr::var(outer).scale(i64::from(lanes)) + IndexExpr::var(var);
+                let inner = body(self, at(base, one, limit))?;
+                let kind = LoopKind::Vector { lanes };
+                let vector = Stmt::For { var, extent: width, kind, body: inner };
+                Ok(vec![Stmt::For { var: outer, extent: turns, kind: LoopKind::Serial, body: vec![vector] }])
+            }
+        }
+    }
+}
