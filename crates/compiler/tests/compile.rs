@@ -1,7 +1,10 @@
 //! The compiler on the model of the demo: what it promises besides right numbers.
 
+mod here;
+
+use here::load;
 use infc::{CompileError, CompileOptions, DimChoice, Interpreter, Phase, Source};
-use infc_runtime::{LoadOptions, Model, Pool, SessionOptions, Tensor};
+use infc_runtime::{Model, SessionOptions, Tensor};
 use std::path::{Path, PathBuf};
 
 fn digits() -> PathBuf {
@@ -15,12 +18,6 @@ fn compile(options: &CompileOptions) -> infc::Compilation {
 fn images(count: usize) -> Tensor {
     let elements: Vec<f32> = (0..count * 64).map(|n| ((n * 37 + 11) % 17) as f32 / 16.0).collect();
     Tensor::from_elements(&[count, 1, 8, 8], &elements).expect("as many as the shape says")
-}
-
-fn load(bytes: &[u8], target: &str, threads: usize) -> Option<Model> {
-    let pool = Some(Pool::builder().threads(threads).build());
-    let options = LoadOptions { target: Some(target.to_owned()), pool, ..LoadOptions::default() };
-    Model::from_vec_with(bytes.to_vec(), &options).ok()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use infc_frontend_onnx::proto::{
 };
 use infc_frontend_onnx::{dtype_to_onnx, to_proto};
 use infc_runtime::{Model, Session, SessionOptions};
-use infc_tensor::{DType, Tensor};
+use infc_tensor::{Attribute, DType, Tensor};
 use prost::Message;
 
 /// The value of an attribute.
@@ -35,20 +35,11 @@ impl Net {
 
     /// An input; extents that are no numbers are names.
     pub(crate) fn input(mut self, name: &str, dtype: DType, shape: &[&str]) -> Self {
-        let dim = |extent: &&str| Dimension {
-            denotation: None,
-            value: Some(match extent.parse() {
-                Ok(number) => dimension::Value::DimValue(number),
-                Err(_) => dimension::Value::DimParam((*extent).to_owned()),
-            }),
+        let dim = |extent: &&str| match extent.parse() {
+            Ok(number) => dimension::Value::DimValue(number),
+            Err(_) => dimension::Value::DimParam((*extent).to_owned()),
         };
-        let shape = Some(TensorShapeProto { dim: shape.iter().map(dim).collect() });
-        let tensor = type_proto::Tensor { elem_type: Some(dtype_to_onnx(dtype)), shape };
-        self.graph.input.push(ValueInfoProto {
-            name: Some(name.to_owned()),
-            r#type: Some(TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) }),
-            ..ValueInfoProto::default()
-        });
+        self.graph.input.push(port(name, dtype, shape.iter().map(dim).collect()));
         self
     }
 
@@ -60,23 +51,12 @@ impl Net {
     pub(crate) fn node(mut self, op: &str, inputs: &[&str], outputs: &[&str], attrs: &[(&str, Attr<'_>)]) -> Self {
         let names = |names: &[&str]| names.iter().map(|&s| s.to_owned()).collect();
         let attribute = |(name, value): &(&str, Attr<'_>)| {
-            let mut proto = AttributeProto { name: Some((*name).to_owned()), ..AttributeProto::default() };
-            let ty = match *value {
-                Attr::Int(value) => {
-                    proto.i = Some(value);
-                    AttributeType::Int
-                }
-                Attr::Ints(values) => {
-                    proto.ints = values.to_vec();
-                    AttributeType::Ints
-                }
-                Attr::Text(text) => {
-                    proto.s = Some(text.as_bytes().to_vec().into());
-                    AttributeType::String
-                }
+            let value = match *value {
+                Attr::Int(value) => Attribute::Int(value),
+                Attr::Ints(values) => Attribute::Ints(values.to_vec()),
+                Attr::Text(text) => Attribute::String(text.to_owned()),
             };
-            proto.r#type = Some(ty as i32);
-            proto
+            attribute(name, &value)
         };
         self.graph.node.push(NodeProto {
             op_type: Some(op.to_owned()),
@@ -116,4 +96,54 @@ impl Net {
 pub(crate) fn session(compilation: &Compilation) -> Session {
     let model = Model::from_vec(compilation.to_bytes().expect("an artifact")).expect("a model");
     model.session(&SessionOptions::default()).expect("a session")
+}
+
+/// An input of a graph.
+pub(crate) fn port(name: &str, dtype: DType, dims: Vec<dimension::Value>) -> ValueInfoProto {
+    let dim = |value| Dimension { denotation: None, value: Some(value) };
+    let shape = Some(TensorShapeProto { dim: dims.into_iter().map(dim).collect() });
+    let tensor = type_proto::Tensor { elem_type: Some(dtype_to_onnx(dtype)), shape };
+    ValueInfoProto {
+        name: Some(name.to_owned()),
+        r#type: Some(TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) }),
+        ..ValueInfoProto::default()
+    }
+}
+
+/// An attribute of a node.
+pub(crate) fn attribute(name: &str, value: &Attribute) -> AttributeProto {
+    let mut proto = AttributeProto { name: Some(name.to_owned()), ..AttributeProto::default() };
+    let ty = match value {
+        Attribute::Int(value) => {
+            proto.i = Some(*value);
+            AttributeType::Int
+        }
+        Attribute::Float(value) => {
+            proto.f = Some(*value);
+            AttributeType::Float
+        }
+        Attribute::String(value) => {
+            proto.s = Some(value.clone().into_bytes().into());
+            AttributeType::String
+        }
+        Attribute::Tensor(value) => {
+            proto.t = Some(to_proto("", value));
+            AttributeType::Tensor
+        }
+        Attribute::Ints(values) => {
+            proto.ints.clone_from(values);
+            AttributeType::Ints
+        }
+        Attribute::Floats(values) => {
+            proto.floats.clone_from(values);
+            AttributeType::Floats
+        }
+        Attribute::Strings(values) => {
+            proto.strings = values.iter().map(|text| text.clone().into_bytes().into()).collect();
+            AttributeType::Strings
+        }
+        other => panic!("no test has {}", other.kind()),
+    };
+    proto.r#type = Some(ty as i32);
+    proto
 }

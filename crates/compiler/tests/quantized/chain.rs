@@ -1,11 +1,11 @@
 //! Chains of quantised operators with the data they are drawn with, and what their definitions make of it.
 
-use crate::{TARGETS, model};
+use crate::net::attribute;
+use crate::{TARGETS, here, model};
 use infc::{CompileOptions, Source};
-use infc_frontend_onnx::proto::attribute_proto::AttributeType;
-use infc_frontend_onnx::proto::{AttributeProto, NodeProto};
+use infc_frontend_onnx::proto::NodeProto;
 use infc_reference::{Attribute, Attributes, Node, evaluate};
-use infc_runtime::{LoadOptions, Model, Pool, SessionOptions, Tensor};
+use infc_runtime::Tensor;
 use infc_tensor::DType;
 use infc_testkit::Random;
 use std::collections::HashMap;
@@ -195,12 +195,7 @@ impl Chain {
         let compilation = infc::compile(&Source::bytes(self.proto()), &options, &mut ());
         let compilation = compilation.unwrap_or_else(|e| panic!("{ops:?}: {e}"));
         let bytes = compilation.to_bytes().expect("an artifact");
-        let mut ran = 0;
-        for target in targets {
-            let pool = Some(Pool::builder().threads(1).build());
-            let load = LoadOptions { target: Some(target.clone()), pool, ..LoadOptions::default() };
-            let Ok(model) = Model::from_vec_with(bytes.clone(), &load) else { continue };
-            let mut session = model.session(&SessionOptions::default()).expect("a session");
+        here::on_each(&bytes, &targets, |target, session| {
             let data: Vec<&Tensor> = self.inputs.iter().filter(|(_, c)| !c).map(|(t, _)| t).collect();
             let found = session.run_owned(&data).expect("it runs").swap_remove(0);
             assert_eq!((found.dtype(), found.shape()), (expected.dtype(), expected.shape()), "{ops:?} on {target}");
@@ -212,29 +207,6 @@ impl Chain {
             }
             let count = expected.len_elems();
             assert!(off * 1000 <= count, "{ops:?} on {target}: {off} of {count} elements are off by a step");
-            ran += 1;
-        }
-        assert!(ran > 0, "this machine runs none of the targets");
+        });
     }
-}
-
-fn attribute(name: &str, value: &Attribute) -> AttributeProto {
-    let mut proto = AttributeProto { name: Some(name.to_owned()), ..AttributeProto::default() };
-    let ty = match value {
-        Attribute::Int(value) => {
-            proto.i = Some(*value);
-            AttributeType::Int
-        }
-        Attribute::Ints(values) => {
-            proto.ints.clone_from(values);
-            AttributeType::Ints
-        }
-        Attribute::Float(value) => {
-            proto.f = Some(*value);
-            AttributeType::Float
-        }
-        other => panic!("no chain has an attribute like {other:?}"),
-    };
-    proto.r#type = Some(ty as i32);
-    proto
 }

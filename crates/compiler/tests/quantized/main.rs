@@ -2,19 +2,20 @@
 //! machine has, with and without dot-product instructions.
 
 mod chain;
+#[path = "../here/mod.rs"]
+mod here;
+#[path = "../net/mod.rs"]
+mod net;
 mod steps;
 
 use infc::{CompileOptions, Source};
-use infc_frontend_onnx::proto::attribute_proto::AttributeType;
-use infc_frontend_onnx::proto::tensor_shape_proto::{Dimension, dimension};
-use infc_frontend_onnx::proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
-    type_proto,
-};
-use infc_frontend_onnx::{dtype_to_onnx, to_proto};
+use infc_frontend_onnx::proto::tensor_shape_proto::dimension;
+use infc_frontend_onnx::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
+use infc_frontend_onnx::to_proto;
 use infc_reference::{Attribute, Attributes, Node, evaluate};
-use infc_runtime::{LoadOptions, Model, Pool, SessionOptions, Tensor};
+use infc_runtime::{LoadOptions, Model, SessionOptions, Tensor};
 use infc_tensor::{DType, Element};
+use net::{attribute, port};
 use prost::Message;
 
 const TARGETS: [&str; 5] = ["x86-64-v4+vnni", "x86-64-v4", "x86-64-v3+avxvnni", "x86-64-v3", "x86-64-v2"];
@@ -67,12 +68,7 @@ impl Case {
         let options = CompileOptions { targets: targets.clone(), ..CompileOptions::default() };
         let compilation = infc::compile(&Source::bytes(self.model()), &options, &mut ()).expect("it compiles");
         let bytes = compilation.to_bytes().expect("an artifact");
-        let mut ran = 0;
-        for target in targets {
-            let pool = Some(Pool::builder().threads(1).build());
-            let load = LoadOptions { target: Some(target.clone()), pool, ..LoadOptions::default() };
-            let Ok(model) = Model::from_vec_with(bytes.clone(), &load) else { continue };
-            let mut session = model.session(&SessionOptions::default()).expect("a session");
+        here::on_each(&bytes, &targets, |target, session| {
             let data: Vec<&Tensor> = self.inputs.iter().filter(|(_, c)| !c).map(|(t, _)| t).collect();
             let found = session.run_owned(&data).expect("it runs").swap_remove(0);
             assert_eq!(found.shape(), expected.shape(), "{} on {target}", self.op);
@@ -80,24 +76,16 @@ impl Case {
                 let (a, b) = (found.get_f64(at).expect("a number"), expected.get_f64(at).expect("a number"));
                 assert!(a == b, "{} on {target}, element {at} of {:?}: {a}, expected {b}", self.op, found.shape());
             }
-            ran += 1;
-        }
-        assert!(ran > 0, "this machine runs none of the targets");
+        });
     }
 }
 
 fn node(op: &str, inputs: &[&str], output: &str, ints: &[(&'static str, Vec<i64>)]) -> NodeProto {
-    let attribute = |(name, values): &(&str, Vec<i64>)| AttributeProto {
-        name: Some((*name).to_owned()),
-        r#type: Some(AttributeType::Ints as i32),
-        ints: values.clone(),
-        ..AttributeProto::default()
-    };
     NodeProto {
         op_type: Some(op.to_owned()),
         input: inputs.iter().map(|&s| s.to_owned()).collect(),
         output: vec![output.to_owned()],
-        attribute: ints.iter().map(attribute).collect(),
+        attribute: ints.iter().map(|(name, values)| attribute(name, &Attribute::Ints(values.clone()))).collect(),
         ..NodeProto::default()
     }
 }
@@ -105,22 +93,14 @@ fn node(op: &str, inputs: &[&str], output: &str, ints: &[(&'static str, Vec<i64>
 /// A model over inputs `x0`, `x1`, … (those marked are constants) whose output is `y`.
 fn model(inputs: &[(Tensor, bool)], nodes: &[NodeProto]) -> Vec<u8> {
     let name = |n: usize| format!("x{n}");
-    let port = |name: String, tensor: Option<&Tensor>| {
-        let dim = |&d: &usize| Dimension { denotation: None, value: Some(dimension::Value::DimValue(d as i64)) };
-        let ty = tensor.map(|t| type_proto::Tensor {
-            elem_type: Some(dtype_to_onnx(t.dtype())),
-            shape: Some(TensorShapeProto { dim: t.shape().iter().map(dim).collect() }),
-        });
-        let ty = ty.map(|t| TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(t)) });
-        ValueInfoProto { name: Some(name), r#type: ty, ..ValueInfoProto::default() }
-    };
+    let fixed = |t: &Tensor| t.shape().iter().map(|&d| dimension::Value::DimValue(d as i64)).collect();
     let of = |constant: bool| inputs.iter().enumerate().filter(move |(_, (_, c))| *c == constant);
     let graph = GraphProto {
         name: Some("test".to_owned()),
         node: nodes.to_vec(),
-        input: of(false).map(|(n, (t, _))| port(name(n), Some(t))).collect(),
+        input: of(false).map(|(n, (t, _))| port(&name(n), t.dtype(), fixed(t))).collect(),
         initializer: of(true).map(|(n, (t, _))| to_proto(&name(n), t)).collect(),
-        output: vec![port("y".to_owned(), None)],
+        output: vec![ValueInfoProto { name: Some("y".to_owned()), ..ValueInfoProto::default() }],
         ..GraphProto::default()
     };
     let opset =
@@ -244,16 +224,10 @@ fn dequantised_operands_are_multiplied_as_integers() {
             (Tensor::scalar(113u8), true),
         ];
         let pads = [("pads", vec![1, 1, 1, 1])];
-        let axis = AttributeProto {
-            name: Some("axis".to_owned()),
-            r#type: Some(AttributeType::Int as i32),
-            i: Some(0),
-            ..AttributeProto::default()
-        };
         let weights = node("DequantizeLinear", &["x3", "x4", "x5"], "w", &[]);
         let nodes = [
             node("DequantizeLinear", &["x0", "x1", "x2"], "x", &[]),
-            NodeProto { attribute: vec![axis], ..weights },
+            NodeProto { attribute: vec![attribute("axis", &Attribute::Int(0))], ..weights },
             node("Conv", &["x", "w"], "s", &pads),
             node("QuantizeLinear", &["s", "x6", "x7"], "y", &[]),
         ];

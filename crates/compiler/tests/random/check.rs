@@ -2,24 +2,29 @@
 
 use crate::draft::{Draft, Id};
 use crate::evaluate::difference;
-use crate::model;
+use crate::{here, model};
 use infc::{CompileOptions, Source};
-use infc_runtime::{LoadOptions, Model, Pool, Session, SessionOptions};
+use infc_runtime::{Session, SessionOptions};
 use infc_tensor::Tensor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What is compiled for, one per model; what this machine does not have is left out.
 const TARGETS: [&str; 3] = ["x86-64-v4", "x86-64-v3", "x86-64-v2"];
 
+/// For how many other choices of extents a model is run, of which half the later ones are 0 or 1.
+const OTHER_EXTENTS: u64 = 3;
+
 /// What became of a model.
 pub(crate) enum Outcome {
     Agrees,
+    /// It agrees for the extents that it was drawn with, and cannot be run for others; the error's code.
+    RefusedElsewhere(String),
     /// infc says that it cannot compile it; why.
     Refused(String),
     Fails(String),
 }
 
-/// Compiles a model for one of the targets, strictly or not, and runs it for one or two choices of extents.
+/// Compiles a model for one of the targets, strictly or not, and runs it for some choices of extents.
 pub(crate) fn check(draft: &Draft) -> Outcome {
     if draft.outputs.is_empty() {
         return Outcome::Agrees;
@@ -51,19 +56,23 @@ fn run(draft: &Draft) -> Outcome {
             Err(error) => return Outcome::Fails(format!("{target}: {}: {error}", error.code())),
         };
         let bytes = compilation.to_bytes().expect("an artifact");
-        let pool = Some(Pool::builder().threads(1).build());
-        let load = LoadOptions { target: Some(target.clone()), pool, ..LoadOptions::default() };
-        let Ok(model) = Model::from_vec_with(bytes, &load) else { continue };
+        let Some(model) = here::load(&bytes, &target, 1) else { continue };
         let mut session = model.session(&SessionOptions::default()).expect("a session");
         let nominal: Vec<Vec<Tensor>> = draft.values.iter().map(|value| value.samples.clone()).collect();
-        for samples in std::iter::once(nominal).chain(draft.elsewhere()) {
+        let mut outcome = Outcome::Agrees;
+        let others = (0..OTHER_EXTENTS).filter_map(|turn| draft.elsewhere(turn));
+        for (n, samples) in std::iter::once(nominal).chain(others).enumerate() {
             match compare(draft, &mut session, &samples) {
-                Outcome::Agrees => {}
                 Outcome::Fails(what) => return Outcome::Fails(format!("{target}: {what}")),
-                other => return other,
+                Outcome::Refused(why) if n == 0 => return Outcome::Refused(why),
+                Outcome::Refused(why) => {
+                    let code = why.split(": ").next().unwrap_or_default();
+                    outcome = Outcome::RefusedElsewhere(code.to_owned());
+                }
+                Outcome::Agrees | Outcome::RefusedElsewhere(_) => {}
             }
         }
-        return Outcome::Agrees;
+        return outcome;
     }
     Outcome::Refused("this machine runs none of the targets".to_owned())
 }

@@ -1,5 +1,6 @@
 //! A model while it is drawn: values with samples of what they are, and the nodes between them.
 
+use crate::definition::{Beside, Definition};
 use crate::evaluate::{Operation, samples};
 use crate::operators;
 use crate::random::Random;
@@ -12,10 +13,11 @@ pub(crate) type Id = usize;
 /// Larger tensors are not drawn.
 const MAX_ELEMENTS: usize = 1500;
 
-const OPSETS: [i64; 6] = [18, 20, 22, 24, 26, 28];
+/// Few operators of the older ones are drawn: axes were attributes.
+const OPSETS: [i64; 10] = [9, 13, 17, 18, 20, 22, 24, 26, 28, 28];
 
 /// The types of inputs; the usual ones more often.
-const TYPES: [DType; 18] = [
+const TYPES: [DType; 24] = [
     DType::F32,
     DType::F32,
     DType::F32,
@@ -23,7 +25,13 @@ const TYPES: [DType; 18] = [
     DType::F32,
     DType::F64,
     DType::F16,
+    DType::F16,
     DType::BF16,
+    DType::BF16,
+    DType::F8E4M3FN,
+    DType::F8E5M2,
+    DType::I4,
+    DType::U4,
     DType::I64,
     DType::I64,
     DType::I32,
@@ -84,7 +92,8 @@ impl Candidate {
             attributes: Attributes::new(),
             outputs: 1,
             exact: false,
-            cancels: false,
+            definition: Definition::default(),
+            beside: None,
         };
         Self { operation, inputs: inputs.iter().map(|&id| Some(id)).collect() }
     }
@@ -119,9 +128,24 @@ impl Candidate {
         self
     }
 
-    /// ONNX defines it by sums that may cancel.
-    pub(crate) fn cancels(mut self) -> Self {
-        self.operation.cancels = true;
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.operation.attributes
+    }
+
+    /// The steps of a cross entropy with these inputs and attributes.
+    pub(crate) fn as_cross_entropy(&self) -> Definition {
+        Definition::cross_entropy(self.inputs.len(), &self.operation.attributes)
+    }
+
+    /// What is rounded between the steps that it is defined by shows in its result.
+    pub(crate) fn defined_by(mut self, definition: Definition) -> Self {
+        self.operation.definition = definition;
+        self
+    }
+
+    /// It adds roundings of more than its operands and results.
+    pub(crate) fn beside(mut self, beside: Beside) -> Self {
+        self.operation.beside = Some(beside);
         self
     }
 
@@ -215,8 +239,15 @@ impl Draft {
         self.at(id).shape().to_vec()
     }
 
-    /// Data that is as it should be, the later the more likely.
+    /// Data of a type that is computed with, and that is as it should be, the later the more likely.
     pub(crate) fn any(&mut self, fits: impl Fn(&Tensor) -> bool) -> Option<Id> {
+        self.any_type(|t| {
+            (t.dtype().size_bits() >= if t.dtype().is_float() { 16 } else { 8 } || t.dtype() == DType::Bool) && fits(t)
+        })
+    }
+
+    /// The same of any type: of those of at most a byte without arithmetic, too.
+    pub(crate) fn any_type(&mut self, fits: impl Fn(&Tensor) -> bool) -> Option<Id> {
         let is_data = |value: &Value| matches!(value.origin, Origin::Input(_) | Origin::Node);
         let all: Vec<Id> =
             (0..self.values.len()).filter(|&id| is_data(&self.values[id]) && fits(self.at(id))).collect();
@@ -280,8 +311,8 @@ impl Draft {
     }
 
     /// The samples of all values for other sizes of named extents; `None` if some node makes no sense then.
-    pub(crate) fn elsewhere(&self) -> Option<Vec<Vec<Tensor>>> {
-        let mut random = Random::new(!self.seed);
+    pub(crate) fn elsewhere(&self, turn: u64) -> Option<Vec<Vec<Tensor>>> {
+        let mut random = Random::new(!(self.seed + (turn << 32)));
         let mut sizes: Vec<(String, usize)> = Vec::new();
         let mut all: Vec<Vec<Tensor>> = Vec::new();
         let mut nodes = self.nodes.iter().peekable();
@@ -297,7 +328,7 @@ impl Draft {
                             (_, Some((_, size))) => *size,
                             (Some(name), None) => {
                                 // Of nothing, or of one element, which broadcasts.
-                                let small = random.one_in(6);
+                                let small = random.one_in(if turn == 0 { 6 } else { 2 });
                                 let size = if small { random.below(2) } else { random.between(2, 9) as usize };
                                 sizes.push((name.clone(), size));
                                 size

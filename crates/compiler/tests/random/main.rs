@@ -10,9 +10,14 @@
 //! fail ([`shrink`]); `INFC_RANDOM_SHOW=1` shows every model before it is tried, for those that end the process.
 
 mod check;
+mod definition;
 mod draft;
 mod evaluate;
+#[path = "../here/mod.rs"]
+mod here;
 mod model;
+#[path = "../net/mod.rs"]
+mod net;
 mod operators;
 mod random;
 mod shrink;
@@ -38,6 +43,7 @@ fn random_models_do_what_their_operators_say() {
     let (first, models) = (setting("INFC_RANDOM_SEED", 0), setting("INFC_RANDOM_MODELS", MODELS));
     let mut refused: BTreeMap<String, u64> = BTreeMap::new();
     let mut failures = Vec::new();
+    let mut elsewhere: BTreeMap<String, u64> = BTreeMap::new();
     for seed in first..first + models {
         let draft = Draft::random(seed);
         if std::env::var_os("INFC_RANDOM_SHOW").is_some() {
@@ -46,6 +52,7 @@ fn random_models_do_what_their_operators_say() {
         match check(&draft) {
             Outcome::Agrees => {}
             Outcome::Refused(why) => *refused.entry(why).or_default() += 1,
+            Outcome::RefusedElsewhere(code) => *elsewhere.entry(code).or_default() += 1,
             Outcome::Fails(what) => {
                 let smallest = shrink::smallest(draft);
                 let again = match check(&smallest) {
@@ -59,6 +66,9 @@ fn random_models_do_what_their_operators_say() {
     }
     for (why, count) in &refused {
         eprintln!("refused {count}: {why}");
+    }
+    for (code, count) in &elsewhere {
+        eprintln!("refused {count} for other extents than they were drawn with: {code}");
     }
     assert!(failures.is_empty(), "{} of {models} models fail: seeds {failures:?}", failures.len());
     let refusals: u64 = refused.values().sum();

@@ -2,14 +2,14 @@
 
 use crate::draft::{Draft, Extent, Id, Origin};
 use crate::evaluate::Operation;
+use crate::net::{attribute, port};
 use infc_frontend_onnx::proto::attribute_proto::AttributeType;
-use infc_frontend_onnx::proto::tensor_shape_proto::{Dimension, dimension};
+use infc_frontend_onnx::proto::tensor_shape_proto::dimension;
 use infc_frontend_onnx::proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
-    type_proto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto,
 };
-use infc_frontend_onnx::{dtype_to_onnx, to_proto};
-use infc_tensor::{Attribute, DType, Subgraph, SubgraphNode};
+use infc_frontend_onnx::to_proto;
+use infc_tensor::{DType, Subgraph, SubgraphNode};
 use prost::Message;
 
 /// The inputs that the model has, in order.
@@ -98,55 +98,9 @@ fn subgraph(graph: &Subgraph, captures: &[(&str, &str)], prefix: &str) -> GraphP
 }
 
 fn value_info(id: Id, dtype: DType, extents: &[Extent]) -> ValueInfoProto {
-    let dim = |extent: &Extent| Dimension {
-        denotation: None,
-        value: Some(match &extent.name {
-            Some(name) => dimension::Value::DimParam(name.clone()),
-            None => dimension::Value::DimValue(extent.size as i64),
-        }),
+    let dim = |extent: &Extent| match &extent.name {
+        Some(name) => dimension::Value::DimParam(name.clone()),
+        None => dimension::Value::DimValue(extent.size as i64),
     };
-    let shape = Some(TensorShapeProto { dim: extents.iter().map(dim).collect() });
-    let tensor = type_proto::Tensor { elem_type: Some(dtype_to_onnx(dtype)), shape };
-    ValueInfoProto {
-        name: Some(name(id)),
-        r#type: Some(TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) }),
-        ..ValueInfoProto::default()
-    }
-}
-
-fn attribute(name: &str, value: &Attribute) -> AttributeProto {
-    let mut proto = AttributeProto { name: Some(name.to_owned()), ..AttributeProto::default() };
-    let ty = match value {
-        Attribute::Int(value) => {
-            proto.i = Some(*value);
-            AttributeType::Int
-        }
-        Attribute::Float(value) => {
-            proto.f = Some(*value);
-            AttributeType::Float
-        }
-        Attribute::String(value) => {
-            proto.s = Some(value.clone().into_bytes().into());
-            AttributeType::String
-        }
-        Attribute::Tensor(value) => {
-            proto.t = Some(to_proto("", value));
-            AttributeType::Tensor
-        }
-        Attribute::Ints(values) => {
-            proto.ints.clone_from(values);
-            AttributeType::Ints
-        }
-        Attribute::Floats(values) => {
-            proto.floats.clone_from(values);
-            AttributeType::Floats
-        }
-        Attribute::Strings(values) => {
-            proto.strings = values.iter().map(|text| text.clone().into_bytes().into()).collect();
-            AttributeType::Strings
-        }
-        other => panic!("no operator that is drawn has {}", other.kind()),
-    };
-    proto.r#type = Some(ty as i32);
-    proto
+    port(&name(id), dtype, extents.iter().map(dim).collect())
 }

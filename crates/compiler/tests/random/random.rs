@@ -58,7 +58,7 @@ impl Random {
     /// A tensor of small numbers that all types of floats can hold: quarters for floats, integers for integers.
     pub(crate) fn tensor(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
         let len = shape.iter().product();
-        let signed = !matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64);
+        let signed = !matches!(dtype, DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64);
         let number = |random: &mut Self| match dtype {
             DType::Bool => random.flag() as f64,
             dtype if dtype.is_float() => random.between(-12, 12) as f64 / 4.0,

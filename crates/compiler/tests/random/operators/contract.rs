@@ -2,9 +2,11 @@
 
 use super::Drawer;
 use crate::draft::{Candidate, Draft, Id};
-use infc_tensor::DType;
+use crate::random::cast;
+use infc_tensor::{DType, Tensor};
 
-pub(super) const DRAWERS: &[Drawer] = &[matmul, matmul, gemm, einsum, conv, conv, conv_transpose, integer, attention];
+pub(super) const DRAWERS: &[Drawer] =
+    &[matmul, matmul, gemm, einsum, conv, conv, conv_transpose, integer, attention, linear_attention, causal_conv];
 
 fn matmul(d: &mut Draft) -> Option<Candidate> {
     let a = d.float_of_rank(1, 4)?;
@@ -132,4 +134,48 @@ fn attention(d: &mut Draft) -> Option<Candidate> {
     let causal = d.random.flag();
     let candidate = Candidate::new("Attention", &[q, k, v]).with("is_causal", causal);
     Some(if d.random.one_in(3) { candidate.with("softcap", 2.0f32) } else { candidate })
+}
+
+/// Numbers from −1 to 1, so that what is carried from step to step stays small.
+fn unit(d: &mut Draft, dtype: DType, shape: &[usize]) -> Id {
+    let numbers: Vec<f64> = (0..shape.iter().product()).map(|_| d.random.between(-8, 8) as f64 / 8.0).collect();
+    d.constant(&cast(&Tensor::from_elements(shape, &numbers).expect("as many"), dtype))
+}
+
+/// A state of keys and values per head. The values are computed, keys and what gates are constants.
+fn linear_attention(d: &mut Draft) -> Option<Candidate> {
+    let v = d.float_of_rank(3, 3).filter(|_| d.opset >= 27)?;
+    let (dtype, shape) = (d.dtype(v), d.shape(v));
+    let heads = if shape[2].is_multiple_of(2) { *d.random.pick(&[1, 2]) } else { 1 };
+    let (group, size) = (d.random.between(1, 2) as usize, d.random.between(1, 3) as usize);
+    let rule = *d.random.pick(&["linear", "gated", "delta", "gated_delta"]);
+    let of = |features: usize| [shape[0], shape[1], features];
+    let (q, k) = (unit(d, dtype, &of(heads * group * size)), unit(d, dtype, &of(heads * size)));
+    let past = [shape[0], heads, size, shape[2] / heads];
+    let past = d.random.one_in(2).then(|| unit(d, dtype, &past));
+    let per_feature = d.random.one_in(2);
+    let decay = rule.starts_with("gated").then(|| {
+        let shape = of(if per_feature { heads * size } else { heads });
+        let count = shape.iter().product();
+        let numbers: Vec<f64> = (0..count).map(|_| -(d.random.between(0, 16) as f64) / 8.0).collect();
+        d.constant(&cast(&Tensor::from_elements(&shape, &numbers).expect("as many"), dtype))
+    });
+    let beta = *d.random.pick(&[1, heads]);
+    let beta = rule.ends_with("delta").then(|| unit(d, dtype, &of(beta)));
+    let candidate = Candidate::new("LinearAttention", &[q, k, v]).input(past).input(decay).input(beta).outputs(2);
+    let candidate = candidate.with("q_num_heads", (heads * group) as i64).with("kv_num_heads", heads as i64);
+    Some(candidate.with("update_rule", rule))
+}
+
+/// What came before the input is an input, too.
+fn causal_conv(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float_of_rank(3, 3).filter(|_| d.opset >= 27)?;
+    let (dtype, shape) = (d.dtype(x), d.shape(x));
+    let kernel = d.random.between(1, 4) as usize;
+    let weights = d.weight(dtype, &[shape[1], 1, kernel]);
+    let bias = d.random.one_in(2).then(|| d.weight(dtype, &[shape[1]]));
+    let past = d.random.one_in(2).then(|| d.weight(dtype, &[shape[0], shape[1], kernel - 1]));
+    let activation = *d.random.pick(&["none", "silu", "swish"]);
+    let candidate = Candidate::new("CausalConvWithState", &[x, weights]).input(bias).input(past).outputs(2);
+    Some(candidate.with("activation", activation))
 }

@@ -28,7 +28,7 @@ const TYPES: [DType; 17] = [
 ];
 
 fn cast(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|_| true)?;
+    let x = d.any_type(|_| true)?;
     let to = *d.random.pick(&TYPES);
     let code = infc_reference::dtypes::to_onnx(to)?;
     let candidate = Candidate::new("Cast", &[x]).with("to", code);

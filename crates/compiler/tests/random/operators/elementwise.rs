@@ -1,6 +1,7 @@
 //! Operators that compute element by element.
 
 use super::Drawer;
+use crate::definition::Definition;
 use crate::draft::{Candidate, Draft, is_float};
 use infc_tensor::DType;
 
@@ -17,6 +18,7 @@ pub(super) const DRAWERS: &[Drawer] = &[
     choose,
     clip,
     variadic,
+    swiglu,
 ];
 
 fn function(d: &mut Draft) -> Option<Candidate> {
@@ -26,8 +28,11 @@ fn function(d: &mut Draft) -> Option<Candidate> {
     let op = *d.random.pick(&[of, more].concat());
     let x = d.float()?;
     let candidate = Candidate::new(op, &[x]);
-    // log(1 + e^x)
-    Some(if matches!(op, "Softplus" | "Mish") { candidate.cancels() } else { candidate })
+    Some(match op {
+        "Softplus" => candidate.defined_by(Definition::softplus()),
+        "Mish" => candidate.defined_by(Definition::mish()),
+        _ => candidate,
+    })
 }
 
 fn activation(d: &mut Draft) -> Option<Candidate> {
@@ -39,7 +44,11 @@ fn activation(d: &mut Draft) -> Option<Candidate> {
         "HardSigmoid" => candidate.with("alpha", number(d)).with("beta", number(d)),
         "Selu" => candidate.with("alpha", number(d)).with("gamma", number(d)),
         "Shrink" => candidate.with("lambd", number(d)).with("bias", number(d)),
-        "Gelu" => candidate.with("approximate", *d.random.pick(&["none", "tanh"])).cancels(),
+        "Gelu" => {
+            let approximate = d.random.one_in(2);
+            let candidate = candidate.with("approximate", if approximate { "tanh" } else { "none" });
+            candidate.defined_by(Definition::gelu(approximate))
+        }
         _ => candidate.with("alpha", number(d)),
     })
 }
@@ -126,4 +135,13 @@ fn variadic(d: &mut Draft) -> Option<Candidate> {
     let a = d.float()?;
     let (b, c) = (d.partner(a), d.partner(a));
     Some(Candidate::new(op, &[a, b, c]))
+}
+
+fn swiglu(d: &mut Draft) -> Option<Candidate> {
+    let gate = d.float().filter(|_| d.opset >= 28)?;
+    let (dtype, shape) = (d.dtype(gate), d.shape(gate));
+    let value = d.any(|t| t.dtype() == dtype && t.shape() == shape)?;
+    let candidate = Candidate::new("SwiGLU", &[gate, value]);
+    let alpha = d.random.between(1, 8) as f32 / 4.0;
+    Some(if d.random.one_in(2) { candidate.with("alpha", alpha) } else { candidate })
 }

@@ -5,7 +5,7 @@ use crate::draft::{Candidate, Draft};
 use infc_tensor::{DType, Tensor};
 
 pub(super) const DRAWERS: &[Drawer] =
-    &[gather, gather, gather_elements, gather_nd, scatter_elements, scatter_nd, one_hot, compress, non_zero];
+    &[gather, gather, gather_elements, gather_nd, scatter_elements, scatter, scatter_nd, one_hot, compress, non_zero];
 
 /// Positions within an extent, from either end, as a constant.
 fn positions(d: &mut Draft, shape: &[usize], extent: usize) -> usize {
@@ -23,7 +23,7 @@ fn extent_of(d: &mut Draft, x: usize) -> Option<(i64, Vec<usize>, usize)> {
 }
 
 fn gather(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|t| t.rank() > 0)?;
+    let x = d.any_type(|t| t.rank() > 0)?;
     let (axis, _, extent) = extent_of(d, x)?;
     let within = |t: &Tensor| t.to_i64_vec().is_some_and(|v| v.iter().all(|&n| n.unsigned_abs() < extent as u64));
     let computed = d.any(|t| matches!(t.dtype(), DType::I64 | DType::I32) && t.rank() < 3 && within(t));
@@ -66,6 +66,23 @@ fn scatter_elements(d: &mut Draft) -> Option<Candidate> {
     let indices = positions(d, &shape, extent);
     let candidate = Candidate::new("ScatterElements", &[x, indices, updates]).with("axis", axis);
     Some(candidate.with("reduction", reduction))
+}
+
+/// Without a reduction no element may be meant twice. Before opset 11 it was called `Scatter`.
+fn scatter(d: &mut Draft) -> Option<Candidate> {
+    let x = d.any(|t| t.rank() > 0 && t.len_elems() > 0)?;
+    let dtype = d.dtype(x);
+    let (axis, mut shape, extent) = extent_of(d, x)?;
+    let at = axis.rem_euclid(shape.len() as i64) as usize;
+    let order = d.random.permutation(extent);
+    shape[at] = d.random.between(1, extent as i64) as usize;
+    let inner: usize = shape[at + 1..].iter().product();
+    let count: usize = shape.iter().product();
+    let numbers: Vec<i64> = (0..count).map(|n| order[n / inner % shape[at]] as i64).collect();
+    let indices = d.constant(&Tensor::from_elements(&shape, &numbers).ok()?);
+    let updates = d.weight(dtype, &shape);
+    let op = if d.opset < 11 { "Scatter" } else { "ScatterElements" };
+    Some(Candidate::new(op, &[x, indices, updates]).with("axis", axis).exact())
 }
 
 fn scatter_nd(d: &mut Draft) -> Option<Candidate> {

@@ -6,11 +6,11 @@ use infc_tensor::{DType, Tensor};
 
 pub(super) const DRAWERS: &[Drawer] = &[
     transpose, reshape, reshape, flatten, squeeze, unsqueeze, expand, tile, concat, concat, split, slice, slice, pad,
-    blocks, reverse, triangle, resize, crop, shape_of, filled, range, eye,
+    blocks, reverse, triangle, resize, upsample, crop, shape_of, filled, range, eye,
 ];
 
 fn some(d: &mut Draft) -> Option<Id> {
-    d.any(|t| t.len_elems() > 0)
+    d.any_type(|t| t.len_elems() > 0)
 }
 
 fn transpose(d: &mut Draft) -> Option<Candidate> {
@@ -49,7 +49,7 @@ fn flatten(d: &mut Draft) -> Option<Candidate> {
 }
 
 fn squeeze(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|t| t.shape().contains(&1))?;
+    let x = d.any_type(|t| t.shape().contains(&1))?;
     let ones: Vec<i64> = d.shape(x).iter().enumerate().filter(|(_, d)| **d == 1).map(|(n, _)| n as i64).collect();
     let count = d.random.between(1, ones.len() as i64) as usize;
     let axes = d.ints(&ones[..count]);
@@ -57,7 +57,7 @@ fn squeeze(d: &mut Draft) -> Option<Candidate> {
 }
 
 fn unsqueeze(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|t| t.rank() < 5)?;
+    let x = d.any_type(|t| t.rank() < 5)?;
     let rank = d.at(x).rank() as i64 + 1;
     let axis = d.random.between(-rank, rank - 1);
     let axes = d.ints(&[axis]);
@@ -85,13 +85,13 @@ fn tile(d: &mut Draft) -> Option<Candidate> {
 }
 
 fn concat(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|t| t.rank() > 0)?;
+    let x = d.any_type(|t| t.rank() > 0)?;
     let (dtype, shape, axis) = (d.dtype(x), d.shape(x), d.axis(x)?);
     let at = axis.rem_euclid(shape.len() as i64) as usize;
     let fits = |s: &[usize]| s.len() == shape.len() && (0..s.len()).all(|n| n == at || s[n] == shape[n]);
     let mut inputs = vec![x];
     for _ in 0..d.random.between(1, 2) {
-        let other = d.any(|t| t.dtype() == dtype && fits(t.shape()));
+        let other = d.any_type(|t| t.dtype() == dtype && fits(t.shape()));
         inputs.push(match other.filter(|_| !d.random.one_in(3)) {
             Some(other) => other,
             None => {
@@ -105,7 +105,7 @@ fn concat(d: &mut Draft) -> Option<Candidate> {
 }
 
 fn split(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|t| t.rank() > 0 && t.len_elems() > 0)?;
+    let x = d.any_type(|t| t.rank() > 0 && t.len_elems() > 0)?;
     let (shape, axis) = (d.shape(x), d.axis(x)?);
     let extent = shape[axis.rem_euclid(shape.len() as i64) as usize];
     if d.random.one_in(2) {
@@ -117,7 +117,7 @@ fn split(d: &mut Draft) -> Option<Candidate> {
 }
 
 fn slice(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|t| t.rank() > 0 && t.len_elems() > 0)?;
+    let x = d.any_type(|t| t.rank() > 0 && t.len_elems() > 0)?;
     let shape = d.shape(x);
     let count = d.random.between(1, shape.len() as i64) as usize;
     let axes = d.random.permutation(shape.len())[..count].to_vec();
@@ -139,7 +139,7 @@ fn slice(d: &mut Draft) -> Option<Candidate> {
 }
 
 fn pad(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|t| t.rank() > 0 && t.len_elems() > 0)?;
+    let x = d.any_type(|t| t.rank() > 0 && t.len_elems() > 0)?;
     let mode = *d.random.pick(&["constant", "constant", "reflect", "edge", "wrap"]);
     let low = if d.random.one_in(4) { -1 } else { 0 };
     let pads: Vec<i64> = (0..2 * d.at(x).rank()).map(|_| d.random.between(low, 2)).collect();
@@ -150,7 +150,7 @@ fn pad(d: &mut Draft) -> Option<Candidate> {
 }
 
 fn blocks(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|t| t.rank() == 4)?;
+    let x = d.any_type(|t| t.rank() == 4)?;
     let size = d.random.between(1, 3);
     if d.random.one_in(2) {
         return Some(Candidate::new("SpaceToDepth", &[x]).with("blocksize", size).exact());
@@ -160,7 +160,7 @@ fn blocks(d: &mut Draft) -> Option<Candidate> {
 }
 
 fn reverse(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|t| t.rank() >= 2)?;
+    let x = d.any_type(|t| t.rank() >= 2)?;
     let shape = d.shape(x);
     let time = d.random.flag();
     let (steps, batch) = (shape[time as usize], shape[1 - time as usize]);
@@ -171,7 +171,7 @@ fn reverse(d: &mut Draft) -> Option<Candidate> {
 }
 
 fn triangle(d: &mut Draft) -> Option<Candidate> {
-    let x = d.any(|t| t.rank() >= 2)?;
+    let x = d.any_type(|t| t.rank() >= 2)?;
     let upper = d.random.flag();
     let candidate = Candidate::new("Trilu", &[x]).with("upper", upper).exact();
     if d.random.one_in(2) {
@@ -203,6 +203,17 @@ fn resize(d: &mut Draft) -> Option<Candidate> {
     let nearest = *d.random.pick(&["round_prefer_floor", "floor", "ceil", "round_prefer_ceil"]);
     let candidate = candidate.with("mode", mode).with("coordinate_transformation_mode", transform);
     Some(if mode == "nearest" { candidate.with("nearest_mode", nearest).exact() } else { candidate })
+}
+
+/// What `Resize` was called before opset 10.
+fn upsample(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float_of_rank(3, 4).filter(|&x| d.opset < 10 && d.dtype(x) != DType::F64)?;
+    let rank = d.at(x).rank();
+    let scales: Vec<f32> = (0..rank).map(|n| if n < 2 { 1.0 } else { *d.random.pick(&[1.0, 1.5, 2.0, 3.0]) }).collect();
+    let scales = d.constant(&Tensor::from_elements(&[rank], &scales).ok()?);
+    let mode = *d.random.pick(&["nearest", "linear"]);
+    let candidate = Candidate::new("Upsample", &[x, scales]).with("mode", mode);
+    Some(if mode == "nearest" { candidate.exact() } else { candidate })
 }
 
 fn crop(d: &mut Draft) -> Option<Candidate> {

@@ -2,6 +2,7 @@
 
 use super::Drawer;
 use super::contract::window;
+use crate::definition::Definition;
 use crate::draft::{Candidate, Draft};
 
 pub(super) const DRAWERS: &[Drawer] =
@@ -14,7 +15,7 @@ fn softmax(d: &mut Draft) -> Option<Candidate> {
     let candidate = Candidate::new(op, &[x]).with("axis", axis);
     Some(match op {
         "Hardmax" => candidate.exact(),
-        "LogSoftmax" => candidate.cancels(),
+        "LogSoftmax" => candidate.defined_by(Definition::log_softmax(axis)),
         _ => candidate,
     })
 }

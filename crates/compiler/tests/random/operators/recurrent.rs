@@ -1,11 +1,12 @@
 //! Recurrent networks, and graphs within nodes: `If`, `Loop`.
 
 use super::Drawer;
+use crate::definition::gates_left_over;
 use crate::draft::{Candidate, Draft, Id};
 use crate::random::cast;
 use infc_tensor::{Attributes, DType, Subgraph, SubgraphNode, SubgraphOutput, Subgraphs, Tensor};
 
-pub(super) const DRAWERS: &[Drawer] = &[network, network, network, choice, steps];
+pub(super) const DRAWERS: &[Drawer] = &[network, network, network, choice, steps, scan];
 
 /// Small weights: what grows with every step says nothing in the end.
 fn small(d: &mut Draft, dtype: DType, shape: &[usize]) -> Id {
@@ -51,7 +52,8 @@ fn network(d: &mut Draft) -> Option<Candidate> {
     }
     candidate = candidate.with("hidden_size", hidden as i64).with("direction", direction);
     let outputs = d.random.between(1, if op == "LSTM" { 3 } else { 2 }) as usize;
-    Some(candidate.with("layout", layout as i64).outputs(outputs).cancels())
+    let candidate = candidate.with("layout", layout as i64).outputs(outputs);
+    Some(if op == "GRU" { candidate.beside(gates_left_over) } else { candidate })
 }
 
 fn node(op_type: &str, inputs: &[&str], output: &str, opset: i64) -> SubgraphNode {
@@ -120,5 +122,31 @@ fn steps(d: &mut Draft) -> Option<Candidate> {
     let graphs = Subgraphs { roots: vec![("body".to_owned(), 0)], captures: vec!["w".to_owned()], graphs: vec![body] };
     let on = d.constant(&cast(&Tensor::scalar(1i64), DType::Bool));
     let candidate = Candidate::new("Loop", &[count, on, state]).outputs(2);
+    Some(candidate.holding(graphs, &[beside]))
+}
+
+/// A state that every slice along an axis changes, and a result per slice, from either end.
+fn scan(d: &mut Draft) -> Option<Candidate> {
+    let x = d.float_of_rank(1, 4)?;
+    let (dtype, mut shape, axis) = (d.dtype(x), d.shape(x), d.axis(x)?);
+    shape.remove(axis.rem_euclid(shape.len() as i64) as usize);
+    let state = d.weight(dtype, &shape);
+    let beside = d.weight(dtype, &shape[shape.len() / 2..]);
+    let opset = d.opset;
+    let [change, give] = [*d.random.pick(&["Add", "Sub", "Max"]), *d.random.pick(&["Abs", "Tanh", "Mul"])];
+    let given = if give == "Mul" { vec!["next", "w"] } else { vec!["next"] };
+    let body = Subgraph {
+        inputs: ["before", "x"].map(str::to_owned).to_vec(),
+        nodes: vec![node(change, &["before", "x"], "next", opset), node(give, &given, "part", opset)],
+        outputs: vec![output("next", d.at(state)), output("part", d.at(state))],
+        ..Subgraph::default()
+    };
+    let graphs = Subgraphs { roots: vec![("body".to_owned(), 0)], captures: vec!["w".to_owned()], graphs: vec![body] };
+    let (backwards, turned) = (d.random.flag(), d.random.flag());
+    let rank = shape.len() as i64 + 1;
+    let along = d.random.between(-rank, rank - 1);
+    let candidate = Candidate::new("Scan", &[state, x]).outputs(2).with("num_scan_inputs", 1i64);
+    let candidate = candidate.with("scan_input_axes", vec![axis]).with("scan_input_directions", vec![backwards]);
+    let candidate = candidate.with("scan_output_axes", vec![along]).with("scan_output_directions", vec![turned]);
     Some(candidate.holding(graphs, &[beside]))
 }

@@ -16,6 +16,7 @@ pub(super) const DRAWERS: &[Drawer] = &[
     dft,
     stft,
     window_function,
+    mel_weights,
     det,
     loss,
     cross_entropy,
@@ -154,7 +155,7 @@ fn dft(d: &mut Draft) -> Option<Candidate> {
     let complex = d.shape(x).last() == Some(&2);
     let (inverse, onesided) = (d.random.flag(), if complex { 0 } else { d.random.flag() });
     let candidate = Candidate::new("DFT", &[x]).with("inverse", if onesided == 1 { 0 } else { inverse });
-    let candidate = candidate.with("onesided", onesided).cancels();
+    let candidate = candidate.with("onesided", onesided);
     if d.opset < 20 {
         return Some(candidate.with("axis", axis));
     }
@@ -173,7 +174,7 @@ fn stft(d: &mut Draft) -> Option<Candidate> {
     let window = d.random.one_in(2).then(|| within(d, DType::F32, &[4], 1.0));
     let onesided = d.random.flag();
     let candidate = Candidate::new("STFT", &[x, step]).input(window).input(Some(length));
-    Some(candidate.with("onesided", onesided).cancels())
+    Some(candidate.with("onesided", onesided))
 }
 
 fn window_function(d: &mut Draft) -> Option<Candidate> {
@@ -181,7 +182,17 @@ fn window_function(d: &mut Draft) -> Option<Candidate> {
     let size = d.random.between(2, 9);
     let size = d.int(size);
     let periodic = d.random.flag();
-    Some(Candidate::new(op, &[size]).with("periodic", periodic).cancels())
+    Some(Candidate::new(op, &[size]).with("periodic", periodic))
+}
+
+/// Edges of bands are rounded down to whole bins, so frequencies are such that none is a whole bin already.
+fn mel_weights(d: &mut Draft) -> Option<Candidate> {
+    let bands = d.random.between(1, 6);
+    let length = *d.random.pick(&[8, 16, 31]);
+    let [bands, length, rate] = [bands, length, 8000].map(|n| d.int(n));
+    let (low, high) = (d.random.between(1, 9) as f32 * 11.0, 1500.0 + d.random.between(1, 9) as f32 * 111.0);
+    let [low, high] = [low, high].map(|hertz| d.constant(&Tensor::scalar(hertz)));
+    Some(Candidate::new("MelWeightMatrix", &[bands, length, rate, low, high]))
 }
 
 fn det(d: &mut Draft) -> Option<Candidate> {
@@ -221,7 +232,9 @@ fn loss(d: &mut Draft) -> Option<Candidate> {
 }
 
 fn cross_entropy(d: &mut Draft) -> Option<Candidate> {
-    reduced(d, "SoftmaxCrossEntropyLoss").map(Candidate::cancels)
+    let candidate = reduced(d, "SoftmaxCrossEntropyLoss")?;
+    let definition = candidate.as_cross_entropy();
+    Some(candidate.defined_by(definition))
 }
 
 fn rotary(d: &mut Draft) -> Option<Candidate> {
