@@ -27,7 +27,7 @@ fn sum(kernel: &Kernel) -> Option<(&Stage, &str)> {
 /// How many records were taken, and why others were not, where the demo's first sum runs by the given schedule.
 fn outcome(strict: bool, schedule: impl Fn(&str, &str) -> String) -> (usize, Vec<String>) {
     let plan = compile(&CompileOptions { stop_after: Some(Phase::Plan), ..options(strict) }).plan.expect("a plan");
-    let tasks = infc::tasks(&plan);
+    let tasks = infc::tasks(&[&plan]);
     let (task, kernel) = tasks
         .iter()
         .map(|task| (task, normalise(task.kernel.clone())))
