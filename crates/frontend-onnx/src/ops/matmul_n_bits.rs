@@ -10,13 +10,15 @@ use crate::build::{Builder, Result, compute_type, index, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
+use infc_ir::entity::ScalarId;
 use infc_ir::index::{Dim, IndexExpr};
-use infc_ir::scalar::BinaryOp;
+use infc_ir::scalar::{BinaryOp, Body};
 use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("MatMulNBits", 1, matmul_n_bits)];
 
 /// How the numbers lie in bytes.
+#[derive(Clone, Copy)]
 struct Packing {
     bits: i64,
     block: i64,
@@ -55,8 +57,9 @@ impl Packing {
         (self.k + self.block - 1) / self.block
     }
 
-    /// The numbers `[N, len]` that are packed into the rows of `bytes`, which is reshaped to one row of bytes per row.
-    fn unpack(&self, build: &mut Builder, bytes: &Tracked, len: i64) -> Result<Tracked> {
+    /// The bytes in which the number at `place` of each row of `[N, K]` lies, one or two operands of a map over that shape.
+    /// The packed rows have `len` numbers each; `bytes` is reshaped to one row of bytes per row.
+    fn bytes(&self, build: &mut Builder, bytes: &Tracked, len: i64, place: &IndexExpr) -> Result<Vec<Tracked>> {
         if bytes.dtype() != DType::U8 {
             return Err(Problem::UnsupportedType { expected: "u8", found: bytes.dtype() });
         }
@@ -65,33 +68,48 @@ impl Packing {
         let row = row.filter(|&bytes| bytes.saturating_mul(8) / self.bits >= len);
         let row = row.ok_or_else(|| mismatch(format!("{} rows of {len} packed numbers", self.n), bytes.shape()))?;
         let rows = build.reshape(bytes, &[Dim::constant(self.n), Dim::constant(row)])?;
-        let shape = vec![Dim::constant(self.n), Dim::constant(len)];
-        let (bit, byte) = (var(1).scale(self.bits), Dim::constant(8));
-        let at = bit.floor_div(&byte);
-        let first = build.view(&rows, vec![var(0), at.clone()], shape.clone())?;
-        if self.bits == 8 {
-            return Ok(first);
-        }
-        let mut parts = vec![first];
+        let at = place.scale(self.bits / self.common()).floor_div(&Dim::constant(8 / self.common()));
+        let mut parts = vec![build.view(&rows, vec![var(0), at.clone()], self.shape())?];
         if 8 % self.bits != 0 {
             // A number may begin in one byte and end in the next.
             let next = (at + 1).minimum(&Dim::constant(row - 1));
-            parts.push(build.view(&rows, vec![var(0), next], shape)?);
+            parts.push(build.view(&rows, vec![var(0), next], self.shape())?);
         }
-        build.map(&parts.iter().collect::<Vec<_>>(), |body, p| {
-            let place = index(body, bit.modulo(&byte));
-            let place = body.cast(DType::U16, place);
-            let mut bits = body.cast(DType::U16, p[0]);
-            if let Some(&next) = p.get(1) {
-                let (next, eight) = (body.cast(DType::U16, next), body.constant(DType::U16, 8.0));
-                let next = body.binary(BinaryOp::Shl, next, eight);
-                bits = body.binary(BinaryOp::Or, bits, next);
-            }
-            let shifted = body.binary(BinaryOp::Shr, bits, place);
-            let mask = body.constant(DType::U16, f64::from((1u32 << self.bits) - 1));
-            let number = body.binary(BinaryOp::And, shifted, mask);
-            body.cast(DType::U8, number)
-        })
+        Ok(parts)
+    }
+
+    /// The number at `place` of each row, out of its bytes: in 32 bits, which is what lanes have that become floats.
+    fn unpack(&self, body: &mut Body, bytes: &[ScalarId], place: &IndexExpr) -> ScalarId {
+        let mut bits = body.cast(DType::I32, bytes[0]);
+        if self.bits == 8 {
+            return bits;
+        }
+        if let Some(&next) = bytes.get(1) {
+            let (next, eight) = (body.cast(DType::I32, next), body.constant(DType::I32, 8.0));
+            let next = body.binary(BinaryOp::Shl, next, eight);
+            bits = body.binary(BinaryOp::Or, bits, next);
+        }
+        let within = place.scale(self.bits / self.common()).modulo(&Dim::constant(8 / self.common()));
+        let within = index(body, within.scale(self.common()));
+        let within = body.cast(DType::I32, within);
+        let shifted = body.binary(BinaryOp::Shr, bits, within);
+        let mask = body.constant(DType::I32, f64::from((1u32 << self.bits) - 1));
+        body.binary(BinaryOp::And, shifted, mask)
+    }
+
+    /// The greatest divisor that the bits of a number and those of a byte have in common: fractions in lowest terms show
+    /// which numbers share a byte.
+    const fn common(&self) -> i64 {
+        1 << if self.bits.trailing_zeros() < 3 { self.bits.trailing_zeros() } else { 3 }
+    }
+
+    fn shape(&self) -> Vec<Dim> {
+        vec![Dim::constant(self.n), Dim::constant(self.k)]
+    }
+
+    /// The block that a column of `[N, K]` belongs to, if that is its neighbours'.
+    fn block_of(&self) -> IndexExpr {
+        var(1).floor_div(&Dim::constant(self.block))
     }
 
     /// One parameter per block, as `[N, K]`; `groups` says which block a column belongs to, if not its neighbours'.
@@ -102,9 +120,53 @@ impl Packing {
             let groups = build.view(groups, vec![var(0)], vec![columns])?;
             return build.gather(&blocks, &groups, 1);
         }
-        let at: Vec<IndexExpr> = vec![var(0), var(1).floor_div(&Dim::constant(self.block))];
-        build.view(&blocks, at, vec![Dim::constant(self.n), Dim::constant(self.k)])
+        build.view(&blocks, vec![var(0), self.block_of()], self.shape())
     }
+
+    /// The weights `[N, K]` as floats: one map of what is packed, so that who reads it sees that little is stored.
+    fn weights(&self, build: &mut Builder, packed: &Packed<'_>, wide: DType) -> Result<Tracked> {
+        let place = var(1);
+        let mut operands = self.bytes(build, packed.numbers, self.k, &place)?;
+        let numbers = operands.len();
+        let of_zero = self.block_of();
+        let zeros_are_packed = packed.zeros.is_some_and(|zeros| zeros.dtype() == DType::U8);
+        match packed.zeros {
+            Some(zeros) if zeros_are_packed && packed.groups.is_none() => {
+                operands.extend(self.bytes(build, zeros, self.blocks(), &of_zero)?);
+            }
+            Some(zeros) if zeros_are_packed => {
+                let blocks = Packing { k: self.blocks(), ..*self };
+                let bytes = blocks.bytes(build, zeros, blocks.k, &place)?;
+                let zeros = build.map(&bytes.iter().collect::<Vec<_>>(), |body, p| blocks.unpack(body, p, &place))?;
+                operands.push(self.spread(build, &zeros, packed.groups)?);
+            }
+            Some(zeros) => operands.push(self.spread(build, zeros, packed.groups)?),
+            None => {}
+        }
+        operands.push(self.spread(build, packed.scales, packed.groups)?);
+        build.map(&operands.iter().collect::<Vec<_>>(), |body, p| {
+            let (&scale, p) = p.split_last().expect("scales are among the operands");
+            let (numbers, zeros) = p.split_at(numbers);
+            let number = self.unpack(body, numbers, &place);
+            let zero = match zeros {
+                [] => body.constant(wide, f64::from(1u32 << (self.bits - 1))),
+                zeros if zeros_are_packed && packed.groups.is_none() => self.unpack(body, zeros, &of_zero),
+                zeros => zeros[0],
+            };
+            let [number, zero, scale] = [number, zero, scale].map(|x| body.cast(wide, x));
+            let steps = body.binary(BinaryOp::Sub, number, zero);
+            body.binary(BinaryOp::Mul, steps, scale)
+        })
+    }
+}
+
+/// What the weights are made of.
+struct Packed<'a> {
+    numbers: &'a Tracked,
+    scales: &'a Tracked,
+    /// Packed as the numbers are, or in floats; `None` for 2^(bits−1).
+    zeros: Option<&'a Tracked>,
+    groups: Option<&'a Tracked>,
 }
 
 fn matmul_n_bits(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
@@ -120,21 +182,9 @@ fn matmul_n_bits(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     super::elementwise::require_float(&a)?;
     let wide = compute_type(a.dtype());
     let build = &mut *call.build;
-    let q = packing.unpack(build, &b, packing.k)?;
-    let scales = packing.spread(build, &scales, groups.as_ref())?;
-    let zeros = match call.inputs.get(3).cloned().flatten() {
-        Some(zeros) if zeros.dtype() == DType::U8 => {
-            let unpacked = packing.unpack(build, &zeros, packing.blocks())?;
-            packing.spread(build, &unpacked, groups.as_ref())?
-        }
-        Some(zeros) => packing.spread(build, &zeros, groups.as_ref())?,
-        None => build.scalar(DType::U8, f64::from(1u32 << (packing.bits - 1))),
-    };
-    let weights = build.map(&[&q, &zeros, &scales], |body, p| {
-        let [q, zero, scale] = [p[0], p[1], p[2]].map(|x| body.cast(wide, x));
-        let steps = body.binary(BinaryOp::Sub, q, zero);
-        body.binary(BinaryOp::Mul, steps, scale)
-    })?;
+    let zeros = call.inputs.get(3).cloned().flatten();
+    let packed = Packed { numbers: &b, scales: &scales, zeros: zeros.as_ref(), groups: groups.as_ref() };
+    let weights = packing.weights(build, &packed, wide)?;
     let weights = build.transpose(&weights, &[1, 0])?;
     let x = build.cast(&a, wide)?;
     let sums = product(build, &x, &weights, wide)?;

@@ -10,7 +10,7 @@ use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp, Source};
 pub(crate) struct Contraction<'k> {
     pub(crate) stage: &'k Stage,
     pub(crate) lhs: &'k Load,
-    /// The constant one, if one is.
+    /// The constant one, if one is: an operand, or made of constants by a stage.
     pub(crate) rhs: &'k Load,
     pub(crate) rhs_id: ScalarId,
     pub(crate) rhs_is_constant: bool,
@@ -34,11 +34,23 @@ pub(crate) fn contraction<'k>(kernel: &'k Kernel, stage: &'k Stage) -> Option<Co
     let [result] = stage.results[..] else { return None };
     let ScalarOp::Binary(BinaryOp::Mul, a, b) = stage.body.ops[result] else { return None };
     let (a, b) = (through_casts(&stage.body, a)?, through_casts(&stage.body, b)?);
-    let is_constant =
-        |load: &Load| matches!(load.source, Source::Operand(id) if kernel.operands[id].kind == OperandKind::Constant);
+    let is_constant = |load: &Load| match load.source {
+        Source::Operand(id) => kernel.operands[id].kind == OperandKind::Constant,
+        Source::Stage(id, _) => is_decoding(kernel, &kernel.stages[id]),
+        Source::Buffer(_) => false,
+    };
     let (lhs, rhs) = if is_constant(a.1) && !is_constant(b.1) { (b, a) } else { (a, b) };
     let rhs_is_constant = is_constant(rhs.1);
     Some(Contraction { stage, lhs: lhs.1, rhs: rhs.1, rhs_id: rhs.0, rhs_is_constant })
+}
+
+/// True for a stage that makes what it gives of constants, point by point: an operand that is stored in fewer bytes.
+pub(crate) fn is_decoding(kernel: &Kernel, stage: &Stage) -> bool {
+    let mut sources = Vec::new();
+    stage.for_each_load(&mut |_, load| sources.push(load.source));
+    let constant =
+        |source: &Source| matches!(source, Source::Operand(id) if kernel.operands[*id].kind == OperandKind::Constant);
+    stage.axes.iter().all(|a| a.kind == AxisKind::Parallel) && !sources.is_empty() && sources.iter().all(constant)
 }
 
 /// True if a load's coordinates depend on the variable.

@@ -6,6 +6,7 @@
 //! reader that needs each of its elements once. Views never make a group of their own unless something must have their
 //! result in memory.
 
+mod decode;
 mod fuse;
 
 use super::bijection::{is_affine, reads_once};
@@ -222,10 +223,12 @@ impl<'a> Grouping<'a> {
                 self.begin(Some(Unit::Node(id)), &[id], &node.outputs);
             }
             Op::Contract(_) => {
+                let mut nodes = vec![id];
                 for &operand in &node.inputs {
                     self.ensure_affine(id, operand);
+                    nodes.extend(self.decode(id, operand));
                 }
-                self.begin(Some(Unit::Node(id)), &[id], &node.outputs);
+                self.begin(Some(Unit::Node(id)), &nodes, &node.outputs);
             }
             Op::Concat(concat) => {
                 let mut start = Dim::constant(0);

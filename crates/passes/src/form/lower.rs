@@ -13,7 +13,7 @@ use super::group::{Group, Grouping, Home, Tail, Unit};
 use crate::formulate::FilterTransform;
 use crate::graph::evaluate::computable;
 use infc_ir::entity::{EntityId, NodeId, OperandId, ScalarId, StageId, ValueId};
-use infc_ir::graph::Graph;
+use infc_ir::graph::{Graph, Node};
 use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout, Operand, OperandKind, Output, Reducer, Stage};
 use infc_ir::op::Op;
@@ -195,7 +195,7 @@ impl<'a> Lowering<'a> {
                 }
                 Op::Map(_) | Op::Gather(_) => {
                     for &output in &node.outputs {
-                        if self.deserves_a_stage(output, &nodes) {
+                        if self.deserves_a_stage(output, &nodes) || self.is_decoded(group, output, &nodes) {
                             self.pointwise_stage(output)?;
                         }
                     }
@@ -233,6 +233,26 @@ impl<'a> Lowering<'a> {
         }
         let reduces = nodes.iter().any(|&n| matches!(graph.nodes[n].op, Op::Reduce(_) | Op::Contract(_) | Op::Scan(_)));
         reduces && ((readers > 1 && cost >= 4) || (spreads && cost >= 2))
+    }
+
+    /// True if the contraction that the kernel is grown around reads the value, and it is more than a conversion: as a
+    /// stage, it can be computed for a tile of columns in front of all rows.
+    fn is_decoded(&self, group: &Group, value: ValueId, nodes: &[NodeId]) -> bool {
+        let graph = self.graph();
+        let Some(Unit::Node(anchor)) = group.anchor else { return false };
+        let Some((_, Node { op: Op::Map(map), .. })) = graph.producer(value) else { return false };
+        let converts = map.body.ops.iter().all(|op| matches!(op, ScalarOp::Param(..) | ScalarOp::Cast(..)));
+        let mut work = vec![value];
+        while let Some(at) = work.pop() {
+            for &reader in self.grouping.readers.nodes(at).iter().filter(|r| nodes.contains(r)) {
+                match &graph.nodes[reader].op {
+                    Op::Contract(_) if reader == anchor => return !converts,
+                    Op::View(_) => work.extend(&graph.nodes[reader].outputs),
+                    _ => {}
+                }
+            }
+        }
+        false
     }
 
     fn pointwise_stage(&mut self, value: ValueId) -> Result<(), FormError> {

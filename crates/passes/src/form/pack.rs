@@ -11,6 +11,10 @@
 //!
 //! Bytes that are summed in 32 bits are grouped by four along the innermost summed axis, `[ceil(N/16)][K/4][16][4]`, if
 //! the left operand has its bytes there in groups too: dot products take them so.
+//!
+//! What an operand is made of where it is read has panels as well ([`decoded`]).
+
+mod decoded;
 
 use super::contraction::{Contraction, contraction, uses};
 use super::plan::Packing;
@@ -48,6 +52,8 @@ enum Arrangement {
 
 /// How an operand's load changes.
 struct Change {
+    /// The stage with the load.
+    stage: StageId,
     operand: OperandId,
     load: ScalarId,
     index: Vec<IndexExpr>,
@@ -59,18 +65,22 @@ struct Change {
 pub fn pack(kernel: &mut Kernel, admits: &mut dyn FnMut(OperandId, &Packing) -> bool) -> Vec<(OperandId, Packing)> {
     let mut packed = Vec::new();
     for stage in kernel.stages.ids().collect::<Vec<_>>() {
-        let Some(change) = change(kernel, stage) else { continue };
-        let Change { operand, load, index, packing } = change;
-        if packed.iter().any(|(o, _)| *o == operand) || !admits(operand, &packing) {
-            continue;
+        let changes = match change(kernel, stage) {
+            Some(change) => vec![change],
+            None => decoded::changes(kernel, stage),
+        };
+        for Change { stage, operand, load, index, packing } in changes {
+            if packed.iter().any(|(o, _)| *o == operand) || !admits(operand, &packing) {
+                continue;
+            }
+            let o = &mut kernel.operands[operand];
+            o.shape.clone_from(&packing.shape);
+            o.layout = Layout::dense(&packing.shape);
+            if let ScalarOp::Load(l) = &mut kernel.stages[stage].body.ops[load] {
+                l.index = index;
+            }
+            packed.push((operand, packing));
         }
-        let o = &mut kernel.operands[operand];
-        o.shape.clone_from(&packing.shape);
-        o.layout = Layout::dense(&packing.shape);
-        if let ScalarOp::Load(l) = &mut kernel.stages[stage].body.ops[load] {
-            l.index = index;
-        }
-        packed.push((operand, packing));
     }
     packed
 }
@@ -228,6 +238,7 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
         Arrangement::Columns => "columns",
     };
     Some(Change {
+        stage,
         operand,
         load: c.rhs_id,
         index: packed.iter().map(|(_, e, _)| e.clone()).collect(),

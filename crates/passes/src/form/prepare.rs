@@ -112,7 +112,7 @@ fn copy(graph: &mut Graph, value: ValueId, user: NodeId) -> ValueId {
 fn turn(graph: &mut Graph, user: NodeId) {
     let Op::Contract(op) = &graph.nodes[user].op else { return };
     let (lhs, rhs) = (graph.nodes[user].inputs[0], graph.nodes[user].inputs[1]);
-    let is_constant = |value: ValueId| comes_from_constant(graph, value);
+    let is_constant = |value: ValueId| is_made_of_constants(graph, value);
     let extent = |labels: &[u8], value: ValueId, label: u8| {
         labels.iter().position(|&l| l == label).and_then(|n| graph.ty(value).shape[n].as_const())
     };
@@ -140,6 +140,25 @@ fn comes_from_constant(graph: &Graph, mut value: ValueId) -> bool {
         }
     }
     false
+}
+
+/// True if the value is computed of constants, element by element: a contraction makes it where it reads it.
+fn is_made_of_constants(graph: &Graph, value: ValueId) -> bool {
+    let mut work = vec![value];
+    let mut seen = BTreeSet::new();
+    while let Some(value) = work.pop() {
+        let Some((id, node)) = graph.producer(value) else { return false };
+        match &node.op {
+            Op::Constant(_) => {}
+            Op::View(_) | Op::Map(_) if !node.inputs.is_empty() => {
+                if seen.insert(id) {
+                    work.extend(&node.inputs);
+                }
+            }
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// A range of coordinates that a padded view shows of its root: per axis, where it begins and how long it is.

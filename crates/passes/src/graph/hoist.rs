@@ -171,7 +171,9 @@ fn hoist(site: &Site<'_>) -> Option<Replacement> {
             source_bytes += constant.map_or(0, |c| c.tensor.bytes().len());
         });
         let bytes = op.body.dtype(id).storage_bytes(static_len(&extents)?)?;
-        (bytes <= source_bytes.max(site.cx.options.fold_limit_bytes)).then_some((id, axes))
+        // Of all axes there are no fewer points to compute: only what is not larger than what it is made of is worth it.
+        let limit = if axes == full { 0 } else { site.cx.options.fold_limit_bytes };
+        (bytes <= source_bytes.max(limit)).then_some((id, axes))
     })?;
     let small = Small::new(&op.body, root, &params, &axes, shape)?;
     let mut new = Replacement::new();

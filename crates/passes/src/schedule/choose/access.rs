@@ -207,7 +207,7 @@ pub(super) fn cost(stage: &Stage) -> f64 {
     cost.max(0.5)
 }
 
-fn operation_cost(op: &ScalarOp) -> f64 {
+pub(super) fn operation_cost(op: &ScalarOp) -> f64 {
     match op {
         ScalarOp::Const(_) | ScalarOp::Param(..) | ScalarOp::Load(_) | ScalarOp::Index(_) => 0.0,
         ScalarOp::Unary(op, _) => match op {

@@ -1,9 +1,9 @@
 //! A stage's loops: cut by its tile, put in an order, and made parallel.
 
 use super::access::{Step, cost, extent};
-use super::dot;
 use super::place::Chooser;
 use super::tile::Tile;
+use super::{decode, dot};
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::AxisKind;
 use infc_ir::schedule::{Intrinsic, Step as ScheduleStep};
@@ -14,6 +14,9 @@ const ENOUGH_CHUNKS: i64 = 64;
 const LEAST_CHUNK: f64 = 2000.0;
 /// Multiply-adds in one innermost body beyond which unrolling no longer pays, by the default and to be tried.
 const BODY_LIMITS: [i64; 4] = [64, 16, 128, 1];
+
+/// The largest group of points of a sum that share what they are made of and are unrolled for it: those in a byte.
+const MOST_UNROLLED_GROUP: i64 = 8;
 
 /// The loops of a stage by role.
 #[derive(Default)]
@@ -136,6 +139,12 @@ impl Chooser<'_> {
                 continue;
             }
             let (mut loop_name, mut extent) = (a.name.clone(), a.extent.as_const());
+            let groups = decode::groups(self.kernel, id, &self.inlined, axis);
+            if unrolling && tile.vector_axis.is_some() && !groups.is_empty() {
+                self.grouped_loops(&name, &a.name, &groups, body, limit, &mut order);
+                unrolling = false;
+                continue;
+            }
             if tile.vector_axis.is_some() && self.dots[id.index()] == Some(axis) {
                 let (o, q) = (format!("{}_o", a.name), format!("{}_q", a.name));
                 self.split_step(&name, &a.name, dot::POINTS, &o, &q);
@@ -169,6 +178,45 @@ impl Chooser<'_> {
         order.reverse();
         self.move_reduction(id, &mut order);
         (order, lanes)
+    }
+
+    /// Loops over a reduction axis along which what is made on the way is shared by groups of points: those of small
+    /// groups are unrolled, so that it is known where in a group they are; large groups get a loop of their own. Loops are
+    /// added from the innermost.
+    fn grouped_loops(
+        &mut self,
+        stage: &str,
+        axis: &str,
+        groups: &[i64],
+        body: i64,
+        limit: i64,
+        order: &mut Vec<String>,
+    ) {
+        let small = groups.iter().copied().filter(|&n| n <= MOST_UNROLLED_GROUP).max().unwrap_or(1);
+        let usual = if body * 8 <= limit {
+            4
+        } else if body * 4 <= limit {
+            2
+        } else {
+            1
+        };
+        let by = (usual + small - 1) / small * small;
+        let large = groups.iter().copied().filter(|&n| n > by && n % by == 0).max();
+        let part = |suffix: &str| format!("{axis}_{suffix}");
+        let mut rest = axis.to_owned();
+        if let Some(large) = large {
+            self.split_step(stage, axis, large, &part("g"), &part("p"));
+            rest = part("p");
+        }
+        if by > 1 {
+            let (outer, inner) = (format!("{rest}_o"), format!("{rest}_i"));
+            self.split_step(stage, &rest, by, &outer, &inner);
+            self.steps.push(ScheduleStep::Unroll { stage: stage.to_owned(), axis: inner.clone() });
+            order.push(inner);
+            rest = outer;
+        }
+        order.push(rest);
+        order.extend(large.map(|_| part("g")));
     }
 
     /// Lets it be decided that one reduction loop goes around all others: with channels outside of taps, what neighbouring

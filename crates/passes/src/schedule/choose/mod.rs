@@ -9,6 +9,7 @@
 mod access;
 mod block;
 mod decide;
+mod decode;
 mod dot;
 mod follow;
 mod join;

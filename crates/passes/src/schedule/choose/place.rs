@@ -3,6 +3,7 @@
 use super::access::{Access, Step, accesses, cost, extent, step};
 use super::block::Blocks;
 use super::decide::{Decisions, MOST_ALTERNATIVES};
+use super::decode::{self, Work};
 use super::dot;
 use super::loops::Loops;
 use super::machine::Machine;
@@ -30,6 +31,8 @@ pub(super) struct Chooser<'a> {
     /// See [`Kernel::recurrences`].
     runs: Vec<Range<usize>>,
     pub(super) accesses: Vec<Vec<Access>>,
+    /// Per stage, what it takes to make what it reads.
+    works: Vec<Vec<Work>>,
     /// Per stage, the axis that dot products sum.
     pub(super) dots: Vec<Option<usize>>,
     pub(super) steps: Vec<ScheduleStep>,
@@ -41,6 +44,7 @@ impl<'a> Chooser<'a> {
     pub(super) fn new(kernel: &'a Kernel, machine: &'a Machine, allowed: ErrorClass, decisions: &'a Decisions) -> Self {
         let inlined = Self::inlined(kernel);
         let accesses = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
+        let works = kernel.stages.ids().map(|id| decode::works(kernel, id, &inlined)).collect();
         let dots = kernel.stages.iter().map(|stage| dot::axis(kernel, stage)).collect();
         Self {
             kernel,
@@ -50,6 +54,7 @@ impl<'a> Chooser<'a> {
             inlined,
             runs: kernel.recurrences(),
             accesses,
+            works,
             dots,
             steps: Vec::new(),
             cycles: 0.0,
@@ -100,12 +105,13 @@ impl<'a> Chooser<'a> {
     }
 
     /// Stages without a reduction that are cheap, or read once; but not what a sum would compute again for points that
-    /// only its other operand tells apart.
+    /// only its other operand tells apart, unless it is made of constants for few of them ([`decode`]).
     pub(super) fn inlined(kernel: &Kernel) -> Vec<bool> {
         let mut reads = vec![0usize; kernel.stages.len()];
         let mut self_reads = vec![false; kernel.stages.len()];
         let mut gathered = vec![false; kernel.stages.len()];
         let mut repeated = vec![false; kernel.stages.len()];
+        let stored = decode::is_stored(kernel);
         for (id, stage) in kernel.stages.iter_enumerated() {
             stage.for_each_load(&mut |_, load| {
                 if let infc_ir::scalar::Source::Stage(source, _) = load.source {
@@ -125,7 +131,7 @@ impl<'a> Chooser<'a> {
                 let output = kernel.outputs.iter().any(|o| o.stage == id);
                 let plain = stage.reducer.is_none() && !self_reads[id.index()] && !gathered[id.index()];
                 let sequential = stage.axes.iter().any(|a| a.kind == AxisKind::Sequential);
-                let worth_storing = repeated[id.index()] && cost(stage) > STORED_COST;
+                let worth_storing = stored[id.index()].unwrap_or(repeated[id.index()] && cost(stage) > STORED_COST);
                 let cheap = cost(stage) <= 2.0 || (reads[id.index()] <= 1 && !worth_storing);
                 plain && !output && !sequential && cheap
             })
@@ -165,7 +171,8 @@ impl<'a> Chooser<'a> {
             self.may_reorder() || stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
         let points_at_once = self.points_at_once(id);
         let accesses = &self.accesses[id.index()];
-        View { stage, accesses, store_steps: store, extents, elem_bytes, reorders, points_at_once }
+        let works = &self.works[id.index()];
+        View { stage, accesses, works, store_steps: store, extents, elem_bytes, reorders, points_at_once }
     }
 
     /// Reduction points that one operation folds per lane.
@@ -313,7 +320,13 @@ impl<'a> Chooser<'a> {
             });
             deepest_attached = deepest_attached.min(position + 1);
             let shares = in_step.contains(id);
-            let scope = if shares && main.is_some() { Scope::Register } else { Scope::Stack };
+            // Columns of weights are more than a stack should hold.
+            let is_decoding = crate::form::contraction::is_decoding(self.kernel, &self.kernel.stages[*id]);
+            let scope = match (shares && main.is_some(), is_decoding) {
+                (true, _) => Scope::Register,
+                (false, true) => Scope::Scratch,
+                (false, false) => Scope::Stack,
+            };
             self.steps.push(ScheduleStep::StoreIn { stage: producer, scope });
             // Axes whose loops lie around the computation have a tile's points in it, the others all.
             let mut extents = self.extents(*id);

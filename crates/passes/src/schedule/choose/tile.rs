@@ -1,6 +1,7 @@
 //! The register tile of a stage: vector axis, vectors, and unrolled rows.
 
 use super::access::{Access, PANEL, Step, cost};
+use super::decode::Work;
 use super::machine::Machine;
 use super::window::{self, window};
 use infc_ir::kernel::{AxisKind, Reducer, Stage};
@@ -70,6 +71,8 @@ impl Tile {
 pub(super) struct View<'a> {
     pub(super) stage: &'a Stage,
     pub(super) accesses: &'a [Access],
+    /// What it takes to make what is read.
+    pub(super) works: &'a [Work],
     /// Movement of the stores along each axis; `None` where the stage has storage of its own.
     pub(super) store_steps: Option<Vec<Step>>,
     /// Points along each axis in one computation of the stage.
@@ -377,7 +380,12 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         return None;
     }
     let cost = if dots { machine.dot_cost } else { cost(view.stage) };
-    let prepared = if apart { loads * machine.dot_operand_cost } else { 0.0 };
+    let mut prepared = if apart { loads * machine.dot_operand_cost } else { 0.0 };
+    for work in view.works {
+        let lanes = if work.moves[vector_axis] { vectors } else { 1.0 };
+        let rows = tile.rows.iter().zip(&sizes[1..]).filter(|&(&(axis, _), _)| work.moves[axis]);
+        prepared += work.cost * lanes * rows.map(|(_, &size)| size as f64).product::<f64>();
+    }
     let arithmetic = (vectors * rows * cost + prepared) / machine.arithmetic_per_cycle;
     // The lanes of a gather are read by many small operations, which take the arithmetic's place.
     let memory = loads / machine.loads_per_cycle;
