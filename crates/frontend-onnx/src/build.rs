@@ -5,6 +5,7 @@
 
 mod finish;
 mod fold;
+mod join;
 mod movement;
 mod narrow;
 mod numbers;
@@ -17,6 +18,7 @@ pub(crate) use finish::Contradiction;
 pub(crate) use movement::{AxisSlice, var};
 pub(crate) use narrow::{Rounding, ScaleRounding, carried};
 pub(crate) use numbers::may_be_numbers;
+use shapes::is_long;
 pub(crate) use shapes::{MAX_RANK, check_complexity, exact_quotient, mismatch, product, quotient, show};
 pub(crate) use subgraph::{Step, Steps};
 pub(crate) use types::{check_computable, check_storable};
@@ -468,8 +470,13 @@ impl Builder {
         let shape: Vec<Dim> =
             data.shape()[..axis].iter().chain(indices.shape()).chain(&data.shape()[axis + 1..]).cloned().collect();
         if !shapes::is_empty_with(&shape, &data.shape()[axis]) {
-            // Positions out of range are clamped, for which there must be one in range.
-            self.require_at_least("the axis that is looked up", &data.shape()[axis], &Dim::constant(1))?;
+            // Positions out of range are clamped, for which there must be one in range, if anything is looked up.
+            let any = indices.shape().iter().filter(|d| d.as_const().is_none());
+            let any: Dim = any.map(|d| d.minimum(&Dim::constant(1))).product();
+            // What never has elements is not looked up by what may have none, but by mistake.
+            let is_plain = is_long(&any) || data.shape()[axis].is_const(0);
+            let least = if is_plain { Dim::constant(1) } else { any.simplify(&self.ranges()) };
+            self.require_at_least("the axis that is looked up", &data.shape()[axis], &least)?;
         }
         types::check_computable(indices.dtype())?;
         let values = self.values(&[data, indices])?;
@@ -496,6 +503,9 @@ impl Builder {
         }
         if rest.is_empty() {
             return Ok((*first).clone());
+        }
+        if let Some(whole) = self.concat_in_groups(inputs, axis, &shape[axis])? {
+            return Ok(whole);
         }
         let ty = TensorType::new(first.dtype(), shape);
         self.check(&ty)?;

@@ -8,9 +8,11 @@
 //! must declare them. Extents that are not known become symbols that the operation produces; what is declared is checked
 //! when the model runs.
 
+mod numbers;
 mod reasons;
 mod types;
 
+pub(crate) use numbers::{counted, with_numbers};
 pub use reasons::{HostOperator, host_operators};
 
 use crate::attributes::node_attributes;
@@ -201,27 +203,6 @@ fn fresh_symbol(build: &mut Builder, mut name: String, max: Option<i64>) -> Symb
     let symbol = symbols.push(Symbol { name, min: 0, max });
     build.facts.take_as_late(symbol);
     symbol
-}
-
-/// A number (i64, no axes) that is computed, as a dim; less than 0 counts as 0. The host makes a tensor of so many
-/// elements.
-pub(crate) fn counted(build: &mut Builder, number: &Tracked, reason: &str) -> Result<Dim> {
-    let symbol = fresh_symbol(build, "count".to_owned(), None);
-    let op = HostOp {
-        op_type: "Range".to_owned(),
-        domain: String::new(),
-        opset: 11,
-        attributes: Attributes::new(),
-        graphs: Subgraphs::default(),
-        inputs: vec![true; 3],
-        outputs: vec![true],
-        produces: vec![Produced { output: 0, axis: 0, symbol }],
-        reason: reason.to_owned(),
-    };
-    let (zero, one) = (build.scalar(DType::I64, 0.0), build.scalar(DType::I64, 1.0));
-    let ty = TensorType::new(DType::I64, vec![Dim::symbol(symbol)]);
-    build.host(op, &[&zero, number, &one], vec![ty])?;
-    Ok(Dim::symbol(symbol))
 }
 
 fn add(

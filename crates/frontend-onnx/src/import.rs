@@ -220,7 +220,7 @@ impl<'m> Importer<'m, '_> {
         };
         let (wanted, inputs) = (call.wanted(), call.inputs);
         let mut learned = false;
-        for name in wanted.into_iter().filter_map(|n| node.input.get(n)) {
+        for name in wanted.iter().filter_map(|&n| node.input.get(n)) {
             learned |= self.want(name);
         }
         // Where a number can be traced to an input, the import begins anew with that.
@@ -230,6 +230,13 @@ impl<'m> Importer<'m, '_> {
         let build = self.scopes.build();
         // What the attempt took for granted is not needed.
         build.return_to(before);
+        let state = build.state();
+        let mut numbers = Call { node, opset: node_ref.opset, inputs: inputs.clone(), build, wanted: Cell::default() };
+        if let Some(outputs) = with_numbers(&mut numbers, &wanted, operator.import, &problem) {
+            return Ok(outputs);
+        }
+        let build = self.scopes.build();
+        build.return_to(state);
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
         let outputs = host::import(&mut call, node_ref, graph, Some(&problem))?;
         outputs.ok_or_else(|| in_node(problem))
@@ -246,15 +253,55 @@ impl<'m, 'a> Importer<'m, 'a> {
         node_ref: &NodeRef,
         inputs: Vec<Option<Tracked>>,
     ) -> Result<Vec<Tracked>, ImportError> {
-        let is_loop = node.op_type() == "Loop";
+        let (is_loop, asked) = (node.op_type() == "Loop", self.assumptions.asked());
         if is_loop && inputs.iter().flatten().any(|input| held::is_value(input.dtype())) {
             let on_host = self.held(node, node_ref, inputs.clone(), "its states are sequences or optionals")?;
             if let Some(outputs) = on_host {
                 return Ok(outputs);
             }
         }
-        import(self, node, node_ref, inputs)
+        let error = match import(self, node, node_ref, inputs.clone()) {
+            Ok(outputs) => return Ok(outputs),
+            Err(error) => error,
+        };
+        // With what was learned, or with another answer to a question, it may be expanded.
+        let may_differ = self.demand.has_grown() || self.assumptions.asked() != asked;
+        // States that grow do not fit what they were; whoever evaluates the loop does not mind.
+        let is_of_state = |node: &NodeRef, problem: &Problem| {
+            is_loop && *node == *node_ref && matches!(problem, Problem::ShapeMismatch { .. })
+        };
+        let reason = match &error {
+            ImportError::Node { node, problem }
+                if (host::may_help(problem) || is_of_state(node, problem)) && !may_differ =>
+            {
+                problem.to_string()
+            }
+            _ => return Err(error),
+        };
+        match node.op_type() {
+            "Loop" | "Scan" => self.held(node, node_ref, inputs, &reason).ok().flatten().ok_or(error),
+            _ => Err(error),
+        }
     }
+}
+
+/// The outputs of an operator that needs to know the numbers in some of its inputs, which kernels compute: they become
+/// dims while the model runs. `None` if that does not help.
+fn with_numbers(
+    call: &mut Call<'_>,
+    wanted: &[usize],
+    import: fn(&mut Call<'_>) -> Result<Vec<Tracked>, Problem>,
+    problem: &Problem,
+) -> Option<Vec<Tracked>> {
+    if wanted.is_empty() || !call.build.may_use_host {
+        return None;
+    }
+    let reason = problem.to_string();
+    for &index in wanted {
+        let given = call.inputs.get(index)?.clone()?;
+        call.inputs[index] = Some(host::with_numbers(call.build, &given, &reason).ok()??);
+    }
+    import(call).ok()
 }
 
 /// Fails if a value that is read is of a type that no kernel reads. Constants have not been looked at so far.

@@ -36,6 +36,10 @@ impl Builder {
             let target = &shape[missing + n];
             if extent.is_const(1) && !target.is_const(1) {
                 index.push(IndexExpr::constant(0));
+            } else if self.may_repeat(extent, target) {
+                // None repeats only to none.
+                self.require_at_least("an extent that is repeated", extent, &target.minimum(&Dim::constant(1)))?;
+                index.push(IndexExpr::constant(0));
             } else {
                 self.require_equal("broadcast extents", extent, target)?;
                 index.push(var(missing + n));

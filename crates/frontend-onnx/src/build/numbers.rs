@@ -112,6 +112,22 @@ impl Builder {
         self.computed_beyond(0, what, value, 0, MAX_SIZE)
     }
 
+    /// A number of either sign that is computed when symbols are bound, and checked to be in a range; always a symbol.
+    pub(crate) fn named_number(&mut self, what: &'static str, value: Dim, min: i64, max: i64) -> Dim {
+        let number = self.symbol_of(what, value, min, max);
+        number.as_symbol().into_iter().for_each(|symbol| self.facts.take_as_number(symbol));
+        number
+    }
+
+    /// The extent as a symbol of its own, whatever it follows from.
+    pub(super) fn named_extent(&mut self, what: &'static str, value: &Dim) -> Dim {
+        let value = self.facts.apply(value).simplify(&self.ranges());
+        if value.as_const().is_some() || value.as_symbol().is_some() {
+            return value;
+        }
+        self.symbol_of(what, value, 0, MAX_SIZE)
+    }
+
     /// A number that is computed when symbols are bound, and checked to be in a range. What follows from sizes alone, and
     /// what is known to be in the range and short, stands for itself.
     pub(crate) fn number(&mut self, what: &'static str, value: &Dim, min: i64, max: i64) -> Result<Dim> {
@@ -145,6 +161,11 @@ impl Builder {
         if !self.is_of_run(&value) || within && (atoms <= short || value.as_symbol().is_some()) {
             return Ok(value);
         }
+        Ok(self.symbol_of(what, value, min, max))
+    }
+
+    /// A symbol that is computed, the same for the same expression.
+    fn symbol_of(&mut self, what: &'static str, value: Dim, min: i64, max: i64) -> Dim {
         let known = self.graph.sources.iter().find_map(|(symbol, source)| {
             let range = &self.graph.symbols[*symbol];
             let same = *source == SymbolSource::Computed(value.clone()) && (range.min, range.max) == (min, Some(max));
@@ -155,10 +176,15 @@ impl Builder {
             None => {
                 let place = self.graph.origins[self.origin].first().map(|node| format!(" of `{node}`"));
                 let name = format!("{what}{}", place.unwrap_or_default());
-                self.new_symbol(name, min, max, SymbolSource::Computed(value))
+                let is_late = self.facts.is_late(&value);
+                let symbol = self.new_symbol(name, min, max, SymbolSource::Computed(value));
+                if is_late {
+                    self.facts.take_as_late(symbol);
+                }
+                symbol
             }
         };
-        Ok(Dim::symbol(symbol))
+        Dim::symbol(symbol)
     }
 
     fn new_symbol(&mut self, name: String, min: i64, max: i64, source: SymbolSource) -> SymbolId {
@@ -174,9 +200,11 @@ impl Builder {
         symbol
     }
 
-    /// Leaves out the elements and computed numbers that nothing depends on.
+    /// Leaves out the symbols that nothing depends on: elements, computed numbers, and what a branch or a body would have
+    /// produced that was given up.
     pub(super) fn drop_unused_symbols(&mut self) {
-        if !self.graph.sources.iter().any(|(_, source)| !matches!(source, SymbolSource::Axis { .. })) {
+        let is_of_axis = |symbol| matches!(self.graph.source(symbol), Some(SymbolSource::Axis { .. }));
+        if self.graph.symbols.ids().all(is_of_axis) {
             return;
         }
         self.graph.drop_dead_nodes();
@@ -197,7 +225,7 @@ impl Builder {
             }
         }
         for symbol in self.graph.symbols.ids() {
-            used[symbol.index()] |= !self.graph.sources.iter().any(|(s, _)| *s == symbol);
+            used[symbol.index()] |= matches!(self.graph.source(symbol), Some(SymbolSource::Axis { .. }));
         }
         if used.contains(&false) {
             self.graph.keep_symbols(&used);

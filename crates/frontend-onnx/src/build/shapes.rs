@@ -15,6 +15,9 @@ const MAX_BYTES: i64 = 1 << 46;
 /// The most atoms in a size expression; models in earnest have a handful.
 const MAX_ATOMS: usize = 64;
 
+/// Expressions of more atoms become symbols where they can.
+const LONG: usize = 24;
+
 /// A shape as messages show it: `2, $0, 3`.
 pub(crate) fn show(shape: &[Dim]) -> String {
     shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -127,6 +130,17 @@ impl Builder {
         }
     }
 
+    /// True for an extent of 1 or none that meets one that may be anything: the first rows of a batch that may be empty,
+    /// `min(N, 1)` of them. It repeats, as an extent of 1 does.
+    pub(super) fn may_repeat(&self, extent: &Dim, target: &Dim) -> bool {
+        let ranges = self.ranges();
+        let is_thin = |dim: &Dim| {
+            let interval = ranges.interval(&self.facts.apply(dim));
+            interval.max == Some(1) && interval.min.is_some_and(|min| min >= 0)
+        };
+        extent.as_const().is_none() && is_thin(extent) && !is_thin(target)
+    }
+
     /// The shape that all the given ones broadcast to.
     pub(crate) fn broadcast_shape(&mut self, shapes: &[&[Dim]]) -> Result<Vec<Dim>> {
         let rank = shapes.iter().map(|s| s.len()).max().unwrap_or(0);
@@ -135,9 +149,9 @@ impl Builder {
             let missing = rank - shape.len();
             for (n, extent) in shape.iter().enumerate() {
                 let slot = &mut result[missing + n];
-                if slot.is_const(1) {
+                if slot.is_const(1) || self.may_repeat(slot, extent) {
                     *slot = extent.clone();
-                } else if !extent.is_const(1) {
+                } else if !extent.is_const(1) && !self.may_repeat(extent, slot) {
                     self.require_equal("broadcast extents", slot, extent)?;
                     // Of two ways to say the same, the number is better.
                     if extent.as_const().is_some() {
@@ -163,11 +177,21 @@ pub(super) fn is_empty_with(shape: &[Dim], extent: &Dim) -> bool {
     shape.iter().any(|d| d.is_const(0)) || extent.is_some_and(|atoms| atoms.iter().all(is_shared))
 }
 
-/// Fails if an expression is so long that working with it could take forever.
-pub(crate) fn check_complexity(dim: &Dim) -> Result<()> {
+/// The number of atoms in a size expression.
+fn atoms(dim: &Dim) -> usize {
     let mut atoms = 0;
     dim.for_each_atom(&mut |_| atoms += 1);
-    if atoms > MAX_ATOMS {
+    atoms
+}
+
+/// True for an expression that is better a symbol of its own.
+pub(super) fn is_long(dim: &Dim) -> bool {
+    atoms(dim) > LONG
+}
+
+/// Fails if an expression is so long that working with it could take forever.
+pub(crate) fn check_complexity(dim: &Dim) -> Result<()> {
+    if atoms(dim) > MAX_ATOMS {
         let mut expression = dim.to_string();
         expression.truncate(expression.char_indices().nth(80).map_or(expression.len(), |(at, _)| at));
         return Err(Problem::DimTooComplex { expression });

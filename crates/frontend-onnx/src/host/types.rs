@@ -7,7 +7,8 @@ mod text;
 mod values;
 
 use super::Typing;
-use crate::build::{Result, product};
+use crate::build::{Result, mismatch, product};
+use crate::call::Call;
 use crate::error::Problem;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
@@ -33,6 +34,7 @@ pub(super) fn find(op_type: &str, domain: &str) -> Option<Rule> {
         ("", "RegexFullMatch") => text::full_match,
         ("", "TfIdfVectorizer") => text::tf_idf,
         ("", "ImageDecoder") => image_decoder,
+        ("", "RoiAlign") => roi_align,
         ("", "Identity") => values::same,
         ("", "SequenceConstruct") => values::construct,
         ("", "SequenceEmpty") => values::empty,
@@ -107,6 +109,17 @@ fn non_max_suppression(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
     // Every box of every class at most.
     let max = t.max_elems(1)?;
     Ok(vec![TensorType::new(DType::I64, vec![t.fresh(0, 0, max), Dim::constant(3)])])
+}
+
+/// `[R, C, bins, bins]`
+fn roi_align(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    let (x, boxes) = (t.call.input(0)?, t.call.input(1)?);
+    let ([_, channels, _, _], [count, _]) = (x.shape(), boxes.shape()) else {
+        return Err(mismatch("an image: 4 axes", x.shape()));
+    };
+    let bins = |call: &Call<'_>, name| call.int_or(name, 1).map(|bins| Dim::constant(bins.max(0)));
+    let shape = vec![count.clone(), channels.clone(), bins(t.call, "output_height")?, bins(t.call, "output_width")?];
+    Ok(vec![TensorType::new(x.dtype(), shape)])
 }
 
 /// `[H, W, C]`

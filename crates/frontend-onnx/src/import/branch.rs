@@ -4,7 +4,10 @@
 //! only says whether two dims are equal, and whose branches have different types (exporters emit such around a
 //! `Squeeze`), cannot be a choice at run time; the import assumes one answer, which the artifact checks when it runs, and
 //! takes the other one if the rest of the model does not make sense with it. All others are choices made when the model
-//! runs, and both branches must have the same types.
+//! runs, among them those on sizes that only the run tells, and both branches must have the same types but for extents, or
+//! all but one make no sense ([`possible`]).
+
+mod possible;
 
 use super::{Importer, dangling};
 use crate::build::{Builder, carried, mismatch};
@@ -42,6 +45,11 @@ impl Assumptions {
         }
         self.asked += 1;
         self.answers[self.asked - 1]
+    }
+
+    /// How many questions have come up in this attempt.
+    pub(super) fn asked(&self) -> usize {
+        self.asked
     }
 
     /// True if no question came up.
@@ -109,13 +117,17 @@ impl<'m> Importer<'m, '_> {
             return self.in_place(if known != 0 { then } else { otherwise });
         }
         let equality = equality(self.scopes.build(), &condition).map_err(in_node)?;
-        // A condition on dims alone is rather assumed than that results may have any size.
-        let may_differ = equality.is_none() && self.scopes.build().may_use_host;
-        let both = self.choice(node, node_ref, &condition, [then, otherwise], may_differ);
-        let Some(equality) = equality else { return both };
-        if let Ok(outputs) = both {
-            return Ok(outputs);
-        }
+        // A condition on dims that inputs tell is rather assumed than that results may have any size.
+        let build = self.scopes.build();
+        let is_late = equality.as_ref().is_some_and(|e| build.facts.is_late(&e.left) || build.facts.is_late(&e.right));
+        let may_differ = (equality.is_none() || is_late) && build.may_use_host;
+        let error = match self.choice(node, node_ref, &condition, [then, otherwise], may_differ) {
+            Ok(outputs) => return Ok(outputs),
+            Err(error) => error,
+        };
+        let Some(equality) = equality else {
+            return self.possible(node, node_ref, &condition, [then, otherwise], error);
+        };
         let holds = self.assumptions.answer();
         let equal = equality.equal == holds;
         self.scopes.build().graph.require(Requirement { equal, ..equality });

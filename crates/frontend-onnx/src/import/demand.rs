@@ -37,6 +37,11 @@ impl Demand {
         names.iter().any(|name| self.exact.contains(name))
     }
 
+    /// True if this attempt has learned something, so that another one would know more.
+    pub(super) fn has_grown(&self) -> bool {
+        self.grown
+    }
+
     /// True if another attempt knows more than the last one.
     pub(super) fn next(&mut self) -> bool {
         self.rounds += 1;

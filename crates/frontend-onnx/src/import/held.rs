@@ -78,13 +78,41 @@ fn output_types(node: &NodeProto, inputs: &[Option<Tracked>]) -> Built<Option<Ve
     Ok(match node.op_type() {
         "Loop" => {
             let states = inputs.get(2..).unwrap_or_default();
-            let Some(results) = graph("body").and_then(|body| declared(body, 1)) else { return Ok(None) };
+            let Some(results) = graph("body").and_then(|body| body.output.get(1..)) else { return Ok(None) };
+            if results.len() < states.len() {
+                return Ok(None);
+            }
+            let mut types = Vec::with_capacity(results.len());
+            for (n, result) in results.iter().enumerate() {
+                let result = result.r#type.as_ref().and_then(Element::declared);
+                types.push(match (states.get(n), result) {
+                    (Some(Some(state)), Some(result)) => state_of(&Element::of_value(state), &result)?,
+                    // A state that is a tensor keeps its type, if not its extents.
+                    (Some(Some(state)), None) if !is_value(state.dtype()) => {
+                        Element { dtype: state.dtype(), shape: Some(vec![None; state.rank()]), of: None }
+                    }
+                    (None, Some(result)) => stacked(result),
+                    _ => return Ok(None),
+                });
+            }
+            Some(types)
+        }
+        // Of one step; what steps give is stacked along any axis.
+        "Scan" => {
+            let scanned = node.attribute.iter().find(|a| a.name() == "num_scan_inputs").map_or(0, |a| a.i());
+            let states = usize::try_from(scanned).ok().and_then(|scanned| inputs.len().checked_sub(scanned));
+            let Some((states, results)) = states.zip(graph("body").and_then(|body| declared(body, 0))) else {
+                return Ok(None);
+            };
             let mut types = Vec::with_capacity(results.len());
             for (n, result) in results.into_iter().enumerate() {
-                types.push(match states.get(n) {
+                types.push(match inputs.get(n).filter(|_| n < states) {
                     Some(Some(state)) => state_of(&Element::of_value(state), &result)?,
                     Some(None) => return Ok(None),
-                    None => stacked(result),
+                    None => {
+                        let stacked = stacked(result);
+                        Element { shape: stacked.shape.map(|shape| vec![None; shape.len()]), ..stacked }
+                    }
                 });
             }
             Some(types)
@@ -104,8 +132,8 @@ fn output_types(node: &NodeProto, inputs: &[Option<Tracked>]) -> Built<Option<Ve
     })
 }
 
-/// A state: of the rank of its first value, of any extents, since each step may give it others. An empty sequence says
-/// little about the values that it will hold.
+/// A state: of the rank of its first value, and of the extents that the model declares to stay as they are, since each
+/// step may give it others. An empty sequence says little about the values that it will hold.
 fn state_of(first: &Element, result: &Element) -> Built<Element> {
     if first.of.as_ref().is_some_and(|value| first.dtype == DType::Optional && value.dtype == result.dtype) {
         // What may be missing at first is there after a step.
@@ -114,9 +142,14 @@ fn state_of(first: &Element, result: &Element) -> Built<Element> {
     if first.dtype != result.dtype {
         return Err(Problem::TypeMismatch { left: first.dtype, right: result.dtype });
     }
-    let rank = first.shape.as_ref().or(result.shape.as_ref()).map(Vec::len);
     let of = result.of.clone().or_else(|| first.of.clone());
-    Ok(Element { dtype: first.dtype, shape: rank.map(|rank| vec![None; rank]), of })
+    let shape = match (&first.shape, &result.shape) {
+        (Some(first), Some(result)) if first.len() == result.len() => {
+            Some(first.iter().zip(result).map(|(a, b)| a.filter(|_| a == b)).collect())
+        }
+        (first, result) => first.as_ref().or(result.as_ref()).map(|shape| vec![None; shape.len()]),
+    };
+    Ok(Element { dtype: first.dtype, shape, of })
 }
 
 /// What steps give, along a new first axis.

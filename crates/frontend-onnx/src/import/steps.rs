@@ -29,8 +29,11 @@ use infc_tensor::DType;
 /// So many steps are written out if they cannot be a recurrence.
 const MAX_WRITTEN_OUT: i64 = 64;
 
-/// More steps than these mean that only the condition ends a loop.
-const ENDLESS: i64 = 1 << 31;
+/// So many steps or more mean that only the condition ends a loop.
+const ENDLESS: i64 = (1 << 31) - 1;
+
+/// So many steps may be computed of which a condition on data says how many count.
+const MAX_CONDITIONAL: i64 = 1 << 12;
 
 /// A graph, and what its inputs are in each step.
 struct Body<'m> {
@@ -216,7 +219,8 @@ impl<'m> Importer<'m, '_> {
             learned |= self.want(name);
         }
         let build = self.scopes.build();
-        if learned || !build.may_use_host {
+        let is_endless = one(count).and_then(|count| count.as_const()).is_some_and(|count| count >= ENDLESS);
+        if learned || is_endless || !build.may_use_host {
             return Err(in_node(Problem::DynamicValue { what: "the number of steps of a Loop" }));
         }
         let scalar = |build: &mut Builder, value: &Tracked| {
@@ -248,7 +252,8 @@ impl<'m> Importer<'m, '_> {
     /// As many steps as there may be, of which those count before the condition, which depends on data, fails.
     fn conditional(&mut self, node_ref: &NodeRef, body: Body<'m>, steps: &Dim) -> Result<Results, ImportError> {
         let in_node = in_node(node_ref);
-        if !self.scopes.build().may_use_host {
+        let build = self.scopes.build();
+        if !build.may_use_host || steps.as_const().is_some_and(|steps| steps > MAX_CONDITIONAL) {
             return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" }));
         }
         let carried = body.states.len();

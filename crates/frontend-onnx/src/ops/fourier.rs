@@ -258,8 +258,12 @@ fn real_inverse(build: &mut Builder, x: &Complex, length: &Dim) -> Result<Tracke
 
 /// Transforms of windows: `[B, frames, bins, 2]`.
 fn stft(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let (x, window) = (call.input(0)?, call.optional(2));
+    let (mut x, window) = (call.input(0)?, call.optional(2));
     require_float(&x)?;
+    if x.rank() == 2 {
+        // Real signals without an axis of parts, as exporters write them and ONNX Runtime takes them.
+        x = call.build.insert_axis(&x, 2)?;
+    }
     let [batch, samples, parts] = x.shape() else { return Err(mismatch("batch, samples and parts", x.shape())) };
     let (batch, samples, parts) = (batch.clone(), samples.clone(), parts.clone());
     let one = |dims: Vec<Dim>| dims.first().cloned();

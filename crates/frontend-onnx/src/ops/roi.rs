@@ -1,7 +1,10 @@
 //! Regions of interest: RoiAlign, which samples between elements, and MaxRoiPool, which takes the largest of each bin.
 //!
 //! ONNX operators of these names, opset 10 and 1: an image `[N, C, H, W]`, boxes `[R, 4]` with corners `x₁, y₁, x₂, y₂`
-//! and the image that each lies in; a box is divided into bins, and the result is `[R, C, bins, bins]`.
+//! and the image that each lies in; a box is divided into bins, and the result is `[R, C, bins, bins]`. As many samples as
+//! a bin is long (`sampling_ratio` 0) are [`adaptive`].
+
+mod adaptive;
 
 use super::Operator;
 use super::elementwise::require_float;
@@ -43,6 +46,35 @@ fn number(body: &mut Body, like: ScalarId, value: f64) -> ScalarId {
     body.constant(body.dtype(like), value)
 }
 
+/// How boxes lie on a map.
+#[derive(Clone, Copy)]
+struct Placing {
+    /// Elements per unit of the boxes' coordinates.
+    scale: f64,
+    /// Whether coordinates count from the border of the first element, not from its centre.
+    centred: bool,
+}
+
+impl Placing {
+    /// Where a box begins, and how long each of its bins is, by its first and last coordinate.
+    fn bins(self, body: &mut Body, corners: &[ScalarId], across: i64) -> (ScalarId, ScalarId) {
+        let scale = number(body, corners[0], self.scale);
+        let shift = number(body, corners[0], if self.centred { 0.5 } else { 0.0 });
+        let on_map = |body: &mut Body, x: ScalarId| {
+            let scaled = body.binary(BinaryOp::Mul, x, scale);
+            body.binary(BinaryOp::Sub, scaled, shift)
+        };
+        let (first, last) = (on_map(body, corners[0]), on_map(body, corners[1]));
+        let mut size = body.binary(BinaryOp::Sub, last, first);
+        if !self.centred {
+            let one = number(body, size, 1.0);
+            size = body.binary(BinaryOp::Max, size, one);
+        }
+        let parts = number(body, size, across as f64);
+        (first, body.binary(BinaryOp::Div, size, parts))
+    }
+}
+
 fn roi_align(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, boxes, images) = (call.input(0)?, call.input(1)?, call.input(2)?);
     require_image(&x)?;
@@ -53,10 +85,9 @@ fn roi_align(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (count, corners) = (count.clone(), corners.clone());
     let bins = [positive(call, "output_height", 1)?, positive(call, "output_width", 1)?];
     let samples = call.int_or("sampling_ratio", 0)?;
-    if !(1..1 << 10).contains(&samples) {
-        // Their number would depend on the boxes.
-        let found = samples.to_string();
-        return Err(Problem::UnsupportedAttribute { attribute: "sampling_ratio", expected: "1 or more", found });
+    if !(0..1 << 10).contains(&samples) {
+        let (expected, found) = ("a number of at least 0", samples.to_string());
+        return Err(Problem::InvalidAttribute { attribute: "sampling_ratio", expected, found });
     }
     let scale = call.float_or("spatial_scale", 1.0)?;
     let mode = call.string("mode", "avg")?;
@@ -73,6 +104,18 @@ fn roi_align(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let build = &mut *call.build;
     build.require_equal("the corners of a box", &corners, &Dim::constant(4))?;
     build.require_equal("the numbers of boxes and images", &count, &images.shape()[0])?;
+    let placing = Placing { scale, centred };
+    if samples == 0 {
+        return match mode.as_str() {
+            "avg" => Ok(vec![adaptive::means(build, &x, &boxes, &images, bins, placing)?]),
+            "max" => {
+                // The largest product of an element and its weight is no sum that could be taken row by row.
+                let (expected, found) = ("1 or more where the largest is taken", samples.to_string());
+                Err(Problem::UnsupportedAttribute { attribute: "sampling_ratio", expected, found })
+            }
+            _ => Err(Problem::InvalidAttribute { attribute: "mode", expected: "avg or max", found: mode }),
+        };
+    }
     let dims = |values: &[i64]| values.iter().copied().map(Dim::constant).collect::<Vec<_>>();
     // Over [r, bin y, bin x, sample y, sample x].
     let points: Vec<Dim> = [count.clone()].into_iter().chain(dims(&[bins[0], bins[1], samples, samples])).collect();
@@ -84,23 +127,11 @@ fn roi_align(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         let first = corner(build, &boxes, 1 - n as i64, &points)?;
         let last = corner(build, &boxes, 3 - n as i64, &points)?;
         at.push(build.map(&[&first, &last], |body, p| {
-            let (scale, shift) = (number(body, p[0], scale), number(body, p[0], if centred { 0.5 } else { 0.0 }));
-            let on_map = |body: &mut Body, x: ScalarId| {
-                let scaled = body.binary(BinaryOp::Mul, x, scale);
-                body.binary(BinaryOp::Sub, scaled, shift)
-            };
-            let (first, last) = (on_map(body, p[0]), on_map(body, p[1]));
-            let mut size = body.binary(BinaryOp::Sub, last, first);
-            if !centred {
-                let one = number(body, size, 1.0);
-                size = body.binary(BinaryOp::Max, size, one);
-            }
-            let parts = number(body, size, across as f64);
-            let bin = body.binary(BinaryOp::Div, size, parts);
+            let (first, bin) = placing.bins(body, p, across);
             // (bin + (sample + ½)/samples) · size of a bin
             let (which, sample) = (index(body, var(1 + n)), index(body, var(3 + n)));
             let (which, sample) = (body.cast(wide, which), body.cast(wide, sample));
-            let (half, samples) = (number(body, size, 0.5), number(body, size, samples as f64));
+            let (half, samples) = (number(body, bin, 0.5), number(body, bin, samples as f64));
             let centre = body.binary(BinaryOp::Add, sample, half);
             let bins_before = body.binary(BinaryOp::Mul, which, bin);
             let within = body.binary(BinaryOp::Mul, centre, bin);

@@ -15,7 +15,7 @@ use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::ScalarId;
-use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::index::{Dim, IndexExpr, Proof};
 use infc_ir::kernel::Reducer;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp};
 use infc_tensor::DType;
@@ -113,6 +113,21 @@ impl Candidates {
     }
 }
 
+/// The updates with a row of zeros if there are none, so that what is not there can be looked up. Only where the run tells
+/// how many there are: what is known before is taken to be some.
+fn never_empty(build: &mut Builder, updates: &Tracked) -> Result<Tracked> {
+    let count = updates.shape()[0].clone();
+    let is_some = build.ranges().le(&Dim::constant(1), &count) == Proof::Yes;
+    if is_some || !build.facts.is_late(&count) {
+        return Ok(updates.clone());
+    }
+    let mut shape = updates.shape().to_vec();
+    shape[0] = count.maximum(&Dim::constant(1));
+    let valid = vec![Bound { expr: var(0), lo: Dim::constant(0), hi: count }];
+    let map = AccessMap { valid, ..AccessMap::identity(shape.len()) };
+    build.view_or(updates, map, shape, Const::zero(updates.dtype()))
+}
+
 /// `found` where there is an update, else `x`.
 fn replaced(build: &mut Builder, x: &Tracked, last: &Tracked, found: &Tracked) -> Result<Tracked> {
     build.map(&[last, found, x], |body, p| {
@@ -182,6 +197,7 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
             let at = std::slice::from_ref(&last);
             let rows = flat_positions(build, x.shape().to_vec(), at, extents, &own[axis..=axis], base)?;
             let table = build.reshape(&updates, &[product(updates.shape())?])?;
+            let table = never_empty(build, &table)?;
             let found = build.gather(&table, &rows, 0)?;
             replaced(build, &x, &last, &found)?
         }
@@ -227,6 +243,7 @@ fn scatter_nd(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         None => {
             let target = build.view(&flat, vec![var(1)], vec![rows.clone(), count])?;
             let last = Candidates { target, place: var(0) }.last(build)?;
+            let updates = never_empty(build, &updates)?;
             let found = build.gather(&updates, &last, 0)?;
             let last = build.view(&last, vec![var(0)], with_slice(&rows))?;
             replaced(build, &table, &last, &found)?

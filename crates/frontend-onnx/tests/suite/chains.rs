@@ -223,3 +223,25 @@ fn group_normalisation_between_reshapes_keeps_the_axes() {
     let expected = run(&plain, &[], &[merged]).reshaped(&[2, 4, 3, 2]).expect("as many");
     crate::values::compare("group norm", &run(&graph, &[], &[x]), &expected, 1e-6);
 }
+
+/// Exporters leave out the axis of parts of a real signal; the transform is the same.
+#[test]
+fn frames_of_signals_without_an_axis_of_parts() {
+    let model = |shape: &[Extent<'_>]| {
+        Builder::new(17)
+            .input("x", DType::F32, shape)
+            .initializer("step", &Tensor::scalar(3i64))
+            .initializer("window", &floats(&[6]))
+            .node(node("STFT", &["x", "step", "window"], &["y"], &[]))
+            .output("y")
+    };
+    let batch = [Extent::Named("N"), Extent::Named("L")];
+    let found = |shape: &[Extent<'_>], x: Tensor| {
+        let graph = model(shape).import().unwrap_or_else(|e| panic!("{e}"));
+        run_graph(&graph, &[2, 20], &[x]).expect("it runs").remove(0)
+    };
+    let x = floats(&[2, 20]);
+    let with_parts = found(&[batch[0], batch[1], Extent::Number(1)], x.reshaped(&[2, 20, 1]).expect("as many"));
+    assert_eq!(found(&batch, x), with_parts);
+    assert_eq!(with_parts.shape(), [2, 5, 4, 2]);
+}

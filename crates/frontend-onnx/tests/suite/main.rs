@@ -2,6 +2,7 @@
 
 mod assumptions;
 mod chains;
+mod choices;
 mod contrib;
 mod custom;
 mod demo;

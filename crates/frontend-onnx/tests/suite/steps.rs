@@ -222,6 +222,49 @@ fn a_condition_on_data_ends_a_loop() {
     runs_with_host(&model, &[tensor(&[1], &[1.0]), tensor(&[1], &[1.0])], &expected);
 }
 
+/// Newton's method, until what is left is small: nobody knows how many steps that takes.
+fn newton() -> Value {
+    let nodes = vec![
+        node("Div", &["w", "s0"], &["other"], &[]),
+        node("Add", &["s0", "other"], &["both"], &[]),
+        node("Constant", &[], &["two"], &[("value_float", Value::Float(2.0))]),
+        node("Div", &["both", "two"], &["next"], &[]),
+        node("Sub", &["next", "s0"], &["step"], &[]),
+        node("Abs", &["step"], &["size"], &[]),
+        node("Constant", &[], &["small"], &[("value_float", Value::Float(1e-4))]),
+        node("Greater", &["size", "small"], &["on"], &[]),
+    ];
+    body(&["n", "c", "s0"], nodes, &["on", "next"])
+}
+
+#[test]
+fn only_a_condition_on_data_ends_a_loop() {
+    let end = |model: Builder| model.node(node("Mul", &["root", "root"], &["y"], &[])).output("y");
+    let start = || {
+        let start = Builder::new(16).f32("s", &[]).f32("w", &[]);
+        start.initializer("true", &Tensor::from_bools(&[], &[true]).expect("one"))
+    };
+    let looped = |model: Builder, most: &str| {
+        end(model.node(node("Loop", &[most, "true", "s"], &["root"], &[("body", newton())])))
+    };
+    let limits = [i64::MAX, i64::from(i32::MAX), 1 << 20];
+    let mut models: Vec<Builder> =
+        limits.map(|most| looped(start().initializer("most", &Tensor::scalar(most)), "most")).into_iter().collect();
+    models.push(looped(start(), ""));
+    for model in models {
+        for w in [9.0f32, 2.25, 1e4] {
+            let graph = model.import().unwrap_or_else(|e| panic!("{e}"));
+            verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
+            let inputs = [Tensor::scalar(1.0f32), Tensor::scalar(w)];
+            let symbols = symbol_values(&graph, &inputs).unwrap_or_else(|e| panic!("{e}"));
+            let found = run_graph_with(&graph, &symbols, &inputs, &Definitions).unwrap_or_else(|e| panic!("{e}"));
+            let y = found[0].get_f64(0).expect("one");
+            assert!((y / f64::from(w) - 1.0).abs() < 1e-5, "{y} for {w}");
+        }
+        survives(&model, 50);
+    }
+}
+
 #[test]
 fn the_run_says_how_many_steps_there_are() {
     let nodes = || vec![node("Add", &["sum", "w"], &["next"], &[]), node("Identity", &["c"], &["on"], &[])];

@@ -66,10 +66,12 @@ impl Graph {
         }
     }
 
-    /// Which symbols something in the graph depends on, sources of symbols aside.
+    /// Which symbols something in the graph depends on or produces, in graphs inside of it too; sources of symbols aside.
     #[must_use]
     pub fn used_symbols(&self) -> Vec<bool> {
-        let used = RefCell::new(vec![false; self.symbols.len()]);
+        let mut used = vec![false; self.symbols.len()];
+        self.mark_produced(&mut used);
+        let used = RefCell::new(used);
         let mut graph = self.clone();
         graph.sources.clear();
         graph.rewrite_all(&|e| {
@@ -83,6 +85,40 @@ impl Graph {
             e.clone()
         });
         used.into_inner()
+    }
+
+    fn mark_produced(&self, used: &mut [bool]) {
+        for &node in &self.order {
+            let op = &self.nodes[node].op;
+            for produced in op.produces() {
+                if let Some(used) = used.get_mut(produced.symbol.index()) {
+                    *used = true;
+                }
+            }
+            if let Op::If(branches) = op {
+                branches.then.mark_produced(used);
+                branches.otherwise.mark_produced(used);
+            }
+        }
+    }
+
+    /// Numbers the symbols that operations produce anew, in graphs inside of it too.
+    fn renumber_produced(&mut self, new: &[SymbolId]) {
+        for node in self.nodes.iter_mut() {
+            let produces = match &mut node.op {
+                Op::Host(host) => &mut Arc::make_mut(host).produces[..],
+                Op::If(branches) => {
+                    Arc::make_mut(&mut branches.then).renumber_produced(new);
+                    Arc::make_mut(&mut branches.otherwise).renumber_produced(new);
+                    &mut branches.produces
+                }
+                _ => &mut [],
+            };
+            for produced in produces {
+                // What a dead node produced may not be kept.
+                produced.symbol = new.get(produced.symbol.index()).copied().unwrap_or(produced.symbol);
+            }
+        }
     }
 
     /// Forgets the symbols that are not kept, which nothing may depend on, and numbers the others anew.
@@ -102,14 +138,7 @@ impl Graph {
         for (symbol, _) in old.iter_enumerated().filter(|(symbol, _)| is_kept(*symbol)) {
             self.symbols.push(old[symbol].clone());
         }
-        for node in self.nodes.iter_mut() {
-            let produces = match &mut node.op {
-                Op::Host(host) => &mut Arc::make_mut(host).produces[..],
-                Op::If(branches) => &mut branches.produces,
-                _ => &mut [],
-            };
-            produces.iter_mut().for_each(|produced| produced.symbol = new[produced.symbol.index()]);
-        }
+        self.renumber_produced(&new);
         let renumber = |atom: &Atom| match atom {
             Atom::Symbol(symbol) => Some(IndexExpr::symbol(*new.get(symbol.index())?)),
             _ => None,

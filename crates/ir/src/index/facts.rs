@@ -43,6 +43,12 @@ impl Facts {
         self.late.insert(symbol);
     }
 
+    /// True if an expression has symbols whose values are known only while the model runs.
+    #[must_use]
+    pub fn is_late(&self, e: &IndexExpr) -> bool {
+        e.symbols().iter().any(|symbol| self.late.contains(symbol))
+    }
+
     /// The expression with every atom replaced that something stands for.
     #[must_use]
     pub fn apply(&self, e: &IndexExpr) -> IndexExpr {

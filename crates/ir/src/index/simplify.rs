@@ -105,15 +105,14 @@ fn divide(a: &IndexExpr, b: &IndexExpr, ranges: &Ranges) -> Option<(IndexExpr, I
         if within(&rest) {
             return Some((whole.divided_by(d), rest));
         }
-        // div(div(x, c), d) = div(x, c·d)
+        // div(div(x, c) + k, d) = div(x + c·k, c·d)
         if let [term] = a.terms()
             && term.coefficient == 1
-            && a.constant_part() == 0
             && let [Atom::FloorDiv(inner)] = &term.atoms[..]
             && let Some(c) = inner.1.as_const()
-            && let Some(cd) = c.checked_mul(d)
+            && let (Some(cd), Some(ck)) = (c.checked_mul(d), c.checked_mul(a.constant_part()))
         {
-            let quotient = inner.0.floor_div(&IndexExpr::constant(cd)).simplify(ranges);
+            let quotient = (inner.0.clone() + ck).floor_div(&IndexExpr::constant(cd)).simplify(ranges);
             let remainder = a.clone() - quotient.scale(d);
             // Only a quotient that became simpler is worth taking.
             if quotient.terms().len() <= 1 {
@@ -153,6 +152,20 @@ mod tests {
         let sixteen = IndexExpr::constant(16);
         assert_eq!(e.floor_div(&sixteen).simplify(&ranges).to_string(), "3*i0 + 1");
         assert_eq!(e.modulo(&sixteen).simplify(&ranges).to_string(), "i1");
+    }
+
+    /// The extent of a convolution of a convolution of stride 2.
+    #[test]
+    fn a_half_of_a_half_is_a_quarter() {
+        let (n, two) = (IndexExpr::symbol(crate::entity::SymbolId(0)), IndexExpr::constant(2));
+        let halved = |e: &IndexExpr| (e.clone() + 1).floor_div(&two);
+        let eighth = halved(&halved(&halved(&n)));
+        let simple = eighth.simplify(&Ranges::default());
+        assert_eq!(simple.to_string(), "div($0 + 7, 8)");
+        let at = |e: &IndexExpr, n: i64| e.eval(&|_| Some(n), &|_| None);
+        for n in -20..40 {
+            assert_eq!(at(&eighth, n), at(&simple, n));
+        }
     }
 
     #[test]

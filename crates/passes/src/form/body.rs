@@ -239,21 +239,33 @@ impl<'l, 'a> BodyBuilder<'l, 'a> {
         let mut at: Vec<IndexExpr> = index[..op.axis].to_vec();
         at.push(IndexExpr::constant(0));
         at.extend_from_slice(&index[op.axis + looked_up..]);
-        let (source, at, axis) = match self.lowering.place(data, &at)? {
-            Some(Place::Operand(operand)) => (Source::Operand(operand), at, op.axis),
+        let (source, at, axis, held) = match self.lowering.place(data, &at)? {
+            Some(Place::Operand(operand)) => (Source::Operand(operand), at, Some((op.axis, position)), ty.dtype),
             Some(Place::Const(c)) => return Ok(self.body.push(ScalarOp::Const(c))),
-            Some(Place::Stage(..)) | None => return Err(malformed(data, "a look-up in a value that is not in memory")),
+            Some(Place::Stage(stage, component, mut at)) => {
+                // A stage has no axes of one element, of which there is only one to look up.
+                let axis = match self.lowering.stage_axis(data, op.axis) {
+                    Some((axis, None)) => Some((axis, position)),
+                    Some((axis, Some(_))) => {
+                        at[axis] = IndexExpr::constant(0);
+                        Some((axis, self.body.binary(BinaryOp::Sub, last, position)))
+                    }
+                    None if extent.is_const(1) => None,
+                    None => return Err(malformed(data, "a look-up in a value that is only read at one point")),
+                };
+                (Source::Stage(stage, component), at, axis, self.lowering.stage_dtype(stage, component))
+            }
+            None => return Err(malformed(data, "a look-up in a value that is not in memory")),
         };
-        let axis = u8::try_from(axis).map_err(|_| malformed(data, "more than 255 axes"))?;
-        let load = Load {
-            source,
-            index: at,
-            gather: vec![(axis, position, IndexExpr::constant(1))],
-            valid: guard.to_vec(),
-            otherwise: Const::zero(ty.dtype),
-            dtype: ty.dtype,
-        };
-        Ok(self.body.push(ScalarOp::Load(load)))
+        let mut gather = Vec::new();
+        if let Some((axis, position)) = axis {
+            let axis = u8::try_from(axis).map_err(|_| malformed(data, "more than 255 axes"))?;
+            gather.push((axis, position, IndexExpr::constant(1)));
+        }
+        let valid = guard.to_vec();
+        let load = Load { source, index: at, gather, valid, otherwise: Const::zero(held), dtype: held };
+        let found = self.body.push(ScalarOp::Load(load));
+        Ok(self.body.cast(ty.dtype, found))
     }
 
     fn index_value(&mut self, e: &IndexExpr) -> ScalarId {

@@ -146,6 +146,17 @@ impl<'a> Lowering<'a> {
         Ok(None)
     }
 
+    /// Which axis of its stage the axis of a value is: `None` if the stage does not have it, since its extent is 1, or if
+    /// the value is only read at one point. With the extent if the stage runs through it backwards.
+    pub(super) fn stage_axis(&self, value: ValueId, axis: usize) -> Option<(usize, Option<Dim>)> {
+        let staged = self.staged.get(&value)?;
+        let kept = staged.kept.as_ref()?;
+        kept.get(axis).filter(|kept| **kept)?;
+        let at = kept[..axis].iter().filter(|kept| **kept).count();
+        let reversed = staged.reversed.as_ref().filter(|(reversed, _)| *reversed == at);
+        Some((at, reversed.map(|(_, extent)| extent.clone())))
+    }
+
     fn operand(&mut self, value: ValueId, kind: OperandKind) -> Result<OperandId, FormError> {
         if let Some(&operand) = self.operands.get(&value) {
             return Ok(operand);
@@ -173,6 +184,9 @@ impl<'a> Lowering<'a> {
         // Nodes are numbered in the order they were made; the graph's order is what counts.
         nodes.sort_by_key(|&n| self.grouping.position(n));
         nodes.dedup();
+        // What positions are looked up in has to be stored, whatever it costs to compute.
+        let graph = self.graph();
+        let looked_up: Vec<ValueId> = nodes.iter().filter_map(|&id| looked_up(graph, id)).collect();
         for &id in &nodes {
             let node = self.graph().nodes[id].clone();
             if group.anchor == Some(Unit::Node(id)) {
@@ -195,7 +209,17 @@ impl<'a> Lowering<'a> {
                 }
                 Op::Map(_) | Op::Gather(_) => {
                     for &output in &node.outputs {
-                        if self.deserves_a_stage(output, &nodes) || self.is_decoded(group, output, &nodes) {
+                        let is_stage = looked_up.contains(&output)
+                            || self.deserves_a_stage(output, &nodes)
+                            || self.is_decoded(group, output, &nodes);
+                        if is_stage {
+                            self.pointwise_stage(output)?;
+                        }
+                    }
+                }
+                Op::View(_) | Op::Concat(_) | Op::DimValue(_) => {
+                    for &output in node.outputs.iter().filter(|output| looked_up.contains(output)) {
+                        if !self.is_placed(output) {
                             self.pointwise_stage(output)?;
                         }
                     }
@@ -326,6 +350,12 @@ impl<'a> Lowering<'a> {
         }
         Ok(())
     }
+}
+
+/// What a look-up finds its elements in.
+fn looked_up(graph: &Graph, id: NodeId) -> Option<ValueId> {
+    let node = &graph.nodes[id];
+    matches!(node.op, Op::Gather(_)).then(|| node.inputs[0])
 }
 
 /// What one operation costs beside an addition.

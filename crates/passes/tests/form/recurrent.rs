@@ -67,6 +67,29 @@ graph @moved(%x: f32[4, 8], %a: f32[8], %b: f32[8]) -> (a: %0, b: %1) {
 }"#));
 }
 
+/// Positions are looked up in what a step has computed: point by point, by a sum, through views, and where there is only
+/// one element.
+#[test]
+fn look_ups_in_what_a_step_computes() {
+    let plan = check(&net(r#"
+graph @look(%x: f32[4, 3, 5], %h: f32[3], %p: f32[4, 2]) -> (a: %0, b: %1, c: %2, d: %3, e: %4) {
+  %0, %1, %2, %3, %4 = recurrence 1 2 over 4 %h, %x, %p : f32[4, 3], f32[4, 3, 2], f32[4, 2], f32[4, 2, 3], f32[4, 2] = graph @step(%s: f32[3], %x: f32[3, 5], %p: f32[2]) -> (s: %5, b: %2, c: %3, d: %7, e: %9) {
+    %0 = map [p -> i64(p * 3.0)] %p : i64[2]
+    %1 = map [p -> tanh(p)] %x : f32[3, 5]
+    %2 = gather 1 %1, %0 : f32[3, 2]
+    %4 = reduce [1] fold sum [p -> p] %1 : f32[3]
+    %3 = gather 0 %4, %0 : f32[2]
+    %5 = map [p, q -> p * 0.5 + q] %s, %4 : f32[3]
+    %6 = view [i, j -> j, i] %1 : f32[5, 3]
+    %7 = gather 0 %6, %0 : f32[2, 3]
+    %8 = view [i, j -> j] %5 : f32[1, 3]
+    %10 = reduce [1] fold sum [p -> p] %8 : f32[1]
+    %9 = gather 0 %10, %0 : f32[2]
+  }
+}"#));
+    assert_eq!(plan.kernels.len(), 1);
+}
+
 /// Without states the steps have nothing to do with each other.
 #[test]
 fn no_state() {

@@ -1,6 +1,7 @@
 //! Reading between elements: grids, moved windows, regions.
 
 use super::{Case, floats, floats_from, halves, integers, ints};
+use infc_ir::op::Op;
 use infc_tensor::Tensor;
 
 #[test]
@@ -114,6 +115,43 @@ fn aligned_regions() {
                 case = case.text("coordinate_transformation_mode", transform);
             }
             case.agrees();
+        }
+    }
+}
+
+/// As many samples as a bin is long: long and short boxes, some of them empty, inside out, or outside of the image.
+#[test]
+fn regions_that_say_how_many_samples_they_have() {
+    let rows: [[f32; 4]; 7] = [
+        [1.0, 1.0, 14.0, 10.0],
+        [0.0, 0.0, 4.0, 3.0],
+        [-30.0, -9.0, 40.0, 31.0],
+        [3.0, 2.0, 3.0, 2.0],
+        [9.0, 8.0, 2.0, 1.0],
+        [60.0, 50.0, 70.0, 60.0],
+        [2.5, 1.25, 13.75, 3.0],
+    ];
+    let boxes = Tensor::from_elements(&[7, 4], &rows.concat()).expect("seven boxes");
+    let images = || Tensor::from_elements(&[7], &[1i64, 0, 1, 0, 0, 1, 0]).expect("one per box");
+    for (opset, transform) in [(10, ""), (16, "half_pixel"), (22, "output_half_pixel")] {
+        for (height, width, scale) in [(2, 3, 0.5), (1, 1, 1.0), (7, 5, 0.25)] {
+            for mode in ["avg", "max"] {
+                let mut case = Case::new("RoiAlign", opset)
+                    .data(floats(&[2, 3, 6, 8]))
+                    .data(boxes.clone())
+                    .data(images())
+                    .text("mode", mode)
+                    .int("output_height", height)
+                    .int("output_width", width)
+                    .float("spatial_scale", scale)
+                    .tolerance(1e-4);
+                if !transform.is_empty() {
+                    case = case.text("coordinate_transformation_mode", transform);
+                }
+                let graph = case.dynamic(&[0]).agrees();
+                let on_host = graph.nodes.iter().any(|node| matches!(node.op, Op::Host(_)));
+                assert_eq!(on_host, mode == "max");
+            }
         }
     }
 }

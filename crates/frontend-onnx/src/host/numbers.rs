@@ -1,0 +1,77 @@
+//! Numbers that kernels compute, as dims.
+//!
+//! What is computed becomes known to shapes by way of a tensor of that extent, which the host makes and which has no
+//! elements: it takes neither time nor memory.
+
+use super::fresh_symbol;
+use crate::build::{Builder, Result, may_be_numbers};
+use crate::known::Item;
+use crate::tracked::{Contents, Tracked, static_len};
+use infc_ir::graph::TensorType;
+use infc_ir::index::Dim;
+use infc_ir::op::{HostOp, Produced};
+use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp};
+use infc_tensor::{Attributes, DType, Subgraphs};
+
+/// The most numbers of one value that become dims: enough for the bounds of as many axes as models in earnest have.
+const MAX_NUMBERS: usize = 16;
+
+/// Numbers are within this distance of 0; what is farther away means the same to a slice, and nothing to an extent.
+const FAR: i64 = 1 << 30;
+
+/// A number (i64, no axes) that is computed, as a dim; less than 0 counts as 0.
+pub(crate) fn counted(build: &mut Builder, number: &Tracked, reason: &str) -> Result<Dim> {
+    let number = build.reshape(number, &[Dim::constant(1)])?;
+    Ok(extents(build, &number, reason)?.remove(0))
+}
+
+/// The value with its elements, integers that are computed, known as dims of either sign; `None` if it has too many.
+pub(crate) fn with_numbers(build: &mut Builder, x: &Tracked, reason: &str) -> Result<Option<Tracked>> {
+    let len = static_len(x.shape()).filter(|len| (1..=MAX_NUMBERS).contains(len));
+    let Some(len) = len.filter(|_| may_be_numbers(x.ty()) && x.dims().is_none()) else { return Ok(None) };
+    let numbers = build.reshape(x, &[Dim::constant(len as i64)])?;
+    // Extents are not negative, so that they count from below the least number.
+    let shifted = build.map(&[&numbers], |body, p| {
+        let number = body.cast(DType::I64, p[0]);
+        let far = constant(body, FAR);
+        body.binary(BinaryOp::Add, number, far)
+    })?;
+    let extents = extents(build, &shifted, reason)?;
+    let number = |extent: &Dim| build.named_number("a number", extent.clone() - FAR, -FAR, FAR);
+    let numbers = extents.iter().map(number).map(Item::Int).collect();
+    Ok(Some(x.with_contents(Contents::Items(numbers))))
+}
+
+fn constant(body: &mut Body, value: i64) -> infc_ir::entity::ScalarId {
+    body.push(ScalarOp::Const(Const::from_i64(DType::I64, value)))
+}
+
+/// The elements of a vector (i64) as extents: at least 0, at most twice as far as numbers go.
+fn extents(build: &mut Builder, numbers: &Tracked, reason: &str) -> Result<Vec<Dim>> {
+    let len = static_len(numbers.shape()).unwrap_or(0);
+    let limited = build.map(&[numbers], |body, p| {
+        let (none, most) = (constant(body, 0), constant(body, 2 * FAR));
+        let number = body.binary(BinaryOp::Max, p[0], none);
+        body.binary(BinaryOp::Min, number, most)
+    })?;
+    // An extent of 0 behind them: there are no elements.
+    let nothing = Tracked::of_dims(vec![Dim::constant(0)]);
+    let shape = build.concat(&[&limited, &nothing], 0)?;
+    let symbols: Vec<_> = (0..len).map(|_| fresh_symbol(build, "count".to_owned(), Some(2 * FAR))).collect();
+    let produces = |(axis, &symbol): (usize, _)| Produced { output: 0, axis: axis as u32, symbol };
+    let op = HostOp {
+        op_type: "ConstantOfShape".to_owned(),
+        domain: String::new(),
+        opset: 9,
+        attributes: Attributes::new(),
+        graphs: Subgraphs::default(),
+        inputs: vec![true],
+        outputs: vec![true],
+        produces: symbols.iter().enumerate().map(produces).collect(),
+        reason: reason.to_owned(),
+    };
+    let dims: Vec<Dim> = symbols.iter().map(|&symbol| Dim::symbol(symbol)).collect();
+    let shaped = [&dims[..], &[Dim::constant(0)]].concat();
+    build.host(op, &[&shape], vec![TensorType::new(DType::F32, shaped)])?;
+    Ok(dims)
+}

@@ -1,0 +1,203 @@
+//! `If` whose branches do not make sense alike, and what is left of a branch that was given up.
+
+use crate::hostile::survives;
+use crate::support::{Builder, Extent, Value, ints, node};
+use crate::values::{Definitions, floats};
+use infc_frontend_onnx::proto::{GraphProto, NodeProto, ValueInfoProto};
+use infc_ir::graph::Graph;
+use infc_ir::interp::{run_graph_with, symbol_values};
+use infc_ir::verify::verify_graph;
+use infc_tensor::{DType, Tensor};
+
+fn branch(nodes: Vec<NodeProto>, output: &str) -> Value {
+    Value::Graph(GraphProto {
+        name: Some("branch".to_owned()),
+        node: nodes,
+        output: vec![ValueInfoProto { name: Some(output.to_owned()), ..ValueInfoProto::default() }],
+        ..GraphProto::default()
+    })
+}
+
+fn choice(condition: &str, then: Value, otherwise: Value, output: &str) -> NodeProto {
+    node("If", &[condition], &[output], &[("then_branch", then), ("else_branch", otherwise)])
+}
+
+#[track_caller]
+fn import(model: &Builder) -> Graph {
+    let graph = model.import().unwrap_or_else(|e| panic!("{e}"));
+    verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
+    for symbol in graph.symbols.ids() {
+        assert!(graph.source(symbol).is_some(), "nothing tells {}", graph.symbols[symbol].name);
+    }
+    survives(model, 100);
+    graph
+}
+
+fn run(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+    let symbols = symbol_values(graph, inputs).map_err(|e| e.to_string())?;
+    run_graph_with(graph, &symbols, inputs, &Definitions).map_err(|e| e.to_string())
+}
+
+/// `x · w` for one of two lengths of `x`, of which only one is that of the model.
+fn products() -> (Value, Value) {
+    (
+        branch(vec![node("MatMul", &["x", "v"], &["a"], &[])], "a"),
+        branch(vec![node("MatMul", &["x", "w"], &["b"], &[])], "b"),
+    )
+}
+
+fn two_lengths() -> Builder {
+    Builder::new(17).f32("x", &[1, 6]).initializer("v", &floats(&[4, 2])).initializer("w", &floats(&[6, 2]))
+}
+
+#[test]
+fn a_branch_that_cannot_be_is_not_taken() {
+    let (then, otherwise) = products();
+    let by_rate = two_lengths()
+        .input("rate", DType::I64, &[])
+        .initializer("low", &Tensor::scalar(8000i64))
+        .node(node("Equal", &["rate", "low"], &["is_low"], &[]))
+        .node(choice("is_low", then.clone(), otherwise.clone(), "y"))
+        .output("y");
+    let graph = import(&by_rate);
+    assert_eq!(graph.requires.len(), 1);
+    let x = floats(&[1, 6]);
+    assert_eq!(run(&graph, &[x.clone(), Tensor::scalar(16000i64)]).expect("the other")[0].shape(), [1, 2]);
+    let error = run(&graph, &[x.clone(), Tensor::scalar(8000i64)]).expect_err("the one that cannot be");
+    assert!(error.contains("the only one under which its shapes fit"), "{error}");
+
+    // The condition is computed of floats.
+    let by_level = two_lengths()
+        .f32("level", &[])
+        .initializer("zero", &Tensor::scalar(0.0f32))
+        .node(node("Greater", &["level", "zero"], &["is_loud"], &[]))
+        .node(choice("is_loud", otherwise, then, "y"))
+        .output("y");
+    let graph = import(&by_level);
+    assert!(run(&graph, &[x.clone(), Tensor::scalar(1.0f32)]).is_ok());
+    assert!(run(&graph, &[x, Tensor::scalar(-1.0f32)]).is_err());
+}
+
+#[test]
+fn if_no_branch_can_be_the_model_is_refused() {
+    let (then, _) = products();
+    let model = two_lengths().input("go", DType::Bool, &[]).node(choice("go", then.clone(), then, "y")).output("y");
+    assert_eq!(model.import().expect_err("neither fits").code(), "onnx::shape-mismatch");
+}
+
+/// What one branch would have produced is nobody's after the other has been chosen.
+#[test]
+fn symbols_of_a_branch_that_was_given_up_are_forgotten() {
+    let places =
+        branch(vec![node("NonZero", &["x"], &["places"], &[]), node("Transpose", &["places"], &["rows"], &[])], "rows");
+    let other = branch(vec![node("Shape", &["x"], &["sizes"], &[])], "sizes");
+    let model = Builder::new(17)
+        .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(3)])
+        .initializer("four", &ints(&[4]))
+        .initializer("zero", &ints(&[0]))
+        .node(node("Shape", &["x"], &["shape"], &[]))
+        .node(node("Gather", &["shape", "zero"], &["n"], &[]))
+        .node(node("Equal", &["n", "four"], &["is_four"], &[]))
+        // The results have other ranks, so that one answer is assumed.
+        .node(choice("is_four", places, other, "y"))
+        .output("y");
+    let graph = import(&model);
+    let rows = run(&graph, &[floats(&[4, 3])]).expect("four rows");
+    assert_eq!(rows[0].shape()[1], 2);
+}
+
+/// How many there are is data, and that there may be none is no question of what the model is compiled for.
+#[test]
+fn nothing_found_is_a_choice_of_the_run() {
+    let none = branch(vec![node("Identity", &["nothing"], &["none"], &[])], "none");
+    let some = branch(vec![node("Transpose", &["places"], &["rows"], &[])], "rows");
+    let model = Builder::new(17)
+        .f32("x", &[2, 3])
+        .initializer("zero", &Tensor::scalar(0i64))
+        .initializer("level", &Tensor::scalar(0.0f32))
+        .initializer("nothing", &Tensor::from_elements::<i64>(&[0, 2], &[]).expect("no elements"))
+        .node(node("Greater", &["x", "level"], &["above"], &[]))
+        .node(node("NonZero", &["above"], &["places"], &[]))
+        .node(node("Size", &["places"], &["size"], &[]))
+        .node(node("Equal", &["size", "zero"], &["is_empty"], &[]))
+        .node(choice("is_empty", none, some, "y"))
+        .output("y");
+    let graph = import(&model);
+    let x = |values: &[f32; 6]| Tensor::from_elements(&[2, 3], values).expect("six");
+    let found = run(&graph, &[x(&[1.0, -1.0, 2.0, -1.0, -1.0, 3.0])]).expect("three places");
+    assert_eq!(found[0].shape(), [3, 2]);
+    let found = run(&graph, &[x(&[-1.0; 6])]).expect("no place");
+    assert_eq!(found[0].shape(), [0, 2]);
+}
+
+#[test]
+fn the_first_row_of_a_batch_meets_other_rows() {
+    let model = |other: &[Extent<'_>]| {
+        Builder::new(17)
+            .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(2)])
+            .input("z", DType::F32, other)
+            .initializer("from", &ints(&[0]))
+            .initializer("to", &ints(&[1]))
+            .node(node("Slice", &["x", "from", "to"], &["first"], &[]))
+            .node(node("Add", &["first", "z"], &["y"], &[]))
+            .output("y")
+    };
+    let same = import(&model(&[Extent::Named("N"), Extent::Number(2)]));
+    for n in [0usize, 1, 3] {
+        let (x, z) = (floats(&[n, 2]), floats(&[n, 2]));
+        assert_eq!(run(&same, &[x, z]).expect("the first row to all")[0].shape(), [n, 2]);
+    }
+    for other in [Extent::Named("M"), Extent::Number(4)] {
+        let graph = import(&model(&[other, Extent::Number(2)]));
+        let found = run(&graph, &[floats(&[3, 2]), floats(&[4, 2])]).expect("the first row to all");
+        assert_eq!(found[0].shape(), [4, 2]);
+        assert!(run(&graph, &[floats(&[0, 2]), floats(&[4, 2])]).is_err(), "there is no first row");
+    }
+}
+
+/// Nothing may be written where something may be read: there are as many updates as data says.
+#[test]
+fn no_updates_leave_everything_as_it_is() {
+    let model = Builder::new(17)
+        .f32("x", &[4])
+        .initializer("level", &Tensor::scalar(0.0f32))
+        .node(node("Greater", &["x", "level"], &["above"], &[]))
+        .node(node("NonZero", &["above"], &["places"], &[]))
+        .initializer("zero", &ints(&[0]))
+        .node(node("Squeeze", &["places", "zero"], &["at"], &[]))
+        .node(node("Gather", &["x", "at"], &["found"], &[]))
+        .node(node("Neg", &["found"], &["updates"], &[]))
+        .node(node("ScatterElements", &["x", "at", "updates"], &["y"], &[]))
+        .node(node("Transpose", &["places"], &["rows"], &[]))
+        .node(node("ScatterND", &["x", "rows", "updates"], &["z"], &[]))
+        .output("y")
+        .output("z");
+    let graph = import(&model);
+    for values in [[1.0f32, -2.0, 3.0, -4.0], [-1.0, -2.0, -3.0, -4.0], [1.0, 2.0, 3.0, 4.0]] {
+        let x = Tensor::from_elements(&[4], &values).expect("four");
+        let expected = Tensor::from_elements(&[4], &values.map(|v| -v.abs())).expect("four");
+        assert_eq!(run(&graph, &[x]).expect("it runs"), [expected.clone(), expected]);
+    }
+}
+
+/// Lists of which nobody knows how long they are, more than an expression of sizes could say one by one.
+#[test]
+fn many_lists_of_unknown_lengths_one_after_the_other() {
+    let names: Vec<String> = (0..90).map(|n| format!("list{n}")).collect();
+    let mut model = Builder::new(17).f32("x", &[2, 3]);
+    for (n, name) in names.iter().enumerate() {
+        let (level, above) = (format!("level{n}"), format!("above{n}"));
+        model = model
+            .initializer(&level, &Tensor::scalar(n as f32 / 45.0 - 1.0))
+            .node(node("Greater", &["x", &level], &[&above], &[]))
+            .node(node("NonZero", &[&above], &[name], &[]));
+    }
+    let inputs: Vec<&str> = names.iter().map(String::as_str).collect();
+    let model = model.node(node("Concat", &inputs, &["y"], &[("axis", Value::Int(1))])).output("y");
+    let graph = import(&model);
+    let x = floats(&[2, 3]);
+    let found = run(&graph, std::slice::from_ref(&x)).expect("it runs").remove(0);
+    let above =
+        |n: usize| (0..6).filter(|&at| x.get_f64(at).expect("an element") as f32 > n as f32 / 45.0 - 1.0).count();
+    assert_eq!(found.shape(), [2, (0..90).map(above).sum()]);
+}
