@@ -44,7 +44,8 @@ fn outcome(strict: bool, schedule: impl Fn(&str, &str) -> String) -> (usize, Vec
 
 #[test]
 fn what_makes_no_code_is_refused() {
-    let bad: [(fn(&str, &str) -> String, &str); 4] = [
+    type Damage = fn(&str, &str) -> String;
+    let bad: [(Damage, &str); 4] = [
         (|_, _| "unroll nothing.x".to_owned(), "no stage"),
         (|s, a| format!("bind {s}.{a} to block.x"), "for GPUs"),
         (|s, a| format!("split {s}.{a} by 4000000 -> xo, xi; partial {s}.xi"), "straight code"),
