@@ -202,7 +202,7 @@ fn all_numbers_of_bits() {
 
 #[test]
 fn numbers_that_cross_bytes() {
-    for bits in [3, 5, 7] {
+    for bits in [3, 5] {
         Case { bits, block: 16, k: 192, n: 112, zeros: Zeros::Packed }.agrees(Some(3), &[3]);
     }
 }
