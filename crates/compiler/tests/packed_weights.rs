@@ -153,7 +153,7 @@ impl Case {
         let options = CompileOptions { targets: targets.clone(), ..CompileOptions::default() };
         let compilation = infc::compile(&Source::bytes(self.model(rows)), &options, &mut ()).expect("it compiles");
         // Numbers below this size become floats when compiling.
-        let is_large = self.n * self.k * 4 > 1 << 16;
+        let is_large = self.n * self.k * 4 > 1 << 20;
         let packed: usize = self.constants().iter().map(|t| t.bytes().len()).sum();
         // Columns go by sixteens, and constants begin at multiples of 64 bytes.
         let most = packed / self.n * self.n.next_multiple_of(16) + 4096;
@@ -193,7 +193,7 @@ impl Case {
 fn all_numbers_of_bits() {
     for bits in [2, 4, 8] {
         for zeros in [Zeros::Absent, Zeros::Packed, Zeros::Float] {
-            let case = Case { bits, block: 32, k: 256, n: 160, zeros };
+            let case = Case { bits, block: 32, k: 512, n: 528, zeros };
             case.agrees(Some(1), &[1]);
             case.agrees(Some(5), &[5]);
         }
@@ -203,13 +203,14 @@ fn all_numbers_of_bits() {
 #[test]
 fn numbers_that_cross_bytes() {
     for bits in [3, 5] {
-        Case { bits, block: 16, k: 192, n: 112, zeros: Zeros::Packed }.agrees(Some(3), &[3]);
+        Case { bits, block: 16, k: 512, n: 528, zeros: Zeros::Packed }.agrees(Some(3), &[3]);
     }
 }
 
 #[test]
 fn ragged_extents() {
-    for (k, n, block) in [(331, 67, 16), (257, 80, 32), (17, 1031, 16), (1, 33, 16), (1000, 1, 32), (640, 37, 128)] {
+    for (k, n, block) in [(331, 797, 16), (257, 1031, 32), (17, 1031, 16), (1, 33, 16), (1000, 1, 32), (640, 419, 128)]
+    {
         for zeros in [Zeros::Absent, Zeros::Packed] {
             let case = Case { bits: 4, block, k, n, zeros };
             case.agrees(Some(1), &[1]);
@@ -220,7 +221,7 @@ fn ragged_extents() {
 
 #[test]
 fn many_rows_share_what_is_unpacked() {
-    for (rows, k, n) in [(64, 320, 96), (61, 289, 83)] {
+    for (rows, k, n) in [(64, 544, 496), (61, 289, 911)] {
         let case = Case { bits: 4, block: 32, k, n, zeros: Zeros::Packed };
         case.agrees(Some(rows), &[rows]);
     }
@@ -228,6 +229,6 @@ fn many_rows_share_what_is_unpacked() {
 
 #[test]
 fn rows_that_the_run_tells() {
-    let case = Case { bits: 4, block: 32, k: 352, n: 112, zeros: Zeros::Packed };
+    let case = Case { bits: 4, block: 32, k: 544, n: 496, zeros: Zeros::Packed };
     case.agrees(None, &[1, 2, 13, 14, 40]);
 }

@@ -17,10 +17,6 @@ use std::sync::Arc;
 /// Multiplications that folding a contraction may take.
 const MAX_WORK: usize = 1 << 28;
 
-/// A map of constants that makes more than twice their bytes, and more than these, is left to the contractions that read
-/// it: reading less is worth the arithmetic.
-const SMALL_BYTES: usize = 1 << 16;
-
 /// Replaces nodes by the constants that they compute.
 ///
 /// # Errors
@@ -132,10 +128,6 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         cx.note(id, "not folded: the result would be much larger than the constants it is made from");
         return Ok(None);
     }
-    if out_bytes > in_bytes.saturating_mul(2).max(SMALL_BYTES) && is_decoded(graph, id) {
-        cx.note(id, "not folded: contractions make it where they read it");
-        return Ok(None);
-    }
     if work(graph, id).is_none_or(|work| work > MAX_WORK) {
         cx.note(id, "not folded: that would take too long");
         return Ok(None);
@@ -155,30 +147,6 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         return evaluate::map(id, op, &shape, &inputs.iter().collect::<Vec<_>>());
     }
     Ok(interpret(graph, id, inputs))
-}
-
-/// True for a map to floats whose results only contractions read, directly or moved.
-fn is_decoded(graph: &Graph, id: NodeId) -> bool {
-    let node = &graph.nodes[id];
-    let makes_floats = node.outputs.iter().all(|&o| graph.ty(o).dtype.is_float());
-    if !matches!(node.op, Op::Map(_)) || !makes_floats {
-        return false;
-    }
-    let mut values = node.outputs.clone();
-    let mut contracted = false;
-    // Readers stand behind what they read.
-    for &reader in &graph.order {
-        let reader = &graph.nodes[reader];
-        if !reader.inputs.iter().any(|v| values.contains(v)) {
-            continue;
-        }
-        match &reader.op {
-            Op::Contract(_) => contracted = true,
-            Op::View(_) => values.extend(&reader.outputs),
-            _ => return false,
-        }
-    }
-    contracted && graph.outputs.iter().all(|port| !values.contains(&port.value))
 }
 
 /// The results of a node if they have no elements, whatever it is computed from. What the host evaluates may refuse to.
