@@ -234,6 +234,46 @@ fn two_operands_are_watched_by_one_comparison() {
     assert_eq!(observed, [1, 0], "{function}");
 }
 
+/// A value that goes around the loop and ends as a constant, of another number of lanes than the minimum, and a number
+/// that does: nothing relies on what they start from.
+#[test]
+fn what_no_minimum_relies_on_is_not_watched() {
+    let shape = Shape {
+        kind: BinaryOp::Min,
+        elem: Elem::F32,
+        lanes: 8,
+        accumulator_first: true,
+        loaded_start: true,
+        nested: false,
+    };
+    let (ty, narrow) = (Type::vector(Elem::F32, 8), Type::vector(Elem::F32, 4));
+    let mut b = Builder::new("beside");
+    let args = b.param(0);
+    let [x, start, out] = [0, 16, 24].map(|disp| b.load(I64, args, disp, Memory::ReadOnly));
+    let (init, beside) = (b.load(ty, start, 0, Memory::ReadOnly), b.load(narrow, start, 0, Memory::ReadOnly));
+    let (zero, end) = (b.iconst(0), b.iconst(TURNS as i64));
+    let (turn, carried) = b.loop_open(zero, end, 1, true, &[init, beside, args]);
+    let size = b.iconst(i64::from(ty.size_bytes()));
+    let offset = b.mul(turn, size);
+    let at = b.add(x, offset);
+    let x = b.load(ty, at, 0, Memory::ReadOnly);
+    let next = keeping(&mut b, shape.kind, carried[0], x);
+    let one = b.fconst(narrow, 1.0);
+    let results = b.loop_close(&[next, one, zero]);
+    let last = b.add(out, results[2]);
+    b.store(results[0], last, 0);
+    b.store(results[1], last, ty.size_bytes() as i32);
+    let function = b.finish();
+    let mut rewritten = function.clone();
+    speculate::run(&mut rewritten, 2);
+    verify::check(&rewritten).unwrap_or_else(|errors| panic!("{}\n{rewritten}", errors.join("\n")));
+    assert_ne!(function, rewritten);
+    for inputs in inputs(shape) {
+        let expected = interpreted(&function, shape, &inputs);
+        assert_same(&interpreted(&rewritten, shape, &inputs), &expected, &format!("{rewritten}"));
+    }
+}
+
 #[test]
 fn loops_that_write_memory_are_left_alone() {
     let ty = Type::vector(Elem::F32, 8);

@@ -171,9 +171,9 @@ impl Pass {
         }
         let mut watch = Watch { plan, chains, waiting: BTreeMap::new(), watched: HashSet::new() };
         // What accumulators start from.
+        let relied_on = self.relied_on(&watch.plan);
         for &(value, init) in &l.carried {
-            let relied_on = self.is_number(&watch.plan, value, &mut HashSet::new());
-            if relied_on && !self.is_number_constant(init) {
+            if relied_on.contains(&value) && !self.is_number_constant(init) {
                 self.observe(&mut watch, init, out);
             }
         }
@@ -306,6 +306,18 @@ impl Pass {
         assumed.insert(value);
         (carried.outermost || self.is_number(plan, carried.init, assumed))
             && self.is_number(plan, carried.yielded, assumed)
+    }
+
+    /// What goes around loops and is taken for a number because of what it starts from: of the types of minima.
+    fn relied_on(&self, plan: &Plan) -> HashSet<Value> {
+        let mut relied_on = HashSet::new();
+        for operand in plan.keeping.values().flat_map(|keeping| keeping.operands) {
+            let mut assumed = HashSet::new();
+            if self.is_number(plan, operand, &mut assumed) {
+                relied_on.extend(assumed);
+            }
+        }
+        relied_on
     }
 
     fn is_number_constant(&self, value: Value) -> bool {
