@@ -70,6 +70,9 @@ fn states_are_carried_and_results_stacked() {
     // No step leaves the state as it is; the declared type says what nothing looks like.
     let found = scan(16, &[], &s, &t(&[0, 2], &[]), None).unwrap();
     assert_eq!(found, [s.clone(), t(&[0, 2], &[])]);
+    let last = [("scan_output_axes", Attribute::Ints(vec![-1]))];
+    let found = scan(16, &last, &s, &t(&[0, 2], &[]), None).unwrap();
+    assert_eq!(found, [s.clone(), t(&[2, 0], &[])]);
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Reduction {
         let x = call.input(0)?;
         let given = call.dims_moved("axes", 1, moved)?.unwrap_or_default();
         let axes = match &given[..] {
-            [] if call.flag("noop_with_empty_axes", false)? => Axes::Known(Vec::new()),
+            [] if folds_nothing(call, moved)? => Axes::Known(Vec::new()),
             [] => Axes::Known((0..x.rank()).collect()),
             given => Axes::of(call.build, given, x.rank())?,
         };
@@ -166,6 +166,12 @@ fn spread(build: &mut Builder, x: &Tracked, axes: &ChosenAxes) -> Result<(Tracke
     shape.extend(axes.others_ones(build, x.shape())?);
     let index = (0..rank).map(|n| var(n) + var(rank + n)).collect();
     Ok((build.view(x, index, shape)?, (rank..2 * rank).collect()))
+}
+
+/// Whether a reduction without axes is along none rather than along all. The attribute that says so came with the axes as
+/// an input, in opset `moved`; before that it means nothing.
+fn folds_nothing(call: &Call<'_>, moved: i64) -> Result<bool> {
+    Ok(call.opset >= moved && call.flag("noop_with_empty_axes", false)?)
 }
 
 fn simple(

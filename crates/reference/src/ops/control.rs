@@ -7,6 +7,7 @@ use crate::call::{Call, one};
 use crate::error::{EvalError, Result};
 use crate::limits::checked_len;
 use crate::numeric::write_bools;
+use crate::shape;
 use infc_tensor::{DType, SubgraphOutput, Tensor};
 
 /// The most steps that a loop may take.
@@ -55,17 +56,18 @@ pub(crate) fn iterate(call: &Call<'_>) -> Result<Vec<Tensor>> {
         parts.iter_mut().zip(results).for_each(|(parts, part)| parts.push(part));
     }
     for (parts, output) in parts.iter().zip(stacked) {
-        states.push(if parts.is_empty() { none_of(output)? } else { stack(parts, 0)? });
+        states.push(if parts.is_empty() { none_of(output, 0)? } else { stack(parts, 0)? });
     }
     Ok(states)
 }
 
-/// What no steps give: of the declared type, with no element along the first axis.
-fn none_of(output: &SubgraphOutput) -> Result<Tensor> {
-    let mut shape = vec![0];
+/// What no steps give: of the declared type, with no element along the axis that the steps would have.
+fn none_of(output: &SubgraphOutput, axis: i64) -> Result<Tensor> {
+    let mut shape = Vec::with_capacity(output.shape.len() + 1);
     for &extent in &output.shape {
         shape.push(usize::try_from(extent).map_err(|_| EvalError::NegativeExtent { extent: i64::MAX })?);
     }
+    shape.insert(shape::axis(axis, shape.len() + 1)?, 0);
     checked_len(output.dtype, &shape)?;
     Ok(Tensor::zeros(output.dtype, &shape)?)
 }

@@ -26,8 +26,19 @@ fn axes_are_attributes_or_inputs() {
         Case::new(op, 18).data(x()).constant(ints(&[-1, 0])).agrees();
         Case::new(op, 18).data(x()).constant(ints(&[1])).int("keepdims", 0).agrees();
     }
-    let noop = Case::new("ReduceSum", 13).data(floats(&[2, 3])).constant(ints(&[]));
-    noop.int("noop_with_empty_axes", 1).agrees();
+}
+
+/// The attribute came with the axes as an input; before that it says nothing.
+#[test]
+fn no_axes_are_all_of_them_or_none() {
+    for (op, since) in ALL.map(|op| (op, if op == "ReduceSum" { 13 } else { 18 })) {
+        for (opset, noop) in [(since, 0), (since, 1), (since - 1, 0), (since - 1, 1)] {
+            let case = || Case::new(op, opset).data(floats_from(&[2, 3], 0.1, 2.0)).int("noop_with_empty_axes", noop);
+            let shape = if opset == since && noop == 1 { vec![2, 3] } else { vec![1, 1] };
+            assert_eq!(case().expected()[0].shape(), shape, "{op}-{opset}, {noop}");
+            case().agrees();
+        }
+    }
 }
 
 #[test]

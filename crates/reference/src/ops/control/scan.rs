@@ -110,7 +110,7 @@ fn sequence(call: &Call<'_>, of: &Scanned, values: &[Tensor], len: Option<i64>) 
             parts.reverse();
         }
         let stacked = match parts.first() {
-            None => none_of(output)?,
+            None => none_of(output, axis)?,
             Some(first) => stack(&parts, shape::axis(axis, first.rank() + 1)?)?,
         };
         states.push(if steps < all { behind_the_end(&stacked, all - steps)? } else { stacked });
