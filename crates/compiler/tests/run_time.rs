@@ -217,6 +217,46 @@ fn steps_lie_in_what_the_run_tells_the_size_of() {
     assert!((found[1] - 0.5f32.tanh()).abs() < 1e-6, "{found:?}");
 }
 
+/// The steps of a network lie behind rows that data tells the number of, which is taken to be what they meet. The network
+/// behind that knows it, too.
+#[test]
+fn steps_lie_behind_what_data_tells_the_size_of() {
+    let one = Tensor::from_elements(&[1, 1, 1], &[0.5f32]).expect("one");
+    let net = Net::new(18).input("x", DType::F32, &["2", "1", "1"]).input("m", DType::Bool, &["4"]);
+    let net = net.input("c", DType::F32, &["4", "1"]).constant("b", &counting(&[2, 1]));
+    let net = net.constant("w", &one).constant("r", &one).constant("axes", &ints(&[1, 2]));
+    let recurrence = |net: Net, h: &str, s: &str| {
+        let net = net.node("RNN", &["x", "w", "r"], &[h], &[("hidden_size", Attr::Int(1))]);
+        net.node("Squeeze", &[h, "axes"], &[s], &[])
+    };
+    let net = recurrence(net, "h", "s").node("Compress", &["c", "m"], &["z"], &[("axis", Attr::Int(0))]);
+    let net = recurrence(net.node("Add", &["z", "b"], &["q"], &[]), "h2", "s2");
+    let net = net.node("Concat", &["z", "s"], &["y"], &[("axis", Attr::Int(0))]).node("Neg", &["s2"], &["n"], &[]);
+    let mut session = net.output("y").output("q").output("n").session();
+    let m = Tensor::from_bools(&[4], &[false, true, false, true]).expect("four");
+    let found = session.run_owned(&[&counting(&[2, 1, 1]), &m, &counting(&[4, 1])]).unwrap_or_else(|e| panic!("{e}"));
+    let [y, q, n] = [0, 1, 2].map(|at| found[at].elements::<f32>().expect("floats").to_vec());
+    assert_eq!((&y[..2], &q[..]), (&[1.0, 3.0][..], &[1.0, 4.0][..]));
+    assert_eq!(y[2..].iter().map(|x| -x).collect::<Vec<_>>(), n);
+    assert!((y[3] - 0.5f32.tanh()).abs() < 1e-6, "{y:?}");
+}
+
+/// What a part is taken to be as wide as may be a number, though its own width is an expression: here there is nothing.
+#[test]
+fn parts_are_as_wide_as_the_whole() {
+    for parts in [["none", "part"], ["part", "none"]] {
+        let net = Net::new(20).input("x", DType::Bool, &["6", "1"]).input("none", DType::Bool, &["6", "0"]);
+        let net =
+            net.input("axes", DType::I64, &["1"]).input("steps", DType::I64, &["1"]).constant("zero", &ints(&[0]));
+        let net = net.node("Slice", &["x", "zero", "zero", "axes", "steps"], &["part"], &[]);
+        let mut session = net.node("Concat", &parts, &["y"], &[("axis", Attr::Int(0))]).output("y").session();
+        let bools = |shape: &[usize]| Tensor::from_bools(shape, &vec![true; shape.iter().product()]).expect("as many");
+        let mut run = |axis| session.run_owned(&[&bools(&[6, 1]), &bools(&[6, 0]), &ints(&[axis]), &ints(&[1])]);
+        assert_eq!(run(1).unwrap_or_else(|e| panic!("{e}"))[0].shape(), [12, 0]);
+        assert!(run(0).is_err(), "one column beside none");
+    }
+}
+
 /// A size that follows from the number of windows is out of range where none fits, but it is the window that is to blame.
 #[test]
 fn windows_that_do_not_fit_are_told_as_such() {

@@ -232,9 +232,11 @@ impl Builder {
     fn items_value(&mut self, tracked: &Tracked) -> Result<ValueId> {
         let items = tracked.items().expect("a value that is not in the graph has known elements");
         let extents: Vec<usize> = tracked.shape().iter().map(|d| d.as_const().map_or(0, |d| d as usize)).collect();
-        if let Some(tensor) = known::tensor_of(tracked.dtype(), &extents, &items) {
+        // What is known of types that are not computed with are elements of their carriers: none, or padding.
+        let ty = carried(tracked.ty());
+        if let Some(tensor) = known::tensor_of(ty.dtype, &extents, &items) {
             let op = ConstantOp { name: String::new(), tensor };
-            return Ok(self.constant_value(Arc::new(op), tracked.ty().clone()));
+            return Ok(self.constant_value(Arc::new(op), ty));
         }
         let scalars = items.iter().map(|item| self.item_value(item)).collect::<Result<Vec<_>>>()?;
         let vectors = match &scalars[..] {
@@ -497,6 +499,10 @@ impl Builder {
             for (n, (mine, theirs)) in first.shape().iter().zip(next.shape()).enumerate() {
                 if n != axis {
                     self.require_equal("extents beside the concatenated axis", mine, theirs)?;
+                    // Of two ways to say the same, the number is better.
+                    if theirs.as_const().is_some() {
+                        shape[n] = theirs.clone();
+                    }
                 }
             }
             shape[axis] = shape[axis].clone() + next.shape()[axis].clone();
@@ -504,6 +510,19 @@ impl Builder {
         if rest.is_empty() {
             return Ok((*first).clone());
         }
+        // What is taken to be equal and no fact can say, a view does: a part is as wide as the whole.
+        let mut parts = Vec::with_capacity(inputs.len());
+        for &part in inputs {
+            let extent = |n: usize| if n == axis { part.shape()[n].clone() } else { shape[n].clone() };
+            let within: Vec<Dim> = (0..shape.len()).map(extent).collect();
+            let is_as_wide = self.restated(part.shape()) == self.restated(&within);
+            parts.push(if is_as_wide {
+                part.clone()
+            } else {
+                self.view(part, (0..within.len()).map(var).collect(), within)?
+            });
+        }
+        let inputs = &parts.iter().collect::<Vec<_>>()[..];
         if let Some(whole) = self.concat_in_groups(inputs, axis, &shape[axis])? {
             return Ok(whole);
         }
@@ -535,7 +554,8 @@ impl Builder {
         }
     }
 
-    /// What a graph inside of this one takes for granted, the node that has it does.
+    /// What a graph inside of this one takes for granted, the node that has it does: it knows all that this one knew when
+    /// it was begun, and nothing may have been learned here since.
     pub(crate) fn adopt(&mut self, body: &mut Builder) {
         self.facts = std::mem::take(&mut body.facts);
         self.take_symbols(body);

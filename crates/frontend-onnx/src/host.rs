@@ -63,6 +63,9 @@ pub(crate) struct Typing<'a, 'c> {
 impl Typing<'_, '_> {
     /// An extent that the evaluation tells, of an axis of an output; at most `max`, if that is known.
     pub(crate) fn fresh(&mut self, output: usize, axis: usize, max: Option<i64>) -> Dim {
+        if max.is_some_and(|max| max <= 0) {
+            return Dim::constant(0);
+        }
         let name = self.call.node.output.get(output).map_or("", String::as_str);
         let name = if name.is_empty() { self.call.node.output.first().map_or("?", String::as_str) } else { name };
         let name = format!("{name}[{axis}]");

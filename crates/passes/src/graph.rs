@@ -116,6 +116,8 @@ pub struct PassContext {
     /// See [`PassOptions`].
     pub options: PassOptions,
     pass: Cell<&'static str>,
+    /// Whether a graph around the one at hand takes something for granted of its dims.
+    takes_for_granted: Cell<bool>,
     notes: RefCell<IndexSet<Note>>,
 }
 
@@ -124,6 +126,12 @@ impl PassContext {
     #[must_use]
     pub fn new(options: PassOptions) -> Self {
         Self { options, ..Self::default() }
+    }
+
+    /// True if the graph, or one around it, takes something for granted of its dims or requires it: what cannot be
+    /// computed in it may be what is never run.
+    fn may_never_run(&self, graph: &Graph) -> bool {
+        self.takes_for_granted.get() || !graph.assumptions.is_empty() || !graph.requires.is_empty()
     }
 
     /// Says why a rewrite of this node was refused. Said twice, it is kept once.
@@ -191,6 +199,15 @@ pub const PIPELINE: &[Pass] = &[
 /// # Errors
 /// As the passes.
 pub fn optimize(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
+    let around = cx.takes_for_granted.get();
+    cx.takes_for_granted.set(cx.may_never_run(graph));
+    let result = optimize_within(graph, cx);
+    cx.takes_for_granted.set(around);
+    result
+}
+
+/// [`optimize`], when the context knows what is taken for granted.
+fn optimize_within(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
     let mut any = Changed::No;
     for _ in 0..cx.options.max_rounds {
         let mut round = Changed::No;

@@ -144,10 +144,18 @@ impl Definition {
             let operands: Vec<Option<&Tensor>> = operands.iter().map(Option::as_ref).collect();
             let node = Node { op_type, domain: "", opset, attributes, num_outputs: 1 };
             let result = evaluate(&node, &operands).ok()?.swap_remove(0);
+            // Which integer stands for no number (the mean of nothing) is left open.
+            if result.dtype().is_int() && operands.first().copied().flatten().is_some_and(has_nan) {
+                return None;
+            }
             results.push(moved(&result, 0.0, random));
         }
         results.pop()
     }
+}
+
+fn has_nan(x: &Tensor) -> bool {
+    (0..x.len_elems()).any(|n| x.get_f64(n).is_some_and(f64::is_nan))
 }
 
 fn number(x: f64, dtype: DType) -> Tensor {

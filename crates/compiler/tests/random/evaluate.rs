@@ -106,7 +106,7 @@ pub(crate) fn samples(
             true => evaluate(&node, &operands).ok()?,
             false => evaluate_with(&node, &operation.graphs, &operands).ok()?,
         };
-        if !is_defined(op_type, &operands, &outputs) {
+        if !is_defined(op_type, &operands, &outputs) || !is_within_range(&node, &operands) {
             return None;
         }
         let beside = operation.beside.map_or(0.0, |beside| beside(&operands));
@@ -133,6 +133,26 @@ fn is_defined(op_type: &str, inputs: &[Option<&Tensor>], outputs: &[Tensor]) -> 
     };
     let fits = |n: usize| input.get_f64(n).is_some_and(|x| output.get_f64(n) == Some(x.trunc()));
     !input.dtype().is_float() || !output.dtype().is_int() || (0..input.len_elems()).all(fits)
+}
+
+/// Whether products of many numbers stay within the range of their type, whatever is multiplied first: what is too large
+/// times zero is no number, and what is too small times a large number is gone.
+fn is_within_range(node: &Node<'_>, inputs: &[Option<&Tensor>]) -> bool {
+    let [Some(x), rest @ ..] = inputs else { return true };
+    if !matches!(node.op_type, "ReduceProd" | "CumProd") || !x.dtype().is_float() {
+        return true;
+    }
+    let products = |f: fn(f64) -> f64| {
+        let numbers: Vec<f64> = (0..x.len_elems()).map(|n| x.get_f64(n).map_or(f64::NAN, f64::abs)).map(f).collect();
+        let x = cast(&Tensor::from_elements(x.shape(), &numbers).ok()?, x.dtype());
+        let inputs: Vec<Option<&Tensor>> = std::iter::once(Some(&x)).chain(rest.iter().copied()).collect();
+        let result = evaluate(node, &inputs).ok()?.swap_remove(0);
+        (0..result.len_elems()).map(|n| result.get_f64(n)).collect::<Option<Vec<f64>>>()
+    };
+    let largest = products(|x| x.max(1.0));
+    let smallest = products(|x| if x == 0.0 { 1.0 } else { x.min(1.0) });
+    largest.is_some_and(|all| all.iter().all(|x| x.is_finite()))
+        && smallest.is_some_and(|all| all.iter().all(|&x| x >= f64::from(f32::MIN_POSITIVE)))
 }
 
 fn is_telling(samples: &[Tensor]) -> bool {

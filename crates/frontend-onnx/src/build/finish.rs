@@ -24,11 +24,12 @@ impl Builder {
     /// [`Contradiction`] if that cannot all be.
     pub(crate) fn finish(mut self) -> Result<Graph, Contradiction> {
         let fixed = self.fixed_dims();
-        let broken = self.broken_assumption();
+        let broken = self.broken_assumption().or_else(|| self.broken_requirement());
         self.state_facts();
         self.drop_unused_symbols();
         let Some((origin, problem)) = broken.or_else(|| self.negative_extent()) else { return Ok(self.graph) };
-        let node = self.graph.origins[origin].first().cloned().unwrap_or_default();
+        // What is required says itself which node needs it.
+        let node = self.graph.origins[origin].first().unwrap_or(&self.graph.name).clone();
         Err(Contradiction { node, problem, fixed })
     }
 
@@ -51,6 +52,19 @@ impl Builder {
             let expected = format!("{} to be {relation}", assumption.what);
             let found = format!("{left} and {right}");
             (holds == Proof::No).then_some((assumption.origin, Problem::ShapeMismatch { expected, found }))
+        })
+    }
+
+    /// Extents that are required to differ and cannot, with everything that is taken for granted: that an axis is 1 shows
+    /// behind the `Squeeze` that was to leave it.
+    fn broken_requirement(&self) -> Option<(OriginId, Problem)> {
+        let ranges = self.ranges();
+        self.graph.requires.iter().filter(|r| !r.equal).find_map(|r| {
+            let [left, right] = [&r.left, &r.right].map(|e| self.facts.apply_to_symbols(e));
+            let expected = format!("{} to differ", r.what);
+            let found = format!("{left} and {right}");
+            (ranges.eq(&left, &right) == Proof::Yes)
+                .then_some((self.no_origin, Problem::ShapeMismatch { expected, found }))
         })
     }
 

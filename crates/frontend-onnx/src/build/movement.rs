@@ -34,7 +34,7 @@ impl Builder {
         let mut index = Vec::with_capacity(x.rank());
         for (n, extent) in x.shape().iter().enumerate() {
             let target = &shape[missing + n];
-            if extent.is_const(1) && !target.is_const(1) {
+            if self.facts.apply(extent).is_const(1) && !target.is_const(1) {
                 index.push(IndexExpr::constant(0));
             } else if self.may_repeat(extent, target) {
                 // None repeats only to none.

@@ -155,13 +155,20 @@ impl Builder {
                 found: value.to_string(),
             });
         }
+        if let (Some(least), Some(most)) = (interval.min, interval.max)
+            && least == most
+        {
+            return Ok(Dim::constant(least));
+        }
         let mut atoms = 0;
         value.for_each_atom(&mut |_| atoms += 1);
         let within = interval.min.is_some_and(|m| m >= min) && interval.max.is_some_and(|m| m <= max);
         if !self.is_of_run(&value) || within && (atoms <= short || value.as_symbol().is_some()) {
             return Ok(value);
         }
-        Ok(self.symbol_of(what, value, min, max))
+        // What follows from the ranges of its parts, others may rely on.
+        let (least, most) = (interval.min.unwrap_or(min), interval.max.unwrap_or(max));
+        Ok(self.symbol_of(what, value, min.max(least), max.min(most)))
     }
 
     /// A symbol that is computed, the same for the same expression.

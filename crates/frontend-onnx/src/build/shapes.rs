@@ -89,6 +89,26 @@ impl Builder {
         }
     }
 
+    /// The axes of extent 1, where no other extent may be 1: the rank of what is left depends on it. What only the run
+    /// tells is required to be something else.
+    pub(crate) fn ones(&mut self, shape: &[Dim]) -> Result<Vec<usize>> {
+        let one = Dim::constant(1);
+        let mut ones = Vec::new();
+        for (axis, extent) in shape.iter().enumerate() {
+            let known = self.facts.apply(extent);
+            match self.ranges().eq(&known, &one) {
+                Proof::Yes => ones.push(axis),
+                Proof::No => {}
+                Proof::Unknown => {
+                    let node = self.graph.origins[self.origin].first().map_or("", String::as_str);
+                    let what = format!("the extent of axis {axis}, which `{node}` would squeeze, and 1");
+                    self.graph.require(Requirement { left: extent.clone(), right: one.clone(), equal: false, what });
+                }
+            }
+        }
+        Ok(ones)
+    }
+
     /// The value under a shape that its extents are assumed to equal.
     pub(crate) fn conform(&mut self, what: &'static str, x: &Tracked, shape: &[Dim]) -> Result<Tracked> {
         if x.rank() != shape.len() {
@@ -141,6 +161,18 @@ impl Builder {
         extent.as_const().is_none() && is_thin(extent) && !is_thin(target)
     }
 
+    /// True for an extent that repeats if it is anything the model can run with: it cannot be as large as the one that it
+    /// meets.
+    fn must_repeat(&self, extent: &Dim, target: &Dim) -> bool {
+        let ranges = self.ranges();
+        let [extent, target] = [extent, target].map(|dim| self.facts.apply(dim));
+        let one = Dim::constant(1);
+        extent.as_const().is_none()
+            && ranges.eq(&extent, &target) == Proof::No
+            && ranges.eq(&extent, &one) == Proof::Unknown
+            && ranges.eq(&target, &one) == Proof::No
+    }
+
     /// The shape that all the given ones broadcast to.
     pub(crate) fn broadcast_shape(&mut self, shapes: &[&[Dim]]) -> Result<Vec<Dim>> {
         let rank = shapes.iter().map(|s| s.len()).max().unwrap_or(0);
@@ -149,9 +181,14 @@ impl Builder {
             let missing = rank - shape.len();
             for (n, extent) in shape.iter().enumerate() {
                 let slot = &mut result[missing + n];
-                if slot.is_const(1) || self.may_repeat(slot, extent) {
+                for (thin, wide) in [(&*slot, extent), (extent, &*slot)] {
+                    if self.must_repeat(thin, wide) {
+                        self.require_equal("an extent that is repeated and 1", thin, &Dim::constant(1))?;
+                    }
+                }
+                if self.facts.apply(slot).is_const(1) || self.may_repeat(slot, extent) {
                     *slot = extent.clone();
-                } else if !extent.is_const(1) && !self.may_repeat(extent, slot) {
+                } else if !self.facts.apply(extent).is_const(1) && !self.may_repeat(extent, slot) {
                     self.require_equal("broadcast extents", slot, extent)?;
                     // Of two ways to say the same, the number is better.
                     if extent.as_const().is_some() {

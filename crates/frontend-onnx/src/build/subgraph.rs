@@ -75,16 +75,15 @@ impl Builder {
     /// steps is known already.
     pub(crate) fn stacked(&mut self, of: &Steps<'_>, mut body: Builder, results: Vec<Tracked>) -> Result<Vec<Tracked>> {
         let results = body.conform_states(of, results)?;
-        body.graph.requires.drain(..).for_each(|r| self.graph.require(r));
-        self.adopt(&mut body);
         let mut types = Vec::new();
         for (n, result) in results.iter().enumerate() {
             body.output(&format!("result{n}"), result)?;
             let shape = std::iter::once(of.steps.clone()).chain(result.shape().iter().cloned()).collect();
             types.push(TensorType::new(result.dtype(), shape));
         }
-        types.iter().try_for_each(|ty| self.check(ty))?;
+        body.graph.requires.drain(..).for_each(|r| self.graph.require(r));
         self.adopt(&mut body);
+        types.iter().try_for_each(|ty| self.check(ty))?;
         let inputs: Vec<&Tracked> = [of.states, of.slices, of.shared].concat();
         let values = self.values(&inputs)?;
         let (states, slices) = (of.states.len(), of.slices.len());

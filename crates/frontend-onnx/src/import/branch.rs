@@ -202,7 +202,6 @@ impl<'m> Importer<'m, '_> {
 
         let names: Vec<&str> = node.output.iter().map(String::as_str).filter(|_| may_differ).collect();
         let (types, produces) = result_types(&then, &otherwise, &names, &mut build.graph.symbols).map_err(in_node)?;
-        produces.iter().for_each(|produced| build.facts.take_as_late(produced.symbol));
         let both = then.elements.iter().zip(&otherwise.elements);
         let elements = both.map(|(a, b)| element::join(a.as_ref(), b.as_ref())).collect::<Result<Vec<_>, _>>();
         let elements = elements.map_err(in_node)?;
@@ -210,6 +209,7 @@ impl<'m> Importer<'m, '_> {
         // Sizes are taken for granted whichever branch runs; what depends on the branch is a requirement of its graph.
         build.adopt(&mut then.build);
         build.adopt(&mut otherwise.build);
+        produces.iter().for_each(|produced| build.facts.take_as_late(produced.symbol));
         let (then, otherwise) = (Arc::new(then.build.graph), Arc::new(otherwise.build.graph));
         let op = IfOp { then, otherwise, produces };
         let outputs = build.choose(condition, &captured, op, types).map_err(in_node)?;

@@ -114,7 +114,7 @@ fn squeeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
                 return Ok(vec![call.build.reshape(&x, &shape)?]);
             }
         },
-        None => (0..x.rank()).filter(|&n| x.shape()[n].is_const(1)).collect(),
+        None => call.build.ones(x.shape())?,
     };
     for &n in &dropped {
         call.build.assume_equal("a squeezed extent and 1", &x.shape()[n], &Dim::constant(1))?;

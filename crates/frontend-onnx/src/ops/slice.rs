@@ -148,7 +148,8 @@ fn chosen_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step:
     let end = truth::clamp(&end, &backwards.scale(-1), &last);
     let start = build.number("the start of a slice", &start, -1, FAR)?;
     let span = truth::either(&backwards, &(start.clone() - end.clone()), &(end - start.clone()));
-    let len = span.maximum(&Dim::constant(0)).ceil_div(&length);
+    // Whatever the positions are, there is no more than the axis has.
+    let len = span.maximum(&Dim::constant(0)).ceil_div(&length).minimum(extent);
     Ok(AxisSlice { start, step, len: build.size("the length of a slice", &len)? })
 }
 

@@ -201,3 +201,99 @@ fn many_lists_of_unknown_lengths_one_after_the_other() {
         |n: usize| (0..6).filter(|&at| x.get_f64(at).expect("an element") as f32 > n as f32 / 45.0 - 1.0).count();
     assert_eq!(found.shape(), [2, (0..90).map(above).sum()]);
 }
+
+/// Without axes `Squeeze` drops every extent of 1, so that the rank depends on what only the run tells.
+#[test]
+fn what_the_run_shows_to_be_one_is_not_left_in_place() {
+    let model = |opset| {
+        Builder::new(opset)
+            .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(1), Extent::Number(3)])
+            .node(node("Squeeze", &["x"], &["y"], &[]))
+    };
+    for opset in [1, 11, 13, 21] {
+        let graph = import(&model(opset).output("y"));
+        assert_eq!(run(&graph, &[floats(&[2, 1, 3])]).expect("two rows")[0].shape(), [2, 3]);
+        let error = run(&graph, &[floats(&[1, 1, 3])]).expect_err("one row");
+        assert!(error.contains("the extent of axis 0, which `y` would squeeze"), "{error}");
+    }
+    // That there is one row shows behind it.
+    let later = model(13)
+        .initializer("shape", &ints(&[3]))
+        .node(node("Reshape", &["x", "shape"], &["row"], &[]))
+        .output("y")
+        .output("row");
+    let graph = import(&later);
+    assert_eq!(run(&graph, &[floats(&[1, 1, 3])]).expect("one row")[0].shape(), [3]);
+    // What data tells is no different.
+    let found = Builder::new(17)
+        .f32("x", &[4])
+        .node(node("NonZero", &["x"], &["places"], &[]))
+        .node(node("Squeeze", &["places"], &["y"], &[]))
+        .output("y");
+    let graph = import(&found);
+    let x = |values: &[f32; 4]| Tensor::from_elements(&[4], values).expect("four");
+    assert_eq!(run(&graph, &[x(&[1.0, 0.0, 2.0, 0.0])]).expect("two places")[0].shape(), [2]);
+    assert!(run(&graph, &[x(&[1.0, 0.0, 0.0, 0.0])]).is_err());
+}
+
+/// A slice is no longer than what it is of, wherever it begins: what meets more elements repeats, and has to be one.
+#[test]
+fn a_slice_that_is_too_short_repeats() {
+    let model = |starts: &[i64], step: i64, other: usize| {
+        Builder::new(17)
+            .initializer("table", &floats(&[4]))
+            .initializer("starts", &ints(starts))
+            .input("ends", DType::I64, &[Extent::Number(1)])
+            .initializer("axes", &ints(&[0]))
+            .initializer("steps", &ints(&[step]))
+            .f32("x", &[other as i64])
+            .node(node("Slice", &["table", "starts", "ends", "axes", "steps"], &["part"], &[]))
+            .node(node("Add", &["part", "x"], &["y"], &[]))
+            .output("y")
+    };
+    for (start, step, other, end) in [(0, 1, 7, 1), (1, 1, 4, 2), (1, 2, 3, 2), (-1, -1, 5, 2), (3, 1, 2, 9)] {
+        let graph = import(&model(&[start], step, other));
+        let found = run(&graph, &[ints(&[end]), floats(&[other])]).unwrap_or_else(|e| panic!("{start}: {e}"));
+        assert_eq!(found[0].shape(), [other], "{start}");
+    }
+    // Of three elements there may be as many as others are.
+    let graph = import(&model(&[1], 1, 3));
+    assert!(run(&graph, &[ints(&[4]), floats(&[3])]).is_ok());
+    assert_eq!(graph.assumptions.len(), 1, "taken to be as long");
+}
+
+/// How many rows there are, the branch that is taken tells: an input that meets them has rows of its own.
+#[test]
+fn what_a_choice_tells_does_not_stand_for_the_size_of_an_input() {
+    let all = branch(vec![node("Abs", &["x"], &["a"], &[])], "a");
+    let some = branch(vec![node("Slice", &["x", "zero", "two"], &["b"], &[])], "b");
+    let model = Builder::new(17)
+        .f32("x", &[4, 3])
+        .input("go", DType::Bool, &[])
+        .input("r", DType::F32, &[Extent::Named("R"), Extent::Number(3)])
+        .initializer("zero", &ints(&[0]))
+        .initializer("two", &ints(&[2]))
+        .node(choice("go", all, some, "rows"))
+        .node(node("Add", &["rows", "r"], &["y"], &[]))
+        .output("y");
+    let graph = import(&model);
+    for (go, rows) in [(true, 4), (false, 2)] {
+        let inputs = [floats(&[4, 3]), Tensor::from_bools(&[], &[go]).expect("one"), floats(&[rows, 3])];
+        assert_eq!(run(&graph, &inputs).expect("as many rows")[0].shape(), [rows, 3]);
+        let others = [inputs[0].clone(), inputs[1].clone(), floats(&[6 - rows, 3])];
+        assert!(run(&graph, &others).is_err(), "other rows");
+    }
+}
+
+/// Of nothing nothing is found, which needs no symbol: nobody divides by it.
+#[test]
+fn nothing_is_found_in_nothing() {
+    let model = Builder::new(21)
+        .f32("x", &[0, 3])
+        .node(node("NonZero", &["x"], &["places"], &[]))
+        .node(node("Cast", &["places"], &["y"], &[("to", Value::Int(21))]))
+        .output("y");
+    let graph = import(&model);
+    assert!(graph.symbols.is_empty(), "{graph}");
+    assert_eq!(run(&graph, &[floats(&[0, 3])]).expect("nothing")[0].len_elems(), 0);
+}

@@ -294,6 +294,47 @@ fn the_run_says_how_many_steps_there_are() {
     }
 }
 
+/// That two extents are equal is taken once, before the loop, and known behind it; so is that data tells an extent.
+#[test]
+fn what_is_known_before_a_loop_is_known_behind_it() {
+    let add = || body(&["n", "c", "sum"], vec![node("Add", &["sum", "w"], &["next"], &[])], &["c", "next", "next"]);
+    let start = || {
+        let two = Builder::new(18).f32("s", &[3]).f32("w", &[3]).initializer("two", &Tensor::scalar(2i64));
+        two.initializer("true", &Tensor::from_bools(&[], &[true]).expect("one"))
+    };
+    let looped = |model: Builder| model.node(node("Loop", &["two", "true", "s"], &["y", "z"], &[("body", add())]));
+    let (s, w) = (tensor(&[3], &[1.0, 2.0, 3.0]), tensor(&[3], &[1.0, 0.0, -1.0]));
+    let states = tensor(&[2, 3], &[2.0, 2.0, 2.0, 3.0, 2.0, 1.0]);
+
+    let both = start().input("a", DType::F32, &[Extent::Named("A")]).input("b", DType::F32, &[Extent::Named("B")]);
+    let both = looped(both.node(node("Add", &["a", "b"], &["before"], &[])));
+    let both = both.node(node("Mul", &["a", "b"], &["behind"], &[])).output("before").output("z").output("behind");
+    let [a, b] = [counting(&[4]), counting(&[4])];
+    let (sums, squares) = (tensor(&[4], &[0.0, 2.0, 4.0, 6.0]), tensor(&[4], &[0.0, 1.0, 4.0, 9.0]));
+    let expected = [sums, states.clone(), squares];
+    let graph = runs(&both, &[4, 4], &[s.clone(), w.clone(), a, b], &expected);
+    assert_eq!(graph.assumptions.len(), 1);
+    let extents: Vec<String> = graph.inputs.iter().map(|p| graph.ty(p.value).shape[0].to_string()).collect();
+    assert_eq!(extents[2], extents[3], "one name per size");
+
+    // As many rows as data leaves, and those of the steps, meet as many as an input has.
+    let found = start().f32("x", &[4, 3]).input("m", DType::Bool, &[Extent::Number(4)]);
+    let found = found.input("r", DType::F32, &[Extent::Named("R"), Extent::Number(3)]);
+    let found = found.node(node("Compress", &["x", "m"], &["left"], &[("axis", Value::Int(0))]));
+    let found = looped(found).node(node("Concat", &["left", "z"], &["all"], &[("axis", Value::Int(0))]));
+    let found = found.node(node("Add", &["all", "r"], &["sum"], &[])).output("sum");
+    for kept in [[true, false, false, true], [false; 4], [true; 4]] {
+        let x = counting(&[4, 3]);
+        let rows = kept.iter().zip(x.elements::<f32>().expect("floats").chunks(3)).filter(|(kept, _)| **kept);
+        let mut all: Vec<f32> = rows.flat_map(|(_, row)| row.to_vec()).collect();
+        all.extend(states.elements::<f32>().expect("floats"));
+        let sum = tensor(&[all.len() / 3, 3], &all);
+        let m = Tensor::from_bools(&[4], &kept).expect("four");
+        let zeros = tensor(&[all.len() / 3, 3], &vec![0.0; all.len()]);
+        runs_with_host(&found, &[s.clone(), w.clone(), x, m, zeros], &[sum]);
+    }
+}
+
 #[test]
 fn what_only_the_run_would_tell_is_refused() {
     let refused = |model: &Builder, code: &str| {

@@ -131,15 +131,18 @@ impl<'a> Steps<'a> {
         needs
     }
 
-    /// What tells the sizes of the values that a value lies in.
+    /// What tells the sizes of the values that a value lies in, and where in them it begins.
     fn sizes(&self, value: ValueId, into: &mut BTreeSet<usize>) {
         let mut work = vec![value];
         while let Some(value) = work.pop() {
             let shape = &self.grouping.flat.graph.ty(value).shape;
-            let symbols = shape.iter().flat_map(|dim| dim.symbols());
+            let within = self.grouping.wholes.iter().filter_map(|whole| {
+                let (_, start) = whole.parts.iter().find(|(part, _)| *part == value)?;
+                work.push(whole.value);
+                Some(start)
+            });
+            let symbols = shape.iter().chain(within).flat_map(|dim| dim.symbols());
             into.extend(symbols.filter_map(|symbol| self.producers_of.get(&symbol)).flatten());
-            let holds = |parts: &[(ValueId, _)]| parts.iter().any(|(part, _)| *part == value);
-            work.extend(self.grouping.wholes.iter().filter(|whole| holds(&whole.parts)).map(|whole| whole.value));
         }
     }
 

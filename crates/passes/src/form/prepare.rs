@@ -32,9 +32,11 @@ pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState]) {
         if apart || matches!(flat.graph.nodes[id].op, Op::Contract(_)) {
             match flat.graph.nodes[id].op {
                 Op::Concat(_) => {
-                    // Memory whose size the run tells is there when that is told, and its parts may be needed before.
-                    let late = has_late_extent(&flat.graph, flat.graph.nodes[id].outputs[0]);
+                    // Memory whose size the run tells is there when that is told, and its parts may be needed before; and
+                    // before that nobody knows where parts begin that lie behind others whose size the run tells.
                     let whole = flat.graph.nodes[id].outputs[0];
+                    let sized = std::iter::once(&whole).chain(&flat.graph.nodes[id].inputs);
+                    let late = sized.into_iter().any(|&value| has_late_extent(&flat.graph, value));
                     let is_whole = |state: &PlannedState| flat.graph.outputs[state.output].value == whole;
                     let grows = states.iter().any(|state| state.append.is_some() && is_whole(state));
                     for n in usize::from(grows)..flat.graph.nodes[id].inputs.len() {

@@ -10,7 +10,7 @@ use super::{Changed, PassContext, PassError, evaluate};
 use infc_ir::entity::{NodeId, ValueId};
 use infc_ir::graph::Graph;
 use infc_ir::interp;
-use infc_ir::op::{ConstantOp, Op};
+use infc_ir::op::{ConstantOp, Op, ViewOp};
 use infc_tensor::{AlignedBytes, Tensor};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const MAX_WORK: usize = 1 << 28;
 /// Replaces nodes by the constants that they compute.
 ///
 /// # Errors
-/// [`PassError`] if a node reads what its operand does not have.
+/// [`PassError`] if a node reads what its operand does not have, in a graph that takes nothing for granted of its dims.
 pub fn run(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
     let mut changed = Changed::No;
     for id in graph.order.clone() {
@@ -75,7 +75,7 @@ fn constant_name(graph: &Graph, id: NodeId) -> String {
 }
 
 /// The constant behind a value: itself, or below one view.
-fn source(graph: &Graph, value: ValueId) -> Option<(&ConstantOp, Option<(NodeId, &infc_ir::op::ViewOp)>)> {
+fn source(graph: &Graph, value: ValueId) -> Option<(&ConstantOp, Option<(NodeId, &ViewOp)>)> {
     let (id, node) = graph.producer(value)?;
     match &node.op {
         Op::Constant(constant) => Some((constant, None)),
@@ -115,7 +115,7 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         if view.is_some() || (grows && !padded) {
             return Ok(None);
         }
-        return Ok(evaluate::view(id, op, &tensor.tensor)?.map(|t| vec![t]));
+        return Ok(element_view(graph, id, op, &tensor.tensor, cx)?.map(|t| vec![t]));
     }
     if let Op::Map(_) = &node.op
         && is_spread(graph, id)
@@ -136,7 +136,7 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
     for (constant, view) in sources {
         inputs.push(match view {
             None => constant.tensor.clone(),
-            Some((id, op)) => match evaluate::view(id, op, &constant.tensor)? {
+            Some((id, op)) => match element_view(graph, id, op, &constant.tensor, cx)? {
                 Some(tensor) => tensor,
                 None => return Ok(None),
             },
@@ -147,6 +147,24 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         return evaluate::map(id, op, &shape, &inputs.iter().collect::<Vec<_>>());
     }
     Ok(interpret(graph, id, inputs))
+}
+
+/// The elements of a view; `None` where they depend on symbols, or where the view reads outside of a constant and the model
+/// may never run it: what it takes for granted of its dims, or requires on the way there, does not hold then.
+fn element_view(
+    graph: &Graph,
+    id: NodeId,
+    op: &ViewOp,
+    constant: &Tensor,
+    cx: &PassContext,
+) -> Result<Option<Tensor>, PassError> {
+    match evaluate::view(id, op, constant) {
+        Err(PassError::OutOfBounds { .. }) if cx.may_never_run(graph) => {
+            cx.note(id, "not folded: it reads outside of a constant");
+            Ok(None)
+        }
+        result => result,
+    }
 }
 
 /// The results of a node if they have no elements, whatever it is computed from. What the host evaluates may refuse to.

@@ -3,7 +3,9 @@
 use super::run::check;
 use crate::build::Net;
 use infc_ir::graph::Graph;
+use infc_ir::kernel::Kernel;
 use infc_ir::verify::verify_graph;
+use infc_passes::form::{FormOptions, PlannedStep, form};
 
 fn net(text: &str) -> Net {
     let graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}"));
@@ -120,4 +122,26 @@ graph @inside(%x: f32[3, 1, 4], %h: f32[1, 4]) -> (y: %0) {
     }
   }
 }"#));
+}
+
+/// Steps that lie behind what data tells the size of are written when that is known, though the whole has another name for
+/// its own size.
+#[test]
+fn steps_behind_what_data_tells_the_size_of() {
+    let graph: Graph = r#"
+graph @behind(%x: f32[3, 2], %h: f32[2], %m: bool[6], %c: f32[6, 2]) -> (y: %2) where K in 0..=6 {
+  %0 = recurrence 1 1 over 3 %h, %x : f32[3, 2] = graph @step(%s: f32[2], %x: f32[2]) -> (s: %0) {
+    %0 = map [p, q -> p * 0.5 + q] %s, %x : f32[2]
+  }
+  %1 = host "Compress" opset 18 [in 1 1, out 1, bind K = 0 axis 0] {"axis" = int 0} "" %c, %m : f32[K, 2]
+  %2 = concat 0 %1, %0 : f32[7, 2]
+}"#
+    .parse()
+    .unwrap_or_else(|e| panic!("{e}"));
+    let plan = form(&graph, &FormOptions::default()).expect("the graph is well formed");
+    let host = plan.steps.iter().position(|step| matches!(step, PlannedStep::Host(_))).expect("one step on the host");
+    let late = |kernel: &Kernel| kernel.operands.iter().any(|o| !o.layout.offset.symbols().is_empty());
+    let first =
+        plan.steps.iter().position(|step| matches!(step, PlannedStep::Kernel(n) if late(&plan.kernels[*n].kernel)));
+    assert!(first.is_some_and(|first| first > host), "{plan}");
 }

@@ -1,9 +1,10 @@
 //! Constant folding and hoisting.
 
 use super::build::{Net, c, i};
+use infc_ir::graph::Requirement;
 use infc_ir::op::Op;
 use infc_ir::scalar::{BinaryOp, UnaryOp};
-use infc_passes::graph::{PassContext, PassError, PassOptions, fold};
+use infc_passes::graph::{Changed, PassContext, PassError, PassOptions, fold};
 
 fn constants(net: &Net) -> Vec<usize> {
     let mut sizes: Vec<usize> = net
@@ -100,6 +101,21 @@ fn a_view_that_reads_beyond_a_constant_is_an_error() {
     net.output(y);
     let error = fold::run(&mut net.graph, &PassContext::default()).expect_err("element 4 of 4");
     assert!(matches!(error, PassError::OutOfBounds { index: 4, len_elems: 4, .. }));
+}
+
+/// A model that takes something for granted may be one that never runs: then the view stays.
+#[test]
+fn what_may_never_run_is_not_folded() {
+    let mut net = Net::new();
+    let w = net.weights(&[4], 1);
+    let y = net.view(w, &[i(0) + 1], &[4]);
+    net.output(y);
+    let (left, right) = (4.into(), 5.into());
+    net.graph.require(Requirement { left, right, equal: true, what: "a length".to_owned() });
+    let cx = PassContext::default();
+    assert_eq!(fold::run(&mut net.graph, &cx), Ok(Changed::No));
+    assert_eq!(net.ops(), ["view"]);
+    assert!(cx.notes().iter().any(|n| n.reason.contains("outside of a constant")));
 }
 
 /// Nothing of an empty constant is read, also not where it is computed once for an axis that it does not vary along.

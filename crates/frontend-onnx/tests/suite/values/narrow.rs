@@ -225,3 +225,17 @@ fn bits_are_taken_as_other_types() {
     let wider = Case::new("BitCast", 26).data(floats(&[2])).int("to", code(DType::F64)).refused();
     assert_eq!(wider.code(), "onnx::invalid-attribute");
 }
+
+/// Where there are no elements, all of them are known, whatever their type.
+#[test]
+fn nothing_of_a_narrow_type_is_moved() {
+    for dtype in narrow() {
+        let none = |shape: &[usize]| of_bytes(dtype, shape, &[]);
+        Case::new("Concat", 13).data(none(&[0, 2])).data(none(&[0, 3])).int("axis", 1).agrees();
+        Case::new("Transpose", 13).data(none(&[3, 0, 2])).agrees();
+        Case::new("Gather", 13).data(none(&[3, 0])).constant(ints(&[2, -1])).agrees();
+        let one = Case::new("Cast", 25).data(floats(&[4, 1, 1])).int("to", code(dtype)).expected().swap_remove(0);
+        let pads = ints(&[1, -1, 1, 0, 0, 2]);
+        Case::new("Pad", 19).data(one).constant(pads).text("mode", "wrap").agrees();
+    }
+}
