@@ -62,6 +62,24 @@ fn bits_are_taken_as_other_types() {
     }
 }
 
+/// Half of the range of u64 is beyond that of i64, which is what machines convert.
+#[test]
+fn numbers_from_2_to_the_63_on_are_converted() {
+    let large =
+        [u64::MAX, u64::MAX - 127, 1 << 63, (1 << 63) - 1, (1 << 63) + (1 << 40), 7, 0, 3 << 62, 1 << 62, 12345];
+    // More than a vector, and a remainder.
+    let numbers: Vec<u64> = large.iter().copied().cycle().take(37).collect();
+    for float in ["f64", "f32", "bf16"] {
+        let text = format!(
+            "graph @from(%x: u64[37]) -> (y: %0, z: %1) {{
+               %0 = map [x -> {float}(x)] %x : {float}[37]
+               %1 = map [x -> {float}(x) * 0.5] %x : {float}[37]
+             }}"
+        );
+        agrees(&text, &[], &[vector(&numbers)]);
+    }
+}
+
 #[test]
 fn powers_of_integers_wrap() {
     fn powers<T: Element>(base: &[T], exponent: &[T]) {

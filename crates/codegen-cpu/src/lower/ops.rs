@@ -355,6 +355,7 @@ impl Lower<'_> {
                 self.b.convert(Convert::Truncate, wide, Elem::I32)
             }
             (true, false) => self.b.convert(Convert::FloatToInt, value, target),
+            (false, true) if from == DType::U64 => self.u64_to_float(value, target),
             (false, true) if from == DType::U32 => {
                 let wide = self.b.convert(Convert::ZeroExtend, value, Elem::I64);
                 self.b.convert(Convert::IntToFloat, wide, target)
@@ -368,6 +369,20 @@ impl Lower<'_> {
             },
         };
         if target.is_float() { Ok(self.round_half(to, value)) } else { self.wrap(to, value) }
+    }
+
+    /// Conversions know signed integers only: what has the highest bit is halved first and doubled behind. The bit that is
+    /// shifted out stays to be seen, so that rounding is that of the whole.
+    fn u64_to_float(&mut self, value: Value, target: Elem) -> Value {
+        let ty = self.b.ty(value);
+        let (zero, one) = (self.b.constant(ty, 0), self.b.constant(ty, 1));
+        let (half, odd) = (self.b.shr_u(value, one), self.b.and(value, one));
+        let half = self.b.or(half, odd);
+        let half = self.b.convert(Convert::IntToFloat, half, target);
+        let doubled = self.b.add(half, half);
+        let plain = self.b.convert(Convert::IntToFloat, value, target);
+        let is_large = self.b.compare(Cond::Lt, value, zero);
+        self.b.select(is_large, doubled, plain)
     }
 
     /// The bits that memory would hold, as those of another type.

@@ -9,7 +9,8 @@
 //! itself. What ONNX defines by steps between which more is lost is moved step by step ([`crate::definition`]).
 //!
 //! Random directions never meet 0, where `NonZero`, `Sign` or a remainder jump. So in the last sample everything is 0
-//! that is 0 within what the others differ, or so small that its square is.
+//! that is 0 within what the others differ, or so small that its square is. And random directions may all lead to
+//! one side of a tie, so a node is also evaluated with everything that is off going one way, and the other.
 
 use crate::definition::{Beside, Definition};
 use crate::random::{Random, cast};
