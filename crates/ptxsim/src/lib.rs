@@ -1,0 +1,40 @@
+//! A simulator of PTX, for tests only: what `codegen-ptx` prints is parsed from its text and executed, with checks that no
+//! assembler and hardly any GPU makes.
+//!
+//! It knows nothing of how the text came about. [`Module::parse`] reads it and holds registers to the types of
+//! instructions, more strictly than `ptxas` does; [`run`] executes a launch thread by thread between barriers and ends
+//! with a [`SimError`] at
+//!
+//! - addresses outside of buffers, shared or local memory, addresses that are not aligned to their access, writes to
+//!   what was passed as read-only;
+//! - registers and bytes of memory that are read before something was written to them;
+//! - races: two threads that touch the same byte, one of them writing, without a barrier in between; or two blocks;
+//! - barriers that not all threads of a block reach, and operations of a warp that not all of its lanes reach;
+//! - reading or writing what an asynchronous copy may be writing at the time;
+//! - a launch that takes more steps than it may.
+//!
+//! Asynchronous copies land as late as they may. Approximate instructions are off by as much as the PTX ISA allows, by a
+//! seeded amount, so that no test passes by lucky bits. The order of threads between barriers, and of blocks, is drawn from
+//! the seed as well. What is not modelled: the time anything takes, caches, and memory ordering weaker than barriers.
+//!
+//! Source: PTX ISA 8.5, chapters 5 (state spaces), 6 (operands) and 9 (instructions). Nothing here has been compared with
+//! a GPU yet.
+
+#![forbid(unsafe_code)]
+
+mod decode;
+mod error;
+mod instruction;
+mod machine;
+mod memory;
+mod module;
+mod shadow;
+mod thread;
+mod token;
+mod types;
+mod value;
+
+pub use error::{SimError, Site};
+pub use machine::{Launch, Stats, run};
+pub use memory::{Argument, Buffer};
+pub use module::Module;

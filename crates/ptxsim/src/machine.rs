@@ -1,0 +1,256 @@
+//! Launches: blocks one after the other, their threads between barriers in an order that is drawn.
+
+use crate::SimError;
+use crate::instruction::{Instruction, Operation, Shuffle};
+use crate::memory::{Argument, Buffer, Tracked, buffer_address};
+use crate::module::{Entry, LOCAL_START, Module, SHARED_START};
+use crate::thread::{State, Thread};
+use crate::types::Ty;
+
+/// Threads of a warp.
+const WARP: usize = 32;
+/// Threads of a block at most.
+const MAX_THREADS: u64 = 1024;
+
+/// How a kernel is started.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// Name of the entry.
+    pub entry: &'a str,
+    /// Blocks along x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y, z.
+    pub block: [u32; 3],
+    /// One per parameter.
+    pub arguments: &'a [Argument],
+    /// Shared memory for a module that declares it as `.extern`.
+    pub dynamic_shared_bytes: u64,
+    /// What the order of blocks and threads and the errors of approximations are drawn from.
+    pub seed: u64,
+    /// Instructions that all threads together may execute.
+    pub step_limit: u64,
+}
+
+/// What an execution took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Instructions executed, counted per thread.
+    pub steps: u64,
+    /// Barriers, counted per block.
+    pub barriers: u64,
+}
+
+/// What the threads of a block share.
+pub(crate) struct Block<'a> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) body: &'a [Instruction],
+    pub(crate) register_types: &'a [Ty],
+    pub(crate) number: u32,
+    pub(crate) epoch: u32,
+    pub(crate) threads: [u32; 3],
+    pub(crate) grid: [u32; 3],
+    pub(crate) parameters: Vec<u64>,
+    pub(crate) shared: Tracked,
+    pub(crate) global: Vec<Tracked>,
+    pub(crate) writable: Vec<bool>,
+    pub(crate) seed: u64,
+    pub(crate) steps: u64,
+    pub(crate) step_limit: u64,
+}
+
+/// Executes a launch; afterwards the buffers hold what the kernel has written.
+///
+/// # Errors
+/// [`SimError::Launch`] for a launch that no GPU takes, and every fault that the crate's header lists.
+pub fn run(module: &Module, launch: &Launch<'_>, buffers: &mut [Buffer]) -> Result<Stats, SimError> {
+    let entry = check(module, launch, buffers)?;
+    let take = |b: &mut Buffer| Tracked::new(std::mem::take(&mut b.bytes), std::mem::take(&mut b.initialised));
+    let shared = (entry.shared_bytes + launch.dynamic_shared_bytes) as usize;
+    let register_types = entry.registers.types();
+    let mut block = Block {
+        entry,
+        body: &entry.body,
+        register_types: &register_types,
+        number: 0,
+        epoch: 0,
+        threads: launch.block,
+        grid: launch.grid,
+        parameters: launch.arguments.iter().map(|a| parameter(*a)).collect(),
+        shared: Tracked::new(vec![0xff; shared], vec![false; shared]),
+        writable: buffers.iter().map(|b| b.writable).collect(),
+        global: buffers.iter_mut().map(take).collect(),
+        seed: launch.seed,
+        steps: 0,
+        step_limit: launch.step_limit,
+    };
+    let mut order = Order(launch.seed);
+    let blocks: u32 = launch.grid.iter().product();
+    let mut stats = Stats::default();
+    let mut result = Ok(());
+    for number in order.shuffled(blocks) {
+        block.number = number;
+        block.epoch = 0;
+        block.shared.clear();
+        result = block.run(&mut order);
+        stats.barriers += u64::from(block.epoch);
+        if result.is_err() {
+            break;
+        }
+    }
+    stats.steps = block.steps;
+    for (buffer, tracked) in buffers.iter_mut().zip(block.global) {
+        (buffer.bytes, buffer.initialised) = (tracked.bytes, tracked.initialised);
+    }
+    result.map(|()| stats)
+}
+
+fn parameter(argument: Argument) -> u64 {
+    match argument {
+        Argument::Buffer(n) => buffer_address(n),
+        Argument::Value(bits) => bits,
+    }
+}
+
+fn check<'m>(module: &'m Module, launch: &Launch<'_>, buffers: &[Buffer]) -> Result<&'m Entry, SimError> {
+    let fail = |reason: String| Err(SimError::Launch { reason });
+    let Some(entry) = module.entries.iter().find(|e| e.name == launch.entry) else {
+        return fail(format!("there is no entry `{}`", launch.entry));
+    };
+    let threads: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
+    if threads == 0 || threads > MAX_THREADS {
+        return fail(format!("a block of {threads} threads: 1 to {MAX_THREADS} may be"));
+    }
+    if entry.max_threads.is_some_and(|max| launch.block.iter().zip(max).any(|(&n, max)| n > max)) {
+        return fail(format!("the block {:?} is larger than the entry's `.maxntid`", launch.block));
+    }
+    // CUDA's limits: 2³¹ − 1 blocks along x, 65535 along y and z.
+    let [x, y, z] = launch.grid;
+    let blocks = u64::from(x) * u64::from(y) * u64::from(z);
+    if blocks == 0 || x > i32::MAX as u32 || y > 0xffff || z > 0xffff || blocks > u64::from(u32::MAX / 2) {
+        return fail(format!("a grid of {:?}", launch.grid));
+    }
+    if launch.arguments.len() != entry.parameters.len() {
+        return fail(format!("{} arguments for {} parameters", launch.arguments.len(), entry.parameters.len()));
+    }
+    if launch.arguments.iter().any(|a| matches!(a, Argument::Buffer(n) if *n >= buffers.len())) {
+        return fail("an argument names a buffer that there is not".to_owned());
+    }
+    let start = if entry.dynamic_shared { 0 } else { launch.dynamic_shared_bytes };
+    if start > 0 {
+        return fail("the module declares no dynamic shared memory".to_owned());
+    }
+    if entry.shared_bytes + launch.dynamic_shared_bytes > LOCAL_START - SHARED_START {
+        return fail("more shared memory than any GPU has".to_owned());
+    }
+    Ok(entry)
+}
+
+impl Block<'_> {
+    fn run(&mut self, order: &mut Order) -> Result<(), SimError> {
+        let count: u32 = self.threads.iter().product();
+        let registers = self.entry.registers.len();
+        let mut threads: Vec<Thread> = (0..count).map(|n| Thread::new(n, registers, self.entry.local_bytes)).collect();
+        loop {
+            for n in order.shuffled(count) {
+                threads[n as usize].run(self)?;
+            }
+            if self.warps(&mut threads)? {
+                continue;
+            }
+            if threads.iter().all(|t| t.state == State::Ended) {
+                return Ok(());
+            }
+            // All that go on wait at a barrier: it must be the same one, and nobody may be missing.
+            let Some(first) = threads.iter().find(|t| t.state != State::Ended) else { return Ok(()) };
+            if let Some(other) = threads.iter().find(|t| t.state != first.state) {
+                let state =
+                    if other.state == State::Ended { "does not reach" } else { "passes by, to wait at another" };
+                return Err(SimError::DivergentBarrier { site: first.site(self), other: other.number, state });
+            }
+            self.epoch += 1;
+            threads.iter_mut().for_each(Thread::resume);
+        }
+    }
+
+    /// Does the operations of whole warps that wait to be done; false if none does.
+    fn warps(&mut self, threads: &mut [Thread]) -> Result<bool, SimError> {
+        let body = self.body;
+        let mut any = false;
+        for warp in threads.chunks_mut(WARP) {
+            let waiting = warp.iter().find_map(|t| match t.state {
+                State::AtWarp(at) => Some((t.site(self), at)),
+                _ => None,
+            });
+            let Some((site, at)) = waiting else { continue };
+            let Operation::Shuffle { mode, dst, valid, src, lane, clamp, members } = &body[at].operation else {
+                unreachable!("threads wait at operations of warps")
+            };
+            let leader = warp.iter().position(|t| t.state == State::AtWarp(at)).expect("one was found");
+            let members = warp[leader].source(*members, self)?;
+            let is_member = |lane: usize| members >> lane & 1 == 1;
+            // Everyone whom the mask names takes part, and nobody else is there.
+            for lane in 0..WARP {
+                let there = warp.get(lane).is_some_and(|t| t.state == State::AtWarp(at));
+                if there != is_member(lane) {
+                    return Err(SimError::DivergentWarp { site, lane: lane as u32 });
+                }
+            }
+            let mut results = Vec::with_capacity(WARP);
+            for (n, thread) in warp.iter().enumerate().filter(|(n, _)| is_member(*n)) {
+                let (by, c) = (thread.source(*lane, self)? & 0x1f, thread.source(*clamp, self)?);
+                let (from, ok) = shuffle_source(*mode, n as u64, by, c & 0x1f, c >> 8 & 0x1f);
+                if !is_member(from as usize) {
+                    return Err(SimError::DivergentWarp { site, lane: from as u32 });
+                }
+                results.push((n, warp[from as usize].source(*src, self)?, ok));
+            }
+            for (n, bits, ok) in results {
+                warp[n].set(*dst, bits);
+                if let Some(valid) = valid {
+                    warp[n].set(*valid, u64::from(ok));
+                }
+                warp[n].resume();
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+}
+
+/// The lane that `shfl.sync` reads, and whether it is in range (PTX ISA 9.7.9.6).
+fn shuffle_source(mode: Shuffle, lane: u64, by: u64, clamp: u64, segment: u64) -> (u64, bool) {
+    let max = (lane & segment) | (clamp & !segment);
+    let min = lane & segment;
+    let (from, ok) = match mode {
+        Shuffle::Up => (lane.wrapping_sub(by), lane >= by && lane - by >= max),
+        Shuffle::Down => (lane + by, lane + by <= max),
+        Shuffle::Butterfly => (lane ^ by, lane ^ by <= max),
+        Shuffle::Index => {
+            let from = min | (by & !segment);
+            (from, from <= max)
+        }
+    };
+    if ok { (from, true) } else { (lane, false) }
+}
+
+/// Draws orders (SplitMix64).
+struct Order(u64);
+
+impl Order {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn shuffled(&mut self, count: u32) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..count).collect();
+        for n in (1..order.len()).rev() {
+            let other = (self.next() % (n as u64 + 1)) as usize;
+            order.swap(n, other);
+        }
+        order
+    }
+}

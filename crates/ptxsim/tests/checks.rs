@@ -1,0 +1,249 @@
+//! Each check fires where it should, and nothing fires on the same kernel without the fault.
+
+use infc_ptxsim::{Argument, Buffer, Launch, Module, SimError, Stats, run};
+
+/// A kernel of a block of `threads` and `grid` blocks over an input `%rd0` of 256 words, n at word n, and an output
+/// `%rd1` of as many; 1024 bytes of shared memory from `smem`, 64 bytes of local memory from `spill`.
+fn module(body: &str) -> String {
+    format!(
+        ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 x, .param .u64 y)\n.maxntid 256, 1, 1\n{{
+        .reg .pred %p<8>;\n.reg .b16 %h<8>;\n.reg .b32 %r<16>;\n.reg .b64 %rd<16>;\n.reg .f32 %f<16>;\n.reg .f64 %fd<4>;
+        .shared .align 16 .b8 smem[1024];\n.local .align 16 .b8 spill[64];
+        ld.param.u64 %rd0, [x];\nld.param.u64 %rd1, [y];\nmov.u32 %r0, %tid.x;\nmov.u32 %r1, %ctaid.x;
+        mad.wide.s32 %rd2, %r0, 4, %rd0;\nmad.wide.s32 %rd3, %r0, 4, %rd1;
+        mov.u64 %rd4, smem;\nmad.wide.s32 %rd5, %r0, 4, %rd4;\n{body}\nret;\n}}\n"
+    )
+}
+
+fn execute(body: &str, threads: u32, grid: u32) -> Result<(Vec<u32>, Stats), SimError> {
+    let module = Module::parse(&module(body))?;
+    let input: Vec<u8> = (0..256u32).flat_map(u32::to_le_bytes).collect();
+    let mut last = None;
+    // Whatever the order of threads and blocks.
+    for seed in 0..3 {
+        let mut buffers = [Buffer::input(input.clone()), Buffer::output(1024)];
+        let launch = Launch {
+            entry: "k",
+            grid: [grid, 1, 1],
+            block: [threads, 1, 1],
+            arguments: &[Argument::Buffer(0), Argument::Buffer(1)],
+            dynamic_shared_bytes: 0,
+            seed,
+            step_limit: 100_000,
+        };
+        let stats = run(&module, &launch, &mut buffers)?;
+        let words = buffers[1].bytes.chunks_exact(4).map(|w| u32::from_le_bytes(w.try_into().expect("four bytes")));
+        last = Some((words.collect(), stats));
+    }
+    Ok(last.expect("there are seeds"))
+}
+
+#[track_caller]
+fn fault(body: &str, threads: u32, grid: u32) -> SimError {
+    match execute(body, threads, grid) {
+        Ok(_) => panic!("no fault in\n{body}"),
+        Err(e) => e,
+    }
+}
+
+#[track_caller]
+fn fine(body: &str, threads: u32, grid: u32) -> Vec<u32> {
+    execute(body, threads, grid).unwrap_or_else(|e| panic!("{e}\n{body}")).0
+}
+
+#[test]
+fn a_copy_copies() {
+    let out = fine("ld.global.nc.u32 %r2, [%rd2];\nadd.s32 %r2, %r2, 1;\nst.global.u32 [%rd3], %r2;", 64, 1);
+    assert_eq!(out[..64], (1..=64).collect::<Vec<u32>>());
+}
+
+#[test]
+fn addresses_outside_of_buffers() {
+    let e = fault("ld.global.u32 %r2, [%rd2+4];", 256, 1);
+    assert_eq!(e.code(), "ptxsim::out-of-bounds");
+    assert!(e.to_string().contains("buffer 0, byte 1024, are outside of it (1024 bytes)"), "{e}");
+    assert_eq!(fault("ld.global.u32 %r2, [%rd0+-4];", 1, 1).code(), "ptxsim::out-of-bounds");
+    assert_eq!(fault("st.shared.u32 [%rd4+1024], %r0;", 1, 1).code(), "ptxsim::out-of-bounds");
+    assert_eq!(fault("mov.u64 %rd6, spill;\nst.local.u32 [%rd6+64], %r0;", 1, 1).code(), "ptxsim::out-of-bounds");
+    fine("mov.u64 %rd6, spill;\nst.local.u32 [%rd6+60], %r0;\nld.local.u32 %r2, [%rd6+60];", 1, 1);
+}
+
+#[test]
+fn addresses_of_another_space() {
+    assert_eq!(fault("ld.global.u32 %r2, [%rd4];", 1, 1).code(), "ptxsim::wild-address");
+    assert_eq!(fault("ld.shared.u32 %r2, [%rd0];", 1, 1).code(), "ptxsim::wild-address");
+}
+
+#[test]
+fn alignment() {
+    let e = fault("ld.global.v2.u32 {%r2, %r3}, [%rd0+4];", 1, 1);
+    assert_eq!(e.code(), "ptxsim::misaligned");
+    // Buffers are aligned to 16 bytes and to no more.
+    fine("ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd0+16];", 1, 1);
+    assert_eq!(fault("st.shared.f64 [%rd4+4], 0d0000000000000000;", 1, 1).code(), "ptxsim::misaligned");
+}
+
+#[test]
+fn memory_that_nobody_wrote() {
+    assert_eq!(fault("ld.global.u32 %r2, [%rd3];", 1, 1).code(), "ptxsim::uninitialised-memory");
+    assert_eq!(fault("ld.shared.u32 %r2, [%rd4];", 1, 1).code(), "ptxsim::uninitialised-memory");
+    let local = "mov.u64 %rd6, spill;\nst.local.u8 [%rd6], %r0;\nld.local.u32 %r2, [%rd6];";
+    assert_eq!(fault(local, 1, 1).code(), "ptxsim::uninitialised-memory");
+    // What one block leaves in shared memory is nothing to the next.
+    let first = "setp.eq.s32 %p0, %r1, 0;\n@%p0 st.shared.u32 [%rd4], %r0;\nld.shared.u32 %r2, [%rd4];";
+    assert_eq!(fault(first, 1, 2).code(), "ptxsim::uninitialised-memory");
+}
+
+#[test]
+fn registers_that_nobody_wrote() {
+    let e = fault("add.s32 %r2, %r3, 1;", 1, 1);
+    assert_eq!(e.code(), "ptxsim::uninitialised-register");
+    assert!(e.to_string().contains("%r3"), "{e}");
+    // A guarded load leaves the register as it was.
+    let guarded = "setp.lt.s32 %p0, %r0, 0;\n@%p0 ld.global.u32 %r2, [%rd2];\nst.global.u32 [%rd3], %r2;";
+    assert_eq!(fault(guarded, 1, 1).code(), "ptxsim::uninitialised-register");
+    assert_eq!(fault("@%p5 bra $L0;\n$L0:", 1, 1).code(), "ptxsim::uninitialised-register");
+}
+
+#[test]
+fn writing_an_input() {
+    assert_eq!(fault("st.global.u32 [%rd2], %r0;", 1, 1).code(), "ptxsim::read-only");
+}
+
+/// Each thread writes a word of shared memory and reads its neighbour's.
+const NEIGHBOUR: &str =
+    "st.shared.u32 [%rd5], %r0;\nbar.sync 0;\nxor.b32 %r2, %r0, 1;\nmad.wide.s32 %rd6, %r2, 4, %rd4;
+    ld.shared.u32 %r3, [%rd6];\nst.global.u32 [%rd3], %r3;";
+
+#[test]
+fn races_in_shared_memory() {
+    assert_eq!(fine(NEIGHBOUR, 64, 1)[..4], [1, 0, 3, 2]);
+    let e = fault(&NEIGHBOUR.replace("bar.sync 0;", ""), 64, 1);
+    // In one order the neighbour's word is not there yet.
+    assert!(matches!(e.code(), "ptxsim::race" | "ptxsim::uninitialised-memory"), "{e}");
+    // Written again before others have read it.
+    let again = format!("{NEIGHBOUR}\nst.shared.u32 [%rd5], %r3;");
+    assert_eq!(fault(&again, 64, 1).code(), "ptxsim::race");
+    fine(&format!("{NEIGHBOUR}\nbar.sync 0;\nst.shared.u32 [%rd5], %r3;"), 64, 1);
+    // Two writers.
+    assert_eq!(fault("st.shared.u32 [%rd4], %r0;", 2, 1).code(), "ptxsim::race");
+}
+
+#[test]
+fn races_in_global_memory() {
+    assert_eq!(fault("st.global.u32 [%rd1], %r0;", 2, 1).code(), "ptxsim::race");
+    let e = fault("st.global.u32 [%rd3], %r0;", 1, 2);
+    assert!(e.code() == "ptxsim::race" && e.to_string().contains("block"), "{e}");
+    // A barrier orders threads of a block, and not blocks.
+    fine("setp.eq.s32 %p0, %r0, 0;\n@%p0 st.global.u32 [%rd1], %r0;\nbar.sync 0;\nld.global.u32 %r2, [%rd1];", 4, 1);
+    let grid = "add.s32 %r3, %r0, %r1;\nsetp.eq.s32 %p0, %r3, 0;\n@%p0 st.global.u32 [%rd1], %r0;\nbar.sync 0;\nsetp.gt.s32 %p1, %r1, 0;
+        @%p1 st.global.u32 [%rd1], %r0;";
+    assert_eq!(fault(grid, 1, 2).code(), "ptxsim::race");
+}
+
+#[test]
+fn what_is_written_is_not_constant() {
+    let own = "st.global.u32 [%rd3], %r0;\nld.global.nc.u32 %r2, [%rd3];";
+    assert_eq!(fault(own, 1, 1).code(), "ptxsim::race");
+    fine(&own.replace(".nc", ""), 1, 1);
+}
+
+#[test]
+fn barriers_that_some_threads_skip() {
+    let some = "setp.lt.s32 %p0, %r0, 16;\n@!%p0 bra $L0;\nbar.sync 0;\n$L0:";
+    let e = fault(some, 32, 1);
+    assert!(e.code() == "ptxsim::divergent-barrier" && e.to_string().contains("does not reach"), "{e}");
+    fine(some, 16, 1);
+    let two = "setp.lt.s32 %p0, %r0, 16;\n@!%p0 bra $L0;\nbar.sync 0;\nbra $L1;\n$L0:\nbar.sync 0;\n$L1:";
+    assert!(fault(two, 32, 1).to_string().contains("wait at another"));
+}
+
+#[test]
+fn warps_that_are_not_whole() {
+    let sum = "mov.b32 %r2, %r0;\nshfl.sync.bfly.b32 %r3, %r2, 1, 31, -1;\nst.global.u32 [%rd3], %r3;";
+    assert_eq!(fine(sum, 32, 1)[..4], [1, 0, 3, 2]);
+    assert_eq!(fault(sum, 16, 1).code(), "ptxsim::divergent-warp");
+    assert_eq!(
+        fault(&format!("setp.lt.s32 %p0, %r0, 16;\n@!%p0 bra $L0;\n{sum}\n$L0:"), 32, 1).code(),
+        "ptxsim::divergent-warp"
+    );
+    let down = "shfl.sync.down.b32 %r3|%p1, %r0, 2, 31, -1;\nselp.u32 %r3, %r3, 99, %p1;\nst.global.u32 [%rd3], %r3;";
+    let out = fine(down, 32, 1);
+    assert_eq!((out[0], out[29], out[30]), (2, 31, 99));
+}
+
+const COPY: &str = "shl.b32 %r2, %r0, 4;\ncvt.s64.s32 %rd6, %r2;\nadd.s64 %rd7, %rd4, %rd6;\nadd.s64 %rd8, %rd0, %rd6;
+    cp.async.cg.shared.global [%rd7], [%rd8], 16;\ncp.async.commit_group;\ncp.async.wait_group 0;\nbar.sync 0;
+    ld.shared.u32 %r3, [%rd5];\nst.global.u32 [%rd3], %r3;";
+
+#[test]
+fn asynchronous_copies() {
+    assert_eq!(fine(COPY, 64, 1)[..64], (0..64).collect::<Vec<u32>>());
+    assert_eq!(fault(&COPY.replace("wait_group 0", "wait_group 1"), 64, 1).code(), "ptxsim::pending-copy");
+    let no_barrier = fault(&COPY.replace("bar.sync 0;", ""), 64, 1);
+    assert!(matches!(no_barrier.code(), "ptxsim::race" | "ptxsim::uninitialised-memory" | "ptxsim::pending-copy"));
+    let zeros = COPY.replace("], 16;", "], 16, %r3;").replace("shl.b32", "mov.b32 %r3, 4;\nshl.b32");
+    assert_eq!(fine(&zeros, 64, 1)[..8], [0, 0, 0, 0, 4, 0, 0, 0]);
+    assert_eq!(fault("cp.async.cg.shared.global [%rd4], [%rd0], 8;", 1, 1).code(), "ptxsim::operand-type");
+    assert_eq!(fault("cp.async.ca.shared.global [%rd4], [%rd0+4], 8;", 1, 1).code(), "ptxsim::misaligned");
+}
+
+#[test]
+fn what_never_ends() {
+    assert_eq!(fault("$L0:\nbra $L0;", 1, 1).code(), "ptxsim::step-limit");
+}
+
+#[test]
+fn unknown_instructions_and_wrong_types_are_told_by_line() {
+    let e = fault("frobnicate.b32 %r2, %r3;", 1, 1);
+    assert_eq!(e.code(), "ptxsim::unknown-instruction");
+    assert!(e.to_string().starts_with("line 23: "), "{e}");
+    // What the assembler takes without a word.
+    for wrong in ["add.rn.f32 %r2, %r3, %r4;", "add.s32 %f0, %f1, %f2;", "add.s32 %r0, %r1, %rd0;", "mov.u32 %r0, %f0;"]
+    {
+        assert_eq!(fault(wrong, 1, 1).code(), "ptxsim::operand-type", "{wrong}");
+    }
+    // Roundings that the instruction does not have, or has to have.
+    for unknown in [
+        "add.f16 %h0, %h1, %h2;",
+        "cvt.f32.s32 %f0, %r0;",
+        "cvt.rn.f64.f32 %fd0, %f0;",
+        "max.NaN.f64 %fd0, %fd0, %fd0;",
+    ] {
+        assert_eq!(fault(unknown, 1, 1).code(), "ptxsim::unknown-instruction", "{unknown}");
+    }
+    assert_eq!(fault("mov.b32 %r99, 0;", 1, 1).code(), "ptxsim::undeclared");
+    assert_eq!(fault("bra $L9;", 1, 1).code(), "ptxsim::undeclared");
+    assert_eq!(fault("add.s32 %r2, %r0, 4294967296;", 1, 1).code(), "ptxsim::operand-type");
+    assert_eq!(fault("add.s32 %r2, %r0 1;", 1, 1).code(), "ptxsim::syntax");
+    // As for the assembler, there is no such address.
+    assert_eq!(fault("ld.global.u32 %r2, [%rd0-4];", 1, 1).code(), "ptxsim::syntax");
+}
+
+#[test]
+fn launches_that_no_gpu_takes() {
+    assert_eq!(fault("", 0, 1).code(), "ptxsim::launch");
+    assert_eq!(fault("", 1, 0).code(), "ptxsim::launch");
+    // More than `.maxntid`.
+    assert_eq!(fault("", 512, 1).code(), "ptxsim::launch");
+    let parsed = Module::parse(&module("")).expect("parses");
+    let launch = |arguments| Launch {
+        entry: "k",
+        grid: [1; 3],
+        block: [1; 3],
+        arguments,
+        dynamic_shared_bytes: 0,
+        seed: 0,
+        step_limit: 9,
+    };
+    assert!(matches!(run(&parsed, &launch(&[]), &mut []), Err(SimError::Launch { .. })));
+    assert!(matches!(run(&parsed, &launch(&[Argument::Buffer(0); 2]), &mut []), Err(SimError::Launch { .. })));
+}
+
+#[test]
+fn narrow_values_are_extended_in_words() {
+    let body = "mov.b32 %r2, -2;\nmov.u64 %rd6, spill;\nst.local.u8 [%rd6], %r2;\nld.local.s8 %r3, [%rd6];\nld.local.u8 %r4, [%rd6];
+        st.global.u32 [%rd1], %r3;\nst.global.u32 [%rd1+4], %r4;\ncvt.rn.f32.s32 %f0, %r3;\ncvt.rn.f16.f32 %h0, %f0;\nmov.b16 %h1, 0x0000;
+        mov.b32 %r5, {%h1, %h0};\nst.global.u32 [%rd1+8], %r5;\nmov.b32 {%h2, %h3}, %r5;\ncvt.f32.f16 %f1, %h3;\nst.global.f32 [%rd1+12], %f1;";
+    assert_eq!(fine(body, 1, 1)[..4], [-2i32 as u32, 0xfe, 0xc000_0000, (-2.0f32).to_bits()]);
+}
