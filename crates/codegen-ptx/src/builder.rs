@@ -163,7 +163,8 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.offset_bytes {
             0 => write!(f, "[{}]", self.base),
-            offset => write!(f, "[{}{offset:+}]", self.base),
+            // A negative offset is added: there is no other form.
+            offset => write!(f, "[{}+{offset}]", self.base),
         }
     }
 }
@@ -466,6 +467,6 @@ mod tests {
         let dsts = [b.reg(Class::F32), b.reg(Class::F32)];
         let from = Address { space: Space::Global, base, offset_bytes: -8, read_only: true };
         b.load(&dsts, Ty::F32, from, None);
-        assert_eq!(b.text(), "\tld.global.nc.v2.f32 {%f0, %f1}, [%rd0-8];\n");
+        assert_eq!(b.text(), "\tld.global.nc.v2.f32 {%f0, %f1}, [%rd0+-8];\n");
     }
 }

@@ -3,7 +3,7 @@
 use crate::builder::{Builder, Class, Reg, Space, Ty};
 use crate::memory::{Place, STATIC_SHARED_BYTES};
 use crate::{Launch, PtxError, PtxTarget};
-use infc_ir::entity::{BufferId, EntityId};
+use infc_ir::entity::{BufferId, EntityId, VarId};
 use infc_ir::index::{IndexExpr, Ranges};
 use infc_ir::nest::{BufferKind, LoopNest};
 use infc_ir::schedule::GpuDim;
@@ -68,6 +68,9 @@ pub(crate) struct Emitter<'a> {
     pub(crate) vars: Vec<Option<Binding>>,
     /// Per variable: differs between the threads of a block.
     pub(crate) per_thread: Vec<bool>,
+    /// Per variable that follows from the thread: its value over the coordinates of the block, which variables 0 to 2
+    /// stand for.
+    pub(crate) coordinates: Vec<Option<IndexExpr>>,
     /// Per symbol, 64 bits wide.
     pub(crate) symbols: Vec<Reg>,
     /// Per buffer.
@@ -128,6 +131,7 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
         b: Builder::default(),
         vars: vec![None; nest.vars.len()],
         per_thread: vec![false; nest.vars.len()],
+        coordinates: vec![None; nest.vars.len()],
         symbols: Vec::new(),
         places: vec![None; nest.buffers.len()],
         shared_bytes: 0,
@@ -140,6 +144,7 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
     e.prologue(&entry, &params)?;
     e.block(&nest.body)?;
     e.b.plain("ret");
+    e.check_registers()?;
 
     let limit = target.shared_limit_bytes();
     if e.shared_bytes > limit {
@@ -212,7 +217,10 @@ impl Emitter<'_> {
         let wide = max.is_none_or(|m| m > i64::from(i32::MAX));
         let reg = if wide { self.b.cvt("", Ty::U64, Ty::U32, reg) } else { reg };
         self.vars[var.index()] = Some(Binding::Register(reg));
-        self.per_thread[var.index()] = crate::launch::is_thread(dim);
+        let is_thread = crate::launch::is_thread(dim);
+        self.per_thread[var.index()] = is_thread;
+        self.coordinates[var.index()] =
+            is_thread.then(|| IndexExpr::var(VarId::from_index(crate::launch::position(dim))));
     }
 }
 

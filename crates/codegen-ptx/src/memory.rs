@@ -3,19 +3,31 @@
 use crate::PtxError;
 use crate::builder::{Address, Class, Reg, Space, Ty};
 use crate::emitter::{Emitter, Key};
-use infc_ir::entity::{BufferId, EntityId};
-use infc_ir::index::{IndexExpr, Ranges};
+use infc_ir::entity::{BufferId, EntityId, VarId};
+use infc_ir::index::{Atom, IndexExpr, Ranges};
 use infc_ir::nest::{Buffer, BufferKind};
 use infc_ir::schedule::Scope;
 use infc_tensor::DType;
+use std::collections::BTreeMap;
 
 /// A place for a buffer's elements.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    /// One register per element.
-    Registers(Vec<Reg>),
+    /// One register per element that a thread has.
+    Registers(Spread),
     /// From an address on.
     Memory { space: Space, base: Reg, read_only: bool },
+}
+
+/// A register buffer, perhaps spread over the threads of a block: thread `t` has the elements `of_thread(t) + offset`.
+#[derive(Clone, Debug)]
+pub(crate) struct Spread {
+    len: usize,
+    class: Class,
+    /// Over the coordinates of the block; 0 where every thread has all of the buffer for itself. `None` before the first
+    /// access.
+    of_thread: Option<IndexExpr>,
+    registers: BTreeMap<i64, Reg>,
 }
 
 /// Static shared memory may not be larger; beyond, it is asked for at the launch.
@@ -67,7 +79,7 @@ impl Emitter<'_> {
         let size = buffer.dtype.size_bytes().ok_or(PtxError::Type { dtype: buffer.dtype })? as u64;
         let bytes = (len as u64 * size).next_multiple_of(ALIGN_BYTES);
         let place = match scope {
-            Scope::Register => Place::Registers((0..len).map(|_| self.b.reg(class)).collect()),
+            Scope::Register => Place::Registers(Spread { len, class, of_thread: None, registers: BTreeMap::new() }),
             Scope::Stack | Scope::Scratch => {
                 let base = self.entry_address("locals", self.local_bytes);
                 self.local_bytes += bytes;
@@ -95,18 +107,9 @@ impl Emitter<'_> {
     pub(crate) fn element(&mut self, id: BufferId, index: &IndexExpr) -> Result<Element, PtxError> {
         let index = self.resolve(index);
         let buffer = &self.nest.buffers[id];
-        let place = self.places[id.index()].clone();
-        let place = place.ok_or_else(|| PtxError::Undefined { what: buffer.name.clone() })?;
-        match place {
-            Place::Registers(regs) => index
-                .as_const()
-                .and_then(|i| regs.get(usize::try_from(i).ok()?).copied())
-                .map(Element::Register)
-                .ok_or_else(|| PtxError::RegisterIndex {
-                    name: buffer.name.clone(),
-                    index: index.to_string(),
-                    len: regs.len(),
-                }),
+        let undefined = || PtxError::Undefined { what: buffer.name.clone() };
+        match *self.places[id.index()].as_ref().ok_or_else(undefined)? {
+            Place::Registers(_) => self.register(id, &index).map(Element::Register),
             Place::Memory { space, base, read_only } => {
                 let size = buffer.dtype.size_bytes().ok_or(PtxError::Type { dtype: buffer.dtype })? as i64;
                 // The constant part goes into the instruction, so that unrolled copies share the rest.
@@ -124,6 +127,74 @@ impl Emitter<'_> {
                 Ok(Element::Memory(Address { space, base, offset_bytes, read_only }))
             }
         }
+    }
+
+    /// The register of an element that this thread has.
+    fn register(&mut self, id: BufferId, index: &IndexExpr) -> Result<Reg, PtxError> {
+        let of_thread = self.of_thread(&index.without_constant());
+        let offset = index.constant_part();
+        let Some(Place::Registers(spread)) = &mut self.places[id.index()] else {
+            return Err(PtxError::Undefined { what: self.nest.buffers[id].name.clone() });
+        };
+        let known = of_thread.filter(|e| spread.of_thread.as_ref().is_none_or(|first| first == e));
+        let inside =
+            !known.as_ref().is_some_and(|e| e.is_const(0)) || usize::try_from(offset).is_ok_and(|o| o < spread.len);
+        let Some(of_thread) = known.filter(|_| inside) else {
+            let (name, index) = (self.nest.buffers[id].name.clone(), index.to_string());
+            return Err(PtxError::RegisterIndex { name, index, len: spread.len });
+        };
+        spread.of_thread = Some(of_thread);
+        let class = spread.class;
+        Ok(*spread.registers.entry(offset).or_insert_with(|| self.b.reg(class)))
+    }
+
+    /// An expression in terms of the coordinates of the block alone, whichever loops they are called by; `None` if it
+    /// depends on anything else.
+    fn of_thread(&self, expr: &IndexExpr) -> Option<IndexExpr> {
+        let mut known = true;
+        let replaced = expr.substitute(&|atom| match atom {
+            Atom::Var(var) => self.coordinates[var.index()].clone(),
+            _ => None,
+        });
+        expr.for_each_atom(&mut |atom| match atom {
+            Atom::Var(var) => known &= self.coordinates[var.index()].is_some(),
+            Atom::Symbol(_) => known = false,
+            _ => {}
+        });
+        known.then_some(replaced)
+    }
+
+    /// The value of a variable in terms of the block's coordinates, if it has one.
+    pub(crate) fn note_coordinate(&mut self, var: VarId, value: &IndexExpr) {
+        self.coordinates[var.index()] = self.of_thread(value);
+    }
+
+    /// Holds every register buffer to this: no two threads share an element.
+    pub(crate) fn check_registers(&self) -> Result<(), PtxError> {
+        for (id, place) in self.places.iter().enumerate() {
+            let Some(Place::Registers(Spread { of_thread: Some(of_thread), registers, .. })) = place else { continue };
+            if of_thread.is_const(0) {
+                continue;
+            }
+            let [x, y, z] = self.launch.block;
+            let mut owners = std::collections::HashMap::new();
+            let used = |dim: u32| of_thread.uses_var(VarId(dim));
+            for thread in 0..x * y * z {
+                // Threads that differ in what the index does not use have copies.
+                let coordinates = [thread % x, thread / x % y, thread / x / y];
+                if (0..3).any(|dim| !used(dim as u32) && coordinates[dim] != 0) {
+                    continue;
+                }
+                let at = of_thread.eval(&|_| None, &|var| coordinates.get(var.index()).map(|&c| i64::from(c)));
+                let shared = |offset: &i64| owners.insert(at.map(|at| at + offset), thread).is_some();
+                if at.is_none() || registers.keys().any(shared) {
+                    let buffer = &self.nest.buffers[BufferId::from_index(id)];
+                    let index = of_thread.to_string();
+                    return Err(PtxError::RegisterIndex { name: buffer.name.clone(), index, len: registers.len() });
+                }
+            }
+        }
+        Ok(())
     }
 
     fn advance(&mut self, base: Reg, by: &IndexExpr, size: i64) -> Result<Reg, PtxError> {

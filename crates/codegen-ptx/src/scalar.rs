@@ -9,6 +9,7 @@ use crate::emitter::Emitter;
 use crate::math;
 use crate::memory::{Element, memory_type, value_class};
 use infc_ir::entity::{EntityId, ScalarId};
+use infc_ir::index::Proof;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, Load, ScalarOp, Source, UnaryOp};
 use infc_tensor::{DType, DTypeClass};
 
@@ -121,6 +122,11 @@ impl Emitter<'_> {
         let (Source::Buffer(buffer), [index]) = (load.source, &load.index[..]) else {
             return Err(PtxError::Undefined { what: "a load from outside of the nest".to_owned() });
         };
+        let never = load.valid.iter().any(|b| b.map(|e| self.resolve(e)).proof(&self.ranges) == Proof::No);
+        if never {
+            // The place need not be one.
+            return self.scalar_constant(load.otherwise);
+        }
         let guard = self.all(&load.valid, guard)?;
         let element = self.element(buffer, index)?;
         let dst = match element {

@@ -46,6 +46,7 @@ impl Emitter<'_> {
             Stmt::Let { var, value } => {
                 let value = self.resolve(value);
                 self.per_thread[var.index()] = self.varies(&value);
+                self.note_coordinate(*var, &value);
                 let binding = match value.as_const() {
                     Some(n) => Binding::Number(n),
                     None => Binding::Register(self.index(&value)?),

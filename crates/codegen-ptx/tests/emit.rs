@@ -1,5 +1,6 @@
 //! What nests become: snapshots, refusals, and the assembler's opinion where there is one.
 
+mod assembler;
 mod nests;
 
 use infc_codegen_ptx::{PtxError, PtxModule, PtxTarget, emit};
@@ -9,9 +10,6 @@ use infc_ir::scalar::{BinaryOp, UnaryOp};
 use infc_ir::schedule::{GpuDim, Scope};
 use infc_tensor::DType;
 use nests::{Nest, below, bound, c, for_, i, load, store};
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 fn module(nest: &LoopNest) -> PtxModule {
     emit(nest, &PtxTarget::default()).expect("the nest suits a GPU")
@@ -33,34 +31,34 @@ fn snapshot(name: &str, nest: &LoopNest) {
 
 #[test]
 fn element_wise() {
-    snapshot("element_wise", &nests::element_wise(1024));
+    snapshot("element_wise", &nests::element_wise(1024).1);
 }
 
 #[test]
 fn a_remainder_of_a_bound_loop_is_masked() {
-    let text = module(&nests::element_wise(50)).text;
+    let text = module(&nests::element_wise(50).1).text;
     let of_y = text.lines().filter(|l| l.contains("st.global"));
     assert!(of_y.clone().count() > 0 && of_y.clone().all(|l| l.trim_start().starts_with('@')), "{text}");
 }
 
 #[test]
 fn softmax() {
-    snapshot("softmax", &nests::softmax());
+    snapshot("softmax", &nests::softmax().1);
 }
 
 #[test]
 fn plain_matmul() {
-    snapshot("plain_matmul", &nests::plain_matmul(64, 96, 48));
+    snapshot("plain_matmul", &nests::plain_matmul(64, 96, 48).1);
 }
 
 #[test]
 fn matmul() {
-    snapshot("matmul", &nests::matmul(64, 96, 48));
+    snapshot("matmul", &nests::matmul(64, 96, 48).1);
 }
 
 #[test]
 fn matmul_with_remainders_is_masked() {
-    let text = module(&nests::matmul(33, 50, 17)).text;
+    let text = module(&nests::matmul(33, 50, 17).1).text;
     // A load is masked where its row or column may be outside, and a store as well.
     assert!(text.contains("@%p") && text.contains("ld.global.nc.f32"));
     let stores = text.lines().filter(|l| l.contains("st.global")).count();
@@ -70,7 +68,7 @@ fn matmul_with_remainders_is_masked() {
 
 #[test]
 fn whole_tiles_are_not_masked() {
-    let text = module(&nests::matmul(64, 96, 48)).text;
+    let text = module(&nests::matmul(64, 96, 48).1).text;
     assert!(!text.lines().any(|l| l.contains(".global") && l.trim_start().starts_with('@')));
 }
 
@@ -110,12 +108,12 @@ const TYPES: [DType; 13] = [
 /// Nests over everything that this backend knows.
 fn everything() -> Vec<LoopNest> {
     let mut nests = vec![
-        nests::element_wise(1024),
-        nests::element_wise(50),
-        nests::softmax(),
-        nests::plain_matmul(64, 96, 48),
-        nests::matmul(64, 96, 48),
-        nests::matmul(33, 50, 17),
+        nests::element_wise(1024).1,
+        nests::element_wise(50).1,
+        nests::softmax().1,
+        nests::plain_matmul(64, 96, 48).1,
+        nests::matmul(64, 96, 48).1,
+        nests::matmul(33, 50, 17).1,
     ];
     for op in FUNCTIONS {
         nests.push(nests::functions(op, DType::F32, if op == UnaryOp::IsNan { DType::Bool } else { DType::F32 }));
@@ -130,40 +128,10 @@ fn everything() -> Vec<LoopNest> {
     nests
 }
 
-/// `ptxas` on PATH, or where the variable that CI sets says.
-fn assembler() -> Option<PathBuf> {
-    let named = std::env::var_os("INFC_PTXAS").map(PathBuf::from);
-    let on_path = std::env::var_os("PATH")
-        .and_then(|path| std::env::split_paths(&path).map(|dir| dir.join("ptxas")).find(|file| file.is_file()));
-    named.or(on_path)
-}
-
 #[test]
-#[expect(clippy::print_stderr, reason = "a check that did not happen must be seen")]
 fn the_assembler_takes_everything() {
     let nests = everything();
-    let Some(ptxas) = assembler() else {
-        eprintln!("skipped: no ptxas on PATH nor in INFC_PTXAS; {} kernels not assembled", nests.len());
-        return;
-    };
-    for sm in ["sm_80", "sm_90"] {
-        let target: PtxTarget = sm.parse().expect("a listed target");
-        // One module: the frame once, then all the entries.
-        let modules: Vec<PtxModule> = nests.iter().map(|n| emit(n, &target).expect("suits a GPU")).collect();
-        let mut text = format!(".version {}\n.target {target}\n.address_size 64\n", target.version());
-        for module in &modules {
-            text.push_str(&module.text[module.text.find(".visible").expect("an entry")..]);
-        }
-        let mut child = Command::new(&ptxas)
-            .args(["-Werror", "-warn-spills", &format!("-arch={sm}"), "-o", "/dev/null", "-"])
-            .stdin(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("ptxas starts");
-        child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("ptxas reads");
-        let output = child.wait_with_output().expect("ptxas ends");
-        assert!(output.status.success(), "{sm}: {}", String::from_utf8_lossy(&output.stderr));
-    }
+    assembler::assemble(|target| nests.iter().map(|n| emit(n, target).expect("suits a GPU")).collect());
 }
 
 /// A nest of one thread loop around `body`.
@@ -218,11 +186,32 @@ fn launches_that_no_gpu_has_are_refused() {
 
 #[test]
 fn a_register_needs_a_number_for_its_index() {
-    let nest = threads(8, |n, thread| {
+    let nest = threads(8, |n, _| {
         let acc = n.local("acc", 8, Scope::Register);
-        vec![Stmt::Alloc(acc), store(acc, i(thread), vec![], |b| b.constant(DType::F32, 0.0))]
+        let turn = n.var("turn", 8);
+        let zero = store(acc, i(turn), vec![], |b| b.constant(DType::F32, 0.0));
+        vec![Stmt::Alloc(acc), for_(turn, 8, LoopKind::Serial, vec![zero])]
     });
     assert!(matches!(error(&nest), PtxError::RegisterIndex { len: 8, .. }));
+}
+
+/// Two loops over the threads of a block, the first writing a buffer of registers at one index, the second at another.
+fn spread(first: impl Fn(IndexExpr) -> IndexExpr, second: impl Fn(IndexExpr) -> IndexExpr) -> LoopNest {
+    let mut n = Nest::new("t");
+    let acc = n.local("acc", 64, Scope::Register);
+    let (a, b) = (n.var("a", 8), n.var("b", 8));
+    let zero = |index| store(acc, index, vec![], |b| b.constant(DType::F32, 0.0));
+    let of = |var, index| bound(var, 8, GpuDim::ThreadX, vec![zero(index)]);
+    n.finish(vec![Stmt::Alloc(acc), of(a, first(i(a))), of(b, second(i(b)))])
+}
+
+#[test]
+fn registers_are_spread_over_threads_that_share_none() {
+    let fine = spread(|t| t.scale(4), |t| t.scale(4) + 3);
+    assert!(module(&fine).text.contains(".reg .f32 %f<4>"), "{}", module(&fine).text);
+    // Another thread's element; elements of two threads.
+    assert!(matches!(error(&spread(|t| t.scale(4), |t| t.scale(2))), PtxError::RegisterIndex { .. }));
+    assert!(matches!(error(&spread(|t| t.scale(4), |t| t.scale(4) + 4)), PtxError::RegisterIndex { .. }));
 }
 
 #[test]

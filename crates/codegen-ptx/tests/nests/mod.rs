@@ -1,5 +1,7 @@
 //! Nests: of kernels by schedules, and, where schedules have no words for it yet, written by hand.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 use infc_ir::access::Bound;
 use infc_ir::entity::{BufferId, EntityId, IndexVec, OperandId, ScalarId, SymbolId, VarId};
 use infc_ir::index::IndexExpr;
@@ -121,7 +123,7 @@ fn number(body: &mut Body, value: f64) -> ScalarId {
 
 /// The nest of a kernel by a schedule, both as text; it computes what the kernel says.
 #[track_caller]
-pub(crate) fn scheduled(kernel: &str, schedule: &str, symbols: &[&[i64]]) -> LoopNest {
+fn scheduled(kernel: &str, schedule: &str, symbols: &[&[i64]]) -> (Kernel, LoopNest) {
     let kernel: Kernel = kernel.parse().unwrap_or_else(|e| panic!("{e}\n{kernel}"));
     let nest = apply(&kernel, &schedule.parse().expect("a schedule")).unwrap_or_else(|e| panic!("{e}"));
     verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
@@ -132,12 +134,12 @@ pub(crate) fn scheduled(kernel: &str, schedule: &str, symbols: &[&[i64]]) -> Loo
             infc_testkit::run_nest_of(&kernel, &nest, symbols, &inputs).unwrap_or_else(|e| panic!("{e}\n{nest}"));
         infc_testkit::assert_close(&format!("{} {symbols:?}", kernel.name), &found, &expected, 1e-5, 1e-6);
     }
-    nest
+    (kernel, nest)
 }
 
 /// A chain over any number of rows of so many elements: a block of 256 threads takes 1024 of them, a thread four that
 /// are neighbours. Rows that fill no block leave a remainder, which is masked.
-pub(crate) fn element_wise(row: i64) -> LoopNest {
+pub(crate) fn element_wise(row: i64) -> (Kernel, LoopNest) {
     let kernel = format!(
         "kernel @scale_bias_relu_{row}(x: f32[{row}*N], b: f32[64]) -> (y: f32[{row}*N]) where N in 1..=16384 {{
           stage o[i: {row}*N] = max(x[i] * 0.5 + b[mod(i, 64)], 0)
@@ -150,7 +152,7 @@ pub(crate) fn element_wise(row: i64) -> LoopNest {
 }
 
 /// Softmax of rows of 1000: a block of 128 threads per row, partial maxima and sums through shared memory.
-pub(crate) fn softmax() -> LoopNest {
+pub(crate) fn softmax() -> (Kernel, LoopNest) {
     let kernel = "kernel @softmax(x: f32[R, 1000]) -> (y: f32[R, 1000]) where R in 1..=65535 {
       stage maxima[r: R, t: 128, reduce k: 8] =
         fold max (x[r, 128*k + t] if 0 <= 128*k + t < 1000 else -inf)
@@ -170,15 +172,20 @@ pub(crate) fn softmax() -> LoopNest {
     scheduled(kernel, schedule, &[&[1], &[3]])
 }
 
-/// `C[M, N] = A[M, K]·B[K, N]`: blocks of 32×32 by 8×8 threads, each with 4×4 sums in registers.
-pub(crate) fn plain_matmul(m: i64, n: i64, k: i64) -> LoopNest {
-    let kernel = format!(
-        "kernel @plain_matmul_{m}x{n}x{k}(a: f32[{m}, {k}], b: f32[{k}, {n}]) -> (c: f32[{m}, {n}]) {{
+fn matmul_kernel(name: &str, m: i64, n: i64, k: i64) -> Kernel {
+    let text = format!(
+        "kernel @{name}_{m}x{n}x{k}(a: f32[{m}, {k}], b: f32[{k}, {n}]) -> (c: f32[{m}, {n}]) {{
           stage sum[m: {m}, n: {n}, reduce k: {k}] = fold sum a[m, k] * b[k, n]
           stage o[m, n] = sum[m, n]
           output c[m, n] = o[m, n]
         }}"
     );
+    text.parse().expect("it parses")
+}
+
+/// `C[M, N] = A[M, K]·B[K, N]`: blocks of 32×32 by 8×8 threads, each with 4×4 sums in registers.
+pub(crate) fn plain_matmul(m: i64, n: i64, k: i64) -> (Kernel, LoopNest) {
+    let kernel = matmul_kernel("plain_matmul", m, n, k).to_string();
     let schedule = "split o.m by 32 -> mb, m1; split o.m1 by 4 -> mt, mi;
       split o.n by 32 -> nb, n1; split o.n1 by 4 -> nt, ni;
       reorder o: mb, nb, mt, nt, mi, ni;
@@ -204,7 +211,7 @@ pub(crate) fn functions(op: UnaryOp, from: DType, to: DType) -> LoopNest {
 
 /// `C[M, N] = A[M, K]·B[K, N]`: blocks of 32×32 by 8×8 threads with 4×4 registers each, K in steps of 16 through shared
 /// memory. M, N and K need not be multiples of anything. By hand: no schedule spreads a stage's registers over threads.
-pub(crate) fn matmul(m: i64, nn: i64, kk: i64) -> LoopNest {
+pub(crate) fn matmul(m: i64, nn: i64, kk: i64) -> (Kernel, LoopNest) {
     let mut n = Nest::new(&format!("matmul_{m}x{nn}x{kk}"));
     let a = n.operand("a", DType::F32, m * kk, true);
     let b = n.operand("b", DType::F32, kk * nn, true);
@@ -260,5 +267,6 @@ pub(crate) fn matmul(m: i64, nn: i64, kk: i64) -> LoopNest {
     let thread = vec![Stmt::Alloc(acc), clear, for_(ko, tiles_k, LoopKind::Serial, tile), write];
     let threads = bound(ty, 8, GpuDim::ThreadY, vec![bound(tx, 8, GpuDim::ThreadX, thread)]);
     let block = vec![Stmt::Alloc(a_tile), Stmt::Alloc(b_tile), threads];
-    n.finish(vec![bound(by, tiles_m, GpuDim::BlockY, vec![bound(bx, tiles_n, GpuDim::BlockX, block)])])
+    let nest = n.finish(vec![bound(by, tiles_m, GpuDim::BlockY, vec![bound(bx, tiles_n, GpuDim::BlockX, block)])]);
+    (matmul_kernel("matmul", m, nn, kk), nest)
 }

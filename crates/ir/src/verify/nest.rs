@@ -5,7 +5,7 @@
 //! - unrolled and vector loops have constant extents, vector loops at most as many turns as lanes, no vector loop and no
 //!   barrier inside;
 //! - local buffers are allocated once, and used within the block of their allocation;
-//! - registers are indexed by what unrolling makes constant;
+//! - registers are indexed by what unrolling makes constant, and by coordinates of threads, over which they are spread;
 //! - bodies are well typed, their loads read buffers at one flat index, in the buffer's type;
 //! - stores and folds have one target per value, of its type, never in a read-only operand;
 //! - asynchronous copies go from operands to shared memory.
@@ -17,7 +17,7 @@ use crate::entity::{BufferId, EntityId, VarId};
 use crate::index::{Atom, IndexExpr, Ranges};
 use crate::nest::{BufferKind, LoopKind, LoopNest, Stmt, Target};
 use crate::scalar::{Load, Source, has_arithmetic};
-use crate::schedule::Scope;
+use crate::schedule::{GpuDim, Scope};
 use infc_tensor::DType;
 
 /// Checks everything that the module's header lists.
@@ -158,7 +158,9 @@ impl Checker<'_> {
 
     fn repeat(&mut self, var: VarId, extent: &IndexExpr, kind: LoopKind, body: &[Stmt]) {
         self.index(extent);
-        let constant = matches!(kind, LoopKind::Unrolled | LoopKind::Vector { .. } | LoopKind::Tensor(_));
+        // A thread has registers of its own for the elements that its coordinates lead to.
+        let is_thread = matches!(kind, LoopKind::Bound(GpuDim::ThreadX | GpuDim::ThreadY | GpuDim::ThreadZ));
+        let constant = is_thread || matches!(kind, LoopKind::Unrolled | LoopKind::Vector { .. } | LoopKind::Tensor(_));
         match (kind, extent.as_const()) {
             (LoopKind::Unrolled | LoopKind::Vector { .. } | LoopKind::Tensor(_), None) => {
                 let what = "an unrolled or vector loop whose extent is not constant";

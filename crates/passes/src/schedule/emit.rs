@@ -2,14 +2,14 @@
 
 use super::ScheduleError;
 use super::code::StraightCode;
-use super::plan::{Placement, Plans};
+use super::plan::{LoopMode, Placement, Plans};
 use infc_ir::access::Bound;
 use infc_ir::entity::{BufferId, EntityId, IndexVec, StageId, VarId};
 use infc_ir::index::{IndexExpr, Interval, Ranges};
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_ir::nest::{Buffer, BufferKind, LoopNest, LoopVar, ParallelAxis, Stmt};
 use infc_ir::scalar::Source;
-use infc_ir::schedule::Scope;
+use infc_ir::schedule::{GpuDim, Scope};
 use infc_tensor::DType;
 
 /// Where the walk stands along one axis of a stage.
@@ -48,6 +48,8 @@ pub(super) struct Storage {
     pub(super) origin: Vec<IndexExpr>,
     /// Elements between neighbours.
     pub(super) strides: Vec<IndexExpr>,
+    /// All of it has been written, also at coordinates that the stage does not have: whoever reads need not ask.
+    pub(super) complete: bool,
 }
 
 pub(super) type State = Vec<AxisState>;
@@ -63,6 +65,8 @@ pub(super) struct Emitter<'a> {
     pub(super) operand_buffers: Vec<BufferId>,
     /// Per stage, where its value is stored at this point of the walk.
     pub(super) storage: Vec<Option<Storage>>,
+    /// The dimensions of a launch that several loops share, and what counts their turns together.
+    pub(super) shared_dims: Vec<(StageId, GpuDim, VarId)>,
     pub(super) code: StraightCode,
 }
 
@@ -90,6 +94,7 @@ impl<'a> Emitter<'a> {
             vars: IndexVec::new(),
             operand_buffers,
             storage: vec![None; kernel.stages.len()],
+            shared_dims: Vec::new(),
             code: StraightCode::default(),
         })
     }
@@ -170,6 +175,12 @@ impl<'a> Emitter<'a> {
             let state = self.initial_state(root);
             let turns = self.parallel_turns(root);
             if turns.is_empty() {
+                let is_bound =
+                    |id: &StageId| self.plans[*id].loops.iter().any(|l| matches!(l.mode, LoopMode::Bound(_)));
+                if self.root_read_by(root).is_some() && roots.iter().any(is_bound) {
+                    // What other threads of the block have stored is there now.
+                    body.push(Stmt::Barrier);
+                }
                 let stmts = self.loops(root, 0, state)?;
                 body.extend(self.unless_empty(root, stmts));
                 continue;

@@ -190,7 +190,7 @@ impl Emitter<'_> {
         };
         match l.mode {
             LoopMode::Vector { lanes } => return self.open_vector(stage, l, lanes, &axis, &at, body),
-            LoopMode::Bound(dim) => return self.open_bound(stage, l, dim, &axis, &at, body),
+            LoopMode::Bound(dim) => return self.open_bound(stage, l, dim, &state, &at, body),
             _ => {}
         }
         let tile = IndexExpr::constant(l.tile);
@@ -228,24 +228,65 @@ impl Emitter<'_> {
         Ok(stmts)
     }
 
-    /// A dimension of a launch: all turns run at once, so the remainder is one more of them, masked.
+    /// A dimension of a launch: all turns run at once, so the remainder is one more of them, masked. Neighbouring loops
+    /// bound to the same dimension are one loop over all their turns, from which each takes its own.
     fn open_bound(
         &mut self,
         stage: StageId,
         l: &LoopPlan,
         dim: GpuDim,
-        axis: &AxisState,
+        state: &State,
         at: &dyn Fn(IndexExpr, IndexExpr, Option<IndexExpr>) -> State,
         body: &mut dyn FnMut(&mut Self, State) -> Stmts,
     ) -> Stmts {
+        let axis = state[l.axis].simplified(&self.ranges);
         let tile = IndexExpr::constant(l.tile);
         let turns = axis.extent.ceil_div(&tile).simplify(&self.ranges);
         let exact = axis.extent.modulo(&tile).simplify(&self.ranges).is_const(0);
         let limit = if exact { axis.limit.clone() } else { Some(axis.end()) };
-        let var = self.loop_var(format!("{}.{}", self.kernel.stages[stage].name, l.name), &turns);
-        let base = axis.base.clone() + IndexExpr::var(var).scale(l.tile);
-        let inner = body(self, at(base, tile, limit))?;
-        Ok(vec![Stmt::For { var, extent: turns, kind: LoopKind::Bound(dim), body: inner }])
+        let name = format!("{}.{}", self.kernel.stages[stage].name, l.name);
+        let at_turn = |turn: IndexExpr| at(axis.base.clone() + turn.scale(l.tile), tile.clone(), limit.clone());
+
+        let loops = &self.plans[stage].loops;
+        let position = loops.iter().position(|other| other.name == l.name).unwrap_or(0);
+        let shares = |other: &LoopPlan| other.mode == LoopMode::Bound(dim);
+        let is_first = position == 0 || !shares(&loops[position - 1]);
+        let members: Vec<LoopPlan> = loops[position + 1..].iter().take_while(|other| shares(other)).cloned().collect();
+        if is_first && members.is_empty() {
+            let var = self.loop_var(name, &turns);
+            let inner = body(self, at_turn(IndexExpr::var(var)))?;
+            return Ok(vec![Stmt::For { var, extent: turns, kind: LoopKind::Bound(dim), body: inner }]);
+        }
+        let turns_of = |m: &LoopPlan| state[m.axis].extent.ceil_div(&IndexExpr::constant(m.tile));
+        let inside = members.iter().map(turns_of).product::<IndexExpr>().simplify(&self.ranges);
+        let known = self.shared_dims.iter().rev().find(|(s, d, _)| (*s, *d) == (stage, dim)).filter(|_| !is_first);
+        let (flat, all) = match known {
+            Some(&(.., flat)) => (flat, None),
+            None => {
+                let all = (turns.clone() * inside.clone()).simplify(&self.ranges);
+                let flat = self.loop_var(format!("{name}_all"), &all);
+                self.shared_dims.push((stage, dim, flat));
+                (flat, Some(all))
+            }
+        };
+        let mut stmts = Vec::new();
+        let turn = if turns.is_const(1) {
+            IndexExpr::constant(0)
+        } else {
+            let var = self.loop_var(name, &turns);
+            let quotient = IndexExpr::var(flat).floor_div(&inside);
+            let value = if all.is_some() { quotient } else { quotient.modulo(&turns) };
+            stmts.push(Stmt::Let { var, value: value.simplify(&self.ranges) });
+            IndexExpr::var(var)
+        };
+        let inner = body(self, at_turn(turn));
+        if let Some(extent) = all {
+            self.shared_dims.pop();
+            stmts.extend(inner?);
+            return Ok(vec![Stmt::For { var: flat, extent, kind: LoopKind::Bound(dim), body: stmts }]);
+        }
+        stmts.extend(inner?);
+        Ok(stmts)
     }
 
     /// A remainder whose extent is symbolic: one point, or one masked vector, at a time.

@@ -18,7 +18,7 @@ pub(crate) mod point;
 mod reduction;
 mod region;
 
-pub use choose::{Decision, Machine, choose, decide, plain};
+pub use choose::{Decision, Machine, choose, decide, gpu, plain};
 pub use error::ScheduleError;
 
 use crate::ErrorClass;

@@ -302,6 +302,16 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
             LoopMode::Parallel if plan.placement != Placement::Root => {
                 return fail("a stage computed inside another has no parallel loops".to_owned());
             }
+            LoopMode::Bound(_) if kind != AxisKind::Parallel => {
+                return fail(format!("loop `{}` depends on the order of its turns and cannot be bound", l.name));
+            }
+            LoopMode::Bound(_) => {
+                let apart = inside.iter().skip_while(|other| other.mode == l.mode).any(|other| other.mode == l.mode);
+                if apart {
+                    return fail(format!("loop `{}` shares a dimension with one that is not next to it", l.name));
+                }
+                parallel_ended = true;
+            }
             LoopMode::Parallel => {}
             _ => parallel_ended = true,
         }
@@ -351,7 +361,7 @@ fn check_recurrence(kernel: &Kernel, run: Range<usize>, plans: &Plans) -> Result
 
 /// Does the stage read itself at another coordinate of the axis than its own? Then no part of it along the axis can be
 /// computed without the rest.
-pub(super) fn reads_neighbours(kernel: &Kernel, id: StageId, axis: VarId) -> bool {
+pub(in crate::schedule) fn reads_neighbours(kernel: &Kernel, id: StageId, axis: VarId) -> bool {
     let mut found = false;
     let stage = &kernel.stages[id];
     let position = stage.value_axes().position(|(n, _)| n == axis.index());

@@ -25,6 +25,9 @@ impl Emitter<'_> {
         let coordinates: Vec<IndexExpr> = state.iter().map(|a| a.base.clone()).collect();
         let valid = self.open_bounds(limits(state.iter()));
         let value = self.value(stage, &coordinates, &valid)?;
+        let complete = self.storage[stage.index()].as_ref().is_some_and(|s| s.complete);
+        // Where all of a tile is written, what lies beyond the stage is what its loads give there.
+        let valid = if complete { Vec::new() } else { valid };
         let mut targets = Vec::new();
         let mut roots = Vec::new();
         if let Some(storage) = &self.storage[stage.index()] {
@@ -178,6 +181,8 @@ impl Emitter<'_> {
                 Ok(out.select(holds, value, otherwise))
             }
             Source::Stage(id, component) => {
+                let complete = self.storage[id.index()].as_ref().is_some_and(|s| s.complete);
+                let guard = if complete { &[] } else { guard };
                 let valid = self.open_bounds(load.valid.iter().cloned().chain(guard.iter().cloned()).collect());
                 if let Some(storage) = &self.storage[id.index()] {
                     let flat = offset(&load.index, &storage.origin, &storage.strides).simplify(&self.ranges);

@@ -109,7 +109,7 @@ impl Emitter<'_> {
         let buffers = dtypes.into_iter().map(|d| self.local_buffer(&name, d, scope, len.clone())).collect::<Vec<_>>();
         stmts.extend(buffers.iter().map(|&b| Stmt::Alloc(b)));
         let origin = axes.iter().map(|a| a.base.clone()).collect();
-        Accumulator { storage: Storage { buffers, origin, strides }, partial: partial_strides }
+        Accumulator { storage: Storage { buffers, origin, strides, complete: false }, partial: partial_strides }
     }
 
     /// The states of the axes that the stage's value has.

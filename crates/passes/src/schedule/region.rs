@@ -5,6 +5,7 @@ use super::plan::{Placement, reads_neighbours};
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Interval, Proof};
 use infc_ir::scalar::{Load, ScalarOp, Source};
+use infc_ir::schedule::Scope;
 
 /// A box of coordinates: per value axis of the stage, where it begins and how many points it has.
 pub(super) type Region = Vec<AxisState>;
@@ -95,11 +96,12 @@ impl Emitter<'_> {
     fn spread(&mut self, state: &[AxisState]) -> Vec<IndexExpr> {
         let mut coordinates = Vec::new();
         for axis in state {
-            if axis.extent.is_const(1) {
+            if !is_spread(axis) {
                 coordinates.push(axis.base.clone());
                 continue;
             }
-            let max = self.ranges.interval(&axis.extent).max.map(|m| m - 1);
+            // At least 1, so that the offset of a point that may not exist stays in sight.
+            let max = self.ranges.interval(&axis.extent).max.map(|m| (m - 1).max(1));
             let var = self.scratch_var(Interval { min: Some(0), max });
             coordinates.push(axis.base.clone() + IndexExpr::var(var));
         }
@@ -108,12 +110,12 @@ impl Emitter<'_> {
 
     /// The variables that [`Emitter::spread`] just made, per axis.
     fn delta_vars(&self, state: &[AxisState]) -> Vec<Option<VarId>> {
-        let spread = state.iter().filter(|a| !a.extent.is_const(1)).count();
+        let spread = state.iter().filter(|a| is_spread(a)).count();
         let mut next = self.next_scratch_var() - spread;
         state
             .iter()
             .map(|a| {
-                if a.extent.is_const(1) {
+                if !is_spread(a) {
                     return None;
                 }
                 next += 1;
@@ -264,7 +266,9 @@ impl Emitter<'_> {
             .into_iter()
             .map(|dtype| self.local_buffer(&name, dtype, scope, len.clone()))
             .collect();
-        Storage { buffers, origin, strides }
+        let is_output = self.kernel.outputs.iter().any(|o| o.stage == stage);
+        let complete = scope == Scope::Shared && self.kernel.stages[stage].reducer.is_none() && !is_output;
+        Storage { buffers, origin, strides, complete }
     }
 
     /// Positions of the value axes from outermost to innermost in local storage: the axis whose points are vector
@@ -275,6 +279,11 @@ impl Emitter<'_> {
         order.sort_by_key(|&p| self.plans[stage].lanes_of(axes[p]).is_some());
         order
     }
+}
+
+/// Whether what is needed depends on where in the axis's part one is, or on whether that exists.
+fn is_spread(axis: &AxisState) -> bool {
+    !axis.extent.is_const(1) || axis.limit.is_some()
 }
 
 /// An expression as `dividend div number + rest`, with the offsets in the dividend alone.

@@ -12,6 +12,7 @@ mod decide;
 mod decode;
 mod dot;
 mod follow;
+pub mod gpu;
 mod join;
 mod loops;
 mod machine;

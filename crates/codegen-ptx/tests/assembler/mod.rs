@@ -1,0 +1,50 @@
+//! NVIDIA's assembler, where there is one.
+
+use infc_codegen_ptx::{PtxModule, PtxTarget};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The generations that modules are assembled for.
+const GENERATIONS: [&str; 6] = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"];
+
+/// `ptxas` on PATH, or where the variable that CI sets says.
+fn assembler() -> Option<PathBuf> {
+    let named = std::env::var_os("INFC_PTXAS").map(PathBuf::from);
+    let on_path = std::env::var_os("PATH")
+        .and_then(|path| std::env::split_paths(&path).map(|dir| dir.join("ptxas")).find(|file| file.is_file()));
+    named.or(on_path)
+}
+
+/// Assembles what `modules` gives for each generation, warnings and spilled registers being errors.
+///
+/// # Panics
+/// If the assembler refuses anything. Without one a line says that nothing was assembled.
+#[expect(clippy::print_stderr, reason = "a check that did not happen must be seen")]
+pub(crate) fn assemble(modules: impl Fn(&PtxTarget) -> Vec<PtxModule>) {
+    let Some(ptxas) = assembler() else {
+        let count = modules(&PtxTarget::default()).len();
+        eprintln!("skipped: no ptxas on PATH nor in INFC_PTXAS; {count} kernels not assembled");
+        return;
+    };
+    for sm in GENERATIONS {
+        let target: PtxTarget = sm.parse().expect("a listed target");
+        // Modules with shared memory of a launch declare it themselves; all others are one module: the frame, then the
+        // entries, told apart by number.
+        let mut text = format!(".version {}\n.target {target}\n.address_size 64\n", target.version());
+        for (n, module) in modules(&target).iter().enumerate() {
+            assert!(!module.dynamic_shared, "{} does not fit a module of many", module.entry);
+            let body = &module.text[module.text.find(".visible").expect("an entry")..];
+            text.push_str(&body.replace(&module.entry, &format!("{}_{n}", module.entry)));
+        }
+        let mut child = Command::new(&ptxas)
+            .args(["-Werror", "-warn-spills", &format!("-arch={sm}"), "-o", "/dev/null", "-"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("ptxas starts");
+        child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("ptxas reads");
+        let output = child.wait_with_output().expect("ptxas ends");
+        assert!(output.status.success(), "{sm}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -1,0 +1,161 @@
+//! The default choice for GPUs: every kernel file and random kernels, executed by the simulator, agree with the
+//! interpreter. What has no PTX yet is refused, and listed here.
+
+mod assembler;
+mod device;
+
+use device::execute;
+use infc_codegen_ptx::{PtxError, PtxModule, PtxTarget, emit};
+use infc_ir::interp::run_kernel;
+use infc_ir::kernel::Kernel;
+use infc_ir::nest::LoopNest;
+use infc_ir::verify::{verify_kernel, verify_nest};
+use infc_passes::ErrorClass;
+use infc_passes::schedule::{apply, gpu};
+use infc_tensor::DType;
+use infc_testkit::{random_inputs, strategies};
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
+use std::cell::Cell;
+
+struct Compiled {
+    kernel: Kernel,
+    schedule: String,
+    nest: LoopNest,
+    module: Result<PtxModule, PtxError>,
+}
+
+#[track_caller]
+fn compile(kernel: &Kernel, allowed: ErrorClass) -> Compiled {
+    let normalised = infc_passes::formulate::normalise(kernel.clone());
+    let (kernel, schedule) = gpu::choose(&normalised, &gpu::GpuMachine::default(), allowed);
+    verify_kernel(&kernel).unwrap_or_else(|e| panic!("{e}\n{kernel}"));
+    let nest = apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{kernel}"));
+    verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
+    let module = emit(&nest, &PtxTarget::default());
+    Compiled { kernel, schedule: schedule.to_string(), nest, module }
+}
+
+#[track_caller]
+fn agrees(place: &str, original: &Kernel, compiled: &Compiled, symbols: &[i64], tolerance: f64) {
+    let Compiled { kernel, schedule, nest, module } = compiled;
+    let inputs = random_inputs(original, symbols, 7);
+    let expected = run_kernel(original, symbols, &inputs).unwrap_or_else(|e| panic!("{place}: {e}"));
+    let found = infc_testkit::run_nest_of(kernel, nest, symbols, &inputs)
+        .unwrap_or_else(|e| panic!("{place}: {e}\n{schedule}\n{kernel}\n{nest}"));
+    infc_testkit::assert_close(
+        &format!("{place}, interpreted by\n{schedule}\n{kernel}"),
+        &found,
+        &expected,
+        tolerance,
+        tolerance,
+    );
+    let module = module.as_ref().unwrap_or_else(|e| panic!("{place}: {e}\n{schedule}\n{kernel}\n{nest}"));
+    for seed in 0..2 {
+        let found = execute(kernel, nest, module, &module.text, symbols, &inputs, seed)
+            .unwrap_or_else(|e| panic!("{place}: {e}\n{schedule}\n{kernel}\n{nest}\n{}", module.text));
+        infc_testkit::assert_close(
+            &format!("{place} by\n{schedule}\n{kernel}\n{nest}"),
+            &found,
+            &expected,
+            tolerance,
+            tolerance,
+        );
+    }
+}
+
+#[test]
+fn kernel_files_agree() {
+    for (name, kernel) in infc_testkit::kernels() {
+        let compiled = compile(&kernel, ErrorClass::Reassociating);
+        // f16 outputs differ by their own rounding, approximate functions by a few of f32.
+        let half = kernel.operands.iter().any(|o| matches!(o.dtype, DType::F16 | DType::BF16));
+        let tolerance = if half { 2e-3 } else { 2e-5 };
+        for symbols in infc_testkit::symbol_choices(&kernel) {
+            agrees(&format!("{name} {symbols:?}"), &kernel, &compiled, &symbols, tolerance);
+        }
+    }
+}
+
+/// Whatever the kernel: there is a schedule, and what has PTX computes the same. What has none holds an operation of a
+/// type that this backend does not know.
+#[test]
+fn random_kernels_agree() {
+    // The same kernels every time, so that a change is judged by what it changes.
+    let config = ProptestConfig {
+        cases: 300,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let executed = Cell::new(0);
+    let drawn = TestRunner::new(config).run(&(strategies::kernels(), any::<u64>()), |(kernel, seed)| {
+        let symbols: Vec<i64> = kernel.symbols.iter().map(|_| 1 + (seed % 4) as i64).collect();
+        let allowed = if seed % 2 == 0 { ErrorClass::Exact } else { ErrorClass::Reassociating };
+        let compiled = compile(&kernel, allowed);
+        match &compiled.module {
+            Ok(_) => {
+                agrees("random", &kernel, &compiled, &symbols, 1e-4);
+                executed.set(executed.get() + 1);
+            }
+            Err(PtxError::Operation { .. } | PtxError::Type { .. }) => {}
+            Err(e) => panic!("{e}\n{}\n{kernel}\n{}", compiled.schedule, compiled.nest),
+        }
+        Ok(())
+    });
+    drawn.unwrap_or_else(|e| panic!("{e}"));
+    assert!(executed.get() > 150, "only {} of 300 kernels have PTX", executed.get());
+}
+
+/// The kinds of schedules that the kernel files must show, or the tests above show less than they seem to.
+#[test]
+fn kinds_of_schedules() {
+    let of = |name: &str| compile(&infc_testkit::kernel(name), ErrorClass::Reassociating);
+    let matmul = of("matmul");
+    assert!(
+        matmul.schedule.contains("_tile in shared") && matmul.schedule.contains("store c in register"),
+        "{}",
+        matmul.schedule
+    );
+    let text = &matmul.module.as_ref().expect("it has PTX").text;
+    assert!(text.contains("bar.sync 0") && text.matches("fma.rn.f32").count() >= 16, "{text}");
+    // No bound is tested where factors are read from shared memory.
+    assert!(!text.lines().any(|l| l.contains("ld.shared") && l.trim_start().starts_with('@')), "{text}");
+    let softmax = of("softmax");
+    assert!(softmax.schedule.contains("store m_parts in shared"), "{}", softmax.schedule);
+    let strict = compile(&infc_testkit::kernel("softmax"), ErrorClass::Exact);
+    assert!(!strict.schedule.contains("s_parts"), "{}", strict.schedule);
+    let threads = |name: &str| of(name).module.expect("it has PTX").launch.block.iter().product::<u32>();
+    assert!(threads("stencil_exp") >= 128 && threads("max_pool") >= 128 && threads("embedding") >= 128);
+}
+
+/// Faults planted in what is chosen for a product and a softmax are found.
+#[test]
+fn planted_faults_are_found() {
+    for (name, symbols) in [("matmul", vec![33, 20, 17]), ("softmax", vec![2, 70]), ("layer_norm", vec![1, 100])] {
+        let original = infc_testkit::kernel(name);
+        let compiled = compile(&original, ErrorClass::Reassociating);
+        let module = compiled.module.as_ref().expect("it has PTX");
+        let inputs = random_inputs(&original, &symbols, 1);
+        let run = |text: &str| execute(&compiled.kernel, &compiled.nest, module, text, &symbols, &inputs, 0);
+        run(&module.text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let lines: Vec<&str> = module.text.lines().collect();
+        let mut barriers = 0;
+        for n in (0..lines.len()).filter(|&n| lines[n].contains("bar.sync")) {
+            let mut without = lines.clone();
+            without.remove(n);
+            // A barrier in a part that these extents do not reach is not missed.
+            barriers += usize::from(run(&without.join("\n")).is_err());
+        }
+        assert!(barriers >= 2, "{name}: {barriers} barriers are missed");
+        let code = run(&module.text.replace("setp.lt.s64", "setp.le.s64").replace("setp.lt.s32", "setp.le.s32"));
+        assert!(code.is_err(), "{name}: wider bounds are not found");
+    }
+}
+
+#[test]
+fn the_assembler_takes_what_is_chosen() {
+    let nests: Vec<LoopNest> =
+        infc_testkit::kernels().iter().map(|(_, k)| compile(k, ErrorClass::Reassociating).nest).collect();
+    assembler::assemble(|target| nests.iter().map(|n| emit(n, target).expect("the kernel files have PTX")).collect());
+}

@@ -1,0 +1,32 @@
+//! What the default schedule needs to know of a GPU.
+
+/// A GPU, as far as loops care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuMachine {
+    /// Threads of a block.
+    pub threads: i64,
+    /// Threads of all blocks together that keep the machine busy.
+    pub busy_threads: i64,
+    /// Shared memory that a block should take at most.
+    pub shared_bytes: u64,
+    /// Memory of its own that a thread may have.
+    pub local_bytes: u64,
+    /// Points of a result along one side that a thread holds in registers.
+    pub register_side: i64,
+    /// Points of a sum whose factors are in shared memory at a time.
+    pub depth: i64,
+}
+
+impl Default for GpuMachine {
+    /// Any GPU since Ampere: what a module may declare of shared memory, and blocks of which several fit a processor.
+    fn default() -> Self {
+        Self {
+            threads: 256,
+            busy_threads: 1 << 15,
+            shared_bytes: 48 << 10,
+            local_bytes: 64 << 10,
+            register_side: 4,
+            depth: 16,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The untuned default for GPUs: a kernel, perhaps with stages added, and a schedule for it.
+//!
+//! As for CPUs nothing here knows operators. What decides is which parts of its stages a point of a result needs, and how
+//! loads move along axes:
+//!
+//! - [`tiles`]: a sum of products whose factors are read again at other points. Blocks compute tiles of the result,
+//!   threads hold parts of it in registers, and both factors are brought to shared memory a piece of the sum at a time.
+//! - [`rows`]: reductions that many points of the result need, or few and long ones. A block computes what one row needs
+//!   with all its threads, in shared memory.
+//! - [`points`]: everything else. Each thread computes points of the result with all that they need.
+//!
+//! A candidate is taken if it applies, and if its memory fits. What none fits runs in one thread: right, and slow.
+
+mod follow;
+mod machine;
+mod points;
+mod rewrite;
+mod rows;
+mod tiles;
+
+pub use machine::GpuMachine;
+
+use crate::ErrorClass;
+use crate::schedule::{apply, apply_within};
+use infc_ir::entity::{EntityId, StageId};
+use infc_ir::index::Ranges;
+use infc_ir::kernel::{AxisKind, Kernel};
+use infc_ir::nest::{BufferKind, LoopNest};
+use infc_ir::scalar::Source;
+use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
+use infc_ir::verify::verify_nest;
+
+/// A kind of schedule, if it suits a kernel.
+type Candidate = fn(&Kernel, &GpuMachine, ErrorClass) -> Option<(Kernel, Schedule)>;
+
+/// A kernel that computes the same, and a schedule for it on the GPU; results differ from the kernel's own by no more
+/// than `allowed`.
+///
+/// The schedule applies; whether a GPU has instructions and memory for everything only its backend knows.
+#[must_use]
+pub fn choose(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> (Kernel, Schedule) {
+    if !crate::formulate::has_empty_axis(kernel) {
+        let candidates: [Candidate; 3] = [tiles::candidate, rows::candidate, points::candidate];
+        for candidate in candidates {
+            let Some((kernel, schedule)) = candidate(kernel, machine, allowed) else { continue };
+            for schedule in [schedule.clone(), super::without_registers(schedule)] {
+                if is_fit(&kernel, &schedule, machine, allowed) {
+                    return (kernel, schedule);
+                }
+            }
+        }
+    }
+    (kernel.clone(), super::plain(kernel))
+}
+
+/// Whether a schedule applies and its memory has a size that fits.
+fn is_fit(kernel: &Kernel, schedule: &Schedule, machine: &GpuMachine, allowed: ErrorClass) -> bool {
+    let nest = if allowed < ErrorClass::Reassociating {
+        apply_within(kernel, schedule, allowed)
+    } else {
+        apply(kernel, schedule)
+    };
+    nest.is_ok_and(|nest| verify_nest(&nest).is_ok() && memory_fits(&nest, machine))
+}
+
+fn memory_fits(nest: &LoopNest, machine: &GpuMachine) -> bool {
+    let ranges = Ranges::of_symbols(&nest.symbols);
+    let (mut shared, mut own) = (0u64, 0u64);
+    for buffer in nest.buffers.iter() {
+        let BufferKind::Local(scope) = buffer.kind else { continue };
+        let elements = ranges.interval(&buffer.len_elems).max.and_then(|n| u64::try_from(n).ok());
+        let Some(bytes) = elements.and_then(|n| n.checked_mul(buffer.dtype.size_bytes()? as u64)) else { return false };
+        match scope {
+            Scope::Shared => shared = shared.saturating_add(bytes.next_multiple_of(16)),
+            Scope::Stack | Scope::Scratch => own = own.saturating_add(bytes),
+            Scope::Register => {}
+        }
+    }
+    shared <= machine.shared_bytes && own <= machine.local_bytes
+}
+
+/// What all kinds of schedules have in common.
+struct Plan<'k> {
+    kernel: &'k Kernel,
+    /// Per stage, whether it is computed where it is read.
+    inlined: Vec<bool>,
+    steps: Vec<Step>,
+}
+
+impl<'k> Plan<'k> {
+    /// Every stage is computed where it is read that can be: threads would rather compute than wait for memory.
+    fn new(kernel: &'k Kernel) -> Self {
+        let mut stored = vec![false; kernel.stages.len()];
+        for (id, stage) in kernel.stages.iter_enumerated() {
+            stage.for_each_load(&mut |_, load| {
+                if let Source::Stage(source, _) = load.source {
+                    stored[source.index()] |= source == id || !load.gather.is_empty();
+                }
+            });
+        }
+        let inlined: Vec<bool> = kernel
+            .stages
+            .iter_enumerated()
+            .map(|(id, stage)| {
+                let output = kernel.outputs.iter().any(|o| o.stage == id);
+                let sequential = stage.axes.iter().any(|a| a.kind == AxisKind::Sequential);
+                stage.reducer.is_none() && !output && !sequential && !stored[id.index()]
+            })
+            .collect();
+        let steps = kernel
+            .stages
+            .iter()
+            .zip(&inlined)
+            .filter(|(_, inlined)| **inlined)
+            .map(|(stage, _)| Step::Inline { stage: stage.name.clone() })
+            .collect();
+        Self { kernel, inlined, steps }
+    }
+
+    fn name(&self, id: StageId) -> String {
+        self.kernel.stages[id].name.clone()
+    }
+
+    fn split(&mut self, id: StageId, axis: &str, factor: i64, outer: &str, inner: &str) {
+        self.steps.push(Step::Split {
+            stage: self.name(id),
+            axis: axis.to_owned(),
+            factor: u32::try_from(factor).unwrap_or(u32::MAX),
+            outer: outer.to_owned(),
+            inner: inner.to_owned(),
+        });
+    }
+
+    fn bind(&mut self, id: StageId, axis: &str, dim: GpuDim) {
+        self.steps.push(Step::Bind { stage: self.name(id), axis: axis.to_owned(), dim });
+    }
+
+    fn reorder(&mut self, id: StageId, order: Vec<String>) {
+        if order.len() > 1 {
+            self.steps.push(Step::Reorder { stage: self.name(id), order });
+        }
+    }
+
+    fn compute_at(&mut self, id: StageId, consumer: StageId, axis: &str, scope: Scope) {
+        let stage = self.name(id);
+        self.steps.push(Step::ComputeAt { stage: stage.clone(), consumer: self.name(consumer), axis: axis.to_owned() });
+        self.steps.push(Step::StoreIn { stage, scope });
+    }
+
+    fn schedule(self) -> Schedule {
+        Schedule { steps: self.steps }
+    }
+}
+
+/// The stages that outputs are, in order, if no stage is computed step by step with others and no root reads another.
+fn independent_roots(kernel: &Kernel) -> Option<Vec<StageId>> {
+    if !kernel.recurrences().is_empty() {
+        return None;
+    }
+    let mut roots: Vec<StageId> = kernel.outputs.iter().map(|o| o.stage).collect();
+    roots.sort_unstable();
+    roots.dedup();
+    let reads_root = |id: StageId| {
+        let mut open = vec![id];
+        let mut seen = vec![false; kernel.stages.len()];
+        let mut found = false;
+        while let Some(reader) = open.pop() {
+            kernel.stages[reader].for_each_load(&mut |_, load| {
+                let Source::Stage(source, _) = load.source else { return };
+                found |= source != id && roots.contains(&source);
+                if !std::mem::replace(&mut seen[source.index()], true) {
+                    open.push(source);
+                }
+            });
+        }
+        found
+    };
+    (!roots.iter().any(|&root| reads_root(root))).then_some(roots)
+}

@@ -1,0 +1,94 @@
+//! Each thread computes points of the results, and all that they need.
+
+use super::super::access::{Step as Movement, accesses, extent, step};
+use super::follow::follow;
+use super::{GpuMachine, Plan, independent_roots};
+use crate::ErrorClass;
+use crate::schedule::plan::reads_neighbours;
+use infc_ir::entity::{EntityId, StageId, VarId};
+use infc_ir::kernel::{Axis, AxisKind, Kernel};
+use infc_ir::schedule::{GpuDim, Schedule, Scope};
+
+pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) -> Option<(Kernel, Schedule)> {
+    let roots = independent_roots(kernel)?;
+    let mut kernel = kernel.clone();
+    roots.iter().for_each(|&root| give_axis(&mut kernel, root));
+    let mut plan = Plan::new(&kernel);
+    let reads: Vec<_> = kernel.stages.ids().map(|id| accesses(&kernel, id, &plan.inlined)).collect();
+    let mut placed = vec![false; kernel.stages.len()];
+    for &root in &roots {
+        let stage = &kernel.stages[root];
+        let bindable = |axis: usize| {
+            stage.axes[axis].kind == AxisKind::Parallel && !reads_neighbours(&kernel, root, VarId::from_index(axis))
+        };
+        let axes: Vec<usize> = (0..stage.axes.len()).filter(|&a| bindable(a)).collect();
+        let wanted: Vec<(usize, i64)> = axes.iter().map(|&a| (a, extent(&kernel, stage, a))).collect();
+        let factors = share(&wanted, contiguous(&kernel, root), machine.threads);
+        let (mut blocks, mut threads) = (Vec::new(), Vec::new());
+        for (axis, factor) in factors {
+            let name = &stage.axes[axis].name;
+            let (block, thread) = (format!("{name}_b"), format!("{name}_t"));
+            plan.split(root, name, factor, &block, &thread);
+            blocks.push(block);
+            threads.push(thread);
+        }
+        let rest = (0..stage.axes.len()).filter(|&a| !bindable(a)).map(|a| stage.axes[a].name.clone());
+        plan.reorder(root, blocks.iter().chain(&threads).cloned().chain(rest).collect());
+        blocks.iter().for_each(|name| plan.bind(root, name, GpuDim::BlockX));
+        threads.iter().for_each(|name| plan.bind(root, name, GpuDim::ThreadX));
+        let at = threads.last()?;
+        let follows = follow(&kernel, &plan.inlined, &reads, root);
+        for id in kernel.stages.ids() {
+            if id == root || plan.inlined[id.index()] || follows[id.index()].is_none() {
+                continue;
+            }
+            // A stage is computed in one place, and all steps of one are too much for every point.
+            let steps = kernel.stages[id].axes.iter().any(|a| a.kind == AxisKind::Sequential);
+            if steps || std::mem::replace(&mut placed[id.index()], true) {
+                return None;
+            }
+            plan.compute_at(id, root, at, Scope::Register);
+        }
+    }
+    let schedule = plan.schedule();
+    Some((kernel, schedule))
+}
+
+/// A result of one point gets an axis of one point, so that there is a loop for one thread to be found by.
+pub(super) fn give_axis(kernel: &mut Kernel, root: StageId) {
+    let stage = &mut kernel.stages[root];
+    if stage.axes.iter().all(|a| a.kind != AxisKind::Parallel) {
+        let extent = infc_ir::index::IndexExpr::constant(1);
+        stage.axes.push(Axis { name: "only".to_owned(), extent, kind: AxisKind::Parallel });
+    }
+}
+
+/// The axis along which neighbouring points of a root are neighbours in memory.
+pub(super) fn contiguous(kernel: &Kernel, root: StageId) -> Option<usize> {
+    let stage = &kernel.stages[root];
+    let output = kernel.outputs.iter().find(|o| o.stage == root)?;
+    let flat = kernel.operands[output.operand].layout.flat(&output.index).simplify(&stage.ranges(&kernel.symbols));
+    (0..stage.axes.len()).find(|&axis| step(kernel, stage, &flat, axis) == Movement::One)
+}
+
+/// How many of so many threads go along each of the axes with the given extents: as many as there are points along the
+/// innermost, and so on outwards. The innermost is the one named, which comes last in the result, else the last.
+pub(super) fn share(axes: &[(usize, i64)], innermost: Option<usize>, threads: i64) -> Vec<(usize, i64)> {
+    let mut axes = axes.to_vec();
+    axes.sort_by_key(|&(axis, _)| innermost == Some(axis));
+    let mut left = threads;
+    let mut found: Vec<(usize, i64)> = axes
+        .iter()
+        .rev()
+        .map(|&(axis, extent)| {
+            let most = extent.clamp(1, left.max(1));
+            // As few idle threads as possible in the last block.
+            let turns = (extent + most - 1) / most;
+            let factor = (extent + turns - 1) / turns.max(1);
+            left /= factor.max(1);
+            (axis, factor.max(1))
+        })
+        .collect();
+    found.reverse();
+    found
+}

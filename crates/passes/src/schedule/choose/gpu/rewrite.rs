@@ -1,0 +1,143 @@
+//! Stages that a schedule for a GPU adds to a kernel.
+
+use infc_ir::access::Bound;
+use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
+use infc_ir::index::{IndexExpr, Proof};
+use infc_ir::kernel::{Axis, AxisKind, Kernel, Stage};
+use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source};
+
+/// Puts a stage in front of another; all that follow have other numbers afterwards.
+fn insert(kernel: &mut Kernel, before: StageId, stage: Stage) {
+    let moved = |id: StageId| if id >= before { StageId::from_index(id.index() + 1) } else { id };
+    let mut stages: Vec<Stage> = kernel.stages.iter().cloned().collect();
+    for stage in &mut stages {
+        renumber(&mut stage.body, &moved);
+    }
+    // The new stage reads what comes before it alone.
+    stages.insert(before.index(), stage);
+    kernel.stages = stages.into_iter().collect();
+    kernel.outputs.iter_mut().for_each(|output| output.stage = moved(output.stage));
+}
+
+fn renumber(body: &mut Body, moved: &dyn Fn(StageId) -> StageId) {
+    for op in body.ops.iter_mut() {
+        if let ScalarOp::Load(Load { source: Source::Stage(id, _), .. }) = op {
+            *id = moved(*id);
+        }
+    }
+}
+
+fn fresh_name(kernel: &Kernel, wanted: &str) -> String {
+    let taken = |name: &str| kernel.stages.iter().any(|s| s.name == name);
+    let numbered = (1..).map(|n| if n == 1 { wanted.to_owned() } else { format!("{wanted}{n}") });
+    numbered.into_iter().find(|name| !taken(name)).unwrap_or_default()
+}
+
+fn fresh_axis(stage: &Stage, wanted: &str) -> String {
+    let taken = |name: &str| stage.axes.iter().any(|a| a.name == name);
+    let numbered = (1..).map(|n| if n == 1 { wanted.to_owned() } else { format!("{wanted}{n}") });
+    numbered.into_iter().find(|name| !taken(name)).unwrap_or_default()
+}
+
+fn load_of(stage: StageId, component: u8, index: Vec<IndexExpr>, dtype: infc_tensor::DType) -> ScalarOp {
+    let source = Source::Stage(stage, component);
+    ScalarOp::Load(Load { source, index, gather: Vec::new(), valid: Vec::new(), otherwise: Const::zero(dtype), dtype })
+}
+
+/// Folds a reduction in two: `parts` sums of every `parts`-th point, which are a stage of their own in front, and their
+/// sum. `axis` is one that is reduced. Another order of folding: reassociating, if that shows.
+///
+/// Gives the id of the new stage; the old one follows it.
+pub(super) fn in_parts(kernel: &mut Kernel, id: StageId, axis: usize, parts: i64) -> StageId {
+    let old = kernel.stages[id].clone();
+    let reducer = old.reducer.clone().expect("what is folded in parts is folded");
+    let part = fresh_axis(&old, "part");
+    let whole = old.axes[axis].extent.clone();
+    let rank = old.axes.len();
+    let parts_extent = IndexExpr::constant(parts);
+
+    let mut first = old.clone();
+    first.name = fresh_name(kernel, &format!("{}_parts", old.name));
+    first.axes[axis].extent = whole.ceil_div(&parts_extent);
+    first.axes.push(Axis { name: part.clone(), extent: parts_extent.clone(), kind: AxisKind::Parallel });
+    let at = IndexExpr::var(VarId::from_index(axis)).scale(parts) + IndexExpr::var(VarId::from_index(rank));
+    let mut place: Vec<IndexExpr> = (0..=rank).map(|n| IndexExpr::var(VarId::from_index(n))).collect();
+    place[axis] = at.clone();
+    let ranges = first.ranges(&kernel.symbols);
+    let within = Bound { expr: at, lo: IndexExpr::constant(0), hi: whole };
+    let open = (within.proof(&ranges) != Proof::Yes).then_some(within);
+    let mut body = Body::default();
+    let results = body.import(&old.body, &old.results, &mut |body, op| {
+        let mut op = op.map_indices(&|e| e.substitute_vars(&place).simplify(&ranges));
+        if let ScalarOp::Load(load) = &mut op {
+            load.valid.extend(open.clone());
+        }
+        Some(body.push(op))
+    });
+    first.results = match &open {
+        None => results,
+        Some(within) => {
+            let holds = body.push(ScalarOp::InBounds(vec![within.clone()]));
+            let neutral = |body: &mut Body, c: &Const| body.push(ScalarOp::Const(*c));
+            results
+                .iter()
+                .zip(&reducer.init)
+                .map(|(&value, init)| {
+                    let init = neutral(&mut body, init);
+                    body.select(holds, value, init)
+                })
+                .collect()
+        }
+    };
+    first.body = body;
+
+    // The parts of a point, folded.
+    let mut second = Stage { axes: Vec::new(), body: Body::default(), results: Vec::new(), ..old.clone() };
+    second.axes = old.value_axes().map(|(_, a)| a.clone()).collect();
+    let value_rank = second.axes.len();
+    second.axes.push(Axis { name: part, extent: parts_extent, kind: AxisKind::Reduce });
+    let index: Vec<IndexExpr> = (0..=value_rank).map(|n| IndexExpr::var(VarId::from_index(n))).collect();
+    for (component, dtype) in old.dtypes().into_iter().enumerate() {
+        let load = load_of(id, component as u8, index.clone(), dtype);
+        second.results.push(second.body.push(load));
+    }
+    insert(kernel, id, first);
+    kernel.stages[StageId::from_index(id.index() + 1)] = second;
+    id
+}
+
+/// Makes a load of a stage a stage of its own in front, over those axes that it moves along. Gives the axes, by their
+/// number in the reader, in the order of the new stage's.
+pub(super) fn load_apart(kernel: &mut Kernel, id: StageId, load: ScalarId) -> Vec<usize> {
+    let reader = kernel.stages[id].clone();
+    let ScalarOp::Load(what) = &reader.body.ops[load] else { unreachable!("only loads are taken apart") };
+    let axes = axes_of(&reader, what);
+    let mut place = vec![IndexExpr::constant(0); reader.axes.len()];
+    for (n, &axis) in axes.iter().enumerate() {
+        place[axis] = IndexExpr::var(VarId::from_index(n));
+    }
+    let mut stage = Stage {
+        name: fresh_name(kernel, &format!("{}_tile", reader.name)),
+        axes: axes.iter().map(|&a| Axis { kind: AxisKind::Parallel, ..reader.axes[a].clone() }).collect(),
+        body: Body::default(),
+        results: Vec::new(),
+        reducer: None,
+    };
+    let moved = ScalarOp::Load(what.clone()).map_indices(&|e| e.substitute_vars(&place));
+    stage.results.push(stage.body.push(moved));
+    let index = axes.iter().map(|&a| IndexExpr::var(VarId::from_index(a))).collect();
+    let read = load_of(id, 0, index, what.dtype);
+    insert(kernel, id, stage);
+    kernel.stages[StageId::from_index(id.index() + 1)].body.ops[load] = read;
+    axes
+}
+
+/// The axes of a stage that a load of it moves along, or whose coordinates decide whether it happens.
+pub(super) fn axes_of(stage: &Stage, load: &Load) -> Vec<usize> {
+    let uses = |axis: usize| {
+        let var = VarId::from_index(axis);
+        load.index.iter().any(|e| e.uses_var(var))
+            || load.valid.iter().any(|b| [&b.expr, &b.lo, &b.hi].iter().any(|e| e.uses_var(var)))
+    };
+    (0..stage.axes.len()).filter(|&axis| uses(axis)).collect()
+}
