@@ -4,7 +4,7 @@
 //! computed and checked when the symbols are bound. So what stands in shapes and access maps stays short, and within a
 //! range.
 
-use super::{Builder, Result};
+use super::{Builder, Result, is_long};
 use crate::error::Problem;
 use crate::known::Item;
 use crate::tracked::{Contents, Tracked, static_len};
@@ -117,6 +117,11 @@ impl Builder {
         let number = self.symbol_of(what, value, min, max);
         number.as_symbol().into_iter().for_each(|symbol| self.facts.take_as_number(symbol));
         number
+    }
+
+    /// The extent, or a symbol of its own where it is long: what is put together of several stays short.
+    pub(crate) fn short_extent(&mut self, what: &'static str, value: &Dim) -> Dim {
+        if is_long(value) { self.named_extent(what, value) } else { value.clone() }
     }
 
     /// The extent as a symbol of its own, whatever it follows from.

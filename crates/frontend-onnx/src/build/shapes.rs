@@ -222,7 +222,7 @@ fn atoms(dim: &Dim) -> usize {
 }
 
 /// True for an expression that is better a symbol of its own.
-pub(super) fn is_long(dim: &Dim) -> bool {
+pub(crate) fn is_long(dim: &Dim) -> bool {
     atoms(dim) > LONG
 }
 

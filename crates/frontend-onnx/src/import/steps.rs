@@ -302,6 +302,8 @@ impl<'m> Importer<'m, '_> {
             self.scopes.build().assume_equal("numbers of steps", steps, extent).map_err(&in_node)?;
         }
         self.scopes.enter_graph(body.graph);
+        // All steps are one kernel; what the host would have to do in each leaves the whole loop to it.
+        self.scopes.build().may_use_host = false;
         let built = self.step_graph(node_ref, body, &slices);
         let left = self.scopes.leave_graph();
         let outputs = built?;

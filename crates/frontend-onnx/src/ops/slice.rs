@@ -2,12 +2,12 @@
 
 use super::Operator;
 use super::axes::ChosenAxes;
-use crate::build::{AxisSlice, Builder, Result};
+use crate::build::{AxisSlice, Builder, Result, is_long};
 use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use crate::truth;
-use infc_ir::index::Dim;
+use infc_ir::index::{Dim, Ranges};
 
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("Slice", 1, slice), Operator::new("Split", 1, split)];
 
@@ -104,7 +104,6 @@ fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &
             found: format!("step {step}"),
         });
     }
-    let zero = Dim::constant(0);
     let mut position = |p: &Dim| -> Result<Dim> {
         match p.as_const() {
             Some(p) if p == ENDS[0] || p >= ENDS[1] => Ok(extent.clone()),
@@ -113,9 +112,21 @@ fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &
         }
     };
     let (start, end) = (position(start)?, position(end)?);
-    let ranges = build.ranges();
-    let simple = |d: Dim| d.simplify(&ranges);
-    let clamp = |p: Dim, lo: &Dim, hi: &Dim| simple(simple(p.maximum(lo)).minimum(hi));
+    let slice = known_slice(&build.ranges(), extent, &start, &end, step);
+    if slice.len == *extent || !is_long(&slice.len) {
+        return Ok(slice);
+    }
+    // The lesser of two sums of many extents is neither.
+    let what = "an extent of a slice";
+    let [extent, start, end] = [extent, &start, &end].map(|d| build.short_extent(what, d));
+    Ok(known_slice(&build.ranges(), &extent, &start, &end, step))
+}
+
+/// The slice between two positions that are counted from the start, and may lie outside of the axis.
+fn known_slice(ranges: &Ranges, extent: &Dim, start: &Dim, end: &Dim, step: i64) -> AxisSlice {
+    let zero = Dim::constant(0);
+    let simple = |d: Dim| d.simplify(ranges);
+    let clamp = |p: &Dim, lo: &Dim, hi: &Dim| simple(simple(p.maximum(lo)).minimum(hi));
     let (start, len) = if step > 0 {
         let (start, end) = (clamp(start, &zero, extent), clamp(end, &zero, extent));
         let len = (end - start.clone()).ceil_div(&Dim::constant(step));
@@ -126,7 +137,7 @@ fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &
         let len = (start.clone() - end).ceil_div(&Dim::constant(-step));
         (start, len)
     };
-    Ok(AxisSlice { start, step: Dim::constant(step), len: simple(simple(len).maximum(&zero)) })
+    AxisSlice { start, step: Dim::constant(step), len: simple(simple(len).maximum(&zero)) }
 }
 
 /// As `axis_slice`, where only the run will tell which positions count from the end, and perhaps the direction.

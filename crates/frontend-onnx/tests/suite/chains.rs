@@ -245,3 +245,45 @@ fn frames_of_signals_without_an_axis_of_parts() {
     assert_eq!(found(&batch, x), with_parts);
     assert_eq!(with_parts.shape(), [2, 5, 4, 2]);
 }
+
+/// The lesser of two sums, as of the anchors of all levels of a detector, would be too long to be an extent.
+#[test]
+fn slices_of_what_has_a_long_extent() {
+    let names: Vec<String> = (0..12).map(|n| format!("N{n}")).collect();
+    let mut model = Builder::new(17);
+    for (n, name) in names.iter().enumerate() {
+        let shape = [Extent::Named(name), Extent::Named(&names[(n + 1) % 12])];
+        model = model.input(&format!("x{n}"), DType::F32, &shape);
+        model = model.node(node("Flatten", &[&format!("x{n}")], &[&format!("f{n}")], &[("axis", Value::Int(0))]));
+    }
+    let parts = |from: usize, to: usize| (from..to).map(|n| format!("f{n}")).collect::<Vec<_>>();
+    let joined = |model: Builder, parts: &[String], name: &str| {
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        model.node(node("Concat", &parts, &[name], &[("axis", Value::Int(1))]))
+    };
+    model = joined(model, &parts(0, 10), "all");
+    model = joined(model, &parts(2, 12), "others");
+    let model = model
+        .initializer("zero", &ints(&[0]))
+        .initializer("one", &ints(&[1]))
+        .node(node("Shape", &["others"], &["s"], &[]))
+        .node(node("Gather", &["s", "one"], &["end"], &[]))
+        .node(node("Slice", &["all", "zero", "end", "one"], &["y"], &[]));
+    let graph = import(model);
+    for extents in [[2i64; 12], [1, 2, 3, 1, 2, 1, 1, 2, 1, 1, 1, 4]] {
+        let mut next = 0;
+        let inputs: Vec<Tensor> = (0..12)
+            .map(|n| {
+                let shape = [extents[n] as usize, extents[(n + 1) % 12] as usize];
+                let count = shape[0] * shape[1];
+                let elements: Vec<f32> = (next..next + count).map(|n| n as f32).collect();
+                next += count;
+                Tensor::from_elements(&shape, &elements).expect("as many")
+            })
+            .collect();
+        let len = |parts: std::ops::Range<usize>| parts.map(|n| inputs[n].len_elems()).sum::<usize>();
+        let expected: Vec<f32> = (0..len(0..10).min(len(2..12))).map(|n| n as f32).collect();
+        let symbols = infc_ir::interp::symbol_values(&graph, &inputs).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(run(&graph, &symbols, &inputs).elements::<f32>().expect("floats"), expected);
+    }
+}

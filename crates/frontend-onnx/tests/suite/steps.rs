@@ -1,7 +1,7 @@
 //! `Scan` and `Loop`, run by the interpreter against values worked out here.
 
 use crate::hostile::survives;
-use crate::support::{Builder, Extent, Value, ints, node};
+use crate::support::{Builder, Extent, Value, ints, node, value_info};
 use crate::values::Definitions;
 use infc_frontend_onnx::proto::{GraphProto, NodeProto, ValueInfoProto};
 use infc_ir::graph::Graph;
@@ -354,4 +354,44 @@ fn what_only_the_run_would_tell_is_refused() {
     refused(&looped(16, &Tensor::scalar(3i64), "false", graph), "onnx::dynamic-value");
     let none = body(&["n", "c"], vec![node("Identity", &["c"], &["on"], &[])], &["on", "on"]);
     refused(&looped(16, &Tensor::scalar(3i64), "true", none), "onnx::shape-mismatch");
+}
+
+/// Bags of an embedding, as torch's older exporter writes them: which rows a step looks up and adds is data.
+fn bags(declared: bool) -> Builder {
+    let nodes = vec![
+        node("Gather", &["offsets", "n"], &["first"], &[]),
+        node("Gather", &["ends", "n"], &["last"], &[]),
+        node("Unsqueeze", &["first", "zero"], &["from"], &[]),
+        node("Unsqueeze", &["last", "zero"], &["to"], &[]),
+        node("Slice", &["rows", "from", "to", "zero"], &["bag"], &[]),
+        node("Gather", &["table", "bag"], &["found"], &[]),
+        node("ReduceSum", &["found", "zero"], &["sum"], &[("keepdims", Value::Int(0))]),
+        node("Identity", &["c"], &["on"], &[]),
+    ];
+    let Value::Graph(mut graph) = body(&["n", "c"], nodes, &["on", "sum"]) else { unreachable!("it is one") };
+    if declared {
+        graph.output[1] = value_info("sum", DType::F32, Some(&[Extent::Number(2)]));
+    }
+    Builder::new(16)
+        .input("rows", DType::I64, &[Extent::Named("N")])
+        .input("offsets", DType::I64, &[Extent::Named("B")])
+        .input("ends", DType::I64, &[Extent::Named("B")])
+        .initializer("zero", &ints(&[0]))
+        .initializer("true", &Tensor::from_bools(&[], &[true]).expect("one"))
+        .initializer("table", &counting(&[4, 2]))
+        .node(node("Shape", &["offsets"], &["shape"], &[]))
+        .node(node("Squeeze", &["shape"], &["count"], &[]))
+        .node(node("Loop", &["count", "true"], &["y"], &[("body", Value::Graph(graph))]))
+        .output("y")
+}
+
+#[test]
+fn steps_that_look_up_as_many_rows_as_data_says() {
+    let expected = [tensor(&[3, 2], &[4.0, 6.0, 0.0, 0.0, 14.0, 17.0])];
+    let inputs = [ints(&[0, 2, 3, 3, 1]), ints(&[0, 2, 2]), ints(&[2, 2, 5])];
+    let model = bags(true);
+    runs_with_host(&model, &inputs, &expected);
+    assert!(!is_recurrence(&model.import().expect("it was imported")), "a kernel has no host operations");
+    // Nobody can say what type the results have.
+    assert_eq!(bags(false).import().expect_err("no types").code(), "onnx::dynamic-value");
 }

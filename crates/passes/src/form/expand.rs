@@ -378,8 +378,8 @@ fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>, place: 
                 inner.values[value].definition = Definition::Input(n);
                 inner.inputs.push(Port::new(&format!("constant{n}"), value));
             }
-            Op::Recurrence(_) => {
-                let what = "a recurrence inside of a recurrence cannot be one kernel".to_owned();
+            Op::Recurrence(_) | Op::Host(_) => {
+                let what = format!("a {} inside of it cannot be part of one kernel", node.op.name());
                 return Err(FormError::Malformed { place: "the body of a recurrence".to_owned(), what });
             }
             _ => inner.order.push(id),

@@ -145,3 +145,17 @@ graph @behind(%x: f32[3, 2], %h: f32[2], %m: bool[6], %c: f32[6, 2]) -> (y: %2) 
         plan.steps.iter().position(|step| matches!(step, PlannedStep::Kernel(n) if late(&plan.kernels[*n].kernel)));
     assert!(first.is_some_and(|first| first > host), "{plan}");
 }
+
+/// One kernel computes all steps: what only the host does has no place in it.
+#[test]
+fn a_step_on_the_host_is_refused() {
+    let net = net(r#"
+graph @g(%h: f32[4], %x: f32[3, 4]) -> (y: %0) {
+  %0 = recurrence 1 1 over 3 %h, %x : f32[3, 4] = graph @step(%s: f32[4], %x: f32[4]) -> (s: %1) {
+    %0 = host "Identity" opset 13 [in 1, out 1] {} "a test" %x : f32[4]
+    %1 = map [p, q -> p + q] %s, %0 : f32[4]
+  }
+}"#);
+    let error = form(&net.graph, &FormOptions::default()).expect_err("no kernel");
+    assert!(error.to_string().contains("a host inside of it"), "{error}");
+}
