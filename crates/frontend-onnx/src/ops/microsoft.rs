@@ -35,6 +35,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("QGemm", 1, qgemm),
     Operator::new("MatMulIntegerToFloat", 1, matmul_integer_to_float),
     Operator::new("DynamicQuantizeMatMul", 1, dynamic_quantize_matmul),
+    Operator::new("DynamicQuantizeLSTM", 1, super::recurrent::dynamic_quantize_lstm),
 ];
 
 /// A scale and a zero point, both scalars.

@@ -4,9 +4,10 @@
 //! `R [directions, gates·hidden, hidden]`, `B [directions, 2·gates·hidden]`, lengths, initial states and peepholes;
 //! with `layout = 1` the batch comes first. What all steps need of the input, `X·Wᵀ` with the biases, is one product in
 //! front; what is left is a recurrence over the hidden state. A sequence that is shorter than the rest keeps its state
-//! behind its end, where the output is zero.
+//! behind its end, where the output is zero. `DynamicQuantizeLSTM` of `com.microsoft` is an `LSTM` with other weights.
 
 mod activation;
+mod weights;
 
 use super::Operator;
 use crate::build::{Builder, Result, Step, Steps, compute_type, mismatch, var};
@@ -19,12 +20,23 @@ use infc_ir::entity::ScalarId;
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, ScalarOp};
 use infc_tensor::DType;
+use weights::{Matrix, Weights, direction_of};
 
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::new("RNN", 1, |call| import(call, Cell::Rnn)),
-    Operator::new("GRU", 1, |call| import(call, Cell::Gru)),
-    Operator::new("LSTM", 1, |call| import(call, Cell::Lstm)),
+    Operator::new("RNN", 1, |call| import(call, Cell::Rnn, false)),
+    Operator::new("GRU", 1, |call| import(call, Cell::Gru, false)),
+    Operator::new("LSTM", 1, |call| import(call, Cell::Lstm, false)),
 ];
+
+/// `W [directions, input, 4·hidden]` and `R [directions, hidden, 4·hidden]` are integers, each with a scale and a zero
+/// point behind the inputs of an `LSTM`.
+pub(super) fn dynamic_quantize_lstm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?.dtype();
+    if x != DType::F32 {
+        return Err(Problem::UnsupportedType { expected: "f32", found: x });
+    }
+    import(call, Cell::Lstm, true)
+}
 
 /// Which of the three.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,7 +82,7 @@ struct Variant {
     hidden: Dim,
 }
 
-fn import(call: &mut Call<'_>, cell: Cell) -> Result<Vec<Tracked>> {
+fn import(call: &mut Call<'_>, cell: Cell, is_quantized: bool) -> Result<Vec<Tracked>> {
     let batch_first = call.int_or("layout", 0)? == 1;
     let dtype = call.input(0)?.dtype();
     if !dtype.is_float() {
@@ -86,7 +98,9 @@ fn import(call: &mut Call<'_>, cell: Cell) -> Result<Vec<Tracked>> {
     }
     let x = if batch_first { call.build.transpose(&x, &[1, 0, 2])? } else { x };
     let x = call.build.cast(&x, wide)?;
-    let hidden = r.shape()[2].clone();
+    // Quantised weights are transposed.
+    let (width, row) = if is_quantized { (1, 2) } else { (2, 1) };
+    let hidden = r.shape()[width].clone();
     let direction = call.string("direction", "forward")?.to_ascii_lowercase();
     let reversed: &[bool] = match direction.as_str() {
         "forward" => &[false],
@@ -104,8 +118,8 @@ fn import(call: &mut Call<'_>, cell: Cell) -> Result<Vec<Tracked>> {
     let rows = hidden.scale(cell.gates());
     call.build.assume_equal("directions of W", &directions, &w.shape()[0])?;
     call.build.assume_equal("directions of R", &directions, &r.shape()[0])?;
-    call.build.assume_equal("rows of W", &rows, &w.shape()[1])?;
-    call.build.assume_equal("rows of R", &rows, &r.shape()[1])?;
+    call.build.assume_equal("rows of W", &rows, &w.shape()[row])?;
+    call.build.assume_equal("rows of R", &rows, &r.shape()[row])?;
     let clip = call.float("clip")?;
     let activations = activation::of_directions(call, reversed.len(), cell.activations())?;
     let lengths = call.optional(4);
@@ -141,7 +155,7 @@ fn import(call: &mut Call<'_>, cell: Cell) -> Result<Vec<Tracked>> {
                 }
             });
         }
-        let weights = Weights::of(call, cell, d, wide, &rows)?;
+        let weights = Weights::of(call, (cell, is_quantized), d, wide, &rows)?;
         let mask = match &lengths {
             Some(lengths) => {
                 let lengths = call.build.conform("lengths of sequences", lengths, std::slice::from_ref(&batch))?;
@@ -180,13 +194,6 @@ fn import(call: &mut Call<'_>, cell: Cell) -> Result<Vec<Tracked>> {
     Ok(outputs)
 }
 
-/// One direction's part of a value, computed in the given type.
-fn direction_of(build: &mut Builder, x: &Tracked, direction: usize, dtype: DType) -> Result<Tracked> {
-    let one = build.slice_axis(x, 0, Dim::constant(direction as i64), Dim::constant(1))?;
-    let part = build.reshape(&one, &one.shape()[1..])?;
-    build.cast(&part, dtype)
-}
-
 /// Which steps of which sequences exist, in the order in which they are computed: `[steps, batch]`.
 fn mask(build: &mut Builder, lengths: &Tracked, steps: &Dim, reversed: bool) -> Result<Tracked> {
     let batch = lengths.shape().first().cloned().ok_or_else(|| mismatch("a vector of lengths", lengths.shape()))?;
@@ -217,71 +224,6 @@ pub(super) fn last(build: &mut Builder, history: &Tracked, initial: &Tracked, st
     })
 }
 
-/// The weights of one direction, in the type in which it is computed.
-struct Weights {
-    /// `[rows, input]`
-    input: Tracked,
-    /// `[rows, hidden]`
-    recurrent: Tracked,
-    /// Of the input part and the recurrent part, `[rows]` each.
-    biases: Option<(Tracked, Tracked)>,
-    /// Input, output and forget gate, `[hidden]` each.
-    peepholes: Option<Vec<Tracked>>,
-}
-
-impl Weights {
-    fn of(call: &mut Call<'_>, cell: Cell, direction: usize, dtype: DType, rows: &Dim) -> Result<Self> {
-        let (w, r) = (call.input(1)?, call.input(2)?);
-        let input = direction_of(call.build, &w, direction, dtype)?;
-        let recurrent = direction_of(call.build, &r, direction, dtype)?;
-        let biases = match call.optional(3) {
-            None => None,
-            Some(b) => {
-                let both = direction_of(call.build, &b, direction, dtype)?;
-                call.build.assume_equal("biases", &rows.scale(2), &both.shape()[0])?;
-                let first = call.build.slice_axis(&both, 0, Dim::constant(0), rows.clone())?;
-                let second = call.build.slice_axis(&both, 0, rows.clone(), rows.clone())?;
-                Some((first, second))
-            }
-        };
-        let peepholes = match call.optional(7).filter(|_| cell == Cell::Lstm) {
-            None => None,
-            Some(p) => {
-                let all = direction_of(call.build, &p, direction, dtype)?;
-                let hidden = recurrent.shape()[1].clone();
-                call.build.assume_equal("peepholes", &hidden.scale(3), &all.shape()[0])?;
-                let part = |n: i64, build: &mut Builder| build.slice_axis(&all, 0, hidden.scale(n), hidden.clone());
-                Some(vec![part(0, call.build)?, part(1, call.build)?, part(2, call.build)?])
-            }
-        };
-        Ok(Self { input, recurrent, biases, peepholes })
-    }
-
-    /// `x·Wᵀ` and those biases that are added to it, for all steps: `[steps, batch, rows]`.
-    fn input_part(&self, build: &mut Builder, variant: &Variant, x: &Tracked) -> Result<Tracked> {
-        let product = build.contract((x, &[0, 1, 2]), (&self.input, &[3, 2]), &[0, 1, 3])?;
-        let Some((of_input, of_recurrent)) = &self.biases else { return Ok(product) };
-        let product = build.map(&[&product, of_input], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?;
-        if !variant.linear_before_reset || variant.cell != Cell::Gru {
-            return build.map(&[&product, of_recurrent], |body, p| body.binary(BinaryOp::Add, p[0], p[1]));
-        }
-        // The recurrent bias of the last gate is reset with its product.
-        let reset = variant.hidden.scale(2);
-        let early = build.slice_axis(of_recurrent, 0, Dim::constant(0), reset.clone())?;
-        let early = build.view_or(
-            &early,
-            infc_ir::access::AccessMap {
-                rank: 1,
-                index: vec![var(0)],
-                valid: vec![Bound { expr: var(0), lo: IndexExpr::constant(0), hi: reset }],
-            },
-            of_recurrent.shape().to_vec(),
-            infc_ir::scalar::Const::zero(of_recurrent.dtype()),
-        )?;
-        build.map(&[&product, &early], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))
-    }
-}
-
 /// All states of all steps.
 fn run(
     build: &mut Builder,
@@ -294,30 +236,34 @@ fn run(
 ) -> Result<Vec<Tracked>> {
     let mut slices = vec![input];
     slices.extend(mask);
-    let hidden = variant.hidden.clone();
-    let mut shared: Vec<Tracked> = Vec::new();
+    let hidden = &variant.hidden;
+    let (mut matrices, mut vectors) = (Vec::new(), Vec::new());
     match variant.cell {
         Cell::Gru => {
             let reset = hidden.scale(2);
-            shared.push(build.slice_axis(&weights.recurrent, 0, Dim::constant(0), reset.clone())?);
-            shared.push(build.slice_axis(&weights.recurrent, 0, reset.clone(), hidden.clone())?);
+            matrices.push(weights.recurrent.rows(build, &Dim::constant(0), &reset)?);
+            matrices.push(weights.recurrent.rows(build, &reset, hidden)?);
             if let (true, Some((_, bias))) = (variant.linear_before_reset, &weights.biases) {
-                shared.push(build.slice_axis(bias, 0, reset, hidden.clone())?);
+                vectors.push(build.slice_axis(bias, 0, reset, hidden.clone())?);
             }
         }
         Cell::Rnn | Cell::Lstm => {
-            shared.push(weights.recurrent.clone());
-            shared.extend(weights.peepholes.iter().flatten().cloned());
+            matrices.push(weights.recurrent.clone());
+            vectors.extend(weights.peepholes.iter().flatten().cloned());
         }
     }
     let states: Vec<&Tracked> = initial.iter().collect();
-    let shared: Vec<&Tracked> = shared.iter().collect();
+    let parts: Vec<Tracked> = matrices.iter().flat_map(Matrix::parts).chain(vectors).collect();
+    let shared: Vec<&Tracked> = parts.iter().collect();
     let of = Steps { steps: steps.clone(), states: &states, slices: &slices, shared: &shared };
     build.recurrence(&of, |build, step| {
+        let mut given = step.shared.iter();
+        let matrices = matrices.iter().map(|m| m.of_parts(&mut given)).collect::<Result<Vec<Matrix>>>()?;
+        let vectors = given.as_slice();
         let mut next = match variant.cell {
-            Cell::Rnn => rnn(build, variant, step)?,
-            Cell::Gru => gru(build, variant, step)?,
-            Cell::Lstm => lstm(build, variant, step)?,
+            Cell::Rnn => rnn(build, variant, step, &matrices[0])?,
+            Cell::Gru => gru(build, variant, step, (&matrices[0], &matrices[1]), vectors.first())?,
+            Cell::Lstm => lstm(build, variant, step, &matrices[0], vectors)?,
         };
         if let Some(mask) = step.slices.get(1) {
             let mask = build.insert_axis(mask, 1)?;
@@ -327,11 +273,6 @@ fn run(
         }
         Ok(next)
     })
-}
-
-/// `h·Rᵀ`
-fn recurrent_part(build: &mut Builder, h: &Tracked, r: &Tracked) -> Result<Tracked> {
-    build.contract((h, &[0, 1]), (r, &[2, 1]), &[0, 2])
 }
 
 impl Variant {
@@ -362,8 +303,8 @@ fn sum(body: &mut Body, terms: &[ScalarId]) -> ScalarId {
 }
 
 /// `h' = f(x + h·Rᵀ)`
-fn rnn(build: &mut Builder, variant: &Variant, step: &Step) -> Result<Vec<Tracked>> {
-    let product = recurrent_part(build, &step.states[0], &step.shared[0])?;
+fn rnn(build: &mut Builder, variant: &Variant, step: &Step, r: &Matrix) -> Result<Vec<Tracked>> {
+    let product = r.times(build, &step.states[0])?;
     let next = build.map(&[&step.slices[0], &product], |body, p| {
         let total = sum(body, p);
         variant.activate(body, 0, total)
@@ -371,10 +312,17 @@ fn rnn(build: &mut Builder, variant: &Variant, step: &Step) -> Result<Vec<Tracke
     Ok(vec![next])
 }
 
-/// Gates in the order update `z`, reset `r`, hidden: `h' = (1 − z)·g(…) + z·h`.
-fn gru(build: &mut Builder, variant: &Variant, step: &Step) -> Result<Vec<Tracked>> {
+/// Gates in the order update `z`, reset `r`, hidden: `h' = (1 − z)·g(…) + z·h`. The bias is that of the last gate, where
+/// it is reset with the product.
+fn gru(
+    build: &mut Builder,
+    variant: &Variant,
+    step: &Step,
+    (early_r, late_r): (&Matrix, &Matrix),
+    bias: Option<&Tracked>,
+) -> Result<Vec<Tracked>> {
     let (h, x) = (&step.states[0], &step.slices[0]);
-    let early = recurrent_part(build, h, &step.shared[0])?;
+    let early = early_r.times(build, h)?;
     let gate = |build: &mut Builder, n: i64| {
         let (of_input, of_state) = (variant.gate(build, x, n)?, variant.gate(build, &early, n)?);
         build.map(&[&of_input, &of_state], |body, p| {
@@ -385,15 +333,15 @@ fn gru(build: &mut Builder, variant: &Variant, step: &Step) -> Result<Vec<Tracke
     let update = gate(build, 0)?;
     let reset = gate(build, 1)?;
     let late = if variant.linear_before_reset {
-        let product = recurrent_part(build, h, &step.shared[1])?;
-        let product = match step.shared.get(2) {
+        let product = late_r.times(build, h)?;
+        let product = match bias {
             Some(bias) => build.map(&[&product, bias], sum)?,
             None => product,
         };
         build.map(&[&reset, &product], |body, p| body.binary(BinaryOp::Mul, p[0], p[1]))?
     } else {
         let kept = build.map(&[&reset, h], |body, p| body.binary(BinaryOp::Mul, p[0], p[1]))?;
-        recurrent_part(build, &kept, &step.shared[1])?
+        late_r.times(build, &kept)?
     };
     let of_input = variant.gate(build, x, 2)?;
     let next = build.map(&[&of_input, &late, &update, h], |body, p| {
@@ -409,14 +357,20 @@ fn gru(build: &mut Builder, variant: &Variant, step: &Step) -> Result<Vec<Tracke
 }
 
 /// Gates in the order input, output, forget, cell; peepholes in the order input, output, forget.
-fn lstm(build: &mut Builder, variant: &Variant, step: &Step) -> Result<Vec<Tracked>> {
+fn lstm(
+    build: &mut Builder,
+    variant: &Variant,
+    step: &Step,
+    r: &Matrix,
+    peepholes: &[Tracked],
+) -> Result<Vec<Tracked>> {
     let (h, c, x) = (&step.states[0], &step.states[1], &step.slices[0]);
-    let product = recurrent_part(build, h, &step.shared[0])?;
+    let product = r.times(build, h)?;
     // What goes into a gate: its sums, and the cell through its peephole.
     let gate = |build: &mut Builder, n: i64, activation: usize, seen: Option<(&Tracked, usize)>| {
         let (of_input, of_state) = (variant.gate(build, x, n)?, variant.gate(build, &product, n)?);
         let mut inputs = vec![&of_input, &of_state];
-        let peephole = seen.and_then(|(cell, p)| Some((cell, step.shared.get(1 + p)?)));
+        let peephole = seen.and_then(|(cell, p)| Some((cell, peepholes.get(p)?)));
         if let Some((cell, peephole)) = peephole {
             inputs.extend([cell, peephole]);
         }

@@ -371,3 +371,120 @@ fn quantised_softmax_and_pools_of_channels_last() {
     ];
     same(&inputs, &["y"], fused, spelled_out);
 }
+
+/// What `DynamicQuantizeLSTM` gives for these inputs after the first, which is of `[3, 1, 3]`.
+fn quantised_lstm(x: &[f32], weights: &[(&str, Tensor)], direction: &str) -> Vec<Tensor> {
+    let of = |name: &str| weights.iter().find(|(n, _)| *n == name).expect("one of them").1.clone();
+    let mut inputs = vec![("x", Tensor::from_elements(&[3, 1, 3], x).expect("nine"))];
+    let mut nodes = Vec::new();
+    for name in ["w", "r", "b", "ws", "wz", "rs", "rz"] {
+        // Weights are constants, as they are where a model was quantised.
+        nodes.push(node("Constant", &[], &[name], &[("value", Value::Tensor(of(name)))]));
+    }
+    let names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"];
+    let attributes = [("hidden_size", Value::Int(2)), ("direction", Value::Text(direction.to_owned()))];
+    let lstm = microsoft("DynamicQuantizeLSTM", &names, &["y", "h", "c"], &attributes);
+    let folded = run(&inputs, nodes.into_iter().chain([lstm.clone()]).collect(), &["y", "h", "c"]);
+    inputs.extend(weights.iter().cloned());
+    let found = run(&inputs, vec![lstm], &["y", "h", "c"]);
+    for (a, b) in found.iter().zip(&folded) {
+        compare("weights that are constants", a, b, 1e-6);
+    }
+    found
+}
+
+/// Expected is what ONNX Runtime 1.32 gives.
+#[test]
+fn an_lstm_of_quantised_weights() {
+    let signed = |shape: &[usize], list: &[i8]| Tensor::from_elements(shape, list).expect("as many");
+    let real = |shape: &[usize], list: &[f32]| Tensor::from_elements(shape, list).expect("as many");
+    let weights = [
+        (
+            "w",
+            signed(
+                &[1, 3, 8],
+                &[
+                    -94, -78, -10, -22, 77, 3, -16, -14, 33, 17, -66, 47, 51, 91, 57, -44, -37, 29, 30, 39, 73, -42,
+                    87, -100,
+                ],
+            ),
+        ),
+        ("r", signed(&[1, 2, 8], &[-85, 94, 88, -41, -73, -38, -92, 78, 32, 17, -52, -6, -62, 54, -6, -94])),
+        (
+            "b",
+            real(
+                &[1, 16],
+                &[-0.41, 0.16, 0.43, -0.29, 0.13, -0.2, 0.24, 0.22, -0.28, 0.33, 0.16, 0.18, 0.32, -0.07, 0.26, 0.38],
+            ),
+        ),
+        ("ws", real(&[1], &[0.0156])),
+        ("wz", signed(&[1], &[0])),
+        ("rs", real(&[1], &[0.0106])),
+        ("rz", signed(&[1], &[0])),
+    ];
+    let found = quantised_lstm(&[-1.66, -1.05, 1.21, 0.33, -1.62, -0.27, -0.08, -1.36, 0.94], &weights, "forward");
+    let y = [0.479_902_68, -0.119_935_52, 0.059_804_544, 0.064_669_4, 0.093_728_46, 0.025_423_717];
+    let c = [0.102_032_274, 0.069_003_53];
+    let expected = [real(&[3, 1, 1, 2], &y), real(&[1, 1, 2], &y[4..]), real(&[1, 1, 2], &c)];
+    for (found, expected) in found.iter().zip(&expected) {
+        compare("DynamicQuantizeLSTM", found, expected, 1e-6);
+    }
+}
+
+/// Both directions, a scale and a zero point per row, bytes without sign. Expected is what ONNX Runtime 1.32 gives.
+#[test]
+fn an_lstm_of_weights_quantised_by_rows() {
+    let bytes = |shape: &[usize], list: &[u8]| Tensor::from_elements(shape, list).expect("as many");
+    let real = |shape: &[usize], list: &[f32]| Tensor::from_elements(shape, list).expect("as many");
+    let w = [
+        130, 139, 101, 101, 39, 150, 224, 55, 193, 51, 20, 181, 51, 183, 86, 140, 226, 221, 119, 57, 67, 205, 145, 48,
+        213, 231, 232, 153, 234, 149, 125, 233, 149, 191, 88, 191, 233, 22, 133, 94, 21, 29, 71, 54, 174, 59, 154, 207,
+    ];
+    let r = [
+        123, 39, 25, 78, 104, 123, 80, 205, 140, 232, 225, 172, 16, 59, 182, 135, 227, 172, 198, 21, 77, 166, 155, 94,
+        46, 145, 30, 163, 194, 163, 24, 130,
+    ];
+    let b = [
+        -0.24, 0.07, -0.18, 0.12, 0.08, -0.4, -0.06, -0.11, 0.21, -0.41, -0.33, 0.01, -0.1, 0.17, -0.17, -0.3, 0.43,
+        -0.26, -0.35, -0.22, -0.16, -0.27, 0.04, 0.44, -0.37, -0.08, 0.17, 0.38, 0.5, -0.36, 0.04, 0.38,
+    ];
+    let ws = [
+        0.0133, 0.008, 0.0124, 0.0069, 0.0122, 0.013, 0.0166, 0.0109, 0.0053, 0.0129, 0.0081, 0.0161, 0.0108, 0.0107,
+        0.0186, 0.0109,
+    ];
+    let rs = [
+        0.0102, 0.0102, 0.0122, 0.0064, 0.0132, 0.0188, 0.0134, 0.0162, 0.0192, 0.0176, 0.0162, 0.0172, 0.0173, 0.0088,
+        0.0122, 0.0101,
+    ];
+    let weights = [
+        ("w", bytes(&[2, 3, 8], &w)),
+        ("r", bytes(&[2, 2, 8], &r)),
+        ("b", real(&[2, 16], &b)),
+        ("ws", real(&[2, 8], &ws)),
+        ("wz", bytes(&[2, 8], &[128; 16])),
+        ("rs", real(&[2, 8], &rs)),
+        ("rz", bytes(&[2, 8], &[125; 16])),
+    ];
+    let x = [-1.59, 1.4, -0.42, -0.08, -1.41, 0.79, -0.83, 1.48, -0.9];
+    let found = quantised_lstm(&x, &weights, "bidirectional");
+    let y = [
+        -0.080_227_24,
+        0.107_227_184,
+        0.050_252_024,
+        -0.260_474_56,
+        -0.071_154_01,
+        -0.184_368_73,
+        0.235_998_4,
+        -0.020_988_505,
+        -0.048_039_664,
+        -0.164_898_23,
+        -0.028_157_985,
+        -0.518_150_1,
+    ];
+    let h = [-0.048_039_664, -0.164_898_23, 0.050_252_024, -0.260_474_56];
+    let c = [-0.556_085_65, -0.216_186_31, 0.274_453_1, -0.372_285_43];
+    let expected = [real(&[3, 2, 1, 2], &y), real(&[2, 1, 2], &h), real(&[2, 1, 2], &c)];
+    for (found, expected) in found.iter().zip(&expected) {
+        compare("DynamicQuantizeLSTM", found, expected, 1e-6);
+    }
+}
