@@ -1,4 +1,4 @@
-//! What is known of the values in a sequence or an optional.
+//! What is known of the values in a sequence, an optional or a map.
 //!
 //! The graph only knows that a value is one, and how many elements it has. What comes out of it has a type all the same,
 //! and the import carries along what constructions, declarations and the model's inputs say of it.
@@ -18,12 +18,12 @@ pub(crate) struct Element {
     pub(crate) dtype: DType,
     /// The extents; `None` if not even the rank is known.
     pub(crate) shape: Option<Vec<Option<i64>>>,
-    /// The values within, of a sequence or an optional.
+    /// The values within, of a sequence, an optional or a map; keys are what the operators on a map say.
     pub(crate) of: Option<Rc<Element>>,
 }
 
 impl Element {
-    /// The type that a model declares; `None` for maps, sparse and opaque values.
+    /// The type that a model declares; `None` for sparse and opaque values, and for maps to what is no element.
     pub(crate) fn declared(ty: &TypeProto) -> Option<Self> {
         let of = |dtype: DType, of: &Option<Box<TypeProto>>| {
             let of = Rc::new(Self::declared(of.as_deref()?)?);
@@ -40,10 +40,18 @@ impl Element {
             }
             type_proto::Value::SequenceType(sequence) => of(DType::Sequence, &sequence.elem_type),
             type_proto::Value::OptionalType(optional) => of(DType::Optional, &optional.elem_type),
-            type_proto::Value::MapType(_)
-            | type_proto::Value::SparseTensorType(_)
-            | type_proto::Value::OpaqueType(_) => None,
+            type_proto::Value::MapType(map) => {
+                let value = Self::declared(map.value_type.as_deref()?)?;
+                value.of.is_none().then(|| Self::map_to(value.dtype))
+            }
+            type_proto::Value::SparseTensorType(_) | type_proto::Value::OpaqueType(_) => None,
         }
+    }
+
+    /// A map to elements of this type: its keys and its values.
+    pub(crate) fn map_to(dtype: DType) -> Self {
+        let values = Self { dtype, shape: Some(vec![None]), of: None };
+        Self { dtype: DType::Map, shape: Some(vec![Some(2)]), of: Some(Rc::new(values)) }
     }
 
     /// The type of a value that becomes an element.
@@ -79,7 +87,7 @@ pub(crate) fn join(a: Option<&Rc<Element>>, b: Option<&Rc<Element>>) -> Result<O
     }
 }
 
-/// The element type of a value that a model declares: that of a tensor, or of a sequence or an optional. `None` for maps,
+/// The element type of a value that a model declares: that of a tensor, or of a sequence, an optional or a map. `None` for
 /// sparse tensors and what has no type.
 #[must_use]
 pub fn declared_dtype(value: &ValueInfoProto) -> Option<DType> {

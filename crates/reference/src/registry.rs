@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::error::EvalError;
-use crate::ops::ml::{features, labels, linear, svm, trees};
+use crate::ops::ml::{features, labels, linear, maps, svm, trees};
 use crate::ops::{
     arithmetic, attention, boxes, cast, compare, contract, control, conv, create, einsum, fourier, gather_scatter,
     linear_attention, linear_quantize, loss, microsoft, movement, norm, pad, pool, quantized, recurrent, reduce,
@@ -326,6 +326,10 @@ pub const OPERATORS: &[Operator] = &[
     ml("TreeEnsemble", trees::ensemble),
     ml("TreeEnsembleRegressor", trees::regress),
     ml("TreeEnsembleClassifier", trees::classify),
+    // Maps.
+    ml("ZipMap", maps::zip),
+    ml("CastMap", maps::cast).on_values(),
+    ml("DictVectorizer", maps::vectorize).on_values(),
     // Recurrent networks.
     op("RNN", 1, recurrent::rnn),
     op("GRU", 1, recurrent::gru),

@@ -88,3 +88,65 @@ fn a_machine_of_two_vectors() {
     let expected = 2.0 - (-1.0f32).exp() + 0.5;
     assert!((found[0].elements::<f32>().unwrap()[0] - expected).abs() < 1e-6);
 }
+
+fn map(keys: &Tensor, values: &[f32]) -> Tensor {
+    Tensor::map(keys, &Tensor::from_elements(&[values.len()], values).unwrap()).unwrap()
+}
+
+#[test]
+fn rows_become_maps() {
+    let labels = ("classlabels_int64s", Attribute::Ints(vec![7, -1]));
+    let keys = Tensor::from_elements(&[2], &[7i64, -1]).unwrap();
+    let found = run("ZipMap", &[labels.clone()], &[&table(2, &[0.25, 0.75, 1.0, 0.0])], 1).unwrap();
+    assert_eq!(found[0].values().unwrap(), [map(&keys, &[0.25, 0.75]), map(&keys, &[1.0, 0.0])]);
+    let keys = Tensor::from_strings(&[2], vec!["no".to_owned(), "yes".to_owned()]).unwrap();
+    let x = Tensor::from_elements(&[2], &[0.5f32, 1.5]).unwrap();
+    let found = run("ZipMap", &[("classlabels_strings", texts(&["no", "yes"]))], &[&x], 1).unwrap();
+    assert_eq!(found[0].values().unwrap(), [map(&keys, &[0.5, 1.5])]);
+    assert!(run("ZipMap", &[labels], &[&table(1, &[0.0; 3])], 1).is_err());
+}
+
+/// Expected are what ONNX Runtime 1.32 gives.
+#[test]
+fn maps_become_rows() {
+    let keys = Tensor::from_elements(&[3], &[4i64, 1, 0]).unwrap();
+    let x = map(&keys, &[1.75, -2.5, 1e-9]);
+    let cast = |to: &str, sparse: bool| {
+        let form = if sparse { "SPARSE" } else { "DENSE" };
+        let attributes = [
+            ("cast_to", Attribute::String(to.to_owned())),
+            ("map_form", Attribute::String(form.to_owned())),
+            ("max_map", Attribute::Int(6)),
+        ];
+        run("CastMap", &attributes, &[&x], 1).unwrap().remove(0)
+    };
+    assert_eq!(cast("TO_FLOAT", false).elements::<f32>().unwrap(), [1e-9, -2.5, 1.75]);
+    assert_eq!(cast("TO_FLOAT", false).shape(), [1, 3]);
+    assert_eq!(cast("TO_FLOAT", true).elements::<f32>().unwrap(), [1e-9, -2.5, 0.0, 0.0, 1.75, 0.0]);
+    assert_eq!(cast("TO_INT64", false).elements::<i64>().unwrap(), [0, -2, 1]);
+    assert_eq!(cast("TO_INT64", true).elements::<i64>().unwrap(), [0, -2, 0, 0, 1, 0]);
+    assert_eq!(cast("TO_STRING", false).strings().unwrap(), ["0.000000", "-2.500000", "1.750000"]);
+    let sparse = ["0.000000", "-2.500000", "0.f", "0.f", "1.750000", "0.f"];
+    assert_eq!(cast("TO_STRING", true).strings().unwrap(), sparse);
+    // Keys beyond the places are left out; negative ones are none.
+    let two = [("map_form", Attribute::String("SPARSE".to_owned())), ("max_map", Attribute::Int(2))];
+    let few = map(&Tensor::from_elements(&[2], &[4i64, 1]).unwrap(), &[1.5, 2.0]);
+    assert_eq!(run("CastMap", &two, &[&few], 1).unwrap()[0].elements::<f32>().unwrap(), [0.0, 2.0]);
+    let negative = map(&Tensor::from_elements(&[1], &[-1i64]).unwrap(), &[1.5]);
+    assert!(run("CastMap", &two, &[&negative], 1).is_err());
+    assert!(run("CastMap", &two, &[&table(1, &[1.0])], 1).is_err());
+}
+
+#[test]
+fn vocabularies_choose_from_maps() {
+    let keys = Tensor::from_strings(&[3], vec!["c".to_owned(), "z".to_owned(), "a".to_owned()]).unwrap();
+    let words = [("string_vocabulary", texts(&["a", "b", "c"]))];
+    let found = run("DictVectorizer", &words, &[&map(&keys, &[1.5, 2.0, 3.0])], 1).unwrap();
+    assert_eq!((found[0].shape(), found[0].elements::<f32>().unwrap()), (&[1, 3][..], &[3.0, 0.0, 1.5][..]));
+    let keys = Tensor::from_elements(&[1], &[9i64]).unwrap();
+    let text = Tensor::map(&keys, &Tensor::from_strings(&[1], vec!["x".to_owned()]).unwrap()).unwrap();
+    let numbers = [("int64_vocabulary", Attribute::Ints(vec![3, 9]))];
+    let found = run("DictVectorizer", &numbers, &[&text], 1).unwrap();
+    assert_eq!(found[0].strings().unwrap(), ["", "x"]);
+    assert!(run("DictVectorizer", &words, &[&text], 1).is_err());
+}

@@ -42,6 +42,9 @@ pub enum DType {
     Sequence = 26,
     /// A value of its own, or none: a tensor of such elements has one axis of no or one element.
     Optional = 27,
+    /// A value of its own: keys, and a value for each. A tensor of such elements has one axis of two, the keys and the
+    /// values; see [`Tensor::map`](crate::Tensor::map).
+    Map = 28,
 }
 
 /// What kind of number a [`DType`] is.
@@ -59,7 +62,7 @@ pub enum DTypeClass {
     Complex,
     /// Text of any length.
     String,
-    /// Values: elements of a sequence, or of an optional.
+    /// Values: elements of a sequence or an optional, or what a map is made of.
     Value,
 }
 
@@ -107,7 +110,7 @@ impl DType {
             F32 | I32 | U32 => 32,
             F64 | I64 | U64 | Complex64 => 64,
             Complex128 => 128,
-            String | Sequence | Optional => 0,
+            String | Sequence | Optional | Map => 0,
         }
     }
 
@@ -148,7 +151,7 @@ impl DType {
             Bool => DTypeClass::Bool,
             Complex64 | Complex128 => DTypeClass::Complex,
             String => DTypeClass::String,
-            Sequence | Optional => DTypeClass::Value,
+            Sequence | Optional | Map => DTypeClass::Value,
         }
     }
 
@@ -197,6 +200,7 @@ impl DType {
             String => "string",
             Sequence => "sequence",
             Optional => "optional",
+            Map => "map",
         }
     }
 }
@@ -218,7 +222,7 @@ impl FromStr for DType {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         DType::ALL
             .into_iter()
-            .chain([DType::Sequence, DType::Optional])
+            .chain([DType::Sequence, DType::Optional, DType::Map])
             .find(|d| d.name() == text)
             .ok_or_else(|| ParseDTypeError(text.to_owned()))
     }

@@ -12,6 +12,7 @@ mod buffer;
 mod dtype;
 mod element;
 mod integer;
+mod map;
 pub mod minifloat;
 mod serial;
 mod subgraph;

@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Tensor {
         let shape = shape.map_err(D::Error::custom)?;
         let tensor = match dtype {
             DType::String => Tensor::from_strings(&shape, strings),
-            DType::Sequence | DType::Optional => return Err(D::Error::custom("values are no constants")),
+            DType::Sequence | DType::Optional | DType::Map => return Err(D::Error::custom("values are no constants")),
             _ => Tensor::from_bytes(dtype, shape, bytes.0),
         };
         tensor.map_err(D::Error::custom)

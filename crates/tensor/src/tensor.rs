@@ -16,6 +16,8 @@ pub enum TensorError {
     WrongType { expected: DType, found: DType },
     #[error("an optional holds one value at most, found {found}")]
     TooMany { found: usize },
+    #[error("a map has keys, integers or text, each but once, and as many values: {reason}")]
+    NoMap { reason: &'static str },
     #[error("values within values, deeper than {limit}")]
     TooDeep { limit: usize },
 }
@@ -33,7 +35,8 @@ enum Data {
 /// A dense, row-major tensor. Cloning shares the data.
 ///
 /// Sub-byte types are packed, low bits first, as in ONNX; bools are one byte each, 0 or 1. A sequence or an optional is
-/// a tensor of one axis whose elements are values, tensors again.
+/// a tensor of one axis whose elements are values, tensors again; so is a map, whose values are its keys and what they
+/// stand for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     dtype: DType,
@@ -118,17 +121,29 @@ impl Tensor {
         Self::of_values(DType::Optional, value.into_iter().collect())
     }
 
-    /// A sequence or an optional.
+    /// A sequence, an optional, or a map of keys and values.
     ///
     /// # Errors
-    /// [`TensorError::WrongType`] for other types, [`TensorError::TooMany`], [`TensorError::TooDeep`].
+    /// [`TensorError::WrongType`] for other types, [`TensorError::TooMany`], [`TensorError::TooDeep`],
+    /// [`TensorError::NoMap`].
     pub fn of_values(dtype: DType, values: Vec<Tensor>) -> Result<Self, TensorError> {
         match dtype {
             DType::Sequence => {}
             DType::Optional if values.len() <= 1 => {}
             DType::Optional => return Err(TensorError::TooMany { found: values.len() }),
+            DType::Map => {
+                let [keys, values] = &values[..] else {
+                    return Err(TensorError::NoMap { reason: "it is made of two vectors" });
+                };
+                return Self::map(keys, values);
+            }
             _ => return Err(TensorError::WrongType { expected: DType::Sequence, found: dtype }),
         }
+        Self::holding(dtype, values)
+    }
+
+    /// A value that holds others, whatever they are.
+    pub(crate) fn holding(dtype: DType, values: Vec<Tensor>) -> Result<Self, TensorError> {
         if values.iter().map(Self::depth).max().unwrap_or(0) >= MAX_DEPTH {
             return Err(TensorError::TooDeep { limit: MAX_DEPTH });
         }
@@ -246,10 +261,10 @@ impl Tensor {
         }
     }
 
-    /// The values of a sequence or an optional.
+    /// The values of a sequence or an optional; the keys and the values of a map.
     ///
     /// # Errors
-    /// [`TensorError::WrongType`] if it is neither.
+    /// [`TensorError::WrongType`] if it is none of them.
     pub fn values(&self) -> Result<&[Tensor], TensorError> {
         match &self.data {
             Data::Values(values) => Ok(values),

@@ -72,7 +72,7 @@ struct OutputReport {
     /// The first elements of text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     strings: Vec<String>,
-    /// Of a sequence or an optional.
+    /// Of a sequence or an optional; the keys and values of a map.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     values: Vec<OutputReport>,
 }
@@ -137,8 +137,14 @@ pub(super) fn run_one(session: &mut Session, set: &DataSet, options: &RunOptions
     })
 }
 
-/// The tensors in a value, those of sequences and optionals under the name and their number: `name.0`.
+/// The tensors in a value: those of sequences and optionals under the name and their number, `name.0`, those of maps under
+/// `name.keys` and `name.values`.
 fn flatten(name: String, value: Tensor, into: &mut Vec<(String, Tensor)>) {
+    if let Ok((keys, values)) = value.map_entries() {
+        into.push((format!("{name}.keys"), keys.clone()));
+        into.push((format!("{name}.values"), values.clone()));
+        return;
+    }
     match value.values() {
         Ok(values) => {
             for (n, value) in values.iter().enumerate() {

@@ -18,6 +18,7 @@ const SIZE: &str = "how many elements its result has depends on data";
 const RANDOM: &str = "it draws random numbers one after the other";
 const TEXT: &str = "its values are strings";
 const VALUES: &str = "its values are sequences or optionals";
+const MAP: &str = "its values are maps";
 const TABLE: &str = "it looks up tables of strings or integers, or copies columns";
 const CLASSICAL: &str = "a classical model: what is computed depends on the features, row by row";
 
@@ -35,6 +36,7 @@ fn reason(domain: &str, name: &str) -> Option<&'static str> {
         ("", "SequenceMap" | "SplitToSequence" | "ConcatFromSequence") => VALUES,
         ("", name) if name.starts_with("Sequence") || name.starts_with("Optional") => VALUES,
         ("ai.onnx.ml", "LabelEncoder" | "CategoryMapper" | "OneHotEncoder" | "ArrayFeatureExtractor") => TABLE,
+        ("ai.onnx.ml", "ZipMap" | "CastMap" | "DictVectorizer") => MAP,
         ("ai.onnx.ml", "Binarizer" | "FeatureVectorizer" | "Imputer" | "Normalizer" | "Scaler") => {
             "it prepares features for a classical model, which runs on the host"
         }

@@ -12,14 +12,14 @@ use crate::proto::{GraphProto, NodeProto};
 use crate::subgraphs::node_graphs;
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
-use infc_tensor::DType;
+use infc_tensor::{DType, DTypeClass};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// True for sequences and optionals.
+/// True for sequences, optionals and maps.
 pub(super) fn is_value(dtype: DType) -> bool {
-    matches!(dtype, DType::Sequence | DType::Optional)
+    dtype.class() == DTypeClass::Value
 }
 
 impl<'m> Importer<'m, '_> {

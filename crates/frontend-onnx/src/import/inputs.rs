@@ -120,13 +120,20 @@ fn raw_dims(input: &ValueInfoProto, given: Option<&[ShapeDim]>) -> Result<(DType
     let unsupported = |found| ImportError::UnsupportedValueType { value: name.to_owned(), found };
     let tensor = match input.r#type.as_ref().and_then(|t| t.value.as_ref()) {
         Some(type_proto::Value::TensorType(tensor)) => tensor,
-        Some(type_proto::Value::SequenceType(_) | type_proto::Value::OptionalType(_)) => {
+        Some(
+            type_proto::Value::SequenceType(_) | type_proto::Value::OptionalType(_) | type_proto::Value::MapType(_),
+        ) => {
             let declared = input.r#type.as_ref().and_then(Element::declared);
-            let Element { dtype, .. } = declared.ok_or_else(|| unsupported("a sequence of what are no tensors"))?;
+            let Element { dtype, .. } =
+                declared.ok_or_else(|| unsupported("a sequence or map of what are no tensors"))?;
+            if dtype == DType::Map {
+                // Keys and values.
+                let name = format!("{name}[0]");
+                return Ok((dtype, vec![RawDim { value: Some(2), name, given: None, max: DEFAULT_MAX }]));
+            }
             let max = if dtype == DType::Optional { 1 } else { DEFAULT_MAX };
             return Ok((dtype, vec![count(name, max)]));
         }
-        Some(type_proto::Value::MapType(_)) => return Err(unsupported("a map")),
         Some(type_proto::Value::SparseTensorType(_)) => return Err(unsupported("a sparse tensor")),
         Some(_) => return Err(unsupported("of an opaque type")),
         None => return Err(unsupported("of no type")),

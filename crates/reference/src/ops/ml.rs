@@ -3,6 +3,7 @@
 pub(crate) mod features;
 pub(crate) mod labels;
 pub(crate) mod linear;
+pub(crate) mod maps;
 pub(crate) mod post;
 pub(crate) mod svm;
 pub(crate) mod trees;

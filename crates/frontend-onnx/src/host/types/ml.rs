@@ -2,10 +2,12 @@
 
 use super::{Rule, Typing};
 use crate::build::{Result, mismatch};
+use crate::element::Element;
 use crate::error::Problem;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_tensor::{Attribute, DType};
+use std::rc::Rc;
 
 /// The rule for an operator, if there is one.
 pub(super) fn find(op_type: &str) -> Option<Rule> {
@@ -24,6 +26,9 @@ pub(super) fn find(op_type: &str) -> Option<Rule> {
         "LinearClassifier" => |t| classifier(t, "classlabels_ints"),
         "TreeEnsembleClassifier" => |t| classifier(t, "classlabels_int64s"),
         "SVMClassifier" => svm_classifier,
+        "ZipMap" => zip_map,
+        "CastMap" => cast_map,
+        "DictVectorizer" => vectorize_map,
         _ => return None,
     };
     Some(rule)
@@ -149,4 +154,42 @@ fn svm_classifier(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
     let by_class = len_of(t, "prob_a") > 0 || len_of(t, "support_vectors") == 0;
     let width = if by_class { None } else { Some(classes * (classes - 1).max(0) / 2) };
     classified(t, "classlabels_ints", width)
+}
+
+/// A map per row.
+fn zip_map(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    let (rows, values) = (rows(t, 0)?, t.call.input(0)?.dtype());
+    t.tell(0, Some(Rc::new(Element::map_to(values))));
+    Ok(vec![TensorType::new(DType::Sequence, vec![rows])])
+}
+
+/// What a map's values are.
+fn values_of_map(t: &Typing<'_, '_>) -> Result<DType> {
+    let map = t.call.input(0)?;
+    match (map.dtype(), map.element()) {
+        (DType::Map, Some(values)) => Ok(values.dtype),
+        (DType::Map, None) => Err(Problem::DynamicValue { what: "the type of a map's values" }),
+        (found, _) => Err(Problem::UnsupportedType { expected: "a map", found }),
+    }
+}
+
+/// `[1, values]`; if they are few among many keys, as many as the node says.
+fn cast_map(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    values_of_map(t)?;
+    let dtype = match t.call.string("cast_to", "TO_FLOAT")?.as_str() {
+        "TO_STRING" => DType::String,
+        "TO_INT64" => DType::I64,
+        _ => DType::F32,
+    };
+    let width = match t.call.string("map_form", "DENSE")?.as_str() {
+        "SPARSE" => Dim::constant(t.call.int_or("max_map", 1)?.max(0)),
+        _ => t.fresh(0, 1, None),
+    };
+    Ok(vec![TensorType::new(dtype, vec![Dim::constant(1), width])])
+}
+
+/// `[1, vocabulary]`
+fn vectorize_map(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    let width = len_of(t, "string_vocabulary").max(len_of(t, "int64_vocabulary"));
+    Ok(vec![TensorType::new(values_of_map(t)?, vec![Dim::constant(1), Dim::constant(width)])])
 }
