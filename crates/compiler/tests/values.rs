@@ -1,8 +1,9 @@
-//! Models whose inputs and outputs have no bytes, through the whole line: text, sequences, optionals.
+//! Models whose inputs and outputs have no bytes, through the whole line: text, sequences, optionals, maps.
 
 use infc::{CompileOptions, Source};
 use infc_frontend_onnx::proto::{
-    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TypeProto, ValueInfoProto, type_proto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TypeProto, ValueInfoProto, attribute_proto,
+    type_proto,
 };
 use infc_runtime::{Model, SessionOptions, Tensor};
 use infc_tensor::DType;
@@ -25,9 +26,33 @@ fn optional_of(element: TypeProto) -> TypeProto {
     TypeProto { denotation: None, value: Some(type_proto::Value::OptionalType(Box::new(optional))) }
 }
 
+fn map_of(keys: DType, values: DType) -> TypeProto {
+    let key_type = Some(infc_frontend_onnx::dtype_to_onnx(keys));
+    let map = type_proto::Map { key_type, value_type: Some(Box::new(tensor_of(values))) };
+    TypeProto { denotation: None, value: Some(type_proto::Value::MapType(Box::new(map))) }
+}
+
+fn node(op_type: &str, inputs: &[&str], output: &str) -> NodeProto {
+    NodeProto {
+        op_type: Some(op_type.to_owned()),
+        name: Some(output.to_owned()),
+        input: inputs.iter().map(|&name| name.to_owned()).collect(),
+        output: vec![output.to_owned()],
+        ..NodeProto::default()
+    }
+}
+
 fn session(
     inputs: &[(&str, TypeProto)],
     nodes: &[(&str, &[&str], &str)],
+    outputs: &[(&str, TypeProto)],
+) -> infc_runtime::Session {
+    session_of(inputs, nodes.iter().map(|&(op_type, inputs, output)| node(op_type, inputs, output)).collect(), outputs)
+}
+
+fn session_of(
+    inputs: &[(&str, TypeProto)],
+    nodes: Vec<NodeProto>,
     outputs: &[(&str, TypeProto)],
 ) -> infc_runtime::Session {
     let ports = |ports: &[(&str, TypeProto)]| -> Vec<ValueInfoProto> {
@@ -38,23 +63,19 @@ fn session(
         };
         ports.iter().map(port).collect()
     };
-    let node = |&(op_type, inputs, output): &(&str, &[&str], &str)| NodeProto {
-        op_type: Some(op_type.to_owned()),
-        name: Some(output.to_owned()),
-        input: inputs.iter().map(|&name| name.to_owned()).collect(),
-        output: vec![output.to_owned()],
-        ..NodeProto::default()
-    };
     let graph = GraphProto {
         name: Some("g".to_owned()),
-        node: nodes.iter().map(node).collect(),
+        node: nodes,
         input: ports(inputs),
         output: ports(outputs),
         ..GraphProto::default()
     };
     let model = ModelProto {
         ir_version: Some(10),
-        opset_import: vec![OperatorSetIdProto { domain: None, version: Some(20) }],
+        opset_import: vec![
+            OperatorSetIdProto { domain: None, version: Some(20) },
+            OperatorSetIdProto { domain: Some("ai.onnx.ml".to_owned()), version: Some(3) },
+        ],
         graph: Some(graph),
         ..ModelProto::default()
     };
@@ -128,4 +149,66 @@ fn optionals_in_and_out() {
         let found = session.run_owned(&[&o]).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(found, [Tensor::from_bools(&[], &[value.is_some()]).expect("one"), o]);
     }
+}
+
+fn classical(op_type: &str, inputs: &[&str], output: &str, attribute: AttributeProto) -> NodeProto {
+    NodeProto { domain: Some("ai.onnx.ml".to_owned()), attribute: vec![attribute], ..node(op_type, inputs, output) }
+}
+
+fn words(name: &str, list: &[&str]) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(attribute_proto::AttributeType::Strings as i32),
+        strings: list.iter().map(|&s| s.as_bytes().to_vec().into()).collect(),
+        ..AttributeProto::default()
+    }
+}
+
+/// A map per row goes out, as behind the classifiers of scikit-learn; a map comes in and becomes a row.
+#[test]
+fn maps_in_and_out() {
+    let inputs = [("m", map_of(DType::String, DType::F32)), ("x", tensor_of(DType::F32))];
+    let nodes = vec![
+        classical("DictVectorizer", &["m"], "row", words("string_vocabulary", &["a", "b"])),
+        node("Add", &["row", "x"], "y"),
+        classical("ZipMap", &["y"], "maps", words("classlabels_strings", &["no", "yes"])),
+    ];
+    let outputs = [
+        ("y", tensor_of(DType::F32)),
+        ("maps", sequence_of(map_of(DType::String, DType::F32))),
+        ("m", map_of(DType::String, DType::F32)),
+    ];
+    let mut session = session_of(&inputs, nodes, &outputs);
+    for (keys, values, row) in [(&["b", "z"][..], &[2.0f32, 9.0][..], [0.5, 3.5]), (&[], &[], [0.5, 1.5])] {
+        let m = Tensor::map(&texts(keys), &floats(values)).expect("a map");
+        let found = session.run_owned(&[&m, &floats(&[0.5, 1.5])]).unwrap_or_else(|e| panic!("{e}"));
+        let map = Tensor::map(&texts(&["no", "yes"]), &floats(&row)).expect("a map");
+        assert_eq!(found[0].elements::<f32>().expect("floats"), row);
+        assert_eq!(found[1..], [Tensor::sequence(vec![map]).expect("a sequence"), m]);
+    }
+    let error = session.run_owned(&[&floats(&[1.0, 2.0]), &floats(&[1.0, 2.0])]).expect_err("no map");
+    assert_eq!(error.code(), "runtime::wrong-type");
+}
+
+/// Nobody declares the types between: text has the shapes that numbers have.
+#[test]
+fn text_is_moved() {
+    let inputs = [("a", tensor_of(DType::String)), ("n", tensor_of(DType::I64))];
+    let mut reshape = node("Flatten", &["twice"], "row");
+    reshape.attribute = vec![AttributeProto {
+        name: Some("axis".to_owned()),
+        r#type: Some(attribute_proto::AttributeType::Int as i32),
+        i: Some(0),
+        ..AttributeProto::default()
+    }];
+    let mut concat = node("Concat", &["found", "a"], "twice");
+    concat.attribute = reshape.attribute.clone();
+    let nodes = vec![node("Gather", &["a", "n"], "found"), concat, reshape];
+    let mut session = session_of(&inputs, nodes, &[("row", tensor_of(DType::String))]);
+    let n = Tensor::from_elements(&[1], &[1i64]).expect("one");
+    let found = session.run_owned(&[&texts(&["x", "y"]), &n]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(
+        (found[0].shape(), found[0].strings().expect("text")),
+        (&[1, 3][..], &["y", "x", "y"].map(String::from)[..])
+    );
 }

@@ -126,13 +126,9 @@ pub(crate) fn import(
             }
             types => types.map(Some),
         },
-        None => match (declared(&mut typing, graph), types::find_dynamic(&node.op_type, &node.domain)) {
-            (Ok(None), Some(rule))
-                if matches!(problem, Some(Problem::DynamicValue { .. } | Problem::TooMuchWork { .. })) =>
-            {
-                rule(&mut typing).map(Some)
-            }
-            (declared, _) => declared,
+        None => match types::of_moved_text(&mut typing, &node.op_type, &node.domain) {
+            Ok(None) | Err(Problem::DynamicValue { .. }) => unruled(&mut typing, node, graph, problem),
+            types => types,
         },
     };
     let Some(types) = types.map_err(in_node)? else { return Ok(None) };
@@ -141,6 +137,25 @@ pub(crate) fn import(
     let held = (attributes, Subgraphs::default());
     let outputs = add(call, node, held, &types, &fresh, &reason).map_err(in_node)?;
     Ok(Some(with_elements(outputs, elements)))
+}
+
+/// The types of the outputs of an operator without a rule: as the model declares them, or of the rank that they have
+/// whatever it is that is not known.
+fn unruled(
+    typing: &mut Typing<'_, '_>,
+    node: &NodeRef,
+    graph: &GraphProto,
+    problem: Option<&Problem>,
+) -> Result<Option<Vec<TensorType>>> {
+    let takes_text = typing.call.inputs.iter().flatten().any(|input| input.dtype() == DType::String);
+    match (declared(typing, graph), types::find_dynamic(&node.op_type, &node.domain)) {
+        (Ok(None), Some(rule))
+            if takes_text || matches!(problem, Some(Problem::DynamicValue { .. } | Problem::TooMuchWork { .. })) =>
+        {
+            rule(typing).map(Some)
+        }
+        (declared, _) => declared,
+    }
 }
 
 /// The outputs of a custom operator's node; `None` where nothing is evaluated.

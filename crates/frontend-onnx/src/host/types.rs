@@ -2,6 +2,7 @@
 
 mod dynamic;
 mod ml;
+mod moved;
 mod random;
 mod text;
 mod values;
@@ -13,6 +14,7 @@ use crate::error::Problem;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_tensor::DType;
+pub(super) use moved::types as of_moved_text;
 pub(super) use values::value;
 
 /// Types for all outputs that an operator may have.
