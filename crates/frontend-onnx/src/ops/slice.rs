@@ -113,12 +113,14 @@ fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &
     };
     let (start, end) = (position(start)?, position(end)?);
     let slice = known_slice(&build.ranges(), extent, &start, &end, step);
-    if slice.len == *extent || !is_long(&slice.len) {
+    if slice.len == *extent || !is_long(&slice.len) || step < 0 {
         return Ok(slice);
     }
-    // The lesser of two sums of many extents is neither.
+    // The lesser of two sums of many extents is neither. What lies before the axis begins where it does.
     let what = "an extent of a slice";
-    let [extent, start, end] = [extent, &start, &end].map(|d| build.short_extent(what, d));
+    let zero = Dim::constant(0);
+    let [extent, start, end] =
+        [extent.clone(), start.maximum(&zero), end.maximum(&zero)].map(|d| build.short_extent(what, &d));
     Ok(known_slice(&build.ranges(), &extent, &start, &end, step))
 }
 
