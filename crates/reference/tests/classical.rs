@@ -97,7 +97,7 @@ fn map(keys: &Tensor, values: &[f32]) -> Tensor {
 fn rows_become_maps() {
     let labels = ("classlabels_int64s", Attribute::Ints(vec![7, -1]));
     let keys = Tensor::from_elements(&[2], &[7i64, -1]).unwrap();
-    let found = run("ZipMap", &[labels.clone()], &[&table(2, &[0.25, 0.75, 1.0, 0.0])], 1).unwrap();
+    let found = run("ZipMap", std::slice::from_ref(&labels), &[&table(2, &[0.25, 0.75, 1.0, 0.0])], 1).unwrap();
     assert_eq!(found[0].values().unwrap(), [map(&keys, &[0.25, 0.75]), map(&keys, &[1.0, 0.0])]);
     let keys = Tensor::from_strings(&[2], vec!["no".to_owned(), "yes".to_owned()]).unwrap();
     let x = Tensor::from_elements(&[2], &[0.5f32, 1.5]).unwrap();
