@@ -21,6 +21,7 @@ fn nest(name: &str, target: &Target) -> LoopNest {
         arithmetic_per_cycle: f64::from(model.fma_per_cycle),
         dot_cost: 1.0,
         dot_operand_cost: 0.0,
+        permuted_vectors: if model.vector_bits == 512 { 2 } else { 1 },
         loads_per_cycle: f64::from(model.loads_per_cycle),
         latency_cycles: f64::from(model.fma_latency),
         l2_bytes_per_cycle: 32.0,

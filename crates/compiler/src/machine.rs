@@ -16,6 +16,11 @@ pub fn schedule_machine(target: &Target) -> Machine {
         // have more units than multiply-adds have.
         dot_cost: if has_dot { 1.0 } else { 2.5 },
         dot_operand_cost: if has_dot { 0.0 } else { 1.5 },
+        permuted_vectors: match model.vector_bits {
+            512 => 2,
+            256 => 1,
+            _ => 0,
+        },
         loads_per_cycle: f64::from(model.loads_per_cycle),
         latency_cycles: f64::from(model.fma_latency),
         // Sustained, not the width of the path: what streaming loops reach on server cores of the last years.

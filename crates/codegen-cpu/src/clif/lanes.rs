@@ -10,9 +10,15 @@ impl Translator<'_, '_> {
     /// 0, 1, 2, … in integers of so many bytes.
     pub(super) fn lane_index(&mut self, lane_bytes: u32) -> ir::Value {
         let lanes = repr::REGISTER_BYTES / lane_bytes;
-        let bytes: Vec<u8> =
-            (0..u64::from(lanes)).flat_map(|lane| lane.to_le_bytes().into_iter().take(lane_bytes as usize)).collect();
-        self.vector(repr::ints(lane_bytes), &bytes)
+        let numbers: Vec<u64> = (0..u64::from(lanes)).collect();
+        self.vector(repr::ints(lane_bytes), &bytes_of(&numbers, lane_bytes))
+    }
+
+    /// A constant by the bits of each lane; the register's other lanes are zero.
+    pub(super) fn lanes(&mut self, elem: Elem, lanes: &[u64]) -> ir::Value {
+        let mut bytes = bytes_of(lanes, elem.size_bytes());
+        bytes.resize(repr::REGISTER_BYTES as usize, 0);
+        self.vector(repr::container(elem), &bytes)
     }
 
     pub(super) fn splat(&mut self, a: Value, ty: Type) -> ir::Value {
@@ -155,4 +161,9 @@ impl Translator<'_, '_> {
 /// A lane number as Cranelift takes it.
 pub(super) fn lane_number(lane: u16) -> u8 {
     u8::try_from(lane).expect("a register has at most sixteen lanes")
+}
+
+/// The lowest bytes of each lane, one after the other.
+fn bytes_of(lanes: &[u64], lane_bytes: u32) -> Vec<u8> {
+    lanes.iter().flat_map(|lane| lane.to_le_bytes().into_iter().take(lane_bytes as usize)).collect()
 }

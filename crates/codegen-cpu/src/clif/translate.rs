@@ -167,7 +167,7 @@ impl Translator<'_, '_> {
         match *op {
             Op::Param(n) => self.parameters[usize::from(n)],
             Op::Const(bits) => self.constant(ty, bits),
-            Op::LaneIndex => self.lane_index(ty.elem.size_bytes()),
+            Op::Lanes(ref lanes) => self.lanes(ty.elem, lanes),
             Op::Unary(kind, a) => self.unary(kind, a),
             Op::Binary(kind, a, b) => self.binary(kind, a, b),
             Op::Fma(a, b, c) => {
@@ -181,6 +181,7 @@ impl Translator<'_, '_> {
             Op::LowHalf(a) => self.half(a, ty, 0),
             Op::HighHalf(a) => self.half(a, ty, ty.lanes),
             Op::Extract(a, lane) => self.extract(a, lane),
+            Op::Join(..) | Op::Permute(..) => unreachable!("made for the other emitter"),
             Op::Shuffle(a, b, lanes) => {
                 let from = [a, a, b, b].map(|value| self.get(value));
                 let mut result = from[0];

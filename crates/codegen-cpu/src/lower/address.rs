@@ -51,6 +51,26 @@ impl Lower<'_> {
         LaneForm::Irregular(e)
     }
 
+    /// Where lane 0 of an irregular index is, and a vector of how far the others are from there. Distances that are the
+    /// same everywhere are constants; else all is in the vector.
+    pub(super) fn irregular(&mut self, e: IndexExpr) -> Result<(IndexExpr, Value), LowerError> {
+        let lane = self.lane.expect("lanes > 1");
+        let at = |n: u16| {
+            let number = |atom: &Atom| match atom {
+                Atom::Var(v) if *v == lane.var => Some(IndexExpr::constant(i64::from(n))),
+                _ => None,
+            };
+            e.substitute(&number).simplify(&self.ranges)
+        };
+        let first = at(0);
+        let distance = |n: u16| (at(n) - first.clone()).as_const().filter(|&d| i32::try_from(d).is_ok());
+        let distances: Option<Vec<i64>> = (0..lane.lanes).map(distance).collect();
+        match distances {
+            Some(distances) => Ok((first, self.b.lanes(Type::vector(Elem::I32, lane.lanes), &distances))),
+            None => Ok((IndexExpr::constant(0), self.index_vector(&e)?)),
+        }
+    }
+
     /// The value of a resolved expression that does not depend on the lane.
     pub(super) fn index_value(&mut self, e: &IndexExpr) -> Result<Value, LowerError> {
         let sum = self.sum(None, e, 1)?;

@@ -432,7 +432,10 @@ impl Lower<'_> {
                         let lane_only = IndexExpr::var(self.lane.expect("lanes > 1").var).scale(step);
                         (rest, Some(self.index_vector(&lane_only)?))
                     }
-                    LaneForm::Irregular(e) => (IndexExpr::constant(0), Some(self.index_vector(&e)?)),
+                    LaneForm::Irregular(e) => {
+                        let (rest, index) = self.irregular(e)?;
+                        (rest, Some(index))
+                    }
                 };
                 let mut offset = None;
                 if uniform_gather && !load.gather.is_empty() {

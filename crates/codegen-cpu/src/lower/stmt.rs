@@ -336,9 +336,8 @@ impl Lower<'_> {
                 self.b.scatter(raw, base, index, elem.size_bytes() as u8, disp, mask);
             }
             LaneForm::Irregular(e) => {
-                let index = self.index_vector(&e)?;
-                let zero = IndexExpr::constant(0);
-                let (base, disp) = self.address(target.buffer, &zero, elem.size_bytes())?;
+                let (rest, index) = self.irregular(e)?;
+                let (base, disp) = self.address(target.buffer, &rest, elem.size_bytes())?;
                 let raw = self.narrow(dtype, value);
                 self.b.scatter(raw, base, index, elem.size_bytes() as u8, disp, mask);
             }

@@ -202,7 +202,7 @@ impl Machine<'_> {
             Op::Param(n) => smallvec![self.params[usize::from(n)]],
             Op::Const(bits) if ty.elem == Elem::Mask => (0..count).map(|lane| bits >> lane & 1).collect(),
             Op::Const(bits) => smallvec![bits; count],
-            Op::LaneIndex => (0..count as u64).collect(),
+            Op::Lanes(ref lanes) => lanes.iter().copied().collect(),
             Op::Unary(UnaryOp::Not, a) if ty.elem == Elem::Mask => self.get(a).iter().map(|&a| a ^ 1).collect(),
             Op::Unary(kind, a) => self.get(a).iter().map(|&a| eval::unary(kind, ty.elem, a)).collect(),
             Op::Binary(kind, a, b) => {
@@ -232,6 +232,12 @@ impl Machine<'_> {
             Op::LowHalf(a) => self.get(a)[..count].iter().copied().collect(),
             Op::HighHalf(a) => self.get(a)[count..].iter().copied().collect(),
             Op::Extract(a, lane) => smallvec![self.get(a)[usize::from(lane)]],
+            Op::Join(a, b) => self.get(a).iter().chain(self.get(b)).copied().collect(),
+            Op::Permute(a, b, from) => {
+                let (a, b) = (self.get(a), self.get(b));
+                let lane = |n: u64| a.iter().chain(b).nth(n as usize % (2 * count)).copied().unwrap_or_default();
+                self.get(from).iter().map(|&n| lane(n)).collect()
+            }
             Op::Shuffle(a, b, lanes) => {
                 let (a, b) = (self.get(a), self.get(b));
                 let four = |at: usize| [a, a, b, b].into_iter().zip(lanes).map(move |(x, n)| x[at + usize::from(n)]);

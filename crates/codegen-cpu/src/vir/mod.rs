@@ -20,6 +20,7 @@ pub mod interp;
 mod operands;
 pub mod pack;
 mod print;
+pub mod regroup;
 pub mod reload;
 mod simplify;
 pub mod speculate;
@@ -218,8 +219,8 @@ pub enum Op {
     Param(u8),
     /// A constant: the bits of one element, splat over the lanes of the type. For a mask: bit i is lane i.
     Const(u64),
-    /// Lane numbers 0, 1, 2, … (integer vectors).
-    LaneIndex,
+    /// A constant whose lanes differ, by the bits of each (vectors, but no masks).
+    Lanes(Box<[u64]>),
     /// See [`UnaryOp`].
     Unary(UnaryOp, Value),
     /// See [`BinaryOp`].
@@ -240,8 +241,13 @@ pub enum Op {
     HighHalf(Value),
     /// One lane as a scalar.
     Extract(Value, u16),
+    /// The lanes of the first operand, then those of the second. Like [`Op::Permute`] only where vectors fit registers.
+    Join(Value, Value),
     /// Of lanes of 32 bits, in each group of four: two of the first operand's, then two of the second's, by number.
     Shuffle(Value, Value, [u8; 4]),
+    /// Lanes of 32 bits of two vectors: lane `i` is the one that lane `i` of the third operand numbers, an [`Op::Lanes`]
+    /// of I32; the second vector's are counted on from the first's.
+    Permute(Value, Value, Value),
     /// The mask whose first `n` lanes are set, `n` an I64 scalar (below 0 is none, above the lanes is all).
     FirstLanes(Value),
     /// A mask's lanes as the bits of an I64 scalar.

@@ -14,7 +14,7 @@ impl Op {
     /// Replaces every operand.
     pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
         match self {
-            Op::Param(_) | Op::Const(_) | Op::LaneIndex => {}
+            Op::Param(_) | Op::Const(_) | Op::Lanes(_) => {}
             Op::Unary(_, a)
             | Op::Convert(_, a)
             | Op::Splat(a)
@@ -23,11 +23,11 @@ impl Op {
             | Op::Extract(a, _)
             | Op::FirstLanes(a)
             | Op::MaskBits(a) => *a = f(*a),
-            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Shuffle(a, b, _) | Op::Dot2(a, b) => {
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Join(a, b) | Op::Shuffle(a, b, _) | Op::Dot2(a, b) => {
                 *a = f(*a);
                 *b = f(*b);
             }
-            Op::Fma(a, b, c) | Op::Select(a, b, c) | Op::Dot4(a, b, c) => {
+            Op::Fma(a, b, c) | Op::Select(a, b, c) | Op::Permute(a, b, c) | Op::Dot4(a, b, c) => {
                 *a = f(*a);
                 *b = f(*b);
                 *c = f(*c);

@@ -163,7 +163,7 @@ impl Printer<'_> {
         match *op {
             Op::Param(n) => format!("param {n}"),
             Op::Const(bits) => format!("const {bits:#x}"),
-            Op::LaneIndex => "lane_index".to_owned(),
+            Op::Lanes(ref lanes) => format!("lanes {lanes:?}"),
             Op::Unary(kind, _) => format!("{kind} {operands}"),
             Op::Binary(kind, ..) => format!("{kind} {operands}"),
             Op::Fma(..) => format!("fma {operands}"),
@@ -174,6 +174,8 @@ impl Printer<'_> {
             Op::LowHalf(_) => format!("low_half {operands}"),
             Op::HighHalf(_) => format!("high_half {operands}"),
             Op::Extract(_, lane) => format!("extract {operands} @{lane}"),
+            Op::Join(..) => format!("join {operands}"),
+            Op::Permute(..) => format!("permute {operands}"),
             Op::Shuffle(.., lanes) => format!("shuffle {operands} @{lanes:?}"),
             Op::FirstLanes(_) => format!("first_lanes {operands}"),
             Op::MaskBits(_) => format!("mask_bits {operands}"),

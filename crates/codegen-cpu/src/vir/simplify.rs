@@ -12,6 +12,12 @@ pub(super) fn rewrite(b: &mut Builder, op: &Op, ty: Type) -> Option<Value> {
     if let Some(bits) = fold(b, op, ty) {
         return Some(b.constant(ty, bits));
     }
+    if let Some(bits) = fold_lanes(b, op, ty) {
+        return Some(match ty.elem {
+            Elem::Mask => b.constant(ty, bits.iter().rev().fold(0, |all, lane| all << 1 | lane)),
+            _ => b.lane_bits(ty, &bits),
+        });
+    }
     match *op {
         Op::Binary(kind, x, y) if ty.elem == Elem::Mask => mask_logic(b, kind, x, y, ty),
         Op::Binary(kind, x, y) if ty.elem.is_float() => float_binary(b, kind, x, y, ty),
@@ -60,7 +66,7 @@ fn fold(b: &Builder, op: &Op, ty: Type) -> Option<u64> {
         Op::LowHalf(x) | Op::HighHalf(x) => bits(x),
         Op::Extract(x, lane) if ty.elem == Elem::Mask => Some(bits(x)? >> lane & 1),
         Op::Extract(x, lane) => match b.op(x)? {
-            Op::LaneIndex => Some(u64::from(lane)),
+            Op::Lanes(lanes) => lanes.get(usize::from(lane)).copied(),
             _ => bits(x),
         },
         Op::FirstLanes(n) => {
@@ -68,6 +74,32 @@ fn fold(b: &Builder, op: &Op, ty: Type) -> Option<u64> {
             Some(if n == 0 { 0 } else { u64::MAX >> (64 - n) })
         }
         Op::MaskBits(x) => bits(x),
+        _ => None,
+    }
+}
+
+/// The bits per lane of an operation on constants, of which one at least has lanes that differ. Masks have 0 or 1.
+fn fold_lanes(b: &Builder, op: &Op, ty: Type) -> Option<Vec<u64>> {
+    let mut differ = false;
+    op.for_each_operand(|x| differ |= matches!(b.op(x), Some(Op::Lanes(_))));
+    if !differ {
+        return None;
+    }
+    let lane = |x: Value, n: usize| match b.op(x)? {
+        Op::Lanes(lanes) => lanes.get(n).copied(),
+        _ => b.const_bits(x),
+    };
+    let elem = |x: Value| b.ty(x).elem;
+    let lanes = usize::from(ty.lanes);
+    let each = |f: &dyn Fn(usize) -> Option<u64>| (0..lanes).map(f).collect::<Option<Vec<u64>>>();
+    match *op {
+        Op::Unary(kind, x) => each(&|n| Some(eval::unary(kind, ty.elem, lane(x, n)?))),
+        Op::Binary(kind, x, y) => each(&|n| eval::binary(kind, ty.elem, lane(x, n)?, lane(y, n)?)),
+        Op::Compare(cond, x, y) => each(&|n| Some(u64::from(eval::compare(cond, elem(x), lane(x, n)?, lane(y, n)?)))),
+        Op::Convert(Convert::Bitcast, _) => None,
+        Op::Convert(kind, x) => each(&|n| Some(eval::convert(kind, elem(x), ty.elem, lane(x, n)?))),
+        Op::LowHalf(x) => each(&|n| lane(x, n)),
+        Op::HighHalf(x) => each(&|n| lane(x, lanes + n)),
         _ => None,
     }
 }

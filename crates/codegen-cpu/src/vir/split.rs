@@ -357,14 +357,11 @@ impl Splitter<'_> {
         for (n, &result) in results.iter().enumerate() {
             let first_lane = n as u16 * part.lanes;
             let op = match *op {
-                Op::LaneIndex => {
-                    let op = if part.lanes == 1 { Op::Const(u64::from(first_lane)) } else { Op::LaneIndex };
-                    if first_lane == 0 || part.lanes == 1 {
-                        op
-                    } else {
-                        let index = self.op(part, op, out);
-                        let first = self.constant(part, u64::from(first_lane));
-                        Op::Binary(BinaryOp::Add, index, first)
+                Op::Lanes(ref lanes) => {
+                    let first = usize::from(first_lane);
+                    match &lanes[first..first + usize::from(part.lanes)] {
+                        [lane] => Op::Const(*lane),
+                        lanes => Op::Lanes(lanes.into()),
                     }
                 }
                 Op::FirstLanes(lanes) => {

@@ -161,7 +161,9 @@ impl Verifier<'_> {
         match *op {
             Op::Param(n) => when(n < 4 && ty == I64, "parameter 0 to 3 as i64"),
             Op::Const(_) => Ok(()),
-            Op::LaneIndex => when(integer(ty), "integers"),
+            Op::Lanes(ref lanes) => {
+                when(ty.elem != Elem::Mask && lanes.len() == usize::from(ty.lanes), "as many numbers as lanes")
+            }
             Op::Unary(kind, a) => {
                 let fits = match kind {
                     UnaryOp::Neg | UnaryOp::Abs => integer(ty) || ty.elem.is_float(),
@@ -207,6 +209,13 @@ impl Verifier<'_> {
             }
             Op::Extract(a, lane) => {
                 when(ty == Type::scalar(of(a).elem) && lane < of(a).lanes, "a lane that the operand has")
+            }
+            Op::Join(a, b) => {
+                when(of(a) == of(b) && of(a).elem == ty.elem && 2 * of(a).lanes == ty.lanes, "two halves")
+            }
+            Op::Permute(a, b, from) => {
+                let fits = ty.elem.size_bytes() == 4 && of(from) == Type::vector(Elem::I32, ty.lanes);
+                when(fits && of(a) == ty && of(b) == ty, "vectors of 32 bits, and as many numbers of lanes")
             }
             Op::Shuffle(a, b, lanes) => {
                 let fits =

@@ -17,6 +17,7 @@ mod vocabulary;
 use crate::CodegenError;
 use crate::object::CompiledFunction;
 use crate::vir::expand::{self, Lacks};
+use crate::vir::regroup::{self, Permutes};
 use crate::vir::reload::{self, Registers};
 use crate::vir::{Function, balance, halves, interleave, pack, speculate, split, strength, verify};
 use inst::Encoding;
@@ -53,6 +54,7 @@ fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Resul
     let mut function = function.clone();
     expand::run(&mut function, Lacks::default());
     split::run(&mut function, register_bytes);
+    regroup::run(&mut function, if isa.avx512 { Permutes::OfTwo } else { Permutes::OfOne });
     if !isa.vnni {
         halves::run(&mut function);
     }

@@ -156,8 +156,8 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
         // They lie so already.
         Some(v) if is_adjacent(c.rhs, v) && n < MIN_COLUMNS => return None,
         Some(_) => Arrangement::Columns,
-        None if n < MIN_COLUMNS => return None,
         None if is_shared => Arrangement::Rows,
+        None if n < MIN_COLUMNS => return None,
         None => Arrangement::Panels,
     };
     let in_panels = arrangement == Arrangement::Panels;

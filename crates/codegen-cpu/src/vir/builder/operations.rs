@@ -32,7 +32,23 @@ impl Builder {
 
     /// Lane numbers 0, 1, 2, ….
     pub fn lane_index(&mut self, ty: Type) -> Value {
-        if ty.lanes == 1 { self.constant(ty, 0) } else { self.pure(Op::LaneIndex, ty) }
+        let numbers: Vec<i64> = (0..i64::from(ty.lanes)).collect();
+        self.lanes(ty, &numbers)
+    }
+
+    /// A constant with a number for each lane (integers).
+    pub fn lanes(&mut self, ty: Type, numbers: &[i64]) -> Value {
+        assert_eq!(numbers.len(), usize::from(ty.lanes), "numbers of {ty}");
+        let bits: Vec<u64> = numbers.iter().map(|n| n.cast_unsigned() & eval::lane_mask(ty.elem)).collect();
+        self.lane_bits(ty, &bits)
+    }
+
+    /// A constant by the bits of each lane.
+    pub(in crate::vir) fn lane_bits(&mut self, ty: Type, bits: &[u64]) -> Value {
+        if bits.iter().all(|&lane| lane == bits[0]) {
+            return self.constant(ty, bits[0]);
+        }
+        self.pure(Op::Lanes(bits.into()), ty)
     }
 
     /// See [`UnaryOp`].

@@ -20,6 +20,14 @@ packed! {
     SHUF_F32 =
         VEX_Vshufps_xmm_xmm_xmmm128_imm8, VEX_Vshufps_ymm_ymm_ymmm256_imm8, EVEX_Vshufps_xmm_k1z_xmm_xmmm128b32_imm8,
         EVEX_Vshufps_ymm_k1z_ymm_ymmm256b32_imm8, EVEX_Vshufps_zmm_k1z_zmm_zmmm512b32_imm8;
+    PERM_F32 =
+        INVALID, VEX_Vpermps_ymm_ymm_ymmm256, INVALID, EVEX_Vpermps_ymm_k1z_ymm_ymmm256b32,
+        EVEX_Vpermps_zmm_k1z_zmm_zmmm512b32;
+    PERM2_F32 =
+        INVALID, INVALID, EVEX_Vpermt2ps_xmm_k1z_xmm_xmmm128b32, EVEX_Vpermt2ps_ymm_k1z_ymm_ymmm256b32,
+        EVEX_Vpermt2ps_zmm_k1z_zmm_zmmm512b32;
+    BLEND_F32 =
+        VEX_Vblendps_xmm_xmm_xmmm128_imm8, VEX_Vblendps_ymm_ymm_ymmm256_imm8, INVALID, INVALID, INVALID;
     PSHUFB =
         VEX_Vpshufb_xmm_xmm_xmmm128, VEX_Vpshufb_ymm_ymm_ymmm256, EVEX_Vpshufb_xmm_k1z_xmm_xmmm128,
         EVEX_Vpshufb_ymm_k1z_ymm_ymmm256, EVEX_Vpshufb_zmm_k1z_zmm_zmmm512;

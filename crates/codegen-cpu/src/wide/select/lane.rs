@@ -3,7 +3,7 @@
 use super::Selector;
 use super::mask::int_of_size;
 use crate::CodegenError;
-use crate::vir::{Elem, Type, Value};
+use crate::vir::{Elem, Op, Type, Value};
 use crate::wide::codes;
 use crate::wide::inst::{Address, Encoding, INT, MASK, MachInst, VECTOR, View, Width};
 use iced_x86::Code;
@@ -130,19 +130,106 @@ impl Selector<'_> {
         }
     }
 
+    /// The numbers 0, 1, 2, … in all lanes of a register.
     pub(super) fn pool_lane_index(&mut self, elem: Elem, width: Width) -> Address<VReg> {
+        let numbers: Vec<u64> = (0..u64::from(width.bytes() / elem.size_bytes())).collect();
+        self.pool_lanes(elem, width, &numbers)
+    }
+
+    fn pool_lanes(&mut self, elem: Elem, width: Width, lanes: &[u64]) -> Address<VReg> {
         let size = elem.size_bytes() as usize;
-        let lanes = width.bytes() as usize / size;
-        let entry: Vec<u8> = (0..lanes as u64).flat_map(|lane| lane.to_le_bytes()[..size].to_vec()).collect();
+        let mut entry: Vec<u8> = lanes.iter().flat_map(|lane| lane.to_le_bytes().into_iter().take(size)).collect();
+        entry.resize(width.bytes() as usize, 0);
         self.pool_bytes(&entry)
     }
 
-    pub(super) fn lane_index(&mut self, dst: VReg, ty: Type) -> Result<(), CodegenError> {
+    /// A constant by the bits of each lane.
+    pub(super) fn lanes(&mut self, dst: VReg, ty: Type, lanes: &[u64]) {
         let width = Self::width_of(ty);
-        let address = self.pool_lane_index(ty.elem, width);
+        let address = self.pool_lanes(ty.elem, width, lanes);
         let code = codes::LOAD_F32.code(self.encoding, width);
         self.push(MachInst::new(code).def(dst, width.view()).mem(&address));
+    }
+
+    /// The lanes of two vectors one behind the other.
+    pub(super) fn join(&mut self, dst: VReg, ty: Type, low: Value, high: Value) -> Result<(), CodegenError> {
+        let (row, half) = match ty.size_bytes() {
+            64 => (codes::INSERT256_Z, View::Y),
+            32 => (codes::INSERT128_Y, View::X),
+            _ => return Err(CodegenError::Unsupported { what: "halves of less than 128 bits" }),
+        };
+        let view = Self::width_of(ty).view();
+        let high = self.rm_with(high, false);
+        let low = self.reg(low);
+        let code = row.code(self.encoding);
+        self.push(MachInst::new(code).def(dst, view).reg(low, view).rm(&high, half).imm8(1));
         Ok(())
+    }
+
+    /// Lanes of 32 bits of two vectors, or of one that is given twice, by number.
+    pub(super) fn permute(&mut self, dst: VReg, ty: Type, [a, b]: [Value; 2], from: Value) -> Result<(), CodegenError> {
+        let Some(Op::Lanes(numbers)) = &self.ops[from.0 as usize] else {
+            return Err(CodegenError::Unsupported { what: "a permutation that is no constant" });
+        };
+        let numbers = numbers.clone();
+        let (width, lanes) = (Self::width_of(ty), u64::from(ty.lanes));
+        let view = width.view();
+        match self.encoding {
+            Encoding::Evex if a == b && width != Width::X => {
+                let a = self.rm_with(a, false);
+                let from = self.reg(from);
+                let code = codes::PERM_F32.code(self.encoding, width);
+                self.push(MachInst::new(code).def(dst, view).reg(from, view).rm(&a, view));
+            }
+            Encoding::Evex => {
+                let b = self.rm_with(b, false);
+                let (a, from) = (self.reg(a), self.reg(from));
+                let code = codes::PERM2_F32.code(self.encoding, width);
+                self.push(MachInst::new(code).modify(a, dst, view).reg(from, view).rm(&b, view));
+            }
+            Encoding::Vex => {
+                let of_b = |&n: &u64| a != b && n >= lanes;
+                if !numbers.iter().any(of_b) {
+                    self.permute_one(dst, width, a, &numbers);
+                    return Ok(());
+                }
+                let blend = numbers.iter().rev().fold(0, |bits, n| bits << 1 | u8::from(of_b(n)));
+                let (low, high) = (self.fresh(VECTOR), self.fresh(VECTOR));
+                // What the other vector gives may be anything here.
+                let own = |second: bool| -> Vec<u64> {
+                    let kept = |(at, n): (usize, &u64)| if of_b(n) == second { n % lanes } else { at as u64 };
+                    numbers.iter().enumerate().map(kept).collect()
+                };
+                self.permute_one(low, width, a, &own(false));
+                self.permute_one(high, width, b, &own(true));
+                let code = codes::BLEND_F32.code(self.encoding, width);
+                self.push(MachInst::new(code).def(dst, view).reg(low, view).reg(high, view).imm8(blend));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lanes of one vector of up to 256 bits, with AVX2.
+    fn permute_one(&mut self, dst: VReg, width: Width, a: Value, numbers: &[u64]) {
+        let view = width.view();
+        if numbers.iter().zip(0..).all(|(&n, at)| n == at) {
+            let a = self.reg(a);
+            self.push(MachInst::new(codes::MOVE.code(self.encoding, width)).def(dst, view).reg(a, view));
+            return;
+        }
+        if width == Width::X {
+            let a = self.reg(a);
+            let number = numbers.iter().rev().fold(0, |bits, &lane| bits << 2 | lane as u8);
+            let code = codes::SHUF_F32.code(self.encoding, width);
+            self.push(MachInst::new(code).def(dst, view).reg(a, view).reg(a, view).imm8(number));
+            return;
+        }
+        let a = self.rm_with(a, false);
+        let (from, address) = (self.fresh(VECTOR), self.pool_lanes(Elem::I32, width, numbers));
+        let load = codes::LOAD_F32.code(self.encoding, width);
+        self.push(MachInst::new(load).def(from, view).mem(&address));
+        let code = codes::PERM_F32.code(self.encoding, width);
+        self.push(MachInst::new(code).def(dst, view).reg(from, view).rm(&a, view));
     }
 
     pub(super) fn high_half(&mut self, dst: VReg, ty: Type, a: Value) {

@@ -96,6 +96,11 @@ impl Selector<'_> {
     /// AVX2: the mask with lanes as wide as the elements it is to select among; zero beyond the lanes.
     pub(super) fn vector_mask(&mut self, mask: Value, elem: Elem) -> VReg {
         let lanes = self.ty(mask).lanes;
+        if let Some(bits) = self.constant(mask) {
+            let reg = self.fresh(VECTOR);
+            self.vector_from_bits(reg, int_of_size(elem), lanes, bits);
+            return reg;
+        }
         let reg = self.reg(mask);
         self.convert_mask(reg, lanes, mask_elem(lanes), int_of_size(elem))
     }

@@ -235,7 +235,7 @@ impl Selector<'_> {
         if ty.elem.size_bytes() < 4 {
             return self.gather_lanes(dst, ty, base, index, scale, disp, mask);
         }
-        if let Some(places) = self.known_places(ty, index, scale, disp, mask) {
+        if let Some(places) = self.known_places(index, scale, disp, mask) {
             self.collect(dst, ty, base, &places);
             return Ok(());
         }

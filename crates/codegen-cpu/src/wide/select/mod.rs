@@ -331,7 +331,10 @@ impl<'a> Selector<'a> {
         let dst = self.vreg(result);
         match *op {
             Op::Param(_) | Op::Const(_) => Ok(()),
-            Op::LaneIndex => self.lane_index(dst, ty),
+            Op::Lanes(ref lanes) => {
+                self.lanes(dst, ty, lanes);
+                Ok(())
+            }
             Op::Load { base, disp, .. } => self.load(dst, ty, base, disp),
             Op::LoadSplat { base, disp, .. } => self.load_splat(dst, ty, base, disp),
             Op::LoadMasked { base, disp, mask } => self.load_masked(dst, ty, base, disp, mask),

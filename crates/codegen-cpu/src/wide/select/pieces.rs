@@ -5,21 +5,19 @@
 //! stores; one of the first lanes, as remainders make, is at most three.
 
 use super::Selector;
-use crate::vir::{BinaryOp, Op, Type, Value, eval};
+use crate::vir::regroup::known_lanes;
+use crate::vir::{Type, Value};
 use crate::wide::codes;
 use crate::wide::inst::{MachInst, VECTOR, View, Width};
 use regalloc2::VReg;
 
 /// Bytes of the vectors that single elements are inserted into.
 const PIECE_BYTES: u32 = 16;
-/// Operations that an index is looked for through.
-const INDEX_DEPTH: u32 = 6;
 
 impl Selector<'_> {
     /// Displacements of the lanes of an indexed access, `None` for lanes that are off; if they are known.
     pub(super) fn known_places(
         &self,
-        ty: Type,
         index: Value,
         scale: u8,
         disp: i32,
@@ -29,30 +27,16 @@ impl Selector<'_> {
             Some(mask) => self.constant(mask)?,
             None => u64::MAX,
         };
-        (0..ty.lanes)
-            .map(|lane| {
-                let index = self.known_lane(index, lane, INDEX_DEPTH)?;
-                let place = index.checked_mul(i64::from(scale))?.checked_add(i64::from(disp))?;
+        let numbers = known_lanes(self.ops[index.0 as usize].as_ref(), self.ty(index))?;
+        numbers
+            .iter()
+            .enumerate()
+            .map(|(lane, number)| {
+                let place = number.checked_mul(i64::from(scale))?.checked_add(i64::from(disp))?;
                 let place = i32::try_from(place).ok()?;
                 Some((on >> lane & 1 == 1).then_some(place))
             })
             .collect()
-    }
-
-    /// The signed value of one lane of an integer vector, if it follows from lane numbers and constants.
-    fn known_lane(&self, vector: Value, lane: u16, depth: u32) -> Option<i64> {
-        let elem = self.ty(vector).elem;
-        let depth = depth.checked_sub(1)?;
-        match self.ops[vector.0 as usize] {
-            Some(Op::LaneIndex) => Some(i64::from(lane)),
-            Some(Op::Const(bits)) => Some(eval::sign_extend(elem, bits)),
-            Some(Op::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Shl), a, b)) => {
-                let (a, b) = (self.known_lane(a, lane, depth)?, self.known_lane(b, lane, depth)?);
-                let bits = eval::binary(op, elem, a.cast_unsigned(), b.cast_unsigned())?;
-                Some(eval::sign_extend(elem, bits))
-            }
-            _ => None,
-        }
     }
 
     /// A vector of elements at the given displacements from an address; lanes without one are zero.

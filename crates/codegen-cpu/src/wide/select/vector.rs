@@ -51,6 +51,8 @@ impl Selector<'_> {
                 self.high_half(dst, ty, a);
                 Ok(())
             }
+            Op::Join(low, high) => self.join(dst, ty, low, high),
+            Op::Permute(a, b, from) => self.permute(dst, ty, [a, b], from),
             Op::Shuffle(a, b, lanes) => {
                 self.shuffle(dst, ty, a, b, lanes);
                 Ok(())

@@ -2,7 +2,7 @@
 
 use crate::schedule::point::outside_halo;
 use infc_ir::entity::{EntityId, StageId, VarId};
-use infc_ir::index::{IndexExpr, Interval};
+use infc_ir::index::{Atom, IndexExpr, Interval};
 use infc_ir::kernel::{AxisKind, Kernel, Layout, Stage};
 use infc_ir::scalar::{Body, Load, ScalarOp, Source, UnaryOp};
 
@@ -26,6 +26,25 @@ pub(super) enum Step {
     Far,
 }
 
+/// How stores move along an axis.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move {
+    pub(super) step: Step,
+    /// In elements, where it is the same everywhere and known.
+    pub(super) stride: Option<i64>,
+}
+
+/// Movement along an axis that is two axes joined: by one distance within so many points, and by another from each to
+/// the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Period {
+    pub(super) points: i64,
+    /// Elements from a point to the next.
+    pub(super) within: i64,
+    /// Elements from a period to the next.
+    pub(super) across: i64,
+}
+
 /// A load as its stage sees it, with inlined stages looked through.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
@@ -42,6 +61,8 @@ pub(super) struct Access {
     pub(super) cache_sets: Vec<i64>,
     /// Axes along which neighbours are not the same distance apart everywhere.
     pub(super) irregular: Vec<bool>,
+    /// Per axis: how it moves where it is not the same everywhere, but again and again.
+    pub(super) periods: Vec<Option<Period>>,
     pub(super) guards: Guards,
     /// The stage it reads, if it is not an operand.
     pub(super) stage: Option<StageId>,
@@ -126,9 +147,7 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         .map(|axis| steps[axis] == Step::One && flat.linear_in(VarId::from_index(axis)).is_none())
         .collect();
     let elem_bytes = load.dtype.size_bytes().unwrap_or(1);
-    let strides: Vec<Option<i64>> = (0..reader.axes.len())
-        .map(|axis| flat.linear_in(VarId::from_index(axis)).and_then(|(c, _)| c.as_const()))
-        .collect();
+    let strides: Vec<Option<i64>> = (0..reader.axes.len()).map(|axis| stride_of(&flat, axis)).collect();
     let cache_sets = strides
         .iter()
         .map(|stride| {
@@ -138,7 +157,7 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
             if bytes == 0 { CACHE_SET_SPAN / CACHE_LINE } else { CACHE_SET_SPAN / CACHE_LINE.max(back) }
         })
         .collect();
-    let irregular = (0..reader.axes.len())
+    let irregular: Vec<bool> = (0..reader.axes.len())
         .map(|axis| steps[axis] == Step::Far && flat.linear_in(VarId::from_index(axis)).is_none())
         .collect();
     let axes = index.iter().map(|e| e.as_var().map(EntityId::index)).collect();
@@ -147,7 +166,10 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         (e.clone() - distance).as_var().map(|var| (var.index(), distance))
     };
     let near = index.iter().map(|e| near(e).filter(|_| load.gather.is_empty())).collect();
-    Access { elem_bytes, flat, steps, panelled, strides, cache_sets, irregular, guards, stage, axes, near }
+    let periods = (0..reader.axes.len())
+        .map(|axis| if irregular[axis] { period_of(kernel, reader, &flat, axis) } else { None })
+        .collect();
+    Access { elem_bytes, flat, steps, panelled, strides, cache_sets, irregular, periods, guards, stage, axes, near }
 }
 
 fn body_uses(body: &Body, var: VarId) -> bool {
@@ -155,6 +177,37 @@ fn body_uses(body: &Body, var: VarId) -> bool {
         ScalarOp::Load(load) => load.gather.is_empty() && load.index.iter().any(|e| e.uses_var(var)),
         _ => false,
     })
+}
+
+/// Elements by which a flat index moves along an axis, if that is the same everywhere and known.
+pub(super) fn stride_of(flat: &IndexExpr, axis: usize) -> Option<i64> {
+    flat.linear_in(VarId::from_index(axis)).and_then(|(by, _)| by.as_const())
+}
+
+/// The period of a flat index along an axis, if its coordinate is only taken apart by one number.
+fn period_of(kernel: &Kernel, stage: &Stage, flat: &IndexExpr, axis: usize) -> Option<Period> {
+    let var = VarId::from_index(axis);
+    let mut points = None;
+    flat.for_each_atom(&mut |atom| {
+        if let Atom::FloorDiv(parts) | Atom::Mod(parts) = atom
+            && parts.0.as_var() == Some(var)
+        {
+            points = points.or(parts.1.as_const());
+        }
+    });
+    let points = points.filter(|&n| n > 1)?;
+    let (outer, inner) = (VarId::from_index(stage.axes.len()), VarId::from_index(stage.axes.len() + 1));
+    let mut ranges = stage.ranges(&kernel.symbols);
+    ranges.set_var(inner, Interval::new(0, points - 1));
+    ranges.set_var(outer, Interval { min: Some(0), max: None });
+    let apart = |atom: &Atom| match atom {
+        Atom::Var(v) if *v == var => Some(IndexExpr::var(outer).scale(points) + IndexExpr::var(inner)),
+        _ => None,
+    };
+    let flat = flat.substitute(&apart).simplify(&ranges);
+    let (across, rest) = flat.linear_in(outer)?;
+    let (within, _) = rest.linear_in(inner)?;
+    Some(Period { points, within: within.as_const()?, across: across.as_const()? })
 }
 
 /// The movement of a flat index along an axis of a stage.
@@ -175,9 +228,7 @@ pub(super) fn step_of(kernel: &Kernel, stage: &Stage, flat: &IndexExpr, axis: us
     ranges.set_var(outer, Interval { min: Some(0), max: None });
     let split = flat
         .substitute(&|atom| match atom {
-            infc_ir::index::Atom::Var(v) if *v == var => {
-                Some(IndexExpr::var(outer).scale(PANEL) + IndexExpr::var(inner))
-            }
+            Atom::Var(v) if *v == var => Some(IndexExpr::var(outer).scale(PANEL) + IndexExpr::var(inner)),
             _ => None,
         })
         .simplify(&ranges);

@@ -98,8 +98,8 @@ impl Blocks {
         if tiled.is_empty() || !distinct || !known {
             return None;
         }
-        let steps = chooser.store_steps(root);
-        let lanes_axis = (0..axes.len()).find(|&a| steps[a] == Step::One && tiled.iter().all(|&(t, _)| t != a))?;
+        let moves = chooser.store_moves(root);
+        let lanes_axis = (0..axes.len()).find(|&a| moves[a].step == Step::One && tiled.iter().all(|&(t, _)| t != a))?;
         Some(Self { root, stages, tiled, lanes_axis })
     }
 
@@ -217,7 +217,7 @@ impl Blocks {
             let value: f64 = stage.value_axes().map(|(axis, _)| extents[axis] as f64).product();
             stored += value * 4.0;
             if stage.reducer.is_some() {
-                let view = chooser.view(*id, Some(chooser.store_steps(*id)), extents);
+                let view = chooser.view(*id, Some(chooser.store_moves(*id)), extents);
                 arithmetic += tile::choose(&view, machine, false).1;
                 weights += constants(chooser, stage);
             }
@@ -328,7 +328,7 @@ fn follow(e: &IndexExpr, of_axis: &[Follow]) -> Follow {
 
 /// Loops of a sum: what its constants move along outside, so that they are read once per turn of the rows.
 fn reduction_loops(chooser: &mut Chooser<'_>, id: StageId, extents: Vec<i64>) {
-    let (tile, _) = chooser.pick_tile(&chooser.view(id, Some(chooser.store_steps(id)), extents), false);
+    let (tile, _) = chooser.pick_tile(&chooser.view(id, Some(chooser.store_moves(id)), extents), false);
     let mut loops = chooser.split(id, &tile);
     let (reduction, lanes) = chooser.reduction_loops(id, &tile);
     let stage = &chooser.kernel.stages[id];
@@ -357,7 +357,7 @@ fn formula_loops(chooser: &mut Chooser<'_>, id: StageId, mut extents: Vec<i64>) 
     let formulas: Vec<usize> = (0..stage.axes.len()).filter(|&axis| chooses(axis)).collect();
     // They are not lanes.
     formulas.iter().for_each(|&axis| extents[axis] = 1);
-    let (tile, _) = chooser.pick_tile(&chooser.view(id, Some(chooser.store_steps(id)), extents), false);
+    let (tile, _) = chooser.pick_tile(&chooser.view(id, Some(chooser.store_moves(id)), extents), false);
     let tile = Tile { vectors: 1, ..tile };
     let loops = chooser.split(id, &tile);
     let is_formula = |axis: usize| formulas.contains(&axis);

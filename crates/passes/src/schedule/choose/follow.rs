@@ -1,6 +1,6 @@
 //! How the parts of stages that a point of a root needs follow the root's axes.
 
-use super::access::Step;
+use super::access::{Move, Step};
 use super::place::Chooser;
 use super::tile::Tile;
 use crate::schedule::plan::reads_neighbours;
@@ -73,14 +73,14 @@ impl Chooser<'_> {
             .find(|(id, _)| *id == main)
             .and_then(|(_, f)| f.clone())
             .expect("a stage in step follows the root");
-        let root_steps = self.store_steps(root);
+        let root_moves = self.store_moves(root);
         let main_stage = &self.kernel.stages[main];
         let value: Vec<usize> = main_stage.value_axes().map(|(n, _)| n).collect();
         // Movement of the root's stores, along the reduction's axes.
-        let mut store = vec![Step::Zero; main_stage.axes.len()];
+        let mut store = vec![Move { step: Step::Zero, stride: Some(0) }; main_stage.axes.len()];
         for (position, axis) in value.iter().enumerate() {
             if let Some(root_axis) = follow[position] {
-                store[*axis] = root_steps[root_axis];
+                store[*axis] = root_moves[root_axis];
             }
         }
         let tile = self.tile(main, Some(store), self.extents(main));

@@ -1,8 +1,11 @@
-//! Whether rows of a contraction are better counted along two axes as one.
+//! Whether rows of a contraction, or rows and columns, are better counted along two axes as one.
 //!
 //! An image of 7×7 points has rows of 7, which leave remainders in tiles of 4 or 6 rows, and remainders hide less of
 //! the latency of multiply-adds. Joined, its 49 points are nine tiles of 5 and one of 4. The price is that the addresses
 //! of a tile's rows no longer differ by constants, so each takes a register of its own.
+//!
+//! Three columns leave a quarter of a vector's lanes empty, or more. Joined with the rows before them, they fill vectors
+//! of several rows, whose operands are put together of whole loads ([`super::regroup`]).
 
 use super::access::{Access, Step, accesses};
 use super::decide::Decisions;
@@ -16,6 +19,9 @@ use infc_ir::schedule::{Schedule, Step as ScheduleStep};
 
 /// How much of the time a join has to save: estimates are no better than that.
 const WORTH: f64 = 0.93;
+
+/// Bytes of the elements of which few columns leave lanes empty.
+const COLUMN_BYTES: usize = 4;
 
 /// A kernel as it is, or with two axes joined.
 struct Way {
@@ -32,7 +38,8 @@ pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, de
     let estimate = |kernel: &Kernel| Chooser::new(kernel, machine, allowed, &usual).run();
     let (schedule, cycles) = estimate(kernel);
     let mut ways = vec![Way { joined: None, cycles: cycles * WORTH, schedule }];
-    for (stage, outer, inner) in pairs(kernel) {
+    let columns = pairs_of_columns(kernel, machine.lanes(COLUMN_BYTES));
+    for (stage, outer, inner) in pairs(kernel).into_iter().chain(columns) {
         let s = &kernel.stages[stage];
         let [outer_name, inner_name] = [outer, inner].map(|a| s.axes[a].name.clone());
         let mut name = format!("{outer_name}{inner_name}");
@@ -78,6 +85,24 @@ fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
         };
         let rows: Vec<usize> = (0..stage.axes.len()).filter(|&axis| is_row(axis)).collect();
         pairs.extend(rows.windows(2).map(|pair| (id, pair[0], pair[1])));
+    }
+    pairs
+}
+
+/// The last two axes of sums that have fewer columns than lanes.
+fn pairs_of_columns(kernel: &Kernel, lanes: i64) -> Vec<(StageId, usize, usize)> {
+    let inlined = Chooser::inlined(kernel);
+    let mut pairs = Vec::new();
+    for (id, stage) in kernel.stages.iter_enumerated().filter(|(_, stage)| stage.reducer.is_some()) {
+        let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
+        let [.., outer, inner] = value[..] else { continue };
+        let known = |axis: usize| stage.axes[axis].extent.as_const().filter(|&n| n > 1);
+        let is_parallel = |axis: usize| stage.axes[axis].kind == AxisKind::Parallel;
+        let few = known(inner).is_some_and(|n| n < lanes) && known(outer).is_some();
+        let tested = || accesses(kernel, id, &inlined).iter().any(|a| a.guards.tested);
+        if few && is_parallel(outer) && is_parallel(inner) && !tested() {
+            pairs.push((id, outer, inner));
+        }
     }
     pairs
 }

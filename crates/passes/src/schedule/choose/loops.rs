@@ -1,9 +1,9 @@
 //! A stage's loops: cut by its tile, put in an order, and made parallel.
 
-use super::access::{Step, cost, extent};
+use super::access::{Access, Step, cost, extent};
 use super::place::Chooser;
 use super::tile::Tile;
-use super::{decode, dot};
+use super::{decode, dot, regroup};
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::AxisKind;
 use infc_ir::schedule::{Intrinsic, Step as ScheduleStep};
@@ -99,6 +99,25 @@ impl Chooser<'_> {
         });
     }
 
+    /// Whether gathers along a tile's lanes share what they load with those at neighbouring points of the innermost sum.
+    pub(super) fn shares_taps(&self, id: StageId, tile: &Tile) -> bool {
+        let stage = &self.kernel.stages[id];
+        let sums_in_lanes = tile.vector_axis.is_some_and(|axis| stage.axes[axis].kind == AxisKind::Reduce);
+        let innermost = stage.axes.iter().rposition(|a| a.kind == AxisKind::Reduce).filter(|_| !sums_in_lanes);
+        innermost.is_some_and(|axis| self.shared_taps(id, tile, axis) > 1)
+    }
+
+    /// Points of a reduction axis at which gathers along a tile's lanes read neighbours.
+    fn shared_taps(&self, id: StageId, tile: &Tile, axis: usize) -> i64 {
+        let view = self.view(id, None, self.extents(id));
+        let is_gather = |a: &&Access| tile.vector_axis.is_some_and(|v| a.steps[v] == Step::Far);
+        let gathers = view.accesses.iter().filter(is_gather).filter_map(|a| {
+            let known = regroup::gather(self.machine, &view, a, tile).is_some();
+            known.then(|| regroup::taps(a, tile, axis, view.extents[axis]))
+        });
+        gathers.max().unwrap_or(1)
+    }
+
     /// Reduction loops: the innermost short ones unrolled, long ones unrolled in part where the tile is small.
     pub(super) fn reduction_loops(&mut self, id: StageId, tile: &Tile) -> (Vec<String>, Vec<String>) {
         let stage = &self.kernel.stages[id];
@@ -154,14 +173,21 @@ impl Chooser<'_> {
                 loop_name = o;
                 extent = extent.map(|n| n / dot::POINTS);
             }
+            // Gathers at neighbouring points share loads.
+            let shared = if order.is_empty() { self.shared_taps(id, tile, axis) } else { 1 };
             match extent {
+                Some(n) if shared > 1 && n <= shared => {
+                    body *= n;
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: loop_name.clone() });
+                    order.push(loop_name);
+                }
                 Some(n) if unrolling && n <= 16 && (body * n <= limit || (tile.slides && order.is_empty())) => {
                     body *= n.max(1);
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: loop_name.clone() });
                     order.push(loop_name);
                 }
-                _ if unrolling && body * 2 <= limit / 2 => {
-                    let by = if body * 4 <= limit { 4 } else { 2 };
+                _ if shared > 1 || (unrolling && body * 2 <= limit / 2) => {
+                    let by = if shared > 1 || body * 4 <= limit { 4 } else { 2 };
                     let (o, i) = (format!("{loop_name}_o"), format!("{loop_name}_i"));
                     self.split_step(&name, &loop_name, by, &o, &i);
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: i.clone() });

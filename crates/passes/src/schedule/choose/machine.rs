@@ -14,6 +14,8 @@ pub struct Machine {
     /// Vector arithmetic instructions that a vector of bytes takes before it can be an operand of dot products. Such a
     /// vector takes two registers; where bytes are operands as they are, this is 0.
     pub dot_operand_cost: f64,
+    /// Vectors whose lanes of 32 bits one instruction puts together by number; 0 if none does.
+    pub permuted_vectors: u32,
     /// Vector loads per cycle.
     pub loads_per_cycle: f64,
     /// Cycles from a multiply-add's operands to its result.

@@ -18,6 +18,7 @@ mod loops;
 mod machine;
 mod order;
 mod place;
+mod regroup;
 mod strip;
 mod tile;
 mod window;

@@ -1,6 +1,6 @@
 //! Where stages are computed: inside which loop of which reader, or in front of everything.
 
-use super::access::{Access, Step, accesses, cost, extent, step};
+use super::access::{Access, Move, accesses, cost, extent, step, stride_of};
 use super::block::Blocks;
 use super::decide::{Decisions, MOST_ALTERNATIVES};
 use super::decode::{self, Work};
@@ -160,7 +160,7 @@ impl<'a> Chooser<'a> {
 
     // --------------------------------------------------------------------------------------------------- tiles --
 
-    pub(super) fn view<'v>(&'v self, id: StageId, store: Option<Vec<Step>>, extents: Vec<i64>) -> View<'v> {
+    pub(super) fn view<'v>(&'v self, id: StageId, store: Option<Vec<Move>>, extents: Vec<i64>) -> View<'v> {
         let stage = &self.kernel.stages[id];
         let loads = self.accesses[id.index()].iter().map(|a| a.elem_bytes);
         let own = stage.dtypes().into_iter().map(|d| d.size_bytes().unwrap_or(1));
@@ -172,7 +172,7 @@ impl<'a> Chooser<'a> {
         let points_at_once = self.points_at_once(id);
         let accesses = &self.accesses[id.index()];
         let works = &self.works[id.index()];
-        View { stage, accesses, works, store_steps: store, extents, elem_bytes, reorders, points_at_once }
+        View { stage, accesses, works, stores: store, extents, elem_bytes, reorders, points_at_once }
     }
 
     /// Reduction points that one operation folds per lane.
@@ -181,7 +181,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The cheapest tile of a stage; counts what it takes.
-    pub(super) fn tile(&mut self, id: StageId, store: Option<Vec<Step>>, extents: Vec<i64>) -> Tile {
+    pub(super) fn tile(&mut self, id: StageId, store: Option<Vec<Move>>, extents: Vec<i64>) -> Tile {
         let (tile, cycles) = self.pick_tile(&self.view(id, store, extents), false);
         self.cycles += cycles;
         tile
@@ -203,7 +203,7 @@ impl<'a> Chooser<'a> {
         (0..stage.axes.len()).map(|a| extent(self.kernel, stage, a)).collect()
     }
 
-    pub(super) fn store_steps(&self, id: StageId) -> Vec<Step> {
+    pub(super) fn store_moves(&self, id: StageId) -> Vec<Move> {
         let stage = &self.kernel.stages[id];
         let output = self.kernel.outputs.iter().find(|o| o.stage == id);
         let flat = match output {
@@ -216,7 +216,9 @@ impl<'a> Chooser<'a> {
             ),
         };
         let flat = flat.simplify(&stage.ranges(&self.kernel.symbols));
-        (0..stage.axes.len()).map(|a| step(self.kernel, stage, &flat, a)).collect()
+        (0..stage.axes.len())
+            .map(|a| Move { step: step(self.kernel, stage, &flat, a), stride: stride_of(&flat, a) })
+            .collect()
     }
 
     // --------------------------------------------------------------------------------------------------- roots --
@@ -246,7 +248,7 @@ impl<'a> Chooser<'a> {
         let cycles = self.cycles;
         let mut root_tile = match main {
             Some(main) => self.tile_through(root, main, &followed),
-            None => self.tile(root, Some(self.store_steps(root)), self.extents(root)),
+            None => self.tile(root, Some(self.store_moves(root)), self.extents(root)),
         };
         // Lanes that sum leave one result each: what is still to be done with them is done in vectors of several.
         let sums_in_lanes = main.is_some() && root_tile.vector_axis.is_none() && root_tile.lanes > 1;
@@ -254,7 +256,7 @@ impl<'a> Chooser<'a> {
         let (in_step, main) = if apart { (Vec::new(), None) } else { (in_step, main) };
         if apart {
             self.cycles = cycles;
-            root_tile = self.tile(root, Some(self.store_steps(root)), self.extents(root));
+            root_tile = self.tile(root, Some(self.store_moves(root)), self.extents(root));
         }
         let mut loops = self.split(root, &root_tile);
         let name = self.name(root);
@@ -414,10 +416,15 @@ impl<'a> Chooser<'a> {
                 }
                 own
             }
-            None => self.tile(id, Some(self.store_steps(id)), extents),
+            None => self.tile(id, Some(self.store_moves(id)), extents),
         };
-        let loops = self.split(id, &tile);
-        let (reduction, lanes) = self.reduction_loops(id, &tile);
+        let mut loops = self.split(id, &tile);
+        let (mut reduction, lanes) = self.reduction_loops(id, &tile);
+        // Vectors one after the other, each with the points that share its loads, need fewer registers.
+        if tile.vectors > 1 && reduction.last().is_some_and(|_| self.shares_taps(id, &tile)) {
+            let vectors = loops.inner.remove(loops.inner.len() - 2);
+            reduction.insert(reduction.len() - 1, vectors);
+        }
         let order: Vec<String> = loops
             .outer
             .iter()

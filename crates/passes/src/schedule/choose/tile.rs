@@ -1,8 +1,9 @@
 //! The register tile of a stage: vector axis, vectors, and unrolled rows.
 
-use super::access::{Access, PANEL, Step, cost};
+use super::access::{Access, Move, PANEL, Step, cost};
 use super::decode::Work;
 use super::machine::Machine;
+use super::regroup;
 use super::window::{self, window};
 use infc_ir::kernel::{AxisKind, Reducer, Stage};
 use infc_ir::scalar::BinaryOp;
@@ -74,7 +75,7 @@ pub(super) struct View<'a> {
     /// What it takes to make what is read.
     pub(super) works: &'a [Work],
     /// Movement of the stores along each axis; `None` where the stage has storage of its own.
-    pub(super) store_steps: Option<Vec<Step>>,
+    pub(super) stores: Option<Vec<Move>>,
     /// Points along each axis in one computation of the stage.
     pub(super) extents: Vec<i64>,
     /// Widest element of the stage in bytes.
@@ -298,6 +299,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let mut streamed = 0.0;
     let mut streamed_total = 0.0;
     let mut gathers = 0.0;
+    // Instructions that move lanes.
+    let mut moved = 0.0;
     // Loads that a single multiply-add each is waiting for.
     let mut own = 0.0;
     let mut vector_loads = Vec::new();
@@ -355,14 +358,25 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                             .product::<f64>();
                 }
             }
-            Step::Far => gathers += n * vectors * tile.lanes as f64 * GATHER_LANE,
+            Step::Far => match regroup::gather(machine, view, access, tile) {
+                Some(gather) => {
+                    moved += n * vectors * gather.instructions;
+                    // Vectors with several points come one after the other.
+                    let at_once = if gather.together > 1 { gather.together as f64 } else { vectors };
+                    held += at_once + regroup::ON_THE_WAY;
+                }
+                None => gathers += n * vectors * tile.lanes as f64 * GATHER_LANE,
+            },
         }
     }
     let mut stores = 0.0;
-    if let Some(steps) = &view.store_steps {
-        stores = rows
-            * vectors
-            * if steps[vector_axis] == Step::Far && !reduces { tile.lanes as f64 * GATHER_LANE } else { 1.0 };
+    if let Some(moves) = &view.stores {
+        let scattered = || regroup::scatter(machine, view, moves, tile, vector_axis);
+        let each = match moves[vector_axis].step {
+            Step::Far if !reduces => scattered().unwrap_or(tile.lanes as f64 * GATHER_LANE),
+            _ => 1.0,
+        };
+        stores = rows * vectors * each;
     }
     if reduces {
         // What has one use is an operand of the arithmetic. Of two that are both vectors, the fewer stay until all
@@ -380,7 +394,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         return None;
     }
     let cost = if dots { machine.dot_cost } else { cost(view.stage) };
-    let mut prepared = if apart { loads * machine.dot_operand_cost } else { 0.0 };
+    let mut prepared = if apart { loads * machine.dot_operand_cost } else { 0.0 } + moved * regroup::unit(machine);
     for work in view.works {
         let lanes = if work.moves[vector_axis] { vectors } else { 1.0 };
         let rows = tile.rows.iter().zip(&sizes[1..]).filter(|&(&(axis, _), _)| work.moves[axis]);

@@ -1,0 +1,105 @@
+//! What gathers and scatters take whose lanes are known distances apart: emitters make whole loads and stores of them,
+//! and put lanes into their places between.
+
+use super::access::{Access, Move, Period, Step};
+use super::machine::Machine;
+use super::tile::{Tile, View};
+use infc_ir::kernel::AxisKind;
+
+/// Bytes of the elements whose lanes can be moved.
+const ELEM_BYTES: usize = 4;
+
+/// Lanes of the groups that shuffles work in.
+const GROUP: f64 = 4.0;
+
+/// Multiply-adds per point of a sum up to which points are unrolled.
+const MOST_IN_BODY: i64 = 32;
+
+/// Points of an unrolled sum of which neighbours share loads, at most.
+const MOST_SHARING: i64 = 4;
+
+/// Multiply-adds that an instruction is worth which moves lanes: of long vectors, one unit does.
+pub(super) fn unit(machine: &Machine) -> f64 {
+    if machine.permuted_vectors > 1 { 2.0 } else { 1.0 }
+}
+
+/// What a gather takes whose lanes are moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Moved {
+    /// Instructions for one vector.
+    pub(super) instructions: f64,
+    /// Vectors that are made together, for as many points of the innermost sum.
+    pub(super) together: i64,
+}
+
+/// A gather along the vector axis of a tile, if its lanes are moved.
+pub(super) fn gather(machine: &Machine, view: &View<'_>, access: &Access, tile: &Tile) -> Option<Moved> {
+    let axis = tile.vector_axis?;
+    // Where lanes sum, constants are packed so that they need not be gathered.
+    let sums_in_lanes = view.stage.axes[axis].kind == AxisKind::Reduce;
+    if sums_in_lanes || access.guards.tested || access.elem_bytes != ELEM_BYTES {
+        return None;
+    }
+    if let Some(Period { points, within, across }) = access.periods[axis] {
+        // Lanes are known if tiles begin at the beginning of a period.
+        let width = tile.points_along_vectors();
+        let whole = width % points == 0 || width >= view.extents[axis];
+        let span = (tile.lanes as f64 / points as f64 * across.abs() as f64).max(((points - 1) * within.abs()) as f64);
+        let windows = (span / tile.lanes as f64).ceil().max(1.0);
+        let instructions = putting_together(machine, windows).filter(|_| whole)? + windows / 2.0;
+        return Some(Moved { instructions, together: 1 });
+    }
+    // Neighbours that are read at each lane.
+    let rows: i64 = tile.rows.iter().filter(|&&(row, _)| access.steps[row] == Step::One).map(|&(_, n)| n).product();
+    let innermost = view.stage.axes.iter().rposition(|a| a.kind == AxisKind::Reduce);
+    let taps = innermost.map_or(1, |tap| taps(access, tile, tap, view.extents[tap]));
+    let instructions = instructions(machine, tile.lanes, access.strides[axis]?, rows * taps)?;
+    if taps > 1 && tile.vectors > MOST_VECTORS {
+        return None;
+    }
+    Some(Moved { instructions, together: taps })
+}
+
+/// Registers for what is loaded and shuffled on the way.
+pub(super) const ON_THE_WAY: f64 = 4.0;
+
+/// Vectors of a tile beyond which more only take registers, where each needs lanes moved.
+const MOST_VECTORS: i64 = 4;
+
+/// Points of a sum that are unrolled since gathers share what is loaded for them.
+pub(super) fn taps(access: &Access, tile: &Tile, axis: usize, extent: i64) -> i64 {
+    let body = tile.vectors * tile.rows.iter().map(|&(_, n)| n).product::<i64>();
+    if access.steps[axis] == Step::One && body <= MOST_IN_BODY { extent.clamp(1, MOST_SHARING) } else { 1 }
+}
+
+/// Instructions for one vector of a scatter, if rows of the tile fill what lies between its lanes.
+pub(super) fn scatter(machine: &Machine, view: &View<'_>, moves: &[Move], tile: &Tile, axis: usize) -> Option<f64> {
+    let rows: i64 = tile.rows.iter().filter(|&&(row, _)| moves[row].step == Step::One).map(|&(_, n)| n).product();
+    let stride = moves[axis].stride.filter(|&stride| stride > 1 && rows >= stride && view.elem_bytes == ELEM_BYTES)?;
+    instructions(machine, tile.lanes, stride, rows).map(|n| n + 1.0)
+}
+
+/// Instructions that put lanes of so many vectors together.
+fn putting_together(machine: &Machine, vectors: f64) -> Option<f64> {
+    match machine.permuted_vectors {
+        0 => None,
+        1 => Some(2.5 * vectors - 1.0),
+        _ => Some((vectors - 1.0).max(1.0)),
+    }
+}
+
+/// The fewer of what lanes picked from whole vectors take, and what joined groups take.
+fn instructions(machine: &Machine, lanes: i64, stride: i64, neighbours: i64) -> Option<f64> {
+    let stride = stride.unsigned_abs() as f64;
+    let (lanes, neighbours) = (lanes as f64, neighbours as f64);
+    if lanes % GROUP != 0.0 || stride < 1.0 {
+        return None;
+    }
+    let windows = stride.min(lanes);
+    let picked = putting_together(machine, windows)? + windows / 2.0 / neighbours.min(stride);
+    let loads = if stride >= GROUP { GROUP * (neighbours / GROUP).ceil() } else { stride };
+    let pairs = (stride - 1.0).min(GROUP) / 4.0 * neighbours;
+    let joined = loads * (1.5 * lanes / GROUP - 1.0) + pairs + neighbours;
+    let fewest = picked.min(joined / neighbours);
+    (fewest < lanes).then_some(fewest)
+}
