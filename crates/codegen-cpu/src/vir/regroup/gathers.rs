@@ -2,7 +2,7 @@
 
 use super::groups::{Pair, Part, Recipe, recipes};
 use super::windows::{Window, chosen, covering};
-use super::{Access, GROUP, Pass, Permutes};
+use super::{Access, GROUP, Pass, Permutes, SIZE};
 use crate::vir::{Block, Elem, Inst, Op, Type, Value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,14 +30,19 @@ struct Grouped {
 }
 
 impl Grouped {
-    /// Whether a group reads a window: all lanes that have elements of it do, or none; else it is not known.
+    /// Whether a group reads a window: all lanes that have elements of it are on, or none is. `None` if some are, or if
+    /// the window reaches beyond what the lanes touch that are on.
     fn reads(&self, window: usize, group: usize) -> Option<bool> {
-        let mut lanes = self.first.iter().flat_map(|first| first.iter().zip(0..)).filter_map(|(&place, lane)| {
-            let is_on = self.on >> (group * GROUP + lane) & 1 == 1;
-            self.windows[window].contains(place).then_some(is_on)
-        });
-        let reads = lanes.next()?;
-        lanes.all(|other| other == reads).then_some(reads)
+        let window = &self.windows[window];
+        let lanes = || self.first.iter().flat_map(|first| first.iter().copied().zip(0..));
+        let is_on = |lane: usize| self.on >> (group * GROUP + lane) & 1 == 1;
+        let mut of_window = lanes().filter(|&(place, _)| window.contains(place)).map(|(_, lane)| is_on(lane));
+        let reads = of_window.next()?;
+        let touched = || lanes().filter(|&(_, lane)| is_on(lane)).map(|(place, _)| place);
+        let end = window.start + window.len as i64 * SIZE;
+        let inside = touched().min().is_some_and(|first| first <= window.start)
+            && touched().max().is_some_and(|last| end <= last + SIZE);
+        (of_window.all(|other| other == reads) && (inside || !reads)).then_some(reads)
     }
 
     /// Whether groups read each window as a whole or not at all.
@@ -105,7 +110,7 @@ impl Pass {
             let own = covering(members.iter().flat_map(|(_, first)| first.iter().copied()).collect(), GROUP);
             let element = |place: i64| {
                 let n = own.iter().position(|window| window.contains(place)).expect("windows cover all places");
-                (n, ((place - own[n].start) / super::SIZE) as u8)
+                (n, ((place - own[n].start) / SIZE) as u8)
             };
             let results: Vec<_> = members.iter().map(|(_, first)| first.map(element)).collect();
             let (recipes, pairs) = recipes(&results);
@@ -182,7 +187,7 @@ impl Pass {
             .map(|place| {
                 let place = (*place)?;
                 let part = parts.iter().position(|(_, window)| window.contains(place))?;
-                Some((part, ((place - parts[part].1.start) / super::SIZE) as usize))
+                Some((part, ((place - parts[part].1.start) / SIZE) as usize))
             })
             .collect();
         let values: Vec<Value> = parts.iter().map(|&(value, _)| value).collect();
