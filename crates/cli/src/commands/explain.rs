@@ -85,8 +85,10 @@ mod tests {
     fn codes_in_sources() -> BTreeSet<String> {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut codes = BTreeSet::new();
-        let mut folders: Vec<PathBuf> =
-            std::fs::read_dir(crates).unwrap().map(|item| item.unwrap().path().join("src")).collect();
+        // The simulator of PTX is for tests: its codes reach no user.
+        let reaches_users = |path: &PathBuf| !path.ends_with("ptxsim");
+        let crates = std::fs::read_dir(crates).unwrap().map(|item| item.unwrap().path()).filter(reaches_users);
+        let mut folders: Vec<PathBuf> = crates.map(|path| path.join("src")).collect();
         while let Some(folder) = folders.pop() {
             let Ok(items) = std::fs::read_dir(&folder) else { continue };
             for item in items {

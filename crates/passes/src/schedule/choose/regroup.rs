@@ -20,7 +20,7 @@ const MOST_SHARING: i64 = 4;
 
 /// Multiply-adds that an instruction is worth which moves lanes: of long vectors, one unit does.
 pub(super) fn unit(machine: &Machine) -> f64 {
-    if machine.permuted_vectors > 1 { 2.0 } else { 1.0 }
+    if machine.permuted_vectors > 1 { 2.5 } else { 2.0 }
 }
 
 /// What a gather takes whose lanes are moved.
@@ -46,7 +46,7 @@ pub(super) fn gather(machine: &Machine, view: &View<'_>, access: &Access, tile: 
         let whole = width % points == 0 || width >= view.extents[axis];
         let span = (tile.lanes as f64 / points as f64 * across.abs() as f64).max(((points - 1) * within.abs()) as f64);
         let windows = (span / tile.lanes as f64).ceil().max(1.0);
-        let instructions = putting_together(machine, windows).filter(|_| whole)? + windows / 2.0;
+        let instructions = putting_together(machine, windows).filter(|_| whole)?;
         return Some(Moved { instructions, together: 1 });
     }
     // Neighbours that are read at each lane.
@@ -83,7 +83,7 @@ pub(super) fn scatter(machine: &Machine, view: &View<'_>, moves: &[Move], tile: 
 fn putting_together(machine: &Machine, vectors: f64) -> Option<f64> {
     match machine.permuted_vectors {
         0 => None,
-        1 => Some(2.5 * vectors - 1.0),
+        1 => Some(2.0 * vectors - 1.0),
         _ => Some((vectors - 1.0).max(1.0)),
     }
 }
