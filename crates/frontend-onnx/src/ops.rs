@@ -15,6 +15,7 @@ mod det;
 mod einsum;
 mod elementwise;
 mod fourier;
+mod fused;
 mod gather;
 mod gather_elements;
 mod grid_sample;
@@ -114,8 +115,13 @@ fn with_graphs(domain: &str) -> impl Iterator<Item = &'static (&'static str, i64
 }
 
 /// ONNX Runtime's own domain.
-const MICROSOFT: &[&[Operator]] =
-    &[contrib::OPERATORS, contrib_attention::OPERATORS, microsoft::OPERATORS, matmul_n_bits::OPERATORS];
+const MICROSOFT: &[&[Operator]] = &[
+    contrib::OPERATORS,
+    contrib_attention::OPERATORS,
+    fused::OPERATORS,
+    microsoft::OPERATORS,
+    matmul_n_bits::OPERATORS,
+];
 
 /// All operators of a domain; ONNX's own is the empty one.
 fn operators(domain: &str) -> impl Iterator<Item = &'static Operator> {

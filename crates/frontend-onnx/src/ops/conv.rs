@@ -96,7 +96,7 @@ pub(super) fn require_same_rank(x: &Tracked, weights: &Tracked) -> Result<()> {
 }
 
 /// `y[n, g·m, p…] = Σ x[n, g·c, p·stride + r·dilation − begin] · w[g·m, c, r…] (+ b[g·m])`
-fn conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+pub(super) fn conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, weights) = (call.input(0)?, call.input(1)?);
     require_float(&x)?;
     if x.dtype() != weights.dtype() {

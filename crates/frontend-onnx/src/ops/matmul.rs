@@ -77,7 +77,7 @@ fn without_unlabelled(build: &mut Builder, x: &Tracked, labels: &[Option<u8>]) -
 }
 
 /// `alpha·A·B + beta·C`, A and B maybe transposed.
-fn gemm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+pub(super) fn gemm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     if let Some(x) = [&a, &b].into_iter().find(|x| x.rank() != 2) {
         return Err(needs_axes(x, "a matrix"));

@@ -14,7 +14,7 @@ use crate::build::{Builder, Result, Step, Steps, compute_type, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
-use activation::Activation;
+pub(super) use activation::Activation;
 use infc_ir::access::Bound;
 use infc_ir::entity::ScalarId;
 use infc_ir::index::{Dim, IndexExpr};

@@ -488,3 +488,31 @@ fn an_lstm_of_weights_quantised_by_rows() {
         compare("DynamicQuantizeLSTM", found, expected, 1e-6);
     }
 }
+
+#[test]
+fn products_with_their_activations() {
+    let inputs =
+        [("x", floats(&[1, 3, 5, 5])), ("w", floats(&[4, 3, 3, 3])), ("b", floats(&[4])), ("z", floats(&[1, 4, 3, 3]))];
+    let named = |name: &str| ("activation", Value::Text(name.to_owned()));
+    let conv = || node("Conv", &["x", "w", "b"], &["c"], &[]);
+    let list = |list: &[f32]| ("activation_params", Value::Floats(list.to_vec()));
+    let fused = microsoft("FusedConv", &["x", "w", "b", "z"], &["y"], &[named("Relu")]);
+    let relu = vec![conv(), node("Add", &["c", "z"], &["s"], &[]), node("Relu", &["s"], &["y"], &[])];
+    same(&inputs, &["y"], fused, relu);
+    let fused = microsoft("FusedConv", &["x", "w", "b"], &["y"], &[named("LeakyRelu"), list(&[0.3])]);
+    let leaky = vec![conv(), node("LeakyRelu", &["c"], &["y"], &[("alpha", Value::Float(0.3))])];
+    same(&inputs[..3], &["y"], fused, leaky);
+    let fused = microsoft("FusedConv", &["x", "w", "b"], &["y"], &[named("HardSigmoid"), list(&[0.25, 0.4])]);
+    let attributes = [("alpha", Value::Float(0.25)), ("beta", Value::Float(0.4))];
+    same(&inputs[..3], &["y"], fused, vec![conv(), node("HardSigmoid", &["c"], &["y"], &attributes)]);
+    let fused = microsoft("FusedConv", &["x", "w", "b"], &["y"], &[named("Clip"), list(&[-0.5, 0.75])]);
+    let bound = |name: &str, value: f32| node("Constant", &[], &[name], &[("value_float", Value::Float(value))]);
+    let clip = vec![conv(), bound("lo", -0.5), bound("hi", 0.75), node("Clip", &["c", "lo", "hi"], &["y"], &[])];
+    same(&inputs[..3], &["y"], fused, clip);
+    let inputs = [("a", floats(&[3, 4])), ("b", floats(&[4, 5])), ("c", floats(&[5]))];
+    let alpha = ("activation_alpha", Value::Float(0.3));
+    let fused =
+        microsoft("FusedGemm", &["a", "b", "c"], &["y"], &[named("LeakyRelu"), alpha, ("alpha", Value::Float(0.5))]);
+    let gemm = node("Gemm", &["a", "b", "c"], &["g"], &[("alpha", Value::Float(0.5))]);
+    same(&inputs, &["y"], fused, vec![gemm, node("LeakyRelu", &["g"], &["y"], &[("alpha", Value::Float(0.3))])]);
+}

@@ -6,6 +6,9 @@ use super::{Access, GROUP, Pass, Permutes, SIZE};
 use crate::vir::{Block, Elem, Inst, Op, Type, Value};
 use std::collections::{BTreeMap, HashMap};
 
+/// What accesses share that can be made of the same joined groups: distances from group to group, and lanes that are on.
+type Alike = (Vec<Option<i64>>, u64);
+
 /// How a gather is made.
 #[derive(Clone, Copy, Debug)]
 enum Way {
@@ -94,7 +97,7 @@ impl Pass {
     fn plan_line(&self, accesses: Vec<Access>, plan: &mut Plan) {
         let lanes = usize::from(accesses[0].ty.lanes);
         let windows = covering(accesses.iter().flat_map(Access::on).collect(), lanes);
-        let mut alike: BTreeMap<(Vec<Option<i64>>, u64), Vec<(Access, [i64; GROUP])>> = BTreeMap::new();
+        let mut alike: BTreeMap<Alike, Vec<(Access, [i64; GROUP])>> = BTreeMap::new();
         let mut rest = Vec::new();
         for access in accesses {
             match access.grouped() {
@@ -105,7 +108,7 @@ impl Pass {
             }
         }
         for ((distances, on), mut members) in alike {
-            members.sort_by(|a, b| a.1.cmp(&b.1));
+            members.sort_by_key(|&(_, first)| first);
             let picked: f64 = members.iter().map(|(access, _)| self.picking(access, &windows)).sum();
             let own = covering(members.iter().flat_map(|(_, first)| first.iter().copied()).collect(), GROUP);
             let element = |place: i64| {

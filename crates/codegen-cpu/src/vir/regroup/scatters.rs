@@ -151,7 +151,7 @@ impl Pass {
 }
 
 /// A run cut into vectors; the last one begins earlier if there is room, and writes some elements again.
-fn parts<'r>(run: &'r [Written], lanes: usize) -> impl Iterator<Item = &'r [Written]> {
+fn parts(run: &[Written], lanes: usize) -> impl Iterator<Item = &[Written]> {
     (0..run.len()).step_by(lanes).map(move |start| {
         let start = start.min(run.len().saturating_sub(lanes));
         &run[start..run.len().min(start + lanes)]

@@ -40,15 +40,23 @@ const FUNCTIONS: [(&str, Function, f32, f32); 11] = [
 
 /// A function with its parameters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Activation {
+pub(in crate::ops) struct Activation {
     function: Function,
     alpha: f64,
     beta: f64,
 }
 
 impl Activation {
+    /// The function of this name, its first parameters as given.
+    pub(in crate::ops) fn named(name: &str, given: &[f32]) -> Option<Self> {
+        let lower = name.to_ascii_lowercase();
+        let &(_, function, alpha, beta) = FUNCTIONS.iter().find(|(name, ..)| *name == lower)?;
+        let parameter = |n: usize, default: f32| f64::from(given.get(n).copied().unwrap_or(default));
+        Some(Self { function, alpha: parameter(0, alpha), beta: parameter(1, beta) })
+    }
+
     /// The function of `x`.
-    pub(super) fn apply(&self, body: &mut Body, x: ScalarId) -> ScalarId {
+    pub(in crate::ops) fn apply(&self, body: &mut Body, x: ScalarId) -> ScalarId {
         let (alpha, beta) = (self.alpha, self.beta);
         match self.function {
             Function::Relu => {
@@ -99,11 +107,9 @@ pub(super) fn of_directions(call: &Call<'_>, directions: usize, defaults: &[&str
         (call.floats("activation_alpha")?.unwrap_or(&[]), call.floats("activation_beta")?.unwrap_or(&[]));
     let mut all = Vec::new();
     for (n, name) in names.iter().enumerate() {
-        let lower = name.to_ascii_lowercase();
-        let known = FUNCTIONS.iter().find(|(name, ..)| *name == lower);
-        let &(_, function, alpha, beta) = known.ok_or_else(|| invalid(name.clone()))?;
-        let given = |list: &[f32], default: f32| f64::from(list.get(n).copied().unwrap_or(default));
-        all.push(Activation { function, alpha: given(alphas, alpha), beta: given(betas, beta) });
+        let known = Activation::named(name, &[]).ok_or_else(|| invalid(name.clone()))?;
+        let given = |list: &[f32], default: f64| list.get(n).map_or(default, |&given| f64::from(given));
+        all.push(Activation { alpha: given(alphas, known.alpha), beta: given(betas, known.beta), ..known });
     }
     Ok(all.chunks(defaults.len()).map(<[Activation]>::to_vec).collect())
 }
