@@ -488,3 +488,14 @@ fn long_rows_are_not_summed_in_lanes_for_few_columns() {
     let schedule = choose(&kernel, &machine, ErrorClass::Reassociating).to_string();
     assert!(schedule.contains("vectorize s.f"), "{schedule}");
 }
+
+/// Pixels and channels of a depthwise convolution of three channels are one axis, whose tiles are whole pixels.
+#[test]
+fn few_channels_are_joined_with_pixels() {
+    for (name, machine) in &MACHINES[1..] {
+        let schedule = choose(&depthwise(56, 3, 5, 1), machine, ErrorClass::Reassociating).to_string();
+        assert!(schedule.starts_with("join "), "{name}: {schedule}");
+        let width = 3 * machine.lanes(4);
+        assert!(schedule.contains(&format!("by {width} ->")), "{name}: {schedule}");
+    }
+}

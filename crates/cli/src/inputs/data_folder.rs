@@ -1,7 +1,8 @@
 //! `--data DIR`: test data in the form of the ONNX backend tests.
 //!
 //! `input_<i>.pb` is a `TensorProto`, `SequenceProto`, `OptionalProto` or `MapProto` for the i-th input of the graph that
-//! is not an initializer; the name inside is ignored. One that is a state need not be there: it is what the data set before has left. `output_<i>.pb`, where there is one, is what output i should be.
+//! is not an initializer; the name inside is ignored. One that is a state need not be there: it is what the data set before
+//! has left. `output_<i>.pb`, where there is one, is what output i should be.
 
 use super::{DataSet, input_text};
 use crate::error::CliError;

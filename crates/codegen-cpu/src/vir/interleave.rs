@@ -166,9 +166,7 @@ impl Pass<'_> {
                     before.extend(reads_since.drain(..));
                 }
                 Inst::Op { result, op } => {
-                    let invariant =
-                        matches!(op, Op::Load { invariant: true, .. } | Op::LoadSplat { invariant: true, .. });
-                    if op.reads_memory() && !invariant {
+                    if op.reads_memory() && !op.is_invariant_load() {
                         before.extend(last_store);
                         reads_since.push(place);
                     }

@@ -47,6 +47,13 @@ impl Op {
         }
     }
 
+    /// Whether the operation is a load from memory that nobody writes while the function runs, so that it may be made
+    /// anywhere and again.
+    #[must_use]
+    pub const fn is_invariant_load(&self) -> bool {
+        matches!(self, Op::Load { invariant: true, .. } | Op::LoadSplat { invariant: true, .. })
+    }
+
     /// Whether the operation reads memory.
     #[must_use]
     pub const fn reads_memory(&self) -> bool {

@@ -103,7 +103,7 @@ impl Pass {
                     let group = groups.last_mut().expect("there is one");
                     group.push(Scalar { place, base: *base, disp: *disp, value: *value });
                 }
-                Inst::Op { op, .. } if !op.reads_memory() || is_invariant(op) => {}
+                Inst::Op { op, .. } if !op.reads_memory() || op.is_invariant_load() => {}
                 _ if group.is_empty() => {}
                 _ => groups.push(Vec::new()),
             }
@@ -326,10 +326,6 @@ impl Pass {
 
 const SCALAR: Type = Type::scalar(Elem::F32);
 const VECTOR: Type = Type::vector(Elem::F32, 4);
-
-fn is_invariant(op: &Op) -> bool {
-    matches!(op, Op::Load { invariant: true, .. } | Op::LoadSplat { invariant: true, .. })
-}
 
 /// The operands of four operations of one kind.
 fn same<const N: usize>(ops: [&Op; 4], operands: impl Fn(&Op) -> Option<[Value; N]>) -> Option<[[Value; N]; 4]> {

@@ -31,10 +31,7 @@ pub fn run(function: &mut Function, registers: Registers) {
     let mut invariant = HashMap::new();
     function.body.for_each_inst(&mut |inst| match inst {
         Inst::Op { result, op: Op::Const(_) } => _ = constants.insert(*result),
-        Inst::Op {
-            result,
-            op: op @ (Op::Lanes(_) | Op::Load { invariant: true, .. } | Op::LoadSplat { invariant: true, .. }),
-        } => {
+        Inst::Op { result, op } if matches!(op, Op::Lanes(_)) || op.is_invariant_load() => {
             invariant.insert(*result, op.clone());
         }
         _ => {}

@@ -21,7 +21,11 @@ pub(crate) const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine
         arithmetic_per_cycle: 2.0,
         dot_cost: 1.0,
         dot_operand_cost: 0.0,
-        permuted_vectors: 2,
+        permuted_vectors: match vector_bytes {
+            64 => 2,
+            32 => 1,
+            _ => 0,
+        },
         loads_per_cycle: 2.0,
         latency_cycles: 4.0,
         l2_bytes_per_cycle: 32.0,

@@ -219,7 +219,3 @@ impl Pass {
         value
     }
 }
-
-fn is_invariant(op: &Op) -> bool {
-    matches!(op, Op::Load { invariant: true, .. } | Op::LoadSplat { invariant: true, .. })
-}

@@ -1,7 +1,7 @@
 //! Scatters, made of stores.
 
 use super::groups::{Element, Part, recipes};
-use super::{Access, GROUP, Pass, SIZE, is_invariant};
+use super::{Access, GROUP, Pass, SIZE};
 use crate::vir::{Block, Inst, Op, Type, Value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,7 +25,7 @@ impl Pass {
                     }
                 }
                 // What may read what was stored keeps its place between stores.
-                Inst::Op { op, .. } if !op.reads_memory() || is_invariant(op) => {}
+                Inst::Op { op, .. } if !op.reads_memory() || op.is_invariant_load() => {}
                 Inst::Prefetch { .. } => {}
                 _ => self.store_line(&mut line, &mut instead),
             }
