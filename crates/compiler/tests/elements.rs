@@ -81,6 +81,59 @@ fn numbers_from_2_to_the_63_on_are_converted() {
 }
 
 #[test]
+fn floats_from_2_to_the_63_on_become_integers() {
+    let limit = 2f64.powi(63);
+    // Either side of 2⁶³, and up to the largest f64 and f32 below 2⁶⁴.
+    let wide =
+        [limit, limit - 1024.0, limit + 2048.0, 1.5 * limit, 2.0 * limit - 2048.0, 0.0, 0.75, 12345.6, limit / 2.0];
+    let step = 2f64.powi(40);
+    let narrow =
+        [limit, limit - step / 2.0, limit + step, 1.5 * limit, 2.0 * limit - step, 0.0, 0.75, 12345.6, limit / 2.0];
+    // More than a vector, and a remainder.
+    let numbers = |of: &[f64; 9]| of.iter().copied().cycle().take(37).collect::<Vec<f64>>();
+    let wide = vector(&numbers(&wide));
+    let narrow = vector(&numbers(&narrow).iter().map(|&x| x as f32).collect::<Vec<f32>>());
+    for x in [wide, narrow] {
+        let text = format!(
+            "graph @to(%x: {}[37]) -> (y: %0, z: %1) {{
+               %0 = map [x -> u64(x)] %x : u64[37]
+               %1 = map [x -> u64(x * 0.5)] %x : u64[37]
+             }}",
+            x.dtype()
+        );
+        agrees(&text, &[], std::slice::from_ref(&x));
+        // The interpreter is held to what Rust defines.
+        let graph = parse_graph(&text, &|_| None).expect("a graph");
+        let found = run_graph(&graph, &[], std::slice::from_ref(&x)).expect("it runs").swap_remove(0);
+        let expected: Vec<u64> = (0..37).map(|n| x.get_f64(n).expect("a float") as u64).collect();
+        assert_eq!(found.elements::<u64>().expect("numbers"), expected);
+    }
+}
+
+#[test]
+fn integers_of_words_and_more_saturate() {
+    let mut numbers = vec![0.0, 0.5, 1.5, -0.5, -1.5, 12345.6, f64::INFINITY, f64::NEG_INFINITY, 1e30, -1e30];
+    for bits in [31, 32, 63, 64] {
+        let limit = 2f64.powi(bits);
+        for number in [limit, limit * 0.999_999_9, limit * 1.000_000_1, limit - 1.0] {
+            numbers.extend([number, -number]);
+        }
+    }
+    let narrow: Vec<f32> = numbers.iter().map(|&x| x as f32).collect();
+    for x in [vector(&numbers), vector(&narrow)] {
+        for to in ["i32", "u32", "i64", "u64"] {
+            let (from, count) = (x.dtype(), x.len_elems());
+            let text = format!(
+                "graph @to(%x: {from}[{count}]) -> (y: %0) {{
+                   %0 = map [x -> sat_{to}(x)] %x : {to}[{count}]
+                 }}"
+            );
+            agrees(&text, &[], std::slice::from_ref(&x));
+        }
+    }
+}
+
+#[test]
 fn powers_of_integers_wrap() {
     fn powers<T: Element>(base: &[T], exponent: &[T]) {
         let dtype = T::DTYPE;

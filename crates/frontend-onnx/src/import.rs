@@ -58,10 +58,20 @@ pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(G
     let mut assumptions = Assumptions::default();
     let mut demand = Demand::default();
     let mut settled = Settled::new(options);
-    let mut first = None;
+    let (mut first, mut fallback) = (None, None);
     loop {
         match attempt(model, &options.custom_ops, &mut settled, &mut assumptions, &mut demand) {
-            Ok(graph) => return Ok(graph),
+            Ok(found) if assumptions.is_empty() || branch::may_be_as_declared(&found.0, &model.graph().output) => {
+                return Ok(found);
+            }
+            // Other answers may fit what is declared. If none does, it is the declaration that is wrong.
+            Ok(found) => {
+                let found = fallback.take().unwrap_or(found);
+                if !assumptions.next() {
+                    return Ok(found);
+                }
+                fallback = Some(found);
+            }
             // What follows from a dim may make sense where it is known from the start.
             Err(_) if settled.next() => {
                 assumptions.again();
@@ -76,6 +86,9 @@ pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(G
             Err(error) => {
                 let error = first.get_or_insert(error);
                 if !assumptions.next() {
+                    if let Some(found) = fallback {
+                        return Ok(found);
+                    }
                     return Err(std::mem::replace(error, ImportError::NotAModel { reason: "" }));
                 }
             }

@@ -350,11 +350,7 @@ impl Lower<'_> {
         let value = match (source.is_float(), target.is_float()) {
             (true, true) if source == target => value,
             (true, true) => self.b.convert(Convert::Float, value, target),
-            (true, false) if to == DType::U32 => {
-                let wide = self.b.convert(Convert::FloatToInt, value, Elem::I64);
-                self.b.convert(Convert::Truncate, wide, Elem::I32)
-            }
-            (true, false) => self.b.convert(Convert::FloatToInt, value, target),
+            (true, false) => self.float_to_int(to, target, value),
             (false, true) if from == DType::U64 => self.u64_to_float(value, target),
             (false, true) if from == DType::U32 => {
                 let wide = self.b.convert(Convert::ZeroExtend, value, Elem::I64);
@@ -369,6 +365,27 @@ impl Lower<'_> {
             },
         };
         if target.is_float() { Ok(self.round_half(to, value)) } else { self.wrap(to, value) }
+    }
+
+    /// Truncates. Conversions know signed integers only: what may have 32 bits is converted to 64, and what has the highest
+    /// of 64 bits without it, which is exact, since such a float is a multiple of 2¹¹ at least.
+    fn float_to_int(&mut self, to: DType, target: Elem, value: Value) -> Value {
+        if to == DType::U32 {
+            let wide = self.b.convert(Convert::FloatToInt, value, Elem::I64);
+            return self.b.convert(Convert::Truncate, wide, Elem::I32);
+        }
+        if to != DType::U64 {
+            return self.b.convert(Convert::FloatToInt, value, target);
+        }
+        let ty = self.b.ty(value);
+        let highest = self.b.fconst(ty, 2f64.powi(63));
+        let is_large = self.b.compare(Cond::Ge, value, highest);
+        let rest = self.b.sub(value, highest);
+        let small = self.b.select(is_large, rest, value);
+        let low = self.b.convert(Convert::FloatToInt, small, Elem::I64);
+        let bit = self.b.constant(self.b.ty(low), 1 << 63);
+        let high = self.b.or(low, bit);
+        self.b.select(is_large, high, low)
     }
 
     /// Conversions know signed integers only: what has the highest bit is halved first and doubled behind. The bit that is
@@ -399,16 +416,23 @@ impl Lower<'_> {
         let value = if from.is_float() { value } else { self.cast(from, DType::F32, value)? };
         let ty = self.b.ty(value);
         let bits = to.size_bits() as i32;
-        let (lo, hi) = if is_unsigned(to) {
-            (0.0, 2f64.powi(bits) - 1.0)
-        } else {
-            (-(2f64.powi(bits - 1)), 2f64.powi(bits - 1) - 1.0)
-        };
-        // 2³¹ − 1 is not an f32; the largest below it is.
-        let hi = if bits == 32 && ty.elem == Elem::F32 { 2_147_483_520.0 } else { hi };
-        let (lo, hi) = (self.b.fconst(ty, lo), self.b.fconst(ty, hi));
-        let capped = self.b.min(value, hi);
-        let clamped = self.b.max(capped, lo);
-        Ok(self.b.convert(Convert::FloatToIntRound, clamped, target))
+        // What is in range lies below `end`, which is a float, other than the largest integer.
+        let (lo, end) =
+            if is_unsigned(to) { (0.0, 2f64.powi(bits)) } else { (-(2f64.powi(bits - 1)), 2f64.powi(bits - 1)) };
+        let lo = self.b.fconst(ty, lo);
+        if bits < 32 {
+            let hi = self.b.fconst(ty, end - 1.0);
+            let capped = self.b.min(value, hi);
+            let clamped = self.b.max(capped, lo);
+            return Ok(self.b.convert(Convert::FloatToIntRound, clamped, target));
+        }
+        let rounded = self.b.round_even(value);
+        let raised = self.b.max(rounded, lo);
+        let within = self.float_to_int(to, target, raised);
+        let end = self.b.fconst(ty, end);
+        let is_beyond = self.b.compare(Cond::Ge, rounded, end);
+        let largest = u64::MAX >> (64 - bits) >> i32::from(!is_unsigned(to));
+        let largest = self.b.constant(self.b.ty(within), largest);
+        Ok(self.b.select(is_beyond, largest, within))
     }
 }

@@ -11,7 +11,7 @@ use infc_reference::{Attributes, Node, evaluate};
 use infc_tensor::{DType, Tensor};
 
 /// What a step reads.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Operand {
     /// An input of the operator.
     Input(usize),
@@ -19,8 +19,8 @@ pub(crate) enum Operand {
     Step(usize),
     /// A number of the operator's first input's type.
     Number(f64),
-    /// A list of one axis.
-    Axis(i64),
+    /// A list of axes or extents.
+    List(Vec<i64>),
 }
 
 /// An operator that rounds what it reads and what it makes.
@@ -66,39 +66,77 @@ impl Definition {
     /// `x/2 · (1 + erf(x/√2))`, or `x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))`
     pub(crate) fn gelu(approximate: bool) -> Self {
         let mut of = Self::default();
-        let x = Operand::Input(0);
+        let x = || Operand::Input(0);
         let inner = if approximate {
-            let cube = of.step("Pow", &[x, Operand::Number(3.0)]);
+            let cube = of.step("Pow", &[x(), Operand::Number(3.0)]);
             let cube = of.step("Mul", &[cube, Operand::Number(0.044_715)]);
-            let sum = of.step("Add", &[x, cube]);
+            let sum = of.step("Add", &[x(), cube]);
             let scaled = of.step("Mul", &[sum, Operand::Number((2.0 / std::f64::consts::PI).sqrt())]);
             of.step("Tanh", &[scaled])
         } else {
-            let scaled = of.step("Mul", &[x, Operand::Number(std::f64::consts::FRAC_1_SQRT_2)]);
+            let scaled = of.step("Mul", &[x(), Operand::Number(std::f64::consts::FRAC_1_SQRT_2)]);
             of.step("Erf", &[scaled])
         };
         let sum = of.step("Add", &[inner, Operand::Number(1.0)]);
-        let half = of.step("Mul", &[x, Operand::Number(0.5)]);
+        let half = of.step("Mul", &[x(), Operand::Number(0.5)]);
         of.step("Mul", &[half, sum]);
         of
     }
 
     /// `d − log Σ e^d` of `d = x − max x`
-    pub(crate) fn log_softmax(axis: i64) -> Self {
+    pub(crate) fn log_softmax(axes: &[i64]) -> Self {
         let mut of = Self::default();
-        let (x, axis) = (Operand::Input(0), Operand::Axis(axis));
-        let largest = of.step("ReduceMax", &[x, axis]);
+        let (x, axes) = (Operand::Input(0), Operand::List(axes.to_vec()));
+        let largest = of.step("ReduceMax", &[x.clone(), axes.clone()]);
         let below = of.step("Sub", &[x, largest]);
-        let power = of.step("Exp", &[below]);
-        let sum = of.step("ReduceSum", &[power, axis]);
+        let power = of.step("Exp", std::slice::from_ref(&below));
+        let sum = of.step("ReduceSum", &[power, axes]);
         let log = of.step("Log", &[sum]);
         of.step("Sub", &[below, log]);
         of
     }
 
+    /// `d` and `E(d²)` of `d = x − E(x)`.
+    ///
+    /// The mean's rounding is as large as `x` is, and in `d` that may be much, but no operand shows it: where all are off
+    /// by something, their mean is as well, and of two numbers `d / √E(d²)` is 1 and −1 wherever they are.
+    fn add_deviation(&mut self, axes: &[i64]) -> [Operand; 2] {
+        let axes = Operand::List(axes.to_vec());
+        let mean = self.step("ReduceMean", &[Operand::Input(0), axes.clone()]);
+        let deviation = self.step("Sub", &[Operand::Input(0), mean]);
+        let square = self.step("Mul", &[deviation.clone(), deviation.clone()]);
+        [deviation, self.step("ReduceMean", &[square, axes])]
+    }
+
+    /// `d / (√E(d²) + 1e-9)` of `d = x − E(x)`. ONNX's function has `E(x²) − E(x)²` there, which loses more.
+    pub(crate) fn mean_variance(axes: &[i64]) -> Self {
+        let mut of = Self::default();
+        let [deviation, variance] = of.add_deviation(axes);
+        let root = of.step("Sqrt", &[variance]);
+        let divisor = of.step("Add", &[root, Operand::Number(1e-9)]);
+        of.step("Div", &[deviation, divisor]);
+        of
+    }
+
+    /// `d / √(E(d²) + ε) · scale + bias` of `d = x − E(x)`, where input 1 is the scale and input 2 the bias, if there is
+    /// one, in this shape.
+    pub(crate) fn normalized(axes: &[i64], epsilon: f64, parameters: &[usize], has_bias: bool) -> Self {
+        let mut of = Self::default();
+        let [deviation, variance] = of.add_deviation(axes);
+        let sum = of.step("Add", &[variance, Operand::Number(epsilon)]);
+        let root = of.step("Sqrt", &[sum]);
+        let mut result = of.step("Div", &[deviation, root]);
+        let shape = Operand::List(parameters.iter().map(|&extent| extent as i64).collect());
+        for (input, op_type) in [(1, "Mul"), (2, "Add")].into_iter().take(1 + usize::from(has_bias)) {
+            let parameter = of.step("Reshape", &[Operand::Input(input), shape.clone()]);
+            result = of.step(op_type, &[result, parameter]);
+        }
+        of
+    }
+
     /// The negative logarithm of the likelihood of classes, of what [`Definition::log_softmax`] gives.
     pub(crate) fn cross_entropy(inputs: usize, attributes: &Attributes) -> Self {
-        let mut of = Self::log_softmax(1);
+        let mut of = Self::log_softmax(&[1]);
         let scores = Operand::Step(of.0.len() - 1);
         let inputs: Vec<Operand> = std::iter::once(scores).chain((1..inputs).map(Operand::Input)).collect();
         of.step("NegativeLogLikelihoodLoss", &inputs);
@@ -132,16 +170,18 @@ impl Definition {
         for Step { op_type, inputs: reads, attributes } in &self.0 {
             let mut operands = Vec::new();
             for operand in reads {
-                operands.push(match *operand {
-                    Operand::Input(n) => inputs.get(n).copied().flatten().cloned(),
-                    Operand::Step(n) => Some(results[n].clone()),
-                    Operand::Number(x) => Some(number(x, dtype)),
-                    Operand::Axis(axis) => Some(Tensor::from_elements(&[1], &[axis]).ok()?),
+                operands.push(match operand {
+                    Operand::Input(n) => inputs.get(*n).copied().flatten().cloned(),
+                    Operand::Step(n) => Some(results[*n].clone()),
+                    Operand::Number(x) => Some(number(*x, dtype)),
+                    Operand::List(list) => Some(Tensor::from_elements(&[list.len()], list).ok()?),
                 });
             }
             let operands: Vec<Option<Tensor>> =
                 operands.into_iter().map(|x| x.map(|x| moved(&x, 0.0, random))).collect();
             let operands: Vec<Option<&Tensor>> = operands.iter().map(Option::as_ref).collect();
+            // Before that, reductions have their axes as an attribute.
+            let opset = if op_type.starts_with("Reduce") { opset.max(18) } else { opset };
             let node = Node { op_type, domain: "", opset, attributes, num_outputs: 1 };
             let result = evaluate(&node, &operands).ok()?.swap_remove(0);
             // Which integer stands for no number (the mean of nothing) is left open.

@@ -3,7 +3,8 @@
 //! ONNX operator `If`, opset 1 and later. A condition that follows from constants and dims is decided here. One that
 //! only says whether two dims are equal, and whose branches have different types (exporters emit such around a
 //! `Squeeze`), cannot be a choice at run time; the import assumes one answer, which the artifact checks when it runs, and
-//! takes the other one if the rest of the model does not make sense with it. All others are choices made when the model
+//! takes the other one if the rest of the model does not make sense with it, or its outputs would have other extents than
+//! the model declares. All others are choices made when the model
 //! runs, among them those on sizes that only the run tells, and both branches must have the same types but for extents, or
 //! all but one make no sense ([`possible`]).
 
@@ -13,7 +14,7 @@ use super::{Importer, dangling};
 use crate::build::{Builder, carried, mismatch};
 use crate::element::{self, Element};
 use crate::error::{ImportError, NodeRef, Problem};
-use crate::proto::{GraphProto, NodeProto};
+use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::tracked::Tracked;
 use infc_ir::entity::ValueId;
 use infc_ir::graph::{Definition, Graph, Requirement, TensorType};
@@ -79,6 +80,27 @@ impl Assumptions {
             _ => false,
         }
     }
+}
+
+/// Whether the outputs may have the extents that are declared where the answers hold that were assumed of dims. What is
+/// declared is no more than a hint, since exporters declare wrong extents.
+pub(super) fn may_be_as_declared(graph: &Graph, declared: &[ValueInfoProto]) -> bool {
+    let ranges = Ranges::of_symbols(&graph.symbols);
+    let can_be = |dim: &Dim, number: i64| {
+        let number = Dim::constant(number);
+        let of_dim = graph.requires.iter().filter_map(|r| match () {
+            () if r.left == *dim => Some((&r.right, r.equal)),
+            () if r.right == *dim => Some((&r.left, r.equal)),
+            () => None,
+        });
+        let impossible = |equal| if equal { Proof::No } else { Proof::Yes };
+        of_dim.into_iter().all(|(other, equal)| ranges.eq(other, &number) != impossible(equal))
+    };
+    graph.outputs.iter().zip(declared).all(|(port, declared)| {
+        let declared = declared.r#type.as_ref().and_then(Element::declared).and_then(|element| element.shape);
+        let extents = declared.unwrap_or_default();
+        graph.port_type(port).shape.iter().zip(extents).all(|(dim, extent)| extent.is_none_or(|n| can_be(dim, n)))
+    })
 }
 
 /// A branch as a graph of its own, and the values outside that its inputs stand for.

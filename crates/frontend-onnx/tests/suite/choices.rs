@@ -1,7 +1,7 @@
 //! `If` whose branches do not make sense alike, and what is left of a branch that was given up.
 
 use crate::hostile::survives;
-use crate::support::{Builder, Extent, Value, ints, node};
+use crate::support::{Builder, Extent, Value, ints, node, value_info};
 use crate::values::{Definitions, floats};
 use infc_frontend_onnx::proto::{GraphProto, NodeProto, ValueInfoProto};
 use infc_ir::graph::Graph;
@@ -296,4 +296,41 @@ fn nothing_is_found_in_nothing() {
     let graph = import(&model);
     assert!(graph.symbols.is_empty(), "{graph}");
     assert_eq!(run(&graph, &[floats(&[0, 3])]).expect("nothing")[0].len_elems(), 0);
+}
+
+/// A condition on a dim, of which either answer makes sense by itself: what the outputs are declared to be tells which.
+#[test]
+fn an_answer_fits_the_outputs_that_are_declared() {
+    let model = |extents: Option<[Extent<'_>; 2]>| {
+        let mut model = Builder::new(17)
+            .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(3)])
+            .initializer("first", &ints(&[0]))
+            .initializer("one", &ints(&[1]))
+            .initializer("scalar", &Tensor::scalar(1.0f32))
+            .initializer("list", &floats(&[1]))
+            .node(node("Shape", &["x"], &["shape"], &[]))
+            .node(node("Gather", &["shape", "first"], &["n"], &[("axis", Value::Int(0))]))
+            .node(node("Equal", &["n", "one"], &["is_one"], &[]))
+            // Results of different ranks cannot be a choice at run time.
+            .node(choice(
+                "is_one",
+                branch(vec![node("Identity", &["scalar"], &["a"], &[])], "a"),
+                branch(vec![node("Identity", &["list"], &["b"], &[])], "b"),
+                "c",
+            ))
+            .node(node("Add", &["x", "c"], &["y"], &[]))
+            .output("y");
+        if let Some(extents) = extents {
+            model.graph().output[0] = value_info("y", DType::F32, Some(&extents));
+        }
+        import(&model)
+    };
+    let equal = |graph: &Graph| graph.requires.iter().map(|r| r.equal).collect::<Vec<bool>>();
+    assert_eq!(equal(&model(None)), [true]);
+    assert_eq!(equal(&model(Some([Extent::Named("N"), Extent::Number(3)]))), [true]);
+    assert_eq!(equal(&model(Some([Extent::Number(1), Extent::Number(3)]))), [true]);
+    let graph = model(Some([Extent::Number(4), Extent::Number(3)]));
+    assert_eq!(equal(&graph), [false]);
+    assert_eq!(run(&graph, &[floats(&[4, 3])]).expect("it is not 1")[0].shape(), [4, 3]);
+    assert!(run(&graph, &[floats(&[1, 3])]).is_err());
 }

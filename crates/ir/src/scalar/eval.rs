@@ -297,6 +297,7 @@ pub fn eval_cast(from: DType, to: DType, saturating: bool, a: Scalar) -> Scalar 
             };
             Scalar::from_i64(to, x.round_ties_even().clamp(lo, hi) as i64)
         }
+        Scalar::Float(x) if to == DType::U64 && x >= 2f64.powi(63) => Scalar::Int(x as u64 as i64),
         // What x86 conversions give for values out of range is the minimum; ONNX leaves it open.
         Scalar::Float(x) => Scalar::from_i64(to, x as i64),
         Scalar::Int(x) if to.is_float() && from == DType::U64 => Scalar::from_f64(to, x as u64 as f64),

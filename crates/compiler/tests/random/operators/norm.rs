@@ -8,6 +8,9 @@ use crate::draft::{Candidate, Draft};
 pub(super) const DRAWERS: &[Drawer] =
     &[softmax, softmax, layer, group, batch, lp, local, pool, pool, global_pool, mean_variance];
 
+/// What variances are raised by.
+const EPSILON: f64 = 1e-2;
+
 fn softmax(d: &mut Draft) -> Option<Candidate> {
     let op = *d.random.pick(&["Softmax", "LogSoftmax", "Hardmax"]);
     let x = d.float_of_rank(1, 5)?;
@@ -15,7 +18,13 @@ fn softmax(d: &mut Draft) -> Option<Candidate> {
     let candidate = Candidate::new(op, &[x]).with("axis", axis);
     Some(match op {
         "Hardmax" => candidate.exact(),
-        "LogSoftmax" => candidate.defined_by(Definition::log_softmax(axis)),
+        "LogSoftmax" => {
+            // Until opset 13 all axes from this one on were one.
+            let rank = d.at(x).rank() as i64;
+            let last = if d.opset < 13 { rank - 1 } else { axis.rem_euclid(rank) };
+            let axes: Vec<i64> = (axis.rem_euclid(rank)..=last).collect();
+            candidate.defined_by(Definition::log_softmax(&axes))
+        }
         _ => candidate,
     })
 }
@@ -30,19 +39,29 @@ fn layer(d: &mut Draft) -> Option<Candidate> {
         return Some(Candidate::new("RMSNormalization", &[x, scale]).with("axis", axis));
     }
     let bias = d.random.one_in(2).then(|| d.weight(dtype, rest));
-    Some(Candidate::new("LayerNormalization", &[x, scale]).input(bias).with("axis", axis).with("epsilon", 1e-2f32))
+    let axes: Vec<i64> = (axis.rem_euclid(shape.len() as i64)..shape.len() as i64).collect();
+    let definition = Definition::normalized(&axes, EPSILON, rest, bias.is_some());
+    let candidate = Candidate::new("LayerNormalization", &[x, scale]).input(bias).with("axis", axis);
+    Some(candidate.with("epsilon", EPSILON as f32).defined_by(definition))
 }
 
 fn group(d: &mut Draft) -> Option<Candidate> {
     let x = d.float_of_rank(3, 5)?;
     let (dtype, shape) = (d.dtype(x), d.shape(x));
     let (scale, bias) = (d.weight(dtype, &[shape[1]]), d.weight(dtype, &[shape[1]]));
+    let rank = shape.len() as i64;
+    let mut parameters = vec![1; shape.len() - 1];
+    parameters[0] = shape[1];
+    let apart = Definition::normalized(&(2..rank).collect::<Vec<i64>>(), EPSILON, &parameters, true);
     if d.opset < 21 || d.random.one_in(2) {
-        return Some(Candidate::new("InstanceNormalization", &[x, scale, bias]).with("epsilon", 1e-2f32));
+        let candidate = Candidate::new("InstanceNormalization", &[x, scale, bias]).with("epsilon", EPSILON as f32);
+        return Some(candidate.defined_by(apart));
     }
     let groups = *d.random.pick(&[1, shape[1] as i64]);
+    let together = Definition::normalized(&(1..rank).collect::<Vec<i64>>(), EPSILON, &parameters, true);
+    let definition = if groups == 1 { together } else { apart };
     let candidate = Candidate::new("GroupNormalization", &[x, scale, bias]).with("num_groups", groups);
-    Some(candidate.with("epsilon", 1e-2f32))
+    Some(candidate.with("epsilon", EPSILON as f32).defined_by(definition))
 }
 
 fn batch(d: &mut Draft) -> Option<Candidate> {
@@ -72,7 +91,8 @@ fn mean_variance(d: &mut Draft) -> Option<Candidate> {
     let rank = d.at(x).rank();
     let count = d.random.between(1, rank as i64) as usize;
     let axes: Vec<i64> = d.random.permutation(rank)[..count].iter().map(|&a| a as i64).collect();
-    Some(Candidate::new("MeanVarianceNormalization", &[x]).with("axes", axes))
+    let definition = Definition::mean_variance(&axes);
+    Some(Candidate::new("MeanVarianceNormalization", &[x]).with("axes", axes).defined_by(definition))
 }
 
 fn pool(d: &mut Draft) -> Option<Candidate> {
