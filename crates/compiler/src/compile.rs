@@ -294,7 +294,9 @@ fn import_all(model: &Model, options: &CompileOptions, cases: &[SpecialCase]) ->
     for case in cases {
         specialize::check(&graphs[0], case)?;
         let graph = import(model, &specialize::import_options(&import_options, case));
-        graphs.push(graph.map_err(|error| specialize::failed(case, &error))?);
+        let graph = graph.map_err(|error| specialize::failed(case, &error))?;
+        specialize::check_ports(&graphs[0], &graph, case)?;
+        graphs.push(graph);
     }
     Ok(graphs)
 }

@@ -89,6 +89,29 @@ fn is_dim(graph: &Graph, id: SymbolId) -> bool {
     matches!(graph.source(id), Some(SymbolSource::Axis { .. }))
 }
 
+/// Fails unless a case's inputs and outputs are those of the general one but for extents, which callers take for granted.
+/// A `Squeeze` without axes drops an axis that is 1, say.
+///
+/// # Errors
+/// `compile::bad-special-case`.
+pub(crate) fn check_ports(general: &Graph, special: &Graph, case: &SpecialCase) -> Result<(), CompileError> {
+    let inputs = general.inputs.iter().zip(&special.inputs).map(|ports| ("input", ports));
+    let outputs = general.outputs.iter().zip(&special.outputs).map(|ports| ("output", ports));
+    for (kind, (of_general, of_case)) in inputs.chain(outputs) {
+        let (expected, found) = (general.port_type(of_general), special.port_type(of_case));
+        if (expected.dtype, expected.shape.len()) != (found.dtype, found.shape.len()) {
+            let reason = format!(
+                "{kind} `{}` has {} axes there, where it has {} in general, and a caller cannot know which",
+                of_case.name,
+                found.shape.len(),
+                expected.shape.len()
+            );
+            return Err(CompileError::BadSpecialCase { case: case.to_string(), reason });
+        }
+    }
+    Ok(())
+}
+
 /// How a case is imported.
 pub(crate) fn import_options(general: &ImportOptions, case: &SpecialCase) -> ImportOptions {
     let mut options = general.clone();

@@ -3,9 +3,11 @@
 
 mod net;
 
-use infc_runtime::{RuntimeError, Tensor};
-use infc_tensor::DType;
+use infc_runtime::{RunOptions, RuntimeError, Tensor};
+use infc_tensor::{AlignedBytes, DType};
 use net::{Attr, Net};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 fn ints(values: &[i64]) -> Tensor {
     Tensor::from_elements(&[values.len()], values).expect("a vector")
@@ -272,5 +274,49 @@ fn windows_that_do_not_fit_are_told_as_such() {
         let error = run(1).expect_err("it does not");
         assert_eq!(error.code(), "runtime::assumption-failed", "{error}");
         assert_eq!(run(5).expect("as before")[0].shape(), [1, 2, 1]);
+    }
+}
+
+/// `x` doubled as long as `go`, which no step changes: without end, on the host.
+fn endless(has_nodes: bool) -> Net {
+    let body = Net::new(18).input("step", DType::I64, &[]).input("on", DType::Bool, &[]).input("s", DType::F32, &["2"]);
+    let body = if has_nodes {
+        let body = body.node("Identity", &["on"], &["again"], &[]).node("Add", &["s", "s"], &["next"], &[]);
+        body.output("again").output("next")
+    } else {
+        body.output("on").output("s")
+    };
+    Net::new(18)
+        .input("x", DType::F32, &["2"])
+        .input("go", DType::Bool, &[])
+        .node("Loop", &["", "go", "x"], &["y"], &[("body", Attr::Graph(&body.graph()))])
+        .output("y")
+}
+
+#[test]
+fn a_loop_without_end_ends_with_the_run() {
+    let x = Tensor::from_elements(&[2], &[1.0f32, 2.0]).expect("two elements");
+    let go = |on: bool| {
+        Tensor::from_bytes(DType::Bool, Vec::new(), AlignedBytes::from_slice(&[u8::from(on)])).expect("a bool")
+    };
+    for has_nodes in [true, false] {
+        let mut session = endless(has_nodes).session();
+        let deadline = Some(Instant::now() + Duration::from_millis(20));
+        let options = RunOptions { deadline, ..RunOptions::default() };
+        let error = session.run_owned_with(&[&x, &go(true)], &options).expect_err("the deadline passes");
+        assert_eq!(error.code(), "runtime::deadline-exceeded", "{error}");
+
+        let cancel = AtomicBool::new(false);
+        let options = RunOptions { cancel: Some(&cancel), ..RunOptions::default() };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                cancel.store(true, Ordering::Relaxed);
+            });
+            let error = session.run_owned_with(&[&x, &go(true)], &options).expect_err("it is cancelled");
+            assert_eq!(error.code(), "runtime::cancelled", "{error}");
+        });
+        // The session goes on.
+        assert_eq!(session.run_owned(&[&x, &go(false)]).expect("no step"), [x.clone()]);
     }
 }

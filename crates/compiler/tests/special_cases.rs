@@ -206,6 +206,31 @@ fn values_that_make_no_sense_are_refused() {
     assert!(message.contains("N=5"), "{message}");
 }
 
+#[test]
+fn a_squeeze_that_drops_another_axis_shows_only_within() {
+    let squeezed = |sum: bool| {
+        let net = Net::new(18).input("x", DType::F32, &["N", "3"]).node("Squeeze", &["x"], &["s"], &[]);
+        let net = if sum {
+            net.node("ReduceSum", &["s"], &["y"], &[("keepdims", Attr::Int(0))])
+        } else {
+            net.node("Relu", &["s"], &["y"], &[])
+        };
+        net.output("y")
+    };
+    let error = squeezed(false).compile(&specialized(&[("N", &[1])])).expect_err("the output has one axis then");
+    assert_eq!(error.code(), "compile::bad-special-case");
+    let message = error.to_string();
+    assert!(message.contains("`y` has 1 axes there, where it has 2 in general"), "{message}");
+    assert!(squeezed(false).compile(&specialized(&[("N", &[2])])).is_ok());
+    // In general N is not 1; what is made for 1 runs where it is.
+    let mut session = session(&compiled(squeezed(true), &specialized(&[("N", &[1])])));
+    for rows in [1, 2, 1] {
+        let x = Tensor::from_elements(&[rows, 3], &vec![1.0f32; rows * 3]).expect("as many");
+        let found = session.run_owned(&[&x]).expect("it runs").swap_remove(0);
+        assert_eq!((found.shape(), found.get_f64(0)), (&[][..], Some(3.0 * rows as f64)));
+    }
+}
+
 // -------------------------------------------------------------------------------------------------------- states --
 
 /// `present` is `past` with `new` behind it, `total` the sum over what is present.

@@ -40,6 +40,8 @@ pub enum EvalError {
     TooLarge { dtype: DType, shape: Vec<usize> },
     #[error("more than {limit} steps would be needed")]
     TooMuchWork { limit: u64 },
+    #[error("the caller did not want to wait longer")]
+    Interrupted,
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }

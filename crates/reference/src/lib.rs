@@ -85,7 +85,21 @@ pub fn evaluate_with(
     graphs: &Subgraphs,
     inputs: &[Option<&Tensor>],
 ) -> Result<Vec<Tensor>, EvalError> {
-    subgraph::evaluate(node, graphs, inputs)
+    subgraph::evaluate(node, graphs, inputs, None)
+}
+
+/// As [`evaluate_with`], as long as `goes_on`, which is asked before each node of the graphs within: a `Loop` may be long,
+/// or without end.
+///
+/// # Errors
+/// As [`evaluate_with`], and [`EvalError::Interrupted`] once the answer is no.
+pub fn evaluate_while(
+    node: &Node<'_>,
+    graphs: &Subgraphs,
+    inputs: &[Option<&Tensor>],
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Vec<Tensor>, EvalError> {
+    subgraph::evaluate(node, graphs, inputs, Some(goes_on))
 }
 
 fn evaluate_in(node: &Node<'_>, inputs: &[Option<&Tensor>], held: Held<'_>) -> Result<Vec<Tensor>, EvalError> {

@@ -285,6 +285,8 @@ pub const OPERATORS: &[Operator] = &[
     microsoft("QuantizeLinear", linear_quantize::quantize_linear),
     microsoft("DequantizeLinear", linear_quantize::dequantize_linear),
     microsoft("QLinearAdd", microsoft::qlinear_add),
+    microsoft("QLinearConv", microsoft::qlinear_conv),
+    microsoft("NhwcMaxPool", microsoft::nhwc_max_pool),
     microsoft("QLinearMul", microsoft::qlinear_mul),
     microsoft("QLinearSigmoid", microsoft::qlinear_sigmoid),
     microsoft("QLinearLeakyRelu", microsoft::qlinear_leaky_relu),

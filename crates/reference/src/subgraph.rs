@@ -19,16 +19,39 @@ impl Scope<'_> {
     }
 }
 
+/// Whether to go on, which is asked before each node of a graph, and of a graph without nodes once; always, if there is
+/// nothing to ask.
+#[derive(Clone, Copy, Default)]
+struct Patience<'a>(Option<&'a dyn Fn() -> bool>);
+
+impl Patience<'_> {
+    fn check(self) -> Result<()> {
+        if self.0.is_none_or(|goes_on| goes_on()) { Ok(()) } else { Err(EvalError::Interrupted) }
+    }
+}
+
+impl std::fmt::Debug for Patience<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "limited" } else { "unlimited" })
+    }
+}
+
 /// The graphs that a node holds, and what they see.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Held<'a> {
     roots: &'a [(String, u32)],
     graphs: &'a [Subgraph],
     scope: Option<&'a Scope<'a>>,
+    patience: Patience<'a>,
 }
 
 /// Evaluates a node that holds graphs. Its last inputs are the values that these take from around it.
-pub(crate) fn evaluate(node: &Node<'_>, of: &Subgraphs, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>> {
+pub(crate) fn evaluate(
+    node: &Node<'_>,
+    of: &Subgraphs,
+    inputs: &[Option<&Tensor>],
+    goes_on: Option<&dyn Fn() -> bool>,
+) -> Result<Vec<Tensor>> {
     if let Some(reason) = of.problem() {
         return Err(EvalError::InvalidAttribute { name: "body", reason });
     }
@@ -37,7 +60,11 @@ pub(crate) fn evaluate(node: &Node<'_>, of: &Subgraphs, inputs: &[Option<&Tensor
     let captured =
         of.captures.iter().zip(captured).filter_map(|(name, value)| Some((name.as_str(), (*value)?.clone())));
     let scope = Scope { values: captured.collect(), outer: None };
-    evaluate_in(node, inputs, Held { roots: &of.roots, graphs: &of.graphs, scope: Some(&scope) })
+    evaluate_in(
+        node,
+        inputs,
+        Held { roots: &of.roots, graphs: &of.graphs, scope: Some(&scope), patience: Patience(goes_on) },
+    )
 }
 
 impl Call<'_> {
@@ -59,10 +86,13 @@ impl Call<'_> {
         if inputs.len() != graph.inputs.len() {
             return Err(EvalError::InvalidAttribute { name, reason: "the graph has another number of inputs" });
         }
+        let patience = self.held.patience;
+        patience.check()?;
         let mut scope = Scope { values: HashMap::new(), outer: self.held.scope };
         scope.values.extend(graph.constants.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())));
         scope.values.extend(graph.inputs.iter().map(String::as_str).zip(inputs));
         for node in &graph.nodes {
+            patience.check()?;
             let find = |name: &String| match name.as_str() {
                 "" => Ok(None),
                 name => scope
@@ -78,7 +108,7 @@ impl Call<'_> {
                 attributes: &node.attributes,
                 num_outputs: node.outputs.len(),
             };
-            let held = Held { roots: &node.graphs, graphs: self.held.graphs, scope: Some(&scope) };
+            let held = Held { roots: &node.graphs, graphs: self.held.graphs, scope: Some(&scope), patience };
             let outputs = evaluate_in(&definition, &inputs, held)?;
             let named = node.outputs.iter().map(String::as_str).zip(outputs);
             scope.values.extend(named.filter(|(name, _)| !name.is_empty()));

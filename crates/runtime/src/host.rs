@@ -112,13 +112,15 @@ impl HostValues {
         Ok(Some(span))
     }
 
-    /// Evaluates an operator on what is in the slots; the shapes of its inputs have the given numbers.
+    /// Evaluates an operator on what is in the slots; the shapes of its inputs have the given numbers. Graphs within are
+    /// evaluated as long as `goes_on`.
     pub(crate) fn evaluate(
         &mut self,
         model: &Loaded,
         step: &Host,
         (shapes, numbers): (&Shapes, Range<usize>),
         slots: &[Span],
+        goes_on: &dyn Fn() -> bool,
     ) -> Result<(), RuntimeError> {
         let mut inputs: Vec<Option<Tensor>> = Vec::with_capacity(step.inputs.len());
         for (arg, number) in step.inputs.iter().zip(numbers) {
@@ -144,7 +146,7 @@ impl HostValues {
             nodes: step.origins.iter().map(|o| format!("`{o}`")).collect::<Vec<_>>().join(", "),
             reason,
         };
-        let outputs = model.evaluate(step, &inputs).map_err(failed)?;
+        let outputs = model.evaluate(step, &inputs, goes_on).map_err(failed)?;
         if outputs.len() < step.outputs.len() {
             return Err(failed(format!("it has {} outputs of {}", outputs.len(), step.outputs.len())));
         }
@@ -157,9 +159,13 @@ impl HostValues {
     }
 }
 
-/// The outputs of an operator by its definition.
-pub(crate) fn evaluate(step: &Host, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
-    library::evaluate(step, inputs)
+/// The outputs of an operator by its definition; graphs within are evaluated as long as `goes_on`.
+pub(crate) fn evaluate(
+    step: &Host,
+    inputs: &[Option<&Tensor>],
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Vec<Tensor>, String> {
+    library::evaluate(step, inputs, goes_on)
 }
 
 /// Fails if a variant has host steps that this build cannot evaluate, custom operators aside.
@@ -196,7 +202,11 @@ mod library {
         defined(&host.op_type, &host.domain, host.opset) && inner.all(|n| defined(&n.op_type, &n.domain, n.opset))
     }
 
-    pub(super) fn evaluate(host: &Host, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
+    pub(super) fn evaluate(
+        host: &Host,
+        inputs: &[Option<&Tensor>],
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Vec<Tensor>, String> {
         let node = Node {
             op_type: &host.op_type,
             domain: &host.domain,
@@ -204,7 +214,7 @@ mod library {
             attributes: &host.attributes,
             num_outputs: host.outputs.len(),
         };
-        infc_reference::evaluate_with(&node, &host.graphs, inputs).map_err(|error| error.to_string())
+        infc_reference::evaluate_while(&node, &host.graphs, inputs, goes_on).map_err(|error| error.to_string())
     }
 }
 
@@ -219,7 +229,11 @@ mod library {
         false
     }
 
-    pub(super) fn evaluate(_host: &Host, _inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
+    pub(super) fn evaluate(
+        _host: &Host,
+        _inputs: &[Option<&Tensor>],
+        _goes_on: &dyn Fn() -> bool,
+    ) -> Result<Vec<Tensor>, String> {
         Err("this build of the runtime evaluates no operators".to_owned())
     }
 }

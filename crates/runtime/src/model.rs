@@ -196,10 +196,15 @@ impl Model {
 }
 
 impl Loaded {
-    /// The outputs of an operator that no kernel computes.
-    pub(crate) fn evaluate(&self, step: &Host, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
+    /// The outputs of an operator that no kernel computes; graphs within are evaluated as long as `goes_on`.
+    pub(crate) fn evaluate(
+        &self,
+        step: &Host,
+        inputs: &[Option<&Tensor>],
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Vec<Tensor>, String> {
         let custom = self.runtime.evaluate(&self.manifest.custom_ops, step, inputs);
-        custom.unwrap_or_else(|| host::evaluate(step, inputs))
+        custom.unwrap_or_else(|| host::evaluate(step, inputs, goes_on))
     }
 
     /// The bytes of a weight.

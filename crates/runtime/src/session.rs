@@ -44,9 +44,11 @@ impl std::fmt::Debug for SessionOptions {
 pub struct RunOptions<'a> {
     /// Threads to use at most, the caller included; `None` for what the session allows. 1 uses the caller alone.
     pub max_threads: Option<usize>,
-    /// Fail with `runtime::deadline-exceeded` instead of starting another step after this.
+    /// Fail with `runtime::deadline-exceeded` instead of starting another step after this, or, in a loop that the host
+    /// evaluates, another node.
     pub deadline: Option<Instant>,
-    /// Fail with `runtime::cancelled` instead of starting another step once this is true.
+    /// Fail with `runtime::cancelled` instead of starting another step, or another node of a loop that the host evaluates,
+    /// once this is true.
     pub cancel: Option<&'a AtomicBool>,
     /// Read and write denormal numbers as zero, which is faster where they are frequent. By default they are kept.
     pub flush_denormals: bool,

@@ -20,6 +20,7 @@ pub(crate) enum Attr<'a> {
     Int(i64),
     Ints(&'a [i64]),
     Text(&'a str),
+    Graph(&'a GraphProto),
 }
 
 /// A model under construction.
@@ -55,6 +56,14 @@ impl Net {
                 Attr::Int(value) => Attribute::Int(value),
                 Attr::Ints(values) => Attribute::Ints(values.to_vec()),
                 Attr::Text(text) => Attribute::String(text.to_owned()),
+                Attr::Graph(graph) => {
+                    return AttributeProto {
+                        name: Some((*name).to_owned()),
+                        g: Some(graph.clone()),
+                        r#type: Some(AttributeType::Graph as i32),
+                        ..AttributeProto::default()
+                    };
+                }
             };
             attribute(name, &value)
         };
@@ -71,6 +80,11 @@ impl Net {
     pub(crate) fn output(mut self, name: &str) -> Self {
         self.graph.output.push(ValueInfoProto { name: Some(name.to_owned()), ..ValueInfoProto::default() });
         self
+    }
+
+    /// What is made so far, as the graph of a node.
+    pub(crate) fn graph(self) -> GraphProto {
+        self.graph
     }
 
     /// The model on the best target of this machine.

@@ -16,13 +16,14 @@ use crate::element::{self, Element};
 use crate::error::{ImportError, NodeRef, Problem};
 use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::tracked::Tracked;
-use infc_ir::entity::ValueId;
-use infc_ir::graph::{Definition, Graph, Requirement, TensorType};
-use infc_ir::index::{Dim, Proof, Ranges};
+use infc_ir::entity::{SymbolId, ValueId};
+use infc_ir::graph::{Definition, Graph, Requirement, SymbolSource, TensorType};
+use infc_ir::index::{Atom, Dim, Proof, Ranges};
 use infc_ir::op::{IfOp, Op, Produced};
 use infc_ir::scalar::{BinaryOp, CompareOp, Const, ScalarOp, UnaryOp};
 use infc_ir::symbol::{Symbol, Symbols};
 use infc_tensor::DType;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -85,21 +86,38 @@ impl Assumptions {
 /// Whether the outputs may have the extents that are declared where the answers hold that were assumed of dims. What is
 /// declared is no more than a hint, since exporters declare wrong extents.
 pub(super) fn may_be_as_declared(graph: &Graph, declared: &[ValueInfoProto]) -> bool {
-    let ranges = Ranges::of_symbols(&graph.symbols);
+    let numbers = required_numbers(graph);
     let can_be = |dim: &Dim, number: i64| {
-        let number = Dim::constant(number);
-        let of_dim = graph.requires.iter().filter_map(|r| match () {
-            () if r.left == *dim => Some((&r.right, r.equal)),
-            () if r.right == *dim => Some((&r.left, r.equal)),
-            () => None,
-        });
-        let impossible = |equal| if equal { Proof::No } else { Proof::Yes };
-        of_dim.into_iter().all(|(other, equal)| ranges.eq(other, &number) != impossible(equal))
+        let is = with_numbers(dim, &numbers).as_const().is_none_or(|is| is == number);
+        let differs = |r: &Requirement| !r.equal && r.left == *dim && r.right.as_const() == Some(number);
+        is && !graph.requires.iter().any(differs)
     };
     graph.outputs.iter().zip(declared).all(|(port, declared)| {
         let declared = declared.r#type.as_ref().and_then(Element::declared).and_then(|element| element.shape);
         let extents = declared.unwrap_or_default();
         graph.port_type(port).shape.iter().zip(extents).all(|(dim, extent)| extent.is_none_or(|n| can_be(dim, n)))
+    })
+}
+
+/// The symbols that are numbers where everything holds that is required, and those that follow from them.
+fn required_numbers(graph: &Graph) -> HashMap<SymbolId, i64> {
+    let required = |r: &Requirement| Some((r.left.as_symbol()?, r.right.as_const().filter(|_| r.equal)?));
+    let mut numbers: HashMap<SymbolId, i64> = graph.requires.iter().filter_map(required).collect();
+    // Symbols are computed from earlier ones.
+    for symbol in graph.symbols.ids() {
+        if let Some(SymbolSource::Computed(dim)) = graph.source(symbol)
+            && let Some(number) = with_numbers(&dim, &numbers).as_const()
+        {
+            numbers.insert(symbol, number);
+        }
+    }
+    numbers
+}
+
+fn with_numbers(dim: &Dim, numbers: &HashMap<SymbolId, i64>) -> Dim {
+    dim.substitute(&|atom| match atom {
+        Atom::Symbol(symbol) => numbers.get(symbol).map(|&number| Dim::constant(number)),
+        _ => None,
     })
 }
 

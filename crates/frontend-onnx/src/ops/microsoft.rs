@@ -5,11 +5,11 @@
 
 use super::Operator;
 use super::matmul::product;
-use super::pool::{average, global_average};
+use super::pool::{average, global_average, maximum};
 use super::quantize::{
     centered, dequantize_linear, quantize_dynamically, quantize_linear, require_integer, saturated, some_zero,
 };
-use super::quantized::{matmul_sums, multiplier, of_lines, requantized, without_zero};
+use super::quantized::{matmul_sums, multiplier, of_lines, qlinear_conv_of, requantized, without_zero};
 use super::softmax::softmax;
 use crate::build::{Builder, Result, mismatch};
 use crate::call::Call;
@@ -30,6 +30,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("QLinearLeakyRelu", 1, qlinear_leaky_relu),
     Operator::new("QLinearAveragePool", 1, |c| pooled(c, average)),
     Operator::new("QLinearGlobalAveragePool", 1, |c| pooled(c, |c, x| global_average(c, &x))),
+    Operator::new("QLinearConv", 1, qlinear_conv),
+    Operator::new("NhwcMaxPool", 1, nhwc_max_pool),
     Operator::new("QLinearConcat", 1, qlinear_concat),
     Operator::new("QLinearWhere", 1, qlinear_where),
     Operator::new("QGemm", 1, qgemm),
@@ -166,17 +168,38 @@ fn through_floats(
 
 fn pooled(call: &mut Call<'_>, pool: fn(&mut Call<'_>, Tracked) -> Result<Tracked>) -> Result<Vec<Tracked>> {
     let channels_last = call.flag("channels_last", false)?;
-    through_floats(call, |call, x| {
-        let rank = x.rank();
-        if !channels_last || rank < 3 {
-            return pool(call, x);
-        }
-        let channels_second: Vec<usize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
-        let back: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
-        let x = call.build.transpose(&x, &channels_second)?;
-        let y = pool(call, x)?;
-        call.build.transpose(&y, &back)
-    })
+    through_floats(call, |call, x| if channels_last { with_channels_last(call, &x, pool) } else { pool(call, x) })
+}
+
+/// What `f` makes of `x`, whose channels are last, behind the spatial axes, as those of the result are.
+fn with_channels_last(
+    call: &mut Call<'_>,
+    x: &Tracked,
+    f: impl FnOnce(&mut Call<'_>, Tracked) -> Result<Tracked>,
+) -> Result<Tracked> {
+    let rank = x.rank();
+    if rank < 3 {
+        return f(call, x.clone());
+    }
+    let channels_second: Vec<usize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+    let back: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
+    let x = call.build.transpose(x, &channels_second)?;
+    let y = f(call, x)?;
+    call.build.transpose(&y, &back)
+}
+
+/// `QLinearConv`, as of ONNX but for `channels_last`; weights are as of ONNX in either order.
+fn qlinear_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    let channels_last = call.flag("channels_last", false)?;
+    let y = if channels_last { with_channels_last(call, &x, qlinear_conv_of) } else { qlinear_conv_of(call, x) };
+    Ok(vec![y?])
+}
+
+/// `NhwcMaxPool`: `MaxPool` with channels last, of bytes.
+fn nhwc_max_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let x = call.input(0)?;
+    Ok(vec![with_channels_last(call, &x, maximum)?])
 }
 
 /// Along one axis, or before opset 13 of the standard's operator over all from it on.

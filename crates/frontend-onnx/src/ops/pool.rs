@@ -161,6 +161,11 @@ impl Pool {
         Ok(folded[0].clone())
     }
 
+    fn largest(&self, build: &mut Builder) -> Result<Tracked> {
+        let dtype = self.x.dtype();
+        self.reduce(build, smallest_value(dtype), largest(dtype), |_, x| x)
+    }
+
     /// The number of the first largest element of each window, in row-major order.
     fn where_largest(&self, build: &mut Builder, columns_first: bool) -> Result<Tracked> {
         let shape = self.x.shape();
@@ -211,12 +216,16 @@ fn column_major(build: &mut Builder, places: &Tracked, shape: &[Dim], from: usiz
 fn max_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let pool = Pool::of(call, x)?;
-    let dtype = pool.x.dtype();
-    let mut outputs = vec![pool.reduce(call.build, smallest_value(dtype), largest(dtype), |_, x| x)?];
+    let mut outputs = vec![pool.largest(call.build)?];
     if call.wants_output(1) {
         outputs.push(pool.where_largest(call.build, call.flag("storage_order", false)?)?);
     }
     Ok(outputs)
+}
+
+/// The largest elements of windows over `x`, which the node's attributes describe.
+pub(super) fn maximum(call: &mut Call<'_>, x: Tracked) -> Result<Tracked> {
+    Pool::of(call, x)?.largest(call.build)
 }
 
 fn average_pool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {

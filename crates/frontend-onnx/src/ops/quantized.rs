@@ -17,9 +17,15 @@ use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("MatMulInteger", 10, |c| Ok(vec![matmul_sums(c, [0, 2], [1, 3])?])),
-    Operator::new("ConvInteger", 10, |c| Ok(vec![conv_sums(c, [0, 2], [1, 3])?])),
+    Operator::new("ConvInteger", 10, |c| {
+        let x = c.input(0)?;
+        Ok(vec![conv_sums(c, x, 2, [1, 3])?])
+    }),
     Operator::new("QLinearMatMul", 10, qlinear_matmul),
-    Operator::new("QLinearConv", 10, qlinear_conv),
+    Operator::new("QLinearConv", 10, |c| {
+        let x = c.input(0)?;
+        Ok(vec![qlinear_conv_of(c, x)?])
+    }),
 ];
 
 /// A quantised operand without its zero point, which broadcasts to it. Without one it stays as narrow as it is.
@@ -57,9 +63,11 @@ pub(super) fn matmul_sums(call: &mut Call<'_>, left: [usize; 2], right: [usize; 
     product(call.build, &a, &b, DType::I32)
 }
 
-fn conv_sums(call: &mut Call<'_>, data: [usize; 2], weights: [usize; 2]) -> Result<Tracked> {
-    let (x, w) = (call.input(data[0])?, call.input(weights[0])?);
-    let x_zero = call.optional(data[1]).map(|zero| call.build.reshape(&zero, &[])).transpose()?;
+/// The sums of a convolution of `x`, whose zero point input `x_zero` holds, with weights, given by the inputs that hold
+/// them and their zero points.
+fn conv_sums(call: &mut Call<'_>, x: Tracked, x_zero: usize, weights: [usize; 2]) -> Result<Tracked> {
+    let w = call.input(weights[0])?;
+    let x_zero = call.optional(x_zero).map(|zero| call.build.reshape(&zero, &[])).transpose()?;
     let w_zero = call.optional(weights[1]).map(|zero| per_channel(call, &zero, 0, &w)).transpose()?;
     let (x, w) = (without_zero(call.build, &x, x_zero)?, without_zero(call.build, &w, w_zero)?);
     convolve(call, &x, &w, DType::I32)
@@ -110,8 +118,9 @@ fn qlinear_matmul(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![requantized(call.build, &sums, &multiplier, &zero)?])
 }
 
-fn qlinear_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let sums = conv_sums(call, [0, 2], [3, 5])?;
+/// `QLinearConv` of `x`, which stands for input 0, with channels second.
+pub(super) fn qlinear_conv_of(call: &mut Call<'_>, x: Tracked) -> Result<Tracked> {
+    let sums = conv_sums(call, x, 2, [3, 5])?;
     let sums = add_bias(call, &sums, 8)?;
     let mut scalar = |index: usize| -> Result<Tracked> {
         let parameter = call.input(index)?;
@@ -121,5 +130,5 @@ fn qlinear_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let w = call.input(4)?;
     let w = per_channel(call, &w, 1, &sums)?;
     let multiplier = multiplier(call.build, &x, &w, &y)?;
-    Ok(vec![requantized(call.build, &sums, &multiplier, &zero)?])
+    requantized(call.build, &sums, &multiplier, &zero)
 }

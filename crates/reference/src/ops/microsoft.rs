@@ -5,7 +5,7 @@
 
 use super::contract::Product;
 use super::linear_quantize::{dynamic_quantize_linear, quantized};
-use super::quantized::{centered, parameter_indices};
+use super::quantized::{self, centered, parameter_indices};
 use super::{arithmetic, compare, movement, pool, unary};
 use crate::Node;
 use crate::call::{Call, one};
@@ -81,22 +81,42 @@ pub(crate) fn qlinear_leaky_relu(call: &Call<'_>) -> Result<Vec<Tensor>> {
     one_operand(call, unary::leaky_relu)
 }
 
-/// Poolings may have their channels last; these must not.
-fn channels_first(call: &Call<'_>) -> Result<()> {
-    if call.flag("channels_last", false)? {
-        return Err(EvalError::InvalidAttribute { name: "channels_last", reason: "only 0 is known" });
+/// What `run` makes of the node where the first input and the output have their channels last, behind the spatial axes.
+fn with_channels_last(call: &Call<'_>, run: impl Fn(&Call<'_>) -> Result<Vec<Tensor>>) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    let rank = x.rank();
+    if rank < 3 {
+        return run(call);
     }
-    Ok(())
+    let second: Vec<usize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+    let last: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
+    let x = movement::permute(x, &second)?;
+    let inputs: Vec<Option<&Tensor>> = std::iter::once(Some(&x)).chain(call.inputs[1..].iter().copied()).collect();
+    let outputs = run(&Call { node: call.node, inputs: &inputs, held: call.held })?;
+    outputs.iter().map(|y| movement::permute(y, &last)).collect()
+}
+
+/// As [`with_channels_last`], if the attribute says so.
+fn in_either_order(call: &Call<'_>, run: impl Fn(&Call<'_>) -> Result<Vec<Tensor>>) -> Result<Vec<Tensor>> {
+    if call.flag("channels_last", false)? { with_channels_last(call, run) } else { run(call) }
 }
 
 pub(crate) fn qlinear_average_pool(call: &Call<'_>) -> Result<Vec<Tensor>> {
-    channels_first(call)?;
-    one_operand(call, pool::average_pool)
+    in_either_order(call, |call| one_operand(call, pool::average_pool))
 }
 
 pub(crate) fn qlinear_global_average_pool(call: &Call<'_>) -> Result<Vec<Tensor>> {
-    channels_first(call)?;
-    one_operand(call, pool::global_average_pool)
+    in_either_order(call, |call| one_operand(call, pool::global_average_pool))
+}
+
+/// `QLinearConv`, as of ONNX but for the order of axes; weights are as of ONNX in either.
+pub(crate) fn qlinear_conv(call: &Call<'_>) -> Result<Vec<Tensor>> {
+    in_either_order(call, quantized::qlinear_conv)
+}
+
+/// `NhwcMaxPool`: `MaxPool` with channels last, of bytes.
+pub(crate) fn nhwc_max_pool(call: &Call<'_>) -> Result<Vec<Tensor>> {
+    with_channels_last(call, |call| one(onnx(call, pool::max_pool, &[call.input(0)?])?))
 }
 
 /// `QLinearConcat`: first the scale and zero point of the result, then operands with theirs.

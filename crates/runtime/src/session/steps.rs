@@ -86,7 +86,7 @@ impl Session {
                 }
                 BoundStep::Bind => self.bind_step(index, run.destination)?,
                 BoundStep::Give { slot, output } => self.give(*slot, *output, run.destination)?,
-                BoundStep::Host { inputs } => self.host_step(index, segment, inputs.clone())?,
+                BoundStep::Host { inputs } => self.host_step(index, segment, inputs.clone(), run.options)?,
             }
             if let (Some(observer), Some(started)) = (&self.observer, started) {
                 let took = started.elapsed();
@@ -168,11 +168,21 @@ impl Session {
         Ok(())
     }
 
-    /// Evaluates an operator.
-    fn host_step(&mut self, index: usize, segment: usize, inputs: Range<usize>) -> Result<(), RuntimeError> {
+    /// Evaluates an operator. One that holds graphs, such as a loop, ends between two of their nodes if the run is to end.
+    fn host_step(
+        &mut self,
+        index: usize,
+        segment: usize,
+        inputs: Range<usize>,
+        options: &RunOptions<'_>,
+    ) -> Result<(), RuntimeError> {
+        let steps = self.program().steps.len();
         let Form { entry, segments, bindings, host, .. } = self.forms.current_mut();
         let Step::Host(step) = &self.model.body.programs[*entry].steps[index] else { return Ok(()) };
-        host.evaluate(&self.model, step, (&bindings[segment][0].shapes, inputs), &self.slots)?;
+        let interruption = || check_interruption(options, index + 1, steps);
+        let goes_on = || interruption().is_ok();
+        let evaluated = host.evaluate(&self.model, step, (&bindings[segment][0].shapes, inputs), &self.slots, &goes_on);
+        evaluated.or_else(|error| interruption().and(Err(error)))?;
         for &slot in step.outputs.iter().flatten() {
             let begins = segments.of_slot[slot as usize];
             if begins > segment {
