@@ -3,7 +3,7 @@
 //! The models are not part of this repository. They lie in `shared/models` beside it; a test whose model is missing says
 //! so and passes.
 
-use infc::{CompileOptions, Source};
+use infc::{CompileOptions, ShapeDim, Source};
 use infc_runtime::{LoadOptions, Model, Pool, SessionOptions, Tensor};
 use std::path::{Path, PathBuf};
 
@@ -118,15 +118,41 @@ fn argmax(row: &[f64]) -> usize {
     (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).expect("a row has elements")
 }
 
-/// Rows of one objectness, four coordinates and scores of classes; objects are in the same cells and of the same class.
+/// Two boxes' common area as a part of what they cover together; corners are `[left, top, right, bottom]`.
+fn overlap(a: &[f64; 4], b: &[f64; 4]) -> f64 {
+    let area = |[left, top, right, bottom]: [f64; 4]| (right - left).max(0.0) * (bottom - top).max(0.0);
+    let common = area([a[0].max(b[0]), a[1].max(b[1]), a[2].min(b[2]), a[3].min(b[3])]);
+    common / (area(*a) + area(*b) - common)
+}
+
+/// The same places hold objects, in boxes that overlap by 99 % at least.
+fn same_boxes(place: &str, expected: &[(usize, [f64; 4])], found: &[(usize, [f64; 4])]) {
+    let places = |objects: &[(usize, [f64; 4])]| objects.iter().map(|(n, _)| *n).collect::<Vec<usize>>();
+    assert!(!expected.is_empty(), "{place}: the data shows an object");
+    assert_eq!(places(found), places(expected), "{place}: where objects are");
+    for ((at, expected), (_, found)) in expected.iter().zip(found) {
+        let overlap = overlap(expected, found);
+        assert!(overlap >= 0.99, "{place}: the box at {at} is {found:?}, expected {expected:?}: {overlap}");
+    }
+}
+
+/// Rows of the centre and size of a box, one objectness, and scores of classes. The last quantisation is of boxes in
+/// pixels, of which a step is 1.4, so that an objectness or a score from a half on is that step.
 fn detects(place: &str, expected: &[Tensor], found: &[Tensor]) {
     within(place, 2.0 * 4.1e-3, expected, found);
     let (b, a) = (numbers(&expected[0]), numbers(&found[0]));
-    for (cell, (a, b)) in a.chunks(85).zip(b.chunks(85)).enumerate() {
-        assert_eq!(a[0] > 0.5, b[0] > 0.5, "{place}: cell {cell} holds an object: {} {}", a[0], b[0]);
-        if b[0] > 0.5 {
-            assert_eq!(argmax(&a[5..]), argmax(&b[5..]), "{place}: the class of cell {cell}");
-        }
+    let objects = |rows: &[f64]| -> Vec<(usize, [f64; 4])> {
+        let object = |(n, row): (usize, &[f64])| {
+            let (x, y, w, h) = (row[0], row[1], row[2] / 2.0, row[3] / 2.0);
+            (row[4] > 0.5).then_some((n, [x - w, y - h, x + w, y + h]))
+        };
+        rows.chunks(85).enumerate().filter_map(object).collect()
+    };
+    let expected = objects(&b);
+    same_boxes(place, &expected, &objects(&a));
+    for (cell, _) in expected {
+        let scores = |rows: &[f64]| argmax(&rows[cell * 85 + 5..][..80]);
+        assert_eq!(scores(&a), scores(&b), "{place}: the class of cell {cell}");
     }
 }
 
@@ -134,10 +160,12 @@ fn detects(place: &str, expected: &[Tensor], found: &[Tensor]) {
 /// are at the same places.
 fn finds_faces(place: &str, expected: &[Tensor], found: &[Tensor]) {
     closely(place, expected, found);
-    let faces = |scores: &Tensor| -> Vec<usize> {
-        numbers(scores).chunks(2).enumerate().filter(|(_, s)| s[1] > 0.7).map(|(n, _)| n).collect()
+    let faces = |of: &[Tensor]| -> Vec<(usize, [f64; 4])> {
+        let (scores, boxes) = (numbers(&of[0]), numbers(&of[1]));
+        let corners = |n: usize| [0, 1, 2, 3].map(|at| boxes[n * 4 + at]);
+        (0..scores.len() / 2).filter(|&n| scores[n * 2 + 1] > 0.7).map(|n| (n, corners(n))).collect()
     };
-    assert_eq!(faces(&found[0]), faces(&expected[0]), "{place}: faces");
+    same_boxes(place, &faces(expected), &faces(found));
 }
 
 /// Halves have 11 bits, and are rounded after every layer.
@@ -192,6 +220,27 @@ models! {
     ultraface_slim_int8_qop: finds_faces,
     squeezenet_fp16: classifies_in_halves,
     ppocrv4_rec: closely,
+}
+
+/// For windows of one length only one of the two networks within makes sense: the rate that chooses the other is refused.
+#[test]
+fn silero_vad_v5_of_one_length() {
+    let Some(folder) = folder("silero_vad_v5") else { return };
+    let shapes = vec![("input".to_owned(), vec![ShapeDim::Fixed(1), ShapeDim::Fixed(576)])];
+    let options = CompileOptions { shapes, deny_fallback: true, ..CompileOptions::default() };
+    let compilation = infc::compile(&Source::file(folder.join("model.onnx")), &options, &mut ()).expect("it compiles");
+    let bytes = compilation.to_bytes().expect("an artifact");
+    let model = options.targets.iter().find_map(|target| runs_here(&bytes, target)).expect("one of the targets");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    for n in 0..2 {
+        let set = folder.join(format!("test_data_set_{n}"));
+        let inputs = tensors(&set, "input");
+        let found = session.run_owned(&inputs.iter().collect::<Vec<_>>()).expect("a window at 16 kHz");
+        closely(&format!("set {n}"), &tensors(&set, "output"), &found);
+        let slow = Tensor::from_elements(&[], &[8000i64]).expect("a number");
+        let error = session.run_owned(&[&inputs[0], &inputs[1], &slow]).expect_err("a window of 16 kHz");
+        assert_eq!(error.code(), "runtime::unmet-requirement", "{error}");
+    }
 }
 
 /// The model's inputs for some tokens after those in the cache.

@@ -63,6 +63,20 @@ impl Definition {
         of
     }
 
+    /// `γ·(max(x, 0) + α·(e^(min(x, 0)/δ) − 1))`: `Elu`, `Selu` and `Celu`, which lose a small `x` in `e^x − 1`.
+    pub(crate) fn exponential(alpha: f64, gamma: f64, divisor: f64) -> Self {
+        let mut of = Self::default();
+        let above = of.step("Max", &[Operand::Input(0), Operand::Number(0.0)]);
+        let below = of.step("Min", &[Operand::Input(0), Operand::Number(0.0)]);
+        let exponent = of.step("Div", &[below, Operand::Number(divisor)]);
+        let power = of.step("Exp", &[exponent]);
+        let less = of.step("Sub", &[power, Operand::Number(1.0)]);
+        let scaled = of.step("Mul", &[less, Operand::Number(alpha)]);
+        let sum = of.step("Add", &[above, scaled]);
+        of.step("Mul", &[sum, Operand::Number(gamma)]);
+        of
+    }
+
     /// `x/2 · (1 + erf(x/√2))`, or `x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))`
     pub(crate) fn gelu(approximate: bool) -> Self {
         let mut of = Self::default();

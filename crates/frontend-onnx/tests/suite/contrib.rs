@@ -372,6 +372,48 @@ fn quantised_softmax_and_pools_of_channels_last() {
     same(&inputs, &["y"], fused, spelled_out);
 }
 
+#[test]
+fn convolutions_and_maxima_of_channels_last() {
+    let bytes = |len: usize, step: usize| (0..len).map(|n| (n * step + 11) as u8).collect::<Vec<u8>>();
+    let signed = |len: usize| (0..len).map(|n| (n * 83 + 5) as u8 as i8).collect::<Vec<i8>>();
+    // Channels before spatial axes would have other groups, and another kernel would fit.
+    let x = Tensor::from_elements(&[2, 4, 5, 6], &bytes(240, 37)).expect("as many");
+    let weights = |shape: &[usize]| Tensor::from_elements(shape, &signed(shape.iter().product())).expect("as many");
+    let order = |from: &str, to: &str, order: [i64; 4]| {
+        node("Transpose", &[from], &[to], &[("perm", Value::Ints(order.to_vec()))])
+    };
+    let spelled_out = |inner: NodeProto| vec![order("x", "t", [0, 3, 1, 2]), inner, order("r", "y", [0, 2, 3, 1])];
+    for (group, w) in [(1, weights(&[3, 6, 2, 3])), (6, weights(&[12, 1, 2, 3]))] {
+        let outputs = w.shape()[0];
+        let inputs = [
+            ("x", x.clone()),
+            ("xs", Tensor::scalar(0.02f32)),
+            ("xz", Tensor::scalar(120u8)),
+            ("w", w),
+            ("ws", Tensor::from_elements(&[outputs], &vec![0.01f32; outputs]).expect("as many")),
+            ("wz", Tensor::zeros(infc_tensor::DType::I8, &[outputs]).expect("small")),
+            ("ys", Tensor::scalar(0.11f32)),
+            ("yz", Tensor::scalar(100u8)),
+            ("b", Tensor::from_elements(&[outputs], &vec![700i32; outputs]).expect("as many")),
+        ];
+        let rest = ["xs", "xz", "w", "ws", "wz", "ys", "yz", "b"];
+        let of = |x: &'static str| std::iter::once(x).chain(rest).collect::<Vec<&str>>();
+        let attributes = vec![
+            ("group", Value::Int(group)),
+            ("pads", Value::Ints(vec![1, 0, 0, 2])),
+            ("strides", Value::Ints(vec![1, 2])),
+        ];
+        let last = [&attributes[..], &[("channels_last", Value::Int(1))]].concat();
+        let fused = microsoft("QLinearConv", &of("x"), &["y"], &last);
+        same(&inputs, &["y"], fused, spelled_out(node("QLinearConv", &of("t"), &["r"], &attributes)));
+        let first = microsoft("QLinearConv", &of("t"), &["r"], &attributes);
+        same(&inputs, &["y"], microsoft("QLinearConv", &of("x"), &["y"], &last), spelled_out(first));
+    }
+    let window = [("kernel_shape", Value::Ints(vec![2, 3])), ("pads", Value::Ints(vec![1, 0, 0, 1]))];
+    let fused = microsoft("NhwcMaxPool", &["x"], &["y"], &window);
+    same(&[("x", x)], &["y"], fused, spelled_out(node("MaxPool", &["t"], &["r"], &window)));
+}
+
 /// What `DynamicQuantizeLSTM` gives for these inputs after the first, which is of `[3, 1, 3]`.
 fn quantised_lstm(x: &[f32], weights: &[(&str, Tensor)], direction: &str) -> Vec<Tensor> {
     let of = |name: &str| weights.iter().find(|(n, _)| *n == name).expect("one of them").1.clone();

@@ -42,7 +42,16 @@ fn activation(d: &mut Draft) -> Option<Candidate> {
     let candidate = Candidate::new(op, &[x]);
     Some(match op {
         "HardSigmoid" => candidate.with("alpha", number(d)).with("beta", number(d)),
-        "Selu" => candidate.with("alpha", number(d)).with("gamma", number(d)),
+        "Selu" => {
+            let (alpha, gamma) = (number(d), number(d));
+            let definition = Definition::exponential(alpha.into(), gamma.into(), 1.0);
+            candidate.with("alpha", alpha).with("gamma", gamma).defined_by(definition)
+        }
+        "Elu" | "Celu" => {
+            let alpha = number(d);
+            let divisor = if op == "Celu" { alpha.into() } else { 1.0 };
+            candidate.with("alpha", alpha).defined_by(Definition::exponential(alpha.into(), 1.0, divisor))
+        }
         "Shrink" => candidate.with("lambd", number(d)).with("bias", number(d)),
         "Gelu" => {
             let approximate = d.random.one_in(2);

@@ -13,6 +13,7 @@ pub(super) const DRAWERS: &[Drawer] = &[
     product,
     convolution,
     convolution,
+    maxima,
     matmul,
     binary,
     leaky,
@@ -57,11 +58,16 @@ fn product(d: &mut Draft) -> Option<Candidate> {
 fn convolution(d: &mut Draft) -> Option<Candidate> {
     let x = bytes(d, 3, 4)?;
     let (dtype, shape) = (d.dtype(x), d.shape(x));
-    let group = *d.random.pick(&[1, 1, shape[1]]);
+    // Of `com.microsoft`, channels may be last.
+    let is_last = d.random.one_in(3);
+    let channels = if is_last { *shape.last()? } else { shape[1] };
+    let candidate = Candidate::new("QLinearConv", &[x]);
+    let candidate = if is_last { candidate.of(MICROSOFT).with("channels_last", 1i64) } else { candidate };
+    let group = *d.random.pick(&[1, 1, channels]);
     let outputs = group * d.random.between(1, 3) as usize;
-    let (candidate, kernel) = window(d, Candidate::new("QLinearConv", &[x]), shape.len() - 2);
+    let (candidate, kernel) = window(d, candidate, shape.len() - 2);
     let [x_scale, x_zero] = parameters(d, dtype);
-    let weights = d.weight(DType::I8, &[&[outputs, shape[1] / group][..], &kernel].concat());
+    let weights = d.weight(DType::I8, &[&[outputs, channels / group][..], &kernel].concat());
     let per_channel = if d.random.one_in(2) { vec![outputs] } else { Vec::new() };
     let numbers: Vec<f32> = (0..per_channel.iter().product()).map(|_| *d.random.pick(&[0.125f32, 0.25, 0.5])).collect();
     let w_scale = d.constant(&Tensor::from_elements(&per_channel, &numbers).ok()?);
@@ -73,6 +79,13 @@ fn convolution(d: &mut Draft) -> Option<Candidate> {
         candidate = candidate.input(Some(input));
     }
     Some(candidate.input(bias).exact())
+}
+
+fn maxima(d: &mut Draft) -> Option<Candidate> {
+    let x = bytes(d, 3, 5)?;
+    let axes = d.at(x).rank() - 2;
+    let (candidate, _) = window(d, Candidate::new("NhwcMaxPool", &[x]), axes);
+    Some(candidate.of(MICROSOFT).exact())
 }
 
 fn matmul(d: &mut Draft) -> Option<Candidate> {
