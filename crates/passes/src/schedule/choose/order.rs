@@ -72,6 +72,12 @@ impl Chooser<'_> {
     /// Bytes that a tile's rows read of an access and that are read again soon: in one turn of the outermost of several
     /// reduction loops, what neighbouring windows share counted once.
     fn tile_bytes(&self, main: StageId, a: &Access, tile: &Tile, of_root: &dyn Fn(usize) -> Option<usize>) -> f64 {
+        self.turn_bytes(main, a, &|axis| of_root(axis).map_or(1, |r| tile.points(r)))
+    }
+
+    /// Bytes that a stage reads of an access at so many points of each value axis, in one turn of the outermost of several
+    /// reduction loops, what neighbouring windows share counted once.
+    fn turn_bytes(&self, main: StageId, a: &Access, points: &dyn Fn(usize) -> i64) -> f64 {
         let stage = &self.kernel.stages[main];
         let mut ranges = stage.ranges(&self.kernel.symbols);
         let mut nominal = 1.0;
@@ -82,7 +88,7 @@ impl Chooser<'_> {
             let points = match s.kind {
                 AxisKind::Reduce if several && Some(axis) == outermost => 1,
                 AxisKind::Reduce => full,
-                AxisKind::Parallel | AxisKind::Sequential => of_root(axis).map_or(1, |r| tile.points(r)).min(full),
+                AxisKind::Parallel | AxisKind::Sequential => points(axis).min(full),
             };
             ranges.set_var(VarId::from_index(axis), Interval::new(0, points - 1));
             if a.steps[axis] != Step::Zero {
@@ -95,6 +101,45 @@ impl Chooser<'_> {
             _ => f64::INFINITY,
         };
         nominal.min(span) * a.elem_bytes as f64
+    }
+
+    /// Puts the loop over tiles of a row around the loop over rows, where what the windows of one row share with those of
+    /// the next leaves the second cache before they come. A band as wide as a tile stays; what neighbouring bands share is
+    /// read twice from beyond.
+    pub(super) fn in_bands(&self, main: StageId, tile: &Tile, follow: &[Option<usize>], outer: &mut [(String, usize)]) {
+        let stage = &self.kernel.stages[main];
+        let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
+        let of_main = |root: usize| follow.iter().position(|f| *f == Some(root)).map(|p| value[p]);
+        let accesses = &self.accesses[main.index()];
+        let Some((turns_axis, _)) = stage.reduce_axes().next() else { return };
+        let turns = extent(self.kernel, stage, turns_axis) as f64;
+        let shares = |a: &Access, axis: usize| {
+            let moves = |axis: usize| a.strides[axis].filter(|&stride| stride > 0);
+            moves(axis).zip(moves(turns_axis)).is_some_and(|(row, turn)| turn as f64 * turns > row as f64)
+        };
+        let found = outer.iter().enumerate().find_map(|(at, &(_, axis))| {
+            let row = of_main(axis).filter(|_| tile.vector_axis != Some(axis))?;
+            accesses.iter().any(|a| shares(a, row)).then_some((at, row))
+        });
+        let Some((at, row)) = found else { return };
+        let is_tiled = |&(_, axis): &(String, usize)| tile.vector_axis != Some(axis) && tile.points(axis) > 1;
+        let Some(tiles) = outer.iter().skip(at + 1).position(is_tiled).map(|p| at + 1 + p) else { return };
+        let Some(tiled) = of_main(outer[tiles].1) else { return };
+        let width = tile.points(outer[tiles].1);
+        // What one row reads and writes, whole and in one band.
+        let bytes = |points: &dyn Fn(usize) -> i64| {
+            let turns_of = |a: &Access| if a.steps[turns_axis] == Step::Zero { 1.0 } else { turns };
+            let read: f64 = accesses.iter().map(|a| turns_of(a) * self.turn_bytes(main, a, points)).sum();
+            let written = value.iter().map(|&axis| points(axis).min(extent(self.kernel, stage, axis)) as f64);
+            let elem_bytes: usize = stage.dtypes().iter().map(|d| d.size_bytes().unwrap_or(1)).sum();
+            read + written.product::<f64>() * elem_bytes as f64
+        };
+        let in_row = |axis: usize| if axis == row { 1 } else { i64::MAX };
+        let in_band = |axis: usize| if axis == tiled { width } else { in_row(axis) };
+        let room = self.machine.l2_bytes as f64 / 2.0;
+        if bytes(&in_row) > room && bytes(&in_band) <= room {
+            outer[at..=tiles].rotate_right(1);
+        }
     }
 
     /// Bytes of operands that the stages before a root read at other places when the root moves along an axis.

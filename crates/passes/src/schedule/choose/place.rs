@@ -285,6 +285,9 @@ impl<'a> Chooser<'a> {
             };
             (stage.axes[*axis].kind != AxisKind::Sequential, usize::MAX - weight(*axis), place, -moved(*axis))
         });
+        if let Some((main, follow)) = main.and_then(|m| Some((m, follow_of(m)?))) {
+            self.in_bands(main, &root_tile, follow, &mut loops.outer);
+        }
         self.reorder_outer(root, &mut loops);
         let strips = if main.is_none() { self.strips(root, &root_tile, &mut loops, &followed) } else { Vec::new() };
         let order: Vec<String> =
