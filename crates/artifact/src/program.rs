@@ -101,6 +101,10 @@ pub struct Launch {
     pub values: Vec<SizeExpr>,
     /// Length of the flattened parallel axis; the kernel is called on ranges of `0..chunks`. Zero does nothing.
     pub chunks: SizeExpr,
+    /// Where chunks read what others write: so many make a step, and a chunk may run when those of all steps before have.
+    /// Without it chunks are independent. Kept beside the other fields, as a step of another code ([`crate::wire`]).
+    #[serde(skip)]
+    pub step_chunks: Option<SizeExpr>,
     /// Memory that each thread gets for itself, 64-byte aligned, with unknown contents.
     pub scratch_bytes: SizeExpr,
 }

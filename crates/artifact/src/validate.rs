@@ -364,7 +364,8 @@ fn check_step(index: usize, step: &Step, program: &Program, entry: &Entry, kerne
             for arg in &launch.args {
                 expr(&arg.offset_bytes, entry, "an argument's offset")?;
             }
-            for value in launch.values.iter().chain([&launch.chunks, &launch.scratch_bytes]) {
+            for value in launch.values.iter().chain([&launch.chunks, &launch.scratch_bytes]).chain(&launch.step_chunks)
+            {
                 expr(value, entry, "a launch")?;
             }
         }

@@ -5,8 +5,8 @@
 
 use crate::manifest::MANIFEST_SCHEMA;
 use crate::{
-    ArtifactError, Assumption, Binding, BindingSource, Entry, Host, KernelInfo, Manifest, MemoryPlan, PortSpec,
-    Program, Provenance, Slot, StatePair, Step, SymbolSpec, VariantBody, VariantInfo, WeightRecord,
+    ArtifactError, Assumption, Binding, BindingSource, Entry, Host, KernelInfo, Launch, Manifest, MemoryPlan, PortSpec,
+    Program, Provenance, SizeExpr, Slot, StatePair, Step, SymbolSpec, VariantBody, VariantInfo, WeightRecord,
 };
 use infc_tensor::Subgraphs;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ const CODE_HOST: u32 = 5;
 const CODE_REQUIRE: u32 = 6;
 const CODE_GIVE: u32 = 7;
 const CODE_HOST_WITH_GRAPHS: u32 = 8;
+const CODE_LAUNCH_IN_STEPS: u32 = 9;
 
 #[derive(Serialize, Deserialize)]
 struct WireStep<'a> {
@@ -207,7 +208,10 @@ pub(crate) fn encode_body(body: &VariantBody) -> Result<Vec<u8>, ArtifactError> 
 
 fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
     Ok(match step {
-        Step::Launch(launch) => (CODE_LAUNCH, encode("a launch step", launch)?),
+        Step::Launch(launch) => match &launch.step_chunks {
+            None => (CODE_LAUNCH, encode("a launch step", launch)?),
+            Some(chunks) => (CODE_LAUNCH_IN_STEPS, encode("a launch step", &(launch, chunks))?),
+        },
         Step::Copy(copy) => (CODE_COPY, encode("a copy step", copy)?),
         Step::Bind(bind) => (CODE_BIND, encode("a bind step", bind)?),
         Step::If(choice) => (CODE_IF, encode("an if step", choice)?),
@@ -227,6 +231,10 @@ pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Re
         let entry = entry_names.get(index).copied().unwrap_or("?");
         let steps = program.steps.iter().enumerate().map(|(step, wire)| match wire.code {
             CODE_LAUNCH => Ok(Step::Launch(decode("a launch step", wire.body)?)),
+            CODE_LAUNCH_IN_STEPS => {
+                let (launch, chunks): (Launch, SizeExpr) = decode("a launch step", wire.body)?;
+                Ok(Step::Launch(Launch { step_chunks: Some(chunks), ..launch }))
+            }
             CODE_COPY => Ok(Step::Copy(decode("a copy step", wire.body)?)),
             CODE_BIND => Ok(Step::Bind(decode("a bind step", wire.body)?)),
             CODE_IF => Ok(Step::If(decode("an if step", wire.body)?)),

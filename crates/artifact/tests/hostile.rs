@@ -316,6 +316,9 @@ fn parts_that_do_not_fit_together() {
     assert_eq!(refused(|_, p| launch(p, 1).args[2] = Arg::read(3)), malformed);
     let deep = || (0..40).rev().fold(SizeExpr::symbol(0), |e, i| SizeExpr::symbol(0) * (SizeExpr::constant(i) + e));
     assert_eq!(refused(|_, p| launch(p, 0).chunks = deep()), malformed);
+    assert_eq!(refused(|_, p| launch(p, 0).step_chunks = Some(deep())), malformed);
+    assert_eq!(refused(|_, p| launch(p, 0).step_chunks = Some(SizeExpr::symbol(9))), malformed);
+    assert_eq!(refused(|_, p| launch(p, 0).step_chunks = Some(SizeExpr::constant(2))), "accepted");
     // A memory plan.
     let plan = |offset, arena_bytes| {
         move |e: &mut Entry, p: &mut Program| {

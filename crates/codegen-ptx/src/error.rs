@@ -15,6 +15,8 @@ pub enum PtxError {
     Operation { operation: String, dtype: DType },
     #[error("the extent `{extent}` of a loop bound to {dim} must be a {expected}")]
     Extent { dim: GpuDim, extent: String, expected: &'static str },
+    #[error("chunks that wait for others have no order in a grid")]
+    StepsInGrid,
     #[error("{dim} is bound twice, one loop within the other")]
     BoundTwice { dim: GpuDim },
     #[error("a block of {threads} threads: at most 1024 fit")]

@@ -36,6 +36,9 @@ impl Launch {
         let mut this = Self { grid: [one(), one(), one()], block: [1; 3] };
         let mut bound = Vec::new();
         if let Some(parallel) = &nest.parallel {
+            if parallel.step_chunks.is_some() {
+                return Err(PtxError::StepsInGrid);
+            }
             this.widen(GpuDim::BlockX, &parallel.chunks, ranges)?;
             bound.push(GpuDim::BlockX);
         }

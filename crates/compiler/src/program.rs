@@ -102,6 +102,7 @@ fn launch(parts: &Parts<'_>, n: usize, weights: &mut WeightSlots<'_>) -> Result<
         args,
         values: (0..plan.graph.symbols.len()).map(|s| SizeExpr::symbol(s as u32)).collect(),
         chunks: nest.parallel.as_ref().map_or_else(|| Ok(SizeExpr::constant(1)), |p| size(&p.chunks))?,
+        step_chunks: nest.parallel.as_ref().and_then(|p| p.step_chunks.as_ref()).map(size).transpose()?,
         scratch_bytes: size(&parts.compiled[kernel].scratch_bytes)?,
     }))
 }

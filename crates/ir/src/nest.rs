@@ -179,6 +179,9 @@ pub struct ParallelAxis {
     pub var: VarId,
     /// Number of chunks; fixed by the schedule, not by the number of threads.
     pub chunks: Dim,
+    /// Where chunks read what others write: so many make a step, and a chunk may run when those of all steps before have.
+    /// Without it chunks are independent.
+    pub step_chunks: Option<Dim>,
 }
 
 /// How to compute a kernel.

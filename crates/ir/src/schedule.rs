@@ -53,6 +53,20 @@ pub enum Step {
         /// New axis, in the place of `inner`.
         joined: String,
     },
+    /// An axis becomes two, of the stage and of nobody else: the coordinate is that of `outer` times `points` and that of
+    /// `inner`. Readers read at the quotient and the remainder. It comes before all steps of other kinds but `Join`.
+    Part {
+        /// Stage; not an output of the kernel.
+        stage: String,
+        /// A parallel axis of constant extent, a multiple of `points`.
+        axis: String,
+        /// Extent of `inner`.
+        points: u32,
+        /// New axis, in the place of the old one.
+        outer: String,
+        /// New axis behind it.
+        inner: String,
+    },
     /// The loop becomes two: `outer` over tiles of `factor`, `inner` within a tile. A remainder gets code of its own.
     Split {
         /// Stage.
@@ -133,7 +147,8 @@ pub enum Step {
         /// The stage that is computed meanwhile.
         during: String,
     },
-    /// The named outermost loops become the kernel's one parallel axis.
+    /// The named outermost loops become the kernel's one parallel axis. If the first is a recurrence's loop over steps,
+    /// chunks of a step run when those of all steps before have.
     Parallel {
         /// Stage.
         stage: String,
@@ -196,6 +211,10 @@ impl fmt::Display for Step {
         match self {
             Step::Join { stage, outer, inner, joined } => {
                 write!(f, "join {}.{}, {} -> {}", name(stage), name(outer), name(inner), name(joined))
+            }
+            Step::Part { stage, axis, points, outer, inner } => {
+                let (outer, inner) = (name(outer), name(inner));
+                write!(f, "part {}.{} by {points} -> {outer}, {inner}", name(stage), name(axis))
             }
             Step::Split { stage, axis, factor, outer, inner } => {
                 let (outer, inner) = (name(outer), name(inner));

@@ -59,7 +59,7 @@ fn nest(len: i64, scope: Scope, body: Vec<Stmt>) -> LoopNest {
         symbols: Symbols::new(),
         buffers: [operand(0, "x", true), operand(1, "y", false), local].into_iter().collect(),
         vars: [var("chunk", 1), var("i", 7), var("j", 7)].into_iter().collect(),
-        parallel: Some(ParallelAxis { var: VarId(0), chunks: 2.into() }),
+        parallel: Some(ParallelAxis { var: VarId(0), chunks: 2.into(), step_chunks: None }),
         body,
     }
 }
@@ -131,6 +131,21 @@ fn chunks_that_touch_the_same_element_race_unless_they_meet() {
     let error = run(&nest(4, Scope::Stack, vec![write.clone(), swap.clone()])).expect_err("chunk 1 reads y[0]");
     assert!(matches!(error, InterpError::Race { index: 0, .. }), "{error}");
     assert_eq!(run(&nest(4, Scope::Stack, vec![write, Stmt::Barrier, swap])), Ok(vec![5.0, 6.0, 6.0, 5.0]));
+}
+
+/// A chunk reads what those of steps before it wrote, not what others of its own step write.
+#[test]
+fn chunks_see_the_steps_before_theirs() {
+    let next = store(Y, var(0) + 1, read(Y, var(0), 5.0));
+    let mut steps = nest(4, Scope::Stack, vec![next]);
+    let step_chunks = |nest: &mut LoopNest, n: i64| {
+        nest.parallel.as_mut().expect("is parallel").step_chunks = Some(n.into());
+    };
+    step_chunks(&mut steps, 1);
+    assert_eq!(run(&steps), Ok(vec![0.0, 5.0, 10.0, 0.0]));
+    step_chunks(&mut steps, 2);
+    let error = run(&steps).expect_err("chunk 1 reads y[1]");
+    assert!(matches!(error, InterpError::Race { index: 1, .. }), "{error}");
 }
 
 #[test]

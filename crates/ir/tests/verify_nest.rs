@@ -61,7 +61,7 @@ fn row_sums(body: Vec<Stmt>) -> LoopNest {
         .collect(),
         symbols,
         vars: [loop_var("row", 3), loop_var("k", 63), loop_var("v", 3)].into_iter().collect(),
-        parallel: Some(ParallelAxis { var: VarId(0), chunks: 4.into() }),
+        parallel: Some(ParallelAxis { var: VarId(0), chunks: 4.into(), step_chunks: None }),
         body,
     }
 }
@@ -188,4 +188,16 @@ fn arguments_are_numbered_without_gaps() {
     }
     let violations = verify_nest(&nest).expect_err("invalid").violations;
     assert!(matches!(violations[0].kind, ViolationKind::NotAllowed { .. }));
+}
+
+/// Chunks that come in steps meet between them, and nowhere else.
+#[test]
+fn chunks_in_steps_have_no_barriers() {
+    let mut nest = row_sums(good());
+    nest.parallel.as_mut().expect("is parallel").step_chunks = Some(2.into());
+    assert_eq!(verify_nest(&nest), Ok(()));
+    assert!(nest.to_string().contains("parallel row in 0..4 in steps of 2 {"), "{nest}");
+    nest.body.push(Stmt::Barrier);
+    let found = verify_nest(&nest).expect_err("a barrier").violations;
+    assert!(matches!(found[0].kind, ViolationKind::NotAllowed { .. }), "{found:?}");
 }

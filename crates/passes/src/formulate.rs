@@ -6,6 +6,7 @@
 
 pub mod collapse;
 pub mod defer;
+pub(crate) mod part;
 pub mod unit;
 pub mod winograd;
 

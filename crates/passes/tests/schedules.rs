@@ -499,3 +499,91 @@ fn few_channels_are_joined_with_pixels() {
         assert!(schedule.contains(&format!("by {width} ->")), "{name}: {schedule}");
     }
 }
+
+/// Where a step of a recurrence is enough work, its units are chunks that wait for the steps before; what is computed for a
+/// unit is computed in its chunk, of the gates that lie behind each other too.
+#[test]
+fn recurrences_share_steps() {
+    let kernel = infc_testkit::kernels().into_iter().find(|(name, _)| name.contains("lstm_gates"));
+    let (_, kernel) = kernel.expect("a kernel file");
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&kernel, machine, ErrorClass::Reassociating);
+        let text = schedule.to_string();
+        assert!(text.starts_with("part \"sum\".g by 128") || text.starts_with("part sum.g by 128"), "{name}: {text}");
+        assert!(text.contains("compute \"sum\" at o.u_") || text.contains("compute sum at o.u_"), "{name}: {text}");
+        assert!(text.contains("parallel o: t, u_"), "{name}: {text}");
+        let nest = apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let steps = nest.parallel.and_then(|parallel| parallel.step_chunks);
+        assert_eq!(steps, Some(8.into()), "{name}");
+    }
+}
+
+/// What is read at other steps has to be in outputs, and a step cannot be shared where sums need all of it.
+#[test]
+fn recurrences_that_cannot_share_steps() {
+    let chain = |outputs: &str, read: &[&str]| -> Kernel {
+        let read: Vec<String> = read.iter().map(|s| format!("({s}[t - 1, k] if 1 <= t < 4 else 0)")).collect();
+        let read = read.join(" + ");
+        let text = format!(
+            "kernel @chain(x: f32[4, 256], const w: f32[256, 256]) -> (y: f32[4, 256]) {{
+               stage h[seq t: 4, k: 256] = select(inbounds(1 <= t < 4), {read}, 0)
+               stage sum[seq t, n: 256, reduce k: 256] = fold sum h[t, k] * w[k, n]
+               stage all[seq t, n]: f32 = tanh(sum[t, n])
+               stage next[seq t, n, reduce k: 256] = fold sum all[t, k] * w[k, n]
+               stage o[seq t, n]: f32 = {outputs} + x[t, n]
+               output y[t, n] = o[t, n]
+             }}"
+        );
+        text.parse().unwrap_or_else(|e| panic!("{e}"))
+    };
+    for (name, machine) in &MACHINES {
+        // The second sum needs the first one of all units.
+        let schedule = choose(&chain("next[t, n]", &["o"]), machine, ErrorClass::Reassociating);
+        assert!(!schedule.to_string().contains("parallel"), "{name}: {schedule}");
+        // `all` is read a step later, and is no output.
+        let kernel = chain("all[t, n]", &["all", "o"]);
+        let schedule = choose(&kernel, machine, ErrorClass::Reassociating);
+        assert!(!schedule.to_string().contains("parallel"), "{name}: {schedule}");
+        let mut forced = schedule;
+        forced.steps.push(infc_ir::schedule::Step::Parallel { stage: "o".to_owned(), axes: vec!["t".to_owned()] });
+        let error = apply(&kernel, &forced).expect_err("not in memory of all threads").to_string();
+        assert!(error.contains("`all`") && error.contains("other steps"), "{error}");
+    }
+}
+
+/// Axes are taken apart only where that is a box of coordinates for whoever reads.
+#[test]
+fn parts_that_are_not_possible() {
+    let text = "kernel @p(x: f32[8, 6]) -> (y: f32[8, 3]) {
+      stage s[m: 8, n: 6] = x[m, n] * 2
+      stage o[m, n: 3] = s[m, n] + s[m, n + 3]
+      output y[m, n] = o[m, n]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let apply_text = |steps: &str| apply(&kernel, &steps.parse().expect("a schedule")).map_err(|e| e.to_string());
+    assert!(apply_text("part s.n by 3 -> g, u").is_ok());
+    for (steps, reason) in [
+        ("part s.n by 4 -> g, u", "a multiple of the points"),
+        ("part o.n by 3 -> g, u", "no output"),
+        ("part s.n by 3 -> u, u", "a name of its own"),
+        ("part s.n by 3 -> m, u", "a name of its own"),
+        ("part s.k by 3 -> g, u", "`k`"),
+        ("unroll s.n; part s.n by 3 -> g, u", "before all other steps"),
+    ] {
+        let error = apply_text(steps).expect_err(steps);
+        assert!(error.contains(reason), "{steps}: {error}");
+    }
+}
+
+/// What windows of a row share with those of the next stays in the second cache if tiles of the row go outermost; where it
+/// stays anyway, rows do.
+#[test]
+fn rows_that_leave_the_cache_are_cut_into_bands() {
+    for (name, machine) in &MACHINES[1..] {
+        for (channels, in_bands) in [(1000, true), (64, false)] {
+            let schedule = choose(&depthwise(56, channels, 3, 1), machine, ErrorClass::Reassociating).to_string();
+            let tiles_first = schedule.contains("reorder o: w_o, h");
+            assert_eq!(tiles_first, in_bands, "{name}, {channels} channels: {schedule}");
+        }
+    }
+}

@@ -23,6 +23,8 @@ const SCRATCH_ALIGN: usize = 128;
 const OUTPUT_ALIGN: usize = 64;
 /// A launch shorter than this is faster on one thread.
 const PARALLEL_MIN_NS: u64 = 4_000;
+/// A step of a recurrence shorter than this is: threads that have met before it take less to begin.
+const STEP_MIN_NS: u64 = 1_000;
 /// Waking a parked thread takes the waker a few microseconds and the sleeper some tens, so a run must have this much to
 /// share.
 const WAKE_MIN_NS: u64 = 40_000;
@@ -131,6 +133,8 @@ pub(crate) struct BoundLaunch {
     pub(crate) args: Range<usize>,
     pub(crate) values: Range<usize>,
     pub(crate) chunks: u64,
+    /// See [`Launch::step_chunks`].
+    pub(crate) step_chunks: Option<u64>,
     pub(crate) is_parallel: bool,
 }
 
@@ -377,18 +381,25 @@ impl Binding {
             self.values.push(value.map_err(|source| RuntimeError::BadSize { what: of("a value"), source })?);
         }
         let chunks = size(&launch.chunks, symbols, || of("the chunk count"))? as u64;
+        let step_chunks = launch.step_chunks.as_ref();
+        let step_chunks = step_chunks.map(|n| size(n, symbols, || of("the chunk count of its steps"))).transpose()?;
         let scratch = size(&launch.scratch_bytes, symbols, || of("the scratch size"))?;
         let scratch = scratch.checked_next_multiple_of(SCRATCH_ALIGN);
         self.scratch_bytes =
             self.scratch_bytes.max(scratch.ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })?);
         let work_ns = estimate_ns(kernel, symbols);
+        let is_long = match step_chunks {
+            None => work_ns >= PARALLEL_MIN_NS,
+            Some(n) => work_ns / chunks.div_ceil(n.max(1) as u64).max(1) >= STEP_MIN_NS,
+        };
         let bound = BoundLaunch {
             entry,
             kernel: launch.kernel as usize,
             args: args_start..self.args.len(),
             values: values_start..self.values.len(),
             chunks,
-            is_parallel: chunks > 1 && work_ns >= PARALLEL_MIN_NS,
+            step_chunks: step_chunks.map(|n| n as u64),
+            is_parallel: chunks > 1 && is_long,
         };
         Ok((bound, work_ns))
     }

@@ -5,6 +5,7 @@ use infc_ir::interp::run_kernel;
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_tensor::Tensor;
 use infc_testkit::{default_symbols, kernel, operand_shape, random_inputs};
+use std::cell::RefCell;
 
 /// A kernel with inputs.
 struct Case {
@@ -199,6 +200,36 @@ fn lstm_steps() {
             }
         }
         if output == 0 { hidden[index[2]] } else { cell[index[2]] }
+    });
+}
+
+#[test]
+fn lstm_gates() {
+    const UNITS: usize = 128;
+    // Hidden values and cells of all steps and rows, of the case with this first input.
+    let known: RefCell<(f64, Vec<Vec<[f64; 2]>>)> = RefCell::new((f64::NAN, Vec::new()));
+    check("lstm_gates", 1e-5, |case, output, index| {
+        let (steps, rows) = (case.size("T"), case.size("N"));
+        let first = case.at("x", &[0, 0, 0]);
+        let mut known = known.borrow_mut();
+        if known.0 != first {
+            let mut states: Vec<Vec<[f64; 2]>> = Vec::new();
+            for place in 0..steps * rows {
+                let (t, n) = (place / rows, place % rows);
+                let before = if t > 0 { states[place - rows].clone() } else { vec![[0.0; 2]; UNITS] };
+                let gate = |g: usize| {
+                    sum(UNITS, |k| before[k][0] * case.at("w", &[g / 16, k, g % 16])) + case.at("x", &[t, n, g])
+                };
+                let state = (0..UNITS).map(|u| {
+                    let forgotten = sigmoid(gate(u + 2 * UNITS)) * before[u][1];
+                    let cell = forgotten + sigmoid(gate(u)) * gate(u + 3 * UNITS).tanh();
+                    [sigmoid(gate(u + UNITS)) * cell.tanh(), cell]
+                });
+                states.push(state.collect());
+            }
+            *known = (first, states);
+        }
+        known.1[index[0] * rows + index[1]][index[2]][output]
     });
 }
 

@@ -64,6 +64,7 @@ pub(crate) fn add(a: u32, b: u32, out: u32, chunks: SizeExpr) -> Step {
         args: vec![Arg::read(a), Arg::read(b), Arg::write(out)],
         values: vec![],
         chunks,
+        step_chunks: None,
         scratch_bytes: SizeExpr::constant(0),
     })
 }

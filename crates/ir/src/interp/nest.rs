@@ -48,7 +48,13 @@ pub fn run_nest(nest: &LoopNest, symbols: &[i64], buffers: &mut [Tensor]) -> Res
         let mut threads = (0..chunks).map(|n| chunk(&machine, n)).collect::<Result<Vec<_>, InterpError>>()?;
         machine.run_together(&block, Group::Chunks, &mut memory, &mut threads)?;
     } else {
+        let step_chunks = nest.parallel.as_ref().and_then(|parallel| parallel.step_chunks.as_ref());
+        let step = step_chunks.map(|dim| code::eval_dim(&nest.name, dim, symbols)).transpose()?;
         for n in 0..chunks {
+            if step.is_some_and(|step| n % step.max(1) == 0) {
+                // What the steps before wrote may be read.
+                memory.meet();
+            }
             let mut thread = chunk(&machine, n)?;
             machine.run_block(&block, &mut memory, &mut thread)?;
         }

@@ -78,7 +78,11 @@ impl NestText<'_> {
         match &self.nest.parallel {
             Some(parallel) => {
                 let (var, chunks) = (self.var(parallel.var), self.index(&parallel.chunks));
-                writeln!(f, "  parallel {var} in 0..{chunks} {{")?;
+                write!(f, "  parallel {var} in 0..{chunks}")?;
+                if let Some(step) = &parallel.step_chunks {
+                    write!(f, " in steps of {}", self.index(step))?;
+                }
+                f.write_str(" {\n")?;
                 self.block(f, &self.nest.body, 2)?;
                 f.write_str("  }\n")?;
             }

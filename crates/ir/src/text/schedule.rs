@@ -25,6 +25,17 @@ impl FromStr for Schedule {
 }
 
 impl Parser<'_> {
+    /// `s.axis by 16 -> outer, inner`.
+    fn cut(&mut self) -> Parsed<(String, String, u32, String, String)> {
+        let (stage, axis) = self.stage_and_axis()?;
+        self.expect_word("by")?;
+        let points = self.count(1 << 30)? as u32;
+        self.expect("->")?;
+        let outer = self.name("a loop")?;
+        self.expect(",")?;
+        Ok((stage, axis, points, outer, self.name("a loop")?))
+    }
+
     fn step(&mut self) -> Parsed<Step> {
         let mark = self.mark();
         let verb = self.name("a step")?;
@@ -36,14 +47,13 @@ impl Parser<'_> {
                 self.expect("->")?;
                 Step::Join { stage, outer, inner, joined: self.name("a loop")? }
             }
+            "part" => {
+                let (stage, axis, points, outer, inner) = self.cut()?;
+                Step::Part { stage, axis, points, outer, inner }
+            }
             "split" => {
-                let (stage, axis) = self.stage_and_axis()?;
-                self.expect_word("by")?;
-                let factor = self.count(1 << 30)? as u32;
-                self.expect("->")?;
-                let outer = self.name("a loop")?;
-                self.expect(",")?;
-                Step::Split { stage, axis, factor, outer, inner: self.name("a loop")? }
+                let (stage, axis, factor, outer, inner) = self.cut()?;
+                Step::Split { stage, axis, factor, outer, inner }
             }
             "reorder" => {
                 let (stage, order) = self.stage_and_axes()?;

@@ -44,7 +44,9 @@ pub fn verify_nest(nest: &LoopNest) -> Result<(), VerifyError> {
     };
     checker.report.at("the parallel axis");
     if let Some(parallel) = &nest.parallel {
-        checker.report.dim(&parallel.chunks, &checker.ranges, nest.symbols.len());
+        for dim in std::iter::once(&parallel.chunks).chain(&parallel.step_chunks) {
+            checker.report.dim(dim, &checker.ranges, nest.symbols.len());
+        }
         checker.bind(parallel.var, false);
     }
     checker.report.at("the body");
@@ -130,6 +132,9 @@ impl Checker<'_> {
             }
             Stmt::Barrier if self.in_vector => {
                 self.report.push(ViolationKind::NotAllowed { what: "a barrier in a vector loop" });
+            }
+            Stmt::Barrier if self.nest.parallel.as_ref().is_some_and(|parallel| parallel.step_chunks.is_some()) => {
+                self.report.push(ViolationKind::NotAllowed { what: "a barrier among chunks that come in steps" });
             }
             Stmt::Barrier | Stmt::AsyncWait { .. } => {}
             Stmt::Prefetch { target } => {

@@ -2,7 +2,7 @@
 
 use super::ScheduleError;
 use super::code::StraightCode;
-use super::plan::{LoopMode, Placement, Plans};
+use super::plan::{LoopMode, Placement, Plans, is_in_steps};
 use infc_ir::access::Bound;
 use infc_ir::entity::{BufferId, EntityId, IndexVec, StageId, VarId};
 use infc_ir::index::{IndexExpr, Interval, Ranges};
@@ -115,6 +115,7 @@ impl<'a> Emitter<'a> {
         }
         let chunk = self.vars.push(LoopVar { name: "chunk".to_owned(), range: (Some(0), None) });
         let mut first = IndexExpr::constant(0);
+        let mut step_chunks = None;
         let mut parts = Vec::new();
         for &root in &roots {
             let turns = self.parallel_turns(root);
@@ -127,6 +128,13 @@ impl<'a> Emitter<'a> {
                 let reason =
                     format!("it is parallel and reads `{read}`, of which its chunks do not know when it is there");
                 return Err(ScheduleError::Stage { stage: self.kernel.stages[root].name.clone(), reason });
+            }
+            if is_in_steps(self.kernel, root, &self.plans[root]) {
+                if roots.len() > 1 {
+                    let reason = "its steps cannot be parallel beside another root stage".to_owned();
+                    return Err(ScheduleError::Stage { stage: self.kernel.stages[root].name.clone(), reason });
+                }
+                step_chunks = Some(turns[1..].iter().cloned().product());
             }
             let chunks: IndexExpr = turns.iter().cloned().product();
             let index = IndexExpr::var(chunk) - first.clone();
@@ -148,7 +156,7 @@ impl<'a> Emitter<'a> {
             upper = start;
         }
         body.extend(chain.unwrap_or_default());
-        let parallel = (!first.is_const(1)).then_some(ParallelAxis { var: chunk, chunks: first });
+        let parallel = (!first.is_const(1)).then_some(ParallelAxis { var: chunk, chunks: first, step_chunks });
         Ok(self.finish(parallel, body))
     }
 

@@ -11,10 +11,10 @@ mod code;
 mod emit;
 mod error;
 mod faithful;
-mod join;
 mod loops;
 pub(crate) mod plan;
 pub(crate) mod point;
+mod prepare;
 mod reduction;
 mod region;
 
@@ -31,7 +31,7 @@ use infc_ir::schedule::Schedule;
 /// # Errors
 /// A [`ScheduleError`] that names the step or stage that is not possible, and why.
 pub fn apply(kernel: &Kernel, schedule: &Schedule) -> Result<LoopNest, ScheduleError> {
-    let (kernel, steps) = join::joined(kernel, schedule)?;
+    let (kernel, steps) = prepare::prepared(kernel, schedule)?;
     let plans = plan::read(&kernel, steps)?;
     emit::Emitter::new(&kernel, &plans)?.run()
 }
@@ -42,7 +42,7 @@ pub fn apply(kernel: &Kernel, schedule: &Schedule) -> Result<LoopNest, ScheduleE
 /// # Errors
 /// A [`ScheduleError`], also of a stage that is folded in another order than is allowed.
 pub fn apply_within(kernel: &Kernel, schedule: &Schedule, allowed: ErrorClass) -> Result<LoopNest, ScheduleError> {
-    let (kernel, steps) = join::joined(kernel, schedule)?;
+    let (kernel, steps) = prepare::prepared(kernel, schedule)?;
     let plans = plan::read(&kernel, steps)?;
     if allowed < ErrorClass::Reassociating {
         faithful::check(&kernel, &plans)?;

@@ -2,6 +2,7 @@
 
 use super::ScheduleError;
 use infc_ir::entity::{EntityId, IndexVec, StageId, VarId};
+use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::scalar::Source;
 use infc_ir::schedule::{GpuDim, Intrinsic, Scope, Step};
@@ -141,7 +142,9 @@ impl Reader<'_> {
 
     fn apply(&self, plans: &mut Plans) -> Result<(), ScheduleError> {
         match self.step {
-            Step::Join { .. } => return self.illegal("axes are joined before all other steps"),
+            Step::Join { .. } | Step::Part { .. } => {
+                return self.illegal("axes are joined and parted before all other steps");
+            }
             Step::Split { stage, axis, factor, outer, inner } => {
                 let plan = &mut plans[self.stage(stage)?];
                 let at = self.position(plan, stage, axis)?;
@@ -293,6 +296,8 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
             LoopMode::Vector { .. } if kind == AxisKind::Reduce && !l.partial => {
                 return fail(format!("the vector loop `{}` reduces; it needs partial accumulators", l.name));
             }
+            // Chunks of a step wait for those of the steps before: see `check_recurrence`.
+            LoopMode::Parallel if kind == AxisKind::Sequential && i == 0 && plan.placement == Placement::Root => {}
             LoopMode::Parallel if kind != AxisKind::Parallel => {
                 return fail(format!("loop `{}` depends on the order of its turns and cannot be parallel", l.name));
             }
@@ -346,6 +351,14 @@ fn check_recurrence(kernel: &Kernel, run: Range<usize>, plans: &Plans) -> Result
     if plans[last].placement != Placement::Root || !steps_outermost {
         return fail(last, "the last stage of a recurrence runs on its own, its steps outermost");
     }
+    if is_in_steps(kernel, last, &plans[last]) {
+        if let Some(id) = read_early(kernel, &run) {
+            return fail(id, "it is read at other steps, whose chunks may run on other threads");
+        }
+        if !kernel.outputs.iter().any(|o| o.stage == last) {
+            return fail(last, "chunks that run on other threads find earlier steps in outputs only");
+        }
+    }
     for id in run.map(StageId::from_index).filter(|&id| id != last) {
         let inside = match &plans[id].placement {
             Placement::Root => false,
@@ -357,6 +370,29 @@ fn check_recurrence(kernel: &Kernel, run: Range<usize>, plans: &Plans) -> Result
         }
     }
     Ok(())
+}
+
+/// A stage of a recurrence, other than its last one, that is read at steps other than the reader's.
+pub(in crate::schedule) fn read_early(kernel: &Kernel, run: &Range<usize>) -> Option<StageId> {
+    let mut early = None;
+    for id in run.clone().map(StageId::from_index) {
+        kernel.stages[id].for_each_load(&mut |_, load| {
+            if let Source::Stage(source, _) = load.source
+                && run.contains(&source.index())
+                && source.index() + 1 != run.end
+                && load.index.first().and_then(IndexExpr::as_var) != Some(VarId(0))
+            {
+                early = Some(source);
+            }
+        });
+    }
+    early
+}
+
+/// Whether the parallel loops of a stage begin with one over the steps of a recurrence.
+pub(super) fn is_in_steps(kernel: &Kernel, id: StageId, plan: &StagePlan) -> bool {
+    let over_steps = |l: &LoopPlan| kernel.stages[id].axes[l.axis].kind == AxisKind::Sequential;
+    plan.loops.first().is_some_and(|l| l.mode == LoopMode::Parallel && over_steps(l))
 }
 
 /// Does the stage read itself at another coordinate of the axis than its own? Then no part of it along the axis can be

@@ -1,14 +1,12 @@
 //! The worker threads of one process, and a run that has entered them.
 
 use super::Spin;
-use super::region::Region;
+use super::region::{Region, relax};
 use crate::code::{FpMode, FpScope};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Looks at the region counter before other threads of the machine are let go first; a look takes 10 to 50 ns.
-const SPINS_BEFORE_YIELD: u32 = 512;
 /// The number of no run.
 const NO_RUN: u64 = 0;
 
@@ -110,23 +108,13 @@ fn take_part(shared: &Shared, number: u64, task: &dyn Task, lane: usize) {
     let is_ours = || shared.run.load(Ordering::Acquire) == number;
     let mut idle = 0;
     loop {
-        if shared.region.compute_next(is_ours, |begin, end| task.run_chunks(begin, end, lane)) {
+        if shared.region.compute_next(is_ours, shared.spin, |begin, end| task.run_chunks(begin, end, lane)) {
             idle = 0;
         } else if is_ours() {
             relax(&mut idle, shared.spin);
         } else {
             return;
         }
-    }
-}
-
-/// Waits a moment.
-fn relax(idle: &mut u32, spin: Spin) {
-    *idle = idle.saturating_add(1);
-    if spin == Spin::Yield || *idle > SPINS_BEFORE_YIELD {
-        std::thread::yield_now();
-    } else {
-        std::hint::spin_loop();
     }
 }
 
@@ -163,23 +151,25 @@ impl<'a> Entered<'a> {
         self.lanes
     }
 
-    /// Computes chunks `0..chunks` on all threads of the run, and returns when they are all computed.
-    pub(crate) fn region(&self, chunks: u64) {
+    /// Computes chunks `0..chunks` on all threads of the run, and returns when they are all computed. Of steps of so many
+    /// chunks, none is begun before all steps before it are computed.
+    pub(crate) fn region(&self, chunks: u64, step_chunks: Option<u64>) {
         // Also when unwinding (no kernel unwinds, but a task in a test may): nobody may be inside the region any more
         // when the buffers it writes are given back.
         struct Close<'a>(&'a Shared);
         impl Drop for Close<'_> {
             fn drop(&mut self) {
-                self.0.region.abandon();
+                self.0.region.abandon(self.0.spin);
                 let mut idle = 0;
                 while !self.0.region.is_over() {
                     relax(&mut idle, self.0.spin);
                 }
             }
         }
-        self.shared.region.open(chunks, self.lanes);
+        self.shared.region.open(chunks, step_chunks, self.lanes);
         let _close = Close(&self.shared);
-        while self.shared.region.compute_next(|| true, |begin, end| self.task.run_chunks(begin, end, 0)) {}
+        let spin = self.shared.spin;
+        while self.shared.region.compute_next(|| true, spin, |begin, end| self.task.run_chunks(begin, end, 0)) {}
     }
 }
 

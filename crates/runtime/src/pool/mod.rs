@@ -203,11 +203,49 @@ mod tests {
                 let mut expected = vec![0; 1000];
                 for region in 0..40u64 {
                     let chunks = (run * 31 + region * 97) % 1001;
-                    entered.region(chunks);
+                    entered.region(chunks, None);
                     expected[..chunks as usize].iter_mut().for_each(|count| *count += 1);
                     // All are visible as soon as the region is over.
                     let found: Vec<u64> = task.chunks.iter().map(|c| c.load(Ordering::Relaxed)).collect();
                     assert_eq!(found, expected, "region of {chunks} chunks");
+                }
+            }
+        }
+    }
+
+    /// Per chunk the largest number that any chunk of the steps before has been given, plus one: a step's chunks all get
+    /// the step's number if no chunk runs before its turn.
+    struct Chain {
+        numbers: Vec<AtomicU64>,
+        step_chunks: usize,
+    }
+
+    impl Task for Chain {
+        fn run_chunks(&self, begin: u64, end: u64, _lane: usize) {
+            for chunk in begin as usize..end as usize {
+                let before = &self.numbers[..chunk / self.step_chunks * self.step_chunks];
+                let last = &before[before.len().saturating_sub(self.step_chunks)..];
+                let least = last.iter().map(|n| n.load(Ordering::Relaxed)).min().unwrap_or(0);
+                self.numbers[chunk].store(least + 1, Ordering::Relaxed);
+            }
+        }
+
+        fn fp_mode(&self) -> FpMode {
+            FpMode::KeepDenormals
+        }
+    }
+
+    #[test]
+    fn steps_follow_each_other() {
+        for threads in [2, 3, 7] {
+            let pool = Pool::builder().threads(threads).build();
+            for step_chunks in [1, 2, 5, 8] {
+                let numbers = (0..2003).map(|_| AtomicU64::new(0)).collect();
+                let task = Arc::new(Chain { numbers, step_chunks });
+                let entered = pool.enter(&task, threads).expect("nobody else uses this pool");
+                entered.region(2003, Some(step_chunks as u64));
+                for (chunk, number) in task.numbers.iter().enumerate() {
+                    assert_eq!(number.load(Ordering::Relaxed), (chunk / step_chunks) as u64 + 1, "chunk {chunk}");
                 }
             }
         }
@@ -233,12 +271,12 @@ mod tests {
         for _ in 0..20 {
             let task = Count::new(100, 0);
             task.panic_at.store(0, Ordering::Relaxed);
-            let run = || pool.enter(&task, 2).expect("free").region(100);
+            let run = || pool.enter(&task, 2).expect("free").region(100, None);
             // The caller takes the first claim or, if the worker was faster with all of them, none.
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
             task.panic_at.store(u64::MAX, Ordering::Relaxed);
             let before: Vec<u64> = task.chunks.iter().map(|c| c.load(Ordering::Relaxed)).collect();
-            pool.enter(&task, 2).expect("free").region(100);
+            pool.enter(&task, 2).expect("free").region(100, None);
             let after = task.chunks.iter().map(|c| c.load(Ordering::Relaxed));
             assert!(before.iter().zip(after).all(|(before, after)| *before + 1 == after));
         }

@@ -229,7 +229,7 @@ impl Session {
         call.set_value(word, 0);
         call.set_kernel(launch.entry, scratch, binding.scratch_bytes);
         match entered {
-            Some(entered) if launch.is_parallel => entered.region(launch.chunks),
+            Some(entered) if launch.is_parallel => entered.region(launch.chunks, launch.step_chunks),
             _ => call.run_chunks(0, launch.chunks, 0),
         }
     }

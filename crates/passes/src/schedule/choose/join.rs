@@ -11,6 +11,7 @@ use super::access::{Access, Step, accesses};
 use super::decide::Decisions;
 use super::machine::Machine;
 use super::place::Chooser;
+use super::steps;
 use crate::ErrorClass;
 use crate::formulate::collapse;
 use infc_ir::entity::StageId;
@@ -34,6 +35,8 @@ struct Way {
 
 /// The cheaper of the schedule with axes as they are and those with two of them joined.
 pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, decisions: &Decisions) -> Schedule {
+    let (apart, head) = steps::with_gates_apart(kernel);
+    let kernel = apart.as_ref().unwrap_or(kernel);
     let usual = Decisions::default();
     let estimate = |kernel: &Kernel| Chooser::new(kernel, machine, allowed, &usual).run();
     let (schedule, cycles) = estimate(kernel);
@@ -59,6 +62,7 @@ pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, de
     if let Some((_, step)) = way.joined {
         schedule.steps.insert(0, step);
     }
+    schedule.steps.splice(..0, head);
     schedule
 }
 

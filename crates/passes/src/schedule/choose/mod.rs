@@ -19,6 +19,7 @@ mod machine;
 mod order;
 mod place;
 mod regroup;
+mod steps;
 mod strip;
 mod tile;
 mod window;

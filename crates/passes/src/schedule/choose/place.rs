@@ -7,6 +7,7 @@ use super::decode::{self, Work};
 use super::dot;
 use super::loops::Loops;
 use super::machine::Machine;
+use super::steps::Units;
 use super::strip::{self, Strip};
 use super::tile::{self, Tile, View};
 use crate::ErrorClass;
@@ -21,6 +22,9 @@ use std::ops::Range;
 const STORED_COST: f64 = 8.0;
 /// Operations per point that are worth a way through memory to be done in vectors.
 const SCALAR_COST: f64 = 4.0;
+
+/// Where among the outer loops of a recurrence that over chunks of a step is, behind that over steps.
+const CHUNK_LOOP: usize = 1;
 
 pub(super) struct Chooser<'a> {
     pub(super) kernel: &'a Kernel,
@@ -258,6 +262,12 @@ impl<'a> Chooser<'a> {
             self.cycles = cycles;
             root_tile = self.tile(root, Some(self.store_moves(root)), self.extents(root));
         }
+        let units = self.units_of_chunk(root, &followed).filter(|units| root_tile.vector_axis == Some(units.axis));
+        if let Some(units) = units {
+            // A chunk has whole tiles.
+            let fits = |vectors: &i64| units.count % (vectors * root_tile.lanes) == 0;
+            root_tile.vectors = (1..=root_tile.vectors).rev().find(fits).unwrap_or(1);
+        }
         let mut loops = self.split(root, &root_tile);
         let name = self.name(root);
 
@@ -289,7 +299,14 @@ impl<'a> Chooser<'a> {
             self.in_bands(main, &root_tile, follow, &mut loops.outer);
         }
         self.reorder_outer(root, &mut loops);
-        let strips = if main.is_none() { self.strips(root, &root_tile, &mut loops, &followed) } else { Vec::new() };
+        if let Some(units) = units {
+            self.chunks_of_steps(root, units, &root_tile, &mut loops);
+        }
+        let strips = if main.is_none() && units.is_none() {
+            self.strips(root, &root_tile, &mut loops, &followed)
+        } else {
+            Vec::new()
+        };
         let order: Vec<String> =
             loops.outer.iter().map(|(n, _)| n.clone()).chain(loops.inner.iter().cloned()).collect();
         self.reorder(&name, order);
@@ -301,13 +318,14 @@ impl<'a> Chooser<'a> {
 
         let mut deepest_attached = loops.outer.len();
         for (id, follow) in &followed {
-            // What belongs to a step is computed at it, whole, so that all its rows share the weights.
+            // What belongs to a step is computed at it, whole, so that all its rows share the weights; or, where chunks share
+            // the step, at a chunk, what that needs.
             let together = self.run_of(*id).is_some() && !in_step.contains(id);
             let rank = self.kernel.stages[*id].value_axes().count();
             let own = (0..rank).map(|axis| (axis == 0).then_some(0)).collect();
-            let follow = &if together { own } else { follow.clone().unwrap_or_default() };
+            let follow = &if together && units.is_none() { own } else { follow.clone().unwrap_or_default() };
             let position = if together {
-                loops.outer.iter().position(|(_, axis)| *axis == 0)
+                if units.is_some() { Some(CHUNK_LOOP) } else { loops.outer.iter().position(|(_, axis)| *axis == 0) }
             } else {
                 loops.outer.iter().rposition(|(_, axis)| follow.contains(&Some(*axis)))
             };
@@ -339,7 +357,9 @@ impl<'a> Chooser<'a> {
                 let Some(root_axis) = followed_axis else { continue };
                 let around = loops.outer[..=position].iter().any(|(_, a)| a == root_axis);
                 if around {
-                    extents[axis] = extents[axis].min(root_tile.points(*root_axis));
+                    let of_chunk = units.filter(|units| units.axis == *root_axis && position == CHUNK_LOOP);
+                    let points = of_chunk.map_or_else(|| root_tile.points(*root_axis), |units| units.count);
+                    extents[axis] = extents[axis].min(points);
                 }
             }
             if let (Some(strip), Some(rows)) = (strip, loops.strip_rows) {
@@ -359,6 +379,26 @@ impl<'a> Chooser<'a> {
         if !unattached && !sequential {
             self.parallel(root, &loops, &root_tile, deepest_attached);
         }
+        if !unattached && units.is_some() {
+            let axes = loops.outer[..=CHUNK_LOOP].iter().map(|(name, _)| name.clone()).collect();
+            self.steps.push(ScheduleStep::Parallel { stage: name, axes });
+        }
+    }
+
+    /// Puts a loop over chunks of a step's units next to that over steps.
+    fn chunks_of_steps(&mut self, root: StageId, units: Units, tile: &Tile, loops: &mut Loops) {
+        let Some(at) = loops.outer.iter().position(|&(_, axis)| axis == units.axis) else { return };
+        let tiles = units.count / tile.points(units.axis).max(1);
+        let chunk = if tiles > 1 {
+            let whole = loops.outer[at].0.clone();
+            let (outer, inner) = (format!("{whole}_c"), format!("{whole}_r"));
+            self.split_step(&self.name(root), &whole, tiles, &outer, &inner);
+            loops.outer[at].0 = inner;
+            (outer, units.axis)
+        } else {
+            loops.outer.remove(at)
+        };
+        loops.outer.insert(CHUNK_LOOP, chunk);
     }
 
     /// Cuts an outer loop into strips, if what would be computed in front of everything can be computed per strip; gives

@@ -138,7 +138,9 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
         // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants.
         let panelled = view.accesses.iter().any(|a| a.panelled[axis]);
         let whole = |n: i64| !panelled || (n * lanes) % PANEL == 0 || (points <= PANEL && n * lanes >= points);
-        let fits = |n: i64, lanes: i64| n == 1 || panelled || (n - 1) * lanes < points;
+        // Panels are padded, so that a tile may be of whole ones.
+        let most = if panelled { (points + PANEL - 1) / PANEL * PANEL } else { points };
+        let fits = |n: i64, lanes: i64| n == 1 || (n - 1) * lanes < most;
         let mut shapes: Vec<(i64, i64)> = vectors.iter().map(|&n| (n, lanes)).filter(|&(n, _)| whole(n)).collect();
         if view.stage.axes[axis].kind == AxisKind::Reduce && lanes > 2 && points % lanes != 0 {
             // A remainder of partial sums is masked; half vectors may leave none.

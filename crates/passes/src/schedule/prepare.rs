@@ -1,0 +1,92 @@
+//! The steps `join` and `part`: axes become one, or two, before anything else is scheduled.
+
+use super::ScheduleError;
+use crate::formulate::{collapse, part};
+use infc_ir::entity::StageId;
+use infc_ir::kernel::{Kernel, Stage};
+use infc_ir::schedule::{Schedule, Step};
+use std::borrow::Cow;
+
+/// The kernel as the steps at the head of the schedule that join and part axes leave it, and the steps behind them.
+pub(super) fn prepared<'k, 's>(
+    kernel: &'k Kernel,
+    schedule: &'s Schedule,
+) -> Result<(Cow<'k, Kernel>, &'s [Step]), ScheduleError> {
+    let mut kernel = Cow::Borrowed(kernel);
+    let mut steps = &schedule.steps[..];
+    while let [step @ (Step::Join { .. } | Step::Part { .. }), rest @ ..] = steps {
+        let change = Change { kernel: &kernel, step };
+        let changed = match step {
+            Step::Join { stage, outer, inner, joined } => change.join(stage, [outer, inner], joined)?,
+            Step::Part { stage, axis, points, outer, inner } => {
+                change.part(stage, axis, i64::from(*points), [outer, inner])?
+            }
+            _ => break,
+        };
+        kernel = Cow::Owned(changed);
+        steps = rest;
+    }
+    Ok((kernel, steps))
+}
+
+/// One step, and the kernel that it changes.
+struct Change<'a> {
+    kernel: &'a Kernel,
+    step: &'a Step,
+}
+
+impl Change<'_> {
+    fn stage(&self, name: &str) -> Result<StageId, ScheduleError> {
+        let found = self.kernel.stages.iter_enumerated().find(|(_, s)| s.name == name);
+        let unknown = || ScheduleError::UnknownStage { step: self.step.to_string(), stage: name.to_owned() };
+        found.map(|(id, _)| id).ok_or_else(unknown)
+    }
+
+    fn position(&self, stage: StageId, axis: &str) -> Result<usize, ScheduleError> {
+        let Stage { name, axes, .. } = &self.kernel.stages[stage];
+        axes.iter().position(|a| a.name == axis).ok_or_else(|| ScheduleError::UnknownLoop {
+            step: self.step.to_string(),
+            stage: name.clone(),
+            axis: axis.to_owned(),
+            loops: axes.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn illegal(&self, reason: &str) -> ScheduleError {
+        ScheduleError::Illegal { step: self.step.to_string(), reason: reason.to_owned() }
+    }
+
+    /// Whether the axes of a stage that are not in `replaced` leave the names free.
+    fn check_names(&self, stage: StageId, replaced: &[usize], names: &[&str]) -> Result<(), ScheduleError> {
+        let axes = self.kernel.stages[stage].axes.iter().enumerate();
+        let taken = axes.filter(|(at, _)| !replaced.contains(at)).any(|(_, a)| names.contains(&a.name.as_str()));
+        let same = names.iter().enumerate().any(|(at, name)| names[..at].contains(name));
+        if taken || same { Err(self.illegal("a new axis needs a name of its own")) } else { Ok(()) }
+    }
+
+    fn join(&self, stage: &str, [outer, inner]: [&str; 2], name: &str) -> Result<Kernel, ScheduleError> {
+        let id = self.stage(stage)?;
+        let (outer, inner) = (self.position(id, outer)?, self.position(id, inner)?);
+        if outer == inner {
+            return Err(self.illegal("an axis cannot be joined with itself"));
+        }
+        self.check_names(id, &[outer, inner], &[name])?;
+        collapse::join(self.kernel, id, outer, inner, name).ok_or_else(|| {
+            self.illegal(
+                "both axes must be parallel, or both reduced and the inner next to the outer, the inner of constant extent, \
+                 and stages that read each other must do so at the same place of both",
+            )
+        })
+    }
+
+    fn part(&self, stage: &str, axis: &str, points: i64, names: [&str; 2]) -> Result<Kernel, ScheduleError> {
+        let id = self.stage(stage)?;
+        let axis = self.position(id, axis)?;
+        self.check_names(id, &[axis], &names)?;
+        part::part(self.kernel, id, axis, points, names).ok_or_else(|| {
+            self.illegal(
+                "the axis must be parallel, its extent a multiple of the points, and the stage no output of the kernel",
+            )
+        })
+    }
+}
