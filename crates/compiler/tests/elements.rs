@@ -65,8 +65,21 @@ fn bits_are_taken_as_other_types() {
 /// Half of the range of u64 is beyond that of i64, which is what machines convert.
 #[test]
 fn numbers_from_2_to_the_63_on_are_converted() {
-    let large =
-        [u64::MAX, u64::MAX - 127, 1 << 63, (1 << 63) - 1, (1 << 63) + (1 << 40), 7, 0, 3 << 62, 1 << 62, 12345];
+    let large = [
+        u64::MAX,
+        u64::MAX - 127,
+        1 << 63,
+        (1 << 63) - 1,
+        (1 << 63) + (1 << 40),
+        7,
+        0,
+        3 << 62,
+        1 << 62,
+        12345,
+        // Beyond the middle of two f32 by what an f64 does not hold.
+        (1 << 63) + (1 << 39) + 1,
+        (1 << 62) + (1 << 38) + 1,
+    ];
     // More than a vector, and a remainder.
     let numbers: Vec<u64> = large.iter().copied().cycle().take(37).collect();
     for float in ["f64", "f32", "bf16"] {

@@ -123,6 +123,18 @@ fn comparisons_and_where() {
 }
 
 #[test]
+fn casts_of_long_integers_round_once() {
+    // Beyond the middle of two f32 by what an f64 does not hold.
+    let cast = |x: &Tensor| op("Cast", 13).with("to", dtypes::to_onnx(DType::F32).unwrap()).run(&[x]);
+    let signed = [(1i64 << 62) + (1 << 38) + 1, -(1i64 << 62) - (1 << 38) - 1, 7];
+    let found = cast(&Tensor::from_elements(&[3], &signed).unwrap());
+    assert_eq!(found.elements::<f32>().unwrap(), signed.map(|x| x as f32));
+    let unsigned = [(1u64 << 63) + (1 << 39) + 1, u64::MAX, 0];
+    let found = cast(&Tensor::from_elements(&[3], &unsigned).unwrap());
+    assert_eq!(found.elements::<f32>().unwrap(), unsigned.map(|x| x as f32));
+}
+
+#[test]
 fn casts_between_kinds() {
     let cast = |x: &Tensor, to: DType| op("Cast", 24).with("to", dtypes::to_onnx(to).unwrap()).run(&[x]);
     assert_eq!(cast(&vector(&[1.9f32, -1.9, 0.0]), DType::I32), vector(&[1i32, -1, 0]));

@@ -300,6 +300,8 @@ pub fn eval_cast(from: DType, to: DType, saturating: bool, a: Scalar) -> Scalar 
         Scalar::Float(x) if to == DType::U64 && x >= 2f64.powi(63) => Scalar::Int(x as u64 as i64),
         // What x86 conversions give for values out of range is the minimum; ONNX leaves it open.
         Scalar::Float(x) => Scalar::from_i64(to, x as i64),
+        // Directly, to round once.
+        Scalar::Int(x) if to == DType::F32 && from == DType::U64 => Scalar::Float(f64::from(x as u64 as f32)),
         Scalar::Int(x) if to.is_float() && from == DType::U64 => Scalar::from_f64(to, x as u64 as f64),
         Scalar::Int(x) => Scalar::from_i64(to, x),
     }

@@ -72,6 +72,10 @@ pub(crate) fn cast_to(tensor: &Tensor, to: DType, saturate: bool, scale: ScaleRo
         (DTypeClass::String, _) => parse_strings(tensor, to),
         (_, DTypeClass::String) => print_strings(tensor),
         (_, DTypeClass::Bool) => write_bools(shape, read_as_f64(tensor)?.into_iter().map(|v| v != 0.0)),
+        // Directly, to round once: of more than 53 bits an f64 may lose what tells the sides of a tie apart.
+        (DTypeClass::Signed | DTypeClass::Unsigned, DTypeClass::Float) if to == DType::F32 => {
+            write_floats(to, shape, i128::read(tensor)?.into_iter().map(|v| f64::from(v as f32)), saturate)
+        }
         (DTypeClass::Float, DTypeClass::Float) | (_, DTypeClass::Float) => {
             let values = read_as_f64(tensor)?.into_iter();
             if to == DType::F8E8M0 {
