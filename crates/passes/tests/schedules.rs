@@ -587,3 +587,24 @@ fn rows_that_leave_the_cache_are_cut_into_bands() {
         }
     }
 }
+
+/// Roots of one kernel share the chunk numbers: next to no work is one chunk, not as many as it has rows.
+#[test]
+fn small_roots_beside_large_ones_are_few_chunks() {
+    let text = "kernel @beside(x: f32[96, 256], const w: f32[256, 64]) -> (y: f32[96, 64], z: f32[96, 8]) {
+      stage s[m: 96, n: 64, reduce k: 256] = fold sum x[m, k] * w[k, n]
+      stage o[m, n] = s[m, n] * 2
+      stage b[m, n: 8] = x[m, n] + 1
+      output y[m, n] = o[m, n]
+      output z[m, n] = b[m, n]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&kernel, machine, ErrorClass::Reassociating);
+        assert!(schedule.to_string().contains("split b.m by 96 -> m_c, m_r; parallel b: m_c"), "{name}: {schedule}");
+        let inputs = random_inputs(&kernel, &[], 3);
+        let expected = run_kernel(&kernel, &[], &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let found = run_scheduled(&kernel, machine, ErrorClass::Reassociating, &[], &inputs);
+        assert_close(name, &found, &expected, 1e-4, 1e-4);
+    }
+}

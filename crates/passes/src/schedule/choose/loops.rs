@@ -300,8 +300,33 @@ impl Chooser<'_> {
             chunks = next;
             axes.push(name.clone());
         }
+        if let ([axis], Some((whole, _))) = (&mut axes[..], loops.outer.first()) {
+            let together = self.turns_of_chunk(root, loops, chunks, work);
+            if together > 1 {
+                let (outer, inner) = (format!("{whole}_c"), format!("{whole}_r"));
+                self.split_step(&stage.name, whole, together, &outer, &inner);
+                *axis = outer;
+            }
+        }
         if !axes.is_empty() {
             self.steps.push(ScheduleStep::Parallel { stage: stage.name.clone(), axes });
         }
+    }
+
+    /// How many turns of its one parallel loop a root makes a chunk of, which has so many turns and so much work.
+    ///
+    /// Roots of a kernel share the chunk numbers, of which threads take equal parts: many chunks with next to no work (the
+    /// borders of an image) beside few with much would give one thread all the work.
+    fn turns_of_chunk(&self, root: StageId, loops: &Loops, turns: i64, work: f64) -> i64 {
+        let beside_others = self.kernel.outputs.iter().any(|o| o.stage != root);
+        let known = |&(_, axis): &(String, usize)| self.kernel.stages[root].axes[axis].extent.as_const().is_some();
+        let all_known = loops.outer.first().is_some_and(known);
+        // What is computed at the loop names it.
+        if !beside_others || !all_known || !self.producers(root).is_empty() || work / turns as f64 >= LEAST_CHUNK {
+            return 1;
+        }
+        let wanted = (LEAST_CHUNK * turns as f64 / work.max(1.0)).min(turns as f64) as i64;
+        // A remainder would be code of its own.
+        (wanted.max(1)..=turns).find(|n| turns % n == 0).unwrap_or(turns)
     }
 }
