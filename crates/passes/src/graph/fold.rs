@@ -6,7 +6,7 @@
 
 use super::hoist::const_params;
 use super::movement::static_len;
-use super::{Changed, PassContext, PassError, evaluate};
+use super::{Changed, PassContext, PassError, aimed, evaluate};
 use infc_ir::entity::{NodeId, ValueId};
 use infc_ir::graph::Graph;
 use infc_ir::interp;
@@ -74,8 +74,11 @@ fn constant_name(graph: &Graph, id: NodeId) -> String {
     }
 }
 
+/// A constant, and the view of it that is read.
+pub(super) type Source<'a> = (&'a ConstantOp, Option<(NodeId, &'a ViewOp)>);
+
 /// The constant behind a value: itself, or below one view.
-fn source(graph: &Graph, value: ValueId) -> Option<(&ConstantOp, Option<(NodeId, &ViewOp)>)> {
+fn source(graph: &Graph, value: ValueId) -> Option<Source<'_>> {
     let (id, node) = graph.producer(value)?;
     match &node.op {
         Op::Constant(constant) => Some((constant, None)),
@@ -127,6 +130,11 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
     if out_bytes > in_bytes.max(cx.options.fold_limit_bytes) {
         cx.note(id, "not folded: the result would be much larger than the constants it is made from");
         return Ok(None);
+    }
+    if let Op::Reduce(op) = &node.op
+        && let Some(folded) = aimed::reduce(graph, id, op, &sources)?
+    {
+        return Ok(Some(folded));
     }
     if work(graph, id).is_none_or(|work| work > MAX_WORK) {
         cx.note(id, "not folded: that would take too long");

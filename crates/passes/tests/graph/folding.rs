@@ -1,10 +1,13 @@
 //! Constant folding and hoisting.
 
 use super::build::{Net, c, i};
+use infc_ir::entity::ValueId;
 use infc_ir::graph::Requirement;
-use infc_ir::op::Op;
-use infc_ir::scalar::{BinaryOp, UnaryOp};
+use infc_ir::kernel::Reducer;
+use infc_ir::op::{Op, ReduceOp};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp, UnaryOp};
 use infc_passes::graph::{Changed, PassContext, PassError, PassOptions, fold};
+use infc_tensor::{DType, Tensor};
 
 fn constants(net: &Net) -> Vec<usize> {
     let mut sizes: Vec<usize> = net
@@ -131,4 +134,55 @@ fn what_has_no_elements_is_not_computed() {
     net.optimize();
     assert_eq!(net.ops(), Vec::<&str>::new());
     assert_eq!(constants(&net), [0]);
+}
+
+/// `rows` places, each with the number (or the value) of the updates that are meant for it, as scatters ask.
+fn asked(net: &mut Net, rows: i64, targets: &[f32], reducer: BinaryOp, init: f64) -> ValueId {
+    let shape = [3, rows, targets.len() as i64];
+    let targets = Tensor::from_elements(&[targets.len()], targets).expect("a list");
+    let (targets, updates) = (net.tensor("targets", targets), net.weights(&[3, shape[2] as usize], 1));
+    let (target, update) = (net.view(targets, &[i(2)], &shape), net.view(updates, &[i(0), i(2)], &shape));
+    let mut body = Body::default();
+    let (target_of, value) = (body.param(0, DType::F32), body.param(1, DType::F32));
+    let target_of = body.cast(DType::I64, target_of);
+    let row = body.push(ScalarOp::Index(i(1)));
+    let number = body.push(ScalarOp::Index(i(2)));
+    let number = body.cast(DType::F32, number);
+    let element = if reducer == BinaryOp::Add { value } else { number };
+    let here = body.compare(CompareOp::Eq, target_of, row);
+    let nothing = body.constant(DType::F32, init);
+    let element = body.select(here, element, nothing);
+    let reducer = Reducer::binary(reducer, Const::from_f64(DType::F32, init));
+    let op = Op::Reduce(ReduceOp { axes: vec![2], body, elements: vec![element], reducer });
+    net.add(op, &[target, update], &[3, rows])
+}
+
+/// Places that nothing is meant for, several updates for one, and updates for no place.
+#[test]
+fn what_is_meant_for_one_place_is_folded_there() {
+    for (reducer, init) in [(BinaryOp::Max, -1.0), (BinaryOp::Add, 0.0)] {
+        let mut net = Net::new();
+        let y = asked(&mut net, 5, &[4.0, 1.0, -3.0, 1.0, 5.0, 0.0, 1e9], reducer, init);
+        let x = net.input(&[3, 5]);
+        let y = net.binary(BinaryOp::Add, x, y);
+        net.output(y);
+        net.optimize();
+        assert_eq!(net.ops(), ["map"]);
+    }
+}
+
+/// Asking every update about every place would take 2^32 steps.
+#[test]
+fn many_places_and_updates_are_no_product() {
+    let mut net = Net::new();
+    let targets: Vec<f32> = (0..1 << 15).map(|n| (n * 7 % (1 << 15)) as f32).collect();
+    let y = asked(&mut net, 1 << 15, &targets, BinaryOp::Max, -1.0);
+    net.output(y);
+    assert_eq!(fold::run(&mut net.graph, &PassContext::default()), Ok(Changed::Yes));
+    assert!(net.ops().iter().all(|&op| op == "view"), "{:?}", net.ops());
+    let Some((_, node)) = net.graph.producer(net.graph.outputs[0].value) else { panic!("an output is computed") };
+    let Op::Constant(folded) = &node.op else { panic!("{:?}", node.op.name()) };
+    for (n, target) in targets.iter().enumerate() {
+        assert_eq!(folded.tensor.get_f64(*target as usize), Some(n as f64));
+    }
 }
