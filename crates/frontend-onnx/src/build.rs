@@ -237,7 +237,8 @@ impl Builder {
             let op = ConstantOp { name: String::new(), tensor };
             return Ok(self.constant_value(Arc::new(op), ty));
         }
-        let scalars = items.iter().map(|item| self.item_value(item)).collect::<Result<Vec<_>>>()?;
+        let dtype = tracked.dtype();
+        let scalars = items.iter().map(|item| self.item_value(item, dtype)).collect::<Result<Vec<_>>>()?;
         let vectors = match &scalars[..] {
             [one] => one.clone(),
             _ => {
@@ -247,16 +248,18 @@ impl Builder {
             }
         };
         let shaped = self.reshape(&vectors, tracked.shape())?;
-        let typed = self.map(&[&shaped], |body, p| body.cast(tracked.dtype(), p[0]))?;
+        let typed = self.map(&[&shaped], |body, p| body.cast(dtype, p[0]))?;
         self.value(&typed)
     }
 
-    fn item_value(&mut self, item: &Item) -> Result<Tracked> {
+    /// An element as data: a dim in `i64`, unless it is among floats.
+    fn item_value(&mut self, item: &Item, among: DType) -> Result<Tracked> {
         let ty = TensorType::new(DType::I64, Vec::new());
-        match item {
-            Item::Int(dim) => self.add(Op::DimValue(dim.clone()), &[], ty),
-            Item::Const(_) => Err(Problem::DynamicValue { what: "a float among dims" }),
-        }
+        let dim = match item {
+            Item::Int(dim) => self.add(Op::DimValue(dim.clone()), &[], ty)?,
+            Item::Const(c) => return Ok(Tracked::uniform(TensorType::new(c.dtype, Vec::new()), Item::Const(*c))),
+        };
+        if among.is_float() { self.map(&[&dim], |body, p| body.cast(among, p[0])) } else { Ok(dim) }
     }
 
     /// A constant scalar.

@@ -21,7 +21,7 @@ pub(crate) const MAX_ITEMS: usize = 1024;
 /// One known element.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
-    /// An integer or bool (0 or 1), maybe depending on symbols.
+    /// An integer or bool (0 or 1), maybe depending on symbols; or, depending on some, a float that is such an integer.
     Int(Dim),
     /// A float.
     Const(Const),
@@ -179,8 +179,10 @@ fn eval_op(
             let saturating = matches!(op, ScalarOp::CastSaturating(..));
             match (value(a)?.scalar(), value(a)?) {
                 (Some(x), _) => Some(Item::from_scalar(*to, eval_cast(from, *to, saturating, x))),
-                // Extents fit every integer type they are put into, or they would not be extents.
-                (None, Item::Int(x)) if is_dim_type(from) && is_dim_type(*to) => Some(Item::Int(x.clone())),
+                // Extents fit every integer type they are put into, or they would not be extents; of floats it is to be seen.
+                (None, Item::Int(x)) if is_dim_type(from) && (is_dim_type(*to) || to.is_float()) => {
+                    Some(Item::Int(x.clone()))
+                }
                 (None, Item::Int(x)) if from == DType::Bool && is_dim_type(*to) => Some(Item::Int(x.clone())),
                 (None, Item::Int(x)) if is_dim_type(from) && *to == DType::Bool => {
                     folding.compare(CompareOp::Ne, x, &Dim::constant(0)).map(Item::Int)

@@ -9,6 +9,7 @@ use infc_ir::entity::ValueId;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_ir::op::ConstantOp;
+use infc_ir::scalar::Scalar;
 use infc_tensor::{DType, Tensor};
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -113,7 +114,10 @@ impl Tracked {
     /// The same value with its dims, and elements that are dims, replaced by what `f` makes of them.
     pub(crate) fn restated(&self, f: &dyn Fn(&Dim) -> Dim) -> Self {
         let item = |item: &Item| match item {
-            Item::Int(dim) => Item::Int(f(dim)),
+            Item::Int(dim) => {
+                let dim = f(dim);
+                dim.as_const().map_or(Item::Int(dim), |value| Item::from_scalar(self.dtype(), Scalar::Int(value)))
+            }
             Item::Const(_) => item.clone(),
         };
         let contents = match self.contents() {
@@ -180,6 +184,9 @@ impl Tracked {
 
     /// All elements as dims, if they are known integers.
     pub(crate) fn dims(&self) -> Option<Vec<Dim>> {
+        if self.dtype().is_float() {
+            return None;
+        }
         self.items()?.iter().map(|item| item.dim().cloned()).collect()
     }
 
@@ -188,7 +195,7 @@ impl Tracked {
         if let Some(constant) = self.constant() {
             return (0..constant.tensor.len_elems()).map(|n| constant.tensor.get_f64(n)).collect();
         }
-        self.items()?.iter().map(|item| item.scalar().map(infc_ir::scalar::Scalar::to_f64)).collect()
+        self.items()?.iter().map(|item| item.scalar().map(Scalar::to_f64)).collect()
     }
 }
 

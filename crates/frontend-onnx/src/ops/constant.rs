@@ -79,9 +79,10 @@ fn range(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let [start, limit, delta] = [call.input(0)?, call.input(1)?, call.input(2)?];
     let dtype = start.dtype();
     let unknown = || Problem::DynamicValue { what: "the ends of a range" };
-    if dtype.is_float() {
-        let number = |t: &Tracked| t.as_uniform().and_then(Item::scalar).map(|s| s.to_f64()).ok_or_else(unknown);
-        let (first, last, step) = (number(&start)?, number(&limit)?, number(&delta)?);
+    let number = |t: &Tracked| t.as_uniform().and_then(Item::scalar).map(|s| s.to_f64());
+    if dtype.is_float()
+        && let (Some(first), Some(last), Some(step)) = (number(&start), number(&limit), number(&delta))
+    {
         let count = ((last - first) / step).ceil().max(0.0);
         if !count.is_finite() || count > (1u64 << 40) as f64 {
             return Err(Problem::DimOverflow { shape: count.to_string() });
@@ -97,7 +98,11 @@ fn range(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         return Ok(vec![result]);
     }
     let mut ends = Vec::with_capacity(3);
-    for index in 0..3 {
+    for (index, end) in [&start, &limit, &delta].into_iter().enumerate() {
+        if dtype.is_float() {
+            ends.push(whole(call.build, end)?.ok_or_else(unknown)?);
+            continue;
+        }
         let [end] = &call.dims(index, "the ends of a range")?[..] else {
             return Err(mismatch("a scalar", start.shape()));
         };
@@ -122,6 +127,26 @@ fn range(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         body.cast(dtype, value)
     })?;
     Ok(vec![result])
+}
+
+/// A float as a whole number, if it is known to be one: exporters count the cells of a grid in floats.
+fn whole(build: &mut Builder, end: &Tracked) -> Result<Option<Dim>> {
+    // As far as all whole numbers are floats.
+    let most: i64 = match end.dtype() {
+        DType::F64 => 1 << 53,
+        DType::F32 => 1 << 24,
+        DType::F16 => 1 << 11,
+        _ => 1 << 8,
+    };
+    match end.as_uniform() {
+        Some(Item::Int(dim)) => build.number("an end of a range of floats", dim, -most, most).map(Some),
+        Some(item) => {
+            let value = item.scalar().map_or(f64::NAN, |value| value.to_f64());
+            let is_whole = value.fract() == 0.0 && value.abs() <= most as f64;
+            Ok(is_whole.then(|| Dim::constant(value as i64)))
+        }
+        None => Ok(None),
+    }
 }
 
 /// A range of integers whose direction only the run will tell.

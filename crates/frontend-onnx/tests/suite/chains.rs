@@ -3,7 +3,7 @@
 use crate::support::{Builder, Extent, Value, ints, node};
 use crate::values::floats;
 use infc_ir::graph::Graph;
-use infc_ir::interp::run_graph;
+use infc_ir::interp::{run_graph, symbol_values};
 use infc_ir::verify::verify_graph;
 use infc_tensor::{DType, Tensor};
 
@@ -114,14 +114,14 @@ fn slices_of_shapes_and_computed_ends() {
 
 #[test]
 fn products_and_conversions_of_shapes() {
-    // The number of elements as f32 is one scalar, broadcast.
+    // The number of elements as f32 is known where it is read.
     let builder = start()
         .node(node("Shape", &["x"], &["s"], &[]))
         .node(node("ReduceProd", &["s"], &["count"], &[("keepdims", Value::Int(0))]))
         .node(node("Cast", &["count"], &["divisor"], &[("to", Value::Int(1))]))
         .node(node("Div", &["x", "divisor"], &["y"], &[]));
     let graph = import(builder);
-    assert_eq!(ops(&graph), ["map", "view", "map"]);
+    assert_eq!(ops(&graph), ["map"]);
     let x = floats(&[2, 3, 4]);
     let y = run(&graph, &[2, 4], std::slice::from_ref(&x));
     let expected = x.get_f64(5).expect("an element") / 24.0;
@@ -162,6 +162,42 @@ fn positions_along_a_symbolic_axis() {
     let y = run(&graph, &[1, 4], std::slice::from_ref(&x));
     let expected = x.get_f64(2).expect("an element") + 2.0;
     assert!((y.get_f64(2).expect("an element") - expected).abs() < 1e-6);
+}
+
+/// Detectors count the cells of their grids in floats.
+#[test]
+fn positions_in_floats_along_a_symbolic_axis() {
+    let float = |builder: Builder, name: &str, value: f32| builder.initializer(name, &Tensor::scalar(value));
+    let width = |builder: Builder| {
+        scalar(builder, "three", 3)
+            .node(node("Shape", &["x"], &["s"], &[]))
+            .node(node("Gather", &["s", "two"], &["w"], &[]))
+            .node(node("Cast", &["w"], &["f"], &[("to", Value::Int(1))]))
+    };
+    let grid = width(float(float(scalar(start(), "two", 2), "one", 1.0), "step", 2.0)).node(node(
+        "Range",
+        &["one", "f", "step"],
+        &["y"],
+        &[],
+    ));
+    let graph = import(grid);
+    assert!(!ops(&graph).contains(&"host"), "{:?}", ops(&graph));
+    for (width, expected) in [(6, &[1.0f32, 3.0, 5.0][..]), (7, &[1.0, 3.0, 5.0]), (2, &[1.0]), (1, &[])] {
+        let x = floats(&[1, 3, width]);
+        let symbols = symbol_values(&graph, std::slice::from_ref(&x)).expect("extents");
+        let found = run(&graph, &symbols, &[x]);
+        assert_eq!(found, Tensor::from_elements(&[expected.len()], expected).expect("a list"), "{width}");
+    }
+    // Among floats that are no numbers of cells, and as a number itself.
+    let scales = width(float(scalar(start(), "two", 2), "half", 0.5))
+        .initializer("first", &ints(&[0]))
+        .node(node("Unsqueeze", &["f", "first"], &["a"], &[]))
+        .node(node("Unsqueeze", &["half", "first"], &["b"], &[]))
+        .node(node("Concat", &["a", "b"], &["c"], &[("axis", Value::Int(0))]))
+        .node(node("Mul", &["c", "f"], &["y"], &[]));
+    let graph = import(scales);
+    let expected = Tensor::from_elements(&[2], &[25.0f32, 2.5]).expect("two");
+    assert_eq!(run(&graph, &[1, 5], &[floats(&[1, 3, 5])]), expected);
 }
 
 #[test]
