@@ -4,7 +4,7 @@ use super::{Builder, mismatch};
 use crate::error::Problem;
 use infc_ir::entity::OriginId;
 use infc_ir::graph::{Graph, Relation, SymbolSource};
-use infc_ir::index::{Dim, Proof};
+use infc_ir::index::{Dim, Facts, Proof};
 
 /// Dims that a model takes for granted, and that contradict each other.
 #[derive(Debug)]
@@ -23,8 +23,16 @@ impl Builder {
     /// # Errors
     /// [`Contradiction`] if that cannot all be.
     pub(crate) fn finish(mut self) -> Result<Graph, Contradiction> {
-        let fixed = self.fixed_dims();
-        let broken = self.broken_assumption().or_else(|| self.broken_requirement());
+        let mut facts = self.facts.clone();
+        let broken = self.broken_assumption().or_else(|| {
+            // Two requirements that contradict each other can never be met, whatever else is taken for granted.
+            let ranges = self.ranges();
+            for requirement in self.graph.requires.iter().filter(|r| r.equal) {
+                facts.take_equal(&requirement.left, &requirement.right, &ranges);
+            }
+            self.broken_requirement(&facts)
+        });
+        let fixed = self.fixed_dims(&facts);
         self.state_facts();
         self.drop_unused_symbols();
         let Some((origin, problem)) = broken.or_else(|| self.negative_extent()) else { return Ok(self.graph) };
@@ -33,9 +41,9 @@ impl Builder {
         Err(Contradiction { node, problem, fixed })
     }
 
-    fn fixed_dims(&self) -> Vec<(String, i64)> {
+    fn fixed_dims(&self, facts: &Facts) -> Vec<(String, i64)> {
         let is_of_axis = |symbol| matches!(self.graph.source(symbol), Some(SymbolSource::Axis { .. }));
-        let fixed = self.facts.fixed_symbols().filter(|(symbol, _)| is_of_axis(*symbol));
+        let fixed = facts.fixed_symbols().filter(|(symbol, _)| is_of_axis(*symbol));
         fixed.map(|(symbol, value)| (self.graph.symbols[symbol].name.clone(), value)).collect()
     }
 
@@ -55,12 +63,12 @@ impl Builder {
         })
     }
 
-    /// Extents that are required to differ and cannot, with everything that is taken for granted: that an axis is 1 shows
-    /// behind the `Squeeze` that was to leave it.
-    fn broken_requirement(&self) -> Option<(OriginId, Problem)> {
+    /// Extents that are required to differ and cannot, with these facts: that an axis is 1 shows behind the `Squeeze` that
+    /// was to leave it.
+    fn broken_requirement(&self, facts: &Facts) -> Option<(OriginId, Problem)> {
         let ranges = self.ranges();
         self.graph.requires.iter().filter(|r| !r.equal).find_map(|r| {
-            let [left, right] = [&r.left, &r.right].map(|e| self.facts.apply_to_symbols(e));
+            let [left, right] = [&r.left, &r.right].map(|e| facts.apply_to_symbols(e));
             let expected = format!("{} to differ", r.what);
             let found = format!("{left} and {right}");
             (ranges.eq(&left, &right) == Proof::Yes)

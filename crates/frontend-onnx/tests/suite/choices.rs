@@ -224,6 +224,19 @@ fn what_the_run_shows_to_be_one_is_not_left_in_place() {
         .output("row");
     let graph = import(&later);
     assert_eq!(run(&graph, &[floats(&[1, 1, 3])]).expect("one row")[0].shape(), [3]);
+    // So does the number of rows that a state has.
+    let weights = |n: usize, k: usize| floats(&[1, n, k]);
+    let state = Builder::new(11)
+        .input("x", DType::F32, &[Extent::Number(5), Extent::Named("N"), Extent::Number(3)])
+        .initializer("w", &weights(12, 3))
+        .initializer("r", &weights(12, 4))
+        .f32("h", &[1, 1, 4])
+        .node(node("GRU", &["x", "w", "r", "", "", "h"], &["all", "last"], &[("hidden_size", Value::Int(4))]))
+        .node(node("Squeeze", &["last"], &["y"], &[]))
+        .output("y");
+    let graph = import(&state);
+    assert_eq!(run(&graph, &[floats(&[5, 1, 3]), floats(&[1, 1, 4])]).expect("one row")[0].shape(), [4]);
+    assert!(run(&graph, &[floats(&[5, 2, 3]), floats(&[1, 1, 4])]).is_err());
     // What data tells is no different.
     let found = Builder::new(17)
         .f32("x", &[4])
