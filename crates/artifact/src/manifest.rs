@@ -64,7 +64,8 @@ pub struct Entry {
     pub specializes: Option<Specialization>,
 }
 
-/// Which special case of another entry an entry is. Both have the same inputs, outputs and states, but for extents.
+/// Which special case of another entry an entry is. Both have the same inputs and states, but for
+/// extents, and the same outputs, but for shapes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Specialization {
     /// Index into [`Manifest::entries`] of the other entry, which is no special case itself.

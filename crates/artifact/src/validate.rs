@@ -180,14 +180,15 @@ fn special_case(index: usize, entry: &Entry, entries: &[Entry]) -> Checked {
         let is_extent = general.bindings.iter().any(of_input);
         ensure(is_extent, || what("the symbol of a value"), "an extent of an input", format!("`{}`", symbol.name))?;
     }
-    for (kind, own, others) in
-        [("inputs", &entry.inputs, &general.inputs), ("outputs", &entry.outputs, &general.outputs)]
-    {
+    // How many axes an output has may follow from the values: a `Squeeze` leaves no axis of extent 1.
+    let ports =
+        [("inputs", &entry.inputs, &general.inputs, true), ("outputs", &entry.outputs, &general.outputs, false)];
+    for (kind, own, others, ranks) in ports {
         let same = |(a, b): (&crate::PortSpec, &crate::PortSpec)| {
-            a.name == b.name && a.dtype == b.dtype && a.shape.len() == b.shape.len()
+            a.name == b.name && a.dtype == b.dtype && (!ranks || a.shape.len() == b.shape.len())
         };
         let all = own.len() == others.len() && own.iter().zip(others).all(same);
-        let expected = format!("those of `{}`, but for extents", general.name);
+        let expected = format!("those of `{}`, but for {}", general.name, if ranks { "extents" } else { "shapes" });
         ensure(all, || what(kind), expected, "others")?;
     }
     let pairs = |entry: &Entry| entry.state.iter().map(|pair| (pair.output, pair.input)).collect::<Vec<_>>();

@@ -9,8 +9,8 @@ use crate::start;
 use crate::state;
 use crate::weights;
 use crate::{
-    CompileError, CompileOptions, KernelReport, Phase, Progress, Records, Report, Source, SpecialCase,
-    SpecialCaseReport, Target, VariantReport, entry, specialize,
+    CompileError, CompileOptions, KernelReport, MAX_SPECIAL_CASES, Phase, Progress, Records, Report, Source,
+    SpecialCase, SpecialCaseReport, Target, VariantReport, entry, specialize,
 };
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Hash, KernelInfo, Provenance, VariantBuilder};
 use infc_codegen_cpu::CompiledKernel;
@@ -18,6 +18,7 @@ use infc_frontend_onnx::{ImportOptions, Model, import};
 use infc_ir::graph::Graph;
 use infc_passes::form::{self, GraphPlan};
 use infc_passes::graph::{self, PassContext, PassOptions};
+use std::cmp::Reverse;
 use std::io::Write;
 use std::time::Instant;
 
@@ -107,7 +108,7 @@ pub fn compile(
     progress: &mut dyn Progress,
 ) -> Result<Compilation, CompileError> {
     let (targets, byte_targets) = targets(options)?;
-    let cases = specialize::cases(&options.specialize)?;
+    let mut cases = specialize::cases(&options.specialize)?;
     let dump = Dump::new(options.dump_phases.as_deref())?;
     let mut run = Run { progress, stop_after: options.stop_after, report: Report::default(), begun: Instant::now() };
 
@@ -127,7 +128,7 @@ pub fn compile(
         }
 
         run.begin(Phase::Import);
-        let graphs = import_all(&model, options, &cases)?;
+        let graphs = import_all(&model, options, &mut cases)?;
         for (n, graph) in graphs.iter().enumerate() {
             kernels::check_graph(Phase::Import, graph)?;
             dump.graph(Phase::Import, n, graph)?;
@@ -282,8 +283,12 @@ impl Plans {
     }
 }
 
-/// The model's graph in general, and behind it those of the cases.
-fn import_all(model: &Model, options: &CompileOptions, cases: &[SpecialCase]) -> Result<Vec<Graph>, CompileError> {
+/// The model's graph in general, and behind it those of the cases; to these come cases of values that graphs leave out.
+fn import_all(
+    model: &Model,
+    options: &CompileOptions,
+    cases: &mut Vec<SpecialCase>,
+) -> Result<Vec<Graph>, CompileError> {
     let import_options = ImportOptions {
         dims: options.dims.clone(),
         shapes: options.shapes.clone(),
@@ -291,11 +296,38 @@ fn import_all(model: &Model, options: &CompileOptions, cases: &[SpecialCase]) ->
         custom_ops: options.custom_ops.clone(),
     };
     let mut graphs = vec![import(model, &import_options)?];
-    for case in cases {
+    for case in &*cases {
         specialize::check(&graphs[0], case)?;
         let graph = import(model, &specialize::import_options(&import_options, case));
-        let graph = graph.map_err(|error| specialize::failed(case, &error))?;
-        specialize::check_ports(&graphs[0], &graph, case)?;
+        graphs.push(graph.map_err(|error| specialize::failed(case, &error))?);
+    }
+    let general = SpecialCase::default();
+    let mut further = Vec::new();
+    let mut at = 0;
+    while at < graphs.len() {
+        let of = if at == 0 { &general } else { &cases[at - 1] };
+        let left_out: Vec<SpecialCase> =
+            specialize::left_out(&graphs[at]).into_iter().map(|dim| of.with(dim)).collect();
+        for case in left_out {
+            let is_known = cases.contains(&case) || further.contains(&case);
+            if is_known || cases.len() + further.len() >= MAX_SPECIAL_CASES {
+                continue;
+            }
+            // Nobody has asked for these: what the model is not for either is left to the requirement.
+            if let Ok(graph) = import(model, &specialize::import_options(&import_options, &case)) {
+                graphs.push(graph);
+                further.push(case);
+            }
+        }
+        cases.append(&mut further);
+        at += 1;
+    }
+    // A run takes the first case that fits it: those that say more come before those that they are cases of.
+    let special = graphs.split_off(1);
+    let mut special: Vec<(SpecialCase, Graph)> = cases.drain(..).zip(special).collect();
+    special.sort_by_key(|(case, _)| Reverse(case.dims.len()));
+    for (case, graph) in special {
+        cases.push(case);
         graphs.push(graph);
     }
     Ok(graphs)

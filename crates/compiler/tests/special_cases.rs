@@ -207,24 +207,15 @@ fn values_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_squeeze_that_drops_another_axis_shows_only_within() {
-    let squeezed = |sum: bool| {
-        let net = Net::new(18).input("x", DType::F32, &["N", "3"]).node("Squeeze", &["x"], &["s"], &[]);
-        let net = if sum {
-            net.node("ReduceSum", &["s"], &["y"], &[("keepdims", Attr::Int(0))])
-        } else {
-            net.node("Relu", &["s"], &["y"], &[])
-        };
-        net.output("y")
-    };
-    let error = squeezed(false).compile(&specialized(&[("N", &[1])])).expect_err("the output has one axis then");
-    assert_eq!(error.code(), "compile::bad-special-case");
-    let message = error.to_string();
-    assert!(message.contains("`y` has 1 axes there, where it has 2 in general"), "{message}");
-    assert!(squeezed(false).compile(&specialized(&[("N", &[2])])).is_ok());
-    // In general N is not 1; what is made for 1 runs where it is.
-    let mut session = session(&compiled(squeezed(true), &specialized(&[("N", &[1])])));
-    for rows in [1, 2, 1] {
+fn a_squeeze_that_drops_another_axis_may_show_only_within() {
+    let net = Net::new(18)
+        .input("x", DType::F32, &["N", "3"])
+        .node("Squeeze", &["x"], &["s"], &[])
+        .node("ReduceSum", &["s"], &["y"], &[("keepdims", Attr::Int(0))])
+        .output("y");
+    // In general N is not 1; what is made for 1 runs where it is, asked for or not.
+    let mut session = session(&compiled(net, &specialized(&[("N", &[2])])));
+    for rows in [1, 2, 1, 3] {
         let x = Tensor::from_elements(&[rows, 3], &vec![1.0f32; rows * 3]).expect("as many");
         let found = session.run_owned(&[&x]).expect("it runs").swap_remove(0);
         assert_eq!((found.shape(), found.get_f64(0)), (&[][..], Some(3.0 * rows as f64)));
@@ -293,4 +284,34 @@ fn a_state_that_has_no_room_in_the_next_case_is_told() {
     assert_eq!(session.run_owned(&[&floats(&[1, 2, 2], 2)]).expect_err("7 of 6").code(), error.code());
     assert_eq!(session.state("past").expect("known").expect("set").shape(), [1, 5, 2]);
     session.run_owned(&[&floats(&[1, 1, 2], 2)]).expect("6 of 6");
+}
+
+/// Without axes `Squeeze` leaves no axis of extent 1, so the results of one row have an axis less than those of many.
+#[test]
+fn what_a_squeeze_leaves_out_is_a_case_of_its_own() {
+    let net = || {
+        Net::new(13)
+            .input("x", DType::F32, &["N", "1", "S", "3"])
+            .node("Relu", &["x"], &["r"], &[])
+            .node("Squeeze", &["r"], &["y"], &[])
+            .output("y")
+    };
+    let compilation = compiled(net(), &CompileOptions::default());
+    let cases = compilation.report.special_cases.iter().map(|c| c.case.to_string()).collect::<Vec<_>>();
+    assert_eq!(cases, ["N=1,S=1", "N=1", "S=1"]);
+    let mut session = net::session(&compilation);
+    for (n, s) in [(1, 2), (2, 2), (2, 1), (1, 1), (0, 1), (3, 4)] {
+        let x = floats(&[n, 1, s, 3], n + s);
+        let relu: Vec<f32> = x.elements::<f32>().expect("floats").iter().map(|x| x.max(0.0)).collect();
+        let left: Vec<usize> = [n, s, 3].into_iter().filter(|&extent| extent != 1).collect();
+        let found = session.run_owned(&[&x]).expect("runs");
+        assert_eq!(found, [Tensor::from_elements(&left, &relu).expect("as many")], "{n}, {s}");
+    }
+    // Where the user says that there is one row, and where the model does, there is nothing to choose.
+    for dims in [fixed(&[("N", 1), ("S", 2)]), fixed(&[("N", 1), ("S", 1)])] {
+        assert!(compiled(net(), &dims).report.special_cases.is_empty());
+    }
+    let asked_for = compiled(net(), &specialized(&[("S", &[2])]));
+    let cases = asked_for.report.special_cases.iter().map(|c| c.case.to_string()).collect::<Vec<_>>();
+    assert_eq!(cases, ["N=1,S=2", "N=1,S=1", "S=2", "N=1", "S=1"]);
 }
