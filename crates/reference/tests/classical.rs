@@ -150,3 +150,51 @@ fn vocabularies_choose_from_maps() {
     assert_eq!(found[0].strings().unwrap(), ["", "x"]);
     assert!(run("DictVectorizer", &words, &[&text], 1).is_err());
 }
+
+/// A node that is evaluated again reads its lists once: what they say holds for other rows, and for other attributes anew.
+#[test]
+fn trees_and_pools_of_a_node_that_is_evaluated_again() {
+    let leaf = |weight: f32| -> Attributes {
+        [
+            ("nodes_treeids", Attribute::Ints(vec![0])),
+            ("nodes_nodeids", Attribute::Ints(vec![0])),
+            ("nodes_featureids", Attribute::Ints(vec![0])),
+            ("nodes_modes", texts(&["LEAF"])),
+            ("nodes_values", Attribute::Floats(vec![0.0])),
+            ("nodes_truenodeids", Attribute::Ints(vec![0])),
+            ("nodes_falsenodeids", Attribute::Ints(vec![0])),
+            ("target_treeids", Attribute::Ints(vec![0])),
+            ("target_nodeids", Attribute::Ints(vec![0])),
+            ("target_ids", Attribute::Ints(vec![0])),
+            ("target_weights", Attribute::Floats(vec![weight])),
+        ]
+        .into_iter()
+        .collect()
+    };
+    let run = |attributes: &Attributes, rows: usize| {
+        let op_type = "TreeEnsembleRegressor";
+        let node = Node { op_type, domain: "ai.onnx.ml", opset: 3, attributes, num_outputs: 1 };
+        let x = table(rows, &vec![1.0; rows]);
+        evaluate(&node, &[Some(&x)]).unwrap()[0].elements::<f32>().unwrap().to_vec()
+    };
+    let mut attributes = leaf(2.5);
+    assert_eq!((run(&attributes, 1), run(&attributes, 2)), (vec![2.5], vec![2.5; 2]));
+    attributes.insert("target_weights", Attribute::Floats(vec![7.0]));
+    assert_eq!(run(&attributes, 3), [7.0; 3]);
+    let pool: Attributes = [
+        ("pool_int64s", Attribute::Ints(vec![5, 6, 5, 6])),
+        ("ngram_counts", Attribute::Ints(vec![0, 2])),
+        ("ngram_indexes", Attribute::Ints(vec![0, 1, 2])),
+        ("min_gram_length", Attribute::Int(1)),
+        ("max_gram_length", Attribute::Int(2)),
+        ("max_skip_count", Attribute::Int(0)),
+        ("mode", Attribute::String("TF".to_owned())),
+    ]
+    .into_iter()
+    .collect();
+    let node = Node { op_type: "TfIdfVectorizer", domain: "", opset: 9, attributes: &pool, num_outputs: 1 };
+    for (row, expected) in [(&[5i64, 6, 6][..], [1.0f32, 2.0, 1.0]), (&[6, 5], [1.0, 1.0, 0.0])] {
+        let x = Tensor::from_elements(&[row.len()], row).unwrap();
+        assert_eq!(evaluate(&node, &[Some(&x)]).unwrap()[0].elements::<f32>().unwrap(), expected);
+    }
+}

@@ -5,7 +5,10 @@
 
 use crate::Tensor;
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// The value of one attribute, as in ONNX's `AttributeProto`. The order of the variants is part of the artifact format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,7 +95,28 @@ pub struct AttributeError {
 /// # Ok::<(), infc_tensor::AttributeError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Attributes(BTreeMap<String, Attribute>);
+#[serde(transparent)]
+pub struct Attributes {
+    values: BTreeMap<String, Attribute>,
+    #[serde(skip)]
+    prepared: Prepared,
+}
+
+/// What an operator has made of its attributes: kept beside them, and no part of what they are.
+#[derive(Clone, Default)]
+struct Prepared(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl PartialEq for Prepared {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.get().is_some() { "there" } else { "none" })
+    }
+}
 
 macro_rules! getters {
     ($($get:ident: $variant:ident => $expected:literal, $value:ty, $read:expr;)*) => {
@@ -103,7 +127,7 @@ macro_rules! getters {
             /// [`AttributeError`] if the attribute holds something else.
             pub fn $get<'a>(&'a self, name: &str) -> Result<Option<$value>, AttributeError> {
                 let read: fn(&'a _) -> $value = $read;
-                match self.0.get(name) {
+                match self.values.get(name) {
                     None => Ok(None),
                     Some(Attribute::$variant(value)) => Ok(Some(read(value))),
                     Some(other) => {
@@ -124,36 +148,53 @@ impl Attributes {
 
     /// Adds an attribute and returns the one of the same name that it replaces.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Option<Attribute> {
-        self.0.insert(name.into(), value.into())
+        self.prepared = Prepared::default();
+        self.values.insert(name.into(), value.into())
     }
 
     /// The attribute `name`, whatever it holds.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Attribute> {
-        self.0.get(name)
+        self.values.get(name)
     }
 
     /// True if there is an attribute `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.values.contains_key(name)
     }
 
     /// The number of attributes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.values.len()
     }
 
     /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.values.is_empty()
     }
 
     /// All attributes, in the order of their names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Attribute)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        self.values.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// What the operator makes of the attributes, which `prepare` makes the first time: a node that is evaluated again and
+    /// again need not read long lists each time.
+    ///
+    /// # Errors
+    /// Those of `prepare`.
+    pub fn prepared<T: Any + Send + Sync, E>(&self, prepare: impl FnOnce() -> Result<T, E>) -> Result<Arc<T>, E> {
+        let known = self.prepared.0.get().and_then(|known| Arc::clone(known).downcast::<T>().ok());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let made = Arc::new(prepare()?);
+        // Whoever comes second keeps what it made to itself: both are the same.
+        let _ = self.prepared.0.set(Arc::clone(&made) as Arc<dyn Any + Send + Sync>);
+        Ok(made)
     }
 
     getters! {
@@ -193,12 +234,41 @@ impl Attributes {
 
 impl<N: Into<String>, A: Into<Attribute>> FromIterator<(N, A)> for Attributes {
     fn from_iter<I: IntoIterator<Item = (N, A)>>(attributes: I) -> Self {
-        Self(attributes.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        let values = attributes.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { values, prepared: Prepared::default() }
     }
 }
 
 impl<N: Into<String>, A: Into<Attribute>> Extend<(N, A)> for Attributes {
     fn extend<I: IntoIterator<Item = (N, A)>>(&mut self, attributes: I) {
-        self.0.extend(attributes.into_iter().map(|(name, value)| (name.into(), value.into())));
+        self.prepared = Prepared::default();
+        self.values.extend(attributes.into_iter().map(|(name, value)| (name.into(), value.into())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    #[test]
+    fn what_is_prepared_is_made_once_and_anew_for_other_values() {
+        let mut attributes: Attributes = [("n", Attribute::Int(3))].into_iter().collect();
+        let prepare = |attributes: &Attributes, made: i64| {
+            let prepared = attributes.prepared(|| Ok::<_, Infallible>(made));
+            *prepared.unwrap_or_else(|error| match error {})
+        };
+        assert_eq!((prepare(&attributes, 1), prepare(&attributes, 2)), (1, 1));
+        // It is no part of what attributes are.
+        let plain: Attributes = [("n", Attribute::Int(3))].into_iter().collect();
+        assert_eq!(attributes, plain);
+        attributes.insert("n", Attribute::Int(4));
+        assert_eq!(prepare(&attributes, 3), 3);
+        attributes.extend([("m", Attribute::Int(4))]);
+        assert_eq!(prepare(&attributes, 4), 4);
+        // Failing leaves nothing behind.
+        let other = plain.clone();
+        assert_eq!(other.prepared(|| Err::<i64, _>("no")), Err("no"));
+        assert_eq!(prepare(&other, 5), 5);
     }
 }

@@ -8,6 +8,7 @@ use crate::shape::{self, Strided};
 use infc_tensor::{DType, Tensor};
 use regex::Regex;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 /// `StringConcat`: element by element, with broadcasting.
 pub(crate) fn concat(call: &Call<'_>) -> Result<Vec<Tensor>> {
@@ -105,6 +106,29 @@ pub(crate) fn full_match(call: &Call<'_>) -> Result<Vec<Tensor>> {
 /// The n-grams that a vectorizer looks for: their place in the output and their weight, by length.
 struct Pool<T> {
     grams: Vec<HashMap<Vec<T>, Vec<usize>>>,
+    /// How many there are.
+    count: usize,
+}
+
+impl<T: Clone + Eq + Hash> Pool<T> {
+    /// A list has all n-grams of length 1, then those of length 2, and so on, each length from its place on.
+    fn of(list: &[T], starts: &[usize]) -> Result<Self> {
+        let mut pool = Self { grams: Vec::new(), count: 0 };
+        for (n, &start) in starts.iter().enumerate() {
+            let end = starts.get(n + 1).copied().unwrap_or(list.len());
+            let Some(part) = list.get(start..end).filter(|part| part.len().is_multiple_of(n + 1)) else {
+                let reason = "it does not divide the pool into n-grams";
+                return Err(EvalError::InvalidAttribute { name: "ngram_counts", reason });
+            };
+            let mut grams: HashMap<Vec<T>, Vec<usize>> = HashMap::new();
+            for gram in part.chunks_exact(n + 1) {
+                grams.entry(gram.to_vec()).or_default().push(pool.count);
+                pool.count += 1;
+            }
+            pool.grams.push(grams);
+        }
+        Ok(pool)
+    }
 }
 
 /// `TfIdfVectorizer`: how often each known n-gram occurs in each row.
@@ -122,7 +146,7 @@ pub(crate) fn tf_idf(call: &Call<'_>) -> Result<Vec<Tensor>> {
     }
 }
 
-fn count_grams<T: Clone + Eq + std::hash::Hash>(
+fn count_grams<T: Clone + Eq + Hash + Send + Sync + 'static>(
     call: &Call<'_>,
     x: &Tensor,
     elements: &[T],
@@ -143,21 +167,8 @@ fn count_grams<T: Clone + Eq + std::hash::Hash>(
     if shortest == 0 || longest < shortest {
         return bad("min_gram_length", "it must lie between 1 and max_gram_length");
     }
-    // The pool has all n-grams of length 1, then those of length 2, and so on.
-    let mut known = Pool { grams: Vec::new() };
-    let mut next = 0;
-    for (n, &start) in starts.iter().enumerate() {
-        let end = starts.get(n + 1).copied().unwrap_or(pool.len());
-        let Some(part) = pool.get(start..end).filter(|part| part.len().is_multiple_of(n + 1)) else {
-            return bad("ngram_counts", "it does not divide the pool into n-grams");
-        };
-        let mut grams: HashMap<Vec<T>, Vec<usize>> = HashMap::new();
-        for gram in part.chunks_exact(n + 1) {
-            grams.entry(gram.to_vec()).or_default().push(next);
-            next += 1;
-        }
-        known.grams.push(grams);
-    }
+    let known = call.node.attributes.prepared(|| Pool::of(pool, &starts))?;
+    let next = known.count;
     if places.len() != next {
         return bad("ngram_indexes", "one is needed for each n-gram of the pool");
     }

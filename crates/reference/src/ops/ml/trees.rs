@@ -271,7 +271,8 @@ fn targets(call: &Call<'_>) -> Result<usize> {
 /// `TreeEnsemble`: `[rows, targets]`, of the input's type.
 pub(crate) fn ensemble(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    let (rows, forest, targets) = (Rows::of(x)?, Forest::of_positions(call)?, targets(call)?);
+    let forest = call.node.attributes.prepared(|| Forest::of_positions(call))?;
+    let (rows, targets) = (Rows::of(x)?, targets(call)?);
     let aggregate = match call.int("aggregate_function", 1)? {
         0 => Aggregate::Average,
         1 => Aggregate::Sum,
@@ -286,7 +287,7 @@ pub(crate) fn ensemble(call: &Call<'_>) -> Result<Vec<Tensor>> {
 /// `TreeEnsembleRegressor`: `[rows, targets]`.
 pub(crate) fn regress(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let rows = Rows::of(call.input(0)?)?;
-    let forest = Forest::of_ids(call, "target", "target_ids")?;
+    let forest = call.node.attributes.prepared(|| Forest::of_ids(call, "target", "target_ids"))?;
     let aggregate = match call.string("aggregate_function", "SUM")? {
         "AVERAGE" => Aggregate::Average,
         "SUM" => Aggregate::Sum,
@@ -328,18 +329,38 @@ fn finish(
     one(write_f64_as(dtype, &[rows.count, targets], values.into_iter())?)
 }
 
+/// A forest whose targets are classes.
+struct Classifier {
+    forest: Forest,
+    /// The class that the first leaf speaks of.
+    first: usize,
+    /// Whether all leaves speak of that one.
+    is_of_one: bool,
+    all_positive: bool,
+}
+
+impl Classifier {
+    fn new(forest: Forest) -> Self {
+        let weights = || forest.leaves.iter().flatten();
+        let first = weights().next().map_or(0, |(class, _)| *class);
+        let is_of_one = weights().all(|(class, _)| *class == first);
+        let all_positive = weights().all(|(_, weight)| *weight >= 0.0);
+        Self { first, is_of_one, all_positive, forest }
+    }
+}
+
 /// `TreeEnsembleClassifier`: the class of each row, and all scores. Two classes may share one score: that of the second,
 /// a probability if no weight is negative, else with its sign deciding.
 pub(crate) fn classify(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let rows = Rows::of(call.input(0)?)?;
     let labels = Labels::of(call, "classlabels_int64s")?;
-    let forest = Forest::of_ids(call, "class", "class_ids")?;
+    let classifier =
+        call.node.attributes.prepared(|| Forest::of_ids(call, "class", "class_ids").map(Classifier::new))?;
+    let Classifier { forest, first, is_of_one, all_positive } = &*classifier;
+    let (first, all_positive) = (*first, *all_positive);
     let (post, base) = (PostTransform::of(call)?, base_values(call)?);
     let classes = labels.len();
-    let weights = || forest.leaves.iter().flatten();
-    let first = weights().next().map_or(0, |(class, _)| *class);
-    let single = classes == 2 && weights().all(|(class, _)| *class == first);
-    let all_positive = weights().all(|(_, weight)| *weight >= 0.0);
+    let single = classes == 2 && *is_of_one;
     let (mut found, mut all) = (Vec::with_capacity(rows.count), Vec::new());
     for scores in forest.scores(&rows, classes.max(first + 1), Aggregate::Sum)? {
         let mut scores: Vec<f64> = if single {
