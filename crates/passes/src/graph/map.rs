@@ -4,13 +4,14 @@
 //! next to nothing.
 
 use super::evaluate::splat;
-use super::movement::constant;
+use super::movement::{constant, no_larger};
 use super::rewrite::{Operand, Replacement, Rule, Site, sweep};
 use super::scalar::{cost, simplify};
 use super::{Changed, PassContext, PassError};
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{ScalarId, ValueId};
-use infc_ir::graph::{Graph, Node};
+use infc_ir::graph::{Graph, Node, TensorType};
+use infc_ir::index::Dim;
 use infc_ir::op::{MapOp, Op};
 use infc_ir::scalar::{Body, Const, ScalarOp};
 
@@ -23,7 +24,7 @@ const MAX_OPS: usize = 256;
 /// A map of no more than this [`cost`] is computed again by each of its readers rather than stored.
 const CHEAP: usize = 1;
 
-const RULES: &[Rule] = &[constants_into_body, fuse, tidy, identity, constant_result];
+const RULES: &[Rule] = &[constants_into_body, fuse, tidy, identity, constant_result, gather_of_map];
 
 /// Applies the rules.
 ///
@@ -163,7 +164,7 @@ fn constant_result(site: &Site<'_>) -> Option<Replacement> {
     let ScalarOp::Const(value) = op.body.ops[result] else { return None };
     let shape = &site.output_type(0).shape;
     let mut new = Replacement::new();
-    let ty = infc_ir::graph::TensorType::new(value.dtype, Vec::new());
+    let ty = TensorType::new(value.dtype, Vec::new());
     let scalar = new.add(super::view::scalar_constant("splat", value)?, &[], ty);
     let map = AccessMap { rank: shape.len(), index: Vec::new(), valid: Vec::new() };
     let spread = if shape.is_empty() {
@@ -173,6 +174,31 @@ fn constant_result(site: &Site<'_>) -> Option<Replacement> {
     };
     new.set_outputs(vec![spread]);
     Some(new)
+}
+
+// gather(map(c), i) = map(gather(c, i)) of a table that is stored in another type than it is used in (an embedding of
+// bytes): what is looked up is converted, not the whole table at every run. Tables that do not grow much by it have been
+// converted when compiling.
+fn gather_of_map(site: &Site<'_>) -> Option<Replacement> {
+    let Op::Gather(op) = &site.node().op else { return None };
+    let [data, indices] = site.node().inputs[..] else { return None };
+    let producer = site.producer(data)?;
+    let map = as_map(producer)?;
+    let ([table], [_]) = (&producer.inputs[..], &map.results[..]) else { return None };
+    let reads_place = map.body.ops.iter().any(|o| matches!(o, ScalarOp::Index(_) | ScalarOp::InBounds(_)));
+    let (shape, looked_up) = (&site.graph.ty(*table).shape, &site.output_type(0).shape);
+    // Of an unknown number of positions nobody expects as many as the table has.
+    let known = |shape: &[Dim]| shape.iter().all(|extent| extent.as_const().is_some());
+    let fewer = !known(looked_up) || no_larger(looked_up, shape, &site.graph.symbols);
+    if constant(site.graph, *table).is_none() || reads_place || !fewer {
+        return None;
+    }
+    let mut new = Replacement::new();
+    let ty = TensorType::new(site.graph.ty(*table).dtype, looked_up.clone());
+    let rows = new.add(Op::Gather(op.clone()), &[(*table).into(), indices.into()], ty);
+    let mapped = new.add(Op::Map(map.clone()), &[rows], site.output_type(0).clone());
+    new.set_outputs(vec![mapped]);
+    Some(new.absorbing(producer))
 }
 
 /// A map with this body over those of the inputs that it reads, each once.

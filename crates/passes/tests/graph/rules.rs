@@ -121,6 +121,35 @@ fn a_gather_of_positions_on_a_line_is_a_slice() {
     assert_eq!(net.ops(), ["view"]);
 }
 
+/// Of a table what is looked up is converted, if that is less; the pass alone is looked at, since so small a table is
+/// converted when compiling.
+#[test]
+fn what_is_looked_up_is_converted_behind_the_gather() {
+    for (rows, positions, is_moved) in [(9usize, vec![7i64, 2, 5], true), (2, vec![1, 0, 1], false)] {
+        let mut net = Net::new();
+        let table = net.weights(&[rows, 4], 3);
+        let scaled = net.with_number(BinaryOp::Mul, table, 0.25);
+        let positions = Tensor::from_elements(&[positions.len()], &positions).expect("fits");
+        let y = net.gather(scaled, positions, 0);
+        net.output(y);
+        let before = net.outputs();
+        net.pass("map", &PassContext::default());
+        net.pass("dce", &PassContext::default());
+        let expected = if is_moved { ["gather", "map"] } else { ["map", "gather"] };
+        assert_eq!(net.ops(), expected, "{rows} rows");
+        super::build::assert_close(&before, &net.outputs());
+    }
+    // Not what other steps compute: their maps belong to them.
+    let mut net = Net::new();
+    let x = net.input(&[9, 4]);
+    let scaled = net.with_number(BinaryOp::Mul, x, 0.25);
+    let y = net.gather(scaled, Tensor::from_elements(&[2], &[7i64, 2]).expect("fits"), 0);
+    net.output(y);
+    net.pass("map", &PassContext::default());
+    net.pass("dce", &PassContext::default());
+    assert_eq!(net.ops(), ["map", "gather"]);
+}
+
 #[test]
 fn chains_of_maps_become_one_with_numbers_in_the_body() {
     let mut net = Net::new();
