@@ -346,6 +346,11 @@ fn matmul_with_gelu() {
 }
 
 #[test]
+fn large_u64() {
+    check("large_u64", 1e-6, |case, _, i| case.at("x", i) * 2f64.powi(62) + 2f64.powi(63));
+}
+
+#[test]
 fn every_kernel_file_has_a_formula() {
     let source = include_str!("kernel_formulas.rs");
     for (name, _) in infc_testkit::kernels() {

@@ -8,7 +8,7 @@ use super::PassError;
 use infc_ir::entity::{EntityId, NodeId, VarId};
 use infc_ir::index::{Atom, IndexExpr};
 use infc_ir::kernel::Layout;
-use infc_ir::op::{MapOp, ViewOp};
+use infc_ir::op::{MapOp, ReduceOp, ViewOp};
 use infc_ir::scalar::{Const, Scalar, ScalarOp, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval_unary};
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
@@ -249,6 +249,62 @@ pub fn map(node: NodeId, op: &MapOp, shape: &[usize], inputs: &[&Tensor]) -> Res
     }
     let tensors = outputs.into_iter().zip(&dtypes).map(|(b, &d)| Tensor::from_bytes(d, shape.to_vec(), b).ok());
     Ok(tensors.collect())
+}
+
+/// The output of a reduction that folds one number with a binary operation; `None` for others, if a type has no scalar
+/// operations, or if an index is symbolic.
+///
+/// # Errors
+/// [`PassError::Malformed`] if the operands are not all of the given shape.
+pub fn reduce(node: NodeId, op: &ReduceOp, shape: &[usize], inputs: &[&Tensor]) -> Result<Option<Tensor>, PassError> {
+    if inputs.iter().any(|t| t.shape() != shape) || op.axes.iter().any(|&a| a >= shape.len()) {
+        return Err(PassError::Malformed { node, expected: "operands of one shape that has the axes" });
+    }
+    let ([element], [init], Some(combine)) = (&op.elements[..], &op.reducer.init[..], op.reducer.as_binary()) else {
+        return Ok(None);
+    };
+    let dtype = init.dtype;
+    if op.body.dtype(*element) != dtype || !inputs.iter().map(|t| t.dtype()).chain([dtype]).all(computable) {
+        return Ok(None);
+    }
+    let Some(len) = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) else { return Ok(None) };
+    let kept: Vec<usize> = (0..shape.len()).filter(|axis| !op.axes.contains(axis)).collect();
+    // How far the place in the output moves along each axis, and how long the output is.
+    let mut strides = vec![0; shape.len()];
+    let mut out_len = 1;
+    for &axis in kept.iter().rev() {
+        strides[axis] = out_len;
+        out_len *= shape[axis];
+    }
+    let elements = MapOp { body: op.body.clone(), results: vec![*element] };
+    let mut columns: Vec<Vec<Scalar>> = vec![vec![Scalar::Int(0); BLOCK]; op.body.ops.len()];
+    let mut sums = vec![Scalar::from_const(*init); out_len];
+    // Point by point in row-major order, which for each output is the order of its own points.
+    let (mut point, mut to) = (vec![0; shape.len()], 0);
+    for start in (0..len).step_by(BLOCK) {
+        let count = BLOCK.min(len - start);
+        if !block(&elements, shape, inputs, start, count, &mut columns) {
+            return Ok(None);
+        }
+        for &value in &columns[element.index()][..count] {
+            sums[to] = eval_binary(combine, dtype, sums[to], value);
+            for axis in (0..shape.len()).rev() {
+                point[axis] += 1;
+                to += strides[axis];
+                if point[axis] < shape[axis] {
+                    break;
+                }
+                to -= strides[axis] * shape[axis];
+                point[axis] = 0;
+            }
+        }
+    }
+    let size = dtype.size_bytes().unwrap_or(1);
+    let mut bytes = AlignedBytes::zeroed(out_len * size);
+    for (target, value) in bytes.chunks_exact_mut(size).zip(&sums) {
+        target.copy_from_slice(&value.to_const(dtype).bits.to_le_bytes()[..size]);
+    }
+    Ok(Tensor::from_bytes(dtype, kept.iter().map(|&axis| shape[axis]).collect(), bytes).ok())
 }
 
 /// Computes the columns of `count` points from `start`; false if an operation has no value here.

@@ -154,6 +154,12 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         let shape: Vec<usize> = inputs[0].shape().to_vec();
         return evaluate::map(id, op, &shape, &inputs.iter().collect::<Vec<_>>());
     }
+    if let Op::Reduce(op) = &node.op {
+        let shape: Vec<usize> = inputs[0].shape().to_vec();
+        if let Some(tensor) = evaluate::reduce(id, op, &shape, &inputs.iter().collect::<Vec<_>>())? {
+            return Ok(Some(vec![tensor]));
+        }
+    }
     Ok(interpret(graph, id, inputs))
 }
 

@@ -186,3 +186,29 @@ fn many_places_and_updates_are_no_product() {
         assert_eq!(folded.tensor.get_f64(*target as usize), Some(n as f64));
     }
 }
+
+/// Folded reductions have the bits that the interpreter gives: any axes, any order-dependent fold, more points than a block.
+#[test]
+fn reductions_of_constants_are_what_they_are_defined_as() {
+    for axes in [vec![0], vec![1], vec![2], vec![0, 2], vec![1, 2], vec![0, 1, 2]] {
+        for op in [BinaryOp::Add, BinaryOp::Max, BinaryOp::Mul, BinaryOp::Sub] {
+            let mut net = Net::new();
+            let w = net.weights(&[7, 11, 13], 5);
+            let mut body = Body::default();
+            let x = body.param(0, DType::F32);
+            let element = body.unary(UnaryOp::Exp, x);
+            let reducer = Reducer::binary(op, Const::from_f64(DType::F32, 0.5));
+            let kept: Vec<i64> =
+                [7, 11, 13].into_iter().enumerate().filter(|(a, _)| !axes.contains(a)).map(|(_, d)| d).collect();
+            let reduce = ReduceOp { axes: axes.clone(), body, elements: vec![element], reducer };
+            let y = net.add(Op::Reduce(reduce), &[w], &kept);
+            net.output(y);
+            let before = net.outputs();
+            assert!(net.pass("fold", &PassContext::default()), "{axes:?}");
+            net.pass("dce", &PassContext::default());
+            assert_eq!(constants(&net).len(), 1, "{axes:?}");
+            let after = net.outputs();
+            assert_eq!(before[0].bytes(), after[0].bytes(), "{op:?} along {axes:?}");
+        }
+    }
+}
