@@ -9,6 +9,9 @@ use infc_ir::kernel::AxisKind;
 use infc_ir::nest::{LoopKind, Stmt};
 use infc_ir::schedule::{GpuDim, Scope};
 
+/// Rows that are computed together where fewer than a tile are left, and nobody knows how many when compiling.
+const ROWS_OF_REST: [i64; 3] = [4, 2, 1];
+
 impl Emitter<'_> {
     /// Turns of the stage's parallel loops, outermost first.
     pub(super) fn parallel_turns(&self, stage: StageId) -> Vec<IndexExpr> {
@@ -289,7 +292,8 @@ impl Emitter<'_> {
         Ok(stmts)
     }
 
-    /// A remainder whose extent is symbolic: one point, or one masked vector, at a time.
+    /// A remainder whose extent is symbolic: one masked vector at a time; or, of the rows of a tile, some together while
+    /// there are so many, then fewer, so that few points stand alone, whose sums would wait for themselves.
     fn symbolic_rest(
         &mut self,
         stage: StageId,
@@ -297,19 +301,39 @@ impl Emitter<'_> {
         state: State,
         body: &mut dyn FnMut(&mut Self, State) -> Stmts,
     ) -> Stmts {
-        let axis = state[l.axis].clone();
-        let step = i64::from(self.plans[stage].lanes_of(l.axis).unwrap_or(1));
-        let turns = axis.extent.ceil_div(&IndexExpr::constant(step)).simplify(&self.ranges);
-        let var = self.loop_var(format!("{}.{}_rest", self.kernel.stages[stage].name, l.name), &turns);
-        let limit = (step > 1).then(|| axis.base.clone() + axis.extent.clone());
-        let mut s = state;
-        s[l.axis] = AxisState {
-            base: axis.base + IndexExpr::var(var).scale(step),
-            extent: IndexExpr::constant(step),
-            limit: limit.or(axis.limit),
+        let plan = &self.plans[stage];
+        let lanes = plan.lanes_of(l.axis).map(i64::from);
+        let is_row = plan.loops.iter().any(|inner| inner.axis == l.axis && inner.mode == LoopMode::Unrolled)
+            && self.kernel.stages[stage].axes[l.axis].kind == AxisKind::Parallel;
+        let steps: Vec<i64> = match lanes {
+            Some(lanes) => vec![lanes],
+            None if is_row => ROWS_OF_REST.into_iter().filter(|&rows| rows == 1 || rows < l.tile).collect(),
+            None => vec![1],
         };
-        let inner = body(self, s)?;
-        Ok(vec![Stmt::For { var, extent: turns, kind: LoopKind::Serial, body: inner }])
+        let axis = state[l.axis].clone();
+        let (mut base, mut extent) = (axis.base.clone(), axis.extent.clone());
+        let mut stmts = Vec::new();
+        for step in steps {
+            let points = IndexExpr::constant(step);
+            let turns = if lanes.is_some() { extent.ceil_div(&points) } else { extent.floor_div(&points) };
+            let turns = turns.simplify(&self.ranges);
+            if turns.is_const(0) {
+                continue;
+            }
+            let var = self.loop_var(format!("{}.{}_rest", self.kernel.stages[stage].name, l.name), &turns);
+            let limit = lanes.filter(|&n| n > 1).map(|_| axis.base.clone() + axis.extent.clone());
+            let mut s = state.clone();
+            s[l.axis] = AxisState {
+                base: base.clone() + IndexExpr::var(var).scale(step),
+                extent: points.clone(),
+                limit: limit.or(axis.limit.clone()),
+            };
+            let inner = body(self, s)?;
+            base = base + turns.clone().scale(step);
+            extent = extent.modulo(&points).simplify(&self.ranges);
+            stmts.push(Stmt::For { var, extent: turns, kind: LoopKind::Serial, body: inner });
+        }
+        Ok(stmts)
     }
 
     fn open_vector(
