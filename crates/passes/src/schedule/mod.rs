@@ -4,7 +4,7 @@
 //! how), then walks the kernel from its root stages and emits loops. At each loop that other stages are computed at,
 //! `region` works out which part of them one turn needs. Every remainder of a split gets code of its own with its
 //! own constant extents, so that tiles never test bounds; where an extent is symbolic, the remainder runs in steps of
-//! one point, or of one masked vector.
+//! one masked vector, or of rows in steps of four, two and one.
 
 pub mod choose;
 mod code;

@@ -225,7 +225,7 @@ impl Session {
             call.set_value(word, value);
             word += 1;
         }
-        // The barrier of kernels that synchronise inside; none do yet.
+        // Reserved for kernels that meet inside; none do: the pool lets steps of a recurrence follow each other.
         call.set_value(word, 0);
         call.set_kernel(launch.entry, scratch, binding.scratch_bytes);
         match entered {

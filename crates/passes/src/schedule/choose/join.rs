@@ -33,7 +33,8 @@ struct Way {
     schedule: Schedule,
 }
 
-/// The cheaper of the schedule with axes as they are and those with two of them joined.
+/// The cheaper of the schedule with axes as they are and those with two of them joined; gates of recurrences are taken
+/// apart in front of either ([`steps`]).
 pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, decisions: &Decisions) -> Schedule {
     let (apart, head) = steps::with_gates_apart(kernel);
     let kernel = apart.as_ref().unwrap_or(kernel);
