@@ -155,8 +155,8 @@ pub(crate) struct Address {
     pub(crate) space: Space,
     pub(crate) base: Reg,
     pub(crate) offset_bytes: i64,
-    /// Never written by the kernel: may go through the read-only cache.
-    pub(crate) read_only: bool,
+    /// Nobody writes there while the kernel runs: may go through the read-only cache.
+    pub(crate) constant: bool,
 }
 
 impl fmt::Display for Address {
@@ -399,7 +399,7 @@ impl Builder {
     /// Loads neighbouring elements (1, 2 or 4) into registers.
     pub(crate) fn load(&mut self, dsts: &[Reg], ty: Ty, from: Address, guard: Option<Reg>) {
         dsts.iter().for_each(|&d| Src::Reg(d).check(ty));
-        let cache = if from.read_only && from.space == Space::Global { ".nc" } else { "" };
+        let cache = if from.constant && from.space == Space::Global { ".nc" } else { "" };
         let (vector, list) = list(dsts);
         self.line(guard, format_args!("ld.{}{cache}{vector}.{ty} {list}, {from}", from.space));
     }
@@ -465,7 +465,7 @@ mod tests {
         let mut b = Builder::default();
         let base = b.reg(Class::B64);
         let dsts = [b.reg(Class::F32), b.reg(Class::F32)];
-        let from = Address { space: Space::Global, base, offset_bytes: -8, read_only: true };
+        let from = Address { space: Space::Global, base, offset_bytes: -8, constant: true };
         b.load(&dsts, Ty::F32, from, None);
         assert_eq!(b.text(), "\tld.global.nc.v2.f32 {%f0, %f1}, [%rd0+-8];\n");
     }

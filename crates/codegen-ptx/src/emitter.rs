@@ -5,6 +5,7 @@ use crate::memory::{Place, STATIC_SHARED_BYTES};
 use crate::{Launch, PtxError, PtxTarget};
 use infc_ir::entity::{BufferId, EntityId, VarId};
 use infc_ir::index::{IndexExpr, Ranges};
+use infc_ir::kernel::OperandKind;
 use infc_ir::nest::{BufferKind, LoopNest};
 use infc_ir::schedule::GpuDim;
 use std::collections::HashMap;
@@ -186,8 +187,10 @@ impl Emitter<'_> {
                 Param::Symbol(_) => self.symbols.push(reg),
                 Param::Buffer(id) => {
                     let base = self.b.global_address(reg);
-                    let read_only = matches!(self.nest.buffers[*id].kind, BufferKind::Operand { read_only: true, .. });
-                    self.places[id.index()] = Some(Place::Memory { space: Space::Global, base, read_only });
+                    // An input may lie where an output does, so it may change while the kernel runs.
+                    let kind = self.nest.buffers[*id].kind;
+                    let constant = matches!(kind, BufferKind::Operand { role: OperandKind::Constant, .. });
+                    self.places[id.index()] = Some(Place::Memory { space: Space::Global, base, constant });
                 }
             }
         }

@@ -16,7 +16,7 @@ pub(crate) enum Place {
     /// One register per element that a thread has.
     Registers(Spread),
     /// From an address on.
-    Memory { space: Space, base: Reg, read_only: bool },
+    Memory { space: Space, base: Reg, constant: bool },
 }
 
 /// A register buffer, perhaps spread over the threads of a block: thread `t` has the elements `of_thread(t) + offset`.
@@ -83,12 +83,12 @@ impl Emitter<'_> {
             Scope::Stack | Scope::Scratch => {
                 let base = self.entry_address("locals", self.local_bytes);
                 self.local_bytes += bytes;
-                Place::Memory { space: Space::Local, base, read_only: false }
+                Place::Memory { space: Space::Local, base, constant: false }
             }
             Scope::Shared => {
                 let base = self.entry_address("smem", self.shared_bytes);
                 self.shared_bytes += bytes;
-                Place::Memory { space: Space::Shared, base, read_only: false }
+                Place::Memory { space: Space::Shared, base, constant: false }
             }
         };
         self.places[id.index()] = Some(place);
@@ -110,7 +110,7 @@ impl Emitter<'_> {
         let undefined = || PtxError::Undefined { what: buffer.name.clone() };
         match *self.places[id.index()].as_ref().ok_or_else(undefined)? {
             Place::Registers(_) => self.register(id, &index).map(Element::Register),
-            Place::Memory { space, base, read_only } => {
+            Place::Memory { space, base, constant } => {
                 let size = buffer.dtype.size_bytes().ok_or(PtxError::Type { dtype: buffer.dtype })? as i64;
                 // The constant part goes into the instruction, so that unrolled copies share the rest.
                 let variable = index.without_constant();
@@ -124,7 +124,7 @@ impl Emitter<'_> {
                     }
                 };
                 let offset_bytes = index.constant_part().saturating_mul(size);
-                Ok(Element::Memory(Address { space, base, offset_bytes, read_only }))
+                Ok(Element::Memory(Address { space, base, offset_bytes, constant }))
             }
         }
     }

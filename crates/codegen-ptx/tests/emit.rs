@@ -5,6 +5,7 @@ mod nests;
 
 use infc_codegen_ptx::{PtxError, PtxModule, PtxTarget, emit};
 use infc_ir::index::IndexExpr;
+use infc_ir::kernel::OperandKind;
 use infc_ir::nest::{LoopKind, LoopNest, Stmt};
 use infc_ir::scalar::{BinaryOp, UnaryOp};
 use infc_ir::schedule::{GpuDim, Scope};
@@ -238,7 +239,7 @@ fn functions_without_a_form_are_refused_by_name() {
 fn small_indices_are_32_bits_and_large_ones_64() {
     let at = |factor: i64| {
         let nest = threads(256, |n, thread| {
-            let x = n.operand("x", DType::F32, 256 * factor, false);
+            let x = n.operand("x", DType::F32, 256 * factor, OperandKind::Output);
             vec![store(x, i(thread).scale(factor), vec![], |b| b.constant(DType::F32, 1.0))]
         });
         module(&nest).text
@@ -250,8 +251,8 @@ fn small_indices_are_32_bits_and_large_ones_64() {
 #[test]
 fn negative_coordinates_divide_downwards() {
     let nest = threads(64, |n, thread| {
-        let x = n.operand("x", DType::F32, 64, true);
-        let y = n.operand("y", DType::F32, 64, false);
+        let x = n.operand("x", DType::F32, 64, OperandKind::Constant);
+        let y = n.operand("y", DType::F32, 64, OperandKind::Output);
         let seventh = (c(0) - i(thread)).floor_div(&c(7)) + 9;
         vec![store(y, i(thread), vec![], |b| b.push(load(x, DType::F32, seventh)))]
     });
@@ -262,7 +263,7 @@ fn negative_coordinates_divide_downwards() {
 #[test]
 fn copies_wait_in_groups() {
     let nest = threads(64, |n, thread| {
-        let x = n.operand("x", DType::F32, 512, true);
+        let x = n.operand("x", DType::F32, 512, OperandKind::Constant);
         let tile = n.local("tile", 512, Scope::Shared);
         let copy = |at: IndexExpr| Stmt::AsyncCopy {
             target: infc_ir::nest::Target { buffer: tile, index: at.clone() },
@@ -291,7 +292,7 @@ fn copies_wait_in_groups() {
 #[test]
 fn a_loop_that_may_not_turn_is_guarded() {
     let nest = threads(32, |n, thread| {
-        let x = n.operand("x", DType::F32, 1024, false);
+        let x = n.operand("x", DType::F32, 1024, OperandKind::Output);
         let k = n.var("k", 32);
         let one = nests::fold(x, i(thread), BinaryOp::Add, |b| b.constant(DType::F32, 1.0));
         vec![for_(k, i(thread), LoopKind::Serial, vec![one])]

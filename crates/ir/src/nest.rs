@@ -6,7 +6,7 @@
 use crate::access::Bound;
 use crate::entity::{BufferId, IndexVec, OperandId, ScalarId, VarId};
 use crate::index::{Dim, IndexExpr, Interval};
-use crate::kernel::Reducer;
+use crate::kernel::{OperandKind, Reducer};
 use crate::scalar::Body;
 use crate::schedule::{GpuDim, Intrinsic, Scope};
 use crate::symbol::Symbols;
@@ -22,8 +22,9 @@ pub enum BufferKind {
         operand: OperandId,
         /// Position among the kernel's buffer arguments.
         argument: u32,
-        /// The kernel never writes it.
-        read_only: bool,
+        /// What the kernel does with it. An input is never written by its name, but an output may lie in its memory;
+        /// nobody writes a constant as long as the model is loaded.
+        role: OperandKind,
     },
     /// Local to a thread (or block); allocated where [`Stmt::Alloc`] stands.
     Local(Scope),

@@ -4,7 +4,7 @@ use infc_ir::access::Bound;
 use infc_ir::entity::{BufferId, OperandId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::interp::{InterpError, run_nest};
-use infc_ir::kernel::Reducer;
+use infc_ir::kernel::{OperandKind, Reducer};
 use infc_ir::nest::{Buffer, BufferKind, Expr, LoopKind, LoopNest, LoopVar, ParallelAxis, Stmt, Target};
 use infc_ir::scalar::{BinaryOp, Body, Const, Load, ScalarOp, Source};
 use infc_ir::schedule::{GpuDim, Scope};
@@ -46,10 +46,10 @@ fn repeat(n: u32, extent: i64, kind: LoopKind, body: Vec<Stmt>) -> Stmt {
 
 /// Buffers x and y of `len` elements each, and a local t; two chunks.
 fn nest(len: i64, scope: Scope, body: Vec<Stmt>) -> LoopNest {
-    let operand = |n: u32, name: &str, read_only| Buffer {
+    let operand = |n: u32, name: &str, role| Buffer {
         name: name.to_owned(),
         dtype: DType::F32,
-        kind: BufferKind::Operand { operand: OperandId(n), argument: n, read_only },
+        kind: BufferKind::Operand { operand: OperandId(n), argument: n, role },
         len_elems: len.into(),
     };
     let local = Buffer { name: "t".into(), dtype: DType::F32, kind: BufferKind::Local(scope), len_elems: len.into() };
@@ -57,7 +57,9 @@ fn nest(len: i64, scope: Scope, body: Vec<Stmt>) -> LoopNest {
     LoopNest {
         name: "nest".to_owned(),
         symbols: Symbols::new(),
-        buffers: [operand(0, "x", true), operand(1, "y", false), local].into_iter().collect(),
+        buffers: [operand(0, "x", OperandKind::Input), operand(1, "y", OperandKind::Output), local]
+            .into_iter()
+            .collect(),
         vars: [var("chunk", 1), var("i", 7), var("j", 7)].into_iter().collect(),
         parallel: Some(ParallelAxis { var: VarId(0), chunks: 2.into(), step_chunks: None }),
         body,

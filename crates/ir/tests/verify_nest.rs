@@ -2,7 +2,7 @@
 
 use infc_ir::entity::{BufferId, OperandId, VarId};
 use infc_ir::index::IndexExpr;
-use infc_ir::kernel::Reducer;
+use infc_ir::kernel::{OperandKind, Reducer};
 use infc_ir::nest::{Buffer, BufferKind, Expr, LoopKind, LoopNest, LoopVar, ParallelAxis, Stmt, Target};
 use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source};
 use infc_ir::schedule::Scope;
@@ -48,13 +48,13 @@ fn row_sums(body: Vec<Stmt>) -> LoopNest {
     let k = IndexExpr::symbol(symbols.push(Symbol { name: "K".into(), min: 1, max: Some(64) }));
     let buffer =
         |name: &str, kind, len: IndexExpr| Buffer { name: name.into(), dtype: DType::F32, kind, len_elems: len };
-    let operand = |n: u32, read_only| BufferKind::Operand { operand: OperandId(n), argument: n, read_only };
+    let operand = |n: u32, role| BufferKind::Operand { operand: OperandId(n), argument: n, role };
     let loop_var = |name: &str, max| LoopVar { name: name.into(), range: (Some(0), Some(max)) };
     LoopNest {
         name: "row sums".into(),
         buffers: [
-            buffer("x", operand(0, true), k.scale(4)),
-            buffer("y", operand(1, false), 4.into()),
+            buffer("x", operand(0, OperandKind::Input), k.scale(4)),
+            buffer("y", operand(1, OperandKind::Output), 4.into()),
             buffer("acc", BufferKind::Local(Scope::Register), 4.into()),
         ]
         .into_iter()

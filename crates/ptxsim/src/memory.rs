@@ -69,7 +69,10 @@ pub(crate) struct Tracked {
 pub(crate) enum Refusal {
     Uninitialised,
     Pending,
+    /// Read as a constant, and written before.
     Written,
+    /// Written, and read as a constant before.
+    Constant,
     Race(Conflict),
 }
 
@@ -93,8 +96,11 @@ impl Tracked {
             if self.pending[n] > 0 {
                 return Err(Refusal::Pending);
             }
-            if constant && self.history[n].is_written() {
-                return Err(Refusal::Written);
+            if constant {
+                if self.history[n].is_written() {
+                    return Err(Refusal::Written);
+                }
+                self.history[n].note_constant();
             }
             if let Some(conflict) = self.history[n].read(who) {
                 return Err(Refusal::Race(conflict));
@@ -112,6 +118,9 @@ impl Tracked {
         for n in at..at + len {
             if self.pending[n] > 0 {
                 return Err(Refusal::Pending);
+            }
+            if self.history[n].is_read_as_constant() {
+                return Err(Refusal::Constant);
             }
             if let Some(conflict) = self.history[n].write(who) {
                 return Err(Refusal::Race(conflict));

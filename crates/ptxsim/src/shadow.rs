@@ -21,6 +21,8 @@ pub(crate) struct History {
     /// Of the last epoch with a read.
     read_thread: u32,
     read_epoch: u32,
+    /// Read by an instruction that takes for granted that nobody writes here in this launch.
+    read_as_constant: bool,
 }
 
 /// Two touches that nothing orders: `by` says who did the other one, and how.
@@ -39,6 +41,7 @@ impl Default for History {
             read_block: NOBODY,
             read_thread: NOBODY,
             read_epoch: 0,
+            read_as_constant: false,
         }
     }
 }
@@ -57,6 +60,16 @@ impl History {
     /// Whether anybody has written here in this launch.
     pub(crate) fn is_written(&self) -> bool {
         self.write_block != NOBODY
+    }
+
+    /// Takes note of a read that holds the byte for constant.
+    pub(crate) fn note_constant(&mut self) {
+        self.read_as_constant = true;
+    }
+
+    /// Whether anybody has read here in this launch and held the byte for constant.
+    pub(crate) fn is_read_as_constant(&self) -> bool {
+        self.read_as_constant
     }
 
     fn written_at_the_same_time(&self, who: Toucher) -> Option<Conflict> {

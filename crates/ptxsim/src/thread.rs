@@ -243,6 +243,10 @@ impl Thread {
                 let (other, other_access) = ("the kernel".to_owned(), "writes");
                 SimError::Race { site, place, access: "read as constant", other, other_access }
             }
+            Refusal::Constant => {
+                let (other, other_access) = ("the kernel".to_owned(), "reads as constant");
+                SimError::Race { site, place, access: "written", other, other_access }
+            }
             Refusal::Race(c) => SimError::Race { site, place, access, other: c.other, other_access: c.other_access },
         }
     }

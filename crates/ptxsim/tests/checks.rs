@@ -148,6 +148,28 @@ fn what_is_written_is_not_constant() {
     fine(&own.replace(".nc", ""), 1, 1);
 }
 
+/// Not even by the thread that has read it: an input and an output in one buffer, as in place.
+#[test]
+fn what_is_read_as_constant_is_not_written() {
+    let execute = |body: &str| {
+        let module = Module::parse(&module(body)).expect("it parses");
+        let mut buffers = [Buffer { writable: true, ..Buffer::input(vec![7; 1024]) }];
+        let launch = Launch {
+            entry: "k",
+            grid: [1, 1, 1],
+            block: [32, 1, 1],
+            arguments: &[Argument::Buffer(0), Argument::Buffer(0)],
+            dynamic_shared_bytes: 0,
+            seed: 0,
+            step_limit: 100_000,
+        };
+        run(&module, &launch, &mut buffers)
+    };
+    let add = "ld.global.nc.u32 %r2, [%rd2];\nadd.s32 %r2, %r2, 1;\nst.global.u32 [%rd3], %r2;";
+    assert_eq!(execute(add).map_err(|e| e.code()), Err("ptxsim::race"));
+    execute(&add.replace(".nc", "")).expect("a thread writes what it alone has read");
+}
+
 #[test]
 fn barriers_that_some_threads_skip() {
     let some = "setp.lt.s32 %p0, %r0, 16;\n@!%p0 bra $L0;\nbar.sync 0;\n$L0:";

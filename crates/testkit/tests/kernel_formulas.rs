@@ -139,6 +139,16 @@ fn byte_product() {
 }
 
 #[test]
+fn convolution_with_a_halo() {
+    check("halo_conv", 1e-6, |case, _, i| {
+        let a = window(i[1], i[2], 1, [4, 3], |h, w, r, s| {
+            sum(8, |c| case.at("x", &[i[0], h, w, c]) * case.at("w", &[r, s, c, i[3]]))
+        });
+        a.max(0.0)
+    });
+}
+
+#[test]
 fn depthwise_convolution() {
     check("depthwise_conv", 1e-6, |case, _, i| {
         let a =

@@ -10,6 +10,7 @@ use crate::vir::builder::Memory;
 use crate::vir::{Convert, Elem, Type, Value};
 use infc_ir::entity::{BufferId, EntityId, ScalarId};
 use infc_ir::index::IndexExpr;
+use infc_ir::kernel::OperandKind;
 use infc_ir::nest::BufferKind;
 use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source};
 use infc_ir::schedule::Scope;
@@ -264,8 +265,8 @@ impl Lower<'_> {
 
     pub(super) fn memory(&self, buffer: BufferId) -> Memory {
         match self.nest.buffers[buffer].kind {
-            BufferKind::Operand { read_only: true, .. } => Memory::ReadOnly,
-            BufferKind::Operand { read_only: false, .. } => Memory::Written,
+            BufferKind::Operand { role: OperandKind::Input | OperandKind::Constant, .. } => Memory::ReadOnly,
+            BufferKind::Operand { role: OperandKind::Output, .. } => Memory::Written,
             BufferKind::Local(_) => Memory::Scratch,
         }
     }

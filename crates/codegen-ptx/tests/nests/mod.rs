@@ -6,7 +6,7 @@ use infc_ir::access::Bound;
 use infc_ir::entity::{BufferId, EntityId, IndexVec, OperandId, ScalarId, SymbolId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::interp::run_kernel;
-use infc_ir::kernel::{Kernel, Reducer};
+use infc_ir::kernel::{Kernel, OperandKind, Reducer};
 use infc_ir::nest::{Buffer, BufferKind, Expr, LoopKind, LoopNest, LoopVar, Stmt, Target};
 use infc_ir::scalar::{BinaryOp, Body, Const, Load, ScalarOp, Source, UnaryOp};
 use infc_ir::schedule::{GpuDim, Scope};
@@ -43,10 +43,16 @@ impl Nest {
         self.nest.symbols.push(Symbol { name: name.to_owned(), min: 1, max: Some(max) })
     }
 
-    pub(crate) fn operand(&mut self, name: &str, dtype: DType, len: impl Into<IndexExpr>, read_only: bool) -> BufferId {
+    pub(crate) fn operand(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        len: impl Into<IndexExpr>,
+        role: OperandKind,
+    ) -> BufferId {
         let argument = self.arguments;
         self.arguments += 1;
-        let kind = BufferKind::Operand { operand: OperandId::from_index(argument as usize), argument, read_only };
+        let kind = BufferKind::Operand { operand: OperandId::from_index(argument as usize), argument, role };
         self.nest.buffers.push(Buffer { name: name.to_owned(), dtype, kind, len_elems: len.into() })
     }
 
@@ -198,8 +204,8 @@ pub(crate) fn plain_matmul(m: i64, n: i64, k: i64) -> (Kernel, LoopNest) {
 /// Every function that takes more than one instruction, and types: `y[i] = f(x[i])`.
 pub(crate) fn functions(op: UnaryOp, from: DType, to: DType) -> LoopNest {
     let mut n = Nest::new(&format!("{op:?}_{from}_{to}"));
-    let x = n.operand("x", from, 128, true);
-    let y = n.operand("y", to, 128, false);
+    let x = n.operand("x", from, 128, OperandKind::Constant);
+    let y = n.operand("y", to, 128, OperandKind::Output);
     let thread = n.var("thread", 128);
     let value = store(y, i(thread), vec![], |body| {
         let v = body.push(load(x, from, i(thread)));
@@ -213,9 +219,9 @@ pub(crate) fn functions(op: UnaryOp, from: DType, to: DType) -> LoopNest {
 /// memory. M, N and K need not be multiples of anything. By hand: no schedule spreads a stage's registers over threads.
 pub(crate) fn matmul(m: i64, nn: i64, kk: i64) -> (Kernel, LoopNest) {
     let mut n = Nest::new(&format!("matmul_{m}x{nn}x{kk}"));
-    let a = n.operand("a", DType::F32, m * kk, true);
-    let b = n.operand("b", DType::F32, kk * nn, true);
-    let y = n.operand("c", DType::F32, m * nn, false);
+    let a = n.operand("a", DType::F32, m * kk, OperandKind::Constant);
+    let b = n.operand("b", DType::F32, kk * nn, OperandKind::Constant);
+    let y = n.operand("c", DType::F32, m * nn, OperandKind::Output);
     let a_tile = n.local("a_tile", 32 * 16, Scope::Shared);
     let b_tile = n.local("b_tile", 16 * 32, Scope::Shared);
     let acc = n.local("acc", 16, Scope::Register);

@@ -94,6 +94,11 @@ impl Net {
     }
 
     pub(crate) fn compile(self, options: &CompileOptions) -> Result<Compilation, CompileError> {
+        infc::compile(&Source::bytes(self.into_bytes()), options, &mut ())
+    }
+
+    /// The model as a file holds it.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         let opset = OperatorSetIdProto { domain: Some(String::new()), version: Some(self.opset) };
         let model = ModelProto {
             ir_version: Some(8),
@@ -101,7 +106,7 @@ impl Net {
             graph: Some(self.graph),
             ..ModelProto::default()
         };
-        infc::compile(&Source::bytes(model.encode_to_vec()), options, &mut ())
+        model.encode_to_vec()
     }
 }
 

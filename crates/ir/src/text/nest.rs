@@ -17,6 +17,7 @@ use super::scalar::{Block, FoldText, Printer};
 use crate::access::Bound;
 use crate::entity::{BufferId, EntityId, VarId};
 use crate::index::IndexExpr;
+use crate::kernel::OperandKind;
 use crate::nest::{BufferKind, Expr, LoopKind, LoopNest, Stmt, Target};
 use crate::scalar::Source;
 use infc_tensor::DType;
@@ -69,8 +70,13 @@ impl NestText<'_> {
         for (id, buffer) in self.nest.buffers.iter_enumerated() {
             write!(f, "  buffer {}: {}[{}]", self.buffer(id), buffer.dtype, self.index(&buffer.len_elems))?;
             match buffer.kind {
-                BufferKind::Operand { argument, read_only, .. } => {
-                    writeln!(f, " argument {argument}{}", if read_only { " read_only" } else { "" })?;
+                BufferKind::Operand { argument, role, .. } => {
+                    let role = match role {
+                        OperandKind::Input => " read_only",
+                        OperandKind::Constant => " constant",
+                        OperandKind::Output => "",
+                    };
+                    writeln!(f, " argument {argument}{role}")?;
                 }
                 BufferKind::Local(scope) => writeln!(f, " {scope}")?,
             }

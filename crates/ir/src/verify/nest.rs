@@ -15,6 +15,7 @@ use super::{Report, VerifyError, ViolationKind};
 use crate::access::Bound;
 use crate::entity::{BufferId, EntityId, VarId};
 use crate::index::{Atom, IndexExpr, Ranges};
+use crate::kernel::OperandKind;
 use crate::nest::{BufferKind, LoopKind, LoopNest, Stmt, Target};
 use crate::scalar::{Load, Source, has_arithmetic};
 use crate::schedule::{GpuDim, Scope};
@@ -139,7 +140,7 @@ impl Checker<'_> {
             Stmt::Barrier | Stmt::AsyncWait { .. } => {}
             Stmt::Prefetch { target } => {
                 if let Some(id) = self.place(target)
-                    && !matches!(self.nest.buffers[id].kind, BufferKind::Operand { read_only: false, .. })
+                    && !matches!(self.nest.buffers[id].kind, BufferKind::Operand { role: OperandKind::Output, .. })
                 {
                     let what = "a hint on memory that is not going to be written";
                     self.report.push(ViolationKind::NotAllowed { what });
@@ -228,7 +229,7 @@ impl Checker<'_> {
         for (n, target) in targets.iter().enumerate() {
             let Some(id) = self.place(target) else { continue };
             let buffer = &self.nest.buffers[id];
-            if matches!(buffer.kind, BufferKind::Operand { read_only: true, .. }) {
+            if matches!(buffer.kind, BufferKind::Operand { role, .. } if role != OperandKind::Output) {
                 self.report.push(ViolationKind::WriteToReadOnly { name: buffer.name.clone() });
             }
             if let Some(&dtype) = dtypes.get(n) {

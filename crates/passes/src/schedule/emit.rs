@@ -6,7 +6,7 @@ use super::plan::{LoopMode, Placement, Plans, is_in_steps};
 use infc_ir::access::Bound;
 use infc_ir::entity::{BufferId, EntityId, IndexVec, StageId, VarId};
 use infc_ir::index::{IndexExpr, Interval, Ranges};
-use infc_ir::kernel::{Kernel, OperandKind};
+use infc_ir::kernel::Kernel;
 use infc_ir::nest::{Buffer, BufferKind, LoopNest, LoopVar, ParallelAxis, Stmt};
 use infc_ir::scalar::Source;
 use infc_ir::schedule::{GpuDim, Scope};
@@ -77,11 +77,10 @@ impl<'a> Emitter<'a> {
             .operands
             .iter_enumerated()
             .map(|(operand, o)| {
-                let read_only = o.kind != OperandKind::Output;
                 buffers.push(Buffer {
                     name: o.name.clone(),
                     dtype: o.dtype,
-                    kind: BufferKind::Operand { operand, argument: operand.0, read_only },
+                    kind: BufferKind::Operand { operand, argument: operand.0, role: o.kind },
                     len_elems: o.layout.len_elems.clone(),
                 })
             })

@@ -5,6 +5,7 @@ use super::super::array::Array;
 use super::super::body::Leaves;
 use super::code::eval_dim;
 use crate::entity::EntityId;
+use crate::kernel::OperandKind;
 use crate::nest::{BufferKind, LoopNest};
 use crate::scalar::{Scalar, Source};
 use crate::schedule::Scope;
@@ -74,7 +75,7 @@ impl Memory {
             let len = eval_dim(&buffer.name, &buffer.len_elems, symbols)?;
             let local = |array: Array| Local { written: vec![false; array.len()], array, live: false };
             let (slot, own) = match buffer.kind {
-                BufferKind::Operand { argument, read_only, .. } => {
+                BufferKind::Operand { argument, role, .. } => {
                     let tensor = buffers.get(argument as usize).ok_or_else(|| InterpError::Malformed {
                         place: buffer.name.clone(),
                         what: "an argument number beyond the number of arguments",
@@ -82,6 +83,7 @@ impl Memory {
                     let flat = tensor.reshaped(&[tensor.len_elems()])?;
                     let array = Array::from_tensor(&buffer.name, buffer.dtype, vec![len], &flat)?;
                     let writers = vec![(0, 0); array.len()];
+                    let read_only = role != OperandKind::Output;
                     (Slot::Operand(Operand { array, read_only, writers }), None)
                 }
                 BufferKind::Local(scope) => {
