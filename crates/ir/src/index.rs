@@ -9,6 +9,7 @@
 
 mod display;
 mod facts;
+mod proof;
 mod ranges;
 mod simplify;
 

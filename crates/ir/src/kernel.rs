@@ -312,6 +312,9 @@ impl Stage {
         for (n, axis) in self.axes.iter().enumerate() {
             let max = ranges.interval(&axis.extent).max.map(|m| m - 1);
             ranges.set_var(VarId(n as u32), Interval { min: Some(0), max });
+            if axis.extent.as_const().is_none() {
+                ranges.set_upper(VarId(n as u32), axis.extent.clone() - 1);
+            }
         }
         ranges
     }

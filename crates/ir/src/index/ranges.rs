@@ -73,6 +73,10 @@ pub enum Proof {
 pub struct Ranges {
     symbols: Vec<Interval>,
     vars: Vec<Interval>,
+    /// The greatest values of variables, where these are no numbers; see [`Ranges::set_upper`].
+    pub(super) uppers: Vec<(VarId, IndexExpr)>,
+    /// What is not negative by conditions that hold.
+    pub(super) not_negative: Vec<IndexExpr>,
 }
 
 impl Ranges {
@@ -80,7 +84,7 @@ impl Ranges {
     #[must_use]
     pub fn of_symbols(symbols: &Symbols) -> Self {
         let symbols = symbols.iter().map(|s| Interval { min: Some(s.min), max: s.max }).collect();
-        Self { symbols, vars: Vec::new() }
+        Self { symbols, ..Self::default() }
     }
 
     /// Says that a variable stays within an interval, replacing what was known of it.
@@ -167,10 +171,12 @@ impl Ranges {
     /// Is `a ≤ b`?
     #[must_use]
     pub fn le(&self, a: &IndexExpr, b: &IndexExpr) -> Proof {
-        let difference = self.interval(&(b.clone() - a.clone()));
-        match (difference.min, difference.max) {
+        let difference = b.clone() - a.clone();
+        let interval = self.interval(&difference);
+        match (interval.min, interval.max) {
             (Some(min), _) if min >= 0 => Proof::Yes,
             (_, Some(max)) if max < 0 => Proof::No,
+            _ if self.is_never_negative(&difference) => Proof::Yes,
             _ => Proof::Unknown,
         }
     }

@@ -240,6 +240,9 @@ impl<'a> Emitter<'a> {
         let max = self.ranges.interval(turns).max.map(|m| (m - 1).max(0));
         let var = self.vars.push(LoopVar { name, range: (Some(0), max) });
         self.ranges.set_var(var, Interval { min: Some(0), max });
+        if turns.as_const().is_none() {
+            self.ranges.set_upper(var, turns.clone() - 1);
+        }
         var
     }
 

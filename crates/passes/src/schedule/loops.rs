@@ -65,10 +65,12 @@ impl Emitter<'_> {
             if let Some((var, interval)) = known {
                 let max = self.ranges.interval(&full).max.map(|m| (m - 1).max(0));
                 self.ranges.set_var(var, Interval { max, ..interval });
+                self.ranges.set_upper(var, full.clone() - 1);
             }
             let then = self.parallel_turn(stage, at, turns, chunk.clone(), with(&index, tile))?;
             if let Some((var, interval)) = known {
                 self.ranges.set_var(var, interval);
+                self.ranges.set_upper(var, turns[at].clone() - 1);
             }
             let otherwise = self.parallel_rest(stage, at, turns, &chunk, with(&full, rest))?;
             let in_full = Bound { expr: index, lo: IndexExpr::constant(0), hi: full };

@@ -160,7 +160,10 @@ impl Emitter<'_> {
         match load.source {
             Source::Operand(id) => {
                 let operand = &self.kernel.operands[id];
-                let kept = outside_halo(operand, &load, &self.ranges);
+                // Under the guard, what it implies need not be asked.
+                let guarded = self.ranges.given(guard);
+                let mut kept = outside_halo(operand, &load, &guarded);
+                kept.retain(|bound| bound.proof(&guarded) != Proof::Yes);
                 let valid = self.open_bounds(kept.into_iter().chain(guard.iter().cloned()).collect());
                 let flat = operand.layout.flat(&load.index).simplify(&self.ranges);
                 let strides = &operand.layout.strides;

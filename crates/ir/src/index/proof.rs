@@ -1,0 +1,213 @@
+//! Proofs that numbers are too coarse for: of variables that stay below sizes which nobody knows yet.
+//!
+//! `0 ≤ H − h` does not follow from the intervals of `h` and `H`, but from `h ≤ H − 1`, which is what the loop says.
+
+use super::{Atom, IndexExpr, Ranges, Term};
+use crate::access::Bound;
+use crate::entity::VarId;
+
+/// Expressions that a proof may look at. Those of loops take less than ten.
+const MOST_STEPS: usize = 32;
+
+/// Coefficients and constants beyond this size end a proof, long before arithmetic saturates.
+const LARGEST: u64 = 1 << 40;
+
+impl Ranges {
+    /// Says that a variable never exceeds an expression, over symbols and variables of loops around its own.
+    pub fn set_upper(&mut self, var: VarId, upper: IndexExpr) {
+        self.uppers.retain(|(known, _)| *known != var);
+        self.uppers.push((var, upper));
+    }
+
+    /// What is known where some conditions hold as well.
+    #[must_use]
+    pub fn given(&self, conditions: &[Bound]) -> Self {
+        let mut ranges = self.clone();
+        for Bound { expr, lo, hi } in conditions {
+            ranges.not_negative.push(expr.clone() - lo.clone());
+            ranges.not_negative.push(hi.clone() - expr.clone() - 1);
+        }
+        ranges
+    }
+
+    /// Whether an expression can be shown never to be negative.
+    pub(super) fn is_never_negative(&self, e: &IndexExpr) -> bool {
+        if self.interval(e).min.is_some_and(|min| min >= 0) {
+            return true;
+        }
+        // Without variables and divisions there is nothing to put in.
+        let composite = e.terms().iter().flat_map(|t| &t.atoms).any(|a| !matches!(a, Atom::Symbol(_)));
+        let mut steps = MOST_STEPS;
+        composite && self.show(e, &mut steps)
+    }
+
+    /// Shows that an expression is not negative by one that is never larger, or one that is equal and has fewer parts.
+    fn show(&self, e: &IndexExpr, steps: &mut usize) -> bool {
+        if self.interval(e).min.is_some_and(|min| min >= 0) {
+            return true;
+        }
+        let too_large = |n: i64| n.unsigned_abs() > LARGEST;
+        if *steps == 0 || too_large(e.constant_part()) || e.terms().iter().any(|t| too_large(t.coefficient)) {
+            return false;
+        }
+        *steps -= 1;
+        for known in &self.not_negative {
+            let without = e.clone() - known.clone();
+            if without.terms().len() < e.terms().len() && self.show(&without, steps) {
+                return true;
+            }
+        }
+        // Variables of inner loops first, since their bounds have those of outer ones in them.
+        for (var, upper) in self.uppers.iter().rev() {
+            if let Some(lower) = self.with_upper(e, *var, upper) {
+                return self.show(&lower, steps);
+            }
+        }
+        e.terms().iter().find_map(|term| self.show_by_parts(e, term, steps)).unwrap_or(false)
+    }
+
+    /// `e` with the greatest value in the place of a variable, where that makes nothing larger.
+    fn with_upper(&self, e: &IndexExpr, var: VarId, upper: &IndexExpr) -> Option<IndexExpr> {
+        let term = e.terms().iter().find(|t| t.coefficient < 0 && t.atoms.contains(&Atom::Var(var)))?;
+        let at = term.atoms.iter().position(|a| *a == Atom::Var(var))?;
+        let others: IndexExpr =
+            term.atoms.iter().enumerate().filter(|&(n, _)| n != at).map(|(_, a)| IndexExpr::atom(a.clone())).product();
+        let others_min = self.interval(&others).min?;
+        let factor = others.scale(term.coefficient);
+        (others_min >= 0).then(|| e.clone() - factor.clone() * IndexExpr::var(var) + factor * upper.clone())
+    }
+
+    /// Takes a division or an extremum apart that stands alone in a term; `None` if there is none in it.
+    fn show_by_parts(&self, e: &IndexExpr, term: &Term, steps: &mut usize) -> Option<bool> {
+        let [atom] = &term.atoms[..] else { return None };
+        let factor = term.coefficient;
+        let rest = e.clone() - IndexExpr::atom(atom.clone()).scale(factor);
+        match atom {
+            Atom::Symbol(_) | Atom::Var(_) | Atom::Mod(_) => None,
+            Atom::FloorDiv(pair) => {
+                // d·(x div d) = x − x mod d.
+                let divisor = pair.1.as_const().filter(|d| (1..1 << 20).contains(d))?;
+                let whole = pair.0.clone() - pair.0.modulo(&pair.1);
+                Some(self.show(&(rest.scale(divisor) + whole.scale(factor)), steps))
+            }
+            Atom::Min(pair) | Atom::Max(pair) => {
+                let either_will_do = matches!(atom, Atom::Min(_)) == (factor < 0);
+                let first = self.show(&(rest.clone() + pair.0.scale(factor)), steps);
+                if first == either_will_do {
+                    return Some(first);
+                }
+                Some(self.show(&(rest + pair.1.scale(factor)), steps))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Proof;
+    use super::*;
+    use crate::entity::{EntityId, SymbolId};
+    use crate::index::Interval;
+
+    const SIZE: SymbolId = SymbolId(0);
+
+    fn var(n: usize) -> IndexExpr {
+        IndexExpr::var(VarId::from_index(n))
+    }
+
+    /// Variables of loops, by their numbers of turns.
+    fn loops(turns: &[IndexExpr]) -> Ranges {
+        let mut ranges = Ranges::default();
+        for (n, turns) in turns.iter().enumerate() {
+            let max = ranges.interval(turns).max.map(|m| m - 1);
+            ranges.set_var(VarId::from_index(n), Interval { min: Some(0), max });
+            ranges.set_upper(VarId::from_index(n), turns.clone() - 1);
+        }
+        ranges
+    }
+
+    #[test]
+    fn a_window_of_three_stays_within_a_halo_of_one() {
+        let size = IndexExpr::symbol(SIZE);
+        let ranges = loops(&[size.clone(), 3.into()]);
+        let index = var(0) + var(1) - 1;
+        assert_eq!(ranges.lt(&index, &(size.clone() + 1)), Proof::Yes);
+        assert_eq!(ranges.lt(&index, &size), Proof::Unknown);
+    }
+
+    /// Six points a turn, then four, two and one, as tiles leave them over; with a window of three around each.
+    #[test]
+    fn tiles_and_what_they_leave_over_stay_below_the_size() {
+        let size = IndexExpr::symbol(SIZE);
+        let (mut base, mut left) = (IndexExpr::constant(0), size.clone());
+        for step in [6, 4, 2, 1] {
+            let turns = left.floor_div(&step.into());
+            let mut ranges = loops(&[turns.clone(), step.into(), 3.into()]);
+            // A single turn is not known to be there.
+            ranges.set_var(VarId(0), Interval { min: Some(0), max: None });
+            let index = base.clone() + var(0).scale(step) + var(1) + var(2) - 1;
+            assert_eq!(ranges.lt(&index, &(size.clone() + 1)), Proof::Yes, "{step}");
+            assert_eq!(ranges.lt(&index, &size), Proof::Unknown, "{step}");
+            base = base + turns.scale(step);
+            left = left.modulo(&step.into());
+        }
+    }
+
+    #[test]
+    fn strides_halve_what_they_read() {
+        let size = IndexExpr::symbol(SIZE);
+        let ranges = loops(&[(size.clone() - 1).floor_div(&2.into()) + 1, 3.into()]);
+        let index = var(0).scale(2) + var(1) - 1;
+        assert_eq!(ranges.lt(&index, &(size.clone() + 1)), Proof::Yes);
+        assert_eq!(ranges.lt(&index, &size), Proof::Unknown);
+    }
+
+    /// Of a vector's lanes those exist that a condition names, and what is read around them is within the halo.
+    #[test]
+    fn conditions_of_remainders_count() {
+        let size = IndexExpr::symbol(SIZE);
+        let lanes = IndexExpr::constant(16);
+        let ranges = loops(&[size.ceil_div(&lanes), lanes.clone(), 3.into()]);
+        let at = var(0).scale(16) + var(1);
+        let index = at.clone() + var(2) - 1;
+        assert_eq!(ranges.lt(&index, &(size.clone() + 1)), Proof::Unknown);
+        let exists = Bound { expr: at, lo: 0.into(), hi: size.clone() };
+        let given = ranges.given(&[exists]);
+        assert_eq!(given.lt(&index, &(size.clone() + 1)), Proof::Yes);
+        assert_eq!(given.lt(&index, &size), Proof::Unknown);
+    }
+
+    #[test]
+    fn extrema_hold_for_one_or_for_both() {
+        let size = IndexExpr::symbol(SIZE);
+        let ranges = loops(&[size.clone()]);
+        let room = size.clone() - 4;
+        let inside = var(0).minimum(&room);
+        assert_eq!(ranges.le(&inside, &room), Proof::Yes);
+        assert_eq!(ranges.le(&inside, &(size.clone() - 1)), Proof::Yes);
+        assert_eq!(ranges.le(&var(0).maximum(&room), &(size.clone() - 1)), Proof::Yes);
+        assert_eq!(ranges.le(&var(0).maximum(&room), &room), Proof::Unknown);
+    }
+
+    /// What is shown is so: all conditions of some loops, at all their points.
+    #[test]
+    fn nothing_is_shown_that_does_not_hold() {
+        let size = IndexExpr::symbol(SIZE);
+        let turns = size.floor_div(&6.into());
+        let ranges = loops(&[turns.clone(), 6.into()]);
+        let index = |a: i64, b: i64, c: i64| var(0).scale(a) + var(1).scale(b) + c;
+        for (a, b, c) in (0..8).flat_map(|a| (0..3).flat_map(move |b| (-3..8).map(move |c| (a, b, c)))) {
+            let index = index(a, b, c);
+            if ranges.lt(&index, &size) != Proof::Yes {
+                continue;
+            }
+            for n in 0..40 {
+                for (i, j) in (0..n / 6).flat_map(|i| (0..6).map(move |j| (i, j))) {
+                    let at = index.eval(&|_| Some(n), &|v: VarId| Some([i, j][v.index()]));
+                    assert!(at.is_some_and(|at| at < n), "{index} at {i}, {j} of {n}");
+                }
+            }
+        }
+        assert_eq!(ranges.lt(&index(6, 1, 0), &size), Proof::Yes);
+    }
+}
