@@ -10,6 +10,8 @@ use infc_ir::schedule::{Intrinsic, Step as ScheduleStep};
 
 /// Chunks that suffice to keep many cores busy evenly.
 const ENOUGH_CHUNKS: i64 = 64;
+/// As many points as a symbolic extent is sure to have, as far as threads share them: a batch is often of one.
+const SURE_POINTS: i64 = 8;
 /// Work below which a chunk is not worth handing out, in vector operations.
 const LEAST_CHUNK: f64 = 2000.0;
 /// Multiply-adds in one innermost body beyond which unrolling no longer pays, by the default and to be tried.
@@ -274,7 +276,8 @@ impl Chooser<'_> {
     pub(super) fn parallel(&mut self, root: StageId, loops: &Loops, tile: &Tile, limit: usize) {
         let stage = &self.kernel.stages[root];
         let turns = |axis: usize| {
-            let points = extent(self.kernel, stage, axis);
+            let is_known = stage.axes[axis].extent.as_const().is_some();
+            let points = extent(self.kernel, stage, axis).min(if is_known { i64::MAX } else { SURE_POINTS });
             let per_turn = loops.strip_rows.unwrap_or_else(|| tile.points(axis));
             (points + per_turn - 1) / per_turn
         };
