@@ -10,7 +10,8 @@ use super::{Changed, PassContext, PassError, aimed, evaluate};
 use infc_ir::entity::{NodeId, ValueId};
 use infc_ir::graph::Graph;
 use infc_ir::interp;
-use infc_ir::op::{ConstantOp, Op, ViewOp};
+use infc_ir::op::{ConstantOp, Op, ReduceOp, ViewOp};
+use infc_ir::scalar::{Body, ScalarOp};
 use infc_tensor::{AlignedBytes, Tensor};
 use std::sync::Arc;
 
@@ -102,7 +103,7 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         return Ok(Some(empty));
     }
     let Some(sources) = node.inputs.iter().map(|&v| source(graph, v)).collect::<Option<Vec<_>>>() else {
-        return Ok(None);
+        return fold_through_map(graph, id, cx);
     };
     let mut out_bytes = 0usize;
     for &output in &node.outputs {
@@ -161,6 +162,34 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         }
     }
     Ok(interpret(graph, id, inputs))
+}
+
+/// A reduction of a map of constants that is itself too large to keep, such as the sums of bytes of which a zero point is
+/// subtracted. Its elements are made block by block while they are folded.
+fn fold_through_map(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor>>, PassError> {
+    let node = &graph.nodes[id];
+    let (Op::Reduce(reduce), [operand]) = (&node.op, &node.inputs[..]) else { return Ok(None) };
+    let Some((map_id, producer)) = graph.producer(*operand) else { return Ok(None) };
+    let (Op::Map(map), &[result]) = (&producer.op, &producer.outputs[..]) else { return Ok(None) };
+    let sources = producer.inputs.iter().map(|&v| source(graph, v)).collect::<Option<Vec<_>>>();
+    let Some(sources) = sources.filter(|_| result == *operand && !producer.inputs.is_empty()) else { return Ok(None) };
+    if sources.iter().any(|(_, view)| view.is_some()) || is_spread(graph, map_id) {
+        return Ok(None);
+    }
+    if work(graph, map_id).is_none_or(|work| work > MAX_WORK) {
+        cx.note(id, "not folded: that would take too long");
+        return Ok(None);
+    }
+    let mut body = Body::default();
+    let element = body.import(&map.body, &map.results, &mut |_, _| None)[0];
+    let elements = body.import(&reduce.body, &reduce.elements, &mut |_, op| match op {
+        ScalarOp::Param(..) => Some(element),
+        _ => None,
+    });
+    let composed = ReduceOp { body, elements, ..reduce.clone() };
+    let inputs: Vec<&Tensor> = sources.iter().map(|(constant, _)| &constant.tensor).collect();
+    let shape = inputs[0].shape().to_vec();
+    Ok(evaluate::reduce(id, &composed, &shape, &inputs)?.map(|tensor| vec![tensor]))
 }
 
 /// The elements of a view; `None` where they depend on symbols, or where the view reads outside of a constant and the model

@@ -212,3 +212,31 @@ fn reductions_of_constants_are_what_they_are_defined_as() {
         }
     }
 }
+
+/// What is folded need not be stored before, however large it would be.
+#[test]
+fn sums_of_maps_of_constants_are_computed_though_the_map_is_not() {
+    let mut net = Net::new();
+    let bytes: Vec<u8> = (0..40 * 30).map(|n| (n * 37 % 256) as u8).collect();
+    let w = net.tensor("w", Tensor::from_elements(&[40, 30], &bytes).expect("as many as the shape says"));
+    let less_zero_point = net.map(&[w], |body, _| {
+        let x = body.param(0, DType::U8);
+        let wide = body.cast(DType::F32, x);
+        let zero_point = body.constant(DType::F32, 119.0);
+        body.binary(BinaryOp::Sub, wide, zero_point)
+    });
+    let mut body = Body::default();
+    let x = body.param(0, DType::F32);
+    let twice = body.binary(BinaryOp::Add, x, x);
+    let reducer = Reducer::binary(BinaryOp::Add, Const::from_f64(DType::F32, 0.0));
+    let reduce = ReduceOp { axes: vec![0], body, elements: vec![twice], reducer };
+    let y = net.add(Op::Reduce(reduce), &[less_zero_point], &[30]);
+    net.output(y);
+    let before = net.outputs();
+    let cx = PassContext::new(PassOptions { fold_limit_bytes: 1000, ..PassOptions::default() });
+    net.pass("fold", &cx);
+    assert!(cx.notes().iter().any(|n| n.pass == "fold"), "the map is four times as large as the bytes");
+    net.pass("dce", &cx);
+    assert_eq!(constants(&net), [30]);
+    assert_eq!(before[0].bytes(), net.outputs()[0].bytes());
+}
