@@ -30,40 +30,52 @@ impl Ranges {
         ranges
     }
 
-    /// Whether an expression can be shown never to be negative.
-    pub(super) fn is_never_negative(&self, e: &IndexExpr) -> bool {
-        if self.interval(e).min.is_some_and(|min| min >= 0) {
-            return true;
-        }
-        // Without variables and divisions there is nothing to put in.
-        let composite = e.terms().iter().flat_map(|t| &t.atoms).any(|a| !matches!(a, Atom::Symbol(_)));
-        let mut steps = MOST_STEPS;
-        composite && self.show(e, &mut steps)
+    /// A number that an expression is never less than, as large as can be shown; `None` if nothing can.
+    #[must_use]
+    pub fn least(&self, e: &IndexExpr) -> Option<i64> {
+        self.least_of(e, i64::MAX)
     }
 
-    /// Shows that an expression is not negative by one that is never larger, or one that is equal and has fewer parts.
-    fn show(&self, e: &IndexExpr, steps: &mut usize) -> bool {
-        if self.interval(e).min.is_some_and(|min| min >= 0) {
-            return true;
+    /// As [`Ranges::least`]; what is `enough` need not be larger.
+    pub(super) fn least_of(&self, e: &IndexExpr, enough: i64) -> Option<i64> {
+        let known = self.interval(e).min;
+        // Without variables and divisions there is nothing to put in.
+        let composite = e.terms().iter().flat_map(|t| &t.atoms).any(|a| !matches!(a, Atom::Symbol(_)));
+        if known.is_some_and(|min| min >= enough) || !composite {
+            return known;
         }
+        let mut steps = MOST_STEPS;
+        self.show(e, enough, &mut steps)
+    }
+
+    /// What can be shown of an expression by others that are never larger, or that are equal and have fewer parts.
+    fn show(&self, e: &IndexExpr, enough: i64, steps: &mut usize) -> Option<i64> {
+        let known = self.interval(e).min;
         let too_large = |n: i64| n.unsigned_abs() > LARGEST;
-        if *steps == 0 || too_large(e.constant_part()) || e.terms().iter().any(|t| too_large(t.coefficient)) {
-            return false;
+        if known.is_some_and(|min| min >= enough)
+            || *steps == 0
+            || too_large(e.constant_part())
+            || e.terms().iter().any(|t| too_large(t.coefficient))
+        {
+            return known;
         }
         *steps -= 1;
-        for known in &self.not_negative {
-            let without = e.clone() - known.clone();
-            if without.terms().len() < e.terms().len() && self.show(&without, steps) {
-                return true;
+        for condition in &self.not_negative {
+            let without = e.clone() - condition.clone();
+            if without.terms().len() < e.terms().len() {
+                let shown = self.show(&without, enough, steps);
+                if shown.is_some_and(|min| min >= enough) {
+                    return shown;
+                }
             }
         }
         // Variables of inner loops first, since their bounds have those of outer ones in them.
-        for (var, upper) in self.uppers.iter().rev() {
-            if let Some(lower) = self.with_upper(e, *var, upper) {
-                return self.show(&lower, steps);
-            }
-        }
-        e.terms().iter().find_map(|term| self.show_by_parts(e, term, steps)).unwrap_or(false)
+        let lower = self.uppers.iter().rev().find_map(|(var, upper)| self.with_upper(e, *var, upper));
+        let shown = match lower {
+            Some(lower) => self.show(&lower, enough, steps),
+            None => e.terms().iter().find_map(|term| self.show_by_parts(e, term, enough, steps)).flatten(),
+        };
+        known.max(shown)
     }
 
     /// `e` with the greatest value in the place of a variable, where that makes nothing larger.
@@ -78,7 +90,7 @@ impl Ranges {
     }
 
     /// Takes a division or an extremum apart that stands alone in a term; `None` if there is none in it.
-    fn show_by_parts(&self, e: &IndexExpr, term: &Term, steps: &mut usize) -> Option<bool> {
+    fn show_by_parts(&self, e: &IndexExpr, term: &Term, enough: i64, steps: &mut usize) -> Option<Option<i64>> {
         let [atom] = &term.atoms[..] else { return None };
         let factor = term.coefficient;
         let rest = e.clone() - IndexExpr::atom(atom.clone()).scale(factor);
@@ -88,15 +100,20 @@ impl Ranges {
                 // d·(x div d) = x − x mod d.
                 let divisor = pair.1.as_const().filter(|d| (1..1 << 20).contains(d))?;
                 let whole = pair.0.clone() - pair.0.modulo(&pair.1);
-                Some(self.show(&(rest.scale(divisor) + whole.scale(factor)), steps))
+                let scaled = rest.scale(divisor) + whole.scale(factor);
+                let shown = self.show(&scaled, enough.saturating_mul(divisor), steps);
+                // What d·e is no less than, e is no less than by a d-th, rounded up.
+                Some(shown.map(|min| min.div_euclid(divisor) + i64::from(min.rem_euclid(divisor) != 0)))
             }
             Atom::Min(pair) | Atom::Max(pair) => {
+                let first = self.show(&(rest.clone() + pair.0.scale(factor)), enough, steps);
                 let either_will_do = matches!(atom, Atom::Min(_)) == (factor < 0);
-                let first = self.show(&(rest.clone() + pair.0.scale(factor)), steps);
-                if first == either_will_do {
+                let settled = if either_will_do { first.is_some_and(|min| min >= enough) } else { first.is_none() };
+                if settled {
                     return Some(first);
                 }
-                Some(self.show(&(rest + pair.1.scale(factor)), steps))
+                let second = self.show(&(rest + pair.1.scale(factor)), enough, steps);
+                Some(if either_will_do { first.max(second) } else { first.zip(second).map(|(a, b)| a.min(b)) })
             }
         }
     }
@@ -189,25 +206,36 @@ mod tests {
         assert_eq!(ranges.le(&var(0).maximum(&room), &room), Proof::Unknown);
     }
 
-    /// What is shown is so: all conditions of some loops, at all their points.
+    /// What is shown is so: many expressions of some loops, at all points of these for many sizes.
     #[test]
     fn nothing_is_shown_that_does_not_hold() {
         let size = IndexExpr::symbol(SIZE);
         let turns = size.floor_div(&6.into());
-        let ranges = loops(&[turns.clone(), 6.into()]);
-        let index = |a: i64, b: i64, c: i64| var(0).scale(a) + var(1).scale(b) + c;
-        for (a, b, c) in (0..8).flat_map(|a| (0..3).flat_map(move |b| (-3..8).map(move |c| (a, b, c)))) {
-            let index = index(a, b, c);
-            if ranges.lt(&index, &size) != Proof::Yes {
-                continue;
-            }
-            for n in 0..40 {
-                for (i, j) in (0..n / 6).flat_map(|i| (0..6).map(move |j| (i, j))) {
-                    let at = index.eval(&|_| Some(n), &|v: VarId| Some([i, j][v.index()]));
-                    assert!(at.is_some_and(|at| at < n), "{index} at {i}, {j} of {n}");
+        let ranges = loops(&[turns, 6.into()]);
+        let parts = [
+            size.clone(),
+            size.floor_div(&4.into()),
+            size.modulo(&5.into()),
+            var(0).scale(6) + var(1),
+            var(0),
+            (var(0) + var(1)).floor_div(&3.into()),
+            var(0).scale(6).minimum(&(size.clone() - 4)),
+            var(0).maximum(&(size.clone() - 9)),
+        ];
+        let points: Vec<(i64, i64, i64)> =
+            (0..40).flat_map(|n| (0..n / 6).flat_map(move |i| (0..6).map(move |j| (n, i, j)))).collect();
+        let mut shown = 0;
+        for (a, b) in parts.iter().flat_map(|a| parts.iter().map(move |b| (a, b))) {
+            for (f, g) in [(1, -1), (2, -1), (1, -2), (-1, 1), (-3, 2), (4, -3)] {
+                let e = a.scale(f) + b.scale(g) + 2;
+                let Some(least) = ranges.least(&e) else { continue };
+                shown += 1;
+                for &(n, i, j) in &points {
+                    let at = e.eval(&|_| Some(n), &|v: VarId| Some([i, j][v.index()]));
+                    assert!(at.is_some_and(|at| at >= least), "{e} is {at:?} at {i}, {j} of {n}, not {least}");
                 }
             }
         }
-        assert_eq!(ranges.lt(&index(6, 1, 0), &size), Proof::Yes);
+        assert!(shown > 100, "{shown}");
     }
 }

@@ -176,7 +176,7 @@ impl Ranges {
         match (interval.min, interval.max) {
             (Some(min), _) if min >= 0 => Proof::Yes,
             (_, Some(max)) if max < 0 => Proof::No,
-            _ if self.is_never_negative(&difference) => Proof::Yes,
+            _ if self.least_of(&difference, 0).is_some_and(|min| min >= 0) => Proof::Yes,
             _ => Proof::Unknown,
         }
     }

@@ -12,7 +12,7 @@ use super::lower::Lowered;
 use super::plan::{BufferPlace, Part, PlannedBuffer, PlannedValue};
 use crate::graph::evaluate::computable;
 use infc_ir::access::Bound;
-use infc_ir::entity::{EntityId, StageId, ValueId, VarId};
+use infc_ir::entity::{EntityId, StageId, ValueId};
 use infc_ir::graph::{Graph, Port};
 use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::kernel::{Layout, Operand, OperandKind, Reducer, Stage};
@@ -360,7 +360,7 @@ fn halos(
                 if !movable || load.valid.is_empty() || !load.gather.is_empty() {
                     return;
                 }
-                let wanted = Halo { reach: reach(operand, load, stage, &ranges), fill: load.otherwise.bits };
+                let wanted = Halo { reach: reach(operand, load, &ranges), fill: load.otherwise.bits };
                 let halo = halos.entry(value).or_insert_with(|| Halo::none(operand.shape.len()));
                 halo.widen(&wanted, |_| true);
             });
@@ -381,7 +381,7 @@ fn halos(
 }
 
 /// How far before 0 and beyond the extent each coordinate of the load goes, where a condition cuts that off.
-fn reach(operand: &Operand, load: &Load, stage: &Stage, ranges: &Ranges) -> Vec<(i64, i64)> {
+fn reach(operand: &Operand, load: &Load, ranges: &Ranges) -> Vec<(i64, i64)> {
     let zero = IndexExpr::constant(0);
     load.index
         .iter()
@@ -392,10 +392,7 @@ fn reach(operand: &Operand, load: &Load, stage: &Stage, ranges: &Ranges) -> Vec<
                 return (0, 0);
             }
             let before = ranges.interval(index).min.map(|min| min.saturating_neg().max(0));
-            let after = greatest(index, stage).and_then(|greatest| {
-                let beyond = (greatest - extent.clone() + 1).simplify(ranges);
-                ranges.interval(&beyond).max.map(|max| max.max(0))
-            });
+            let after = ranges.least(&(extent.clone() - 1 - index.clone())).map(|min| min.saturating_neg().max(0));
             let most = ranges.interval(extent).min.map_or(MAX_HALO, |len| MAX_HALO.max(len / MAX_HALO_PART));
             match (before, after) {
                 (Some(before), Some(after)) if before <= most && after <= most => (before, after),
@@ -403,15 +400,4 @@ fn reach(operand: &Operand, load: &Load, stage: &Stage, ranges: &Ranges) -> Vec<
             }
         })
         .collect()
-}
-
-/// The greatest value of an affine expression, as an expression over symbols.
-fn greatest(index: &IndexExpr, stage: &Stage) -> Option<IndexExpr> {
-    let mut rest = index.clone();
-    for (n, axis) in stage.axes.iter().enumerate() {
-        let (step, without) = rest.linear_in(VarId(n as u32))?;
-        let step = step.as_const()?;
-        rest = if step > 0 { without + (axis.extent.clone() - 1).scale(step) } else { without };
-    }
-    (!rest.uses_vars()).then_some(rest)
 }
