@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn extrema_hold_for_one_or_for_both() {
         let size = IndexExpr::symbol(SIZE);
-        let ranges = loops(&[size.clone()]);
+        let ranges = loops(std::slice::from_ref(&size));
         let room = size.clone() - 4;
         let inside = var(0).minimum(&room);
         assert_eq!(ranges.le(&inside, &room), Proof::Yes);
