@@ -163,7 +163,7 @@ fn next_power_of_two(n: i64) -> i64 {
     n.max(1).unsigned_abs().next_power_of_two().cast_signed()
 }
 
-/// Rows of an axis of known extent that make tiles along axes of unknown extent unnecessary.
+/// Rows of an axis of known extent that make tiles along a batch of unknown size unnecessary.
 const ENOUGH_ROWS: i64 = 4;
 
 /// Unrolled axes to try beside a vector axis.
@@ -179,16 +179,22 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
         // Unrolling pays where some load does not move with the axis.
         .filter(|&a| view.accesses.iter().any(|x| x.steps[a] == Step::Zero))
         .collect();
-    // A batch that may be anything is mostly one: a tile of its rows would be a remainder of one row.
+    // A batch that may be anything is mostly one: a tile of its rows would be a remainder of one row. Other symbolic axes
+    // (a sequence, the width of an image) are mostly long.
     let known = |a: usize| stage.axes[a].extent.as_const().is_some();
-    if candidates.iter().any(|&a| known(a) && view.extents[a] >= ENOUGH_ROWS) {
-        candidates.retain(|&a| known(a));
+    let is_batch = |a: usize| a == 0 && !known(a);
+    let has_rows = |a: usize| !is_batch(a) && (!known(a) || view.extents[a] >= ENOUGH_ROWS);
+    if candidates.iter().any(|&a| has_rows(a)) {
+        candidates.retain(|&a| !is_batch(a));
     }
     // Where lanes sum, all operands are vectors, and both axes share loads.
     let most_outer = if stage.axes[vector_axis].kind == AxisKind::Reduce { 8 } else { 4 };
     const ROWS: [i64; 16] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 20, 28];
-    // Later axes first: of equals, the one whose points lie closer together.
-    for (i, &a) in candidates.iter().enumerate().rev() {
+    // Later axes first: of equals, the one whose points lie closer together; and known ones before those that may leave
+    // fewer rows than a tile.
+    let later_first = candidates.iter().enumerate().rev();
+    let (sure, unsure): (Vec<_>, Vec<_>) = later_first.partition(|&(_, &a)| known(a));
+    for (i, &a) in sure.into_iter().chain(unsure) {
         let points = view.extents[a];
         for &n in ROWS.iter().filter(|&&n| n <= points) {
             choices.push(vec![(a, n)]);
