@@ -343,6 +343,18 @@ fn a_batch_of_unknown_size_gives_no_rows() {
         let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
         assert!(!schedule.contains("s.n by") && schedule.contains("split s.m by"), "{name}: {schedule}");
     }
+    // A sequence is long, so that few rows of known number beside it are not what a tile is made of.
+    let heads = "kernel @heads(x: f32[N, T, 40], const w: f32[12, 40, 32]) -> (y: f32[N, 12, T, 32])
+        where N in 0..=1000000, T in 0..=1000000 {
+      stage s[n: N, h: 12, t: T, c: 32, reduce k: 40] = fold sum x[n, t, k] * w[h, k, c]
+      stage o[n, h, t, c] = s[n, h, t, c] * 0.5
+      output y[n, h, t, c] = o[n, h, t, c]
+    }";
+    let kernel: Kernel = heads.parse().unwrap_or_else(|e| panic!("{e}"));
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+        assert!(schedule.contains("split s.t by") && !schedule.contains("split s.n by"), "{name}: {schedule}");
+    }
     // Where it is all there is, it is taken.
     let rows = text.replace("N, 50, ", "N, 1, ").replace("m: 50", "m: 1");
     let kernel: Kernel = rows.parse().unwrap_or_else(|e| panic!("{e}"));
@@ -606,5 +618,33 @@ fn small_roots_beside_large_ones_are_few_chunks() {
         let expected = run_kernel(&kernel, &[], &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
         let found = run_scheduled(&kernel, machine, ErrorClass::Reassociating, &[], &inputs);
         assert_close(name, &found, &expected, 1e-4, 1e-4);
+    }
+}
+
+/// A batch of unknown size is mostly one, which is no chunks for several threads.
+#[test]
+fn threads_share_more_than_a_batch_of_unknown_size() {
+    let text = "kernel @image(x: f32[N, 56, 56, 64], const w: f32[64, 64]) -> (y: f32[N, 56, 56, 64])
+        where N in 0..=1000000 {
+      stage s[n: N, p: 56, q: 56, c: 64, reduce k: 64] = fold sum x[n, p, q, k] * w[k, c]
+      stage o[n, p, q, c] = s[n, p, q, c] * 0.5
+      output y[n, p, q, c] = o[n, p, q, c]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&kernel, machine, ErrorClass::Reassociating).to_string();
+        let (_, shared) = schedule.split_once("parallel o: ").unwrap_or_else(|| panic!("{name}: {schedule}"));
+        assert!(shared.starts_with("n, p"), "{name}: {schedule}");
+    }
+}
+
+/// No load of an image with a halo is tested, whatever the image's size: full tiles, rows left over, and masked lanes.
+#[test]
+fn images_of_any_size_are_read_without_tests() {
+    let (_, kernel) = infc_testkit::kernels().into_iter().find(|(n, _)| n.contains("any_size")).expect("a kernel file");
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&kernel, machine, ErrorClass::Reassociating);
+        let nest = apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{name}: {e}")).to_string();
+        assert!(!nest.contains(" if "), "{name}: {nest}");
     }
 }

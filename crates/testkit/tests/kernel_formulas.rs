@@ -149,6 +149,16 @@ fn convolution_with_a_halo() {
 }
 
 #[test]
+fn convolution_of_any_size() {
+    check("any_size_conv", 1e-6, |case, _, i| {
+        let a = window(i[0], i[1], 1, [case.size("H"), case.size("W")], |h, w, r, s| {
+            sum(5, |c| case.at("x", &[h, w, c]) * case.at("w", &[r, s, c, i[2]]))
+        });
+        a.max(0.0)
+    });
+}
+
+#[test]
 fn depthwise_convolution() {
     check("depthwise_conv", 1e-6, |case, _, i| {
         let a =

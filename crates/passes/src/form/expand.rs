@@ -8,7 +8,8 @@ use crate::graph::movement;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{EntityId, NodeId, OriginId, ValueId};
 use infc_ir::graph::{Definition, Graph, Node, Port, Requirement, TensorType};
-use infc_ir::op::{CompositeKind, CompositeOp, HostOp, IfOp, MapOp, Op, Produced};
+use infc_ir::index::Dim;
+use infc_ir::op::{CompositeKind, CompositeOp, ContractOp, HostOp, IfOp, MapOp, Op, Produced};
 use infc_ir::scalar::{Body, Const};
 use infc_tensor::{Attributes, DType, Subgraphs};
 use std::sync::Arc;
@@ -388,28 +389,24 @@ fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>, place: 
     Ok(inner)
 }
 
-/// Whether a composite is one kernel. Attention is if its extents are known and it has rows enough to share what they
-/// read: blocks of scores stay in cache then. Its sums are divided late ([`crate::formulate::defer`]), in another order
-/// than it says.
+/// Whether a composite is one kernel. Attention is if it has rows enough to share what they read: blocks of scores stay in
+/// cache then. Its sums are divided late ([`crate::formulate::defer`]), in another order than it says.
 fn stays_together(composite: &CompositeOp, allowed: ErrorClass) -> bool {
     if composite.kind != CompositeKind::Attention {
         return true;
     }
     let body = &composite.body;
-    let mut rows = i64::MAX;
-    for &id in &body.order {
-        let node = &body.nodes[id];
-        if let Op::Contract(op) = &node.op {
-            let shape = &body.ty(node.inputs[0]).shape;
-            let free = op.lhs.iter().zip(shape).filter(|(label, _)| !op.rhs.contains(label));
-            let known: Option<i64> = free.map(|(_, extent)| extent.as_const()).product();
-            rows = rows.min(known.unwrap_or(0));
-        }
-        if node.outputs.iter().any(|&v| body.ty(v).shape.iter().any(|d| d.as_const().is_none())) {
-            return false;
-        }
-    }
-    allowed >= ErrorClass::Reassociating && rows >= MIN_ROWS
+    let contractions = body.order.iter().filter_map(|&id| match &body.nodes[id].op {
+        Op::Contract(op) => Some((op, &body.ty(body.nodes[id].inputs[0]).shape)),
+        _ => None,
+    });
+    // A sequence of unknown length is mostly long.
+    let has_rows = |(op, shape): (&ContractOp, &Vec<Dim>)| {
+        let free = op.lhs.iter().zip(shape).filter(|(label, _)| !op.rhs.contains(label));
+        let rows: Option<i64> = free.map(|(_, extent)| extent.as_const()).product();
+        rows.is_none_or(|rows| rows >= MIN_ROWS)
+    };
+    allowed >= ErrorClass::Reassociating && contractions.into_iter().all(has_rows)
 }
 
 fn new_region(flat: &mut Flat) -> usize {
