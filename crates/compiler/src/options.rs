@@ -79,7 +79,13 @@ impl CompileOptions {
     /// What kernel formation is told; `states` are those asked for, by number, and `appends` how they lie if the plan
     /// of the general case has decided that.
     pub(crate) fn form(&self, states: Vec<(usize, usize)>, appends: Option<Vec<Option<Append>>>) -> FormOptions {
-        FormOptions { allowed: self.allowed(), max_weight_growth: self.max_weight_growth, states, appends }
+        FormOptions {
+            allowed: self.allowed(),
+            max_weight_growth: self.max_weight_growth,
+            states,
+            appends,
+            ..FormOptions::default()
+        }
     }
 
     /// The flags that change the result, in one order, for the artifact's provenance.

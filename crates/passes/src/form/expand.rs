@@ -1,7 +1,7 @@
 //! Composites written out: a flat graph of core operations that remembers which of them belong together.
 
-use super::FormError;
 use super::body::constant_splat;
+use super::{FormError, FormOptions};
 use crate::ErrorClass;
 use crate::graph::evaluate::computable;
 use crate::graph::movement;
@@ -111,7 +111,7 @@ impl Flat {
 ///
 /// In the body of a recurrence, which is one kernel, branches are computed both and their results chosen from
 /// (`speculate`).
-pub(super) fn expand(graph: &Graph, speculate: bool, allowed: ErrorClass) -> Result<Flat, FormError> {
+pub(super) fn expand(graph: &Graph, speculate: bool, options: &FormOptions) -> Result<Flat, FormError> {
     let mut flat = Flat::of(Graph {
         name: graph.name.clone(),
         symbols: graph.symbols.clone(),
@@ -125,7 +125,7 @@ pub(super) fn expand(graph: &Graph, speculate: bool, allowed: ErrorClass) -> Res
         values[port.value.index()] = Some(flat.graph.add_input(&port.name, graph.ty(port.value).clone()));
         flat.graph.inputs.last_mut().expect("added just now").declared.clone_from(&port.declared);
     }
-    let place = Place { region: None, origin: None, guard: None, speculate, allowed, depth: 0 };
+    let place = Place { region: None, origin: None, guard: None, speculate, options, depth: 0 };
     copy(&mut flat, graph, &mut values, place)?;
     for port in &graph.outputs {
         let value = lookup(&values, port.value, &port.name)?;
@@ -136,13 +136,13 @@ pub(super) fn expand(graph: &Graph, speculate: bool, allowed: ErrorClass) -> Res
 
 /// Where nodes are copied to.
 #[derive(Clone, Copy)]
-struct Place {
+struct Place<'o> {
     region: Option<usize>,
     /// Of the composite around; without one, nodes keep theirs.
     origin: Option<OriginId>,
     guard: Option<usize>,
     speculate: bool,
-    allowed: ErrorClass,
+    options: &'o FormOptions,
     depth: usize,
 }
 
@@ -154,7 +154,7 @@ fn lookup(values: &[Option<ValueId>], value: ValueId, place: &str) -> Result<Val
 }
 
 /// Copies the nodes of `from` in order. Inside a composite they keep the origin of the composite.
-fn copy(flat: &mut Flat, from: &Graph, values: &mut [Option<ValueId>], place: Place) -> Result<(), FormError> {
+fn copy(flat: &mut Flat, from: &Graph, values: &mut [Option<ValueId>], place: Place<'_>) -> Result<(), FormError> {
     let Place { region, origin, guard, depth, .. } = place;
     flat.requires.extend(from.requires.iter().map(|r| (guard, r.clone())));
     for &id in &from.order {
@@ -181,7 +181,7 @@ fn copy(flat: &mut Flat, from: &Graph, values: &mut [Option<ValueId>], place: Pl
             if body.inputs.len() != inputs.len() || body.outputs.len() != node.outputs.len() {
                 return Err(malformed("its body has another number of inputs or outputs"));
             }
-            let inner = region.or_else(|| stays_together(composite, place.allowed).then(|| new_region(flat)));
+            let inner = region.or_else(|| stays_together(composite, place.options).then(|| new_region(flat)));
             let mut inside: Vec<Option<ValueId>> = vec![None; body.values.len()];
             for (port, &input) in body.inputs.iter().zip(&inputs) {
                 inside[port.value.index()] = Some(input);
@@ -258,7 +258,7 @@ fn both(
     node: &Node,
     branches: &IfOp,
     inputs: &[ValueId],
-    mut place: Place,
+    mut place: Place<'_>,
 ) -> Result<Vec<ValueId>, FormError> {
     let malformed = |what: &str| FormError::Malformed { place: "an if".to_owned(), what: what.to_owned() };
     // Only the branch that is taken tells the sizes.
@@ -363,8 +363,8 @@ fn chosen(types: &[TensorType], produces: Vec<Produced>) -> IfOp {
 
 /// The body of a recurrence without composites. Its constants become constants of the graph around it, which are its
 /// last inputs; those of one value stay.
-fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>, place: Place) -> Result<Graph, FormError> {
-    let expanded = expand(body, true, place.allowed)?;
+fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>, place: Place<'_>) -> Result<Graph, FormError> {
+    let expanded = expand(body, true, place.options)?;
     flat.requires.extend(expanded.requires.into_iter().map(|(_, r)| (place.guard, r)));
     let mut inner = expanded.graph;
     for id in std::mem::take(&mut inner.order) {
@@ -391,7 +391,7 @@ fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>, place: 
 
 /// Whether a composite is one kernel. Attention is if it has rows enough to share what they read: blocks of scores stay in
 /// cache then. Its sums are divided late ([`crate::formulate::defer`]), in another order than it says.
-fn stays_together(composite: &CompositeOp, allowed: ErrorClass) -> bool {
+fn stays_together(composite: &CompositeOp, options: &FormOptions) -> bool {
     if composite.kind != CompositeKind::Attention {
         return true;
     }
@@ -406,7 +406,12 @@ fn stays_together(composite: &CompositeOp, allowed: ErrorClass) -> bool {
         let rows: Option<i64> = free.map(|(_, extent)| extent.as_const()).product();
         rows.is_none_or(|rows| rows >= MIN_ROWS)
     };
-    allowed >= ErrorClass::Reassociating && contractions.into_iter().all(has_rows)
+    let is_known = |dim: &Dim| dim.as_const().is_some();
+    let known =
+        body.order.iter().flat_map(|&id| &body.nodes[id].outputs).all(|&v| body.ty(v).shape.iter().all(is_known));
+    options.allowed >= ErrorClass::Reassociating
+        && (known || options.keeps_any_size)
+        && contractions.into_iter().all(has_rows)
 }
 
 fn new_region(flat: &mut Flat) -> usize {

@@ -72,7 +72,7 @@ const MAX_GRAPH_NODES: usize = 1 << 17;
 /// # Errors
 /// [`FormError`] if the graph is malformed, or has elements of a type that no kernel computes with.
 pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
-    let mut flat = expand::expand(graph, false, options.allowed)?;
+    let mut flat = expand::expand(graph, false, options)?;
     outputs::compute_outputs(&mut flat.graph);
     let count = flat.graph.order.len();
     if count > MAX_GRAPH_NODES {

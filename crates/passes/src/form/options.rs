@@ -8,6 +8,9 @@ use crate::ErrorClass;
 pub struct FormOptions {
     /// Under [`ErrorClass::Exact`] sums keep the order of their axes.
     pub allowed: ErrorClass,
+    /// Whether a kernel may keep values between its stages whose size only a run tells (scores of attention). Threads of
+    /// processors find memory for that; those of GPUs have what their code says.
+    pub keeps_any_size: bool,
     /// How large the constants of the plan may become, over their size in the graph.
     pub max_weight_growth: f64,
     /// Outputs that are inputs of the next run: their numbers, and those of the inputs.
@@ -19,6 +22,12 @@ pub struct FormOptions {
 
 impl Default for FormOptions {
     fn default() -> Self {
-        Self { allowed: ErrorClass::Reassociating, max_weight_growth: 1.3, states: Vec::new(), appends: None }
+        Self {
+            allowed: ErrorClass::Reassociating,
+            keeps_any_size: true,
+            max_weight_growth: 1.3,
+            states: Vec::new(),
+            appends: None,
+        }
     }
 }
