@@ -323,6 +323,10 @@ impl Emitter<'_> {
                 continue;
             }
             let var = self.loop_var(format!("{}.{}_rest", self.kernel.stages[stage].name, l.name), &turns);
+            if self.ranges.var(var).max == Some(0) {
+                // A single turn is not sure to be there: as a variable it tells that so many points are left.
+                self.ranges.set_var(var, Interval { min: Some(0), max: Some(1) });
+            }
             let limit = lanes.filter(|&n| n > 1).map(|_| axis.base.clone() + axis.extent.clone());
             let mut s = state.clone();
             s[l.axis] = AxisState {
