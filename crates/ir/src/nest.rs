@@ -151,10 +151,10 @@ pub enum Stmt {
     },
     /// All threads of the block (GPU) or region (CPU) meet here.
     Barrier,
-    /// A hint that memory is going to be written soon. It changes nothing, also where the index lies outside of the
-    /// buffer.
+    /// A hint that memory is going to be written soon, or read if the operand is read-only. It changes nothing, also
+    /// where the index lies outside of the buffer.
     Prefetch {
-        /// Where; in an operand that is not read-only.
+        /// Where; in an operand.
         target: Target,
     },
     /// Starts a copy from operand memory to shared memory; [`Stmt::AsyncWait`] waits for it.

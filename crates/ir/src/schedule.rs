@@ -147,6 +147,18 @@ pub enum Step {
         /// The stage that is computed meanwhile.
         during: String,
     },
+    /// While a stage is computed, the memory is asked for that its vectors read of an operand, or write to it, some points
+    /// later.
+    Fetch {
+        /// Of the kernel.
+        operand: String,
+        /// The stage that reads or writes it.
+        during: String,
+        /// An axis of the stage.
+        axis: String,
+        /// By how many points of the axis.
+        ahead: u32,
+    },
     /// The named outermost loops become the kernel's one parallel axis. If the first is a recurrence's loop over steps,
     /// chunks of a step run when those of all steps before have.
     Parallel {
@@ -233,6 +245,9 @@ impl fmt::Display for Step {
                 write!(f, "tensorize {}.{} to {intrinsic}", name(stage), name(axis))
             }
             Step::Prefetch { stage, during } => write!(f, "prefetch {} during {}", name(stage), name(during)),
+            Step::Fetch { operand, during, axis, ahead } => {
+                write!(f, "fetch {} during {}.{} by {ahead}", name(operand), name(during), name(axis))
+            }
             Step::Parallel { stage, axes } => write!(f, "parallel {}: {}", name(stage), Names(axes)),
             Step::Bind { stage, axis, dim } => write!(f, "bind {}.{} to {dim}", name(stage), name(axis)),
         }

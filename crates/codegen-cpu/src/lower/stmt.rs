@@ -7,7 +7,7 @@ use crate::vir::builder::{Builder, Memory};
 use crate::vir::{Cond, Elem, Type, Value};
 use infc_ir::entity::{BufferId, EntityId, VarId};
 use infc_ir::index::IndexExpr;
-use infc_ir::kernel::Reducer;
+use infc_ir::kernel::{OperandKind, Reducer};
 use infc_ir::nest::{BufferKind, Expr, LoopKind, Stmt, Target};
 use infc_ir::scalar::{BinaryOp, ScalarOp};
 use infc_ir::schedule::{Intrinsic, Scope};
@@ -229,7 +229,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Asks for the cache lines that the lanes of a vector write, if they lie side by side. Single elements are not
+    /// Asks for the cache lines that the lanes of a vector write or read, if they lie side by side. Single elements are not
     /// worth an instruction each.
     fn prefetch(&mut self, target: &Target) -> Result<(), LowerError> {
         let elem = self.memory_type(self.nest.buffers[target.buffer].dtype)?;
@@ -239,6 +239,8 @@ impl Lower<'_> {
         }
         let LaneForm::Strided { rest, step: 1 } = self.lane_form(flat) else { return Ok(()) };
         let (base, disp) = self.address(target.buffer, &rest, elem.size_bytes())?;
+        let write =
+            matches!(self.nest.buffers[target.buffer].kind, BufferKind::Operand { role: OperandKind::Output, .. });
         // Arguments start on cache lines. A vector in the middle of a line leaves it to the first one there.
         let per_line = SCRATCH_ALIGN / i64::from(elem.size_bytes());
         let into_line = rest.modulo(&IndexExpr::constant(per_line)).simplify(&self.ranges).as_const();
@@ -247,7 +249,7 @@ impl Lower<'_> {
             if let Ok(offset) = i32::try_from(element * i64::from(elem.size_bytes()))
                 && let Some(disp) = disp.checked_add(offset)
             {
-                self.b.prefetch(base, disp);
+                self.b.prefetch(base, disp, write);
             }
         }
         Ok(())

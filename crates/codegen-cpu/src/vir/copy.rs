@@ -59,7 +59,7 @@ impl<'a> Copier<'a> {
                 Inst::If { cond, then, otherwise, results }
             }
             Inst::Barrier => Inst::Barrier,
-            Inst::Prefetch { base, disp } => Inst::Prefetch { base: self.used(*base), disp: *disp },
+            &Inst::Prefetch { base, disp, write } => Inst::Prefetch { base: self.used(base), disp, write },
         }
     }
 

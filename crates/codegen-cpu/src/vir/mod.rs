@@ -358,12 +358,14 @@ pub enum Inst {
     },
     /// All threads of the region meet here (D7); `args[n]` holds the barrier.
     Barrier,
-    /// Asks for the cache line at `base + disp`, which is going to be written. Nothing happens if it does not exist.
+    /// Asks for the cache line at `base + disp`. Nothing happens if it does not exist.
     Prefetch {
         /// Address.
         base: Value,
         /// Constant byte displacement.
         disp: i32,
+        /// It is going to be written, not only read.
+        write: bool,
     },
 }
 

@@ -209,7 +209,10 @@ impl Printer<'_> {
                     writeln!(f, "{indent}scatter {place} = {}{mask}", self.value(*value))?;
                 }
                 Inst::Barrier => writeln!(f, "{indent}barrier")?,
-                Inst::Prefetch { base, disp } => writeln!(f, "{indent}prefetch {}", self.address(*base, *disp))?,
+                Inst::Prefetch { base, disp, write } => {
+                    let purpose = if *write { "write" } else { "read" };
+                    writeln!(f, "{indent}prefetch {} to {purpose}", self.address(*base, *disp))?;
+                }
                 Inst::Loop(l) => {
                     let (start, end) = (self.value(l.start), self.value(l.end));
                     write!(f, "{indent}")?;

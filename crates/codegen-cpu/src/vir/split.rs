@@ -289,7 +289,9 @@ impl Splitter<'_> {
                 out.push(Inst::If { cond, then, otherwise, results });
             }
             Inst::Barrier => out.push(Inst::Barrier),
-            Inst::Prefetch { base, disp } => out.push(Inst::Prefetch { base: self.scalar(*base), disp: *disp }),
+            &Inst::Prefetch { base, disp, write } => {
+                out.push(Inst::Prefetch { base: self.scalar(base), disp, write });
+            }
         }
     }
 

@@ -93,6 +93,13 @@ impl Parser<'_> {
                 self.expect_word("during")?;
                 Step::Prefetch { stage, during: self.name("a stage")? }
             }
+            "fetch" => {
+                let operand = self.name("an operand")?;
+                self.expect_word("during")?;
+                let (during, axis) = self.stage_and_axis()?;
+                self.expect_word("by")?;
+                Step::Fetch { operand, during, axis, ahead: self.count(1 << 30)? as u32 }
+            }
             "parallel" => {
                 let (stage, axes) = self.stage_and_axes()?;
                 Step::Parallel { stage, axes }

@@ -140,9 +140,9 @@ impl Checker<'_> {
             Stmt::Barrier | Stmt::AsyncWait { .. } => {}
             Stmt::Prefetch { target } => {
                 if let Some(id) = self.place(target)
-                    && !matches!(self.nest.buffers[id].kind, BufferKind::Operand { role: OperandKind::Output, .. })
+                    && !matches!(self.nest.buffers[id].kind, BufferKind::Operand { .. })
                 {
-                    let what = "a hint on memory that is not going to be written";
+                    let what = "a hint on memory that is of no operand";
                     self.report.push(ViolationKind::NotAllowed { what });
                 }
             }

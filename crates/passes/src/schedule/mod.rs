@@ -14,6 +14,7 @@ mod faithful;
 mod loops;
 pub(crate) mod plan;
 pub(crate) mod point;
+mod prefetch;
 mod prepare;
 mod reduction;
 mod region;

@@ -1,10 +1,10 @@
 //! Reads schedule steps into a loop structure per stage.
 
 use super::ScheduleError;
-use infc_ir::entity::{EntityId, IndexVec, StageId, VarId};
+use infc_ir::entity::{EntityId, IndexVec, OperandId, StageId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{AxisKind, Kernel};
-use infc_ir::scalar::Source;
+use infc_ir::scalar::{ScalarOp, Source};
 use infc_ir::schedule::{GpuDim, Intrinsic, Scope, Step};
 use std::ops::Range;
 
@@ -56,6 +56,17 @@ pub(super) struct StagePlan {
     pub(super) scope: Scope,
     /// Whose memory is asked for meanwhile.
     pub(super) prefetches: Option<Prefetch>,
+    /// Of which operands what is read or written later is asked for meanwhile.
+    pub(super) fetches: Vec<Fetch>,
+}
+
+/// An operand that a stage reads or writes, and how far ahead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fetch {
+    pub(super) operand: OperandId,
+    pub(super) axis: usize,
+    /// Points of the axis.
+    pub(super) ahead: i64,
 }
 
 /// An output stage that is computed after another, and where.
@@ -99,6 +110,7 @@ pub(super) fn read(kernel: &Kernel, steps: &[Step]) -> Result<Plans, ScheduleErr
             placement: Placement::Root,
             scope: Scope::Scratch,
             prefetches: None,
+            fetches: Vec::new(),
         })
         .collect();
     for step in steps {
@@ -232,6 +244,24 @@ impl Reader<'_> {
                     return self.illegal(format!("`{stage}` does not read `{during}` at points near its own"));
                 };
                 plans[during_id].prefetches = Some(Prefetch { stage: id, axes });
+            }
+            Step::Fetch { operand, during, axis, ahead } => {
+                let id = self.stage(during)?;
+                let stage = &self.kernel.stages[id];
+                let found = self.kernel.operands.iter_enumerated().find(|(_, o)| o.name == *operand);
+                let reads = |operand: OperandId| {
+                    let of_operand = |op: &ScalarOp| matches!(op, ScalarOp::Load(load) if load.source == Source::Operand(operand) && load.gather.is_empty());
+                    let written = self.kernel.outputs.iter().any(|o| o.stage == id && o.operand == operand);
+                    written || stage.body.ops.iter().any(of_operand)
+                };
+                let Some((operand, _)) = found.filter(|&(id, _)| reads(id)) else {
+                    return self
+                        .illegal(format!("`{during}` does not read or write an operand `{operand}` at known places"));
+                };
+                let Some(axis) = stage.axes.iter().position(|a| a.name == *axis) else {
+                    return self.illegal(format!("`{during}` has no axis `{axis}`"));
+                };
+                plans[id].fetches.push(Fetch { operand, axis, ahead: i64::from(*ahead) });
             }
             Step::Parallel { stage, axes } => {
                 for axis in axes {

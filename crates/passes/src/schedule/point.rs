@@ -48,20 +48,6 @@ impl Emitter<'_> {
         Ok(stmts)
     }
 
-    /// Asks for what is written near a point of a stage after it.
-    fn prefetches(&self, stage: StageId, coordinates: &[IndexExpr]) -> Vec<Stmt> {
-        let Some(prefetch) = &self.plans[stage].prefetches else { return Vec::new() };
-        let ahead = |&(position, distance): &(usize, i64)| coordinates[position].clone() - distance;
-        let there: Vec<IndexExpr> = prefetch.axes.iter().map(ahead).collect();
-        let outputs = self.kernel.outputs.iter().filter(|o| o.stage == prefetch.stage);
-        let target = |output: &infc_ir::kernel::Output| {
-            let index: Vec<IndexExpr> = output.index.iter().map(|e| e.substitute_vars(&there)).collect();
-            let flat = self.kernel.operands[output.operand].layout.flat(&index).simplify(&self.ranges);
-            Target { buffer: self.operand_buffers[output.operand.index()], index: flat }
-        };
-        outputs.map(|output| Stmt::Prefetch { target: target(output) }).collect()
-    }
-
     /// The bounds that are not known to hold, simplified.
     pub(super) fn open_bounds(&self, bounds: Vec<Bound>) -> Vec<Bound> {
         let mut open: Vec<Bound> = Vec::new();

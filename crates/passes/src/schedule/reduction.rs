@@ -248,7 +248,9 @@ impl Emitter<'_> {
             let valid = self.open_bounds(limits(reduced));
             let value = self.value(stage, &coordinates, &guard)?;
             let targets = self.targets(stage, acc, &state, &turns);
-            return Ok(vec![Stmt::Reduce { targets, value, reducer: Arc::clone(reducer), valid }]);
+            let mut stmts = vec![Stmt::Reduce { targets, value, reducer: Arc::clone(reducer), valid }];
+            stmts.extend(self.prefetches(stage, &coordinates));
+            return Ok(stmts);
         };
         let before = state[l.axis].base.clone();
         self.open(stage, &l, state, &mut |e, s| {

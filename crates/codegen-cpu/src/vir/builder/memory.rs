@@ -80,12 +80,16 @@ impl Builder {
         self.emit(Inst::Scatter { value, base, index, scale, disp, mask });
     }
 
-    /// Asks for the cache line at `base + disp`, which is going to be written.
-    pub fn prefetch(&mut self, base: Value, disp: i32) {
+    /// Asks for the cache line at `base + disp`, which is going to be written or read, unless the block has just asked
+    /// for it.
+    pub fn prefetch(&mut self, base: Value, disp: i32, write: bool) {
         let (base, disp) = self.address(base, disp);
         // Nothing is stored yet, so what was loaded is still there.
         let frame = self.frames.last_mut().expect("the outermost block is always there");
-        frame.insts.push(Inst::Prefetch { base, disp });
+        let inst = Inst::Prefetch { base, disp, write };
+        if !frame.insts.contains(&inst) {
+            frame.insts.push(inst);
+        }
     }
 
     /// All threads of the region meet here.

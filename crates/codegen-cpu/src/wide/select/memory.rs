@@ -120,10 +120,11 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// Asks for a line to be written. Processors without the instruction pass over it.
-    pub(super) fn prefetch(&mut self, base: Value, disp: i32) {
+    /// Asks for a line. Processors without the instruction pass over it.
+    pub(super) fn prefetch(&mut self, base: Value, disp: i32, write: bool) {
         let address = self.address(base, disp);
-        self.push(MachInst::new(Code::Prefetchw_m8).mem(&address));
+        let code = if write { Code::Prefetchw_m8 } else { Code::Prefetcht0_m8 };
+        self.push(MachInst::new(code).mem(&address));
     }
 
     fn store_whole(&mut self, value: Value, ty: Type, base: Value, disp: i32) {

@@ -247,8 +247,8 @@ impl<'a> Selector<'a> {
                     self.flush();
                     self.retire(&|f| inst.for_each_use(f))?;
                 }
-                Inst::Prefetch { base, disp } => {
-                    self.prefetch(*base, *disp);
+                Inst::Prefetch { base, disp, write } => {
+                    self.prefetch(*base, *disp, *write);
                     self.flush();
                     self.retire(&|f| inst.for_each_use(f))?;
                 }

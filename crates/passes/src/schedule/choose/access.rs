@@ -1,7 +1,7 @@
 //! How the loads of a stage move along its axes.
 
 use crate::schedule::point::outside_halo;
-use infc_ir::entity::{EntityId, StageId, VarId};
+use infc_ir::entity::{EntityId, OperandId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Interval};
 use infc_ir::kernel::{AxisKind, Kernel, Layout, Stage};
 use infc_ir::scalar::{Body, Load, ScalarOp, Source, UnaryOp};
@@ -66,6 +66,8 @@ pub(super) struct Access {
     pub(super) guards: Guards,
     /// The stage it reads, if it is not an operand.
     pub(super) stage: Option<StageId>,
+    /// The operand it reads, if the stage does so itself, at known places.
+    pub(super) operand: Option<OperandId>,
     /// Axes of the reader that each value axis of the read stage depends on, when it reads a stage: the reader's axis
     /// if it is plainly that, else `None`.
     pub(super) axes: Vec<Option<usize>>,
@@ -111,7 +113,14 @@ fn collect(
             Source::Stage(source, _) if source != at && inlined[source.index()] => {
                 collect(kernel, reader, source, &through, inlined, guards, found);
             }
-            _ => found.push(access(kernel, reader, load, &through, guards)),
+            _ => {
+                let direct = std::ptr::eq(&kernel.stages[at], reader) && load.gather.is_empty();
+                let operand = match load.source {
+                    Source::Operand(operand) if direct => Some(operand),
+                    _ => None,
+                };
+                found.push(Access { operand, ..access(kernel, reader, load, &through, guards) });
+            }
         }
     }
 }
@@ -169,7 +178,21 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
     let periods = (0..reader.axes.len())
         .map(|axis| if irregular[axis] { period_of(kernel, reader, &flat, axis) } else { None })
         .collect();
-    Access { elem_bytes, flat, steps, panelled, strides, cache_sets, irregular, periods, guards, stage, axes, near }
+    Access {
+        elem_bytes,
+        flat,
+        steps,
+        panelled,
+        strides,
+        cache_sets,
+        irregular,
+        periods,
+        guards,
+        stage,
+        operand: None,
+        axes,
+        near,
+    }
 }
 
 fn body_uses(body: &Body, var: VarId) -> bool {

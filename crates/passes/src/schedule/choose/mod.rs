@@ -3,10 +3,11 @@
 //! Nothing here knows operators. Per stage the choice follows from how its loads and stores move along each axis
 //! ([`access`]): which axis becomes vector lanes, which axes are unrolled into a register tile so that loads are reused
 //! ([`tile`]), in which order the remaining loops run so that what is read again stays in cache ([`order`], [`loops`]),
-//! and where intermediate stages are computed ([`place`], [`follow`]), in blocks of the result where they have tiles of it
+//! and where intermediate stages are computed ([`place`], [`follow`]), what is asked for before it is read ([`ahead`]), in blocks of the result where they have tiles of it
 //! ([`block`]).
 
 mod access;
+mod ahead;
 mod block;
 mod decide;
 mod decode;

@@ -177,27 +177,37 @@ impl Chooser<'_> {
         if accesses.iter().any(|a| a.steps[axis] == Step::Zero) || !accesses.iter().any(stays) {
             return false;
         }
-        let ranges = stage.ranges(&self.kernel.symbols);
-        let elements = |a: &Access| match ranges.interval(&a.flat) {
-            Interval { min: Some(min), max: Some(max) } => max.saturating_sub(min).saturating_add(1),
-            _ => i64::MAX,
-        };
+        let elements = |a: &Access| self.elements(main, a);
         let l1_bytes = self.machine.l1_bytes.cast_signed();
         let columns = extent(self.kernel, stage, axis).max(1);
         let is_part = |a: &Access| tile.points_along_vectors() * a.elem_bytes as i64 <= CACHE_LINE / 2;
         let rows_leave = |a: &Access| (elements(a) / columns).saturating_mul(CACHE_LINE) > l1_bytes;
         let bytes = |a: &Access| elements(a).saturating_mul(a.elem_bytes as i64);
         let stay = |a: &Access| bytes(a) <= l1_bytes / 2;
-        let row_stride = |a: &Access| {
-            let strides = stage.value_axes().filter(|&(n, _)| n != axis).filter_map(|(n, _)| a.strides[n]);
-            strides.map(|stride| stride.saturating_mul(a.elem_bytes as i64).saturating_abs()).min().unwrap_or(0)
-        };
-        let is_unforeseen = |a: &Access| {
-            let is_far = bytes(a) > BEYOND_CACHES * self.machine.l2_bytes.cast_signed();
-            !stays(a) && is_far && row_stride(a) >= UNFORESEEN_STRIDE
-        };
+        let is_unforeseen = |a: &Access| self.is_unforeseen(main, axis, a);
         let is_fetched_again = accesses.iter().any(|a| !stays(a) && is_part(a) && rows_leave(a));
         !(accesses.iter().any(is_unforeseen) || is_fetched_again && accesses.iter().any(|a| stays(a) && stay(a)))
+    }
+
+    /// Elements from the first to the last that a stage reads of an access.
+    pub(super) fn elements(&self, id: StageId, a: &Access) -> i64 {
+        match self.kernel.stages[id].ranges(&self.kernel.symbols).interval(&a.flat) {
+            Interval { min: Some(min), max: Some(max) } => max.saturating_sub(min).saturating_add(1),
+            _ => i64::MAX,
+        }
+    }
+
+    /// Whether what a stage reads next along its other axes than `lanes` is nothing that a prefetcher foresees: it comes from
+    /// beyond the caches, and its rows lie far apart.
+    pub(super) fn is_unforeseen(&self, id: StageId, lanes: usize, a: &Access) -> bool {
+        let stage = &self.kernel.stages[id];
+        let bytes = self.elements(id, a).saturating_mul(a.elem_bytes as i64);
+        let is_far = bytes > BEYOND_CACHES * self.machine.l2_bytes.cast_signed();
+        let moves = stage.value_axes().all(|(n, _)| a.steps[n] != Step::Zero);
+        let strides = stage.value_axes().filter(|&(n, _)| n != lanes).filter_map(|(n, _)| a.strides[n]);
+        let apart =
+            strides.map(|stride| stride.saturating_mul(a.elem_bytes as i64).saturating_abs()).min().unwrap_or(0);
+        moves && is_far && apart >= UNFORESEEN_STRIDE
     }
 
     /// The axis of a reduction along which the root's vectors lie.

@@ -370,6 +370,9 @@ impl<'a> Chooser<'a> {
                 }
             }
             self.producer(*id, shares.then_some((&root_tile, follow.as_slice())), extents);
+            if shares {
+                self.fetch_ahead(*id, root, &root_tile, follow, loops.outer.last().map(|&(_, axis)| axis));
+            }
         }
         let unattached = followed
             .iter()
