@@ -40,6 +40,7 @@ fn product(rows: i64, columns: i64, points: i64) -> Kernel {
 #[test]
 fn panels_that_stream_by_are_asked_for_a_page_ahead() {
     for (name, machine) in &MACHINES[1..] {
+        let machine = &Machine { l3_bytes_per_cycle: 32.0, ..*machine };
         let schedule = choose(&product(196, 2048, 1024), machine, ErrorClass::Exact);
         // A point of the sum is a cache line of 16 columns.
         assert!(schedule.to_string().contains("fetch w during s.k by 64"), "{name}: {schedule}");
@@ -48,6 +49,9 @@ fn panels_that_stream_by_are_asked_for_a_page_ahead() {
         // What the second cache holds comes in time.
         let small = choose(&product(196, 128, 128), machine, ErrorClass::Exact).to_string();
         assert!(!small.contains("fetch"), "{name}: {small}");
+        // One row uses weights more quickly than they come.
+        let row = choose(&product(1, 2048, 1024), machine, ErrorClass::Exact).to_string();
+        assert!(!row.contains("fetch"), "{name}: {row}");
     }
 }
 
@@ -71,7 +75,7 @@ fn hints_keep_the_meaning_also_at_the_edges() {
         let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
         for (name, machine) in &MACHINES[1..] {
             // A machine with next to no second cache, so that all of it comes from beyond.
-            let machine = Machine { l2_bytes: 1024, ..*machine };
+            let machine = Machine { l2_bytes: 1024, l3_bytes_per_cycle: 64.0, ..*machine };
             let schedule = choose(&kernel, &machine, ErrorClass::Exact).to_string();
             assert!(schedule.contains("fetch "), "{name}: {schedule}");
             let found = run_scheduled(&kernel, &machine, ErrorClass::Exact, &[], &inputs);

@@ -80,7 +80,7 @@ impl Builder {
         self.emit(Inst::Scatter { value, base, index, scale, disp, mask });
     }
 
-    /// Asks for the cache line at `base + disp`, which is going to be written or read, unless the block has just asked
+    /// Asks for the cache line at `base + disp`, which is going to be written or read, unless the block has asked
     /// for it.
     pub fn prefetch(&mut self, base: Value, disp: i32, write: bool) {
         let (base, disp) = self.address(base, disp);

@@ -35,12 +35,16 @@ impl Chooser<'_> {
             let Some(operand) = access.operand.filter(|_| access.steps[lanes] == Step::One) else { continue };
             let elem_bytes = access.elem_bytes as i64;
             let stays = stage.value_axes().all(|(n, _)| n == lanes || access.steps[n] == Step::Zero);
+            let is_panel = stays && access.panelled[lanes];
             let bytes = self.elements(main, access).saturating_mul(elem_bytes);
-            // Panels of weights that stream by, from beyond the second cache the first time.
+            // Panels of weights that stream by, from beyond the second cache the first time, if they are not used more
+            // quickly than they come: then prefetchers have enough to do.
             let per_point = innermost_sum.and_then(|axis| Some((axis, access.strides[axis]? * elem_bytes)));
-            let panel = per_point.filter(|&(_, apart)| (1..=PAGE_BYTES).contains(&apart) && stays);
+            let panel = per_point.filter(|&(_, apart)| is_panel && (1..=PAGE_BYTES).contains(&apart));
             if let Some((axis, apart)) = panel
                 && bytes > self.machine.l2_bytes.cast_signed() / 2
+                && (tile.points_along_vectors() * elem_bytes) as f64 / self.machine.l3_bytes_per_cycle
+                    <= self.cycles_per_point(tile)
             {
                 found.push((operand, main, axis, PAGE_BYTES / apart));
             } else if innermost.is_some() && innermost == tile.vector_axis && self.is_unforeseen(main, lanes, access) {
@@ -67,9 +71,13 @@ impl Chooser<'_> {
 
     /// Points along the vectors of as many tiles of a sum as take until a line comes that is asked for now.
     fn points_until_far(&self, main: StageId, tile: &Tile) -> i64 {
-        let rows: i64 = tile.rows.iter().map(|&(_, n)| n).product();
-        let points = reduction_points(self.kernel, &self.kernel.stages[main]);
-        let cycles = points * (rows * tile.vectors) as f64 / self.machine.arithmetic_per_cycle;
+        let cycles = reduction_points(self.kernel, &self.kernel.stages[main]) * self.cycles_per_point(tile);
         (FAR_CYCLES / cycles.max(1.0)).ceil() as i64 * tile.points_along_vectors()
+    }
+
+    /// Cycles that a tile's multiply-adds take at a point of the sum.
+    fn cycles_per_point(&self, tile: &Tile) -> f64 {
+        let rows: i64 = tile.rows.iter().map(|&(_, n)| n).product();
+        (rows * tile.vectors) as f64 / self.machine.arithmetic_per_cycle
     }
 }
