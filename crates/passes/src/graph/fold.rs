@@ -2,7 +2,7 @@
 //!
 //! Broadcasts stay: a view that makes a constant larger is kept as a view, so that weights do not grow and readers see
 //! that their operand is small. Other operations are folded over such views if the result is not much larger than what
-//! they read ([`PassOptions::fold_limit_bytes`](super::PassOptions::fold_limit_bytes)).
+//! they read ([`PassOptions::fold_limit_bytes`](super::PassOptions::fold_limit_bytes)), or takes long to compute.
 
 use super::hoist::const_params;
 use super::movement::static_len;
@@ -17,6 +17,10 @@ use std::sync::Arc;
 
 /// Multiplications that folding a contraction may take.
 const MAX_WORK: usize = 1 << 28;
+
+/// Points that a run need not visit, for which a constant may have a byte more: every place of a scatter would ask every
+/// update.
+const POINTS_PER_BYTE: usize = 64;
 
 /// Replaces nodes by the constants that they compute.
 ///
@@ -128,7 +132,8 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         return Ok(None);
     }
     let in_bytes = sources.iter().map(|(c, _)| c.tensor.bytes().len()).sum::<usize>();
-    if out_bytes > in_bytes.max(cx.options.fold_limit_bytes) {
+    let worth_bytes = work(graph, id).map_or(0, |work| work / POINTS_PER_BYTE);
+    if out_bytes > in_bytes.max(cx.options.fold_limit_bytes).max(worth_bytes) {
         cx.note(id, "not folded: the result would be much larger than the constants it is made from");
         return Ok(None);
     }

@@ -187,6 +187,18 @@ fn many_places_and_updates_are_no_product() {
     }
 }
 
+/// What takes many steps for every byte may be a larger constant than what it is made from.
+#[test]
+fn what_takes_long_may_be_larger() {
+    for (updates, changed) in [(1 << 8, Changed::Yes), (2, Changed::No)] {
+        let mut net = Net::new();
+        let y = asked(&mut net, 1 << 14, &vec![3.0; updates], BinaryOp::Max, -1.0);
+        net.output(y);
+        let cx = PassContext::new(PassOptions { fold_limit_bytes: 0, ..PassOptions::default() });
+        assert_eq!(fold::run(&mut net.graph, &cx), Ok(changed), "{updates}");
+    }
+}
+
 /// Folded reductions have the bits that the interpreter gives: any axes, any order-dependent fold, more points than a block.
 #[test]
 fn reductions_of_constants_are_what_they_are_defined_as() {
