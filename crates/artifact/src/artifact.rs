@@ -65,11 +65,11 @@ impl<'a> Artifact<'a> {
         let bytes = metadata(&self.container, program, section)?;
         let entry_names: Vec<&str> = self.manifest.entries.iter().map(|entry| entry.name.as_str()).collect();
         let body = wire::decode_body(section.schema, bytes, &entry_names)?;
-        validate::body(&body, &self.manifest, sections[code].range.len() as u64)?;
+        validate::body(&body, &self.manifest, sections[code].kind, sections[code].range.len() as u64)?;
         Ok(body)
     }
 
-    /// The machine code of variant `index`, with the section that says what it must hash to. It is not verified here:
+    /// The machine code, or the PTX, of variant `index`, with the section that says what it must hash to. It is not verified here:
     /// a loader copies it first and verifies the copy, so that nobody can change it in between.
     ///
     /// # Errors

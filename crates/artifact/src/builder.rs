@@ -2,7 +2,7 @@
 
 use crate::container::{ContainerWriter, PAGE, Piece, REQUIRED, Section, SectionKind};
 use crate::manifest::MANIFEST_SCHEMA;
-use crate::wire::{self, PROGRAM_SCHEMA};
+use crate::wire;
 use crate::{
     ArtifactError, Entry, Hash, KernelInfo, Manifest, Program, Provenance, VariantBody, VariantInfo, WeightRecord,
     validate,
@@ -116,7 +116,7 @@ impl<'a> ArtifactBuilder<'a> {
         let mut sections = vec![section(SectionKind::MANIFEST, 0), section(SectionKind::WEIGHTS, self.weights_len)];
         for variant in &self.variants {
             sections.push(section(SectionKind::PROGRAM, 0));
-            sections.push(section(SectionKind::CODE, variant.code.len()));
+            sections.push(section(validate::code_kind(&variant.target), variant.code.len()));
         }
         validate::manifest(&self.manifest, &sections)?;
 
@@ -125,10 +125,12 @@ impl<'a> ArtifactBuilder<'a> {
         writer.section(SectionKind::MANIFEST, REQUIRED, MANIFEST_SCHEMA, vec![Piece::new(manifest)]);
         writer.section(SectionKind::WEIGHTS, REQUIRED, 0, self.weights);
         for variant in self.variants {
-            validate::body(&variant.body, &self.manifest, variant.code.len() as u64)?;
+            let kind = validate::code_kind(&variant.target);
+            validate::body(&variant.body, &self.manifest, kind, variant.code.len() as u64)?;
             let body = wire::encode_body(&variant.body)?;
-            writer.section(SectionKind::PROGRAM, REQUIRED, PROGRAM_SCHEMA, vec![Piece::new(body)]);
-            writer.section(SectionKind::CODE, REQUIRED, 0, vec![Piece::new(variant.code)]);
+            let schema = wire::body_schema(&variant.body);
+            writer.section(SectionKind::PROGRAM, REQUIRED, schema, vec![Piece::new(body)]);
+            writer.section(kind, REQUIRED, 0, vec![Piece::new(variant.code)]);
         }
         Ok(EncodedArtifact { writer, manifest: self.manifest })
     }
@@ -160,8 +162,8 @@ impl VariantBuilder {
         }
     }
 
-    /// Adds a kernel: its code, position-independent, entered at the first byte, constants included. The place in
-    /// `info` is filled in.
+    /// Adds a kernel: its code, position-independent, entered at the first byte, constants included; or the text of its
+    /// PTX module. The place in `info` is filled in.
     pub fn kernel(&mut self, info: KernelInfo, code: &[u8]) -> u32 {
         self.code.resize(self.code.len().next_multiple_of(CODE_ALIGN), 0);
         let (code_offset, code_len) = (self.code.len() as u64, code.len() as u64);

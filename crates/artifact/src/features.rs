@@ -1,7 +1,12 @@
-//! The names by which a code variant states what the processor must have.
+//! The names by which a code variant states what the processor, or the GPU and its driver, must have.
 //!
 //! The names are those of rustc's `target_feature`. They are part of the file format: never rename one. A runtime that
 //! meets a name it does not know treats the feature as missing, so new names need no new format version.
+
+/// What a GPU has from a compute capability on: `sm_80`.
+const COMPUTE_CAPABILITY: &str = "sm_";
+/// What a driver has from a version of the PTX instruction set on: `ptx7.0`.
+const PTX_VERSION: &str = "ptx";
 
 /// What the x86-64-v2 level of the psABI adds to the baseline (SSE2) and a kernel may rely on.
 const V2: &[&str] = &["sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cmpxchg16b"];
@@ -59,7 +64,35 @@ pub fn required_by(target: &str) -> Option<Vec<&'static str>> {
     Some(features)
 }
 
-/// Every feature name the format knows.
+/// The features that PTX needs: of a GPU its compute capability, major·10 + minor; of its driver the instruction set's
+/// version, major·10 + minor.
+#[must_use]
+pub fn required_by_ptx(capability: u32, version: u32) -> [String; 2] {
+    [format!("{COMPUTE_CAPABILITY}{capability}"), format!("{PTX_VERSION}{}.{}", version / 10, version % 10)]
+}
+
+/// A feature of GPUs or of their drivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GpuFeature {
+    /// A GPU of this compute capability, major·10 + minor, or of any later one.
+    Capability(u32),
+    /// A driver that knows this version of the PTX instruction set, major·10 + minor.
+    PtxVersion(u32),
+}
+
+/// What a name of [`required_by_ptx`] says; `None` for all other names.
+#[must_use]
+pub fn gpu_feature(name: &str) -> Option<GpuFeature> {
+    let number = |text: &str| text.parse().ok().filter(|n| *n < 10_000);
+    if let Some(capability) = name.strip_prefix(COMPUTE_CAPABILITY) {
+        return number(capability).map(GpuFeature::Capability);
+    }
+    let (major, minor) = name.strip_prefix(PTX_VERSION)?.split_once('.')?;
+    let minor = number(minor).filter(|minor| *minor < 10)?;
+    Some(GpuFeature::PtxVersion(number(major)? * 10 + minor))
+}
+
+/// Every feature name of processors that the format knows.
 #[must_use]
 pub fn all() -> Vec<&'static str> {
     let extras = X86_EXTRAS.iter().chain(AARCH64_EXTRAS).map(|&(_, feature)| feature);
@@ -83,6 +116,17 @@ mod tests {
         assert!(required_by("x86-64-v3+avxvnni+avxvnni").unwrap().iter().filter(|f| **f == "avxvnni").count() == 1);
         assert_eq!(required_by("x86-64-v3+flux"), None);
         assert_eq!(required_by("x86-64-v9"), None);
+    }
+
+    #[test]
+    fn features_of_gpus() {
+        let names = required_by_ptx(80, 70);
+        assert_eq!(names, ["sm_80", "ptx7.0"]);
+        assert_eq!(gpu_feature(&names[0]), Some(GpuFeature::Capability(80)));
+        assert_eq!(gpu_feature(&names[1]), Some(GpuFeature::PtxVersion(70)));
+        for other in ["avx2", "sm_", "sm_90a", "ptx7", "ptx7.12", "ptx99999999999.0"] {
+            assert_eq!(gpu_feature(other), None, "{other}");
+        }
     }
 
     #[test]

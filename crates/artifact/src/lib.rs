@@ -1,4 +1,4 @@
-//! The `.infa` file: one model as machine code, weights and a plan, readable without running anything.
+//! The `.infa` file: one model as machine code or PTX, weights and a plan, readable without running anything.
 //!
 //! The compiler builds a file with [`ArtifactBuilder`]; the runtime and `inspect` read it with [`Artifact`]. The levels,
 //! from the bytes up:
@@ -45,4 +45,4 @@ pub use program::{
 };
 pub use segments::Segments;
 pub use size_expr::{EvalError, SizeExpr, SizeOp};
-pub use variant::{KernelInfo, VariantBody};
+pub use variant::{DeviceKernel, KernelInfo, VariantBody};

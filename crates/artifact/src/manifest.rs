@@ -256,11 +256,11 @@ pub struct Assumption {
 pub struct VariantInfo {
     /// The target it was compiled for, such as `x86-64-v4+vnni`.
     pub target: String,
-    /// Every processor feature its code may use; see [`features`](crate::features).
+    /// Every feature of a processor, or of a GPU and its driver, that its code needs; see [`features`](crate::features).
     pub required_features: Vec<String>,
     /// Index of the section with Programs and kernel descriptions.
     pub program_section: u32,
-    /// Index of the section with machine code.
+    /// Index of the section with machine code, or PTX.
     pub code_section: u32,
 }
 

@@ -96,8 +96,8 @@ pub struct Launch {
     pub kernel: u32,
     /// The buffers: the first words of the kernel's argument block, each an address.
     pub args: Vec<Arg>,
-    /// The words after the buffers: symbol values, or sizes computed from them. One zero word, reserved for a barrier,
-    /// follows.
+    /// The words after the buffers: symbol values, or sizes computed from them. On a processor one zero word, reserved
+    /// for a barrier, follows.
     pub values: Vec<SizeExpr>,
     /// Length of the flattened parallel axis; the kernel is called on ranges of `0..chunks`. Zero does nothing.
     pub chunks: SizeExpr,
@@ -105,6 +105,10 @@ pub struct Launch {
     /// Without it chunks are independent. Kept beside the other fields, as a step of another code ([`crate::wire`]).
     #[serde(skip)]
     pub step_chunks: Option<SizeExpr>,
+    /// Blocks along x, y and z of a launch on a GPU, where `chunks` is their product; there is no block where one of them
+    /// is zero. `None` on a processor. Kept beside the other fields, as `step_chunks` is.
+    #[serde(skip)]
+    pub grid: Option<[SizeExpr; 3]>,
     /// Memory that each thread gets for itself, 64-byte aligned, with unknown contents.
     pub scratch_bytes: SizeExpr,
 }
@@ -158,6 +162,12 @@ pub enum Access {
 }
 
 impl Access {
+    /// True unless the buffer is only written.
+    #[must_use]
+    pub fn reads(self) -> bool {
+        self != Self::Write
+    }
+
     /// True unless the buffer is only read.
     #[must_use]
     pub fn writes(self) -> bool {

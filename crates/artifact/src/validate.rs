@@ -4,10 +4,12 @@
 //! kind, every symbol is bound, every range lies inside its section, every slot is only touched while it lives, and
 //! nothing writes to an input or a weight.
 
+mod device;
+
 use crate::container::{Section, SectionKind};
 use crate::{
     ArtifactError, BindFrom, BindingSource, Entry, Manifest, MemoryPlan, Program, Segments, SizeExpr, SizeOp, Slot,
-    Step, VariantBody,
+    Step, VariantBody, features,
 };
 use std::collections::BTreeSet;
 
@@ -69,9 +71,14 @@ pub(crate) fn manifest(manifest: &Manifest, sections: &[Section]) -> Checked {
             )
         };
         of_kind(variant.program_section, SectionKind::PROGRAM)?;
-        of_kind(variant.code_section, SectionKind::CODE)?;
+        of_kind(variant.code_section, code_kind(&variant.target))?;
     }
     manifest.weights.iter().try_for_each(|record| weight(record, sections))
+}
+
+/// The kind of section that the code of a target is in.
+pub(crate) fn code_kind(target: &str) -> SectionKind {
+    if features::arch_of(target) == Some("cuda") { SectionKind::PTX } else { SectionKind::CODE }
 }
 
 fn weight(record: &crate::WeightRecord, sections: &[Section]) -> Checked {
@@ -227,8 +234,8 @@ fn expr(expr: &SizeExpr, entry: &Entry, what: &str) -> Checked {
     ensure(known, what, format!("symbols below s{}", entry.symbols.len()), expr)
 }
 
-/// Checks Programs and kernels of a variant against the manifest and the length of its code.
-pub(crate) fn body(body: &VariantBody, manifest: &Manifest, code_len: u64) -> Checked {
+/// Checks Programs and kernels of a variant against the manifest, and the kind and length of its code.
+pub(crate) fn body(body: &VariantBody, manifest: &Manifest, code: SectionKind, code_len: u64) -> Checked {
     let (programs, entries) = (body.programs.len(), manifest.entries.len());
     ensure(programs == entries, || "Programs of a variant".into(), format!("one per entry, {entries}"), programs)?;
     limit("kernels", body.kernels.len(), MAX_MANY)?;
@@ -240,9 +247,13 @@ pub(crate) fn body(body: &VariantBody, manifest: &Manifest, code_len: u64) -> Ch
             format!("a non-empty range within {code_len} bytes"),
             format!("{} bytes from {}", kernel.code_len, kernel.code_offset),
         )?;
+        device::kernel(kernel, code)?;
     }
     let pairs = body.programs.iter().zip(&manifest.entries);
-    pairs.into_iter().try_for_each(|(p, entry)| program(p, entry, manifest, body.kernels.len()))
+    pairs.into_iter().try_for_each(|(p, entry)| {
+        program(p, entry, manifest, body.kernels.len())?;
+        device::program(p, entry, code)
+    })
 }
 
 fn program(program: &Program, entry: &Entry, manifest: &Manifest, kernels: usize) -> Checked {

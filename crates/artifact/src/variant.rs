@@ -1,9 +1,9 @@
-//! What a file holds for one processor level: the Programs and what is known of each kernel.
+//! What a file holds for one processor level, or for GPUs: the Programs and what is known of each kernel.
 
 use crate::{Program, SizeExpr};
 use serde::{Deserialize, Serialize};
 
-/// Programs and kernels of one variant; its machine code is a section of its own.
+/// Programs and kernels of one variant; its machine code, or PTX, is a section of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VariantBody {
     /// One per [`Entry`](crate::Entry), in the same order.
@@ -37,4 +37,20 @@ pub struct KernelInfo {
     pub vector_insts: u64,
     /// All instructions in the code.
     pub total_insts: u64,
+    /// How a GPU starts it; `None` for machine code. Kept beside the other fields ([`crate::wire`]).
+    #[serde(skip)]
+    pub device: Option<DeviceKernel>,
+}
+
+/// How a kernel whose code is a PTX module is started.
+///
+/// Its parameters are the addresses of its buffers, in order, and then the values of its launch, 8 bytes each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceKernel {
+    /// The name of the module's entry.
+    pub entry: String,
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Shared memory that a launch asks for, beyond what the module declares.
+    pub dynamic_shared_bytes: u32,
 }

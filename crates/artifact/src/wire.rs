@@ -5,14 +5,17 @@
 
 use crate::manifest::MANIFEST_SCHEMA;
 use crate::{
-    ArtifactError, Assumption, Binding, BindingSource, Entry, Host, KernelInfo, Launch, Manifest, MemoryPlan, PortSpec,
-    Program, Provenance, SizeExpr, Slot, StatePair, Step, SymbolSpec, VariantBody, VariantInfo, WeightRecord,
+    ArtifactError, Assumption, Binding, BindingSource, DeviceKernel, Entry, Host, KernelInfo, Launch, Manifest,
+    MemoryPlan, PortSpec, Program, Provenance, SizeExpr, Slot, StatePair, Step, SymbolSpec, VariantBody, VariantInfo,
+    WeightRecord,
 };
 use infc_tensor::Subgraphs;
 use serde::{Deserialize, Serialize};
 
-/// The schema number of Program sections written by this version.
+/// The schema number of Program sections of machine code.
 pub(crate) const PROGRAM_SCHEMA: u32 = 1;
+/// The schema number of Program sections of PTX: behind what the other has stands how each kernel is started.
+pub(crate) const DEVICE_PROGRAM_SCHEMA: u32 = 2;
 
 /// Step codes. Numbers are never reused; 4 (loop) is reserved.
 const CODE_LAUNCH: u32 = 0;
@@ -24,6 +27,7 @@ const CODE_REQUIRE: u32 = 6;
 const CODE_GIVE: u32 = 7;
 const CODE_HOST_WITH_GRAPHS: u32 = 8;
 const CODE_LAUNCH_IN_STEPS: u32 = 9;
+const CODE_LAUNCH_ON_GRID: u32 = 10;
 
 #[derive(Serialize, Deserialize)]
 struct WireStep<'a> {
@@ -45,6 +49,14 @@ struct WireBody<'a> {
     #[serde(borrow)]
     programs: Vec<WireProgram<'a>>,
     kernels: Vec<KernelInfo>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireDeviceBody<'a> {
+    #[serde(borrow)]
+    body: WireBody<'a>,
+    /// Per kernel.
+    devices: Vec<DeviceKernel>,
 }
 
 /// Decodes exactly all of `bytes`.
@@ -203,14 +215,31 @@ pub(crate) fn encode_body(body: &VariantBody) -> Result<Vec<u8>, ArtifactError> 
         steps: steps.iter().map(|(code, body)| WireStep { code: *code, body }).collect(),
         static_plan: program.static_plan.clone(),
     });
-    encode("a Program section", &WireBody { programs: programs.collect(), kernels: body.kernels.clone() })
+    let wire = WireBody { programs: programs.collect(), kernels: body.kernels.clone() };
+    let devices: Option<Vec<DeviceKernel>> = body.kernels.iter().map(|kernel| kernel.device.clone()).collect();
+    match devices {
+        Some(devices) if body_schema(body) == DEVICE_PROGRAM_SCHEMA => {
+            encode("a Program section", &WireDeviceBody { body: wire, devices })
+        }
+        _ => encode("a Program section", &wire),
+    }
+}
+
+/// The schema that a Program section is written in.
+pub(crate) fn body_schema(body: &VariantBody) -> u32 {
+    let of_device = body.kernels.iter().any(|kernel| kernel.device.is_some());
+    if of_device { DEVICE_PROGRAM_SCHEMA } else { PROGRAM_SCHEMA }
 }
 
 fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
     Ok(match step {
-        Step::Launch(launch) => match &launch.step_chunks {
-            None => (CODE_LAUNCH, encode("a launch step", launch)?),
-            Some(chunks) => (CODE_LAUNCH_IN_STEPS, encode("a launch step", &(launch, chunks))?),
+        Step::Launch(launch) => match (&launch.step_chunks, &launch.grid) {
+            (None, None) => (CODE_LAUNCH, encode("a launch step", launch)?),
+            (Some(chunks), None) => (CODE_LAUNCH_IN_STEPS, encode("a launch step", &(launch, chunks))?),
+            (None, Some(grid)) => (CODE_LAUNCH_ON_GRID, encode("a launch step", &(launch, grid))?),
+            (Some(_), Some(_)) => {
+                return Err(ArtifactError::malformed("a launch step", "steps or a grid", "both"));
+            }
         },
         Step::Copy(copy) => (CODE_COPY, encode("a copy step", copy)?),
         Step::Bind(bind) => (CODE_BIND, encode("a bind step", bind)?),
@@ -224,8 +253,14 @@ fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
 
 /// `entry_names` only serve the messages.
 pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Result<VariantBody, ArtifactError> {
-    check_schema("a Program section", PROGRAM_SCHEMA, schema)?;
-    let wire: WireBody<'_> = decode("a Program section", bytes)?;
+    const WHAT: &str = "a Program section";
+    let (wire, devices): (WireBody<'_>, _) = if schema == DEVICE_PROGRAM_SCHEMA {
+        let WireDeviceBody { body, devices } = decode(WHAT, bytes)?;
+        (body, devices)
+    } else {
+        check_schema(WHAT, PROGRAM_SCHEMA, schema)?;
+        (decode(WHAT, bytes)?, Vec::new())
+    };
     let mut programs = Vec::with_capacity(wire.programs.len());
     for (index, program) in wire.programs.into_iter().enumerate() {
         let entry = entry_names.get(index).copied().unwrap_or("?");
@@ -234,6 +269,10 @@ pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Re
             CODE_LAUNCH_IN_STEPS => {
                 let (launch, chunks): (Launch, SizeExpr) = decode("a launch step", wire.body)?;
                 Ok(Step::Launch(Launch { step_chunks: Some(chunks), ..launch }))
+            }
+            CODE_LAUNCH_ON_GRID => {
+                let (launch, grid): (Launch, [SizeExpr; 3]) = decode("a launch step", wire.body)?;
+                Ok(Step::Launch(Launch { grid: Some(grid), ..launch }))
             }
             CODE_COPY => Ok(Step::Copy(decode("a copy step", wire.body)?)),
             CODE_BIND => Ok(Step::Bind(decode("a bind step", wire.body)?)),
@@ -250,7 +289,15 @@ pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Re
         let steps = steps.collect::<Result<_, _>>()?;
         programs.push(Program { slots: program.slots, steps, static_plan: program.static_plan });
     }
-    Ok(VariantBody { programs, kernels: wire.kernels })
+    let mut kernels = wire.kernels;
+    if schema == DEVICE_PROGRAM_SCHEMA {
+        if devices.len() != kernels.len() {
+            let expected = format!("one for each of {} kernels", kernels.len());
+            return Err(ArtifactError::malformed("launches of kernels", expected, devices.len()));
+        }
+        kernels.iter_mut().zip(devices).for_each(|(kernel, device)| kernel.device = Some(device));
+    }
+    Ok(VariantBody { programs, kernels })
 }
 
 #[cfg(test)]

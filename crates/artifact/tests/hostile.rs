@@ -151,9 +151,13 @@ fn unknown_schemas_and_a_second_manifest() {
     let parts = sections(&support::sample().to_vec().unwrap());
     for index in [0, 2] {
         let mut newer = parts.clone();
-        newer[index].2 += 1;
+        newer[index].2 += 10;
         assert_eq!(code_of(&assemble(&newer)), "artifact::unknown-schema");
     }
+    // Programs for GPUs have a schema of their own.
+    let mut other = parts.clone();
+    other[2].2 += 1;
+    assert_eq!(code_of(&assemble(&other)), "artifact::malformed");
     let mut twice = parts.clone();
     twice.push(parts[0].clone());
     assert_eq!(code_of(&assemble(&twice)), "artifact::malformed");

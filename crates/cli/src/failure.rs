@@ -238,6 +238,9 @@ impl From<CompileError> for Failure {
         };
         let help = match &error {
             CompileError::UnknownTarget { .. } => Some("`infc targets` lists them".to_owned()),
+            CompileError::NoGpuCode { .. } => {
+                Some("compile with `--target cpu`, or take these nodes out of the model".to_owned())
+            }
             CompileError::Fallback { .. } => Some("leave out --deny-fallback to compile the model as it is".to_owned()),
             _ => None,
         };

@@ -1,7 +1,9 @@
 //! Artifacts as the commands take them: a file, or `-` for standard input.
 
+use crate::console::Console;
 use crate::error::CliError;
 use crate::failure::Failure;
+use infc_artifact::features;
 use infc_runtime::{LoadOptions, Model, Pool};
 use std::io::Read;
 use std::path::Path;
@@ -16,6 +18,9 @@ pub(crate) struct LoadArgs {
     /// Take the variant for this target instead of the best one for this machine
     #[arg(long, value_name = "TARGET")]
     target: Option<String>,
+    /// Run on the processor if the artifact has code for GPUs that cannot be used here, and say so
+    #[arg(long)]
+    allow_cpu: bool,
     /// Read and write denormal numbers as zero
     #[arg(long)]
     pub(crate) ftz: bool,
@@ -25,7 +30,8 @@ impl LoadArgs {
     /// What the runtime takes.
     pub(crate) fn options(&self) -> LoadOptions {
         let pool = self.threads.map(|threads| Pool::builder().threads(threads.into()).build());
-        LoadOptions { target: self.target.clone(), pool, ..LoadOptions::default() }
+        let (target, allow_cpu) = (self.target.clone(), self.allow_cpu);
+        LoadOptions { target, pool, allow_cpu, ..LoadOptions::default() }
     }
 }
 
@@ -42,10 +48,16 @@ pub(crate) fn read_stdin() -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// Loads an artifact.
-pub(crate) fn open(path: &Path, options: &LoadOptions) -> Result<Model, Failure> {
+/// Loads an artifact; says so if the processor does what was compiled for a GPU.
+pub(crate) fn open(path: &Path, options: &LoadOptions, console: &Console) -> Result<Model, Failure> {
     let model =
         if is_stream(path) { Model::from_vec_with(read_stdin()?, options) } else { Model::open_with(path, options) };
+    if let Ok(model) = &model {
+        let selection = model.selection();
+        for skipped in selection.skipped.iter().filter(|s| features::arch_of(&s.target) == Some("cuda")) {
+            console.note(format!("  on {} instead of {}: {}", selection.target, skipped.target, skipped.reason));
+        }
+    }
     model.map_err(|error| match error {
         // It names the file already.
         infc_runtime::RuntimeError::Open { .. } => error.into(),

@@ -33,6 +33,23 @@ impl PtxTarget {
         TARGETS.iter().find(|t| t.0 == self.sm).expect("only listed targets are made")
     }
 
+    /// All targets, the oldest GPU first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TARGETS.iter().map(|target| Self { sm: target.0 })
+    }
+
+    /// The compute capability, major·10 + minor.
+    #[must_use]
+    pub fn capability(self) -> u32 {
+        u32::from(self.sm)
+    }
+
+    /// The `.version` of modules as a number, major·10 + minor.
+    #[must_use]
+    pub fn version_number(self) -> u32 {
+        self.row().1.bytes().filter(u8::is_ascii_digit).fold(0, |number, digit| number * 10 + u32::from(digit - b'0'))
+    }
+
     /// The `.version` of modules.
     #[must_use]
     pub fn version(self) -> &'static str {

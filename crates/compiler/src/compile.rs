@@ -1,5 +1,7 @@
 //! The whole way, as one function.
 
+use crate::code::{self, Code, LaunchForm, VariantTarget};
+use crate::cuda;
 use crate::dump::{self, Dump};
 use crate::fallback;
 use crate::kernels::{self, Kernels, Scheduled};
@@ -13,7 +15,6 @@ use crate::{
     SpecialCase, SpecialCaseReport, Target, VariantReport, entry, specialize,
 };
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Hash, KernelInfo, Provenance, VariantBuilder};
-use infc_codegen_cpu::CompiledKernel;
 use infc_frontend_onnx::{ImportOptions, Model, import};
 use infc_ir::graph::Graph;
 use infc_passes::form::{self, GraphPlan};
@@ -163,6 +164,11 @@ pub fn compile(
     }
     describe_plans(&mut run.report, &plans, options);
     fallback::check(&run.report.on_host, run.report.onnx_nodes, options)?;
+    for target in &targets {
+        if let VariantTarget::Cuda(gpu) = target {
+            cuda::check(&plans.iter().collect::<Vec<_>>(), *gpu)?;
+        }
+    }
     if run.end(Phase::Plan, &plan_summary(&run.report)) {
         return Ok(run.stop(plans));
     }
@@ -178,18 +184,22 @@ pub fn compile(
     }
 
     run.begin(Phase::Schedule);
-    let mut scheduled: Vec<(Target, Vec<Scheduled>)> = Vec::new();
+    let mut scheduled: Vec<(VariantTarget, Vec<Scheduled>)> = Vec::new();
     for target in targets {
-        let schedules = kernels::schedule(&kernels, &target, options)?;
+        let schedules = match &target {
+            VariantTarget::Cpu(cpu) => kernels::schedule(&kernels, cpu, options)?,
+            VariantTarget::Cuda(_) => cuda::schedule(&kernels, &target.to_string(), options)?,
+        };
         scheduled.push((target, schedules));
     }
     if scheduled.iter().flat_map(|(_, schedules)| schedules).any(Scheduled::multiplies_bytes) {
         for target in byte_targets {
             // In front of the level that it extends, so that it is taken where it can be.
-            let level = scheduled.iter().position(|(other, _)| *other == Target::new(target.level()));
+            let extended = Target::new(target.level());
+            let level = scheduled.iter().position(|(other, _)| other.cpu() == Some(&extended));
             if let Some(level) = level {
                 let schedules = kernels::schedule(&kernels, &target, options)?;
-                scheduled.insert(level, (target, schedules));
+                scheduled.insert(level, (VariantTarget::Cpu(target), schedules));
             }
         }
     }
@@ -200,12 +210,12 @@ pub fn compile(
     }
 
     run.begin(Phase::Codegen);
-    let mut compiled: Vec<Vec<CompiledKernel>> = Vec::new();
+    let mut compiled: Vec<Code> = Vec::new();
     for (target, scheduled) in &scheduled {
-        compiled.push(kernels::codegen(&kernels, scheduled, target)?);
+        compiled.push(code::codegen(&kernels, scheduled, target)?);
     }
-    dump.code(&kernels, &scheduled)?;
-    let code_bytes: usize = compiled.iter().flatten().map(|f| f.function.code.len()).sum();
+    dump.code(&kernels, &scheduled, &compiled)?;
+    let code_bytes: usize = compiled.iter().map(Code::len_bytes).sum();
     if run.end(Phase::Codegen, &format!("{} KB of code", code_bytes.div_ceil(1024))) {
         return Ok(run.stop(plans));
     }
@@ -223,16 +233,20 @@ pub fn compile(
 
     run.begin(Phase::Artifact);
     for ((target, scheduled), compiled) in scheduled.iter().zip(&compiled) {
-        let mut variant = VariantBuilder::new(target.to_string(), &target.required_features());
+        let features = target.required_features();
+        let features: Vec<&str> = features.iter().map(String::as_str).collect();
+        let mut variant = VariantBuilder::new(target.to_string(), &features);
         let mut report = VariantReport { target: target.to_string(), ..VariantReport::default() };
-        for n in 0..kernels.distinct.len() {
-            let info = kernel_info(&kernels, n, &scheduled[n], &compiled[n])?;
-            report.code_bytes += compiled[n].function.code.len() as u64;
-            report.kernels.push(kernel_report(&kernels, n, &info, &compiled[n]));
-            variant.kernel(info, &compiled[n].function.code);
+        let mut launches: Vec<LaunchForm> = Vec::with_capacity(scheduled.len());
+        for (n, scheduled) in scheduled.iter().enumerate() {
+            let info = kernel_info(&kernels, n, scheduled, compiled)?;
+            report.code_bytes += compiled.bytes(n).len() as u64;
+            report.kernels.push(kernel_report(&kernels, n, &info, compiled));
+            variant.kernel(info, compiled.bytes(n));
+            launches.push(compiled.launch(n, scheduled)?);
         }
         for (n, (plan, weights)) in plans.iter().zip(&weights).enumerate() {
-            let parts = Parts { plan, of_planned: &kernels.of_planned[n], weights, scheduled, compiled };
+            let parts = Parts { plan, of_planned: &kernels.of_planned[n], weights, launches: &launches };
             let program = program::program(&parts)?;
             let arena_bytes = program.static_plan.as_ref().map(|p| p.arena_bytes);
             let place = match n.checked_sub(1) {
@@ -345,22 +359,24 @@ fn add_entries(plans: &Plans, builder: &mut ArtifactBuilder<'static>) -> Result<
 }
 
 /// The targets, and those that are for products of bytes only.
-fn targets(options: &CompileOptions) -> Result<(Vec<Target>, Vec<Target>), CompileError> {
+fn targets(options: &CompileOptions) -> Result<(Vec<VariantTarget>, Vec<Target>), CompileError> {
     let mut known: Vec<String> = Vec::new();
     let mut parse = |text: &String| {
-        let target: Target = text.parse().map_err(|e: infc_codegen_cpu::ParseTargetError| {
-            CompileError::UnknownTarget { target: text.clone(), reason: e.to_string() }
-        })?;
+        let target: VariantTarget =
+            text.parse().map_err(|reason| CompileError::UnknownTarget { target: text.clone(), reason })?;
         if known.contains(&target.to_string()) {
             return Err(CompileError::DuplicateTarget { target: text.clone() });
         }
         known.push(target.to_string());
         Ok(target)
     };
-    let targets = options.targets.iter().map(&mut parse).collect::<Result<Vec<_>, _>>()?;
+    let mut targets = options.targets.iter().map(&mut parse).collect::<Result<Vec<_>, _>>()?;
+    // A GPU is preferred to the processor wherever it stands in the list: whoever asks for code for it wants it used.
+    targets.sort_by_key(|target| target.cpu().is_some());
     // What is asked for by name need not be asked for again.
     let further = options.byte_targets.iter().filter(|text| !options.targets.contains(text));
     let byte_targets = further.map(&mut parse).collect::<Result<Vec<_>, _>>()?;
+    let byte_targets = byte_targets.iter().filter_map(VariantTarget::cpu).cloned().collect();
     if targets.is_empty() { Err(CompileError::NoTargets) } else { Ok((targets, byte_targets)) }
 }
 
@@ -408,7 +424,7 @@ fn describe_cases(report: &mut Report, kernels: &Kernels) {
     }
 }
 
-fn describe_records(report: &mut Report, kernels: &Kernels, scheduled: &[(Target, Vec<Scheduled>)]) {
+fn describe_records(report: &mut Report, kernels: &Kernels, scheduled: &[(VariantTarget, Vec<Scheduled>)]) {
     for (target, schedules) in scheduled {
         report.recorded_schedules += schedules.iter().filter(|scheduled| scheduled.is_recorded).count();
         for (distinct, scheduled) in kernels.distinct.iter().zip(schedules) {
@@ -443,34 +459,30 @@ fn kernel_info(
     kernels: &Kernels,
     n: usize,
     scheduled: &Scheduled,
-    compiled: &CompiledKernel,
+    compiled: &Code,
 ) -> Result<KernelInfo, CompileError> {
     let Some(distinct) = kernels.distinct.get(n) else {
         return Err(CompileError::Internal { what: format!("kernel {n} is missing") });
     };
     Ok(KernelInfo {
         name: distinct.kernel.name.clone(),
-        emitter: compiled.function.emitter.to_string(),
-        vector_bits: compiled.function.vector_bits,
         origins: distinct.origins.clone(),
         schedule: scheduled.schedule.to_string(),
         macs: Some(size(&distinct.kernel.work())?),
         bytes: Some(size(&kernels::traffic(&distinct.kernel))?),
-        vector_insts: u64::from(compiled.function.stats.vector_insts),
-        total_insts: u64::from(compiled.function.stats.insts),
-        ..KernelInfo::default()
+        ..compiled.info(n)?
     })
 }
 
-fn kernel_report(kernels: &Kernels, n: usize, info: &KernelInfo, compiled: &CompiledKernel) -> KernelReport {
+fn kernel_report(kernels: &Kernels, n: usize, info: &KernelInfo, compiled: &Code) -> KernelReport {
     KernelReport {
         name: info.name.clone(),
         origins: info.origins.clone(),
         launches: kernels.of_planned.iter().flatten().filter(|&&k| k == n).count(),
         emitter: info.emitter.clone(),
         vector_bits: info.vector_bits,
-        code_bytes: compiled.function.code.len() as u64,
+        code_bytes: compiled.bytes(n).len() as u64,
         schedule: info.schedule.clone(),
-        inner_loop_spills: compiled.function.stats.inner_loop_spills,
+        inner_loop_spills: compiled.inner_loop_spills(n),
     }
 }

@@ -5,11 +5,12 @@
 //! NN-phase-case-M.txt               the same of the M-th special case, where it makes something of each
 //! constants/HASH.pb                 ONNX tensors that graphs name by hash
 //! NN-codegen/TARGET/KERNEL.s        the machine code of a kernel
+//! NN-codegen/cuda-sm_NN/KERNEL.ptx  the PTX of a kernel
 //! ```
 
+use crate::code::{Code, VariantTarget};
 use crate::kernels::{Kernels, Scheduled};
 use crate::{CompileError, Phase};
-use infc_codegen_cpu::Target;
 use infc_frontend_onnx::encode_tensor;
 use infc_ir::graph::Graph;
 use infc_ir::text::constants_by_hash;
@@ -60,14 +61,20 @@ impl Dump {
         self.of_case(phase, case, || graph.to_string())
     }
 
-    /// Writes each kernel's machine code as text.
-    pub(crate) fn code(&self, kernels: &Kernels, scheduled: &[(Target, Vec<Scheduled>)]) -> Result<(), CompileError> {
+    /// Writes each kernel's code as text.
+    pub(crate) fn code(
+        &self,
+        kernels: &Kernels,
+        scheduled: &[(VariantTarget, Vec<Scheduled>)],
+        compiled: &[Code],
+    ) -> Result<(), CompileError> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        for (target, scheduled) in scheduled {
-            let folder = folder.join(stem(Phase::Codegen)).join(target.to_string());
+        for ((target, scheduled), code) in scheduled.iter().zip(compiled) {
+            // No colon: not every file system takes one.
+            let folder = folder.join(stem(Phase::Codegen)).join(target.to_string().replace(':', "-"));
             create_dir(&folder)?;
-            for (name, listing) in crate::kernels::listings(kernels, scheduled, target)? {
-                write(folder.join(format!("{}.s", file_name(&name))), listing)?;
+            for (name, listing) in crate::code::listings(kernels, scheduled, target, code)? {
+                write(folder.join(format!("{}.{}", file_name(&name), target.listing_extension())), listing)?;
             }
         }
         Ok(())
@@ -105,7 +112,7 @@ pub(crate) fn kernels(kernels: &Kernels) -> String {
 }
 
 /// All schedules of all targets.
-pub(crate) fn schedules(kernels: &Kernels, scheduled: &[(Target, Vec<Scheduled>)]) -> String {
+pub(crate) fn schedules(kernels: &Kernels, scheduled: &[(VariantTarget, Vec<Scheduled>)]) -> String {
     let mut text = String::new();
     for (target, scheduled) in scheduled {
         for (distinct, s) in kernels.distinct.iter().zip(scheduled) {

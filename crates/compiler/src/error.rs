@@ -50,6 +50,8 @@ pub enum CompileError {
     Schedule { kernel: String, origins: Vec<String>, target: String, source: ScheduleError },
     #[error("kernel `{kernel}` ({}) for {target}: {source}", origins.join(", "))]
     Codegen { kernel: String, origins: Vec<String>, target: String, source: CodegenError },
+    #[error("the model has parts without code for {target}: {}", parts.join("; "))]
+    NoGpuCode { target: String, parts: Vec<String> },
     #[error("constant `{name}`: {source}")]
     Weight { name: String, source: PassError },
     #[error(transparent)]
@@ -95,6 +97,7 @@ impl CompileError {
             Self::Size { .. } => "compile::size",
             Self::Schedule { .. } => "compile::schedule",
             Self::Codegen { .. } => "compile::codegen",
+            Self::NoGpuCode { .. } => "compile::no-gpu-code",
             Self::Weight { .. } => "compile::weight",
             Self::Artifact(error) => error.code(),
             Self::CannotStart { .. } => "compile::cannot-start",
@@ -106,7 +109,7 @@ impl CompileError {
     }
 
     /// All codes of this crate itself, for whoever documents them.
-    pub const CODES: [&'static str; 22] = [
+    pub const CODES: [&'static str; 23] = [
         "compile::bad-dump",
         "compile::bad-special-case",
         "compile::cannot-dump",
@@ -116,6 +119,7 @@ impl CompileError {
         "compile::duplicate-target",
         "compile::fallback",
         "compile::internal",
+        "compile::no-gpu-code",
         "compile::no-targets",
         "compile::pass",
         "compile::plan",

@@ -120,7 +120,7 @@ pub(crate) fn schedule(
             let is_recorded = recorded.is_some();
             let schedule = recorded.unwrap_or_else(|| schedule::choose(&distinct.kernel, &machine, allowed));
             let nest = schedule::apply(&distinct.kernel, &schedule)
-                .map_err(|source| schedule_error(distinct, target, source))?;
+                .map_err(|source| schedule_error(distinct, &target.to_string(), source))?;
             check_nest(&distinct.kernel, &nest)?;
             Ok(Scheduled { schedule, nest, is_recorded, refused })
         })
@@ -187,9 +187,9 @@ fn check(kernel: &Kernel, verify: impl FnOnce() -> Result<(), VerifyError>) -> R
     verify().map_err(|error| CompileError::Internal { what: format!("kernel `{}`: {error}", kernel.name) })
 }
 
-fn schedule_error(distinct: &Distinct, target: &Target, source: ScheduleError) -> CompileError {
+pub(crate) fn schedule_error(distinct: &Distinct, target: &str, source: ScheduleError) -> CompileError {
     let (kernel, origins) = (distinct.kernel.name.clone(), distinct.origins.clone());
-    CompileError::Schedule { kernel, origins, target: target.to_string(), source }
+    CompileError::Schedule { kernel, origins, target: target.to_owned(), source }
 }
 
 fn codegen_error(distinct: &Distinct, target: &Target, source: CodegenError) -> CompileError {

@@ -14,7 +14,9 @@
 
 #![forbid(unsafe_code)]
 
+mod code;
 mod compile;
+mod cuda;
 mod dump;
 mod entry;
 mod error;

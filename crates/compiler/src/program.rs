@@ -4,11 +4,10 @@ mod control;
 mod host;
 
 use crate::CompileError;
-use crate::kernels::Scheduled;
+use crate::code::LaunchForm;
 use crate::size::{size, size_bytes};
 use crate::weights::Weights;
 use infc_artifact::{Access, ArenaSlot, Arg, Give, HostSlot, Launch, MemoryPlan, Program, SizeExpr, Slot, Step};
-use infc_codegen_cpu::CompiledKernel;
 use infc_ir::entity::ValueId;
 use infc_ir::kernel::OperandKind;
 use infc_passes::form::{BufferPlace, GraphPlan, OperandSource, PlannedKernel, PlannedStep};
@@ -20,8 +19,8 @@ pub(crate) struct Parts<'a> {
     /// Per kernel of the plan, its distinct one.
     pub(crate) of_planned: &'a [usize],
     pub(crate) weights: &'a Weights,
-    pub(crate) scheduled: &'a [Scheduled],
-    pub(crate) compiled: &'a [CompiledKernel],
+    /// Per distinct kernel.
+    pub(crate) launches: &'a [LaunchForm],
 }
 
 /// Makes the Program; static models get a finished memory plan.
@@ -96,14 +95,16 @@ fn launch(parts: &Parts<'_>, n: usize, weights: &mut WeightSlots<'_>) -> Result<
         args.push(Arg { slot, offset_bytes: SizeExpr::constant(0), access });
     }
     let kernel = parts.of_planned[n];
-    let nest = &parts.scheduled[kernel].nest;
+    let LaunchForm { chunks, step_chunks, grid, scratch_bytes, takes_symbols } = parts.launches[kernel].clone();
+    let symbols = if takes_symbols { plan.graph.symbols.len() as u32 } else { 0 };
     Ok(Step::Launch(Launch {
         kernel: kernel as u32,
         args,
-        values: (0..plan.graph.symbols.len()).map(|s| SizeExpr::symbol(s as u32)).collect(),
-        chunks: nest.parallel.as_ref().map_or_else(|| Ok(SizeExpr::constant(1)), |p| size(&p.chunks))?,
-        step_chunks: nest.parallel.as_ref().and_then(|p| p.step_chunks.as_ref()).map(size).transpose()?,
-        scratch_bytes: size(&parts.compiled[kernel].scratch_bytes)?,
+        values: (0..symbols).map(SizeExpr::symbol).collect(),
+        chunks,
+        step_chunks,
+        grid,
+        scratch_bytes,
     }))
 }
 

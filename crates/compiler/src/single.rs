@@ -135,6 +135,7 @@ fn entry_and_program(
         args,
         values: (0..symbols).map(SizeExpr::symbol).collect(),
         chunks: scheduled.nest.parallel.as_ref().map_or_else(|| Ok(SizeExpr::constant(1)), |p| size(&p.chunks))?,
+        grid: None,
         step_chunks: scheduled.nest.parallel.as_ref().and_then(|p| p.step_chunks.as_ref()).map(size).transpose()?,
         scratch_bytes: size(&compiled.scratch_bytes)?,
     });

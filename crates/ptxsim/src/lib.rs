@@ -36,5 +36,5 @@ mod value;
 
 pub use error::{SimError, Site};
 pub use machine::{Launch, Stats, run};
-pub use memory::{Argument, Buffer};
+pub use memory::{Argument, Buffer, buffer_address, buffer_at};
 pub use module::Module;

@@ -41,13 +41,15 @@ pub enum Argument {
     Value(u64),
 }
 
-/// The address of a buffer.
-pub(crate) fn buffer_address(buffer: usize) -> u64 {
+/// The address of a buffer, by its position.
+#[must_use]
+pub fn buffer_address(buffer: usize) -> u64 {
     ((buffer as u64 + 1) << BUFFER_SPAN_BITS) + BUFFER_START
 }
 
-/// The buffer that an address points into, and where; the place may lie outside of it.
-pub(crate) fn buffer_at(address: u64, buffers: usize) -> Option<(usize, i64)> {
+/// The buffer that an address points into, of so many, and where; the place may lie outside of it.
+#[must_use]
+pub fn buffer_at(address: u64, buffers: usize) -> Option<(usize, i64)> {
     // Half of the span before a buffer belongs to it, so that an address below it is told as such.
     let number = address.checked_add(1 << (BUFFER_SPAN_BITS - 1))? >> BUFFER_SPAN_BITS;
     let buffer = usize::try_from(number.checked_sub(1)?).ok().filter(|&n| n < buffers)?;

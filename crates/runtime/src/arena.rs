@@ -157,6 +157,13 @@ impl Span {
         true
     }
 
+    /// Lets `fill` write the bytes, of memory that may be written ([`Span::writable`], [`Arena::span`]).
+    pub(crate) fn fill<T>(self, fill: impl FnOnce(&mut [u8]) -> T) -> T {
+        // SAFETY: memory of the run in progress (see `Span`) that its makers let be written: an output, or a state. While
+        // the slice lives nobody else reads or writes it: this is called between steps, by the thread that runs them.
+        fill(unsafe { std::slice::from_raw_parts_mut(self.start, self.len_bytes) })
+    }
+
     /// The bytes, for the observer of a step that is over and before the next begins.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: memory of the run in progress (see `Span`); address and length came from a slice or an arena, and

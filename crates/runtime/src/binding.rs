@@ -53,8 +53,8 @@ pub(crate) struct Binding {
     pub(crate) scratch_bytes: usize,
     /// Whether the run has enough to do for more than one thread.
     pub(crate) is_wide: bool,
-    /// Per slot its length, which only filling needs.
-    lens: Vec<usize>,
+    /// Per slot the bytes that are used of it.
+    pub(crate) lens: Vec<usize>,
 }
 
 /// What bindings of an entry are filled from.
@@ -124,10 +124,19 @@ pub(crate) enum BoundStep {
     },
 }
 
+/// What a launch starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BoundCode {
+    /// Machine code.
+    Cpu(KernelEntry),
+    /// A kernel of a GPU, on so many blocks.
+    Gpu { grid: [u32; 3] },
+}
+
 /// A launch with its sizes.
 #[derive(Clone, Debug)]
 pub(crate) struct BoundLaunch {
-    pub(crate) entry: KernelEntry,
+    pub(crate) code: BoundCode,
     /// Index into the variant's kernels.
     pub(crate) kernel: usize,
     pub(crate) args: Range<usize>,
@@ -222,12 +231,17 @@ impl Binding {
             let step = match step {
                 Step::Launch(launch) => {
                     let kernel = launch.kernel as usize;
-                    let entry_point = (sources.kernel_entry)(kernel).ok_or_else(|| RuntimeError::BadProgram {
-                        what: format!("kernel {kernel}"),
-                        expected: "code".to_owned(),
-                        found: "none".to_owned(),
-                    })?;
-                    let (launch, work_ns) = self.launch(index, launch, &kernels[kernel], entry_point)?;
+                    let code = match &launch.grid {
+                        Some(blocks) => BoundCode::Gpu { grid: grid(index, blocks, symbols)? },
+                        None => {
+                            BoundCode::Cpu((sources.kernel_entry)(kernel).ok_or_else(|| RuntimeError::BadProgram {
+                                what: format!("kernel {kernel}"),
+                                expected: "code".to_owned(),
+                                found: "none".to_owned(),
+                            })?)
+                        }
+                    };
+                    let (launch, work_ns) = self.launch(index, launch, &kernels[kernel], code)?;
                     if launch.is_parallel {
                         shared_ns = shared_ns.saturating_add(work_ns);
                     }
@@ -365,7 +379,7 @@ impl Binding {
         step: usize,
         launch: &infc_artifact::Launch,
         kernel: &KernelInfo,
-        entry: KernelEntry,
+        code: BoundCode,
     ) -> Result<(BoundLaunch, u64), RuntimeError> {
         let symbols = &self.symbols;
         let of = |what: &str| format!("{what} of step {step} (`{}`)", kernel.name);
@@ -393,7 +407,7 @@ impl Binding {
             Some(n) => work_ns / chunks.div_ceil(n.max(1) as u64).max(1) >= STEP_MIN_NS,
         };
         let bound = BoundLaunch {
-            entry,
+            code,
             kernel: launch.kernel as usize,
             args: args_start..self.args.len(),
             values: values_start..self.values.len(),
@@ -455,6 +469,20 @@ fn host_size(dtype: DType, shape: &[usize]) -> Result<usize, RuntimeError> {
 
 fn size(expr: &SizeExpr, symbols: &[i64], what: impl Fn() -> String) -> Result<usize, RuntimeError> {
     expr.eval_size(symbols).map_err(|source| RuntimeError::BadSize { what: what(), source })
+}
+
+/// The blocks of a launch on a GPU. CUDA's limits: 2³¹ − 1 along x, 65535 along y and z.
+fn grid(step: usize, blocks: &[SizeExpr; 3], symbols: &[i64]) -> Result<[u32; 3], RuntimeError> {
+    let mut grid = [0; 3];
+    for ((blocks, found), limit) in blocks.iter().zip(&mut grid).zip([i32::MAX as usize, 0xffff, 0xffff]) {
+        let wanted = size(blocks, symbols, || format!("the grid of step {step}"))?;
+        *found = u32::try_from(wanted).ok().filter(|_| wanted <= limit).ok_or_else(|| RuntimeError::BadProgram {
+            what: format!("the grid of step {step}"),
+            expected: format!("at most {limit} blocks"),
+            found: wanted.to_string(),
+        })?;
+    }
+    Ok(grid)
 }
 
 /// Checks that `found` bytes are within a slot of `len` bytes.

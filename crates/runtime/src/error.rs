@@ -1,5 +1,6 @@
 //! What can go wrong when a model is loaded or run.
 
+use crate::gpu::{Gpu, GpuError};
 use infc_artifact::{ArtifactError, EvalError};
 use infc_tensor::{DType, TensorError};
 use std::io;
@@ -21,6 +22,25 @@ pub enum RuntimeError {
 
     #[error("cannot make {len_bytes} bytes of code executable; does a security policy forbid it?")]
     CodeMemory { len_bytes: usize, source: io::Error },
+
+    #[error(
+        "the code for {target} cannot be used here: {reason}; {}",
+        if *has_cpu_code {
+            "allow the processor instead with `--allow-cpu`"
+        } else {
+            "to run without a GPU as well, compile with `--target cpu,cuda` and load with `--allow-cpu`"
+        }
+    )]
+    NoGpu { target: String, reason: String, has_cpu_code: bool },
+
+    #[error("GPU `{gpu}` cannot take kernel `{kernel}` ({origins}): {log}")]
+    GpuKernel { kernel: String, origins: String, gpu: String, log: String },
+
+    #[error("GPU `{gpu}`: {needed_bytes} bytes of its memory are needed, {free_bytes} are free")]
+    GpuMemory { gpu: String, needed_bytes: usize, free_bytes: usize },
+
+    #[error("GPU `{gpu}`: {source}")]
+    Gpu { gpu: String, source: GpuError },
 
     #[error("cannot get {len_bytes} bytes of memory")]
     OutOfMemory { len_bytes: usize },
@@ -130,11 +150,24 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// What a GPU has failed to do.
+    pub(crate) fn gpu(gpu: &dyn Gpu, source: GpuError) -> Self {
+        let gpu = gpu.name();
+        match source {
+            GpuError::OutOfMemory { needed_bytes, free_bytes } => Self::GpuMemory { gpu, needed_bytes, free_bytes },
+            source => Self::Gpu { gpu, source },
+        }
+    }
+
     /// Every code of this crate, for `infc explain` and its tests; those of [`ArtifactError`] come on top.
     pub const CODES: &'static [&'static str] = &[
         "runtime::cannot-open",
         "runtime::unsupported-host",
         "runtime::code-memory",
+        "runtime::no-gpu",
+        "runtime::gpu-kernel",
+        "runtime::gpu-memory",
+        "runtime::gpu-failed",
         "runtime::out-of-memory",
         "runtime::misaligned-static",
         "runtime::unknown-entry",
@@ -176,6 +209,10 @@ impl RuntimeError {
             Self::Artifact(error) => error.code(),
             Self::UnsupportedHost { .. } => "runtime::unsupported-host",
             Self::CodeMemory { .. } => "runtime::code-memory",
+            Self::NoGpu { .. } => "runtime::no-gpu",
+            Self::GpuKernel { .. } => "runtime::gpu-kernel",
+            Self::GpuMemory { .. } => "runtime::gpu-memory",
+            Self::Gpu { .. } => "runtime::gpu-failed",
             Self::OutOfMemory { .. } => "runtime::out-of-memory",
             Self::MisalignedStatic { .. } => "runtime::misaligned-static",
             Self::UnknownEntry { .. } => "runtime::unknown-entry",

@@ -19,7 +19,10 @@
 //! input. Everything in an artifact is checked except its machine code: **loading an artifact is running a program**, so
 //! load only what you would run.
 //!
-//! Unsafe code is confined to `code` (calling kernels, processor state), `arena` (memory) and `os` (system calls).
+//! Unsafe code is confined to `code` (calling kernels, processor state), `arena` (memory), `os` (system calls) and
+//! `gpu::driver` (calls of the NVIDIA driver).
+//!
+//! With the feature `cuda`, artifacts for NVIDIA GPUs run there; see [`LoadOptions::gpu`] and [`LoadOptions::allow_cpu`].
 
 mod arena;
 mod binding;
@@ -28,6 +31,7 @@ mod code;
 mod custom;
 mod error;
 mod form;
+mod gpu;
 mod host;
 mod include;
 mod model;
@@ -44,6 +48,7 @@ mod view;
 
 pub use custom::{CustomCall, CustomOpError, Runtime};
 pub use error::RuntimeError;
+pub use gpu::{Gpu, GpuAddress, GpuError, GpuFunction};
 #[doc(hidden)]
 pub use include::Aligned;
 pub use infc_artifact as artifact;

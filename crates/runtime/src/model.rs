@@ -4,6 +4,7 @@ use crate::arena::Arena;
 use crate::code::{CodeImage, KernelEntry};
 use crate::custom::Runtime;
 use crate::error::RuntimeError;
+use crate::gpu::{Gpu, GpuCode};
 use crate::host;
 use crate::pool::Pool;
 use crate::select::{self, Selection};
@@ -26,6 +27,12 @@ pub struct LoadOptions {
     pub pool: Option<Pool>,
     /// The custom operators that the model may call.
     pub runtime: Runtime,
+    /// The GPU for artifacts that have code for one; `None` for the machine's first, if the feature `cuda` is on and the
+    /// NVIDIA driver is installed.
+    pub gpu: Option<Arc<dyn Gpu>>,
+    /// Take code for the processor where an artifact has code for GPUs that cannot be used here. Otherwise that is an
+    /// error: whoever compiles for a GPU should not find out by the time a run takes that it is not used.
+    pub allow_cpu: bool,
 }
 
 /// A model, ready to make sessions. Cloning gives another handle on the same model.
@@ -42,10 +49,17 @@ pub(crate) struct Loaded {
     /// Where each weight lies in `bytes`.
     weights: Vec<Range<usize>>,
     pub(crate) body: VariantBody,
-    code: CodeImage,
+    code: Code,
     selection: Selection,
     pub(crate) pool: Option<Pool>,
     runtime: Runtime,
+}
+
+/// The kernels of the variant in use, ready to run.
+#[derive(Debug)]
+enum Code {
+    Cpu(CodeImage),
+    Gpu(GpuCode),
 }
 
 /// Where the bytes of an artifact live.
@@ -133,16 +147,23 @@ impl Model {
         let artifact = Artifact::read(bytes.get())?;
         let manifest = artifact.manifest();
         options.runtime.check(&manifest.custom_ops)?;
-        let selection = select::select(&manifest.variants, options.target.as_deref())?;
+        let (selection, gpu) = select::select(&manifest.variants, options)?;
         let body = artifact.variant(selection.variant)?;
         host::check(&body, &manifest.custom_ops)?;
         let (code, section) = artifact.code(selection.variant)?;
-        let code = CodeImage::load(code, section.hash)?;
+        // Every record was checked to lie within its section.
+        let weights: Vec<Range<usize>> =
+            (0..manifest.weights.len()).map_while(|index| artifact.weight_range(index)).collect();
+        let code = match gpu {
+            Some(gpu) => {
+                let file = (bytes.get(), weights.as_slice());
+                Code::Gpu(GpuCode::load(&gpu, (code, section.hash), &body.kernels, file)?)
+            }
+            None => Code::Cpu(CodeImage::load(code, section.hash)?),
+        };
         if options.verify_weights {
             artifact.verify_weights()?;
         }
-        // Every record was checked to lie within its section.
-        let weights = (0..manifest.weights.len()).map_while(|index| artifact.weight_range(index)).collect();
         let manifest = artifact.into_manifest();
         let (pool, runtime) = (options.pool.clone(), options.runtime.clone());
         Ok(Self { loaded: Arc::new(Loaded { bytes, manifest, weights, body, code, selection, pool, runtime }) })
@@ -212,8 +233,24 @@ impl Loaded {
         &self.bytes.get()[self.weights[index].clone()]
     }
 
-    /// The address of a kernel's code.
+    /// Where a weight lies in the file.
+    pub(crate) fn weight_range(&self, index: usize) -> &Range<usize> {
+        &self.weights[index]
+    }
+
+    /// The address of a kernel's machine code.
     pub(crate) fn kernel(&self, index: usize) -> Option<KernelEntry> {
-        self.code.kernel(self.body.kernels.get(index)?.code_offset)
+        match &self.code {
+            Code::Cpu(image) => image.kernel(self.body.kernels.get(index)?.code_offset),
+            Code::Gpu(_) => None,
+        }
+    }
+
+    /// What the model has on a GPU, if that runs it.
+    pub(crate) fn gpu(&self) -> Option<&GpuCode> {
+        match &self.code {
+            Code::Cpu(_) => None,
+            Code::Gpu(code) => Some(code),
+        }
     }
 }

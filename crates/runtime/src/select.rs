@@ -2,7 +2,11 @@
 
 use crate::code::HOST_ARCH;
 use crate::error::RuntimeError;
+use crate::gpu::{self, Gpu};
+use crate::model::LoadOptions;
+use infc_artifact::features::GpuFeature;
 use infc_artifact::{ArtifactError, VariantInfo, features};
+use std::sync::Arc;
 
 /// The outcome of choosing a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +28,27 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// Chooses the first variant that this machine can run, or the one for `wanted`.
-pub(crate) fn select(variants: &[VariantInfo], wanted: Option<&str>) -> Result<Selection, RuntimeError> {
+/// Chooses the first variant that this machine can run, or the one for [`LoadOptions::target`].
+///
+/// Gives the GPU, too, if the variant is for one.
+pub(crate) fn select(variants: &[VariantInfo], options: &LoadOptions) -> Result<Chosen, RuntimeError> {
     let Some(arch) = HOST_ARCH else {
         return Err(RuntimeError::UnsupportedHost { found: std::env::consts::ARCH.to_owned() });
     };
-    select_on(variants, wanted, arch, &host_has)
+    let gpus = Gpus { gpu: &|| options.gpu.clone().map_or_else(gpu::installed, Ok), allow_cpu: options.allow_cpu };
+    select_on(variants, options.target.as_deref(), arch, &host_has, gpus)
+}
+
+/// The outcome of choosing, with the GPU that is to run the variant.
+type Chosen = (Selection, Option<Arc<dyn Gpu>>);
+
+/// What there is besides the processor.
+#[derive(Clone, Copy)]
+struct Gpus<'g> {
+    /// Looked for only if a variant is for GPUs.
+    gpu: &'g dyn Fn() -> Result<Arc<dyn Gpu>, String>,
+    /// Whether the processor may do what was compiled for GPUs, too.
+    allow_cpu: bool,
 }
 
 fn select_on(
@@ -37,16 +56,24 @@ fn select_on(
     wanted: Option<&str>,
     arch: &str,
     has: &dyn Fn(&str) -> bool,
-) -> Result<Selection, RuntimeError> {
+    gpus: Gpus<'_>,
+) -> Result<Chosen, RuntimeError> {
     let targets = || list(variants.iter().map(|v| v.target.as_str()));
     let mut skipped = Vec::new();
     for (variant, info) in variants.iter().enumerate() {
         if wanted.is_some_and(|wanted| wanted != info.target) {
             continue;
         }
-        let Some(reason) = obstacle(info, arch, has) else {
-            return Ok(Selection { variant, target: info.target.clone(), skipped });
+        let is_for_gpus = features::arch_of(&info.target) == Some("cuda");
+        let found = if is_for_gpus { runs_on(info, (gpus.gpu)()).map(Some) } else { obstacle(info, arch, has) };
+        let reason = match found {
+            Ok(gpu) => return Ok((Selection { variant, target: info.target.clone(), skipped }, gpu)),
+            Err(reason) => reason,
         };
+        if is_for_gpus && (!gpus.allow_cpu || wanted.is_some()) {
+            let has_cpu_code = variants.iter().any(|other| features::arch_of(&other.target) == Some(arch));
+            return Err(RuntimeError::NoGpu { target: info.target.clone(), reason, has_cpu_code });
+        }
         skipped.push(Skipped { target: info.target.clone(), reason });
     }
     let error = match (wanted, skipped.last()) {
@@ -65,14 +92,63 @@ fn select_on(
     Err(error.into())
 }
 
-/// Why the machine cannot run a variant; `None` if it can.
-fn obstacle(info: &VariantInfo, arch: &str, has: &dyn Fn(&str) -> bool) -> Option<String> {
+/// Fails with the reason if the processor cannot run a variant; it needs no GPU.
+fn obstacle(info: &VariantInfo, arch: &str, has: &dyn Fn(&str) -> bool) -> Result<Option<Arc<dyn Gpu>>, String> {
     if features::arch_of(&info.target) != Some(arch) {
-        return Some(format!("is not for this architecture, {arch}"));
+        return Err(format!("is not for this architecture, {arch}"));
     }
     let mut missing = info.required_features.iter().map(String::as_str).filter(|feature| !has(feature)).peekable();
-    missing.peek()?;
-    Some(format!("needs {}, which this processor lacks", list(missing)))
+    if missing.peek().is_none() {
+        return Ok(None);
+    }
+    Err(format!("needs {}, which this processor lacks", list(missing)))
+}
+
+/// The GPU if it runs a variant, else why it does not, or why there is none.
+fn runs_on(info: &VariantInfo, gpu: Result<Arc<dyn Gpu>, String>) -> Result<Arc<dyn Gpu>, String> {
+    let needs = info.required_features.iter().map(|name| (name, features::gpu_feature(name)));
+    let gpu = gpu.map_err(|reason| {
+        let driver = needs.clone().find_map(|(_, feature)| match feature {
+            Some(GpuFeature::PtxVersion(version)) => Some(driver_for(version)),
+            _ => None,
+        });
+        let driver = driver.unwrap_or_else(|| "its driver".to_owned());
+        format!("{reason}; it needs an NVIDIA GPU with {driver}")
+    })?;
+    let obstacle = needs.clone().find_map(|(name, feature)| match feature {
+        Some(GpuFeature::Capability(needed)) if gpu.capability() >= needed => None,
+        Some(GpuFeature::PtxVersion(needed)) if gpu.ptx_version() >= needed => None,
+        Some(GpuFeature::Capability(needed)) => Some(format!(
+            "`{}` has compute capability {}, it needs {}",
+            gpu.name(),
+            decimal(gpu.capability()),
+            decimal(needed)
+        )),
+        Some(GpuFeature::PtxVersion(needed)) => {
+            Some(format!("the driver of `{}` is too old, it needs {}", gpu.name(), driver_for(needed)))
+        }
+        None => Some(format!("it needs {name}, which this version of infc does not know")),
+    });
+    obstacle.map_or(Ok(gpu), Err)
+}
+
+fn decimal(tenths: u32) -> String {
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// The first driver for Linux that knows a version of the PTX instruction set.
+///
+/// Source: PTX ISA, release notes (version and CUDA release); CUDA release notes, "CUDA Toolkit and Corresponding Driver
+/// Versions".
+fn driver_for(ptx_version: u32) -> String {
+    // Of the versions that modules are made for (`codegen-ptx`), and that of Hopper's own instructions.
+    const DRIVERS: [(u32, u32); 6] = [(70, 450), (71, 455), (78, 520), (80, 525), (86, 565), (87, 570)];
+    let known = DRIVERS.iter().find(|(version, _)| *version == ptx_version);
+    let ptx = decimal(ptx_version);
+    known.map_or_else(
+        || format!("a driver for PTX {ptx}"),
+        |(_, driver)| format!("driver {driver} or newer (PTX {ptx})"),
+    )
 }
 
 /// The highest level to recommend.
@@ -124,6 +200,8 @@ pub fn host_has(feature: &str) -> bool {
 mod tests {
     use super::*;
 
+    const NO_GPU: Gpus<'_> = Gpus { gpu: &|| Err("none".to_owned()), allow_cpu: false };
+
     fn variant(target: &str) -> VariantInfo {
         let required = features::required_by(target).unwrap_or_default();
         VariantInfo {
@@ -138,7 +216,8 @@ mod tests {
     fn the_first_that_runs_is_taken_and_the_others_explained() {
         let variants = ["x86-64-v4", "x86-64-v3", "x86-64-v2"].map(variant);
         let v3 = features::required_by("x86-64-v3").unwrap();
-        let selection = select_on(&variants, None, "x86-64", &|f| v3.contains(&f)).unwrap();
+        let (selection, gpu) = select_on(&variants, None, "x86-64", &|f| v3.contains(&f), NO_GPU).unwrap();
+        assert!(gpu.is_none());
         assert_eq!((selection.variant, selection.target.as_str()), (1, "x86-64-v3"));
         assert!(selection.skipped[0].reason.contains("needs avx512f"), "{selection:?}");
     }
@@ -147,17 +226,17 @@ mod tests {
     fn a_wish_is_kept_or_refused() {
         let variants = ["x86-64-v4", "x86-64-v3"].map(variant);
         let all = |_: &str| true;
-        assert_eq!(select_on(&variants, Some("x86-64-v3"), "x86-64", &all).unwrap().variant, 1);
-        let error = select_on(&variants, Some("x86-64-v2"), "x86-64", &all).unwrap_err();
+        assert_eq!(select_on(&variants, Some("x86-64-v3"), "x86-64", &all, NO_GPU).unwrap().0.variant, 1);
+        let error = select_on(&variants, Some("x86-64-v2"), "x86-64", &all, NO_GPU).unwrap_err();
         assert_eq!(error.code(), "artifact::no-such-target");
-        let error = select_on(&variants, Some("x86-64-v4"), "x86-64", &|_| false).unwrap_err();
+        let error = select_on(&variants, Some("x86-64-v4"), "x86-64", &|_| false, NO_GPU).unwrap_err();
         assert_eq!(error.code(), "artifact::wrong-target");
     }
 
     #[test]
     fn another_architecture_is_the_wrong_target() {
         for variants in [vec![variant("aarch64")], vec![]] {
-            let error = select_on(&variants, None, "x86-64", &|_| true).unwrap_err();
+            let error = select_on(&variants, None, "x86-64", &|_| true, NO_GPU).unwrap_err();
             assert_eq!(error.code(), "artifact::wrong-target");
             assert!(error.to_string().contains("--target x86-64-v4"), "{error}");
         }

@@ -1,7 +1,9 @@
 //! A session: the memory a model runs in, and the runs themselves.
 
+mod gpu;
 mod steps;
 
+use self::gpu::OnGpu;
 use crate::arena::{Arena, Span};
 use crate::binding::{Place, Sources, wrong_shape};
 use crate::code::{FpMode, KernelCall};
@@ -80,6 +82,8 @@ pub struct Session {
     /// The inputs of the run in progress.
     inputs: Vec<Span>,
     task: Arc<SessionTask>,
+    /// What it has on a GPU, if that runs the model.
+    on_gpu: Option<OnGpu>,
 }
 
 impl std::fmt::Debug for Session {
@@ -142,6 +146,7 @@ impl Session {
             slots: Vec::with_capacity(slots),
             inputs: Vec::with_capacity(entries[entry].inputs.len()),
             task: Arc::new(task),
+            on_gpu: model.gpu().map(OnGpu::new),
             forms,
             model,
         };
@@ -166,9 +171,13 @@ impl Session {
         self.forms.current().entry
     }
 
-    /// The size in bytes of the arena, or of the arenas of all segments: the most that any binding so far has needed.
+    /// The size in bytes of the arena, or of the arenas of all segments: the most that any binding so far has needed. On
+    /// a GPU inputs and outputs are part of it.
     #[must_use]
     pub fn arena_bytes(&self) -> usize {
+        if let Some(on_gpu) = &self.on_gpu {
+            return on_gpu.len_bytes();
+        }
         self.forms.memory.iter().map(|memory| memory.arena.bytes().len()).sum()
     }
 
@@ -398,6 +407,10 @@ impl Session {
 
     /// Grows arena and scratch memory to what the binding of a segment needs.
     fn reserve(&mut self, segment: usize) -> Result<(), RuntimeError> {
+        if self.on_gpu.is_some() {
+            // Its memory is reserved when the sizes of inputs and outputs are known, too.
+            return Ok(());
+        }
         let (form, memory) = self.forms.with_memory(segment);
         let binding = form.binding(segment);
         let scratch = binding.scratch_bytes.checked_mul(self.max_threads);
@@ -478,6 +491,8 @@ impl Session {
                     (_, _, None) => None,
                 },
                 Place::Weight(i) => Some(Span::read_only(self.model.weight(*i))),
+                // Not on the host.
+                Place::Arena(_) if self.on_gpu.is_some() => Some(Span::EMPTY),
                 Place::Arena(range) => arena.get(range.clone()),
                 // What is made later has its place then.
                 Place::Host { dtype, shape } => {

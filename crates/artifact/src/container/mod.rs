@@ -55,6 +55,8 @@ impl SectionKind {
     pub const CODE: Self = Self(3);
     /// Constants, mapped in place.
     pub const WEIGHTS: Self = Self(4);
+    /// Kernels of a variant for NVIDIA GPUs as PTX text, one module per kernel.
+    pub const PTX: Self = Self(5);
 
     /// A word for messages and listings; `None` for kinds of later versions.
     #[must_use]
@@ -64,6 +66,7 @@ impl SectionKind {
             Self::PROGRAM => Some("program"),
             Self::CODE => Some("code"),
             Self::WEIGHTS => Some("weights"),
+            Self::PTX => Some("ptx"),
             _ => None,
         }
     }

@@ -65,6 +65,7 @@ pub(crate) fn add(a: u32, b: u32, out: u32, chunks: SizeExpr) -> Step {
         values: vec![],
         chunks,
         step_chunks: None,
+        grid: None,
         scratch_bytes: SizeExpr::constant(0),
     })
 }

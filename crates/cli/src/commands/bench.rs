@@ -274,7 +274,7 @@ impl Lane {
         console: &Console,
     ) -> Result<Self, Failure> {
         let started = Instant::now();
-        let model = model_file::open(&path, options)?;
+        let model = model_file::open(&path, options, console)?;
         let session = model.session(&SessionOptions::default())?;
         let load_ms = millis(started.elapsed());
         let sets = inputs.load(session.entry(), Missing::MakeUp, console)?;

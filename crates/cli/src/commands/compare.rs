@@ -88,7 +88,7 @@ struct OutputReport {
 pub(crate) fn run(arguments: CompareArgs, console: &Console) -> Result<Exit, Failure> {
     let CompareArgs { artifact, expected, model, layers, rtol, atol, inputs, load } = arguments;
     let inputs = inputs.resolve()?;
-    let loaded = model_file::open(&artifact, &load.options())?;
+    let loaded = model_file::open(&artifact, &load.options(), console)?;
     let mut session = loaded.session(&SessionOptions::default())?;
     let missing = if model.is_some() { Missing::MakeUp } else { Missing::Refuse };
     let mut sets = inputs.load(session.entry(), missing, console)?;

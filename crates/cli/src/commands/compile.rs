@@ -33,8 +33,8 @@ pub(crate) struct CompileArgs {
     #[arg(short, long, value_name = "OUT.infa")]
     output: Option<PathBuf>,
     /// What to make code for, separated by commas: cpu (x86-64-v4, -v3 and -v2 in one file, and for models that
-    /// multiply bytes -v4 with VNNI and -v3 with AVX-VNNI), native (this machine alone), or names from `infc targets`,
-    /// with features as in x86-64-v4+vnni
+    /// multiply bytes -v4 with VNNI and -v3 with AVX-VNNI), native (this machine alone), cuda (NVIDIA GPUs; simulated
+    /// only so far), or names from `infc targets`, with features as in x86-64-v4+vnni
     #[arg(short, long, value_name = "TARGETS", default_value = "cpu", value_delimiter = ',')]
     target: Vec<String>,
     /// A dynamic dim: its value, or its range with both ends. A dim without a name is called INPUT[AXIS]

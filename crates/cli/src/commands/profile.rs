@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: ProfileArgs, console: &Console) -> Result<Exit, Fai
     let inputs = inputs.resolve()?;
     let options = load.options();
     let run_options = RunOptions { flush_denormals: load.ftz, ..RunOptions::default() };
-    let model = model_file::open(&path, &options)?;
+    let model = model_file::open(&path, &options, console)?;
     let sets = inputs.load(model.default_entry(), Missing::MakeUp, console)?;
     if sets.len() > 1 {
         console.note(format!("  of {} data sets the first is used", sets.len()));

@@ -80,7 +80,7 @@ struct OutputReport {
 pub(crate) fn run(arguments: RunArgs, console: &Console) -> Result<Exit, Failure> {
     let RunArgs { artifact, entry, save_output, inputs, load } = arguments;
     let inputs = inputs.resolve()?;
-    let model = model_file::open(&artifact, &load.options())?;
+    let model = model_file::open(&artifact, &load.options(), console)?;
     let mut session = model.session(&SessionOptions { entry, ..SessionOptions::default() })?;
     let sets = inputs.load(session.entry(), Missing::Refuse, console)?;
     let options = RunOptions { flush_denormals: load.ftz, ..RunOptions::default() };

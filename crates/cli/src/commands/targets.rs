@@ -3,8 +3,10 @@
 use crate::console::{Console, Style};
 use crate::failure::{Exit, Failure};
 use crate::host;
+use infc_artifact::features;
 use infc_codegen_cpu::Target;
 use infc_codegen_cpu::target::{Feature, Level};
+use infc_codegen_ptx::PtxTarget;
 use serde::Serialize;
 
 /// List what artifacts can be compiled for
@@ -25,6 +27,19 @@ struct Report {
     /// What `--target native` stands for here.
     native: Option<String>,
     targets: Vec<TargetReport>,
+    /// Generations of NVIDIA GPUs; each stands for all later ones, too.
+    gpus: Vec<GpuReport>,
+}
+
+#[derive(Serialize)]
+struct GpuReport {
+    name: String,
+    /// What a GPU and its driver must have.
+    features: Vec<String>,
+    /// Whether `--target cuda` means this one.
+    default: bool,
+    /// Shared memory that a block may have.
+    shared_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -86,6 +101,17 @@ impl TargetReport {
     }
 }
 
+impl GpuReport {
+    fn new(target: PtxTarget) -> Self {
+        Self {
+            name: format!("cuda:{target}"),
+            features: features::required_by_ptx(target.capability(), target.version_number()).to_vec(),
+            default: target == PtxTarget::default(),
+            shared_bytes: target.shared_limit_bytes(),
+        }
+    }
+}
+
 pub(crate) fn run(_: &TargetsArgs, console: &Console) -> Result<Exit, Failure> {
     let report = Report {
         schema: "infc.targets/1",
@@ -93,6 +119,7 @@ pub(crate) fn run(_: &TargetsArgs, console: &Console) -> Result<Exit, Failure> {
         cpu_for_bytes: infc::BYTE_TARGETS.to_vec(),
         native: host::native_target().map(|target| target.to_string()),
         targets: host::LEVELS.into_iter().map(TargetReport::new).collect(),
+        gpus: PtxTarget::all().map(GpuReport::new).collect(),
     };
     if console.is_json() {
         console.json(&report)?
@@ -127,6 +154,16 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
         if !target.extensions.is_empty() {
             console.line(format!("  may add   +{}", target.extensions.join(" +")))?;
         }
+    }
+    console.line(format!("{}  NVIDIA GPUs, from PTX", console.paint(Style::Label, "cuda")))?;
+    console.line("  note      nothing has run on a GPU yet: kernels are executed by a simulator in tests")?;
+    for gpu in &report.gpus {
+        let default = if gpu.default { ", which cuda alone stands for" } else { "" };
+        console.line(format!(
+            "  {}{}  and later{default}",
+            gpu.name,
+            " ".repeat(12usize.saturating_sub(gpu.name.len()))
+        ))?;
     }
     console.line(format!("\ncpu     {}, all in one file (the default)", report.cpu.join(", ")))?;
     console.line(format!("        and for models that multiply bytes {}", report.cpu_for_bytes.join(", ")))?;

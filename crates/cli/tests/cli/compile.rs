@@ -1,15 +1,8 @@
 //! `infc compile`: the way from a model to numbers, and what must not be compiled.
 
-use crate::support::{folder, infc, infc_with, names, workspace};
+use crate::support::{digits_folder, folder, infc, infc_with, names, workspace};
 use std::fs;
 use std::path::Path;
-
-/// A folder with the demo's model and data in `digits`.
-fn digits_folder() -> tempfile::TempDir {
-    let folder = folder();
-    infc(folder.path(), "demo --save digits").ok();
-    folder
-}
 
 #[test]
 fn from_a_model_to_numbers() {

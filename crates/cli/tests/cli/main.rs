@@ -13,6 +13,7 @@ mod custom_ops;
 mod demo;
 mod docs;
 mod explain;
+mod gpu;
 mod help;
 mod inspect;
 mod profile;

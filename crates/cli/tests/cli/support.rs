@@ -86,6 +86,13 @@ pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// A folder with the demo's model and data in `digits`.
+pub(crate) fn digits_folder() -> tempfile::TempDir {
+    let folder = folder();
+    infc(folder.path(), "demo --save digits").ok();
+    folder
+}
+
 /// The names in a folder, sorted.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let items = std::fs::read_dir(folder).unwrap();

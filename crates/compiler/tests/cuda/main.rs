@@ -1,10 +1,12 @@
 //! Whole models by way of PTX: all kernels of a plan as they are compiled for `cuda`, executed by the simulator one after
 //! the other, against the interpreter of the model's graph before any pass.
 
+mod artifacts;
 #[path = "../net/mod.rs"]
 mod net;
 mod networks;
 mod simulated;
+mod simulator;
 
 use infc_frontend_onnx::{ImportOptions, LoadOptions, Model, import};
 use infc_ir::interp::{run_graph, symbol_values};
@@ -47,7 +49,7 @@ fn built(net: net::Net) -> Model {
 fn the_demo_network() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/digits.onnx");
     let model = Model::load(&path, &LoadOptions::default()).expect("the model can be read");
-    agrees(&model, &[1, 3].map(|batch| vec![vec![batch, 1, 8, 8]]));
+    agrees(&model, &[1, 2].map(|batch| vec![vec![batch, 1, 8, 8]]));
 }
 
 #[test]

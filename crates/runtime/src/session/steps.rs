@@ -2,7 +2,7 @@
 
 use super::{Destination, RunOptions, Session};
 use crate::arena::Span;
-use crate::binding::{Binding, BoundLaunch, BoundStep, Place};
+use crate::binding::{Binding, BoundCode, BoundLaunch, BoundStep, Place};
 use crate::code::FpScope;
 use crate::error::RuntimeError;
 use crate::form::Form;
@@ -31,6 +31,9 @@ impl Session {
         destination: &mut Destination<'_, '_>,
     ) -> Result<(), RuntimeError> {
         self.begin(0, destination)?;
+        if self.on_gpu.is_some() {
+            return self.run_on_gpu(options);
+        }
         self.task.flush_denormals.store(options.flush_denormals, Ordering::Relaxed);
         let _fp = FpScope::enter(self.task.fp_mode());
         let lanes = options.max_threads.unwrap_or(usize::MAX).clamp(1, self.max_threads);
@@ -199,7 +202,7 @@ impl Session {
     }
 
     /// The error about a requirement that these dims do not meet.
-    fn unmet(&self, step: usize, left: i64, right: i64) -> RuntimeError {
+    pub(super) fn unmet(&self, step: usize, left: i64, right: i64) -> RuntimeError {
         let (what, equal) = match &self.program().steps[step] {
             Step::Require(require) => (require.what.clone(), require.equal),
             _ => (String::new(), true),
@@ -209,6 +212,7 @@ impl Session {
 
     /// Runs one kernel over all its chunks.
     fn launch(&self, binding: &Binding, launch: &BoundLaunch, entered: Option<&Entered<'_>>, scratch: Span) {
+        let BoundCode::Cpu(entry) = launch.code else { return };
         if launch.chunks == 0 {
             return;
         }
@@ -227,7 +231,7 @@ impl Session {
         }
         // Reserved for kernels that meet inside; none do: the pool lets steps of a recurrence follow each other.
         call.set_value(word, 0);
-        call.set_kernel(launch.entry, scratch, binding.scratch_bytes);
+        call.set_kernel(entry, scratch, binding.scratch_bytes);
         match entered {
             Some(entered) if launch.is_parallel => entered.region(launch.chunks, launch.step_chunks),
             _ => call.run_chunks(0, launch.chunks, 0),
@@ -235,7 +239,7 @@ impl Session {
     }
 }
 
-fn check_interruption(options: &RunOptions<'_>, step: usize, steps: usize) -> Result<(), RuntimeError> {
+pub(super) fn check_interruption(options: &RunOptions<'_>, step: usize, steps: usize) -> Result<(), RuntimeError> {
     if options.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
         return Err(RuntimeError::Cancelled { step, steps });
     }

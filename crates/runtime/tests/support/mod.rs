@@ -113,7 +113,7 @@ pub(crate) fn fixed(inputs: Vec<PortSpec>, outputs: Vec<PortSpec>) -> Entry {
 }
 
 pub(crate) fn launch(kernel: u32, args: Vec<Arg>, chunks: SizeExpr) -> Launch {
-    Launch { kernel, args, values: vec![], chunks, step_chunks: None, scratch_bytes: SizeExpr::constant(0) }
+    Launch { kernel, args, values: vec![], chunks, step_chunks: None, grid: None, scratch_bytes: SizeExpr::constant(0) }
 }
 
 pub(crate) fn arena(size_bytes: SizeExpr, first_step: u32, last_step: u32) -> Slot {

@@ -1,0 +1,76 @@
+//! Kernels for NVIDIA GPUs: schedules and PTX, and what of a model has none yet.
+
+use crate::kernels::{Kernels, Scheduled, check_kernel, check_nest, schedule_error};
+use crate::{CompileError, CompileOptions};
+use infc_codegen_ptx::{PtxModule, PtxTarget, emit};
+use infc_passes::form::{BufferPlace, GraphPlan};
+use infc_passes::schedule::{self, gpu};
+use rayon::prelude::*;
+
+/// Refuses plans with steps that are not made for GPUs: those for which the host would have to wait for the GPU and look
+/// at what it has computed.
+pub(crate) fn check(plans: &[&GraphPlan], target: PtxTarget) -> Result<(), CompileError> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut add = |part: String| {
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    };
+    for plan in plans {
+        for host in &plan.hosts {
+            add(format!("{} ({} runs on the host: {})", host.origins.join(", "), host.op.op_type, host.op.reason));
+        }
+        for kernel in plan.kernels.iter().filter(|kernel| !kernel.guard.is_empty()) {
+            add(format!("{} (it is run under a condition that is computed)", kernel.origins.join(", ")));
+        }
+        for port in &plan.graph.outputs {
+            let buffer = plan.values.get(&port.value).map(|planned| plan.buffers[planned.buffer].place);
+            if !matches!(buffer, Some(BufferPlace::Output(_))) {
+                add(format!("output `{}` (no kernel writes it)", port.name));
+            }
+        }
+    }
+    refuse(parts, target)
+}
+
+fn refuse(parts: Vec<String>, target: PtxTarget) -> Result<(), CompileError> {
+    if parts.is_empty() { Ok(()) } else { Err(CompileError::NoGpuCode { target: format!("cuda:{target}"), parts }) }
+}
+
+/// Schedules every kernel for GPUs.
+pub(crate) fn schedule(
+    kernels: &Kernels,
+    target: &str,
+    options: &CompileOptions,
+) -> Result<Vec<Scheduled>, CompileError> {
+    let allowed = options.allowed();
+    let schedule = |distinct: &crate::kernels::Distinct| {
+        check_kernel(&distinct.kernel)?;
+        // The kernel may have got further stages, which bring what others read to shared memory.
+        let (kernel, schedule) = gpu::choose(&distinct.kernel, &gpu::GpuMachine::default(), allowed);
+        check_kernel(&kernel)?;
+        let nest = schedule::apply(&kernel, &schedule).map_err(|source| schedule_error(distinct, target, source))?;
+        check_nest(&kernel, &nest)?;
+        Ok(Scheduled { schedule, nest, is_recorded: false, refused: None })
+    };
+    kernels.distinct.par_iter().map(schedule).collect()
+}
+
+/// Makes a PTX module of every kernel; the error names all that have none.
+pub(crate) fn codegen(
+    kernels: &Kernels,
+    scheduled: &[Scheduled],
+    target: PtxTarget,
+) -> Result<Vec<PtxModule>, CompileError> {
+    let emitted: Vec<_> = scheduled.par_iter().map(|scheduled| emit(&scheduled.nest, &target)).collect();
+    let mut modules = Vec::with_capacity(emitted.len());
+    let mut refused = Vec::new();
+    for (distinct, emitted) in kernels.distinct.iter().zip(emitted) {
+        match emitted {
+            Ok(module) => modules.push(module),
+            Err(error) => refused.push(format!("{} ({error})", distinct.origins.join(", "))),
+        }
+    }
+    refuse(refused, target)?;
+    Ok(modules)
+}

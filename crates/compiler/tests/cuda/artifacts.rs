@@ -1,0 +1,242 @@
+//! Whole artifacts: compiled for `cuda`, loaded and run by the runtime, with the simulator as the GPU.
+
+use crate::net::{Attr, Net};
+use crate::networks;
+use crate::simulator::Simulator;
+use infc::{Compilation, CompileOptions};
+use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
+use infc_ir::interp::{run_graph, symbol_values};
+use infc_runtime::artifact::container::{Container, SectionKind};
+use infc_runtime::{LoadOptions, Model, RuntimeError, SessionOptions};
+use infc_tensor::{DType, Tensor};
+use infc_testkit::{assert_close, random_tensor};
+use std::sync::Arc;
+
+fn options(targets: &[&str]) -> CompileOptions {
+    CompileOptions { targets: targets.iter().map(|&text| text.to_owned()).collect(), ..CompileOptions::default() }
+}
+
+#[track_caller]
+fn bytes_of(compilation: &Compilation) -> Vec<u8> {
+    compilation.to_bytes().expect("an artifact")
+}
+
+#[track_caller]
+fn compiled(net: Net) -> Vec<u8> {
+    bytes_of(&net.compile(&options(&["cuda"])).unwrap_or_else(|e| panic!("{e}")))
+}
+
+fn on(gpu: &Arc<Simulator>) -> LoadOptions {
+    LoadOptions { gpu: Some(Arc::clone(gpu) as _), ..LoadOptions::default() }
+}
+
+fn inputs_of(shapes: &[Vec<usize>]) -> Vec<Tensor> {
+    (0..).zip(shapes).map(|(n, shape)| random_tensor(DType::F32, shape.clone(), 5 + n)).collect()
+}
+
+/// Compiles a model, and holds what its artifact gives to what its graph means; several runs of one session, whose memory
+/// grows and is used again.
+#[track_caller]
+fn agrees(model: Vec<u8>, runs: &[Vec<Vec<usize>>]) {
+    let onnx = OnnxModel::from_bytes(model.clone(), None).expect("the model is well formed");
+    let graph = import(&onnx, &ImportOptions::default()).expect("the model can be imported");
+    let compilation = infc::compile(&infc::Source::bytes(model), &options(&["cuda"]), &mut ());
+    let bytes = bytes_of(&compilation.unwrap_or_else(|e| panic!("{e}")));
+    for seed in 0..2 {
+        let gpu = Arc::new(Simulator::new(seed));
+        let model = Model::from_vec_with(bytes.clone(), &on(&gpu)).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(model.selection().target, "cuda:sm_80");
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        for shapes in runs {
+            let inputs = inputs_of(shapes);
+            let symbols = symbol_values(&graph, &inputs).expect("the inputs fit");
+            let expected = run_graph(&graph, &symbols, &inputs).expect("the graph can be interpreted");
+            let found = session.run_owned(&inputs.iter().collect::<Vec<_>>()).unwrap_or_else(|e| panic!("{e}"));
+            assert_close(&format!("{shapes:?}, seed {seed}"), &found, &expected, 1e-4, 1e-5);
+        }
+        assert!(gpu.launches() > runs.len(), "{} launches", gpu.launches());
+        drop((session, model));
+        assert!(gpu.is_empty(), "nothing of the model is left on the GPU");
+    }
+}
+
+#[test]
+fn the_demo_network() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/digits.onnx");
+    let model = std::fs::read(path).expect("the model can be read");
+    agrees(model, &[1, 2].map(|batch| vec![vec![batch, 1, 8, 8]]));
+}
+
+#[test]
+fn a_residual_network() {
+    agrees(networks::residual().into_bytes(), &[2, 1].map(|batch| vec![vec![batch, 3, 13, 11]]));
+}
+
+#[test]
+fn a_kernel_that_writes_onto_what_it_reads() {
+    agrees(networks::branches().into_bytes(), &[1, 40, 5].map(|rows| vec![vec![rows, 6]]));
+}
+
+#[test]
+fn a_transformer() {
+    let runs = [(1, 7), (2, 1), (2, 5)].map(|(n, s)| vec![vec![n, s, 16]]);
+    agrees(networks::transformer().into_bytes(), &runs);
+}
+
+#[test]
+fn a_recurrent_network() {
+    agrees(networks::recurrent().into_bytes(), &[1, 4, 3].map(|s| vec![vec![s, 2, 5]]));
+}
+
+/// `y = (x·w)²` for known sizes, so that the artifact has a finished memory plan.
+fn product() -> Net {
+    Net::new(17)
+        .input("x", DType::F32, &["3", "4"])
+        .constant("w", &random_tensor(DType::F32, vec![4, 5], 1))
+        .node("MatMul", &["x", "w"], &["p"], &[])
+        .node("Mul", &["p", "p"], &["q"], &[])
+        .node("Softmax", &["q"], &["y"], &[])
+        .output("y")
+}
+
+#[test]
+fn known_sizes() {
+    agrees(product().into_bytes(), &[vec![vec![3, 4]], vec![vec![3, 4]]]);
+}
+
+/// Kept by the session between runs, in memory of its own or behind what is there.
+#[test]
+fn states_are_carried() {
+    let net = || {
+        Net::new(18)
+            .input("new", DType::F32, &["1", "2"])
+            .input("past", DType::F32, &["P", "2"])
+            .input("sum", DType::F32, &["1", "2"])
+            .node("Concat", &["past", "new"], &["present"], &[("axis", Attr::Int(0))])
+            .node("Add", &["new", "sum"], &["next"], &[])
+            .node("ReduceSum", &["present"], &["total"], &[])
+            .output("total")
+            .output("present")
+            .output("next")
+    };
+    for capacity in [None, Some(4)] {
+        let options = CompileOptions {
+            states: vec![("present".to_owned(), "past".to_owned()), ("next".to_owned(), "sum".to_owned())],
+            dims: capacity.map(|most| ("P".to_owned(), infc::DimChoice::Range(0, Some(most)))).into_iter().collect(),
+            ..options(&["cuda"])
+        };
+        let bytes = bytes_of(&net().compile(&options).unwrap_or_else(|e| panic!("{e}")));
+        let gpu = Arc::new(Simulator::new(0));
+        let model = Model::from_vec_with(bytes, &on(&gpu)).expect("a model");
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        let mut expected = 0.0;
+        for n in 1..=4 {
+            let new = Tensor::from_elements(&[1, 2], &[n as f32, 0.5]).expect("two");
+            expected += n as f32 + 0.5;
+            let found = session.run_owned(&[&new]).unwrap_or_else(|e| panic!("capacity {capacity:?}: {e}"));
+            assert_eq!(found[0].elements::<f32>().expect("floats"), [expected], "capacity {capacity:?}");
+        }
+        let sum = session.state("sum").expect("known").expect("it has a value").to_tensor().expect("numbers");
+        assert_eq!(sum.elements::<f32>().expect("floats"), [10.0, 2.0]);
+    }
+}
+
+#[test]
+fn the_same_bytes_every_time() {
+    let once = bytes_of(&networks::residual().compile(&options(&["x86-64-v3", "cuda"])).expect("compiles"));
+    assert_eq!(once, bytes_of(&networks::residual().compile(&options(&["x86-64-v3", "cuda"])).expect("compiles")));
+    let container = Container::read(&once).expect("an artifact");
+    let ptx = container.sections().iter().filter(|section| section.kind == SectionKind::PTX).count();
+    assert_eq!(ptx, 1);
+}
+
+/// The processor does not step in silently.
+#[test]
+#[expect(clippy::print_stderr, reason = "a check that did not happen must be seen")]
+fn without_a_gpu() {
+    let code = |result: Result<Model, RuntimeError>| result.map(|m| m.selection().clone()).map_err(|e| e.code());
+    let alone = compiled(product());
+    let Err(error) = Model::from_vec(alone.clone()) else {
+        eprintln!("skipped: there is a GPU");
+        return;
+    };
+    assert_eq!(error.code(), "runtime::no-gpu");
+    let text = error.to_string();
+    assert!(text.contains("driver 450 or newer (PTX 7.0)") && text.contains("--target cpu,cuda"), "{text}");
+    let allowed = LoadOptions { allow_cpu: true, ..LoadOptions::default() };
+    assert_eq!(code(Model::from_vec_with(alone, &allowed)), Err("artifact::wrong-target"));
+
+    let both = bytes_of(&product().compile(&options(&["x86-64-v2", "cuda"])).expect("compiles"));
+    let error = Model::from_vec(both.clone()).expect_err("it was not allowed");
+    assert!(error.code() == "runtime::no-gpu" && error.to_string().contains("--allow-cpu"), "{error}");
+    let selection = code(Model::from_vec_with(both.clone(), &allowed)).expect("it runs on the processor");
+    assert_eq!((selection.target.as_str(), selection.skipped.len()), ("x86-64-v2", 1));
+    let named = LoadOptions { target: Some("x86-64-v2".to_owned()), ..LoadOptions::default() };
+    assert_eq!(code(Model::from_vec_with(both.clone(), &named)).expect("it is asked for").target, "x86-64-v2");
+    let named = LoadOptions { target: Some("cuda:sm_80".to_owned()), ..allowed.clone() };
+    assert_eq!(code(Model::from_vec_with(both.clone(), &named)), Err("runtime::no-gpu"));
+
+    for (gpu, reason) in [
+        (Simulator::of(75, 70), "has compute capability 7.5, it needs 8.0"),
+        (Simulator::of(80, 65), "too old, it needs driver 450 or newer"),
+    ] {
+        let error = Model::from_vec_with(both.clone(), &on(&gpu)).expect_err("it is too old");
+        assert!(error.code() == "runtime::no-gpu" && error.to_string().contains(reason), "{error}");
+    }
+    assert_eq!(code(Model::from_vec_with(both, &on(&Simulator::of(120, 90)))).expect("newer").target, "cuda:sm_80");
+}
+
+#[test]
+fn what_a_gpu_refuses() {
+    let bytes = compiled(product());
+    let little = Simulator::with_memory(100);
+    let error = Model::from_vec_with(bytes.clone(), &on(&little))
+        .and_then(|model| {
+            let mut session = model.session(&SessionOptions::default())?;
+            session.run_owned(&[&random_tensor(DType::F32, vec![3, 4], 1)]).map(drop)
+        })
+        .expect_err("there is too little memory");
+    assert_eq!(error.code(), "runtime::gpu-memory");
+    assert!(little.is_empty() && little.launches() == 0);
+
+    // A launch fails: the session can be used again.
+    let gpu = Arc::new(Simulator::new(0));
+    let model = Model::from_vec_with(bytes, &on(&gpu)).expect("a model");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    let x = random_tensor(DType::F32, vec![3, 4], 1);
+    let first = session.run_owned(&[&x]).expect("it runs");
+    gpu.fail_after(1);
+    let error = session.run_owned(&[&x]).map(drop).expect_err("the launch fails");
+    assert_eq!(error.code(), "runtime::gpu-failed");
+    let again = session.run_owned(&[&x]).expect("it runs");
+    assert_eq!(again[0].bytes(), first[0].bytes());
+}
+
+#[test]
+fn what_has_no_code_for_gpus_is_named() {
+    let power = Net::new(17)
+        .input("x", DType::F32, &["4"])
+        .input("e", DType::F32, &["4"])
+        .node("Pow", &["x", "e"], &["y"], &[])
+        .output("y");
+    let error = power.compile(&options(&["cuda"])).expect_err("powers have no PTX");
+    assert_eq!(error.code(), "compile::no-gpu-code");
+    assert!(error.to_string().contains("y (`Pow` on f32"), "{error}");
+
+    let host = Net::new(17).input("x", DType::F32, &["N"]).node("Unique", &["x"], &["y"], &[]).output("y");
+    let error = host.compile(&options(&["x86-64-v3", "cuda"])).expect_err("it runs on the host");
+    assert_eq!(error.code(), "compile::no-gpu-code");
+    assert!(error.to_string().contains("Unique runs on the host"), "{error}");
+}
+
+#[test]
+fn targets_have_names() {
+    for (targets, code) in [
+        (&["cuda:sm_35"][..], "compile::unknown-target"),
+        (&["cuda", "cuda:sm_80"], "compile::duplicate-target"),
+        (&["cuda:sm_90", "cuda"], "compiled"),
+    ] {
+        let found = product().compile(&options(targets)).map_or_else(|e| e.code(), |_| "compiled");
+        assert_eq!(found, code, "{targets:?}");
+    }
+}

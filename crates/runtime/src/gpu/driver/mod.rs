@@ -1,0 +1,341 @@
+//! A GPU by way of the NVIDIA driver: nothing else of CUDA is used.
+//!
+//! One context (the primary one, which other libraries of the process share), one stream on which everything happens in
+//! order. Nothing here has run on hardware yet.
+//!
+//! What the unsafe code relies on: handles come from the driver and are used only while it keeps what they stand for, which
+//! is until the methods that give them back; pointers to memory of the host are valid until the stream has been waited for;
+//! every call comes after `cuCtxSetCurrent` on its thread. Addresses of the GPU's memory are numbers: a wrong one is an
+//! error of the driver's, not memory of this process.
+
+#![expect(unsafe_code, reason = "calls of the driver")]
+
+mod table;
+
+use super::{Gpu, GpuAddress, GpuError, GpuFunction};
+use infc_artifact::DeviceKernel;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use table::{CuResult, Handle, Table};
+
+/// Bytes for what the driver says of a module.
+const LOG_BYTES: usize = 8 << 10;
+/// Shared memory of a block that needs not be asked for.
+const PLAIN_SHARED_BYTES: u32 = 48 << 10;
+
+/// The first GPU of the machine.
+pub(crate) struct NvidiaGpu {
+    table: Table,
+    device: c_int,
+    context: Handle,
+    stream: Handle,
+    name: String,
+    capability: u32,
+    ptx_version: u32,
+    /// Module and function of each kernel that is loaded, by number.
+    functions: Mutex<Functions>,
+}
+
+#[derive(Default)]
+struct Functions {
+    loaded: BTreeMap<u64, (Handle, Handle)>,
+    next: u64,
+}
+
+// SAFETY: the driver's functions may be called by any thread, and handles be used by all threads on which their context is
+// current.
+unsafe impl Send for NvidiaGpu {}
+// SAFETY: as above; what this type changes itself is behind a mutex.
+unsafe impl Sync for NvidiaGpu {}
+
+impl fmt::Debug for NvidiaGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NvidiaGpu({})", self.name)
+    }
+}
+
+/// The machine's first GPU, found at the first call; or why there is none.
+pub(crate) fn installed() -> Result<Arc<dyn Gpu>, String> {
+    static FOUND: OnceLock<Result<Arc<NvidiaGpu>, String>> = OnceLock::new();
+    FOUND.get_or_init(|| NvidiaGpu::first().map(Arc::new)).clone().map(|gpu| gpu as _)
+}
+
+impl NvidiaGpu {
+    fn first() -> Result<Self, String> {
+        let table = Table::load()?;
+        let said = |what: &str, code: CuResult| {
+            let text = error_text(&table, code);
+            if code == 0 { Ok(()) } else { Err(format!("the NVIDIA driver finds no GPU it can use: {what}: {text}")) }
+        };
+        let (mut version, mut count, mut device) = (0, 0, 0);
+        let (mut major, mut minor) = (0, 0);
+        let mut name = [0 as c_char; 256];
+        // SAFETY: every pointer is to a variable of the type that the function writes, and as long as is said.
+        unsafe {
+            said("cuInit", (table.init)(0))?;
+            said("cuDriverGetVersion", (table.driver_version)(&raw mut version))?;
+            said("cuDeviceGetCount", (table.device_count)(&raw mut count))?;
+            if count == 0 {
+                return Err("the NVIDIA driver finds no GPU".to_owned());
+            }
+            said("cuDeviceGet", (table.device)(&raw mut device, 0))?;
+            said("cuDeviceGetName", (table.device_name)(name.as_mut_ptr(), name.len() as c_int - 1, device))?;
+            let attribute = |value: *mut c_int, which| (table.device_attribute)(value, which, device);
+            said("cuDeviceGetAttribute", attribute(&raw mut major, table::COMPUTE_CAPABILITY_MAJOR))?;
+            said("cuDeviceGetAttribute", attribute(&raw mut minor, table::COMPUTE_CAPABILITY_MINOR))?;
+        }
+        let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: as above; the device exists. The context is current when the stream is made for it.
+        unsafe {
+            said("cuDevicePrimaryCtxRetain", (table.retain_context)(&raw mut context, device))?;
+            let made = said("cuCtxSetCurrent", (table.set_context)(context)).and_then(|()| {
+                said("cuStreamCreate", (table.create_stream)(&raw mut stream, table::STREAM_NON_BLOCKING))
+            });
+            if made.is_err() {
+                (table.release_context)(device);
+            }
+            made?;
+        }
+        // SAFETY: the array outlives this, and its last byte is zero.
+        let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
+        let capability = u32::try_from(major * 10 + minor).unwrap_or(0);
+        let ptx_version = ptx_version(version);
+        let functions = Mutex::default();
+        Ok(Self { table, device, context, stream, name, capability, ptx_version, functions })
+    }
+
+    /// Makes the context that of this thread, and calls the driver.
+    ///
+    /// # Safety
+    /// The call is right, given that the context is current.
+    unsafe fn call(&self, what: &str, call: impl FnOnce(&Table) -> CuResult) -> Result<(), GpuError> {
+        // SAFETY: the context is kept until this is dropped.
+        let code = match unsafe { (self.table.set_context)(self.context) } {
+            0 => call(&self.table),
+            code => code,
+        };
+        if code == 0 { Ok(()) } else { Err(self.failed(what, code)) }
+    }
+
+    fn failed(&self, what: &str, code: CuResult) -> GpuError {
+        GpuError::Failed { what: what.to_owned(), reason: error_text(&self.table, code) }
+    }
+
+    fn functions(&self) -> MutexGuard<'_, Functions> {
+        // Nothing panics while it is held; if something did, the map would be whole all the same.
+        self.functions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Gpu for NvidiaGpu {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn capability(&self) -> u32 {
+        self.capability
+    }
+
+    fn ptx_version(&self) -> u32 {
+        self.ptx_version
+    }
+
+    fn load(&self, ptx: &str, kernel: &DeviceKernel) -> Result<GpuFunction, GpuError> {
+        let refused = |log: &str| GpuError::Refused { log: log.to_owned() };
+        let text = CString::new(ptx).map_err(|_| refused("a zero byte within the text"))?;
+        let entry = CString::new(kernel.entry.as_str()).map_err(|_| refused("a zero byte within the entry's name"))?;
+        let mut log = vec![0u8; LOG_BYTES];
+        let mut options = [table::JIT_ERROR_LOG_BUFFER, table::JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        // The second is the number itself, not a pointer to it.
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG_BYTES - 1)];
+        let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the text ends with a zero byte; there are as many options as values; the log is as long as is said and
+        // lives until the call returns.
+        let loaded = unsafe {
+            self.call("cuModuleLoadDataEx", |table| {
+                let image = text.as_ptr().cast::<c_void>();
+                (table.load_module)(&raw mut module, image, 2, options.as_mut_ptr(), values.as_mut_ptr())
+            })
+        };
+        loaded.map_err(|error| {
+            let said = CStr::from_bytes_until_nul(&log).map(CStr::to_string_lossy).unwrap_or_default();
+            GpuError::Refused { log: format!("{error}; {}", said.trim()) }
+        })?;
+        // SAFETY: the module was loaded; the name ends with a zero byte. The attribute takes a number.
+        let found = unsafe {
+            let name = entry.as_ptr();
+            self.call("cuModuleGetFunction", |table| (table.function)(&raw mut function, module, name)).and_then(|()| {
+                let bytes = kernel.dynamic_shared_bytes;
+                if bytes <= PLAIN_SHARED_BYTES {
+                    return Ok(());
+                }
+                let attribute = table::MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+                self.call("cuFuncSetAttribute", |table| (table.set_function_attribute)(function, attribute, bytes))
+            })
+        };
+        if let Err(error) = found {
+            // SAFETY: the module was loaded, and nobody else knows it.
+            let _ = unsafe { self.call("cuModuleUnload", |table| (table.unload_module)(module)) };
+            return Err(GpuError::Refused { log: error.to_string() });
+        }
+        let mut functions = self.functions();
+        let number = functions.next;
+        functions.next += 1;
+        functions.loaded.insert(number, (module, function));
+        Ok(GpuFunction(number))
+    }
+
+    fn unload(&self, function: GpuFunction) {
+        let known = self.functions().loaded.remove(&function.0);
+        if let Some((module, _)) = known {
+            // SAFETY: the module was loaded, and has just been forgotten.
+            let _ = unsafe { self.call("cuModuleUnload", |table| (table.unload_module)(module)) };
+        }
+    }
+
+    fn allocate(&self, len_bytes: usize) -> Result<GpuAddress, GpuError> {
+        let mut start = 0;
+        let (mut free_bytes, mut total_bytes) = (0, 0);
+        let mut result = 0;
+        // SAFETY: pointers to variables of the types that are written.
+        unsafe {
+            self.call("cuMemAlloc", |table| {
+                result = (table.allocate)(&raw mut start, len_bytes);
+                if result == table::OUT_OF_MEMORY {
+                    return (table.memory_info)(&raw mut free_bytes, &raw mut total_bytes);
+                }
+                result
+            })?;
+        }
+        if result == 0 { Ok(start) } else { Err(GpuError::OutOfMemory { needed_bytes: len_bytes, free_bytes }) }
+    }
+
+    fn free(&self, start: GpuAddress) {
+        // SAFETY: an address is a number to this process.
+        let _ = unsafe { self.call("cuMemFree", |table| (table.free)(start)) };
+    }
+
+    fn write(&self, to: GpuAddress, bytes: &[u8]) -> Result<(), GpuError> {
+        let from = bytes.as_ptr().cast::<c_void>();
+        // SAFETY: the bytes are borrowed until the stream has been waited for.
+        unsafe {
+            self.call("cuMemcpyHtoDAsync", |table| (table.copy_to_device)(to, from, bytes.len(), self.stream))?;
+        }
+        self.synchronize()
+    }
+
+    fn read(&self, from: GpuAddress, bytes: &mut [u8]) -> Result<(), GpuError> {
+        let to = bytes.as_mut_ptr().cast::<c_void>();
+        // SAFETY: the bytes are borrowed, for writing, until the stream has been waited for.
+        unsafe {
+            self.call("cuMemcpyDtoHAsync", |table| (table.copy_to_host)(to, from, bytes.len(), self.stream))?;
+        }
+        self.synchronize()
+    }
+
+    fn copy(&self, from: GpuAddress, to: GpuAddress, len_bytes: usize) -> Result<(), GpuError> {
+        // SAFETY: addresses are numbers to this process.
+        unsafe { self.call("cuMemcpyDtoDAsync", |table| (table.copy_on_device)(to, from, len_bytes, self.stream)) }
+    }
+
+    fn launch(
+        &self,
+        function: GpuFunction,
+        kernel: &DeviceKernel,
+        grid: [u32; 3],
+        parameters: &[u64],
+    ) -> Result<(), GpuError> {
+        let known = self.functions().loaded.get(&function.0).copied();
+        let Some((_, function)) = known else {
+            let reason = "the kernel was unloaded".to_owned();
+            return Err(GpuError::Failed { what: "cuLaunchKernel".to_owned(), reason });
+        };
+        let mut len_bytes = size_of_val(parameters);
+        // As one block of bytes with its length, so that the driver reads no more than there is, whatever the kernel takes.
+        let mut extra = [
+            table::LAUNCH_PARAM_BUFFER_POINTER,
+            parameters.as_ptr().cast_mut().cast::<c_void>(),
+            table::LAUNCH_PARAM_BUFFER_SIZE,
+            (&raw mut len_bytes).cast::<c_void>(),
+            table::LAUNCH_PARAM_END,
+        ];
+        let ([x, y, z], [a, b, c]): ([c_uint; 3], [c_uint; 3]) = (grid, kernel.block);
+        let shared = kernel.dynamic_shared_bytes;
+        // SAFETY: the function is loaded. The list ends as it must; the parameters are copied before the call returns.
+        unsafe {
+            self.call("cuLaunchKernel", |table| {
+                let none = std::ptr::null_mut();
+                (table.launch)(function, x, y, z, a, b, c, shared, self.stream, none, extra.as_mut_ptr())
+            })
+        }
+    }
+
+    fn synchronize(&self) -> Result<(), GpuError> {
+        // SAFETY: the stream is kept until this is dropped.
+        unsafe { self.call("cuStreamSynchronize", |table| (table.synchronize)(self.stream)) }
+    }
+}
+
+impl Drop for NvidiaGpu {
+    fn drop(&mut self) {
+        let modules: Vec<Handle> = self.functions().loaded.values().map(|&(module, _)| module).collect();
+        for module in modules {
+            // SAFETY: it was loaded, and nobody can launch what is in it any more.
+            let _ = unsafe { self.call("cuModuleUnload", |table| (table.unload_module)(module)) };
+        }
+        // SAFETY: the stream is this one's own.
+        let _ = unsafe { self.call("cuStreamDestroy", |table| (table.destroy_stream)(self.stream)) };
+        // SAFETY: retained once when this was made.
+        let _ = unsafe { (self.table.release_context)(self.device) };
+    }
+}
+
+/// What the driver says of a result.
+fn error_text(table: &Table, code: CuResult) -> String {
+    let mut text: *const c_char = std::ptr::null();
+    // SAFETY: a pointer to a variable that is written, or left null if the driver does not know the number.
+    let known = unsafe { (table.error_string)(code, &raw mut text) } == 0 && !text.is_null();
+    // SAFETY: a text of the driver's that it keeps.
+    let text = known.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
+    text.map_or_else(|| format!("error {code}"), |text| format!("{text} (error {code})"))
+}
+
+/// The newest version of the PTX instruction set, major·10 + minor, that a driver takes which calls itself the one of this
+/// release of CUDA, major·1000 + minor·10.
+///
+/// Source: PTX ISA, release notes. From 11.0 to 12.5 and from 13.0 on minors go in step; 12.6 has what 12.5 has.
+fn ptx_version(cuda: c_int) -> u32 {
+    let (major, minor) = (cuda / 1000, u32::try_from(cuda % 1000 / 10).unwrap_or(0));
+    match major {
+        11 => 70 + minor.min(8),
+        12 if minor <= 5 => 80 + minor,
+        12 => 80 + (minor - 1).min(8),
+        13 => 90 + minor.min(9),
+        later if later > 13 => 99,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_ptx_by_release() {
+        let of = |releases: &[c_int]| releases.iter().map(|&release| ptx_version(release)).collect::<Vec<_>>();
+        assert_eq!(of(&[10_020, 11_000, 11_080, 12_000]), [0, 70, 78, 80]);
+        assert_eq!(of(&[12_050, 12_060, 12_070, 12_080, 12_090, 13_000]), [85, 85, 86, 87, 88, 90]);
+    }
+
+    /// There may be a GPU, or not: asking for it is never a panic, and a reason is told.
+    #[test]
+    fn asking_for_a_gpu_is_harmless() {
+        match installed() {
+            Ok(gpu) => assert!(gpu.capability() > 0),
+            Err(reason) => assert!(reason.contains("NVIDIA"), "{reason}"),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The functions of the driver, found in the library that is installed.
+//!
+//! Declared as in `cuda.h` of CUDA 11.0, the oldest release whose driver takes the code that is made; the names are those
+//! that the header's macros stand for (`cuMemAlloc` is `cuMemAlloc_v2`). Results are numbers, not an `enum`: a driver may
+//! know more of them than this crate.
+
+#![expect(unsafe_code, reason = "functions of a foreign library")]
+
+use libloading::Library;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// `CUresult`: 0 is success.
+pub(super) type CuResult = c_int;
+/// `CUdeviceptr`.
+pub(super) type CuAddress = u64;
+
+/// `CUcontext`, `CUmodule`, `CUfunction` and `CUstream`: pointers to what only the driver knows.
+pub(super) type Handle = *mut c_void;
+
+pub(super) const OUT_OF_MEMORY: CuResult = 2;
+pub(super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
+pub(super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
+pub(super) const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
+pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
+pub(super) const JIT_ERROR_LOG_BUFFER: c_int = 5;
+pub(super) const JIT_ERROR_LOG_BUFFER_SIZE_BYTES: c_int = 6;
+pub(super) const LAUNCH_PARAM_END: *mut c_void = std::ptr::without_provenance_mut(0);
+pub(super) const LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = std::ptr::without_provenance_mut(1);
+pub(super) const LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
+
+/// What the library is called.
+#[cfg(windows)]
+const LIBRARIES: [&str; 1] = ["nvcuda.dll"];
+#[cfg(not(windows))]
+const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+
+macro_rules! functions {
+    ($($(#[$doc:meta])* $field:ident = $symbol:literal: ($($argument:ty),*);)*) => {
+        /// The functions that this crate calls. The library stays loaded as long as the table exists.
+        pub(super) struct Table {
+            $($(#[$doc])* pub(super) $field: unsafe extern "system" fn($($argument),*) -> CuResult,)*
+            _library: Library,
+        }
+
+        impl Table {
+            fn of(library: Library) -> Result<Self, String> {
+                Ok(Self {
+                    $($field: {
+                        // SAFETY: the driver exports a function of this name with the type that `cuda.h` declares, which
+                        // is the one written down here. The table keeps the library loaded.
+                        let found = unsafe { library.get(concat!($symbol, "\0").as_bytes()) };
+                        *found.map_err(|_| format!("the NVIDIA driver is too old: it has no {}", $symbol))?
+                    },)*
+                    _library: library,
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    init = "cuInit": (c_uint);
+    driver_version = "cuDriverGetVersion": (*mut c_int);
+    error_string = "cuGetErrorString": (CuResult, *mut *const c_char);
+    device_count = "cuDeviceGetCount": (*mut c_int);
+    device = "cuDeviceGet": (*mut c_int, c_int);
+    device_name = "cuDeviceGetName": (*mut c_char, c_int, c_int);
+    device_attribute = "cuDeviceGetAttribute": (*mut c_int, c_int, c_int);
+    retain_context = "cuDevicePrimaryCtxRetain": (*mut Handle, c_int);
+    release_context = "cuDevicePrimaryCtxRelease_v2": (c_int);
+    set_context = "cuCtxSetCurrent": (Handle);
+    load_module = "cuModuleLoadDataEx": (*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
+    unload_module = "cuModuleUnload": (Handle);
+    function = "cuModuleGetFunction": (*mut Handle, Handle, *const c_char);
+    set_function_attribute = "cuFuncSetAttribute": (Handle, c_int, c_int);
+    allocate = "cuMemAlloc_v2": (*mut CuAddress, usize);
+    free = "cuMemFree_v2": (CuAddress);
+    memory_info = "cuMemGetInfo_v2": (*mut usize, *mut usize);
+    copy_to_device = "cuMemcpyHtoDAsync_v2": (CuAddress, *const c_void, usize, Handle);
+    copy_to_host = "cuMemcpyDtoHAsync_v2": (*mut c_void, CuAddress, usize, Handle);
+    copy_on_device = "cuMemcpyDtoDAsync_v2": (CuAddress, CuAddress, usize, Handle);
+    create_stream = "cuStreamCreate": (*mut Handle, c_uint);
+    destroy_stream = "cuStreamDestroy_v2": (Handle);
+    synchronize = "cuStreamSynchronize": (Handle);
+    launch = "cuLaunchKernel": (
+        Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
+    );
+}
+
+impl Table {
+    /// The functions of the driver that is installed.
+    pub(super) fn load() -> Result<Self, String> {
+        for name in LIBRARIES {
+            // SAFETY: the driver's library, by the name under which NVIDIA installs it; it may be loaded and unloaded at any
+            // time, which programs that use CUDA rely on.
+            if let Ok(library) = unsafe { Library::new(name) } {
+                return Self::of(library);
+            }
+        }
+        Err(format!("no NVIDIA driver is installed ({} was not found)", LIBRARIES[0]))
+    }
+}

@@ -1,0 +1,113 @@
+//! GPUs: what this crate asks of one, and what a model keeps on it.
+//!
+//! [`Gpu`] stands between the runtime and a driver, so that all of it but the driver's own calls is tested where there is
+//! no GPU: tests put a simulator there.
+
+mod block;
+mod code;
+#[cfg(feature = "cuda")]
+mod driver;
+
+pub(crate) use block::GpuBlock;
+pub(crate) use code::GpuCode;
+
+use infc_artifact::DeviceKernel;
+use std::fmt;
+use std::sync::Arc;
+
+/// An address in a GPU's memory.
+pub type GpuAddress = u64;
+
+/// A kernel that was loaded onto a GPU; what the number means is up to the [`Gpu`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuFunction(pub u64);
+
+/// A GPU with its driver.
+///
+/// What one thread asks for happens in the order in which it was asked for. Nothing but [`Gpu::read`] and
+/// [`Gpu::synchronize`] waits for launches.
+pub trait Gpu: fmt::Debug + Send + Sync {
+    /// What it is called.
+    fn name(&self) -> String;
+
+    /// Its compute capability: major·10 + minor.
+    fn capability(&self) -> u32;
+
+    /// The newest version of the PTX instruction set that its driver takes: major·10 + minor.
+    fn ptx_version(&self) -> u32;
+
+    /// Makes a kernel of the text of a PTX module, ready to be launched with a block and shared memory as they are said.
+    ///
+    /// # Errors
+    /// [`GpuError::Refused`] with what the driver says of the text.
+    fn load(&self, ptx: &str, kernel: &DeviceKernel) -> Result<GpuFunction, GpuError>;
+
+    /// Forgets a kernel.
+    fn unload(&self, function: GpuFunction);
+
+    /// Memory with unknown contents, 256-byte aligned.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    fn allocate(&self, len_bytes: usize) -> Result<GpuAddress, GpuError>;
+
+    /// Gives memory back, by where it starts. Nothing that was asked for before may still be using it.
+    fn free(&self, start: GpuAddress);
+
+    /// Copies bytes to the GPU; they may be changed as soon as this returns.
+    ///
+    /// # Errors
+    /// [`GpuError::Failed`].
+    fn write(&self, to: GpuAddress, bytes: &[u8]) -> Result<(), GpuError>;
+
+    /// Copies bytes from the GPU, after all launches before.
+    ///
+    /// # Errors
+    /// [`GpuError::Failed`], also of a launch before.
+    fn read(&self, from: GpuAddress, bytes: &mut [u8]) -> Result<(), GpuError>;
+
+    /// Copies bytes from one place of its memory to another; the two do not overlap.
+    ///
+    /// # Errors
+    /// [`GpuError::Failed`].
+    fn copy(&self, from: GpuAddress, to: GpuAddress, len_bytes: usize) -> Result<(), GpuError>;
+
+    /// Starts a kernel on a grid of blocks, none of whose extents is zero, with parameters of 8 bytes each.
+    ///
+    /// # Errors
+    /// [`GpuError::Failed`].
+    fn launch(
+        &self,
+        function: GpuFunction,
+        kernel: &DeviceKernel,
+        grid: [u32; 3],
+        parameters: &[u64],
+    ) -> Result<(), GpuError>;
+
+    /// Waits for everything that was asked for.
+    ///
+    /// # Errors
+    /// [`GpuError::Failed`] of a launch before.
+    fn synchronize(&self) -> Result<(), GpuError>;
+}
+
+/// The machine's GPU, if the driver for it is installed; or why there is none.
+pub(crate) fn installed() -> Result<Arc<dyn Gpu>, String> {
+    #[cfg(feature = "cuda")]
+    return driver::installed();
+    #[cfg(not(feature = "cuda"))]
+    Err("this program was built without the feature `cuda` of the runtime".to_owned())
+}
+
+/// Why a GPU does not do what it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum GpuError {
+    #[error("{needed_bytes} bytes of its memory are needed, {free_bytes} are free")]
+    OutOfMemory { needed_bytes: usize, free_bytes: usize },
+    #[error("the driver refuses the kernel: {log}")]
+    Refused { log: String },
+    #[error("{what}: {reason}")]
+    Failed { what: String, reason: String },
+}
