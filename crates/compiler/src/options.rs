@@ -1,5 +1,6 @@
 //! What can be asked of a compilation.
 
+use crate::code::VariantTarget;
 use crate::{CustomOps, DimChoice, Phase, Records, ShapeDim, specialize};
 use infc_passes::ErrorClass;
 use infc_passes::form::{Append, FormOptions};
@@ -79,12 +80,14 @@ impl CompileOptions {
     /// What kernel formation is told; `states` are those asked for, by number, and `appends` how they lie if the plan
     /// of the general case has decided that.
     pub(crate) fn form(&self, states: Vec<(usize, usize)>, appends: Option<Vec<Option<Append>>>) -> FormOptions {
+        let is_gpu = |target: &String| matches!(target.parse(), Ok(VariantTarget::Cuda(_)));
         FormOptions {
             allowed: self.allowed(),
+            // Variants share the plan.
+            keeps_any_size: !self.targets.iter().any(is_gpu),
             max_weight_growth: self.max_weight_growth,
             states,
             appends,
-            ..FormOptions::default()
         }
     }
 
