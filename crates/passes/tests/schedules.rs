@@ -355,11 +355,34 @@ fn a_batch_of_unknown_size_gives_no_rows() {
         let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
         assert!(schedule.contains("split s.t by") && !schedule.contains("split s.n by"), "{name}: {schedule}");
     }
+    // The batch is the one that the model names first, wherever it stands: time comes first in recurrent networks.
+    let steps = "kernel @steps(x: f32[T, N, 40], const w: f32[40, 64]) -> (y: f32[T, N, 64])
+        where N in 0..=1000000, T in 0..=1000000 {
+      stage s[t: T, n: N, c: 64, reduce k: 40] = fold sum x[t, n, k] * w[k, c]
+      stage o[t, n, c] = s[t, n, c] * 0.5
+      output y[t, n, c] = o[t, n, c]
+    }";
+    let kernel: Kernel = steps.parse().unwrap_or_else(|e| panic!("{e}"));
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+        assert!(schedule.contains("split s.t by") && !schedule.contains("split s.n by"), "{name}: {schedule}");
+    }
     // Where it is all there is, it is taken.
     let rows = text.replace("N, 50, ", "N, 1, ").replace("m: 50", "m: 1");
     let kernel: Kernel = rows.parse().unwrap_or_else(|e| panic!("{e}"));
     let schedule = choose(&kernel, &MACHINES[1].1, ErrorClass::Exact).to_string();
     assert!(schedule.contains("split s.n by"), "{schedule}");
+    // One row has vectors enough beside each other to hide what a multiply-add takes.
+    let text = "kernel @dense(x: f32[N, 256], const w: f32[256, 512]) -> (y: f32[N, 512]) where N in 0..=1000000 {
+      stage s[n: N, c: 512, reduce k: 256] = fold sum x[n, k] * w[k, c]
+      stage o[n, c] = s[n, c] * 0.5
+      output y[n, c] = o[n, c]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let (name, machine) = MACHINES.iter().find(|(name, _)| name.starts_with("512")).expect("AVX-512");
+    let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+    let vectors = [4, 6, 8].iter().any(|n| schedule.contains(&format!("split s.c by {} -> c_o, c_u", 16 * n)));
+    assert!(vectors && schedule.contains("split s.n by"), "{name}: {schedule}");
 }
 
 /// Taps and channels are one axis of neighbours where zeros stand around the image: 33 elements leave less over than 11.

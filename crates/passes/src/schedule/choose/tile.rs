@@ -5,7 +5,7 @@ use super::decode::Work;
 use super::machine::Machine;
 use super::regroup;
 use super::window::{self, window};
-use infc_ir::kernel::{AxisKind, Reducer, Stage};
+use infc_ir::kernel::{Axis, AxisKind, Reducer, Stage};
 use infc_ir::scalar::BinaryOp;
 use infc_tensor::DTypeClass;
 
@@ -163,6 +163,9 @@ fn next_power_of_two(n: i64) -> i64 {
     n.max(1).unsigned_abs().next_power_of_two().cast_signed()
 }
 
+/// Of a batch of unknown size as many rows are taken to stand alone, beside those that are in tiles: mostly it is one.
+const BATCHES_OF_ONE: f64 = 16.0;
+
 /// Rows of an axis of known extent that make tiles along a batch of unknown size unnecessary.
 const ENOUGH_ROWS: i64 = 4;
 
@@ -182,7 +185,7 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
     // A batch that may be anything is mostly one: a tile of its rows would be a remainder of one row. Other symbolic axes
     // (a sequence, the width of an image) are mostly long.
     let known = |a: usize| stage.axes[a].extent.as_const().is_some();
-    let is_batch = |a: usize| a == 0 && !known(a);
+    let is_batch = |a: usize| is_batch(stage, a);
     let has_rows = |a: usize| !is_batch(a) && (!known(a) || view.extents[a] >= ENOUGH_ROWS);
     if candidates.iter().any(|&a| has_rows(a)) {
         candidates.retain(|&a| !is_batch(a));
@@ -207,6 +210,23 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
         }
     }
     choices
+}
+
+/// Whether an axis of unknown extent is probably a batch: of several such axes the one whose symbol the model has first,
+/// wherever it stands; of one alone, an outermost one.
+fn is_batch(stage: &Stage, axis: usize) -> bool {
+    let symbols = |axis: &Axis| axis.extent.symbols();
+    let of_axis = symbols(&stage.axes[axis]);
+    let is_other = |other: &Axis| {
+        let found = symbols(other);
+        !found.is_empty() && found != of_axis
+    };
+    let mut others = stage.axes.iter().filter(|a| a.kind == AxisKind::Parallel && is_other(a)).peekable();
+    if of_axis.is_empty() || others.peek().is_none() {
+        return !of_axis.is_empty() && axis == 0;
+    }
+    stage.axes[axis].extent.as_symbol().is_some()
+        && others.all(|other| of_axis.iter().min() < symbols(other).iter().min())
 }
 
 /// Points of the reduction axes together.
@@ -238,6 +258,9 @@ fn estimate(view: &View<'_>, machine: &Machine, tile: &Tile) -> f64 {
         if rest > 0 {
             p.push(((rest + tile.lanes - 1) / tile.lanes, 1.0));
         }
+        if is_batch(view.stage, vector_axis) {
+            p.push((1, BATCHES_OF_ONE));
+        }
         parts.push(p);
     }
     for &(axis, n) in &tile.rows {
@@ -245,6 +268,9 @@ fn estimate(view: &View<'_>, machine: &Machine, tile: &Tile) -> f64 {
         let mut p = vec![(n, (points / n) as f64)];
         if points % n > 0 {
             p.push((points % n, 1.0));
+        }
+        if is_batch(view.stage, axis) && n > 1 {
+            p.push((1, BATCHES_OF_ONE));
         }
         parts.push(p);
     }
