@@ -92,7 +92,7 @@ pub(crate) fn formulate(plans: &[&GraphPlan]) -> Kernels {
 }
 
 /// A kernel, formulated, without what does not change its code: its name, and symbols if it uses none of them.
-fn nameless(planned: &Kernel) -> Kernel {
+pub(crate) fn nameless(planned: &Kernel) -> Kernel {
     let kernel = formulate::normalise(planned.clone());
     let symbols = if kernel.used_symbols().is_empty() { Symbols::default() } else { kernel.symbols.clone() };
     Kernel { name: String::new(), symbols, ..kernel }

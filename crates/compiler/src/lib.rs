@@ -49,7 +49,7 @@ pub use kernels::Scheduled;
 pub use machine::schedule_machine;
 pub use options::{BYTE_TARGETS, CompileOptions, DEFAULT_TARGETS};
 pub use phase::{Phase, Progress};
-pub use records::{KernelKey, NoKernelKey, Records};
+pub use records::{KernelKey, NoKernelKey, RecordedCode, Records, key_text, recorded_code, recorded_kernel};
 pub use report::{HostNode, KernelReport, Report, SpecialCaseReport, VariantReport};
 pub use single::{KernelOptions, SYMBOLS, SingleKernel, compile_kernel};
 pub use source::Source;

@@ -1,11 +1,12 @@
 //! Schedules that were found by measuring, to be taken instead of the default choice.
 
-use crate::Target;
+use crate::single::{KernelOptions, compile_kernel};
+use crate::{Target, kernels};
 use infc_artifact::Hash;
 use infc_codegen_cpu::lower::lower;
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::{Schedule, Scope, Step};
-use infc_ir::verify::verify_nest;
+use infc_ir::verify::{verify_kernel, verify_nest};
 use infc_passes::ErrorClass;
 use infc_passes::schedule::apply_within;
 use std::collections::BTreeMap;
@@ -21,9 +22,20 @@ impl KernelKey {
     /// The key of a planned kernel.
     #[must_use]
     pub fn of(kernel: &Kernel) -> Self {
-        let nameless = Kernel { name: String::new(), ..kernel.clone() };
-        Self(Hash::of(nameless.to_string().as_bytes()).0)
+        Self::of_text(&key_text(kernel))
     }
+
+    /// The key of the planned kernel that has this text ([`key_text`]).
+    #[must_use]
+    pub fn of_text(text: &str) -> Self {
+        Self(Hash::of(text.as_bytes()).0)
+    }
+}
+
+/// The text of a planned kernel without its name, whose hash is its [`KernelKey`].
+#[must_use]
+pub fn key_text(planned: &Kernel) -> String {
+    Kernel { name: String::new(), ..planned.clone() }.to_string()
 }
 
 impl fmt::Display for KernelKey {
@@ -50,6 +62,49 @@ impl FromStr for KernelKey {
         }
         Ok(Self(key))
     }
+}
+
+/// The machine code that a schedule makes of a kernel, and that the default choice makes: hashes, to tell whether what was
+/// measured once is what would run now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedCode {
+    /// By the schedule.
+    pub code: String,
+    /// By the default choice.
+    pub default_code: String,
+}
+
+/// Compiles a kernel by a schedule that was found for it, held to the same conditions as when a model is compiled.
+///
+/// `text` is that of the planned kernel ([`key_text`]).
+///
+/// # Errors
+/// The reason why a compilation would not take the schedule, or why the text is no kernel.
+pub fn recorded_code(
+    text: &str,
+    schedule: &Schedule,
+    target: &Target,
+    allowed: ErrorClass,
+) -> Result<RecordedCode, String> {
+    let kernel = recorded_kernel(text)?;
+    applies(&kernel, schedule, allowed)?;
+    let hash = |schedule: Option<Schedule>| {
+        let options = KernelOptions { schedule, allowed, ..KernelOptions::new(target.clone()) };
+        let compiled = compile_kernel(&kernel, &options).map_err(|error| error.to_string())?;
+        Ok::<_, String>(KernelKey(Hash::of(&compiled.compiled.function.code).0).to_string())
+    };
+    Ok(RecordedCode { code: hash(Some(schedule.clone()))?, default_code: hash(None)? })
+}
+
+/// The kernel of a record as schedules see it: formulated.
+///
+/// # Errors
+/// The reason why the text is no kernel.
+pub fn recorded_kernel(text: &str) -> Result<Kernel, String> {
+    let planned: Kernel =
+        text.parse().map_err(|error: infc_ir::text::ParseError| format!("the kernel's text: {error}"))?;
+    verify_kernel(&planned).map_err(|error| format!("the kernel's text: {error}"))?;
+    Ok(kernels::nameless(&planned))
 }
 
 /// For which processor, and under which promise of exactness, a schedule was found.

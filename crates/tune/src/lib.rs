@@ -8,10 +8,12 @@
 
 #![forbid(unsafe_code)]
 
+mod file;
 mod record;
 mod search;
 mod verdict;
 
-pub use record::{BadRecord, Record, RecordFile, SPACE_VERSION};
+pub use file::{BadRecord, RecordFile};
+pub use record::{Place, Proof, Record, SPACE_VERSION, Standing};
 pub use search::{Proposal, Search};
 pub use verdict::Verdict;

@@ -1,29 +1,30 @@
-//! Records of what was found: one JSON object per line, so that a file can be appended to and merged by hand.
+//! A record: a schedule that was found for a kernel, and by how much it is quicker than the default choice.
 
-use infc::{KernelKey, Records, Target};
+use infc::{KernelKey, RecordedCode, Target, Task, recorded_code};
 use infc_ir::schedule::Schedule;
+use infc_passes::ErrorClass;
 use serde::{Deserialize, Serialize};
 
 /// Counts changes of the schedule language after which the text of a schedule means something else.
 pub const SPACE_VERSION: u32 = 1;
 
 /// The schema of a line.
-const SCHEMA: &str = "infc.record/1";
+const SCHEMA: &str = "infc.record/2";
 
 /// A schedule that was quicker than the default choice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// `infc.record/1`.
+    /// `infc.record/2`.
     pub schema: String,
     /// [`SPACE_VERSION`] when it was found.
     pub space: u32,
-    /// The [`KernelKey`] as text.
+    /// The [`KernelKey`] as text: the hash of `text`.
     pub kernel: String,
     /// What the kernel was called; for people.
     pub name: String,
     /// The target that code was made for.
     pub target: String,
-    /// The processor that it was measured on; for people.
+    /// The processor that it was measured on, with its caches.
     pub machine: String,
     /// Threads that it was measured with.
     pub threads: usize,
@@ -35,75 +36,79 @@ pub struct Record {
     pub seconds: f64,
     /// The same of the default choice, measured in turns with it.
     pub default_seconds: f64,
+    /// The upper end of the 95 % interval of the time over that of the default, by runs that took turns; below 1.
+    pub ratio_at_most: f64,
+    /// Hash of the machine code that was measured.
+    pub code: String,
+    /// The same of the default choice.
+    pub default_code: String,
+    /// The kernel as it was planned, without its name.
+    pub text: String,
 }
 
-/// Why a line is no record that can be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {reason}")]
-pub struct BadRecord {
-    /// From 1.
-    pub line: usize,
-    /// What was expected and found.
-    pub reason: String,
+/// What there is one best record for: kernel, target, machine, threads, whether sums keep their order.
+pub type Place<'r> = (&'r str, &'r str, &'r str, usize, bool);
+
+/// What a measurement says of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Proof {
+    /// Seconds per launch of the default choice.
+    pub default_seconds: f64,
+    /// The schedule's time over that: the median of turns.
+    pub ratio: f64,
+    /// The upper end of its 95 % interval.
+    pub ratio_at_most: f64,
 }
 
-/// Lines of records, those that cannot be used told apart.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RecordFile {
-    /// In the order of the file.
-    pub records: Vec<Record>,
-    /// What was left out, and why.
-    pub bad: Vec<BadRecord>,
-}
-
-impl RecordFile {
-    /// Reads the text of a file. Lines that are no records, of another version, or with a schedule that is none, are left
-    /// out and reported; the others count.
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        let mut file = Self::default();
-        for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            match Record::parse(line) {
-                Ok(record) => file.records.push(record),
-                Err(reason) => file.bad.push(BadRecord { line: n + 1, reason }),
-            }
-        }
-        file
-    }
-
-    /// The records in the form that compilations take; of several for one place the quickest in comparison with its
-    /// default.
-    #[must_use]
-    pub fn to_records(&self) -> Records {
-        let mut sorted: Vec<&Record> = self.records.iter().collect();
-        // The last one counts.
-        sorted.sort_by(|a, b| b.gain().total_cmp(&a.gain()));
-        let mut records = Records::default();
-        for record in sorted {
-            if let Ok((key, target, schedule)) = record.parts() {
-                records.insert(key, &target, record.strict, schedule);
-            }
-        }
-        records
-    }
+/// Whether a record still says what would happen now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The schedule is legal, and its code and the default's are those that were measured.
+    Measured,
+    /// The schedule is legal, but other code than what was measured would run: its own or the default's. This is what
+    /// they are now.
+    Changed(RecordedCode),
+    /// Compilations leave it out, for this reason.
+    Illegal(String),
 }
 
 impl Record {
-    /// A record of this version.
-    #[must_use]
-    pub fn new(kernel: KernelKey, name: &str, target: &Target, schedule: &Schedule) -> Self {
-        Self {
+    /// A record of this version for a task.
+    ///
+    /// # Errors
+    /// The reason why compilations would not take the schedule.
+    pub fn new(task: &Task, target: &Target, strict: bool, schedule: &Schedule, proof: Proof) -> Result<Self, String> {
+        let code = recorded_code(&task.text, schedule, target, allowed(strict))?;
+        let record = Self {
             schema: SCHEMA.to_owned(),
             space: SPACE_VERSION,
-            kernel: kernel.to_string(),
-            name: name.to_owned(),
+            kernel: task.key.to_string(),
+            name: task.kernel.name.clone(),
             target: target.to_string(),
             machine: String::new(),
             threads: 1,
-            strict: false,
+            strict,
             schedule: schedule.to_string(),
             seconds: 0.0,
             default_seconds: 0.0,
+            ratio_at_most: 0.0,
+            code: String::new(),
+            default_code: String::new(),
+            text: task.text.clone(),
+        };
+        Ok(record.proven(proof, code))
+    }
+
+    /// The same record after it was measured again.
+    #[must_use]
+    pub fn proven(self, proof: Proof, code: RecordedCode) -> Self {
+        Self {
+            seconds: proof.default_seconds * proof.ratio,
+            default_seconds: proof.default_seconds,
+            ratio_at_most: proof.ratio_at_most,
+            code: code.code,
+            default_code: code.default_code,
+            ..self
         }
     }
 
@@ -115,61 +120,87 @@ impl Record {
         line
     }
 
-    /// Its time over that of the default; smaller is better.
-    fn gain(&self) -> f64 {
-        self.seconds / self.default_seconds.max(f64::MIN_POSITIVE)
-    }
-
-    fn parse(line: &str) -> Result<Self, String> {
-        let record: Self = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        if record.schema != SCHEMA || record.space != SPACE_VERSION {
-            let found = format!("{} of version {}", record.schema, record.space);
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is expected and found: text that is no record, of another version, or that contradicts itself.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        /// What lines of all versions have.
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+            space: u32,
+        }
+        let head: Head = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        if head.schema != SCHEMA || head.space != SPACE_VERSION {
+            let found = format!("{} of version {}", head.schema, head.space);
             return Err(format!("expected {SCHEMA} of version {SPACE_VERSION}, found {found}"));
         }
-        record.parts().map(|_| record)
+        let record: Self = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let (key, ..) = record.parts()?;
+        let of_text = KernelKey::of_text(&record.text);
+        if key != of_text {
+            return Err(format!("kernel `{}`: the text is that of {of_text}", record.kernel));
+        }
+        for (what, number) in [
+            ("seconds", record.seconds),
+            ("default_seconds", record.default_seconds),
+            ("ratio_at_most", record.ratio_at_most),
+        ] {
+            if !(number.is_finite() && number > 0.0) {
+                return Err(format!("{what}: expected a number above 0, found {number}"));
+            }
+        }
+        Ok(record)
     }
 
-    fn parts(&self) -> Result<(KernelKey, Target, Schedule), String> {
+    /// Its time over that of the default; smaller is better.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.seconds / self.default_seconds
+    }
+
+    /// See [`Place`].
+    #[must_use]
+    pub fn place(&self) -> Place<'_> {
+        (&self.kernel, &self.target, &self.machine, self.threads, self.strict)
+    }
+
+    /// Whether it is the better of two for one place: by what is proven, not by what is likely. Of records that are equal
+    /// in all numbers one is still the better, so that merging does not depend on the order of files.
+    #[must_use]
+    pub fn is_better_than(&self, other: &Self) -> bool {
+        let order = self.ratio_at_most.total_cmp(&other.ratio_at_most);
+        let order = order.then_with(|| self.ratio().total_cmp(&other.ratio()));
+        order.then_with(|| self.to_line().cmp(&other.to_line())).is_lt()
+    }
+
+    /// What it is for and says; all of it was read when the line was.
+    ///
+    /// # Errors
+    /// The part that cannot be read, and why.
+    pub fn parts(&self) -> Result<(KernelKey, Target, Schedule), String> {
         let key = self.kernel.parse().map_err(|error| format!("kernel `{}`: {error}", self.kernel))?;
         let target = self.target.parse().map_err(|error| format!("target `{}`: {error}", self.target))?;
         let schedule = self.schedule.parse().map_err(|error| format!("schedule: {error}"))?;
         Ok((key, target, schedule))
     }
+
+    /// Compiles its kernel by the schedule and by the default choice, and compares with what was measured.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let compiled = self
+            .parts()
+            .and_then(|(_, target, schedule)| recorded_code(&self.text, &schedule, &target, allowed(self.strict)));
+        match compiled {
+            Err(reason) => Standing::Illegal(reason),
+            Ok(now) if now.code == self.code && now.default_code == self.default_code => Standing::Measured,
+            Ok(now) => Standing::Changed(now),
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(schedule: &str, seconds: f64) -> Record {
-        let key = KernelKey::of(&infc_testkit::kernel("matmul"));
-        let target = "x86-64-v3".parse().expect("a target");
-        let schedule = schedule.parse().expect("a schedule");
-        Record { seconds, default_seconds: 2.0, ..Record::new(key, "matmul", &target, &schedule) }
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        let written = record("unroll s.k", 1.5);
-        let file = RecordFile::parse(&format!("{}\n", written.to_line()));
-        assert_eq!((file.records, file.bad), (vec![written], Vec::new()));
-    }
-
-    #[test]
-    fn the_quickest_counts_and_wrong_lines_are_told() {
-        let good = [record("unroll s.k", 1.5), record("unroll s.m", 1.0), record("unroll s.n", 1.9)];
-        let mut text: String = good.iter().map(Record::to_line).collect();
-        text += "{\"schema\": 1}\nnot json\n";
-        text += &Record { space: 99, ..good[0].clone() }.to_line();
-        text += &Record { kernel: "zz".repeat(32), ..good[0].clone() }.to_line();
-        text += &Record { target: "z80".to_owned(), ..good[0].clone() }.to_line();
-        text += &Record { schedule: "unrol s.k".to_owned(), ..good[0].clone() }.to_line();
-        let file = RecordFile::parse(&text);
-        assert_eq!(file.records, good);
-        assert_eq!(file.bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), [4, 5, 6, 7, 8, 9]);
-        assert!(file.bad[2].reason.contains("version 99"), "{:?}", file.bad);
-        let only = RecordFile { records: vec![good[1].clone()], bad: Vec::new() };
-        assert_eq!(file.to_records(), only.to_records());
-        assert_eq!(file.to_records().len(), 1);
-    }
+/// How far results may differ from the kernel's own.
+fn allowed(strict: bool) -> ErrorClass {
+    if strict { ErrorClass::Exact } else { ErrorClass::Reassociating }
 }

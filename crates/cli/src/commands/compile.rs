@@ -126,6 +126,10 @@ impl CompileArgs {
                 _ => targets.push(target),
             }
         }
+        let mut recorded = records::read(&self.records, console)?;
+        if let Some(native) = &native {
+            records::leave_out_foreign(&mut recorded, native, console);
+        }
         let options = CompileOptions {
             targets,
             byte_targets,
@@ -137,7 +141,7 @@ impl CompileArgs {
             deny_fallback: self.deny_fallback,
             custom_ops: custom_ops::read(&self.custom_ops)?,
             max_weight_growth: self.max_weight_growth,
-            records: records::read(&self.records, console)?.to_records(),
+            records: recorded.to_records(),
             start_from: self.start_from,
             dump_phases: self.dump_phases,
             stop_after: self.stop_after,

@@ -26,6 +26,8 @@ struct Report {
     schema: &'static str,
     infc_version: &'static str,
     machine: String,
+    /// What records of `infc tune` call it.
+    processor: String,
     system: String,
     /// What `--target native` stands for here.
     native: Option<String>,
@@ -77,6 +79,7 @@ pub(crate) fn run(_: &DoctorArgs, console: &Console) -> Result<Exit, Failure> {
         schema: "infc.doctor/1",
         infc_version: env!("CARGO_PKG_VERSION"),
         machine: process::machine(),
+        processor: process::processor(),
         system: format!("{} on {}", std::env::consts::OS, std::env::consts::ARCH),
         native,
         threads: std::thread::available_parallelism().map_or(1, usize::from),

@@ -1,26 +1,269 @@
-//! Files of records.
+//! `infc records`: what `infc tune` has found, listed, put together, chosen from and checked.
+
+mod select;
+mod verify;
 
 use crate::console::Console;
 use crate::error::CliError;
-use crate::failure::Failure;
-use infc_tune::RecordFile;
+use crate::failure::{Exit, Failure};
+use crate::tables::{self, Side, table};
+use crate::{model_file, output_file, process};
+use infc_tune::{Record, RecordFile};
+use select::Selection;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
+
+/// List, check, merge and choose from records of schedules
+///
+/// `infc tune` writes records, a line of JSON each, and `infc compile --records` takes them. Lines that cannot be used are
+/// told and left out, whatever is done with the others.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  infc records ls digits.records\n  infc records verify digits.records")]
+pub(crate) struct RecordsArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Ls(LsArgs),
+    Verify(verify::VerifyArgs),
+    Merge(MergeArgs),
+    Export(ExportArgs),
+}
+
+/// List records
+///
+/// Those that are much quicker than the default choice come first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  infc records ls digits.records\n  \
+                        infc records ls digits.records --target x86-64-v2 --min-gain 1% --format json")]
+struct LsArgs {
+    /// Files of records
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// Put files of records together
+///
+/// Of two records for the same kernel, target, machine, number of threads and strictness the better one is kept: the one
+/// whose gain is the larger one at the lower end of its 95 % interval. The order of files makes no difference.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  infc records merge digits.records other.records -o all.records\n  \
+                        infc records merge digits.records -o -")]
+struct MergeArgs {
+    /// Files of records
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The file to write, which may be one of those that are read; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+/// Choose some of the records
+///
+/// What is chosen is written as it is, line by line. Without a choice all records are.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  infc records export digits.records --model digits.onnx -o mine.records\n  \
+                        infc records export digits.records --target x86-64-v2 -o -")]
+struct ExportArgs {
+    /// Files of records
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The file to write; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// What of a record people and scripts want to know.
+#[derive(Serialize)]
+struct Line<'a> {
+    kernel: &'a str,
+    name: &'a str,
+    target: &'a str,
+    machine: &'a str,
+    here: bool,
+    threads: usize,
+    strict: bool,
+    default_us: f64,
+    best_us: f64,
+    ratio: f64,
+    ratio_at_most: f64,
+    schedule: &'a str,
+}
+
+impl<'a> Line<'a> {
+    fn new(record: &'a Record, processor: &str) -> Self {
+        Self {
+            kernel: &record.kernel,
+            name: &record.name,
+            target: &record.target,
+            machine: &record.machine,
+            here: record.machine == processor,
+            threads: record.threads,
+            strict: record.strict,
+            default_us: record.default_seconds * 1e6,
+            best_us: record.seconds * 1e6,
+            ratio: record.ratio(),
+            ratio_at_most: record.ratio_at_most,
+            schedule: &record.schedule,
+        }
+    }
+}
+
+/// A line that is no record.
+#[derive(Clone, Debug, Serialize)]
+struct BadLine {
+    file: String,
+    line: usize,
+    reason: String,
+}
+
+/// What was read.
+#[derive(Default)]
+struct Lines {
+    records: RecordFile,
+    bad: Vec<BadLine>,
+}
+
+/// What merging and choosing tell.
+#[derive(Serialize)]
+struct Written {
+    schema: &'static str,
+    read: usize,
+    written: usize,
+    output: String,
+    bad: Vec<BadLine>,
+}
+
+pub(crate) fn run(arguments: RecordsArgs, console: &Console) -> Result<Exit, Failure> {
+    match arguments.action {
+        Action::Ls(arguments) => list(&arguments, console)?,
+        Action::Verify(arguments) => return verify::run(&arguments, console),
+        Action::Merge(arguments) => {
+            let mut lines = read_all(&arguments.files, console)?;
+            let read = lines.records.records.len();
+            lines.records.keep_best();
+            write(&lines, read, &arguments.output, console)?;
+        }
+        Action::Export(arguments) => {
+            let mut lines = read_all(&arguments.files, console)?;
+            let read = lines.records.records.len();
+            arguments.selection.apply(&mut lines.records)?;
+            write(&lines, read, &arguments.output, console)?;
+        }
+    }
+    Ok(Exit::Done)
+}
 
 /// Reads files of records. What in them cannot be used is said, and left out.
 pub(super) fn read(paths: &[PathBuf], console: &Console) -> Result<RecordFile, Failure> {
-    let mut all = RecordFile::default();
-    for path in paths {
-        all.records.extend(read_one(path, console)?.records);
-    }
-    Ok(all)
+    Ok(read_all(paths, console)?.records)
 }
 
 /// Reads one file.
 pub(super) fn read_one(path: &Path, console: &Console) -> Result<RecordFile, Failure> {
-    let bytes = std::fs::read(path).map_err(|source| CliError::CannotRead { path: path.to_owned(), source })?;
-    let file = RecordFile::parse(&String::from_utf8_lossy(&bytes));
-    for bad in &file.bad {
-        console.note(format!("  record not taken  {}, {bad}", path.display()));
+    Ok(read_all(std::slice::from_ref(&path.to_owned()), console)?.records)
+}
+
+/// Leaves out records that were measured elsewhere, for the target that is this machine alone, and says so: what is quicker
+/// there need not be here.
+pub(super) fn leave_out_foreign(file: &mut RecordFile, native: &str, console: &Console) {
+    let processor = process::processor();
+    file.records.retain(|record| {
+        let is_taken = record.target != native || record.machine == processor;
+        if !is_taken {
+            let (name, machine) = (&record.name, &record.machine);
+            console.note(format!("  record not taken  {name}: measured on {machine}, this is {processor}"));
+        }
+        is_taken
+    });
+}
+
+fn read_all(paths: &[PathBuf], console: &Console) -> Result<Lines, Failure> {
+    let mut lines = Lines::default();
+    for path in paths {
+        let bytes = std::fs::read(path).map_err(|source| CliError::CannotRead { path: path.to_owned(), source })?;
+        let file = RecordFile::parse(&String::from_utf8_lossy(&bytes));
+        for bad in file.bad {
+            console.note(format!("  record not taken  {}, {bad}", path.display()));
+            lines.bad.push(BadLine { file: path.display().to_string(), line: bad.line, reason: bad.reason });
+        }
+        lines.records.records.extend(file.records);
     }
-    Ok(file)
+    Ok(lines)
+}
+
+fn list(arguments: &LsArgs, console: &Console) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Listed<'a> {
+        schema: &'static str,
+        records: Vec<Line<'a>>,
+        bad: Vec<BadLine>,
+    }
+    let mut lines = read_all(&arguments.files, console)?;
+    arguments.selection.apply(&mut lines.records)?;
+    let processor = process::processor();
+    let mut records: Vec<Line<'_>> = lines.records.records.iter().map(|record| Line::new(record, &processor)).collect();
+    records.sort_by(|a, b| a.ratio_at_most.total_cmp(&b.ratio_at_most));
+    if console.is_json() {
+        return console.json(&Listed { schema: "infc.records/1", records, bad: lines.bad });
+    }
+    let columns = [
+        ("kernel", Side::Left),
+        ("name", Side::Left),
+        ("target", Side::Left),
+        ("default", Side::Right),
+        ("best", Side::Right),
+        ("quicker", Side::Right),
+        ("at least", Side::Right),
+        ("machine", Side::Left),
+    ];
+    let rows = records.iter().map(|line| {
+        let strict = if line.strict { ", strict" } else { "" };
+        let threads = if line.threads == 1 { String::new() } else { format!(", {} threads", line.threads) };
+        vec![
+            line.kernel.chars().take(12).collect(),
+            line.name.to_owned(),
+            format!("{}{threads}{strict}", line.target),
+            tables::millis(line.default_us / 1e3),
+            tables::millis(line.best_us / 1e3),
+            gain(line.ratio),
+            gain(line.ratio_at_most),
+            if line.here { "this".to_owned() } else { line.machine.to_owned() },
+        ]
+    });
+    console.write(table(&columns, rows).as_bytes())
+}
+
+/// How much less time.
+fn gain(ratio: f64) -> String {
+    format!("{:.1} %", 100.0 * (1.0 - ratio))
+}
+
+fn write(lines: &Lines, read: usize, output: &Path, console: &Console) -> Result<(), Failure> {
+    let text = lines.records.to_text();
+    if model_file::is_stream(output) {
+        if console.is_json() {
+            return Err(CliError::usage("-o - and --format json both want standard output").into());
+        }
+        return console.write(text.as_bytes());
+    }
+    output_file::write(output, text.as_bytes())?;
+    let written = lines.records.records.len();
+    let report = Written {
+        schema: "infc.records/1",
+        read,
+        written,
+        output: output.display().to_string(),
+        bad: lines.bad.clone(),
+    };
+    if console.is_json() {
+        return console.json(&report);
+    }
+    console.line(format!("  {read} records read, {written} written to {}", output.display()))
 }

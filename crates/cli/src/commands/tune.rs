@@ -1,7 +1,10 @@
 //! `infc tune MODEL`.
 
 mod contest;
+mod rig;
 mod trial;
+
+pub(in crate::commands) use rig::{Arena, Rig};
 
 use crate::commands::{dims, records};
 use crate::console::Console;
@@ -9,7 +12,7 @@ use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::tables::{self, Side, table};
 use crate::{host, output_file, process};
-use contest::{Arena, Contest, Outcome};
+use contest::{Contest, Outcome};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use infc::{CompileOptions, Phase, Source, Target, schedule_machine};
 use infc_passes::ErrorClass;
@@ -142,9 +145,9 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     let mut contests = Vec::with_capacity(tasks.len());
     for (n, task) in tasks.iter().enumerate() {
         bar.set_message(format!("default choice of kernel {} of {}", n + 1, tasks.len()));
-        contests.push(Contest::new(task, &machine, &arena, arguments.seed.wrapping_add(n as u64))?);
+        contests.push(Contest::new(task, &machine, arena, arguments.seed.wrapping_add(n as u64))?);
     }
-    let name = process::machine();
+    let processor = process::processor();
     let before = total_ms(&contests);
     let mut trials = 0;
     while started.elapsed() < arguments.budget && arguments.trials.is_none_or(|most| trials < most) {
@@ -152,11 +155,15 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         if contest.exhausted {
             break;
         }
-        let outcome = contest.advance(&arena)?;
+        let outcome = contest.advance()?;
         trials += 1;
-        if let (Outcome::Win, Some(record)) = (outcome, contest.record(&arena, &name)) {
-            keep(&mut known, record);
-            write(&file, &known)?;
+        if let (Outcome::Win, Some((schedule, proof))) = (outcome, &contest.found) {
+            match Record::new(contest.task, &target, arguments.strict, schedule, *proof) {
+                Ok(record) => keep(&mut known, Record { machine: processor.clone(), ..record }),
+                // It was compiled and measured, so this is a disagreement within infc; the search goes on.
+                Err(reason) => console.note(format!("  record not kept  {}: {reason}", contest.task.kernel.name)),
+            }
+            output_file::write(&file, known.to_text().as_bytes())?;
         }
         let after = total_ms(&contests);
         let (left, gain) = (arguments.budget.saturating_sub(started.elapsed()), 100.0 * (1.0 - after / before));
@@ -167,7 +174,7 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     let report = Report {
         schema: "infc.tune/1",
         target: target.to_string(),
-        machine: name,
+        machine: process::machine(),
         trials,
         seconds: started.elapsed().as_secs_f64(),
         default_ms: before,
@@ -215,21 +222,14 @@ fn total_ms(contests: &[Contest<'_>]) -> f64 {
     contests.iter().map(Contest::share_seconds).sum::<f64>() * 1e3
 }
 
-/// Adds a record in place of an earlier one for the same kernel, target and strictness.
+/// Adds a record in place of earlier ones for the same place: what was measured last is what is true now.
 fn keep(known: &mut RecordFile, record: Record) {
-    let place = |r: &Record| (r.kernel.clone(), r.target.clone(), r.strict);
-    known.records.retain(|other| place(other) != place(&record));
+    known.records.retain(|other| other.place() != record.place());
     known.records.push(record);
 }
 
-/// Writes all records; the file before stays until they are on the disk.
-fn write(path: &Path, known: &RecordFile) -> Result<(), Failure> {
-    let text: String = known.records.iter().map(Record::to_line).collect();
-    output_file::write(path, text.as_bytes())
-}
-
 fn results(contests: &[Contest<'_>]) -> Vec<KernelResult> {
-    let total: f64 = contests.iter().map(|c| c.default_seconds * c.task.launches as f64).sum();
+    let total: f64 = contests.iter().map(|c| c.default_seconds() * c.task.launches as f64).sum();
     let mut results: Vec<KernelResult> = contests
         .iter()
         .map(|c| KernelResult {
@@ -237,12 +237,12 @@ fn results(contests: &[Contest<'_>]) -> Vec<KernelResult> {
             kernel: c.task.kernel.name.clone(),
             origins: c.task.origins.clone(),
             launches: c.task.launches,
-            share: c.default_seconds * c.task.launches as f64 / total.max(1e-12),
-            default_us: c.default_seconds * 1e6,
-            best_us: c.default_seconds * c.relative * 1e6,
+            share: c.default_seconds() * c.task.launches as f64 / total.max(1e-12),
+            default_us: c.default_seconds() * 1e6,
+            best_us: c.default_seconds() * c.relative() * 1e6,
             trials: c.trials,
             failed: c.failed,
-            schedule: c.schedule.as_ref().map(ToString::to_string),
+            schedule: c.found.as_ref().map(|(schedule, _)| schedule.to_string()),
         })
         .collect();
     results.sort_by(|a, b| b.share.total_cmp(&a.share));

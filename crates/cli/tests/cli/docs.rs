@@ -108,6 +108,7 @@ fn json_fields_are_documented() {
     let folder = folder();
     let at = folder.path();
     infc(at, "demo --save .").ok();
+    fs::write(at.join("some.records"), crate::records::record(at, 0).to_line()).unwrap();
     let page = fs::read_to_string(workspace().join("docs/json.md")).unwrap();
     let commands = [
         ("check", "check digits.onnx --format json"),
@@ -124,6 +125,10 @@ fn json_fields_are_documented() {
         ("completions", "completions bash --format json"),
         ("simplify", "simplify digits.onnx -o simple.onnx --format json"),
         ("profile", "profile digits.infa --format json"),
+        ("records", "records ls some.records --format json"),
+        ("records", "records verify some.records --format json"),
+        ("records", "records merge some.records -o all.records --format json"),
+        ("tune", "tune digits.onnx --trials 0 --format json"),
     ];
     for (command, arguments) in commands {
         let json = infc(at, arguments).ok().json();

@@ -3,7 +3,7 @@
 use crate::support::{folder, infc};
 
 /// Every command.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "check",
     "compile",
     "run",
@@ -11,6 +11,7 @@ const COMMANDS: [&str; 16] = [
     "bench",
     "profile",
     "tune",
+    "records",
     "inspect",
     "simplify",
     "demo",
@@ -21,6 +22,9 @@ const COMMANDS: [&str; 16] = [
     "completions",
     "conformance",
 ];
+
+/// What commands have commands of their own.
+const ACTIONS: [&str; 4] = ["records ls", "records verify", "records merge", "records export"];
 
 #[test]
 fn the_commands_are_those_of_the_contract() {
@@ -37,10 +41,10 @@ fn the_commands_are_those_of_the_contract() {
 #[test]
 fn help_texts() {
     let folder = folder();
-    for command in COMMANDS {
+    for command in COMMANDS.into_iter().chain(ACTIONS) {
         let help = infc(folder.path(), &format!("{command} --help")).ok();
         assert_eq!(help.stderr, "");
-        insta::assert_snapshot!(format!("help_{command}"), help.stdout);
+        insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help.stdout);
     }
     insta::assert_snapshot!("help", infc(folder.path(), "--help").ok().stdout);
 }
@@ -58,7 +62,10 @@ fn every_help_ends_with_two_examples_that_work() {
     // What the examples assume to be there.
     infc(at, "demo --save .").ok();
     crate::conformance::case(&at.join("cases/node/test_abs"));
-    for command in COMMANDS {
+    for file in ["digits.records", "other.records"] {
+        std::fs::write(at.join(file), crate::records::record(at, 0).to_line()).unwrap();
+    }
+    for command in COMMANDS.into_iter().chain(ACTIONS) {
         let help = infc(at, &format!("{command} --help")).ok().stdout;
         let examples = examples(&help);
         assert_eq!(examples.len(), 2, "{command}: {examples:?}");

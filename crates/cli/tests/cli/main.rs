@@ -17,6 +17,7 @@ mod gpu;
 mod help;
 mod inspect;
 mod profile;
+mod records;
 mod run;
 mod simplify;
 mod special_cases;

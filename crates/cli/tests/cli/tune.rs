@@ -1,5 +1,6 @@
 //! `infc tune`, and compiling by what it found.
 
+use crate::records::record;
 use crate::support::{folder, infc};
 use std::fs;
 
@@ -30,7 +31,7 @@ fn records_are_taken() {
     let at = folder.path();
     infc(at, "demo --save .").ok();
     infc(at, "compile digits.onnx --target x86-64-v2 -o plain.infa").ok();
-    fs::write(at.join("records"), record(at)).unwrap();
+    fs::write(at.join("records"), record(at, 0).to_line()).unwrap();
     let with = "compile digits.onnx --target x86-64-v2 --records records";
     infc(at, &format!("{with} -o a.infa")).ok();
     infc(at, &format!("{with} -o b.infa")).ok();
@@ -46,12 +47,13 @@ fn records_that_are_wrong_are_told_and_left_out() {
     let at = folder.path();
     infc(at, "demo --save .").ok();
     infc(at, "compile digits.onnx --target x86-64-v2 -o plain.infa").ok();
-    let good = record(at);
+    let good = record(at, 0).to_line();
     let mut illegal: serde_json::Value = serde_json::from_str(&good).unwrap();
     illegal["schedule"] = "unroll nothing.x".into();
     for (text, said) in [
         ("\u{0}\u{1}garbage\n".to_owned(), "record not taken"),
         (good.replace("\"space\":1", "\"space\":77"), "version 77"),
+        (good.replace("infc.record/2", "infc.record/1"), "found infc.record/1"),
         (format!("{illegal}\n"), "record not taken"),
     ] {
         fs::write(at.join("records"), text).unwrap();
@@ -63,17 +65,4 @@ fn records_that_are_wrong_are_told_and_left_out() {
     infc(at, "tune digits.onnx --target x86-64-v9").fails(2, "cli::usage");
     infc(at, "tune digits.onnx --budget soon").fails(2, "cli::usage");
     infc(at, "tune nothing.onnx").fails(1, "onnx::cannot-read");
-}
-
-/// A record for one of the demo's kernels: plain loops.
-fn record(at: &std::path::Path) -> String {
-    let json = infc(at, "tune digits.onnx --target x86-64-v2 --trials 0 --format json").ok().json();
-    let kernel = &json["kernels"][0];
-    serde_json::json!({
-        "schema": "infc.record/1", "space": 1, "kernel": kernel["key"], "name": kernel["kernel"],
-        "target": "x86-64-v2", "machine": "any", "threads": 1, "strict": false, "schedule": "",
-        "seconds": 1.0, "default_seconds": 2.0,
-    })
-    .to_string()
-        + "\n"
 }

@@ -1,29 +1,13 @@
 //! The contest of schedules for one kernel: who is the best so far, and what beats it.
 
-use super::trial::Trial;
+use super::rig::{Arena, Rig};
 use crate::error::CliError;
 use crate::failure::Failure;
-use infc::{KernelOptions, Target, Task, compile_kernel};
+use infc::Task;
 use infc_ir::schedule::Schedule;
-use infc_passes::ErrorClass;
 use infc_passes::schedule::Machine;
-use infc_tune::{Record, Search, Verdict};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// A run launches a kernel so often that it takes about this long.
-const RUN_SECONDS: f64 = 300e-6;
-/// A trial that takes longer is given up.
-const TRIAL_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// What all contests share.
-pub(super) struct Arena<'a> {
-    pub(super) target: &'a Target,
-    pub(super) allowed: ErrorClass,
-    /// Where artifacts of single kernels lie.
-    pub(super) folder: &'a Path,
-}
+use infc_tune::{Proof, Search, Verdict};
+use std::path::PathBuf;
 
 /// How a proposal did.
 pub(super) enum Outcome {
@@ -41,15 +25,12 @@ pub(super) enum Outcome {
 pub(super) struct Contest<'t> {
     pub(super) task: &'t Task,
     search: Search<'t>,
-    symbols: Vec<i64>,
-    launches: usize,
-    /// Of the best so far.
+    /// `None` if the default choice cannot be measured.
+    rig: Option<Rig<'t>>,
+    /// The artifact of the best so far.
     best: PathBuf,
-    pub(super) schedule: Option<Schedule>,
-    /// Seconds per launch of the default.
-    pub(super) default_seconds: f64,
-    /// The best's time over the default's.
-    pub(super) relative: f64,
+    /// What is known of the best so far, unless that is the default.
+    pub(super) found: Option<(Schedule, Proof)>,
     pub(super) trials: u64,
     pub(super) failed: u64,
     /// Trials since the last win.
@@ -59,39 +40,34 @@ pub(super) struct Contest<'t> {
 
 impl<'t> Contest<'t> {
     /// Measures the default choice.
-    pub(super) fn new(task: &'t Task, machine: &'t Machine, arena: &Arena<'_>, seed: u64) -> Result<Self, Failure> {
-        let mut contest = Self {
+    pub(super) fn new(task: &'t Task, machine: &'t Machine, arena: Arena<'t>, seed: u64) -> Result<Self, Failure> {
+        let rig = Rig::new(&task.kernel, &task.key.to_string(), arena)?;
+        Ok(Self {
             task,
             search: Search::new(&task.kernel, machine, arena.allowed, seed),
-            symbols: task.kernel.symbols.iter().map(|symbol| symbol.min.max(1)).collect(),
-            launches: 1,
-            best: arena.folder.join(format!("{}.infa", task.key)),
-            schedule: None,
-            default_seconds: 0.0,
-            relative: 1.0,
+            best: rig.as_ref().map_or_else(PathBuf::new, |rig| rig.default.clone()),
+            exhausted: rig.is_none(),
+            rig,
+            found: None,
             trials: 0,
             failed: 0,
             stale: 0,
-            exhausted: false,
-        };
-        for _ in 0..2 {
-            let artifact = contest.compile(None, arena)?;
-            std::fs::write(&contest.best, artifact).map_err(|e| cannot_write(&contest.best, e))?;
-            let trial = contest.trial(&contest.best);
-            let Some(trial) = trial else {
-                contest.exhausted = true;
-                return Ok(contest);
-            };
-            let seconds = trial.incumbent_seconds / contest.launches as f64;
-            contest.default_seconds = seconds;
-            contest.launches = ((RUN_SECONDS / seconds.max(1e-9)).ceil() as usize).clamp(1, 1000);
-        }
-        Ok(contest)
+        })
+    }
+
+    /// Seconds per launch of the default choice.
+    pub(super) fn default_seconds(&self) -> f64 {
+        self.rig.as_ref().map_or(0.0, |rig| rig.default_seconds)
+    }
+
+    /// The best's time over the default's.
+    pub(super) fn relative(&self) -> f64 {
+        self.found.as_ref().map_or(1.0, |(_, proof)| proof.ratio)
     }
 
     /// The part of a run of the model that this kernel takes, in seconds.
     pub(super) fn share_seconds(&self) -> f64 {
-        self.default_seconds * self.relative * self.task.launches as f64
+        self.default_seconds() * self.relative() * self.task.launches as f64
     }
 
     /// How much is to be hoped for of one more trial: less, the longer nothing was won.
@@ -100,92 +76,30 @@ impl<'t> Contest<'t> {
     }
 
     /// Tries one more schedule.
-    pub(super) fn advance(&mut self, arena: &Arena<'_>) -> Result<Outcome, Failure> {
-        let Some(proposal) = self.search.propose() else {
+    pub(super) fn advance(&mut self) -> Result<Outcome, Failure> {
+        let (Some(rig), Some(proposal)) = (&self.rig, self.search.propose()) else {
             self.exhausted = true;
             return Ok(Outcome::Exhausted);
         };
         self.trials += 1;
         self.stale += 1;
-        let path = arena.folder.join(format!("{}.candidate.infa", self.task.key));
-        let Ok(artifact) = self.compile(Some(&proposal.schedule), arena) else {
+        let verdict = |candidate: &PathBuf| rig.trial(candidate, &self.best)?.verdict();
+        let candidate = rig.candidate(&proposal.schedule)?;
+        let Some((candidate, first)) = candidate.and_then(|path| verdict(&path).map(|verdict| (path, verdict))) else {
             self.failed += 1;
             return Ok(Outcome::Failed);
         };
-        std::fs::write(&path, artifact).map_err(|e| cannot_write(&path, e))?;
-        let measured = self.trial(&path).filter(|trial| trial.agrees);
-        let Some(verdict) = measured.and_then(|trial| Verdict::of(&trial.ratios)) else {
-            self.failed += 1;
-            return Ok(Outcome::Failed);
-        };
-        let mut relative = self.relative * verdict.ratio;
-        let mut outcome = Outcome::Loss;
-        // The best of many is the luckiest, too: a win is measured again, and the second time counts.
-        let again = || self.trial(&path).and_then(|trial| Verdict::of(&trial.ratios)).filter(Verdict::is_win);
-        if verdict.is_win()
-            && let Some(confirmed) = again()
-        {
-            relative = self.relative * confirmed.ratio;
-            std::fs::rename(&path, &self.best).map_err(|e| cannot_write(&self.best, e))?;
-            self.relative = relative;
-            self.schedule = Some(proposal.schedule.clone());
-            self.stale = 0;
-            outcome = Outcome::Win;
-        }
-        self.search.tell(&proposal, relative);
-        Ok(outcome)
+        // The best of many is the luckiest, too: a win is measured again, and the second time counts. What is kept is what
+        // is proven beside the default itself, so that errors of many small wins do not add up.
+        let second = first.is_win().then(|| verdict(&candidate)).flatten();
+        let proof = second.filter(Verdict::is_win).and_then(|_| rig.proof(&candidate));
+        self.search.tell(&proposal, self.relative() * second.unwrap_or(first).ratio);
+        let Some(proof) = proof else { return Ok(Outcome::Loss) };
+        let best = candidate.with_extension("best.infa");
+        std::fs::rename(&candidate, &best).map_err(|source| CliError::CannotWrite { path: best.clone(), source })?;
+        self.best = best;
+        self.found = Some((proposal.schedule, proof));
+        self.stale = 0;
+        Ok(Outcome::Win)
     }
-
-    /// What is to be kept of the best; nothing if that is the default.
-    pub(super) fn record(&self, arena: &Arena<'_>, machine: &str) -> Option<Record> {
-        let schedule = self.schedule.as_ref()?;
-        Some(Record {
-            machine: machine.to_owned(),
-            strict: arena.allowed < ErrorClass::Reassociating,
-            seconds: self.default_seconds * self.relative,
-            default_seconds: self.default_seconds,
-            ..Record::new(self.task.key, &self.task.kernel.name, arena.target, schedule)
-        })
-    }
-
-    fn compile(&self, schedule: Option<&Schedule>, arena: &Arena<'_>) -> Result<Vec<u8>, Failure> {
-        let options = KernelOptions {
-            schedule: schedule.cloned(),
-            allowed: arena.allowed,
-            launches: self.launches,
-            ..KernelOptions::new(arena.target.clone())
-        };
-        Ok(compile_kernel(&self.task.kernel, &options)?.artifact)
-    }
-
-    /// Measures an artifact beside the best so far, in a process of its own.
-    fn trial(&self, candidate: &Path) -> Option<Trial> {
-        let symbols: Vec<String> = self.symbols.iter().map(i64::to_string).collect();
-        let mut command = Command::new(std::env::current_exe().ok()?);
-        command.arg("tune").arg("--trial").arg(candidate).arg(&self.best);
-        if !symbols.is_empty() {
-            command.args(["--symbols", &symbols.join(",")]);
-        }
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-        let deadline = Instant::now() + TRIAL_TIMEOUT;
-        // Its answer is one short line, which no pipe is too small for.
-        let status = loop {
-            match child.try_wait().ok()? {
-                Some(status) => break status,
-                None if Instant::now() > deadline => {
-                    child.kill().ok()?;
-                    child.wait().ok()?;
-                    return None;
-                }
-                None => std::thread::sleep(Duration::from_millis(1)),
-            }
-        };
-        let mut text = String::new();
-        std::io::Read::read_to_string(child.stdout.as_mut()?, &mut text).ok()?;
-        serde_json::from_str(text.lines().last()?).ok().filter(|_| status.success())
-    }
-}
-
-fn cannot_write(path: &Path, source: std::io::Error) -> Failure {
-    CliError::CannotWrite { path: path.to_owned(), source }.into()
 }

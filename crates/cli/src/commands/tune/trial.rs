@@ -7,6 +7,7 @@ use crate::inputs;
 use infc_artifact::Entry;
 use infc_runtime::{LoadOptions, Model, Pool, RunOptions, Session, SessionOptions, TensorView, TensorViewMut};
 use infc_tensor::{AlignedBytes, Tensor};
+use infc_tune::Verdict;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Instant;
@@ -20,13 +21,20 @@ const TOLERANCE: Tolerance = Tolerance { rtol: 1e-4, atol: 1e-5 };
 
 /// What a trial says; the line that the process prints.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Trial {
+pub(in crate::commands) struct Trial {
     /// Per turn, the candidate's time over the incumbent's.
-    pub(super) ratios: Vec<f64>,
+    ratios: Vec<f64>,
     /// Seconds per run of the incumbent, at its quickest.
     pub(super) incumbent_seconds: f64,
     /// Whether both compute the same.
-    pub(super) agrees: bool,
+    agrees: bool,
+}
+
+impl Trial {
+    /// How the candidate did; `None` if it computes something else.
+    pub(in crate::commands) fn verdict(&self) -> Option<Verdict> {
+        self.agrees.then(|| Verdict::of(&self.ratios)).flatten()
+    }
 }
 
 /// An artifact of a single kernel, ready to run.

@@ -281,7 +281,9 @@ pub(super) fn cost(stage: &Stage) -> f64 {
     cost.max(0.5)
 }
 
-pub(super) fn operation_cost(op: &ScalarOp) -> f64 {
+/// Vector instructions that an operation takes, about; none for what is a constant or is loaded.
+#[must_use]
+pub fn operation_cost(op: &ScalarOp) -> f64 {
     match op {
         ScalarOp::Const(_) | ScalarOp::Param(..) | ScalarOp::Load(_) | ScalarOp::Index(_) => 0.0,
         ScalarOp::Unary(op, _) => match op {

@@ -25,6 +25,7 @@ mod strip;
 mod tile;
 mod window;
 
+pub use access::operation_cost;
 pub use decide::Decision;
 pub use machine::Machine;
 

@@ -1,0 +1,198 @@
+//! `infc records verify`: whether records still say what would happen.
+
+use super::{Lines, gain, read_all};
+use crate::commands::tune::{Arena, Rig};
+use crate::console::Console;
+use crate::error::CliError;
+use crate::failure::{Exit, Failure};
+use crate::tables::{Side, table};
+use crate::{host, output_file, process};
+use infc::recorded_kernel;
+use infc_passes::ErrorClass;
+use infc_tune::{Record, RecordFile, Standing};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Check records
+///
+/// Every kernel is compiled by its record's schedule and by the default choice, on any machine. A record whose schedule no
+/// longer applies is illegal; `infc compile` leaves it out. If one of the two codes is another than what was measured, as a
+/// newer infc makes, it has changed: with --measure it is measured again, if this is the machine that it was measured on.
+/// The others still hold.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  infc records verify digits.records\n  \
+                        infc records verify digits.records --measure -o verified.records")]
+pub(super) struct VerifyArgs {
+    /// Files of records
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Measure those again that have changed
+    #[arg(long, requires = "output")]
+    measure: bool,
+    /// Write the records that are legal, without those that are no longer quicker; the file may be one of those read
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Exit with 3 if a line is no record, or a record is illegal or not known to be quicker
+    #[arg(long)]
+    deny: bool,
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Found {
+    /// As it was measured.
+    Measured,
+    /// The code is another one; not measured again.
+    Changed,
+    /// Measured again, and quicker than the default.
+    Proven,
+    /// Measured again, and not quicker, or it computes something else.
+    NotQuicker,
+    /// No compilation takes it.
+    Illegal,
+}
+
+impl Found {
+    const ALL: [Self; 5] = [Self::Measured, Self::Changed, Self::Proven, Self::NotQuicker, Self::Illegal];
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Measured => "as measured",
+            Self::Changed => "changed",
+            Self::Proven => "changed, measured again",
+            Self::NotQuicker => "no longer quicker",
+            Self::Illegal => "illegal",
+        }
+    }
+
+    fn is_kept(self) -> bool {
+        !matches!(self, Self::NotQuicker | Self::Illegal)
+    }
+}
+
+#[derive(Serialize)]
+struct Checked {
+    kernel: String,
+    name: String,
+    target: String,
+    strict: bool,
+    machine: String,
+    found: Found,
+    /// Why it is illegal, or was not measured again.
+    reason: Option<String>,
+    ratio: f64,
+    ratio_at_most: f64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    checked: Vec<Checked>,
+    bad: Vec<super::BadLine>,
+    output: Option<String>,
+}
+
+pub(super) fn run(arguments: &VerifyArgs, console: &Console) -> Result<Exit, Failure> {
+    let Lines { records, bad } = read_all(&arguments.files, console)?;
+    let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
+    let mut kept = RecordFile::default();
+    let mut checked = Vec::new();
+    for record in records.records {
+        let (found, reason, record) = check(record, arguments.measure, folder.path())?;
+        checked.push(Checked {
+            kernel: record.kernel.clone(),
+            name: record.name.clone(),
+            target: record.target.clone(),
+            strict: record.strict,
+            machine: record.machine.clone(),
+            found,
+            reason,
+            ratio: record.ratio(),
+            ratio_at_most: record.ratio_at_most,
+        });
+        if found.is_kept() {
+            kept.records.push(record);
+        }
+    }
+    if let Some(output) = &arguments.output {
+        output_file::write(output, kept.to_text().as_bytes())?;
+    }
+    let holds = bad.is_empty() && checked.iter().all(|c| matches!(c.found, Found::Measured | Found::Proven));
+    let output = arguments.output.as_ref().map(|path| path.display().to_string());
+    let report = Report { schema: "infc.records/1", checked, bad, output };
+    if console.is_json() {
+        console.json(&report)?;
+    } else {
+        print(&report, console)?;
+    }
+    Ok(if arguments.deny && !holds { Exit::Condition } else { Exit::Done })
+}
+
+/// What a record is worth now, why, and the record as it is to be kept.
+fn check(record: Record, measure: bool, folder: &Path) -> Result<(Found, Option<String>, Record), Failure> {
+    let now = match record.standing() {
+        Standing::Illegal(reason) => return Ok((Found::Illegal, Some(reason), record)),
+        Standing::Measured => return Ok((Found::Measured, None, record)),
+        Standing::Changed(now) => now,
+    };
+    let changed = |reason: String| (Found::Changed, Some(reason));
+    let (found, reason) = match record.parts() {
+        Err(reason) => (Found::Illegal, Some(reason)),
+        Ok(_) if !measure => (Found::Changed, None),
+        Ok(_) if record.machine != process::processor() => changed(format!("measured on {}", record.machine)),
+        Ok(_) if record.threads != 1 => changed(format!("measured with {} threads", record.threads)),
+        Ok((_, target, _)) if !host::runs_target(&target) => changed(format!("this machine does not run {target}")),
+        Ok((_, target, schedule)) => {
+            let allowed = if record.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
+            let arena = Arena { target: &target, allowed, folder };
+            let proof = match recorded_kernel(&record.text) {
+                Err(reason) => return Ok((Found::Illegal, Some(reason), record)),
+                Ok(kernel) => match Rig::new(&kernel, &record.kernel, arena)? {
+                    None => {
+                        return Ok((Found::Changed, Some("the default choice cannot be measured".to_owned()), record));
+                    }
+                    Some(rig) => rig.candidate(&schedule)?.and_then(|candidate| rig.proof(&candidate)),
+                },
+            };
+            match proof {
+                Some(proof) => return Ok((Found::Proven, None, record.proven(proof, now))),
+                None => (Found::NotQuicker, None),
+            }
+        }
+    };
+    Ok((found, reason, record))
+}
+
+fn print(report: &Report, console: &Console) -> Result<(), Failure> {
+    let columns = [
+        ("kernel", Side::Left),
+        ("name", Side::Left),
+        ("target", Side::Left),
+        ("quicker", Side::Right),
+        ("", Side::Left),
+    ];
+    let rows = report.checked.iter().map(|c| {
+        let reason = c.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        vec![
+            c.kernel.chars().take(12).collect(),
+            c.name.clone(),
+            format!("{}{}", c.target, if c.strict { ", strict" } else { "" }),
+            if c.found.is_kept() { gain(c.ratio) } else { "-".to_owned() },
+            format!("{}{reason}", c.found.text()),
+        ]
+    });
+    console.write(table(&columns, rows).as_bytes())?;
+    let counts = Found::ALL.map(|found| (found, report.checked.iter().filter(|c| c.found == found).count()));
+    let counts =
+        counts.iter().filter(|(_, count)| *count > 0).map(|(found, count)| format!("{count} {}", found.text()));
+    let mut counts: Vec<String> = counts.collect();
+    if !report.bad.is_empty() {
+        counts.push(format!("{} lines are no records", report.bad.len()));
+    }
+    console.line(format!("\n  {}", if counts.is_empty() { "no records".to_owned() } else { counts.join(", ") }))?;
+    if let Some(output) = &report.output {
+        console.line(format!("  written   {output}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Files of records: one JSON object per line, so that a file can be appended to and merged by hand.
+
+use crate::record::Record;
+use infc::Records;
+use std::collections::BTreeMap;
+
+/// Why a line is no record that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct BadRecord {
+    /// From 1.
+    pub line: usize,
+    /// What was expected and found.
+    pub reason: String,
+}
+
+/// Lines of records, those that cannot be used told apart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordFile {
+    /// In the order of the file.
+    pub records: Vec<Record>,
+    /// What was left out, and why.
+    pub bad: Vec<BadRecord>,
+}
+
+impl RecordFile {
+    /// Reads the text of a file. Lines that are no records, of another version, or with a schedule that is none, are left
+    /// out and reported; the others count.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut file = Self::default();
+        for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            match Record::parse(line) {
+                Ok(record) => file.records.push(record),
+                Err(reason) => file.bad.push(BadRecord { line: n + 1, reason }),
+            }
+        }
+        file
+    }
+
+    /// The lines of all records.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        self.records.iter().map(Record::to_line).collect()
+    }
+
+    /// Keeps the best record of every place ([`Record::place`]), sorted by it: the same result whatever the order of the
+    /// records was before. Says how many were left out.
+    pub fn keep_best(&mut self) -> usize {
+        let before = self.records.len();
+        let mut best: BTreeMap<_, &Record> = BTreeMap::new();
+        for record in &self.records {
+            let kept = best.entry(record.place()).or_insert(record);
+            if record.is_better_than(kept) {
+                *kept = record;
+            }
+        }
+        self.records = best.into_values().cloned().collect();
+        before - self.records.len()
+    }
+
+    /// The records in the form that compilations take; of several for one kernel, target and strictness the one that is
+    /// proven to be the quickest in comparison with its default.
+    #[must_use]
+    pub fn to_records(&self) -> Records {
+        let mut best: BTreeMap<_, &Record> = BTreeMap::new();
+        for record in &self.records {
+            let kept = best.entry((&record.kernel, &record.target, record.strict)).or_insert(record);
+            if record.is_better_than(kept) {
+                *kept = record;
+            }
+        }
+        let mut records = Records::default();
+        for record in best.into_values() {
+            if let Ok((key, target, schedule)) = record.parts() {
+                records.insert(key, &target, record.strict, schedule);
+            }
+        }
+        records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Proof, Standing};
+    use infc::{Task, key_text};
+
+    fn task(kernel: &str) -> Task {
+        let kernel = infc_testkit::kernel(kernel);
+        let text = key_text(&kernel);
+        let key = infc::KernelKey::of_text(&text);
+        Task { key, kernel: infc::recorded_kernel(&text).expect("a kernel"), text, origins: Vec::new(), launches: 1 }
+    }
+
+    fn record(schedule: &str, ratio: f64) -> Record {
+        let proof = Proof { default_seconds: 2.0, ratio, ratio_at_most: ratio * 1.01 };
+        let target = "x86-64-v3".parse().expect("a target");
+        let schedule = schedule.parse().expect("a schedule");
+        let record = Record::new(&task("max_pool"), &target, false, &schedule, proof).expect("it is legal");
+        Record { machine: "Abacus".to_owned(), ..record }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let written = record("unroll m.r", 0.75);
+        let file = RecordFile::parse(&format!("{}\n", written.to_line()));
+        assert_eq!((file.records, file.bad), (vec![written], Vec::new()));
+    }
+
+    #[test]
+    fn the_quickest_counts_and_wrong_lines_are_told() {
+        let good = [record("unroll m.r", 0.75), record("unroll m.s", 0.5), record("", 0.9)];
+        let with = |change: &dyn Fn(&mut Record)| {
+            let mut record = good[0].clone();
+            change(&mut record);
+            record.to_line()
+        };
+        let mut text: String = good.iter().map(Record::to_line).collect();
+        let bad = [
+            "{\"schema\": 1}\n".to_owned(),
+            "not json\n".to_owned(),
+            with(&|r| r.space = 99),
+            with(&|r| r.schema = "infc.record/1".to_owned()),
+            with(&|r| r.kernel = "zz".repeat(32)),
+            with(&|r| r.target = "z80".to_owned()),
+            with(&|r| r.schedule = "unrol s.k".to_owned()),
+            with(&|r| r.text.push(' ')),
+            with(&|r| r.seconds = 0.0),
+            // JSON has no such numbers.
+            with(&|r| r.ratio_at_most = f64::NAN),
+        ];
+        text.extend(bad);
+        let file = RecordFile::parse(&text);
+        assert_eq!(file.records, good);
+        assert_eq!(file.bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), (4..14).collect::<Vec<_>>());
+        for (n, said) in [(2, "version 99"), (3, "found infc.record/1"), (7, "the text is that of"), (8, "above 0")] {
+            assert!(file.bad[n].reason.contains(said), "{:?}", file.bad[n]);
+        }
+        let only = RecordFile { records: vec![good[1].clone()], bad: Vec::new() };
+        assert_eq!(file.to_records(), only.to_records());
+        assert_eq!(file.to_records().len(), 1);
+    }
+
+    #[test]
+    fn the_better_proven_is_kept_whatever_the_order() {
+        let likely = Record { ratio_at_most: 0.99, ..record("unroll m.r", 0.5) };
+        let proven = record("unroll m.s", 0.75);
+        let elsewhere = Record { machine: "Another".to_owned(), ..likely.clone() };
+        let two = Record { threads: 2, ..likely.clone() };
+        let all = [likely, proven.clone(), elsewhere.clone(), two.clone()];
+        for shift in 0..all.len() {
+            let mut records = all.to_vec();
+            records.rotate_left(shift);
+            let mut file = RecordFile { records, bad: Vec::new() };
+            assert_eq!(file.keep_best(), 1);
+            assert_eq!(file.records, [proven.clone(), two.clone(), elsewhere.clone()]);
+            assert_eq!(file.keep_best(), 0);
+        }
+    }
+
+    #[test]
+    fn records_stand_as_long_as_the_code_does() {
+        let record = record("unroll m.r", 0.75);
+        assert_eq!(record.standing(), Standing::Measured);
+        let before = Record { code: "0".repeat(64), ..record.clone() };
+        assert!(matches!(before.standing(), Standing::Changed(now) if now.code == record.code));
+        let default = Record { default_code: "0".repeat(64), ..record.clone() };
+        assert!(matches!(default.standing(), Standing::Changed(now) if now.default_code == record.default_code));
+        let illegal = Record { schedule: "unroll nothing.x".to_owned(), ..record.clone() };
+        assert!(matches!(illegal.standing(), Standing::Illegal(reason) if reason.contains("nothing")));
+        let broken = Record { text: "kernel @".to_owned(), ..record };
+        assert!(matches!(broken.standing(), Standing::Illegal(reason) if reason.contains("the kernel's text")));
+    }
+}
