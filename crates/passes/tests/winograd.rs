@@ -26,14 +26,24 @@ struct Sizes {
 
 /// With a bias, a residual and a ramp behind it.
 fn convolution(s: Sizes) -> Kernel {
-    let Sizes { batch, h, w, channels, columns, pad, halo } = s;
-    let (oh, ow) = (h + 2 * pad - 2, w + 2 * pad - 2);
+    of_image(s, &s.h.to_string(), &s.w.to_string(), "")
+}
+
+/// The same for images of which only the run tells how large they are.
+fn of_any_size(s: Sizes) -> Kernel {
+    of_image(s, "H", "W", " where H in 0..=1000, W in 0..=1000")
+}
+
+fn of_image(s: Sizes, h: &str, w: &str, symbols: &str) -> Kernel {
+    let Sizes { batch, channels, columns, pad, halo, .. } = s;
+    let grown = |extent: &str| if pad > 0 { format!("{extent} + {}", 2 * pad - 2) } else { format!("{extent} - 2") };
+    let (oh, ow) = (grown(h), grown(w));
     let (y, x) = (format!("h + r - {pad}"), format!("w + s - {pad}"));
     let valid = if pad > 0 { format!(" if 0 <= {y} < {h} and 0 <= {x} < {w} else 0") } else { String::new() };
     let text = format!(
         "kernel @conv(x: f32[{batch}, {h}, {w}, {channels}] layout(order [0, 1, 2, 3], halo [0:0, {halo}:{halo}, {halo}:{halo}, 0:0]), \
          const g: f32[{columns}, {channels}, 3, 3], const b: f32[{columns}], z: f32[{batch}, {oh}, {ow}, {columns}]) \
-         -> (y: f32[{batch}, {oh}, {ow}, {columns}]) {{\n\
+         -> (y: f32[{batch}, {oh}, {ow}, {columns}]){symbols} {{\n\
          stage sum[n: {batch}, h: {oh}, w: {ow}, k: {columns}, reduce r: 3, reduce s: 3, reduce c: {channels}] = \
          fold sum (x[n, {y}, {x}, c]{valid}) * g[k, c, r, s]\n\
          stage out[n, h, w, k] = max(sum[n, h, w, k] + b[k] + z[n, h, w, k], 0)\n\
@@ -49,23 +59,26 @@ fn assert_close(found: &[Tensor], expected: &[Tensor], place: &str) {
 }
 
 fn check(s: Sizes, outputs: usize, machines: &[Machine]) {
-    let kernel = convolution(s);
-    let inputs = infc_testkit::random_inputs(&kernel, &[], 5);
-    let expected = run_kernel(&kernel, &[], &inputs).expect("small enough");
-    let filtered = winograd::run(&kernel, outputs).unwrap_or_else(|| panic!("{s:?}: no correlation"));
+    check_kernel(&convolution(s), s, &[], outputs, machines);
+}
+
+fn check_kernel(kernel: &Kernel, s: Sizes, symbols: &[i64], outputs: usize, machines: &[Machine]) {
+    let inputs = infc_testkit::random_inputs(kernel, symbols, 5);
+    let expected = run_kernel(kernel, symbols, &inputs).expect("small enough");
+    let filtered = winograd::run(kernel, outputs).unwrap_or_else(|| panic!("{s:?}: no correlation"));
     verify_kernel(&filtered.kernel).unwrap_or_else(|e| panic!("{e}\n{}", filtered.kernel));
     let (operand, transform) = &filtered.filter;
     let mut inputs = inputs;
     inputs[operand.0 as usize] = transform.apply(&inputs[operand.0 as usize]).expect("the filter fits");
-    let found = run_kernel(&filtered.kernel, &[], &inputs).expect("small enough");
+    let found = run_kernel(&filtered.kernel, symbols, &inputs).expect("small enough");
     assert_close(&found, &expected, &format!("{s:?} F({outputs}, 3) interpreted"));
-    let found = run_by(&filtered.kernel, &plain(&filtered.kernel), &[], &inputs);
+    let found = run_by(&filtered.kernel, &plain(&filtered.kernel), symbols, &inputs);
     assert_close(&found, &expected, &format!("{s:?} F({outputs}, 3) in plain loops"));
     let normalised = formulate::normalise(filtered.kernel);
     for machine in machines {
         let schedule = choose(&normalised, machine, ErrorClass::Reassociating);
         assert_ne!(schedule, plain(&normalised), "{s:?} F({outputs}, 3)");
-        let found = run_by(&normalised, &schedule, &[], &inputs);
+        let found = run_by(&normalised, &schedule, symbols, &inputs);
         assert_close(&found, &expected, &format!("{s:?} F({outputs}, 3): {schedule}"));
     }
 }
@@ -102,6 +115,13 @@ fn halos_make_conditions_unnecessary() {
     let wide = winograd::run(&convolution(Sizes { halo: 4, ..SMALL }), 4).expect("a correlation").kernel;
     let nest = apply(&wide, &choose(&wide, &machine(64, 32), ErrorClass::Reassociating)).expect("a schedule");
     assert!(!nest.to_string().contains(" if "), "{nest}");
+    // Beside the question which block it is, and how many rows are left, nothing is asked.
+    let any = winograd::run(&of_any_size(Sizes { halo: 4, ..SMALL }), 4).expect("a correlation").kernel;
+    let nest = apply(&any, &choose(&any, &machine(64, 32), ErrorClass::Reassociating)).expect("a schedule").to_string();
+    assert!(nest.lines().any(|line| line.contains("\"sum_v.")), "{nest}");
+    for line in nest.lines().filter(|line| line.contains(" x[")) {
+        assert!(!line.contains(" if "), "{line}");
+    }
 }
 
 /// Blocks smaller than the image: the second cache holds next to nothing.
@@ -110,6 +130,29 @@ fn blocks_and_their_remainders() {
     let small_cache = Machine { l2_bytes: 8 << 10, l1_bytes: 1 << 10, ..machine(32, 16) };
     check(Sizes { h: 19, w: 22, channels: 16, columns: 24, ..SMALL }, 4, &[small_cache]);
     check(Sizes { h: 11, w: 26, channels: 16, columns: 24, batch: 2, ..SMALL }, 2, &[small_cache]);
+}
+
+/// The 36 planes of a transformed tile would share one set of the first cache, were they 4 KiB apart: of 16 tiles with 64
+/// channels each they are a line more, after one for each row of tiles.
+#[test]
+fn planes_do_not_meet_in_the_cache() {
+    let s = Sizes { h: 16, w: 16, channels: 64, columns: 64, halo: 1, ..SMALL };
+    let kernel = winograd::run(&convolution(s), 4).expect("a correlation").kernel;
+    let nest =
+        apply(&kernel, &choose(&kernel, &machine(64, 32), ErrorClass::Reassociating)).expect("a schedule").to_string();
+    assert!(nest.contains("1088*\"sum_v.w_f\""), "{nest}");
+}
+
+/// What a block leaves over is as large as the run says; so is a tile at the edge of the image.
+#[test]
+fn images_of_any_size() {
+    let small_cache = Machine { l2_bytes: 8 << 10, l1_bytes: 1 << 10, ..machine(32, 16) };
+    let s = Sizes { channels: 16, columns: 24, halo: 1, ..SMALL };
+    for (h, w) in [(0, 3), (1, 1), (3, 5), (4, 8), (9, 17), (19, 22)] {
+        for outputs in [2, 4] {
+            check_kernel(&of_any_size(s), s, &[h, w], outputs, &[small_cache, machine(64, 32)]);
+        }
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::layout::Placement;
 use super::lower::Lowered;
 use super::plan::{OperandSource, Packing};
 use crate::ErrorClass;
-use crate::formulate::winograd::{self, Correlation, Filtering, Work};
+use crate::formulate::winograd::{self, Correlation, Filtering, Typical, Work};
 use infc_ir::entity::EntityId;
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_ir::op::Op;
@@ -68,13 +68,15 @@ pub(super) fn filter(
     if options.allowed < ErrorClass::Reassociating {
         return None;
     }
+    let correlations: Vec<Option<Correlation>> = kernels.iter().map(|lowered| first(&lowered.kernel)).collect();
+    let typical = Typical::of(correlations.iter().flatten());
     let mut candidates = Vec::new();
-    for (n, lowered) in kernels.iter().enumerate() {
-        candidates.extend(candidate(grouping, placement, kernels, direct, n, lowered));
+    for (n, correlation) in correlations.into_iter().enumerate() {
+        candidates.extend(correlation.and_then(|c| candidate(grouping, placement, kernels, direct, n, c, &typical)));
     }
     let ways: Vec<&[Way]> = candidates.iter().map(|candidate| candidate.ways.as_slice()).collect();
     let total = Total {
-        cycles: kernels.iter().map(|lowered| winograd::cycles(&lowered.kernel)).sum(),
+        cycles: kernels.iter().map(|lowered| typical.cycles(&lowered.kernel)).sum(),
         bytes: direct.budget.original_bytes() as f64,
     };
     let chosen = spend(&ways, total, direct.budget.left_bytes() as f64);
@@ -92,17 +94,23 @@ pub(super) fn filter(
     any.then_some(filtered)
 }
 
-/// The first correlation of a kernel that gains by minimal filtering.
+/// The first correlation of a kernel.
+fn first(kernel: &Kernel) -> Option<Correlation> {
+    kernel.stages.ids().find_map(|stage| Correlation::of(kernel, stage))
+}
+
+/// A kernel's correlation, if it gains by minimal filtering.
 fn candidate(
     grouping: &Grouping<'_>,
     placement: &Placement,
     kernels: &[Lowered],
     direct: &Finished,
     n: usize,
-    lowered: &Lowered,
+    correlation: Correlation,
+    typical: &Typical,
 ) -> Option<Candidate> {
+    let lowered = &kernels[n];
     let kernel = &lowered.kernel;
-    let correlation = kernel.stages.ids().find_map(|stage| Correlation::of(kernel, stage))?;
     if crate::formulate::has_empty_axis(kernel) || !streams_channels(placement, lowered, &correlation) {
         return None;
     }
@@ -121,7 +129,7 @@ fn candidate(
         }
         _ => Some(0),
     }? as f64;
-    let work = Work::of(kernel, &correlation);
+    let work = Work::of(kernel, &correlation, typical);
     let slowest = work.direct() * (1.0 - LEAST_GAIN);
     let mut ways: Vec<Way> = Vec::new();
     for outputs in OUTPUTS {

@@ -7,7 +7,7 @@
 //! ```text
 //! v[f…, t…, c]    = Bᵀ along every window of the input's tile t
 //! m[f…, t…, k]    = Σ_c v[f…, t…, c]·u[f…, c, k]       u: the filter, transformed when compiling
-//! o[t…, p…, k]    = Aᵀ along every window
+//! o[(t, p)…, k]   = Aᵀ along every window
 //! ```
 //!
 //! and who read the sum at `x` reads `o` at tile `x div m`, place `x mod m`. Tiles may reach beyond the result: such
@@ -23,7 +23,7 @@ mod filter;
 
 pub(crate) use algebra::Filtering;
 pub(crate) use correlation::Correlation;
-pub(crate) use cost::{Work, cycles};
+pub(crate) use cost::{Typical, Work};
 pub use filter::FilterTransform;
 
 use infc_ir::access::Bound;
@@ -138,8 +138,8 @@ impl Rewrite<'_> {
     fn tile_axes(&self) -> Vec<Axis> {
         let others = self.c.others.iter().map(|&axis| self.axes()[axis].clone());
         let tiles = self.c.windows.iter().map(|w| {
-            let count = (w.extent + self.outputs - 1) / self.outputs;
-            self.axis(format!("{}_t", self.axes()[w.axis].name), Dim::constant(count), AxisKind::Parallel)
+            let count = w.extent.ceil_div(&Dim::constant(self.outputs));
+            self.axis(format!("{}_t", self.axes()[w.axis].name), count, AxisKind::Parallel)
         });
         others.chain(tiles).collect()
     }
@@ -205,24 +205,27 @@ impl Rewrite<'_> {
         self.stage("_m", axes, body, product, Some(Reducer::sum(DType::F32)))
     }
 
-    /// `o[others…, t…, p…, k]`
+    /// `o[others…, (t, p)…, k]`: where it is stored, it lies as the results do.
     fn output_stage(&self, m: StageId) -> Stage {
         let mut axes = self.tile_axes();
-        let first_place = axes.len();
-        for w in &self.c.windows {
+        let first_tile = self.c.others.len();
+        let tiles = axes.split_off(first_tile);
+        for (tile, w) in tiles.into_iter().zip(&self.c.windows) {
             let name = format!("{}_p", self.axes()[w.axis].name);
-            axes.push(self.axis(name, Dim::constant(self.outputs), AxisKind::Parallel));
+            axes.extend([tile, self.axis(name, Dim::constant(self.outputs), AxisKind::Parallel)]);
         }
         axes.push(self.axes()[self.c.column].clone());
         let column = axes.len() - 1;
+        let tile = |window: usize| var(first_tile + 2 * window);
+        let places: Vec<IndexExpr> = (0..self.rank()).map(|window| var(first_tile + 2 * window + 1)).collect();
         let mut body = Body::default();
         let mut values = Vec::new();
         for_each_place(self.filtering.points(), self.rank(), &mut |place| {
             let points = place.iter().map(|&p| IndexExpr::constant(p as i64));
-            let index = points.chain((0..first_place).map(var)).chain([var(column)]).collect();
+            let at = (0..first_tile).map(var).chain((0..self.rank()).map(tile));
+            let index = points.chain(at).chain([var(column)]).collect();
             values.push(body.push(ScalarOp::Load(load_of(Source::Stage(m, 0), index))));
         });
-        let places: Vec<IndexExpr> = (first_place..column).map(var).collect();
         let result = transform(&mut body, &self.filtering.output, Sharing::Pairs, values, &places);
         self.stage("_o", axes, body, result, None)
     }
@@ -236,9 +239,8 @@ impl Rewrite<'_> {
         };
         let size = IndexExpr::constant(self.outputs);
         let others = self.c.others.iter().map(|&axis| at(axis));
-        let tiles = self.c.windows.iter().map(|w| at(w.axis).floor_div(&size));
-        let places = self.c.windows.iter().map(|w| at(w.axis).modulo(&size));
-        others.chain(tiles).chain(places).chain([at(self.c.column)]).collect()
+        let tiles = self.c.windows.iter().flat_map(|w| [at(w.axis).floor_div(&size), at(w.axis).modulo(&size)]);
+        others.chain(tiles).chain([at(self.c.column)]).collect()
     }
 }
 

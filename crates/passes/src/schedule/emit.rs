@@ -239,8 +239,11 @@ impl<'a> Emitter<'a> {
     pub(super) fn loop_var(&mut self, name: String, turns: &IndexExpr) -> VarId {
         let max = self.ranges.interval(turns).max.map(|m| (m - 1).max(0));
         let var = self.vars.push(LoopVar { name, range: (Some(0), max) });
-        self.ranges.set_var(var, Interval { min: Some(0), max });
-        if turns.as_const().is_none() {
+        // A single turn that is not sure to be there: as a variable it tells that so many points are left.
+        let sure = turns.as_const().is_some();
+        let max_known = if sure { max } else { max.map(|max| max.max(1)) };
+        self.ranges.set_var(var, Interval { min: Some(0), max: max_known });
+        if !sure {
             self.ranges.set_upper(var, turns.clone() - 1);
         }
         var

@@ -56,7 +56,7 @@ impl Emitter<'_> {
             s
         };
         if rest.is_const(0) {
-            stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(&index, tile))?);
+            stmts.extend(self.parallel_turn(stage, at, turns, chunk, with(&index, tile.clone()))?);
         } else if full.is_const(0) {
             stmts.extend(self.parallel_rest(stage, at, turns, &chunk, with(&index, rest))?);
         } else {
@@ -67,12 +67,22 @@ impl Emitter<'_> {
                 self.ranges.set_var(var, Interval { max, ..interval });
                 self.ranges.set_upper(var, full.clone() - 1);
             }
-            let then = self.parallel_turn(stage, at, turns, chunk.clone(), with(&index, tile))?;
+            let then = self.parallel_turn(stage, at, turns, chunk.clone(), with(&index, tile.clone()))?;
             if let Some((var, interval)) = known {
                 self.ranges.set_var(var, interval);
                 self.ranges.set_upper(var, turns[at].clone() - 1);
             }
-            let otherwise = self.parallel_rest(stage, at, turns, &chunk, with(&full, rest))?;
+            // There is no turn for a remainder of nothing.
+            let left = Bound {
+                expr: (axis.extent.clone() - full.scale(l.tile)).simplify(&self.ranges),
+                lo: IndexExpr::constant(1),
+                hi: tile.clone(),
+            };
+            let ranges = std::mem::take(&mut self.ranges);
+            self.ranges = ranges.given(&[left]);
+            let otherwise = self.parallel_rest(stage, at, turns, &chunk, with(&full, rest));
+            self.ranges = ranges;
+            let otherwise = otherwise?;
             let in_full = Bound { expr: index, lo: IndexExpr::constant(0), hi: full };
             stmts.push(Stmt::If { cond: vec![in_full], then, otherwise });
         }
@@ -294,8 +304,9 @@ impl Emitter<'_> {
         Ok(stmts)
     }
 
-    /// A remainder whose extent is symbolic: one masked vector at a time; or, of the rows of a tile, some together while
-    /// there are so many, then fewer, so that few points stand alone, whose sums would wait for themselves.
+    /// A remainder whose extent is symbolic: as it is where a further loop over the axis cuts it; one masked vector at a
+    /// time; or, of the rows of a tile, some together while there are so many, then fewer, so that few points stand alone,
+    /// whose sums would wait for themselves.
     fn symbolic_rest(
         &mut self,
         stage: StageId,
@@ -304,6 +315,10 @@ impl Emitter<'_> {
         body: &mut dyn FnMut(&mut Self, State) -> Stmts,
     ) -> Stmts {
         let plan = &self.plans[stage];
+        let inside = plan.loops.iter().skip_while(|other| other.name != l.name).skip(1);
+        if inside.clone().any(|inner| inner.axis == l.axis && inner.mode == LoopMode::Serial) {
+            return body(self, state);
+        }
         let lanes = plan.lanes_of(l.axis).map(i64::from);
         let is_row = plan.loops.iter().any(|inner| inner.axis == l.axis && inner.mode == LoopMode::Unrolled)
             && self.kernel.stages[stage].axes[l.axis].kind == AxisKind::Parallel;
@@ -323,10 +338,6 @@ impl Emitter<'_> {
                 continue;
             }
             let var = self.loop_var(format!("{}.{}_rest", self.kernel.stages[stage].name, l.name), &turns);
-            if self.ranges.var(var).max == Some(0) {
-                // A single turn is not sure to be there: as a variable it tells that so many points are left.
-                self.ranges.set_var(var, Interval { min: Some(0), max: Some(1) });
-            }
             let limit = lanes.filter(|&n| n > 1).map(|_| axis.base.clone() + axis.extent.clone());
             let mut s = state.clone();
             s[l.axis] = AxisState {

@@ -7,6 +7,10 @@ use infc_ir::index::{Atom, IndexExpr, Interval, Proof};
 use infc_ir::scalar::{Load, ScalarOp, Source};
 use infc_ir::schedule::Scope;
 
+/// Bytes, of which what lies multiples apart shares few sets of the first cache: those repeat every 4 KiB.
+const ALIASING_DISTANCE: i64 = 1024;
+const CACHE_LINE: i64 = 64;
+
 /// A box of coordinates: per value axis of the stage, where it begins and how many points it has.
 pub(super) type Region = Vec<AxisState>;
 
@@ -161,16 +165,22 @@ impl Emitter<'_> {
     }
 
     /// Least value and number of values of an expression affine in the offsets, or of a quotient of such by a number
-    /// where how many there are does not depend on where the box begins.
+    /// where how many there are does not depend on where the box begins, or the box begins at a multiple.
     fn span(&self, e: &IndexExpr, deltas: &[Option<VarId>], state: &[AxisState]) -> Option<AxisState> {
         let e = e.simplify(&self.ranges);
         if let Some((quotient, rest)) = quotient(&e, deltas) {
             let (dividend, divisor) = quotient;
             let inner = self.span(&dividend, deltas, state)?;
-            let last = inner.base.clone() + inner.extent - 1;
             let base = inner.base.floor_div(&divisor).simplify(&self.ranges);
-            let extent = (last.floor_div(&divisor) - base.clone() + 1).simplify(&self.ranges);
-            let known = inner.limit.is_none() && extent.as_const().is_some();
+            let is_multiple = inner.base.modulo(&divisor).simplify(&self.ranges).is_const(0);
+            let extent = if is_multiple {
+                inner.extent.ceil_div(&divisor)
+            } else {
+                let last = inner.base.clone() + inner.extent - 1;
+                last.floor_div(&divisor) - base.clone() + 1
+            };
+            let extent = extent.simplify(&self.ranges);
+            let known = inner.limit.is_none() && (is_multiple || extent.as_const().is_some());
             return known.then(|| AxisState { base: base + rest, extent, limit: None });
         }
         let mut base = e;
@@ -250,16 +260,24 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// Local storage for a region of a stage: one buffer per component, vector lanes adjacent, else row-major.
+    /// Local storage for a region of a stage: one buffer per component, vector lanes adjacent, else row-major. What
+    /// remains of a tile lies as if it were the largest remainder, so that distances in it are numbers.
     pub(super) fn allocate(&mut self, stage: StageId, region: &Region) -> Storage {
         let mut strides = vec![IndexExpr::constant(0); region.len()];
         let mut len = IndexExpr::constant(1);
+        let scope = self.plans[stage].scope;
         for position in self.storage_order(stage).into_iter().rev() {
+            if scope == Scope::Scratch {
+                len = self.apart(stage, len);
+            }
             strides[position] = len.clone();
-            len = len * region[position].extent.clone();
+            let AxisState { base, extent, .. } = &region[position];
+            let whole = self.ranges.interval(&self.whole_axis(stage, position).extent).max;
+            let largest = self.ranges.least(&extent.scale(-1)).map(|least| -least);
+            let largest = largest.filter(|&n| !base.is_const(0) && whole.is_some_and(|whole| n < whole));
+            len = len * largest.map_or_else(|| extent.clone(), IndexExpr::constant);
         }
         let origin = region.iter().map(|a| a.base.clone()).collect();
-        let scope = self.plans[stage].scope;
         let name = self.kernel.stages[stage].name.clone();
         let buffers = self.kernel.stages[stage]
             .dtypes()
@@ -269,6 +287,15 @@ impl Emitter<'_> {
         let is_output = self.kernel.outputs.iter().any(|o| o.stage == stage);
         let complete = scope == Scope::Shared && self.kernel.stages[stage].reducer.is_none() && !is_output;
         Storage { buffers, origin, strides, complete }
+    }
+
+    /// A distance between neighbours that does not put many of them into the same few sets of the first cache.
+    fn apart(&self, stage: StageId, distance: IndexExpr) -> IndexExpr {
+        let size = self.kernel.stages[stage].dtypes()[0].size_bytes().unwrap_or(1) as i64;
+        match distance.as_const() {
+            Some(n) if n > 0 && (n * size) % ALIASING_DISTANCE == 0 => IndexExpr::constant(n + CACHE_LINE / size),
+            _ => distance,
+        }
     }
 
     /// Positions of the value axes from outermost to innermost in local storage: the axis whose points are vector

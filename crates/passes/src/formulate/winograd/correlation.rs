@@ -2,7 +2,7 @@
 
 use crate::form::contraction::{Contraction, contraction};
 use infc_ir::entity::{EntityId, OperandId, StageId, VarId};
-use infc_ir::index::IndexExpr;
+use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::scalar::{Load, Source};
 use infc_tensor::DType;
@@ -27,7 +27,7 @@ pub(crate) struct Correlation {
 }
 
 /// One axis along which a filter slides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// The axis of the result.
     pub(crate) axis: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Window {
     /// Number of taps.
     pub(crate) taps: i64,
     /// Number of results.
-    pub(crate) extent: i64,
+    pub(crate) extent: Dim,
     /// The input is read at `axis + tap + shift` …
     pub(crate) shift: i64,
     /// … along this axis of it.
@@ -70,7 +70,7 @@ impl Correlation {
         let mut channels = Vec::new();
         for axis in of_kind(AxisKind::Reduce) {
             let filter_axis = filter_axis_of(axis)?;
-            match window(kernel, &c, axis, filter_axis)? {
+            match window(&c, axis, filter_axis)? {
                 Along::Channel => channels.push(axis),
                 Along::Window(window) => windows.push(window),
             }
@@ -110,7 +110,7 @@ enum Along {
     Window(Window),
 }
 
-fn window(kernel: &Kernel, c: &Contraction<'_>, tap: usize, filter_axis: usize) -> Option<Along> {
+fn window(c: &Contraction<'_>, tap: usize, filter_axis: usize) -> Option<Along> {
     let var = VarId::from_index(tap);
     let mut users = c.lhs.index.iter().enumerate().filter(|(_, e)| e.uses_var(var));
     let (input_axis, e) = users.next()?;
@@ -127,14 +127,12 @@ fn window(kernel: &Kernel, c: &Contraction<'_>, tap: usize, filter_axis: usize) 
     let is_result = s.axes[axis.index()].kind == AxisKind::Parallel;
     let elsewhere = c.lhs.index.iter().enumerate().any(|(n, e)| n != input_axis && e.uses_var(axis));
     let in_filter = c.rhs.index.iter().any(|e: &IndexExpr| e.uses_var(axis));
-    let extents = (s.axes[tap].extent.as_const()?, s.axes[axis.index()].extent.as_const()?);
-    // The extent of the input must be known, too: remainders of tiles read beyond it.
-    kernel.operands[operand_of(c.lhs)?].shape[input_axis].as_const()?;
+    let taps = s.axes[tap].extent.as_const()?;
     (step.is_const(1) && is_result && !elsewhere && !in_filter).then_some(Along::Window(Window {
         axis: axis.index(),
         tap,
-        taps: extents.0,
-        extent: extents.1,
+        taps,
+        extent: s.axes[axis.index()].extent.clone(),
         shift: rest.constant_part(),
         input_axis,
         filter_axis,

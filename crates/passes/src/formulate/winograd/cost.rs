@@ -6,6 +6,8 @@
 use super::algebra::Filtering;
 use super::correlation::Correlation;
 use crate::form::pack::lanes_per_row;
+use infc_ir::entity::SymbolId;
+use infc_ir::index::Dim;
 use infc_ir::kernel::Kernel;
 
 /// Lanes of a vector.
@@ -16,13 +18,38 @@ const OPERATIONS_PER_CYCLE: f64 = 1.5;
 const WEIGHT_BYTES_PER_CYCLE: f64 = 16.0;
 /// Weights up to this size stay there.
 const OWN_CACHE_BYTES: f64 = 512.0 * 1024.0;
+/// Points along every axis of an image, or samples of a signal, whose number only the run tells.
+const TYPICAL_SIZE: i64 = 256;
 /// A multiply-add of direct code, with what is lost around it; of the small products of minimal filtering.
 const DIRECT: f64 = 1.04;
 const PRODUCT: f64 = 1.1;
 
-/// Cycles of a kernel without any rewrite. Symbolic extents count as one.
-pub(crate) fn cycles(kernel: &Kernel) -> f64 {
-    kernel.work().eval(&|_| Some(1), &|_| None).unwrap_or(0) as f64 / LANES * DIRECT
+/// What symbolic extents are taken to be: images and signals have some size, and there is one of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Typical {
+    /// Symbols in extents that a filter slides along.
+    sizes: Vec<SymbolId>,
+}
+
+impl Typical {
+    /// For a model with these correlations.
+    pub(crate) fn of<'c>(correlations: impl Iterator<Item = &'c Correlation>) -> Self {
+        let mut sizes: Vec<SymbolId> =
+            correlations.flat_map(|c| &c.windows).flat_map(|window| window.extent.symbols()).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        Self { sizes }
+    }
+
+    fn extent(&self, dim: &Dim) -> f64 {
+        let symbol = |symbol| Some(if self.sizes.contains(&symbol) { TYPICAL_SIZE } else { 1 });
+        dim.eval(&symbol, &|_| None).unwrap_or(1).max(0) as f64
+    }
+
+    /// Cycles of a kernel without any rewrite.
+    pub(crate) fn cycles(&self, kernel: &Kernel) -> f64 {
+        self.extent(&kernel.work()) / LANES * DIRECT
+    }
 }
 
 /// The sizes that costs depend on.
@@ -36,12 +63,11 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) fn of(kernel: &Kernel, correlation: &Correlation) -> Self {
+    pub(crate) fn of(kernel: &Kernel, correlation: &Correlation, typical: &Typical) -> Self {
         let axes = &kernel.stages[correlation.stage].axes;
-        // A symbolic batch counts as one.
-        let extent = |axis: usize| axes[axis].extent.as_const().unwrap_or(1).max(0) as f64;
+        let extent = |axis: usize| typical.extent(&axes[axis].extent);
         Self {
-            windows: correlation.windows.iter().map(|w| (w.extent as f64, w.taps as f64)).collect(),
+            windows: correlation.windows.iter().map(|w| (extent(w.axis), w.taps as f64)).collect(),
             others: correlation.others.iter().map(|&axis| extent(axis)).product(),
             channels: extent(correlation.channel),
             columns: extent(correlation.column),

@@ -23,6 +23,11 @@ use infc_ir::schedule::{Scope, Step as ScheduleStep};
 const CHUNKS: i64 = 8;
 /// Multiply-adds of vectors below which a chunk is not worth what it computes again.
 const LEAST_CHUNK: f64 = 100_000.0;
+/// Tiles of a block, where only the run tells how many there are: enough that weights need not be read more quickly than
+/// they come, and few, so that most tiles are in whole blocks.
+const TILES_OF_UNKNOWN: i64 = 36;
+/// Columns of a chunk at least, where it is not known that there are blocks enough for all threads.
+const LEAST_COLUMNS: i64 = 128;
 /// An axis of more points does not choose between formulas.
 const MOST_FORMULAS: i64 = 16;
 
@@ -94,8 +99,7 @@ impl Blocks {
         }
         tiled.sort_unstable();
         let distinct = tiled.windows(2).all(|pair| pair[0].0 != pair[1].0);
-        let known = tiled.iter().all(|&(axis, _)| axes[axis].extent.as_const().is_some());
-        if tiled.is_empty() || !distinct || !known {
+        if tiled.is_empty() || !distinct {
             return None;
         }
         let moves = chooser.store_moves(root);
@@ -139,7 +143,15 @@ impl Blocks {
 
     fn size(&self, chooser: &Chooser<'_>) -> Size {
         let axes = &chooser.kernel.stages[self.root].axes;
-        let whole: Size = chooser.extents(self.root);
+        let mut whole: Size = chooser.extents(self.root);
+        let is_unknown = |axis: usize| axes[axis].extent.as_const().is_none();
+        let unknown = self.tiled.iter().filter(|&&(axis, _)| is_unknown(axis)).count();
+        for axis in (0..axes.len()).filter(|&axis| is_unknown(axis)) {
+            // What is no image is one of a batch, for all that is known.
+            let points = self.tiled.iter().find(|&&(tiled, _)| tiled == axis).map(|&(_, points)| points);
+            let tiles = (TILES_OF_UNKNOWN as f64).powf(1.0 / unknown as f64) as i64;
+            whole[axis] = points.map_or(1, |points| whole[axis].min(tiles * points));
+        }
         let mut sizes: Vec<(f64, Size)> = Vec::new();
         // Blocks are one point of all axes but the tiled ones and the lanes.
         let mut size: Size = vec![1; axes.len()];
@@ -150,11 +162,12 @@ impl Blocks {
         let mut size = self.pick_size(chooser, sizes).unwrap_or(size);
         // Threads share what is left: columns, whose blocks compute the stages that do not follow them again.
         let blocks = self.blocks(&whole, &size);
-        let panels = (whole[self.lanes_axis] + 63) / 64;
+        let columns = whole[self.lanes_axis];
+        let panels = if unknown == 0 { (columns + 63) / 64 } else { columns / LEAST_COLUMNS };
         let worth = (self.work(chooser, &whole) / LEAST_CHUNK) as i64;
         let parts = (CHUNKS / blocks.max(1)).min(panels).min(worth / blocks.max(1));
         if parts > 1 {
-            size[self.lanes_axis] = (panels + parts - 1) / parts * 64;
+            size[self.lanes_axis] = ((columns + parts - 1) / parts + 63) / 64 * 64;
         }
         size
     }
@@ -257,6 +270,12 @@ impl Blocks {
             } else if let Some(&(_, points)) = self.tiled.iter().find(|&&(t, _)| t == axis) {
                 let whole = (size[axis] + points - 1) / points * points;
                 chooser.split_step(&name, &a.name, whole, &part("b"), &part("i"));
+                if a.extent.as_const().is_none() {
+                    // What is read place by place is stored then.
+                    blocks.push(part("b"));
+                    tiles.push(part("i"));
+                    continue;
+                }
                 chooser.split_step(&name, &part("i"), points, &part("t"), &part("p"));
                 chooser.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: part("p") });
                 blocks.push(part("b"));

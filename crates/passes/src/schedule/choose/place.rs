@@ -13,7 +13,8 @@ use super::tile::{self, Tile, View};
 use crate::ErrorClass;
 use crate::schedule::plan::reads_near;
 use infc_ir::entity::{EntityId, StageId, VarId};
-use infc_ir::kernel::{AxisKind, Kernel};
+use infc_ir::index::{Atom, IndexExpr, Term};
+use infc_ir::kernel::{AxisKind, Kernel, Stage};
 use infc_ir::schedule::{Schedule, Scope, Step as ScheduleStep};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -109,12 +110,15 @@ impl<'a> Chooser<'a> {
     }
 
     /// Stages without a reduction that are cheap, or read once; but not what a sum would compute again for points that
-    /// only its other operand tells apart, unless it is made of constants for few of them ([`decode`]).
+    /// only its other operand tells apart, unless it is made of constants for few of them ([`decode`]); nor what is read
+    /// place by place in tiles of which only the run tells how many there are: where a tile is cut off at the end, places
+    /// would not be known, and with them not which formula to compute.
     pub(super) fn inlined(kernel: &Kernel) -> Vec<bool> {
         let mut reads = vec![0usize; kernel.stages.len()];
         let mut self_reads = vec![false; kernel.stages.len()];
         let mut gathered = vec![false; kernel.stages.len()];
         let mut repeated = vec![false; kernel.stages.len()];
+        let mut in_tiles = vec![false; kernel.stages.len()];
         let stored = decode::is_stored(kernel);
         for (id, stage) in kernel.stages.iter_enumerated() {
             stage.for_each_load(&mut |_, load| {
@@ -122,6 +126,7 @@ impl<'a> Chooser<'a> {
                     reads[source.index()] += 1;
                     self_reads[source.index()] |= source == id;
                     gathered[source.index()] |= !load.gather.is_empty();
+                    in_tiles[source.index()] |= load.index.iter().any(|e| is_place_in_unknown(stage, e));
                     let uses = |axis: usize| load.index.iter().any(|e| e.uses_var(VarId::from_index(axis)));
                     repeated[source.index()] |=
                         stage.reducer.is_some() && stage.value_axes().any(|(axis, _)| !uses(axis));
@@ -133,7 +138,8 @@ impl<'a> Chooser<'a> {
             .iter_enumerated()
             .map(|(id, stage)| {
                 let output = kernel.outputs.iter().any(|o| o.stage == id);
-                let plain = stage.reducer.is_none() && !self_reads[id.index()] && !gathered[id.index()];
+                let read_elsewhere = self_reads[id.index()] || gathered[id.index()] || in_tiles[id.index()];
+                let plain = stage.reducer.is_none() && !read_elsewhere;
                 let sequential = stage.axes.iter().any(|a| a.kind == AxisKind::Sequential);
                 let worth_storing = stored[id.index()].unwrap_or(repeated[id.index()] && cost(stage) > STORED_COST);
                 let cheap = cost(stage) <= 2.0 || (reads[id.index()] <= 1 && !worth_storing);
@@ -488,4 +494,12 @@ impl<'a> Chooser<'a> {
             self.steps.push(ScheduleStep::Vectorize { stage: name, axis: last });
         }
     }
+}
+
+/// Whether a coordinate is the place in a tile along an axis whose extent only the run tells.
+fn is_place_in_unknown(reader: &Stage, coordinate: &IndexExpr) -> bool {
+    let [Term { atoms, .. }] = coordinate.terms() else { return false };
+    let [Atom::Mod(parts)] = &atoms[..] else { return false };
+    let axis = parts.0.as_var().filter(|_| parts.1.as_const().is_some());
+    axis.is_some_and(|var| reader.axes[var.index()].extent.as_const().is_none())
 }
