@@ -13,9 +13,9 @@
 //! operands, each once.
 
 use crate::suite::Case;
-use infc_codegen_cpu::math;
 use infc_codegen_cpu::vir::{Block, Builder, Convert, Elem, Function, Inst, Memory, Op, Type, Value};
 use infc_ir::kernel::Kernel;
+use infc_ir::math;
 
 /// Lanes of the vectors that are counted; any number does.
 const LANES: u16 = 16;

@@ -1,7 +1,7 @@
 //! Loop nests to machine code.
 //!
 //! [`vir`] is the vector SSA that nests are lowered to and that the emitters read; [`wide`] emits AVX2 and AVX-512.
-//! [`math`] expands elementary functions.
+//! Elementary functions are expanded by [`infc_ir::math`].
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,6 @@ mod compile;
 mod emit;
 mod error;
 pub mod lower;
-pub mod math;
 pub mod object;
 pub mod target;
 pub mod vir;

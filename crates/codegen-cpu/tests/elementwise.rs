@@ -5,7 +5,8 @@
 mod support;
 
 use infc_codegen_cpu::vir::{Builder, Elem, Function, Memory, Type, Value};
-use infc_codegen_cpu::{Emitter, Target, emit, math};
+use infc_codegen_cpu::{Emitter, Target, emit};
+use infc_ir::math;
 use std::time::Instant;
 use support::Executable;
 

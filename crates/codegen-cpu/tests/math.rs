@@ -5,9 +5,11 @@
 
 mod support;
 
+use infc_codegen_cpu::emit;
 use infc_codegen_cpu::vir::interp::{AddressSpace, run};
 use infc_codegen_cpu::vir::{Builder, Elem, Memory, Type, Value};
-use infc_codegen_cpu::{emit, math};
+use infc_ir::math::{self, Float};
+use infc_testkit::functions::{SPECIAL, acosh, asinh, atanh, erf, samples, sigmoid, ulps_f32, ulps_f64};
 use support::Executable;
 
 const LANES: u16 = 16;
@@ -84,69 +86,9 @@ fn evaluate(elem: Elem, inputs: &[&[u64]], f: &dyn Fn(&mut Builder, &[Value]) ->
     outcomes
 }
 
-/// Distance in units of the last place of the expected value; 0 for equal specials, huge for unequal ones.
-fn ulps_f32(found: f32, expected: f64) -> f64 {
-    let rounded = expected as f32;
-    if found.to_bits() == rounded.to_bits() || (found.is_nan() && expected.is_nan()) {
-        return 0.0;
-    }
-    if found.is_nan() || expected.is_nan() || rounded == 0.0 && found == 0.0 {
-        return f64::MAX;
-    }
-    // Infinity counts as the first number beyond the largest.
-    let value = if found.is_infinite() { f64::from(found.signum()) * 2f64.powi(128) } else { f64::from(found) };
-    let exponent = expected.abs().clamp(f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)).log2().floor() as i32;
-    (value - expected).abs() / 2f64.powi(exponent - 23)
-}
-
-fn ulps_f64(found: f64, expected: f64) -> f64 {
-    if found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan()) {
-        return 0.0;
-    }
-    if found.is_nan() || expected.is_nan() || (found == 0.0 && expected == 0.0) || found.signum() != expected.signum() {
-        return f64::MAX;
-    }
-    found.to_bits().abs_diff(expected.to_bits()) as f64
-}
-
-const SPECIAL: [f64; 17] = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    2.0,
-    -2.0,
-    3.0,
-    -3.0,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    f64::NAN,
-    f64::MAX,
-    f64::MIN,
-    1e-310,
-    1e-45,
-    -1e-40,
-];
-
-/// Evenly spaced points, points of every binade, and special values.
-fn samples(lo: f64, hi: f64, count: u32, elem: Elem) -> Vec<f64> {
-    let mut points: Vec<f64> = (0..=count).map(|n| lo + (hi - lo) * f64::from(n) / f64::from(count)).collect();
-    let lowest = if elem == Elem::F32 { -149 } else { -1074 };
-    for exponent in lowest..-lowest {
-        for step in 0..37 {
-            let point =
-                (1.0 + f64::from(step) / 37.0) * 2f64.powi(exponent.max(-1022)) * 2f64.powi((exponent + 1022).min(0));
-            points.extend([point, -point].into_iter().filter(|point| (lo..=hi).contains(point)));
-        }
-    }
-    points.extend(SPECIAL);
-    points
-}
-
 fn check_f32(name: &str, f: Unary, reference: fn(f64) -> f64, range: (f64, f64), limit: f64) {
     let inputs: Vec<u64> =
-        samples(range.0, range.1, 60_000, Elem::F32).iter().map(|&x| u64::from((x as f32).to_bits())).collect();
+        samples(range.0, range.1, 60_000, Float::F32).iter().map(|&x| u64::from((x as f32).to_bits())).collect();
     for Outcome { by, slack, results } in evaluate(Elem::F32, &[&inputs], &|b, x| f(b, x[0])) {
         let (mut worst, mut at) = (0.0, 0.0);
         for (&x, &y) in inputs.iter().zip(&results) {
@@ -163,7 +105,7 @@ fn check_f32(name: &str, f: Unary, reference: fn(f64) -> f64, range: (f64, f64),
 }
 
 fn check_f64(name: &str, f: Unary, reference: fn(f64) -> f64, range: (f64, f64), limit: f64) {
-    let inputs: Vec<u64> = samples(range.0, range.1, 30_000, Elem::F64).iter().map(|x| x.to_bits()).collect();
+    let inputs: Vec<u64> = samples(range.0, range.1, 30_000, Float::F64).iter().map(|x| x.to_bits()).collect();
     for Outcome { by, slack, results } in evaluate(Elem::F64, &[&inputs], &|b, x| f(b, x[0])) {
         let (mut worst, mut at) = (0.0, 0.0);
         for (&x, &y) in inputs.iter().zip(&results) {
@@ -177,58 +119,6 @@ fn check_f64(name: &str, f: Unary, reference: fn(f64) -> f64, range: (f64, f64),
         }
         assert!(worst <= limit + slack, "{name} by {by}: {worst} ulp at {at:e}, allowed {limit} + {slack}");
     }
-}
-
-fn sigmoid(x: f64) -> f64 {
-    if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
-}
-
-/// By series near zero and by continued fraction elsewhere.
-fn erf(x: f64) -> f64 {
-    if x.is_nan() {
-        return x;
-    }
-    let t = x.abs();
-    if t < 1.0 {
-        let (mut term, mut sum, mut n) = (x, x, 0.0);
-        while f64::abs(term) > f64::abs(sum) * 1e-18 {
-            n += 1.0;
-            term *= -x * x / n;
-            sum += term / (2.0 * n + 1.0);
-        }
-        return sum * std::f64::consts::FRAC_2_SQRT_PI;
-    }
-    if t > 6.5 {
-        return x.signum();
-    }
-    let fraction = (1..=200).rev().fold(0.0, |tail, n| f64::from(n) / 2.0 / (t + tail));
-    let complement = (-t * t).exp() / (t + fraction) / std::f64::consts::PI.sqrt();
-    (1.0 - complement).copysign(x)
-}
-
-/// The standard library's forms lose precision near zero or overflow.
-fn asinh(x: f64) -> f64 {
-    let t = x.abs();
-    if t > 1e18 {
-        return (t.ln() + std::f64::consts::LN_2).copysign(x);
-    }
-    (t + t * t / (1.0 + (t * t + 1.0).sqrt())).ln_1p().copysign(x)
-}
-
-fn acosh(x: f64) -> f64 {
-    if x > 1e18 {
-        return x.ln() + std::f64::consts::LN_2;
-    }
-    if x < 1.0 {
-        return f64::NAN;
-    }
-    let t = x - 1.0;
-    (t + (t * (x + 1.0)).sqrt()).ln_1p()
-}
-
-fn atanh(x: f64) -> f64 {
-    let t = x.abs();
-    (0.5 * (2.0 * t / (1.0 - t)).ln_1p()).copysign(x)
 }
 
 const ALL: (f64, f64) = (f64::MIN, f64::MAX);
@@ -336,7 +226,7 @@ fn f64_functions() {
 
 #[test]
 fn pow_f32() {
-    let bases = samples(-20.0, 20.0, 300, Elem::F32);
+    let bases = samples(-20.0, 20.0, 300, Float::F32);
     let mut exponents: Vec<f64> = SPECIAL.to_vec();
     exponents.extend((-40..=40).map(|n| f64::from(n) * 0.75));
     let pairs: Vec<(f32, f32)> =
@@ -354,7 +244,7 @@ fn pow_f32() {
 
 #[test]
 fn pow_f64() {
-    let bases = samples(-20.0, 20.0, 100, Elem::F64);
+    let bases = samples(-20.0, 20.0, 100, Float::F64);
     let mut exponents: Vec<f64> = SPECIAL.to_vec();
     exponents.extend((-40..=40).map(|n| f64::from(n) * 0.75));
     let pairs: Vec<(f64, f64)> =
@@ -373,7 +263,7 @@ fn pow_f64() {
 
 #[test]
 fn constant_powers_are_exact_special_cases() {
-    let xs: Vec<f32> = samples(-20.0, 20.0, 300, Elem::F32).iter().map(|&x| x as f32).collect();
+    let xs: Vec<f32> = samples(-20.0, 20.0, 300, Float::F32).iter().map(|&x| x as f32).collect();
     let bits: Vec<u64> = xs.iter().map(|x| u64::from(x.to_bits())).collect();
     for exponent in [0.0, 1.0, -1.0, 2.0, 3.0, 0.5] {
         let outcomes = evaluate(Elem::F32, &[&bits], &|b, v| {

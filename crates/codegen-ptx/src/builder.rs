@@ -3,6 +3,7 @@
 //! Every method checks that its registers have the class that the instruction's type wants, since the assembler does
 //! not: it takes `.b32` registers in `add.f32` without a word.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fmt::Write as _;
 
@@ -103,6 +104,7 @@ pub(crate) enum Src {
     Reg(Reg),
     Int(i64),
     F32(f32),
+    F64(f64),
 }
 
 impl From<Reg> for Src {
@@ -117,6 +119,7 @@ impl Src {
             Src::Reg(reg) => assert_eq!(reg.class, ty.class(), "{reg} in an instruction on {ty}"),
             Src::Int(_) => assert!(!matches!(ty.class(), Class::F32 | Class::F64 | Class::Pred), "a number as {ty}"),
             Src::F32(_) => assert_eq!(ty, Ty::F32, "an f32 as {ty}"),
+            Src::F64(_) => assert_eq!(ty, Ty::F64, "an f64 as {ty}"),
         }
     }
 }
@@ -127,6 +130,7 @@ impl fmt::Display for Src {
             Src::Reg(reg) => reg.fmt(f),
             Src::Int(value) => value.fmt(f),
             Src::F32(value) => write!(f, "0f{:08X}", value.to_bits()),
+            Src::F64(value) => write!(f, "0d{:016X}", value.to_bits()),
         }
     }
 }
@@ -185,6 +189,8 @@ pub(crate) struct Builder {
     text: String,
     counts: [u32; Class::ALL.len()],
     labels: u32,
+    /// What constants are that have a register, by their bits. Nothing else is ever written to it.
+    known: HashMap<Reg, u64>,
 }
 
 impl Builder {
@@ -238,6 +244,7 @@ impl Builder {
     /// As [`Builder::op`], into an existing register.
     pub(crate) fn op_into(&mut self, dst: Reg, opcode: &str, ty: Ty, srcs: &[Src]) {
         Src::Reg(dst).check(ty);
+        self.known.remove(&dst);
         let mut operands = dst.to_string();
         for src in srcs {
             src.check(ty);
@@ -246,7 +253,6 @@ impl Builder {
         self.line(None, format_args!("{opcode}.{ty} {operands}"));
     }
 
-    /// A copy.
     /// The same bits in a register of another class; halves are the low part of words.
     pub(crate) fn bits(&mut self, class: Class, a: Reg) -> Reg {
         let dst = self.reg(class);
@@ -266,6 +272,7 @@ impl Builder {
         dst
     }
 
+    /// A copy.
     pub(crate) fn mov_into(&mut self, dst: Reg, src: Src) {
         let ty = match dst.class {
             Class::Pred => Ty::Pred,
@@ -281,6 +288,7 @@ impl Builder {
     /// A constant by its bits.
     pub(crate) fn constant(&mut self, class: Class, bits: u64) -> Reg {
         let dst = self.reg(class);
+        self.known.insert(dst, bits);
         match class {
             Class::Pred => {
                 let zero = self.reg(Class::B32);
@@ -294,6 +302,11 @@ impl Builder {
             Class::F64 => self.line(None, format_args!("mov.f64 {dst}, 0d{bits:016X}")),
         }
         dst
+    }
+
+    /// The bits of a constant's register.
+    pub(crate) fn known(&self, reg: Reg) -> Option<u64> {
+        self.known.get(&reg).copied()
     }
 
     /// A comparison.
@@ -349,19 +362,20 @@ impl Builder {
         dst
     }
 
-    /// `a >> by`; the distance is always a 32-bit register.
+    /// `a >> by`; the distance is always 32 bits wide.
     pub(crate) fn shift_right(&mut self, ty: Ty, a: Reg, by: Reg) -> Reg {
-        self.shift("shr", ty, a, by)
+        self.shift("shr", ty, a.into(), by.into())
     }
 
     /// `a << by`.
     pub(crate) fn shift_left(&mut self, ty: Ty, a: Reg, by: Reg) -> Reg {
-        self.shift("shl", ty, a, by)
+        self.shift("shl", ty, a.into(), by.into())
     }
 
-    fn shift(&mut self, opcode: &str, ty: Ty, a: Reg, by: Reg) -> Reg {
-        Src::Reg(a).check(ty);
-        Src::Reg(by).check(Ty::U32);
+    /// See [`Builder::shift_right`].
+    pub(crate) fn shift(&mut self, opcode: &str, ty: Ty, a: Src, by: Src) -> Reg {
+        a.check(ty);
+        by.check(Ty::U32);
         let dst = self.reg(ty.class());
         self.line(None, format_args!("{opcode}.{ty} {dst}, {a}, {by}"));
         dst

@@ -9,17 +9,18 @@
 //! - `builder` is the type checker: `ptxas` accepts registers of the wrong type silently.
 //! - `launch` finds grid and block.
 //! - `index` computes addresses, in 32 bits where ranges allow.
-//! - `scalar` computes expressions, `math` the functions without an instruction of their own; it states their accuracy.
+//! - `scalar` computes expressions; functions without an instruction of their own are expanded by [`infc_ir::math`], which
+//!   states their accuracy, into what `arithmetic` makes of it.
 //! - `stmt` does loops, stores, folds and copies.
 
 #![forbid(unsafe_code)]
 
+mod arithmetic;
 mod builder;
 mod emitter;
 mod error;
 mod index;
 mod launch;
-mod math;
 mod memory;
 mod scalar;
 mod stmt;

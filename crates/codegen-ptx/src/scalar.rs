@@ -6,10 +6,10 @@
 use crate::PtxError;
 use crate::builder::{Class, Reg, Src, Ty};
 use crate::emitter::Emitter;
-use crate::math;
 use crate::memory::{Element, memory_type, value_class};
 use infc_ir::entity::{EntityId, ScalarId};
 use infc_ir::index::Proof;
+use infc_ir::math::{self, Arithmetic};
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, Load, ScalarOp, Source, UnaryOp};
 use infc_tensor::{DType, DTypeClass};
 
@@ -259,15 +259,18 @@ impl Emitter<'_> {
             UnaryOp::Round if float => self.b.cvt(".rni", ty, ty, a),
             UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round => a,
             UnaryOp::IsNan if float => self.b.setp("nan", ty, a.into(), a.into()),
-            UnaryOp::IsInf if dtype == DType::F32 => {
-                let magnitude = self.b.op("abs", ty, &[a.into()]);
-                self.b.setp("eq", ty, magnitude.into(), Src::F32(f32::INFINITY))
+            UnaryOp::IsInf if float => {
+                let infinity = self.b.fconst(ty.class(), f64::INFINITY);
+                let magnitude = Arithmetic::abs(&mut self.b, a.into());
+                let is_infinite = Arithmetic::compare(&mut self.b, CompareOp::Eq, magnitude, infinity);
+                self.b.reg_of(is_infinite)
             }
-            UnaryOp::Exp if dtype == DType::F32 => math::exp(&mut self.b, a),
-            UnaryOp::Log if dtype == DType::F32 => math::log(&mut self.b, a),
-            UnaryOp::Sigmoid if dtype == DType::F32 => math::sigmoid(&mut self.b, a),
-            UnaryOp::Tanh if dtype == DType::F32 => math::tanh(&mut self.b, a),
-            UnaryOp::Erf if dtype == DType::F32 => math::erf(&mut self.b, a),
+            UnaryOp::IsNan | UnaryOp::IsInf => self.constant(Class::Pred, 0),
+            UnaryOp::Not => self.compare_with_zero(dtype, a)?,
+            _ if float => {
+                let value = math::unary(&mut self.b, f, a.into()).ok_or_else(|| unsupported(f, dtype))?;
+                self.b.reg_of(value)
+            }
             _ => return Err(unsupported(f, dtype)),
         })
     }
@@ -324,7 +327,18 @@ impl Emitter<'_> {
                 BinaryOp::Div => self.b.op("div.rn", ty, &srcs),
                 BinaryOp::Max if dtype == DType::F32 => self.b.op("max.NaN", ty, &srcs),
                 BinaryOp::Min if dtype == DType::F32 => self.b.op("min.NaN", ty, &srcs),
-                _ => return Err(unsupported(f, dtype)),
+                BinaryOp::Max | BinaryOp::Min => self.propagating(f, a, b),
+                BinaryOp::Pow => {
+                    let power = math::pow(&mut self.b, a.into(), b.into());
+                    self.b.reg_of(power)
+                }
+                BinaryOp::Rem | BinaryOp::Mod => {
+                    let rest = math::remainder(&mut self.b, f, a.into(), b.into());
+                    self.b.reg_of(rest)
+                }
+                BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => {
+                    return Err(unsupported(f, dtype));
+                }
             });
         }
         let bits = if ty.class() == Class::B32 { Ty::B32 } else { Ty::B64 };
@@ -339,9 +353,31 @@ impl Emitter<'_> {
             BinaryOp::Xor => self.b.op("xor", bits, &srcs),
             BinaryOp::Div | BinaryOp::Rem | BinaryOp::Mod => self.integer_division(f, dtype, ty, a, b),
             BinaryOp::Shl | BinaryOp::Shr => self.integer_shift(f, dtype, ty, a, b),
-            BinaryOp::Pow => return Err(unsupported(f, dtype)),
+            BinaryOp::Pow => {
+                let (bits, is_signed) = (dtype.size_bits() as u32, dtype.class() == DTypeClass::Signed);
+                let power = math::integer_power(&mut self.b, bits, is_signed, a.into(), b.into());
+                self.b.reg_of(power)
+            }
         };
         Ok(self.wrap(dtype, result))
+    }
+
+    /// The extremes of f64, which have no instruction that keeps NaN.
+    fn propagating(&mut self, f: BinaryOp, a: Reg, b: Reg) -> Reg {
+        let (x, y) = (a.into(), b.into());
+        let picked = match f {
+            BinaryOp::Max => Arithmetic::max(&mut self.b, x, y),
+            _ => Arithmetic::min(&mut self.b, x, y),
+        };
+        // If either is NaN, what was picked is `b`.
+        let nan = Arithmetic::compare(&mut self.b, CompareOp::Ne, x, x);
+        let value = Arithmetic::select(&mut self.b, nan, x, picked);
+        self.b.reg_of(value)
+    }
+
+    fn compare_with_zero(&mut self, dtype: DType, a: Reg) -> Result<Reg, PtxError> {
+        let zero = self.scalar_constant(Const::zero(dtype))?;
+        self.compare(CompareOp::Eq, dtype, a, zero)
     }
 
     /// Division by zero gives 0; `Mod` has the sign of the divisor.

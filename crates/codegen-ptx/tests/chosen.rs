@@ -16,7 +16,6 @@ use infc_tensor::DType;
 use infc_testkit::{random_inputs, strategies};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
-use std::cell::Cell;
 
 struct Compiled {
     kernel: Kernel,
@@ -77,8 +76,7 @@ fn kernel_files_agree() {
     }
 }
 
-/// Whatever the kernel: there is a schedule, and what has PTX computes the same. What has none holds an operation of a
-/// type that this backend does not know.
+/// Whatever the kernel: there is a schedule, and PTX that computes the same.
 #[test]
 fn random_kernels_agree() {
     // The same kernels every time, so that a change is judged by what it changes.
@@ -88,23 +86,14 @@ fn random_kernels_agree() {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    let executed = Cell::new(0);
     let drawn = TestRunner::new(config).run(&(strategies::kernels(), any::<u64>()), |(kernel, seed)| {
         let symbols: Vec<i64> = kernel.symbols.iter().map(|_| 1 + (seed % 4) as i64).collect();
         let allowed = if seed % 2 == 0 { ErrorClass::Exact } else { ErrorClass::Reassociating };
         let compiled = compile(&kernel, allowed);
-        match &compiled.module {
-            Ok(_) => {
-                agrees("random", &kernel, &compiled, &symbols, 1e-4);
-                executed.set(executed.get() + 1);
-            }
-            Err(PtxError::Operation { .. } | PtxError::Type { .. }) => {}
-            Err(e) => panic!("{e}\n{}\n{kernel}\n{}", compiled.schedule, compiled.nest),
-        }
+        agrees("random", &kernel, &compiled, &symbols, 1e-4);
         Ok(())
     });
     drawn.unwrap_or_else(|e| panic!("{e}"));
-    assert!(executed.get() > 150, "only {} of 300 kernels have PTX", executed.get());
 }
 
 /// The kinds of schedules that the kernel files must show, or the tests above show less than they seem to.

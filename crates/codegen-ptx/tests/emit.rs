@@ -231,8 +231,8 @@ fn too_much_shared_memory_is_refused_and_much_is_dynamic() {
 
 #[test]
 fn functions_without_a_form_are_refused_by_name() {
-    let nest = nests::functions(UnaryOp::Asinh, DType::F32, DType::F32);
-    assert_eq!(error(&nest), PtxError::Operation { operation: "Asinh".to_owned(), dtype: DType::F32 });
+    let nest = nests::functions(UnaryOp::Asinh, DType::I32, DType::I32);
+    assert_eq!(error(&nest), PtxError::Operation { operation: "Asinh".to_owned(), dtype: DType::I32 });
 }
 
 #[test]

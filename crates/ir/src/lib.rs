@@ -18,6 +18,7 @@ pub mod graph;
 pub mod index;
 pub mod interp;
 pub mod kernel;
+pub mod math;
 pub mod nest;
 pub mod op;
 pub mod scalar;

@@ -6,6 +6,7 @@
 
 mod compare;
 mod filetest;
+pub mod functions;
 mod inputs;
 mod kernels;
 mod layout;

@@ -11,7 +11,6 @@ mod expr;
 mod known;
 mod mask;
 mod ops;
-mod power;
 mod stmt;
 
 use crate::vir::builder::{Builder, Memory};

@@ -1,8 +1,8 @@
 //! Scalar operations, one IR operation at a time.
 
 use super::{Lower, LowerError, register_elem};
-use crate::math;
 use crate::vir::{Cond, Convert, Elem, Type, Value};
+use infc_ir::math;
 use infc_ir::scalar::{BinaryOp, CompareOp, UnaryOp};
 use infc_tensor::{DType, DTypeClass};
 
@@ -71,25 +71,10 @@ impl Lower<'_> {
                 let magnitude = self.b.abs(a);
                 self.b.compare(Cond::Eq, magnitude, infinity)
             }
-            UnaryOp::Exp => math::exp(&mut self.b, a),
-            UnaryOp::Log => math::log(&mut self.b, a),
-            UnaryOp::Sin => math::sin(&mut self.b, a),
-            UnaryOp::Cos => math::cos(&mut self.b, a),
-            UnaryOp::Tanh => math::tanh(&mut self.b, a),
-            UnaryOp::Sigmoid => math::sigmoid(&mut self.b, a),
-            UnaryOp::Erf => math::erf(&mut self.b, a),
-            UnaryOp::Tan => {
-                let (s, c) = (math::sin(&mut self.b, a), math::cos(&mut self.b, a));
-                self.b.div(s, c)
-            }
-            UnaryOp::Asin => math::asin(&mut self.b, a),
-            UnaryOp::Acos => math::acos(&mut self.b, a),
-            UnaryOp::Atan => math::atan(&mut self.b, a),
-            UnaryOp::Sinh => math::sinh(&mut self.b, a),
-            UnaryOp::Cosh => math::cosh(&mut self.b, a),
-            UnaryOp::Asinh => math::asinh(&mut self.b, a),
-            UnaryOp::Acosh => math::acosh(&mut self.b, a),
-            UnaryOp::Atanh => math::atanh(&mut self.b, a),
+            function => match math::unary(&mut self.b, function, a) {
+                Some(value) => value,
+                None => return self.unsupported(format!("{op:?} of {dtype}")),
+            },
         };
         Ok(if self.b.ty(value).elem == Elem::Mask { value } else { self.round_half(dtype, value) })
     }
@@ -113,7 +98,7 @@ impl Lower<'_> {
                 BinaryOp::Max => self.propagating(crate::vir::BinaryOp::Max, a, b),
                 BinaryOp::Min => self.propagating(crate::vir::BinaryOp::Min, a, b),
                 BinaryOp::Pow => math::pow(&mut self.b, a, b),
-                BinaryOp::Rem | BinaryOp::Mod => self.float_remainder(op, a, b),
+                BinaryOp::Rem | BinaryOp::Mod => math::remainder(&mut self.b, op, a, b),
                 _ => return self.unsupported(format!("{op:?} of {dtype}")),
             };
             return Ok(self.round_half(dtype, value));
@@ -144,40 +129,9 @@ impl Lower<'_> {
                 };
                 self.b.select(small, shifted, zero)
             }
-            BinaryOp::Pow => self.integer_power(dtype, a, b),
+            BinaryOp::Pow => math::integer_power(&mut self.b, dtype.size_bits() as u32, !unsigned, a, b),
         };
         self.wrap(dtype, value)
-    }
-
-    /// Remainders of floats, exact while the quotient's integer part is (below 2²⁴ in f32, 2⁵³ in f64).
-    ///
-    /// A quotient that rounds up to an integer gives a remainder of the wrong sign, which the divisor mends: the sum is
-    /// exact, as the true remainder is a float.
-    fn float_remainder(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
-        let zero = self.b.constant(self.b.ty(a), 0);
-        let quotient = self.b.div(a, b);
-        let whole = self.b.trunc(quotient);
-        let minus = self.b.neg(whole);
-        let rest = self.b.fma(minus, b, a);
-        // An infinite divisor leaves a finite dividend as it is, where 0·∞ would be NaN.
-        let smaller = self.b.compare(Cond::Eq, whole, zero);
-        let rest = self.b.select(smaller, a, rest);
-
-        let below = self.b.compare(Cond::Lt, rest, zero);
-        let (sign, period) = if op == BinaryOp::Mod {
-            (b, b)
-        } else {
-            let magnitude = self.b.abs(b);
-            let negated = self.b.neg(magnitude);
-            let negative = self.b.compare(Cond::Lt, a, zero);
-            (a, self.b.select(negative, negated, magnitude))
-        };
-        let wanted = self.b.compare(Cond::Lt, sign, zero);
-        let differ = self.b.xor(below, wanted);
-        let some = self.b.compare(Cond::Ne, rest, zero);
-        let fix = self.b.and(differ, some);
-        let moved = self.b.add(rest, period);
-        self.b.select(fix, moved, rest)
     }
 
     /// Integer division and remainders; a zero divisor gives 0.

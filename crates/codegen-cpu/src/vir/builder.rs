@@ -12,6 +12,7 @@
 //! Constants all live in the outermost block. That says nothing about registers: emitters make them where they are
 //! used.
 
+mod arithmetic;
 mod control;
 mod memory;
 mod operations;

@@ -363,10 +363,22 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
             {
                 return fail(format!("parallel loop `{}` lies around a sequential one that mixes its points", l.name));
             }
+            AxisKind::Reduce if sequential_inside && reads_itself(kernel, id) => {
+                return fail(format!("loop `{}` folds around a sequential one that reads what was folded", l.name));
+            }
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether a stage reads its own values of earlier steps.
+fn reads_itself(kernel: &Kernel, id: StageId) -> bool {
+    let mut reads = false;
+    kernel.stages[id].for_each_load(&mut |_, load| {
+        reads |= matches!(load.source, Source::Stage(source, _) if source == id);
+    });
+    reads
 }
 
 /// The stages of a recurrence are computed step by step together: the last one in loops of its own, that over the steps

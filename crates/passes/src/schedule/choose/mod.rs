@@ -32,7 +32,7 @@ pub use machine::Machine;
 use crate::ErrorClass;
 use decide::Decisions;
 use infc_ir::entity::{EntityId, StageId};
-use infc_ir::kernel::Kernel;
+use infc_ir::kernel::{Axis, AxisKind, Kernel};
 use infc_ir::schedule::{Schedule, Scope, Step};
 use infc_ir::verify::verify_nest;
 
@@ -96,6 +96,14 @@ pub fn plain(kernel: &Kernel) -> Schedule {
                 consumer: last.name.clone(),
                 axis: last.axes.first().map(|a| a.name.clone()).unwrap_or_default(),
             });
+        }
+    }
+    // A step that reads earlier ones of its stage needs all of their sum.
+    for stage in kernel.stages.iter() {
+        let (folded, others): (Vec<&Axis>, Vec<&Axis>) = stage.axes.iter().partition(|a| a.kind == AxisKind::Reduce);
+        if !folded.is_empty() && others.iter().any(|axis| axis.kind == AxisKind::Sequential) {
+            let order = others.iter().chain(&folded).map(|axis| axis.name.clone()).collect();
+            schedule.steps.push(Step::Reorder { stage: stage.name.clone(), order });
         }
     }
     schedule

@@ -1,7 +1,7 @@
 //! Inverse circular functions.
 
-use super::{flip_sign, polynomial, sign_of};
-use crate::vir::{Builder, Cond, Elem, Type, Value};
+use super::{Arithmetic, Float, flip_sign, polynomial, sign_of};
+use crate::scalar::CompareOp;
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4};
 
 /// `(asin(x) − x) / x³` in x² up to ½².
@@ -52,35 +52,35 @@ const HALF_PI_REST_F64: f64 = 6.123_233_995_736_766e-17;
 const HALF_PI_REST_F32: f64 = -4.371_139_000_186_243e-8;
 
 /// π/2 as the nearest number of a type and the rest.
-fn half_pi(b: &mut Builder, ty: Type) -> (Value, Value) {
-    let rest = if ty.elem == Elem::F32 { HALF_PI_REST_F32 } else { HALF_PI_REST_F64 };
+fn half_pi<B: Arithmetic>(b: &mut B, ty: B::Type) -> (B::Value, B::Value) {
+    let rest = if B::float(ty) == Float::F32 { HALF_PI_REST_F32 } else { HALF_PI_REST_F64 };
     (b.fconst(ty, FRAC_PI_2), b.fconst(ty, rest))
 }
 
 /// `s + s³ p(s²)`, given s and its square.
-fn odd(b: &mut Builder, s: Value, square: Value, coefficients: &[f64]) -> Value {
+fn odd<B: Arithmetic>(b: &mut B, s: B::Value, square: B::Value, coefficients: &[f64]) -> B::Value {
     let p = polynomial(b, square, coefficients);
     let cube = b.mul(square, s);
     b.fma(p, cube, s)
 }
 
 /// Whether |x| ≤ ½, and the arcsine of |x| then, else of √((1 − |x|)/2).
-fn reduced_asin(b: &mut Builder, magnitude: Value) -> (Value, Value) {
+fn reduced_asin<B: Arithmetic>(b: &mut B, magnitude: B::Value) -> (B::Value, B::Value) {
     let ty = b.ty(magnitude);
     let (one, half) = (b.fconst(ty, 1.0), b.fconst(ty, 0.5));
-    let near = b.compare(Cond::Le, magnitude, half);
+    let near = b.compare(CompareOp::Le, magnitude, half);
     let square = b.mul(magnitude, magnitude);
     let rest = b.sub(one, magnitude);
     let rest = b.mul(rest, half);
     let root = b.sqrt(rest);
     let s = b.select(near, magnitude, root);
     let square = b.select(near, square, rest);
-    let coefficients = if ty.elem == Elem::F32 { &ASIN_F32[..] } else { &ASIN_F64[..] };
+    let coefficients = if B::float(ty) == Float::F32 { &ASIN_F32[..] } else { &ASIN_F64[..] };
     (near, odd(b, s, square, coefficients))
 }
 
 /// The arcsine; NaN beyond ±1.
-pub fn asin(b: &mut Builder, x: Value) -> Value {
+pub fn asin<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
     let magnitude = b.abs(x);
     let (near, angle) = reduced_asin(b, magnitude);
@@ -95,7 +95,7 @@ pub fn asin(b: &mut Builder, x: Value) -> Value {
 }
 
 /// The arccosine; NaN beyond ±1.
-pub fn acos(b: &mut Builder, x: Value) -> Value {
+pub fn acos<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
     let magnitude = b.abs(x);
     let (near, angle) = reduced_asin(b, magnitude);
@@ -108,22 +108,22 @@ pub fn acos(b: &mut Builder, x: Value) -> Value {
     let rest = b.sub(angle, lo);
     let left = b.sub(hi, rest);
     let zero = b.fconst(ty, 0.0);
-    let negative = b.compare(Cond::Lt, x, zero);
+    let negative = b.compare(CompareOp::Lt, x, zero);
     let far = b.select(negative, left, angle);
     let far = b.add(far, far);
     b.select(near, middle, far)
 }
 
 /// The arctangent.
-pub fn atan(b: &mut Builder, x: Value) -> Value {
+pub fn atan<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
-    let single = ty.elem == Elem::F32;
+    let single = B::float(ty) == Float::F32;
     let magnitude = b.abs(x);
     // atan x = π/4 + atan((x − 1)/(x + 1)) = π/2 + atan(−1/x); from tan(π/8) and tan(3π/8) on.
     let (low, high) = (b.fconst(ty, 0.414_213_562_373_095), b.fconst(ty, 2.414_213_562_373_095));
     let (zero, one, minus_one) = (b.fconst(ty, 0.0), b.fconst(ty, 1.0), b.fconst(ty, -1.0));
-    let middle = b.compare(Cond::Gt, magnitude, low);
-    let far = b.compare(Cond::Gt, magnitude, high);
+    let middle = b.compare(CompareOp::Gt, magnitude, low);
+    let far = b.compare(CompareOp::Gt, magnitude, high);
     let (below, above) = (b.sub(magnitude, one), b.add(magnitude, one));
     let numerator = b.select(middle, below, magnitude);
     let numerator = b.select(far, minus_one, numerator);

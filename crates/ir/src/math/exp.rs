@@ -1,7 +1,7 @@
 //! `exp` and what is an exponential and little more.
 
-use super::{clamp, from_bits, polynomial, to_bits};
-use crate::vir::{Builder, Cond, Elem, Value};
+use super::{Arithmetic, Float, clamp, polynomial};
+use crate::scalar::CompareOp;
 use std::f64::consts::LOG2_E;
 
 /// ln 2 in two parts; the first has so few bits that its product with any exponent is exact.
@@ -10,9 +10,9 @@ pub(super) struct Ln2 {
     pub lo: f64,
 }
 
-pub(super) const fn ln2(elem: Elem) -> Ln2 {
-    match elem {
-        Elem::F32 => Ln2 { hi: 355.0 / 512.0, lo: -2.121_944_400_546_905_8e-4 },
+pub(super) const fn ln2(float: Float) -> Ln2 {
+    match float {
+        Float::F32 => Ln2 { hi: 355.0 / 512.0, lo: -2.121_944_400_546_905_8e-4 },
         _ => Ln2 { hi: 0.693_147_180_369_123_8, lo: 1.908_214_929_270_587_7e-10 },
     }
 }
@@ -46,12 +46,12 @@ pub(super) enum Argument {
 }
 
 /// `e^x`.
-pub fn exp(b: &mut Builder, x: Value) -> Value {
+pub fn exp<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     power_of_e(b, x, None, Argument::Any)
 }
 
 /// `e^x / 2`, finite where that is although `e^x` is not.
-pub(super) fn half_exp(b: &mut Builder, x: Value) -> Value {
+pub(super) fn half_exp<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let (power, n) = reduced_power(b, x, None, Argument::Any);
     let one = b.fconst(b.ty(n), 1.0);
     let n = b.sub(n, one);
@@ -59,22 +59,32 @@ pub(super) fn half_exp(b: &mut Builder, x: Value) -> Value {
 }
 
 /// `e^(x + small)`, where `small` is too small to change `x` by more than its last places.
-pub(super) fn power_of_e(b: &mut Builder, x: Value, small: Option<Value>, argument: Argument) -> Value {
+pub(super) fn power_of_e<B: Arithmetic>(
+    b: &mut B,
+    x: B::Value,
+    small: Option<B::Value>,
+    argument: Argument,
+) -> B::Value {
     let (power, n) = reduced_power(b, x, small, argument);
     scale(b, power, n, argument == Argument::Moderate)
 }
 
 /// What the low bits of the float from [`reduced_power`] hold beside n: the bias of the factor 2ⁿ, or of both halves of
 /// it, so that they need no additions of their own.
-fn bias(elem: Elem, at_once: bool) -> u32 {
-    let bias = if elem == Elem::F32 { 127 } else { 1023 };
+fn bias(float: Float, at_once: bool) -> u32 {
+    let bias = if float == Float::F32 { 127 } else { 1023 };
     if at_once { bias } else { 2 * bias }
 }
 
 /// `e^r` with |r| ≤ ln 2 / 2, and n plus a [`bias`] in the low bits of a float, for `e^(x + small) = 2ⁿ e^r`.
-fn reduced_power(b: &mut Builder, x: Value, small: Option<Value>, argument: Argument) -> (Value, Value) {
+fn reduced_power<B: Arithmetic>(
+    b: &mut B,
+    x: B::Value,
+    small: Option<B::Value>,
+    argument: Argument,
+) -> (B::Value, B::Value) {
     let ty = b.ty(x);
-    let single = ty.elem == Elem::F32;
+    let single = B::float(ty) == Float::F32;
     // Beyond these bounds the result is zero or infinite, and the exponents below stay in their fields.
     let (lowest, highest) = if single { (-104.0, 90.0) } else { (-746.0, 711.0) };
     let x = match argument {
@@ -88,11 +98,11 @@ fn reduced_power(b: &mut Builder, x: Value, small: Option<Value>, argument: Argu
     // n = round(x / ln 2), r = x − n ln 2. Adding 1.5·2^(mantissa bits) rounds to an integer and leaves it in the low
     // bits of the sum, as it does with the bias on top.
     let magic = if single { 12_582_912.0 } else { 6_755_399_441_055_744.0 };
-    let magic = b.fconst(ty, magic + f64::from(bias(ty.elem, argument == Argument::Moderate)));
+    let magic = b.fconst(ty, magic + f64::from(bias(B::float(ty), argument == Argument::Moderate)));
     let log2_e = b.fconst(ty, LOG2_E);
     let shifted = b.fma(x, log2_e, magic);
     let n = b.sub(shifted, magic);
-    let Ln2 { hi, lo } = ln2(ty.elem);
+    let Ln2 { hi, lo } = ln2(B::float(ty));
     let (minus_hi, minus_lo) = (b.fconst(ty, -hi), b.fconst(ty, -lo));
     let r = b.fma(n, minus_hi, x);
     let mut r = b.fma(n, minus_lo, r);
@@ -110,15 +120,15 @@ fn reduced_power(b: &mut Builder, x: Value, small: Option<Value>, argument: Argu
 /// `x · 2ⁿ` rounded once, for `n` plus a [`bias`] in the low bits of the given float. Subnormal and infinite results are
 /// included, since the factor is applied in two halves of which the first is exact; where 2ⁿ is a normal number, it is
 /// applied at once. Multiplied rather than added to the exponent, so that NaN stays NaN.
-fn scale(b: &mut Builder, x: Value, n: Value, at_once: bool) -> Value {
-    let elem = b.ty(x).elem;
-    let bits = to_bits(b, n);
+fn scale<B: Arithmetic>(b: &mut B, x: B::Value, n: B::Value, at_once: bool) -> B::Value {
+    let float = b.float_type(x);
+    let bits = b.bits_of(n);
     let ty = b.ty(bits);
-    let mantissa = if elem == Elem::F32 { 23 } else { 52 };
+    let mantissa = if float == Float::F32 { 23 } else { 52 };
     let (all, half) = (b.constant(ty, mantissa), b.constant(ty, mantissa - 1));
     let whole = b.shl(bits, all);
     if at_once {
-        let factor = from_bits(b, whole, elem);
+        let factor = b.float_of(whole);
         return b.mul(x, factor);
     }
     // Half of n + 2·bias, rounded down, and the rest: each an exponent with its bias. Both together fit the exponent's
@@ -127,20 +137,20 @@ fn scale(b: &mut Builder, x: Value, n: Value, at_once: bool) -> Value {
     let first = b.shl(bits, half);
     let first = b.and(first, field);
     let second = b.sub(whole, first);
-    let (first, second) = (from_bits(b, first, elem), from_bits(b, second, elem));
+    let (first, second) = (b.float_of(first), b.float_of(second));
     let scaled = b.mul(x, first);
     b.mul(scaled, second)
 }
 
 /// `1 / (1 + e^−x)`.
-pub fn sigmoid(b: &mut Builder, x: Value) -> Value {
+pub fn sigmoid<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
     // With e = e^−|x| ≤ 1: 1/(1 + e) for positive x and e/(1 + e) for negative, which keeps small results precise.
     let minus_zero = b.fconst(ty, -0.0);
     let negative = b.or(x, minus_zero);
     let e = power_of_e(b, negative, None, Argument::NotPositive);
     let (zero, one) = (b.fconst(ty, 0.0), b.fconst(ty, 1.0));
-    let below = b.compare(Cond::Lt, x, zero);
+    let below = b.compare(CompareOp::Lt, x, zero);
     let numerator = b.select(below, e, one);
     let denominator = b.add(e, one);
     b.div(numerator, denominator)

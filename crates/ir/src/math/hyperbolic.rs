@@ -2,8 +2,8 @@
 
 use super::exp::half_exp;
 use super::log::log_1p;
-use super::{flip_sign, polynomial, sign_of};
-use crate::vir::{Builder, Cond, Elem, Value};
+use super::{Arithmetic, Float, flip_sign, polynomial, sign_of};
+use crate::scalar::CompareOp;
 use std::f64::consts::LN_2;
 
 /// `(sinh(x) − x) / x³` in x² up to 1.
@@ -20,46 +20,46 @@ const SINH_F64: [f64; 7] = [
 ];
 
 /// The hyperbolic sine.
-pub fn sinh(b: &mut Builder, x: Value) -> Value {
+pub fn sinh<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
     let magnitude = b.abs(x);
     let square = b.mul(magnitude, magnitude);
-    let p = polynomial(b, square, if ty.elem == Elem::F32 { &SINH_F32[..] } else { &SINH_F64[..] });
+    let p = polynomial(b, square, if B::float(ty) == Float::F32 { &SINH_F32[..] } else { &SINH_F64[..] });
     let cube = b.mul(square, magnitude);
     let near = b.fma(p, cube, magnitude);
     let (half, inverse) = exponentials(b, magnitude);
     let far = b.sub(half, inverse);
     let one = b.fconst(ty, 1.0);
-    let is_near = b.compare(Cond::Lt, magnitude, one);
+    let is_near = b.compare(CompareOp::Lt, magnitude, one);
     let value = b.select(is_near, near, far);
     let sign = sign_of(b, x);
     flip_sign(b, value, sign)
 }
 
 /// The hyperbolic cosine.
-pub fn cosh(b: &mut Builder, x: Value) -> Value {
+pub fn cosh<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let magnitude = b.abs(x);
     let (half, inverse) = exponentials(b, magnitude);
     b.add(half, inverse)
 }
 
 /// `e^x / 2` and `e^−x / 2`.
-fn exponentials(b: &mut Builder, x: Value) -> (Value, Value) {
+fn exponentials<B: Arithmetic>(b: &mut B, x: B::Value) -> (B::Value, B::Value) {
     let half = half_exp(b, x);
     let quarter = b.fconst(b.ty(x), 0.25);
     (half, b.div(quarter, half))
 }
 
 /// From here on, `x² + 1` and `x² − 1` are `x²`, and `x + 1` is `x`.
-fn huge(elem: Elem) -> f64 {
-    if elem == Elem::F32 { 1e9 } else { 1e18 }
+fn huge(float: Float) -> f64 {
+    if float == Float::F32 { 1e9 } else { 1e18 }
 }
 
 /// `log(1 + small)`, or `log(2 x)` for huge x.
-fn log_of_sum(b: &mut Builder, x: Value, small: Value) -> Value {
+fn log_of_sum<B: Arithmetic>(b: &mut B, x: B::Value, small: B::Value) -> B::Value {
     let ty = b.ty(x);
-    let (limit, ln_2, zero) = (b.fconst(ty, huge(ty.elem)), b.fconst(ty, LN_2), b.fconst(ty, 0.0));
-    let far = b.compare(Cond::Gt, x, limit);
+    let (limit, ln_2, zero) = (b.fconst(ty, huge(B::float(ty))), b.fconst(ty, LN_2), b.fconst(ty, 0.0));
+    let far = b.compare(CompareOp::Gt, x, limit);
     let argument = b.select(far, x, small);
     let log = log_1p(b, argument);
     let more = b.select(far, ln_2, zero);
@@ -67,7 +67,7 @@ fn log_of_sum(b: &mut Builder, x: Value, small: Value) -> Value {
 }
 
 /// The inverse of [`sinh`].
-pub fn asinh(b: &mut Builder, x: Value) -> Value {
+pub fn asinh<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let one = b.fconst(b.ty(x), 1.0);
     let magnitude = b.abs(x);
     // log(x + √(x² + 1)) = log(1 + x + x²/(1 + √(x² + 1)))
@@ -83,7 +83,7 @@ pub fn asinh(b: &mut Builder, x: Value) -> Value {
 }
 
 /// The inverse of [`cosh`]; NaN below 1.
-pub fn acosh(b: &mut Builder, x: Value) -> Value {
+pub fn acosh<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
     let (one, nan) = (b.fconst(ty, 1.0), b.fconst(ty, f64::NAN));
     // With t = x − 1: log(x + √(x² − 1)) = log(1 + t + √(t (x + 1)))
@@ -92,12 +92,12 @@ pub fn acosh(b: &mut Builder, x: Value) -> Value {
     let root = b.sqrt(root);
     let small = b.add(below, root);
     let value = log_of_sum(b, x, small);
-    let has_value = b.compare(Cond::Ge, x, one);
+    let has_value = b.compare(CompareOp::Ge, x, one);
     b.select(has_value, value, nan)
 }
 
 /// The inverse of [`tanh`](super::tanh()); infinite at ±1, NaN beyond.
-pub fn atanh(b: &mut Builder, x: Value) -> Value {
+pub fn atanh<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
     let (one, half) = (b.fconst(ty, 1.0), b.fconst(ty, 0.5));
     let magnitude = b.abs(x);

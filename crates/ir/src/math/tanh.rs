@@ -1,8 +1,8 @@
 //! The hyperbolic tangent.
 
 use super::exp::{Argument, power_of_e};
-use super::{flip_sign, polynomial, sign_of};
-use crate::vir::{Builder, Cond, Elem, Value};
+use super::{Arithmetic, Float, flip_sign, polynomial, sign_of};
+use crate::scalar::CompareOp;
 
 /// `(tanh(x) − x) / x³` in x² up to 0.625².
 const F32: [f64; 5] =
@@ -24,9 +24,9 @@ const F64: [f64; 11] = [
 ];
 
 /// The hyperbolic tangent.
-pub fn tanh(b: &mut Builder, x: Value) -> Value {
+pub fn tanh<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
-    let single = ty.elem == Elem::F32;
+    let single = B::float(ty) == Float::F32;
     // All of it on |x|; the sign of x, that of −0 included, comes last.
     let magnitude = b.abs(x);
     // Near zero: |x| + |x|³ p(x²)
@@ -44,7 +44,7 @@ pub fn tanh(b: &mut Builder, x: Value) -> Value {
     let quotient = b.div(two, denominator);
     let far = b.sub(one, quotient);
     let bound = b.fconst(ty, if single { 0.625 } else { 0.55 });
-    let is_near = b.compare(Cond::Lt, magnitude, bound);
+    let is_near = b.compare(CompareOp::Lt, magnitude, bound);
     let value = b.select(is_near, near, far);
     let sign = sign_of(b, x);
     flip_sign(b, value, sign)

@@ -4,8 +4,8 @@
 //! by the last two bits of n. `f32` is reduced in `f64`, where 25 bits of π/2 times n are exact up to |x| = 2²⁸; a branch
 //! takes care of larger arguments.
 
-use super::{clamp, flip_sign, polynomial, to_bits};
-use crate::vir::{Builder, Cond, Convert, Elem, Value};
+use super::{Arithmetic, Float, clamp, flip_sign, polynomial};
+use crate::scalar::CompareOp;
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 /// π/2 in parts of 33 bits, and what remains.
@@ -45,72 +45,74 @@ const COS_F64: [f64; 6] = [
 ];
 
 /// An argument less a multiple of π/2.
-struct Reduced {
+struct Reduced<V> {
     /// |r| ≤ π/4, nearly.
-    r: Value,
+    r: V,
     /// What `r` lacks.
-    tail: Option<Value>,
+    tail: Option<V>,
     /// The multiple's last bits, as integer lanes of any width.
-    quadrant: Value,
+    quadrant: V,
 }
 
 /// The sine.
-pub fn sin(b: &mut Builder, x: Value) -> Value {
+pub fn sin<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let reduced = reduce(b, x);
     let value = pick(b, &reduced, 0);
     // The sums above lose the sign of −0.
     let ty = b.ty(x);
     let zero = b.fconst(ty, 0.0);
-    let is_zero = b.compare(Cond::Eq, x, zero);
+    let is_zero = b.compare(CompareOp::Eq, x, zero);
     b.select(is_zero, x, value)
 }
 
 /// The cosine.
-pub fn cos(b: &mut Builder, x: Value) -> Value {
+pub fn cos<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let reduced = reduce(b, x);
     // cos x = sin(x + π/2)
     pick(b, &reduced, 1)
 }
 
-fn reduce(b: &mut Builder, x: Value) -> Reduced {
-    if b.ty(x).elem == Elem::F32 { reduce_f32(b, x) } else { reduce_f64(b, x) }
+/// The tangent.
+pub fn tan<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
+    let (sine, cosine) = (sin(b, x), cos(b, x));
+    b.div(sine, cosine)
+}
+
+fn reduce<B: Arithmetic>(b: &mut B, x: B::Value) -> Reduced<B::Value> {
+    if b.float_type(x) == Float::F32 { reduce_f32(b, x) } else { reduce_f64(b, x) }
 }
 
 /// The multiple of π/2 nearest to `x`, in `f64`, and the same with its integer value in the low bits.
-fn nearest_multiple(b: &mut Builder, x: Value) -> (Value, Value) {
+fn nearest_multiple<B: Arithmetic>(b: &mut B, x: B::Value) -> (B::Value, B::Value) {
     let ty = b.ty(x);
     let (scale, magic) = (b.fconst(ty, FRAC_2_PI), b.fconst(ty, 6_755_399_441_055_744.0));
     let shifted = b.fma(x, scale, magic);
     (b.sub(shifted, magic), shifted)
 }
 
-fn reduce_f32(b: &mut Builder, x: Value) -> Reduced {
+fn reduce_f32<B: Arithmetic>(b: &mut B, x: B::Value) -> Reduced<B::Value> {
     let magnitude = b.abs(x);
     let limit = b.fconst(b.ty(x), LARGE);
-    let x = b.convert(Convert::Float, x, Elem::F64);
+    let x = b.double_of(x);
     let ty = b.ty(x);
     let (n, _) = nearest_multiple(b, x);
     let (hi, lo) = (b.fconst(ty, -HALF_PI_SHORT[0]), b.fconst(ty, -HALF_PI_SHORT[1]));
     let r = b.fma(n, hi, x);
     let r = b.fma(n, lo, r);
     // Arguments this large are rare: their reduction is jumped over unless a lane has one.
-    let large = b.compare(Cond::Ge, magnitude, limit);
-    let lanes = b.mask_bits(large);
-    let none = b.iconst(0);
-    let any = b.compare(Cond::Ne, lanes, none);
-    b.if_open(any);
-    let (large_r, large_n) = reduce_large(b, x);
-    let (large_r, large_n) = (b.select(large, large_r, r), b.select(large, large_n, n));
-    b.if_else(&[large_r, large_n]);
-    let reduced = b.if_close(&[r, n]);
-    let r = b.convert(Convert::Float, reduced[0], Elem::F32);
-    let quadrant = b.convert(Convert::FloatToInt, reduced[1], Elem::I32);
+    let large = b.compare(CompareOp::Ge, magnitude, limit);
+    let [r, n] = b.if_any(large, [r, n], |b| {
+        let (large_r, large_n) = reduce_large(b, x);
+        [b.select(large, large_r, r), b.select(large, large_n, n)]
+    });
+    let r = b.single_of(r);
+    let quadrant = b.whole_of(n);
     Reduced { r, tail: None, quadrant }
 }
 
 /// The reduced argument and the multiple of π/2 less some multiple of four, for any `f32` as `f64`, after Payne and
 /// Hanek: the product of x and 2/π is formed in parts, exactly, and multiples of four are dropped from each.
-fn reduce_large(b: &mut Builder, x: Value) -> (Value, Value) {
+fn reduce_large<B: Arithmetic>(b: &mut B, x: B::Value) -> (B::Value, B::Value) {
     let ty = b.ty(x);
     let (quarter, minus_four) = (b.fconst(ty, 0.25), b.fconst(ty, -4.0));
     let (mut turns, mut fraction) = (b.fconst(ty, 0.0), b.fconst(ty, 0.0));
@@ -130,10 +132,10 @@ fn reduce_large(b: &mut Builder, x: Value) -> (Value, Value) {
     (b.mul(fraction, half_pi), turns)
 }
 
-fn reduce_f64(b: &mut Builder, x: Value) -> Reduced {
+fn reduce_f64<B: Arithmetic>(b: &mut B, x: B::Value) -> Reduced<B::Value> {
     let ty = b.ty(x);
     let (n, shifted) = nearest_multiple(b, x);
-    let quadrant = to_bits(b, shifted);
+    let quadrant = b.bits_of(shifted);
     let parts = HALF_PI.map(|part| b.fconst(ty, -part));
     // The first difference is exact; the next two keep what they round off.
     let r = b.fma(n, parts[0], x);
@@ -150,7 +152,7 @@ fn reduce_f64(b: &mut Builder, x: Value) -> Reduced {
 }
 
 /// `x + y` rounded, and exactly what that lost.
-fn two_sum(b: &mut Builder, x: Value, y: Value) -> (Value, Value) {
+fn two_sum<B: Arithmetic>(b: &mut B, x: B::Value, y: B::Value) -> (B::Value, B::Value) {
     let sum = b.add(x, y);
     let y_part = b.sub(sum, x);
     let x_part = b.sub(sum, y_part);
@@ -159,15 +161,15 @@ fn two_sum(b: &mut Builder, x: Value, y: Value) -> (Value, Value) {
 }
 
 /// The sine of `r` and a number of quarter turns.
-fn pick(b: &mut Builder, reduced: &Reduced, quarters: u64) -> Value {
+fn pick<B: Arithmetic>(b: &mut B, reduced: &Reduced<B::Value>, quarters: u64) -> B::Value {
     let ints = b.ty(reduced.quadrant);
     let quarters = b.constant(ints, quarters);
     let quadrant = b.add(reduced.quadrant, quarters);
     let (zero, one, two) = (b.constant(ints, 0), b.constant(ints, 1), b.constant(ints, 2));
     let parity = b.and(quadrant, one);
-    let odd = b.compare(Cond::Ne, parity, zero);
+    let odd = b.compare(CompareOp::Ne, parity, zero);
     let half = b.and(quadrant, two);
-    let negative = b.compare(Cond::Ne, half, zero);
+    let negative = b.compare(CompareOp::Ne, half, zero);
     let (sine, cosine) = kernels(b, reduced);
     let magnitude = b.select(odd, cosine, sine);
     let ty = b.ty(magnitude);
@@ -177,7 +179,7 @@ fn pick(b: &mut Builder, reduced: &Reduced, quarters: u64) -> Value {
 }
 
 /// Sine and cosine of the reduced argument.
-fn kernels(b: &mut Builder, reduced: &Reduced) -> (Value, Value) {
+fn kernels<B: Arithmetic>(b: &mut B, reduced: &Reduced<B::Value>) -> (B::Value, B::Value) {
     let r = reduced.r;
     let ty = b.ty(r);
     let (one, minus_half) = (b.fconst(ty, 1.0), b.fconst(ty, -0.5));

@@ -1,8 +1,8 @@
 //! The natural logarithm.
 
 use super::exp::{Ln2, ln2};
-use super::{from_bits, polynomial, to_bits};
-use crate::vir::{Builder, Cond, Convert, Elem, Value};
+use super::{Arithmetic, Float, polynomial};
+use crate::scalar::CompareOp;
 
 /// `(log(1 + f) − f + f²/2) / f³` on √½ ≤ 1 + f ≤ √2.
 const F32: [f64; 8] = [
@@ -28,10 +28,9 @@ pub(super) const F64: [f64; 7] = [
 ];
 
 /// `x = 2^exponent · m` with √½ ≤ m < √2, for positive finite x; both as floats.
-pub(super) fn split(b: &mut Builder, x: Value) -> (Value, Value) {
+pub(super) fn split<B: Arithmetic>(b: &mut B, x: B::Value) -> (B::Value, B::Value) {
     let ty = b.ty(x);
-    let elem = ty.elem;
-    let single = elem == Elem::F32;
+    let single = B::float(ty) == Float::F32;
     // Subnormal numbers are scaled to normal ones.
     let (smallest, factor, shift) = if single {
         (f64::from(f32::MIN_POSITIVE), 8_388_608.0, 23.0)
@@ -39,10 +38,10 @@ pub(super) fn split(b: &mut Builder, x: Value) -> (Value, Value) {
         (f64::MIN_POSITIVE, 4_503_599_627_370_496.0, 52.0)
     };
     let (smallest, factor) = (b.fconst(ty, smallest), b.fconst(ty, factor));
-    let subnormal = b.compare(Cond::Lt, x, smallest);
+    let subnormal = b.compare(CompareOp::Lt, x, smallest);
     let scaled = b.mul(x, factor);
     let x = b.select(subnormal, scaled, x);
-    let bits = to_bits(b, x);
+    let bits = b.bits_of(x);
     let bits_ty = b.ty(bits);
     // Subtracting √½ moves the exponent's steps to where m must wrap around.
     let (root_half, mantissa) = if single { (0x3f35_04f3, 23) } else { (0x3fe6_a09e_667f_3bcd, 52) };
@@ -51,11 +50,11 @@ pub(super) fn split(b: &mut Builder, x: Value) -> (Value, Value) {
     let fraction = b.constant(bits_ty, (1 << mantissa) - 1);
     let low = b.and(offset, fraction);
     let m = b.add(low, root);
-    let m = from_bits(b, m, elem);
+    let m = b.float_of(m);
     let amount = b.constant(bits_ty, mantissa);
     let exponent = if single {
         let exponent = b.shr_s(offset, amount);
-        b.convert(Convert::IntToFloat, exponent, elem)
+        b.single_of(exponent)
     } else {
         // There are neither arithmetic shifts nor conversions of 64-bit lanes before AVX-512: the exponent plus its
         // bias, which is positive, becomes the low bits of 2⁵² and so a float.
@@ -64,7 +63,7 @@ pub(super) fn split(b: &mut Builder, x: Value) -> (Value, Value) {
         let biased = b.shr_u(biased, amount);
         let two_52 = b.constant(bits_ty, 4_503_599_627_370_496f64.to_bits());
         let float = b.or(biased, two_52);
-        let float = from_bits(b, float, elem);
+        let float = b.float_of(float);
         let offset = b.fconst(ty, 4_503_599_627_370_496.0 + 1023.0);
         b.sub(float, offset)
     };
@@ -74,15 +73,15 @@ pub(super) fn split(b: &mut Builder, x: Value) -> (Value, Value) {
 }
 
 /// The natural logarithm; −∞ of zero, NaN of negative numbers.
-pub fn log(b: &mut Builder, x: Value) -> Value {
+pub fn log<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
     let (exponent, m) = split(b, x);
     let (one, half) = (b.fconst(ty, 1.0), b.fconst(ty, 0.5));
     let f = b.sub(m, one);
     let square = b.mul(f, f);
-    let Ln2 { hi, lo } = ln2(ty.elem);
+    let Ln2 { hi, lo } = ln2(B::float(ty));
     let (hi, lo) = (b.fconst(ty, hi), b.fconst(ty, lo));
-    let tail = if ty.elem == Elem::F32 {
+    let tail = if B::float(ty) == Float::F32 {
         // log(1 + f) = f − f²/2 + f³ p(f)
         let p = polynomial(b, f, &F32);
         let cube = b.mul(square, f);
@@ -110,7 +109,7 @@ pub fn log(b: &mut Builder, x: Value) -> Value {
 }
 
 /// `log(1 + x)` for x ≥ 0 and NaN, precise for small x.
-pub(super) fn log_1p(b: &mut Builder, x: Value) -> Value {
+pub(super) fn log_1p<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
     let (zero, one, infinity) = (b.fconst(ty, 0.0), b.fconst(ty, 1.0), b.fconst(ty, f64::INFINITY));
     let sum = b.add(x, one);
@@ -119,21 +118,21 @@ pub(super) fn log_1p(b: &mut Builder, x: Value) -> Value {
     let whole = b.sub(sum, one);
     let lost = b.sub(x, whole);
     let correction = b.div(lost, sum);
-    let finite = b.compare(Cond::Lt, x, infinity);
+    let finite = b.compare(CompareOp::Lt, x, infinity);
     let correction = b.select(finite, correction, zero);
     b.add(log, correction)
 }
 
 /// What is not a positive finite number.
-fn special_cases(b: &mut Builder, x: Value, value: Value) -> Value {
+fn special_cases<B: Arithmetic>(b: &mut B, x: B::Value, value: B::Value) -> B::Value {
     let ty = b.ty(x);
     let (zero, infinity) = (b.fconst(ty, 0.0), b.fconst(ty, f64::INFINITY));
     let (minus_infinity, nan) = (b.fconst(ty, f64::NEG_INFINITY), b.fconst(ty, f64::NAN));
     // Infinity is its own logarithm.
-    let finite = b.compare(Cond::Lt, x, infinity);
+    let finite = b.compare(CompareOp::Lt, x, infinity);
     let value = b.select(finite, value, x);
-    let is_zero = b.compare(Cond::Eq, x, zero);
+    let is_zero = b.compare(CompareOp::Eq, x, zero);
     let otherwise = b.select(is_zero, minus_infinity, nan);
-    let positive = b.compare(Cond::Gt, x, zero);
+    let positive = b.compare(CompareOp::Gt, x, zero);
     b.select(positive, value, otherwise)
 }

@@ -1,8 +1,8 @@
 //! The error function.
 
 use super::exp::{Argument, power_of_e};
-use super::{flip_sign, polynomial, sign_of};
-use crate::vir::{Builder, Cond, Elem, Value};
+use super::{Arithmetic, Float, flip_sign, polynomial, sign_of};
+use crate::scalar::CompareOp;
 
 /// `erf(x) / x − 1` in x², up to |x| = 0.92.
 const NEAR_F32: [f64; 6] =
@@ -57,9 +57,9 @@ const FAR_F64: [f64; 19] = [
 ];
 
 /// The error function.
-pub fn erf(b: &mut Builder, x: Value) -> Value {
+pub fn erf<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
-    let single = ty.elem == Elem::F32;
+    let single = B::float(ty) == Float::F32;
     let magnitude = b.abs(x);
     let square = b.mul(x, x);
     let near = polynomial(b, square, if single { &NEAR_F32[..] } else { &NEAR_F64[..] });
@@ -82,6 +82,6 @@ pub fn erf(b: &mut Builder, x: Value) -> Value {
     let sign = sign_of(b, x);
     let far = flip_sign(b, far, sign);
     let bound = b.fconst(ty, if single { 0.921_875 } else { 1.0 });
-    let is_near = b.compare(Cond::Lt, magnitude, bound);
+    let is_near = b.compare(CompareOp::Lt, magnitude, bound);
     b.select(is_near, near, far)
 }
