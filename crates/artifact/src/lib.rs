@@ -23,6 +23,7 @@ mod hash;
 mod manifest;
 mod plan;
 mod program;
+mod residency;
 mod segments;
 mod size_expr;
 mod thin;
@@ -43,6 +44,7 @@ pub use program::{
     Access, ArenaSlot, Arg, Bind, BindFrom, BindSymbol, Copy, Give, Host, HostArg, HostSlot, If, Launch, Program,
     Require, Slot, Step,
 };
+pub use residency::{Crossing, Residency, Side, crossings};
 pub use segments::Segments;
 pub use size_expr::{EvalError, SizeExpr, SizeOp};
 pub use variant::{DeviceKernel, KernelInfo, VariantBody};

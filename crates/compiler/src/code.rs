@@ -6,6 +6,7 @@ use crate::{CompileError, cuda, kernels};
 use infc_artifact::{DeviceKernel, KernelInfo, SizeExpr, features};
 use infc_codegen_cpu::{CompiledKernel, Target};
 use infc_codegen_ptx::{PtxModule, PtxTarget};
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
@@ -34,6 +35,14 @@ impl VariantTarget {
         match self {
             Self::Cpu(target) => Some(target),
             Self::Cuda(_) => None,
+        }
+    }
+
+    /// What stands in front in an artifact is less: a loader takes the first that fits.
+    pub(crate) fn preference(&self) -> (bool, Reverse<u32>) {
+        match self {
+            Self::Cuda(target) => (false, Reverse(target.capability())),
+            Self::Cpu(_) => (true, Reverse(0)),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     CompileError, CompileOptions, KernelReport, MAX_SPECIAL_CASES, Phase, Progress, Records, Report, Source,
     SpecialCase, SpecialCaseReport, Target, VariantReport, entry, specialize,
 };
-use infc_artifact::{ArtifactBuilder, EncodedArtifact, Hash, KernelInfo, Provenance, VariantBuilder};
+use infc_artifact::{ArtifactBuilder, EncodedArtifact, Entry, Hash, KernelInfo, Provenance, VariantBuilder, crossings};
 use infc_frontend_onnx::{ImportOptions, Model, import};
 use infc_ir::graph::Graph;
 use infc_passes::form::{self, GraphPlan};
@@ -164,11 +164,6 @@ pub fn compile(
     }
     describe_plans(&mut run.report, &plans, options);
     fallback::check(&run.report.on_host, run.report.onnx_nodes, options)?;
-    for target in &targets {
-        if let VariantTarget::Cuda(gpu) = target {
-            cuda::check(&plans.iter().collect::<Vec<_>>(), *gpu)?;
-        }
-    }
     if run.end(Phase::Plan, &plan_summary(&run.report)) {
         return Ok(run.stop(plans));
     }
@@ -222,7 +217,7 @@ pub fn compile(
 
     run.begin(Phase::Weights);
     let mut builder = ArtifactBuilder::new(provenance);
-    add_entries(&plans, &mut builder)?;
+    let entries = add_entries(&plans, &mut builder)?;
     fallback::needed_custom_ops(&run.report.on_host).into_iter().for_each(|name| builder.custom_op(name.to_owned()));
     let weights = weights::add(&all_plans, &mut builder)?;
     run.report.weight_bytes = weights.first().map_or(0, |weights| weights.bytes);
@@ -254,6 +249,10 @@ pub fn compile(
                 None => &mut run.report.arena_bytes,
             };
             *place = arena_bytes;
+            if let (VariantTarget::Cuda(_), 0) = (target, n) {
+                report.crossings = entries.first().map_or_else(Vec::new, |entry| crossings(entry, &program));
+                report.crossings.retain(|crossing| !crossing.is_port(&program));
+            }
             variant.program(program);
         }
         builder.variant(variant);
@@ -348,14 +347,15 @@ fn import_all(
 }
 
 /// The entry `main`, and one per special case.
-fn add_entries(plans: &Plans, builder: &mut ArtifactBuilder<'static>) -> Result<(), CompileError> {
-    let Some(general) = &plans.general else { return Ok(()) };
+fn add_entries(plans: &Plans, builder: &mut ArtifactBuilder<'static>) -> Result<Vec<Entry>, CompileError> {
+    let Some(general) = &plans.general else { return Ok(Vec::new()) };
     let main = entry::entry(general)?;
-    builder.entry(main.clone());
+    let mut entries = vec![main.clone()];
     for special in &plans.special {
-        builder.entry(specialize::entry(entry::entry(&special.plan)?, &main, &special.case)?);
+        entries.push(specialize::entry(entry::entry(&special.plan)?, &main, &special.case)?);
     }
-    Ok(())
+    entries.iter().cloned().for_each(|entry| drop(builder.entry(entry)));
+    Ok(entries)
 }
 
 /// The targets, and those that are for products of bytes only.
@@ -372,7 +372,8 @@ fn targets(options: &CompileOptions) -> Result<(Vec<VariantTarget>, Vec<Target>)
     };
     let mut targets = options.targets.iter().map(&mut parse).collect::<Result<Vec<_>, _>>()?;
     // A GPU is preferred to the processor wherever it stands in the list: whoever asks for code for it wants it used.
-    targets.sort_by_key(|target| target.cpu().is_some());
+    // Of GPUs the newest comes first, since what is made for older ones runs there, too.
+    targets.sort_by_key(VariantTarget::preference);
     // What is asked for by name need not be asked for again.
     let further = options.byte_targets.iter().filter(|text| !options.targets.contains(text));
     let byte_targets = further.map(&mut parse).collect::<Result<Vec<_>, _>>()?;

@@ -1,37 +1,10 @@
-//! Kernels for NVIDIA GPUs: schedules and PTX, and what of a model has none yet.
+//! Kernels for NVIDIA GPUs: schedules and PTX. What no kernel computes runs on the host there as it does on processors.
 
 use crate::kernels::{Kernels, Scheduled, check_kernel, check_nest, schedule_error};
 use crate::{CompileError, CompileOptions};
 use infc_codegen_ptx::{PtxModule, PtxTarget, emit};
-use infc_passes::form::{BufferPlace, GraphPlan};
 use infc_passes::schedule::{self, gpu};
 use rayon::prelude::*;
-
-/// Refuses plans with steps that are not made for GPUs: those for which the host would have to wait for the GPU and look
-/// at what it has computed.
-pub(crate) fn check(plans: &[&GraphPlan], target: PtxTarget) -> Result<(), CompileError> {
-    let mut parts: Vec<String> = Vec::new();
-    let mut add = |part: String| {
-        if !parts.contains(&part) {
-            parts.push(part);
-        }
-    };
-    for plan in plans {
-        for host in &plan.hosts {
-            add(format!("{} ({} runs on the host: {})", host.origins.join(", "), host.op.op_type, host.op.reason));
-        }
-        for kernel in plan.kernels.iter().filter(|kernel| !kernel.guard.is_empty()) {
-            add(format!("{} (it is run under a condition that is computed)", kernel.origins.join(", ")));
-        }
-        for port in &plan.graph.outputs {
-            let buffer = plan.values.get(&port.value).map(|planned| plan.buffers[planned.buffer].place);
-            if !matches!(buffer, Some(BufferPlace::Output(_))) {
-                add(format!("output `{}` (no kernel writes it)", port.name));
-            }
-        }
-    }
-    refuse(parts, target)
-}
 
 fn refuse(parts: Vec<String>, target: PtxTarget) -> Result<(), CompileError> {
     if parts.is_empty() { Ok(()) } else { Err(CompileError::NoGpuCode { target: format!("cuda:{target}"), parts }) }

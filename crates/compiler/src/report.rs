@@ -1,6 +1,7 @@
 //! What a compilation has to tell.
 
 use crate::{Phase, SpecialCase};
+use infc_artifact::Crossing;
 use std::time::Duration;
 
 /// Figures of a compilation.
@@ -75,6 +76,9 @@ pub struct VariantReport {
     pub code_bytes: u64,
     /// Its kernels.
     pub kernels: Vec<KernelReport>,
+    /// Of a variant for GPUs, the copies between host and GPU in a run of the entry `main`, but for those of its inputs and
+    /// outputs at both ends.
+    pub crossings: Vec<Crossing>,
 }
 
 /// Figures of one kernel.

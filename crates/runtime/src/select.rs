@@ -70,7 +70,9 @@ fn select_on(
             Ok(gpu) => return Ok((Selection { variant, target: info.target.clone(), skipped }, gpu)),
             Err(reason) => reason,
         };
-        if is_for_gpus && (!gpus.allow_cpu || wanted.is_some()) {
+        // What is made for older GPUs stands behind.
+        let is_last = !variants[variant + 1..].iter().any(|other| features::arch_of(&other.target) == Some("cuda"));
+        if is_for_gpus && ((is_last && !gpus.allow_cpu) || wanted.is_some()) {
             let has_cpu_code = variants.iter().any(|other| features::arch_of(&other.target) == Some(arch));
             return Err(RuntimeError::NoGpu { target: info.target.clone(), reason, has_cpu_code });
         }

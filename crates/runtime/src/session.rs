@@ -146,7 +146,7 @@ impl Session {
             slots: Vec::with_capacity(slots),
             inputs: Vec::with_capacity(entries[entry].inputs.len()),
             task: Arc::new(task),
-            on_gpu: model.gpu().map(OnGpu::new),
+            on_gpu: model.gpu().map(|code| OnGpu::new(code, forms.memory.len())),
             forms,
             model,
         };
@@ -407,7 +407,7 @@ impl Session {
 
     /// Grows arena and scratch memory to what the binding of a segment needs.
     fn reserve(&mut self, segment: usize) -> Result<(), RuntimeError> {
-        if self.on_gpu.is_some() {
+        if self.on_gpu.is_some() && !gpu::reads_arena(self.program()) {
             // Its memory is reserved when the sizes of inputs and outputs are known, too.
             return Ok(());
         }
@@ -427,7 +427,8 @@ impl Session {
             self.check_outputs(segment, outputs)?;
         }
         self.reserve(segment)?;
-        self.place_slots(segment, destination)
+        self.place_slots(segment, destination)?;
+        self.place_on_gpu(segment)
     }
 
     /// Notes where the inputs are, after copying those that are not dense.
@@ -478,6 +479,7 @@ impl Session {
             kept.reserve(binding.outputs_bytes)?;
         }
         let (arena, kept) = (arena.span(), kept.span());
+        let has_arena = gpu::reads_arena(&self.model.body.programs[form.entry]);
         for (index, place) in binding.slots.iter().enumerate() {
             let Some(place) = place else { continue };
             let span = match place {
@@ -491,8 +493,8 @@ impl Session {
                     (_, _, None) => None,
                 },
                 Place::Weight(i) => Some(Span::read_only(self.model.weight(*i))),
-                // Not on the host.
-                Place::Arena(_) if self.on_gpu.is_some() => Some(Span::EMPTY),
+                // Not on the host, unless something there reads it.
+                Place::Arena(_) if self.on_gpu.is_some() && !has_arena => Some(Span::EMPTY),
                 Place::Arena(range) => arena.get(range.clone()),
                 // What is made later has its place then.
                 Place::Host { dtype, shape } => {

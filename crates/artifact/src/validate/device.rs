@@ -28,24 +28,16 @@ pub(super) fn kernel(kernel: &KernelInfo, code: SectionKind) -> Checked {
     ensure(shared <= MAX_SHARED_BYTES, what, format!("at most {MAX_SHARED_BYTES} bytes of shared memory"), shared)
 }
 
-/// Launches have grids on GPUs, and nowhere else. Steps for which a run would have to wait and look at what is computed
-/// are not there on GPUs.
+/// Launches have grids on GPUs, and nowhere else.
 pub(super) fn program(program: &Program, entry: &Entry, code: SectionKind) -> Checked {
     let on_device = code == SectionKind::PTX;
     for (index, step) in program.steps.iter().enumerate() {
         let what = || format!("step {index} of entry `{}`", entry.name);
-        match step {
-            Step::Launch(launch) => {
-                let expected = if on_device { "a launch with a grid" } else { "a launch without a grid" };
-                let found = if launch.grid.is_some() { "one with a grid" } else { "one without" };
-                ensure(launch.grid.is_some() == on_device, what, expected, found)?;
-                launch.grid.iter().flatten().try_for_each(|blocks| expr(blocks, entry, "a grid"))?;
-            }
-            Step::Copy(_) | Step::Require(_) => {}
-            Step::Bind(_) | Step::If(_) | Step::Host(_) | Step::Give(_) => {
-                ensure(!on_device, what, "launches, copies and requirements alone on a GPU", "another step")?;
-            }
-        }
+        let Step::Launch(launch) = step else { continue };
+        let expected = if on_device { "a launch with a grid" } else { "a launch without a grid" };
+        let found = if launch.grid.is_some() { "one with a grid" } else { "one without" };
+        ensure(launch.grid.is_some() == on_device, what, expected, found)?;
+        launch.grid.iter().flatten().try_for_each(|blocks| expr(blocks, entry, "a grid"))?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::progress::Stages;
 use crate::stats::millis;
 use crate::tables;
 use infc::{Compilation, CompileOptions, Phase, Report, Source, SpecialCaseReport};
+use infc_artifact::{Crossing, Side as CrossingSide};
 use infc_codegen_cpu::Target;
 use serde::Serialize;
 use serde_json::json;
@@ -186,6 +187,9 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
             None => console.note(format!("  on the host  {} `{}`: {}", host.op_type, host.node, host.reason)),
         }
     }
+    for variant in compilation.report.variants.iter().filter(|variant| !variant.crossings.is_empty()) {
+        console.note(format!("  copied  for {}: {}", variant.target, copied(&variant.crossings)));
+    }
     for refused in &compilation.report.refused_records {
         console.note(format!("  record not taken  {refused}"));
     }
@@ -229,6 +233,18 @@ fn list_phases(console: &Console) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// What is copied between host and GPU for steps on the host.
+fn copied(crossings: &[Crossing]) -> String {
+    let to = |side: CrossingSide| crossings.iter().filter(|crossing| crossing.to == side).count();
+    let known: Option<i64> = crossings.iter().map(|crossing| crossing.size_bytes.as_const()).sum();
+    let size = known.map_or_else(
+        || "so many bytes as the dims say".to_owned(),
+        |bytes| tables::bytes(u64::try_from(bytes).unwrap_or(0)),
+    );
+    let (host, device) = (to(CrossingSide::Host), to(CrossingSide::Device));
+    format!("{host} values from the GPU to the host and {device} to the GPU in a run, {size}")
 }
 
 #[derive(Serialize)]
@@ -290,6 +306,8 @@ struct VariantSummary<'a> {
     target: &'a str,
     code_bytes: u64,
     kernels: usize,
+    /// Of a variant for GPUs, values that a run copies between host and GPU, besides inputs and outputs.
+    crossings: usize,
     /// Kernels whose innermost loops move values between registers and memory.
     spilling_kernels: usize,
 }
@@ -301,6 +319,7 @@ impl<'a> Summary<'a> {
             target: &variant.target,
             code_bytes: variant.code_bytes,
             kernels: variant.kernels.len(),
+            crossings: variant.crossings.len(),
             spilling_kernels: variant.kernels.iter().filter(|kernel| kernel.inner_loop_spills > 0).count(),
         });
         Self {
@@ -359,7 +378,8 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
     console.line(format!("  {} {output}  {size}   {memory}   {took}", label("done")))?;
     let targets = targets(job, report);
     let runs = |text: &&&str| text.parse::<Target>().is_ok_and(|target| host::runs_target(&target));
-    let taken = match targets.iter().find(runs) {
+    let on_this_machine = targets.iter().find(runs);
+    let taken = match on_this_machine {
         Some(target) => format!("this machine takes {target}"),
         None => "this machine runs none of them".to_owned(),
     };
@@ -368,7 +388,9 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
         let cases: Vec<String> = report.special_cases.iter().map(|special| special.case.to_string()).collect();
         console.line(format!("  {} with code of their own for {}", " ".repeat(9), cases.join("; ")))?;
     }
-    console.line(format!("  {} infc bench {output}", label("next")))
+    // Whether there is a GPU nobody has asked.
+    let next = if on_this_machine.is_some() { "bench" } else { "inspect" };
+    console.line(format!("  {} infc {next} {output}", label("next")))
 }
 
 #[cfg(test)]

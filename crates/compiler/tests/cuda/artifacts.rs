@@ -12,7 +12,7 @@ use infc_tensor::{DType, Tensor};
 use infc_testkit::{assert_close, random_tensor};
 use std::sync::Arc;
 
-fn options(targets: &[&str]) -> CompileOptions {
+pub(crate) fn options(targets: &[&str]) -> CompileOptions {
     CompileOptions { targets: targets.iter().map(|&text| text.to_owned()).collect(), ..CompileOptions::default() }
 }
 
@@ -26,7 +26,7 @@ fn compiled(net: Net) -> Vec<u8> {
     bytes_of(&net.compile(&options(&["cuda"])).unwrap_or_else(|e| panic!("{e}")))
 }
 
-fn on(gpu: &Arc<Simulator>) -> LoadOptions {
+pub(crate) fn on(gpu: &Arc<Simulator>) -> LoadOptions {
     LoadOptions { gpu: Some(Arc::clone(gpu) as _), ..LoadOptions::default() }
 }
 
@@ -213,20 +213,21 @@ fn what_a_gpu_refuses() {
 }
 
 #[test]
-fn what_has_no_code_for_gpus_is_named() {
-    let power = Net::new(17)
-        .input("x", DType::F32, &["4"])
-        .input("e", DType::F32, &["4"])
-        .node("Pow", &["x", "e"], &["y"], &[])
-        .output("y");
-    let error = power.compile(&options(&["cuda"])).expect_err("powers have no PTX");
-    assert_eq!(error.code(), "compile::no-gpu-code");
-    assert!(error.to_string().contains("y (`Pow` on f32"), "{error}");
-
+fn what_runs_on_the_host_is_refused_on_demand() {
     let host = Net::new(17).input("x", DType::F32, &["N"]).node("Unique", &["x"], &["y"], &[]).output("y");
-    let error = host.compile(&options(&["x86-64-v3", "cuda"])).expect_err("it runs on the host");
-    assert_eq!(error.code(), "compile::no-gpu-code");
-    assert!(error.to_string().contains("Unique runs on the host"), "{error}");
+    let deny = CompileOptions { deny_fallback: true, ..options(&["cuda"]) };
+    let error = host.compile(&deny).expect_err("it runs on the host");
+    assert_eq!(error.code(), "compile::fallback");
+}
+
+/// A loader takes the first variant that runs, so what is made for newer GPUs comes first.
+#[test]
+fn newer_generations_come_first() {
+    let bytes = bytes_of(&product().compile(&options(&["x86-64-v2", "cuda", "cuda:sm_90"])).expect("compiles"));
+    for (capability, target) in [(80, "cuda:sm_80"), (89, "cuda:sm_80"), (90, "cuda:sm_90"), (120, "cuda:sm_90")] {
+        let model = Model::from_vec_with(bytes.clone(), &on(&Simulator::of(capability, 90))).expect("it runs there");
+        assert_eq!(model.selection().target, target);
+    }
 }
 
 #[test]

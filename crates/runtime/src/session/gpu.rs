@@ -1,182 +1,233 @@
 //! Runs on a GPU.
 //!
-//! Arena, inputs and outputs lie in one block of its memory, which grows to the largest run so far. A run copies the
-//! inputs there, launches one kernel after the other without waiting, and copies the outputs back.
+//! Launches happen there, one after the other without waiting, all other steps on the host. Every segment has a block of the
+//! GPU's memory for its arena, and for the inputs, outputs and results of host steps that have their place from it on; it
+//! grows to the largest run so far. What a step reads is copied to its side if it is not there ([`Residency`]).
 
-use super::{RunOptions, Session, steps::check_interruption};
+use super::Session;
 use crate::arena::Span;
-use crate::binding::{BoundCode, BoundLaunch, BoundStep, Place};
+use crate::binding::{BoundCode, BoundLaunch, Place};
 use crate::error::RuntimeError;
 use crate::gpu::{GpuAddress, GpuBlock, GpuCode, GpuError};
-use crate::observer::{Event, StepEvent};
-use infc_artifact::Access;
+use infc_artifact::{Program, Residency, Side, Step};
 use std::sync::Arc;
-use std::time::Instant;
 
-/// Regions begin at multiples of this within the block, as allocations of a driver do.
+/// Regions begin at multiples of this within a block, as allocations of a driver do.
 const REGION_ALIGN: usize = 256;
 
 /// The memory of a session on a GPU.
 #[derive(Debug)]
 pub(super) struct OnGpu {
-    block: GpuBlock,
-    /// Memory of the host that has a place in the block during the run in progress.
-    regions: Vec<Region>,
-    /// Per slot.
-    addresses: Vec<GpuAddress>,
+    /// Per segment of the Program that has most.
+    blocks: Vec<GpuBlock>,
+    /// Per slot of the Program.
+    places: Vec<GpuPlace>,
+    /// States that grow in place during the run in progress.
+    growing: Vec<Growing>,
+    residency: Residency,
     /// The parameters of the launch in progress.
     parameters: Vec<u64>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Region {
-    host: Span,
-    /// Where it begins in the block.
-    start: usize,
-    is_read: bool,
-    is_written: bool,
+/// Where a slot is on the GPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct GpuPlace {
+    address: GpuAddress,
+    /// What is copied from the host and to it.
+    len_bytes: usize,
 }
 
-impl Region {
-    fn is_both(self) -> bool {
-        self.is_read && self.is_written
-    }
+/// A state that grows in place: an input and an output in one memory, on the host and on the GPU.
+#[derive(Clone, Copy, Debug)]
+struct Growing {
+    host: u64,
+    address: GpuAddress,
 }
 
 impl OnGpu {
-    pub(super) fn new(code: &GpuCode) -> Self {
-        let block = GpuBlock::empty(Arc::clone(&code.gpu));
-        Self { block, regions: Vec::new(), addresses: Vec::new(), parameters: Vec::new() }
+    pub(super) fn new(code: &GpuCode, segments: usize) -> Self {
+        Self {
+            blocks: (0..segments).map(|_| GpuBlock::empty(Arc::clone(&code.gpu))).collect(),
+            places: Vec::new(),
+            growing: Vec::new(),
+            residency: Residency::default(),
+            parameters: Vec::new(),
+        }
     }
 
     /// Bytes of the GPU's memory.
     pub(super) fn len_bytes(&self) -> usize {
-        self.block.len_bytes()
+        self.blocks.iter().map(GpuBlock::len_bytes).sum()
     }
 
-    /// The place of some memory of the host, from `end` on.
-    fn region(&mut self, host: Span, access: Access, end: &mut usize) -> Result<usize, RuntimeError> {
-        let too_large = || RuntimeError::OutOfMemory { len_bytes: usize::MAX };
-        let (is_read, is_written) = (access.reads(), access.writes());
-        // A state that grows in place has one, whether it is asked for as an input or as an output.
-        if access == Access::ReadWrite
-            && let Some(known) = self.regions.iter().find(|r| r.is_both() && r.host.address() == host.address())
-        {
-            return Ok(known.start);
+    /// Copies a slot's contents to a side.
+    fn copy(
+        places: &[GpuPlace],
+        slots: &[Span],
+        code: &GpuCode,
+        (slot, to): (usize, Side),
+    ) -> Result<(), RuntimeError> {
+        let GpuPlace { address, len_bytes } = places[slot];
+        let host = slots[slot].get(0..len_bytes.min(slots[slot].len_bytes())).unwrap_or(Span::EMPTY);
+        if host.len_bytes() == 0 {
+            return Ok(());
         }
-        let start = end.checked_next_multiple_of(REGION_ALIGN).ok_or_else(too_large)?;
-        *end = start.checked_add(host.len_bytes()).ok_or_else(too_large)?;
-        self.regions.push(Region { host, start, is_read, is_written });
-        Ok(start)
+        let copied = match to {
+            Side::Device => code.gpu.write(address, host.bytes()),
+            Side::Host => host.fill(|bytes| code.gpu.read(address, bytes)),
+        };
+        copied.map_err(|source| RuntimeError::gpu(&*code.gpu, source))
     }
 }
 
+/// Whether steps on the host touch slots of the arena, which have a place there only then.
+pub(super) fn reads_arena(program: &Program) -> bool {
+    program.steps.iter().any(|step| matches!(step, Step::Host(_) | Step::If(_) | Step::Give(_)))
+}
+
 impl Session {
-    /// Runs all steps; the slots have their places on the host.
-    pub(super) fn run_on_gpu(&mut self, options: &RunOptions<'_>) -> Result<(), RuntimeError> {
+    /// Notes that nothing has been computed yet.
+    pub(super) fn begin_on_gpu(&mut self) {
+        let program = &self.model.body.programs[self.forms.current().entry];
+        if let Some(on_gpu) = &mut self.on_gpu {
+            on_gpu.residency.begin(program);
+            on_gpu.places.clear();
+            on_gpu.places.resize(program.slots.len(), GpuPlace::default());
+            on_gpu.growing.clear();
+        }
+    }
+
+    /// Finds a place in the GPU's memory for every slot of a segment; those on the host are known.
+    pub(super) fn place_on_gpu(&mut self, segment: usize) -> Result<(), RuntimeError> {
         let model = Arc::clone(&self.model);
-        // Apart from the session for as long as both are needed.
-        let (Some(code), Some(mut on_gpu)) = (model.gpu(), self.on_gpu.take()) else { return Ok(()) };
-        let done = self.place_on_gpu(code, &mut on_gpu).and_then(|()| self.steps_on_gpu(code, &mut on_gpu, options));
-        self.on_gpu = Some(on_gpu);
-        done
-    }
-
-    /// Copies the inputs, runs the steps, and copies the outputs.
-    fn steps_on_gpu(&self, code: &GpuCode, on_gpu: &mut OnGpu, options: &RunOptions<'_>) -> Result<(), RuntimeError> {
-        let (model, gpu) = (&self.model, &*code.gpu);
-        let failed = |source: GpuError| RuntimeError::gpu(gpu, source);
-        let base = on_gpu.block.start();
-        for region in on_gpu.regions.iter().filter(|region| region.is_read && region.host.len_bytes() > 0) {
-            gpu.write(base + region.start as u64, region.host.bytes()).map_err(failed)?;
-        }
+        let (Some(code), Some(on_gpu)) = (model.gpu(), &mut self.on_gpu) else { return Ok(()) };
         let form = self.forms.current();
-        let binding = form.binding(0);
-        let steps = binding.steps.len();
-        for (index, step) in binding.steps.iter().enumerate() {
-            check_interruption(options, index, steps)?;
-            let started = self.observer.is_some().then(Instant::now);
-            match step {
-                BoundStep::Launch(launch) => {
-                    let BoundLaunch { code: BoundCode::Gpu { grid }, kernel, args, values, .. } = launch else {
-                        continue;
-                    };
-                    let loaded = code.kernel(*kernel).zip(model.body.kernels[*kernel].device.as_ref());
-                    let Some((function, device)) = loaded.filter(|_| !grid.contains(&0)) else { continue };
-                    on_gpu.parameters.clear();
-                    let args = binding.args[args.clone()].iter();
-                    on_gpu.parameters.extend(args.map(|arg| on_gpu.addresses[arg.slot] + arg.offset_bytes as u64));
-                    on_gpu.parameters.extend(binding.values[values.clone()].iter().map(|value| value.cast_unsigned()));
-                    gpu.launch(function, device, *grid, &on_gpu.parameters).map_err(failed)?;
-                }
-                BoundStep::Copy { src, dst, len_bytes } => {
-                    let (from, to) = (on_gpu.addresses[*src], on_gpu.addresses[*dst]);
-                    if *len_bytes > 0 && from != to {
-                        gpu.copy(from, to, *len_bytes).map_err(failed)?;
-                    }
-                }
-                BoundStep::Require { unmet: Some((left, right)) } => return Err(self.unmet(index, *left, *right)),
-                BoundStep::Require { unmet: None } => {}
-                // Artifacts with such steps for GPUs are refused when they are read.
-                BoundStep::If { .. } | BoundStep::Bind | BoundStep::Give { .. } | BoundStep::Host { .. } => {}
-            }
-            if let (Some(observer), Some(started)) = (&self.observer, started) {
-                // Who wants to know how long a step takes waits for it.
-                gpu.synchronize().map_err(failed)?;
-                let (kernel, chunks) = match step {
-                    BoundStep::Launch(l) => (Some((l.kernel, model.body.kernels[l.kernel].name.as_str())), l.chunks),
-                    _ => (None, 1),
-                };
-                let (entry, took, slots) = (form.entry, started.elapsed(), &self.slots);
-                observer.event(&Event::Step(StepEvent { entry, step: index, kernel, chunks, threads: 1, took, slots }));
-            }
-        }
-        for region in on_gpu.regions.iter().filter(|region| region.is_written && region.host.len_bytes() > 0) {
-            region.host.fill(|bytes| gpu.read(base + region.start as u64, bytes)).map_err(failed)?;
-        }
-        gpu.synchronize().map_err(failed)
-    }
-
-    /// Finds a place in the GPU's memory for every slot.
-    fn place_on_gpu(&self, code: &GpuCode, on_gpu: &mut OnGpu) -> Result<(), RuntimeError> {
-        let binding = self.forms.current().binding(0);
-        on_gpu.regions.clear();
-        on_gpu.addresses.clear();
-        let mut end = binding.arena_bytes;
-        let entry = &self.model.manifest.entries[self.forms.current().entry];
+        let binding = form.binding(segment);
+        let entry = &model.manifest.entries[form.entry];
         let grows = |state: Option<usize>| state.is_some_and(|state| entry.state[state].append.is_some());
+        let too_large = || RuntimeError::OutOfMemory { len_bytes: usize::MAX };
         // Until the block has its place, addresses count from its beginning.
+        let mut end = binding.arena_bytes;
         for (index, place) in binding.slots.iter().enumerate() {
-            let (access, grows) = match place {
-                Some(Place::Input(input)) => (Access::Read, grows(entry.state_of_input(*input))),
-                Some(Place::Output(output)) => (Access::Write, grows(entry.state_of_output(*output))),
-                Some(Place::Arena(range)) => {
-                    on_gpu.addresses.push(range.start as GpuAddress);
+            let Some(place) = place else { continue };
+            let grows = match place {
+                Place::Input(input) => grows(entry.state_of_input(*input)),
+                Place::Output(output) => grows(entry.state_of_output(*output)),
+                Place::Arena(range) => {
+                    on_gpu.places[index] = GpuPlace { address: range.start as GpuAddress, len_bytes: range.len() };
                     continue;
                 }
-                Some(Place::Weight(_) | Place::Host { .. }) | None => {
-                    on_gpu.addresses.push(0);
-                    continue;
-                }
+                Place::Weight(_) => continue,
+                Place::Host { .. } => false,
             };
             // What grows in place keeps what is there, between rows that end with room for more. Of other memory there may
             // be more than is used.
-            let (host, access) = if grows {
-                (Some(self.slots[index]), Access::ReadWrite)
-            } else {
-                (self.slots[index].get(0..binding.lens[index]), access)
-            };
-            let start = on_gpu.region(host.unwrap_or(Span::EMPTY), access, &mut end)?;
-            on_gpu.addresses.push(start as GpuAddress);
+            let len_bytes = if grows { self.slots[index].len_bytes() } else { binding.lens[index] };
+            if grows && on_gpu.growing.iter().any(|known| known.host == self.slots[index].address()) {
+                on_gpu.places[index].len_bytes = len_bytes;
+                continue;
+            }
+            let start = end.checked_next_multiple_of(REGION_ALIGN).ok_or_else(too_large)?;
+            end = start.checked_add(len_bytes).ok_or_else(too_large)?;
+            on_gpu.places[index] = GpuPlace { address: start as GpuAddress, len_bytes };
+            if grows {
+                let host = self.slots[index].address();
+                on_gpu.growing.push(Growing { host, address: GpuAddress::MAX });
+            }
         }
-        on_gpu.block.reserve(end)?;
-        let base = on_gpu.block.start();
-        for (place, address) in binding.slots.iter().zip(&mut on_gpu.addresses) {
-            *address = match place {
-                Some(Place::Weight(weight)) => code.weight(self.model.weight_range(*weight)),
-                _ => base + *address,
-            };
+        on_gpu.blocks[segment].reserve(end)?;
+        let base = on_gpu.blocks[segment].start();
+        for (index, place) in binding.slots.iter().enumerate() {
+            let Some(place) = place else { continue };
+            if let Place::Weight(weight) = place {
+                on_gpu.places[index].address = code.weight(model.weight_range(*weight));
+                continue;
+            }
+            let host = self.slots[index];
+            let is_growing = |known: &&mut Growing| known.host == host.address();
+            let grows = matches!(place, Place::Input(_) | Place::Output(_));
+            match on_gpu.growing.iter_mut().find(is_growing).filter(|_| grows) {
+                None => on_gpu.places[index].address += base,
+                Some(known) => {
+                    if known.address == GpuAddress::MAX {
+                        known.address = base + on_gpu.places[index].address;
+                        let place = GpuPlace { address: known.address, ..on_gpu.places[index] };
+                        on_gpu.places[index] = place;
+                        OnGpu::copy(&on_gpu.places, &self.slots, code, (index, Side::Device))?;
+                    }
+                    on_gpu.places[index].address = known.address;
+                    on_gpu.residency.note(index, Side::Host);
+                    on_gpu.residency.note(index, Side::Device);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Brings what a step needs to where it happens.
+    pub(super) fn bring(&mut self, code: &GpuCode, step: usize) -> Result<(), RuntimeError> {
+        let program = &self.model.body.programs[self.forms.current().entry];
+        let (Some(on_gpu), slots) = (&mut self.on_gpu, &self.slots) else { return Ok(()) };
+        let OnGpu { residency, places, .. } = on_gpu;
+        residency.before(&program.steps[step], |slot, to| OnGpu::copy(places, slots, code, (slot, to)))
+    }
+
+    /// Notes what a step has written.
+    pub(super) fn has_written(&mut self, step: usize) {
+        let program = &self.model.body.programs[self.forms.current().entry];
+        if let Some(on_gpu) = &mut self.on_gpu {
+            on_gpu.residency.after(&program.steps[step]);
+        }
+    }
+
+    /// Waits for all launches, and brings the outputs to the host.
+    pub(super) fn end_on_gpu(&mut self, code: &GpuCode) -> Result<(), RuntimeError> {
+        let program = &self.model.body.programs[self.forms.current().entry];
+        let (Some(on_gpu), slots) = (&mut self.on_gpu, &self.slots) else { return Ok(()) };
+        let OnGpu { residency, places, .. } = on_gpu;
+        residency.end(program, |slot, to| OnGpu::copy(places, slots, code, (slot, to)))?;
+        self.wait_for_gpu(code)
+    }
+
+    /// Waits for all launches.
+    pub(super) fn wait_for_gpu(&self, code: &GpuCode) -> Result<(), RuntimeError> {
+        code.gpu.synchronize().map_err(|source| RuntimeError::gpu(&*code.gpu, source))
+    }
+
+    /// Starts a kernel of a segment.
+    pub(super) fn launch_on_gpu(
+        &mut self,
+        code: &GpuCode,
+        segment: usize,
+        launch: &BoundLaunch,
+    ) -> Result<(), RuntimeError> {
+        let BoundLaunch { code: BoundCode::Gpu { grid }, kernel, args, values, .. } = launch else { return Ok(()) };
+        let binding = self.forms.current().binding(segment);
+        let loaded = code.kernel(*kernel).zip(self.model.body.kernels[*kernel].device.as_ref());
+        let (Some((function, device)), Some(on_gpu)) = (loaded.filter(|_| !grid.contains(&0)), &mut self.on_gpu) else {
+            return Ok(());
+        };
+        let OnGpu { places, parameters, .. } = on_gpu;
+        parameters.clear();
+        let args = binding.args[args.clone()].iter();
+        parameters.extend(args.map(|arg| places[arg.slot].address + arg.offset_bytes as u64));
+        parameters.extend(binding.values[values.clone()].iter().map(|value| value.cast_unsigned()));
+        let launched = code.gpu.launch(function, device, *grid, parameters);
+        launched.map_err(|source: GpuError| RuntimeError::gpu(&*code.gpu, source))
+    }
+
+    /// Copies bytes from one slot to another on the GPU.
+    pub(super) fn copy_on_gpu(
+        &self,
+        code: &GpuCode,
+        (from, to): (usize, usize),
+        len_bytes: usize,
+    ) -> Result<(), RuntimeError> {
+        let Some(on_gpu) = &self.on_gpu else { return Ok(()) };
+        let (from, to) = (on_gpu.places[from].address, on_gpu.places[to].address);
+        if len_bytes == 0 || from == to {
+            return Ok(());
+        }
+        code.gpu.copy(from, to, len_bytes).map_err(|source| RuntimeError::gpu(&*code.gpu, source))
     }
 }

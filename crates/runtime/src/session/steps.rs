@@ -6,6 +6,7 @@ use crate::binding::{Binding, BoundCode, BoundLaunch, BoundStep, Place};
 use crate::code::FpScope;
 use crate::error::RuntimeError;
 use crate::form::Form;
+use crate::gpu::GpuCode;
 use crate::observer::{Event, StepEvent};
 use crate::pool::{Entered, Task};
 use crate::state::Port;
@@ -20,6 +21,8 @@ use std::time::Instant;
 /// What a run takes along from step to step.
 struct Run<'r, 'd, 'v> {
     options: &'r RunOptions<'r>,
+    /// What launches are done by, if not by the processor.
+    gpu: Option<&'r GpuCode>,
     entered: Option<&'r Entered<'r>>,
     destination: &'r mut Destination<'d, 'v>,
 }
@@ -30,19 +33,20 @@ impl Session {
         options: &RunOptions<'_>,
         destination: &mut Destination<'_, '_>,
     ) -> Result<(), RuntimeError> {
+        let model = Arc::clone(&self.model);
+        let gpu = model.gpu();
+        self.begin_on_gpu();
         self.begin(0, destination)?;
-        if self.on_gpu.is_some() {
-            return self.run_on_gpu(options);
-        }
         self.task.flush_denormals.store(options.flush_denormals, Ordering::Relaxed);
         let _fp = FpScope::enter(self.task.fp_mode());
         let lanes = options.max_threads.unwrap_or(usize::MAX).clamp(1, self.max_threads);
         // What later segments have to do, their last bindings tell.
         let is_wide = self.form().bindings.iter().any(|kept| kept.first().is_some_and(|binding| binding.is_wide));
         let (pool, task) = (self.pool.clone(), Arc::clone(&self.task));
-        let entered = if is_wide { pool.enter(&task, lanes) } else { None };
+        let entered = if is_wide && gpu.is_none() { pool.enter(&task, lanes) } else { None };
         let steps = self.program().steps.len();
-        self.run_range(0..steps, &mut Run { options, entered: entered.as_ref(), destination })
+        self.run_range(0..steps, &mut Run { options, gpu, entered: entered.as_ref(), destination })?;
+        gpu.map_or(Ok(()), |code| self.end_on_gpu(code))
     }
 
     /// Runs some steps: all, or those of a branch.
@@ -58,9 +62,17 @@ impl Session {
             let step = binding.steps[index - binding.first_step].clone();
             check_interruption(run.options, index, steps)?;
             let started = self.observer.is_some().then(Instant::now);
+            if let Some(code) = run.gpu {
+                self.bring(code, index)?;
+            }
+            let form = self.form();
+            let binding = form.binding(segment);
             match &step {
                 BoundStep::Launch(launch) => {
                     form.host.check_made(binding.args[launch.args.clone()].iter().map(|arg| arg.slot))?;
+                    if let Some(code) = run.gpu {
+                        self.launch_on_gpu(code, segment, launch)?;
+                    }
                     let scratch = self.scratch.span();
                     let binding = self.form().binding(segment);
                     self.launch(binding, launch, run.entered, scratch);
@@ -68,8 +80,12 @@ impl Session {
                 BoundStep::Copy { src, dst, len_bytes } => {
                     form.host.check_made(std::iter::once(*src))?;
                     // Both lengths were checked when the sizes were bound.
-                    let copied = self.slots[*src].copy_to(self.slots[*dst], *len_bytes);
-                    debug_assert!(copied, "checked by `Binding::new`");
+                    if let Some(code) = run.gpu {
+                        self.copy_on_gpu(code, (*src, *dst), *len_bytes)?;
+                    } else {
+                        let copied = self.slots[*src].copy_to(self.slots[*dst], *len_bytes);
+                        debug_assert!(copied, "checked by `Binding::new`");
+                    }
                 }
                 BoundStep::If { condition, then, otherwise } => {
                     let middle = next + then;
@@ -91,7 +107,12 @@ impl Session {
                 BoundStep::Give { slot, output } => self.give(*slot, *output, run.destination)?,
                 BoundStep::Host { inputs } => self.host_step(index, segment, inputs.clone(), run.options)?,
             }
+            self.has_written(index);
             if let (Some(observer), Some(started)) = (&self.observer, started) {
+                if let Some(code) = run.gpu {
+                    // Who wants to know how long a step takes waits for it.
+                    self.wait_for_gpu(code)?;
+                }
                 let took = started.elapsed();
                 let (kernel, chunks, threads) = match &step {
                     BoundStep::Launch(l) => {

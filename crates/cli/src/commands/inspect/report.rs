@@ -6,7 +6,8 @@ use crate::host;
 use crate::special_case::symbols_by_name;
 use crate::tables::value;
 use infc_artifact::{
-    Artifact, ArtifactError, BindingSource, Entry, MemoryPlan, PortSpec, Program, Slot, Step, VariantBody, VariantInfo,
+    Artifact, ArtifactError, BindingSource, Crossing, Entry, MemoryPlan, PortSpec, Program, Side as CopySide, Slot,
+    Step, VariantBody, VariantInfo, crossings,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -154,7 +155,20 @@ pub(super) struct ProgramReport {
     pub(super) copies: usize,
     /// Operators that no kernel computes.
     pub(super) host: Vec<HostReport>,
+    /// Of a variant for GPUs, what a run copies between host and GPU.
+    pub(super) crossings: Vec<CrossingReport>,
     pub(super) memory: MemoryReport,
+}
+
+#[derive(Serialize)]
+pub(super) struct CrossingReport {
+    /// The step that it happens before; the number of steps if that is the end of the run.
+    pub(super) step: usize,
+    pub(super) slot: usize,
+    /// `host` or `gpu`.
+    pub(super) to: &'static str,
+    /// `None` if the dims are not known.
+    pub(super) bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -401,7 +415,8 @@ impl VariantReport {
             kernel.bytes_share = share(kernel.bytes, work.all_bytes);
         }
         let programs = body.programs.iter().zip(entries).enumerate().map(|(index, (program, entry))| {
-            ProgramReport::new(&entry.name, program, &symbols_of(index, entry, entries, symbols))
+            let on_gpu = body.kernels.iter().any(|kernel| kernel.device.is_some());
+            ProgramReport::new(entry, program, &symbols_of(index, entry, entries, symbols), on_gpu)
         });
         Ok(Self {
             target: target.to_owned(),
@@ -469,7 +484,7 @@ fn kernel_reports(body: &VariantBody, entries: &[Entry], symbols: &[i64]) -> Vec
 }
 
 impl ProgramReport {
-    fn new(entry: &str, program: &Program, symbols: &[i64]) -> Result<Self, Failure> {
+    fn new(entry: &Entry, program: &Program, symbols: &[i64], on_gpu: bool) -> Result<Self, Failure> {
         let plan = match &program.static_plan {
             Some(plan) => plan.clone(),
             None => MemoryPlan::new(program, symbols)?,
@@ -492,10 +507,11 @@ impl ProgramReport {
             .collect();
         let launches = program.steps.iter().filter(|step| matches!(step, Step::Launch(_))).count();
         Ok(Self {
-            entry: entry.to_owned(),
+            entry: entry.name.clone(),
             launches,
             copies: program.steps.iter().filter(|step| matches!(step, Step::Copy(_))).count(),
             host: host_reports(program),
+            crossings: if on_gpu { crossing_reports(entry, program, symbols) } else { Vec::new() },
             memory: MemoryReport {
                 arena_bytes: plan.arena_bytes,
                 lower_bound_bytes: MemoryPlan::lower_bound(program, symbols)?,
@@ -519,6 +535,16 @@ fn host_reports(program: &Program) -> Vec<HostReport> {
         })
     };
     program.steps.iter().enumerate().filter_map(report).collect()
+}
+
+fn crossing_reports(entry: &Entry, program: &Program, symbols: &[i64]) -> Vec<CrossingReport> {
+    let report = |crossing: Crossing| CrossingReport {
+        step: crossing.step,
+        slot: crossing.slot,
+        to: if crossing.to == CopySide::Host { "host" } else { "gpu" },
+        bytes: value(&crossing.size_bytes, symbols),
+    };
+    crossings(entry, program).into_iter().map(report).collect()
 }
 
 impl WeightReport {

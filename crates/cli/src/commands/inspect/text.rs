@@ -137,7 +137,23 @@ fn print_variant(variant: &VariantReport, console: &Console) -> Result<(), Failu
         }
     }
     variant.programs.iter().try_for_each(|program| print_host(program, console))?;
+    variant.programs.iter().try_for_each(|program| print_crossings(program, console))?;
     variant.programs.iter().try_for_each(|program| print_memory(program, console))
+}
+
+/// What is copied between host and GPU, where steps on the host make that more than inputs and outputs.
+fn print_crossings(program: &ProgramReport, console: &Console) -> Result<(), Failure> {
+    if program.host.is_empty() || program.crossings.is_empty() {
+        return Ok(());
+    }
+    let title = format!("Copied between host and GPU in {}", program.entry);
+    console.line(format!("\n{}", console.paint(Style::Label, &title)))?;
+    let columns = [("before step", Side::Right), ("slot", Side::Right), ("to", Side::Left), ("size", Side::Right)];
+    let rows = program.crossings.iter().map(|copy| {
+        let size = copy.bytes.map_or_else(|| "?".to_owned(), bytes);
+        vec![copy.step.to_string(), copy.slot.to_string(), copy.to.to_owned(), size]
+    });
+    console.write(table(&columns, rows).as_bytes())
 }
 
 /// What runs on the host, and why.
