@@ -109,7 +109,8 @@ pub struct Launch {
     /// is zero. `None` on a processor. Kept beside the other fields, as `step_chunks` is.
     #[serde(skip)]
     pub grid: Option<[SizeExpr; 3]>,
-    /// Memory that each thread gets for itself, 64-byte aligned, with unknown contents.
+    /// Memory that each thread gets for itself, 64-byte aligned, with unknown contents. On a GPU it is memory for the launch
+    /// as a whole, whose address is the parameter behind the buffers unless this is the constant 0.
     pub scratch_bytes: SizeExpr,
 }
 

@@ -1,10 +1,10 @@
 //! The state of printing one kernel, and the frame around its body.
 
 use crate::builder::{Builder, Class, Reg, Space, Ty};
-use crate::memory::{Place, STATIC_SHARED_BYTES};
+use crate::memory::{Place, STATIC_SHARED_BYTES, is_in_scratch};
 use crate::{Launch, PtxError, PtxTarget};
 use infc_ir::entity::{BufferId, EntityId, VarId};
-use infc_ir::index::{IndexExpr, Ranges};
+use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::kernel::OperandKind;
 use infc_ir::nest::{BufferKind, LoopNest};
 use infc_ir::schedule::GpuDim;
@@ -16,6 +16,8 @@ use std::fmt::Write as _;
 pub enum Param {
     /// The device address of a buffer.
     Buffer(BufferId),
+    /// The device address of memory for the launch, of [`PtxModule::scratch_bytes`].
+    Scratch,
     /// The value of a symbol, as `s64`.
     Symbol(infc_ir::entity::SymbolId),
 }
@@ -31,6 +33,9 @@ pub struct PtxModule {
     pub params: Vec<Param>,
     /// How it is launched.
     pub launch: Launch,
+    /// Global memory that the launch needs for itself, 16-byte aligned, with unknown contents; over the nest's symbols. There
+    /// is a parameter for it unless this is 0.
+    pub scratch_bytes: Dim,
     /// Shared memory of a block.
     pub shared_bytes: u64,
     /// The shared memory is more than a module may declare: it is asked for at the launch, after raising
@@ -76,6 +81,9 @@ pub(crate) struct Emitter<'a> {
     pub(crate) symbols: Vec<Reg>,
     /// Per buffer.
     pub(crate) places: Vec<Option<Place>>,
+    /// Where the launch's own memory begins, if it has some.
+    pub(crate) scratch: Option<Reg>,
+    pub(crate) scratch_bytes: IndexExpr,
     pub(crate) shared_bytes: u64,
     pub(crate) local_bytes: u64,
     /// Enclosing branches that not all threads of a block take together.
@@ -135,13 +143,16 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
         coordinates: vec![None; nest.vars.len()],
         symbols: Vec::new(),
         places: vec![None; nest.buffers.len()],
+        scratch: None,
+        scratch_bytes: IndexExpr::constant(0),
         shared_bytes: 0,
         local_bytes: 0,
         divergence: 0,
         scopes: vec![HashMap::new()],
     };
     let entry = entry_name(&nest.name);
-    let params = params(nest);
+    let has_scratch = nest.buffers.iter().any(|buffer| is_in_scratch(buffer, &launch, &e.ranges));
+    let params = params(nest, has_scratch);
     e.prologue(&entry, &params)?;
     e.block(&nest.body)?;
     e.b.plain("ret");
@@ -154,11 +165,12 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
     let dynamic_shared = e.shared_bytes > STATIC_SHARED_BYTES;
     let text = frame(&e, &entry, &params, *target, dynamic_shared);
     let shared_bytes = e.shared_bytes;
-    Ok(PtxModule { text, entry, params, launch, shared_bytes, dynamic_shared })
+    let scratch_bytes = e.scratch_bytes.clone();
+    Ok(PtxModule { text, entry, params, launch, scratch_bytes, shared_bytes, dynamic_shared })
 }
 
-/// The operand buffers by their argument numbers, then the symbols.
-fn params(nest: &LoopNest) -> Vec<Param> {
+/// The operand buffers by their argument numbers, then the launch's own memory, then the symbols.
+fn params(nest: &LoopNest, has_scratch: bool) -> Vec<Param> {
     let mut buffers: Vec<(u32, BufferId)> = nest
         .buffers
         .iter_enumerated()
@@ -169,7 +181,8 @@ fn params(nest: &LoopNest) -> Vec<Param> {
         .collect();
     buffers.sort_unstable();
     let buffers = buffers.into_iter().map(|(_, id)| Param::Buffer(id));
-    buffers.chain(nest.symbols.ids().map(Param::Symbol)).collect()
+    let scratch = has_scratch.then_some(Param::Scratch);
+    buffers.chain(scratch).chain(nest.symbols.ids().map(Param::Symbol)).collect()
 }
 
 /// A name that PTX takes: letters, digits and underscores.
@@ -185,6 +198,7 @@ impl Emitter<'_> {
             let reg = self.b.param(&format!("{entry}_param_{n}"));
             match param {
                 Param::Symbol(_) => self.symbols.push(reg),
+                Param::Scratch => self.scratch = Some(self.b.global_address(reg)),
                 Param::Buffer(id) => {
                     let base = self.b.global_address(reg);
                     // An input may lie where an output does, so it may change while the kernel runs.
@@ -238,7 +252,7 @@ fn frame(e: &Emitter<'_>, entry: &str, params: &[Param], target: PtxTarget, dyna
         .iter()
         .enumerate()
         .map(|(n, param)| match param {
-            Param::Buffer(_) => format!("\t.param .u64 {entry}_param_{n}"),
+            Param::Buffer(_) | Param::Scratch => format!("\t.param .u64 {entry}_param_{n}"),
             Param::Symbol(_) => format!("\t.param .s64 {entry}_param_{n}"),
         })
         .collect();

@@ -1,8 +1,8 @@
 //! Where buffers live, and the addresses of their elements.
 
-use crate::PtxError;
 use crate::builder::{Address, Class, Reg, Space, Ty};
 use crate::emitter::{Emitter, Key};
+use crate::{Launch, PtxError};
 use infc_ir::entity::{BufferId, EntityId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Ranges};
 use infc_ir::nest::{Buffer, BufferKind};
@@ -36,6 +36,9 @@ pub(crate) const STATIC_SHARED_BYTES: u64 = 48 << 10;
 /// Memory is laid out at multiples of this, so that vectors of four words fit.
 const ALIGN_BYTES: u64 = 16;
 
+/// Buffers of a single thread that are longer lie in global memory.
+const LOCAL_LIMIT_BYTES: usize = 64 << 10;
+
 /// The type that a load or store of an element has.
 pub(crate) fn memory_type(dtype: DType) -> Result<Ty, PtxError> {
     Ok(match dtype {
@@ -65,6 +68,15 @@ pub(crate) fn local_len(buffer: &Buffer, ranges: &Ranges) -> Result<usize, PtxEr
     len.ok_or_else(|| PtxError::LocalLength { name: buffer.name.clone(), len: buffer.len_elems.to_string() })
 }
 
+/// Whether a buffer of a launch of one thread is kept in global memory: local memory has a size that is known, and is small.
+pub(crate) fn is_in_scratch(buffer: &Buffer, launch: &Launch, ranges: &Ranges) -> bool {
+    let one_thread = launch.block == [1; 3] && launch.grid.iter().all(|blocks| blocks.is_const(1));
+    let own = matches!(buffer.kind, BufferKind::Local(Scope::Stack | Scope::Scratch));
+    let size = buffer.dtype.size_bytes().unwrap_or(1);
+    let is_small = local_len(buffer, ranges).is_ok_and(|len| len.saturating_mul(size) <= LOCAL_LIMIT_BYTES);
+    one_thread && own && !is_small && !buffer.len_elems.uses_vars()
+}
+
 impl Emitter<'_> {
     /// Reserves memory or registers for a local buffer.
     pub(crate) fn alloc(&mut self, id: BufferId) -> Result<(), PtxError> {
@@ -72,6 +84,17 @@ impl Emitter<'_> {
         let BufferKind::Local(scope) = buffer.kind else { return Ok(()) };
         if self.places[id.index()].is_some() {
             // Unrolled: the copies come one after the other, and contents are undefined.
+            return Ok(());
+        }
+        if let Some(start) = self.scratch.filter(|_| is_in_scratch(buffer, self.launch, &self.ranges)) {
+            let size = buffer.dtype.size_bytes().ok_or(PtxError::Type { dtype: buffer.dtype })? as i64;
+            let offset = self.scratch_bytes.clone();
+            let base = self.advance(start, &offset, 1)?;
+            let align = ALIGN_BYTES as i64;
+            let bytes =
+                (buffer.len_elems.scale(size) + (align - 1)).floor_div(&IndexExpr::constant(align)).scale(align);
+            self.scratch_bytes = offset + bytes;
+            self.places[id.index()] = Some(Place::Memory { space: Space::Global, base, constant: false });
             return Ok(());
         }
         let len = local_len(buffer, &self.ranges)?;

@@ -199,7 +199,7 @@ impl Code {
                     chunks: x * y * z,
                     step_chunks: None,
                     grid: Some(grid),
-                    scratch_bytes: SizeExpr::constant(0),
+                    scratch_bytes: size(&modules[kernel].scratch_bytes)?,
                     takes_symbols: !scheduled.nest.symbols.is_empty(),
                 }
             }

@@ -354,7 +354,9 @@ fn add_entries(plans: &Plans, builder: &mut ArtifactBuilder<'static>) -> Result<
     for special in &plans.special {
         entries.push(specialize::entry(entry::entry(&special.plan)?, &main, &special.case)?);
     }
-    entries.iter().cloned().for_each(|entry| drop(builder.entry(entry)));
+    for entry in &entries {
+        builder.entry(entry.clone());
+    }
     Ok(entries)
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Binding {
     pub(crate) values: Vec<i64>,
     pub(crate) arena_bytes: usize,
     pub(crate) outputs_bytes: usize,
-    /// Scratch memory per thread.
+    /// Scratch memory per thread; on a GPU per launch.
     pub(crate) scratch_bytes: usize,
     /// Whether the run has enough to do for more than one thread.
     pub(crate) is_wide: bool,
@@ -145,6 +145,8 @@ pub(crate) struct BoundLaunch {
     /// See [`Launch::step_chunks`].
     pub(crate) step_chunks: Option<u64>,
     pub(crate) is_parallel: bool,
+    /// Whether a kernel of a GPU takes the address of memory for its launch.
+    pub(crate) takes_scratch: bool,
 }
 
 /// A buffer argument; the offset lies within the slot.
@@ -414,6 +416,7 @@ impl Binding {
             chunks,
             step_chunks: step_chunks.map(|n| n as u64),
             is_parallel: chunks > 1 && is_long,
+            takes_scratch: launch.scratch_bytes.as_const() != Some(0),
         };
         Ok((bound, work_ns))
     }

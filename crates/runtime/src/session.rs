@@ -413,7 +413,9 @@ impl Session {
         }
         let (form, memory) = self.forms.with_memory(segment);
         let binding = form.binding(segment);
-        let scratch = binding.scratch_bytes.checked_mul(self.max_threads);
+        // On a GPU it is part of the memory there.
+        let threads = if self.on_gpu.is_some() { 0 } else { self.max_threads };
+        let scratch = binding.scratch_bytes.checked_mul(threads);
         self.scratch.reserve(scratch.ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })?)?;
         memory.arena.reserve(binding.arena_bytes)
     }

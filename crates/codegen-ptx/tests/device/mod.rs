@@ -19,10 +19,14 @@ pub(crate) fn launch(
     module: &PtxModule,
     text: &str,
     symbols: &[i64],
-    buffers: &mut [Buffer],
+    buffers: &mut Vec<Buffer>,
     places: &[usize],
     seed: u64,
 ) -> Result<Stats, SimError> {
+    let size = |dim: &Dim| dim.eval(&|s| symbols.get(s.index()).copied(), &|_| None).expect("all symbols have values");
+    // Memory for the launch alone, which is behind the others and taken away again.
+    let scratch = buffers.len();
+    buffers.push(Buffer::output(usize::try_from(size(&module.scratch_bytes)).expect("a size")));
     let arguments: Vec<Argument> = module
         .params
         .iter()
@@ -31,16 +35,15 @@ pub(crate) fn launch(
                 BufferKind::Operand { operand, .. } => Argument::Buffer(places[operand.index()]),
                 BufferKind::Local(_) => unreachable!("parameters are operands"),
             },
+            Param::Scratch => Argument::Buffer(scratch),
             Param::Symbol(s) => Argument::Value(symbols[s.index()] as u64),
         })
         .collect();
-    let blocks = |dim: &Dim| {
-        let value = dim.eval(&|s| symbols.get(s.index()).copied(), &|_| None);
-        value.and_then(|v| u32::try_from(v).ok()).expect("a number of blocks")
-    };
+    let blocks = |dim: &Dim| u32::try_from(size(dim)).expect("a number of blocks");
     let grid = [blocks(&module.launch.grid[0]), blocks(&module.launch.grid[1]), blocks(&module.launch.grid[2])];
     // A grid without blocks is not launched at all.
     if grid.contains(&0) {
+        buffers.truncate(scratch);
         return Ok(Stats::default());
     }
     let launch = Launch {
@@ -52,7 +55,9 @@ pub(crate) fn launch(
         seed,
         step_limit: STEP_LIMIT,
     };
-    infc_ptxsim::run(&Module::parse(text)?, &launch, buffers)
+    let done = Module::parse(text).and_then(|module| infc_ptxsim::run(&module, &launch, buffers));
+    buffers.truncate(scratch);
+    done
 }
 
 /// Launches text that may differ from the module's own, on logical inputs; gives the logical outputs.

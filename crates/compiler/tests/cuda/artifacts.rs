@@ -85,7 +85,14 @@ fn a_transformer() {
 
 #[test]
 fn a_recurrent_network() {
-    agrees(networks::recurrent().into_bytes(), &[1, 4, 3].map(|s| vec![vec![s, 2, 5]]));
+    agrees(networks::recurrent("2").into_bytes(), &[1, 4, 3].map(|s| vec![vec![s, 2, 5]]));
+}
+
+/// What a step keeps has a size that only the run tells: it lies in memory of the launch.
+#[test]
+fn a_recurrent_network_of_any_batch() {
+    let runs = [(1, 2), (3, 1), (2, 5)].map(|(steps, batch)| vec![vec![steps, batch, 5]]);
+    agrees(networks::recurrent("B").into_bytes(), &runs);
 }
 
 /// `y = (x·w)²` for known sizes, so that the artifact has a finished memory plan.

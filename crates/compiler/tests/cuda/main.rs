@@ -71,5 +71,5 @@ fn a_transformer() {
 
 #[test]
 fn a_recurrent_network() {
-    agrees(&built(networks::recurrent()), &[1, 4].map(|s| vec![vec![s, 2, 5]]));
+    agrees(&built(networks::recurrent("2")), &[1, 4].map(|s| vec![vec![s, 2, 5]]));
 }

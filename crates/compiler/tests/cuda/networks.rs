@@ -141,11 +141,11 @@ pub(crate) fn transformer() -> Net {
     linear(net, "active", "narrow", [2 * WIDTH, WIDTH], 50).node("Add", &["narrow", "first"], &["y"], &[]).output("y")
 }
 
-/// A recurrence of both directions, and what its last step gives. What a step keeps must have a size that is known.
-pub(crate) fn recurrent() -> Net {
+/// A recurrence of both directions, and what its last step gives.
+pub(crate) fn recurrent(batch: &str) -> Net {
     const HIDDEN: usize = 6;
     Net::new(17)
-        .input("x", DType::F32, &["S", "2", "5"])
+        .input("x", DType::F32, &["S", batch, "5"])
         .constant("w", &weight(&[2, 4 * HIDDEN, 5], 5, 1))
         .constant("r", &weight(&[2, 4 * HIDDEN, HIDDEN], HIDDEN, 2))
         .constant("b", &weight(&[2, 8 * HIDDEN], 12, 3))

@@ -73,12 +73,16 @@ fn compiled(planned: &PlannedKernel) -> (LoopNest, PtxModule) {
     (nest, module)
 }
 
-fn launch(nest: &LoopNest, module: &PtxModule, symbols: &[i64], memory: &mut [Buffer], places: &[usize], seed: u64) {
+fn launch(nest: &LoopNest, module: &PtxModule, symbols: &[i64], memory: &mut Vec<Buffer>, places: &[usize], seed: u64) {
+    // Taken away by the caller.
+    let scratch = memory.len();
+    memory.push(Buffer::output(size(&module.scratch_bytes, symbols)));
     let argument = |param: &Param| match param {
         Param::Buffer(id) => match nest.buffers[*id].kind {
             BufferKind::Operand { operand, .. } => Argument::Buffer(places[operand.index()]),
             BufferKind::Local(_) => panic!("parameters are operands"),
         },
+        Param::Scratch => Argument::Buffer(scratch),
         Param::Symbol(s) => Argument::Value(symbols[s.index()] as u64),
     };
     let arguments: Vec<Argument> = module.params.iter().map(argument).collect();

@@ -20,6 +20,8 @@ const REGION_ALIGN: usize = 256;
 pub(super) struct OnGpu {
     /// Per segment of the Program that has most.
     blocks: Vec<GpuBlock>,
+    /// Per segment, memory for its launches, one after the other.
+    scratch: Vec<GpuAddress>,
     /// Per slot of the Program.
     places: Vec<GpuPlace>,
     /// States that grow in place during the run in progress.
@@ -48,6 +50,7 @@ impl OnGpu {
     pub(super) fn new(code: &GpuCode, segments: usize) -> Self {
         Self {
             blocks: (0..segments).map(|_| GpuBlock::empty(Arc::clone(&code.gpu))).collect(),
+            scratch: vec![0; segments],
             places: Vec::new(),
             growing: Vec::new(),
             residency: Residency::default(),
@@ -135,8 +138,11 @@ impl Session {
                 on_gpu.growing.push(Growing { host, address: GpuAddress::MAX });
             }
         }
+        let scratch = end.checked_next_multiple_of(REGION_ALIGN).ok_or_else(too_large)?;
+        let end = scratch.checked_add(binding.scratch_bytes).ok_or_else(too_large)?;
         on_gpu.blocks[segment].reserve(end)?;
         let base = on_gpu.blocks[segment].start();
+        on_gpu.scratch[segment] = base + scratch as GpuAddress;
         for (index, place) in binding.slots.iter().enumerate() {
             let Some(place) = place else { continue };
             if let Place::Weight(weight) = place {
@@ -201,16 +207,19 @@ impl Session {
         segment: usize,
         launch: &BoundLaunch,
     ) -> Result<(), RuntimeError> {
-        let BoundLaunch { code: BoundCode::Gpu { grid }, kernel, args, values, .. } = launch else { return Ok(()) };
+        let BoundLaunch { code: BoundCode::Gpu { grid }, kernel, args, values, takes_scratch, .. } = launch else {
+            return Ok(());
+        };
         let binding = self.forms.current().binding(segment);
         let loaded = code.kernel(*kernel).zip(self.model.body.kernels[*kernel].device.as_ref());
         let (Some((function, device)), Some(on_gpu)) = (loaded.filter(|_| !grid.contains(&0)), &mut self.on_gpu) else {
             return Ok(());
         };
-        let OnGpu { places, parameters, .. } = on_gpu;
+        let OnGpu { places, parameters, scratch, .. } = on_gpu;
         parameters.clear();
         let args = binding.args[args.clone()].iter();
         parameters.extend(args.map(|arg| places[arg.slot].address + arg.offset_bytes as u64));
+        parameters.extend(takes_scratch.then_some(scratch[segment]));
         parameters.extend(binding.values[values.clone()].iter().map(|value| value.cast_unsigned()));
         let launched = code.gpu.launch(function, device, *grid, parameters);
         launched.map_err(|source: GpuError| RuntimeError::gpu(&*code.gpu, source))
