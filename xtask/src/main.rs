@@ -5,6 +5,7 @@
 
 mod bench;
 mod conformance;
+mod cost_model;
 mod demo_train;
 mod models;
 mod peer_run;
@@ -30,6 +31,8 @@ enum Task {
     Bench(bench::Arguments),
     /// Run ONNX's conformance cases and compare with the list of those that pass.
     Conformance(conformance::Arguments),
+    /// Tell how well the tuner's cost model orders schedules of models that it has not seen.
+    CostModel(cost_model::Arguments),
     /// Hold whole models to what is promised of them: kernels alone, the same bytes, agreement, the same bits.
     Models(models::Arguments),
     /// Measure infc beside other inference engines on the same models, and print the ratios.
@@ -48,6 +51,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Conformance(arguments) => conformance::run(&arguments),
+        Task::CostModel(arguments) => cost_model::run(&arguments),
         Task::Models(arguments) => models::run(&arguments),
         Task::Peers(arguments) => peers::run(&arguments),
         Task::PeerRun(arguments) => peer_run::run(&arguments),

@@ -1,6 +1,5 @@
 //! `infc tune MODEL`.
 
-mod contest;
 mod rig;
 mod trial;
 
@@ -12,11 +11,11 @@ use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::tables::{self, Side, table};
 use crate::{host, output_file, process};
-use contest::{Contest, Outcome};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use infc::{CompileOptions, Phase, Source, Target, schedule_machine};
 use infc_passes::ErrorClass;
-use infc_tune::{Record, RecordFile};
+use infc_tune::{Contest, Outcome, Record, RecordFile, Rules, Strategy, Tournament};
+use rig::Bench;
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -60,12 +59,40 @@ pub(crate) struct TuneArgs {
     /// The same seed and the same times give the same search
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Only kernels whose hash begins so, as reports and records name them
+    #[arg(long, value_name = "HASH")]
+    kernel: Vec<String>,
+    /// How to search: guided (by a cost model that is learned meanwhile), evolutionary (without it) or random
+    #[arg(long, value_enum, value_name = "HOW", default_value_t, hide_possible_values = true)]
+    search: SearchArg,
+    /// Write down all kernels and measurements, as lines of JSON
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
     /// Measures one artifact of a kernel beside another: what the search runs in processes of its own
     #[arg(long, hide = true, num_args = 2, value_names = ["CANDIDATE", "INCUMBENT"])]
     trial: Option<Vec<PathBuf>>,
     /// The values of the kernel's symbols
     #[arg(long, hide = true, requires = "trial", value_delimiter = ',')]
     symbols: Vec<i64>,
+}
+
+/// See [`Strategy`].
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum SearchArg {
+    #[default]
+    Guided,
+    Evolutionary,
+    Random,
+}
+
+impl From<SearchArg> for Strategy {
+    fn from(search: SearchArg) -> Self {
+        match search {
+            SearchArg::Guided => Self::Guided,
+            SearchArg::Evolutionary => Self::Evolutionary,
+            SearchArg::Random => Self::Random,
+        }
+    }
 }
 
 fn budget(text: &str) -> Result<Duration, String> {
@@ -135,27 +162,29 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         ..CompileOptions::default()
     };
     let compilation = infc::compile(&Source::file(&model), &options, &mut ())?;
-    let tasks = infc::tasks(&compilation.plans());
+    let mut tasks = infc::tasks(&compilation.plans());
+    if !arguments.kernel.is_empty() {
+        tasks.retain(|task| arguments.kernel.iter().any(|prefix| task.key.to_string().starts_with(prefix.as_str())));
+        if tasks.is_empty() {
+            return Err(CliError::usage("the model has no kernel whose hash begins as --kernel says").into());
+        }
+    }
     let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
     let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
     let arena = Arena { target: &target, allowed, folder: folder.path() };
     let machine = schedule_machine(&target);
     console.note(format!("  {} distinct kernels for {target}", tasks.len()));
     let bar = progress(console);
-    let mut contests = Vec::with_capacity(tasks.len());
-    for (n, task) in tasks.iter().enumerate() {
+    let mut bench = Bench::new(arena, arguments.log.as_deref())?;
+    let rules = Rules { machine: &machine, allowed, strategy: arguments.search.into(), seed: arguments.seed };
+    let mut tournament = Tournament::new(&tasks, rules, &mut bench, |n| {
         bar.set_message(format!("default choice of kernel {} of {}", n + 1, tasks.len()));
-        contests.push(Contest::new(task, &machine, arena, arguments.seed.wrapping_add(n as u64))?);
-    }
+    })?;
     let processor = process::processor();
-    let before = total_ms(&contests);
+    let before = tournament.total_seconds();
     let mut trials = 0;
     while started.elapsed() < arguments.budget && arguments.trials.is_none_or(|most| trials < most) {
-        let Some(contest) = contests.iter_mut().max_by(|a, b| a.hope().total_cmp(&b.hope())) else { break };
-        if contest.exhausted {
-            break;
-        }
-        let outcome = contest.advance()?;
+        let Some((contest, outcome)) = tournament.advance(&mut bench)? else { break };
         trials += 1;
         if let (Outcome::Win, Some((schedule, proof))) = (outcome, &contest.found) {
             match Record::new(contest.task, &target, arguments.strict, schedule, *proof) {
@@ -165,9 +194,8 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
             }
             output_file::write(&file, known.to_text().as_bytes())?;
         }
-        let after = total_ms(&contests);
-        let (left, gain) = (arguments.budget.saturating_sub(started.elapsed()), 100.0 * (1.0 - after / before));
-        let left = tables::seconds(left);
+        let gain = 100.0 * (1.0 - tournament.total_seconds() / before);
+        let left = tables::seconds(arguments.budget.saturating_sub(started.elapsed()));
         bar.set_message(format!("{trials} schedules tried, kernels {gain:.1} % quicker, {left} left"));
     }
     bar.finish_and_clear();
@@ -177,10 +205,10 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         machine: process::machine(),
         trials,
         seconds: started.elapsed().as_secs_f64(),
-        default_ms: before,
-        best_ms: total_ms(&contests),
+        default_ms: before * 1e3,
+        best_ms: tournament.total_seconds() * 1e3,
         records: file.display().to_string(),
-        kernels: results(&contests),
+        kernels: results(tournament.contests()),
     };
     if console.is_json() {
         console.json(&report)?
@@ -218,10 +246,6 @@ fn progress(console: &Console) -> ProgressBar {
     bar
 }
 
-fn total_ms(contests: &[Contest<'_>]) -> f64 {
-    contests.iter().map(Contest::share_seconds).sum::<f64>() * 1e3
-}
-
 /// Adds a record in place of earlier ones for the same place: what was measured last is what is true now.
 fn keep(known: &mut RecordFile, record: Record) {
     known.records.retain(|other| other.place() != record.place());
@@ -229,7 +253,7 @@ fn keep(known: &mut RecordFile, record: Record) {
 }
 
 fn results(contests: &[Contest<'_>]) -> Vec<KernelResult> {
-    let total: f64 = contests.iter().map(|c| c.default_seconds() * c.task.launches as f64).sum();
+    let total: f64 = contests.iter().map(|c| c.default_seconds * c.task.launches as f64).sum();
     let mut results: Vec<KernelResult> = contests
         .iter()
         .map(|c| KernelResult {
@@ -237,9 +261,9 @@ fn results(contests: &[Contest<'_>]) -> Vec<KernelResult> {
             kernel: c.task.kernel.name.clone(),
             origins: c.task.origins.clone(),
             launches: c.task.launches,
-            share: c.default_seconds() * c.task.launches as f64 / total.max(1e-12),
-            default_us: c.default_seconds() * 1e6,
-            best_us: c.default_seconds() * c.relative() * 1e6,
+            share: c.default_seconds * c.task.launches as f64 / total.max(1e-12),
+            default_us: c.default_seconds * 1e6,
+            best_us: c.default_seconds * c.relative() * 1e6,
             trials: c.trials,
             failed: c.failed,
             schedule: c.found.as_ref().map(|(schedule, _)| schedule.to_string()),

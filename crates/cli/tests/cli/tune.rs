@@ -24,6 +24,29 @@ fn what_is_found_is_compiled() {
     assert_eq!(lines, won, "a record per kernel for which something quicker was found");
 }
 
+/// Each way of searching measures what it is asked to, of the kernels that it is asked for, and writes that down.
+#[test]
+fn searches_are_logged() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    let kernels = infc(at, "tune digits.onnx --trials 0 --format json").ok().json()["kernels"].clone();
+    let key = kernels[0]["key"].as_str().unwrap().to_owned();
+    for how in ["guided", "evolutionary", "random"] {
+        let arguments = format!("--search {how} --kernel {} --trials 6 --log log --format json", &key[..16]);
+        let json = infc(at, &format!("tune digits.onnx {arguments}")).ok().json();
+        assert_eq!((json["trials"].as_u64(), json["kernels"].as_array().unwrap().len()), (Some(6), 1), "{how}");
+        let log = fs::read_to_string(at.join("log")).unwrap();
+        let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((&lines[0]["schema"], &lines[0]["kernel"]), (&"infc.tuned-kernel/1".into(), &key.clone().into()));
+        let trials: Vec<_> = lines[1..].iter().map(|line| line["schedule"].as_str().unwrap()).collect();
+        assert!(lines[1..].iter().all(|line| line["schema"] == "infc.trial/1" && line["kernel"] == key.as_str()));
+        // What wins is measured more than once.
+        let distinct: std::collections::BTreeSet<_> = trials.iter().collect();
+        assert_eq!(distinct.len(), 6, "{how}");
+    }
+}
+
 /// A record whose schedule differs from the default is taken, and gives the same bytes every time.
 #[test]
 fn records_are_taken() {
@@ -63,6 +86,7 @@ fn records_that_are_wrong_are_told_and_left_out() {
     }
     infc(at, "compile digits.onnx --records nowhere").fails(1, "cli::cannot-read");
     infc(at, "tune digits.onnx --target x86-64-v9").fails(2, "cli::usage");
+    infc(at, "tune digits.onnx --kernel nothing").fails_after_notes(2, "cli::usage");
     infc(at, "tune digits.onnx --budget soon").fails(2, "cli::usage");
     infc(at, "tune nothing.onnx").fails(1, "onnx::cannot-read");
 }

@@ -146,15 +146,14 @@ fn check(record: Record, measure: bool, folder: &Path) -> Result<(Found, Option<
         Ok((_, target, schedule)) => {
             let allowed = if record.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
             let arena = Arena { target: &target, allowed, folder };
-            let proof = match recorded_kernel(&record.text) {
+            let kernel = match recorded_kernel(&record.text) {
+                Ok(kernel) => kernel,
                 Err(reason) => return Ok((Found::Illegal, Some(reason), record)),
-                Ok(kernel) => match Rig::new(&kernel, &record.kernel, arena)? {
-                    None => {
-                        return Ok((Found::Changed, Some("the default choice cannot be measured".to_owned()), record));
-                    }
-                    Some(rig) => rig.candidate(&schedule)?.and_then(|candidate| rig.proof(&candidate)),
-                },
             };
+            let Some(mut rig) = Rig::new(&kernel, &record.kernel, arena)? else {
+                return Ok((Found::Changed, Some("the default choice cannot be measured".to_owned()), record));
+            };
+            let proof = rig.proof(&schedule)?;
             match proof {
                 Some(proof) => return Ok((Found::Proven, None, record.proven(proof, now))),
                 None => (Found::NotQuicker, None),

@@ -3,11 +3,14 @@
 use super::trial::Trial;
 use crate::error::CliError;
 use crate::failure::Failure;
-use infc::{KernelOptions, Target, compile_kernel};
+use infc::{KernelKey, KernelOptions, Target, Task, compile_kernel};
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
-use infc_tune::Proof;
+use infc_tune::{Logged, Measure, Proof, Verdict};
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,6 +19,9 @@ use std::time::{Duration, Instant};
 const RUN_SECONDS: f64 = 300e-6;
 /// A trial that takes longer is given up.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Artifacts that are kept per kernel: one to be tried, and those that it may be tried beside.
+const KEPT: usize = 4;
 
 /// What all kernels share.
 #[derive(Clone, Copy)]
@@ -35,9 +41,13 @@ pub(in crate::commands) struct Rig<'a> {
     symbols: Vec<i64>,
     launches: usize,
     /// The artifact of the default choice.
-    pub(in crate::commands) default: PathBuf,
+    default: PathBuf,
+    /// Artifacts of other schedules, the last one used behind; `None`: it cannot be compiled.
+    others: VecDeque<(Schedule, Option<PathBuf>)>,
+    /// How many there were.
+    compiled: u64,
     /// Seconds per launch of the default choice, at its quickest.
-    pub(in crate::commands) default_seconds: f64,
+    default_seconds: f64,
 }
 
 impl<'a> Rig<'a> {
@@ -50,6 +60,8 @@ impl<'a> Rig<'a> {
             symbols: kernel.symbols.iter().map(|symbol| symbol.min.max(1)).collect(),
             launches: 1,
             default: arena.folder.join(format!("{name}.infa")),
+            others: VecDeque::new(),
+            compiled: 0,
             default_seconds: 0.0,
         };
         for _ in 0..2 {
@@ -63,17 +75,59 @@ impl<'a> Rig<'a> {
         Ok(Some(rig))
     }
 
-    /// The artifact of a schedule, to be tried; `None` if it cannot be compiled.
-    pub(in crate::commands) fn candidate(&self, schedule: &Schedule) -> Result<Option<PathBuf>, Failure> {
-        let path = self.arena.folder.join(format!("{}.candidate.infa", self.name));
-        let Ok(artifact) = self.compile(Some(schedule)) else { return Ok(None) };
-        write(&path, &artifact)?;
-        Ok(Some(path))
+    /// How a schedule does beside another, or beside the default choice.
+    pub(in crate::commands) fn compare(
+        &mut self,
+        candidate: &Schedule,
+        incumbent: Option<&Schedule>,
+    ) -> Result<Option<Verdict>, Failure> {
+        let beside = match incumbent {
+            None => Some(self.default.clone()),
+            Some(schedule) => self.artifact(schedule)?,
+        };
+        let candidate = self.artifact(candidate)?;
+        let trial = candidate.zip(beside).and_then(|(candidate, beside)| self.trial(&candidate, &beside));
+        Ok(trial.and_then(|trial| trial.verdict()))
+    }
+
+    /// What is proven of a schedule beside the default choice; `None` unless it computes the same and is quicker.
+    pub(in crate::commands) fn proof(&mut self, candidate: &Schedule) -> Result<Option<Proof>, Failure> {
+        let verdict = self.compare(candidate, None)?.filter(Verdict::is_win);
+        let default_seconds = self.default_seconds;
+        Ok(verdict.map(|verdict| Proof { default_seconds, ratio: verdict.ratio, ratio_at_most: verdict.at_most }))
+    }
+
+    /// The artifact of a schedule; `None` if it cannot be compiled.
+    fn artifact(&mut self, schedule: &Schedule) -> Result<Option<PathBuf>, Failure> {
+        let known = self.others.iter().position(|(other, _)| other == schedule);
+        let entry = match known.and_then(|at| self.others.remove(at)) {
+            Some(entry) => entry,
+            None => {
+                let path = self.arena.folder.join(format!("{}.{}.infa", self.name, self.compiled));
+                self.compiled += 1;
+                match self.compile(Some(schedule)) {
+                    Ok(artifact) => {
+                        write(&path, &artifact)?;
+                        (schedule.clone(), Some(path))
+                    }
+                    Err(_) => (schedule.clone(), None),
+                }
+            }
+        };
+        let path = entry.1.clone();
+        self.others.push_back(entry);
+        if self.others.len() > KEPT
+            && let Some((_, Some(old))) = self.others.pop_front()
+        {
+            // The folder goes away at the end, whatever is left in it.
+            drop(std::fs::remove_file(old));
+        }
+        Ok(path)
     }
 
     /// Measures an artifact beside another, in a process of its own; `None` if it does not finish as it should, or takes too
     /// long.
-    pub(in crate::commands) fn trial(&self, candidate: &Path, incumbent: &Path) -> Option<Trial> {
+    fn trial(&self, candidate: &Path, incumbent: &Path) -> Option<Trial> {
         let symbols: Vec<String> = self.symbols.iter().map(i64::to_string).collect();
         let mut command = Command::new(std::env::current_exe().ok()?);
         command.arg("tune").arg("--trial").arg(candidate).arg(incumbent);
@@ -99,13 +153,6 @@ impl<'a> Rig<'a> {
         serde_json::from_str(text.lines().last()?).ok().filter(|_| status.success())
     }
 
-    /// What is proven of an artifact beside the default choice; `None` unless it computes the same and is quicker.
-    pub(in crate::commands) fn proof(&self, candidate: &Path) -> Option<Proof> {
-        let verdict = self.trial(candidate, &self.default)?.verdict().filter(infc_tune::Verdict::is_win)?;
-        let (ratio, ratio_at_most) = (verdict.ratio, verdict.at_most);
-        Some(Proof { default_seconds: self.default_seconds, ratio, ratio_at_most })
-    }
-
     fn compile(&self, schedule: Option<&Schedule>) -> Result<Vec<u8>, Failure> {
         let options = KernelOptions {
             schedule: schedule.cloned(),
@@ -119,4 +166,52 @@ impl<'a> Rig<'a> {
 
 fn write(path: &Path, artifact: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, artifact).map_err(|source| CliError::CannotWrite { path: path.to_owned(), source }.into())
+}
+
+/// Measures on this machine, one kernel at a time, and writes down what it finds.
+pub(super) struct Bench<'a> {
+    pub(super) arena: Arena<'a>,
+    rigs: HashMap<KernelKey, Rig<'a>>,
+    log: Option<(PathBuf, File)>,
+}
+
+impl<'a> Bench<'a> {
+    /// Nothing was measured yet. A log is begun anew.
+    pub(super) fn new(arena: Arena<'a>, log: Option<&Path>) -> Result<Self, Failure> {
+        let open = |path: &Path| match File::create(path) {
+            Ok(file) => Ok((path.to_owned(), file)),
+            Err(source) => Err(CliError::CannotWrite { path: path.to_owned(), source }),
+        };
+        Ok(Self { arena, rigs: HashMap::new(), log: log.map(open).transpose()? })
+    }
+
+    fn note(&mut self, line: &Logged) -> Result<(), Failure> {
+        let Some((path, file)) = &mut self.log else { return Ok(()) };
+        let wrap = |source| CliError::CannotWrite { path: path.clone(), source };
+        Ok(file.write_all(line.to_line().as_bytes()).map_err(wrap)?)
+    }
+}
+
+impl<'a> Measure<'a> for Bench<'a> {
+    type Error = Failure;
+
+    fn default_seconds(&mut self, task: &'a Task) -> Result<Option<f64>, Failure> {
+        let rig = Rig::new(&task.kernel, &task.key.to_string(), self.arena)?;
+        let seconds = rig.as_ref().map(|rig| rig.default_seconds);
+        self.rigs.extend(rig.map(|rig| (task.key, rig)));
+        self.note(&Logged::kernel(task, &self.arena.target.to_string(), seconds))?;
+        Ok(seconds)
+    }
+
+    fn compare(
+        &mut self,
+        task: &'a Task,
+        candidate: &Schedule,
+        incumbent: Option<&Schedule>,
+    ) -> Result<Option<Verdict>, Failure> {
+        let Some(rig) = self.rigs.get_mut(&task.key) else { return Ok(None) };
+        let verdict = rig.compare(candidate, incumbent)?;
+        self.note(&Logged::trial(task, candidate, incumbent, verdict))?;
+        Ok(verdict)
+    }
 }

@@ -1,0 +1,230 @@
+//! A loop nest as a tree of loops with, at its leaves, what is computed and which memory that touches.
+
+use infc_ir::entity::{BufferId, VarId};
+use infc_ir::index::IndexExpr;
+use infc_ir::nest::{BufferKind, Expr, LoopKind, LoopNest, Stmt, Target};
+use infc_ir::scalar::{BinaryOp, ScalarOp, Source};
+use infc_ir::schedule::Scope;
+use infc_passes::schedule::operation_cost;
+
+/// How a loop runs, as far as costs care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turns {
+    /// One after the other.
+    Serial,
+    /// As straight code.
+    Straight,
+    /// As lanes of a vector.
+    Lanes(u16),
+}
+
+/// A loop around what is looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Loop {
+    var: VarId,
+    pub(super) turns: f64,
+    pub(super) kind: Turns,
+}
+
+/// Elements of a buffer that a statement reads or writes.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) buffer: BufferId,
+    pub(super) elem_bytes: f64,
+    /// Elements of the buffer.
+    pub(super) len_elems: f64,
+    pub(super) is_write: bool,
+    pub(super) in_register: bool,
+    /// Per loop around it, from outermost to innermost, by how many elements it moves from the first turn to the second;
+    /// `None` if it stays in all turns.
+    pub(super) strides: Vec<Option<f64>>,
+}
+
+/// What a statement does once.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    /// From outermost to innermost, the parallel axis first.
+    pub(super) loops: Vec<Loop>,
+    /// Vector instructions of arithmetic.
+    pub(super) cost: f64,
+    pub(super) accesses: Vec<Access>,
+    /// Whether it folds into what it writes.
+    pub(super) folds: bool,
+    pub(super) is_hint: bool,
+    /// Whether it happens under a condition.
+    pub(super) is_conditional: bool,
+}
+
+/// A loop or a statement.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    /// Depth (number of loops around it), turns, and what is in it.
+    Loop(usize, f64, Vec<Node>),
+    /// Which one.
+    Leaf(usize),
+}
+
+/// A nest, read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tree {
+    pub(super) roots: Vec<Node>,
+    pub(super) leaves: Vec<Leaf>,
+    pub(super) chunks: f64,
+    /// Bytes of buffers on the stack and in scratch memory.
+    pub(super) local_bytes: f64,
+    /// Turns of all serial loops.
+    pub(super) repeats: f64,
+}
+
+/// Reads a nest with symbols at the values that the tuner measures at: their minimum, at least 1.
+pub(super) fn read(nest: &LoopNest) -> Tree {
+    let symbols: Vec<i64> = nest.symbols.iter().map(|symbol| symbol.min.max(1)).collect();
+    let mut walk = Walk { nest, symbols, loops: Vec::new(), lets: Vec::new(), conditions: 0, tree: Tree::default() };
+    walk.tree.chunks = 1.0;
+    for buffer in nest.buffers.iter() {
+        if matches!(buffer.kind, BufferKind::Local(Scope::Stack | Scope::Scratch)) {
+            let bytes = buffer.dtype.size_bytes().unwrap_or(1) as f64;
+            walk.tree.local_bytes += walk.at_start(&buffer.len_elems).unwrap_or(0.0).max(0.0) * bytes;
+        }
+    }
+    walk.tree.roots = match &nest.parallel {
+        None => walk.block(&nest.body),
+        Some(parallel) => {
+            walk.tree.chunks = walk.at_start(&parallel.chunks).unwrap_or(1.0).max(1.0);
+            vec![walk.inside(parallel.var, walk.tree.chunks, Turns::Serial, &nest.body)]
+        }
+    };
+    walk.tree
+}
+
+struct Walk<'n> {
+    nest: &'n LoopNest,
+    symbols: Vec<i64>,
+    loops: Vec<Loop>,
+    lets: Vec<(VarId, IndexExpr)>,
+    conditions: usize,
+    tree: Tree,
+}
+
+impl Walk<'_> {
+    fn block(&mut self, body: &[Stmt]) -> Vec<Node> {
+        let lets = self.lets.len();
+        let mut nodes = Vec::new();
+        for stmt in body {
+            match stmt {
+                Stmt::For { var, extent, kind, body } => {
+                    let turns = self.at_start(extent).unwrap_or(1.0).max(0.0);
+                    let kind = match kind {
+                        LoopKind::Serial | LoopKind::Bound(_) => Turns::Serial,
+                        // An operation of the machine does all turns at once.
+                        LoopKind::Tensor(_) => Turns::Lanes(1),
+                        LoopKind::Unrolled => Turns::Straight,
+                        LoopKind::Vector { lanes } => Turns::Lanes(*lanes),
+                    };
+                    nodes.push(self.inside(*var, turns, kind, body));
+                }
+                Stmt::Let { var, value } => self.lets.push((*var, value.clone())),
+                Stmt::If { then, otherwise, .. } => {
+                    self.conditions += 1;
+                    nodes.extend(self.block(then));
+                    nodes.extend(self.block(otherwise));
+                    self.conditions -= 1;
+                }
+                Stmt::Store { targets, value, valid } => {
+                    nodes.push(self.leaf(targets, Some(value), 0.0, false, !valid.is_empty()));
+                }
+                Stmt::Reduce { targets, value, reducer, valid } => {
+                    let combine: f64 = reducer.combine.ops.iter().map(operation_cost).sum();
+                    // A product that is summed is one multiply-add.
+                    let root = value.roots.first().map(|&root| &value.body.ops[root]);
+                    let is_fused = reducer.as_binary() == Some(BinaryOp::Add)
+                        && matches!(root, Some(ScalarOp::Binary(BinaryOp::Mul, ..)));
+                    let combine = if is_fused { 0.0 } else { combine };
+                    nodes.push(self.leaf(targets, Some(value), combine, true, !valid.is_empty()));
+                }
+                Stmt::Prefetch { target } => {
+                    nodes.push(self.leaf(std::slice::from_ref(target), None, 0.0, false, false))
+                }
+                Stmt::Alloc(_) | Stmt::Barrier | Stmt::AsyncCopy { .. } | Stmt::AsyncWait { .. } => {}
+            }
+        }
+        self.lets.truncate(lets);
+        nodes
+    }
+
+    fn inside(&mut self, var: VarId, turns: f64, kind: Turns, body: &[Stmt]) -> Node {
+        if kind == Turns::Serial {
+            let around = self.loops.iter().filter(|l| l.kind == Turns::Serial).map(|l| l.turns).product::<f64>();
+            self.tree.repeats += around * turns;
+        }
+        self.loops.push(Loop { var, turns, kind });
+        let nodes = self.block(body);
+        self.loops.pop();
+        Node::Loop(self.loops.len(), turns, nodes)
+    }
+
+    fn leaf(&mut self, targets: &[Target], value: Option<&Expr>, cost: f64, folds: bool, is_masked: bool) -> Node {
+        let mut accesses: Vec<Access> = targets.iter().map(|t| self.access(t.buffer, &t.index, true)).collect();
+        let mut cost = cost;
+        let mut is_conditional = is_masked || self.conditions > 0;
+        for op in value.iter().flat_map(|value| value.body.ops.iter()) {
+            cost += operation_cost(op);
+            if let ScalarOp::Load(load) = op
+                && let (Source::Buffer(buffer), Some(index)) = (load.source, load.index.first())
+            {
+                accesses.push(self.access(buffer, index, false));
+                is_conditional |= !load.valid.is_empty();
+            }
+        }
+        self.tree.leaves.push(Leaf {
+            loops: self.loops.clone(),
+            cost,
+            accesses,
+            folds,
+            is_hint: value.is_none(),
+            is_conditional,
+        });
+        Node::Leaf(self.tree.leaves.len() - 1)
+    }
+
+    fn access(&self, buffer: BufferId, index: &IndexExpr, is_write: bool) -> Access {
+        let declared = &self.nest.buffers[buffer];
+        let start = self.at(index, None, 0);
+        let stride = |l: &Loop| {
+            let last = l.turns as i64 - 1;
+            let moved = |turn: i64| Some(self.at(index, Some(l.var), turn)? - start?);
+            let far = [1, last / 2, last].into_iter().filter(|&turn| turn > 0 && turn <= last);
+            let is_still = far.into_iter().all(|turn| moved(turn) == Some(0.0));
+            (!is_still).then(|| moved(1).unwrap_or(1.0))
+        };
+        Access {
+            buffer,
+            elem_bytes: declared.dtype.size_bytes().unwrap_or(1) as f64,
+            len_elems: self.at_start(&declared.len_elems).unwrap_or(f64::INFINITY).max(1.0),
+            is_write,
+            in_register: declared.kind == BufferKind::Local(Scope::Register),
+            strides: self.loops.iter().map(stride).collect(),
+        }
+    }
+
+    fn at_start(&self, e: &IndexExpr) -> Option<f64> {
+        self.at(e, None, 0)
+    }
+
+    /// The value of an expression in the first turn of all loops, but for one.
+    fn at(&self, e: &IndexExpr, moving: Option<VarId>, turn: i64) -> Option<f64> {
+        let mut lets: Vec<(VarId, i64)> = Vec::with_capacity(self.lets.len());
+        let value = |e: &IndexExpr, lets: &[(VarId, i64)]| {
+            let of_var = |var: VarId| {
+                let bound = lets.iter().rev().find(|(v, _)| *v == var).map(|(_, value)| *value);
+                Some(bound.unwrap_or(if moving == Some(var) { turn } else { 0 }))
+            };
+            e.eval(&|symbol| self.symbols.get(symbol.0 as usize).copied(), &of_var)
+        };
+        for (var, bound) in &self.lets {
+            let bound = value(bound, &lets)?;
+            lets.push((*var, bound));
+        }
+        value(e, &lets).map(|value| value as f64)
+    }
+}

@@ -1,0 +1,125 @@
+//! A search that was measured once, repeated without measuring: the same answers lead to the same search.
+//!
+//! `replay/*.jsonl` is what `infc tune --log` wrote. Where rules of the default choice change, schedules have other texts, and
+//! the log is to be renewed on any machine that runs the target: `replay/README.md` tells how.
+
+use infc::{KernelKey, Task, recorded_kernel, schedule_machine};
+use infc_passes::ErrorClass;
+use infc_tune::{Logged, Measure, Outcome, Replay, ReplayError, Rules, Strategy, Tournament, Verdict};
+use std::path::Path;
+
+/// As the log was made: `--seed` and `--trials`.
+const SEED: u64 = 7;
+const TRIALS: usize = 80;
+
+fn log() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replay/digits.jsonl");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The kernels of a log, and the target that they were compiled for.
+fn tasks(log: &str) -> (Vec<Task>, infc::Target) {
+    let mut found = Vec::new();
+    let mut for_target = None;
+    for line in log.lines() {
+        if let Logged::Kernel { name, target, launches, text, .. } = serde_json::from_str(line).unwrap() {
+            for_target = Some(target.parse().unwrap());
+            let kernel = infc_ir::kernel::Kernel { name, ..recorded_kernel(&text).unwrap() };
+            found.push(Task { key: KernelKey::of_text(&text), kernel, text, origins: Vec::new(), launches });
+        }
+    }
+    (found, for_target.expect("a kernel"))
+}
+
+/// What a search did: kernel, outcome and best time of each trial.
+fn search<'t, M: Measure<'t>>(
+    tasks: &'t [Task],
+    rules: Rules<'t>,
+    measure: &mut M,
+    trials: usize,
+) -> Result<Vec<(String, Outcome, f64)>, M::Error> {
+    let mut tournament = Tournament::new(tasks, rules, measure, |_| ())?;
+    let mut steps = Vec::new();
+    while steps.len() < trials {
+        let Some((contest, outcome)) = tournament.advance(measure)? else { break };
+        steps.push((contest.task.kernel.name.clone(), outcome, contest.relative()));
+    }
+    Ok(steps)
+}
+
+#[test]
+fn a_search_is_repeated_without_measuring() {
+    let log = log();
+    let (tasks, target) = tasks(&log);
+    let machine = schedule_machine(&target);
+    let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: SEED };
+    let mut replay = Replay::parse(&log).unwrap();
+    let asked = replay.unasked();
+    let steps = search(&tasks, rules, &mut replay, TRIALS)
+        .unwrap_or_else(|error| panic!("{error}: if schedules were to change, renew the log (tests/replay/README.md)"));
+    assert_eq!(steps.len(), TRIALS);
+    assert_eq!(replay.unasked(), 0, "of {asked} answers");
+    // All of it happened: wins, losses, and what the model chose after it had learned something.
+    assert!(steps.iter().any(|(_, outcome, _)| *outcome == Outcome::Win), "{steps:?}");
+    assert!(steps.iter().any(|(_, outcome, _)| *outcome == Outcome::Loss), "{steps:?}");
+    let again = search(&tasks, rules, &mut Replay::parse(&log).unwrap(), TRIALS).unwrap();
+    assert_eq!(steps, again);
+    // Another seed asks for what nobody measured.
+    let other = search(&tasks, Rules { seed: SEED + 1, ..rules }, &mut Replay::parse(&log).unwrap(), TRIALS);
+    assert!(matches!(other, Err(ReplayError::NotLogged { .. })), "{other:?}");
+    // Without the model the search is another one.
+    let unguided = Rules { strategy: Strategy::Evolutionary, ..rules };
+    assert!(search(&tasks, unguided, &mut Replay::parse(&log).unwrap(), TRIALS).is_err());
+}
+
+/// A bench on which a candidate fails now and then, and one kernel cannot be measured: neither is tried for ever.
+struct Broken {
+    asked: usize,
+}
+
+impl<'t> Measure<'t> for Broken {
+    type Error = std::convert::Infallible;
+
+    fn default_seconds(&mut self, task: &'t Task) -> Result<Option<f64>, Self::Error> {
+        Ok((!task.kernel.name.starts_with("k0")).then_some(1e-6))
+    }
+
+    fn compare(
+        &mut self,
+        task: &'t Task,
+        _: &infc_ir::schedule::Schedule,
+        _: Option<&infc_ir::schedule::Schedule>,
+    ) -> Result<Option<Verdict>, Self::Error> {
+        assert!(!task.kernel.name.starts_with("k0"), "it has no default to be compared with");
+        self.asked += 1;
+        Ok((!self.asked.is_multiple_of(3)).then_some(Verdict { ratio: 1.5, at_most: 1.6 }))
+    }
+}
+
+#[test]
+fn what_fails_is_counted_and_not_tried_again() {
+    let log = log();
+    let (tasks, target) = tasks(&log);
+    let machine = schedule_machine(&target);
+    let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: 1 };
+    let mut bench = Broken { asked: 0 };
+    let mut tournament = Tournament::new(&tasks, rules, &mut bench, |_| ()).unwrap();
+    let before = tournament.total_seconds();
+    for _ in 0..200 {
+        if tournament.advance(&mut bench).unwrap().is_none() {
+            break;
+        }
+    }
+    let (trials, failed) =
+        tournament.contests().iter().fold((0, 0), |(t, f), contest| (t + contest.trials, f + contest.failed));
+    assert_eq!((trials as usize, failed as usize), (bench.asked, bench.asked / 3));
+    assert!(tournament.contests().iter().all(|contest| contest.found.is_none()));
+    assert_eq!(tournament.total_seconds(), before);
+}
+
+#[test]
+fn damaged_logs_are_told() {
+    assert!(matches!(Replay::parse("{}\n"), Err(ReplayError::BadLine { line: 1, .. })));
+    assert!(matches!(Replay::parse("nonsense"), Err(ReplayError::BadLine { line: 1, .. })));
+    assert_eq!(Replay::parse("").unwrap().unasked(), 0);
+}
