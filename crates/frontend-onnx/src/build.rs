@@ -8,10 +8,12 @@ mod fold;
 mod join;
 mod movement;
 mod narrow;
+mod nested;
 mod numbers;
 mod shapes;
 mod subgraph;
 mod types;
+mod values;
 mod window;
 
 pub(crate) use finish::Contradiction;
@@ -20,23 +22,20 @@ pub(crate) use narrow::{Rounding, ScaleRounding, carried};
 pub(crate) use numbers::may_be_numbers;
 pub(crate) use shapes::{MAX_RANK, check_complexity, exact_quotient, is_long, mismatch, product, quotient, show};
 pub(crate) use subgraph::{Step, Steps};
-pub(crate) use types::{check_computable, check_storable};
+pub(crate) use types::{check_computable, check_storable, compute_type};
 pub(crate) use window::{Window, WindowAxis};
 
 use crate::error::Problem;
-use crate::known::{self, Item};
-use crate::tracked::{Contents, Tracked};
+use crate::known;
+use crate::tracked::Tracked;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{OriginId, ScalarId, SymbolId, ValueId, VarId};
-use infc_ir::graph::{Assumption, Graph, Port, SymbolSource, TensorType};
+use infc_ir::graph::{Graph, Port, SymbolSource, TensorType};
 use infc_ir::index::{Dim, Facts, IndexExpr, Interval, Ranges};
 use infc_ir::kernel::Reducer;
-use infc_ir::op::{
-    CompositeKind, CompositeOp, ConcatOp, ConstantOp, ContractOp, GatherOp, HostOp, MapOp, Op, ReduceOp, ScanOp, ViewOp,
-};
+use infc_ir::op::{ConcatOp, ContractOp, GatherOp, MapOp, Op, ReduceOp, ScanOp, ViewOp};
 use infc_ir::scalar::{Body, Const, ScalarOp};
-use infc_tensor::{Attributes, DType, Subgraphs, Tensor};
-use std::sync::Arc;
+use infc_tensor::DType;
 
 /// The result of anything that builds.
 pub(crate) type Result<T> = std::result::Result<T, Problem>;
@@ -152,131 +151,6 @@ impl Builder {
         self.check(&ty)?;
         let value = self.graph.add(op, inputs, carried(&ty), self.origin);
         Ok(Tracked::of_value(ty, value))
-    }
-
-    /// The value in the graph, added now if it was not needed so far.
-    pub(crate) fn value(&mut self, tracked: &Tracked) -> Result<ValueId> {
-        if let Some(value) = tracked.value() {
-            return Ok(value);
-        }
-        self.check(tracked.ty())?;
-        let value = match (tracked.constant(), tracked.contents()) {
-            (Some(constant), _) if !known::is_computable(tracked.dtype()) => {
-                let op = ConstantOp { name: constant.name.clone(), tensor: constant.tensor.unpacked() };
-                self.constant_value(Arc::new(op), carried(tracked.ty()))
-            }
-            (Some(constant), _) => self.constant_value(constant.clone(), tracked.ty().clone()),
-            (None, Contents::Uniform(item)) if tracked.rank() > 0 => {
-                let scalar = Tracked::uniform(TensorType::new(tracked.dtype(), Vec::new()), item.clone());
-                let value = self.value(&scalar)?;
-                let map = AccessMap { rank: tracked.rank(), index: Vec::new(), valid: Vec::new() };
-                let op = ViewOp { map, shape: tracked.shape().to_vec(), otherwise: Const::zero(tracked.dtype()) };
-                self.graph.add(Op::View(op), &[value], tracked.ty().clone(), self.origin)
-            }
-            (None, _) => self.items_value(tracked)?,
-        };
-        tracked.set_value(value);
-        Ok(value)
-    }
-
-    /// An operator that the runtime evaluates, with the types of the outputs that `op` asks for.
-    pub(crate) fn host(&mut self, op: HostOp, inputs: &[&Tracked], types: Vec<TensorType>) -> Result<Vec<Tracked>> {
-        let all = inputs.iter().map(|t| t.dtype()).chain(types.iter().map(|ty| ty.dtype));
-        if let Some(found) = all.into_iter().find(|&dtype| narrow::carrier(dtype) != dtype) {
-            // The host would see what the graph has in their place.
-            return Err(Problem::UnsupportedType { expected: "elements of whole bytes that are computed with", found });
-        }
-        let values = inputs.iter().map(|input| self.host_operand(input)).collect::<Result<Vec<_>>>()?;
-        let outputs = self.graph.add_node(Op::Host(Arc::new(op)), &values, types.clone(), self.origin);
-        Ok(types.into_iter().zip(outputs).map(|(ty, value)| Tracked::of_value(ty, value)).collect())
-    }
-
-    /// A value that a host operation reads, of any element type.
-    fn host_operand(&mut self, input: &Tracked) -> Result<ValueId> {
-        let (Some(constant), None) = (input.constant(), input.value()) else { return self.value(input) };
-        if check_storable(input.dtype()).is_ok() {
-            return self.value(input);
-        }
-        if input.dtype() != DType::String {
-            let value = self.constant_value(constant.clone(), input.ty().clone());
-            input.set_value(value);
-            return Ok(value);
-        }
-        // Strings are no weights.
-        let op = HostOp {
-            op_type: "Constant".to_owned(),
-            domain: String::new(),
-            opset: 13,
-            attributes: Attributes::from_iter([("value", constant.tensor.clone())]),
-            graphs: Subgraphs::default(),
-            inputs: Vec::new(),
-            outputs: vec![true],
-            produces: Vec::new(),
-            reason: "its elements are strings".to_owned(),
-        };
-        let value = self.graph.add(Op::Host(Arc::new(op)), &[], input.ty().clone(), self.origin);
-        input.set_value(value);
-        Ok(value)
-    }
-
-    fn values(&mut self, inputs: &[&Tracked]) -> Result<Vec<ValueId>> {
-        inputs.iter().map(|t| self.value(t)).collect()
-    }
-
-    fn constant_value(&mut self, constant: Arc<ConstantOp>, ty: TensorType) -> ValueId {
-        self.graph.add(Op::Constant(constant), &[], ty, self.no_origin)
-    }
-
-    /// Elements that were tracked so far, as data.
-    fn items_value(&mut self, tracked: &Tracked) -> Result<ValueId> {
-        let items = tracked.items().expect("a value that is not in the graph has known elements");
-        let extents: Vec<usize> = tracked.shape().iter().map(|d| d.as_const().map_or(0, |d| d as usize)).collect();
-        // What is known of types that are not computed with are elements of their carriers: none, or padding.
-        let ty = carried(tracked.ty());
-        if let Some(tensor) = known::tensor_of(ty.dtype, &extents, &items) {
-            let op = ConstantOp { name: String::new(), tensor };
-            return Ok(self.constant_value(Arc::new(op), ty));
-        }
-        let dtype = tracked.dtype();
-        let scalars = items.iter().map(|item| self.item_value(item, dtype)).collect::<Result<Vec<_>>>()?;
-        let vectors = match &scalars[..] {
-            [one] => one.clone(),
-            _ => {
-                let parts: Vec<Tracked> =
-                    scalars.iter().map(|s| self.reshape(s, &[Dim::constant(1)])).collect::<Result<_>>()?;
-                self.concat(&parts.iter().collect::<Vec<_>>(), 0)?
-            }
-        };
-        let shaped = self.reshape(&vectors, tracked.shape())?;
-        let typed = self.map(&[&shaped], |body, p| body.cast(dtype, p[0]))?;
-        self.value(&typed)
-    }
-
-    /// An element as data: a dim in `i64`, unless it is among floats.
-    fn item_value(&mut self, item: &Item, among: DType) -> Result<Tracked> {
-        let ty = TensorType::new(DType::I64, Vec::new());
-        let dim = match item {
-            Item::Int(dim) => self.add(Op::DimValue(dim.clone()), &[], ty)?,
-            Item::Const(c) => return Ok(Tracked::uniform(TensorType::new(c.dtype, Vec::new()), Item::Const(*c))),
-        };
-        if among.is_float() { self.map(&[&dim], |body, p| body.cast(among, p[0])) } else { Ok(dim) }
-    }
-
-    /// A constant scalar.
-    pub(crate) fn scalar(&self, dtype: DType, value: f64) -> Tracked {
-        Tracked::uniform(TensorType::new(dtype, Vec::new()), Item::from_const(Const::from_f64(dtype, value)))
-    }
-
-    /// A constant tensor.
-    pub(crate) fn constant(&self, name: &str, tensor: Tensor) -> Tracked {
-        Tracked::of_constant(name, tensor)
-    }
-
-    /// The value as the graph sees it: nothing is known of its elements, so what is computed from it stays visible to
-    /// passes, however small it is.
-    pub(crate) fn as_data(&mut self, x: &Tracked) -> Result<Tracked> {
-        let value = self.value(x)?;
-        Ok(Tracked::of_value(x.ty().clone(), value))
     }
 
     /// Movement: element `i` of the result is element `map(i)` of `x`, or `otherwise`.
@@ -544,83 +418,9 @@ impl Builder {
         self.add(Op::Scan(op), &[value], x.ty().clone())
     }
 
-    /// A builder for a graph inside of this one, which knows the same symbols and facts.
-    pub(crate) fn nested(&self) -> Builder {
-        let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
-        Builder {
-            facts: self.facts.clone(),
-            exact: self.exact,
-            strict: self.strict,
-            may_use_host: false,
-            ..Builder::new(graph)
-        }
-    }
-
-    /// What a graph inside of this one takes for granted, the node that has it does: it knows all that this one knew when
-    /// it was begun, and nothing may have been learned here since.
-    pub(crate) fn adopt(&mut self, body: &mut Builder) {
-        self.facts = std::mem::take(&mut body.facts);
-        self.take_symbols(body);
-        for assumption in body.graph.assumptions.drain(..) {
-            self.graph.assumptions.push(Assumption { origin: self.origin, ..assumption });
-        }
-    }
-
-    /// Symbols that came up in a graph inside of this one are those of the whole model.
-    pub(crate) fn take_symbols(&mut self, body: &mut Builder) {
-        if body.graph.symbols.len() > self.graph.symbols.len() {
-            self.graph.symbols.clone_from(&body.graph.symbols);
-        }
-        self.graph.sources.append(&mut body.graph.sources);
-    }
-
-    /// A pattern that keeps its name; `define` builds its meaning from fresh inputs.
-    pub(crate) fn composite(
-        &mut self,
-        kind: CompositeKind,
-        inputs: &[&Tracked],
-        define: impl FnOnce(&mut Builder, &[Tracked]) -> Result<Tracked>,
-    ) -> Result<Tracked> {
-        let mut body = self.nested();
-        let parameters: Vec<Tracked> = inputs
-            .iter()
-            .enumerate()
-            .map(|(n, t)| body.input(&format!("x{n}"), t.ty().clone()))
-            .collect::<Result<_>>()?;
-        let result = define(&mut body, &parameters)?;
-        body.output("y", &result)?;
-        body.graph.requires.drain(..).for_each(|r| self.graph.require(r));
-        self.adopt(&mut body);
-        let values = self.values(inputs)?;
-        self.add(Op::Composite(CompositeOp { kind, body: Arc::new(body.graph) }), &values, result.ty().clone())
-    }
-
     /// An element-wise function of the coordinates alone.
     pub(crate) fn generate(&mut self, shape: Vec<Dim>, f: impl FnOnce(&mut Body) -> ScalarId) -> Result<Tracked> {
         self.map_over(shape, &[], |body, _| f(body))
-    }
-}
-
-/// The type in which values of a type are computed: half types in f32.
-pub(crate) fn compute_type(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        other => other,
-    }
-}
-
-impl Builder {
-    /// The type of what lies between the operations of an operator that ONNX defines by others, where its inputs are of
-    /// a type: that type if strict, so that half types are rounded wherever the definition names a value, else the one
-    /// that is computed in.
-    pub(crate) fn step_type(&self, dtype: DType) -> DType {
-        if self.strict { dtype } else { compute_type(dtype) }
-    }
-
-    /// The type that such a definition's sums are made in: ONNX's reference implementation adds f16 in f32 and rounds
-    /// once, but rounds every partial sum of bf16.
-    pub(crate) fn sum_type(&self, dtype: DType) -> DType {
-        if dtype == DType::BF16 { self.step_type(dtype) } else { compute_type(dtype) }
     }
 }
 

@@ -1,8 +1,8 @@
-//! Which element types scalar operations take.
+//! Which element types scalar operations take, and in which ones values are computed.
 //!
 //! The operators' imports need not ask: what a body computes is checked here, before it enters the graph.
 
-use super::Result;
+use super::{Builder, Result};
 use crate::error::Problem;
 use crate::known::is_computable;
 use infc_ir::entity::ScalarId;
@@ -68,4 +68,27 @@ fn check_binary(op: BinaryOp, found: DType) -> Result<()> {
         _ => (found != DType::Bool, "numbers"),
     };
     if takes { Ok(()) } else { Err(Problem::UnsupportedType { expected, found }) }
+}
+
+/// The type in which values of a type are computed: half types in f32.
+pub(crate) fn compute_type(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    }
+}
+
+impl Builder {
+    /// The type of what lies between the operations of an operator that ONNX defines by others, where its inputs are of
+    /// a type: that type if strict, so that half types are rounded wherever the definition names a value, else the one
+    /// that is computed in.
+    pub(crate) fn step_type(&self, dtype: DType) -> DType {
+        if self.strict { dtype } else { compute_type(dtype) }
+    }
+
+    /// The type that such a definition's sums are made in: ONNX's reference implementation adds f16 in f32 and rounds
+    /// once, but rounds every partial sum of bf16.
+    pub(crate) fn sum_type(&self, dtype: DType) -> DType {
+        if dtype == DType::BF16 { self.step_type(dtype) } else { compute_type(dtype) }
+    }
 }

@@ -11,7 +11,7 @@ use super::access::{Access, Step, accesses};
 use super::decide::Decisions;
 use super::machine::Machine;
 use super::place::Chooser;
-use super::steps;
+use super::{steps, stored};
 use crate::ErrorClass;
 use crate::formulate::collapse;
 use infc_ir::entity::StageId;
@@ -71,7 +71,7 @@ pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, de
 /// tested for bounds, since tests that hold for tiles of one axis need not for tiles of both.
 fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
     let mut pairs = Vec::new();
-    let inlined = Chooser::inlined(kernel);
+    let inlined = stored::inlined(kernel);
     for (id, stage) in kernel.stages.iter_enumerated().filter(|(_, stage)| stage.reducer.is_some()) {
         let accesses = accesses(kernel, id, &inlined);
         if accesses.iter().any(|a| a.guards.tested) {
@@ -96,7 +96,7 @@ fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
 
 /// The last two axes of sums that have fewer columns than lanes.
 fn pairs_of_columns(kernel: &Kernel, lanes: i64) -> Vec<(StageId, usize, usize)> {
-    let inlined = Chooser::inlined(kernel);
+    let inlined = stored::inlined(kernel);
     let mut pairs = Vec::new();
     for (id, stage) in kernel.stages.iter_enumerated().filter(|(_, stage)| stage.reducer.is_some()) {
         let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();

@@ -21,6 +21,7 @@ mod order;
 mod place;
 mod regroup;
 mod steps;
+mod stored;
 mod strip;
 mod tile;
 mod window;
