@@ -9,18 +9,23 @@ use std::path::Path;
 /// A target that every machine with x86 runs.
 const TARGET: &str = "x86-64-v2";
 
-/// The kernels of the demo's model, which is at `at`.
-fn tasks(at: &Path) -> Vec<Task> {
-    let options = CompileOptions { stop_after: Some(Phase::Plan), ..CompileOptions::default() };
+/// The kernels of the demo's model, which is at `at`, and of special cases of it.
+pub(crate) fn tasks(at: &Path, specialize: Vec<(String, Vec<i64>)>) -> Vec<Task> {
+    let options = CompileOptions { specialize, stop_after: Some(Phase::Plan), ..CompileOptions::default() };
     let compilation = infc::compile(&Source::file(at.join("digits.onnx")), &options, &mut ()).unwrap();
     infc::tasks(&compilation.plans())
 }
 
-/// A record for one of the demo's kernels: plain loops, which are legal for all.
+/// A record for one of the demo's kernels.
 pub(crate) fn record(at: &Path, n: usize) -> Record {
+    plain(&tasks(at, Vec::new())[n])
+}
+
+/// A record for a kernel: plain loops, which are legal for all.
+pub(crate) fn plain(task: &Task) -> Record {
     let proof = Proof { default_seconds: 2e-6, ratio: 0.5, ratio_at_most: 0.6 };
     let plain = "".parse().unwrap();
-    let record = Record::new(&tasks(at)[n], &TARGET.parse().unwrap(), false, &plain, proof).unwrap();
+    let record = Record::new(task, &TARGET.parse().unwrap(), false, &plain, proof).unwrap();
     Record { machine: "Abacus".to_owned(), ..record }
 }
 
@@ -133,7 +138,7 @@ fn what_changed_here_is_measured_again() {
     infc(at, "demo --save .").ok();
     let listed = |at: &Path| infc(at, "records ls some.records --format json").ok().json();
     // Of the kernels whose plain loops are far slower than the default, the first product.
-    let n = tasks(at).iter().position(|task| task.text.contains("fold sum")).expect("the demo sums");
+    let n = tasks(at, Vec::new()).iter().position(|task| task.text.contains("fold sum")).expect("the demo sums");
     // The name of this machine is what the command calls it.
     let here = infc(at, "doctor --format json").ok().json()["processor"].as_str().unwrap().to_owned();
     let record = Record { machine: here, code: "0".repeat(64), ..record(at, n) };

@@ -1,5 +1,6 @@
 //! `--specialize`: what commands tell of code for single values of dynamic dims.
 
+use crate::records;
 use crate::support::{folder, infc};
 
 /// A folder with the demo's model, and `cases.infa`, which has code of its own for one image and for eight.
@@ -92,19 +93,16 @@ fn cases_are_tuned() {
     let folder = folder();
     let at = folder.path();
     infc(at, "demo --save .").ok();
-    let tasks = |arguments: &str| {
+    let keys = |arguments: &str| {
         let arguments = format!("tune digits.onnx --target x86-64-v2 --trials 0 --format json{arguments}");
-        infc(at, &arguments).ok().json()["kernels"].as_array().unwrap().clone()
+        let kernels = infc(at, &arguments).ok().json()["kernels"].as_array().unwrap().clone();
+        kernels.iter().map(|kernel| kernel["key"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let (general, all) = (tasks(""), tasks(" --specialize N=1"));
-    let of_case = |task: &&serde_json::Value| general.iter().all(|other| other["key"] != task["key"]);
-    let task = all.iter().find(of_case).expect("a kernel of the case alone");
-    // Plain loops.
-    let record = serde_json::json!({
-        "schema": "infc.record/1", "space": 1, "kernel": task["key"], "name": task["kernel"], "target": "x86-64-v2",
-        "machine": "any", "threads": 1, "strict": false, "schedule": "", "seconds": 1.0, "default_seconds": 2.0,
-    });
-    std::fs::write(at.join("found"), format!("{record}\n")).unwrap();
+    let (general, all) = (keys(""), keys(" --specialize N=1"));
+    let key = all.iter().find(|key| !general.contains(key)).expect("a kernel of the case alone");
+    let tasks = records::tasks(at, vec![("N".to_owned(), vec![1])]);
+    let task = tasks.iter().find(|task| task.key.to_string() == *key).expect("the library finds what the command does");
+    std::fs::write(at.join("found"), records::plain(task).to_line()).unwrap();
     let compile = |arguments: &str| {
         infc(at, &format!("compile digits.onnx --target x86-64-v2 -o out.infa{arguments}")).ok();
         let json = infc(at, "inspect out.infa --format json").ok().json();
