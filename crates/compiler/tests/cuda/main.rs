@@ -12,7 +12,7 @@ mod simulator;
 use infc_frontend_onnx::{ImportOptions, LoadOptions, Model, import};
 use infc_ir::interp::{run_graph, symbol_values};
 use infc_passes::ErrorClass;
-use infc_passes::form::{FormOptions, GraphPlan, form};
+use infc_passes::form::{FormOptions, GraphPlan, OperandSource, form};
 use infc_passes::graph::{PassContext, PassOptions, optimize};
 use infc_tensor::{DType, Tensor};
 use infc_testkit::{assert_close, random_tensor};
@@ -56,6 +56,27 @@ fn the_demo_network() {
 #[test]
 fn a_residual_network() {
     agrees(&built(networks::residual()), &[1, 2].map(|batch| vec![vec![batch, 3, 13, 11]]));
+}
+
+/// Minimal filtering keeps the tiles of an image between its steps, for which a GPU's code has no memory if nobody knows how
+/// many there are.
+#[test]
+fn images_of_any_size() {
+    let model = built(networks::any_size());
+    let mut graph = import(&model, &ImportOptions::default()).expect("the model can be imported");
+    let options = PassOptions { allowed: ErrorClass::Reassociating, ..PassOptions::default() };
+    optimize(&mut graph, &PassContext::new(options)).expect("passes run");
+    let transformed = |keeps_any_size: bool| {
+        let options = FormOptions { keeps_any_size, max_weight_growth: 4.0, ..FormOptions::default() };
+        let plan = form(&graph, &options).expect("the graph can be planned");
+        let is_transformed = |source: &OperandSource| match source {
+            OperandSource::Constant(c) => c.packing.as_ref().is_some_and(|packing| packing.transform.is_some()),
+            _ => false,
+        };
+        plan.kernels.iter().flat_map(|kernel| &kernel.operands).filter(|source| is_transformed(source)).count()
+    };
+    assert_eq!((transformed(false), transformed(true)), (0, 1));
+    agrees(&model, &[(1, 9, 8), (2, 5, 3)].map(|(n, h, w)| vec![vec![n, 3, h, w]]));
 }
 
 #[test]

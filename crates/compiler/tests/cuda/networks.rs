@@ -42,6 +42,13 @@ fn convolution(net: Net, from: &str, to: &str, channels: (usize, usize), stride:
         .node("BatchNormalization", &[&out, &scale, &bias, &mean, &var], &[to], &[])
 }
 
+/// Convolutions of as many channels as make minimal filtering worth it, over images of any size.
+pub(crate) fn any_size() -> Net {
+    let net = Net::new(17).input("x", DType::F32, &["N", "3", "H", "W"]);
+    let net = convolution(net, "x", "stem", (3, 24), 2, 1).node("Relu", &["stem"], &["stem.relu"], &[]);
+    convolution(net, "stem.relu", "wide", (24, 24), 1, 10).output("wide")
+}
+
 /// Convolutions with normalisation, a branch around two of them, pooling of both kinds, and a product at the end.
 pub(crate) fn residual() -> Net {
     let net = Net::new(17).input("x", DType::F32, &["N", "3", "13", "11"]);

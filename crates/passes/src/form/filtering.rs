@@ -15,7 +15,7 @@ use super::plan::{OperandSource, Packing};
 use crate::ErrorClass;
 use crate::formulate::winograd::{self, Correlation, Filtering, Typical, Work};
 use infc_ir::entity::EntityId;
-use infc_ir::kernel::{Kernel, OperandKind};
+use infc_ir::kernel::{Kernel, OperandKind, Stage};
 use infc_ir::op::Op;
 use infc_ir::scalar::Source;
 
@@ -68,7 +68,11 @@ pub(super) fn filter(
     if options.allowed < ErrorClass::Reassociating {
         return None;
     }
-    let correlations: Vec<Option<Correlation>> = kernels.iter().map(|lowered| first(&lowered.kernel)).collect();
+    let correlation = |lowered: &Lowered| {
+        let kernel = &lowered.kernel;
+        first(kernel).filter(|c| options.keeps_any_size || is_known(&kernel.stages[c.stage]))
+    };
+    let correlations: Vec<Option<Correlation>> = kernels.iter().map(correlation).collect();
     let typical = Typical::of(correlations.iter().flatten());
     let mut candidates = Vec::new();
     for (n, correlation) in correlations.into_iter().enumerate() {
@@ -97,6 +101,11 @@ pub(super) fn filter(
 /// The first correlation of a kernel.
 fn first(kernel: &Kernel) -> Option<Correlation> {
     kernel.stages.ids().find_map(|stage| Correlation::of(kernel, stage))
+}
+
+/// Whether it is known when compiling how much lies between the steps of minimal filtering.
+fn is_known(stage: &Stage) -> bool {
+    stage.axes.iter().all(|axis| axis.extent.as_const().is_some())
 }
 
 /// A kernel's correlation, if it gains by minimal filtering.

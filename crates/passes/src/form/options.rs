@@ -8,8 +8,8 @@ use crate::ErrorClass;
 pub struct FormOptions {
     /// Under [`ErrorClass::Exact`] sums keep the order of their axes.
     pub allowed: ErrorClass,
-    /// Whether a kernel may keep values between its stages whose size only a run tells (scores of attention). Threads of
-    /// processors find memory for that; those of GPUs have what their code says.
+    /// Whether a kernel may keep values between its stages whose size only a run tells (scores of attention, tiles of
+    /// images). Threads of processors find memory for that; those of GPUs have what their code says.
     pub keeps_any_size: bool,
     /// How large the constants of the plan may become, over their size in the graph.
     pub max_weight_growth: f64,
