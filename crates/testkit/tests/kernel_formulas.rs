@@ -295,6 +295,15 @@ fn cumsum() {
     check("cumsum", 1e-6, |case, _, i| sum(i[1] + 1, |t| case.at("x", &[i[0], t])));
 }
 
+/// Each step adds all of `x` and, once per element, the step before: a geometric series.
+#[test]
+fn cumulated_sums() {
+    check("cumulated_sums", 1e-5, |case, _, i| {
+        let total = sum(case.size("K"), |k| case.at("x", &[k]));
+        sum(i[0] + 1, |t| total * (case.size("K") as f64).powi(t as i32))
+    });
+}
+
 #[test]
 fn min_plus_product() {
     check("min_plus", 1e-6, |case, _, i| {
