@@ -1,6 +1,8 @@
 //! The untuned schedule keeps the meaning of every kernel file, on every kind of machine.
 
 mod support;
+#[path = "schedules/unknown_sizes.rs"]
+mod unknown_sizes;
 
 use infc_ir::interp::run_kernel;
 use infc_ir::kernel::Kernel;
@@ -273,25 +275,6 @@ fn what_cannot_be_joined_is_refused() {
     assert!(error(&edge, "join acc.p, q -> x").contains("at the same place"));
 }
 
-/// A range may say that there is never a whole tile.
-#[test]
-fn symbolic_axes_shorter_than_a_tile() {
-    let text = "kernel @sums(x: f32[7, N]) -> (y: f32[N]) where N in 1..=12 {
-      stage s[n: N, reduce k: 7] = fold sum x[k, n]
-      stage o[n] = s[n] * 2
-      output y[n] = o[n]
-    }";
-    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
-    for symbols in [[1], [8], [9], [12]] {
-        let inputs = random_inputs(&kernel, &symbols, 3);
-        let expected = run_kernel(&kernel, &symbols, &inputs).expect("it runs");
-        for (name, machine) in &MACHINES {
-            let found = run_scheduled(&kernel, machine, ErrorClass::Exact, &symbols, &inputs);
-            assert_same(&format!("{symbols:?} on {name}"), &found, &expected);
-        }
-    }
-}
-
 /// Formulation takes the axis away, and the choice along it.
 #[test]
 fn look_ups_along_an_axis_of_one_point() {
@@ -328,61 +311,6 @@ fn lanes_along_a_reduction_stay_there() {
             assert_same(name, &found, &expected);
         }
     }
-}
-
-/// With one image, tiles of images would be remainders of one row.
-#[test]
-fn a_batch_of_unknown_size_gives_no_rows() {
-    let text = "kernel @dense(x: f32[N, 50, 40], const w: f32[40, 16]) -> (y: f32[N, 50, 16]) where N in 0..=1000000 {
-      stage s[n: N, m: 50, c: 16, reduce k: 40] = fold sum x[n, m, k] * w[k, c]
-      stage o[n, m, c] = s[n, m, c] * 0.5
-      output y[n, m, c] = o[n, m, c]
-    }";
-    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
-    for (name, machine) in &MACHINES {
-        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
-        assert!(!schedule.contains("s.n by") && schedule.contains("split s.m by"), "{name}: {schedule}");
-    }
-    // A sequence is long, so that few rows of known number beside it are not what a tile is made of.
-    let heads = "kernel @heads(x: f32[N, T, 40], const w: f32[12, 40, 32]) -> (y: f32[N, 12, T, 32])
-        where N in 0..=1000000, T in 0..=1000000 {
-      stage s[n: N, h: 12, t: T, c: 32, reduce k: 40] = fold sum x[n, t, k] * w[h, k, c]
-      stage o[n, h, t, c] = s[n, h, t, c] * 0.5
-      output y[n, h, t, c] = o[n, h, t, c]
-    }";
-    let kernel: Kernel = heads.parse().unwrap_or_else(|e| panic!("{e}"));
-    for (name, machine) in &MACHINES {
-        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
-        assert!(schedule.contains("split s.t by") && !schedule.contains("split s.n by"), "{name}: {schedule}");
-    }
-    // The batch is the one that the model names first, wherever it stands: time comes first in recurrent networks.
-    let steps = "kernel @steps(x: f32[T, N, 40], const w: f32[40, 64]) -> (y: f32[T, N, 64])
-        where N in 0..=1000000, T in 0..=1000000 {
-      stage s[t: T, n: N, c: 64, reduce k: 40] = fold sum x[t, n, k] * w[k, c]
-      stage o[t, n, c] = s[t, n, c] * 0.5
-      output y[t, n, c] = o[t, n, c]
-    }";
-    let kernel: Kernel = steps.parse().unwrap_or_else(|e| panic!("{e}"));
-    for (name, machine) in &MACHINES {
-        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
-        assert!(schedule.contains("split s.t by") && !schedule.contains("split s.n by"), "{name}: {schedule}");
-    }
-    // Where it is all there is, it is taken.
-    let rows = text.replace("N, 50, ", "N, 1, ").replace("m: 50", "m: 1");
-    let kernel: Kernel = rows.parse().unwrap_or_else(|e| panic!("{e}"));
-    let schedule = choose(&kernel, &MACHINES[1].1, ErrorClass::Exact).to_string();
-    assert!(schedule.contains("split s.n by"), "{schedule}");
-    // One row has vectors enough beside each other to hide what a multiply-add takes.
-    let text = "kernel @dense(x: f32[N, 256], const w: f32[256, 512]) -> (y: f32[N, 512]) where N in 0..=1000000 {
-      stage s[n: N, c: 512, reduce k: 256] = fold sum x[n, k] * w[k, c]
-      stage o[n, c] = s[n, c] * 0.5
-      output y[n, c] = o[n, c]
-    }";
-    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
-    let (name, machine) = MACHINES.iter().find(|(name, _)| name.starts_with("512")).expect("AVX-512");
-    let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
-    let vectors = [4, 6, 8].iter().any(|n| schedule.contains(&format!("split s.c by {} -> c_o, c_u", 16 * n)));
-    assert!(vectors && schedule.contains("split s.n by"), "{name}: {schedule}");
 }
 
 /// Taps and channels are one axis of neighbours where zeros stand around the image: 33 elements leave less over than 11.
@@ -641,34 +569,5 @@ fn small_roots_beside_large_ones_are_few_chunks() {
         let expected = run_kernel(&kernel, &[], &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
         let found = run_scheduled(&kernel, machine, ErrorClass::Reassociating, &[], &inputs);
         assert_close(name, &found, &expected, 1e-4, 1e-4);
-    }
-}
-
-/// A batch of unknown size is mostly one, which is no chunks for several threads.
-#[test]
-fn threads_share_more_than_a_batch_of_unknown_size() {
-    let text = "kernel @image(x: f32[N, 56, 56, 64], const w: f32[64, 64]) -> (y: f32[N, 56, 56, 64])
-        where N in 0..=1000000 {
-      stage s[n: N, p: 56, q: 56, c: 64, reduce k: 64] = fold sum x[n, p, q, k] * w[k, c]
-      stage o[n, p, q, c] = s[n, p, q, c] * 0.5
-      output y[n, p, q, c] = o[n, p, q, c]
-    }";
-    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
-    for (name, machine) in &MACHINES {
-        let schedule = choose(&kernel, machine, ErrorClass::Reassociating).to_string();
-        let (_, shared) = schedule.split_once("parallel o: ").unwrap_or_else(|| panic!("{name}: {schedule}"));
-        assert!(shared.starts_with("n, p"), "{name}: {schedule}");
-    }
-}
-
-/// No load of an image with a halo is tested, whatever the image's size: full tiles, rows left over, and masked lanes.
-#[test]
-fn images_of_any_size_are_read_without_tests() {
-    let (_, kernel) = infc_testkit::kernels().into_iter().find(|(n, _)| n.contains("any_size")).expect("a kernel file");
-    for (name, machine) in &MACHINES {
-        let schedule = choose(&kernel, machine, ErrorClass::Reassociating);
-        let nest = apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{name}: {e}")).to_string();
-        let tested = nest.lines().filter(|line| line.contains("x[") && line.contains(" if "));
-        assert_eq!(tested.collect::<Vec<_>>(), Vec::<&str>::new(), "{name}: {nest}");
     }
 }

@@ -304,6 +304,12 @@ fn cumulated_sums() {
     });
 }
 
+/// What neighbours had in steps before: a running sum to the right.
+#[test]
+fn shifted_steps() {
+    check("shifted_steps", 1e-6, |case, _, i| sum(i[1] + 1, |t| case.at("x", &[i[0] + t])));
+}
+
 #[test]
 fn min_plus_product() {
     check("min_plus", 1e-6, |case, _, i| {

@@ -73,7 +73,7 @@ pub(super) fn filter(
         first(kernel).filter(|c| options.keeps_any_size || is_known(&kernel.stages[c.stage]))
     };
     let correlations: Vec<Option<Correlation>> = kernels.iter().map(correlation).collect();
-    let typical = Typical::of(correlations.iter().flatten());
+    let typical = Typical::of(&grouping.flat.graph.symbols, correlations.iter().flatten());
     let mut candidates = Vec::new();
     for (n, correlation) in correlations.into_iter().enumerate() {
         candidates.extend(correlation.and_then(|c| candidate(grouping, placement, kernels, direct, n, c, &typical)));

@@ -4,7 +4,7 @@ use super::emit::{AxisState, Emitter, State, Stmts};
 use super::plan::{LoopMode, LoopPlan};
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, StageId};
-use infc_ir::index::{IndexExpr, Interval};
+use infc_ir::index::{Atom, IndexExpr, Interval};
 use infc_ir::kernel::AxisKind;
 use infc_ir::nest::{LoopKind, Stmt};
 use infc_ir::schedule::{GpuDim, Scope};
@@ -72,17 +72,7 @@ impl Emitter<'_> {
                 self.ranges.set_var(var, interval);
                 self.ranges.set_upper(var, turns[at].clone() - 1);
             }
-            // There is no turn for a remainder of nothing.
-            let left = Bound {
-                expr: (axis.extent.clone() - full.scale(l.tile)).simplify(&self.ranges),
-                lo: IndexExpr::constant(1),
-                hi: tile.clone(),
-            };
-            let ranges = std::mem::take(&mut self.ranges);
-            self.ranges = ranges.given(&[left]);
-            let otherwise = self.parallel_rest(stage, at, turns, &chunk, with(&full, rest));
-            self.ranges = ranges;
-            let otherwise = otherwise?;
+            let otherwise = self.parallel_rest(stage, at, turns, &chunk, with(&full, rest))?;
             let in_full = Bound { expr: index, lo: IndexExpr::constant(0), hi: full };
             stmts.push(Stmt::If { cond: vec![in_full], then, otherwise });
         }
@@ -317,7 +307,7 @@ impl Emitter<'_> {
         let plan = &self.plans[stage];
         let inside = plan.loops.iter().skip_while(|other| other.name != l.name).skip(1);
         if inside.clone().any(|inner| inner.axis == l.axis && inner.mode == LoopMode::Serial) {
-            return body(self, state);
+            return self.if_left(&state[l.axis].extent.clone(), l.tile, state, body);
         }
         let lanes = plan.lanes_of(l.axis).map(i64::from);
         let is_row = plan.loops.iter().any(|inner| inner.axis == l.axis && inner.mode == LoopMode::Unrolled)
@@ -351,6 +341,27 @@ impl Emitter<'_> {
             stmts.push(Stmt::For { var, extent: turns, kind: LoopKind::Serial, body: inner });
         }
         Ok(stmts)
+    }
+
+    /// A remainder as it is, if there is one: what is read around its points need not exist without them.
+    fn if_left(
+        &mut self,
+        rest: &IndexExpr,
+        tile: i64,
+        state: State,
+        body: &mut dyn FnMut(&mut Self, State) -> Stmts,
+    ) -> Stmts {
+        // As `x − d·(x div d)` it meets the bases of what follows.
+        let expr = rest.substitute(&|atom| match atom {
+            Atom::Mod(pair) => Some(pair.0.clone() - pair.1.clone() * pair.0.floor_div(&pair.1)),
+            _ => None,
+        });
+        let left = Bound { expr, lo: IndexExpr::constant(1), hi: IndexExpr::constant(tile) };
+        let ranges = std::mem::take(&mut self.ranges);
+        self.ranges = ranges.given(std::slice::from_ref(&left));
+        let then = body(self, state);
+        self.ranges = ranges;
+        Ok(vec![Stmt::If { cond: vec![left], then: then?, otherwise: Vec::new() }])
     }
 
     fn open_vector(

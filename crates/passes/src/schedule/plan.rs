@@ -357,11 +357,9 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
         match stage.axes[l.axis].kind {
             AxisKind::Sequential => sequential_inside = true,
             AxisKind::Parallel | AxisKind::Reduce
-                if sequential_inside
-                    && l.mode == LoopMode::Parallel
-                    && reads_neighbours(kernel, id, VarId::from_index(l.axis)) =>
+                if sequential_inside && reads_neighbours(kernel, id, VarId::from_index(l.axis)) =>
             {
-                return fail(format!("parallel loop `{}` lies around a sequential one that mixes its points", l.name));
+                return fail(format!("loop `{}` lies around a sequential one that mixes its points", l.name));
             }
             AxisKind::Reduce if sequential_inside && reads_itself(kernel, id) => {
                 return fail(format!("loop `{}` folds around a sequential one that reads what was folded", l.name));

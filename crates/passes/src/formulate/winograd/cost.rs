@@ -9,6 +9,7 @@ use crate::form::pack::lanes_per_row;
 use infc_ir::entity::SymbolId;
 use infc_ir::index::Dim;
 use infc_ir::kernel::Kernel;
+use infc_ir::symbol::{Symbol, Symbols};
 
 /// Lanes of a vector.
 const LANES: f64 = 16.0;
@@ -27,23 +28,27 @@ const PRODUCT: f64 = 1.1;
 /// What symbolic extents are taken to be: images and signals have some size, and there is one of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Typical {
-    /// Symbols in extents that a filter slides along.
-    sizes: Vec<SymbolId>,
+    /// Symbols in extents that a filter slides along, with the size.
+    sizes: Vec<(SymbolId, i64)>,
 }
 
 impl Typical {
-    /// For a model with these correlations.
-    pub(crate) fn of<'c>(correlations: impl Iterator<Item = &'c Correlation>) -> Self {
-        let mut sizes: Vec<SymbolId> =
+    /// For a model with these symbols and correlations.
+    pub(crate) fn of<'c>(symbols: &Symbols, correlations: impl Iterator<Item = &'c Correlation>) -> Self {
+        let mut slid: Vec<SymbolId> =
             correlations.flat_map(|c| &c.windows).flat_map(|window| window.extent.symbols()).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        Self { sizes }
+        slid.sort_unstable();
+        slid.dedup();
+        let within = |id: SymbolId| {
+            let Symbol { min, max, .. } = symbols[id];
+            TYPICAL_SIZE.min(max.unwrap_or(TYPICAL_SIZE)).max(min)
+        };
+        Self { sizes: slid.into_iter().map(|id| (id, within(id))).collect() }
     }
 
     fn extent(&self, dim: &Dim) -> f64 {
-        let symbol = |symbol| Some(if self.sizes.contains(&symbol) { TYPICAL_SIZE } else { 1 });
-        dim.eval(&symbol, &|_| None).unwrap_or(1).max(0) as f64
+        let size = |symbol| self.sizes.iter().find(|(id, _)| *id == symbol).map_or(1, |&(_, size)| size);
+        dim.eval(&|symbol| Some(size(symbol)), &|_| None).unwrap_or(1).max(0) as f64
     }
 
     /// Cycles of a kernel without any rewrite.

@@ -99,11 +99,17 @@ pub fn plain(kernel: &Kernel) -> Schedule {
             });
         }
     }
-    // A step that reads earlier ones of its stage needs all of their sum.
-    for stage in kernel.stages.iter() {
-        let (folded, others): (Vec<&Axis>, Vec<&Axis>) = stage.axes.iter().partition(|a| a.kind == AxisKind::Reduce);
-        if !folded.is_empty() && others.iter().any(|axis| axis.kind == AxisKind::Sequential) {
-            let order = others.iter().chain(&folded).map(|axis| axis.name.clone()).collect();
+    // A step that reads earlier ones of its stage needs all of their sums, at all of their points.
+    for stage in kernel.stages.iter().filter(|stage| stage.axes.iter().any(|a| a.kind == AxisKind::Sequential)) {
+        let place = |axis: &Axis| match axis.kind {
+            AxisKind::Sequential => 0,
+            AxisKind::Parallel => 1,
+            AxisKind::Reduce => 2,
+        };
+        if !stage.axes.is_sorted_by_key(place) {
+            let mut axes: Vec<&Axis> = stage.axes.iter().collect();
+            axes.sort_by_key(|axis| place(axis));
+            let order = axes.into_iter().map(|axis| axis.name.clone()).collect();
             schedule.steps.push(Step::Reorder { stage: stage.name.clone(), order });
         }
     }

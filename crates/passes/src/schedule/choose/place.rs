@@ -12,7 +12,7 @@ use super::stored;
 use super::strip::{self, Strip};
 use super::tile::{self, Tile, View};
 use crate::ErrorClass;
-use crate::schedule::plan::reads_near;
+use crate::schedule::plan::{reads_near, reads_neighbours};
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::schedule::{Schedule, Scope, Step as ScheduleStep};
@@ -410,6 +410,11 @@ impl<'a> Chooser<'a> {
             None => self.tile(id, Some(self.store_moves(id)), extents),
         };
         let mut loops = self.split(id, &tile);
+        let stage = &self.kernel.stages[id];
+        if loops.outer.iter().any(|&(_, axis)| reads_neighbours(self.kernel, id, VarId::from_index(axis))) {
+            // A step is taken at all points before the next begins.
+            loops.outer.sort_by_key(|&(_, axis)| stage.axes[axis].kind != AxisKind::Sequential);
+        }
         let (mut reduction, lanes) = self.reduction_loops(id, &tile);
         // Vectors one after the other, each with the points that share its loads, need fewer registers.
         if tile.vectors > 1 && reduction.last().is_some_and(|_| self.shares_taps(id, &tile)) {

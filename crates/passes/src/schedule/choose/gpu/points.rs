@@ -32,7 +32,10 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
             blocks.push(block);
             threads.push(thread);
         }
-        let rest = (0..stage.axes.len()).filter(|&a| !bindable(a)).map(|a| stage.axes[a].name.clone());
+        // Steps go around what they mix.
+        let mut rest: Vec<&Axis> = (0..stage.axes.len()).filter(|&a| !bindable(a)).map(|a| &stage.axes[a]).collect();
+        rest.sort_by_key(|axis| axis.kind != AxisKind::Sequential);
+        let rest = rest.into_iter().map(|axis| axis.name.clone());
         plan.reorder(root, blocks.iter().chain(&threads).cloned().chain(rest).collect());
         blocks.iter().for_each(|name| plan.bind(root, name, GpuDim::BlockX));
         threads.iter().for_each(|name| plan.bind(root, name, GpuDim::ThreadX));
