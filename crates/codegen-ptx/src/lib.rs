@@ -4,7 +4,8 @@
 //! become shared memory, masks become predicates; nothing here knows what the kernel computes.
 //!
 //! ABI: the parameters are the device addresses of the nest's operand buffers in the order of their argument numbers,
-//! then that of the launch's own memory if it needs some, then the value of every symbol as `s64`. Addresses are those of whole allocations, at least 16-byte aligned.
+//! then that of the launch's own memory if it needs some, then the value of every symbol as `s64`. Addresses have to be
+//! multiples of 16 bytes: places in the blocks that a driver allocates, at offsets that the memory plan aligns.
 //!
 //! - `builder` is the type checker: `ptxas` accepts registers of the wrong type silently.
 //! - `launch` finds grid and block.

@@ -159,8 +159,11 @@ impl Span {
 
     /// Lets `fill` write the bytes, of memory that may be written ([`Span::writable`], [`Arena::span`]).
     pub(crate) fn fill<T>(self, fill: impl FnOnce(&mut [u8]) -> T) -> T {
-        // SAFETY: memory of the run in progress (see `Span`) that its makers let be written: an output, or a state. While
-        // the slice lives nobody else reads or writes it: this is called between steps, by the thread that runs them.
+        // SAFETY: memory of the run in progress (see `Span`) that its makers let be written: an output, a state, or a slot
+        // of the arena, to which a GPU's contents are brought; inputs and weights are on the host from the start and the
+        // artifact's checks let no step write them (`Residency::begin`, `validate`), so nothing is ever brought there.
+        // While the slice lives nobody else reads or writes it: this is called between steps, by the thread that runs
+        // them.
         fill(unsafe { std::slice::from_raw_parts_mut(self.start, self.len_bytes) })
     }
 

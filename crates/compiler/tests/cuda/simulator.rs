@@ -138,6 +138,9 @@ impl Gpu for Simulator {
         let (buffer, range) = state.range(from, bytes.len())?;
         // Rows may be longer than what is written of them; whoever takes the rest for numbers gets NaN.
         let known = &state.buffers[buffer].initialised[range.clone()];
+        if !known.is_empty() && !known.contains(&true) {
+            return Err(failed("a copy to the host", "nothing has been written there"));
+        }
         for ((to, &from), &known) in bytes.iter_mut().zip(&state.buffers[buffer].bytes[range]).zip(known) {
             *to = if known { from } else { 0xff };
         }
@@ -145,9 +148,14 @@ impl Gpu for Simulator {
     }
 
     fn copy(&self, from: GpuAddress, to: GpuAddress, len_bytes: usize) -> Result<(), GpuError> {
-        let mut bytes = vec![0; len_bytes];
-        self.read(from, &mut bytes)?;
-        self.write(to, &bytes)
+        let mut state = self.state();
+        let (source, range) = state.range(from, len_bytes)?;
+        let bytes = state.buffers[source].bytes[range.clone()].to_vec();
+        let initialised = state.buffers[source].initialised[range].to_vec();
+        let (target, range) = state.range(to, len_bytes)?;
+        state.buffers[target].bytes[range.clone()].copy_from_slice(&bytes);
+        state.buffers[target].initialised[range].copy_from_slice(&initialised);
+        Ok(())
     }
 
     fn launch(

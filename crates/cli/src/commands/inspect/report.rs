@@ -169,6 +169,9 @@ pub(super) struct CrossingReport {
     pub(super) to: &'static str,
     /// `None` if the dims are not known.
     pub(super) bytes: Option<u64>,
+    /// Whether every run has it: an input or an output of the model.
+    #[serde(skip)]
+    pub(super) is_port: bool,
 }
 
 #[derive(Serialize)]
@@ -543,6 +546,7 @@ fn crossing_reports(entry: &Entry, program: &Program, symbols: &[i64]) -> Vec<Cr
         slot: crossing.slot,
         to: if crossing.to == CopySide::Host { "host" } else { "gpu" },
         bytes: value(&crossing.size_bytes, symbols),
+        is_port: crossing.is_port(program),
     };
     crossings(entry, program).into_iter().map(report).collect()
 }

@@ -1,6 +1,6 @@
 //! The report for people.
 
-use super::report::{KernelReport, ProgramReport, Report, VariantReport, Work};
+use super::report::{CrossingReport, KernelReport, ProgramReport, Report, VariantReport, Work};
 use crate::console::{Console, Style};
 use crate::failure::Failure;
 use crate::tables::{Side, bytes, count, few, percent, table};
@@ -141,15 +141,16 @@ fn print_variant(variant: &VariantReport, console: &Console) -> Result<(), Failu
     variant.programs.iter().try_for_each(|program| print_memory(program, console))
 }
 
-/// What is copied between host and GPU, where steps on the host make that more than inputs and outputs.
+/// What is copied between host and GPU beside inputs and outputs: for steps on the host, and conditions.
 fn print_crossings(program: &ProgramReport, console: &Console) -> Result<(), Failure> {
-    if program.host.is_empty() || program.crossings.is_empty() {
+    let within: Vec<&CrossingReport> = program.crossings.iter().filter(|copy| !copy.is_port).collect();
+    if within.is_empty() {
         return Ok(());
     }
     let title = format!("Copied between host and GPU in {}", program.entry);
     console.line(format!("\n{}", console.paint(Style::Label, &title)))?;
     let columns = [("before step", Side::Right), ("slot", Side::Right), ("to", Side::Left), ("size", Side::Right)];
-    let rows = program.crossings.iter().map(|copy| {
+    let rows = within.into_iter().map(|copy| {
         let size = copy.bytes.map_or_else(|| "?".to_owned(), bytes);
         vec![copy.step.to_string(), copy.slot.to_string(), copy.to.to_owned(), size]
     });
