@@ -24,6 +24,8 @@ const NEW: usize = 48;
 /// How many are measured before others are made, and how many of those are chosen by lot.
 const BATCH: usize = 8;
 const LOTS: usize = 2;
+/// How many that were not chosen are kept for the next time, those of which most is expected.
+const POOL: usize = 256;
 
 /// How schedules are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -188,6 +190,7 @@ impl<'k> Search<'k> {
             let n = self.random.below(pool.len());
             self.batch.push_back(pool.remove(n));
         }
+        pool.truncate(POOL);
         self.pool = pool;
     }
 
@@ -336,6 +339,16 @@ mod tests {
         let (few, _) = run(Strategy::Evolutionary, 2, 20);
         let (many, _) = run(Strategy::Evolutionary, 2, 250);
         assert!(many < few, "{few} after 20 trials, {many} after 250");
+    }
+
+    #[test]
+    fn what_is_never_chosen_does_not_pile_up() {
+        let (kernel, machine) = (kernel(), machine());
+        let mut search = Search::new(&kernel, &machine, ErrorClass::Reassociating, Strategy::Guided, 1);
+        search.fill_pool();
+        search.pool = search.pool.iter().cycle().take(POOL + NEW).cloned().collect();
+        search.choose_batch(&CostModel::default());
+        assert_eq!((search.batch.len(), search.pool.len()), (BATCH, POOL));
     }
 
     /// A machine whose times follow from the loop nest: the model finds the quickest of many with few trials.

@@ -64,13 +64,14 @@ fn run(mut arguments: Vec<String>) -> Result<String, String> {
         let model = learned(logs.iter().enumerate().filter(|(n, _)| *n != held_out).map(|(_, log)| log));
         let told = ranked(&model, kernels);
         let weight: f64 = told.iter().map(|ranked| ranked.seconds).sum();
-        let mean = told.iter().map(|ranked| ranked.rank * ranked.seconds).sum::<f64>() / weight.max(1e-12);
+        let weighted = told.iter().map(|ranked| ranked.rank * ranked.seconds).sum::<f64>() / weight.max(1e-12);
         let trials: usize = told.iter().map(|ranked| ranked.trials).sum();
-        let _ = writeln!(report, "| {name} | {} | {trials} | {:.2} | {mean:.2} |", told.len(), median(&told));
+        let _ = writeln!(report, "| {name} | {} | {trials} | {:.2} | {weighted:.2} |", told.len(), median(&told));
         all.extend(told.into_iter().map(|ranked| Ranked { name: format!("{name} {}", ranked.name), ..ranked }));
     }
     all.sort_by(|a, b| a.rank.total_cmp(&b.rank));
-    let _ = writeln!(report, "\nall {} kernels: median {:.2}; by kernel:", all.len(), median(&all));
+    let _ =
+        writeln!(report, "\nall {} kernels: median {:.2}, mean {:.2}; by kernel:", all.len(), median(&all), mean(&all));
     for Ranked { rank, name, trials, .. } in all.iter().rev() {
         let _ = writeln!(report, "  {rank:5.2}  {name} ({trials})");
     }
@@ -127,9 +128,16 @@ fn learned<'l>(logs: impl Iterator<Item = &'l (String, Vec<Kernel>)>) -> CostMod
     model
 }
 
-/// The middle one of those that are sorted by rank.
+/// The middle of those that are sorted by rank.
 fn median(sorted: &[Ranked]) -> f64 {
-    sorted.get(sorted.len() / 2).map_or(f64::NAN, |ranked| ranked.rank)
+    let middle = sorted.len() / 2;
+    let Some(upper) = sorted.get(middle) else { return f64::NAN };
+    if sorted.len() % 2 == 1 { upper.rank } else { f64::midpoint(sorted[middle - 1].rank, upper.rank) }
+}
+
+/// The mean over kernels, whatever their time.
+fn mean(ranked: &[Ranked]) -> f64 {
+    ranked.iter().map(|ranked| ranked.rank).sum::<f64>() / ranked.len() as f64
 }
 
 /// The kernels of a log whose trials tell something.
@@ -184,4 +192,20 @@ fn table(logs: &[(String, Vec<Kernel>)]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_an_even_number_lies_between_two() {
+        let of = |ranks: &[f64]| {
+            let ranked = |&rank: &f64| Ranked { rank, name: String::new(), seconds: 1.0, trials: 10 };
+            ranks.iter().map(ranked).collect::<Vec<_>>()
+        };
+        assert_eq!((median(&of(&[0.1, 0.25, 0.9])), median(&of(&[0.0, 0.25, 0.5, 1.0]))), (0.25, 0.375));
+        assert_eq!(mean(&of(&[0.0, 0.25, 0.5, 1.25])), 0.5);
+        assert!(median(&[]).is_nan());
+    }
 }
