@@ -53,7 +53,7 @@ impl FromStr for KernelKey {
     type Err = NoKernelKey;
 
     fn from_str(text: &str) -> Result<Self, NoKernelKey> {
-        if text.len() != 64 || !text.is_ascii() {
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(NoKernelKey);
         }
         let mut key = [0; 32];

@@ -1,6 +1,6 @@
 //! Files of records: one JSON object per line, so that a file can be appended to and merged by hand.
 
-use crate::record::Record;
+use crate::record::{Record, SCHEMA_FAMILY};
 use infc::Records;
 use std::collections::BTreeMap;
 
@@ -12,6 +12,8 @@ pub struct BadRecord {
     pub line: usize,
     /// What was expected and found.
     pub reason: String,
+    /// The line, without its end.
+    pub text: String,
 }
 
 /// Lines of records, those that cannot be used told apart.
@@ -32,10 +34,41 @@ impl RecordFile {
         for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             match Record::parse(line) {
                 Ok(record) => file.records.push(record),
-                Err(reason) => file.bad.push(BadRecord { line: n + 1, reason }),
+                Err(reason) => file.bad.push(BadRecord { line: n + 1, reason, text: line.to_owned() }),
             }
         }
         file
+    }
+
+    /// Whether what was read is something else than a file of records: not empty, and no line is a record, not even of
+    /// another version or a damaged one.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        self.records.is_empty() && !self.bad.is_empty() && self.bad.iter().all(|bad| !bad.text.contains(SCHEMA_FAMILY))
+    }
+
+    /// The lines of all records, and those that cannot be used as they were: an older or a newer infc may read them.
+    #[must_use]
+    pub fn to_text_with_bad(&self) -> String {
+        let mut text = self.to_text();
+        for bad in &self.bad {
+            text.extend([bad.text.as_str(), "\n"]);
+        }
+        text
+    }
+
+    /// Takes a record in, unless there is a better one for its place ([`Record::place`]) that was measured beside the same
+    /// code of the default choice. `beaten` is a record that this one was quicker than when they took turns, which counts
+    /// more than what either gained over the default.
+    pub fn keep(&mut self, record: Record, beaten: Option<&Record>) {
+        let is_better = |other: &Record| {
+            other.default_code == record.default_code && other.is_better_than(&record) && Some(other) != beaten
+        };
+        let of_place = |other: &Record| other.place() == record.place();
+        if !self.records.iter().any(|other| of_place(other) && is_better(other)) {
+            self.records.retain(|other| !of_place(other));
+            self.records.push(record);
+        }
     }
 
     /// The lines of all records.
@@ -129,12 +162,31 @@ mod tests {
             with(&|r| r.seconds = 0.0),
             // JSON has no such numbers.
             with(&|r| r.ratio_at_most = f64::NAN),
+            with(&|r| r.ratio_at_most = 1.0),
+            with(&|r| r.seconds = r.default_seconds * 0.8),
+            with(&|r| r.seconds = f64::MAX),
+            with(&|r| r.threads = 0),
+            // The same key and target in another way.
+            with(&|r| r.kernel = r.kernel.to_uppercase()),
+            with(&|r| r.kernel.replace_range(..1, "+")),
+            with(&|r| r.target = "x86-64-v4+bf16+vnni".to_owned()),
         ];
         text.extend(bad);
         let file = RecordFile::parse(&text);
         assert_eq!(file.records, good);
-        assert_eq!(file.bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), (4..14).collect::<Vec<_>>());
-        for (n, said) in [(2, "version 99"), (3, "found infc.record/1"), (7, "the text is that of"), (8, "above 0")] {
+        assert_eq!(file.bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), (4..21).collect::<Vec<_>>());
+        for (n, said) in [
+            (2, "version 99"),
+            (3, "found infc.record/1"),
+            (7, "the text is that of"),
+            (8, "above 0"),
+            (10, "below 1"),
+            (11, "ratio_at_most"),
+            (13, "threads"),
+            (14, "expected `"),
+            (15, "hexadecimal"),
+            (16, "expected `x86-64-v4+vnni+bf16`"),
+        ] {
             assert!(file.bad[n].reason.contains(said), "{:?}", file.bad[n]);
         }
         let only = RecordFile { records: vec![good[1].clone()], bad: Vec::new() };
@@ -157,6 +209,39 @@ mod tests {
             assert_eq!(file.records, [proven.clone(), two.clone(), elsewhere.clone()]);
             assert_eq!(file.keep_best(), 0);
         }
+    }
+
+    #[test]
+    fn a_worse_record_takes_no_place() {
+        let (good, worse) = (record("unroll m.r", 0.5), record("unroll m.s", 0.75));
+        let after = |known: &Record, new: &Record, beaten: Option<&Record>| {
+            let mut file = RecordFile { records: vec![known.clone()], bad: Vec::new() };
+            file.keep(new.clone(), beaten);
+            file.records
+        };
+        assert_eq!(after(&good, &worse, None), std::slice::from_ref(&good));
+        assert_eq!(after(&worse, &good, None), std::slice::from_ref(&good));
+        // It took turns with the other, and was quicker.
+        assert_eq!(after(&good, &worse, Some(&good)), std::slice::from_ref(&worse));
+        // What was gained over another default says nothing.
+        let before = Record { default_code: "0".repeat(64), ..good.clone() };
+        assert_eq!(after(&before, &worse, None), std::slice::from_ref(&worse));
+        let elsewhere = Record { machine: "Another".to_owned(), ..good };
+        assert_eq!(after(&elsewhere, &worse, None), [elsewhere.clone(), worse]);
+    }
+
+    #[test]
+    fn other_files_are_told_from_records() {
+        let line = record("", 0.5).to_line();
+        let foreign = |text: &str| RecordFile::parse(text).is_foreign();
+        assert!(foreign("\u{8}\u{1}onnx\nmore of it") && foreign("{}"));
+        assert!(!foreign("") && !foreign("\n") && !foreign(&format!("garbage\n{line}")));
+        assert!(!foreign(&line[..line.len() / 2]), "the end is missing");
+        let newer = line.replace("infc.record/2", "infc.record/3");
+        assert!(!foreign(&newer));
+        let text = format!("{line}{newer}garbage\n");
+        assert_eq!(RecordFile::parse(&text).to_text_with_bad(), text);
+        assert_eq!(RecordFile::parse(&text).to_text(), line);
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod verdict;
 pub use contest::{Contest, Outcome};
 pub use features::{FEATURE_NAMES, features};
 pub use file::{BadRecord, RecordFile};
-pub use measure::{Logged, Measure, Replay, ReplayError};
+pub use measure::{LOG_HEAD, Logged, Measure, Replay, ReplayError};
 pub use model::{CostModel, sample, spearman};
 pub use record::{Place, Proof, Record, SPACE_VERSION, Standing};
 pub use search::{Proposal, Search, Strategy};

@@ -30,6 +30,9 @@ pub trait Measure<'t> {
     ) -> Result<Option<Verdict>, Self::Error>;
 }
 
+/// How a log begins: with the line of a kernel.
+pub const LOG_HEAD: &str = r#"{"schema":"infc.tuned-kernel/"#;
+
 /// A line of a log: what was asked, and what was answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "schema")]

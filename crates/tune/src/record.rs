@@ -10,6 +10,8 @@ pub const SPACE_VERSION: u32 = 1;
 
 /// The schema of a line.
 const SCHEMA: &str = "infc.record/2";
+/// How the schemas of lines begin in all versions.
+pub(crate) const SCHEMA_FAMILY: &str = "infc.record/";
 
 /// A schedule that was quicker than the default choice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,7 +139,15 @@ impl Record {
             return Err(format!("expected {SCHEMA} of version {SPACE_VERSION}, found {found}"));
         }
         let record: Self = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        let (key, ..) = record.parts()?;
+        let (key, target, _) = record.parts()?;
+        // Records are told apart by these texts, so there is one for each key and target.
+        for (what, found, usual) in
+            [("kernel", &record.kernel, key.to_string()), ("target", &record.target, target.to_string())]
+        {
+            if *found != usual {
+                return Err(format!("{what} `{found}`: expected `{usual}`"));
+            }
+        }
         let of_text = KernelKey::of_text(&record.text);
         if key != of_text {
             return Err(format!("kernel `{}`: the text is that of {of_text}", record.kernel));
@@ -150,6 +160,19 @@ impl Record {
             if !(number.is_finite() && number > 0.0) {
                 return Err(format!("{what}: expected a number above 0, found {number}"));
             }
+        }
+        let (ratio, at_most) = (record.ratio(), record.ratio_at_most);
+        if at_most >= 1.0 {
+            return Err(format!("ratio_at_most: expected a number below 1, found {at_most}"));
+        }
+        // The quotient was rounded twice.
+        if ratio.is_nan() || ratio > at_most * (1.0 + 1e-9) {
+            return Err(format!(
+                "seconds over default_seconds: expected {at_most} at most (ratio_at_most), found {ratio}"
+            ));
+        }
+        if record.threads == 0 {
+            return Err("threads: expected 1 or more, found 0".to_owned());
         }
         Ok(record)
     }
