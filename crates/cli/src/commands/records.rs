@@ -11,6 +11,7 @@ use crate::{model_file, output_file, process};
 use infc_tune::{Record, RecordFile};
 use select::Selection;
 use serde::Serialize;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// List, check, merge and choose from records of schedules
@@ -64,7 +65,7 @@ struct MergeArgs {
 
 /// Choose some of the records
 ///
-/// What is chosen is written as it is, line by line. Without a choice all records are.
+/// What is chosen is written with all that it says, a line each. Without a choice all records are.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc records export digits.records --model digits.onnx -o mine.records\n  \
                         infc records export digits.records --target x86-64-v2 -o -")]
@@ -145,12 +146,14 @@ pub(crate) fn run(arguments: RecordsArgs, console: &Console) -> Result<Exit, Fai
         Action::Ls(arguments) => list(&arguments, console)?,
         Action::Verify(arguments) => return verify::run(&arguments, console),
         Action::Merge(arguments) => {
+            check_output(&arguments.output, console)?;
             let mut lines = read_all(&arguments.files, console)?;
             let read = lines.records.records.len();
             lines.records.keep_best();
             write(&lines, read, &arguments.output, console)?;
         }
         Action::Export(arguments) => {
+            check_output(&arguments.output, console)?;
             let mut lines = read_all(&arguments.files, console)?;
             let read = lines.records.records.len();
             arguments.selection.apply(&mut lines.records)?;
@@ -165,9 +168,18 @@ pub(super) fn read(paths: &[PathBuf], console: &Console) -> Result<RecordFile, F
     Ok(read_all(paths, console)?.records)
 }
 
-/// Reads one file.
-pub(super) fn read_one(path: &Path, console: &Console) -> Result<RecordFile, Failure> {
-    Ok(read_all(std::slice::from_ref(&path.to_owned()), console)?.records)
+/// Reads a file of records.
+///
+/// Fails if it is something else, such as a model: whoever names the wrong file is not to find it replaced by records, or to
+/// be told that there are none.
+pub(super) fn read_one(path: &Path) -> Result<RecordFile, Failure> {
+    let wrap = |source| CliError::CannotRead { path: path.to_owned(), source };
+    let bytes = std::fs::read(path).map_err(wrap)?;
+    let file = RecordFile::parse(&String::from_utf8_lossy(&bytes));
+    if file.is_foreign() {
+        return Err(wrap(io::Error::new(io::ErrorKind::InvalidData, "none of its lines is a record")).into());
+    }
+    Ok(file)
 }
 
 /// Leaves out records that were measured elsewhere, for the target that is this machine alone, and says so: what is quicker
@@ -187,15 +199,21 @@ pub(super) fn leave_out_foreign(file: &mut RecordFile, native: &str, console: &C
 fn read_all(paths: &[PathBuf], console: &Console) -> Result<Lines, Failure> {
     let mut lines = Lines::default();
     for path in paths {
-        let bytes = std::fs::read(path).map_err(|source| CliError::CannotRead { path: path.to_owned(), source })?;
-        let file = RecordFile::parse(&String::from_utf8_lossy(&bytes));
+        let file = read_one(path)?;
+        tell_bad(&file, path, console);
         for bad in file.bad {
-            console.note(format!("  record not taken  {}, {bad}", path.display()));
             lines.bad.push(BadLine { file: path.display().to_string(), line: bad.line, reason: bad.reason });
         }
         lines.records.records.extend(file.records);
     }
     Ok(lines)
+}
+
+/// Says which lines cannot be used.
+pub(super) fn tell_bad(file: &RecordFile, path: &Path, console: &Console) {
+    for bad in &file.bad {
+        console.note(format!("  record not taken  {}, {bad}", path.display()));
+    }
 }
 
 fn list(arguments: &LsArgs, console: &Console) -> Result<(), Failure> {
@@ -245,15 +263,28 @@ fn gain(ratio: f64) -> String {
     format!("{:.1} %", 100.0 * (1.0 - ratio))
 }
 
-fn write(lines: &Lines, read: usize, output: &Path, console: &Console) -> Result<(), Failure> {
-    let text = lines.records.to_text();
+/// Fails if records and the report would both go to standard output.
+fn check_output(output: &Path, console: &Console) -> Result<(), Failure> {
+    if model_file::is_stream(output) && console.is_json() {
+        return Err(CliError::usage("-o - and --format json both want standard output").into());
+    }
+    Ok(())
+}
+
+/// Writes records to a file, or to standard output, which then takes no report.
+fn write_records(records: &RecordFile, output: &Path, console: &Console) -> Result<(), Failure> {
+    let text = records.to_text();
     if model_file::is_stream(output) {
-        if console.is_json() {
-            return Err(CliError::usage("-o - and --format json both want standard output").into());
-        }
         return console.write(text.as_bytes());
     }
-    output_file::write(output, text.as_bytes())?;
+    output_file::write(output, text.as_bytes())
+}
+
+fn write(lines: &Lines, read: usize, output: &Path, console: &Console) -> Result<(), Failure> {
+    write_records(&lines.records, output, console)?;
+    if model_file::is_stream(output) {
+        return Ok(());
+    }
     let written = lines.records.records.len();
     let report = Written {
         schema: "infc.records/1",

@@ -1,23 +1,28 @@
 //! `infc tune MODEL`.
 
+mod judgement;
 mod rig;
 mod trial;
 
+pub(in crate::commands) use judgement::Judgement;
 pub(in crate::commands) use rig::{Arena, Rig};
 
 use crate::commands::{dims, records};
 use crate::console::Console;
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
+use crate::output_file::OutputFile;
 use crate::tables::{self, Side, table};
-use crate::{host, output_file, process};
+use crate::{host, model_file, output_file, process};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use infc::{CompileOptions, Phase, Source, Target, schedule_machine};
+use infc::{CompileOptions, KernelKey, Phase, Source, Target, schedule_machine};
 use infc_passes::ErrorClass;
-use infc_tune::{Contest, Outcome, Record, RecordFile, Rules, Strategy, Tournament};
+use infc_tune::{Contest, LOG_HEAD, Outcome, Record, RecordFile, Rules, Strategy, Tournament};
 use rig::Bench;
 use serde::Serialize;
-use std::io::IsTerminal;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -151,7 +156,8 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         Some(file) => file.clone(),
         None => default_records(&model).ok_or_else(|| CliError::usage("the model's path names no file"))?,
     };
-    let mut known = if file.exists() { records::read_one(&file, console)? } else { RecordFile::default() };
+    check_files(&arguments, &file)?;
+    records::tell_bad(&read_known(&file)?, &file, console);
     let options = CompileOptions {
         targets: vec![target.to_string()],
         byte_targets: Vec::new(),
@@ -183,16 +189,24 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     let processor = process::processor();
     let before = tournament.total_seconds();
     let mut trials = 0;
+    // What this run wrote for each kernel.
+    let mut written: HashMap<KernelKey, Record> = HashMap::new();
     while started.elapsed() < arguments.budget && arguments.trials.is_none_or(|most| trials < most) {
         let Some((contest, outcome)) = tournament.advance(&mut bench)? else { break };
         trials += 1;
         if let (Outcome::Win, Some((schedule, proof))) = (outcome, &contest.found) {
             match Record::new(contest.task, &target, arguments.strict, schedule, *proof) {
-                Ok(record) => keep(&mut known, Record { machine: processor.clone(), ..record }),
+                Ok(record) => {
+                    let record = Record { machine: processor.clone(), ..record };
+                    // Another run may have added to it meanwhile.
+                    let mut known = read_known(&file)?;
+                    known.keep(record.clone(), written.get(&contest.task.key));
+                    output_file::write(&file, known.to_text_with_bad().as_bytes())?;
+                    written.insert(contest.task.key, record);
+                }
                 // It was compiled and measured, so this is a disagreement within infc; the search goes on.
                 Err(reason) => console.note(format!("  record not kept  {}: {reason}", contest.task.kernel.name)),
             }
-            output_file::write(&file, known.to_text().as_bytes())?;
         }
         let gain = 100.0 * (1.0 - tournament.total_seconds() / before);
         let left = tables::seconds(arguments.budget.saturating_sub(started.elapsed()));
@@ -246,10 +260,34 @@ fn progress(console: &Console) -> ProgressBar {
     bar
 }
 
-/// Adds a record in place of earlier ones for the same place: what was measured last is what is true now.
-fn keep(known: &mut RecordFile, record: Record) {
-    known.records.retain(|other| other.place() != record.place());
-    known.records.push(record);
+/// The records that there are already.
+fn read_known(file: &Path) -> Result<RecordFile, Failure> {
+    if file.exists() { records::read_one(file) } else { Ok(RecordFile::default()) }
+}
+
+/// Finds out before the search whether what it finds can be written, and that no other file is lost by it.
+fn check_files(arguments: &TuneArgs, records: &Path) -> Result<(), Failure> {
+    for (name, file) in [("--records", Some(records)), ("--log", arguments.log.as_deref())] {
+        if file.is_some_and(model_file::is_stream) {
+            return Err(CliError::usage(format!("{name}: expected a file, standard output takes the results")).into());
+        }
+    }
+    if arguments.log.as_deref() == Some(records) {
+        return Err(CliError::usage("--log and --records name the same file").into());
+    }
+    // It leaves nothing behind.
+    OutputFile::create(records)?;
+    let Some(log) = &arguments.log else { return Ok(()) };
+    if log.is_file() {
+        let wrap = |source| CliError::CannotRead { path: log.clone(), source };
+        let mut head = Vec::new();
+        File::open(log).map_err(wrap)?.take(LOG_HEAD.len() as u64).read_to_end(&mut head).map_err(wrap)?;
+        if !head.is_empty() && head != LOG_HEAD.as_bytes() {
+            let source = io::Error::new(io::ErrorKind::AlreadyExists, "it is there already, and no log of a search");
+            return Err(CliError::CannotWrite { path: log.clone(), source }.into());
+        }
+    }
+    Ok(())
 }
 
 fn results(contests: &[Contest<'_>]) -> Vec<KernelResult> {
@@ -303,13 +341,7 @@ fn print(report: &Report, model: &Path, file: &Path, console: &Console) -> Resul
     if report.kernels.len() > SHOWN {
         console.line(format!("  and {} more", report.kernels.len() - SHOWN))?;
     }
-    let gain = 100.0 * (1.0 - report.best_ms / report.default_ms.max(1e-9));
-    console.line(format!(
-        "\n  kernels of a run: {} by default, {} by the best of {} schedules ({gain:.1} % quicker)",
-        tables::millis(report.default_ms),
-        tables::millis(report.best_ms),
-        report.trials
-    ))?;
+    console.line(format!("\n  {}", summary(report)))?;
     if report.kernels.iter().any(|k| k.schedule.is_some()) {
         let target = &report.target;
         console.line(format!(
@@ -321,9 +353,36 @@ fn print(report: &Report, model: &Path, file: &Path, console: &Console) -> Resul
     Ok(())
 }
 
+fn summary(report: &Report) -> String {
+    let Report { default_ms, best_ms, trials, .. } = *report;
+    if default_ms <= 0.0 {
+        return "no kernel could be measured".to_owned();
+    }
+    let gain = 100.0 * (1.0 - best_ms / default_ms);
+    let (default, best) = (tables::millis(default_ms), tables::millis(best_ms));
+    format!("kernels of a run: {default} by default, {best} by the best of {trials} schedules ({gain:.1} % quicker)")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_measured_is_no_gain() {
+        let report = |default_ms: f64, best_ms: f64| Report {
+            schema: "infc.tune/1",
+            target: String::new(),
+            machine: String::new(),
+            trials: 3,
+            seconds: 0.0,
+            default_ms,
+            best_ms,
+            records: String::new(),
+            kernels: Vec::new(),
+        };
+        assert_eq!(summary(&report(0.0, 0.0)), "no kernel could be measured");
+        assert!(summary(&report(2.0, 1.5)).ends_with("the best of 3 schedules (25.0 % quicker)"));
+    }
 
     #[test]
     fn budgets() {

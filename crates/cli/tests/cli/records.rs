@@ -81,6 +81,12 @@ fn records_are_listed_and_chosen() {
     infc(at, "records export some.records --target z80 -o chosen").fails_after_notes(2, "cli::usage");
     infc(at, "records export some.records --min-gain much -o chosen").fails(2, "cli::usage");
     infc(at, "records ls nowhere").fails(1, "cli::cannot-read");
+    // A file of something else is no file without records.
+    fs::write(at.join("chosen"), record(at, 0).to_line()).unwrap();
+    infc(at, "records merge digits.onnx -o chosen").fails(1, "cli::cannot-read");
+    infc(at, "records export some.records digits.onnx -o chosen").fails_after_notes(1, "cli::cannot-read");
+    assert_eq!(read(&at.join("chosen")), [record(at, 0)]);
+    assert_eq!(infc(at, "records export some.records -o - --format json").code, 2);
     infc(at, "records ls").fails(2, "cli::usage");
 }
 
@@ -124,6 +130,10 @@ fn what_is_illegal_or_changed_is_told() {
     assert_eq!(infc(at, "records verify some.records --deny").code, 3);
     infc(at, "records verify some.records -o good.records").ok();
     assert_eq!(read(&at.join("good.records")), [record(at, 0), Record { code: "0".repeat(64), ..record(at, 1) }]);
+    let streamed = infc(at, "records verify some.records -o -").ok().stdout;
+    assert_eq!(streamed, fs::read_to_string(at.join("good.records")).unwrap());
+    assert!(!at.join("-").exists());
+    assert_eq!(infc(at, "records verify some.records -o - --format json").code, 2);
     infc(at, "records verify some.records --measure").fails(2, "cli::usage");
     // It was measured on another machine, so it stays as it is.
     infc(at, "records verify good.records --measure -o again.records").ok();

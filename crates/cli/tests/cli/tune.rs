@@ -2,6 +2,7 @@
 
 use crate::records::record;
 use crate::support::{folder, infc};
+use infc_tune::Record;
 use std::fs;
 
 #[test]
@@ -47,6 +48,30 @@ fn searches_are_logged() {
     }
 }
 
+/// No file that is there already is lost: neither others nor records, whatever is found.
+#[test]
+fn other_files_are_left_alone() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    let model = fs::read(at.join("digits.onnx")).unwrap();
+    infc(at, "tune digits.onnx --records digits.onnx").fails(1, "cli::cannot-read");
+    infc(at, "tune digits.onnx --log digits.onnx").fails(1, "cli::cannot-write");
+    infc(at, "tune digits.onnx --records nowhere/found").fails(1, "cli::cannot-write");
+    infc(at, "tune digits.onnx --records -").fails(2, "cli::usage");
+    infc(at, "tune digits.onnx --log -").fails(2, "cli::usage");
+    infc(at, "tune digits.onnx --records one --log one").fails(2, "cli::usage");
+    assert!(fs::read(at.join("digits.onnx")).unwrap() == model);
+    // Lines of another version stay, and a record that is better than what can be found.
+    let here = infc(at, "doctor --format json").ok().json()["processor"].as_str().unwrap().to_owned();
+    let best = Record { machine: here, ratio_at_most: 1e-6, seconds: 1e-12, ..record(at, 1) };
+    let newer = best.to_line().replace("infc.record/2", "infc.record/3");
+    fs::write(at.join("found"), format!("{newer}{}", best.to_line())).unwrap();
+    infc(at, "tune digits.onnx --target x86-64-v2 --trials 30 --records found").ok();
+    let found = fs::read_to_string(at.join("found")).unwrap();
+    assert!(found.lines().any(|line| line == newer.trim_end()) && found.contains(&best.to_line()), "{found}");
+}
+
 /// A record whose schedule differs from the default is taken, and gives the same bytes every time.
 #[test]
 fn records_are_taken() {
@@ -74,7 +99,7 @@ fn records_that_are_wrong_are_told_and_left_out() {
     let mut illegal: serde_json::Value = serde_json::from_str(&good).unwrap();
     illegal["schedule"] = "unroll nothing.x".into();
     for (text, said) in [
-        ("\u{0}\u{1}garbage\n".to_owned(), "record not taken"),
+        (format!("\u{0}\u{1}garbage\n{good}"), "record not taken"),
         (good.replace("\"space\":1", "\"space\":77"), "version 77"),
         (good.replace("infc.record/2", "infc.record/1"), "found infc.record/1"),
         (format!("{illegal}\n"), "record not taken"),
@@ -85,6 +110,7 @@ fn records_that_are_wrong_are_told_and_left_out() {
         infc(at, "compare a.infa --data test_data_set_0").ok();
     }
     infc(at, "compile digits.onnx --records nowhere").fails(1, "cli::cannot-read");
+    infc(at, "compile digits.onnx --records digits.onnx").fails(1, "cli::cannot-read");
     infc(at, "tune digits.onnx --target x86-64-v9").fails(2, "cli::usage");
     infc(at, "tune digits.onnx --kernel nothing").fails_after_notes(2, "cli::usage");
     infc(at, "tune digits.onnx --budget soon").fails(2, "cli::usage");

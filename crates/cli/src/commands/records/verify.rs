@@ -1,12 +1,12 @@
 //! `infc records verify`: whether records still say what would happen.
 
-use super::{Lines, gain, read_all};
-use crate::commands::tune::{Arena, Rig};
+use super::{Lines, check_output, gain, read_all, write_records};
+use crate::commands::tune::{Arena, Judgement, Rig};
 use crate::console::Console;
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::tables::{Side, table};
-use crate::{host, output_file, process};
+use crate::{host, model_file, process};
 use infc::recorded_kernel;
 use infc_passes::ErrorClass;
 use infc_tune::{Record, RecordFile, Standing};
@@ -29,7 +29,8 @@ pub(super) struct VerifyArgs {
     /// Measure those again that have changed
     #[arg(long, requires = "output")]
     measure: bool,
-    /// Write the records that are legal, without those that are no longer quicker; the file may be one of those read
+    /// Write the records that are legal, without those that are no longer quicker; the file may be one of those read, and
+    /// - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Exit with 3 if a line is no record, or a record is illegal or not known to be quicker
@@ -43,11 +44,11 @@ pub(super) struct VerifyArgs {
 enum Found {
     /// As it was measured.
     Measured,
-    /// The code is another one; not measured again.
+    /// The code is another one; not measured again, or that decided nothing.
     Changed,
-    /// Measured again, and quicker than the default.
+    /// Measured again twice, and quicker than the default both times.
     Proven,
-    /// Measured again, and not quicker, or it computes something else.
+    /// Measured again twice, and not quicker either time, or it computes something else.
     NotQuicker,
     /// No compilation takes it.
     Illegal,
@@ -79,7 +80,7 @@ struct Checked {
     strict: bool,
     machine: String,
     found: Found,
-    /// Why it is illegal, or was not measured again.
+    /// Why it is illegal, was not measured again or is not kept, or what was measured decided nothing.
     reason: Option<String>,
     ratio: f64,
     ratio_at_most: f64,
@@ -94,6 +95,7 @@ struct Report {
 }
 
 pub(super) fn run(arguments: &VerifyArgs, console: &Console) -> Result<Exit, Failure> {
+    arguments.output.as_ref().map_or(Ok(()), |output| check_output(output, console))?;
     let Lines { records, bad } = read_all(&arguments.files, console)?;
     let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
     let mut kept = RecordFile::default();
@@ -116,14 +118,14 @@ pub(super) fn run(arguments: &VerifyArgs, console: &Console) -> Result<Exit, Fai
         }
     }
     if let Some(output) = &arguments.output {
-        output_file::write(output, kept.to_text().as_bytes())?;
+        write_records(&kept, output, console)?;
     }
     let holds = bad.is_empty() && checked.iter().all(|c| matches!(c.found, Found::Measured | Found::Proven));
     let output = arguments.output.as_ref().map(|path| path.display().to_string());
     let report = Report { schema: "infc.records/1", checked, bad, output };
     if console.is_json() {
         console.json(&report)?;
-    } else {
+    } else if !arguments.output.as_ref().is_some_and(|output| model_file::is_stream(output)) {
         print(&report, console)?;
     }
     Ok(if arguments.deny && !holds { Exit::Condition } else { Exit::Done })
@@ -153,10 +155,11 @@ fn check(record: Record, measure: bool, folder: &Path) -> Result<(Found, Option<
             let Some(mut rig) = Rig::new(&kernel, &record.kernel, arena)? else {
                 return Ok((Found::Changed, Some("the default choice cannot be measured".to_owned()), record));
             };
-            let proof = rig.proof(&schedule)?;
-            match proof {
-                Some(proof) => return Ok((Found::Proven, None, record.proven(proof, now))),
-                None => (Found::NotQuicker, None),
+            match rig.judge(&schedule)? {
+                Judgement::Quicker(proof) => return Ok((Found::Proven, None, record.proven(proof, now))),
+                Judgement::NotQuicker => (Found::NotQuicker, None),
+                Judgement::ComputesElse => (Found::NotQuicker, Some("it computes something else".to_owned())),
+                Judgement::Undecided(reason) => changed(reason.to_owned()),
             }
         }
     };

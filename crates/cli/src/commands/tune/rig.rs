@@ -1,5 +1,6 @@
 //! One kernel on the test bench: its default choice as an artifact, and trials of other schedules beside it.
 
+use super::judgement::Judgement;
 use super::trial::Trial;
 use crate::error::CliError;
 use crate::failure::Failure;
@@ -7,7 +8,7 @@ use infc::{KernelKey, KernelOptions, Target, Task, compile_kernel};
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
-use infc_tune::{Logged, Measure, Proof, Verdict};
+use infc_tune::{Logged, Measure, Verdict};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::Write;
@@ -53,7 +54,13 @@ pub(in crate::commands) struct Rig<'a> {
 impl<'a> Rig<'a> {
     /// Compiles and measures the default choice; `None` if that cannot be measured.
     pub(in crate::commands) fn new(kernel: &'a Kernel, name: &str, arena: Arena<'a>) -> Result<Option<Self>, Failure> {
-        let mut rig = Self {
+        let mut rig = Self::unmeasured(kernel, name, arena);
+        let is_measured = rig.measure_default(|rig| Some(rig.trial(&rig.default, &rig.default)?.incumbent_seconds))?;
+        Ok(is_measured.then_some(rig))
+    }
+
+    fn unmeasured(kernel: &'a Kernel, name: &str, arena: Arena<'a>) -> Self {
+        Self {
             arena,
             kernel,
             name: name.to_owned(),
@@ -63,16 +70,22 @@ impl<'a> Rig<'a> {
             others: VecDeque::new(),
             compiled: 0,
             default_seconds: 0.0,
-        };
-        for _ in 0..2 {
-            let artifact = rig.compile(None)?;
-            write(&rig.default, &artifact)?;
-            let Some(trial) = rig.trial(&rig.default, &rig.default) else { return Ok(None) };
-            let seconds = trial.incumbent_seconds / rig.launches as f64;
-            rig.default_seconds = seconds;
-            rig.launches = ((RUN_SECONDS / seconds.max(1e-9)).ceil() as usize).clamp(1, 1000);
         }
-        Ok(Some(rig))
+    }
+
+    /// Settles how many launches a run has, for this choice and all that are compared with it, and how long one takes; false
+    /// if that cannot be measured. `run_seconds` measures a run of the artifact that there is.
+    fn measure_default(&mut self, run_seconds: impl Fn(&Self) -> Option<f64>) -> Result<bool, Failure> {
+        // Of one launch of a small kernel most is what a run costs, so the first count is too small.
+        for pass in 0..3 {
+            if pass > 0 {
+                self.launches = ((RUN_SECONDS / self.default_seconds.max(1e-9)).ceil() as usize).clamp(1, 1000);
+            }
+            write(&self.default, &self.compile(None)?)?;
+            let Some(seconds) = run_seconds(self) else { return Ok(false) };
+            self.default_seconds = seconds / self.launches as f64;
+        }
+        Ok(true)
     }
 
     /// How a schedule does beside another, or beside the default choice.
@@ -81,20 +94,26 @@ impl<'a> Rig<'a> {
         candidate: &Schedule,
         incumbent: Option<&Schedule>,
     ) -> Result<Option<Verdict>, Failure> {
+        Ok(self.trial_of(candidate, incumbent)?.and_then(|trial| trial.verdict()))
+    }
+
+    /// What two trials say of a schedule beside the default choice.
+    pub(in crate::commands) fn judge(&mut self, candidate: &Schedule) -> Result<Judgement, Failure> {
+        let mut trials = Vec::new();
+        for _ in 0..2 {
+            trials.extend(self.trial_of(candidate, None)?);
+        }
+        Ok(Judgement::of(&trials, self.default_seconds))
+    }
+
+    /// A schedule beside another, or beside the default choice; `None` if one cannot be compiled or measured.
+    fn trial_of(&mut self, candidate: &Schedule, incumbent: Option<&Schedule>) -> Result<Option<Trial>, Failure> {
         let beside = match incumbent {
             None => Some(self.default.clone()),
             Some(schedule) => self.artifact(schedule)?,
         };
         let candidate = self.artifact(candidate)?;
-        let trial = candidate.zip(beside).and_then(|(candidate, beside)| self.trial(&candidate, &beside));
-        Ok(trial.and_then(|trial| trial.verdict()))
-    }
-
-    /// What is proven of a schedule beside the default choice; `None` unless it computes the same and is quicker.
-    pub(in crate::commands) fn proof(&mut self, candidate: &Schedule) -> Result<Option<Proof>, Failure> {
-        let verdict = self.compare(candidate, None)?.filter(Verdict::is_win);
-        let default_seconds = self.default_seconds;
-        Ok(verdict.map(|verdict| Proof { default_seconds, ratio: verdict.ratio, ratio_at_most: verdict.at_most }))
+        Ok(candidate.zip(beside).and_then(|(candidate, beside)| self.trial(&candidate, &beside)))
     }
 
     /// The artifact of a schedule; `None` if it cannot be compiled.
@@ -213,5 +232,37 @@ impl<'a> Measure<'a> for Bench<'a> {
         let verdict = rig.compare(candidate, incumbent)?;
         self.note(&Logged::trial(task, candidate, incumbent, verdict))?;
         Ok(verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use infc_runtime::Model;
+
+    /// The launches of a run.
+    fn launches(artifact: &Path) -> usize {
+        Model::open(artifact).expect("an artifact for this machine").variant().programs[0].steps.len()
+    }
+
+    /// What is compared launches the kernel equally often, or else the ratio of runs is not that of launches.
+    #[test]
+    fn all_artifacts_have_as_many_launches_as_the_default() {
+        let text = "kernel @\"\"(x0: f32[64]) -> (y0: f32[64]) {\n  stage out0[n: 64] = x0[n] + x0[n]\n  \
+                    output y0[n] = out0[n]\n}\n";
+        let kernel = infc::recorded_kernel(text).expect("a kernel");
+        let Some(target) = crate::host::native_target() else { return };
+        let folder = tempfile::tempdir().expect("a folder");
+        let arena = Arena { target: &target, allowed: ErrorClass::Reassociating, folder: folder.path() };
+        let mut rig = Rig::unmeasured(&kernel, "sum", arena);
+        // A launch of 300 ns, and a microsecond for the run itself.
+        let made_up = |rig: &Rig<'_>| Some(1e-6 + 300e-9 * launches(&rig.default) as f64);
+        assert!(rig.measure_default(made_up).expect("it compiles"));
+        let candidate = rig.artifact(&Schedule::default()).expect("a folder").expect("it compiles");
+        assert_eq!(launches(&candidate), launches(&rig.default));
+        // Enough for a run that takes about as long as it should, and the time is that of these runs.
+        assert!((950..=1000).contains(&launches(&candidate)), "{}", launches(&candidate));
+        assert!((300e-9..305e-9).contains(&rig.default_seconds), "{}", rig.default_seconds);
+        assert!(!rig.measure_default(|_| None).expect("it compiles"));
     }
 }

@@ -35,6 +35,16 @@ impl Trial {
     pub(in crate::commands) fn verdict(&self) -> Option<Verdict> {
         self.agrees.then(|| Verdict::of(&self.ratios)).flatten()
     }
+
+    /// Whether both compute the same.
+    pub(super) fn agrees(&self) -> bool {
+        self.agrees
+    }
+
+    #[cfg(test)]
+    pub(super) fn made_up(ratios: Vec<f64>, agrees: bool) -> Self {
+        Self { ratios, agrees, ..Self::default() }
+    }
 }
 
 /// An artifact of a single kernel, ready to run.
