@@ -6,6 +6,7 @@
 
 use crate::{Entry, Program, SizeExpr, Slot, Step};
 use infc_tensor::DType;
+use std::sync::Arc;
 
 /// A side of the copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +137,8 @@ pub struct Crossing {
     pub slot: usize,
     /// Where its contents are brought.
     pub to: Side,
-    /// How many bytes that are.
-    pub size_bytes: SizeExpr,
+    /// How many bytes that are; slots of one port, and copies of one slot, share it.
+    pub size_bytes: Arc<SizeExpr>,
 }
 
 impl Crossing {
@@ -157,25 +158,30 @@ fn dense_bytes(dtype: DType, shape: &[SizeExpr]) -> SizeExpr {
     shape.iter().cloned().fold(element, |size, extent| size * extent)
 }
 
-fn size_bytes(entry: &Entry, slot: &Slot) -> SizeExpr {
-    let of_port = |ports: &[crate::PortSpec], n: u32| {
-        ports.get(n as usize).map_or_else(|| SizeExpr::constant(0), |port| dense_bytes(port.dtype, &port.shape))
+/// The sizes of all slots. Dims may be long, and a file can name a port in as many slots as it likes: they share its size.
+fn sizes_bytes(entry: &Entry, program: &Program) -> Vec<Arc<SizeExpr>> {
+    let of_ports = |ports: &[crate::PortSpec]| -> Vec<Arc<SizeExpr>> {
+        ports.iter().map(|port| Arc::new(dense_bytes(port.dtype, &port.shape))).collect()
     };
-    match slot {
-        Slot::Input(n) => of_port(&entry.inputs, *n),
-        Slot::Output(n) => of_port(&entry.outputs, *n),
-        Slot::Arena(arena) => arena.size_bytes.clone(),
-        Slot::Host(host) => dense_bytes(host.dtype, &host.shape),
+    let (inputs, outputs) = (of_ports(&entry.inputs), of_ports(&entry.outputs));
+    let none = Arc::new(SizeExpr::constant(0));
+    let of_port = |ports: &[Arc<SizeExpr>], n: u32| Arc::clone(ports.get(n as usize).unwrap_or(&none));
+    let of_slot = |slot: &Slot| match slot {
+        Slot::Input(n) => of_port(&inputs, *n),
+        Slot::Output(n) => of_port(&outputs, *n),
+        Slot::Arena(arena) => Arc::new(arena.size_bytes.clone()),
+        Slot::Host(host) => Arc::new(dense_bytes(host.dtype, &host.shape)),
         // On both sides from the beginning.
-        Slot::Weight(_) => SizeExpr::constant(0),
-    }
+        Slot::Weight(_) => Arc::clone(&none),
+    };
+    program.slots.iter().map(of_slot).collect()
 }
 
-/// The copies of a run of an entry's Program for a GPU, in order. Of the ways of an [`If`](crate::If) both are taken to be taken; what
-/// is left on different sides by them may be copied once more, or once less.
+/// The copies of a run of an entry's Program for a GPU, in order. Of the ways of an [`If`](crate::If) both are taken to be
+/// taken; what is left on different sides by them may be copied once more, or once less.
 #[must_use]
 pub fn crossings(entry: &Entry, program: &Program) -> Vec<Crossing> {
-    let mut walk = Walk { entry, program, found: Vec::new() };
+    let mut walk = Walk { program, sizes_bytes: sizes_bytes(entry, program), found: Vec::new() };
     let mut residency = Residency::default();
     residency.begin(program);
     walk.range(0, program.steps.len(), &mut residency);
@@ -184,14 +190,15 @@ pub fn crossings(entry: &Entry, program: &Program) -> Vec<Crossing> {
 }
 
 struct Walk<'p> {
-    entry: &'p Entry,
     program: &'p Program,
+    /// Per slot.
+    sizes_bytes: Vec<Arc<SizeExpr>>,
     found: Vec<Crossing>,
 }
 
 impl Walk<'_> {
     fn note(&mut self, step: usize, slot: usize, to: Side) -> Result<(), std::convert::Infallible> {
-        let size_bytes = size_bytes(self.entry, &self.program.slots[slot]);
+        let size_bytes = Arc::clone(&self.sizes_bytes[slot]);
         self.found.push(Crossing { step, slot, to, size_bytes });
         Ok(())
     }
