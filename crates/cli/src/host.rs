@@ -1,9 +1,14 @@
-//! What this machine's processor can do, as targets name it.
+//! What this machine's processor can do, as targets name it, and what was measured of it.
 
-use infc_artifact::features;
+use crate::process;
+use infc_artifact::{Hash, features};
 use infc_codegen_cpu::Target;
 use infc_codegen_cpu::target::{Feature, Level};
 use infc_runtime::{host_arch, host_has};
+use infc_tune::{MachineProfile, PROFILE_BYTES};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 /// Whether this machine runs code for a target that needs these features.
 pub(crate) fn runs<'a>(target: &str, required: impl IntoIterator<Item = &'a str>) -> bool {
@@ -30,6 +35,83 @@ pub(crate) fn native_target() -> Option<Target> {
         _ => target,
     };
     Some(Feature::ALL.into_iter().fold(best_level()?, with))
+}
+
+/// The target that is this machine alone, with what is known of the machine.
+pub(crate) struct Native {
+    /// Its machine is the profile's, or the target's fixed one if there is none.
+    pub(crate) target: Target,
+    pub(crate) profile: Profile,
+}
+
+/// Whether this machine was measured.
+pub(crate) enum Profile {
+    /// `infc tune` has measured it, and written that down here.
+    Taken(PathBuf),
+    /// There is a file, which is not taken for this reason.
+    Refused(PathBuf, String),
+    /// Nobody has measured it, or there is no place for profiles.
+    None,
+}
+
+/// [`native_target`] with this machine's profile, if there is one.
+pub(crate) fn native() -> Option<Native> {
+    let target = native_target()?;
+    let Some(path) = profile_path(&target).filter(|path| path.exists()) else {
+        return Some(Native { target, profile: Profile::None });
+    };
+    Some(match read_profile(&path, &target) {
+        Ok(profile) => Native { target: profile.applied_to(&target), profile: Profile::Taken(path) },
+        Err(reason) => Native { target, profile: Profile::Refused(path, reason) },
+    })
+}
+
+impl Native {
+    /// What is to be said of the profile.
+    pub(crate) fn note(&self) -> Option<String> {
+        match &self.profile {
+            Profile::Taken(path) => Some(format!("measured: {}, in {}", self.target.machine, path.display())),
+            Profile::Refused(path, reason) => Some(format!("machine profile not taken  {}: {reason}", path.display())),
+            Profile::None => None,
+        }
+    }
+}
+
+/// Where the profile of this machine and a target lies: one file per kind of processor and target in the user's folder of
+/// data, since home folders are shared by machines; `None` if the user has no such folder.
+pub(crate) fn profile_path(target: &Target) -> Option<PathBuf> {
+    let name = Hash::of(format!("{}\n{target}", process::processor()).as_bytes());
+    let name: String = name.0[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(data_folder()?.join("infc").join("machines").join(format!("{name}.json")))
+}
+
+/// Where programs keep data of a user: `$XDG_DATA_HOME`, or what stands for it on the system.
+fn data_folder() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || absolute("HOME");
+    absolute("XDG_DATA_HOME").or_else(|| {
+        if cfg!(windows) {
+            absolute("LOCALAPPDATA")
+        } else if cfg!(target_os = "macos") {
+            Some(home()?.join("Library/Application Support"))
+        } else {
+            Some(home()?.join(".local/share"))
+        }
+    })
+}
+
+fn read_profile(path: &Path, target: &Target) -> Result<MachineProfile, String> {
+    let mut text = String::new();
+    // Of a pipe nobody would know when it ends.
+    if !path.is_file() {
+        return Err("expected a file".to_owned());
+    }
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(PROFILE_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > PROFILE_BYTES {
+        return Err(format!("expected {PROFILE_BYTES} bytes at most, found more"));
+    }
+    MachineProfile::parse(&text, target, &process::processor())
 }
 
 #[cfg(test)]

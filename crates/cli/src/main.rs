@@ -28,6 +28,8 @@ mod output_file;
 mod picture;
 mod process;
 mod progress;
+mod quickest;
+mod small_model;
 mod special_case;
 mod stats;
 mod tables;

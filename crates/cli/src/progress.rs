@@ -16,16 +16,23 @@ pub(crate) struct Stages<'c> {
 
 impl<'c> Stages<'c> {
     pub(crate) fn new(console: &'c Console) -> Self {
-        let bar = (io::stderr().is_terminal() && !console.is_quiet()).then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            bar.set_style(
-                ProgressStyle::with_template("  {msg:9} {spinner}").unwrap_or(ProgressStyle::default_spinner()),
-            );
-            bar.enable_steady_tick(Duration::from_millis(100));
-            bar
-        });
-        Self { console, bar }
+        Self { console, bar: bar(console, "  {msg:9} {spinner}") }
     }
+}
+
+/// A line that says what is being done, on a terminal.
+pub(crate) fn spinner(console: &Console) -> ProgressBar {
+    bar(console, "  {spinner} {msg}").unwrap_or_else(ProgressBar::hidden)
+}
+
+/// `None` if nobody would see it.
+fn bar(console: &Console, template: &str) -> Option<ProgressBar> {
+    (io::stderr().is_terminal() && !console.is_quiet()).then(|| {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        bar.set_style(ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_spinner()));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        bar
+    })
 }
 
 impl Drop for Stages<'_> {

@@ -2,7 +2,7 @@
 //!
 //! A [`Target`] is an architecture level with features on top, written `x86-64-v4+vnni+bf16`. A bare level is exactly
 //! the level of the psABI. Named targets have fixed machine models: nothing here asks the machine it runs on, so the
-//! same target gives the same code everywhere.
+//! same target gives the same code everywhere. Whoever has measured a machine replaces [`Target::machine`].
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -94,6 +94,21 @@ pub struct MachineModel {
     pub loads_per_cycle: u32,
     /// Cycles from a fused multiply-add to the next that needs its result.
     pub fma_latency: u32,
+    /// Bytes per cycle that the second-level cache delivers, sustained.
+    pub l2_bytes_per_cycle: u32,
+    /// Bytes per cycle from beyond the second-level cache, sustained.
+    pub l3_bytes_per_cycle: u32,
+}
+
+/// What does not follow from a target: caches, what begins in a cycle, how long a multiply-add takes, what caches deliver.
+impl Display for MachineModel {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { l1d_bytes, l2_bytes, l3_bytes, fma_per_cycle, loads_per_cycle, fma_latency, .. } = self;
+        let (l2, l3) = (self.l2_bytes_per_cycle, self.l3_bytes_per_cycle);
+        write!(f, "L1 {} KiB, L2 {} KiB, L3 {} KiB", l1d_bytes >> 10, l2_bytes >> 10, l3_bytes >> 10)?;
+        write!(f, ", {fma_per_cycle} multiply-adds of {fma_latency} cycles and {loads_per_cycle} loads a cycle")?;
+        write!(f, ", {l2} and {l3} bytes a cycle from L2 and beyond")
+    }
 }
 
 /// What code is made for.
@@ -125,6 +140,9 @@ impl Target {
             fma_per_cycle: 2,
             loads_per_cycle,
             fma_latency: 4,
+            // Sustained, not the width of the path: what streaming loops reach on server cores of the last years.
+            l2_bytes_per_cycle: 24,
+            l3_bytes_per_cycle: 16,
         };
         Self { level, features: Vec::new(), machine }
     }

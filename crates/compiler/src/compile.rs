@@ -190,7 +190,7 @@ pub fn compile(
     if scheduled.iter().flat_map(|(_, schedules)| schedules).any(Scheduled::multiplies_bytes) {
         for target in byte_targets {
             // In front of the level that it extends, so that it is taken where it can be.
-            let extended = Target::new(target.level());
+            let extended = options.with_machine(Target::new(target.level()));
             let level = scheduled.iter().position(|(other, _)| other.cpu() == Some(&extended));
             if let Some(level) = level {
                 let schedules = kernels::schedule(&kernels, &target, options)?;
@@ -370,7 +370,10 @@ fn targets(options: &CompileOptions) -> Result<(Vec<VariantTarget>, Vec<Target>)
             return Err(CompileError::DuplicateTarget { target: text.clone() });
         }
         known.push(target.to_string());
-        Ok(target)
+        Ok(match target {
+            VariantTarget::Cpu(target) => VariantTarget::Cpu(options.with_machine(target)),
+            other @ VariantTarget::Cuda(_) => other,
+        })
     };
     let mut targets = options.targets.iter().map(&mut parse).collect::<Result<Vec<_>, _>>()?;
     // A GPU is preferred to the processor wherever it stands in the list: whoever asks for code for it wants it used.

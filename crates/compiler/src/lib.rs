@@ -43,6 +43,7 @@ pub use compile::{Compilation, SpecialPlan, compile};
 pub use error::CompileError;
 pub use forecast::{FORECAST_HERTZ, Forecast, ForecastDim, forecast};
 pub use infc_codegen_cpu::Target;
+pub use infc_codegen_cpu::target::MachineModel;
 pub use infc_frontend_onnx::{CustomOps, DimChoice, ImportError, ShapeDim};
 pub use infc_passes::form::{GraphPlan, Interpreter};
 pub use kernels::Scheduled;

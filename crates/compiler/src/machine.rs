@@ -3,7 +3,7 @@
 use infc_codegen_cpu::{Feature, Target};
 use infc_passes::schedule::Machine;
 
-/// The machine that the untuned schedule has in mind for a target.
+/// The machine that the untuned schedule has in mind for a target: its fixed model, or the one that was measured.
 #[must_use]
 pub fn schedule_machine(target: &Target) -> Machine {
     let model = &target.machine;
@@ -23,9 +23,8 @@ pub fn schedule_machine(target: &Target) -> Machine {
         },
         loads_per_cycle: f64::from(model.loads_per_cycle),
         latency_cycles: f64::from(model.fma_latency),
-        // Sustained, not the width of the path: what streaming loops reach on server cores of the last years.
-        l2_bytes_per_cycle: 24.0,
-        l3_bytes_per_cycle: 16.0,
+        l2_bytes_per_cycle: f64::from(model.l2_bytes_per_cycle),
+        l3_bytes_per_cycle: f64::from(model.l3_bytes_per_cycle),
         l1_bytes: model.l1d_bytes,
         l2_bytes: model.l2_bytes,
     }

@@ -1,7 +1,7 @@
 //! What can be asked of a compilation.
 
 use crate::code::VariantTarget;
-use crate::{CustomOps, DimChoice, Phase, Records, ShapeDim, specialize};
+use crate::{CustomOps, DimChoice, MachineModel, Phase, Records, ShapeDim, Target, specialize};
 use infc_passes::ErrorClass;
 use infc_passes::form::{Append, FormOptions};
 use std::path::PathBuf;
@@ -42,6 +42,8 @@ pub struct CompileOptions {
     pub max_weight_growth: f64,
     /// Schedules to take instead of the default choice.
     pub records: Records,
+    /// The machines that schedules have in mind for targets, by name, where that is not the target's fixed model.
+    pub machines: Vec<(String, MachineModel)>,
     /// Starts with this phase; the source is then what the phase before it dumped.
     pub start_from: Option<Phase>,
     /// Writes what each phase made into this folder.
@@ -64,6 +66,7 @@ impl Default for CompileOptions {
             custom_ops: CustomOps::default(),
             max_weight_growth: FormOptions::default().max_weight_growth,
             records: Records::default(),
+            machines: Vec::new(),
             start_from: None,
             dump_phases: None,
             stop_after: None,
@@ -89,6 +92,15 @@ impl CompileOptions {
             states,
             appends,
         }
+    }
+
+    /// A target with the machine that its schedules have in mind.
+    pub(crate) fn with_machine(&self, mut target: Target) -> Target {
+        let name = target.to_string();
+        if let Some((_, machine)) = self.machines.iter().find(|(of, _)| *of == name) {
+            target.machine = *machine;
+        }
+        target
     }
 
     /// The flags that change the result, in one order, for the artifact's provenance.
@@ -127,6 +139,7 @@ impl CompileOptions {
         if self.strict {
             flags.push("strict".to_owned());
         }
+        flags.extend(self.machines.iter().map(|(target, machine)| format!("machine={target}:{machine}")));
         flags.extend(self.custom_ops.names().iter().map(|name| format!("custom-op={name}")));
         flags
     }

@@ -40,7 +40,7 @@ pub struct Contest<'t> {
     /// Of them those that could not be measured, or compute something else.
     pub failed: u64,
     /// Trials since the last win.
-    stale: u64,
+    pub(crate) stale: u64,
     is_exhausted: bool,
 }
 
@@ -85,7 +85,12 @@ impl<'t> Contest<'t> {
     /// How much is to be hoped for of one more trial: less, the longer nothing was won; nothing if there is none left.
     #[must_use]
     pub fn hope(&self) -> f64 {
-        if self.is_exhausted { 0.0 } else { self.share_seconds() / (1.0 + self.stale as f64 / PATIENCE) }
+        self.hope_after(self.stale)
+    }
+
+    /// The same after so many trials without a win.
+    pub(crate) fn hope_after(&self, stale: u64) -> f64 {
+        if self.is_exhausted { 0.0 } else { self.share_seconds() / (1.0 + stale as f64 / PATIENCE) }
     }
 
     /// Tries one more schedule.

@@ -247,14 +247,18 @@ mod tests {
     #[test]
     fn records_stand_as_long_as_the_code_does() {
         let record = record("unroll m.r", 0.75);
-        assert_eq!(record.standing(), Standing::Measured);
+        assert_eq!(record.standing(None), Standing::Measured);
         let before = Record { code: "0".repeat(64), ..record.clone() };
-        assert!(matches!(before.standing(), Standing::Changed(now) if now.code == record.code));
+        assert!(matches!(before.standing(None), Standing::Changed(now) if now.code == record.code));
+        // The code of the default choice is that for another machine.
+        let target: infc::Target = record.target.parse().expect("a target");
+        let small = infc::MachineModel { fma_per_cycle: 1, loads_per_cycle: 1, fma_latency: 2, ..target.machine };
+        assert!(matches!(record.standing(Some(small)), Standing::Changed(now) if now.code == record.code));
         let default = Record { default_code: "0".repeat(64), ..record.clone() };
-        assert!(matches!(default.standing(), Standing::Changed(now) if now.default_code == record.default_code));
+        assert!(matches!(default.standing(None), Standing::Changed(now) if now.default_code == record.default_code));
         let illegal = Record { schedule: "unroll nothing.x".to_owned(), ..record.clone() };
-        assert!(matches!(illegal.standing(), Standing::Illegal(reason) if reason.contains("nothing")));
+        assert!(matches!(illegal.standing(None), Standing::Illegal(reason) if reason.contains("nothing")));
         let broken = Record { text: "kernel @".to_owned(), ..record };
-        assert!(matches!(broken.standing(), Standing::Illegal(reason) if reason.contains("the kernel's text")));
+        assert!(matches!(broken.standing(None), Standing::Illegal(reason) if reason.contains("the kernel's text")));
     }
 }

@@ -1,6 +1,7 @@
 //! A record: a schedule that was found for a kernel, and by how much it is quicker than the default choice.
 
-use infc::{KernelKey, RecordedCode, Target, Task, recorded_code};
+use crate::profile::with_machine;
+use infc::{KernelKey, MachineModel, RecordedCode, Target, Task, recorded_code};
 use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
 use serde::{Deserialize, Serialize};
@@ -209,12 +210,14 @@ impl Record {
         Ok((key, target, schedule))
     }
 
-    /// Compiles its kernel by the schedule and by the default choice, and compares with what was measured.
+    /// Compiles its kernel by the schedule and by the default choice, and compares with what was measured. `machine` is what
+    /// the default choice has in mind, if that is not the fixed machine of the record's target.
     #[must_use]
-    pub fn standing(&self) -> Standing {
-        let compiled = self
-            .parts()
-            .and_then(|(_, target, schedule)| recorded_code(&self.text, &schedule, &target, allowed(self.strict)));
+    pub fn standing(&self, machine: Option<MachineModel>) -> Standing {
+        let compiled = self.parts().and_then(|(_, target, schedule)| {
+            let target = with_machine(&target, machine.unwrap_or(target.machine));
+            recorded_code(&self.text, &schedule, &target, allowed(self.strict))
+        });
         match compiled {
             Err(reason) => Standing::Illegal(reason),
             Ok(now) if now.code == self.code && now.default_code == self.default_code => Standing::Measured,

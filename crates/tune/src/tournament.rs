@@ -8,6 +8,16 @@ use infc::Task;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::Machine;
 
+/// What is to be expected of a kernel that was not searched yet: as much less of its time. With what kernels of the same run
+/// gained it is a mean, of which it is one of the numbers.
+const TYPICAL_GAIN: f64 = 0.1;
+/// Trials after which what was gained over a kernel's default says something.
+const TELLING: u64 = 48;
+/// Less of a run's time than this is not worth a search.
+const WORTH: f64 = 0.01;
+/// Trials that are counted ahead at most.
+const FORESEEN: u64 = 100_000;
+
 /// What searches have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'t> {
@@ -62,6 +72,44 @@ impl<'t> Tournament<'t> {
                 return Ok(self.contests.iter().find(|contest| contest.task.key == key).map(|c| (c, outcome)));
             }
         }
+    }
+
+    /// By which part the time of a run is to be expected to become less if the search goes on: of each kernel as much as
+    /// kernels have gained so far, and less the longer nothing was won.
+    #[must_use]
+    pub fn expected_gain(&self) -> f64 {
+        self.typical_gain() * self.contests.iter().map(Contest::hope).sum::<f64>() / self.total_seconds().max(1e-12)
+    }
+
+    /// Whether a percent is to be expected, at least.
+    #[must_use]
+    pub fn is_worth_more(&self) -> bool {
+        self.expected_gain() >= WORTH
+    }
+
+    /// How many trials are to come until less is to be expected, if none of them wins.
+    #[must_use]
+    pub fn trials_to_come(&self) -> u64 {
+        let enough = WORTH * self.total_seconds() / self.typical_gain();
+        let mut stale: Vec<u64> = self.contests.iter().map(|contest| contest.stale).collect();
+        let mut hopes: Vec<f64> = self.contests.iter().map(Contest::hope).collect();
+        let mut sum: f64 = hopes.iter().sum();
+        for trials in 0..FORESEEN {
+            let most = (0..hopes.len()).max_by(|&a, &b| hopes[a].total_cmp(&hopes[b]));
+            let Some(most) = most.filter(|_| sum >= enough) else { return trials };
+            stale[most] += 1;
+            sum -= hopes[most];
+            hopes[most] = self.contests[most].hope_after(stale[most]);
+            sum += hopes[most];
+        }
+        FORESEEN
+    }
+
+    /// What kernels have gained that were searched for a while, and [`TYPICAL_GAIN`]: the mean.
+    fn typical_gain(&self) -> f64 {
+        let searched = self.contests.iter().filter(|contest| contest.trials >= TELLING);
+        let gains: Vec<f64> = searched.map(|contest| 1.0 - contest.relative()).collect();
+        (TYPICAL_GAIN + gains.iter().sum::<f64>()) / (1 + gains.len()) as f64
     }
 
     /// The kernels, in the order of the tasks.

@@ -123,3 +123,62 @@ fn damaged_logs_are_told() {
     assert!(matches!(Replay::parse("nonsense"), Err(ReplayError::BadLine { line: 1, .. })));
     assert_eq!(Replay::parse("").unwrap().unasked(), 0);
 }
+
+/// A bench on which everything takes as long as everything else, but for one schedule if there is to be a win.
+struct Even {
+    asked: usize,
+    has_win: bool,
+}
+
+impl<'t> Measure<'t> for Even {
+    type Error = std::convert::Infallible;
+
+    fn default_seconds(&mut self, _: &'t Task) -> Result<Option<f64>, Self::Error> {
+        Ok(Some(1e-6))
+    }
+
+    fn compare(
+        &mut self,
+        _: &'t Task,
+        _: &infc_ir::schedule::Schedule,
+        _: Option<&infc_ir::schedule::Schedule>,
+    ) -> Result<Option<Verdict>, Self::Error> {
+        self.asked += 1;
+        // A win is measured twice.
+        let ratio = if self.has_win && (40..42).contains(&self.asked) { 0.9 } else { 1.0 };
+        Ok(Some(Verdict { ratio, at_most: ratio }))
+    }
+}
+
+/// A search that wins nothing is worth less and less, until it is not worth a trial; one that has won is worth more.
+#[test]
+fn searches_end_when_little_is_to_be_expected() {
+    let log = log();
+    let (tasks, target) = tasks(&log);
+    let machine = schedule_machine(&target);
+    let strategy = Strategy::Evolutionary;
+    let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy, seed: 1 };
+    let ended = |has_win: bool| {
+        let mut bench = Even { asked: 0, has_win };
+        let mut tournament = Tournament::new(&tasks, rules, &mut bench, |_| ()).unwrap();
+        assert!((tournament.expected_gain() - 0.1).abs() < 1e-9 && tournament.is_worth_more());
+        let foreseen = tournament.trials_to_come();
+        let (mut trials, mut expected) = (0, vec![tournament.expected_gain()]);
+        while tournament.is_worth_more() {
+            if tournament.advance(&mut bench).unwrap().is_none() {
+                break;
+            }
+            trials += 1;
+            expected.push(tournament.expected_gain());
+        }
+        assert!(expected.last().is_some_and(|&last| last < 0.01), "{expected:?}");
+        assert_eq!(tournament.trials_to_come(), 0);
+        (foreseen, trials, expected)
+    };
+    let (foreseen, trials, expected) = ended(false);
+    assert!(expected.windows(2).all(|pair| pair[1] <= pair[0]), "{expected:?}");
+    // At most as many as if kernels that gain nothing did not count, and so many that each had its turns: they share the time.
+    assert!((40 * tasks.len()..=foreseen as usize).contains(&trials), "{trials} of {foreseen} foreseen");
+    let (_, _, with_win) = ended(true);
+    assert!(with_win[..40] == expected[..40] && with_win[40] > with_win[39], "{with_win:?}");
+}

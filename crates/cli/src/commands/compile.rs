@@ -4,7 +4,7 @@ use crate::commands::{custom_ops, dims, records};
 use crate::console::{Console, Style};
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
-use crate::host;
+use crate::host::{self, Native, Profile};
 use crate::model_file;
 use crate::output_file::OutputFile;
 use crate::progress::Stages;
@@ -96,7 +96,7 @@ struct Job {
     output: PathBuf,
     options: CompileOptions,
     /// What `native` stood for.
-    native: Option<String>,
+    native: Option<Native>,
 }
 
 impl CompileArgs {
@@ -120,16 +120,20 @@ impl CompileArgs {
                     byte_targets = infc::BYTE_TARGETS.map(str::to_owned).to_vec();
                 }
                 "native" => {
-                    let target = host::native_target().ok_or_else(|| usage("infc makes no code for this machine"))?;
-                    native = Some(target.to_string());
-                    targets.push(target.to_string());
+                    let found = host::native().ok_or_else(|| usage("infc makes no code for this machine"))?;
+                    targets.push(found.target.to_string());
+                    native = Some(found);
                 }
                 _ => targets.push(target),
             }
         }
         let mut recorded = records::read(&self.records, console)?;
-        if let Some(native) = &native {
-            records::leave_out_foreign(&mut recorded, native, console);
+        let mut machines = Vec::new();
+        if let Some(Native { target, profile }) = &native {
+            records::leave_out_foreign(&mut recorded, &target.to_string(), console);
+            if let Profile::Taken(_) = profile {
+                machines.push((target.to_string(), target.machine));
+            }
         }
         let options = CompileOptions {
             targets,
@@ -143,6 +147,7 @@ impl CompileArgs {
             custom_ops: custom_ops::read(&self.custom_ops)?,
             max_weight_growth: self.max_weight_growth,
             records: recorded.to_records(),
+            machines,
             start_from: self.start_from,
             dump_phases: self.dump_phases,
             stop_after: self.stop_after,
@@ -167,7 +172,10 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
         return Err(CliError::usage("-o - and --format json both want standard output").into());
     }
     if let Some(native) = &job.native {
-        console.note(format!("  native is {native}; the artifact may not run on other machines"));
+        console.note(format!("  native is {}; the artifact may not run on other machines", native.target));
+        if let Some(note) = native.note() {
+            console.note(format!("  {note}"));
+        }
     }
     let begun = Instant::now();
     let source = if model_file::is_stream(&job.model) {

@@ -31,6 +31,8 @@ struct Report {
     system: String,
     /// What `--target native` stands for here.
     native: Option<String>,
+    /// What was measured of this machine, or why that is not taken; `None` if nobody has measured it.
+    profile: Option<String>,
     threads: usize,
     targets: Vec<Tried>,
     healthy: bool,
@@ -56,7 +58,8 @@ impl Tried {
 }
 
 pub(crate) fn run(_: &DoctorArgs, console: &Console) -> Result<Exit, Failure> {
-    let native = host::native_target().map(|target| target.to_string());
+    let found = host::native();
+    let native = found.as_ref().map(|native| native.target.to_string());
     let mut names: Vec<String> = native.iter().cloned().collect();
     let levels = host::LEVELS.into_iter().map(infc::Target::new).filter(host::runs_target);
     names.extend(levels.map(|target| target.to_string()).filter(|name| Some(name) != native.as_ref()));
@@ -82,6 +85,7 @@ pub(crate) fn run(_: &DoctorArgs, console: &Console) -> Result<Exit, Failure> {
         processor: process::processor(),
         system: format!("{} on {}", std::env::consts::OS, std::env::consts::ARCH),
         native,
+        profile: found.and_then(|native| native.note()),
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         healthy: !targets.is_empty() && targets.iter().all(Tried::is_fine),
         targets,
@@ -117,6 +121,9 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
     match &report.native {
         Some(native) => console.line(format!("  {} {native}", label("native")))?,
         None => console.line(format!("  {} infc makes no code for this processor", label("native")))?,
+    }
+    if let Some(profile) = &report.profile {
+        console.line(format!("  {} {profile}", label("")))?;
     }
     for tried in &report.targets {
         let Tried { target, right, images, difference, problem } = tried;

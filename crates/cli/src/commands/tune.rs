@@ -1,7 +1,10 @@
-//! `infc tune MODEL`.
+//! `infc tune`: of a model, or without one of this machine.
 
 mod judgement;
+mod machine;
+mod report;
 mod rig;
+mod suite;
 mod trial;
 
 pub(in crate::commands) use judgement::Judgement;
@@ -12,17 +15,15 @@ use crate::console::Console;
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::output_file::OutputFile;
-use crate::tables::{self, Side, table};
-use crate::{host, model_file, output_file, process};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use infc::{CompileOptions, KernelKey, Phase, Source, Target, schedule_machine};
+use crate::{host, model_file, output_file, process, progress, tables};
+use infc::{CompileOptions, KernelKey, Phase, Source, Target, Task, schedule_machine};
 use infc_passes::ErrorClass;
-use infc_tune::{Contest, LOG_HEAD, Outcome, Record, RecordFile, Rules, Strategy, Tournament};
+use infc_tune::{LOG_HEAD, Outcome, Record, RecordFile, Rules, Strategy, Tournament};
+use report::Report;
 use rig::Bench;
-use serde::Serialize;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -30,14 +31,16 @@ use std::time::{Duration, Instant};
 ///
 /// The kernels of a model are measured on this machine by other schedules than the default's, those that take most of the
 /// time most often. What is quicker beyond the noise is written to a file of records at once, so that nothing is lost
-/// when it is interrupted, and `infc compile --records FILE` takes it. Single-threaded; dynamic dims count as their
-/// minimum, at least 1, unless --dim gives a value.
+/// when it is interrupted, and `infc compile --records FILE` takes it. The search ends by itself when less than 1 % is to
+/// be expected of it. Single-threaded; dynamic dims count as their minimum, at least 1, unless --dim gives a value.
+///
+/// Without a model this machine is measured, which --target native takes into account from then on, and kernels of kinds
+/// that most models have are tuned.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  infc tune digits.onnx --trials 20\n  \
-                        infc tune digits.onnx --budget 2s --records digits.records")]
+#[command(after_help = "Examples:\n  infc tune digits.onnx --budget 2s --records digits.records\n  \
+                        infc tune --trials 20")]
 pub(crate) struct TuneArgs {
-    /// The model
-    #[arg(required_unless_present = "trial")]
+    /// The model; this machine is measured unless given
     model: Option<PathBuf>,
     /// What to make code for: native (this machine), or a target that this machine runs
     #[arg(short, long, value_name = "TARGET", default_value = "native")]
@@ -52,10 +55,11 @@ pub(crate) struct TuneArgs {
     /// How long to search, as in 90s, 10m or 1h
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = budget)]
     budget: Duration,
-    /// How many schedules to try at most
+    /// How many schedules to try at most; the search then goes on even if little is to be expected of it
     #[arg(long, value_name = "N")]
     trials: Option<u64>,
-    /// The file of records, which is read and added to; MODEL.records in the current folder unless given
+    /// The file of records, which is read and added to; MODEL.records in the current folder unless given, or
+    /// native.records without a model
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
     /// Make no rewrites that change the order of floating-point additions
@@ -112,37 +116,6 @@ fn budget(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time such as 90s, 10m or 1h".to_owned())
 }
 
-/// What was found for one kernel.
-#[derive(Debug, Serialize)]
-struct KernelResult {
-    /// What records call it.
-    key: String,
-    kernel: String,
-    origins: Vec<String>,
-    launches: usize,
-    /// Of the model's time in kernels.
-    share: f64,
-    default_us: f64,
-    best_us: f64,
-    trials: u64,
-    failed: u64,
-    schedule: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    schema: &'static str,
-    target: String,
-    machine: String,
-    trials: u64,
-    seconds: f64,
-    /// Of all launches of a run, by default and by the best.
-    default_ms: f64,
-    best_ms: f64,
-    records: String,
-    kernels: Vec<KernelResult>,
-}
-
 pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failure> {
     if let Some([candidate, incumbent]) = arguments.trial.as_deref() {
         let trial = trial::run(candidate, incumbent, &arguments.symbols)?;
@@ -150,37 +123,41 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         return Ok(Exit::Done);
     }
     let started = Instant::now();
-    let model = arguments.model.clone().ok_or_else(|| CliError::usage("the model is missing"))?;
-    let target = target(&arguments.target)?;
-    let file = match &arguments.records {
-        Some(file) => file.clone(),
-        None => default_records(&model).ok_or_else(|| CliError::usage("the model's path names no file"))?,
+    let file = match (&arguments.records, &arguments.model) {
+        (Some(file), _) => file.clone(),
+        (None, Some(model)) => {
+            default_records(model).ok_or_else(|| CliError::usage("the model's path names no file"))?
+        }
+        (None, None) => "native.records".into(),
     };
     check_files(&arguments, &file)?;
     records::tell_bad(&read_known(&file)?, &file, console);
-    let options = CompileOptions {
-        targets: vec![target.to_string()],
-        byte_targets: Vec::new(),
-        dims: arguments.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
-        specialize: arguments.specialize.iter().map(|text| dims::parse_specialize(text)).collect::<Result<_, _>>()?,
-        strict: arguments.strict,
-        stop_after: Some(Phase::Plan),
-        ..CompileOptions::default()
+    let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
+    let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
+    let bar = progress::spinner(console);
+    let (target, profile, mut tasks) = match &arguments.model {
+        Some(model) => {
+            let target = target(&arguments.target, console)?;
+            let tasks = of_model(model, &target, &arguments)?;
+            (target, None, tasks)
+        }
+        None => {
+            let place = machine::place(&arguments.target)?;
+            let tasks = suite::tasks(&place.target, arguments.strict)?;
+            let arena = Arena { target: &place.target, allowed, folder: folder.path() };
+            let (target, profile) = machine::profile(&place, arena, &tasks, |doing| bar.set_message(doing))?;
+            (target, Some(profile), tasks)
+        }
     };
-    let compilation = infc::compile(&Source::file(&model), &options, &mut ())?;
-    let mut tasks = infc::tasks(&compilation.plans());
     if !arguments.kernel.is_empty() {
         tasks.retain(|task| arguments.kernel.iter().any(|prefix| task.key.to_string().starts_with(prefix.as_str())));
         if tasks.is_empty() {
-            return Err(CliError::usage("the model has no kernel whose hash begins as --kernel says").into());
+            return Err(CliError::usage("there is no kernel whose hash begins as --kernel says").into());
         }
     }
-    let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
-    let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
     let arena = Arena { target: &target, allowed, folder: folder.path() };
     let machine = schedule_machine(&target);
     console.note(format!("  {} distinct kernels for {target}", tasks.len()));
-    let bar = progress(console);
     let mut bench = Bench::new(arena, arguments.log.as_deref())?;
     let rules = Rules { machine: &machine, allowed, strategy: arguments.search.into(), seed: arguments.seed };
     let mut tournament = Tournament::new(&tasks, rules, &mut bench, |n| {
@@ -188,10 +165,11 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     })?;
     let processor = process::processor();
     let before = tournament.total_seconds();
+    let searching = Instant::now();
     let mut trials = 0;
     // What this run wrote for each kernel.
     let mut written: HashMap<KernelKey, Record> = HashMap::new();
-    while started.elapsed() < arguments.budget && arguments.trials.is_none_or(|most| trials < most) {
+    while started.elapsed() < arguments.budget && arguments.wants_more(trials, &tournament) {
         let Some((contest, outcome)) = tournament.advance(&mut bench)? else { break };
         trials += 1;
         if let (Outcome::Win, Some((schedule, proof))) = (outcome, &contest.found) {
@@ -208,33 +186,74 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
                 Err(reason) => console.note(format!("  record not kept  {}: {reason}", contest.task.kernel.name)),
             }
         }
+        let of_kernel = format!("{} {:.1} %", contest.task.kernel.name, 100.0 * (1.0 - contest.relative()));
         let gain = 100.0 * (1.0 - tournament.total_seconds() / before);
-        let left = tables::seconds(arguments.budget.saturating_sub(started.elapsed()));
-        bar.set_message(format!("{trials} schedules tried, kernels {gain:.1} % quicker, {left} left"));
+        let expected = 100.0 * tournament.expected_gain();
+        let left = tables::seconds(arguments.left(trials, &tournament, started.elapsed(), searching.elapsed()));
+        bar.set_message(format!(
+            "{trials} schedules tried ({of_kernel}), {gain:.1} % quicker, {expected:.1} % more expected, {left} left"
+        ));
     }
     bar.finish_and_clear();
     let report = Report {
         schema: "infc.tune/1",
+        model: arguments.model.as_ref().map(|model| model.display().to_string()),
         target: target.to_string(),
         machine: process::machine(),
         trials,
         seconds: started.elapsed().as_secs_f64(),
         default_ms: before * 1e3,
         best_ms: tournament.total_seconds() * 1e3,
+        expected_gain: tournament.expected_gain(),
         records: file.display().to_string(),
-        kernels: results(tournament.contests()),
+        profile,
+        kernels: report::results(tournament.contests()),
     };
     if console.is_json() {
         console.json(&report)?
     } else {
-        print(&report, &model, &file, console)?
+        report.print(console)?
     }
     Ok(Exit::Done)
 }
 
-fn target(text: &str) -> Result<Target, Failure> {
+impl TuneArgs {
+    /// Whether one more schedule is to be tried: as many as were asked for, or else as long as that is worth it.
+    fn wants_more(&self, trials: u64, tournament: &Tournament<'_>) -> bool {
+        self.trials.map_or_else(|| tournament.is_worth_more(), |most| trials < most)
+    }
+
+    /// How long the search goes on, if it finds nothing more and a trial takes as long as those before.
+    fn left(&self, trials: u64, tournament: &Tournament<'_>, elapsed: Duration, searching: Duration) -> Duration {
+        let to_come = self.trials.map_or_else(|| tournament.trials_to_come(), |most| most.saturating_sub(trials));
+        let needed = searching.as_secs_f64() / trials.max(1) as f64 * to_come as f64;
+        Duration::try_from_secs_f64(needed).unwrap_or(Duration::MAX).min(self.budget.saturating_sub(elapsed))
+    }
+}
+
+/// The kernels of a model.
+fn of_model(model: &Path, target: &Target, arguments: &TuneArgs) -> Result<Vec<Task>, Failure> {
+    let options = CompileOptions {
+        targets: vec![target.to_string()],
+        byte_targets: Vec::new(),
+        dims: arguments.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
+        specialize: arguments.specialize.iter().map(|text| dims::parse_specialize(text)).collect::<Result<_, _>>()?,
+        strict: arguments.strict,
+        stop_after: Some(Phase::Plan),
+        ..CompileOptions::default()
+    };
+    let compilation = infc::compile(&Source::file(model), &options, &mut ())?;
+    Ok(infc::tasks(&compilation.plans()))
+}
+
+/// The target that schedules are for, and the machine that they have in mind.
+fn target(text: &str, console: &Console) -> Result<Target, Failure> {
     let target = match text {
-        "native" => host::native_target().ok_or_else(|| CliError::usage("infc makes no code for this machine"))?,
+        "native" => {
+            let native = host::native().ok_or_else(|| CliError::usage("infc makes no code for this machine"))?;
+            native.note().into_iter().for_each(|note| console.note(format!("  {note}")));
+            native.target
+        }
         _ => text.parse().map_err(|error| CliError::usage(format!("--target {text}: {error}")))?,
     };
     if !host::runs_target(&target) {
@@ -248,16 +267,6 @@ fn default_records(model: &Path) -> Option<PathBuf> {
     let mut name = model.file_stem()?.to_owned();
     name.push(".records");
     Some(name.into())
-}
-
-fn progress(console: &Console) -> ProgressBar {
-    if console.is_quiet() || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    bar.set_style(ProgressStyle::with_template("  {spinner} {msg}").unwrap_or(ProgressStyle::default_spinner()));
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
 }
 
 /// The records that there are already.
@@ -290,99 +299,9 @@ fn check_files(arguments: &TuneArgs, records: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn results(contests: &[Contest<'_>]) -> Vec<KernelResult> {
-    let total: f64 = contests.iter().map(|c| c.default_seconds * c.task.launches as f64).sum();
-    let mut results: Vec<KernelResult> = contests
-        .iter()
-        .map(|c| KernelResult {
-            key: c.task.key.to_string(),
-            kernel: c.task.kernel.name.clone(),
-            origins: c.task.origins.clone(),
-            launches: c.task.launches,
-            share: c.default_seconds * c.task.launches as f64 / total.max(1e-12),
-            default_us: c.default_seconds * 1e6,
-            best_us: c.default_seconds * c.relative() * 1e6,
-            trials: c.trials,
-            failed: c.failed,
-            schedule: c.found.as_ref().map(|(schedule, _)| schedule.to_string()),
-        })
-        .collect();
-    results.sort_by(|a, b| b.share.total_cmp(&a.share));
-    results
-}
-
-fn print(report: &Report, model: &Path, file: &Path, console: &Console) -> Result<(), Failure> {
-    let columns = [
-        ("kernel", Side::Left),
-        ("launches", Side::Right),
-        ("share", Side::Right),
-        ("default", Side::Right),
-        ("best", Side::Right),
-        ("quicker", Side::Right),
-        ("tried", Side::Right),
-    ];
-    const SHOWN: usize = 20;
-    let rows = report.kernels.iter().take(SHOWN).map(|k| {
-        vec![
-            k.kernel.clone(),
-            k.launches.to_string(),
-            format!("{:.1} %", k.share * 100.0),
-            tables::millis(k.default_us / 1e3),
-            tables::millis(k.best_us / 1e3),
-            if k.schedule.is_some() {
-                format!("{:.1} %", 100.0 * (1.0 - k.best_us / k.default_us))
-            } else {
-                "-".to_owned()
-            },
-            k.trials.to_string(),
-        ]
-    });
-    console.write(table(&columns, rows).as_bytes())?;
-    if report.kernels.len() > SHOWN {
-        console.line(format!("  and {} more", report.kernels.len() - SHOWN))?;
-    }
-    console.line(format!("\n  {}", summary(report)))?;
-    if report.kernels.iter().any(|k| k.schedule.is_some()) {
-        let target = &report.target;
-        console.line(format!(
-            "  next      infc compile {} --target {target} --records {}",
-            model.display(),
-            file.display()
-        ))?;
-    }
-    Ok(())
-}
-
-fn summary(report: &Report) -> String {
-    let Report { default_ms, best_ms, trials, .. } = *report;
-    if default_ms <= 0.0 {
-        return "no kernel could be measured".to_owned();
-    }
-    let gain = 100.0 * (1.0 - best_ms / default_ms);
-    let (default, best) = (tables::millis(default_ms), tables::millis(best_ms));
-    format!("kernels of a run: {default} by default, {best} by the best of {trials} schedules ({gain:.1} % quicker)")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_measured_is_no_gain() {
-        let report = |default_ms: f64, best_ms: f64| Report {
-            schema: "infc.tune/1",
-            target: String::new(),
-            machine: String::new(),
-            trials: 3,
-            seconds: 0.0,
-            default_ms,
-            best_ms,
-            records: String::new(),
-            kernels: Vec::new(),
-        };
-        assert_eq!(summary(&report(0.0, 0.0)), "no kernel could be measured");
-        assert!(summary(&report(2.0, 1.5)).ends_with("the best of 3 schedules (25.0 % quicker)"));
-    }
 
     #[test]
     fn budgets() {

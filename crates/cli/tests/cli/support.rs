@@ -61,6 +61,8 @@ pub(crate) fn infc_with<'a>(folder: &Path, arguments: impl Iterator<Item = &'a s
         .args(arguments)
         .current_dir(folder)
         .env_remove("NO_COLOR")
+        // Where this machine's profile would be, which tests neither read nor replace.
+        .env("XDG_DATA_HOME", std::path::absolute(folder).unwrap().join(".data"))
         .env_remove("RUST_BACKTRACE")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

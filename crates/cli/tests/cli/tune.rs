@@ -116,3 +116,97 @@ fn records_that_are_wrong_are_told_and_left_out() {
     infc(at, "tune digits.onnx --budget soon").fails(2, "cli::usage");
     infc(at, "tune nothing.onnx").fails(1, "onnx::cannot-read");
 }
+
+/// Where the profile is that a run without a model wrote.
+fn profile_of(at: &std::path::Path) -> std::path::PathBuf {
+    let mut files = fs::read_dir(at.join(".data/infc/machines")).unwrap();
+    let path = files.next().unwrap().unwrap().path();
+    assert!(files.next().is_none(), "one file per machine and target");
+    path
+}
+
+/// Without a model the machine is measured: what is written is what `native` takes, and no other target.
+#[test]
+fn the_machine_is_measured() {
+    let folder = folder();
+    let at = folder.path();
+    let json = infc(at, "tune --trials 2 --format json").ok().json();
+    assert_eq!((json["trials"].as_u64(), &json["model"]), (Some(2), &serde_json::Value::Null));
+    let measured = &json["profile"]["measured"];
+    assert_eq!(measured["memory"].as_array().unwrap().len(), 4, "{measured}");
+    let compared = measured["compared"].as_array().unwrap();
+    assert_eq!((compared.len(), compared.iter().filter(|c| c["taken"] == true).count()), (3, 1), "{measured}");
+    assert!(json["kernels"].as_array().unwrap().iter().all(|kernel| kernel["default_us"].as_f64().unwrap() > 0.0));
+    let path = profile_of(at);
+    assert_eq!(json["profile"]["file"].as_str(), path.to_str());
+    // It counts from now on.
+    infc(at, "demo --save .").ok();
+    let doctor = infc(at, "doctor --format json").ok().json();
+    assert!(doctor["profile"].as_str().unwrap().starts_with("measured: L1 "), "{doctor}");
+    let told = infc(at, "compile digits.onnx --target native").ok();
+    assert!(told.stderr.contains(&format!("in {}", path.display())), "{}", told.stderr);
+    infc(at, "compare digits.infa --data test_data_set_0").ok();
+    assert!(!infc(at, "compile digits.onnx").ok().stderr.contains("measured"));
+    infc(at, "tune --target x86-64-v2").fails(2, "cli::usage");
+}
+
+/// A profile that is damaged, of another machine or another version is told and left out: the artifact is that of the fixed
+/// machine. One with other numbers counts, whatever they are, and makes code that is right.
+#[test]
+fn profiles_are_read_with_caution() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    infc(at, "tune --trials 0").ok();
+    let path = profile_of(at);
+    let good = fs::read_to_string(&path).unwrap();
+    let profile: serde_json::Value = serde_json::from_str(&good).unwrap();
+    let native = profile["target"].as_str().unwrap().to_owned();
+    infc(at, &format!("compile digits.onnx --target {native} -o fixed.infa")).ok();
+    let compile = || {
+        let told = infc(at, "compile digits.onnx --target native -o native.infa").ok().stderr;
+        (told, fs::read(at.join("native.infa")).unwrap())
+    };
+    let fixed = fs::read(at.join("fixed.infa")).unwrap();
+    let with = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut changed = profile.clone();
+        change(&mut changed);
+        changed.to_string()
+    };
+    for (text, said) in [
+        ("garbage".to_owned(), "expected"),
+        (String::new(), "EOF"),
+        (good[..good.len() / 2].to_owned(), "EOF"),
+        (" ".repeat(1 << 20), "found more"),
+        (with(&|p| p["schema"] = "infc.machine/9".into()), "found infc.machine/9"),
+        (with(&|p| p["processor"] = "Abacus".into()), "found `Abacus`"),
+        (with(&|p| p["target"] = "x86-64-v2".into()), "found `x86-64-v2`"),
+        (with(&|p| p["model"]["l1d_bytes"] = 0.into()), "l1d_bytes: expected"),
+        (with(&|p| p["model"]["fma_per_cycle"] = (-1).into()), "invalid value"),
+        (with(&|p| p["model"]["l2_bytes"] = u64::MAX.into()), "l2_bytes: expected"),
+    ] {
+        fs::write(&path, text).unwrap();
+        let (told, bytes) = compile();
+        assert!(told.contains("machine profile not taken") && told.contains(said), "{said}: {told}");
+        assert!(bytes == fixed, "{said}");
+    }
+    for (l1, l2, one) in [(4 << 10, 4 << 10, 1), (4 << 30, 4i64 << 30, 8)] {
+        let odd = with(&|p| {
+            let numbers = p["model"].as_object_mut().unwrap();
+            numbers.values_mut().for_each(|number| *number = one.into());
+            for (name, bytes) in [("l1d_bytes", l1), ("l2_bytes", l2), ("l3_bytes", l2)] {
+                numbers[name] = bytes.into();
+            }
+        });
+        fs::write(&path, odd).unwrap();
+        let (told, bytes) = compile();
+        assert!(told.contains(&format!("{one} multiply-adds of {one} cycles")), "{told}");
+        assert!(bytes != fixed, "the artifact says what machine its schedules have in mind");
+        infc(at, "compare native.infa --data test_data_set_0").ok();
+        // Nobody else's code depends on it.
+        infc(at, &format!("compile digits.onnx --target {native} -o named.infa")).ok();
+        assert!(fs::read(at.join("named.infa")).unwrap() == fixed);
+    }
+    fs::remove_file(&path).unwrap();
+    assert!(compile().1 == fixed);
+}

@@ -6,30 +6,19 @@
 //! the one for arithmetic.
 
 use crate::failure::Failure;
-use crate::tables;
+use crate::small_model::{SmallModel, pattern};
+use crate::{quickest, tables};
 use infc::{CompileOptions, Source};
-use infc_frontend_onnx::proto::attribute_proto::AttributeType;
-use infc_frontend_onnx::proto::tensor_shape_proto::{Dimension, dimension};
-use infc_frontend_onnx::proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
-    ValueInfoProto, type_proto,
-};
-use infc_frontend_onnx::{dtype_to_onnx, to_proto};
-use infc_runtime::{LoadOptions, Model, Pool, RunOptions, SessionOptions, TensorView};
-use infc_tensor::{DType, Tensor};
+use infc_frontend_onnx::proto::ModelProto;
+use infc_runtime::{LoadOptions, Model, Pool};
 use prost::Message;
 use serde::Serialize;
-use std::time::{Duration, Instant};
 
 /// The product that is timed, `[M, K] × [K, N]`, with so many rows for each thread. A run takes a fraction of a
 /// millisecond, so that the quickest of many was left alone by whatever else the machine does.
 const PRODUCT: [usize; 3] = [96, 256, 256];
 /// Bytes that are gone through: of second caches, of third ones, of memory.
 const WORKING_SETS: [usize; 4] = [256 << 10, 2 << 20, 12 << 20, 96 << 20];
-/// Each is timed for so long.
-const DURATION: Duration = Duration::from_millis(60);
-const MIN_RUNS: usize = 4;
-
 /// The ceilings, of all threads together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Ceilings {
@@ -74,8 +63,8 @@ impl Ceilings {
         for bytes in WORKING_SETS {
             // Half is read and half written, or all of it read; rows of 4 KiB.
             let rows = |bytes: usize| [bytes / 4096, 1024];
-            let copied = time(&unary("Neg", rows(bytes / 2)), &rows(bytes / 2), target, pool)?;
-            let read = time(&row_sums(rows(bytes)), &rows(bytes), target, pool)?;
+            let copied = time(&unary("Neg", rows(bytes / 2), &[]), &rows(bytes / 2), target, pool)?;
+            let read = time(&unary("ReduceMax", rows(bytes), &[("axes", &[1])]), &rows(bytes), target, pool)?;
             memory.push(MemoryCeiling { bytes, gb_per_s: bytes as f64 / copied.min(read) / 1e9 });
         }
         // More never goes faster: a small set of many threads is bound by how soon they start.
@@ -107,84 +96,24 @@ fn time(model: &ModelProto, input: &[usize], target: &str, pool: &Pool) -> Resul
     let compilation = infc::compile(&Source::bytes(model.encode_to_vec()), &options, &mut ())?;
     let load = LoadOptions { target: Some(target.to_owned()), pool: Some(pool.clone()), ..LoadOptions::default() };
     let model = Model::from_vec_with(compilation.to_bytes()?, &load)?;
-    let mut session = model.session(&SessionOptions::default())?;
-    let input = pattern(input);
-    let views = [TensorView::try_from(&input)?];
-    let mut quickest = Duration::MAX;
-    let begun = Instant::now();
-    let mut runs = 0;
-    while runs < MIN_RUNS || begun.elapsed() < DURATION {
-        let begun = Instant::now();
-        session.run_in_session(&views, &RunOptions::default())?;
-        quickest = quickest.min(begun.elapsed());
-        runs += 1;
-    }
-    Ok(quickest.as_secs_f64())
-}
-
-/// Numbers near 1, none of which is like its neighbours.
-fn pattern(shape: &[usize]) -> Tensor {
-    let count = shape.iter().product();
-    let elements: Vec<f32> = (0..count).map(|n: usize| 0.5 + (n % 251) as f32 / 256.0).collect();
-    Tensor::from_elements(shape, &elements).unwrap_or_else(|_| Tensor::scalar(0.0f32))
+    quickest::run_seconds(&model, &[pattern(input)])
 }
 
 fn product(m: usize, k: usize, n: usize) -> ModelProto {
-    let weights = to_proto("w", &pattern(&[k, n]));
-    model(node("MatMul", &["x", "w"]), vec![weights], &[m, k], &[m, n])
+    let mut model = SmallModel::default();
+    model.input("x", &[m, k]);
+    model.weight("w", &[k, n]);
+    model.node("MatMul", &["x", "w"], "y", &[]);
+    model.output("y");
+    model.finish()
 }
 
-fn unary(op_type: &str, shape: [usize; 2]) -> ModelProto {
-    model(node(op_type, &["x"]), Vec::new(), &shape, &shape)
-}
-
-fn row_sums(shape: [usize; 2]) -> ModelProto {
-    let axes = AttributeProto {
-        name: Some("axes".to_owned()),
-        r#type: Some(AttributeType::Ints as i32),
-        ints: vec![1],
-        ..AttributeProto::default()
-    };
-    let node = NodeProto { attribute: vec![axes], ..node("ReduceMax", &["x"]) };
-    model(node, Vec::new(), &shape, &[shape[0], 1])
-}
-
-fn node(op_type: &str, inputs: &[&str]) -> NodeProto {
-    NodeProto {
-        op_type: Some(op_type.to_owned()),
-        input: inputs.iter().map(|&name| name.to_owned()).collect(),
-        output: vec!["y".to_owned()],
-        ..NodeProto::default()
-    }
-}
-
-/// A model of one node, from `x` to `y`.
-fn model(node: NodeProto, initializer: Vec<TensorProto>, input: &[usize], output: &[usize]) -> ModelProto {
-    let port = |name: &str, shape: &[usize]| {
-        let extent =
-            |&extent: &usize| Dimension { denotation: None, value: Some(dimension::Value::DimValue(extent as i64)) };
-        let shape = Some(TensorShapeProto { dim: shape.iter().map(extent).collect() });
-        let tensor = type_proto::Tensor { elem_type: Some(dtype_to_onnx(DType::F32)), shape };
-        ValueInfoProto {
-            name: Some(name.to_owned()),
-            r#type: Some(TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) }),
-            ..ValueInfoProto::default()
-        }
-    };
-    let graph = GraphProto {
-        name: Some("ceiling".to_owned()),
-        node: vec![node],
-        initializer,
-        input: vec![port("x", input)],
-        output: vec![port("y", output)],
-        ..GraphProto::default()
-    };
-    ModelProto {
-        ir_version: Some(8),
-        opset_import: vec![OperatorSetIdProto { domain: Some(String::new()), version: Some(17) }],
-        graph: Some(graph),
-        ..ModelProto::default()
-    }
+fn unary(op_type: &str, shape: [usize; 2], attributes: &[(&str, &[i64])]) -> ModelProto {
+    let mut model = SmallModel::default();
+    model.input("x", &shape);
+    model.node(op_type, &["x"], "y", attributes);
+    model.output("y");
+    model.finish()
 }
 
 #[cfg(test)]

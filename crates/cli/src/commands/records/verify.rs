@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::tables::{Side, table};
 use crate::{host, model_file, process};
-use infc::recorded_kernel;
+use infc::{Target, recorded_kernel};
 use infc_passes::ErrorClass;
 use infc_tune::{Record, RecordFile, Standing};
 use serde::Serialize;
@@ -98,10 +98,11 @@ pub(super) fn run(arguments: &VerifyArgs, console: &Console) -> Result<Exit, Fai
     arguments.output.as_ref().map_or(Ok(()), |output| check_output(output, console))?;
     let Lines { records, bad } = read_all(&arguments.files, console)?;
     let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
+    let native = host::native().map(|native| native.target);
     let mut kept = RecordFile::default();
     let mut checked = Vec::new();
     for record in records.records {
-        let (found, reason, record) = check(record, arguments.measure, folder.path())?;
+        let (found, reason, record) = check(record, native.as_ref(), arguments.measure, folder.path())?;
         checked.push(Checked {
             kernel: record.kernel.clone(),
             name: record.name.clone(),
@@ -132,8 +133,15 @@ pub(super) fn run(arguments: &VerifyArgs, console: &Console) -> Result<Exit, Fai
 }
 
 /// What a record is worth now, why, and the record as it is to be kept.
-fn check(record: Record, measure: bool, folder: &Path) -> Result<(Found, Option<String>, Record), Failure> {
-    let now = match record.standing() {
+fn check(
+    record: Record,
+    native: Option<&Target>,
+    measure: bool,
+    folder: &Path,
+) -> Result<(Found, Option<String>, Record), Failure> {
+    // Whoever tunes on this machine has its profile in mind.
+    let machine = native.filter(|native| record.machine == process::processor() && record.target == native.to_string());
+    let now = match record.standing(machine.map(|native| native.machine)) {
         Standing::Illegal(reason) => return Ok((Found::Illegal, Some(reason), record)),
         Standing::Measured => return Ok((Found::Measured, None, record)),
         Standing::Changed(now) => now,
@@ -147,7 +155,7 @@ fn check(record: Record, measure: bool, folder: &Path) -> Result<(Found, Option<
         Ok((_, target, _)) if !host::runs_target(&target) => changed(format!("this machine does not run {target}")),
         Ok((_, target, schedule)) => {
             let allowed = if record.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
-            let arena = Arena { target: &target, allowed, folder };
+            let arena = Arena { target: machine.unwrap_or(&target), allowed, folder };
             let kernel = match recorded_kernel(&record.text) {
                 Ok(kernel) => kernel,
                 Err(reason) => return Ok((Found::Illegal, Some(reason), record)),
