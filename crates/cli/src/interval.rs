@@ -1,10 +1,10 @@
 //! How sure a difference between two lists of timings is.
 //!
-//! Timings of a machine are neither normal nor without drift, so nothing is taken for granted but order: the interval of a
-//! median is between two of the sorted values, which by the binomial distribution enclose it with the probability asked
-//! for. Timings taken in turns are compared turn by turn, which takes out what slows both; timings of two occasions cannot
+//! Timings of a machine are neither normal nor without drift, so nothing is taken for granted but order
+//! ([`infc_tune::median_interval`]). Timings taken in turns are compared turn by turn, which takes out what slows both; timings of two occasions cannot
 //! be, and only the intervals of both medians count.
 
+use infc_tune::{median, median_interval};
 use serde::Serialize;
 
 /// The probability that an interval encloses what it is about, at least.
@@ -48,41 +48,9 @@ impl Slowdown {
     }
 }
 
-/// The middle of sorted values.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    let &upper = sorted.get(middle)?;
-    Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[middle - 1], upper) })
-}
-
 /// Medians of neighbours.
 fn blocks(values: &[f64]) -> Vec<f64> {
     values.chunks(values.len().div_ceil(BLOCKS).max(1)).filter_map(median).collect()
-}
-
-/// The median and an interval that encloses that of the distribution with this probability; `None` if there are too few
-/// values for that.
-fn median_interval(values: &[f64], confidence: f64) -> Option<(f64, f64, f64)> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    // The k smallest values are all below the median with the probability of at least n - k + 1 heads of n coins...
-    let mut left_out = None;
-    let mut tail = 0.0;
-    let mut log_term = -(n as f64) * std::f64::consts::LN_2;
-    for k in 0..n / 2 {
-        // ... so `tail` is that of at most k values below the median.
-        tail += log_term.exp();
-        if tail > (1.0 - confidence) / 2.0 {
-            break;
-        }
-        left_out = Some(k);
-        log_term += ((n - k) as f64).ln() - ((k + 1) as f64).ln();
-    }
-    let k = left_out?;
-    Some((sorted[k], median(&sorted)?, sorted[n - 1 - k]))
 }
 
 #[cfg(test)]
@@ -115,18 +83,6 @@ mod tests {
     fn turns(random: &mut Random, count: usize, factor: f64) -> Vec<f64> {
         let mut drift = 0.0;
         (0..count).map(|_| random.timing(&mut drift) * factor / random.timing(&mut drift)).collect()
-    }
-
-    #[test]
-    fn intervals_are_those_of_the_binomial_distribution() {
-        // Tables of the sign test: of 20 values the 6th and 15th, of 6 all, of 5 none at 95 %.
-        let values = |n: u32| (1..=n).map(f64::from).collect::<Vec<_>>();
-        assert_eq!(median_interval(&values(20), 0.95), Some((6.0, 10.5, 15.0)));
-        assert_eq!(median_interval(&values(6), 0.95), Some((1.0, 3.5, 6.0)));
-        assert_eq!(median_interval(&values(5), 0.95), None);
-        // Many: the normal approximation, n/2 ± 0.98 √n.
-        let (lower, _, upper) = median_interval(&values(10_000), 0.95).unwrap();
-        assert!((lower - 4902.0).abs() <= 1.0 && (upper - 5099.0).abs() <= 1.0, "{lower} {upper}");
     }
 
     #[test]

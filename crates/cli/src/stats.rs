@@ -1,6 +1,6 @@
 //! Summaries of timings.
 
-use crate::interval::median;
+use infc_tune::median;
 use serde::Serialize;
 use std::time::Duration;
 

@@ -19,8 +19,8 @@
 //! input. Everything in an artifact is checked except its machine code: **loading an artifact is running a program**, so
 //! load only what you would run.
 //!
-//! Unsafe code is confined to `code` (calling kernels, processor state), `arena` (memory), `os` (system calls) and
-//! `gpu::driver` (calls of the NVIDIA driver).
+//! Unsafe code is confined to `code` (calling kernels, processor state), `arena` and `guarded` (memory), `os` (system calls)
+//! and `gpu::driver` (calls of the NVIDIA driver).
 //!
 //! With the feature `cuda`, artifacts for NVIDIA GPUs run there; see [`LoadOptions::gpu`] and [`LoadOptions::allow_cpu`].
 
@@ -32,6 +32,7 @@ mod custom;
 mod error;
 mod form;
 mod gpu;
+mod guarded;
 mod host;
 mod include;
 mod model;
@@ -49,6 +50,7 @@ mod view;
 pub use custom::{CustomCall, CustomOpError, Runtime};
 pub use error::RuntimeError;
 pub use gpu::{Gpu, GpuAddress, GpuError, GpuFunction};
+pub use guarded::{Flush, GuardedBytes};
 #[doc(hidden)]
 pub use include::Aligned;
 pub use infc_artifact as artifact;

@@ -124,6 +124,10 @@ impl<'t> Contest<'t> {
         };
         self.search.tell(model, &proposal, self.relative() * second.unwrap_or(first).ratio);
         let Some(Verdict { ratio, at_most }) = beside_default else { return Ok(Outcome::Loss) };
+        if !measure.proves(task, schedule)? {
+            self.failed += 1;
+            return Ok(Outcome::Failed);
+        }
         let proof = Proof { default_seconds: self.default_seconds, ratio, ratio_at_most: at_most };
         self.found = Some((proposal.schedule, proof));
         self.stale = 0;

@@ -12,8 +12,15 @@ pub struct BadRecord {
     pub line: usize,
     /// What was expected and found.
     pub reason: String,
-    /// The line, without its end.
-    pub text: String,
+    /// The line, without its end; it need not be text.
+    pub bytes: Vec<u8>,
+}
+
+impl BadRecord {
+    /// Whether it names the schema of records, of any version.
+    fn is_of_records(&self) -> bool {
+        self.bytes.windows(SCHEMA_FAMILY.len()).any(|bytes| bytes == SCHEMA_FAMILY.as_bytes())
+    }
 }
 
 /// Lines of records, those that cannot be used told apart.
@@ -26,15 +33,17 @@ pub struct RecordFile {
 }
 
 impl RecordFile {
-    /// Reads the text of a file. Lines that are no records, of another version, or with a schedule that is none, are left
+    /// Reads the bytes of a file. Lines that are no records, of another version, or with a schedule that is none, are left
     /// out and reported; the others count.
     #[must_use]
-    pub fn parse(text: &str) -> Self {
+    pub fn parse(bytes: impl AsRef<[u8]>) -> Self {
         let mut file = Self::default();
-        for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            match Record::parse(line) {
+        let lines = bytes.as_ref().split(|&byte| byte == b'\n').enumerate();
+        for (n, line) in lines.filter(|(_, line)| !line.trim_ascii().is_empty()) {
+            let record = std::str::from_utf8(line).map_err(|error| error.to_string()).and_then(Record::parse);
+            match record {
                 Ok(record) => file.records.push(record),
-                Err(reason) => file.bad.push(BadRecord { line: n + 1, reason, text: line.to_owned() }),
+                Err(reason) => file.bad.push(BadRecord { line: n + 1, reason, bytes: line.to_owned() }),
             }
         }
         file
@@ -44,17 +53,18 @@ impl RecordFile {
     /// another version or a damaged one.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
-        self.records.is_empty() && !self.bad.is_empty() && self.bad.iter().all(|bad| !bad.text.contains(SCHEMA_FAMILY))
+        self.records.is_empty() && !self.bad.is_empty() && self.bad.iter().all(|bad| !bad.is_of_records())
     }
 
     /// The lines of all records, and those that cannot be used as they were: an older or a newer infc may read them.
     #[must_use]
-    pub fn to_text_with_bad(&self) -> String {
-        let mut text = self.to_text();
+    pub fn to_bytes_with_bad(&self) -> Vec<u8> {
+        let mut bytes = self.to_text().into_bytes();
         for bad in &self.bad {
-            text.extend([bad.text.as_str(), "\n"]);
+            bytes.extend_from_slice(&bad.bytes);
+            bytes.push(b'\n');
         }
-        text
+        bytes
     }
 
     /// Takes a record in, unless there is a better one for its place ([`Record::place`]) that was measured beside the same
@@ -137,7 +147,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let written = record("unroll m.r", 0.75);
-        let file = RecordFile::parse(&format!("{}\n", written.to_line()));
+        let file = RecordFile::parse(format!("{}\n", written.to_line()));
         assert_eq!((file.records, file.bad), (vec![written], Vec::new()));
     }
 
@@ -239,9 +249,11 @@ mod tests {
         assert!(!foreign(&line[..line.len() / 2]), "the end is missing");
         let newer = line.replace("infc.record/2", "infc.record/3");
         assert!(!foreign(&newer));
-        let text = format!("{line}{newer}garbage\n");
-        assert_eq!(RecordFile::parse(&text).to_text_with_bad(), text);
-        assert_eq!(RecordFile::parse(&text).to_text(), line);
+        let text = [line.as_bytes(), newer.as_bytes(), b"garbage\n\xff\xfe no text \xc3\n"].concat();
+        let file = RecordFile::parse(&text);
+        assert_eq!(file.to_bytes_with_bad(), text);
+        assert_eq!(file.to_text(), line);
+        assert!(file.bad[2].reason.contains("utf-8") && file.bad[2].line == 4, "{:?}", file.bad[2]);
     }
 
     #[test]
@@ -252,7 +264,7 @@ mod tests {
         assert!(matches!(before.standing(None), Standing::Changed(now) if now.code == record.code));
         // The code of the default choice is that for another machine.
         let target: infc::Target = record.target.parse().expect("a target");
-        let small = infc::MachineModel { fma_per_cycle: 1, loads_per_cycle: 1, fma_latency: 2, ..target.machine };
+        let small = infc::MachineModel { vector_bits: target.machine.vector_bits / 2, ..target.machine };
         assert!(matches!(record.standing(Some(small)), Standing::Changed(now) if now.code == record.code));
         let default = Record { default_code: "0".repeat(64), ..record.clone() };
         assert!(matches!(default.standing(None), Standing::Changed(now) if now.default_code == record.default_code));

@@ -16,6 +16,8 @@
 mod contest;
 mod features;
 mod file;
+mod interval;
+mod lesson;
 mod measure;
 mod model;
 mod profile;
@@ -29,6 +31,8 @@ mod verdict;
 pub use contest::{Contest, Outcome};
 pub use features::{FEATURE_NAMES, features};
 pub use file::{BadRecord, RecordFile};
+pub use interval::{median, median_interval};
+pub use lesson::{Lesson, lessons};
 pub use measure::{LOG_HEAD, Logged, Measure, Replay, ReplayError};
 pub use model::{CostModel, sample, spearman};
 pub use profile::{Arithmetic, Compared, MachineProfile, Measured, Memory, PROFILE_BYTES, plausible, with_machine};

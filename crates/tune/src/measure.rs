@@ -4,7 +4,7 @@ use crate::verdict::Verdict;
 use infc::Task;
 use infc_ir::schedule::Schedule;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Measures schedules of kernels, which live as long as `'t`.
 pub trait Measure<'t> {
@@ -28,6 +28,13 @@ pub trait Measure<'t> {
         candidate: &Schedule,
         incumbent: Option<&Schedule>,
     ) -> Result<Option<Verdict>, Self::Error>;
+
+    /// Whether a schedule of a kernel computes what the default choice does, for other values of the kernel's symbols than
+    /// those that it was compared with; true if it has none.
+    ///
+    /// # Errors
+    /// When measuring has to end.
+    fn proves(&mut self, task: &'t Task, candidate: &Schedule) -> Result<bool, Self::Error>;
 }
 
 /// How a log begins: with the line of a kernel.
@@ -65,6 +72,16 @@ pub enum Logged {
         /// The median of the one's time over the other's, and the upper end of its 95 % interval; `None`: it failed.
         ratio: Option<(f64, f64)>,
     },
+    /// A schedule for other values of the kernel's symbols.
+    #[serde(rename = "infc.proof/1")]
+    Proof {
+        /// The [`infc::KernelKey`] as text.
+        kernel: String,
+        /// Its steps.
+        schedule: String,
+        /// Whether it computes what the default choice does.
+        holds: bool,
+    },
 }
 
 impl Logged {
@@ -77,6 +94,12 @@ impl Logged {
             beside: incumbent.map(ToString::to_string),
             ratio: verdict.map(|verdict| (verdict.ratio, verdict.at_most)),
         }
+    }
+
+    /// A proof's line.
+    #[must_use]
+    pub fn proof(task: &Task, candidate: &Schedule, holds: bool) -> Self {
+        Self::Proof { kernel: task.key.to_string(), schedule: candidate.to_string(), holds }
     }
 
     /// The line of a kernel's default choice.
@@ -110,6 +133,8 @@ pub struct Replay {
     defaults: HashMap<String, Option<f64>>,
     /// Whoever asked twice was answered twice.
     answers: HashMap<Question, VecDeque<Option<Verdict>>>,
+    /// Kernel and schedule of what was found to compute something else.
+    disproven: HashSet<(String, String)>,
 }
 
 /// A search asks what the log does not tell, so it is another search.
@@ -150,6 +175,11 @@ impl Replay {
                     let verdict = ratio.map(|(ratio, at_most)| Verdict { ratio, at_most });
                     replay.answers.entry((kernel, schedule, beside)).or_default().push_back(verdict);
                 }
+                Logged::Proof { kernel, schedule, holds } => {
+                    if !holds {
+                        replay.disproven.insert((kernel, schedule));
+                    }
+                }
             }
         }
         Ok(replay)
@@ -180,5 +210,9 @@ impl Measure<'_> for Replay {
         let question = (kernel.clone(), schedule.clone(), incumbent.map(ToString::to_string));
         let answer = self.answers.get_mut(&question).and_then(VecDeque::pop_front);
         answer.ok_or(ReplayError::NotLogged { kernel, schedule })
+    }
+
+    fn proves(&mut self, task: &Task, candidate: &Schedule) -> Result<bool, ReplayError> {
+        Ok(!self.disproven.contains(&(task.key.to_string(), candidate.to_string())))
     }
 }

@@ -1,5 +1,6 @@
 //! The learned cost model: from the features of a schedule to how long it takes in comparison with the default choice.
 
+use crate::lesson::Lesson;
 use crate::trees::{BoostedTrees, TreeOptions};
 
 /// Samples before anything is learned.
@@ -51,6 +52,19 @@ impl CostModel {
     pub fn fit(&mut self) {
         self.trees = Some(BoostedTrees::fit(&self.samples, &self.targets, &TreeOptions::default()));
         self.learned = self.samples.len();
+    }
+
+    /// A model that begins with what others have measured; it has learned nothing if that is too little.
+    #[must_use]
+    pub fn of(lessons: &[Lesson]) -> Self {
+        let mut model = Self::default();
+        for (sample, relative_time) in lessons.iter().flat_map(|lesson| &lesson.trials) {
+            model.note(sample.clone(), *relative_time);
+        }
+        if model.samples.len() >= FEWEST {
+            model.fit();
+        }
+        model
     }
 
     /// Whether it predicts anything yet.

@@ -39,13 +39,14 @@ pub struct Tournament<'t> {
 }
 
 impl<'t> Tournament<'t> {
-    /// Measures the default choices of all kernels. `begun` is told which one is next.
+    /// Measures the default choices of all kernels. `model` may have learned already; `begun` is told which one is next.
     ///
     /// # Errors
     /// Those of measuring.
     pub fn new<M: Measure<'t>>(
         tasks: &'t [Task],
         rules: Rules<'t>,
+        model: CostModel,
         measure: &mut M,
         mut begun: impl FnMut(usize),
     ) -> Result<Self, M::Error> {
@@ -55,7 +56,7 @@ impl<'t> Tournament<'t> {
             let Rules { machine, allowed, strategy, seed } = rules;
             contests.push(Contest::new(task, machine, allowed, strategy, seed.wrapping_add(n as u64), measure)?);
         }
-        Ok(Self { contests, model: CostModel::default() })
+        Ok(Self { contests, model })
     }
 
     /// Tries one more schedule of some kernel; `None` if there is nothing left to be tried.

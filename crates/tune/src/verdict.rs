@@ -1,5 +1,7 @@
 //! Whether one schedule is quicker than another, by runs that took turns.
 
+use crate::interval::median_interval;
+
 /// What runs in turns say of a candidate beside the best so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
@@ -10,25 +12,10 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Of the ratios of all turns; `None` of fewer than six, for which there is no such interval.
-    ///
-    /// The interval is that of order statistics: the median of the ratios lies below the k-th largest with the
-    /// probability of fewer than k heads among as many throws of a coin, whatever the ratios' distribution
-    /// (David and Nagaraja, "Order Statistics", 2003, section 7.1).
+    /// Of the ratios of all turns; `None` of fewer than six, for which there is no such interval ([`median_interval`]).
     #[must_use]
     pub fn of(ratios: &[f64]) -> Option<Self> {
-        let mut sorted = ratios.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let n = sorted.len();
-        let mut tail = 0.5f64.powi(i32::try_from(n).ok()?);
-        let (mut sum, mut above) = (tail, 0);
-        while sum <= 0.025 {
-            above += 1;
-            tail *= (n - above + 1) as f64 / above as f64;
-            sum += tail;
-        }
-        let at_most = *sorted.get(n.checked_sub(above)?).filter(|_| above > 0)?;
-        let ratio = if n % 2 == 1 { sorted[n / 2] } else { f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]) };
+        let (_, ratio, at_most) = median_interval(ratios, 0.95)?;
         Some(Self { ratio, at_most })
     }
 

@@ -5,7 +5,7 @@
 
 use infc::{KernelKey, Task, recorded_kernel, schedule_machine};
 use infc_passes::ErrorClass;
-use infc_tune::{Logged, Measure, Outcome, Replay, ReplayError, Rules, Strategy, Tournament, Verdict};
+use infc_tune::{CostModel, Logged, Measure, Outcome, Replay, ReplayError, Rules, Strategy, Tournament, Verdict};
 use std::path::Path;
 
 /// As the log was made: `--seed` and `--trials`.
@@ -38,7 +38,7 @@ fn search<'t, M: Measure<'t>>(
     measure: &mut M,
     trials: usize,
 ) -> Result<Vec<(String, Outcome, f64)>, M::Error> {
-    let mut tournament = Tournament::new(tasks, rules, measure, |_| ())?;
+    let mut tournament = Tournament::new(tasks, rules, CostModel::default(), measure, |_| ())?;
     let mut steps = Vec::new();
     while steps.len() < trials {
         let Some((contest, outcome)) = tournament.advance(measure)? else { break };
@@ -94,6 +94,10 @@ impl<'t> Measure<'t> for Broken {
         self.asked += 1;
         Ok((!self.asked.is_multiple_of(3)).then_some(Verdict { ratio: 1.5, at_most: 1.6 }))
     }
+
+    fn proves(&mut self, _: &'t Task, _: &infc_ir::schedule::Schedule) -> Result<bool, Self::Error> {
+        Ok(true)
+    }
 }
 
 #[test]
@@ -103,7 +107,7 @@ fn what_fails_is_counted_and_not_tried_again() {
     let machine = schedule_machine(&target);
     let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: 1 };
     let mut bench = Broken { asked: 0 };
-    let mut tournament = Tournament::new(&tasks, rules, &mut bench, |_| ()).unwrap();
+    let mut tournament = Tournament::new(&tasks, rules, CostModel::default(), &mut bench, |_| ()).unwrap();
     let before = tournament.total_seconds();
     for _ in 0..200 {
         if tournament.advance(&mut bench).unwrap().is_none() {
@@ -148,6 +152,10 @@ impl<'t> Measure<'t> for Even {
         let ratio = if self.has_win && (40..42).contains(&self.asked) { 0.9 } else { 1.0 };
         Ok(Some(Verdict { ratio, at_most: ratio }))
     }
+
+    fn proves(&mut self, _: &'t Task, _: &infc_ir::schedule::Schedule) -> Result<bool, Self::Error> {
+        Ok(true)
+    }
 }
 
 /// A search that wins nothing is worth less and less, until it is not worth a trial; one that has won is worth more.
@@ -156,11 +164,12 @@ fn searches_end_when_little_is_to_be_expected() {
     let log = log();
     let (tasks, target) = tasks(&log);
     let machine = schedule_machine(&target);
+    let tasks = &tasks[..4];
     let strategy = Strategy::Evolutionary;
     let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy, seed: 1 };
     let ended = |has_win: bool| {
         let mut bench = Even { asked: 0, has_win };
-        let mut tournament = Tournament::new(&tasks, rules, &mut bench, |_| ()).unwrap();
+        let mut tournament = Tournament::new(tasks, rules, CostModel::default(), &mut bench, |_| ()).unwrap();
         assert!((tournament.expected_gain() - 0.1).abs() < 1e-9 && tournament.is_worth_more());
         let foreseen = tournament.trials_to_come();
         let (mut trials, mut expected) = (0, vec![tournament.expected_gain()]);
@@ -181,4 +190,86 @@ fn searches_end_when_little_is_to_be_expected() {
     assert!((40 * tasks.len()..=foreseen as usize).contains(&trials), "{trials} of {foreseen} foreseen");
     let (_, _, with_win) = ended(true);
     assert!(with_win[..40] == expected[..40] && with_win[40] > with_win[39], "{with_win:?}");
+}
+
+/// What was quicker, but computes something else for other extents, is no win.
+#[test]
+fn what_is_disproven_is_not_found() {
+    let log = log();
+    let (tasks, target) = tasks(&log);
+    let machine = schedule_machine(&target);
+    let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: SEED };
+    let first_win = |log: &str| {
+        let mut replay = Replay::parse(log).unwrap();
+        let mut tournament = Tournament::new(&tasks, rules, CostModel::default(), &mut replay, |_| ()).unwrap();
+        for _ in 0..TRIALS {
+            match tournament.advance(&mut replay).unwrap() {
+                Some((contest, Outcome::Win)) => return Some((contest.task, contest.found.clone().unwrap().0)),
+                Some((_, Outcome::Failed)) if log.contains("infc.proof/1") => return None,
+                _ => {}
+            }
+        }
+        None
+    };
+    let (task, schedule) = first_win(&log).expect("a win");
+    assert!(first_win(&format!("{log}{}", Logged::proof(task, &schedule, true).to_line())).is_some());
+    assert!(first_win(&format!("{log}{}", Logged::proof(task, &schedule, false).to_line())).is_none());
+}
+
+/// What an earlier run has measured is known from the beginning, from its log and from its records, and changes what is tried.
+#[test]
+fn models_learn_from_earlier_runs() {
+    let log = log();
+    let (tasks, target) = tasks(&log);
+    let lessons = infc_tune::lessons(&log, None);
+    let trials: usize = lessons.iter().map(|lesson| lesson.trials.len()).sum();
+    // What wins is measured more than once, what fails tells nothing.
+    assert!(lessons.len() == tasks.len() && (TRIALS / 2..=TRIALS).contains(&trials), "{trials}");
+    let learned = CostModel::of(&lessons);
+    assert!(learned.has_learned() && !CostModel::of(&lessons[..0]).has_learned());
+    let machine = schedule_machine(&target);
+    let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: SEED };
+    let tried = |model: CostModel| {
+        let mut bench = Noted::default();
+        let mut tournament = Tournament::new(&tasks[..1], rules, model, &mut bench, |_| ()).unwrap();
+        // The first few are the likeliest by estimate in any case.
+        for _ in 0..30 {
+            tournament.advance(&mut bench).unwrap();
+        }
+        bench.asked
+    };
+    let (once, again, anew) = (tried(learned.clone()), tried(learned), tried(CostModel::default()));
+    assert!(once == again && once[..8] == anew[..8] && once != anew);
+    // Damage is left out.
+    assert!(infc_tune::lessons("garbage\n{}\n", None).is_empty());
+    let damaged = log.replace("stage", "stag");
+    assert!(infc_tune::lessons(&damaged, None).is_empty());
+}
+
+/// Writes down what is asked; nothing is ever quicker.
+#[derive(Default)]
+struct Noted {
+    asked: Vec<String>,
+}
+
+impl<'t> Measure<'t> for Noted {
+    type Error = std::convert::Infallible;
+
+    fn default_seconds(&mut self, _: &'t Task) -> Result<Option<f64>, Self::Error> {
+        Ok(Some(1e-6))
+    }
+
+    fn compare(
+        &mut self,
+        _: &'t Task,
+        candidate: &infc_ir::schedule::Schedule,
+        _: Option<&infc_ir::schedule::Schedule>,
+    ) -> Result<Option<Verdict>, Self::Error> {
+        self.asked.push(candidate.to_string());
+        Ok(Some(Verdict { ratio: 1.5, at_most: 1.6 }))
+    }
+
+    fn proves(&mut self, _: &'t Task, _: &infc_ir::schedule::Schedule) -> Result<bool, Self::Error> {
+        Ok(true)
+    }
 }

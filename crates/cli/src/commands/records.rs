@@ -175,7 +175,7 @@ pub(super) fn read(paths: &[PathBuf], console: &Console) -> Result<RecordFile, F
 pub(super) fn read_one(path: &Path) -> Result<RecordFile, Failure> {
     let wrap = |source| CliError::CannotRead { path: path.to_owned(), source };
     let bytes = std::fs::read(path).map_err(wrap)?;
-    let file = RecordFile::parse(&String::from_utf8_lossy(&bytes));
+    let file = RecordFile::parse(&bytes);
     if file.is_foreign() {
         return Err(wrap(io::Error::new(io::ErrorKind::InvalidData, "none of its lines is a record")).into());
     }

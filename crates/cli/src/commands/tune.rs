@@ -2,6 +2,7 @@
 
 mod judgement;
 mod machine;
+mod proof;
 mod report;
 mod rig;
 mod suite;
@@ -18,7 +19,7 @@ use crate::output_file::OutputFile;
 use crate::{host, model_file, output_file, process, progress, tables};
 use infc::{CompileOptions, KernelKey, Phase, Source, Target, Task, schedule_machine};
 use infc_passes::ErrorClass;
-use infc_tune::{LOG_HEAD, Outcome, Record, RecordFile, Rules, Strategy, Tournament};
+use infc_tune::{CostModel, LOG_HEAD, Outcome, Record, RecordFile, Rules, Strategy, Tournament};
 use report::Report;
 use rig::Bench;
 use std::collections::HashMap;
@@ -46,11 +47,11 @@ pub(crate) struct TuneArgs {
     #[arg(short, long, value_name = "TARGET", default_value = "native")]
     target: String,
     /// A dynamic dim: its value, or its range with both ends
-    #[arg(long, value_name = "SYM=A..B")]
+    #[arg(long, value_name = "SYM=A..B", requires = "model")]
     dim: Vec<String>,
     /// Values of a dynamic dim that the model is going to be compiled for with --specialize: their kernels are tuned,
     /// too
-    #[arg(long, value_name = "SYM=V,V")]
+    #[arg(long, value_name = "SYM=V,V", requires = "model")]
     specialize: Vec<String>,
     /// How long to search, as in 90s, 10m or 1h
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = budget)]
@@ -74,6 +75,9 @@ pub(crate) struct TuneArgs {
     /// How to search: guided (by a cost model that is learned meanwhile), evolutionary (without it) or random
     #[arg(long, value_enum, value_name = "HOW", default_value_t, hide_possible_values = true)]
     search: SearchArg,
+    /// Let the cost model begin with what earlier runs have measured: their logs or records; may be given several times
+    #[arg(long, value_name = "FILE")]
+    learn: Vec<PathBuf>,
     /// Write down all kernels and measurements, as lines of JSON
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -83,6 +87,18 @@ pub(crate) struct TuneArgs {
     /// The values of the kernel's symbols
     #[arg(long, hide = true, requires = "trial", value_delimiter = ',')]
     symbols: Vec<i64>,
+    /// Values of the kernel's symbols for which both are to compute the same; then nothing is measured
+    #[arg(long, hide = true, requires = "trial", value_parser = numbers)]
+    proof: Vec<Numbers>,
+}
+
+/// The values of a kernel's symbols.
+#[derive(Clone, Debug)]
+struct Numbers(Vec<i64>);
+
+fn numbers(text: &str) -> Result<Numbers, String> {
+    let numbers = text.split(',').map(|number| number.parse().map_err(|_| "expected numbers".to_owned()));
+    numbers.collect::<Result<_, _>>().map(Numbers)
 }
 
 /// See [`Strategy`].
@@ -118,7 +134,12 @@ fn budget(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failure> {
     if let Some([candidate, incumbent]) = arguments.trial.as_deref() {
-        let trial = trial::run(candidate, incumbent, &arguments.symbols)?;
+        let trial = if arguments.proof.is_empty() {
+            trial::run(candidate, incumbent, &arguments.symbols)?
+        } else {
+            let sets: Vec<Vec<i64>> = arguments.proof.iter().map(|set| set.0.clone()).collect();
+            trial::prove(candidate, incumbent, &sets)?
+        };
         console.json(&trial)?;
         return Ok(Exit::Done);
     }
@@ -157,10 +178,11 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     }
     let arena = Arena { target: &target, allowed, folder: folder.path() };
     let machine = schedule_machine(&target);
-    console.note(format!("  {} distinct kernels for {target}", tasks.len()));
+    bar.suspend(|| console.note(format!("  {} distinct kernels for {target}", tasks.len())));
+    let model = bar.suspend(|| learned(&arguments.learn, &target, console))?;
     let mut bench = Bench::new(arena, arguments.log.as_deref())?;
     let rules = Rules { machine: &machine, allowed, strategy: arguments.search.into(), seed: arguments.seed };
-    let mut tournament = Tournament::new(&tasks, rules, &mut bench, |n| {
+    let mut tournament = Tournament::new(&tasks, rules, model, &mut bench, |n| {
         bar.set_message(format!("default choice of kernel {} of {}", n + 1, tasks.len()));
     })?;
     let processor = process::processor();
@@ -179,7 +201,7 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
                     // Another run may have added to it meanwhile.
                     let mut known = read_known(&file)?;
                     known.keep(record.clone(), written.get(&contest.task.key));
-                    output_file::write(&file, known.to_text_with_bad().as_bytes())?;
+                    output_file::write(&file, &known.to_bytes_with_bad())?;
                     written.insert(contest.task.key, record);
                 }
                 // It was compiled and measured, so this is a disagreement within infc; the search goes on.
@@ -198,6 +220,12 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     let report = Report {
         schema: "infc.tune/1",
         model: arguments.model.as_ref().map(|model| model.display().to_string()),
+        // Who names the target has its fixed machine in mind.
+        compiled_for: if target.to_string().parse().as_ref() == Ok(&target) {
+            target.to_string()
+        } else {
+            arguments.target.clone()
+        },
         target: target.to_string(),
         machine: process::machine(),
         trials,
@@ -229,6 +257,19 @@ impl TuneArgs {
         let needed = searching.as_secs_f64() / trials.max(1) as f64 * to_come as f64;
         Duration::try_from_secs_f64(needed).unwrap_or(Duration::MAX).min(self.budget.saturating_sub(elapsed))
     }
+}
+
+/// A cost model that knows what these files tell.
+fn learned(files: &[PathBuf], target: &Target, console: &Console) -> Result<CostModel, Failure> {
+    let mut all = Vec::new();
+    for path in files {
+        let bytes = std::fs::read(path).map_err(|source| CliError::CannotRead { path: path.clone(), source })?;
+        let lessons = infc_tune::lessons(&String::from_utf8_lossy(&bytes), Some(target));
+        let trials: usize = lessons.iter().map(|lesson| lesson.trials.len()).sum();
+        console.note(format!("  learned from {trials} schedules of {}", path.display()));
+        all.extend(lessons);
+    }
+    Ok(CostModel::of(&all))
 }
 
 /// The kernels of a model.

@@ -36,7 +36,7 @@ fn prepare(at: &Path, lines: impl FnOnce() -> String) {
 }
 
 fn read(path: &Path) -> Vec<Record> {
-    let file = RecordFile::parse(&fs::read_to_string(path).unwrap());
+    let file = RecordFile::parse(fs::read_to_string(path).unwrap());
     assert_eq!(file.bad, []);
     file.records
 }
@@ -178,4 +178,30 @@ fn foreign_records_are_not_taken_for_native() {
     };
     assert!(code("native.infa") == code("plain.infa"), "it is left out");
     assert!(code("named.infa") != code("plain.infa"), "who names the target takes it");
+}
+
+/// Records of a model are those of its kernels as it is compiled: of special cases only with these, strict ones as strictly.
+#[test]
+fn records_of_a_model_are_chosen_as_it_is_compiled() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    let general = tasks(at, Vec::new());
+    let with_three = tasks(at, vec![("N".to_owned(), vec![3])]);
+    let own =
+        with_three.iter().find(|task| general.iter().all(|other| other.key != task.key)).expect("a kernel of its own");
+    let options = CompileOptions { strict: true, stop_after: Some(Phase::Plan), ..CompileOptions::default() };
+    let compilation = infc::compile(&Source::file(at.join("digits.onnx")), &options, &mut ()).unwrap();
+    let strict = Record { strict: true, ..plain(&infc::tasks(&compilation.plans())[0]) };
+    let lines = [plain(&general[0]), plain(own), strict.clone()].map(|record| record.to_line()).concat();
+    fs::write(at.join("some.records"), lines).unwrap();
+    let exported = |choice: &str| {
+        infc(at, &format!("records export some.records --model digits.onnx{choice} -o chosen")).ok();
+        read(&at.join("chosen"))
+    };
+    assert_eq!(exported(""), [plain(&general[0]), strict.clone()]);
+    assert_eq!(exported(" --specialize N=3").len(), 3);
+    let fixed = exported(" --dim N=3");
+    assert!(fixed.contains(&plain(own)) && !fixed.contains(&plain(&general[0])), "{fixed:?}");
+    infc(at, "records export some.records --dim N=3 -o chosen").fails(2, "cli::usage");
 }

@@ -66,10 +66,14 @@ fn other_files_are_left_alone() {
     let here = infc(at, "doctor --format json").ok().json()["processor"].as_str().unwrap().to_owned();
     let best = Record { machine: here, ratio_at_most: 1e-6, seconds: 1e-12, ..record(at, 1) };
     let newer = best.to_line().replace("infc.record/2", "infc.record/3");
-    fs::write(at.join("found"), format!("{newer}{}", best.to_line())).unwrap();
+    let damaged = b"{\"schema\":\"infc.record/2\",\xff\xfe\x00\xc3}\n";
+    let lines = [newer.as_bytes(), damaged, best.to_line().as_bytes()].concat();
+    fs::write(at.join("found"), lines).unwrap();
     infc(at, "tune digits.onnx --target x86-64-v2 --trials 30 --records found").ok();
-    let found = fs::read_to_string(at.join("found")).unwrap();
-    assert!(found.lines().any(|line| line == newer.trim_end()) && found.contains(&best.to_line()), "{found}");
+    let found = fs::read(at.join("found")).unwrap();
+    for line in [newer.as_bytes(), damaged, best.to_line().as_bytes()] {
+        assert!(found.windows(line.len()).any(|bytes| bytes == line), "{}", String::from_utf8_lossy(line));
+    }
 }
 
 /// A record whose schedule differs from the default is taken, and gives the same bytes every time.
@@ -209,4 +213,103 @@ fn profiles_are_read_with_caution() {
     }
     fs::remove_file(&path).unwrap();
     assert!(compile().1 == fixed);
+}
+
+/// An artifact of `y = x + 1` whose code is for so many numbers, and whose ports say that there are so many.
+fn claiming(points: usize, claimed: i64) -> Vec<u8> {
+    use infc_artifact as artifact;
+    let text = format!(
+        "kernel @\"\"(x: f32[{points}]) -> (y: f32[{points}]) {{ stage o[n: {points}] = x[n] + 1 output y[n] = o[n] }}"
+    );
+    // Plain loops: one chunk.
+    let schedule = Some("".parse().unwrap());
+    let options = infc::KernelOptions { schedule, ..infc::KernelOptions::new("x86-64-v2".parse().unwrap()) };
+    let single = infc::compile_kernel(&text.parse().unwrap(), &options).unwrap();
+    let port = |name: &str| artifact::PortSpec {
+        name: name.to_owned(),
+        dtype: infc_tensor::DType::F32,
+        shape: vec![artifact::SizeExpr::constant(claimed)],
+    };
+    let mut builder = artifact::ArtifactBuilder::new(artifact::Provenance::default());
+    builder.entry(artifact::Entry {
+        name: "main".to_owned(),
+        inputs: vec![port("x")],
+        outputs: vec![port("y")],
+        symbols: Vec::new(),
+        bindings: Vec::new(),
+        state: Vec::new(),
+        assumptions: Vec::new(),
+        specializes: None,
+    });
+    let mut variant = artifact::VariantBuilder::new("x86-64-v2", &options.target.required_features());
+    let info = artifact::KernelInfo { name: "k".to_owned(), ..artifact::KernelInfo::default() };
+    variant.kernel(info, &single.compiled.function.code);
+    let launch = artifact::Launch {
+        kernel: 0,
+        args: vec![artifact::Arg::read(0), artifact::Arg::write(1)],
+        values: Vec::new(),
+        chunks: artifact::SizeExpr::constant(1),
+        grid: None,
+        step_chunks: None,
+        scratch_bytes: artifact::SizeExpr::constant(0),
+    };
+    let slots = vec![artifact::Slot::Input(0), artifact::Slot::Output(0)];
+    variant.program(artifact::Program { slots, steps: vec![artifact::Step::Launch(launch)], static_plan: None });
+    builder.variant(variant);
+    builder.finish().unwrap().to_vec().unwrap()
+}
+
+/// A candidate that touches a single element beyond its operands does not survive its trial, one that leaves an element
+/// unwritten is found out, and so is either where only other extents are proven.
+#[cfg(all(unix, target_arch = "x86_64"))]
+#[test]
+fn candidates_stay_within_their_operands() {
+    use std::os::unix::process::ExitStatusExt;
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("right.infa"), claiming(67, 67)).unwrap();
+    fs::write(at.join("wild.infa"), claiming(68, 67)).unwrap();
+    fs::write(at.join("lazy.infa"), claiming(66, 67)).unwrap();
+    let beside = |candidate: &str, incumbent: &str, proof: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_infc"));
+        command.current_dir(at).args(["tune", "--trial", candidate, incumbent, "--format", "json"]).args(proof);
+        command.output().unwrap()
+    };
+    let trial = |candidate: &str, proof: &[&str]| beside(candidate, "right.infa", proof);
+    for proof in [&[][..], &["--proof", "1"]] {
+        let right = trial("right.infa", proof);
+        assert!(
+            right.status.success() && String::from_utf8_lossy(&right.stdout).contains("\"agrees\":true"),
+            "{right:?}"
+        );
+        // SIGSEGV, or SIGBUS as other systems say.
+        let wild = trial("wild.infa", proof);
+        assert!(matches!(wild.status.signal(), Some(10 | 11 | 7)) && wild.stdout.is_empty(), "{wild:?}");
+        // What neither writes, as between rows that lie apart, is no disagreement.
+        let both = beside("lazy.infa", "lazy.infa", proof);
+        assert!(both.status.success() && String::from_utf8_lossy(&both.stdout).contains("\"agrees\":true"), "{both:?}");
+        let lazy = trial("lazy.infa", proof);
+        assert!(
+            lazy.status.success() && String::from_utf8_lossy(&lazy.stdout).contains("\"agrees\":false"),
+            "{lazy:?}"
+        );
+    }
+}
+
+/// A search may begin with what others have measured, and is another one then.
+#[test]
+fn searches_learn_from_earlier_ones() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    infc(at, "tune digits.onnx --search random --trials 40 --log first").ok();
+    let told = infc(at, "tune digits.onnx --trials 20 --learn first --log second").ok().stderr;
+    let count = told.split("learned from ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|n| n.parse().ok());
+    assert!(count.is_some_and(|count: usize| (20..=40).contains(&count)), "{told}");
+    // Records teach as well; what is neither does not.
+    fs::write(at.join("records"), record(at, 0).to_line()).unwrap();
+    let told = infc(at, "tune digits.onnx --trials 0 --learn records --learn digits.onnx").ok().stderr;
+    assert!(told.contains("learned from 1 schedules of records"), "{told}");
+    assert!(told.contains("learned from 0 schedules of digits.onnx"), "{told}");
+    infc(at, "tune digits.onnx --trials 0 --learn nowhere").fails_after_notes(1, "cli::cannot-read");
 }

@@ -1,8 +1,10 @@
 //! All calls into the operating system that the standard library does not offer.
 //!
 //! Every system offers the same: `CodePages`, memory that is filled while writable and becomes executable once it is
-//! not. Linux and macOS share how ([`pages`]) and differ in numbers.
+//! not, and memory between inaccessible pages (`map_guarded`). Linux and macOS share how ([`pages`]) and differ in numbers.
 
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
+mod guarded;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
 mod pages;
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -12,14 +14,16 @@ mod system;
 #[path = "macos.rs"]
 mod system;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
+pub(crate) use guarded::{map_guarded, unmap_guarded};
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
 pub(crate) use pages::CodePages;
 
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
-pub(crate) use windows::CodePages;
+pub(crate) use windows::{CodePages, map_guarded, unmap_guarded};
 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios", windows)))]
 mod unsupported;
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios", windows)))]
-pub(crate) use unsupported::CodePages;
+pub(crate) use unsupported::{CodePages, map_guarded, unmap_guarded};

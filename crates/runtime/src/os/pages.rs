@@ -8,10 +8,11 @@ use std::io;
 use std::ptr::NonNull;
 
 // The same on every system served.
-const PROT_READ: c_int = 1;
-const PROT_WRITE: c_int = 2;
+pub(super) const PROT_NONE: c_int = 0;
+pub(super) const PROT_READ: c_int = 1;
+pub(super) const PROT_WRITE: c_int = 2;
 const PROT_EXEC: c_int = 4;
-const MAP_PRIVATE: c_int = 0x02;
+pub(super) const MAP_PRIVATE: c_int = 0x02;
 
 /// Anonymous pages of this process: first writable, then executable, never both.
 #[derive(Debug)]

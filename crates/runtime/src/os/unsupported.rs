@@ -21,3 +21,15 @@ impl CodePages {
         match *self {}
     }
 }
+
+/// Always the error that this system cannot do it.
+pub(crate) fn map_guarded(_len_bytes: usize) -> io::Result<NonNull<u8>> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// Never called: nothing is ever mapped.
+///
+/// # Safety
+/// None is needed.
+#[expect(unsafe_code, reason = "the same on every system")]
+pub(crate) unsafe fn unmap_guarded(_inner: NonNull<u8>, _len_bytes: usize) {}

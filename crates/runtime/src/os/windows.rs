@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "calls into kernel32")]
 
+use crate::guarded::GUARD;
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
@@ -9,6 +10,7 @@ use std::ptr::NonNull;
 const MEM_COMMIT: u32 = 0x1000;
 const MEM_RESERVE: u32 = 0x2000;
 const MEM_RELEASE: u32 = 0x8000;
+const PAGE_NOACCESS: u32 = 0x01;
 const PAGE_READWRITE: u32 = 0x04;
 const PAGE_EXECUTE_READ: u32 = 0x20;
 
@@ -71,4 +73,31 @@ impl Drop for CodePages {
         // their image is borrowed.
         unsafe { VirtualFree(self.start.as_ptr().cast(), 0, MEM_RELEASE) };
     }
+}
+
+/// The first of `len_bytes` zeroed bytes, a multiple of [`GUARD`], with so many inaccessible ones on both sides. The sum fits
+/// `isize`.
+pub(crate) fn map_guarded(len_bytes: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: new pages at an address of the system's choice touch no memory in use.
+    let start = unsafe { VirtualAlloc(std::ptr::null_mut(), len_bytes + 2 * GUARD, MEM_RESERVE, PAGE_NOACCESS) };
+    let start = NonNull::new(start.cast::<u8>()).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: within the pages, which reach `GUARD` bytes beyond.
+    let inner = unsafe { start.add(GUARD) };
+    // SAFETY: a part of the pages reserved above, which nobody knows of yet.
+    if unsafe { VirtualAlloc(inner.as_ptr().cast(), len_bytes, MEM_COMMIT, PAGE_READWRITE) }.is_null() {
+        let error = io::Error::last_os_error();
+        // SAFETY: the pages reserved above; MEM_RELEASE wants the size 0.
+        unsafe { VirtualFree(start.as_ptr().cast(), 0, MEM_RELEASE) };
+        return Err(error);
+    }
+    Ok(inner)
+}
+
+/// Gives the bytes back, and those on both sides.
+///
+/// # Safety
+/// `inner` comes from [`map_guarded`] with this length, and is not used any more.
+pub(crate) unsafe fn unmap_guarded(inner: NonNull<u8>, _len_bytes: usize) {
+    // SAFETY: the pages begin `GUARD` bytes before; MEM_RELEASE wants the size 0.
+    unsafe { VirtualFree(inner.as_ptr().sub(GUARD).cast(), 0, MEM_RELEASE) };
 }

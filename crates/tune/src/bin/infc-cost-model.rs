@@ -4,11 +4,7 @@
 //! logs, and for each kernel of this one Spearman's rank correlation is told of expected and measured times, among
 //! schedules that take at most [`WITHIN`] times as long as the quickest. `--csv FILE` writes all samples, for other learners.
 
-use infc::{Target, recorded_kernel, schedule_machine};
-use infc_passes::ErrorClass;
-use infc_passes::schedule::{Machine, apply, choose};
-use infc_tune::{CostModel, FEATURE_NAMES, Logged, features, sample, spearman};
-use std::collections::BTreeMap;
+use infc_tune::{CostModel, FEATURE_NAMES, Lesson, lessons, spearman};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -17,15 +13,6 @@ use std::process::ExitCode;
 const WITHIN: f64 = 3.0;
 /// A kernel with fewer such schedules says little.
 const FEWEST: usize = 10;
-
-/// A kernel of a log, with its trials.
-struct Kernel {
-    name: String,
-    launches: usize,
-    default_seconds: f64,
-    /// What the cost model is told, and the time in times of the default.
-    trials: Vec<(Vec<f64>, f64)>,
-}
 
 fn main() -> ExitCode {
     let (text, exit) = match run(std::env::args().skip(1).collect()) {
@@ -51,7 +38,7 @@ fn run(mut arguments: Vec<String>) -> Result<String, String> {
     for path in &arguments {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
         let name = std::path::Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        logs.push((name, kernels(&text).map_err(|error| format!("{path}: {error}"))?));
+        logs.push((name, lessons(&text, None)));
     }
     if let Some(path) = csv {
         std::fs::write(&path, table(&logs)).map_err(|error| format!("{path}: {error}"))?;
@@ -99,7 +86,7 @@ struct Ranked {
 }
 
 /// The kernels that have enough schedules near the quickest, in the order of their ranks.
-fn ranked(model: &CostModel, kernels: &[Kernel]) -> Vec<Ranked> {
+fn ranked(model: &CostModel, kernels: &[Lesson]) -> Vec<Ranked> {
     let mut told = Vec::new();
     for kernel in kernels {
         let quickest = kernel.trials.iter().map(|(_, time)| *time).fold(1.0, f64::min);
@@ -119,7 +106,7 @@ fn ranked(model: &CostModel, kernels: &[Kernel]) -> Vec<Ranked> {
 }
 
 /// A model of all trials of some logs.
-fn learned<'l>(logs: impl Iterator<Item = &'l (String, Vec<Kernel>)>) -> CostModel {
+fn learned<'l>(logs: impl Iterator<Item = &'l (String, Vec<Lesson>)>) -> CostModel {
     let mut model = CostModel::default();
     for (sample, relative) in logs.flat_map(|(_, kernels)| kernels).flat_map(|kernel| &kernel.trials) {
         model.note(sample.clone(), *relative);
@@ -128,11 +115,10 @@ fn learned<'l>(logs: impl Iterator<Item = &'l (String, Vec<Kernel>)>) -> CostMod
     model
 }
 
-/// The middle of those that are sorted by rank.
-fn median(sorted: &[Ranked]) -> f64 {
-    let middle = sorted.len() / 2;
-    let Some(upper) = sorted.get(middle) else { return f64::NAN };
-    if sorted.len() % 2 == 1 { upper.rank } else { f64::midpoint(sorted[middle - 1].rank, upper.rank) }
+/// Of ranks; not a number of none.
+fn median(ranked: &[Ranked]) -> f64 {
+    let ranks: Vec<f64> = ranked.iter().map(|ranked| ranked.rank).collect();
+    infc_tune::median(&ranks).unwrap_or(f64::NAN)
 }
 
 /// The mean over kernels, whatever their time.
@@ -140,43 +126,8 @@ fn mean(ranked: &[Ranked]) -> f64 {
     ranked.iter().map(|ranked| ranked.rank).sum::<f64>() / ranked.len() as f64
 }
 
-/// The kernels of a log whose trials tell something.
-fn kernels(log: &str) -> Result<Vec<Kernel>, String> {
-    let lines = log.lines().map(|line| serde_json::from_str::<Logged>(line).map_err(|error| error.to_string()));
-    let lines: Vec<Logged> = lines.collect::<Result<_, _>>()?;
-    // Times in times of the default, per kernel and schedule; the last measurement counts.
-    let mut times: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
-    for line in &lines {
-        if let Logged::Trial { kernel, schedule, beside, ratio: Some((ratio, _)) } = line {
-            let of_kernel = times.entry(kernel).or_default();
-            let unit = beside.as_ref().map_or(1.0, |beside| of_kernel.get(beside.as_str()).copied().unwrap_or(1.0));
-            of_kernel.insert(schedule, ratio * unit);
-        }
-    }
-    let mut kernels = Vec::new();
-    for line in &lines {
-        let Logged::Kernel { kernel: key, name, target, launches, text, default_seconds: Some(default_seconds) } = line
-        else {
-            continue;
-        };
-        let target: Target = target.parse().map_err(|error| format!("{target}: {error}"))?;
-        let machine = schedule_machine(&target);
-        let kernel = recorded_kernel(text)?;
-        let told = |schedule: &_| apply(&kernel, schedule).ok().map(|nest| features(&nest, &machine as &Machine));
-        let Some(of_default) = told(&choose(&kernel, &machine, ErrorClass::Reassociating)) else { continue };
-        let trials = times
-            .get(key.as_str())
-            .into_iter()
-            .flatten()
-            .filter_map(|(schedule, time)| Some((sample(&told(&schedule.parse().ok()?)?, &of_default), *time)));
-        let (name, launches, default_seconds) = (name.clone(), *launches, *default_seconds);
-        kernels.push(Kernel { name, launches, default_seconds, trials: trials.collect() });
-    }
-    Ok(kernels)
-}
-
 /// A line per trial: model, kernel, relative time, features.
-fn table(logs: &[(String, Vec<Kernel>)]) -> String {
+fn table(logs: &[(String, Vec<Lesson>)]) -> String {
     let mut text = String::from("model,kernel,time");
     for n in 0..2 * FEATURE_NAMES.len() {
         let _ = write!(text, ",f{n}");

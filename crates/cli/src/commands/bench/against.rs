@@ -3,10 +3,11 @@
 use super::{Goal, Lane, TURN};
 use crate::error::CliError;
 use crate::failure::Failure;
-use crate::interval::{Slowdown, median};
+use crate::interval::Slowdown;
 use crate::process::Start;
 use crate::stats::millis;
 use infc_runtime::SessionOptions;
+use infc_tune::median;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Instant;

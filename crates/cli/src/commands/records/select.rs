@@ -1,5 +1,6 @@
 //! Which records are meant.
 
+use crate::commands::dims;
 use crate::error::CliError;
 use crate::failure::Failure;
 use crate::process;
@@ -14,9 +15,15 @@ pub(super) struct Selection {
     /// Of kernels whose hash begins so
     #[arg(long, value_name = "HASH")]
     kernel: Option<String>,
-    /// Of kernels that this model has, with its dims as they are
+    /// Of kernels that this model has, compiled with --strict where the record was found so
     #[arg(long, value_name = "MODEL")]
     model: Option<PathBuf>,
+    /// A dynamic dim of the model: its value, or its range with both ends, as it is compiled
+    #[arg(long, value_name = "SYM=A..B", requires = "model")]
+    dim: Vec<String>,
+    /// Values of a dynamic dim that the model is compiled for with --specialize
+    #[arg(long, value_name = "SYM=V,V", requires = "model")]
+    specialize: Vec<String>,
     /// For this target
     #[arg(long, value_name = "TARGET")]
     target: Option<String>,
@@ -47,7 +54,7 @@ impl Selection {
         let processor = process::processor();
         file.records.retain(|record| {
             self.kernel.as_ref().is_none_or(|prefix| record.kernel.starts_with(&prefix.to_ascii_lowercase()))
-                && keys.as_ref().is_none_or(|keys| keys.contains(&record.kernel))
+                && keys.as_ref().is_none_or(|keys| keys[usize::from(record.strict)].contains(&record.kernel))
                 && target.as_ref().is_none_or(|target| record.target == *target)
                 && (!self.here || record.machine == processor)
                 && self.min_gain.is_none_or(|gain| 1.0 - record.ratio_at_most >= gain)
@@ -55,12 +62,26 @@ impl Selection {
         Ok(())
     }
 
-    fn keys_of_model(&self) -> Result<Option<HashSet<String>>, Failure> {
+    /// Those of usual compilations, and those of strict ones.
+    fn keys_of_model(&self) -> Result<Option<[HashSet<String>; 2]>, Failure> {
         let Some(model) = &self.model else { return Ok(None) };
-        let options = CompileOptions { stop_after: Some(Phase::Plan), ..CompileOptions::default() };
-        let compilation = infc::compile(&Source::file(model), &options, &mut ())?;
-        let tasks = infc::tasks(&compilation.plans());
-        Ok(Some(tasks.into_iter().map(|task| task.key.to_string()).collect()))
+        let keys = |strict: bool| -> Result<HashSet<String>, Failure> {
+            let options = CompileOptions {
+                dims: self.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
+                specialize: self
+                    .specialize
+                    .iter()
+                    .map(|text| dims::parse_specialize(text))
+                    .collect::<Result<_, _>>()?,
+                strict,
+                stop_after: Some(Phase::Plan),
+                ..CompileOptions::default()
+            };
+            let compilation = infc::compile(&Source::file(model), &options, &mut ())?;
+            let tasks = infc::tasks(&compilation.plans());
+            Ok(tasks.into_iter().map(|task| task.key.to_string()).collect())
+        };
+        Ok(Some([keys(false)?, keys(true)?]))
     }
 }
 

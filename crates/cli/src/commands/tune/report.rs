@@ -29,6 +29,9 @@ pub(super) struct Report {
     /// `None` of the built-in kernels.
     pub(super) model: Option<String>,
     pub(super) target: String,
+    /// What `infc compile` is told to compile for what was found.
+    #[serde(skip)]
+    pub(super) compiled_for: String,
     pub(super) machine: String,
     pub(super) trials: u64,
     pub(super) seconds: f64,
@@ -138,7 +141,8 @@ impl Report {
         }
         console.line(format!("\n  {}", self.summary()))?;
         if self.kernels.iter().any(|k| k.schedule.is_some()) {
-            let (model, target, records) = (self.model.as_deref().unwrap_or("MODEL"), &self.target, &self.records);
+            let (model, target, records) =
+                (self.model.as_deref().unwrap_or("MODEL"), &self.compiled_for, &self.records);
             console.line(format!("  next      infc compile {model} --target {target} --records {records}"))?;
         } else if self.profile.is_some() {
             console.line("  next      infc compile MODEL --target native")?;
@@ -169,6 +173,7 @@ mod tests {
             schema: "infc.tune/1",
             model: None,
             target: String::new(),
+            compiled_for: String::new(),
             machine: String::new(),
             trials: 3,
             seconds: 0.0,

@@ -1,6 +1,7 @@
 //! One kernel on the test bench: its default choice as an artifact, and trials of other schedules beside it.
 
 use super::judgement::Judgement;
+use super::proof;
 use super::trial::Trial;
 use crate::error::CliError;
 use crate::failure::Failure;
@@ -97,11 +98,33 @@ impl<'a> Rig<'a> {
         Ok(self.trial_of(candidate, incumbent)?.and_then(|trial| trial.verdict()))
     }
 
+    /// Whether a schedule computes what the default choice does for other values of the kernel's symbols, too.
+    pub(in crate::commands) fn proves(&self, candidate: &Schedule) -> Result<bool, Failure> {
+        let sets = proof::ragged(self.kernel);
+        if sets.is_empty() {
+            return Ok(true);
+        }
+        // One launch each: of large extents a run would take long.
+        let paths = ["proof", "proof-default"].map(|what| self.arena.folder.join(format!("{}.{what}.infa", self.name)));
+        for (path, schedule) in paths.iter().zip([Some(candidate), None]) {
+            match self.compile_launches(schedule, 1) {
+                Ok(artifact) => write(path, &artifact)?,
+                Err(_) => return Ok(false),
+            }
+        }
+        let [candidate, default] = &paths;
+        let sets = sets.iter().flat_map(|set| ["--proof".to_owned(), listed(set)]);
+        Ok(trial_process(candidate, default, sets).is_some_and(|trial| trial.agrees()))
+    }
+
     /// What two trials say of a schedule beside the default choice.
     pub(in crate::commands) fn judge(&mut self, candidate: &Schedule) -> Result<Judgement, Failure> {
         let mut trials = Vec::new();
         for _ in 0..2 {
             trials.extend(self.trial_of(candidate, None)?);
+        }
+        if !self.proves(candidate)? {
+            return Ok(Judgement::ComputesElse);
         }
         Ok(Judgement::of(&trials, self.default_seconds))
     }
@@ -147,40 +170,51 @@ impl<'a> Rig<'a> {
     /// Measures an artifact beside another, in a process of its own; `None` if it does not finish as it should, or takes too
     /// long.
     fn trial(&self, candidate: &Path, incumbent: &Path) -> Option<Trial> {
-        let symbols: Vec<String> = self.symbols.iter().map(i64::to_string).collect();
-        let mut command = Command::new(std::env::current_exe().ok()?);
-        command.arg("tune").arg("--trial").arg(candidate).arg(incumbent);
-        if !symbols.is_empty() {
-            command.args(["--symbols", &symbols.join(",")]);
-        }
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-        let deadline = Instant::now() + TRIAL_TIMEOUT;
-        // Its answer is one short line, which no pipe is too small for.
-        let status = loop {
-            match child.try_wait().ok()? {
-                Some(status) => break status,
-                None if Instant::now() > deadline => {
-                    child.kill().ok()?;
-                    child.wait().ok()?;
-                    return None;
-                }
-                None => std::thread::sleep(Duration::from_millis(1)),
-            }
-        };
-        let mut text = String::new();
-        std::io::Read::read_to_string(child.stdout.as_mut()?, &mut text).ok()?;
-        serde_json::from_str(text.lines().last()?).ok().filter(|_| status.success())
+        let symbols = (!self.symbols.is_empty()).then(|| ["--symbols".to_owned(), listed(&self.symbols)]);
+        trial_process(candidate, incumbent, symbols.into_iter().flatten())
     }
 
     fn compile(&self, schedule: Option<&Schedule>) -> Result<Vec<u8>, Failure> {
+        self.compile_launches(schedule, self.launches)
+    }
+
+    fn compile_launches(&self, schedule: Option<&Schedule>, launches: usize) -> Result<Vec<u8>, Failure> {
         let options = KernelOptions {
             schedule: schedule.cloned(),
             allowed: self.arena.allowed,
-            launches: self.launches,
+            launches,
             ..KernelOptions::new(self.arena.target.clone())
         };
         Ok(compile_kernel(self.kernel, &options)?.artifact)
     }
+}
+
+/// Numbers as an argument.
+fn listed(numbers: &[i64]) -> String {
+    numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// What a trial says in a process of its own; `None` if it does not finish as it should, or takes too long.
+fn trial_process(candidate: &Path, incumbent: &Path, arguments: impl Iterator<Item = String>) -> Option<Trial> {
+    let mut command = Command::new(std::env::current_exe().ok()?);
+    command.arg("tune").arg("--trial").arg(candidate).arg(incumbent).args(arguments);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let deadline = Instant::now() + TRIAL_TIMEOUT;
+    // Its answer is one short line, which no pipe is too small for.
+    let status = loop {
+        match child.try_wait().ok()? {
+            Some(status) => break status,
+            None if Instant::now() > deadline => {
+                child.kill().ok()?;
+                child.wait().ok()?;
+                return None;
+            }
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let mut text = String::new();
+    std::io::Read::read_to_string(child.stdout.as_mut()?, &mut text).ok()?;
+    serde_json::from_str(text.lines().last()?).ok().filter(|_| status.success())
 }
 
 fn write(path: &Path, artifact: &[u8]) -> Result<(), Failure> {
@@ -232,6 +266,13 @@ impl<'a> Measure<'a> for Bench<'a> {
         let verdict = rig.compare(candidate, incumbent)?;
         self.note(&Logged::trial(task, candidate, incumbent, verdict))?;
         Ok(verdict)
+    }
+
+    fn proves(&mut self, task: &'a Task, candidate: &Schedule) -> Result<bool, Failure> {
+        let Some(rig) = self.rigs.get(&task.key) else { return Ok(false) };
+        let holds = rig.proves(candidate)?;
+        self.note(&Logged::proof(task, candidate, holds))?;
+        Ok(holds)
     }
 }
 

@@ -1,14 +1,23 @@
 //! A trial: one kernel by two schedules, in turns, in a process of its own, so that code that is wrong takes nothing down.
+//!
+//! Before anything is measured the candidate computes in memory between inaccessible pages, once with each operand flush with
+//! the pages before it and once with those behind it: who reads or writes a byte beyond an operand ends the process, and so the
+//! trial. What it leaves unwritten of its outputs is not what the other one has written there.
 
 use crate::agreement::{Agreement, Tolerance};
 use crate::error::CliError;
 use crate::failure::Failure;
 use crate::inputs;
 use infc_artifact::Entry;
-use infc_runtime::{LoadOptions, Model, Pool, RunOptions, Session, SessionOptions, TensorView, TensorViewMut};
+use infc_runtime::{
+    Flush, GuardedBytes, LoadOptions, Model, Pool, RunOptions, RuntimeError, Session, SessionOptions, TensorView,
+    TensorViewMut,
+};
 use infc_tensor::{AlignedBytes, Tensor};
 use infc_tune::Verdict;
 use serde::{Deserialize, Serialize};
+use std::io;
+use std::ops::DerefMut;
 use std::path::Path;
 use std::time::Instant;
 
@@ -47,6 +56,12 @@ impl Trial {
     }
 }
 
+/// What outputs are full of before anything is measured: what is not written does not look like a result.
+const POISON: u8 = 0xff;
+/// The same of guarded ones, differently for each side that memory is guarded on: neither looks like a result
+/// both times.
+const POISONS: [(Flush, u8); 2] = [(Flush::Start, 0x55), (Flush::End, POISON)];
+
 /// An artifact of a single kernel, ready to run.
 struct Lane {
     session: Session,
@@ -56,14 +71,13 @@ struct Lane {
 
 /// Measures two artifacts of the same kernel.
 pub(super) fn run(candidate: &Path, incumbent: &Path, symbols: &[i64]) -> Result<Trial, Failure> {
-    let options = LoadOptions { pool: Some(Pool::builder().threads(1).build()), ..LoadOptions::default() };
-    let open = |path: &Path| -> Result<Session, Failure> {
-        Ok(Model::open_with(path, &options)?.session(&SessionOptions::default())?)
-    };
-    let (candidate, incumbent) = (open(candidate)?, open(incumbent)?);
+    let (candidate, incumbent) = open_both(candidate, incumbent)?;
     let tensors = operands(candidate.entry(), symbols)?;
     let views: Vec<TensorView<'_>> = tensors.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
     let (mut candidate, mut incumbent) = (Lane::new(candidate, &views)?, Lane::new(incumbent, &views)?);
+    if !agree_when_guarded(&mut candidate, &mut incumbent, &tensors)? {
+        return Ok(Trial::default());
+    }
     let mut trial = Trial { incumbent_seconds: f64::INFINITY, ..Trial::default() };
     for turn in 0..WARM_UP + TURNS {
         let (theirs, own) = (incumbent.run(&views)?, candidate.run(&views)?);
@@ -72,11 +86,83 @@ pub(super) fn run(candidate: &Path, incumbent: &Path, symbols: &[i64]) -> Result
             trial.incumbent_seconds = trial.incumbent_seconds.min(theirs);
         }
     }
-    trial.agrees =
-        candidate.results()?.iter().zip(&incumbent.results()?).all(|(found, expected)| {
-            found.bytes() == expected.bytes() || Agreement::of(found, expected, TOLERANCE).agrees
-        });
+    trial.agrees = agree(&candidate.results()?, &incumbent.results()?);
     Ok(trial)
+}
+
+/// Whether two artifacts of the same kernel compute the same for each of these values of its symbols, of which those are left
+/// out that the second one does not run for.
+pub(super) fn prove(candidate: &Path, incumbent: &Path, sets: &[Vec<i64>]) -> Result<Trial, Failure> {
+    for symbols in sets {
+        let (candidate, incumbent) = open_both(candidate, incumbent)?;
+        let tensors = operands(candidate.entry(), symbols)?;
+        let views: Vec<TensorView<'_>> = tensors.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
+        let Ok(mut incumbent) = Lane::new(incumbent, &views) else { continue };
+        if incumbent.run(&views).is_err() {
+            continue;
+        }
+        let mut candidate = Lane::new(candidate, &views)?;
+        if !agree_when_guarded(&mut candidate, &mut incumbent, &tensors)? {
+            return Ok(Trial::default());
+        }
+    }
+    Ok(Trial { agrees: true, ..Trial::default() })
+}
+
+fn open_both(candidate: &Path, incumbent: &Path) -> Result<(Session, Session), Failure> {
+    let options = LoadOptions { pool: Some(Pool::builder().threads(1).build()), ..LoadOptions::default() };
+    let open = |path: &Path| -> Result<Session, Failure> {
+        Ok(Model::open_with(path, &options)?.session(&SessionOptions::default())?)
+    };
+    Ok((open(candidate)?, open(incumbent)?))
+}
+
+fn agree(found: &[Tensor], expected: &[Tensor]) -> bool {
+    found
+        .iter()
+        .zip(expected)
+        .all(|(found, expected)| found.bytes() == expected.bytes() || Agreement::of(found, expected, TOLERANCE).agrees)
+}
+
+/// Whether a candidate computes the same as another between inaccessible pages; where a system has none, elsewhere.
+fn agree_when_guarded(candidate: &mut Lane, incumbent: &mut Lane, inputs: &[Tensor]) -> Result<bool, Failure> {
+    // The last poison is that of all outputs: what neither writes stays the same for both.
+    for (flush, poison) in POISONS {
+        let views: Vec<TensorView<'_>> = inputs.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
+        incumbent.outputs.iter_mut().for_each(|bytes| bytes.fill(poison));
+        incumbent.run(&views)?;
+        let guarded: io::Result<Vec<GuardedBytes>> =
+            inputs.iter().map(|input| guarded_copy(input.bytes(), flush)).collect();
+        let found = match guarded {
+            Ok(inputs_between) => {
+                let views = inputs.iter().zip(&inputs_between);
+                let views: Vec<TensorView<'_>> = views
+                    .map(|(input, bytes)| TensorView::new(input.dtype(), input.shape(), bytes))
+                    .collect::<Result<_, _>>()?;
+                candidate.guarded_results(&views, flush, poison)?
+            }
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                candidate.outputs.iter_mut().for_each(|bytes| bytes.fill(poison));
+                candidate.run(&views)?;
+                candidate.results()?
+            }
+            Err(_) => return Err(out_of_memory(inputs.iter().map(|input| input.bytes().len()).sum())),
+        };
+        if !agree(&found, &incumbent.results()?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn guarded_copy(bytes: &[u8], flush: Flush) -> io::Result<GuardedBytes> {
+    let mut copy = GuardedBytes::zeroed(bytes.len(), flush)?;
+    copy.copy_from_slice(bytes);
+    Ok(copy)
+}
+
+fn out_of_memory(len_bytes: usize) -> Failure {
+    RuntimeError::OutOfMemory { len_bytes }.into()
 }
 
 /// Made-up operands; the kernel's symbols are one of them.
@@ -100,8 +186,7 @@ impl Lane {
         let ports = &session.entry().outputs;
         let outputs = ports.iter().zip(&shapes).map(|(port, shape)| {
             let mut bytes = AlignedBytes::zeroed(port.dtype.storage_bytes(shape.iter().product()).unwrap_or(0));
-            // What is not written does not look like a result.
-            bytes.fill(0xff);
+            bytes.fill(POISON);
             bytes
         });
         let outputs = outputs.collect();
@@ -110,23 +195,55 @@ impl Lane {
 
     /// Seconds of a run.
     fn run(&mut self, views: &[TensorView<'_>]) -> Result<f64, Failure> {
-        let ports = self.session.entry().outputs.clone();
-        let mut outputs: Vec<TensorViewMut<'_>> = ports
-            .iter()
-            .zip(self.outputs.iter_mut().zip(&self.shapes))
-            .map(|(port, (bytes, shape))| TensorViewMut::new(port.dtype, shape, bytes))
-            .collect::<Result<_, _>>()?;
-        let start = Instant::now();
-        self.session.run(views, &mut outputs, &RunOptions::default())?;
-        Ok(start.elapsed().as_secs_f64())
+        run_into(&mut self.session, views, &mut self.outputs, &self.shapes)
+    }
+
+    /// What a run makes of poisoned outputs between inaccessible pages.
+    fn guarded_results(&mut self, views: &[TensorView<'_>], flush: Flush, poison: u8) -> Result<Vec<Tensor>, Failure> {
+        let mut outputs = Vec::new();
+        for bytes in &self.outputs {
+            let mut between = GuardedBytes::zeroed(bytes.len(), flush).map_err(|_| out_of_memory(bytes.len()))?;
+            between.fill(poison);
+            outputs.push(between);
+        }
+        run_into(&mut self.session, views, &mut outputs, &self.shapes)?;
+        tensors(&self.session, &self.shapes, outputs.iter().map(|bytes| AlignedBytes::from_slice(bytes)))
     }
 
     fn results(&self) -> Result<Vec<Tensor>, Failure> {
-        let ports = &self.session.entry().outputs;
-        let tensor = |((port, shape), bytes): ((&infc_artifact::PortSpec, &Vec<usize>), &AlignedBytes)| {
-            Tensor::from_bytes(port.dtype, shape.clone(), bytes.clone())
-                .map_err(|error| Failure::from(infc_runtime::RuntimeError::from(error)))
-        };
-        ports.iter().zip(&self.shapes).zip(&self.outputs).map(tensor).collect()
+        tensors(&self.session, &self.shapes, self.outputs.iter().cloned())
     }
+}
+
+/// Runs into these buffers; the seconds it takes.
+fn run_into<B: DerefMut<Target = [u8]>>(
+    session: &mut Session,
+    views: &[TensorView<'_>],
+    outputs: &mut [B],
+    shapes: &[Vec<usize>],
+) -> Result<f64, Failure> {
+    let ports = session.entry().outputs.clone();
+    let mut outputs: Vec<TensorViewMut<'_>> = ports
+        .iter()
+        .zip(outputs.iter_mut().zip(shapes))
+        .map(|(port, (bytes, shape))| TensorViewMut::new(port.dtype, shape, bytes))
+        .collect::<Result<_, _>>()?;
+    let start = Instant::now();
+    session.run(views, &mut outputs, &RunOptions::default())?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// The outputs of a run as tensors.
+fn tensors(
+    session: &Session,
+    shapes: &[Vec<usize>],
+    outputs: impl Iterator<Item = AlignedBytes>,
+) -> Result<Vec<Tensor>, Failure> {
+    let ports = session.entry().outputs.iter().zip(shapes).zip(outputs);
+    ports
+        .map(|((port, shape), bytes)| {
+            Tensor::from_bytes(port.dtype, shape.clone(), bytes)
+                .map_err(|error| Failure::from(RuntimeError::from(error)))
+        })
+        .collect()
 }
