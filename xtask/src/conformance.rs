@@ -1,5 +1,7 @@
 //! `cargo xtask conformance`: ONNX's own cases through the whole line, held to `tests/conformance/status.txt`.
 //!
+//! Those for `cuda` are run by `infc-simulated`, whose GPU is the simulator.
+//!
 //! The cases come with the Python package `onnx` (`tests/conformance/requirements.txt` pins it) and are written once.
 //! The list has one line per case; a case that was better there fails the task, unless `--bless` writes the list anew.
 
@@ -7,14 +9,16 @@ mod status;
 
 use crate::{python, workspace};
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use status::{Row, Status};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the columns of the list stand for.
-const TARGETS: [&str; 4] = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "reference"];
+/// What the columns of the list stand for; the definitions of the operators come last.
+const TARGETS: [&str; 5] = ["x86-64-v2", "x86-64-v3", "x86-64-v4", GPU, "reference"];
+/// The column of the simulator.
+const GPU: &str = "cuda";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -27,6 +31,9 @@ pub(crate) struct Arguments {
     /// The command `infc`; built in release mode unless given.
     #[arg(long, value_name = "PATH")]
     infc: Option<PathBuf>,
+    /// The command `infc-simulated`; built in release mode unless given.
+    #[arg(long, value_name = "PATH")]
+    simulated: Option<PathBuf>,
     /// Only cases whose name matches, as in `node/test_conv*`.
     #[arg(long, value_name = "GLOB")]
     filter: Option<String>,
@@ -48,7 +55,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(path) => path.clone(),
         None => workspace::build_infc()?,
     };
-    let (found, share) = measure(&infc, &cases, arguments.filter.as_deref())?;
+    let simulated = match &arguments.simulated {
+        Some(path) => path.clone(),
+        None => workspace::build_simulated()?,
+    };
+    let (found, share) = measure(&infc, &simulated, &cases, arguments.filter.as_deref())?;
     let list = workspace::root().join("tests/conformance/status.txt");
     let known = if list.is_file() {
         Status::parse(&std::fs::read_to_string(&list)?).with_context(|| format!("{}", list.display()))?
@@ -130,23 +141,33 @@ impl NativeShare {
     }
 }
 
-/// Runs the cases.
-fn measure(infc: &Path, cases: &Path, filter: Option<&str>) -> Result<(Status, NativeShare)> {
+/// Runs the cases on processors, by their definitions and on the simulator.
+fn measure(infc: &Path, simulated: &Path, cases: &Path, filter: Option<&str>) -> Result<(Status, NativeShare)> {
+    let (gpu, others): (Vec<&str>, Vec<&str>) = TARGETS.iter().partition(|target| **target == GPU);
+    let details = details(infc, cases, filter, &others)?;
+    let on_gpu = self::details(simulated, cases, filter, &gpu)?;
+    let row = |name: &String, result: &Value| -> Row {
+        let result_on = |target: &str| if target == GPU { on_gpu.get(name) } else { Some(result) };
+        let outcome = |target: &str| result_on(target)?["targets"][target].as_str().map(str::to_owned);
+        let columns = TARGETS.map(|target| outcome(target).unwrap_or_else(|| status::NOT_RUN.to_owned()));
+        Row { columns, runs: result["runs"].as_str().unwrap_or("-").to_owned() }
+    };
+    let rows: BTreeMap<String, Row> = details.iter().map(|(name, result)| (name.clone(), row(name, result))).collect();
+    Ok((Status { rows }, NativeShare::of(details.values())))
+}
+
+/// What a command says of the cases on some targets, by name.
+fn details(infc: &Path, cases: &Path, filter: Option<&str>, targets: &[&str]) -> Result<Map<String, Value>> {
     let mut command = Command::new(infc);
-    command.arg("conformance").arg(cases).args(["--target", &TARGETS.join(","), "--format", "json"]);
+    command.arg("conformance").arg(cases).args(["--target", &targets.join(","), "--format", "json"]);
     if let Some(filter) = filter {
         command.args(["--filter", filter]);
     }
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.with_context(|| format!("cannot start {}", infc.display()))?;
-    let report: Value = serde_json::from_slice(&output.stdout).context("infc conformance wrote no report")?;
-    let Some(details) = report["details"].as_object() else {
-        bail!("infc conformance: {}", report["message"].as_str().unwrap_or("no details"));
-    };
-    let row = |result: &Value| -> Row {
-        let column = |target: &str| result["targets"][target].as_str().unwrap_or("not-run").to_owned();
-        Row { columns: TARGETS.map(column), runs: result["runs"].as_str().unwrap_or("-").to_owned() }
-    };
-    let rows: BTreeMap<String, Row> = details.iter().map(|(name, result)| (name.clone(), row(result))).collect();
-    Ok((Status { rows }, NativeShare::of(details.values())))
+    let mut report: Value = serde_json::from_slice(&output.stdout).context("infc conformance wrote no report")?;
+    match report["details"].take() {
+        Value::Object(details) => Ok(details),
+        _ => bail!("infc conformance: {}", report["message"].as_str().unwrap_or("no details")),
+    }
 }

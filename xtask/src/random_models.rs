@@ -13,6 +13,9 @@ pub(crate) struct Arguments {
     /// The number of the first one, of which it is drawn.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Only for this target: x86-64-v4, x86-64-v3, x86-64-v2 or cuda, which the simulator runs.
+    #[arg(long)]
+    target: Option<String>,
     /// Without optimisation and with all checks, as everyday tests are built.
     #[arg(long)]
     dev: bool,
@@ -24,6 +27,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     command.args(["test", "--quiet", "--package", "infc", "--test", "random"]);
     if !arguments.dev {
         command.arg("--release");
+    }
+    if let Some(target) = &arguments.target {
+        command.env("INFC_RANDOM_TARGET", target);
     }
     let status = command
         .args(["--", "--nocapture"])

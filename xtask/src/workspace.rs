@@ -27,26 +27,40 @@ pub(crate) fn target_dir() -> Result<PathBuf> {
 ///
 /// If Cargo cannot be started, the build fails, or it produces no such program.
 pub(crate) fn build_infc() -> Result<PathBuf> {
+    build("infc-cli", "infc")
+}
+
+/// The same for `infc-simulated`, the command on a machine whose GPU is the simulator.
+///
+/// # Errors
+///
+/// As [`build_infc`].
+pub(crate) fn build_simulated() -> Result<PathBuf> {
+    build("infc-simulated", "infc-simulated")
+}
+
+fn build(package: &str, program: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--release", "--package", "infc-cli", "--bin", "infc"])
+        .args(["build", "--release", "--package", package, "--bin", program])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo")?;
     if !output.status.success() {
-        bail!("building infc failed");
+        bail!("building {program} failed");
     }
-    program_in(&String::from_utf8_lossy(&output.stdout)).context("cargo did not say where it put infc")
+    let found = program_in(&String::from_utf8_lossy(&output.stdout), program);
+    found.with_context(|| format!("cargo did not say where it put {program}"))
 }
 
-/// The executable of the target `infc` among Cargo's messages, one JSON object per line.
-fn program_in(messages: &str) -> Option<PathBuf> {
+/// The executable of a target among Cargo's messages, one JSON object per line.
+fn program_in(messages: &str, program: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "infc")
+        .filter(|message| message["target"]["name"] == program)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
@@ -63,8 +77,8 @@ mod tests {
             "\n",
             r#"{"reason":"build-finished","success":true}"#,
         );
-        assert_eq!(program_in(messages), Some(PathBuf::from("/t/release/infc")));
-        assert_eq!(program_in("not json"), None);
+        assert_eq!(program_in(messages, "infc"), Some(PathBuf::from("/t/release/infc")));
+        assert_eq!(program_in("not json", "infc"), None);
     }
 
     /// What nobody uses still has to be downloaded, built, licensed and kept up to date.

@@ -1,43 +1,7 @@
-//! The command `infc`: arguments and rendering around the compiler (`infc`) and the runtime (`infc-runtime`).
-//!
-//! A command is a file in `commands`: what clap parses is resolved into validated options before anything is done, and
-//! whatever goes wrong comes back as a [`failure::Failure`], which `app` renders and turns into the exit code.
+//! The command `infc`.
 
 #![forbid(unsafe_code)]
 
-mod agreement;
-mod app;
-mod bug;
-mod commands;
-mod console;
-mod convert;
-mod digits;
-mod error;
-mod failure;
-mod given;
-mod host;
-mod inputs;
-mod interval;
-mod kernel_times;
-mod layers;
-mod model_file;
-mod npy;
-mod npz;
-mod onnx_eval;
-mod output_file;
-mod picture;
-mod process;
-mod progress;
-mod quickest;
-mod small_model;
-mod special_case;
-mod stats;
-mod tables;
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    let started = process::Start::now();
-    bug::install_hook();
-    app::main(started)
+fn main() -> std::process::ExitCode {
+    infc_cli::main(None)
 }

@@ -3,6 +3,7 @@
 use crate::console::Console;
 use crate::error::CliError;
 use crate::failure::Failure;
+use crate::gpu;
 use infc_artifact::features;
 use infc_runtime::{LoadOptions, Model, Pool};
 use std::io::Read;
@@ -31,7 +32,7 @@ impl LoadArgs {
     pub(crate) fn options(&self) -> LoadOptions {
         let pool = self.threads.map(|threads| Pool::builder().threads(threads.into()).build());
         let (target, allow_cpu) = (self.target.clone(), self.allow_cpu);
-        LoadOptions { target, pool, allow_cpu, ..LoadOptions::default() }
+        LoadOptions { target, pool, allow_cpu, gpu: gpu::for_model(), ..LoadOptions::default() }
     }
 }
 

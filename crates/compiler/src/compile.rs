@@ -360,12 +360,23 @@ fn add_entries(plans: &Plans, builder: &mut ArtifactBuilder<'static>) -> Result<
     Ok(entries)
 }
 
+fn target(text: &str) -> Result<VariantTarget, CompileError> {
+    text.parse().map_err(|reason| CompileError::UnknownTarget { target: text.to_owned(), reason })
+}
+
+/// Checks the name of a target, of a processor or a GPU.
+///
+/// # Errors
+/// [`CompileError::UnknownTarget`].
+pub fn check_target(text: &str) -> Result<(), CompileError> {
+    target(text).map(drop)
+}
+
 /// The targets, and those that are for products of bytes only.
 fn targets(options: &CompileOptions) -> Result<(Vec<VariantTarget>, Vec<Target>), CompileError> {
     let mut known: Vec<String> = Vec::new();
     let mut parse = |text: &String| {
-        let target: VariantTarget =
-            text.parse().map_err(|reason| CompileError::UnknownTarget { target: text.clone(), reason })?;
+        let target = target(text)?;
         if known.contains(&target.to_string()) {
             return Err(CompileError::DuplicateTarget { target: text.clone() });
         }

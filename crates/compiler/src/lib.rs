@@ -39,7 +39,7 @@ mod state;
 mod tasks;
 mod weights;
 
-pub use compile::{Compilation, SpecialPlan, compile};
+pub use compile::{Compilation, SpecialPlan, check_target, compile};
 pub use error::CompileError;
 pub use forecast::{FORECAST_HERTZ, Forecast, ForecastDim, forecast};
 pub use infc_codegen_cpu::Target;

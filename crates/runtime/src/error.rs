@@ -39,6 +39,9 @@ pub enum RuntimeError {
     #[error("GPU `{gpu}`: {needed_bytes} bytes of its memory are needed, {free_bytes} are free")]
     GpuMemory { gpu: String, needed_bytes: usize, free_bytes: usize },
 
+    #[error("GPU `{gpu}`: {what}: it takes longer than the driver lets a kernel run")]
+    GpuTimeLimit { gpu: String, what: String },
+
     #[error("GPU `{gpu}`: {source}")]
     Gpu { gpu: String, source: GpuError },
 
@@ -155,6 +158,7 @@ impl RuntimeError {
         let gpu = gpu.name();
         match source {
             GpuError::OutOfMemory { needed_bytes, free_bytes } => Self::GpuMemory { gpu, needed_bytes, free_bytes },
+            GpuError::TimeLimit { what } => Self::GpuTimeLimit { gpu, what },
             source => Self::Gpu { gpu, source },
         }
     }
@@ -167,6 +171,7 @@ impl RuntimeError {
         "runtime::no-gpu",
         "runtime::gpu-kernel",
         "runtime::gpu-memory",
+        "runtime::gpu-time-limit",
         "runtime::gpu-failed",
         "runtime::out-of-memory",
         "runtime::misaligned-static",
@@ -212,6 +217,7 @@ impl RuntimeError {
             Self::NoGpu { .. } => "runtime::no-gpu",
             Self::GpuKernel { .. } => "runtime::gpu-kernel",
             Self::GpuMemory { .. } => "runtime::gpu-memory",
+            Self::GpuTimeLimit { .. } => "runtime::gpu-time-limit",
             Self::Gpu { .. } => "runtime::gpu-failed",
             Self::OutOfMemory { .. } => "runtime::out-of-memory",
             Self::MisalignedStatic { .. } => "runtime::misaligned-static",

@@ -12,7 +12,6 @@ use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::host;
 use crate::tables::{Side, few, table};
-use infc_codegen_cpu::Target;
 use outcome::{CaseResult, Outcome};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -107,8 +106,7 @@ fn resolve_targets(names: &[String]) -> Result<Vec<String>, Failure> {
         return Ok(vec![best.to_string()]);
     }
     for name in names.iter().filter(|name| *name != case::REFERENCE) {
-        name.parse::<Target>()
-            .map_err(|error| infc::CompileError::UnknownTarget { target: name.clone(), reason: error.to_string() })?;
+        infc::check_target(name)?;
     }
     Ok(names.to_vec())
 }

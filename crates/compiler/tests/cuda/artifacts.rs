@@ -2,12 +2,12 @@
 
 use crate::net::{Attr, Net};
 use crate::networks;
-use crate::simulator::Simulator;
 use infc::{Compilation, CompileOptions};
 use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
 use infc_ir::interp::{run_graph, symbol_values};
 use infc_runtime::artifact::container::{Container, SectionKind};
 use infc_runtime::{LoadOptions, Model, RuntimeError, SessionOptions};
+use infc_simgpu::Simulator;
 use infc_tensor::{DType, Tensor};
 use infc_testkit::{assert_close, random_tensor};
 use std::sync::Arc;
@@ -184,19 +184,24 @@ fn without_a_gpu() {
     assert_eq!(code(Model::from_vec_with(both.clone(), &named)), Err("runtime::no-gpu"));
 
     for (gpu, reason) in [
-        (Simulator::of(75, 70), "has compute capability 7.5, it needs 8.0"),
-        (Simulator::of(80, 65), "too old, it needs driver 450 or newer"),
+        (Arc::new(Simulator::new(0).with_generation(75, 70)), "has compute capability 7.5, it needs 8.0"),
+        (Arc::new(Simulator::new(0).with_generation(80, 65)), "too old, it needs driver 450 or newer"),
     ] {
         let error = Model::from_vec_with(both.clone(), &on(&gpu)).expect_err("it is too old");
         assert!(error.code() == "runtime::no-gpu" && error.to_string().contains(reason), "{error}");
     }
-    assert_eq!(code(Model::from_vec_with(both, &on(&Simulator::of(120, 90)))).expect("newer").target, "cuda:sm_80");
+    assert_eq!(
+        code(Model::from_vec_with(both, &on(&Arc::new(Simulator::new(0).with_generation(120, 90)))))
+            .expect("newer")
+            .target,
+        "cuda:sm_80"
+    );
 }
 
 #[test]
 fn what_a_gpu_refuses() {
     let bytes = compiled(product());
-    let little = Simulator::with_memory(100);
+    let little = Arc::new(Simulator::new(0).with_memory(100));
     let error = Model::from_vec_with(bytes.clone(), &on(&little))
         .and_then(|model| {
             let mut session = model.session(&SessionOptions::default())?;
@@ -232,7 +237,9 @@ fn what_runs_on_the_host_is_refused_on_demand() {
 fn newer_generations_come_first() {
     let bytes = bytes_of(&product().compile(&options(&["x86-64-v2", "cuda", "cuda:sm_90"])).expect("compiles"));
     for (capability, target) in [(80, "cuda:sm_80"), (89, "cuda:sm_80"), (90, "cuda:sm_90"), (120, "cuda:sm_90")] {
-        let model = Model::from_vec_with(bytes.clone(), &on(&Simulator::of(capability, 90))).expect("it runs there");
+        let model =
+            Model::from_vec_with(bytes.clone(), &on(&Arc::new(Simulator::new(0).with_generation(capability, 90))))
+                .expect("it runs there");
         assert_eq!(model.selection().target, target);
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::artifacts::{on, options};
 use crate::net::{Attr, Net};
-use crate::simulator::Simulator;
 use infc::Compilation;
 use infc_runtime::{LoadOptions, Model, SessionOptions};
+use infc_simgpu::Simulator;
 use infc_tensor::{DType, Tensor};
 use infc_testkit::assert_close;
 use std::sync::Arc;

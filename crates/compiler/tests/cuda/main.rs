@@ -7,7 +7,6 @@ mod beside;
 mod net;
 mod networks;
 mod simulated;
-mod simulator;
 
 use infc_frontend_onnx::{ImportOptions, LoadOptions, Model, import};
 use infc_ir::interp::{run_graph, symbol_values};

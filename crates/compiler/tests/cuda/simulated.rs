@@ -1,18 +1,16 @@
 //! A plan on PTX kernels: each launched by the simulator on the buffers of the plan, of which no byte may be read before
 //! it is written. Outputs take the memory of inputs where the plan allows it.
 
-use infc_codegen_ptx::{Param, PtxModule, PtxTarget, emit};
+use infc_codegen_ptx::{PtxModule, PtxTarget, emit};
 use infc_ir::entity::EntityId;
 use infc_ir::index::Dim;
-use infc_ir::nest::{BufferKind, LoopNest};
+use infc_ir::nest::LoopNest;
 use infc_passes::form::{BufferPlace, GraphPlan, OperandSource, PlannedKernel};
 use infc_passes::schedule::{apply, gpu};
 use infc_passes::{ErrorClass, formulate};
-use infc_ptxsim::{Argument, Buffer, Launch, Module};
+use infc_ptxsim::Buffer;
+use infc_simgpu::launch;
 use infc_tensor::{AlignedBytes, Tensor};
-
-/// Instructions that a launch may take.
-const STEP_LIMIT: u64 = 200_000_000;
 
 fn size(dim: &Dim, symbols: &[i64]) -> usize {
     let value = dim.eval(&|s| symbols.get(s.index()).copied(), &|_| None);
@@ -52,7 +50,8 @@ pub(crate) fn simulate(plan: &GraphPlan, symbols: &[i64], inputs: &[Tensor], see
                 }
             })
             .collect();
-        launch(&nest, &module, symbols, &mut memory, &places, seed);
+        launch(&nest, &module, &module.text, symbols, &mut memory, &places, seed)
+            .unwrap_or_else(|e| panic!("{e}\n{nest}\n{}", module.text));
         memory.truncate(of_plan);
     }
     let outputs = plan.graph.outputs.iter().map(|port| {
@@ -71,35 +70,4 @@ fn compiled(planned: &PlannedKernel) -> (LoopNest, PtxModule) {
     let nest = apply(&chosen, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{chosen}"));
     let module = emit(&nest, &PtxTarget::default()).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{chosen}\n{nest}"));
     (nest, module)
-}
-
-fn launch(nest: &LoopNest, module: &PtxModule, symbols: &[i64], memory: &mut Vec<Buffer>, places: &[usize], seed: u64) {
-    // Taken away by the caller.
-    let scratch = memory.len();
-    memory.push(Buffer::output(size(&module.scratch_bytes, symbols)));
-    let argument = |param: &Param| match param {
-        Param::Buffer(id) => match nest.buffers[*id].kind {
-            BufferKind::Operand { operand, .. } => Argument::Buffer(places[operand.index()]),
-            BufferKind::Local(_) => panic!("parameters are operands"),
-        },
-        Param::Scratch => Argument::Buffer(scratch),
-        Param::Symbol(s) => Argument::Value(symbols[s.index()] as u64),
-    };
-    let arguments: Vec<Argument> = module.params.iter().map(argument).collect();
-    let grid = [0, 1, 2].map(|axis| size(&module.launch.grid[axis], symbols) as u32);
-    // A grid without blocks is not launched at all.
-    if grid.contains(&0) {
-        return;
-    }
-    let launch = Launch {
-        entry: &module.entry,
-        grid,
-        block: module.launch.block,
-        arguments: &arguments,
-        dynamic_shared_bytes: if module.dynamic_shared { module.shared_bytes } else { 0 },
-        seed,
-        step_limit: STEP_LIMIT,
-    };
-    let parsed = Module::parse(&module.text).unwrap_or_else(|e| panic!("{e}\n{}", module.text));
-    infc_ptxsim::run(&parsed, &launch, memory).unwrap_or_else(|e| panic!("{e}\n{nest}\n{}", module.text));
 }

@@ -4,12 +4,16 @@ use crate::draft::{Draft, Id};
 use crate::evaluate::difference;
 use crate::{here, model};
 use infc::{CompileOptions, Source};
-use infc_runtime::{Session, SessionOptions};
+use infc_runtime::{LoadOptions, Model, Session, SessionOptions};
+use infc_simgpu::Simulator;
 use infc_tensor::Tensor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-/// What is compiled for, one per model; what this machine does not have is left out.
-const TARGETS: [&str; 3] = ["x86-64-v4", "x86-64-v3", "x86-64-v2"];
+/// What is compiled for, one per model unless `INFC_RANDOM_TARGET` names one of them for all; what this machine does not have
+/// is left out. The GPU is the simulator.
+const TARGETS: [&str; 4] = ["x86-64-v4", "x86-64-v3", "x86-64-v2", GPU];
+const GPU: &str = "cuda";
 
 /// For how many other choices of extents a model is run, of which half the later ones are 0 or 1.
 const OTHER_EXTENTS: u64 = 3;
@@ -40,8 +44,10 @@ pub(crate) fn check(draft: &Draft) -> Outcome {
 fn run(draft: &Draft) -> Outcome {
     let source = Source::bytes(model::bytes(draft));
     let seed = draft.seed as usize;
-    for n in 0..TARGETS.len() {
-        let target = TARGETS[(seed + n) % TARGETS.len()].to_owned();
+    let wanted = std::env::var("INFC_RANDOM_TARGET").ok();
+    let targets = (0..TARGETS.len()).map(|n| TARGETS[(seed + n) % TARGETS.len()]);
+    for target in targets.filter(|target| wanted.as_ref().is_none_or(|wanted| wanted == target)) {
+        let target = target.to_owned();
         let options = CompileOptions {
             targets: vec![target.clone()],
             byte_targets: Vec::new(),
@@ -56,7 +62,7 @@ fn run(draft: &Draft) -> Outcome {
             Err(error) => return Outcome::Fails(format!("{target}: {}: {error}", error.code())),
         };
         let bytes = compilation.to_bytes().expect("an artifact");
-        let Some(model) = here::load(&bytes, &target, 1) else { continue };
+        let Some(model) = load(bytes, &target, draft.seed) else { continue };
         let mut session = model.session(&SessionOptions::default()).expect("a session");
         let nominal: Vec<Vec<Tensor>> = draft.values.iter().map(|value| value.samples.clone()).collect();
         let mut outcome = Outcome::Agrees;
@@ -81,6 +87,16 @@ fn run(draft: &Draft) -> Outcome {
     Outcome::Refused("this machine runs none of the targets".to_owned())
 }
 
+/// The model on this machine, if it runs code for the target.
+fn load(bytes: Vec<u8>, target: &str, seed: u64) -> Option<Model> {
+    if target != GPU {
+        return here::load(&bytes, target, 1);
+    }
+    let gpu = Arc::new(Simulator::new(seed));
+    let options = LoadOptions { gpu: Some(gpu), ..LoadOptions::default() };
+    Some(Model::from_vec_with(bytes, &options).unwrap_or_else(|error| panic!("{}: {error}", error.code())))
+}
+
 /// One run.
 fn compare(draft: &Draft, session: &mut Session, samples: &[Vec<Tensor>]) -> Outcome {
     let inputs: Vec<Id> = model::inputs(draft);
@@ -96,6 +112,7 @@ fn compare(draft: &Draft, session: &mut Session, samples: &[Vec<Tensor>]) -> Out
                     | "runtime::unmet-requirement"
                     | "runtime::unexpected-result"
                     | "runtime::bad-size"
+                    | "runtime::gpu-time-limit"
                     | "artifact::bad-size"
             ) =>
         {

@@ -7,7 +7,7 @@
 //!
 //! Model number N is drawn from seed N alone, so a failure is repeated by `INFC_RANDOM_SEED=N INFC_RANDOM_MODELS=1`. The
 //! defaults are for everyday tests; `cargo xtask random-models` runs many. A failure is shown with as few nodes as still
-//! fail ([`shrink`]); `INFC_RANDOM_SHOW=1` shows every model before it is tried, for those that end the process.
+//! fail ([`shrink`]); `INFC_RANDOM_TARGET=cuda` tries one target; `INFC_RANDOM_SHOW=1` shows every model before it is tried, for those that end the process.
 
 mod check;
 mod definition;

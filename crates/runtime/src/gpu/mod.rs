@@ -108,6 +108,8 @@ pub enum GpuError {
     OutOfMemory { needed_bytes: usize, free_bytes: usize },
     #[error("the driver refuses the kernel: {log}")]
     Refused { log: String },
+    #[error("{what}: it takes longer than the driver lets a kernel run")]
+    TimeLimit { what: String },
     #[error("{what}: {reason}")]
     Failed { what: String, reason: String },
 }

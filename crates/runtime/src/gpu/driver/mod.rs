@@ -120,6 +120,9 @@ impl NvidiaGpu {
     }
 
     fn failed(&self, what: &str, code: CuResult) -> GpuError {
+        if code == table::LAUNCH_TIMEOUT {
+            return GpuError::TimeLimit { what: what.to_owned() };
+        }
         GpuError::Failed { what: what.to_owned(), reason: error_text(&self.table, code) }
     }
 

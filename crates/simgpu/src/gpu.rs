@@ -1,19 +1,22 @@
 //! The simulator in the place of a GPU and its driver, so that the runtime's own path runs whole artifacts.
 
-use infc_ptxsim::{Argument, Buffer, Launch, Module, buffer_address, buffer_at};
+use crate::STEP_LIMIT;
+use infc_ptxsim::{Argument, Buffer, Launch, Module, SimError, buffer_address, buffer_at};
 use infc_runtime::artifact::DeviceKernel;
 use infc_runtime::{Gpu, GpuAddress, GpuError, GpuFunction};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
-/// Instructions that a launch may take.
-const STEP_LIMIT: u64 = 200_000_000;
+/// Memory unless it is told otherwise.
+const MEMORY_BYTES: usize = 64 << 20;
 
-/// A GPU of compute capability 8.0 with a driver for PTX 7.0, unless it is told otherwise.
+/// A GPU of compute capability 8.0 with a driver for PTX 7.0 and 64 MiB, unless it is told otherwise.
 #[derive(Debug)]
-pub(crate) struct Simulator {
+pub struct Simulator {
     capability: u32,
     ptx_version: u32,
     memory_bytes: usize,
+    /// Instructions that all launches together may take.
+    step_limit: u64,
     seed: u64,
     state: Mutex<State>,
 }
@@ -24,6 +27,7 @@ struct State {
     buffers: Vec<Buffer>,
     functions: Vec<Option<Module>>,
     launches: usize,
+    steps: u64,
     /// The launch of this number fails.
     fails_at: Option<usize>,
 }
@@ -35,38 +39,66 @@ impl std::fmt::Debug for State {
 }
 
 impl Simulator {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { capability: 80, ptx_version: 70, memory_bytes: 64 << 20, seed, state: Mutex::default() }
+    /// What is drawn, such as the order of threads, is drawn from the seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            capability: 80,
+            ptx_version: 70,
+            memory_bytes: MEMORY_BYTES,
+            step_limit: 20 * STEP_LIMIT,
+            seed,
+            state: Mutex::default(),
+        }
     }
 
-    /// Another generation, or an older driver.
-    pub(crate) fn of(capability: u32, ptx_version: u32) -> Arc<Self> {
-        Arc::new(Self { capability, ptx_version, ..Self::new(0) })
+    /// Another generation (compute capability, major·10 + minor), with a driver for PTX of this version (the same).
+    #[must_use]
+    pub fn with_generation(self, capability: u32, ptx_version: u32) -> Self {
+        Self { capability, ptx_version, ..self }
     }
 
-    pub(crate) fn with_memory(memory_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { memory_bytes, ..Self::new(0) })
+    /// With so much memory.
+    #[must_use]
+    pub fn with_memory(self, memory_bytes: usize) -> Self {
+        Self { memory_bytes, ..self }
+    }
+
+    /// All launches together may take so many instructions, counted per thread; the one that takes more is ended as by a
+    /// driver's limit of time.
+    #[must_use]
+    pub fn with_step_limit(self, step_limit: u64) -> Self {
+        Self { step_limit, ..self }
     }
 
     /// Lets a launch fail, counted from the next one.
-    pub(crate) fn fail_after(&self, launches: usize) {
+    pub fn fail_after(&self, launches: usize) {
         let mut state = self.state();
         state.fails_at = Some(state.launches + launches);
     }
 
     /// Launches so far.
-    pub(crate) fn launches(&self) -> usize {
+    #[must_use]
+    pub fn launches(&self) -> usize {
         self.state().launches
     }
 
-    /// Memory and kernels that nobody has given back.
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Instructions executed so far, counted per thread.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.state().steps
+    }
+
+    /// Whether memory and kernels were all given back.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         let state = self.state();
         state.buffers.iter().all(|buffer| buffer.bytes.is_empty()) && state.functions.iter().all(Option::is_none)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics while it is held")
+        // A panic of the simulator leaves it as it was, less the buffers of that launch.
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -178,12 +210,16 @@ impl Gpu for Simulator {
             arguments: &arguments,
             dynamic_shared_bytes: u64::from(kernel.dynamic_shared_bytes),
             seed: self.seed,
-            step_limit: STEP_LIMIT,
+            step_limit: self.step_limit.saturating_sub(state.steps),
         };
-        let State { buffers, functions, .. } = &mut *state;
+        let State { buffers, functions, steps, .. } = &mut *state;
         let module = functions[function.0 as usize].as_ref().ok_or_else(|| failed("a launch", "it was unloaded"))?;
-        let done = infc_ptxsim::run(module, &launch, buffers);
-        done.map(drop).map_err(|error| failed(&kernel.entry, &error.to_string()))
+        let stats = infc_ptxsim::run(module, &launch, buffers).map_err(|error| match error {
+            SimError::StepLimit { .. } => GpuError::TimeLimit { what: kernel.entry.clone() },
+            error => failed(&kernel.entry, &format!("{}: {error}", error.code())),
+        })?;
+        *steps += stats.steps;
+        Ok(())
     }
 
     fn synchronize(&self) -> Result<(), GpuError> {

@@ -1,0 +1,12 @@
+//! The simulator of PTX ([`infc_ptxsim`]) as a GPU: kernels of the back end are launched on buffers ([`launch()`]), and
+//! whole artifacts run by the runtime with [`Simulator`] in the place of the driver.
+//!
+//! Only tests depend on this crate, and the command `infc-simulated`, which is for developers.
+
+#![forbid(unsafe_code)]
+
+mod gpu;
+mod launch;
+
+pub use gpu::Simulator;
+pub use launch::{STEP_LIMIT, launch};
