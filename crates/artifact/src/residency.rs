@@ -4,7 +4,7 @@
 //! it; what it writes is on that side alone behind it. The runtime asks [`Residency`] before every step which slots it has
 //! to copy, and [`crossings`] tells beforehand, by the same rules, so that what is shown of an artifact is what happens.
 
-use crate::{Entry, Program, SizeExpr, Slot, Step};
+use crate::{Entry, PortSpec, Program, SizeExpr, Slot, StatePair, Step};
 use infc_tensor::DType;
 use std::sync::Arc;
 
@@ -67,6 +67,12 @@ impl Residency {
         if let Some(held) = self.held.get_mut(slot) {
             *held.on(side) = true;
         }
+    }
+
+    /// Whether the contents of a slot are on a side.
+    #[must_use]
+    pub fn is_on(&self, slot: usize, side: Side) -> bool {
+        self.held.get(slot).is_some_and(|&held| *{ held }.on(side))
     }
 
     /// Has `copy` bring over what the next step needs: the slots that it reads, and those of which other steps have already
@@ -142,14 +148,26 @@ pub struct Crossing {
 }
 
 impl Crossing {
-    /// Whether it brings an input of the entry to the device or an output from there, as every run has to.
+    /// Whether it brings an input of the entry to the device or an output from there, as every run has to. The memory of a
+    /// state that grows in place is more than that.
     #[must_use]
-    pub fn is_port(&self, program: &Program) -> bool {
+    pub fn is_port(&self, entry: &Entry, program: &Program) -> bool {
         match program.slots.get(self.slot) {
+            Some(slot) if growing(entry, slot).is_some() => false,
             Some(Slot::Input(_)) => self.to == Side::Device,
             Some(Slot::Output(_)) => self.to == Side::Host && self.step == program.steps.len(),
             _ => false,
         }
+    }
+}
+
+/// The state that grows in place, on both sides, of which a slot is a port: input and output are one memory.
+fn growing<'e>(entry: &'e Entry, slot: &Slot) -> Option<&'e StatePair> {
+    let mut growing = entry.state.iter().filter(|state| state.append.is_some());
+    match slot {
+        Slot::Input(n) => growing.find(|state| state.input == *n),
+        Slot::Output(n) => growing.find(|state| state.output == *n),
+        Slot::Weight(_) | Slot::Arena(_) | Slot::Host(_) => None,
     }
 }
 
@@ -160,10 +178,20 @@ fn dense_bytes(dtype: DType, shape: &[SizeExpr]) -> SizeExpr {
 
 /// The sizes of all slots. Dims may be long, and a file can name a port in as many slots as it likes: they share its size.
 fn sizes_bytes(entry: &Entry, program: &Program) -> Vec<Arc<SizeExpr>> {
-    let of_ports = |ports: &[crate::PortSpec]| -> Vec<Arc<SizeExpr>> {
-        ports.iter().map(|port| Arc::new(dense_bytes(port.dtype, &port.shape))).collect()
+    // Of a state that grows in place, all the memory that there is.
+    let of_port = |port: &PortSpec, slot: &Slot| {
+        let mut shape = port.shape.clone();
+        if let Some(append) = growing(entry, slot).and_then(|state| state.append)
+            && let Some(extent) = shape.get_mut(append.axis as usize)
+        {
+            *extent = SizeExpr::constant(i64::try_from(append.capacity).unwrap_or(i64::MAX));
+        }
+        Arc::new(dense_bytes(port.dtype, &shape))
     };
-    let (inputs, outputs) = (of_ports(&entry.inputs), of_ports(&entry.outputs));
+    let of_ports = |ports: &[PortSpec], slot: &dyn Fn(u32) -> Slot| -> Vec<Arc<SizeExpr>> {
+        (0..).zip(ports).map(|(n, port)| of_port(port, &slot(n))).collect()
+    };
+    let (inputs, outputs) = (of_ports(&entry.inputs, &Slot::Input), of_ports(&entry.outputs, &Slot::Output));
     let none = Arc::new(SizeExpr::constant(0));
     let of_port = |ports: &[Arc<SizeExpr>], n: u32| Arc::clone(ports.get(n as usize).unwrap_or(&none));
     let of_slot = |slot: &Slot| match slot {
@@ -177,13 +205,24 @@ fn sizes_bytes(entry: &Entry, program: &Program) -> Vec<Arc<SizeExpr>> {
     program.slots.iter().map(of_slot).collect()
 }
 
-/// The copies of a run of an entry's Program for a GPU, in order. Of the ways of an [`If`](crate::If) both are taken to be
+/// The copies of a run of an entry's Program for a GPU, in order. States that grow in place are brought to the device as a
+/// whole before anything else. Of the ways of an [`If`](crate::If) both are taken to be
 /// taken; what is left on different sides by them may be copied once more, or once less.
 #[must_use]
 pub fn crossings(entry: &Entry, program: &Program) -> Vec<Crossing> {
     let mut walk = Walk { program, sizes_bytes: sizes_bytes(entry, program), found: Vec::new() };
     let mut residency = Residency::default();
     residency.begin(program);
+    for state in entry.state.iter().filter(|state| state.append.is_some()) {
+        let is_port = |slot: &Slot| growing(entry, slot) == Some(state);
+        for (nth, (slot, _)) in program.slots.iter().enumerate().filter(|(_, slot)| is_port(slot)).enumerate() {
+            if nth == 0 {
+                let _ = walk.note(0, slot, Side::Device);
+            }
+            residency.note(slot, Side::Host);
+            residency.note(slot, Side::Device);
+        }
+    }
     walk.range(0, program.steps.len(), &mut residency);
     let _ = residency.end(program, |slot, to| walk.note(program.steps.len(), slot, to));
     walk.found

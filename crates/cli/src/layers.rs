@@ -52,7 +52,7 @@ impl Observer for Recorder {
     fn event(&self, event: &Event<'_>) {
         let Event::Step(step) = event else { return };
         let Some(Some((kernel, wanted))) = self.wanted.get(step.step) else { return };
-        let slots = wanted.iter().map(|&slot| step.slot_bytes(slot).unwrap_or_default().to_vec()).collect();
+        let slots = wanted.iter().map(|&slot| step.slot_bytes(slot).unwrap_or_default().into_owned()).collect();
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody listens any more after an error, which is told already.
         let _ = sender.send(Written { kernel: *kernel, slots });

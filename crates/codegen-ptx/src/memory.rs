@@ -100,7 +100,8 @@ impl Emitter<'_> {
         let len = local_len(buffer, &self.ranges)?;
         let class = value_class(buffer.dtype)?;
         let size = buffer.dtype.size_bytes().ok_or(PtxError::Type { dtype: buffer.dtype })? as u64;
-        let bytes = (len as u64 * size).next_multiple_of(ALIGN_BYTES);
+        // Even what has no elements has an address.
+        let bytes = (len as u64 * size).next_multiple_of(ALIGN_BYTES).max(ALIGN_BYTES);
         let place = match scope {
             Scope::Register => Place::Registers(Spread { len, class, of_thread: None, registers: BTreeMap::new() }),
             Scope::Stack | Scope::Scratch => {

@@ -76,6 +76,21 @@ fn kernel_files_agree() {
     }
 }
 
+/// What a step keeps has no elements, and an address all the same.
+#[test]
+fn memory_without_elements() {
+    let text = "kernel @no_columns(x: f32[R, 0]) -> (y: f32[R, 0]) where R in 0..=64 {
+  stage s[r: R, seq c: 0]: f32 = (s[r, c - 1] if 0 <= c - 1 < 0 else 0) + x[r, c]
+  stage turned[c: 0, r] = s[r, c]
+  output y[r, c] = turned[c, r]
+}
+";
+    let kernel: Kernel = text.parse().expect("well formed");
+    let compiled = compile(&kernel, ErrorClass::Exact);
+    agrees("no columns", &kernel, &compiled, &[3], 0.0);
+    assert!(compiled.module.expect("it has PTX").text.contains("locals"), "the step keeps nothing at all");
+}
+
 /// Whatever the kernel: there is a schedule, and PTX that computes the same.
 #[test]
 fn random_kernels_agree() {

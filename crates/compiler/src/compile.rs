@@ -249,9 +249,9 @@ pub fn compile(
                 None => &mut run.report.arena_bytes,
             };
             *place = arena_bytes;
-            if let (VariantTarget::Cuda(_), 0) = (target, n) {
-                report.crossings = entries.first().map_or_else(Vec::new, |entry| crossings(entry, &program));
-                report.crossings.retain(|crossing| !crossing.is_port(&program));
+            if let (VariantTarget::Cuda(_), 0, Some(entry)) = (target, n, entries.first()) {
+                report.crossings = crossings(entry, &program);
+                report.crossings.retain(|crossing| !crossing.is_port(entry, &program));
             }
             variant.program(program);
         }

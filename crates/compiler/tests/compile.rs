@@ -66,7 +66,7 @@ impl infc_runtime::Observer for Layers {
         for (written, (value, expected)) in infc::layers::written_by(&self.plan, step.step).iter().zip(expected) {
             assert_eq!(written.value, value);
             let bytes = step.slot_bytes(written.slot).expect("a slot");
-            let found = infc::layers::read_value(&self.plan, value, &[2], bytes).expect("it lies in its slot");
+            let found = infc::layers::read_value(&self.plan, value, &[2], &bytes).expect("it lies in its slot");
             assert_eq!(found.shape(), expected.shape());
             compared.0 += 1;
             for at in 0..found.len_elems() {

@@ -1,6 +1,8 @@
 //! What a session tells whoever wants to know: the runtime itself prints nothing.
 
 use crate::arena::Span;
+use crate::session::DeviceSlots;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Receives events of a session, on the thread that runs it. Without an observer nothing is measured.
@@ -50,12 +52,19 @@ pub struct StepEvent<'a> {
     /// From launch to the last chunk.
     pub took: Duration,
     pub(crate) slots: &'a [Span],
+    /// What a GPU has, if one runs the Program.
+    pub(crate) device: Option<DeviceSlots<'a>>,
 }
 
 impl StepEvent<'_> {
-    /// The bytes of a slot of the Program as they are now; `None` if there is no such slot.
+    /// The bytes of a slot of the Program as they are now, copied from the GPU if they are only there; `None` if there is no
+    /// such slot, or the GPU cannot be read.
     #[must_use]
-    pub fn slot_bytes(&self, slot: usize) -> Option<&[u8]> {
-        self.slots.get(slot).map(Span::bytes)
+    pub fn slot_bytes(&self, slot: usize) -> Option<Cow<'_, [u8]>> {
+        let host = self.slots.get(slot)?;
+        match self.device.filter(|device| device.alone_has(slot)) {
+            Some(device) => device.read(slot).map(Cow::Owned),
+            None => Some(Cow::Borrowed(host.bytes())),
+        }
     }
 }

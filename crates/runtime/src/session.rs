@@ -3,6 +3,7 @@
 mod gpu;
 mod steps;
 
+pub(crate) use self::gpu::DeviceSlots;
 use self::gpu::OnGpu;
 use crate::arena::{Arena, Span};
 use crate::binding::{Place, Sources, wrong_shape};

@@ -21,6 +21,15 @@ pub struct Simulator {
     state: Mutex<State>,
 }
 
+/// Bytes that were copied between the host and the GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// To the GPU.
+    pub there: usize,
+    /// From the GPU.
+    pub back: usize,
+}
+
 #[derive(Default)]
 struct State {
     /// What was given back is empty, and its address is not used again.
@@ -28,6 +37,7 @@ struct State {
     functions: Vec<Option<Module>>,
     launches: usize,
     steps: u64,
+    copied: Copied,
     /// The launch of this number fails.
     fails_at: Option<usize>,
 }
@@ -87,6 +97,12 @@ impl Simulator {
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.state().steps
+    }
+
+    /// What was copied so far.
+    #[must_use]
+    pub fn copied(&self) -> Copied {
+        self.state().copied
     }
 
     /// Whether memory and kernels were all given back.
@@ -160,14 +176,16 @@ impl Gpu for Simulator {
     fn write(&self, to: GpuAddress, bytes: &[u8]) -> Result<(), GpuError> {
         let mut state = self.state();
         let (buffer, range) = state.range(to, bytes.len())?;
+        state.copied.there += bytes.len();
         state.buffers[buffer].bytes[range.clone()].copy_from_slice(bytes);
         state.buffers[buffer].initialised[range].fill(true);
         Ok(())
     }
 
     fn read(&self, from: GpuAddress, bytes: &mut [u8]) -> Result<(), GpuError> {
-        let state = self.state();
+        let mut state = self.state();
         let (buffer, range) = state.range(from, bytes.len())?;
+        state.copied.back += bytes.len();
         // Rows may be longer than what is written of them; whoever takes the rest for numbers gets NaN.
         let known = &state.buffers[buffer].initialised[range.clone()];
         if !known.is_empty() && !known.contains(&true) {

@@ -8,5 +8,5 @@
 mod gpu;
 mod launch;
 
-pub use gpu::Simulator;
+pub use gpu::{Copied, Simulator};
 pub use launch::{STEP_LIMIT, launch};

@@ -1,19 +1,29 @@
 //! The command `infc` on a machine whose GPU is the simulator: `infc-simulated conformance DIR --target cuda`.
 //!
-//! For developers: it executes some million instructions a second, and finds what no GPU finds.
+//! For developers: it executes some ten million instructions a second, and finds what no GPU finds. The order of threads and
+//! blocks is drawn; `INFC_SIMULATED_SEED=N` draws another one. `INFC_SIMULATED_STEPS=N` lets the launches of a model take more
+//! instructions than 200 million.
 
 #![forbid(unsafe_code)]
 
 use infc_simgpu::Simulator;
 use std::sync::Arc;
 
-/// Instructions that all launches of a loaded model may take together, counted per thread: some ten seconds.
+/// Instructions that all launches of a loaded model may take together, counted per thread: some seconds.
 const STEP_LIMIT: u64 = 200_000_000;
 /// More than any model has that could be run within the limit.
 const MEMORY_BYTES: usize = 1 << 30;
-/// What orders of threads are drawn from.
-const SEED: u64 = 1;
+
+/// A number that the environment sets.
+fn set(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
 
 fn main() -> std::process::ExitCode {
-    infc_cli::main(Some(|| Arc::new(Simulator::new(SEED).with_memory(MEMORY_BYTES).with_step_limit(STEP_LIMIT))))
+    // A model each time, a GPU each time: what one leaves behind is nobody else's.
+    infc_cli::main(Some(|| {
+        let gpu = Simulator::new(set("INFC_SIMULATED_SEED").unwrap_or(1));
+        let steps = set("INFC_SIMULATED_STEPS").unwrap_or(STEP_LIMIT);
+        Arc::new(gpu.with_memory(MEMORY_BYTES).with_step_limit(steps))
+    }))
 }

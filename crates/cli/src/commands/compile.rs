@@ -243,7 +243,7 @@ fn list_phases(console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What is copied between host and GPU for steps on the host.
+/// What is copied between host and GPU beside inputs and outputs.
 fn copied(crossings: &[Crossing]) -> String {
     let to = |side: CrossingSide| crossings.iter().filter(|crossing| crossing.to == side).count();
     let known: Option<i64> = crossings.iter().map(|crossing| crossing.size_bytes.as_const()).sum();

@@ -5,6 +5,7 @@ use crate::networks;
 use infc::{Compilation, CompileOptions};
 use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
 use infc_ir::interp::{run_graph, symbol_values};
+use infc_runtime::artifact::Side;
 use infc_runtime::artifact::container::{Container, SectionKind};
 use infc_runtime::{LoadOptions, Model, RuntimeError, SessionOptions};
 use infc_simgpu::Simulator;
@@ -132,7 +133,15 @@ fn states_are_carried() {
             dims: capacity.map(|most| ("P".to_owned(), infc::DimChoice::Range(0, Some(most)))).into_iter().collect(),
             ..options(&["cuda"])
         };
-        let bytes = bytes_of(&net().compile(&options).unwrap_or_else(|e| panic!("{e}")));
+        let compilation = net().compile(&options).unwrap_or_else(|e| panic!("{e}"));
+        // What is told of copies beside those of inputs and outputs: a state that grows is copied whole.
+        let told = |to| {
+            let crossings = compilation.report.variants[0].crossings.iter().filter(|crossing| crossing.to == to);
+            crossings.map(|crossing| crossing.size_bytes.as_const()).collect::<Vec<_>>()
+        };
+        let whole = capacity.map(|rows: i64| Some(rows * 2 * 4)).into_iter().collect::<Vec<_>>();
+        assert_eq!((told(Side::Device), told(Side::Host)), (whole.clone(), whole));
+        let bytes = bytes_of(&compilation);
         let gpu = Arc::new(Simulator::new(0));
         let model = Model::from_vec_with(bytes, &on(&gpu)).expect("a model");
         let mut session = model.session(&SessionOptions::default()).expect("a session");
@@ -140,7 +149,12 @@ fn states_are_carried() {
         for n in 1..=4 {
             let new = Tensor::from_elements(&[1, 2], &[n as f32, 0.5]).expect("two");
             expected += n as f32 + 0.5;
+            let before = gpu.copied();
             let found = session.run_owned(&[&new]).unwrap_or_else(|e| panic!("capacity {capacity:?}: {e}"));
+            let (there, back) = (gpu.copied().there - before.there, gpu.copied().back - before.back);
+            // Inputs of 2 numbers each, the total; and the state before and after, or the memory that it has.
+            let (past, present) = capacity.map_or((n - 1, n), |rows| (rows as usize, rows as usize));
+            assert_eq!((there, back), (16 + past * 8, 12 + present * 8), "capacity {capacity:?}, run {n}");
             assert_eq!(found[0].elements::<f32>().expect("floats"), [expected], "capacity {capacity:?}");
         }
         let sum = session.state("sum").expect("known").expect("it has a value").to_tensor().expect("numbers");

@@ -15,6 +15,9 @@ use std::sync::Arc;
 const TARGETS: [&str; 4] = ["x86-64-v4", "x86-64-v3", "x86-64-v2", GPU];
 const GPU: &str = "cuda";
 
+/// Instructions that the simulator executes of all runs of a model, counted per thread: under a second.
+const STEP_LIMIT: u64 = 20_000_000;
+
 /// For how many other choices of extents a model is run, of which half the later ones are 0 or 1.
 const OTHER_EXTENTS: u64 = 3;
 
@@ -92,7 +95,7 @@ fn load(bytes: Vec<u8>, target: &str, seed: u64) -> Option<Model> {
     if target != GPU {
         return here::load(&bytes, target, 1);
     }
-    let gpu = Arc::new(Simulator::new(seed));
+    let gpu = Arc::new(Simulator::new(seed).with_step_limit(STEP_LIMIT));
     let options = LoadOptions { gpu: Some(gpu), ..LoadOptions::default() };
     Some(Model::from_vec_with(bytes, &options).unwrap_or_else(|error| panic!("{}: {error}", error.code())))
 }

@@ -83,6 +83,31 @@ impl OnGpu {
     }
 }
 
+/// The slots of a Program in a GPU's memory, for whoever observes its steps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceSlots<'s> {
+    on_gpu: &'s OnGpu,
+    code: &'s GpuCode,
+}
+
+impl DeviceSlots<'_> {
+    /// Whether the contents of a slot are on the GPU and not on the host.
+    pub(crate) fn alone_has(self, slot: usize) -> bool {
+        let residency = &self.on_gpu.residency;
+        residency.is_on(slot, Side::Device) && !residency.is_on(slot, Side::Host)
+    }
+
+    /// A copy of a slot's contents; `None` if the GPU does not give them.
+    pub(crate) fn read(self, slot: usize) -> Option<Vec<u8>> {
+        let GpuPlace { address, len_bytes } = *self.on_gpu.places.get(slot)?;
+        let mut bytes = vec![0; len_bytes];
+        if len_bytes > 0 {
+            self.code.gpu.read(address, &mut bytes).ok()?;
+        }
+        Some(bytes)
+    }
+}
+
 /// Whether steps on the host touch slots of the arena, which have a place there only then.
 pub(super) fn reads_arena(program: &Program) -> bool {
     program.steps.iter().any(|step| matches!(step, Step::Host(_) | Step::If(_) | Step::Give(_)))
@@ -176,6 +201,11 @@ impl Session {
         let (Some(on_gpu), slots) = (&mut self.on_gpu, &self.slots) else { return Ok(()) };
         let OnGpu { residency, places, .. } = on_gpu;
         residency.before(&program.steps[step], |slot, to| OnGpu::copy(places, slots, code, (slot, to)))
+    }
+
+    /// What of the Program's slots is on the GPU, if it runs there.
+    pub(super) fn device_slots<'s>(&'s self, code: Option<&'s GpuCode>) -> Option<DeviceSlots<'s>> {
+        Some(DeviceSlots { on_gpu: self.on_gpu.as_ref()?, code: code? })
     }
 
     /// Notes what a step has written.

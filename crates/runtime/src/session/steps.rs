@@ -126,8 +126,9 @@ impl Session {
                     | BoundStep::Give { .. }
                     | BoundStep::Host { .. } => (None, 1, 1),
                 };
-                let (entry, slots) = (self.form().entry, &self.slots);
-                observer.event(&Event::Step(StepEvent { entry, step: index, kernel, chunks, threads, took, slots }));
+                let (entry, slots, device) = (self.form().entry, &self.slots, self.device_slots(run.gpu));
+                let event = StepEvent { entry, step: index, kernel, chunks, threads, took, slots, device };
+                observer.event(&Event::Step(event));
             }
         }
         Ok(())

@@ -546,7 +546,7 @@ fn crossing_reports(entry: &Entry, program: &Program, symbols: &[i64]) -> Vec<Cr
         slot: crossing.slot,
         to: if crossing.to == CopySide::Host { "host" } else { "gpu" },
         bytes: value(&crossing.size_bytes, symbols),
-        is_port: crossing.is_port(program),
+        is_port: crossing.is_port(entry, program),
     };
     crossings(entry, program).into_iter().map(report).collect()
 }

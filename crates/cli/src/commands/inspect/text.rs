@@ -141,7 +141,7 @@ fn print_variant(variant: &VariantReport, console: &Console) -> Result<(), Failu
     variant.programs.iter().try_for_each(|program| print_memory(program, console))
 }
 
-/// What is copied between host and GPU beside inputs and outputs: for steps on the host, and conditions.
+/// What is copied between host and GPU beside inputs and outputs: for steps on the host, conditions, and states that grow.
 fn print_crossings(program: &ProgramReport, console: &Console) -> Result<(), Failure> {
     let within: Vec<&CrossingReport> = program.crossings.iter().filter(|copy| !copy.is_port).collect();
     if within.is_empty() {
