@@ -410,6 +410,63 @@ fn long_chains_take_turns() {
     assert_eq!(switches(5), 1, "two registers do for one chain");
 }
 
+/// A row of taps that slide over a row of elements: with few registers, element after element passes by, and every sum
+/// has its operands in the order that it had.
+#[test]
+fn windows_pass_by_in_the_order_of_memory() {
+    let (points, taps) = (8, 5);
+    let function = {
+        let mut b = Builder::new("f");
+        let (x, y) = (b.param(0), b.param(1));
+        let start = b.load(F32X8, y, 32 * 20, Memory::ReadOnly);
+        let mut sums = vec![start; 8];
+        for tap in 0..taps {
+            let weight = b.load(F32X8, y, 32 * (8 + tap), Memory::ReadOnly);
+            for (point, sum) in (0..points).zip(&mut sums) {
+                let element = b.load(F32X8, x, 32 * (point + tap), Memory::ReadOnly);
+                *sum = b.fma(element, weight, *sum);
+            }
+        }
+        for (point, sum) in (0..points).zip(sums) {
+            b.store(sum, y, 32 * point);
+        }
+        b.finish()
+    };
+    let most_at_once = |vectors: usize| {
+        let mut function = function.clone();
+        interleave::run(&mut function, Registers { vectors, hold_masks: true }, 4);
+        verify::check(&function).expect("the function is well-formed");
+        // How many taps come before all elements have been met at the first one: all of them, where elements pass by.
+        let mut tap_of = std::collections::HashMap::new();
+        let mut order = Vec::new();
+        for inst in &function.body.insts {
+            match inst {
+                Inst::Op { result, op: Op::Load { disp, .. } } => _ = tap_of.insert(*result, disp / 32 - 8),
+                Inst::Op { op: Op::Fma(_, weight, _), .. } => order.push(tap_of[weight]),
+                _ => {}
+            }
+        }
+        assert_eq!(order.len(), (points * taps) as usize);
+        let last_of_first = order.iter().rposition(|&tap| tap == 0).expect("the first tap is there");
+        order[..last_of_first].iter().copied().max()
+    };
+    assert_eq!(most_at_once(32), Some(0), "all elements have registers, so taps come one after the other");
+    assert_eq!(most_at_once(14), Some(taps - 1), "eight sums, five weights and an element do");
+
+    // The same bits: sums of numbers that round have one order only.
+    let result = |vectors: usize| {
+        let mut function = function.clone();
+        interleave::run(&mut function, Registers { vectors, hold_masks: true }, 4);
+        let numbers = |seed: i32| (0..21 * 8).map(move |n| (((n + seed) * 7919) % 1013) as f32 / 97.0);
+        let mut memory = interp::AddressSpace::new();
+        let x = memory.add(numbers(1).flat_map(f32::to_le_bytes).collect());
+        let y = memory.add(numbers(5).flat_map(f32::to_le_bytes).collect());
+        interp::run(&function, [x, y, 0, 0], &mut memory, 10_000).expect("it runs");
+        memory.region(y).to_vec()
+    };
+    assert_eq!(result(14), result(32));
+}
+
 /// Folds of vectors that are stored side by side, with a bias that repeats and a ramp, are computed four at a time; what
 /// is left over, and what something may have written in between, stays as it is.
 #[test]

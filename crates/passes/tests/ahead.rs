@@ -70,7 +70,7 @@ fn rows_far_apart_are_asked_for_before_their_next_vectors() {
 
 #[test]
 fn hints_keep_the_meaning_also_at_the_edges() {
-    for kernel in [depthwise(9, 300), product(7, 41, 37)] {
+    for kernel in [depthwise(9, 600), product(7, 41, 37)] {
         let inputs = random_inputs(&kernel, &[], 3);
         let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
         for (name, machine) in &MACHINES[1..] {

@@ -463,6 +463,44 @@ fn few_channels_are_joined_with_pixels() {
     }
 }
 
+/// Pixels that are joined with their channels share nothing along a row, but windows slide down: where sums may be folded in
+/// another order, the taps along which they do are innermost and unrolled.
+#[test]
+fn windows_slide_down_joined_rows() {
+    let kernel = depthwise(56, 3, 5, 1);
+    for (name, machine) in &MACHINES[1..] {
+        let taps = |allowed: ErrorClass| {
+            let schedule = choose(&kernel, machine, allowed).to_string();
+            let loops = loops_of(&schedule, "s");
+            let place = |axis: &str| loops.iter().position(|name| *name == axis);
+            (place("i") > place("j"), schedule.contains("unroll s.i"), schedule)
+        };
+        let (down, unrolled, schedule) = taps(ErrorClass::Reassociating);
+        assert!(down && unrolled, "{name}: {schedule}");
+        let (down, unrolled, schedule) = taps(ErrorClass::Exact);
+        assert!(!down && !unrolled, "{name}: {schedule}");
+    }
+}
+
+/// With 16 registers, element after element of a window passes by, and what does not find a register is read again: no
+/// fewer accumulators than with 32 registers, which hold all of the window.
+#[test]
+fn windows_need_not_stay_in_registers() {
+    for channels in [24, 40, 112] {
+        for (name, machine) in &MACHINES[1..] {
+            let schedule = choose(&depthwise(33, channels, 7, 1), machine, ErrorClass::Exact).to_string();
+            assert!(schedule.contains("unroll s.j"), "{name}, {channels}: {schedule}");
+            let tile = |axis: &str| {
+                let (_, rest) = schedule.split_once(&format!("split s.{axis} by "))?;
+                rest.split(' ').next()?.parse::<i64>().ok()
+            };
+            let rows = tile("h").unwrap_or(1) * tile("w").unwrap_or(1);
+            let vectors = if schedule.contains("unroll s.c_v") { 2 } else { 1 };
+            assert!(rows * vectors >= 8, "{name}, {channels}: {schedule}");
+        }
+    }
+}
+
 /// Where a step of a recurrence is enough work, its units are chunks that wait for the steps before; what is computed for a
 /// unit is computed in its chunk, of the gates that lie behind each other too.
 #[test]

@@ -75,6 +75,21 @@ pub(super) struct Access {
     pub(super) near: Vec<Option<(usize, i64)>>,
 }
 
+impl Access {
+    /// The part of the vectors along an axis, each of so many lanes, that lie across the end of a cache line, if the first
+    /// element lies at the beginning of one: they take the place of two loads.
+    pub(super) fn crossing(&self, vector_axis: usize, lanes: i64) -> f64 {
+        let in_line = CACHE_LINE / self.elem_bytes.max(1) as i64;
+        let strides = self.strides.iter().enumerate().filter(|&(axis, _)| axis != vector_axis);
+        // Where vectors begin: at multiples of a power of two, since lines are one.
+        let apart = strides.filter_map(|(_, &stride)| stride).fold(in_line.max(1), |apart, stride| {
+            if stride == 0 { apart } else { apart.min(1 << stride.trailing_zeros().min(30)) }
+        });
+        let across = (0..in_line / apart).filter(|n| n * apart + lanes > in_line).count();
+        across as f64 / (in_line / apart).max(1) as f64
+    }
+}
+
 /// Conditions of a load, its own and those of stages looked through.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Guards {

@@ -137,8 +137,12 @@ impl Chooser<'_> {
         });
         let registers = i64::from(self.machine.vector_registers);
         let limit = BODY_LIMITS[self.decisions.pick("body", &name, BODY_LIMITS.len())];
-        let mut unrolling = !own_loads || tile.slides || body * 4 <= registers;
-        let axes: Vec<usize> = stage.reduce_axes().map(|(n, _)| n).collect();
+        let mut unrolling = !own_loads || tile.slides.is_some() || body * 4 <= registers;
+        let mut axes: Vec<usize> = stage.reduce_axes().map(|(n, _)| n).collect();
+        // What slides is innermost. (The axis is one of the stage that the tile was chosen for.)
+        if self.may_fold_anyhow(id) {
+            axes.sort_by_key(|&axis| tile.slides == Some(axis));
+        }
         for &axis in axes.iter().rev() {
             let a = &stage.axes[axis];
             if tile.vector_axis == Some(axis) {
@@ -183,7 +187,11 @@ impl Chooser<'_> {
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: loop_name.clone() });
                     order.push(loop_name);
                 }
-                Some(n) if unrolling && n <= 16 && (body * n <= limit || (tile.slides && order.is_empty())) => {
+                Some(n)
+                    if unrolling
+                        && n <= 16
+                        && (body * n <= limit || (tile.slides == Some(axis) && order.is_empty())) =>
+                {
                     body *= n.max(1);
                     self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: loop_name.clone() });
                     order.push(loop_name);
@@ -251,14 +259,13 @@ impl Chooser<'_> {
     /// taps read stays in the first cache.
     fn move_reduction(&self, id: StageId, order: &mut [String]) {
         let stage = &self.kernel.stages[id];
-        let is_exact = stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
         let unrolled = |name: &String| {
             self.steps.iter().any(
                 |step| matches!(step, ScheduleStep::Unroll { stage: of, axis } if *of == stage.name && axis == name),
             )
         };
         let places: Vec<usize> = (1..order.len()).filter(|&at| !unrolled(&order[at])).collect();
-        if places.is_empty() || !(is_exact || self.may_reorder()) {
+        if places.is_empty() || !self.may_fold_anyhow(id) {
             return;
         }
         if let Some(place) = self.decisions.pick("outermost sum", &stage.name, places.len() + 1).checked_sub(1) {

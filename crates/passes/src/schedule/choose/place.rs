@@ -14,7 +14,7 @@ use super::tile::{self, Tile, View};
 use crate::ErrorClass;
 use crate::schedule::plan::{reads_near, reads_neighbours};
 use infc_ir::entity::{EntityId, StageId, VarId};
-use infc_ir::kernel::{AxisKind, Kernel};
+use infc_ir::kernel::{AxisKind, Kernel, Reducer};
 use infc_ir::schedule::{Schedule, Scope, Step as ScheduleStep};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -103,6 +103,11 @@ impl<'a> Chooser<'a> {
         self.allowed >= ErrorClass::Reassociating
     }
 
+    /// Whether a stage may fold what it reduces in another order.
+    pub(super) fn may_fold_anyhow(&self, id: StageId) -> bool {
+        self.may_reorder() || self.kernel.stages[id].reducer.as_ref().is_none_or(Reducer::is_associative)
+    }
+
     pub(super) fn name(&self, id: StageId) -> String {
         self.kernel.stages[id].name.clone()
     }
@@ -116,8 +121,7 @@ impl<'a> Chooser<'a> {
         let elem_bytes = if stage.reducer.is_some() { own.max() } else { loads.chain(own).max() }.unwrap_or(4);
         // Vectors of bytes would be as wide as 64 elements; computing in 32 bits sets the width.
         let elem_bytes = elem_bytes.max(4);
-        let reorders =
-            self.may_reorder() || stage.reducer.as_ref().is_none_or(infc_ir::kernel::Reducer::is_associative);
+        let reorders = self.may_fold_anyhow(id);
         let points_at_once = self.points_at_once(id);
         let accesses = &self.accesses[id.index()];
         let works = &self.works[id.index()];

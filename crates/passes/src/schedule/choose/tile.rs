@@ -1,10 +1,10 @@
 //! The register tile of a stage: vector axis, vectors, and unrolled rows.
 
-use super::access::{Access, Move, PANEL, Step, cost};
+use super::access::{Access, CACHE_LINE, Move, PANEL, Step, cost};
 use super::decode::Work;
 use super::machine::Machine;
 use super::regroup;
-use super::window::{self, window};
+use super::window::{self, Window, window};
 use infc_ir::kernel::{Axis, AxisKind, Reducer, Stage};
 use infc_ir::scalar::BinaryOp;
 use infc_tensor::DTypeClass;
@@ -23,6 +23,10 @@ const COMBINE_CYCLES: f64 = 12.0;
 
 /// How much longer a step takes if the elements of a window find no registers.
 const CROWDED: f64 = 1.15;
+
+/// How much longer a step takes if the lines of a row of tiles leave the first cache before those of the next vectors, which
+/// lie beside them in lines or were fetched with them, are used: 5×5 on 56×57×200 took 1.09 to 1.2 times as long.
+const LINES_LEAVE: f64 = 1.1;
 
 /// What a turn of the innermost loop costs beside its work.
 const LOOP_CYCLES: f64 = 0.5;
@@ -44,14 +48,14 @@ pub(super) struct Tile {
     pub(super) vectors: i64,
     /// Unrolled axes with their number of points.
     pub(super) rows: Vec<(usize, i64)>,
-    /// The innermost reduction axis is unrolled with them, since rows share what they read along it.
-    pub(super) slides: bool,
+    /// The reduction axis that is unrolled with them, since rows share what they read along it.
+    pub(super) slides: Option<usize>,
 }
 
 impl Tile {
     /// No vectors, nothing unrolled.
     pub(super) fn scalar() -> Self {
-        Self { vector_axis: None, lanes: 1, vectors: 1, rows: Vec::new(), slides: false }
+        Self { vector_axis: None, lanes: 1, vectors: 1, rows: Vec::new(), slides: None }
     }
 
     /// Points along the vector axis in one tile.
@@ -148,8 +152,8 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
         }
         for (vectors, lanes) in shapes.into_iter().filter(|&(n, lanes)| fits(n, lanes)) {
             for rows in row_choices(view, axis) {
-                let can_slide = window::slides(view, axis, vectors, &rows);
-                for slides in [false, true].into_iter().filter(|&slides| can_slide || !slides) {
+                let sliding = window::sliding(view, axis, vectors, &rows);
+                for slides in std::iter::once(None).chain(sliding.into_iter().map(Some)) {
                     let tile = Tile { vector_axis: Some(axis), lanes, vectors, rows: rows.clone(), slides };
                     let cycles = estimate(view, machine, &tile);
                     f(tile, cycles);
@@ -307,6 +311,43 @@ fn passes(view: &View<'_>, tile: &Tile, parts: &[Vec<(i64, f64)>]) -> f64 {
     (tiles * others).max(1.0)
 }
 
+/// What the rows that a tile reads of an access take of the caches.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lines {
+    /// Cache lines that come from the second cache for a tile.
+    tile: f64,
+    /// Bytes of lines that tiles beside each other along the last axis read and write.
+    beside: f64,
+}
+
+/// What rows take of the caches, if the lines of all of them are more than the first one holds.
+fn own_lines(
+    view: &View<'_>,
+    machine: &Machine,
+    access: &Access,
+    tile: &Tile,
+    size_of: &dyn Fn(usize) -> i64,
+) -> Lines {
+    let last = tile.rows.last().map(|&(axis, _)| axis);
+    let places = |whole: &dyn Fn(usize) -> bool, share: bool| {
+        let points = |axis: usize| if whole(axis) { view.extents[axis] } else { size_of(axis) };
+        window::places(view, access, tile.vector_axis, last.filter(|_| share), &points)
+    };
+    let line = CACHE_LINE as f64;
+    if places(&|_| true, false) * line <= machine.l1_bytes as f64 {
+        return Lines::default();
+    }
+    let bytes = tile.points_along_vectors() * access.elem_bytes as i64;
+    let per_place = ((bytes + CACHE_LINE - 1) / CACHE_LINE) as f64;
+    let along = last.map_or(1.0, |axis| view.extents[axis] as f64 / size_of(axis) as f64);
+    let written = tile.rows.iter().map(|&(axis, _)| size_of(axis) as f64).product::<f64>() * along;
+    Lines {
+        // Tiles beside each other share what lies between them.
+        tile: places(&|_| false, true) * per_place,
+        beside: (places(&|axis| last == Some(axis), false) + written) * per_place * line,
+    }
+}
+
 /// Cycles of one tile, or `None` if it does not fit into registers.
 fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], passes: f64) -> Option<f64> {
     let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
@@ -324,14 +365,35 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
 
     // Accumulators that hide the latency of their own.
     let chains = machine.latency_cycles * machine.arithmetic_per_cycle;
+    let size_of = |axis: usize| tile.rows.iter().position(|&(a, _)| a == axis).map_or(1, |row| sizes[1 + row]);
+    let sliding = |access: &Access| tile.slides.and_then(|taps| window(view, access, &tile.rows, taps));
+    // Of what slides, either all elements stay in registers; or what is read beside them at each tap, while they pass by
+    // one after the other, those of one vector after those of another.
+    let beside = tile.slides.map_or(0.0, |taps| window::read_beside(view, vector_axis, taps, &tile.rows));
+    let rows_of = |access: &Access| {
+        let moves = tile.rows.iter().zip(&sizes[1..]).filter(|&(&(axis, _), _)| access.steps[axis] != Step::Zero);
+        moves.map(|(_, &size)| size as f64).product::<f64>()
+    };
+    let elements = |access: &Access, window: Window| {
+        let size = size_of(window.row_axis);
+        vectors * rows_of(access) / size as f64 * window.elements(size) as f64
+    };
     // Registers for windows, beside accumulators and a row of weights.
-    let free = f64::from(machine.vector_registers) - accumulators - vectors - 2.0 - watched;
+    let free_beside = |weights: f64| f64::from(machine.vector_registers) - accumulators - weights - 2.0 - watched;
+    let most = |found: f64, access: &Access| sliding(access).map_or(found, |w| elements(access, w).max(found));
+    let widest = view.accesses.iter().fold(0.0, most);
+    let passes_by = widest > free_beside(vectors).max(1.0 + beside);
+    let at_once = if passes_by { 1.0 } else { vectors };
+    let free = free_beside(at_once);
+    // The part of what is read beside that stays; the rest is read again for every row.
+    let beside_kept = (free / (1.0 + beside)).clamp(0.0, 1.0);
     // Loads per point of the reduction that is not along lanes.
     let mut loads = 0.0;
     let mut held = 0.0;
     let mut crowded = 1.0;
     let mut streamed = 0.0;
     let mut streamed_total = 0.0;
+    let mut lines = Lines::default();
     let mut gathers = 0.0;
     // Instructions that move lanes.
     let mut moved = 0.0;
@@ -351,15 +413,26 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                 n *= size as f64 * if evicted { 3.0 } else { 1.0 };
             }
         }
+        // What stays beside windows that pass by, as far as it finds registers.
+        let again = if passes_by && n == 1.0 { beside_kept + (1.0 - beside_kept) * rows } else { 1.0 };
         match access.steps[vector_axis] {
             // Broadcasts out of windows cost twice their number, tested or not: so it was measured.
             Step::Zero => loads += n * if access.guards.any { 2.0 } else { 1.0 },
             Step::One => {
-                let each = if access.guards.tested { 2.0 } else { 1.0 };
-                let sliding = window(view, access, &tile.rows).filter(|_| tile.slides);
-                if let Some(window) = sliding {
-                    let size = sizes[1 + tile.rows.iter().position(|&(a, _)| a == window.row_axis).unwrap_or(0)];
-                    let elements = vectors * n / size as f64 * window.elements(size) as f64;
+                let mut each = if access.guards.tested { 2.0 } else { 1.0 };
+                if n > 1.0 {
+                    each *= 1.0 + access.crossing(vector_axis, tile.lanes);
+                    let own = own_lines(view, machine, access, tile, &size_of);
+                    lines = Lines { tile: lines.tile + own.tile, beside: lines.beside.max(own.beside) };
+                }
+                if let Some(window) = sliding(access) {
+                    let elements = elements(access, window);
+                    let once = elements / window.taps as f64;
+                    if passes_by {
+                        loads += once * each;
+                        held += (1.0 + beside) * beside_kept;
+                        continue;
+                    }
                     // What finds no register is read again, if that of a tile just large enough would not either.
                     let kept = (free / elements).clamp(0.0, 1.0);
                     if kept < 1.0 {
@@ -368,12 +441,11 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                         }
                         crowded = CROWDED;
                     }
-                    let once = elements / window.taps as f64;
                     loads += (n * vectors + (once - n * vectors) * kept) * each;
                     held += elements * kept;
                     continue;
                 }
-                loads += n * vectors * each;
+                loads += n * vectors * each * again;
                 vector_loads.push(n * vectors);
                 // Where lanes sum, rows and columns share their loads.
                 let is_own = n > 1.0 && (!reduces || n >= rows);
@@ -383,7 +455,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                     streamed += n * vectors * tile.lanes as f64 * bytes;
                 }
                 if n == 1.0 {
-                    held += vectors;
+                    held += at_once;
                     streamed += vectors * tile.lanes as f64 * bytes * view.points_at_once as f64;
                     streamed_total += bytes
                         * (0..view.extents.len())
@@ -394,10 +466,11 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
             }
             Step::Far => match regroup::gather(machine, view, access, tile) {
                 Some(gather) => {
-                    moved += n * vectors * gather.instructions;
+                    moved += n * vectors * gather.instructions * again;
                     // Vectors with several points come one after the other.
-                    let at_once = if gather.together > 1 { gather.together as f64 } else { vectors };
-                    held += at_once + regroup::ON_THE_WAY;
+                    held += if gather.together > 1 { gather.together as f64 } else { at_once };
+                    // Where elements pass by, the weights of one tap are put together while those of others wait.
+                    held += if passes_by { 0.0 } else { regroup::ON_THE_WAY };
                 }
                 None => gathers += n * vectors * tile.lanes as f64 * GATHER_LANE,
             },
@@ -442,9 +515,12 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if reduction {
         // Chains that are just long enough to hide the latency leave nothing for hiccups of memory, which operands that
         // stay in registers do not have.
-        step = step.max(machine.latency_cycles * if tile.slides { 1.0 } else { LATENCY_SLACK }) * crowded;
+        step = step.max(machine.latency_cycles * if tile.slides.is_some() && !passes_by { 1.0 } else { LATENCY_SLACK })
+            * crowded;
         // Weights, and where lanes sum also rows that the first cache does not hold, come from the second cache; weights
         // on their first pass from beyond if they do not fit there.
+        step = step.max(lines.tile * CACHE_LINE as f64 / reduction_points(view) / machine.l2_bytes_per_cycle);
+        step *= if lines.beside > machine.l1_bytes as f64 { LINES_LEAVE } else { 1.0 };
         let near = step.max(streamed / machine.l2_bytes_per_cycle);
         let far = step.max(streamed / machine.l3_bytes_per_cycle);
         let first = if streamed_total > machine.l2_bytes as f64 / 2.0 { far } else { near };

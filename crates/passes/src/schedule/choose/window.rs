@@ -3,7 +3,7 @@
 //! Along one axis an access moves by some elements per row and by some per tap of a reduction, as in a convolution. If
 //! the taps are unrolled with the rows, what the tile reads at all of them is little more than what it reads at one.
 
-use super::access::Access;
+use super::access::{Access, Step};
 use super::tile::View;
 use infc_ir::kernel::AxisKind;
 
@@ -13,7 +13,7 @@ const MOST_IN_BODY: i64 = 96;
 /// Taps beyond which elements would stay in registers for too long.
 const MOST_TAPS: i64 = 8;
 
-/// How an access moves along the rows of a tile and the taps of the innermost reduction axis.
+/// How an access moves along the rows of a tile and the taps of a reduction axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     /// Which of the tile's row axes slides.
@@ -31,9 +31,8 @@ impl Window {
     }
 }
 
-/// The window that an access slides along one of the rows, if neighbours share elements.
-pub(super) fn window(view: &View<'_>, access: &Access, rows: &[(usize, i64)]) -> Option<Window> {
-    let taps_axis = view.stage.axes.iter().rposition(|a| a.kind == AxisKind::Reduce)?;
+/// The window that an access slides along one of the rows, with taps along a reduction axis, if neighbours share elements.
+pub(super) fn window(view: &View<'_>, access: &Access, rows: &[(usize, i64)], taps_axis: usize) -> Option<Window> {
     let taps = view.stage.axes[taps_axis].extent.as_const().filter(|&n| n > 1 && n <= MOST_TAPS)?;
     let per_tap = access.strides[taps_axis].filter(|&stride| stride != 0)?;
     rows.iter().rev().find_map(|&(row_axis, _)| {
@@ -43,10 +42,55 @@ pub(super) fn window(view: &View<'_>, access: &Access, rows: &[(usize, i64)]) ->
     })
 }
 
-/// Whether a tile of these rows and vectors can unroll the taps of a window with them.
-pub(super) fn slides(view: &View<'_>, vector_axis: usize, vectors: i64, rows: &[(usize, i64)]) -> bool {
+/// The reduction axes whose taps a tile of these rows and vectors can unroll with them: the innermost, and others where
+/// sums may be folded in another order.
+pub(super) fn sliding(view: &View<'_>, vector_axis: usize, vectors: i64, rows: &[(usize, i64)]) -> Vec<usize> {
+    if view.points_at_once > 1 {
+        return Vec::new();
+    }
     let body: i64 = rows.iter().map(|&(_, n)| n).product::<i64>() * vectors;
-    let lies_along_lanes = |access: &&Access| access.strides[vector_axis] == Some(1);
-    let mut windows = view.accesses.iter().filter(lies_along_lanes).filter_map(|a| window(view, a, rows));
-    view.points_at_once == 1 && windows.any(|w| body * w.taps <= MOST_IN_BODY)
+    let along_lanes: Vec<&Access> = view.accesses.iter().filter(|a| a.strides[vector_axis] == Some(1)).collect();
+    let slides = |&axis: &usize| {
+        along_lanes.iter().filter_map(|a| window(view, a, rows, axis)).any(|w| body * w.taps <= MOST_IN_BODY)
+    };
+    let axes = view.stage.axes.iter().enumerate().filter(|(_, a)| a.kind == AxisKind::Reduce).map(|(axis, _)| axis);
+    axes.rev().take(if view.reorders { usize::MAX } else { 1 }).filter(slides).collect()
+}
+
+/// Vectors that rows of a tile share at all taps of an axis but the first: what stays in registers while elements pass by.
+pub(super) fn read_beside(view: &View<'_>, vector_axis: usize, taps_axis: usize, rows: &[(usize, i64)]) -> f64 {
+    let moves = |a: &Access, axis: usize| a.steps[axis] != Step::Zero;
+    let is_shared = |a: &&Access| rows.iter().all(|&(row, _)| !moves(a, row));
+    let shared =
+        view.accesses.iter().filter(is_shared).filter(|a| moves(a, vector_axis) && moves(a, taps_axis)).count();
+    shared as f64 * (view.extents[taps_axis] - 1).max(0) as f64
+}
+
+/// Places beside each other along other axes than the lanes that an access reads for so many points along each axis, what
+/// neighbouring windows share counted once; along one axis without what the windows reach beyond the points.
+pub(super) fn places(
+    view: &View<'_>,
+    access: &Access,
+    vector_axis: Option<usize>,
+    beside: Option<usize>,
+    points: &dyn Fn(usize) -> i64,
+) -> f64 {
+    let moves = |&axis: &usize| vector_axis != Some(axis) && access.steps[axis] != Step::Zero;
+    let mut taps: Vec<usize> = view.stage.reduce_axes().map(|(axis, _)| axis).filter(moves).collect();
+    let mut places = 1.0;
+    for axis in view.stage.value_axes().map(|(axis, _)| axis).filter(moves) {
+        let distance = |taps: usize| {
+            let (row, tap) = (access.strides[axis]?, access.strides[taps].filter(|&tap| tap != 0)?);
+            Some(row / tap).filter(|&by| row % tap == 0 && (1..view.extents[taps]).contains(&by))
+        };
+        let of_window = taps.iter().enumerate().find_map(|(n, &taps)| Some((n, distance(taps)?)));
+        places *= match of_window {
+            Some((n, by)) => {
+                let reach = view.extents[taps.remove(n)] - by;
+                (points(axis) * by + if beside == Some(axis) { 0 } else { reach }) as f64
+            }
+            None => points(axis) as f64,
+        };
+    }
+    places * taps.into_iter().map(|axis| view.extents[axis] as f64).product::<f64>()
 }
