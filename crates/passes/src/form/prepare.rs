@@ -13,7 +13,7 @@ use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{EntityId, NodeId, ValueId, VarId};
 use infc_ir::graph::{Definition, Graph, TensorType};
-use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::index::{Dim, IndexExpr, Proof, Ranges};
 use infc_ir::op::{MapOp, Op};
 use infc_ir::scalar::{Body, Const};
 use std::collections::{BTreeMap, BTreeSet};
@@ -182,7 +182,8 @@ fn isolate(flat: &mut Flat, copies: &mut Windows, user: NodeId, operand: usize) 
     let value = flat.graph.nodes[user].inputs[operand];
     let Some(Padded { root, map, padding }) = padded(&flat.graph, value) else { return };
     let extents = flat.graph.ty(root).shape.clone();
-    let Some(window) = window(&map, &extents) else { return };
+    let ranges = Ranges::of_symbols(&flat.graph.symbols);
+    let Some(window) = window(&map, &extents, &ranges) else { return };
     let is_all = window.iter().zip(&extents).all(|((start, len), extent)| start.is_const(0) && len == extent);
     if is_all && is_computed(&flat.graph, root) {
         return;
@@ -253,18 +254,29 @@ fn trace(graph: &Graph, value: ValueId) -> (ValueId, AccessMap) {
     (root, movement::canonical(&map, shape, &graph.symbols))
 }
 
-/// The part of the root that the view's conditions leave, if every condition is about one axis.
-fn window(map: &AccessMap, extents: &[Dim]) -> Option<Window> {
+/// The part of the root that the view's conditions leave, if every condition is about one axis. It lies within the root:
+/// conditions promise that of what is read alone, not of all that they leave.
+fn window(map: &AccessMap, extents: &[Dim], ranges: &Ranges) -> Option<Window> {
     let mut window: Window = extents.iter().map(|extent| (Dim::constant(0), extent.clone())).collect();
     let mut bounded = vec![false; extents.len()];
     for bound in &map.valid {
+        // A condition that nothing changes is on no axis, even where a coordinate is constant too.
+        if !bound.expr.uses_vars() {
+            return None;
+        }
         // The condition is on the coordinate itself, or on one that a slice has moved.
         let axis = map.index.iter().position(|e| !(e.clone() - bound.expr.clone()).uses_vars())?;
         if std::mem::replace(&mut bounded[axis], true) || bound.lo.uses_vars() || bound.hi.uses_vars() {
             return None;
         }
         let moved = map.index[axis].clone() - bound.expr.clone();
-        window[axis] = (bound.lo.clone() + moved, bound.hi.clone() - bound.lo.clone());
+        let (start, end) = (bound.lo.clone() + moved.clone(), bound.hi.clone() + moved);
+        let zero = Dim::constant(0);
+        let is_within = ranges.le(&zero, &start) == Proof::Yes && ranges.le(&end, &extents[axis]) == Proof::Yes;
+        if !is_within || ranges.le(&start, &end) != Proof::Yes {
+            return None;
+        }
+        window[axis] = (start, bound.hi.clone() - bound.lo.clone());
     }
     Some(window)
 }
