@@ -4,7 +4,8 @@ use crate::single::{KernelOptions, compile_kernel};
 use crate::{Target, kernels};
 use infc_artifact::Hash;
 use infc_codegen_cpu::lower::lower;
-use infc_ir::kernel::Kernel;
+use infc_ir::index::{IndexExpr, Ranges};
+use infc_ir::kernel::{Axis, Kernel};
 use infc_ir::schedule::{Schedule, Scope, Step};
 use infc_ir::verify::{verify_kernel, verify_nest};
 use infc_passes::ErrorClass;
@@ -104,7 +105,48 @@ pub fn recorded_kernel(text: &str) -> Result<Kernel, String> {
     let planned: Kernel =
         text.parse().map_err(|error: infc_ir::text::ParseError| format!("the kernel's text: {error}"))?;
     verify_kernel(&planned).map_err(|error| format!("the kernel's text: {error}"))?;
+    check_sizes(&planned).map_err(|what| format!("the kernel's text: {what} of more than any machine could hold"))?;
     Ok(kernels::nameless(&planned))
+}
+
+/// Extents, coordinates and distances are at most this in size in kernels of records.
+const MOST_ELEMENTS: i64 = 1 << 40;
+/// So many points a stage has at most, those that are added up with the others.
+const MOST_POINTS: i64 = 1 << 48;
+
+/// Text that was not written by infc may have any numbers; what is computed of them must not leave the range of `i64`. The
+/// error says what is too large.
+fn check_sizes(kernel: &Kernel) -> Result<(), String> {
+    let ranges = Ranges::of_symbols(&kernel.symbols);
+    let fits = |e: &IndexExpr| {
+        let interval = ranges.interval(e);
+        let is_small = |n: i64| n.unsigned_abs() <= MOST_ELEMENTS.unsigned_abs();
+        is_small(e.constant_part())
+            && e.terms().iter().all(|term| is_small(term.coefficient))
+            && interval.min.is_none_or(is_small)
+            && (e.as_const().is_none() || interval.max.is_some_and(is_small))
+    };
+    for symbol in kernel.symbols.iter() {
+        if [Some(symbol.min), symbol.max].into_iter().flatten().any(|n| n > MOST_ELEMENTS) {
+            return Err(format!("symbol `{}`: a range", symbol.name));
+        }
+    }
+    for operand in kernel.operands.iter() {
+        let layout = &operand.layout;
+        let halo_fits = layout.halo.iter().all(|&(before, after)| before.max(after) <= MOST_ELEMENTS);
+        let mut sizes = operand.shape.iter().chain(&layout.strides).chain([&layout.offset, &layout.len_elems]);
+        if !halo_fits || !sizes.all(fits) {
+            return Err(format!("operand `{}`: a size", operand.name));
+        }
+    }
+    for stage in kernel.stages.iter() {
+        let least = |axis: &Axis| ranges.interval(&axis.extent).min.unwrap_or(1).max(1);
+        let points = stage.axes.iter().try_fold(1i64, |n, axis| n.checked_mul(least(axis)));
+        if !stage.axes.iter().all(|axis| fits(&axis.extent)) || points.is_none_or(|n| n > MOST_POINTS) {
+            return Err(format!("stage `{}`: a number", stage.name));
+        }
+    }
+    Ok(())
 }
 
 /// For which processor, and under which promise of exactness, a schedule was found.

@@ -122,12 +122,13 @@ impl<'t> Contest<'t> {
             (true, None) => second,
             (true, Some(_)) => measure.compare(task, schedule, None)?.filter(Verdict::is_win),
         };
-        self.search.tell(model, &proposal, self.relative() * second.unwrap_or(first).ratio);
-        let Some(Verdict { ratio, at_most }) = beside_default else { return Ok(Outcome::Loss) };
-        if !measure.proves(task, schedule)? {
+        // Nothing is learned from schedules that compute something else, however quick they are.
+        if beside_default.is_some() && !measure.proves(task, schedule)? {
             self.failed += 1;
             return Ok(Outcome::Failed);
         }
+        self.search.tell(model, &proposal, self.relative() * second.unwrap_or(first).ratio);
+        let Some(Verdict { ratio, at_most }) = beside_default else { return Ok(Outcome::Loss) };
         let proof = Proof { default_seconds: self.default_seconds, ratio, ratio_at_most: at_most };
         self.found = Some((proposal.schedule, proof));
         self.stale = 0;

@@ -4,7 +4,7 @@ use crate::features::features;
 use crate::file::RecordFile;
 use crate::measure::Logged;
 use crate::model::sample;
-use infc::{MachineModel, Target, recorded_kernel, schedule_machine};
+use infc::{KernelKey, MachineModel, Target, recorded_kernel, schedule_machine};
 use infc_ir::kernel::Kernel;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::{Machine, apply, choose};
@@ -42,6 +42,10 @@ pub fn lessons(text: &str, native: Option<&Target>) -> Vec<Lesson> {
         else {
             return None;
         };
+        // Of damaged lines nobody knows what was measured.
+        if KernelKey::of_text(text).to_string() != *kernel {
+            return None;
+        }
         let classroom = Classroom::new(text, target, native)?;
         let times = times.get(kernel.as_str()).into_iter().flatten().map(|(schedule, time)| (*schedule, *time));
         let (name, launches, default_seconds) = (name.clone(), *launches, *default_seconds);

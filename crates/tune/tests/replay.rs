@@ -273,3 +273,51 @@ impl<'t> Measure<'t> for Noted {
         Ok(true)
     }
 }
+
+/// A bench on which all candidates are quicker or none can be measured, and in the first case all compute something else.
+struct Disproving {
+    measures: bool,
+    proposed: Vec<String>,
+}
+
+impl<'t> Measure<'t> for Disproving {
+    type Error = std::convert::Infallible;
+
+    fn default_seconds(&mut self, _: &'t Task) -> Result<Option<f64>, Self::Error> {
+        Ok(Some(1e-6))
+    }
+
+    fn compare(
+        &mut self,
+        _: &'t Task,
+        candidate: &infc_ir::schedule::Schedule,
+        _: Option<&infc_ir::schedule::Schedule>,
+    ) -> Result<Option<Verdict>, Self::Error> {
+        self.proposed.push(candidate.to_string());
+        // Of each candidate another ratio, or else there is nothing to be learned.
+        let ratio = 0.1 + 0.8 * (candidate.to_string().len() % 16) as f64 / 16.0;
+        Ok(self.measures.then_some(Verdict { ratio, at_most: ratio + 0.05 }))
+    }
+
+    fn proves(&mut self, _: &'t Task, _: &infc_ir::schedule::Schedule) -> Result<bool, Self::Error> {
+        Ok(false)
+    }
+}
+
+/// The search goes on as if what is disproven could not have been measured.
+#[test]
+fn nothing_is_learned_from_what_is_disproven() {
+    let log = log();
+    let (tasks, target) = tasks(&log);
+    let machine = schedule_machine(&target);
+    let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: 1 };
+    let proposed = |measures: bool| {
+        let mut bench = Disproving { measures, proposed: Vec::new() };
+        let steps = search(&tasks, rules, &mut bench, 120).unwrap();
+        assert!(steps.iter().all(|(_, outcome, _)| *outcome == Outcome::Failed), "{steps:?}");
+        // What is quicker is measured twice.
+        bench.proposed.dedup();
+        bench.proposed
+    };
+    assert_eq!(proposed(true), proposed(false));
+}

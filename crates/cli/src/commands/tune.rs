@@ -33,7 +33,8 @@ use std::time::{Duration, Instant};
 /// The kernels of a model are measured on this machine by other schedules than the default's, those that take most of the
 /// time most often. What is quicker beyond the noise is written to a file of records at once, so that nothing is lost
 /// when it is interrupted, and `infc compile --records FILE` takes it. The search ends by itself when less than 1 % is to
-/// be expected of it. Single-threaded; dynamic dims count as their minimum, at least 1, unless --dim gives a value.
+/// be expected of it. Single-threaded; dynamic dims count as 64, or what their range has nearest to it, unless --dim gives
+/// a value.
 ///
 /// Without a model this machine is measured, which --target native takes into account from then on, and kernels of kinds
 /// that most models have are tuned.
@@ -152,6 +153,7 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         (None, None) => "native.records".into(),
     };
     check_files(&arguments, &file)?;
+    let taught = read_taught(&arguments.learn)?;
     records::tell_bad(&read_known(&file)?, &file, console);
     let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
     let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
@@ -179,7 +181,7 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     let arena = Arena { target: &target, allowed, folder: folder.path() };
     let machine = schedule_machine(&target);
     bar.suspend(|| console.note(format!("  {} distinct kernels for {target}", tasks.len())));
-    let model = bar.suspend(|| learned(&arguments.learn, &target, console))?;
+    let model = bar.suspend(|| learned(&taught, &target, console));
     let mut bench = Bench::new(arena, arguments.log.as_deref())?;
     let rules = Rules { machine: &machine, allowed, strategy: arguments.search.into(), seed: arguments.seed };
     let mut tournament = Tournament::new(&tasks, rules, model, &mut bench, |n| {
@@ -259,17 +261,25 @@ impl TuneArgs {
     }
 }
 
+/// The files of earlier runs and what they hold, read before anything is measured or written.
+fn read_taught(files: &[PathBuf]) -> Result<Vec<(&Path, String)>, Failure> {
+    let read = |path: &'_ PathBuf| match std::fs::read(path) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(source) => Err(CliError::CannotRead { path: path.clone(), source }),
+    };
+    files.iter().map(|path| Ok((path.as_path(), read(path)?))).collect()
+}
+
 /// A cost model that knows what these files tell.
-fn learned(files: &[PathBuf], target: &Target, console: &Console) -> Result<CostModel, Failure> {
+fn learned(taught: &[(&Path, String)], target: &Target, console: &Console) -> CostModel {
     let mut all = Vec::new();
-    for path in files {
-        let bytes = std::fs::read(path).map_err(|source| CliError::CannotRead { path: path.clone(), source })?;
-        let lessons = infc_tune::lessons(&String::from_utf8_lossy(&bytes), Some(target));
+    for (path, text) in taught {
+        let lessons = infc_tune::lessons(text, Some(target));
         let trials: usize = lessons.iter().map(|lesson| lesson.trials.len()).sum();
         console.note(format!("  learned from {trials} schedules of {}", path.display()));
         all.extend(lessons);
     }
-    Ok(CostModel::of(&all))
+    CostModel::of(&all)
 }
 
 /// The kernels of a model.
@@ -322,8 +332,13 @@ fn check_files(arguments: &TuneArgs, records: &Path) -> Result<(), Failure> {
             return Err(CliError::usage(format!("{name}: expected a file, standard output takes the results")).into());
         }
     }
-    if arguments.log.as_deref() == Some(records) {
-        return Err(CliError::usage("--log and --records name the same file").into());
+    // A log is begun anew, so it must not be what is read; records are added to, and may be learned from as well.
+    if let Some(log) = arguments.log.as_deref().map(place) {
+        let read = arguments.learn.iter().map(|file| ("--learn", file.as_path()));
+        let mut others = read.chain([("--records", records)]).chain(arguments.model.as_deref().map(|m| ("MODEL", m)));
+        if let Some((name, _)) = others.find(|(_, file)| place(file) == log) {
+            return Err(CliError::usage(format!("--log and {name} name the same file, and a log is begun anew")).into());
+        }
     }
     // It leaves nothing behind.
     OutputFile::create(records)?;
@@ -338,6 +353,15 @@ fn check_files(arguments: &TuneArgs, records: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Where a file lies or is going to lie, whatever path and links lead there.
+fn place(file: &Path) -> PathBuf {
+    let in_folder = || {
+        let folder = file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
+        Some(folder.canonicalize().ok()?.join(file.file_name()?))
+    };
+    file.canonicalize().ok().or_else(in_folder).unwrap_or_else(|| file.to_owned())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::records::record;
 use crate::support::{folder, infc};
-use infc_tune::Record;
+use infc_tune::{LOG_HEAD, Record};
 use std::fs;
 
 #[test]
@@ -56,11 +56,19 @@ fn other_files_are_left_alone() {
     infc(at, "demo --save .").ok();
     let model = fs::read(at.join("digits.onnx")).unwrap();
     infc(at, "tune digits.onnx --records digits.onnx").fails(1, "cli::cannot-read");
-    infc(at, "tune digits.onnx --log digits.onnx").fails(1, "cli::cannot-write");
+    infc(at, "tune digits.onnx --log digits.onnx").fails(2, "cli::usage");
+    infc(at, "demo --save other").ok();
+    infc(at, "tune digits.onnx --log other/digits.onnx").fails(1, "cli::cannot-write");
     infc(at, "tune digits.onnx --records nowhere/found").fails(1, "cli::cannot-write");
     infc(at, "tune digits.onnx --records -").fails(2, "cli::usage");
     infc(at, "tune digits.onnx --log -").fails(2, "cli::usage");
-    infc(at, "tune digits.onnx --records one --log one").fails(2, "cli::usage");
+    // Whatever the path, a log is not begun anew over what is read; nor is anything begun without all that is.
+    fs::write(at.join("earlier"), LOG_HEAD).unwrap();
+    for same in ["--records one --log one", "--records ./one --log one", "--learn earlier --log ./earlier"] {
+        infc(at, &format!("tune digits.onnx --trials 0 {same}")).fails(2, "cli::usage");
+    }
+    infc(at, "tune digits.onnx --trials 0 --learn nowhere --log earlier").fails(1, "cli::cannot-read");
+    assert_eq!(fs::read_to_string(at.join("earlier")).unwrap(), LOG_HEAD);
     assert!(fs::read(at.join("digits.onnx")).unwrap() == model);
     // Lines of another version stay, and a record that is better than what can be found.
     let here = infc(at, "doctor --format json").ok().json()["processor"].as_str().unwrap().to_owned();
@@ -311,5 +319,4 @@ fn searches_learn_from_earlier_ones() {
     let told = infc(at, "tune digits.onnx --trials 0 --learn records --learn digits.onnx").ok().stderr;
     assert!(told.contains("learned from 1 schedules of records"), "{told}");
     assert!(told.contains("learned from 0 schedules of digits.onnx"), "{told}");
-    infc(at, "tune digits.onnx --trials 0 --learn nowhere").fails_after_notes(1, "cli::cannot-read");
 }

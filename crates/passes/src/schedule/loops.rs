@@ -1,5 +1,6 @@
 //! The loops around a stage's computation: parallel ones as parts of the chunk number, full turns, remainders, vectors.
 
+use super::ScheduleError;
 use super::emit::{AxisState, Emitter, State, Stmts};
 use super::plan::{LoopMode, LoopPlan};
 use infc_ir::access::Bound;
@@ -35,6 +36,10 @@ impl Emitter<'_> {
     ) -> Stmts {
         if at == turns.len() {
             return self.loops(stage, at, state);
+        }
+        if turns.iter().any(|turns| turns.is_const(0)) {
+            let reason = "it has no points, so there is nothing to be shared among threads".to_owned();
+            return Err(ScheduleError::Stage { stage: self.kernel.stages[stage].name.clone(), reason });
         }
         let l = self.plans[stage].loops[at].clone();
         let inner: IndexExpr = turns[at + 1..].iter().cloned().product();

@@ -8,13 +8,14 @@ use crate::failure::Failure;
 use infc::{KernelKey, KernelOptions, Target, Task, compile_kernel};
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::Schedule;
+use infc_ir::symbol::Symbols;
 use infc_passes::ErrorClass;
 use infc_tune::{Logged, Measure, Verdict};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A run launches a kernel so often that it takes about this long.
@@ -24,6 +25,15 @@ const TRIAL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Artifacts that are kept per kernel: one to be tried, and those that it may be tried beside.
 const KEPT: usize = 4;
+
+/// What symbols stand for where a kernel is measured, within their ranges: the first is what the default choice takes for
+/// symbolic extents, the others are for kernels that cannot be measured so, or take too long.
+const TYPICAL: [i64; 4] = [64, 16, 4, 1];
+
+/// Values of symbols, each of this size where its range allows that, or else what is nearest, but not 0.
+fn typical(symbols: &Symbols, size: i64) -> Vec<i64> {
+    symbols.iter().map(|symbol| symbol.max.map_or(size, |max| max.min(size)).max(symbol.min).max(1)).collect()
+}
 
 /// What all kernels share.
 #[derive(Clone, Copy)]
@@ -56,8 +66,22 @@ impl<'a> Rig<'a> {
     /// Compiles and measures the default choice; `None` if that cannot be measured.
     pub(in crate::commands) fn new(kernel: &'a Kernel, name: &str, arena: Arena<'a>) -> Result<Option<Self>, Failure> {
         let mut rig = Self::unmeasured(kernel, name, arena);
-        let is_measured = rig.measure_default(|rig| Some(rig.trial(&rig.default, &rig.default)?.incumbent_seconds))?;
-        Ok(is_measured.then_some(rig))
+        let mut tried = Vec::new();
+        for most in TYPICAL {
+            rig.symbols = typical(&kernel.symbols, most);
+            if tried.contains(&rig.symbols) {
+                continue;
+            }
+            let is_measured = rig.measure_default(|rig| {
+                rig.trial(&rig.default, &rig.default).filter(Trial::agrees).map(|trial| trial.incumbent_seconds)
+            })?;
+            if is_measured {
+                return Ok(Some(rig));
+            }
+            rig.launches = 1;
+            tried.push(rig.symbols.clone());
+        }
+        Ok(None)
     }
 
     fn unmeasured(kernel: &'a Kernel, name: &str, arena: Arena<'a>) -> Self {
@@ -65,7 +89,7 @@ impl<'a> Rig<'a> {
             arena,
             kernel,
             name: name.to_owned(),
-            symbols: kernel.symbols.iter().map(|symbol| symbol.min.max(1)).collect(),
+            symbols: typical(&kernel.symbols, TYPICAL[0]),
             launches: 1,
             default: arena.folder.join(format!("{name}.infa")),
             others: VecDeque::new(),
@@ -98,23 +122,24 @@ impl<'a> Rig<'a> {
         Ok(self.trial_of(candidate, incumbent)?.and_then(|trial| trial.verdict()))
     }
 
-    /// Whether a schedule computes what the default choice does for other values of the kernel's symbols, too.
-    pub(in crate::commands) fn proves(&self, candidate: &Schedule) -> Result<bool, Failure> {
+    /// Whether a schedule computes what the default choice does for other values of the kernel's symbols, too; `None` if
+    /// that cannot be found out.
+    pub(in crate::commands) fn proves(&self, candidate: &Schedule) -> Result<Option<bool>, Failure> {
         let sets = proof::ragged(self.kernel);
-        if sets.is_empty() {
-            return Ok(true);
+        if self.kernel.symbols.is_empty() {
+            return Ok(Some(true));
         }
         // One launch each: of large extents a run would take long.
         let paths = ["proof", "proof-default"].map(|what| self.arena.folder.join(format!("{}.{what}.infa", self.name)));
         for (path, schedule) in paths.iter().zip([Some(candidate), None]) {
             match self.compile_launches(schedule, 1) {
                 Ok(artifact) => write(path, &artifact)?,
-                Err(_) => return Ok(false),
+                Err(_) => return Ok(None),
             }
         }
         let [candidate, default] = &paths;
         let sets = sets.iter().flat_map(|set| ["--proof".to_owned(), listed(set)]);
-        Ok(trial_process(candidate, default, sets).is_some_and(|trial| trial.agrees()))
+        Ok(trial_process(candidate, default, sets).map(|trial| trial.agrees()))
     }
 
     /// What two trials say of a schedule beside the default choice.
@@ -123,10 +148,7 @@ impl<'a> Rig<'a> {
         for _ in 0..2 {
             trials.extend(self.trial_of(candidate, None)?);
         }
-        if !self.proves(candidate)? {
-            return Ok(Judgement::ComputesElse);
-        }
-        Ok(Judgement::of(&trials, self.default_seconds))
+        Ok(Judgement::of(&trials, self.proves(candidate)?, self.default_seconds))
     }
 
     /// A schedule beside another, or beside the default choice; `None` if one cannot be compiled or measured.
@@ -194,7 +216,8 @@ fn listed(numbers: &[i64]) -> String {
     numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// What a trial says in a process of its own; `None` if it does not finish as it should, or takes too long.
+/// What a trial says in a process of its own; `None` if it does not finish as it should, or takes too long. One that crashes,
+/// as where memory beyond an operand is touched, says that the candidate computes something else.
 fn trial_process(candidate: &Path, incumbent: &Path, arguments: impl Iterator<Item = String>) -> Option<Trial> {
     let mut command = Command::new(std::env::current_exe().ok()?);
     command.arg("tune").arg("--trial").arg(candidate).arg(incumbent).args(arguments);
@@ -212,9 +235,26 @@ fn trial_process(candidate: &Path, incumbent: &Path, arguments: impl Iterator<It
             None => std::thread::sleep(Duration::from_millis(1)),
         }
     };
+    if has_crashed(status) {
+        return Some(Trial::default());
+    }
     let mut text = String::new();
     std::io::Read::read_to_string(child.stdout.as_mut()?, &mut text).ok()?;
     serde_json::from_str(text.lines().last()?).ok().filter(|_| status.success())
+}
+
+/// Whether a process was ended for what its code did: by a signal of the processor's, and not by other processes or the
+/// system. 4, 5, 7, 8, 10 and 11 are SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGBUS of macOS and SIGSEGV.
+#[cfg(unix)]
+fn has_crashed(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    status.signal().is_some_and(|signal| [4, 5, 7, 8, 10, 11].contains(&signal))
+}
+
+/// The same of systems where an exception's code is the process's: 0xC0000005 and others, of severity "error".
+#[cfg(not(unix))]
+fn has_crashed(status: ExitStatus) -> bool {
+    status.code().is_some_and(|code| code.cast_unsigned() >> 28 == 0xc)
 }
 
 fn write(path: &Path, artifact: &[u8]) -> Result<(), Failure> {
@@ -270,7 +310,7 @@ impl<'a> Measure<'a> for Bench<'a> {
 
     fn proves(&mut self, task: &'a Task, candidate: &Schedule) -> Result<bool, Failure> {
         let Some(rig) = self.rigs.get(&task.key) else { return Ok(false) };
-        let holds = rig.proves(candidate)?;
+        let holds = rig.proves(candidate)?.unwrap_or(false);
         self.note(&Logged::proof(task, candidate, holds))?;
         Ok(holds)
     }
@@ -284,6 +324,29 @@ mod tests {
     /// The launches of a run.
     fn launches(artifact: &Path) -> usize {
         Model::open(artifact).expect("an artifact for this machine").variant().programs[0].steps.len()
+    }
+
+    /// A kernel of symbolic extents is measured for those that its default choice has in mind.
+    #[test]
+    fn typical_extents_lie_within_their_ranges() {
+        let text = "kernel @\"\"(x: f32[N]) -> (y: f32[N]) where N in 1.., M in 0..=16, K in 100.. {\n  \
+                    stage o[n: N] = x[n]\n  output y[n] = o[n]\n}\n";
+        let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(typical(&kernel.symbols, TYPICAL[0]), [64, 16, 100]);
+        assert_eq!(typical(&kernel.symbols, TYPICAL[3]), [1, 1, 100]);
+    }
+
+    /// A process that was stopped says nothing of what it was to find out; one that crashed does.
+    #[cfg(unix)]
+    #[test]
+    fn what_was_stopped_has_not_crashed() {
+        let status = |script: &str| {
+            Command::new("sh").args(["-c", script]).status().unwrap_or_else(|error| panic!("{script}: {error}"))
+        };
+        assert!(has_crashed(status("kill -SEGV $$")) && has_crashed(status("kill -ILL $$")));
+        for other in ["kill -KILL $$", "kill -TERM $$", "exit 1", "exit 0"] {
+            assert!(!has_crashed(status(other)), "{other}");
+        }
     }
 
     /// What is compared launches the kernel equally often, or else the ratio of runs is not that of launches.
