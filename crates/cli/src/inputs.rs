@@ -232,7 +232,14 @@ pub(crate) fn fit(tensor: Tensor, wanted: DType, place: impl FnOnce() -> String)
     cast(&tensor, wanted).ok_or_else(|| CliError::WrongElements { place: place(), expected: wanted, found })
 }
 
-/// Made-up data for a port of a shape, the same for the same seed.
-pub(crate) fn made_up(port: &infc_artifact::PortSpec, shape: &[usize], seed: u64) -> Result<Tensor, CliError> {
-    generate::Generator::new(seed).tensor(port, shape, generate::Fill::Random)
+/// Made-up data for a port of a shape, the same for the same seed. Integers are 0 and bools true unless they may be `varied`:
+/// where they say which elements are read they may not.
+pub(crate) fn made_up(
+    port: &infc_artifact::PortSpec,
+    shape: &[usize],
+    seed: u64,
+    varied: bool,
+) -> Result<Tensor, CliError> {
+    let fill = if varied { generate::Fill::Varied } else { generate::Fill::Random };
+    generate::Generator::new(seed).tensor(port, shape, fill)
 }

@@ -88,6 +88,9 @@ pub(crate) struct TuneArgs {
     /// The values of the kernel's symbols
     #[arg(long, hide = true, requires = "trial", value_delimiter = ',')]
     symbols: Vec<i64>,
+    /// Whether integer operands may have any values: nothing is looked up by them
+    #[arg(long, hide = true, requires = "trial")]
+    varied: bool,
     /// Values of the kernel's symbols for which both are to compute the same; then nothing is measured
     #[arg(long, hide = true, requires = "trial", value_parser = numbers)]
     proof: Vec<Numbers>,
@@ -136,10 +139,10 @@ fn budget(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failure> {
     if let Some([candidate, incumbent]) = arguments.trial.as_deref() {
         let trial = if arguments.proof.is_empty() {
-            trial::run(candidate, incumbent, &arguments.symbols)?
+            trial::run(candidate, incumbent, &arguments.symbols, arguments.varied)?
         } else {
             let sets: Vec<Vec<i64>> = arguments.proof.iter().map(|set| set.0.clone()).collect();
-            trial::prove(candidate, incumbent, &sets)?
+            trial::prove(candidate, incumbent, &sets, arguments.varied)?
         };
         console.json(&trial)?;
         return Ok(Exit::Done);

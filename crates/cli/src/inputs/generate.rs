@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub(crate) enum Fill {
     /// Floats in [0,1), integers 0, bools true.
     Random,
+    /// Floats in [0,1), integers of all kinds, bools both ways: for kernels, of which no integer says which elements are read.
+    Varied,
     /// One number everywhere.
     Value(f64),
 }
@@ -41,6 +43,22 @@ impl Generator {
         (self.next() >> 40) as f32 / (1u32 << 24) as f32
     }
 
+    /// Fills bools and integers: those of a byte or less with any bits, others with small numbers, as zero points and sums of
+    /// products are, so that arithmetic on them stays within their type.
+    fn vary(&mut self, bytes: &mut [u8], dtype: DType, class: DTypeClass) {
+        let width = dtype.size_bytes().unwrap_or(1);
+        for element in bytes.chunks_exact_mut(width) {
+            let bits = self.next() >> 32;
+            let value = match class {
+                DTypeClass::Bool => bits & 1,
+                _ if width == 1 => bits,
+                DTypeClass::Unsigned => bits % 128,
+                _ => (bits % 128).wrapping_sub(64),
+            };
+            element.copy_from_slice(&value.to_le_bytes()[..width]);
+        }
+    }
+
     /// The tensor for an input.
     pub(super) fn tensor(&mut self, port: &PortSpec, shape: &[usize], fill: Fill) -> Result<Tensor, CliError> {
         let too_large = || CliError::TooLarge { what: format!("input `{}` of shape {shape:?}", port.name) };
@@ -55,7 +73,7 @@ impl Generator {
         }
         let zeros = |dtype| allocate(dtype, shape).ok_or_else(too_large);
         let wide = match (fill, port.dtype.class()) {
-            (Fill::Random, DTypeClass::Float) => {
+            (Fill::Random | Fill::Varied, DTypeClass::Float) => {
                 let mut tensor = zeros(DType::F32)?;
                 for element in tensor.elements_mut::<f32>().map_err(|_| too_large())? {
                     *element = self.float();
@@ -65,6 +83,11 @@ impl Generator {
             (Fill::Random, DTypeClass::Bool) => {
                 let mut tensor = zeros(DType::Bool)?;
                 tensor.bytes_mut().fill(1);
+                return Ok(tensor);
+            }
+            (Fill::Varied, class) => {
+                let mut tensor = zeros(port.dtype)?;
+                self.vary(tensor.bytes_mut(), port.dtype, class);
                 return Ok(tensor);
             }
             (Fill::Random, _) | (Fill::Value(0.0), _) => return zeros(port.dtype),
@@ -158,6 +181,16 @@ mod tests {
         let make = |dtype, fill| Generator::new(0).tensor(&port(dtype), &[1, 2], fill).unwrap();
         assert_eq!(make(DType::I64, Fill::Random).elements::<i64>().unwrap(), [0, 0]);
         assert_eq!(make(DType::Bool, Fill::Random).bytes(), [1, 1]);
+        // Varied ones are of both signs, and not all the same.
+        let varied = |dtype| Generator::new(0).tensor(&port(dtype), &[50, 2], Fill::Varied).unwrap();
+        let wide = varied(DType::I32);
+        let wide = wide.elements::<i32>().unwrap();
+        assert!(wide.iter().all(|n| (-64..64).contains(n)) && wide.iter().any(|n| *n < 0), "{wide:?}");
+        assert!(varied(DType::U32).elements::<u32>().unwrap().iter().all(|n| *n < 128));
+        assert!(varied(DType::U8).bytes().iter().any(|n| *n > 200) && varied(DType::I8).bytes().contains(&0xff));
+        assert_eq!((varied(DType::I4).bytes().len(), varied(DType::F32).dtype()), (50, DType::F32));
+        let bools = varied(DType::Bool);
+        assert!(bools.bytes().contains(&0) && bools.bytes().contains(&1) && bools.bytes().iter().all(|n| *n < 2));
         assert_eq!(make(DType::I32, Fill::Value(7.0)).elements::<i32>().unwrap(), [7, 7]);
         assert_eq!(make(DType::F16, Fill::Random).dtype(), DType::F16);
         assert_eq!(make(DType::Bool, Fill::Value(2.0)).bytes(), [1, 1]);

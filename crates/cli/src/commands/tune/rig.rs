@@ -138,7 +138,7 @@ impl<'a> Rig<'a> {
             }
         }
         let [candidate, default] = &paths;
-        let sets = sets.iter().flat_map(|set| ["--proof".to_owned(), listed(set)]);
+        let sets = sets.iter().flat_map(|set| ["--proof".to_owned(), listed(set)]).chain(self.varied());
         Ok(trial_process(candidate, default, sets).map(|trial| trial.agrees()))
     }
 
@@ -193,7 +193,12 @@ impl<'a> Rig<'a> {
     /// long.
     fn trial(&self, candidate: &Path, incumbent: &Path) -> Option<Trial> {
         let symbols = (!self.symbols.is_empty()).then(|| ["--symbols".to_owned(), listed(&self.symbols)]);
-        trial_process(candidate, incumbent, symbols.into_iter().flatten())
+        trial_process(candidate, incumbent, symbols.into_iter().flatten().chain(self.varied()))
+    }
+
+    /// That integer operands may have any values: not those of a kernel that looks something up, by which of them ever.
+    fn varied(&self) -> Option<String> {
+        (!looks_up(self.kernel)).then(|| "--varied".to_owned())
     }
 
     fn compile(&self, schedule: Option<&Schedule>) -> Result<Vec<u8>, Failure> {
@@ -209,6 +214,13 @@ impl<'a> Rig<'a> {
         };
         Ok(compile_kernel(self.kernel, &options)?.artifact)
     }
+}
+
+/// Whether a kernel reads at places that its operands tell.
+fn looks_up(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.stages.iter().for_each(|stage| stage.for_each_load(&mut |_, load| found |= !load.gather.is_empty()));
+    found
 }
 
 /// Numbers as an argument.

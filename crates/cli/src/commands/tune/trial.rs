@@ -70,9 +70,9 @@ struct Lane {
 }
 
 /// Measures two artifacts of the same kernel.
-pub(super) fn run(candidate: &Path, incumbent: &Path, symbols: &[i64]) -> Result<Trial, Failure> {
+pub(super) fn run(candidate: &Path, incumbent: &Path, symbols: &[i64], varied: bool) -> Result<Trial, Failure> {
     let (candidate, incumbent) = open_both(candidate, incumbent)?;
-    let tensors = operands(candidate.entry(), symbols)?;
+    let tensors = operands(candidate.entry(), symbols, varied)?;
     let views: Vec<TensorView<'_>> = tensors.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
     let (mut candidate, mut incumbent) = (Lane::new(candidate, &views)?, Lane::new(incumbent, &views)?);
     if !agree_when_guarded(&mut candidate, &mut incumbent, &tensors)? {
@@ -92,11 +92,11 @@ pub(super) fn run(candidate: &Path, incumbent: &Path, symbols: &[i64]) -> Result
 
 /// Whether two artifacts of the same kernel compute the same for each of these values of its symbols, of which those are left
 /// out that operands have no sizes for, or that the second one does not run for. Fails if none is left: then nothing is known.
-pub(super) fn prove(candidate: &Path, incumbent: &Path, sets: &[Vec<i64>]) -> Result<Trial, Failure> {
+pub(super) fn prove(candidate: &Path, incumbent: &Path, sets: &[Vec<i64>], varied: bool) -> Result<Trial, Failure> {
     let mut ran = 0;
     for symbols in sets {
         let (candidate, incumbent) = open_both(candidate, incumbent)?;
-        let Ok(tensors) = operands(candidate.entry(), symbols) else { continue };
+        let Ok(tensors) = operands(candidate.entry(), symbols, varied) else { continue };
         let views: Vec<TensorView<'_>> = tensors.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
         let Ok(mut incumbent) = Lane::new(incumbent, &views) else { continue };
         if incumbent.run(&views).is_err() {
@@ -170,8 +170,8 @@ fn out_of_memory(len_bytes: usize) -> Failure {
     RuntimeError::OutOfMemory { len_bytes }.into()
 }
 
-/// Made-up operands; the kernel's symbols are one of them.
-fn operands(entry: &Entry, symbols: &[i64]) -> Result<Vec<Tensor>, Failure> {
+/// Made-up operands, of which integers are `varied` if nothing is looked up by them; the kernel's symbols are one of them.
+fn operands(entry: &Entry, symbols: &[i64], varied: bool) -> Result<Vec<Tensor>, Failure> {
     let mut tensors = Vec::new();
     for (n, port) in entry.inputs.iter().enumerate() {
         if port.name == infc::SYMBOLS {
@@ -180,7 +180,7 @@ fn operands(entry: &Entry, symbols: &[i64]) -> Result<Vec<Tensor>, Failure> {
         }
         let too_large = |_| CliError::TooLarge { what: format!("operand `{}`", port.name) };
         let shape = port.shape.iter().map(|dim| dim.eval_size(symbols)).collect::<Result<Vec<usize>, _>>();
-        tensors.push(inputs::made_up(port, &shape.map_err(too_large)?, n as u64)?);
+        tensors.push(inputs::made_up(port, &shape.map_err(too_large)?, n as u64, varied)?);
     }
     Ok(tensors)
 }
