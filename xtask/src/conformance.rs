@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 /// What the columns of the list stand for; the definitions of the operators come last.
 const TARGETS: [&str; 5] = ["x86-64-v2", "x86-64-v3", "x86-64-v4", GPU, "reference"];
 /// The column of the simulator.
-const GPU: &str = "cuda";
+pub(super) const GPU: &str = "cuda";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -146,6 +146,15 @@ fn measure(infc: &Path, simulated: &Path, cases: &Path, filter: Option<&str>) ->
     let (gpu, others): (Vec<&str>, Vec<&str>) = TARGETS.iter().partition(|target| **target == GPU);
     let details = details(infc, cases, filter, &others)?;
     let on_gpu = self::details(simulated, cases, filter, &gpu)?;
+    if !details.keys().eq(on_gpu.keys()) {
+        bail!(
+            "{} and {} did not run the same cases: {} and {}",
+            infc.display(),
+            simulated.display(),
+            details.len(),
+            on_gpu.len()
+        );
+    }
     let row = |name: &String, result: &Value| -> Row {
         let result_on = |target: &str| if target == GPU { on_gpu.get(name) } else { Some(result) };
         let outcome = |target: &str| result_on(target)?["targets"][target].as_str().map(str::to_owned);

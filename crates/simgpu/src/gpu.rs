@@ -233,7 +233,10 @@ impl Gpu for Simulator {
         let State { buffers, functions, steps, .. } = &mut *state;
         let module = functions[function.0 as usize].as_ref().ok_or_else(|| failed("a launch", "it was unloaded"))?;
         let stats = infc_ptxsim::run(module, &launch, buffers).map_err(|error| match error {
-            SimError::StepLimit { .. } => GpuError::TimeLimit { what: kernel.entry.clone() },
+            SimError::StepLimit { .. } => {
+                *steps = self.step_limit;
+                GpuError::TimeLimit { what: kernel.entry.clone() }
+            }
             error => failed(&kernel.entry, &format!("{}: {error}", error.code())),
         })?;
         *steps += stats.steps;

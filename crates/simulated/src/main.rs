@@ -9,14 +9,15 @@
 use infc_simgpu::Simulator;
 use std::sync::Arc;
 
-/// Instructions that all launches of a loaded model may take together, counted per thread: some seconds.
+/// Instructions that all launches of a loaded model may take together, counted per thread: some twenty seconds.
 const STEP_LIMIT: u64 = 200_000_000;
 /// More than any model has that could be run within the limit.
 const MEMORY_BYTES: usize = 1 << 30;
 
 /// A number that the environment sets.
 fn set(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, found {text}")))
 }
 
 fn main() -> std::process::ExitCode {

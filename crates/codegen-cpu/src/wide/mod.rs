@@ -71,7 +71,11 @@ fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Resul
     let mut best: Option<(CompiledFunction, String)> = None;
     for left_alone in 0..=MOST_LEFT_ALONE {
         let mut text = String::new();
-        let compiled = finish(function.clone(), isa, left_alone, listing.is_some().then_some(&mut text))?;
+        let compiled = match finish(function.clone(), isa, left_alone, listing.is_some().then_some(&mut text)) {
+            // What comes with fewer registers is only a trial.
+            Err(_) if best.is_some() => break,
+            compiled => compiled?,
+        };
         if best.as_ref().is_none_or(|(best, _)| compiled.stats.inner_loop_spills < best.stats.inner_loop_spills) {
             best = Some((compiled, text));
         }

@@ -32,6 +32,9 @@ const MODELS: u64 = 200;
 /// Models that infc refuses, in percent, above which the test is about nothing.
 const REFUSED_PERCENT: u64 = 25;
 
+/// Those of them, in percent, that take longer than the simulator of GPUs may: a fraction of the quarter that it runs.
+const TOO_LONG_PERCENT: u64 = 5;
+
 fn setting(name: &str, default: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, found {text}")))
@@ -73,4 +76,9 @@ fn random_models_do_what_their_operators_say() {
     assert!(failures.is_empty(), "{} of {models} models fail: seeds {failures:?}", failures.len());
     let refusals: u64 = refused.values().sum();
     assert!(models < 20 || refusals * 100 <= models * REFUSED_PERCENT, "{refusals} of {models} models are refused");
+    let too_long = |of: &BTreeMap<String, u64>| -> u64 {
+        of.iter().filter(|(why, _)| why.starts_with(check::TOO_LONG)).map(|(_, count)| count).sum()
+    };
+    let too_long = too_long(&refused) + too_long(&elsewhere);
+    assert!(models < 20 || too_long * 100 <= models * TOO_LONG_PERCENT, "{too_long} of {models} models take too long");
 }

@@ -205,12 +205,13 @@ impl Chooser<'_> {
         let bytes = self.elements(id, a).saturating_mul(a.elem_bytes as i64);
         let is_far = bytes > BEYOND_CACHES * self.machine.l2_bytes.cast_signed();
         let moves = stage.value_axes().all(|(n, _)| a.steps[n] != Step::Zero);
+        let has_rows = stage.value_axes().any(|(n, _)| n != lanes);
         // Taps of a window may lie closer together than its rows.
         let strides =
             (0..stage.axes.len()).filter(|&n| n != lanes && a.steps[n] != Step::Zero).filter_map(|n| a.strides[n]);
         let apart =
             strides.map(|stride| stride.saturating_mul(a.elem_bytes as i64).saturating_abs()).min().unwrap_or(0);
-        moves && is_far && apart >= UNFORESEEN_STRIDE
+        has_rows && moves && is_far && apart >= UNFORESEEN_STRIDE
     }
 
     /// The axis of a reduction along which the root's vectors lie.
