@@ -21,6 +21,9 @@ const OWN_LOAD: f64 = 0.5;
 /// How long it takes at least to fold the lanes of an accumulator, one step waiting for the other.
 const COMBINE_CYCLES: f64 = 12.0;
 
+/// How much longer a step takes if the elements of a window find no registers.
+const CROWDED: f64 = 1.15;
+
 /// How much longer a step takes if the lines of a row of tiles leave the first cache before those of the next vectors, which
 /// lie beside them in lines or were fetched with them, are used: 5×5 on 56×57×200 took 1.09 to 1.2 times as long.
 const LINES_LEAVE: f64 = 1.1;
@@ -360,6 +363,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let reducer = view.stage.reducer.as_ref().and_then(Reducer::as_binary);
     let watched = if floats && reducer.is_some_and(extremum) { 2.0 } else { 0.0 };
 
+    // Accumulators that hide the latency of their own.
+    let chains = machine.latency_cycles * machine.arithmetic_per_cycle;
     let size_of = |axis: usize| tile.rows.iter().position(|&(a, _)| a == axis).map_or(1, |row| sizes[1 + row]);
     let sliding = |access: &Access| tile.slides.and_then(|taps| window(view, access, &tile.rows, taps));
     // Of what slides, either all elements stay in registers; or what is read beside them at each tap, while they pass by
@@ -385,6 +390,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     // Loads per point of the reduction that is not along lanes.
     let mut loads = 0.0;
     let mut held = 0.0;
+    let mut crowded = 1.0;
     let mut streamed = 0.0;
     let mut streamed_total = 0.0;
     let mut lines = Lines::default();
@@ -414,7 +420,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
             Step::Zero => loads += n * if access.guards.any { 2.0 } else { 1.0 },
             Step::One => {
                 let mut each = if access.guards.tested { 2.0 } else { 1.0 };
-                if n > 1.0 && !reduces {
+                if n > 1.0 {
                     each *= 1.0 + access.crossing(vector_axis, tile.lanes);
                     let own = own_lines(view, machine, access, tile, &size_of);
                     lines = Lines { tile: lines.tile + own.tile, beside: lines.beside.max(own.beside) };
@@ -427,8 +433,14 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                         held += (1.0 + beside) * beside_kept;
                         continue;
                     }
-                    // What finds no register is read again.
+                    // What finds no register is read again, if that of a tile just large enough would not either.
                     let kept = (free / elements).clamp(0.0, 1.0);
+                    if kept < 1.0 {
+                        if window.elements(chains as i64) as f64 + chains <= free + accumulators {
+                            return None;
+                        }
+                        crowded = CROWDED;
+                    }
                     loads += (n * vectors + (once - n * vectors) * kept) * each;
                     held += elements * kept;
                     continue;
@@ -503,7 +515,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if reduction {
         // Chains that are just long enough to hide the latency leave nothing for hiccups of memory, which operands that
         // stay in registers do not have.
-        step = step.max(machine.latency_cycles * if tile.slides.is_some() && !passes_by { 1.0 } else { LATENCY_SLACK });
+        step = step.max(machine.latency_cycles * if tile.slides.is_some() && !passes_by { 1.0 } else { LATENCY_SLACK })
+            * crowded;
         // Weights, and where lanes sum also rows that the first cache does not hold, come from the second cache; weights
         // on their first pass from beyond if they do not fit there.
         step = step.max(lines.tile * CACHE_LINE as f64 / reduction_points(view) / machine.l2_bytes_per_cycle);

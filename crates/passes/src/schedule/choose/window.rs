@@ -54,7 +54,6 @@ pub(super) fn sliding(view: &View<'_>, vector_axis: usize, vectors: i64, rows: &
         along_lanes.iter().filter_map(|a| window(view, a, rows, axis)).any(|w| body * w.taps <= MOST_IN_BODY)
     };
     let axes = view.stage.axes.iter().enumerate().filter(|(_, a)| a.kind == AxisKind::Reduce).map(|(axis, _)| axis);
-    let axes = axes.filter(|&axis| axis != vector_axis);
     axes.rev().take(if view.reorders { usize::MAX } else { 1 }).filter(slides).collect()
 }
 
