@@ -501,6 +501,27 @@ fn windows_need_not_stay_in_registers() {
     }
 }
 
+/// Fewer points of a sum than lanes: what lies beyond them is not read either, though nothing beyond them is folded.
+#[test]
+fn lanes_beyond_a_short_sum_read_nothing() {
+    let text = "kernel @sum(x: i32[3, 24, 32]) -> (y: i32[24, 32]) {
+      stage s[m: 24, n: 32, reduce k: 3] = fold sum x[k, m, n]
+      stage o[m, n] = s[m, n]
+      output y[m, n] = o[m, n]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let schedule = "reorder o: m, n; compute s at o.n; store s in register; split s.k by 4 -> k_o, k_l; partial s.k_l;
+      reorder s: m, n, k_o, k_l; vectorize s.k_l; parallel o: m";
+    let schedule = schedule.parse().unwrap_or_else(|e| panic!("{e}"));
+    let nest = apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{e}")).to_string();
+    let fold = nest.lines().find(|line| line.contains("fold sum x[") || line.contains("fold sum (x["));
+    let fold = fold.unwrap_or_else(|| panic!("{nest}"));
+    assert!(fold.contains("if 0 <= \"s.k_l\" < 3"), "{fold}");
+    let inputs = random_inputs(&kernel, &[], 3);
+    let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
+    assert_same("lanes", &support::run_by(&kernel, &schedule, &[], &inputs), &expected);
+}
+
 /// Where a step of a recurrence is enough work, its units are chunks that wait for the steps before; what is computed for a
 /// unit is computed in its chunk, of the gates that lie behind each other too.
 #[test]

@@ -60,6 +60,15 @@ impl Emitter<'_> {
         open
     }
 
+    /// The bounds of a load: its own that are not known to hold, and the guard, which is what is not known outside of the
+    /// expression; inside of it, its variables are taken to be within ([`Self::narrow`]).
+    fn guarded(&self, own: Vec<Bound>, guard: &[Bound]) -> Vec<Bound> {
+        let mut valid = self.open_bounds(own);
+        let others = guard.iter().filter(|bound| !valid.contains(bound)).cloned().collect::<Vec<_>>();
+        valid.extend(others);
+        valid
+    }
+
     /// A stage's expression at the given coordinates. Loads are made only where `guard` holds.
     pub(super) fn value(
         &mut self,
@@ -150,7 +159,7 @@ impl Emitter<'_> {
                 let guarded = self.ranges.given(guard);
                 let mut kept = outside_halo(operand, &load, &guarded);
                 kept.retain(|bound| bound.proof(&guarded) != Proof::Yes);
-                let valid = self.open_bounds(kept.into_iter().chain(guard.iter().cloned()).collect());
+                let valid = self.guarded(kept, guard);
                 let flat = operand.layout.flat(&load.index).simplify(&self.ranges);
                 let strides = &operand.layout.strides;
                 let buffer = self.operand_buffers[id.index()];
@@ -176,7 +185,7 @@ impl Emitter<'_> {
             Source::Stage(id, component) => {
                 let complete = self.storage[id.index()].as_ref().is_some_and(|s| s.complete);
                 let guard = if complete { &[] } else { guard };
-                let valid = self.open_bounds(load.valid.iter().cloned().chain(guard.iter().cloned()).collect());
+                let valid = self.guarded(load.valid.clone(), guard);
                 if let Some(storage) = &self.storage[id.index()] {
                     let flat = offset(&load.index, &storage.origin, &storage.strides).simplify(&self.ranges);
                     let buffer = storage.buffers[usize::from(component)];
