@@ -28,7 +28,7 @@ impl Flush {
 /// ended by the system. For finding out whether code stays within its buffers.
 #[derive(Debug)]
 pub struct GuardedBytes {
-    /// Of the pages in between; dangling if there are none.
+    /// Of the pages in between, of which there are some even for no bytes.
     pages: NonNull<u8>,
     pages_bytes: usize,
     offset: usize,

@@ -71,8 +71,7 @@ pub(super) fn profile<'t>(
     let (mut measured, model) = measure(target, |what| begun(format!("measures {what}")))?;
     let described = [("fixed", target.machine), ("caches", plausible(caches(target))), ("measured", plausible(model))];
     let mut bench = Bench::new(arena, None)?;
-    let mut logs = [0.0; 3];
-    let mut count = 0;
+    let mut logs: [Vec<f64>; 3] = Default::default();
     for (n, task) in tasks.iter().enumerate() {
         begun(format!("schedules of built-in kernel {} of {} for the machine", n + 1, tasks.len()));
         if bench.default_seconds(task)?.is_none() {
@@ -97,12 +96,11 @@ pub(super) fn profile<'t>(
             };
         }
         if is_measured {
-            logs.iter_mut().zip(of_task).for_each(|(sum, log)| *sum += log);
-            count += 1;
+            logs.iter_mut().zip(of_task).for_each(|(all, log)| all.push(log));
         }
     }
-    let ratios = logs.map(|log| f64::exp(log / f64::from(count.max(1))));
-    let best = quickest(&ratios);
+    let best = taken(&logs);
+    let ratios = logs.map(|logs| mean(&logs).exp());
     measured.compared = described
         .iter()
         .zip(ratios)
@@ -120,10 +118,22 @@ pub(super) fn profile<'t>(
     Ok((target, ProfileReport { file, told, measured: profile.measured }))
 }
 
-/// The description whose schedules are the quickest; the first one unless another gains half a percent at least.
-fn quickest(ratios: &[f64]) -> usize {
-    let least = ratios.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
-    least.filter(|(_, ratio)| **ratio < 0.995).map_or(0, |(n, _)| n)
+/// Which description to take, by the logarithms of the kernels' times over those of the first one: that with the least mean,
+/// if it gains half a percent at least and more than chance; otherwise the first.
+fn taken(logs: &[Vec<f64>]) -> usize {
+    let is_quicker = |logs: &Vec<f64>| {
+        let (count, mean) = (logs.len() as f64, mean(logs));
+        let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        // Two standard errors: kernels differ, so that this is more than their noise.
+        mean < 0.995f64.ln() && mean + 2.0 * (variance / count).sqrt() < 0.0
+    };
+    let quicker = logs.iter().enumerate().filter(|(_, logs)| is_quicker(logs));
+    quicker.min_by(|a, b| mean(a.1).total_cmp(&mean(b.1))).map_or(0, |(n, _)| n)
+}
+
+/// 0 of nothing.
+fn mean(logs: &[f64]) -> f64 {
+    logs.iter().sum::<f64>() / (logs.len() as f64).max(1.0)
 }
 
 /// Measures the machine with code for a target, and says what schedules are to be told of it.
@@ -310,10 +320,15 @@ mod tests {
 
     #[test]
     fn another_description_has_to_be_quicker() {
-        assert_eq!(quickest(&[1.0, 0.9, 0.8]), 2);
-        assert_eq!(quickest(&[1.0, 0.9, 0.95]), 1);
-        assert_eq!(quickest(&[1.0, 0.998, 1.2]), 0);
-        assert_eq!(quickest(&[1.0, 1.1, f64::NAN]), 0);
+        let taken = |ratios: [&[f64]; 3]| taken(&ratios.map(|ratios| ratios.iter().map(|ratio| ratio.ln()).collect()));
+        let same = &[1.0; 6][..];
+        assert_eq!(taken([same, &[0.9, 0.91, 0.9, 1.0, 0.92, 0.9], &[0.8, 0.82, 0.81, 0.8, 0.83, 0.8]]), 2);
+        assert_eq!(taken([same, &[0.9, 0.91, 0.9, 1.0, 0.92, 0.9], &[1.0, 0.99, 0.98, 0.99, 0.98, 0.99]]), 1);
+        assert_eq!(taken([same, &[0.998, 0.998, 0.997, 0.998, 0.998, 0.999], same]), 0, "less than half a percent");
+        assert_eq!(taken([same, &[0.93, 1.02, 1.0, 0.95, 1.04, 0.99], same]), 0, "as likely chance");
+        assert_eq!(taken([same, &[1.1, 0.5, f64::NAN, 0.5, 0.5, 0.5], same]), 0);
+        assert_eq!(taken([&[], &[], &[]]), 0);
+        assert_eq!(taken([&[1.0], &[0.5], &[1.0]]), 0, "one kernel says nothing of others");
     }
 
     /// Not how quick anything is, but that all was measured, and in the order that any machine has.

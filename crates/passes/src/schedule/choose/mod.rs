@@ -15,6 +15,7 @@ mod dot;
 mod follow;
 pub mod gpu;
 mod join;
+mod lines;
 mod loops;
 mod machine;
 mod order;

@@ -1,7 +1,8 @@
 //! The register tile of a stage: vector axis, vectors, and unrolled rows.
 
-use super::access::{Access, CACHE_LINE, Move, PANEL, Step, cost};
+use super::access::{Access, Move, PANEL, Step, cost};
 use super::decode::Work;
+use super::lines::{self, Lines};
 use super::machine::Machine;
 use super::regroup;
 use super::window::{self, Window, window};
@@ -23,10 +24,6 @@ const COMBINE_CYCLES: f64 = 12.0;
 
 /// How much longer a step takes if the elements of a window find no registers.
 const CROWDED: f64 = 1.15;
-
-/// How much longer a step takes if the lines of a row of tiles leave the first cache before those of the next vectors, which
-/// lie beside them in lines or were fetched with them, are used: 5×5 on 56×57×200 took 1.09 to 1.2 times as long.
-const LINES_LEAVE: f64 = 1.1;
 
 /// What a turn of the innermost loop costs beside its work.
 const LOOP_CYCLES: f64 = 0.5;
@@ -311,43 +308,6 @@ fn passes(view: &View<'_>, tile: &Tile, parts: &[Vec<(i64, f64)>]) -> f64 {
     (tiles * others).max(1.0)
 }
 
-/// What the rows that a tile reads of an access take of the caches.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lines {
-    /// Cache lines that come from the second cache for a tile.
-    tile: f64,
-    /// Bytes of lines that tiles beside each other along the last axis read and write.
-    beside: f64,
-}
-
-/// What rows take of the caches, if the lines of all of them are more than the first one holds.
-fn own_lines(
-    view: &View<'_>,
-    machine: &Machine,
-    access: &Access,
-    tile: &Tile,
-    size_of: &dyn Fn(usize) -> i64,
-) -> Lines {
-    let last = tile.rows.last().map(|&(axis, _)| axis);
-    let places = |whole: &dyn Fn(usize) -> bool, share: bool| {
-        let points = |axis: usize| if whole(axis) { view.extents[axis] } else { size_of(axis) };
-        window::places(view, access, tile.vector_axis, last.filter(|_| share), &points)
-    };
-    let line = CACHE_LINE as f64;
-    if places(&|_| true, false) * line <= machine.l1_bytes as f64 {
-        return Lines::default();
-    }
-    let bytes = tile.points_along_vectors() * access.elem_bytes as i64;
-    let per_place = ((bytes + CACHE_LINE - 1) / CACHE_LINE) as f64;
-    let along = last.map_or(1.0, |axis| view.extents[axis] as f64 / size_of(axis) as f64);
-    let written = tile.rows.iter().map(|&(axis, _)| size_of(axis) as f64).product::<f64>() * along;
-    Lines {
-        // Tiles beside each other share what lies between them.
-        tile: places(&|_| false, true) * per_place,
-        beside: (places(&|axis| last == Some(axis), false) + written) * per_place * line,
-    }
-}
-
 /// Cycles of one tile, or `None` if it does not fit into registers.
 fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], passes: f64) -> Option<f64> {
     let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
@@ -422,8 +382,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                 let mut each = if access.guards.tested { 2.0 } else { 1.0 };
                 if n > 1.0 {
                     each *= 1.0 + access.crossing(vector_axis, tile.lanes);
-                    let own = own_lines(view, machine, access, tile, &size_of);
-                    lines = Lines { tile: lines.tile + own.tile, beside: lines.beside.max(own.beside) };
+                    lines = lines.and(lines::of_rows(view, machine, access, tile, &size_of));
                 }
                 if let Some(window) = sliding(access) {
                     let elements = elements(access, window);
@@ -517,10 +476,9 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         // stay in registers do not have.
         step = step.max(machine.latency_cycles * if tile.slides.is_some() && !passes_by { 1.0 } else { LATENCY_SLACK })
             * crowded;
+        step = lines.step(step, reduction_points(view), machine);
         // Weights, and where lanes sum also rows that the first cache does not hold, come from the second cache; weights
         // on their first pass from beyond if they do not fit there.
-        step = step.max(lines.tile * CACHE_LINE as f64 / reduction_points(view) / machine.l2_bytes_per_cycle);
-        step *= if lines.beside > machine.l1_bytes as f64 { LINES_LEAVE } else { 1.0 };
         let near = step.max(streamed / machine.l2_bytes_per_cycle);
         let far = step.max(streamed / machine.l3_bytes_per_cycle);
         let first = if streamed_total > machine.l2_bytes as f64 / 2.0 { far } else { near };

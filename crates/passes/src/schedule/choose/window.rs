@@ -65,32 +65,3 @@ pub(super) fn read_beside(view: &View<'_>, vector_axis: usize, taps_axis: usize,
         view.accesses.iter().filter(is_shared).filter(|a| moves(a, vector_axis) && moves(a, taps_axis)).count();
     shared as f64 * (view.extents[taps_axis] - 1).max(0) as f64
 }
-
-/// Places beside each other along other axes than the lanes that an access reads for so many points along each axis, what
-/// neighbouring windows share counted once; along one axis without what the windows reach beyond the points.
-pub(super) fn places(
-    view: &View<'_>,
-    access: &Access,
-    vector_axis: Option<usize>,
-    beside: Option<usize>,
-    points: &dyn Fn(usize) -> i64,
-) -> f64 {
-    let moves = |&axis: &usize| vector_axis != Some(axis) && access.steps[axis] != Step::Zero;
-    let mut taps: Vec<usize> = view.stage.reduce_axes().map(|(axis, _)| axis).filter(moves).collect();
-    let mut places = 1.0;
-    for axis in view.stage.value_axes().map(|(axis, _)| axis).filter(moves) {
-        let distance = |taps: usize| {
-            let (row, tap) = (access.strides[axis]?, access.strides[taps].filter(|&tap| tap != 0)?);
-            Some(row / tap).filter(|&by| row % tap == 0 && (1..view.extents[taps]).contains(&by))
-        };
-        let of_window = taps.iter().enumerate().find_map(|(n, &taps)| Some((n, distance(taps)?)));
-        places *= match of_window {
-            Some((n, by)) => {
-                let reach = view.extents[taps.remove(n)] - by;
-                (points(axis) * by + if beside == Some(axis) { 0 } else { reach }) as f64
-            }
-            None => points(axis) as f64,
-        };
-    }
-    places * taps.into_iter().map(|axis| view.extents[axis] as f64).product::<f64>()
-}
