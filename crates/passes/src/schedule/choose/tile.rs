@@ -22,9 +22,6 @@ const OWN_LOAD: f64 = 0.5;
 /// How long it takes at least to fold the lanes of an accumulator, one step waiting for the other.
 const COMBINE_CYCLES: f64 = 12.0;
 
-/// How much longer a step takes if the elements of a window find no registers.
-const CROWDED: f64 = 1.15;
-
 /// What a turn of the innermost loop costs beside its work.
 const LOOP_CYCLES: f64 = 0.5;
 
@@ -324,7 +321,6 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let watched = if floats && reducer.is_some_and(extremum) { 2.0 } else { 0.0 };
 
     // Accumulators that hide the latency of their own.
-    let chains = machine.latency_cycles * machine.arithmetic_per_cycle;
     let size_of = |axis: usize| tile.rows.iter().position(|&(a, _)| a == axis).map_or(1, |row| sizes[1 + row]);
     let sliding = |access: &Access| tile.slides.and_then(|taps| window(view, access, &tile.rows, taps));
     // Of what slides, either all elements stay in registers; or what is read beside them at each tap, while they pass by
@@ -350,7 +346,6 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     // Loads per point of the reduction that is not along lanes.
     let mut loads = 0.0;
     let mut held = 0.0;
-    let mut crowded = 1.0;
     let mut streamed = 0.0;
     let mut streamed_total = 0.0;
     let mut lines = Lines::default();
@@ -392,14 +387,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                         held += (1.0 + beside) * beside_kept;
                         continue;
                     }
-                    // What finds no register is read again, if that of a tile just large enough would not either.
+                    // What finds no register is read again.
                     let kept = (free / elements).clamp(0.0, 1.0);
-                    if kept < 1.0 {
-                        if window.elements(chains as i64) as f64 + chains <= free + accumulators {
-                            return None;
-                        }
-                        crowded = CROWDED;
-                    }
                     loads += (n * vectors + (once - n * vectors) * kept) * each;
                     held += elements * kept;
                     continue;
@@ -474,8 +463,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if reduction {
         // Chains that are just long enough to hide the latency leave nothing for hiccups of memory, which operands that
         // stay in registers do not have.
-        step = step.max(machine.latency_cycles * if tile.slides.is_some() && !passes_by { 1.0 } else { LATENCY_SLACK })
-            * crowded;
+        step = step.max(machine.latency_cycles * if tile.slides.is_some() && !passes_by { 1.0 } else { LATENCY_SLACK });
         step = lines.step(step, reduction_points(view), machine);
         // Weights, and where lanes sum also rows that the first cache does not hold, come from the second cache; weights
         // on their first pass from beyond if they do not fit there.
