@@ -100,7 +100,7 @@ impl Build {
         let outputs = vec![Output { operand: y, stage, component: 0, index }];
         let mut kernel =
             Kernel { name, symbols: Symbols::new(), operands: self.operands, stages: self.stages, outputs };
-        pack(&mut kernel, &mut |_, _| true);
+        pack(&mut kernel, true, &mut |_, _| true);
         kernel
     }
 }

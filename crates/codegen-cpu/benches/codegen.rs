@@ -5,7 +5,7 @@ use infc_codegen_cpu::lower::lower;
 use infc_codegen_cpu::{Target, emit};
 use infc_ir::nest::LoopNest;
 use infc_passes::formulate::normalise;
-use infc_passes::schedule::{Machine, apply, choose};
+use infc_passes::schedule::{DotCost, Machine, apply, choose};
 use std::hint::black_box;
 
 /// Kernel files: one that is tiled, two that are fused, one with elementary functions in a recurrence, one of many
@@ -19,8 +19,8 @@ fn nest(name: &str, target: &Target) -> LoopNest {
         vector_bytes: model.vector_bits / 8,
         vector_registers: model.vector_regs,
         arithmetic_per_cycle: f64::from(model.fma_per_cycle),
-        dot_cost: 1.0,
-        dot_operand_cost: 0.0,
+        byte_dot: DotCost::of_instruction(4.0),
+        pair_dot: DotCost::of_instruction(6.0),
         permuted_vectors: if model.vector_bits == 512 { 2 } else { 1 },
         loads_per_cycle: f64::from(model.loads_per_cycle),
         latency_cycles: f64::from(model.fma_latency),

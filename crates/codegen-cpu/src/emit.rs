@@ -34,8 +34,13 @@ pub fn listing(function: &Function, target: &Target) -> Result<String, CodegenEr
 /// What the wide emitter may use, on the levels that it makes code for.
 fn wide_isa(target: &Target) -> Option<Isa> {
     match target.level() {
-        Level::X86V4 => Some(Isa { avx512: true, vnni: target.has(Feature::Vnni) }),
-        Level::X86V3 => Some(Isa { avx512: false, vnni: target.has(Feature::AvxVnni) }),
+        Level::X86V4 => Some(Isa {
+            avx512: true,
+            vnni: target.has(Feature::Vnni),
+            bf16: target.has(Feature::Bf16),
+            flush_bf16: target.flush_bf16,
+        }),
+        Level::X86V3 => Some(Isa { avx512: false, vnni: target.has(Feature::AvxVnni), bf16: false, flush_bf16: false }),
         Level::X86V2 | Level::Aarch64 => None,
     }
 }

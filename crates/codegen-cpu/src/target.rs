@@ -119,6 +119,9 @@ pub struct Target {
     features: Vec<Feature>,
     /// The machine that schedules have in mind.
     pub machine: MachineModel,
+    /// Whether subnormal numbers may become zero where numbers are rounded to bfloat16; they are kept otherwise, which takes
+    /// more than the instruction.
+    pub flush_bf16: bool,
 }
 
 impl Target {
@@ -144,7 +147,7 @@ impl Target {
             l2_bytes_per_cycle: 24,
             l3_bytes_per_cycle: 16,
         };
-        Self { level, features: Vec::new(), machine }
+        Self { level, features: Vec::new(), machine, flush_bf16: false }
     }
 
     /// With a feature added.

@@ -123,6 +123,11 @@ fn avx512_with_vnni() {
 }
 
 #[test]
+fn avx512_with_bf16() {
+    run("x86-64-v4+vnni+bf16", support::has_avx512_bf16(), Emitter::Wide, true);
+}
+
+#[test]
 fn avx2() {
     run("x86-64-v3", support::has_avx2(), Emitter::Wide, true);
 }

@@ -127,8 +127,8 @@ fn measure(rows: usize, vectors: usize, lanes: u16, isa: Isa) {
     println!("{rows}x{columns}: {:.1} GFLOP/s {:?}", flops / best / 1e9, compiled.stats);
 }
 
-const AVX512: Isa = Isa { avx512: true, vnni: false };
-const AVX2: Isa = Isa { avx512: false, vnni: false };
+const AVX512: Isa = Isa { avx512: true, vnni: false, bf16: false, flush_bf16: false };
+const AVX2: Isa = Isa { avx512: false, vnni: false, bf16: false, flush_bf16: false };
 
 #[test]
 fn avx512_tile_is_right_and_stays_in_registers() {

@@ -8,7 +8,7 @@ use infc_codegen_cpu::vir::{Builder, Elem, Function, I64, Memory, Type};
 use infc_codegen_cpu::wide::{self, Isa};
 use support::Executable;
 
-const AVX512: Isa = Isa { avx512: true, vnni: false };
+const AVX512: Isa = Isa { avx512: true, vnni: false, bf16: false, flush_bf16: false };
 
 /// `y[i·16 ..] = x[i·16 ..] + x[i·16 + 1 ..]` in as many lanes of each vector as the masks have.
 fn masked(masks: &[u64]) -> Function {

@@ -27,7 +27,8 @@ fn copy() -> Function {
 #[test]
 fn hints_say_what_for_and_stand_once_per_block() {
     for avx512 in [false, true] {
-        let text = wide::listing(&copy(), Isa { avx512, vnni: false }).expect("it compiles");
+        let text =
+            wide::listing(&copy(), Isa { avx512, vnni: false, bf16: false, flush_bf16: false }).expect("it compiles");
         let count = |name: &str| text.lines().filter(|line| line.contains(name)).count();
         assert_eq!(count("prefetcht0"), 1, "{text}");
         assert_eq!(count("prefetchw"), 1, "{text}");

@@ -145,8 +145,8 @@ fn lanes_come_from_where_they_did_and_nothing_else_is_touched() {
 #[test]
 fn machine_code_moves_the_same_lanes() {
     let isas = [
-        (Isa { avx512: true, vnni: false }, support::has_avx512(), "AVX-512"),
-        (Isa { avx512: false, vnni: false }, support::has_avx2(), "AVX2"),
+        (Isa { avx512: true, vnni: false, bf16: false, flush_bf16: false }, support::has_avx512(), "AVX-512"),
+        (Isa { avx512: false, vnni: false, bf16: false, flush_bf16: false }, support::has_avx2(), "AVX2"),
     ];
     for (isa, is_here, name) in isas {
         if !is_here {

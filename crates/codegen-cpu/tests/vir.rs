@@ -548,7 +548,7 @@ fn spelled_out_half_conversions_round_right() {
         let lane = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
         memory.region(output).chunks(size).map(lane).collect()
     };
-    let lacks = expand::Lacks { half: true, fma: false };
+    let lacks = expand::Lacks { half: true, bf16: true, ..expand::Lacks::default() };
     let halves: Vec<u64> = (0..=0xffff).collect();
     // Numbers just at, below and above every half, and the middles between neighbours.
     let singles: Vec<u64> = (0..=0xffffu64)

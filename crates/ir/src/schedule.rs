@@ -4,6 +4,7 @@
 //! splitting makes new names. Steps are ordered, comparable, hashable, and print as text that parses back.
 
 use crate::text::{Name, separated};
+use infc_tensor::DType;
 use std::fmt;
 
 /// Where the value of a stage lives between its computation and its uses.
@@ -36,6 +37,42 @@ pub enum GpuDim {
 pub enum Intrinsic {
     /// Four products of an unsigned and a signed byte, summed in i32, per lane.
     Dot4,
+    /// Two products of bfloat16 numbers, summed in f32, per lane: the second before the first. Subnormal numbers may
+    /// count as zero.
+    Dot2,
+}
+
+impl Intrinsic {
+    /// All of them.
+    pub const ALL: [Intrinsic; 2] = [Intrinsic::Dot4, Intrinsic::Dot2];
+
+    /// Turns of a loop that are done at once.
+    #[must_use]
+    pub const fn turns(self) -> i64 {
+        match self {
+            Intrinsic::Dot4 => 4,
+            Intrinsic::Dot2 => 2,
+        }
+    }
+
+    /// What sums products of elements of two types, either first, in a third.
+    #[must_use]
+    pub const fn of(sum: DType, factors: [DType; 2]) -> Option<Intrinsic> {
+        match (sum, factors) {
+            (DType::I32, [DType::U8, DType::I8] | [DType::I8, DType::U8]) => Some(Intrinsic::Dot4),
+            (DType::F32, [DType::BF16, DType::BF16]) => Some(Intrinsic::Dot2),
+            _ => None,
+        }
+    }
+
+    /// Whether the result is that of the turns one after the other, to the bit.
+    #[must_use]
+    pub const fn is_exact(self) -> bool {
+        match self {
+            Intrinsic::Dot4 => true,
+            Intrinsic::Dot2 => false,
+        }
+    }
 }
 
 /// One step. Stages and loops are named.
@@ -200,6 +237,7 @@ impl fmt::Display for Intrinsic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Intrinsic::Dot4 => "dot4",
+            Intrinsic::Dot2 => "dot2",
         })
     }
 }

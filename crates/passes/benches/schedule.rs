@@ -3,7 +3,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use infc_passes::ErrorClass;
 use infc_passes::formulate::normalise;
-use infc_passes::schedule::{Machine, apply, choose};
+use infc_passes::schedule::{DotCost, Machine, apply, choose};
 use std::hint::black_box;
 
 /// Kernel files: one that is tiled, two that are fused, one with a recurrence, one of many stages.
@@ -14,8 +14,8 @@ const MACHINE: Machine = Machine {
     vector_bytes: 64,
     vector_registers: 32,
     arithmetic_per_cycle: 2.0,
-    dot_cost: 1.0,
-    dot_operand_cost: 0.0,
+    byte_dot: DotCost::of_instruction(4.0),
+    pair_dot: DotCost::of_instruction(6.0),
     permuted_vectors: 2,
     loads_per_cycle: 2.0,
     latency_cycles: 4.0,

@@ -7,7 +7,7 @@ mod unknown_sizes;
 use infc_ir::interp::run_kernel;
 use infc_ir::kernel::Kernel;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::{Machine, apply, choose};
+use infc_passes::schedule::{DotCost, Machine, apply, choose};
 use infc_tensor::DType;
 use infc_testkit::{assert_close, assert_same, random_inputs, strategies};
 use proptest::prelude::*;
@@ -105,6 +105,21 @@ fn sums_of_byte_products_take_dot_products() {
 }
 
 #[test]
+fn sums_of_bf16_products_take_pairs_where_sums_may_be_reordered() {
+    let kernel = infc_testkit::kernel("bf16_product");
+    let schedule = choose(&kernel, &MACHINES[2].1, ErrorClass::Reassociating);
+    let text = schedule.to_string();
+    assert!(text.contains("split s.k by 2 -> k_o, k_q; tensorize s.k_q to dot2"), "{text}");
+    assert!(text.contains("vectorize s.n_l"), "{text}");
+    let nest = apply(&kernel, &schedule).expect("it applies");
+    assert!(nest.to_string().contains(" dot2"), "{nest}");
+    let strict = infc_passes::schedule::apply_within(&kernel, &schedule, ErrorClass::Exact).expect_err("another order");
+    assert!(strict.to_string().contains("summed from its end"), "{strict}");
+    let exact = choose(&kernel, &MACHINES[2].1, ErrorClass::Exact).to_string();
+    assert!(!exact.contains("dot2"), "{exact}");
+}
+
+#[test]
 fn what_is_no_dot_product_is_refused() {
     let error = |text: &str| {
         let schedule = text.parse().expect("it parses");
@@ -112,7 +127,7 @@ fn what_is_no_dot_product_is_refused() {
     };
     // Not split off, of another length, not reduced, not innermost.
     for steps in ["tensorize s.k to dot4", "split s.k by 2 -> o, i; tensorize s.i to dot4", "tensorize s.n to dot4"] {
-        assert!(error(steps).contains("four turns of a split-off reduction loop"), "{steps}: {}", error(steps));
+        assert!(error(steps).contains("4 turns of a split-off reduction loop"), "{steps}: {}", error(steps));
     }
     let outer = error("split s.k by 4 -> o, i; reorder s: i, o; tensorize s.i to dot4");
     assert!(outer.contains("innermost") || outer.contains("coarser"), "{outer}");
@@ -304,9 +319,10 @@ fn lanes_along_a_reduction_stay_there() {
     let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
     let inputs = infc_testkit::random_inputs(&kernel, &[], 3);
     let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
-    for (dot_cost, dot_operand_cost) in [(1.0, 0.0), (2.5, 1.5)] {
+    let apart = DotCost { cost: 2.5, operand_cost: 1.5, latency_cycles: 4.0 };
+    for byte_dot in [DotCost::of_instruction(4.0), apart] {
         for (name, machine) in &MACHINES {
-            let machine = Machine { dot_cost, dot_operand_cost, ..*machine };
+            let machine = Machine { byte_dot, ..*machine };
             let found = run_scheduled(&kernel, &machine, ErrorClass::Exact, &[], &inputs);
             assert_same(name, &found, &expected);
         }

@@ -139,6 +139,14 @@ fn byte_product() {
 }
 
 #[test]
+fn bf16_product() {
+    check("bf16_product", 1e-6, |case, _, i| {
+        let product = |k| case.at("a", &[i[0], k]) * case.at("b", &[i[1] / 16, k / 2, i[1] % 16, k % 2]);
+        sum(14, product).max(0.0)
+    });
+}
+
+#[test]
 fn convolution_with_a_halo() {
     check("halo_conv", 1e-6, |case, _, i| {
         let a = window(i[1], i[2], 1, [4, 3], |h, w, r, s| {

@@ -49,9 +49,10 @@ pub fn listing(function: &Function, target: &Target) -> Result<String, CodegenEr
 /// Code with its constants behind it, and its listing.
 fn compile(function: &Function, target: &Target) -> Result<(Vec<u8>, String), CodegenError> {
     let mut function = function.clone();
-    expand::run(&mut function, Lacks { half: true, fma: target.level() == Level::X86V2 });
+    let lacks = Lacks { half: true, bf16: true, fma: target.level() == Level::X86V2, dot_bytes: true, dot_bf16: true };
+    expand::run(&mut function, lacks);
     split::run(&mut function, repr::REGISTER_BYTES);
-    halves::run(&mut function);
+    halves::run(&mut function, lacks);
     strength::run(&mut function);
     if cfg!(debug_assertions) {
         verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;

@@ -200,7 +200,7 @@ impl Translator<'_, '_> {
                 if ty.lanes == 1 { scalar } else { self.b.ins().splat(repr::container(ty.elem), scalar) }
             }
             Op::Gather { base, index, scale, disp, mask } => self.gather(ty, base, index, scale, disp, mask),
-            Op::Dot4(..) => unreachable!("dot products of bytes are taken apart before"),
+            Op::Dot4(..) | Op::Dot2Bf16(..) => unreachable!("these dot products are taken apart before"),
             Op::Dot2(a, b) => self.dot2(a, b),
         }
     }

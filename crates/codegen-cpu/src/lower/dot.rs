@@ -1,4 +1,4 @@
-//! Four turns of a reduction as one dot product of bytes per lane.
+//! Some turns of a reduction as one dot product per lane.
 
 use super::address::LaneForm;
 use super::{Lower, LowerError};
@@ -6,41 +6,49 @@ use crate::vir::{Elem, Type, Value};
 use infc_ir::entity::{ScalarId, VarId};
 use infc_ir::nest::Stmt;
 use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp};
+use infc_ir::schedule::Intrinsic;
 use infc_tensor::DType;
 
-/// The load behind a conversion to i32.
-fn byte(body: &Body, id: ScalarId) -> Option<&Load> {
-    let ScalarOp::Cast(DType::I32, inner) = body.ops[id] else { return None };
+/// The load behind a conversion to the type of the sum.
+fn widened(body: &Body, id: ScalarId, sum: DType) -> Option<&Load> {
+    let ScalarOp::Cast(to, inner) = body.ops[id] else { return None };
     match &body.ops[inner] {
-        ScalarOp::Load(load) if load.gather.is_empty() && load.valid.is_empty() => Some(load),
+        ScalarOp::Load(load) if to == sum && load.gather.is_empty() && load.valid.is_empty() => Some(load),
         _ => None,
     }
 }
 
 impl Lower<'_> {
-    /// The loop over `turn` as a dot product; false (and nothing done) if that is not what it computes, or its bytes do
-    /// not lie next to each other.
-    pub(super) fn dot4(&mut self, turn: VarId, body: &[Stmt]) -> Result<bool, LowerError> {
+    /// The loop over `turn` as a dot product; false (and nothing done) if that is not what it computes, or its elements
+    /// do not lie next to each other.
+    pub(super) fn dot(&mut self, intrinsic: Intrinsic, turn: VarId, body: &[Stmt]) -> Result<bool, LowerError> {
         let [Stmt::Reduce { targets, value, reducer, valid }] = body else { return Ok(false) };
         let ([target], [root]) = (&targets[..], &value.roots[..]) else { return Ok(false) };
         let sums = reducer.as_binary() == Some(BinaryOp::Add) && valid.is_empty();
         if !sums || self.lanes() == 1 || self.resolve(&target.index).uses_var(turn) {
             return Ok(false);
         }
-        let ScalarOp::Binary(BinaryOp::Mul, a, b) = value.body.ops[*root] else { return Ok(false) };
-        let (Some(a), Some(b)) = (byte(&value.body, a), byte(&value.body, b)) else { return Ok(false) };
-        let (unsigned, signed) = match (a.dtype, b.dtype) {
-            (DType::U8, DType::I8) => (a, b),
-            (DType::I8, DType::U8) => (b, a),
-            _ => return Ok(false),
+        let (sum, elem) = match intrinsic {
+            Intrinsic::Dot4 => (DType::I32, Elem::I32),
+            Intrinsic::Dot2 => (DType::F32, Elem::F32),
         };
-        let Some(unsigned) = self.bytes(turn, unsigned)? else { return Ok(false) };
-        let Some(signed) = self.bytes(turn, signed)? else { return Ok(false) };
-        let old = self.read(target)?;
-        if self.b.ty(old) != Type::vector(Elem::I32, self.lanes()) {
+        let ScalarOp::Binary(BinaryOp::Mul, a, b) = value.body.ops[*root] else { return Ok(false) };
+        let (Some(a), Some(b)) = (widened(&value.body, a, sum), widened(&value.body, b, sum)) else { return Ok(false) };
+        if Intrinsic::of(sum, [a.dtype, b.dtype]) != Some(intrinsic) {
             return Ok(false);
         }
-        let new = self.b.dot4(old, unsigned, signed);
+        // Of bytes, those without a sign come first.
+        let (a, b) = if a.dtype == DType::I8 { (b, a) } else { (a, b) };
+        let Some(a) = self.groups(intrinsic, turn, a)? else { return Ok(false) };
+        let Some(b) = self.groups(intrinsic, turn, b)? else { return Ok(false) };
+        let old = self.read(target)?;
+        if self.b.ty(old) != Type::vector(elem, self.lanes()) {
+            return Ok(false);
+        }
+        let new = match intrinsic {
+            Intrinsic::Dot4 => self.b.dot4(old, a, b),
+            Intrinsic::Dot2 => self.b.dot2_bf16(old, a, b),
+        };
         if self.is_register(target.buffer) {
             self.set_register(target, new, None, false)?;
         } else {
@@ -50,8 +58,8 @@ impl Lower<'_> {
         Ok(true)
     }
 
-    /// The bytes of all four turns, lane after lane; `None` if they are not neighbours in memory.
-    fn bytes(&mut self, turn: VarId, load: &Load) -> Result<Option<Value>, LowerError> {
+    /// The elements of all turns, 32 bits per lane; `None` if they are not neighbours in memory.
+    fn groups(&mut self, intrinsic: Intrinsic, turn: VarId, load: &Load) -> Result<Option<Value>, LowerError> {
         let buffer = self.buffer_of(load)?;
         if self.is_register(buffer) {
             return Ok(None);
@@ -61,17 +69,24 @@ impl Lower<'_> {
         if !step.is_const(1) {
             return Ok(None);
         }
+        let turns = intrinsic.turns();
         let (lanes, memory) = (self.lanes(), self.memory(buffer));
-        let bytes = Type::vector(Elem::I8, lanes * 4);
+        let words = Type::vector(Elem::I32, lanes);
+        let (groups, elem_bytes) = match intrinsic {
+            Intrinsic::Dot4 => (Type::vector(Elem::I8, lanes * 4), 1),
+            Intrinsic::Dot2 => (words, 2),
+        };
         Ok(match self.lane_form(rest) {
             LaneForm::Uniform(e) => {
-                let (base, disp) = self.address(buffer, &e, 1)?;
-                let words = self.b.load_splat(Type::vector(Elem::I32, lanes), base, disp, memory);
-                Some(self.b.bitcast(words, bytes))
+                let (base, disp) = self.address(buffer, &e, elem_bytes)?;
+                let words = self.b.load_splat(words, base, disp, memory);
+                Some(self.b.bitcast(words, groups))
             }
-            LaneForm::Strided { rest, step: 4 } if self.whole_vector_fits(buffer, &rest, lanes * 4) => {
-                let (base, disp) = self.address(buffer, &rest, 1)?;
-                Some(self.b.load(bytes, base, disp, memory))
+            LaneForm::Strided { rest, step }
+                if step == turns && self.whole_vector_fits(buffer, &rest, lanes * turns as u16) =>
+            {
+                let (base, disp) = self.address(buffer, &rest, elem_bytes)?;
+                Some(self.b.load(groups, base, disp, memory))
             }
             _ => None,
         })

@@ -10,7 +10,7 @@ use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{OperandKind, Reducer};
 use infc_ir::nest::{BufferKind, Expr, LoopKind, Stmt, Target};
 use infc_ir::scalar::{BinaryOp, ScalarOp};
-use infc_ir::schedule::{Intrinsic, Scope};
+use infc_ir::schedule::Scope;
 use infc_tensor::DType;
 use std::collections::BTreeSet;
 
@@ -84,8 +84,8 @@ impl Lower<'_> {
         match kind {
             LoopKind::Bound(dim) => self.unsupported(format!("a loop bound to {dim}")),
             LoopKind::Unrolled => self.unrolled(var, &extent, body),
-            LoopKind::Tensor(Intrinsic::Dot4) => {
-                if extent.is_const(4) && self.dot4(var, body)? {
+            LoopKind::Tensor(intrinsic) => {
+                if extent.is_const(intrinsic.turns()) && self.dot(intrinsic, var, body)? {
                     Ok(())
                 } else {
                     self.unrolled(var, &extent, body)

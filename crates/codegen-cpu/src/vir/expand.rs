@@ -1,8 +1,8 @@
 //! Spells out operations that an emitter has no instruction for in terms of others.
 //!
-//! Always: `bfloat16` conversions (the instructions flush subnormal numbers, which infc keeps), conversions between
-//! binary16 and `f64`, and masked or indexed accesses of a single lane. On demand: all binary16 conversions, and fused
-//! multiply-adds as a product and a sum.
+//! Always: conversions from `bfloat16`, those between binary16 and `f64`, and masked or indexed accesses of a single lane.
+//! On demand: rounding to `bfloat16` (the instruction flushes subnormal numbers, which infc keeps unless it is told
+//! otherwise), all binary16 conversions, and fused multiply-adds as a product and a sum.
 
 use super::{BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Op, Type, UnaryOp, Value, eval};
 
@@ -11,8 +11,15 @@ use super::{BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Op, Type,
 pub struct Lacks {
     /// Conversions between binary16 and `f32`.
     pub half: bool,
+    /// Rounding of vectors of `f32` to bfloat16: also where subnormal numbers must not become zero, as they do by the
+    /// instruction.
+    pub bf16: bool,
     /// Fused multiply-add.
     pub fma: bool,
+    /// Dot products of bytes ([`super::halves`] spells them out).
+    pub dot_bytes: bool,
+    /// Dot products of bfloat16 pairs ([`super::halves`]).
+    pub dot_bf16: bool,
 }
 
 /// Rewrites a function.
@@ -116,15 +123,15 @@ impl Pass {
 
     /// The last step of a conversion between float types.
     fn float(&mut self, ty: Type, a: Value, out: &mut Vec<Inst>) -> Op {
-        let half = self.lacks.half;
+        let lacks = self.lacks;
         let from = self.ty(a).elem;
         let mut seq = Seq { pass: self, out };
         let f32 = ty.with_elem(Elem::F32);
         match (from, ty.elem) {
             (Elem::BF16, Elem::F32) => seq.widen_bf16(a),
-            (Elem::F32, Elem::BF16) => seq.narrow_bf16(a),
-            (Elem::F16, Elem::F32) if half => seq.widen_f16(a),
-            (Elem::F32, Elem::F16) if half => seq.narrow_f16(a),
+            (Elem::F32, Elem::BF16) if lacks.bf16 || ty.lanes == 1 => seq.narrow_bf16(a),
+            (Elem::F16, Elem::F32) if lacks.half => seq.widen_f16(a),
+            (Elem::F32, Elem::F16) if lacks.half => seq.narrow_f16(a),
             // Between 16 bits and f64 lies f32: exactly on the way up, rounded to odd on the way down, which keeps the
             // second rounding right.
             (Elem::BF16 | Elem::F16, _) if ty.elem != Elem::F32 => {

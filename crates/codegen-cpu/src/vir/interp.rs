@@ -273,6 +273,9 @@ impl Machine<'_> {
             Op::Dot2(a, b) => {
                 (0..count).map(|n| eval::dot2(&self.get(a)[2 * n..2 * n + 2], &self.get(b)[2 * n..2 * n + 2])).collect()
             }
+            Op::Dot2Bf16(acc, a, b) => {
+                (0..count).map(|n| eval::dot2_bf16(self.get(acc)[n], self.get(a)[n], self.get(b)[n])).collect()
+            }
         })
     }
 

@@ -114,6 +114,7 @@ impl Kinds<'_> {
             _ if op.reads_memory() => 0,
             Op::Const(_) | Op::Param(_) => 0,
             Op::Fma(..) | Op::Dot4(..) | Op::Dot2(..) => 4,
+            Op::Dot2Bf16(..) => 6,
             Op::Binary(BinaryOp::Div, ..) | Op::Unary(UnaryOp::Sqrt, _) if ty.elem.is_float() => 13,
             Op::Binary(BinaryOp::Mul, ..) => 4,
             Op::Convert(..) | Op::Compare(..) | Op::Permute(..) | Op::Join(..) => 3,

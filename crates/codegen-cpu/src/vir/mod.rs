@@ -298,6 +298,11 @@ pub enum Op {
     Dot4(Value, Value, Value),
     /// Per 32-bit lane: `Σ₂ a·b` of signed 16-bit numbers, wrapping (`vpmaddwd`); a and b are I16 vectors of 2× the lanes.
     Dot2(Value, Value),
+    /// Per 32-bit lane: `acc + Σ₂ a·b` in f32 of the two bfloat16 numbers in each lane of a and b, which are I32 vectors:
+    /// the product of the upper halves is added first, then that of the lower ones, each rounded once (AVX512-BF16
+    /// `vdpbf16ps`). Subnormal operands count as zero, and so do subnormal sums; an emitter without the instruction may
+    /// keep them.
+    Dot2Bf16(Value, Value, Value),
 }
 
 /// A sequence of instructions and the values it hands to what follows.

@@ -27,7 +27,11 @@ impl Op {
                 *a = f(*a);
                 *b = f(*b);
             }
-            Op::Fma(a, b, c) | Op::Select(a, b, c) | Op::Permute(a, b, c) | Op::Dot4(a, b, c) => {
+            Op::Fma(a, b, c)
+            | Op::Select(a, b, c)
+            | Op::Permute(a, b, c)
+            | Op::Dot4(a, b, c)
+            | Op::Dot2Bf16(a, b, c) => {
                 *a = f(*a);
                 *b = f(*b);
                 *c = f(*c);

@@ -181,6 +181,7 @@ impl Printer<'_> {
             Op::MaskBits(_) => format!("mask_bits {operands}"),
             Op::Dot4(..) => format!("dot4 {operands}"),
             Op::Dot2(..) => format!("dot2 {operands}"),
+            Op::Dot2Bf16(..) => format!("dot2_bf16 {operands}"),
             Op::Load { base, disp, .. } => format!("load {}", self.address(base, disp)),
             Op::LoadSplat { base, disp, .. } => format!("load_splat {}", self.address(base, disp)),
             Op::LoadMasked { base, disp, mask } => {

@@ -241,6 +241,11 @@ impl Verifier<'_> {
                 let halves = Type::vector(Elem::I16, ty.lanes.saturating_mul(2));
                 when(ty.elem == Elem::I32 && of(a) == halves && of(b) == halves, "i32 = i16 · i16")
             }
+            Op::Dot2Bf16(acc, a, b) => {
+                let words = ty.with_elem(Elem::I32);
+                let fits = ty.elem == Elem::F32 && of(acc) == ty && of(a) == words && of(b) == words;
+                when(fits && ty.lanes > 1, "f32 += pairs of bf16 in i32")
+            }
         }
     }
 }

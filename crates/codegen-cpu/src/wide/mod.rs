@@ -33,6 +33,10 @@ pub struct Isa {
     pub avx512: bool,
     /// Byte dot products in the encoding at hand: AVX512-VNNI, or AVX-VNNI without AVX-512.
     pub vnni: bool,
+    /// Dot products of bfloat16 pairs: AVX512-BF16.
+    pub bf16: bool,
+    /// Whether subnormal numbers may become zero where `f32` is rounded to bfloat16, which the instruction does.
+    pub flush_bf16: bool,
 }
 
 /// Compiles a function.
@@ -56,12 +60,11 @@ pub fn listing(function: &Function, isa: Isa) -> Result<String, CodegenError> {
 fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Result<CompiledFunction, CodegenError> {
     let register_bytes = if isa.avx512 { 64 } else { 32 };
     let mut function = function.clone();
-    expand::run(&mut function, Lacks::default());
+    let flushes_bf16 = isa.bf16 && isa.flush_bf16;
+    expand::run(&mut function, Lacks { bf16: !flushes_bf16, ..Lacks::default() });
     split::run(&mut function, register_bytes);
     regroup::run(&mut function, if isa.avx512 { Permutes::OfTwo } else { Permutes::OfOne });
-    if !isa.vnni {
-        halves::run(&mut function);
-    }
+    halves::run(&mut function, Lacks { dot_bytes: !isa.vnni, dot_bf16: !isa.bf16, ..Lacks::default() });
     // A masked comparison takes some cycles to be the mask of the next; an `and` of vectors takes one, and registers
     // are few.
     speculate::run(&mut function, if isa.avx512 { 4 } else { 1 });

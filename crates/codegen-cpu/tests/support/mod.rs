@@ -80,6 +80,11 @@ pub(crate) fn has_avx512_vnni() -> bool {
     has_avx512() && is_x86_feature_detected!("avx512vnni")
 }
 
+/// Whether the machine at hand has dot products of bfloat16 pairs.
+pub(crate) fn has_avx512_bf16() -> bool {
+    has_avx512_vnni() && is_x86_feature_detected!("avx512bf16")
+}
+
 /// Whether the machine at hand runs x86-64-v2 code.
 pub(crate) fn has_sse42() -> bool {
     is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("popcnt")

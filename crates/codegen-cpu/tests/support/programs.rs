@@ -235,6 +235,9 @@ impl Maker<'_> {
                 let op = self.random.pick(&UNARY_FLOAT);
                 return self.b.unary(op, x);
             }
+            if elem == Elem::F32 && self.lanes <= 16 && self.lanes > 1 && self.random.chance(15) {
+                return self.pairs(x);
+            }
             let y = self.any(elem);
             let op = self.random.pick(&BINARY_FLOAT);
             return self.b.binary(op, x, y);
@@ -254,6 +257,25 @@ impl Maker<'_> {
         let y = self.any(elem);
         let op = self.random.pick(&BINARY_INT);
         self.b.binary(op, x, y)
+    }
+
+    /// A dot product of pairs from memory and at hand, whose numbers are none that may or may not count as zero.
+    fn pairs(&mut self, sum: Value) -> Value {
+        let words = self.vector(Elem::I32);
+        let disp = self.random.below(INPUT - 512) as i32;
+        let loaded = match self.random.chance(50) {
+            true => self.b.load(words, self.input, disp, Memory::ReadOnly),
+            false => self.b.load_splat(words, self.input, disp, Memory::ReadOnly),
+        };
+        let other = self.any(Elem::I32);
+        let [a, b] = [loaded, other].map(|word| {
+            // Signs and fractions as they come, between 1 and 2.
+            let kept = self.b.constant(words, 0x807f_807f);
+            let set = self.b.constant(words, 0x3f80_3f80);
+            let word = self.b.and(word, kept);
+            self.b.or(word, set)
+        });
+        self.b.dot2_bf16(sum, a, b)
     }
 
     fn shift(&mut self) -> Value {

@@ -144,7 +144,7 @@ impl Parser<'_> {
     fn intrinsic(&mut self) -> Parsed<Intrinsic> {
         let mark = self.mark();
         let name = self.name("an operation of the machine")?;
-        [Intrinsic::Dot4]
+        Intrinsic::ALL
             .into_iter()
             .find(|i| i.to_string() == name)
             .ok_or_else(|| self.unknown(mark, "operation of the machine", name))

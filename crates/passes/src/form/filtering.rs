@@ -160,7 +160,7 @@ fn packed_bytes(kernel: &Kernel, correlation: &Correlation, outputs: usize) -> O
     let mut kernel = winograd::filtered(kernel, correlation, outputs)?.kernel;
     let filter = correlation.filter_operand;
     let rows = Packing::rows(&kernel.operands[filter].shape);
-    let packings = super::pack::pack(&mut kernel, &mut |operand, _| operand == filter);
+    let packings = super::pack::pack(&mut kernel, true, &mut |operand, _| operand == filter);
     let packing = packings.into_iter().find(|(operand, _)| *operand == filter).map_or(rows, |(_, packing)| packing);
     Some(packing.len_bytes(4)? as f64)
 }

@@ -182,7 +182,7 @@ fn finish(
     for (operand, _) in &filters {
         packings.insert(*operand, Packing::rows(&kernel.operands[*operand].shape));
     }
-    packings.extend(pack::pack(&mut kernel, &mut |operand, packing| {
+    packings.extend(pack::pack(&mut kernel, options.reorders(), &mut |operand, packing| {
         let packing = Packing { transform: transform(operand), ..packing.clone() };
         budget.admits(graph, values[operand.index()], &packing)
     }));

@@ -31,3 +31,10 @@ impl Default for FormOptions {
         }
     }
 }
+
+impl FormOptions {
+    /// Whether sums may be folded in another order.
+    pub(super) fn reorders(&self) -> bool {
+        self.allowed >= ErrorClass::Reassociating
+    }
+}

@@ -9,8 +9,8 @@
 //! so may a few more. They lie one after the other, `[N][K…]`, so that vectors run along what is summed, if the left
 //! operand is contiguous there.
 //!
-//! Bytes that are summed in 32 bits are grouped by four along the innermost summed axis, `[ceil(N/16)][K/4][16][4]`, if
-//! the left operand has its bytes there in groups too: dot products take them so.
+//! Bytes that are summed in 32 bits are grouped by four along the innermost summed axis, `[ceil(N/16)][K/4][16][4]`, and
+//! bfloat16 numbers by two, if the left operand has its elements there in groups too: dot products take them so.
 //!
 //! What an operand is made of where it is read has panels as well ([`decoded`]).
 
@@ -24,12 +24,10 @@ use infc_ir::entity::{OperandId, ScalarId, StageId, VarId};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::{AxisKind, Kernel, Layout};
 use infc_ir::scalar::{Load, ScalarOp, Source};
-use infc_tensor::DType;
+use infc_ir::schedule::Intrinsic;
 
 /// Columns per panel.
 const PANEL: i64 = 16;
-/// Bytes that a dot product takes per column.
-const GROUP: i64 = 4;
 /// Fewer columns than this are not worth a panel, and fewer summed points no vector.
 const MIN_COLUMNS: i64 = 8;
 
@@ -60,12 +58,16 @@ struct Change {
     packing: Packing,
 }
 
-/// Packs the constants of a kernel's contractions, as far as `admits` says, and rewrites their loads. Axes must have
-/// their final order.
-pub fn pack(kernel: &mut Kernel, admits: &mut dyn FnMut(OperandId, &Packing) -> bool) -> Vec<(OperandId, Packing)> {
+/// Packs the constants of a kernel's contractions, as far as `admits` says, and rewrites their loads: in groups for dot
+/// products, for all of them if sums may be folded in another order. Axes must have their final order.
+pub fn pack(
+    kernel: &mut Kernel,
+    reorders: bool,
+    admits: &mut dyn FnMut(OperandId, &Packing) -> bool,
+) -> Vec<(OperandId, Packing)> {
     let mut packed = Vec::new();
     for stage in kernel.stages.ids().collect::<Vec<_>>() {
-        let changes = match change(kernel, stage) {
+        let changes = match change(kernel, stage, reorders) {
             Some(change) => vec![change],
             None => decoded::changes(kernel, stage),
         };
@@ -125,7 +127,7 @@ fn read_count(kernel: &Kernel, operand: OperandId) -> usize {
     count
 }
 
-fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
+fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     let c = contraction(kernel, &kernel.stages[stage])?;
     let Source::Operand(operand) = c.rhs.source else { return None };
     let plain = c.rhs.valid.is_empty() && c.rhs.gather.is_empty();
@@ -161,7 +163,8 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
         None => Arrangement::Panels,
     };
     let in_panels = arrangement == Arrangement::Panels;
-    let grouped = summed.last().copied().filter(|&v| in_panels && is_grouped(kernel, &c, v));
+    let group = dot(&c).filter(|dot| in_panels && (dot.is_exact() || reorders)).map(Intrinsic::turns);
+    let grouped = summed.last().copied().zip(group).filter(|&(v, group)| is_grouped(kernel, &c, v, group));
 
     // Packed axes, each with its extent, the reader's coordinate, and a name.
     let var = IndexExpr::var;
@@ -181,8 +184,8 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     for &v in &summed {
         let name = axes[v.0 as usize].name.clone();
         packed.push(match grouped {
-            Some(g) if g == v => {
-                (extent(v)? / GROUP, var(v).floor_div(&IndexExpr::constant(GROUP)), format!("{name}/4"))
+            Some((g, group)) if g == v => {
+                (extent(v)? / group, var(v).floor_div(&IndexExpr::constant(group)), format!("{name}/{group}"))
             }
             _ => (extent(v)?, var(v), name),
         });
@@ -193,8 +196,8 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
         Arrangement::Rows => packed.push((panels * PANEL, of_column.clone(), (panels * PANEL).to_string())),
         Arrangement::Columns => {}
     }
-    if let Some(v) = grouped {
-        packed.push((GROUP, var(v).modulo(&IndexExpr::constant(GROUP)), GROUP.to_string()));
+    if let Some((v, group)) = grouped {
+        packed.push((group, var(v).modulo(&IndexExpr::constant(group)), group.to_string()));
     }
 
     // A window over a constant would be written out in full; such a constant stays as it is.
@@ -213,8 +216,11 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     }
     for (n, &v) in summed.iter().enumerate() {
         let coordinate = at(first_summed + n);
-        let is_group = grouped == Some(v);
-        variables[v.0 as usize] = if is_group { coordinate.scale(GROUP) + at(lane_at + 1) } else { coordinate };
+        let group = grouped.filter(|&(g, _)| g == v);
+        variables[v.0 as usize] = match group {
+            Some((_, group)) => coordinate.scale(group) + at(lane_at + 1),
+            None => coordinate,
+        };
     }
     let columns = match arrangement {
         Arrangement::Panels => at(column_at).scale(PANEL) + at(lane_at),
@@ -251,18 +257,22 @@ fn change(kernel: &Kernel, stage: StageId) -> Option<Change> {
     })
 }
 
-/// True if the contraction sums bytes of different signs in 32 bits, and the left operand has those along the axis next
-/// to each other, in whole groups and without conditions.
-fn is_grouped(kernel: &Kernel, c: &Contraction<'_>, axis: VarId) -> bool {
-    let types = [c.lhs.dtype, c.rhs.dtype];
-    let bytes = types.contains(&DType::U8) && types.contains(&DType::I8) && c.stage.dtypes() == [DType::I32];
+/// What sums the products of a contraction several at a time.
+fn dot(c: &Contraction<'_>) -> Option<Intrinsic> {
+    let &[sum] = &c.stage.dtypes()[..] else { return None };
+    Intrinsic::of(sum, [c.lhs.dtype, c.rhs.dtype])
+}
+
+/// True if the left operand of dot products has so many elements along the axis next to each other, in whole groups and
+/// without conditions.
+fn is_grouped(kernel: &Kernel, c: &Contraction<'_>, axis: VarId, group: i64) -> bool {
     let Source::Operand(lhs) = c.lhs.source else { return false };
-    let whole = c.stage.axes[axis.0 as usize].extent.as_const().is_some_and(|n| n % GROUP == 0);
+    let whole = c.stage.axes[axis.0 as usize].extent.as_const().is_some_and(|n| n % group == 0);
     let tested = outside_halo(&kernel.operands[lhs], c.lhs, &c.stage.ranges(&kernel.symbols));
     let unguarded = tested.iter().all(|b| !b.expr.uses_var(axis));
     let flat = kernel.operands[lhs].layout.flat(&c.lhs.index);
     let adjacent = flat.linear_in(axis).is_some_and(|(step, _)| step.is_const(1));
-    bytes && whole && unguarded && adjacent
+    whole && unguarded && adjacent
 }
 
 /// True if the load is at exactly the coordinates at which an output is written.

@@ -68,12 +68,22 @@ fn constants_into_body(site: &Site<'_>) -> Option<Replacement> {
     rebuild(site, body, &results, inputs)
 }
 
-/// True for a map that makes fewer bytes of a sum: where kernels meet, that is what is stored.
-fn narrows_sum(site: &Site<'_>, map: &Node) -> bool {
+/// True for a map that makes fewer bytes of what `is_wide`: where kernels meet, that is what is stored.
+fn narrows_any(site: &Site<'_>, map: &Node, is_wide: impl Fn(ValueId) -> bool) -> bool {
     let bits = |value: ValueId| site.graph.ty(value).dtype.size_bits();
     let out = map.outputs.iter().map(|&o| bits(o)).max().unwrap_or(0);
+    map.inputs.iter().any(|&value| bits(value) > out && is_wide(value))
+}
+
+/// True for a map that makes fewer bytes of anything.
+fn narrows(site: &Site<'_>, map: &Node) -> bool {
+    narrows_any(site, map, |_| true)
+}
+
+/// True for a map that makes fewer bytes of a sum.
+fn narrows_sum(site: &Site<'_>, map: &Node) -> bool {
     let is_sum = |value: ValueId| matches!(site.producer(value).map(|n| &n.op), Some(Op::Contract(_) | Op::Reduce(_)));
-    map.inputs.iter().any(|&value| bits(value) > out && is_sum(value))
+    narrows_any(site, map, is_sum)
 }
 
 /// Whether the map at the site reads more than a value and constants, so that its operands may be of several kernels.
@@ -99,7 +109,7 @@ fn fuse(site: &Site<'_>) -> Option<Replacement> {
             producer.outputs.iter().all(|&o| if o == value { site.is_only_use(o) } else { site.use_count(o) == 0 });
         let small = outer.body.ops.len() + inner.body.ops.len() <= MAX_OPS
             && site.node().inputs.len() + producer.inputs.len() <= MAX_OPERANDS;
-        let cheap = cost(&inner.body) <= CHEAP && producer.inputs.len() == 1;
+        let cheap = cost(&inner.body) <= CHEAP && producer.inputs.len() == 1 && !narrows(site, producer);
         if narrows_sum(site, producer) && joins(site, value) {
             return None;
         }

@@ -17,7 +17,7 @@ mod operand;
 mod requantize;
 mod round_trip;
 
-pub(super) use group::GROUP;
+pub(super) use group::dot;
 
 use super::rewrite::{Rule, sweep};
 use super::{Changed, PassContext, PassError};

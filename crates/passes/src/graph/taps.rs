@@ -4,7 +4,7 @@
 //! most of its weights by zeros.
 
 use super::movement::{ranges, var, view};
-use super::quantize::GROUP;
+use super::quantize::dot;
 use super::rewrite::{Operand, Replacement, Rule, Site, sweep};
 use super::{Changed, PassContext, PassError};
 use infc_ir::access::AccessMap;
@@ -13,7 +13,7 @@ use infc_ir::graph::{Graph, TensorType};
 use infc_ir::index::{Dim, IndexExpr, Interval, Proof};
 use infc_ir::op::{Op, ViewOp};
 use infc_ir::scalar::Const;
-use infc_tensor::DType;
+use infc_ir::schedule::Intrinsic;
 
 /// Longer axes are not the taps of a window.
 const MAX_TAPS: i64 = 128;
@@ -41,10 +41,10 @@ fn padding_alone(site: &Site<'_>) -> Option<Replacement> {
         }
         for (axis, label) in labels[side].iter().enumerate().filter(|(_, label)| !op.output.contains(label)) {
             let Some((from, to)) = live(site.graph, window, axis) else { continue };
-            // Integers that are summed in whole groups stay so.
-            let breaks_groups = |extent: i64| extent % GROUP == 0 && (to - from) % GROUP != 0;
-            let integers = site.output_type(0).dtype == DType::I32;
-            if integers && window.shape[axis].as_const().is_some_and(breaks_groups) {
+            // What is summed in whole groups stays so.
+            let group = dot(site).map_or(1, Intrinsic::turns);
+            let breaks_groups = |extent: i64| extent % group == 0 && (to - from) % group != 0;
+            if window.shape[axis].as_const().is_some_and(breaks_groups) {
                 continue;
             }
             let mut new = Replacement::new();

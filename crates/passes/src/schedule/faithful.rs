@@ -24,6 +24,9 @@ pub(super) fn check(kernel: &Kernel, plans: &Plans) -> Result<(), ScheduleError>
             if matches!(l.mode, LoopMode::Bound(_)) {
                 return fail(l, "runs side by side");
             }
+            if matches!(l.mode, LoopMode::Tensor(intrinsic) if !intrinsic.is_exact()) {
+                return fail(l, "is summed from its end");
+            }
             if l.axis < last {
                 return fail(l, "lies within one of a later axis");
             }

@@ -19,7 +19,7 @@ mod prepare;
 mod reduction;
 mod region;
 
-pub use choose::{Decision, Machine, choose, decide, gpu, operation_cost, plain};
+pub use choose::{Decision, DotCost, Machine, choose, decide, gpu, operation_cost, plain};
 pub use error::ScheduleError;
 
 use crate::ErrorClass;

@@ -273,10 +273,15 @@ impl Reader<'_> {
                 let plan = &mut plans[id];
                 let at = self.position(plan, stage, axis)?;
                 let l = &mut plan.loops[at];
-                let Intrinsic::Dot4 = intrinsic;
                 let reduces = self.kernel.stages[id].axes[l.axis].kind == AxisKind::Reduce;
-                if !reduces || l.tile != 1 || l.turns != Some(4) || l.partial || l.mode != LoopMode::Serial {
-                    return self.illegal("a dot product takes the four turns of a split-off reduction loop");
+                if !reduces
+                    || l.tile != 1
+                    || l.turns != Some(intrinsic.turns())
+                    || l.partial
+                    || l.mode != LoopMode::Serial
+                {
+                    let turns = intrinsic.turns();
+                    return self.illegal(format!("{intrinsic} takes the {turns} turns of a split-off reduction loop"));
                 }
                 l.mode = LoopMode::Tensor(*intrinsic);
             }

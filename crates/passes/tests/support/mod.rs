@@ -6,7 +6,7 @@ use infc_ir::kernel::Kernel;
 use infc_ir::schedule::Schedule;
 use infc_ir::verify::verify_nest;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::{Machine, apply, choose};
+use infc_passes::schedule::{DotCost, Machine, apply, choose};
 use infc_tensor::Tensor;
 
 /// One machine per width of vectors.
@@ -19,8 +19,8 @@ pub(crate) const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine
         vector_bytes,
         vector_registers,
         arithmetic_per_cycle: 2.0,
-        dot_cost: 1.0,
-        dot_operand_cost: 0.0,
+        byte_dot: DotCost::of_instruction(4.0),
+        pair_dot: DotCost::of_instruction(6.0),
         permuted_vectors: match vector_bytes {
             64 => 2,
             32 => 1,

@@ -154,6 +154,15 @@ impl Builder {
         assert!(halves.elem == Elem::I16 && halves.lanes > 1 && self.ty(b) == halves, "operands of dot2");
         self.make(Op::Dot2(a, b), Type::vector(Elem::I32, halves.lanes / 2), Motion::Free)
     }
+
+    /// Per lane of f32 `acc + Σ₂ a·b` of the two bfloat16 numbers in each 32-bit lane ([`Op::Dot2Bf16`]).
+    pub fn dot2_bf16(&mut self, acc: Value, a: Value, b: Value) -> Value {
+        let ty = self.ty(acc);
+        let words = ty.with_elem(Elem::I32);
+        assert!(ty.elem == Elem::F32 && ty.lanes > 1, "dot products of bfloat16 are summed in vectors of f32");
+        assert!(self.ty(a) == words && self.ty(b) == words, "operands of dot2_bf16");
+        self.make(Op::Dot2Bf16(acc, a, b), ty, Motion::Free)
+    }
 }
 
 /// Short forms of [`Builder::binary`] and [`Builder::unary`].

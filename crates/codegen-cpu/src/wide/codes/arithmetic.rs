@@ -265,6 +265,9 @@ packed! {
     PDPBUSD =
         VEX_Vpdpbusd_xmm_xmm_xmmm128, VEX_Vpdpbusd_ymm_ymm_ymmm256, EVEX_Vpdpbusd_xmm_k1z_xmm_xmmm128b32,
         EVEX_Vpdpbusd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpdpbusd_zmm_k1z_zmm_zmmm512b32;
+    DPBF16PS =
+        INVALID, INVALID, EVEX_Vdpbf16ps_xmm_k1z_xmm_xmmm128b32, EVEX_Vdpbf16ps_ymm_k1z_ymm_ymmm256b32,
+        EVEX_Vdpbf16ps_zmm_k1z_zmm_zmmm512b32;
 }
 
 // Logic.

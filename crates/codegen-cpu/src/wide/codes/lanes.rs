@@ -120,6 +120,9 @@ packed! {
     CVT_I64_F32 =
         INVALID, INVALID, EVEX_Vcvtqq2ps_xmm_k1z_xmmm128b64, EVEX_Vcvtqq2ps_xmm_k1z_ymmm256b64,
         EVEX_Vcvtqq2ps_ymm_k1z_zmmm512b64_er;
+    CVT_F32_BF16 =
+        INVALID, INVALID, EVEX_Vcvtneps2bf16_xmm_k1z_xmmm128b32, EVEX_Vcvtneps2bf16_xmm_k1z_ymmm256b32,
+        EVEX_Vcvtneps2bf16_ymm_k1z_zmmm512b32;
     CVT_F32_F16 =
         VEX_Vcvtps2ph_xmmm64_xmm_imm8, VEX_Vcvtps2ph_xmmm128_ymm_imm8, EVEX_Vcvtps2ph_xmmm64_k1z_xmm_imm8,
         EVEX_Vcvtps2ph_xmmm128_k1z_ymm_imm8, EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae;

@@ -1,6 +1,7 @@
 //! Conversions between element types.
 //!
-//! `bfloat16`, and binary16 from and to `f64`, are spelled out in `vir` before selection ([`crate::vir::expand`]).
+//! `bfloat16` (but for rounding to it by an instruction), and binary16 from and to `f64`, are spelled out in `vir` before
+//! selection ([`crate::vir::expand`]).
 
 use super::memory::{lane_inst, no_overlap, temporaries};
 use super::{Selector, unsupported};
@@ -43,6 +44,8 @@ impl Selector<'_> {
             (Convert::FloatToIntRound, Elem::F64, Elem::I32) => self.by_source(codes::CVT_F64_I32, dst, ty, a),
             (Convert::Float, Elem::F32, Elem::F64) => self.by_result(codes::CVT_F32_F64, dst, ty, a),
             (Convert::Float, Elem::F64, Elem::F32) => self.by_source(codes::CVT_F64_F32, dst, ty, a),
+            // Left by `expand` where subnormal numbers may become zero.
+            (Convert::Float, Elem::F32, Elem::BF16) => self.by_source(codes::CVT_F32_BF16, dst, ty, a),
             (Convert::Float, Elem::F16, Elem::F32) => self.by_result(codes::CVT_F16_F32, dst, ty, a),
             (Convert::Float, Elem::F32, Elem::F16) => {
                 let width = Self::width_of(from);

@@ -58,7 +58,13 @@ impl Selector<'_> {
                 Ok(())
             }
             Op::Dot4(acc, a, b) => {
-                self.dot4(dst, ty, acc, a, b);
+                self.dot(codes::PDPBUSD, dst, ty, acc, [a, b], false);
+                Ok(())
+            }
+            Op::Dot2Bf16(acc, a, b) => {
+                // Products are the same both ways; only the second operand may be memory, there also one word for all.
+                let exchange = self.prefers_memory(a) && !self.prefers_memory(b);
+                self.dot(codes::DPBF16PS, dst, ty, acc, if exchange { [b, a] } else { [a, b] }, true);
                 Ok(())
             }
             Op::Dot2(a, b) => {

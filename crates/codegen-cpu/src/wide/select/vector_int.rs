@@ -216,11 +216,13 @@ impl Selector<'_> {
         Ok(())
     }
 
-    pub(super) fn dot4(&mut self, dst: VReg, ty: Type, acc: Value, a: Value, b: Value) {
+    /// `acc += a · b` of several numbers in each lane of 32 bits; `broadcast` if the second operand may be one word of
+    /// memory for all lanes.
+    pub(super) fn dot(&mut self, row: Packed, dst: VReg, ty: Type, acc: Value, [a, b]: [Value; 2], broadcast: bool) {
         let width = Self::width_of(ty);
         let view = width.view();
-        let code = codes::PDPBUSD.code(self.encoding, width);
-        let b = self.rm_with(b, false);
+        let code = row.code(self.encoding, width);
+        let b = self.rm_with(b, broadcast);
         let (acc, a) = (self.reg(acc), self.reg(a));
         self.push(MachInst::new(code).modify(acc, dst, view).reg(a, view).rm(&b, view));
     }

@@ -1,4 +1,5 @@
-//! Sums of bytes get whole groups of four to sum (ARCHITECTURE.md D11): dot products take four neighbours at once.
+//! Sums of bytes get whole groups of four to sum, and sums of bfloat16 numbers pairs (ARCHITECTURE.md D11): dot products
+//! take so many neighbours at once.
 
 use super::super::movement::{self, constant};
 use super::super::rewrite::{Replacement, Site};
@@ -8,29 +9,31 @@ use infc_ir::graph::TensorType;
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{ConstantOp, ContractOp, Op, ViewOp};
 use infc_ir::scalar::Const;
-use infc_tensor::{AlignedBytes, DType, Tensor};
+use infc_ir::schedule::Intrinsic;
+use infc_tensor::{AlignedBytes, Tensor};
 use std::sync::Arc;
 
-/// Points that a dot product sums.
-pub(in crate::graph) const GROUP: i64 = 4;
+/// The dot products that a contraction can be summed in.
+pub(in crate::graph) fn dot(site: &Site<'_>) -> Option<Intrinsic> {
+    let ty = |value| site.graph.ty(value).dtype;
+    let [a, b] = site.node().inputs[..] else { return None };
+    Intrinsic::of(site.output_type(0).dtype, [ty(a), ty(b)])
+}
 
 /// Fewer products per result, or results per sum, are not worth a padded operand.
 const FEWEST: i64 = 8;
 
-// Σₖ a[k]·w[k] over k < n = Σₖ a'[k]·w'[k] over k < ⌈n/4⌉·4, where w' is w followed by zeros, and a' goes on as a does, or
+// Σₖ a[k]·w[k] over k < n = Σₖ a'[k]·w'[k] over k < ⌈n/g⌉·g for groups of g, where w' is w followed by zeros, and a' goes on as a does, or
 // with what pads a, where that ends.
 pub(super) fn whole_groups(site: &Site<'_>) -> Option<Replacement> {
     let Op::Contract(op) = &site.node().op else { return None };
     let inputs = &site.node().inputs;
     let types = [0, 1].map(|n| site.graph.ty(inputs[n]).dtype);
-    let are_bytes = types.contains(&DType::U8) && types.contains(&DType::I8);
-    if !are_bytes || site.output_type(0).dtype != DType::I32 {
-        return None;
-    }
+    let group = dot(site)?.turns();
     let side = (0..2).find(|&side| constant(site.graph, inputs[side]).is_some())?;
     let labels = [&op.lhs, &op.rhs];
-    let (label, extent) = label_to_extend(site, op, side)?;
-    let longer = (extent + GROUP - 1) / GROUP * GROUP;
+    let (label, extent) = label_to_extend(site, op, side, group)?;
+    let longer = (extent + group - 1) / group * group;
     let mut new = Replacement::new();
     let mut operands = [inputs[0].into(), inputs[1].into()];
 
@@ -69,17 +72,17 @@ pub(super) fn whole_groups(site: &Site<'_>) -> Option<Replacement> {
 
 /// What is summed and how often, if no summed label has whole groups: the one that grows least; of equals the last one of
 /// the data, where neighbours are likeliest. `side` has the weights.
-fn label_to_extend(site: &Site<'_>, op: &ContractOp, side: usize) -> Option<(u8, i64)> {
+fn label_to_extend(site: &Site<'_>, op: &ContractOp, side: usize, group: i64) -> Option<(u8, i64)> {
     let labels = [&op.lhs, &op.rhs];
     let shape = &site.graph.ty(site.node().inputs[1 - side]).shape;
     let (mut points, mut best): (i64, Option<(f64, u8, i64)>) = (1, None);
     for (label, extent) in labels[1 - side].iter().zip(shape).filter(|(label, _)| !op.output.contains(label)) {
         let extent = extent.as_const().filter(|_| labels[side].contains(label))?;
-        if extent % GROUP == 0 {
+        if extent % group == 0 {
             return None;
         }
         points = points.checked_mul(extent)?;
-        let growth = ((extent + GROUP - 1) / GROUP * GROUP) as f64 / extent as f64;
+        let growth = ((extent + group - 1) / group * group) as f64 / extent as f64;
         if best.is_none_or(|(least, ..)| growth <= least) {
             best = Some((growth, *label, extent));
         }
@@ -91,18 +94,18 @@ fn label_to_extend(site: &Site<'_>, op: &ContractOp, side: usize) -> Option<(u8,
     Some((label, extent))
 }
 
-/// Bytes that go on with zeros along an axis, up to the given extent.
-fn followed_by_zeros(bytes: &Tensor, axis: usize, extent: usize) -> Option<Tensor> {
-    let mut shape = bytes.shape().to_vec();
-    let run: usize = shape[axis + 1..].iter().product();
+/// Numbers that go on with zeros along an axis, up to the given extent.
+fn followed_by_zeros(numbers: &Tensor, axis: usize, extent: usize) -> Option<Tensor> {
+    let mut shape = numbers.shape().to_vec();
+    let run: usize = shape[axis + 1..].iter().product::<usize>().checked_mul(numbers.dtype().size_bytes()?)?;
     let (short, long) = (shape[axis].checked_mul(run)?, extent.checked_mul(run)?);
     let rows: usize = shape[..axis].iter().product();
     shape[axis] = extent;
     let mut longer = vec![0; rows.checked_mul(long)?];
     if short > 0 && long > 0 {
-        for (to, from) in longer.chunks_exact_mut(long).zip(bytes.bytes().chunks_exact(short)) {
+        for (to, from) in longer.chunks_exact_mut(long).zip(numbers.bytes().chunks_exact(short)) {
             to[..short].copy_from_slice(from);
         }
     }
-    Tensor::from_bytes(bytes.dtype(), shape, AlignedBytes::from_slice(&longer)).ok()
+    Tensor::from_bytes(numbers.dtype(), shape, AlignedBytes::from_slice(&longer)).ok()
 }

@@ -155,8 +155,8 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         Source::Buffer(_) => (IndexExpr::constant(0), None),
     };
     let flat = flat.simplify(&reader.ranges(&kernel.symbols));
-    // Of bytes in groups for dot products, the next group is the neighbour.
-    let unit = if super::dot::axis(kernel, reader).is_some() { super::dot::POINTS } else { 1 };
+    // Of elements in groups for dot products, the next group is the neighbour.
+    let unit = super::dot::of(kernel, reader).map_or(1, |dot| dot.intrinsic.turns());
     let mut steps: Vec<Step> = (0..reader.axes.len()).map(|axis| step_of(kernel, reader, &flat, axis, unit)).collect();
     if !load.gather.is_empty() {
         // Positions read from data may depend on any axis that the position does; contiguous reads stay contiguous.

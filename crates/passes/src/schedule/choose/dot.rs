@@ -1,27 +1,32 @@
-//! Which sums can be dot products of bytes: four points of a reduction axis at a time.
+//! Which sums can be dot products: several points of a reduction axis at a time.
 
 use super::access::{Step, step_of};
 use infc_ir::entity::{EntityId, ScalarId, VarId};
 use infc_ir::index::{IndexExpr, Interval};
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
 use infc_ir::scalar::{BinaryOp, Load, ScalarOp, Source};
+use infc_ir::schedule::Intrinsic;
 use infc_tensor::DType;
 
-/// Points that one dot product sums.
-pub(super) const POINTS: i64 = 4;
+/// How a stage sums in dot products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dot {
+    /// The reduction axis of which several points are summed at once.
+    pub(super) axis: usize,
+    pub(super) intrinsic: Intrinsic,
+}
 
-/// The reduction axis of a stage that sums products of an unsigned and a signed byte in i32, along which both lie next
-/// to each other in groups of four.
-pub(super) fn axis(kernel: &Kernel, stage: &Stage) -> Option<usize> {
-    if stage.reducer.as_ref()?.as_binary() != Some(BinaryOp::Add) || stage.dtypes() != [DType::I32] {
+/// The dot products of a stage that sums products of an unsigned and a signed byte in i32, or of bfloat16 numbers in f32,
+/// along an axis where both lie next to each other in groups.
+pub(super) fn of(kernel: &Kernel, stage: &Stage) -> Option<Dot> {
+    if stage.reducer.as_ref()?.as_binary() != Some(BinaryOp::Add) {
         return None;
     }
+    let &[sum] = &stage.dtypes()[..] else { return None };
     let ScalarOp::Binary(BinaryOp::Mul, a, b) = stage.body.ops[*stage.results.first()?] else { return None };
-    let (a, b) = (byte(stage, a)?, byte(stage, b)?);
-    let signs = [a.dtype, b.dtype];
-    if !(signs.contains(&DType::U8) && signs.contains(&DType::I8)) {
-        return None;
-    }
+    let (a, b) = (widened(stage, a, sum)?, widened(stage, b, sum)?);
+    let intrinsic = Intrinsic::of(sum, [a.dtype, b.dtype])?;
+    let points = intrinsic.turns();
     // Lanes need groups side by side.
     let flat = |load: &Load| match load.source {
         Source::Operand(operand) => kernel.operands[operand].layout.flat(&load.index),
@@ -30,41 +35,44 @@ pub(super) fn axis(kernel: &Kernel, stage: &Stage) -> Option<usize> {
     let ranges = stage.ranges(&kernel.symbols);
     let flats = [a, b].map(|load| flat(load).simplify(&ranges));
     let has_lanes = stage.value_axes().any(|(axis, _)| {
-        let steps = flats.each_ref().map(|flat| step_of(kernel, stage, flat, axis, POINTS));
+        let steps = flats.each_ref().map(|flat| step_of(kernel, stage, flat, axis, points));
         steps.contains(&Step::One) && !steps.contains(&Step::Far)
     });
     if !has_lanes {
         return None;
     }
-    let along = |&axis: &usize| [a, b].into_iter().all(|load| in_groups(kernel, stage, load, axis));
-    (0..stage.axes.len()).rev().filter(|&n| stage.axes[n].kind == AxisKind::Reduce).find(along)
+    let along = |&axis: &usize| [a, b].into_iter().all(|load| in_groups(kernel, stage, load, axis, points));
+    let axis = (0..stage.axes.len()).rev().filter(|&n| stage.axes[n].kind == AxisKind::Reduce).find(along)?;
+    Some(Dot { axis, intrinsic })
 }
 
-/// The load of an operand behind a conversion to i32, if it always happens.
-fn byte(stage: &Stage, id: ScalarId) -> Option<&Load> {
-    let ScalarOp::Cast(DType::I32, inner) = stage.body.ops[id] else { return None };
+/// The load of an operand behind a conversion to the type of the sum, if it always happens.
+fn widened(stage: &Stage, id: ScalarId, sum: DType) -> Option<&Load> {
+    let ScalarOp::Cast(to, inner) = stage.body.ops[id] else { return None };
     match &stage.body.ops[inner] {
-        ScalarOp::Load(load) if load.gather.is_empty() && matches!(load.source, Source::Operand(_)) => Some(load),
+        ScalarOp::Load(load) if to == sum && load.gather.is_empty() && matches!(load.source, Source::Operand(_)) => {
+            Some(load)
+        }
         _ => None,
     }
 }
 
-/// True if every four points of the axis from a multiple of four on are neighbours, whatever the other coordinates.
-fn in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize) -> bool {
+/// True if every so many points of the axis from a multiple of them on are neighbours, whatever the other coordinates.
+fn in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize, points: i64) -> bool {
     let Source::Operand(operand) = load.source else { return false };
-    if stage.axes[axis].extent.as_const().is_none_or(|n| n % POINTS != 0) {
+    if stage.axes[axis].extent.as_const().is_none_or(|n| n % points != 0) {
         return false;
     }
     let var = VarId::from_index(axis);
     let (group, place) = (VarId::from_index(stage.axes.len()), VarId::from_index(stage.axes.len() + 1));
     let mut ranges = stage.ranges(&kernel.symbols);
-    ranges.set_var(place, Interval::new(0, POINTS - 1));
+    ranges.set_var(place, Interval::new(0, points - 1));
     ranges.set_var(group, Interval { min: Some(0), max: None });
     let flat = kernel.operands[operand].layout.flat(&load.index);
     let split = flat
         .substitute(&|atom| match atom {
             infc_ir::index::Atom::Var(v) if *v == var => {
-                Some(IndexExpr::var(group).scale(POINTS) + IndexExpr::var(place))
+                Some(IndexExpr::var(group).scale(points) + IndexExpr::var(place))
             }
             _ => None,
         })

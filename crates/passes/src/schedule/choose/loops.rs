@@ -1,12 +1,13 @@
 //! A stage's loops: cut by its tile, put in an order, and made parallel.
 
 use super::access::{Access, Step, cost, extent};
+use super::dot::Dot;
 use super::place::Chooser;
 use super::tile::Tile;
-use super::{decode, dot, regroup};
+use super::{decode, regroup};
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::AxisKind;
-use infc_ir::schedule::{Intrinsic, Step as ScheduleStep};
+use infc_ir::schedule::Step as ScheduleStep;
 
 /// Chunks that suffice to keep many cores busy evenly.
 const ENOUGH_CHUNKS: i64 = 64;
@@ -170,14 +171,14 @@ impl Chooser<'_> {
                 unrolling = false;
                 continue;
             }
-            if tile.vector_axis.is_some() && self.dots[id.index()] == Some(axis) {
+            let dot = self.dots[id.index()].filter(|dot| tile.vector_axis.is_some() && dot.axis == axis);
+            if let Some(Dot { intrinsic, .. }) = dot {
                 let (o, q) = (format!("{}_o", a.name), format!("{}_q", a.name));
-                self.split_step(&name, &a.name, dot::POINTS, &o, &q);
-                let intrinsic = Intrinsic::Dot4;
+                self.split_step(&name, &a.name, intrinsic.turns(), &o, &q);
                 self.steps.push(ScheduleStep::Tensorize { stage: name.clone(), axis: q.clone(), intrinsic });
                 lanes.push(q);
                 loop_name = o;
-                extent = extent.map(|n| n / dot::POINTS);
+                extent = extent.map(|n| n / intrinsic.turns());
             }
             // Gathers at neighbouring points share loads.
             let shared = if order.is_empty() { self.shared_taps(id, tile, axis) } else { 1 };

@@ -1,5 +1,27 @@
 //! What the default schedule needs to know of a machine.
 
+use infc_ir::schedule::Intrinsic;
+
+/// What dot products of one kind take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DotCost {
+    /// Vector arithmetic instructions of one.
+    pub cost: f64,
+    /// Vector arithmetic instructions that a vector takes before it can be an operand. Such a vector takes two registers;
+    /// where elements are operands as they are, this is 0.
+    pub operand_cost: f64,
+    /// Cycles from the sum that goes in to the one that comes out.
+    pub latency_cycles: f64,
+}
+
+impl DotCost {
+    /// Where there is an instruction for it.
+    #[must_use]
+    pub const fn of_instruction(latency_cycles: f64) -> Self {
+        Self { cost: 1.0, operand_cost: 0.0, latency_cycles }
+    }
+}
+
 /// A CPU core, as far as loops care.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
@@ -9,11 +31,10 @@ pub struct Machine {
     pub vector_registers: u32,
     /// Vector arithmetic instructions per cycle.
     pub arithmetic_per_cycle: f64,
-    /// Vector arithmetic instructions that a dot product of bytes takes ([`infc_ir::schedule::Intrinsic::Dot4`]).
-    pub dot_cost: f64,
-    /// Vector arithmetic instructions that a vector of bytes takes before it can be an operand of dot products. Such a
-    /// vector takes two registers; where bytes are operands as they are, this is 0.
-    pub dot_operand_cost: f64,
+    /// Dot products of bytes ([`Intrinsic::Dot4`]).
+    pub byte_dot: DotCost,
+    /// Dot products of bfloat16 pairs ([`Intrinsic::Dot2`]).
+    pub pair_dot: DotCost,
     /// Vectors whose lanes of 32 bits one instruction puts together by number; 0 if none does.
     pub permuted_vectors: u32,
     /// Vector loads per cycle.
@@ -31,6 +52,15 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// What a dot product takes.
+    #[must_use]
+    pub fn dot(&self, intrinsic: Intrinsic) -> DotCost {
+        match intrinsic {
+            Intrinsic::Dot4 => self.byte_dot,
+            Intrinsic::Dot2 => self.pair_dot,
+        }
+    }
+
     /// Elements of the given size in a vector.
     #[must_use]
     pub fn lanes(&self, elem_bytes: usize) -> i64 {

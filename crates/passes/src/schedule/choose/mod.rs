@@ -29,7 +29,7 @@ mod window;
 
 pub use access::operation_cost;
 pub use decide::Decision;
-pub use machine::Machine;
+pub use machine::{DotCost, Machine};
 
 use crate::ErrorClass;
 use decide::Decisions;

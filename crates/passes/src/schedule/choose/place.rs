@@ -4,7 +4,7 @@ use super::access::{Access, Move, accesses, cost, extent, step, stride_of};
 use super::block::Blocks;
 use super::decide::{Decisions, MOST_ALTERNATIVES};
 use super::decode::{self, Work};
-use super::dot;
+use super::dot::{self, Dot};
 use super::loops::Loops;
 use super::machine::Machine;
 use super::steps::Units;
@@ -36,8 +36,8 @@ pub(super) struct Chooser<'a> {
     pub(super) accesses: Vec<Vec<Access>>,
     /// Per stage, what it takes to make what it reads.
     works: Vec<Vec<Work>>,
-    /// Per stage, the axis that dot products sum.
-    pub(super) dots: Vec<Option<usize>>,
+    /// Per stage, how it sums in dot products.
+    pub(super) dots: Vec<Option<Dot>>,
     pub(super) steps: Vec<ScheduleStep>,
     /// What the stages with tiles of their own take, by the model of [`tile`].
     cycles: f64,
@@ -48,7 +48,8 @@ impl<'a> Chooser<'a> {
         let inlined = stored::inlined(kernel);
         let accesses = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
         let works = kernel.stages.ids().map(|id| decode::works(kernel, id, &inlined)).collect();
-        let dots = kernel.stages.iter().map(|stage| dot::axis(kernel, stage)).collect();
+        let is_allowed = |dot: &Dot| dot.intrinsic.is_exact() || allowed >= ErrorClass::Reassociating;
+        let dots = kernel.stages.iter().map(|stage| dot::of(kernel, stage).filter(is_allowed)).collect();
         Self {
             kernel,
             machine,
@@ -122,15 +123,15 @@ impl<'a> Chooser<'a> {
         // Vectors of bytes would be as wide as 64 elements; computing in 32 bits sets the width.
         let elem_bytes = elem_bytes.max(4);
         let reorders = self.may_fold_anyhow(id);
-        let points_at_once = self.points_at_once(id);
+        let dot = self.dots[id.index()].map(|dot| dot.intrinsic);
         let accesses = &self.accesses[id.index()];
         let works = &self.works[id.index()];
-        View { stage, accesses, works, stores: store, extents, elem_bytes, reorders, points_at_once }
+        View { stage, accesses, works, stores: store, extents, elem_bytes, reorders, dot }
     }
 
     /// Reduction points that one operation folds per lane.
     pub(super) fn points_at_once(&self, id: StageId) -> i64 {
-        if self.dots[id.index()].is_some() { dot::POINTS } else { 1 }
+        self.dots[id.index()].map_or(1, |dot| dot.intrinsic.turns())
     }
 
     /// The cheapest tile of a stage; counts what it takes.

@@ -8,6 +8,7 @@ use super::regroup;
 use super::window::{self, Window, window};
 use infc_ir::kernel::{Axis, AxisKind, Reducer, Stage};
 use infc_ir::scalar::BinaryOp;
+use infc_ir::schedule::Intrinsic;
 use infc_tensor::DTypeClass;
 
 /// Loads that one lane of a gather or scatter is worth: processors with mitigations are slow at them.
@@ -80,8 +81,15 @@ pub(super) struct View<'a> {
     pub(super) elem_bytes: usize,
     /// Whether the reduction may be folded in another order, so that its axes may be lanes.
     pub(super) reorders: bool,
-    /// Reduction points that one operation folds per lane: more than 1 for dot products.
-    pub(super) points_at_once: i64,
+    /// The dot product that folds several reduction points at once per lane.
+    pub(super) dot: Option<Intrinsic>,
+}
+
+impl View<'_> {
+    /// Reduction points that one operation folds per lane.
+    fn points_at_once(&self) -> f64 {
+        self.dot.map_or(1.0, |dot| dot.turns() as f64)
+    }
 }
 
 /// The cheapest tile by a simple model of the core, and the cycles that the stage takes by it. Its lanes lie along a
@@ -119,7 +127,7 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
         let possible = match view.stage.axes[axis].kind {
             AxisKind::Parallel => true,
             // The points of a dot product lie within a lane.
-            AxisKind::Reduce => view.reorders && view.points_at_once == 1,
+            AxisKind::Reduce => view.reorders && view.dot.is_none(),
             AxisKind::Sequential => false,
         };
         if !possible || !allowed(view.stage.axes[axis].kind) || lanes < 2 {
@@ -131,8 +139,8 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
         }
         // A short axis takes a short vector: half a vector is as quick as a whole one, and masks are avoided.
         let lanes = lanes.min(next_power_of_two(points));
-        // Three vectors of a dot product of bytes are taken apart element by element (docs/status.md).
-        let vectors: &[i64] = if view.points_at_once > 1 { &[1, 2, 4, 8] } else { &[1, 2, 3, 4, 6, 8] };
+        // Three vectors of a dot product are taken apart element by element (docs/status.md).
+        let vectors: &[i64] = if view.dot.is_some() { &[1, 2, 4, 8] } else { &[1, 2, 3, 4, 6, 8] };
         // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants.
         let panelled = view.accesses.iter().any(|a| a.panelled[axis]);
         let whole = |n: i64| !panelled || (n * lanes) % PANEL == 0 || (points <= PANEL && n * lanes >= points);
@@ -230,7 +238,7 @@ fn is_batch(stage: &Stage, axis: usize) -> bool {
 /// Points of the reduction axes together.
 fn reduction_points(view: &View<'_>) -> f64 {
     let points: f64 = view.stage.reduce_axes().map(|(axis, _)| view.extents[axis] as f64).product();
-    points / view.points_at_once as f64
+    points / view.points_at_once()
 }
 
 /// Points of the reduction axes at which an access reads different elements.
@@ -320,7 +328,9 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let reducer = view.stage.reducer.as_ref().and_then(Reducer::as_binary);
     let watched = if floats && reducer.is_some_and(extremum) { 2.0 } else { 0.0 };
 
-    // Accumulators that hide the latency of their own.
+    // How long a sum waits for the one before.
+    let dot = view.dot.map(|intrinsic| machine.dot(intrinsic));
+    let latency_cycles = dot.map_or(machine.latency_cycles, |dot| dot.latency_cycles);
     let size_of = |axis: usize| tile.rows.iter().position(|&(a, _)| a == axis).map_or(1, |row| sizes[1 + row]);
     let sliding = |access: &Access| tile.slides.and_then(|taps| window(view, access, &tile.rows, taps));
     // Of what slides, either all elements stay in registers; or what is read beside them at each tap, while they pass by
@@ -404,7 +414,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                 }
                 if n == 1.0 {
                     held += at_once;
-                    streamed += vectors * tile.lanes as f64 * bytes * view.points_at_once as f64;
+                    streamed += vectors * tile.lanes as f64 * bytes * view.points_at_once();
                     streamed_total += bytes
                         * (0..view.extents.len())
                             .filter(|&a| access.steps[a] != Step::Zero)
@@ -439,8 +449,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         held = if vector_loads.len() > 1 { vector_loads.into_iter().fold(f64::INFINITY, f64::min) } else { 0.0 };
     }
     // Bytes that are taken apart first are two vectors each.
-    let dots = view.points_at_once > 1;
-    let apart = dots && machine.dot_operand_cost > 0.0;
+    let operand_cost = dot.map_or(0.0, |dot| dot.operand_cost);
+    let apart = operand_cost > 0.0;
     if apart {
         held = 2.0 * held + 2.0;
     }
@@ -448,8 +458,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if registers > f64::from(machine.vector_registers) {
         return None;
     }
-    let cost = if dots { machine.dot_cost } else { cost(view.stage) };
-    let mut prepared = if apart { loads * machine.dot_operand_cost } else { 0.0 } + moved * regroup::unit(machine);
+    let cost = dot.map_or_else(|| cost(view.stage), |dot| dot.cost);
+    let mut prepared = loads * operand_cost + moved * regroup::unit(machine);
     for work in view.works {
         let lanes = if work.moves[vector_axis] { vectors } else { 1.0 };
         let rows = tile.rows.iter().zip(&sizes[1..]).filter(|&(&(axis, _), _)| work.moves[axis]);
@@ -463,7 +473,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if reduction {
         // Chains that are just long enough to hide the latency leave nothing for hiccups of memory, which operands that
         // stay in registers do not have.
-        step = step.max(machine.latency_cycles * if tile.slides.is_some() && !passes_by { 1.0 } else { LATENCY_SLACK });
+        step = step.max(latency_cycles * if tile.slides.is_some() && !passes_by { 1.0 } else { LATENCY_SLACK });
         step = lines.step(step, reduction_points(view), machine);
         // Weights, and where lanes sum also rows that the first cache does not hold, come from the second cache; weights
         // on their first pass from beyond if they do not fit there.

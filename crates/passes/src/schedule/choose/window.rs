@@ -45,7 +45,7 @@ pub(super) fn window(view: &View<'_>, access: &Access, rows: &[(usize, i64)], ta
 /// The reduction axes whose taps a tile of these rows and vectors can unroll with them: the innermost, and others where
 /// sums may be folded in another order.
 pub(super) fn sliding(view: &View<'_>, vector_axis: usize, vectors: i64, rows: &[(usize, i64)]) -> Vec<usize> {
-    if view.points_at_once > 1 {
+    if view.dot.is_some() {
         return Vec::new();
     }
     let body: i64 = rows.iter().map(|&(_, n)| n).product::<i64>() * vectors;
