@@ -15,14 +15,32 @@ const INPUTS: &str = "PEERS_INPUTS";
 /// Where `peers.py` says to which `.npz` file the outputs may be written.
 const OUTPUTS: &str = "PEERS_OUTPUTS";
 
+/// How infc compiles models; passed on to `infc compile`.
+#[derive(clap::Args)]
+pub(crate) struct CompileFlags {
+    /// Targets to compile for (default: those of `infc compile`).
+    #[arg(long, value_name = "TARGETS")]
+    target: Option<String>,
+    /// Numbers to multiply (default: f32).
+    #[arg(long, value_name = "TYPE")]
+    precision: Option<String>,
+}
+
+impl CompileFlags {
+    /// The words of a command line.
+    pub(crate) fn words(&self) -> Vec<&str> {
+        let flags = [("--target", &self.target), ("--precision", &self.precision)];
+        flags.iter().filter_map(|(flag, value)| Some([*flag, value.as_deref()?])).flatten().collect()
+    }
+}
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The command `infc`.
     #[arg(long, value_name = "PATH")]
     infc: PathBuf,
-    /// Passed on to `infc compile`.
-    #[arg(long, value_name = "TARGETS")]
-    target: Option<String>,
+    #[command(flatten)]
+    flags: CompileFlags,
     /// Folder of compiled models; a model that is not in it, or is older there, is compiled first.
     cache: PathBuf,
     /// The ONNX model.
@@ -36,7 +54,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let artifact = artifact_path(&arguments.cache, &arguments.model)?;
     if !is_current(&artifact, &[&arguments.model, &arguments.infc]) {
-        compile(&arguments.infc, &arguments.model, &artifact, arguments.target.as_deref())?;
+        compile(&arguments.infc, &arguments.model, &artifact, &arguments.flags)?;
     }
     let mut bench = Command::new(&arguments.infc);
     bench.args(bench_arguments(
@@ -58,15 +76,12 @@ pub(crate) fn artifact_path(cache: &Path, model: &Path) -> Result<PathBuf> {
 }
 
 /// Compiles `model` to `artifact`; `infc` puts the file in place only when it is complete.
-pub(crate) fn compile(infc: &Path, model: &Path, artifact: &Path, target: Option<&str>) -> Result<()> {
+pub(crate) fn compile(infc: &Path, model: &Path, artifact: &Path, flags: &CompileFlags) -> Result<()> {
     if let Some(folder) = artifact.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     let mut command = Command::new(infc);
-    command.arg("compile").arg(model).arg("-o").arg(artifact);
-    if let Some(target) = target {
-        command.args(["--target", target]);
-    }
+    command.arg("compile").arg(model).arg("-o").arg(artifact).args(flags.words());
     let output = command.output().with_context(|| format!("cannot start {}", infc.display()))?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);

@@ -36,9 +36,8 @@ pub(crate) struct Arguments {
     /// Measure this program instead of building infc.
     #[arg(long, value_name = "PATH")]
     infc: Option<PathBuf>,
-    /// Targets to compile for (default: those of `infc compile`).
-    #[arg(long, value_name = "TARGETS")]
-    target: Option<String>,
+    #[command(flatten)]
+    flags: peer_run::CompileFlags,
     /// Python interpreter with the engines to compare with.
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
@@ -129,7 +128,7 @@ impl<'a> Bench<'a> {
         let artifacts = self.out.join("artifacts");
         let artifact = peer_run::artifact_path(&artifacts, model)?;
         let started = Instant::now();
-        peer_run::compile(&self.infc, model, &artifact, self.arguments.target.as_deref())?;
+        peer_run::compile(&self.infc, model, &artifact, &self.arguments.flags)?;
         let compile_s = started.elapsed().as_secs_f64();
 
         let json = self.out.join(format!("{stem}-{}.json", self.arguments.threads));
@@ -160,8 +159,8 @@ impl<'a> Bench<'a> {
     fn adapter(&self, artifacts: &Path) -> Result<String> {
         let xtask = std::env::current_exe().context("cannot tell where xtask itself lies")?;
         let mut words = vec![quoted(&xtask)?, "peer-run".to_owned(), "--infc".to_owned(), quoted(&self.infc)?];
-        if let Some(target) = &self.arguments.target {
-            words.extend(["--target".to_owned(), quoted(Path::new(target))?]);
+        for word in self.arguments.flags.words() {
+            words.push(quoted(Path::new(word))?);
         }
         words.push(quoted(artifacts)?);
         Ok(words.join(" "))

@@ -11,14 +11,16 @@ use crate::start;
 use crate::state;
 use crate::weights;
 use crate::{
-    CompileError, CompileOptions, KernelReport, MAX_SPECIAL_CASES, Phase, Progress, Records, Report, Source,
+    CompileError, CompileOptions, KernelReport, MAX_SPECIAL_CASES, Phase, Precision, Progress, Records, Report, Source,
     SpecialCase, SpecialCaseReport, Target, VariantReport, entry, specialize,
 };
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Entry, Hash, KernelInfo, Provenance, VariantBuilder, crossings};
 use infc_frontend_onnx::{ImportOptions, Model, import};
-use infc_ir::graph::Graph;
+use infc_ir::graph::{Graph, Node};
+use infc_ir::op::Op;
+use infc_ir::schedule::Intrinsic;
 use infc_passes::form::{self, GraphPlan};
-use infc_passes::graph::{self, PassContext, PassOptions};
+use infc_passes::graph::{self, Changed, PassContext, PassOptions};
 use std::cmp::Reverse;
 use std::io::Write;
 use std::time::Instant;
@@ -108,7 +110,7 @@ pub fn compile(
     options: &CompileOptions,
     progress: &mut dyn Progress,
 ) -> Result<Compilation, CompileError> {
-    let (targets, byte_targets) = targets(options)?;
+    let (targets, further_targets) = targets(options)?;
     let mut cases = specialize::cases(&options.specialize)?;
     let dump = Dump::new(options.dump_phases.as_deref())?;
     let mut run = Run { progress, stop_after: options.stop_after, report: Report::default(), begun: Instant::now() };
@@ -146,7 +148,11 @@ pub fn compile(
         run.begin(Phase::Simplify);
         for (n, graph) in graphs.iter_mut().enumerate() {
             let pass_options = PassOptions { allowed: options.allowed(), ..PassOptions::default() };
-            graph::optimize(graph, &PassContext::new(pass_options)).map_err(|source| CompileError::Pass { source })?;
+            let cx = PassContext::new(pass_options);
+            graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
+            if options.precision == Precision::Bf16 && graph::bf16::run(graph) == Changed::Yes {
+                graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
+            }
             kernels::check_graph(Phase::Simplify, graph)?;
             dump.graph(Phase::Simplify, n, graph)?;
         }
@@ -187,8 +193,12 @@ pub fn compile(
         };
         scheduled.push((target, schedules));
     }
-    if scheduled.iter().flat_map(|(_, schedules)| schedules).any(Scheduled::multiplies_bytes) {
-        for target in byte_targets {
+    for (intrinsic, further) in further_targets {
+        let takes = |scheduled: &Scheduled| scheduled.takes(intrinsic);
+        if !scheduled.iter().flat_map(|(_, schedules)| schedules).any(takes) {
+            continue;
+        }
+        for target in further {
             // In front of the level that it extends, so that it is taken where it can be.
             let extended = options.with_machine(Target::new(target.level()));
             let level = scheduled.iter().position(|(other, _)| other.cpu() == Some(&extended));
@@ -372,8 +382,11 @@ pub fn check_target(text: &str) -> Result<(), CompileError> {
     target(text).map(drop)
 }
 
-/// The targets, and those that are for products of bytes only.
-fn targets(options: &CompileOptions) -> Result<(Vec<VariantTarget>, Vec<Target>), CompileError> {
+/// Targets that are for kernels with an operation of the machine only.
+type Further = Vec<(Intrinsic, Vec<Target>)>;
+
+/// The targets, and further ones: those for an operation that better processors have come first.
+fn targets(options: &CompileOptions) -> Result<(Vec<VariantTarget>, Further), CompileError> {
     let mut known: Vec<String> = Vec::new();
     let mut parse = |text: &String| {
         let target = target(text)?;
@@ -390,11 +403,14 @@ fn targets(options: &CompileOptions) -> Result<(Vec<VariantTarget>, Vec<Target>)
     // A GPU is preferred to the processor wherever it stands in the list: whoever asks for code for it wants it used.
     // Of GPUs the newest comes first, since what is made for older ones runs there, too.
     targets.sort_by_key(VariantTarget::preference);
-    // What is asked for by name need not be asked for again.
-    let further = options.byte_targets.iter().filter(|text| !options.targets.contains(text));
-    let byte_targets = further.map(&mut parse).collect::<Result<Vec<_>, _>>()?;
-    let byte_targets = byte_targets.iter().filter_map(VariantTarget::cpu).cloned().collect();
-    if targets.is_empty() { Err(CompileError::NoTargets) } else { Ok((targets, byte_targets)) }
+    let mut further = Vec::new();
+    for (intrinsic, texts) in [(Intrinsic::Dot2, &options.bf16_targets), (Intrinsic::Dot4, &options.byte_targets)] {
+        // What is asked for by name need not be asked for again.
+        let texts = texts.iter().filter(|text| !options.targets.contains(text));
+        let parsed = texts.map(&mut parse).collect::<Result<Vec<_>, _>>()?;
+        further.push((intrinsic, parsed.iter().filter_map(VariantTarget::cpu).cloned().collect()));
+    }
+    if targets.is_empty() { Err(CompileError::NoTargets) } else { Ok((targets, further)) }
 }
 
 fn plan_summary(report: &Report) -> String {
@@ -418,6 +434,7 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
         }
     }
     report.launches = plan.kernels.len();
+    report.bf16_contractions = bf16_contractions(&plan.graph);
     let mut fused: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
     for kernel in &plan.kernels {
         *fused.entry(kernel.fused_nodes).or_default() += 1;
@@ -430,6 +447,16 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
         ..SpecialCaseReport::default()
     };
     report.special_cases = plans.special.iter().map(case).collect();
+}
+
+/// Counts the sums of products of bfloat16 numbers.
+fn bf16_contractions(graph: &Graph) -> usize {
+    let ty = |value| graph.ty(value).dtype;
+    let multiplies_bf16 = |node: &&Node| match (&node.op, &node.inputs[..], &node.outputs[..]) {
+        (Op::Contract(_), &[a, b], &[sum]) => Intrinsic::of(ty(sum), [ty(a), ty(b)]) == Some(Intrinsic::Dot2),
+        _ => false,
+    };
+    graph.order.iter().map(|&id| &graph.nodes[id]).filter(multiplies_bf16).count()
 }
 
 /// Counts the kernels that each special case adds.

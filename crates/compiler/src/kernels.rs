@@ -11,7 +11,7 @@ use infc_ir::graph::Graph;
 use infc_ir::index::Dim;
 use infc_ir::kernel::Kernel;
 use infc_ir::nest::LoopNest;
-use infc_ir::schedule::{Schedule, Step};
+use infc_ir::schedule::{Intrinsic, Schedule, Step};
 use infc_ir::symbol::Symbols;
 use infc_ir::verify::{VerifyError, verify_graph, verify_kernel, verify_nest};
 use infc_passes::form::GraphPlan;
@@ -54,9 +54,9 @@ pub struct Scheduled {
 }
 
 impl Scheduled {
-    /// Whether it takes bytes by the instruction that multiplies and adds four at a time.
-    pub(crate) fn multiplies_bytes(&self) -> bool {
-        self.schedule.steps.iter().any(|step| matches!(step, Step::Tensorize { .. }))
+    /// Whether it sums by an operation of the machine.
+    pub(crate) fn takes(&self, wanted: Intrinsic) -> bool {
+        self.schedule.steps.iter().any(|step| matches!(step, Step::Tensorize { intrinsic, .. } if *intrinsic == wanted))
     }
 }
 

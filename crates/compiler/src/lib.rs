@@ -48,7 +48,7 @@ pub use infc_frontend_onnx::{CustomOps, DimChoice, ImportError, ShapeDim};
 pub use infc_passes::form::{GraphPlan, Interpreter};
 pub use kernels::Scheduled;
 pub use machine::schedule_machine;
-pub use options::{BYTE_TARGETS, CompileOptions, DEFAULT_TARGETS};
+pub use options::{BF16_TARGETS, BYTE_TARGETS, CompileOptions, DEFAULT_TARGETS, Precision};
 pub use phase::{Phase, Progress};
 pub use records::{KernelKey, NoKernelKey, RecordedCode, Records, key_text, recorded_code, recorded_kernel};
 pub use report::{HostNode, KernelReport, Report, SpecialCaseReport, VariantReport};

@@ -4,6 +4,7 @@ use crate::code::VariantTarget;
 use crate::{CustomOps, DimChoice, MachineModel, Phase, Records, ShapeDim, Target, specialize};
 use infc_passes::ErrorClass;
 use infc_passes::form::{Append, FormOptions};
+use std::fmt;
 use std::path::PathBuf;
 
 /// What artifacts are compiled for unless somebody says otherwise: best first.
@@ -14,6 +15,36 @@ pub const DEFAULT_TARGETS: [&str; 3] = ["x86-64-v4", "x86-64-v3", "x86-64-v2"];
 /// code twice.
 pub const BYTE_TARGETS: [&str; 2] = ["x86-64-v4+vnni", "x86-64-v3+avxvnni"];
 
+/// What artifacts are also compiled for, in front of its level, if a schedule multiplies bfloat16 numbers in pairs: that
+/// is twice as many products an instruction. Processors that have the instruction multiply bytes by one, too.
+pub const BF16_TARGETS: [&str; 1] = ["x86-64-v4+vnni+bf16"];
+
+/// In which numbers sums of products are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Precision {
+    /// As the model says.
+    #[default]
+    F32,
+    /// Factors of matrix products and convolutions with weights are rounded to bfloat16 and summed in f32, and values
+    /// between kernels that are such factors are stored so. What a model computes changes by that.
+    Bf16,
+}
+
+impl Precision {
+    /// All of them.
+    pub const ALL: [Precision; 2] = [Precision::F32, Precision::Bf16];
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Precision::F32 => "f32",
+            Precision::Bf16 => "bf16",
+        })
+    }
+}
+
 /// How a model is compiled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileOptions {
@@ -22,6 +53,10 @@ pub struct CompileOptions {
     /// Further processors to make code for if the model multiplies bytes, each in front of its level; those whose level
     /// is not among the targets are left out.
     pub byte_targets: Vec<String>,
+    /// The same, if the model multiplies bfloat16 numbers.
+    pub bf16_targets: Vec<String>,
+    /// In which numbers sums of products are computed. Decided in phase `simplify`.
+    pub precision: Precision,
     /// Values and ranges of symbolic dims, by name.
     pub dims: Vec<(String, DimChoice)>,
     /// Values of dynamic dims, by name, that the model is compiled for once more, in each combination of those of
@@ -57,6 +92,8 @@ impl Default for CompileOptions {
         Self {
             targets: DEFAULT_TARGETS.map(str::to_owned).to_vec(),
             byte_targets: BYTE_TARGETS.map(str::to_owned).to_vec(),
+            bf16_targets: BF16_TARGETS.map(str::to_owned).to_vec(),
+            precision: Precision::default(),
             dims: Vec::new(),
             specialize: Vec::new(),
             shapes: Vec::new(),
@@ -94,8 +131,9 @@ impl CompileOptions {
         }
     }
 
-    /// A target with the machine that its schedules have in mind.
+    /// A target with the machine that its schedules have in mind, and what its code may do.
     pub(crate) fn with_machine(&self, mut target: Target) -> Target {
+        target.flush_bf16 = self.precision == Precision::Bf16;
         let name = target.to_string();
         if let Some((_, machine)) = self.machines.iter().find(|(of, _)| *of == name) {
             target.machine = *machine;
@@ -108,6 +146,12 @@ impl CompileOptions {
         let mut flags = vec![format!("target={}", self.targets.join(","))];
         if !self.byte_targets.is_empty() {
             flags.push(format!("byte-target={}", self.byte_targets.join(",")));
+        }
+        if self.precision != Precision::default() {
+            flags.push(format!("precision={}", self.precision));
+            if !self.bf16_targets.is_empty() {
+                flags.push(format!("bf16-target={}", self.bf16_targets.join(",")));
+            }
         }
         let mut dims: Vec<String> = self
             .dims

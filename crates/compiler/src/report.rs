@@ -13,6 +13,8 @@ pub struct Report {
     pub nodes: usize,
     /// Kernels launched per run.
     pub launches: usize,
+    /// Sums of products of bfloat16 numbers, each in a kernel of its own.
+    pub bf16_contractions: usize,
     /// Kernels that differ.
     pub distinct_kernels: usize,
     /// The ONNX nodes that run on the host instead of as kernels.

@@ -7,6 +7,7 @@
 //! Where a rewrite of note is refused, the reason goes to [`PassContext::note`].
 
 mod aimed;
+pub mod bf16;
 pub mod composites;
 pub mod contract;
 pub mod cse;

@@ -59,6 +59,10 @@ pub(super) fn from_flags(flags: &[String]) -> Result<infc::CompileOptions, CliEr
             Some(("max-weight-growth", text)) => {
                 options.max_weight_growth = text.parse().unwrap_or(options.max_weight_growth);
             }
+            Some(("precision", text)) => {
+                let found = infc::Precision::ALL.into_iter().find(|precision| precision.to_string() == text);
+                options.precision = found.unwrap_or_default();
+            }
             None if flag == "strict" => options.strict = true,
             _ => {}
         }
@@ -112,10 +116,12 @@ mod tests {
 
     #[test]
     fn flags_of_an_artifact() {
-        let flags = ["target=x86-64-v3", "dim=N=1..8", "specialize=N=1,8", "shape=x=?x3", "strict"].map(str::to_owned);
+        let flags = ["target=x86-64-v3", "dim=N=1..8", "specialize=N=1,8", "shape=x=?x3", "precision=bf16", "strict"];
+        let flags = flags.map(str::to_owned);
         let options = from_flags(&flags).unwrap();
         assert_eq!(options.dims, [("N".to_owned(), DimChoice::Range(1, Some(8)))]);
         assert_eq!(options.specialize, [("N".to_owned(), vec![1, 8])]);
         assert_eq!((options.shapes.len(), options.strict), (1, true));
+        assert_eq!(options.precision, infc::Precision::Bf16);
     }
 }

@@ -24,6 +24,8 @@ struct Report {
     cpu: Vec<&'static str>,
     /// What it also stands for if the model multiplies bytes.
     cpu_for_bytes: Vec<&'static str>,
+    /// And for models that multiply bfloat16 numbers.
+    cpu_for_bf16: Vec<&'static str>,
     /// What `--target native` stands for here.
     native: Option<String>,
     targets: Vec<TargetReport>,
@@ -117,6 +119,7 @@ pub(crate) fn run(_: &TargetsArgs, console: &Console) -> Result<Exit, Failure> {
         schema: "infc.targets/1",
         cpu: infc::DEFAULT_TARGETS.to_vec(),
         cpu_for_bytes: infc::BYTE_TARGETS.to_vec(),
+        cpu_for_bf16: infc::BF16_TARGETS.to_vec(),
         native: host::native_target().map(|target| target.to_string()),
         targets: host::LEVELS.into_iter().map(TargetReport::new).collect(),
         gpus: PtxTarget::all().map(GpuReport::new).collect(),
@@ -167,6 +170,7 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
     }
     console.line(format!("\ncpu     {}, all in one file (the default)", report.cpu.join(", ")))?;
     console.line(format!("        and for models that multiply bytes {}", report.cpu_for_bytes.join(", ")))?;
+    console.line(format!("        and for those that multiply bf16 numbers {}", report.cpu_for_bf16.join(", ")))?;
     match &report.native {
         Some(native) => console.line(format!("native  this machine alone, which is {native}")),
         None => console.line("native  not on this machine: infc makes no code for its processor"),

@@ -1,0 +1,203 @@
+//! Models compiled with `Precision::Bf16`, on every level that this machine has: against formulas with rounded factors,
+//! and against the interpreter on the rounded graph.
+
+mod net;
+
+use infc::{Compilation, CompileOptions, Precision};
+use infc_ir::interp::run_graph;
+use infc_ir::op::Op;
+use infc_runtime::{Model, SessionOptions};
+use infc_tensor::{DType, Tensor};
+use net::{Attr, Net};
+
+const TARGETS: [&str; 4] = ["x86-64-v4+vnni+bf16", "x86-64-v4", "x86-64-v3", "x86-64-v2"];
+
+fn options(target: &str) -> CompileOptions {
+    let targets = vec![target.to_owned()];
+    CompileOptions { targets, precision: Precision::Bf16, ..CompileOptions::default() }
+}
+
+/// What a compiled model computes; `None` where this machine does not run it.
+fn run(compilation: &Compilation, inputs: &[&Tensor]) -> Option<Vec<Tensor>> {
+    let model = match Model::from_vec(compilation.to_bytes().expect("an artifact")) {
+        Ok(model) => model,
+        Err(error) if error.code() == "artifact::wrong-target" => return None,
+        Err(error) => panic!("{error}"),
+    };
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    Some(session.run_owned(inputs).unwrap_or_else(|e| panic!("{e}")))
+}
+
+/// Numbers that look random, from −1 to 1.
+fn numbers(shape: &[usize], seed: usize) -> Tensor {
+    let number = |n: usize| {
+        let mixed = (n + 1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(0x9e37_79b9)) >> 7;
+        (mixed & 0xffff) as f32 / 32768.0 - 1.0
+    };
+    let elements: Vec<f32> = (0..shape.iter().product()).map(number).collect();
+    Tensor::from_elements(shape, &elements).expect("as many as the shape says")
+}
+
+fn floats(tensor: &Tensor) -> &[f32] {
+    tensor.elements().expect("f32")
+}
+
+/// The nearest bfloat16 number, half to even, written independently of the compiler's.
+fn rounded(x: f32) -> f64 {
+    if x.is_nan() || x.is_infinite() {
+        return f64::from(x);
+    }
+    let unit = 2f64.powi(f64::from(x).abs().log2().floor().max(-126.0) as i32 - 7);
+    let units = (f64::from(x) / unit).round_ties_even();
+    if x == 0.0 { 0.0 } else { units * unit }
+}
+
+fn product(m: &str, k: usize, n: usize) -> Net {
+    Net::new(17)
+        .input("x", DType::F32, &[m, &k.to_string()])
+        .constant("w", &numbers(&[k, n], 3))
+        .node("MatMul", &["x", "w"], &["y"], &[])
+        .output("y")
+}
+
+/// `Σ round(x)·round(w)` of a row and a column, and the sum of the sizes of its products.
+fn formula(x: &[f32], w: &[f32], n: usize, column: usize) -> (f64, f64) {
+    let terms = x.iter().enumerate().map(|(k, &x)| rounded(x) * rounded(w[k * n + column]));
+    terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()))
+}
+
+/// One row, primes, a vector's width and one more or less; sums of an odd number of products.
+#[test]
+fn products_round_their_factors_and_nothing_else() {
+    let mut ran = 0;
+    for (m, k, n) in [
+        (1, 8, 8),
+        (1, 64, 1000),
+        (3, 9, 15),
+        (7, 13, 16),
+        (5, 31, 17),
+        (2, 33, 31),
+        (13, 62, 33),
+        (31, 17, 48),
+        (64, 127, 64),
+    ] {
+        let (x, w) = (numbers(&[m, k], m), numbers(&[k, n], 3));
+        for target in TARGETS {
+            let compilation = product(&m.to_string(), k, n).compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(compilation.report.bf16_contractions, 1, "{m}×{k}×{n}");
+            let Some(found) = run(&compilation, &[&x]) else { continue };
+            for (at, &found) in floats(&found[0]).iter().enumerate() {
+                let (row, column) = (at / n, at % n);
+                let (sum, size) = formula(&floats(&x)[row * k..][..k], floats(&w), n, column);
+                // Sums of f32 in any order; rounding factors elsewhere, or not at all, would show in the third place.
+                let apart = (f64::from(found) - sum).abs();
+                assert!(
+                    apart <= size * 2e-6 + 1e-30,
+                    "{m}×{k}×{n} for {target} at {row}, {column}: {found}, not {sum}"
+                );
+            }
+            ran += 1;
+        }
+    }
+    assert!(ran > 0, "this machine runs none of the targets");
+}
+
+/// No rows; and numbers that are none.
+#[test]
+fn empty_and_special_operands() {
+    for target in TARGETS {
+        let compilation = product("N", 32, 24).compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
+        let Some(found) = run(&compilation, &[&numbers(&[0, 32], 1)]) else { continue };
+        assert_eq!(found[0].shape(), [0, 24]);
+        let mut x = numbers(&[3, 32], 1);
+        let elements = x.elements_mut::<f32>().expect("f32");
+        (elements[5], elements[40], elements[69]) = (f32::NAN, f32::INFINITY, f32::MAX);
+        let found = run(&compilation, &[&x]).expect("it ran before");
+        let of_row = |row: usize| &floats(&found[0])[row * 24..][..24];
+        assert!(of_row(0).iter().all(|y| y.is_nan()), "{target}: {:?}", of_row(0));
+        // Infinity, and what is beyond the largest bfloat16 number, times weights that are no zeros.
+        for row in 1..3 {
+            assert!(of_row(row).iter().all(|y| y.is_infinite()), "{target}: {:?}", of_row(row));
+        }
+    }
+}
+
+/// A residual network: a first convolution of three channels, one by one, depthwise, grouped, with strides and padding.
+fn network() -> Net {
+    let w = |shape: &[usize], seed: usize| numbers(shape, seed);
+    let pads = ("pads", Attr::Ints(&[1, 1, 1, 1]));
+    Net::new(17)
+        .input("x", DType::F32, &["N", "3", "18", "18"])
+        .constant("w0", &w(&[24, 3, 3, 3], 1))
+        .constant("w1", &w(&[32, 24, 1, 1], 2))
+        .constant("wd", &w(&[32, 1, 3, 3], 3))
+        .constant("w2", &w(&[24, 32, 1, 1], 4))
+        .constant("wg", &w(&[32, 12, 3, 3], 5))
+        .constant("wf", &w(&[64, 10], 6))
+        .node("Conv", &["x", "w0"], &["c0"], &[pads, ("strides", Attr::Ints(&[2, 2]))])
+        .node("Relu", &["c0"], &["r0"], &[])
+        .node("Conv", &["r0", "w1"], &["c1"], &[])
+        .node("Relu", &["c1"], &["r1"], &[])
+        .node("Conv", &["r1", "wd"], &["cd"], &[pads, ("group", Attr::Int(32))])
+        .node("Sigmoid", &["cd"], &["rd"], &[])
+        .node("Conv", &["rd", "w2"], &["c2"], &[])
+        .node("Add", &["c2", "r0"], &["a"], &[])
+        .node("Conv", &["a", "wg"], &["cg"], &[pads, ("group", Attr::Int(2))])
+        .node("MaxPool", &["cg"], &["p"], &[("kernel_shape", Attr::Ints(&[3, 3])), ("strides", Attr::Ints(&[2, 2]))])
+        .node("Concat", &["p", "p"], &["pp"], &[("axis", Attr::Int(1))])
+        .node("GlobalAveragePool", &["pp"], &["g"], &[])
+        .node("Flatten", &["g"], &["f"], &[])
+        .node("MatMul", &["f", "wf"], &["y"], &[])
+        .output("y")
+        .output("a")
+}
+
+#[test]
+fn networks_compute_what_the_rounded_graph_says() {
+    for n in [1, 3] {
+        let x = numbers(&[n, 3, 18, 18], 9);
+        for target in TARGETS {
+            let compilation = network().compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(compilation.report.bf16_contractions, 5, "all but the depthwise convolution");
+            let graph = &compilation.plan.as_ref().expect("a plan").graph;
+            let expected = run_graph(graph, &[n as i64], std::slice::from_ref(&x)).unwrap_or_else(|e| panic!("{e}"));
+            let Some(found) = run(&compilation, &[&x]) else { continue };
+            for (found, expected) in found.iter().zip(&expected) {
+                assert_eq!(found.dtype(), DType::F32, "outputs keep their types");
+                let largest = floats(expected).iter().fold(0f32, |most, x| most.max(x.abs()));
+                for (a, b) in floats(found).iter().zip(floats(expected)) {
+                    // Sums in another order may round to the neighbour: one part in 256 of a few of many terms.
+                    assert!((a - b).abs() <= largest * 2e-3, "{target}, {n} images: {a}, not {b}");
+                }
+            }
+        }
+    }
+}
+
+/// Between kernels lie bfloat16 numbers wherever contractions read them, and nothing is stored twice.
+#[test]
+fn factors_are_stored_in_half() {
+    let compilation = network().compile(&options(TARGETS[0])).unwrap_or_else(|e| panic!("{e}"));
+    let plan = compilation.plan.as_ref().expect("a plan");
+    let of_contractions = plan.graph.order.iter().map(|&id| &plan.graph.nodes[id]).filter(|node| {
+        matches!(node.op, Op::Contract(_)) && node.inputs.iter().all(|&value| plan.graph.ty(value).dtype == DType::BF16)
+    });
+    assert_eq!(of_contractions.count(), 5);
+    let f32_plan = network().compile(&CompileOptions::default()).expect("it compiles").plan.expect("a plan");
+    // The input is rounded by a kernel of its own, and what is an output, too, is written twice.
+    assert!(plan.kernels.len() <= f32_plan.kernels.len() + 2, "{plan}");
+    assert!(f32_plan.graph.values.iter().all(|value| value.ty.dtype != DType::BF16), "f32 means f32");
+}
+
+/// The target with the instruction comes in front of its level, if sums may be reordered and there are such products.
+#[test]
+fn targets_with_the_instruction_come_first() {
+    let targets = |options: CompileOptions| -> Vec<String> {
+        let compilation = product("4", 32, 32).compile(&options).unwrap_or_else(|e| panic!("{e}"));
+        compilation.report.variants.into_iter().map(|variant| variant.target).collect()
+    };
+    let bf16 = CompileOptions { precision: Precision::Bf16, ..CompileOptions::default() };
+    assert_eq!(targets(bf16.clone()), ["x86-64-v4+vnni+bf16", "x86-64-v4", "x86-64-v3", "x86-64-v2"]);
+    assert_eq!(targets(CompileOptions { strict: true, ..bf16 }), ["x86-64-v4", "x86-64-v3", "x86-64-v2"]);
+    assert_eq!(targets(CompileOptions::default()), ["x86-64-v4", "x86-64-v3", "x86-64-v2"]);
+}

@@ -1,0 +1,261 @@
+//! Sums of products multiply bfloat16 numbers (`--precision bf16`, ARCHITECTURE.md D11).
+//!
+//! Contractions with a constant factor whose columns fill vectors get both factors rounded to bfloat16, half to even;
+//! products are summed in f32 as before. A factor that is computed is rounded once, where it is made, through movement,
+//! concatenation and extrema, and whoever else computes with it reads the rounded number, too: so it is stored as bfloat16
+//! alone. Concatenations of which nothing but factors is made, point by point, are stored so as well.
+//! All else (sums, additions of residuals, norms, softmax, functions, depthwise convolutions, contractions of two computed
+//! values) is f32, and inputs and outputs of the graph keep their types.
+//!
+//! This changes what a graph means, so it is no pass of the pipeline. It runs once, behind it; constants are rounded by
+//! the folding that follows.
+
+use super::Changed;
+use super::movement::constant;
+use infc_ir::entity::{NodeId, OriginId, ScalarId, ValueId};
+use infc_ir::graph::{Graph, Node, TensorType};
+use infc_ir::op::{ContractOp, MapOp, Op, ReduceOp, ViewOp};
+use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp};
+use infc_tensor::DType;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Fewer products per result, or results per computed factor, take no dot products of whole vectors.
+const FEWEST: i64 = 8;
+
+/// Rounds the factors of a graph's contractions, and of those in the branches of its `If`s.
+pub fn run(graph: &mut Graph) -> Changed {
+    let mut changed = Changed::No;
+    for id in graph.order.clone() {
+        if let Op::If(branches) = &mut graph.nodes[id].op {
+            for branch in [&mut branches.then, &mut branches.otherwise] {
+                changed = changed.or(run(Arc::make_mut(branch)));
+            }
+        }
+    }
+    let contractions: HashSet<NodeId> = graph.order.iter().copied().filter(|&id| pays(graph, id)).collect();
+    if contractions.is_empty() {
+        return changed;
+    }
+    // Inputs have no origin of their own.
+    let origin = graph.order.iter().find(|id| contractions.contains(id)).map(|&id| graph.nodes[id].origin);
+    let mut pass = Pass { factors: factors(graph, &contractions), rounded: HashMap::new(), widened: HashMap::new() };
+    let order = std::mem::take(&mut graph.order);
+    for input in graph.inputs.clone() {
+        if let Some(origin) = origin.filter(|_| pass.factors.contains(&input.value)) {
+            // Whoever else reads an input reads it as it is.
+            let value = convert(graph, input.value, DType::BF16, origin);
+            pass.rounded.insert(input.value, value);
+        }
+    }
+    for id in order {
+        if contractions.contains(&id) {
+            for input in &mut graph.nodes[id].inputs {
+                *input = pass.rounded.get(input).copied().unwrap_or(*input);
+            }
+            graph.order.push(id);
+        } else {
+            pass.read_rounded(graph, id);
+            graph.order.push(id);
+        }
+        pass.round_outputs(graph, id);
+    }
+    Changed::Yes
+}
+
+/// Whether a node is a sum of products that is worth rounding its factors: one of them constant, with vectors of columns.
+fn pays(graph: &Graph, id: NodeId) -> bool {
+    let node = &graph.nodes[id];
+    let Op::Contract(op) = &node.op else { return false };
+    let is_f32 = |value: ValueId| graph.ty(value).dtype == DType::F32;
+    if !node.inputs.iter().chain(&node.outputs).all(|&value| is_f32(value)) {
+        return false;
+    }
+    let Some(side) = (0..2).find(|&side| is_constant(graph, node.inputs[side])) else { return false };
+    let [summed, columns] = points(graph, node, op, side);
+    summed.is_some_and(|n| n >= FEWEST) && columns.is_some_and(|n| n >= FEWEST)
+}
+
+/// How many points of the constant are summed, and how many results it has for each element of the other factor; `None`
+/// where only a run tells.
+fn points(graph: &Graph, node: &Node, op: &ContractOp, side: usize) -> [Option<i64>; 2] {
+    let labels = [&op.lhs, &op.rhs];
+    let axes = || labels[side].iter().zip(&graph.ty(node.inputs[side]).shape);
+    let product = |wanted: &dyn Fn(u8) -> bool| {
+        axes().filter(|(label, _)| wanted(**label)).try_fold(1i64, |n, (_, extent)| n.checked_mul(extent.as_const()?))
+    };
+    let is_shared = |label: u8| labels[1 - side].contains(&label);
+    [
+        product(&|label| is_shared(label) && !op.output.contains(&label)),
+        product(&|label| !is_shared(label) && op.output.contains(&label)),
+    ]
+}
+
+fn is_constant(graph: &Graph, value: ValueId) -> bool {
+    constant(graph, moved_from(graph, value)).is_some()
+}
+
+/// What a value shows elements of.
+fn moved_from(graph: &Graph, mut value: ValueId) -> ValueId {
+    while let Some((_, Node { op: Op::View(_), inputs, .. })) = graph.producer(value) {
+        value = inputs[0];
+    }
+    value
+}
+
+/// All values that are rounded: the factors, what they are moved, put together or chosen from, and what is stored on the
+/// way to factors alone.
+fn factors(graph: &Graph, contractions: &HashSet<NodeId>) -> HashSet<ValueId> {
+    let mut found = HashSet::new();
+    add(graph, contractions.iter().flat_map(|&id| graph.nodes[id].inputs.clone()).collect(), &mut found);
+    let mut readers: HashMap<ValueId, Vec<NodeId>> = HashMap::new();
+    for &id in &graph.order {
+        for &input in &graph.nodes[id].inputs {
+            readers.entry(input).or_default().push(id);
+        }
+    }
+    let is_output = |value: ValueId| graph.outputs.iter().any(|output| output.value == value);
+    // Behind others that are put together in turn, so that these are known to be rounded.
+    for &id in graph.order.iter().rev() {
+        let node = &graph.nodes[id];
+        let makes_factors = |reader: &NodeId| {
+            let reader = &graph.nodes[*reader];
+            matches!(reader.op, Op::Map(_)) && reader.outputs.iter().all(|output| found.contains(output))
+        };
+        let on_the_way = |value: &ValueId| {
+            let is_f32 = graph.ty(*value).dtype == DType::F32;
+            is_f32 && !is_output(*value) && readers.get(value).is_some_and(|readers| readers.iter().all(makes_factors))
+        };
+        if let Op::Concat(_) = node.op
+            && on_the_way(&node.outputs[0])
+        {
+            add(graph, vec![node.outputs[0]], &mut found);
+        }
+    }
+    found
+}
+
+/// Adds values and what they are elements of: the largest of rounded numbers is the largest number rounded.
+fn add(graph: &Graph, mut work: Vec<ValueId>, found: &mut HashSet<ValueId>) {
+    while let Some(value) = work.pop() {
+        if !found.insert(value) {
+            continue;
+        }
+        match graph.producer(value) {
+            Some((_, Node { op: Op::View(_) | Op::Concat(_), inputs, .. })) => work.extend(inputs),
+            Some((_, Node { op: Op::Reduce(reduce), inputs, .. })) if chooses(reduce) => work.extend(inputs),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a reduction gives one of the elements that it reads.
+fn chooses(reduce: &ReduceOp) -> bool {
+    let is_extremum = matches!(reduce.reducer.as_binary(), Some(BinaryOp::Min | BinaryOp::Max));
+    let is_plain = |&element: &ScalarId| matches!(reduce.body.ops[element], ScalarOp::Param(..));
+    is_extremum && reduce.elements.iter().all(is_plain)
+}
+
+struct Pass {
+    factors: HashSet<ValueId>,
+    /// Values as bfloat16 numbers, once these are made.
+    rounded: HashMap<ValueId, ValueId>,
+    /// These as f32 again, for nodes that do not convert what they read.
+    widened: HashMap<ValueId, ValueId>,
+}
+
+impl Pass {
+    /// Makes a node read rounded values wherever there are some that are stored.
+    fn read_rounded(&mut self, graph: &mut Graph, id: NodeId) {
+        let node = graph.nodes[id].clone();
+        let is_stored = |value: &ValueId| !is_given(graph, *value);
+        let rounded: Vec<Option<ValueId>> =
+            node.inputs.iter().map(|value| self.rounded.get(value).copied().filter(|_| is_stored(value))).collect();
+        if rounded.iter().all(Option::is_none) {
+            return;
+        }
+        let inputs: Vec<ValueId> = match &node.op {
+            Op::Map(_) | Op::Reduce(_) | Op::Contract(_) => {
+                node.inputs.iter().zip(&rounded).map(|(&value, rounded)| rounded.unwrap_or(value)).collect()
+            }
+            // The rounded view or concatenation takes its place.
+            Op::View(_) | Op::Concat(_) => return,
+            Op::Constant(_)
+            | Op::Gather(_)
+            | Op::Scan(_)
+            | Op::Recurrence(_)
+            | Op::If(_)
+            | Op::DimValue(_)
+            | Op::Host(_)
+            | Op::Composite(_) => {
+                let widened = |(&value, rounded): (&ValueId, &Option<ValueId>)| match rounded {
+                    None => value,
+                    Some(rounded) => *self
+                        .widened
+                        .entry(*rounded)
+                        .or_insert_with(|| convert(graph, *rounded, DType::F32, node.origin)),
+                };
+                node.inputs.iter().zip(&rounded).map(widened).collect()
+            }
+        };
+        let converts = |n: u8| rounded.get(usize::from(n)).copied().flatten().is_some();
+        match &mut graph.nodes[id].op {
+            Op::Map(map) => (map.body, map.results) = reading(&map.body, &map.results, &converts),
+            Op::Reduce(reduce) => (reduce.body, reduce.elements) = reading(&reduce.body, &reduce.elements, &converts),
+            _ => {}
+        }
+        graph.nodes[id].inputs = inputs;
+    }
+
+    /// Rounds what a node makes, if it is to be.
+    fn round_outputs(&mut self, graph: &mut Graph, id: NodeId) {
+        let node = graph.nodes[id].clone();
+        for &value in &node.outputs {
+            let parts: Option<Vec<ValueId>> =
+                node.inputs.iter().map(|input| self.rounded.get(input).copied()).collect();
+            let ty = TensorType::new(DType::BF16, graph.ty(value).shape.clone());
+            let rounded = match (&node.op, parts) {
+                _ if graph.ty(value).dtype != DType::F32 => continue,
+                (Op::View(view), Some(parts)) => {
+                    let view = ViewOp { otherwise: rounded(view.otherwise), ..view.clone() };
+                    graph.add(Op::View(view), &parts, ty, node.origin)
+                }
+                (Op::Concat(concat), Some(parts)) => graph.add(Op::Concat(concat.clone()), &parts, ty, node.origin),
+                _ if self.factors.contains(&value) => convert(graph, value, DType::BF16, node.origin),
+                _ => continue,
+            };
+            self.rounded.insert(value, rounded);
+        }
+    }
+}
+
+/// Whether a value is not computed, so that it is there in f32 in any case.
+fn is_given(graph: &Graph, value: ValueId) -> bool {
+    graph.producer(moved_from(graph, value)).is_none_or(|(_, node)| matches!(node.op, Op::Constant(_)))
+}
+
+/// A body that reads some of its operands as bfloat16 numbers.
+fn reading(body: &Body, results: &[ScalarId], converts: &dyn Fn(u8) -> bool) -> (Body, Vec<ScalarId>) {
+    let mut new = Body::default();
+    let results = new.import(body, results, &mut |new, op| match op {
+        ScalarOp::Param(n, dtype) if converts(*n) => {
+            let param = new.param(*n, DType::BF16);
+            Some(new.cast(*dtype, param))
+        }
+        _ => None,
+    });
+    (new, results)
+}
+
+/// A constant in bfloat16.
+fn rounded(value: Const) -> Const {
+    Const::from_f64(DType::BF16, value.to_f64())
+}
+
+fn convert(graph: &mut Graph, value: ValueId, to: DType, origin: OriginId) -> ValueId {
+    let ty = graph.ty(value).clone();
+    let mut body = Body::default();
+    let param = body.param(0, ty.dtype);
+    let result = body.cast(to, param);
+    graph.add(Op::Map(MapOp { body, results: vec![result] }), &[value], TensorType::new(to, ty.shape), origin)
+}
