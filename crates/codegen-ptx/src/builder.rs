@@ -425,11 +425,57 @@ impl Builder {
         self.line(guard, format_args!("st.{}{vector}.{ty} {to}, {list}", to.space));
     }
 
-    /// An asynchronous copy from global to shared memory.
-    pub(crate) fn cp_async(&mut self, to: Address, from: Address, bytes: u64) {
+    /// An asynchronous copy from global to shared memory; of the source so many bytes are read, if a register says how
+    /// many, and the others are zeros.
+    pub(crate) fn cp_async(&mut self, to: Address, from: Address, bytes: u64, source_bytes: Option<Reg>) {
         // Only whole 16 bytes can go around the first cache.
         let cache = if bytes == 16 { "cg" } else { "ca" };
-        self.line(None, format_args!("cp.async.{cache}.shared.global {to}, {from}, {bytes}"));
+        match source_bytes {
+            None => self.line(None, format_args!("cp.async.{cache}.shared.global {to}, {from}, {bytes}")),
+            Some(read) => {
+                Src::Reg(read).check(Ty::U32);
+                self.line(None, format_args!("cp.async.{cache}.shared.global {to}, {from}, {bytes}, {read}"));
+            }
+        }
+    }
+
+    /// Matrices of 8×8 halves (2 or 4) from shared memory, spread over a warp; with `transposed` columns become rows.
+    pub(crate) fn load_matrices(&mut self, count: usize, transposed: bool, from: Address) -> Vec<Reg> {
+        assert!(matches!(count, 2 | 4) && from.space == Space::Shared, "{count} matrices from {} memory", from.space);
+        let dsts: Vec<Reg> = (0..count).map(|_| self.reg(Class::B32)).collect();
+        let (_, names) = list(&dsts);
+        let trans = if transposed { ".trans" } else { "" };
+        self.line(None, format_args!("ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {names}, {from}"));
+        dsts
+    }
+
+    /// `sum += a·b` of matrices that are spread over a warp, 16×`depth` by `depth`×8.
+    pub(crate) fn multiply_matrices(
+        &mut self,
+        depth: i64,
+        [a_type, b_type]: [&str; 2],
+        a: &[Reg],
+        b: &[Reg],
+        sum: &[Reg],
+    ) {
+        let of_sum = sum[0].class;
+        let sum_type = match of_sum {
+            Class::F32 => "f32",
+            Class::B32 => "s32",
+            other => panic!("sums in registers of {other:?}"),
+        };
+        assert!((a.len(), b.len(), sum.len()) == (4, 2, 4), "the parts that a thread has");
+        assert!(a.iter().chain(b).all(|r| r.class == Class::B32) && sum.iter().all(|r| r.class == of_sum), "classes");
+        for r in sum {
+            self.known.remove(r);
+        }
+        let ((_, a), (_, b), (_, sum)) = (list(a), list(b), list(sum));
+        self.line(
+            None,
+            format_args!(
+                "mma.sync.aligned.m16n8k{depth}.row.col.{sum_type}.{a_type}.{b_type}.{sum_type} {sum}, {a}, {b}, {sum}"
+            ),
+        );
     }
 
     /// An instruction without operands.

@@ -88,6 +88,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) local_bytes: u64,
     /// Enclosing branches that not all threads of a block take together.
     pub(crate) divergence: u32,
+    /// In loops that products of matrices alone are in: what has been loaded for them.
+    pub(crate) fragments: Option<HashMap<(BufferId, IndexExpr), Vec<Reg>>>,
     scopes: Vec<HashMap<Key, Reg>>,
 }
 
@@ -148,6 +150,7 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
         shared_bytes: 0,
         local_bytes: 0,
         divergence: 0,
+        fragments: None,
         scopes: vec![HashMap::new()],
     };
     let entry = entry_name(&nest.name);
@@ -257,7 +260,9 @@ fn frame(e: &Emitter<'_>, entry: &str, params: &[Param], target: PtxTarget, dyna
         })
         .collect();
     let [x, y, z] = e.launch.block;
-    let _ = writeln!(text, ".visible .entry {entry}(\n{}\n)\n.maxntid {x}, {y}, {z}\n{{", list.join(",\n"));
+    let _ = writeln!(text, ".visible .entry {entry}(\n{}\n)\n.maxntid {x}, {y}, {z}", list.join(",\n"));
+    // Or the assembler keeps room for several blocks beside each other, at the price of registers that it spills.
+    let _ = writeln!(text, ".minnctapersm 1\n{{");
     text.push_str(&e.b.declarations());
     if e.shared_bytes > 0 && !dynamic_shared {
         let _ = writeln!(text, "\t.shared .align 16 .b8 smem[{}];", e.shared_bytes);

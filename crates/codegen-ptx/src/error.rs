@@ -31,7 +31,9 @@ pub enum PtxError {
     SharedMemory { bytes: u64, limit: u64, target: String },
     #[error("a barrier that not all threads of the block reach")]
     DivergentBarrier,
-    #[error("an asynchronous copy of {bytes} bytes between {from} and {to}: it takes 4, 8 or 16, global to shared")]
+    #[error(
+        "an asynchronous copy of {bytes} bytes between {from} and {to}: it takes 4, 8 or 16, aligned, global to shared"
+    )]
     AsyncCopy { bytes: u64, from: String, to: String },
     #[error("`{what}` is not defined where it is read")]
     Undefined { what: String },

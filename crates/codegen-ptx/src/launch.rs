@@ -74,6 +74,7 @@ impl Launch {
                 | Stmt::Barrier
                 | Stmt::Prefetch { .. }
                 | Stmt::AsyncCopy { .. }
+                | Stmt::AsyncCommit
                 | Stmt::AsyncWait { .. } => {}
             }
         }

@@ -12,7 +12,7 @@
 //! - `index` computes addresses, in 32 bits where ranges allow.
 //! - `scalar` computes expressions; functions without an instruction of their own are expanded by [`infc_ir::math`], which
 //!   states their accuracy, into what `arithmetic` makes of it.
-//! - `stmt` does loops, stores, folds and copies.
+//! - `stmt` does loops, stores, folds and copies; `matrix` the loops that are products of matrices by a warp.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod emitter;
 mod error;
 mod index;
 mod launch;
+mod matrix;
 mod memory;
 mod scalar;
 mod stmt;

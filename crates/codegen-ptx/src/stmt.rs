@@ -1,10 +1,10 @@
 //! Statements: loops, branches, stores, folds, copies.
 
 use crate::PtxError;
-use crate::builder::{Reg, Space, Src, Ty};
+use crate::builder::{Address, Reg, Space, Src, Ty};
 use crate::emitter::{Binding, Emitter};
 use crate::launch::{is_thread, position};
-use crate::memory::{Element, memory_type};
+use crate::memory::{Element, Place, memory_type};
 use infc_ir::access::Bound;
 use infc_ir::entity::{BufferId, EntityId, ScalarId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Proof};
@@ -21,24 +21,17 @@ const MAX_UNROLL: i64 = 1024;
 impl Emitter<'_> {
     /// Prints statements in order.
     pub(crate) fn block(&mut self, stmts: &[Stmt]) -> Result<(), PtxError> {
-        for (n, stmt) in stmts.iter().enumerate() {
-            self.stmt(stmt)?;
-            // Neighbouring copies are one group.
-            let is_copy = |s: Option<&Stmt>| matches!(s, Some(Stmt::AsyncCopy { .. }));
-            if is_copy(Some(stmt)) && !is_copy(stmts.get(n + 1)) {
-                self.b.plain("cp.async.commit_group");
-            }
-        }
-        Ok(())
+        stmts.iter().try_for_each(|stmt| self.stmt(stmt))
     }
 
-    fn stmt(&mut self, stmt: &Stmt) -> Result<(), PtxError> {
+    pub(crate) fn stmt(&mut self, stmt: &Stmt) -> Result<(), PtxError> {
         match stmt {
             Stmt::For { var, extent, kind, body } => {
                 let extent = self.resolve(extent);
                 match kind {
                     LoopKind::Serial => self.serial(*var, &extent, body),
-                    LoopKind::Unrolled | LoopKind::Tensor(_) => self.unrolled(*var, &extent, body, None),
+                    LoopKind::Unrolled => self.straight(*var, &extent, body),
+                    LoopKind::Tensor(_) => self.unrolled(*var, &extent, body, None),
                     LoopKind::Vector { .. } => self.vector(*var, &extent, body),
                     LoopKind::Bound(dim) => self.bound(*var, &extent, *dim, body),
                 }
@@ -68,7 +61,11 @@ impl Emitter<'_> {
             }
             // A hint for caches that one thread has to itself.
             Stmt::Prefetch { .. } => Ok(()),
-            Stmt::AsyncCopy { target, source, len_elems } => self.async_copy(target, source, *len_elems),
+            Stmt::AsyncCopy { target, source, len_elems, valid } => self.async_copy(target, source, *len_elems, valid),
+            Stmt::AsyncCommit => {
+                self.b.plain("cp.async.commit_group");
+                Ok(())
+            }
             Stmt::AsyncWait { pending } => {
                 self.b.plain(&format!("cp.async.wait_group {pending}"));
                 Ok(())
@@ -121,18 +118,23 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn unrolled(
+    /// Turns of an unrolled loop.
+    pub(crate) fn copies_of(&self, var: VarId, extent: &IndexExpr) -> Result<i64, PtxError> {
+        extent.as_const().filter(|n| (0..=MAX_UNROLL).contains(n)).ok_or_else(|| PtxError::Unroll {
+            name: self.nest.vars[var].name.clone(),
+            extent: extent.to_string(),
+            limit: MAX_UNROLL,
+        })
+    }
+
+    pub(crate) fn unrolled(
         &mut self,
         var: VarId,
         extent: &IndexExpr,
         body: &[Stmt],
         lanes: Option<&Lanes>,
     ) -> Result<(), PtxError> {
-        let count = extent.as_const().filter(|n| (0..=MAX_UNROLL).contains(n)).ok_or_else(|| PtxError::Unroll {
-            name: self.nest.vars[var].name.clone(),
-            extent: extent.to_string(),
-            limit: MAX_UNROLL,
-        })?;
+        let count = self.copies_of(var, extent)?;
         for n in 0..count {
             self.vars[var.index()] = Some(Binding::Number(n));
             match (lanes, body) {
@@ -203,9 +205,9 @@ impl Emitter<'_> {
     ) -> Result<Option<Element>, PtxError> {
         let index = self.resolve(index);
         let Some((step, rest)) = index.linear_in(var) else { return Ok(None) };
-        let aligned =
-            rest.constant_part() % width as i64 == 0 && rest.terms().iter().all(|t| t.coefficient % width as i64 == 0);
-        if !step.is_const(1) || !aligned || !matches!(dtype, DType::F32 | DType::I32 | DType::U32) {
+        // A vector has at most 16 bytes, and predicates have no place in memory.
+        let fits = dtype != DType::Bool && dtype.size_bytes().is_some_and(|size| size * width <= 16);
+        if !step.is_const(1) || !rest.is_multiple_of(width as i64) || !fits {
             return Ok(None);
         }
         Ok(Some(self.element(buffer, &rest)?).filter(|e| matches!(e, Element::Memory(_))))
@@ -360,30 +362,49 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn async_copy(&mut self, target: &Target, source: &Target, len_elems: u32) -> Result<(), PtxError> {
+    fn async_copy(
+        &mut self,
+        target: &Target,
+        source: &Target,
+        len_elems: u32,
+        valid: &[Bound],
+    ) -> Result<(), PtxError> {
         let (to, from) = (&self.nest.buffers[target.buffer], &self.nest.buffers[source.buffer]);
         let bytes = u64::from(len_elems) * from.dtype.size_bytes().unwrap_or(0) as u64;
         let error = || PtxError::AsyncCopy { bytes, from: from.name.clone(), to: to.name.clone() };
-        if !matches!(bytes, 4 | 8 | 16) {
+        let aligned = |e: &IndexExpr| e.is_multiple_of(i64::from(len_elems));
+        let (to_index, from_index) = (self.resolve(&target.index), self.resolve(&source.index));
+        if !matches!(bytes, 4 | 8 | 16) || !aligned(&to_index) || !aligned(&from_index) {
             return Err(error());
         }
-        let to = self.element(target.buffer, &target.index)?;
-        let from = self.element(source.buffer, &source.index)?;
-        match (to, from) {
-            (Element::Memory(to), Element::Memory(from))
-                if to.space == Space::Shared && from.space == Space::Global =>
-            {
-                self.b.cp_async(to, from, bytes);
-                Ok(())
-            }
-            _ => Err(error()),
+        let (Element::Memory(to), Element::Memory(from)) =
+            (self.element(target.buffer, &to_index)?, self.element(source.buffer, &from_index)?)
+        else {
+            return Err(error());
+        };
+        if to.space != Space::Shared || from.space != Space::Global {
+            return Err(error());
         }
+        let Some(holds) = self.all(valid, None)? else {
+            self.b.cp_async(to, from, bytes, None);
+            return Ok(());
+        };
+        // Nothing is read where the conditions fail, and the address is one of the buffer all the same.
+        let Some(Place::Memory { base: start, .. }) = self.places[source.buffer.index()] else { return Err(error()) };
+        let there = match from.offset_bytes {
+            0 => from.base,
+            offset => self.b.op("add", Ty::S64, &[from.base.into(), Src::Int(offset)]),
+        };
+        let base = self.b.selp(Ty::S64, there.into(), start.into(), holds);
+        let read = self.b.selp(Ty::U32, Src::Int(bytes as i64), Src::Int(0), holds);
+        self.b.cp_async(to, Address { base, offset_bytes: 0, ..from }, bytes, Some(read));
+        Ok(())
     }
 }
 
 /// What the lanes of a vector loop load and store together.
 #[derive(Debug, Default)]
-struct Lanes {
+pub(crate) struct Lanes {
     width: usize,
     /// Per load, a register per lane.
     loaded: HashMap<ScalarId, Vec<Reg>>,
@@ -399,7 +420,7 @@ fn known_lane(lane: Option<(&Lanes, usize)>, id: ScalarId) -> Option<Reg> {
 }
 
 /// The factors, if the reduction sums products.
-fn product_sum(reducer: &Reducer, body: &Body, roots: &[ScalarId]) -> Option<(DType, ScalarId, ScalarId)> {
+pub(crate) fn product_sum(reducer: &Reducer, body: &Body, roots: &[ScalarId]) -> Option<(DType, ScalarId, ScalarId)> {
     let [root] = roots else { return None };
     match body.ops[*root] {
         ScalarOp::Binary(BinaryOp::Mul, a, b) if reducer.as_binary() == Some(BinaryOp::Add) => {

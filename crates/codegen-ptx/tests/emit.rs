@@ -269,9 +269,10 @@ fn copies_wait_in_groups() {
             target: infc_ir::nest::Target { buffer: tile, index: at.clone() },
             source: infc_ir::nest::Target { buffer: x, index: at },
             len_elems: 4,
+            valid: vec![],
         };
         let (a, b) = (i(thread).scale(4), i(thread).scale(4) + 256);
-        vec![Stmt::Alloc(tile), copy(a), copy(b), Stmt::AsyncWait { pending: 0 }, Stmt::Barrier]
+        vec![Stmt::Alloc(tile), copy(a), copy(b), Stmt::AsyncCommit, Stmt::AsyncWait { pending: 0 }, Stmt::Barrier]
     });
     let text = module(&nest).text;
     let order: Vec<&str> = text

@@ -290,6 +290,18 @@ impl IndexExpr {
         )
     }
 
+    /// True if the value is a multiple of a positive number whatever symbols and variables are, as far as its parts show.
+    #[must_use]
+    pub fn is_multiple_of(&self, of: i64) -> bool {
+        let is_multiple = |atom: &Atom| match atom {
+            // A remainder of a multiple by a multiple.
+            Atom::Mod(p) => p.0.is_multiple_of(of) && p.1.is_multiple_of(of),
+            _ => false,
+        };
+        let holds = |t: &Term| t.coefficient % of == 0 || t.atoms.iter().any(is_multiple);
+        self.constant % of == 0 && self.terms.iter().all(holds)
+    }
+
     /// Exact division by `c·Π atoms`, if every term has these factors.
     fn divide_by_monomial(&self, divisor: &Self) -> Option<Self> {
         let [by] = &*divisor.terms else { return None };

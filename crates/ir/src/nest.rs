@@ -165,8 +165,13 @@ pub enum Stmt {
         source: Target,
         /// Elements copied.
         len_elems: u32,
+        /// Unless all of these hold, nothing is read and zeros are written.
+        valid: Vec<Bound>,
     },
-    /// Waits until at most this many groups of asynchronous copies are under way.
+    /// The copies that a thread has started since the last one are a group, which may be empty.
+    AsyncCommit,
+    /// Waits until at most this many groups of asynchronous copies are under way. What other threads copy is there after a
+    /// barrier.
     AsyncWait {
         /// Groups that may remain.
         pending: u32,

@@ -40,11 +40,16 @@ pub enum Intrinsic {
     /// Two products of bfloat16 numbers, summed in f32, per lane: the second before the first. Subnormal numbers may
     /// count as zero.
     Dot2,
+    /// A product of two matrices of halves whose rows and columns are spread over the 32 threads of a warp: `mma.sync` of a
+    /// GPU. The sum's points of a thread are those that the instruction gives it; the loop is along what is summed.
+    Mma16,
+    /// As [`Intrinsic::Mma16`], of bytes in i32.
+    Mma32,
 }
 
 impl Intrinsic {
     /// All of them.
-    pub const ALL: [Intrinsic; 2] = [Intrinsic::Dot4, Intrinsic::Dot2];
+    pub const ALL: [Intrinsic; 4] = [Intrinsic::Dot4, Intrinsic::Dot2, Intrinsic::Mma16, Intrinsic::Mma32];
 
     /// Turns of a loop that are done at once.
     #[must_use]
@@ -52,10 +57,12 @@ impl Intrinsic {
         match self {
             Intrinsic::Dot4 => 4,
             Intrinsic::Dot2 => 2,
+            Intrinsic::Mma16 => 16,
+            Intrinsic::Mma32 => 32,
         }
     }
 
-    /// What sums products of elements of two types, either first, in a third.
+    /// What sums products of elements of two types, either first, in a third, per lane.
     #[must_use]
     pub const fn of(sum: DType, factors: [DType; 2]) -> Option<Intrinsic> {
         match (sum, factors) {
@@ -69,8 +76,8 @@ impl Intrinsic {
     #[must_use]
     pub const fn is_exact(self) -> bool {
         match self {
-            Intrinsic::Dot4 => true,
-            Intrinsic::Dot2 => false,
+            Intrinsic::Dot4 | Intrinsic::Mma32 => true,
+            Intrinsic::Dot2 | Intrinsic::Mma16 => false,
         }
     }
 }
@@ -176,6 +183,14 @@ pub enum Step {
         /// See [`Intrinsic`].
         intrinsic: Intrinsic,
     },
+    /// The stage, which is computed at a loop of its reader and only copies, is copied asynchronously so many turns of that
+    /// loop ahead, into as many tiles of shared memory and one more in turn.
+    Stream {
+        /// Stage; its innermost loop is a vector of 4, 8 or 16 bytes that are neighbours and aligned as one.
+        stage: String,
+        /// Turns, at least 1.
+        ahead: u32,
+    },
     /// While a stage is computed, the memory is asked for that a stage which reads it at points near its own writes
     /// after it.
     Prefetch {
@@ -238,6 +253,8 @@ impl fmt::Display for Intrinsic {
         f.write_str(match self {
             Intrinsic::Dot4 => "dot4",
             Intrinsic::Dot2 => "dot2",
+            Intrinsic::Mma16 => "mma16",
+            Intrinsic::Mma32 => "mma32",
         })
     }
 }
@@ -282,6 +299,7 @@ impl fmt::Display for Step {
             Step::Tensorize { stage, axis, intrinsic } => {
                 write!(f, "tensorize {}.{} to {intrinsic}", name(stage), name(axis))
             }
+            Step::Stream { stage, ahead } => write!(f, "stream {} by {ahead}", name(stage)),
             Step::Prefetch { stage, during } => write!(f, "prefetch {} during {}", name(stage), name(during)),
             Step::Fetch { operand, during, axis, ahead } => {
                 write!(f, "fetch {} during {}.{} by {ahead}", name(operand), name(during), name(axis))

@@ -171,12 +171,20 @@ fn threads_of_a_block_share_memory_and_meet() {
 #[test]
 fn an_asynchronous_copy_is_poison_until_waited_for() {
     let place = |buffer, index: i64| Target { buffer, index: index.into() };
-    let copy = Stmt::AsyncCopy { target: place(T, 0), source: place(X, 2), len_elems: 2 };
+    let copy = |valid| Stmt::AsyncCopy { target: place(T, 0), source: place(X, 2), len_elems: 2, valid };
     let write = store(Y, var(0), read(T, 1.into(), 0.0));
-    let waited = vec![Stmt::Alloc(T), copy.clone(), Stmt::AsyncWait { pending: 0 }, write.clone()];
-    assert_eq!(run(&nest(4, Scope::Shared, waited)), Ok(vec![3.0, 3.0, 0.0, 0.0]));
-    let hasty = vec![Stmt::Alloc(T), copy, Stmt::AsyncWait { pending: 1 }, write];
-    assert!(matches!(run(&nest(4, Scope::Shared, hasty)), Err(InterpError::NotYetComputed { .. })));
+    let body = |valid, committed: bool, pending| {
+        let mut body = vec![Stmt::Alloc(T), copy(valid)];
+        body.extend(committed.then_some(Stmt::AsyncCommit));
+        body.extend([Stmt::AsyncWait { pending }, write.clone()]);
+        nest(4, Scope::Shared, body)
+    };
+    assert_eq!(run(&body(vec![], true, 0)), Ok(vec![3.0, 3.0, 0.0, 0.0]));
+    assert!(matches!(run(&body(vec![], true, 1)), Err(InterpError::NotYetComputed { .. })));
+    assert!(matches!(run(&body(vec![], false, 0)), Err(InterpError::NotYetComputed { .. })));
+    // Where the condition fails, zeros are copied, and nothing is read.
+    let never = Bound { expr: 5.into(), lo: 0.into(), hi: 5.into() };
+    assert_eq!(run(&body(vec![never], true, 0)), Ok(vec![0.0; 4]));
 }
 
 #[test]

@@ -174,6 +174,7 @@ fn stores_fit_their_buffers() {
         target: Target { buffer: Y, index: 0.into() },
         source: Target { buffer: X, index: 0.into() },
         len_elems: 4,
+        valid: vec![],
     };
     assert!(matches!(broken(vec![copy])[..], [ViolationKind::NotAllowed { .. }]));
 }

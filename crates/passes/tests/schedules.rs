@@ -6,10 +6,11 @@ mod unknown_sizes;
 
 use infc_ir::interp::run_kernel;
 use infc_ir::kernel::Kernel;
+use infc_ir::verify::verify_nest;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::{DotCost, Machine, apply, choose};
+use infc_passes::schedule::{DotCost, Machine, apply, apply_within, choose};
 use infc_tensor::DType;
-use infc_testkit::{assert_close, assert_same, random_inputs, strategies};
+use infc_testkit::{assert_close, assert_same, random_inputs, run_nest_of, strategies};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use support::{MACHINES, run_by, run_scheduled};
@@ -114,7 +115,7 @@ fn sums_of_bf16_products_take_pairs_where_sums_may_be_reordered() {
     let nest = apply(&kernel, &schedule).expect("it applies");
     assert!(nest.to_string().contains(" dot2"), "{nest}");
     let strict = infc_passes::schedule::apply_within(&kernel, &schedule, ErrorClass::Exact).expect_err("another order");
-    assert!(strict.to_string().contains("summed from its end"), "{strict}");
+    assert!(strict.to_string().contains("summed by an instruction"), "{strict}");
     let exact = choose(&kernel, &MACHINES[2].1, ErrorClass::Exact).to_string();
     assert!(!exact.contains("dot2"), "{exact}");
 }
@@ -131,6 +132,75 @@ fn what_is_no_dot_product_is_refused() {
     }
     let outer = error("split s.k by 4 -> o, i; reorder s: i, o; tensorize s.i to dot4");
     assert!(outer.contains("innermost") || outer.contains("coarser"), "{outer}");
+}
+
+/// A product whose left factor comes by way of a tile.
+fn tiled() -> Kernel {
+    let text = "kernel @tiled(x: f16[6, 32], w: f16[32, 5]) -> (y: f32[6, 5]) {
+          stage t[m: 6, k: 32] = x[m, k]
+          stage s[m: 6, n: 5, reduce k: 32] = fold sum f32(t[m, k]) * f32(w[k, n])
+          stage o[m, n] = s[m, n]
+          output y[m, n] = o[m, n]
+        }";
+    text.parse().expect("well formed")
+}
+
+const STREAMED: &str = "split s.k by 8 -> ko, ki; reorder s: ko, m, n, ki; compute t at s.ko; store t in shared; \
+     split t.k by 8 -> kp, kv; vectorize t.kv; stream t by 2";
+
+#[test]
+fn tiles_are_copied_ahead() {
+    let kernel = tiled();
+    // One turn ahead of four, two, and more than there are.
+    for ahead in [1, 2, 5] {
+        let steps = STREAMED.replace("by 2", &format!("by {ahead}"));
+        let nest = apply(&kernel, &steps.parse().expect("it parses")).expect("it applies");
+        verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
+        let text = nest.to_string();
+        assert!(text.contains("copy 8 from x") && text.contains(&format!("wait {}\n", ahead - 1)), "{text}");
+        assert_eq!(text.matches("commit").count(), ahead + 1, "{text}");
+        let inputs = random_inputs(&kernel, &[], 3);
+        let expected = run_kernel(&kernel, &[], &inputs).expect("it can be interpreted");
+        let found = run_nest_of(&kernel, &nest, &[], &inputs).unwrap_or_else(|e| panic!("{e}\n{nest}"));
+        assert_close("tiled", &found, &expected, 1e-6, 1e-6);
+    }
+}
+
+#[test]
+fn what_cannot_be_copied_ahead_is_refused() {
+    let kernel = tiled();
+    for (from, to, why) in [
+        ("stream t by 2", "stream t by 0", "1 to 8 turns ahead"),
+        ("stream t by 2", "stream t by 9", "1 to 8 turns ahead"),
+        ("split s.k by 8", "split s.k by 12", "without a remainder"),
+        ("store t in shared", "store t in scratch", "in shared memory"),
+        ("vectorize t.kv; ", "", "aligned pieces"),
+        ("split t.k by 8", "split t.k by 1", "aligned pieces"),
+        ("compute t at s.ko", "compute t at s.m", "a reduction's serial loop"),
+    ] {
+        let steps = STREAMED.replace(from, to);
+        let steps = if to.ends_with("s.m") {
+            steps.replace("reorder s: ko, m, n, ki", "reorder s: m, ko, n, ki")
+        } else {
+            steps
+        };
+        let error = apply(&kernel, &steps.parse().expect("it parses")).expect_err(to).to_string();
+        assert!(error.contains(why), "{to}: {error}");
+    }
+}
+
+#[test]
+fn what_is_no_product_of_matrices_is_refused() {
+    for steps in ["tensorize s.k to mma16", "split s.k by 8 -> o, i; tensorize s.i to mma16", "tensorize s.n to mma16"]
+    {
+        let error = apply(&tiled(), &steps.parse().expect("it parses")).expect_err(steps).to_string();
+        assert!(error.contains("mma16 takes the 16 turns of a split-off reduction loop"), "{steps}: {error}");
+    }
+    // An instruction has an order of its own.
+    let steps = "split s.k by 16 -> o, i; reorder s: o, m, n, i; tensorize s.i to mma16".parse().expect("it parses");
+    apply(&tiled(), &steps).expect("plain loops compute it");
+    let error = apply_within(&tiled(), &steps, ErrorClass::Exact).expect_err("not in order").to_string();
+    assert!(error.contains("summed by an instruction"), "{error}");
 }
 
 /// A sum is computed in front of the loop over an axis that has one point or none, where it must not be read.

@@ -2,6 +2,7 @@
 
 use crate::SimError;
 use crate::instruction::{Address, Compare, Compute, Instruction, Operation, Reg, Round, Shuffle, Space, Special, Src};
+use crate::matrix::Factor;
 use crate::module::Names;
 use crate::token::Cursor;
 use crate::types::{Kind, Ty};
@@ -68,6 +69,19 @@ impl<'a> Decoder<'_, 'a> {
             ["cvt", ref rest @ ..] => self.convert(rest),
             ["setp", compare, ty] => self.compare(compare, ty),
             ["shfl", "sync", mode, "b32"] => self.shuffle(mode),
+            ["mma", "sync", "aligned", shape, "row", "col", sum, a, b, c] => self.mma(shape, a, b, sum, c),
+            ["ldmatrix", "sync", "aligned", "m8n8", count, ref trans @ .., "shared", "b16"] => {
+                let count = ["x1", "x2", "x4"].iter().position(|n| *n == count).ok_or_else(|| self.unknown())?;
+                let transposed = match trans {
+                    [] => false,
+                    ["trans"] => true,
+                    _ => return Err(self.unknown()),
+                };
+                let dsts = self.list(1 << count, |d| d.reg(Ty::U32, false))?;
+                self.c.expect(",")?;
+                let from = self.address()?;
+                Ok(Operation::LoadMatrix { dsts, from, transposed })
+            }
             ["selp", ty] => {
                 let ty = self.ty(ty)?;
                 let dst = self.reg(ty, false)?;
@@ -425,6 +439,26 @@ impl<'a> Decoder<'_, 'a> {
         }
         let source_bytes = if self.c.peek() == Some(",") { Some(self.next_src(Ty::U32)?) } else { None };
         Ok(Operation::CopyAsync { to, from, bytes: bytes as u64, source_bytes })
+    }
+
+    /// `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 d, a, b, c`, and of other types that make 32 bytes of a row.
+    fn mma(&mut self, shape: &str, a: &str, b: &str, sum: &str, c: &str) -> Result<Operation, SimError> {
+        let factors = Factor::named(a).zip(Factor::named(b)).filter(|(a, b)| a.goes_with(*b));
+        let (a_type, b_type) = factors.ok_or_else(|| self.unknown())?;
+        let of_sum = if a_type.is_integer() { "s32" } else { "f32" };
+        if sum != of_sum || c != of_sum || shape != format!("m16n8k{}", a_type.depth()) {
+            return Err(self.unknown());
+        }
+        let ty = self.ty(of_sum)?;
+        let fixed = "the list has as many as were asked for";
+        let sum = self.list(4, |d| d.reg(ty, false))?.try_into().expect(fixed);
+        self.c.expect(",")?;
+        let a = self.list(4, |d| d.reg(Ty::U32, false).map(Src::Reg))?.try_into().expect(fixed);
+        self.c.expect(",")?;
+        let b = self.list(2, |d| d.reg(Ty::U32, false).map(Src::Reg))?.try_into().expect(fixed);
+        self.c.expect(",")?;
+        let c = self.list(4, |d| d.reg(ty, false).map(Src::Reg))?.try_into().expect(fixed);
+        Ok(Operation::Mma { a_type, b_type, sum, a, b, c })
     }
 
     /// `shfl.sync.mode.b32 d[|p], a, b, c, membermask`

@@ -1,5 +1,6 @@
 //! Instructions as they are executed.
 
+use crate::matrix::Factor;
 use crate::types::Ty;
 
 /// A register, by its number among all of a function's.
@@ -197,6 +198,21 @@ pub(crate) enum Operation {
         lane: Src,
         clamp: Src,
         members: Src,
+    },
+    /// `sum = a·b + c` by a warp: 16×8 elements, of f32 or s32.
+    Mma {
+        a_type: Factor,
+        b_type: Factor,
+        sum: [Reg; 4],
+        a: [Src; 4],
+        b: [Src; 2],
+        c: [Src; 4],
+    },
+    /// 8×8 matrices of halves from shared memory, one per register.
+    LoadMatrix {
+        dsts: Vec<Reg>,
+        from: Address,
+        transposed: bool,
     },
     Branch {
         to: usize,

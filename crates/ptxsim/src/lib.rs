@@ -17,7 +17,7 @@
 //! seeded amount, so that no test passes by lucky bits. The order of threads between barriers, and of blocks, is drawn from
 //! the seed as well. What is not modelled: the time anything takes, caches, and memory ordering weaker than barriers.
 //!
-//! Source: PTX ISA 8.5, chapters 5 (state spaces), 6 (operands) and 9 (instructions). Nothing here has been compared with
+//! Source: PTX ISA 8.5, chapters 5 (state spaces), 6 (operands) and 9 (instructions, with those of matrices). Nothing here has been compared with
 //! a GPU yet.
 
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ mod decode;
 mod error;
 mod instruction;
 mod machine;
+mod matrix;
 mod memory;
 mod module;
 mod shadow;
@@ -33,6 +34,7 @@ mod thread;
 mod token;
 mod types;
 mod value;
+mod warp;
 
 pub use error::{SimError, Site};
 pub use machine::{Launch, Stats, run};

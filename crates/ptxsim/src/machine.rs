@@ -1,14 +1,12 @@
 //! Launches: blocks one after the other, their threads between barriers in an order that is drawn.
 
 use crate::SimError;
-use crate::instruction::{Instruction, Operation, Shuffle};
+use crate::instruction::Instruction;
 use crate::memory::{Argument, Buffer, Tracked, buffer_address};
 use crate::module::{Entry, LOCAL_START, Module, SHARED_START};
 use crate::thread::{State, Thread};
 use crate::types::Ty;
 
-/// Threads of a warp.
-const WARP: usize = 32;
 /// Threads of a block at most.
 const MAX_THREADS: u64 = 1024;
 
@@ -171,66 +169,6 @@ impl Block<'_> {
             threads.iter_mut().for_each(Thread::resume);
         }
     }
-
-    /// Does the operations of whole warps that wait to be done; false if none does.
-    fn warps(&mut self, threads: &mut [Thread]) -> Result<bool, SimError> {
-        let body = self.body;
-        let mut any = false;
-        for warp in threads.chunks_mut(WARP) {
-            let waiting = warp.iter().find_map(|t| match t.state {
-                State::AtWarp(at) => Some((t.site(self), at)),
-                _ => None,
-            });
-            let Some((site, at)) = waiting else { continue };
-            let Operation::Shuffle { mode, dst, valid, src, lane, clamp, members } = &body[at].operation else {
-                unreachable!("threads wait at operations of warps")
-            };
-            let leader = warp.iter().position(|t| t.state == State::AtWarp(at)).expect("one was found");
-            let members = warp[leader].source(*members, self)?;
-            let is_member = |lane: usize| members >> lane & 1 == 1;
-            // Everyone whom the mask names takes part, and nobody else is there.
-            for lane in 0..WARP {
-                let there = warp.get(lane).is_some_and(|t| t.state == State::AtWarp(at));
-                if there != is_member(lane) {
-                    return Err(SimError::DivergentWarp { site, lane: lane as u32 });
-                }
-            }
-            let mut results = Vec::with_capacity(WARP);
-            for (n, thread) in warp.iter().enumerate().filter(|(n, _)| is_member(*n)) {
-                let (by, c) = (thread.source(*lane, self)? & 0x1f, thread.source(*clamp, self)?);
-                let (from, ok) = shuffle_source(*mode, n as u64, by, c & 0x1f, c >> 8 & 0x1f);
-                if !is_member(from as usize) {
-                    return Err(SimError::DivergentWarp { site, lane: from as u32 });
-                }
-                results.push((n, warp[from as usize].source(*src, self)?, ok));
-            }
-            for (n, bits, ok) in results {
-                warp[n].set(*dst, bits);
-                if let Some(valid) = valid {
-                    warp[n].set(*valid, u64::from(ok));
-                }
-                warp[n].resume();
-            }
-            any = true;
-        }
-        Ok(any)
-    }
-}
-
-/// The lane that `shfl.sync` reads, and whether it is in range (PTX ISA 9.7.9.6).
-fn shuffle_source(mode: Shuffle, lane: u64, by: u64, clamp: u64, segment: u64) -> (u64, bool) {
-    let max = (lane & segment) | (clamp & !segment);
-    let min = lane & segment;
-    let (from, ok) = match mode {
-        Shuffle::Up => (lane.wrapping_sub(by), lane >= by && lane - by >= max),
-        Shuffle::Down => (lane + by, lane + by <= max),
-        Shuffle::Butterfly => (lane ^ by, lane ^ by <= max),
-        Shuffle::Index => {
-            let from = min | (by & !segment);
-            (from, from <= max)
-        }
-    };
-    if ok { (from, true) } else { (lane, false) }
 }
 
 /// Draws orders (SplitMix64).

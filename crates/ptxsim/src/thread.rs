@@ -129,7 +129,7 @@ impl Thread {
                 self.state = State::AtBarrier(self.at);
                 return Ok(());
             }
-            Operation::Shuffle { .. } => {
+            Operation::Shuffle { .. } | Operation::Mma { .. } | Operation::LoadMatrix { .. } => {
                 self.state = State::AtWarp(self.at);
                 return Ok(());
             }
@@ -203,12 +203,19 @@ impl Thread {
 
     // -------------------------------------------------------------------------------------------------- memory --
 
-    fn address(&self, address: Address, b: &Block<'_>) -> Result<u64, SimError> {
+    pub(crate) fn address(&self, address: Address, b: &Block<'_>) -> Result<u64, SimError> {
         Ok(self.source(address.base, b)?.wrapping_add(address.offset as u64))
     }
 
     /// Where an access begins: which buffer (0 for shared and local memory) and the byte in it.
-    fn place(&self, space: Space, address: u64, bytes: u64, align: u64, b: &Block<'_>) -> Result<Spot, SimError> {
+    pub(crate) fn place(
+        &self,
+        space: Space,
+        address: u64,
+        bytes: u64,
+        align: u64,
+        b: &Block<'_>,
+    ) -> Result<Spot, SimError> {
         let site = self.site(b);
         let wild = || SimError::WildAddress { site, address, space: space.name() };
         let (buffer, at, len) = match space {
@@ -232,6 +239,12 @@ impl Thread {
             return Err(SimError::OutOfBounds { site, place, bytes, len });
         }
         Ok(spot)
+    }
+
+    /// Bytes of shared memory that this thread reads.
+    pub(crate) fn read_shared(&self, spot: Spot, bytes: usize, b: &mut Block<'_>) -> Result<u64, SimError> {
+        let read = b.shared.read(spot.at, bytes, self.toucher(b), false);
+        read.map_err(|r| self.refused(r, spot, "read", b))
     }
 
     fn refused(&self, refusal: Refusal, spot: Spot, access: &'static str, b: &Block<'_>) -> SimError {

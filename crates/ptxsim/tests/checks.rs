@@ -269,3 +269,70 @@ fn narrow_values_are_extended_in_words() {
         mov.b32 %r5, {%h1, %h0};\nst.global.u32 [%rd1+8], %r5;\nmov.b32 {%h2, %h3}, %r5;\ncvt.f32.f16 %f1, %h3;\nst.global.f32 [%rd1+12], %f1;";
     assert_eq!(fine(body, 1, 1)[..4], [-2i32 as u32, 0xfe, 0xc000_0000, (-2.0f32).to_bits()]);
 }
+
+/// A warp's product of halves: A is row·1 + 0 beyond the first two columns, B has ones in its first two rows.
+fn product(kind: &str, a: &str, b: &str) -> String {
+    let zeros: String = (2..6).map(|n| format!("mov.f32 %f{n}, 0f00000000;\n")).collect();
+    let stores: String = (0..4).map(|n| format!("st.global.f32 [%rd6+{}], %f{};\n", 4 * n, n + 2)).collect();
+    format!(
+        "{zeros}{a}\n{b}
+        mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{%f2, %f3, %f4, %f5}}, {{%r4, %r5, %r6, %r7}}, {{%r8, %r9}}, {{%f2, %f3, %f4, %f5}};
+        and.b32 %r2, %r0, 15;\nmad.wide.s32 %rd6, %r2, 16, %rd1;\nsetp.lt.s32 %p0, %r0, 16;\n@!%p0 bra $L0;\n{stores}$L0:"
+    )
+}
+
+/// Row `lane div 4` of A is `lane div 4` ones of f16 in the lane's own two columns of the first eight.
+const ROWS_OF_A: &str =
+    "shr.u32 %r2, %r0, 2;\ncvt.rn.f32.s32 %f0, %r2;\ncvt.rn.f16.f32 %h0, %f0;\nmov.b32 %r4, {%h0, %h0};
+    mov.b32 %r5, 0;\nmov.b32 %r6, 0;\nmov.b32 %r7, 0;";
+/// All of B is 1.
+const ONES_OF_B: &str = "mov.b32 %r8, 1006648320;\nmov.b32 %r9, 1006648320;";
+
+#[test]
+fn matrices_are_multiplied_by_warps() {
+    let body = product("f16", ROWS_OF_A, ONES_OF_B);
+    // Lane l has (l div 4, 2·(l mod 4) + {0, 1}) and the same columns of the row 8 below.
+    let out: Vec<f32> = fine(&body, 32, 1)[..64].iter().map(|&bits| f32::from_bits(bits)).collect();
+    for lane in 0..16 {
+        let row = (lane / 4 * 8) as f32;
+        assert_eq!(out[4 * lane..4 * lane + 4], [row, row, 0.0, 0.0], "lane {lane}");
+    }
+    // A lane that does not take part; fewer than a warp.
+    let split = format!("setp.lt.s32 %p1, %r0, 31;\n@!%p1 bra $L1;\n{body}\n$L1:");
+    assert_eq!(fault(&split, 32, 1).code(), "ptxsim::divergent-warp");
+    assert_eq!(fault(&body, 16, 1).code(), "ptxsim::divergent-warp");
+    // Registers of another type, numbers of registers, shapes and types that are none.
+    assert_eq!(fault(&body.replace("{%r8, %r9}", "{%r8, %f9}"), 32, 1).code(), "ptxsim::operand-type");
+    assert_eq!(fault(&body.replace("{%r8, %r9}", "{%r8}"), 32, 1).code(), "ptxsim::syntax");
+    for wrong in ["m16n8k8", "m8n8k16"] {
+        assert_eq!(fault(&body.replace("m16n8k16", wrong), 32, 1).code(), "ptxsim::unknown-instruction");
+    }
+    assert_eq!(fault(&body.replace("f16.f16", "f16.bf16"), 32, 1).code(), "ptxsim::unknown-instruction");
+}
+
+/// Thread `t` writes a word of 16-bit numbers 2t and 2t + 1 at word `t`; rows of matrices lie 16 bytes apart.
+const MATRICES: &str = "shl.b32 %r2, %r0, 1;\nadd.s32 %r3, %r2, 1;\nshl.b32 %r3, %r3, 16;\nor.b32 %r2, %r2, %r3;\nst.shared.u32 [%rd5], %r2;
+    add.s32 %r4, %r0, 32;\nshl.b32 %r2, %r4, 1;\nadd.s32 %r3, %r2, 1;\nshl.b32 %r3, %r3, 16;\nor.b32 %r2, %r2, %r3;\nst.shared.u32 [%rd5+128], %r2;
+    bar.sync 0;\nand.b32 %r5, %r0, 15;\nmad.wide.s32 %rd6, %r5, 16, %rd4;
+    ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r6, %r7}, [%rd6];
+    mad.wide.s32 %rd7, %r0, 8, %rd1;\nst.global.u32 [%rd7], %r6;\nst.global.u32 [%rd7+4], %r7;";
+
+#[test]
+fn matrices_are_loaded_by_warps() {
+    let pair = |a: u32, b: u32| a | b << 16;
+    let out = fine(MATRICES, 32, 1);
+    for lane in 0..32 {
+        let at = 8 * (lane / 4) + 2 * (lane % 4);
+        assert_eq!(out[2 * lane as usize..][..2], [pair(at, at + 1), pair(64 + at, 65 + at)], "lane {lane}");
+    }
+    let out = fine(&MATRICES.replace("x2.shared", "x2.trans.shared"), 32, 1);
+    for lane in 0..32 {
+        let at = lane / 4 + 16 * (lane % 4);
+        assert_eq!(out[2 * lane as usize..][..2], [pair(at, at + 8), pair(64 + at, 72 + at)], "lane {lane}");
+    }
+    assert_eq!(fault(&MATRICES.replace("[%rd6];", "[%rd6+8];"), 32, 1).code(), "ptxsim::misaligned");
+    assert_eq!(fault(&MATRICES.replace("[%rd6];", "[%rd6+1024];"), 32, 1).code(), "ptxsim::out-of-bounds");
+    let unordered = MATRICES.replace("bar.sync 0;", "").replace("x2.shared", "x2.trans.shared");
+    assert_eq!(fault(&unordered, 32, 1).code(), "ptxsim::race");
+    assert_eq!(fault(MATRICES, 16, 1).code(), "ptxsim::divergent-warp");
+}

@@ -167,6 +167,17 @@ fn convolution_of_any_size() {
 }
 
 #[test]
+fn convolution_of_halves() {
+    check("half_conv", 1e-3, |case, _, i| {
+        let k = i[3];
+        let a = window(i[1], i[2], 2, [9, 7], |h, w, r, s| {
+            sum(8, |c| case.at("x", &[i[0], h, w, c]) * case.at("w", &[k / 16, 24 * r + 8 * s + c, k % 16]))
+        });
+        (a + case.at("b", &[k])).max(0.0)
+    });
+}
+
+#[test]
 fn depthwise_convolution() {
     check("depthwise_conv", 1e-6, |case, _, i| {
         let a =

@@ -49,7 +49,9 @@ impl Lower<'_> {
                 self.b.barrier();
                 Ok(())
             }
-            Stmt::AsyncCopy { .. } | Stmt::AsyncWait { .. } => self.unsupported("asynchronous copies are for GPUs"),
+            Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {
+                self.unsupported("asynchronous copies are for GPUs")
+            }
         }
     }
 
@@ -531,7 +533,12 @@ fn written_buffers(stmts: &[Stmt], written: &mut BTreeSet<BufferId>) {
             Stmt::AsyncCopy { target, .. } => {
                 written.insert(target.buffer);
             }
-            Stmt::Let { .. } | Stmt::Alloc(_) | Stmt::Barrier | Stmt::Prefetch { .. } | Stmt::AsyncWait { .. } => {}
+            Stmt::Let { .. }
+            | Stmt::Alloc(_)
+            | Stmt::Barrier
+            | Stmt::Prefetch { .. }
+            | Stmt::AsyncCommit
+            | Stmt::AsyncWait { .. } => {}
         }
     }
 }

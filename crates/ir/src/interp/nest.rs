@@ -164,10 +164,18 @@ impl Machine<'_> {
             }
             // A lone thread meets only itself.
             Code::Barrier => Ok(()),
-            Code::AsyncCopy { target, source, len } => {
-                let (to, from) = (self.eval(&target.index, thread)?, self.eval(&source.index, thread)?);
-                let copied = memory.start_copy(thread, (target.buffer, to), (source.buffer, from), *len);
+            Code::AsyncCopy { target, source, len, valid } => {
+                let to = self.eval(&target.index, thread)?;
+                let from = match self.hold(valid, thread)? {
+                    true => Some((source.buffer, self.eval(&source.index, thread)?)),
+                    false => None,
+                };
+                let copied = memory.start_copy(thread, (target.buffer, to), from, *len);
                 copied.map_err(|e| self.locate(e, thread))
+            }
+            Code::AsyncCommit => {
+                memory.commit(thread);
+                Ok(())
             }
             Code::AsyncWait { pending } => memory.wait(thread, *pending).map_err(|e| self.locate(e, thread)),
         }

@@ -141,9 +141,14 @@ impl NestText<'_> {
             }
             Stmt::Barrier => f.write_str("barrier\n"),
             Stmt::Prefetch { target } => writeln!(f, "prefetch {}", self.target(target)),
-            Stmt::AsyncCopy { target, source, len_elems } => {
-                writeln!(f, "copy {len_elems} from {} to {}", self.target(source), self.target(target))
+            Stmt::AsyncCopy { target, source, len_elems, valid } => {
+                write!(f, "copy {len_elems} from {} to {}", self.target(source), self.target(target))?;
+                if !valid.is_empty() {
+                    write!(f, " where {}", Bounds(valid, self.names()))?;
+                }
+                f.write_str("\n")
             }
+            Stmt::AsyncCommit => f.write_str("commit\n"),
             Stmt::AsyncWait { pending } => writeln!(f, "wait {pending}"),
         }
     }

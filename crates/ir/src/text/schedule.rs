@@ -88,6 +88,11 @@ impl Parser<'_> {
                 self.expect_word("to")?;
                 Step::Tensorize { stage, axis, intrinsic: self.intrinsic()? }
             }
+            "stream" => {
+                let stage = self.name("a stage")?;
+                self.expect_word("by")?;
+                Step::Stream { stage, ahead: self.count(1 << 30)? as u32 }
+            }
             "prefetch" => {
                 let stage = self.name("a stage")?;
                 self.expect_word("during")?;

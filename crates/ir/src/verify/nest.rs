@@ -137,7 +137,7 @@ impl Checker<'_> {
             Stmt::Barrier if self.nest.parallel.as_ref().is_some_and(|parallel| parallel.step_chunks.is_some()) => {
                 self.report.push(ViolationKind::NotAllowed { what: "a barrier among chunks that come in steps" });
             }
-            Stmt::Barrier | Stmt::AsyncWait { .. } => {}
+            Stmt::Barrier | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             Stmt::Prefetch { target } => {
                 if let Some(id) = self.place(target)
                     && !matches!(self.nest.buffers[id].kind, BufferKind::Operand { .. })
@@ -146,7 +146,8 @@ impl Checker<'_> {
                     self.report.push(ViolationKind::NotAllowed { what });
                 }
             }
-            Stmt::AsyncCopy { target, source, .. } => {
+            Stmt::AsyncCopy { target, source, valid, .. } => {
+                self.bounds(valid);
                 let from = self.place(source);
                 let to = self.place(target);
                 if let (Some(from), Some(to)) = (from, to) {

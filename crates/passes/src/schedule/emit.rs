@@ -48,6 +48,8 @@ pub(super) struct Storage {
     pub(super) origin: Vec<IndexExpr>,
     /// Elements between neighbours.
     pub(super) strides: Vec<IndexExpr>,
+    /// Where it begins in the buffers: other than 0 if they have tiles for several turns of a loop.
+    pub(super) start: IndexExpr,
     /// All of it has been written, also at coordinates that the stage does not have: whoever reads need not ask.
     pub(super) complete: bool,
 }

@@ -25,7 +25,7 @@ pub(super) fn check(kernel: &Kernel, plans: &Plans) -> Result<(), ScheduleError>
                 return fail(l, "runs side by side");
             }
             if matches!(l.mode, LoopMode::Tensor(intrinsic) if !intrinsic.is_exact()) {
-                return fail(l, "is summed from its end");
+                return fail(l, "is summed by an instruction");
             }
             if l.axis < last {
                 return fail(l, "lies within one of a later axis");

@@ -3,6 +3,7 @@
 use super::ScheduleError;
 use super::emit::{AxisState, Emitter, State, Stmts};
 use super::plan::{LoopMode, LoopPlan};
+use super::region::Region;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::index::{Atom, IndexExpr, Interval};
@@ -136,18 +137,12 @@ impl Emitter<'_> {
         if attached.is_empty() {
             return rest(self, state);
         }
-        // Needs flow from readers to what they read: last stage first. What is computed further inside reads too.
-        let mut readers = vec![(stage, state.clone())];
-        let mut regions = Vec::new();
-        for id in self.computed_within(stage, loop_name).into_iter().rev() {
-            let region = self.needed(id, &readers);
-            readers.push((id, self.state_over(id, &region)));
-            if attached.contains(&id) {
-                regions.push((id, region));
-            }
+        if let Some(&id) = attached.iter().find(|&&id| self.plans[id].ahead > 0) {
+            let reason = "it can be copied ahead only where it is read in a reduction's serial loop".to_owned();
+            return Err(ScheduleError::Stage { stage: self.kernel.stages[id].name.clone(), reason });
         }
         let mut stmts = Vec::new();
-        for (id, region) in regions.into_iter().rev() {
+        for (id, region) in self.regions(stage, loop_name, &state) {
             let storage = self.allocate(id, &region);
             stmts.extend(storage.buffers.iter().map(|&b| Stmt::Alloc(b)));
             self.storage[id.index()] = Some(storage);
@@ -171,8 +166,25 @@ impl Emitter<'_> {
         Ok(stmts)
     }
 
+    /// Which parts of the stages that are computed at a loop one turn needs, in dependency order.
+    pub(super) fn regions(&mut self, stage: StageId, loop_name: &str, state: &State) -> Vec<(StageId, Region)> {
+        let attached = self.attached(stage, loop_name);
+        // Needs flow from readers to what they read: last stage first. What is computed further inside reads too.
+        let mut readers = vec![(stage, state.clone())];
+        let mut regions = Vec::new();
+        for id in self.computed_within(stage, loop_name).into_iter().rev() {
+            let region = self.needed(id, &readers);
+            readers.push((id, self.state_over(id, &region)));
+            if attached.contains(&id) {
+                regions.push((id, region));
+            }
+        }
+        regions.reverse();
+        regions
+    }
+
     /// The state of a stage that covers a region: reduction axes in full.
-    fn state_over(&self, stage: StageId, region: &[AxisState]) -> State {
+    pub(super) fn state_over(&self, stage: StageId, region: &[AxisState]) -> State {
         let mut region = region.iter();
         self.kernel.stages[stage]
             .axes

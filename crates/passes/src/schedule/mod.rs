@@ -18,6 +18,7 @@ mod prefetch;
 mod prepare;
 mod reduction;
 mod region;
+mod stream;
 
 pub use choose::{Decision, DotCost, Machine, choose, decide, gpu, operation_cost, plain};
 pub use error::ScheduleError;

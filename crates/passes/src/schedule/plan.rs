@@ -11,6 +11,9 @@ use std::ops::Range;
 /// Loops of a stage at most; each is a level of recursion.
 const MAX_LOOPS: usize = 128;
 
+/// Turns of a loop that tiles are copied ahead, at most.
+const MAX_AHEAD: u32 = 8;
+
 /// How a planned loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoopMode {
@@ -54,6 +57,8 @@ pub(super) struct StagePlan {
     pub(super) loops: Vec<LoopPlan>,
     pub(super) placement: Placement,
     pub(super) scope: Scope,
+    /// So many turns of the loop that it is computed at it is copied ahead; 0 if it is computed where it is needed.
+    pub(super) ahead: u32,
     /// Whose memory is asked for meanwhile.
     pub(super) prefetches: Option<Prefetch>,
     /// Of which operands what is read or written later is asked for meanwhile.
@@ -109,6 +114,7 @@ pub(super) fn read(kernel: &Kernel, steps: &[Step]) -> Result<Plans, ScheduleErr
                 .collect(),
             placement: Placement::Root,
             scope: Scope::Scratch,
+            ahead: 0,
             prefetches: None,
             fetches: Vec::new(),
         })
@@ -232,6 +238,13 @@ impl Reader<'_> {
             }
             Step::Unroll { stage, axis } => self.set_mode(plans, stage, axis, LoopMode::Unrolled)?,
             Step::Bind { stage, axis, dim } => self.set_mode(plans, stage, axis, LoopMode::Bound(*dim))?,
+            Step::Stream { stage, ahead } => {
+                let id = self.stage(stage)?;
+                if !(1..=MAX_AHEAD).contains(ahead) {
+                    return self.illegal(format!("1 to {MAX_AHEAD} turns ahead can be copied"));
+                }
+                plans[id].ahead = *ahead;
+            }
             Step::Prefetch { stage, during } => {
                 let (id, during_id) = (self.stage(stage)?, self.stage(during)?);
                 if !self.kernel.outputs.iter().any(|o| o.stage == id) {

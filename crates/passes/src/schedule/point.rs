@@ -1,7 +1,7 @@
 //! What is computed at one point: a stage's expression over buffers instead of operands and stages.
 
 use super::ScheduleError;
-use super::emit::{AxisState, Emitter, State, Stmts};
+use super::emit::{AxisState, Emitter, State, Stmts, Storage};
 use super::plan::Placement;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, StageId};
@@ -32,7 +32,7 @@ impl Emitter<'_> {
         let mut roots = Vec::new();
         if let Some(storage) = &self.storage[stage.index()] {
             for (component, &buffer) in storage.buffers.iter().enumerate() {
-                let index = offset(&coordinates, &storage.origin, &storage.strides).simplify(&self.ranges);
+                let index = offset(&coordinates, storage).simplify(&self.ranges);
                 targets.push(Target { buffer, index });
                 roots.push(value.roots[component]);
             }
@@ -187,7 +187,7 @@ impl Emitter<'_> {
                 let guard = if complete { &[] } else { guard };
                 let valid = self.guarded(load.valid.clone(), guard);
                 if let Some(storage) = &self.storage[id.index()] {
-                    let flat = offset(&load.index, &storage.origin, &storage.strides).simplify(&self.ranges);
+                    let flat = offset(&load.index, storage).simplify(&self.ranges);
                     let buffer = storage.buffers[usize::from(component)];
                     let strides = storage.strides.clone();
                     return Ok(out.push(ScalarOp::Load(flat_load(load, buffer, flat, &strides, valid))));
@@ -238,9 +238,12 @@ pub(crate) fn outside_halo(operand: &Operand, load: &Load, ranges: &Ranges) -> V
     load.valid.iter().filter(|b| !covered(b)).cloned().collect()
 }
 
-/// `Σ (index − origin)·stride`.
-pub(super) fn offset(index: &[IndexExpr], origin: &[IndexExpr], strides: &[IndexExpr]) -> IndexExpr {
-    index.iter().zip(origin).zip(strides).map(|((i, o), s)| (i.clone() - o.clone()) * s.clone()).sum()
+/// `start + Σ (index − origin)·stride`.
+pub(super) fn offset(index: &[IndexExpr], storage: &Storage) -> IndexExpr {
+    let Storage { origin, strides, start, .. } = storage;
+    let within: IndexExpr =
+        index.iter().zip(origin).zip(strides).map(|((i, o), s)| (i.clone() - o.clone()) * s.clone()).sum();
+    start.clone() + within
 }
 
 fn flat_load(

@@ -109,7 +109,10 @@ impl Emitter<'_> {
         let buffers = dtypes.into_iter().map(|d| self.local_buffer(&name, d, scope, len.clone())).collect::<Vec<_>>();
         stmts.extend(buffers.iter().map(|&b| Stmt::Alloc(b)));
         let origin = axes.iter().map(|a| a.base.clone()).collect();
-        Accumulator { storage: Storage { buffers, origin, strides, complete: false }, partial: partial_strides }
+        Accumulator {
+            storage: Storage { buffers, origin, strides, start: IndexExpr::constant(0), complete: false },
+            partial: partial_strides,
+        }
     }
 
     /// The states of the axes that the stage's value has.
@@ -124,7 +127,7 @@ impl Emitter<'_> {
 
     fn flat(&self, stage: StageId, acc: &Accumulator, state: &State, turns: &[IndexExpr]) -> IndexExpr {
         let at: Vec<IndexExpr> = self.value_state(stage, state).into_iter().map(|a| a.base).collect();
-        let within = offset(&at, &acc.storage.origin, &acc.storage.strides);
+        let within = offset(&at, &acc.storage);
         let partial: IndexExpr = turns.iter().zip(&acc.partial).map(|(t, s)| t.clone() * s.clone()).sum();
         (within + partial).simplify(&self.ranges)
     }
@@ -252,6 +255,10 @@ impl Emitter<'_> {
             stmts.extend(self.prefetches(stage, &coordinates));
             return Ok(stmts);
         };
+        if self.is_streamed_at(stage, &l.name) {
+            return self
+                .streamed(stage, &l, &state, &mut |e, s| e.fold(stage, loops, at + 1, s, turns.clone(), acc, reducer));
+        }
         let before = state[l.axis].base.clone();
         self.open(stage, &l, state, &mut |e, s| {
             let mut turns = turns.clone();

@@ -1,7 +1,7 @@
 //! Which part of a stage its readers need.
 
 use super::emit::{AxisState, Emitter, Storage};
-use super::plan::{Placement, reads_neighbours};
+use super::plan::{LoopMode, Placement, reads_neighbours};
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Interval, Proof};
 use infc_ir::scalar::{Load, ScalarOp, Source};
@@ -10,6 +10,9 @@ use infc_ir::schedule::Scope;
 /// Bytes, of which what lies multiples apart shares few sets of the first cache: those repeat every 4 KiB.
 const ALIASING_DISTANCE: i64 = 1024;
 const CACHE_LINE: i64 = 64;
+
+/// Bytes that a thread of a GPU reads or writes at once at most.
+const PIECE: i64 = 16;
 
 /// A box of coordinates: per value axis of the stage, where it begins and how many points it has.
 pub(super) type Region = Vec<AxisState>;
@@ -267,8 +270,10 @@ impl Emitter<'_> {
         let mut len = IndexExpr::constant(1);
         let scope = self.plans[stage].scope;
         for position in self.storage_order(stage).into_iter().rev() {
-            if scope == Scope::Scratch {
-                len = self.apart(stage, len);
+            match scope {
+                Scope::Scratch => len = self.apart(stage, len),
+                Scope::Shared => len = self.banked(stage, len),
+                Scope::Register | Scope::Stack => {}
             }
             strides[position] = len.clone();
             let AxisState { base, extent, .. } = &region[position];
@@ -286,7 +291,7 @@ impl Emitter<'_> {
             .collect();
         let is_output = self.kernel.outputs.iter().any(|o| o.stage == stage);
         let complete = scope == Scope::Shared && self.kernel.stages[stage].reducer.is_none() && !is_output;
-        Storage { buffers, origin, strides, complete }
+        Storage { buffers, origin, strides, start: IndexExpr::constant(0), complete }
     }
 
     /// A distance between neighbours that does not put many of them into the same few sets of the first cache.
@@ -294,6 +299,22 @@ impl Emitter<'_> {
         let size = self.kernel.stages[stage].dtypes()[0].size_bytes().unwrap_or(1) as i64;
         match distance.as_const() {
             Some(n) if n > 0 && (n * size) % ALIASING_DISTANCE == 0 => IndexExpr::constant(n + CACHE_LINE / size),
+            _ => distance,
+        }
+    }
+
+    /// A distance between neighbouring rows of a tile that threads of a GPU write in pieces of 16 bytes: an odd number of
+    /// pieces, so that eight rows at one column are in different banks of shared memory, which repeat every 128 bytes.
+    fn banked(&self, stage: StageId, distance: IndexExpr) -> IndexExpr {
+        let size = self.kernel.stages[stage].dtypes()[0].size_bytes().unwrap_or(1) as i64;
+        let lanes = self.plans[stage].loops.iter().find_map(|l| match l.mode {
+            LoopMode::Vector { lanes } => Some(i64::from(lanes)),
+            _ => None,
+        });
+        match distance.as_const() {
+            Some(n) if n > 1 && lanes.is_some_and(|lanes| lanes * size == PIECE) && (n * size) % (2 * PIECE) == 0 => {
+                IndexExpr::constant(n + PIECE / size)
+            }
             _ => distance,
         }
     }

@@ -145,7 +145,11 @@ impl Walk<'_> {
                 Stmt::Prefetch { target } => {
                     nodes.push(self.leaf(std::slice::from_ref(target), None, 0.0, false, false))
                 }
-                Stmt::Alloc(_) | Stmt::Barrier | Stmt::AsyncCopy { .. } | Stmt::AsyncWait { .. } => {}
+                Stmt::Alloc(_)
+                | Stmt::Barrier
+                | Stmt::AsyncCopy { .. }
+                | Stmt::AsyncCommit
+                | Stmt::AsyncWait { .. } => {}
             }
         }
         self.lets.truncate(lets);

@@ -34,7 +34,8 @@ pub(super) enum Code {
     Store { targets: Vec<Place>, value: Program, valid: Vec<BoundFn> },
     Reduce { targets: Vec<Place>, value: Program, fold: Fold, valid: Vec<BoundFn> },
     Barrier,
-    AsyncCopy { target: Place, source: Place, len: u32 },
+    AsyncCopy { target: Place, source: Place, len: u32, valid: Vec<BoundFn> },
+    AsyncCommit,
     AsyncWait { pending: u32 },
 }
 
@@ -122,9 +123,13 @@ impl Compiler<'_> {
                 Code::Reduce { targets: self.places(targets)?, value, fold, valid }
             }
             Stmt::Barrier => Code::Barrier,
-            Stmt::AsyncCopy { target, source, len_elems } => {
-                Code::AsyncCopy { target: self.place(target)?, source: self.place(source)?, len: *len_elems }
-            }
+            Stmt::AsyncCopy { target, source, len_elems, valid } => Code::AsyncCopy {
+                target: self.place(target)?,
+                source: self.place(source)?,
+                len: *len_elems,
+                valid: bind_bounds(name, valid, self.symbols)?,
+            },
+            Stmt::AsyncCommit => Code::AsyncCommit,
             Stmt::AsyncWait { pending } => Code::AsyncWait { pending: *pending },
         }))
     }

@@ -46,6 +46,9 @@ pub(super) struct Memory {
 
 type At = (usize, i64);
 
+/// A copy that has not happened: to where, from where unless it is of zeros, and how many elements.
+type Copy = (At, Option<At>, u32);
+
 /// What belongs to one thread.
 #[derive(Clone)]
 pub(super) struct Thread {
@@ -53,7 +56,10 @@ pub(super) struct Thread {
     /// Who it is when chunks race.
     pub(super) agent: u64,
     locals: Vec<Option<Local>>,
-    copies: VecDeque<(At, At, u32)>,
+    /// Groups of copies under way, the oldest first.
+    copies: VecDeque<Vec<Copy>>,
+    /// Copies of no group yet.
+    open_copies: Vec<Copy>,
 }
 
 /// What a scalar expression sees.
@@ -98,7 +104,10 @@ impl Memory {
             locals.push(own);
         }
         let vars = vec![0; nest.vars.len()];
-        Ok((Self { slots, epoch: 1 }, Thread { vars, agent: 0, locals, copies: VecDeque::new() }))
+        Ok((
+            Self { slots, epoch: 1 },
+            Thread { vars, agent: 0, locals, copies: VecDeque::new(), open_copies: Vec::new() },
+        ))
     }
 
     /// Copies the operands back to the caller.
@@ -186,7 +195,7 @@ impl Memory {
         &mut self,
         thread: &mut Thread,
         target: At,
-        source: At,
+        source: Option<At>,
         len: u32,
     ) -> Result<(), InterpError> {
         for n in 0..i64::from(len) {
@@ -197,17 +206,28 @@ impl Memory {
             let position = position(&local.array, target.1.saturating_add(n), Access::Write)?;
             local.written[position] = false;
         }
-        thread.copies.push_back((target, source, len));
+        thread.open_copies.push((target, source, len));
         Ok(())
     }
 
-    /// Finishes copies until at most `pending` are under way.
+    /// The copies started since the last group become one.
+    pub(super) fn commit(&mut self, thread: &mut Thread) {
+        let group = std::mem::take(&mut thread.open_copies);
+        thread.copies.push_back(group);
+    }
+
+    /// Finishes groups of copies until at most `pending` are under way.
     pub(super) fn wait(&mut self, thread: &mut Thread, pending: u32) -> Result<(), InterpError> {
         while thread.copies.len() > pending as usize {
-            let Some((target, source, len)) = thread.copies.pop_front() else { break };
-            for n in 0..i64::from(len) {
-                let value = View { memory: self, thread }.read(source.0, source.1.saturating_add(n))?;
-                self.write(thread, target.0, target.1.saturating_add(n), value)?;
+            let Some(group) = thread.copies.pop_front() else { break };
+            for (target, source, len) in group {
+                for n in 0..i64::from(len) {
+                    let value = match source {
+                        Some((buffer, at)) => View { memory: self, thread }.read(buffer, at.saturating_add(n))?,
+                        None => Scalar::Int(0),
+                    };
+                    self.write(thread, target.0, target.1.saturating_add(n), value)?;
+                }
             }
         }
         Ok(())

@@ -58,6 +58,10 @@ impl Machine {
         match intrinsic {
             Intrinsic::Dot4 => self.byte_dot,
             Intrinsic::Dot2 => self.pair_dot,
+            // Of GPUs alone.
+            Intrinsic::Mma16 | Intrinsic::Mma32 => {
+                DotCost { cost: f64::INFINITY, operand_cost: 0.0, latency_cycles: f64::INFINITY }
+            }
         }
     }
 

@@ -15,6 +15,12 @@ pub struct GpuMachine {
     pub register_side: i64,
     /// Points of a sum whose factors are in shared memory at a time.
     pub depth: i64,
+    /// Threads of a warp.
+    pub warp: i64,
+    /// Blocks that keep the machine busy where each has a tile of a product of matrices.
+    pub busy_blocks: i64,
+    /// Tiles of a product of matrices that are copied ahead of the one that is multiplied.
+    pub ahead: u32,
 }
 
 impl Default for GpuMachine {
@@ -27,6 +33,9 @@ impl Default for GpuMachine {
             local_bytes: 64 << 10,
             register_side: 4,
             depth: 16,
+            warp: 32,
+            busy_blocks: 108,
+            ahead: 2,
         }
     }
 }

@@ -3,6 +3,8 @@
 //! As for CPUs nothing here knows operators. What decides is which parts of its stages a point of a result needs, and how
 //! loads move along axes:
 //!
+//! - [`matrix`]: a sum of products of halves, which warps multiply as matrices; what they read is copied to shared memory
+//!   some steps ahead.
 //! - [`tiles`]: a sum of products whose factors are read again at other points. Blocks compute tiles of the result,
 //!   threads hold parts of it in registers, and both factors are brought to shared memory a piece of the sum at a time.
 //! - [`rows`]: reductions that many points of the result need, or few and long ones. A block computes what one row needs
@@ -13,7 +15,9 @@
 
 mod follow;
 mod machine;
+mod matrix;
 mod points;
+mod product;
 mod rewrite;
 mod rows;
 mod tiles;
@@ -40,7 +44,7 @@ type Candidate = fn(&Kernel, &GpuMachine, ErrorClass) -> Option<(Kernel, Schedul
 #[must_use]
 pub fn choose(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> (Kernel, Schedule) {
     if !crate::formulate::has_empty_axis(kernel) {
-        let candidates: [Candidate; 3] = [tiles::candidate, rows::candidate, points::candidate];
+        let candidates: [Candidate; 4] = [matrix::candidate, tiles::candidate, rows::candidate, points::candidate];
         for candidate in candidates {
             let Some((kernel, schedule)) = candidate(kernel, machine, allowed) else { continue };
             for schedule in [schedule.clone(), super::without_registers(schedule)] {

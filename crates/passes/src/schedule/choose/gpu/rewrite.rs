@@ -33,7 +33,7 @@ fn fresh_name(kernel: &Kernel, wanted: &str) -> String {
     numbered.into_iter().find(|name| !taken(name)).unwrap_or_default()
 }
 
-fn fresh_axis(stage: &Stage, wanted: &str) -> String {
+pub(super) fn fresh_axis(stage: &Stage, wanted: &str) -> String {
     let taken = |name: &str| stage.axes.iter().any(|a| a.name == name);
     let numbered = (1..).map(|n| if n == 1 { wanted.to_owned() } else { format!("{wanted}{n}") });
     numbered.into_iter().find(|name| !taken(name)).unwrap_or_default()
@@ -104,6 +104,28 @@ pub(super) fn in_parts(kernel: &mut Kernel, id: StageId, axis: usize, parts: i64
     insert(kernel, id, first);
     kernel.stages[StageId::from_index(id.index() + 1)] = second;
     id
+}
+
+/// Makes a reduced axis as long as the next multiple of a number: what lies beyond its end is 0 in all that the stage reads
+/// along it, so that a sum of products stays what it is.
+pub(super) fn padded(kernel: &mut Kernel, id: StageId, axis: usize, to: i64) {
+    let whole = kernel.stages[id].axes[axis].extent.clone();
+    let ranges = kernel.stages[id].ranges(&kernel.symbols);
+    if whole.modulo(&IndexExpr::constant(to)).simplify(&ranges).is_const(0) {
+        return;
+    }
+    let stage = &mut kernel.stages[id];
+    stage.axes[axis].extent = whole.ceil_div(&IndexExpr::constant(to)).scale(to);
+    let var = VarId::from_index(axis);
+    for op in stage.body.ops.iter_mut() {
+        if let ScalarOp::Load(load) = op
+            && load.index.iter().any(|e| e.uses_var(var))
+        {
+            let at = IndexExpr::var(var);
+            load.valid.push(Bound { expr: at, lo: IndexExpr::constant(0), hi: whole.clone() });
+            load.otherwise = Const::zero(load.dtype);
+        }
+    }
 }
 
 /// Makes a load of a stage a stage of its own in front, over those axes that it moves along. Gives the axes, by their

@@ -1,18 +1,16 @@
 //! Sums of products whose factors are read again: a block computes a tile of the result, whose points its threads hold in
 //! registers, while both factors pass through shared memory.
 
-use super::super::access::{Access, Step as Movement, accesses, extent};
-use super::follow::follow;
-use super::points::contiguous;
-use super::{GpuMachine, Plan, independent_roots, rewrite};
+use super::super::access::extent;
+use super::product::{LEAST, Product, copies_pieces, find, moves_by_one, product};
+use super::{GpuMachine, Plan, rewrite};
 use crate::ErrorClass;
-use infc_ir::entity::{EntityId, ScalarId, StageId};
+use infc_ir::entity::StageId;
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
-use infc_ir::scalar::ScalarOp;
 use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
 
-/// Points along a side of the result, and along the sum, below which shared memory gains nothing.
-const LEAST: i64 = 8;
+/// Words that a thread reads or writes at once.
+const VECTOR: i64 = 4;
 
 /// A tile along one axis: what a block has of it, and of that what a thread has.
 #[derive(Clone, Copy, Debug)]
@@ -24,33 +22,14 @@ struct Side {
 }
 
 pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) -> Option<(Kernel, Schedule)> {
-    let [root] = independent_roots(kernel)?[..] else { return None };
-    if kernel.stages.iter().any(|s| s.axes.iter().any(|a| a.kind == AxisKind::Sequential)) {
-        return None;
-    }
-    let inlined = Plan::new(kernel).inlined;
-    let reads: Vec<Vec<Access>> = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
-    let follows = follow(kernel, &inlined, &reads, root);
-    // The only stored stage, with a point per point of the root.
-    let mut stored =
-        kernel.stages.ids().filter(|&id| id != root && !inlined[id.index()] && follows[id.index()].is_some());
-    let sum = stored.next().filter(|_| stored.next().is_none())?;
-    let to_root: Vec<usize> = follows[sum.index()].clone()?.into_iter().collect::<Option<_>>()?;
-    let stage = &kernel.stages[sum];
-    let root_stage = &kernel.stages[root];
-    let covers = (0..root_stage.axes.len()).all(|a| to_root.contains(&a) || root_stage.axes[a].extent.is_const(1));
-    if stage.reducer.is_none() || !covers || stage.results.len() != 1 {
-        return None;
-    }
-    let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
-    let root_axis = |axis: usize| to_root[value.iter().position(|&v| v == axis).expect("a value axis")];
-
-    let innermost = contiguous(kernel, root);
-    let (rows, columns, factors) = sides(kernel, stage, &|axis| innermost == Some(root_axis(axis)))?;
-    let (depth_axis, _) = stage.reduce_axes().max_by_key(|(a, _)| extent(kernel, stage, *a))?;
+    let product = product(kernel)?;
+    let Product { root, sum, innermost, depth: depth_axis, .. } = product;
+    let (stage, root_stage) = (&kernel.stages[sum], &kernel.stages[root]);
     if extent(kernel, stage, depth_axis) < LEAST {
         return None;
     }
+    let root_axis = |axis: usize| product.root_axis(axis);
+    let (rows, columns, factors) = (product.rows.clone(), product.columns.clone(), product.factors);
     let last = |axis: &usize| (innermost == Some(root_axis(*axis)), *axis);
     let side = |mut axes: Vec<usize>| {
         axes.sort_by_key(last);
@@ -65,13 +44,18 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
     let mut changed = kernel.clone();
     // The later load first, so that the other one's number stays.
     let mut parts = Vec::new();
-    let find =
-        |kernel: &Kernel, name: &str| kernel.stages.iter_enumerated().find(|(_, s)| s.name == name).map(|(id, _)| id);
+    // The points of a thread along the last side are read and written as vectors, if they are neighbours where they come
+    // from, and aligned.
+    let vector_axis = tiles.last().filter(|t| t.thread == VECTOR).map(|t| t.axis);
+    let mut vectors = false;
     for load in factors {
         let id = find(&changed, &sum_name)?;
         let inner = moves_by_one(&changed, id, load);
         let axes = rewrite::load_apart(&mut changed, id, load);
-        parts.push((changed.stages[id].name.clone(), axes, inner));
+        let position = axes.iter().position(|&a| Some(a) == inner);
+        let is_vector = inner == vector_axis && position.is_some_and(|p| copies_pieces(&changed, id, p, VECTOR));
+        vectors |= is_vector;
+        parts.push((changed.stages[id].name.clone(), axes, inner, is_vector));
     }
 
     let (root, sum) = (find(&changed, &root_name)?, find(&changed, &sum_name)?);
@@ -100,7 +84,7 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
     plan.reorder(root, blocks.iter().chain(&threads).chain(&registers).cloned().collect());
     blocks.iter().for_each(|name| plan.bind(root, name, GpuDim::BlockX));
     threads.iter().for_each(|name| plan.bind(root, name, GpuDim::ThreadX));
-    unroll(&mut plan, root, &registers);
+    straight(&mut plan, root, &registers, vectors);
 
     plan.compute_at(sum, root, blocks.last()?, Scope::Register);
     for t in &tiles {
@@ -125,10 +109,10 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
     order.extend(of_sum("_r"));
     plan.reorder(sum, order);
     of_sum("_t").iter().for_each(|name| plan.bind(sum, name, GpuDim::ThreadX));
-    unroll(&mut plan, sum, &of_sum("_r"));
+    straight(&mut plan, sum, &of_sum("_r"), vectors);
 
     let block_threads: i64 = tiles.iter().map(|t| t.block / t.thread).product();
-    for (name, axes, inner) in parts {
+    for (name, axes, inner, is_vector) in parts {
         let id = find(&changed, &name)?;
         plan.compute_at(id, sum, &outer, Scope::Shared);
         let size = |axis: usize| match is_tiled(axis) {
@@ -141,61 +125,40 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
         let mut left = block_threads;
         let mut order: Vec<String> = axes.iter().filter(|a| size(**a) == 1).map(|&a| axis_names[a].clone()).collect();
         let mut bound = Vec::new();
+        let mut vector = None;
         for &axis in spread.iter().rev() {
-            let factor = size(axis).min(left).max(1);
-            left /= factor;
             let name = &axis_names[axis];
-            plan.split(id, name, factor, &format!("{name}_u"), &format!("{name}_t"));
+            let mut whole = (name.clone(), size(axis));
+            if is_vector && inner == Some(axis) {
+                whole = (format!("{name}_p"), size(axis) / VECTOR);
+                plan.split(id, name, VECTOR, &whole.0, &format!("{name}_v"));
+                vector = Some(format!("{name}_v"));
+            }
+            let factor = whole.1.min(left).max(1);
+            left /= factor;
+            plan.split(id, &whole.0, factor, &format!("{name}_u"), &format!("{name}_t"));
             bound.push(format!("{name}_t"));
         }
         bound.reverse();
         order.extend(spread.iter().map(|&a| format!("{}_u", axis_names[a])));
         order.extend(bound.iter().cloned());
+        order.extend(vector.clone());
         plan.reorder(id, order);
+        plan.steps.extend(vector.map(|axis| Step::Vectorize { stage: name.clone(), axis }));
         bound.iter().for_each(|name| plan.bind(id, name, GpuDim::ThreadX));
     }
     let schedule = plan.schedule();
     Some((changed, schedule))
 }
 
-fn unroll(plan: &mut Plan<'_>, id: StageId, loops: &[String]) {
+/// Loops over points in registers, the last perhaps as a vector.
+fn straight(plan: &mut Plan<'_>, id: StageId, loops: &[String], vectors: bool) {
     let stage = plan.name(id);
-    plan.steps.extend(loops.iter().map(|axis| Step::Unroll { stage: stage.clone(), axis: axis.clone() }));
-}
-
-/// The value axes that only one of two loads moves along, and those that only the other does, with the loads, the later
-/// one first. The axis that `is_innermost` is among the second.
-fn sides(
-    kernel: &Kernel,
-    stage: &Stage,
-    is_innermost: &dyn Fn(usize) -> bool,
-) -> Option<(Vec<usize>, Vec<usize>, Vec<ScalarId>)> {
-    let loads: Vec<(ScalarId, Vec<usize>)> = stage
-        .body
-        .ops
-        .iter_enumerated()
-        .filter_map(|(id, op)| match op {
-            ScalarOp::Load(load) if load.gather.is_empty() => Some((id, rewrite::axes_of(stage, load))),
-            _ => None,
-        })
-        .collect();
-    let values: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
-    let points = |axes: &[usize]| axes.iter().map(|&a| extent(kernel, stage, a)).fold(1, i64::saturating_mul);
-    for (n, (a, of_a)) in loads.iter().enumerate() {
-        for (b, of_b) in &loads[n + 1..] {
-            let alone = |mine: &[usize], other: &[usize]| -> Vec<usize> {
-                values.iter().copied().filter(|v| mine.contains(v) && !other.contains(v)).collect()
-            };
-            let (rows, columns) = (alone(of_a, of_b), alone(of_b, of_a));
-            if points(&rows) < LEAST || points(&columns) < LEAST {
-                continue;
-            }
-            let swap = rows.iter().any(|&axis| is_innermost(axis));
-            let (rows, columns) = if swap { (columns, rows) } else { (rows, columns) };
-            return Some((rows, columns, vec![*b, *a]));
-        }
+    for (n, axis) in loops.iter().enumerate() {
+        let (stage, axis) = (stage.clone(), axis.clone());
+        let is_vector = vectors && n + 1 == loops.len();
+        plan.steps.push(if is_vector { Step::Vectorize { stage, axis } } else { Step::Unroll { stage, axis } });
     }
-    None
 }
 
 /// Tiles along axes, of which the last is the innermost.
@@ -216,16 +179,4 @@ fn tile(kernel: &Kernel, stage: &Stage, axes: &[usize], machine: &GpuMachine) ->
         .collect();
     found.reverse();
     found
-}
-
-/// The axis of a stage along which a load moves to neighbours in memory.
-fn moves_by_one(kernel: &Kernel, id: StageId, load: ScalarId) -> Option<usize> {
-    let inlined = Plan::new(kernel).inlined;
-    let ScalarOp::Load(what) = &kernel.stages[id].body.ops[load] else { return None };
-    // A load through stages that are computed where they are read moves as what they read does.
-    let direct = accesses(kernel, id, &inlined);
-    let loads = kernel.stages[id].body.ops.iter().filter(|op| matches!(op, ScalarOp::Load(_)));
-    let position = loads.clone().position(|op| matches!(op, ScalarOp::Load(l) if l == what));
-    let access = position.filter(|_| direct.len() == loads.count()).and_then(|n| direct.get(n))?;
-    access.steps.iter().position(|s| *s == Movement::One)
 }

@@ -1,0 +1,246 @@
+//! Products of matrices by the 32 threads of a warp: `ldmatrix` and `mma.sync` (PTX ISA 9.7.14.5).
+//!
+//! A schedule spreads the sum's points over the threads as the instruction has them, 16 rows and 8 columns: thread `4g + t`
+//! has rows `g` and `g + 8` of columns `2t` and `2t + 1`. So the nest is right as it stands, each thread summing products of
+//! what it reads from shared memory:
+//!
+//! ```text
+//! for half in 0..2 unrolled { for lane in 0..32 thread.x { let g, t
+//!   for pair in 0..2 unrolled { for k in 0..16 mma16 { sum[…] = fold sum a[…]·b[…] } } } }
+//! ```
+//!
+//! What is found here is that `a` moves along rows `g + 8·half` and `k` alone, and `b` along columns `2t + pair` and `k`, so that
+//! the instruction computes the same. If anything is otherwise, the loops stay what they are. Products are exact; in which
+//! order they are summed, and how the sum is rounded on its way, is the machine's.
+
+use crate::PtxError;
+use crate::builder::{Reg, Space};
+use crate::emitter::Emitter;
+use crate::memory::{Element, Place};
+use crate::stmt::product_sum;
+use infc_ir::entity::{BufferId, EntityId, ScalarId, VarId};
+use infc_ir::index::IndexExpr;
+use infc_ir::nest::{Expr, LoopKind, Stmt, Target};
+use infc_ir::scalar::{Body, Load, ScalarOp, Source};
+use infc_ir::schedule::{GpuDim, Intrinsic};
+use infc_tensor::DType;
+
+/// Threads of a warp.
+const WARP: i64 = 32;
+/// Bytes of a matrix's row in shared memory.
+const ROW_BYTES: i64 = 16;
+
+/// The loops of one product.
+struct Tile<'s> {
+    half: VarId,
+    lane: VarId,
+    lets: &'s [Stmt],
+    pair: VarId,
+    k: VarId,
+    depth: i64,
+    target: &'s Target,
+    value: &'s Expr,
+    factors: (DType, ScalarId, ScalarId),
+}
+
+/// A factor: element `(row, k)`, or `(column, k)`, is at `start + row·by_row + k·by_k`.
+struct Factor {
+    buffer: BufferId,
+    dtype: DType,
+    start: IndexExpr,
+    by_row: i64,
+    by_k: i64,
+}
+
+impl Emitter<'_> {
+    /// An unrolled loop, perhaps around products of matrices and nothing else: their factors are loaded once then.
+    pub(crate) fn straight(&mut self, var: VarId, extent: &IndexExpr, body: &[Stmt]) -> Result<(), PtxError> {
+        if self.divergence > 0 || i64::from(self.launch.block[0]) != WARP || !self.is_products(var, extent, body) {
+            return self.unrolled(var, extent, body, None);
+        }
+        let outermost = self.fragments.is_none();
+        if outermost {
+            self.fragments = Some(std::collections::HashMap::new());
+        }
+        let done =
+            if outermost { self.scoped(|e| e.products(var, extent, body)) } else { self.products(var, extent, body) };
+        if outermost {
+            self.fragments = None;
+        }
+        done
+    }
+
+    /// True if the loop is a product, or only unrolled loops are between it and one.
+    fn is_products(&self, var: VarId, extent: &IndexExpr, body: &[Stmt]) -> bool {
+        if self.tile(var, extent, body).is_some_and(|tile| self.factors(&tile).is_some()) {
+            return true;
+        }
+        match body {
+            [Stmt::For { var, extent, kind: LoopKind::Unrolled, body }] => self.is_products(*var, extent, body),
+            _ => false,
+        }
+    }
+
+    /// Copies of an unrolled loop that see each other's registers: no jump is between them.
+    fn products(&mut self, var: VarId, extent: &IndexExpr, body: &[Stmt]) -> Result<(), PtxError> {
+        if let Some(tile) = self.tile(var, extent, body)
+            && let Some((a, b)) = self.factors(&tile)
+        {
+            return self.product(&tile, &a, &b);
+        }
+        for n in 0..self.copies_of(var, extent)? {
+            self.vars[var.index()] = Some(crate::emitter::Binding::Number(n));
+            self.block(body)?;
+        }
+        self.vars[var.index()] = None;
+        Ok(())
+    }
+
+    /// The loops of a product, if these are some.
+    fn tile<'s>(&self, half: VarId, extent: &IndexExpr, body: &'s [Stmt]) -> Option<Tile<'s>> {
+        let [Stmt::For { var: lane, extent: lanes, kind: LoopKind::Bound(GpuDim::ThreadX), body }] = body else {
+            return None;
+        };
+        let (last, lets) = body.split_last()?;
+        let Stmt::For { var: pair, extent: pairs, kind: LoopKind::Unrolled, body } = last else { return None };
+        let [Stmt::For { var: k, extent: depth, kind: LoopKind::Tensor(Intrinsic::Mma16 | Intrinsic::Mma32), body }] =
+            &body[..]
+        else {
+            return None;
+        };
+        let [Stmt::Reduce { targets, value, reducer, valid }] = &body[..] else { return None };
+        let whole = extent.is_const(2) && pairs.is_const(2) && lanes.is_const(WARP) && valid.is_empty();
+        let named = lets.iter().all(|stmt| matches!(stmt, Stmt::Let { .. }));
+        let ([target], true) = (&targets[..], whole && named) else { return None };
+        let factors = product_sum(reducer, &value.body, &value.roots)?;
+        let depth = depth.as_const()?;
+        Some(Tile { half, lane: *lane, lets, pair: *pair, k: *k, depth, target, value, factors })
+    }
+
+    /// The factors, that of the rows first, if they are where the instruction takes them from.
+    fn factors(&self, tile: &Tile<'_>) -> Option<(Factor, Factor)> {
+        let (sum, x, y) = tile.factors;
+        // Which variables say `g` and `t`.
+        let lane = IndexExpr::var(tile.lane);
+        let named = |value: IndexExpr| {
+            tile.lets.iter().find_map(|stmt| match stmt {
+                Stmt::Let { var, value: found } if *found == value => Some(*var),
+                _ => None,
+            })
+        };
+        let (group, thread) = (named(lane.floor_div(&4.into()))?, named(lane.modulo(&4.into()))?);
+        let rows =
+            |id: ScalarId| self.factor(&tile.value.body, id, tile, (group, 1), (tile.half, 8), thread, tile.pair);
+        let columns =
+            |id: ScalarId| self.factor(&tile.value.body, id, tile, (tile.pair, 1), (thread, 2), group, tile.half);
+        let (a, b) = rows(x).zip(columns(y)).or_else(|| rows(y).zip(columns(x)))?;
+        let halves = a.dtype == b.dtype && matches!(a.dtype, DType::F16 | DType::BF16) && sum == DType::F32;
+        let bytes = [&a, &b].iter().all(|f| matches!(f.dtype, DType::I8 | DType::U8)) && sum == DType::I32;
+        let size = a.dtype.size_bytes()? as i64;
+        ((halves || bytes) && tile.depth * size == 2 * ROW_BYTES).then_some((a, b))
+    }
+
+    /// What a factor is, if it moves along `near` by its row's distance, along `far` by so many times that, and along
+    /// neither of the other two.
+    #[expect(clippy::too_many_arguments, reason = "the four variables, in two roles")]
+    fn factor(
+        &self,
+        body: &Body,
+        id: ScalarId,
+        tile: &Tile<'_>,
+        near: (VarId, i64),
+        far: (VarId, i64),
+        not: VarId,
+        nor: VarId,
+    ) -> Option<Factor> {
+        let load = match &body.ops[id] {
+            ScalarOp::Cast(_, inner) => &body.ops[*inner],
+            op => op,
+        };
+        let ScalarOp::Load(Load { source: Source::Buffer(buffer), index, gather, valid, dtype, .. }) = load else {
+            return None;
+        };
+        if !gather.is_empty() || !valid.is_empty() {
+            return None;
+        }
+        let (by_k, rest) = self.resolve(&index[0]).linear_in(tile.k)?;
+        let (by_near, rest) = rest.linear_in(near.0)?;
+        let (by_far, start) = rest.linear_in(far.0)?;
+        let (by_k, by_row) = (by_k.as_const()?, by_near.as_const()?);
+        let alone = ![tile.lane, tile.k, near.0, far.0, not, nor].iter().any(|&var| start.uses_var(var));
+        let in_step = near.1 == 1 && by_far.is_const(by_row * far.1);
+        let size = dtype.size_bytes()? as i64;
+        let (piece, shared) =
+            (ROW_BYTES / size, matches!(self.places[buffer.index()], Some(Place::Memory { space: Space::Shared, .. })));
+        // Rows of matrices are pieces of 16 aligned bytes: along `k`, or for halves across.
+        let pieces = (by_k == 1 && by_row % piece == 0) || (by_row == 1 && by_k % piece == 0 && size == 2);
+        let fits = alone && in_step && pieces && shared && start.is_multiple_of(piece);
+        fits.then_some(Factor { buffer: *buffer, dtype: *dtype, start, by_row, by_k })
+    }
+
+    fn product(&mut self, tile: &Tile<'_>, a: &Factor, b: &Factor) -> Result<(), PtxError> {
+        if self.vars[tile.lane.index()].is_none() {
+            self.bind(tile.lane, GpuDim::ThreadX);
+        }
+        tile.lets.iter().try_for_each(|stmt| self.stmt(stmt))?;
+        let lane = IndexExpr::var(tile.lane);
+        let part = |by: i64, of: i64| lane.floor_div(&by.into()).modulo(&of.into());
+        // Matrices of A: rows 0 to 7 and 8 to 15, then the same of the second half of `k`. Eight lanes each say where rows lie.
+        let at = if a.by_k == 1 {
+            part(1, 16).scale(a.by_row) + part(16, 2).scale(ROW_BYTES / size(a))
+        } else {
+            (part(1, 8) + part(16, 2).scale(8)).scale(a.by_k) + part(8, 2).scale(8)
+        };
+        let left = self.fragment(a, at, 4)?;
+        // Matrices of B: the first half of `k`, then the second.
+        let at = if b.by_k == 1 {
+            part(1, 8).scale(b.by_row) + part(8, 2).scale(ROW_BYTES / size(b))
+        } else {
+            part(1, 16).scale(b.by_k)
+        };
+        let right = self.fragment(b, at, 2)?;
+        let mut sums = Vec::with_capacity(4);
+        for n in 0..4 {
+            self.vars[tile.half.index()] = Some(crate::emitter::Binding::Number(n / 2));
+            self.vars[tile.pair.index()] = Some(crate::emitter::Binding::Number(n % 2));
+            let Element::Register(sum) = self.element(tile.target.buffer, &tile.target.index)? else {
+                let name = self.nest.buffers[tile.target.buffer].name.clone();
+                return Err(PtxError::RegisterIndex { name, index: tile.target.index.to_string(), len: 0 });
+            };
+            sums.push(sum);
+        }
+        (self.vars[tile.half.index()], self.vars[tile.pair.index()]) = (None, None);
+        self.b.multiply_matrices(tile.depth, [name(a), name(b)], &left, &right, &sums);
+        Ok(())
+    }
+
+    /// So many matrices of a factor, whose rows begin at `start + at`.
+    fn fragment(&mut self, factor: &Factor, at: IndexExpr, count: usize) -> Result<Vec<Reg>, PtxError> {
+        let index = factor.start.clone() + at;
+        let key = (factor.buffer, index.clone());
+        if let Some(regs) = self.fragments.as_ref().and_then(|known| known.get(&key)) {
+            return Ok(regs.clone());
+        }
+        let Element::Memory(from) = self.element(factor.buffer, &index)? else {
+            return Err(PtxError::Undefined { what: self.nest.buffers[factor.buffer].name.clone() });
+        };
+        let regs = self.b.load_matrices(count, factor.by_k != 1, from);
+        if let Some(known) = &mut self.fragments {
+            known.insert(key, regs.clone());
+        }
+        Ok(regs)
+    }
+}
+
+fn size(factor: &Factor) -> i64 {
+    factor.dtype.size_bytes().map_or(1, |size| size as i64)
+}
+
+fn name(factor: &Factor) -> &'static str {
+    match factor.dtype {
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::I8 => "s8",
+        _ => "u8",
+    }
+}
