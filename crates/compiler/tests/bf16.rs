@@ -5,6 +5,7 @@ mod net;
 
 use infc::{Compilation, CompileOptions, Precision};
 use infc_ir::interp::run_graph;
+use infc_ir::kernel::OperandKind;
 use infc_ir::op::Op;
 use infc_runtime::{Model, SessionOptions};
 use infc_tensor::{DType, Tensor};
@@ -187,6 +188,63 @@ fn factors_are_stored_in_half() {
     // The input is rounded by a kernel of its own, and what is an output, too, is written twice.
     assert!(plan.kernels.len() <= f32_plan.kernels.len() + 2, "{plan}");
     assert!(f32_plan.graph.values.iter().all(|value| value.ty.dtype != DType::BF16), "f32 means f32");
+}
+
+/// Where nothing but factors is made of them, point by point, parts of a concatenation are stored in half, and so is a sum
+/// that waits for another one; what something else reads, or the caller, is not.
+#[test]
+fn what_is_on_the_way_to_factors_is_stored_in_half() {
+    let w = |shape: &[usize], seed: usize| numbers(shape, seed);
+    let net = |outputs: &[&str]| {
+        let net = Net::new(17)
+            .input("x", DType::F32, &["1", "16", "9", "11"])
+            .constant("w1", &w(&[16, 16, 1, 1], 1))
+            .constant("w2", &w(&[24, 16, 1, 1], 2))
+            .constant("scale", &w(&[40, 1, 1], 3))
+            .constant("w3", &w(&[32, 40, 1, 1], 4))
+            .constant("w4", &w(&[32, 16, 1, 1], 5))
+            .constant("w5", &w(&[8, 32, 3, 3], 6))
+            .node("Conv", &["x", "w1"], &["a"], &[])
+            .node("Conv", &["a", "w2"], &["b"], &[])
+            .node("Concat", &["a", "b"], &["ab"], &[("axis", Attr::Int(1))])
+            .node("Mul", &["ab", "scale"], &["scaled"], &[])
+            .node("Relu", &["scaled"], &["r"], &[])
+            .node("Conv", &["x", "w4"], &["branch"], &[])
+            .node("Conv", &["r", "w3"], &["main"], &[])
+            .node("Add", &["main", "branch"], &["sum"], &[])
+            .node("Relu", &["sum"], &["s"], &[])
+            .node("Conv", &["s", "w5"], &["y"], &[])
+            .output("y");
+        outputs.iter().fold(net, |net, output| net.output(output))
+    };
+    let x = numbers(&[1, 16, 9, 11], 7);
+    for (outputs, concatenated, summed) in [(&[][..], 1, 4), (&["ab"], 0, 2), (&["branch"], 1, 3)] {
+        for target in TARGETS {
+            let compilation = net(outputs).compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
+            let graph = &compilation.plan.as_ref().expect("a plan").graph;
+            let nodes = || graph.order.iter().map(|&id| &graph.nodes[id]);
+            let is_half = |value: infc_ir::entity::ValueId| graph.ty(value).dtype == DType::BF16;
+            let halves = nodes().filter(|node| matches!(node.op, Op::Concat(_)) && is_half(node.outputs[0]));
+            assert_eq!(halves.count(), concatenated, "{outputs:?}: {graph}");
+            // Kernels of sums that write factors, or what is on the way to one: all but that of `y`. What is an output as well
+            // is written for that, and rounded by another kernel.
+            let plan = compilation.plan.as_ref().expect("a plan");
+            let written = plan.kernels.iter().filter(|kernel| {
+                let of_output = |o: &infc_ir::kernel::Operand| o.kind == OperandKind::Output && o.dtype == DType::BF16;
+                kernel.kernel.stages.iter().any(|stage| stage.reducer.is_some())
+                    && kernel.kernel.operands.iter().any(of_output)
+            });
+            assert_eq!(written.count(), summed, "{outputs:?}: {plan}");
+            let expected = run_graph(graph, &[], std::slice::from_ref(&x)).unwrap_or_else(|e| panic!("{e}"));
+            let Some(found) = run(&compilation, &[&x]) else { continue };
+            for (found, expected) in found.iter().zip(&expected) {
+                let largest = floats(expected).iter().fold(0f32, |most, x| most.max(x.abs()));
+                for (a, b) in floats(found).iter().zip(floats(expected)) {
+                    assert!((a - b).abs() <= largest * 4e-3, "{target}, {outputs:?}: {a}, not {b}");
+                }
+            }
+        }
+    }
 }
 
 /// The target with the instruction comes in front of its level, if sums may be reordered and there are such products.

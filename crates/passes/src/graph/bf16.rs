@@ -3,7 +3,8 @@
 //! Contractions with a constant factor whose columns fill vectors get both factors rounded to bfloat16, half to even;
 //! products are summed in f32 as before. A factor that is computed is rounded once, where it is made, through movement,
 //! concatenation and extrema, and whoever else computes with it reads the rounded number, too: so it is stored as bfloat16
-//! alone. Concatenations of which nothing but factors is made, point by point, are stored so as well.
+//! alone. Concatenations of which nothing but factors is made, point by point, are stored so as well, and so are sums that
+//! wait for another one to make a factor with it.
 //! All else (sums, additions of residuals, norms, softmax, functions, depthwise convolutions, contractions of two computed
 //! values) is f32, and inputs and outputs of the graph keep their types.
 //!
@@ -114,6 +115,14 @@ fn factors(graph: &Graph, contractions: &HashSet<NodeId>) -> HashSet<ValueId> {
             readers.entry(input).or_default().push(id);
         }
     }
+    let places: HashMap<NodeId, usize> = graph.order.iter().enumerate().map(|(place, &id)| (id, place)).collect();
+    // Of several sums that meet in a map, it is the kernel of the last one that computes it.
+    let meets_later_sum = |id: NodeId, reader: &NodeId| {
+        graph.nodes[*reader].inputs.iter().any(|&input| match graph.producer(input) {
+            Some((other, Node { op: Op::Contract(_), .. })) => places.get(&other) > places.get(&id),
+            _ => false,
+        })
+    };
     let is_output = |value: ValueId| graph.outputs.iter().any(|output| output.value == value);
     // Behind others that are put together in turn, so that these are known to be rounded.
     for &id in graph.order.iter().rev() {
@@ -126,9 +135,14 @@ fn factors(graph: &Graph, contractions: &HashSet<NodeId>) -> HashSet<ValueId> {
             let is_f32 = graph.ty(*value).dtype == DType::F32;
             is_f32 && !is_output(*value) && readers.get(value).is_some_and(|readers| readers.iter().all(makes_factors))
         };
-        if let Op::Concat(_) = node.op
-            && on_the_way(&node.outputs[0])
-        {
+        let is_stored = match node.op {
+            Op::Concat(_) => true,
+            Op::Contract(_) => readers
+                .get(&node.outputs[0])
+                .is_some_and(|readers| readers.iter().all(|reader| meets_later_sum(id, reader))),
+            _ => false,
+        };
+        if is_stored && on_the_way(&node.outputs[0]) {
             add(graph, vec![node.outputs[0]], &mut found);
         }
     }
