@@ -1,6 +1,7 @@
 //! Simplification that needs to know ranges.
 
-use super::{Atom, IndexExpr, Interval, Ranges};
+use super::facts::gcd;
+use super::{Atom, IndexExpr, Interval, Ranges, Term};
 use std::sync::Arc;
 
 impl IndexExpr {
@@ -93,10 +94,11 @@ fn only_value(interval: Interval) -> Option<IndexExpr> {
 
 /// Quotient and remainder, where ranges show which parts divide: `(d·q + r) div d = q` if `0 ≤ r < d`.
 fn divide(a: &IndexExpr, b: &IndexExpr, ranges: &Ranges) -> Option<(IndexExpr, IndexExpr)> {
-    let within = |r: &IndexExpr| {
+    let below = |r: &IndexExpr, b: &IndexExpr| {
         let lo = ranges.interval(r).min.is_some_and(|x| x >= 0);
         lo && ranges.lt(r, b) == super::Proof::Yes
     };
+    let within = |r: &IndexExpr| below(r, b);
     if within(a) {
         return Some((IndexExpr::constant(0), a.clone()));
     }
@@ -119,13 +121,20 @@ fn divide(a: &IndexExpr, b: &IndexExpr, ranges: &Ranges) -> Option<(IndexExpr, I
                 return Some((quotient, remainder));
             }
         }
-        return None;
+        let factor = |t: &Term| i64::try_from(gcd(t.coefficient.unsigned_abs(), d.unsigned_abs())).ok();
+        let mut factors: Vec<i64> = a.terms().iter().filter_map(factor).filter(|g| (2..d).contains(g)).collect();
+        factors.sort_unstable_by(|a, b| b.cmp(a));
+        return factors.into_iter().find_map(|g| {
+            let (whole, rest) = a.split_multiples(g);
+            below(&rest, &g.into()).then(|| in_steps(&whole.divided_by(g), &(d / g).into(), &g.into(), rest, ranges))
+        });
     }
     // A symbolic divisor: terms that have it as a factor come out.
     let [by] = b.terms() else { return None };
-    if b.constant_part() != 0 || by.coefficient != 1 {
+    if b.constant_part() != 0 || by.coefficient < 1 {
         return None;
     }
+    let g = IndexExpr::from_terms(vec![Term { atoms: by.atoms.clone(), coefficient: 1 }], 0);
     let (whole, rest): (Vec<_>, Vec<_>) =
         a.terms().iter().cloned().partition(|t| by.atoms.iter().all(|x| t.atoms.contains(x)));
     if whole.is_empty() {
@@ -133,8 +142,18 @@ fn divide(a: &IndexExpr, b: &IndexExpr, ranges: &Ranges) -> Option<(IndexExpr, I
     }
     let whole = IndexExpr::from_terms(whole, 0);
     let rest = IndexExpr::from_terms(rest, a.constant_part());
-    let quotient = whole.divide_by_monomial(b)?;
-    within(&rest).then_some((quotient, rest))
+    let quotient = whole.divide_by_monomial(&g)?;
+    below(&rest, &g).then(|| match by.coefficient {
+        1 => (quotient, rest),
+        c => in_steps(&quotient, &c.into(), &g, rest, ranges),
+    })
+}
+
+/// Quotient and remainder of `g·q + r` by `g·c`, if `0 ≤ r < g`: those of `q` by `c`, with `r` left over. It is what a
+/// coordinate of axes becomes that were joined and are split in another place.
+fn in_steps(q: &IndexExpr, c: &IndexExpr, g: &IndexExpr, r: IndexExpr, ranges: &Ranges) -> (IndexExpr, IndexExpr) {
+    let (quotient, remainder) = divide(q, c, ranges).unwrap_or_else(|| (q.floor_div(c), q.modulo(c)));
+    (quotient, remainder * g.clone() + r)
 }
 
 #[cfg(test)]
@@ -152,6 +171,35 @@ mod tests {
         let sixteen = IndexExpr::constant(16);
         assert_eq!(e.floor_div(&sixteen).simplify(&ranges).to_string(), "3*i0 + 1");
         assert_eq!(e.modulo(&sixteen).simplify(&ranges).to_string(), "i1");
+    }
+
+    /// 8 groups of 4 channels, which were joined with 32×32 points, seen as 32 channels.
+    #[test]
+    fn axes_that_were_joined_split_in_another_place() {
+        let vars = [0, 1, 2].map(VarId);
+        let [c, h, w] = vars.map(IndexExpr::var);
+        let mut ranges = Ranges::default();
+        for (var, extent) in vars.into_iter().zip([32, 32, 32]) {
+            ranges.set_var(var, Interval::new(0, extent - 1));
+        }
+        let flat = c.scale(1024) + h.scale(32) + w.clone();
+        let group = IndexExpr::constant(4096);
+        assert_eq!(flat.floor_div(&group).simplify(&ranges).to_string(), "div(i0, 4)");
+        assert_eq!(flat.modulo(&group).simplify(&ranges).to_string(), "32*i1 + i2 + 1024*mod(i0, 4)");
+        // What leaves the image is in a neighbour's, so that nothing is to be said.
+        let window = flat.clone() - 33;
+        assert_eq!(window.floor_div(&group).simplify(&ranges), window.floor_div(&group));
+        // Of any size.
+        let [height, width] = [0, 1].map(|n| IndexExpr::symbol(crate::entity::SymbolId(n)));
+        ranges.set_var(vars[1], Interval { min: Some(0), max: None });
+        ranges.set_var(vars[2], Interval { min: Some(0), max: None });
+        ranges.set_upper(vars[1], height.clone() - 1);
+        ranges.set_upper(vars[2], width.clone() - 1);
+        let image = height * width.clone();
+        let flat = c * image.clone() + h * width + w;
+        assert_eq!(flat.floor_div(&image.scale(4)).simplify(&ranges).to_string(), "div(i0, 4)");
+        let rest = flat.modulo(&image.scale(4)).simplify(&ranges);
+        assert_eq!(rest.floor_div(&image).simplify(&ranges).to_string(), "mod(i0, 4)");
     }
 
     /// The extent of a convolution of a convolution of stride 2.

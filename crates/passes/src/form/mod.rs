@@ -38,6 +38,7 @@ pub(crate) mod pack;
 mod plan;
 mod prepare;
 mod reorder;
+mod ungroup;
 
 pub use append::{Append, PlannedState};
 pub use error::FormError;

@@ -4,11 +4,13 @@
 //!   (inputs that do not grow in place, constants), or what is needed in two places, is copied.
 //! - What a convolution reads with padding gets a halo, which lets the inner loops do without tests. An input of
 //!   the model has none, nor has the part of a value that a slice leaves: they are copied.
+//! - What a convolution reads through divisions too is copied without these ([`super::ungroup`]).
 //! - Host operations read dense tensors: they get a copy of what our kernels lay out as they like.
 //! - The right operand of a contraction of two computed values is turned round if its columns would lie scattered.
 
 use super::append::{PlannedState, has_late_extent};
 use super::expand::{Flat, is_merged_on_host};
+use super::ungroup::ungroup;
 use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{EntityId, NodeId, ValueId, VarId};
@@ -26,6 +28,7 @@ pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState]) {
     let outputs: BTreeSet<ValueId> = flat.graph.outputs.iter().map(|p| p.value).collect();
     let mut parts: BTreeSet<ValueId> = BTreeSet::new();
     let mut windows: Windows = BTreeMap::new();
+    let mut joined = BTreeMap::new();
     for id in std::mem::take(&mut flat.graph.order) {
         let first = flat.graph.nodes.next_id();
         let apart = flat.region(id).is_none();
@@ -52,6 +55,7 @@ pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState]) {
                 Op::Contract(_) => {
                     for n in 0..flat.graph.nodes[id].inputs.len() {
                         if apart {
+                            ungroup(flat, &mut joined, id, n);
                             isolate(flat, &mut windows, id, n);
                         }
                     }
@@ -101,7 +105,7 @@ fn lies_dense(graph: &Graph, value: ValueId) -> bool {
 }
 
 /// A copy of a value, with the origin of the node it is made for.
-fn copy(graph: &mut Graph, value: ValueId, user: NodeId) -> ValueId {
+pub(super) fn copy(graph: &mut Graph, value: ValueId, user: NodeId) -> ValueId {
     let ty = graph.ty(value).clone();
     let mut body = Body::default();
     let result = body.param(0, ty.dtype);
@@ -134,7 +138,7 @@ fn turn(graph: &mut Graph, user: NodeId) {
 }
 
 /// True if the value is a constant, or a view of one.
-fn comes_from_constant(graph: &Graph, mut value: ValueId) -> bool {
+pub(super) fn comes_from_constant(graph: &Graph, mut value: ValueId) -> bool {
     while let Some((_, node)) = graph.producer(value) {
         match &node.op {
             Op::View(_) => value = node.inputs[0],
@@ -225,6 +229,14 @@ fn isolate(flat: &mut Flat, copies: &mut Windows, user: NodeId, operand: usize) 
 
 /// The value's root and the map there, if the views between pad, all with the same.
 fn padded(graph: &Graph, value: ValueId) -> Option<Padded> {
+    let padding = padding(graph, value)?;
+    let (root, map) = trace(graph, value);
+    (!map.valid.is_empty() && !comes_from_constant(graph, root)).then_some(Padded { root, map, padding })
+}
+
+/// What stands for elements outside of what a chain of views begins with; `None` if that is not one value for all. Zero if
+/// there are none outside.
+pub(super) fn padding(graph: &Graph, value: ValueId) -> Option<Const> {
     let mut at = value;
     let mut padding = None;
     while let Some((_, node)) = graph.producer(at)
@@ -235,13 +247,11 @@ fn padded(graph: &Graph, value: ValueId) -> Option<Padded> {
         }
         at = node.inputs[0];
     }
-    let (root, map) = trace(graph, value);
-    let padding = padding?;
-    (!map.valid.is_empty() && !comes_from_constant(graph, root)).then_some(Padded { root, map, padding })
+    Some(padding.unwrap_or(Const::zero(graph.ty(value).dtype)))
 }
 
 /// What a chain of views begins with, and the map there from the value's coordinates.
-fn trace(graph: &Graph, value: ValueId) -> (ValueId, AccessMap) {
+pub(super) fn trace(graph: &Graph, value: ValueId) -> (ValueId, AccessMap) {
     let shape = &graph.ty(value).shape;
     let mut map = AccessMap::identity(shape.len());
     let mut root = value;

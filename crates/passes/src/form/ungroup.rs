@@ -1,0 +1,148 @@
+//! Copies of what contractions read through windows and divisions at once.
+//!
+//! A norm over groups of channels computes `[n, group, c, h, w]`. A convolution behind it reads channel `k` at
+//! `(k div 4, k mod 4)` and windows of `h` and `w`; laid out as it reads, each point would be there once per tap. So
+//! what the divisions are of becomes an axis first: a copy has `[n, k, h, w]`, which the norm's kernel can write, and of
+//! it windows are sums of coordinates. The same goes for a norm that has `[n, group, points]`.
+
+use super::bijection::is_affine;
+use super::expand::Flat;
+use super::prepare::{comes_from_constant, copy, padding, trace};
+use crate::graph::movement;
+use infc_ir::access::{AccessMap, Bound};
+use infc_ir::entity::{NodeId, ValueId, VarId};
+use infc_ir::graph::{Graph, TensorType};
+use infc_ir::index::{Dim, IndexExpr, Interval, Ranges};
+use infc_ir::scalar::Const;
+use std::collections::BTreeMap;
+
+/// Copies that were made: by the condition under which they are, what they are of, and how they see it.
+pub(super) type Copies = BTreeMap<(Option<usize>, ValueId, Vec<IndexExpr>, Vec<Dim>), ValueId>;
+
+/// If an operand of a contraction reads through divisions and has more points than what it reads, makes it read a copy
+/// without divisions.
+pub(super) fn ungroup(flat: &mut Flat, copies: &mut Copies, user: NodeId, operand: usize) {
+    let value = flat.graph.nodes[user].inputs[operand];
+    let (root, map) = trace(&flat.graph, value);
+    if comes_from_constant(&flat.graph, root) {
+        return;
+    }
+    let Some(padding) = padding(&flat.graph, value) else { return };
+    let Some((inner, shape, outer)) = factors(&flat.graph, root, value, &map) else { return };
+    let origin = flat.graph.nodes[user].origin;
+    let dtype = flat.graph.ty(root).dtype;
+    let key = (flat.guard(user), root, inner.index.clone(), shape.clone());
+    let joined = match copies.get(&key) {
+        Some(&joined) => joined,
+        None => {
+            let ty = TensorType::new(dtype, shape.clone());
+            let seen = flat.graph.add(movement::view(inner, &shape, Const::zero(dtype)), &[root], ty, origin);
+            let joined = copy(&mut flat.graph, seen, user);
+            copies.insert(key, joined);
+            joined
+        }
+    };
+    let ty = flat.graph.ty(value).clone();
+    let seen = flat.graph.add(movement::view(outer, &ty.shape.clone(), padding), &[joined], ty, origin);
+    flat.graph.nodes[user].inputs[operand] = seen;
+}
+
+/// A coordinate of what lies between a value and its root.
+struct Coordinate {
+    /// The variable of the value that it is, or that it is one of a window with; what orders coordinates.
+    var: usize,
+    /// Where the value reads it.
+    at: IndexExpr,
+    extent: Dim,
+}
+
+/// The map as two: from coordinates without windows to the root, and from the value to these, without divisions. With the
+/// extents in between. Coordinates are what is tested for bounds, axes of the root that windows run along, and variables.
+fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Option<(AccessMap, Vec<Dim>, AccessMap)> {
+    if map.index.iter().all(is_affine) {
+        return None;
+    }
+    let (of_root, of_value) = (&graph.ty(root).shape, &graph.ty(value).shape);
+    let mut ranges = Ranges::of_symbols(&graph.symbols);
+    of_value.iter().enumerate().for_each(|(axis, extent)| limit(&mut ranges, axis, extent));
+    let mut coordinates: Vec<Coordinate> = Vec::new();
+    // What is tested becomes a variable of its own in place of one that it is a sum with.
+    let mut index = map.index.clone();
+    for bound in &map.valid {
+        let taken = |var: usize| coordinates.iter().any(|c| c.var == var);
+        if bound.lo.uses_vars() || bound.hi.uses_vars() {
+            return None;
+        }
+        let (var, rest) = (0..map.rank).rev().filter(|&var| !taken(var)).find_map(|var| {
+            let (step, rest) = bound.expr.linear_in(VarId(var as u32))?;
+            step.is_const(1).then_some((var, rest))
+        })?;
+        let own = map.rank + coordinates.len();
+        let extent = bound.hi.clone() - bound.lo.clone();
+        limit(&mut ranges, own, &extent);
+        let by = replacing(map.rank, var, movement::var(own) + bound.lo.clone() - rest);
+        index = index.iter().map(|e| e.substitute_vars(&by)).collect();
+        coordinates.push(Coordinate { var, at: bound.expr.clone() - bound.lo.clone(), extent });
+    }
+    let bounds = coordinates.len();
+    index = index.iter().map(|e| e.simplify(&ranges)).collect();
+    // A window that is not tested is along an axis of the root, which nothing else reads by the same variables.
+    for n in 0..index.len() {
+        let vars: Vec<usize> = (0..map.rank).filter(|&var| uses(&index[n], var)).collect();
+        let alone = |var: &usize| (0..index.len()).all(|other| other == n || !uses(&index[other], *var));
+        if vars.len() > 1 && is_affine(&index[n]) && vars.iter().all(alone) {
+            let own = map.rank + coordinates.len();
+            let at = std::mem::replace(&mut index[n], movement::var(own));
+            coordinates.push(Coordinate { var: vars[0], at, extent: of_root[n].clone() });
+        }
+    }
+    let windows = coordinates.len();
+    for var in 0..map.rank {
+        if index.iter().any(|e| uses(e, var)) {
+            coordinates.push(Coordinate { var, at: movement::var(var), extent: of_value[var].clone() });
+        }
+    }
+    let mut order: Vec<usize> = (0..coordinates.len()).collect();
+    order.sort_by_key(|&n| coordinates[n].var);
+    let place = |n: usize| order.iter().position(|&at| at == n).map(movement::var);
+    let shape: Vec<Dim> = order.iter().map(|&n| coordinates[n].extent.clone()).collect();
+    let symbols = &graph.symbols;
+    if !movement::no_larger(&shape, of_value, symbols) || movement::no_larger(of_value, &shape, symbols) {
+        return None;
+    }
+    // Variables of the value that are no coordinates are in no index.
+    let of_var = |var: usize| (windows..coordinates.len()).find(|&n| coordinates[n].var == var).and_then(place);
+    let by: Vec<IndexExpr> =
+        (0..map.rank).map(of_var).chain((0..windows).map(place)).map(Option::unwrap_or_default).collect();
+    let inner = AccessMap {
+        rank: shape.len(),
+        index: index.iter().map(|e| e.substitute_vars(&by)).collect(),
+        valid: Vec::new(),
+    };
+    let within = |c: &Coordinate| Bound { expr: c.at.clone(), lo: IndexExpr::constant(0), hi: c.extent.clone() };
+    let outer = AccessMap {
+        rank: map.rank,
+        index: order.iter().map(|&n| coordinates[n].at.clone()).collect(),
+        valid: coordinates[..bounds].iter().map(within).collect(),
+    };
+    Some((inner, shape, outer))
+}
+
+fn uses(e: &IndexExpr, var: usize) -> bool {
+    e.uses_var(VarId(var as u32))
+}
+
+/// Says that a variable counts up to an extent.
+fn limit(ranges: &mut Ranges, var: usize, extent: &Dim) {
+    let var = VarId(var as u32);
+    let max = ranges.interval(extent).max.map(|max| max - 1);
+    ranges.set_var(var, Interval { min: Some(0), max });
+    if extent.as_const().is_none() {
+        ranges.set_upper(var, extent.clone() - 1);
+    }
+}
+
+/// All variables as they are, but one.
+fn replacing(rank: usize, var: usize, by: IndexExpr) -> Vec<IndexExpr> {
+    (0..rank).map(|v| if v == var { by.clone() } else { movement::var(v) }).collect()
+}
