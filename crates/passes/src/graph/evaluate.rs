@@ -9,15 +9,20 @@ use infc_ir::entity::{EntityId, NodeId, VarId};
 use infc_ir::index::{Atom, IndexExpr};
 use infc_ir::kernel::Layout;
 use infc_ir::op::{MapOp, ReduceOp, ViewOp};
-use infc_ir::scalar::{Const, Scalar, ScalarOp, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval_unary};
+use infc_ir::scalar::{
+    BinaryOp, Const, Scalar, ScalarOp, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval_unary,
+};
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
 /// Elements of a map that are computed together.
 const BLOCK: usize = 256;
 
-/// An element of a tensor whose elements are whole bytes.
+/// An element of a tensor of [`computable`] numbers.
 #[must_use]
 pub fn element(tensor: &Tensor, index: usize) -> Option<Scalar> {
+    if !computable(tensor.dtype()) {
+        return None;
+    }
     let size = tensor.dtype().size_bytes()?;
     Some(Scalar::from_const(read(tensor.dtype(), tensor.bytes().get(index * size..(index + 1) * size)?)))
 }
@@ -41,10 +46,28 @@ pub fn computable(dtype: DType) -> bool {
     matches!(dtype, F64 | F32 | F16 | BF16 | I64 | I32 | I16 | I8 | U64 | U32 | U16 | U8 | Bool)
 }
 
+/// The number that an element's bytes are. Weights have millions of elements, and copies of a length that is not known
+/// when compiling are calls.
 fn read(dtype: DType, bytes: &[u8]) -> Const {
-    let mut bits = [0u8; 8];
-    bits[..bytes.len()].copy_from_slice(bytes);
-    Const { dtype, bits: u64::from_le_bytes(bits) }
+    let bits = match *bytes {
+        [a] => a.into(),
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => unreachable!("elements have 1, 2, 4 or 8 bytes"),
+    };
+    Const { dtype, bits }
+}
+
+/// Writes an element; the counterpart of [`read`].
+fn write(target: &mut [u8], bits: u64) {
+    let bits = bits.to_le_bytes();
+    match target.len() {
+        1 => target.copy_from_slice(&bits[..1]),
+        2 => target.copy_from_slice(&bits[..2]),
+        4 => target.copy_from_slice(&bits[..4]),
+        _ => target.copy_from_slice(&bits[..8]),
+    }
 }
 
 /// What a view of a tensor holds; `None` if the shape is symbolic or too large, or the type has no whole bytes.
@@ -60,24 +83,16 @@ pub fn view(node: NodeId, op: &ViewOp, operand: &Tensor) -> Result<Option<Tensor
     let Some(len_bytes) = len.checked_mul(size) else { return Ok(None) };
     let Some(gather) = Gather::new(&flat, op, &shape) else { return Ok(None) };
 
-    let padding = op.otherwise.bits.to_le_bytes();
     let mut bytes = AlignedBytes::zeroed(len_bytes);
-    let mut out = bytes.chunks_exact_mut(size);
-    let mut failed = None;
-    gather.for_each(&shape, &mut |source| {
-        let Some(target) = out.next() else { return };
-        let Some(index) = source else {
-            target.copy_from_slice(&padding[..size.min(8)]);
-            return;
-        };
-        let element = usize::try_from(index)
-            .ok()
-            .and_then(|i| operand.bytes().get(i.checked_mul(size)?..i.checked_add(1)?.checked_mul(size)?));
-        match element {
-            Some(element) => target.copy_from_slice(element),
-            None => failed = Some(index),
-        }
-    });
+    let padding = op.otherwise.bits.to_le_bytes();
+    let failed = match size {
+        1 => gather.copy::<1>(&shape, operand.bytes(), padding, &mut bytes),
+        2 => gather.copy::<2>(&shape, operand.bytes(), padding, &mut bytes),
+        4 => gather.copy::<4>(&shape, operand.bytes(), padding, &mut bytes),
+        8 => gather.copy::<8>(&shape, operand.bytes(), padding, &mut bytes),
+        16 => gather.copy::<16>(&shape, operand.bytes(), padding, &mut bytes),
+        _ => return Ok(None),
+    };
     if let Some(index) = failed {
         return Err(PassError::OutOfBounds { node, index, len_elems: operand.len_elems() });
     }
@@ -142,8 +157,28 @@ impl<'a> Gather<'a> {
         Some(Self::Tables { base, tables, valid })
     }
 
+    /// Copies elements of `SIZE` bytes, or the padding where there is none; a flat index that is out of bounds, if any is.
+    fn copy<const SIZE: usize>(&self, shape: &[usize], from: &[u8], padding: [u8; 8], to: &mut [u8]) -> Option<i64> {
+        let (from, (to, _)) = (from.as_chunks::<SIZE>().0, to.as_chunks_mut::<SIZE>());
+        let mut out = to.iter_mut();
+        let mut failed = None;
+        self.for_each(shape, &mut |source| {
+            let Some(target) = out.next() else { return };
+            let Some(index) = source else {
+                let len = SIZE.min(8);
+                target[..len].copy_from_slice(&padding[..len]);
+                return;
+            };
+            match usize::try_from(index).ok().and_then(|i| from.get(i)) {
+                Some(element) => *target = *element,
+                None => failed = Some(index),
+            }
+        });
+        failed
+    }
+
     /// Calls `f` for every point in row-major order with the flat index, or `None` outside.
-    fn for_each(&self, shape: &[usize], f: &mut dyn FnMut(Option<i64>)) {
+    fn for_each(&self, shape: &[usize], f: &mut impl FnMut(Option<i64>)) {
         if shape.contains(&0) {
             return;
         }
@@ -242,8 +277,10 @@ pub fn map(node: NodeId, op: &MapOp, shape: &[usize], inputs: &[&Tensor]) -> Res
         for ((bytes, &dtype), result) in outputs.iter_mut().zip(&dtypes).zip(&op.results) {
             let size = dtype.size_bytes().unwrap_or(1);
             let targets = bytes[start * size..(start + count) * size].chunks_exact_mut(size);
-            for (target, value) in targets.zip(&columns[result.index()]) {
-                target.copy_from_slice(&value.to_const(dtype).bits.to_le_bytes()[..size]);
+            let results = targets.zip(&columns[result.index()]);
+            match dtype {
+                DType::F32 => results.for_each(|(to, value)| write(to, (value.to_f64() as f32).to_bits().into())),
+                _ => results.for_each(|(to, value)| write(to, value.to_const(dtype).bits)),
             }
         }
     }
@@ -302,9 +339,26 @@ pub fn reduce(node: NodeId, op: &ReduceOp, shape: &[usize], inputs: &[&Tensor]) 
     let size = dtype.size_bytes().unwrap_or(1);
     let mut bytes = AlignedBytes::zeroed(out_len * size);
     for (target, value) in bytes.chunks_exact_mut(size).zip(&sums) {
-        target.copy_from_slice(&value.to_const(dtype).bits.to_le_bytes()[..size]);
+        write(target, value.to_const(dtype).bits);
     }
     Ok(Tensor::from_bytes(dtype, kept.iter().map(|&axis| shape[axis]).collect(), bytes).ok())
+}
+
+fn single(x: f32) -> Scalar {
+    Scalar::Float(x.into())
+}
+
+/// [`eval_binary`] element by element. For what weights are mostly folded by, what to do is asked once and not per element.
+fn binary(f: BinaryOp, dtype: DType, a: &[Scalar], b: &[Scalar], out: &mut [Scalar]) {
+    let pairs = out.iter_mut().zip(a.iter().zip(b));
+    // Sums, products and quotients of singles are the same rounded from doubles.
+    match (f, dtype) {
+        (BinaryOp::Add, DType::F32) => pairs.for_each(|(o, (a, b))| *o = single((a.to_f64() + b.to_f64()) as f32)),
+        (BinaryOp::Sub, DType::F32) => pairs.for_each(|(o, (a, b))| *o = single((a.to_f64() - b.to_f64()) as f32)),
+        (BinaryOp::Mul, DType::F32) => pairs.for_each(|(o, (a, b))| *o = single((a.to_f64() * b.to_f64()) as f32)),
+        (BinaryOp::Div, DType::F32) => pairs.for_each(|(o, (a, b))| *o = single((a.to_f64() / b.to_f64()) as f32)),
+        _ => pairs.for_each(|(o, (&a, &b))| *o = eval_binary(f, dtype, a, b)),
+    }
 }
 
 /// Computes the columns of `count` points from `start`; false if an operation has no value here.
@@ -325,8 +379,16 @@ fn block(
             ScalarOp::Param(n, dtype) => {
                 let Some(tensor) = inputs.get(usize::from(*n)).filter(|t| t.dtype() == *dtype) else { return false };
                 let size = dtype.size_bytes().unwrap_or(1);
-                let elements = tensor.bytes()[start * size..(start + count) * size].chunks_exact(size);
-                out.iter_mut().zip(elements).for_each(|(o, e)| *o = Scalar::from_const(read(*dtype, e)));
+                let bytes = &tensor.bytes()[start * size..(start + count) * size];
+                match *dtype {
+                    DType::F32 => {
+                        out.iter_mut().zip(bytes.as_chunks().0).for_each(|(o, e)| *o = single(f32::from_le_bytes(*e)))
+                    }
+                    dtype => {
+                        let elements = bytes.chunks_exact(size);
+                        out.iter_mut().zip(elements).for_each(|(o, e)| *o = Scalar::from_const(read(dtype, e)));
+                    }
+                }
             }
             ScalarOp::Index(expr) => {
                 for (k, o) in out.iter_mut().enumerate() {
@@ -351,9 +413,7 @@ fn block(
                 out.iter_mut().zip(column(a)).for_each(|(o, &a)| *o = eval_unary(*f, dtype, a));
             }
             ScalarOp::Binary(f, a, b) => {
-                let dtype = op.body.dtype(*a);
-                let pairs = column(a).iter().zip(column(b));
-                out.iter_mut().zip(pairs).for_each(|(o, (&a, &b))| *o = eval_binary(*f, dtype, a, b));
+                binary(*f, op.body.dtype(*a), column(a), column(b), out);
             }
             ScalarOp::Compare(f, a, b) => {
                 let dtype = op.body.dtype(*a);
@@ -406,6 +466,25 @@ mod tests {
 
     fn i(n: u32) -> IndexExpr {
         IndexExpr::var(VarId(n))
+    }
+
+    #[test]
+    fn columns_of_singles_are_what_their_elements_are() {
+        let values = [0.0, -0.0, 1.0, -3.5, 1e-40, 3.4e38, f32::INFINITY, f32::NAN, 0.1, f32::MIN_POSITIVE].map(single);
+        for f in [BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Div, BinaryOp::Max] {
+            for a in values {
+                let mut out = [Scalar::Int(0); 10];
+                binary(f, DType::F32, &[a; 10], &values, &mut out);
+                for (found, b) in out.into_iter().zip(values) {
+                    let expected = eval_binary(f, DType::F32, a, b);
+                    assert_eq!(
+                        found.to_const(DType::F32).bits,
+                        expected.to_const(DType::F32).bits,
+                        "{f:?} {a:?} {b:?}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]
