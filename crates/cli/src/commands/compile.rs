@@ -201,6 +201,10 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
             console.note(format!("  {note}"));
         }
     }
+    // Whether there can be an artifact shows before the work, and not behind it. This leaves no file.
+    if job.options.stop_after.is_none() && !model_file::is_stream(&job.output) {
+        OutputFile::create(&job.output)?;
+    }
     let begun = Instant::now();
     let source = if model_file::is_stream(&job.model) {
         Source::bytes(model_file::read_stdin()?)
