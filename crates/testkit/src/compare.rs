@@ -1,9 +1,10 @@
 //! Comparing tensors as CONTRACTS.md says.
 
-use infc_tensor::Tensor;
+use infc_tensor::{DType, Tensor};
 
 /// Asserts that tensors agree: equal types and shapes, and per element `|a − b| ≤ atol + rtol·|b|` with `b` the expected
-/// one; NaN equals NaN, infinities by sign; integers and bools exactly.
+/// one; NaN equals NaN, infinities by sign; integers and bools exactly. Where anything may differ, numbers of 16 bits may be
+/// neighbours: what they are rounded from may lie on either side of a rounding.
 ///
 /// # Panics
 /// If they do not; the message begins with `place` and names the worst element.
@@ -25,7 +26,8 @@ pub fn assert_close(place: &str, found: &[Tensor], expected: &[Tensor], rtol: f6
                 continue;
             }
             // Whatever involves one NaN or infinity is as bad as can be.
-            let excess = (a - b).abs() - (atol + rtol * b.abs());
+            let rounding = if rtol > 0.0 || atol > 0.0 { step(expected.dtype(), b) } else { 0.0 };
+            let excess = (a - b).abs() - (atol + rtol * b.abs()).max(rounding);
             let excess = if excess.is_finite() { excess } else { f64::INFINITY };
             if excess > 0.0 && worst.is_none_or(|(w, _)| excess > w) {
                 worst = Some((excess, i));
@@ -38,6 +40,16 @@ pub fn assert_close(place: &str, found: &[Tensor], expected: &[Tensor], rtol: f6
     }
 }
 
+/// How far the neighbours of a number of 16 bits are; 0 for other types, whose steps are less than any tolerance.
+fn step(dtype: DType, x: f64) -> f64 {
+    let (digits, least) = match dtype {
+        DType::F16 => (10.0, -14.0),
+        DType::BF16 => (7.0, -126.0),
+        _ => return 0.0,
+    };
+    (x.abs().log2().floor().max(least) - digits).exp2()
+}
+
 /// Asserts that tensors are the same bit for bit, except that zeros may differ in sign, and NaN in payload.
 ///
 /// # Panics
@@ -45,4 +57,27 @@ pub fn assert_close(place: &str, found: &[Tensor], expected: &[Tensor], rtol: f6
 #[track_caller]
 pub fn assert_same(place: &str, found: &[Tensor], expected: &[Tensor]) {
     assert_close(place, found, expected, 0.0, 0.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_among_halves() {
+        for x in [1.0, 1.5, 2.0, 1000.0, 0.125, 6e-5] {
+            let half = infc_tensor::f16::from_f64(x);
+            assert_eq!(
+                step(DType::F16, half.to_f64()),
+                infc_tensor::f16::from_bits(half.to_bits() + 1).to_f64() - half.to_f64()
+            );
+            let half = infc_tensor::bf16::from_f64(x);
+            assert_eq!(
+                step(DType::BF16, half.to_f64()),
+                infc_tensor::bf16::from_bits(half.to_bits() + 1).to_f64() - half.to_f64()
+            );
+        }
+        assert_eq!(step(DType::F16, 0.0), infc_tensor::f16::from_bits(1).to_f64());
+        assert_eq!(step(DType::F32, 1.0), 0.0);
+    }
 }

@@ -3,7 +3,8 @@
 //! A norm over groups of channels computes `[n, group, c, h, w]`. A convolution behind it reads channel `k` at
 //! `(k div 4, k mod 4)` and windows of `h` and `w`; laid out as it reads, each point would be there once per tap. So
 //! what the divisions are of becomes an axis first: a copy has `[n, k, h, w]`, which the norm's kernel can write, and of
-//! it windows are sums of coordinates. The same goes for a norm that has `[n, group, points]`.
+//! it windows are sums of coordinates. The same goes for a norm that has `[n, group, points]`,
+//! if the windows are padded: what is tested tells which coordinates the points have.
 
 use super::bijection::is_affine;
 use super::expand::Flat;
@@ -12,7 +13,7 @@ use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{NodeId, ValueId, VarId};
 use infc_ir::graph::{Graph, TensorType};
-use infc_ir::index::{Dim, IndexExpr, Interval, Ranges};
+use infc_ir::index::{Dim, IndexExpr, Interval, Proof, Ranges};
 use infc_ir::scalar::Const;
 use std::collections::BTreeMap;
 
@@ -92,14 +93,21 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
         let alone = |var: &usize| (0..index.len()).all(|other| other == n || !uses(&index[other], *var));
         if vars.len() > 1 && is_affine(&index[n]) && vars.iter().all(alone) {
             let own = map.rank + coordinates.len();
+            limit(&mut ranges, own, &of_root[n]);
             let at = std::mem::replace(&mut index[n], movement::var(own));
             coordinates.push(Coordinate { var: vars[0], at, extent: of_root[n].clone() });
         }
     }
+    // Conditions promise that what is read is there, not all that they leave.
+    let zero = Dim::constant(0);
+    let is_there = |(e, extent): (&IndexExpr, &Dim)| [ranges.le(&zero, e), ranges.lt(e, extent)] == [Proof::Yes; 2];
+    if !index.iter().zip(of_root).all(is_there) {
+        return None;
+    }
     let windows = coordinates.len();
-    for var in 0..map.rank {
+    for (var, extent) in of_value.iter().enumerate() {
         if index.iter().any(|e| uses(e, var)) {
-            coordinates.push(Coordinate { var, at: movement::var(var), extent: of_value[var].clone() });
+            coordinates.push(Coordinate { var, at: movement::var(var), extent: extent.clone() });
         }
     }
     let mut order: Vec<usize> = (0..coordinates.len()).collect();
