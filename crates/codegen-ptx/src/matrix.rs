@@ -128,6 +128,14 @@ impl Emitter<'_> {
                 _ => None,
             })
         };
+        // Four sums of a thread in four registers.
+        let sums = matches!(self.places[tile.target.buffer.index()], Some(Place::Registers(_)));
+        let (by_half, at) = self.resolve(&tile.target.index).linear_in(tile.half)?;
+        let (by_pair, _) = at.linear_in(tile.pair)?;
+        let (by_half, by_pair) = (by_half.as_const()?, by_pair.as_const()?);
+        if !sums || by_half == 0 || by_pair == 0 || by_half.abs() == by_pair.abs() {
+            return None;
+        }
         let (group, thread) = (named(lane.floor_div(&4.into()))?, named(lane.modulo(&4.into()))?);
         let rows =
             |id: ScalarId| self.factor(&tile.value.body, id, tile, (group, 1), (tile.half, 8), thread, tile.pair);
@@ -167,7 +175,8 @@ impl Emitter<'_> {
         let (by_near, rest) = rest.linear_in(near.0)?;
         let (by_far, start) = rest.linear_in(far.0)?;
         let (by_k, by_row) = (by_k.as_const()?, by_near.as_const()?);
-        let alone = ![tile.lane, tile.k, near.0, far.0, not, nor].iter().any(|&var| start.uses_var(var));
+        let named = tile.lets.iter().any(|stmt| matches!(stmt, Stmt::Let { var, .. } if start.uses_var(*var)));
+        let alone = !named && ![tile.lane, tile.k, near.0, far.0, not, nor].iter().any(|&var| start.uses_var(var));
         let in_step = near.1 == 1 && by_far.is_const(by_row * far.1);
         let size = dtype.size_bytes()? as i64;
         let (piece, shared) =

@@ -123,6 +123,68 @@ fn empty_and_special_operands() {
     }
 }
 
+/// What a model does not read changes nothing, also where sums get one product more.
+#[test]
+fn what_lies_behind_the_last_factor_is_not_read() {
+    let (mut x, w, filters) = (numbers(&[5, 16], 1), numbers(&[9, 24], 2), numbers(&[16, 3, 3, 3], 3));
+    x.elements_mut::<f32>()
+        .expect("f32")
+        .iter_mut()
+        .enumerate()
+        .filter(|(n, _)| n % 16 > 8)
+        .for_each(|(_, x)| *x = f32::NAN);
+    let mut image = numbers(&[1, 3, 8, 8], 4);
+    image.elements_mut::<f32>().expect("f32")[8 * 3 + 7] = f32::INFINITY;
+    for target in TARGETS {
+        let product = Net::new(17)
+            .input("x", DType::F32, &["5", "16"])
+            .constant("w", &w)
+            .constant("from", &Tensor::from_elements(&[1], &[0i64]).expect("one"))
+            .constant("to", &Tensor::from_elements(&[1], &[9i64]).expect("one"))
+            .constant("axis", &Tensor::from_elements(&[1], &[1i64]).expect("one"))
+            .node("Slice", &["x", "from", "to", "axis"], &["s"], &[])
+            .node("MatMul", &["s", "w"], &["y"], &[])
+            .output("y");
+        let product = product.compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
+        let Some(found) = run(&product, &[&x]) else { continue };
+        assert!(floats(&found[0]).iter().all(|y| y.is_finite()), "{target}: {found:?}");
+        let convolution = Net::new(17)
+            .input("x", DType::F32, &["1", "3", "8", "8"])
+            .constant("w", &filters)
+            .node("Conv", &["x", "w"], &["y"], &[])
+            .output("y");
+        let convolution = convolution.compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
+        let found = run(&convolution, &[&image]).expect("it ran before");
+        // Of 6×6 results those of the last column and rows 1 to 3 see the pixel.
+        for (n, y) in floats(&found[0]).iter().enumerate() {
+            let (row, column) = (n / 6 % 6, n % 6);
+            assert_eq!(y.is_finite(), column < 5 || !(1..4).contains(&row), "{target}: {y} at {row}, {column}");
+        }
+    }
+}
+
+/// Inputs that are put together are read as they are by whoever is no factor.
+#[test]
+fn inputs_keep_their_numbers() {
+    for target in TARGETS {
+        let model = Net::new(17)
+            .input("x", DType::F32, &["1", "16"])
+            .input("z", DType::F32, &["1", "16"])
+            .constant("w", &numbers(&[16, 24], 2))
+            .node("MatMul", &["x", "w"], &["y0"], &[])
+            .node("MatMul", &["z", "w"], &["y1"], &[])
+            .node("Concat", &["x", "z"], &["both"], &[("axis", Attr::Int(1))])
+            .node("Cast", &["both"], &["whole"], &[("to", Attr::Int(7))])
+            .output("y0")
+            .output("y1")
+            .output("whole");
+        let model = model.compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
+        let x = Tensor::from_elements(&[1, 16], &[1001f32; 16]).expect("sixteen");
+        let Some(found) = run(&model, &[&x, &x]) else { continue };
+        assert_eq!(found[2].elements::<i64>().expect("integers"), [1001; 32], "{target}");
+    }
+}
+
 /// A residual network: a first convolution of three channels, one by one, depthwise, grouped, with strides and padding.
 fn network() -> Net {
     let w = |shape: &[usize], seed: usize| numbers(shape, seed);

@@ -166,6 +166,30 @@ fn tiles_are_copied_ahead() {
     }
 }
 
+/// The rows that a turn reads are known better for a turn that is a number: copies and readers still mean the same place.
+#[test]
+fn tiles_that_begin_at_quotients_are_copied_to_where_they_are_read() {
+    let text = "kernel @tiled(x: f32[8, 8], w: f32[40, 4]) -> (y: f32[8, 4]) {
+          stage t[j: 8, n: 8] = x[j, n]
+          stage s[n: 8, m: 4, reduce k: 40] = fold sum t[div(k, 5), n] * w[k, m]
+          stage o[n, m] = s[n, m]
+          output y[n, m] = o[n, m]
+        }";
+    let kernel: Kernel = text.parse().expect("well formed");
+    for ahead in [1, 2, 3] {
+        let steps = format!(
+            "split s.k by 8 -> ko, ki; reorder s: ko, n, m, ki; compute t at s.ko; store t in shared; \
+             split t.n by 4 -> np, nv; vectorize t.nv; stream t by {ahead}"
+        );
+        let nest = apply(&kernel, &steps.parse().expect("it parses")).expect("it applies");
+        verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
+        let inputs = random_inputs(&kernel, &[], 3);
+        let expected = run_kernel(&kernel, &[], &inputs).expect("it can be interpreted");
+        let found = run_nest_of(&kernel, &nest, &[], &inputs).unwrap_or_else(|e| panic!("{e}\n{nest}"));
+        assert_close("tiled", &found, &expected, 1e-6, 1e-6);
+    }
+}
+
 #[test]
 fn what_cannot_be_copied_ahead_is_refused() {
     let kernel = tiled();
@@ -177,6 +201,7 @@ fn what_cannot_be_copied_ahead_is_refused() {
         ("vectorize t.kv; ", "", "aligned pieces"),
         ("split t.k by 8", "split t.k by 1", "aligned pieces"),
         ("compute t at s.ko", "compute t at s.m", "a reduction's serial loop"),
+        ("compute t at s.ko; store t in shared; ", "", "at a loop of its reader"),
     ] {
         let steps = STREAMED.replace(from, to);
         let steps = if to.ends_with("s.m") {

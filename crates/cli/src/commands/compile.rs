@@ -201,8 +201,9 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
             console.note(format!("  {note}"));
         }
     }
-    // Whether there can be an artifact shows before the work, and not behind it. This leaves no file.
-    if job.options.stop_after.is_none() && !model_file::is_stream(&job.output) {
+    // Whether there can be an artifact shows before the work, and not behind it. This leaves no file; a pipe is opened once.
+    let is_special = std::fs::metadata(&job.output).is_ok_and(|place| !place.is_file() && !place.is_dir());
+    if job.options.stop_after.is_none() && !model_file::is_stream(&job.output) && !is_special {
         OutputFile::create(&job.output)?;
     }
     let begun = Instant::now();
@@ -428,7 +429,10 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
     console.line(format!("  {} runs on {}; {taken}", " ".repeat(9), targets.join(", ")))?;
     if job.options.precision == Precision::Bf16 {
         let (bf16, all) = (report.bf16_contractions, report.launches);
-        console.line(format!("  {} {bf16} of {all} kernels multiply bf16 numbers; all else is f32", " ".repeat(9)))?;
+        console.line(format!(
+            "  {} {bf16} of {all} kernels multiply bf16 numbers; other arithmetic is f32",
+            " ".repeat(9)
+        ))?;
     }
     if !report.special_cases.is_empty() {
         let cases: Vec<String> = report.special_cases.iter().map(|special| special.case.to_string()).collect();

@@ -5,7 +5,8 @@ use super::{Atom, IndexExpr, Interval, Ranges, Term};
 use std::sync::Arc;
 
 impl IndexExpr {
-    /// An expression with the same value for all values within the ranges, never larger than this one.
+    /// An expression with the same value for all values within the ranges. It has no more divisions than this one, and what they
+    /// are of is no larger; remainders may become sums.
     #[must_use]
     pub fn simplify(&self, ranges: &Ranges) -> Self {
         let mut sum = Self::constant(self.constant_part());

@@ -91,7 +91,9 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
     for n in 0..index.len() {
         let vars: Vec<usize> = (0..map.rank).filter(|&var| uses(&index[n], var)).collect();
         let alone = |var: &usize| (0..index.len()).all(|other| other == n || !uses(&index[other], *var));
-        if vars.len() > 1 && is_affine(&index[n]) && vars.iter().all(alone) {
+        // What is tested has a coordinate already, and is no variable of the value.
+        let tested = (0..bounds).any(|own| uses(&index[n], map.rank + own));
+        if vars.len() > 1 && is_affine(&index[n]) && !tested && vars.iter().all(alone) {
             let own = map.rank + coordinates.len();
             limit(&mut ranges, own, &of_root[n]);
             let at = std::mem::replace(&mut index[n], movement::var(own));
@@ -110,6 +112,7 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
             coordinates.push(Coordinate { var, at: movement::var(var), extent: extent.clone() });
         }
     }
+    debug_assert!(coordinates.iter().all(|c| (map.rank..map.rank + windows).all(|own| !uses(&c.at, own))));
     let mut order: Vec<usize> = (0..coordinates.len()).collect();
     order.sort_by_key(|&n| coordinates[n].var);
     let place = |n: usize| order.iter().position(|&at| at == n).map(movement::var);

@@ -5,8 +5,9 @@
 //! concatenation and extrema, and whoever else computes with it reads the rounded number, too: so it is stored as bfloat16
 //! alone. Concatenations of which nothing but factors is made, point by point, are stored so as well, and so are sums that
 //! wait for another one to make a factor with it.
-//! All else (sums, additions of residuals, norms, softmax, functions, depthwise convolutions, contractions of two computed
-//! values) is f32, and inputs and outputs of the graph keep their types.
+//! All other arithmetic (sums, additions of residuals, norms, softmax, functions) is f32, and so is what depthwise convolutions
+//! and contractions of two computed values read, unless it is a factor for others. Inputs and outputs of the graph keep their
+//! types.
 //!
 //! This changes what a graph means, so it is no pass of the pipeline. It runs once, behind it; constants are rounded by
 //! the folding that follows.
@@ -243,9 +244,13 @@ impl Pass {
     }
 }
 
-/// Whether a value is not computed, so that it is there in f32 in any case.
+/// Whether a value is not computed, or put together of such, so that it is there in f32 in any case.
 fn is_given(graph: &Graph, value: ValueId) -> bool {
-    graph.producer(moved_from(graph, value)).is_none_or(|(_, node)| matches!(node.op, Op::Constant(_)))
+    graph.producer(moved_from(graph, value)).is_none_or(|(_, node)| match &node.op {
+        Op::Constant(_) => true,
+        Op::Concat(_) => node.inputs.iter().all(|&part| is_given(graph, part)),
+        _ => false,
+    })
 }
 
 /// A body that reads some of its operands as bfloat16 numbers.

@@ -324,6 +324,9 @@ impl Reader<'_> {
 fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleError> {
     let stage = &kernel.stages[id];
     let fail = |reason: String| Err(ScheduleError::Stage { stage: stage.name.clone(), reason });
+    if plan.ahead > 0 && !matches!(plan.placement, Placement::At(..)) {
+        return fail("only what is computed at a loop of its reader can be copied ahead".to_owned());
+    }
     let mut parallel_ended = false;
     for (i, l) in plan.loops.iter().enumerate() {
         let kind = stage.axes[l.axis].kind;

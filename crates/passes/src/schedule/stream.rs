@@ -6,8 +6,9 @@
 //! there is nothing left to be copied, so that the number of groups under way tells which have arrived.
 
 use super::ScheduleError;
-use super::emit::{Emitter, State, Stmts, Storage};
+use super::emit::{AxisState, Emitter, State, Stmts, Storage};
 use super::plan::{LoopMode, LoopPlan, Placement};
+use super::region::Region;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Proof, Ranges};
@@ -24,6 +25,9 @@ struct Streamed {
     storage: Storage,
     /// Elements of the tile of one turn.
     tile_elems: i64,
+    /// What a turn reads, by the loop's variable. That of a certain turn is this with its number in the variable's place: a box
+    /// made of the number could be a narrower one, which readers know nothing of.
+    region: Region,
 }
 
 impl Emitter<'_> {
@@ -46,9 +50,9 @@ impl Emitter<'_> {
         let tile = IndexExpr::constant(l.tile);
         let whole = axis.extent.modulo(&tile).simplify(&self.ranges).is_const(0) && axis.limit.is_none();
         let alike = attached.iter().all(|&id| self.plans[id].ahead == ahead && self.plans[id].scope == Scope::Shared);
-        if !whole || !alike || l.mode != LoopMode::Serial {
-            let why = "what is copied ahead is in shared memory, all of it equally far ahead, and the loop is serial and \
-                       without a remainder";
+        if !whole || !alike || l.partial || l.mode != LoopMode::Serial {
+            let why = "what is copied ahead is in shared memory, all of it equally far ahead, and the loop is serial, without \
+                       a remainder and not partial";
             return self.no_stream(stage, why);
         }
         let turns = axis.extent.floor_div(&tile).simplify(&self.ranges);
@@ -75,17 +79,17 @@ impl Emitter<'_> {
                 self.buffers[buffer].len_elems = IndexExpr::constant(tile_elems * i64::from(ahead + 1));
                 stmts.push(Stmt::Alloc(buffer));
             }
-            tiles.push(Streamed { stage: id, storage, tile_elems });
+            tiles.push(Streamed { stage: id, storage, tile_elems, region });
         }
 
         for n in 0..i64::from(ahead) {
             let turn = IndexExpr::constant(n);
             let there = Bound { expr: turn.clone(), lo: IndexExpr::constant(0), hi: turns.clone() };
             match there.proof(&self.ranges) {
-                Proof::Yes => stmts.extend(self.copies(stage, &l.name, &tiles, &at_turn(&turn), &turn)?),
+                Proof::Yes => stmts.extend(self.copies(&tiles, var, &turn)?),
                 Proof::No => {}
                 Proof::Unknown => {
-                    let then = self.copies(stage, &l.name, &tiles, &at_turn(&turn), &turn)?;
+                    let then = self.copies(&tiles, var, &turn)?;
                     stmts.push(Stmt::If { cond: vec![there], then, otherwise: Vec::new() });
                 }
             }
@@ -99,13 +103,12 @@ impl Emitter<'_> {
             let next = self.loop_var(format!("{}.{}_next", self.kernel.stages[stage].name, l.name), &turns);
             let mut then = vec![Stmt::Let { var: next, value: later }];
             let next = IndexExpr::var(next);
-            then.extend(self.copies(stage, &l.name, &tiles, &at_turn(&next), &next)?);
+            then.extend(self.copies(&tiles, var, &next)?);
             body.push(Stmt::If { cond: vec![there], then, otherwise: Vec::new() });
         }
         body.push(Stmt::AsyncCommit);
-        let regions = self.regions(stage, &l.name, &at_turn(&this));
-        for (tile, (_, region)) in tiles.iter().zip(&regions) {
-            let storage = tile.at(region.iter().map(|a| a.base.clone()).collect(), &this, ahead, &self.ranges);
+        for tile in &tiles {
+            let storage = tile.at(tile.region.iter().map(|a| a.base.clone()).collect(), &this, ahead, &self.ranges);
             self.storage[tile.stage.index()] = Some(storage);
         }
         body.extend(rest(self, at_turn(&this))?);
@@ -120,18 +123,21 @@ impl Emitter<'_> {
         Ok(stmts)
     }
 
-    /// The copies of the tiles of a turn.
-    fn copies(
-        &mut self,
-        stage: StageId,
-        loop_name: &str,
-        tiles: &[Streamed],
-        state: &State,
-        turn: &IndexExpr,
-    ) -> Stmts {
+    /// The copies of the tiles of a turn, whose number stands for the loop's variable.
+    fn copies(&mut self, tiles: &[Streamed], var: VarId, turn: &IndexExpr) -> Stmts {
         let mut stmts = Vec::new();
-        let regions = self.regions(stage, loop_name, state);
-        for (tile, (id, region)) in tiles.iter().zip(regions) {
+        for tile in tiles {
+            let id = tile.stage;
+            let there = |e: &IndexExpr| e.replace(&Atom::Var(var), turn).simplify(&self.ranges);
+            let region: Region = tile
+                .region
+                .iter()
+                .map(|a| AxisState {
+                    base: there(&a.base),
+                    extent: there(&a.extent),
+                    limit: a.limit.as_ref().map(there),
+                })
+                .collect();
             let origin = region.iter().map(|a| a.base.clone()).collect();
             self.storage[id.index()] = Some(tile.at(origin, turn, self.plans[id].ahead, &self.ranges));
             let state = self.state_over(id, &region);

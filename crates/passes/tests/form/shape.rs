@@ -342,6 +342,16 @@ fn a_convolution_of_grouped_channels_reads_an_image() {
             let weights = net.weights(&[8, 8, 2, 2], 11);
             outputs.push(net.contract("nchwrs,kcrs->nkhw", wide, weights));
         }
+        // Padded along one axis alone, which the other's points are on, too, if they are joined.
+        let (h, w) = (i(2) + i(4) - 1, i(3) + i(5));
+        let half = net.view_or(image, &[i(0), i(1), h.clone(), w], vec![within(h, 6)], 0.0, &[1, 8, 6, 5, 3, 3]);
+        let weights = net.weights(&[8, 8, 3, 3], 13);
+        outputs.push(net.contract("nchwrs,kcrs->nkhw", half, weights));
+        // Padded twice.
+        let (h, w) = (i(2) - 2, i(3) - 2);
+        let valid = vec![within(h.clone(), 6), within(w.clone(), 7)];
+        let wide = net.view_or(image, &[i(0), i(1), h, w], valid, 0.0, &[1, 8, 10, 11]);
+        outputs.push(conv(&mut net, wide, 8, 7, 1, 15));
         outputs.into_iter().for_each(|value| net.output(value));
         net.optimize();
         let plan = check(&net);

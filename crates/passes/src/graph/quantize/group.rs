@@ -4,7 +4,7 @@
 use super::super::movement::{self, constant};
 use super::super::rewrite::{Replacement, Site};
 use infc_ir::access::{AccessMap, Bound};
-use infc_ir::entity::VarId;
+use infc_ir::entity::{ValueId, VarId};
 use infc_ir::graph::TensorType;
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{ConstantOp, ContractOp, Op, ViewOp};
@@ -24,7 +24,8 @@ pub(in crate::graph) fn dot(site: &Site<'_>) -> Option<Intrinsic> {
 const FEWEST: i64 = 8;
 
 // Σₖ a[k]·w[k] over k < n = Σₖ a'[k]·w'[k] over k < ⌈n/g⌉·g for groups of g, where w' is w followed by zeros, and a' goes on as a does, or
-// with what pads a, where that ends.
+// with what pads a, where that ends. Floats end there: what is behind them may be infinite or no number, and zero times that is
+// none.
 pub(super) fn whole_groups(site: &Site<'_>) -> Option<Replacement> {
     let Op::Contract(op) = &site.node().op else { return None };
     let inputs = &site.node().inputs;
@@ -74,14 +75,20 @@ pub(super) fn whole_groups(site: &Site<'_>) -> Option<Replacement> {
 /// the data, where neighbours are likeliest. `side` has the weights.
 fn label_to_extend(site: &Site<'_>, op: &ContractOp, side: usize, group: i64) -> Option<(u8, i64)> {
     let labels = [&op.lhs, &op.rhs];
-    let shape = &site.graph.ty(site.node().inputs[1 - side]).shape;
+    let data = site.node().inputs[1 - side];
+    let shape = &site.graph.ty(data).shape;
+    let is_float = site.graph.ty(data).dtype.is_float();
     let (mut points, mut best): (i64, Option<(f64, u8, i64)>) = (1, None);
-    for (label, extent) in labels[1 - side].iter().zip(shape).filter(|(label, _)| !op.output.contains(label)) {
+    let summed = labels[1 - side].iter().zip(shape).enumerate().filter(|(_, (label, _))| !op.output.contains(label));
+    for (axis, (label, extent)) in summed {
         let extent = extent.as_const().filter(|_| labels[side].contains(label))?;
         if extent % group == 0 {
             return None;
         }
         points = points.checked_mul(extent)?;
+        if is_float && !ends_with(site, data, axis, extent) {
+            continue;
+        }
         let growth = ((extent + group - 1) / group * group) as f64 / extent as f64;
         if best.is_none_or(|(least, ..)| growth <= least) {
             best = Some((growth, *label, extent));
@@ -92,6 +99,14 @@ fn label_to_extend(site: &Site<'_>, op: &ContractOp, side: usize, group: i64) ->
     let columns = columns.try_fold(1i64, |n, (extent, _)| n.checked_mul(extent.as_const()?))?;
     let (_, label, extent) = best.filter(|_| points >= FEWEST && columns >= FEWEST)?;
     Some((label, extent))
+}
+
+/// Whether nothing lies behind the last element along an axis of a value: what it is a view of has just as many.
+fn ends_with(site: &Site<'_>, value: ValueId, axis: usize, extent: i64) -> bool {
+    let Some(node) = site.producer(value) else { return true };
+    let Op::View(view) = &node.op else { return true };
+    let var = IndexExpr::var(VarId(axis as u32));
+    view.map.index.iter().zip(&site.graph.ty(node.inputs[0]).shape).any(|(e, of)| *e == var && of.is_const(extent))
 }
 
 /// Numbers that go on with zeros along an axis, up to the given extent.

@@ -139,7 +139,9 @@ impl Parts {
         let step = if depth <= slice { slice } else { STEP_BYTES / factor };
 
         let names = [kernel.stages[found.root].name.clone(), stage.name.clone()];
-        rewrite::padded(&mut kernel, found.sum, found.depth, step);
+        if !rewrite::padded(&mut kernel, found.sum, found.depth, step) {
+            return None;
+        }
         let mut tiles = Vec::new();
         for load in found.factors {
             let id = find(&kernel, &names[1])?;

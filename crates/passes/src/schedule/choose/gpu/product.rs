@@ -135,8 +135,8 @@ pub(super) fn copies_pieces(kernel: &Kernel, id: StageId, axis: usize, points: i
     let ScalarOp::Load(load) = &stage.body.ops[stage.results[0]] else { return false };
     let Source::Operand(operand) = load.source else { return false };
     // The last piece of the axis ends with it.
-    let whole = stage.axes[axis].extent.is_multiple_of(points);
-    if points < 2 || !whole || !load.gather.is_empty() || load.otherwise.bits != 0 {
+    let is_whole = || stage.axes[axis].extent.is_multiple_of(points);
+    if points < 2 || !is_whole() || !load.gather.is_empty() || load.otherwise.bits != 0 {
         return false;
     }
     // The axis as pieces and points of one.

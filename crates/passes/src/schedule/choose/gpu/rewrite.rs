@@ -106,26 +106,31 @@ pub(super) fn in_parts(kernel: &mut Kernel, id: StageId, axis: usize, parts: i64
     id
 }
 
-/// Makes a reduced axis as long as the next multiple of a number: what lies beyond its end is 0 in all that the stage reads
-/// along it, so that a sum of products stays what it is.
-pub(super) fn padded(kernel: &mut Kernel, id: StageId, axis: usize, to: i64) {
+/// Makes a reduced axis as long as the next multiple of a number: what lies beyond its end is 0 in all that the stage reads,
+/// so that a sum of products stays what it is. False, and nothing is done, if something is read that does not move along the
+/// axis (it may be infinite) or has another padding of its own.
+pub(super) fn padded(kernel: &mut Kernel, id: StageId, axis: usize, to: i64) -> bool {
     let whole = kernel.stages[id].axes[axis].extent.clone();
     let ranges = kernel.stages[id].ranges(&kernel.symbols);
     if whole.modulo(&IndexExpr::constant(to)).simplify(&ranges).is_const(0) {
-        return;
+        return true;
     }
     let stage = &mut kernel.stages[id];
-    stage.axes[axis].extent = whole.ceil_div(&IndexExpr::constant(to)).scale(to);
     let var = VarId::from_index(axis);
+    let can_end =
+        |load: &Load| load.index.iter().any(|e| e.uses_var(var)) && (load.valid.is_empty() || load.otherwise.bits == 0);
+    if !stage.body.ops.iter().all(|op| !matches!(op, ScalarOp::Load(load) if !can_end(load))) {
+        return false;
+    }
+    stage.axes[axis].extent = whole.ceil_div(&IndexExpr::constant(to)).scale(to);
     for op in stage.body.ops.iter_mut() {
-        if let ScalarOp::Load(load) = op
-            && load.index.iter().any(|e| e.uses_var(var))
-        {
+        if let ScalarOp::Load(load) = op {
             let at = IndexExpr::var(var);
             load.valid.push(Bound { expr: at, lo: IndexExpr::constant(0), hi: whole.clone() });
             load.otherwise = Const::zero(load.dtype);
         }
     }
+    true
 }
 
 /// Makes a load of a stage a stage of its own in front, over those axes that it moves along. Gives the axes, by their
