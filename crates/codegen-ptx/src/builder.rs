@@ -459,13 +459,13 @@ impl Builder {
         sum: &[Reg],
     ) {
         let of_sum = sum[0].class;
-        let sum_type = match of_sum {
-            Class::F32 => "f32",
-            Class::B32 => "s32",
-            other => panic!("sums in registers of {other:?}"),
-        };
+        let sum_type = if of_sum == Class::F32 { "f32" } else { "s32" };
         assert!((a.len(), b.len(), sum.len()) == (4, 2, 4), "the parts that a thread has");
-        assert!(a.iter().chain(b).all(|r| r.class == Class::B32) && sum.iter().all(|r| r.class == of_sum), "classes");
+        assert!(a.iter().chain(b).all(|r| r.class == Class::B32), "factors are packed in words");
+        assert!(
+            matches!(of_sum, Class::F32 | Class::B32) && sum.iter().all(|r| r.class == of_sum),
+            "sums are floats or integers of 32 bits"
+        );
         for r in sum {
             self.known.remove(r);
         }

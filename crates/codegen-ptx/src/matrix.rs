@@ -128,8 +128,10 @@ impl Emitter<'_> {
                 _ => None,
             })
         };
-        // Four sums of a thread in four registers.
-        let sums = matches!(self.places[tile.target.buffer.index()], Some(Place::Registers(_)));
+        // Four sums of a thread in four registers, of the type that they are summed in.
+        let target = tile.target.buffer;
+        let sums =
+            matches!(self.places[target.index()], Some(Place::Registers(_))) && self.nest.buffers[target].dtype == sum;
         let (by_half, at) = self.resolve(&tile.target.index).linear_in(tile.half)?;
         let (by_pair, _) = at.linear_in(tile.pair)?;
         let (by_half, by_pair) = (by_half.as_const()?, by_pair.as_const()?);

@@ -1,0 +1,63 @@
+//! Instructions that sum several products at once: where a schedule may ask for them.
+
+use crate::streams::tiled;
+use crate::support::MACHINES;
+use infc_ir::kernel::Kernel;
+use infc_passes::ErrorClass;
+use infc_passes::schedule::{apply, apply_within, choose};
+
+fn byte_product() -> Kernel {
+    infc_testkit::kernel("byte_product")
+}
+
+#[test]
+fn sums_of_byte_products_take_dot_products() {
+    let schedule = choose(&byte_product(), &MACHINES[2].1, ErrorClass::Exact).to_string();
+    assert!(schedule.contains("split s.k by 4 -> k_o, k_q; tensorize s.k_q to dot4"), "{schedule}");
+    assert!(schedule.contains("vectorize s.n_l"), "{schedule}");
+    let nest = apply(&byte_product(), &schedule.parse().expect("it prints and parses")).expect("it applies");
+    assert!(nest.to_string().contains(" dot4"), "{nest}");
+}
+
+#[test]
+fn sums_of_bf16_products_take_pairs_where_sums_may_be_reordered() {
+    let kernel = infc_testkit::kernel("bf16_product");
+    let schedule = choose(&kernel, &MACHINES[2].1, ErrorClass::Reassociating);
+    let text = schedule.to_string();
+    assert!(text.contains("split s.k by 2 -> k_o, k_q; tensorize s.k_q to dot2"), "{text}");
+    assert!(text.contains("vectorize s.n_l"), "{text}");
+    let nest = apply(&kernel, &schedule).expect("it applies");
+    assert!(nest.to_string().contains(" dot2"), "{nest}");
+    let strict = apply_within(&kernel, &schedule, ErrorClass::Exact).expect_err("another order");
+    assert!(strict.to_string().contains("summed by an instruction"), "{strict}");
+    let exact = choose(&kernel, &MACHINES[2].1, ErrorClass::Exact).to_string();
+    assert!(!exact.contains("dot2"), "{exact}");
+}
+
+#[test]
+fn what_is_no_dot_product_is_refused() {
+    let error = |text: &str| {
+        let schedule = text.parse().expect("it parses");
+        apply(&byte_product(), &schedule).expect_err(text).to_string()
+    };
+    // Not split off, of another length, not reduced, not innermost.
+    for steps in ["tensorize s.k to dot4", "split s.k by 2 -> o, i; tensorize s.i to dot4", "tensorize s.n to dot4"] {
+        assert!(error(steps).contains("4 turns of a split-off reduction loop"), "{steps}: {}", error(steps));
+    }
+    let outer = error("split s.k by 4 -> o, i; reorder s: i, o; tensorize s.i to dot4");
+    assert!(outer.contains("innermost") || outer.contains("coarser"), "{outer}");
+}
+
+#[test]
+fn what_is_no_product_of_matrices_is_refused() {
+    for steps in ["tensorize s.k to mma16", "split s.k by 8 -> o, i; tensorize s.i to mma16", "tensorize s.n to mma16"]
+    {
+        let error = apply(&tiled(), &steps.parse().expect("it parses")).expect_err(steps).to_string();
+        assert!(error.contains("mma16 takes the 16 turns of a split-off reduction loop"), "{steps}: {error}");
+    }
+    // An instruction has an order of its own.
+    let steps = "split s.k by 16 -> o, i; reorder s: o, m, n, i; tensorize s.i to mma16".parse().expect("it parses");
+    apply(&tiled(), &steps).expect("plain loops compute it");
+    let error = apply_within(&tiled(), &steps, ErrorClass::Exact).expect_err("not in order").to_string();
+    assert!(error.contains("summed by an instruction"), "{error}");
+}
