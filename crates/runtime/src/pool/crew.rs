@@ -1,7 +1,7 @@
 //! The worker threads of one process, and a run that has entered them.
 
 use super::Spin;
-use super::region::{Region, relax};
+use super::region::{Region, Seat, relax};
 use crate::code::{FpMode, FpScope};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,7 @@ impl Crew {
     /// Starts `count` workers, or as many as the system lets.
     pub(super) fn start(count: usize, spin: Spin) -> Self {
         let shared = Arc::new(Shared {
-            region: Region::default(),
+            region: Region::new(count + 1),
             run: AtomicU64::new(NO_RUN),
             current: Mutex::new(None),
             shutdown: AtomicBool::new(false),
@@ -106,9 +106,9 @@ fn work(shared: &Shared, lane: usize) {
 fn take_part(shared: &Shared, number: u64, task: &dyn Task, lane: usize) {
     let _fp = FpScope::enter(task.fp_mode());
     let is_ours = || shared.run.load(Ordering::Acquire) == number;
-    let mut idle = 0;
+    let (mut seat, mut idle) = (Seat::of_lane(lane), 0);
     loop {
-        if shared.region.compute_next(is_ours, shared.spin, |begin, end| task.run_chunks(begin, end, lane)) {
+        if shared.region.compute_next(&mut seat, is_ours, shared.spin, |begin, end| task.run_chunks(begin, end, lane)) {
             idle = 0;
         } else if is_ours() {
             relax(&mut idle, shared.spin);
@@ -168,8 +168,9 @@ impl<'a> Entered<'a> {
         }
         self.shared.region.open(chunks, step_chunks, self.lanes);
         let _close = Close(&self.shared);
-        let spin = self.shared.spin;
-        while self.shared.region.compute_next(|| true, spin, |begin, end| self.task.run_chunks(begin, end, 0)) {}
+        let (mut seat, spin) = (Seat::of_lane(0), self.shared.spin);
+        let region = &self.shared.region;
+        while region.compute_next(&mut seat, || true, spin, |begin, end| self.task.run_chunks(begin, end, 0)) {}
     }
 }
 
