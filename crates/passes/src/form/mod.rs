@@ -4,6 +4,7 @@
 //! expand    composites written out, their nodes kept together
 //! outputs   outputs that nothing computes are copied
 //! append    states that grow in place
+//! nest      concatenations that are parts of others
 //! prepare   copies that nothing can do without
 //! group     which nodes share a kernel                    (fuse, bijection)
 //! lower     a group's stages and their expressions        (anchor, body)
@@ -31,6 +32,7 @@ mod interpret;
 mod layout;
 mod log;
 mod lower;
+mod nest;
 mod options;
 mod order;
 mod outputs;
@@ -80,6 +82,7 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
         return Err(FormError::TooMany { what: "nodes", count, limit: MAX_GRAPH_NODES });
     }
     let states = append::plan(&mut flat, &options.states, options.appends.as_deref());
+    nest::nest(&mut flat, &states);
     prepare::prepare(&mut flat, &states);
     let grouping = Grouping::new(&flat);
     let mut kernels = Vec::new();

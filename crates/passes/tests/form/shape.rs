@@ -6,6 +6,7 @@ use infc_ir::entity::ValueId;
 use infc_ir::index::Dim;
 use infc_ir::scalar::{BinaryOp, UnaryOp};
 use infc_passes::form::{BufferPlace, FormOptions, GraphPlan, OperandSource, form};
+use std::collections::BTreeSet;
 
 /// A padded convolution with a bias and a ramp, as `[n, c, h, w]`.
 pub(crate) fn conv(net: &mut Net, x: ValueId, channels: usize, kernel: i64, stride: i64, seed: u32) -> ValueId {
@@ -190,6 +191,50 @@ fn concatenations_are_written_in_place() {
     // The input, the output, and one buffer for everything between.
     let arena = plan.buffers.iter().filter(|b| b.place == BufferPlace::Arena).count();
     assert_eq!(arena, 1, "{plan}");
+}
+
+/// Layers that read what all layers before have made: every result is written once, into the last concatenation.
+#[test]
+fn concatenations_of_the_same_parts_share_them() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 4, 5, 5]);
+    let mut parts = vec![conv(&mut net, x, 8, 1, 1, 1)];
+    for layer in 0..4 {
+        let seen = if layer == 0 { parts[0] } else { net.concat(&parts, 1) };
+        let seen = net.unary(UnaryOp::Tanh, seen);
+        parts.push(conv(&mut net, seen, 3, 3, 1, 2 + layer));
+    }
+    // The last one has others around those that it shares.
+    let around = conv(&mut net, x, 5, 1, 1, 9);
+    let all: Vec<ValueId> = [around].into_iter().chain(parts).chain([around]).collect();
+    let y = net.concat(&all, 1);
+    let y = net.unary(UnaryOp::Tanh, y);
+    net.output(y);
+    let plan = check(&net);
+    // Six convolutions, the functions of four values and of the last, and the copy of what the last one has twice.
+    assert_eq!(plan.kernels.len(), 6 + 4 + 1 + 1, "{plan}");
+    let wholes: BTreeSet<ValueId> = plan.values.values().filter_map(|v| v.part_of.as_ref().map(|p| p.whole)).collect();
+    assert_eq!(wholes.len(), 4, "three within each other and the last: {plan}");
+}
+
+/// What is a part of two that do not lie within each other is copied into the second, as one.
+#[test]
+fn concatenations_that_branch_share_what_they_can() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 4, 5, 5]);
+    let [a, b, c, d] = [1, 2, 3, 4].map(|seed| conv(&mut net, x, 8, 1, 1, seed));
+    let both = net.concat(&[a, b], 1);
+    // Along another axis nothing is shared.
+    let rows = net.concat(&[a, b], 2);
+    let (first, second, turned) = (net.concat(&[a, b, c], 1), net.concat(&[a, b, d], 1), net.concat(&[b, a], 1));
+    for whole in [both, rows, first, second, turned] {
+        let y = net.unary(UnaryOp::Tanh, whole);
+        net.output(y);
+    }
+    let plan = check(&net);
+    let copies = plan.kernels.len() - 4 - 5;
+    // Into the second of three one, and two each into the two that have them in another order or direction.
+    assert_eq!(copies, 1 + 2 + 2, "{plan}");
 }
 
 #[test]
