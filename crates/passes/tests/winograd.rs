@@ -132,6 +132,19 @@ fn blocks_and_their_remainders() {
     check(Sizes { h: 11, w: 26, channels: 16, columns: 24, batch: 2, ..SMALL }, 2, &[small_cache]);
 }
 
+/// Few columns of a small image would fit one block, which one thread would compute.
+#[test]
+fn small_images_are_several_chunks() {
+    for (h, channels, several) in [(14, 128, true), (28, 128, true), (14, 8, false)] {
+        let s = Sizes { batch: 1, h, w: h, channels, columns: 32, pad: 1, halo: 1 };
+        let kernel = winograd::run(&convolution(s), 2).expect("a correlation").kernel;
+        let machine = machine(64, 32);
+        let nest = apply(&kernel, &choose(&kernel, &machine, ErrorClass::Reassociating)).expect("a schedule");
+        let chunks = nest.parallel.as_ref().map_or(Some(1), |axis| axis.chunks.as_const());
+        assert_eq!(chunks > Some(1), several, "{h} of {channels}: {nest}");
+    }
+}
+
 /// The 36 planes of a transformed tile would share one set of the first cache, were they 4 KiB apart: of 16 tiles with 64
 /// channels each they are a line more, after one for each row of tiles.
 #[test]

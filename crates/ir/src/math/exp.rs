@@ -1,7 +1,6 @@
 //! `exp` and what is an exponential and little more.
 
 use super::{Arithmetic, Float, clamp, polynomial};
-use crate::scalar::CompareOp;
 use std::f64::consts::LOG2_E;
 
 /// ln 2 in two parts; the first has so few bits that its product with any exponent is exact.
@@ -39,10 +38,10 @@ const F64: [f64; 10] = [
 pub(super) enum Argument {
     /// Nothing.
     Any,
-    /// It is not positive.
-    NotPositive,
     /// Its exponential is a normal number.
     Moderate,
+    /// Its exponential is one when multiplied by two to this power, which is what is asked for.
+    Times(i32),
 }
 
 /// `e^x`.
@@ -66,14 +65,18 @@ pub(super) fn power_of_e<B: Arithmetic>(
     argument: Argument,
 ) -> B::Value {
     let (power, n) = reduced_power(b, x, small, argument);
-    scale(b, power, n, argument == Argument::Moderate)
+    scale(b, power, n, argument != Argument::Any)
 }
 
 /// What the low bits of the float from [`reduced_power`] hold beside n: the bias of the factor 2ⁿ, or of both halves of
 /// it, so that they need no additions of their own.
-fn bias(float: Float, at_once: bool) -> u32 {
+fn bias(float: Float, argument: Argument) -> i32 {
     let bias = if float == Float::F32 { 127 } else { 1023 };
-    if at_once { bias } else { 2 * bias }
+    match argument {
+        Argument::Any => 2 * bias,
+        Argument::Moderate => bias,
+        Argument::Times(exponent) => bias + exponent,
+    }
 }
 
 /// `e^r` with |r| ≤ ln 2 / 2, and n plus a [`bias`] in the low bits of a float, for `e^(x + small) = 2ⁿ e^r`.
@@ -89,16 +92,12 @@ fn reduced_power<B: Arithmetic>(
     let (lowest, highest) = if single { (-104.0, 90.0) } else { (-746.0, 711.0) };
     let x = match argument {
         Argument::Any => clamp(b, x, lowest, highest),
-        Argument::NotPositive => {
-            let lowest = b.fconst(ty, lowest);
-            b.max(lowest, x)
-        }
-        Argument::Moderate => x,
+        Argument::Moderate | Argument::Times(_) => x,
     };
     // n = round(x / ln 2), r = x − n ln 2. Adding 1.5·2^(mantissa bits) rounds to an integer and leaves it in the low
     // bits of the sum, as it does with the bias on top.
     let magic = if single { 12_582_912.0 } else { 6_755_399_441_055_744.0 };
-    let magic = b.fconst(ty, magic + f64::from(bias(B::float(ty), argument == Argument::Moderate)));
+    let magic = b.fconst(ty, magic + f64::from(bias(B::float(ty), argument)));
     let log2_e = b.fconst(ty, LOG2_E);
     let shifted = b.fma(x, log2_e, magic);
     let n = b.sub(shifted, magic);
@@ -145,13 +144,13 @@ fn scale<B: Arithmetic>(b: &mut B, x: B::Value, n: B::Value, at_once: bool) -> B
 /// `1 / (1 + e^−x)`.
 pub fn sigmoid<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
-    // With e = e^−|x| ≤ 1: 1/(1 + e) for positive x and e/(1 + e) for negative, which keeps small results precise.
-    let minus_zero = b.fconst(ty, -0.0);
-    let negative = b.or(x, minus_zero);
-    let e = power_of_e(b, negative, None, Argument::NotPositive);
-    let (zero, one) = (b.fconst(ty, 0.0), b.fconst(ty, 1.0));
-    let below = b.compare(CompareOp::Lt, x, zero);
-    let numerator = b.select(below, e, one);
-    let denominator = b.add(e, one);
+    let minus_x = b.neg(x);
+    // Both numerator and denominator are scaled by what is an ulp of one: then e^−x is finite as long as the result, which
+    // may be subnormal, is not zero. Below the lower bound e^−x is lost in the sum.
+    let (ulp, lowest, highest) = if B::float(ty) == Float::F32 { (-24, -30.0, 104.5) } else { (-53, -60.0, 745.5) };
+    let minus_x = clamp(b, minus_x, lowest, highest);
+    let e = power_of_e(b, minus_x, None, Argument::Times(ulp));
+    let numerator = b.fconst(ty, 2f64.powi(ulp));
+    let denominator = b.add(e, numerator);
     b.div(numerator, denominator)
 }

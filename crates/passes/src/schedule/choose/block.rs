@@ -21,11 +21,18 @@ use infc_ir::schedule::{Scope, Step as ScheduleStep};
 
 /// Chunks that a kernel is to have at least if it is large enough.
 const CHUNKS: i64 = 8;
+/// What a chunk less than that costs, as a part of the time of one thread,
+const FEW_CHUNKS: f64 = 0.01;
+/// and what it costs that there is only one: two threads would halve the time, and two blocks of 14² cost nothing on one where
+/// they are estimated to take a sixth more.
+const ALONE: f64 = 1.5;
 /// Multiply-adds of vectors below which a chunk is not worth what it computes again.
 const LEAST_CHUNK: f64 = 100_000.0;
 /// Tiles of a block, where only the run tells how many there are: enough that weights need not be read more quickly than
 /// they come, and few, so that most tiles are in whole blocks.
 const TILES_OF_UNKNOWN: i64 = 36;
+/// Columns that chunks consist of.
+const PANEL: i64 = 64;
 /// Columns of a chunk at least, where it is not known that there are blocks enough for all threads.
 const LEAST_COLUMNS: i64 = 128;
 /// An axis of more points does not choose between formulas.
@@ -163,11 +170,11 @@ impl Blocks {
         // Threads share what is left: columns, whose blocks compute the stages that do not follow them again.
         let blocks = self.blocks(&whole, &size);
         let columns = whole[self.lanes_axis];
-        let panels = if unknown == 0 { (columns + 63) / 64 } else { columns / LEAST_COLUMNS };
+        let panels = if unknown == 0 { (columns + PANEL - 1) / PANEL } else { columns / LEAST_COLUMNS };
         let worth = (self.work(chooser, &whole) / LEAST_CHUNK) as i64;
         let parts = (CHUNKS / blocks.max(1)).min(panels).min(worth / blocks.max(1));
         if parts > 1 {
-            size[self.lanes_axis] = ((columns + parts - 1) / parts + 63) / 64 * 64;
+            size[self.lanes_axis] = ((columns + parts - 1) / parts + PANEL - 1) / PANEL * PANEL;
         }
         size
     }
@@ -242,8 +249,10 @@ impl Blocks {
         let streamed = weights / rate(weights) * 0.5;
         let spilled = stored + weights.min(near / 4.0) > near;
         let moved = 2.0 * stored / if spilled { machine.l3_bytes_per_cycle } else { machine.l2_bytes_per_cycle };
-        let few = if blocks < CHUNKS as f64 { 1.0 + 0.01 * (CHUNKS as f64 - blocks) } else { 1.0 };
-        blocks * (arithmetic + streamed + moved) * few
+        let few = if blocks < CHUNKS as f64 { 1.0 + FEW_CHUNKS * (CHUNKS as f64 - blocks) } else { 1.0 };
+        // A single block of few columns is one thread's.
+        let alone = blocks < 2.0 && whole[self.lanes_axis] <= PANEL && self.work(chooser, whole) >= 2.0 * LEAST_CHUNK;
+        blocks * (arithmetic + streamed + moved) * few * if alone { ALONE } else { 1.0 }
     }
 
     // --------------------------------------------------------------------------------------------------- loops --
