@@ -98,7 +98,7 @@ pub enum Step {
         joined: String,
     },
     /// An axis becomes two, of the stage and of nobody else: the coordinate is that of `outer` times `points` and that of
-    /// `inner`. Readers read at the quotient and the remainder. It comes before all steps of other kinds but `Join`.
+    /// `inner`. Readers read at the quotient and the remainder. It comes before all steps of other kinds but `Join` and `Bring`.
     Part {
         /// Stage; not an output of the kernel.
         stage: String,
@@ -110,6 +110,17 @@ pub enum Step {
         outer: String,
         /// New axis behind it.
         inner: String,
+    },
+    /// What the stage loads of an operand, with its conversion, is made by a stage of its own in front, over those axes of
+    /// the stage that it moves along: first those that are reduced. It comes before all steps of other kinds but `Join` and
+    /// `Part`.
+    Bring {
+        /// Stage; it loads the operand once, without conditions.
+        stage: String,
+        /// Of the kernel.
+        operand: String,
+        /// The new stage.
+        into: String,
     },
     /// The loop becomes two: `outer` over tiles of `factor`, `inner` within a tile. A remainder gets code of its own.
     Split {
@@ -282,6 +293,9 @@ impl fmt::Display for Step {
             Step::Part { stage, axis, points, outer, inner } => {
                 let (outer, inner) = (name(outer), name(inner));
                 write!(f, "part {}.{} by {points} -> {outer}, {inner}", name(stage), name(axis))
+            }
+            Step::Bring { stage, operand, into } => {
+                write!(f, "bring {} to {} -> {}", name(operand), name(stage), name(into))
             }
             Step::Split { stage, axis, factor, outer, inner } => {
                 let (outer, inner) = (name(outer), name(inner));

@@ -4,6 +4,7 @@
 //! They run between formation and scheduling. The kernel before any formulation stays the key under which tuning
 //! results are recorded.
 
+pub(crate) mod bring;
 pub mod collapse;
 pub mod defer;
 pub(crate) mod part;

@@ -1,5 +1,7 @@
 //! The untuned schedule keeps the meaning of every kernel file, on every kind of machine.
 
+#[path = "schedules/brought.rs"]
+mod brought;
 #[path = "schedules/instructions.rs"]
 mod instructions;
 #[path = "schedules/streams.rs"]

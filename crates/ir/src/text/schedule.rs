@@ -51,6 +51,13 @@ impl Parser<'_> {
                 let (stage, axis, points, outer, inner) = self.cut()?;
                 Step::Part { stage, axis, points, outer, inner }
             }
+            "bring" => {
+                let operand = self.name("an operand")?;
+                self.expect_word("to")?;
+                let stage = self.name("a stage")?;
+                self.expect("->")?;
+                Step::Bring { stage, operand, into: self.name("a stage")? }
+            }
             "split" => {
                 let (stage, axis, factor, outer, inner) = self.cut()?;
                 Step::Split { stage, axis, factor, outer, inner }

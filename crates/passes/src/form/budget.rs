@@ -5,10 +5,12 @@
 //! kernel reads the constant as it is.
 
 use super::log::Refusal;
+use super::narrow::half_of;
 use super::plan::Packing;
 use infc_ir::entity::ValueId;
 use infc_ir::graph::Graph;
 use infc_ir::op::Op;
+use infc_tensor::{DType, Tensor};
 use std::collections::{BTreeMap, HashSet};
 
 /// Growth that is never refused, so that padding does not count where all constants together are small.
@@ -17,8 +19,10 @@ const SLACK_BYTES: u64 = 64 << 10;
 /// What may still be spent.
 pub(super) struct WeightBudget {
     left_bytes: u64,
-    /// Bytes of each constant as it is.
+    /// Bytes of each constant as it is; in halves if that is what it is.
     original_bytes: BTreeMap<ValueId, u64>,
+    /// The half types that hold constants.
+    halves: BTreeMap<ValueId, DType>,
     /// The arrangements that are stored.
     stored: HashSet<(ValueId, Packing)>,
     /// Constants that have an arrangement already.
@@ -30,21 +34,35 @@ pub(super) struct WeightBudget {
 impl WeightBudget {
     /// `max_growth` is the size of all constants in the plan over their size in the graph; 1 allows next to nothing.
     pub(super) fn new(graph: &Graph, max_growth: f64) -> Self {
-        let constants = graph.order.iter().map(|&id| &graph.nodes[id]).filter_map(|node| match &node.op {
-            Op::Constant(constant) => Some((*node.outputs.first()?, constant.tensor.bytes().len() as u64)),
-            _ => None,
-        });
-        let original_bytes: BTreeMap<ValueId, u64> = constants.collect();
+        let constants = || {
+            graph.order.iter().map(|&id| &graph.nodes[id]).filter_map(|node| match &node.op {
+                Op::Constant(constant) => Some((*node.outputs.first()?, &constant.tensor)),
+                _ => None,
+            })
+        };
+        let halves: BTreeMap<ValueId, DType> =
+            constants().filter_map(|(value, tensor)| Some((value, half_of(tensor)?))).collect();
+        let bytes = |(value, tensor): (ValueId, &Tensor)| {
+            let parts = if halves.contains_key(&value) { 2 } else { 1 };
+            (value, tensor.bytes().len() as u64 / parts)
+        };
+        let original_bytes: BTreeMap<ValueId, u64> = constants().map(bytes).collect();
         let total: u64 = original_bytes.values().sum();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped, and a limit of bytes")]
         let growth = (total as f64 * (max_growth - 1.0).max(0.0)) as u64;
         Self {
             left_bytes: growth.saturating_add(SLACK_BYTES),
             original_bytes,
+            halves,
             stored: HashSet::new(),
             placed: HashSet::new(),
             refusals: Vec::new(),
         }
+    }
+
+    /// The half type that holds a constant.
+    pub(super) fn half_of(&self, value: ValueId) -> Option<DType> {
+        self.halves.get(&value).copied()
     }
 
     /// Bytes of all constants as they are.

@@ -13,6 +13,7 @@
 //! filtering correlations that take fewer products at points
 //! reorder   loops in the order of memory
 //! pack      constants in panels                           (budget)
+//! narrow    constants that are halves stored as halves
 //! border    zeros around what is read beyond its extents
 //! ```
 //!
@@ -32,6 +33,7 @@ mod interpret;
 mod layout;
 mod log;
 mod lower;
+mod narrow;
 mod nest;
 mod options;
 mod order;
@@ -63,6 +65,7 @@ use infc_ir::graph::{Graph, Node};
 use infc_ir::kernel::{AxisKind, Kernel, OperandKind};
 use infc_ir::op::Op;
 use infc_ir::scalar::{ScalarOp, Source};
+use infc_tensor::DType;
 use layout::Placement;
 use lower::Lowered;
 use std::collections::BTreeMap;
@@ -186,11 +189,23 @@ fn finish(
     for (operand, _) in &filters {
         packings.insert(*operand, Packing::rows(&kernel.operands[*operand].shape));
     }
+    // So is what is stored narrower than it is computed with.
+    let mut narrowed: BTreeMap<OperandId, DType> = BTreeMap::new();
+    for operand in narrow::streamed(&kernel).into_iter().filter(|&operand| transform(operand).is_none()) {
+        narrowed.extend(budget.half_of(values[operand.index()]).map(|dtype| (operand, dtype)));
+    }
+    let stored = |operand, packing: &Packing| {
+        let narrow = narrowed.get(&operand).copied();
+        Packing { transform: transform(operand), narrow, ..packing.clone() }
+    };
     packings.extend(pack::pack(&mut kernel, options.reorders(), &mut |operand, packing| {
-        let packing = Packing { transform: transform(operand), ..packing.clone() };
-        budget.admits(graph, values[operand.index()], &packing)
+        budget.admits(graph, values[operand.index()], &stored(operand, packing))
     }));
-    packings.iter_mut().for_each(|(operand, packing)| packing.transform = transform(*operand));
+    for &operand in narrowed.keys() {
+        packings.entry(operand).or_insert_with(|| Packing::rows(&kernel.operands[operand].shape));
+    }
+    packings.iter_mut().for_each(|(&operand, packing)| *packing = stored(operand, packing));
+    narrowed.iter().for_each(|(&operand, &dtype)| narrow::read(&mut kernel, operand, dtype));
     border::write_borders(&mut kernel);
 
     let mut operands = Vec::new();

@@ -252,6 +252,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
             transform: None,
             map: AccessMap { rank: shape.len(), index, valid },
             shape,
+            narrow: None,
             layout: format!("{kind}{}", names.concat()),
         },
     })

@@ -2,6 +2,7 @@
 
 use super::append::PlannedState;
 use super::log::PlanLog;
+use super::narrow;
 use crate::formulate::FilterTransform;
 use crate::graph::{PassError, evaluate};
 use infc_ir::access::AccessMap;
@@ -123,6 +124,8 @@ pub struct Packing {
     pub map: AccessMap,
     /// The packed extents; numbers.
     pub shape: Vec<Dim>,
+    /// A narrower type that holds all the numbers as they are, in which they are stored.
+    pub narrow: Option<DType>,
     /// For people, such as `panels[N/16][K][16]`.
     pub layout: String,
 }
@@ -191,7 +194,11 @@ impl PackedConstant {
         let dtype = self.constant.tensor.dtype();
         let view = ViewOp { map: packing.map.clone(), shape: packing.shape.clone(), otherwise: Const::zero(dtype) };
         let packed = evaluate::view(NodeId(0), &view, transformed.as_ref().unwrap_or(&self.constant.tensor))?;
-        packed.ok_or_else(|| malformed("a packing of constant size"))
+        let packed = packed.ok_or_else(|| malformed("a packing of constant size"))?;
+        match packing.narrow {
+            Some(dtype) => narrow::converted(&packed, dtype).ok_or_else(|| malformed("numbers that the type holds")),
+            None => Ok(packed),
+        }
     }
 }
 
@@ -199,11 +206,12 @@ impl Packing {
     /// Row-major, of a constant of that shape.
     pub(super) fn rows(shape: &[Dim]) -> Self {
         let map = AccessMap::identity(shape.len());
-        Self { transform: None, map, shape: shape.to_vec(), layout: String::new() }
+        Self { transform: None, map, shape: shape.to_vec(), narrow: None, layout: String::new() }
     }
 
-    /// Bytes of elements of that size; `None` if that is more than there are numbers for.
+    /// Bytes, where the constant's elements have that size unless they are stored narrower; `None` if that is more than there are numbers for.
     pub(super) fn len_bytes(&self, elem_bytes: u64) -> Option<u64> {
+        let elem_bytes = self.narrow.and_then(DType::size_bytes).map_or(elem_bytes, |size| size as u64);
         self.shape.iter().try_fold(elem_bytes, |n, d| n.checked_mul(u64::try_from(d.as_const()?).ok()?))
     }
 }

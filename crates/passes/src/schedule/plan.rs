@@ -160,8 +160,8 @@ impl Reader<'_> {
 
     fn apply(&self, plans: &mut Plans) -> Result<(), ScheduleError> {
         match self.step {
-            Step::Join { .. } | Step::Part { .. } => {
-                return self.illegal("axes are joined and parted before all other steps");
+            Step::Join { .. } | Step::Part { .. } | Step::Bring { .. } => {
+                return self.illegal("axes are joined and parted, and operands brought, before all other steps");
             }
             Step::Split { stage, axis, factor, outer, inner } => {
                 let plan = &mut plans[self.stage(stage)?];

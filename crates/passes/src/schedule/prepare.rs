@@ -1,7 +1,8 @@
-//! The steps `join` and `part`: axes become one, or two, before anything else is scheduled.
+//! The steps `join`, `part` and `bring`: axes become one, or two, and loads stages of their own, before anything else is
+//! scheduled.
 
 use super::ScheduleError;
-use crate::formulate::{collapse, part};
+use crate::formulate::{bring, collapse, part};
 use infc_ir::entity::StageId;
 use infc_ir::kernel::{Kernel, Stage};
 use infc_ir::schedule::{Schedule, Step};
@@ -14,13 +15,14 @@ pub(super) fn prepared<'k, 's>(
 ) -> Result<(Cow<'k, Kernel>, &'s [Step]), ScheduleError> {
     let mut kernel = Cow::Borrowed(kernel);
     let mut steps = &schedule.steps[..];
-    while let [step @ (Step::Join { .. } | Step::Part { .. }), rest @ ..] = steps {
+    while let [step @ (Step::Join { .. } | Step::Part { .. } | Step::Bring { .. }), rest @ ..] = steps {
         let change = Change { kernel: &kernel, step };
         let changed = match step {
             Step::Join { stage, outer, inner, joined } => change.join(stage, [outer, inner], joined)?,
             Step::Part { stage, axis, points, outer, inner } => {
                 change.part(stage, axis, i64::from(*points), [outer, inner])?
             }
+            Step::Bring { stage, operand, into } => change.bring(stage, operand, into)?,
             _ => break,
         };
         kernel = Cow::Owned(changed);
@@ -76,6 +78,17 @@ impl Change<'_> {
                 "both axes must be parallel, or both reduced and the inner next to the outer, the inner of constant extent, \
                  and stages that read each other must do so at the same place of both",
             )
+        })
+    }
+
+    fn bring(&self, stage: &str, operand: &str, into: &str) -> Result<Kernel, ScheduleError> {
+        let id = self.stage(stage)?;
+        if self.kernel.stages.iter().any(|s| s.name == into) {
+            return Err(self.illegal("the new stage needs a name of its own"));
+        }
+        let found = self.kernel.operands.iter_enumerated().find(|(_, o)| o.name == operand);
+        found.and_then(|(operand, _)| bring::bring(self.kernel, id, operand, into)).ok_or_else(|| {
+            self.illegal("the stage must load the operand once, without conditions, and be no part of a recurrence")
         })
     }
 

@@ -46,7 +46,14 @@ impl Selector<'_> {
             (Convert::Float, Elem::F64, Elem::F32) => self.by_source(codes::CVT_F64_F32, dst, ty, a),
             // Left by `expand` where subnormal numbers may become zero.
             (Convert::Float, Elem::F32, Elem::BF16) => self.by_source(codes::CVT_F32_BF16, dst, ty, a),
-            (Convert::Float, Elem::F16, Elem::F32) => self.by_result(codes::CVT_F16_F32, dst, ty, a),
+            (Convert::Float, Elem::F16, Elem::F32) => {
+                // From memory it takes no lanes across the register, which is half of the instruction's work.
+                let source = Self::width_of(from);
+                let a = self.exact_rm(a);
+                self.push(
+                    MachInst::new(codes::CVT_F16_F32.code(self.encoding, width)).def(dst, view).rm(&a, source.view()),
+                );
+            }
             (Convert::Float, Elem::F32, Elem::F16) => {
                 let width = Self::width_of(from);
                 let a = self.reg(a);

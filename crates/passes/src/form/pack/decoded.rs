@@ -86,5 +86,6 @@ fn panels(
     let valid = if n % PANEL == 0 { Vec::new() } else { vec![bound] };
     let middle: String = others.iter().map(|&axis| format!("[{}]", shape[axis])).collect();
     let map = AccessMap { rank: packed.len(), index: original, valid };
-    Some((index, Packing { transform: None, map, shape: packed, layout: format!("panels[N/16]{middle}[16]") }))
+    let layout = format!("panels[N/16]{middle}[16]");
+    Some((index, Packing { transform: None, map, shape: packed, narrow: None, layout }))
 }

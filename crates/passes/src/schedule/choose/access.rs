@@ -5,6 +5,7 @@ use infc_ir::entity::{EntityId, OperandId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Interval};
 use infc_ir::kernel::{AxisKind, Kernel, Layout, Stage};
 use infc_ir::scalar::{Body, Load, ScalarOp, Source, UnaryOp};
+use infc_tensor::DType;
 
 /// Weights lie in panels of this many columns; movement along an axis is looked at within one panel.
 pub(super) const PANEL: i64 = 16;
@@ -64,6 +65,8 @@ pub(super) struct Access {
     /// Per axis: how it moves where it is not the same everywhere, but again and again.
     pub(super) periods: Vec<Option<Period>>,
     pub(super) guards: Guards,
+    /// A half that is a factor of a sum in a wider type: it is converted when it is loaded, not at each product.
+    pub(super) widened: bool,
     /// The stage it reads, if it is not an operand.
     pub(super) stage: Option<StageId>,
     /// The operand it reads, if the stage does so itself, at known places.
@@ -117,7 +120,7 @@ fn collect(
     guards: Guards,
     found: &mut Vec<Access>,
 ) {
-    for op in kernel.stages[at].body.ops.iter() {
+    for (load_id, op) in kernel.stages[at].body.ops.iter_enumerated() {
         let ScalarOp::Load(load) = op else { continue };
         let through: Vec<IndexExpr> = load.index.iter().map(|e| e.substitute_vars(index)).collect();
         let guards = Guards {
@@ -134,7 +137,14 @@ fn collect(
                     Source::Operand(operand) if direct => Some(operand),
                     _ => None,
                 };
-                found.push(Access { operand, ..access(kernel, reader, load, &through, guards) });
+                let body = &kernel.stages[at].body;
+                let widened = std::ptr::eq(&kernel.stages[at], reader)
+                    && sums_products(reader)
+                    && body
+                        .ops
+                        .iter()
+                        .any(|op| widens(body, op) && matches!(op, ScalarOp::Cast(_, of) if *of == load_id));
+                found.push(Access { operand, widened, ..access(kernel, reader, load, &through, guards) });
             }
         }
     }
@@ -203,6 +213,7 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         irregular,
         periods,
         guards,
+        widened: false,
         stage,
         operand: None,
         axes,
@@ -280,13 +291,10 @@ pub(super) fn step_of(kernel: &Kernel, stage: &Stage, flat: &IndexExpr, axis: us
 /// Vector instructions that a body takes per point, loads not counted; expensive functions weigh more.
 pub(super) fn cost(stage: &Stage) -> f64 {
     let mut cost = 0.0;
-    let mut multiplies_into_sum = false;
-    let sums = stage.reducer.as_ref().is_some_and(|r| r.as_binary() == Some(infc_ir::scalar::BinaryOp::Add));
-    if let (true, [root]) = (sums, &stage.results[..]) {
-        multiplies_into_sum = matches!(stage.body.ops[*root], ScalarOp::Binary(infc_ir::scalar::BinaryOp::Mul, _, _));
-    }
+    let multiplies_into_sum = sums_products(stage);
     for op in stage.body.ops.iter() {
-        cost += operation_cost(op);
+        // See `Access::widened`.
+        cost += if multiplies_into_sum && widens(&stage.body, op) { 0.0 } else { operation_cost(op) };
     }
     if let Some(reducer) = &stage.reducer {
         let combine: f64 = reducer.combine.ops.iter().map(operation_cost).sum();
@@ -294,6 +302,19 @@ pub(super) fn cost(stage: &Stage) -> f64 {
         cost += if multiplies_into_sum { 0.0 } else { combine };
     }
     cost.max(0.5)
+}
+
+/// Whether a stage sums products.
+fn sums_products(stage: &Stage) -> bool {
+    let sums = stage.reducer.as_ref().is_some_and(|r| r.as_binary() == Some(infc_ir::scalar::BinaryOp::Add));
+    let is_product = |root| matches!(stage.body.ops[root], ScalarOp::Binary(infc_ir::scalar::BinaryOp::Mul, _, _));
+    sums && matches!(stage.results[..], [root] if is_product(root))
+}
+
+/// Whether an operation converts a half that is loaded.
+fn widens(body: &Body, op: &ScalarOp) -> bool {
+    let is_half = |of| matches!(&body.ops[of], ScalarOp::Load(load) if matches!(load.dtype, DType::F16 | DType::BF16));
+    matches!(op, ScalarOp::Cast(DType::F32, of) if is_half(*of))
 }
 
 /// Vector instructions that an operation takes, about; none for what is a constant or is loaded.

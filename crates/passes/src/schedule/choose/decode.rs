@@ -11,7 +11,7 @@ use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::scalar::{ScalarOp, Source};
 
 /// From so many rows on, what they share is better made once for all of them, in memory.
-const STORED_ROWS: i64 = 24;
+pub(super) const STORED_ROWS: i64 = 24;
 
 /// How operations move along each axis of a stage: with every so manieth point of it, or not at all.
 type Pace = Vec<Option<i64>>;

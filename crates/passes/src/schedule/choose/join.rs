@@ -11,7 +11,7 @@ use super::access::{Access, Step, accesses};
 use super::decide::Decisions;
 use super::machine::Machine;
 use super::place::Chooser;
-use super::{steps, stored};
+use super::{steps, stored, widen};
 use crate::ErrorClass;
 use crate::formulate::collapse;
 use infc_ir::entity::StageId;
@@ -34,10 +34,13 @@ struct Way {
 }
 
 /// The cheaper of the schedule with axes as they are and those with two of them joined; gates of recurrences are taken
-/// apart in front of either ([`steps`]).
+/// apart in front of either ([`steps`]), and factors that many rows share converted ([`widen`]).
 pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, decisions: &Decisions) -> Schedule {
-    let (apart, head) = steps::with_gates_apart(kernel);
+    let (apart, mut head) = steps::with_gates_apart(kernel);
     let kernel = apart.as_ref().unwrap_or(kernel);
+    let (brought, more) = widen::with_factors_brought(kernel);
+    let kernel = brought.as_ref().unwrap_or(kernel);
+    head.extend(more);
     let usual = Decisions::default();
     let estimate = |kernel: &Kernel| Chooser::new(kernel, machine, allowed, &usual).run();
     let (schedule, cycles) = estimate(kernel);

@@ -25,6 +25,7 @@ mod steps;
 mod stored;
 mod strip;
 mod tile;
+mod widen;
 mod window;
 
 pub use access::operation_cost;

@@ -6,7 +6,7 @@ use super::place::Chooser;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Term};
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
-use infc_ir::scalar::Source;
+use infc_ir::scalar::{ScalarOp, Source};
 
 /// Operations per point from which on a stage that is needed again and again is stored.
 const STORED_COST: f64 = 8.0;
@@ -43,10 +43,17 @@ pub(super) fn inlined(kernel: &Kernel) -> Vec<bool> {
             let plain = stage.reducer.is_none() && !read_elsewhere;
             let sequential = stage.axes.iter().any(|a| a.kind == AxisKind::Sequential);
             let worth_storing = stored[id.index()].unwrap_or(repeated[id.index()] && cost(stage) > STORED_COST);
-            let cheap = cost(stage) <= 2.0 || (reads[id.index()] <= 1 && !worth_storing);
+            // A conversion alone is a stage only where it was brought in front of a sum to be stored.
+            let is_brought = stored[id.index()] == Some(true) && is_conversion(stage);
+            let cheap = !is_brought && (cost(stage) <= 2.0 || (reads[id.index()] <= 1 && !worth_storing));
             plain && !output && !sequential && cheap
         })
         .collect()
+}
+
+/// Whether a stage converts what it loads, and nothing else.
+fn is_conversion(stage: &Stage) -> bool {
+    stage.body.ops.iter().all(|op| matches!(op, ScalarOp::Load(_) | ScalarOp::Cast(..)))
 }
 
 /// Whether a coordinate is the place in a tile along an axis whose extent only the run tells.

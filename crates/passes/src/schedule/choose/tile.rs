@@ -14,6 +14,12 @@ use infc_tensor::DTypeClass;
 /// Loads that one lane of a gather or scatter is worth: processors with mitigations are slow at them.
 const GATHER_LANE: f64 = 3.0;
 
+/// Vector arithmetic instructions that convert a vector of halves as it is loaded.
+const WIDENED: f64 = 1.0;
+
+/// The same for a half that all lanes get: one more moves it, and one spreads it.
+const WIDENED_BROADCAST: f64 = 3.0;
+
 /// By how much independent work has to exceed the latency of a multiply-add to hide it in practice.
 const LATENCY_SLACK: f64 = 1.25;
 
@@ -365,6 +371,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     // Loads that a single multiply-add each is waiting for.
     let mut own = 0.0;
     let mut vector_loads = Vec::new();
+    // Conversions of what is loaded.
+    let mut widened = 0.0;
     for access in view.accesses {
         let irregular = tile.rows.iter().zip(&sizes[1..]).filter(|&(&(axis, _), _)| access.irregular[axis]);
         if irregular.map(|(_, size)| size).product::<i64>() > ADDRESS_ROWS {
@@ -382,7 +390,10 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         let again = if passes_by && n == 1.0 { beside_kept + (1.0 - beside_kept) * rows } else { 1.0 };
         match access.steps[vector_axis] {
             // Broadcasts out of windows cost twice their number, tested or not: so it was measured.
-            Step::Zero => loads += n * if access.guards.any { 2.0 } else { 1.0 },
+            Step::Zero => {
+                loads += n * if access.guards.any { 2.0 } else { 1.0 };
+                widened += n * if access.widened { WIDENED_BROADCAST } else { 0.0 };
+            }
             Step::One => {
                 let mut each = if access.guards.tested { 2.0 } else { 1.0 };
                 if n > 1.0 {
@@ -392,6 +403,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                 if let Some(window) = sliding(access) {
                     let elements = elements(access, window);
                     let once = elements / window.taps as f64;
+                    widened += once * if access.widened { WIDENED } else { 0.0 };
                     if passes_by {
                         loads += once * each;
                         held += (1.0 + beside) * beside_kept;
@@ -404,6 +416,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                     continue;
                 }
                 loads += n * vectors * each * again;
+                widened += n * vectors * again * if access.widened { WIDENED } else { 0.0 };
                 vector_loads.push(n * vectors);
                 // Where lanes sum, rows and columns share their loads.
                 let is_own = n > 1.0 && (!reduces || n >= rows);
@@ -459,7 +472,9 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         return None;
     }
     let cost = dot.map_or_else(|| cost(view.stage), |dot| dot.cost);
-    let mut prepared = loads * operand_cost + moved * regroup::unit(machine);
+    // Dot products take halves as they are, or have what it takes in the cost of their operands.
+    let widened = if dot.is_some() { 0.0 } else { widened };
+    let mut prepared = loads * operand_cost + widened + moved * regroup::unit(machine);
     for work in view.works {
         let lanes = if work.moves[vector_axis] { vectors } else { 1.0 };
         let rows = tile.rows.iter().zip(&sizes[1..]).filter(|&(&(axis, _), _)| work.moves[axis]);

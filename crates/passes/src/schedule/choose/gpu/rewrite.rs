@@ -1,31 +1,11 @@
 //! Stages that a schedule for a GPU adds to a kernel.
 
+use crate::formulate::bring::insert;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::{IndexExpr, Proof};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Stage};
 use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source};
-
-/// Puts a stage in front of another; all that follow have other numbers afterwards.
-fn insert(kernel: &mut Kernel, before: StageId, stage: Stage) {
-    let moved = |id: StageId| if id >= before { StageId::from_index(id.index() + 1) } else { id };
-    let mut stages: Vec<Stage> = kernel.stages.iter().cloned().collect();
-    for stage in &mut stages {
-        renumber(&mut stage.body, &moved);
-    }
-    // The new stage reads what comes before it alone.
-    stages.insert(before.index(), stage);
-    kernel.stages = stages.into_iter().collect();
-    kernel.outputs.iter_mut().for_each(|output| output.stage = moved(output.stage));
-}
-
-fn renumber(body: &mut Body, moved: &dyn Fn(StageId) -> StageId) {
-    for op in body.ops.iter_mut() {
-        if let ScalarOp::Load(Load { source: Source::Stage(id, _), .. }) = op {
-            *id = moved(*id);
-        }
-    }
-}
 
 fn fresh_name(kernel: &Kernel, wanted: &str) -> String {
     let taken = |name: &str| kernel.stages.iter().any(|s| s.name == name);
