@@ -11,7 +11,6 @@ use net::Net;
 const TARGETS: [&str; 3] = ["x86-64-v4", "x86-64-v3", "x86-64-v2"];
 
 trait Half: Element {
-    const DTYPE: DType;
     /// Bits of the significand.
     const PRECISION: i32;
     fn of(x: f32) -> Self;
@@ -19,7 +18,6 @@ trait Half: Element {
 }
 
 impl Half for f16 {
-    const DTYPE: DType = DType::F16;
     const PRECISION: i32 = 11;
     fn of(x: f32) -> Self {
         f16::from_f32(x)
@@ -30,7 +28,6 @@ impl Half for f16 {
 }
 
 impl Half for bf16 {
-    const DTYPE: DType = DType::BF16;
     const PRECISION: i32 = 8;
     fn of(x: f32) -> Self {
         bf16::from_f32(x)
@@ -45,7 +42,7 @@ fn numbers<T: Half>(shape: &[usize], seed: usize) -> Tensor {
     let number = |n: usize| {
         let mixed = (n + 1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(0x9e37_79b9)) >> 7;
         let x = (mixed & 0xffff) as f32 / 32768.0 - 1.0;
-        T::of(if mixed % 11 == 0 { x * 6e-8 } else { x })
+        T::of(if mixed.is_multiple_of(11) { x * 6e-8 } else { x })
     };
     let elements: Vec<T> = (0..shape.iter().product()).map(number).collect();
     Tensor::from_elements(shape, &elements).expect("as many as the shape says")

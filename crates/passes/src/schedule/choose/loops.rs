@@ -28,7 +28,7 @@ pub(super) struct Loops {
     pub(super) outer: Vec<(String, usize)>,
     /// Inside a tile: rows, then vectors, then lanes.
     pub(super) inner: Vec<String>,
-    /// Rows of a turn of the first outer loop, if that is over strips.
+    /// Rows of a turn of the first outer loop, if that is over strips or chunks of rows.
     pub(super) strip_rows: Option<i64>,
 }
 
@@ -283,10 +283,10 @@ impl Chooser<'_> {
     /// Makes outer loops parallel until there are chunks enough, as far as chunks stay worth handing out.
     pub(super) fn parallel(&mut self, root: StageId, loops: &Loops, tile: &Tile, limit: usize) {
         let stage = &self.kernel.stages[root];
-        let turns = |axis: usize| {
+        let turns = |place: usize, axis: usize| {
             let is_known = stage.axes[axis].extent.as_const().is_some();
             let points = extent(self.kernel, stage, axis).min(if is_known { i64::MAX } else { SURE_POINTS });
-            let per_turn = loops.strip_rows.unwrap_or_else(|| tile.points(axis));
+            let per_turn = loops.strip_rows.filter(|_| place == 0).unwrap_or_else(|| tile.points(axis));
             (points + per_turn - 1) / per_turn
         };
         let points: f64 = (0..stage.axes.len()).map(|a| extent(self.kernel, stage, a) as f64).product();
@@ -303,8 +303,8 @@ impl Chooser<'_> {
         let work = points * per_point / tile.lanes as f64;
         let mut chunks = 1;
         let mut axes = Vec::new();
-        for (name, axis) in loops.outer.iter().take(limit.max(1)) {
-            let next = chunks * turns(*axis);
+        for (place, (name, axis)) in loops.outer.iter().take(limit.max(1)).enumerate() {
+            let next = chunks * turns(place, *axis);
             if !axes.is_empty() && (chunks >= ENOUGH_CHUNKS || work / (next as f64) < LEAST_CHUNK) {
                 break;
             }

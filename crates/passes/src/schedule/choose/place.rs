@@ -22,6 +22,12 @@ use std::ops::Range;
 /// Operations per point that are worth a way through memory to be done in vectors.
 const SCALAR_COST: f64 = 4.0;
 
+/// Chunks that suffice for the threads of most machines.
+const ENOUGH_CHUNKS: i64 = 8;
+
+/// Rows of a chunk that converts what it shares with other chunks.
+const CHUNK_ROWS: i64 = 96;
+
 /// Where among the outer loops of a recurrence that over chunks of a step is, behind that over steps.
 const CHUNK_LOOP: usize = 1;
 
@@ -257,6 +263,9 @@ impl<'a> Chooser<'a> {
         } else {
             Vec::new()
         };
+        if strips.is_empty() && units.is_none() {
+            self.chunks_of_rows(root, &root_tile, &mut loops, &followed);
+        }
         let order: Vec<String> =
             loops.outer.iter().map(|(n, _)| n.clone()).chain(loops.inner.iter().cloned()).collect();
         self.reorder(&name, order);
@@ -352,6 +361,40 @@ impl<'a> Chooser<'a> {
             loops.outer.remove(at)
         };
         loops.outer.insert(CHUNK_LOOP, chunk);
+    }
+
+    /// Puts a loop over chunks of rows around that over columns, if a factor is brought to tiles of columns of which there
+    /// are fewer than threads may be: what a chunk converts again is little beside its rows.
+    fn chunks_of_rows(
+        &mut self,
+        root: StageId,
+        tile: &Tile,
+        loops: &mut Loops,
+        followed: &[(StageId, Option<Vec<Option<usize>>>)],
+    ) {
+        let is_brought = |id: StageId| stored::is_conversion(&self.kernel.stages[id]);
+        let Some((_, Some(follow))) = followed.iter().find(|(id, _)| is_brought(*id)) else { return };
+        let Some(columns) = loops.outer.iter().rposition(|(_, axis)| follow.contains(&Some(*axis))) else { return };
+        let extent = |axis: usize| self.kernel.stages[root].axes[axis].extent.as_const().unwrap_or(1);
+        let turns = |&(_, axis): &(String, usize)| (extent(axis) + tile.points(axis) - 1) / tile.points(axis);
+        let column_tiles: i64 = loops.outer[..=columns].iter().map(turns).product();
+        let row_loop = (columns + 1..loops.outer.len()).find(|&at| turns(&loops.outer[at]) > 1);
+        let Some(at) = row_loop.filter(|_| column_tiles < ENOUGH_CHUNKS) else { return };
+        let (whole, axis) = loops.outer[at].clone();
+        let others: i64 = loops.outer[at + 1..].iter().map(|&(_, axis)| extent(axis)).product();
+        let (all, rows_per_turn) = (turns(&loops.outer[at]), others * tile.points(axis));
+        let chunks = (all * rows_per_turn / CHUNK_ROWS).min((ENOUGH_CHUNKS + column_tiles - 1) / column_tiles).min(all);
+        if chunks < 2 {
+            return;
+        }
+        let least = (all + chunks - 1) / chunks;
+        // A remainder would be code of its own.
+        let together = (least..2 * least).find(|n| all % n == 0).unwrap_or(least);
+        let (outer, inner) = (format!("{whole}_c"), format!("{whole}_r"));
+        self.split_step(&self.name(root), &whole, together, &outer, &inner);
+        loops.outer[at].0 = inner;
+        loops.outer.insert(0, (outer, axis));
+        loops.strip_rows = Some(together * tile.points(axis));
     }
 
     /// Cuts an outer loop into strips, if what would be computed in front of everything can be computed per strip; gives

@@ -52,7 +52,7 @@ pub(super) fn inlined(kernel: &Kernel) -> Vec<bool> {
 }
 
 /// Whether a stage converts what it loads, and nothing else.
-fn is_conversion(stage: &Stage) -> bool {
+pub(super) fn is_conversion(stage: &Stage) -> bool {
     stage.body.ops.iter().all(|op| matches!(op, ScalarOp::Load(_) | ScalarOp::Cast(..)))
 }
 
