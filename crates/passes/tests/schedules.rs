@@ -462,6 +462,46 @@ fn windows_slide_down_joined_rows() {
     }
 }
 
+/// A 3x3 convolution of 16 groups of so many channels over rows of an image, its weights in panels of several groups.
+fn grouped(channels: i64, stride: i64) -> Kernel {
+    let (all, out) = (16 * channels, 28 / stride);
+    let panels = (all + 15) / 16;
+    let of = format!("{channels} * g + k");
+    let text = format!(
+        "kernel @grouped(x: f32[28, 28, {all}] layout(halo [1:1, 1:1, 0:0]), const w: f32[{panels}, 3, 3, {channels}, 16])
+            -> (y: f32[{out}, {out}, {all}]) {{
+          stage s[p: {out}, q: {out}, g: 16, k: {channels}, reduce i: 3, reduce j: 3, reduce c: {channels}] =
+            fold sum x[p * {stride} + i - 1, q * {stride} + j - 1, {channels} * g + c]
+              * w[div({of}, 16), i, j, c, mod({of}, 16)]
+          stage o[p, q, g, k] = s[p, q, g, k] + 1
+          output y[p, q, {of}] = o[p, q, g, k]
+        }}"
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Groups that have fewer columns than vectors have lanes share vectors, whose operands are put together once for all taps
+/// that meet them; of whole loads, since all points that a group reads side by side are unrolled.
+#[test]
+fn groups_of_few_columns_share_vectors() {
+    let wide = &MACHINES[2].1;
+    for (channels, stride) in [(2, 1), (4, 1), (8, 1), (4, 2), (8, 2)] {
+        let schedule = choose(&grouped(channels, stride), wide, ErrorClass::Reassociating).to_string();
+        for part in ["join s.g, k -> gk", "split s.gk by 16", "unroll s.j", "unroll s.c", "split s.q by"] {
+            assert!(schedule.contains(part), "{channels} by {stride}, {part}: {schedule}");
+        }
+        // What lies side by side is read one after the other.
+        let loops = loops_of(&schedule, "o");
+        let place = |axis: &str| loops.iter().position(|name| name.starts_with(axis));
+        assert!(place("q_o") < place("gk_o"), "{channels} by {stride}: {schedule}");
+    }
+    // Those that fill a vector need not.
+    for (channels, machine) in [(8, &MACHINES[1].1), (16, wide)] {
+        let schedule = choose(&grouped(channels, 1), machine, ErrorClass::Reassociating).to_string();
+        assert!(!schedule.contains("join ") && schedule.contains("vectorize s.k"), "{channels}: {schedule}");
+    }
+}
+
 /// With 16 registers, element after element of a window passes by, and what does not find a register is read again: no
 /// fewer accumulators than with 32 registers, which hold all of the window.
 #[test]

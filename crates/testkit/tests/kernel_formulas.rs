@@ -187,6 +187,17 @@ fn depthwise_convolution() {
 }
 
 #[test]
+fn grouped_convolution() {
+    check("grouped_conv", 1e-6, |case, _, i| {
+        let k = i[3];
+        let a = window(i[1], i[2], 1, [3, 17], |h, w, r, s| {
+            sum(4, |c| case.at("x", &[i[0], h, w, k / 4 * 4 + c]) * case.at("w", &[k / 16, r, s, c, k % 16]))
+        });
+        (a + case.at("b", &[k])).max(0.0)
+    });
+}
+
+#[test]
 fn max_pool() {
     check("max_pool", 0.0, |case, _, i| {
         largest(9, |tap| {

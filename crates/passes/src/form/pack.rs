@@ -5,6 +5,9 @@
 //! vector widths stream that form, so all feature levels share one copy. Where the columns are shared with the left
 //! operand (depthwise), rows of all columns are as good.
 //!
+//! Groups of few columns each, 2, 4 or 8, of which the left operand has what their sums read side by side, share panels
+//! `[ceil(G·N/16)][K…][16]`, so that lanes may run along the columns of several groups (`choose::join`).
+//!
 //! Fewer than 8 columns, or none (a sum of products per row), would leave most lanes of a vector of columns empty, and
 //! so may a few more. They lie one after the other, `[N][K…]`, so that vectors run along what is summed, if the left
 //! operand is contiguous there.
@@ -33,6 +36,13 @@ const MIN_COLUMNS: i64 = 8;
 
 /// Products that it takes as long as to fold the lanes of one sum (docs/perf-log.md).
 const FOLD: i64 = 40;
+
+/// Elements of the left operand that the groups of a panel read at one point of the sum, from the first to the last: what
+/// one instruction puts lanes together of.
+const MOST_SIDE_BY_SIDE: i64 = 32;
+
+/// Bytes of the elements whose lanes can be moved.
+const GROUPED_BYTES: usize = 4;
 
 /// How many elements a packed constant may have beyond twice its own (padding at most doubles it).
 const MAX_EXTRA: i64 = 1 << 14;
@@ -143,8 +153,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
         let is_reduce = |v: VarId| axes[v.0 as usize].kind == AxisKind::Reduce;
         used.iter().copied().filter(|&v| Some(v) != column && is_reduce(v) == reduce).collect()
     };
-    let (outer, summed) = (of_kind(false), of_kind(true));
-    let panels = (n + PANEL - 1) / PANEL;
+    let (mut outer, summed) = (of_kind(false), of_kind(true));
     let is_shared = column.is_some_and(|column| uses(c.lhs, column));
     let points = summed.iter().try_fold(1i64, |points, &v| points.checked_mul(extent(v)?))?;
     let innermost = summed.last().copied().filter(|_| !is_shared);
@@ -154,12 +163,13 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
         flat.linear_in(v).is_some_and(|(step, _)| step.is_const(1))
     };
     let few = |&v: &VarId| is_adjacent(c.lhs, v) && extent(v).is_some_and(|len| are_few(n, points, len));
+    let groups = column.and_then(|column| groups_side_by_side(kernel, &c, column, &outer));
     let arrangement = match innermost.filter(few) {
         // They lie so already.
         Some(v) if is_adjacent(c.rhs, v) && n < MIN_COLUMNS => return None,
         Some(_) => Arrangement::Columns,
         None if is_shared => Arrangement::Rows,
-        None if n < MIN_COLUMNS => return None,
+        None if n < MIN_COLUMNS && groups.is_none() => return None,
         None => Arrangement::Panels,
     };
     let in_panels = arrangement == Arrangement::Panels;
@@ -169,7 +179,15 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     // Packed axes, each with its extent, the reader's coordinate, and a name.
     let var = IndexExpr::var;
     let sixteen = IndexExpr::constant(PANEL);
-    let of_column = column.map_or(IndexExpr::constant(0), var);
+    let mut of_column = column.map_or(IndexExpr::constant(0), var);
+    let (in_group, mut n) = (n, n);
+    let groups = groups.filter(|_| in_panels && grouped.is_none());
+    if let Some(group) = groups {
+        outer.retain(|&v| v != group);
+        of_column = of_column + var(group).scale(n);
+        n = n.checked_mul(extent(group)?)?;
+    }
+    let panels = (n + PANEL - 1) / PANEL;
     let mut packed: Vec<(i64, IndexExpr, String)> = Vec::new();
     for &v in &outer {
         packed.push((extent(v)?, var(v), axes[v.0 as usize].name.clone()));
@@ -228,7 +246,13 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
         Arrangement::Columns => at(column_at),
     };
     if let Some(column) = column {
-        variables[column.0 as usize] = columns.clone();
+        variables[column.0 as usize] = match groups {
+            Some(_) => columns.modulo(&IndexExpr::constant(in_group)),
+            None => columns.clone(),
+        };
+    }
+    if let Some(group) = groups {
+        variables[group.0 as usize] = columns.floor_div(&IndexExpr::constant(in_group));
     }
     let index = c.rhs.index.iter().map(|e| e.substitute_vars(&variables)).collect();
     let valid = if n % PANEL == 0 || arrangement == Arrangement::Columns {
@@ -256,6 +280,21 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
             layout: format!("{kind}{}", names.concat()),
         },
     })
+}
+
+/// The axis of groups whose columns share panels: several groups' columns fill a panel without a rest, and the left operand
+/// has what the sums of these groups read side by side, in as many lanes, or a few more.
+fn groups_side_by_side(kernel: &Kernel, c: &Contraction<'_>, column: VarId, outer: &[VarId]) -> Option<VarId> {
+    let &group = outer.last()?;
+    let axes = &c.stage.axes;
+    let extent = |v: VarId| axes[v.0 as usize].extent.as_const().filter(|&n| n > 1);
+    let (n, _) = extent(column).zip(extent(group))?;
+    let Source::Operand(lhs) = c.lhs.source else { return None };
+    let flat = kernel.operands[lhs].layout.flat(&c.lhs.index);
+    let apart = flat.linear_in(group)?.0.as_const()?;
+    let near = apart > 0 && apart.checked_mul(PANEL / n)? <= MOST_SIDE_BY_SIDE;
+    let few = n < PANEL && PANEL % n == 0 && c.rhs.dtype.size_bytes() == Some(GROUPED_BYTES);
+    (few && near && !uses(c.lhs, column)).then_some(group)
 }
 
 /// What sums the products of a contraction several at a time.

@@ -114,6 +114,29 @@ fn few_columns_lie_one_after_the_other() {
 }
 
 #[test]
+fn groups_of_few_columns_share_panels() {
+    let packing = |spec: &str, x: &[i64], w: &[usize]| {
+        let mut net = Net::new();
+        let (x, w) = (net.input(x), net.weights(w, 3));
+        let y = net.contract(spec, x, w);
+        net.output(y);
+        let plan = check(&net);
+        let OperandSource::Constant(constant) = &plan.kernels[0].operands[1] else { panic!("{plan}") };
+        assert!(constant.packing.as_ref().is_some_and(|p| p.layout.starts_with("panels")), "{plan}");
+        constant.tensor().expect("it fits").shape().to_vec()
+    };
+    let side_by_side = |groups, k, n| packing("mgk,gkn->mgn", &[5, groups as i64, k as i64], &[groups, k, n]);
+    assert_eq!(side_by_side(7, 4, 4), [2, 4, 16]);
+    assert_eq!(side_by_side(3, 8, 8), [2, 8, 16]);
+    // Panels end within a group, or there is one group.
+    assert_eq!(side_by_side(5, 12, 12), [5, 1, 12, 16]);
+    assert_eq!(side_by_side(1, 8, 8), [1, 8, 16]);
+    // What groups read lies far apart.
+    assert_eq!(side_by_side(5, 40, 8), [5, 1, 40, 16]);
+    assert_eq!(packing("gmk,gkn->gmn", &[5, 6, 8], &[5, 8, 8]), [5, 1, 8, 16]);
+}
+
+#[test]
 fn a_single_column_lies_in_the_order_of_the_sum() {
     let mut net = Net::new();
     let x = net.input(&[1, 12, 6, 7]);

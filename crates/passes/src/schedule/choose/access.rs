@@ -273,7 +273,9 @@ pub(super) fn step_of(kernel: &Kernel, stage: &Stage, flat: &IndexExpr, axis: us
     // Within a panel: the coordinate as 16·a + b.
     let (outer, inner) = (VarId::from_index(stage.axes.len()), VarId::from_index(stage.axes.len() + 1));
     let mut ranges = stage.ranges(&kernel.symbols);
-    ranges.set_var(inner, Interval::new(0, PANEL - 1));
+    // A short axis may be part of a panel.
+    let points = stage.axes[axis].extent.as_const().map_or(PANEL, |extent| extent.clamp(1, PANEL));
+    ranges.set_var(inner, Interval::new(0, points - 1));
     ranges.set_var(outer, Interval { min: Some(0), max: None });
     let split = flat
         .substitute(&|atom| match atom {

@@ -6,6 +6,8 @@
 //!
 //! Three columns leave a quarter of a vector's lanes empty, or more. Joined with the rows before them, they fill vectors
 //! of several rows, whose operands are put together of whole loads ([`super::regroup`]).
+//! The same goes for groups of few columns, as in convolutions, whose weights share panels: each lane reads what its group
+//! does, put in its place once for all taps that meet it ([`super::window`]).
 
 use super::access::{Access, Step, accesses};
 use super::decide::Decisions;

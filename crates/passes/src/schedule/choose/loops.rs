@@ -121,6 +121,13 @@ impl Chooser<'_> {
         gathers.max().unwrap_or(1)
     }
 
+    /// Points of a reduction axis that are unrolled with the taps of what slides.
+    fn whole_points(&self, id: StageId, tile: &Tile, axis: usize) -> i64 {
+        let points = extent(self.kernel, &self.kernel.stages[id], axis);
+        let of = |a: &Access| tile.vector_axis.map_or(1, |lanes| regroup::whole_points(a, lanes, axis, points));
+        self.accesses[id.index()].iter().map(of).max().unwrap_or(1)
+    }
+
     /// Reduction loops: the innermost short ones unrolled, long ones unrolled in part where the tile is small.
     pub(super) fn reduction_loops(&mut self, id: StageId, tile: &Tile) -> (Vec<String>, Vec<String>) {
         let stage = &self.kernel.stages[id];
@@ -181,7 +188,11 @@ impl Chooser<'_> {
                 extent = extent.map(|n| n / intrinsic.turns());
             }
             // Gathers at neighbouring points share loads.
-            let shared = if order.is_empty() { self.shared_taps(id, tile, axis) } else { 1 };
+            let shared = match order.len() {
+                0 => self.shared_taps(id, tile, axis),
+                1 if tile.slides.is_some() => self.whole_points(id, tile, axis),
+                _ => 1,
+            };
             match extent {
                 Some(n) if shared > 1 && n <= shared => {
                     body *= n;

@@ -175,7 +175,8 @@ impl Chooser<'_> {
         let stage = &self.kernel.stages[main];
         let accesses = &self.accesses[main.index()];
         let stays = |a: &Access| stage.value_axes().any(|(n, _)| a.steps[n] == Step::Zero);
-        if accesses.iter().any(|a| a.steps[axis] == Step::Zero) || !accesses.iter().any(stays) {
+        let moves = |a: &Access| a.steps[axis] != Step::Zero && a.periods[axis].is_none();
+        if !accesses.iter().all(moves) || !accesses.iter().any(stays) {
             return false;
         }
         let elements = |a: &Access| self.elements(main, a);

@@ -18,10 +18,19 @@ const MOST_IN_BODY: i64 = 32;
 /// Points of an unrolled sum of which neighbours share loads, at most.
 const MOST_SHARING: i64 = 4;
 
+/// The same where the taps of what slides are unrolled, too.
+const MOST_WHOLE: i64 = 8;
+
 /// Multiply-adds that an instruction is worth which moves lanes: of long vectors, one unit does.
 pub(super) fn unit(machine: &Machine) -> f64 {
     if machine.permuted_vectors > 1 { 2.5 } else { 2.0 }
 }
+
+/// As [`unit`], of lanes that are moved long before they are wanted: such an instruction takes a multiply-add's place.
+pub(super) const UNIT_AHEAD: f64 = 1.0;
+
+/// Registers for what is loaded and for numbers of lanes, beside vectors that slide.
+pub(super) const BESIDE_WINDOW: f64 = 2.0;
 
 /// What a gather takes whose lanes are moved.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,6 +79,14 @@ const MOST_VECTORS: i64 = 4;
 pub(super) fn taps(access: &Access, tile: &Tile, axis: usize, extent: i64) -> i64 {
     let body = tile.vectors * tile.rows.iter().map(|&(_, n)| n).product::<i64>();
     if access.steps[axis] == Step::One && body <= MOST_IN_BODY { extent.clamp(1, MOST_SHARING) } else { 1 }
+}
+
+/// Points of a sum that are unrolled with the taps of what slides, where all of them together read whole vectors, and
+/// each alone parts of them: a load that is masked takes a multiply-add's place.
+pub(super) fn whole_points(access: &Access, lanes: usize, axis: usize, extent: i64) -> i64 {
+    let is_whole = |period: Period| period.within == 0 && period.across == extent;
+    let is_part = access.steps[axis] == Step::One && access.periods[lanes].is_some_and(is_whole);
+    if is_part && extent <= MOST_WHOLE { extent } else { 1 }
 }
 
 /// Instructions for one vector of a scatter, if rows of the tile fill what lies between its lanes.

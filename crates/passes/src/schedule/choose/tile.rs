@@ -368,6 +368,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let mut gathers = 0.0;
     // Instructions that move lanes.
     let mut moved = 0.0;
+    // Such instructions that nothing waits for.
+    let mut others = 0.0;
     // Loads that a single multiply-add each is waiting for.
     let mut own = 0.0;
     let mut vector_loads = Vec::new();
@@ -436,6 +438,16 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                 }
             }
             Step::Far => match regroup::gather(machine, view, access, tile) {
+                // What slides is put together once for all taps, long before the last of them wants it.
+                Some(gather) if let Some(window) = sliding(access) => {
+                    let elements = elements(access, window);
+                    // Only whole loads pass by.
+                    if passes_by {
+                        return None;
+                    }
+                    others += elements / window.taps as f64 * gather.instructions;
+                    held += elements + regroup::BESIDE_WINDOW;
+                }
                 Some(gather) => {
                     moved += n * vectors * gather.instructions * again;
                     // Vectors with several points come one after the other.
@@ -474,7 +486,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let cost = dot.map_or_else(|| cost(view.stage), |dot| dot.cost);
     // Dot products take halves as they are, or have what it takes in the cost of their operands.
     let widened = if dot.is_some() { 0.0 } else { widened };
-    let mut prepared = loads * operand_cost + widened + moved * regroup::unit(machine);
+    let mut prepared = loads * operand_cost + widened + moved * regroup::unit(machine) + others * regroup::UNIT_AHEAD;
     for work in view.works {
         let lanes = if work.moves[vector_axis] { vectors } else { 1.0 };
         let rows = tile.rows.iter().zip(&sizes[1..]).filter(|&(&(axis, _), _)| work.moves[axis]);

@@ -2,6 +2,8 @@
 //!
 //! Along one axis an access moves by some elements per row and by some per tap of a reduction, as in a convolution. If
 //! the taps are unrolled with the rows, what the tile reads at all of them is little more than what it reads at one.
+//! That holds for vectors of neighbours and for those that are put together of what lies side by side: the lanes of a
+//! group's element are moved once, not once per tap.
 
 use super::access::{Access, Step};
 use super::tile::View;
@@ -49,7 +51,9 @@ pub(super) fn sliding(view: &View<'_>, vector_axis: usize, vectors: i64, rows: &
         return Vec::new();
     }
     let body: i64 = rows.iter().map(|&(_, n)| n).product::<i64>() * vectors;
-    let along_lanes: Vec<&Access> = view.accesses.iter().filter(|a| a.strides[vector_axis] == Some(1)).collect();
+    // Vectors of neighbours, or of what is read side by side and put in its lanes.
+    let is_vector = |a: &&Access| a.strides[vector_axis] == Some(1) || a.periods[vector_axis].is_some();
+    let along_lanes: Vec<&Access> = view.accesses.iter().filter(is_vector).collect();
     let slides = |&axis: &usize| {
         along_lanes.iter().filter_map(|a| window(view, a, rows, axis)).any(|w| body * w.taps <= MOST_IN_BODY)
     };
