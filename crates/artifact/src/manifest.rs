@@ -7,7 +7,7 @@ use infc_tensor::DType;
 use serde::{Deserialize, Serialize};
 
 /// The schema number of the manifest section written by this version.
-pub(crate) const MANIFEST_SCHEMA: u32 = 5;
+pub(crate) const MANIFEST_SCHEMA: u32 = 6;
 
 /// The table of contents of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +62,9 @@ pub struct Entry {
     /// If this is another entry at fixed values of some of its dims, which. A run of that entry whose inputs have these
     /// values takes this one instead.
     pub specializes: Option<Specialization>,
+    /// The symbol that is the first extent of inputs and outputs, if every point along that axis is computed of the same
+    /// point of inputs alone: a run may then be several runs of fewer points each. Index into [`Entry::symbols`].
+    pub slices: Option<u32>,
 }
 
 /// Which special case of another entry an entry is. Both have the same inputs and states, but for

@@ -164,7 +164,33 @@ fn entry(entry: &Entry) -> Checked {
         expr(&assumption.left, entry, "an assumption")?;
         expr(&assumption.right, entry, "an assumption")?;
     }
+    slices(entry)?;
     states(entry)
+}
+
+/// Checks that an entry can be run in slices, if it says so: inputs and outputs have the points along their first axes or not at
+/// all, nothing is asked of how many there are, and nothing is carried from run to run.
+fn slices(entry: &Entry) -> Checked {
+    let Some(symbol) = entry.slices else { return Ok(()) };
+    let what = |part: &str| format!("{part} of entry `{}`, which may be run in slices", entry.name);
+    let batch = lookup(&entry.symbols, symbol, || what("the symbol"))?;
+    let uses = |size: &SizeExpr| size.ops().iter().any(|op| matches!(op, SizeOp::Symbol(s) if *s == symbol));
+    ensure(batch.min <= 1, || what("the range of the symbol"), "one that 1 is in", batch.min)?;
+    ensure(entry.state.is_empty(), || what("states"), "none", entry.state.len())?;
+    for (is_output, port) in entry.inputs.iter().map(|p| (false, p)).chain(entry.outputs.iter().map(|p| (true, p))) {
+        let first = port.shape.first().and_then(SizeExpr::as_symbol) == Some(symbol);
+        let others = port.shape.iter().skip(usize::from(first)).any(uses);
+        let fits = !others && (first || !is_output) && port.dtype.size_bytes().is_some();
+        ensure(fits, || what(&format!("port `{}`", port.name)), "points along the first axis", port.type_text(&[]))?;
+    }
+    let first = |b: &crate::Binding| match &b.source {
+        BindingSource::Axis { axis, .. } => b.symbol != symbol || *axis == 0,
+        BindingSource::Computed(value) => b.symbol != symbol && !uses(value),
+        _ => b.symbol != symbol,
+    };
+    ensure(entry.bindings.iter().all(first), || what("bindings"), "the symbol only as a first extent", "others")?;
+    let asked = entry.assumptions.iter().any(|a| uses(&a.left) || uses(&a.right));
+    ensure(!asked, || what("assumptions"), "none of the symbol", "one")
 }
 
 /// Checks that an entry is a special case of another one, if it says so: whoever runs that one can run this one.

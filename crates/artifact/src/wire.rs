@@ -6,8 +6,8 @@
 use crate::manifest::MANIFEST_SCHEMA;
 use crate::{
     ArtifactError, Assumption, Binding, BindingSource, DeviceKernel, Entry, Host, KernelInfo, Launch, Manifest,
-    MemoryPlan, PortSpec, Program, Provenance, SizeExpr, Slot, StatePair, Step, SymbolSpec, VariantBody, VariantInfo,
-    WeightRecord,
+    MemoryPlan, PortSpec, Program, Provenance, SizeExpr, Slot, Specialization, StatePair, Step, SymbolSpec,
+    VariantBody, VariantInfo, WeightRecord,
 };
 use infc_tensor::Subgraphs;
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ pub(crate) fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>, ArtifactEr
     encode("the manifest", manifest)
 }
 
-/// The manifest as schemas 1 to 4 had it.
+/// The manifest as schemas 1 to 5 had it.
 #[derive(Deserialize)]
 struct OldManifest<E> {
     entries: Vec<E>,
@@ -137,6 +137,19 @@ struct EntryV4 {
     assumptions: Vec<Assumption>,
 }
 
+/// Schema 5: no entry could be run in slices.
+#[derive(Deserialize)]
+struct EntryV5 {
+    name: String,
+    inputs: Vec<PortSpec>,
+    outputs: Vec<PortSpec>,
+    symbols: Vec<SymbolSpec>,
+    bindings: Vec<Binding>,
+    state: Vec<StatePair>,
+    assumptions: Vec<Assumption>,
+    specializes: Option<Specialization>,
+}
+
 #[derive(Deserialize)]
 struct ApartPair {
     output: u32,
@@ -174,10 +187,17 @@ impl From<EntryV3> for EntryV4 {
     }
 }
 
-impl From<EntryV4> for Entry {
+impl From<EntryV4> for EntryV5 {
     fn from(e: EntryV4) -> Self {
         let EntryV4 { name, inputs, outputs, symbols, bindings, state, assumptions } = e;
         Self { name, inputs, outputs, symbols, bindings, state, assumptions, specializes: None }
+    }
+}
+
+impl From<EntryV5> for Entry {
+    fn from(e: EntryV5) -> Self {
+        let EntryV5 { name, inputs, outputs, symbols, bindings, state, assumptions, specializes } = e;
+        Self { name, inputs, outputs, symbols, bindings, state, assumptions, specializes, slices: None }
     }
 }
 
@@ -193,11 +213,13 @@ pub(crate) fn decode_manifest(schema: u32, bytes: &[u8]) -> Result<Manifest, Art
     match schema {
         1 => Ok(decode::<OldManifest<EntryV1>>(WHAT, bytes)?.upgraded(|e| {
             let e = EntryV3::from(EntryV2::from(e));
-            EntryV4::from(e).into()
+            EntryV5::from(EntryV4::from(e)).into()
         })),
-        2 => Ok(decode::<OldManifest<EntryV2>>(WHAT, bytes)?.upgraded(|e| EntryV4::from(EntryV3::from(e)).into())),
-        3 => Ok(decode::<OldManifest<EntryV3>>(WHAT, bytes)?.upgraded(|e| EntryV4::from(e).into())),
-        4 => Ok(decode::<OldManifest<EntryV4>>(WHAT, bytes)?.upgraded(Entry::from)),
+        2 => Ok(decode::<OldManifest<EntryV2>>(WHAT, bytes)?
+            .upgraded(|e| EntryV5::from(EntryV4::from(EntryV3::from(e))).into())),
+        3 => Ok(decode::<OldManifest<EntryV3>>(WHAT, bytes)?.upgraded(|e| EntryV5::from(EntryV4::from(e)).into())),
+        4 => Ok(decode::<OldManifest<EntryV4>>(WHAT, bytes)?.upgraded(|e| EntryV5::from(e).into())),
+        5 => Ok(decode::<OldManifest<EntryV5>>(WHAT, bytes)?.upgraded(Entry::from)),
         _ => {
             check_schema(WHAT, MANIFEST_SCHEMA, schema)?;
             decode(WHAT, bytes)

@@ -26,6 +26,7 @@ fn entry() -> Entry {
         state: vec![],
         assumptions: vec![],
         specializes: None,
+        slices: None,
     }
 }
 

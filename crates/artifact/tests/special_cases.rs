@@ -93,3 +93,44 @@ fn what_is_no_special_case_is_refused() {
     let more = |_: &mut Entry, s: &mut Entry| s.symbols[0] = SymbolSpec { name: "M".to_owned(), min: 4, max: Some(4) };
     assert_eq!(refused(&more), "accepted");
 }
+
+/// An entry that may be run in slices is what slices of inputs and outputs can be made of.
+#[test]
+fn what_is_no_batch_is_refused() {
+    let refused = |change: &dyn Fn(&mut Entry)| {
+        let mut entry = Entry { slices: Some(0), ..support::pair_entry() };
+        change(&mut entry);
+        written(&[entry]).err().unwrap_or("accepted")
+    };
+    let (n, malformed) = (|| SizeExpr::symbol(0), "artifact::malformed");
+    assert_eq!(refused(&|_| ()), "accepted");
+    assert_eq!(refused(&|e| e.outputs[0].shape.push(SizeExpr::constant(3))), "accepted");
+    assert_eq!(refused(&|e| e.inputs[1].shape[0] = SizeExpr::constant(3)), "accepted");
+    assert_eq!(refused(&|e| e.slices = Some(1)), malformed);
+    assert_eq!(refused(&|e| e.symbols[0].min = 2), malformed);
+    // Points elsewhere.
+    assert_eq!(refused(&|e| e.outputs[0].shape = vec![SizeExpr::constant(3), n()]), malformed);
+    assert_eq!(refused(&|e| e.outputs[0].shape = vec![n(), n()]), malformed);
+    assert_eq!(refused(&|e| e.outputs[0].shape = vec![n() * SizeExpr::constant(2)]), malformed);
+    assert_eq!(refused(&|e| e.outputs[0].shape = vec![SizeExpr::constant(3)]), malformed);
+    assert_eq!(refused(&|e| e.inputs[1].dtype = DType::String), malformed);
+    let along = |axis| BindingSource::Axis { input: 0, axis };
+    let beside = |e: &mut Entry| e.inputs[0].shape = vec![SizeExpr::constant(3), n()];
+    assert_eq!(refused(&|e| (beside(e), e.bindings[0].source = along(1)).1), malformed);
+    // Asked for, or carried.
+    let twice = || BindingSource::Computed(n() * SizeExpr::constant(2));
+    let second = |e: &mut Entry| {
+        e.symbols.push(SymbolSpec { name: "M".to_owned(), min: 0, max: None });
+        e.bindings.push(infc_artifact::Binding { symbol: 1, source: twice() });
+    };
+    assert_eq!(refused(&|e| second(e)), malformed);
+    assert_eq!(refused(&|e| e.state.push(StatePair { output: 0, input: 1, append: None })), malformed);
+    let assumed = || infc_artifact::Assumption {
+        what: "rows".to_owned(),
+        left: n(),
+        relation: infc_artifact::Relation::AtMost,
+        right: SizeExpr::constant(9),
+        origins: vec![],
+    };
+    assert_eq!(refused(&|e| e.assumptions.push(assumed())), malformed);
+}

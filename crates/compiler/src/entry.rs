@@ -46,6 +46,7 @@ pub(crate) fn entry(plan: &GraphPlan) -> Result<Entry, CompileError> {
         state: plan.states.iter().map(state).collect(),
         assumptions,
         specializes: None,
+        slices: form::slices(plan).map(|symbol| symbol.index() as u32),
     })
 }
 

@@ -105,6 +105,7 @@ fn entry_and_program(
         state: Vec::new(),
         assumptions: Vec::new(),
         specializes: None,
+        slices: None,
     };
     let mut program = Program::default();
     let mut args = Vec::new();

@@ -315,3 +315,53 @@ fn what_a_squeeze_leaves_out_is_a_case_of_its_own() {
     let cases = asked_for.report.special_cases.iter().map(|c| c.case.to_string()).collect::<Vec<_>>();
     assert_eq!(cases, ["N=1,S=2", "N=1,S=1", "S=2", "N=1", "S=1"]);
 }
+
+/// A large batch is run in slices, in a smaller arena, as if each point had been run by itself; who observes a run sees it
+/// whole.
+#[test]
+fn large_batches_are_run_in_slices() {
+    let net = || {
+        Net::new(17)
+            .input("x", DType::F32, &["N", "64", "32"])
+            .constant("w1", &floats(&[32, 1024], 1))
+            .constant("w2", &floats(&[1024, 8], 2))
+            .node("MatMul", &["x", "w1"], &["h"], &[])
+            .node("Tanh", &["h"], &["r"], &[])
+            .node("MatMul", &["r", "w2"], &["y"], &[])
+            .node("ReduceMax", &["y"], &["z"], &[("axes", Attr::Ints(&[1, 2])), ("keepdims", Attr::Int(0))])
+            .output("y")
+            .output("z")
+    };
+    let compilation = compiled(net(), &CompileOptions::default());
+    let model = Model::from_vec(bytes(&compilation)).expect("a model");
+    assert_eq!(model.manifest().entries[0].slices, Some(0));
+    let mut one = model.session(&SessionOptions::default()).expect("a session");
+    let mut session =
+        model.session(&SessionOptions { max_threads: Some(1), ..SessionOptions::default() }).expect("one");
+    // 256 KiB a point: 41 of them are two slices of at most 32, and 3 fit one.
+    for n in [3, 41, 0, 64, 41] {
+        let x = floats(&[n, 64, 32], n + 1);
+        let found = session.run_owned(&[&x]).expect("runs");
+        assert_eq!(session.output_shapes(&[&[n, 64, 32]]).expect("shapes"), [vec![n, 64, 8], vec![n]]);
+        let (y, z) = (found[0].elements::<f32>().expect("floats"), found[1].elements::<f32>().expect("floats"));
+        for point in 0..n {
+            let part = &x.elements::<f32>().expect("floats")[point * 64 * 32..][..64 * 32];
+            let part = Tensor::from_elements(&[1, 64, 32], part).expect("one point");
+            let expected = one.run_owned(&[&part]).expect("runs");
+            assert_eq!(&y[point * 512..][..512], expected[0].elements::<f32>().expect("floats"), "{point} of {n}");
+            assert_eq!(z[point..][..1], expected[1].elements::<f32>().expect("floats")[..], "{point} of {n}");
+        }
+    }
+    assert!(session.arena_bytes() <= 9 << 20, "{} bytes", session.arena_bytes());
+    let observed = SessionOptions { observer: Some(std::sync::Arc::new(Whole)), ..SessionOptions::default() };
+    let mut observed = model.session(&observed).expect("a session");
+    observed.run_owned(&[&floats(&[64, 64, 32], 1)]).expect("runs");
+    assert!(observed.arena_bytes() > 9 << 20, "{} bytes", observed.arena_bytes());
+}
+
+/// Looks on.
+struct Whole;
+
+impl infc_runtime::Observer for Whole {
+    fn event(&self, _event: &infc_runtime::Event<'_>) {}
+}

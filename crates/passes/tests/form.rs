@@ -19,4 +19,6 @@ mod recurrent;
 mod run;
 #[path = "form/shape.rs"]
 mod shape;
+#[path = "form/slices.rs"]
+mod slices;
 mod support;

@@ -1,6 +1,7 @@
 //! A session: the memory a model runs in, and the runs themselves.
 
 mod gpu;
+mod slices;
 mod steps;
 
 pub(crate) use self::gpu::DeviceSlots;
@@ -82,6 +83,8 @@ pub struct Session {
     slots: Vec<Span>,
     /// The inputs of the run in progress.
     inputs: Vec<Span>,
+    /// What a run in slices remembers.
+    whole: slices::Whole,
     task: Arc<SessionTask>,
     /// What it has on a GPU, if that runs the model.
     on_gpu: Option<OnGpu>,
@@ -115,6 +118,8 @@ impl Task for SessionTask {
 pub(crate) enum Destination<'r, 'v> {
     Caller(&'r mut [TensorViewMut<'v>]),
     Session,
+    /// One for each output of the entry: parts of where a run in slices puts them.
+    Spans(&'r [Span]),
 }
 
 impl Session {
@@ -146,6 +151,7 @@ impl Session {
             given: vec![None; entries[entry].outputs.len()],
             slots: Vec::with_capacity(slots),
             inputs: Vec::with_capacity(entries[entry].inputs.len()),
+            whole: slices::Whole::default(),
             task: Arc::new(task),
             on_gpu: model.gpu().map(|code| OnGpu::new(code, forms.memory.len())),
             forms,
@@ -282,7 +288,11 @@ impl Session {
         self.slots.clear();
         self.slots.resize(self.program().slots.len(), Span::EMPTY);
 
-        let done = self.run_steps(options, &mut destination);
+        let done = match self.slices() {
+            Ok(Some(slices)) if held.is_empty() => self.run_slices(slices, options, &mut destination),
+            Ok(_) => self.run_steps(options, &mut destination),
+            Err(error) => Err(error),
+        };
         // No address outlives the borrow of the buffers.
         self.task.call.clear();
         self.slots.clear();
@@ -493,6 +503,7 @@ impl Session {
                     }
                     (Port::Caller(n), Destination::Caller(outputs), _) => Some(Span::writable(outputs[n].bytes_mut())),
                     (Port::Caller(_), Destination::Session, Some(output)) => kept.get(output.range.clone()),
+                    (Port::Caller(_), Destination::Spans(spans), _) => spans.get(*i).copied(),
                     (_, _, None) => None,
                 },
                 Place::Weight(i) => Some(Span::read_only(self.model.weight(*i))),

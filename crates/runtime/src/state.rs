@@ -352,6 +352,7 @@ mod tests {
             state: vec![StatePair { output: 0, input: 0, append }],
             assumptions: vec![],
             specializes: None,
+            slices: None,
         }
     }
 

@@ -40,6 +40,7 @@ pub(crate) fn main_entry() -> Entry {
         state: vec![],
         assumptions: vec![],
         specializes: None,
+        slices: None,
     }
 }
 
@@ -55,6 +56,7 @@ pub(crate) fn pair_entry() -> Entry {
         state: vec![],
         assumptions: vec![],
         specializes: None,
+        slices: None,
     }
 }
 

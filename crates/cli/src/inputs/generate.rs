@@ -207,6 +207,7 @@ mod tests {
             state: vec![],
             assumptions: vec![],
             specializes: None,
+            slices: None,
         };
         let shape = |given: Option<Tensor>, dims: &[(&str, i64)]| {
             let dims = dims.iter().map(|&(name, n)| (name.to_owned(), n)).collect();

@@ -124,6 +124,7 @@ pub(crate) fn identity_artifact() -> Vec<u8> {
         state: vec![],
         assumptions: vec![],
         specializes: None,
+        slices: None,
     });
     for (name, value) in [("weight", 1.5f32), ("unused", 0.0)] {
         let weight = NewWeight {

@@ -248,6 +248,7 @@ fn claiming(points: usize, claimed: i64) -> Vec<u8> {
         state: Vec::new(),
         assumptions: Vec::new(),
         specializes: None,
+        slices: None,
     });
     let mut variant = artifact::VariantBuilder::new("x86-64-v2", &options.target.required_features());
     let info = artifact::KernelInfo { name: "k".to_owned(), ..artifact::KernelInfo::default() };

@@ -42,6 +42,7 @@ pub(crate) mod pack;
 mod plan;
 mod prepare;
 mod reorder;
+mod slices;
 mod ungroup;
 
 pub use append::{Append, PlannedState};
@@ -55,6 +56,7 @@ pub use plan::{
     BufferPlace, GraphPlan, OperandSource, PackedConstant, Packing, Part, PlannedBind, PlannedBuffer, PlannedHost,
     PlannedKernel, PlannedStep, PlannedValue,
 };
+pub use slices::slices;
 
 use crate::ErrorClass;
 use crate::formulate::defer;

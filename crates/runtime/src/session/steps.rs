@@ -187,7 +187,7 @@ impl Session {
                     to.copy_from_slice(tensor.bytes());
                 }
             }
-            (Port::Caller(_), Destination::Session) => self.given[output] = Some(tensor),
+            (Port::Caller(_), Destination::Session | Destination::Spans(_)) => self.given[output] = Some(tensor),
             (Port::State(state), _) => self.states.give(state, &place, tensor.bytes())?,
         }
         Ok(())

@@ -95,6 +95,7 @@ pub(crate) fn dynamic(inputs: Vec<PortSpec>, outputs: Vec<PortSpec>) -> Entry {
         state: vec![],
         assumptions: vec![],
         specializes: None,
+        slices: None,
     }
 }
 
@@ -109,6 +110,7 @@ pub(crate) fn fixed(inputs: Vec<PortSpec>, outputs: Vec<PortSpec>) -> Entry {
         state: vec![],
         assumptions: vec![],
         specializes: None,
+        slices: None,
     }
 }
 

@@ -54,6 +54,8 @@ pub(super) struct EntryReport {
     pub(super) symbols: Vec<SymbolReport>,
     /// What is carried from run to run.
     pub(super) states: Vec<StateReport>,
+    /// The dim along which large batches are run in slices.
+    pub(super) slices: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -390,6 +392,7 @@ impl EntryReport {
             outputs: entry.outputs.iter().map(port).collect(),
             symbols: symbols.collect(),
             states: entry.state.iter().map(|pair| StateReport::new(entry, pair)).collect(),
+            slices: entry.slices.and_then(|symbol| Some((*names.get(symbol as usize)?).to_owned())),
         }
     }
 }

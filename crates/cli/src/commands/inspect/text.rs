@@ -76,7 +76,8 @@ fn print_entries(report: &Report, console: &Console) -> Result<(), Failure> {
             let max = symbol.max.map_or_else(String::new, |max| max.to_string());
             let from = if symbol.from.is_empty() { "what is computed".to_owned() } else { symbol.from.join(", ") };
             let (name, min) = (&symbol.name, symbol.min);
-            console.line(format!("  dim  {name} in {min}..={max}, from {from}"))?;
+            let sliced = if entry.slices.as_ref() == Some(name) { "; large ones run in slices" } else { "" };
+            console.line(format!("  dim  {name} in {min}..={max}, from {from}{sliced}"))?;
         }
         for state in &entry.states {
             let place = match state.append {
