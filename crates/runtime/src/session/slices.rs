@@ -10,7 +10,8 @@ use crate::error::RuntimeError;
 use crate::state::Port;
 use infc_artifact::{PortSpec, Step};
 
-/// Arena of a slice per thread: what several kernels in a row find in a second cache, or near it in a third.
+/// Arena of a slice: what several kernels in a row find in second caches, or near them in a third. The same for any number of
+/// threads, on which results must not depend.
 const SLICE_BYTES: usize = 8 << 20;
 /// Of the weights, which every slice reads again, there are at most this many times as many bytes as of the slice's arena.
 const WEIGHTS_PER_ARENA: usize = 4;
@@ -55,7 +56,7 @@ impl Session {
         let one = self.form().binding(0);
         let weights = one.slots.iter().zip(&one.lens).filter(|(slot, _)| matches!(slot, Some(Place::Weight(_))));
         let weights = weights.fold(0usize, |sum, (_, &len)| sum.saturating_add(len));
-        let each = points_of_slice(points, one.arena_bytes, weights, self.max_threads);
+        let each = points_of_slice(points, one.arena_bytes, weights);
         self.bind_points(symbol, points)?;
         Ok((each < points).then_some(Slices { symbol, points, each }))
     }
@@ -165,9 +166,9 @@ impl Session {
 }
 
 /// How many of so many points a slice has, given what one needs: equal parts, as few as can be.
-fn points_of_slice(points: usize, arena_bytes: usize, weights_bytes: usize, threads: usize) -> usize {
+fn points_of_slice(points: usize, arena_bytes: usize, weights_bytes: usize) -> usize {
     let arena = arena_bytes.max(1);
-    let near = SLICE_BYTES.saturating_mul(threads) / arena;
+    let near = SLICE_BYTES / arena;
     let worth = weights_bytes / WEIGHTS_PER_ARENA / arena;
     let most = near.max(worth).clamp(1, points);
     points.div_ceil(points.div_ceil(most))
@@ -181,15 +182,14 @@ mod tests {
 
     #[test]
     fn slices_stay_near_and_share_weights() {
-        // Large images, few weights: one at a time, or one for each thread.
-        assert_eq!(points_of_slice(64, 7 * MIB, 14 * MIB, 1), 1);
-        assert_eq!(points_of_slice(64, 7 * MIB, 14 * MIB, 2), 2);
+        // Large images, few weights: one at a time.
+        assert_eq!(points_of_slice(64, 7 * MIB, 14 * MIB), 1);
         // Weights are read once for several.
-        assert_eq!(points_of_slice(64, 6 * MIB, 100 * MIB, 1), 4);
+        assert_eq!(points_of_slice(64, 6 * MIB, 100 * MIB), 4);
         // Parts are equal: 9 of at most 4 are three of 3.
-        assert_eq!(points_of_slice(9, 2 * MIB, 0, 1), 3);
+        assert_eq!(points_of_slice(9, 2 * MIB, 0), 3);
         // Everything at once where it is small.
-        assert_eq!(points_of_slice(64, 4096, 0, 1), 64);
-        assert_eq!(points_of_slice(5, 0, 0, 1), 5);
+        assert_eq!(points_of_slice(64, 4096, 0), 64);
+        assert_eq!(points_of_slice(5, 0, 0), 5);
     }
 }
