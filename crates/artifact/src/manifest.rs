@@ -62,8 +62,9 @@ pub struct Entry {
     /// If this is another entry at fixed values of some of its dims, which. A run of that entry whose inputs have these
     /// values takes this one instead.
     pub specializes: Option<Specialization>,
-    /// The symbol that is the first extent of inputs and outputs, if every point along that axis is computed of the same
-    /// point of inputs alone: a run may then be several runs of fewer points each. Index into [`Entry::symbols`].
+    /// The symbol that is the first extent of outputs and of inputs that have it, if every point along that axis is computed
+    /// of the same point of those inputs, of other inputs, and of symbols: a run may then be several runs of fewer
+    /// points each, with all other symbols as they are bound for the whole. Index into [`Entry::symbols`].
     pub slices: Option<u32>,
 }
 

@@ -150,12 +150,10 @@ fn weight_bytes(plan: &GraphPlan) -> u64 {
         let layout = constant.packing.as_ref().map(|p| p.layout.clone());
         if known.insert((constant.value, layout)) {
             let tensor = &constant.constant.tensor;
-            let elements = constant.packing.as_ref().map_or(tensor.len_elems() as u64, |p| {
-                p.shape.iter().fold(1, |n: u64, dim| {
-                    n.saturating_mul(dim.as_const().and_then(|d| u64::try_from(d).ok()).unwrap_or(0))
-                })
-            });
-            bytes = bytes.saturating_add(elements.saturating_mul(tensor.dtype().size_bytes().unwrap_or(1) as u64));
+            let elem_bytes = tensor.dtype().size_bytes().unwrap_or(1) as u64;
+            let all = (tensor.len_elems() as u64).saturating_mul(elem_bytes);
+            bytes =
+                bytes.saturating_add(constant.packing.as_ref().map_or(all, |p| p.len_bytes(elem_bytes).unwrap_or(0)));
         }
     }
     bytes

@@ -151,3 +151,31 @@ fn a_convolution_reads_weights_of_two_bytes() {
         }
     }
 }
+
+/// What stands for elements of a weight that are not there is no half, though its elements are.
+#[test]
+fn padding_of_weights_is_not_rounded() {
+    let whole: Vec<f32> = (0..32 * 64).map(|n| (n % 7) as f32 - 3.0).collect();
+    let weights = Tensor::from_elements(&[32, 64], &whole).expect("as many as the shape says");
+    let pads = Tensor::from_elements(&[4], &[96i64, 0, 0, 0]).expect("four");
+    let value = Tensor::from_elements(&[], &[1.0e6f32]).expect("one");
+    for target in TARGETS {
+        let net = Net::new(18)
+            .input("x", DType::F32, &["30", "128"])
+            .constant("w", &weights)
+            .constant("pads", &pads)
+            .constant("value", &value)
+            .node("Pad", &["w", "pads", "value"], &["padded"], &[])
+            .node("MatMul", &["x", "padded"], &["y"], &[])
+            .output("y");
+        let ones = Tensor::from_elements(&[30, 128], &vec![1.0f32; 30 * 128]).expect("as many as the shape says");
+        let Some(found) = run(&compiled(net, target), &ones) else {
+            eprintln!("skipped: this machine does not run {target}");
+            continue;
+        };
+        for (n, &y) in found.elements::<f32>().expect("floats").iter().enumerate() {
+            let expected = 96.0e6 + (0..32).map(|row| whole[row * 64 + n % 64]).sum::<f32>();
+            assert!((y - expected).abs() <= 16.0, "{target}: {y} for {expected}");
+        }
+    }
+}

@@ -322,7 +322,7 @@ fn what_a_squeeze_leaves_out_is_a_case_of_its_own() {
 fn large_batches_are_run_in_slices() {
     let net = || {
         Net::new(17)
-            .input("x", DType::F32, &["N", "64", "32"])
+            .input("x", DType::F32, &["N", "S", "32"])
             .constant("w1", &floats(&[32, 1024], 1))
             .constant("w2", &floats(&[1024, 8], 2))
             .node("MatMul", &["x", "w1"], &["h"], &[])
@@ -332,9 +332,10 @@ fn large_batches_are_run_in_slices() {
             .output("y")
             .output("z")
     };
-    let compilation = compiled(net(), &CompileOptions::default());
+    // Cases of other dims, too.
+    let compilation = compiled(net(), &specialized(&[("S", &[64])]));
     let model = Model::from_vec(bytes(&compilation)).expect("a model");
-    assert_eq!(model.manifest().entries[0].slices, Some(0));
+    assert!(model.manifest().entries.iter().all(|entry| entry.slices.is_some()));
     let mut one = model.session(&SessionOptions::default()).expect("a session");
     let mut session =
         model.session(&SessionOptions { max_threads: Some(1), ..SessionOptions::default() }).expect("one");
@@ -342,6 +343,7 @@ fn large_batches_are_run_in_slices() {
     for n in [3, 41, 0, 64, 41] {
         let x = floats(&[n, 64, 32], n + 1);
         let found = session.run_owned(&[&x]).expect("runs");
+        assert_eq!(case(&session, &model), "S=64");
         assert_eq!(session.output_shapes(&[&[n, 64, 32]]).expect("shapes"), [vec![n, 64, 8], vec![n]]);
         let (y, z) = (found[0].elements::<f32>().expect("floats"), found[1].elements::<f32>().expect("floats"));
         for point in 0..n {
@@ -357,6 +359,17 @@ fn large_batches_are_run_in_slices() {
     let mut observed = model.session(&observed).expect("a session");
     observed.run_owned(&[&floats(&[64, 64, 32], 1)]).expect("runs");
     assert!(observed.arena_bytes() > 9 << 20, "{} bytes", observed.arena_bytes());
+}
+
+/// Elements of half a byte have no place where a point begins.
+#[test]
+fn packed_inputs_are_not_run_in_slices() {
+    let net = Net::new(21)
+        .input("x", DType::I4, &["N", "2"])
+        .node("Cast", &["x"], &["y"], &[("to", Attr::Int(1))])
+        .output("y");
+    let model = Model::from_vec(bytes(&compiled(net, &CompileOptions::default()))).expect("a model");
+    assert_eq!(model.manifest().entries[0].slices, None);
 }
 
 /// Looks on.

@@ -178,8 +178,8 @@ impl Session {
         self.forms.current().entry
     }
 
-    /// The size in bytes of the arena, or of the arenas of all segments: the most that any binding so far has needed. On
-    /// a GPU inputs and outputs are part of it.
+    /// The size in bytes of the arena, or of the arenas of all segments: the most that any run so far has needed, of a batch
+    /// in slices the largest slice. On a GPU inputs and outputs are part of it.
     #[must_use]
     pub fn arena_bytes(&self) -> usize {
         if let Some(on_gpu) = &self.on_gpu {

@@ -40,7 +40,7 @@ pub(super) enum Argument {
     Any,
     /// Its exponential is a normal number.
     Moderate,
-    /// Its exponential is one when multiplied by two to this power, which is what is asked for.
+    /// Its exponential times two to this power is a normal number, and is what is asked for.
     Times(i32),
 }
 
@@ -145,12 +145,13 @@ fn scale<B: Arithmetic>(b: &mut B, x: B::Value, n: B::Value, at_once: bool) -> B
 pub fn sigmoid<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
     let minus_x = b.neg(x);
-    // Both numerator and denominator are scaled by what is an ulp of one: then e^−x is finite as long as the result, which
+    // Both numerator and denominator are scaled by half an ulp of one: then e^−x is finite as long as the result, which
     // may be subnormal, is not zero. Below the lower bound e^−x is lost in the sum.
-    let (ulp, lowest, highest) = if B::float(ty) == Float::F32 { (-24, -30.0, 104.5) } else { (-53, -60.0, 745.5) };
+    let (half_ulp, lowest, highest) =
+        if B::float(ty) == Float::F32 { (-24, -30.0, 104.5) } else { (-53, -60.0, 745.5) };
     let minus_x = clamp(b, minus_x, lowest, highest);
-    let e = power_of_e(b, minus_x, None, Argument::Times(ulp));
-    let numerator = b.fconst(ty, 2f64.powi(ulp));
+    let e = power_of_e(b, minus_x, None, Argument::Times(half_ulp));
+    let numerator = b.fconst(ty, 2f64.powi(half_ulp));
     let denominator = b.add(e, numerator);
     b.div(numerator, denominator)
 }

@@ -87,7 +87,7 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
         return Err(FormError::TooMany { what: "nodes", count, limit: MAX_GRAPH_NODES });
     }
     let states = append::plan(&mut flat, &options.states, options.appends.as_deref());
-    nest::nest(&mut flat, &states);
+    nest::nest(&mut flat);
     prepare::prepare(&mut flat, &states);
     let grouping = Grouping::new(&flat);
     let mut kernels = Vec::new();

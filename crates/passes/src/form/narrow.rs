@@ -58,7 +58,8 @@ pub(super) fn streamed(kernel: &Kernel) -> Vec<OperandId> {
         let column = c.columns().into_iter().next()?;
         let is_long = stage.axes[column.0 as usize].extent.as_const().is_some_and(|n| n >= FEWEST_COLUMNS);
         let is_own = !uses(c.lhs, column) && reads[operand.0 as usize] == 1;
-        let is_plain = c.rhs.dtype == DType::F32 && c.rhs.gather.is_empty();
+        // What stands for elements that are not there need not be such a number.
+        let is_plain = c.rhs.dtype == DType::F32 && c.rhs.gather.is_empty() && c.rhs.valid.is_empty();
         (c.rhs_is_constant && is_long && is_own && is_plain).then_some(operand)
     });
     streamed.collect()

@@ -4,7 +4,7 @@
 //! the first is itself a part of the second, both are one memory and nothing is copied: networks whose layers read what all
 //! layers before have made (DenseNet, arXiv:1608.06993) write each result once.
 
-use super::append::{PlannedState, has_late_extent};
+use super::append::has_late_extent;
 use super::expand::Flat;
 use infc_ir::entity::{NodeId, ValueId};
 use infc_ir::op::Op;
@@ -18,16 +18,16 @@ struct Earlier {
 }
 
 /// Makes concatenations parts of those behind them.
-pub(super) fn nest(flat: &mut Flat, states: &[PlannedState]) {
+pub(super) fn nest(flat: &mut Flat) {
     let mut by_first_part: BTreeMap<ValueId, Vec<Earlier>> = BTreeMap::new();
     for id in flat.graph.order.clone() {
         let node = &flat.graph.nodes[id];
         let Op::Concat(concat) = &node.op else { continue };
         let (axis, whole, parts) = (concat.axis, node.outputs[0], node.inputs.clone());
-        // The first part of a state that grows is in its place already.
-        let grows = states.iter().any(|s| s.append.is_some() && flat.graph.outputs[s.output].value == whole);
+        // An output lies as ONNX says, which is not how those who read its first parts want them.
+        let is_output = flat.graph.outputs.iter().any(|port| port.value == whole);
         // Memory whose size the run tells gets copies of its parts; see `prepare`.
-        if grows || flat.region(id).is_some() || has_late_extent(&flat.graph, whole) {
+        if is_output || flat.region(id).is_some() || has_late_extent(&flat.graph, whole) {
             continue;
         }
         let mut nested = Vec::new();

@@ -209,8 +209,10 @@ impl Packing {
         Self { transform: None, map, shape: shape.to_vec(), narrow: None, layout: String::new() }
     }
 
-    /// Bytes, where the constant's elements have that size unless they are stored narrower; `None` if that is more than there are numbers for.
-    pub(super) fn len_bytes(&self, elem_bytes: u64) -> Option<u64> {
+    /// Bytes, where the constant's elements have that size unless they are stored narrower; `None` if that is more than there
+    /// are numbers for.
+    #[must_use]
+    pub fn len_bytes(&self, elem_bytes: u64) -> Option<u64> {
         let elem_bytes = self.narrow.and_then(DType::size_bytes).map_or(elem_bytes, |size| size as u64);
         self.shape.iter().try_fold(elem_bytes, |n, d| n.checked_mul(u64::try_from(d.as_const()?).ok()?))
     }

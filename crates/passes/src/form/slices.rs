@@ -8,7 +8,7 @@
 use super::plan::GraphPlan;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{EntityId, SymbolId, ValueId, VarId};
-use infc_ir::graph::{Graph, Node, SymbolSource};
+use infc_ir::graph::{Graph, Node, Port, SymbolSource};
 use infc_ir::index::{Atom, Dim, IndexExpr, Interval, Ranges};
 use infc_ir::op::Op;
 use infc_ir::scalar::{Body, ScalarOp};
@@ -21,6 +21,9 @@ struct Points {
     /// Coordinates along the axis that one point has, side by side: batches are merged with what comes behind them.
     each: i64,
 }
+
+/// Where inputs and outputs have them.
+const FIRST: Points = Points { axis: 0, each: 1 };
 
 /// The symbol of the first axis of all inputs and outputs that depend on it, if the model computes every point along it by
 /// itself.
@@ -61,18 +64,33 @@ struct Analysis<'a> {
 impl Analysis<'_> {
     fn holds(&self) -> bool {
         let graph = self.graph;
+        // Who gives and takes slices needs to know where a point begins.
+        let fits = |port: &Port, is_output: bool| {
+            let ty = graph.port_type(port);
+            let points = self.points_of_shape(&ty.shape);
+            let fits = points == Some(Some(FIRST)) || points == Some(None) && !is_output;
+            fits && ty.dtype.size_bytes().is_some()
+        };
+        let inputs = graph.inputs.iter().map(|port| (port, false));
+        if !inputs.chain(graph.outputs.iter().map(|port| (port, true))).all(|(port, is_output)| fits(port, is_output)) {
+            return false;
+        }
         // Values without an entry are the same for all points.
         let mut points: BTreeMap<ValueId, Points> = BTreeMap::new();
         for port in &graph.inputs {
             match self.points_of_shape(&graph.ty(port.value).shape) {
                 Some(None) => {}
-                Some(Some(found)) if found == (Points { axis: 0, each: 1 }) => drop(points.insert(port.value, found)),
+                Some(Some(found)) if found == FIRST => drop(points.insert(port.value, found)),
                 _ => return false,
             }
         }
         for &id in &graph.order {
             let node = &graph.nodes[id];
             let Some(found) = self.node(node, &points) else { return false };
+            // What is the same for all points would be computed again for every slice: not if it is much.
+            if found.is_none() && matches!(node.op, Op::Contract(_) | Op::Reduce(_) | Op::Scan(_)) {
+                return false;
+            }
             for &output in &node.outputs {
                 // What is the same for all points has no axis for them, and the other way round.
                 if self.points_of_shape(&graph.ty(output).shape) != Some(found) {
@@ -81,7 +99,7 @@ impl Analysis<'_> {
                 points.extend(found.map(|found| (output, found)));
             }
         }
-        graph.outputs.iter().all(|port| points.get(&port.value) == Some(&Points { axis: 0, each: 1 }))
+        graph.outputs.iter().all(|port| points.get(&port.value) == Some(&FIRST))
     }
 
     /// The axis of a shape whose extent is that of the batch, times a number; `None` if something else follows from it.

@@ -72,6 +72,11 @@ fn points_that_depend_on_others() {
           %1 = view [i, j -> i * 2 + j, 0] %0 : f32[B, 2]",
             "%1",
         ),
+        // What is computed of another input would be computed for every slice.
+        (
+            "%0 = contract [a k, k b -> a b] %w, %w : f32[6, 6]\n%1 = contract [b k, k n -> b n] %x, %0 : f32[B, 6]",
+            "%1",
+        ),
         // Along another axis, or not at all.
         ("%0 = view [i, j -> j, i] %x : f32[6, B]", "%0"),
         ("%0 = map [a -> a + 1] %w : f32[6, 6]", "%0"),

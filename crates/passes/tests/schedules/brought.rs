@@ -65,3 +65,19 @@ fn what_is_brought_is_loaded_once_and_without_conditions() {
         assert!(error.contains(reason), "{steps}: {error}");
     }
 }
+
+/// Chunks of rows go around columns where factors are brought: not where a row is summed, which each chunk of columns would do again.
+#[test]
+fn sums_of_rows_are_computed_once() {
+    let text = "kernel @norm(x: f32[R, 768]) -> (y: f32[R, 768]) where R in 1..=1000 {
+      stage total[r: R, reduce c: 768] = fold sum x[r, c]
+      stage o[r: R, c: 768] = x[r, c] - total[r] / 768
+      output y[r, c] = o[r, c]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&kernel, machine, ErrorClass::Reassociating).to_string();
+        let order = schedule.split("; ").find(|step| step.starts_with("reorder o:")).unwrap_or("reorder o: r");
+        assert!(order.starts_with("reorder o: r"), "{name}: {schedule}");
+    }
+}

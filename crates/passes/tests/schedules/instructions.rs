@@ -34,6 +34,15 @@ fn sums_of_bf16_products_take_pairs_where_sums_may_be_reordered() {
     assert!(!exact.contains("dot2"), "{exact}");
 }
 
+/// Many rows that share a factor do not make it worth converting what the instruction takes as it is.
+#[test]
+fn pairs_are_not_converted_in_front() {
+    let text = infc_testkit::kernel("bf16_product").to_string();
+    let kernel: Kernel = text.replace("M in 1..", "M = 64").parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let schedule = choose(&kernel, &MACHINES[2].1, ErrorClass::Reassociating).to_string();
+    assert!(schedule.contains("tensorize s.k_q to dot2") && !schedule.contains("bring"), "{schedule}");
+}
+
 #[test]
 fn what_is_no_dot_product_is_refused() {
     let error = |text: &str| {

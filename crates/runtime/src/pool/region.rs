@@ -35,6 +35,8 @@ pub(super) struct Region {
     chunks: AtomicU64,
     grain: AtomicU64,
     claims: AtomicU64,
+    /// Lanes that are told of the region: those of the run.
+    told: AtomicU64,
     /// Shares that the claims are in.
     lanes: AtomicU64,
     /// Chunks of a step; all of the region where chunks are independent.
@@ -93,6 +95,7 @@ impl Region {
             chunks: zero(),
             grain: zero(),
             claims: zero(),
+            told: zero(),
             lanes: zero(),
             step_chunks: zero(),
             done: zero(),
@@ -117,11 +120,12 @@ impl Region {
         self.step_chunks.store(step, Ordering::Relaxed);
         self.grain.store(grain, Ordering::Relaxed);
         self.claims.store(claims, Ordering::Relaxed);
+        self.told.store(lanes, Ordering::Relaxed);
         self.lanes.store(shares, Ordering::Relaxed);
         self.done.store(0, Ordering::Relaxed);
         let number = (self.shares[0].state.load(Ordering::Relaxed) >> CLAIM_BITS) + 1;
-        // Every share is told the number, also where it is empty: lanes wait for it.
-        for (lane, share) in self.shares.iter().enumerate() {
+        // Every lane of the run is told the number, also where its share is empty: it waits for that.
+        for (lane, share) in self.shares[..lanes as usize].iter().enumerate() {
             let (first, end) = share_of(lane as u64, shares, claims);
             // Publishes the parameters above, and everything else the owner wrote for this region.
             share.state.store(number << CLAIM_BITS | (end - first), Ordering::Release);
@@ -166,7 +170,12 @@ impl Region {
         if number == seat.empty {
             return None;
         }
-        let (before, from) = self.shares.split_at(seat.lane);
+        // At least as new as the number: what was told before it.
+        let told = self.shares.len().min(self.told.load(Ordering::Relaxed) as usize);
+        if seat.lane >= told {
+            return None;
+        }
+        let (before, from) = self.shares[..told].split_at(seat.lane);
         let mut all_empty = true;
         for (lane, share) in (seat.lane..).zip(from).chain((0..).zip(before)) {
             match self.claim_in(lane, share, &is_ours) {
@@ -279,12 +288,12 @@ mod tests {
         region.open(3, None, 3);
         assert_eq!(ranges(&region, 1), [(1, 2), (2, 3), (0, 1)]);
         region.open(100, None, 2);
-        let mut seats = [0, 1, 2].map(Seat::of_lane);
+        let mut seats = [0, 1].map(Seat::of_lane);
         let mut begin = |lane: usize| region.claim(&mut seats[lane], || true).map(|claim| claim.begin);
         assert_eq!((begin(0), begin(1), begin(0)), (Some(0), Some(49), Some(7)));
-        // A lane that the region is not cut for takes of the others' too.
-        assert_eq!(begin(2), Some(14));
-        assert_eq!(ranges(&region, 1).len() + 4, 15);
+        // A lane that does not take part is told nothing.
+        assert_eq!(ranges(&region, 2), []);
+        assert_eq!(ranges(&region, 1).len() + 3, 15);
         assert_eq!(begin(0), None);
     }
 

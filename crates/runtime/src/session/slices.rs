@@ -1,7 +1,7 @@
 //! Runs of large batches as several runs of fewer points, where every point is computed by itself.
 //!
 //! What lies between kernels is as large as the batch, and beyond the caches it comes from memory. A run takes as many points
-//! at once as keep it near: the outputs are the same, the arena is smaller, and a point takes no longer than one alone.
+//! at once as keep it near: the arena is smaller, and a point takes about as long as alone.
 
 use super::{Destination, RunOptions, Session};
 use crate::arena::Span;
@@ -41,22 +41,25 @@ impl Session {
     /// How the run whose dims were bound last is taken apart; `None` if it is run as it is. Whoever observes runs sees them
     /// whole.
     pub(super) fn slices(&mut self) -> Result<Option<Slices>, RuntimeError> {
-        let entry = self.entry();
+        let entry = &self.model.manifest.entries[self.form().entry];
         let Some(symbol) = entry.slices.map(|symbol| symbol as usize) else { return Ok(None) };
-        let lone = self.form().entry == self.entry && self.form().bindings.len() == 1 && entry.state.is_empty();
+        let lone = self.form().bindings.len() == 1 && entry.state.is_empty();
         let plain = |step: &Step| matches!(step, Step::Launch(_) | Step::Copy { .. } | Step::Require { .. });
         if !lone || self.observer.is_some() || self.on_gpu.is_some() || !self.program().steps.iter().all(plain) {
             return Ok(None);
         }
         let points = self.form().symbols.get(symbol).and_then(|&points| usize::try_from(points).ok()).unwrap_or(0);
-        if points < 2 || self.form().binding(0).arena_bytes <= SLICE_BYTES {
+        let whole_bytes = self.form().binding(0).arena_bytes;
+        if points < 2 || whole_bytes <= SLICE_BYTES {
             return Ok(None);
         }
         self.bind_points(symbol, 1)?;
         let one = self.form().binding(0);
         let weights = one.slots.iter().zip(&one.lens).filter(|(slot, _)| matches!(slot, Some(Place::Weight(_))));
         let weights = weights.fold(0usize, |sum, (_, &len)| sum.saturating_add(len));
-        let each = points_of_slice(points, one.arena_bytes, weights);
+        // Not all of it need be the points'.
+        let point_bytes = whole_bytes.saturating_sub(one.arena_bytes) / (points - 1);
+        let each = points_of_slice(points, point_bytes, weights);
         self.bind_points(symbol, points)?;
         Ok((each < points).then_some(Slices { symbol, points, each }))
     }
@@ -115,7 +118,7 @@ impl Session {
         options: &RunOptions<'_>,
     ) -> Result<(), RuntimeError> {
         self.bind_points(symbol, range.len())?;
-        let entry = &self.model.manifest.entries[self.entry];
+        let entry = &self.model.manifest.entries[self.form().entry];
         let part = |port: &PortSpec, span: Span| {
             let is_sliced = port.shape.first().and_then(infc_artifact::SizeExpr::as_symbol) == Some(symbol as u32);
             let point_bytes = span.len_bytes() / points;
@@ -165,9 +168,9 @@ impl Session {
     }
 }
 
-/// How many of so many points a slice has, given what one needs: equal parts, as few as can be.
-fn points_of_slice(points: usize, arena_bytes: usize, weights_bytes: usize) -> usize {
-    let arena = arena_bytes.max(1);
+/// How many of so many points a slice has, given what one needs of the arena: equal parts, as few as can be.
+fn points_of_slice(points: usize, point_bytes: usize, weights_bytes: usize) -> usize {
+    let arena = point_bytes.max(1);
     let near = SLICE_BYTES / arena;
     let worth = weights_bytes / WEIGHTS_PER_ARENA / arena;
     let most = near.max(worth).clamp(1, points);

@@ -27,7 +27,7 @@ impl Selector<'_> {
         let view = width.view();
         match (kind, from.elem, ty.elem) {
             (Convert::SignExtend | Convert::ZeroExtend, _, _) => {
-                let source = self.exact_rm(a);
+                let source = self.exact_rm(a, ty);
                 self.widen_vector(dst, source, from.elem, ty.elem, width, kind == Convert::SignExtend);
             }
             (Convert::Truncate, _, _) => self.truncate(dst, from, ty, a)?,
@@ -49,7 +49,7 @@ impl Selector<'_> {
             (Convert::Float, Elem::F16, Elem::F32) => {
                 // From memory it takes no lanes across the register, which is half of the instruction's work.
                 let source = Self::width_of(from);
-                let a = self.exact_rm(a);
+                let a = self.exact_rm(a, ty);
                 self.push(
                     MachInst::new(codes::CVT_F16_F32.code(self.encoding, width)).def(dst, view).rm(&a, source.view()),
                 );
@@ -82,12 +82,12 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// A vector operand that may be memory of exactly its own size, for instructions that read no more.
-    fn exact_rm(&mut self, value: Value) -> RegMem {
+    /// A vector operand of a conversion that may be memory of exactly its own size: instructions that fill a register read no
+    /// more.
+    fn exact_rm(&mut self, value: Value, result: Type) -> RegMem {
+        let fills = result.size_bytes() >= 16 && self.ty(value).size_bytes() >= 4;
         match self.ops[value.0 as usize] {
-            Some(Op::Load { base, disp, .. }) if self.foldable(value) && self.ty(value).size_bytes() >= 4 => {
-                RegMem::Mem(self.address(base, disp))
-            }
+            Some(Op::Load { base, disp, .. }) if self.foldable(value) && fills => RegMem::Mem(self.address(base, disp)),
             _ => RegMem::Reg(self.reg(value)),
         }
     }

@@ -53,7 +53,9 @@ pub(super) fn inlined(kernel: &Kernel) -> Vec<bool> {
 
 /// Whether a stage converts what it loads, and nothing else.
 pub(super) fn is_conversion(stage: &Stage) -> bool {
-    stage.body.ops.iter().all(|op| matches!(op, ScalarOp::Load(_) | ScalarOp::Cast(..)))
+    let converts = stage.body.ops.iter().any(|op| matches!(op, ScalarOp::Cast(..)));
+    let is_all = stage.body.ops.iter().all(|op| matches!(op, ScalarOp::Load(_) | ScalarOp::Cast(..)));
+    stage.reducer.is_none() && converts && is_all
 }
 
 /// Whether a coordinate is the place in a tile along an axis whose extent only the run tells.

@@ -6,7 +6,7 @@
 
 use super::access::accesses;
 use super::decode::STORED_ROWS;
-use super::stored;
+use super::{dot, stored};
 use crate::formulate::bring;
 use infc_ir::entity::{OperandId, StageId};
 use infc_ir::kernel::{AxisKind, Kernel, OperandKind};
@@ -17,8 +17,12 @@ pub(super) fn with_factors_brought(kernel: &Kernel) -> (Option<Kernel>, Vec<Step
     // Kernels of several sums place their stages by other rules.
     let mut sums = kernel.stages.iter_enumerated().filter(|(_, stage)| stage.reducer.is_some());
     let (Some((id, _)), None) = (sums.next(), sums.next()) else { return (None, Vec::new()) };
-    let Some(operand) = factor(kernel, id) else { return (None, Vec::new()) };
     let stage = &kernel.stages[id];
+    // Instructions that sum several products take halves as they are.
+    if dot::of(kernel, stage).is_some() {
+        return (None, Vec::new());
+    }
+    let Some(operand) = factor(kernel, id) else { return (None, Vec::new()) };
     let name = kernel.operands[operand].name.clone();
     let into = format!("{}_{name}", stage.name);
     let is_free = kernel.stages.iter().all(|other| other.name != into);
