@@ -169,10 +169,7 @@ fn padding_of_weights_is_not_rounded() {
             .node("MatMul", &["x", "padded"], &["y"], &[])
             .output("y");
         let ones = Tensor::from_elements(&[30, 128], &vec![1.0f32; 30 * 128]).expect("as many as the shape says");
-        let Some(found) = run(&compiled(net, target), &ones) else {
-            eprintln!("skipped: this machine does not run {target}");
-            continue;
-        };
+        let Some(found) = run(&compiled(net, target), &ones) else { continue };
         for (n, &y) in found.elements::<f32>().expect("floats").iter().enumerate() {
             let expected = 96.0e6 + (0..32).map(|row| whole[row * 64 + n % 64]).sum::<f32>();
             assert!((y - expected).abs() <= 16.0, "{target}: {y} for {expected}");
