@@ -86,7 +86,7 @@ impl Intrinsic {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Two axes become one, here and in all stages in step with this one: the coordinates are the quotient and the
-    /// remainder of the joined one by the extent of `inner`. It comes before all steps of other kinds.
+    /// remainder of the joined one by the extent of `inner`. It comes before all steps of other kinds but `Part` and `Bring`.
     Join {
         /// Stage.
         stage: String,

@@ -8,7 +8,7 @@ use super::append::has_late_extent;
 use super::expand::Flat;
 use infc_ir::entity::{NodeId, ValueId};
 use infc_ir::op::Op;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A concatenation as the graph has it.
 struct Earlier {
@@ -47,7 +47,9 @@ pub(super) fn nest(flat: &mut Flat) {
             rest = others;
         }
         flat.graph.nodes[id].inputs = nested;
-        if parts.len() > 1 {
+        // Of parts that repeat nothing is gained, and comparing them at every place would take a hostile model long.
+        let is_distinct = parts.iter().collect::<BTreeSet<_>>().len() == parts.len();
+        if parts.len() > 1 && is_distinct {
             by_first_part.entry(parts[0]).or_default().push(Earlier { node: id, axis, parts });
         }
     }

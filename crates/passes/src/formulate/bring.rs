@@ -3,6 +3,7 @@
 //! A factor that is stored narrower than it is used is converted at every load; as a stage it can be converted once for
 //! all that read it again, such as columns of weights for all rows. Error class: exact.
 
+use super::insert::insert;
 use infc_ir::entity::{EntityId, OperandId, StageId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Stage};
@@ -64,21 +65,4 @@ pub(crate) fn bring(kernel: &Kernel, id: StageId, operand: OperandId, name: &str
     reader.results = clean.import(&reader.body, &reader.results, &mut |_, _| None);
     reader.body = clean;
     Some(new)
-}
-
-/// Puts a stage in front of another; all that follow have other numbers afterwards.
-pub(crate) fn insert(kernel: &mut Kernel, before: StageId, stage: Stage) {
-    let moved = |id: StageId| if id >= before { StageId::from_index(id.index() + 1) } else { id };
-    let mut stages: Vec<Stage> = kernel.stages.iter().cloned().collect();
-    for stage in &mut stages {
-        for op in stage.body.ops.iter_mut() {
-            if let ScalarOp::Load(Load { source: Source::Stage(id, _), .. }) = op {
-                *id = moved(*id);
-            }
-        }
-    }
-    // The new stage reads what comes before it alone.
-    stages.insert(before.index(), stage);
-    kernel.stages = stages.into_iter().collect();
-    kernel.outputs.iter_mut().for_each(|output| output.stage = moved(output.stage));
 }

@@ -8,7 +8,8 @@ use infc_ir::kernel::{Kernel, Stage};
 use infc_ir::schedule::{Schedule, Step};
 use std::borrow::Cow;
 
-/// The kernel as the steps at the head of the schedule that join and part axes leave it, and the steps behind them.
+/// The kernel as the steps at the head of the schedule that join and part axes and bring operands leave it, and the steps
+/// behind them.
 pub(super) fn prepared<'k, 's>(
     kernel: &'k Kernel,
     schedule: &'s Schedule,

@@ -23,7 +23,7 @@ use std::ops::Range;
 const SCALAR_COST: f64 = 4.0;
 
 /// Chunks that suffice for the threads of most machines.
-const ENOUGH_CHUNKS: i64 = 8;
+const SHARED_CHUNKS: i64 = 8;
 
 /// Rows of a chunk that converts what it shares with other chunks.
 const CHUNK_ROWS: i64 = 96;
@@ -379,11 +379,11 @@ impl<'a> Chooser<'a> {
         let turns = |&(_, axis): &(String, usize)| (extent(axis) + tile.points(axis) - 1) / tile.points(axis);
         let column_tiles: i64 = loops.outer[..=columns].iter().map(turns).product();
         let row_loop = (columns + 1..loops.outer.len()).find(|&at| turns(&loops.outer[at]) > 1);
-        let Some(at) = row_loop.filter(|_| column_tiles < ENOUGH_CHUNKS) else { return };
+        let Some(at) = row_loop.filter(|_| column_tiles < SHARED_CHUNKS) else { return };
         let (whole, axis) = loops.outer[at].clone();
         let others: i64 = loops.outer[at + 1..].iter().map(|&(_, axis)| extent(axis)).product();
         let (all, rows_per_turn) = (turns(&loops.outer[at]), others * tile.points(axis));
-        let chunks = (all * rows_per_turn / CHUNK_ROWS).min((ENOUGH_CHUNKS + column_tiles - 1) / column_tiles).min(all);
+        let chunks = (all * rows_per_turn / CHUNK_ROWS).min((SHARED_CHUNKS + column_tiles - 1) / column_tiles).min(all);
         if chunks < 2 {
             return;
         }

@@ -1,6 +1,6 @@
 //! Stages that a schedule for a GPU adds to a kernel.
 
-use crate::formulate::bring::insert;
+use crate::formulate::insert::insert;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::{IndexExpr, Proof};
