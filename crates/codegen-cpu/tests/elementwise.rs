@@ -82,6 +82,46 @@ fn elementary_functions_are_close() {
     }
 }
 
+/// Conversions of short vectors read no more than these, though their instructions have wider forms.
+#[test]
+fn conversions_read_only_their_operands() {
+    use infc_codegen_cpu::vir::Convert;
+    // Of 2, 4, 6 … in either type.
+    let halves = |n: u16| (1..=n).flat_map(|i| infc_tensor::f16::from_f32(f32::from(2 * i)).to_le_bytes()).collect();
+    let shorts = |n: u16| (1..=n).flat_map(|i| (2 * i).to_le_bytes()).collect();
+    let bytes = |n: u16| (1..=n).map(|i| 2 * i as u8).collect();
+    let of: [(Elem, Elem, Convert, &dyn Fn(u16) -> Vec<u8>); 3] = [
+        (Elem::F16, Elem::F32, Convert::Float, &halves),
+        (Elem::I16, Elem::I32, Convert::SignExtend, &shorts),
+        (Elem::I8, Elem::I16, Convert::ZeroExtend, &bytes),
+    ];
+    for (target, widest, _) in targets().into_iter().filter(|&(.., available)| available) {
+        for (from, to, kind, elements) in of {
+            for lanes in [2, 4, 8, 16].into_iter().filter(|&lanes| lanes <= widest) {
+                let mut b = Builder::new("convert");
+                let args = b.param(0);
+                let pointer = Type::scalar(Elem::I64);
+                let (x, y) = (b.load(pointer, args, 0, Memory::ReadOnly), b.load(pointer, args, 8, Memory::ReadOnly));
+                let value = b.load(Type::vector(from, lanes), x, 0, Memory::ReadOnly);
+                let value = b.convert(kind, value, to);
+                b.store(value, y, 0);
+                let place = format!("{lanes} of {from:?} on {target}");
+                let compiled = emit(&b.finish(), &target).unwrap_or_else(|error| panic!("{place}: {error}"));
+                let input = support::AtEnd::new(&elements(lanes));
+                let mut found = vec![0u8; usize::from(lanes) * to.size_bytes() as usize];
+                let args = [input.address(), found.as_mut_ptr() as u64];
+                Executable::new(&compiled.code).call(&args, 0, 1, &mut []);
+                let expected: Vec<u8> = match to {
+                    Elem::F32 => (1..=lanes).flat_map(|i| f32::from(2 * i).to_le_bytes()).collect(),
+                    Elem::I32 => (1..=lanes).flat_map(|i| (2 * u32::from(i)).to_le_bytes()).collect(),
+                    _ => shorts(lanes),
+                };
+                assert_eq!(found, expected, "{place}");
+            }
+        }
+    }
+}
+
 #[test]
 #[ignore = "a measurement"]
 fn speed() {

@@ -49,6 +49,44 @@ impl Executable {
     }
 }
 
+/// Bytes at the end of memory that can be read: what is behind them faults.
+pub(crate) struct AtEnd {
+    start: *mut c_void,
+    len_bytes: usize,
+}
+
+impl AtEnd {
+    const PAGE: usize = 4096;
+
+    /// A copy of at most a page.
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        assert!(bytes.len() <= Self::PAGE, "one page");
+        // SAFETY: as in `Executable::new`; the copy lies within the first of two pages, and only the second is closed.
+        unsafe {
+            let flags = MAP_PRIVATE | MAP_ANONYMOUS;
+            let start = mmap(std::ptr::null_mut(), 2 * Self::PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+            assert_ne!(start as isize, -1, "mmap failed");
+            let to = start.cast::<u8>().add(Self::PAGE - bytes.len());
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            assert_eq!(mprotect(start.cast::<u8>().add(Self::PAGE).cast(), Self::PAGE, 0), 0, "mprotect failed");
+            Self { start, len_bytes: bytes.len() }
+        }
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.start as u64 + (Self::PAGE - self.len_bytes) as u64
+    }
+}
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `new` with this length and is not used any more.
+        unsafe {
+            munmap(self.start, 2 * Self::PAGE);
+        }
+    }
+}
+
 impl Drop for Executable {
     fn drop(&mut self) {
         // SAFETY: the mapping was made in `new` with this length and is not used any more.
