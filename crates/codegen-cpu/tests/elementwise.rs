@@ -90,7 +90,8 @@ fn conversions_read_only_their_operands() {
     let halves = |n: u16| (1..=n).flat_map(|i| infc_tensor::f16::from_f32(f32::from(2 * i)).to_le_bytes()).collect();
     let shorts = |n: u16| (1..=n).flat_map(|i| (2 * i).to_le_bytes()).collect();
     let bytes = |n: u16| (1..=n).map(|i| 2 * i as u8).collect();
-    let of: [(Elem, Elem, Convert, &dyn Fn(u16) -> Vec<u8>); 3] = [
+    type Elements<'a> = &'a dyn Fn(u16) -> Vec<u8>;
+    let of: [(Elem, Elem, Convert, Elements<'_>); 3] = [
         (Elem::F16, Elem::F32, Convert::Float, &halves),
         (Elem::I16, Elem::I32, Convert::SignExtend, &shorts),
         (Elem::I8, Elem::I16, Convert::ZeroExtend, &bytes),
