@@ -39,6 +39,10 @@ struct Options {
     /// A schedule to use instead of the untuned default, for experiments with one case.
     #[arg(long)]
     schedule: Option<String>,
+    /// Measure the kernel in this file (IR text) instead of the suite's, as if each point of its stages took one
+    /// multiply-add.
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<std::path::PathBuf>,
     /// Write the code of each case and target as text to this folder, which must exist.
     #[arg(long, value_name = "DIR")]
     listing: Option<std::path::PathBuf>,
@@ -63,7 +67,12 @@ fn main() -> Result<()> {
     let wanted = |c: &suite::Case| {
         options.filter.as_ref().is_none_or(|f| c.group.contains(f.as_str()) || c.kernel.name.contains(f.as_str()))
     };
-    let cases: Vec<suite::Case> = suite::cases(options.seed).into_iter().filter(wanted).collect();
+    let cases: Vec<suite::Case> = match &options.kernel {
+        Some(path) => {
+            vec![suite::of_text(&std::fs::read_to_string(path).with_context(|| path.display().to_string())?)?]
+        }
+        None => suite::cases(options.seed).into_iter().filter(wanted).collect(),
+    };
     let ceilings = Ceilings::measure()?;
     let launch_seconds = launches(&targets, &options)?;
     let mut kernels = Vec::new();

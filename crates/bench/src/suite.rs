@@ -2,7 +2,7 @@
 
 use crate::kernels::{Conv, byte_matmul, matmul};
 use crate::roofline::Demand;
-use infc_ir::kernel::{Kernel, Operand, OperandKind};
+use infc_ir::kernel::{Kernel, Operand, OperandKind, Stage};
 use infc_testkit::Random;
 
 /// A kernel with its roofline.
@@ -46,6 +46,17 @@ impl Case {
 pub(crate) fn nothing() -> Kernel {
     let text = "kernel @nothing(x: f32[1]) -> (y: f32[1]) { stage o[n: 1] = x[n] output y[n] = o[n] }";
     text.parse().unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A kernel as text. Its largest reduction counts.
+///
+/// # Errors
+/// If the text is no kernel, or its extents are not known.
+pub(crate) fn of_text(text: &str) -> anyhow::Result<Case> {
+    let kernel: Kernel = text.parse().map_err(|e| anyhow::anyhow!("{e}"))?;
+    let points = |stage: &Stage| stage.axes.iter().map(|a| a.extent.as_const().unwrap_or(0)).product::<i64>();
+    let macs = kernel.stages.iter().map(points).max().unwrap_or(0);
+    Ok(Case::new("text", kernel, macs))
 }
 
 /// The parts of the suite, in order.

@@ -122,6 +122,20 @@ pub enum Step {
         /// The new stage.
         into: String,
     },
+    /// Sums along an axis are taken apart: `points` neighbours are summed each for themselves, beside the columns along
+    /// another axis, and readers add them up. It comes before all steps of other kinds but `Join`, `Part` and `Bring`.
+    Interleave {
+        /// Stage; it sums, and is no output of the kernel.
+        stage: String,
+        /// A reduced axis of constant extent, a multiple of `points`.
+        axis: String,
+        /// Sums that one becomes.
+        points: u32,
+        /// A parallel axis of constant extent.
+        columns: String,
+        /// New axis, in the place of `columns`, over the sums of each column.
+        joined: String,
+    },
     /// The loop becomes two: `outer` over tiles of `factor`, `inner` within a tile. A remainder gets code of its own.
     Split {
         /// Stage.
@@ -296,6 +310,10 @@ impl fmt::Display for Step {
             }
             Step::Bring { stage, operand, into } => {
                 write!(f, "bring {} to {} -> {}", name(operand), name(stage), name(into))
+            }
+            Step::Interleave { stage, axis, points, columns, joined } => {
+                let (columns, joined) = (name(columns), name(joined));
+                write!(f, "interleave {}.{} by {points} with {columns} -> {joined}", name(stage), name(axis))
             }
             Step::Split { stage, axis, factor, outer, inner } => {
                 let (outer, inner) = (name(outer), name(inner));

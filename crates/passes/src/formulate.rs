@@ -8,6 +8,7 @@ pub(crate) mod bring;
 pub mod collapse;
 pub mod defer;
 pub(crate) mod insert;
+pub(crate) mod interleave;
 pub(crate) mod part;
 pub mod unit;
 pub mod winograd;

@@ -4,6 +4,8 @@
 mod brought;
 #[path = "schedules/instructions.rs"]
 mod instructions;
+#[path = "schedules/interleaved.rs"]
+mod interleaved;
 #[path = "schedules/streams.rs"]
 mod streams;
 mod support;

@@ -147,6 +147,17 @@ fn bf16_product() {
 }
 
 #[test]
+fn columns_apart() {
+    check("columns_apart", 1e-6, |case, _, i| {
+        let (h, q, n) = (i[0], i[1], i[2]);
+        let taps = (0..3).filter(|t| (1..=9).contains(&(q + t)));
+        let tap =
+            |t: usize| sum(12, |c| case.at("x", &[h, q + t - 1, c]) * case.at("w", &[n / 8, t, c / 2, n % 8, c % 2]));
+        (taps.map(tap).sum::<f64>() + case.at("b", &[n])).max(0.0)
+    });
+}
+
+#[test]
 fn convolution_with_a_halo() {
     check("halo_conv", 1e-6, |case, _, i| {
         let a = window(i[1], i[2], 1, [4, 3], |h, w, r, s| {

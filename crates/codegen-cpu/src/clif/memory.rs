@@ -19,6 +19,21 @@ impl Translator<'_, '_> {
         self.load_at(ty, base, disp)
     }
 
+    /// Reads a few neighbours and repeats them over the lanes.
+    pub(super) fn load_splat(&mut self, ty: Type, base: Value, disp: i32, period: u16) -> ir::Value {
+        if period == 1 {
+            let scalar = self.load(Type::scalar(ty.elem), base, disp);
+            return if ty.lanes == 1 { scalar } else { self.b.ins().splat(repr::container(ty.elem), scalar) };
+        }
+        // Together they are an integer. (Those that fill a register are loaded as they are.)
+        let bytes = u32::from(period) * ty.elem.size_bytes();
+        let integers = repr::ints(bytes);
+        let base = self.get(base);
+        let together = self.b.ins().load(integers.lane_type(), FLAGS, base, disp);
+        let repeated = self.b.ins().splat(integers, together);
+        self.bitcast(repeated, repr::container(ty.elem))
+    }
+
     fn load_at(&mut self, ty: Type, base: ir::Value, disp: i32) -> ir::Value {
         // A float of the vector's size gets into the low lanes at once.
         let part = match ty.size_bytes() {

@@ -195,10 +195,7 @@ impl Translator<'_, '_> {
             Op::MaskBits(a) => self.mask_bits(a),
             Op::Load { base, disp, .. } => self.load(ty, base, disp),
             Op::LoadMasked { base, disp, mask } => self.load_masked(ty, base, disp, mask),
-            Op::LoadSplat { base, disp, .. } => {
-                let scalar = self.load(vir::Type::scalar(ty.elem), base, disp);
-                if ty.lanes == 1 { scalar } else { self.b.ins().splat(repr::container(ty.elem), scalar) }
-            }
+            Op::LoadSplat { base, disp, period, .. } => self.load_splat(ty, base, disp, period),
             Op::Gather { base, index, scale, disp, mask } => self.gather(ty, base, index, scale, disp, mask),
             Op::Dot4(..) | Op::Dot2Bf16(..) => unreachable!("these dot products are taken apart before"),
             Op::Dot2(a, b) => self.dot2(a, b),

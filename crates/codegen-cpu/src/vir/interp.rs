@@ -250,9 +250,9 @@ impl Machine<'_> {
             Op::MaskBits(a) => smallvec![self.get(a).iter().rev().fold(0, |bits, &lane| bits << 1 | lane)],
             Op::Load { base, disp, .. } => self.read_lanes(ty, base, disp, None)?,
             Op::LoadMasked { base, disp, mask } => self.read_lanes(ty, base, disp, Some(mask))?,
-            Op::LoadSplat { base, disp, .. } => {
-                let address = self.address(base, disp);
-                smallvec![self.memory.read(address, ty.elem)?; count]
+            Op::LoadSplat { base, disp, period, .. } => {
+                let some = self.read_lanes(Type { lanes: period, ..ty }, base, disp, None)?;
+                (0..count).map(|lane| some[lane % usize::from(period)]).collect()
             }
             Op::Gather { base, index, scale, disp, mask } => {
                 let mut lanes: Lanes = smallvec![0; count];

@@ -272,12 +272,14 @@ pub enum Op {
         /// Lanes to read.
         mask: Value,
     },
-    /// Reads one element and puts it in all lanes.
+    /// Reads a few neighbours and puts them in all lanes, again and again; one element is the usual case.
     LoadSplat {
         /// Address.
         base: Value,
         /// Constant byte displacement.
         disp: i32,
+        /// How many neighbours: a power of two, at most half of the lanes.
+        period: u16,
         /// See [`Op::Load`].
         invariant: bool,
     },

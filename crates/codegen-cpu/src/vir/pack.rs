@@ -253,7 +253,7 @@ impl Pass {
         }
         let mut insts = std::mem::take(&mut self.outside[home].insts);
         let splats = four.map(|value| match self.op(value) {
-            Some(&Op::Load { base, disp, invariant: true }) => Op::LoadSplat { base, disp, invariant: true },
+            Some(&Op::Load { base, disp, invariant: true }) => Op::LoadSplat { base, disp, period: 1, invariant: true },
             _ => Op::Splat(value),
         });
         let [a, b, c, d] = splats.map(|op| self.make(VECTOR, op, &mut insts));

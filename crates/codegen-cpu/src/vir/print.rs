@@ -183,7 +183,8 @@ impl Printer<'_> {
             Op::Dot2(..) => format!("dot2 {operands}"),
             Op::Dot2Bf16(..) => format!("dot2_bf16 {operands}"),
             Op::Load { base, disp, .. } => format!("load {}", self.address(base, disp)),
-            Op::LoadSplat { base, disp, .. } => format!("load_splat {}", self.address(base, disp)),
+            Op::LoadSplat { base, disp, period: 1, .. } => format!("load_splat {}", self.address(base, disp)),
+            Op::LoadSplat { base, disp, period, .. } => format!("load_splat {period} of {}", self.address(base, disp)),
             Op::LoadMasked { base, disp, mask } => {
                 format!("load {}{}", self.address(base, disp), self.masked(Some(mask)))
             }

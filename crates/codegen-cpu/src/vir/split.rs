@@ -386,6 +386,15 @@ impl Splitter<'_> {
                     let (base, disp) = self.advance(base, disp, n as i32 * step, out);
                     Op::LoadMasked { base, disp, mask }
                 }
+                // A period that is wider than a piece.
+                Op::LoadSplat { base, disp, period, invariant } if period >= part.lanes => {
+                    if first_lane >= period {
+                        continue;
+                    }
+                    let base = self.scalar(base);
+                    let (base, disp) = self.advance(base, disp, n as i32 * step, out);
+                    Op::Load { base, disp, invariant }
+                }
                 // The same for every piece.
                 Op::Splat(_) | Op::LoadSplat { .. } if n > 0 => continue,
                 _ => {
@@ -399,10 +408,14 @@ impl Splitter<'_> {
             };
             out.push(Inst::Op { result, op });
         }
-        // Pieces of a splat are one value.
-        if matches!(op, Op::Splat(_) | Op::LoadSplat { .. }) {
-            self.parts.insert(result, smallvec![results[0]; usize::from(count)]);
-        }
+        // Pieces of a splat are one value, or as many as a period has.
+        let distinct = match *op {
+            Op::Splat(_) => 1,
+            Op::LoadSplat { period, .. } => usize::from(period / part.lanes).max(1),
+            _ => return,
+        };
+        let pieces = (0..usize::from(count)).map(|n| results[n % distinct]).collect();
+        self.parts.insert(result, pieces);
     }
 
     /// Half of a value's lanes in `count` pieces, each of which is a piece of the value or lies in one.

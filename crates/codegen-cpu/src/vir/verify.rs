@@ -224,8 +224,12 @@ impl Verifier<'_> {
             }
             Op::FirstLanes(n) => when(of(n) == I64 && ty.elem == Elem::Mask, "an i64 giving a mask"),
             Op::MaskBits(a) => when(of(a).elem == Elem::Mask && ty == I64, "a mask giving an i64"),
-            Op::Load { base, .. } | Op::LoadSplat { base, .. } => {
+            Op::Load { base, .. } => {
                 when(of(base) == I64 && ty.elem != Elem::Mask, "an i64 address and a type with a memory form")
+            }
+            Op::LoadSplat { base, period, .. } => {
+                let fits = period.is_power_of_two() && 2 * period <= ty.lanes && ty.elem != Elem::Mask;
+                when(fits && of(base) == I64, "an i64 address and a type with a memory form, of two periods or more")
             }
             Op::LoadMasked { base, mask, .. } => {
                 when(of(base) == I64 && of(mask) == ty.mask() && ty.elem != Elem::Mask, "an i64 address and a mask")

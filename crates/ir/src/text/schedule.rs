@@ -58,6 +58,15 @@ impl Parser<'_> {
                 self.expect("->")?;
                 Step::Bring { stage, operand, into: self.name("a stage")? }
             }
+            "interleave" => {
+                let (stage, axis) = self.stage_and_axis()?;
+                self.expect_word("by")?;
+                let points = self.count(1 << 30)? as u32;
+                self.expect_word("with")?;
+                let columns = self.name("a loop")?;
+                self.expect("->")?;
+                Step::Interleave { stage, axis, points, columns, joined: self.name("a loop")? }
+            }
             "split" => {
                 let (stage, axis, factor, outer, inner) = self.cut()?;
                 Step::Split { stage, axis, factor, outer, inner }

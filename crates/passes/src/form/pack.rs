@@ -15,9 +15,14 @@
 //! Bytes that are summed in 32 bits are grouped by four along the innermost summed axis, `[ceil(N/16)][K/4][16][4]`, and
 //! bfloat16 numbers by two, if the left operand has its elements there in groups too: dot products take them so.
 //!
+//! Columns that would leave lanes empty are taken apart into several sums ([`interleaved`]): panels of `16 / S` columns, in
+//! which each has `S` neighbours along the innermost summed axis next to each other, `[ceil(S·N/16)][K/S][16/S][S]`, if the
+//! left operand has its elements there in groups too.
+//!
 //! What an operand is made of where it is read has panels as well ([`decoded`]).
 
 mod decoded;
+mod interleaved;
 
 use super::contraction::{Contraction, contraction, uses};
 use super::plan::Packing;
@@ -28,6 +33,7 @@ use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::{AxisKind, Kernel, Layout};
 use infc_ir::scalar::{Load, ScalarOp, Source};
 use infc_ir::schedule::Intrinsic;
+use infc_tensor::DType;
 
 /// Columns per panel.
 const PANEL: i64 = 16;
@@ -122,6 +128,12 @@ fn are_few(columns: i64, points: i64, innermost: i64) -> bool {
 
 /// Lanes of multiply-adds per row of a contraction whose left operand has `innermost` summed points next to each other.
 pub(crate) fn lanes_per_row(columns: i64, points: i64, innermost: i64) -> i64 {
+    let apart = interleaved::sums(columns, points, innermost).map(|(_, lanes)| lanes);
+    apart.unwrap_or_else(|| lanes_together(columns, points, innermost))
+}
+
+/// The same where every column has one sum.
+fn lanes_together(columns: i64, points: i64, innermost: i64) -> i64 {
     match are_few(columns, points, innermost) {
         true => lanes_along_sums(columns, points, innermost),
         false => lanes_along_columns(columns, points),
@@ -164,7 +176,12 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     };
     let few = |&v: &VarId| is_adjacent(c.lhs, v) && extent(v).is_some_and(|len| are_few(n, points, len));
     let groups = column.and_then(|column| groups_side_by_side(kernel, &c, column, &outer));
-    let arrangement = match innermost.filter(few) {
+    // Sums of columns taken apart.
+    let apart = innermost.filter(|_| reorders && groups.is_none() && c.rhs.dtype == DType::F32).and_then(|v| {
+        let (sums, _) = interleaved::sums(n, points, extent(v)?)?;
+        is_grouped(kernel, &c, v, sums).then_some((v, sums))
+    });
+    let arrangement = match innermost.filter(|v| few(v) && apart.is_none()) {
         // They lie so already.
         Some(v) if is_adjacent(c.rhs, v) && n < MIN_COLUMNS => return None,
         Some(_) => Arrangement::Columns,
@@ -174,11 +191,13 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     };
     let in_panels = arrangement == Arrangement::Panels;
     let group = dot(&c).filter(|dot| in_panels && (dot.is_exact() || reorders)).map(Intrinsic::turns);
-    let grouped = summed.last().copied().zip(group).filter(|&(v, group)| is_grouped(kernel, &c, v, group));
+    let grouped = summed.last().copied().zip(group).filter(|&(v, group)| is_grouped(kernel, &c, v, group)).or(apart);
 
     // Packed axes, each with its extent, the reader's coordinate, and a name.
     let var = IndexExpr::var;
-    let sixteen = IndexExpr::constant(PANEL);
+    // Columns of a panel.
+    let width = apart.map_or(PANEL, |(_, sums)| PANEL / sums);
+    let wide = IndexExpr::constant(width);
     let mut of_column = column.map_or(IndexExpr::constant(0), var);
     let (in_group, mut n) = (n, n);
     let groups = groups.filter(|_| in_panels && grouped.is_none());
@@ -187,14 +206,14 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
         of_column = of_column + var(group).scale(n);
         n = n.checked_mul(extent(group)?)?;
     }
-    let panels = (n + PANEL - 1) / PANEL;
+    let panels = (n + width - 1) / width;
     let mut packed: Vec<(i64, IndexExpr, String)> = Vec::new();
     for &v in &outer {
         packed.push((extent(v)?, var(v), axes[v.0 as usize].name.clone()));
     }
     let column_at = packed.len();
     match arrangement {
-        Arrangement::Panels => packed.push((panels, of_column.floor_div(&sixteen), "N/16".to_owned())),
+        Arrangement::Panels => packed.push((panels, of_column.floor_div(&wide), format!("N/{width}"))),
         Arrangement::Columns => packed.push((n, of_column.clone(), "N".to_owned())),
         Arrangement::Rows => {}
     }
@@ -210,8 +229,8 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     }
     let lane_at = packed.len();
     match arrangement {
-        Arrangement::Panels => packed.push((PANEL, of_column.modulo(&sixteen), PANEL.to_string())),
-        Arrangement::Rows => packed.push((panels * PANEL, of_column.clone(), (panels * PANEL).to_string())),
+        Arrangement::Panels => packed.push((width, of_column.modulo(&wide), width.to_string())),
+        Arrangement::Rows => packed.push((panels * width, of_column.clone(), (panels * width).to_string())),
         Arrangement::Columns => {}
     }
     if let Some((v, group)) = grouped {
@@ -241,7 +260,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
         };
     }
     let columns = match arrangement {
-        Arrangement::Panels => at(column_at).scale(PANEL) + at(lane_at),
+        Arrangement::Panels => at(column_at).scale(width) + at(lane_at),
         Arrangement::Rows => at(lane_at),
         Arrangement::Columns => at(column_at),
     };
@@ -255,7 +274,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
         variables[group.0 as usize] = columns.floor_div(&IndexExpr::constant(in_group));
     }
     let index = c.rhs.index.iter().map(|e| e.substitute_vars(&variables)).collect();
-    let valid = if n % PANEL == 0 || arrangement == Arrangement::Columns {
+    let valid = if n % width == 0 || arrangement == Arrangement::Columns {
         Vec::new()
     } else {
         vec![Bound { expr: columns, lo: IndexExpr::constant(0), hi: IndexExpr::constant(n) }]

@@ -33,7 +33,7 @@ use infc_ir::schedule::Schedule;
 /// # Errors
 /// A [`ScheduleError`] that names the step or stage that is not possible, and why.
 pub fn apply(kernel: &Kernel, schedule: &Schedule) -> Result<LoopNest, ScheduleError> {
-    let (kernel, steps) = prepare::prepared(kernel, schedule)?;
+    let (kernel, steps) = prepare::prepared(kernel, schedule, ErrorClass::Reassociating)?;
     let plans = plan::read(&kernel, steps)?;
     emit::Emitter::new(&kernel, &plans)?.run()
 }
@@ -44,7 +44,7 @@ pub fn apply(kernel: &Kernel, schedule: &Schedule) -> Result<LoopNest, ScheduleE
 /// # Errors
 /// A [`ScheduleError`], also of a stage that is folded in another order than is allowed.
 pub fn apply_within(kernel: &Kernel, schedule: &Schedule, allowed: ErrorClass) -> Result<LoopNest, ScheduleError> {
-    let (kernel, steps) = prepare::prepared(kernel, schedule)?;
+    let (kernel, steps) = prepare::prepared(kernel, schedule, allowed)?;
     let plans = plan::read(&kernel, steps)?;
     if allowed < ErrorClass::Reassociating {
         faithful::check(&kernel, &plans)?;

@@ -160,8 +160,9 @@ impl Reader<'_> {
 
     fn apply(&self, plans: &mut Plans) -> Result<(), ScheduleError> {
         match self.step {
-            Step::Join { .. } | Step::Part { .. } | Step::Bring { .. } => {
-                return self.illegal("axes are joined and parted, and operands brought, before all other steps");
+            Step::Join { .. } | Step::Part { .. } | Step::Bring { .. } | Step::Interleave { .. } => {
+                return self
+                    .illegal("axes and sums are joined and taken apart, and operands brought, before all other steps");
             }
             Step::Split { stage, axis, factor, outer, inner } => {
                 let plan = &mut plans[self.stage(stage)?];

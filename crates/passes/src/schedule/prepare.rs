@@ -1,22 +1,24 @@
-//! The steps `join`, `part` and `bring`: axes become one, or two, and loads stages of their own, before anything else is
-//! scheduled.
+//! The steps `join`, `part`, `bring` and `interleave`: axes become one, or two, loads stages of their own, and sums several,
+//! before anything else is scheduled.
 
 use super::ScheduleError;
-use crate::formulate::{bring, collapse, part};
+use crate::ErrorClass;
+use crate::formulate::{bring, collapse, interleave, part};
 use infc_ir::entity::StageId;
 use infc_ir::kernel::{Kernel, Stage};
 use infc_ir::schedule::{Schedule, Step};
 use std::borrow::Cow;
 
-/// The kernel as the steps at the head of the schedule that join and part axes and bring operands leave it, and the steps
-/// behind them.
+/// The kernel as the steps at the head of the schedule that change it leave it, and the steps behind them. Sums whose order
+/// shows are taken apart only if that is `allowed`.
 pub(super) fn prepared<'k, 's>(
     kernel: &'k Kernel,
     schedule: &'s Schedule,
+    allowed: ErrorClass,
 ) -> Result<(Cow<'k, Kernel>, &'s [Step]), ScheduleError> {
     let mut kernel = Cow::Borrowed(kernel);
     let mut steps = &schedule.steps[..];
-    while let [step @ (Step::Join { .. } | Step::Part { .. } | Step::Bring { .. }), rest @ ..] = steps {
+    while let [step, rest @ ..] = steps {
         let change = Change { kernel: &kernel, step };
         let changed = match step {
             Step::Join { stage, outer, inner, joined } => change.join(stage, [outer, inner], joined)?,
@@ -24,6 +26,9 @@ pub(super) fn prepared<'k, 's>(
                 change.part(stage, axis, i64::from(*points), [outer, inner])?
             }
             Step::Bring { stage, operand, into } => change.bring(stage, operand, into)?,
+            Step::Interleave { stage, axis, points, columns, joined } => {
+                change.interleave(stage, [axis, columns], i64::from(*points), joined, allowed)?
+            }
             _ => break,
         };
         kernel = Cow::Owned(changed);
@@ -90,6 +95,28 @@ impl Change<'_> {
         let found = self.kernel.operands.iter_enumerated().find(|(_, o)| o.name == operand);
         found.and_then(|(operand, _)| bring::bring(self.kernel, id, operand, into)).ok_or_else(|| {
             self.illegal("the stage must load the operand once, without conditions, and be no part of a recurrence")
+        })
+    }
+
+    fn interleave(
+        &self,
+        stage: &str,
+        [summed, columns]: [&str; 2],
+        points: i64,
+        name: &str,
+        allowed: ErrorClass,
+    ) -> Result<Kernel, ScheduleError> {
+        let id = self.stage(stage)?;
+        let (summed, columns) = (self.position(id, summed)?, self.position(id, columns)?);
+        self.check_names(id, &[columns], &[name])?;
+        if allowed < ErrorClass::Reassociating && interleave::shows(self.kernel, id) {
+            return Err(self.illegal("it sums in another order than the kernel says"));
+        }
+        interleave::interleave(self.kernel, id, summed, columns, points, name).ok_or_else(|| {
+            self.illegal(
+                "the stage must sum, be no output and be read without conditions, the axis be reduced and its extent a \
+                 multiple of the points, and the columns' axis be parallel",
+            )
         })
     }
 

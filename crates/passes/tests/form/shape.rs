@@ -110,7 +110,31 @@ fn few_columns_lie_one_after_the_other() {
     // A few more columns, where sums are long enough to make up for the folding of lanes.
     assert_eq!(packing(288, 9), columns(&[9, 288]));
     assert_eq!(packing(64, 9), panels(&[1, 64, 16]));
-    assert_eq!(packing(1024, 12), panels(&[1, 1024, 16]));
+    assert_eq!(packing(1024, 16), panels(&[1, 1024, 16]));
+}
+
+#[test]
+fn columns_that_leave_lanes_empty_have_several_sums() {
+    let packing = |spec: &str, x: &[i64], w: &[usize]| {
+        let mut net = Net::new();
+        let (x, w) = (net.input(x), net.weights(w, 3));
+        let y = net.contract(spec, x, w);
+        net.output(y);
+        let plan = check(&net);
+        let OperandSource::Constant(constant) = &plan.kernels[0].operands[1] else { panic!("{plan}") };
+        constant.tensor().expect("it fits").shape().to_vec()
+    };
+    let product = |k: usize, n: usize| packing("mk,kn->mn", &[5, k as i64], &[k, n]);
+    assert_eq!(product(1024, 12), [3, 256, 4, 4]);
+    assert_eq!(product(320, 24), [3, 160, 8, 2]);
+    assert_eq!(product(40, 8), [1, 20, 8, 2]);
+    // A panel has columns that are none.
+    assert_eq!(product(320, 21), [3, 160, 8, 2]);
+    // No whole pairs, and too few points for what adding sums up takes.
+    assert_eq!(product(321, 24), [2, 321, 16]);
+    assert_eq!(product(10, 24), [2, 10, 16]);
+    // Pairs that do not lie next to each other.
+    assert_eq!(packing("km,kn->mn", &[320, 5], &[320, 24]), [2, 320, 16]);
 }
 
 #[test]
@@ -132,7 +156,7 @@ fn groups_of_few_columns_share_panels() {
     assert_eq!(side_by_side(5, 12, 12), [5, 1, 12, 16]);
     assert_eq!(side_by_side(1, 8, 8), [1, 8, 16]);
     // What groups read lies far apart.
-    assert_eq!(side_by_side(5, 40, 8), [5, 1, 40, 16]);
+    assert_eq!(side_by_side(5, 40, 8), [5, 1, 20, 8, 2]);
     assert_eq!(packing("gmk,gkn->gmn", &[5, 6, 8], &[5, 8, 8]), [5, 1, 8, 16]);
 }
 

@@ -1,6 +1,7 @@
 //! Loads and stores.
 
 use super::{Builder, Memory};
+use crate::vir::regroup::known_lanes;
 use crate::vir::{BinaryOp, Elem, I64, Inst, Op, Type, Value};
 
 impl Builder {
@@ -29,9 +30,16 @@ impl Builder {
         let invariant = memory == Memory::ReadOnly;
         let op = match ty.lanes {
             1 => Op::Load { base, disp, invariant },
-            _ => Op::LoadSplat { base, disp, invariant },
+            _ => Op::LoadSplat { base, disp, period: 1, invariant },
         };
         self.make(op, ty, memory.motion())
+    }
+
+    /// Reads `period` neighbours, a power of two, and puts them in all lanes, again and again.
+    fn load_repeated(&mut self, ty: Type, base: Value, disp: i32, period: u16, memory: Memory) -> Value {
+        let (base, disp) = self.address(base, disp);
+        let invariant = memory == Memory::ReadOnly;
+        self.make(Op::LoadSplat { base, disp, period, invariant }, ty, memory.motion())
     }
 
     /// Reads `base + index·scale + disp` per lane; lanes off in the mask are zero.
@@ -48,6 +56,16 @@ impl Builder {
     ) -> Value {
         let ty = self.ty(index).with_elem(elem);
         self.check_index(index, scale, mask);
+        if mask.is_none()
+            && u32::from(scale) == elem.size_bytes()
+            && let Some(numbers) = known_lanes(self.op(index), self.ty(index))
+            && let Some(period) = period(&numbers)
+            && let Some(disp) =
+                numbers[0].checked_mul(i64::from(scale)).and_then(|first| first.checked_add(disp.into()))
+            && let Ok(disp) = i32::try_from(disp)
+        {
+            return self.load_repeated(ty, base, disp, period, memory);
+        }
         let (base, disp) = self.address(base, disp);
         self.make(Op::Gather { base, index, scale, disp, mask }, ty, memory.motion())
     }
@@ -115,5 +133,30 @@ impl Builder {
             return (inner, sum);
         }
         (base, disp)
+    }
+}
+
+/// How many neighbours the lanes read again and again, if that is what they do.
+fn period(numbers: &[i64]) -> Option<u16> {
+    let apart = |lane: usize| numbers[lane].checked_sub(numbers[0]);
+    let points = (1..numbers.len()).find(|&lane| apart(lane) == Some(0))?;
+    let repeats = (0..numbers.len()).all(|lane| apart(lane) == i64::try_from(lane % points).ok());
+    (points.is_power_of_two() && repeats).then_some(points as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::period;
+
+    #[test]
+    fn neighbours_that_come_again_have_a_period() {
+        assert_eq!(period(&[5, 6, 5, 6, 5, 6, 5, 6]), Some(2));
+        assert_eq!(period(&[0, 1, 2, 3, 0, 1, 2, 3]), Some(4));
+        assert_eq!(period(&[7, 7, 7, 7]), Some(1));
+        assert_eq!(period(&[0, 1, 2, 3]), None, "all are different");
+        assert_eq!(period(&[0, 1, 0, 1, 0, 1, 1, 0]), None);
+        assert_eq!(period(&[0, 2, 0, 2]), None, "no neighbours");
+        assert_eq!(period(&[0, 1, 2, 0, 1, 2, 0, 1]), None, "lanes would begin within a period");
+        assert_eq!(period(&[i64::MAX, i64::MIN, 0, 0]), None);
     }
 }

@@ -191,6 +191,10 @@ packed! {
     SPLAT_MEM_F32 =
         VEX_Vbroadcastss_xmm_m32, VEX_Vbroadcastss_ymm_m32, EVEX_Vbroadcastss_xmm_k1z_xmmm32,
         EVEX_Vbroadcastss_ymm_k1z_xmmm32, EVEX_Vbroadcastss_zmm_k1z_xmmm32;
+    SPLAT_MEM_128 =
+        INVALID, VEX_Vbroadcastf128_ymm_m128, INVALID, EVEX_Vbroadcastf32x4_ymm_k1z_m128,
+        EVEX_Vbroadcastf32x4_zmm_k1z_m128;
+    SPLAT_MEM_256 = INVALID, INVALID, INVALID, INVALID, EVEX_Vbroadcastf32x8_zmm_k1z_m256;
     SPLAT_I8 =
         VEX_Vpbroadcastb_xmm_xmmm8, VEX_Vpbroadcastb_ymm_xmmm8, EVEX_Vpbroadcastb_xmm_k1z_xmmm8,
         EVEX_Vpbroadcastb_ymm_k1z_xmmm8, EVEX_Vpbroadcastb_zmm_k1z_xmmm8;

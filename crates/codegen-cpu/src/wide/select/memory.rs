@@ -59,10 +59,26 @@ impl Selector<'_> {
         }
     }
 
-    pub(super) fn load_splat(&mut self, dst: VReg, ty: Type, base: Value, disp: i32) -> Result<(), CodegenError> {
+    pub(super) fn load_splat(
+        &mut self,
+        dst: VReg,
+        ty: Type,
+        base: Value,
+        disp: i32,
+        period: u16,
+    ) -> Result<(), CodegenError> {
         let address = self.address(base, disp);
         let width = Self::width_of(ty);
-        let code = self.splat_from_memory(ty.elem).code(self.encoding, width);
+        let packed = match u32::from(period) * ty.elem.size_bytes() {
+            _ if period == 1 => self.splat_from_memory(ty.elem),
+            2 => codes::SPLAT_I16,
+            4 => codes::SPLAT_MEM_F32,
+            8 => codes::SPLAT_I64,
+            16 => codes::SPLAT_MEM_128,
+            32 => codes::SPLAT_MEM_256,
+            _ => return Err(unsupported("so many neighbours that all of a vector gets")),
+        };
+        let code = packed.code(self.encoding, width);
         self.push(MachInst::new(code).def(dst, width.view()).mem(&address));
         Ok(())
     }

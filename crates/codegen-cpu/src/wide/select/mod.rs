@@ -336,7 +336,7 @@ impl<'a> Selector<'a> {
                 Ok(())
             }
             Op::Load { base, disp, .. } => self.load(dst, ty, base, disp),
-            Op::LoadSplat { base, disp, .. } => self.load_splat(dst, ty, base, disp),
+            Op::LoadSplat { base, disp, period, .. } => self.load_splat(dst, ty, base, disp, period),
             Op::LoadMasked { base, disp, mask } => self.load_masked(dst, ty, base, disp, mask),
             Op::Gather { base, index, scale, disp, mask } => self.gather(dst, ty, base, index, scale, disp, mask),
             Op::Convert(kind, a) => self.convert(dst, ty, kind, a),

@@ -183,7 +183,7 @@ impl Selector<'_> {
             let whole = ty.lanes == 1 || ty.size_bytes() == width.bytes();
             match self.ops[value.0 as usize] {
                 Some(Op::Load { base, disp, .. }) if whole => return RegMem::Mem(self.address(base, disp)),
-                Some(Op::LoadSplat { base, disp, .. }) if broadcast => {
+                Some(Op::LoadSplat { base, disp, period: 1, .. }) if broadcast => {
                     return RegMem::Mem(Address { broadcast: true, ..self.address(base, disp) });
                 }
                 _ => {}
@@ -196,7 +196,7 @@ impl Selector<'_> {
     pub(super) fn foldable(&self, value: Value) -> bool {
         let n = value.0 as usize;
         let home = self.home[n];
-        matches!(self.ops[n], Some(Op::Load { .. } | Op::LoadSplat { .. }))
+        matches!(self.ops[n], Some(Op::Load { .. } | Op::LoadSplat { period: 1, .. }))
             && self.uses[n] == 1
             && !self.needed[n]
             && home.block == self.here.block

@@ -2,7 +2,7 @@
 
 use crate::schedule::point::outside_halo;
 use infc_ir::entity::{EntityId, OperandId, StageId, VarId};
-use infc_ir::index::{Atom, IndexExpr, Interval};
+use infc_ir::index::{Atom, Dim, IndexExpr, Interval};
 use infc_ir::kernel::{AxisKind, Kernel, Layout, Stage};
 use infc_ir::scalar::{Body, Load, ScalarOp, Source, UnaryOp};
 use infc_tensor::DType;
@@ -46,6 +46,14 @@ pub(super) struct Period {
     pub(super) across: i64,
 }
 
+impl Period {
+    /// Whether lanes read the same few neighbours again and again.
+    fn is_repeated(self) -> bool {
+        let fits = self.points <= PANEL / 2 && self.points.unsigned_abs().is_power_of_two();
+        fits && self.within == 1 && self.across == 0
+    }
+}
+
 /// A load as its stage sees it, with inlined stages looked through.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
@@ -72,7 +80,7 @@ pub(super) struct Access {
     /// The operand it reads, if the stage does so itself, at known places.
     pub(super) operand: Option<OperandId>,
     /// Axes of the reader that each value axis of the read stage depends on, when it reads a stage: the reader's axis
-    /// if it is plainly that, else `None`.
+    /// if it is plainly that, or if each of its points has as many of the stage's to itself; else `None`.
     pub(super) axes: Vec<Option<usize>>,
     /// As `axes`, where the coordinate is the reader's plus a constant, which stands beside it.
     pub(super) near: Vec<Option<(usize, i64)>>,
@@ -191,18 +199,26 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
             if bytes == 0 { CACHE_SET_SPAN / CACHE_LINE } else { CACHE_SET_SPAN / CACHE_LINE.max(back) }
         })
         .collect();
-    let irregular: Vec<bool> = (0..reader.axes.len())
+    let mut irregular: Vec<bool> = (0..reader.axes.len())
         .map(|axis| steps[axis] == Step::Far && flat.linear_in(VarId::from_index(axis)).is_none())
         .collect();
-    let axes = index.iter().map(|e| e.as_var().map(EntityId::index)).collect();
+    let own = |(position, e)| stage.and_then(|source| axis_of_own_points(kernel, reader, source, position, e));
+    let plain = |e: &IndexExpr| e.as_var().map(EntityId::index);
+    let axes = index.iter().enumerate().map(|(position, e)| plain(e).or_else(|| own((position, e)))).collect();
     let near = |e: &IndexExpr| {
         let distance = e.constant_part();
         (e.clone() - distance).as_var().map(|var| (var.index(), distance))
     };
     let near = index.iter().map(|e| near(e).filter(|_| load.gather.is_empty())).collect();
-    let periods = (0..reader.axes.len())
+    let mut periods: Vec<Option<Period>> = (0..reader.axes.len())
         .map(|axis| if irregular[axis] { period_of(kernel, reader, &flat, axis) } else { None })
         .collect();
+    for axis in 0..reader.axes.len() {
+        // A few neighbours that come again and again are one load for all lanes, as a single element is.
+        if periods[axis].is_some_and(Period::is_repeated) && load.gather.is_empty() && !guards.tested {
+            (steps[axis], irregular[axis], periods[axis]) = (Step::Zero, false, None);
+        }
+    }
     Access {
         elem_bytes,
         flat,
@@ -219,6 +235,30 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         axes,
         near,
     }
+}
+
+/// The axis of a reader of which each point reads points of its own, as many, of an axis of another stage: `s·x + c` with
+/// `c < s`, where that axis is `s` times as long.
+fn axis_of_own_points(
+    kernel: &Kernel,
+    reader: &Stage,
+    source: StageId,
+    position: usize,
+    e: &IndexExpr,
+) -> Option<usize> {
+    let (_, axis) = kernel.stages[source].value_axes().nth(position)?;
+    (0..reader.axes.len()).find(|&own| {
+        let points = points_per_point(&axis.extent, &reader.axes[own].extent);
+        let Some((step, rest)) = e.linear_in(VarId::from_index(own)) else { return false };
+        let within = |points| rest.as_const().is_some_and(|c| (0..points).contains(&c));
+        points.is_some_and(|points| step.is_const(points) && within(points))
+    })
+}
+
+/// How many times as long one extent is as another, if it is more than once and known.
+pub(super) fn points_per_point(long: &Dim, short: &Dim) -> Option<i64> {
+    let (long, short) = (long.as_const()?, short.as_const()?);
+    (short > 0 && long > short && long % short == 0).then(|| long / short)
 }
 
 fn body_uses(body: &Body, var: VarId) -> bool {

@@ -58,11 +58,15 @@ fn widened(stage: &Stage, id: ScalarId, sum: DType) -> Option<&Load> {
 }
 
 /// True if every so many points of the axis from a multiple of them on are neighbours, whatever the other coordinates.
-fn in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize, points: i64) -> bool {
-    let Source::Operand(operand) = load.source else { return false };
-    if stage.axes[axis].extent.as_const().is_none_or(|n| n % points != 0) {
-        return false;
-    }
+pub(super) fn in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize, points: i64) -> bool {
+    let whole = stage.axes[axis].extent.as_const().is_some_and(|n| n % points == 0);
+    whole && step_in_groups(kernel, stage, load, axis, points) == Some(1)
+}
+
+/// Elements from each point of the axis to the next within every so many from a multiple of them on, whatever the other
+/// coordinates, if that is a number.
+pub(super) fn step_in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize, points: i64) -> Option<i64> {
+    let Source::Operand(operand) = load.source else { return None };
     let var = VarId::from_index(axis);
     let (group, place) = (VarId::from_index(stage.axes.len()), VarId::from_index(stage.axes.len() + 1));
     let mut ranges = stage.ranges(&kernel.symbols);
@@ -77,5 +81,5 @@ fn in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize, points: i
             _ => None,
         })
         .simplify(&ranges);
-    split.linear_in(place).is_some_and(|(step, _)| step.is_const(1))
+    split.linear_in(place)?.0.as_const()
 }

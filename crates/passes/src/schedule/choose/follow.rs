@@ -1,6 +1,6 @@
 //! How the parts of stages that a point of a root needs follow the root's axes.
 
-use super::access::{Move, Step};
+use super::access::{Move, Step, points_per_point};
 use super::place::Chooser;
 use super::tile::Tile;
 use crate::schedule::plan::reads_neighbours;
@@ -61,6 +61,18 @@ impl Chooser<'_> {
         answer
     }
 
+    /// Points of a stage's axis that each point of the root's axis which it follows has to itself.
+    pub(super) fn own_points(&self, root: StageId, root_axis: usize, stage: StageId, axis: usize) -> i64 {
+        let extent = |stage: StageId, axis: usize| &self.kernel.stages[stage].axes[axis].extent;
+        points_per_point(extent(stage, axis), extent(root, root_axis)).unwrap_or(1)
+    }
+
+    /// Whether the points of a root have several of a stage's to themselves.
+    pub(super) fn has_own_points(&self, root: StageId, stage: StageId, follow: &[Option<usize>]) -> bool {
+        let axes = self.kernel.stages[stage].value_axes().map(|(axis, _)| axis).zip(follow);
+        axes.into_iter().any(|(axis, root_axis)| root_axis.is_some_and(|r| self.own_points(root, r, stage, axis) > 1))
+    }
+
     /// The tile of a reduction, in terms of the axes of the root that reads it.
     pub(super) fn tile_through(
         &mut self,
@@ -85,10 +97,16 @@ impl Chooser<'_> {
         }
         let tile = self.tile(main, Some(store), self.extents(main));
         let to_root = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| follow[p]);
-        Tile {
-            vector_axis: tile.vector_axis.and_then(to_root),
+        let vector_axis = tile.vector_axis.and_then(to_root);
+        let mut of_root = Tile {
+            vector_axis,
             rows: tile.rows.iter().filter_map(|&(a, n)| to_root(a).map(|r| (r, n))).collect(),
             ..tile
+        };
+        if let (Some(axis), Some(root_axis)) = (tile.vector_axis, vector_axis) {
+            let points = self.own_points(root, root_axis, main, axis);
+            of_root.with_points_of_vectors((of_root.points_along_vectors() / points).max(1));
         }
+        of_root
     }
 }

@@ -13,7 +13,7 @@ use super::access::{Access, Step, accesses};
 use super::decide::Decisions;
 use super::machine::Machine;
 use super::place::Chooser;
-use super::{steps, stored, widen};
+use super::{interleave, steps, stored, widen};
 use crate::ErrorClass;
 use crate::formulate::collapse;
 use infc_ir::entity::StageId;
@@ -40,6 +40,9 @@ struct Way {
 pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, decisions: &Decisions) -> Schedule {
     let (apart, mut head) = steps::with_gates_apart(kernel);
     let kernel = apart.as_ref().unwrap_or(kernel);
+    let (taken_apart, more) = interleave::with_sums_apart(kernel);
+    let kernel = taken_apart.as_ref().filter(|_| allowed >= ErrorClass::Reassociating).unwrap_or(kernel);
+    head.extend(more.into_iter().filter(|_| allowed >= ErrorClass::Reassociating));
     let (brought, more) = widen::with_factors_brought(kernel);
     let kernel = brought.as_ref().unwrap_or(kernel);
     head.extend(more);

@@ -14,6 +14,7 @@ mod decode;
 mod dot;
 mod follow;
 pub mod gpu;
+mod interleave;
 mod join;
 mod lines;
 mod loops;

@@ -304,7 +304,9 @@ impl<'a> Chooser<'a> {
             let shares = in_step.contains(id);
             // Columns of weights are more than a stack should hold.
             let is_decoding = crate::form::contraction::is_decoding(self.kernel, &self.kernel.stages[*id]);
-            let scope = match (shares && main.is_some(), is_decoding) {
+            // Registers are read whole: what has several points per point of the root is read in parts.
+            let has_parts = self.has_own_points(root, *id, follow);
+            let scope = match (shares && main.is_some() && !has_parts, is_decoding) {
                 (true, _) => Scope::Register,
                 (false, true) => Scope::Scratch,
                 (false, false) => Scope::Stack,
@@ -318,7 +320,7 @@ impl<'a> Chooser<'a> {
                 if around {
                     let of_chunk = units.filter(|units| units.axis == *root_axis && position == CHUNK_LOOP);
                     let points = of_chunk.map_or_else(|| root_tile.points(*root_axis), |units| units.count);
-                    extents[axis] = extents[axis].min(points);
+                    extents[axis] = extents[axis].min(points * self.own_points(root, *root_axis, *id, axis));
                 }
             }
             if let (Some(strip), Some(rows)) = (strip, loops.strip_rows) {
@@ -328,7 +330,7 @@ impl<'a> Chooser<'a> {
                     self.steps.push(ScheduleStep::Prefetch { stage: name.clone(), during: self.name(*id) });
                 }
             }
-            self.producer(*id, shares.then_some((&root_tile, follow.as_slice())), extents);
+            self.producer(*id, shares.then_some((root, &root_tile, follow.as_slice())), extents);
             if shares {
                 self.fetch_ahead(*id, root, &root_tile, follow, loops.outer.last().map(|&(_, axis)| axis));
             }
@@ -436,18 +438,25 @@ impl<'a> Chooser<'a> {
     }
 
     /// Loops of a stage that is computed inside another.
-    fn producer(&mut self, id: StageId, shared: Option<(&Tile, &[Option<usize>])>, extents: Vec<i64>) {
+    fn producer(&mut self, id: StageId, shared: Option<(StageId, &Tile, &[Option<usize>])>, extents: Vec<i64>) {
         let stage = &self.kernel.stages[id];
         let name = stage.name.clone();
         let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
         let tile = match shared {
-            Some((tile, follow)) => {
+            Some((root, tile, follow)) => {
                 let from_root = |axis: usize| follow.iter().position(|f| *f == Some(axis)).map(|p| value[p]);
                 let mut own = Tile {
                     vector_axis: tile.vector_axis.and_then(from_root),
                     rows: tile.rows.iter().filter_map(|&(a, n)| from_root(a).map(|r| (r, n))).collect(),
                     ..tile.clone()
                 };
+                if let (Some(axis), Some(root_axis)) = (own.vector_axis, tile.vector_axis) {
+                    let points = self.own_points(root, root_axis, id, axis);
+                    if points > 1 {
+                        own.lanes = self.machine.lanes(self.view(id, None, Vec::new()).elem_bytes);
+                        own.with_points_of_vectors(tile.points_along_vectors() * points);
+                    }
+                }
                 if tile.vector_axis.is_none() && tile.lanes > 1 {
                     // Lanes along the reduction.
                     let (best, _) = self.pick_tile(&self.view(id, None, self.extents(id)), true);

@@ -64,6 +64,12 @@ impl Tile {
         self.lanes * self.vectors
     }
 
+    /// Makes the tile one of so many points along the vector axis, in vectors no longer than they are, without a rest.
+    pub(super) fn with_points_of_vectors(&mut self, points: i64) {
+        self.lanes = (1 << points.trailing_zeros()).min(self.lanes);
+        self.vectors = points / self.lanes;
+    }
+
     /// Points along an axis in one tile.
     pub(super) fn points(&self, axis: usize) -> i64 {
         if self.vector_axis == Some(axis) {
