@@ -14,7 +14,8 @@ use super::lower::Lowered;
 use super::plan::{OperandSource, Packing};
 use crate::ErrorClass;
 use crate::formulate::winograd::{self, Correlation, Filtering, Typical, Work};
-use infc_ir::entity::EntityId;
+use infc_ir::entity::{EntityId, OperandId, VarId};
+use infc_ir::index::Atom;
 use infc_ir::kernel::{Kernel, OperandKind, Stage};
 use infc_ir::op::Op;
 use infc_ir::scalar::Source;
@@ -148,7 +149,11 @@ fn candidate(
         if cycles > slowest {
             continue;
         }
-        let Some(bytes) = packed_bytes(kernel, &correlation, outputs) else { continue };
+        let Some(filtered) = winograd::filtered(kernel, &correlation, outputs) else { continue };
+        if !writes_whole_vectors(placement, lowered, &filtered.kernel) {
+            return None;
+        }
+        let Some(bytes) = packed_bytes(filtered.kernel, filter) else { continue };
         ways.push(Way { outputs, gain: work.direct() - cycles, bytes: (bytes - stored).max(0.0) });
     }
     hull(&mut ways);
@@ -156,13 +161,34 @@ fn candidate(
 }
 
 /// The bytes of the transformed filter in panels.
-fn packed_bytes(kernel: &Kernel, correlation: &Correlation, outputs: usize) -> Option<f64> {
-    let mut kernel = winograd::filtered(kernel, correlation, outputs)?.kernel;
-    let filter = correlation.filter_operand;
+fn packed_bytes(mut kernel: Kernel, filter: OperandId) -> Option<f64> {
     let rows = Packing::rows(&kernel.operands[filter].shape);
     let packings = super::pack::pack(&mut kernel, true, &mut |operand, _| operand == filter);
     let packing = packings.into_iter().find(|(operand, _)| *operand == filter).map_or(rows, |(_, packing)| packing);
     Some(packing.len_bytes(4)? as f64)
+}
+
+/// Whether what lies next to each other in memory where results are written are columns, of which tiles have as many as
+/// there are: rows of an image that are cut into tiles would be written element by element.
+fn writes_whole_vectors(placement: &Placement, lowered: &Lowered, filtered: &Kernel) -> bool {
+    filtered.outputs.iter().all(|output| {
+        let Some(planned) = placement.values.get(&lowered.values[output.operand.index()]) else { return false };
+        let flat = planned.layout.flat(&output.index);
+        let stage = &filtered.stages[output.stage];
+        let is_neighbour = |axis: &VarId| flat.linear_in(*axis).is_some_and(|(step, _)| step.is_const(1));
+        let in_tiles = |axis: VarId| {
+            let mut found = false;
+            stage.for_each_load(&mut |_, load| {
+                load.index.iter().for_each(|e| {
+                    e.for_each_atom(&mut |atom| {
+                        found |= matches!(atom, Atom::FloorDiv(parts) if parts.0.uses_var(axis));
+                    });
+                });
+            });
+            found
+        };
+        (0..stage.axes.len()).map(VarId::from_index).find(is_neighbour).is_some_and(|axis| !in_tiles(axis))
+    })
 }
 
 /// Whether channels are neighbours in memory, so that the transforms are vectors of them.

@@ -38,6 +38,22 @@ fn only_what_slides_over_many_channels_is_filtered() {
     assert_eq!(filterings(&plan), [0, 2, 0, 0], "{plan}");
 }
 
+/// An output of the model is row-major: its neighbours are those along a row, which tiles cut.
+#[test]
+fn what_is_written_row_by_row_is_not_filtered() {
+    let of = |ends_with_product: bool| {
+        let mut net = Net::new();
+        let x = net.input(&[1, 3, 56, 56]);
+        let a = conv(&mut net, x, 64, 3, 1, 1);
+        let b = conv(&mut net, a, 64, 3, 1, 3);
+        let y = if ends_with_product { conv(&mut net, b, 64, 1, 1, 7) } else { b };
+        net.output(y);
+        filterings(&form(&net.graph, &FormOptions::default()).expect("well formed"))
+    };
+    assert_eq!(of(false), [0, 0]);
+    assert_eq!(of(true), [0, 2, 0]);
+}
+
 /// Transforms round relative to the largest value of a tile.
 #[test]
 fn filtered_plans_compute_the_same() {
