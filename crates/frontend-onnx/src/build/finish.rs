@@ -3,7 +3,7 @@
 use super::{Builder, mismatch};
 use crate::error::Problem;
 use infc_ir::entity::OriginId;
-use infc_ir::graph::{Graph, Relation, SymbolSource};
+use infc_ir::graph::{Graph, Relation, Requirement, SymbolSource};
 use infc_ir::index::{Dim, Facts, Proof};
 
 /// Dims that a model takes for granted, and that contradict each other.
@@ -23,15 +23,10 @@ impl Builder {
     /// # Errors
     /// [`Contradiction`] if that cannot all be.
     pub(crate) fn finish(mut self) -> Result<Graph, Contradiction> {
-        let mut facts = self.facts.clone();
-        let broken = self.broken_assumption().or_else(|| {
-            // Two requirements that contradict each other can never be met, whatever else is taken for granted.
-            let ranges = self.ranges();
-            for requirement in self.graph.requires.iter().filter(|r| r.equal) {
-                facts.take_equal(&requirement.left, &requirement.right, &ranges);
-            }
-            self.broken_requirement(&facts)
-        });
+        let broken = self.broken_assumption();
+        let facts = self.take_requirements();
+        // Two requirements that contradict each other can never be met, whatever else is taken for granted.
+        let broken = broken.or_else(|| self.broken_requirement(&facts));
         let fixed = self.fixed_dims(&facts);
         self.state_facts();
         self.drop_unused_symbols();
@@ -39,6 +34,21 @@ impl Builder {
         // What is required says itself which node needs it.
         let node = self.graph.origins[origin].first().unwrap_or(&self.graph.name).clone();
         Err(Contradiction { node, problem, fixed })
+    }
+
+    /// Takes what must be equal to be equal: a run that has it otherwise ends where that is checked, before anything relies
+    /// on it. What only becomes known on the way is checked there, too, behind what may rely on it; so it stays a requirement
+    /// alone. The result has that as well.
+    fn take_requirements(&mut self) -> Facts {
+        let ranges = self.ranges();
+        let mut all = self.facts.clone();
+        for Requirement { left, right, .. } in self.graph.requires.iter().filter(|r| r.equal) {
+            all.take_equal(left, right, &ranges);
+            if !self.facts.is_late(left) && !self.facts.is_late(right) {
+                self.facts.take_equal(left, right, &ranges);
+            }
+        }
+        all
     }
 
     fn fixed_dims(&self, facts: &Facts) -> Vec<(String, i64)> {

@@ -149,3 +149,25 @@ fn windows_are_taken_to_fit() {
     );
     assert!(graph.assumptions.is_empty(), "as many windows as elements: {:?}", assumptions(&graph));
 }
+
+/// What a `Squeeze` drops is 1 in all that is computed, and still told by the input that has it.
+#[test]
+fn what_is_required_is_in_its_place() {
+    let graph = import(
+        Builder::new(17)
+            .input("x", DType::F32, &[Extent::Named("T"), Extent::Named("N"), Extent::Number(2)])
+            .input("z", DType::F32, &[Extent::Named("T"), Extent::Named("N"), Extent::Number(2)])
+            .initializer("one", &ints(&[1]))
+            .node(node("Add", &["x", "z"], &["s"], &[]))
+            .node(node("Squeeze", &["s", "one"], &["y"], &[])),
+    );
+    assert_eq!(graph.requires.len(), 1);
+    for port in &graph.inputs {
+        assert_eq!(graph.port_type(port).shape[1].to_string(), "1");
+    }
+    assert_eq!(graph.source(infc_ir::entity::SymbolId(1)), Some(SymbolSource::Axis { input: 0, axis: 1 }));
+    let inputs = [floats(&[3, 1, 2]), floats(&[3, 1, 2])];
+    assert_eq!(run_graph(&graph, &[3, 1], &inputs).expect("N is 1")[0].shape(), [3, 2]);
+    let inputs = [floats(&[3, 2, 2]), floats(&[3, 2, 2])];
+    assert!(run_graph(&graph, &[3, 2], &inputs).is_err());
+}

@@ -3,7 +3,8 @@
 //! Where every load and store moves by `stride·E` along one axis and by `stride` along another of extent `E`, both are
 //! one longer axis: a 1×1 convolution over an image becomes a matrix product over its pixels, an element-wise kernel a
 //! single loop. The rewrite puts `x div E` and `x mod E` for the two coordinates, and the simplifier joins them again
-//! wherever they meet. Error class: exact.
+//! wherever they meet. That holds for extents that only the run tells, too: where a batch and a sequence lie behind each
+//! other, rows are tiled along both. Error class: exact.
 
 use crate::schedule::point::outside_halo;
 use infc_ir::entity::{EntityId, StageId, VarId};
@@ -29,29 +30,25 @@ pub fn run(mut kernel: Kernel) -> Kernel {
 /// in a way that mixes the two with more than each other.
 pub(crate) fn join(kernel: &Kernel, stage: StageId, outer: usize, inner: usize, name: &str) -> Option<Kernel> {
     let pairs = spread(kernel, stage, outer, inner)?;
-    possible(kernel, &pairs).then(|| rewrite(kernel, &pairs, Some(name)))
+    (possible(kernel, &pairs) && divides(kernel, &pairs)).then(|| rewrite(kernel, &pairs, Some(name)))
 }
 
 /// The two axes of each stage that are to be joined, if the stage has them.
 type Pairs = Vec<Option<(usize, usize)>>;
 
 fn join_some(kernel: &Kernel) -> Option<Kernel> {
-    for id in kernel.stages.ids().rev() {
-        let axes = &kernel.stages[id].axes;
-        for outer in 0..axes.len() {
-            for inner in 0..axes.len() {
-                if outer == inner {
-                    continue;
-                }
-                if let Some(pairs) = spread(kernel, id, outer, inner)
-                    && allowed(kernel, &pairs)
-                {
-                    return Some(rewrite(kernel, &pairs, None));
-                }
-            }
-        }
-    }
-    None
+    // Known inner extents first: vectors lie along them, and what they leave over is known then.
+    [true, false].into_iter().find_map(|known| {
+        kernel.stages.ids().rev().find_map(|id| {
+            let axes = &kernel.stages[id].axes;
+            let inner_axes = || (0..axes.len()).filter(|&a| axes[a].extent.as_const().is_some() == known);
+            let pairs = (0..axes.len()).flat_map(|outer| inner_axes().map(move |inner| (outer, inner)));
+            pairs.filter(|(outer, inner)| outer != inner).find_map(|(outer, inner)| {
+                let pairs = spread(kernel, id, outer, inner)?;
+                allowed(kernel, &pairs).then(|| rewrite(kernel, &pairs, None))
+            })
+        })
+    })
 }
 
 /// Follows a pair of axes from one stage to all stages that read it or are read by it.
@@ -113,8 +110,8 @@ fn possible(kernel: &Kernel, pairs: &Pairs) -> bool {
         if outer.kind != inner.kind || outer.kind == AxisKind::Sequential {
             return false;
         }
-        // A symbolic inner extent would need a division by it at run time.
-        if inner.extent.as_const().is_none_or(|e| e < 1) {
+        // There is no point to be at.
+        if inner.extent.as_const().is_some_and(|e| e < 1) {
             return false;
         }
         if !folds_in_order(stage, a, b) {
@@ -131,6 +128,15 @@ fn possible(kernel: &Kernel, pairs: &Pairs) -> bool {
             _ => true,
         })
     })
+}
+
+/// Whether inner extents are known: quotients and remainders of others would take divisions at run time.
+fn divides(kernel: &Kernel, pairs: &Pairs) -> bool {
+    kernel
+        .stages
+        .iter()
+        .zip(pairs)
+        .all(|(stage, pair)| pair.is_none_or(|(_, b)| stage.axes[b].extent.as_const().is_some()))
 }
 
 /// Whether a reduction along both axes as one folds in the order that it has: the inner axis comes next to the outer one,

@@ -5,6 +5,7 @@ use infc_ir::interp::run_kernel;
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
+use infc_passes::formulate::normalise;
 use infc_passes::schedule::{apply, choose};
 use infc_testkit::{assert_same, random_inputs};
 
@@ -132,4 +133,47 @@ fn nothing_is_computed_for_a_remainder_of_nothing() {
         let found = run_by(&kernel, &schedule, &[n], &inputs);
         infc_testkit::assert_same(&format!("{n} points"), &found, &expected);
     }
+}
+
+/// A batch and a sequence that lie behind each other are one axis of rows, whichever is which; what is read along one of them
+/// alone keeps them apart.
+#[test]
+fn a_batch_and_its_sequences_are_rows_together() {
+    let text = "kernel @steps(x: f32[T, N, 40], const w: f32[40, 24], z: f32[T, N, 24]) -> (y: f32[T, N, 24])
+        where T in 0..=1000000, N in 0..=1000000 {
+      stage s[t: T, n: N, c: 24, reduce k: 40] = fold sum x[t, n, k] * w[k, c]
+      stage o[t, n, c] = max(s[t, n, c], 0) + z[t, n, c]
+      output y[t, n, c] = o[t, n, c]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let joined = normalise(kernel.clone());
+    assert!(joined.stages.iter().all(|stage| stage.value_axes().count() == 2), "{joined}");
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&joined, machine, ErrorClass::Exact);
+        assert!(schedule.to_string().contains("split s.tn by"), "{name}: {schedule}");
+        let nest = apply(&joined, &schedule).unwrap_or_else(|e| panic!("{name}: {e}")).to_string();
+        assert!(!nest.contains("div(tn") && !nest.contains("mod(tn"), "{name}: {nest}");
+        for symbols in [[0, 5], [5, 0], [1, 1], [1, 17], [17, 1], [7, 3]] {
+            let inputs = random_inputs(&kernel, &symbols, 3);
+            let expected = run_kernel(&kernel, &symbols, &inputs).expect("it runs");
+            let found = run_by(&joined, &schedule, &symbols, &inputs);
+            assert_same(&format!("{symbols:?} on {name}"), &found, &expected);
+        }
+    }
+    // A bias per sequence, and rows with something between them.
+    for apart in [
+        text.replace("z: f32[T, N, 24]", "z: f32[N, 24]").replace("z[t, n, c]", "z[n, c]"),
+        text.replace("x: f32[T, N, 40]", "x: f32[T, N, 40] layout(halo [0:0, 1:1, 0:0])"),
+    ] {
+        let kernel: Kernel = apart.parse().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(normalise(kernel.clone()), kernel);
+    }
+    // What is known is joined first.
+    let known: Kernel = "kernel @moved(x: f32[2, N, 8]) -> (y: f32[2, N, 8]) where N in 0..=1000000 {
+      stage o[b: 2, n: N, c: 8] = x[b, n, c] * 2
+      output y[b, n, c] = o[b, n, c]
+    }"
+    .parse()
+    .expect("well formed");
+    assert!(normalise(known).to_string().contains("nc: 8*N"));
 }

@@ -231,7 +231,7 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
 }
 
 /// Whether an axis of unknown extent is probably a batch: of several such axes the one whose symbol the model has first,
-/// wherever it stands; of one alone, an outermost one.
+/// wherever it stands; of one alone, an outermost one. What several symbols make, a batch and the sequences in it, is none.
 fn is_batch(stage: &Stage, axis: usize) -> bool {
     let symbols = |axis: &Axis| axis.extent.symbols();
     let of_axis = symbols(&stage.axes[axis]);
@@ -240,8 +240,8 @@ fn is_batch(stage: &Stage, axis: usize) -> bool {
         !found.is_empty() && found != of_axis
     };
     let mut others = stage.axes.iter().filter(|a| a.kind == AxisKind::Parallel && is_other(a)).peekable();
-    if of_axis.is_empty() || others.peek().is_none() {
-        return !of_axis.is_empty() && axis == 0;
+    if others.peek().is_none() {
+        return of_axis.len() == 1 && axis == 0;
     }
     stage.axes[axis].extent.as_symbol().is_some()
         && others.all(|other| of_axis.iter().min() < symbols(other).iter().min())
