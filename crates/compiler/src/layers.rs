@@ -40,7 +40,8 @@ pub fn written_by(plan: &GraphPlan, kernel: usize) -> Vec<Written> {
 pub fn read_value(plan: &GraphPlan, value: ValueId, symbols: &[i64], slot: &[u8]) -> Option<Tensor> {
     let planned = plan.values.get(&value)?;
     let ty = plan.graph.values.get(value).map(|v| &v.ty)?;
-    let size = ty.dtype.size_bytes()?;
+    let dtype = plan.stored_dtype(value);
+    let size = dtype.size_bytes()?;
     let number = |dim: &Dim| dim.eval(&|s| symbols.get(s.0 as usize).copied(), &|_| None);
     let extent = |dim: &Dim| number(dim).and_then(|n| usize::try_from(n).ok());
     let shape: Vec<usize> = ty.shape.iter().map(extent).collect::<Option<_>>()?;
@@ -64,5 +65,5 @@ pub fn read_value(plan: &GraphPlan, value: ValueId, symbols: &[i64], slot: &[u8]
             at[axis] = 0;
         }
     }
-    Tensor::from_bytes(ty.dtype, shape, bytes).ok()
+    Tensor::from_bytes(dtype, shape, bytes).ok()
 }

@@ -46,7 +46,9 @@ fn convolution(net: Net, from: &str, to: &str, channels: (usize, usize), stride:
 pub(crate) fn any_size() -> Net {
     let net = Net::new(17).input("x", DType::F32, &["N", "3", "H", "W"]);
     let net = convolution(net, "x", "stem", (3, 24), 2, 1).node("Relu", &["stem"], &["stem.relu"], &[]);
-    convolution(net, "stem.relu", "wide", (24, 24), 1, 10).output("wide")
+    let net = convolution(net, "stem.relu", "wide", (24, 24), 1, 10).node("Relu", &["wide"], &["wide.relu"], &[]);
+    // Its result is row-major, which tiles of images do not write well.
+    convolution(net, "wide.relu", "last", (24, 4), 1, 20).output("last")
 }
 
 /// Convolutions with normalisation, a branch around two of them, pooling of both kinds, and a product at the end.

@@ -180,7 +180,7 @@ impl<'p> Interpreter<'p> {
             Some((*part, place))
         });
         let shape = self.shape(&self.plan.graph.ty(value).shape, value)?;
-        let dtype = self.plan.graph.ty(value).dtype;
+        let dtype = self.plan.stored_dtype(value);
         let size = dtype.size_bytes().unwrap_or(1);
         let mut bytes = AlignedBytes::zeroed(shape.iter().product::<usize>() * size);
         let mut found = false;

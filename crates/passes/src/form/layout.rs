@@ -8,6 +8,7 @@
 use super::append::PlannedState;
 use super::contraction::contraction;
 use super::group::{Grouping, Home};
+use super::halves::Types;
 use super::lower::Lowered;
 use super::plan::{BufferPlace, Part, PlannedBuffer, PlannedValue};
 use crate::graph::evaluate::computable;
@@ -47,6 +48,7 @@ pub(super) fn place(
     states: &[PlannedState],
     kernels: &[Lowered],
     formulated: &[Lowered],
+    types: &Types,
 ) -> Placement {
     let graph = &grouping.flat.graph;
     let families = Families::new(grouping);
@@ -60,11 +62,12 @@ pub(super) fn place(
     let mut placement = Placement::default();
     let mut place_root = |value: ValueId, place: BufferPlace| {
         let ty = graph.ty(value);
+        let dtype = types.get(&value).copied().unwrap_or(ty.dtype);
         let layout = match place {
             BufferPlace::Arena if !dense.contains(&value) => {
                 let halo = halos.get(&value).cloned().unwrap_or_else(|| Halo::none(ty.shape.len()));
                 let order = order_of(ty.shape.len(), inner.get(&value).copied());
-                let layout = arena_layout(&ty.shape, &order, &halo.reach, ty.dtype.size_bytes().unwrap_or(1));
+                let layout = arena_layout(&ty.shape, &order, &halo.reach, dtype.size_bytes().unwrap_or(1));
                 Layout { fill: halo.fill, ..layout }
             }
             BufferPlace::Output(n) => match states.iter().find(|s| s.output == n).and_then(|s| s.append) {
@@ -74,7 +77,7 @@ pub(super) fn place(
             _ => Layout::dense(&ty.shape),
         };
         let len_elems = layout.len_elems.clone();
-        placement.buffers.push(PlannedBuffer { place, dtype: ty.dtype, len_elems });
+        placement.buffers.push(PlannedBuffer { place, dtype, len_elems });
         let buffer = placement.buffers.len() - 1;
         placement.values.insert(value, PlannedValue { buffer, layout, part_of: None });
     };

@@ -11,6 +11,7 @@
 //! order     kernels in an order in which they can run
 //! layout    axis orders, halos, concatenations in place   (contraction)
 //! filtering correlations that take fewer products at points
+//! halves    values that are halves stored as halves
 //! reorder   loops in the order of memory
 //! pack      constants in panels                           (budget)
 //! narrow    constants that are halves stored as halves
@@ -29,6 +30,7 @@ mod error;
 mod expand;
 mod filtering;
 mod group;
+mod halves;
 mod interpret;
 mod layout;
 mod log;
@@ -103,11 +105,16 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
         }
     }
     let (kernels, steps) = order::order(&grouping, kernels)?;
-    let mut placement = layout::place(&grouping, &states, &kernels, &kernels);
+    let as_computed = halves::Types::new();
+    let mut placement = layout::place(&grouping, &states, &kernels, &kernels, &as_computed);
     let mut finished = finish_all(&grouping, &placement, options, &kernels)?;
-    if let Some(filtered) = filtering::filter(&grouping, &placement, options, &kernels, &finished) {
-        placement = layout::place(&grouping, &states, &kernels, &filtered);
-        finished = finish_all(&grouping, &placement, options, &filtered)?;
+    let filtered = filtering::filter(&grouping, &placement, options, &kernels, &finished);
+    let types = halves::stored(&grouping, &placement, filtered.as_ref().unwrap_or(&kernels));
+    if filtered.is_some() || !types.is_empty() {
+        let mut formulated = filtered.unwrap_or_else(|| kernels.clone());
+        halves::narrow(&mut formulated, &types);
+        placement = layout::place(&grouping, &states, &kernels, &formulated, &types);
+        finished = finish_all(&grouping, &placement, options, &formulated)?;
     }
     let Finished { mut planned, budget } = finished;
     order::mark_in_place(&placement, &mut planned);

@@ -219,6 +219,13 @@ impl Packing {
 }
 
 impl GraphPlan {
+    /// The type in which a value lies in memory: that of the graph, or a half type that holds all its numbers.
+    #[must_use]
+    pub fn stored_dtype(&self, value: ValueId) -> DType {
+        let stored = self.values.get(&value).and_then(|planned| self.buffers.get(planned.buffer));
+        stored.map_or_else(|| self.graph.ty(value).dtype, |buffer| buffer.dtype)
+    }
+
     /// The conditions under which a step is run.
     #[must_use]
     pub fn guard(&self, step: PlannedStep) -> &[(ValueId, bool)] {

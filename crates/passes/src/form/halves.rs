@@ -1,0 +1,308 @@
+//! Values between kernels whose numbers are all halves lie in memory as halves.
+//!
+//! Half types are computed in f32 (ARCHITECTURE.md D11): a kernel of a model in FP16 ends in `f32(f16(x))`, as the conversion
+//! of who reads the result is fused with it. Of such a value the inner half is written, and whoever reads it converts
+//! what is loaded. The numbers are the same, in half of the memory and of the traffic.
+
+use super::group::{Grouping, Home};
+use super::layout::Placement;
+use super::lower::Lowered;
+use super::narrow;
+use infc_ir::entity::{EntityId, OperandId, ScalarId, ValueId, VarId};
+use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::kernel::{Kernel, OperandKind, Output};
+use infc_ir::scalar::{BinaryOp, Body, Const, Load, ScalarOp, Source, UnaryOp};
+use infc_tensor::{DType, bf16, f16};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often a kernel may read, and so convert, each element. Windows of 3×3 with stride 2 and the tiles of minimal filtering
+/// read it 2.25 times; depthwise convolutions of 3×3 that read it 9 times took up to 1.5 times as long with halves.
+const MOST_READS: f64 = 4.0;
+
+/// Stands for sizes that only the run tells.
+const TYPICAL_EXTENT: i64 = 64;
+
+/// The half types that hold a number of f32 bit for bit, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fits {
+    f16: bool,
+    bf16: bool,
+    /// Some of the numbers were halves: those that only are so by chance, such as masks of zeros, stay as they are.
+    was_half: bool,
+}
+
+impl Fits {
+    const NONE: Self = Self { f16: false, bf16: false, was_half: false };
+    const ALL: Self = Self { f16: true, bf16: true, was_half: false };
+
+    fn of_type(dtype: DType) -> Self {
+        let (f16, bf16) = (dtype == DType::F16, dtype == DType::BF16);
+        Self { f16, bf16, was_half: f16 || bf16 }
+    }
+
+    fn of_const(value: Const) -> Self {
+        if value.dtype != DType::F32 {
+            return Self::NONE;
+        }
+        let bits = value.bits as u32;
+        let x = f32::from_bits(bits);
+        let comes_back = |back: f32| back.to_bits() == bits;
+        let f16 = comes_back(f16::from_f32(x).to_f32());
+        Self { f16, bf16: comes_back(bf16::from_f32(x).to_f32()), was_half: false }
+    }
+
+    fn and(self, other: Self) -> Self {
+        let was_half = self.was_half || other.was_half;
+        Self { f16: self.f16 && other.f16, bf16: self.bf16 && other.bf16, was_half }
+    }
+
+    /// The type, f16 if both fit.
+    fn dtype(self) -> Option<DType> {
+        if self.f16 { Some(DType::F16) } else { self.bf16.then_some(DType::BF16) }
+    }
+
+    fn holds(self, dtype: DType) -> bool {
+        match dtype {
+            DType::F16 => self.f16,
+            DType::BF16 => self.bf16,
+            _ => false,
+        }
+    }
+}
+
+/// The types in which values lie that are halves; of all other values it is that of the graph.
+pub(super) type Types = BTreeMap<ValueId, DType>;
+
+/// The half type of every value between kernels that is stored so; `placement` is where values lie without that.
+pub(super) fn stored(grouping: &Grouping<'_>, placement: &Placement, kernels: &[Lowered]) -> Types {
+    let known = fitting(grouping, kernels);
+    let fixed = fixed(grouping);
+    let mut types = Types::new();
+    let mut family_of: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    let families = families(grouping, kernels);
+    for (&family, values) in families.iter().filter(|(_, values)| fixed.is_disjoint(values)) {
+        let fits = values.iter().fold(Fits::ALL, |all, value| all.and(known.get(value).copied().unwrap_or(Fits::NONE)));
+        if let Some(dtype) = fits.dtype().filter(|_| fits.was_half) {
+            types.extend(values.iter().map(|&value| (value, dtype)));
+            family_of.extend(values.iter().map(|&value| (value, family)));
+        }
+    }
+    for lowered in kernels {
+        for (id, operand) in lowered.kernel.operands.iter_enumerated() {
+            let value = lowered.values[id.index()];
+            let Some(&dtype) = types.get(&value).filter(|_| operand.kind != OperandKind::Output) else { continue };
+            if !bears(&lowered.kernel, id, dtype) || turns(placement, lowered, id) {
+                for value in &families[&family_of[&value]] {
+                    types.remove(value);
+                }
+            }
+        }
+    }
+    types
+}
+
+/// Makes kernels write and read values in the types in which they are stored.
+pub(super) fn narrow(kernels: &mut [Lowered], types: &Types) {
+    for Lowered { kernel, values, .. } in kernels {
+        for operand in kernel.operands.ids().collect::<Vec<_>>() {
+            let Some(&dtype) = types.get(&values[operand.index()]) else { continue };
+            if kernel.operands[operand].kind == OperandKind::Output {
+                write(kernel, operand, dtype);
+            } else {
+                narrow::read(kernel, operand, dtype);
+            }
+        }
+    }
+}
+
+/// Makes a kernel write an operand in a narrower type that holds its numbers.
+fn write(kernel: &mut Kernel, operand: OperandId, dtype: DType) {
+    kernel.operands[operand].dtype = dtype;
+    for output in kernel.outputs.iter().filter(|output| output.operand == operand) {
+        let stage = &mut kernel.stages[output.stage];
+        let result = &mut stage.results[usize::from(output.component)];
+        *result = match stage.body.ops[*result] {
+            ScalarOp::Cast(DType::F32, inner) if stage.body.dtype(inner) == dtype => inner,
+            _ => stage.body.cast(dtype, *result),
+        };
+        // What is no longer needed would look like work to whoever counts.
+        let mut clean = Body::default();
+        stage.results = clean.import(&stage.body, &stage.results, &mut |_, _| None);
+        stage.body = clean;
+    }
+}
+
+/// Values that lie in one memory, by what they lie in.
+fn families(grouping: &Grouping<'_>, kernels: &[Lowered]) -> BTreeMap<ValueId, BTreeSet<ValueId>> {
+    let mut wholes: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    for whole in &grouping.wholes {
+        wholes.extend(whole.parts.iter().map(|(part, _)| (*part, whole.value)));
+    }
+    let mut families: BTreeMap<ValueId, BTreeSet<ValueId>> = BTreeMap::new();
+    let mut add = |value: ValueId| {
+        let mut chain = vec![value];
+        while let Some(&whole) = chain.last().and_then(|last| wholes.get(last)) {
+            chain.push(whole);
+        }
+        families.entry(chain[chain.len() - 1]).or_default().extend(chain);
+    };
+    for lowered in kernels {
+        for (operand, &value) in lowered.kernel.operands.iter().zip(&lowered.values) {
+            if operand.kind != OperandKind::Constant {
+                add(value);
+            }
+        }
+    }
+    grouping.wholes.iter().flat_map(|whole| &whole.parts).for_each(|(part, _)| add(*part));
+    families
+}
+
+/// The values whose memory others than kernels see.
+fn fixed(grouping: &Grouping<'_>) -> BTreeSet<ValueId> {
+    let graph = &grouping.flat.graph;
+    let ports = graph.inputs.iter().chain(&graph.outputs).map(|port| port.value);
+    let hosts = grouping.hosts.iter().map(|&id| &graph.nodes[id]);
+    ports.chain(hosts.flat_map(|node| node.inputs.iter().chain(&node.outputs).copied())).collect()
+}
+
+/// Per value that a kernel writes, or that is put together of such, what its numbers fit.
+fn fitting(grouping: &Grouping<'_>, kernels: &[Lowered]) -> BTreeMap<ValueId, Fits> {
+    let mut known: BTreeMap<ValueId, Fits> = BTreeMap::new();
+    for lowered in kernels {
+        let of_operands: Vec<Fits> = lowered.values.iter().map(|&value| of_value(grouping, &known, value)).collect();
+        let of_stages = of_stages(&lowered.kernel, &of_operands);
+        for output in &lowered.kernel.outputs {
+            let is_alone = !is_read_again(&lowered.kernel, output);
+            let fits =
+                if is_alone { of_stages[output.stage.index()][usize::from(output.component)] } else { Fits::NONE };
+            let value = lowered.values[output.operand.index()];
+            let all = known.get(&value).map_or(fits, |others| others.and(fits));
+            known.insert(value, all);
+        }
+    }
+    for whole in &grouping.wholes {
+        let all = of_value(grouping, &known, whole.value);
+        known.insert(whole.value, all);
+    }
+    known
+}
+
+/// Whether a kernel reads what it writes, or writes it to several places.
+fn is_read_again(kernel: &Kernel, output: &Output) -> bool {
+    let source = Source::Stage(output.stage, output.component);
+    let mut is_read = false;
+    kernel.stages.iter().for_each(|stage| stage.for_each_load(&mut |_, load| is_read |= load.source == source));
+    let is_same = |other: &&Output| (other.stage, other.component) == (output.stage, output.component);
+    is_read || kernel.outputs.iter().filter(is_same).count() > 1
+}
+
+fn of_value(grouping: &Grouping<'_>, known: &BTreeMap<ValueId, Fits>, value: ValueId) -> Fits {
+    let mut open = vec![value];
+    let mut all = Fits::ALL;
+    while let Some(value) = open.pop() {
+        match grouping.home(value) {
+            Some(Home::Whole(whole)) => open.extend(grouping.wholes[whole].parts.iter().map(|(part, _)| *part)),
+            _ => all = all.and(known.get(&value).copied().unwrap_or(Fits::NONE)),
+        }
+    }
+    all
+}
+
+/// Per stage and component, what its numbers fit.
+fn of_stages(kernel: &Kernel, operands: &[Fits]) -> Vec<Vec<Fits>> {
+    let mut stages: Vec<Vec<Fits>> = Vec::new();
+    for stage in kernel.stages.iter() {
+        let mut ops: Vec<Fits> = Vec::new();
+        for op in stage.body.ops.iter() {
+            let of = |id: &ScalarId| ops.get(id.index()).copied().unwrap_or(Fits::NONE);
+            let fits = match op {
+                ScalarOp::Const(value) => Fits::of_const(*value),
+                ScalarOp::Load(Load { source, dtype: DType::F32, valid, otherwise, .. }) => {
+                    let read = match source {
+                        Source::Operand(operand) => operands[operand.index()],
+                        // Of a later step there is no knowledge yet.
+                        Source::Stage(id, component) => stages
+                            .get(id.index())
+                            .and_then(|s| s.get(usize::from(*component)))
+                            .copied()
+                            .unwrap_or(Fits::NONE),
+                        Source::Buffer(_) => Fits::NONE,
+                    };
+                    if valid.is_empty() { read } else { read.and(Fits::of_const(*otherwise)) }
+                }
+                ScalarOp::Cast(DType::F32, from) => Fits::of_type(stage.body.dtype(*from)),
+                ScalarOp::Unary(UnaryOp::Neg | UnaryOp::Abs, a) => of(a),
+                ScalarOp::Binary(BinaryOp::Min | BinaryOp::Max, a, b) | ScalarOp::Select(_, a, b) => of(a).and(of(b)),
+                _ => Fits::NONE,
+            };
+            ops.push(fits);
+        }
+        let result = |(n, result): (usize, &ScalarId)| {
+            let fits = ops[result.index()];
+            match &stage.reducer {
+                None => fits,
+                Some(reducer) => match reducer.as_binary() {
+                    Some(BinaryOp::Min | BinaryOp::Max) => fits.and(Fits::of_const(reducer.init[n])),
+                    _ => Fits::NONE,
+                },
+            }
+        };
+        let results = stage.results.iter().enumerate().map(result).collect();
+        stages.push(results);
+    }
+    stages
+}
+
+/// Whether a kernel can read an operand in a half type, and loses nothing by it.
+///
+/// A vector is converted by one instruction as it is loaded. So it is in maps, and where a reduction reads other elements
+/// for each of its results. Of what several results share, the factors of products, each number is converted for all lanes
+/// by three instructions, or again for every tile of rows; and windows that read an element for each of many taps convert
+/// it as often.
+fn bears(kernel: &Kernel, operand: OperandId, dtype: DType) -> bool {
+    let mut bears = true;
+    let mut reads = 0.0;
+    for stage in kernel.stages.iter() {
+        stage.for_each_load(&mut |_, load| {
+            if load.source != Source::Operand(operand) {
+                return;
+            }
+            let moves = |axis: usize| load.index.iter().any(|e| e.uses_var(VarId::from_index(axis)));
+            let is_own = stage.reducer.is_none() || stage.value_axes().all(|(axis, _)| moves(axis));
+            let is_same = load.valid.is_empty() || Fits::of_const(load.otherwise).holds(dtype);
+            bears &= is_own && is_same && load.dtype == DType::F32;
+            let moved = stage.axes.iter().enumerate().filter(|(axis, _)| moves(*axis));
+            reads += moved.map(|(_, axis)| about(&axis.extent)).product::<f64>();
+        });
+    }
+    let elements: f64 = kernel.operands[operand].shape.iter().map(about).product();
+    bears && reads <= MOST_READS * elements
+}
+
+/// Whether a map reads an operand at places that are not next to each other where results are: vectors of it are put together
+/// by shuffles of 32 bits (`codegen_cpu::vir::regroup`), and of halves element by element.
+fn turns(placement: &Placement, lowered: &Lowered, operand: OperandId) -> bool {
+    let kernel = &lowered.kernel;
+    let flat = |operand: OperandId, index: &[IndexExpr]| {
+        placement.values.get(&lowered.values[operand.index()]).map(|planned| planned.layout.flat(index))
+    };
+    let step = |flat: &IndexExpr, axis| flat.linear_in(axis).and_then(|(step, _)| step.as_const());
+    kernel.outputs.iter().any(|output| {
+        let stage = &kernel.stages[output.stage];
+        let Some(written) = flat(output.operand, &output.index) else { return false };
+        let mut axes = (0..stage.axes.len()).map(VarId::from_index);
+        let Some(lanes) = axes.find(|&axis| step(&written, axis) == Some(1)) else { return false };
+        let mut any = false;
+        stage.for_each_load(&mut |_, load| {
+            if load.source == Source::Operand(operand) && load.index.iter().any(|e| e.uses_var(lanes)) {
+                any |= flat(operand, &load.index).is_none_or(|read| step(&read, lanes) != Some(1));
+            }
+        });
+        any
+    })
+}
+
+/// An extent, where symbols that only the run knows are not small.
+fn about(extent: &Dim) -> f64 {
+    extent.eval(&|_| Some(TYPICAL_EXTENT), &|_| None).map_or(TYPICAL_EXTENT as f64, |n| n.max(0) as f64)
+}
