@@ -16,8 +16,9 @@ use infc_tensor::{DType, bf16, f16};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a kernel may read, and so convert, each element. Windows of 3×3 with stride 2 and the tiles of minimal filtering
-/// read it 2.25 times; depthwise convolutions of 3×3 that read it 9 times took up to 1.5 times as long with halves.
-const MOST_READS: f64 = 4.0;
+/// read it 2.25 times, of small images somewhat more; depthwise convolutions of 3×3 that read it 9 times took up to 1.5 times as long with halves, and
+/// pools of 2×2 that read it 4 times take 8 times as long on x86-64-v2, which has no instruction that converts.
+const MOST_READS: f64 = 3.5;
 
 /// Stands for sizes that only the run tells.
 const TYPICAL_EXTENT: i64 = 64;
@@ -279,27 +280,39 @@ fn bears(kernel: &Kernel, operand: OperandId, dtype: DType) -> bool {
     bears && reads <= MOST_READS * elements
 }
 
-/// Whether a map reads an operand at places that are not next to each other where results are: vectors of it are put together
-/// by shuffles of 32 bits (`codegen_cpu::vir::regroup`), and of halves element by element.
+/// Whether a stage reads an operand at places that are not next to each other where the results are that follow from them:
+/// vectors of it are put together by shuffles of 32 bits (`codegen_cpu::vir::regroup`), and of halves element by element.
 fn turns(placement: &Placement, lowered: &Lowered, operand: OperandId) -> bool {
     let kernel = &lowered.kernel;
     let flat = |operand: OperandId, index: &[IndexExpr]| {
         placement.values.get(&lowered.values[operand.index()]).map(|planned| planned.layout.flat(index))
     };
     let step = |flat: &IndexExpr, axis| flat.linear_in(axis).and_then(|(step, _)| step.as_const());
-    kernel.outputs.iter().any(|output| {
-        let stage = &kernel.stages[output.stage];
-        let Some(written) = flat(output.operand, &output.index) else { return false };
-        let mut axes = (0..stage.axes.len()).map(VarId::from_index);
-        let Some(lanes) = axes.find(|&axis| step(&written, axis) == Some(1)) else { return false };
-        let mut any = false;
-        stage.for_each_load(&mut |_, load| {
-            if load.source == Source::Operand(operand) && load.index.iter().any(|e| e.uses_var(lanes)) {
-                any |= flat(operand, &load.index).is_none_or(|read| step(&read, lanes) != Some(1));
+    // The axes of stages along which results lie next to each other.
+    let mut lanes: Vec<Option<VarId>> = vec![None; kernel.stages.len()];
+    for output in &kernel.outputs {
+        let axes = 0..kernel.stages[output.stage].axes.len();
+        let written = flat(output.operand, &output.index);
+        lanes[output.stage.index()] =
+            written.and_then(|at| axes.map(VarId::from_index).find(|&axis| step(&at, axis) == Some(1)));
+    }
+    let mut any = false;
+    for (id, stage) in kernel.stages.iter_enumerated().collect::<Vec<_>>().into_iter().rev() {
+        let Some(along) = lanes[id.index()] else { continue };
+        stage.for_each_load(&mut |_, load| match load.source {
+            Source::Stage(source, _) => {
+                let position = load.index.iter().position(|e| e.uses_var(along));
+                let axis = position.and_then(|n| kernel.stages[source].value_axes().nth(n));
+                let place = &mut lanes[source.index()];
+                *place = place.or(axis.map(|(axis, _)| VarId::from_index(axis)));
             }
+            Source::Operand(read) if read == operand && load.index.iter().any(|e| e.uses_var(along)) => {
+                any |= flat(operand, &load.index).is_none_or(|at| step(&at, along) != Some(1));
+            }
+            Source::Operand(_) | Source::Buffer(_) => {}
         });
-        any
-    })
+    }
+    any
 }
 
 /// An extent, where symbols that only the run knows are not small.

@@ -22,10 +22,11 @@
 //! What an operand is made of where it is read has panels as well ([`decoded`]).
 
 mod decoded;
-mod interleaved;
+pub(crate) mod interleaved;
 
 use super::contraction::{Contraction, contraction, uses};
 use super::plan::Packing;
+use crate::formulate::interleave;
 use crate::schedule::point::outside_halo;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{OperandId, ScalarId, StageId, VarId};
@@ -127,13 +128,8 @@ fn are_few(columns: i64, points: i64, innermost: i64) -> bool {
 }
 
 /// Lanes of multiply-adds per row of a contraction whose left operand has `innermost` summed points next to each other.
+/// Columns stay together in it: where vectors of 8 are filled, as on x86-64-v3, taking them apart gains nothing.
 pub(crate) fn lanes_per_row(columns: i64, points: i64, innermost: i64) -> i64 {
-    let apart = interleaved::sums(columns, points, innermost).map(|(_, lanes)| lanes);
-    apart.unwrap_or_else(|| lanes_together(columns, points, innermost))
-}
-
-/// The same where every column has one sum.
-fn lanes_together(columns: i64, points: i64, innermost: i64) -> i64 {
     match are_few(columns, points, innermost) {
         true => lanes_along_sums(columns, points, innermost),
         false => lanes_along_columns(columns, points),
@@ -177,8 +173,9 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     let few = |&v: &VarId| is_adjacent(c.lhs, v) && extent(v).is_some_and(|len| are_few(n, points, len));
     let groups = column.and_then(|column| groups_side_by_side(kernel, &c, column, &outer));
     // Sums of columns taken apart.
-    let apart = innermost.filter(|_| reorders && groups.is_none() && c.rhs.dtype == DType::F32).and_then(|v| {
-        let (sums, _) = interleaved::sums(n, points, extent(v)?)?;
+    let may_part = reorders && groups.is_none() && c.rhs.dtype == DType::F32 && interleave::is_possible(kernel, stage);
+    let apart = innermost.filter(|_| may_part).and_then(|v| {
+        let sums = interleaved::sums(n, points, extent(v)?)?;
         is_grouped(kernel, &c, v, sums).then_some((v, sums))
     });
     let arrangement = match innermost.filter(|v| few(v) && apart.is_none()) {

@@ -11,15 +11,35 @@ use infc_ir::index::{Atom, IndexExpr};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Reducer};
 use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp, Source};
 
+/// Sums that one may be taken apart into: each is a load and an addition of everybody who reads it.
+const MOST_SUMS: i64 = 16;
+
 /// Whether the order in which a stage sums would show.
 pub(crate) fn shows(kernel: &Kernel, stage: StageId) -> bool {
     kernel.stages[stage].reducer.as_ref().is_none_or(|reducer| !reducer.is_associative())
 }
 
+/// Whether a stage's sums can be taken apart at all: it sums, is no output and no part of a recurrence, and is read without
+/// conditions and at known places.
+pub(crate) fn is_possible(kernel: &Kernel, stage: StageId) -> bool {
+    // Each of the sums would begin with what one begins with.
+    let begins_with_nothing = |reducer: &&Reducer| reducer.init.iter().all(|init| init.to_f64() == 0.0);
+    let reducer = kernel.stages[stage].reducer.as_ref().filter(begins_with_nothing);
+    let is_sum = reducer.and_then(Reducer::as_binary) == Some(BinaryOp::Add);
+    let is_output = kernel.outputs.iter().any(|o| o.stage == stage);
+    let mut plain = true;
+    for reader in kernel.stages.iter() {
+        reader.for_each_load(&mut |_, load| {
+            let is_read = matches!(load.source, Source::Stage(of, _) if of == stage);
+            plain &= !is_read || (load.gather.is_empty() && load.valid.is_empty());
+        });
+    }
+    is_sum && !is_output && plain && kernel.recurrence_of(stage).is_none()
+}
+
 /// The kernel with a stage's sums along the axis `summed` taken apart into `points`, which lie beside the columns along the
-/// axis `columns`; both axes become one with the given name. `None` if the stage does not sum, is an output or part of a
-/// recurrence, or is read under conditions; or if `summed` is not reduced, or its extent no multiple of `points` that is
-/// known, or `columns` not parallel.
+/// axis `columns`; both axes become one with the given name. `None` if that is not possible ([`is_possible`]), if `summed` is
+/// not reduced, or its extent no multiple of `points` that is known, or if `columns` is not parallel.
 pub(crate) fn interleave(
     kernel: &Kernel,
     stage: StageId,
@@ -29,12 +49,11 @@ pub(crate) fn interleave(
     name: &str,
 ) -> Option<Kernel> {
     let old = &kernel.stages[stage];
-    let is_sum = old.reducer.as_ref().and_then(Reducer::as_binary) == Some(BinaryOp::Add);
-    let is_output = kernel.outputs.iter().any(|o| o.stage == stage);
     let [long, wide] = [&old.axes[summed], &old.axes[columns]];
     let kinds = long.kind == AxisKind::Reduce && wide.kind == AxisKind::Parallel;
-    let whole = points > 1 && long.extent.as_const().is_some_and(|n| n % points == 0);
-    if !is_sum || is_output || !kinds || !whole || kernel.recurrence_of(stage).is_some() {
+    let few = points > 1 && points <= MOST_SUMS;
+    let whole = few && long.extent.as_const().is_some_and(|n| n % points == 0);
+    if !is_possible(kernel, stage) || !kinds || !whole {
         return None;
     }
     let extent = wide.extent.as_const()?.checked_mul(points)?;
@@ -65,11 +84,9 @@ pub(crate) fn interleave(
         if !reader.body.ops.iter().any(is_read) {
             continue;
         }
-        let mut possible = true;
         let mut body = Body::default();
         let results = body.import(&reader.body, &reader.results, &mut |body, op| match op {
             ScalarOp::Load(load) if is_read(op) => {
-                possible &= load.gather.is_empty() && load.valid.is_empty();
                 let part = |q: i64| {
                     let mut load = load.clone();
                     load.index[position] = load.index[position].scale(points) + q;
@@ -80,9 +97,6 @@ pub(crate) fn interleave(
             }
             _ => None,
         });
-        if !possible {
-            return None;
-        }
         let reader = &mut new.stages[id];
         (reader.body, reader.results) = (body, results);
     }

@@ -128,8 +128,8 @@ fn columns_that_leave_lanes_empty_have_several_sums() {
     assert_eq!(product(1024, 12), [3, 256, 4, 4]);
     assert_eq!(product(320, 24), [3, 160, 8, 2]);
     assert_eq!(product(40, 8), [1, 20, 8, 2]);
-    // A panel has columns that are none.
-    assert_eq!(product(320, 21), [3, 160, 8, 2]);
+    // Six lanes would be left over.
+    assert_eq!(product(320, 21), [2, 320, 16]);
     // No whole pairs, and too few points for what adding sums up takes.
     assert_eq!(product(321, 24), [2, 321, 16]);
     assert_eq!(product(10, 24), [2, 10, 16]);

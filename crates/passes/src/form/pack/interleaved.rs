@@ -5,7 +5,7 @@
 //! time. In the end the sums of a column, which lie next to each other, are added up, which takes a few instructions per
 //! vector.
 
-use super::{MIN_COLUMNS, PANEL, lanes_together, whole_vectors};
+use super::{MIN_COLUMNS, PANEL, lanes_per_row, whole_vectors};
 
 /// Sums that a column may be taken apart into.
 const SUMS: [i64; 3] = [2, 4, 8];
@@ -24,20 +24,20 @@ fn lanes_apart(columns: i64, points: i64, sums: i64) -> i64 {
     (lanes / sums).saturating_mul(points).saturating_add(lanes / PANEL * HALVING * halvings)
 }
 
-/// The sums into which a contraction takes each of its columns apart, and the lanes that a row takes then: of `points` that
-/// are summed, `innermost` next to each other. `None` if that does not take clearly less than columns that stay together.
-pub(super) fn sums(columns: i64, points: i64, innermost: i64) -> Option<(i64, i64)> {
-    let possible = SUMS.into_iter().filter(|sums| innermost % sums == 0);
+/// The sums into which a contraction takes each of its columns apart, as many lanes as fill vectors: of `points` that are
+/// summed, `innermost` next to each other. `None` if that does not take clearly less than columns that stay together.
+pub(crate) fn sums(columns: i64, points: i64, innermost: i64) -> Option<i64> {
+    // In a vector that is not full, conditions on lanes cost more than is gained.
+    let is_whole = |sums: &i64| columns.checked_mul(*sums).is_some_and(|lanes| lanes % PANEL == 0);
+    let possible = SUMS.into_iter().filter(|sums| innermost % sums == 0).filter(is_whole);
     let (lanes, sums) = possible.map(|sums| (lanes_apart(columns, points, sums), sums)).min()?;
-    let pays = lanes as f64 <= lanes_together(columns, points, innermost) as f64 * (1.0 - LEAST_GAIN);
-    (columns >= MIN_COLUMNS && pays).then_some((sums, lanes))
+    let pays = lanes as f64 <= lanes_per_row(columns, points, innermost) as f64 * (1.0 - LEAST_GAIN);
+    (columns >= MIN_COLUMNS && pays).then_some(sums)
 }
 
 #[cfg(test)]
 mod tests {
-    fn of(columns: i64, points: i64, innermost: i64) -> Option<i64> {
-        super::sums(columns, points, innermost).map(|(sums, _)| sums)
-    }
+    use super::sums as of;
 
     #[test]
     fn columns_that_leave_lanes_empty_are_taken_apart() {
@@ -50,5 +50,7 @@ mod tests {
         assert_eq!(of(200, 1000, 1000), None, "a thirteenth is not worth it");
         assert_eq!(of(24, 8, 8), None, "adding them up takes longer");
         assert_eq!(of(3, 40, 40), None, "these lie one after the other");
+        assert_eq!(of(21, 320, 320), None, "a vector of six lanes would be left over");
+        assert_eq!(of(18, 1600, 1600), Some(8));
     }
 }

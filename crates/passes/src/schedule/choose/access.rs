@@ -80,8 +80,10 @@ pub(super) struct Access {
     /// The operand it reads, if the stage does so itself, at known places.
     pub(super) operand: Option<OperandId>,
     /// Axes of the reader that each value axis of the read stage depends on, when it reads a stage: the reader's axis
-    /// if it is plainly that, or if each of its points has as many of the stage's to itself; else `None`.
+    /// if it is plainly that, else `None`.
     pub(super) axes: Vec<Option<usize>>,
+    /// As `axes`, where each point of the reader's axis has as many of the stage's to itself.
+    pub(super) own: Vec<Option<usize>>,
     /// As `axes`, where the coordinate is the reader's plus a constant, which stands beside it.
     pub(super) near: Vec<Option<(usize, i64)>>,
 }
@@ -202,9 +204,9 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
     let mut irregular: Vec<bool> = (0..reader.axes.len())
         .map(|axis| steps[axis] == Step::Far && flat.linear_in(VarId::from_index(axis)).is_none())
         .collect();
+    let axes = index.iter().map(|e| e.as_var().map(EntityId::index)).collect();
     let own = |(position, e)| stage.and_then(|source| axis_of_own_points(kernel, reader, source, position, e));
-    let plain = |e: &IndexExpr| e.as_var().map(EntityId::index);
-    let axes = index.iter().enumerate().map(|(position, e)| plain(e).or_else(|| own((position, e)))).collect();
+    let own = index.iter().enumerate().map(own).collect();
     let near = |e: &IndexExpr| {
         let distance = e.constant_part();
         (e.clone() - distance).as_var().map(|var| (var.index(), distance))
@@ -233,6 +235,7 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         stage,
         operand: None,
         axes,
+        own,
         near,
     }
 }

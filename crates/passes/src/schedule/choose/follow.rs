@@ -24,14 +24,15 @@ impl Chooser<'_> {
         let mut possible = true;
         for reader in self.kernel.stages.ids().filter(|&r| r > stage && !self.inlined[r.index()]) {
             for access in self.accesses[reader.index()].iter().filter(|a| a.stage == Some(stage)) {
+                let axes = || access.axes.iter().zip(&access.own).map(|(axis, own)| axis.or(*own));
                 let through: Vec<Option<usize>> = if reader == root {
-                    access.axes.clone()
+                    axes().collect()
                 } else {
                     let Some(outer) = self.depends(root, reader, memo) else { continue };
                     let reader_stage = &self.kernel.stages[reader];
                     let value: Vec<usize> = reader_stage.value_axes().map(|(n, _)| n).collect();
                     let follow = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| outer[p]);
-                    access.axes.iter().map(|a| a.and_then(follow)).collect()
+                    axes().map(|a| a.and_then(follow)).collect()
                 };
                 match &mut result {
                     None => result = Some(through),

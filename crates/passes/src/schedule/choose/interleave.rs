@@ -3,6 +3,7 @@
 use super::access::PANEL;
 use super::dot::{self, in_groups, step_in_groups};
 use crate::form::contraction::contraction;
+use crate::form::pack;
 use crate::formulate::interleave;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::Kernel;
@@ -51,5 +52,9 @@ fn interleaved(kernel: &Kernel, stage: StageId) -> Option<(usize, usize, i64)> {
     let sums = SUMS.into_iter().find(is_apart)?;
     let along = |&axis: &usize| [c.rhs, c.lhs].into_iter().all(|load| in_groups(kernel, s, load, axis, sums));
     let summed = s.reduce_axes().map(|(axis, _)| axis).find(along)?;
-    Some((summed, columns, sums))
+    // What is not arranged for it may look the same: eight rows of two numbers.
+    let extent = |axis: usize| s.axes[axis].extent.as_const();
+    let points = s.reduce_axes().try_fold(1i64, |points, (axis, _)| points.checked_mul(extent(axis)?))?;
+    (pack::interleaved::sums(extent(columns)?, points, extent(summed)?) == Some(sums))
+        .then_some((summed, columns, sums))
 }

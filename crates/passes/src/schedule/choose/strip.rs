@@ -15,7 +15,7 @@ use infc_ir::kernel::{AxisKind, Kernel};
 const ROWS_PER_OVERLAP: (i64, i64) = (4, 64);
 
 /// What of the second cache a strip may take: as much passes by of what is read for it, and of what is written.
-const PART_OF_CACHE: i64 = 3;
+const PART_OF_CACHE: u64 = 3;
 
 /// How a reader's axis is cut, and what a strip needs of the stage it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,9 +80,9 @@ pub(super) fn strip(
         }
         let overlap = high - low;
         let row_bytes = all_bytes / extents[position].max(1);
-        let fitting = machine.l2_bytes.cast_signed() / PART_OF_CACHE / row_bytes.max(1) - overlap;
+        let fitting = |bytes: u64| bytes.cast_signed() / row_bytes.max(1) - overlap;
         let (least, most) = (ROWS_PER_OVERLAP.0 * overlap.max(1), ROWS_PER_OVERLAP.1 * overlap.max(1));
-        let rows = fitting.min(most);
+        let rows = fitting(machine.l2_bytes / PART_OF_CACHE).max(least.min(fitting(machine.l2_bytes))).min(most);
         if rows < least || rows >= points {
             return None;
         }
