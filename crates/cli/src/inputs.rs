@@ -14,7 +14,8 @@ use crate::error::CliError;
 use crate::failure::Failure;
 use crate::npz::Npz;
 pub(crate) use data_folder::read_data_sets;
-use generate::{Fill, Generator};
+pub(crate) use generate::Fill;
+use generate::Generator;
 use image::ImageOptions;
 use infc_artifact::{Entry, PortSpec};
 use infc_tensor::{DType, Tensor};
@@ -232,14 +233,12 @@ pub(crate) fn fit(tensor: Tensor, wanted: DType, place: impl FnOnce() -> String)
     cast(&tensor, wanted).ok_or_else(|| CliError::WrongElements { place: place(), expected: wanted, found })
 }
 
-/// Made-up data for a port of a shape, the same for the same seed. Integers are 0 and bools true unless they may be `varied`:
-/// where they say which elements are read they may not.
+/// Made-up data for a port of a shape, the same for the same seed.
 pub(crate) fn made_up(
     port: &infc_artifact::PortSpec,
     shape: &[usize],
     seed: u64,
-    varied: bool,
+    fill: Fill,
 ) -> Result<Tensor, CliError> {
-    let fill = if varied { generate::Fill::Varied } else { generate::Fill::Random };
-    generate::Generator::new(seed).tensor(port, shape, fill)
+    Generator::new(seed).tensor(port, shape, fill)
 }

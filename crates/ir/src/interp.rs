@@ -17,6 +17,7 @@ mod host;
 mod index_fn;
 mod kernel;
 mod nest;
+mod oracle;
 mod points;
 
 pub use bind::{symbol_values, update_late_symbols};
@@ -25,6 +26,7 @@ pub use graph::{held, run_graph, run_graph_with, shown};
 pub use host::{Host, NoHost, bind_produced, evaluate_host};
 pub use kernel::run_kernel;
 pub use nest::run_nest;
+pub use oracle::{Expected, Oracle, Point};
 
 /// The most elements that one value may have: a gigabyte of memory in the interpreter.
 pub const MAX_ELEMS: usize = 1 << 27;

@@ -51,6 +51,8 @@ pub(crate) struct Binding {
     pub(crate) outputs_bytes: usize,
     /// Scratch memory per thread; on a GPU per launch.
     pub(crate) scratch_bytes: usize,
+    /// What is used of that.
+    pub(crate) scratch_used_bytes: usize,
     /// Whether the run has enough to do for more than one thread.
     pub(crate) is_wide: bool,
     /// Per slot the bytes that are used of it.
@@ -225,6 +227,7 @@ impl Binding {
         let steps = segments.steps[segment].clone();
         self.first_step = steps.start;
         self.scratch_bytes = 0;
+        self.scratch_used_bytes = 0;
         self.steps.clear();
         self.args.clear();
         self.values.clear();
@@ -400,6 +403,7 @@ impl Binding {
         let step_chunks = launch.step_chunks.as_ref();
         let step_chunks = step_chunks.map(|n| size(n, symbols, || of("the chunk count of its steps"))).transpose()?;
         let scratch = size(&launch.scratch_bytes, symbols, || of("the scratch size"))?;
+        self.scratch_used_bytes = self.scratch_used_bytes.max(scratch);
         let scratch = scratch.checked_next_multiple_of(SCRATCH_ALIGN);
         self.scratch_bytes =
             self.scratch_bytes.max(scratch.ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })?);

@@ -14,6 +14,7 @@ use crate::form::{Form, Forms, Memory, argument_words};
 use crate::model::Loaded;
 use crate::observer::{Event, Observer, Planned};
 use crate::pool::{Pool, Task};
+use crate::scratch::{GuardedScratch, Scratch};
 use crate::state::{Port, States};
 use crate::symbols::{Given, Inputs, bind_symbols};
 use crate::view::{TensorView, TensorViewMut};
@@ -34,6 +35,9 @@ pub struct SessionOptions {
     pub max_threads: Option<usize>,
     /// Who is told about plans, steps and runs.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Keep scratch memory between inaccessible pages; `None` for memory like all other. Where a system has no such pages, runs
+    /// fail with `runtime::out-of-memory`.
+    pub guarded_scratch: Option<GuardedScratch>,
 }
 
 impl std::fmt::Debug for SessionOptions {
@@ -72,7 +76,7 @@ pub struct Session {
     max_threads: usize,
     observer: Option<Arc<dyn Observer>>,
     planner: Planner,
-    scratch: Arena,
+    scratch: Scratch,
     /// Inputs that had to be made dense.
     staging: Arena,
     /// What is carried from run to run.
@@ -145,7 +149,7 @@ impl Session {
             pool,
             observer: options.observer.clone(),
             planner: Planner::default(),
-            scratch: Arena::empty(),
+            scratch: Scratch::empty(options.guarded_scratch),
             staging: Arena::empty(),
             states: States::new(&entries[entry]),
             given: vec![None; entries[entry].outputs.len()],
@@ -426,8 +430,7 @@ impl Session {
         let binding = form.binding(segment);
         // On a GPU it is part of the memory there.
         let threads = if self.on_gpu.is_some() { 0 } else { self.max_threads };
-        let scratch = binding.scratch_bytes.checked_mul(threads);
-        self.scratch.reserve(scratch.ok_or(RuntimeError::OutOfMemory { len_bytes: usize::MAX })?)?;
+        self.scratch.reserve(threads, binding.scratch_bytes, binding.scratch_used_bytes)?;
         memory.arena.reserve(binding.arena_bytes)
     }
 

@@ -1,15 +1,19 @@
 //! `infc tune`: of a model, or without one of this machine.
 
+mod definition;
+mod folder;
 mod judgement;
 mod machine;
+mod points;
 mod proof;
 mod report;
 mod rig;
 mod suite;
 mod trial;
 
+pub(in crate::commands) use folder::Folder;
 pub(in crate::commands) use judgement::Judgement;
-pub(in crate::commands) use rig::{Arena, Rig};
+pub(in crate::commands) use rig::{Arena, Rig, Stand};
 
 use crate::commands::{dims, records};
 use crate::console::Console;
@@ -17,9 +21,11 @@ use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::output_file::OutputFile;
 use crate::{host, model_file, output_file, process, progress, tables};
+use definition::Definition;
 use infc::{CompileOptions, KernelKey, Phase, Source, Target, Task, schedule_machine};
 use infc_passes::ErrorClass;
 use infc_tune::{CostModel, LOG_HEAD, Outcome, Record, RecordFile, Rules, Strategy, Tournament};
+use points::Points;
 use report::Report;
 use rig::Bench;
 use std::collections::HashMap;
@@ -27,6 +33,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use trial::Judge;
 
 /// Search for schedules that are quicker than the default choice
 ///
@@ -83,17 +90,26 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Measures one artifact of a kernel beside another: what the search runs in processes of its own
-    #[arg(long, hide = true, num_args = 2, value_names = ["CANDIDATE", "INCUMBENT"])]
+    #[arg(long, hide = true, num_args = 2, requires = "definition", value_names = ["CANDIDATE", "INCUMBENT"])]
     trial: Option<Vec<PathBuf>>,
     /// The values of the kernel's symbols
-    #[arg(long, hide = true, requires = "trial", value_delimiter = ',')]
+    #[arg(long, hide = true, requires = "definition", value_delimiter = ',')]
     symbols: Vec<i64>,
-    /// Whether integer operands may have any values: nothing is looked up by them
-    #[arg(long, hide = true, requires = "trial")]
-    varied: bool,
+    /// The text of the kernel
+    #[arg(long, hide = true, value_name = "FILE")]
+    definition: Option<PathBuf>,
+    /// What some elements of its outputs have to be: read in a trial, else computed
+    #[arg(long, hide = true, requires = "definition", value_name = "FILE")]
+    points: Option<PathBuf>,
+    /// Sizes of tiles whose edges are of interest then
+    #[arg(long, hide = true, requires = "points", value_delimiter = ',')]
+    tiles: Vec<i64>,
     /// Values of the kernel's symbols for which both are to compute the same; then nothing is measured
-    #[arg(long, hide = true, requires = "trial", value_parser = numbers)]
+    #[arg(long, hide = true, requires = "definition", value_parser = numbers)]
     proof: Vec<Numbers>,
+    /// A folder to remove when the process that began this one is gone
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    removes: Option<PathBuf>,
 }
 
 /// The values of a kernel's symbols.
@@ -101,6 +117,9 @@ pub(crate) struct TuneArgs {
 struct Numbers(Vec<i64>);
 
 fn numbers(text: &str) -> Result<Numbers, String> {
+    if text.is_empty() {
+        return Ok(Numbers(Vec::new()));
+    }
     let numbers = text.split(',').map(|number| number.parse().map_err(|_| "expected numbers".to_owned()));
     numbers.collect::<Result<_, _>>().map(Numbers)
 }
@@ -137,15 +156,12 @@ fn budget(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failure> {
-    if let Some([candidate, incumbent]) = arguments.trial.as_deref() {
-        let trial = if arguments.proof.is_empty() {
-            trial::run(candidate, incumbent, &arguments.symbols, arguments.varied)?
-        } else {
-            let sets: Vec<Vec<i64>> = arguments.proof.iter().map(|set| set.0.clone()).collect();
-            trial::prove(candidate, incumbent, &sets, arguments.varied)?
-        };
-        console.json(&trial)?;
+    if let Some(folder) = &arguments.removes {
+        folder::remove_when_alone(folder)?;
         return Ok(Exit::Done);
+    }
+    if let Some(definition) = &arguments.definition {
+        return judge(&arguments, &Definition::read(definition)?, console);
     }
     let started = Instant::now();
     let file = match (&arguments.records, &arguments.model) {
@@ -158,7 +174,7 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     check_files(&arguments, &file)?;
     let taught = read_taught(&arguments.learn)?;
     records::tell_bad(&read_known(&file)?, &file, console);
-    let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
+    let folder = Folder::new()?;
     let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
     let bar = progress::spinner(console);
     let (target, profile, mut tasks) = match &arguments.model {
@@ -190,6 +206,11 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     let mut tournament = Tournament::new(&tasks, rules, model, &mut bench, |n| {
         bar.set_message(format!("default choice of kernel {} of {}", n + 1, tasks.len()));
     })?;
+    for wrong in &bench.refuted {
+        bar.suspend(|| {
+            console.note(format!("  not tuned  {}: the default choice is wrong: {}", wrong.kernel, wrong.what))
+        });
+    }
     let processor = process::processor();
     let before = tournament.total_seconds();
     let searching = Instant::now();
@@ -241,12 +262,33 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         records: file.display().to_string(),
         profile,
         kernels: report::results(tournament.contests()),
+        refuted: bench.refuted,
     };
     if console.is_json() {
         console.json(&report)?
     } else {
         report.print(console)?
     }
+    Ok(Exit::Done)
+}
+
+/// What processes of a search do: compute what a kernel has to, or try a schedule of it.
+fn judge(arguments: &TuneArgs, definition: &Definition, console: &Console) -> Result<Exit, Failure> {
+    let sets: Vec<Vec<i64>> = arguments.proof.iter().map(|set| set.0.clone()).collect();
+    let symbols = &arguments.symbols;
+    let Some([candidate, incumbent]) = arguments.trial.as_deref() else {
+        let path = arguments.points.as_deref().ok_or_else(|| CliError::usage("--definition: expected --trial"))?;
+        points::compute(definition, symbols, &sets, &arguments.tiles)?.write(path)?;
+        return Ok(Exit::Done);
+    };
+    let points = arguments.points.as_deref().map(Points::read).transpose()?.unwrap_or_default();
+    let judge = Judge { definition, points: &points, strict: arguments.strict };
+    let trial = if sets.is_empty() {
+        trial::run(candidate, incumbent, symbols, &judge)?
+    } else {
+        trial::prove(candidate, incumbent, &sets, &judge)?
+    };
+    console.json(&trial)?;
     Ok(Exit::Done)
 }
 

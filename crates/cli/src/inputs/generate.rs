@@ -11,8 +11,10 @@ use std::collections::BTreeMap;
 pub(crate) enum Fill {
     /// Floats in [0,1), integers 0, bools true.
     Random,
-    /// Floats in [0,1), integers of all kinds, bools both ways: for kernels, of which no integer says which elements are read.
+    /// Floats in [0,1), integers of all kinds, bools both ways: where no integer says which elements are read.
     Varied,
+    /// Integers from 0 up to this one, or all 0.
+    Below(u64),
     /// One number everywhere.
     Value(f64),
 }
@@ -83,6 +85,14 @@ impl Generator {
             (Fill::Random, DTypeClass::Bool) => {
                 let mut tensor = zeros(DType::Bool)?;
                 tensor.bytes_mut().fill(1);
+                return Ok(tensor);
+            }
+            (Fill::Below(end), _) => {
+                let mut tensor = zeros(port.dtype)?;
+                let width = port.dtype.size_bytes().unwrap_or(1);
+                for element in tensor.bytes_mut().chunks_exact_mut(width) {
+                    element.copy_from_slice(&((self.next() >> 16) % end.max(1)).to_le_bytes()[..width]);
+                }
                 return Ok(tensor);
             }
             (Fill::Varied, class) => {
@@ -191,6 +201,12 @@ mod tests {
         assert_eq!((varied(DType::I4).bytes().len(), varied(DType::F32).dtype()), (50, DType::F32));
         let bools = varied(DType::Bool);
         assert!(bools.bytes().contains(&0) && bools.bytes().contains(&1) && bools.bytes().iter().all(|n| *n < 2));
+        let below = Generator::new(0).tensor(&port(DType::I64), &[50, 2], Fill::Below(3)).unwrap();
+        let distinct: std::collections::BTreeSet<i64> = below.elements::<i64>().unwrap().iter().copied().collect();
+        assert_eq!(
+            (distinct, make(DType::I64, Fill::Below(0)).elements::<i64>().unwrap()),
+            ((0..3).collect(), &[0, 0][..])
+        );
         assert_eq!(make(DType::I32, Fill::Value(7.0)).elements::<i32>().unwrap(), [7, 7]);
         assert_eq!(make(DType::F16, Fill::Random).dtype(), DType::F16);
         assert_eq!(make(DType::Bool, Fill::Value(2.0)).bytes(), [1, 1]);

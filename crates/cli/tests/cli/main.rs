@@ -1,6 +1,7 @@
 //! The command as its users see it: exit codes, streams, files. One test binary, a module per command.
 
 mod support;
+mod trials;
 mod tune;
 
 mod bad_models;

@@ -143,7 +143,7 @@ impl Array {
 }
 
 /// Element `at` of packed elements of 2 to 64 bits, low bits first.
-fn read_bits(bytes: &[u8], size_bits: usize, at: usize) -> u64 {
+pub(super) fn read_bits(bytes: &[u8], size_bits: usize, at: usize) -> u64 {
     if size_bits < 8 {
         let bit = at * size_bits;
         return u64::from(bytes[bit / 8] >> (bit % 8)) & ((1 << size_bits) - 1);

@@ -27,7 +27,7 @@ impl Leaves for NoLoads<'_> {
 }
 
 #[derive(Clone, Debug)]
-enum Instr {
+pub(super) enum Instr {
     /// The operation is not needed.
     Skip,
     Const(Scalar),
@@ -53,20 +53,23 @@ enum Instr {
 }
 
 #[derive(Clone, Debug)]
-struct LoadFn {
-    source: Source,
-    index: Vec<IndexFn>,
-    gather: Vec<(usize, usize, IndexFn)>,
-    valid: Vec<BoundFn>,
-    otherwise: Scalar,
+pub(super) struct LoadFn {
+    pub(super) source: Source,
+    pub(super) index: Vec<IndexFn>,
+    pub(super) gather: Vec<(usize, usize, IndexFn)>,
+    pub(super) valid: Vec<BoundFn>,
+    pub(super) otherwise: Scalar,
 }
 
 /// A flattened [`Body`] with its roots.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    place: String,
-    instrs: Vec<Instr>,
-    roots: Vec<usize>,
+    pub(super) place: String,
+    pub(super) instrs: Vec<Instr>,
+    /// Of the instructions.
+    pub(super) types: Vec<DType>,
+    pub(super) roots: Vec<usize>,
+    /// Of the roots.
     dtypes: Vec<DType>,
 }
 
@@ -98,18 +101,17 @@ impl Program {
                 return Err(malformed("an operand that does not come before its use"));
             }
         }
-        let mut program =
-            Self { place: place.to_owned(), instrs: Vec::with_capacity(len), roots: Vec::new(), dtypes: Vec::new() };
+        let mut instrs = Vec::with_capacity(len);
         let mut dtypes: Vec<DType> = Vec::with_capacity(len);
         for (id, op) in body.ops.iter_enumerated() {
             let (instr, dtype) =
                 if needed[id.index()] { flatten(place, op, &dtypes, symbols)? } else { (Instr::Skip, DType::Bool) };
-            program.instrs.push(instr);
+            instrs.push(instr);
             dtypes.push(dtype);
         }
-        program.roots = roots.iter().map(|r| r.index()).collect();
-        program.dtypes = program.roots.iter().map(|&r| dtypes[r]).collect();
-        Ok(program)
+        let roots: Vec<usize> = roots.iter().map(|r| r.index()).collect();
+        let of_roots = roots.iter().map(|&r| dtypes[r]).collect();
+        Ok(Self { place: place.to_owned(), instrs, types: dtypes, roots, dtypes: of_roots })
     }
 
     /// The types of the results.
@@ -168,18 +170,18 @@ impl Program {
         Ok(())
     }
 
-    fn eval(&self, f: &IndexFn, vars: &[i64]) -> Result<i64, InterpError> {
+    pub(super) fn eval(&self, f: &IndexFn, vars: &[i64]) -> Result<i64, InterpError> {
         f.eval(vars).ok_or_else(|| self.undefined(f))
     }
 
-    fn hold(&self, bounds: &[BoundFn], vars: &[i64]) -> Result<bool, InterpError> {
+    pub(super) fn hold(&self, bounds: &[BoundFn], vars: &[i64]) -> Result<bool, InterpError> {
         BoundFn::all(bounds, vars).ok_or_else(|| InterpError::Malformed {
             place: self.place.clone(),
             what: "a condition that overflows or divides by zero",
         })
     }
 
-    fn undefined(&self, f: &IndexFn) -> InterpError {
+    pub(super) fn undefined(&self, f: &IndexFn) -> InterpError {
         InterpError::UndefinedIndex { place: self.place.clone(), expr: f.source.to_string() }
     }
 }

@@ -10,7 +10,7 @@ use infc_tensor::DType;
 pub(super) struct Fold {
     init: Vec<Scalar>,
     dtypes: Vec<DType>,
-    combine: Combine,
+    pub(super) combine: Combine,
 }
 
 /// Memory for folding, kept between folds to save the allocation.
@@ -20,7 +20,7 @@ pub(super) struct Scratch {
     arguments: Vec<Scalar>,
 }
 
-enum Combine {
+pub(super) enum Combine {
     /// The usual case, without the detour over a program.
     Binary(BinaryOp, DType),
     Program(Program),

@@ -1,9 +1,8 @@
 //! `infc records verify`: whether records still say what would happen.
 
 use super::{Lines, check_output, gain, read_all, write_records};
-use crate::commands::tune::{Arena, Judgement, Rig};
+use crate::commands::tune::{Arena, Folder, Judgement, Rig, Stand};
 use crate::console::Console;
-use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::tables::{Side, table};
 use crate::{host, model_file, process};
@@ -97,7 +96,7 @@ struct Report {
 pub(super) fn run(arguments: &VerifyArgs, console: &Console) -> Result<Exit, Failure> {
     arguments.output.as_ref().map_or(Ok(()), |output| check_output(output, console))?;
     let Lines { records, bad } = read_all(&arguments.files, console)?;
-    let folder = tempfile::tempdir().map_err(|source| CliError::CannotWrite { path: std::env::temp_dir(), source })?;
+    let folder = Folder::new()?;
     let native = host::native().map(|native| native.target);
     let mut kept = RecordFile::default();
     let mut checked = Vec::new();
@@ -160,8 +159,11 @@ fn check(
                 Ok(kernel) => kernel,
                 Err(reason) => return Ok((Found::Illegal, Some(reason), record)),
             };
-            let Some(mut rig) = Rig::new(&kernel, &record.kernel, arena)? else {
-                return Ok((Found::Changed, Some("the default choice cannot be measured".to_owned()), record));
+            let told = |what: String| Ok((Found::Changed, Some(what), record.clone()));
+            let mut rig = match Rig::stand(&kernel, &record.kernel, arena)? {
+                Stand::Measured(rig) => rig,
+                Stand::NotMeasured => return told("the default choice cannot be measured".to_owned()),
+                Stand::Refuted(what) => return told(format!("the default choice is wrong: {what}")),
             };
             match rig.judge(&schedule)? {
                 Judgement::Quicker(proof) => return Ok((Found::Proven, None, record.proven(proof, now))),

@@ -44,6 +44,14 @@ pub(super) struct Report {
     /// What was measured of the machine, if there was no model.
     pub(super) profile: Option<ProfileReport>,
     pub(super) kernels: Vec<KernelResult>,
+    pub(super) refuted: Vec<Refuted>,
+}
+
+/// A kernel whose default choice does not compute what the kernel is: a bug.
+#[derive(Debug, Serialize)]
+pub(super) struct Refuted {
+    pub(super) kernel: String,
+    pub(super) what: String,
 }
 
 /// What became of the machine's profile.
@@ -183,6 +191,7 @@ mod tests {
             records: String::new(),
             profile: None,
             kernels: Vec::new(),
+            refuted: Vec::new(),
         };
         assert_eq!(report(0.0, 0.0).summary(), "no kernel could be measured");
         assert!(report(2.0, 1.5).summary().ends_with("the best of 3 schedules (25.0 % quicker)"));

@@ -2,12 +2,13 @@
 
 use super::judgement::Judgement;
 use super::proof;
+use super::report::Refuted;
 use super::trial::Trial;
 use crate::error::CliError;
 use crate::failure::Failure;
-use infc::{KernelKey, KernelOptions, Target, Task, compile_kernel};
+use infc::{KernelKey, KernelOptions, SingleKernel, Target, Task, compile_kernel};
 use infc_ir::kernel::Kernel;
-use infc_ir::schedule::Schedule;
+use infc_ir::schedule::{Schedule, Step};
 use infc_ir::symbol::Symbols;
 use infc_passes::ErrorClass;
 use infc_tune::{Logged, Measure, Verdict};
@@ -52,6 +53,10 @@ pub(in crate::commands) struct Rig<'a> {
     name: String,
     symbols: Vec<i64>,
     launches: usize,
+    /// The text of the kernel.
+    definition: PathBuf,
+    /// Sizes of tiles in the default choice.
+    tiles: Vec<i64>,
     /// The artifact of the default choice.
     default: PathBuf,
     /// Artifacts of other schedules, the last one used behind; `None`: it cannot be compiled.
@@ -62,26 +67,42 @@ pub(in crate::commands) struct Rig<'a> {
     default_seconds: f64,
 }
 
+/// What became of a kernel's default choice.
+pub(in crate::commands) enum Stand<'a> {
+    Measured(Box<Rig<'a>>),
+    /// It does not finish as it should, or takes too long.
+    NotMeasured,
+    /// It does not compute what the kernel's definition says, which is a bug; and what is wrong.
+    Refuted(String),
+}
+
 impl<'a> Rig<'a> {
-    /// Compiles and measures the default choice; `None` if that cannot be measured.
-    pub(in crate::commands) fn new(kernel: &'a Kernel, name: &str, arena: Arena<'a>) -> Result<Option<Self>, Failure> {
+    /// Compiles the default choice, holds it against the kernel's definition, and measures it.
+    pub(in crate::commands) fn stand(kernel: &'a Kernel, name: &str, arena: Arena<'a>) -> Result<Stand<'a>, Failure> {
         let mut rig = Self::unmeasured(kernel, name, arena);
+        write(&rig.definition, kernel.to_string().as_bytes())?;
         let mut tried = Vec::new();
         for most in TYPICAL {
             rig.symbols = typical(&kernel.symbols, most);
             if tried.contains(&rig.symbols) {
                 continue;
             }
+            let mut refuted = None;
             let is_measured = rig.measure_default(|rig| {
-                rig.trial(&rig.default, &rig.default).filter(Trial::agrees).map(|trial| trial.incumbent_seconds)
+                let trial = rig.points(&[]).and_then(|_| rig.trial(&rig.default, &rig.default))?;
+                refuted = trial.refuted().map(str::to_owned);
+                Some(trial).filter(Trial::agrees).map(|trial| trial.incumbent_seconds)
             })?;
             if is_measured {
-                return Ok(Some(rig));
+                return Ok(Stand::Measured(Box::new(rig)));
+            }
+            if let Some(refuted) = refuted {
+                return Ok(Stand::Refuted(refuted));
             }
             rig.launches = 1;
             tried.push(rig.symbols.clone());
         }
-        Ok(None)
+        Ok(Stand::NotMeasured)
     }
 
     fn unmeasured(kernel: &'a Kernel, name: &str, arena: Arena<'a>) -> Self {
@@ -91,6 +112,8 @@ impl<'a> Rig<'a> {
             name: name.to_owned(),
             symbols: typical(&kernel.symbols, TYPICAL[0]),
             launches: 1,
+            definition: arena.folder.join(format!("{name}.kernel")),
+            tiles: Vec::new(),
             default: arena.folder.join(format!("{name}.infa")),
             others: VecDeque::new(),
             compiled: 0,
@@ -100,13 +123,15 @@ impl<'a> Rig<'a> {
 
     /// Settles how many launches a run has, for this choice and all that are compared with it, and how long one takes; false
     /// if that cannot be measured. `run_seconds` measures a run of the artifact that there is.
-    fn measure_default(&mut self, run_seconds: impl Fn(&Self) -> Option<f64>) -> Result<bool, Failure> {
+    fn measure_default(&mut self, mut run_seconds: impl FnMut(&Self) -> Option<f64>) -> Result<bool, Failure> {
         // Of one launch of a small kernel most is what a run costs, so the first count is too small.
         for pass in 0..3 {
             if pass > 0 {
                 self.launches = ((RUN_SECONDS / self.default_seconds.max(1e-9)).ceil() as usize).clamp(1, 1000);
             }
-            write(&self.default, &self.compile(None)?)?;
+            let default = self.compile_launches(None, self.launches)?;
+            self.tiles = tiles(&default.scheduled.schedule);
+            write(&self.default, &default.artifact)?;
             let Some(seconds) = run_seconds(self) else { return Ok(false) };
             self.default_seconds = seconds / self.launches as f64;
         }
@@ -125,21 +150,21 @@ impl<'a> Rig<'a> {
     /// Whether a schedule computes what the default choice does for other values of the kernel's symbols, too; `None` if
     /// that cannot be found out.
     pub(in crate::commands) fn proves(&self, candidate: &Schedule) -> Result<Option<bool>, Failure> {
-        let sets = proof::ragged(self.kernel);
         if self.kernel.symbols.is_empty() {
             return Ok(Some(true));
         }
+        let sets = proof::ragged(self.kernel);
         // One launch each: of large extents a run would take long.
         let paths = ["proof", "proof-default"].map(|what| self.arena.folder.join(format!("{}.{what}.infa", self.name)));
         for (path, schedule) in paths.iter().zip([Some(candidate), None]) {
             match self.compile_launches(schedule, 1) {
-                Ok(artifact) => write(path, &artifact)?,
+                Ok(single) => write(path, &single.artifact)?,
                 Err(_) => return Ok(None),
             }
         }
         let [candidate, default] = &paths;
-        let sets = sets.iter().flat_map(|set| ["--proof".to_owned(), listed(set)]).chain(self.varied());
-        Ok(trial_process(candidate, default, sets).map(|trial| trial.agrees()))
+        let Some(points) = self.points(&sets) else { return Ok(None) };
+        Ok(self.trial_process(candidate, default, &points, &proven_for(&sets)).map(|trial| trial.agrees()))
     }
 
     /// What two trials say of a schedule beside the default choice.
@@ -169,9 +194,9 @@ impl<'a> Rig<'a> {
             None => {
                 let path = self.arena.folder.join(format!("{}.{}.infa", self.name, self.compiled));
                 self.compiled += 1;
-                match self.compile(Some(schedule)) {
-                    Ok(artifact) => {
-                        write(&path, &artifact)?;
+                match self.compile_launches(Some(schedule), self.launches) {
+                    Ok(single) => {
+                        write(&path, &single.artifact)?;
                         (schedule.clone(), Some(path))
                     }
                     Err(_) => (schedule.clone(), None),
@@ -192,35 +217,75 @@ impl<'a> Rig<'a> {
     /// Measures an artifact beside another, in a process of its own; `None` if it does not finish as it should, or takes too
     /// long.
     fn trial(&self, candidate: &Path, incumbent: &Path) -> Option<Trial> {
-        let symbols = (!self.symbols.is_empty()).then(|| ["--symbols".to_owned(), listed(&self.symbols)]);
-        trial_process(candidate, incumbent, symbols.into_iter().flatten().chain(self.varied()))
+        self.trial_process(candidate, incumbent, &self.points(&[])?, &self.measured_for())
     }
 
-    /// That integer operands may have any values: not those of a kernel that looks something up, by which of them ever.
-    fn varied(&self) -> Option<String> {
-        (!looks_up(self.kernel)).then(|| "--varied".to_owned())
+    /// What a trial says in a process of its own. One that crashes, as where memory beyond an operand is touched, says that the
+    /// candidate computes something else.
+    fn trial_process(&self, candidate: &Path, incumbent: &Path, points: &Path, arguments: &[String]) -> Option<Trial> {
+        let mut command = self.process()?;
+        command.arg("--trial").arg(candidate).arg(incumbent).arg("--points").arg(points).args(arguments);
+        command.args((self.arena.allowed == ErrorClass::Exact).then_some("--strict"));
+        let (status, text) = finished(command)?;
+        if has_crashed(status) {
+            return Some(Trial::default());
+        }
+        serde_json::from_str(text.lines().last()?).ok().filter(|_| status.success())
     }
 
-    fn compile(&self, schedule: Option<&Schedule>) -> Result<Vec<u8>, Failure> {
-        self.compile_launches(schedule, self.launches)
+    /// The file that says what some elements of the outputs have to be, for these values of symbols, or for those that the
+    /// kernel is measured with if there are none; `None` if that cannot be found out. It is computed when it is first asked for.
+    fn points(&self, sets: &[Vec<i64>]) -> Option<PathBuf> {
+        let of = if sets.is_empty() { listed(&self.symbols) } else { "proof".to_owned() };
+        let path = self.arena.folder.join(format!("{}.{of}.points", self.name));
+        if !path.exists() {
+            let arguments = if sets.is_empty() { self.measured_for() } else { proven_for(sets) };
+            let mut command = self.process()?;
+            command.arg("--points").arg(&path).args(arguments);
+            if !self.tiles.is_empty() {
+                command.arg("--tiles").arg(listed(&self.tiles));
+            }
+            finished(command).filter(|(status, _)| status.success())?;
+        }
+        Some(path)
     }
 
-    fn compile_launches(&self, schedule: Option<&Schedule>, launches: usize) -> Result<Vec<u8>, Failure> {
+    /// What judges this kernel.
+    fn process(&self) -> Option<Command> {
+        let mut command = Command::new(std::env::current_exe().ok()?);
+        command.arg("tune").arg("--definition").arg(&self.definition);
+        Some(command)
+    }
+
+    fn measured_for(&self) -> Vec<String> {
+        if self.symbols.is_empty() { Vec::new() } else { vec!["--symbols".to_owned(), listed(&self.symbols)] }
+    }
+
+    fn compile_launches(&self, schedule: Option<&Schedule>, launches: usize) -> Result<SingleKernel, Failure> {
         let options = KernelOptions {
             schedule: schedule.cloned(),
             allowed: self.arena.allowed,
             launches,
             ..KernelOptions::new(self.arena.target.clone())
         };
-        Ok(compile_kernel(self.kernel, &options)?.artifact)
+        Ok(compile_kernel(self.kernel, &options)?)
     }
 }
 
-/// Whether a kernel reads at places that its operands tell.
-fn looks_up(kernel: &Kernel) -> bool {
-    let mut found = false;
-    kernel.stages.iter().for_each(|stage| stage.for_each_load(&mut |_, load| found |= !load.gather.is_empty()));
-    found
+/// Sizes of the tiles that a schedule makes.
+fn tiles(schedule: &Schedule) -> Vec<i64> {
+    let sizes = schedule.steps.iter().filter_map(|step| match step {
+        Step::Split { factor, .. } => Some(i64::from(*factor)),
+        _ => None,
+    });
+    let mut sizes: Vec<i64> = sizes.collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+fn proven_for(sets: &[Vec<i64>]) -> Vec<String> {
+    sets.iter().flat_map(|set| ["--proof".to_owned(), listed(set)]).collect()
 }
 
 /// Numbers as an argument.
@@ -228,14 +293,11 @@ fn listed(numbers: &[i64]) -> String {
     numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// What a trial says in a process of its own; `None` if it does not finish as it should, or takes too long. One that crashes,
-/// as where memory beyond an operand is touched, says that the candidate computes something else.
-fn trial_process(candidate: &Path, incumbent: &Path, arguments: impl Iterator<Item = String>) -> Option<Trial> {
-    let mut command = Command::new(std::env::current_exe().ok()?);
-    command.arg("tune").arg("--trial").arg(candidate).arg(incumbent).args(arguments);
+/// How a process ended and what it said, one short line; `None` if it cannot be begun, or takes too long.
+fn finished(mut command: Command) -> Option<(ExitStatus, String)> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     let deadline = Instant::now() + TRIAL_TIMEOUT;
-    // Its answer is one short line, which no pipe is too small for.
+    // No pipe is too small for a short line.
     let status = loop {
         match child.try_wait().ok()? {
             Some(status) => break status,
@@ -247,12 +309,9 @@ fn trial_process(candidate: &Path, incumbent: &Path, arguments: impl Iterator<It
             None => std::thread::sleep(Duration::from_millis(1)),
         }
     };
-    if has_crashed(status) {
-        return Some(Trial::default());
-    }
     let mut text = String::new();
     std::io::Read::read_to_string(child.stdout.as_mut()?, &mut text).ok()?;
-    serde_json::from_str(text.lines().last()?).ok().filter(|_| status.success())
+    Some((status, text))
 }
 
 /// Whether a process was ended for what its code did: by a signal of the processor's, and not by other processes or the
@@ -278,6 +337,8 @@ pub(super) struct Bench<'a> {
     pub(super) arena: Arena<'a>,
     rigs: HashMap<KernelKey, Rig<'a>>,
     log: Option<(PathBuf, File)>,
+    /// Kernels whose default choice does not compute what they are, and what is wrong.
+    pub(super) refuted: Vec<Refuted>,
 }
 
 impl<'a> Bench<'a> {
@@ -287,7 +348,7 @@ impl<'a> Bench<'a> {
             Ok(file) => Ok((path.to_owned(), file)),
             Err(source) => Err(CliError::CannotWrite { path: path.to_owned(), source }),
         };
-        Ok(Self { arena, rigs: HashMap::new(), log: log.map(open).transpose()? })
+        Ok(Self { arena, rigs: HashMap::new(), log: log.map(open).transpose()?, refuted: Vec::new() })
     }
 
     fn note(&mut self, line: &Logged) -> Result<(), Failure> {
@@ -301,9 +362,16 @@ impl<'a> Measure<'a> for Bench<'a> {
     type Error = Failure;
 
     fn default_seconds(&mut self, task: &'a Task) -> Result<Option<f64>, Failure> {
-        let rig = Rig::new(&task.kernel, &task.key.to_string(), self.arena)?;
+        let rig = match Rig::stand(&task.kernel, &task.key.to_string(), self.arena)? {
+            Stand::Measured(rig) => Some(rig),
+            Stand::NotMeasured => None,
+            Stand::Refuted(what) => {
+                self.refuted.push(Refuted { kernel: task.kernel.name.clone(), what });
+                None
+            }
+        };
         let seconds = rig.as_ref().map(|rig| rig.default_seconds);
-        self.rigs.extend(rig.map(|rig| (task.key, rig)));
+        self.rigs.extend(rig.map(|rig| (task.key, *rig)));
         self.note(&Logged::kernel(task, &self.arena.target.to_string(), seconds))?;
         Ok(seconds)
     }

@@ -1,17 +1,18 @@
 //! A trial: one kernel by two schedules, in turns, in a process of its own, so that code that is wrong takes nothing down.
 //!
-//! Before anything is measured the candidate computes in memory between inaccessible pages, once with each operand flush with
-//! the pages before it and once with those behind it: who reads or writes a byte beyond an operand ends the process, and so the
-//! trial. What it leaves unwritten of its outputs is not what the other one has written there.
+//! Before anything is measured the candidate computes in memory between inaccessible pages, once with each operand and scratch
+//! memory flush with the pages before it and once with those behind it: who reads or writes a byte beyond ends the process, and
+//! so the trial. What it leaves unwritten of its outputs is not what the other one has written there, and what it has not
+//! written of scratch memory is no number. Both are held against what the kernel's definition says of some of their elements.
 
+use super::definition::Definition;
+use super::points::Points;
 use crate::agreement::{Agreement, Tolerance};
 use crate::error::CliError;
 use crate::failure::Failure;
-use crate::inputs;
-use infc_artifact::Entry;
 use infc_runtime::{
-    Flush, GuardedBytes, LoadOptions, Model, Pool, RunOptions, RuntimeError, Session, SessionOptions, TensorView,
-    TensorViewMut,
+    Flush, GuardedBytes, GuardedScratch, LoadOptions, Model, Pool, RunOptions, RuntimeError, Session, SessionOptions,
+    TensorView, TensorViewMut,
 };
 use infc_tensor::{AlignedBytes, Tensor};
 use infc_tune::Verdict;
@@ -28,6 +29,9 @@ const WARM_UP: usize = 2;
 /// How far results may lie apart that sum in another order.
 const TOLERANCE: Tolerance = Tolerance { rtol: 1e-4, atol: 1e-5 };
 
+/// How far they may lie apart where sums have one order only.
+const SAME: Tolerance = Tolerance { rtol: 0.0, atol: 0.0 };
+
 /// What a trial says; the line that the process prints.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::commands) struct Trial {
@@ -35,8 +39,11 @@ pub(in crate::commands) struct Trial {
     ratios: Vec<f64>,
     /// Seconds per run of the incumbent, at its quickest.
     pub(super) incumbent_seconds: f64,
-    /// Whether both compute the same.
+    /// Whether both compute the same, and what they have to.
     agrees: bool,
+    /// What is wrong with the incumbent, by the kernel's definition.
+    #[serde(default)]
+    refuted: Option<String>,
 }
 
 impl Trial {
@@ -48,6 +55,11 @@ impl Trial {
     /// Whether both compute the same.
     pub(super) fn agrees(&self) -> bool {
         self.agrees
+    }
+
+    /// What the incumbent computes that is not what the kernel's definition says.
+    pub(super) fn refuted(&self) -> Option<&str> {
+        self.refuted.as_deref()
     }
 
     #[cfg(test)]
@@ -62,21 +74,30 @@ const POISON: u8 = 0xff;
 /// both times.
 const POISONS: [(Flush, u8); 2] = [(Flush::Start, 0x55), (Flush::End, POISON)];
 
+/// How results are judged.
+pub(super) struct Judge<'a> {
+    pub(super) definition: &'a Definition,
+    pub(super) points: &'a Points,
+    /// No sum may have another order, so that results are the same.
+    pub(super) strict: bool,
+}
+
 /// An artifact of a single kernel, ready to run.
 struct Lane {
+    model: Model,
     session: Session,
     outputs: Vec<AlignedBytes>,
     shapes: Vec<Vec<usize>>,
 }
 
 /// Measures two artifacts of the same kernel.
-pub(super) fn run(candidate: &Path, incumbent: &Path, symbols: &[i64], varied: bool) -> Result<Trial, Failure> {
-    let (candidate, incumbent) = open_both(candidate, incumbent)?;
-    let tensors = operands(candidate.entry(), symbols, varied)?;
+pub(super) fn run(candidate: &Path, incumbent: &Path, symbols: &[i64], judge: &Judge<'_>) -> Result<Trial, Failure> {
+    let [candidate, incumbent] = open_both(candidate, incumbent)?;
+    let tensors = judge.operands(symbols)?;
     let views: Vec<TensorView<'_>> = tensors.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
     let (mut candidate, mut incumbent) = (Lane::new(candidate, &views)?, Lane::new(incumbent, &views)?);
-    if !agree_when_guarded(&mut candidate, &mut incumbent, &tensors)? {
-        return Ok(Trial::default());
+    if let Some(failed) = judge.failed_when_guarded(&mut candidate, &mut incumbent, symbols, &tensors)? {
+        return Ok(failed);
     }
     let mut trial = Trial { incumbent_seconds: f64::INFINITY, ..Trial::default() };
     for turn in 0..WARM_UP + TURNS {
@@ -86,25 +107,30 @@ pub(super) fn run(candidate: &Path, incumbent: &Path, symbols: &[i64], varied: b
             trial.incumbent_seconds = trial.incumbent_seconds.min(theirs);
         }
     }
-    trial.agrees = agree(&candidate.results()?, &incumbent.results()?);
+    trial.agrees = judge.agree(&candidate.results()?, &incumbent.results()?);
     Ok(trial)
 }
 
-/// Whether two artifacts of the same kernel compute the same for each of these values of its symbols, of which those are left
-/// out that operands have no sizes for, or that the second one does not run for. Fails if none is left: then nothing is known.
-pub(super) fn prove(candidate: &Path, incumbent: &Path, sets: &[Vec<i64>], varied: bool) -> Result<Trial, Failure> {
+/// Whether two artifacts of the same kernel compute what they have to for each of these values of its symbols, of which those are
+/// left out that operands have no sizes for, or that the second one does not run for. Fails if none is left: then nothing is known.
+pub(super) fn prove(
+    candidate: &Path,
+    incumbent: &Path,
+    sets: &[Vec<i64>],
+    judge: &Judge<'_>,
+) -> Result<Trial, Failure> {
     let mut ran = 0;
     for symbols in sets {
-        let (candidate, incumbent) = open_both(candidate, incumbent)?;
-        let Ok(tensors) = operands(candidate.entry(), symbols, varied) else { continue };
+        let [candidate, incumbent] = open_both(candidate, incumbent)?;
+        let Ok(tensors) = judge.operands(symbols) else { continue };
         let views: Vec<TensorView<'_>> = tensors.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
         let Ok(mut incumbent) = Lane::new(incumbent, &views) else { continue };
         if incumbent.run(&views).is_err() {
             continue;
         }
         let mut candidate = Lane::new(candidate, &views)?;
-        if !agree_when_guarded(&mut candidate, &mut incumbent, &tensors)? {
-            return Ok(Trial::default());
+        if let Some(failed) = judge.failed_when_guarded(&mut candidate, &mut incumbent, symbols, &tensors)? {
+            return Ok(failed);
         }
         ran += 1;
     }
@@ -114,50 +140,69 @@ pub(super) fn prove(candidate: &Path, incumbent: &Path, sets: &[Vec<i64>], varie
     Ok(Trial { agrees: true, ..Trial::default() })
 }
 
-fn open_both(candidate: &Path, incumbent: &Path) -> Result<(Session, Session), Failure> {
+fn open_both(candidate: &Path, incumbent: &Path) -> Result<[Model; 2], Failure> {
     let options = LoadOptions { pool: Some(Pool::builder().threads(1).build()), ..LoadOptions::default() };
-    let open = |path: &Path| -> Result<Session, Failure> {
-        Ok(Model::open_with(path, &options)?.session(&SessionOptions::default())?)
-    };
-    Ok((open(candidate)?, open(incumbent)?))
+    Ok([Model::open_with(candidate, &options)?, Model::open_with(incumbent, &options)?])
 }
 
-fn agree(found: &[Tensor], expected: &[Tensor]) -> bool {
-    found
-        .iter()
-        .zip(expected)
-        .all(|(found, expected)| found.bytes() == expected.bytes() || Agreement::of(found, expected, TOLERANCE).agrees)
-}
-
-/// Whether a candidate computes the same as another between inaccessible pages; where a system has none, elsewhere.
-fn agree_when_guarded(candidate: &mut Lane, incumbent: &mut Lane, inputs: &[Tensor]) -> Result<bool, Failure> {
-    // The last poison is that of all outputs: what neither writes stays the same for both.
-    for (flush, poison) in POISONS {
-        let views: Vec<TensorView<'_>> = inputs.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
-        incumbent.outputs.iter_mut().for_each(|bytes| bytes.fill(poison));
-        incumbent.run(&views)?;
-        let guarded: io::Result<Vec<GuardedBytes>> =
-            inputs.iter().map(|input| guarded_copy(input.bytes(), flush)).collect();
-        let found = match guarded {
-            Ok(inputs_between) => {
-                let views = inputs.iter().zip(&inputs_between);
-                let views: Vec<TensorView<'_>> = views
-                    .map(|(input, bytes)| TensorView::new(input.dtype(), input.shape(), bytes))
-                    .collect::<Result<_, _>>()?;
-                candidate.guarded_results(&views, flush, poison)?
-            }
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                candidate.outputs.iter_mut().for_each(|bytes| bytes.fill(poison));
-                candidate.run(&views)?;
-                candidate.results()?
-            }
-            Err(_) => return Err(out_of_memory(inputs.iter().map(|input| input.bytes().len()).sum())),
-        };
-        if !agree(&found, &incumbent.results()?) {
-            return Ok(false);
+impl Judge<'_> {
+    /// What both are run with: made-up operands, and the kernel's symbols.
+    fn operands(&self, symbols: &[i64]) -> Result<Vec<Tensor>, Failure> {
+        let mut tensors = self.definition.operands(symbols)?;
+        if !symbols.is_empty() {
+            tensors.push(Tensor::from_elements(&[symbols.len()], symbols).map_err(RuntimeError::from)?);
         }
+        Ok(tensors)
     }
-    Ok(true)
+
+    fn agree(&self, found: &[Tensor], expected: &[Tensor]) -> bool {
+        let tolerance = if self.strict { SAME } else { TOLERANCE };
+        found.iter().zip(expected).all(|(found, expected)| {
+            found.bytes() == expected.bytes() || Agreement::of(found, expected, tolerance).agrees
+        })
+    }
+
+    /// How a candidate fails that does not compute, between inaccessible pages, what another does, and what both have to; where
+    /// a system has no such pages, elsewhere.
+    fn failed_when_guarded(
+        &self,
+        candidate: &mut Lane,
+        incumbent: &mut Lane,
+        symbols: &[i64],
+        inputs: &[Tensor],
+    ) -> Result<Option<Trial>, Failure> {
+        // The last poison is that of all outputs: what neither writes stays the same for both.
+        for (flush, poison) in POISONS {
+            let views: Vec<TensorView<'_>> = inputs.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
+            incumbent.outputs.iter_mut().for_each(|bytes| bytes.fill(poison));
+            incumbent.run(&views)?;
+            let expected = incumbent.results()?;
+            if let Some(refuted) = self.points.refuted(self.definition, symbols, &expected) {
+                return Ok(Some(Trial { refuted: Some(refuted), ..Trial::default() }));
+            }
+            let guarded: io::Result<Vec<GuardedBytes>> =
+                inputs.iter().map(|input| guarded_copy(input.bytes(), flush)).collect();
+            let found = match guarded {
+                Ok(inputs_between) => {
+                    let views = inputs.iter().zip(&inputs_between);
+                    let views: Vec<TensorView<'_>> = views
+                        .map(|(input, bytes)| TensorView::new(input.dtype(), input.shape(), bytes))
+                        .collect::<Result<_, _>>()?;
+                    candidate.guarded_results(&views, flush, poison)?
+                }
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    candidate.outputs.iter_mut().for_each(|bytes| bytes.fill(poison));
+                    candidate.run(&views)?;
+                    candidate.results()?
+                }
+                Err(_) => return Err(out_of_memory(inputs.iter().map(|input| input.bytes().len()).sum())),
+            };
+            if !self.agree(&found, &expected) || self.points.refuted(self.definition, symbols, &found).is_some() {
+                return Ok(Some(Trial::default()));
+            }
+        }
+        Ok(None)
+    }
 }
 
 fn guarded_copy(bytes: &[u8], flush: Flush) -> io::Result<GuardedBytes> {
@@ -170,23 +215,9 @@ fn out_of_memory(len_bytes: usize) -> Failure {
     RuntimeError::OutOfMemory { len_bytes }.into()
 }
 
-/// Made-up operands, of which integers are `varied` if nothing is looked up by them; the kernel's symbols are one of them.
-fn operands(entry: &Entry, symbols: &[i64], varied: bool) -> Result<Vec<Tensor>, Failure> {
-    let mut tensors = Vec::new();
-    for (n, port) in entry.inputs.iter().enumerate() {
-        if port.name == infc::SYMBOLS {
-            tensors.push(Tensor::from_elements(&[symbols.len()], symbols).map_err(infc_runtime::RuntimeError::from)?);
-            continue;
-        }
-        let too_large = |_| CliError::TooLarge { what: format!("operand `{}`", port.name) };
-        let shape = port.shape.iter().map(|dim| dim.eval_size(symbols)).collect::<Result<Vec<usize>, _>>();
-        tensors.push(inputs::made_up(port, &shape.map_err(too_large)?, n as u64, varied)?);
-    }
-    Ok(tensors)
-}
-
 impl Lane {
-    fn new(mut session: Session, views: &[TensorView<'_>]) -> Result<Self, Failure> {
+    fn new(model: Model, views: &[TensorView<'_>]) -> Result<Self, Failure> {
+        let mut session = model.session(&SessionOptions::default())?;
         let shapes = session.output_shapes_for(views)?;
         let ports = &session.entry().outputs;
         let outputs = ports.iter().zip(&shapes).map(|(port, shape)| {
@@ -195,7 +226,7 @@ impl Lane {
             bytes
         });
         let outputs = outputs.collect();
-        Ok(Self { session, outputs, shapes })
+        Ok(Self { model, session, outputs, shapes })
     }
 
     /// Seconds of a run.
@@ -203,7 +234,7 @@ impl Lane {
         run_into(&mut self.session, views, &mut self.outputs, &self.shapes)
     }
 
-    /// What a run makes of poisoned outputs between inaccessible pages.
+    /// What a run makes of poisoned outputs and poisoned scratch memory between inaccessible pages.
     fn guarded_results(&mut self, views: &[TensorView<'_>], flush: Flush, poison: u8) -> Result<Vec<Tensor>, Failure> {
         let mut outputs = Vec::new();
         for bytes in &self.outputs {
@@ -211,8 +242,10 @@ impl Lane {
             between.fill(poison);
             outputs.push(between);
         }
-        run_into(&mut self.session, views, &mut outputs, &self.shapes)?;
-        tensors(&self.session, &self.shapes, outputs.iter().map(|bytes| AlignedBytes::from_slice(bytes)))
+        let guarded_scratch = Some(GuardedScratch { flush, poison });
+        let mut session = self.model.session(&SessionOptions { guarded_scratch, ..SessionOptions::default() })?;
+        run_into(&mut session, views, &mut outputs, &self.shapes)?;
+        tensors(&session, &self.shapes, outputs.iter().map(|bytes| AlignedBytes::from_slice(bytes)))
     }
 
     fn results(&self) -> Result<Vec<Tensor>, Failure> {
