@@ -18,6 +18,7 @@ fn nest(name: &str, target: &Target) -> LoopNest {
     let machine = Machine {
         vector_bytes: model.vector_bits / 8,
         vector_registers: model.vector_regs,
+        mask_registers: model.vector_bits == 512,
         arithmetic_per_cycle: f64::from(model.fma_per_cycle),
         byte_dot: DotCost::of_instruction(4.0),
         pair_dot: DotCost::of_instruction(6.0),

@@ -18,6 +18,7 @@ pub fn schedule_machine(target: &Target) -> Machine {
     Machine {
         vector_bytes: model.vector_bits / 8,
         vector_registers: model.vector_regs,
+        mask_registers: model.vector_bits == 512,
         arithmetic_per_cycle: f64::from(model.fma_per_cycle),
         byte_dot: if has_byte_dot { DotCost::of_instruction(latency_cycles) } else { apart },
         pair_dot: if target.has(Feature::Bf16) { DotCost::of_instruction(latency_cycles + 2.0) } else { widened },

@@ -13,6 +13,7 @@ const KERNELS: [&str; 5] = ["matmul", "softmax", "layer_norm", "lstm", "winograd
 const MACHINE: Machine = Machine {
     vector_bytes: 64,
     vector_registers: 32,
+    mask_registers: true,
     arithmetic_per_cycle: 2.0,
     byte_dot: DotCost::of_instruction(4.0),
     pair_dot: DotCost::of_instruction(6.0),

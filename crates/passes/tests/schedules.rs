@@ -382,6 +382,30 @@ fn halves_of_cache_lines_are_read_together() {
     }
 }
 
+/// Minima of floats are watched for NaN, which takes two vector registers more where comparisons have no masks: rows of a
+/// tile that take the last register spill in every turn.
+#[test]
+fn watched_extrema_leave_registers() {
+    let text = "kernel @min_plus(a: f32[512, 512], b: f32[512, 512]) -> (y: f32[512, 512]) {
+      stage d[m: 512, n: 512, reduce k: 512] = fold min a[m, k] + b[k, n]
+      stage o[m, n] = d[m, n]
+      output y[m, n] = o[m, n]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    for (name, machine) in &MACHINES[1..] {
+        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+        let width = |axis: &str| -> i64 {
+            let split = schedule.split(&format!("split d.{axis} by ")).nth(1).and_then(|rest| rest.split(' ').next());
+            split.and_then(|width| width.parse().ok()).unwrap_or(1)
+        };
+        let (rows, vectors) = (width("m"), width("n") / machine.lanes(4));
+        // Accumulators, a row of `b`, an element of `a`, the sum that waits and the one at hand, and what was seen.
+        let watch = if machine.mask_registers { 0 } else { 2 };
+        let registers = rows * vectors + vectors + 3 + watch;
+        assert!(rows * vectors >= 8 && registers <= i64::from(machine.vector_registers), "{name}: {schedule}");
+    }
+}
+
 /// The loops of a stage by its schedule, from outermost to innermost.
 fn loops_of<'a>(schedule: &'a str, stage: &str) -> Vec<&'a str> {
     let reorder = format!("reorder {stage}: ");

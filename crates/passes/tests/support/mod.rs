@@ -18,6 +18,7 @@ pub(crate) const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine
     Machine {
         vector_bytes,
         vector_registers,
+        mask_registers: vector_bytes == 64,
         arithmetic_per_cycle: 2.0,
         byte_dot: DotCost::of_instruction(4.0),
         pair_dot: DotCost::of_instruction(6.0),

@@ -29,6 +29,8 @@ pub struct Machine {
     pub vector_bytes: u32,
     /// Number of vector registers.
     pub vector_registers: u32,
+    /// Whether results of comparisons have registers of their own, rather than vector registers.
+    pub mask_registers: bool,
     /// Vector arithmetic instructions per cycle.
     pub arithmetic_per_cycle: f64,
     /// Dot products of bytes ([`Intrinsic::Dot4`]).

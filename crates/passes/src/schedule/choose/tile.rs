@@ -334,11 +334,16 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let components = view.stage.results.len() as f64;
     let accumulators = vectors * rows * components;
     let reduction = view.stage.reducer.is_some();
-    // Extrema of floats keep NaN: an operand waits for the next one to be looked at, and what was seen is remembered.
+    // Extrema of floats keep NaN: an operand waits for the next one to be looked at, and what was seen is remembered. Both
+    // the comparison's result and what is remembered are vectors where masks have no registers.
     let extremum = |op| matches!(op, BinaryOp::Min | BinaryOp::Max);
     let floats = view.stage.dtypes().iter().any(|dtype| dtype.class() == DTypeClass::Float);
     let reducer = view.stage.reducer.as_ref().and_then(Reducer::as_binary);
-    let watched = if floats && reducer.is_some_and(extremum) { 2.0 } else { 0.0 };
+    let watched = match floats && reducer.is_some_and(extremum) {
+        true if machine.mask_registers => 2.0,
+        true => 4.0,
+        false => 0.0,
+    };
 
     // How long a sum waits for the one before.
     let dot = view.dot.map(|intrinsic| machine.dot(intrinsic));
