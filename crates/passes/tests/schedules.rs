@@ -335,6 +335,50 @@ fn sums_over_rows_of_taps_are_joined() {
     assert_eq!(extents(&infc_passes::formulate::normalise(panel)), [Some(3), Some(3), Some(11)]);
 }
 
+/// Three columns of a convolution of so many channels, whose lanes lie along what is summed.
+fn few_columns(channels: i64, stride: i64) -> Kernel {
+    let text = format!(
+        "kernel @few(x: f32[9, 13, {channels}] layout(halo [1:1, 1:1, 0:0]), const w: f32[3, 3, 3, {channels}])
+            -> (y: f32[{rows}, {pixels}, 3]) {{
+          stage s[p: {rows}, q: {pixels}, f: 3, reduce i: 3, reduce j: 3, reduce c: {channels}] =
+            fold sum (x[p * {stride} + i - 1, q * {stride} + j - 1, c]
+                if 0 <= p * {stride} + i - 1 < 9 and 0 <= q * {stride} + j - 1 < 13 else 0) * w[f, i, j, c]
+          stage o[p, q, f] = s[p, q, f] + 1
+          output y[p, q, f] = o[p, q, f]
+        }}",
+        rows = (9 + stride - 1) / stride,
+        pixels = (13 + stride - 1) / stride,
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Three taps of 24 channels are 72 neighbours: five vectors of 16 lanes instead of six, where lanes lie along them. Vectors of
+/// eight lanes are whole as they are, and an order of summing that has to be kept leaves no lanes along a sum.
+#[test]
+fn channels_that_leave_lanes_empty_are_joined_with_taps() {
+    let schedule = |allowed: ErrorClass, machine: &Machine| choose(&few_columns(24, 2), machine, allowed).to_string();
+    let (v3, v4) = (&MACHINES[1].1, &MACHINES[2].1);
+    let joined = schedule(ErrorClass::Reassociating, v4);
+    assert!(joined.contains("join s.j, c -> jc"), "{joined}");
+    let whole = schedule(ErrorClass::Reassociating, v3);
+    assert!(!whole.contains("join s.j, c"), "{whole}");
+    let strict = schedule(ErrorClass::Exact, v4);
+    assert!(!strict.contains("join s.j, c"), "{strict}");
+    for (channels, stride) in [(8, 1), (15, 2), (17, 1), (24, 1), (24, 2), (40, 2)] {
+        let kernel = few_columns(channels, stride);
+        let inputs = infc_testkit::random_inputs(&kernel, &[], 5);
+        let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
+        for (name, machine) in &MACHINES {
+            let found = run_scheduled(&kernel, machine, ErrorClass::Reassociating, &[], &inputs);
+            for i in 0..expected[0].len_elems() {
+                let [found, expected] = [&found[0], &expected[0]].map(|t| t.get_f64(i).expect("an element"));
+                let close = (found - expected).abs() <= 1e-4 * (1.0 + expected.abs());
+                assert!(close, "{name}, {channels} channels, stride {stride}, element {i}: {found}, not {expected}");
+            }
+        }
+    }
+}
+
 /// Lanes that gather leave neighbours in their cache lines, which the next turns take.
 #[test]
 fn copies_run_along_the_lines_they_gather() {

@@ -16,6 +16,9 @@ const CACHE_SET_SPAN: i64 = 4096;
 /// Bytes of a cache line.
 pub(super) const CACHE_LINE: i64 = 64;
 
+/// Sets of such a cache.
+pub(super) const CACHE_SETS: i64 = CACHE_SET_SPAN / CACHE_LINE;
+
 /// Movement of an address when a coordinate grows by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -198,7 +201,7 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
             let bytes = stride.unwrap_or(0).saturating_mul(elem_bytes as i64).unsigned_abs();
             // Addresses come back to the same set after as many steps as make a multiple of the span.
             let back = 1 << bytes.trailing_zeros().min(CACHE_SET_SPAN.trailing_zeros());
-            if bytes == 0 { CACHE_SET_SPAN / CACHE_LINE } else { CACHE_SET_SPAN / CACHE_LINE.max(back) }
+            if bytes == 0 { CACHE_SETS } else { CACHE_SET_SPAN / CACHE_LINE.max(back) }
         })
         .collect();
     let mut irregular: Vec<bool> = (0..reader.axes.len())

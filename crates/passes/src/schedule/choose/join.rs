@@ -8,6 +8,9 @@
 //! of several rows, whose operands are put together of whole loads ([`super::regroup`]).
 //! The same goes for groups of few columns, as in convolutions, whose weights share panels: each lane reads what its group
 //! does, put in its place once for all taps that meet it ([`super::window`]).
+//!
+//! Lanes that lie along a sum of 24 channels leave a quarter of 32 empty. Where all that is read goes on at the next tap of a
+//! window, channels and taps are one longer sum, which leaves fewer.
 
 use super::access::{Access, Step, accesses};
 use super::decide::Decisions;
@@ -51,7 +54,8 @@ pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, de
     let (schedule, cycles) = estimate(kernel);
     let mut ways = vec![Way { joined: None, cycles: cycles * WORTH, schedule }];
     let columns = pairs_of_columns(kernel, machine.lanes(COLUMN_BYTES));
-    for (stage, outer, inner) in pairs(kernel).into_iter().chain(columns) {
+    let sums = if allowed >= ErrorClass::Reassociating { pairs_of_sums(kernel, machine) } else { Vec::new() };
+    for (stage, outer, inner) in pairs(kernel).into_iter().chain(columns).chain(sums) {
         let s = &kernel.stages[stage];
         let [outer_name, inner_name] = [outer, inner].map(|a| s.axes[a].name.clone());
         let mut name = format!("{outer_name}{inner_name}");
@@ -114,6 +118,25 @@ fn pairs_of_columns(kernel: &Kernel, lanes: i64) -> Vec<(StageId, usize, usize)>
         let few = known(inner).is_some_and(|n| n < lanes) && known(outer).is_some();
         let tested = || accesses(kernel, id, &inlined).iter().any(|a| a.guards.tested);
         if few && is_parallel(outer) && is_parallel(inner) && !tested() {
+            pairs.push((id, outer, inner));
+        }
+    }
+    pairs
+}
+
+/// The last two axes of sums of which lanes along the inner one would leave some empty, where everything that is read lies on
+/// along the outer one where the inner one ends.
+fn pairs_of_sums(kernel: &Kernel, machine: &Machine) -> Vec<(StageId, usize, usize)> {
+    let inlined = stored::inlined(kernel);
+    let mut pairs = Vec::new();
+    for (id, stage) in kernel.stages.iter_enumerated().filter(|(_, stage)| stage.reducer.is_some()) {
+        let summed: Vec<usize> = stage.reduce_axes().map(|(n, _)| n).collect();
+        let [.., outer, inner] = summed[..] else { continue };
+        let Some(points) = stage.axes[inner].extent.as_const() else { continue };
+        let goes_on = |a: &Access| a.strides[inner] == Some(1) && a.strides[outer] == Some(points) && !a.guards.tested;
+        let lanes = |a: &Access| machine.lanes(a.elem_bytes);
+        let accesses = accesses(kernel, id, &inlined);
+        if accesses.iter().all(goes_on) && accesses.iter().any(|a| points % lanes(a) != 0) {
             pairs.push((id, outer, inner));
         }
     }

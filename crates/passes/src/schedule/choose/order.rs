@@ -1,6 +1,6 @@
 //! What is read again soonest, and so which loop goes inside: which operand stays while another streams by.
 
-use super::access::{Access, CACHE_LINE, Step, extent};
+use super::access::{Access, CACHE_LINE, CACHE_SETS, Step, extent};
 use super::place::Chooser;
 use super::tile::Tile;
 use infc_ir::entity::{EntityId, StageId, VarId};
@@ -183,7 +183,13 @@ impl Chooser<'_> {
         let l1_bytes = self.machine.l1_bytes.cast_signed();
         let columns = extent(self.kernel, stage, axis).max(1);
         let is_part = |a: &Access| tile.points_along_vectors() * a.elem_bytes as i64 <= CACHE_LINE / 2;
-        let rows_leave = |a: &Access| (elements(a) / columns).saturating_mul(CACHE_LINE) > l1_bytes;
+        // Rows at distances with a large power of two in them meet in few sets of the cache.
+        let sets = |a: &Access| {
+            let rows = (0..stage.axes.len()).filter(|&n| n != axis && a.steps[n] != Step::Zero);
+            rows.map(|n| a.cache_sets[n]).max().unwrap_or(CACHE_SETS)
+        };
+        let room = |a: &Access| l1_bytes / CACHE_SETS * sets(a);
+        let rows_leave = |a: &Access| (elements(a) / columns).saturating_mul(CACHE_LINE) > room(a);
         let bytes = |a: &Access| elements(a).saturating_mul(a.elem_bytes as i64);
         let stay = |a: &Access| bytes(a) <= l1_bytes / 2;
         let is_unforeseen = |a: &Access| self.is_unforeseen(main, axis, a);

@@ -166,7 +166,7 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
         }
         for (vectors, lanes) in shapes.into_iter().filter(|&(n, lanes)| fits(n, lanes)) {
             for rows in row_choices(view, axis) {
-                let sliding = window::sliding(view, axis, vectors, &rows);
+                let sliding = window::sliding(view, machine, axis, vectors, &rows);
                 for slides in std::iter::once(None).chain(sliding.into_iter().map(Some)) {
                     let tile = Tile { vector_axis: Some(axis), lanes, vectors, rows: rows.clone(), slides };
                     let cycles = estimate(view, machine, &tile);
@@ -417,6 +417,11 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                     let elements = elements(access, window);
                     let once = elements / window.taps as f64;
                     widened += once * if access.widened { WIDENED } else { 0.0 };
+                    // Rows that the first cache does not hold, as below; what slides is read once for all taps.
+                    let bytes = access.elem_bytes as f64;
+                    if reduces && once * summed_points(view, access) * bytes > machine.l1_bytes as f64 {
+                        streamed += once * tile.lanes as f64 * bytes;
+                    }
                     if passes_by {
                         loads += once * each;
                         held += (1.0 + beside) * beside_kept;

@@ -6,11 +6,16 @@
 //! group's element are moved once, not once per tap.
 
 use super::access::{Access, Step};
+use super::machine::Machine;
 use super::tile::View;
 use infc_ir::kernel::AxisKind;
 
 /// Multiply-adds in one body up to which taps are unrolled with the rows of a tile.
 const MOST_IN_BODY: i64 = 96;
+
+/// The same per vector register where lanes sum and nothing is gathered: both rows and columns share what they read, from the
+/// second cache if the first one does not hold it, so that tiles of as many sums as there are registers for need less of it.
+const MOST_PER_REGISTER: i64 = 6;
 
 /// Taps beyond which elements would stay in registers for too long.
 const MOST_TAPS: i64 = 8;
@@ -46,7 +51,13 @@ pub(super) fn window(view: &View<'_>, access: &Access, rows: &[(usize, i64)], ta
 
 /// The reduction axes whose taps a tile of these rows and vectors can unroll with them: the innermost, and others where
 /// sums may be folded in another order.
-pub(super) fn sliding(view: &View<'_>, vector_axis: usize, vectors: i64, rows: &[(usize, i64)]) -> Vec<usize> {
+pub(super) fn sliding(
+    view: &View<'_>,
+    machine: &Machine,
+    vector_axis: usize,
+    vectors: i64,
+    rows: &[(usize, i64)],
+) -> Vec<usize> {
     if view.dot.is_some() {
         return Vec::new();
     }
@@ -54,9 +65,15 @@ pub(super) fn sliding(view: &View<'_>, vector_axis: usize, vectors: i64, rows: &
     // Vectors of neighbours, or of what is read side by side and put in its lanes.
     let is_vector = |a: &&Access| a.strides[vector_axis] == Some(1) || a.periods[vector_axis].is_some();
     let along_lanes: Vec<&Access> = view.accesses.iter().filter(is_vector).collect();
-    let slides = |&axis: &usize| {
-        along_lanes.iter().filter_map(|a| window(view, a, rows, axis)).any(|w| body * w.taps <= MOST_IN_BODY)
+    let lanes_sum = view.stage.axes[vector_axis].kind == AxisKind::Reduce;
+    let is_loaded = |a: &Access| a.strides[vector_axis] == Some(1);
+    let most = if lanes_sum && view.accesses.iter().all(is_loaded) {
+        MOST_PER_REGISTER * i64::from(machine.vector_registers)
+    } else {
+        MOST_IN_BODY
     };
+    let slides =
+        |&axis: &usize| along_lanes.iter().filter_map(|a| window(view, a, rows, axis)).any(|w| body * w.taps <= most);
     let axes = view.stage.axes.iter().enumerate().filter(|(_, a)| a.kind == AxisKind::Reduce).map(|(axis, _)| axis);
     axes.rev().take(if view.reorders { usize::MAX } else { 1 }).filter(slides).collect()
 }
