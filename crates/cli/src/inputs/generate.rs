@@ -2,7 +2,7 @@
 
 use crate::convert::cast;
 use crate::error::CliError;
-use infc_artifact::{BindingSource, Entry, PortSpec};
+use infc_artifact::{BindingSource, Entry, PortSpec, SizeExpr};
 use infc_tensor::{DType, DTypeClass, Tensor};
 use std::collections::BTreeMap;
 
@@ -139,6 +139,7 @@ pub(super) fn input_shapes(
         .iter()
         .map(|symbol| dims.get(&symbol.name).copied().unwrap_or_else(|| symbol.min.max(1)))
         .collect();
+    same_extents(entry, dims, &mut symbols)?;
     for binding in &entry.bindings {
         // The shapes of inputs depend on those of others alone.
         let (BindingSource::Axis { input, axis } | BindingSource::State { input, axis, .. }) = &binding.source else {
@@ -160,6 +161,31 @@ pub(super) fn input_shapes(
             .map_err(|_| CliError::TooLarge { what: format!("input `{}`", port.name) }),
     };
     entry.inputs.iter().zip(given).map(shape_of).collect()
+}
+
+/// Where two dims of the model have to be equal, one stands for both in the shapes of inputs: what the user says of the other
+/// is said of it.
+fn same_extents(entry: &Entry, dims: &BTreeMap<String, i64>, symbols: &mut [i64]) -> Result<(), CliError> {
+    for (name, &wanted) in dims {
+        let of_dim = |symbol: u32| entry.symbols.get(symbol as usize).is_some_and(|spec| spec.name == *name);
+        for binding in entry.bindings.iter().filter(|binding| of_dim(binding.symbol)) {
+            let BindingSource::Axis { input, axis } = &binding.source else { continue };
+            let extent = entry.inputs.get(*input as usize).and_then(|port| port.shape.get(*axis as usize));
+            let Some(other) = extent.and_then(SizeExpr::as_symbol).filter(|&other| other != binding.symbol) else {
+                continue;
+            };
+            let Some((spec, symbol)) = entry.symbols.get(other as usize).zip(symbols.get_mut(other as usize)) else {
+                continue;
+            };
+            if let Some(said) = dims.get(&spec.name).filter(|&&said| said != wanted) {
+                let other = &spec.name;
+                let text = format!("--dim: `{name}` and `{other}` have to be equal, and are {wanted} and {said}");
+                return Err(CliError::usage(text));
+            }
+            *symbol = wanted;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -234,6 +260,33 @@ mod tests {
         let given = Tensor::zeros(DType::F32, &[3, 2]).unwrap();
         assert_eq!(shape(Some(given), &[("N", 5)]).unwrap(), [3, 2]);
         assert_eq!(shape(None, &[("M", 5)]).unwrap_err().code(), "cli::usage");
+    }
+
+    /// `M` stands for `N` in all shapes, as the model needs them to be equal.
+    #[test]
+    fn dims_that_are_equal_are_said_by_either_name() {
+        let shaped = |symbol| PortSpec { shape: vec![SizeExpr::symbol(symbol)], ..port(DType::F32) };
+        let spec = |name: &str| SymbolSpec { name: name.to_owned(), min: 0, max: None };
+        let read = |symbol| Binding { symbol, source: BindingSource::Axis { input: symbol, axis: 0 } };
+        let entry = Entry {
+            name: "main".to_owned(),
+            inputs: vec![shaped(1), shaped(1)],
+            outputs: vec![],
+            symbols: vec![spec("N"), spec("M")],
+            bindings: vec![read(0), read(1)],
+            state: vec![],
+            assumptions: vec![],
+            specializes: None,
+            slices: None,
+        };
+        let shapes = |dims: &[(&str, i64)]| {
+            let dims = dims.iter().map(|&(name, n)| (name.to_owned(), n)).collect();
+            input_shapes(&entry, &[None, None], &dims)
+        };
+        for dims in [&[("N", 7)][..], &[("M", 7)], &[("N", 7), ("M", 7)]] {
+            assert_eq!(shapes(dims).unwrap(), [[7], [7]], "{dims:?}");
+        }
+        assert_eq!(shapes(&[("N", 7), ("M", 5)]).unwrap_err().code(), "cli::usage");
     }
 
     #[test]

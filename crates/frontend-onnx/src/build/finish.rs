@@ -5,6 +5,7 @@ use crate::error::Problem;
 use infc_ir::entity::OriginId;
 use infc_ir::graph::{Graph, Relation, Requirement, SymbolSource};
 use infc_ir::index::{Dim, Facts, Proof};
+use infc_ir::symbol::Symbol;
 
 /// Dims that a model takes for granted, and that contradict each other.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ impl Builder {
     pub(crate) fn finish(mut self) -> Result<Graph, Contradiction> {
         let broken = self.broken_assumption();
         let facts = self.take_requirements();
+        self.share_bounds();
         // Two requirements that contradict each other can never be met, whatever else is taken for granted.
         let broken = broken.or_else(|| self.broken_requirement(&facts));
         let fixed = self.fixed_dims(&facts);
@@ -49,6 +51,20 @@ impl Builder {
             }
         }
         all
+    }
+
+    /// A symbol that stands for another one is within the bounds of both. Bounds that exclude each other stay as they are: no
+    /// run meets both.
+    fn share_bounds(&mut self) {
+        for (symbol, by) in self.facts.same_symbols() {
+            let &Symbol { min, max, .. } = &self.graph.symbols[symbol];
+            let by = &mut self.graph.symbols[by];
+            let least = by.min.max(min);
+            let most = [by.max, max].into_iter().flatten().min();
+            if most.is_none_or(|most| least <= most) {
+                (by.min, by.max) = (least, most);
+            }
+        }
     }
 
     fn fixed_dims(&self, facts: &Facts) -> Vec<(String, i64)> {

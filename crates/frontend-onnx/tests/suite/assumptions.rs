@@ -2,6 +2,7 @@
 
 use crate::support::{Builder, Extent, Value, ints, named, node};
 use crate::values::floats;
+use infc_frontend_onnx::{DimChoice, ImportOptions};
 use infc_ir::graph::{Graph, Relation, SymbolSource};
 use infc_ir::interp::run_graph;
 use infc_ir::verify::verify_graph;
@@ -170,4 +171,26 @@ fn what_is_required_is_in_its_place() {
     assert_eq!(run_graph(&graph, &[3, 1], &inputs).expect("N is 1")[0].shape(), [3, 2]);
     let inputs = [floats(&[3, 2, 2]), floats(&[3, 2, 2])];
     assert!(run_graph(&graph, &[3, 2], &inputs).is_err());
+}
+
+/// What stands for both of two equal dims is within the bounds that either was given.
+#[test]
+fn equal_dims_share_their_bounds() {
+    let bounds = |n: DimChoice, m: DimChoice| {
+        let options = ImportOptions { dims: vec![("N".into(), n), ("M".into(), m)], ..ImportOptions::default() };
+        let graph = Builder::new(17)
+            .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(3)])
+            .input("z", DType::F32, &[Extent::Named("M"), Extent::Number(4)])
+            .node(node("Concat", &["x", "z"], &["y"], &[("axis", Value::Int(1))]))
+            .output("y")
+            .import_with(&options)
+            .unwrap_or_else(|e| panic!("{e}"));
+        let of = |n: usize| graph.port_type(&graph.inputs[n]).shape[0].as_symbol().expect("a symbol");
+        assert_eq!(of(0), of(1));
+        let symbol = &graph.symbols[of(0)];
+        (symbol.min, symbol.max)
+    };
+    assert_eq!(bounds(DimChoice::Range(1, Some(8)), DimChoice::Range(3, Some(50))), (3, Some(8)));
+    assert_eq!(bounds(DimChoice::Range(2, Some(80)), DimChoice::Range(1, Some(9))), (2, Some(9)));
+    assert_eq!(bounds(DimChoice::Range(1, Some(8)), DimChoice::Range(0, None)), (1, Some(8)));
 }

@@ -70,6 +70,14 @@ impl Facts {
         })
     }
 
+    /// Symbols for which another one stands, with that one.
+    pub fn same_symbols(&self) -> impl Iterator<Item = (SymbolId, SymbolId)> {
+        self.rules.iter().filter_map(|(atom, by)| match atom {
+            Atom::Symbol(symbol) => Some((*symbol, by.as_symbol()?)),
+            _ => None,
+        })
+    }
+
     fn apply_to(&self, e: &IndexExpr, admits: &dyn Fn(&Atom) -> bool) -> IndexExpr {
         let mut e = e.clone();
         for _ in 0..MAX_ROUNDS {
