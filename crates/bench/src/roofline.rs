@@ -34,6 +34,8 @@ pub(crate) struct Ceilings {
 pub(crate) struct Demand {
     /// Vector instructions that its arithmetic takes at least, times the lanes of a vector. A multiply-add is 1.
     pub(crate) instructions: f64,
+    /// The same with AVX-512, which has instructions of its own for what functions are expanded into.
+    pub(crate) instructions_512: f64,
     /// Bytes read at least once.
     pub(crate) read_bytes: f64,
     /// Bytes written.
@@ -88,7 +90,8 @@ impl Ceilings {
         } else {
             (self.dram, self.dram_write)
         };
-        let arithmetic = demand.instructions / (peak / 2.0);
+        let instructions = if bits == 512 { demand.instructions_512 } else { demand.instructions };
+        let arithmetic = instructions / (peak / 2.0);
         arithmetic.max(demand.bytes() / read).max(demand.written_bytes / write)
     }
 }
@@ -110,7 +113,7 @@ mod tests {
             dram_write: 1.0,
         };
         let bound = |bits, read_bytes, written_bytes| {
-            ceilings.bound(bits, &Demand { instructions: 64.0, read_bytes, written_bytes })
+            ceilings.bound(bits, &Demand { instructions: 64.0, instructions_512: 64.0, read_bytes, written_bytes })
         };
         assert_eq!(bound(512, 0.0, 0.0), 1.0);
         assert_eq!(bound(256, 0.0, 0.0), 2.0);

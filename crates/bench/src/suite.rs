@@ -23,7 +23,8 @@ impl Case {
         let size = |o: &Operand| o.layout.len_elems.as_const().unwrap_or(0) * o.dtype.size_bytes().unwrap_or(1) as i64;
         let (written, read): (Vec<_>, Vec<_>) = kernel.operands.iter().partition(|o| o.kind == OperandKind::Output);
         let bytes = |operands: Vec<&Operand>| operands.into_iter().map(size).sum::<i64>() as f64;
-        let demand = Demand { instructions, read_bytes: bytes(read), written_bytes: bytes(written) };
+        let (read_bytes, written_bytes) = (bytes(read), bytes(written));
+        let demand = Demand { instructions, instructions_512: instructions, read_bytes, written_bytes };
         Self { group, kernel, demand, operations: instructions }
     }
 

@@ -39,12 +39,12 @@ fn codegen(c: &mut Criterion) {
     let target: Target = "x86-64-v4".parse().expect("a known target");
     for name in KERNELS {
         let nest = nest(name, &target);
-        let lowered = lower(&nest).expect("scheduled nests can be lowered");
+        let lowered = lower(&nest, &target).expect("scheduled nests can be lowered");
         let code = emit(&lowered.function, &target).expect("lowered functions can be emitted").code;
         let mut group = c.benchmark_group(name);
         // Kernels differ in size, so what compares them is the code made per second.
         group.throughput(Throughput::Bytes(code.len() as u64));
-        group.bench_function("lower", |b| b.iter(|| lower(black_box(&nest)).expect("as before")));
+        group.bench_function("lower", |b| b.iter(|| lower(black_box(&nest), &target).expect("as before")));
         group.bench_function("emit", |b| b.iter(|| emit(black_box(&lowered.function), &target).expect("as before")));
         group.finish();
     }

@@ -19,7 +19,7 @@ pub struct CompiledKernel {
 /// # Errors
 /// [`CodegenError`]; the nest is one that `passes::schedule::apply` made, so most are bugs.
 pub fn compile_nest(nest: &LoopNest, target: &Target) -> Result<CompiledKernel, CodegenError> {
-    let lowered = lowered(nest)?;
+    let lowered = lowered(nest, target)?;
     let function = emit(&lowered.function, target)?;
     Ok(CompiledKernel { function, scratch_bytes: lowered.scratch_bytes })
 }
@@ -29,9 +29,9 @@ pub fn compile_nest(nest: &LoopNest, target: &Target) -> Result<CompiledKernel, 
 /// # Errors
 /// As [`compile_nest`].
 pub fn list_nest(nest: &LoopNest, target: &Target) -> Result<String, CodegenError> {
-    listing(&lowered(nest)?.function, target)
+    listing(&lowered(nest, target)?.function, target)
 }
 
-fn lowered(nest: &LoopNest) -> Result<Lowered, CodegenError> {
-    lower(nest).map_err(|LowerError::Unsupported { kernel, reason }| CodegenError::Lower { kernel, reason })
+fn lowered(nest: &LoopNest, target: &Target) -> Result<Lowered, CodegenError> {
+    lower(nest, target).map_err(|LowerError::Unsupported { kernel, reason }| CodegenError::Lower { kernel, reason })
 }

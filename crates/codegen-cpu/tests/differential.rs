@@ -6,6 +6,7 @@
 mod programs;
 mod support;
 
+use infc_codegen_cpu::vir::hold;
 use infc_codegen_cpu::vir::reload::{self, Registers};
 use infc_codegen_cpu::vir::{Function, interp, verify};
 use infc_codegen_cpu::{CompiledFunction, Emitter, Target, clif, emit};
@@ -110,6 +111,22 @@ fn reloads() {
         repeated += after.types.len() - function.types.len();
     }
     assert!(repeated > 0, "no load was repeated");
+}
+
+/// Constants in registers give what constants in memory gave.
+#[test]
+fn holds() {
+    let mut held = 0;
+    for (seed, registers) in (0..200).zip([6, 12, 24].into_iter().cycle()) {
+        let (function, data) = programs::program(seed, 4, 20, true);
+        let mut after = function.clone();
+        hold::run(&mut after, Registers { vectors: registers, hold_masks: true });
+        let checked = verify::check(&after).map_err(|errors| errors.join("\n"));
+        assert_eq!(checked, Ok(()), "seed {seed}\n{after}");
+        assert_eq!(expected(&function, &data), expected(&after, &data), "seed {seed}\n{function}\n{after}");
+        held += after.types.len() - function.types.len();
+    }
+    assert!(held > 0, "no constant was held");
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod support;
 
 use infc_codegen_cpu::emit;
 use infc_codegen_cpu::vir::interp::{AddressSpace, run};
-use infc_codegen_cpu::vir::{Builder, Elem, Memory, Type, Value};
+use infc_codegen_cpu::vir::{Builder, Elem, Function, Memory, Type, Value};
 use infc_ir::math::{self, Float};
 use infc_testkit::functions::{SPECIAL, acosh, asinh, atanh, erf, samples, sigmoid, ulps_f32, ulps_f64};
 use support::Executable;
@@ -24,18 +24,47 @@ struct Outcome {
     results: Vec<u64>,
 }
 
-/// Evaluates a function of one or two operands for every element, in all ways there are.
+/// Evaluates a function of one or two operands for every element, in all ways there are: as made for targets without an
+/// instruction that scales by powers of two, and as made for those with it, also where it has to be spelled out after all.
 fn evaluate(elem: Elem, inputs: &[&[u64]], f: &dyn Fn(&mut Builder, &[Value]) -> Value) -> Vec<Outcome> {
-    let size = elem.size_bytes() as usize;
+    let machines = [
+        (false, "x86-64-v2", 1.0, support::has_sse42()),
+        (false, "x86-64-v3", 0.0, support::has_avx2()),
+        (true, "x86-64-v3", 0.0, support::has_avx2()),
+        (true, "x86-64-v4", 0.0, support::has_avx512()),
+    ];
+    let mut outcomes = Vec::new();
+    for scales in [false, true] {
+        let function = function(elem, inputs, f, scales);
+        let by = if scales { "the interpreter, scaling" } else { "the interpreter" };
+        outcomes.push(Outcome { by, slack: 0.0, results: interpreted(elem, inputs, &function) });
+        for (_, by, slack, available) in machines.into_iter().filter(|machine| machine.0 == scales) {
+            if !available {
+                eprintln!("skipped: this machine does not run {by}");
+                continue;
+            }
+            let target = by.parse().expect("a known target");
+            let compiled = emit(&function, &target).unwrap_or_else(|error| panic!("{by}: {error}"));
+            let buffers: Vec<Vec<u8>> = inputs.iter().map(|input| padded(elem, input)).collect();
+            let mut bytes = vec![0; buffers[0].len()];
+            let args: Vec<u64> =
+                buffers.iter().map(|buffer| buffer.as_ptr() as u64).chain([bytes.as_mut_ptr() as u64]).collect();
+            Executable::new(&compiled.code).call(&args, 0, 0, &mut []);
+            outcomes.push(Outcome { by, slack, results: results(elem, inputs, &bytes) });
+        }
+    }
+    outcomes
+}
+
+/// A loop that evaluates a function for all elements.
+fn function(elem: Elem, inputs: &[&[u64]], f: &dyn Fn(&mut Builder, &[Value]) -> Value, scales: bool) -> Function {
     let ty = Type::vector(elem, LANES);
-    let step = i64::from(ty.size_bytes());
-    let count = inputs[0].len().next_multiple_of(usize::from(LANES));
-    let mut b = Builder::new("f");
+    let mut b = Builder::new("f").with_scale(scales);
     let args = b.param(0);
     let buffers: Vec<Value> =
         (0..=inputs.len()).map(|n| b.load(Type::scalar(Elem::I64), args, 8 * n as i32, Memory::ReadOnly)).collect();
-    let (zero, end) = (b.iconst(0), b.iconst((count * size) as i64));
-    let (at, _) = b.loop_open(zero, end, step, true, &[]);
+    let (zero, end) = (b.iconst(0), b.iconst(padded(elem, inputs[0]).len() as i64));
+    let (at, _) = b.loop_open(zero, end, i64::from(ty.size_bytes()), true, &[]);
     let operands: Vec<Value> = buffers[..inputs.len()]
         .iter()
         .map(|&buffer| {
@@ -50,40 +79,33 @@ fn evaluate(elem: Elem, inputs: &[&[u64]], f: &dyn Fn(&mut Builder, &[Value]) ->
     b.loop_close(&[]);
     let function = b.finish();
     infc_codegen_cpu::vir::verify::check(&function).expect("well-formed");
+    function
+}
 
-    let padded = |input: &&[u64]| {
-        let mut bytes = vec![0; count * size];
-        for (chunk, bits) in bytes.chunks_mut(size).zip(*input) {
-            chunk.copy_from_slice(&bits.to_le_bytes()[..size]);
-        }
-        bytes
-    };
-    let buffers: Vec<Vec<u8>> = inputs.iter().map(padded).collect();
-    let results = |bytes: &[u8]| {
-        let lanes = bytes.chunks(size).take(inputs[0].len());
-        lanes.map(|lane| lane.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))).collect()
-    };
+fn interpreted(elem: Elem, inputs: &[&[u64]], function: &Function) -> Vec<u64> {
     let mut memory = AddressSpace::new();
-    let mut addresses: Vec<u64> = buffers.iter().map(|buffer| memory.add(buffer.clone())).collect();
-    let out = memory.add(vec![0; count * size]);
+    let mut addresses: Vec<u64> = inputs.iter().map(|input| memory.add(padded(elem, input))).collect();
+    let out = memory.add(vec![0; padded(elem, inputs[0]).len()]);
     addresses.push(out);
     let args = memory.add(addresses.iter().flat_map(|address| address.to_le_bytes()).collect());
-    run(&function, [args, 0, 0, 0], &mut memory, u64::MAX).expect("runs");
-    let mut outcomes = vec![Outcome { by: "the interpreter", slack: 0.0, results: results(memory.region(out)) }];
-    for (by, slack, available) in [("x86-64-v2", 1.0, support::has_sse42()), ("x86-64-v3", 0.0, support::has_avx2())] {
-        if !available {
-            eprintln!("skipped: this machine does not run {by}");
-            continue;
-        }
-        let target = by.parse().expect("a known target");
-        let compiled = emit(&function, &target).unwrap_or_else(|error| panic!("{by}: {error}"));
-        let mut bytes = vec![0; count * size];
-        let args: Vec<u64> =
-            buffers.iter().map(|buffer| buffer.as_ptr() as u64).chain([bytes.as_mut_ptr() as u64]).collect();
-        Executable::new(&compiled.code).call(&args, 0, 0, &mut []);
-        outcomes.push(Outcome { by, slack, results: results(&bytes) });
+    run(function, [args, 0, 0, 0], &mut memory, u64::MAX).expect("runs");
+    results(elem, inputs, memory.region(out))
+}
+
+/// The bytes of elements, and zeros up to whole vectors.
+fn padded(elem: Elem, input: &[u64]) -> Vec<u8> {
+    let size = elem.size_bytes() as usize;
+    let mut bytes = vec![0; input.len().next_multiple_of(usize::from(LANES)) * size];
+    for (chunk, bits) in bytes.chunks_mut(size).zip(input) {
+        chunk.copy_from_slice(&bits.to_le_bytes()[..size]);
     }
-    outcomes
+    bytes
+}
+
+/// As many elements as there are inputs, from their bytes.
+fn results(elem: Elem, inputs: &[&[u64]], bytes: &[u8]) -> Vec<u64> {
+    let lanes = bytes.chunks(elem.size_bytes() as usize).take(inputs[0].len());
+    lanes.map(|lane| lane.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))).collect()
 }
 
 fn check_f32(name: &str, f: Unary, reference: fn(f64) -> f64, range: (f64, f64), limit: f64) {

@@ -1,7 +1,7 @@
 //! The builder keeps functions in good order, passes rewrite them as stated, and the verifier finds what is wrong.
 
 use infc_codegen_cpu::vir::{
-    BinaryOp, Block, Builder, Cond, Convert, Elem, Function, I64, Inst, Memory, Op, Type, Value, balance, expand,
+    BinaryOp, Block, Builder, Cond, Convert, Elem, Function, I64, Inst, Memory, Op, Type, Value, balance, expand, hold,
     interleave, interp, pack,
     reload::{self, Registers},
     split, strength, verify,
@@ -329,6 +329,61 @@ fn what_registers_cannot_hold_through_a_loop_is_read_in_it() {
         let function = sums(registers);
         assert_eq!((in_loop(&function), in_front(&function)), (inside, outside), "{registers} registers: {function}");
     }
+}
+
+/// Constants stay in registers that are left over: through a loop those that it uses most, from one use to the next where
+/// that is all there is room for.
+#[test]
+fn constants_stay_in_registers_that_are_left_over() {
+    let scaled = |registers: usize| {
+        let mut b = Builder::new("f");
+        let (p, q) = (b.param(0), b.param(1));
+        let (zero, ten, stride) = (b.iconst(0), b.iconst(10), b.iconst(32));
+        let (iv, _) = b.loop_open(zero, ten, 1, true, &[]);
+        let offset = b.mul(iv, stride);
+        let (from, to) = (b.add(p, offset), b.add(q, offset));
+        let (two, three) = (b.fconst(F32X8, 2.0), b.fconst(F32X8, 3.0));
+        let x = b.load(F32X8, from, 0, Memory::Written);
+        let once = b.mul(x, three);
+        let sum = b.add(once, two);
+        let product = b.mul(sum, two);
+        let result = b.max(product, two);
+        b.store(result, to, 0);
+        b.loop_close(&[]);
+        let mut function = b.finish();
+        hold::run(&mut function, Registers { vectors: registers, hold_masks: true });
+        verify::check(&function).expect("a rewritten function is well formed");
+        function
+    };
+    let held = |block: &Block| -> Vec<f32> {
+        let constant = |inst: &Inst| match inst {
+            Inst::Op { op: Op::Lanes(lanes), .. } => Some(f32::from_bits(lanes[0] as u32)),
+            _ => None,
+        };
+        block.insts.iter().filter_map(constant).collect()
+    };
+    // One register is for x and what becomes of it, two are spare.
+    for (registers, in_front) in [(5, vec![2.0, 3.0]), (4, vec![2.0]), (3, vec![])] {
+        let function = scaled(registers);
+        let body =
+            function.body.insts.iter().find_map(|inst| if let Inst::Loop(l) = inst { Some(&l.body) } else { None });
+        assert_eq!(held(&function.body), in_front, "{registers} registers: {function}");
+        assert_eq!(held(body.expect("a loop")), [0.0; 0], "{registers} registers: {function}");
+    }
+
+    // Outside of loops: three has one use, and nothing to stay for.
+    let mut b = Builder::new("f");
+    let p = b.param(0);
+    let (two, three) = (b.fconst(F32X8, 2.0), b.fconst(F32X8, 3.0));
+    let x = b.load(F32X8, p, 0, Memory::Written);
+    let once = b.mul(x, two);
+    let sum = b.add(once, three);
+    let result = b.max(sum, two);
+    b.store(result, p, 32);
+    let mut function = b.finish();
+    hold::run(&mut function, Registers { vectors: 4, hold_masks: true });
+    verify::check(&function).expect("a rewritten function is well formed");
+    assert_eq!(held(&function.body), [2.0], "{function}");
 }
 
 /// A loop of additions, differences and minima becomes one that multiplies as well, and gives the same bits.

@@ -4,6 +4,7 @@ use crate::single::{KernelOptions, compile_kernel};
 use crate::{Target, kernels};
 use infc_artifact::Hash;
 use infc_codegen_cpu::lower::lower;
+use infc_codegen_cpu::target::Level;
 use infc_ir::index::{IndexExpr, Ranges};
 use infc_ir::kernel::{Axis, Kernel};
 use infc_ir::schedule::{Schedule, Scope, Step};
@@ -208,5 +209,6 @@ fn applies(kernel: &Kernel, schedule: &Schedule, allowed: ErrorClass) -> Result<
     }
     let nest = apply_within(kernel, schedule, allowed).map_err(|error| error.to_string())?;
     verify_nest(&nest).map_err(|error| error.to_string())?;
-    lower(&nest).map(drop).map_err(|error| error.to_string())
+    // What cannot be lowered cannot be for any of them.
+    lower(&nest, &Target::new(Level::X86V3)).map(drop).map_err(|error| error.to_string())
 }

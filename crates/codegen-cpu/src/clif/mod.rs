@@ -49,7 +49,14 @@ pub fn listing(function: &Function, target: &Target) -> Result<String, CodegenEr
 /// Code with its constants behind it, and its listing.
 fn compile(function: &Function, target: &Target) -> Result<(Vec<u8>, String), CodegenError> {
     let mut function = function.clone();
-    let lacks = Lacks { half: true, bf16: true, fma: target.level() == Level::X86V2, dot_bytes: true, dot_bf16: true };
+    let lacks = Lacks {
+        half: true,
+        bf16: true,
+        fma: target.level() == Level::X86V2,
+        scale: true,
+        dot_bytes: true,
+        dot_bf16: true,
+    };
     expand::run(&mut function, lacks);
     split::run(&mut function, repr::REGISTER_BYTES);
     halves::run(&mut function, lacks);

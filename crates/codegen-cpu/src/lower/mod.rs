@@ -13,6 +13,7 @@ mod mask;
 mod ops;
 mod stmt;
 
+use crate::target::{Level, Target};
 use crate::vir::builder::{Builder, Memory};
 use crate::vir::{Elem, Function, I64, Type, Value};
 use infc_ir::entity::{BufferId, EntityId, VarId};
@@ -39,12 +40,12 @@ pub struct Lowered {
     pub scratch_bytes: Dim,
 }
 
-/// Lowers a whole nest.
+/// Lowers a whole nest for a target: only what elementary functions are expanded into depends on it.
 ///
 /// # Errors
 /// [`LowerError::Unsupported`] for GPU constructs, and for register buffers whose index does not become constant.
-pub fn lower(nest: &LoopNest) -> Result<Lowered, LowerError> {
-    let mut lower = Lower::new(nest);
+pub fn lower(nest: &LoopNest, target: &Target) -> Result<Lowered, LowerError> {
+    let mut lower = Lower::new(nest, target);
     lower.kernel()?;
     Ok(Lowered { function: lower.b.finish(), scratch_bytes: lower.scratch_peak })
 }
@@ -83,8 +84,8 @@ struct Lower<'a> {
 }
 
 impl<'a> Lower<'a> {
-    fn new(nest: &'a LoopNest) -> Self {
-        let mut b = Builder::new(nest.name.clone());
+    fn new(nest: &'a LoopNest, target: &Target) -> Self {
+        let mut b = Builder::new(nest.name.clone()).with_scale(target.level() == Level::X86V4);
         let args = b.param(0);
         let arguments = nest.buffers.iter().filter(|b| matches!(b.kind, BufferKind::Operand { .. })).count();
         let slot = |n: usize| i32::try_from(8 * n).expect("a kernel has fewer than 2^28 arguments");

@@ -103,6 +103,8 @@ pub struct Builder {
     depth: Vec<u32>,
     frames: Vec<Frame>,
     open: Vec<Open>,
+    /// Whether the target has an instruction for [`super::BinaryOp::Scale`].
+    scales: bool,
 }
 
 impl Builder {
@@ -117,7 +119,15 @@ impl Builder {
             depth: Vec::new(),
             frames: vec![root],
             open: Vec::new(),
+            scales: false,
         }
+    }
+
+    /// Whether the target has an instruction for [`super::BinaryOp::Scale`], without which it is not made; by default it has not.
+    #[must_use]
+    pub fn with_scale(mut self, scales: bool) -> Self {
+        self.scales = scales;
+        self
     }
 
     /// The type of a value.

@@ -170,6 +170,7 @@ pub fn binary(op: BinaryOp, elem: Elem, a: u64, b: u64) -> Option<u64> {
             BinaryOp::Div => float_op!(elem, |x, y| x / y, a, b),
             BinaryOp::Min => float_op!(elem, |x, y| if x < y { x } else { y }, a, b),
             BinaryOp::Max => float_op!(elem, |x, y| if x > y { x } else { y }, a, b),
+            BinaryOp::Scale => from_f64(elem, scale(elem, to_f64(elem, a), to_f64(elem, b))),
             _ => return None,
         });
     }
@@ -190,9 +191,26 @@ pub fn binary(op: BinaryOp, elem: Elem, a: u64, b: u64) -> Option<u64> {
         BinaryOp::Shl => a << shift?,
         BinaryOp::ShrS => (x >> shift?).cast_unsigned(),
         BinaryOp::ShrU => a >> shift?,
-        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => return None,
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Scale => return None,
     };
     Some(result & lane_mask(elem))
+}
+
+/// `x·2ⁿ` for a whole n, rounded once, for elements of a type.
+fn scale(elem: Elem, x: f64, n: f64) -> f64 {
+    if n.is_nan() {
+        return n;
+    }
+    // Exact for f32, whose rounding comes when the result is narrowed. For f64, the factors but the last leave room for all
+    // bits of a result that is going to be subnormal.
+    let smallest = if elem == Elem::F64 { -1022.0 + 53.0 } else { -1022.0 };
+    let (mut x, mut n) = (x, n.clamp(-2200.0, 2200.0));
+    while n != 0.0 {
+        let step = n.clamp(smallest, 1023.0);
+        x *= 2f64.powi(step as i32);
+        n -= step;
+    }
+    x
 }
 
 /// One lane of a fused multiply-add.

@@ -16,6 +16,8 @@ pub struct Lacks {
     pub bf16: bool,
     /// Fused multiply-add.
     pub fma: bool,
+    /// [`BinaryOp::Scale`].
+    pub scale: bool,
     /// Dot products of bytes ([`super::halves`] spells them out).
     pub dot_bytes: bool,
     /// Dot products of bfloat16 pairs ([`super::halves`]).
@@ -87,6 +89,7 @@ impl Pass {
                 // The sum first: an accumulator keeps its register where results replace their first operand.
                 Some(Op::Binary(BinaryOp::Add, c, product))
             }
+            Op::Binary(BinaryOp::Scale, a, n) if self.lacks.scale => Some(Seq { pass: self, out }.scale(a, n)),
             Op::Convert(Convert::Float, a) => Some(self.float(ty, a, out)),
             Op::LoadMasked { base, disp, mask } if ty.lanes == 1 => {
                 self.guarded(result, mask, Op::Load { base, disp, invariant: false }, Vec::new(), out);
@@ -212,6 +215,32 @@ impl Seq<'_> {
         };
         let offset = self.with(BinaryOp::Mul, index, u64::from(scale));
         self.op(I64, Op::Binary(BinaryOp::Add, base, offset))
+    }
+
+    /// `a·2ⁿ` by two factors, each half of n as an exponent, of which the first is exact. What n is beyond makes no
+    /// difference, as far as `a` is no smaller or larger than the rest of an exponential.
+    fn scale(&mut self, a: Value, n: Value) -> Op {
+        let ty = self.pass.ty(n);
+        let (int, mantissa, bias, magic) = match ty.elem {
+            Elem::F32 => (Elem::I32, 23, 127.0, 12_582_912.0),
+            _ => (Elem::I64, 52, 1023.0, 6_755_399_441_055_744.0),
+        };
+        let bound = |value: f64| eval::from_f64(ty.elem, value);
+        let (lowest, highest) = (self.constant(ty, bound(-2.0 * bias + 2.0)), self.constant(ty, bound(2.0 * bias)));
+        let n = self.both(BinaryOp::Min, highest, n);
+        let n = self.both(BinaryOp::Max, lowest, n);
+        // Leaves n and twice the bias in the low bits of the sum.
+        let shifted = self.with(BinaryOp::Add, n, bound(magic + 2.0 * bias));
+        let bits = self.convert(Convert::Bitcast, shifted, int);
+        let whole = self.with(BinaryOp::Shl, bits, mantissa);
+        let first = self.with(BinaryOp::Shl, bits, mantissa - 1);
+        let field = eval::lane_mask(int) & (u64::MAX << mantissa);
+        let first = self.with(BinaryOp::And, first, field);
+        let second = self.both(BinaryOp::Sub, whole, first);
+        let (first, second) =
+            (self.convert(Convert::Bitcast, first, ty.elem), self.convert(Convert::Bitcast, second, ty.elem));
+        let scaled = self.both(BinaryOp::Mul, a, first);
+        Op::Binary(BinaryOp::Mul, scaled, second)
     }
 
     /// The high half of an `f32` is its bfloat16.

@@ -10,7 +10,7 @@
 
 use super::line::{Count, Kinds, Line, Walk};
 use super::reload::Registers;
-use super::{Block, Function, Inst, Op, Value, passing};
+use super::{Block, Function, Inst, Op, Value, hold, passing};
 use std::collections::{HashMap, HashSet};
 
 /// Cycles of a chain from which on the core loses sight of the next ones.
@@ -21,6 +21,9 @@ const RESERVED: usize = 3;
 
 /// Registers that are free when another chain begins: in its middle a chain needs more than at its start.
 const HEADROOM: usize = 2;
+
+/// The part of the registers that constants may have ([`hold`]), by measurement: with more, too few chains take turns.
+const CONSTANTS_SHARE: (usize, usize) = (3, 8);
 
 /// Masks that have registers of their own, where they do not take those of vectors.
 const MASKS: usize = 5;
@@ -100,18 +103,38 @@ impl Pass<'_> {
         if longest < LONG_CHAIN {
             return;
         }
-        put_in_order(insts, self.order(&line));
+        put_in_order(insts, self.order(&line, self.for_constants(insts, &line)));
     }
 
-    /// Cycle by cycle, what can start, the oldest first, as long as its result has a register.
-    fn order(&self, line: &Line) -> Vec<usize> {
+    /// Registers that chains leave to the constants they read, unless what comes from outside takes most of them.
+    fn for_constants(&self, insts: &[Inst], line: &Line) -> usize {
+        if line.outside[0] > self.registers / 2 {
+            return 0;
+        }
+        let mut constants = HashSet::new();
+        for inst in insts {
+            if let Inst::Op { op, .. } = inst
+                && hold::reads_constants(op)
+            {
+                let held = |&value: &Value| {
+                    self.kinds.constants.contains(&value) && self.kinds.types[value.0 as usize].lanes > 1
+                };
+                op.for_each_operand(|value| constants.extend(Some(value).filter(held)));
+            }
+        }
+        constants.len().min(self.registers * CONSTANTS_SHARE.0 / CONSTANTS_SHARE.1)
+    }
+
+    /// Cycle by cycle, what can start, the oldest first, as long as its result has a register that is not for constants.
+    fn order(&self, line: &Line, for_constants: usize) -> Vec<usize> {
+        let limits = [self.limits[0] - for_constants, self.limits[1]];
         let mut walk = Walk::new(line);
         let (mut cycle, mut started) = (0u64, 0u64);
         while let Some(&oldest) = walk.ready.first() {
             let fits = |i: usize| {
                 let (takes, frees) = (walk.takes(i), walk.frees(i));
                 let headroom = if walk.begins(i) { HEADROOM } else { 0 };
-                (0..2).all(|k| takes[k] == 0 || walk.live[k] + takes[k] + headroom <= self.limits[k] + frees[k])
+                (0..2).all(|k| takes[k] == 0 || walk.live[k] + takes[k] + headroom <= limits[k] + frees[k])
             };
             let next = walk.ready.iter().copied().find(|&i| walk.ready_at[i] <= cycle && fits(i));
             let later = walk.ready.iter().copied().filter(|&i| walk.ready_at[i] > cycle && fits(i));

@@ -116,7 +116,7 @@ impl Kinds<'_> {
             Op::Fma(..) | Op::Dot4(..) | Op::Dot2(..) => 4,
             Op::Dot2Bf16(..) => 6,
             Op::Binary(BinaryOp::Div, ..) | Op::Unary(UnaryOp::Sqrt, _) if ty.elem.is_float() => 13,
-            Op::Binary(BinaryOp::Mul, ..) => 4,
+            Op::Binary(BinaryOp::Mul | BinaryOp::Scale, ..) => 4,
             Op::Convert(..) | Op::Compare(..) | Op::Permute(..) | Op::Join(..) => 3,
             Op::Binary(..) | Op::Unary(..) if ty.elem.is_float() => 3,
             _ => 1,

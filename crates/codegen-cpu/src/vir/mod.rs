@@ -15,6 +15,7 @@ pub mod dce;
 pub mod eval;
 pub mod expand;
 pub mod halves;
+pub mod hold;
 pub mod interleave;
 pub mod interp;
 mod line;
@@ -171,6 +172,9 @@ pub enum BinaryOp {
     ShrS,
     /// Logical shift right.
     ShrU,
+    /// `a·2ᵇ` rounded once (floats); b is integral, or NaN as a is then. AVX-512 has an instruction, and builders make it
+    /// only for targets that do; elsewhere it is spelled out.
+    Scale,
 }
 
 /// Comparison conditions. For floats they are ordered (false on NaN), except `Ne`, which is true on NaN.

@@ -71,6 +71,7 @@ impl Display for BinaryOp {
             BinaryOp::Shl => "shl",
             BinaryOp::ShrS => "shr_s",
             BinaryOp::ShrU => "shr_u",
+            BinaryOp::Scale => "scale",
         })
     }
 }

@@ -22,6 +22,17 @@ pub struct Registers {
     pub hold_masks: bool,
 }
 
+impl Registers {
+    /// Whether values of a type live in vector registers.
+    pub(super) const fn hold(self, ty: Type) -> bool {
+        match ty.elem {
+            Elem::Mask => self.hold_masks && ty.lanes > 1,
+            Elem::F32 | Elem::F64 => true,
+            _ => ty.lanes > 1,
+        }
+    }
+}
+
 /// Loads that a turn saves for each register that it does not lack: what is spilled is written, too.
 const SPILL_LOADS: usize = 2;
 
@@ -93,13 +104,7 @@ impl Plan {
 
 impl Pass {
     fn occupies(&self, value: Value) -> bool {
-        let ty = self.types[value.0 as usize];
-        let is_vector = match ty.elem {
-            Elem::Mask => self.registers.hold_masks && ty.lanes > 1,
-            Elem::F32 | Elem::F64 => true,
-            _ => ty.lanes > 1,
-        };
-        is_vector && !self.constants.contains(&value)
+        self.registers.hold(self.types[value.0 as usize]) && !self.constants.contains(&value)
     }
 
     /// `carried` are the values that a loop hands to its body.

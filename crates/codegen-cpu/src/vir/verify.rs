@@ -178,6 +178,7 @@ impl Verifier<'_> {
                     BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Min | BinaryOp::Max => {
                         integer(ty) || ty.elem.is_float()
                     }
+                    BinaryOp::Scale => ty.elem.is_float(),
                     _ => integer(ty),
                 };
                 when(fits && of(a) == ty && of(b) == ty, "operands of the result's type that the operation knows")

@@ -19,7 +19,7 @@ use crate::object::CompiledFunction;
 use crate::vir::expand::{self, Lacks};
 use crate::vir::regroup::{self, Permutes};
 use crate::vir::reload::{self, Registers};
-use crate::vir::{Function, balance, halves, interleave, pack, speculate, split, strength, verify};
+use crate::vir::{Function, balance, halves, hold, interleave, pack, speculate, split, strength, verify};
 use inst::Encoding;
 
 /// Vector registers that are tried to be left alone where the allocator finds too few all the same: it does not find the
@@ -61,7 +61,7 @@ fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Resul
     let register_bytes = if isa.avx512 { 64 } else { 32 };
     let mut function = function.clone();
     let flushes_bf16 = isa.bf16 && isa.flush_bf16;
-    expand::run(&mut function, Lacks { bf16: !flushes_bf16, ..Lacks::default() });
+    expand::run(&mut function, Lacks { bf16: !flushes_bf16, scale: !isa.avx512, ..Lacks::default() });
     split::run(&mut function, register_bytes);
     regroup::run(&mut function, if isa.avx512 { Permutes::OfTwo } else { Permutes::OfOne });
     halves::run(&mut function, Lacks { dot_bytes: !isa.vnni, dot_bf16: !isa.bf16, ..Lacks::default() });
@@ -105,6 +105,7 @@ fn finish(
     // Cores with short vectors start four a cycle, those with long ones two.
     interleave::run(&mut function, registers, if isa.avx512 { 2 } else { 4 });
     reload::run(&mut function, registers);
+    hold::run(&mut function, registers);
     if cfg!(debug_assertions) {
         verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;
     }

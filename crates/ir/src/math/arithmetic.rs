@@ -71,6 +71,11 @@ pub trait Arithmetic: Sized {
     /// To a whole number, to nearest, half to even.
     fn round_even(&mut self, a: Self::Value) -> Self::Value;
 
+    /// `a · 2^(n + more)` of floats, n whole, rounded once; `None` where the machine has no instruction for it.
+    fn scale(&mut self, _a: Self::Value, _n: Self::Value, _more: i32) -> Option<Self::Value> {
+        None
+    }
+
     /// Bit by bit, also of floats and masks.
     fn and(&mut self, a: Self::Value, b: Self::Value) -> Self::Value;
     /// See [`Arithmetic::and`].

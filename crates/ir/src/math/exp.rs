@@ -33,15 +33,43 @@ const F64: [f64; 10] = [
     0.5000000000000011,
 ];
 
-/// What is known of the argument of an exponential.
+/// What is known of the argument of an exponential, and what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Argument {
-    /// Nothing.
+    /// Nothing is known.
     Any,
+    /// Nothing; half of the exponential is asked for.
+    Half,
     /// Its exponential is a normal number.
     Moderate,
     /// Its exponential times two to this power is a normal number, and is what is asked for.
     Times(i32),
+}
+
+impl Argument {
+    /// The power of two that the exponential is asked for times.
+    const fn exponent(self) -> i32 {
+        match self {
+            Argument::Any | Argument::Moderate => 0,
+            Argument::Half => -1,
+            Argument::Times(exponent) => exponent,
+        }
+    }
+
+    /// Whether two to the power of n, and of the exponent asked for, is a normal number.
+    const fn is_normal(self) -> bool {
+        matches!(self, Argument::Moderate | Argument::Times(_))
+    }
+
+    /// What the low bits of the float that [`reduce`] rounds with hold beside n: the bias of the factor 2ⁿ, or of both
+    /// halves of it, and the exponent asked for, so that these need no additions of their own.
+    const fn bias(self, float: Float) -> i32 {
+        let bias = match float {
+            Float::F32 => 127,
+            Float::F64 => 1023,
+        };
+        self.exponent() + if self.is_normal() { bias } else { 2 * bias }
+    }
 }
 
 /// `e^x`.
@@ -51,10 +79,7 @@ pub fn exp<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
 
 /// `e^x / 2`, finite where that is although `e^x` is not.
 pub(super) fn half_exp<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
-    let (power, n) = reduced_power(b, x, None, Argument::Any);
-    let one = b.fconst(b.ty(n), 1.0);
-    let n = b.sub(n, one);
-    scale(b, power, n, false)
+    power_of_e(b, x, None, Argument::Half)
 }
 
 /// `e^(x + small)`, where `small` is too small to change `x` by more than its last places.
@@ -64,69 +89,91 @@ pub(super) fn power_of_e<B: Arithmetic>(
     small: Option<B::Value>,
     argument: Argument,
 ) -> B::Value {
-    let (power, n) = reduced_power(b, x, small, argument);
-    scale(b, power, n, argument != Argument::Any)
+    let reduced = reduce(b, x, Sign::Plus, small, argument);
+    let power = reduced_power(b, reduced.r, Sign::Plus);
+    scale(b, power, reduced, argument)
 }
 
-/// What the low bits of the float from [`reduced_power`] hold beside n: the bias of the factor 2ⁿ, or of both halves of
-/// it, so that they need no additions of their own.
-fn bias(float: Float, argument: Argument) -> i32 {
-    let bias = if float == Float::F32 { 127 } else { 1023 };
-    match argument {
-        Argument::Any => 2 * bias,
-        Argument::Moderate => bias,
-        Argument::Times(exponent) => bias + exponent,
+/// Whether the exponential of a number is asked for, or that of minus the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    Plus,
+    Minus,
+}
+
+impl Sign {
+    /// A constant for a number with the sign.
+    fn of(self, value: f64) -> f64 {
+        match self {
+            Sign::Plus => value,
+            Sign::Minus => -value,
+        }
     }
 }
 
-/// `e^r` with |r| ≤ ln 2 / 2, and n plus a [`bias`] in the low bits of a float, for `e^(x + small) = 2ⁿ e^r`.
-fn reduced_power<B: Arithmetic>(
+/// `±(x + small) = n ln 2 ± r` with |r| ≤ ln 2 / 2.
+#[derive(Clone, Copy)]
+struct Reduced<V> {
+    r: V,
+    /// A float whose low bits hold n plus [`Argument::bias`].
+    shifted: V,
+    /// n.
+    n: V,
+}
+
+fn reduce<B: Arithmetic>(
     b: &mut B,
     x: B::Value,
+    sign: Sign,
     small: Option<B::Value>,
     argument: Argument,
-) -> (B::Value, B::Value) {
+) -> Reduced<B::Value> {
     let ty = b.ty(x);
     let single = B::float(ty) == Float::F32;
     // Beyond these bounds the result is zero or infinite, and the exponents below stay in their fields.
     let (lowest, highest) = if single { (-104.0, 90.0) } else { (-746.0, 711.0) };
-    let x = match argument {
-        Argument::Any => clamp(b, x, lowest, highest),
-        Argument::Moderate | Argument::Times(_) => x,
-    };
+    let x = if argument.is_normal() { x } else { clamp(b, x, lowest, highest) };
     // n = round(x / ln 2), r = x − n ln 2. Adding 1.5·2^(mantissa bits) rounds to an integer and leaves it in the low
     // bits of the sum, as it does with the bias on top.
     let magic = if single { 12_582_912.0 } else { 6_755_399_441_055_744.0 };
-    let magic = b.fconst(ty, magic + f64::from(bias(B::float(ty), argument)));
-    let log2_e = b.fconst(ty, LOG2_E);
+    let magic = b.fconst(ty, magic + f64::from(argument.bias(B::float(ty))));
+    let log2_e = b.fconst(ty, sign.of(LOG2_E));
     let shifted = b.fma(x, log2_e, magic);
     let n = b.sub(shifted, magic);
     let Ln2 { hi, lo } = ln2(B::float(ty));
-    let (minus_hi, minus_lo) = (b.fconst(ty, -hi), b.fconst(ty, -lo));
+    let (minus_hi, minus_lo) = (b.fconst(ty, sign.of(-hi)), b.fconst(ty, sign.of(-lo)));
     let r = b.fma(n, minus_hi, x);
     let mut r = b.fma(n, minus_lo, r);
     if let Some(small) = small {
         r = b.add(r, small);
     }
-    // e^r = 1 + r + r² q(r)
-    let q = polynomial(b, r, if single { &F32 } else { &F64 });
-    let one = b.fconst(ty, 1.0);
-    let square = b.mul(r, r);
-    let tail = b.fma(q, square, r);
-    (b.add(tail, one), shifted)
+    Reduced { r, shifted, n }
 }
 
-/// `x · 2ⁿ` rounded once, for `n` plus a [`bias`] in the low bits of the given float. Subnormal and infinite results are
-/// included, since the factor is applied in two halves of which the first is exact; where 2ⁿ is a normal number, it is
-/// applied at once. Multiplied rather than added to the exponent, so that NaN stays NaN.
-fn scale<B: Arithmetic>(b: &mut B, x: B::Value, n: B::Value, at_once: bool) -> B::Value {
+/// `e^±r` with |r| ≤ ln 2 / 2.
+fn reduced_power<B: Arithmetic>(b: &mut B, r: B::Value, sign: Sign) -> B::Value {
+    // e^r = 1 + r + r² q(r); odd powers have the sign of r.
+    let q = if B::float(b.ty(r)) == Float::F32 { &F32[..] } else { &F64[..] };
+    let highest = q.len() + 1;
+    let signed = |(n, &c): (usize, &f64)| if (highest - n).is_multiple_of(2) { c } else { sign.of(c) };
+    let coefficients: Vec<f64> = q.iter().chain(&[1.0, 1.0]).enumerate().map(signed).collect();
+    polynomial(b, r, &coefficients)
+}
+
+/// `x · 2ⁿ`, and by the power of two that is asked for, rounded once. Subnormal and infinite results are included, since
+/// the factor is applied in two halves of which the first is exact; where it is a normal number, it is applied at once.
+/// Multiplied rather than added to the exponent, so that NaN stays NaN.
+fn scale<B: Arithmetic>(b: &mut B, x: B::Value, reduced: Reduced<B::Value>, argument: Argument) -> B::Value {
     let float = b.float_type(x);
-    let bits = b.bits_of(n);
+    if let Some(scaled) = b.scale(x, reduced.n, argument.exponent()) {
+        return scaled;
+    }
+    let bits = b.bits_of(reduced.shifted);
     let ty = b.ty(bits);
     let mantissa = if float == Float::F32 { 23 } else { 52 };
     let (all, half) = (b.constant(ty, mantissa), b.constant(ty, mantissa - 1));
     let whole = b.shl(bits, all);
-    if at_once {
+    if argument.is_normal() {
         let factor = b.float_of(whole);
         return b.mul(x, factor);
     }
@@ -144,13 +191,15 @@ fn scale<B: Arithmetic>(b: &mut B, x: B::Value, n: B::Value, at_once: bool) -> B
 /// `1 / (1 + e^−x)`.
 pub fn sigmoid<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
     let ty = b.ty(x);
-    let minus_x = b.neg(x);
     // Both numerator and denominator are scaled by half an ulp of one: then e^−x is finite as long as the result, which
-    // may be subnormal, is not zero. Below the lower bound e^−x is lost in the sum.
+    // may be subnormal, is not zero. Above the upper bound e^−x is lost in the sum.
     let (half_ulp, lowest, highest) =
-        if B::float(ty) == Float::F32 { (-24, -30.0, 104.5) } else { (-53, -60.0, 745.5) };
-    let minus_x = clamp(b, minus_x, lowest, highest);
-    let e = power_of_e(b, minus_x, None, Argument::Times(half_ulp));
+        if B::float(ty) == Float::F32 { (-24, -104.5, 30.0) } else { (-53, -745.5, 60.0) };
+    let bounded = clamp(b, x, lowest, highest);
+    let argument = Argument::Times(half_ulp);
+    let reduced = reduce(b, bounded, Sign::Minus, None, argument);
+    let power = reduced_power(b, reduced.r, Sign::Minus);
+    let e = scale(b, power, reduced, argument);
     let numerator = b.fconst(ty, 2f64.powi(half_ulp));
     let denominator = b.add(e, numerator);
     b.div(numerator, denominator)

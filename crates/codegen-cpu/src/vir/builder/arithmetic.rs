@@ -1,7 +1,7 @@
 //! `vir` as what elementary functions are expanded into.
 
 use super::Builder;
-use crate::vir::{Cond, Convert, Elem, Type, Value, eval};
+use crate::vir::{BinaryOp, Cond, Convert, Elem, Type, Value, eval};
 use infc_ir::math::{Arithmetic, Float};
 use infc_ir::scalar::CompareOp;
 
@@ -55,6 +55,20 @@ impl Arithmetic for Builder {
     same!(add(a, b), sub(a, b), mul(a, b), div(a, b), fma(a, b, c), min(a, b), max(a, b));
     same!(neg(a), abs(a), sqrt(a), trunc(a), round_even(a));
     same!(and(a, b), or(a, b), xor(a, b), not(a), shl(a, by), shr_s(a, by), shr_u(a, by), select(mask, a, b));
+
+    fn scale(&mut self, a: Value, n: Value, more: i32) -> Option<Value> {
+        if !self.scales {
+            return None;
+        }
+        let n = match more {
+            0 => n,
+            _ => {
+                let more = Builder::fconst(self, Builder::ty(self, n), f64::from(more));
+                Builder::add(self, n, more)
+            }
+        };
+        Some(self.binary(BinaryOp::Scale, a, n))
+    }
 
     fn compare(&mut self, f: CompareOp, a: Value, b: Value) -> Value {
         let cond = match f {

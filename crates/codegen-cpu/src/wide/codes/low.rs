@@ -16,6 +16,8 @@ single! {
     MIN_SF64 = VEX_Vminsd_xmm_xmm_xmmm64, EVEX_Vminsd_xmm_k1z_xmm_xmmm64_sae;
     MAX_SF32 = VEX_Vmaxss_xmm_xmm_xmmm32, EVEX_Vmaxss_xmm_k1z_xmm_xmmm32_sae;
     MAX_SF64 = VEX_Vmaxsd_xmm_xmm_xmmm64, EVEX_Vmaxsd_xmm_k1z_xmm_xmmm64_sae;
+    SCALE_SF32 = INVALID, EVEX_Vscalefss_xmm_k1z_xmm_xmmm32_er;
+    SCALE_SF64 = INVALID, EVEX_Vscalefsd_xmm_k1z_xmm_xmmm64_er;
     SQRT_SF32 = VEX_Vsqrtss_xmm_xmm_xmmm32, EVEX_Vsqrtss_xmm_k1z_xmm_xmmm32_er;
     SQRT_SF64 = VEX_Vsqrtsd_xmm_xmm_xmmm64, EVEX_Vsqrtsd_xmm_k1z_xmm_xmmm64_er;
     FMADD132_SF32 = VEX_Vfmadd132ss_xmm_xmm_xmmm32, EVEX_Vfmadd132ss_xmm_k1z_xmm_xmmm32_er;

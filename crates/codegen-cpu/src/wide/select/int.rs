@@ -275,6 +275,7 @@ impl Selector<'_> {
             }
             BinaryOp::Mul => (plain(Code::Imul_r32_rm32, Code::Imul_r64_rm64), None),
             BinaryOp::Shl | BinaryOp::ShrS | BinaryOp::ShrU => return self.shift(dst, ty, kind, a, b),
+            BinaryOp::Scale => return Err(unsupported("an exponent of integers")),
             BinaryOp::Min | BinaryOp::Max | BinaryOp::MinU | BinaryOp::MaxU => {
                 return self.int_min_max(dst, ty, kind, a, b);
             }

@@ -19,6 +19,7 @@ fn float_rows(kind: BinaryOp) -> Option<FloatRows> {
         BinaryOp::Div => [(codes::DIV_F32, codes::DIV_SF32), (codes::DIV_F64, codes::DIV_SF64)],
         BinaryOp::Min => [(codes::MIN_F32, codes::MIN_SF32), (codes::MIN_F64, codes::MIN_SF64)],
         BinaryOp::Max => [(codes::MAX_F32, codes::MAX_SF32), (codes::MAX_F64, codes::MAX_SF64)],
+        BinaryOp::Scale => [(codes::SCALE_F32, codes::SCALE_SF32), (codes::SCALE_F64, codes::SCALE_SF64)],
         _ => return None,
     })
 }
@@ -234,6 +235,7 @@ impl Selector<'_> {
             BinaryOp::Div | BinaryOp::Rem | BinaryOp::DivU | BinaryOp::RemU => {
                 return self.lane_by_lane(dst, ty, kind, a, b);
             }
+            BinaryOp::Scale => return Err(unsupported("an exponent of integers")),
         };
         // Scalar floats as bits: memory would be read beyond the element.
         let broadcast = ty.elem.size_bytes() >= 4;
