@@ -1,5 +1,6 @@
 //! What this process knows of itself: when it started, how much memory it has used, on what machine it runs.
 
+use infc_tune::MachineKind;
 use std::time::{Duration, Instant};
 
 /// When the process started, as well as can be told.
@@ -69,6 +70,20 @@ pub(crate) fn data_caches() -> Vec<(u32, u64)> {
     (0..).map_while(cache).flatten().collect()
 }
 
+/// The design of this machine's processor, which records that ship with infc go by; `None` of others than x86.
+pub(crate) fn machine_kind() -> Option<MachineKind> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let (vendor, signature) = (std::arch::x86_64::__cpuid(0), std::arch::x86_64::__cpuid(1).eax);
+        let vendor = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat();
+        Some(MachineKind::of_signature(String::from_utf8_lossy(&vendor).trim(), signature))
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        None
+    }
+}
+
 fn processor_name() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -85,6 +100,23 @@ mod tests {
         assert!(start.elapsed() >= start.before_main);
         #[cfg(target_os = "linux")]
         assert!(start.before_main > Duration::ZERO);
+    }
+
+    /// As Linux reads the same.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[test]
+    fn the_kind_is_that_of_cpuinfo() {
+        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let field = |name: &str| {
+            let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+            fields.find(|(field, _)| field.trim() == name).unwrap().1.trim()
+        };
+        let kind = machine_kind().unwrap();
+        assert_eq!(kind.vendor, field("vendor_id"));
+        assert_eq!(
+            (kind.family.to_string(), kind.model.to_string()),
+            (field("cpu family").to_owned(), field("model").to_owned())
+        );
     }
 
     #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@ use crate::program::{self, Parts};
 use crate::size::size;
 use crate::start;
 use crate::state;
+use crate::taken;
 use crate::weights;
 use crate::{
     CompileError, CompileOptions, KernelReport, MAX_SPECIAL_CASES, Phase, Precision, Progress, Records, Report, Source,
@@ -115,7 +116,7 @@ pub fn compile(
     let dump = Dump::new(options.dump_phases.as_deref())?;
     let mut run = Run { progress, stop_after: options.stop_after, report: Report::default(), begun: Instant::now() };
 
-    let (mut graphs, provenance) = if let Some(phase) = options.start_from {
+    let (mut graphs, mut provenance) = if let Some(phase) = options.start_from {
         if let Some(case) = cases.first() {
             let reason = format!("the compilation starts from phase `{phase}`, and dims have their values before it");
             return Err(CompileError::BadSpecialCase { case: case.to_string(), reason });
@@ -208,7 +209,7 @@ pub fn compile(
             }
         }
     }
-    describe_records(&mut run.report, &kernels, &scheduled);
+    taken::describe(&mut run.report, &kernels, &scheduled);
     dump.phase(Phase::Schedule, || dump::schedules(&kernels, &scheduled))?;
     if run.end(Phase::Schedule, &format!("{} targets", scheduled.len())) {
         return Ok(run.stop(plans));
@@ -226,6 +227,7 @@ pub fn compile(
     }
 
     run.begin(Phase::Weights);
+    provenance.records.extend(taken::builtin_fingerprint(&kernels, &scheduled));
     let mut builder = ArtifactBuilder::new(provenance);
     let entries = add_entries(&plans, &mut builder)?;
     fallback::needed_custom_ops(&run.report.on_host).into_iter().for_each(|name| builder.custom_op(name.to_owned()));
@@ -465,16 +467,6 @@ fn describe_cases(report: &mut Report, kernels: &Kernels) {
     let mut known: std::collections::BTreeSet<usize> = plans.next().into_iter().flatten().copied().collect();
     for (case, of_case) in report.special_cases.iter_mut().zip(plans) {
         case.own_kernels = of_case.iter().filter(|&&kernel| known.insert(kernel)).count();
-    }
-}
-
-fn describe_records(report: &mut Report, kernels: &Kernels, scheduled: &[(VariantTarget, Vec<Scheduled>)]) {
-    for (target, schedules) in scheduled {
-        report.recorded_schedules += schedules.iter().filter(|scheduled| scheduled.is_recorded).count();
-        for (distinct, scheduled) in kernels.distinct.iter().zip(schedules) {
-            let refused = scheduled.refused.as_ref();
-            report.refused_records.extend(refused.map(|why| format!("{} for {target}: {why}", distinct.kernel.name)));
-        }
     }
 }
 

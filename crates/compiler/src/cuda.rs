@@ -1,6 +1,6 @@
 //! Kernels for NVIDIA GPUs: schedules and PTX. What no kernel computes runs on the host there as it does on processors.
 
-use crate::kernels::{Kernels, Scheduled, check_kernel, check_nest, schedule_error};
+use crate::kernels::{ChosenBy, Kernels, Scheduled, check_kernel, check_nest, schedule_error};
 use crate::{CompileError, CompileOptions};
 use infc_codegen_ptx::{PtxModule, PtxTarget, emit};
 use infc_passes::schedule::{self, gpu};
@@ -24,7 +24,7 @@ pub(crate) fn schedule(
         check_kernel(&kernel)?;
         let nest = schedule::apply(&kernel, &schedule).map_err(|source| schedule_error(distinct, target, source))?;
         check_nest(&kernel, &nest)?;
-        Ok(Scheduled { schedule, nest, is_recorded: false, refused: None })
+        Ok(Scheduled { schedule, nest, chosen_by: ChosenBy::Default, refused: Vec::new() })
     };
     kernels.distinct.par_iter().map(schedule).collect()
 }

@@ -47,10 +47,22 @@ pub struct Scheduled {
     pub schedule: Schedule,
     /// The loops that follow from them.
     pub nest: LoopNest,
-    /// Whether the steps come from a record.
-    pub is_recorded: bool,
-    /// Why those of a record were not taken.
-    pub refused: Option<String>,
+    /// Whose choice the steps are.
+    pub chosen_by: ChosenBy,
+    /// Why those of records were not taken.
+    pub refused: Vec<String>,
+}
+
+/// Where a schedule comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChosenBy {
+    /// The default choice, or whoever gave the schedule.
+    Default,
+    /// A record of [`CompileOptions::records`].
+    Record,
+    /// A record of [`CompileOptions::builtin_records`].
+    BuiltinRecord,
 }
 
 impl Scheduled {
@@ -111,18 +123,19 @@ pub(crate) fn schedule(
         .par_iter()
         .map(|distinct| {
             check_kernel(&distinct.kernel)?;
-            let recorded = options.records.schedule(&distinct.keys, &distinct.kernel, target, allowed);
-            let (recorded, refused) = match recorded {
-                None => (None, None),
-                Some(Ok(schedule)) => (Some(schedule), None),
-                Some(Err(reason)) => (None, Some(reason)),
-            };
-            let is_recorded = recorded.is_some();
-            let schedule = recorded.unwrap_or_else(|| schedule::choose(&distinct.kernel, &machine, allowed));
+            let mut refused = Vec::new();
+            let recorded = [(&options.records, ChosenBy::Record), (&options.builtin_records, ChosenBy::BuiltinRecord)]
+                .into_iter()
+                .find_map(|(records, by)| {
+                    let found = records.schedule(&distinct.keys, &distinct.kernel, target, allowed)?;
+                    Some((found.map_err(|reason| refused.push(reason)).ok()?, by))
+                });
+            let (schedule, chosen_by) =
+                recorded.unwrap_or_else(|| (schedule::choose(&distinct.kernel, &machine, allowed), ChosenBy::Default));
             let nest = schedule::apply(&distinct.kernel, &schedule)
                 .map_err(|source| schedule_error(distinct, &target.to_string(), source))?;
             check_nest(&distinct.kernel, &nest)?;
-            Ok(Scheduled { schedule, nest, is_recorded, refused })
+            Ok(Scheduled { schedule, nest, chosen_by, refused })
         })
         .collect()
 }

@@ -36,6 +36,7 @@ mod source;
 mod specialize;
 mod start;
 mod state;
+mod taken;
 mod tasks;
 mod weights;
 
@@ -46,7 +47,7 @@ pub use infc_codegen_cpu::Target;
 pub use infc_codegen_cpu::target::MachineModel;
 pub use infc_frontend_onnx::{CustomOps, DimChoice, ImportError, ShapeDim};
 pub use infc_passes::form::{GraphPlan, Interpreter};
-pub use kernels::Scheduled;
+pub use kernels::{ChosenBy, Scheduled};
 pub use machine::schedule_machine;
 pub use options::{BF16_TARGETS, BYTE_TARGETS, CompileOptions, DEFAULT_TARGETS, Precision};
 pub use phase::{Phase, Progress};

@@ -77,6 +77,8 @@ pub struct CompileOptions {
     pub max_weight_growth: f64,
     /// Schedules to take instead of the default choice.
     pub records: Records,
+    /// The same, of records that ship with infc: for kernels of which `records` has none that can be taken.
+    pub builtin_records: Records,
     /// The machines that schedules have in mind for targets, by name, where that is not the target's fixed model.
     pub machines: Vec<(String, MachineModel)>,
     /// Starts with this phase; the source is then what the phase before it dumped.
@@ -103,6 +105,7 @@ impl Default for CompileOptions {
             custom_ops: CustomOps::default(),
             max_weight_growth: FormOptions::default().max_weight_growth,
             records: Records::default(),
+            builtin_records: Records::default(),
             machines: Vec::new(),
             start_from: None,
             dump_phases: None,

@@ -39,6 +39,8 @@ pub struct Report {
     pub refusals: Vec<String>,
     /// Kernels, counted per target, that run by a schedule of [`CompileOptions::records`](crate::CompileOptions::records).
     pub recorded_schedules: usize,
+    /// The same, of [`CompileOptions::builtin_records`](crate::CompileOptions::builtin_records).
+    pub builtin_schedules: usize,
     /// Records that were not taken, with reasons.
     pub refused_records: Vec<String>,
 }

@@ -3,7 +3,7 @@
 //! Inputs and outputs are the operands' buffers, laid out, flat. Symbols have no axes to be read from then: one more
 //! input, [`SYMBOLS`], has their values as elements.
 
-use crate::kernels::{Scheduled, check_kernel, check_nest};
+use crate::kernels::{ChosenBy, Scheduled, check_kernel, check_nest};
 use crate::machine::schedule_machine;
 use crate::size::size;
 use crate::{CompileError, Target};
@@ -75,7 +75,7 @@ pub fn compile_kernel(kernel: &Kernel, options: &KernelOptions) -> Result<Single
         let (kernel, target) = named();
         CompileError::Codegen { kernel, origins: Vec::new(), target, source }
     })?;
-    let scheduled = Scheduled { schedule, nest, is_recorded: false, refused: None };
+    let scheduled = Scheduled { schedule, nest, chosen_by: ChosenBy::Default, refused: Vec::new() };
 
     let (entry, program) = entry_and_program(&kernel, &scheduled, &compiled, options.launches)?;
     let mut builder = ArtifactBuilder::new(Provenance::default());

@@ -24,8 +24,8 @@ fn sum(kernel: &Kernel) -> Option<(&Stage, &str)> {
     Some((stage, &axis.1.name))
 }
 
-/// How many records were taken, and why others were not, where the demo's first sum runs by the given schedule.
-fn outcome(strict: bool, schedule: impl Fn(&str, &str) -> String) -> (usize, Vec<String>) {
+/// The demo's first sum by a schedule.
+fn recorded(strict: bool, schedule: impl Fn(&str, &str) -> String) -> Records {
     let plan = compile(&CompileOptions { stop_after: Some(Phase::Plan), ..options(strict) }).plan.expect("a plan");
     let tasks = infc::tasks(&[&plan]);
     let (task, kernel) = tasks
@@ -38,6 +38,12 @@ fn outcome(strict: bool, schedule: impl Fn(&str, &str) -> String) -> (usize, Vec
     let mut records = Records::default();
     let schedule = text.parse().unwrap_or_else(|e| panic!("{e}: {text}"));
     records.insert(task.key, &TARGET.parse().expect("a target"), strict, schedule);
+    records
+}
+
+/// How many records were taken, and why others were not, where the demo's first sum runs by the given schedule.
+fn outcome(strict: bool, schedule: impl Fn(&str, &str) -> String) -> (usize, Vec<String>) {
+    let records = recorded(strict, schedule);
     let report = compile(&CompileOptions { records, ..options(strict) }).report;
     (report.recorded_schedules, report.refused_records)
 }
@@ -63,4 +69,41 @@ fn strict_compilations_take_no_other_order_of_sums() {
     let parts = |s: &str, a: &str| format!("split {s}.{a} by 2 -> xo, xi; partial {s}.xi");
     let (taken, refused) = outcome(true, parts);
     assert!(taken == 0 && refused.len() == 1 && refused[0].contains("another order"), "{taken} {refused:?}");
+}
+
+/// Built-in records count where others have nothing that can be taken, and only what was taken is in the artifact.
+#[test]
+fn built_in_records_come_behind_others() {
+    let plain = || recorded(false, |_, _| String::new());
+    let split = || recorded(false, |s, a| format!("split {s}.{a} by 2 -> xo, xi"));
+    let illegal = || recorded(false, |_, _| "unroll nothing.x".to_owned());
+    let with = |records: Records, builtin_records: Records| {
+        let compilation = compile(&CompileOptions { records, builtin_records, ..options(false) });
+        let bytes = compilation.to_bytes().expect("an artifact");
+        (bytes, compilation.report)
+    };
+    let none = Records::default;
+    let (default, _) = with(none(), none());
+
+    let (built_in, report) = with(none(), split());
+    assert_eq!((report.recorded_schedules, report.builtin_schedules, report.refused_records), (0, 1, Vec::new()));
+    assert!(built_in != default);
+    assert!(with(none(), split()).0 == built_in, "the same each time");
+
+    let (own, report) = with(plain(), split());
+    assert_eq!((report.recorded_schedules, report.builtin_schedules), (1, 0));
+    assert!(own == with(plain(), none()).0, "built-in records that are not taken leave no trace");
+
+    let (_, report) = with(illegal(), split());
+    assert_eq!((report.recorded_schedules, report.builtin_schedules, report.refused_records.len()), (0, 1, 1));
+
+    let (refused, report) = with(none(), illegal());
+    assert_eq!((report.builtin_schedules, report.refused_records.len()), (0, 1));
+    assert!(report.refused_records[0].contains("no stage"), "{:?}", report.refused_records);
+    assert!(refused == default);
+    // Those of another target, or found under another promise, are not for this compilation.
+    let strict = recorded(true, |_, _| String::new());
+    let (bytes, report) = with(none(), strict);
+    assert_eq!((report.builtin_schedules, report.refused_records.len()), (0, 0));
+    assert!(bytes == default);
 }

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod builtin;
 mod contest;
 mod features;
 mod file;
@@ -28,6 +29,7 @@ mod tournament;
 mod trees;
 mod verdict;
 
+pub use builtin::{MachineKind, builtin_kinds, builtin_records};
 pub use contest::{Contest, Outcome};
 pub use features::{FEATURE_NAMES, features};
 pub use file::{BadRecord, RecordFile};

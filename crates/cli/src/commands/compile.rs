@@ -1,5 +1,6 @@
 //! `infc compile MODEL`.
 
+use crate::commands::records::BuiltinRecords;
 use crate::commands::{custom_ops, dims, records};
 use crate::console::{Console, Style};
 use crate::error::CliError;
@@ -70,6 +71,10 @@ pub(crate) struct CompileArgs {
     /// Schedules that `infc tune` found, taken instead of the default choice; may be given several times
     #[arg(long, value_name = "FILE")]
     records: Vec<PathBuf>,
+    /// Which schedules that ship with infc are taken where no file has one: auto (with --target native, those that were
+    /// measured on machines of this kind), off, or a kind from `infc targets`, for each target that has some
+    #[arg(long, value_name = "KIND", default_value = "auto")]
+    builtin_records: BuiltinRecords,
     /// Write what each phase made into a folder
     #[arg(long, value_name = "DIR", help_heading = "Looking inside")]
     dump_phases: Option<PathBuf>,
@@ -117,6 +122,8 @@ struct Job {
     options: CompileOptions,
     /// What `native` stood for.
     native: Option<Native>,
+    /// The kind of machines whose built-in records may be taken.
+    builtin_kind: Option<&'static str>,
 }
 
 impl CompileArgs {
@@ -157,6 +164,8 @@ impl CompileArgs {
                 machines.push((target.to_string(), target.machine));
             }
         }
+        let native_target = native.as_ref().map(|native| native.target.to_string());
+        let builtin = self.builtin_records.read(native_target.as_deref(), console);
         let options = CompileOptions {
             targets,
             byte_targets,
@@ -171,12 +180,13 @@ impl CompileArgs {
             custom_ops: custom_ops::read(&self.custom_ops)?,
             max_weight_growth: self.max_weight_growth,
             records: recorded.to_records(),
+            builtin_records: builtin.records,
             machines,
             start_from: self.start_from,
             dump_phases: self.dump_phases,
             stop_after: self.stop_after,
         };
-        Ok(Job { model, output, options, native })
+        Ok(Job { model, output, options, native, builtin_kind: builtin.kind })
     }
 }
 
@@ -303,6 +313,12 @@ struct Summary<'a> {
     /// `[nodes, kernels]`: how many kernels were made of so many nodes.
     fused: &'a [(usize, usize)],
     refusals: &'a [String],
+    /// Kernels, counted per target, that run by records of `--records`.
+    recorded_kernels: usize,
+    /// The same, by records that ship with infc.
+    builtin_kernels: usize,
+    /// Of which kind of machines those are; `None` if there are none for what is compiled.
+    builtin_records: Option<&'a str>,
     /// The ONNX nodes that run on the host instead of as kernels.
     on_host: Vec<&'a str>,
     /// The same with operators and reasons.
@@ -377,6 +393,9 @@ impl<'a> Summary<'a> {
             bf16_kernels: report.bf16_contractions,
             fused: &report.fused,
             refusals: &report.refusals,
+            recorded_kernels: report.recorded_schedules,
+            builtin_kernels: report.builtin_schedules,
+            builtin_records: job.builtin_kind,
             on_host: report.on_host.iter().map(|host| host.node.as_str()).collect(),
             custom_ops: report.on_host.iter().filter_map(|host| host.custom.as_deref()).collect(),
             host_nodes: report
@@ -433,6 +452,14 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
             "  {} {bf16} of {all} kernels multiply bf16 numbers; other arithmetic is f32",
             " ".repeat(9)
         ))?;
+    }
+    let by_records = [
+        (report.recorded_schedules, "records".to_owned()),
+        (report.builtin_schedules, format!("built-in records of {}", job.builtin_kind.unwrap_or_default())),
+    ];
+    for (count, what) in by_records.iter().filter(|(count, _)| *count > 0) {
+        let all: usize = report.variants.iter().map(|variant| variant.kernels.len()).sum();
+        console.line(format!("  {} {count} of {all} kernels are scheduled by {what}", " ".repeat(9)))?;
     }
     if !report.special_cases.is_empty() {
         let cases: Vec<String> = report.special_cases.iter().map(|special| special.case.to_string()).collect();

@@ -1,7 +1,10 @@
 //! `infc records`: what `infc tune` has found, listed, put together, chosen from and checked.
 
+mod builtin;
 mod select;
 mod verify;
+
+pub(super) use builtin::BuiltinRecords;
 
 use crate::console::Console;
 use crate::error::CliError;

@@ -2,11 +2,12 @@
 
 use crate::console::{Console, Style};
 use crate::failure::{Exit, Failure};
-use crate::host;
+use crate::{host, process};
 use infc_artifact::features;
 use infc_codegen_cpu::Target;
 use infc_codegen_cpu::target::{Feature, Level};
 use infc_codegen_ptx::PtxTarget;
+use infc_tune::builtin_kinds;
 use serde::Serialize;
 
 /// List what artifacts can be compiled for
@@ -28,6 +29,10 @@ struct Report {
     cpu_for_bf16: Vec<&'static str>,
     /// What `--target native` stands for here.
     native: Option<String>,
+    /// The kind of this machine, as records that ship with infc go by it.
+    machine_kind: Option<String>,
+    /// The kinds of machines for which records ship.
+    builtin_records: Vec<&'static str>,
     targets: Vec<TargetReport>,
     /// Generations of NVIDIA GPUs; each stands for all later ones, too.
     gpus: Vec<GpuReport>,
@@ -121,6 +126,8 @@ pub(crate) fn run(_: &TargetsArgs, console: &Console) -> Result<Exit, Failure> {
         cpu_for_bytes: infc::BYTE_TARGETS.to_vec(),
         cpu_for_bf16: infc::BF16_TARGETS.to_vec(),
         native: host::native_target().map(|target| target.to_string()),
+        machine_kind: process::machine_kind().map(|kind| kind.to_string()),
+        builtin_records: builtin_kinds().collect(),
         targets: host::LEVELS.into_iter().map(TargetReport::new).collect(),
         gpus: PtxTarget::all().map(GpuReport::new).collect(),
     };
@@ -172,7 +179,9 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
     console.line(format!("        and for models that multiply bytes {}", report.cpu_for_bytes.join(", ")))?;
     console.line(format!("        and for those that multiply bf16 numbers {}", report.cpu_for_bf16.join(", ")))?;
     match &report.native {
-        Some(native) => console.line(format!("native  this machine alone, which is {native}")),
-        None => console.line("native  not on this machine: infc makes no code for its processor"),
+        Some(native) => console.line(format!("native  this machine alone, which is {native}"))?,
+        None => console.line("native  not on this machine: infc makes no code for its processor")?,
     }
+    let here = report.machine_kind.as_ref().map_or_else(String::new, |kind| format!("; this machine is {kind}"));
+    console.line(format!("        records are built in for {}{here}", report.builtin_records.join(", ")))
 }

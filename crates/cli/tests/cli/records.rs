@@ -138,6 +138,14 @@ fn what_is_illegal_or_changed_is_told() {
     // It was measured on another machine, so it stays as it is.
     infc(at, "records verify good.records --measure -o again.records").ok();
     assert_eq!(read(&at.join("again.records")), read(&at.join("good.records")));
+    // Who wants all measured again gets only what was.
+    let json = infc(at, "records verify good.records --measure --all -o again.records --format json").ok().json();
+    assert_eq!(
+        (&json["checked"][0]["found"], &json["checked"][1]["found"]),
+        (&"undecided".into(), &"undecided".into())
+    );
+    assert_eq!(read(&at.join("again.records")), []);
+    infc(at, "records verify good.records --all -o again.records").fails(2, "cli::usage");
 }
 
 /// A record of this machine that has changed is measured: plain loops are not quicker than the default, which is.
@@ -151,6 +159,14 @@ fn what_changed_here_is_measured_again() {
     let n = tasks(at, Vec::new()).iter().position(|task| task.text.contains("fold sum")).expect("the demo sums");
     // The name of this machine is what the command calls it.
     let here = infc(at, "doctor --format json").ok().json()["processor"].as_str().unwrap().to_owned();
+    // What is as it was measured is measured again only if all is.
+    let same = Record { machine: here.clone(), ..record(at, n) };
+    fs::write(at.join("same.records"), same.to_line()).unwrap();
+    for (all, found) in [("", "measured"), (" --all", "not-quicker")] {
+        let verify = format!("records verify same.records --measure{all} -o kept.records --format json");
+        assert_eq!(infc(at, &verify).ok().json()["checked"][0]["found"], found, "{all}");
+    }
+    assert_eq!(read(&at.join("kept.records")), []);
     let record = Record { machine: here, code: "0".repeat(64), ..record(at, n) };
     fs::write(at.join("some.records"), record.to_line()).unwrap();
     assert_eq!(listed(at)["records"][0]["here"], true);
@@ -178,6 +194,37 @@ fn foreign_records_are_not_taken_for_native() {
     };
     assert!(code("native.infa") == code("plain.infa"), "it is left out");
     assert!(code("named.infa") != code("plain.infa"), "who names the target takes it");
+}
+
+/// Targets with a name get no built-in records unless somebody asks for those of a kind of machines, and then get the same
+/// everywhere: all that ships is for targets that can be named.
+#[test]
+fn named_targets_take_no_built_in_records_by_themselves() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    let targets = infc(at, "targets --format json").ok().json();
+    let kinds: Vec<&str> = targets["builtin_records"].as_array().unwrap().iter().map(|k| k.as_str().unwrap()).collect();
+    assert_eq!(kinds, infc_tune::builtin_kinds().collect::<Vec<_>>());
+    let compiled = |arguments: &str| {
+        let json = infc(at, &format!("compile digits.onnx -o some.infa --format json {arguments}")).ok().json();
+        (fs::read(at.join("some.infa")).unwrap(), json["builtin_records"].clone(), json["builtin_kernels"].clone())
+    };
+    for target in ["cpu", "x86-64-v4", &builtin_target(kinds[0])] {
+        let (off, kind, taken) = compiled(&format!("--target {target} --builtin-records off"));
+        assert_eq!((kind, taken), (serde_json::Value::Null, 0.into()));
+        let (auto, kind, taken) = compiled(&format!("--target {target}"));
+        assert_eq!((kind, taken), (serde_json::Value::Null, 0.into()));
+        assert!(auto == off, "{target}");
+    }
+    let (_, kind, _) = compiled(&format!("--target {} --builtin-records {}", builtin_target(kinds[0]), kinds[0]));
+    assert_eq!(kind, kinds[0]);
+    infc(at, "compile digits.onnx --builtin-records abacus-1-1").fails(2, "cli::usage");
+}
+
+/// The target of the first record for a kind of machines.
+fn builtin_target(kind: &str) -> String {
+    infc_tune::builtin_records(kind).unwrap().records[0].target.clone()
 }
 
 /// Records of a model are those of its kernels as it is compiled: of special cases only with these, strict ones as strictly.

@@ -6,7 +6,7 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure};
 use crate::tables::{Side, table};
 use crate::{host, model_file, process};
-use infc::{Target, recorded_kernel};
+use infc::{RecordedCode, Target, recorded_kernel};
 use infc_passes::ErrorClass;
 use infc_tune::{Record, RecordFile, Standing};
 use serde::Serialize;
@@ -28,6 +28,9 @@ pub(super) struct VerifyArgs {
     /// Measure those again that have changed
     #[arg(long, requires = "output")]
     measure: bool,
+    /// Measure all of them, those too whose code is as it was, and keep only what is quicker than the default once more
+    #[arg(long, requires = "measure")]
+    all: bool,
     /// Write the records that are legal, without those that are no longer quicker; the file may be one of those read, and
     /// - is standard output
     #[arg(short, long, value_name = "FILE")]
@@ -47,6 +50,8 @@ enum Found {
     Changed,
     /// Measured again twice, and quicker than the default both times.
     Proven,
+    /// All were to be measured again, which of this one could not be done or decided nothing.
+    Undecided,
     /// Measured again twice, and not quicker either time, or it computes something else.
     NotQuicker,
     /// No compilation takes it.
@@ -54,20 +59,22 @@ enum Found {
 }
 
 impl Found {
-    const ALL: [Self; 5] = [Self::Measured, Self::Changed, Self::Proven, Self::NotQuicker, Self::Illegal];
+    const ALL: [Self; 6] =
+        [Self::Measured, Self::Changed, Self::Proven, Self::Undecided, Self::NotQuicker, Self::Illegal];
 
     fn text(self) -> &'static str {
         match self {
             Self::Measured => "as measured",
             Self::Changed => "changed",
-            Self::Proven => "changed, measured again",
+            Self::Proven => "measured again",
+            Self::Undecided => "undecided",
             Self::NotQuicker => "no longer quicker",
             Self::Illegal => "illegal",
         }
     }
 
     fn is_kept(self) -> bool {
-        !matches!(self, Self::NotQuicker | Self::Illegal)
+        !matches!(self, Self::NotQuicker | Self::Illegal | Self::Undecided)
     }
 }
 
@@ -101,7 +108,7 @@ pub(super) fn run(arguments: &VerifyArgs, console: &Console) -> Result<Exit, Fai
     let mut kept = RecordFile::default();
     let mut checked = Vec::new();
     for record in records.records {
-        let (found, reason, record) = check(record, native.as_ref(), arguments.measure, folder.path())?;
+        let (found, reason, record) = check(record, native.as_ref(), arguments, folder.path())?;
         checked.push(Checked {
             kernel: record.kernel.clone(),
             name: record.name.clone(),
@@ -135,20 +142,22 @@ pub(super) fn run(arguments: &VerifyArgs, console: &Console) -> Result<Exit, Fai
 fn check(
     record: Record,
     native: Option<&Target>,
-    measure: bool,
+    arguments: &VerifyArgs,
     folder: &Path,
 ) -> Result<(Found, Option<String>, Record), Failure> {
     // Whoever tunes on this machine has its profile in mind.
     let machine = native.filter(|native| record.machine == process::processor() && record.target == native.to_string());
     let now = match record.standing(machine.map(|native| native.machine)) {
         Standing::Illegal(reason) => return Ok((Found::Illegal, Some(reason), record)),
-        Standing::Measured => return Ok((Found::Measured, None, record)),
+        Standing::Measured if !arguments.all => return Ok((Found::Measured, None, record)),
+        Standing::Measured => RecordedCode { code: record.code.clone(), default_code: record.default_code.clone() },
         Standing::Changed(now) => now,
     };
-    let changed = |reason: String| (Found::Changed, Some(reason));
+    let found = if arguments.all { Found::Undecided } else { Found::Changed };
+    let changed = |reason: String| (found, Some(reason));
     let (found, reason) = match record.parts() {
         Err(reason) => (Found::Illegal, Some(reason)),
-        Ok(_) if !measure => (Found::Changed, None),
+        Ok(_) if !arguments.measure => (Found::Changed, None),
         Ok(_) if record.machine != process::processor() => changed(format!("measured on {}", record.machine)),
         Ok(_) if record.threads != 1 => changed(format!("measured with {} threads", record.threads)),
         Ok((_, target, _)) if !host::runs_target(&target) => changed(format!("this machine does not run {target}")),
@@ -159,7 +168,7 @@ fn check(
                 Ok(kernel) => kernel,
                 Err(reason) => return Ok((Found::Illegal, Some(reason), record)),
             };
-            let told = |what: String| Ok((Found::Changed, Some(what), record.clone()));
+            let told = |what: String| Ok((found, Some(what), record.clone()));
             let mut rig = match Rig::stand(&kernel, &record.kernel, arena)? {
                 Stand::Measured(rig) => rig,
                 Stand::NotMeasured => return told("the default choice cannot be measured".to_owned()),

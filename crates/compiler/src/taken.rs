@@ -1,0 +1,33 @@
+//! Which records a compilation has taken, for its report and the artifact's provenance.
+
+use crate::code::VariantTarget;
+use crate::kernels::{ChosenBy, Kernels, Scheduled};
+use crate::{Records, Report};
+
+/// Counts the kernels that run by records, and says which records were not taken.
+pub(crate) fn describe(report: &mut Report, kernels: &Kernels, scheduled: &[(VariantTarget, Vec<Scheduled>)]) {
+    for (target, schedules) in scheduled {
+        let chosen_by = |by| schedules.iter().filter(|scheduled| scheduled.chosen_by == by).count();
+        report.recorded_schedules += chosen_by(ChosenBy::Record);
+        report.builtin_schedules += chosen_by(ChosenBy::BuiltinRecord);
+        for (distinct, scheduled) in kernels.distinct.iter().zip(schedules) {
+            let refused = scheduled.refused.iter();
+            report.refused_records.extend(refused.map(|why| format!("{} for {target}: {why}", distinct.kernel.name)));
+        }
+    }
+}
+
+/// A hash of the built-in records that were taken; `None` if none was. Those that were not make no difference, so that an
+/// artifact without any is the same wherever it was compiled, and whatever else ships.
+pub(crate) fn builtin_fingerprint(kernels: &Kernels, scheduled: &[(VariantTarget, Vec<Scheduled>)]) -> Option<String> {
+    let mut taken = Records::default();
+    for (target, schedules) in scheduled {
+        let Some(target) = target.cpu() else { continue };
+        for (distinct, scheduled) in kernels.distinct.iter().zip(schedules) {
+            if let (ChosenBy::BuiltinRecord, Some(&key)) = (scheduled.chosen_by, distinct.keys.first()) {
+                taken.insert(key, target, false, scheduled.schedule.clone());
+            }
+        }
+    }
+    (!taken.is_empty()).then(|| format!("built-in:{}", taken.fingerprint()))
+}
