@@ -8,6 +8,7 @@
 
 mod aimed;
 pub mod bf16;
+pub mod branch_fold;
 pub mod composites;
 pub mod contract;
 pub mod cse;
@@ -26,6 +27,7 @@ pub mod scale_fold;
 pub mod taps;
 pub mod term;
 pub mod view;
+mod weighted;
 
 use crate::ErrorClass;
 use indexmap::IndexSet;
@@ -193,6 +195,7 @@ pub const PIPELINE: &[Pass] = &[
     Pass::exact("map", map::run),
     Pass::exact("hoist", hoist::run),
     Pass::reassociating("scale-fold", scale_fold::run),
+    Pass::reassociating("branch-fold", branch_fold::run),
     Pass::exact("horizontal", horizontal::run),
 ];
 

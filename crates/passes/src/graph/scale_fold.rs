@@ -5,25 +5,21 @@
 //! map: a shift *before* a contraction whose operand is padded would be wrong at the borders, since padding is not
 //! shifted. A factor is right there too, as zero times anything finite is zero.
 
-use super::contract::constant_side;
 use super::evaluate::{self, for_each_point};
 use super::hoist::{ConstParam, Small, axes_of, const_params, varies};
 use super::map::{as_map, compact};
-use super::movement::{constant, static_len, var, view};
+use super::movement::{constant, static_len, var};
 use super::rewrite::{Operand, Replacement, Rule, Site, sweep};
 use super::scalar::replace;
+use super::weighted::{Weighted, add_constant, combine};
 use super::{Changed, PassContext, PassError};
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{EntityId, ScalarId, ValueId, VarId};
-use infc_ir::graph::{Graph, Node, TensorType};
+use infc_ir::graph::{Graph, Node};
 use infc_ir::index::{Dim, IndexExpr};
-use infc_ir::op::{ConstantOp, ContractOp, MapOp, Op, ViewOp};
+use infc_ir::op::{MapOp, Op, ViewOp};
 use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp, UnaryOp};
 use infc_tensor::{AlignedBytes, Tensor};
-use std::sync::Arc;
-
-/// Weights that others read too are multiplied (and so doubled) only up to this size.
-const SHARED_LIMIT_BYTES: usize = 64 << 10;
 
 const RULES: &[Rule] = &[scale_after, scale_before];
 
@@ -35,59 +31,25 @@ pub fn run(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
     Ok(sweep(graph, cx, RULES))
 }
 
-/// A contraction with a constant operand.
-struct Weighted<'a> {
-    node: &'a Node,
-    op: &'a ContractOp,
-    /// Which operand is constant.
-    side: usize,
-}
-
-impl<'a> Weighted<'a> {
-    fn new(site: &Site<'a>, node: &'a Node) -> Option<Self> {
-        let Op::Contract(op) = &node.op else { return None };
-        let side = constant_side(site.graph, &node.inputs)?;
-        let this = Self { node, op, side };
-        let tensor = &constant(site.graph, this.weights())?.tensor;
-        if site.use_count(this.weights()) > 1 && tensor.bytes().len() > SHARED_LIMIT_BYTES {
-            site.cx.note(site.id, "scale not folded: other nodes read the same weights");
-            return None;
-        }
-        tensor.dtype().is_float().then_some(this)
-    }
-
-    fn weights(&self) -> ValueId {
-        self.node.inputs[self.side]
-    }
-
-    fn labels(&self) -> &'a [u8] {
-        if self.side == 0 { &self.op.lhs } else { &self.op.rhs }
-    }
-
-    fn other_labels(&self) -> &'a [u8] {
-        if self.side == 0 { &self.op.rhs } else { &self.op.lhs }
-    }
-
-    /// Adds `weights · factor` to a replacement, the factor read through `index` over the axes of the weights.
-    fn scaled(&self, graph: &Graph, new: &mut Replacement, factor: Tensor, index: Vec<IndexExpr>) -> Option<Operand> {
-        let ty = graph.ty(self.weights()).clone();
-        let shape: Vec<Dim> = factor.shape().iter().map(|&d| Dim::constant(d as i64)).collect();
-        let constant = ConstantOp { name: "scale".to_owned(), tensor: factor };
-        let factor = new.add(Op::Constant(Arc::new(constant)), &[], TensorType::new(ty.dtype, shape));
-        let map = AccessMap { rank: ty.shape.len(), index, valid: Vec::new() };
-        let spread = new.add(view(map, &ty.shape, Const::zero(ty.dtype)), &[factor], ty.clone());
-        let mut body = Body::default();
-        let (w, a) = (body.param(0, ty.dtype), body.param(1, ty.dtype));
-        let product = body.binary(BinaryOp::Mul, w, a);
-        Some(new.add(Op::Map(MapOp { body, results: vec![product] }), &[self.weights().into(), spread], ty))
-    }
+/// Adds `weights · factor` to a replacement, the factor read through `index` over the axes of the weights.
+fn scale_weights(
+    weighted: &Weighted<'_>,
+    graph: &Graph,
+    new: &mut Replacement,
+    factor: Tensor,
+    index: Vec<IndexExpr>,
+) -> Operand {
+    let ty = weighted.ty(graph);
+    let factor = add_constant(new, "scale", factor);
+    let map = AccessMap { rank: ty.shape.len(), index, valid: Vec::new() };
+    combine(new, (weighted.weights().into(), ty), BinaryOp::Mul, factor, map)
 }
 
 /// What an affine part of a body does to its argument: `x·factor + shift`, both in a body of their own.
 #[derive(Default)]
-struct Affine {
-    body: Body,
-    factor: Option<ScalarId>,
+pub(super) struct Affine {
+    pub(super) body: Body,
+    pub(super) factor: Option<ScalarId>,
     shift: Option<ScalarId>,
 }
 
@@ -181,7 +143,7 @@ fn affine_chain(op: &MapOp, x: ScalarId, varies: &[bool]) -> (ScalarId, Affine) 
 }
 
 /// The value of a constant part of a body over the axes that it depends on.
-fn evaluate_small(
+pub(super) fn evaluate_small(
     site: &Site<'_>,
     body: &Body,
     root: ScalarId,
@@ -239,10 +201,8 @@ fn scale_after(site: &Site<'_>) -> Option<Replacement> {
         };
 
         let mut new = Replacement::new();
-        let weights = weighted.scaled(site.graph, &mut new, value, index)?;
-        let mut inputs: Vec<Operand> = contract.inputs.iter().map(|&v| v.into()).collect();
-        inputs[weighted.side] = weights;
-        let mut x = new.add(contract.op.clone(), &inputs, site.graph.ty(contract.outputs[0]).clone());
+        let weights = scale_weights(&weighted, site.graph, &mut new, value, index);
+        let mut x = weighted.with_weights(site.graph, &mut new, weights);
         if let Some((_, node)) = between {
             x = new.add(node.op.clone(), &[x], site.graph.ty(node.outputs[0]).clone());
         }
@@ -337,7 +297,7 @@ fn scale_before(site: &Site<'_>) -> Option<Replacement> {
     let shape = &site.graph.ty(scaled).shape;
     let params = const_params(site.graph, &node.inputs, shape);
     let varies = varies(&map.body, &params);
-    let Some((rest, affine)) = trailing_factor(map, &varies) else {
+    let Some((rest, affine)) = trailing_factor(&map.body, map.results[0], &varies) else {
         let shifted = matches!(map.body.ops[map.results[0]], ScalarOp::Binary(BinaryOp::Add | BinaryOp::Sub, a, b)
             if varies[a.index()] != varies[b.index()]);
         if shifted && window.is_some_and(|(op, _)| !op.map.valid.is_empty()) {
@@ -380,7 +340,7 @@ fn scale_before(site: &Site<'_>) -> Option<Replacement> {
     }
 
     let mut new = Replacement::new();
-    let weights = weighted.scaled(site.graph, &mut new, small, index)?;
+    let weights = scale_weights(&weighted, site.graph, &mut new, small, index);
     let (op, inputs) = compact(&map.body, &[rest], &node.inputs)?;
     let inputs: Vec<Operand> = inputs.into_iter().map(Operand::Old).collect();
     let mut x = new.add(Op::Map(op), &inputs, site.graph.ty(scaled).clone());
@@ -394,17 +354,17 @@ fn scale_before(site: &Site<'_>) -> Option<Replacement> {
     Some(new.absorbing(node))
 }
 
-/// `(t, a)` if the map computes `t·a` with `a` constant.
-fn trailing_factor(map: &MapOp, varies: &[bool]) -> Option<(ScalarId, Affine)> {
-    let mut at = map.results[0];
+/// `(t, a)` if `root` is `t·a` with `a` constant.
+pub(super) fn trailing_factor(body: &Body, root: ScalarId, varies: &[bool]) -> Option<(ScalarId, Affine)> {
+    let mut at = root;
     let mut affine = Affine::default();
-    while let ScalarOp::Binary(op @ (BinaryOp::Mul | BinaryOp::Div), a, b) = map.body.ops[at] {
+    while let ScalarOp::Binary(op @ (BinaryOp::Mul | BinaryOp::Div), a, b) = body.ops[at] {
         let (rest, by) = match (varies[a.index()], varies[b.index()]) {
             (true, false) => (a, b),
             (false, true) if op == BinaryOp::Mul => (b, a),
             _ => break,
         };
-        let by = affine.take(&map.body, by);
+        let by = affine.take(body, by);
         affine.scale(op, by);
         at = rest;
     }
