@@ -466,9 +466,15 @@ fn long_chains_take_turns() {
 }
 
 /// A row of taps that slide over a row of elements: with few registers, element after element passes by, and every sum
-/// has its operands in the order that it had.
+/// has its operands in the order that it had. So it is if elements are bytes that are made floats.
 #[test]
 fn windows_pass_by_in_the_order_of_memory() {
+    for bytes in [false, true] {
+        window_passes_by(bytes);
+    }
+}
+
+fn window_passes_by(bytes: bool) {
     let (points, taps) = (8, 5);
     let function = {
         let mut b = Builder::new("f");
@@ -478,7 +484,13 @@ fn windows_pass_by_in_the_order_of_memory() {
         for tap in 0..taps {
             let weight = b.load(F32X8, y, 32 * (8 + tap), Memory::ReadOnly);
             for (point, sum) in (0..points).zip(&mut sums) {
-                let element = b.load(F32X8, x, 32 * (point + tap), Memory::ReadOnly);
+                let element = if bytes {
+                    let element = b.load(Type::vector(Elem::I8, 8), x, 32 * (point + tap), Memory::ReadOnly);
+                    let wide = b.convert(Convert::ZeroExtend, element, Elem::I32);
+                    b.convert(Convert::IntToFloat, wide, Elem::F32)
+                } else {
+                    b.load(F32X8, x, 32 * (point + tap), Memory::ReadOnly)
+                };
                 *sum = b.fma(element, weight, *sum);
             }
         }

@@ -10,6 +10,7 @@ pub mod defer;
 pub(crate) mod insert;
 pub(crate) mod interleave;
 pub(crate) mod part;
+pub mod reals;
 pub mod unit;
 pub mod winograd;
 
@@ -25,7 +26,7 @@ pub fn normalise(kernel: Kernel) -> Kernel {
     if has_empty_axis(&kernel) {
         return kernel;
     }
-    collapse::run(unit::run(kernel))
+    collapse::run(reals::run(unit::run(kernel)))
 }
 
 /// Whether a stage has an axis that is known to have no points.

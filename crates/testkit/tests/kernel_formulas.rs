@@ -139,6 +139,20 @@ fn byte_product() {
 }
 
 #[test]
+fn depthwise_convolution_of_bytes() {
+    check("byte_depthwise", 0.0, |case, _, i| {
+        let (h, w, c) = (i[0], i[1], i[2]);
+        let tap = |t: usize| {
+            let (y, x) = ((h + t / 5).wrapping_sub(1), (w + t % 5).wrapping_sub(2));
+            if y < 6 && x < 9 { case.at("x", &[y, x, c]) * case.at("w", &[t / 5, t % 5, c]) } else { 0.0 }
+        };
+        let total = sum(15, tap);
+        let scaled = total as f32 * case.at("scale", &[c]) as f32;
+        (f64::from(scaled.round_ties_even()) + 7.0).clamp(0.0, 255.0) * 7.0 - total
+    });
+}
+
+#[test]
 fn bf16_product() {
     check("bf16_product", 1e-6, |case, _, i| {
         let product = |k| case.at("a", &[i[0], k]) * case.at("b", &[i[1] / 16, k / 2, i[1] % 16, k % 2]);

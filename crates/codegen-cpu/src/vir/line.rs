@@ -18,6 +18,7 @@ pub(super) struct Kinds<'a> {
 }
 
 /// A straight line of code: what each instruction waits for, and what waits for it.
+#[derive(Clone)]
 pub(super) struct Line {
     /// Instructions that have to come first, per instruction.
     pub(super) before: Vec<Vec<usize>>,

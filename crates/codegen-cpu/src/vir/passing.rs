@@ -7,7 +7,7 @@
 //! whose sums share nothing of it (vectors of other channels) come one after the other.
 
 use super::line::{Line, Walk};
-use super::{Inst, Op};
+use super::{Inst, Op, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A place behind all of memory's.
@@ -23,13 +23,17 @@ pub(super) fn order(insts: &[Inst], line: &Line, registers: usize) -> Option<Vec
     }
     // Vectors with several readers, by the address that they are relative to.
     let mut read: BTreeMap<_, Vec<(usize, i64)>> = BTreeMap::new();
-    for (n, inst) in insts.iter().enumerate() {
-        if let Inst::Op { op: Op::Load { base, disp, .. }, .. } = inst
-            && line.readers[n] > 1
+    let mut line = line.clone();
+    for n in 0..insts.len() {
+        if line.readers[n] > 1
+            && let Some(element) = element(insts, &line, n)
         {
-            read.entry(*base).or_default().push((n, i64::from(*disp)));
+            // What is converted comes right before what needs it, as what is loaded does.
+            element.conversions.iter().for_each(|&conversion| line.lazy[conversion] = true);
+            read.entry(element.base).or_default().push((n, element.disp));
         }
     }
+    let line = &line;
     let mut best = None;
     for loads in read.values().filter(|loads| loads.len() > 1) {
         let passes: BTreeSet<usize> = loads.iter().map(|&(load, _)| load).collect();
@@ -53,6 +57,34 @@ pub(super) fn order(insts: &[Inst], line: &Line, registers: usize) -> Option<Vec
         }
     }
     best
+}
+
+/// A vector that is read of memory, and maybe converted.
+struct Element {
+    base: Value,
+    disp: i64,
+    conversions: Vec<usize>,
+}
+
+/// What instruction `n` reads, if that is all that it and what only it needs do.
+fn element(insts: &[Inst], line: &Line, mut n: usize) -> Option<Element> {
+    let mut conversions = Vec::new();
+    loop {
+        match &insts[n] {
+            Inst::Op { op: Op::Load { base, disp, .. }, .. } => {
+                return Some(Element { base: *base, disp: i64::from(*disp), conversions });
+            }
+            Inst::Op { op: Op::Convert(..), .. } => {
+                conversions.push(n);
+                let [maker] = line.uses[n][..] else { return None };
+                if line.readers[maker] > 1 {
+                    return None;
+                }
+                n = maker;
+            }
+            _ => return None,
+        }
+    }
 }
 
 /// Per instruction the first one that it is joined to by a vector that either makes, by way of others too; only vectors

@@ -2,7 +2,7 @@
 
 use crate::net::attribute;
 use crate::{TARGETS, here, model};
-use infc::{CompileOptions, Source};
+use infc::{Compilation, CompileOptions, Source};
 use infc_frontend_onnx::proto::NodeProto;
 use infc_reference::{Attribute, Attributes, Node, evaluate};
 use infc_runtime::Tensor;
@@ -173,12 +173,21 @@ impl Chain {
         model(&self.inputs, &nodes.collect::<Vec<_>>())
     }
 
+    fn compiled(&self) -> Compilation {
+        let options = CompileOptions { targets: vec!["x86-64-v2".to_owned()], ..CompileOptions::default() };
+        let compilation = infc::compile(&Source::bytes(self.proto()), &options, &mut ());
+        compilation.unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// The graph that kernels are made of, as text.
+    pub(crate) fn graph(&self) -> String {
+        self.compiled().plan.as_ref().expect("a plan").graph.to_string()
+    }
+
     /// Every contraction has bytes on both sides.
     #[track_caller]
     pub(crate) fn multiplies_bytes(&self) {
-        let options = CompileOptions { targets: vec!["x86-64-v2".to_owned()], ..CompileOptions::default() };
-        let compilation = infc::compile(&Source::bytes(self.proto()), &options, &mut ());
-        let compilation = compilation.unwrap_or_else(|e| panic!("{e}"));
+        let compilation = self.compiled();
         let graph = &compilation.plan.as_ref().expect("a plan").graph;
         let contractions = graph.order.iter().map(|&n| &graph.nodes[n]).filter(|n| n.op.name() == "contract");
         let types: Vec<DType> = contractions.flat_map(|n| &n.inputs).map(|&v| graph.ty(v).dtype).collect();

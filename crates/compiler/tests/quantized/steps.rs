@@ -290,6 +290,30 @@ fn layers_multiply_bytes() {
     }
 }
 
+/// Every second or third channel, as behind a shuffle: with zeros between the weights neighbours are multiplied.
+#[test]
+fn channels_that_lie_apart_are_multiplied_with_what_lies_between() {
+    for (seed, (apart, from, kernel)) in (970..).zip([(2i64, 0i64, 1usize), (2, 1, 1), (3, 2, 1), (2, 1, 3), (4, 1, 1)])
+    {
+        let mut c = Chain::new(seed);
+        let channels = 12;
+        let x = c.data(DType::U8, &[1, channels * apart as usize, 7, 9]);
+        let vector = |c: &mut Chain, value: i64| c.constant(Tensor::from_elements(&[1], &[value]).expect("a vector"));
+        let [from, to, axis, step] = [from, i64::MAX, 1, apart].map(|value| vector(&mut c, value));
+        let part = c.node((ONNX, "Slice"), &[&x, &from, &to, &axis, &step], &[]);
+        let w = c.weights(DType::I8, &[21, channels, kernel, kernel]);
+        let x_by = c.quantization(0.02, DType::U8);
+        let w_by = c.quantizations(21, 0.004, DType::I8, false);
+        let y_by = c.quantization(filling(channels * kernel * kernel, 0.03, 0.006), DType::U8);
+        let inputs = [&part, &x_by[0], &x_by[1], &w, &w_by[0], &w_by[1], &y_by[0], &y_by[1]].map(String::as_str);
+        c.node((ONNX, "QLinearConv"), &inputs, &[("pads", Attribute::Ints(vec![kernel as i64 / 2; 4]))]);
+        c.multiplies_bytes();
+        // Four apart, a dot product would take one of its factors.
+        assert_eq!(c.graph().contains(&format!("{apart}*i1")), apart == 4, "{}", c.graph());
+        c.holds();
+    }
+}
+
 /// Too many to be widened when compiling.
 #[test]
 fn large_weights_with_a_zero_point_multiply_bytes() {

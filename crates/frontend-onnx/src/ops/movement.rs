@@ -5,7 +5,7 @@ use super::axes::position;
 use crate::build::{Builder, Result, index, mismatch, var};
 use crate::call::{Call, axis};
 use crate::error::Problem;
-use crate::known::Item;
+use crate::known::{Item, is_computable};
 use crate::tracked::Tracked;
 use crate::truth;
 use infc_ir::access::{AccessMap, Bound};
@@ -256,6 +256,9 @@ fn dropout(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         }
     }
     let mask = if call.opset < 10 { x.dtype() } else { DType::Bool };
+    if !is_computable(mask) {
+        return Err(Problem::UnsupportedType { expected: "f16, f32 or f64", found: mask });
+    }
     let mask =
         Tracked::uniform(TensorType::new(mask, x.shape().to_vec()), Item::from_const(Const::from_f64(mask, 1.0)));
     Ok(vec![x, mask])

@@ -169,6 +169,9 @@ pub(super) fn dequantize_linear(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, scale) = (call.build.widened(&call.input(0)?)?, call.build.widened(&call.input(1)?)?);
     require_float(&scale)?;
     let dtype = call.dtype("output_dtype")?.unwrap_or(call.input(1)?.dtype());
+    if !is_computable(dtype) {
+        return Err(Problem::UnsupportedType { expected: "an output of f16, bf16, f32 or f64", found: dtype });
+    }
     let granularity = Granularity::of(call, &x, &scale)?;
     let scale = granularity.spread(call.build, &scale, &x)?;
     let zero = some_zero(call.optional(2)).map(|zero| call.build.widened(&zero)).transpose()?;

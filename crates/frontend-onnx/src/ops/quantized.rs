@@ -4,7 +4,7 @@
 //! the requantisation: the sum times `x_scale·w_scale / y_scale` in f32, rounded half to even, shifted, saturated.
 
 use super::Operator;
-use super::conv::{add_bias, convolve};
+use super::conv::{add_bias, convolve, require_same_rank};
 use super::matmul::product;
 use super::quantize::{centered, require_integer, saturated, some_zero};
 use crate::build::{Builder, Result, mismatch};
@@ -67,6 +67,7 @@ pub(super) fn matmul_sums(call: &mut Call<'_>, left: [usize; 2], right: [usize; 
 /// them and their zero points.
 fn conv_sums(call: &mut Call<'_>, x: Tracked, x_zero: usize, weights: [usize; 2]) -> Result<Tracked> {
     let w = call.input(weights[0])?;
+    require_same_rank(&x, &w)?;
     let x_zero = call.optional(x_zero).map(|zero| call.build.reshape(&zero, &[])).transpose()?;
     let w_zero = call.optional(weights[1]).map(|zero| per_channel(call, &zero, 0, &w)).transpose()?;
     let (x, w) = (without_zero(call.build, &x, x_zero)?, without_zero(call.build, &w, w_zero)?);

@@ -11,6 +11,7 @@ mod flex;
 mod functions;
 mod generated;
 mod hostile;
+mod ranks;
 mod simplify;
 mod steps;
 mod support;

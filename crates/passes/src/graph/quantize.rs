@@ -6,11 +6,13 @@
 //! constant folding computes where the other operand is constant; and a map that scales the sum.
 //!
 //! [`contraction`] takes scales out of contractions, [`offset`] zero points and signs, [`extremum`] both out of maxima,
-//! [`group`] makes whole groups of what is summed, [`requantize`] divides by multiplying, [`round_trip`] removes what returns to where it began. The pass runs before maps are fused and
-//! constants folded, which hide what it looks for.
+//! [`gaps`] sums what lies between what is summed as well, [`group`] makes whole groups of it, [`requantize`] divides by
+//! multiplying, [`round_trip`] removes what returns to where it began. The pass runs before maps are fused and constants
+//! folded, which hide what it looks for.
 
 mod contraction;
 mod extremum;
+mod gaps;
 mod group;
 mod offset;
 mod operand;
@@ -34,6 +36,7 @@ const RULES: &[Rule] = &[
     offset::constant_zero_point,
     offset::byte_constant,
     offset::equal_signs,
+    gaps::filled,
     group::whole_groups,
     requantize::product_for_quotient,
 ];

@@ -30,6 +30,12 @@ fn part_of(build: &mut Builder, x: &Tracked, direction: usize) -> Result<Tracked
     build.reshape(&one, &one.shape()[1..])
 }
 
+/// A value `[directions, len]`, if it is one.
+fn per_direction(build: &mut Builder, what: &'static str, x: &Tracked, len: Dim) -> Result<Tracked> {
+    let directions = x.shape().first().cloned().unwrap_or_default();
+    build.conform(what, x, &[directions, len])
+}
+
 /// What a vector is multiplied by, a row of weights for each element of the result.
 #[derive(Clone)]
 pub(super) enum Matrix {
@@ -165,8 +171,8 @@ impl Weights {
         let biases = match call.optional(3) {
             None => None,
             Some(b) => {
+                let b = per_direction(call.build, "biases", &b, rows.scale(2))?;
                 let both = direction_of(call.build, &b, direction, dtype)?;
-                call.build.assume_equal("biases", &rows.scale(2), &both.shape()[0])?;
                 let first = call.build.slice_axis(&both, 0, Dim::constant(0), rows.clone())?;
                 let second = call.build.slice_axis(&both, 0, rows.clone(), rows.clone())?;
                 Some((first, second))
@@ -175,9 +181,9 @@ impl Weights {
         let peepholes = match call.optional(7).filter(|_| cell == Cell::Lstm) {
             None => None,
             Some(p) => {
-                let all = direction_of(call.build, &p, direction, dtype)?;
                 let hidden = recurrent.width().clone();
-                call.build.assume_equal("peepholes", &hidden.scale(3), &all.shape()[0])?;
+                let p = per_direction(call.build, "peepholes", &p, hidden.scale(3))?;
+                let all = direction_of(call.build, &p, direction, dtype)?;
                 let part = |n: i64, build: &mut Builder| build.slice_axis(&all, 0, hidden.scale(n), hidden.clone());
                 Some(vec![part(0, call.build)?, part(1, call.build)?, part(2, call.build)?])
             }

@@ -21,7 +21,7 @@ pub(in crate::graph) fn dot(site: &Site<'_>) -> Option<Intrinsic> {
 }
 
 /// Fewer products per result, or results per sum, are not worth a padded operand.
-const FEWEST: i64 = 8;
+pub(super) const FEWEST: i64 = 8;
 
 // Σₖ a[k]·w[k] over k < n = Σₖ a'[k]·w'[k] over k < ⌈n/g⌉·g for groups of g, where w' is w followed by zeros, and a' goes on as a does, or
 // with what pads a, where that ends. Floats end there: what is behind them may be infinite or no number, and zero times that is
