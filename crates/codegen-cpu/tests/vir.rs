@@ -465,6 +465,23 @@ fn long_chains_take_turns() {
     assert_eq!(switches(5), 1, "two registers do for one chain");
 }
 
+/// Narrow integers are held extended: what makes them narrow again takes what was extended, and constants as they are.
+#[test]
+fn what_was_extended_is_there_already() {
+    let mut b = Builder::new("f");
+    let p = b.param(0);
+    let bytes = b.load(Type::vector(Elem::I8, 8), p, 0, Memory::ReadOnly);
+    for extend in [Convert::ZeroExtend, Convert::SignExtend] {
+        let wide = b.convert(extend, bytes, Elem::I32);
+        assert_eq!(b.convert(Convert::Truncate, wide, Elem::I8), bytes);
+        let words = b.convert(Convert::Truncate, wide, Elem::I16);
+        assert_eq!(b.ty(words), Type::vector(Elem::I16, 8), "not what was extended");
+    }
+    let wide = b.constant(Type::vector(Elem::I32, 8), 0xffff_ff80);
+    let narrow = b.convert(Convert::Truncate, wide, Elem::I8);
+    assert_eq!((b.const_bits(narrow), b.as_const(narrow)), (Some(0x80), Some(-128)));
+}
+
 /// A row of taps that slide over a row of elements: with few registers, element after element passes by, and every sum
 /// has its operands in the order that it had. So it is if elements are bytes that are made floats.
 #[test]

@@ -153,6 +153,16 @@ fn depthwise_convolution_of_bytes() {
 }
 
 #[test]
+fn pool_of_bytes() {
+    check("byte_pool", 0.0, |case, _, i| {
+        let (p, c) = (i[0], i[1]);
+        let row = |r: usize| (2 * p + r).wrapping_sub(2);
+        let of_row = |r: usize| if row(r) < case.size("H") { case.at("x", &[row(r), 2 * c + 1]) } else { -128.0 };
+        largest(5, of_row).min(case.at("cap", &[c]).max(3.0)) * 3.0
+    });
+}
+
+#[test]
 fn bf16_product() {
     check("bf16_product", 1e-6, |case, _, i| {
         let product = |k| case.at("a", &[i[0], k]) * case.at("b", &[i[1] / 16, k / 2, i[1] % 16, k % 2]);

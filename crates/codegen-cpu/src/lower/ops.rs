@@ -104,6 +104,17 @@ impl Lower<'_> {
             return Ok(self.round_half(dtype, value));
         }
         let unsigned = is_unsigned(dtype);
+        if ty.lanes > 1 && matches!(op, BinaryOp::Min | BinaryOp::Max) && dtype.size_bits() < 32 {
+            // Vectors of narrow integers are compared as they are: they were extended to be held, and will be again.
+            let (a, b) = (self.narrow(dtype, a), self.narrow(dtype, b));
+            let value = match op {
+                BinaryOp::Min if unsigned => self.b.min_u(a, b),
+                BinaryOp::Min => self.b.min(a, b),
+                _ if unsigned => self.b.max_u(a, b),
+                _ => self.b.max(a, b),
+            };
+            return self.widen(dtype, value);
+        }
         let value = match op {
             BinaryOp::Add => self.b.add(a, b),
             BinaryOp::Sub => self.b.sub(a, b),

@@ -97,6 +97,17 @@ impl Builder {
     /// Converts to another element type.
     pub fn convert(&mut self, kind: Convert, a: Value, to: Elem) -> Value {
         let ty = self.ty(a).with_elem(to);
+        if kind == Convert::Truncate {
+            // What was extended is there already.
+            if let Some(&Op::Convert(Convert::ZeroExtend | Convert::SignExtend, narrow)) = self.op(a)
+                && self.ty(narrow) == ty
+            {
+                return narrow;
+            }
+            if let Some(bits) = self.const_bits(a) {
+                return self.constant(ty, bits & (u64::MAX >> (64 - 8 * to.size_bytes())));
+            }
+        }
         self.make(Op::Convert(kind, a), ty, Motion::Free)
     }
 

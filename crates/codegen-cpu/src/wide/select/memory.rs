@@ -249,12 +249,12 @@ impl Selector<'_> {
         if ty.lanes == 1 {
             return Err(unsupported("a gather of one lane"));
         }
-        if ty.elem.size_bytes() < 4 {
-            return self.gather_lanes(dst, ty, base, index, scale, disp, mask);
-        }
         if let Some(places) = self.known_places(index, scale, disp, mask) {
             self.collect(dst, ty, base, &places);
             return Ok(());
+        }
+        if ty.elem.size_bytes() < 4 {
+            return self.gather_lanes(dst, ty, base, index, scale, disp, mask);
         }
         let row = match (ty.elem.size_bytes(), index_ty.elem) {
             (4, Elem::I32) => codes::GATHER32_I32,

@@ -70,27 +70,37 @@ impl Selector<'_> {
         self.push(MachInst::new(code).def(dst, View::Y).reg(low, View::Y).reg(high, View::X).imm8(1));
     }
 
-    /// 128 bits: the first element is loaded, which clears the others, and those that follow are inserted.
+    /// 128 bits: the first element is loaded, which clears the others, and those that follow are inserted; elements that no
+    /// load clears the others for are inserted into zeros.
     fn collect_piece(&mut self, dst: VReg, ty: Type, base: Value, places: &[Option<i32>]) {
-        let is_wide = ty.elem.size_bytes() == 8;
-        let last = places.iter().rposition(Option::is_some).unwrap_or(0);
-        let mut so_far = if last == 0 { dst } else { self.fresh(VECTOR) };
-        match places[0] {
-            Some(disp) => {
-                let load = if is_wide { codes::LOAD_SF64 } else { codes::LOAD_SF32 };
+        let last = places.iter().rposition(Option::is_some);
+        let load = match ty.elem.size_bytes() {
+            4 => Some(codes::LOAD_SF32),
+            8 => Some(codes::LOAD_SF64),
+            _ => None,
+        };
+        let first = usize::from(load.is_some());
+        let mut so_far = if last.is_none_or(|last| last < first) { dst } else { self.fresh(VECTOR) };
+        match places[0].zip(load) {
+            Some((disp, load)) => {
                 let address = self.address(base, disp);
                 self.push(MachInst::new(load.code(self.encoding)).def(so_far, View::X).mem(&address));
             }
             None => self.zero(so_far),
         }
-        for (lane, place) in places.iter().enumerate().skip(1) {
+        for (lane, place) in places.iter().enumerate().skip(first) {
             let Some(disp) = *place else { continue };
-            let next = if lane == last { dst } else { self.fresh(VECTOR) };
+            let next = if Some(lane) == last { dst } else { self.fresh(VECTOR) };
             let address = self.address(base, disp);
-            let insert = if is_wide { codes::LOAD_HIGH_F64 } else { codes::INSERT_F32 };
+            // What says which lane to replace.
+            let (insert, at) = match ty.elem.size_bytes() {
+                1 => (codes::PINSR_I8, Some(lane as u8)),
+                2 => (codes::PINSR_I16, Some(lane as u8)),
+                4 => (codes::INSERT_F32, Some((lane as u8) << 4)),
+                _ => (codes::LOAD_HIGH_F64, None),
+            };
             let inst = MachInst::new(insert.code(self.encoding)).def(next, View::X).reg(so_far, View::X).mem(&address);
-            // Of `vinsertps`: the lane to replace.
-            self.push(if is_wide { inst } else { inst.imm8((lane as u8) << 4) });
+            self.push(at.into_iter().fold(inst, MachInst::imm8));
             so_far = next;
         }
     }
