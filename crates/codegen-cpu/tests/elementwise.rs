@@ -4,7 +4,7 @@
 
 mod support;
 
-use infc_codegen_cpu::vir::{Builder, Elem, Function, Memory, Type, Value};
+use infc_codegen_cpu::vir::{Builder, Elem, Function, Memory, Type, Value, interp};
 use infc_codegen_cpu::{Emitter, Target, emit};
 use infc_ir::math;
 use std::time::Instant;
@@ -143,6 +143,57 @@ fn speed() {
                 best = best.min(start.elapsed().as_secs_f64());
             }
             println!("{name} on {target}: {:.3} ns per element, {:?}", best / x.len() as f64 * 1e9, compiled.stats);
+        }
+    }
+}
+
+/// `y[i] = table[x[i] & 255]`, a vector at a time; the table begins 16 bytes behind its address.
+fn lookup(lanes: u16) -> Function {
+    let pointer = Type::scalar(Elem::I64);
+    let mut b = Builder::new("lookup");
+    let args = b.param(0);
+    let [x, y, table] = [0, 8, 16].map(|disp| b.load(pointer, args, disp, Memory::ReadOnly));
+    let (start, end) = (b.param(1), b.param(2));
+    let (iv, _) = b.loop_open(start, end, i64::from(lanes), false, &[]);
+    let four = b.iconst(4);
+    let offset = b.mul(iv, four);
+    let from = b.add(x, offset);
+    let index = b.load(Type::vector(Elem::I32, lanes), from, 0, Memory::ReadOnly);
+    let found = b.lookup(table, 16, index);
+    let to = b.add(y, iv);
+    b.store(found, to, 0);
+    b.loop_close(&[]);
+    b.finish()
+}
+
+/// All 256 are found, in an order without a pattern, in vectors of every length, whatever lies above the byte; nothing behind
+/// the table is read.
+#[test]
+fn functions_of_bytes_are_looked_up() {
+    let index: Vec<u32> = (0..256u32).map(|n| (n.wrapping_mul(2_654_435_761) << 8) | ((n * 77 + 5) & 255)).collect();
+    let table: Vec<u8> = (0..272u32).map(|n| (n * 89 % 251) as u8).collect();
+    let expected: Vec<u8> = index.iter().map(|index| table[16 + (index & 255) as usize]).collect();
+    for lanes in [2, 4, 8, 16, 32] {
+        let mut memory = interp::AddressSpace::new();
+        let x = memory.add(index.iter().flat_map(|index| index.to_le_bytes()).collect());
+        let (y, t) = (memory.add(vec![0; 256]), memory.add(table.clone()));
+        let args = memory.add([x, y, t].iter().flat_map(|a| a.to_le_bytes()).collect());
+        interp::run(&lookup(lanes), [args, 0, 256, 0], &mut memory, 100_000).expect("it runs");
+        assert_eq!(memory.region(y), expected, "{lanes} lanes");
+    }
+    let end = support::AtEnd::new(&table);
+    for (target, _, available) in targets() {
+        if !available {
+            eprintln!("skipped: this machine does not run {target}");
+            continue;
+        }
+        for lanes in [4, 8, 16, 32] {
+            let place = format!("{lanes} lanes on {target}");
+            let compiled = emit(&lookup(lanes), &target).unwrap_or_else(|error| panic!("{place}: {error}"));
+            let mut y = vec![0u8; 256];
+            let args = [index.as_ptr() as u64, y.as_mut_ptr() as u64, end.address()];
+            Executable::new(&compiled.code).call(&args, 0, 256, &mut []);
+            assert_eq!(y, expected, "{place}");
         }
     }
 }

@@ -154,6 +154,7 @@ pub fn compile(
             if options.precision == Precision::Bf16 && graph::bf16::run(graph) == Changed::Yes {
                 graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
             }
+            graph::tabulate::run(graph, &cx);
             kernels::check_graph(Phase::Simplify, graph)?;
             dump.graph(Phase::Simplify, n, graph)?;
         }

@@ -10,7 +10,7 @@ pub use eval::{Scalar, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval
 
 use crate::access::Bound;
 use crate::entity::{BufferId, IndexVec, OperandId, ScalarId, StageId};
-use crate::index::IndexExpr;
+use crate::index::{Dim, IndexExpr};
 use infc_tensor::{DType, DTypeClass};
 
 /// A constant: the element's bits in its type, low bits first.
@@ -304,6 +304,19 @@ impl Body {
             renumbered[id.0 as usize] = Some(new);
         }
         roots.iter().map(|r| renumbered[r.0 as usize].expect("roots are needed")).collect()
+    }
+}
+
+impl Load {
+    /// Whether this is a function of a byte, given as a table: it reads element `b` of at least 256 bytes, unconditionally,
+    /// where `b` is an unsigned byte of the body. `len_elems` are the elements of what is read.
+    #[must_use]
+    pub fn looks_up(&self, body: &Body, len_elems: &Dim) -> bool {
+        let ([first], [(0, byte, factor)]) = (&self.index[..], &self.gather[..]) else { return false };
+        let begins = first.as_const().filter(|&first| first >= 0);
+        let fits = begins.zip(len_elems.as_const()).is_some_and(|(first, len)| first.saturating_add(256) <= len);
+        let is_byte = self.dtype.size_bytes() == Some(1) && body.dtype(*byte) == DType::U8;
+        fits && is_byte && factor.is_const(1) && self.valid.is_empty()
     }
 }
 

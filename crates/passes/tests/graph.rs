@@ -14,3 +14,5 @@ mod random;
 mod rules;
 #[path = "graph/scales.rs"]
 mod scales;
+#[path = "graph/tables.rs"]
+mod tables;

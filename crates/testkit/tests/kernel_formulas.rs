@@ -163,6 +163,18 @@ fn pool_of_bytes() {
 }
 
 #[test]
+fn tables_of_functions_of_bytes() {
+    check("byte_table", 0.0, |case, output, i| {
+        if output == 1 {
+            return case.at("g", &[case.at("x", &[i[0], i[1]]).rem_euclid(256.0) as usize + 7]);
+        }
+        let total = sum(12, |k| case.at("a", &[i[0], k]) * case.at("b", &[i[1] / 16, k / 4, i[1] % 16, k % 4]));
+        let byte = (total as f32 * 0.25 + 128.0).round_ties_even().clamp(0.0, 255.0);
+        case.at("f", &[byte as usize])
+    });
+}
+
+#[test]
 fn bf16_product() {
     check("bf16_product", 1e-6, |case, _, i| {
         let product = |k| case.at("a", &[i[0], k]) * case.at("b", &[i[1] / 16, k / 2, i[1] % 16, k % 2]);

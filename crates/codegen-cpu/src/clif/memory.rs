@@ -122,6 +122,17 @@ impl Translator<'_, '_> {
         result.expect("a gather has a result")
     }
 
+    pub(super) fn lookup(&mut self, ty: Type, base: Value, disp: i32, index: Value) -> ir::Value {
+        let base = self.get(base);
+        (0..ty.lanes).fold(self.constant(ty, 0), |so_far, lane| {
+            let index = self.extract(index, lane);
+            let byte = self.b.ins().band_imm_u(index, 0xff);
+            let offset = self.b.ins().uextend(types::I64, byte);
+            let address = self.b.ins().iadd(base, offset);
+            self.load_lane(ty, address, disp, lane, Some(so_far))
+        })
+    }
+
     pub(super) fn scatter(
         &mut self,
         value: Value,

@@ -197,6 +197,7 @@ impl Translator<'_, '_> {
             Op::LoadMasked { base, disp, mask } => self.load_masked(ty, base, disp, mask),
             Op::LoadSplat { base, disp, period, .. } => self.load_splat(ty, base, disp, period),
             Op::Gather { base, index, scale, disp, mask } => self.gather(ty, base, index, scale, disp, mask),
+            Op::Lookup { base, disp, index } => self.lookup(ty, base, disp, index),
             Op::Dot4(..) | Op::Dot2Bf16(..) => unreachable!("these dot products are taken apart before"),
             Op::Dot2(a, b) => self.dot2(a, b),
         }

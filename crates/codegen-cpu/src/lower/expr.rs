@@ -407,6 +407,12 @@ impl Lower<'_> {
         let lanes = self.lanes();
         let elem = self.memory_type(load.dtype)?;
         let memory = self.memory(buffer);
+        if memory == Memory::ReadOnly && load.looks_up(at.body, &self.nest.buffers[buffer].len_elems) {
+            let index = self.vector(at, load.gather[0].1)?;
+            let (base, disp) = self.address(buffer, &flat, elem.size_bytes())?;
+            let raw = self.b.lookup(base, disp, index);
+            return self.widen(load.dtype, raw);
+        }
         let always = condition.is_always();
         let valid = self.lane_mask(condition);
         let extent = self.extent_mask();

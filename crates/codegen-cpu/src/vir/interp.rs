@@ -264,6 +264,14 @@ impl Machine<'_> {
                 }
                 lanes
             }
+            Op::Lookup { base, disp, index } => {
+                let first = self.address(base, disp);
+                let mut lanes: Lanes = smallvec![0; count];
+                for (lane, bits) in lanes.iter_mut().enumerate() {
+                    *bits = self.memory.read(first.wrapping_add(self.get(index)[lane] & 0xff), ty.elem)?;
+                }
+                lanes
+            }
             Op::Dot4(acc, a, b) => (0..count)
                 .map(|n| {
                     let bytes = 4 * n..4 * n + 4;

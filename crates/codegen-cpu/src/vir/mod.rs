@@ -300,6 +300,16 @@ pub enum Op {
         /// Lanes to read.
         mask: Option<Value>,
     },
+    /// Per lane, a function of a byte: the byte at `base + disp + index`, in a table of 256 bytes that nobody writes and that
+    /// may all be read. Of the index, a vector of I32 with as many lanes, only the lowest byte counts.
+    Lookup {
+        /// Address.
+        base: Value,
+        /// Constant byte displacement.
+        disp: i32,
+        /// Which element of the table.
+        index: Value,
+    },
     /// Per 32-bit lane: `acc + Σ₄ a(u8)·b(i8)`, wrapping (VNNI `vpdpbusd`); a and b are I8 vectors of 4× the lanes.
     Dot4(Value, Value, Value),
     /// Per 32-bit lane: `Σ₂ a·b` of signed 16-bit numbers, wrapping (`vpmaddwd`); a and b are I16 vectors of 2× the lanes.

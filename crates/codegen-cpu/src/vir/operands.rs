@@ -41,6 +41,10 @@ impl Op {
                 *base = f(*base);
                 *mask = f(*mask);
             }
+            Op::Lookup { base, index, .. } => {
+                *base = f(*base);
+                *index = f(*index);
+            }
             Op::Gather { base, index, mask, .. } => {
                 *base = f(*base);
                 *index = f(*index);
@@ -61,7 +65,10 @@ impl Op {
     /// Whether the operation reads memory.
     #[must_use]
     pub const fn reads_memory(&self) -> bool {
-        matches!(self, Op::Load { .. } | Op::LoadMasked { .. } | Op::LoadSplat { .. } | Op::Gather { .. })
+        matches!(
+            self,
+            Op::Load { .. } | Op::LoadMasked { .. } | Op::LoadSplat { .. } | Op::Gather { .. } | Op::Lookup { .. }
+        )
     }
 }
 

@@ -192,6 +192,7 @@ impl Printer<'_> {
             Op::Gather { base, index, scale, disp, mask } => {
                 format!("gather {}{}", self.indexed(base, index, scale, disp), self.masked(mask))
             }
+            Op::Lookup { base, disp, index } => format!("lookup {}", self.indexed(base, index, 1, disp)),
         }
     }
 

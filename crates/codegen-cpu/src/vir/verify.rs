@@ -238,6 +238,10 @@ impl Verifier<'_> {
             Op::Gather { base, index, scale, mask, .. } => {
                 when(of(base) == I64 && self.index_fits(index, scale, mask, ty), "an address, indices and a mask")
             }
+            Op::Lookup { base, index, .. } => {
+                let fits = ty.elem == Elem::I8 && ty.lanes > 1 && of(index) == ty.with_elem(Elem::I32);
+                when(of(base) == I64 && fits, "bytes, an i64 address and indices of i32")
+            }
             Op::Dot4(acc, a, b) => {
                 let bytes = Type::vector(Elem::I8, ty.lanes.saturating_mul(4));
                 when(ty.elem == Elem::I32 && of(acc) == ty && of(a) == bytes && of(b) == bytes, "i32 += i8 · i8")

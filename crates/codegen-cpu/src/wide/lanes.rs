@@ -30,6 +30,8 @@ pub(super) enum LaneOp {
     StoreMasked { elem: Elem, lanes: u16, width: Width },
     /// Base, mask as bits, index, result; widths of data and index.
     Gather { elem: Elem, index: Elem, lanes: u16, widths: (Width, Width), scale: u8, disp: i32 },
+    /// Base, index, result: bytes of a table, by the lowest bytes of 32-bit lanes; width of the index.
+    Lookup { lanes: u16, width: Width, disp: i32 },
     /// Base, mask as bits, index, value.
     Scatter { elem: Elem, index: Elem, lanes: u16, widths: (Width, Width), scale: u8, disp: i32 },
 }
@@ -108,6 +110,17 @@ pub(super) fn expand(asm: &mut Assembler, op: &LaneOp, regs: &[PReg]) -> Result<
                 asm.land(skip);
             }
             asm.load_vector(regs[3], widths.0, stack(1, 0))
+        }
+        LaneOp::Lookup { lanes, width, disp } => {
+            let (base, result) = (Assembler::gpr(regs[0]), Assembler::xmm(regs[2]));
+            asm.store_vector(regs[1], width, stack(0, 0))?;
+            asm.registers(Code::VEX_Vpxor_xmm_xmm_xmmm128, &[result, result, result])?;
+            for lane in 0..lanes {
+                asm.load_int(Register::RAX, Elem::I8, false, stack(0, u32::from(lane) * Elem::I32.size_bytes()))?;
+                let place = Place { base, index: Some((Register::RAX, 1)), disp };
+                asm.insert_byte(result, place, lane)?;
+            }
+            Ok(())
         }
         LaneOp::Scatter { elem, index, lanes, widths, scale, disp } => {
             asm.store_vector(regs[2], widths.1, stack(0, 0))?;

@@ -52,6 +52,20 @@ impl Assembler {
         self.with_memory(code, 1, place, register)
     }
 
+    /// Reads a byte into a lane of a register.
+    pub(super) fn insert_byte(&mut self, register: Register, place: Place, lane: u16) -> Result<(), CodegenError> {
+        let mut encoded = Instruction::default();
+        encoded.set_code(codes::PINSR_I8.code(self.encoding));
+        for n in 0..2 {
+            encoded.set_op_kind(n, OpKind::Register);
+            encoded.set_op_register(n, register);
+        }
+        memory_at(&mut encoded, 2, place);
+        encoded.set_op_kind(3, OpKind::Immediate8);
+        encoded.set_immediate8(lane as u8);
+        self.encode(&encoded, None)
+    }
+
     fn with_memory(&mut self, code: Code, n: u32, place: Place, register: Register) -> Result<(), CodegenError> {
         let mut encoded = Instruction::default();
         encoded.set_code(code);

@@ -143,6 +143,18 @@ fn products_of_every_signs() {
     Case::new("MatMulInteger").data(u8s(&[2, 5, 24])).data(i8s(&[2, 24, 9])).agrees();
 }
 
+/// Of two computed factors the right one is copied into groups along the sum, if that has whole ones.
+#[test]
+fn products_of_computed_factors() {
+    for (m, k, n) in [(17, 64, 33), (16, 4, 16), (40, 20, 21), (23, 6, 40), (1, 32, 32)] {
+        let case = |a: Tensor, b: Tensor| Case::new("MatMulInteger").data(a).data(b).agrees();
+        case(u8s(&[m, k]), i8s(&[k, n]));
+        case(i8s(&[3, m, k]), u8s(&[3, k, n]));
+        case(u8s(&[2, 3, m, k]), u8s(&[2, 3, k, n]));
+        case(all(&[m, k], 255u8), all(&[k, n], -128i8));
+    }
+}
+
 /// Code for processors with the instruction is made by itself, in front of the rest; of other models it is not.
 #[test]
 fn products_of_bytes_get_targets_of_their_own() {

@@ -8,7 +8,7 @@ use super::lower::{Lowering, Place};
 use crate::graph::evaluate::splat;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, ValueId, VarId};
-use infc_ir::index::{IndexExpr, Proof, Ranges};
+use infc_ir::index::{Dim, IndexExpr, Proof, Ranges};
 use infc_ir::op::{ConcatOp, GatherOp, MapOp, Op};
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, Load, ScalarOp, Source};
 use infc_tensor::DType;
@@ -214,6 +214,18 @@ impl<'l, 'a> BodyBuilder<'l, 'a> {
         })
     }
 
+    /// A position as an element that there is: counted from the end if negative, and clamped.
+    fn within(&mut self, position: ScalarId, extent: &Dim, last: ScalarId) -> ScalarId {
+        let position = self.body.cast(DType::I64, position);
+        let zero = self.body.push(ScalarOp::Const(Const::zero(DType::I64)));
+        let extent_value = self.index_value(extent);
+        let is_negative = self.body.compare(CompareOp::Lt, position, zero);
+        let wrapped = self.body.binary(BinaryOp::Add, position, extent_value);
+        let position = self.body.select(is_negative, wrapped, position);
+        let position = self.body.binary(BinaryOp::Max, position, zero);
+        self.body.binary(BinaryOp::Min, position, last)
+    }
+
     fn gather(
         &mut self,
         op: &GatherOp,
@@ -226,16 +238,15 @@ impl<'l, 'a> BodyBuilder<'l, 'a> {
         let looked_up = graph.ty(indices).shape.len();
         let ty = graph.ty(data).clone();
         let position = self.read(indices, &index[op.axis..op.axis + looked_up], guard)?;
-        let position = self.body.cast(DType::I64, position);
-        let zero = self.body.push(ScalarOp::Const(Const::zero(DType::I64)));
         let extent = &ty.shape[op.axis];
-        let extent_value = self.index_value(extent);
         let last = self.index_value(&(extent.clone() - 1));
-        let is_negative = self.body.compare(CompareOp::Lt, position, zero);
-        let wrapped = self.body.binary(BinaryOp::Add, position, extent_value);
-        let position = self.body.select(is_negative, wrapped, position);
-        let position = self.body.binary(BinaryOp::Max, position, zero);
-        let position = self.body.binary(BinaryOp::Min, position, last);
+        let is_byte = self.body.dtype(position) == DType::U8;
+        let position = if is_byte && extent.as_const().is_some_and(|extent| extent > u8::MAX.into()) {
+            // There is an element for every byte.
+            position
+        } else {
+            self.within(position, extent, last)
+        };
         let mut at: Vec<IndexExpr> = index[..op.axis].to_vec();
         at.push(IndexExpr::constant(0));
         at.extend_from_slice(&index[op.axis + looked_up..]);
@@ -248,6 +259,7 @@ impl<'l, 'a> BodyBuilder<'l, 'a> {
                     Some((axis, None)) => Some((axis, position)),
                     Some((axis, Some(_))) => {
                         at[axis] = IndexExpr::constant(0);
+                        let position = self.body.cast(DType::I64, position);
                         Some((axis, self.body.binary(BinaryOp::Sub, last, position)))
                     }
                     None if extent.is_const(1) => None,

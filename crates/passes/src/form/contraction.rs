@@ -1,7 +1,7 @@
 //! Stages that sum products of two loads: what layouts and packing want to know of them.
 
 use infc_ir::entity::{ScalarId, VarId};
-use infc_ir::index::IndexExpr;
+use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::{AxisKind, Kernel, OperandKind, Stage};
 use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp, Source};
 
@@ -94,6 +94,18 @@ impl Contraction<'_> {
             candidates.max().map(|(_, n)| n)
         };
         best(&summed).or_else(|| best(&shared))
+    }
+
+    /// Along which of its axes, of this shape, the right operand wants to be contiguous: along the points of a group of what
+    /// is summed ([`super::turned`]), else along its columns.
+    pub(crate) fn rhs_inner_axis(&self, shape: &[Dim]) -> Option<usize> {
+        let index = &self.rhs.index;
+        let is_group = |(e, extent): (&IndexExpr, &Dim)| {
+            let within = |v: VarId| *e == IndexExpr::var(v).modulo(extent);
+            extent.as_const().is_some_and(|points| points > 1) && self.vars(AxisKind::Reduce).any(within)
+        };
+        let column = *self.columns().first()?;
+        index.iter().zip(shape).position(is_group).or_else(|| index.iter().position(|e| e.as_var() == Some(column)))
     }
 
     fn is_guarded(&self, e: &IndexExpr) -> bool {

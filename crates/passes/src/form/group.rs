@@ -13,6 +13,7 @@ use super::bijection::{is_affine, reads_once};
 use super::expand::Flat;
 use super::log::{PlanLog, Refusal};
 use super::prepare::Readers;
+use super::turned::is_in_groups;
 use crate::graph::movement;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{EntityId, NodeId, ValueId, VarId};
@@ -182,6 +183,7 @@ impl<'a> Grouping<'a> {
         match &node.op {
             Op::Constant(_) | Op::DimValue(_) | Op::View(_) | Op::Composite(_) => {}
             Op::Map(_) => self.pointwise(Unit::Node(id)),
+            Op::Gather(_) if self.is_table(node.inputs[0]) => self.pointwise(Unit::Node(id)),
             Op::Gather(_) => {
                 // A position computed at run time cannot go through a view's arithmetic.
                 let data = node.inputs[0];
@@ -249,7 +251,7 @@ impl<'a> Grouping<'a> {
     fn ensure_affine(&mut self, contraction: NodeId, operand: ValueId) {
         let (root, map) = self.trace(operand);
         let is_constant = matches!(self.flat.graph.producer(root), Some((_, n)) if matches!(n.op, Op::Constant(_)));
-        let plain = map.index.iter().all(is_affine);
+        let plain = map.index.iter().all(is_affine) || is_in_groups(&map);
         if !plain && !is_constant && !self.absorb(root, operand) {
             self.refuse(contraction, "an operand is read through divisions; it is copied first");
             self.ensure_in_memory(operand);
@@ -354,6 +356,11 @@ impl<'a> Grouping<'a> {
         let Some(Home::Group(id)) = self.home(value) else { return None };
         let group = self.groups[id].as_ref()?;
         (group.tails.len() == 1 && self.guard(group) == self.flat.guard(reader)).then_some(id)
+    }
+
+    /// True for a list of constants, in which a look-up finds a number per point as a function would.
+    fn is_table(&self, data: ValueId) -> bool {
+        movement::constant(&self.flat.graph, data).is_some_and(|table| table.tensor.rank() == 1)
     }
 
     /// Takes a group apart: its nodes, which will be computed elsewhere.

@@ -200,9 +200,9 @@ fn inner_axes(
             {
                 vote(lowered.values[operand.index()], axis, c.work());
             }
-            if let (Source::Operand(operand), Some(column)) = (c.rhs.source, c.columns().first())
+            if let Source::Operand(operand) = c.rhs.source
                 && lowered.kernel.operands[operand].kind == OperandKind::Input
-                && let Some(axis) = c.rhs.index.iter().position(|e| e.as_var() == Some(*column))
+                && let Some(axis) = c.rhs_inner_axis(&lowered.kernel.operands[operand].shape)
             {
                 vote(lowered.values[operand.index()], axis, c.work());
             }

@@ -45,6 +45,7 @@ mod plan;
 mod prepare;
 mod reorder;
 mod slices;
+mod turned;
 mod ungroup;
 
 pub use append::{Append, PlannedState};

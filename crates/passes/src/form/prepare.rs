@@ -6,22 +6,21 @@
 //!   the model has none, nor has the part of a value that a slice leaves: they are copied.
 //! - What a convolution reads through divisions too is copied without these ([`super::ungroup`]).
 //! - Host operations read dense tensors: they get a copy of what our kernels lay out as they like.
-//! - The right operand of a contraction of two computed values is turned round if its columns would lie scattered.
+//! - The right operand of a contraction of two computed values is turned round if its columns would lie scattered, or could
+//!   not be taken by dot products ([`super::turned`]).
 
 use super::append::{PlannedState, has_late_extent};
 use super::expand::{Flat, is_merged_on_host};
+use super::turned::turn;
 use super::ungroup::ungroup;
 use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
-use infc_ir::entity::{EntityId, NodeId, ValueId, VarId};
+use infc_ir::entity::{EntityId, NodeId, ValueId};
 use infc_ir::graph::{Definition, Graph, TensorType};
 use infc_ir::index::{Dim, IndexExpr, Proof, Ranges};
 use infc_ir::op::{MapOp, Op};
 use infc_ir::scalar::{Body, Const};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Fewer rows or columns than this are not worth turning an operand round.
-const MIN_TURNED: i64 = 16;
 
 /// Inserts the copies. The first part of a state that grows is in place already.
 pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState]) {
@@ -113,30 +112,6 @@ pub(super) fn copy(graph: &mut Graph, value: ValueId, user: NodeId) -> ValueId {
     graph.add(Op::Map(MapOp { body, results: vec![result] }), &[value], ty, origin)
 }
 
-/// If vectors of columns of the right operand would lie scattered (`Σ q[m,k]·k[n,k]` of two computed values), makes the
-/// contraction read a copy of it, whose layout can be the right one.
-fn turn(graph: &mut Graph, user: NodeId) {
-    let Op::Contract(op) = &graph.nodes[user].op else { return };
-    let (lhs, rhs) = (graph.nodes[user].inputs[0], graph.nodes[user].inputs[1]);
-    let is_constant = |value: ValueId| is_made_of_constants(graph, value);
-    let extent = |labels: &[u8], value: ValueId, label: u8| {
-        labels.iter().position(|&l| l == label).and_then(|n| graph.ty(value).shape[n].as_const())
-    };
-    let is_long = |extent: Option<i64>| extent.is_none_or(|e| e >= MIN_TURNED);
-    // What neighbours in memory are: the label that moves fastest along the root's last axis.
-    let (root, map) = trace(graph, rhs);
-    let Some(index) = map.index.last() else { return };
-    let steps_one = |n: usize| index.linear_in(VarId(n as u32)).is_some_and(|(step, _)| step.is_const(1));
-    let Some(fastest) = (0..op.rhs.len()).rev().find(|&n| steps_one(n)).map(|n| op.rhs[n]) else { return };
-    let summed_last = op.lhs.contains(&fastest) && !op.output.contains(&fastest);
-    let has_columns = op.rhs.iter().any(|l| !op.lhs.contains(l) && is_long(extent(&op.rhs, rhs, *l)));
-    // A row that is used once is not worth a copy of the whole operand.
-    let has_rows = op.lhs.iter().any(|l| !op.rhs.contains(l) && is_long(extent(&op.lhs, lhs, *l)));
-    if summed_last && has_columns && has_rows && !is_constant(lhs) && !is_constant(root) {
-        graph.nodes[user].inputs[1] = copy(graph, rhs, user);
-    }
-}
-
 /// True if the value is a constant, or a view of one.
 pub(super) fn comes_from_constant(graph: &Graph, mut value: ValueId) -> bool {
     while let Some((_, node)) = graph.producer(value) {
@@ -149,7 +124,7 @@ pub(super) fn comes_from_constant(graph: &Graph, mut value: ValueId) -> bool {
 }
 
 /// True if the value is computed of constants, element by element: a contraction makes it where it reads it.
-fn is_made_of_constants(graph: &Graph, value: ValueId) -> bool {
+pub(super) fn is_made_of_constants(graph: &Graph, value: ValueId) -> bool {
     let mut work = vec![value];
     let mut seen = BTreeSet::new();
     while let Some(value) = work.pop() {

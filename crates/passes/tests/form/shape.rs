@@ -3,9 +3,13 @@
 use crate::build::{Net, c, i, within};
 use crate::run::check;
 use infc_ir::entity::ValueId;
+use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
-use infc_ir::scalar::{BinaryOp, UnaryOp};
+use infc_ir::op::{ContractOp, MapOp, Op};
+use infc_ir::scalar::{BinaryOp, Body, ScalarOp, UnaryOp};
 use infc_passes::form::{BufferPlace, FormOptions, GraphPlan, OperandSource, form};
+use infc_passes::graph::{Changed, PassContext, tabulate};
+use infc_tensor::DType;
 use std::collections::BTreeSet;
 
 /// A padded convolution with a bias and a ramp, as `[n, c, h, w]`.
@@ -329,6 +333,31 @@ fn pooling_and_reductions() {
 }
 
 #[test]
+fn functions_of_bytes_join_the_product() {
+    let mut net = Net::new();
+    let x = net.input(&[9, 12]);
+    let w = net.weights(&[12, 20], 1);
+    let y = net.contract("mk,kn->mn", x, w);
+    let y = net.map(&[y], |body, p| {
+        let scale = body.constant(DType::F32, 40.0);
+        let scaled = body.binary(BinaryOp::Mul, p[0], scale);
+        let byte = body.push(ScalarOp::CastSaturating(DType::I8, scaled));
+        let x = body.cast(DType::F32, byte);
+        let [a, b] = [UnaryOp::Sin, UnaryOp::Sigmoid].map(|f| body.unary(f, x));
+        let product = body.binary(BinaryOp::Mul, a, b);
+        let scaled = body.binary(BinaryOp::Mul, product, scale);
+        let byte = body.push(ScalarOp::CastSaturating(DType::I8, scaled));
+        body.cast(DType::F32, byte)
+    });
+    net.output(y);
+    assert_eq!(tabulate::run(&mut net.graph, &PassContext::default()), Changed::Yes);
+    let plan = check(&net);
+    assert_eq!(plan.kernels.len(), 1, "{plan}");
+    let tables = plan.kernels[0].kernel.operands.iter().filter(|o| o.dtype == DType::I8).count();
+    assert_eq!(tables, 1, "{plan}");
+}
+
+#[test]
 fn scattered_columns_are_turned_round() {
     let mut net = Net::new();
     let (q, k) = (net.input(&[17, 6]), net.input(&[18, 6]));
@@ -339,6 +368,31 @@ fn scattered_columns_are_turned_round() {
     let turned = plan.kernels[1].kernel.operands.iter().find(|o| o.name == "x1").expect("the right operand");
     let strides: Vec<_> = turned.layout.strides.iter().map(|s| s.as_const().expect("static")).collect();
     assert_eq!((plan.kernels.len(), strides), (2, vec![1, 18]), "{plan}");
+}
+
+#[test]
+fn computed_factors_of_bytes_lie_in_groups() {
+    // 12 heads, 17 rows, 18 columns.
+    for (points, grouped) in [(64, true), (62, false)] {
+        let mut net = Net::new();
+        let ty = |dtype, shape: [i64; 3]| TensorType::new(dtype, shape.map(Dim::constant).to_vec());
+        let a = net.graph.add_input("a", ty(DType::U8, [12, 17, points]));
+        let b = net.graph.add_input("b", ty(DType::I8, [12, 18, points]));
+        let op = ContractOp { lhs: b"bmk".to_vec(), rhs: b"bnk".to_vec(), output: b"bmn".to_vec() };
+        let origin = net.graph.origins.push(Vec::new());
+        let y = net.graph.add(Op::Contract(op), &[a, b], ty(DType::I32, [12, 17, 18]), origin);
+        net.output(y);
+        let plan = form(&net.graph, &FormOptions::default()).expect("the graph is well formed");
+        let product = &plan.kernels.last().expect("the product").kernel;
+        let right = product.operands.iter().find(|o| o.name == "x1").expect("the right operand");
+        let shape: Vec<_> = right.shape.iter().map(|d| d.as_const().expect("static")).collect();
+        let strides: Vec<_> = right.layout.strides.iter().map(|d| d.as_const().expect("static")).collect();
+        if grouped {
+            assert_eq!((&shape[..], &strides[..]), (&[12, 16, 18, 4][..], &[16 * 18 * 4, 18 * 4, 4, 1][..]), "{plan}");
+        } else {
+            assert_eq!((&shape[..], &strides[..]), (&[12, 18, 62][..], &[62 * 18, 1, 18][..]), "{plan}");
+        }
+    }
 }
 
 #[test]
@@ -474,11 +528,6 @@ fn nothing_is_a_shape_too() {
 
 #[test]
 fn halves_are_summed_in_single_precision() {
-    use infc_ir::graph::TensorType;
-    use infc_ir::index::Dim;
-    use infc_ir::op::{MapOp, Op};
-    use infc_ir::scalar::Body;
-    use infc_tensor::DType;
     let mut net = Net::new();
     let shape = |d: &[i64]| d.iter().map(|&d| Dim::constant(d)).collect::<Vec<_>>();
     let cast = |net: &mut Net, x: ValueId, to: DType| {

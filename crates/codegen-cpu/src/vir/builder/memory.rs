@@ -70,6 +70,14 @@ impl Builder {
         self.make(Op::Gather { base, index, scale, disp, mask }, ty, memory.motion())
     }
 
+    /// Looks the lowest bytes of the index's lanes up in a table of 256 bytes at `base + disp`, which nobody writes.
+    pub fn lookup(&mut self, base: Value, disp: i32, index: Value) -> Value {
+        let ty = self.ty(index);
+        assert!(ty.elem == Elem::I32 && ty.lanes > 1, "an index of a look-up");
+        let (base, disp) = self.address(base, disp);
+        self.make(Op::Lookup { base, disp, index }, ty.with_elem(Elem::I8), Memory::ReadOnly.motion())
+    }
+
     /// Writes a value at `base + disp`.
     pub fn store(&mut self, value: Value, base: Value, disp: i32) {
         assert_ne!(self.ty(value).elem, Elem::Mask, "masks have no memory form");

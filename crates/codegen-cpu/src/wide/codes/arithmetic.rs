@@ -190,6 +190,9 @@ packed! {
     PCMPU_I16 =
         INVALID, INVALID, EVEX_Vpcmpuw_kr_k1_xmm_xmmm128_imm8, EVEX_Vpcmpuw_kr_k1_ymm_ymmm256_imm8,
         EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8;
+    PTESTM_I32 =
+        INVALID, INVALID, EVEX_Vptestmd_kr_k1_xmm_xmmm128b32, EVEX_Vptestmd_kr_k1_ymm_ymmm256b32,
+        EVEX_Vptestmd_kr_k1_zmm_zmmm512b32;
     PADD_I32 =
         VEX_Vpaddd_xmm_xmm_xmmm128, VEX_Vpaddd_ymm_ymm_ymmm256, EVEX_Vpaddd_xmm_k1z_xmm_xmmm128b32,
         EVEX_Vpaddd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32;

@@ -14,6 +14,7 @@ mod convert;
 mod flow;
 mod int;
 mod lane;
+mod lookup;
 mod mask;
 mod memory;
 mod pieces;
@@ -339,6 +340,10 @@ impl<'a> Selector<'a> {
             Op::LoadSplat { base, disp, period, .. } => self.load_splat(dst, ty, base, disp, period),
             Op::LoadMasked { base, disp, mask } => self.load_masked(dst, ty, base, disp, mask),
             Op::Gather { base, index, scale, disp, mask } => self.gather(dst, ty, base, index, scale, disp, mask),
+            Op::Lookup { base, disp, index } => {
+                self.lookup(dst, ty, base, disp, index);
+                Ok(())
+            }
             Op::Convert(kind, a) => self.convert(dst, ty, kind, a),
             Op::Compare(cond, a, b) => self.compare(dst, cond, a, b),
             Op::FirstLanes(n) => self.first_lanes(dst, ty, n),

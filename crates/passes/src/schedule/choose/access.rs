@@ -135,6 +135,9 @@ fn collect(
 ) {
     for (load_id, op) in kernel.stages[at].body.ops.iter_enumerated() {
         let ScalarOp::Load(load) = op else { continue };
+        if looks_up(kernel, &kernel.stages[at].body, load) {
+            continue;
+        }
         let through: Vec<IndexExpr> = load.index.iter().map(|e| e.substitute_vars(index)).collect();
         let guards = Guards {
             any: guards.any || !load.valid.is_empty(),
@@ -336,6 +339,12 @@ pub(super) fn step_of(kernel: &Kernel, stage: &Stage, flat: &IndexExpr, axis: us
     }
 }
 
+/// Whether a load is a function of a byte, which is no access to neighbours of anything ([`Load::looks_up`]).
+fn looks_up(kernel: &Kernel, body: &Body, load: &Load) -> bool {
+    let Source::Operand(operand) = load.source else { return false };
+    load.looks_up(body, &kernel.operands[operand].layout.len_elems)
+}
+
 /// Vector instructions that a body takes per point, loads not counted; expensive functions weigh more.
 pub(super) fn cost(stage: &Stage) -> f64 {
     let mut cost = 0.0;
@@ -365,10 +374,15 @@ fn widens(body: &Body, op: &ScalarOp) -> bool {
     matches!(op, ScalarOp::Cast(DType::F32, of) if is_half(*of))
 }
 
+/// Vector instructions of a function of a byte that is a table.
+const LOOK_UP: f64 = 10.0;
+
 /// Vector instructions that an operation takes, about; none for what is a constant or is loaded.
 #[must_use]
 pub fn operation_cost(op: &ScalarOp) -> f64 {
     match op {
+        // What finds its place in data is a function, if it is not an embedding.
+        ScalarOp::Load(load) if !load.gather.is_empty() && load.dtype.size_bytes() == Some(1) => LOOK_UP,
         ScalarOp::Const(_) | ScalarOp::Param(..) | ScalarOp::Load(_) | ScalarOp::Index(_) => 0.0,
         ScalarOp::Unary(op, _) => match op {
             UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc => 1.0,
