@@ -2,20 +2,18 @@
 //!
 //! The meaning is that of `infc_ir::interp`; what is different is the order of work. A view whose flat index is a sum of
 //! functions of one coordinate each (every reshape, transpose, slice, broadcast and pad) is a gather over tables; a map
-//! runs one operation of its body after the other over blocks of elements.
+//! runs one operation of its body after the other over blocks of elements ([`columns`]).
+
+mod columns;
 
 use super::PassError;
+use columns::Columns;
 use infc_ir::entity::{EntityId, NodeId, VarId};
 use infc_ir::index::{Atom, IndexExpr};
 use infc_ir::kernel::Layout;
 use infc_ir::op::{MapOp, ReduceOp, ViewOp};
-use infc_ir::scalar::{
-    BinaryOp, Const, Scalar, ScalarOp, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval_unary,
-};
+use infc_ir::scalar::{BinaryOp, Const, Scalar, eval_binary};
 use infc_tensor::{AlignedBytes, DType, Tensor};
-
-/// Elements of a map that are computed together.
-const BLOCK: usize = 256;
 
 /// An element of a tensor of [`computable`] numbers.
 #[must_use]
@@ -268,21 +266,19 @@ pub fn map(node: NodeId, op: &MapOp, shape: &[usize], inputs: &[&Tensor]) -> Res
         let Some(len_bytes) = dtype.storage_bytes(len) else { return Ok(None) };
         outputs.push(AlignedBytes::zeroed(len_bytes));
     }
-    let mut columns: Vec<Vec<Scalar>> = vec![vec![Scalar::Int(0); BLOCK]; op.body.ops.len()];
-    for start in (0..len).step_by(BLOCK) {
-        let count = BLOCK.min(len - start);
-        if !block(op, shape, inputs, start, count, &mut columns) {
-            return Ok(None);
-        }
-        for ((bytes, &dtype), result) in outputs.iter_mut().zip(&dtypes).zip(&op.results) {
+    let computed = Columns::new(op, shape, inputs).for_each_block(|start, results| {
+        for ((bytes, &dtype), values) in outputs.iter_mut().zip(&dtypes).zip(results) {
             let size = dtype.size_bytes().unwrap_or(1);
-            let targets = bytes[start * size..(start + count) * size].chunks_exact_mut(size);
-            let results = targets.zip(&columns[result.index()]);
+            let targets = bytes[start * size..(start + values.len()) * size].chunks_exact_mut(size);
+            let results = targets.zip(*values);
             match dtype {
                 DType::F32 => results.for_each(|(to, value)| write(to, (value.to_f64() as f32).to_bits().into())),
                 _ => results.for_each(|(to, value)| write(to, value.to_const(dtype).bits)),
             }
         }
+    });
+    if !computed {
+        return Ok(None);
     }
     let tensors = outputs.into_iter().zip(&dtypes).map(|(b, &d)| Tensor::from_bytes(d, shape.to_vec(), b).ok());
     Ok(tensors.collect())
@@ -304,7 +300,9 @@ pub fn reduce(node: NodeId, op: &ReduceOp, shape: &[usize], inputs: &[&Tensor]) 
     if op.body.dtype(*element) != dtype || !inputs.iter().map(|t| t.dtype()).chain([dtype]).all(computable) {
         return Ok(None);
     }
-    let Some(len) = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) else { return Ok(None) };
+    if shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).is_none() {
+        return Ok(None);
+    }
     let kept: Vec<usize> = (0..shape.len()).filter(|axis| !op.axes.contains(axis)).collect();
     // How far the place in the output moves along each axis, and how long the output is.
     let mut strides = vec![0; shape.len()];
@@ -314,17 +312,18 @@ pub fn reduce(node: NodeId, op: &ReduceOp, shape: &[usize], inputs: &[&Tensor]) 
         out_len *= shape[axis];
     }
     let elements = MapOp { body: op.body.clone(), results: vec![*element] };
-    let mut columns: Vec<Vec<Scalar>> = vec![vec![Scalar::Int(0); BLOCK]; op.body.ops.len()];
     let mut sums = vec![Scalar::from_const(*init); out_len];
     // Point by point in row-major order, which for each output is the order of its own points.
     let (mut point, mut to) = (vec![0; shape.len()], 0);
-    for start in (0..len).step_by(BLOCK) {
-        let count = BLOCK.min(len - start);
-        if !block(&elements, shape, inputs, start, count, &mut columns) {
-            return Ok(None);
-        }
-        for &value in &columns[element.index()][..count] {
-            sums[to] = eval_binary(combine, dtype, sums[to], value);
+    let computed = Columns::new(&elements, shape, inputs).for_each_block(|_, results| {
+        for &value in results[0] {
+            sums[to] = match (combine, dtype, sums[to], value) {
+                // What zero points need of weights, millions of them.
+                (BinaryOp::Add, DType::I32, Scalar::Int(a), Scalar::Int(b)) => {
+                    Scalar::Int((a as i32).wrapping_add(b as i32).into())
+                }
+                (_, _, a, b) => eval_binary(combine, dtype, a, b),
+            };
             for axis in (0..shape.len()).rev() {
                 point[axis] += 1;
                 to += strides[axis];
@@ -335,6 +334,9 @@ pub fn reduce(node: NodeId, op: &ReduceOp, shape: &[usize], inputs: &[&Tensor]) 
                 point[axis] = 0;
             }
         }
+    });
+    if !computed {
+        return Ok(None);
     }
     let size = dtype.size_bytes().unwrap_or(1);
     let mut bytes = AlignedBytes::zeroed(out_len * size);
@@ -342,108 +344,6 @@ pub fn reduce(node: NodeId, op: &ReduceOp, shape: &[usize], inputs: &[&Tensor]) 
         write(target, value.to_const(dtype).bits);
     }
     Ok(Tensor::from_bytes(dtype, kept.iter().map(|&axis| shape[axis]).collect(), bytes).ok())
-}
-
-fn single(x: f32) -> Scalar {
-    Scalar::Float(x.into())
-}
-
-/// [`eval_binary`] element by element. For what weights are mostly folded by, what to do is asked once and not per element.
-fn binary(f: BinaryOp, dtype: DType, a: &[Scalar], b: &[Scalar], out: &mut [Scalar]) {
-    let pairs = out.iter_mut().zip(a.iter().zip(b));
-    // Sums, products and quotients of singles are the same rounded from doubles.
-    match (f, dtype) {
-        (BinaryOp::Add, DType::F32) => pairs.for_each(|(o, (a, b))| *o = single((a.to_f64() + b.to_f64()) as f32)),
-        (BinaryOp::Sub, DType::F32) => pairs.for_each(|(o, (a, b))| *o = single((a.to_f64() - b.to_f64()) as f32)),
-        (BinaryOp::Mul, DType::F32) => pairs.for_each(|(o, (a, b))| *o = single((a.to_f64() * b.to_f64()) as f32)),
-        (BinaryOp::Div, DType::F32) => pairs.for_each(|(o, (a, b))| *o = single((a.to_f64() / b.to_f64()) as f32)),
-        _ => pairs.for_each(|(o, (&a, &b))| *o = eval_binary(f, dtype, a, b)),
-    }
-}
-
-/// Computes the columns of `count` points from `start`; false if an operation has no value here.
-fn block(
-    op: &MapOp,
-    shape: &[usize],
-    inputs: &[&Tensor],
-    start: usize,
-    count: usize,
-    columns: &mut [Vec<Scalar>],
-) -> bool {
-    for (id, operation) in op.body.ops.iter_enumerated() {
-        let (before, rest) = columns.split_at_mut(id.index());
-        let out = &mut rest[0][..count];
-        let column = |s: &infc_ir::entity::ScalarId| &before[s.index()][..count];
-        match operation {
-            ScalarOp::Const(c) => out.fill(Scalar::from_const(*c)),
-            ScalarOp::Param(n, dtype) => {
-                let Some(tensor) = inputs.get(usize::from(*n)).filter(|t| t.dtype() == *dtype) else { return false };
-                let size = dtype.size_bytes().unwrap_or(1);
-                let bytes = &tensor.bytes()[start * size..(start + count) * size];
-                match *dtype {
-                    DType::F32 => {
-                        out.iter_mut().zip(bytes.as_chunks().0).for_each(|(o, e)| *o = single(f32::from_le_bytes(*e)))
-                    }
-                    dtype => {
-                        let elements = bytes.chunks_exact(size);
-                        out.iter_mut().zip(elements).for_each(|(o, e)| *o = Scalar::from_const(read(dtype, e)));
-                    }
-                }
-            }
-            ScalarOp::Index(expr) => {
-                for (k, o) in out.iter_mut().enumerate() {
-                    let Some(value) = at_point(expr, shape, start + k) else { return false };
-                    *o = Scalar::Int(value);
-                }
-            }
-            ScalarOp::InBounds(bounds) => {
-                for (k, o) in out.iter_mut().enumerate() {
-                    let mut all = true;
-                    for bound in bounds {
-                        let [e, lo, hi] = [&bound.expr, &bound.lo, &bound.hi].map(|e| at_point(e, shape, start + k));
-                        let (Some(e), Some(lo), Some(hi)) = (e, lo, hi) else { return false };
-                        all &= lo <= e && e < hi;
-                    }
-                    *o = Scalar::Int(i64::from(all));
-                }
-            }
-            ScalarOp::Load(_) => return false,
-            ScalarOp::Unary(f, a) => {
-                let dtype = op.body.dtype(*a);
-                out.iter_mut().zip(column(a)).for_each(|(o, &a)| *o = eval_unary(*f, dtype, a));
-            }
-            ScalarOp::Binary(f, a, b) => {
-                binary(*f, op.body.dtype(*a), column(a), column(b), out);
-            }
-            ScalarOp::Compare(f, a, b) => {
-                let dtype = op.body.dtype(*a);
-                let pairs = column(a).iter().zip(column(b));
-                out.iter_mut().zip(pairs).for_each(|(o, (&a, &b))| *o = eval_compare(*f, dtype, a, b));
-            }
-            ScalarOp::Select(c, a, b) => {
-                let choices = column(c).iter().zip(column(a).iter().zip(column(b)));
-                out.iter_mut().zip(choices).for_each(|(o, (c, (&a, &b)))| *o = if c.is_true() { a } else { b });
-            }
-            ScalarOp::Cast(to, a) | ScalarOp::CastSaturating(to, a) => {
-                let (from, saturating) = (op.body.dtype(*a), matches!(operation, ScalarOp::CastSaturating(..)));
-                out.iter_mut().zip(column(a)).for_each(|(o, &a)| *o = eval_cast(from, *to, saturating, a));
-            }
-            ScalarOp::BitCast(to, a) => {
-                let from = op.body.dtype(*a);
-                out.iter_mut().zip(column(a)).for_each(|(o, &a)| *o = eval_bit_cast(from, *to, a));
-            }
-        }
-    }
-    true
-}
-
-/// An index expression at a point given by its row-major number.
-fn at_point(expr: &IndexExpr, shape: &[usize], flat: usize) -> Option<i64> {
-    expr.eval(&|_| None, &|var| {
-        let below: usize = shape.get(var.index() + 1..)?.iter().product();
-        let extent = *shape.get(var.index())?;
-        Some((flat / below.max(1) % extent.max(1)) as i64)
-    })
 }
 
 #[cfg(test)]
@@ -466,25 +366,6 @@ mod tests {
 
     fn i(n: u32) -> IndexExpr {
         IndexExpr::var(VarId(n))
-    }
-
-    #[test]
-    fn columns_of_singles_are_what_their_elements_are() {
-        let values = [0.0, -0.0, 1.0, -3.5, 1e-40, 3.4e38, f32::INFINITY, f32::NAN, 0.1, f32::MIN_POSITIVE].map(single);
-        for f in [BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Div, BinaryOp::Max] {
-            for a in values {
-                let mut out = [Scalar::Int(0); 10];
-                binary(f, DType::F32, &[a; 10], &values, &mut out);
-                for (found, b) in out.into_iter().zip(values) {
-                    let expected = eval_binary(f, DType::F32, a, b);
-                    assert_eq!(
-                        found.to_const(DType::F32).bits,
-                        expected.to_const(DType::F32).bits,
-                        "{f:?} {a:?} {b:?}"
-                    );
-                }
-            }
-        }
     }
 
     #[test]
