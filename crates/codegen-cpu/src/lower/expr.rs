@@ -5,6 +5,7 @@
 
 use super::address::LaneForm;
 use super::mask::Condition;
+use super::quantize::quantization;
 use super::{Lower, LowerError, memory_elem, register_type};
 use crate::vir::builder::Memory;
 use crate::vir::{Convert, Elem, Type, Value};
@@ -137,7 +138,10 @@ impl Lower<'_> {
                     }
                 }
             },
-            _ => op.for_each_operand(&mut |o| want(o, lanes)),
+            _ => match quantization(at.body, id, self.fuses) {
+                Some(quantization) => want(quantization.value, lanes),
+                None => op.for_each_operand(&mut |o| want(o, lanes)),
+            },
         }
     }
 
@@ -239,10 +243,16 @@ impl Lower<'_> {
                 let value = self.value(at, *a, lanes)?;
                 self.cast(body.dtype(*a), *to, value)
             }
-            ScalarOp::CastSaturating(to, a) => {
-                let value = self.value(at, *a, lanes)?;
-                self.cast_saturating(body.dtype(*a), *to, value)
-            }
+            ScalarOp::CastSaturating(to, a) => match quantization(body, id, self.fuses) {
+                Some(parts) => {
+                    let value = self.value(at, parts.value, lanes)?;
+                    Ok(self.quantize(&parts, value))
+                }
+                None => {
+                    let value = self.value(at, *a, lanes)?;
+                    self.cast_saturating(body.dtype(*a), *to, value)
+                }
+            },
             ScalarOp::BitCast(to, a) => {
                 let value = self.value(at, *a, lanes)?;
                 self.bit_cast(body.dtype(*a), *to, value)

@@ -11,6 +11,7 @@ mod expr;
 mod known;
 mod mask;
 mod ops;
+mod quantize;
 mod stmt;
 
 use crate::target::{Level, Target};
@@ -20,7 +21,7 @@ use infc_ir::entity::{BufferId, EntityId, VarId};
 use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::nest::{BufferKind, LoopNest};
 use infc_tensor::DType;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A nest that cannot be lowered for a CPU.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +41,7 @@ pub struct Lowered {
     pub scratch_bytes: Dim,
 }
 
-/// Lowers a whole nest for a target: only what elementary functions are expanded into depends on it.
+/// Lowers a whole nest for a target: only what elementary functions and quotients are expanded into depends on it.
 ///
 /// # Errors
 /// [`LowerError::Unsupported`] for GPU constructs, and for register buffers whose index does not become constant.
@@ -71,6 +72,10 @@ struct Lane {
 struct Lower<'a> {
     nest: &'a LoopNest,
     b: Builder,
+    /// Whether the target has fused multiply-adds.
+    fuses: bool,
+    /// Inverses of the scales that numbers are quantised by, by their bits.
+    inverses: HashMap<u32, Option<quantize::Inverse>>,
     ranges: Ranges,
     vars: Vec<Option<VarValue>>,
     lane: Option<Lane>,
@@ -108,6 +113,8 @@ impl<'a> Lower<'a> {
         Self {
             nest,
             b,
+            fuses: target.level() != Level::X86V2,
+            inverses: HashMap::new(),
             ranges,
             vars: vec![None; nest.vars.len()],
             lane: None,

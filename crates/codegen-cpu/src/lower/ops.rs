@@ -1,5 +1,6 @@
 //! Scalar operations, one IR operation at a time.
 
+use super::quantize::{Inverse, Quantization};
 use super::{Lower, LowerError, register_elem};
 use crate::vir::{Cond, Convert, Elem, Type, Value};
 use infc_ir::math;
@@ -376,6 +377,35 @@ impl Lower<'_> {
     }
 
     /// Rounds half to even, then clamps to the target's range.
+    /// Bytes of floats; see [`super::quantize`].
+    pub(super) fn quantize(&mut self, parts: &Quantization, value: Value) -> Value {
+        let ty = self.b.ty(value);
+        let quotient = match parts.scale.map(|scale| (scale, self.inverse(scale))) {
+            Some((_, Some(Inverse { high, low }))) => {
+                let [high, low] = [high, low].map(|part| self.b.fconst(ty, part.into()));
+                let rest = self.b.mul(value, low);
+                self.b.fma(value, high, rest)
+            }
+            Some((scale, None)) => {
+                let scale = self.b.fconst(ty, scale.into());
+                self.b.div(value, scale)
+            }
+            None => value,
+        };
+        let (lo, hi) = if parts.to == DType::U8 { (0, 255) } else { (-128, 127) };
+        let [lo, hi] = [lo, hi].map(|bound| self.b.fconst(ty, (bound - parts.zero) as f64));
+        let capped = self.b.min(quotient, hi);
+        let clamped = self.b.max(capped, lo);
+        let whole = self.b.convert(Convert::FloatToIntRound, clamped, Elem::I32);
+        let zero = self.b.constant(self.b.ty(whole), parts.zero.cast_unsigned());
+        self.b.add(whole, zero)
+    }
+
+    /// The inverse of a scale, which takes a while to find.
+    fn inverse(&mut self, scale: f32) -> Option<Inverse> {
+        *self.inverses.entry(scale.to_bits()).or_insert_with(|| Inverse::of(scale))
+    }
+
     pub(super) fn cast_saturating(&mut self, from: DType, to: DType, value: Value) -> Result<Value, LowerError> {
         let Some(target) = register_elem(to) else { return self.unsupported(format!("conversion to {to}")) };
         let value = if from.is_float() { value } else { self.cast(from, DType::F32, value)? };

@@ -143,6 +143,30 @@ fn products_of_every_signs() {
     Case::new("MatMulInteger").data(u8s(&[2, 5, 24])).data(i8s(&[2, 24, 9])).agrees();
 }
 
+/// Quotients by scales are products where these round the same: next to the middles between whole numbers, and far outside.
+#[test]
+fn numbers_are_quantised_as_their_quotients_round() {
+    for scale in [0.022_142_978f32, 0.007_804_935, 1.0 / 3.0, 0.1, 0.25, 1e-12, 7.3e8] {
+        let around = (-300..300).flat_map(|n| {
+            let middle = (n as f32 + 0.5) * scale;
+            [middle.next_down().next_down(), middle.next_down(), middle, middle.next_up(), middle.next_up().next_up()]
+        });
+        let beyond = [f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, f32::MIN_POSITIVE, -0.0, 1e-45];
+        let numbers: Vec<f32> = around.chain(beyond).collect();
+        let x = Tensor::from_elements(&[numbers.len()], &numbers).expect("fits");
+        let scale = Tensor::from_elements(&[], &[scale]).expect("fits");
+        let case = |zero: Tensor| {
+            Case::new("QuantizeLinear").data(x.clone()).constant(scale.clone()).constant(zero).agrees();
+        };
+        for zero in [0u8, 131, 255] {
+            case(Tensor::from_elements(&[], &[zero]).expect("fits"));
+        }
+        for zero in [-128i8, 0, 3, 127] {
+            case(Tensor::from_elements(&[], &[zero]).expect("fits"));
+        }
+    }
+}
+
 /// Of two computed factors the right one is copied into groups along the sum, if that has whole ones.
 #[test]
 fn products_of_computed_factors() {
