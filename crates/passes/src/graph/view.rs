@@ -12,7 +12,8 @@ use infc_ir::scalar::{Const, ScalarOp};
 use infc_tensor::{AlignedBytes, Tensor};
 use std::sync::Arc;
 
-const RULES: &[Rule] = &[view_of_view, identity, view_of_splat, gather_of_line, concat_of_one, map_of_views, tidy];
+const RULES: &[Rule] =
+    &[view_of_view, identity, view_of_splat, gather_of_line, concat_of_one, map_of_concat, map_of_views, tidy];
 
 /// Applies the rules until none fits (each makes the graph smaller or moves a view towards the outputs).
 ///
@@ -124,6 +125,29 @@ fn concat_of_one(site: &Site<'_>) -> Option<Replacement> {
         (Op::Concat(_), [only]) => Some(Replacement::with(vec![(*only).into()])),
         _ => None,
     }
+}
+
+// map(concat(x, y, …)) = concat(map(x), map(y), …) where the map makes fewer bytes of each element and nobody else reads the
+// concatenation (parts that are quantised together): parts are stored as what is read of them, by who computes them.
+fn map_of_concat(site: &Site<'_>) -> Option<Replacement> {
+    let Op::Map(op) = &site.node().op else { return None };
+    let ([whole], [ty]) = (&site.node().inputs[..], &site.output_types()[..]) else { return None };
+    let producer = site.producer(*whole)?;
+    let Op::Concat(concat) = &producer.op else { return None };
+    let narrows = ty.dtype.size_bits() < site.graph.ty(*whole).dtype.size_bits();
+    let reads_place = op.body.ops.iter().any(|o| matches!(o, ScalarOp::Index(_) | ScalarOp::InBounds(_)));
+    if !narrows || reads_place || !site.is_only_use(*whole) {
+        return None;
+    }
+    let mut new = Replacement::new();
+    let mut parts = Vec::with_capacity(producer.inputs.len());
+    for &part in &producer.inputs {
+        let ty = TensorType::new(ty.dtype, site.graph.ty(part).shape.clone());
+        parts.push(new.add(site.node().op.clone(), &[part.into()], ty));
+    }
+    let joined = new.add(Op::Concat(concat.clone()), &parts, ty.clone());
+    new.set_outputs(vec![joined]);
+    Some(new.absorbing(producer))
 }
 
 // map(view_p(x), view_p(y), …) = view_p(map(x, y, …)) where p only permutes or reshapes: the map then fuses with what

@@ -1,11 +1,12 @@
 //! Views, maps, duplicates, contraction labels.
 
 use super::build::{Net, c, i, within};
-use infc_ir::graph::MAX_ORIGIN_NAMES;
-use infc_ir::op::Op;
-use infc_ir::scalar::{BinaryOp, ScalarOp, UnaryOp};
-use infc_passes::graph::{PassContext, PassOptions};
-use infc_tensor::Tensor;
+use infc_ir::graph::{MAX_ORIGIN_NAMES, TensorType};
+use infc_ir::index::Dim;
+use infc_ir::op::{MapOp, Op};
+use infc_ir::scalar::{BinaryOp, Body, ScalarOp, UnaryOp};
+use infc_passes::graph::{PassContext, PassOptions, optimize};
+use infc_tensor::{DType, Tensor};
 
 #[test]
 fn equal_nodes_and_equal_constants_become_one() {
@@ -272,4 +273,31 @@ fn one_tap_stays_where_all_meet_padding() {
     assert!(net.pass("taps", &PassContext::default()));
     let inputs = net.graph.nodes[*net.graph.order.last().expect("a node")].inputs.clone();
     assert_eq!(net.shape(inputs[0])[4..], [1, 3]);
+}
+
+#[test]
+fn parts_that_are_quantised_together_are_quantised_apart() {
+    for others in [false, true] {
+        let mut net = Net::new();
+        let (a, b) = (net.input(&[3, 2]), net.input(&[3, 5]));
+        let (a, b) = (net.with_number(BinaryOp::Mul, a, 0.3), net.unary(UnaryOp::Tanh, b));
+        let whole = net.concat(&[a, b], 1);
+        let mut body = Body::default();
+        let x = body.param(0, DType::F32);
+        let scale = body.constant(DType::F32, 100.0);
+        let scaled = body.binary(BinaryOp::Mul, x, scale);
+        let byte = body.push(ScalarOp::CastSaturating(DType::I8, scaled));
+        let ty = TensorType::new(DType::I8, [3, 7].map(Dim::constant).to_vec());
+        let origin = net.graph.origins.push(Vec::new());
+        let quantised = net.graph.add(Op::Map(MapOp { body, results: vec![byte] }), &[whole], ty, origin);
+        net.output(quantised);
+        if others {
+            net.output(whole);
+        }
+        let before = net.outputs();
+        optimize(&mut net.graph, &PassContext::default()).expect("the passes succeed");
+        assert!(before.iter().zip(&net.outputs()).all(|(a, b)| a.bytes() == b.bytes()));
+        let expected: &[&str] = if others { &["map", "map", "concat", "map"] } else { &["map", "map", "concat"] };
+        assert_eq!(net.ops(), expected);
+    }
 }
