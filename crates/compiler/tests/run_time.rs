@@ -177,6 +177,27 @@ fn positions_of_slices_may_be_far_away() {
     }
 }
 
+/// Axes that turn out to have one element at most, or none, are lanes of vectors as others are.
+#[test]
+fn slices_of_single_elements_may_be_empty() {
+    const FAR: i64 = i64::MAX;
+    let net = Net::new(18).input("x", DType::F32, &["1", "2", "1", "3"]).input("starts", DType::I64, &["4"]);
+    let net = net.constant("ends", &ints(&[-1, FAR, 1, 1])).constant("axes", &ints(&[3, 1, 2, 0]));
+    let mut session = net.node("Slice", &["x", "starts", "ends", "axes"], &["y"], &[]).output("y").session();
+    let x = counting(&[1, 2, 1, 3]);
+    let cases: [([i64; 4], [usize; 4], &[f32]); 5] = [
+        ([0, 0, 0, 0], [1, 2, 1, 2], &[0.0, 1.0, 3.0, 4.0]),
+        ([1, 1, 0, -1], [1, 1, 1, 1], &[4.0]),
+        ([2, 1, 0, 0], [1, 1, 1, 0], &[]),
+        ([0, 0, 1, 0], [1, 2, 0, 2], &[]),
+        ([0, 0, 1, 1], [0, 2, 0, 2], &[]),
+    ];
+    for (starts, shape, expected) in cases {
+        let y = session.run_owned(&[&x, &ints(&starts)]).unwrap_or_else(|e| panic!("{starts:?}: {e}")).swap_remove(0);
+        assert_eq!((y.shape(), y.elements::<f32>().expect("floats")), (&shape[..], expected), "{starts:?}");
+    }
+}
+
 /// Axes of the run make a choice of every extent; products of five of them stay short.
 #[test]
 fn many_axes_may_be_told_by_the_run() {

@@ -331,7 +331,21 @@ impl Lower<'_> {
                 let raw = self.narrow(dtype, first);
                 self.b.store(raw, base, disp);
             }
-            LaneForm::Uniform(_) => return self.unsupported("all lanes write to one element"),
+            LaneForm::Uniform(e) => {
+                // Coordinates are as many as points, so this axis turns out to have one point at most.
+                let (base, disp) = self.address(target.buffer, &e, elem.size_bytes())?;
+                let first = self.b.extract_or_same(value);
+                let raw = self.narrow(dtype, first);
+                match mask {
+                    None => self.b.store(raw, base, disp),
+                    Some(mask) => {
+                        let is_on = self.b.extract_or_same(mask);
+                        self.b.if_open(is_on);
+                        self.b.store(raw, base, disp);
+                        self.b.if_close(&[]);
+                    }
+                }
+            }
             LaneForm::Strided { rest, step } => {
                 let lane = self.lane.expect("lanes > 1").var;
                 let index = self.index_vector(&IndexExpr::var(lane).scale(step))?;
