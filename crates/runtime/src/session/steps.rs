@@ -54,6 +54,12 @@ impl Session {
         let steps = self.program().steps.len();
         let mut next = range.start;
         while next < range.end {
+            if run.gpu.is_none() && self.observer.is_none() {
+                next = self.launch_all(next..range.end, run)?;
+                if next == range.end {
+                    break;
+                }
+            }
             let index = next;
             next += 1;
             let form = self.form();
@@ -230,6 +236,25 @@ impl Session {
             _ => (String::new(), true),
         };
         RuntimeError::UnmetRequirement { what, left, right, equal }
+    }
+
+    /// Runs launches that follow each other, and tells the index of the first step that is none. What stays the same is
+    /// looked up once, so that little happens between two kernels.
+    fn launch_all(&mut self, steps: Range<usize>, run: &Run<'_, '_, '_>) -> Result<usize, RuntimeError> {
+        let segment = self.form().segments.of_step(steps.start);
+        let len = self.program().steps.len();
+        for index in steps.clone() {
+            let scratch = self.scratch.span();
+            let form = self.form();
+            let binding = form.binding(segment);
+            let Some(BoundStep::Launch(launch)) = binding.steps.get(index - binding.first_step) else {
+                return Ok(index);
+            };
+            check_interruption(run.options, index, len)?;
+            form.host.check_made(binding.args[launch.args.clone()].iter().map(|arg| arg.slot))?;
+            self.launch(binding, launch, run.entered, scratch);
+        }
+        Ok(steps.end)
     }
 
     /// Runs one kernel over all its chunks.
