@@ -145,9 +145,18 @@ fn check_f64(name: &str, f: Unary, reference: fn(f64) -> f64, range: (f64, f64),
 
 const ALL: (f64, f64) = (f64::MIN, f64::MAX);
 
+/// As [`check_f32`], quarter by quarter of a range, so that the worst are among what is tried.
+fn check_f32_densely(name: &str, f: Unary, reference: fn(f64) -> f64, quarters: std::ops::Range<i32>, limit: f64) {
+    for quarter in quarters {
+        let start = f64::from(quarter) * 0.25;
+        check_f32(name, f, reference, (start, start + 0.25), limit);
+    }
+}
+
 #[test]
 fn exp_f32() {
     check_f32("exp", math::exp, f64::exp, (-105.0, 90.0), 1.0);
+    check_f32_densely("exp", math::exp, f64::exp, -12..12, 1.0);
 }
 
 #[test]
@@ -179,18 +188,21 @@ fn sines_of_huge_f64_are_bounded() {
 fn tanh_f32() {
     check_f32("tanh", math::tanh, f64::tanh, (-12.0, 12.0), 2.0);
     check_f32("tanh", math::tanh, f64::tanh, ALL, 2.0);
+    check_f32_densely("tanh", math::tanh, f64::tanh, 0..16, 2.0);
 }
 
 #[test]
 fn sigmoid_f32() {
-    check_f32("sigmoid", math::sigmoid, sigmoid, (-105.0, 105.0), 2.0);
-    check_f32("sigmoid", math::sigmoid, sigmoid, ALL, 2.0);
+    check_f32("sigmoid", math::sigmoid, sigmoid, (-105.0, 105.0), 3.0);
+    check_f32("sigmoid", math::sigmoid, sigmoid, ALL, 3.0);
+    check_f32_densely("sigmoid", math::sigmoid, sigmoid, -70..8, 3.0);
 }
 
 #[test]
 fn erf_f32() {
     check_f32("erf", math::erf, erf, (-5.0, 5.0), 1.5);
     check_f32("erf", math::erf, erf, ALL, 1.5);
+    check_f32_densely("erf", math::erf, erf, 0..8, 1.5);
 }
 
 #[test]

@@ -103,7 +103,7 @@ pub struct Builder {
     depth: Vec<u32>,
     frames: Vec<Frame>,
     open: Vec<Open>,
-    /// Whether the target has an instruction for [`super::BinaryOp::Scale`].
+    /// Whether the target has instructions for [`super::BinaryOp::Scale`] and [`super::UnaryOp::RootPower`].
     scales: bool,
 }
 
@@ -123,7 +123,8 @@ impl Builder {
         }
     }
 
-    /// Whether the target has an instruction for [`super::BinaryOp::Scale`], without which it is not made; by default it has not.
+    /// Whether the target has instructions for [`super::BinaryOp::Scale`] and [`super::UnaryOp::RootPower`], without which neither
+    /// is made; by default it has not.
     #[must_use]
     pub fn with_scale(mut self, scales: bool) -> Self {
         self.scales = scales;

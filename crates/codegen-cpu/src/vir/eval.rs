@@ -4,6 +4,7 @@
 //! with running. A lane is a `u64` whose low bits hold the element; the rest are zero.
 
 use super::{BinaryOp, Cond, Convert, Elem, UnaryOp};
+use infc_ir::math::ROOT_POWERS;
 
 /// The bits of an element that count.
 #[must_use]
@@ -146,6 +147,7 @@ pub fn unary(op: UnaryOp, elem: Elem, a: u64) -> u64 {
             Elem::F32 => u64::from(f32::from_bits(a as u32).trunc().to_bits()),
             _ => f64::from_bits(a).trunc().to_bits(),
         },
+        UnaryOp::RootPower => u64::from(ROOT_POWERS[(a & 0xf) as usize]),
     }
 }
 
@@ -204,7 +206,7 @@ fn scale(elem: Elem, x: f64, n: f64) -> f64 {
     // Exact for f32, whose rounding comes when the result is narrowed. For f64, the factors but the last leave room for all
     // bits of a result that is going to be subnormal.
     let smallest = if elem == Elem::F64 { -1022.0 + 53.0 } else { -1022.0 };
-    let (mut x, mut n) = (x, n.clamp(-2200.0, 2200.0));
+    let (mut x, mut n) = (x, n.floor().clamp(-2200.0, 2200.0));
     while n != 0.0 {
         let step = n.clamp(smallest, 1023.0);
         x *= 2f64.powi(step as i32);

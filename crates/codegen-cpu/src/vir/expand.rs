@@ -5,6 +5,7 @@
 //! otherwise), all binary16 conversions, and fused multiply-adds as a product and a sum.
 
 use super::{BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Op, Type, UnaryOp, Value, eval};
+use infc_ir::math::ROOT_POWERS;
 
 /// What the target lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct Lacks {
     pub bf16: bool,
     /// Fused multiply-add.
     pub fma: bool,
-    /// [`BinaryOp::Scale`].
+    /// [`BinaryOp::Scale`] and [`UnaryOp::RootPower`].
     pub scale: bool,
     /// Dot products of bytes ([`super::halves`] spells them out).
     pub dot_bytes: bool,
@@ -90,6 +91,7 @@ impl Pass {
                 Some(Op::Binary(BinaryOp::Add, c, product))
             }
             Op::Binary(BinaryOp::Scale, a, n) if self.lacks.scale => Some(Seq { pass: self, out }.scale(a, n)),
+            Op::Unary(UnaryOp::RootPower, a) if self.lacks.scale => Some(Seq { pass: self, out }.root_power(a)),
             Op::Convert(Convert::Float, a) => Some(self.float(ty, a, out)),
             Op::LoadMasked { base, disp, mask } if ty.lanes == 1 => {
                 self.guarded(result, mask, Op::Load { base, disp, invariant: false }, Vec::new(), out);
@@ -227,6 +229,7 @@ impl Seq<'_> {
         };
         let bound = |value: f64| eval::from_f64(ty.elem, value);
         let (lowest, highest) = (self.constant(ty, bound(-2.0 * bias + 2.0)), self.constant(ty, bound(2.0 * bias)));
+        let n = self.op(ty, Op::Unary(UnaryOp::Floor, n));
         let n = self.both(BinaryOp::Min, highest, n);
         let n = self.both(BinaryOp::Max, lowest, n);
         // Leaves n and twice the bias in the low bits of the sum.
@@ -241,6 +244,24 @@ impl Seq<'_> {
             (self.convert(Convert::Bitcast, first, ty.elem), self.convert(Convert::Bitcast, second, ty.elem));
         let scaled = self.both(BinaryOp::Mul, a, first);
         Op::Binary(BinaryOp::Mul, scaled, second)
+    }
+
+    /// One of 16 constants, by a chain of choices.
+    fn root_power(&mut self, a: Value) -> Op {
+        let ty = self.pass.ty(a);
+        let bits = self.convert(Convert::Bitcast, a, Elem::I32);
+        let k = self.with(BinaryOp::And, bits, 0xf);
+        let (int, mask) = (self.pass.ty(k), ty.with_elem(Elem::Mask));
+        let [first, rest @ .., last] = ROOT_POWERS.map(|power| self.constant(ty, u64::from(power)));
+        let mut chosen = first;
+        for (power, number) in rest.into_iter().zip(1..) {
+            let number = self.constant(int, number);
+            let is_it = self.op(mask, Op::Compare(Cond::Eq, k, number));
+            chosen = self.op(ty, Op::Select(is_it, power, chosen));
+        }
+        let number = self.constant(int, 15);
+        let is_it = self.op(mask, Op::Compare(Cond::Eq, k, number));
+        Op::Select(is_it, last, chosen)
     }
 
     /// The high half of an `f32` is its bfloat16.

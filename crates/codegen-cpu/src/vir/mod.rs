@@ -133,6 +133,9 @@ pub enum UnaryOp {
     Floor,
     Ceil,
     Trunc,
+    /// [`infc_ir::math::ROOT_POWERS`] at the number that the lowest four bits of an `f32` are. AVX-512 finds it by an instruction among 16 lanes,
+    /// and builders make it only for targets that do; elsewhere it is spelled out.
+    RootPower,
 }
 
 /// Operations on two values of the same type, lane by lane.
@@ -172,7 +175,7 @@ pub enum BinaryOp {
     ShrS,
     /// Logical shift right.
     ShrU,
-    /// `a·2ᵇ` rounded once (floats); b is integral, or NaN as a is then. AVX-512 has an instruction, and builders make it
+    /// `a·2^⌊b⌋` rounded once (floats); b is NaN only where a is. AVX-512 has an instruction, and builders make it
     /// only for targets that do; elsewhere it is spelled out.
     Scale,
 }

@@ -71,9 +71,22 @@ pub trait Arithmetic: Sized {
     /// To a whole number, to nearest, half to even.
     fn round_even(&mut self, a: Self::Value) -> Self::Value;
 
-    /// `a · 2^(n + more)` of floats, n whole, rounded once; `None` where the machine has no instruction for it.
+    /// `a · 2^⌊n + more⌋` of floats, rounded once; `None` where the machine has no instruction for it.
     fn scale(&mut self, _a: Self::Value, _n: Self::Value, _more: i32) -> Option<Self::Value> {
         None
+    }
+
+    /// Whether the machine has instructions for [`Arithmetic::root_power`] and [`Arithmetic::scale`].
+    fn has_root_powers(&self) -> bool {
+        false
+    }
+
+    /// [`ROOT_POWERS`](super::ROOT_POWERS) at the number that the lowest four bits of an `f32` are.
+    ///
+    /// # Panics
+    /// Where the machine has no instruction for it.
+    fn root_power(&mut self, _a: Self::Value) -> Self::Value {
+        panic!("this machine finds no powers of roots");
     }
 
     /// Bit by bit, also of floats and masks.

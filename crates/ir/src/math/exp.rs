@@ -19,6 +19,30 @@ pub(super) const fn ln2(float: Float) -> Ln2 {
 /// `(exp(r) − 1 − r) / r²` on |r| ≤ ln 2 / 2.
 const F32: [f64; 5] =
     [0.0013814597438222226, 0.008368716929492741, 0.04166838807601518, 0.16666520631168508, 0.49999993447608637];
+/// The same on |r| ≤ ln 2 / 32, for what is left when sixteenths of a power of two are looked up.
+const F32_OF_SIXTEENTHS: [f64; 2] = [0.166_666_7, 0.500_016_21];
+/// The powers of the sixteenth root of two from 2^0 to 2^(15/16), times [`ROOT_FACTOR`], each the nearest `f32`, as bits.
+pub const ROOT_POWERS: [u32; 16] = [
+    0x3f80_1cd7,
+    0x3f85_c8e1,
+    0x3f8b_b535,
+    0x3f91_e4ab,
+    0x3f98_5a3c,
+    0x3f9f_1903,
+    0x3fa6_243d,
+    0x3fad_7f4d,
+    0x3fb5_2dbc,
+    0x3fbd_333b,
+    0x3fc5_93a4,
+    0x3fce_52fe,
+    0x3fd7_757d,
+    0x3fe0_ff85,
+    0x3fea_f5ab,
+    0x3ff5_5cb9,
+];
+/// Found by trying some ten million numbers from 1 to 1.03: powers of the root times this one are nearly `f32`, within 1.7e-8 of
+/// themselves; rounded as they are they may be off by 5.4e-8, which would be the largest part of an exponential's error.
+const ROOT_FACTOR: f64 = 1.000_880_105_360_399;
 /// As [`F32`].
 const F64: [f64; 10] = [
     2.4999258634756277e-8,
@@ -89,8 +113,19 @@ pub(super) fn power_of_e<B: Arithmetic>(
     small: Option<B::Value>,
     argument: Argument,
 ) -> B::Value {
-    let reduced = reduce(b, x, Sign::Plus, small, argument);
-    let power = reduced_power(b, reduced.r, Sign::Plus);
+    signed_power(b, x, Sign::Plus, small, argument)
+}
+
+/// `e^±(x + small)`.
+fn signed_power<B: Arithmetic>(
+    b: &mut B,
+    x: B::Value,
+    sign: Sign,
+    small: Option<B::Value>,
+    argument: Argument,
+) -> B::Value {
+    let reduced = reduce(b, x, sign, small, argument);
+    let power = reduced_power(b, &reduced, sign);
     scale(b, power, reduced, argument)
 }
 
@@ -111,15 +146,20 @@ impl Sign {
     }
 }
 
-/// `±(x + small) = n ln 2 ± r` with |r| ≤ ln 2 / 2.
+/// `±(x + small) = n ln 2 ± r`: n is whole and |r| ≤ ln 2 / 2, or, where roots of two are looked up, n is a multiple of 1/16 and
+/// |r| ≤ ln 2 / 32.
 #[derive(Clone, Copy)]
 struct Reduced<V> {
     r: V,
-    /// A float whose low bits hold n plus [`Argument::bias`].
+    /// A float whose low bits hold n plus [`Argument::bias`], or sixteenths of n.
     shifted: V,
-    /// n.
     n: V,
+    /// Of [`ROOT_POWERS`] the one to the power of what n has behind the point, if that is looked up.
+    root: Option<V>,
 }
+
+/// 1.5·2^19: as an `f32`, whose last place is 1/16, what is added to it is rounded to sixteenths.
+const SIXTEENTHS: f64 = 786_432.0;
 
 fn reduce<B: Arithmetic>(
     b: &mut B,
@@ -135,10 +175,15 @@ fn reduce<B: Arithmetic>(
     let x = if argument.is_normal() { x } else { clamp(b, x, lowest, highest) };
     // n = round(x / ln 2), r = x − n ln 2. Adding 1.5·2^(mantissa bits) rounds to an integer and leaves it in the low
     // bits of the sum, as it does with the bias on top.
-    let magic = if single { 12_582_912.0 } else { 6_755_399_441_055_744.0 };
-    let magic = b.fconst(ty, magic + f64::from(argument.bias(B::float(ty))));
-    let log2_e = b.fconst(ty, sign.of(LOG2_E));
+    let roots = single && b.has_root_powers();
+    let magic = match (single, roots) {
+        (true, true) => SIXTEENTHS,
+        (true, false) => 12_582_912.0 + f64::from(argument.bias(Float::F32)),
+        (false, _) => 6_755_399_441_055_744.0 + f64::from(argument.bias(Float::F64)),
+    };
+    let (magic, log2_e) = (b.fconst(ty, magic), b.fconst(ty, sign.of(LOG2_E)));
     let shifted = b.fma(x, log2_e, magic);
+    let root = roots.then(|| b.root_power(shifted));
     let n = b.sub(shifted, magic);
     let Ln2 { hi, lo } = ln2(B::float(ty));
     let (minus_hi, minus_lo) = (b.fconst(ty, sign.of(-hi)), b.fconst(ty, sign.of(-lo)));
@@ -147,17 +192,27 @@ fn reduce<B: Arithmetic>(
     if let Some(small) = small {
         r = b.add(r, small);
     }
-    Reduced { r, shifted, n }
+    Reduced { r, shifted, n, root }
 }
 
-/// `e^±r` with |r| ≤ ln 2 / 2.
-fn reduced_power<B: Arithmetic>(b: &mut B, r: B::Value, sign: Sign) -> B::Value {
+/// `e^±r`, times the root of two that is looked up.
+fn reduced_power<B: Arithmetic>(b: &mut B, reduced: &Reduced<B::Value>, sign: Sign) -> B::Value {
     // e^r = 1 + r + r² q(r); odd powers have the sign of r.
-    let q = if B::float(b.ty(r)) == Float::F32 { &F32[..] } else { &F64[..] };
+    let &Reduced { r, root, .. } = reduced;
+    let q = match (root, B::float(b.ty(r))) {
+        (Some(_), _) => &F32_OF_SIXTEENTHS[..],
+        (None, Float::F32) => &F32[..],
+        (None, Float::F64) => &F64[..],
+    };
     let highest = q.len() + 1;
     let signed = |(n, &c): (usize, &f64)| if (highest - n).is_multiple_of(2) { c } else { sign.of(c) };
-    let coefficients: Vec<f64> = q.iter().chain(&[1.0, 1.0]).enumerate().map(signed).collect();
-    polynomial(b, r, &coefficients)
+    let mut coefficients: Vec<f64> = q.iter().chain(&[1.0, 1.0]).enumerate().map(signed).collect();
+    let Some(root) = root else { return polynomial(b, r, &coefficients) };
+    // The root is multiplied by e^r / ROOT_FACTOR − 1, which is small, and added, so that the error is that of one rounding.
+    coefficients.iter_mut().for_each(|c| *c /= ROOT_FACTOR);
+    coefficients[highest] -= 1.0;
+    let less_one = polynomial(b, r, &coefficients);
+    b.fma(less_one, root, root)
 }
 
 /// `x · 2ⁿ`, and by the power of two that is asked for, rounded once. Subnormal and infinite results are included, since
@@ -197,10 +252,22 @@ pub fn sigmoid<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
         if B::float(ty) == Float::F32 { (-24, -104.5, 30.0) } else { (-53, -745.5, 60.0) };
     let bounded = clamp(b, x, lowest, highest);
     let argument = Argument::Times(half_ulp);
-    let reduced = reduce(b, bounded, Sign::Minus, None, argument);
-    let power = reduced_power(b, reduced.r, Sign::Minus);
-    let e = scale(b, power, reduced, argument);
+    let e = signed_power(b, bounded, Sign::Minus, None, argument);
     let numerator = b.fconst(ty, 2f64.powi(half_ulp));
     let denominator = b.add(e, numerator);
     b.div(numerator, denominator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_the_root_are_the_nearest_floats() {
+        for (k, bits) in ROOT_POWERS.into_iter().enumerate() {
+            let power = ROOT_FACTOR * (k as f64 / 16.0).exp2();
+            assert_eq!(bits, (power as f32).to_bits(), "{k}");
+            assert!((f64::from(f32::from_bits(bits)) / power - 1.0).abs() < 1.7e-8, "{k}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `vir` as what elementary functions are expanded into.
 
 use super::Builder;
-use crate::vir::{BinaryOp, Cond, Convert, Elem, Type, Value, eval};
+use crate::vir::{BinaryOp, Cond, Convert, Elem, Type, UnaryOp, Value, eval};
 use infc_ir::math::{Arithmetic, Float};
 use infc_ir::scalar::CompareOp;
 
@@ -55,6 +55,14 @@ impl Arithmetic for Builder {
     same!(add(a, b), sub(a, b), mul(a, b), div(a, b), fma(a, b, c), min(a, b), max(a, b));
     same!(neg(a), abs(a), sqrt(a), trunc(a), round_even(a));
     same!(and(a, b), or(a, b), xor(a, b), not(a), shl(a, by), shr_s(a, by), shr_u(a, by), select(mask, a, b));
+
+    fn has_root_powers(&self) -> bool {
+        self.scales
+    }
+
+    fn root_power(&mut self, a: Value) -> Value {
+        self.unary(UnaryOp::RootPower, a)
+    }
 
     fn scale(&mut self, a: Value, n: Value, more: i32) -> Option<Value> {
         if !self.scales {

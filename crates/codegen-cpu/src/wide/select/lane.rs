@@ -136,7 +136,7 @@ impl Selector<'_> {
         self.pool_lanes(elem, width, &numbers)
     }
 
-    fn pool_lanes(&mut self, elem: Elem, width: Width, lanes: &[u64]) -> Address<VReg> {
+    pub(super) fn pool_lanes(&mut self, elem: Elem, width: Width, lanes: &[u64]) -> Address<VReg> {
         let size = elem.size_bytes() as usize;
         let mut entry: Vec<u8> = lanes.iter().flat_map(|lane| lane.to_le_bytes().into_iter().take(size)).collect();
         entry.resize(width.bytes() as usize, 0);

@@ -4,13 +4,15 @@
 //! byte's highest bit chooses between the two, and its lowest two say which byte of the double word it is. With AVX2, where
 //! a permutation sees eight double words, lanes are looked up one by one.
 
-use super::Selector;
 use super::memory::{lane_inst, no_overlap, temporaries};
+use super::{Selector, unsupported};
+use crate::CodegenError;
 use crate::vir::{Elem, Type, Value};
 use crate::wide::alloc::RAX;
 use crate::wide::codes;
 use crate::wide::inst::{Address, Encoding, MASK, MachInst, RegMem, VECTOR, View, Width};
 use crate::wide::lanes::LaneOp;
+use infc_ir::math::ROOT_POWERS;
 use regalloc2::{Operand, VReg};
 
 /// Bytes of the vectors that hold parts of a table.
@@ -54,6 +56,20 @@ impl Selector<'_> {
         self.packed(codes::PSRLV_I32, shifted, width, found, &RegMem::Reg(place));
         let code = codes::PMOV_I32_I8.code(self.encoding, width);
         self.push(MachInst::new(code).def(dst, View::X).reg(shifted, view));
+    }
+
+    /// One lane of a table in a whole register, which the lowest four bits of each lane choose, whatever the number of lanes: what
+    /// lies above them is dropped.
+    pub(super) fn root_power(&mut self, dst: VReg, a: Value) -> Result<(), CodegenError> {
+        if self.encoding == Encoding::Vex {
+            return Err(unsupported("powers of roots"));
+        }
+        let (width, view) = (Width::Z, View::Z);
+        let a = self.reg(a);
+        let table = RegMem::Mem(self.pool_lanes(Elem::F32, width, &ROOT_POWERS.map(u64::from)));
+        let code = codes::PERM_F32.code(self.encoding, width);
+        self.push(MachInst::new(code).def(dst, view).reg(a, view).rm(&table, view));
+        Ok(())
     }
 
     fn lookup_lanes(&mut self, dst: VReg, ty: Type, base: Value, disp: i32, index: Value) {
