@@ -231,6 +231,9 @@ impl Maker<'_> {
                 let x = if self.random.chance(20) { self.b.neg(x) } else { x };
                 return self.b.fma(x, y, z);
             }
+            if elem == Elem::F32 && self.random.chance(8) {
+                return self.b.unary(UnaryOp::RootPower, x);
+            }
             if self.random.chance(30) {
                 let op = self.random.pick(&UNARY_FLOAT);
                 return self.b.unary(op, x);

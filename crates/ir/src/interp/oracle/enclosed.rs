@@ -18,7 +18,7 @@ pub(super) struct Enclosed {
     pub(super) error: f64,
 }
 
-/// How many units in the last place functions and divisions may be off: those of [`crate::math`] stay below 2.
+/// How many units in the last place functions and divisions may be off; what [`crate::math`] promises of most is 3 at most.
 const FUNCTION_ULPS: f64 = 4.0;
 
 /// Half a unit in the last place of 1, and the least number of a type.
