@@ -21,6 +21,16 @@ const UNFORESEEN_STRIDE: i64 = 2048;
 /// Second caches that such rows exceed before it matters: up to there caches differ too much between machines.
 const BEYOND_CACHES: i64 = 2;
 
+/// Which loops over tiles of rows go inside of that over tiles of vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowsInside {
+    None,
+    /// The innermost.
+    Last,
+    /// All: their lines of one tile of vectors stay in the first cache.
+    All,
+}
+
 impl Chooser<'_> {
     /// Of a stage that only moves: the axis along which lie the neighbours of what its lanes gather. With its loop
     /// innermost, the cache lines that one vector touches serve the next ones, too.
@@ -80,28 +90,32 @@ impl Chooser<'_> {
     /// reduction loops, what neighbouring windows share counted once.
     fn turn_bytes(&self, main: StageId, a: &Access, points: &dyn Fn(usize) -> i64) -> f64 {
         let stage = &self.kernel.stages[main];
-        let mut ranges = stage.ranges(&self.kernel.symbols);
-        let mut nominal = 1.0;
         let outermost = stage.reduce_axes().map(|(axis, _)| axis).next();
         let several = stage.reduce_axes().count() > 1;
-        for (axis, s) in stage.axes.iter().enumerate() {
+        let in_turn = |axis: usize| {
             let full = extent(self.kernel, stage, axis);
-            let points = match s.kind {
+            match stage.axes[axis].kind {
                 AxisKind::Reduce if several && Some(axis) == outermost => 1,
                 AxisKind::Reduce => full,
                 AxisKind::Parallel | AxisKind::Sequential => points(axis).min(full),
-            };
-            ranges.set_var(VarId::from_index(axis), Interval::new(0, points - 1));
-            if a.steps[axis] != Step::Zero {
-                nominal *= points as f64;
             }
-        }
-        let interval = ranges.interval(&a.flat);
-        let span = match (interval.min, interval.max) {
-            (Some(min), Some(max)) => (max.saturating_sub(min)) as f64 + 1.0,
-            _ => f64::INFINITY,
         };
-        nominal.min(span) * a.elem_bytes as f64
+        let moved = (0..stage.axes.len()).filter(|&axis| a.steps[axis] != Step::Zero);
+        let nominal = moved.map(|axis| in_turn(axis) as f64).product::<f64>();
+        nominal.min(self.span(main, a, &in_turn)) * a.elem_bytes as f64
+    }
+
+    /// Elements from the first to the last that a stage reads of an access at so many points of each axis.
+    fn span(&self, main: StageId, a: &Access, points: &dyn Fn(usize) -> i64) -> f64 {
+        let stage = &self.kernel.stages[main];
+        let mut ranges = stage.ranges(&self.kernel.symbols);
+        for axis in 0..stage.axes.len() {
+            ranges.set_var(VarId::from_index(axis), Interval::new(0, points(axis) - 1));
+        }
+        match ranges.interval(&a.flat) {
+            Interval { min: Some(min), max: Some(max) } => max.saturating_sub(min) as f64 + 1.0,
+            _ => f64::INFINITY,
+        }
     }
 
     /// Puts the loop over tiles of a row around the loop over rows, where what the windows of one row share with those of
@@ -159,30 +173,31 @@ impl Chooser<'_> {
         bytes
     }
 
-    /// Whether every load of a reduction differs from vector to vector, and some do not from row to row: a vector keeps
-    /// what stays while its rows pass by.
+    /// Which loops over rows go inside of that over vectors: some do where every load of a reduction differs from vector to
+    /// vector, and some do not from row to row, so that a vector keeps what stays while its rows pass by.
     ///
-    /// Not where a vector is only part of a cache line and there are too many rows for the first cache, so that their
+    /// None where a vector is only part of a cache line and there are too many rows for the first cache, so that their
     /// lines would be fetched again for the next part; unless it is what stays that does not fit there. Nor where rows
     /// come from beyond the second cache and lie far apart: one after the other, the vectors of a row are fetched ahead.
-    pub(super) fn all_move_along_vectors(
+    pub(super) fn rows_inside(
         &self,
         main: StageId,
         tile: &Tile,
         followed: &[(StageId, Option<Vec<Option<usize>>>)],
-    ) -> bool {
-        let Some(axis) = self.followed_axis(main, tile, followed) else { return false };
+    ) -> RowsInside {
+        let Some(axis) = self.followed_axis(main, tile, followed) else { return RowsInside::None };
         let stage = &self.kernel.stages[main];
         let accesses = &self.accesses[main.index()];
         let stays = |a: &Access| stage.value_axes().any(|(n, _)| a.steps[n] == Step::Zero);
         let moves = |a: &Access| a.steps[axis] != Step::Zero && a.periods[axis].is_none();
         if !accesses.iter().all(moves) || !accesses.iter().any(stays) {
-            return false;
+            return RowsInside::None;
         }
         let elements = |a: &Access| self.elements(main, a);
         let l1_bytes = self.machine.l1_bytes.cast_signed();
         let columns = extent(self.kernel, stage, axis).max(1);
-        let is_part = |a: &Access| tile.points_along_vectors() * a.elem_bytes as i64 <= CACHE_LINE / 2;
+        let width = |a: &Access| tile.points_along_vectors() * a.elem_bytes as i64;
+        let is_part = |a: &Access| width(a) <= CACHE_LINE / 2;
         // Rows at distances with a large power of two in them meet in few sets of the cache.
         let sets = |a: &Access| {
             let rows = (0..stage.axes.len()).filter(|&n| n != axis && a.steps[n] != Step::Zero);
@@ -194,7 +209,25 @@ impl Chooser<'_> {
         let stay = |a: &Access| bytes(a) <= l1_bytes / 2;
         let is_unforeseen = |a: &Access| self.is_unforeseen(main, axis, a);
         let is_fetched_again = accesses.iter().any(|a| !stays(a) && is_part(a) && rows_leave(a));
-        !(accesses.iter().any(is_unforeseen) || is_fetched_again && accesses.iter().any(|a| stays(a) && stay(a)))
+        if accesses.iter().any(is_unforeseen) || is_fetched_again && accesses.iter().any(|a| stays(a) && stay(a)) {
+            return RowsInside::None;
+        }
+        // What the windows of one row of tiles share with those of the next is met again in the first cache if a row of the
+        // image fits there; or else if all loops over rows go inside, and one turn of the outermost of them fits.
+        let points = |n: usize| self.own_tile_points(main, tile, followed, n);
+        let mut rows = stage.value_axes().map(|(n, _)| n).filter(|&n| n != axis);
+        let Some(outermost) = rows.find(|&n| points(n) < extent(self.kernel, stage, n)) else {
+            return RowsInside::Last;
+        };
+        let in_turn = |n: usize| if n == outermost { points(n) } else { extent(self.kernel, stage, n) };
+        let read = |a: &Access| self.span(main, a, &in_turn);
+        let read_bytes: f64 = accesses.iter().map(|a| read(a) * a.elem_bytes as f64).sum();
+        let lines = |a: &Access| ((width(a) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE) as f64;
+        let turn_stays = |a: &Access| read(a) / columns as f64 * lines(a) <= room(a) as f64;
+        let passed = |a: &Access| a.strides[outermost].map(|stride| (stride * points(outermost)) as f64);
+        let shares_half = |a: &Access| passed(a).is_some_and(|passed| 2.0 * passed <= read(a));
+        let in_lines = |a: &Access| stays(a) || turn_stays(a) && shares_half(a);
+        if read_bytes > l1_bytes as f64 && accesses.iter().all(in_lines) { RowsInside::All } else { RowsInside::Last }
     }
 
     /// Elements from the first to the last that a stage reads of an access.
@@ -219,6 +252,19 @@ impl Chooser<'_> {
         let apart =
             strides.map(|stride| stride.saturating_mul(a.elem_bytes as i64).saturating_abs()).min().unwrap_or(0);
         has_rows && moves && is_far && apart >= UNFORESEEN_STRIDE
+    }
+
+    /// Points along a value axis of a reduction in one tile of the root.
+    fn own_tile_points(
+        &self,
+        main: StageId,
+        tile: &Tile,
+        followed: &[(StageId, Option<Vec<Option<usize>>>)],
+        axis: usize,
+    ) -> i64 {
+        let follow = followed.iter().find(|(id, _)| *id == main).and_then(|(_, f)| f.as_ref());
+        let position = self.kernel.stages[main].value_axes().position(|(n, _)| n == axis);
+        follow.zip(position).and_then(|(follow, position)| follow[position]).map_or(1, |root| tile.points(root))
     }
 
     /// The axis of a reduction along which the root's vectors lie.

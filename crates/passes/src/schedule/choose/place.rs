@@ -7,6 +7,7 @@ use super::decode::{self, Work};
 use super::dot::{self, Dot};
 use super::loops::Loops;
 use super::machine::Machine;
+use super::order::RowsInside;
 use super::steps::Units;
 use super::stored;
 use super::strip::{self, Strip};
@@ -237,21 +238,24 @@ impl<'a> Chooser<'a> {
             main.is_some_and(|m| follow_of(m).is_some_and(|follow| self.columns_outermost(m, &root_tile, follow)));
         let vector_axis = root_tile.vector_axis;
         // Where all that is read moves along the vector axis, the next vector reads nothing again, but the next rows may.
-        let all_move = main.is_some_and(|m| self.all_move_along_vectors(m, &root_tile, &followed));
+        let rows_inside = main.map_or(RowsInside::None, |m| self.rows_inside(m, &root_tile, &followed));
         let last_row = loops.outer.iter().rev().map(|&(_, axis)| axis).find(|&axis| vector_axis != Some(axis));
         let along_lines = self.along_gathered_lines(root, &root_tile);
         loops.outer.sort_by_key(|(_, axis)| {
             let is_vector = vector_axis == Some(*axis);
             let place = match (is_vector, vector_first) {
                 (true, true) => 0,
-                (false, _) if all_move && last_row == Some(*axis) => 3,
+                (false, _) if rows_inside == RowsInside::All => 3,
+                (false, _) if rows_inside == RowsInside::Last && last_row == Some(*axis) => 3,
                 (false, _) if along_lines == Some(*axis) => 3,
                 (false, _) => 1,
                 (true, false) => 2,
             };
             (stage.axes[*axis].kind != AxisKind::Sequential, usize::MAX - weight(*axis), place, -moved(*axis))
         });
-        if let Some((main, follow)) = main.and_then(|m| Some((m, follow_of(m)?))) {
+        if let Some((main, follow)) = main.and_then(|m| Some((m, follow_of(m)?)))
+            && rows_inside != RowsInside::All
+        {
             self.in_bands(main, &root_tile, follow, &mut loops.outer);
         }
         self.reorder_outer(root, &mut loops);
