@@ -17,7 +17,11 @@ const CACHE_SET_SPAN: i64 = 4096;
 pub(super) const CACHE_LINE: i64 = 64;
 
 /// Sets of such a cache.
-pub(super) const CACHE_SETS: i64 = CACHE_SET_SPAN / CACHE_LINE;
+const CACHE_SETS: i64 = CACHE_SET_SPAN / CACHE_LINE;
+
+/// Rows at least so many bytes apart are not fetched ahead: hardly two of them share a page, beyond which no prefetcher
+/// looks. Rows of 1,280 bytes were read more slowly with hints than without.
+const UNFORESEEN_STRIDE: i64 = 2048;
 
 /// Movement of an address when a coordinate grows by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +107,22 @@ impl Access {
         });
         let across = (0..in_line / apart).filter(|n| n * apart + lanes > in_line).count();
         across as f64 / (in_line / apart).max(1) as f64
+    }
+
+    /// Whether the rows at other points than along one axis lie so far apart that no prefetcher foresees the next one.
+    pub(super) fn is_unforeseen(&self, vector_axis: usize) -> bool {
+        // Taps of a window may lie closer together than its rows.
+        let moves = |&n: &usize| n != vector_axis && self.steps[n] != Step::Zero;
+        let strides = (0..self.steps.len()).filter(moves).filter_map(|n| self.strides[n]);
+        let bytes = strides.map(|stride| stride.saturating_mul(self.elem_bytes as i64).saturating_abs()).min();
+        bytes.unwrap_or(0) >= UNFORESEEN_STRIDE
+    }
+
+    /// Bytes of a first-level cache of so many that lines at other points than along one axis can take: those at distances
+    /// with a large power of two in them meet in few sets.
+    pub(super) fn room(&self, l1_bytes: u64, vector_axis: usize) -> i64 {
+        let rows = (0..self.steps.len()).filter(|&n| n != vector_axis && self.steps[n] != Step::Zero);
+        l1_bytes.cast_signed() / CACHE_SETS * rows.map(|n| self.cache_sets[n]).max().unwrap_or(CACHE_SETS)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is read again soonest, and so which loop goes inside: which operand stays while another streams by.
 
-use super::access::{Access, CACHE_LINE, CACHE_SETS, Step, extent};
+use super::access::{Access, CACHE_LINE, Step, extent};
+use super::machine::Machine;
 use super::place::Chooser;
 use super::tile::Tile;
 use infc_ir::entity::{EntityId, StageId, VarId};
@@ -14,12 +15,14 @@ const LAST_LEVEL_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
 /// its bandwidth differs by a factor of four.
 const LAST_LEVEL_MARGIN: f64 = 2.0;
 
-/// Rows at least so many bytes apart are not fetched ahead: hardly two of them share a page, beyond which no prefetcher
-/// looks. Rows of 1,280 bytes were read more slowly with hints than without.
-const UNFORESEEN_STRIDE: i64 = 2048;
+/// Second caches that rows exceed before it matters how far apart they lie: up to there caches differ too much between
+/// machines.
+const BEYOND_CACHES: f64 = 2.0;
 
-/// Second caches that such rows exceed before it matters: up to there caches differ too much between machines.
-const BEYOND_CACHES: i64 = 2;
+/// Whether so many bytes come from beyond the caches of any machine like this one.
+pub(super) fn is_beyond_caches(bytes: f64, machine: &Machine) -> bool {
+    bytes > BEYOND_CACHES * machine.l2_bytes as f64
+}
 
 /// Which loops over tiles of rows go inside of that over tiles of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,12 +201,7 @@ impl Chooser<'_> {
         let columns = extent(self.kernel, stage, axis).max(1);
         let width = |a: &Access| tile.points_along_vectors() * a.elem_bytes as i64;
         let is_part = |a: &Access| width(a) <= CACHE_LINE / 2;
-        // Rows at distances with a large power of two in them meet in few sets of the cache.
-        let sets = |a: &Access| {
-            let rows = (0..stage.axes.len()).filter(|&n| n != axis && a.steps[n] != Step::Zero);
-            rows.map(|n| a.cache_sets[n]).max().unwrap_or(CACHE_SETS)
-        };
-        let room = |a: &Access| l1_bytes / CACHE_SETS * sets(a);
+        let room = |a: &Access| a.room(self.machine.l1_bytes, axis);
         let rows_leave = |a: &Access| (elements(a) / columns).saturating_mul(CACHE_LINE) > room(a);
         let bytes = |a: &Access| elements(a).saturating_mul(a.elem_bytes as i64);
         let stay = |a: &Access| bytes(a) <= l1_bytes / 2;
@@ -243,15 +241,9 @@ impl Chooser<'_> {
     pub(super) fn is_unforeseen(&self, id: StageId, lanes: usize, a: &Access) -> bool {
         let stage = &self.kernel.stages[id];
         let bytes = self.elements(id, a).saturating_mul(a.elem_bytes as i64);
-        let is_far = bytes > BEYOND_CACHES * self.machine.l2_bytes.cast_signed();
         let moves = stage.value_axes().all(|(n, _)| a.steps[n] != Step::Zero);
         let has_rows = stage.value_axes().any(|(n, _)| n != lanes);
-        // Taps of a window may lie closer together than its rows.
-        let strides =
-            (0..stage.axes.len()).filter(|&n| n != lanes && a.steps[n] != Step::Zero).filter_map(|n| a.strides[n]);
-        let apart =
-            strides.map(|stride| stride.saturating_mul(a.elem_bytes as i64).saturating_abs()).min().unwrap_or(0);
-        has_rows && moves && is_far && apart >= UNFORESEEN_STRIDE
+        has_rows && moves && is_beyond_caches(bytes as f64, self.machine) && a.is_unforeseen(lanes)
     }
 
     /// Points along a value axis of a reduction in one tile of the root.
