@@ -2,8 +2,8 @@
 //!
 //! The right operand of a contraction is read at `(columns, what is summed)`. Its packed form has panels of 16
 //! neighbouring columns: `[ceil(N/16)][K…][16]`, padded with zeros, the summed axes in the order of the reduction. All
-//! vector widths stream that form, so all feature levels share one copy. Where the columns are shared with the left
-//! operand (depthwise), rows of all columns are as good.
+//! vector widths stream that form, so all feature levels share one copy. That holds too where the columns are shared with
+//! the left operand (depthwise): rows of all columns would lie in a page each.
 //!
 //! Groups of few columns each, 2, 4 or 8, of which the left operand has what their sums read side by side, share panels
 //! `[ceil(G·N/16)][K…][16]`, so that lanes may run along the columns of several groups (`choose::join`).
@@ -59,8 +59,6 @@ const MAX_EXTRA: i64 = 1 << 14;
 enum Arrangement {
     /// Panels of columns, in each all that is summed.
     Panels,
-    /// All columns, next to each other, per point that is summed.
-    Rows,
     /// All that is summed, next to each other, per column.
     Columns,
 }
@@ -182,8 +180,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
         // They lie so already.
         Some(v) if is_adjacent(c.rhs, v) && n < MIN_COLUMNS => return None,
         Some(_) => Arrangement::Columns,
-        None if is_shared => Arrangement::Rows,
-        None if n < MIN_COLUMNS && groups.is_none() => return None,
+        None if n < MIN_COLUMNS && groups.is_none() && !is_shared => return None,
         None => Arrangement::Panels,
     };
     let in_panels = arrangement == Arrangement::Panels;
@@ -212,7 +209,6 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     match arrangement {
         Arrangement::Panels => packed.push((panels, of_column.floor_div(&wide), format!("N/{width}"))),
         Arrangement::Columns => packed.push((n, of_column.clone(), "N".to_owned())),
-        Arrangement::Rows => {}
     }
     let first_summed = packed.len();
     for &v in &summed {
@@ -227,7 +223,6 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     let lane_at = packed.len();
     match arrangement {
         Arrangement::Panels => packed.push((width, of_column.modulo(&wide), width.to_string())),
-        Arrangement::Rows => packed.push((panels * width, of_column.clone(), (panels * width).to_string())),
         Arrangement::Columns => {}
     }
     if let Some((v, group)) = grouped {
@@ -258,7 +253,6 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     }
     let columns = match arrangement {
         Arrangement::Panels => at(column_at).scale(width) + at(lane_at),
-        Arrangement::Rows => at(lane_at),
         Arrangement::Columns => at(column_at),
     };
     if let Some(column) = column {
@@ -280,7 +274,6 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     let names: Vec<String> = packed.iter().map(|(_, _, name)| format!("[{name}]")).collect();
     let kind = match arrangement {
         Arrangement::Panels => "panels",
-        Arrangement::Rows => "rows",
         Arrangement::Columns => "columns",
     };
     Some(Change {

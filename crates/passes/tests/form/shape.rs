@@ -194,20 +194,22 @@ fn windows_over_constants_are_not_written_out() {
 }
 
 #[test]
-fn depthwise_weights_lie_in_rows() {
+fn depthwise_weights_lie_in_panels() {
     let mut net = Net::new();
     let x = net.input(&[1, 12, 5, 5]);
-    let y = conv(&mut net, x, 12, 1, 1, 1);
+    let y = conv(&mut net, x, 40, 1, 1, 1);
     let y = depthwise(&mut net, y, 5);
     let y = net.unary(UnaryOp::Tanh, y);
     let y = conv(&mut net, y, 9, 1, 1, 7);
     net.output(y);
     let plan = check(&net);
-    let packed = plan.kernels.iter().flat_map(|k| &k.operands).find_map(|o| match o {
-        OperandSource::Constant(c) => c.packing.as_ref().filter(|p| p.layout.starts_with("rows")),
+    let packed = plan.kernels.iter().flat_map(|k| &k.operands).filter_map(|o| match o {
+        OperandSource::Constant(c) => c.packing.as_ref(),
         OperandSource::Value(_) => None,
     });
-    assert_eq!(packed.expect("one is").layout, "rows[k0][k1][16]");
+    let windows: Vec<_> = packed.filter(|p| p.layout.contains("[k0]") && p.layout.starts_with("panels")).collect();
+    let [panels] = windows[..] else { panic!("{plan}") };
+    assert_eq!((panels.layout.as_str(), panels.shape[0].as_const()), ("panels[N/16][k0][k1][16]", Some(3)));
 }
 
 #[test]

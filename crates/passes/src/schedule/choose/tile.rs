@@ -155,7 +155,10 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
         let vectors: &[i64] = if view.dot.is_some() { &[1, 2, 4, 8] } else { &[1, 2, 3, 4, 6, 8] };
         // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants.
         let panelled = view.accesses.iter().any(|a| a.panelled[axis]);
-        let whole = |n: i64| !panelled || (n * lanes) % PANEL == 0 || (points <= PANEL && n * lanes >= points);
+        let is_whole = |width: i64| width % PANEL == 0 || (points <= PANEL && width >= points);
+        // Where all that is read moves along, nothing is gained by several vectors at once: parts of panels do as well.
+        let all_move = view.accesses.iter().all(|a| a.steps[axis] != Step::Zero);
+        let whole = |n: i64| !panelled || is_whole(n * lanes) || all_move && PANEL % (n * lanes) == 0;
         // Panels are padded, so that a tile may be of whole ones.
         let most = if panelled { (points + PANEL - 1) / PANEL * PANEL } else { points };
         let fits = |n: i64, lanes: i64| n == 1 || (n - 1) * lanes < most;
