@@ -276,7 +276,7 @@ impl Pass {
         let depth = |value: Value| self.depth.get(value.0 as usize).copied().unwrap_or(here);
         match self.op(value) {
             _ if depth(value) < here => Some(depth(value)),
-            Some(&Op::Load { base, invariant: true, .. }) if depth(base) < here => Some(here),
+            Some(&Op::Load { base, invariant: true, .. }) if depth(base) < here => Some(depth(base)),
             _ => None,
         }
     }

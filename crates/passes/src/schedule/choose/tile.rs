@@ -331,6 +331,33 @@ fn passes(view: &View<'_>, tile: &Tile, parts: &[Vec<(i64, f64)>]) -> f64 {
     (tiles * others).max(1.0)
 }
 
+/// Instructions that fold the lanes of a tile's accumulators, of which there are so many along each of its rows.
+///
+/// Four whose results are neighbours in memory are transposed on the way: two and then one more pair of vectors, each pair by
+/// two shuffles and an operation; what is left of wider vectors is halved.
+fn folding(view: &View<'_>, tile: &Tile, sizes: &[i64]) -> f64 {
+    let halves = f64::from(tile.lanes.ilog2());
+    let results: i64 = sizes.iter().product();
+    let fours = fours(view, tile, sizes);
+    let of_four = 9.0 + 2.0 * (halves - 2.0);
+    fours as f64 * of_four + (results - 4 * fours) as f64 * 2.0 * halves
+}
+
+/// Groups of four results of a tile whose lanes sum that are neighbours in memory, and so lanes of one vector in the end.
+fn fours(view: &View<'_>, tile: &Tile, sizes: &[i64]) -> i64 {
+    let mut neighbours = 1;
+    if let Some(moves) = view.stores.as_ref().filter(|_| view.elem_bytes == 4 && tile.lanes >= 4) {
+        let along = |stride: i64| {
+            let at = |(&(axis, _), &size): (&(usize, i64), &i64)| (moves[axis].stride == Some(stride)).then_some(size);
+            tile.rows.iter().zip(sizes).filter(|&(_, &size)| size > 1).find_map(at)
+        };
+        while let Some(size) = along(neighbours) {
+            neighbours *= size;
+        }
+    }
+    sizes.iter().product::<i64>() / neighbours.max(1) * (neighbours / 4)
+}
+
 /// Cycles of one tile, or `None` if it does not fit into registers.
 fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], passes: f64) -> Option<f64> {
     let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
@@ -488,7 +515,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
             Step::Far if !reduces => scattered().unwrap_or(tile.lanes as f64 * GATHER_LANE),
             _ => 1.0,
         };
-        stores = rows * vectors * each;
+        stores = if reduces { rows - 3.0 * fours(view, tile, &sizes[1..]) as f64 } else { rows * vectors * each };
     }
     if reduces {
         // What has one use is an operand of the arithmetic. Of two that are both vectors, the fewer stay until all
@@ -501,7 +528,9 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if apart {
         held = 2.0 * held + 2.0;
     }
-    let registers = if reduction { accumulators + held + 2.0 + watched } else { vectors + 4.0 };
+    // Where lanes sum, one operand comes after the other beside those that stay.
+    let passing = if reduces { 1.0 } else { 2.0 };
+    let registers = if reduction { accumulators + held + passing + watched } else { vectors + 4.0 };
     if registers > f64::from(machine.vector_registers) {
         return None;
     }
@@ -540,8 +569,12 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         }
     }
     // Starting a tile, and combining lanes where they are accumulators.
-    let fold = 2.0 * f64::from(tile.lanes.ilog2()) / machine.arithmetic_per_cycle;
-    let combine = if reduces { (rows * components * (fold + vectors)).max(COMBINE_CYCLES) } else { 0.0 };
+    let combine = if reduces {
+        let instructions = folding(view, tile, &sizes[1..]) + rows * (vectors - 1.0);
+        (components * instructions / machine.arithmetic_per_cycle).max(COMBINE_CYCLES)
+    } else {
+        0.0
+    };
     let start = if reduction { 8.0 + accumulators } else { 1.0 };
     Some(step * steps + start + combine + stores)
 }
