@@ -528,8 +528,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if apart {
         held = 2.0 * held + 2.0;
     }
-    // Where lanes sum, one operand comes after the other beside those that stay.
-    let passing = if reduces { 1.0 } else { 2.0 };
+    // Where lanes sum, one operand comes after the other beside those that stay; not if what stays are windows.
+    let passing = if reduces && tile.slides.is_none() { 1.0 } else { 2.0 };
     let registers = if reduction { accumulators + held + passing + watched } else { vectors + 4.0 };
     if registers > f64::from(machine.vector_registers) {
         return None;
