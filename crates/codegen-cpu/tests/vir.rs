@@ -599,9 +599,89 @@ fn scalars_stored_side_by_side_are_packed() {
                 vectors += usize::from(matches!(inst, Inst::Store { value, .. } if function.ty(*value).lanes == 4));
             });
             assert_eq!(vectors, packed, "{results} folds of {lanes} lanes: {function}");
+            // Biases that do not change in the loop are put together in front of it.
+            let mut inside = 0;
+            for inst in &function.body.insts {
+                let Inst::Loop(l) = inst else { continue };
+                l.body.for_each_inst(&mut |inst| {
+                    let op = if let Inst::Op { op, .. } = inst { Some(op) } else { None };
+                    inside += usize::from(matches!(op, Some(Op::LoadSplat { .. })));
+                });
+            }
+            assert_eq!(inside, 0, "{results} folds of {lanes} lanes: {function}");
             assert_eq!(run(&plain, lanes, results), run(&function, lanes, results), "{results} folds of {lanes} lanes");
         }
     }
+}
+
+/// What lanes share is put together where it is surely read: not in front of a branch, nor of an inner loop that may have
+/// no turns.
+#[test]
+fn what_may_not_be_read_stays_inside() {
+    let function = |inner: fn(&mut Builder, Value, &mut dyn FnMut(&mut Builder, Value))| {
+        let mut b = Builder::new("f");
+        let (p, bias, out) = (b.param(0), b.param(1), b.param(2));
+        let (zero, chunks) = (b.iconst(0), b.param(3));
+        let (chunk, _) = b.loop_open(zero, chunks, 1, false, &[]);
+        inner(&mut b, chunk, &mut |b, turn| {
+            let row = b.iconst(64);
+            let offset = b.mul(turn, row);
+            let p = b.add(p, offset);
+            for n in 0..4 {
+                let mut fold = b.load(Type::vector(Elem::F32, 4), p, n * 16, Memory::ReadOnly);
+                while b.ty(fold).lanes > 1 {
+                    let (low, high) = (b.low_half(fold), b.high_half(fold));
+                    fold = b.add(low, high);
+                }
+                let bias = b.load(Type::scalar(Elem::F32), bias, n % 3 * 4, Memory::ReadOnly);
+                let sum = b.add(fold, bias);
+                b.store(sum, out, n * 4);
+            }
+        });
+        b.loop_close(&[]);
+        let mut function = b.finish();
+        pack::run(&mut function);
+        verify::check(&function).expect("the function is well-formed");
+        function
+    };
+    /// Loads of one lane for all, by how many blocks are around them.
+    fn splats(block: &Block, depth: usize, found: &mut Vec<usize>) {
+        for inst in &block.insts {
+            if let Inst::Op { op: Op::LoadSplat { .. }, .. } = inst {
+                found.push(depth);
+            }
+            inst.blocks().for_each(|inside| splats(inside, depth + 1, found));
+        }
+    }
+    let depths = |function: &Function| {
+        let mut found = Vec::new();
+        splats(&function.body, 0, &mut found);
+        found
+    };
+    let in_branch = function(|b, chunk, body| {
+        let (x, y) = (b.param(3), b.iconst(3));
+        let cond = b.compare(Cond::Lt, x, y);
+        b.if_open(cond);
+        body(b, chunk);
+        b.if_close(&[]);
+    });
+    let in_loop = |nonempty: bool| match nonempty {
+        true => function(|b, _, body| {
+            let (start, end) = (b.iconst(0), b.iconst(3));
+            let (turn, _) = b.loop_open(start, end, 1, true, &[]);
+            body(b, turn);
+            b.loop_close(&[]);
+        }),
+        false => function(|b, _, body| {
+            let (start, end) = (b.iconst(0), b.param(3));
+            let (turn, _) = b.loop_open(start, end, 1, false, &[]);
+            body(b, turn);
+            b.loop_close(&[]);
+        }),
+    };
+    assert_eq!(depths(&in_branch), [2; 4], "{in_branch}");
+    assert_eq!(depths(&in_loop(false)), [2; 4], "{}", in_loop(false));
+    assert_eq!(depths(&in_loop(true)), [0; 4], "{}", in_loop(true));
 }
 
 /// All 16-bit patterns, and `f32` numbers around every boundary, through the spelled-out conversions.

@@ -2,6 +2,8 @@
 
 #[path = "schedules/brought.rs"]
 mod brought;
+#[path = "schedules/choices.rs"]
+mod choices;
 #[path = "schedules/instructions.rs"]
 mod instructions;
 #[path = "schedules/interleaved.rs"]

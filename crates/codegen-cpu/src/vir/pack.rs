@@ -25,7 +25,7 @@ pub fn run(function: &mut Function) {
     let mut depth = vec![0; function.types.len()];
     depths(&function.body, 0, &mut depth);
     let mut pass = Pass { ops, depth, types: std::mem::take(&mut function.types), outside: Vec::new() };
-    pass.block(&mut function.body);
+    pass.block(&mut function.body, false);
     function.types = pass.types;
     dce::run(function);
 }
@@ -55,6 +55,9 @@ struct Pass {
 /// Values that were put together.
 #[derive(Default)]
 struct Outside {
+    /// Whether the block is that of a loop that runs at least once, or the outermost, of chunks: what all chunks of a
+    /// launch read is there, if the call's range has one or not.
+    runs: bool,
     insts: Vec<Inst>,
     packed: HashMap<Four, Value>,
 }
@@ -69,15 +72,18 @@ struct Scalar {
 }
 
 impl Pass {
-    fn block(&mut self, block: &mut Block) {
-        self.outside.push(Outside::default());
+    fn block(&mut self, block: &mut Block, runs: bool) {
+        self.outside.push(Outside { runs, ..Outside::default() });
         let mut insts = Vec::with_capacity(block.insts.len());
         for mut inst in block.insts.drain(..) {
             match &mut inst {
-                Inst::Loop(l) => self.block(&mut l.body),
+                Inst::Loop(l) => {
+                    let is_of_chunks = self.outside.len() == 1;
+                    self.block(&mut l.body, l.nonempty || is_of_chunks);
+                }
                 Inst::If { then, otherwise, .. } => {
-                    self.block(then);
-                    self.block(otherwise);
+                    self.block(then, false);
+                    self.block(otherwise, false);
                 }
                 _ => {}
             }
@@ -270,14 +276,18 @@ impl Pass {
     }
 
     /// Which open block a value can be put together with others in: in front of the construct that is open in it, or,
-    /// if it can be read from an address that comes from further outside, in front of the stores of the innermost one.
+    /// if it can be read from an address that comes from further outside, in front of the loops that it does not change
+    /// in. What a branch reads may not be there on the other one, nor what a loop without turns would have read.
     fn home(&self, value: Value) -> Option<usize> {
         let here = self.outside.len() - 1;
         let depth = |value: Value| self.depth.get(value.0 as usize).copied().unwrap_or(here);
+        let at = depth(value);
         match self.op(value) {
-            _ if depth(value) < here => Some(depth(value)),
-            Some(&Op::Load { base, invariant: true, .. }) if depth(base) < here => Some(depth(base)),
-            _ => None,
+            Some(&Op::Load { base, invariant: true, .. }) if depth(base) < at => {
+                let loops = self.outside[depth(base) + 1..=at].iter().rev().take_while(|block| block.runs);
+                Some(at - loops.count())
+            }
+            _ => (at < here).then_some(at),
         }
     }
 

@@ -1,0 +1,88 @@
+//! Decisions of the default choice that were worth a measurement (docs/perf-log.md, 2026-11-25).
+
+use super::support::MACHINES;
+use super::{depthwise, loops_of};
+use infc_ir::kernel::Kernel;
+use infc_passes::ErrorClass;
+use infc_passes::schedule::choose;
+
+/// `y[M, N] = max(x[M, K] · w[K, N] + b[N], 0)`, the constant as given.
+fn product(m: i64, n: i64, k: i64, w: &str, at: &str) -> Kernel {
+    let text = format!(
+        "kernel @product(x: f32[{m}, {k}], const w: f32[{w}], b: f32[{n}]) -> (y: f32[{m}, {n}]) {{
+          stage s[m: {m}, n: {n}, reduce k: {k}] = fold sum x[m, k] * w[{at}]
+          stage o[m, n] = max(s[m, n] + b[n], 0)
+          output y[m, n] = o[m, n]
+        }}"
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// Where a row of the image leaves the first cache, all loops over rows go inside of that over channels, so that what
+/// windows share is read again from it; where it stays, rows are walked through as they lie.
+#[test]
+fn rows_go_inside_of_channels_where_a_row_leaves_the_first_cache() {
+    for (channels, inside) in [(144, true), (40, false)] {
+        let schedule = choose(&depthwise(22, channels, 3, 1), &MACHINES[1].1, ErrorClass::Exact).to_string();
+        let loops = loops_of(&schedule, "o");
+        assert_eq!(loops[0] == "c_o", inside, "{channels} channels: {schedule}");
+        assert!(loops.iter().any(|name| name.starts_with('h')), "{channels} channels: {schedule}");
+    }
+}
+
+/// Of two tiles that the second cache bounds alike, the one whose windows pass by in registers.
+#[test]
+fn windows_pass_by_where_lines_take_as_long_as_arithmetic() {
+    let schedule = choose(&depthwise(29, 144, 3, 2), &MACHINES[2].1, ErrorClass::Exact).to_string();
+    assert!(schedule.contains("unroll s.i") || schedule.contains("unroll s.j"), "{schedule}");
+}
+
+/// Three columns: rows of results are neighbours in memory, four of which fold their lanes together, so that lanes that
+/// sum take less than transposing what is read.
+#[test]
+fn results_side_by_side_fold_their_lanes_together() {
+    let kernel = product(784, 3, 24, "3, 24", "n, k");
+    for (name, machine) in &MACHINES[1..] {
+        let schedule = choose(&kernel, machine, ErrorClass::Reassociating).to_string();
+        assert!(schedule.contains("partial s.k_l"), "{name}: {schedule}");
+        assert!(schedule.contains("unroll s.n") && schedule.contains("unroll s.m_i"), "{name}: {schedule}");
+        // A tile's results make whole vectors of four.
+        let rows = schedule.split("split s.m by ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok());
+        assert_eq!(rows.map(|rows| rows * 3 % 4), Some(0), "{name}: {schedule}");
+        let exact = choose(&kernel, machine, ErrorClass::Exact).to_string();
+        assert!(!exact.contains("partial"), "{name}: {exact}");
+    }
+}
+
+/// A sum of a few points is unrolled as a whole, whatever its tile; a longer one only in small bodies.
+#[test]
+fn short_sums_are_unrolled_as_a_whole() {
+    for (points, whole) in [(3, true), (8, false)] {
+        let panels = format!("1, {points}, 16");
+        let kernel = product(280, 8, points, &panels, "div(n, 16), k, mod(n, 16)");
+        let schedule = choose(&kernel, &MACHINES[2].1, ErrorClass::Exact).to_string();
+        assert_eq!(schedule.contains("unroll s.k;"), whole, "{points} points: {schedule}");
+    }
+}
+
+/// Weights of depthwise convolutions in panels do not hinder tiles that are narrower: all that is read moves along.
+#[test]
+fn tiles_may_be_parts_of_panels_that_move_with_all_else() {
+    let kernel = |side: i64, taps: i64| -> Kernel {
+        let out = side - taps + 1;
+        let text = format!(
+            "kernel @depthwise(x: f32[{side}, {side}, 72], const w: f32[5, {taps}, {taps}, 16]) -> (y: f32[{out}, {out}, 72]) {{
+              stage s[h: {out}, w: {out}, c: 72, reduce i: {taps}, reduce j: {taps}] =
+                fold sum x[h + i, w + j, c] * w[div(c, 16), i, j, mod(c, 16)]
+              stage o[h, w, c] = max(s[h, w, c], 0)
+              output y[h, w, c] = o[h, w, c]
+            }}"
+        );
+        text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"))
+    };
+    let sizes = [(9, 3), (16, 3), (29, 3), (18, 5), (31, 5), (33, 7)];
+    let schedules =
+        sizes.map(|(side, taps)| choose(&kernel(side, taps), &MACHINES[1].1, ErrorClass::Exact).to_string());
+    let narrow = schedules.iter().filter(|schedule| schedule.contains("split s.c by 8 -> c_o, c_l")).count();
+    assert!(narrow > 0, "{}", schedules.join("\n"));
+}
