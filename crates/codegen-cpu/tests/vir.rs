@@ -618,7 +618,9 @@ fn scalars_stored_side_by_side_are_packed() {
 /// no turns.
 #[test]
 fn what_may_not_be_read_stays_inside() {
-    let function = |inner: fn(&mut Builder, Value, &mut dyn FnMut(&mut Builder, Value))| {
+    /// Emits what is around the stores in a loop over chunks, and the stores by the function, which is given the turn.
+    type Around = fn(&mut Builder, Value, &mut dyn FnMut(&mut Builder, Value));
+    let function = |inner: Around| {
         let mut b = Builder::new("f");
         let (p, bias, out) = (b.param(0), b.param(1), b.param(2));
         let (zero, chunks) = (b.iconst(0), b.param(3));

@@ -210,22 +210,33 @@ impl Chooser<'_> {
         if accesses.iter().any(is_unforeseen) || is_fetched_again && accesses.iter().any(|a| stays(a) && stay(a)) {
             return RowsInside::None;
         }
-        // What the windows of one row of tiles share with those of the next is met again in the first cache if a row of the
-        // image fits there; or else if all loops over rows go inside, and one turn of the outermost of them fits.
         let points = |n: usize| self.own_tile_points(main, tile, followed, n);
-        let mut rows = stage.value_axes().map(|(n, _)| n).filter(|&n| n != axis);
-        let Some(outermost) = rows.find(|&n| points(n) < extent(self.kernel, stage, n)) else {
-            return RowsInside::Last;
-        };
-        let in_turn = |n: usize| if n == outermost { points(n) } else { extent(self.kernel, stage, n) };
+        if self.rows_share_lines(main, axis, tile, &points) { RowsInside::All } else { RowsInside::Last }
+    }
+
+    /// Whether windows of one row of tiles find what they share with those of the next, at least half of what they read, in
+    /// the first cache if all loops over rows go inside of that over vectors, and only then: a row of the image does not
+    /// stay there, but what one tile of vectors reads of it. `points` are those of the reduction's axes in a tile.
+    fn rows_share_lines(&self, main: StageId, lanes: usize, tile: &Tile, points: &dyn Fn(usize) -> i64) -> bool {
+        let stage = &self.kernel.stages[main];
+        let accesses = &self.accesses[main.index()];
+        let full = |n: usize| extent(self.kernel, stage, n);
+        let mut rows = stage.value_axes().map(|(n, _)| n).filter(|&n| n != lanes);
+        let Some(outermost) = rows.find(|&n| points(n) < full(n)) else { return false };
+        let in_turn = |n: usize| if n == outermost { points(n) } else { full(n) };
         let read = |a: &Access| self.span(main, a, &in_turn);
         let read_bytes: f64 = accesses.iter().map(|a| read(a) * a.elem_bytes as f64).sum();
-        let lines = |a: &Access| ((width(a) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE) as f64;
-        let turn_stays = |a: &Access| read(a) / columns as f64 * lines(a) <= room(a) as f64;
-        let passed = |a: &Access| a.strides[outermost].map(|stride| (stride * points(outermost)) as f64);
-        let shares_half = |a: &Access| passed(a).is_some_and(|passed| 2.0 * passed <= read(a));
-        let in_lines = |a: &Access| stays(a) || turn_stays(a) && shares_half(a);
-        if read_bytes > l1_bytes as f64 && accesses.iter().all(in_lines) { RowsInside::All } else { RowsInside::Last }
+        if read_bytes <= self.machine.l1_bytes as f64 {
+            return false;
+        }
+        let columns = full(lanes).max(1) as f64;
+        accesses.iter().filter(|a| a.steps[outermost] != Step::Zero).all(|a| {
+            let bytes = tile.points_along_vectors() * a.elem_bytes as i64;
+            let lines = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+            let stays = read(a) / columns * lines as f64 <= a.room(self.machine.l1_bytes, lanes) as f64;
+            let passed = a.strides[outermost].map(|stride| stride.saturating_mul(points(outermost)).saturating_abs());
+            stays && passed.is_some_and(|passed| 2.0 * passed as f64 <= read(a))
+        })
     }
 
     /// Elements from the first to the last that a stage reads of an access.

@@ -173,9 +173,6 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
                 for slides in std::iter::once(None).chain(sliding.into_iter().map(Some)) {
                     let tile = Tile { vector_axis: Some(axis), lanes, vectors, rows: rows.clone(), slides };
                     let cycles = estimate(view, machine, &tile);
-                    if std::env::var_os("DBG").is_some() {
-                        eprintln!("DBG {} {:?} {:.0}", view.stage.name, tile, cycles);
-                    }
                     f(tile, cycles);
                 }
             }
