@@ -110,7 +110,7 @@ impl Access {
     }
 
     /// Whether the rows at other points than along one axis lie so far apart that no prefetcher foresees the next one.
-    pub(super) fn is_unforeseen(&self, vector_axis: usize) -> bool {
+    pub(super) fn rows_are_far_apart(&self, vector_axis: usize) -> bool {
         // Taps of a window may lie closer together than its rows.
         let moves = |&n: &usize| n != vector_axis && self.steps[n] != Step::Zero;
         let strides = (0..self.steps.len()).filter(moves).filter_map(|n| self.strides[n]);

@@ -254,7 +254,7 @@ impl Chooser<'_> {
         let bytes = self.elements(id, a).saturating_mul(a.elem_bytes as i64);
         let moves = stage.value_axes().all(|(n, _)| a.steps[n] != Step::Zero);
         let has_rows = stage.value_axes().any(|(n, _)| n != lanes);
-        has_rows && moves && is_beyond_caches(bytes as f64, self.machine) && a.is_unforeseen(lanes)
+        has_rows && moves && is_beyond_caches(bytes as f64, self.machine) && a.rows_are_far_apart(lanes)
     }
 
     /// Points along a value axis of a reduction in one tile of the root.
