@@ -42,6 +42,11 @@ impl Emitter<'_> {
             let narrow = self.index_as(expr, Ty::S32)?;
             return Ok(self.b.cvt("", Ty::S64, Ty::S32, narrow));
         }
+        // A result within 32 bits may come from parts that are not, such as the bounded part of a far position.
+        if ty == Ty::S32 && !self.fits_32(expr) {
+            let wide = self.index_as(expr, Ty::S64)?;
+            return Ok(self.b.cvt("", Ty::S32, Ty::S64, wide));
+        }
         let mut sum: Option<Reg> = None;
         for term in expr.terms() {
             let mut product: Option<Reg> = None;

@@ -44,6 +44,22 @@ fn memory_without_elements() {
     assert!(compiled.module.expect("it has PTX").text.contains("locals"), "the step keeps nothing at all");
 }
 
+/// A length fits in 32 bits; the position of the run that it follows from need not.
+#[test]
+fn lengths_that_far_positions_give() {
+    let text = "kernel @from_far(x: f32[7, 1]) -> (y: f32[7]) where P in -1099511627776..=1099511627776 {
+  stage s[r: 7, reduce c: -min(0, max(-1, P))] = fold sum x[r, c]
+  stage o[r] = s[r]
+  output y[r] = o[r]
+}
+";
+    let kernel: Kernel = text.parse().expect("well formed");
+    let compiled = compile(&kernel, ErrorClass::Exact);
+    for far in [-1 << 40, 1 - (1 << 40), -1 << 32, -1, 0, 1 << 31, 1 << 40] {
+        agrees(&format!("from {far}"), &kernel, &compiled, &[far], 0.0);
+    }
+}
+
 /// Whatever the kernel: there is a schedule, and PTX that computes the same.
 #[test]
 fn random_kernels_agree() {
