@@ -8,7 +8,7 @@
 
 use crate::schedule::point::outside_halo;
 use infc_ir::entity::{EntityId, StageId, VarId};
-use infc_ir::index::{Atom, Dim, IndexExpr};
+use infc_ir::index::{Atom, Dim, IndexExpr, Ranges};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Reducer, Stage};
 use infc_ir::scalar::{Load, ScalarOp, Source};
 
@@ -104,14 +104,15 @@ fn uses(e: &IndexExpr, axis: usize) -> bool {
 
 /// Whether the pair is of one kind in every stage, and stages that read each other do so at the same place of it.
 fn possible(kernel: &Kernel, pairs: &Pairs) -> bool {
+    let ranges = Ranges::of_symbols(&kernel.symbols);
     kernel.stages.iter_enumerated().all(|(id, stage)| {
         let Some((a, b)) = pairs[id.index()] else { return true };
         let (outer, inner) = (&stage.axes[a], &stage.axes[b]);
         if outer.kind != inner.kind || outer.kind == AxisKind::Sequential {
             return false;
         }
-        // There is no point to be at.
-        if inner.extent.as_const().is_some_and(|e| e < 1) {
+        // There is no point to be at, whatever the symbols are.
+        if ranges.interval(&inner.extent).max.is_some_and(|most| most < 1) {
             return false;
         }
         if !folds_in_order(stage, a, b) {

@@ -4,6 +4,7 @@ use crate::support::{MACHINES, run_by, run_scheduled};
 use infc_ir::interp::run_kernel;
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::Schedule;
+use infc_ir::verify::verify_kernel;
 use infc_passes::ErrorClass;
 use infc_passes::formulate::normalise;
 use infc_passes::schedule::{apply, choose};
@@ -176,4 +177,36 @@ fn a_batch_and_its_sequences_are_rows_together() {
     .parse()
     .expect("well formed");
     assert!(normalise(known).to_string().contains("nc: 8*N"));
+}
+
+/// An extent that is 0 whenever its symbol makes sense: nothing may divide by it.
+#[test]
+fn extents_that_are_never_positive() {
+    for [b, t, c] in [["N - 1", "6", "4"], ["4", "N - 1", "6"], ["4", "6", "N - 1"], ["4", "N - 1", "N"]] {
+        let pools = format!(
+            "kernel @pool(x: f32[{b}, {t}, {c}, 3]) -> (y: f32[{b}, {t}, {c}]) where N in 0..=1 {{
+              stage s[b: {b}, t: {t}, c: {c}, reduce k: 3] = fold max x[b, t, c, k]
+              stage o[b, t, c] = s[b, t, c] * 2
+              output y[b, t, c] = o[b, t, c]
+            }}"
+        );
+        let summed = format!(
+            "kernel @sums(x: f32[7, {b}, {t}, {c}]) -> (y: f32[7]) where N in 0..=1 {{
+              stage s[r: 7, reduce b: {b}, reduce t: {t}, reduce c: {c}] = fold sum x[r, b, t, c]
+              stage o[r] = s[r] + 1
+              output y[r] = o[r]
+            }}"
+        );
+        for text in [pools, summed] {
+            let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+            let formulated = normalise(kernel.clone());
+            verify_kernel(&formulated).unwrap_or_else(|e| panic!("{e}\n{formulated}"));
+            let inputs = random_inputs(&kernel, &[1], 3);
+            let expected = run_kernel(&kernel, &[1], &inputs).expect("it runs");
+            for (name, machine) in &MACHINES {
+                let found = run_scheduled(&formulated, machine, ErrorClass::Reassociating, &[1], &inputs);
+                assert_same(&format!("{} on {name}", kernel.name), &found, &expected);
+            }
+        }
+    }
 }
