@@ -88,3 +88,15 @@ fn slices_that_the_run_tells_may_leave_nothing() {
     let net = net.node("ReverseSequence", &["s", "lens"], &["y"], &axes);
     check(net, &[&x, &ints(&[i64::MIN, 0])], &[3, 0], &[]);
 }
+
+/// An extent that meets none is none, and what is added to it is all there is.
+#[test]
+fn extents_that_meet_none_are_none() {
+    let x = empty::<f32>(&[0]);
+    let net = Net::new(18).input("x", DType::F32, &["N"]).constant("none", &empty::<f32>(&[0]));
+    let net = net.constant("one", &Tensor::from_elements(&[1], &[2.5f32]).expect("one")).constant("two", &ints(&[2]));
+    let net = net.node("Add", &["x", "none"], &["a"], &[]);
+    let net = net.node("Concat", &["x", "one"], &["c"], &[("axis", Attr::Int(0))]);
+    let net = net.node("Expand", &["c", "two"], &["e"], &[]);
+    check(net.node("Concat", &["a", "e"], &["y"], &[("axis", Attr::Int(0))]), &[&x], &[2], &[2.5, 2.5]);
+}

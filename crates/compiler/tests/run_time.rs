@@ -341,3 +341,24 @@ fn a_loop_without_end_ends_with_the_run() {
         assert_eq!(session.run_owned(&[&x, &go(false)]).expect("no step"), std::slice::from_ref(&x));
     }
 }
+
+/// As many as are taken of one are at most one, and so cannot be as many as what has at least two.
+#[test]
+fn what_has_at_most_one_repeats() {
+    let x = Net::new(18).input("x", DType::F32, &["3", "2"]).input("z", DType::F32, &["1", "1"]);
+    let net = x.input("k", DType::I64, &["1"]).input("l", DType::I64, &["1"]);
+    let net = net.constant("pads", &ints(&[0, 2, 0, 0])).node("TopK", &["x", "k"], &["t", "at"], &[]);
+    let net = net.node("Pad", &["t", "pads"], &["p"], &[]).node("TopK", &["z", "l"], &["u", "there"], &[]);
+    let mut session = net.node("Add", &["p", "u"], &["y"], &[]).output("y").session();
+    let z = Tensor::from_elements(&[1, 1], &[10.0f32]).expect("one");
+    for k in [0i64, 1, 2] {
+        let inputs = [counting(&[3, 2]), z.clone(), ints(&[k]), ints(&[1])];
+        let y = session.run_owned(&inputs.each_ref()).unwrap_or_else(|e| panic!("{e}")).swap_remove(0);
+        let found: Vec<f64> = (0..y.len_elems()).map(|n| y.get_f64(n).expect("a number")).collect();
+        let row = |n: i64| {
+            let largest = [2 * n + 1, 2 * n].map(|v| v as f64 + 10.0);
+            [10.0, 10.0].into_iter().chain(largest.into_iter().take(k as usize)).collect::<Vec<f64>>()
+        };
+        assert_eq!((y.shape(), found), (&[3, 2 + k as usize][..], (0..3).flat_map(row).collect()), "{k} taken");
+    }
+}

@@ -164,7 +164,7 @@ impl Builder {
     /// True for an extent that repeats if it is anything the model can run with: it cannot be as large as the one that it
     /// meets.
     fn must_repeat(&self, extent: &Dim, target: &Dim) -> bool {
-        let ranges = self.ranges();
+        let ranges = self.facts.narrowed(self.ranges());
         let [extent, target] = [extent, target].map(|dim| self.facts.apply(dim));
         let one = Dim::constant(1);
         extent.as_const().is_none()

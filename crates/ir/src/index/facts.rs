@@ -133,6 +133,13 @@ impl Facts {
             .any(|known| (difference.clone() - self.apply(known)).as_const().is_some_and(|d| d >= 0))
     }
 
+    /// The ranges, with what is taken not to be negative.
+    #[must_use]
+    pub fn narrowed(&self, mut ranges: Ranges) -> Ranges {
+        self.not_negative.iter().for_each(|e| ranges.set_not_negative(&self.apply(e)));
+        ranges
+    }
+
     /// What is 0 if `e` is, without the symbols that all terms share (sizes, which make everything empty where they are 0)
     /// and the number that divides all of them, and with the sign of the first term positive.
     fn primitive(&self, e: &IndexExpr) -> IndexExpr {
@@ -150,6 +157,10 @@ impl Facts {
                 }
                 None => false,
             });
+        }
+        // That one product is 0 is all that there is to say; without its sizes nothing would be left of it.
+        if e.terms().len() == 1 && e.constant_part() == 0 {
+            shared.clear();
         }
         let Ok(divisor) = i64::try_from(divisor.max(1)) else { return e.clone() };
         let sign = first.coefficient.signum() * divisor;
@@ -210,6 +221,8 @@ fn solve(e: &IndexExpr, ranges: &Ranges, late: &BTreeSet<SymbolId>) -> Option<(A
 mod tests {
     use super::*;
     use crate::entity::SymbolId;
+    use crate::index::Interval;
+    use crate::symbol::{Symbol, Symbols};
 
     fn symbols() -> [IndexExpr; 3] {
         [0, 1, 2].map(|n| IndexExpr::symbol(SymbolId(n)))
@@ -232,6 +245,20 @@ mod tests {
         let mut facts = Facts::default();
         facts.take_equal(&(n.clone() * height.clone() * w.clone() * 120), &(n * w * 120), &Ranges::default());
         assert_eq!(facts.apply(&height), IndexExpr::constant(1));
+    }
+
+    #[test]
+    fn a_size_may_be_none() {
+        let [n, m, _] = symbols();
+        let mut facts = Facts::default();
+        facts.take_equal(&IndexExpr::constant(0), &(n.clone() * 3), &Ranges::default());
+        assert_eq!(facts.apply(&(n.clone() + 1)), IndexExpr::constant(1));
+        assert!(!facts.equal(&m, &IndexExpr::constant(0)));
+        // Of a product nobody knows which.
+        let mut facts = Facts::default();
+        facts.take_equal(&(n.clone() * m.clone()), &IndexExpr::constant(0), &Ranges::default());
+        assert!(facts.equal(&(n.clone() * m.clone() * 2), &IndexExpr::constant(0)));
+        assert!(!facts.equal(&n, &IndexExpr::constant(0)) && !facts.equal(&m, &IndexExpr::constant(0)));
     }
 
     #[test]
@@ -282,6 +309,22 @@ mod tests {
         facts.take_equal(&(a.clone() * b.clone()), &(c.clone() * c.clone()), &Ranges::default());
         assert!(facts.equal(&(c.clone() * c.clone() * 4), &(a.clone() * b.clone() * 4)));
         assert!(!facts.equal(&(a.clone() * b), &(a * c)));
+    }
+
+    #[test]
+    fn bounds_of_symbols_narrow_their_ranges() {
+        let [a, b, c] = symbols();
+        let mut facts = Facts::default();
+        facts.take_at_least(&IndexExpr::constant(7), &(a.clone() * 2));
+        facts.take_at_least(&(b.clone() * 3), &IndexExpr::constant(7));
+        facts.take_at_least(&(a.clone() + b.clone()), &IndexExpr::constant(50));
+        let mut known = Symbols::default();
+        for name in ["a", "b", "c"] {
+            known.push(Symbol { name: name.to_owned(), min: 0, max: Some(100) });
+        }
+        let ranges = facts.narrowed(Ranges::of_symbols(&known));
+        let found = [&a, &b, &c].map(|e| ranges.interval(e));
+        assert_eq!(found, [Interval::new(0, 3), Interval::new(3, 100), Interval::new(0, 100)]);
     }
 
     #[test]

@@ -87,6 +87,23 @@ impl Ranges {
         Self { symbols, ..Self::default() }
     }
 
+    /// Says that an expression is not negative. What that says of a symbol is kept if the expression is linear in it and has
+    /// no other atoms.
+    pub fn set_not_negative(&mut self, e: &IndexExpr) {
+        let [term] = e.terms() else { return };
+        let &[Atom::Symbol(symbol)] = &term.atoms[..] else { return };
+        let Some(place) = self.symbols.get_mut(symbol.index()) else { return };
+        // c·s + k ≥ 0: s is at least ⌈-k / c⌉ where c is positive, at most ⌊k / -c⌋ where it is negative.
+        let (c, k) = (term.coefficient, e.constant_part());
+        if c > 0 {
+            let least = k.checked_div_euclid(c).and_then(i64::checked_neg);
+            place.min = place.min.max(least);
+        } else {
+            let most = c.checked_neg().and_then(|c| k.checked_div_euclid(c));
+            place.max = [place.max, most].into_iter().flatten().min();
+        }
+    }
+
     /// Says that a variable stays within an interval, replacing what was known of it.
     pub fn set_var(&mut self, var: VarId, interval: Interval) {
         if self.vars.len() <= var.index() {
