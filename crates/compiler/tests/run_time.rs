@@ -362,3 +362,52 @@ fn what_has_at_most_one_repeats() {
         assert_eq!((y.shape(), found), (&[3, 2 + k as usize][..], (0..3).flat_map(row).collect()), "{k} taken");
     }
 }
+
+/// Where a constant is read from may be a number of the run, so that it cannot lie in panels.
+#[test]
+fn constants_that_begin_where_the_run_says() {
+    let weight = |k: usize, n: usize| ((k * 24 + n) % 11) as f32 - 5.0;
+    let w: Vec<f32> = (0..40 * 24).map(|at| weight(at / 24, at % 24)).collect();
+    let net = Net::new(18).input("x", DType::F32, &["3", "8"]).input("start", DType::I64, &["1"]);
+    let net = net.constant("w", &Tensor::from_elements(&[40, 24], &w).expect("all")).constant("eight", &ints(&[8]));
+    let net = net.node("Add", &["start", "eight"], &["end"], &[]).node("Slice", &["w", "start", "end"], &["part"], &[]);
+    let mut session = net.node("MatMul", &["x", "part"], &["y"], &[]).output("y").session();
+    for start in [0, 5, 32] {
+        let x = counting(&[3, 8]);
+        let y = session.run_owned(&[&x, &ints(&[start])]).unwrap_or_else(|e| panic!("{e}")).swap_remove(0);
+        let at = |m: usize, n: usize| (0..8).map(|k| (m * 8 + k) as f32 * weight(start as usize + k, n)).sum::<f32>();
+        let expected: Vec<f32> = (0..3 * 24).map(|n| at(n / 24, n % 24)).collect();
+        assert_eq!(y, Tensor::from_elements(&[3, 24], &expected).expect("all"), "from {start} on");
+    }
+}
+
+/// Two sizes that meet are taken to be equal, and a run that has them otherwise is told so: not that one is beyond what the
+/// other may be.
+#[test]
+fn sizes_that_meet_and_differ_are_told_as_such() {
+    // One is known only behind a step of the host.
+    let late = Net::new(18).input("c", DType::Bool, &["2"]).input("n", DType::I64, &[]);
+    let late = late.constant("zero", &Tensor::scalar(0i64)).constant("one", &Tensor::scalar(1i64));
+    let late = late.node("Compress", &["c", "c"], &["some"], &[]);
+    let late = late.node("Range", &["zero", "n", "one"], &["r"], &[]);
+    let late = late.node("Where", &["some", "r", "zero"], &["y"], &[]).output("y");
+    let c = Tensor::from_bools(&[2], &[true, true]).expect("two");
+    // Both are known from the start, one of them is reduced along axes of the run.
+    let early = Net::new(18).input("a", DType::F32, &["5"]).input("axes", DType::I64, &["1"]);
+    let early = early.input("b", DType::F32, &["4"]).input("pads", DType::I64, &["2"]);
+    let early = early.node("ReduceSum", &["a", "axes"], &["s"], &[("keepdims", Attr::Int(1))]);
+    let early = early.node("Pad", &["b", "pads"], &["p"], &[]).node("Add", &["p", "s"], &["y"], &[]).output("y");
+    let early_inputs = vec![counting(&[5]), ints(&[0]), counting(&[4]), ints(&[1, 2])];
+    for (net, inputs, fits, code) in [
+        (late, vec![c, Tensor::scalar(5i64)], Tensor::scalar(2i64), "runtime::unexpected-result"),
+        (early, early_inputs, ints(&[0, -3]), "runtime::assumption-failed"),
+    ] {
+        let mut session = net.session();
+        let mut run = |inputs: &[Tensor]| session.run_owned(&inputs.iter().collect::<Vec<_>>());
+        let error = run(&inputs).expect_err("they differ");
+        assert_eq!(error.code(), code, "{error}");
+        let mut inputs = inputs;
+        *inputs.last_mut().expect("a size") = fits;
+        run(&inputs).unwrap_or_else(|e| panic!("{e}"));
+    }
+}

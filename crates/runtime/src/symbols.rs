@@ -75,14 +75,17 @@ pub(crate) fn bind_symbols(
 ) -> Result<(), RuntimeError> {
     symbols.clear();
     symbols.resize(entry.symbols.len(), 0);
-    for (n, binding) in entry.bindings.iter().enumerate() {
+    for binding in &entry.bindings {
         let symbol = binding.symbol as usize;
         if segments.of_symbol[symbol] != Some(0) {
             continue;
         }
         let computed = |value: &SizeExpr, symbols: &[i64]| {
-            let is_known = |symbol: u32| entry.bindings[..n].iter().any(|earlier| earlier.symbol == symbol);
-            computed(entry, symbol, value, symbols).map_err(|error| reason(entry, &is_known, symbols, error))
+            computed(entry, symbol, value, symbols).map_err(|error| {
+                let told = told(entry, inputs);
+                let symbols: Vec<i64> = told.iter().map(|value| value.unwrap_or(0)).collect();
+                reason(entry, &|symbol| told[symbol as usize].is_some(), &symbols, error)
+            })
         };
         symbols[symbol] = match &binding.source {
             BindingSource::Axis { input, axis } => {
@@ -119,6 +122,34 @@ fn computed(entry: &Entry, symbol: usize, value: &SizeExpr, symbols: &[i64]) -> 
     }
 }
 
+/// What inputs tell of the symbols, in range or not.
+fn told(entry: &Entry, inputs: Inputs<'_>) -> Vec<Option<i64>> {
+    let mut told: Vec<Option<i64>> = vec![None; entry.symbols.len()];
+    for binding in &entry.bindings {
+        let symbol = binding.symbol as usize;
+        told[symbol] = match &binding.source {
+            BindingSource::Axis { input, axis } | BindingSource::State { input, axis, .. } => {
+                let shape = inputs.shape(*input as usize);
+                shape.and_then(|shape| i64::try_from(*shape.get(*axis as usize)?).ok())
+            }
+            BindingSource::Element { input, index } => {
+                integer(entry, symbol, inputs, *input as usize, *index as usize).ok()
+            }
+            BindingSource::Nearest { input, index } => {
+                let found = integer(entry, symbol, inputs, *input as usize, *index as usize).ok();
+                found.map(|found| entry.symbols[symbol].nearest(found))
+            }
+            BindingSource::Computed(value) => {
+                let mut known = true;
+                value.for_each_symbol(&mut |symbol| known &= told[symbol as usize].is_some());
+                let symbols: Vec<i64> = told.iter().map(|value| value.unwrap_or(0)).collect();
+                value.eval(&symbols).ok().filter(|_| known)
+            }
+        };
+    }
+    told
+}
+
 /// Why a symbol that follows from others has no value: what was taken for granted of those that are known does not hold,
 /// or else the error itself.
 fn reason(entry: &Entry, is_known: &dyn Fn(u32) -> bool, symbols: &[i64], error: RuntimeError) -> RuntimeError {
@@ -129,8 +160,9 @@ fn reason(entry: &Entry, is_known: &dyn Fn(u32) -> bool, symbols: &[i64], error:
         }
         known
     };
-    let failed = entry.assumptions.iter().filter(is_telling).find_map(|a| check(a, entry, symbols).err());
-    failed.unwrap_or(error)
+    let mut failed = entry.assumptions.iter().filter(is_telling).filter_map(|a| check(a, entry, symbols).err());
+    // Values out of range may be too large for what is said of them.
+    failed.find(|failed| matches!(failed, RuntimeError::AssumptionFailed { .. })).unwrap_or(error)
 }
 
 /// The symbols that a segment begins to know and that follow from others, with what they are.

@@ -54,9 +54,11 @@ impl Builder {
     }
 
     /// A symbol that stands for another one is within the bounds of both. Bounds that exclude each other stay as they are: no
-    /// run meets both.
+    /// run meets both. So do those of what is known early and stands for what is known late: a run that does not meet the
+    /// late ones would end before anybody could say what does not hold.
     fn share_bounds(&mut self) {
-        for (symbol, by) in self.facts.same_symbols() {
+        let is_late = |symbol| self.facts.is_late(&Dim::symbol(symbol));
+        for (symbol, by) in self.facts.same_symbols().filter(|&(symbol, by)| is_late(by) || !is_late(symbol)) {
             let &Symbol { min, max, .. } = &self.graph.symbols[symbol];
             let by = &mut self.graph.symbols[by];
             let least = by.min.max(min);

@@ -146,7 +146,9 @@ fn read_count(kernel: &Kernel, operand: OperandId) -> usize {
 fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     let c = contraction(kernel, &kernel.stages[stage])?;
     let Source::Operand(operand) = c.rhs.source else { return None };
-    let plain = c.rhs.valid.is_empty() && c.rhs.gather.is_empty();
+    // Where a constant begins may be a number of the run, which packing cannot know.
+    let is_known = c.rhs.index.iter().all(|e| e.symbols().is_empty());
+    let plain = c.rhs.valid.is_empty() && c.rhs.gather.is_empty() && is_known;
     if !c.rhs_is_constant || !plain || read_count(kernel, operand) != 1 {
         return None;
     }
