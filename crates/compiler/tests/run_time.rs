@@ -393,14 +393,14 @@ fn sizes_that_meet_and_differ_are_told_as_such() {
     let late = late.node("Where", &["some", "r", "zero"], &["y"], &[]).output("y");
     let c = Tensor::from_bools(&[2], &[true, true]).expect("two");
     // Both are known from the start, one of them is reduced along axes of the run.
-    let early = Net::new(18).input("a", DType::F32, &["5"]).input("axes", DType::I64, &["1"]);
-    let early = early.input("b", DType::F32, &["4"]).input("pads", DType::I64, &["2"]);
+    let early = Net::new(18).input("a", DType::F32, &["5", "3"]).input("axes", DType::I64, &["1"]);
+    let early = early.input("b", DType::F32, &["4", "3"]).input("pads", DType::I64, &["4"]);
     let early = early.node("ReduceSum", &["a", "axes"], &["s"], &[("keepdims", Attr::Int(1))]);
     let early = early.node("Pad", &["b", "pads"], &["p"], &[]).node("Add", &["p", "s"], &["y"], &[]).output("y");
-    let early_inputs = vec![counting(&[5]), ints(&[0]), counting(&[4]), ints(&[1, 2])];
+    let early_inputs = vec![counting(&[5, 3]), ints(&[1]), counting(&[4, 3]), ints(&[1, 0, 2, 0])];
     for (net, inputs, fits, code) in [
         (late, vec![c, Tensor::scalar(5i64)], Tensor::scalar(2i64), "runtime::unexpected-result"),
-        (early, early_inputs, ints(&[0, -3]), "runtime::assumption-failed"),
+        (early, early_inputs, ints(&[0, 0, 1, -2]), "runtime::assumption-failed"),
     ] {
         let mut session = net.session();
         let mut run = |inputs: &[Tensor]| session.run_owned(&inputs.iter().collect::<Vec<_>>());
