@@ -172,6 +172,9 @@ impl Ranges {
                     (Some(x), Some(y)) => Some(x.min(y)),
                     (x, y) => x.or(y),
                 };
+                // Of two numbers with a known sum, the lesser is at most half of it: what is mirrored stays inside.
+                let half = (p.0.clone() + p.1.clone()).as_const().map(|sum| sum.div_euclid(2));
+                let max = [max, half].into_iter().flatten().min();
                 Interval { min: a.min.zip(b.min).map(|(x, y)| x.min(y)), max }
             }
             Atom::Max(p) => {
@@ -180,7 +183,8 @@ impl Ranges {
                     (Some(x), Some(y)) => Some(x.max(y)),
                     (x, y) => x.or(y),
                 };
-                Interval { min, max: a.max.zip(b.max).map(|(x, y)| x.max(y)) }
+                let half = (p.0.clone() + p.1.clone()).as_const().map(|sum| sum.div_euclid(2) + sum.rem_euclid(2));
+                Interval { min: min.max(half), max: a.max.zip(b.max).map(|(x, y)| x.max(y)) }
             }
         }
     }

@@ -1,10 +1,11 @@
-//! Copies of what contractions read through windows and divisions at once.
+//! Copies of what contractions read through windows and divisions, or what else is no sum, at once.
 //!
 //! A norm over groups of channels computes `[n, group, c, h, w]`. A convolution behind it reads channel `k` at
 //! `(k div 4, k mod 4)` and windows of `h` and `w`; laid out as it reads, each point would be there once per tap. So
 //! what the divisions are of becomes an axis first: a copy has `[n, k, h, w]`, which the norm's kernel can write, and of
 //! it windows are sums of coordinates. The same goes for a norm that has `[n, group, points]`,
-//! if the windows are padded: what is tested tells which coordinates the points have.
+//! if the windows are padded: what is tested tells which coordinates the points have. And for what is padded by mirroring
+//! (`Pad` with `reflect`), by its border or from its other end: the copy has the padding, and windows of it are sums.
 
 use super::bijection::is_affine;
 use super::expand::Flat;
@@ -13,7 +14,7 @@ use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{NodeId, ValueId, VarId};
 use infc_ir::graph::{Graph, TensorType};
-use infc_ir::index::{Dim, IndexExpr, Interval, Proof, Ranges};
+use infc_ir::index::{Atom, Dim, IndexExpr, Interval, Proof, Ranges, Term};
 use infc_ir::scalar::Const;
 use std::collections::BTreeMap;
 
@@ -87,6 +88,15 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
     }
     let bounds = coordinates.len();
     index = index.iter().map(|e| e.simplify(&ranges)).collect();
+    // What is mirrored, divided or kept within bounds as a sum becomes a variable of its own, too.
+    while let Some(Sum { var, at, rest }) = index.iter().find_map(|e| sum_inside(e, map.rank)) {
+        let own = map.rank + coordinates.len();
+        let extent = greatest(&at, of_value) + 1;
+        limit(&mut ranges, own, &extent);
+        let by = replacing(map.rank + coordinates.len(), var, movement::var(own) - rest);
+        index = index.iter().map(|e| e.substitute_vars(&by).simplify(&ranges)).collect();
+        coordinates.push(Coordinate { var, at, extent });
+    }
     // A window that is not tested is along an axis of the root, which nothing else reads by the same variables.
     for n in 0..index.len() {
         let vars: Vec<usize> = (0..map.rank).filter(|&var| uses(&index[n], var)).collect();
@@ -137,6 +147,46 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
         valid: coordinates[..bounds].iter().map(within).collect(),
     };
     Some((inner, shape, outer))
+}
+
+/// A window: a sum of variables of the value, with positive factors.
+struct Sum {
+    /// One whose factor is 1, of these the last.
+    var: usize,
+    at: IndexExpr,
+    /// The others.
+    rest: IndexExpr,
+}
+
+/// The first sum of several of the first `rank` variables inside of an expression that is more than a sum.
+fn sum_inside(e: &IndexExpr, rank: usize) -> Option<Sum> {
+    let mut found = None;
+    e.for_each_atom(&mut |atom| {
+        if let Atom::FloorDiv(p) | Atom::Mod(p) | Atom::Min(p) | Atom::Max(p) = atom {
+            found = found.take().or_else(|| [&p.0, &p.1].into_iter().find_map(|e| as_sum(e, rank)));
+        }
+    });
+    found
+}
+
+/// The expression without its constant, or its negative, if that is such a sum.
+fn as_sum(e: &IndexExpr, rank: usize) -> Option<Sum> {
+    let sign = e.terms().first()?.coefficient.signum();
+    let at = e.scale(sign) - e.constant_part() * sign;
+    let factor = |term: &Term| match term.atoms[..] {
+        [Atom::Var(v)] if (v.0 as usize) < rank && term.coefficient > 0 => Some((v, term.coefficient)),
+        _ => None,
+    };
+    let factors: Vec<(VarId, i64)> = at.terms().iter().map(factor).collect::<Option<_>>()?;
+    let var = factors.iter().filter(|(_, factor)| *factor == 1).map(|(v, _)| *v).max()?;
+    let rest = at.clone() - IndexExpr::var(var);
+    (factors.len() > 1).then(|| Sum { var: var.0 as usize, at, rest })
+}
+
+/// The greatest value of a sum of coordinates of a shape with positive factors.
+fn greatest(sum: &IndexExpr, shape: &[Dim]) -> Dim {
+    let last: Vec<IndexExpr> = shape.iter().map(|extent| extent.clone() - 1).collect();
+    sum.substitute_vars(&last)
 }
 
 fn uses(e: &IndexExpr, var: usize) -> bool {

@@ -29,3 +29,49 @@ graph @outside(%x: f32[6, 1, 6, 4], %w: f32[4, 6, 3, 3]) -> (y: %1) {
     let found = Interpreter::new(&plan, &[], &inputs).run().unwrap_or_else(|e| panic!("{e}\n{plan}"));
     assert_close(&expected, &found);
 }
+
+/// What is mirrored, kept within its border or taken from its other end is copied with its padding, of which windows are
+/// sums of coordinates: no point is there once per tap.
+#[test]
+fn windows_over_what_is_no_sum() {
+    let mirrored =
+        |e: &str, n: i64| format!("min(-max(-({e} - 1), {e} - 1) + {}, max(-({e} - 1), {e} - 1))", 2 * (n - 1));
+    let kept = |e: &str, n: i64| format!("min(max({e} - 1, 0), {})", n - 1);
+    let around = |e: &str, n: i64| format!("mod({e} + {}, {n})", n - 1);
+    let repeated = |e: &str, n: i64| format!("div({e}, 2) if 0 <= {e} - 1 < {}", 2 * n);
+    for (name, padded) in [
+        ("mirrored", &mirrored as &dyn Fn(&str, i64) -> String),
+        ("kept", &kept),
+        ("around", &around),
+        ("repeated", &repeated),
+    ] {
+        for stride in [1, 2] {
+            let size = if name == "repeated" { [12, 14] } else { [6, 7] };
+            let [rows, columns] = size.map(|extent: i64| (extent + stride - 1) / stride);
+            let h = format!("i2 + {stride}*i4").replace("1*", "");
+            let w = format!("i3 + {stride}*i5").replace("1*", "");
+            let (mut h, mut w) = (padded(&h, 6), padded(&w, 7));
+            let mut tested = String::new();
+            if let (Some((at, of_h)), Some((of, of_w))) = (h.clone().split_once(" if "), w.clone().split_once(" if ")) {
+                tested = format!(" if {of_h} and {of_w} else 0");
+                (h, w) = (at.replace("i2 +", "i2 - 1 +"), of.replace("i3 +", "i3 - 1 +"));
+            }
+            let text = format!(
+                "graph @padded(%x: f32[1, 8, 6, 7], %w: f32[4, 8, 3, 3]) -> (y: %2) {{
+  %0 = map [x0 -> x0 * 2] %x : f32[1, 8, 6, 7]
+  %1 = view [i0, i1, i2, i3, i4, i5 -> 0, i1, {h}, {w}{tested}] %0 : f32[1, 8, 3, 3, {rows}, {columns}]
+  %2 = contract [a c d e f g, b c d e -> a b f g] %1, %w : f32[1, 4, {rows}, {columns}]
+}}"
+            );
+            let graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+            verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
+            let inputs = [ramp(&[1, 8, 6, 7]), ramp(&[4, 8, 3, 3])];
+            let expected = run_graph(&graph, &[], &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let plan = form(&graph, &FormOptions::default()).expect("the graph is well formed");
+            let found = Interpreter::new(&plan, &[], &inputs).run().unwrap_or_else(|e| panic!("{e}\n{plan}"));
+            assert_close(&expected, &found);
+            let operands = || plan.kernels.iter().flat_map(|planned| planned.kernel.operands.iter());
+            assert!(operands().all(|operand| operand.shape.len() <= 4), "{name}: {plan}");
+        }
+    }
+}

@@ -4,6 +4,7 @@ use crate::build::{Net, c, i, within};
 use crate::run::check;
 use crate::shape::{conv, depthwise};
 use infc_ir::entity::ValueId;
+use infc_ir::index::IndexExpr;
 use infc_ir::scalar::{BinaryOp, UnaryOp};
 use infc_passes::graph::{PassContext, optimize};
 use proptest::prelude::*;
@@ -18,7 +19,7 @@ struct Growth {
 }
 
 fn growth() -> impl Strategy<Value = Growth> {
-    (0u8..14, any::<usize>(), any::<usize>(), any::<u32>()).prop_map(|(kind, a, b, seed)| Growth { kind, a, b, seed })
+    (0u8..15, any::<usize>(), any::<usize>(), any::<u32>()).prop_map(|(kind, a, b, seed)| Growth { kind, a, b, seed })
 }
 
 const CHANNELS: i64 = 8;
@@ -97,10 +98,22 @@ fn grow(steps: &[Growth]) -> Net {
                     &shape,
                 )
             }
+            13 => {
+                // Padded by mirroring, by the border, or from the other end.
+                let padded = |e: IndexExpr| match seed % 3 {
+                    0 => (e.clone() - 1).maximum(&(c(1) - e.clone())).minimum(&(c(2 * SIZE - 1) - e)),
+                    1 => (e - 1).maximum(&c(0)).minimum(&c(SIZE - 1)),
+                    _ => (e + SIZE - 1).modulo(&c(SIZE)),
+                };
+                let index = [i(0), i(1), padded(i(2) + i(4)), padded(i(3) + i(5))];
+                let window = net.view(a, &index, &[1, CHANNELS, SIZE, SIZE, 3, 3]);
+                let weights = net.weights(&[8, CHANNELS as usize, 3, 3], seed);
+                net.contract("nchwrs,kcrs->nkhw", window, weights)
+            }
             _ => net.transpose(a, &[0, 1, 3, 2]),
         };
         // What is kept bounded stays comparable.
-        let new = if matches!(step.kind, 0..=2 | 5 | 7 | 9) { net.unary(UnaryOp::Tanh, new) } else { new };
+        let new = if matches!(step.kind, 0..=2 | 5 | 7 | 9 | 13) { net.unary(UnaryOp::Tanh, new) } else { new };
         values.push(new);
     }
     for n in 0..2.min(values.len()) {
