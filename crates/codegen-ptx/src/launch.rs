@@ -68,6 +68,7 @@ impl Launch {
                     self.visit(otherwise, bound, ranges)?;
                 }
                 Stmt::Let { .. }
+                | Stmt::LetValue { .. }
                 | Stmt::Alloc(_)
                 | Stmt::Store { .. }
                 | Stmt::Reduce { .. }

@@ -47,6 +47,12 @@ impl Emitter<'_> {
                 self.vars[var.index()] = Some(binding);
                 Ok(())
             }
+            Stmt::LetValue { var, value } => {
+                let found = self.expressions(&value.body, &value.roots, None, &|_, _| None)?;
+                self.per_thread[var.index()] = true;
+                self.vars[var.index()] = Some(Binding::Register(found[0]));
+                Ok(())
+            }
             Stmt::If { cond, then, otherwise } => self.branch(cond, then, otherwise),
             // Places are made at the entry.
             Stmt::Alloc(_) => Ok(()),

@@ -118,6 +118,13 @@ pub enum Stmt {
         /// Its value.
         value: IndexExpr,
     },
+    /// Names an integer that memory tells: the value of an expression of type `i64`.
+    LetValue {
+        /// The variable.
+        var: VarId,
+        /// Its value; one root.
+        value: Expr,
+    },
     /// Runs `then` if all conditions hold, else `otherwise`.
     If {
         /// The conditions.

@@ -198,6 +198,14 @@ pub enum Step {
         /// A reduction loop of constant extent.
         axis: String,
     },
+    /// The loop over an axis of a reduction turns once for each reduced point, where data says: of
+    /// `fold select(target = index(axis), value, neutral)` all other points are folded with what changes nothing.
+    Scatter {
+        /// Stage.
+        stage: String,
+        /// The axis: parallel, not split, inside of all that is reduced and of all that the target depends on.
+        axis: String,
+    },
     /// The loop's turns become one operation of the machine. The loop is innermost, inside of the vector loop if there
     /// is one.
     Tensorize {
@@ -328,6 +336,7 @@ impl fmt::Display for Step {
             Step::Vectorize { stage, axis } => write!(f, "vectorize {}.{}", name(stage), name(axis)),
             Step::Unroll { stage, axis } => write!(f, "unroll {}.{}", name(stage), name(axis)),
             Step::Partial { stage, axis } => write!(f, "partial {}.{}", name(stage), name(axis)),
+            Step::Scatter { stage, axis } => write!(f, "scatter {}.{}", name(stage), name(axis)),
             Step::Tensorize { stage, axis, intrinsic } => {
                 write!(f, "tensorize {}.{} to {intrinsic}", name(stage), name(axis))
             }

@@ -8,6 +8,8 @@ mod choices;
 mod instructions;
 #[path = "schedules/interleaved.rs"]
 mod interleaved;
+#[path = "schedules/scattered.rs"]
+mod scattered;
 #[path = "schedules/streams.rs"]
 mod streams;
 mod support;

@@ -40,6 +40,7 @@ impl Lower<'_> {
                 });
                 Ok(())
             }
+            Stmt::LetValue { var, value } => self.let_value(*var, value),
             Stmt::If { cond, then, otherwise } => self.branch(cond, then, otherwise),
             Stmt::Alloc(buffer) => self.alloc(*buffer),
             Stmt::Store { targets, value, valid } => self.store(targets, value, valid),
@@ -53,6 +54,18 @@ impl Lower<'_> {
                 self.unsupported("asynchronous copies are for GPUs")
             }
         }
+    }
+
+    /// A variable that memory tells; the same for all lanes.
+    fn let_value(&mut self, var: VarId, value: &Expr) -> Result<(), LowerError> {
+        let &[root] = &value.roots[..] else { return self.unsupported("a variable of several values") };
+        let mut at = Evaluation::new(self, &value.body, &[]);
+        if self.lane.is_some() && !at.is_uniform(root) {
+            return self.unsupported("a variable that differs between lanes");
+        }
+        let value = self.scalar(&mut at, root)?;
+        self.vars[var.index()] = Some(VarValue::Value(value));
+        Ok(())
     }
 
     fn alloc(&mut self, id: BufferId) -> Result<(), LowerError> {
@@ -548,6 +561,7 @@ fn written_buffers(stmts: &[Stmt], written: &mut BTreeSet<BufferId>) {
                 written.insert(target.buffer);
             }
             Stmt::Let { .. }
+            | Stmt::LetValue { .. }
             | Stmt::Alloc(_)
             | Stmt::Barrier
             | Stmt::Prefetch { .. }

@@ -118,6 +118,13 @@ impl Machine<'_> {
                 let value = self.eval(value, thread)?;
                 self.set_var(thread, *var, value)
             }
+            Code::LetValue { var, value } => {
+                value
+                    .run(&thread.vars, &[], &View { memory, thread }, &mut self.registers, &mut self.value)
+                    .map_err(|e| self.locate(e, thread))?;
+                let value = self.value[0].to_i64();
+                self.set_var(thread, *var, value)
+            }
             Code::If { cond, then, otherwise } => {
                 let holds = self.hold(cond, thread)?;
                 self.run_block(if holds { then } else { otherwise }, memory, thread)

@@ -119,6 +119,10 @@ impl NestText<'_> {
                 writeln!(f, "{:indent$}}}", "")
             }
             Stmt::Let { var, value } => writeln!(f, "let {} = {}", self.var(*var), self.index(value)),
+            Stmt::LetValue { var, value } => {
+                write!(f, "let {} = ", self.var(*var))?;
+                self.value(f, &[DType::I64], value, &[])
+            }
             Stmt::If { cond, then, otherwise } => {
                 writeln!(f, "if {} {{", Bounds(cond, self.names()))?;
                 self.block(f, then, depth + 1)?;
@@ -132,12 +136,12 @@ impl NestText<'_> {
             Stmt::Store { targets, value, valid } => {
                 separated(f, ", ", targets, |f, t| f.write_str(&self.target(t)))?;
                 f.write_str(" = ")?;
-                self.value(f, targets, value, valid)
+                self.written(f, targets, value, valid)
             }
             Stmt::Reduce { targets, value, reducer, valid } => {
                 separated(f, ", ", targets, |f, t| f.write_str(&self.target(t)))?;
                 write!(f, " = {} ", FoldText(reducer, &self.nest.symbols))?;
-                self.value(f, targets, value, valid)
+                self.written(f, targets, value, valid)
             }
             Stmt::Barrier => f.write_str("barrier\n"),
             Stmt::Prefetch { target } => writeln!(f, "prefetch {}", self.target(target)),
@@ -153,11 +157,16 @@ impl NestText<'_> {
         }
     }
 
-    fn value(&self, f: &mut fmt::Formatter<'_>, targets: &[Target], value: &Expr, valid: &[Bound]) -> fmt::Result {
+    /// What is written to these places.
+    fn written(&self, f: &mut fmt::Formatter<'_>, targets: &[Target], value: &Expr, valid: &[Bound]) -> fmt::Result {
         let dtype = |t: &Target| self.nest.buffers.get(t.buffer).map(|b| b.dtype);
         let expected: Vec<DType> = targets.iter().filter_map(dtype).collect();
+        self.value(f, &expected, value, valid)
+    }
+
+    fn value(&self, f: &mut fmt::Formatter<'_>, expected: &[DType], value: &Expr, valid: &[Bound]) -> fmt::Result {
         let printer = Printer { names: self.names(), source: &|source| self.source(source), params: &[] };
-        let block = Block { printer, body: &value.body, roots: &value.roots, expected: &expected, separator: "; " };
+        let block = Block { printer, body: &value.body, roots: &value.roots, expected, separator: "; " };
         write!(f, "{block}")?;
         if !valid.is_empty() {
             write!(f, " where {}", Bounds(valid, self.names()))?;

@@ -99,6 +99,10 @@ impl Parser<'_> {
                 let (stage, axis) = self.stage_and_axis()?;
                 Step::Partial { stage, axis }
             }
+            "scatter" => {
+                let (stage, axis) = self.stage_and_axis()?;
+                Step::Scatter { stage, axis }
+            }
             "tensorize" => {
                 let (stage, axis) = self.stage_and_axis()?;
                 self.expect_word("to")?;

@@ -104,6 +104,14 @@ impl Checker<'_> {
                 let constant = self.is_constant(value);
                 self.bind(*var, constant);
             }
+            Stmt::LetValue { var, value } => {
+                let dtypes = self.expr(value);
+                self.report.count("values of a variable", 1, dtypes.len());
+                for dtype in dtypes {
+                    self.report.dtype("the value of a variable", DType::I64, dtype);
+                }
+                self.bind(*var, false);
+            }
             Stmt::If { cond, then, otherwise } => {
                 self.bounds(cond);
                 self.block(then);

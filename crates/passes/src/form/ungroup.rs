@@ -180,7 +180,7 @@ fn as_sum(e: &IndexExpr, rank: usize) -> Option<Sum> {
     let factors: Vec<(VarId, i64)> = at.terms().iter().map(factor).collect::<Option<_>>()?;
     let var = factors.iter().filter(|(_, factor)| *factor == 1).map(|(v, _)| *v).max()?;
     let rest = at.clone() - IndexExpr::var(var);
-    (factors.len() > 1).then(|| Sum { var: var.0 as usize, at, rest })
+    (factors.len() > 1).then_some(Sum { var: var.0 as usize, at, rest })
 }
 
 /// The greatest value of a sum of coordinates of a shape with positive factors.

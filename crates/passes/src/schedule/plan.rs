@@ -1,6 +1,7 @@
 //! Reads schedule steps into a loop structure per stage.
 
 use super::ScheduleError;
+use super::scatter::{Scattered, axes_of, scattered};
 use infc_ir::entity::{EntityId, IndexVec, OperandId, StageId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{AxisKind, Kernel};
@@ -23,6 +24,8 @@ pub(super) enum LoopMode {
     Parallel,
     Tensor(Intrinsic),
     Bound(GpuDim),
+    /// No loop: data tells the point.
+    Scattered(Scattered),
 }
 
 /// One loop of a stage. The coordinate along an axis is the sum of `turn · tile` over the axis's loops.
@@ -299,6 +302,19 @@ impl Reader<'_> {
                 }
                 l.mode = LoopMode::Tensor(*intrinsic);
             }
+            Step::Scatter { stage, axis } => {
+                let id = self.stage(stage)?;
+                let plan = &mut plans[id];
+                let at = self.position(plan, stage, axis)?;
+                let l = &mut plan.loops[at];
+                if l.tile != 1 || l.turns.is_some() || l.mode != LoopMode::Serial {
+                    return self.illegal("the axis is one loop without a mode");
+                }
+                let Some(found) = scattered(&self.kernel.stages[id], l.axis) else {
+                    return self.illegal(format!("`{stage}` folds something at more than one point of the axis"));
+                };
+                l.mode = LoopMode::Scattered(found);
+            }
             Step::Partial { stage, axis } => {
                 let id = self.stage(stage)?;
                 let plan = &mut plans[id];
@@ -370,6 +386,17 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
                 parallel_ended = true;
             }
             LoopMode::Parallel => {}
+            LoopMode::Scattered(Scattered { target, .. }) => {
+                let needed = axes_of(stage, target);
+                let is_early = |l: &LoopPlan| needed[l.axis] || stage.axes[l.axis].kind != AxisKind::Parallel;
+                if let Some(inner) = inside.iter().find(|l| is_early(l)) {
+                    return fail(format!("the scattered loop `{}` runs around `{}`", l.name, inner.name));
+                }
+                if plan.scope == Scope::Register {
+                    return fail(format!("registers have no place that only data tells, which `{}` needs", l.name));
+                }
+                parallel_ended = true;
+            }
             _ => parallel_ended = true,
         }
     }

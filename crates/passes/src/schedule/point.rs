@@ -24,7 +24,7 @@ impl Emitter<'_> {
     pub(super) fn point(&mut self, stage: StageId, state: &State) -> Stmts {
         let coordinates: Vec<IndexExpr> = state.iter().map(|a| a.base.clone()).collect();
         let valid = self.open_bounds(limits(state.iter()));
-        let value = self.value(stage, &coordinates, &valid)?;
+        let value = self.value(stage, &coordinates, &valid, &self.kernel.stages[stage].results)?;
         let complete = self.storage[stage.index()].as_ref().is_some_and(|s| s.complete);
         // Where all of a tile is written, what lies beyond the stage is what its loads give there.
         let valid = if complete { Vec::new() } else { valid };
@@ -69,12 +69,13 @@ impl Emitter<'_> {
         valid
     }
 
-    /// A stage's expression at the given coordinates. Loads are made only where `guard` holds.
+    /// Operations of a stage at the given coordinates. Loads are made only where `guard` holds.
     pub(super) fn value(
         &mut self,
         stage: StageId,
         coordinates: &[IndexExpr],
         guard: &[Bound],
+        roots: &[ScalarId],
     ) -> Result<Expr, ScheduleError> {
         let ranges = self.ranges.clone();
         // What is not stored where the guard fails may be computed as if it held everywhere. Where all of a tile is
@@ -84,7 +85,7 @@ impl Emitter<'_> {
         }
         let mut body = Body::default();
         self.begin_expression();
-        let roots = self.import(&mut body, stage, coordinates, guard, 0);
+        let roots = self.import(&mut body, stage, roots, coordinates, guard, 0);
         self.ranges = ranges;
         let roots = roots?;
         self.spend(stage, body.ops.len())?;
@@ -112,6 +113,7 @@ impl Emitter<'_> {
         &self,
         out: &mut Body,
         stage: StageId,
+        roots: &[ScalarId],
         coordinates: &[IndexExpr],
         guard: &[Bound],
         depth: usize,
@@ -123,8 +125,10 @@ impl Emitter<'_> {
             return Err(ScheduleError::Stage { stage: s.name.clone(), reason });
         }
         let at = |e: &IndexExpr| e.substitute_vars(coordinates).simplify(&self.ranges);
-        let mut renumbered: Vec<ScalarId> = Vec::with_capacity(s.body.ops.len());
-        for op in s.body.ops.iter() {
+        let mut only = Body::default();
+        let roots = only.import(&s.body, roots, &mut |_, _| None);
+        let mut renumbered: Vec<ScalarId> = Vec::with_capacity(only.ops.len());
+        for op in only.ops.iter() {
             let op = op.map_operands(&mut |o| renumbered[o.index()]).map_indices(&at);
             let new = match op {
                 ScalarOp::Load(load) => self.load(out, stage, load, guard, depth)?,
@@ -140,7 +144,7 @@ impl Emitter<'_> {
             };
             renumbered.push(new);
         }
-        Ok(s.results.iter().map(|r| renumbered[r.index()]).collect())
+        Ok(roots.iter().map(|r| renumbered[r.index()]).collect())
     }
 
     /// A load whose index is already in terms of loop variables.
@@ -173,7 +177,7 @@ impl Emitter<'_> {
                 let conditions = self.open_bounds(load.valid);
                 let mut inner_guard = guard.to_vec();
                 inner_guard.extend(conditions.iter().cloned());
-                let results = self.import(out, id, &load.index, &inner_guard, depth + 1)?;
+                let results = self.import(out, id, &self.kernel.stages[id].results, &load.index, &inner_guard, depth + 1)?;
                 let value = results[usize::from(component)];
                 if conditions.is_empty() {
                     return Ok(value);

@@ -244,12 +244,18 @@ impl Emitter<'_> {
         let Some(l) = loops.get(at).cloned() else {
             let coordinates: Vec<IndexExpr> = state.iter().map(|a| a.base.clone()).collect();
             let axes = &self.kernel.stages[stage].axes;
-            // Nothing beyond a limit is read. Points beyond the value's limit may be folded, since they are never
-            // stored; points beyond a reduction's limit may not.
+            // Nothing beyond a limit is read. Points beyond the value's limit may be folded in registers, since they are
+            // never stored; in memory others may lie there. Points beyond a reduction's limit may not.
             let guard = self.open_bounds(limits(state.iter()));
-            let reduced = state.iter().zip(axes).filter(|(_, a)| a.kind == AxisKind::Reduce).map(|(s, _)| s);
-            let valid = self.open_bounds(limits(reduced));
-            let value = self.value(stage, &coordinates, &guard)?;
+            let folded = |kind: AxisKind| kind == AxisKind::Reduce || !self.is_register(acc);
+            let counted = state.iter().zip(axes).filter(|(_, a)| folded(a.kind)).map(|(s, _)| s);
+            let valid = self.open_bounds(limits(counted));
+            let scattered = self.plans[stage].loops.iter().find_map(|l| match l.mode {
+                LoopMode::Scattered(scattered) => Some(scattered.value),
+                _ => None,
+            });
+            let roots = scattered.map_or_else(|| self.kernel.stages[stage].results.clone(), |value| vec![value]);
+            let value = self.value(stage, &coordinates, &guard, &roots)?;
             let targets = self.targets(stage, acc, &state, &turns);
             let mut stmts = vec![Stmt::Reduce { targets, value, reducer: Arc::clone(reducer), valid }];
             stmts.extend(self.prefetches(stage, &coordinates));
@@ -258,6 +264,11 @@ impl Emitter<'_> {
         if self.is_streamed_at(stage, &l.name) {
             return self
                 .streamed(stage, &l, &state, &mut |e, s| e.fold(stage, loops, at + 1, s, turns.clone(), acc, reducer));
+        }
+        if let LoopMode::Scattered(scattered) = l.mode {
+            return self.told(stage, &l, scattered, state, &mut |e, s| {
+                e.fold(stage, loops, at + 1, s, turns.clone(), acc, reducer)
+            });
         }
         let before = state[l.axis].base.clone();
         self.open(stage, &l, state, &mut |e, s| {

@@ -124,6 +124,7 @@ impl Walk<'_> {
                     nodes.push(self.inside(*var, turns, kind, body));
                 }
                 Stmt::Let { var, value } => self.lets.push((*var, value.clone())),
+                Stmt::LetValue { value, .. } => nodes.push(self.leaf(&[], Some(value), 0.0, false, false)),
                 Stmt::If { then, otherwise, .. } => {
                     self.conditions += 1;
                     nodes.extend(self.block(then));

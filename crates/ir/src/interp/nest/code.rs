@@ -29,6 +29,7 @@ pub(super) struct Block {
 pub(super) enum Code {
     For { var: usize, extent: IndexFn, kind: LoopKind, body: Block },
     Let { var: usize, value: IndexFn },
+    LetValue { var: usize, value: Program },
     If { cond: Vec<BoundFn>, then: Block, otherwise: Block },
     Alloc(usize),
     Store { targets: Vec<Place>, value: Program, valid: Vec<BoundFn> },
@@ -103,6 +104,11 @@ impl Compiler<'_> {
                 body: self.block(body)?,
             },
             Stmt::Let { var, value } => Code::Let { var: var.index(), value: bind(name, value, self.symbols)? },
+            Stmt::LetValue { var, value } => {
+                let value = Program::new(name, &value.body, &value.roots, self.symbols)?;
+                self.same_count(1, value.dtypes().len())?;
+                Code::LetValue { var: var.index(), value }
+            }
             Stmt::If { cond, then, otherwise } => Code::If {
                 cond: bind_bounds(name, cond, self.symbols)?,
                 then: self.block(then)?,
