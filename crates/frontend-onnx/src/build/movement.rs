@@ -48,6 +48,21 @@ impl Builder {
         self.view(x, index, shape.to_vec())
     }
 
+    /// What a view repeats along some of its axes, and how; the value itself and the identity where it is no such view. What
+    /// is computed of every element is computed of fewer then.
+    pub(crate) fn spread_from(&self, x: &Tracked) -> (Tracked, AccessMap) {
+        let own = || (x.clone(), AccessMap::identity(x.rank()));
+        let Some((_, node)) = x.value().and_then(|value| self.graph.producer(value)) else { return own() };
+        let Op::View(view) = &node.op else { return own() };
+        let used = |axis: usize| view.map.index.iter().any(|e| e.uses_var(VarId(axis as u32)));
+        let repeats = (0..x.rank()).any(|axis| !used(axis) && !x.shape()[axis].is_const(1));
+        if !view.map.valid.is_empty() || !repeats {
+            return own();
+        }
+        let operand = node.inputs[0];
+        (Tracked::of_value(self.graph.ty(operand).clone(), operand), view.map.clone())
+    }
+
     /// Reorders axes: axis `n` of the result is axis `order[n]` of `x`.
     pub(crate) fn transpose(&mut self, x: &Tracked, order: &[usize]) -> Result<Tracked> {
         let mut index = vec![IndexExpr::constant(0); order.len()];

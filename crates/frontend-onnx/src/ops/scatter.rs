@@ -1,13 +1,12 @@
 //! Writing at positions given by a tensor: ScatterElements, ScatterND and the old Scatter.
 //!
 //! Every element of the result asks which updates are meant for it, as a reduction over the updates: kernels write each
-//! element once, whatever the indices are. Without a reduction the last update for an element wins; only its number is
-//! searched for, and its value looked up, so that long slices cost no more than copying them. Where that is too much, the
-//! host writes one update after the other.
+//! element once, whatever the indices are. That is how it is written down; schedules fold each update where it belongs
+//! (`scatter`, `passes::schedule`). Without a reduction the last update for an element wins; only its number is searched
+//! for, and its value looked up, so that long slices cost no more than copying them.
 
 use super::Operator;
 use super::gather_elements::{components, elements_along, flat_positions, require_indices, require_within, strides};
-use super::quadratic::require_bearable;
 use super::reduce::{largest_value, smallest_value};
 use crate::build::{Builder, Result, compute_type, index, mismatch, product, var};
 use crate::call::Call;
@@ -26,9 +25,6 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("ScatterND", 11, scatter_nd),
     Operator::new("TensorScatter", 24, tensor_scatter),
 ];
-
-/// What takes the product of both sizes.
-const ASKING: &str = "asking every update whether it is meant for an element";
 
 /// How updates combine with what is there; `None` replaces it.
 fn reduction(call: &Call<'_>) -> Result<Option<BinaryOp>> {
@@ -142,8 +138,6 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let axis = call.axis("axis", 0, x.rank())?;
     let reduction = reduction(call)?;
-    let per_element = indices.shape().get(axis).into_iter();
-    require_bearable(call, ASKING, x.shape().iter().chain(per_element))?;
     let build = &mut *call.build;
     require_indices(&indices)?;
     require_same_type(&x, &updates)?;
@@ -166,16 +160,17 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         .collect();
     let map = AccessMap { rank: rank + 1, index, valid };
     // Resolved before they are spread, so that what is outside can have a position that is nowhere.
+    let (places, spread) = build.spread_from(&indices);
     let resolved = flat_positions(
         build,
-        indices.shape().to_vec(),
-        std::slice::from_ref(&indices),
+        places.shape().to_vec(),
+        std::slice::from_ref(&places),
         &x.shape()[axis..=axis],
         &[Dim::constant(1)],
         Dim::constant(0),
     )?;
     let nowhere = Const::from_i64(DType::I64, i64::MAX);
-    let target = build.view_or(&resolved, map.clone(), shape.clone(), nowhere)?;
+    let target = build.view_or(&resolved, spread.compose(&map), shape.clone(), nowhere)?;
     let candidates = Candidates { target, place: var(axis) };
     let result = match reduction {
         Some(op) => {
@@ -209,13 +204,6 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 fn scatter_nd(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let reduction = reduction(call)?;
-    let lead = &indices.shape()[..indices.rank().saturating_sub(1)];
-    let looked_up = match (indices.shape().last().and_then(Dim::as_const), reduction) {
-        // A slice is looked up as a whole, but combined element by element.
-        (Some(n), None) => usize::try_from(n).unwrap_or(usize::MAX).min(x.rank()),
-        _ => x.rank(),
-    };
-    require_bearable(call, ASKING, x.shape()[..looked_up].iter().chain(lead))?;
     let build = &mut *call.build;
     require_same_type(&x, &updates)?;
     let found = components(build, &indices)?;

@@ -4,7 +4,7 @@
 //! ([`access`]): which axis becomes vector lanes, which axes are unrolled into a register tile so that loads are reused
 //! ([`tile`]), in which order the remaining loops run so that what is read again stays in cache ([`order`], [`loops`]),
 //! and where intermediate stages are computed ([`place`], [`follow`]), what is asked for before it is read ([`ahead`]), in blocks of the result where they have tiles of it
-//! ([`block`]).
+//! ([`block`]), and what data scatters ([`scatter`]).
 
 mod access;
 mod ahead;
@@ -22,6 +22,7 @@ mod machine;
 mod order;
 mod place;
 mod regroup;
+mod scatter;
 mod steps;
 mod stored;
 mod strip;

@@ -8,6 +8,7 @@ use super::dot::{self, Dot};
 use super::loops::Loops;
 use super::machine::Machine;
 use super::order::RowsInside;
+use super::scatter::Scatter;
 use super::steps::Units;
 use super::stored;
 use super::strip::{self, Strip};
@@ -85,6 +86,10 @@ impl<'a> Chooser<'a> {
         let is_root = |root: &StageId| self.run_of(*root).is_none_or(|run| run.end == root.index() + 1);
         let roots: Vec<StageId> = outputs.iter().copied().filter(is_root).collect();
         for &root in &roots {
+            if let Some(scatter) = Scatter::of(&self, root) {
+                scatter.schedule(&mut self);
+                continue;
+            }
             match Blocks::of(&self, root) {
                 Some(blocks) => blocks.schedule(&mut self),
                 None => self.root(root),
@@ -99,6 +104,11 @@ impl<'a> Chooser<'a> {
             self.steps.retain(|s| !matches!(s, ScheduleStep::Parallel { .. }));
         }
         (Schedule { steps: self.steps }, self.cycles)
+    }
+
+    /// Adds to what the schedule takes.
+    pub(super) fn count(&mut self, cycles: f64) {
+        self.cycles += cycles;
     }
 
     /// The recurrence that a stage belongs to.
