@@ -5,6 +5,10 @@
 //! until a schedule gives it some. Softmax, layer norm, attention, Winograd, convolution, LSTM and CumSum are all just
 //! kernels.
 
+mod scattered;
+
+pub use scattered::Scattered;
+
 use crate::access::Bound;
 use crate::entity::{EntityId, IndexVec, OperandId, ScalarId, StageId, SymbolId, VarId};
 use crate::index::{Dim, IndexExpr, Interval, Ranges};
@@ -133,12 +137,17 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Points that reductions go through, or all points if there are none: about its multiply-adds.
+    /// Points that reductions go through, or all points if there are none: about its multiply-adds. What counts at one
+    /// point of an axis alone ([`Stage::scattered`]) is one point.
     #[must_use]
     pub fn work(&self) -> Dim {
+        let counts = |s: &Stage, axis: usize| s.scattered(axis).is_none();
+        let axes = |s: &Stage| -> Dim {
+            let counted = s.axes.iter().enumerate().filter(|(n, _)| counts(s, *n));
+            counted.map(|(_, a)| a.extent.clone()).product()
+        };
         let points = |reduces: bool| -> Dim {
-            let stages = self.stages.iter().filter(|s| !reduces || s.reduce_axes().next().is_some());
-            stages.map(|s| s.axes.iter().map(|a| a.extent.clone()).product::<Dim>()).sum()
+            self.stages.iter().filter(|s| !reduces || s.reduce_axes().next().is_some()).map(axes).sum()
         };
         let reduced = points(true);
         if reduced.is_const(0) { points(false) } else { reduced }

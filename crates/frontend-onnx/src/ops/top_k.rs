@@ -1,8 +1,8 @@
 //! TopK and Hardmax: the places of the largest elements along an axis.
 //!
-//! An element's rank is the number of elements that come before it, ties by position; the place with a given rank is
-//! found by comparing. Both are reductions, which costs the square of the axis but runs in vectors and in any order. The
-//! host sorts axes that are too long for that.
+//! An element's rank is the number of elements that come before it, ties by position. That is a reduction, which costs
+//! the square of the axis but runs in vectors and in any order; the host sorts axes that are too long for it. The places
+//! are scattered by their ranks.
 
 use super::Operator;
 use super::elementwise::require_float;
@@ -93,8 +93,9 @@ fn places(build: &mut Builder, ranks: &Tracked, axis: usize, k: Dim) -> Result<T
     let spread = build.view(ranks, index_of, shape)?;
     let places = build.reduce(&[&spread], &[from], Reducer::sum(RANK_TYPE), |body, p| {
         let (wanted, place) = (index(body, var(axis)), index(body, var(from)));
-        let (wanted, place) = (body.cast(RANK_TYPE, wanted), body.cast(RANK_TYPE, place));
-        let here = body.compare(CompareOp::Eq, p[0], wanted);
+        let (rank, place) = (body.cast(DType::I64, p[0]), body.cast(RANK_TYPE, place));
+        // As schedules know it that fold every place where its rank says.
+        let here = body.compare(CompareOp::Eq, rank, wanted);
         let nothing = body.constant(RANK_TYPE, 0.0);
         vec![body.select(here, place, nothing)]
     })?;

@@ -18,7 +18,7 @@ mod prefetch;
 mod prepare;
 mod reduction;
 mod region;
-pub(crate) mod scatter;
+mod scatter;
 mod stream;
 
 pub use choose::{Decision, DotCost, Machine, choose, decide, gpu, operation_cost, plain};

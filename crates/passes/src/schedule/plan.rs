@@ -1,10 +1,9 @@
 //! Reads schedule steps into a loop structure per stage.
 
 use super::ScheduleError;
-use super::scatter::{Scattered, axes_of, scattered};
 use infc_ir::entity::{EntityId, IndexVec, OperandId, StageId, VarId};
 use infc_ir::index::IndexExpr;
-use infc_ir::kernel::{AxisKind, Kernel};
+use infc_ir::kernel::{AxisKind, Kernel, Scattered};
 use infc_ir::scalar::{ScalarOp, Source};
 use infc_ir::schedule::{GpuDim, Intrinsic, Scope, Step};
 use std::ops::Range;
@@ -310,7 +309,7 @@ impl Reader<'_> {
                 if l.tile != 1 || l.turns.is_some() || l.mode != LoopMode::Serial {
                     return self.illegal("the axis is one loop without a mode");
                 }
-                let Some(found) = scattered(&self.kernel.stages[id], l.axis) else {
+                let Some(found) = self.kernel.stages[id].scattered(l.axis) else {
                     return self.illegal(format!("`{stage}` folds something at more than one point of the axis"));
                 };
                 l.mode = LoopMode::Scattered(found);
@@ -387,7 +386,7 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
             }
             LoopMode::Parallel => {}
             LoopMode::Scattered(Scattered { target, .. }) => {
-                let needed = axes_of(stage, target);
+                let needed = stage.axes_of(target);
                 let is_early = |l: &LoopPlan| needed[l.axis] || stage.axes[l.axis].kind != AxisKind::Parallel;
                 if let Some(inner) = inside.iter().find(|l| is_early(l)) {
                     return fail(format!("the scattered loop `{}` runs around `{}`", l.name, inner.name));

@@ -7,7 +7,6 @@
 
 use super::access::extent;
 use super::place::Chooser;
-use crate::schedule::scatter::{axes_of, scattered};
 use infc_ir::entity::StageId;
 use infc_ir::kernel::AxisKind;
 use infc_ir::schedule::{Scope, Step as ScheduleStep};
@@ -40,7 +39,7 @@ impl Scatter {
     pub(super) fn of(chooser: &Chooser<'_>, root: StageId) -> Option<Self> {
         let [stage] = chooser.producers(root)[..] else { return None };
         let s = &chooser.kernel.stages[stage];
-        let (axis, found) = (0..s.axes.len()).find_map(|axis| Some((axis, scattered(s, axis)?)))?;
+        let (axis, found) = (0..s.axes.len()).find_map(|axis| Some((axis, s.scattered(axis)?)))?;
         if s.axes[axis].extent.as_const().is_some_and(|points| points < LEAST_POINTS) {
             return None;
         }
@@ -53,7 +52,7 @@ impl Scatter {
             of_root[own] = *axis;
         }
         let known = s.value_axes().all(|(own, axis)| axis.kind == AxisKind::Parallel && of_root[own].is_some());
-        let told_by = axes_of(s, found.target);
+        let told_by = s.axes_of(found.target);
         (plain && known).then_some(Self { root, stage, axis, of_root, told_by })
     }
 
