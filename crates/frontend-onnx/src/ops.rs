@@ -40,6 +40,7 @@ mod rotary;
 mod sample;
 mod scan;
 mod scatter;
+mod select;
 mod slice;
 mod softmax;
 mod top_k;

@@ -1,14 +1,16 @@
 //! TopK and Hardmax: the places of the largest elements along an axis.
 //!
 //! An element's rank is the number of elements that come before it, ties by position. That is a reduction, which costs
-//! the square of the axis but runs in vectors and in any order; the host sorts axes that are too long for it. The places
-//! are scattered by their ranks.
+//! the square of the axis but runs in vectors and in any order. Of long lists of floats it is asked of those only that are
+//! taken, which are [selected](super::select) before; the host sorts what is too long all the same. The places are scattered
+//! by their ranks.
 
 use super::Operator;
 use super::elementwise::require_float;
 use super::gather_elements::elements_along;
 use super::quadratic::require_bearable;
 use super::reduce::first_extremum;
+use super::select;
 use crate::build::{Builder, Result, compute_type, index, mismatch, product, var};
 use crate::call::Call;
 use crate::tracked::Tracked;
@@ -33,13 +35,31 @@ fn top_k(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     };
     let axis = call.axis("axis", -1, x.rank())?;
     let largest = call.flag("largest", true)?;
-    require_bearable(call, "comparing every element with every other", x.shape().iter().chain([&x.shape()[axis]]))?;
+    // Of long lists few are sorted.
+    let len = &x.shape()[axis];
+    let is_long = len.as_const().is_none_or(|len| len >= select::LEAST && k.as_const().is_none_or(|k| k <= len / 2));
+    let selects = is_long && compute_type(x.dtype()) == DType::F32;
+    let others = x.shape().iter().enumerate().filter(|(n, _)| *n != axis).map(|(_, extent)| extent);
+    let sorted = if selects { &k } else { len };
+    require_bearable(call, "comparing every element with every other", others.chain([sorted, sorted]))?;
     let build = &mut *call.build;
     build.require_at_least("the number of elements taken", &k, &Dim::constant(0))?;
     build.require_at_least("the axis that elements are taken from", &x.shape()[axis], &k)?;
     let keys = build.cast(&x, compute_type(x.dtype()))?;
-    let rank = ranks(build, &keys, axis, largest)?;
-    let places = places(build, &rank, axis, k)?;
+    let (keys, largest) = match keys.dtype() {
+        DType::F32 => (select::keys(build, &keys, largest)?, true),
+        _ => (keys, largest),
+    };
+    let places = if selects {
+        let candidates = select::candidates(build, &keys, axis, &k)?;
+        let keys = elements_along(build, &keys, &candidates, axis)?;
+        let rank = ranks(build, &keys, axis, largest)?;
+        let places = places(build, &rank, axis, k)?;
+        elements_along(build, &candidates, &places, axis)?
+    } else {
+        let rank = ranks(build, &keys, axis, largest)?;
+        places(build, &rank, axis, k)?
+    };
     let values = elements_along(build, &x, &places, axis)?;
     Ok(vec![values, places])
 }
@@ -54,12 +74,21 @@ fn ranks(build: &mut Builder, x: &Tracked, axis: usize, largest: bool) -> Result
     let theirs = build.view(x, index_of(other), shape)?;
     let ranks = build.reduce(&[&mine, &theirs], &[other], Reducer::sum(RANK_TYPE), |body, p| {
         let before = comes_before(body, p[1], p[0], largest);
-        let (i, j) = (index(body, var(axis)), index(body, var(other)));
-        let behind = comes_before(body, p[0], p[1], largest);
+        let [i, j] = [axis, other].map(|axis| {
+            let place = index(body, var(axis));
+            body.cast(RANK_TYPE, place)
+        });
         let earlier = body.compare(CompareOp::Lt, j, i);
-        let ordered = body.binary(BinaryOp::Or, before, behind);
         // Where neither comes first they are equal, and the position decides.
-        let first = body.select(ordered, before, earlier);
+        let equal = if body.dtype(p[0]).is_int() {
+            body.compare(CompareOp::Eq, p[0], p[1])
+        } else {
+            let behind = comes_before(body, p[0], p[1], largest);
+            let ordered = body.binary(BinaryOp::Or, before, behind);
+            body.unary(UnaryOp::Not, ordered)
+        };
+        let earlier = body.binary(BinaryOp::And, equal, earlier);
+        let first = body.binary(BinaryOp::Or, before, earlier);
         vec![body.cast(RANK_TYPE, first)]
     })?;
     Ok(ranks[0].clone())

@@ -19,7 +19,9 @@ const MAX_AHEAD: u32 = 8;
 pub(super) enum LoopMode {
     Serial,
     Unrolled,
-    Vector { lanes: u16 },
+    Vector {
+        lanes: u16,
+    },
     Parallel,
     Tensor(Intrinsic),
     Bound(GpuDim),

@@ -177,7 +177,8 @@ impl Emitter<'_> {
                 let conditions = self.open_bounds(load.valid);
                 let mut inner_guard = guard.to_vec();
                 inner_guard.extend(conditions.iter().cloned());
-                let results = self.import(out, id, &self.kernel.stages[id].results, &load.index, &inner_guard, depth + 1)?;
+                let results =
+                    self.import(out, id, &self.kernel.stages[id].results, &load.index, &inner_guard, depth + 1)?;
                 let value = results[usize::from(component)];
                 if conditions.is_empty() {
                     return Ok(value);

@@ -35,7 +35,8 @@ fn inputs(r: usize, d: usize, m: usize) -> Vec<Tensor> {
         let values: Vec<f32> = (0..shape[0] * shape[1]).map(number).collect();
         Tensor::from_elements(&shape, &values).expect("all")
     };
-    let at = |n: usize| [(n * 7 % (r + 1)) as i64, -1, i64::MIN, i64::MAX, r as i64][if n % 5 == 4 { 1 + n % 4 } else { 0 }];
+    let at =
+        |n: usize| [(n * 7 % (r + 1)) as i64, -1, i64::MIN, i64::MAX, r as i64][if n % 5 == 4 { 1 + n % 4 } else { 0 }];
     let places: Vec<i64> = (0..m).map(at).collect();
     vec![floats([r, d]), Tensor::from_elements(&[m], &places).expect("all"), floats([m, d])]
 }
