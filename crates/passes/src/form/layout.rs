@@ -6,15 +6,15 @@
 //! channels-last and matrix networks stay as they are, without either being named here.
 
 use super::append::PlannedState;
-use super::contraction::contraction;
 use super::group::{Grouping, Home};
 use super::halves::Types;
 use super::lower::Lowered;
 use super::plan::{BufferPlace, Part, PlannedBuffer, PlannedValue};
+use super::wishes::inner_axes;
 use crate::graph::evaluate::computable;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, StageId, ValueId};
-use infc_ir::graph::{Graph, Port};
+use infc_ir::graph::Port;
 use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::kernel::{Layout, Operand, OperandKind, Reducer, Stage};
 use infc_ir::scalar::{BinaryOp, Load, Source};
@@ -28,9 +28,6 @@ const MAX_HALO_PART: i64 = 16;
 const ALIASING_STRIDE_BYTES: i64 = 4096;
 /// How much longer such rows are made.
 const ROW_PAD_BYTES: i64 = 64;
-/// Rows of fewer elements than this are not worth turning a value round for: what is summed is read one element at a
-/// time, wherever it lies, and the image that a network begins with has its three channels in planes.
-const SHORT_ROW: i64 = 8;
 
 /// Where everything lies.
 #[derive(Clone, Debug, Default)]
@@ -157,7 +154,7 @@ pub fn arena_layout(shape: &[Dim], order: &[usize], halo: &[(i64, i64)], element
 // ------------------------------------------------------------------------------------------------------ families --
 
 /// Values that share a buffer: a concatenation and its parts.
-struct Families {
+pub(super) struct Families {
     whole_of: BTreeMap<ValueId, ValueId>,
 }
 
@@ -167,138 +164,11 @@ impl Families {
         Self { whole_of: parts.collect() }
     }
 
-    fn root(&self, mut value: ValueId) -> ValueId {
+    pub(super) fn root(&self, mut value: ValueId) -> ValueId {
         while let Some(&whole) = self.whole_of.get(&value) {
             value = whole;
         }
         value
-    }
-}
-
-// ------------------------------------------------------------------------------------------------------- wishes --
-
-/// The axis that each family wants innermost, by its root.
-fn inner_axes(
-    graph: &Graph,
-    families: &Families,
-    fixed: &BTreeSet<ValueId>,
-    kernels: &[Lowered],
-) -> BTreeMap<ValueId, usize> {
-    let mut votes: BTreeMap<ValueId, Vec<f64>> = BTreeMap::new();
-    let mut vote = |value: ValueId, axis: usize, weight: f64| {
-        if !graph.ty(value).shape[axis].is_const(1) {
-            let rank = graph.ty(value).shape.len();
-            votes.entry(families.root(value)).or_insert_with(|| vec![0.0; rank])[axis] += weight;
-        }
-    };
-    for lowered in kernels {
-        for (id, stage) in lowered.kernel.stages.iter_enumerated() {
-            let Some(c) = contraction(&lowered.kernel, stage) else { continue };
-            if let (Source::Operand(operand), Some(axis)) = (c.lhs.source, c.lhs_inner_axis())
-                && lowered.kernel.operands[operand].kind == OperandKind::Input
-                && lowered.kernel.operands[operand].shape[axis].as_const().is_none_or(|len| len >= SHORT_ROW)
-            {
-                vote(lowered.values[operand.index()], axis, c.work());
-            }
-            if let Source::Operand(operand) = c.rhs.source
-                && lowered.kernel.operands[operand].kind == OperandKind::Input
-                && let Some(axis) = c.rhs_inner_axis(&lowered.kernel.operands[operand].shape)
-            {
-                vote(lowered.values[operand.index()], axis, c.work());
-            }
-            if lowered.space_stage == Some(id)
-                && let Some(column) = c.columns().first()
-                && let Some((value, index)) = lowered.first_output()
-                && let Some(axis) = index.iter().position(|e| e.linear_in(*column).is_some_and(|(s, _)| s.is_const(1)))
-            {
-                vote(value, axis, c.work());
-            }
-        }
-    }
-    let mut inner: BTreeMap<ValueId, usize> = BTreeMap::new();
-    for (value, weights) in votes {
-        // The later axis wins a tie: that is row-major.
-        let best = (0..weights.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b]).then(a.cmp(&b)));
-        if let Some(best) = best.filter(|&b| weights[b] > 0.0) {
-            inner.insert(value, best);
-        }
-    }
-    for root in fixed {
-        let rank = graph.ty(*root).shape.len();
-        if rank > 0 {
-            inner.insert(*root, rank - 1);
-        }
-    }
-    spread(families, fixed, kernels, &mut inner);
-    inner
-}
-
-/// Values without wishes follow what they are computed from, or what is computed from them.
-fn spread(families: &Families, fixed: &BTreeSet<ValueId>, kernels: &[Lowered], inner: &mut BTreeMap<ValueId, usize>) {
-    // What a neighbour must have is not what it wishes.
-    let known = |inner: &BTreeMap<ValueId, usize>, value: ValueId| {
-        let root = families.root(value);
-        inner.get(&root).copied().filter(|_| !fixed.contains(&root))
-    };
-    for _ in 0..4 {
-        let mut changed = false;
-        for forward in [true, false] {
-            for n in 0..kernels.len() {
-                let lowered = &kernels[if forward { n } else { kernels.len() - 1 - n }];
-                let Some((output, index)) = lowered.first_output() else { continue };
-                for (input, load) in lowered.space_loads() {
-                    let same_var = |from: &[IndexExpr], axis: usize, to: &[IndexExpr]| {
-                        let var = from.get(axis)?.as_var()?;
-                        to.iter().position(|e| e.as_var() == Some(var))
-                    };
-                    let (from, to, axis) = if forward {
-                        let Some(axis) = known(inner, input) else { continue };
-                        (input, output, same_var(&load.index, axis, index))
-                    } else {
-                        let Some(axis) = known(inner, output) else { continue };
-                        (output, input, same_var(index, axis, &load.index))
-                    };
-                    let to = families.root(to);
-                    if families.root(from) == to {
-                        continue;
-                    }
-                    if let Some(axis) = axis
-                        && !inner.contains_key(&to)
-                    {
-                        inner.insert(to, axis);
-                        changed = true;
-                    }
-                }
-            }
-        }
-        if !changed {
-            break;
-        }
-    }
-}
-
-impl Lowered {
-    /// The first value written, with its coordinates over the axes of the stage that writes it.
-    fn first_output(&self) -> Option<(ValueId, &[IndexExpr])> {
-        let output = self.kernel.outputs.first()?;
-        Some((self.values[output.operand.index()], &output.index))
-    }
-
-    /// The loads of values in stages that run over the kernel's own space.
-    fn space_loads(&self) -> Vec<(ValueId, &Load)> {
-        let last = self.kernel.outputs.first().map(|o| o.stage);
-        let mut loads = Vec::new();
-        for stage in [last, self.space_stage].into_iter().flatten() {
-            for op in self.kernel.stages[stage].body.ops.iter() {
-                if let infc_ir::scalar::ScalarOp::Load(load) = op
-                    && let Source::Operand(operand) = load.source
-                    && self.kernel.operands[operand].kind == OperandKind::Input
-                {
-                    loads.push((self.values[operand.index()], load));
-                }
-            }
-        }
-        loads
     }
 }
 

@@ -47,6 +47,7 @@ mod reorder;
 mod slices;
 mod turned;
 mod ungroup;
+mod wishes;
 
 pub use append::{Append, PlannedState};
 pub use error::FormError;

@@ -581,3 +581,40 @@ fn look_ups_join_what_reads_them() {
     let plan = check(&net);
     assert_eq!(plan.kernels.len(), 1, "{plan}");
 }
+
+/// What mixes tokens does as well with lanes along channels, where those that mix channels want them side by side.
+#[test]
+fn products_go_with_their_neighbours() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 12, 80]);
+    let w = net.weights(&[80, 96], 1);
+    let a = net.contract("btc,cd->btd", x, w);
+    let a = net.unary(UnaryOp::Tanh, a);
+    let w = net.weights(&[12, 12], 2);
+    let mixed = net.contract("bsc,ts->btc", a, w);
+    let mixed = net.unary(UnaryOp::Tanh, mixed);
+    let w = net.weights(&[96, 80], 3);
+    let y = net.contract("btc,cd->btd", mixed, w);
+    net.output(y);
+    let plan = check(&net);
+    assert_eq!(plan.kernels.len(), 3, "{plan}");
+    assert_eq!(layouts(&plan, 1, "x0").0, [12 * 96, 96, 1], "{plan}");
+    assert_eq!(layouts(&plan, 1, "y0").0, [12 * 96, 96, 1], "{plan}");
+    // Nobody wants the result of convolutions in rows.
+    let mut net = Net::new();
+    let x = net.input(&[1, 8, 96]);
+    let a = conv1x1(&mut net, x, 16, 1);
+    let b = conv1x1(&mut net, a, 24, 2);
+    let c = conv1x1(&mut net, b, 16, 3);
+    net.output(c);
+    let plan = check(&net);
+    assert_eq!(layouts(&plan, 1, "y0").0, [96 * 24, 1, 24], "{plan}");
+}
+
+/// A convolution of one tap over `[n, c, w]`, with a ramp.
+fn conv1x1(net: &mut Net, x: ValueId, channels: usize, seed: u32) -> ValueId {
+    let from = net.shape(x)[1] as usize;
+    let w = net.weights(&[channels, from], seed);
+    let y = net.contract("ncw,kc->nkw", x, w);
+    net.with_number(BinaryOp::Max, y, 0.0)
+}
