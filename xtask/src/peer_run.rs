@@ -24,13 +24,17 @@ pub(crate) struct CompileFlags {
     /// Numbers to multiply (default: f32).
     #[arg(long, value_name = "TYPE")]
     precision: Option<String>,
+    /// Change no order of floating-point additions, as `infc compile --strict`.
+    #[arg(long)]
+    strict: bool,
 }
 
 impl CompileFlags {
     /// The words of a command line.
     pub(crate) fn words(&self) -> Vec<&str> {
         let flags = [("--target", &self.target), ("--precision", &self.precision)];
-        flags.iter().filter_map(|(flag, value)| Some([*flag, value.as_deref()?])).flatten().collect()
+        let valued = flags.iter().filter_map(|(flag, value)| Some([*flag, value.as_deref()?])).flatten();
+        valued.chain(self.strict.then_some("--strict")).collect()
     }
 }
 

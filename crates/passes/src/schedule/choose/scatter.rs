@@ -14,7 +14,8 @@ use infc_ir::schedule::{Scope, Step as ScheduleStep};
 /// Points of an axis from which on each update in its place takes less than all of them everywhere.
 const LEAST_POINTS: i64 = 8;
 
-/// Vectors of columns that are summed together: an update's target is read once for all of them.
+/// Vectors of columns that are summed together, if their sums stay in the second cache: an update's target is read once for all
+/// of them.
 const TILE_VECTORS: i64 = 4;
 
 /// Cycles of an update besides those of its vectors: its target decides where is read, and that takes a branch.
@@ -77,7 +78,9 @@ impl Scatter {
         let columns = free.last().copied().filter(|&n| n + 1 == self.of_root.len() || self.is_last(n));
         let points = |axis: usize| extent(kernel, s, axis);
         let columns = columns.filter(|&n| points(n) >= lanes);
-        let tile = lanes * TILE_VECTORS;
+        let rows = s.axes[self.axis].extent.as_const().unwrap_or(1);
+        let vector_bytes = rows.saturating_mul(lanes * elem_bytes as i64).max(1);
+        let tile = lanes * ((machine.l2_bytes / 2) as i64 / vector_bytes).clamp(1, TILE_VECTORS);
         let in_tiles = columns.filter(|&n| s.axes[n].extent.as_const() != Some(tile));
 
         // The reader.
