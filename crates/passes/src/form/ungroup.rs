@@ -172,7 +172,7 @@ fn sum_inside(e: &IndexExpr, rank: usize) -> Option<Sum> {
 /// The expression without its constant, or its negative, if that is such a sum.
 fn as_sum(e: &IndexExpr, rank: usize) -> Option<Sum> {
     let sign = e.terms().first()?.coefficient.signum();
-    let at = e.scale(sign) - e.constant_part() * sign;
+    let at = e.scale(sign) - e.constant_part().saturating_mul(sign);
     let factor = |term: &Term| match term.atoms[..] {
         [Atom::Var(v)] if (v.0 as usize) < rank && term.coefficient > 0 => Some((v, term.coefficient)),
         _ => None,
