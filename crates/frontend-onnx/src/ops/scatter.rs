@@ -109,6 +109,31 @@ impl Candidates {
     }
 }
 
+/// For each of `extent` places along an axis, the sum of what the elements along it give whose target it is; targets are
+/// `i64`, and those that are no place give nothing. `value` is told the coordinate of an element.
+pub(super) fn sums_by_target(
+    build: &mut Builder,
+    targets: &Tracked,
+    axis: usize,
+    extent: Dim,
+    dtype: DType,
+    value: impl FnOnce(&mut Body, IndexExpr) -> ScalarId,
+) -> Result<Tracked> {
+    let rank = targets.rank();
+    let mut shape = targets.shape().to_vec();
+    let elements = std::mem::replace(&mut shape[axis], extent);
+    shape.push(elements);
+    let along = (0..rank).map(|n| if n == axis { var(rank) } else { var(n) }).collect();
+    let each = build.view(targets, along, shape)?;
+    let sums = build.reduce(&[&each], &[rank], Reducer::sum(dtype), |body, p| {
+        let place = index(body, var(axis));
+        let here = body.compare(CompareOp::Eq, p[0], place);
+        let (value, nothing) = (value(body, var(rank)), body.push(ScalarOp::Const(Const::zero(dtype))));
+        vec![body.select(here, value, nothing)]
+    })?;
+    Ok(sums[0].clone())
+}
+
 /// The updates with a row of zeros if there are none, so that what is not there can be looked up. Only where the run tells
 /// how many there are: what is known before is taken to be some.
 fn never_empty(build: &mut Builder, updates: &Tracked) -> Result<Tracked> {

@@ -5,6 +5,7 @@
 //! one at which there are `k`. What comes before that number is taken, and of what is equal to it the first ones; a running
 //! count says where they go. So `k` candidates are left, equals in their order, for whatever sorts them.
 
+use super::scatter::sums_by_target;
 use crate::build::{Builder, Result, index, var};
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
@@ -17,8 +18,9 @@ use infc_tensor::DType;
 /// Digits of a number from the highest on: by how many bits it is shifted for them, and how many they have.
 const DIGITS: [(u32, u32); 3] = [(21, 11), (10, 11), (0, 10)];
 
-/// A list of at least so many elements is worth counting.
-pub(super) const LEAST: i64 = 1024;
+/// A list of at least so many elements is worth counting: comparing 256 with each other takes 8.3 µs and selecting 10 of them
+/// 10.4, of 512 it is 31 and 12 (docs/perf-log.md).
+pub(super) const LEAST: i64 = 320;
 
 /// The sign bit of an `i32`.
 const SIGN: f64 = i32::MIN as f64;
@@ -49,25 +51,22 @@ pub(super) fn candidates(build: &mut Builder, keys: &Tracked, axis: usize, k: &D
     };
     let mut left = lists.build.map_over(one.clone(), &[], |body, _| counted(body, k))?;
     let mut before = lists.build.map_over(one, &[], |body, _| counted(body, &Dim::constant(0)))?;
-    let mut found: Option<Tracked> = None;
+    let mut last = before.clone();
     for (shift, bits) in DIGITS {
-        let digits = lists.digits(keys, found.as_ref(), shift, bits)?;
+        let digits = lists.digits(keys, Some(&last).filter(|_| shift + bits < 32), shift, bits)?;
         let Digit { digit, ahead } = lists.digit(&digits, bits, &left)?;
         left = lists.build.map(&[&left, &ahead], |body, p| body.binary(BinaryOp::Sub, p[0], p[1]))?;
         before = lists.build.map(&[&before, &ahead], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?;
-        found = Some(match found {
-            None => digit,
-            Some(found) => lists.build.map(&[&found, &digit], |body, p| {
-                let bits = body.constant(DType::I32, f64::from(bits));
-                let higher = body.binary(BinaryOp::Shl, p[0], bits);
-                body.binary(BinaryOp::Or, higher, p[1])
-            })?,
-        });
+        last = lists.build.map(&[&last, &digit], |body, p| {
+            let bits = body.constant(DType::I32, f64::from(bits));
+            let higher = body.binary(BinaryOp::Shl, p[0], bits);
+            body.binary(BinaryOp::Or, higher, p[1])
+        })?;
     }
-    let last = found.unwrap_or_else(|| before.clone());
     lists.taken(keys, &last, &before, &left, k)
 }
 
+/// The key of one float.
 fn key(body: &mut Body, x: ScalarId, largest: bool) -> ScalarId {
     // Both zeros are equal.
     let zero = body.constant(DType::F32, 0.0);
@@ -141,18 +140,10 @@ impl Lists<'_> {
     fn digit(&mut self, digits: &Tracked, bits: u32, left: &Tracked) -> Result<Digit> {
         let (axis, rank) = (self.axis, self.shape.len());
         let kinds = Dim::constant(1 << bits);
-        let mut shape = self.per_list(kinds.clone());
-        shape.push(self.shape[axis].clone());
-        let along: Vec<IndexExpr> = (0..rank).map(|n| if n == axis { var(rank) } else { var(n) }).collect();
-        let each = self.build.view(digits, along, shape)?;
-        let counts = self.build.reduce(&[&each], &[rank], Reducer::sum(DType::I32), |body, p| {
-            let kind = index(body, var(axis));
-            let here = body.compare(CompareOp::Eq, p[0], kind);
-            let (one, none) = (body.constant(DType::I32, 1.0), body.constant(DType::I32, 0.0));
-            vec![body.select(here, one, none)]
-        })?;
+        let one = |body: &mut Body, _| body.constant(DType::I32, 1.0);
+        let counts = sums_by_target(self.build, digits, axis, kinds.clone(), DType::I32, one)?;
         let sum = ScanOp { axis, reverse: true, exclusive: false, reducer: Reducer::sum(DType::I32) };
-        let from_here_on = self.build.scan(&counts[0], sum)?;
+        let from_here_on = self.build.scan(&counts, sum)?;
         let left = self.spread(left, &kinds)?;
         let largest = || Reducer::binary(BinaryOp::Max, Const::zero(DType::I32));
         let inputs = [&from_here_on, &left];
@@ -176,7 +167,7 @@ impl Lists<'_> {
 
     /// Where the elements are that come before the last one, and as many of its equals as are left.
     fn taken(&mut self, keys: &Tracked, last: &Tracked, before: &Tracked, left: &Tracked, k: &Dim) -> Result<Tracked> {
-        let (axis, rank) = (self.axis, self.shape.len());
+        let axis = self.axis;
         let extent = self.shape[axis].clone();
         let [last, before, left] = [last, before, left].map(|x| self.spread(x, &extent));
         let (last, before, left) = (last?, before?, left?);
@@ -206,16 +197,6 @@ impl Lists<'_> {
             let of_equals = body.select(wanted, behind, nowhere);
             body.select(ahead, aheads, of_equals)
         })?;
-        let mut shape = self.per_list(k.clone());
-        shape.push(extent);
-        let along: Vec<IndexExpr> = (0..rank).map(|n| if n == axis { var(rank) } else { var(n) }).collect();
-        let each = self.build.view(&targets, along, shape)?;
-        let taken = self.build.reduce(&[&each], &[rank], Reducer::sum(DType::I64), |body, p| {
-            let (place, own) = (index(body, var(axis)), index(body, var(rank)));
-            let here = body.compare(CompareOp::Eq, p[0], place);
-            let none = body.constant(DType::I64, 0.0);
-            vec![body.select(here, own, none)]
-        })?;
-        Ok(taken[0].clone())
+        sums_by_target(self.build, &targets, axis, k.clone(), DType::I64, index)
     }
 }

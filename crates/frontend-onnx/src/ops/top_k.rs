@@ -15,7 +15,7 @@ use crate::build::{Builder, Result, compute_type, index, mismatch, product, var}
 use crate::call::Call;
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
-use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::index::Dim;
 use infc_ir::kernel::Reducer;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, UnaryOp};
 use infc_tensor::DType;
@@ -37,8 +37,9 @@ fn top_k(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let largest = call.flag("largest", true)?;
     // Of long lists few are sorted.
     let len = &x.shape()[axis];
-    let is_long = len.as_const().is_none_or(|len| len >= select::LEAST && k.as_const().is_none_or(|k| k <= len / 2));
-    let selects = is_long && compute_type(x.dtype()) == DType::F32;
+    let may_be_long = call.build.ranges().interval(len).max.is_none_or(|most| most >= select::LEAST);
+    let few = len.as_const().zip(k.as_const()).is_none_or(|(len, k)| k <= len / 2);
+    let selects = may_be_long && few && compute_type(x.dtype()) == DType::F32;
     let others = x.shape().iter().enumerate().filter(|(n, _)| *n != axis).map(|(_, extent)| extent);
     let sorted = if selects { &k } else { len };
     require_bearable(call, "comparing every element with every other", others.chain([sorted, sorted]))?;
@@ -114,21 +115,8 @@ fn comes_before(body: &mut Body, a: ScalarId, b: ScalarId, largest: bool) -> Sca
 
 /// Where the elements of ranks 0 to k−1 are: `[…, k, …]`, i64.
 fn places(build: &mut Builder, ranks: &Tracked, axis: usize, k: Dim) -> Result<Tracked> {
-    let mut shape = ranks.shape().to_vec();
-    let extent = std::mem::replace(&mut shape[axis], k);
-    shape.push(extent);
-    let from = ranks.rank();
-    let index_of: Vec<IndexExpr> = (0..from).map(|n| if n == axis { var(from) } else { var(n) }).collect();
-    let spread = build.view(ranks, index_of, shape)?;
-    let places = build.reduce(&[&spread], &[from], Reducer::sum(RANK_TYPE), |body, p| {
-        let (wanted, place) = (index(body, var(axis)), index(body, var(from)));
-        let (rank, place) = (body.cast(DType::I64, p[0]), body.cast(RANK_TYPE, place));
-        // As schedules know it that fold every place where its rank says.
-        let here = body.compare(CompareOp::Eq, rank, wanted);
-        let nothing = body.constant(RANK_TYPE, 0.0);
-        vec![body.select(here, place, nothing)]
-    })?;
-    build.cast(&places[0], DType::I64)
+    let ranks = build.cast(ranks, DType::I64)?;
+    super::scatter::sums_by_target(build, &ranks, axis, k, DType::I64, index)
 }
 
 /// 1 at the first largest element, else 0; before opset 13 of all axes from `axis` on, since then of one.
