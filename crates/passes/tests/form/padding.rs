@@ -4,12 +4,24 @@ use crate::build::assert_close;
 use infc_ir::graph::Graph;
 use infc_ir::interp::run_graph;
 use infc_ir::verify::verify_graph;
-use infc_passes::form::{FormOptions, Interpreter, form};
+use infc_passes::form::{FormOptions, GraphPlan, Interpreter, form};
 use infc_tensor::Tensor;
 
 fn ramp(shape: &[usize]) -> Tensor {
     let values: Vec<f32> = (0..shape.iter().product()).map(|n: usize| (n % 17) as f32 - 2.5).collect();
     Tensor::from_elements(shape, &values).expect("as many as the shape says")
+}
+
+/// The graph's plan, which computes what the graph does.
+#[track_caller]
+fn planned(text: &str, inputs: &[Tensor]) -> GraphPlan {
+    let graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
+    let expected = run_graph(&graph, &[], inputs).unwrap_or_else(|e| panic!("{e}"));
+    let plan = form(&graph, &FormOptions::default()).expect("the graph is well formed");
+    let found = Interpreter::new(&plan, &[], inputs).run().unwrap_or_else(|e| panic!("{e}\n{plan}"));
+    assert_close(&expected, &found);
+    plan
 }
 
 /// Along an axis of one element, which was broadcast, every tap falls into the padding: a condition that nothing changes, of
@@ -21,13 +33,7 @@ graph @outside(%x: f32[6, 1, 6, 4], %w: f32[4, 6, 3, 3]) -> (y: %1) {
   %0 = view [i0, i1, i2, i3, i4, i5, i6 -> i1, 0, 2*i2 + i5, i3 + 3*i6 - 1 if 0 <= -1 < 2 and 0 <= 2*i2 + i5 < 6 and 0 <= i3 + 3*i6 - 1 < 4 else 0] %x : f32[2, 6, 3, 3, 1, 3, 2]
   %1 = contract [a c d e f g h, b c d e -> a b f g h] %0, %w : f32[2, 4, 1, 3, 2]
 }";
-    let graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}"));
-    verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
-    let inputs = [ramp(&[6, 1, 6, 4]), ramp(&[4, 6, 3, 3])];
-    let expected = run_graph(&graph, &[], &inputs).unwrap_or_else(|e| panic!("{e}"));
-    let plan = form(&graph, &FormOptions::default()).expect("the graph is well formed");
-    let found = Interpreter::new(&plan, &[], &inputs).run().unwrap_or_else(|e| panic!("{e}\n{plan}"));
-    assert_close(&expected, &found);
+    planned(text, &[ramp(&[6, 1, 6, 4]), ramp(&[4, 6, 3, 3])]);
 }
 
 /// What is mirrored, kept within its border or taken from its other end is copied with its padding, of which windows are
@@ -63,13 +69,7 @@ fn windows_over_what_is_no_sum() {
   %2 = contract [a c d e f g, b c d e -> a b f g] %1, %w : f32[1, 4, {rows}, {columns}]
 }}"
             );
-            let graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
-            verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
-            let inputs = [ramp(&[1, 8, 6, 7]), ramp(&[4, 8, 3, 3])];
-            let expected = run_graph(&graph, &[], &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
-            let plan = form(&graph, &FormOptions::default()).expect("the graph is well formed");
-            let found = Interpreter::new(&plan, &[], &inputs).run().unwrap_or_else(|e| panic!("{e}\n{plan}"));
-            assert_close(&expected, &found);
+            let plan = planned(&text, &[ramp(&[1, 8, 6, 7]), ramp(&[4, 8, 3, 3])]);
             let operands = || plan.kernels.iter().flat_map(|planned| planned.kernel.operands.iter());
             assert!(operands().all(|operand| operand.shape.len() <= 4), "{name}: {plan}");
         }

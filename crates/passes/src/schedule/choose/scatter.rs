@@ -11,14 +11,15 @@ use infc_ir::entity::StageId;
 use infc_ir::kernel::AxisKind;
 use infc_ir::schedule::{Scope, Step as ScheduleStep};
 
-/// Points of an axis from which on each update in its place takes less than all of them everywhere.
+/// Points of an axis from which on each update in its place is taken to cost less than all of them everywhere, by judgement.
 const LEAST_POINTS: i64 = 8;
 
 /// Vectors of columns that are summed together, if their sums stay in the second cache: an update's target is read once for all
 /// of them.
 const TILE_VECTORS: i64 = 4;
 
-/// Cycles of an update besides those of its vectors: its target decides where is read, and that takes a branch.
+/// Cycles of an update besides those of its vectors: its target decides where is read, and that takes a branch. By judgement, as
+/// the next: together they say 17 µs of what takes 21 (docs/perf-log.md, "updates are folded where data says").
 const UPDATE: f64 = 8.0;
 
 /// Cycles of a vector of an update: what is there is read, and what was written shortly before.
@@ -34,6 +35,30 @@ pub(super) struct Scatter {
     of_root: Vec<Option<usize>>,
     /// Per axis of the stage, whether targets differ along it.
     told_by: Vec<bool>,
+}
+
+/// The axes of the sums but the one that data tells the point of.
+struct Axes {
+    /// In front of that, and targets differ along them: computed one by one.
+    batches: Vec<usize>,
+    /// Behind it, and targets differ along them.
+    among: Vec<usize>,
+    /// All along which they do not.
+    free: Vec<usize>,
+    /// The last axis, if it is free and fills vectors.
+    columns: Option<usize>,
+    lanes: i64,
+    /// Columns that are summed together.
+    tile: i64,
+}
+
+impl Axes {
+    /// Splits a loop over columns into vectors; both loops.
+    fn vectors(&self, chooser: &mut Chooser<'_>, stage: &str, axis: &str, columns: &str) -> Vec<String> {
+        let (vector, lane) = (format!("{axis}_v"), format!("{axis}_l"));
+        chooser.split_step(stage, columns, self.lanes, &vector, &lane);
+        vec![vector, lane]
+    }
 }
 
 impl Scatter {
@@ -64,88 +89,95 @@ impl Scatter {
 
     /// Appends the steps, and counts the cycles.
     pub(super) fn schedule(&self, chooser: &mut Chooser<'_>) {
-        let (kernel, machine) = (chooser.kernel, chooser.machine);
-        let (s, root) = (&kernel.stages[self.stage], &kernel.stages[self.root]);
-        let (stage_name, root_name) = (s.name.clone(), root.name.clone());
-        let loop_of = |axis: usize| s.axes[axis].name.clone();
-        // Batches are computed one by one.
-        let batches: Vec<usize> = self.axes(|n| self.told_by[n] && n < self.axis).collect();
-        let among: Vec<usize> = self.axes(|n| self.told_by[n] && n > self.axis).collect();
-        let free: Vec<usize> = self.axes(|n| !self.told_by[n]).collect();
-        let reduced: Vec<usize> = s.reduce_axes().map(|(n, _)| n).collect();
+        let axes = self.by_role(chooser);
+        self.reader(chooser, &axes);
+        self.sums(chooser, &axes);
+        chooser.count(self.cycles(chooser, &axes));
+    }
+
+    fn by_role(&self, chooser: &Chooser<'_>) -> Axes {
+        let s = &chooser.kernel.stages[self.stage];
         let elem_bytes = s.dtypes()[0].size_bytes().unwrap_or(4);
-        let lanes = machine.lanes(elem_bytes);
-        let columns = free.last().copied().filter(|&n| n + 1 == self.of_root.len() || self.is_last(n));
-        let points = |axis: usize| extent(kernel, s, axis);
-        let columns = columns.filter(|&n| points(n) >= lanes);
+        let lanes = chooser.machine.lanes(elem_bytes);
+        let free: Vec<usize> = self.axes(|n| !self.told_by[n]).collect();
+        let is_wide = |&n: &usize| self.is_last(n) && extent(chooser.kernel, s, n) >= lanes;
         let rows = s.axes[self.axis].extent.as_const().unwrap_or(1);
         let vector_bytes = rows.saturating_mul(lanes * elem_bytes as i64).max(1);
-        let tile = lanes * ((machine.l2_bytes / 2) as i64 / vector_bytes).clamp(1, TILE_VECTORS);
-        let in_tiles = columns.filter(|&n| s.axes[n].extent.as_const() != Some(tile));
+        Axes {
+            batches: self.axes(|n| self.told_by[n] && n < self.axis).collect(),
+            among: self.axes(|n| self.told_by[n] && n > self.axis).collect(),
+            columns: free.last().copied().filter(is_wide),
+            free,
+            lanes,
+            tile: lanes * ((chooser.machine.l2_bytes / 2) as i64 / vector_bytes).clamp(1, TILE_VECTORS),
+        }
+    }
 
-        // The reader.
-        let mut outer: Vec<String> = Vec::new();
-        let mut inner: Vec<String> = Vec::new();
+    /// The loops of the root: batches and tiles of columns are chunks, at which the sums are computed.
+    fn reader(&self, chooser: &mut Chooser<'_>, axes: &Axes) {
+        let kernel = chooser.kernel;
+        let root = &kernel.stages[self.root];
+        let of_sums = &kernel.stages[self.stage].axes;
+        let is_one_tile = axes.columns.is_some_and(|n| of_sums[n].extent.as_const() == Some(axes.tile));
+        let (mut outer, mut inner, mut vectors) = (Vec::new(), Vec::new(), Vec::new());
         for (axis, a) in root.axes.iter().enumerate() {
-            let own = (0..self.of_root.len()).find(|&n| self.of_root[n] == Some(axis));
-            if own.is_some_and(|n| batches.contains(&n)) {
+            let own = self.of_root.iter().position(|of| *of == Some(axis));
+            if own.is_some_and(|n| axes.batches.contains(&n)) {
                 outer.push(a.name.clone());
-            } else if own.is_some() && own == columns {
-                let (o, i) = (format!("{}_o", a.name), format!("{}_i", a.name));
-                let lanes_of = if in_tiles.is_some() {
-                    chooser.split_step(&root_name, &a.name, tile, &o, &i);
+            } else if own.is_some() && own == axes.columns {
+                let mut columns = a.name.clone();
+                if !is_one_tile {
+                    let (o, i) = (format!("{}_o", a.name), format!("{}_i", a.name));
+                    chooser.split_step(&root.name, &columns, axes.tile, &o, &i);
                     outer.push(o);
-                    i
-                } else {
-                    a.name.clone()
-                };
-                let (v, l) = (format!("{}_v", a.name), format!("{}_l", a.name));
-                chooser.split_step(&root_name, &lanes_of, lanes, &v, &l);
-                inner.extend([v, l]);
+                    columns = i;
+                }
+                vectors = axes.vectors(chooser, &root.name, &a.name, &columns);
             } else {
-                inner.insert(0, a.name.clone());
+                inner.push(a.name.clone());
             }
         }
-        // Rows in their order, columns behind them.
-        let place = |name: &String| root.axes.iter().position(|a| a.name == *name).unwrap_or(usize::MAX);
-        inner.sort_by_key(|name| place(name));
-        chooser.reorder(&root_name, outer.iter().chain(&inner).cloned().collect());
-        if columns.is_some()
-            && let Some(lanes) = inner.last()
-        {
-            chooser.steps.push(ScheduleStep::Vectorize { stage: root_name.clone(), axis: lanes.clone() });
+        chooser.reorder(&root.name, outer.iter().chain(&inner).chain(&vectors).cloned().collect());
+        if let Some(axis) = vectors.pop() {
+            chooser.steps.push(ScheduleStep::Vectorize { stage: root.name.clone(), axis });
         }
-        if let Some(axis) = outer.last() {
-            let (stage, consumer, axis) = (stage_name.clone(), root_name.clone(), axis.clone());
-            chooser.steps.push(ScheduleStep::ComputeAt { stage, consumer, axis });
-            chooser.steps.push(ScheduleStep::Parallel { stage: root_name, axes: outer });
+        if let Some(axis) = outer.last().cloned() {
+            let stage = chooser.name(self.stage);
+            chooser.steps.push(ScheduleStep::ComputeAt { stage, consumer: root.name.clone(), axis });
+            chooser.steps.push(ScheduleStep::Parallel { stage: root.name.clone(), axes: outer });
         }
+    }
 
-        // The sums.
-        chooser.steps.push(ScheduleStep::StoreIn { stage: stage_name.clone(), scope: Scope::Scratch });
-        let before = batches.iter().chain(&reduced).chain(&among).chain([&self.axis]).map(|&n| loop_of(n));
-        let others = free.iter().filter(|&&n| Some(n) != columns).map(|&n| loop_of(n));
-        let mut order: Vec<String> = before.chain(others).collect();
-        if let Some(n) = columns {
-            let (v, l) = (format!("{}_v", loop_of(n)), format!("{}_l", loop_of(n)));
-            chooser.split_step(&stage_name, &loop_of(n), lanes, &v, &l);
-            order.extend([v, l]);
+    /// The loops of the sums: over updates, at whose targets vectors of columns are folded.
+    fn sums(&self, chooser: &mut Chooser<'_>, axes: &Axes) {
+        let s = &chooser.kernel.stages[self.stage];
+        let loop_of = |axis: usize| s.axes[axis].name.clone();
+        chooser.steps.push(ScheduleStep::StoreIn { stage: s.name.clone(), scope: Scope::Scratch });
+        let reduced = s.reduce_axes().map(|(n, _)| n);
+        let updates = axes.batches.iter().copied().chain(reduced).chain(axes.among.iter().copied());
+        let others = axes.free.iter().copied().filter(|&n| Some(n) != axes.columns);
+        let mut order: Vec<String> = updates.chain([self.axis]).chain(others).map(loop_of).collect();
+        let mut vectors = axes.columns.map_or_else(Vec::new, |n| {
+            let columns = loop_of(n);
+            axes.vectors(chooser, &s.name, &columns, &columns)
+        });
+        order.extend(vectors.iter().cloned());
+        chooser.reorder(&s.name, order);
+        if let Some(axis) = vectors.pop() {
+            chooser.steps.push(ScheduleStep::Vectorize { stage: s.name.clone(), axis });
         }
-        let last = order.last().cloned();
-        chooser.reorder(&stage_name, order);
-        if columns.is_some()
-            && let Some(axis) = last
-        {
-            chooser.steps.push(ScheduleStep::Vectorize { stage: stage_name.clone(), axis });
-        }
-        chooser.steps.push(ScheduleStep::Scatter { stage: stage_name, axis: loop_of(self.axis) });
+        chooser.steps.push(ScheduleStep::Scatter { stage: s.name.clone(), axis: loop_of(self.axis) });
+    }
 
-        let product = |axes: &mut dyn Iterator<Item = usize>| axes.map(|n| points(n) as f64).product::<f64>();
-        let updates = product(&mut batches.iter().chain(&reduced).chain(&among).copied());
-        let width = columns.map_or(1.0, |n| (points(n) as f64 / lanes as f64).ceil());
-        let tiles = columns.map_or(1.0, |n| (points(n) as f64 / tile as f64).ceil());
-        let apart = product(&mut free.iter().copied().filter(|&n| Some(n) != columns));
-        chooser.count(updates * (UPDATE * tiles + VECTOR * width * apart));
+    fn cycles(&self, chooser: &Chooser<'_>, axes: &Axes) -> f64 {
+        let s = &chooser.kernel.stages[self.stage];
+        let points = |n: usize| extent(chooser.kernel, s, n) as f64;
+        let product = |axes: &mut dyn Iterator<Item = usize>| axes.map(points).product::<f64>();
+        let reduced = s.reduce_axes().map(|(n, _)| n);
+        let updates = product(&mut axes.batches.iter().chain(&axes.among).copied().chain(reduced));
+        let pieces = |of: i64| axes.columns.map_or(1.0, |n| (points(n) / of as f64).ceil());
+        let apart = product(&mut axes.free.iter().copied().filter(|&n| Some(n) != axes.columns));
+        updates * (UPDATE * pieces(axes.tile) + VECTOR * pieces(axes.lanes) * apart)
     }
 
     /// Whether an axis is the last that the sums have.
