@@ -418,6 +418,15 @@ fn embedding() {
 }
 
 #[test]
+fn scattered_sum() {
+    check("scattered_sum", 1e-6, |case, _, i| {
+        let meant = |m: usize| case.at("at", &[m]) == i[0] as f64;
+        let updates = sum(case.size("M"), |m| if meant(m) { case.at("u", &[m, i[1]]) } else { 0.0 });
+        case.at("x", i) + updates
+    });
+}
+
+#[test]
 fn argmax() {
     check("argmax", 0.0, |case, _, i| {
         let x = |c: usize| case.at("x", &[i[0], c]);
