@@ -107,6 +107,13 @@ fn periodic(lanes: usize, first: i64, period: i64, across: i64, within: i64) -> 
     (first..first + lanes as i64).map(|lane| lane / period * across + lane % period * within).collect()
 }
 
+/// What three columns need of rows of three elements: each element for all columns, and rows are begun within vectors.
+fn rows_of_three(lanes: usize) -> Case {
+    let elements = |n: i64| (0..3).map(move |c| periodic(lanes, n * lanes as i64, 3, 3, 0).iter().map(|p| p + c).collect());
+    let scatters = (0..9).map(|n| (0..lanes as i64).map(|lane| n * lanes as i64 + lane).collect()).collect();
+    Case { gathers: (0..3).flat_map(elements).collect(), scatters, on: (1 << lanes) - 1 }
+}
+
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for lanes in [4, 8, 16] {
@@ -133,6 +140,7 @@ fn cases() -> Vec<Case> {
                 (0..3).map(|n| periodic(lanes, n * lanes as i64, period, across, within)).collect();
             cases.push(Case { gathers, scatters: side_by_side(3), on: all });
         }
+        cases.push(rows_of_three(lanes));
     }
     cases
 }
@@ -171,6 +179,9 @@ fn few_instructions_are_left() {
         (rows(16, 3, 3), Permutes::OfTwo, 3 + 6 + 6 + 3),
         (rows(8, 3, 3), Permutes::OfOne, 9 + 5 + 6 + 9),
         (rows(8, 24, 4), Permutes::OfOne, 12 + 8 + 8 + 12),
+        // A vector of these begins and ends within a row, so that what it reads lies in three of those that all read, but
+        // in two of its own.
+        (rows_of_three(8), Permutes::OfOne, 9 + 12 + 9),
     ] {
         let mut function = case.function();
         regroup::run(&mut function, permutes);

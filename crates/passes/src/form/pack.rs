@@ -19,10 +19,14 @@
 //! which each has `S` neighbours along the innermost summed axis next to each other, `[ceil(S·N/16)][K/S][16/S][S]`, if the
 //! left operand has its elements there in groups too.
 //!
+//! Three or six columns that are shared with the left operand are repeated ([`repeated`]), `[K…][48]`, so that lanes which run
+//! along rows and columns have theirs in place.
+//!
 //! What an operand is made of where it is read has panels as well ([`decoded`]).
 
 mod decoded;
 pub(crate) mod interleaved;
+mod repeated;
 
 use super::contraction::{Contraction, contraction, uses};
 use super::plan::Packing;
@@ -61,6 +65,8 @@ enum Arrangement {
     Panels,
     /// All that is summed, next to each other, per column.
     Columns,
+    /// All columns, several times, per summed point.
+    Repeated,
 }
 
 /// How an operand's load changes.
@@ -178,10 +184,14 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
         let sums = interleaved::sums(n, points, extent(v)?)?;
         is_grouped(kernel, &c, v, sums).then_some((v, sums))
     });
-    let arrangement = match innermost.filter(|v| few(v) && apart.is_none()) {
+    let summed_in_lanes = innermost.filter(|v| few(v) && apart.is_none());
+    let repeated = column.filter(|_| is_shared && groups.is_none());
+    let repeated = repeated.and_then(|column| repeated::rows(kernel, &c, column));
+    let arrangement = match summed_in_lanes {
         // They lie so already.
         Some(v) if is_adjacent(c.rhs, v) && n < MIN_COLUMNS => return None,
         Some(_) => Arrangement::Columns,
+        None if repeated.is_some() => Arrangement::Repeated,
         None if n < MIN_COLUMNS && groups.is_none() && !is_shared => return None,
         None => Arrangement::Panels,
     };
@@ -192,9 +202,15 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     // Packed axes, each with its extent, the reader's coordinate, and a name.
     let var = IndexExpr::var;
     // Columns of a panel.
-    let width = apart.map_or(PANEL, |(_, sums)| PANEL / sums);
+    let width = match repeated {
+        Some((_, times)) => n.checked_mul(times)?,
+        None => apart.map_or(PANEL, |(_, sums)| PANEL / sums),
+    };
     let wide = IndexExpr::constant(width);
     let mut of_column = column.map_or(IndexExpr::constant(0), var);
+    if let Some((rows, times)) = repeated {
+        of_column = of_column + var(rows).modulo(&times.into()).scale(n);
+    }
     let (in_group, mut n) = (n, n);
     let groups = groups.filter(|_| in_panels && grouped.is_none());
     if let Some(group) = groups {
@@ -211,6 +227,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     match arrangement {
         Arrangement::Panels => packed.push((panels, of_column.floor_div(&wide), format!("N/{width}"))),
         Arrangement::Columns => packed.push((n, of_column.clone(), "N".to_owned())),
+        Arrangement::Repeated => {}
     }
     let first_summed = packed.len();
     for &v in &summed {
@@ -226,6 +243,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     match arrangement {
         Arrangement::Panels => packed.push((width, of_column.modulo(&wide), width.to_string())),
         Arrangement::Columns => {}
+        Arrangement::Repeated => packed.push((width, of_column.clone(), width.to_string())),
     }
     if let Some((v, group)) = grouped {
         packed.push((group, var(v).modulo(&IndexExpr::constant(group)), group.to_string()));
@@ -256,6 +274,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     let columns = match arrangement {
         Arrangement::Panels => at(column_at).scale(width) + at(lane_at),
         Arrangement::Columns => at(column_at),
+        Arrangement::Repeated => at(lane_at).modulo(&in_group.into()),
     };
     if let Some(column) = column {
         variables[column.0 as usize] = match groups {
@@ -267,7 +286,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
         variables[group.0 as usize] = columns.floor_div(&IndexExpr::constant(in_group));
     }
     let index = c.rhs.index.iter().map(|e| e.substitute_vars(&variables)).collect();
-    let valid = if n % width == 0 || arrangement == Arrangement::Columns {
+    let valid = if n % width == 0 || !in_panels {
         Vec::new()
     } else {
         vec![Bound { expr: columns, lo: IndexExpr::constant(0), hi: IndexExpr::constant(n) }]
@@ -277,6 +296,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     let kind = match arrangement {
         Arrangement::Panels => "panels",
         Arrangement::Columns => "columns",
+        Arrangement::Repeated => "repeated",
     };
     Some(Change {
         stage,

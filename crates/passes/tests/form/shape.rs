@@ -213,6 +213,29 @@ fn depthwise_weights_lie_in_panels() {
 }
 
 #[test]
+fn three_channels_are_repeated() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 12, 7, 7]);
+    let y = conv(&mut net, x, 3, 1, 1, 1);
+    let y = depthwise(&mut net, y, 5);
+    let y = conv(&mut net, y, 9, 1, 1, 7);
+    net.output(y);
+    let plan = check(&net);
+    let mut packed = plan.kernels.iter().flat_map(|k| &k.operands).filter_map(|o| match o {
+        OperandSource::Constant(c) => Some((c, c.packing.as_ref()?)),
+        OperandSource::Value(_) => None,
+    });
+    let (weights, packing) = packed.find(|(_, p)| p.layout.starts_with("repeated")).unwrap_or_else(|| panic!("{plan}"));
+    assert_eq!(packing.layout, "repeated[k0][k1][48]");
+    let tensor = weights.tensor().expect("it fits");
+    assert_eq!(tensor.shape(), [3, 3, 48]);
+    let values: &[f32] = tensor.elements().expect("they are floats");
+    for tap in values.chunks(48) {
+        assert!((3..48).all(|lane| tap[lane] == tap[lane % 3]), "{tap:?}");
+    }
+}
+
+#[test]
 fn residual_additions_join_the_later_branch() {
     let mut net = Net::new();
     let x = net.input(&[1, 8, 4, 4]);

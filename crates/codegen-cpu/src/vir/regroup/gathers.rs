@@ -133,13 +133,27 @@ impl Pass {
         }
         let set = plan.windows.len();
         let windows = covering(rest.iter().flat_map(Access::on).collect(), lanes);
+        plan.windows.push(windows.clone());
+        let mut apart: BTreeMap<i64, usize> = BTreeMap::new();
         for access in rest {
-            // The other way is to load and insert elements one by one.
-            if self.picking(&access, &windows) < access.on().count() as f64 {
-                plan.ways.insert(access.at, (access, Way::Windows(set)));
+            // The other ways are loads of its own, and to load and insert elements one by one.
+            let shared = self.picking(&access, &windows);
+            let own: Vec<Window> = covering(access.on().collect(), lanes);
+            let own: Vec<Window> = own.into_iter().map(|window| window.filled(lanes, &windows)).collect();
+            let alone = own.len() as f64 * self.load_alone() + self.putting_together(own.len());
+            if shared.min(alone) >= access.on().count() as f64 {
+                continue;
             }
+            let set = if alone < shared {
+                *apart.entry(own[0].start).or_insert_with(|| {
+                    plan.windows.push(own);
+                    plan.windows.len() - 1
+                })
+            } else {
+                set
+            };
+            plan.ways.insert(access.at, (access, Way::Windows(set)));
         }
-        plan.windows.push(windows);
     }
 
     /// Instructions for one result out of windows, which others share.
@@ -155,6 +169,15 @@ impl Pass {
             Permutes::OfTwo => (n - 1.0).max(1.0),
             // A permutation, its numbers and a blend for each.
             Permutes::OfOne => 2.5 * n - 1.0,
+        }
+    }
+
+    /// Instructions that a load is worth which nobody shares: nearly all of 64 bytes lie across the end of a cache line, and
+    /// those take the place of two.
+    fn load_alone(&self) -> f64 {
+        match self.permutes {
+            Permutes::OfTwo => 2.0,
+            Permutes::OfOne => 1.0,
         }
     }
 

@@ -16,7 +16,23 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn contains(&self, place: i64) -> bool {
-        (self.start..self.start + self.len as i64 * SIZE).contains(&place)
+        (self.start..self.end()).contains(&place)
+    }
+
+    /// The place behind the last element.
+    fn end(&self) -> i64 {
+        self.start + self.len as i64 * SIZE
+    }
+
+    /// A window with the same elements and others beside them that windows in order cover, as many as fill a vector, if there
+    /// are so many: a whole load needs no mask.
+    pub(super) fn filled(self, lanes: usize, covered: &[Self]) -> Self {
+        let missing = (lanes - self.len.min(lanes)) as i64 * SIZE;
+        let (Some(first), Some(last)) = (covered.first(), covered.last()) else { return self };
+        // What lies between elements that are read can be read.
+        let behind = missing.min((last.end() - self.end()).max(0));
+        let start = self.start - (missing - behind);
+        if start < first.start { self } else { Self { start, len: self.len.max(lanes), value: None } }
     }
 }
 

@@ -35,7 +35,7 @@ impl Chooser<'_> {
             let Some(operand) = access.operand.filter(|_| access.steps[lanes] == Step::One) else { continue };
             let elem_bytes = access.elem_bytes as i64;
             let stays = stage.value_axes().all(|(n, _)| n == lanes || access.steps[n] == Step::Zero);
-            let is_panel = stays && access.panelled[lanes];
+            let is_panel = stays && access.panelled[lanes].is_some();
             let bytes = self.elements(main, access).saturating_mul(elem_bytes);
             // Panels of weights that stream by, from beyond the second cache the first time, if they are not used more
             // quickly than they come: then prefetchers have enough to do.

@@ -1,6 +1,6 @@
 //! Where stages are computed: inside which loop of which reader, or in front of everything.
 
-use super::access::{Access, Move, accesses, cost, extent, step, stride_of};
+use super::access::{Access, Move, Period, accesses, cost, extent, step, stride_of};
 use super::block::Blocks;
 use super::decide::{Decisions, MOST_ALTERNATIVES};
 use super::decode::{self, Work};
@@ -143,7 +143,7 @@ impl<'a> Chooser<'a> {
         let dot = self.dots[id.index()].map(|dot| dot.intrinsic);
         let accesses = &self.accesses[id.index()];
         let works = &self.works[id.index()];
-        View { stage, accesses, works, stores: store, extents, elem_bytes, reorders, dot }
+        View { stage, accesses, works, stores: store, extents, elem_bytes, reorders, dot, beside: Vec::new() }
     }
 
     /// Reduction points that one operation folds per lane.
@@ -153,7 +153,19 @@ impl<'a> Chooser<'a> {
 
     /// The cheapest tile of a stage; counts what it takes.
     pub(super) fn tile(&mut self, id: StageId, store: Option<Vec<Move>>, extents: Vec<i64>) -> Tile {
-        let (tile, cycles) = self.pick_tile(&self.view(id, store, extents), false);
+        self.tile_beside(id, store, extents, Vec::new())
+    }
+
+    /// As [`Chooser::tile`], where its sums meet what moves along its axes so ([`View::beside`]).
+    pub(super) fn tile_beside(
+        &mut self,
+        id: StageId,
+        store: Option<Vec<Move>>,
+        extents: Vec<i64>,
+        beside: Vec<Option<Period>>,
+    ) -> Tile {
+        let view = View { beside, ..self.view(id, store, extents) };
+        let (tile, cycles) = self.pick_tile(&view, false);
         self.cycles += cycles;
         tile
     }

@@ -49,13 +49,12 @@ pub(super) fn gather(machine: &Machine, view: &View<'_>, access: &Access, tile: 
     if sums_in_lanes || access.guards.tested || access.elem_bytes != ELEM_BYTES {
         return None;
     }
-    if let Some(Period { points, within, across }) = access.periods[axis] {
-        // Lanes are known if tiles begin at the beginning of a period.
-        let width = tile.points_along_vectors();
-        let whole = width % points == 0 || width >= view.extents[axis];
-        let span = (tile.lanes as f64 / points as f64 * across.abs() as f64).max(((points - 1) * within.abs()) as f64);
-        let windows = (span / tile.lanes as f64).ceil().max(1.0);
-        let instructions = putting_together(machine, windows).filter(|_| whole)?;
+    if let Some(period) = access.periods[axis] {
+        let whole = begins_with_period(view, tile, period);
+        let instructions = (0..tile.vectors)
+            .map(|vector| putting_together(machine, period.windows(vector * tile.lanes, tile.lanes) as f64))
+            .sum::<Option<f64>>();
+        let instructions = instructions.filter(|_| whole)? / tile.vectors as f64;
         return Some(Moved { instructions, together: 1 });
     }
     // Neighbours that are read at each lane.
@@ -67,6 +66,12 @@ pub(super) fn gather(machine: &Machine, view: &View<'_>, access: &Access, tile: 
         return None;
     }
     Some(Moved { instructions, together: taps })
+}
+
+/// Whether tiles begin at the beginning of a period along their vectors, so that places of lanes are known.
+pub(super) fn begins_with_period(view: &View<'_>, tile: &Tile, period: Period) -> bool {
+    let width = tile.points_along_vectors();
+    width % period.points == 0 || tile.vector_axis.is_some_and(|axis| width >= view.extents[axis])
 }
 
 /// Registers for what is loaded and shuffled on the way.

@@ -1,6 +1,6 @@
 //! The register tile of a stage: vector axis, vectors, and unrolled rows.
 
-use super::access::{Access, Move, PANEL, Step, cost};
+use super::access::{Access, Move, PANEL, Period, Step, cost};
 use super::decode::Work;
 use super::lines::{self, Lines};
 use super::machine::Machine;
@@ -13,6 +13,9 @@ use infc_tensor::DTypeClass;
 
 /// Loads that one lane of a gather or scatter is worth: processors with mitigations are slow at them.
 const GATHER_LANE: f64 = 3.0;
+
+/// Cycles for a lane whose place is a remainder that only the run tells.
+const FOUND_LANE: f64 = 20.0;
 
 /// Vector arithmetic instructions that convert a vector of halves as it is loaded.
 const WIDENED: f64 = 1.0;
@@ -95,6 +98,9 @@ pub(super) struct View<'a> {
     pub(super) reorders: bool,
     /// The dot product that folds several reduction points at once per lane.
     pub(super) dot: Option<Intrinsic>,
+    /// How what is read beside the stage's sums once they are there (a bias) moves along each axis, where its lanes are put
+    /// together.
+    pub(super) beside: Vec<Option<Period>>,
 }
 
 impl View<'_> {
@@ -154,11 +160,18 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
         // Three vectors of a dot product are taken apart element by element (docs/status.md).
         let vectors: &[i64] = if view.dot.is_some() { &[1, 2, 4, 8] } else { &[1, 2, 3, 4, 6, 8] };
         // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants.
-        let panelled = view.accesses.iter().any(|a| a.panelled[axis]);
-        let is_whole = |width: i64| width % PANEL == 0 || (points <= PANEL && width >= points);
+        let panel = view.accesses.iter().filter_map(|a| a.panelled[axis]).max();
+        let panelled = panel.is_some();
+        // Of columns that are repeated, a tile begins with the first one.
+        let odd = panel.unwrap_or(1);
+        let is_whole = |width: i64| match odd {
+            1 => width % PANEL == 0 || (points <= PANEL && width >= points),
+            _ => width % odd == 0 || width >= points,
+        };
         // Where all that is read moves along, nothing is gained by several vectors at once: parts of panels do as well.
         let all_move = view.accesses.iter().all(|a| a.steps[axis] != Step::Zero);
-        let whole = |n: i64| !panelled || is_whole(n * lanes) || all_move && PANEL % (n * lanes) == 0;
+        let parts_do = all_move && odd == 1;
+        let whole = |n: i64| !panelled || is_whole(n * lanes) || parts_do && PANEL % (n * lanes) == 0;
         // Panels are padded, so that a tile may be of whole ones.
         let most = if panelled { (points + PANEL - 1) / PANEL * PANEL } else { points };
         let fits = |n: i64, lanes: i64| n == 1 || (n - 1) * lanes < most;
@@ -513,6 +526,11 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
             _ => 1.0,
         };
         stores = if reduces { rows - 3.0 * fours(view, tile, &sizes[1..]) as f64 } else { rows * vectors * each };
+    }
+    if let Some(period) = view.beside.get(vector_axis).copied().flatten()
+        && !regroup::begins_with_period(view, tile, period)
+    {
+        stores += vectors * tile.lanes as f64 * FOUND_LANE;
     }
     if reduces {
         // What has one use is an operand of the arithmetic. Of two that are both vectors, the fewer stay until all
