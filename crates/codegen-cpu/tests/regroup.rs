@@ -109,7 +109,8 @@ fn periodic(lanes: usize, first: i64, period: i64, across: i64, within: i64) -> 
 
 /// What three columns need of rows of three elements: each element for all columns, and rows are begun within vectors.
 fn rows_of_three(lanes: usize) -> Case {
-    let elements = |n: i64| (0..3).map(move |c| periodic(lanes, n * lanes as i64, 3, 3, 0).iter().map(|p| p + c).collect());
+    let elements =
+        |n: i64| (0..3).map(move |c| periodic(lanes, n * lanes as i64, 3, 3, 0).iter().map(|p| p + c).collect());
     let scatters = (0..9).map(|n| (0..lanes as i64).map(|lane| n * lanes as i64 + lane).collect()).collect();
     Case { gathers: (0..3).flat_map(elements).collect(), scatters, on: (1 << lanes) - 1 }
 }

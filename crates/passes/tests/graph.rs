@@ -10,6 +10,8 @@ mod composites;
 mod folding;
 #[path = "graph/random.rs"]
 mod random;
+#[path = "graph/requantized.rs"]
+mod requantized;
 #[path = "graph/rules.rs"]
 mod rules;
 #[path = "graph/scales.rs"]

@@ -65,6 +65,20 @@ fn short_sums_are_unrolled_as_a_whole() {
     }
 }
 
+/// Between two tiles of long vectors an element that an instruction of its own spreads takes time that a short sum does not
+/// hide, and none where multiply-adds spread it: a tile of a single vector.
+#[test]
+fn short_sums_of_long_vectors_take_one_at_a_time() {
+    let vectors = |points: i64, machine: usize| {
+        let kernel = product(392, 96, points, &format!("6, {points}, 16"), "div(n, 16), k, mod(n, 16)");
+        let schedule = choose(&kernel, &MACHINES[machine].1, ErrorClass::Exact).to_string();
+        if schedule.contains("unroll s.n_v") { 2 } else { 1 }
+    };
+    assert_eq!([8, 16, 24].map(|points| vectors(points, 2)), [1; 3]);
+    assert_eq!(vectors(192, 2), 2, "weights are read half as often");
+    assert_eq!(vectors(16, 1), 2, "without such multiply-adds");
+}
+
 /// Weights of depthwise convolutions in panels do not hinder tiles that are narrower: all that is read moves along.
 #[test]
 fn tiles_may_be_parts_of_panels_that_move_with_all_else() {

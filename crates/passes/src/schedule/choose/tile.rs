@@ -14,6 +14,13 @@ use infc_tensor::DTypeClass;
 /// Loads that one lane of a gather or scatter is worth: processors with mitigations are slow at them.
 const GATHER_LANE: f64 = 3.0;
 
+/// Cycles between two tiles for each element that an instruction of its own spreads over all lanes.
+const OWN_SPREAD: f64 = 3.0;
+
+/// Accumulators that are finished while the next tile begins, and cycles for each more.
+const FINISHED_ASIDE: f64 = 16.0;
+const FINISHED: f64 = 1.5;
+
 /// Cycles for a lane whose place is a remainder that only the run tells.
 const FOUND_LANE: f64 = 20.0;
 
@@ -98,8 +105,8 @@ pub(super) struct View<'a> {
     pub(super) reorders: bool,
     /// The dot product that folds several reduction points at once per lane.
     pub(super) dot: Option<Intrinsic>,
-    /// How what is read beside the stage's sums once they are there (a bias) moves along each axis, where its lanes are put
-    /// together.
+    /// How what is read beside the stage's sums where another stage finishes them tile by tile (a bias) moves along each axis,
+    /// if its lanes are put together; empty where none does.
     pub(super) beside: Vec<Option<Period>>,
 }
 
@@ -368,6 +375,18 @@ fn fours(view: &View<'_>, tile: &Tile, sizes: &[i64]) -> i64 {
     sizes.iter().product::<i64>() / neighbours.max(1) * (neighbours / 4)
 }
 
+/// Cycles between two tiles of long vectors that a processor does not hide behind multiply-adds, where one element is
+/// multiplied by vectors and another stage finishes the sums: they show where sums are short.
+fn between_tiles(view: &View<'_>, vector_axis: usize, rows: f64, vectors: f64, accumulators: f64) -> f64 {
+    let spreads = view.dot.is_none() && view.accesses.iter().any(|a| a.steps[vector_axis] == Step::Zero);
+    if view.beside.is_empty() || !spreads || view.stage.axes[vector_axis].kind == AxisKind::Reduce {
+        return 0.0;
+    }
+    // With a single vector, spreading an element is part of the multiply-add.
+    let spread = if vectors > 1.0 { OWN_SPREAD * rows } else { 0.0 };
+    spread + FINISHED * (accumulators - FINISHED_ASIDE).max(0.0)
+}
+
 /// Cycles of one tile, or `None` if it does not fit into registers.
 fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], passes: f64) -> Option<f64> {
     let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
@@ -591,5 +610,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         0.0
     };
     let start = if reduction { 8.0 + accumulators } else { 1.0 };
+    let start = start
+        + if machine.mask_registers { between_tiles(view, vector_axis, rows, vectors, accumulators) } else { 0.0 };
     Some(step * steps + start + combine + stores)
 }
