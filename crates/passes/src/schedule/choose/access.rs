@@ -56,11 +56,14 @@ pub(super) struct Period {
 impl Period {
     /// Loads of whole vectors that have what so many lanes read from one on.
     pub(super) fn windows(self, first: i64, lanes: i64) -> i64 {
-        let place = |at: i64| at.div_euclid(self.points) * self.across + at.rem_euclid(self.points) * self.within;
+        let place = |at: i64| {
+            let across = at.div_euclid(self.points).saturating_mul(self.across);
+            across.saturating_add(at.rem_euclid(self.points).saturating_mul(self.within))
+        };
         let (least, most) = (first..first + lanes)
             .map(place)
             .fold((i64::MAX, i64::MIN), |(least, most), place| (least.min(place), most.max(place)));
-        (most - least) / lanes + 1
+        most.saturating_sub(least) / lanes + 1
     }
 
     /// Whether lanes read the same few neighbours again and again.
@@ -78,8 +81,7 @@ pub(super) struct Access {
     pub(super) flat: IndexExpr,
     /// Per axis of the stage.
     pub(super) steps: Vec<Step>,
-    /// Per axis along which neighbours are adjacent only within a panel: what its width has no power of two in it for, 1 if
-    /// it is one, 3 if it repeats three columns (`form::pack`).
+    /// Per axis along which neighbours are adjacent only within a panel: its width.
     pub(super) panelled: Vec<Option<i64>>,
     /// Elements by which the address moves along each axis, where that is the same everywhere and known.
     pub(super) strides: Vec<Option<i64>>,
@@ -224,7 +226,7 @@ fn access(kernel: &Kernel, reader: &Stage, load: &Load, index: &[IndexExpr], gua
         }
     }
     let is_panelled = |axis: usize| steps[axis] == Step::One && flat.linear_in(VarId::from_index(axis)).is_none();
-    let panelled = (0..reader.axes.len()).map(|axis| is_panelled(axis).then(|| odd_part(&flat, axis))).collect();
+    let panelled = (0..reader.axes.len()).map(|axis| is_panelled(axis).then(|| panel_width(&flat, axis))).collect();
     let elem_bytes = load.dtype.size_bytes().unwrap_or(1);
     let strides: Vec<Option<i64>> = (0..reader.axes.len()).map(|axis| stride_of(&flat, axis)).collect();
     let cache_sets = strides
@@ -311,18 +313,17 @@ pub(super) fn stride_of(flat: &IndexExpr, axis: usize) -> Option<i64> {
     flat.linear_in(VarId::from_index(axis)).and_then(|(by, _)| by.as_const())
 }
 
-/// What is left of the width of panels along an axis when powers of two are taken out of it.
-fn odd_part(flat: &IndexExpr, axis: usize) -> i64 {
-    let mut odd = 1;
+/// The width of panels along an axis: the largest number that its coordinate is taken apart by.
+fn panel_width(flat: &IndexExpr, axis: usize) -> i64 {
+    let mut width = PANEL;
     flat.for_each_atom(&mut |atom| {
         if let Atom::FloorDiv(parts) | Atom::Mod(parts) = atom
             && parts.0.as_var() == Some(VarId::from_index(axis))
-            && let Some(width) = parts.1.as_const().filter(|&width| width > 0)
         {
-            odd = odd.max(width >> width.trailing_zeros());
+            width = width.max(parts.1.as_const().unwrap_or(PANEL));
         }
     });
-    odd
+    width
 }
 
 /// The period of a flat index along an axis, if its coordinate is only taken apart by one number.

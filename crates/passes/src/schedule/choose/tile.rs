@@ -166,19 +166,16 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
         let lanes = lanes.min(next_power_of_two(points));
         // Three vectors of a dot product are taken apart element by element (docs/status.md).
         let vectors: &[i64] = if view.dot.is_some() { &[1, 2, 4, 8] } else { &[1, 2, 3, 4, 6, 8] };
-        // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants.
+        // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants; so does a tile that
+        // several of are a wide panel.
         let panel = view.accesses.iter().filter_map(|a| a.panelled[axis]).max();
-        let panelled = panel.is_some();
-        // Of columns that are repeated, a tile begins with the first one.
-        let odd = panel.unwrap_or(1);
-        let is_whole = |width: i64| match odd {
-            1 => width % PANEL == 0 || (points <= PANEL && width >= points),
-            _ => width % odd == 0 || width >= points,
-        };
+        let divides = |width: i64| panel.is_none_or(|panel| panel % width == 0 || width % panel == 0);
+        let is_whole = |width: i64| width % PANEL == 0 && divides(width) || (points <= PANEL && width >= points);
         // Where all that is read moves along, nothing is gained by several vectors at once: parts of panels do as well.
         let all_move = view.accesses.iter().all(|a| a.steps[axis] != Step::Zero);
-        let parts_do = all_move && odd == 1;
-        let whole = |n: i64| !panelled || is_whole(n * lanes) || parts_do && PANEL % (n * lanes) == 0;
+        let is_part = |width: i64| all_move && panel.is_some_and(|panel| panel % width == 0);
+        let panelled = panel.is_some();
+        let whole = |n: i64| !panelled || is_whole(n * lanes) || is_part(n * lanes);
         // Panels are padded, so that a tile may be of whole ones.
         let most = if panelled { (points + PANEL - 1) / PANEL * PANEL } else { points };
         let fits = |n: i64, lanes: i64| n == 1 || (n - 1) * lanes < most;
