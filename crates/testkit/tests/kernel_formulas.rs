@@ -234,6 +234,15 @@ fn depthwise_convolution() {
 }
 
 #[test]
+fn convolution_of_three_channels() {
+    check("three_channels", 1e-6, |case, _, i| {
+        let lane = i[2] + 3 * (i[1] % 16);
+        let a = window(i[0], i[1], 1, [5, 19], |h, w, r, s| case.at("x", &[h, w, i[2]]) * case.at("w", &[r, s, lane]));
+        (a + case.at("b", &[i[2]])).max(0.0)
+    });
+}
+
+#[test]
 fn grouped_convolution() {
     check("grouped_conv", 1e-6, |case, _, i| {
         let k = i[3];

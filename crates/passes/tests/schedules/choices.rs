@@ -79,6 +79,32 @@ fn short_sums_of_long_vectors_take_one_at_a_time() {
     assert_eq!(vectors(16, 1), 2, "without such multiply-adds");
 }
 
+/// Three channels whose weights are stored again and again: lanes run along pixels and channels, and tiles begin with a first
+/// channel, both for the weights and for a bias that is not stored so.
+#[test]
+fn tiles_begin_with_the_first_of_channels_that_are_repeated() {
+    for (side, machine) in [(13, 1), (13, 2), (14, 1), (45, 1), (45, 2), (56, 2)] {
+        let text = format!(
+            "kernel @three(x: f32[{side}, {side}, 3] layout(halo [1:1, 1:1, 0:0]), const w: f32[3, 3, 48], const b: f32[3])
+               -> (y: f32[{side}, {side}, 3]) {{
+               stage s[p: {side}, q: {side}, c: 3, reduce i: 3, reduce j: 3] =
+                 fold sum (x[p + i - 1, q + j - 1, c] if 0 <= p + i - 1 < {side} and 0 <= q + j - 1 < {side} else 0)
+                   * w[i, j, c + 3*mod(q, 16)]
+               stage o[p, q, c] = max(s[p, q, c] + b[c], 0)
+               output y[p, q, c] = o[p, q, c]
+             }}"
+        );
+        let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let (name, machine) = &MACHINES[machine];
+        let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+        assert!(schedule.contains("join s.q, c -> qc"), "{side} pixels, {name}: {schedule}");
+        let width =
+            schedule.split("split s.qc by ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok());
+        let begins = width.is_some_and(|width| width % 3 == 0 || width >= 3 * side);
+        assert!(begins, "{side} pixels, {name}: {schedule}");
+    }
+}
+
 /// Weights of depthwise convolutions in panels do not hinder tiles that are narrower: all that is read moves along.
 #[test]
 fn tiles_may_be_parts_of_panels_that_move_with_all_else() {
