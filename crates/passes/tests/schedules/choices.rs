@@ -54,6 +54,15 @@ fn results_side_by_side_fold_their_lanes_together() {
     }
 }
 
+/// Three columns and three points: rows are lanes, whose elements change places with AVX2 by more units than multiply.
+#[test]
+fn rows_of_three_are_lanes() {
+    for rows in [197, 784] {
+        let schedule = choose(&product(rows, 3, 3, "3, 3", "k, n"), &MACHINES[1].1, ErrorClass::Exact).to_string();
+        assert!(schedule.contains("vectorize s.m_l"), "{rows} rows: {schedule}");
+    }
+}
+
 /// A sum of a few points is unrolled as a whole, whatever its tile; a longer one only in small bodies.
 #[test]
 fn short_sums_are_unrolled_as_a_whole() {

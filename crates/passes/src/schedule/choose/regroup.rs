@@ -26,6 +26,10 @@ pub(super) fn unit(machine: &Machine) -> f64 {
     if machine.permuted_vectors > 1 { 2.5 } else { 2.0 }
 }
 
+/// The part of [`unit`] that a join or a shuffle within groups of lanes is worth where whole rows are read: more units do
+/// these.
+const WITHIN_GROUPS: f64 = 0.5;
+
 /// As [`unit`], of lanes that are moved long before they are wanted: such an instruction takes a multiply-add's place.
 pub(super) const UNIT_AHEAD: f64 = 1.0;
 
@@ -122,6 +126,7 @@ fn instructions(machine: &Machine, lanes: i64, stride: i64, neighbours: i64) -> 
     let loads = if stride >= GROUP { GROUP * (neighbours / GROUP).ceil() } else { stride };
     let pairs = (stride - 1.0).min(GROUP) / 4.0 * neighbours;
     let joined = loads * (1.5 * lanes / GROUP - 1.0) + pairs + neighbours;
+    let joined = if stride < GROUP { joined * WITHIN_GROUPS } else { joined };
     let fewest = picked.min(joined / neighbours);
     (fewest < lanes).then_some(fewest)
 }
