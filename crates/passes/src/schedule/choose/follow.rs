@@ -91,14 +91,14 @@ impl Chooser<'_> {
         let value: Vec<usize> = main_stage.value_axes().map(|(n, _)| n).collect();
         // Movement of the root's stores, along the reduction's axes.
         let mut store = vec![Move { step: Step::Zero, stride: Some(0) }; main_stage.axes.len()];
-        let mut beside = vec![None; main_stage.axes.len()];
+        let mut finishing = vec![None; main_stage.axes.len()];
         for (position, axis) in value.iter().enumerate() {
             if let Some(root_axis) = follow[position] {
                 store[*axis] = root_moves[root_axis];
-                beside[*axis] = self.accesses[root.index()].iter().find_map(|a| a.periods[root_axis]);
+                finishing[*axis] = self.accesses[root.index()].iter().find_map(|a| a.periods[root_axis]);
             }
         }
-        let tile = self.tile_beside(main, Some(store), self.extents(main), beside);
+        let tile = self.tile_to_finish(main, Some(store), self.extents(main), finishing);
         let to_root = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| follow[p]);
         let vector_axis = tile.vector_axis.and_then(to_root);
         let mut of_root = Tile {

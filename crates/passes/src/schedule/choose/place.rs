@@ -143,7 +143,7 @@ impl<'a> Chooser<'a> {
         let dot = self.dots[id.index()].map(|dot| dot.intrinsic);
         let accesses = &self.accesses[id.index()];
         let works = &self.works[id.index()];
-        View { stage, accesses, works, stores: store, extents, elem_bytes, reorders, dot, beside: Vec::new() }
+        View { stage, accesses, works, stores: store, extents, elem_bytes, reorders, dot, finishing: Vec::new() }
     }
 
     /// Reduction points that one operation folds per lane.
@@ -153,18 +153,18 @@ impl<'a> Chooser<'a> {
 
     /// The cheapest tile of a stage; counts what it takes.
     pub(super) fn tile(&mut self, id: StageId, store: Option<Vec<Move>>, extents: Vec<i64>) -> Tile {
-        self.tile_beside(id, store, extents, Vec::new())
+        self.tile_to_finish(id, store, extents, Vec::new())
     }
 
-    /// As [`Chooser::tile`], where its sums meet what moves along its axes so ([`View::beside`]).
-    pub(super) fn tile_beside(
+    /// As [`Chooser::tile`], where another stage finishes the sums with what moves along their axes so ([`View::finishing`]).
+    pub(super) fn tile_to_finish(
         &mut self,
         id: StageId,
         store: Option<Vec<Move>>,
         extents: Vec<i64>,
-        beside: Vec<Option<Period>>,
+        finishing: Vec<Option<Period>>,
     ) -> Tile {
-        let view = View { beside, ..self.view(id, store, extents) };
+        let view = View { finishing, ..self.view(id, store, extents) };
         let (tile, cycles) = self.pick_tile(&view, false);
         self.cycles += cycles;
         tile

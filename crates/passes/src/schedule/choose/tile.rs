@@ -17,8 +17,10 @@ const GATHER_LANE: f64 = 3.0;
 /// Cycles between two tiles for each element that an instruction of its own spreads over all lanes.
 const OWN_SPREAD: f64 = 3.0;
 
-/// Accumulators that are finished while the next tile begins, and cycles for each more.
+/// Accumulators that are finished while the next tile begins.
 const FINISHED_ASIDE: f64 = 16.0;
+
+/// Cycles for each accumulator more.
 const FINISHED: f64 = 1.5;
 
 /// Cycles for a lane whose place is a remainder that only the run tells.
@@ -107,7 +109,7 @@ pub(super) struct View<'a> {
     pub(super) dot: Option<Intrinsic>,
     /// How what is read beside the stage's sums where another stage finishes them tile by tile (a bias) moves along each axis,
     /// if its lanes are put together; empty where none does.
-    pub(super) beside: Vec<Option<Period>>,
+    pub(super) finishing: Vec<Option<Period>>,
 }
 
 impl View<'_> {
@@ -166,8 +168,8 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
         let lanes = lanes.min(next_power_of_two(points));
         // Three vectors of a dot product are taken apart element by element (docs/status.md).
         let vectors: &[i64] = if view.dot.is_some() { &[1, 2, 4, 8] } else { &[1, 2, 3, 4, 6, 8] };
-        // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants; so does a tile that
-        // several of are a wide panel.
+        // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants; so does a tile of which
+        // several make a wide panel.
         let panel = view.accesses.iter().filter_map(|a| a.panelled[axis]).max();
         let divides = |width: i64| panel.is_none_or(|panel| panel % width == 0 || width % panel == 0);
         let is_whole = |width: i64| width % PANEL == 0 && divides(width) || (points <= PANEL && width >= points);
@@ -376,7 +378,7 @@ fn fours(view: &View<'_>, tile: &Tile, sizes: &[i64]) -> i64 {
 /// multiplied by vectors and another stage finishes the sums: they show where sums are short.
 fn between_tiles(view: &View<'_>, vector_axis: usize, rows: f64, vectors: f64, accumulators: f64) -> f64 {
     let spreads = view.dot.is_none() && view.accesses.iter().any(|a| a.steps[vector_axis] == Step::Zero);
-    if view.beside.is_empty() || !spreads || view.stage.axes[vector_axis].kind == AxisKind::Reduce {
+    if view.finishing.is_empty() || !spreads || view.stage.axes[vector_axis].kind == AxisKind::Reduce {
         return 0.0;
     }
     // With a single vector, spreading an element is part of the multiply-add.
@@ -543,7 +545,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         };
         stores = if reduces { rows - 3.0 * fours(view, tile, &sizes[1..]) as f64 } else { rows * vectors * each };
     }
-    if let Some(period) = view.beside.get(vector_axis).copied().flatten()
+    if let Some(period) = view.finishing.get(vector_axis).copied().flatten()
         && !regroup::begins_with_period(view, tile, period)
     {
         stores += vectors * tile.lanes as f64 * FOUND_LANE;
