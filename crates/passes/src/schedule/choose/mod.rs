@@ -9,6 +9,7 @@
 mod access;
 mod ahead;
 mod block;
+mod cycles;
 mod decide;
 mod decode;
 mod dot;
