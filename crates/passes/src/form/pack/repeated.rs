@@ -8,7 +8,7 @@
 //! Where columns are not shared with the left operand, it may be better that lanes are rows alone, to which a repeated constant
 //! is no single element any more.
 
-use super::{Contraction, GROUPED_BYTES, MIN_COLUMNS, PANEL, uses};
+use super::{Contraction, MIN_COLUMNS, PANEL, uses};
 use crate::schedule::point::outside_halo;
 use infc_ir::entity::VarId;
 use infc_ir::kernel::{AxisKind, Kernel};
@@ -30,7 +30,8 @@ pub(super) fn rows(kernel: &Kernel, c: &Contraction<'_>, column: VarId) -> Optio
     let free = outside_halo(&kernel.operands[lhs], c.lhs, &c.stage.ranges(&kernel.symbols)).is_empty();
     let many = axis(rows).extent.as_const().is_some_and(|n| n > 1);
     let joins = inner == column && axis(rows).kind == AxisKind::Parallel && many && free && !uses(c.rhs, rows);
-    let is_moved = c.rhs.dtype == DType::F32 && c.rhs.dtype.size_bytes() == Some(GROUPED_BYTES);
+    // What other types multiply has panels for dot products, or lanes of another width.
+    let is_moved = c.rhs.dtype == DType::F32;
     // The least multiple of both the columns and a vector.
     let times = PANEL >> columns.trailing_zeros();
     (joins && is_moved).then_some((rows, times))
