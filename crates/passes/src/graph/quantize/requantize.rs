@@ -37,7 +37,17 @@ pub(super) fn product_for_quotient(site: &Site<'_>) -> Option<Replacement> {
     let map = as_map(site.node())?;
     let (body, results) = simplify(&map.body, &map.results);
     let of_sum = reaches(&body, |op| matches!(op, ScalarOp::Param(_, DType::I32)));
-    let quotients = body.ops.ids().filter_map(|saturated| quotient(&body, saturated));
+    // Who else reads a quotient wants that.
+    let mut readers = vec![0; body.ops.len()];
+    for op in body.ops.iter() {
+        drop(op.map_operands(&mut |operand| {
+            readers[operand.index()] += 1;
+            operand
+        }));
+    }
+    results.iter().for_each(|result| readers[result.index()] += 1);
+    let found = body.ops.ids().filter_map(|saturated| quotient(&body, saturated));
+    let quotients = found.filter(|at| readers[at.index()] == 1);
     let products: BTreeMap<ScalarId, (ScalarId, Const)> =
         quotients.filter_map(|at| Some((at, product(&body, at, &of_sum)?))).collect();
     if products.is_empty() {
