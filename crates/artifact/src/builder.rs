@@ -1,6 +1,7 @@
 //! Putting an artifact together.
 
 use crate::container::{ContainerWriter, PAGE, Piece, REQUIRED, Section, SectionKind};
+use crate::cubin::{self, CUBIN_SCHEMA};
 use crate::manifest::MANIFEST_SCHEMA;
 use crate::wire;
 use crate::{
@@ -124,13 +125,21 @@ impl<'a> ArtifactBuilder<'a> {
         let manifest = wire::encode_manifest(&self.manifest)?;
         writer.section(SectionKind::MANIFEST, REQUIRED, MANIFEST_SCHEMA, vec![Piece::new(manifest)]);
         writer.section(SectionKind::WEIGHTS, REQUIRED, 0, self.weights);
-        for variant in self.variants {
+        let mut cubins = Vec::new();
+        for (index, variant) in (0u32..).zip(self.variants) {
             let kind = validate::code_kind(&variant.target);
             validate::body(&variant.body, &self.manifest, kind, variant.code.len() as u64)?;
             let body = wire::encode_body(&variant.body)?;
             let schema = wire::body_schema(&variant.body);
             writer.section(SectionKind::PROGRAM, REQUIRED, schema, vec![Piece::new(body)]);
             writer.section(kind, REQUIRED, 0, vec![Piece::new(variant.code)]);
+            let program = self.manifest.variants[index as usize].program_section;
+            cubins.extend(variant.cubins.into_iter().map(|(capability, image)| (program, capability, image)));
+        }
+        // Behind what is numbered above.
+        for (program, capability, image) in cubins {
+            let header = cubin::header(program, capability);
+            writer.section(SectionKind::CUBIN, 0, CUBIN_SCHEMA, vec![Piece::new(header), Piece::new(image)]);
         }
         Ok(EncodedArtifact { writer, manifest: self.manifest })
     }
@@ -148,6 +157,8 @@ pub struct VariantBuilder {
     required_features: Vec<String>,
     body: VariantBody,
     code: Vec<u8>,
+    /// Compute capabilities and images.
+    cubins: Vec<(u32, Vec<u8>)>,
 }
 
 impl VariantBuilder {
@@ -159,6 +170,7 @@ impl VariantBuilder {
             required_features: required_features.iter().map(|&f| f.to_owned()).collect(),
             body: VariantBody { programs: vec![], kernels: vec![] },
             code: vec![],
+            cubins: vec![],
         }
     }
 
@@ -170,6 +182,11 @@ impl VariantBuilder {
         self.code.extend_from_slice(code);
         self.body.kernels.push(KernelInfo { code_offset, code_len, ..info });
         index_of_last(&self.body.kernels)
+    }
+
+    /// Adds all kernels as machine code of the GPUs of one compute capability, major·10 + minor.
+    pub fn cubin(&mut self, capability: u32, image: Vec<u8>) {
+        self.cubins.push((capability, image));
     }
 
     /// Adds the Program of the next entry.

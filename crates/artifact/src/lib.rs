@@ -17,6 +17,7 @@
 mod artifact;
 mod builder;
 pub mod container;
+mod cubin;
 mod error;
 pub mod features;
 mod hash;
@@ -33,6 +34,7 @@ mod wire;
 
 pub use artifact::Artifact;
 pub use builder::{ArtifactBuilder, EncodedArtifact, NewWeight, VariantBuilder};
+pub use cubin::Cubin;
 pub use error::ArtifactError;
 pub use hash::Hash;
 pub use manifest::{

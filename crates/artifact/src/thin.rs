@@ -39,6 +39,10 @@ impl<'a> Artifact<'a> {
         for program in body.programs {
             variant.program(renumber(program, &kept));
         }
+        for cubin in self.cubins(index)? {
+            self.container().verified(cubin.section)?;
+            variant.cubin(cubin.capability, cubin.image.to_vec());
+        }
         builder.variant(variant);
         builder.finish()
     }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use infc_artifact::container::SectionKind;
+use infc_artifact::container::{ContainerWriter, Piece, SectionKind};
 use infc_artifact::{
     Artifact, ArtifactBuilder, ArtifactError, Copy, DeviceKernel, Give, KernelInfo, Launch, Program, SizeExpr, Slot,
     Step, VariantBuilder, features,
@@ -70,6 +70,58 @@ fn a_variant_for_gpus_is_read_as_it_was_written() {
     // Alone, with all that it had.
     let thin = artifact.thin("cuda:sm_80").expect("a variant").to_vec().expect("bytes");
     assert_eq!(Artifact::read(&thin).expect("well formed").variant(0).expect("well formed"), body);
+}
+
+#[test]
+fn cubins_belong_to_a_variant_and_none_is_required() {
+    let mut first = variant(info(), programs());
+    first.cubin(80, vec![1; 70]);
+    first.cubin(86, vec![2; 5]);
+    let mut second = VariantBuilder::new("cuda:sm_90", &["sm_90", "ptx7.8"]);
+    second.kernel(info(), PTX);
+    for program in programs() {
+        second.program(program);
+    }
+    second.cubin(90, vec![3; 9]);
+    let bytes = built(vec![second, first, support::variant("x86-64-v3")]).expect("well formed");
+    let artifact = Artifact::read(&bytes).expect("well formed");
+    artifact.verify_all().expect("nothing is damaged");
+    let images = |artifact: &Artifact<'_>, variant| -> Vec<(u32, Vec<u8>)> {
+        let cubins = artifact.cubins(variant).expect("well formed");
+        cubins.iter().map(|cubin| (cubin.capability, cubin.image.to_vec())).collect()
+    };
+    assert_eq!(images(&artifact, 0), [(90, vec![3; 9])]);
+    assert_eq!(images(&artifact, 1), [(80, vec![1; 70]), (86, vec![2; 5])]);
+    assert_eq!(images(&artifact, 2), []);
+    let sections = artifact.container().sections();
+    assert!(sections.iter().filter(|s| s.kind == SectionKind::CUBIN).all(|s| s.flags == 0), "older runtimes skip them");
+    let thin = artifact.thin("cuda:sm_80").expect("a variant").to_vec().expect("bytes");
+    assert_eq!(images(&Artifact::read(&thin).expect("well formed"), 0), images(&artifact, 1));
+}
+
+/// Files that only a container's writer makes: what is too short is refused, what a later version wrote is left out.
+#[test]
+fn cubins_that_are_none() {
+    let bytes = built(vec![variant(info(), programs())]).expect("well formed");
+    let whole = Artifact::read(&bytes).expect("well formed");
+    let with = |schema: u32, cubin: &'static [u8]| {
+        let mut writer = ContainerWriter::default();
+        for (n, section) in whole.container().sections().iter().enumerate() {
+            let bytes = whole.container().section_bytes(n).expect("a section").to_vec();
+            writer.section(section.kind, section.flags, section.schema, vec![Piece::new(bytes)]);
+        }
+        writer.section(SectionKind::CUBIN, 0, schema, vec![Piece::new(cubin)]);
+        let mut bytes = Vec::new();
+        writer.write_to(&mut bytes).expect("a vector");
+        let artifact = Artifact::read(&bytes).expect("well formed");
+        artifact.cubins(0).map_or_else(|error| error.code(), |found| if found.is_empty() { "none" } else { "some" })
+    };
+    let mut header = [0; 64];
+    assert_eq!(with(1, Box::leak(Box::new(header))), "none", "section 0 is no program");
+    header[0] = 2;
+    assert_eq!(with(1, Box::leak(Box::new(header))), "some");
+    assert_eq!(with(2, b"whatever comes later"), "none");
+    assert_eq!(with(1, &[0; 63]), "artifact::malformed");
 }
 
 /// What another variant says of its code and launches does not fit, whatever else is right.

@@ -14,6 +14,7 @@ mod explain;
 mod inspect;
 mod ops;
 mod profile;
+mod ptxas;
 mod records;
 mod run;
 mod simplify;

@@ -232,7 +232,7 @@ impl From<CompileError> for Failure {
             | CompileError::UnknownSpecialCase { .. }
             | CompileError::BadSpecialCase { .. }
             | CompileError::TooManySpecialCases { .. } => Exit::Usage,
-            CompileError::Dump { .. } | CompileError::BadDump { .. } => Exit::Failed,
+            CompileError::Dump { .. } | CompileError::BadDump { .. } | CompileError::Ptxas { .. } => Exit::Failed,
             CompileError::Fallback { .. } => Exit::Condition,
             _ => Exit::CannotCompile,
         };

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::failure::Failure;
 use crate::gpu;
 use infc_artifact::features;
-use infc_runtime::{LoadOptions, Model, Pool};
+use infc_runtime::{GpuSelection, LoadOptions, Model, Pool};
 use std::io::Read;
 use std::path::Path;
 
@@ -49,7 +49,7 @@ pub(crate) fn read_stdin() -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// Loads an artifact; says so if the processor does what was compiled for a GPU.
+/// Loads an artifact; says which GPU runs it and what it was given, and so if the processor does what was compiled for one.
 pub(crate) fn open(path: &Path, options: &LoadOptions, console: &Console) -> Result<Model, Failure> {
     let model =
         if is_stream(path) { Model::from_vec_with(read_stdin()?, options) } else { Model::open_with(path, options) };
@@ -58,10 +58,26 @@ pub(crate) fn open(path: &Path, options: &LoadOptions, console: &Console) -> Res
         for skipped in selection.skipped.iter().filter(|s| features::arch_of(&s.target) == Some("cuda")) {
             console.note(format!("  on {} instead of {}: {}", selection.target, skipped.target, skipped.reason));
         }
+        if let Some(gpu) = &selection.gpu {
+            if let Some(reason) = &gpu.refused {
+                console.note(format!("  its machine code is not taken: {reason}"));
+            }
+            console.note(format!("  on {}, {}", gpu.name, taken(gpu, &selection.target)));
+        }
     }
     model.map_err(|error| match error {
         // It names the file already.
         infc_runtime::RuntimeError::Open { .. } => error.into(),
         error => Failure::from(error).at(format_args!("`{}`", path.display())),
     })
+}
+
+/// What a GPU was given of a target's code.
+fn taken(gpu: &GpuSelection, target: &str) -> String {
+    let GpuSelection { capability, is_machine_code, .. } = gpu;
+    if *is_machine_code {
+        format!("by the machine code for sm_{capability} of {target}")
+    } else {
+        format!("by the PTX of {target}, which the driver has translated for sm_{capability}")
+    }
 }

@@ -11,6 +11,11 @@ use infc_ir::schedule::GpuDim;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+/// What an entry begins with.
+pub(crate) const ENTRY: &str = ".visible .entry ";
+/// Shared memory that is asked for at the launch.
+pub(crate) const DYNAMIC_SHARED: &str = ".extern .shared .align 16 .b8 smem[];\n\n";
+
 /// A parameter of a kernel, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Param {
@@ -244,12 +249,15 @@ impl Emitter<'_> {
     }
 }
 
+/// What a module begins with.
+pub(crate) fn header(target: PtxTarget) -> String {
+    format!(".version {}\n.target {target}\n.address_size 64\n\n", target.version())
+}
+
 fn frame(e: &Emitter<'_>, entry: &str, params: &[Param], target: PtxTarget, dynamic_shared: bool) -> String {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, ".version {}\n.target {target}\n.address_size 64\n", target.version());
+    let mut text = header(target);
     if dynamic_shared {
-        let _ = writeln!(text, ".extern .shared .align 16 .b8 smem[];\n");
+        text.push_str(DYNAMIC_SHARED);
     }
     let list: Vec<String> = params
         .iter()
@@ -260,7 +268,8 @@ fn frame(e: &Emitter<'_>, entry: &str, params: &[Param], target: PtxTarget, dyna
         })
         .collect();
     let [x, y, z] = e.launch.block;
-    let _ = writeln!(text, ".visible .entry {entry}(\n{}\n)\n.maxntid {x}, {y}, {z}", list.join(",\n"));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{ENTRY}{entry}(\n{}\n)\n.maxntid {x}, {y}, {z}", list.join(",\n"));
     // Or the assembler keeps room for several blocks beside each other, at the price of registers that it spills.
     let _ = writeln!(text, ".minnctapersm 1\n{{");
     text.push_str(&e.b.declarations());

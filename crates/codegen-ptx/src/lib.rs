@@ -12,6 +12,7 @@
 //! - `index` computes addresses, in 32 bits where ranges allow.
 //! - `scalar` computes expressions; functions without an instruction of their own are expanded by [`infc_ir::math`], which
 //!   states their accuracy, into what `arithmetic` makes of it.
+//! - `link` makes one module of many, for an assembler.
 //! - `stmt` does loops, stores, folds and copies; `matrix` the loops that are products of matrices by a warp.
 
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod emitter;
 mod error;
 mod index;
 mod launch;
+mod link;
 mod matrix;
 mod memory;
 mod scalar;
@@ -31,4 +33,5 @@ mod target;
 pub use emitter::{Param, PtxModule, emit};
 pub use error::PtxError;
 pub use launch::Launch;
+pub use link::link;
 pub use target::{ParsePtxTargetError, PtxTarget};

@@ -1,11 +1,12 @@
 //! What variants are made for, processors and GPUs, and their code.
 
+use crate::cuda::{self, CudaCode};
 use crate::kernels::{Kernels, Scheduled};
 use crate::size::size;
-use crate::{CompileError, cuda, kernels};
+use crate::{CompileError, kernels};
 use infc_artifact::{DeviceKernel, KernelInfo, SizeExpr, features};
 use infc_codegen_cpu::{CompiledKernel, Target};
-use infc_codegen_ptx::{PtxModule, PtxTarget};
+use infc_codegen_ptx::PtxTarget;
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
@@ -82,7 +83,7 @@ impl FromStr for VariantTarget {
 #[derive(Clone, Debug)]
 pub(crate) enum Code {
     Cpu(Vec<CompiledKernel>),
-    Cuda(Vec<PtxModule>),
+    Cuda(CudaCode),
 }
 
 /// How a Program launches a kernel.
@@ -117,8 +118,8 @@ pub(crate) fn listings(
 ) -> Result<Vec<(String, String)>, CompileError> {
     match (target, code) {
         (VariantTarget::Cpu(target), _) => kernels::listings(kernels, scheduled, target),
-        (VariantTarget::Cuda(_), Code::Cuda(modules)) => {
-            let named = kernels.distinct.iter().zip(modules);
+        (VariantTarget::Cuda(_), Code::Cuda(code)) => {
+            let named = kernels.distinct.iter().zip(&code.modules);
             Ok(named.map(|(distinct, module)| (distinct.kernel.name.clone(), module.text.clone())).collect())
         }
         (VariantTarget::Cuda(_), Code::Cpu(_)) => {
@@ -132,7 +133,7 @@ impl Code {
     pub(crate) fn len_bytes(&self) -> usize {
         match self {
             Self::Cpu(kernels) => kernels.iter().map(|kernel| kernel.function.code.len()).sum(),
-            Self::Cuda(modules) => modules.iter().map(|module| module.text.len()).sum(),
+            Self::Cuda(code) => code.modules.iter().map(|module| module.text.len()).sum(),
         }
     }
 
@@ -140,7 +141,7 @@ impl Code {
     pub(crate) fn bytes(&self, kernel: usize) -> &[u8] {
         match self {
             Self::Cpu(kernels) => &kernels[kernel].function.code,
-            Self::Cuda(modules) => modules[kernel].text.as_bytes(),
+            Self::Cuda(code) => code.modules[kernel].text.as_bytes(),
         }
     }
 
@@ -149,6 +150,14 @@ impl Code {
         match self {
             Self::Cpu(kernels) => kernels[kernel].function.stats.inner_loop_spills,
             Self::Cuda(_) => 0,
+        }
+    }
+
+    /// Bytes that threads of a GPU move between registers and memory, as far as they are known.
+    pub(crate) fn spill_bytes(&self, kernel: usize) -> u64 {
+        match self {
+            Self::Cpu(_) => 0,
+            Self::Cuda(code) => code.spills.get(kernel).copied().unwrap_or(0),
         }
     }
 
@@ -165,8 +174,8 @@ impl Code {
                     ..KernelInfo::default()
                 }
             }
-            Self::Cuda(modules) => {
-                let module = &modules[kernel];
+            Self::Cuda(code) => {
+                let module = &code.modules[kernel];
                 let dynamic_shared_bytes = if module.dynamic_shared { module.shared_bytes } else { 0 };
                 let device = DeviceKernel {
                     entry: module.entry.clone(),
@@ -191,15 +200,16 @@ impl Code {
                 scratch_bytes: size(&kernels[kernel].scratch_bytes)?,
                 takes_symbols: true,
             },
-            Self::Cuda(modules) => {
-                let [x, y, z] = &modules[kernel].launch.grid;
+            Self::Cuda(code) => {
+                let module = &code.modules[kernel];
+                let [x, y, z] = &module.launch.grid;
                 let grid = [size(x)?, size(y)?, size(z)?];
                 let [x, y, z] = grid.clone();
                 LaunchForm {
                     chunks: x * y * z,
                     step_chunks: None,
                     grid: Some(grid),
-                    scratch_bytes: size(&modules[kernel].scratch_bytes)?,
+                    scratch_bytes: size(&module.scratch_bytes)?,
                     takes_symbols: !scheduled.nest.symbols.is_empty(),
                 }
             }

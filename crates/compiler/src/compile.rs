@@ -12,8 +12,8 @@ use crate::state;
 use crate::taken;
 use crate::weights;
 use crate::{
-    CompileError, CompileOptions, KernelReport, MAX_SPECIAL_CASES, Phase, Precision, Progress, Records, Report, Source,
-    SpecialCase, SpecialCaseReport, Target, VariantReport, entry, specialize,
+    CompileError, CompileOptions, CubinReport, KernelReport, MAX_SPECIAL_CASES, Phase, Precision, Progress, Records,
+    Report, Source, SpecialCase, SpecialCaseReport, Target, VariantReport, entry, specialize,
 };
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Entry, Hash, KernelInfo, Provenance, VariantBuilder, crossings};
 use infc_frontend_onnx::{ImportOptions, Model, import};
@@ -218,8 +218,15 @@ pub fn compile(
 
     run.begin(Phase::Codegen);
     let mut compiled: Vec<Code> = Vec::new();
-    for (target, scheduled) in &scheduled {
-        compiled.push(code::codegen(&kernels, scheduled, target)?);
+    // Of GPUs the newer ones come first.
+    let mut newer = None;
+    for (target, scheduled) in &mut scheduled {
+        let mut code = code::codegen(&kernels, scheduled, target)?;
+        if let (VariantTarget::Cuda(generation), Code::Cuda(code)) = (&target, &mut code) {
+            let range = (*generation, newer.replace(*generation));
+            cuda::assemble(&kernels, scheduled, code, range, options)?;
+        }
+        compiled.push(code);
     }
     dump.code(&kernels, &scheduled, &compiled)?;
     let code_bytes: usize = compiled.iter().map(Code::len_bytes).sum();
@@ -267,6 +274,14 @@ pub fn compile(
                 report.crossings.retain(|crossing| !crossing.is_port(entry, &program));
             }
             variant.program(program);
+        }
+        if let Code::Cuda(code) = compiled {
+            report.unknown_generations = code.unknown.iter().map(ToString::to_string).collect();
+            for cubin in &code.cubins {
+                let (generation, bytes) = (cubin.generation.to_string(), cubin.image.len() as u64);
+                report.cubins.push(CubinReport { generation, bytes });
+                variant.cubin(cubin.generation.capability(), cubin.image.clone());
+            }
         }
         builder.variant(variant);
         run.report.variants.push(report);
@@ -475,7 +490,9 @@ fn describe_cases(report: &mut Report, kernels: &Kernels) {
 fn provenance(options: &CompileOptions) -> Provenance {
     let infc_version = env!("CARGO_PKG_VERSION").to_owned();
     let records = Some(&options.records).filter(|records| !records.is_empty()).map(Records::fingerprint);
-    Provenance { infc_version, flags: options.flags(), records: records.into_iter().collect(), ..Provenance::default() }
+    let assembler = options.ptxas.as_ref().map(|ptxas| format!("ptxas {}", ptxas.version()));
+    let (flags, records) = (options.flags(), records.into_iter().collect());
+    Provenance { infc_version, flags, records, assembler, ..Provenance::default() }
 }
 
 /// The same, of an ONNX model.
@@ -521,5 +538,6 @@ fn kernel_report(kernels: &Kernels, n: usize, info: &KernelInfo, compiled: &Code
         code_bytes: compiled.bytes(n).len() as u64,
         schedule: info.schedule.clone(),
         inner_loop_spills: compiled.inner_loop_spills(n),
+        spill_bytes: compiled.spill_bytes(n),
     }
 }

@@ -52,6 +52,8 @@ pub enum CompileError {
     Codegen { kernel: String, origins: Vec<String>, target: String, source: CodegenError },
     #[error("the model has parts without code for {target}: {}", parts.join("; "))]
     NoGpuCode { target: String, parts: Vec<String> },
+    #[error("the assembler `{}`: {reason}", program.display())]
+    Ptxas { program: PathBuf, reason: String },
     #[error("constant `{name}`: {source}")]
     Weight { name: String, source: PassError },
     #[error(transparent)]
@@ -98,6 +100,7 @@ impl CompileError {
             Self::Schedule { .. } => "compile::schedule",
             Self::Codegen { .. } => "compile::codegen",
             Self::NoGpuCode { .. } => "compile::no-gpu-code",
+            Self::Ptxas { .. } => "compile::ptxas",
             Self::Weight { .. } => "compile::weight",
             Self::Artifact(error) => error.code(),
             Self::CannotStart { .. } => "compile::cannot-start",
@@ -109,7 +112,7 @@ impl CompileError {
     }
 
     /// All codes of this crate itself, for whoever documents them.
-    pub const CODES: [&'static str; 23] = [
+    pub const CODES: [&'static str; 24] = [
         "compile::bad-dump",
         "compile::bad-special-case",
         "compile::cannot-dump",
@@ -123,6 +126,7 @@ impl CompileError {
         "compile::no-targets",
         "compile::pass",
         "compile::plan",
+        "compile::ptxas",
         "compile::schedule",
         "compile::size",
         "compile::state-mismatch",

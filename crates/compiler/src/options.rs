@@ -1,7 +1,7 @@
 //! What can be asked of a compilation.
 
 use crate::code::VariantTarget;
-use crate::{CustomOps, DimChoice, MachineModel, Phase, Records, ShapeDim, Target, specialize};
+use crate::{CustomOps, DimChoice, MachineModel, Phase, Ptxas, Records, ShapeDim, Target, specialize};
 use infc_passes::ErrorClass;
 use infc_passes::form::{Append, FormOptions};
 use std::fmt;
@@ -81,6 +81,9 @@ pub struct CompileOptions {
     pub builtin_records: Records,
     /// The machines that schedules have in mind for targets, by name, where that is not the target's fixed model.
     pub machines: Vec<(String, MachineModel)>,
+    /// The assembler that adds machine code to what is made for GPUs; without it there is PTX alone, and the same options
+    /// give the same bytes everywhere.
+    pub ptxas: Option<Ptxas>,
     /// Starts with this phase; the source is then what the phase before it dumped.
     pub start_from: Option<Phase>,
     /// Writes what each phase made into this folder.
@@ -107,6 +110,7 @@ impl Default for CompileOptions {
             records: Records::default(),
             builtin_records: Records::default(),
             machines: Vec::new(),
+            ptxas: None,
             start_from: None,
             dump_phases: None,
             stop_after: None,

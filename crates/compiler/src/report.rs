@@ -83,6 +83,19 @@ pub struct VariantReport {
     /// Of a variant for GPUs, the copies between host and GPU in a run of the entry `main`, but for those of its inputs and
     /// outputs at both ends.
     pub crossings: Vec<Crossing>,
+    /// Of a variant for GPUs, machine code beside the PTX.
+    pub cubins: Vec<CubinReport>,
+    /// Generations of GPUs that the assembler does not know, as `sm_120`.
+    pub unknown_generations: Vec<String>,
+}
+
+/// Figures of the machine code of one generation of GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CubinReport {
+    /// The generation, as `sm_90`.
+    pub generation: String,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// Figures of one kernel.
@@ -104,4 +117,7 @@ pub struct KernelReport {
     pub schedule: String,
     /// Moves between registers and stack in innermost loops.
     pub inner_loop_spills: u32,
+    /// On GPUs, bytes that a thread moves between registers and memory because there are too few, of the generation where
+    /// these are most; 0 where nobody has assembled it.
+    pub spill_bytes: u64,
 }

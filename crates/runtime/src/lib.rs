@@ -50,7 +50,7 @@ mod view;
 
 pub use custom::{CustomCall, CustomOpError, Runtime};
 pub use error::RuntimeError;
-pub use gpu::{Gpu, GpuAddress, GpuError, GpuFunction};
+pub use gpu::{Gpu, GpuAddress, GpuError, GpuFunction, GpuImage, GpuModule};
 pub use guarded::{Flush, GuardedBytes};
 #[doc(hidden)]
 pub use include::Aligned;
@@ -61,7 +61,7 @@ pub use observer::{Event, Observer, Planned, StepEvent};
 pub use owned::SessionOutputs;
 pub use pool::{Pool, PoolBuilder, Spin};
 pub use scratch::GuardedScratch;
-pub use select::{Selection, Skipped, host_arch, host_has};
+pub use select::{GpuSelection, Selection, Skipped, host_arch, host_has};
 pub use session::{RunOptions, Session, SessionOptions};
 pub use view::{TensorView, TensorViewMut};
 

@@ -147,19 +147,23 @@ impl Model {
         let artifact = Artifact::read(bytes.get())?;
         let manifest = artifact.manifest();
         options.runtime.check(&manifest.custom_ops)?;
-        let (selection, gpu) = select::select(&manifest.variants, options)?;
+        let (mut selection, gpu) = select::select(&manifest.variants, options)?;
         let body = artifact.variant(selection.variant)?;
         host::check(&body, &manifest.custom_ops)?;
-        let (code, section) = artifact.code(selection.variant)?;
         // Every record was checked to lie within its section.
         let weights: Vec<Range<usize>> =
             (0..manifest.weights.len()).map_while(|index| artifact.weight_range(index)).collect();
         let code = match gpu {
             Some(gpu) => {
                 let file = (bytes.get(), weights.as_slice());
-                Code::Gpu(GpuCode::load(&gpu, (code, section.hash), &body.kernels, file)?)
+                let (code, loaded) = GpuCode::load(&gpu, (&artifact, selection.variant), &body.kernels, file)?;
+                selection.gpu = Some(loaded);
+                Code::Gpu(code)
             }
-            None => Code::Cpu(CodeImage::load(code, section.hash)?),
+            None => {
+                let (code, section) = artifact.code(selection.variant)?;
+                Code::Cpu(CodeImage::load(code, section.hash)?)
+            }
         };
         if options.verify_weights {
             artifact.verify_weights()?;

@@ -17,6 +17,21 @@ pub struct Selection {
     pub target: String,
     /// The variants before it (better ones), which were passed over.
     pub skipped: Vec<Skipped>,
+    /// Of a variant for GPUs, what the GPU runs.
+    pub gpu: Option<GpuSelection>,
+}
+
+/// What a GPU runs of a variant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuSelection {
+    /// What the GPU is called.
+    pub name: String,
+    /// Its compute capability, major·10 + minor.
+    pub capability: u32,
+    /// It runs machine code from the artifact; otherwise the driver has translated PTX.
+    pub is_machine_code: bool,
+    /// Why machine code that the artifact has for it was not taken.
+    pub refused: Option<String>,
 }
 
 /// A variant that was passed over.
@@ -67,7 +82,7 @@ fn select_on(
         let is_for_gpus = features::arch_of(&info.target) == Some("cuda");
         let found = if is_for_gpus { runs_on(info, (gpus.gpu)()).map(Some) } else { obstacle(info, arch, has) };
         let reason = match found {
-            Ok(gpu) => return Ok((Selection { variant, target: info.target.clone(), skipped }, gpu)),
+            Ok(gpu) => return Ok((Selection { variant, target: info.target.clone(), skipped, gpu: None }, gpu)),
             Err(reason) => reason,
         };
         // What is made for older GPUs stands behind.

@@ -3,7 +3,7 @@
 use crate::STEP_LIMIT;
 use infc_ptxsim::{Argument, Buffer, Launch, Module, SimError, buffer_address, buffer_at};
 use infc_runtime::artifact::DeviceKernel;
-use infc_runtime::{Gpu, GpuAddress, GpuError, GpuFunction};
+use infc_runtime::{Gpu, GpuAddress, GpuError, GpuFunction, GpuImage, GpuModule};
 use std::sync::{Mutex, MutexGuard};
 
 /// Memory unless it is told otherwise.
@@ -18,6 +18,7 @@ pub struct Simulator {
     /// Instructions that all launches together may take.
     step_limit: u64,
     seed: u64,
+    takes_text_as_cubin: bool,
     state: Mutex<State>,
 }
 
@@ -34,7 +35,12 @@ pub struct Copied {
 struct State {
     /// What was given back is empty, and its address is not used again.
     buffers: Vec<Buffer>,
-    functions: Vec<Option<Module>>,
+    /// What was given back is `None`.
+    modules: Vec<Option<Module>>,
+    /// Per function, its module.
+    functions: Vec<usize>,
+    /// Modules that were loaded as cubins.
+    cubins: usize,
     launches: usize,
     steps: u64,
     copied: Copied,
@@ -44,7 +50,7 @@ struct State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} buffers, {} functions", self.buffers.len(), self.functions.len())
+        write!(f, "{} buffers, {} modules", self.buffers.len(), self.modules.len())
     }
 }
 
@@ -58,6 +64,7 @@ impl Simulator {
             memory_bytes: MEMORY_BYTES,
             step_limit: 20 * STEP_LIMIT,
             seed,
+            takes_text_as_cubin: false,
             state: Mutex::default(),
         }
     }
@@ -79,6 +86,19 @@ impl Simulator {
     #[must_use]
     pub fn with_step_limit(self, step_limit: u64) -> Self {
         Self { step_limit, ..self }
+    }
+
+    /// Takes PTX for machine code of its generation, as an assembler would make it that changes nothing. Otherwise it refuses
+    /// machine code.
+    #[must_use]
+    pub fn with_text_as_cubin(self) -> Self {
+        Self { takes_text_as_cubin: true, ..self }
+    }
+
+    /// Modules that were loaded as machine code so far.
+    #[must_use]
+    pub fn cubins(&self) -> usize {
+        self.state().cubins
     }
 
     /// Lets a launch fail, counted from the next one.
@@ -109,7 +129,7 @@ impl Simulator {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let state = self.state();
-        state.buffers.iter().all(|buffer| buffer.bytes.is_empty()) && state.functions.iter().all(Option::is_none)
+        state.buffers.iter().all(|buffer| buffer.bytes.is_empty()) && state.modules.iter().all(Option::is_none)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -145,15 +165,36 @@ impl Gpu for Simulator {
         self.ptx_version
     }
 
-    fn load(&self, ptx: &str, _: &DeviceKernel) -> Result<GpuFunction, GpuError> {
-        let module = Module::parse(ptx).map_err(|error| GpuError::Refused { log: error.to_string() })?;
+    fn load(&self, image: GpuImage<'_>) -> Result<GpuModule, GpuError> {
+        let refused = |log: &str| GpuError::Refused { log: log.to_owned() };
+        let text = match image {
+            GpuImage::Ptx(text) => text,
+            GpuImage::Cubin(image) if self.takes_text_as_cubin => {
+                std::str::from_utf8(image).map_err(|_| refused("machine code that is no text"))?
+            }
+            GpuImage::Cubin(_) => return Err(refused("the simulator executes PTX")),
+        };
+        let module = Module::parse(text).map_err(|error| refused(&error.to_string()))?;
         let mut state = self.state();
-        state.functions.push(Some(module));
+        state.modules.push(Some(module));
+        state.cubins += usize::from(matches!(image, GpuImage::Cubin(_)));
+        Ok(GpuModule(state.modules.len() as u64 - 1))
+    }
+
+    fn function(&self, module: GpuModule, kernel: &DeviceKernel) -> Result<GpuFunction, GpuError> {
+        let refused = |log: &str| GpuError::Refused { log: format!("`{}`: {log}", kernel.entry) };
+        let mut state = self.state();
+        let loaded = state.modules.get(module.0 as usize).and_then(Option::as_ref);
+        let loaded = loaded.ok_or_else(|| refused("the module was unloaded"))?;
+        if !loaded.entry_names().any(|name| name == kernel.entry) {
+            return Err(refused("there is no such entry"));
+        }
+        state.functions.push(module.0 as usize);
         Ok(GpuFunction(state.functions.len() as u64 - 1))
     }
 
-    fn unload(&self, function: GpuFunction) {
-        self.state().functions[function.0 as usize] = None;
+    fn unload(&self, module: GpuModule) {
+        self.state().modules[module.0 as usize] = None;
     }
 
     fn allocate(&self, len_bytes: usize) -> Result<GpuAddress, GpuError> {
@@ -230,8 +271,9 @@ impl Gpu for Simulator {
             seed: self.seed,
             step_limit: self.step_limit.saturating_sub(state.steps),
         };
-        let State { buffers, functions, steps, .. } = &mut *state;
-        let module = functions[function.0 as usize].as_ref().ok_or_else(|| failed("a launch", "it was unloaded"))?;
+        let State { buffers, modules, functions, steps, .. } = &mut *state;
+        let module =
+            modules[functions[function.0 as usize]].as_ref().ok_or_else(|| failed("a launch", "it was unloaded"))?;
         let stats = infc_ptxsim::run(module, &launch, buffers).map_err(|error| match error {
             SimError::StepLimit { .. } => {
                 *steps = self.step_limit;

@@ -57,6 +57,8 @@ impl SectionKind {
     pub const WEIGHTS: Self = Self(4);
     /// Kernels of a variant for NVIDIA GPUs as PTX text, one module per kernel.
     pub const PTX: Self = Self(5);
+    /// Kernels of a variant as machine code of one generation of GPUs ([`Cubin`](crate::Cubin)); never required.
+    pub const CUBIN: Self = Self(6);
 
     /// A word for messages and listings; `None` for kinds of later versions.
     #[must_use]
@@ -67,6 +69,7 @@ impl SectionKind {
             Self::CODE => Some("code"),
             Self::WEIGHTS => Some("weights"),
             Self::PTX => Some("ptx"),
+            Self::CUBIN => Some("cubin"),
             _ => None,
         }
     }

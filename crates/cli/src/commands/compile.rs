@@ -1,5 +1,6 @@
 //! `infc compile MODEL`.
 
+use crate::commands::ptxas::PtxasArg;
 use crate::commands::records::BuiltinRecords;
 use crate::commands::{custom_ops, dims, records};
 use crate::console::{Console, Style};
@@ -11,8 +12,10 @@ use crate::output_file::OutputFile;
 use crate::progress::Stages;
 use crate::stats::millis;
 use crate::tables;
-use infc::{Compilation, CompileOptions, Phase, Precision, Report, Source, SpecialCaseReport};
-use infc_artifact::{Crossing, Side as CrossingSide};
+use infc::{
+    Compilation, CompileOptions, KernelReport, Phase, Precision, Report, Source, SpecialCaseReport, VariantReport,
+};
+use infc_artifact::{Crossing, Side as CrossingSide, features};
 use infc_codegen_cpu::Target;
 use serde::Serialize;
 use serde_json::json;
@@ -75,6 +78,10 @@ pub(crate) struct CompileArgs {
     /// measured on machines of this kind), off, or a kind from `infc targets`, for each target that has some
     #[arg(long, value_name = "KIND", default_value = "auto")]
     builtin_records: BuiltinRecords,
+    /// Add machine code of each GPU generation to the PTX, which loads faster: off, auto (the ptxas that is installed, if
+    /// there is one), or the path of a ptxas. Other versions of it make other bytes
+    #[arg(long, value_name = "off|auto|PATH", default_value = "off", value_parser = clap::value_parser!(PtxasArg))]
+    ptxas: PtxasArg,
     /// Write what each phase made into a folder
     #[arg(long, value_name = "DIR", help_heading = "Looking inside")]
     dump_phases: Option<PathBuf>,
@@ -166,6 +173,8 @@ impl CompileArgs {
         }
         let native_target = native.as_ref().map(|native| native.target.to_string());
         let builtin = self.builtin_records.read(native_target.as_deref(), console);
+        let for_gpus = targets.iter().any(|target| features::arch_of(target) == Some("cuda"));
+        let ptxas = self.ptxas.find(for_gpus, console)?;
         let options = CompileOptions {
             targets,
             byte_targets,
@@ -182,6 +191,7 @@ impl CompileArgs {
             records: recorded.to_records(),
             builtin_records: builtin.records,
             machines,
+            ptxas,
             start_from: self.start_from,
             dump_phases: self.dump_phases,
             stop_after: self.stop_after,
@@ -237,6 +247,9 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
     for variant in compilation.report.variants.iter().filter(|variant| !variant.crossings.is_empty()) {
         console.note(format!("  copied  for {}: {}", variant.target, copied(&variant.crossings)));
     }
+    for variant in compilation.report.variants.iter().filter(|variant| !variant.cubins.is_empty()) {
+        console.note(format!("  machine code  for {}: {}", variant.target, assembled(variant)));
+    }
     for refused in &compilation.report.refused_records {
         console.note(format!("  record not taken  {refused}"));
     }
@@ -280,6 +293,24 @@ fn list_phases(console: &Console) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
+}
+
+fn spills(kernel: &KernelReport) -> bool {
+    kernel.inner_loop_spills > 0 || kernel.spill_bytes > 0
+}
+
+/// What an assembler has added to a variant.
+fn assembled(variant: &VariantReport) -> String {
+    let cubins = variant.cubins.iter().map(|cubin| format!("{} {}", cubin.generation, tables::bytes(cubin.bytes)));
+    let mut text = cubins.collect::<Vec<_>>().join(", ");
+    if !variant.unknown_generations.is_empty() {
+        text = format!("{text}; this ptxas does not know {}", variant.unknown_generations.join(", "));
+    }
+    let spilling: Vec<&str> = variant.kernels.iter().filter(|k| k.spill_bytes > 0).map(|k| k.name.as_str()).collect();
+    if !spilling.is_empty() {
+        text = format!("{text}; registers are too few for {}", spilling.join(", "));
+    }
+    text
 }
 
 /// What is copied between host and GPU beside inputs and outputs.
@@ -359,14 +390,22 @@ struct PhaseSummary {
 }
 
 #[derive(Serialize)]
+struct CubinSummary<'a> {
+    generation: &'a str,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
 struct VariantSummary<'a> {
     target: &'a str,
     code_bytes: u64,
     kernels: usize,
     /// Of a variant for GPUs, values that a run copies between host and GPU, besides inputs and outputs.
     crossings: usize,
-    /// Kernels whose innermost loops move values between registers and memory.
+    /// Kernels whose innermost loops move values between registers and memory; for GPUs, kernels that do so anywhere.
     spilling_kernels: usize,
+    /// Machine code of GPU generations, beside PTX.
+    cubins: Vec<CubinSummary<'a>>,
 }
 
 impl<'a> Summary<'a> {
@@ -377,7 +416,12 @@ impl<'a> Summary<'a> {
             code_bytes: variant.code_bytes,
             kernels: variant.kernels.len(),
             crossings: variant.crossings.len(),
-            spilling_kernels: variant.kernels.iter().filter(|kernel| kernel.inner_loop_spills > 0).count(),
+            spilling_kernels: variant.kernels.iter().filter(|kernel| spills(kernel)).count(),
+            cubins: variant
+                .cubins
+                .iter()
+                .map(|cubin| CubinSummary { generation: &cubin.generation, bytes: cubin.bytes })
+                .collect(),
         });
         Self {
             schema: "infc.compile/1",

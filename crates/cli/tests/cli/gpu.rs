@@ -57,6 +57,41 @@ fn an_artifact_for_gpus_alone() {
     }
 }
 
+/// An assembler that gives its input back stands for one: what there is of machine code is told.
+#[cfg(unix)]
+#[test]
+fn machine_code_beside_ptx() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = digits_folder();
+    let at = folder.path();
+    let script = "#!/bin/sh\n[ $1 = --version ] && echo 'Cuda compilation tools, release 9.9, V9.9.1' || cp $6 $5\n";
+    fs::create_dir(at.join("bin")).unwrap();
+    fs::write(at.join("bin/ptxas"), script).unwrap();
+    fs::set_permissions(at.join("bin/ptxas"), fs::Permissions::from_mode(0o755)).unwrap();
+    let told = infc(at, "compile digits/digits.onnx --target cuda,x86-64-v2 --ptxas bin/ptxas").ok().stderr;
+    assert!(told.contains("machine code  for cuda:sm_80: sm_80 "), "{told}");
+    let json = infc(at, "inspect digits.infa --verify --format json").ok().json();
+    let cubins: Vec<&str> = json["sections"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|section| section["kind"] == "cubin" && section["target"] == "cuda:sm_80")
+        .map(|section| section["generation"].as_str().unwrap())
+        .collect();
+    assert_eq!(cubins, ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]);
+    assert_eq!(json["provenance"]["assembler"], "ptxas 9.9.1");
+    let text = infc(at, "inspect digits.infa").ok().stdout;
+    assert!(text.contains("cubin sm_90"), "{text}");
+    infc(at, "inspect digits.infa --thin cuda:sm_80 -o thin.infa").ok();
+    assert!(infc(at, "inspect thin.infa").ok().stdout.contains("cubin sm_120"));
+    infc(at, "run digits.infa --random --dim N=1 --target x86-64-v2").ok();
+
+    let told = infc(at, "compile digits/digits.onnx --target x86-64-v2 --ptxas bin/ptxas").ok().stderr;
+    assert!(told.contains("no target is a GPU"), "{told}");
+    infc(at, "compile digits/digits.onnx --target cuda --ptxas bin/none").fails(1, "compile::ptxas");
+}
+
 #[test]
 fn names_of_gpus() {
     let folder = digits_folder();

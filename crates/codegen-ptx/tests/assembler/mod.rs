@@ -1,6 +1,6 @@
 //! NVIDIA's assembler, where there is one.
 
-use infc_codegen_ptx::{PtxModule, PtxTarget};
+use infc_codegen_ptx::{PtxModule, PtxTarget, link};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -29,14 +29,12 @@ pub(crate) fn assemble(modules: impl Fn(&PtxTarget) -> Vec<PtxModule>) {
     };
     for sm in GENERATIONS {
         let target: PtxTarget = sm.parse().expect("a listed target");
-        // Modules with shared memory of a launch declare it themselves; all others are one module: the frame, then the
-        // entries, told apart by number.
-        let mut text = format!(".version {}\n.target {target}\n.address_size 64\n", target.version());
-        for (n, module) in modules(&target).iter().enumerate() {
-            assert!(!module.dynamic_shared, "{} does not fit a module of many", module.entry);
-            let body = &module.text[module.text.find(".visible").expect("an entry")..];
-            text.push_str(&body.replace(&module.entry, &format!("{}_{n}", module.entry)));
-        }
+        // Of several models: told apart by number.
+        let numbered = |(n, module): (usize, PtxModule)| {
+            let text = module.text.replace(&module.entry, &format!("{}_{n}", module.entry));
+            PtxModule { text, ..module }
+        };
+        let text = link(modules(&target).into_iter().enumerate().map(numbered), target);
         let mut child = Command::new(&ptxas)
             .args(["-Werror", "-warn-spills", &format!("-arch={sm}"), "-o", "/dev/null", "-"])
             .stdin(Stdio::piped())

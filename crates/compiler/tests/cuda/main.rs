@@ -2,6 +2,7 @@
 //! the other, against the interpreter of the model's graph before any pass.
 
 mod artifacts;
+mod assembled;
 mod beside;
 #[path = "../net/mod.rs"]
 mod net;

@@ -1,8 +1,9 @@
 //! What a model has on a GPU: its kernels and its weights.
 
-use super::{Gpu, GpuAddress, GpuBlock, GpuError, GpuFunction};
+use super::{Gpu, GpuAddress, GpuBlock, GpuError, GpuFunction, GpuImage, GpuModule};
 use crate::error::RuntimeError;
-use infc_artifact::{ArtifactError, Hash, KernelInfo};
+use crate::select::GpuSelection;
+use infc_artifact::{Artifact, ArtifactError, DeviceKernel, Hash, KernelInfo};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct GpuCode {
     pub(crate) gpu: Arc<dyn Gpu>,
+    modules: Vec<GpuModule>,
     /// Per kernel of the variant.
     functions: Vec<GpuFunction>,
     /// All bytes of the file from the first weight to the last.
@@ -19,22 +21,31 @@ pub(crate) struct GpuCode {
 }
 
 impl GpuCode {
-    /// Loads every kernel, whose texts are ranges of `ptx`, and copies the weights, which are ranges of `file`.
+    /// Loads the kernels of a variant, by its index: machine code of this very generation if there is some that the driver
+    /// takes, else PTX. Copies the weights, which are ranges of `file`.
     pub(crate) fn load(
         gpu: &Arc<dyn Gpu>,
-        (ptx, hash): (&[u8], Hash),
+        (artifact, variant): (&Artifact<'_>, usize),
         kernels: &[KernelInfo],
         (file, weights): (&[u8], &[Range<usize>]),
-    ) -> Result<Self, RuntimeError> {
-        let found = Hash::of(ptx);
-        if found != hash {
-            let what = "the PTX section".to_owned();
-            return Err(ArtifactError::HashMismatch { what, expected: hash, found }.into());
-        }
+    ) -> Result<(Self, GpuSelection), RuntimeError> {
         let empty = GpuBlock::empty(Arc::clone(gpu));
-        let mut this = Self { gpu: Arc::clone(gpu), functions: Vec::new(), weights: empty, first_weight: 0 };
-        for kernel in kernels {
-            this.functions.push(this.function(ptx, kernel)?);
+        let (modules, functions) = (Vec::new(), Vec::new());
+        let mut this = Self { gpu: Arc::clone(gpu), modules, functions, weights: empty, first_weight: 0 };
+        let mut selection = GpuSelection { name: gpu.name(), capability: gpu.capability(), ..GpuSelection::default() };
+        for cubin in artifact.cubins(variant)?.iter().filter(|cubin| cubin.capability == gpu.capability()) {
+            artifact.container().verified(cubin.section)?;
+            match this.load_cubin(cubin.image, kernels) {
+                Ok(()) => selection.is_machine_code = true,
+                Err(error) => {
+                    this.unload();
+                    selection.refused = Some(error.to_string());
+                }
+            }
+        }
+        if !selection.is_machine_code {
+            let (ptx, section) = artifact.code(variant)?;
+            this.load_ptx(ptx, section.hash, kernels)?;
         }
         if let (Some(start), Some(end)) = (weights.iter().map(|w| w.start).min(), weights.iter().map(|w| w.end).max()) {
             this.first_weight = start;
@@ -44,29 +55,60 @@ impl GpuCode {
                 gpu.write(this.weights.start(), bytes).map_err(|source| RuntimeError::gpu(&**gpu, source))?;
             }
         }
-        Ok(this)
+        Ok((this, selection))
     }
 
-    fn function(&self, ptx: &[u8], kernel: &KernelInfo) -> Result<GpuFunction, RuntimeError> {
-        let fault = |expected: &str, found: &str| RuntimeError::BadProgram {
-            what: format!("kernel `{}`", kernel.name),
-            expected: expected.to_owned(),
-            found: found.to_owned(),
-        };
-        let device = kernel.device.as_ref().ok_or_else(|| fault("how it is started", "nothing"))?;
-        // The range was checked when the artifact was read.
-        let text = (kernel.code_offset as usize)..(kernel.code_offset + kernel.code_len) as usize;
-        let text = ptx.get(text).and_then(|bytes| std::str::from_utf8(bytes).ok()).filter(|text| !text.contains('\0'));
-        let text = text.ok_or_else(|| fault("PTX", "bytes that are no text"))?;
-        self.gpu.load(text, device).map_err(|source| match source {
-            GpuError::Refused { log } => RuntimeError::GpuKernel {
-                kernel: kernel.name.clone(),
-                origins: kernel.origins.join(", "),
-                gpu: self.gpu.name(),
-                log,
-            },
-            source => RuntimeError::gpu(&*self.gpu, source),
-        })
+    /// One image of all kernels.
+    fn load_cubin(&mut self, image: &[u8], kernels: &[KernelInfo]) -> Result<(), GpuError> {
+        let module = self.gpu.load(GpuImage::Cubin(image))?;
+        self.modules.push(module);
+        for kernel in kernels {
+            let device = kernel.device.as_ref().ok_or_else(|| GpuError::Refused { log: fault(kernel).to_string() })?;
+            self.functions.push(self.gpu.function(module, device)?);
+        }
+        Ok(())
+    }
+
+    /// A module of each kernel, whose texts are ranges of `ptx`.
+    fn load_ptx(&mut self, ptx: &[u8], hash: Hash, kernels: &[KernelInfo]) -> Result<(), RuntimeError> {
+        let found = Hash::of(ptx);
+        if found != hash {
+            let what = "the PTX section".to_owned();
+            return Err(ArtifactError::HashMismatch { what, expected: hash, found }.into());
+        }
+        for kernel in kernels {
+            let device = kernel.device.as_ref().ok_or_else(|| fault(kernel))?;
+            // The range was checked when the artifact was read.
+            let text = (kernel.code_offset as usize)..(kernel.code_offset + kernel.code_len) as usize;
+            let text = ptx.get(text).and_then(|bytes| std::str::from_utf8(bytes).ok());
+            let text = text.filter(|text| !text.contains('\0')).ok_or_else(|| RuntimeError::BadProgram {
+                what: format!("kernel `{}`", kernel.name),
+                expected: "PTX".to_owned(),
+                found: "bytes that are no text".to_owned(),
+            })?;
+            self.load_kernel(text, device).map_err(|source| match source {
+                GpuError::Refused { log } => RuntimeError::GpuKernel {
+                    kernel: kernel.name.clone(),
+                    origins: kernel.origins.join(", "),
+                    gpu: self.gpu.name(),
+                    log,
+                },
+                source => RuntimeError::gpu(&*self.gpu, source),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn load_kernel(&mut self, ptx: &str, device: &DeviceKernel) -> Result<(), GpuError> {
+        let module = self.gpu.load(GpuImage::Ptx(ptx))?;
+        self.modules.push(module);
+        self.functions.push(self.gpu.function(module, device)?);
+        Ok(())
+    }
+
+    fn unload(&mut self) {
+        self.functions.clear();
+        self.modules.drain(..).for_each(|module| self.gpu.unload(module));
     }
 
     /// The kernel of this index.
@@ -80,10 +122,19 @@ impl GpuCode {
     }
 }
 
+/// Of a kernel that is for no GPU.
+fn fault(kernel: &KernelInfo) -> RuntimeError {
+    RuntimeError::BadProgram {
+        what: format!("kernel `{}`", kernel.name),
+        expected: "how it is started".to_owned(),
+        found: "nothing".to_owned(),
+    }
+}
+
 impl Drop for GpuCode {
     fn drop(&mut self) {
         // What is still running of a run that failed may be using them.
         let _ = self.gpu.synchronize();
-        self.functions.iter().for_each(|&function| self.gpu.unload(function));
+        self.unload();
     }
 }

@@ -18,9 +18,22 @@ use std::sync::Arc;
 /// An address in a GPU's memory.
 pub type GpuAddress = u64;
 
-/// A kernel that was loaded onto a GPU; what the number means is up to the [`Gpu`].
+/// Code that was loaded onto a GPU; what the number means is up to the [`Gpu`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuModule(pub u64);
+
+/// A kernel of a [`GpuModule`]; what the number means is up to the [`Gpu`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuFunction(pub u64);
+
+/// Code as a driver takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GpuImage<'a> {
+    /// The text of a PTX module.
+    Ptx(&'a str),
+    /// Machine code of the GPU's own compute capability, as an assembler writes it.
+    Cubin(&'a [u8]),
+}
 
 /// A GPU with its driver.
 ///
@@ -36,14 +49,20 @@ pub trait Gpu: fmt::Debug + Send + Sync {
     /// The newest version of the PTX instruction set that its driver takes: major·10 + minor.
     fn ptx_version(&self) -> u32;
 
-    /// Makes a kernel of the text of a PTX module, ready to be launched with a block and shared memory as they are said.
+    /// Loads code.
     ///
     /// # Errors
-    /// [`GpuError::Refused`] with what the driver says of the text.
-    fn load(&self, ptx: &str, kernel: &DeviceKernel) -> Result<GpuFunction, GpuError>;
+    /// [`GpuError::Refused`] with what the driver says of it.
+    fn load(&self, image: GpuImage<'_>) -> Result<GpuModule, GpuError>;
 
-    /// Forgets a kernel.
-    fn unload(&self, function: GpuFunction);
+    /// A kernel of code that was loaded, ready to be launched with a block and shared memory as they are said.
+    ///
+    /// # Errors
+    /// [`GpuError::Refused`] if there is no such kernel, or not with so much shared memory.
+    fn function(&self, module: GpuModule, kernel: &DeviceKernel) -> Result<GpuFunction, GpuError>;
+
+    /// Forgets code, and its kernels with it.
+    fn unload(&self, module: GpuModule);
 
     /// Memory with unknown contents, 256-byte aligned.
     ///

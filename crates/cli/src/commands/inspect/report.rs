@@ -38,6 +38,8 @@ pub(super) struct SectionReport {
     pub(super) kind: String,
     /// The variant it belongs to.
     pub(super) target: Option<String>,
+    /// Of machine code for GPUs, the generation that runs it.
+    pub(super) generation: Option<String>,
     pub(super) offset: u64,
     pub(super) bytes: u64,
     pub(super) schema: u32,
@@ -344,12 +346,22 @@ fn sections(artifact: &Artifact<'_>) -> Vec<SectionReport> {
     let owner = |index: usize| {
         variants.iter().find(|info| info.program_section as usize == index || info.code_section as usize == index)
     };
+    // What cannot be read belongs to nobody here; `--verify` and a loader say what is wrong with it.
+    let cubins: Vec<(usize, &str, String)> = (0..)
+        .zip(variants)
+        .flat_map(|(n, info)| artifact.cubins(n).unwrap_or_default().into_iter().map(move |cubin| (cubin, info)))
+        .map(|(cubin, info)| (cubin.section, info.target.as_str(), format!("sm_{}", cubin.capability)))
+        .collect();
+    let cubin = |index: usize| cubins.iter().find(|(section, ..)| *section == index);
     let sections = artifact.container().sections().iter().enumerate();
     sections
         .map(|(index, section)| SectionReport {
             index,
             kind: section.kind.name().map_or_else(|| format!("unknown kind {}", section.kind.0), str::to_owned),
-            target: owner(index).map(|info| info.target.clone()),
+            target: owner(index)
+                .map(|info| info.target.clone())
+                .or_else(|| cubin(index).map(|(_, target, _)| (*target).to_owned())),
+            generation: cubin(index).map(|(_, _, generation)| generation.clone()),
             offset: section.range.start as u64,
             bytes: section.range.len() as u64,
             schema: section.schema,

@@ -30,7 +30,11 @@ pub(super) fn print(report: &Report, console: &Console) -> Result<(), Failure> {
     let rows = report.sections.iter().map(|section| {
         let target = section.target.clone().unwrap_or_default();
         let share = percent(section.bytes, report.bytes);
-        vec![section.index.to_string(), section.kind.clone(), target, bytes(section.bytes), share]
+        let kind = match &section.generation {
+            Some(generation) => format!("{} {generation}", section.kind),
+            None => section.kind.clone(),
+        };
+        vec![section.index.to_string(), kind, target, bytes(section.bytes), share]
     });
     let columns =
         [("#", Side::Right), ("kind", Side::Left), ("target", Side::Left), ("size", Side::Right), ("", Side::Right)];

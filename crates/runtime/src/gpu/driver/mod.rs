@@ -10,9 +10,10 @@
 
 #![expect(unsafe_code, reason = "calls of the driver")]
 
+mod elf;
 mod table;
 
-use super::{Gpu, GpuAddress, GpuError, GpuFunction};
+use super::{Gpu, GpuAddress, GpuError, GpuFunction, GpuImage, GpuModule};
 use infc_artifact::DeviceKernel;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -34,14 +35,24 @@ pub(crate) struct NvidiaGpu {
     name: String,
     capability: u32,
     ptx_version: u32,
-    /// Module and function of each kernel that is loaded, by number.
-    functions: Mutex<Functions>,
+    loaded: Mutex<Loaded>,
 }
 
+/// What is loaded, by number.
 #[derive(Default)]
-struct Functions {
-    loaded: BTreeMap<u64, (Handle, Handle)>,
+struct Loaded {
+    modules: BTreeMap<u64, Handle>,
+    /// With the number of the module.
+    functions: BTreeMap<u64, (u64, Handle)>,
     next: u64,
+}
+
+impl Loaded {
+    /// One that nothing has yet.
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
 }
 
 // SAFETY: the driver's functions may be called by any thread, and handles be used by all threads on which their context is
@@ -102,8 +113,8 @@ impl NvidiaGpu {
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
         let capability = u32::try_from(major * 10 + minor).unwrap_or(0);
         let ptx_version = ptx_version(version);
-        let functions = Mutex::default();
-        Ok(Self { table, device, context, stream, name, capability, ptx_version, functions })
+        let loaded = Mutex::default();
+        Ok(Self { table, device, context, stream, name, capability, ptx_version, loaded })
     }
 
     /// Makes the context that of this thread, and calls the driver.
@@ -126,9 +137,9 @@ impl NvidiaGpu {
         GpuError::Failed { what: what.to_owned(), reason: error_text(&self.table, code) }
     }
 
-    fn functions(&self) -> MutexGuard<'_, Functions> {
-        // Nothing panics while it is held; if something did, the map would be whole all the same.
-        self.functions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn loaded(&self) -> MutexGuard<'_, Loaded> {
+        // Nothing panics while it is held; if something did, the maps would be whole all the same.
+        self.loaded.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -145,20 +156,26 @@ impl Gpu for NvidiaGpu {
         self.ptx_version
     }
 
-    fn load(&self, ptx: &str, kernel: &DeviceKernel) -> Result<GpuFunction, GpuError> {
+    fn load(&self, image: GpuImage<'_>) -> Result<GpuModule, GpuError> {
         let refused = |log: &str| GpuError::Refused { log: log.to_owned() };
-        let text = CString::new(ptx).map_err(|_| refused("a zero byte within the text"))?;
-        let entry = CString::new(kernel.entry.as_str()).map_err(|_| refused("a zero byte within the entry's name"))?;
+        let text;
+        let image = match image {
+            GpuImage::Ptx(ptx) => {
+                text = CString::new(ptx).map_err(|_| refused("a zero byte within the text"))?;
+                text.as_ptr().cast::<c_void>()
+            }
+            GpuImage::Cubin(bytes) if elf::is_whole(bytes) => bytes.as_ptr().cast::<c_void>(),
+            GpuImage::Cubin(_) => return Err(refused("no machine code, or a part of it")),
+        };
         let mut log = vec![0u8; LOG_BYTES];
         let mut options = [table::JIT_ERROR_LOG_BUFFER, table::JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         // The second is the number itself, not a pointer to it.
         let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG_BYTES - 1)];
-        let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: the text ends with a zero byte; there are as many options as values; the log is as long as is said and
-        // lives until the call returns.
+        let mut module = std::ptr::null_mut();
+        // SAFETY: text ends with a zero byte, and machine code has all that it says of its length; there are as many options
+        // as values; the log is as long as is said and lives until the call returns.
         let loaded = unsafe {
             self.call("cuModuleLoadDataEx", |table| {
-                let image = text.as_ptr().cast::<c_void>();
                 (table.load_module)(&raw mut module, image, 2, options.as_mut_ptr(), values.as_mut_ptr())
             })
         };
@@ -166,10 +183,23 @@ impl Gpu for NvidiaGpu {
             let said = CStr::from_bytes_until_nul(&log).map(CStr::to_string_lossy).unwrap_or_default();
             GpuError::Refused { log: format!("{error}; {}", said.trim()) }
         })?;
-        // SAFETY: the module was loaded; the name ends with a zero byte. The attribute takes a number.
+        let mut loaded = self.loaded();
+        let number = loaded.number();
+        loaded.modules.insert(number, module);
+        Ok(GpuModule(number))
+    }
+
+    fn function(&self, module: GpuModule, kernel: &DeviceKernel) -> Result<GpuFunction, GpuError> {
+        let refused = |log: &str| GpuError::Refused { log: log.to_owned() };
+        let entry = CString::new(kernel.entry.as_str()).map_err(|_| refused("a zero byte within the entry's name"))?;
+        let mut loaded = self.loaded();
+        let handle = *loaded.modules.get(&module.0).ok_or_else(|| refused("the module was unloaded"))?;
+        let mut function = std::ptr::null_mut();
+        // SAFETY: the module is loaded, and stays so while the list of them is locked; the name ends with a zero byte. The
+        // attribute takes a number.
         let found = unsafe {
             let name = entry.as_ptr();
-            self.call("cuModuleGetFunction", |table| (table.function)(&raw mut function, module, name)).and_then(|()| {
+            self.call("cuModuleGetFunction", |table| (table.function)(&raw mut function, handle, name)).and_then(|()| {
                 let bytes = kernel.dynamic_shared_bytes;
                 if bytes <= PLAIN_SHARED_BYTES {
                     return Ok(());
@@ -179,22 +209,20 @@ impl Gpu for NvidiaGpu {
                 self.call("cuFuncSetAttribute", |table| (table.set_function_attribute)(function, attribute, bytes))
             })
         };
-        if let Err(error) = found {
-            // SAFETY: the module was loaded, and nobody else knows it.
-            let _ = unsafe { self.call("cuModuleUnload", |table| (table.unload_module)(module)) };
-            return Err(GpuError::Refused { log: error.to_string() });
-        }
-        let mut functions = self.functions();
-        let number = functions.next;
-        functions.next += 1;
-        functions.loaded.insert(number, (module, function));
+        found.map_err(|error| GpuError::Refused { log: format!("`{}`: {error}", kernel.entry) })?;
+        let number = loaded.number();
+        loaded.functions.insert(number, (module.0, function));
         Ok(GpuFunction(number))
     }
 
-    fn unload(&self, function: GpuFunction) {
-        let known = self.functions().loaded.remove(&function.0);
-        if let Some((module, _)) = known {
-            // SAFETY: the module was loaded, and has just been forgotten.
+    fn unload(&self, module: GpuModule) {
+        let known = {
+            let mut loaded = self.loaded();
+            loaded.functions.retain(|_, (of, _)| *of != module.0);
+            loaded.modules.remove(&module.0)
+        };
+        if let Some(module) = known {
+            // SAFETY: the module was loaded, and it and its functions have just been forgotten.
             let _ = unsafe { self.call("cuModuleUnload", |table| (table.unload_module)(module)) };
         }
     }
@@ -251,7 +279,7 @@ impl Gpu for NvidiaGpu {
         grid: [u32; 3],
         parameters: &[u64],
     ) -> Result<(), GpuError> {
-        let known = self.functions().loaded.get(&function.0).copied();
+        let known = self.loaded().functions.get(&function.0).copied();
         let Some((_, function)) = known else {
             let reason = "the kernel was unloaded".to_owned();
             return Err(GpuError::Failed { what: "cuLaunchKernel".to_owned(), reason });
@@ -284,8 +312,8 @@ impl Gpu for NvidiaGpu {
 
 impl Drop for NvidiaGpu {
     fn drop(&mut self) {
-        let modules: Vec<Handle> = self.functions().loaded.values().map(|&(module, _)| module).collect();
-        for module in modules {
+        let modules = std::mem::take(&mut self.loaded().modules);
+        for module in modules.into_values() {
             // SAFETY: it was loaded, and nobody can launch what is in it any more.
             let _ = unsafe { self.call("cuModuleUnload", |table| (table.unload_module)(module)) };
         }

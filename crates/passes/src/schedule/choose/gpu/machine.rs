@@ -13,6 +13,8 @@ pub struct GpuMachine {
     pub local_bytes: u64,
     /// Points of a result along one side that a thread holds in registers.
     pub register_side: i64,
+    /// Registers of a thread that hold its part of a product of matrices.
+    pub fragment_registers: i64,
     /// Points of a sum whose factors are in shared memory at a time.
     pub depth: i64,
     /// Threads of a warp.
@@ -32,10 +34,22 @@ impl Default for GpuMachine {
             shared_bytes: 48 << 10,
             local_bytes: 64 << 10,
             register_side: 4,
+            fragment_registers: 64,
             depth: 16,
             warp: 32,
             busy_blocks: 108,
             ahead: 2,
         }
+    }
+}
+
+impl GpuMachine {
+    /// The same where threads have room for half as many points of results; `None` if that is one already.
+    #[must_use]
+    pub fn with_fewer_registers(self) -> Option<Self> {
+        let Self { register_side, fragment_registers, .. } = self;
+        let (register_side, fragment_registers) = ((register_side / 2).max(1), (fragment_registers / 2).max(8));
+        let fewer = Self { register_side, fragment_registers, ..self };
+        (fewer != self).then_some(fewer)
     }
 }

@@ -29,8 +29,7 @@ const LEAST: i64 = 16;
 /// Bytes that a thread copies at once, the most first.
 const PIECES: [i64; 3] = [16, 8, 4];
 
-/// Rows and columns of a block, and warps along both: the largest first. A warp has at most 64×32 points, 64 registers of a
-/// thread.
+/// Rows and columns of a block, and warps along both: the largest first.
 const BLOCKS: [(i64, i64, i64, i64); 5] =
     [(128, 128, 2, 4), (128, 64, 2, 2), (64, 64, 2, 2), (64, 32, 2, 2), (32, 32, 2, 2)];
 
@@ -133,8 +132,12 @@ impl Parts {
             let of = |points: i64, block: i64| (points + block - 1) / block;
             of(rows, block.0).saturating_mul(of(columns, block.1)).saturating_mul(batch)
         };
-        let busy = BLOCKS.iter().find(|block| tiles_of(block) >= machine.busy_blocks);
-        let &(block_rows, block_columns, warp_rows, warp_columns) = busy.or(BLOCKS.last())?;
+        let holds = |(rows, columns, warp_rows, warp_columns): &(i64, i64, i64, i64)| {
+            rows * columns / (warp_rows * warp_columns * machine.warp) <= machine.fragment_registers
+        };
+        let mut blocks = BLOCKS.iter().filter(|block| holds(block));
+        let busy = blocks.clone().find(|block| tiles_of(block) >= machine.busy_blocks);
+        let &(block_rows, block_columns, warp_rows, warp_columns) = busy.or_else(|| blocks.next_back())?;
         let slice = SLICE_BYTES / factor;
         let step = if depth <= slice { slice } else { STEP_BYTES / factor };
 

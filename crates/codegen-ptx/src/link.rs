@@ -1,0 +1,51 @@
+//! Kernels of several modules as one module.
+
+use crate::emitter::{DYNAMIC_SHARED, ENTRY, header};
+use crate::{PtxModule, PtxTarget};
+use std::borrow::Borrow;
+
+/// One module with the entries of all, whose names differ; for `target` or an older generation they were made.
+///
+/// Shared memory that one of them declares hides that of launches, which is declared around all.
+#[must_use]
+pub fn link<M: Borrow<PtxModule>>(modules: impl IntoIterator<Item = M>, target: PtxTarget) -> String {
+    let mut text = header(target);
+    let mut entries = String::new();
+    let mut dynamic_shared = false;
+    for module in modules {
+        let module = module.borrow();
+        dynamic_shared |= module.dynamic_shared;
+        entries.push_str(module.text.find(ENTRY).map_or("", |start| &module.text[start..]));
+    }
+    if dynamic_shared {
+        text.push_str(DYNAMIC_SHARED);
+    }
+    text + &entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Launch;
+    use infc_ir::index::Dim;
+
+    #[test]
+    fn one_frame_and_all_entries() {
+        let one = || Dim::from(1);
+        let module = |entry: &str, declared: &str, dynamic_shared| PtxModule {
+            text: format!("{}{declared}{ENTRY}{entry}() {{ ret; }}\n", header(PtxTarget::default())),
+            entry: entry.to_owned(),
+            params: vec![],
+            launch: Launch { grid: [one(), one(), one()], block: [1, 1, 1] },
+            scratch_bytes: Dim::from(0),
+            shared_bytes: 0,
+            dynamic_shared,
+        };
+        let modules = [module("a", "", false), module("b", DYNAMIC_SHARED, true), module("c", DYNAMIC_SHARED, true)];
+        let expected = ".version 7.0\n.target sm_80\n.address_size 64\n\n\
+                        .extern .shared .align 16 .b8 smem[];\n\n\
+                        .visible .entry a() { ret; }\n.visible .entry b() { ret; }\n.visible .entry c() { ret; }\n";
+        assert_eq!(link(&modules, PtxTarget::default()), expected);
+        assert_eq!(link(&modules[..1], PtxTarget::default()), modules[0].text);
+    }
+}
