@@ -123,6 +123,37 @@ fn convolutions_are_products() {
     multiplies(&convolution(7, 7, 3, 16, 2, true, false), &[], false);
 }
 
+/// A product whose result is an image with a border, which further results fill: they do not keep it from being one.
+#[test]
+fn borders_beside_products() {
+    let bordered = |dtype: &str, image: [i64; 2], c: i64, k: i64| {
+        let [h, w] = image;
+        kernel(&format!(
+            "kernel @bordered(x: {dtype}[2, {h}, {w}, {c}], const w: {dtype}[{c}, {k}]) ->
+  (y: {dtype}[2, {h}, {w}, {k}] layout(halo [0:0, 1:1, 1:0, 0:0])) {{
+  stage s[n: 2, p: {h}, q: {w}, k: {k}, reduce c: {c}] = fold sum f32(x[n, p, q, c]) * f32(w[c, k])
+  stage o[n, p, q, k] = {dtype}(max(s[n, p, q, k], 0))
+  stage above[n: 2, a: {row}] = {dtype}(0)
+  stage below[n, a] = {dtype}(0)
+  stage left[n, p: {h}, k: {k}] = {dtype}(0)
+  output y[n, p, q, k] = o[n, p, q, k]
+  output y[n, -1, div(a, {k}) - 1, mod(a, {k})] = above[n, a]
+  output y[n, {h}, div(a, {k}) - 1, mod(a, {k})] = below[n, a]
+  output y[n, p, -1, k] = left[n, p, k]
+}}
+",
+            row = (w + 1) * k
+        ))
+    };
+    for (image, c, k) in [([6, 5], 16, 24), ([8, 8], 32, 16), ([1, 17], 8, 33)] {
+        multiplies(&bordered("f16", image, c, k), &[], k % 2 == 0);
+        let kernel = bordered("f32", image, c, k);
+        let compiled = compile(&kernel, ErrorClass::Exact);
+        assert!(compiled.schedule.contains("_tile in shared"), "{}", compiled.schedule);
+        agrees("borders", &kernel, &compiled, &[], 1e-5);
+    }
+}
+
 /// Bytes are summed exactly, so in any order.
 #[test]
 fn bytes() {

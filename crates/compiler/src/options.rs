@@ -130,8 +130,9 @@ impl CompileOptions {
         let is_gpu = |target: &String| matches!(target.parse(), Ok(VariantTarget::Cuda(_)));
         FormOptions {
             allowed: self.allowed(),
-            // Variants share the plan.
+            // Variants share the plan: what one of them cannot do none does, and what slows GPUs down is done for others.
             keeps_any_size: !self.targets.iter().any(is_gpu),
+            filters: !self.targets.iter().all(is_gpu),
             max_weight_growth: self.max_weight_growth,
             states,
             appends,

@@ -66,7 +66,7 @@ pub(super) fn filter(
     kernels: &[Lowered],
     direct: &Finished,
 ) -> Option<Vec<Lowered>> {
-    if options.allowed < ErrorClass::Reassociating {
+    if options.allowed < ErrorClass::Reassociating || !options.filters {
         return None;
     }
     let correlation = |lowered: &Lowered| {

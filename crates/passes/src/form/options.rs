@@ -11,6 +11,9 @@ pub struct FormOptions {
     /// Whether a kernel may keep values between its stages whose size only a run tells (scores of attention, tiles of
     /// images). Threads of processors find memory for that; those of GPUs have what their code says.
     pub keeps_any_size: bool,
+    /// Whether convolutions may be computed by minimal filtering. It keeps transformed tiles of an image between its stages,
+    /// for which processors have caches; on GPUs blocks would compute them again and again, or one would compute all.
+    pub filters: bool,
     /// How large the constants of the plan may become, over their size in the graph.
     pub max_weight_growth: f64,
     /// Outputs that are inputs of the next run: their numbers, and those of the inputs.
@@ -25,6 +28,7 @@ impl Default for FormOptions {
         Self {
             allowed: ErrorClass::Reassociating,
             keeps_any_size: true,
+            filters: true,
             max_weight_growth: 1.3,
             states: Vec::new(),
             appends: None,

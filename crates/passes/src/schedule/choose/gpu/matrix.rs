@@ -6,16 +6,18 @@
 //! left factor is read at quotients and remainders. Only its tile's copy computes these; what is in shared memory is a matrix.
 
 use super::super::access::extent;
-use super::product::{Product, copies_pieces, find, moves_by_one, product};
+use super::points::{give_axis, spread};
+use super::product::{Product, copies_pieces, find, joined, moves_by_one, product};
 use super::{GpuMachine, Plan, is_fit, rewrite};
 use crate::ErrorClass;
-use crate::formulate::collapse;
 use infc_ir::entity::StageId;
 use infc_ir::kernel::Kernel;
 use infc_ir::scalar::{BinaryOp, ScalarOp};
 use infc_ir::schedule::{GpuDim, Intrinsic, Schedule, Scope, Step};
 use infc_tensor::DType;
 
+/// Threads of a warp, among which fragments are spread.
+const WARP: i64 = 32;
 /// Rows and columns of a fragment of the sum.
 const FRAGMENT: (i64, i64) = (16, 8);
 /// Rows of a fragment whose points are of one thread lie so far apart, and its columns side by side.
@@ -34,37 +36,31 @@ const BLOCKS: [(i64, i64, i64, i64); 5] =
     [(128, 128, 2, 4), (128, 64, 2, 2), (64, 64, 2, 2), (64, 32, 2, 2), (32, 32, 2, 2)];
 
 pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
-    let (kernel, factor) = joined(kernel)?;
+    let (kernel, factor) = as_matrices(kernel)?;
     // In which order an instruction sums floats is its own affair.
-    if (factor.is_float() && allowed < ErrorClass::Reassociating) || machine.warp != 32 {
+    if (factor.is_float() && allowed < ErrorClass::Reassociating) || machine.warp != WARP {
         return None;
     }
     let parts = Parts::of(kernel, machine)?;
     // As much ahead as shared memory has room for, then step by step.
     let ahead = (1..=machine.ahead).rev().chain([0]);
     ahead
-        .map(|ahead| parts.schedule(ahead))
+        .filter_map(|ahead| parts.schedule(ahead))
         .find(|schedule| is_fit(&parts.kernel, schedule, machine, allowed))
         .map(|schedule| (parts.kernel.clone(), schedule))
 }
 
 /// The kernel with one axis of rows, one of columns and one that is summed along, and the type of its factors, if there is an
 /// instruction for these.
-fn joined(kernel: &Kernel) -> Option<(Kernel, DType)> {
+fn as_matrices(kernel: &Kernel) -> Option<(Kernel, DType)> {
+    let found = product(kernel)?;
+    let factor = factors(kernel, &found)?;
     let mut kernel = kernel.clone();
-    loop {
-        let product = product(&kernel)?;
-        let factor = factors(&kernel, &product)?;
-        let reduced: Vec<usize> = kernel.stages[product.sum].reduce_axes().map(|(n, _)| n).collect();
-        let sides = [&product.rows, &product.columns, &reduced];
-        let Some([.., outer, inner]) = sides.into_iter().find(|axes| axes.len() > 1).map(|axes| &axes[..]) else {
-            return Some((kernel, factor));
-        };
-        let stage = &kernel.stages[product.sum];
-        let name = format!("{}_{}", stage.axes[*outer].name, stage.axes[*inner].name);
-        let name = rewrite::fresh_axis(stage, &name);
-        kernel = collapse::join(&kernel, product.sum, *outer, *inner, &name)?;
-    }
+    found.beside.into_iter().for_each(|root| give_axis(&mut kernel, root));
+    let sides = |kernel: &Kernel, product: &Product| {
+        vec![product.rows.clone(), product.columns.clone(), product.reduced(kernel)]
+    };
+    Some((joined(&kernel, sides)?, factor))
 }
 
 /// The type of the left factor, if the sum is one of products of f16 or of bf16 in f32, or of bytes in i32.
@@ -101,6 +97,8 @@ struct Parts {
     kernel: Kernel,
     root: StageId,
     sum: StageId,
+    /// Further roots.
+    beside: Vec<String>,
     /// Axes of the root: rows and columns.
     root_axes: [usize; 2],
     /// Axes of the sum: rows, columns and what is summed.
@@ -141,6 +139,7 @@ impl Parts {
         let slice = SLICE_BYTES / factor;
         let step = if depth <= slice { slice } else { STEP_BYTES / factor };
 
+        let beside = found.beside.iter().map(|&root| kernel.stages[root].name.clone()).collect();
         let names = [kernel.stages[found.root].name.clone(), stage.name.clone()];
         if !rewrite::padded(&mut kernel, found.sum, found.depth, step) {
             return None;
@@ -164,10 +163,10 @@ impl Parts {
         }
         let (root, sum) = (find(&kernel, &names[0])?, find(&kernel, &names[1])?);
         let (block, warps) = ([block_rows, block_columns], [warp_rows, warp_columns]);
-        Some(Self { kernel, root, sum, root_axes, axes, tiles, block, warps, step, slice })
+        Some(Self { kernel, root, sum, beside, root_axes, axes, tiles, block, warps, step, slice })
     }
 
-    fn schedule(&self, ahead: u32) -> Schedule {
+    fn schedule(&self, ahead: u32) -> Option<Schedule> {
         let mut plan = Plan::new(&self.kernel);
         // What is put into shared memory is a stage that could be computed where it is read.
         let is_tile = |name: &str| self.tiles.iter().any(|tile| tile.stage == name);
@@ -191,8 +190,7 @@ impl Parts {
         blocks.iter().for_each(|name| plan.bind(self.root, name, GpuDim::BlockX));
         plan.steps.push(Step::Vectorize { stage: root_stage.name.clone(), axis: order.pair });
 
-        let Some(at) = blocks.last() else { return plan.schedule() };
-        plan.compute_at(self.sum, self.root, at, Scope::Register);
+        plan.compute_at(self.sum, self.root, blocks.last()?, Scope::Register);
         let stage = &self.kernel.stages[self.sum];
         let names = self.axes.map(|axis| stage.axes[axis].name.clone());
         let [outer, step, slice, inner] = ["_o", "_step", "_s", "_i"].map(|suffix| format!("{}{suffix}", names[2]));
@@ -215,7 +213,10 @@ impl Parts {
         }
         plan.steps.push(Step::Tensorize { stage: sum, axis: inner, intrinsic });
         self.tiles.iter().for_each(|tile| self.tile(&mut plan, tile, &outer, ahead));
-        plan.schedule()
+        for name in &self.beside {
+            spread(&mut plan, find(&self.kernel, name)?, [WARP, self.warps[0] * self.warps[1]])?;
+        }
+        Some(plan.schedule())
     }
 
     /// Cuts rows and columns into those of warps, fragments, and what a thread has of one. The loops `from` are cut, and new
@@ -257,7 +258,7 @@ impl Parts {
         let (along, across) = (tile.along, tile.axes.iter().copied().find(|&a| a != tile.along && size(a) > 1));
         let piece = tile.piece.min(size(along));
         let pieces = size(along) / piece;
-        let lanes = pieces.min(32);
+        let lanes = pieces.min(WARP);
         let own = name(along);
         let [pieces_loop, turn, thread, vector] = ["p", "u", "t", "v"].map(|suffix| format!("{own}_{suffix}"));
         plan.split(id, &own, piece, &pieces_loop, &vector);
@@ -266,7 +267,7 @@ impl Parts {
         if let Some(across) = across {
             let own = name(across);
             let [turn, rest, warp, lane] = ["u", "i", "y", "x"].map(|suffix| format!("{own}_{suffix}"));
-            let in_warp = (32 / lanes).min(size(across));
+            let in_warp = (WARP / lanes).min(size(across));
             let warps = (self.warps[0] * self.warps[1]).min(size(across) / in_warp).max(1);
             plan.split(id, &own, in_warp * warps, &turn, &rest);
             plan.split(id, &rest, in_warp, &warp, &lane);

@@ -17,29 +17,7 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
     let reads: Vec<_> = kernel.stages.ids().map(|id| accesses(&kernel, id, &plan.inlined)).collect();
     let mut placed = vec![false; kernel.stages.len()];
     for &root in &roots {
-        let stage = &kernel.stages[root];
-        let bindable = |axis: usize| {
-            stage.axes[axis].kind == AxisKind::Parallel && !reads_neighbours(&kernel, root, VarId::from_index(axis))
-        };
-        let axes: Vec<usize> = (0..stage.axes.len()).filter(|&a| bindable(a)).collect();
-        let wanted: Vec<(usize, i64)> = axes.iter().map(|&a| (a, extent(&kernel, stage, a))).collect();
-        let factors = share(&wanted, contiguous(&kernel, root), machine.threads);
-        let (mut blocks, mut threads) = (Vec::new(), Vec::new());
-        for (axis, factor) in factors {
-            let name = &stage.axes[axis].name;
-            let (block, thread) = (format!("{name}_b"), format!("{name}_t"));
-            plan.split(root, name, factor, &block, &thread);
-            blocks.push(block);
-            threads.push(thread);
-        }
-        // Steps go around what they mix.
-        let mut rest: Vec<&Axis> = (0..stage.axes.len()).filter(|&a| !bindable(a)).map(|a| &stage.axes[a]).collect();
-        rest.sort_by_key(|axis| axis.kind != AxisKind::Sequential);
-        let rest = rest.into_iter().map(|axis| axis.name.clone());
-        plan.reorder(root, blocks.iter().chain(&threads).cloned().chain(rest).collect());
-        blocks.iter().for_each(|name| plan.bind(root, name, GpuDim::BlockX));
-        threads.iter().for_each(|name| plan.bind(root, name, GpuDim::ThreadX));
-        let at = threads.last()?;
+        let at = &spread(&mut plan, root, [machine.threads, 1])?;
         let follows = follow(&kernel, &plan.inlined, &reads, root);
         for id in kernel.stages.ids() {
             if id == root || plan.inlined[id.index()] || follows[id.index()].is_none() {
@@ -55,6 +33,49 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
     }
     let schedule = plan.schedule();
     Some((kernel, schedule))
+}
+
+/// Spreads the points of a root over blocks, and over so many threads along x and y of a block; along y only if there are more
+/// than one. Gives the innermost loop over threads.
+pub(super) fn spread(plan: &mut Plan<'_>, root: StageId, [along_x, along_y]: [i64; 2]) -> Option<String> {
+    let kernel = plan.kernel;
+    let stage = &kernel.stages[root];
+    let bindable = |axis: usize| {
+        stage.axes[axis].kind == AxisKind::Parallel && !reads_neighbours(kernel, root, VarId::from_index(axis))
+    };
+    let axes: Vec<usize> = (0..stage.axes.len()).filter(|&a| bindable(a)).collect();
+    let wanted: Vec<(usize, i64)> = axes.iter().map(|&a| (a, extent(kernel, stage, a))).collect();
+    let factors = share(&wanted, contiguous(kernel, root), along_x);
+    let left = factors.iter().map(|&(axis, factor)| {
+        let points = extent(kernel, stage, axis);
+        (axis, points / factor + i64::from(points % factor != 0))
+    });
+    let further = share(&left.collect::<Vec<_>>(), None, along_y);
+    let (mut blocks, mut warps, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+    for ((axis, factor), (_, further)) in factors.into_iter().zip(further) {
+        let name = &stage.axes[axis].name;
+        let (block, thread) = (format!("{name}_b"), format!("{name}_t"));
+        if along_y > 1 {
+            // Also where there is one point: what is bound to no dimension all threads along it would do.
+            let (both, warp) = (format!("{name}_bt"), format!("{name}_y"));
+            plan.split(root, name, factor * further, &block, &both);
+            plan.split(root, &both, factor, &warp, &thread);
+            warps.push(warp);
+        } else {
+            plan.split(root, name, factor, &block, &thread);
+        }
+        blocks.push(block);
+        threads.push(thread);
+    }
+    // Steps go around what they mix.
+    let mut rest: Vec<&Axis> = (0..stage.axes.len()).filter(|&a| !bindable(a)).map(|a| &stage.axes[a]).collect();
+    rest.sort_by_key(|axis| axis.kind != AxisKind::Sequential);
+    let rest = rest.into_iter().map(|axis| axis.name.clone());
+    plan.reorder(root, blocks.iter().chain(&warps).chain(&threads).cloned().chain(rest).collect());
+    blocks.iter().for_each(|name| plan.bind(root, name, GpuDim::BlockX));
+    warps.iter().for_each(|name| plan.bind(root, name, GpuDim::ThreadY));
+    threads.iter().for_each(|name| plan.bind(root, name, GpuDim::ThreadX));
+    threads.pop()
 }
 
 /// A result of one point gets an axis of one point, so that there is a loop for one thread to be found by.

@@ -4,6 +4,7 @@ use super::super::access::{Access, Step as Movement, accesses, extent, reduction
 use super::follow::follow;
 use super::points::contiguous;
 use super::{Plan, independent_roots, rewrite};
+use crate::formulate::collapse;
 use crate::schedule::stream::{in_pieces, same_in_piece};
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::{IndexExpr, Interval};
@@ -28,11 +29,18 @@ pub(super) struct Product {
     pub(super) factors: [ScalarId; 2],
     /// The longest reduced axis of the sum.
     pub(super) depth: usize,
+    /// Further roots, which need nothing that is kept: the borders of an image.
+    pub(super) beside: Vec<StageId>,
     /// Per value axis of the sum, its number and the root's axis that it follows.
     axes: Vec<(usize, usize)>,
 }
 
 impl Product {
+    /// The axes of the sum that it is summed along.
+    pub(super) fn reduced(&self, kernel: &Kernel) -> Vec<usize> {
+        kernel.stages[self.sum].reduce_axes().map(|(n, _)| n).collect()
+    }
+
     /// The root's axis that a value axis of the sum follows.
     pub(super) fn root_axis(&self, axis: usize) -> usize {
         self.axes.iter().find(|(own, _)| *own == axis).expect("a value axis").1
@@ -41,12 +49,19 @@ impl Product {
 
 /// The product that a kernel is, if it is one.
 pub(super) fn product(kernel: &Kernel) -> Option<Product> {
-    let [root] = independent_roots(kernel)?[..] else { return None };
+    let roots = independent_roots(kernel)?;
     if kernel.stages.iter().any(|s| s.axes.iter().any(|a| a.kind == AxisKind::Sequential)) {
         return None;
     }
     let inlined = Plan::new(kernel).inlined;
     let reads: Vec<Vec<Access>> = kernel.stages.ids().map(|id| accesses(kernel, id, &inlined)).collect();
+    // What is kept for a root.
+    let kept_for = |root: StageId| -> bool {
+        let follows = follow(kernel, &inlined, &reads, root);
+        kernel.stages.ids().any(|id| id != root && !inlined[id.index()] && follows[id.index()].is_some())
+    };
+    let (of_product, beside): (Vec<StageId>, Vec<StageId>) = roots.into_iter().partition(|&root| kept_for(root));
+    let [root] = of_product[..] else { return None };
     let follows = follow(kernel, &inlined, &reads, root);
     // The only stored stage, with a point per point of the root.
     let mut stored =
@@ -72,8 +87,26 @@ pub(super) fn product(kernel: &Kernel) -> Option<Product> {
         columns,
         factors,
         depth,
+        beside,
         axes,
     })
+}
+
+/// The kernel with every list of axes of its sum that `sides` gives made one axis, each list from the outermost axis on; `None` if
+/// the kernel is no product, or some of them cannot be joined.
+pub(super) fn joined(kernel: &Kernel, sides: impl Fn(&Kernel, &Product) -> Vec<Vec<usize>>) -> Option<Kernel> {
+    let mut kernel = kernel.clone();
+    loop {
+        let product = product(&kernel)?;
+        let sides = sides(&kernel, &product);
+        let Some([.., outer, inner]) = sides.iter().find(|axes| axes.len() > 1).map(|axes| &axes[..]) else {
+            return Some(kernel);
+        };
+        let stage = &kernel.stages[product.sum];
+        let name = format!("{}_{}", stage.axes[*outer].name, stage.axes[*inner].name);
+        let name = rewrite::fresh_axis(stage, &name);
+        kernel = collapse::join(&kernel, product.sum, *outer, *inner, &name)?;
+    }
 }
 
 /// A stage by its name.

@@ -2,7 +2,8 @@
 //! registers, while both factors pass through shared memory.
 
 use super::super::access::extent;
-use super::product::{LEAST, Product, copies_pieces, find, moves_by_one, product};
+use super::points::{give_axis, spread};
+use super::product::{LEAST, Product, copies_pieces, find, joined, moves_by_one, product};
 use super::{GpuMachine, Plan, rewrite};
 use crate::ErrorClass;
 use infc_ir::entity::StageId;
@@ -22,6 +23,18 @@ struct Side {
 }
 
 pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) -> Option<(Kernel, Schedule)> {
+    // Of short sums along several axes, as of the taps of a first convolution, pieces are parts of all of them.
+    let is_short = {
+        let product = product(kernel)?;
+        extent(kernel, &kernel.stages[product.sum], product.depth) < machine.depth
+    };
+    let whole;
+    let kernel = if is_short {
+        whole = joined(kernel, |kernel, product| vec![product.reduced(kernel)]);
+        whole.as_ref().unwrap_or(kernel)
+    } else {
+        kernel
+    };
     let product = product(kernel)?;
     let Product { root, sum, innermost, depth: depth_axis, .. } = product;
     let (stage, root_stage) = (&kernel.stages[sum], &kernel.stages[root]);
@@ -42,6 +55,8 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
     let root_name = root_stage.name.clone();
     let sum_name = stage.name.clone();
     let mut changed = kernel.clone();
+    product.beside.iter().for_each(|&root| give_axis(&mut changed, root));
+    let beside: Vec<String> = product.beside.iter().map(|&root| kernel.stages[root].name.clone()).collect();
     // The later load first, so that the other one's number stays.
     let mut parts = Vec::new();
     // The points of a thread along the last side are read and written as vectors, if they are neighbours where they come
@@ -146,6 +161,10 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
         plan.reorder(id, order);
         plan.steps.extend(vector.map(|axis| Step::Vectorize { stage: name.clone(), axis }));
         bound.iter().for_each(|name| plan.bind(id, name, GpuDim::ThreadX));
+    }
+    for name in beside {
+        let root = find(&changed, &name)?;
+        spread(&mut plan, root, [block_threads, 1])?;
     }
     let schedule = plan.schedule();
     Some((changed, schedule))
