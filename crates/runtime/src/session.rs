@@ -67,6 +67,8 @@ pub struct RunOptions<'a> {
 /// After some runs a run makes no heap call, whatever its dims are, unless they need more memory than those before, or the
 /// Program has host steps. A run that fails leaves the session usable.
 pub struct Session {
+    /// What it has on a GPU, if that runs the model. Dropped before the kernels that its graphs have.
+    on_gpu: Option<OnGpu>,
     model: Arc<Loaded>,
     /// Index of the entry.
     entry: usize,
@@ -90,8 +92,6 @@ pub struct Session {
     /// What a run in slices remembers.
     whole: slices::Whole,
     task: Arc<SessionTask>,
-    /// What it has on a GPU, if that runs the model.
-    on_gpu: Option<OnGpu>,
 }
 
 impl std::fmt::Debug for Session {

@@ -3,7 +3,7 @@
 use crate::STEP_LIMIT;
 use infc_ptxsim::{Argument, Buffer, Launch, Module, SimError, buffer_address, buffer_at};
 use infc_runtime::artifact::DeviceKernel;
-use infc_runtime::{Gpu, GpuAddress, GpuError, GpuFunction, GpuImage, GpuModule};
+use infc_runtime::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuModule, GpuOperation};
 use std::sync::{Mutex, MutexGuard};
 
 /// Memory unless it is told otherwise.
@@ -19,6 +19,7 @@ pub struct Simulator {
     step_limit: u64,
     seed: u64,
     takes_text_as_cubin: bool,
+    has_graphs: bool,
     state: Mutex<State>,
 }
 
@@ -41,6 +42,9 @@ struct State {
     functions: Vec<usize>,
     /// Modules that were loaded as cubins.
     cubins: usize,
+    /// What was forgotten is `None`.
+    graphs: Vec<Option<Vec<Recorded>>>,
+    replays: usize,
     launches: usize,
     steps: u64,
     copied: Copied,
@@ -65,6 +69,7 @@ impl Simulator {
             step_limit: 20 * STEP_LIMIT,
             seed,
             takes_text_as_cubin: false,
+            has_graphs: true,
             state: Mutex::default(),
         }
     }
@@ -95,6 +100,12 @@ impl Simulator {
         Self { takes_text_as_cubin: true, ..self }
     }
 
+    /// Records nothing, as older drivers.
+    #[must_use]
+    pub fn without_graphs(self) -> Self {
+        Self { has_graphs: false, ..self }
+    }
+
     /// Modules that were loaded as machine code so far.
     #[must_use]
     pub fn cubins(&self) -> usize {
@@ -113,6 +124,12 @@ impl Simulator {
         self.state().launches
     }
 
+    /// Graphs that were started so far.
+    #[must_use]
+    pub fn replays(&self) -> usize {
+        self.state().replays
+    }
+
     /// Instructions executed so far, counted per thread.
     #[must_use]
     pub fn steps(&self) -> u64 {
@@ -125,11 +142,13 @@ impl Simulator {
         self.state().copied
     }
 
-    /// Whether memory and kernels were all given back.
+    /// Whether memory, kernels and graphs were all given back.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let state = self.state();
-        state.buffers.iter().all(|buffer| buffer.bytes.is_empty()) && state.modules.iter().all(Option::is_none)
+        state.buffers.iter().all(|buffer| buffer.bytes.is_empty())
+            && state.modules.iter().all(Option::is_none)
+            && state.graphs.iter().all(Option::is_none)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -145,6 +164,78 @@ impl State {
         let range = found.and_then(|(n, at)| Some((n, usize::try_from(at).ok()?)));
         let range = range.map(|(n, at)| (n, at..at + len)).filter(|(n, r)| r.end <= self.buffers[*n].bytes.len());
         range.ok_or_else(|| failed("a copy", &format!("{len} bytes at {start:#x} are outside of what was allocated")))
+    }
+
+    fn start(&mut self, gpu: &Simulator, operation: &Recorded) -> Result<(), GpuError> {
+        match operation {
+            Recorded::Launch { function, kernel, grid, parameters } => {
+                self.launch(gpu, (*function, kernel), *grid, parameters)
+            }
+            &Recorded::Copy { from, to, len_bytes } => self.copy(from, to, len_bytes),
+        }
+    }
+
+    fn copy(&mut self, from: GpuAddress, to: GpuAddress, len_bytes: usize) -> Result<(), GpuError> {
+        let (source, range) = self.range(from, len_bytes)?;
+        let bytes = self.buffers[source].bytes[range.clone()].to_vec();
+        let initialised = self.buffers[source].initialised[range].to_vec();
+        let (target, range) = self.range(to, len_bytes)?;
+        self.buffers[target].bytes[range.clone()].copy_from_slice(&bytes);
+        self.buffers[target].initialised[range].copy_from_slice(&initialised);
+        Ok(())
+    }
+
+    fn launch(
+        &mut self,
+        gpu: &Simulator,
+        (function, kernel): (GpuFunction, &DeviceKernel),
+        grid: [u32; 3],
+        parameters: &[u64],
+    ) -> Result<(), GpuError> {
+        self.launches += 1;
+        if self.fails_at == Some(self.launches) {
+            return Err(failed("a launch", "it was told to fail"));
+        }
+        let arguments: Vec<Argument> = parameters.iter().map(|&word| Argument::Value(word)).collect();
+        let launch = Launch {
+            entry: &kernel.entry,
+            grid,
+            block: kernel.block,
+            arguments: &arguments,
+            dynamic_shared_bytes: u64::from(kernel.dynamic_shared_bytes),
+            seed: gpu.seed,
+            step_limit: gpu.step_limit.saturating_sub(self.steps),
+        };
+        let Self { buffers, modules, functions, steps, .. } = self;
+        let module =
+            modules[functions[function.0 as usize]].as_ref().ok_or_else(|| failed("a launch", "it was unloaded"))?;
+        let stats = infc_ptxsim::run(module, &launch, buffers).map_err(|error| match error {
+            SimError::StepLimit { .. } => {
+                *steps = gpu.step_limit;
+                GpuError::TimeLimit { what: kernel.entry.clone() }
+            }
+            error => failed(&kernel.entry, &format!("{}: {error}", error.code())),
+        })?;
+        *steps += stats.steps;
+        Ok(())
+    }
+}
+
+/// An operation with what it needs.
+#[derive(Clone, Debug)]
+enum Recorded {
+    Launch { function: GpuFunction, kernel: DeviceKernel, grid: [u32; 3], parameters: Vec<u64> },
+    Copy { from: GpuAddress, to: GpuAddress, len_bytes: usize },
+}
+
+impl Recorded {
+    fn of(operation: &GpuOperation<'_>) -> Self {
+        match *operation {
+            GpuOperation::Launch { function, kernel, grid, parameters } => {
+                Self::Launch { function, kernel: kernel.clone(), grid, parameters: parameters.to_vec() }
+            }
+            GpuOperation::Copy { from, to, len_bytes } => Self::Copy { from, to, len_bytes },
+        }
     }
 }
 
@@ -238,51 +329,29 @@ impl Gpu for Simulator {
         Ok(())
     }
 
-    fn copy(&self, from: GpuAddress, to: GpuAddress, len_bytes: usize) -> Result<(), GpuError> {
-        let mut state = self.state();
-        let (source, range) = state.range(from, len_bytes)?;
-        let bytes = state.buffers[source].bytes[range.clone()].to_vec();
-        let initialised = state.buffers[source].initialised[range].to_vec();
-        let (target, range) = state.range(to, len_bytes)?;
-        state.buffers[target].bytes[range.clone()].copy_from_slice(&bytes);
-        state.buffers[target].initialised[range].copy_from_slice(&initialised);
-        Ok(())
+    fn start(&self, operation: &GpuOperation<'_>) -> Result<(), GpuError> {
+        self.state().start(self, &Recorded::of(operation))
     }
 
-    fn launch(
-        &self,
-        function: GpuFunction,
-        kernel: &DeviceKernel,
-        grid: [u32; 3],
-        parameters: &[u64],
-    ) -> Result<(), GpuError> {
-        let mut state = self.state();
-        state.launches += 1;
-        if state.fails_at == Some(state.launches) {
-            return Err(failed("a launch", "it was told to fail"));
+    fn record(&self, operations: &[GpuOperation<'_>]) -> Option<GpuGraph> {
+        if !self.has_graphs {
+            return None;
         }
-        let arguments: Vec<Argument> = parameters.iter().map(|&word| Argument::Value(word)).collect();
-        let launch = Launch {
-            entry: &kernel.entry,
-            grid,
-            block: kernel.block,
-            arguments: &arguments,
-            dynamic_shared_bytes: u64::from(kernel.dynamic_shared_bytes),
-            seed: self.seed,
-            step_limit: self.step_limit.saturating_sub(state.steps),
-        };
-        let State { buffers, modules, functions, steps, .. } = &mut *state;
-        let module =
-            modules[functions[function.0 as usize]].as_ref().ok_or_else(|| failed("a launch", "it was unloaded"))?;
-        let stats = infc_ptxsim::run(module, &launch, buffers).map_err(|error| match error {
-            SimError::StepLimit { .. } => {
-                *steps = self.step_limit;
-                GpuError::TimeLimit { what: kernel.entry.clone() }
-            }
-            error => failed(&kernel.entry, &format!("{}: {error}", error.code())),
-        })?;
-        *steps += stats.steps;
-        Ok(())
+        let mut state = self.state();
+        state.graphs.push(Some(operations.iter().map(Recorded::of).collect()));
+        Some(GpuGraph(state.graphs.len() as u64 - 1))
+    }
+
+    fn replay(&self, graph: GpuGraph) -> Result<(), GpuError> {
+        let mut state = self.state();
+        let recorded = state.graphs.get(graph.0 as usize).cloned().flatten();
+        let recorded = recorded.ok_or_else(|| failed("a graph", "it was forgotten"))?;
+        state.replays += 1;
+        recorded.iter().try_for_each(|operation| state.start(self, operation))
+    }
+
+    fn forget(&self, graph: GpuGraph) {
+        self.state().graphs[graph.0 as usize] = None;
     }
 
     fn synchronize(&self) -> Result<(), GpuError> {

@@ -8,6 +8,7 @@ mod beside;
 mod net;
 mod networks;
 mod simulated;
+mod stretches;
 
 use infc_frontend_onnx::{ImportOptions, LoadOptions, Model, import};
 use infc_ir::interp::{run_graph, symbol_values};

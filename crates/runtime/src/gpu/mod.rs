@@ -7,9 +7,11 @@ mod block;
 mod code;
 #[cfg(feature = "cuda")]
 mod driver;
+mod stretch;
 
 pub(crate) use block::GpuBlock;
 pub(crate) use code::GpuCode;
+pub(crate) use stretch::Stretches;
 
 use infc_artifact::DeviceKernel;
 use std::fmt;
@@ -35,10 +37,39 @@ pub enum GpuImage<'a> {
     Cubin(&'a [u8]),
 }
 
+/// Operations that a GPU has recorded; what the number means is up to the [`Gpu`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuGraph(pub u64);
+
+/// What a GPU does without the host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum GpuOperation<'a> {
+    /// A kernel on a grid of blocks, none of whose extents is zero, with parameters of 8 bytes each.
+    Launch {
+        /// The kernel.
+        function: GpuFunction,
+        /// How it is started.
+        kernel: &'a DeviceKernel,
+        /// Blocks along x, y and z.
+        grid: [u32; 3],
+        /// What it is given.
+        parameters: &'a [u64],
+    },
+    /// A copy from one place of its memory to another; the two do not overlap.
+    Copy {
+        /// Where the bytes are.
+        from: GpuAddress,
+        /// Where they are to be.
+        to: GpuAddress,
+        /// How many.
+        len_bytes: usize,
+    },
+}
+
 /// A GPU with its driver.
 ///
 /// What one thread asks for happens in the order in which it was asked for. Nothing but [`Gpu::read`] and
-/// [`Gpu::synchronize`] waits for launches.
+/// [`Gpu::synchronize`] has to wait for what was started.
 pub trait Gpu: fmt::Debug + Send + Sync {
     /// What it is called.
     fn name(&self) -> String;
@@ -85,23 +116,24 @@ pub trait Gpu: fmt::Debug + Send + Sync {
     /// [`GpuError::Failed`], also of a launch before.
     fn read(&self, from: GpuAddress, bytes: &mut [u8]) -> Result<(), GpuError>;
 
-    /// Copies bytes from one place of its memory to another; the two do not overlap.
+    /// Starts an operation.
     ///
     /// # Errors
     /// [`GpuError::Failed`].
-    fn copy(&self, from: GpuAddress, to: GpuAddress, len_bytes: usize) -> Result<(), GpuError>;
+    fn start(&self, operation: &GpuOperation<'_>) -> Result<(), GpuError>;
 
-    /// Starts a kernel on a grid of blocks, none of whose extents is zero, with parameters of 8 bytes each.
+    /// Records operations, so that they can be started together as often as they are wanted in the same order; none is
+    /// started by that. `None` if it cannot: they are started one by one then.
+    fn record(&self, operations: &[GpuOperation<'_>]) -> Option<GpuGraph>;
+
+    /// Starts recorded operations, whose kernels are still loaded.
     ///
     /// # Errors
     /// [`GpuError::Failed`].
-    fn launch(
-        &self,
-        function: GpuFunction,
-        kernel: &DeviceKernel,
-        grid: [u32; 3],
-        parameters: &[u64],
-    ) -> Result<(), GpuError>;
+    fn replay(&self, graph: GpuGraph) -> Result<(), GpuError>;
+
+    /// Forgets recorded operations, which are not running.
+    fn forget(&self, graph: GpuGraph);
 
     /// Waits for everything that was asked for.
     ///

@@ -1,6 +1,6 @@
 //! Runs on a GPU.
 //!
-//! Launches happen there, one after the other without waiting, all other steps on the host. Every segment has a block of the
+//! Launches happen there, listed until the host needs a result ([`Stretches`]), all other steps on the host. Every segment has a block of the
 //! GPU's memory for its arena, and for the inputs, outputs and results of host steps that have their place from it on; it
 //! grows to the largest run so far. What a step reads is copied to its side if it is not there ([`Residency`]).
 
@@ -8,8 +8,8 @@ use super::Session;
 use crate::arena::Span;
 use crate::binding::{BoundCode, BoundLaunch, Place};
 use crate::error::RuntimeError;
-use crate::gpu::{GpuAddress, GpuBlock, GpuCode, GpuError};
-use infc_artifact::{Program, Residency, Side, Step};
+use crate::gpu::{GpuAddress, GpuBlock, GpuCode, Stretches};
+use infc_artifact::{KernelInfo, Program, Residency, Side, Step};
 use std::sync::Arc;
 
 /// Regions begin at multiples of this within a block, as allocations of a driver do.
@@ -27,8 +27,8 @@ pub(super) struct OnGpu {
     /// States that grow in place during the run in progress.
     growing: Vec<Growing>,
     residency: Residency,
-    /// The parameters of the launch in progress.
-    parameters: Vec<u64>,
+    /// What has not been started.
+    stretches: Stretches,
 }
 
 /// Where a slot is on the GPU.
@@ -37,6 +37,8 @@ struct GpuPlace {
     address: GpuAddress,
     /// What is copied from the host and to it.
     len_bytes: usize,
+    /// Whether others had the same memory before, in the same run.
+    is_shared: bool,
 }
 
 /// A state that grows in place: an input and an output in one memory, on the host and on the GPU.
@@ -54,7 +56,7 @@ impl OnGpu {
             places: Vec::new(),
             growing: Vec::new(),
             residency: Residency::default(),
-            parameters: Vec::new(),
+            stretches: Stretches::new(Arc::clone(&code.gpu)),
         }
     }
 
@@ -62,24 +64,36 @@ impl OnGpu {
     pub(super) fn len_bytes(&self) -> usize {
         self.blocks.iter().map(GpuBlock::len_bytes).sum()
     }
+}
 
+/// Copies slots between the sides.
+struct Copies<'s> {
+    places: &'s [GpuPlace],
+    slots: &'s [Span],
+    code: &'s GpuCode,
+    kernels: &'s [KernelInfo],
+    stretches: &'s mut Stretches,
+}
+
+impl Copies<'_> {
     /// Copies a slot's contents to a side.
-    fn copy(
-        places: &[GpuPlace],
-        slots: &[Span],
-        code: &GpuCode,
-        (slot, to): (usize, Side),
-    ) -> Result<(), RuntimeError> {
-        let GpuPlace { address, len_bytes } = places[slot];
-        let host = slots[slot].get(0..len_bytes.min(slots[slot].len_bytes())).unwrap_or(Span::EMPTY);
+    fn copy(&mut self, slot: usize, to: Side) -> Result<(), RuntimeError> {
+        let GpuPlace { address, len_bytes, is_shared } = self.places[slot];
+        let host = self.slots[slot].get(0..len_bytes.min(self.slots[slot].len_bytes())).unwrap_or(Span::EMPTY);
         if host.len_bytes() == 0 {
             return Ok(());
         }
+        let gpu = &*self.code.gpu;
+        // Memory that is a slot's alone nothing that is listed touches before it is written: what the host has newer than the
+        // GPU was read from there first. So the list may go on.
+        if to == Side::Host || is_shared {
+            self.stretches.start(self.kernels).map_err(|source| RuntimeError::gpu(gpu, source))?;
+        }
         let copied = match to {
-            Side::Device => code.gpu.write(address, host.bytes()),
-            Side::Host => host.fill(|bytes| code.gpu.read(address, bytes)),
+            Side::Device => gpu.write(address, host.bytes()),
+            Side::Host => host.fill(|bytes| gpu.read(address, bytes)),
         };
-        copied.map_err(|source| RuntimeError::gpu(&*code.gpu, source))
+        copied.map_err(|source| RuntimeError::gpu(gpu, source))
     }
 }
 
@@ -99,7 +113,7 @@ impl DeviceSlots<'_> {
 
     /// A copy of a slot's contents; `None` if the GPU does not give them.
     pub(crate) fn read(self, slot: usize) -> Option<Vec<u8>> {
-        let GpuPlace { address, len_bytes } = *self.on_gpu.places.get(slot)?;
+        let GpuPlace { address, len_bytes, .. } = *self.on_gpu.places.get(slot)?;
         let mut bytes = vec![0; len_bytes];
         if len_bytes > 0 {
             self.code.gpu.read(address, &mut bytes).ok()?;
@@ -119,6 +133,7 @@ impl Session {
         let program = &self.model.body.programs[self.forms.current().entry];
         if let Some(on_gpu) = &mut self.on_gpu {
             on_gpu.residency.begin(program);
+            on_gpu.stretches.clear();
             on_gpu.places.clear();
             on_gpu.places.resize(program.slots.len(), GpuPlace::default());
             on_gpu.growing.clear();
@@ -142,7 +157,8 @@ impl Session {
                 Place::Input(input) => grows(entry.state_of_input(*input)),
                 Place::Output(output) => grows(entry.state_of_output(*output)),
                 Place::Arena(range) => {
-                    on_gpu.places[index] = GpuPlace { address: range.start as GpuAddress, len_bytes: range.len() };
+                    let (address, len_bytes) = (range.start as GpuAddress, range.len());
+                    on_gpu.places[index] = GpuPlace { address, len_bytes, is_shared: true };
                     continue;
                 }
                 Place::Weight(_) => continue,
@@ -157,7 +173,7 @@ impl Session {
             }
             let start = end.checked_next_multiple_of(REGION_ALIGN).ok_or_else(too_large)?;
             end = start.checked_add(len_bytes).ok_or_else(too_large)?;
-            on_gpu.places[index] = GpuPlace { address: start as GpuAddress, len_bytes };
+            on_gpu.places[index] = GpuPlace { address: start as GpuAddress, len_bytes, is_shared: false };
             if grows {
                 let host = self.slots[index].address();
                 on_gpu.growing.push(Growing { host, address: GpuAddress::MAX });
@@ -177,18 +193,19 @@ impl Session {
             let host = self.slots[index];
             let is_growing = |known: &&mut Growing| known.host == host.address();
             let grows = matches!(place, Place::Input(_) | Place::Output(_));
-            match on_gpu.growing.iter_mut().find(is_growing).filter(|_| grows) {
-                None => on_gpu.places[index].address += base,
+            let OnGpu { growing, places, stretches, residency, .. } = &mut *on_gpu;
+            match growing.iter_mut().find(is_growing).filter(|_| grows) {
+                None => places[index].address += base,
                 Some(known) => {
                     if known.address == GpuAddress::MAX {
-                        known.address = base + on_gpu.places[index].address;
-                        let place = GpuPlace { address: known.address, ..on_gpu.places[index] };
-                        on_gpu.places[index] = place;
-                        OnGpu::copy(&on_gpu.places, &self.slots, code, (index, Side::Device))?;
+                        known.address = base + places[index].address;
+                        places[index].address = known.address;
+                        let (slots, kernels) = (&self.slots[..], &model.body.kernels[..]);
+                        Copies { places, slots, code, kernels, stretches }.copy(index, Side::Device)?;
                     }
-                    on_gpu.places[index].address = known.address;
-                    on_gpu.residency.note(index, Side::Host);
-                    on_gpu.residency.note(index, Side::Device);
+                    places[index].address = known.address;
+                    residency.note(index, Side::Host);
+                    residency.note(index, Side::Device);
                 }
             }
         }
@@ -197,10 +214,12 @@ impl Session {
 
     /// Brings what a step needs to where it happens.
     pub(super) fn bring(&mut self, code: &GpuCode, step: usize) -> Result<(), RuntimeError> {
-        let program = &self.model.body.programs[self.forms.current().entry];
+        let body = &self.model.body;
+        let program = &body.programs[self.forms.current().entry];
         let (Some(on_gpu), slots) = (&mut self.on_gpu, &self.slots) else { return Ok(()) };
-        let OnGpu { residency, places, .. } = on_gpu;
-        residency.before(&program.steps[step], |slot, to| OnGpu::copy(places, slots, code, (slot, to)))
+        let OnGpu { residency, places, stretches, .. } = on_gpu;
+        let mut copies = Copies { places, slots, code, kernels: &body.kernels, stretches };
+        residency.before(&program.steps[step], |slot, to| copies.copy(slot, to))
     }
 
     /// What of the Program's slots is on the GPU, if it runs there.
@@ -218,55 +237,49 @@ impl Session {
 
     /// Waits for all launches, and brings the outputs to the host.
     pub(super) fn end_on_gpu(&mut self, code: &GpuCode) -> Result<(), RuntimeError> {
-        let program = &self.model.body.programs[self.forms.current().entry];
+        let body = &self.model.body;
+        let program = &body.programs[self.forms.current().entry];
         let (Some(on_gpu), slots) = (&mut self.on_gpu, &self.slots) else { return Ok(()) };
-        let OnGpu { residency, places, .. } = on_gpu;
-        residency.end(program, |slot, to| OnGpu::copy(places, slots, code, (slot, to)))?;
+        let OnGpu { residency, places, stretches, .. } = on_gpu;
+        let mut copies = Copies { places, slots, code, kernels: &body.kernels, stretches };
+        residency.end(program, |slot, to| copies.copy(slot, to))?;
         self.wait_for_gpu(code)
     }
 
-    /// Waits for all launches.
-    pub(super) fn wait_for_gpu(&self, code: &GpuCode) -> Result<(), RuntimeError> {
-        code.gpu.synchronize().map_err(|source| RuntimeError::gpu(&*code.gpu, source))
+    /// Starts all that is listed, and waits for it.
+    pub(super) fn wait_for_gpu(&mut self, code: &GpuCode) -> Result<(), RuntimeError> {
+        let kernels = &self.model.body.kernels;
+        let started = self.on_gpu.as_mut().map_or(Ok(()), |on_gpu| on_gpu.stretches.start(kernels));
+        started.and_then(|()| code.gpu.synchronize()).map_err(|source| RuntimeError::gpu(&*code.gpu, source))
     }
 
-    /// Starts a kernel of a segment.
-    pub(super) fn launch_on_gpu(
-        &mut self,
-        code: &GpuCode,
-        segment: usize,
-        launch: &BoundLaunch,
-    ) -> Result<(), RuntimeError> {
+    /// Lists a kernel of a segment.
+    pub(super) fn launch_on_gpu(&mut self, code: &GpuCode, segment: usize, launch: &BoundLaunch) {
         let BoundLaunch { code: BoundCode::Gpu { grid }, kernel, args, values, takes_scratch, .. } = launch else {
-            return Ok(());
+            return;
         };
         let binding = self.forms.current().binding(segment);
-        let loaded = code.kernel(*kernel).zip(self.model.body.kernels[*kernel].device.as_ref());
-        let (Some((function, device)), Some(on_gpu)) = (loaded.filter(|_| !grid.contains(&0)), &mut self.on_gpu) else {
-            return Ok(());
-        };
-        let OnGpu { places, parameters, scratch, .. } = on_gpu;
-        parameters.clear();
+        let (Some(function), Some(on_gpu)) = (code.kernel(*kernel), &mut self.on_gpu) else { return };
+        if grid.contains(&0) {
+            return;
+        }
+        let OnGpu { places, stretches, scratch, .. } = on_gpu;
         let args = binding.args[args.clone()].iter();
-        parameters.extend(args.map(|arg| places[arg.slot].address + arg.offset_bytes as u64));
-        parameters.extend(takes_scratch.then_some(scratch[segment]));
-        parameters.extend(binding.values[values.clone()].iter().map(|value| value.cast_unsigned()));
-        let launched = code.gpu.launch(function, device, *grid, parameters);
-        launched.map_err(|source: GpuError| RuntimeError::gpu(&*code.gpu, source))
+        let addresses = args.map(|arg| places[arg.slot].address + arg.offset_bytes as u64);
+        let values = binding.values[values.clone()].iter().map(|value| value.cast_unsigned());
+        stretches.launch(
+            (function, *kernel),
+            *grid,
+            addresses.chain(takes_scratch.then_some(scratch[segment])).chain(values),
+        );
     }
 
-    /// Copies bytes from one slot to another on the GPU.
-    pub(super) fn copy_on_gpu(
-        &self,
-        code: &GpuCode,
-        (from, to): (usize, usize),
-        len_bytes: usize,
-    ) -> Result<(), RuntimeError> {
-        let Some(on_gpu) = &self.on_gpu else { return Ok(()) };
+    /// Lists a copy from one slot to another.
+    pub(super) fn copy_on_gpu(&mut self, (from, to): (usize, usize), len_bytes: usize) {
+        let Some(on_gpu) = &mut self.on_gpu else { return };
         let (from, to) = (on_gpu.places[from].address, on_gpu.places[to].address);
-        if len_bytes == 0 || from == to {
-            return Ok(());
+        if len_bytes > 0 && from != to {
+            on_gpu.stretches.copy(from, to, len_bytes);
         }
-        code.gpu.copy(from, to, len_bytes).map_err(|source| RuntimeError::gpu(&*code.gpu, source))
     }
 }

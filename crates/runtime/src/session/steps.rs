@@ -77,7 +77,7 @@ impl Session {
                 BoundStep::Launch(launch) => {
                     form.host.check_made(binding.args[launch.args.clone()].iter().map(|arg| arg.slot))?;
                     if let Some(code) = run.gpu {
-                        self.launch_on_gpu(code, segment, launch)?;
+                        self.launch_on_gpu(code, segment, launch);
                     }
                     let scratch = self.scratch.span();
                     let binding = self.form().binding(segment);
@@ -86,8 +86,8 @@ impl Session {
                 BoundStep::Copy { src, dst, len_bytes } => {
                     form.host.check_made(std::iter::once(*src))?;
                     // Both lengths were checked when the sizes were bound.
-                    if let Some(code) = run.gpu {
-                        self.copy_on_gpu(code, (*src, *dst), *len_bytes)?;
+                    if run.gpu.is_some() {
+                        self.copy_on_gpu((*src, *dst), *len_bytes);
                     } else {
                         let copied = self.slots[*src].copy_to(self.slots[*dst], *len_bytes);
                         debug_assert!(copied, "checked by `Binding::new`");
@@ -114,11 +114,11 @@ impl Session {
                 BoundStep::Host { inputs } => self.host_step(index, segment, inputs.clone(), run.options)?,
             }
             self.has_written(index);
+            if let (Some(code), Some(_)) = (run.gpu, started) {
+                // Who wants to know how long a step takes waits for it.
+                self.wait_for_gpu(code)?;
+            }
             if let (Some(observer), Some(started)) = (&self.observer, started) {
-                if let Some(code) = run.gpu {
-                    // Who wants to know how long a step takes waits for it.
-                    self.wait_for_gpu(code)?;
-                }
                 let took = started.elapsed();
                 let (kernel, chunks, threads) = match &step {
                     BoundStep::Launch(l) => {

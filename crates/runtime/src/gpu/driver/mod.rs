@@ -1,7 +1,7 @@
 //! A GPU by way of the NVIDIA driver: nothing else of CUDA is used.
 //!
 //! One context (the primary one, which other libraries of the process share), one stream on which everything happens in
-//! order. Nothing here has run on hardware yet.
+//! order, and one on which nothing happens: operations are recorded there. Nothing here has run on hardware yet.
 //!
 //! What the unsafe code relies on: handles come from the driver and are used only while it keeps what they stand for, which
 //! is until the methods that give them back; pointers to memory of the host are valid until the stream has been waited for;
@@ -11,15 +11,18 @@
 #![expect(unsafe_code, reason = "calls of the driver")]
 
 mod elf;
+mod staging;
 mod table;
 
-use super::{Gpu, GpuAddress, GpuError, GpuFunction, GpuImage, GpuModule};
+use super::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuModule, GpuOperation};
 use infc_artifact::DeviceKernel;
+use staging::Staging;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use table::{CuResult, Handle, Table};
+use table::{CuResult, Graphs, Handle, Table};
 
 /// Bytes for what the driver says of a module.
 const LOG_BYTES: usize = 8 << 10;
@@ -36,6 +39,9 @@ pub(crate) struct NvidiaGpu {
     capability: u32,
     ptx_version: u32,
     loaded: Mutex<Loaded>,
+    staging: Mutex<Staging>,
+    /// The stream for recording, made when it is first needed. One thread records at a time.
+    recorder: Mutex<Option<Handle>>,
 }
 
 /// What is loaded, by number.
@@ -44,6 +50,8 @@ struct Loaded {
     modules: BTreeMap<u64, Handle>,
     /// With the number of the module.
     functions: BTreeMap<u64, (u64, Handle)>,
+    /// Instances of graphs.
+    graphs: BTreeMap<u64, Handle>,
     next: u64,
 }
 
@@ -113,8 +121,8 @@ impl NvidiaGpu {
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
         let capability = u32::try_from(major * 10 + minor).unwrap_or(0);
         let ptx_version = ptx_version(version);
-        let loaded = Mutex::default();
-        Ok(Self { table, device, context, stream, name, capability, ptx_version, loaded })
+        let (loaded, staging, recorder) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { table, device, context, stream, name, capability, ptx_version, loaded, staging, recorder })
     }
 
     /// Makes the context that of this thread, and calls the driver.
@@ -138,8 +146,104 @@ impl NvidiaGpu {
     }
 
     fn loaded(&self) -> MutexGuard<'_, Loaded> {
-        // Nothing panics while it is held; if something did, the maps would be whole all the same.
-        self.loaded.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        locked(&self.loaded)
+    }
+
+    /// Waits for everything that was started.
+    fn wait(&self) -> Result<(), GpuError> {
+        // SAFETY: the stream is kept until this is dropped.
+        unsafe { self.call("cuStreamSynchronize", |table| (table.synchronize)(self.stream)) }
+    }
+
+    /// Memory of the host that the GPU reads and writes.
+    fn allocate_pinned(&self, len_bytes: usize) -> Option<NonNull<u8>> {
+        let mut start = std::ptr::null_mut();
+        // SAFETY: a pointer to a variable of the type that is written.
+        let allocated =
+            unsafe { self.call("cuMemAllocHost", |table| (table.allocate_pinned)(&raw mut start, len_bytes)) };
+        allocated.ok().and_then(|()| NonNull::new(start.cast()))
+    }
+
+    /// Starts, or records, an operation on a stream.
+    fn start_on(&self, stream: Handle, operation: &GpuOperation<'_>) -> Result<(), GpuError> {
+        match *operation {
+            GpuOperation::Copy { from, to, len_bytes } => {
+                // SAFETY: addresses are numbers to this process.
+                unsafe { self.call("cuMemcpyDtoDAsync", |table| (table.copy_on_device)(to, from, len_bytes, stream)) }
+            }
+            GpuOperation::Launch { function, kernel, grid, parameters } => {
+                self.launch_on(stream, function, (grid, kernel), parameters)
+            }
+        }
+    }
+
+    fn launch_on(
+        &self,
+        stream: Handle,
+        function: GpuFunction,
+        (grid, kernel): ([u32; 3], &DeviceKernel),
+        parameters: &[u64],
+    ) -> Result<(), GpuError> {
+        let known = self.loaded().functions.get(&function.0).copied();
+        let Some((_, function)) = known else {
+            let reason = "the kernel was unloaded".to_owned();
+            return Err(GpuError::Failed { what: "cuLaunchKernel".to_owned(), reason });
+        };
+        let mut len_bytes = size_of_val(parameters);
+        // As one block of bytes with its length, so that the driver reads no more than there is, whatever the kernel takes.
+        let mut extra = [
+            table::LAUNCH_PARAM_BUFFER_POINTER,
+            parameters.as_ptr().cast_mut().cast::<c_void>(),
+            table::LAUNCH_PARAM_BUFFER_SIZE,
+            (&raw mut len_bytes).cast::<c_void>(),
+            table::LAUNCH_PARAM_END,
+        ];
+        let ([x, y, z], [a, b, c]): ([c_uint; 3], [c_uint; 3]) = (grid, kernel.block);
+        let shared = kernel.dynamic_shared_bytes;
+        // SAFETY: the function is loaded. The list ends as it must; the parameters are copied before the call returns.
+        unsafe {
+            self.call("cuLaunchKernel", |table| {
+                let none = std::ptr::null_mut();
+                (table.launch)(function, x, y, z, a, b, c, shared, stream, none, extra.as_mut_ptr())
+            })
+        }
+    }
+
+    /// The stream for recording.
+    fn recorder(&self, known: &mut Option<Handle>) -> Result<Handle, GpuError> {
+        if let Some(stream) = *known {
+            return Ok(stream);
+        }
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: a pointer to a variable of the type that is written.
+        unsafe {
+            self.call("cuStreamCreate", |table| (table.create_stream)(&raw mut stream, table::STREAM_NON_BLOCKING))?;
+        }
+        *known = Some(stream);
+        Ok(stream)
+    }
+
+    /// Records operations and makes an instance of the graph that they are.
+    fn graph_of(&self, graphs: &Graphs, operations: &[GpuOperation<'_>]) -> Result<Handle, GpuError> {
+        let mut recorder = locked(&self.recorder);
+        let stream = self.recorder(&mut recorder)?;
+        let (mut graph, mut instance) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the stream is this one's own, and the lock is held: nobody else records on it. The recording ends whatever
+        // happens in between, which the driver notes itself where a call fails. Pointers are to variables of the types that
+        // are written.
+        unsafe {
+            self.call("cuStreamBeginCapture", |_| (graphs.begin_capture)(stream, table::CAPTURE_THREAD_LOCAL))?;
+            let listed = operations.iter().try_for_each(|operation| self.start_on(stream, operation));
+            let ended = self.call("cuStreamEndCapture", |_| (graphs.end_capture)(stream, &raw mut graph));
+            let made = listed
+                .and(ended)
+                .and_then(|()| self.call("cuGraphInstantiate", |_| (graphs.instantiate)(&raw mut instance, graph, 0)));
+            if !graph.is_null() {
+                let _ = self.call("cuGraphDestroy", |_| (graphs.destroy_graph)(graph));
+            }
+            made?;
+        }
+        Ok(instance)
     }
 }
 
@@ -250,64 +354,77 @@ impl Gpu for NvidiaGpu {
     }
 
     fn write(&self, to: GpuAddress, bytes: &[u8]) -> Result<(), GpuError> {
-        let from = bytes.as_ptr().cast::<c_void>();
-        // SAFETY: the bytes are borrowed until the stream has been waited for.
+        let mut staging = locked(&self.staging);
+        let place = staging.place(self, bytes.len())?;
+        if let Some(place) = place {
+            // SAFETY: so many bytes of the ring that nothing uses, and the lock is held.
+            unsafe { place.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        }
+        let from = place.map_or(bytes.as_ptr(), |place| place.as_ptr().cast_const()).cast::<c_void>();
+        // SAFETY: bytes of the ring stay until the stream has been waited for; the others are borrowed until then.
         unsafe {
             self.call("cuMemcpyHtoDAsync", |table| (table.copy_to_device)(to, from, bytes.len(), self.stream))?;
         }
-        self.synchronize()
+        if place.is_none() { self.wait() } else { Ok(()) }
     }
 
     fn read(&self, from: GpuAddress, bytes: &mut [u8]) -> Result<(), GpuError> {
-        let to = bytes.as_mut_ptr().cast::<c_void>();
-        // SAFETY: the bytes are borrowed, for writing, until the stream has been waited for.
+        let mut staging = locked(&self.staging);
+        let place = staging.place(self, bytes.len())?;
+        let to = place.map_or(bytes.as_mut_ptr(), NonNull::as_ptr).cast::<c_void>();
+        // SAFETY: bytes of the ring stay until the stream has been waited for; the others are borrowed until then, for writing.
         unsafe {
             self.call("cuMemcpyDtoHAsync", |table| (table.copy_to_host)(to, from, bytes.len(), self.stream))?;
         }
-        self.synchronize()
+        self.wait()?;
+        if let Some(place) = place {
+            // SAFETY: so many bytes of the ring, which the copy has written; the lock is held.
+            unsafe { NonNull::from(&mut *bytes).cast().copy_from_nonoverlapping(place, bytes.len()) };
+            staging.is_unused();
+        }
+        Ok(())
     }
 
-    fn copy(&self, from: GpuAddress, to: GpuAddress, len_bytes: usize) -> Result<(), GpuError> {
-        // SAFETY: addresses are numbers to this process.
-        unsafe { self.call("cuMemcpyDtoDAsync", |table| (table.copy_on_device)(to, from, len_bytes, self.stream)) }
+    fn start(&self, operation: &GpuOperation<'_>) -> Result<(), GpuError> {
+        self.start_on(self.stream, operation)
     }
 
-    fn launch(
-        &self,
-        function: GpuFunction,
-        kernel: &DeviceKernel,
-        grid: [u32; 3],
-        parameters: &[u64],
-    ) -> Result<(), GpuError> {
-        let known = self.loaded().functions.get(&function.0).copied();
-        let Some((_, function)) = known else {
-            let reason = "the kernel was unloaded".to_owned();
-            return Err(GpuError::Failed { what: "cuLaunchKernel".to_owned(), reason });
+    fn record(&self, operations: &[GpuOperation<'_>]) -> Option<GpuGraph> {
+        let graphs = self.table.graphs.as_ref()?;
+        let instance = self.graph_of(graphs, operations).ok()?;
+        let mut loaded = self.loaded();
+        let number = loaded.number();
+        loaded.graphs.insert(number, instance);
+        Some(GpuGraph(number))
+    }
+
+    fn replay(&self, graph: GpuGraph) -> Result<(), GpuError> {
+        let known = self.table.graphs.zip(self.loaded().graphs.get(&graph.0).copied());
+        let Some((graphs, instance)) = known else {
+            let reason = "the graph was forgotten".to_owned();
+            return Err(GpuError::Failed { what: "cuGraphLaunch".to_owned(), reason });
         };
-        let mut len_bytes = size_of_val(parameters);
-        // As one block of bytes with its length, so that the driver reads no more than there is, whatever the kernel takes.
-        let mut extra = [
-            table::LAUNCH_PARAM_BUFFER_POINTER,
-            parameters.as_ptr().cast_mut().cast::<c_void>(),
-            table::LAUNCH_PARAM_BUFFER_SIZE,
-            (&raw mut len_bytes).cast::<c_void>(),
-            table::LAUNCH_PARAM_END,
-        ];
-        let ([x, y, z], [a, b, c]): ([c_uint; 3], [c_uint; 3]) = (grid, kernel.block);
-        let shared = kernel.dynamic_shared_bytes;
-        // SAFETY: the function is loaded. The list ends as it must; the parameters are copied before the call returns.
-        unsafe {
-            self.call("cuLaunchKernel", |table| {
-                let none = std::ptr::null_mut();
-                (table.launch)(function, x, y, z, a, b, c, shared, self.stream, none, extra.as_mut_ptr())
-            })
+        // SAFETY: the instance exists; the kernels in it are loaded, as whoever asks for this has to see to.
+        unsafe { self.call("cuGraphLaunch", |_| (graphs.launch_graph)(instance, self.stream)) }
+    }
+
+    fn forget(&self, graph: GpuGraph) {
+        let known = self.loaded().graphs.remove(&graph.0);
+        if let Some((graphs, instance)) = self.table.graphs.zip(known) {
+            // SAFETY: the instance exists, and has just been forgotten.
+            let _ = unsafe { self.call("cuGraphExecDestroy", |_| (graphs.destroy_instance)(instance)) };
         }
     }
 
     fn synchronize(&self) -> Result<(), GpuError> {
-        // SAFETY: the stream is kept until this is dropped.
-        unsafe { self.call("cuStreamSynchronize", |table| (table.synchronize)(self.stream)) }
+        self.wait()
     }
+}
+
+/// What a mutex holds.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while one is held; if something did, what they hold would be whole all the same.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Drop for NvidiaGpu {
@@ -317,8 +434,18 @@ impl Drop for NvidiaGpu {
             // SAFETY: it was loaded, and nobody can launch what is in it any more.
             let _ = unsafe { self.call("cuModuleUnload", |table| (table.unload_module)(module)) };
         }
-        // SAFETY: the stream is this one's own.
-        let _ = unsafe { self.call("cuStreamDestroy", |table| (table.destroy_stream)(self.stream)) };
+        let graphs = std::mem::take(&mut self.loaded().graphs);
+        graphs.into_keys().for_each(|number| self.forget(GpuGraph(number)));
+        let pinned = locked(&self.staging).take();
+        if let Some(pinned) = pinned {
+            // SAFETY: it was allocated as such, and nobody can copy through it any more.
+            let _ = unsafe { self.call("cuMemFreeHost", |table| (table.free_pinned)(pinned)) };
+        }
+        let recorder = locked(&self.recorder).take();
+        for stream in recorder.into_iter().chain([self.stream]) {
+            // SAFETY: the streams are this one's own.
+            let _ = unsafe { self.call("cuStreamDestroy", |table| (table.destroy_stream)(stream)) };
+        }
         // SAFETY: retained once when this was made.
         let _ = unsafe { (self.table.release_context)(self.device) };
     }

@@ -14,7 +14,7 @@ pub(super) type CuResult = c_int;
 /// `CUdeviceptr`.
 pub(super) type CuAddress = u64;
 
-/// `CUcontext`, `CUmodule`, `CUfunction` and `CUstream`: pointers to what only the driver knows.
+/// `CUcontext`, `CUmodule`, `CUfunction`, `CUstream`, `CUgraph` and `CUgraphExec`: pointers to what only the driver knows.
 pub(super) type Handle = *mut c_void;
 
 pub(super) const OUT_OF_MEMORY: CuResult = 2;
@@ -22,6 +22,8 @@ pub(super) const LAUNCH_TIMEOUT: CuResult = 702;
 pub(super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 pub(super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
 pub(super) const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
+/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads ask of the driver meanwhile is their own affair.
+pub(super) const CAPTURE_THREAD_LOCAL: c_int = 1;
 pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
 pub(super) const JIT_ERROR_LOG_BUFFER: c_int = 5;
 pub(super) const JIT_ERROR_LOG_BUFFER_SIZE_BYTES: c_int = 6;
@@ -36,23 +38,23 @@ const LIBRARIES: [&str; 1] = ["nvcuda.dll"];
 const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
 macro_rules! functions {
-    ($($(#[$doc:meta])* $field:ident = $symbol:literal: ($($argument:ty),*);)*) => {
-        /// The functions that this crate calls. The library stays loaded as long as the table exists.
-        pub(super) struct Table {
+    ($(#[$about:meta])* $table:ident: $($(#[$doc:meta])* $field:ident = $symbol:literal: ($($argument:ty),*);)*) => {
+        $(#[$about])*
+        #[derive(Clone, Copy)]
+        pub(super) struct $table {
             $($(#[$doc])* pub(super) $field: unsafe extern "system" fn($($argument),*) -> CuResult,)*
-            _library: Library,
         }
 
-        impl Table {
-            fn of(library: Library) -> Result<Self, String> {
+        impl $table {
+            /// The functions of a library; the name of one that it lacks otherwise. They may be called while it is loaded.
+            fn of(library: &Library) -> Result<Self, &'static str> {
                 Ok(Self {
                     $($field: {
                         // SAFETY: the driver exports a function of this name with the type that `cuda.h` declares, which
-                        // is the one written down here. The table keeps the library loaded.
+                        // is the one written down here.
                         let found = unsafe { library.get(concat!($symbol, "\0").as_bytes()) };
-                        *found.map_err(|_| format!("the NVIDIA driver is too old: it has no {}", $symbol))?
+                        *found.map_err(|_| $symbol)?
                     },)*
-                    _library: library,
                 })
             }
         }
@@ -60,6 +62,8 @@ macro_rules! functions {
 }
 
 functions! {
+    /// What every driver has that takes the code that is made.
+    Functions:
     init = "cuInit": (c_uint);
     driver_version = "cuDriverGetVersion": (*mut c_int);
     error_string = "cuGetErrorString": (CuResult, *mut *const c_char);
@@ -86,9 +90,44 @@ functions! {
     launch = "cuLaunchKernel": (
         Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
     );
+    allocate_pinned = "cuMemAllocHost_v2": (*mut *mut c_void, usize);
+    free_pinned = "cuMemFreeHost": (*mut c_void);
+}
+
+functions! {
+    /// Recording of what a stream is given. `cuGraphInstantiateWithFlags` came with CUDA 11.4.
+    Graphs:
+    begin_capture = "cuStreamBeginCapture_v2": (Handle, c_int);
+    end_capture = "cuStreamEndCapture": (Handle, *mut Handle);
+    instantiate = "cuGraphInstantiateWithFlags": (*mut Handle, Handle, u64);
+    launch_graph = "cuGraphLaunch": (Handle, Handle);
+    destroy_graph = "cuGraphDestroy": (Handle);
+    destroy_instance = "cuGraphExecDestroy": (Handle);
+}
+
+/// The functions that this crate calls. The library stays loaded as long as the table exists.
+pub(super) struct Table {
+    functions: Functions,
+    /// `None` for a driver that is older than these.
+    pub(super) graphs: Option<Graphs>,
+    _library: Library,
+}
+
+impl std::ops::Deref for Table {
+    type Target = Functions;
+
+    fn deref(&self) -> &Functions {
+        &self.functions
+    }
 }
 
 impl Table {
+    fn of(library: Library) -> Result<Self, String> {
+        let functions = Functions::of(&library);
+        let functions = functions.map_err(|name| format!("the NVIDIA driver is too old: it has no {name}"))?;
+        Ok(Self { functions, graphs: Graphs::of(&library).ok(), _library: library })
+    }
+
     /// The functions of the driver that is installed.
     pub(super) fn load() -> Result<Self, String> {
         for name in LIBRARIES {

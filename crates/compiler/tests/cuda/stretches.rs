@@ -1,0 +1,112 @@
+//! Launches that follow each other: recorded when they come again, and started as one from then on.
+
+use crate::artifacts::{on, options};
+use crate::net::{Attr, Net};
+use infc_runtime::{Model, Session, SessionOptions};
+use infc_simgpu::Simulator;
+use infc_tensor::{DType, Tensor};
+use std::sync::Arc;
+
+fn loaded(net: Net, gpu: &Arc<Simulator>) -> Session {
+    let compilation = net.compile(&options(&["cuda"])).unwrap_or_else(|e| panic!("{e}"));
+    let bytes = compilation.to_bytes().expect("an artifact");
+    let model = Model::from_vec_with(bytes, &on(gpu)).unwrap_or_else(|e| panic!("{e}"));
+    model.session(&SessionOptions::default()).expect("a session")
+}
+
+/// `total = Σ x² + y`, in three kernels at least, of which the last alone reads `y`.
+fn squares() -> Net {
+    Net::new(18)
+        .input("x", DType::F32, &["N", "64"])
+        .input("y", DType::F32, &["1", "1"])
+        .node("Mul", &["x", "x"], &["squares"], &[])
+        .node("Softmax", &["squares"], &["shares"], &[])
+        .node("MatMul", &["shares", "turned"], &["products"], &[])
+        .node("Softmax", &["products"], &["others"], &[])
+        .node("ReduceSum", &["others"], &["sum"], &[("keepdims", Attr::Int(1))])
+        .node("Add", &["sum", "y"], &["total"], &[])
+        .constant("turned", &infc_testkit::random_tensor(DType::F32, vec![64, 64], 3))
+        .output("total")
+}
+
+/// Runs `squares` on so many rows: every row of shares sums to 1.
+#[track_caller]
+fn check(session: &mut Session, rows: usize, y: f32) {
+    let x = infc_testkit::random_tensor(DType::F32, vec![rows, 64], rows as u64);
+    let y_tensor = Tensor::from_elements(&[1, 1], &[y]).expect("one");
+    let found = session.run_owned(&[&x, &y_tensor]).unwrap_or_else(|e| panic!("{e}"));
+    let total = found[0].elements::<f32>().expect("floats")[0];
+    assert!((total - rows as f32 - y).abs() < 1e-3, "{total} for {rows} rows and {y}");
+}
+
+#[test]
+fn what_comes_again_is_recorded() {
+    let gpu = Arc::new(Simulator::new(0));
+    let mut session = loaded(squares(), &gpu);
+    // By shape: the first run of each is started kernel by kernel, all others as one, whatever the inputs hold.
+    // Memory that grows moves, and what was recorded with its addresses is recorded again.
+    let runs = [(5, 0), (5, 1), (3, 1), (3, 2), (5, 3), (3, 4), (40, 4), (5, 4), (5, 5), (3, 5), (40, 6)];
+    for (n, (rows, replays)) in runs.into_iter().enumerate() {
+        let launches = gpu.launches();
+        check(&mut session, rows, n as f32);
+        assert_eq!(gpu.replays(), replays, "run {n}: an input that the last kernel reads does not cut the stretch");
+        assert!(gpu.launches() >= launches + 3, "run {n}");
+    }
+    drop(session);
+    assert!(gpu.is_empty(), "graphs are given back");
+}
+
+/// More shapes than a session keeps graphs of; and a GPU that makes none.
+#[test]
+fn shapes_that_are_forgotten_and_graphs_that_are_not_made() {
+    let gpu = Arc::new(Simulator::new(1));
+    let mut session = loaded(squares(), &gpu);
+    for rows in (1..=20).chain(1..=20) {
+        check(&mut session, rows, 0.5);
+    }
+    assert_eq!(gpu.replays(), 0, "each was forgotten when it came again");
+    check(&mut session, 20, 0.5);
+    assert_eq!(gpu.replays(), 1);
+    drop(session);
+    assert!(gpu.is_empty());
+
+    let gpu = Arc::new(Simulator::new(1).without_graphs());
+    let mut session = loaded(squares(), &gpu);
+    (0..4).for_each(|n| check(&mut session, 4, n as f32));
+    assert_eq!(gpu.replays(), 0);
+}
+
+/// What fails within a graph is the run's error, and the next run is none the worse.
+#[test]
+fn a_launch_within_a_graph_fails() {
+    let gpu = Arc::new(Simulator::new(0));
+    let mut session = loaded(squares(), &gpu);
+    (0..2).for_each(|n| check(&mut session, 2, n as f32));
+    gpu.fail_after(2);
+    let x = infc_testkit::random_tensor(DType::F32, vec![2, 64], 1);
+    let y = Tensor::from_elements(&[1, 1], &[0.0f32]).expect("one");
+    assert_eq!(session.run_owned(&[&x, &y]).expect_err("it fails").code(), "runtime::gpu-failed");
+    check(&mut session, 2, 7.0);
+}
+
+/// Steps on the host cut a run in stretches, each of which is recorded.
+#[test]
+fn host_steps_are_between() {
+    let net = squares()
+        .node("Softmax", &["others"], &["again"], &[])
+        .node("NonZero", &["again"], &["places"], &[])
+        .node("Cast", &["places"], &["numbers"], &[("to", Attr::Int(1))])
+        .node("ReduceMax", &["numbers"], &["largest"], &[("keepdims", Attr::Int(0))])
+        .output("largest");
+    let gpu = Arc::new(Simulator::new(0));
+    let mut session = loaded(net, &gpu);
+    let x = infc_testkit::random_tensor(DType::F32, vec![3, 64], 1);
+    let y = Tensor::from_elements(&[1, 1], &[1.0f32]).expect("one");
+    let mut replays = Vec::new();
+    for _ in 0..4 {
+        let found = session.run_owned(&[&x, &y]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(found[1].elements::<f32>().expect("floats"), [63.0], "no share is zero");
+        replays.push(gpu.replays());
+    }
+    assert!(replays[0] == 0 && replays[1] > 0 && replays[3] - replays[2] == replays[1], "{replays:?}");
+}

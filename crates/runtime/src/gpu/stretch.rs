@@ -1,0 +1,173 @@
+//! Launches and copies that follow each other, as one thing that is asked of a GPU.
+//!
+//! A run asks for some hundred kernels, each of which takes a GPU microseconds, and so does a driver to start it. So what is
+//! asked for is listed until the host needs a result: a stretch. A stretch that has been there before, with the same kernels,
+//! grids, parameters and addresses, is recorded by the GPU and started as a whole from then on (a CUDA graph). Runs of one
+//! shape have the same stretches, since memory stays where it is; a session keeps those of a few shapes.
+
+use super::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuOperation};
+use infc_artifact::{DeviceKernel, KernelInfo};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Stretches that a session remembers.
+const KEPT: usize = 16;
+/// Operations from which on a record is worth it.
+const LEAST: usize = 2;
+
+/// What has been asked for and not been started, and what was before.
+#[derive(Debug)]
+pub(crate) struct Stretches {
+    gpu: Arc<dyn Gpu>,
+    queued: Stretch,
+    known: Vec<Known>,
+    /// Counts what is started, to know what was used last.
+    clock: u64,
+}
+
+/// A list of operations.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Stretch {
+    operations: Vec<Queued>,
+    /// Parameters of all launches.
+    words: Vec<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Queued {
+    Launch {
+        function: GpuFunction,
+        /// Its number among those of the variant.
+        kernel: usize,
+        grid: [u32; 3],
+        /// Its parameters.
+        words: Range<usize>,
+    },
+    Copy {
+        from: GpuAddress,
+        to: GpuAddress,
+        len_bytes: usize,
+    },
+}
+
+#[derive(Debug)]
+struct Known {
+    stretch: Stretch,
+    record: Record,
+    used: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Record {
+    /// It has been there once.
+    NotYet,
+    Made(GpuGraph),
+    /// The GPU makes none.
+    Refused,
+}
+
+impl Stretch {
+    fn operation<'s>(&'s self, kernels: &'s [KernelInfo], queued: &Queued) -> Option<GpuOperation<'s>> {
+        Some(match queued {
+            Queued::Launch { function, kernel, grid, words } => GpuOperation::Launch {
+                function: *function,
+                kernel: device(kernels, *kernel)?,
+                grid: *grid,
+                parameters: &self.words[words.clone()],
+            },
+            Queued::Copy { from, to, len_bytes } => GpuOperation::Copy { from: *from, to: *to, len_bytes: *len_bytes },
+        })
+    }
+
+    /// Starts one after the other.
+    fn start(&self, gpu: &dyn Gpu, kernels: &[KernelInfo]) -> Result<(), GpuError> {
+        let operations = self.operations.iter().filter_map(|queued| self.operation(kernels, queued));
+        operations.into_iter().try_for_each(|operation| gpu.start(&operation))
+    }
+
+    fn record(&self, gpu: &dyn Gpu, kernels: &[KernelInfo]) -> Record {
+        let operations: Vec<_> = self.operations.iter().filter_map(|queued| self.operation(kernels, queued)).collect();
+        gpu.record(&operations).map_or(Record::Refused, Record::Made)
+    }
+}
+
+fn device(kernels: &[KernelInfo], kernel: usize) -> Option<&DeviceKernel> {
+    kernels.get(kernel)?.device.as_ref()
+}
+
+impl Stretches {
+    pub(crate) fn new(gpu: Arc<dyn Gpu>) -> Self {
+        Self { gpu, queued: Stretch::default(), known: Vec::new(), clock: 0 }
+    }
+
+    /// Forgets what has not been started.
+    pub(crate) fn clear(&mut self) {
+        self.queued.operations.clear();
+        self.queued.words.clear();
+    }
+
+    /// Asks for the launch of a kernel, whose number among those of the variant is told.
+    pub(crate) fn launch(
+        &mut self,
+        (function, kernel): (GpuFunction, usize),
+        grid: [u32; 3],
+        parameters: impl Iterator<Item = u64>,
+    ) {
+        let start = self.queued.words.len();
+        self.queued.words.extend(parameters);
+        let words = start..self.queued.words.len();
+        self.queued.operations.push(Queued::Launch { function, kernel, grid, words });
+    }
+
+    /// Asks for a copy on the GPU.
+    pub(crate) fn copy(&mut self, from: GpuAddress, to: GpuAddress, len_bytes: usize) {
+        self.queued.operations.push(Queued::Copy { from, to, len_bytes });
+    }
+
+    /// Starts what has been asked for.
+    pub(crate) fn start(&mut self, kernels: &[KernelInfo]) -> Result<(), GpuError> {
+        let started = self.start_queued(kernels);
+        self.clear();
+        started
+    }
+
+    fn start_queued(&mut self, kernels: &[KernelInfo]) -> Result<(), GpuError> {
+        let Self { gpu, queued, known, clock } = self;
+        if queued.operations.len() < LEAST {
+            return queued.start(&**gpu, kernels);
+        }
+        *clock += 1;
+        let Some(known) = known.iter_mut().find(|known| known.stretch == *queued) else {
+            if known.len() >= KEPT {
+                let oldest = (0..known.len()).min_by_key(|&n| known[n].used).unwrap_or(0);
+                known.swap_remove(oldest).forget(&**gpu);
+            }
+            known.push(Known { stretch: queued.clone(), record: Record::NotYet, used: *clock });
+            return queued.start(&**gpu, kernels);
+        };
+        known.used = *clock;
+        if let Record::NotYet = known.record {
+            known.record = queued.record(&**gpu, kernels);
+        }
+        match known.record {
+            Record::Made(graph) => gpu.replay(graph),
+            Record::NotYet | Record::Refused => queued.start(&**gpu, kernels),
+        }
+    }
+}
+
+impl Known {
+    fn forget(self, gpu: &dyn Gpu) {
+        if let Record::Made(graph) = self.record {
+            // It may be running.
+            let _ = gpu.synchronize();
+            gpu.forget(graph);
+        }
+    }
+}
+
+impl Drop for Stretches {
+    fn drop(&mut self) {
+        self.known.drain(..).for_each(|known| known.forget(&*self.gpu));
+    }
+}
