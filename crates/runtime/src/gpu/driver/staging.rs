@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 /// Bytes of the ring; what is longer does not go through it.
-const RING_BYTES: usize = 16 << 20;
+const RING_BYTES: usize = 4 << 20;
 /// Places within begin at multiples of this.
 const ALIGN: usize = 256;
 

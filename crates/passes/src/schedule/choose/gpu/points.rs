@@ -45,7 +45,11 @@ pub(super) fn spread(plan: &mut Plan<'_>, root: StageId, [along_x, along_y]: [i6
     };
     let axes: Vec<usize> = (0..stage.axes.len()).filter(|&a| bindable(a)).collect();
     let wanted: Vec<(usize, i64)> = axes.iter().map(|&a| (a, extent(kernel, stage, a))).collect();
-    let factors = share(&wanted, contiguous(kernel, root), along_x);
+    let mut factors = share(&wanted, contiguous(kernel, root), along_x);
+    // Threads that are left go along an axis of which there may be more than usual.
+    let left = along_x / factors.iter().map(|(_, factor)| factor).product::<i64>().max(1);
+    let unknown = factors.iter_mut().find(|(axis, _)| stage.axes[*axis].extent.as_const().is_none());
+    unknown.into_iter().for_each(|(_, factor)| *factor *= left.max(1));
     let left = factors.iter().map(|&(axis, factor)| {
         let points = extent(kernel, stage, axis);
         (axis, points / factor + i64::from(points % factor != 0))

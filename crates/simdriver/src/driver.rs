@@ -1,0 +1,353 @@
+//! What the functions do, on handles and addresses.
+
+use infc_runtime::artifact::DeviceKernel;
+use infc_runtime::{Gpu, GpuError, GpuFunction, GpuImage, GpuModule, GpuOperation};
+use infc_simgpu::Simulator;
+use std::collections::BTreeMap;
+use std::thread::ThreadId;
+
+/// `CUresult`.
+pub(crate) type Code = i32;
+
+pub(crate) const INVALID_VALUE: Code = 1;
+pub(crate) const OUT_OF_MEMORY: Code = 2;
+pub(crate) const NOT_INITIALIZED: Code = 3;
+pub(crate) const INVALID_IMAGE: Code = 200;
+pub(crate) const INVALID_CONTEXT: Code = 201;
+pub(crate) const NO_BINARY_FOR_GPU: Code = 209;
+pub(crate) const INVALID_PTX: Code = 218;
+pub(crate) const INVALID_HANDLE: Code = 400;
+pub(crate) const NOT_FOUND: Code = 500;
+pub(crate) const LAUNCH_FAILED: Code = 719;
+pub(crate) const STREAM_CAPTURE_UNSUPPORTED: Code = 900;
+
+/// Its compute capability: Hopper, major·10 + minor.
+const CAPABILITY: u32 = 90;
+/// Shared memory of a block that needs not be asked for, and the most that there is.
+const PLAIN_SHARED_BYTES: u32 = 48 << 10;
+const MOST_SHARED_BYTES: u32 = 227 << 10;
+
+/// The driver of a process.
+pub(crate) struct Driver {
+    gpu: Simulator,
+    memory_bytes: usize,
+    allocated: BTreeMap<u64, usize>,
+    refuses: bool,
+    /// What is left to be launched before one fails.
+    launches_left: Option<usize>,
+    /// What every call gives once a launch has failed.
+    lost: Option<Code>,
+    next: u64,
+    modules: BTreeMap<u64, GpuModule>,
+    functions: BTreeMap<u64, Function>,
+    streams: BTreeMap<u64, Stream>,
+    graphs: BTreeMap<u64, Vec<Command>>,
+    instances: BTreeMap<u64, Vec<Command>>,
+    /// Memory of the host that was allocated as pinned.
+    pinned: BTreeMap<usize, Vec<u8>>,
+}
+
+struct Function {
+    module: u64,
+    entry: String,
+    shared_bytes: u32,
+}
+
+#[derive(Default)]
+struct Stream {
+    waiting: Vec<Command>,
+    /// What is recorded, and by whom.
+    recording: Option<(ThreadId, Vec<Command>)>,
+}
+
+/// What a stream does, in order.
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    /// From memory of the host, by its address.
+    ToDevice {
+        to: u64,
+        from: usize,
+        len: usize,
+    },
+    /// The same of bytes that the driver has taken already.
+    Staged {
+        to: u64,
+        bytes: Vec<u8>,
+    },
+    /// To memory of the host, by its address.
+    ToHost {
+        to: usize,
+        from: u64,
+        len: usize,
+    },
+    OnDevice {
+        to: u64,
+        from: u64,
+        len: usize,
+    },
+    Launch {
+        function: u64,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared_bytes: u32,
+        parameters: Vec<u64>,
+    },
+}
+
+fn variable(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// The version of CUDA that the driver is of: major·1000 + minor·10.
+pub(crate) fn version() -> i32 {
+    variable("SIMDRIVER_VERSION").and_then(|version| version.try_into().ok()).unwrap_or(12_080)
+}
+
+/// How many GPUs there are.
+pub(crate) fn devices() -> i32 {
+    variable("SIMDRIVER_DEVICES").and_then(|count| count.try_into().ok()).unwrap_or(1)
+}
+
+/// Major and minor compute capability.
+pub(crate) fn capability() -> (i32, i32) {
+    ((CAPABILITY / 10) as i32, (CAPABILITY % 10) as i32)
+}
+
+impl Driver {
+    pub(crate) fn new() -> Self {
+        let memory_bytes = variable("SIMDRIVER_MEMORY").unwrap_or(256 << 20);
+        Self {
+            gpu: Simulator::new(1).with_generation(CAPABILITY, 87).with_memory(memory_bytes),
+            memory_bytes,
+            allocated: BTreeMap::new(),
+            refuses: variable("SIMDRIVER_REFUSE").is_some(),
+            launches_left: variable("SIMDRIVER_FAILS_AT"),
+            lost: None,
+            next: 0x1000,
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            graphs: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            pinned: BTreeMap::new(),
+        }
+    }
+
+    fn handle(&mut self) -> u64 {
+        self.next += 0x10;
+        self.next
+    }
+
+    /// The failure that nothing comes after.
+    pub(crate) fn check(&self) -> Result<(), Code> {
+        self.lost.map_or(Ok(()), Err)
+    }
+
+    /// What is not asked of a stream is forbidden to a thread that records.
+    pub(crate) fn check_not_recording(&self) -> Result<(), Code> {
+        let own = std::thread::current().id();
+        let records = |stream: &Stream| stream.recording.as_ref().is_some_and(|(thread, _)| *thread == own);
+        if self.streams.values().any(records) { Err(STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
+    }
+
+    pub(crate) fn load(&mut self, image: &GpuImage<'_>) -> Result<u64, (Code, String)> {
+        if self.refuses {
+            return Err((INVALID_PTX, "ptxas application ptx input, line 7; fatal   : refused on demand".to_owned()));
+        }
+        let code = match image {
+            GpuImage::Ptx(_) => INVALID_PTX,
+            GpuImage::Cubin(_) => NO_BINARY_FOR_GPU,
+        };
+        let module = self.gpu.load(*image).map_err(|error| (code, error.to_string()))?;
+        let handle = self.handle();
+        self.modules.insert(handle, module);
+        Ok(handle)
+    }
+
+    pub(crate) fn unload(&mut self, module: u64) -> Result<(), Code> {
+        let known = self.modules.remove(&module).ok_or(INVALID_HANDLE)?;
+        self.functions.retain(|_, function| function.module != module);
+        self.gpu.unload(known);
+        Ok(())
+    }
+
+    pub(crate) fn function(&mut self, module: u64, entry: &str) -> Result<u64, Code> {
+        let known = *self.modules.get(&module).ok_or(INVALID_HANDLE)?;
+        let kernel = DeviceKernel { entry: entry.to_owned(), block: [1; 3], dynamic_shared_bytes: 0 };
+        self.gpu.function(known, &kernel).map_err(|_| NOT_FOUND)?;
+        let handle = self.handle();
+        let (entry, shared_bytes) = (entry.to_owned(), PLAIN_SHARED_BYTES);
+        self.functions.insert(handle, Function { module, entry, shared_bytes });
+        Ok(handle)
+    }
+
+    /// Asks for shared memory of a block.
+    pub(crate) fn allow_shared(&mut self, function: u64, bytes: i32) -> Result<(), Code> {
+        let function = self.functions.get_mut(&function).ok_or(INVALID_HANDLE)?;
+        let bytes = u32::try_from(bytes).ok().filter(|&bytes| bytes <= MOST_SHARED_BYTES).ok_or(INVALID_VALUE)?;
+        function.shared_bytes = bytes.max(PLAIN_SHARED_BYTES);
+        Ok(())
+    }
+
+    pub(crate) fn allocate(&mut self, len: usize) -> Result<u64, Code> {
+        if len == 0 {
+            return Err(INVALID_VALUE);
+        }
+        let start = self.gpu.allocate(len).map_err(|_| OUT_OF_MEMORY)?;
+        self.allocated.insert(start, len);
+        Ok(start)
+    }
+
+    /// Gives memory back, after all streams have been waited for.
+    pub(crate) fn free(&mut self, start: u64) -> Result<(), Code> {
+        self.allocated.remove(&start).ok_or(INVALID_VALUE)?;
+        self.gpu.free(start);
+        Ok(())
+    }
+
+    /// Free and total bytes.
+    pub(crate) fn memory(&self) -> (usize, usize) {
+        let used: usize = self.allocated.values().sum();
+        (self.memory_bytes.saturating_sub(used), self.memory_bytes)
+    }
+
+    pub(crate) fn allocate_pinned(&mut self, len: usize) -> usize {
+        // What nobody has written is no zeros.
+        let mut bytes = vec![0xa5; len];
+        let start = bytes.as_mut_ptr().addr();
+        self.pinned.insert(start, bytes);
+        start
+    }
+
+    pub(crate) fn free_pinned(&mut self, start: usize) -> Result<(), Code> {
+        self.pinned.remove(&start).map(drop).ok_or(INVALID_VALUE)
+    }
+
+    /// Whether bytes of the host lie in memory that is pinned.
+    pub(crate) fn is_pinned(&self, start: usize, len: usize) -> bool {
+        let below = self.pinned.range(..=start).next_back();
+        below.is_some_and(|(&of, bytes)| start + len <= of + bytes.len())
+    }
+
+    pub(crate) fn create_stream(&mut self) -> u64 {
+        let handle = self.handle();
+        self.streams.insert(handle, Stream::default());
+        handle
+    }
+
+    pub(crate) fn destroy_stream(&mut self, stream: u64) -> Result<(), Code> {
+        self.streams.remove(&stream).map(drop).ok_or(INVALID_HANDLE)
+    }
+
+    /// Lists a command on a stream, or records it there.
+    pub(crate) fn list(&mut self, stream: u64, command: Command) -> Result<(), Code> {
+        if let Command::Launch { function, block, shared_bytes, .. } = &command {
+            let function = self.functions.get(function).ok_or(INVALID_HANDLE)?;
+            if *shared_bytes > function.shared_bytes || block.contains(&0) {
+                return Err(INVALID_VALUE);
+            }
+        }
+        let stream = self.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
+        match (&mut stream.recording, &command) {
+            // Memory that is not pinned would have to be read now.
+            (Some(_), Command::Staged { .. } | Command::ToHost { .. }) => return Err(STREAM_CAPTURE_UNSUPPORTED),
+            (Some((_, recording)), _) => recording.push(command),
+            (None, _) => stream.waiting.push(command),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn begin_recording(&mut self, stream: u64) -> Result<(), Code> {
+        let stream = self.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
+        if stream.recording.is_some() {
+            return Err(STREAM_CAPTURE_UNSUPPORTED);
+        }
+        stream.recording = Some((std::thread::current().id(), Vec::new()));
+        Ok(())
+    }
+
+    pub(crate) fn end_recording(&mut self, stream: u64) -> Result<u64, Code> {
+        let stream = self.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
+        let (_, recorded) = stream.recording.take().ok_or(INVALID_VALUE)?;
+        let handle = self.handle();
+        self.graphs.insert(handle, recorded);
+        Ok(handle)
+    }
+
+    pub(crate) fn instantiate(&mut self, graph: u64) -> Result<u64, Code> {
+        let commands = self.graphs.get(&graph).ok_or(INVALID_HANDLE)?.clone();
+        let handle = self.handle();
+        self.instances.insert(handle, commands);
+        Ok(handle)
+    }
+
+    pub(crate) fn destroy_graph(&mut self, graph: u64) -> Result<(), Code> {
+        self.graphs.remove(&graph).map(drop).ok_or(INVALID_HANDLE)
+    }
+
+    pub(crate) fn destroy_instance(&mut self, instance: u64) -> Result<(), Code> {
+        self.instances.remove(&instance).map(drop).ok_or(INVALID_HANDLE)
+    }
+
+    pub(crate) fn launch_graph(&mut self, instance: u64, stream: u64) -> Result<(), Code> {
+        let commands = self.instances.get(&instance).ok_or(INVALID_HANDLE)?.clone();
+        commands.into_iter().try_for_each(|command| self.list(stream, command))
+    }
+
+    /// What a stream has to do, which is then done by [`Driver::perform`].
+    pub(crate) fn waiting(&mut self, stream: u64) -> Result<Vec<Command>, Code> {
+        let stream = self.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
+        if stream.recording.is_some() {
+            return Err(STREAM_CAPTURE_UNSUPPORTED);
+        }
+        Ok(std::mem::take(&mut stream.waiting))
+    }
+
+    /// The same of all streams.
+    pub(crate) fn all_waiting(&mut self) -> Vec<Command> {
+        self.streams.values_mut().flat_map(|stream| std::mem::take(&mut stream.waiting)).collect()
+    }
+
+    /// Does what needs no memory of the host.
+    pub(crate) fn perform(&mut self, command: &Command) -> Result<(), Code> {
+        let done = match command {
+            Command::Staged { to, bytes } => self.gpu.write(*to, bytes),
+            &Command::OnDevice { to, from, len } => self.gpu.start(&GpuOperation::Copy { from, to, len_bytes: len }),
+            Command::Launch { function, grid, block, shared_bytes, parameters } => {
+                self.launch(*function, (*grid, *block, *shared_bytes), parameters)
+            }
+            Command::ToDevice { .. } | Command::ToHost { .. } => Ok(()),
+        };
+        done.map_err(|_| self.fail())
+    }
+
+    pub(crate) fn write(&mut self, to: u64, bytes: &[u8]) -> Result<(), Code> {
+        self.gpu.write(to, bytes).map_err(|_| self.fail())
+    }
+
+    pub(crate) fn read(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Code> {
+        self.gpu.read(from, bytes).map_err(|_| self.fail())
+    }
+
+    fn fail(&mut self) -> Code {
+        self.lost = Some(LAUNCH_FAILED);
+        LAUNCH_FAILED
+    }
+
+    fn launch(
+        &mut self,
+        function: u64,
+        (grid, block, dynamic_shared_bytes): ([u32; 3], [u32; 3], u32),
+        parameters: &[u64],
+    ) -> Result<(), GpuError> {
+        let failed = |reason: &str| GpuError::Failed { what: "a launch".to_owned(), reason: reason.to_owned() };
+        if let Some(left) = &mut self.launches_left {
+            *left = left.checked_sub(1).ok_or_else(|| failed("it was told to"))?;
+        }
+        let known = self.functions.get(&function).ok_or_else(|| failed("its module was unloaded"))?;
+        let module = *self.modules.get(&known.module).ok_or_else(|| failed("its module was unloaded"))?;
+        let kernel = DeviceKernel { entry: known.entry.clone(), block, dynamic_shared_bytes };
+        let function: GpuFunction = self.gpu.function(module, &kernel)?;
+        self.gpu.start(&GpuOperation::Launch { function, kernel: &kernel, grid, parameters })
+    }
+}

@@ -1,0 +1,17 @@
+//! NVIDIA's driver, as far as the runtime calls it, with the simulator as its GPU: a library to be loaded in the place of
+//! `libcuda.so.1`. So the calls of the runtime's driver are executed where there is no GPU.
+//!
+//! It is as unkind as a driver may be. What is asked of a stream happens when somebody waits for it and not before, so that
+//! memory of the host that is used again, or gone, too early is noticed by what comes out. Calls without a context, handles
+//! that nobody gave, launches of shared memory that was not asked for, and calls that a recording forbids are refused with the
+//! driver's own numbers.
+//!
+//! - `exports` are the functions, by the names that `cuda.h` gives them.
+//! - `driver` is what they do, on handles and addresses.
+//!
+//! Variables of the environment make the machine that it stands for: `SIMDRIVER_VERSION` (12080), `SIMDRIVER_DEVICES` (1),
+//! `SIMDRIVER_MEMORY` (bytes), `SIMDRIVER_REFUSE` (whatever is loaded is refused), `SIMDRIVER_FAILS_AT` (the launch of this
+//! number fails, and all that comes later).
+
+mod driver;
+mod exports;
