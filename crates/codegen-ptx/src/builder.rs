@@ -488,6 +488,19 @@ impl Builder {
         let _ = writeln!(self.text, "{label}:");
     }
 
+    /// The end of what has been printed.
+    pub(crate) fn here(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Tells the assembler not to unroll the loop whose label stands before `start`, and which ends here, if it loads from
+    /// global memory.
+    pub(crate) fn keep_rolled(&mut self, start: usize) {
+        if self.text.get(start..).is_some_and(|body| body.contains("ld.global")) {
+            self.text.insert_str(start, "\t.pragma \"nounroll\";\n");
+        }
+    }
+
     /// Jumps, if the predicate has the given value.
     pub(crate) fn branch(&mut self, to: Label, condition: Option<(Reg, bool)>) {
         let _ = match condition {

@@ -91,6 +91,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) scratch_bytes: IndexExpr,
     pub(crate) shared_bytes: u64,
     pub(crate) local_bytes: u64,
+    /// Enclosing loops in whose turns the threads of a block meet.
+    pub(crate) meetings: u32,
     /// Enclosing branches that not all threads of a block take together.
     pub(crate) divergence: u32,
     /// In loops that products of matrices alone are in: what has been loaded for them.
@@ -154,6 +156,7 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
         scratch_bytes: IndexExpr::constant(0),
         shared_bytes: 0,
         local_bytes: 0,
+        meetings: 0,
         divergence: 0,
         fragments: None,
         scopes: vec![HashMap::new()],

@@ -18,6 +18,19 @@ use std::collections::HashMap;
 /// Copies that an unrolled loop may have.
 const MAX_UNROLL: i64 = 1024;
 
+/// Turns of a loop that loads from global memory, which are not all taken apart where threads meet again and again.
+const MANY_TURNS: i64 = 16;
+
+/// Whether threads of a block meet in some of the statements.
+fn has_barrier(stmts: &[Stmt]) -> bool {
+    stmts.iter().any(|stmt| match stmt {
+        Stmt::Barrier => true,
+        Stmt::For { body, .. } => has_barrier(body),
+        Stmt::If { then, otherwise, .. } => has_barrier(then) || has_barrier(otherwise),
+        _ => false,
+    })
+}
+
 impl Emitter<'_> {
     /// Prints statements in order.
     pub(crate) fn block(&mut self, stmts: &[Stmt]) -> Result<(), PtxError> {
@@ -112,8 +125,16 @@ impl Emitter<'_> {
         }
         self.b.place(top);
         self.divergence += u32::from(divergent);
+        let (meets, start) = (has_barrier(body), self.b.here());
+        self.meetings += u32::from(meets);
         self.scoped(|e| e.block(body))?;
+        self.meetings -= u32::from(meets);
         self.divergence -= u32::from(divergent);
+        // In the steps of a recurrence an assembler would take all turns of a sum apart, bring all of its weights to registers
+        // at once, and run out of these.
+        if self.meetings > 0 && !meets && extent.as_const().is_some_and(|n| n >= MANY_TURNS) {
+            self.b.keep_rolled(start);
+        }
         self.b.op_into(counter, "add", ty, &[counter.into(), Src::Int(1)]);
         let more = self.b.setp("lt", ty, counter.into(), end);
         self.b.branch(top, Some((more, true)));

@@ -83,6 +83,8 @@ pub(crate) struct Names {
     pub(crate) registers: Registers,
     /// Addresses of shared and local arrays.
     pub(crate) addresses: HashMap<String, u64>,
+    /// Arrays of the entry's own.
+    arrays: Vec<String>,
     pub(crate) parameters: Vec<(String, Ty)>,
     /// Numbers of labels, and where they stand once they are placed.
     labels: HashMap<String, usize>,
@@ -192,6 +194,12 @@ fn entry(c: &mut Cursor<'_>, extern_shared: Option<&str>) -> Result<Entry, SimEr
     while !c.eat("}") {
         match c.peek() {
             Some(".reg") => registers(c, &mut names)?,
+            // About how an assembler arranges code, not about what that does.
+            Some(".pragma") => {
+                c.expect(".pragma")?;
+                c.next("a pragma")?;
+                c.expect(";")?;
+            }
             Some(space @ (".shared" | ".local")) => {
                 let is_shared = space == ".shared";
                 let (start, used) =
@@ -207,7 +215,9 @@ fn entry(c: &mut Cursor<'_>, extern_shared: Option<&str>) -> Result<Entry, SimEr
             None => return Err(c.error("}")),
         }
     }
-    if extern_shared.is_some() && shared_bytes > 0 {
+    // An array of its own of the same name hides that of launches.
+    let dynamic_shared = extern_shared.is_some_and(|name| !names.arrays.iter().any(|own| own == name));
+    if dynamic_shared && shared_bytes > 0 {
         let reason = format!("`{name}` has shared memory of its own beside what a launch gives it");
         return Err(SimError::Launch { reason });
     }
@@ -230,7 +240,7 @@ fn entry(c: &mut Cursor<'_>, extern_shared: Option<&str>) -> Result<Entry, SimEr
         max_threads,
         registers: names.registers,
         shared_bytes,
-        dynamic_shared: extern_shared.is_some(),
+        dynamic_shared,
         local_bytes,
         body,
     })
@@ -271,6 +281,7 @@ fn array(c: &mut Cursor<'_>, space: &str, start: u64, used: &mut u64, names: &mu
     c.expect("]")?;
     c.expect(";")?;
     *used = used.next_multiple_of(align);
+    names.arrays.push(name.clone());
     names.addresses.insert(name, start + *used);
     *used += bytes;
     Ok(())

@@ -34,6 +34,10 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, SimError> {
             let len = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
             found.push(Token { text: &rest[..len], line });
             len
+        } else if c == '"' {
+            let len = rest[1..].find('"').map_or(rest.len(), |end| end + 2);
+            found.push(Token { text: &rest[..len], line });
+            len
         } else if "{}()[]<>,;:@!+-=|".contains(c) {
             found.push(Token { text: &rest[..1], line });
             1

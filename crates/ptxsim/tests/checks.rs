@@ -262,6 +262,39 @@ fn launches_that_no_gpu_takes() {
     assert!(matches!(run(&parsed, &launch(&[Argument::Buffer(0); 2]), &mut []), Err(SimError::Launch { .. })));
 }
 
+/// Several kernels in a module, and one that calls its own shared memory as others call that of launches; pragmas are nothing to
+/// execute.
+#[test]
+fn modules_of_several_kernels() {
+    let own = module(
+        ".pragma \"nounroll\";\nst.shared.u32 [%rd5], 7;\nld.shared.u32 %r2, [%rd5];\nst.global.u32 [%rd3], %r2;",
+    );
+    let (frame, entry) = own.split_at(own.find(".visible").expect("an entry"));
+    let extern_shared = ".extern .shared .align 16 .b8 smem[];\n";
+    let of_launch = entry.replace(".entry k(", ".entry of_launch(").replace(".shared .align 16 .b8 smem[1024];", "");
+    let parsed = Module::parse(&format!("{frame}{extern_shared}{entry}{of_launch}")).expect("parses");
+    assert_eq!(parsed.entry_names().collect::<Vec<_>>(), ["k", "of_launch"]);
+    for (entry, dynamic_shared_bytes) in [("k", 0), ("of_launch", 256)] {
+        let launch = Launch {
+            entry,
+            grid: [1; 3],
+            block: [64, 1, 1],
+            arguments: &[Argument::Buffer(0), Argument::Buffer(1)],
+            dynamic_shared_bytes,
+            seed: 0,
+            step_limit: 100_000,
+        };
+        let mut buffers = [Buffer::input(vec![0; 1024]), Buffer::output(1024)];
+        run(&parsed, &launch, &mut buffers).unwrap_or_else(|e| panic!("{entry}: {e}"));
+        assert_eq!(buffers[1].bytes[..8], [7, 0, 0, 0, 7, 0, 0, 0]);
+    }
+    let other = entry.replace("smem[1024]", "mine[1024]");
+    assert_eq!(
+        Module::parse(&format!("{frame}{extern_shared}{other}")).map_err(|e| e.code()).err(),
+        Some("ptxsim::launch")
+    );
+}
+
 #[test]
 fn narrow_values_are_extended_in_words() {
     let body = "mov.b32 %r2, -2;\nmov.u64 %rd6, spill;\nst.local.u8 [%rd6], %r2;\nld.local.s8 %r3, [%rd6];\nld.local.u8 %r4, [%rd6];

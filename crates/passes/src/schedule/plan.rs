@@ -437,9 +437,15 @@ fn check_recurrence(kernel: &Kernel, run: Range<usize>, plans: &Plans) -> Result
         Err(ScheduleError::Stage { stage, reason })
     };
     let last = StageId::from_index(run.end - 1);
-    let steps_outermost = plans[last].loops.first().is_some_and(|l| l.axis == 0);
+    // Blocks of a launch know nothing of each other.
+    let is_block = |l: &&LoopPlan| matches!(l.mode, LoopMode::Bound(GpuDim::BlockX | GpuDim::BlockY | GpuDim::BlockZ));
+    let (blocks, rest) = plans[last].loops.split_at(plans[last].loops.iter().take_while(is_block).count());
+    let steps_outermost = rest.first().is_some_and(|l| l.axis == 0);
     if plans[last].placement != Placement::Root || !steps_outermost {
         return fail(last, "the last stage of a recurrence runs on its own, its steps outermost");
+    }
+    if blocks.iter().any(|l| !is_apart(kernel, &run, l.axis)) {
+        return fail(last, "blocks that take the steps by themselves cannot have what other blocks compute");
     }
     if is_in_steps(kernel, last, &plans[last]) {
         if let Some(id) = read_early(kernel, &run) {
@@ -460,6 +466,42 @@ fn check_recurrence(kernel: &Kernel, run: Range<usize>, plans: &Plans) -> Result
         }
     }
     Ok(())
+}
+
+/// Whether each point of a recurrence along an axis of its last stage needs points of the same coordinate only, of all stages
+/// and at all steps: those of a batch.
+pub(in crate::schedule) fn is_apart(kernel: &Kernel, run: &Range<usize>, axis: usize) -> bool {
+    // Per stage, its axis that follows.
+    let mut own: Vec<Option<usize>> = vec![None; run.len()];
+    let last = run.len() - 1;
+    let axes = &kernel.stages[StageId::from_index(run.end - 1)].axes;
+    if axis == 0 || axes[axis].kind != AxisKind::Parallel {
+        return false;
+    }
+    own[last] = Some(axis);
+    // Readers before what they read. What is read of later stages is checked when all are known.
+    for is_final in [false, true] {
+        for reader in (0..run.len()).rev() {
+            let Some(of_reader) = own[reader] else { return false };
+            let mut follows = true;
+            kernel.stages[StageId::from_index(run.start + reader)].for_each_load(&mut |_, load| {
+                let Source::Stage(source, _) = load.source else { return };
+                if !run.contains(&source.index()) || (!is_final && source.index() >= run.start + reader) {
+                    return;
+                }
+                let value: Vec<usize> = kernel.stages[source].value_axes().map(|(n, _)| n).collect();
+                let moves = |position: &usize| load.index[*position].as_var() == Some(VarId::from_index(of_reader));
+                let followed = (0..value.len()).find(moves).map(|position| value[position]);
+                let known = &mut own[source.index() - run.start];
+                follows &= load.gather.is_empty() && followed.is_some() && known.is_none_or(|k| Some(k) == followed);
+                *known = known.or(followed);
+            });
+            if !follows {
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// A stage of a recurrence, other than its last one, that is read at steps other than the reader's.

@@ -9,7 +9,8 @@
 //!   threads hold parts of it in registers, and both factors are brought to shared memory a piece of the sum at a time.
 //! - [`rows`]: reductions that many points of the result need, or few and long ones. A block computes what one row needs
 //!   with all its threads, in shared memory.
-//! - [`points`]: everything else. Each thread computes points of the result with all that they need.
+//! - [`points`]: what has points that need nothing of each other. Each thread computes some with all that they need.
+//! - [`steps`]: recurrences whose steps mix their points. A block takes the steps in turn, and its threads share each.
 //!
 //! A candidate is taken if it applies, and if its memory fits. What none fits runs in one thread: right, and slow.
 
@@ -20,6 +21,7 @@ mod points;
 mod product;
 mod rewrite;
 mod rows;
+mod steps;
 mod tiles;
 
 pub use machine::GpuMachine;
@@ -44,7 +46,8 @@ type Candidate = fn(&Kernel, &GpuMachine, ErrorClass) -> Option<(Kernel, Schedul
 #[must_use]
 pub fn choose(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> (Kernel, Schedule) {
     if !crate::formulate::has_empty_axis(kernel) {
-        let candidates: [Candidate; 4] = [matrix::candidate, tiles::candidate, rows::candidate, points::candidate];
+        let candidates: [Candidate; 5] =
+            [matrix::candidate, tiles::candidate, rows::candidate, points::candidate, steps::candidate];
         for candidate in candidates {
             let Some((kernel, schedule)) = candidate(kernel, machine, allowed) else { continue };
             for schedule in [schedule.clone(), super::without_registers(schedule)] {
