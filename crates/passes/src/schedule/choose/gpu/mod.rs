@@ -36,6 +36,9 @@ use infc_ir::scalar::Source;
 use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
 use infc_ir::verify::verify_nest;
 
+/// Terms that are loaded before they are folded: a thread waits for memory once for all of them.
+const TOGETHER: i64 = 8;
+
 /// A kind of schedule, if it suits a kernel.
 type Candidate = fn(&Kernel, &GpuMachine, ErrorClass) -> Option<(Kernel, Schedule)>;
 
@@ -146,6 +149,29 @@ impl<'k> Plan<'k> {
         if order.len() > 1 {
             self.steps.push(Step::Reorder { stage: self.name(id), order });
         }
+    }
+
+    /// Puts loops of a stage in order, those over what it folds behind the others, of which some terms come at once.
+    fn fold(&mut self, id: StageId, mut order: Vec<String>) {
+        let stage = &self.kernel.stages[id];
+        let mut reduced: Vec<String> = stage.reduce_axes().map(|(_, axis)| axis.name.clone()).collect();
+        let last = stage.reduce_axes().last().map(|(_, axis)| (axis.name.clone(), axis.extent.as_const()));
+        let mut together = None;
+        if let Some((last, points)) = last {
+            if points.is_some_and(|points| points <= TOGETHER) {
+                together = Some(last);
+            } else {
+                let (outer, inner) = (format!("{last}_o"), format!("{last}_i"));
+                self.split(id, &last, TOGETHER, &outer, &inner);
+                reduced.pop();
+                reduced.extend([outer, inner.clone()]);
+                together = Some(inner);
+            }
+        }
+        order.extend(reduced);
+        self.reorder(id, order);
+        let stage = stage.name.clone();
+        self.steps.extend(together.map(|axis| Step::Unroll { stage, axis }));
     }
 
     fn compute_at(&mut self, id: StageId, consumer: StageId, axis: &str, scope: Scope) {

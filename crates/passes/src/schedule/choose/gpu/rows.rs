@@ -1,7 +1,11 @@
 //! A block computes a row of the result with all of its threads: first the reductions that the row needs, in shared
 //! memory, then the row.
+//!
+//! Where what a reduction reads are neighbours in memory across rows and not along what it folds (a product with one row on the
+//! left, a mean over the places of an image), a block computes several rows side by side, so that its warps read whole pieces of
+//! memory.
 
-use super::super::access::{accesses, extent};
+use super::super::access::{Access, Step as Movement, accesses, extent};
 use super::follow::{Follow, follow};
 use super::points::{contiguous, give_axis, share};
 use super::{GpuMachine, Plan, independent_roots, rewrite};
@@ -14,15 +18,19 @@ use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
 const LONG: i64 = 64;
 /// Partial results that one thread folds; of more, threads fold parts first.
 const FEW: i64 = 32;
+/// Bytes of memory that are transferred together, and those that a warp reads at once.
+const PIECE: std::ops::RangeInclusive<i64> = 32..=128;
 
 pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
     let roots = independent_roots(kernel)?;
     let mut kernel = kernel.clone();
     roots.iter().for_each(|&root| give_axis(&mut kernel, root));
-    let rows = Rows::of(&kernel)?;
+    let mut rows = Rows::of(&kernel)?;
     if !rows.is_worthwhile(machine) {
         return None;
     }
+    rows.find_tiles(machine);
+    let tiles: Vec<_> = rows.roots.iter().map(|root| root.tile).collect();
     let reductions = rows.to_split(machine, allowed);
     for (name, axis, parts) in reductions {
         let id = kernel.stages.iter_enumerated().find(|(_, s)| s.name == name)?.0;
@@ -34,15 +42,37 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorCla
             rewrite::in_parts(&mut kernel, folded, part, parts / 16);
         }
     }
-    let schedule = Rows::of(&kernel)?.schedule(machine)?;
+    let mut rows = Rows::of(&kernel)?;
+    rows.roots.iter_mut().zip(tiles).for_each(|(root, tile)| root.tile = tile);
+    let schedule = rows.schedule(machine)?;
     Some((kernel, schedule))
+}
+
+/// A result, and how its points are spread.
+struct Root {
+    stage: StageId,
+    /// What it needs of every stage.
+    follows: Vec<Option<Follow>>,
+    /// The axes that go over blocks.
+    blocks: Vec<usize>,
+    /// One of them of which a block has several points.
+    tile: Option<Tile>,
+}
+
+/// Neighbouring rows of a block.
+#[derive(Clone, Copy)]
+struct Tile {
+    /// The root's.
+    axis: usize,
+    points: i64,
 }
 
 struct Rows<'k> {
     kernel: &'k Kernel,
     plan: Plan<'k>,
-    /// Per root: what it needs of every stage, and the axes that go over blocks.
-    roots: Vec<(StageId, Vec<Option<Follow>>, Vec<usize>)>,
+    /// What every stage reads.
+    reads: Vec<Vec<Access>>,
+    roots: Vec<Root>,
 }
 
 impl<'k> Rows<'k> {
@@ -61,29 +91,28 @@ impl<'k> Rows<'k> {
                 needed.all(|id| follows[id.index()].as_ref().is_none_or(|f| f.contains(&Some(*axis))))
             };
             let blocks = (0..kernel.stages[root].axes.len()).filter(common).collect();
-            roots.push((root, follows, blocks));
+            roots.push(Root { stage: root, follows, blocks, tile: None });
         }
-        let mut this = Self { kernel, plan, roots };
+        let mut this = Self { kernel, plan, reads, roots };
         let shared = kernel.stages.ids().any(|id| this.readers(id) > 1);
-        if shared || this.roots.iter().any(|(.., blocks)| blocks.is_empty()) {
+        if shared || this.roots.iter().any(|root| root.blocks.is_empty()) {
             // What several roots read is computed once, in front of them all, in the only block; and beside a root that is
             // not spread over blocks none is, since all blocks would compute it.
-            this.roots.iter_mut().for_each(|(.., blocks)| blocks.clear());
+            this.roots.iter_mut().for_each(|root| root.blocks.clear());
         }
         Some(this)
     }
 
     /// How many roots need a stored stage.
     fn readers(&self, id: StageId) -> usize {
-        let reads = |(root, follows, _): &&(StageId, Vec<Option<Follow>>, Vec<usize>)| {
-            *root != id && !self.plan.inlined[id.index()] && follows[id.index()].is_some()
-        };
+        let reads =
+            |root: &&Root| root.stage != id && !self.plan.inlined[id.index()] && root.follows[id.index()].is_some();
         self.roots.iter().filter(reads).count()
     }
 
     /// The stored stages that a root needs.
     fn producers(&self, root: usize) -> Vec<(StageId, Follow)> {
-        let (id, follows, _) = &self.roots[root];
+        let Root { stage: id, follows, .. } = &self.roots[root];
         let stages = self.kernel.stages.ids().filter(|s| s != id && !self.plan.inlined[s.index()]);
         stages.filter_map(|s| Some((s, follows[s.index()].clone()?))).collect()
     }
@@ -100,7 +129,7 @@ impl<'k> Rows<'k> {
     /// Whether points of a root share what they need, or there are few of them that take long.
     fn is_worthwhile(&self, machine: &GpuMachine) -> bool {
         (0..self.roots.len()).any(|n| {
-            let (root, _, blocks) = &self.roots[n];
+            let Root { stage: root, blocks, .. } = &self.roots[n];
             let stage = &self.kernel.stages[*root];
             let all = self.points(*root, 0..stage.axes.len());
             self.producers(n).iter().any(|(id, _)| {
@@ -109,6 +138,55 @@ impl<'k> Rows<'k> {
                     && (shares || (all < machine.busy_threads && self.reduced(*id) >= LONG))
             })
         })
+    }
+
+    /// Gives every root a tile for which that is worthwhile.
+    fn find_tiles(&mut self, machine: &GpuMachine) {
+        for n in 0..self.roots.len() {
+            self.roots[n].tile = self.tile(n, machine);
+        }
+    }
+
+    /// The axis over blocks along which lie neighbours of what a root's reductions read, with so many of its points as are
+    /// transferred together, or more if there are blocks enough.
+    fn tile(&self, root: usize, machine: &GpuMachine) -> Option<Tile> {
+        let Root { stage, blocks, .. } = &self.roots[root];
+        // What is read, in bytes, by the axis of blocks along which it lies.
+        let mut read: Vec<(Option<usize>, i64, i64)> = Vec::new();
+        for (id, follow) in self.producers(root) {
+            let own = &self.kernel.stages[id];
+            for access in self.reads[id.index()].iter().filter(|access| access.stage.is_none()) {
+                let moves = |axis: &usize| access.steps[*axis] != Movement::Zero;
+                let is_one = |axis: usize| access.steps[axis] == Movement::One;
+                if !own.reduce_axes().any(|(n, _)| moves(&n)) {
+                    continue;
+                }
+                let mut across = own.value_axes().zip(&follow).filter(|((n, _), _)| is_one(*n));
+                let along = across.next().and_then(|(_, follow)| *follow).filter(|axis| blocks.contains(axis));
+                let bytes = access.elem_bytes as i64;
+                let all = self.points(id, (0..own.axes.len()).filter(moves)).saturating_mul(bytes);
+                read.push((along, all, bytes));
+            }
+        }
+        let &(along, _, bytes) = read.iter().max_by_key(|(_, all, _)| *all)?;
+        let (axis, bytes) = (along?, bytes.max(1));
+        let (least, most) = (PIECE.start() / bytes, PIECE.end() / bytes);
+        let other = self.points(*stage, blocks.iter().copied().filter(|&a| a != axis));
+        let own = extent(self.kernel, &self.kernel.stages[*stage], axis);
+        let blocks_of = |points: i64| ((own + points - 1) / points).saturating_mul(other);
+        let sizes = std::iter::successors(Some(most), |points| Some(points / 2)).take_while(|&points| points >= least);
+        let points = sizes.clone().find(|&points| blocks_of(points) >= machine.busy_blocks).or(sizes.last())?;
+        (points > 1 && own > 1).then_some(Tile { axis, points })
+    }
+
+    /// Points of a stage's axis that a block computes, if it is one of those that `inside` gives.
+    fn points_inside(&self, root: usize, id: StageId, follow: &Follow, axis: usize) -> i64 {
+        let stage = &self.kernel.stages[id];
+        let root_axis = stage.value_axes().zip(follow).find(|((n, _), _)| *n == axis).and_then(|(_, follow)| *follow);
+        match self.roots[root].tile.filter(|tile| root_axis == Some(tile.axis)) {
+            Some(tile) => tile.points,
+            None => extent(self.kernel, stage, axis),
+        }
     }
 
     /// Reductions with fewer points than threads: name, reduced axis, number of parts.
@@ -124,8 +202,8 @@ impl<'k> Rows<'k> {
                 let Some((axis, _)) = stage.reduce_axes().max_by_key(|(a, _)| extent(self.kernel, stage, *a)) else {
                     continue;
                 };
-                let inside = self.inside(n, id, &follow);
-                let values = self.points(id, inside.into_iter()).max(1);
+                let inside = self.inside(n, id, &follow).into_iter();
+                let values = inside.map(|axis| self.points_inside(n, id, &follow, axis)).product::<i64>().max(1);
                 let room = machine.threads / values.min(machine.threads);
                 // The largest power of two that leaves no thread without work.
                 let most = extent(self.kernel, stage, axis).clamp(1, room).ilog2();
@@ -140,19 +218,29 @@ impl<'k> Rows<'k> {
 
     /// The value axes of a stage that a block computes more than one point of.
     fn inside(&self, root: usize, id: StageId, follow: &Follow) -> Vec<usize> {
-        let blocks = &self.roots[root].2;
+        let Root { blocks, tile, .. } = &self.roots[root];
+        let is_apart = |f: usize| blocks.contains(&f) && tile.is_none_or(|tile| tile.axis != f);
         let stage = &self.kernel.stages[id];
         let axes = stage.value_axes().zip(follow);
-        axes.filter(|(_, f)| !f.is_some_and(|f| blocks.contains(&f))).map(|((n, _), _)| n).collect()
+        axes.filter(|(_, f)| !f.is_some_and(is_apart)).map(|((n, _), _)| n).collect()
     }
 
     fn schedule(mut self, machine: &GpuMachine) -> Option<Schedule> {
         for n in 0..self.roots.len() {
-            let (root, _, blocks) = self.roots[n].clone();
+            let Root { stage: root, blocks, tile, .. } = &self.roots[n];
+            let (root, blocks, tile) = (*root, blocks.clone(), *tile);
             let stage = &self.kernel.stages[root];
             let name = |axis: usize| stage.axes[axis].name.clone();
             let mut order: Vec<String> = blocks.iter().map(|&a| name(a)).collect();
-            let rest: Vec<usize> = (0..stage.axes.len()).filter(|a| !blocks.contains(a)).collect();
+            let rest = (0..stage.axes.len()).filter(|a| !blocks.contains(a));
+            let mut rest: Vec<(usize, String, i64)> =
+                rest.map(|a| (a, name(a), extent(self.kernel, stage, a))).collect();
+            if let Some(Tile { axis, points }) = tile {
+                let (outer, inner) = (format!("{}_b", name(axis)), format!("{}_i", name(axis)));
+                self.plan.split(root, &name(axis), points, &outer, &inner);
+                order.iter_mut().filter(|n| **n == name(axis)).for_each(|n| n.clone_from(&outer));
+                rest.push((axis, inner, points));
+            }
             let threads = if rest.is_empty() {
                 // One thread writes what all have computed.
                 let last = *blocks.last()?;
@@ -178,22 +266,23 @@ impl<'k> Rows<'k> {
         Some(self.plan.schedule())
     }
 
-    /// Loops over turns and threads for axes of a stage; those over turns are added to the order, those over threads given.
+    /// Cuts loops of a stage (the number of their axis, their name, and their points) into those over turns and those over
+    /// threads; the former are added to the order, the latter given.
     fn spread(
         &mut self,
         id: StageId,
-        axes: &[usize],
+        loops: &[(usize, String, i64)],
         innermost: Option<usize>,
         machine: &GpuMachine,
         order: &mut Vec<String>,
     ) -> Vec<String> {
-        let stage = &self.kernel.stages[id];
-        let wanted: Vec<(usize, i64)> = axes.iter().map(|&a| (a, extent(self.kernel, stage, a))).collect();
+        let wanted: Vec<(usize, i64)> = loops.iter().map(|&(axis, _, points)| (axis, points)).collect();
         let mut threads = Vec::new();
         for (axis, factor) in share(&wanted, innermost, machine.threads) {
-            let name = &stage.axes[axis].name;
+            let Some((_, from, _)) = loops.iter().find(|(own, ..)| *own == axis) else { continue };
+            let name = &self.kernel.stages[id].axes[axis].name;
             let (turn, thread) = (format!("{name}_u"), format!("{name}_t"));
-            self.plan.split(id, name, factor, &turn, &thread);
+            self.plan.split(id, from, factor, &turn, &thread);
             order.push(turn);
             threads.push(thread);
         }
@@ -205,18 +294,23 @@ impl<'k> Rows<'k> {
         let inside = self.inside(root, id, follow);
         let scope = if inside.is_empty() { Scope::Register } else { Scope::Shared };
         match at {
-            Some(at) => self.plan.compute_at(id, self.roots[root].0, at, scope),
+            Some(at) => self.plan.compute_at(id, self.roots[root].stage, at, scope),
             None => self.plan.steps.push(Step::StoreIn { stage: stage.name.clone(), scope }),
         }
         let outside = stage.value_axes().filter(|(n, _)| !inside.contains(n)).map(|(_, a)| a.name.clone());
         let mut order: Vec<String> = outside.collect();
-        let reduced: Vec<String> = stage.reduce_axes().map(|(_, a)| a.name.clone()).collect();
         if !inside.is_empty() {
-            let threads = self.spread(id, &inside, None, machine, &mut order);
+            let loops = inside
+                .iter()
+                .map(|&axis| (axis, stage.axes[axis].name.clone(), self.points_inside(root, id, follow, axis)));
+            let loops: Vec<(usize, String, i64)> = loops.collect();
+            // Threads side by side have the rows that are.
+            let tile = self.roots[root].tile.map(|tile| tile.axis);
+            let innermost = stage.value_axes().zip(follow).find(|(_, f)| tile.is_some() && **f == tile);
+            let threads = self.spread(id, &loops, innermost.map(|((n, _), _)| n), machine, &mut order);
             order.extend(threads.iter().cloned());
             threads.iter().for_each(|t| self.plan.bind(id, t, GpuDim::ThreadX));
         }
-        order.extend(reduced);
-        self.plan.reorder(id, order);
+        self.plan.fold(id, order);
     }
 }

@@ -9,13 +9,10 @@ use crate::ErrorClass;
 use crate::schedule::plan::is_apart;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::{AxisKind, Kernel};
-use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
+use infc_ir::schedule::{GpuDim, Schedule, Scope};
 
 /// Warps of a block, in blocks of other kernels: there are few blocks, and each has a processor for itself.
 const MORE_THREADS: i64 = 2;
-
-/// Terms of a sum that are loaded before they are added: a thread waits for memory once for all of them.
-const TOGETHER: i64 = 8;
 
 pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) -> Option<(Kernel, Schedule)> {
     let [run] = &kernel.recurrences()[..] else { return None };
@@ -82,17 +79,6 @@ fn spread(plan: &mut Plan<'_>, id: StageId, axes: &[usize], mut order: Vec<Strin
         bound.push(thread);
     }
     order.extend(bound.iter().cloned());
-    let mut reduced: Vec<String> = stage.reduce_axes().map(|(_, axis)| axis.name.clone()).collect();
-    let mut together = None;
-    if let Some(last) = reduced.pop() {
-        let (outer, inner) = (format!("{last}_o"), format!("{last}_i"));
-        plan.split(id, &last, TOGETHER, &outer, &inner);
-        reduced.extend([outer, inner.clone()]);
-        together = Some(inner);
-    }
-    order.extend(reduced);
-    plan.reorder(id, order);
-    let stage = stage.name.clone();
-    plan.steps.extend(together.map(|axis| Step::Unroll { stage, axis }));
+    plan.fold(id, order);
     bound.iter().for_each(|thread| plan.bind(id, thread, GpuDim::ThreadX));
 }
