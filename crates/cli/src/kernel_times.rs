@@ -63,7 +63,7 @@ pub(crate) struct Run {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ran {
     pub(crate) step: usize,
-    /// Since the run began.
+    /// Since the run began ([`infc_runtime::StepEvent::began`]).
     pub(crate) start: Duration,
     pub(crate) took: Duration,
     pub(crate) chunks: u64,
@@ -75,18 +75,12 @@ struct Watch {
     seen: Mutex<Seen>,
 }
 
+#[derive(Default)]
 struct Seen {
     steps: Vec<Option<Duration>>,
-    /// When the run that is going on began.
-    begun: Instant,
+    /// The run that is going on.
     current: Run,
     quickest: Option<Run>,
-}
-
-impl Default for Seen {
-    fn default() -> Self {
-        Self { steps: Vec::new(), begun: Instant::now(), current: Run::default(), quickest: None }
-    }
 }
 
 impl Watch {
@@ -95,15 +89,16 @@ impl Watch {
     }
 
     fn begin(&self) {
-        let mut seen = self.seen();
-        seen.current.steps.clear();
-        seen.begun = Instant::now();
+        self.seen().current.steps.clear();
     }
 }
 
 impl Observer for Watch {
+    fn reads_slots(&self) -> bool {
+        false
+    }
+
     fn event(&self, event: &Event<'_>) {
-        let now = Instant::now();
         let mut seen = self.seen();
         match event {
             Event::Step(step) => {
@@ -112,8 +107,7 @@ impl Observer for Watch {
                 }
                 let known = &mut seen.steps[step.step];
                 *known = Some(known.map_or(step.took, |known| known.min(step.took)));
-                let start = now.saturating_duration_since(seen.begun).saturating_sub(step.took);
-                let (took, chunks, threads) = (step.took, step.chunks, step.threads);
+                let (start, took, chunks, threads) = (step.began, step.took, step.chunks, step.threads);
                 seen.current.steps.push(Ran { step: step.step, start, took, chunks, threads });
             }
             Event::RunFinished { took } => {

@@ -9,6 +9,12 @@ use std::time::Duration;
 pub trait Observer: Send + Sync {
     /// Called when something has happened. What it does takes time from the run.
     fn event(&self, event: &Event<'_>);
+
+    /// Whether it looks at what steps have written ([`StepEvent::slot_bytes`]). If it does not, steps of a GPU follow each other as
+    /// they do without an observer, and the events of all steps come when the last one is over.
+    fn reads_slots(&self) -> bool {
+        true
+    }
 }
 
 /// Something that has happened in a session.
@@ -49,7 +55,9 @@ pub struct StepEvent<'a> {
     pub chunks: u64,
     /// How many threads could take part.
     pub threads: usize,
-    /// From launch to the last chunk.
+    /// Since the run began. Where steps of a GPU are told together, by its clock from the first of them on.
+    pub began: Duration,
+    /// From launch to the last chunk; of kernels and copies of a GPU, by its clock.
     pub took: Duration,
     pub(crate) slots: &'a [Span],
     /// What a GPU has, if one runs the Program.
@@ -58,7 +66,7 @@ pub struct StepEvent<'a> {
 
 impl StepEvent<'_> {
     /// The bytes of a slot of the Program as they are now, copied from the GPU if they are only there; `None` if there is no
-    /// such slot, or the GPU cannot be read.
+    /// such slot, the GPU cannot be read, or the observer has said that it does not ask ([`Observer::reads_slots`]).
     #[must_use]
     pub fn slot_bytes(&self, slot: usize) -> Option<Cow<'_, [u8]>> {
         let host = self.slots.get(slot)?;

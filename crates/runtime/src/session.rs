@@ -1,11 +1,13 @@
 //! A session: the memory a model runs in, and the runs themselves.
 
 mod gpu;
+mod observed;
 mod slices;
 mod steps;
 
 pub(crate) use self::gpu::DeviceSlots;
 use self::gpu::OnGpu;
+use self::observed::Observed;
 use crate::arena::{Arena, Span};
 use crate::binding::{Place, Sources, wrong_shape};
 use crate::code::{FpMode, KernelCall};
@@ -35,6 +37,8 @@ pub struct SessionOptions {
     pub max_threads: Option<usize>,
     /// Who is told about plans, steps and runs.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Let a GPU tell how long it takes ([`Session::device_time`]).
+    pub device_time: bool,
     /// Keep scratch memory between inaccessible pages; `None` for memory like all other. Where a system has no such pages, runs
     /// fail with `runtime::out-of-memory`.
     pub guarded_scratch: Option<GuardedScratch>,
@@ -77,6 +81,7 @@ pub struct Session {
     pool: Pool,
     max_threads: usize,
     observer: Option<Arc<dyn Observer>>,
+    observed: Observed,
     planner: Planner,
     scratch: Scratch,
     /// Inputs that had to be made dense.
@@ -148,6 +153,7 @@ impl Session {
             max_threads: options.max_threads.unwrap_or(usize::MAX).clamp(1, pool.threads()),
             pool,
             observer: options.observer.clone(),
+            observed: Observed::new(options),
             planner: Planner::default(),
             scratch: Scratch::empty(options.guarded_scratch),
             staging: Arena::empty(),
@@ -157,7 +163,9 @@ impl Session {
             inputs: Vec::with_capacity(entries[entry].inputs.len()),
             whole: slices::Whole::default(),
             task: Arc::new(task),
-            on_gpu: model.gpu().map(|code| OnGpu::new(code, forms.memory.len())),
+            on_gpu: model
+                .gpu()
+                .map(|code| OnGpu::new(code, forms.memory.len(), options.observer.is_some() || options.device_time)),
             forms,
             model,
         };
@@ -270,6 +278,7 @@ impl Session {
         options: &RunOptions<'_>,
     ) -> Result<(), RuntimeError> {
         let started = self.observer.is_some().then(Instant::now);
+        self.observed.begin(started);
         self.check_count(inputs.len())?;
         for (input, port) in self.entry().inputs.iter().enumerate() {
             let Port::Caller(n) = self.states.input(input) else { continue };

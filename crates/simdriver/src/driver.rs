@@ -18,6 +18,7 @@ pub(crate) const NO_BINARY_FOR_GPU: Code = 209;
 pub(crate) const INVALID_PTX: Code = 218;
 pub(crate) const INVALID_HANDLE: Code = 400;
 pub(crate) const NOT_FOUND: Code = 500;
+pub(crate) const NOT_READY: Code = 600;
 pub(crate) const LAUNCH_FAILED: Code = 719;
 pub(crate) const STREAM_CAPTURE_UNSUPPORTED: Code = 900;
 
@@ -43,6 +44,8 @@ pub(crate) struct Driver {
     streams: BTreeMap<u64, Stream>,
     graphs: BTreeMap<u64, Vec<Command>>,
     instances: BTreeMap<u64, Vec<Command>>,
+    /// Steps of the simulator at which each event came; `None` before it does.
+    events: BTreeMap<u64, Option<u64>>,
     /// Memory of the host that was allocated as pinned.
     pinned: BTreeMap<usize, Vec<u8>>,
 }
@@ -92,6 +95,9 @@ pub(crate) enum Command {
         shared_bytes: u32,
         parameters: Vec<u64>,
     },
+    Event {
+        event: u64,
+    },
 }
 
 fn variable(name: &str) -> Option<usize> {
@@ -129,6 +135,7 @@ impl Driver {
             streams: BTreeMap::new(),
             graphs: BTreeMap::new(),
             instances: BTreeMap::new(),
+            events: BTreeMap::new(),
             pinned: BTreeMap::new(),
         }
     }
@@ -229,6 +236,37 @@ impl Driver {
         below.is_some_and(|(&of, bytes)| start + len <= of + bytes.len())
     }
 
+    pub(crate) fn create_event(&mut self) -> u64 {
+        let handle = self.handle();
+        self.events.insert(handle, None);
+        handle
+    }
+
+    pub(crate) fn destroy_event(&mut self, event: u64) -> Result<(), Code> {
+        self.events.remove(&event).map(drop).ok_or(INVALID_HANDLE)
+    }
+
+    /// Lists an event, which has not come any more until its turn does.
+    pub(crate) fn record_event(&mut self, event: u64, stream: u64) -> Result<(), Code> {
+        *self.events.get_mut(&event).ok_or(INVALID_HANDLE)? = None;
+        self.list(stream, Command::Event { event })
+    }
+
+    /// The stream that an event waits on.
+    pub(crate) fn stream_of_event(&self, event: u64) -> Result<Option<u64>, Code> {
+        self.events.get(&event).ok_or(INVALID_HANDLE)?;
+        let waits =
+            |stream: &Stream| stream.waiting.iter().any(|c| matches!(c, Command::Event { event: e } if *e == event));
+        Ok(self.streams.iter().find(|(_, stream)| waits(stream)).map(|(handle, _)| *handle))
+    }
+
+    /// A nanosecond for each step of the simulator.
+    pub(crate) fn milliseconds_between(&self, from: u64, to: u64) -> Result<f32, Code> {
+        let at = |event: u64| self.events.get(&event).ok_or(INVALID_HANDLE)?.ok_or(NOT_READY);
+        let (from, to) = (at(from)?, at(to)?);
+        Ok((to as f64 - from as f64) as f32 / 1e6)
+    }
+
     pub(crate) fn create_stream(&mut self) -> u64 {
         let handle = self.handle();
         self.streams.insert(handle, Stream::default());
@@ -315,6 +353,11 @@ impl Driver {
             &Command::OnDevice { to, from, len } => self.gpu.start(&GpuOperation::Copy { from, to, len_bytes: len }),
             Command::Launch { function, grid, block, shared_bytes, parameters } => {
                 self.launch(*function, (*grid, *block, *shared_bytes), parameters)
+            }
+            Command::Event { event } => {
+                let steps = self.gpu.steps();
+                self.events.entry(*event).and_modify(|at| *at = Some(steps));
+                Ok(())
             }
             Command::ToDevice { .. } | Command::ToHost { .. } => Ok(()),
         };

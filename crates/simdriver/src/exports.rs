@@ -317,6 +317,41 @@ unsafe extern "system" fn cuStreamSynchronize(stream: Handle) -> c_int {
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "system" fn cuEventCreate(event: *mut Handle, _: c_uint) -> c_int {
+    with(|driver| {
+        event.write(pointer(driver.create_event()));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "system" fn cuEventDestroy_v2(event: Handle) -> c_int {
+    with(|driver| driver.destroy_event(number(event)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "system" fn cuEventRecord(event: Handle, stream: Handle) -> c_int {
+    with(|driver| driver.record_event(number(event), number(stream)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "system" fn cuEventSynchronize(event: Handle) -> c_int {
+    with(|driver| {
+        let Some(stream) = driver.stream_of_event(number(event))? else { return Ok(()) };
+        let waiting = driver.waiting(stream)?;
+        perform(driver, waiting)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "system" fn cuEventElapsedTime(milliseconds: *mut f32, from: Handle, to: Handle) -> c_int {
+    with(|driver| {
+        milliseconds.write(driver.milliseconds_between(number(from), number(to))?);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "system" fn cuLaunchKernel(
     function: Handle,
     grid_x: c_uint,

@@ -104,6 +104,25 @@ fn sessions_of_several_threads() {
     });
 }
 
+/// Events between what is started, by a graph or one by one, which come when their stream gets there.
+#[test]
+fn runs_are_timed() {
+    on_machine("runs_are_timed", &[], || {
+        let bytes = compiled();
+        let model = loaded(&bytes).unwrap_or_else(|e| panic!("{e}"));
+        let options = SessionOptions { device_time: true, ..SessionOptions::default() };
+        let mut session = model.session(&options).expect("a session");
+        let mut times = Vec::new();
+        for n in 0..4 {
+            session.run_owned(&[&digits(2, n)]).unwrap_or_else(|e| panic!("{e}"));
+            times.push(session.device_time().expect("a GPU runs it"));
+        }
+        // The simulator's clock counts instructions, which are the same in every run; the driver tells them as floats.
+        let most = times.iter().max().expect("some").as_secs_f64();
+        assert!(most > 0.0 && times.iter().all(|time| (time.as_secs_f64() - most).abs() < 1e-3 * most), "{times:?}");
+    });
+}
+
 /// More than goes through pinned memory at once, in both directions, and rings that begin again.
 #[test]
 fn large_inputs_and_outputs() {

@@ -3,8 +3,10 @@
 use crate::STEP_LIMIT;
 use infc_ptxsim::{Argument, Buffer, Launch, Module, SimError, buffer_address, buffer_at};
 use infc_runtime::artifact::DeviceKernel;
-use infc_runtime::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuModule, GpuOperation};
+use infc_runtime::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuMark, GpuModule, GpuOperation};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 /// Memory unless it is told otherwise.
 const MEMORY_BYTES: usize = 64 << 20;
@@ -45,6 +47,9 @@ struct State {
     /// What was forgotten is `None`.
     graphs: Vec<Option<Vec<Recorded>>>,
     replays: usize,
+    /// Steps that had been taken when each was marked.
+    marks: BTreeMap<u64, u64>,
+    marked: u64,
     launches: usize,
     steps: u64,
     copied: Copied,
@@ -142,13 +147,14 @@ impl Simulator {
         self.state().copied
     }
 
-    /// Whether memory, kernels and graphs were all given back.
+    /// Whether memory, kernels, graphs and marks were all given back.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let state = self.state();
         state.buffers.iter().all(|buffer| buffer.bytes.is_empty())
             && state.modules.iter().all(Option::is_none)
             && state.graphs.iter().all(Option::is_none)
+            && state.marks.is_empty()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -352,6 +358,26 @@ impl Gpu for Simulator {
 
     fn forget(&self, graph: GpuGraph) {
         self.state().graphs[graph.0 as usize] = None;
+    }
+
+    fn mark(&self) -> Result<GpuMark, GpuError> {
+        let mut state = self.state();
+        state.marked += 1;
+        let (number, steps) = (state.marked, state.steps);
+        state.marks.insert(number, steps);
+        Ok(GpuMark(number))
+    }
+
+    /// A nanosecond for every instruction of a thread.
+    fn between(&self, from: GpuMark, to: GpuMark) -> Result<Duration, GpuError> {
+        let state = self.state();
+        let at = |mark: GpuMark| state.marks.get(&mark.0).ok_or_else(|| failed("a mark", "it was forgotten"));
+        let steps = at(to)?.checked_sub(*at(from)?).ok_or_else(|| failed("a mark", "it is before the first"))?;
+        Ok(Duration::from_nanos(steps))
+    }
+
+    fn unmark(&self, mark: GpuMark) {
+        self.state().marks.remove(&mark.0);
     }
 
     fn synchronize(&self) -> Result<(), GpuError> {

@@ -107,6 +107,8 @@ struct Lane {
     /// From the start of the process to the first result.
     cold_ms: Option<f64>,
     latencies_ms: Vec<f64>,
+    /// Of the same runs what a GPU took, if one runs the model.
+    device_ms: Vec<f64>,
     /// The runs that are timed, and their sum so far.
     spent: Duration,
     last_outputs: Vec<Tensor>,
@@ -141,6 +143,9 @@ struct LaneReport<'a> {
     cold_ms: Option<f64>,
     latencies_ms: &'a [f64],
     latency_ms: Option<Summary>,
+    /// What a GPU took of it, by its own clock, without copies to it and from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_ms: Option<Summary>,
     arena_bytes: usize,
     /// With `--kernels`: those that take longest first.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -256,6 +261,7 @@ fn measure(lanes: &mut [Lane], goal: &Goal, started: Start) -> Result<(), Failur
             while !lane.is_done(goal) && (alone || turn.elapsed() < TURN) {
                 let took = lane.run_once(started)?;
                 lane.latencies_ms.push(millis(took));
+                lane.device_ms.extend(lane.session.device_time().map(millis));
                 lane.spent += took;
             }
         }
@@ -275,7 +281,9 @@ impl Lane {
     ) -> Result<Self, Failure> {
         let started = Instant::now();
         let model = model_file::open(&path, options, console)?;
-        let session = model.session(&SessionOptions::default())?;
+        // Marks between what a GPU does are cheap, but not for nothing: with a comparison nobody is told.
+        let device_time = model.selection().gpu.is_some();
+        let session = model.session(&SessionOptions { device_time, ..SessionOptions::default() })?;
         let load_ms = millis(started.elapsed());
         let sets = inputs.load(session.entry(), Missing::MakeUp, console)?;
         if sets.len() > 1 {
@@ -292,6 +300,7 @@ impl Lane {
             first_ms: None,
             cold_ms: None,
             latencies_ms: Vec::new(),
+            device_ms: Vec::new(),
             spent: Duration::ZERO,
             last_outputs: Vec::new(),
             kernels: None,
@@ -348,6 +357,7 @@ impl Lane {
             cold_ms: self.cold_ms,
             latencies_ms: &self.latencies_ms,
             latency_ms: Summary::of(&self.latencies_ms),
+            device_ms: Summary::of(&self.device_ms),
             arena_bytes: self.session.arena_bytes(),
             kernels: self.kernels.as_deref(),
         }
@@ -366,10 +376,15 @@ fn print(report: &Report<'_>, console: &Console) -> Result<(), Failure> {
         ("runs", Side::Right),
         ("per second", Side::Right),
     ];
+    let on_gpu = report.artifacts.iter().any(|lane| lane.device_ms.is_some());
+    let mut columns = columns.to_vec();
+    if on_gpu {
+        columns.push(("on the GPU", Side::Right));
+    }
     let rows = report.artifacts.iter().map(|lane| {
         let summary = lane.latency_ms;
         let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), tables::millis);
-        vec![
+        let mut row = vec![
             lane.artifact.clone(),
             format!("{}{}", lane.variant, special_case::suffix(lane.special_case.as_deref())),
             tables::millis(lane.load_ms),
@@ -379,7 +394,11 @@ fn print(report: &Report<'_>, console: &Console) -> Result<(), Failure> {
             time(summary.map(|s| s.p90)),
             lane.latencies_ms.len().to_string(),
             summary.map_or_else(|| "-".to_owned(), |s| format!("{:.1}", 1000.0 / s.median)),
-        ]
+        ];
+        if on_gpu {
+            row.push(time(lane.device_ms.map(|s| s.median)));
+        }
+        row
     });
     console.write(table(&columns, rows).as_bytes())?;
     for lane in &report.artifacts {

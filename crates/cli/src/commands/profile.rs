@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: ProfileArgs, console: &Console) -> Result<Exit, Fai
     }
     let given = Given::new(model.default_entry(), sets.into_iter().next().map(|set| set.inputs).unwrap_or_default());
     let pool = options.pool.clone().unwrap_or_else(Pool::shared);
-    let ceilings = Ceilings::measure(&model.selection().target, &pool)?;
+    let ceilings = Ceilings::measure(model.selection(), &pool)?;
     let times = kernel_times::measure(&model, &given, &run_options)?;
     let types = given.inputs.iter().map(|input| format!("{}{:?}", input.dtype(), input.shape())).collect();
     let report = Report::new(&path, &model, &pool, types, ceilings, &times);

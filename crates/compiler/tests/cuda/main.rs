@@ -9,6 +9,7 @@ mod net;
 mod networks;
 mod simulated;
 mod stretches;
+mod times;
 
 use infc_frontend_onnx::{ImportOptions, LoadOptions, Model, import};
 use infc_ir::interp::{run_graph, symbol_values};

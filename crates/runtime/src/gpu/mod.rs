@@ -16,6 +16,7 @@ pub(crate) use stretch::Stretches;
 use infc_artifact::DeviceKernel;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An address in a GPU's memory.
 pub type GpuAddress = u64;
@@ -40,6 +41,10 @@ pub enum GpuImage<'a> {
 /// Operations that a GPU has recorded; what the number means is up to the [`Gpu`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuGraph(pub u64);
+
+/// A moment between two operations, by a GPU's own clock; what the number means is up to the [`Gpu`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuMark(pub u64);
 
 /// What a GPU does without the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,7 +73,7 @@ pub enum GpuOperation<'a> {
 
 /// A GPU with its driver.
 ///
-/// What one thread asks for happens in the order in which it was asked for. Nothing but [`Gpu::read`] and
+/// What one thread asks for happens in the order in which it was asked for. Nothing but [`Gpu::read`], [`Gpu::between`] and
 /// [`Gpu::synchronize`] has to wait for what was started.
 pub trait Gpu: fmt::Debug + Send + Sync {
     /// What it is called.
@@ -134,6 +139,21 @@ pub trait Gpu: fmt::Debug + Send + Sync {
 
     /// Forgets recorded operations, which are not running.
     fn forget(&self, graph: GpuGraph);
+
+    /// Marks the moment when all that was asked for before is done, and nothing of what is asked for later has begun.
+    ///
+    /// # Errors
+    /// [`GpuError::Failed`].
+    fn mark(&self) -> Result<GpuMark, GpuError>;
+
+    /// The time from one mark to a later one; waits for both.
+    ///
+    /// # Errors
+    /// [`GpuError::Failed`], also of a launch before.
+    fn between(&self, from: GpuMark, to: GpuMark) -> Result<Duration, GpuError>;
+
+    /// Forgets a mark.
+    fn unmark(&self, mark: GpuMark);
 
     /// Waits for everything that was asked for.
     ///

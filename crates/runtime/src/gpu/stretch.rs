@@ -5,10 +5,11 @@
 //! grids, parameters and addresses, is recorded by the GPU and started as a whole from then on (a CUDA graph). Runs of one
 //! shape have the same stretches, since memory stays where it is; a session keeps those of a few shapes.
 
-use super::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuOperation};
+use super::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuMark, GpuOperation};
 use infc_artifact::{DeviceKernel, KernelInfo};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Stretches that a session remembers.
 const KEPT: usize = 16;
@@ -23,6 +24,10 @@ pub(crate) struct Stretches {
     known: Vec<Known>,
     /// Counts what is started, to know what was used last.
     clock: u64,
+    /// Whether the GPU marks when each begins and ends.
+    is_timed: bool,
+    /// The marks of what was started since they were last given.
+    marks: Vec<(GpuMark, GpuMark)>,
 }
 
 /// A list of operations.
@@ -96,14 +101,47 @@ fn device(kernels: &[KernelInfo], kernel: usize) -> Option<&DeviceKernel> {
 }
 
 impl Stretches {
-    pub(crate) fn new(gpu: Arc<dyn Gpu>) -> Self {
-        Self { gpu, queued: Stretch::default(), known: Vec::new(), clock: 0 }
+    pub(crate) fn new(gpu: Arc<dyn Gpu>, is_timed: bool) -> Self {
+        Self { gpu, queued: Stretch::default(), known: Vec::new(), clock: 0, is_timed, marks: Vec::new() }
     }
 
-    /// Forgets what has not been started.
+    /// Forgets what has not been started, and what was timed.
     pub(crate) fn clear(&mut self) {
+        self.clear_queued();
+        self.unmark();
+    }
+
+    fn clear_queued(&mut self) {
         self.queued.operations.clear();
         self.queued.words.clear();
+    }
+
+    fn unmark(&mut self) {
+        for (from, to) in self.marks.drain(..) {
+            self.gpu.unmark(from);
+            self.gpu.unmark(to);
+        }
+    }
+
+    /// Stretches that were started and timed since their times were asked for last.
+    pub(crate) fn timed(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// When each stretch began that was started and timed since this was asked for last, from the beginning of the first of them,
+    /// and how long it took; waits for them.
+    pub(crate) fn times(&mut self, times: &mut Vec<(Duration, Duration)>) -> Result<(), GpuError> {
+        times.clear();
+        let first = self.marks.first().map(|(from, _)| *from);
+        let between = |from, to| self.gpu.between(from, to);
+        let timed = first.map_or(Ok(()), |first| {
+            self.marks.iter().try_for_each(|&(from, to)| {
+                times.push((between(first, from)?, between(from, to)?));
+                Ok(())
+            })
+        });
+        self.unmark();
+        timed
     }
 
     /// Asks for the launch of a kernel, whose number among those of the variant is told.
@@ -124,15 +162,29 @@ impl Stretches {
         self.queued.operations.push(Queued::Copy { from, to, len_bytes });
     }
 
-    /// Starts what has been asked for.
+    /// Starts what has been asked for, if anything has.
     pub(crate) fn start(&mut self, kernels: &[KernelInfo]) -> Result<(), GpuError> {
-        let started = self.start_queued(kernels);
-        self.clear();
+        let started = if self.is_timed && !self.queued.operations.is_empty() {
+            self.start_timed(kernels)
+        } else {
+            self.start_queued(kernels)
+        };
+        self.clear_queued();
         started
     }
 
+    fn start_timed(&mut self, kernels: &[KernelInfo]) -> Result<(), GpuError> {
+        let from = self.gpu.mark()?;
+        let to = self.start_queued(kernels).and_then(|()| self.gpu.mark());
+        match to {
+            Ok(to) => self.marks.push((from, to)),
+            Err(_) => self.gpu.unmark(from),
+        }
+        to.map(drop)
+    }
+
     fn start_queued(&mut self, kernels: &[KernelInfo]) -> Result<(), GpuError> {
-        let Self { gpu, queued, known, clock } = self;
+        let Self { gpu, queued, known, clock, .. } = self;
         if queued.operations.len() < LEAST {
             return queued.start(&**gpu, kernels);
         }
@@ -169,5 +221,6 @@ impl Known {
 impl Drop for Stretches {
     fn drop(&mut self) {
         self.known.drain(..).for_each(|known| known.forget(&*self.gpu));
+        self.unmark();
     }
 }

@@ -11,6 +11,7 @@ use crate::error::RuntimeError;
 use crate::gpu::{GpuAddress, GpuBlock, GpuCode, Stretches};
 use infc_artifact::{KernelInfo, Program, Residency, Side, Step};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Regions begin at multiples of this within a block, as allocations of a driver do.
 const REGION_ALIGN: usize = 256;
@@ -49,14 +50,14 @@ struct Growing {
 }
 
 impl OnGpu {
-    pub(super) fn new(code: &GpuCode, segments: usize) -> Self {
+    pub(super) fn new(code: &GpuCode, segments: usize, is_timed: bool) -> Self {
         Self {
             blocks: (0..segments).map(|_| GpuBlock::empty(Arc::clone(&code.gpu))).collect(),
             scratch: vec![0; segments],
             places: Vec::new(),
             growing: Vec::new(),
             residency: Residency::default(),
-            stretches: Stretches::new(Arc::clone(&code.gpu)),
+            stretches: Stretches::new(Arc::clone(&code.gpu), is_timed),
         }
     }
 
@@ -251,6 +252,21 @@ impl Session {
         let kernels = &self.model.body.kernels;
         let started = self.on_gpu.as_mut().map_or(Ok(()), |on_gpu| on_gpu.stretches.start(kernels));
         started.and_then(|()| code.gpu.synchronize()).map_err(|source| RuntimeError::gpu(&*code.gpu, source))
+    }
+
+    /// Starts all that is listed; gives its number among what was timed since the times were asked for last, if anything was listed.
+    pub(super) fn start_on_gpu(&mut self, code: &GpuCode) -> Result<Option<usize>, RuntimeError> {
+        let kernels = &self.model.body.kernels;
+        let Some(OnGpu { stretches, .. }) = &mut self.on_gpu else { return Ok(None) };
+        let before = stretches.timed();
+        stretches.start(kernels).map_err(|source| RuntimeError::gpu(&*code.gpu, source))?;
+        Ok((stretches.timed() > before).then_some(before))
+    }
+
+    /// When what was timed since this was asked for last began, from the beginning of the first of it, and how long it took.
+    pub(super) fn times_on_gpu(&mut self, times: &mut Vec<(Duration, Duration)>) -> Result<(), RuntimeError> {
+        let (Some(OnGpu { stretches, .. }), Some(code)) = (&mut self.on_gpu, self.model.gpu()) else { return Ok(()) };
+        stretches.times(times).map_err(|source| RuntimeError::gpu(&*code.gpu, source))
     }
 
     /// Lists a kernel of a segment.

@@ -7,7 +7,6 @@ use crate::code::FpScope;
 use crate::error::RuntimeError;
 use crate::form::Form;
 use crate::gpu::GpuCode;
-use crate::observer::{Event, StepEvent};
 use crate::pool::{Entered, Task};
 use crate::state::Port;
 use crate::symbols::{bind_late, skip_late};
@@ -46,7 +45,8 @@ impl Session {
         let entered = if is_wide && gpu.is_none() { pool.enter(&task, lanes) } else { None };
         let steps = self.program().steps.len();
         self.run_range(0..steps, &mut Run { options, gpu, entered: entered.as_ref(), destination })?;
-        gpu.map_or(Ok(()), |code| self.end_on_gpu(code))
+        gpu.map_or(Ok(()), |code| self.end_on_gpu(code))?;
+        self.all_are_over()
     }
 
     /// Runs some steps: all, or those of a branch.
@@ -67,7 +67,7 @@ impl Session {
             let binding = form.binding(segment);
             let step = binding.steps[index - binding.first_step].clone();
             check_interruption(run.options, index, steps)?;
-            let started = self.observer.is_some().then(Instant::now);
+            let started = self.watch(&step, run.gpu)?;
             if let Some(code) = run.gpu {
                 self.bring(code, index)?;
             }
@@ -114,27 +114,9 @@ impl Session {
                 BoundStep::Host { inputs } => self.host_step(index, segment, inputs.clone(), run.options)?,
             }
             self.has_written(index);
-            if let (Some(code), Some(_)) = (run.gpu, started) {
-                // Who wants to know how long a step takes waits for it.
-                self.wait_for_gpu(code)?;
-            }
-            if let (Some(observer), Some(started)) = (&self.observer, started) {
-                let took = started.elapsed();
-                let (kernel, chunks, threads) = match &step {
-                    BoundStep::Launch(l) => {
-                        let threads = run.entered.filter(|_| l.is_parallel).map_or(1, Entered::lanes);
-                        (Some((l.kernel, self.model.body.kernels[l.kernel].name.as_str())), l.chunks, threads)
-                    }
-                    BoundStep::Copy { .. }
-                    | BoundStep::If { .. }
-                    | BoundStep::Require { .. }
-                    | BoundStep::Bind
-                    | BoundStep::Give { .. }
-                    | BoundStep::Host { .. } => (None, 1, 1),
-                };
-                let (entry, slots, device) = (self.form().entry, &self.slots, self.device_slots(run.gpu));
-                let event = StepEvent { entry, step: index, kernel, chunks, threads, took, slots, device };
-                observer.event(&Event::Step(event));
+            if let Some(started) = started {
+                let lanes = run.entered.map_or(1, Entered::lanes);
+                self.is_over((index, &step), started, lanes, run.gpu)?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::small_model::{SmallModel, pattern};
 use crate::{quickest, tables};
 use infc::{CompileOptions, Source};
 use infc_frontend_onnx::proto::ModelProto;
-use infc_runtime::{LoadOptions, Model, Pool};
+use infc_runtime::{LoadOptions, Model, Pool, Selection};
 use prost::Message;
 use serde::Serialize;
 
@@ -18,7 +18,10 @@ use serde::Serialize;
 /// millisecond, so that the quickest of many was left alone by whatever else the machine does.
 const PRODUCT: [usize; 3] = [96, 256, 256];
 /// Bytes that are gone through: of second caches, of third ones, of memory.
-const WORKING_SETS: [usize; 4] = [256 << 10, 2 << 20, 12 << 20, 96 << 20];
+const WORKING_SETS: &[usize] = &[256 << 10, 2 << 20, 12 << 20, 96 << 20];
+/// The same for GPUs, whose processors a small product would leave idle, and whose caches are larger.
+const PRODUCT_ON_GPU: [usize; 3] = [2048, 2048, 2048];
+const WORKING_SETS_ON_GPU: &[usize] = &[4 << 20, 32 << 20, 512 << 20];
 /// The ceilings, of all threads together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Ceilings {
@@ -53,14 +56,18 @@ impl Bound {
 }
 
 impl Ceilings {
-    /// Measures with code for a target.
-    pub(super) fn measure(target: &str, pool: &Pool) -> Result<Self, Failure> {
-        let [rows, k, n] = PRODUCT;
-        let m = rows * pool.threads();
+    /// Measures with the code that a model's is for.
+    pub(super) fn measure(selection: &Selection, pool: &Pool) -> Result<Self, Failure> {
+        let target = selection.target.as_str();
+        let ([rows, k, n], sets, threads) = match selection.gpu {
+            Some(_) => (PRODUCT_ON_GPU, WORKING_SETS_ON_GPU, 1),
+            None => (PRODUCT, WORKING_SETS, pool.threads()),
+        };
+        let m = rows * threads;
         let seconds = time(&product(m, k, n), &[m, k], target, pool)?;
         let gflops = 2.0 * (m * k * n) as f64 / seconds / 1e9;
         let mut memory = Vec::new();
-        for bytes in WORKING_SETS {
+        for &bytes in sets {
             // Half is read and half written, or all of it read; rows of 4 KiB.
             let rows = |bytes: usize| [bytes / 4096, 1024];
             let copied = time(&unary("Neg", rows(bytes / 2), &[]), &rows(bytes / 2), target, pool)?;

@@ -14,7 +14,7 @@ mod elf;
 mod staging;
 mod table;
 
-use super::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuModule, GpuOperation};
+use super::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuMark, GpuModule, GpuOperation};
 use infc_artifact::DeviceKernel;
 use staging::Staging;
 use std::collections::BTreeMap;
@@ -22,6 +22,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 use table::{CuResult, Graphs, Handle, Table};
 
 /// Bytes for what the driver says of a module.
@@ -52,6 +53,10 @@ struct Loaded {
     functions: BTreeMap<u64, (u64, Handle)>,
     /// Instances of graphs.
     graphs: BTreeMap<u64, Handle>,
+    /// Events that are marks.
+    marks: BTreeMap<u64, Handle>,
+    /// Events that are none any more.
+    spare: Vec<Handle>,
     next: u64,
 }
 
@@ -207,6 +212,15 @@ impl NvidiaGpu {
                 (table.launch)(function, x, y, z, a, b, c, shared, stream, none, extra.as_mut_ptr())
             })
         }
+    }
+
+    fn create_event(&self) -> Result<Handle, GpuError> {
+        let mut event = std::ptr::null_mut();
+        // SAFETY: a pointer to a variable of the type that is written.
+        unsafe {
+            self.call("cuEventCreate", |table| (table.create_event)(&raw mut event, table::EVENT_DEFAULT))?;
+        }
+        Ok(event)
     }
 
     /// The stream for recording.
@@ -416,6 +430,43 @@ impl Gpu for NvidiaGpu {
         }
     }
 
+    fn mark(&self) -> Result<GpuMark, GpuError> {
+        let spare = self.loaded().spare.pop();
+        let event = spare.map_or_else(|| self.create_event(), Ok)?;
+        let number = {
+            let mut loaded = self.loaded();
+            let number = loaded.number();
+            loaded.marks.insert(number, event);
+            number
+        };
+        // SAFETY: the event exists until it is taken out of the lists.
+        let recorded = unsafe { self.call("cuEventRecord", |table| (table.record_event)(event, self.stream)) };
+        recorded.inspect_err(|_| self.unmark(GpuMark(number))).map(|()| GpuMark(number))
+    }
+
+    fn between(&self, from: GpuMark, to: GpuMark) -> Result<Duration, GpuError> {
+        let known = |mark: GpuMark| {
+            let reason = || "the mark was forgotten".to_owned();
+            let event = self.loaded().marks.get(&mark.0).copied();
+            event.ok_or_else(|| GpuError::Failed { what: "cuEventElapsedTime".to_owned(), reason: reason() })
+        };
+        let (from, to) = (known(from)?, known(to)?);
+        let mut milliseconds = 0.0f32;
+        // SAFETY: the events exist; a pointer to a variable of the type that is written.
+        unsafe {
+            self.call("cuEventSynchronize", |table| (table.synchronize_event)(from))?;
+            self.call("cuEventSynchronize", |table| (table.synchronize_event)(to))?;
+            self.call("cuEventElapsedTime", |table| (table.milliseconds_between)(&raw mut milliseconds, from, to))?;
+        }
+        Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
+    }
+
+    fn unmark(&self, mark: GpuMark) {
+        let mut loaded = self.loaded();
+        let event = loaded.marks.remove(&mark.0);
+        loaded.spare.extend(event);
+    }
+
     fn synchronize(&self) -> Result<(), GpuError> {
         self.wait()
     }
@@ -436,6 +487,15 @@ impl Drop for NvidiaGpu {
         }
         let graphs = std::mem::take(&mut self.loaded().graphs);
         graphs.into_keys().for_each(|number| self.forget(GpuGraph(number)));
+        let events = {
+            let mut loaded = self.loaded();
+            let marks = std::mem::take(&mut loaded.marks).into_values();
+            marks.chain(std::mem::take(&mut loaded.spare)).collect::<Vec<_>>()
+        };
+        for event in events {
+            // SAFETY: the event exists, and nobody can ask for it any more.
+            let _ = unsafe { self.call("cuEventDestroy", |table| (table.destroy_event)(event)) };
+        }
         let pinned = locked(&self.staging).take();
         if let Some(pinned) = pinned {
             // SAFETY: it was allocated as such, and nobody can copy through it any more.

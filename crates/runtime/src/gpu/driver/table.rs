@@ -14,7 +14,8 @@ pub(super) type CuResult = c_int;
 /// `CUdeviceptr`.
 pub(super) type CuAddress = u64;
 
-/// `CUcontext`, `CUmodule`, `CUfunction`, `CUstream`, `CUgraph` and `CUgraphExec`: pointers to what only the driver knows.
+/// `CUcontext`, `CUmodule`, `CUfunction`, `CUstream`, `CUevent`, `CUgraph` and `CUgraphExec`: pointers to what only the driver
+/// knows.
 pub(super) type Handle = *mut c_void;
 
 pub(super) const OUT_OF_MEMORY: CuResult = 2;
@@ -25,6 +26,7 @@ pub(super) const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
 /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads ask of the driver meanwhile is their own affair.
 pub(super) const CAPTURE_THREAD_LOCAL: c_int = 1;
 pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
+pub(super) const EVENT_DEFAULT: c_uint = 0;
 pub(super) const JIT_ERROR_LOG_BUFFER: c_int = 5;
 pub(super) const JIT_ERROR_LOG_BUFFER_SIZE_BYTES: c_int = 6;
 pub(super) const LAUNCH_PARAM_END: *mut c_void = std::ptr::without_provenance_mut(0);
@@ -87,6 +89,11 @@ functions! {
     create_stream = "cuStreamCreate": (*mut Handle, c_uint);
     destroy_stream = "cuStreamDestroy_v2": (Handle);
     synchronize = "cuStreamSynchronize": (Handle);
+    create_event = "cuEventCreate": (*mut Handle, c_uint);
+    destroy_event = "cuEventDestroy_v2": (Handle);
+    record_event = "cuEventRecord": (Handle, Handle);
+    synchronize_event = "cuEventSynchronize": (Handle);
+    milliseconds_between = "cuEventElapsedTime": (*mut f32, Handle, Handle);
     launch = "cuLaunchKernel": (
         Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
     );
