@@ -50,7 +50,9 @@ mod view;
 
 pub use custom::{CustomCall, CustomOpError, Runtime};
 pub use error::RuntimeError;
-pub use gpu::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuMark, GpuModule, GpuOperation};
+pub use gpu::{
+    Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuMark, GpuModule, GpuOperation, installed_gpu,
+};
 pub use guarded::{Flush, GuardedBytes};
 #[doc(hidden)]
 pub use include::Aligned;

@@ -21,7 +21,8 @@ use std::sync::Arc;
 pub struct LoadOptions {
     /// Also compare the hashes of the weights, which reads them all. Everything else is always verified.
     pub verify_weights: bool,
-    /// Take the variant for exactly this target instead of the best one. The machine must still be able to run it.
+    /// Take the variant for exactly this target instead of the best one, or with `cuda` the best of those for GPUs. The machine
+    /// must still be able to run it.
     pub target: Option<String>,
     /// The threads that sessions of this model use; `None` for [`Pool::shared`].
     pub pool: Option<Pool>,

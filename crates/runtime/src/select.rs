@@ -50,7 +50,7 @@ pub(crate) fn select(variants: &[VariantInfo], options: &LoadOptions) -> Result<
     let Some(arch) = HOST_ARCH else {
         return Err(RuntimeError::UnsupportedHost { found: std::env::consts::ARCH.to_owned() });
     };
-    let gpus = Gpus { gpu: &|| options.gpu.clone().map_or_else(gpu::installed, Ok), allow_cpu: options.allow_cpu };
+    let gpus = Gpus { gpu: &|| options.gpu.clone().map_or_else(gpu::installed_gpu, Ok), allow_cpu: options.allow_cpu };
     select_on(variants, options.target.as_deref(), arch, &host_has, gpus)
 }
 
@@ -76,10 +76,11 @@ fn select_on(
     let targets = || list(variants.iter().map(|v| v.target.as_str()));
     let mut skipped = Vec::new();
     for (variant, info) in variants.iter().enumerate() {
-        if wanted.is_some_and(|wanted| wanted != info.target) {
+        let is_for_gpus = features::arch_of(&info.target) == Some("cuda");
+        let is_wanted = |wanted: &str| wanted == info.target || (wanted == "cuda" && is_for_gpus);
+        if !wanted.is_none_or(is_wanted) {
             continue;
         }
-        let is_for_gpus = features::arch_of(&info.target) == Some("cuda");
         let found = if is_for_gpus { runs_on(info, (gpus.gpu)()).map(Some) } else { obstacle(info, arch, has) };
         let reason = match found {
             Ok(gpu) => return Ok((Selection { variant, target: info.target.clone(), skipped, gpu: None }, gpu)),
@@ -87,7 +88,8 @@ fn select_on(
         };
         // What is made for older GPUs stands behind.
         let is_last = !variants[variant + 1..].iter().any(|other| features::arch_of(&other.target) == Some("cuda"));
-        if is_for_gpus && ((is_last && !gpus.allow_cpu) || wanted.is_some()) {
+        let is_named = wanted.is_some_and(|wanted| wanted == info.target || is_last);
+        if is_for_gpus && ((is_last && !gpus.allow_cpu) || is_named) {
             let has_cpu_code = variants.iter().any(|other| features::arch_of(&other.target) == Some(arch));
             return Err(RuntimeError::NoGpu { target: info.target.clone(), reason, has_cpu_code });
         }

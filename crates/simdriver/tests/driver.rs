@@ -6,6 +6,10 @@
 #![cfg(target_os = "linux")]
 
 use infc::{Compilation, CompileOptions, Source};
+use infc_codegen_ptx::PtxTarget;
+use infc_hardware::device::Device;
+use infc_hardware::instructions::Record;
+use infc_hardware::kernels;
 use infc_runtime::{LoadOptions, Model, RuntimeError, SessionOptions};
 use infc_tensor::{DType, Tensor};
 use infc_testkit::{assert_close, random_tensor};
@@ -120,6 +124,23 @@ fn runs_are_timed() {
         // The simulator's clock counts instructions, which are the same in every run; the driver tells them as floats.
         let most = times.iter().max().expect("some").as_secs_f64();
         assert!(most > 0.0 && times.iter().all(|time| (time.as_secs_f64() - most).abs() < 1e-3 * most), "{times:?}");
+    });
+}
+
+/// All kernel files, some random kernels, and every instruction that is printed.
+#[test]
+fn kernels_by_the_drivers_calls() {
+    on_machine("kernels_by_the_drivers_calls", &[], || {
+        let device = Device::new(infc_runtime::installed_gpu().expect("the driver has one"));
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests/kernel");
+        let files = kernels::files(&device, &folder, PtxTarget::default());
+        assert!(files.runs > 100 && files.failed.is_empty(), "{} runs, {:?}", files.runs, files.failed);
+        let random = kernels::random(&device, 40, 5, PtxTarget::default());
+        assert!(random.runs == 40 && random.failed.is_empty(), "{:?}", random.failed);
+        let record = Record::of(&device, String::new()).unwrap_or_else(|e| panic!("{e:#}"));
+        let simulator = Device::new(std::sync::Arc::new(infc_simgpu::Simulator::new(3)));
+        let found = record.compare(&simulator);
+        assert!(found.same > 200 && found.different.is_empty(), "{found:?}");
     });
 }
 

@@ -10,12 +10,26 @@ use infc_tensor::{DType, Tensor};
 /// If they do not; the message begins with `place` and names the worst element.
 #[track_caller]
 pub fn assert_close(place: &str, found: &[Tensor], expected: &[Tensor], rtol: f64, atol: f64) {
-    assert_eq!(found.len(), expected.len(), "{place}: number of tensors");
+    if let Some(difference) = difference(found, expected, rtol, atol) {
+        panic!("{place}: {difference}");
+    }
+}
+
+/// What [`assert_close`] would find, of the worst element.
+#[must_use]
+pub fn difference(found: &[Tensor], expected: &[Tensor], rtol: f64, atol: f64) -> Option<String> {
+    if found.len() != expected.len() {
+        return Some(format!("{} tensors, expected {}", found.len(), expected.len()));
+    }
     for (n, (found, expected)) in found.iter().zip(expected).enumerate() {
-        assert_eq!(found.dtype(), expected.dtype(), "{place}: type of tensor {n}");
-        assert_eq!(found.shape(), expected.shape(), "{place}: shape of tensor {n}");
+        if (found.dtype(), found.shape()) != (expected.dtype(), expected.shape()) {
+            let of = |t: &Tensor| format!("{}{:?}", t.dtype(), t.shape());
+            return Some(format!("tensor {n} is {}, expected {}", of(found), of(expected)));
+        }
         if !expected.dtype().is_float() {
-            assert!(found.bytes() == expected.bytes(), "{place}: tensor {n} differs");
+            if found.bytes() != expected.bytes() {
+                return Some(format!("tensor {n} differs"));
+            }
             continue;
         }
         let mut worst: Option<(f64, usize)> = None;
@@ -35,9 +49,10 @@ pub fn assert_close(place: &str, found: &[Tensor], expected: &[Tensor], rtol: f6
         }
         if let Some((_, i)) = worst {
             let (a, b) = (found.get_f64(i), expected.get_f64(i));
-            panic!("{place}: tensor {n} {:?} is {a:?} at {i}, expected {b:?}", expected.shape());
+            return Some(format!("tensor {n} {:?} is {a:?} at {i}, expected {b:?}", expected.shape()));
         }
     }
+    None
 }
 
 /// How far the neighbours of a number of 16 bits are; 0 for other types, whose steps are less than any tolerance.

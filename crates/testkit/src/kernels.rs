@@ -10,7 +10,15 @@ use std::path::{Path, PathBuf};
 /// If the folder cannot be read or a file is not a file test.
 #[must_use]
 pub fn filetests(subject: &str) -> Vec<FileTest> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests").join(subject);
+    filetests_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests").join(subject))
+}
+
+/// All file tests in a folder, by name.
+///
+/// # Panics
+/// If the folder cannot be read or a file is not a file test.
+#[must_use]
+pub fn filetests_in(folder: &Path) -> Vec<FileTest> {
     let entries = folder.read_dir().unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.map(|e| e.expect("a readable folder").path()).collect();
     paths.retain(|p| p.extension().is_some_and(|e| e == "infc"));

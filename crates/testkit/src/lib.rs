@@ -12,8 +12,8 @@ mod kernels;
 mod layout;
 pub mod strategies;
 
-pub use compare::{assert_close, assert_same};
+pub use compare::{assert_close, assert_same, difference};
 pub use filetest::{Expectation, FileTest, Run};
 pub use inputs::{Random, default_symbols, operand_shape, random_inputs, random_tensor};
-pub use kernels::{filetests, kernel, kernels};
+pub use kernels::{filetests, filetests_in, kernel, kernels};
 pub use layout::{buffers_of, from_physical, outputs_in, run_nest_of, symbol_choices, to_physical};

@@ -1,5 +1,7 @@
 //! NVIDIA's assembler, where there is one.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 use infc_codegen_ptx::{PtxModule, PtxTarget, link};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -20,21 +22,30 @@ fn assembler() -> Option<PathBuf> {
 ///
 /// # Panics
 /// If the assembler refuses anything. Without one a line says that nothing was assembled.
-#[expect(clippy::print_stderr, reason = "a check that did not happen must be seen")]
 pub(crate) fn assemble(modules: impl Fn(&PtxTarget) -> Vec<PtxModule>) {
-    let Some(ptxas) = assembler() else {
-        let count = modules(&PtxTarget::default()).len();
-        eprintln!("skipped: no ptxas on PATH nor in INFC_PTXAS; {count} kernels not assembled");
-        return;
-    };
-    for sm in GENERATIONS {
-        let target: PtxTarget = sm.parse().expect("a listed target");
+    let count = modules(&PtxTarget::default()).len();
+    assemble_text(count, |target| {
         // Of several models: told apart by number.
         let numbered = |(n, module): (usize, PtxModule)| {
             let text = module.text.replace(&module.entry, &format!("{}_{n}", module.entry));
             PtxModule { text, ..module }
         };
-        let text = link(modules(&target).into_iter().enumerate().map(numbered), target);
+        link(modules(target).into_iter().enumerate().map(numbered), *target)
+    });
+}
+
+/// The same of a module with so many kernels.
+///
+/// # Panics
+/// As of [`assemble`].
+#[expect(clippy::print_stderr, reason = "a check that did not happen must be seen")]
+pub(crate) fn assemble_text(count: usize, text: impl Fn(&PtxTarget) -> String) {
+    let Some(ptxas) = assembler() else {
+        eprintln!("skipped: no ptxas on PATH nor in INFC_PTXAS; {count} kernels not assembled");
+        return;
+    };
+    for sm in GENERATIONS {
+        let text = text(&sm.parse().expect("a listed target"));
         let mut child = Command::new(&ptxas)
             .args(["-Werror", "-warn-spills", &format!("-arch={sm}"), "-o", "/dev/null", "-"])
             .stdin(Stdio::piped())

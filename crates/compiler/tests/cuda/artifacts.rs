@@ -258,6 +258,26 @@ fn newer_generations_come_first() {
     }
 }
 
+/// `cuda` alone is whichever of them the GPU runs, and never a processor's.
+#[test]
+fn any_generation_may_be_asked_for() {
+    let bytes = bytes_of(&product().compile(&options(&["x86-64-v2", "cuda", "cuda:sm_90"])).expect("compiles"));
+    let loaded = |capability: u32, allow_cpu: bool| {
+        let gpu = Arc::new(Simulator::new(0).with_generation(capability, 90));
+        let options = LoadOptions { target: Some("cuda".to_owned()), allow_cpu, ..on(&gpu) };
+        Model::from_vec_with(bytes.clone(), &options).map(|model| model.selection().target.clone())
+    };
+    for (capability, target) in [(80, "cuda:sm_80"), (90, "cuda:sm_90")] {
+        assert_eq!(loaded(capability, false).expect("it runs there"), target);
+    }
+    for allow_cpu in [false, true] {
+        assert_eq!(loaded(75, allow_cpu).expect_err("it is too old").code(), "runtime::no-gpu");
+    }
+    let options = LoadOptions { target: Some("cuda".to_owned()), ..LoadOptions::default() };
+    let cpu = bytes_of(&product().compile(&crate::artifacts::options(&["x86-64-v2"])).expect("compiles"));
+    assert_eq!(Model::from_vec_with(cpu, &options).expect_err("there is none").code(), "artifact::no-such-target");
+}
+
 #[test]
 fn targets_have_names() {
     for (targets, code) in [

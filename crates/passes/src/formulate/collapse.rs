@@ -70,7 +70,11 @@ fn spread(kernel: &Kernel, start: StageId, outer: usize, inner: usize) -> Option
                     else {
                         continue;
                     };
+                    // Of a diagonal both are one axis of the reader's, which cannot be joined with itself.
                     let found = (plain(pa)?, plain(pb)?);
+                    if found.0 == found.1 {
+                        return None;
+                    }
                     changed |= merge(&mut pairs[reader.index()], found)?;
                 } else if let Some((a, b)) = pairs[reader.index()] {
                     let at = |axis: usize| (0..value.len()).find(|&p| plain(p) == Some(axis));

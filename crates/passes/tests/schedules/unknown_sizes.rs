@@ -179,6 +179,25 @@ fn a_batch_and_its_sequences_are_rows_together() {
     assert!(normalise(known).to_string().contains("nc: 8*N"));
 }
 
+/// Both axes of what is read are one axis of the reader, on a diagonal: they stay two.
+#[test]
+fn a_diagonal_of_a_stage_is_not_joined() {
+    let text = "kernel @largest_of_diagonal(x: f32[N, N]) -> (y: f32[N]) where N in 1..=64 {
+      stage squares[a: N, b: N] = x[a, b] * x[a, b]
+      stage s[m: N, reduce n: N] = fold max squares[n, n]
+      stage o[m: N] = s[m] + x[m, 0]
+      output y[m] = o[m]
+    }";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let joined = normalise(kernel.clone());
+    for n in [1, 2, 7] {
+        let inputs = random_inputs(&kernel, &[n], 3);
+        let expected = run_kernel(&kernel, &[n], &inputs).expect("it runs");
+        let found = run_kernel(&joined, &[n], &inputs).expect("it runs");
+        assert_same(&format!("{n} rows"), &found, &expected);
+    }
+}
+
 /// An extent that is 0 whenever its symbol makes sense: nothing may divide by it.
 #[test]
 fn extents_that_are_never_positive() {

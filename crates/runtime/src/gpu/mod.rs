@@ -162,8 +162,11 @@ pub trait Gpu: fmt::Debug + Send + Sync {
     fn synchronize(&self) -> Result<(), GpuError>;
 }
 
-/// The machine's GPU, if the driver for it is installed; or why there is none.
-pub(crate) fn installed() -> Result<Arc<dyn Gpu>, String> {
+/// The machine's GPU, if the driver for it is installed; or why there is none. It is found once for the whole process.
+///
+/// # Errors
+/// A sentence for people: there is no driver, it finds no GPU, or the crate was built without its feature `cuda`.
+pub fn installed_gpu() -> Result<Arc<dyn Gpu>, String> {
     #[cfg(feature = "cuda")]
     return driver::installed();
     #[cfg(not(feature = "cuda"))]

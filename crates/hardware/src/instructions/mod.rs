@@ -1,0 +1,80 @@
+//! A small kernel for every instruction that the backend prints, whose operands show which is which: what a GPU makes of it is
+//! recorded, and the simulator has to make the same of it.
+//!
+//! All of these instructions have one right result (there are no approximate ones), so a record is a hash.
+
+mod matrix;
+mod memory;
+mod record;
+mod scalar;
+mod text;
+
+pub use record::{Record, Recorded};
+
+use crate::device::Device;
+use anyhow::Result;
+use infc_runtime::artifact::DeviceKernel;
+
+/// Threads of a block, of which there is one.
+const THREADS: u32 = 256;
+
+/// A kernel that shows what an instruction does.
+#[derive(Clone, Debug)]
+pub struct Micro {
+    /// The instruction, as far as the blank in front of its operands.
+    pub instruction: String,
+    /// The module, whose entry is `micro` and takes the addresses of the inputs, then of the output.
+    pub text: String,
+    threads: u32,
+    inputs: Vec<Vec<u8>>,
+    output_bytes: usize,
+    /// Bytes of an element of the output, if it is a float: which of the many NaN it is does not matter.
+    float_bytes: Option<usize>,
+}
+
+/// The kernels, by what they show.
+#[must_use]
+pub fn all() -> Vec<Micro> {
+    scalar::micros().chain(memory::micros()).chain(matrix::micros()).collect()
+}
+
+/// What is in every kernel anyway, and what another one shows along with what it is for.
+pub const EVERYWHERE: [&str; 8] = [
+    "bar.sync",
+    "bra",
+    "cp.async.commit_group",
+    "cp.async.wait_group",
+    "cvta.to.global.u64",
+    "ld.param.u64",
+    "mov.u64",
+    "ret",
+];
+
+impl Micro {
+    /// The output, with every NaN the same.
+    ///
+    /// # Errors
+    /// The GPU's.
+    pub fn run(&self, device: &Device) -> Result<Vec<u8>> {
+        let kernel = DeviceKernel { entry: "micro".to_owned(), block: [self.threads, 1, 1], dynamic_shared_bytes: 0 };
+        let code = device.load(&self.text, kernel)?;
+        let buffers = self.inputs.iter().map(|bytes| device.buffer(bytes)).collect::<Result<Vec<_>>>()?;
+        let output = device.buffer(&vec![0xa5; self.output_bytes])?;
+        let parameters: Vec<u64> = buffers.iter().chain([&output]).map(|buffer| buffer.address()).collect();
+        device.launch(&code, [1; 3], &parameters)?;
+        let mut bytes = output.read()?;
+        if let Some(size) = self.float_bytes {
+            bytes.chunks_exact_mut(size).filter(|element| is_nan(element)).for_each(|element| element.fill(0xff));
+        }
+        Ok(bytes)
+    }
+}
+
+fn is_nan(element: &[u8]) -> bool {
+    match *element {
+        [a, b] => half::f16::from_le_bytes([a, b]).is_nan(),
+        [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).is_nan(),
+        [a, b, c, d, e, f, g, h] => f64::from_le_bytes([a, b, c, d, e, f, g, h]).is_nan(),
+        _ => false,
+    }
+}

@@ -1,0 +1,187 @@
+//! Kernels as the compiler makes them, on a GPU, against the interpreter.
+
+use crate::device::{Buffer, Code, Device};
+use anyhow::{Context, Result, bail};
+use infc_codegen_ptx::{Param, PtxModule, PtxTarget, emit};
+use infc_ir::entity::EntityId;
+use infc_ir::index::Dim;
+use infc_ir::interp::run_kernel;
+use infc_ir::kernel::{Kernel, OperandKind};
+use infc_ir::nest::{BufferKind, LoopNest};
+use infc_passes::ErrorClass;
+use infc_passes::schedule::{apply, gpu};
+use infc_runtime::artifact::DeviceKernel;
+use infc_tensor::{AlignedBytes, DType, Tensor};
+use infc_testkit::strategies;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use std::path::Path;
+
+/// A kernel as it is compiled without records.
+#[derive(Debug)]
+pub struct Compiled {
+    /// With the stages that its schedule needs.
+    kernel: Kernel,
+    nest: LoopNest,
+    module: PtxModule,
+}
+
+/// A kernel with all that a launch takes.
+#[derive(Debug)]
+pub struct Ready {
+    /// How it is launched.
+    pub grid: [u32; 3],
+    /// What it takes.
+    pub parameters: Vec<u64>,
+    /// The code.
+    pub code: Code,
+    /// Of its operands.
+    buffers: Vec<Buffer>,
+    _scratch: Buffer,
+}
+
+impl Compiled {
+    /// Compiles a kernel for a generation.
+    ///
+    /// # Errors
+    /// There is no schedule for it, or no PTX.
+    pub fn new(kernel: &Kernel, allowed: ErrorClass, target: PtxTarget) -> Result<Self> {
+        let normalised = infc_passes::formulate::normalise(kernel.clone());
+        let (kernel, schedule) = gpu::choose(&normalised, &gpu::GpuMachine::default(), allowed);
+        let nest = apply(&kernel, &schedule)?;
+        let module = emit(&nest, &target)?;
+        Ok(Self { kernel, nest, module })
+    }
+
+    /// The text of its module.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.module.text
+    }
+
+    /// Puts buffers of its operands and its code onto a GPU.
+    ///
+    /// # Errors
+    /// The GPU's, or a size that is none.
+    pub fn ready(&self, device: &Device, symbols: &[i64], operands: &[Tensor]) -> Result<Ready> {
+        let size =
+            |dim: &Dim| dim.eval(&|s| symbols.get(s.index()).copied(), &|_| None).context("a size without a value");
+        let module = &self.module;
+        let mut grid = [0; 3];
+        for (blocks, dim) in grid.iter_mut().zip(&module.launch.grid) {
+            *blocks = u32::try_from(size(dim)?)?;
+        }
+        let kernel = DeviceKernel {
+            entry: module.entry.clone(),
+            block: module.launch.block,
+            dynamic_shared_bytes: if module.dynamic_shared { u32::try_from(module.shared_bytes)? } else { 0 },
+        };
+        let code = device.load(&module.text, kernel)?;
+        let buffers: Vec<Buffer> =
+            operands.iter().map(|tensor| device.buffer(tensor.bytes())).collect::<Result<_>>()?;
+        let scratch = device.buffer(&vec![0xff; usize::try_from(size(&module.scratch_bytes)?)?])?;
+        let mut parameters = Vec::new();
+        for param in &module.params {
+            parameters.push(match param {
+                Param::Buffer(id) => match self.nest.buffers[*id].kind {
+                    BufferKind::Operand { operand, .. } => buffers[operand.index()].address(),
+                    BufferKind::Local(_) => bail!("a parameter that is no operand"),
+                },
+                Param::Scratch => scratch.address(),
+                Param::Symbol(s) => symbols[s.index()].cast_unsigned(),
+            });
+        }
+        Ok(Ready { grid, parameters, code, buffers, _scratch: scratch })
+    }
+
+    /// What a GPU makes of inputs.
+    ///
+    /// # Errors
+    /// As of [`Compiled::ready`], and of the launch.
+    pub fn run(&self, device: &Device, symbols: &[i64], inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        // What is not written shows.
+        let mut tensors = infc_testkit::buffers_of(&self.kernel, symbols, inputs);
+        let ready = self.ready(device, symbols, &tensors)?;
+        device.launch(&ready.code, ready.grid, &ready.parameters)?;
+        for ((operand, tensor), buffer) in self.kernel.operands.iter().zip(&mut tensors).zip(&ready.buffers) {
+            if operand.kind == OperandKind::Output {
+                let bytes = AlignedBytes::from_slice(&buffer.read()?);
+                *tensor = Tensor::from_bytes(tensor.dtype(), tensor.shape().to_vec(), bytes)?;
+            }
+        }
+        Ok(infc_testkit::outputs_in(&self.kernel, symbols, &tensors))
+    }
+}
+
+/// What does not agree, with why.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// How many runs there were.
+    pub runs: usize,
+    /// What of them failed.
+    pub failed: Vec<String>,
+}
+
+impl Outcome {
+    fn note(&mut self, name: &str, result: Result<Option<String>>) {
+        self.runs += 1;
+        match result {
+            Ok(None) => {}
+            Ok(Some(difference)) => self.failed.push(format!("{name}: {difference}")),
+            Err(error) => self.failed.push(format!("{name}: {error:#}")),
+        }
+    }
+}
+
+/// How a GPU's results differ from the interpreter's, if they do.
+fn difference(
+    device: &Device,
+    kernel: &Kernel,
+    allowed: ErrorClass,
+    (symbols, tolerance): (&[i64], f64),
+    target: PtxTarget,
+) -> Result<Option<String>> {
+    let inputs = infc_testkit::random_inputs(kernel, symbols, 7);
+    let expected = run_kernel(kernel, symbols, &inputs)?;
+    let found = Compiled::new(kernel, allowed, target)?.run(device, symbols, &inputs)?;
+    Ok(infc_testkit::difference(&found, &expected, tolerance, tolerance))
+}
+
+/// Every kernel file in a folder, whose symbols take several values each.
+///
+/// # Panics
+/// If the folder cannot be read.
+#[must_use]
+pub fn files(device: &Device, folder: &Path, target: PtxTarget) -> Outcome {
+    let mut outcome = Outcome::default();
+    for test in infc_testkit::filetests_in(folder) {
+        let kernel = test.kernel();
+        let half = kernel.operands.iter().any(|o| matches!(o.dtype, DType::F16 | DType::BF16));
+        let tolerance = if half { 2e-3 } else { 2e-5 };
+        for symbols in infc_testkit::symbol_choices(&kernel) {
+            let how = (&symbols[..], tolerance);
+            let found = difference(device, &kernel, ErrorClass::Reassociating, how, target);
+            outcome.note(&format!("{} {symbols:?}", test.name), found);
+        }
+    }
+    outcome
+}
+
+/// So many random kernels.
+///
+/// # Panics
+/// If none can be drawn.
+#[must_use]
+pub fn random(device: &Device, count: usize, seed: u64, target: PtxTarget) -> Outcome {
+    let config = Config { rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new(config);
+    let mut outcome = Outcome::default();
+    for n in 0..count {
+        let kernel = strategies::kernels().new_tree(&mut runner).expect("a kernel can be drawn").current();
+        let symbols: Vec<i64> = kernel.symbols.iter().map(|_| 1 + (n % 4) as i64).collect();
+        let allowed = if n % 2 == 0 { ErrorClass::Exact } else { ErrorClass::Reassociating };
+        let found = difference(device, &kernel, allowed, (&symbols, 1e-4), target);
+        outcome.note(&format!("random kernel {n} of seed {seed}\n{kernel}"), found);
+    }
+    outcome
+}

@@ -1,0 +1,138 @@
+//! What is told in the end: tables for people, one object for machines.
+
+use crate::instructions::Recorded;
+use crate::kernels::Outcome;
+use crate::library::Said;
+use crate::models::Ran;
+use crate::speed::{Launches, Speed};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Failures that are shown of each part.
+const SHOWN: usize = 10;
+
+/// All that was seen.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The GPU and its driver.
+    pub machine: String,
+    /// The day.
+    pub date: String,
+    /// By part, how many runs there were.
+    pub runs: Vec<(String, usize)>,
+    /// By part, what failed.
+    pub failed: Vec<(String, String)>,
+    /// Kernels.
+    pub speeds: Vec<Speed>,
+    /// What starting kernels costs.
+    pub launches: Option<Launches>,
+    /// Models.
+    pub models: Vec<Ran>,
+    /// Models by a library: name and milliseconds.
+    pub library: Vec<(String, f64)>,
+    /// Checks that did not happen, with why.
+    pub skipped: Vec<String>,
+}
+
+impl Report {
+    /// Adds what came of a part.
+    pub fn outcome(&mut self, part: &str, outcome: Outcome) {
+        self.runs.push((part.to_owned(), outcome.runs));
+        self.failed.extend(outcome.failed.into_iter().map(|failed| (part.to_owned(), failed)));
+    }
+
+    /// Adds what came of instructions that were held to a record.
+    pub fn instructions(&mut self, part: &str, recorded: Recorded) {
+        self.runs.push((part.to_owned(), recorded.same + recorded.different.len()));
+        let different = recorded.different.into_iter();
+        self.failed.extend(different.map(|(name, found)| (part.to_owned(), format!("{name}: {found}"))));
+    }
+
+    /// Adds what kept a part from being done.
+    pub fn broken(&mut self, part: &str, error: &anyhow::Error) {
+        self.failed.push((part.to_owned(), format!("{error:#}")));
+    }
+
+    /// Adds what a library said of the kernels that were timed, and of models.
+    pub fn library(&mut self, said: &Said) {
+        for speed in &mut self.speeds {
+            speed.library_us = said.kernels.get(&speed.name).copied();
+        }
+        self.library = said.models.iter().map(|(name, ms)| (name.clone(), *ms)).collect();
+    }
+
+    /// The tables.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!("{}, {}\n\n", self.machine, self.date);
+        for (part, runs) in &self.runs {
+            let failed: Vec<&str> =
+                self.failed.iter().filter(|(of, _)| of == part).map(|(_, failed)| failed.as_str()).collect();
+            let _ = writeln!(text, "  {part}: {runs} runs, {} failed", failed.len());
+            failed.iter().take(SHOWN).for_each(|failed| {
+                let _ = writeln!(text, "    {failed}");
+            });
+        }
+        for (part, failed) in self.failed.iter().filter(|(part, _)| self.runs.iter().all(|(of, _)| of != part)) {
+            let _ = writeln!(text, "  {part}: {failed}");
+        }
+        if !self.speeds.is_empty() {
+            let rows = self.speeds.iter().map(|speed| {
+                vec![
+                    speed.name.clone(),
+                    format!("{:.2}", speed.us),
+                    format!("{:.0} %", 100.0 * speed.spread),
+                    format!("{:.1}", speed.tflops),
+                    format!("{:.0}", speed.gb_per_s),
+                    speed.library_us.map_or_else(|| "-".to_owned(), |us| format!("{us:.2}")),
+                ]
+            });
+            let _ = writeln!(text, "\n{}", table(&["kernel", "µs", "±", "TFLOP/s", "GB/s", "library µs"], rows));
+        }
+        if let Some(Launches { graph_us, single_us, host_us }) = self.launches {
+            let _ = writeln!(
+                text,
+                "\n  from kernel to kernel {graph_us:.2} µs in a graph, {single_us:.2} µs one by one; the host takes {host_us:.2} µs to start one"
+            );
+        }
+        if !self.models.is_empty() {
+            let columns =
+                ["model", "kernels", "on host", "agrees", "load PTX", "load cubin", "first", "run", "GPU", "code kB"];
+            let rows = self.models.iter().map(|ran| {
+                vec![
+                    ran.name.clone(),
+                    ran.kernels.to_string(),
+                    ran.on_host.to_string(),
+                    if ran.agrees { "yes" } else { "no" }.to_owned(),
+                    format!("{:.0}", ran.load_ptx_ms),
+                    ran.load_cubin_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.0}")),
+                    format!("{:.2}", ran.first_ms),
+                    format!("{:.3}", ran.run_ms),
+                    format!("{:.3}", ran.device_ms),
+                    (ran.code_bytes / 1000).to_string(),
+                ]
+            });
+            let _ = writeln!(text, "\n{}", table(&columns, rows));
+        }
+        for (name, ms) in &self.library {
+            let _ = writeln!(text, "  by a library: {name} {ms:.3} ms");
+        }
+        for skipped in &self.skipped {
+            let _ = writeln!(text, "  skipped: {skipped}");
+        }
+        text
+    }
+}
+
+fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(columns);
+    table.add_rows(rows);
+    for (n, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        column.set_cell_alignment(if n == 0 { CellAlignment::Left } else { CellAlignment::Right });
+    }
+    table.lines().map(|line| format!("  {}\n", line.trim_end())).collect()
+}

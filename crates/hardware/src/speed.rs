@@ -1,0 +1,262 @@
+//! How fast single kernels are, by the GPU's clock, beside what copying and the datasheet's arithmetic allow.
+//!
+//! Weights lie in panels of 16 columns, as formation packs them. Many launches are one graph, so that none waits for the host.
+
+use crate::device::{Device, Times};
+use crate::kernels::Compiled;
+use anyhow::{Context, Result};
+use infc_codegen_ptx::PtxTarget;
+use infc_ir::kernel::Kernel;
+use infc_passes::ErrorClass;
+use infc_tensor::Tensor;
+use serde::Serialize;
+use std::time::Duration;
+
+/// A kernel to be timed.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it is called in the table.
+    pub name: String,
+    /// For a library that does the same.
+    pub same: Same,
+    text: String,
+    /// Multiply-adds, and bytes that must be read and written.
+    macs: u64,
+    bytes: u64,
+}
+
+/// What a kernel computes, as far as `library.py` has to know.
+#[derive(Clone, Debug, Serialize)]
+pub struct Same {
+    /// The operation.
+    pub op: &'static str,
+    /// Of its operands.
+    pub dtype: &'static str,
+    /// Rows, columns and summed points of a product; size and channels of a convolution; extents of what is elementwise.
+    pub dims: Vec<u64>,
+}
+
+/// How fast it was.
+#[derive(Clone, Debug, Serialize)]
+pub struct Speed {
+    /// The case.
+    pub name: String,
+    /// Microseconds of a launch, the median.
+    pub us: f64,
+    /// The most that a measurement is off, over the median.
+    pub spread: f64,
+    /// Of multiply-adds, which are two operations.
+    pub tflops: f64,
+    /// Of bytes that must be read and written.
+    pub gb_per_s: f64,
+    /// Microseconds that a library takes, if one was asked.
+    pub library_us: Option<f64>,
+}
+
+/// What starting kernels costs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Launches {
+    /// Microseconds between two kernels of a graph that do next to nothing, their own time included.
+    pub graph_us: f64,
+    /// The same of kernels that are started one by one.
+    pub single_us: f64,
+    /// Microseconds that the host takes to start one.
+    pub host_us: f64,
+}
+
+fn product(name: &str, dtype: &'static str, [m, n, k]: [u64; 3]) -> Case {
+    let (sum, wide, bytes) = match dtype {
+        "i8" => ("i32", "i32", 1),
+        "f32" => ("f32", "", 4),
+        _ => ("f32", "f32", 2),
+    };
+    let cast = |load: String| if wide.is_empty() { load } else { format!("{wide}({load})") };
+    let (a, b) = (cast("a[m, k]".to_owned()), cast("w[div(n, 16), k, mod(n, 16)]".to_owned()));
+    let result = if dtype == "i8" { "i32" } else { dtype };
+    let written = if dtype == "i8" || dtype == "f32" { "s[m, n]".to_owned() } else { format!("{dtype}(s[m, n])") };
+    let result_bytes = if dtype == "i8" { 4 } else { bytes };
+    Case {
+        name: format!("{name} {m}×{n}×{k} {dtype}"),
+        same: Same { op: "product", dtype, dims: vec![m, n, k] },
+        text: format!(
+            "kernel @product(a: {dtype}[{m}, {k}], const w: {dtype}[{}, {k}, 16]) -> (y: {result}[{m}, {n}]) {{
+  stage s[m: {m}, n: {n}, reduce k: {k}]: {sum} = fold sum {a} * {b}
+  stage o[m, n] = {written}
+  output y[m, n] = o[m, n]
+}}
+",
+            n.div_ceil(16)
+        ),
+        macs: m * n * k,
+        bytes: (m * k + k * n) * bytes + m * n * result_bytes,
+    }
+}
+
+/// A 3×3 convolution of an image with a border of zeros, as a model's are.
+fn convolution(dtype: &'static str, [size, c, n]: [u64; 3]) -> Case {
+    let outer = size + 2;
+    Case {
+        name: format!("3×3 {size}²×{c}→{n} {dtype}"),
+        same: Same { op: "convolution", dtype, dims: vec![size, c, n] },
+        text: format!(
+            "kernel @convolution(a: {dtype}[{outer}, {outer}, {c}], const w: {dtype}[{}, 3, 3, {c}, 16]) -> (y: {dtype}[{size}, {size}, {n}]) {{
+  stage s[p: {size}, q: {size}, n: {n}, reduce r: 3, reduce t: 3, reduce c: {c}]: f32 =
+    fold sum f32(a[p + r, q + t, c]) * f32(w[div(n, 16), r, t, c, mod(n, 16)])
+  stage o[p, q, n] = {dtype}(max(s[p, q, n], 0))
+  output y[p, q, n] = o[p, q, n]
+}}
+",
+            n.div_ceil(16)
+        ),
+        macs: size * size * n * c * 9,
+        bytes: 2 * (outer * outer * c + 9 * c * n + size * size * n),
+    }
+}
+
+fn copy(elements: u64) -> Case {
+    Case {
+        name: format!("copy {} MB", elements >> 18),
+        same: Same { op: "copy", dtype: "f32", dims: vec![elements / 1024, 1024] },
+        text: format!(
+            "kernel @copy(x: f32[{0}, 1024]) -> (y: f32[{0}, 1024]) {{
+  stage o[m: {0}, n: 1024] = -x[m, n]
+  output y[m, n] = o[m, n]
+}}
+",
+            elements / 1024
+        ),
+        macs: 0,
+        bytes: 8 * elements,
+    }
+}
+
+fn softmax(rows: u64, columns: u64) -> Case {
+    Case {
+        name: format!("softmax {rows}×{columns} f32"),
+        same: Same { op: "softmax", dtype: "f32", dims: vec![rows, columns] },
+        text: format!(
+            "kernel @softmax(x: f32[{rows}, {columns}]) -> (y: f32[{rows}, {columns}]) {{
+  stage m[n: {rows}, reduce c: {columns}] = fold max x[n, c]
+  stage s[n, reduce c: {columns}] = fold sum exp(x[n, c] - m[n])
+  stage o[n, c: {columns}] = exp(x[n, c] - m[n]) / s[n]
+  output y[n, c] = o[n, c]
+}}
+"
+        ),
+        macs: 0,
+        bytes: 8 * rows * columns,
+    }
+}
+
+fn depthwise(size: u64, c: u64) -> Case {
+    let outer = size + 2;
+    Case {
+        name: format!("depthwise 3×3 {size}²×{c} f32"),
+        same: Same { op: "depthwise", dtype: "f32", dims: vec![size, c] },
+        text: format!(
+            "kernel @depthwise(a: f32[{outer}, {outer}, {c}], const w: f32[3, 3, {c}]) -> (y: f32[{size}, {size}, {c}]) {{
+  stage s[p: {size}, q: {size}, c: {c}, reduce r: 3, reduce t: 3] = fold sum a[p + r, q + t, c] * w[r, t, c]
+  stage o[p, q, c] = max(s[p, q, c], 0)
+  output y[p, q, c] = o[p, q, c]
+}}
+"
+        ),
+        macs: size * size * c * 9,
+        bytes: 4 * (outer * outer * c + 9 * c + size * size * c),
+    }
+}
+
+/// What is timed; the first is what memory is measured by.
+#[must_use]
+pub fn cases() -> Vec<Case> {
+    vec![
+        copy(1 << 27),
+        product("product", "f16", [4096, 4096, 4096]),
+        product("product", "bf16", [4096, 4096, 4096]),
+        product("product", "i8", [4096, 4096, 4096]),
+        product("product", "f32", [2048, 2048, 2048]),
+        product("product", "f16", [128, 768, 768]),
+        product("product", "f16", [128, 3072, 768]),
+        product("product", "f16", [128, 768, 3072]),
+        product("one row", "f16", [1, 8192, 8192]),
+        product("one row", "f32", [1, 3072, 768]),
+        convolution("f16", [56, 64, 64]),
+        convolution("f16", [28, 128, 128]),
+        convolution("f16", [14, 256, 256]),
+        convolution("f16", [7, 512, 512]),
+        depthwise(112, 96),
+        softmax(4096, 1024),
+        softmax(12 * 128, 128),
+    ]
+}
+
+/// The same of a size that a simulator has done in seconds.
+#[must_use]
+pub fn small_cases() -> Vec<Case> {
+    vec![
+        copy(1 << 12),
+        product("product", "f16", [64, 48, 64]),
+        product("product", "bf16", [32, 32, 32]),
+        product("product", "i8", [32, 32, 64]),
+        product("product", "f32", [32, 32, 32]),
+        product("one row", "f16", [1, 64, 64]),
+        convolution("f16", [8, 16, 16]),
+        depthwise(6, 8),
+        softmax(8, 64),
+    ]
+}
+
+impl Case {
+    /// Times it.
+    ///
+    /// # Errors
+    /// It cannot be compiled, or the GPU's.
+    pub fn time(&self, device: &Device, target: PtxTarget, least: Duration) -> Result<Speed> {
+        let kernel: Kernel = self.text.parse().map_err(|e| anyhow::anyhow!("{e}\n{}", self.text))?;
+        let compiled = Compiled::new(&kernel, ErrorClass::Reassociating, target)?;
+        let inputs = infc_testkit::random_inputs(&kernel, &[], 3);
+        let operands: Vec<Tensor> = infc_testkit::buffers_of(&kernel, &[], &inputs);
+        let ready = compiled.ready(device, &[], &operands)?;
+        let operation = ready.code.operation(ready.grid, &ready.parameters);
+        let Times { seconds, spread } = device.time(&[operation], least).with_context(|| self.name.clone())?;
+        let per_second = |count: u64| count as f64 / seconds.max(1e-12);
+        Ok(Speed {
+            name: self.name.clone(),
+            us: seconds * 1e6,
+            spread,
+            tflops: 2.0 * per_second(self.macs) / 1e12,
+            gb_per_s: per_second(self.bytes) / 1e9,
+            library_us: None,
+        })
+    }
+}
+
+impl Launches {
+    /// Measures it.
+    ///
+    /// # Errors
+    /// The GPU's.
+    pub fn measure(device: &Device, target: PtxTarget, times: usize) -> Result<Self> {
+        let text = "kernel @little(x: f32[32]) -> (y: f32[32]) {\n  stage o[n: 32] = -x[n]\n  output y[n] = o[n]\n}\n";
+        let kernel: Kernel = text.parse().map_err(|e| anyhow::anyhow!("{e}"))?;
+        let compiled = Compiled::new(&kernel, ErrorClass::Exact, target)?;
+        let operands = infc_testkit::buffers_of(&kernel, &[], &infc_testkit::random_inputs(&kernel, &[], 1));
+        let ready = compiled.ready(device, &[], &operands)?;
+        let operation = ready.code.operation(ready.grid, &ready.parameters);
+        let graph = device.time(&vec![operation; times], Duration::ZERO)?;
+        let (from, host) = (device.gpu().mark()?, device.host_time(&operation, times));
+        let to = device.gpu().mark();
+        let single = to.and_then(|to| {
+            let between = device.gpu().between(from, to);
+            device.gpu().unmark(to);
+            between
+        });
+        device.gpu().unmark(from);
+        let us = |seconds: f64| seconds * 1e6;
+        Ok(Self {
+            graph_us: us(graph.seconds / times as f64),
+            single_us: us(single?.as_secs_f64() / times as f64),
+            host_us: us(host?),
+        })
+    }
+}

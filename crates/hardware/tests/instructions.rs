@@ -1,0 +1,134 @@
+//! The small kernels: there is one for every instruction that the backend prints, the simulator runs them all, and does what was
+//! recorded on hardware.
+
+#[path = "../../codegen-ptx/tests/assembler/mod.rs"]
+mod assembler;
+
+use infc_codegen_ptx::PtxTarget;
+use infc_hardware::device::Device;
+use infc_hardware::instructions::{EVERYWHERE, Record, all};
+use infc_hardware::kernels::Compiled;
+use infc_ir::kernel::Kernel;
+use infc_passes::ErrorClass;
+use infc_simgpu::Simulator;
+use infc_testkit::strategies;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+fn simulator(seed: u64) -> Device {
+    Device::new(Arc::new(Simulator::new(seed)))
+}
+
+/// The instructions of a module, as far as the blank in front of their operands; of copies also how many bytes.
+fn instructions(text: &str) -> impl Iterator<Item = String> {
+    text.lines().filter_map(|line| {
+        let line = line.trim();
+        let line = if line.starts_with('@') { line.split_once(' ')?.1 } else { line };
+        let name = line.split([' ', ';']).next().filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))?;
+        let size = line.split(", ").nth(2).filter(|_| name.starts_with("cp.async.c") && name.ends_with("global"));
+        Some(size.map_or_else(|| name.to_owned(), |size| format!("{name} {}", size.trim_end_matches(';'))))
+    })
+}
+
+fn product(dtypes: [&str; 2]) -> Kernel {
+    let [a, b] = dtypes;
+    let sum = if a.ends_with('8') { "i32" } else { "f32" };
+    let text = format!(
+        "kernel @product(x: {a}[64, 64], const w: {b}[4, 64, 16]) -> (y: {sum}[64, 64]) {{
+  stage s[m: 64, n: 64, reduce k: 64] = fold sum {sum}(x[m, k]) * {sum}(w[div(n, 16), k, mod(n, 16)])
+  stage o[m, n] = s[m, n]
+  output y[m, n] = o[m, n]
+}}
+"
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn every_instruction_that_is_printed_has_one() {
+    let mut kernels: Vec<Kernel> = infc_testkit::kernels().into_iter().map(|(_, kernel)| kernel).collect();
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..600 {
+        kernels.push(strategies::kernels().new_tree(&mut runner).expect("a kernel").current());
+    }
+    kernels.extend(
+        [["u8", "u8"], ["i8", "i8"], ["i8", "u8"], ["u8", "i8"], ["f16", "f16"], ["bf16", "bf16"]].map(product),
+    );
+    let known: BTreeSet<String> =
+        all().into_iter().map(|micro| micro.instruction).chain(EVERYWHERE.map(str::to_owned)).collect();
+    let mut missing = BTreeSet::new();
+    for kernel in kernels {
+        let compiled = Compiled::new(&kernel, ErrorClass::Reassociating, PtxTarget::default());
+        let compiled = compiled.unwrap_or_else(|e| panic!("{e:#}\n{kernel}"));
+        missing.extend(instructions(compiled.text()).filter(|name| !known.contains(name)));
+    }
+    assert!(missing.is_empty(), "no small kernel shows {missing:?}");
+}
+
+/// Whatever the order of threads, the same comes out; and not what was there before.
+#[test]
+fn the_simulator_runs_them_all() {
+    let first = Record::of(&simulator(1), "2026-11-25".to_owned()).unwrap_or_else(|e| panic!("{e:#}"));
+    let second = first.compare(&simulator(2));
+    assert_eq!((second.same, &second.different[..], &second.unknown[..]), (first.outputs.len(), &[][..], &[][..]));
+    assert_eq!(first.outputs.len(), all().len(), "no name is there twice");
+    for micro in all() {
+        let output = micro.run(&simulator(1)).unwrap_or_else(|e| panic!("{}: {e:#}", micro.instruction));
+        let untouched = output.chunks(16).filter(|piece| piece.iter().all(|&byte| byte == 0xa5)).count();
+        assert_eq!(untouched, 0, "{} leaves bytes as they were", micro.instruction);
+    }
+    let again = Record::parse(&first.text()).unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(again, first);
+}
+
+/// A record of another device is noticed: what differs, what is missing.
+#[test]
+fn a_record_is_compared_instruction_by_instruction() {
+    let mut record = Record::of(&simulator(1), "2026-11-25".to_owned()).unwrap_or_else(|e| panic!("{e:#}"));
+    *record.outputs.get_mut("fma.rn.f32").expect("there is one") = "0".repeat(32);
+    record.outputs.remove("div.rn.f32");
+    let found = record.compare(&simulator(1));
+    let different: Vec<&str> = found.different.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((&different[..], &found.unknown[..]), (&["fma.rn.f32"][..], &["div.rn.f32".to_owned()][..]));
+    assert!(Record::parse("{}").is_err() && Record::parse(&record.text().replace("instructions/1", "more/1")).is_err());
+}
+
+#[test]
+fn the_assembler_takes_small_kernels() {
+    let micros = all();
+    let header = |text: &str| text.find(".visible").expect("an entry");
+    assembler::assemble_text(micros.len(), |_| {
+        let kernels = micros.iter().enumerate().map(|(n, micro)| {
+            let kernel = &micro.text[header(&micro.text)..];
+            kernel.replace(" micro(", &format!(" micro_{n}(")).replace("param_", &format!("param_{n}_"))
+        });
+        let first = &micros[0].text;
+        first[..header(first)].to_owned() + &kernels.collect::<String>()
+    });
+}
+
+/// What hardware did, if it was recorded.
+#[test]
+fn the_simulator_does_what_hardware_did() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hardware");
+    let files = folder.read_dir().into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    let records: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    if records.is_empty() {
+        eprintln!(
+            "skipped: unverified on hardware: {} instructions (there is no record in tests/hardware)",
+            all().len()
+        );
+    }
+    for path in records {
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let record = Record::parse(&text).unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
+        let found = record.compare(&simulator(1));
+        assert!(found.different.is_empty(), "{} ({}): {:?}", record.gpu, path.display(), found.different);
+        if !found.unknown.is_empty() {
+            eprintln!("skipped: unverified on {}: {:?}", record.gpu, found.unknown);
+        }
+    }
+}
