@@ -111,6 +111,7 @@ fn the_assembler_takes_small_kernels() {
 }
 
 /// What hardware did, if it was recorded.
+#[expect(clippy::print_stderr, reason = "a check that did not happen must be seen")]
 #[test]
 fn the_simulator_does_what_hardware_did() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hardware");
