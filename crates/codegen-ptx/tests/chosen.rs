@@ -60,6 +60,20 @@ fn lengths_that_far_positions_give() {
     }
 }
 
+/// What a thread folds for its point, at an index that is the thread's only because of its bounds.
+#[test]
+fn one_point_at_an_index_that_is_clamped() {
+    let text = "kernel @clamped(x: f32[2, 4]) -> (y: f32[3]) {
+  stage s[a: 2, reduce b: 4] = fold max x[a, b]
+  stage o[a: 3] = (s[max(-9, a)] if 0 <= max(-9, a) < 2 else 4) + 1
+  output y[a] = o[a]
+}
+";
+    let kernel: Kernel = text.parse().expect("well formed");
+    let compiled = compile(&kernel, ErrorClass::Exact);
+    agrees("clamped", &kernel, &compiled, &[], 0.0);
+}
+
 /// Whatever the kernel: there is a schedule, and PTX that computes the same.
 #[test]
 fn random_kernels_agree() {

@@ -39,6 +39,7 @@ pub fn verify_nest(nest: &LoopNest) -> Result<(), VerifyError> {
         ranges,
         scope: Vec::new(),
         bound: vec![false; nest.vars.len()],
+        of_thread: vec![false; nest.vars.len()],
         live: Vec::new(),
         allocated: vec![false; nest.buffers.len()],
         in_vector: false,
@@ -81,6 +82,8 @@ struct Checker<'a> {
     /// Variables in scope, and whether unrolling makes them constants.
     scope: Vec<(VarId, bool)>,
     bound: Vec<bool>,
+    /// Variables that differ from thread to thread of a block.
+    of_thread: Vec<bool>,
     live: Vec<BufferId>,
     allocated: Vec<bool>,
     in_vector: bool,
@@ -103,6 +106,8 @@ impl Checker<'_> {
                 self.index(value);
                 let constant = self.is_constant(value);
                 self.bind(*var, constant);
+                let of_thread = uses_any(value, &self.of_thread);
+                self.of_thread.get_mut(var.index()).into_iter().for_each(|own| *own = of_thread);
             }
             Stmt::LetValue { var, value } => {
                 let dtypes = self.expr(value);
@@ -194,6 +199,7 @@ impl Checker<'_> {
         self.in_vector |= is_vector;
         let scope = self.scope.len();
         self.bind(var, constant);
+        self.of_thread.get_mut(var.index()).into_iter().for_each(|own| *own = is_thread);
         self.block(body);
         self.scope.truncate(scope);
         self.in_vector = before;
@@ -229,8 +235,9 @@ impl Checker<'_> {
     }
 
     fn expr(&mut self, expr: &crate::nest::Expr) -> Vec<DType> {
-        let leaves = NestLeaves { nest: self.nest, scope: &self.scope, live: &self.live, ranges: &self.ranges };
-        self.report.body(&expr.body, &expr.roots, &leaves)
+        let Self { nest, report, scope, of_thread, live, ranges, .. } = self;
+        let leaves = NestLeaves { nest, scope, of_thread, live, ranges };
+        report.body(&expr.body, &expr.roots, &leaves)
     }
 
     fn targets(&mut self, targets: &[Target], dtypes: &[DType]) {
@@ -250,8 +257,9 @@ impl Checker<'_> {
     /// Checks a place in a buffer.
     fn place(&mut self, target: &Target) -> Option<BufferId> {
         self.index(&target.index);
-        let leaves = NestLeaves { nest: self.nest, scope: &self.scope, live: &self.live, ranges: &self.ranges };
-        leaves.place(&mut self.report, target.buffer, &target.index).then_some(target.buffer)
+        let Self { nest, report, scope, of_thread, live, ranges, .. } = self;
+        let leaves = NestLeaves { nest, scope, of_thread, live, ranges };
+        leaves.place(report, target.buffer, &target.index).then_some(target.buffer)
     }
 }
 
@@ -265,10 +273,21 @@ fn is_constant(scope: &[(VarId, bool)], expr: &IndexExpr) -> bool {
     constant
 }
 
+fn uses_any(expr: &IndexExpr, vars: &[bool]) -> bool {
+    let mut uses = false;
+    expr.for_each_atom(&mut |atom| {
+        if let Atom::Var(var) = atom {
+            uses |= vars.get(var.index()).copied().unwrap_or(false);
+        }
+    });
+    uses
+}
+
 /// The rules for the leaves of expressions in a nest.
 struct NestLeaves<'a> {
     nest: &'a LoopNest,
     scope: &'a [(VarId, bool)],
+    of_thread: &'a [bool],
     live: &'a [BufferId],
     ranges: &'a Ranges,
 }
@@ -284,7 +303,9 @@ impl NestLeaves<'_> {
             if !self.live.contains(&id) {
                 report.push(ViolationKind::NotAllocated { name: buffer.name.clone() });
             }
-            if scope == Scope::Register && !is_constant(self.scope, index) {
+            // One register of each thread's is the only one it has.
+            let only = || buffer.len_elems.is_const(1) && uses_any(&index.simplify(self.ranges), self.of_thread);
+            if scope == Scope::Register && (!is_constant(self.scope, index) || only()) {
                 let (name, index) = (buffer.name.clone(), index.to_string());
                 report.push(ViolationKind::RegisterIndex { name, index });
             }

@@ -225,19 +225,25 @@ pub(crate) fn outside_halo(operand: &Operand, load: &Load, ranges: &Ranges) -> V
     if load.otherwise.bits != operand.layout.fill {
         return load.valid.clone();
     }
+    let is_reached = |axis: usize, ranges: &Ranges| {
+        let (before, after) = operand.layout.halo[axis];
+        let (lo, hi) = (IndexExpr::constant(-before), operand.shape[axis].clone() + after);
+        Bound { expr: load.index[axis].clone(), lo, hi }.proof(ranges) == Proof::Yes
+    };
+    let axes = 0..load.index.len();
+    let zero = IndexExpr::constant(0);
     let covered = |bound: &Bound| {
-        let zero = IndexExpr::constant(0);
-        (0..load.index.len()).any(|axis| {
-            let (before, after) = operand.layout.halo[axis];
-            let index = &load.index[axis];
-            let same = bound.expr.simplify(ranges) == index.simplify(ranges);
-            let plain = bound.lo == zero && bound.hi == operand.shape[axis];
-            let reach = Bound {
-                expr: index.clone(),
-                lo: IndexExpr::constant(-before),
-                hi: operand.shape[axis].clone() + after,
-            };
-            same && plain && reach.proof(ranges) == Proof::Yes
+        let covers = |axis: usize| {
+            let same = bound.expr.simplify(ranges) == load.index[axis].simplify(ranges);
+            same && bound.lo == zero && bound.hi == operand.shape[axis] && is_reached(axis, ranges)
+        };
+        if !axes.clone().any(covers) {
+            return false;
+        }
+        // Where axes share a coordinate, as on a diagonal, it may be what keeps another one within the memory.
+        axes.clone().filter(|&axis| !is_reached(axis, ranges)).all(|axis| {
+            let others: Vec<Bound> = load.valid.iter().filter(|other| *other != bound).cloned().collect();
+            is_reached(axis, &ranges.given(&others)) || !is_reached(axis, &ranges.given(&load.valid))
         })
     };
     load.valid.iter().filter(|b| !covered(b)).cloned().collect()
