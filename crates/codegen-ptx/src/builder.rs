@@ -344,6 +344,23 @@ impl Builder {
         dst
     }
 
+    /// The same where there is no instruction: the upper half, after half of the lower one's range was added, and the lowest bit
+    /// of the upper one, so that ties go to even; NaN stays NaN.
+    pub(crate) fn narrow_bf16_by_bits(&mut self, a: Reg) -> Reg {
+        Src::Reg(a).check(Ty::F32);
+        let bits = self.reg(Class::B32);
+        self.line(None, format_args!("mov.b32 {bits}, {a}"));
+        let upper = self.op("shr", Ty::U32, &[bits.into(), Src::Int(16)]);
+        let odd = self.op("and", Ty::B32, &[upper.into(), Src::Int(1)]);
+        let up = self.op("add", Ty::U32, &[odd.into(), Src::Int(0x7fff)]);
+        let rounded = self.op("add", Ty::U32, &[bits.into(), up.into()]);
+        let nan = self.setp("neu", Ty::F32, a.into(), a.into());
+        let whole = self.selp(Ty::U32, Src::Int(0x7fff_0000), rounded.into(), nan);
+        let (lower, dst) = (self.reg(Class::B16), self.reg(Class::B16));
+        self.line(None, format_args!("mov.b32 {{{lower}, {dst}}}, {whole}"));
+        dst
+    }
+
     /// bf16 to f32: the same bits, further up.
     pub(crate) fn widen_bf16(&mut self, a: Reg) -> Reg {
         Src::Reg(a).check(Ty::B16);

@@ -72,6 +72,7 @@ pub(crate) enum Key {
 
 pub(crate) struct Emitter<'a> {
     pub(crate) nest: &'a LoopNest,
+    pub(crate) target: PtxTarget,
     pub(crate) launch: &'a Launch,
     pub(crate) ranges: Ranges,
     pub(crate) b: Builder,
@@ -144,6 +145,7 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
     let launch = Launch::of(nest, &ranges)?;
     let mut e = Emitter {
         nest,
+        target: *target,
         launch: &launch,
         ranges,
         b: Builder::default(),

@@ -29,6 +29,8 @@ pub enum PtxError {
     RegisterIndex { name: String, index: String, len: usize },
     #[error("{bytes} bytes of shared memory are more than {target} has for a block ({limit})")]
     SharedMemory { bytes: u64, limit: u64, target: String },
+    #[error("{target} has no {what}, which takes {needed} or later")]
+    Generation { what: &'static str, target: String, needed: String },
     #[error("a barrier that not all threads of the block reach")]
     DivergentBarrier,
     #[error(

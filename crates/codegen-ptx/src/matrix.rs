@@ -55,7 +55,8 @@ struct Factor {
 impl Emitter<'_> {
     /// An unrolled loop, perhaps around products of matrices and nothing else: their factors are loaded once then.
     pub(crate) fn straight(&mut self, var: VarId, extent: &IndexExpr, body: &[Stmt]) -> Result<(), PtxError> {
-        if self.divergence > 0 || i64::from(self.launch.block[0]) != WARP || !self.is_products(var, extent, body) {
+        let can = self.target.is_ampere() && self.divergence == 0 && i64::from(self.launch.block[0]) == WARP;
+        if !can || !self.is_products(var, extent, body) {
             return self.unrolled(var, extent, body, None);
         }
         let outermost = self.fragments.is_none();

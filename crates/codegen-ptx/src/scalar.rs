@@ -211,7 +211,11 @@ impl Emitter<'_> {
     }
 
     fn narrow(&mut self, dtype: DType, a: Reg) -> Reg {
-        if dtype == DType::BF16 { self.b.narrow_bf16(a) } else { self.b.cvt(".rn", Ty::F16, Ty::F32, a) }
+        match dtype {
+            DType::BF16 if self.target.is_ampere() => self.b.narrow_bf16(a),
+            DType::BF16 => self.b.narrow_bf16_by_bits(a),
+            _ => self.b.cvt(".rn", Ty::F16, Ty::F32, a),
+        }
     }
 
     fn unary(&mut self, f: UnaryOp, dtype: DType, a: Reg) -> Result<Reg, PtxError> {
@@ -325,8 +329,8 @@ impl Emitter<'_> {
                 BinaryOp::Sub => self.b.op("sub.rn", ty, &srcs),
                 BinaryOp::Mul => self.b.op("mul.rn", ty, &srcs),
                 BinaryOp::Div => self.b.op("div.rn", ty, &srcs),
-                BinaryOp::Max if dtype == DType::F32 => self.b.op("max.NaN", ty, &srcs),
-                BinaryOp::Min if dtype == DType::F32 => self.b.op("min.NaN", ty, &srcs),
+                BinaryOp::Max if dtype == DType::F32 && self.target.is_ampere() => self.b.op("max.NaN", ty, &srcs),
+                BinaryOp::Min if dtype == DType::F32 && self.target.is_ampere() => self.b.op("min.NaN", ty, &srcs),
                 BinaryOp::Max | BinaryOp::Min => self.propagating(f, a, b),
                 BinaryOp::Pow => {
                     let power = math::pow(&mut self.b, a.into(), b.into());
@@ -362,7 +366,7 @@ impl Emitter<'_> {
         Ok(self.wrap(dtype, result))
     }
 
-    /// The extremes of f64, which have no instruction that keeps NaN.
+    /// The extremes of what has no instruction that keeps NaN: f64, and f32 before Ampere.
     fn propagating(&mut self, f: BinaryOp, a: Reg, b: Reg) -> Reg {
         let (x, y) = (a.into(), b.into());
         let picked = match f {

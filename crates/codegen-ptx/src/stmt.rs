@@ -1,10 +1,10 @@
 //! Statements: loops, branches, stores, folds, copies.
 
-use crate::PtxError;
 use crate::builder::{Address, Reg, Space, Src, Ty};
 use crate::emitter::{Binding, Emitter};
 use crate::launch::{is_thread, position};
 use crate::memory::{Element, Place, memory_type};
+use crate::{PtxError, PtxTarget};
 use infc_ir::access::Bound;
 use infc_ir::entity::{BufferId, EntityId, ScalarId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Proof};
@@ -396,6 +396,10 @@ impl Emitter<'_> {
         len_elems: u32,
         valid: &[Bound],
     ) -> Result<(), PtxError> {
+        if !self.target.is_ampere() {
+            let (what, target) = ("an asynchronous copy", self.target.to_string());
+            return Err(PtxError::Generation { what, target, needed: PtxTarget::default().to_string() });
+        }
         let (to, from) = (&self.nest.buffers[target.buffer], &self.nest.buffers[source.buffer]);
         let bytes = u64::from(len_elems) * from.dtype.size_bytes().unwrap_or(0) as u64;
         let error = || PtxError::AsyncCopy { bytes, from: from.name.clone(), to: to.name.clone() };

@@ -21,12 +21,23 @@ impl Default for PtxTarget {
 
 /// The text names no supported GPU.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no GPU target: sm_80, sm_86, sm_89, sm_90, sm_100 or sm_120")]
+#[error("`{0}` is no GPU target: sm_75, sm_80, sm_86, sm_89, sm_90, sm_100 or sm_120")]
 pub struct ParsePtxTargetError(String);
 
 /// Compute capability, lowest PTX version, shared memory per block in KiB.
-const TARGETS: &[(u16, &str, u64)] =
-    &[(80, "7.0", 163), (86, "7.1", 99), (89, "7.8", 99), (90, "7.8", 227), (100, "8.6", 227), (120, "8.7", 99)];
+const TARGETS: &[(u16, &str, u64)] = &[
+    (75, "6.3", 64),
+    (80, "7.0", 163),
+    (86, "7.1", 99),
+    (89, "7.8", 99),
+    (90, "7.8", 227),
+    (100, "8.6", 227),
+    (120, "8.7", 99),
+];
+
+/// From here on GPUs have what the backend's products of matrices take, asynchronous copies, extremes that keep NaN, and
+/// conversions to bfloat16.
+const AMPERE: u16 = 80;
 
 impl PtxTarget {
     fn row(self) -> &'static (u16, &'static str, u64) {
@@ -54,6 +65,15 @@ impl PtxTarget {
     #[must_use]
     pub fn version(self) -> &'static str {
         self.row().1
+    }
+
+    /// Whether it multiplies matrices of the shapes that are printed, copies asynchronously, has extremes that keep NaN, and
+    /// converts to bfloat16.
+    ///
+    /// Source: PTX ISA, "Target ISA notes" of `mma`, `cp.async`, `max` and `cvt`.
+    #[must_use]
+    pub fn is_ampere(self) -> bool {
+        self.sm >= AMPERE
     }
 
     /// Bytes of shared memory that one block may have.

@@ -5,9 +5,9 @@ mod assembler;
 mod compiled;
 mod device;
 
-use compiled::{agrees, compile};
+use compiled::{agrees, compile, compile_old, old};
 use device::execute;
-use infc_codegen_ptx::emit;
+use infc_codegen_ptx::{PtxError, emit, link};
 use infc_ir::kernel::Kernel;
 use infc_ir::nest::LoopNest;
 use infc_passes::ErrorClass;
@@ -27,6 +27,67 @@ fn kernel_files_agree() {
             agrees(&format!("{name} {symbols:?}"), &kernel, &compiled, &symbols, tolerance);
         }
     }
+}
+
+/// A generation without products of matrices, asynchronous copies, extremes that keep NaN and conversions to bfloat16.
+#[test]
+fn kernel_files_agree_before_ampere() {
+    let newer = ["mma.", "cp.async", "max.NaN", "min.NaN", "cvt.rn.bf16", "ldmatrix"];
+    let mut replaced = std::collections::BTreeSet::<&str>::new();
+    for (name, kernel) in infc_testkit::kernels() {
+        let compiled = compile_old(&kernel, ErrorClass::Reassociating);
+        let text = &compiled.module.as_ref().unwrap_or_else(|e| panic!("{name}: {e}")).text;
+        assert!(text.starts_with(".version 6.3\n.target sm_75\n"), "{text}");
+        assert!(!newer.iter().any(|instruction| text.contains(instruction)), "{name}: {text}");
+        let ampere = compile(&kernel, ErrorClass::Reassociating);
+        // Schedules for later ones copy asynchronously.
+        let refused = matches!(emit(&ampere.nest, &old()), Err(PtxError::Generation { .. }));
+        let ampere = &ampere.module.as_ref().unwrap_or_else(|e| panic!("{name}: {e}")).text;
+        assert_eq!(refused, ampere.contains("cp.async"), "{name}");
+        replaced.extend(newer.iter().filter(|instruction| ampere.contains(**instruction)));
+        let half = kernel.operands.iter().any(|o| matches!(o.dtype, DType::F16 | DType::BF16));
+        let tolerance = if half { 2e-3 } else { 2e-5 };
+        for symbols in infc_testkit::symbol_choices(&kernel) {
+            agrees(&format!("{name} {symbols:?}"), &kernel, &compiled, &symbols, tolerance);
+        }
+    }
+    // Conversions to bfloat16 have a test of their own.
+    assert_eq!(replaced.len(), 5, "the kernel files show what there is instead of {newer:?}: {replaced:?}");
+}
+
+/// Bit by bit: ties, what is rounded up to infinity, numbers too small, no numbers.
+#[test]
+fn bfloat16_without_an_instruction() {
+    let text = "kernel @rounded(x: f32[512]) -> (y: bf16[512], z: f32[512]) {
+  stage o[n: 512] = bf16(x[n])
+  stage m[n: 512] = max(x[n], x[511 - n])
+  output y[n] = o[n]
+  output z[n] = m[n]
+}
+";
+    let kernel: Kernel = text.parse().expect("well formed");
+    let compiled = compile_old(&kernel, ErrorClass::Exact);
+    let numbers = [0x3f80_8000u32, 0x3f81_8000, 0x3f80_8001, 0x3f80_7fff, 0x7f7f_ffff, 0x7f7f_8000, 1, 0x8000_0001]
+        .into_iter()
+        .chain([0x7f80_0000, 0xff80_0000, 0x7fc0_0001, 0x7f80_0001, 0xffff_ffff, 0, 0x8000_0000, 0x0000_8000])
+        .chain((0..496).map(|n: u32| n.wrapping_mul(0x9e37_79b9)));
+    let numbers: Vec<f32> = numbers.map(f32::from_bits).collect();
+    let input = infc_tensor::Tensor::from_elements(&[512], &numbers).expect("512 numbers");
+    let expected = infc_ir::interp::run_kernel(&kernel, &[], std::slice::from_ref(&input)).expect("it runs");
+    let module = compiled.module.as_ref().expect("it has PTX");
+    let found = execute(&compiled.kernel, &compiled.nest, module, &module.text, &[], &[input], 1).expect("no fault");
+    infc_testkit::assert_same("rounded", &found, &expected);
+}
+
+#[test]
+fn the_assembler_takes_what_is_chosen_before_ampere() {
+    let kernels = infc_testkit::kernels();
+    assembler::assemble_for(&["sm_75", "sm_80"], kernels.len(), |_| {
+        let modules = kernels
+            .iter()
+            .map(|(_, kernel)| compile_old(kernel, ErrorClass::Reassociating).module.unwrap_or_else(|e| panic!("{e}")));
+        link(modules, old())
+    });
 }
 
 /// What a step keeps has no elements, and an address all the same.

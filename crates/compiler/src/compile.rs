@@ -191,7 +191,7 @@ pub fn compile(
     for target in targets {
         let schedules = match &target {
             VariantTarget::Cpu(cpu) => kernels::schedule(&kernels, cpu, options)?,
-            VariantTarget::Cuda(_) => cuda::schedule(&kernels, &target.to_string(), options)?,
+            VariantTarget::Cuda(generation) => cuda::schedule(&kernels, *generation, options)?,
         };
         scheduled.push((target, schedules));
     }

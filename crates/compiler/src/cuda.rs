@@ -32,14 +32,19 @@ fn refuse(parts: Vec<String>, target: PtxTarget) -> Result<(), CompileError> {
     if parts.is_empty() { Ok(()) } else { Err(CompileError::NoGpuCode { target: format!("cuda:{target}"), parts }) }
 }
 
+/// What schedules for a generation have in mind.
+fn machine(target: PtxTarget) -> gpu::GpuMachine {
+    if target.is_ampere() { gpu::GpuMachine::default() } else { gpu::GpuMachine::before_ampere() }
+}
+
 /// Schedules every kernel for GPUs.
 pub(crate) fn schedule(
     kernels: &Kernels,
-    target: &str,
+    target: PtxTarget,
     options: &CompileOptions,
 ) -> Result<Vec<Scheduled>, CompileError> {
-    let machine = gpu::GpuMachine::default();
-    kernels.distinct.par_iter().map(|distinct| schedule_one(distinct, target, &machine, options.allowed())).collect()
+    let (name, machine) = (format!("cuda:{target}"), machine(target));
+    kernels.distinct.par_iter().map(|distinct| schedule_one(distinct, &name, &machine, options.allowed())).collect()
 }
 
 fn schedule_one(
@@ -146,7 +151,7 @@ impl Assembling<'_> {
         allowed: ErrorClass,
     ) -> Result<Option<(Scheduled, PtxModule, u64)>, CompileError> {
         let mut best: Option<(Scheduled, PtxModule, u64)> = None;
-        let mut machine = gpu::GpuMachine::default();
+        let mut machine = machine(self.target);
         while let Some(fewer) = machine.with_fewer_registers() {
             machine = fewer;
             let least = best.as_ref().map_or(spills, |(_, _, spills)| *spills);

@@ -193,13 +193,28 @@ pub(crate) fn compare(compare: Compare, ty: Ty, a: u64, b: u64) -> bool {
     }
 }
 
+/// The nearest `f16`, in one rounding; that of `half` looks at 32 bits alone.
+fn nearest_f16(value: f64) -> f16 {
+    f16::from_f32(sticky(value))
+}
+
+/// `f32` towards zero, whose last bit tells whether there was more: enough for a rounding to 16 bits.
+fn sticky(value: f64) -> f32 {
+    let near = value as f32;
+    if near.is_nan() || f64::from(near) == value {
+        return near;
+    }
+    let towards_zero = if f64::from(near).abs() > value.abs() { near.to_bits() - 1 } else { near.to_bits() };
+    f32::from_bits(towards_zero | 1)
+}
+
 /// A conversion; the result has the bits of `to`.
 pub(crate) fn convert(round: Round, to: Ty, from: Ty, bits: u64) -> u64 {
     let bits = bits & from.mask();
     if !from.is_float() {
         let value = if from.kind == Kind::Signed { i128::from(sign_extend(bits, from.bits)) } else { i128::from(bits) };
         return match (to.kind, to.bits) {
-            (Kind::Float, 16) => u64::from(f16::from_f64(value as f64).to_bits()),
+            (Kind::Float, 16) => u64::from(nearest_f16(value as f64).to_bits()),
             (Kind::Float, 32) => u64::from((value as f32).to_bits()),
             (Kind::Float, _) => (value as f64).to_bits(),
             _ => value as u64 & to.mask(),
@@ -218,8 +233,8 @@ pub(crate) fn convert(round: Round, to: Ty, from: Ty, bits: u64) -> u64 {
         Round::ZeroInt => value.trunc(),
     };
     match (to.kind, to.bits) {
-        (Kind::Bf16, _) => u64::from(bf16::from_f64(value).to_bits()),
-        (Kind::Float, 16) => u64::from(f16::from_f64(value).to_bits()),
+        (Kind::Bf16, _) => u64::from(bf16::from_f32(sticky(value)).to_bits()),
+        (Kind::Float, 16) => u64::from(nearest_f16(value).to_bits()),
         (Kind::Float, 32) => u64::from((value as f32).to_bits()),
         (Kind::Float, _) => value.to_bits(),
         // NaN: zero between narrow types, else the highest bit alone.

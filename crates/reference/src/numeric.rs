@@ -9,7 +9,7 @@ use crate::error::{EvalError, Result};
 use crate::limits::checked_len;
 use crate::select::{pack, unpack};
 use half::{bf16, f16};
-use infc_tensor::{AlignedBytes, DType, DTypeClass, Element, Tensor, minifloat};
+use infc_tensor::{AlignedBytes, DType, DTypeClass, Element, Tensor, minifloat, nearest_bf16, nearest_f16};
 
 /// A domain of computation: `f64` for floats, `i128` for integers and bools.
 pub(crate) trait Scalar: Copy + PartialEq + PartialOrd + std::fmt::Debug + 'static {
@@ -233,8 +233,8 @@ pub(crate) fn write_floats(
     match dtype {
         DType::F64 => store::<f64>(dtype, shape, values),
         DType::F32 => store::<f32>(dtype, shape, values.map(|x| x as f32)),
-        DType::F16 => store::<f16>(dtype, shape, values.map(|x| f16::from_f32(round_to_odd(x)))),
-        DType::BF16 => store::<bf16>(dtype, shape, values.map(|x| bf16::from_f32(round_to_odd(x)))),
+        DType::F16 => store::<f16>(dtype, shape, values.map(|x| nearest_f16(x))),
+        DType::BF16 => store::<bf16>(dtype, shape, values.map(|x| nearest_bf16(x))),
         _ if dtype.is_float() => {
             checked_len(dtype, shape)?;
             pack(dtype, shape, values.map(|x| minifloat::encode(dtype, x, saturate)))
@@ -290,25 +290,13 @@ pub(crate) fn write_i64s(shape: &[usize], values: &[i64]) -> Result<Tensor> {
     Ok(Tensor::from_elements(shape, values)?)
 }
 
-/// Rounds to `f32` such that rounding on to a narrower type gives what rounding once would: a result that is not exact
-/// gets an odd last bit, so it can be mistaken neither for a tie nor for a neighbour.
-fn round_to_odd(value: f64) -> f32 {
-    let nearest = value as f32;
-    if value.is_nan() || f64::from(nearest) == value {
-        return nearest;
-    }
-    let toward_zero =
-        if f64::from(nearest).abs() > value.abs() { f32::from_bits(nearest.to_bits() - 1) } else { nearest };
-    f32::from_bits(toward_zero.to_bits() | 1)
-}
-
 /// Rounds every value to a float type and back, for steps that the specification computes in that type.
 pub(crate) fn round_to(dtype: DType, value: f64) -> f64 {
     match dtype {
         DType::F64 => value,
         DType::F32 => f64::from(value as f32),
-        DType::F16 => f16::from_f32(round_to_odd(value)).to_f64(),
-        DType::BF16 => bf16::from_f32(round_to_odd(value)).to_f64(),
+        DType::F16 => nearest_f16(value).to_f64(),
+        DType::BF16 => nearest_bf16(value).to_f64(),
         _ => minifloat::decode(dtype, minifloat::encode(dtype, value, true)),
     }
 }

@@ -38,13 +38,21 @@ pub(crate) fn assemble(modules: impl Fn(&PtxTarget) -> Vec<PtxModule>) {
 ///
 /// # Panics
 /// As of [`assemble`].
-#[expect(clippy::print_stderr, reason = "a check that did not happen must be seen")]
 pub(crate) fn assemble_text(count: usize, text: impl Fn(&PtxTarget) -> String) {
+    assemble_for(&GENERATIONS, count, text);
+}
+
+/// The same for some generations.
+///
+/// # Panics
+/// As of [`assemble`].
+#[expect(clippy::print_stderr, reason = "a check that did not happen must be seen")]
+pub(crate) fn assemble_for(generations: &[&str], count: usize, text: impl Fn(&PtxTarget) -> String) {
     let Some(ptxas) = assembler() else {
         eprintln!("skipped: no ptxas on PATH nor in INFC_PTXAS; {count} kernels not assembled");
         return;
     };
-    for sm in GENERATIONS {
+    for sm in generations {
         let text = text(&sm.parse().expect("a listed target"));
         let mut child = Command::new(&ptxas)
             .args(["-Werror", "-warn-spills", &format!("-arch={sm}"), "-o", "/dev/null", "-"])

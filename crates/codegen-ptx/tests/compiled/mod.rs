@@ -24,6 +24,18 @@ pub(crate) fn compile(kernel: &Kernel, allowed: ErrorClass) -> Compiled {
     compile_for(kernel, &gpu::GpuMachine::default(), allowed)
 }
 
+/// For a generation before Ampere.
+#[track_caller]
+pub(crate) fn compile_old(kernel: &Kernel, allowed: ErrorClass) -> Compiled {
+    let compiled = compile_for(kernel, &gpu::GpuMachine::before_ampere(), allowed);
+    let module = emit(&compiled.nest, &old());
+    Compiled { module, ..compiled }
+}
+
+pub(crate) fn old() -> PtxTarget {
+    "sm_75".parse().expect("a listed target")
+}
+
 #[track_caller]
 pub(crate) fn compile_for(kernel: &Kernel, machine: &gpu::GpuMachine, allowed: ErrorClass) -> Compiled {
     let normalised = infc_passes::formulate::normalise(kernel.clone());

@@ -249,12 +249,22 @@ fn what_runs_on_the_host_is_refused_on_demand() {
 /// A loader takes the first variant that runs, so what is made for newer GPUs comes first.
 #[test]
 fn newer_generations_come_first() {
-    let bytes = bytes_of(&product().compile(&options(&["x86-64-v2", "cuda", "cuda:sm_90"])).expect("compiles"));
-    for (capability, target) in [(80, "cuda:sm_80"), (89, "cuda:sm_80"), (90, "cuda:sm_90"), (120, "cuda:sm_90")] {
-        let model =
-            Model::from_vec_with(bytes.clone(), &on(&Arc::new(Simulator::new(0).with_generation(capability, 90))))
-                .expect("it runs there");
-        assert_eq!(model.selection().target, target);
+    let targets = ["x86-64-v2", "cuda:sm_75", "cuda", "cuda:sm_90"];
+    let bytes = bytes_of(&product().compile(&options(&targets)).expect("compiles"));
+    let x = random_tensor(DType::F32, vec![3, 4], 1);
+    let cpu = LoadOptions { target: Some("x86-64-v2".to_owned()), ..LoadOptions::default() };
+    let run = |options: &LoadOptions| {
+        let model = Model::from_vec_with(bytes.clone(), options).expect("it runs there");
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        (model.selection().target.clone(), session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{e}")))
+    };
+    let (_, expected) = run(&cpu);
+    for (capability, target) in
+        [(75, "cuda:sm_75"), (80, "cuda:sm_80"), (89, "cuda:sm_80"), (90, "cuda:sm_90"), (120, "cuda:sm_90")]
+    {
+        let (found, outputs) = run(&on(&Arc::new(Simulator::new(0).with_generation(capability, 90))));
+        assert_eq!(found, target);
+        assert_close(target, &outputs, &expected, 1e-5, 1e-6);
     }
 }
 

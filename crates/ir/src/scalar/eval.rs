@@ -1,7 +1,7 @@
 //! The meaning of scalar operations, one value at a time: the definition that interpreters and constant folding use.
 
 use super::{BinaryOp, CompareOp, Const, UnaryOp};
-use infc_tensor::{DType, DTypeClass, bf16, f16, minifloat};
+use infc_tensor::{DType, DTypeClass, bf16, f16, minifloat, nearest_bf16, nearest_f16};
 
 /// A value during evaluation: floats are held as f64 and rounded to their type after every operation, integers as
 /// i64 wrapped to their type (u64 by its bits), bools as 0 or 1.
@@ -53,8 +53,8 @@ impl Scalar {
         let bits = match (self, dtype) {
             (Scalar::Float(x), DType::F64) => x.to_bits(),
             (Scalar::Float(x), DType::F32) => u64::from((x as f32).to_bits()),
-            (Scalar::Float(x), DType::F16) => u64::from(f16::from_f64(x).to_bits()),
-            (Scalar::Float(x), DType::BF16) => u64::from(bf16::from_f64(x).to_bits()),
+            (Scalar::Float(x), DType::F16) => u64::from(nearest_f16(x).to_bits()),
+            (Scalar::Float(x), DType::BF16) => u64::from(nearest_bf16(x).to_bits()),
             (Scalar::Float(x), _) if dtype.is_float() => u64::from(minifloat::encode(dtype, x, true)),
             (Scalar::Float(x), _) => return Scalar::Int(x as i64).to_const(dtype),
             (Scalar::Int(x), _) if dtype.is_float() => return Scalar::from_i64(dtype, x).to_const(dtype),
@@ -97,8 +97,8 @@ impl Scalar {
 fn round_to(dtype: DType, x: f64) -> f64 {
     match dtype {
         DType::F32 => f64::from(x as f32),
-        DType::F16 => f16::from_f64(x).to_f64(),
-        DType::BF16 => bf16::from_f64(x).to_f64(),
+        DType::F16 => nearest_f16(x).to_f64(),
+        DType::BF16 => nearest_bf16(x).to_f64(),
         dtype if dtype.is_float() && dtype != DType::F64 => minifloat::decode(dtype, minifloat::encode(dtype, x, true)),
         _ => x,
     }

@@ -23,6 +23,8 @@ pub struct GpuMachine {
     pub busy_blocks: i64,
     /// Tiles of a product of matrices that are copied ahead of the one that is multiplied.
     pub ahead: u32,
+    /// Whether warps multiply matrices, and memory is copied asynchronously.
+    pub multiplies_matrices: bool,
 }
 
 impl Default for GpuMachine {
@@ -39,11 +41,18 @@ impl Default for GpuMachine {
             warp: 32,
             busy_blocks: 108,
             ahead: 2,
+            multiplies_matrices: true,
         }
     }
 }
 
 impl GpuMachine {
+    /// A GPU before Ampere: its warps multiply no matrices of the shapes that there are schedules for.
+    #[must_use]
+    pub fn before_ampere() -> Self {
+        Self { multiplies_matrices: false, busy_blocks: 40, ..Self::default() }
+    }
+
     /// The same where threads have room for half as many points of results; `None` if that is one already.
     #[must_use]
     pub fn with_fewer_registers(self) -> Option<Self> {

@@ -38,7 +38,8 @@ const BLOCKS: [(i64, i64, i64, i64); 5] =
 pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
     let (kernel, factor) = as_matrices(kernel)?;
     // In which order an instruction sums floats is its own affair.
-    if (factor.is_float() && allowed < ErrorClass::Reassociating) || machine.warp != WARP {
+    let can = machine.multiplies_matrices && machine.warp == WARP;
+    if (factor.is_float() && allowed < ErrorClass::Reassociating) || !can {
         return None;
     }
     let parts = Parts::of(kernel, machine)?;
