@@ -233,8 +233,8 @@ pub(crate) fn write_floats(
     match dtype {
         DType::F64 => store::<f64>(dtype, shape, values),
         DType::F32 => store::<f32>(dtype, shape, values.map(|x| x as f32)),
-        DType::F16 => store::<f16>(dtype, shape, values.map(|x| nearest_f16(x))),
-        DType::BF16 => store::<bf16>(dtype, shape, values.map(|x| nearest_bf16(x))),
+        DType::F16 => store::<f16>(dtype, shape, values.map(nearest_f16)),
+        DType::BF16 => store::<bf16>(dtype, shape, values.map(nearest_bf16)),
         _ if dtype.is_float() => {
             checked_len(dtype, shape)?;
             pack(dtype, shape, values.map(|x| minifloat::encode(dtype, x, saturate)))
