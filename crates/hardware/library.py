@@ -1,10 +1,12 @@
 """What PyTorch makes of the kernels that infc-hardware times, and of two networks.
 
-Standard input: a list of {"name", "same": {"op", "dtype", "dims"}}. Standard output: {"kernels": {name: microseconds},
-"models": {name: milliseconds}}. Argument: "cuda", or "cpu" to see that the script works. Ends with 7 if there is no PyTorch.
+Standard input: a list of {"name", "same": {"op", "dtype", "dims"}}. Standard output: a line {"name", "ms", "error"} for each that
+was timed. Arguments: "cuda", or "cpu" to see that the script works; seconds after which nothing more is begun, and a network that
+is being compiled is given up. Ends with 7 if there is no PyTorch, or none for GPUs.
 """
 
 import json
+import signal
 import sys
 import time
 
@@ -16,6 +18,10 @@ except ImportError as error:
     sys.exit(7)
 
 DEVICE = sys.argv[1]
+END = time.monotonic() + float(sys.argv[2]) - 2
+if DEVICE == "cuda" and not torch.cuda.is_available():
+    print("this PyTorch sees no GPU", file=sys.stderr)
+    sys.exit(7)
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "i8": torch.int8}
 # What f32 means is f32.
 torch.backends.cuda.matmul.allow_tf32 = False
@@ -25,15 +31,18 @@ torch.backends.cudnn.benchmark = True
 
 def seconds(call, least=0.02, replays=5):
     """Seconds of a call, by events around many in a CUDA graph; the median."""
+    call()
     if DEVICE == "cpu":
-        call()
         begun = time.perf_counter()
         call()
         return time.perf_counter() - begun
+    # As PyTorch asks for before a capture: some calls on a stream of their own.
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):
             call()
+    torch.cuda.current_stream().wait_stream(stream)
     torch.cuda.synchronize()
 
     def timed(start):
@@ -84,38 +93,60 @@ def operation(same):
     return lambda: torch.neg(x, out=y)
 
 
-def networks():
-    """Networks with random weights, each with an input for one item."""
-    dtype = torch.float32 if DEVICE == "cpu" else torch.float16
+def resnet50(dtype):
+    import torchvision
+
+    size = 32 if DEVICE == "cpu" else 224
+    image = random((1, 3, size, size), dtype).to(memory_format=torch.channels_last)
+    net = torchvision.models.resnet50().eval().to(DEVICE, dtype).to(memory_format=torch.channels_last)
+    return net, image
+
+
+def bert_base(dtype):
+    import transformers
+
+    config = transformers.BertConfig(num_hidden_layers=1 if DEVICE == "cpu" else 12)
+    net = transformers.BertModel(config).eval().to(DEVICE, dtype)
+    return net, torch.randint(0, 30000, (1, 128), device=DEVICE)
+
+
+def tell(name, make):
+    """Times what `make` gives, and says so, whatever happens; what it gives nothing for is left out."""
+    if time.monotonic() > END:
+        return
+    said = {"name": name, "ms": None, "error": None}
     try:
-        import torchvision
-
-        size = 32 if DEVICE == "cpu" else 224
-        image = random((1, 3, size, size), dtype).to(memory_format=torch.channels_last)
-        net = torchvision.models.resnet50().eval().to(DEVICE, dtype).to(memory_format=torch.channels_last)
-        yield "resnet50", net, image
-    except ImportError:
-        print("no torchvision", file=sys.stderr)
-    try:
-        import transformers
-
-        layers = 1 if DEVICE == "cpu" else 12
-        config = transformers.BertConfig(num_hidden_layers=layers)
-        net = transformers.BertModel(config).eval().to(DEVICE, dtype)
-        yield "bert_base, 128 tokens", net, torch.randint(0, 30000, (1, 128), device=DEVICE)
-    except ImportError:
-        print("no transformers", file=sys.stderr)
+        call = make()
+        if call is None:
+            return
+        said["ms"] = seconds(call) * 1e3
+    except Exception as error:  # One that fails must not take the others with it.
+        said["error"] = f"{type(error).__name__}: {error}"[:500]
+    print(json.dumps(said), flush=True)
 
 
-said = {"kernels": {}, "models": {}}
-with torch.inference_mode():
+def too_late(*_):
+    raise TimeoutError("no time was left")
+
+
+if DEVICE == "cuda":
+    signal.signal(signal.SIGALRM, too_late)
+    signal.alarm(max(1, int(END - time.monotonic())))
+with torch.no_grad():
     for case in json.load(sys.stdin):
-        call = operation(case["same"])
-        if call is not None:
-            said["kernels"][case["name"]] = seconds(call) * 1e6
-    for name, net, x in networks():
-        said["models"][f"{name}, eager in a graph"] = seconds(lambda: net(x)) * 1e3
+        tell(case["name"], lambda: operation(case["same"]))
+    dtype = torch.float32 if DEVICE == "cpu" else torch.float16
+    for name, make in [("resnet50", resnet50), ("bert_base, 128 tokens", bert_base)]:
+
+        def eager():
+            net, x = make(dtype)
+            return lambda: net(x)
+
+        def compiled():
+            net, x = make(dtype)
+            net = torch.compile(net)
+            return lambda: net(x)
+
+        tell(f"{name}, eager in a graph", eager)
         if DEVICE == "cuda":
-            compiled = torch.compile(net, mode="max-autotune-no-cudagraphs")
-            said["models"][f"{name}, torch.compile in a graph"] = seconds(lambda: compiled(x)) * 1e3
-json.dump(said, sys.stdout)
+            tell(f"{name}, torch.compile in a graph", compiled)

@@ -34,7 +34,7 @@ fn refuse(parts: Vec<String>, target: PtxTarget) -> Result<(), CompileError> {
 
 /// What schedules for a generation have in mind.
 fn machine(target: PtxTarget) -> gpu::GpuMachine {
-    if target.is_ampere() { gpu::GpuMachine::default() } else { gpu::GpuMachine::before_ampere() }
+    gpu::GpuMachine::for_capability(target.capability())
 }
 
 /// Schedules every kernel for GPUs.

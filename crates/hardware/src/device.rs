@@ -122,19 +122,21 @@ impl Device {
         Ok(Times { seconds: median, spread: if median > 0.0 { off / median } else { 0.0 } })
     }
 
-    /// How long the host takes to start an operation, of many started one by one.
+    /// Seconds from one operation to the next, and those that the host takes to start one, of many started one by one.
     ///
     /// # Errors
     /// The GPU's.
-    pub fn host_time(&self, operation: &GpuOperation<'_>, times: usize) -> Result<f64> {
+    pub fn one_by_one(&self, operation: &GpuOperation<'_>, times: usize) -> Result<(f64, f64)> {
         self.gpu.synchronize()?;
+        let from = self.gpu.mark()?;
         let begun = Instant::now();
-        for _ in 0..times {
-            self.gpu.start(operation)?;
-        }
-        let took = begun.elapsed();
-        self.gpu.synchronize()?;
-        Ok(took.as_secs_f64() / times as f64)
+        let started = (0..times).try_for_each(|_| self.gpu.start(operation));
+        let host = begun.elapsed().as_secs_f64();
+        let to = started.and_then(|()| self.gpu.mark()).inspect_err(|_| self.gpu.unmark(from))?;
+        let between = self.gpu.between(from, to);
+        self.gpu.unmark(from);
+        self.gpu.unmark(to);
+        Ok((between?.as_secs_f64() / times as f64, host / times as f64))
     }
 }
 

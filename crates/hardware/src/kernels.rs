@@ -47,7 +47,8 @@ impl Compiled {
     /// There is no schedule for it, or no PTX.
     pub fn new(kernel: &Kernel, allowed: ErrorClass, target: PtxTarget) -> Result<Self> {
         let normalised = infc_passes::formulate::normalise(kernel.clone());
-        let (kernel, schedule) = gpu::choose(&normalised, &gpu::GpuMachine::default(), allowed);
+        let machine = gpu::GpuMachine::for_capability(target.capability());
+        let (kernel, schedule) = gpu::choose(&normalised, &machine, allowed);
         let nest = apply(&kernel, &schedule)?;
         let module = emit(&nest, &target)?;
         Ok(Self { kernel, nest, module })
@@ -178,7 +179,7 @@ pub fn random(device: &Device, count: usize, seed: u64, target: PtxTarget) -> Ou
     let mut outcome = Outcome::default();
     for n in 0..count {
         let kernel = strategies::kernels().new_tree(&mut runner).expect("a kernel can be drawn").current();
-        let symbols: Vec<i64> = kernel.symbols.iter().map(|_| 1 + (n % 4) as i64).collect();
+        let symbols: Vec<i64> = kernel.symbols.iter().map(|_| 1 + (n / 2 % 4) as i64).collect();
         let allowed = if n % 2 == 0 { ErrorClass::Exact } else { ErrorClass::Reassociating };
         let found = difference(device, &kernel, allowed, (&symbols, 1e-4), target);
         outcome.note(&format!("random kernel {n} of seed {seed}\n{kernel}"), found);

@@ -1,10 +1,12 @@
 //! Whole models by the command `infc`, as users have it: compiled, compared with what the processor computes, and timed.
 
+use crate::child;
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// How models are compiled and run.
 #[derive(Clone, Debug)]
@@ -19,12 +21,16 @@ pub struct How {
     pub tolerance: f64,
     /// Runs that are timed.
     pub runs: usize,
-    /// Sizes of dynamic dims, as in `N=1`.
+    /// Sizes of dynamic dims, as in `N=1`; a model gets those that it has.
     pub dims: Vec<String>,
+    /// The GPU's target, as `--target` takes it.
+    pub target: String,
+    /// When no command may go on.
+    pub deadline: Instant,
 }
 
 /// What came of a model.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Ran {
     /// The file's name.
     pub name: String,
@@ -54,14 +60,14 @@ impl How {
     /// What a command says, as JSON; it may end with any of these codes.
     fn json(&self, arguments: &[&str], codes: &[i32]) -> Result<Value> {
         let mut command = Command::new(&self.infc);
-        command.args(arguments).args(["--format", "json", "-q"]);
-        let output = command.output().with_context(|| self.infc.display().to_string())?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        if !output.status.code().is_some_and(|code| codes.contains(&code)) {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            bail!("infc {}: {}\n{said}{errors}", arguments.join(" "), output.status);
+        // What a driver has translated before must not count as translating.
+        command.args(arguments).args(["--format", "json", "-q"]).env("CUDA_CACHE_DISABLE", "1");
+        let said = child::run(&mut command, "", self.deadline)?;
+        let said = said.with_context(|| format!("there is no {}", self.infc.display()))?;
+        if !said.status.code().is_some_and(|code| codes.contains(&code)) {
+            bail!("infc {}: {}\n{}{}", arguments.join(" "), said.status, said.output, said.errors);
         }
-        serde_json::from_str(&said).with_context(|| format!("infc {}", arguments.join(" ")))
+        serde_json::from_str(&said.output).with_context(|| format!("infc {}", arguments.join(" ")))
     }
 
     fn number(value: &Value, path: &[&str]) -> Result<f64> {
@@ -69,10 +75,22 @@ impl How {
         found.as_f64().with_context(|| format!("no {}", path.join(".")))
     }
 
+    /// Those of the sizes that a model has dims for.
+    fn dims_of(&self, model: &str) -> Result<Vec<&str>> {
+        if self.dims.is_empty() {
+            return Ok(Vec::new());
+        }
+        let checked = self.json(&["check", model], &[0, 3])?;
+        let known: Vec<&str> =
+            checked["dims"].as_array().into_iter().flatten().filter_map(|d| d["name"].as_str()).collect();
+        let is_known = |dim: &&String| dim.split('=').next().is_some_and(|name| known.contains(&name));
+        Ok(self.dims.iter().filter(is_known).map(String::as_str).collect())
+    }
+
     /// Compiles a model for GPU and processor, and runs it on both.
     ///
     /// # Errors
-    /// A command fails.
+    /// A command fails, or takes longer than there is time.
     pub fn run(&self, path: &Path, folder: &Path) -> Result<Ran> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -83,31 +101,29 @@ impl How {
             let arguments = ["compile", &model, "--target", target, "--precision", &self.precision, "--ptxas", ptxas];
             self.json(&[&arguments[..], &["-o", &out]].concat(), &[0])
         };
-        let alone = compile("cuda", "off", "ptx")?;
-        compile("cuda,x86-64-v3", "off", "both")?;
-        let mut inputs = vec!["--random".to_owned()];
-        inputs.extend(self.dims.iter().flat_map(|dim| ["--dim".to_owned(), dim.clone()]));
-        let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-        let (both, expected) = (artifact("both"), text(&folder.join(format!("{name}.npz"))));
-        let on_cpu = ["run", &both, "--target", "x86-64-v3", "--save-output", &expected];
-        self.json(&[&on_cpu[..], &inputs].concat(), &[0])?;
+        let alone = compile(&self.target, "off", "ptx")?;
+        compile("x86-64-v3", "off", "cpu")?;
+        let dims = self.dims_of(&model)?.into_iter().flat_map(|dim| ["--dim", dim]);
+        let inputs: Vec<&str> = std::iter::once("--random").chain(dims).collect();
+        let (on_cpu, on_gpu, expected) = (artifact("cpu"), artifact("ptx"), text(&folder.join(format!("{name}.npz"))));
+        self.json(&[&["run", &on_cpu, "--save-output", &expected][..], &inputs].concat(), &[0])?;
         let tolerance = self.tolerance.to_string();
-        let on_gpu =
-            ["compare", &both, "--target", "cuda", "--expected", &expected, "--rtol", &tolerance, "--atol", &tolerance];
-        let compared = self.json(&[&on_gpu[..], &inputs].concat(), &[0, 3])?;
+        let compare = ["compare", &on_gpu, "--expected", &expected, "--rtol", &tolerance, "--atol", &tolerance];
+        let compared = self.json(&[&compare[..], &inputs].concat(), &[0, 3])?;
         let bench = |kind: &str| {
             let (artifact, runs) = (artifact(kind), self.runs.to_string());
-            let arguments = ["bench", &artifact, "--target", "cuda", "--runs", &runs];
-            self.json(&[&arguments[..], &inputs].concat(), &[0])
+            self.json(&[&["bench", &artifact, "--runs", &runs][..], &inputs].concat(), &[0])
         };
         let timed = bench("ptx")?;
-        let load_cubin_ms = match self.ptxas.as_str() {
-            "off" => None,
-            ptxas => {
-                compile("cuda", ptxas, "cubin")?;
-                Some(Self::number(&bench("cubin")?, &["load_ms"])?)
+        let mut load_cubin_ms = None;
+        if self.ptxas != "off" {
+            let compiled = compile(&self.target, &self.ptxas, "cubin")?;
+            // Where there is no assembler there is no machine code.
+            let has_cubins = compiled["variants"][0]["cubins"].as_array().is_some_and(|cubins| !cubins.is_empty());
+            if has_cubins {
+                load_cubin_ms = Some(Self::number(&bench("cubin")?, &["load_ms"])?);
             }
-        };
+        }
         let code_bytes = Self::number(&alone, &["bytes"])? - Self::number(&alone, &["weight_bytes"])?;
         Ok(Ran {
             compile_ms: Self::number(&alone, &["total_ms"])?,

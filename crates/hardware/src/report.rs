@@ -1,19 +1,22 @@
 //! What is told in the end: tables for people, one object for machines.
 
+use crate::device::Device;
 use crate::instructions::Recorded;
 use crate::kernels::Outcome;
-use crate::library::Said;
+use crate::library::Timed;
 use crate::models::Ran;
 use crate::speed::{Launches, Speed};
+use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
+use std::path::Path;
 
 /// Failures that are shown of each part.
 const SHOWN: usize = 10;
 
 /// All that was seen.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Report {
     /// The GPU and its driver.
     pub machine: String,
@@ -54,12 +57,64 @@ impl Report {
         self.failed.push((part.to_owned(), format!("{error:#}")));
     }
 
-    /// Adds what a library said of the kernels that were timed, and of models.
-    pub fn library(&mut self, said: &Said) {
-        for speed in &mut self.speeds {
-            speed.library_us = said.kernels.get(&speed.name).copied();
+    /// Adds what a library was timed at.
+    pub fn library(&mut self, timed: Vec<Timed>) {
+        for Timed { name, ms, error } in timed {
+            if let Some(error) = error {
+                self.skipped.push(format!("{name} by a library: {error}"));
+            }
+            match self.speeds.iter_mut().find(|speed| speed.name == name) {
+                Some(speed) => speed.library_us = ms.map(|ms| ms * 1e3),
+                None => self.library.extend(ms.map(|ms| (name, ms))),
+            }
         }
-        self.library = said.models.iter().map(|(name, ms)| (name.clone(), *ms)).collect();
+    }
+
+    /// Of a device, with nothing seen.
+    #[must_use]
+    pub fn of(device: &Device, date: String) -> Self {
+        let gpu = device.gpu();
+        let (capability, version) = (gpu.capability(), gpu.ptx_version());
+        let decimal = |tenths: u32| format!("{}.{}", tenths / 10, tenths % 10);
+        let machine =
+            format!("{}, compute capability {}, driver for PTX {}", gpu.name(), decimal(capability), decimal(version));
+        Self { machine, date, ..Self::default() }
+    }
+
+    /// Adds what a process of its own has seen.
+    pub fn absorb(&mut self, other: Self) {
+        let Self { machine, date, runs, failed, speeds, launches, models, library, skipped } = other;
+        (self.machine, self.date) = (machine, date);
+        self.runs.extend(runs);
+        self.failed.extend(failed);
+        self.speeds.extend(speeds);
+        self.launches = launches.or(self.launches);
+        self.models.extend(models);
+        self.library.extend(library);
+        self.skipped.extend(skipped);
+    }
+
+    /// Notes that a process ended before it had seen all.
+    pub fn ended(&mut self, part: &str, said: &str) {
+        self.failed.push((part.to_owned(), format!("it ended too soon: {said}")));
+    }
+
+    /// Writes `report.txt` and `report.json`.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        std::fs::write(folder.join("report.txt"), self.text())?;
+        let mut json = serde_json::to_string_pretty(self)?;
+        json.push('\n');
+        Ok(std::fs::write(folder.join("report.json"), json)?)
+    }
+
+    /// The report in a folder, if there is one.
+    #[must_use]
+    pub fn read(folder: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(folder.join("report.json")).ok()?;
+        serde_json::from_str(&text).ok()
     }
 
     /// The tables.

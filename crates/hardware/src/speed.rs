@@ -1,4 +1,4 @@
-//! How fast single kernels are, by the GPU's clock, beside what copying and the datasheet's arithmetic allow.
+//! How fast single kernels are, by the GPU's clock; the first one, which copies, tells what memory allows.
 //!
 //! Weights lie in panels of 16 columns, as formation packs them. Many launches are one graph, so that none waits for the host.
 
@@ -9,7 +9,7 @@ use infc_codegen_ptx::PtxTarget;
 use infc_ir::kernel::Kernel;
 use infc_passes::ErrorClass;
 use infc_tensor::Tensor;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A kernel to be timed.
@@ -37,7 +37,7 @@ pub struct Same {
 }
 
 /// How fast it was.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Speed {
     /// The case.
     pub name: String,
@@ -54,7 +54,7 @@ pub struct Speed {
 }
 
 /// What starting kernels costs.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Launches {
     /// Microseconds between two kernels of a graph that do next to nothing, their own time included.
     pub graph_us: f64,
@@ -244,19 +244,8 @@ impl Launches {
         let ready = compiled.ready(device, &[], &operands)?;
         let operation = ready.code.operation(ready.grid, &ready.parameters);
         let graph = device.time(&vec![operation; times], Duration::ZERO)?;
-        let (from, host) = (device.gpu().mark()?, device.host_time(&operation, times));
-        let to = device.gpu().mark();
-        let single = to.and_then(|to| {
-            let between = device.gpu().between(from, to);
-            device.gpu().unmark(to);
-            between
-        });
-        device.gpu().unmark(from);
+        let (single, host) = device.one_by_one(&operation, times)?;
         let us = |seconds: f64| seconds * 1e6;
-        Ok(Self {
-            graph_us: us(graph.seconds / times as f64),
-            single_us: us(single?.as_secs_f64() / times as f64),
-            host_us: us(host?),
-        })
+        Ok(Self { graph_us: us(graph.seconds / times as f64), single_us: us(single), host_us: us(host) })
     }
 }

@@ -21,17 +21,17 @@ fn report(out: &Path) -> Value {
 #[test]
 fn all_that_needs_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = ["--only", "instructions,kernels,speed,library,sanitizer", "--random", "20", "--python", "off"];
+    let arguments = ["--random", "20", "--python", "off"];
     let (success, said) = hardware(folder.path(), &arguments);
     assert!(success, "{said}");
     let report = report(folder.path());
     assert_eq!(report["failed"], Value::Array(Vec::new()), "{said}");
     let runs = report["runs"].as_array().expect("parts");
-    assert_eq!(runs.len(), 3, "{runs:?}");
+    assert_eq!(runs.len(), 4, "{runs:?}");
     assert!(runs.iter().all(|part| part[1].as_u64().is_some_and(|runs| runs >= 20)), "{runs:?}");
     assert!(report["speeds"].as_array().is_some_and(|speeds| speeds.len() >= 9), "{report}");
     assert!(report["launches"]["graph_us"].as_f64().is_some_and(|us| us > 0.0), "{report}");
-    assert_eq!(report["skipped"].as_array().map(Vec::len), Some(2), "{report}");
+    assert_eq!(report["skipped"].as_array().map(Vec::len), Some(3), "{report}");
     assert!(said.contains("softmax 8×64 f32") && said.contains("skipped: "), "{said}");
     assert!(folder.path().join("instructions.json").is_file());
 }
@@ -40,13 +40,43 @@ fn all_that_needs_nothing_else() {
 #[test]
 fn what_fails_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
-    let missing =
-        ["--only", "kernels,speed,models", "--kernel-files", "none", "--models", "none.onnx", "--infc", "none"];
+    let mut missing = vec!["--only", "kernels,speed,models", "--kernel-files", "none", "--models", "none.onnx"];
+    missing.extend(["--infc", "none", "--python", "no-such-python"]);
     let (success, said) = hardware(folder.path(), &missing);
-    assert!(!success && said.contains("none is no folder") && said.contains("none.onnx: none"), "{said}");
+    assert!(!success && said.contains("none is no folder") && said.contains("none.onnx: there is no none"), "{said}");
+    assert!(said.contains("skipped: there is no no-such-python"), "{said}");
     let report = report(folder.path());
     assert_eq!(report["failed"].as_array().map(Vec::len), Some(2), "{report}");
     assert!(report["speeds"].as_array().is_some_and(|speeds| !speeds.is_empty()), "{report}");
     let (success, said) = hardware(folder.path(), &["--seconds", "0"]);
     assert!(!success && said.contains("no time was left"), "{said}");
+}
+
+/// The command for developers whose GPU is the simulator, which is built with its own tests.
+fn infc() -> Option<std::path::PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    own.ancestors().skip(1).take(2).map(|folder| folder.join("infc-simulated")).find(|path| path.is_file())
+}
+
+#[expect(clippy::print_stderr, reason = "a check that did not happen must be seen")]
+#[test]
+fn models_are_compared_and_timed() {
+    let Some(infc) = infc() else {
+        eprintln!("skipped: infc-simulated was not built; build the whole workspace");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let infc = infc.to_string_lossy();
+    let model = ["--only", "models", "--models", "demo/digits.onnx", "--ptxas", "off", "--infc", &infc];
+    let (success, said) = hardware(folder.path(), &[&model[..], &["--dim", "other=3"]].concat());
+    assert!(success, "{said}");
+    let report = report(folder.path());
+    let ran = &report["models"][0];
+    assert!(ran["name"] == "digits" && ran["agrees"] == true && ran["on_host"] == 0, "{report}");
+    for time in ["compile_ms", "load_ptx_ms", "first_ms", "run_ms", "device_ms", "kernels", "code_bytes"] {
+        assert!(ran[time].as_f64().is_some_and(|time| time > 0.0), "{time}: {report}");
+    }
+    assert!(ran["load_cubin_ms"].is_null(), "{report}");
+    let left: Vec<_> = folder.path().read_dir().expect("a folder").filter_map(Result::ok).collect();
+    assert_eq!(left.len(), 2, "only the report is left: {left:?}");
 }

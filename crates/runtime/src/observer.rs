@@ -11,7 +11,7 @@ pub trait Observer: Send + Sync {
     fn event(&self, event: &Event<'_>);
 
     /// Whether it looks at what steps have written ([`StepEvent::slot_bytes`]). If it does not, steps of a GPU follow each other as
-    /// they do without an observer, and the events of all steps come when the last one is over.
+    /// they do without an observer, and the events of all steps come when the last one is over; of a run that fails none do.
     fn reads_slots(&self) -> bool {
         true
     }
@@ -66,7 +66,8 @@ pub struct StepEvent<'a> {
 
 impl StepEvent<'_> {
     /// The bytes of a slot of the Program as they are now, copied from the GPU if they are only there; `None` if there is no
-    /// such slot, the GPU cannot be read, or the observer has said that it does not ask ([`Observer::reads_slots`]).
+    /// such slot, the GPU cannot be read, or one runs the model and the observer has said that it does not ask
+    /// ([`Observer::reads_slots`]).
     #[must_use]
     pub fn slot_bytes(&self, slot: usize) -> Option<Cow<'_, [u8]>> {
         let host = self.slots.get(slot)?;

@@ -137,7 +137,8 @@ fn kernels_by_the_drivers_calls() {
         assert!(files.runs > 100 && files.failed.is_empty(), "{} runs, {:?}", files.runs, files.failed);
         let random = kernels::random(&device, 40, 5, PtxTarget::default());
         assert!(random.runs == 40 && random.failed.is_empty(), "{:?}", random.failed);
-        let record = Record::of(&device, String::new()).unwrap_or_else(|e| panic!("{e:#}"));
+        let (record, failed) = Record::of(&device, String::new());
+        assert!(failed.is_empty(), "{failed:?}");
         let simulator = Device::new(std::sync::Arc::new(infc_simgpu::Simulator::new(3)));
         let found = record.compare(&simulator);
         assert!(found.same > 200 && found.different.is_empty(), "{found:?}");

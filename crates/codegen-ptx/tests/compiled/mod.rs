@@ -27,7 +27,7 @@ pub(crate) fn compile(kernel: &Kernel, allowed: ErrorClass) -> Compiled {
 /// For a generation before Ampere.
 #[track_caller]
 pub(crate) fn compile_old(kernel: &Kernel, allowed: ErrorClass) -> Compiled {
-    let compiled = compile_for(kernel, &gpu::GpuMachine::before_ampere(), allowed);
+    let compiled = compile_for(kernel, &gpu::GpuMachine::for_capability(75), allowed);
     let module = emit(&compiled.nest, &old());
     Compiled { module, ..compiled }
 }

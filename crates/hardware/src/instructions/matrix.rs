@@ -36,12 +36,12 @@ fn load(count: usize, turned: &str) -> Micro {
     store(&mut text, 1, &registers);
     let input = (0..WARP as usize * 8).flat_map(|element| (element as u16).to_le_bytes()).collect();
     Micro {
+        text: text.finish(WARP, &instruction),
         instruction,
-        text: text.finish(WARP),
         threads: WARP,
         inputs: vec![input],
         output_bytes: WARP as usize * 4 * count,
-        float_bytes: None,
+        float: None,
     }
 }
 
@@ -63,12 +63,12 @@ fn product(depth: usize, sum: &str, [a, b]: [&str; 2]) -> Micro {
         (0..elements as u64).flat_map(|n| small(ty, scattered(n, seed))).collect()
     };
     Micro {
+        text: text.finish(WARP, &instruction),
         instruction,
-        text: text.finish(WARP),
         threads: WARP,
         inputs: vec![input(a, 4, 1), input(b, 2, 2), input(sum, 4, 3)],
         output_bytes: WARP as usize * 16,
-        float_bytes: None,
+        float: None,
     }
 }
 

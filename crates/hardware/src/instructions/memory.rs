@@ -94,18 +94,18 @@ fn copy(cache: &str, bytes: usize) -> Micro {
             text.line(&format!("st.global.u32 [{target}+{}], {register}", group * bytes + 4 * word));
         }
     }
-    Micro { instruction: format!("{instruction} {bytes}"), ..finished(String::new(), text, 2 * half) }
+    finished(format!("{instruction} {bytes}"), text, 2 * half)
 }
 
 fn finished(instruction: String, text: Text, output_bytes: usize) -> Micro {
     // Every byte of an element differs from those of the others somewhere.
     let input = (0..output_bytes).map(|n| (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[5]).collect();
     Micro {
+        text: text.finish(THREADS, &instruction),
         instruction,
-        text: text.finish(THREADS),
         threads: THREADS,
         inputs: vec![input],
         output_bytes,
-        float_bytes: None,
+        float: None,
     }
 }

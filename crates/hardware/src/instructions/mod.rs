@@ -14,6 +14,7 @@ pub use record::{Record, Recorded};
 use crate::device::Device;
 use anyhow::Result;
 use infc_runtime::artifact::DeviceKernel;
+use infc_tensor::{AlignedBytes, DType, Tensor};
 
 /// Threads of a block, of which there is one.
 const THREADS: u32 = 256;
@@ -28,8 +29,8 @@ pub struct Micro {
     threads: u32,
     inputs: Vec<Vec<u8>>,
     output_bytes: usize,
-    /// Bytes of an element of the output, if it is a float: which of the many NaN it is does not matter.
-    float_bytes: Option<usize>,
+    /// The type of the output's elements, if they are floats: which of the many NaN one is does not matter.
+    float: Option<DType>,
 }
 
 /// The kernels, by what they show.
@@ -51,6 +52,12 @@ pub const EVERYWHERE: [&str; 8] = [
 ];
 
 impl Micro {
+    /// Whether it takes a GPU of this compute capability, major·10 + minor.
+    #[must_use]
+    pub fn runs_on(&self, capability: u32) -> bool {
+        capability >= text::needed(&self.instruction)
+    }
+
     /// The output, with every NaN the same.
     ///
     /// # Errors
@@ -63,18 +70,14 @@ impl Micro {
         let parameters: Vec<u64> = buffers.iter().chain([&output]).map(|buffer| buffer.address()).collect();
         device.launch(&code, [1; 3], &parameters)?;
         let mut bytes = output.read()?;
-        if let Some(size) = self.float_bytes {
-            bytes.chunks_exact_mut(size).filter(|element| is_nan(element)).for_each(|element| element.fill(0xff));
+        if let Some(dtype) = self.float {
+            let size = dtype.size_bytes().unwrap_or(1);
+            let nan = |element: &[u8]| {
+                let tensor = Tensor::from_bytes(dtype, vec![1], AlignedBytes::from_slice(element));
+                tensor.ok().and_then(|tensor| tensor.get_f64(0)).is_some_and(f64::is_nan)
+            };
+            bytes.chunks_exact_mut(size).filter(|element| nan(element)).for_each(|element| element.fill(0xff));
         }
         Ok(bytes)
-    }
-}
-
-fn is_nan(element: &[u8]) -> bool {
-    match *element {
-        [a, b] => half::f16::from_le_bytes([a, b]).is_nan(),
-        [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).is_nan(),
-        [a, b, c, d, e, f, g, h] => f64::from_le_bytes([a, b, c, d, e, f, g, h]).is_nan(),
-        _ => false,
     }
 }

@@ -1,8 +1,8 @@
 //! What a GPU made of the small kernels, as a file: which GPU, driver and day, and a hash of each output.
 
-use super::{Micro, all};
+use super::all;
 use crate::device::Device;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -37,24 +37,28 @@ pub struct Recorded {
 }
 
 impl Record {
-    /// Runs all small kernels.
-    ///
-    /// # Errors
-    /// The GPU's, with the instruction.
-    pub fn of(device: &Device, date: String) -> Result<Self> {
-        let run = |micro: Micro| -> Result<(String, String)> {
-            let output = micro.run(device).with_context(|| micro.instruction.clone())?;
-            Ok((micro.instruction, hash(&output)))
-        };
+    /// Runs all small kernels that the GPU has instructions for; those that it refuses are told beside, with why.
+    #[must_use]
+    pub fn of(device: &Device, date: String) -> (Self, Vec<String>) {
         let gpu = device.gpu();
-        Ok(Self {
+        let mut this = Self {
             schema: SCHEMA.to_owned(),
             gpu: gpu.name(),
             capability: gpu.capability(),
             ptx_version: gpu.ptx_version(),
             date,
-            outputs: all().into_iter().map(run).collect::<Result<_>>()?,
-        })
+            outputs: BTreeMap::new(),
+        };
+        let mut failed = Vec::new();
+        for micro in all().into_iter().filter(|micro| micro.runs_on(gpu.capability())) {
+            match micro.run(device) {
+                Ok(output) => {
+                    this.outputs.insert(micro.instruction, hash(&output));
+                }
+                Err(error) => failed.push(format!("{}: {error:#}", micro.instruction)),
+            }
+        }
+        (this, failed)
     }
 
     /// Reads a record.

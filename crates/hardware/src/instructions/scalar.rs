@@ -186,10 +186,10 @@ fn micro(name: &str) -> Micro {
     Micro {
         instruction: name.to_owned(),
         inputs: inputs.collect(),
-        text: text.finish(THREADS),
+        text: text.finish(THREADS, name),
         threads: THREADS,
         output_bytes: THREADS as usize * result.bytes,
-        float_bytes: result.is_float().then_some(result.bytes),
+        float: result.float(),
     }
 }
 
@@ -205,7 +205,7 @@ fn number(kind: &str, ty: Type, position: usize, thread: usize) -> u64 {
         // By as much as there are bits, and more.
         ("shl" | "shr", 1) => [0, 1, 2, 5, 31, 32, 33, 63, 64, 65, 100, 7, 16, 24, 30, 62][at % 16],
         // What a division by zero gives, and one whose result is out of range, is left open.
-        ("div" | "rem", 1) if !ty.is_float() => [1, 2, 3, 7, 10, 64, 1000, 65_537][at % 8],
+        ("div" | "rem", 1) if ty.float().is_none() => [1, 2, 3, 7, 10, 64, 1000, 65_537][at % 8],
         _ if ty.name == "pred" => (at as u64).count_ones() as u64 % 2,
         _ => value(ty, at),
     }

@@ -1,5 +1,6 @@
 //! What small modules have in common.
 
+use infc_tensor::DType;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -42,8 +43,15 @@ impl Type {
         TYPES.into_iter().find(|ty| ty.name == name)
     }
 
-    pub(super) fn is_float(self) -> bool {
-        matches!(self.name, "f16" | "bf16" | "f32" | "f64")
+    /// As a type of tensors, if it is one of floats.
+    pub(super) fn float(self) -> Option<DType> {
+        match self.name {
+            "f16" => Some(DType::F16),
+            "bf16" => Some(DType::BF16),
+            "f32" => Some(DType::F32),
+            "f64" => Some(DType::F64),
+            _ => None,
+        }
     }
 
     /// As what memory holds it: conditions are numbers there.
@@ -54,6 +62,15 @@ impl Type {
             name => name,
         }
     }
+}
+
+const TURING: u32 = 75;
+const AMPERE: u32 = 80;
+
+/// The compute capability that an instruction takes, of those that there is code for, major·10 + minor.
+pub(super) fn needed(instruction: &str) -> u32 {
+    const OF_AMPERE: [&str; 5] = ["mma.", "cp.async.", "max.NaN.", "min.NaN.", "cvt.rn.bf16."];
+    if OF_AMPERE.iter().any(|start| instruction.starts_with(start)) { AMPERE } else { TURING }
 }
 
 /// The register that every module has the thread's number in.
@@ -147,13 +164,15 @@ impl Text {
         self.line(&format!("st.global.u32 [{address}], {number}"));
     }
 
-    pub(super) fn finish(mut self, threads: u32) -> String {
+    /// The module that shows an instruction.
+    pub(super) fn finish(mut self, threads: u32, instruction: &str) -> String {
         self.line("ret");
         let parameters: Vec<String> = (0..self.parameters.len()).map(|n| format!("\t.param .u64 param_{n}")).collect();
         let declare = |(class, (name, count)): (&&str, &(&str, usize))| format!("\t.reg {class} {name}<{count}>;\n");
         let registers: String = self.registers.iter().map(declare).collect();
+        let (version, target) = if needed(instruction) < AMPERE { ("6.5", TURING) } else { ("7.0", AMPERE) };
         format!(
-            ".version 7.0\n.target sm_80\n.address_size 64\n\n.visible .entry micro(\n{}\n)\n.maxntid {threads}, 1, 1\n{{\n\
+            ".version {version}\n.target sm_{target}\n.address_size 64\n\n.visible .entry micro(\n{}\n)\n.maxntid {threads}, 1, 1\n{{\n\
              {registers}{}\n{}}}\n",
             parameters.join(",\n"),
             self.declarations,

@@ -232,21 +232,37 @@ pub(crate) fn outside_halo(operand: &Operand, load: &Load, ranges: &Ranges) -> V
     };
     let axes = 0..load.index.len();
     let zero = IndexExpr::constant(0);
-    let covered = |bound: &Bound| {
-        let covers = |axis: usize| {
-            let same = bound.expr.simplify(ranges) == load.index[axis].simplify(ranges);
-            same && bound.lo == zero && bound.hi == operand.shape[axis] && is_reached(axis, ranges)
-        };
-        if !axes.clone().any(covers) {
-            return false;
-        }
-        // Where axes share a coordinate, as on a diagonal, it may be what keeps another one within the memory.
-        axes.clone().filter(|&axis| !is_reached(axis, ranges)).all(|axis| {
-            let others: Vec<Bound> = load.valid.iter().filter(|other| *other != bound).cloned().collect();
-            is_reached(axis, &ranges.given(&others)) || !is_reached(axis, &ranges.given(&load.valid))
-        })
+    let covers = |bound: &Bound, axis: usize| {
+        let same = bound.expr.simplify(ranges) == load.index[axis].simplify(ranges);
+        same && bound.lo == zero && bound.hi == operand.shape[axis] && is_reached(axis, ranges)
     };
-    load.valid.iter().filter(|b| !covered(b)).cloned().collect()
+    // Where axes share a coordinate, as on a diagonal, a condition may be what keeps another axis within the memory. One goes
+    // after the other, since two may each do instead of the other.
+    let is_safe_without = |bound: &Bound, others: &[Bound]| {
+        axes.clone()
+            .filter(|&axis| !is_reached(axis, ranges))
+            .all(|axis| !shares_a_variable(&bound.expr, &load.index[axis]) || is_reached(axis, &ranges.given(others)))
+    };
+    let mut kept = load.valid.clone();
+    for bound in &load.valid {
+        if axes.clone().any(|axis| covers(bound, axis)) {
+            let others: Vec<Bound> = kept.iter().filter(|other| *other != bound).cloned().collect();
+            if is_safe_without(bound, &others) {
+                kept = others;
+            }
+        }
+    }
+    kept
+}
+
+fn shares_a_variable(a: &IndexExpr, b: &IndexExpr) -> bool {
+    let mut shares = false;
+    a.for_each_atom(&mut |atom| {
+        if let Atom::Var(var) = atom {
+            shares |= b.uses_var(*var);
+        }
+    });
+    shares
 }
 
 /// `start + Σ (index − origin)·stride`.

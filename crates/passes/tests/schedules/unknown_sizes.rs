@@ -201,12 +201,17 @@ fn a_diagonal_of_a_stage_is_not_joined() {
 /// A condition that zeros around one axis make unnecessary may be what keeps another axis, without zeros, within the memory.
 #[test]
 fn a_diagonal_of_an_operand_with_a_halo() {
-    let text = "kernel @diagonal(x: f32[N, 3, N] layout(halo [0:0, 2:2, 1:1])) -> (y: f32[N + 1]) where N in 1..=4 {
+    let one = "kernel @diagonal(x: f32[N, 3, N] layout(halo [0:0, 2:2, 1:1])) -> (y: f32[N + 1]) where N in 1..=4 {
       stage o[a: N + 1] = x[a, a, a] if 0 <= a < N and 0 <= a < 3 and 0 <= a < N else 0
       output y[a] = o[a]
     }";
-    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
-    for (name, machine) in &MACHINES {
+    // Either condition would do, but not neither.
+    let either = "kernel @diagonal(x: f32[5, 3, N] layout(halo [0:0, 0:3, 0:5])) -> (y: f32[6]) where N in 1..=4 {
+      stage o[a: 6] = x[a, a, a] if 0 <= a < 3 and 0 <= a < N else 0
+      output y[a] = o[a]
+    }";
+    for (text, (name, machine)) in [one, either].into_iter().flat_map(|text| MACHINES.iter().map(move |m| (text, m))) {
+        let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
         let schedule = choose(&kernel, machine, ErrorClass::Exact);
         for n in 1..=4 {
             let inputs = random_inputs(&kernel, &[n], 3);

@@ -164,29 +164,35 @@ impl Stretches {
 
     /// Starts what has been asked for, if anything has.
     pub(crate) fn start(&mut self, kernels: &[KernelInfo]) -> Result<(), GpuError> {
-        let started = if self.is_timed && !self.queued.operations.is_empty() {
-            self.start_timed(kernels)
-        } else {
-            self.start_queued(kernels)
-        };
+        let started = if self.queued.operations.is_empty() { Ok(()) } else { self.start_queued(kernels) };
         self.clear_queued();
         started
     }
 
-    fn start_timed(&mut self, kernels: &[KernelInfo]) -> Result<(), GpuError> {
-        let from = self.gpu.mark()?;
-        let to = self.start_queued(kernels).and_then(|()| self.gpu.mark());
+    fn start_queued(&mut self, kernels: &[KernelInfo]) -> Result<(), GpuError> {
+        let graph = self.graph_of_queued(kernels);
+        let Self { gpu, queued, .. } = self;
+        let start = || match graph {
+            Some(graph) => gpu.replay(graph),
+            None => queued.start(&**gpu, kernels),
+        };
+        if !self.is_timed {
+            return start();
+        }
+        let from = gpu.mark()?;
+        let to = start().and_then(|()| gpu.mark());
         match to {
             Ok(to) => self.marks.push((from, to)),
-            Err(_) => self.gpu.unmark(from),
+            Err(_) => gpu.unmark(from),
         }
         to.map(drop)
     }
 
-    fn start_queued(&mut self, kernels: &[KernelInfo]) -> Result<(), GpuError> {
+    /// The graph that what has been asked for is, if it has been there before; it is recorded the second time.
+    fn graph_of_queued(&mut self, kernels: &[KernelInfo]) -> Option<GpuGraph> {
         let Self { gpu, queued, known, clock, .. } = self;
         if queued.operations.len() < LEAST {
-            return queued.start(&**gpu, kernels);
+            return None;
         }
         *clock += 1;
         let Some(known) = known.iter_mut().find(|known| known.stretch == *queued) else {
@@ -195,15 +201,15 @@ impl Stretches {
                 known.swap_remove(oldest).forget(&**gpu);
             }
             known.push(Known { stretch: queued.clone(), record: Record::NotYet, used: *clock });
-            return queued.start(&**gpu, kernels);
+            return None;
         };
         known.used = *clock;
         if let Record::NotYet = known.record {
             known.record = queued.record(&**gpu, kernels);
         }
         match known.record {
-            Record::Made(graph) => gpu.replay(graph),
-            Record::NotYet | Record::Refused => queued.start(&**gpu, kernels),
+            Record::Made(graph) => Some(graph),
+            Record::NotYet | Record::Refused => None,
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A processor's steps are told one by one. So are a GPU's to an observer that looks at what they have written, which has it
 //! waited for after each. Otherwise they follow each other as they would unobserved, with marks between them, and are told in the
-//! end: what happens between two marks is the kernel then, not how long the host takes to ask for it.
+//! end. What happens between two marks is the kernel then, as long as the host asks for kernels sooner than the GPU has done them;
+//! of the first ones, and of very short ones, it is in part how long the host takes.
 
 use super::{Session, SessionOptions};
 use crate::binding::BoundStep;
@@ -59,8 +60,8 @@ fn is_on_gpu(step: &BoundStep) -> bool {
 }
 
 impl Session {
-    /// How long the GPU took for what the last run asked of it: kernels and copies within its memory, without what lies between
-    /// them and steps of the host. `None` unless [`SessionOptions::device_time`] asks for it, and a GPU runs the model.
+    /// How long the GPU took for what the last run asked of it, from the beginning to the end of every stretch of kernels and copies
+    /// within its memory that no step of the host interrupts. `None` unless [`SessionOptions::device_time`] asks for it, and a GPU runs the model.
     #[must_use]
     pub fn device_time(&self) -> Option<Duration> {
         self.observed.device.filter(|_| self.on_gpu.is_some())

@@ -47,10 +47,15 @@ impl Default for GpuMachine {
 }
 
 impl GpuMachine {
-    /// A GPU before Ampere: its warps multiply no matrices of the shapes that there are schedules for.
+    /// A GPU of a compute capability (major·10 + minor), or of a later one. The warps of those before Ampere multiply no matrices of
+    /// the shapes that there are schedules for.
     #[must_use]
-    pub fn before_ampere() -> Self {
-        Self { multiplies_matrices: false, busy_blocks: 40, ..Self::default() }
+    pub fn for_capability(capability: u32) -> Self {
+        if capability < 80 {
+            Self { multiplies_matrices: false, busy_blocks: 40, ..Self::default() }
+        } else {
+            Self::default()
+        }
     }
 
     /// The same where threads have room for half as many points of results; `None` if that is one already.

@@ -8,7 +8,7 @@
 use super::super::access::{Access, Step as Movement, accesses, extent};
 use super::follow::{Follow, follow};
 use super::points::{contiguous, give_axis, share};
-use super::{GpuMachine, Plan, independent_roots, rewrite};
+use super::{GpuMachine, Plan, independent_roots, is_fit, rewrite};
 use crate::ErrorClass;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::{AxisKind, Kernel};
@@ -22,6 +22,16 @@ const FEW: i64 = 32;
 const PIECE: std::ops::RangeInclusive<i64> = 32..=128;
 
 pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
+    // Rows side by side take as many times the memory.
+    let (chosen, schedule) = spread(kernel, machine, allowed, true)?;
+    if is_fit(&chosen, &schedule, machine, allowed) {
+        return Some((chosen, schedule));
+    }
+    spread(kernel, machine, allowed, false)
+}
+
+/// The candidate, with rows side by side or without.
+fn spread(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass, tiles: bool) -> Option<(Kernel, Schedule)> {
     let roots = independent_roots(kernel)?;
     let mut kernel = kernel.clone();
     roots.iter().for_each(|&root| give_axis(&mut kernel, root));
@@ -29,7 +39,9 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorCla
     if !rows.is_worthwhile(machine) {
         return None;
     }
-    rows.find_tiles(machine);
+    if tiles {
+        rows.find_tiles(machine);
+    }
     let tiles: Vec<_> = rows.roots.iter().map(|root| root.tile).collect();
     let reductions = rows.to_split(machine, allowed);
     for (name, axis, parts) in reductions {
