@@ -206,8 +206,8 @@ fn a_diagonal_of_an_operand_with_a_halo() {
       output y[a] = o[a]
     }";
     // Either condition would do, but not neither.
-    let either = "kernel @diagonal(x: f32[5, 3, N] layout(halo [0:0, 0:3, 0:5])) -> (y: f32[6]) where N in 1..=4 {
-      stage o[a: 6] = x[a, a, a] if 0 <= a < 3 and 0 <= a < N else 0
+    let either = "kernel @diagonal(x: f32[5, 3, 4] layout(halo [0:0, 0:3, 0:2])) -> (y: f32[6]) where N in 1..=4 {
+      stage o[a: 6] = x[a, a, a] if 0 <= a < 3 and 0 <= a < 4 else 0
       output y[a] = o[a]
     }";
     for (text, (name, machine)) in [one, either].into_iter().flat_map(|text| MACHINES.iter().map(move |m| (text, m))) {
