@@ -9,7 +9,8 @@ use crate::speed::{Launches, Speed};
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 /// Failures that are shown of each part.
@@ -104,10 +105,15 @@ impl Report {
     /// # Errors
     /// A file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        std::fs::write(folder.join("report.txt"), self.text())?;
         let mut json = serde_json::to_string_pretty(self)?;
         json.push('\n');
-        Ok(std::fs::write(folder.join("report.json"), json)?)
+        for (name, text) in [("report.txt", self.text()), ("report.json", json)] {
+            // Whole or not at all: the process may be ended at any time.
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(text.as_bytes())?;
+            file.persist(folder.join(name))?;
+        }
+        Ok(())
     }
 
     /// The report in a folder, if there is one.

@@ -281,7 +281,7 @@ impl Lane {
     ) -> Result<Self, Failure> {
         let started = Instant::now();
         let model = model_file::open(&path, options, console)?;
-        // Marks between what a GPU does are cheap, but not for nothing: with a comparison nobody is told.
+        // Comparisons have sessions without it, since marks take time and nobody is told.
         let device_time = model.selection().gpu.is_some();
         let session = model.session(&SessionOptions { device_time, ..SessionOptions::default() })?;
         let load_ms = millis(started.elapsed());

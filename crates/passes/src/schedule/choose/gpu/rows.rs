@@ -23,15 +23,15 @@ const PIECE: std::ops::RangeInclusive<i64> = 32..=128;
 
 pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
     // Rows side by side take as many times the memory.
-    let (chosen, schedule) = spread(kernel, machine, allowed, true)?;
+    let (chosen, schedule) = attempt(kernel, machine, allowed, true)?;
     if is_fit(&chosen, &schedule, machine, allowed) {
         return Some((chosen, schedule));
     }
-    spread(kernel, machine, allowed, false)
+    attempt(kernel, machine, allowed, false)
 }
 
 /// The candidate, with rows side by side or without.
-fn spread(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass, tiles: bool) -> Option<(Kernel, Schedule)> {
+fn attempt(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass, tiles: bool) -> Option<(Kernel, Schedule)> {
     let roots = independent_roots(kernel)?;
     let mut kernel = kernel.clone();
     roots.iter().for_each(|&root| give_axis(&mut kernel, root));
