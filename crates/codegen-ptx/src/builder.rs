@@ -361,6 +361,24 @@ impl Builder {
         dst
     }
 
+    /// An f32, in a register of its own or as a word of memory, as TF32: a word for products of matrices.
+    pub(crate) fn narrow_tf32(&mut self, a: Reg) -> Reg {
+        assert!(matches!(a.class, Class::F32 | Class::B32), "an f32 or its bits");
+        let dst = self.reg(Class::B32);
+        self.line(None, format_args!("cvt.rna.tf32.f32 {dst}, {a}"));
+        dst
+    }
+
+    /// The same where there is no instruction: half of what the dropped bits can say is added; NaN stays what it is.
+    pub(crate) fn narrow_tf32_by_bits(&mut self, a: Reg) -> Reg {
+        Src::Reg(a).check(Ty::F32);
+        let bits = self.bits(Class::B32, a);
+        let up = self.op("add", Ty::U32, &[bits.into(), Src::Int(0x1000)]);
+        let rounded = self.op("and", Ty::B32, &[up.into(), Src::Int(!0x1fff)]);
+        let nan = self.setp("neu", Ty::F32, a.into(), a.into());
+        self.selp(Ty::U32, bits.into(), rounded.into(), nan)
+    }
+
     /// bf16 to f32: the same bits, further up.
     pub(crate) fn widen_bf16(&mut self, a: Reg) -> Reg {
         Src::Reg(a).check(Ty::B16);

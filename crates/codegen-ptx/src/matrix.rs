@@ -14,14 +14,14 @@
 //! order they are summed, and how the sum is rounded on its way, is the machine's.
 
 use crate::PtxError;
-use crate::builder::{Reg, Space};
+use crate::builder::{Address, Class, Reg, Space, Ty};
 use crate::emitter::Emitter;
 use crate::memory::{Element, Place};
 use crate::stmt::product_sum;
 use infc_ir::entity::{BufferId, EntityId, ScalarId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::nest::{Expr, LoopKind, Stmt, Target};
-use infc_ir::scalar::{Body, Load, ScalarOp, Source};
+use infc_ir::scalar::{Body, Load, ScalarOp, Source, UnaryOp};
 use infc_ir::schedule::{GpuDim, Intrinsic};
 use infc_tensor::DType;
 
@@ -104,12 +104,13 @@ impl Emitter<'_> {
         };
         let (last, lets) = body.split_last()?;
         let Stmt::For { var: pair, extent: pairs, kind: LoopKind::Unrolled, body } = last else { return None };
-        let [Stmt::For { var: k, extent: depth, kind: LoopKind::Tensor(Intrinsic::Mma16 | Intrinsic::Mma32), body }] =
+        let [Stmt::For { var: k, extent: depth, kind: LoopKind::Tensor(intrinsic), body }] =
             &body[..]
         else {
             return None;
         };
-        let [Stmt::Reduce { targets, value, reducer, valid }] = &body[..] else { return None };
+        let is_matrices = matches!(intrinsic, Intrinsic::Mma8 | Intrinsic::Mma16 | Intrinsic::Mma32);
+        let ([Stmt::Reduce { targets, value, reducer, valid }], true) = (&body[..], is_matrices) else { return None };
         let whole = extent.is_const(2) && pairs.is_const(2) && lanes.is_const(WARP) && valid.is_empty();
         let named = lets.iter().all(|stmt| matches!(stmt, Stmt::Let { .. }));
         let ([target], true) = (&targets[..], whole && named) else { return None };
@@ -145,10 +146,11 @@ impl Emitter<'_> {
         let columns =
             |id: ScalarId| self.factor(&tile.value.body, id, tile, (tile.pair, 1), (thread, 2), group, tile.half);
         let (a, b) = rows(x).zip(columns(y)).or_else(|| rows(y).zip(columns(x)))?;
-        let halves = a.dtype == b.dtype && matches!(a.dtype, DType::F16 | DType::BF16) && sum == DType::F32;
+        let floats =
+            a.dtype == b.dtype && matches!(a.dtype, DType::F16 | DType::BF16 | DType::F32) && sum == DType::F32;
         let bytes = [&a, &b].iter().all(|f| matches!(f.dtype, DType::I8 | DType::U8)) && sum == DType::I32;
         let size = a.dtype.size_bytes()? as i64;
-        ((halves || bytes) && tile.depth * size == 2 * ROW_BYTES).then_some((a, b))
+        ((floats || bytes) && tile.depth * size == 2 * ROW_BYTES).then_some((a, b))
     }
 
     /// What a factor is, if it moves along `near` by its row's distance, along `far` by so many times that, and along
@@ -164,14 +166,16 @@ impl Emitter<'_> {
         not: VarId,
         nor: VarId,
     ) -> Option<Factor> {
-        let load = match &body.ops[id] {
-            ScalarOp::Cast(_, inner) => &body.ops[*inner],
-            op => op,
+        let (load, rounded) = match &body.ops[id] {
+            ScalarOp::Cast(_, inner) => (&body.ops[*inner], false),
+            ScalarOp::Unary(UnaryOp::Tf32, inner) => (&body.ops[*inner], true),
+            op => (op, false),
         };
         let ScalarOp::Load(Load { source: Source::Buffer(buffer), index, gather, valid, dtype, .. }) = load else {
             return None;
         };
-        if !gather.is_empty() || !valid.is_empty() {
+        // Words are multiplied as TF32, which they have to be asked for.
+        if !gather.is_empty() || !valid.is_empty() || rounded != (*dtype == DType::F32) {
             return None;
         }
         let (by_k, rest) = self.resolve(&index[0]).linear_in(tile.k)?;
@@ -184,9 +188,12 @@ impl Emitter<'_> {
         let size = dtype.size_bytes()? as i64;
         let (piece, shared) =
             (ROW_BYTES / size, matches!(self.places[buffer.index()], Some(Place::Memory { space: Space::Shared, .. })));
-        // Rows of matrices are pieces of 16 aligned bytes: along `k`, or for halves across.
-        let pieces = (by_k == 1 && by_row % piece == 0) || (by_row == 1 && by_k % piece == 0 && size == 2);
-        let fits = alone && in_step && pieces && shared && start.is_multiple_of(piece);
+        // Rows of matrices are pieces of 16 aligned bytes: along `k`, or for halves across. Words come one by one, too.
+        let aligned = start.is_multiple_of(piece);
+        let pieces = (by_k == 1 && by_row % piece == 0 && aligned)
+            || (by_row == 1 && by_k % piece == 0 && size == 2 && aligned)
+            || (by_row == 1 && size == 4);
+        let fits = alone && in_step && pieces && shared;
         fits.then_some(Factor { buffer: *buffer, dtype: *dtype, start, by_row, by_k })
     }
 
@@ -197,15 +204,20 @@ impl Emitter<'_> {
         tile.lets.iter().try_for_each(|stmt| self.stmt(stmt))?;
         let lane = IndexExpr::var(tile.lane);
         let part = |by: i64, of: i64| lane.floor_div(&by.into()).modulo(&of.into());
+        let [group, thread] = [part(4, 8), part(1, 4)];
         // Matrices of A: rows 0 to 7 and 8 to 15, then the same of the second half of `k`. Eight lanes each say where rows lie.
-        let at = if a.by_k == 1 {
+        let at = if a.by_word() {
+            group.clone() + thread.scale(a.by_k)
+        } else if a.by_k == 1 {
             part(1, 16).scale(a.by_row) + part(16, 2).scale(ROW_BYTES / size(a))
         } else {
             (part(1, 8) + part(16, 2).scale(8)).scale(a.by_k) + part(8, 2).scale(8)
         };
         let left = self.fragment(a, at, 4)?;
         // Matrices of B: the first half of `k`, then the second.
-        let at = if b.by_k == 1 {
+        let at = if b.by_word() {
+            group + thread.scale(b.by_k)
+        } else if b.by_k == 1 {
             part(1, 8).scale(b.by_row) + part(8, 2).scale(ROW_BYTES / size(b))
         } else {
             part(1, 16).scale(b.by_k)
@@ -226,6 +238,14 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// Where an element of a factor is.
+    fn in_memory(&mut self, factor: &Factor, index: &IndexExpr) -> Result<Address, PtxError> {
+        match self.element(factor.buffer, index)? {
+            Element::Memory(from) => Ok(from),
+            _ => Err(PtxError::Undefined { what: self.nest.buffers[factor.buffer].name.clone() }),
+        }
+    }
+
     /// So many matrices of a factor, whose rows begin at `start + at`.
     fn fragment(&mut self, factor: &Factor, at: IndexExpr, count: usize) -> Result<Vec<Reg>, PtxError> {
         let index = factor.start.clone() + at;
@@ -233,14 +253,35 @@ impl Emitter<'_> {
         if let Some(regs) = self.fragments.as_ref().and_then(|known| known.get(&key)) {
             return Ok(regs.clone());
         }
-        let Element::Memory(from) = self.element(factor.buffer, &index)? else {
-            return Err(PtxError::Undefined { what: self.nest.buffers[factor.buffer].name.clone() });
+        let mut regs = if factor.by_word() {
+            let mut regs = Vec::with_capacity(count);
+            for n in 0..count as i64 {
+                // Rows eight apart, of the left factor, before the second half of `k`.
+                let (row, k) = if count == 4 { (8 * (n % 2), 4 * (n / 2)) } else { (0, 4 * n) };
+                let from = self.in_memory(factor, &(index.clone() + IndexExpr::constant(row + k * factor.by_k)))?;
+                let word = self.b.reg(Class::B32);
+                self.b.load(&[word], Ty::B32, from, None);
+                regs.push(word);
+            }
+            regs
+        } else {
+            let from = self.in_memory(factor, &index)?;
+            self.b.load_matrices(count, factor.by_k != 1, from)
         };
-        let regs = self.b.load_matrices(count, factor.by_k != 1, from);
+        if factor.dtype == DType::F32 {
+            regs.iter_mut().for_each(|word| *word = self.b.narrow_tf32(*word));
+        }
         if let Some(known) = &mut self.fragments {
             known.insert(key, regs.clone());
         }
         Ok(regs)
+    }
+}
+
+impl Factor {
+    /// Whether a thread loads its elements each by itself: `ldmatrix` turns nothing round but pairs of bytes.
+    fn by_word(&self) -> bool {
+        self.dtype == DType::F32 && self.by_k != 1
     }
 }
 
@@ -252,6 +293,7 @@ fn name(factor: &Factor) -> &'static str {
     match factor.dtype {
         DType::F16 => "f16",
         DType::BF16 => "bf16",
+        DType::F32 => "tf32",
         DType::I8 => "s8",
         _ => "u8",
     }

@@ -23,10 +23,12 @@ fn product(dtype: &str, m: &str, n: i64, k: &str, turned: bool) -> Kernel {
     let (w, at) = if turned { (format!("{n}, {k}"), "n, k") } else { (format!("{k}, {n}"), "k, n") };
     let symbols: Vec<&str> = [m, k].into_iter().filter(|s| s.starts_with(char::is_alphabetic)).collect();
     let clauses: Vec<String> = symbols.iter().map(|s| format!("{s} in 1..=4096")).collect();
+    let wide = |load: String| if dtype == "f32" { load } else { format!("f32({load})") };
+    let (x, y) = (wide("x[m, k]".to_owned()), wide(format!("w[{at}]")));
     let clause = if clauses.is_empty() { String::new() } else { format!("where {} ", clauses.join(", ")) };
     kernel(&format!(
         "kernel @product(x: {dtype}[{m}, {k}], const w: {dtype}[{w}], const b: f32[{n}]) -> (y: {dtype}[{m}, {n}]) {clause}{{
-  stage s[m: {m}, n: {n}, reduce k: {k}] = fold sum f32(x[m, k]) * f32(w[{at}])
+  stage s[m: {m}, n: {n}, reduce k: {k}] = fold sum {x} * {y}
   stage o[m, n] = {dtype}(max(s[m, n] + b[n], 0))
   output y[m, n] = o[m, n]
 }}
@@ -56,6 +58,34 @@ fn whole_tiles() {
         for turned in [false, true] {
             multiplies(&product(dtype, "64", 64, "96", turned), &[], true);
         }
+    }
+}
+
+/// Products of f32 where these may be rounded to TF32: as the interpreter multiplies rounded factors.
+#[track_caller]
+fn multiplies_rounded(kernel: &Kernel, symbols: &[i64], copied: bool) {
+    let machine = GpuMachine { rounds_to_tf32: true, ..GpuMachine::default() };
+    let compiled = compile_for(kernel, &machine, ErrorClass::Reassociating);
+    let text = text(&compiled);
+    let context = || format!("{}\n{}\n{}", compiled.schedule, compiled.nest, text);
+    assert!(text.contains("m16n8k8.row.col.f32.tf32.tf32.f32") && text.contains("cvt.rna.tf32"), "{}", context());
+    assert_eq!(text.contains("cp.async"), copied, "{}", context());
+    let place = format!("{} {symbols:?}", kernel.name);
+    agrees(&place, &compiled.kernel, &compiled, symbols, 1e-5);
+    // Each factor is off by 2⁻¹¹ of itself at most.
+    agrees(&place, kernel, &compiled, symbols, 5e-3);
+}
+
+#[test]
+fn words_as_tf32() {
+    for (m, n, k) in [("64", 64, "96"), ("33", 40, "72"), ("17", 33, "20")] {
+        for turned in [false, true] {
+            // Rows of 33 words are not aligned.
+            multiplies_rounded(&product("f32", m, n, k, turned), &[], turned || n % 2 == 0);
+        }
+    }
+    for rows in [1, 16, 77] {
+        multiplies_rounded(&product("f32", "M", 48, "64", true), &[rows], true);
     }
 }
 

@@ -55,6 +55,9 @@ pub enum UnaryOp {
     Trunc,
     /// Half to even.
     Round,
+    /// The nearest number of an f32's range with 11 significant bits, halves away from zero: what GPUs multiply as TF32
+    /// (PTX ISA, `cvt.rna.tf32.f32`). Of f32 alone.
+    Tf32,
     IsNan,
     IsInf,
 }

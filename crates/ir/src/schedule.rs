@@ -45,11 +45,14 @@ pub enum Intrinsic {
     Mma16,
     /// As [`Intrinsic::Mma16`], of bytes in i32.
     Mma32,
+    /// As [`Intrinsic::Mma16`], of TF32 numbers ([`crate::scalar::UnaryOp::Tf32`]).
+    Mma8,
 }
 
 impl Intrinsic {
     /// All of them.
-    pub const ALL: [Intrinsic; 4] = [Intrinsic::Dot4, Intrinsic::Dot2, Intrinsic::Mma16, Intrinsic::Mma32];
+    pub const ALL: [Intrinsic; 5] =
+        [Intrinsic::Dot4, Intrinsic::Dot2, Intrinsic::Mma16, Intrinsic::Mma32, Intrinsic::Mma8];
 
     /// Turns of a loop that are done at once.
     #[must_use]
@@ -59,6 +62,7 @@ impl Intrinsic {
             Intrinsic::Dot2 => 2,
             Intrinsic::Mma16 => 16,
             Intrinsic::Mma32 => 32,
+            Intrinsic::Mma8 => 8,
         }
     }
 
@@ -77,7 +81,7 @@ impl Intrinsic {
     pub const fn is_exact(self) -> bool {
         match self {
             Intrinsic::Dot4 | Intrinsic::Mma32 => true,
-            Intrinsic::Dot2 | Intrinsic::Mma16 => false,
+            Intrinsic::Dot2 | Intrinsic::Mma16 | Intrinsic::Mma8 => false,
         }
     }
 }
@@ -288,6 +292,7 @@ impl fmt::Display for Intrinsic {
             Intrinsic::Dot2 => "dot2",
             Intrinsic::Mma16 => "mma16",
             Intrinsic::Mma32 => "mma32",
+            Intrinsic::Mma8 => "mma8",
         })
     }
 }

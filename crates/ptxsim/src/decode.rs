@@ -325,6 +325,14 @@ impl<'a> Decoder<'_, 'a> {
     fn convert(&mut self, parts: &[&str]) -> Result<Operation, SimError> {
         let (round, to, from) = match parts {
             [to, from] => (Round::None, *to, *from),
+            ["rna", "tf32", "f32"] => {
+                let (to, from) = (self.ty("b32")?, self.ty("f32")?);
+                let dst = self.reg(to, false)?;
+                self.c.expect(",")?;
+                // Bits that were loaded as such are an f32, too (PTX ISA 9.4.1).
+                let src = Src::Reg(self.reg(to, false)?);
+                return Ok(Operation::Convert { round: Round::NearestTf32, to, from, dst, src });
+            }
             [round, to, from] => {
                 let round = match *round {
                     "rn" => Round::Nearest,

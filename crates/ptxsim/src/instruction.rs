@@ -98,6 +98,8 @@ pub(crate) enum Round {
     None,
     /// To the nearest value of the type, ties to even.
     Nearest,
+    /// Of an f32, to the nearest with 13 bits less, ties away from zero.
+    NearestTf32,
     /// To a whole number: nearest, down, up, towards zero.
     NearestInt,
     DownInt,

@@ -220,13 +220,17 @@ pub(crate) fn convert(round: Round, to: Ty, from: Ty, bits: u64) -> u64 {
             _ => value as u64 & to.mask(),
         };
     }
+    if round == Round::NearestTf32 {
+        let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+        return if is_nan { 0x7fff_ffff } else { (bits + 0x1000) & 0xffff_e000 };
+    }
     let value = match from.bits {
         16 => f16::from_bits(bits as u16).to_f64(),
         32 => f64::from(f32_of(bits)),
         _ => f64_of(bits),
     };
     let value = match round {
-        Round::None | Round::Nearest => value,
+        Round::None | Round::Nearest | Round::NearestTf32 => value,
         Round::NearestInt => value.round_ties_even(),
         Round::DownInt => value.floor(),
         Round::UpInt => value.ceil(),
@@ -275,6 +279,10 @@ mod tests {
         assert_eq!(convert(Round::None, ty("s32"), ty("s8"), 0x1ff), 0xffff_ffff);
         assert_eq!(convert(Round::None, ty("u32"), ty("u8"), 0x1ff), 0xff);
         assert_eq!(convert(Round::Nearest, ty("bf16"), ty("f32"), f(1.0)), 0x3f80);
+        let tf32 = |bits| convert(Round::NearestTf32, ty("b32"), ty("f32"), bits);
+        assert_eq!([0x3f80_0fff, 0x3f80_1000, 0xbf80_1000].map(tf32), [0x3f80_0000, 0x3f80_2000, 0xbf80_2000]);
+        assert_eq!([0x7f7f_ffff, 0x7f80_0000].map(tf32), [0x7f80_0000; 2]);
+        assert!(f32::from_bits(tf32(0x7fff_ffff) as u32).is_nan());
         assert_eq!(convert(Round::Nearest, ty("f16"), ty("f32"), f(1.0)), 0x3c00);
     }
 

@@ -17,6 +17,17 @@ pub fn nearest_bf16(x: f64) -> bf16 {
     bf16::from_f32(to_odd(x))
 }
 
+/// The nearest `f32` whose last 13 bits are zero, of two the one further from zero: TF32, as PTX's `cvt.rna.tf32.f32` rounds
+/// to it. What is beyond the largest becomes infinite; NaN stays NaN.
+#[must_use]
+pub fn nearest_tf32(x: f32) -> f32 {
+    const DROPPED: u32 = 13;
+    if x.is_nan() {
+        return x;
+    }
+    f32::from_bits((x.to_bits() + (1 << (DROPPED - 1))) & !((1 << DROPPED) - 1))
+}
+
 /// The `f32` next to a number towards zero, with its last bit set if it is not that number: rounding it further gives what
 /// rounding the number once would (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
 fn to_odd(x: f64) -> f32 {
@@ -74,5 +85,27 @@ mod tests {
             assert!(nearest_f16(wide).to_bits() == f16::from_f32(x).to_bits() || x.is_nan(), "{x}");
             assert!(nearest_bf16(wide).to_bits() == bf16::from_f32(x).to_bits() || x.is_nan(), "{x}");
         }
+    }
+
+    /// Ten bits behind the point stay; the middle goes away from zero, on both sides of it.
+    #[test]
+    fn eleven_significant_bits() {
+        let step = 2.0f32.powi(-10);
+        let just_below = f32::from_bits((1.0 + step / 2.0).to_bits() - 1);
+        for (x, wanted) in [
+            (1.0, 1.0),
+            (just_below, 1.0),
+            (1.0 + step / 2.0, 1.0 + step),
+            (1.0 + step * 1.5, 1.0 + 2.0 * step),
+            (f32::MAX, f32::INFINITY),
+            (f32::INFINITY, f32::INFINITY),
+            (0.0, 0.0),
+            (f32::from_bits(1), 0.0),
+            (f32::from_bits(0x1000), f32::from_bits(0x2000)),
+        ] {
+            assert_eq!(nearest_tf32(x), wanted, "{x:e}");
+            assert_eq!(nearest_tf32(-x).to_bits(), (-wanted).to_bits(), "{x:e}");
+        }
+        assert!(nearest_tf32(f32::from_bits(0x7fff_ffff)).is_nan());
     }
 }

@@ -25,7 +25,7 @@ pub use buffer::AlignedBytes;
 pub use dtype::{DType, DTypeClass};
 pub use element::Element;
 pub use half::{bf16, f16};
-pub use halves::{nearest_bf16, nearest_f16};
+pub use halves::{nearest_bf16, nearest_f16, nearest_tf32};
 pub use integer::integer_element;
 pub use subgraph::{MAX_SUBGRAPHS, Subgraph, SubgraphNode, SubgraphOutput, Subgraphs};
 pub use tensor::{Tensor, TensorError};

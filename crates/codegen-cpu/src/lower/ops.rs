@@ -66,6 +66,7 @@ impl Lower<'_> {
             UnaryOp::Ceil => self.b.ceil(a),
             UnaryOp::Trunc => self.b.trunc(a),
             UnaryOp::Round => self.b.round_even(a),
+            UnaryOp::Tf32 => self.tf32(a),
             UnaryOp::IsNan => self.b.compare(Cond::Ne, a, a),
             UnaryOp::IsInf => {
                 let infinity = self.b.fconst(ty, f64::INFINITY);
@@ -251,6 +252,19 @@ impl Lower<'_> {
         };
         let rounded = self.b.convert(Convert::Float, value, elem);
         self.b.convert(Convert::Float, rounded, Elem::F32)
+    }
+
+    /// Half of what the dropped bits can say is added to the bits; NaN stays what it is.
+    fn tf32(&mut self, a: Value) -> Value {
+        let ty = self.b.ty(a);
+        let words = ty.with_elem(Elem::I32);
+        let bits = self.b.bitcast(a, words);
+        let (half, kept) = (self.b.constant(words, 0x1000), self.b.constant(words, 0xffff_e000));
+        let up = self.b.add(bits, half);
+        let rounded = self.b.and(up, kept);
+        let rounded = self.b.bitcast(rounded, ty);
+        let is_nan = self.b.compare(Cond::Ne, a, a);
+        self.b.select(is_nan, a, rounded)
     }
 
     /// Narrow integers are held extended to 32 bits and wrapped after every operation.

@@ -78,6 +78,7 @@ pub fn unary<B: Arithmetic>(b: &mut B, f: UnaryOp, x: B::Value) -> Option<B::Val
         | UnaryOp::Ceil
         | UnaryOp::Trunc
         | UnaryOp::Round
+        | UnaryOp::Tf32
         | UnaryOp::IsNan
         | UnaryOp::IsInf => return None,
     })

@@ -1,7 +1,7 @@
 //! The meaning of scalar operations, one value at a time: the definition that interpreters and constant folding use.
 
 use super::{BinaryOp, CompareOp, Const, UnaryOp};
-use infc_tensor::{DType, DTypeClass, bf16, f16, minifloat, nearest_bf16, nearest_f16};
+use infc_tensor::{DType, DTypeClass, bf16, f16, minifloat, nearest_bf16, nearest_f16, nearest_tf32};
 
 /// A value during evaluation: floats are held as f64 and rounded to their type after every operation, integers as
 /// i64 wrapped to their type (u64 by its bits), bools as 0 or 1.
@@ -147,6 +147,7 @@ pub fn eval_unary(op: UnaryOp, dtype: DType, a: Scalar) -> Scalar {
             UnaryOp::Ceil => x.ceil(),
             UnaryOp::Trunc => x.trunc(),
             UnaryOp::Round => x.round_ties_even(),
+            UnaryOp::Tf32 => f64::from(nearest_tf32(x as f32)),
             UnaryOp::IsNan => return Scalar::Int(i64::from(x.is_nan())),
             UnaryOp::IsInf => return Scalar::Int(i64::from(x.is_infinite())),
         };

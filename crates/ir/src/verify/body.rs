@@ -204,6 +204,7 @@ fn unary_takes(op: UnaryOp, dtype: DType) -> bool {
     match op {
         UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Sign => number,
         UnaryOp::Not => dtype == DType::Bool || dtype.is_int(),
+        UnaryOp::Tf32 => dtype == DType::F32,
         _ => number && dtype.is_float(),
     }
 }

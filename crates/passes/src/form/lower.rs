@@ -363,7 +363,7 @@ fn cost(op: &ScalarOp) -> u32 {
     match op {
         ScalarOp::Unary(op, _) => match op {
             UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not | UnaryOp::Sign | UnaryOp::IsNan | UnaryOp::IsInf => 1,
-            UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round => 1,
+            UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round | UnaryOp::Tf32 => 1,
             UnaryOp::Sqrt | UnaryOp::Reciprocal => 4,
             _ => 12,
         },

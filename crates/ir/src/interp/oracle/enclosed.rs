@@ -117,7 +117,7 @@ impl Enclosed {
         }
         let exact = |x: Scalar| eval_unary(op, DType::F64, x);
         let ulps = match op {
-            UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Sign | UnaryOp::Not => 0.0,
+            UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Sign | UnaryOp::Not | UnaryOp::Tf32 => 0.0,
             UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round | UnaryOp::IsNan | UnaryOp::IsInf => 0.0,
             _ => 2.0 * FUNCTION_ULPS,
         };

@@ -3,7 +3,7 @@
 use crate::scalar::{BinaryOp, CompareOp, UnaryOp};
 
 /// Functions of one argument. `neg` and `not` are also written `-` and `!`.
-const UNARY: [(&str, UnaryOp); 29] = [
+const UNARY: [(&str, UnaryOp); 30] = [
     ("neg", UnaryOp::Neg),
     ("abs", UnaryOp::Abs),
     ("sign", UnaryOp::Sign),
@@ -30,6 +30,7 @@ const UNARY: [(&str, UnaryOp); 29] = [
     ("ceil", UnaryOp::Ceil),
     ("trunc", UnaryOp::Trunc),
     ("round", UnaryOp::Round),
+    ("tf32", UnaryOp::Tf32),
     ("is_nan", UnaryOp::IsNan),
     ("is_inf", UnaryOp::IsInf),
     // The mathematician's name, understood but never printed.

@@ -431,7 +431,7 @@ pub fn operation_cost(op: &ScalarOp) -> f64 {
         ScalarOp::Unary(op, _) => match op {
             UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc => 1.0,
             UnaryOp::Sqrt | UnaryOp::Reciprocal => 8.0,
-            UnaryOp::Sign | UnaryOp::Round | UnaryOp::IsNan | UnaryOp::IsInf => 2.0,
+            UnaryOp::Sign | UnaryOp::Round | UnaryOp::Tf32 | UnaryOp::IsNan | UnaryOp::IsInf => 2.0,
             _ => 14.0,
         },
         ScalarOp::Binary(infc_ir::scalar::BinaryOp::Div | infc_ir::scalar::BinaryOp::Mod, ..) => 8.0,

@@ -61,7 +61,7 @@ impl Machine {
             Intrinsic::Dot4 => self.byte_dot,
             Intrinsic::Dot2 => self.pair_dot,
             // Of GPUs alone.
-            Intrinsic::Mma16 | Intrinsic::Mma32 => {
+            Intrinsic::Mma16 | Intrinsic::Mma32 | Intrinsic::Mma8 => {
                 DotCost { cost: f64::INFINITY, operand_cost: 0.0, latency_cycles: f64::INFINITY }
             }
         }

@@ -25,6 +25,8 @@ pub struct GpuMachine {
     pub ahead: u32,
     /// Whether warps multiply matrices, and memory is copied asynchronously.
     pub multiplies_matrices: bool,
+    /// Whether products of matrices of f32 may round their factors to TF32, which warps multiply, and so change results.
+    pub rounds_to_tf32: bool,
 }
 
 impl Default for GpuMachine {
@@ -42,6 +44,7 @@ impl Default for GpuMachine {
             busy_blocks: 108,
             ahead: 2,
             multiplies_matrices: true,
+            rounds_to_tf32: false,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sums of products of halves or bytes as products of matrices: a block computes a tile of the result, a warp a part of it in
+//! Sums of products of halves or bytes, or of f32 numbers that may be rounded to TF32, as products of matrices: a block computes a tile of the result, a warp a part of it in
 //! fragments of 16×8 points ([`infc_ir::schedule::Intrinsic::Mma16`]), and both factors come to shared memory by asynchronous
 //! copies some steps of the sum ahead, where their elements lie in aligned pieces.
 //!
@@ -10,9 +10,9 @@ use super::points::{give_axis, spread};
 use super::product::{Product, copies_pieces, find, joined, moves_by_one, product};
 use super::{GpuMachine, Plan, is_fit, rewrite};
 use crate::ErrorClass;
-use infc_ir::entity::StageId;
+use infc_ir::entity::{ScalarId, StageId};
 use infc_ir::kernel::Kernel;
-use infc_ir::scalar::{BinaryOp, ScalarOp};
+use infc_ir::scalar::{BinaryOp, ScalarOp, UnaryOp};
 use infc_ir::schedule::{GpuDim, Intrinsic, Schedule, Scope, Step};
 use infc_tensor::DType;
 
@@ -31,12 +31,15 @@ const LEAST: i64 = 16;
 /// Bytes that a thread copies at once, the most first.
 const PIECES: [i64; 3] = [16, 8, 4];
 
+/// Products of matrices, which differ in how many elements their 32 bytes are.
+const INTRINSICS: [Intrinsic; 3] = [Intrinsic::Mma8, Intrinsic::Mma16, Intrinsic::Mma32];
+
 /// Rows and columns of a block, and warps along both: the largest first.
 const BLOCKS: [(i64, i64, i64, i64); 5] =
     [(128, 128, 2, 4), (128, 64, 2, 2), (64, 64, 2, 2), (64, 32, 2, 2), (32, 32, 2, 2)];
 
 pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
-    let (kernel, factor) = as_matrices(kernel)?;
+    let (kernel, factor) = as_matrices(kernel, machine)?;
     // In which order an instruction sums floats is its own affair.
     let can = machine.multiplies_matrices && machine.warp == WARP;
     if (factor.is_float() && allowed < ErrorClass::Reassociating) || !can {
@@ -53,10 +56,14 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorCla
 
 /// The kernel with one axis of rows, one of columns and one that is summed along, and the type of its factors, if there is an
 /// instruction for these.
-fn as_matrices(kernel: &Kernel) -> Option<(Kernel, DType)> {
-    let found = product(kernel)?;
-    let factor = factors(kernel, &found)?;
+fn as_matrices(kernel: &Kernel, machine: &GpuMachine) -> Option<(Kernel, DType)> {
     let mut kernel = kernel.clone();
+    let mut found = product(&kernel)?;
+    if machine.rounds_to_tf32 && multiplies_f32(&kernel, &found) {
+        rewrite::rounded(&mut kernel, found.sum, &found.factors);
+        found = product(&kernel)?;
+    }
+    let factor = factors(&kernel, &found)?;
     found.beside.into_iter().for_each(|root| give_axis(&mut kernel, root));
     let sides = |kernel: &Kernel, product: &Product| {
         vec![product.rows.clone(), product.columns.clone(), product.reduced(kernel)]
@@ -64,18 +71,26 @@ fn as_matrices(kernel: &Kernel) -> Option<(Kernel, DType)> {
     Some((joined(&kernel, sides)?, factor))
 }
 
-/// The type of the left factor, if the sum is one of products of f16 or of bf16 in f32, or of bytes in i32.
+/// Whether the sum is one of products of two f32 numbers as they are read.
+fn multiplies_f32(kernel: &Kernel, product: &Product) -> bool {
+    let stage = &kernel.stages[product.sum];
+    let is_factor = |id: ScalarId| product.factors.contains(&id) && stage.body.dtype(id) == DType::F32;
+    matches!(stage.body.ops[stage.results[0]], ScalarOp::Binary(BinaryOp::Mul, a, b) if is_factor(a) && is_factor(b))
+}
+
+/// The type of the left factor, if the sum is one of products of f16, of bf16 or of TF32 in f32, or of bytes in i32.
 fn factors(kernel: &Kernel, product: &Product) -> Option<DType> {
     let stage = &kernel.stages[product.sum];
     let ScalarOp::Binary(BinaryOp::Mul, a, b) = stage.body.ops[stage.results[0]] else { return None };
     let factor = |id| match &stage.body.ops[id] {
         ScalarOp::Cast(to, inner) if product.factors.contains(inner) => Some((*to, stage.body.dtype(*inner))),
+        ScalarOp::Unary(UnaryOp::Tf32, inner) if product.factors.contains(inner) => Some((DType::F32, DType::F32)),
         _ => None,
     };
     let sums = stage.reducer.as_ref().is_some_and(|reducer| reducer.as_binary() == Some(BinaryOp::Add));
     let is_byte = |dtype| matches!(dtype, DType::I8 | DType::U8);
     match (factor(a)?, factor(b)?) {
-        ((DType::F32, a @ (DType::F16 | DType::BF16)), (DType::F32, b)) if sums && a == b => Some(a),
+        ((DType::F32, a @ (DType::F16 | DType::BF16 | DType::F32)), (DType::F32, b)) if sums && a == b => Some(a),
         ((DType::I32, a), (DType::I32, b)) if sums && is_byte(a) && is_byte(b) => Some(a),
         _ => None,
     }
@@ -208,7 +223,7 @@ impl Parts {
         loops.push(inner.clone());
         plan.reorder(self.sum, loops);
         let sum = stage.name.clone();
-        let intrinsic = if self.slice == Intrinsic::Mma32.turns() { Intrinsic::Mma32 } else { Intrinsic::Mma16 };
+        let intrinsic = INTRINSICS.into_iter().find(|intrinsic| intrinsic.turns() == self.slice)?;
         for axis in [slice, order.pair] {
             plan.steps.push(Step::Unroll { stage: sum.clone(), axis });
         }

@@ -5,7 +5,7 @@ use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::{IndexExpr, Proof};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Stage};
-use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source};
+use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source, UnaryOp};
 
 fn fresh_name(kernel: &Kernel, wanted: &str) -> String {
     let taken = |name: &str| kernel.stages.iter().any(|s| s.name == name);
@@ -111,6 +111,20 @@ pub(super) fn padded(kernel: &mut Kernel, id: StageId, axis: usize, to: i64) -> 
         }
     }
     true
+}
+
+/// Rounds some of the loads of a stage to TF32 wherever they are read.
+pub(super) fn rounded(kernel: &mut Kernel, id: StageId, loads: &[ScalarId]) {
+    let stage = &mut kernel.stages[id];
+    let factors: Vec<ScalarOp> = loads.iter().map(|&load| stage.body.ops[load].clone()).collect();
+    let mut body = Body::default();
+    stage.results = body.import(&stage.body, &stage.results, &mut |body, op| {
+        factors.contains(op).then(|| {
+            let load = body.push(op.clone());
+            body.push(ScalarOp::Unary(UnaryOp::Tf32, load))
+        })
+    });
+    stage.body = body;
 }
 
 /// Makes a load of a stage a stage of its own in front, over those axes that it moves along. Gives the axes, by their
