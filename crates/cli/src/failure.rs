@@ -225,10 +225,11 @@ impl From<ImportError> for Failure {
 impl From<CompileError> for Failure {
     fn from(error: CompileError) -> Self {
         let exit = match &error {
-            CompileError::UnknownTarget { .. } | CompileError::DuplicateTarget { .. } | CompileError::NoTargets => {
-                Exit::Usage
-            }
-            CompileError::CannotStart { .. }
+            CompileError::UnknownTarget { .. }
+            | CompileError::DuplicateTarget { .. }
+            | CompileError::NoTargets
+            | CompileError::Precision { .. }
+            | CompileError::CannotStart { .. }
             | CompileError::UnknownSpecialCase { .. }
             | CompileError::BadSpecialCase { .. }
             | CompileError::TooManySpecialCases { .. } => Exit::Usage,

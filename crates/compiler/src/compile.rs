@@ -22,6 +22,7 @@ use infc_ir::op::Op;
 use infc_ir::schedule::Intrinsic;
 use infc_passes::form::{self, GraphPlan};
 use infc_passes::graph::{self, Changed, PassContext, PassOptions};
+use infc_tensor::DType;
 use std::cmp::Reverse;
 use std::io::Write;
 use std::time::Instant;
@@ -151,7 +152,8 @@ pub fn compile(
             let pass_options = PassOptions { allowed: options.allowed(), ..PassOptions::default() };
             let cx = PassContext::new(pass_options);
             graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
-            if options.precision == Precision::Bf16 && graph::bf16::run(graph) == Changed::Yes {
+            let stored = options.precision.stored();
+            if stored.is_some_and(|to| graph::precision::run(graph, to) == Changed::Yes) {
                 graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
             }
             graph::tabulate::run(graph, &cx);
@@ -256,6 +258,7 @@ pub fn compile(
         for (n, scheduled) in scheduled.iter().enumerate() {
             let info = kernel_info(&kernels, n, scheduled, compiled)?;
             report.code_bytes += compiled.bytes(n).len() as u64;
+            report.tf32_kernels += usize::from(scheduled.takes(Intrinsic::Mma8));
             report.kernels.push(kernel_report(&kernels, n, &info, compiled));
             variant.kernel(info, compiled.bytes(n));
             launches.push(compiled.launch(n, scheduled)?);
@@ -428,7 +431,14 @@ fn targets(options: &CompileOptions) -> Result<(Vec<VariantTarget>, Further), Co
         let parsed = texts.map(&mut parse).collect::<Result<Vec<_>, _>>()?;
         further.push((intrinsic, parsed.iter().filter_map(VariantTarget::cpu).cloned().collect()));
     }
-    if targets.is_empty() { Err(CompileError::NoTargets) } else { Ok((targets, further)) }
+    let for_gpus = targets.iter().any(|target| matches!(target, VariantTarget::Cuda(_)));
+    match (targets.is_empty(), options.precision) {
+        (true, _) => Err(CompileError::NoTargets),
+        (false, Precision::Tf32) if !for_gpus => {
+            Err(CompileError::Precision { precision: Precision::Tf32, targets: options.targets.clone() })
+        }
+        _ => Ok((targets, further)),
+    }
 }
 
 fn plan_summary(report: &Report) -> String {
@@ -452,7 +462,7 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
         }
     }
     report.launches = plan.kernels.len();
-    report.bf16_contractions = bf16_contractions(&plan.graph);
+    report.rounded_contractions = rounded_contractions(&plan.graph, options.precision);
     let mut fused: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
     for kernel in &plan.kernels {
         *fused.entry(kernel.fused_nodes).or_default() += 1;
@@ -467,14 +477,14 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
     report.special_cases = plans.special.iter().map(case).collect();
 }
 
-/// Counts the sums of products of bfloat16 numbers.
-fn bf16_contractions(graph: &Graph) -> usize {
+/// Counts the sums, in f32, of products of the numbers of 16 bits that were asked for.
+fn rounded_contractions(graph: &Graph, precision: Precision) -> usize {
     let ty = |value| graph.ty(value).dtype;
-    let multiplies_bf16 = |node: &&Node| match (&node.op, &node.inputs[..], &node.outputs[..]) {
-        (Op::Contract(_), &[a, b], &[sum]) => Intrinsic::of(ty(sum), [ty(a), ty(b)]) == Some(Intrinsic::Dot2),
+    let multiplies = |node: &&Node| match (&node.op, &node.inputs[..], &node.outputs[..]) {
+        (Op::Contract(_), &[a, b], &[sum]) => ty(sum) == DType::F32 && [ty(a), ty(b)].map(Some) == [precision.stored(); 2],
         _ => false,
     };
-    graph.order.iter().map(|&id| &graph.nodes[id]).filter(multiplies_bf16).count()
+    graph.order.iter().map(|&id| &graph.nodes[id]).filter(multiplies).count()
 }
 
 /// Counts the kernels that each special case adds.

@@ -33,8 +33,9 @@ fn refuse(parts: Vec<String>, target: PtxTarget) -> Result<(), CompileError> {
 }
 
 /// What schedules for a generation have in mind.
-fn machine(target: PtxTarget) -> gpu::GpuMachine {
-    gpu::GpuMachine::for_capability(target.capability())
+fn machine(target: PtxTarget, options: &CompileOptions) -> gpu::GpuMachine {
+    let rounds_to_tf32 = options.precision.rounds_to_tf32();
+    gpu::GpuMachine { rounds_to_tf32, ..gpu::GpuMachine::for_capability(target.capability()) }
 }
 
 /// Schedules every kernel for GPUs.
@@ -43,7 +44,7 @@ pub(crate) fn schedule(
     target: PtxTarget,
     options: &CompileOptions,
 ) -> Result<Vec<Scheduled>, CompileError> {
-    let (name, machine) = (format!("cuda:{target}"), machine(target));
+    let (name, machine) = (format!("cuda:{target}"), machine(target, options));
     kernels.distinct.par_iter().map(|distinct| schedule_one(distinct, &name, &machine, options.allowed())).collect()
 }
 
@@ -94,7 +95,7 @@ pub(crate) fn assemble(
     code.spills = assembled.spills.clone();
     let spilling: Vec<usize> = (0..code.spills.len()).filter(|&n| code.spills[n] > 0).collect();
     let replacements = spilling.par_iter().map(|&n| {
-        all.with_fewer_spills(&kernels.distinct[n], code.spills[n], options.allowed()).map(|better| (n, better))
+        all.with_fewer_spills(&kernels.distinct[n], code.spills[n], options).map(|better| (n, better))
     });
     let replacements = replacements.collect::<Result<Vec<_>, CompileError>>()?;
     let mut is_final = true;
@@ -148,17 +149,17 @@ impl Assembling<'_> {
         &self,
         distinct: &Distinct,
         spills: u64,
-        allowed: ErrorClass,
+        options: &CompileOptions,
     ) -> Result<Option<(Scheduled, PtxModule, u64)>, CompileError> {
         let mut best: Option<(Scheduled, PtxModule, u64)> = None;
-        let mut machine = machine(self.target);
+        let mut machine = machine(self.target, options);
         while let Some(fewer) = machine.with_fewer_registers() {
             machine = fewer;
             let least = best.as_ref().map_or(spills, |(_, _, spills)| *spills);
             if least == 0 {
                 break;
             }
-            let scheduled = schedule_one(distinct, &format!("cuda:{}", self.target), &machine, allowed)?;
+            let scheduled = schedule_one(distinct, &format!("cuda:{}", self.target), &machine, options.allowed())?;
             // What cannot be printed is no better.
             let Ok(module) = emit(&scheduled.nest, &self.target) else { continue };
             let found = self.assemble(std::slice::from_ref(&module))?.spills.iter().copied().sum();

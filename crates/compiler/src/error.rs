@@ -1,5 +1,6 @@
 //! Why a model cannot be compiled.
 
+use crate::Precision;
 use infc_artifact::ArtifactError;
 use infc_codegen_cpu::CodegenError;
 use infc_frontend_onnx::ImportError;
@@ -19,6 +20,8 @@ pub enum CompileError {
     UnknownTarget { target: String, reason: String },
     #[error("no targets to compile for")]
     NoTargets,
+    #[error("nothing multiplies {precision} numbers on {}: only NVIDIA GPUs do", targets.join(", "))]
+    Precision { precision: Precision, targets: Vec<String> },
     #[error("target `{target}` is given twice")]
     DuplicateTarget { target: String },
     #[error("the model has no {kind} `{name}` for a state, it has {}", known.join(", "))]
@@ -85,6 +88,7 @@ impl CompileError {
             Self::Import(error) => error.code(),
             Self::UnknownTarget { .. } => "compile::unknown-target",
             Self::NoTargets => "compile::no-targets",
+            Self::Precision { .. } => "compile::precision",
             Self::DuplicateTarget { .. } => "compile::duplicate-target",
             Self::UnknownState { .. } => "compile::unknown-state",
             Self::DuplicateState { .. } => "compile::duplicate-state",
@@ -112,7 +116,7 @@ impl CompileError {
     }
 
     /// All codes of this crate itself, for whoever documents them.
-    pub const CODES: [&'static str; 24] = [
+    pub const CODES: [&'static str; 25] = [
         "compile::bad-dump",
         "compile::bad-special-case",
         "compile::cannot-dump",
@@ -126,6 +130,7 @@ impl CompileError {
         "compile::no-targets",
         "compile::pass",
         "compile::plan",
+        "compile::precision",
         "compile::ptxas",
         "compile::schedule",
         "compile::size",

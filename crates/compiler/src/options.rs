@@ -4,6 +4,7 @@ use crate::code::VariantTarget;
 use crate::{CustomOps, DimChoice, MachineModel, Phase, Ptxas, Records, ShapeDim, Target, specialize};
 use infc_passes::ErrorClass;
 use infc_passes::form::{Append, FormOptions};
+use infc_tensor::DType;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -26,21 +27,44 @@ pub enum Precision {
     /// As the model says.
     #[default]
     F32,
+    /// On GPUs with tensor cores, factors of matrix products of f32 are rounded to TF32 (11 significant bits, the range of
+    /// f32) as they are multiplied, and summed in f32; in memory they stay what they are. Code for processors is that of `F32`.
+    Tf32,
     /// Factors of matrix products and convolutions with weights are rounded to bfloat16 and summed in f32, and values
-    /// between kernels that are such factors are stored so. What a model computes changes by that.
+    /// between kernels that are such factors are stored so. What a model computes changes by that. What other products of
+    /// matrices there are is multiplied as `Tf32` says.
     Bf16,
+    /// The same with IEEE halves, which have three more significant bits and end at 65504: what is larger becomes infinite.
+    F16,
 }
 
 impl Precision {
     /// All of them.
-    pub const ALL: [Precision; 2] = [Precision::F32, Precision::Bf16];
+    pub const ALL: [Precision; 4] = [Precision::F32, Precision::Tf32, Precision::Bf16, Precision::F16];
+
+    /// The type that factors with weights are stored in, if it is another one than the model's.
+    pub(crate) fn stored(self) -> Option<DType> {
+        match self {
+            Precision::F32 | Precision::Tf32 => None,
+            Precision::Bf16 => Some(DType::BF16),
+            Precision::F16 => Some(DType::F16),
+        }
+    }
+
+    /// Whether products of f32 may have their factors rounded to TF32, which is no less exact than the halves that were
+    /// asked for.
+    pub(crate) fn rounds_to_tf32(self) -> bool {
+        self != Precision::F32
+    }
 }
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Precision::F32 => "f32",
+            Precision::Tf32 => "tf32",
             Precision::Bf16 => "bf16",
+            Precision::F16 => "f16",
         })
     }
 }
@@ -157,7 +181,7 @@ impl CompileOptions {
         }
         if self.precision != Precision::default() {
             flags.push(format!("precision={}", self.precision));
-            if !self.bf16_targets.is_empty() {
+            if self.precision == Precision::Bf16 && !self.bf16_targets.is_empty() {
                 flags.push(format!("bf16-target={}", self.bf16_targets.join(",")));
             }
         }

@@ -13,8 +13,8 @@ pub struct Report {
     pub nodes: usize,
     /// Kernels launched per run.
     pub launches: usize,
-    /// Sums of products of bfloat16 numbers, each in a kernel of its own.
-    pub bf16_contractions: usize,
+    /// Sums of products of numbers of 16 bits that the precision asked for, each in a kernel of its own.
+    pub rounded_contractions: usize,
     /// Kernels that differ.
     pub distinct_kernels: usize,
     /// The ONNX nodes that run on the host instead of as kernels.
@@ -80,6 +80,8 @@ pub struct VariantReport {
     pub code_bytes: u64,
     /// Its kernels.
     pub kernels: Vec<KernelReport>,
+    /// Of a variant for GPUs, kernels that round factors of products to TF32.
+    pub tf32_kernels: usize,
     /// Of a variant for GPUs, the copies between host and GPU in a run of the entry `main`, but for those of its inputs and
     /// outputs at both ends.
     pub crossings: Vec<Crossing>,

@@ -274,6 +274,10 @@ fn wrong_requests_are_told_by_code() {
     assert_eq!(code(&model, &targets(&["x86-64-v9"])), Err("compile::unknown-target"));
     assert_eq!(code(&model, &targets(&["x86-64-v3", "x86-64-v3"])), Err("compile::duplicate-target"));
     assert_eq!(code(&model, &targets(&[])), Err("compile::no-targets"));
+    // Processors have no TF32 numbers.
+    let tf32 = CompileOptions { precision: infc::Precision::Tf32, ..CompileOptions::default() };
+    assert_eq!(code(&model, &tf32), Err("compile::precision"));
+    assert_eq!(code(&model, &CompileOptions { targets: vec!["x86-64-v3".into(), "cuda".into()], ..tf32 }), Ok(()));
     let dims = vec![("M".to_owned(), DimChoice::Fixed(4))];
     let unknown = CompileOptions { dims, ..CompileOptions::default() };
     assert_eq!(code(&model, &unknown), Err("dim::unknown-name"));

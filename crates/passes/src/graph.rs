@@ -7,7 +7,6 @@
 //! Where a rewrite of note is refused, the reason goes to [`PassContext::note`].
 
 mod aimed;
-pub mod bf16;
 pub mod branch_fold;
 pub mod composites;
 pub mod contract;
@@ -20,6 +19,7 @@ pub mod horizontal;
 pub mod map;
 pub mod movement;
 pub mod quantize;
+pub mod precision;
 pub mod recognize;
 pub mod rewrite;
 pub mod scalar;

@@ -55,8 +55,9 @@ pub(crate) struct CompileArgs {
     /// An output that is an input of the next run: the session keeps it, and need not be given it. May be repeated
     #[arg(long, value_name = "OUT=IN")]
     state: Vec<String>,
-    /// Multiply in these numbers: bf16 rounds the factors of matrix products and convolutions with weights and sums in f32,
-    /// which takes half the memory and, on processors with AVX512-BF16, half the instructions. What else there is stays f32
+    /// Multiply in these numbers: bf16 and f16 round the factors of matrix products and convolutions with weights and sum in
+    /// f32, which takes half the memory and, for bf16 on processors with AVX512-BF16, half the instructions; what else there is
+    /// stays f32. On GPUs tensor cores multiply all of these, and tf32, of f32 numbers in memory, which is for GPUs alone
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = PrecisionArg::F32)]
     precision: PrecisionArg,
     /// Make no rewrites that change the order of floating-point additions
@@ -105,14 +106,18 @@ pub(crate) struct CompileArgs {
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum PrecisionArg {
     F32,
+    Tf32,
     Bf16,
+    F16,
 }
 
 impl From<PrecisionArg> for Precision {
     fn from(argument: PrecisionArg) -> Self {
         match argument {
             PrecisionArg::F32 => Precision::F32,
+            PrecisionArg::Tf32 => Precision::Tf32,
             PrecisionArg::Bf16 => Precision::Bf16,
+            PrecisionArg::F16 => Precision::F16,
         }
     }
 }
@@ -339,8 +344,8 @@ struct Summary<'a> {
     distinct_kernels: usize,
     /// In which numbers products are computed.
     precision: String,
-    /// Kernels that multiply bfloat16 numbers.
-    bf16_kernels: usize,
+    /// Kernels that multiply numbers of 16 bits because the precision asked for it.
+    rounded_kernels: usize,
     /// `[nodes, kernels]`: how many kernels were made of so many nodes.
     fused: &'a [(usize, usize)],
     refusals: &'a [String],
@@ -403,6 +408,8 @@ struct VariantSummary<'a> {
     /// Of a variant for GPUs, values that a run copies between host and GPU, besides inputs and outputs.
     crossings: usize,
     /// Kernels whose innermost loops move values between registers and memory; for GPUs, kernels that do so anywhere.
+    /// Kernels that round factors of products to TF32.
+    tf32_kernels: usize,
     spilling_kernels: usize,
     /// Machine code of GPU generations, beside PTX.
     cubins: Vec<CubinSummary<'a>>,
@@ -416,6 +423,7 @@ impl<'a> Summary<'a> {
             code_bytes: variant.code_bytes,
             kernels: variant.kernels.len(),
             crossings: variant.crossings.len(),
+            tf32_kernels: variant.tf32_kernels,
             spilling_kernels: variant.kernels.iter().filter(|kernel| spills(kernel)).count(),
             cubins: variant
                 .cubins
@@ -434,7 +442,7 @@ impl<'a> Summary<'a> {
             kernels: report.launches,
             distinct_kernels: report.distinct_kernels,
             precision: job.options.precision.to_string(),
-            bf16_kernels: report.bf16_contractions,
+            rounded_kernels: report.rounded_contractions,
             fused: &report.fused,
             refusals: &report.refusals,
             recorded_kernels: report.recorded_schedules,
@@ -490,12 +498,17 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
         None => "this machine runs none of them".to_owned(),
     };
     console.line(format!("  {} runs on {}; {taken}", " ".repeat(9), targets.join(", ")))?;
-    if job.options.precision == Precision::Bf16 {
-        let (bf16, all) = (report.bf16_contractions, report.launches);
+    if let precision @ (Precision::Bf16 | Precision::F16) = job.options.precision {
+        let (rounded, all) = (report.rounded_contractions, report.launches);
         console.line(format!(
-            "  {} {bf16} of {all} kernels multiply bf16 numbers; other arithmetic is f32",
+            "  {} {rounded} of {all} kernels multiply {precision} numbers; other arithmetic is f32",
             " ".repeat(9)
         ))?;
+    }
+    for variant in report.variants.iter().filter(|variant| variant.tf32_kernels > 0) {
+        let VariantReport { target, tf32_kernels, kernels, .. } = variant;
+        let all = kernels.len();
+        console.line(format!("  {} {tf32_kernels} of {all} kernels for {target} multiply tf32 numbers", " ".repeat(9)))?;
     }
     let by_records = [
         (report.recorded_schedules, "records".to_owned()),

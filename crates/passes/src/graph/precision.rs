@@ -1,8 +1,8 @@
-//! Sums of products multiply bfloat16 numbers (`--precision bf16`, ARCHITECTURE.md D11).
+//! Sums of products multiply numbers of 16 bits (`--precision bf16` and `f16`, ARCHITECTURE.md D11).
 //!
-//! Contractions with a constant factor whose columns fill vectors get both factors rounded to bfloat16, half to even;
+//! Contractions with a constant factor whose columns fill vectors get both factors rounded to such a type, half to even;
 //! products are summed in f32 as before. A factor that is computed is rounded once, where it is made, through movement,
-//! concatenation and extrema, and whoever else computes with it reads the rounded number, too: so it is stored as bfloat16
+//! concatenation and extrema, and whoever else computes with it reads the rounded number, too: so it is stored rounded
 //! alone. Concatenations of which nothing but factors is made, point by point, are stored so as well, and so are sums that
 //! wait for another one to make a factor with it.
 //! All other arithmetic (sums, additions of residuals, norms, softmax, functions) is f32, and so is what depthwise convolutions
@@ -25,13 +25,14 @@ use std::sync::Arc;
 /// Fewer products per result, or results per computed factor, take no dot products of whole vectors.
 const FEWEST: i64 = 8;
 
-/// Rounds the factors of a graph's contractions, and of those in the branches of its `If`s.
-pub fn run(graph: &mut Graph) -> Changed {
+/// Rounds the factors of a graph's contractions to a float type of 16 bits, and those of contractions in the branches of its
+/// `If`s.
+pub fn run(graph: &mut Graph, to: DType) -> Changed {
     let mut changed = Changed::No;
     for id in graph.order.clone() {
         if let Op::If(branches) = &mut graph.nodes[id].op {
             for branch in [&mut branches.then, &mut branches.otherwise] {
-                changed = changed.or(run(Arc::make_mut(branch)));
+                changed = changed.or(run(Arc::make_mut(branch), to));
             }
         }
     }
@@ -41,12 +42,13 @@ pub fn run(graph: &mut Graph) -> Changed {
     }
     // Inputs have no origin of their own.
     let origin = graph.order.iter().find(|id| contractions.contains(id)).map(|&id| graph.nodes[id].origin);
-    let mut pass = Pass { factors: factors(graph, &contractions), rounded: HashMap::new(), widened: HashMap::new() };
+    let factors = factors(graph, &contractions);
+    let mut pass = Pass { to, factors, rounded: HashMap::new(), widened: HashMap::new() };
     let order = std::mem::take(&mut graph.order);
     for input in graph.inputs.clone() {
         if let Some(origin) = origin.filter(|_| pass.factors.contains(&input.value)) {
             // Whoever else reads an input reads it as it is.
-            let value = convert(graph, input.value, DType::BF16, origin);
+            let value = convert(graph, input.value, to, origin);
             pass.rounded.insert(input.value, value);
         }
     }
@@ -172,8 +174,10 @@ fn chooses(reduce: &ReduceOp) -> bool {
 }
 
 struct Pass {
+    /// The type that factors are rounded to.
+    to: DType,
     factors: HashSet<ValueId>,
-    /// Values as bfloat16 numbers, once these are made.
+    /// Values as such numbers, once these are made.
     rounded: HashMap<ValueId, ValueId>,
     /// These as f32 again, for nodes that do not convert what they read.
     widened: HashMap<ValueId, ValueId>,
@@ -215,8 +219,10 @@ impl Pass {
         };
         let converts = |n: u8| rounded.get(usize::from(n)).copied().flatten().is_some();
         match &mut graph.nodes[id].op {
-            Op::Map(map) => (map.body, map.results) = reading(&map.body, &map.results, &converts),
-            Op::Reduce(reduce) => (reduce.body, reduce.elements) = reading(&reduce.body, &reduce.elements, &converts),
+            Op::Map(map) => (map.body, map.results) = reading(self.to, &map.body, &map.results, &converts),
+            Op::Reduce(reduce) => {
+                (reduce.body, reduce.elements) = reading(self.to, &reduce.body, &reduce.elements, &converts);
+            }
             _ => {}
         }
         graph.nodes[id].inputs = inputs;
@@ -228,15 +234,15 @@ impl Pass {
         for &value in &node.outputs {
             let parts: Option<Vec<ValueId>> =
                 node.inputs.iter().map(|input| self.rounded.get(input).copied()).collect();
-            let ty = TensorType::new(DType::BF16, graph.ty(value).shape.clone());
+            let ty = TensorType::new(self.to, graph.ty(value).shape.clone());
             let rounded = match (&node.op, parts) {
                 _ if graph.ty(value).dtype != DType::F32 => continue,
                 (Op::View(view), Some(parts)) => {
-                    let view = ViewOp { otherwise: rounded(view.otherwise), ..view.clone() };
+                    let view = ViewOp { otherwise: Const::from_f64(self.to, view.otherwise.to_f64()), ..view.clone() };
                     graph.add(Op::View(view), &parts, ty, node.origin)
                 }
                 (Op::Concat(concat), Some(parts)) => graph.add(Op::Concat(concat.clone()), &parts, ty, node.origin),
-                _ if self.factors.contains(&value) => convert(graph, value, DType::BF16, node.origin),
+                _ if self.factors.contains(&value) => convert(graph, value, self.to, node.origin),
                 _ => continue,
             };
             self.rounded.insert(value, rounded);
@@ -253,22 +259,17 @@ fn is_given(graph: &Graph, value: ValueId) -> bool {
     })
 }
 
-/// A body that reads some of its operands as bfloat16 numbers.
-fn reading(body: &Body, results: &[ScalarId], converts: &dyn Fn(u8) -> bool) -> (Body, Vec<ScalarId>) {
+/// A body that reads some of its operands as numbers of a type.
+fn reading(stored: DType, body: &Body, results: &[ScalarId], converts: &dyn Fn(u8) -> bool) -> (Body, Vec<ScalarId>) {
     let mut new = Body::default();
     let results = new.import(body, results, &mut |new, op| match op {
         ScalarOp::Param(n, dtype) if converts(*n) => {
-            let param = new.param(*n, DType::BF16);
+            let param = new.param(*n, stored);
             Some(new.cast(*dtype, param))
         }
         _ => None,
     });
     (new, results)
-}
-
-/// A constant in bfloat16.
-fn rounded(value: Const) -> Const {
-    Const::from_f64(DType::BF16, value.to_f64())
 }
 
 fn convert(graph: &mut Graph, value: ValueId, to: DType, origin: OriginId) -> ValueId {

@@ -1,4 +1,4 @@
-//! Models compiled with `Precision::Bf16`, on every level that this machine has: against formulas with rounded factors,
+//! Models compiled with `Precision::Bf16` and `F16`, on every level that this machine has: against formulas with rounded factors,
 //! and against the interpreter on the rounded graph.
 
 mod net;
@@ -14,8 +14,11 @@ use net::{Attr, Net};
 const TARGETS: [&str; 4] = ["x86-64-v4+vnni+bf16", "x86-64-v4", "x86-64-v3", "x86-64-v2"];
 
 fn options(target: &str) -> CompileOptions {
-    let targets = vec![target.to_owned()];
-    CompileOptions { targets, precision: Precision::Bf16, ..CompileOptions::default() }
+    in_halves(target, Precision::Bf16)
+}
+
+fn in_halves(target: &str, precision: Precision) -> CompileOptions {
+    CompileOptions { targets: vec![target.to_owned()], precision, ..CompileOptions::default() }
 }
 
 /// What a compiled model computes; `None` where this machine does not run it.
@@ -43,12 +46,13 @@ fn floats(tensor: &Tensor) -> &[f32] {
     tensor.elements().expect("f32")
 }
 
-/// The nearest bfloat16 number, half to even, written independently of the compiler's.
-fn rounded(x: f32) -> f64 {
+/// The nearest number of the precision's, half to even, written independently of the compiler's.
+fn rounded(x: f32, precision: Precision) -> f64 {
     if x.is_nan() || x.is_infinite() {
         return f64::from(x);
     }
-    let unit = 2f64.powi(f64::from(x).abs().log2().floor().max(-126.0) as i32 - 7);
+    let (digits, lowest) = if precision == Precision::F16 { (10, -14.0) } else { (7, -126.0) };
+    let unit = 2f64.powi(f64::from(x).abs().log2().floor().max(lowest) as i32 - digits);
     let units = (f64::from(x) / unit).round_ties_even();
     if x == 0.0 { 0.0 } else { units * unit }
 }
@@ -62,8 +66,8 @@ fn product(m: &str, k: usize, n: usize) -> Net {
 }
 
 /// `Σ round(x)·round(w)` of a row and a column, and the sum of the sizes of its products.
-fn formula(x: &[f32], w: &[f32], n: usize, column: usize) -> (f64, f64) {
-    let terms = x.iter().enumerate().map(|(k, &x)| rounded(x) * rounded(w[k * n + column]));
+fn formula(x: &[f32], w: &[f32], n: usize, column: usize, precision: Precision) -> (f64, f64) {
+    let terms = x.iter().enumerate().map(|(k, &x)| rounded(x, precision) * rounded(w[k * n + column], precision));
     terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()))
 }
 
@@ -83,18 +87,19 @@ fn products_round_their_factors_and_nothing_else() {
         (64, 127, 64),
     ] {
         let (x, w) = (numbers(&[m, k], m), numbers(&[k, n], 3));
-        for target in TARGETS {
-            let compilation = product(&m.to_string(), k, n).compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(compilation.report.bf16_contractions, 1, "{m}×{k}×{n}");
+        for (target, precision) in TARGETS.map(|t| [(t, Precision::Bf16), (t, Precision::F16)]).concat() {
+            let options = in_halves(target, precision);
+            let compilation = product(&m.to_string(), k, n).compile(&options).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(compilation.report.rounded_contractions, 1, "{m}×{k}×{n}");
             let Some(found) = run(&compilation, &[&x]) else { continue };
             for (at, &found) in floats(&found[0]).iter().enumerate() {
                 let (row, column) = (at / n, at % n);
-                let (sum, size) = formula(&floats(&x)[row * k..][..k], floats(&w), n, column);
+                let (sum, size) = formula(&floats(&x)[row * k..][..k], floats(&w), n, column, precision);
                 // Sums of f32 in any order; rounding factors elsewhere, or not at all, would show in the third place.
                 let apart = (f64::from(found) - sum).abs();
                 assert!(
                     apart <= size * 2e-6 + 1e-30,
-                    "{m}×{k}×{n} for {target} at {row}, {column}: {found}, not {sum}"
+                    "{m}×{k}×{n} in {precision} for {target} at {row}, {column}: {found}, not {sum}"
                 );
             }
             ran += 1;
@@ -106,8 +111,9 @@ fn products_round_their_factors_and_nothing_else() {
 /// No rows; and numbers that are none.
 #[test]
 fn empty_and_special_operands() {
-    for target in TARGETS {
-        let compilation = product("N", 32, 24).compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
+    for (target, precision) in TARGETS.map(|t| [(t, Precision::Bf16), (t, Precision::F16)]).concat() {
+        let options = in_halves(target, precision);
+        let compilation = product("N", 32, 24).compile(&options).unwrap_or_else(|e| panic!("{e}"));
         let Some(found) = run(&compilation, &[&numbers(&[0, 32], 1)]) else { continue };
         assert_eq!(found[0].shape(), [0, 24]);
         let mut x = numbers(&[3, 32], 1);
@@ -116,7 +122,7 @@ fn empty_and_special_operands() {
         let found = run(&compilation, &[&x]).expect("it ran before");
         let of_row = |row: usize| &floats(&found[0])[row * 24..][..24];
         assert!(of_row(0).iter().all(|y| y.is_nan()), "{target}: {:?}", of_row(0));
-        // Infinity, and what is beyond the largest bfloat16 number, times weights that are no zeros.
+        // Infinity, and what is beyond the largest number of 16 bits, times weights that are no zeros.
         for row in 1..3 {
             assert!(of_row(row).iter().all(|y| y.is_infinite()), "{target}: {:?}", of_row(row));
         }
@@ -219,9 +225,10 @@ fn network() -> Net {
 fn networks_compute_what_the_rounded_graph_says() {
     for n in [1, 3] {
         let x = numbers(&[n, 3, 18, 18], 9);
-        for target in TARGETS {
-            let compilation = network().compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(compilation.report.bf16_contractions, 5, "all but the depthwise convolution");
+        for (target, precision) in TARGETS.map(|t| [(t, Precision::Bf16), (t, Precision::F16)]).concat() {
+            let options = in_halves(target, precision);
+            let compilation = network().compile(&options).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(compilation.report.rounded_contractions, 5, "all but the depthwise convolution");
             let graph = &compilation.plan.as_ref().expect("a plan").graph;
             let expected = run_graph(graph, &[n as i64], std::slice::from_ref(&x)).unwrap_or_else(|e| panic!("{e}"));
             let Some(found) = run(&compilation, &[&x]) else { continue };
@@ -230,7 +237,7 @@ fn networks_compute_what_the_rounded_graph_says() {
                 let largest = floats(expected).iter().fold(0f32, |most, x| most.max(x.abs()));
                 for (a, b) in floats(found).iter().zip(floats(expected)) {
                     // Sums in another order may round to the neighbour: one part in 256 of a few of many terms.
-                    assert!((a - b).abs() <= largest * 2e-3, "{target}, {n} images: {a}, not {b}");
+                    assert!((a - b).abs() <= largest * 2e-3, "{target}, {precision}, {n} images: {a}, not {b}");
                 }
             }
         }

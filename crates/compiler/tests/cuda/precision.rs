@@ -1,0 +1,70 @@
+//! Less exact products where they are asked for (`--precision`): tensor cores multiply, and results stay close.
+
+use crate::artifacts::{on, options};
+use crate::net::{Attr, Net};
+use infc::{CompileOptions, Precision};
+use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
+use infc_ir::interp::run_graph;
+use infc_runtime::{Model, SessionOptions};
+use infc_simgpu::Simulator;
+use infc_tensor::{DType, Tensor};
+use infc_testkit::random_tensor;
+use std::sync::Arc;
+
+/// Products with weights around attention, whose products are of computed values; 20 tokens of 32 channels.
+fn attention() -> Net {
+    let weight = |seed: u64| {
+        let drawn = random_tensor(DType::F32, vec![32, 32], seed);
+        let scaled: Vec<f32> = drawn.elements::<f32>().expect("floats").iter().map(|x| x * 0.3).collect();
+        Tensor::from_elements(&[32, 32], &scaled).expect("as many")
+    };
+    let mut net = Net::new(17).input("x", DType::F32, &["20", "32"]);
+    for (name, seed) in [("q", 1), ("k", 2), ("v", 3)] {
+        let w = format!("w{name}");
+        net = net.constant(&w, &weight(seed)).node("MatMul", &["x", &w], &[name], &[]);
+    }
+    net.node("Transpose", &["k"], &["turned"], &[("perm", Attr::Ints(&[1, 0]))])
+        .node("MatMul", &["q", "turned"], &["scores"], &[])
+        .node("Softmax", &["scores"], &["weights"], &[("axis", Attr::Int(-1))])
+        .node("MatMul", &["weights", "v"], &["mixed"], &[])
+        .constant("wo", &weight(4))
+        .node("MatMul", &["mixed", "wo"], &["y"], &[])
+        .output("y")
+}
+
+/// The largest difference, over the largest result.
+fn apart(found: &Tensor, expected: &Tensor) -> f64 {
+    let [found, expected] = [found, expected].map(|tensor| tensor.elements::<f32>().expect("f32"));
+    let largest = expected.iter().fold(0f32, |most, x| most.max(x.abs()));
+    found.iter().zip(expected).map(|(a, b)| f64::from((a - b).abs() / largest)).fold(0.0, f64::max)
+}
+
+#[test]
+fn tensor_cores_multiply_what_was_asked_for() {
+    let onnx = OnnxModel::from_bytes(attention().into_bytes(), None).expect("the model is well formed");
+    let graph = import(&onnx, &ImportOptions::default()).expect("the model can be imported");
+    let x = random_tensor(DType::F32, vec![20, 32], 9);
+    let exact = run_graph(&graph, &[], std::slice::from_ref(&x)).expect("the graph can be interpreted");
+    for (precision, rounded, tf32, instruction, bound) in [
+        (Precision::F32, 0, 0, "", 1e-5),
+        (Precision::Tf32, 0, 2, "m16n8k8.row.col.f32.tf32.tf32.f32", 4e-3),
+        (Precision::Bf16, 4, 0, "m16n8k16.row.col.f32.bf16.bf16.f32", 3e-2),
+        (Precision::F16, 4, 0, "m16n8k16.row.col.f32.f16.f16.f32", 4e-3),
+    ] {
+        let options = CompileOptions { precision, ..options(&["cuda"]) };
+        let compilation = attention().compile(&options).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(compilation.report.rounded_contractions, rounded, "{precision}");
+        assert_eq!(compilation.report.variants[0].tf32_kernels, tf32, "{precision}");
+        let bytes = compilation.to_bytes().expect("an artifact");
+        assert!(String::from_utf8_lossy(&bytes).contains(instruction), "{precision}");
+        let gpu = Arc::new(Simulator::new(3));
+        let model = Model::from_vec_with(bytes, &on(&gpu)).unwrap_or_else(|e| panic!("{e}"));
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        let found = session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{e}"));
+        let off = apart(&found[0], &exact[0]);
+        assert!(off <= bound, "{precision}: off by {off}");
+        if precision != Precision::F32 {
+            assert!(off > 1e-6, "{precision}: nothing was rounded");
+        }
+    }
+}
