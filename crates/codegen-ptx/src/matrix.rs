@@ -259,8 +259,8 @@ impl Emitter<'_> {
                 // Rows eight apart, of the left factor, before the second half of `k`.
                 let (row, k) = if count == 4 { (8 * (n % 2), 4 * (n / 2)) } else { (0, 4 * n) };
                 let from = self.in_memory(factor, &(index.clone() + IndexExpr::constant(row + k * factor.by_k)))?;
-                let word = self.b.reg(Class::B32);
-                self.b.load(&[word], Ty::B32, from, None);
+                let word = self.b.reg(Class::F32);
+                self.b.load(&[word], Ty::F32, from, None);
                 regs.push(word);
             }
             regs

@@ -42,9 +42,10 @@ fn recorded(device: &Device) -> Record {
 fn product(dtypes: [&str; 2]) -> Kernel {
     let [a, b] = dtypes;
     let sum = if a.ends_with('8') { "i32" } else { "f32" };
+    let [of_a, of_b] = [a, b].map(|dtype| if dtype == "f32" { "tf32" } else { sum });
     let text = format!(
         "kernel @product(x: {a}[64, 64], const w: {b}[4, 64, 16]) -> (y: {sum}[64, 64]) {{
-  stage s[m: 64, n: 64, reduce k: 64] = fold sum {sum}(x[m, k]) * {sum}(w[div(n, 16), k, mod(n, 16)])
+  stage s[m: 64, n: 64, reduce k: 64] = fold sum {of_a}(x[m, k]) * {of_b}(w[div(n, 16), k, mod(n, 16)])
   stage o[m, n] = s[m, n]
   output y[m, n] = o[m, n]
 }}
@@ -61,7 +62,7 @@ fn every_instruction_that_is_printed_has_one() {
         kernels.push(strategies::kernels().new_tree(&mut runner).expect("a kernel").current());
     }
     kernels.extend(
-        [["u8", "u8"], ["i8", "i8"], ["i8", "u8"], ["u8", "i8"], ["f16", "f16"], ["bf16", "bf16"]].map(product),
+        [["u8", "u8"], ["i8", "i8"], ["i8", "u8"], ["u8", "i8"], ["f16", "f16"], ["bf16", "bf16"], ["f32", "f32"]].map(product),
     );
     let known: BTreeSet<String> =
         all().into_iter().map(|micro| micro.instruction).chain(EVERYWHERE.map(str::to_owned)).collect();

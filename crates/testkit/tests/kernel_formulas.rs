@@ -396,6 +396,22 @@ fn shifted_steps() {
     check("shifted_steps", 1e-6, |case, _, i| sum(i[1] + 1, |t| case.at("x", &[i[0] + t])));
 }
 
+/// To eleven significant bits, of two neighbours the one further from zero.
+fn tf32(x: f64) -> f64 {
+    if x == 0.0 {
+        return x;
+    }
+    let unit = 2f64.powi(x.abs().log2().floor() as i32 - 10);
+    (x / unit).round() * unit
+}
+
+#[test]
+fn tf32_product() {
+    check("tf32_product", 1e-6, |case, _, i| {
+        sum(40, |k| tf32(case.at("x", &[i[0], k])) * tf32(case.at("w", &[k, i[1]]))).max(0.0)
+    });
+}
+
 #[test]
 fn min_plus_product() {
     check("min_plus", 1e-6, |case, _, i| {

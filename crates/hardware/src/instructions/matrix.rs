@@ -10,7 +10,8 @@ pub(super) fn micros() -> impl Iterator<Item = Micro> {
     let loads = [(2, ""), (4, ""), (2, ".trans"), (4, ".trans")];
     let halves = ["f16", "bf16"].into_iter().map(|ty| product(16, "f32", [ty, ty]));
     let bytes = ["s8", "u8"].into_iter().flat_map(|a| ["s8", "u8"].map(|b| product(32, "s32", [a, b])));
-    loads.into_iter().map(|(count, turned)| load(count, turned)).chain(halves).chain(bytes)
+    let words = std::iter::once(product(8, "f32", ["tf32"; 2]));
+    loads.into_iter().map(|(count, turned)| load(count, turned)).chain(halves).chain(words).chain(bytes)
 }
 
 /// Matrices of 8×8 halves from shared memory, whose rows lie 48 bytes apart.
@@ -99,7 +100,7 @@ fn small(ty: &str, bits: u64) -> Vec<u8> {
     match ty {
         "f16" => half::f16::from_f64(number).to_le_bytes().to_vec(),
         "bf16" => half::bf16::from_f64(number).to_le_bytes().to_vec(),
-        "f32" => (number as f32).to_le_bytes().to_vec(),
+        "f32" | "tf32" => (number as f32).to_le_bytes().to_vec(),
         "s32" => (number as i32 * 100_003).to_le_bytes().to_vec(),
         _ => vec![bits as u8],
     }

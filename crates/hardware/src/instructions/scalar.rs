@@ -33,6 +33,7 @@ const INSTRUCTIONS: &[&str] = &[
     "cvt.rn.f64.s64",
     "cvt.rn.f64.u32",
     "cvt.rn.f64.u64",
+    "cvt.rna.tf32.f32",
     "cvt.rni.f32.f32",
     "cvt.rni.f64.f64",
     "cvt.rni.s32.f32",

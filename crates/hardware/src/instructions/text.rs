@@ -20,12 +20,13 @@ const F32: (&str, &str) = (".f32", "%f");
 const F64: (&str, &str) = (".f64", "%fd");
 const PRED: (&str, &str) = (".pred", "%p");
 
-const TYPES: [Type; 14] = [
+const TYPES: [Type; 15] = [
     Type { name: "pred", bytes: 4, class: PRED },
     Type { name: "b16", bytes: 2, class: B16 },
     Type { name: "f16", bytes: 2, class: B16 },
     Type { name: "bf16", bytes: 2, class: B16 },
     Type { name: "b32", bytes: 4, class: B32 },
+    Type { name: "tf32", bytes: 4, class: B32 },
     Type { name: "s32", bytes: 4, class: B32 },
     Type { name: "u32", bytes: 4, class: B32 },
     // In the low bytes of a wider register.
@@ -48,7 +49,8 @@ impl Type {
         match self.name {
             "f16" => Some(DType::F16),
             "bf16" => Some(DType::BF16),
-            "f32" => Some(DType::F32),
+            // The same numbers, of which there are fewer.
+            "f32" | "tf32" => Some(DType::F32),
             "f64" => Some(DType::F64),
             _ => None,
         }
@@ -57,7 +59,7 @@ impl Type {
     /// As what memory holds it: conditions are numbers there.
     pub(super) fn in_memory(self) -> &'static str {
         match self.name {
-            "pred" => "u32",
+            "pred" | "tf32" => "u32",
             "f16" | "bf16" => "b16",
             name => name,
         }
@@ -69,7 +71,8 @@ const AMPERE: u32 = 80;
 
 /// The compute capability that an instruction takes, of those that there is code for, major·10 + minor.
 pub(super) fn needed(instruction: &str) -> u32 {
-    const OF_AMPERE: [&str; 5] = ["mma.", "cp.async.", "max.NaN.", "min.NaN.", "cvt.rn.bf16."];
+    const OF_AMPERE: [&str; 6] =
+        ["mma.", "cp.async.", "max.NaN.", "min.NaN.", "cvt.rn.bf16.", "cvt.rna.tf32."];
     if OF_AMPERE.iter().any(|start| instruction.starts_with(start)) { AMPERE } else { TURING }
 }
 
