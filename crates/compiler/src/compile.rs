@@ -156,6 +156,11 @@ pub fn compile(
             if stored.is_some_and(|to| graph::precision::run(graph, to) == Changed::Yes) {
                 graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
             }
+            if let Some(blocks) = cuda::busy_blocks(&targets, options)
+                && graph::split_k::run(graph, blocks) == Changed::Yes
+            {
+                graph::dce::run(graph, &cx).map_err(|source| CompileError::Pass { source })?;
+            }
             graph::tabulate::run(graph, &cx);
             kernels::check_graph(Phase::Simplify, graph)?;
             dump.graph(Phase::Simplify, n, graph)?;

@@ -1,6 +1,7 @@
 //! Kernels for NVIDIA GPUs: schedules, PTX, and machine code if there is an assembler. What no kernel computes runs on the
 //! host there as it does on processors.
 
+use crate::code::VariantTarget;
 use crate::kernels::{ChosenBy, Distinct, Kernels, Scheduled, check_kernel, check_nest, schedule_error};
 use crate::{CompileError, CompileOptions, Ptxas};
 use infc_codegen_ptx::{PtxModule, PtxTarget, emit, link};
@@ -36,6 +37,16 @@ fn refuse(parts: Vec<String>, target: PtxTarget) -> Result<(), CompileError> {
 fn machine(target: PtxTarget, options: &CompileOptions) -> gpu::GpuMachine {
     let rounds_to_tf32 = options.precision.rounds_to_tf32();
     gpu::GpuMachine { rounds_to_tf32, ..gpu::GpuMachine::for_capability(target.capability()) }
+}
+
+/// How many blocks keep each of the targets busy, if these are GPUs alone and sums may have another order.
+pub(crate) fn busy_blocks(targets: &[VariantTarget], options: &CompileOptions) -> Option<i64> {
+    let blocks = |target: &VariantTarget| match target {
+        VariantTarget::Cuda(target) => Some(machine(*target, options).busy_blocks),
+        VariantTarget::Cpu(_) => None,
+    };
+    let all: Option<Vec<i64>> = targets.iter().map(blocks).collect();
+    all.filter(|_| options.allowed() >= ErrorClass::Reassociating)?.into_iter().min()
 }
 
 /// Schedules every kernel for GPUs.

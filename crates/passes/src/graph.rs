@@ -24,6 +24,7 @@ pub mod recognize;
 pub mod rewrite;
 pub mod scalar;
 pub mod scale_fold;
+pub mod split_k;
 pub mod tabulate;
 pub mod taps;
 pub mod term;

@@ -16,5 +16,7 @@ mod requantized;
 mod rules;
 #[path = "graph/scales.rs"]
 mod scales;
+#[path = "graph/split_k.rs"]
+mod split_k;
 #[path = "graph/tables.rs"]
 mod tables;

@@ -2,7 +2,7 @@
 
 use crate::net::{Attr, Net};
 use crate::networks;
-use infc::{Compilation, CompileOptions};
+use infc::{Compilation, CompileOptions, KernelReport};
 use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
 use infc_ir::interp::{run_graph, symbol_values};
 use infc_runtime::artifact::Side;
@@ -110,6 +110,30 @@ fn product() -> Net {
 #[test]
 fn known_sizes() {
     agrees(product().into_bytes(), &[vec![vec![3, 4]], vec![vec![3, 4]]]);
+}
+
+/// Sums of so many terms with so few results are computed in parts, unless their order is to stay.
+#[test]
+fn long_sums_in_parts() {
+    let net = || {
+        Net::new(17)
+            .input("x", DType::F32, &["1", "64", "5", "4"])
+            .constant("w", &random_tensor(DType::F32, vec![24, 64, 3, 3], 1))
+            .constant("b", &random_tensor(DType::F32, vec![24], 2))
+            .node("Conv", &["x", "w", "b"], &["y"], &[("pads", Attr::Ints(&[1, 1, 1, 1]))])
+            .node("Relu", &["y"], &["z"], &[])
+            .output("z")
+    };
+    agrees(net().into_bytes(), &[vec![vec![1, 64, 5, 4]]]);
+    for (targets, strict, in_parts) in
+        [(&["cuda"][..], false, true), (&["cuda"], true, false), (&["x86-64-v3", "cuda"], false, false)]
+    {
+        let options = CompileOptions { strict, ..options(targets) };
+        let compilation = net().compile(&options).unwrap_or_else(|e| panic!("{e}"));
+        let is_of_parts = |kernel: &KernelReport| kernel.name.contains("reduce");
+        let found = compilation.report.variants[0].kernels.iter().any(is_of_parts);
+        assert_eq!(found, in_parts, "{targets:?}, strict: {strict}");
+    }
 }
 
 /// Kept by the session between runs, in memory of its own or behind what is there.
