@@ -10,6 +10,7 @@ pub mod defer;
 pub(crate) mod insert;
 pub(crate) mod interleave;
 pub(crate) mod part;
+pub mod online;
 pub mod reals;
 pub mod unit;
 pub mod winograd;

@@ -9,6 +9,8 @@ mod branch;
 mod build;
 #[path = "form/filtering.rs"]
 mod filtering;
+#[path = "form/online.rs"]
+mod online;
 #[path = "form/padding.rs"]
 mod padding;
 #[path = "form/random.rs"]
