@@ -24,9 +24,52 @@ use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, Load, ScalarOp, Source, 
 use infc_tensor::DType;
 use std::collections::BTreeSet;
 
+/// A kernel that goes through keys in blocks: its first stages, in this order, and a fold over blocks of keys.
+#[derive(Clone, Debug)]
+pub struct Online {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Per axis that goes over rows, or over rows of several heads, its number in the product, the weights and the values.
+    pub rows: Vec<Row>,
+    /// The axis of keys within a block, in the product.
+    pub product_key: usize,
+}
+
+/// An axis by its numbers in stages of an [`Online`] kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// In [`PRODUCT`].
+    pub product: usize,
+    /// In [`SCORES`] and [`WEIGHTS`].
+    pub weights: usize,
+    /// In [`WEIGHTED`] and [`FOLDED`].
+    pub folded: usize,
+}
+
+/// The sum of products that scores are made of.
+pub const PRODUCT: StageId = StageId(0);
+/// Scores.
+pub const SCORES: StageId = StageId(1);
+/// The largest of a row's scores in a block.
+pub const MAXIMUM: StageId = StageId(2);
+/// Exponentials of scores below that.
+pub const WEIGHTS: StageId = StageId(3);
+/// The sum of a row's weights in a block.
+pub const TOTAL: StageId = StageId(4);
+/// The sum of what they weigh.
+pub const WEIGHTED: StageId = StageId(5);
+/// What all blocks come to: the largest score, the sum of weights, and that of what they weigh.
+pub const FOLDED: StageId = StageId(6);
+/// The axis of blocks of keys, in all of these.
+pub const BLOCK: &str = "block";
+/// The axis of keys within one.
+pub const KEY: &str = "key";
+/// Stages that these replace. They come first in a kernel.
+const GONE: usize = 5;
+
 /// The kernel with blocks of so many keys; `None` if it does not begin with such stages.
 #[must_use]
-pub fn online(kernel: &Kernel, points: i64) -> Option<Kernel> {
+pub fn online(kernel: &Kernel, points: i64) -> Option<Online> {
     Found::of(kernel)?.rewrite(points)
 }
 
@@ -36,6 +79,8 @@ struct Found<'k> {
     /// The sum of products behind the scores, and its axis of keys.
     product: StageId,
     product_keys: usize,
+    /// Per axis of `rows`, the product's.
+    product_rows: Vec<usize>,
     weights: StageId,
     /// The weights' axis of keys, and the others.
     keys: usize,
@@ -135,11 +180,11 @@ impl<'k> Found<'k> {
             let (id, index) = stage_load(op)?;
             let axes = plain(index, stage.axes.len())?;
             let along = axes.iter().position(|&axis| axis == keys)?;
-            if product.replace((id, along)).is_some() {
+            if product.replace((id, along, axes)).is_some() {
                 return None;
             }
         }
-        let (product, along) = product?;
+        let (product, along, axes) = product?;
         let reads_operands = |id: StageId| {
             let mut all = true;
             kernel.stages[id].for_each_load(&mut |_, load| all &= matches!(load.source, Source::Operand(_)));
@@ -151,6 +196,11 @@ impl<'k> Found<'k> {
         }
 
         let rows: Vec<usize> = (0..stage.axes.len()).filter(|&axis| axis != keys).collect();
+        let of_product = |row: &usize| {
+            let position = axes.iter().position(|axis| axis == row)?;
+            Some(kernel.stages[product].value_axes().nth(position)?.0)
+        };
+        let product_rows: Vec<usize> = rows.iter().map(of_product).collect::<Option<_>>()?;
         let mut sums = Vec::new();
         for id in kernel.stages.ids().filter(|&id| reads(&kernel.stages[id], weights)) {
             sums.push(Sum::of(kernel, id, weights, keys, &rows)?);
@@ -165,10 +215,10 @@ impl<'k> Found<'k> {
             && readers(maximum).all(|id| id == weights)
             && ![product, maximum, weights, total.stage, weighted.stage].into_iter().any(is_output);
         let first = [product, maximum, weights, total.stage, weighted.stage].iter().all(|id| id.index() < GONE);
-        (only_here && first).then_some(Self { kernel, product, product_keys, weights, keys, rows, score, total, weighted })
+        (only_here && first).then_some(Self { kernel, product, product_keys, product_rows, weights, keys, rows, score, total, weighted })
     }
 
-    fn rewrite(&self, points: i64) -> Option<Kernel> {
+    fn rewrite(&self, points: i64) -> Option<Online> {
         let kernel = self.kernel;
         let mut stages = vec![
             self.in_blocks(self.product, self.product_keys, points),
@@ -187,7 +237,14 @@ impl<'k> Found<'k> {
         }
         let mut new = Kernel { stages: stages.into_iter().collect(), ..kernel.clone() };
         new.outputs.iter_mut().for_each(|output| output.stage = behind(output.stage));
-        Some(new)
+        let behind_keys = |axis: usize, keys: usize| axis + usize::from(axis > keys);
+        let values: Vec<usize> = kernel.stages[self.weighted.stage].value_axes().map(|(n, _)| n).collect();
+        let rows = self.rows.iter().zip(&self.product_rows).zip(&self.weighted.rows).map(|((&row, &product), folded)| {
+            let folded = values.iter().position(|value| value == folded)?;
+            let (product, weights) = (behind_keys(product, self.product_keys), behind_keys(row, self.keys));
+            Some(Row { product, weights, folded })
+        });
+        Some(Online { kernel: new, rows: rows.collect::<Option<_>>()?, product_key: self.product_keys + 1 })
     }
 
     fn key_extent(&self) -> &IndexExpr {
@@ -386,20 +443,6 @@ impl<'k> Found<'k> {
         Some(new)
     }
 }
-
-/// Stages that are replaced come first in the kernel, and so do those that replace them.
-const GONE: usize = 5;
-const PRODUCT: StageId = StageId(0);
-const SCORES: StageId = StageId(1);
-const MAXIMUM: StageId = StageId(2);
-const WEIGHTS: StageId = StageId(3);
-const TOTAL: StageId = StageId(4);
-const WEIGHTED: StageId = StageId(5);
-const FOLDED: StageId = StageId(6);
-
-/// Axes of blocks of keys, and of keys within one.
-const BLOCK: &str = "block";
-const KEY: &str = "key";
 
 /// The number of a stage behind those that are replaced.
 fn behind(id: StageId) -> StageId {

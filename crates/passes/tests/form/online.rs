@@ -38,7 +38,7 @@ fn attention(rows: &str, keys: &str, score: &str, operands: &str) -> Kernel {
 
 #[track_caller]
 fn in_blocks(kernel: &Kernel, points: i64) -> Kernel {
-    let new = online(kernel, points).unwrap_or_else(|| panic!("not rewritten\n{kernel}"));
+    let new = online(kernel, points).unwrap_or_else(|| panic!("not rewritten\n{kernel}")).kernel;
     verify_kernel(&new).unwrap_or_else(|e| panic!("{e}\n{new}"));
     let again: Kernel = new.to_string().parse().unwrap_or_else(|e| panic!("{e}\n{new}"));
     assert_eq!(again.to_string(), new.to_string());

@@ -3,6 +3,7 @@
 //! As for CPUs nothing here knows operators. What decides is which parts of its stages a point of a result needs, and how
 //! loads move along axes:
 //!
+//! - [`attention`]: products of matrices around a softmax, whose rows a block has, and goes through keys some at a time.
 //! - [`matrix`]: a sum of products of halves, which warps multiply as matrices; what they read is copied to shared memory
 //!   some steps ahead.
 //! - [`tiles`]: a sum of products whose factors are read again at other points. Blocks compute tiles of the result,
@@ -14,7 +15,9 @@
 //!
 //! A candidate is taken if it applies, and if its memory fits. What none fits runs in one thread: right, and slow.
 
+mod attention;
 mod follow;
+mod fragments;
 mod machine;
 mod matrix;
 mod points;
@@ -49,8 +52,8 @@ type Candidate = fn(&Kernel, &GpuMachine, ErrorClass) -> Option<(Kernel, Schedul
 #[must_use]
 pub fn choose(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> (Kernel, Schedule) {
     if !crate::formulate::has_empty_axis(kernel) {
-        let candidates: [Candidate; 5] =
-            [matrix::candidate, tiles::candidate, rows::candidate, points::candidate, steps::candidate];
+        let candidates: [Candidate; 6] =
+            [attention::candidate, matrix::candidate, tiles::candidate, rows::candidate, points::candidate, steps::candidate];
         for candidate in candidates {
             let Some((kernel, schedule)) = candidate(kernel, machine, allowed) else { continue };
             for schedule in [schedule.clone(), super::without_registers(schedule)] {

@@ -127,6 +127,11 @@ pub(super) fn rounded(kernel: &mut Kernel, id: StageId, loads: &[ScalarId]) {
     stage.body = body;
 }
 
+/// The operation of a stage that is a load of another form of it.
+pub(super) fn same_load(old: &Stage, load: ScalarId, new: &Stage) -> Option<ScalarId> {
+    new.body.ops.iter_enumerated().find(|(_, op)| **op == old.body.ops[load]).map(|(id, _)| id)
+}
+
 /// Makes a load of a stage a stage of its own in front, over those axes that it moves along. Gives the axes, by their
 /// number in the reader, in the order of the new stage's.
 pub(super) fn load_apart(kernel: &mut Kernel, id: StageId, load: ScalarId) -> Vec<usize> {

@@ -1,0 +1,133 @@
+//! Attention that goes through keys in blocks: whole and ragged sizes, masks, through the simulator.
+
+mod assembler;
+mod compiled;
+mod device;
+
+use compiled::{Compiled, agrees, compile_for};
+use infc_codegen_ptx::emit;
+use infc_ir::kernel::Kernel;
+use infc_passes::ErrorClass;
+use infc_passes::schedule::gpu::GpuMachine;
+
+/// Attention of some heads: so many queries, keys, columns of keys and of values. Keys lie in columns.
+struct Shape {
+    heads: i64,
+    rows: &'static str,
+    keys: &'static str,
+    inner: i64,
+    columns: i64,
+    /// `SUM` is the sum of products, at `ROW` and `KEY`.
+    score: &'static str,
+    mask: &'static str,
+}
+
+const PLAIN: Shape = Shape { heads: 2, rows: "20", keys: "96", inner: 16, columns: 16, score: "SUM * 0.25", mask: "" };
+
+fn kernel(shape: &Shape) -> Kernel {
+    let Shape { heads, rows, keys, inner, columns, score, mask } = shape;
+    let symbols: Vec<String> = [rows, keys]
+        .into_iter()
+        .filter(|size| size.starts_with(char::is_alphabetic))
+        .map(|name| format!("{name} in 1..=512"))
+        .collect();
+    let clause = if symbols.is_empty() { String::new() } else { format!("where {} ", symbols.join(", ")) };
+    let at = |[c, h, w]: [&str; 3]| {
+        score.replace("SUM", &format!("sum0[{c}, {h}, {w}]")).replace("ROW", h).replace("KEY", w)
+    };
+    let (q, v) = (heads * inner, heads * columns);
+    let text = format!(
+        "kernel @attention(q: f32[{rows}, {q}], k: f32[{heads}, {inner}, {keys}], v: f32[{keys}, {v}]{mask}) -> (y: f32[{rows}, {v}]) {clause}{{
+  stage sum0[c: {heads}, h: {rows}, w: {keys}, reduce k: {inner}] = fold sum q[h, {inner}*c + k] * k[c, k, w]
+  stage fold1[m: {heads}, n: {rows}, reduce r: {keys}] = fold max {}
+  stage map2[c, h, w] = exp({} - fold1[c, h])
+  stage fold3[n, m, reduce r] = fold sum map2[m, n, r]
+  stage sum4[h, c, e: {columns}, reduce l: {keys}] = fold sum map2[c, h, l] * v[l, {columns}*c + e]
+  stage out5[h, c, e] = sum4[h, c, e] / fold3[h, c]
+  output y[h, {columns}*c + e] = out5[h, c, e]
+}}
+",
+        at(["m", "n", "r"]),
+        at(["c", "h", "w"])
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn machine() -> GpuMachine {
+    GpuMachine { rounds_to_tf32: true, ..GpuMachine::default() }
+}
+
+/// As the interpreter computes what was chosen, and about as it computes what was asked for.
+#[track_caller]
+fn attends(shape: &Shape, symbols: &[i64]) -> Compiled {
+    let kernel = kernel(shape);
+    let compiled = compile_for(&kernel, &machine(), ErrorClass::Reassociating);
+    let text = &compiled.module.as_ref().unwrap_or_else(|e| panic!("{e}\n{}\n{}", compiled.schedule, compiled.nest)).text;
+    assert!(compiled.schedule.contains("attended"), "{}", compiled.schedule);
+    assert!(text.matches("mma.sync").count() >= 2, "{}\n{}\n{text}", compiled.schedule, compiled.nest);
+    agrees(&format!("{symbols:?}"), &compiled.kernel, &compiled, symbols, 1e-5);
+    agrees(&format!("{symbols:?}, exact"), &kernel, &compiled, symbols, 5e-3);
+    compiled
+}
+
+#[test]
+fn whole_blocks_of_keys() {
+    attends(&Shape { rows: "32", keys: "128", ..PLAIN }, &[]);
+}
+
+#[test]
+fn ragged_rows_keys_and_columns() {
+    for (rows, keys, inner, columns) in [("20", "96", 16, 16), ("17", "37", 24, 20), ("64", "64", 40, 64), ("9", "5", 8, 33)] {
+        attends(&Shape { rows, keys, inner, columns, ..PLAIN }, &[]);
+    }
+}
+
+#[test]
+fn masks() {
+    let score = "SUM * 0.25 + mask[KEY]";
+    attends(&Shape { keys: "70", score, mask: ", mask: f32[70]", ..PLAIN }, &[]);
+    let score = "select(inbounds(0 <= ROW - KEY < 256), SUM, -3.4028235e38)";
+    attends(&Shape { rows: "70", keys: "70", score, ..PLAIN }, &[]);
+}
+
+#[test]
+fn sizes_that_only_a_run_tells() {
+    let shape = Shape { rows: "S", keys: "L", ..PLAIN };
+    for symbols in [[1, 1], [20, 70], [33, 128]] {
+        attends(&shape, &symbols);
+    }
+}
+
+#[test]
+fn many_blocks() {
+    // As many rows as make the largest blocks worthwhile.
+    let machine = GpuMachine { busy_blocks: 2, ..machine() };
+    let kernel = kernel(&Shape { rows: "128", keys: "80", columns: 32, ..PLAIN });
+    let compiled = compile_for(&kernel, &machine, ErrorClass::Reassociating);
+    assert!(compiled.schedule.contains("h by 64"), "{}", compiled.schedule);
+    agrees("64 rows", &compiled.kernel, &compiled, &[], 1e-5);
+}
+
+/// Before Ampere, or where nothing may be rounded or summed in another order, there are no such kernels.
+#[test]
+fn what_has_to_be_allowed() {
+    let kernel = kernel(&PLAIN);
+    for (machine, allowed) in [
+        (GpuMachine::default(), ErrorClass::Reassociating),
+        (GpuMachine { rounds_to_tf32: true, ..GpuMachine::for_capability(75) }, ErrorClass::Reassociating),
+        (machine(), ErrorClass::Exact),
+    ] {
+        let compiled = compile_for(&kernel, &machine, allowed);
+        assert!(!compiled.schedule.contains("attended"), "{}", compiled.schedule);
+        agrees("not in blocks", &kernel, &compiled, &[], 1e-5);
+    }
+}
+
+/// The assembler of the toolkit takes them, where it is installed.
+#[test]
+fn the_assembler_takes_attention() {
+    let shapes = [PLAIN, Shape { rows: "128", keys: "128", inner: 64, columns: 64, ..PLAIN }];
+    let nests: Vec<_> =
+        shapes.iter().map(|shape| compile_for(&kernel(shape), &machine(), ErrorClass::Reassociating).nest).collect();
+    assembler::assemble(|target| nests.iter().map(|nest| emit(nest, target).expect("it suits a GPU")).collect());
+}

@@ -1,0 +1,256 @@
+//! Attention by blocks of keys ([`crate::formulate::online`]): a block of threads has some rows of queries, and takes the keys
+//! some at a time. Scores are a product of matrices; they and their exponentials lie in shared memory, where the second product
+//! takes them from, and what the blocks of keys come to is merged in registers.
+//!
+//! Nothing but the result is written to memory, and what a block of threads keeps does not grow with the number of keys, which may
+//! be one that only a run tells.
+
+use super::super::access::extent;
+use super::fragments::{Fragments, WARP};
+use super::product::find;
+use super::{GpuMachine, Plan, is_fit, rewrite};
+use crate::ErrorClass;
+use crate::formulate::online::{self, Online};
+use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
+use infc_ir::index::IndexExpr;
+use infc_ir::kernel::{Axis, AxisKind, Kernel, Stage};
+use infc_ir::scalar::{BinaryOp, Load, ScalarOp, Source};
+use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
+use infc_tensor::DType;
+
+/// Keys at a time.
+const KEYS: i64 = 64;
+/// Rows of a block, and its warps along rows and columns: the largest first.
+const BLOCKS: [(i64, [i64; 2]); 3] = [(64, [4, 2]), (32, [2, 2]), (16, [1, 4])];
+/// Rows below which most of a fragment would be of no use.
+const LEAST_ROWS: i64 = 9;
+/// Columns of values, beyond which registers are too few.
+const MOST_COLUMNS: i64 = 128;
+/// Columns of a fragment.
+const FRAGMENT_COLUMNS: i64 = 8;
+
+pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
+    let can = machine.multiplies_matrices && machine.rounds_to_tf32 && machine.warp == WARP;
+    if allowed < ErrorClass::Reassociating || !can {
+        return None;
+    }
+    let online = online::online(kernel, KEYS)?;
+    let parts = BLOCKS.iter().filter_map(|&block| Parts::of(&online, block));
+    let mut parts: Vec<Parts> = parts.collect();
+    // Blocks enough for all processors, else as many as there can be.
+    let busy = parts.iter().position(|parts| parts.blocks >= machine.busy_blocks).unwrap_or(parts.len().checked_sub(1)?);
+    parts.drain(..busy);
+    for parts in parts {
+        for ahead in (0..=machine.ahead).rev() {
+            let found = parts.schedule(ahead).filter(|schedule| is_fit(&parts.kernel, schedule, machine, allowed));
+            if let Some(schedule) = found {
+                return Some((parts.kernel, schedule));
+            }
+        }
+    }
+    None
+}
+
+/// What the schedule is made of.
+struct Parts {
+    kernel: Kernel,
+    /// The product that scores are made of, and that with the values.
+    scored: Fragments,
+    weighted: Fragments,
+    /// Axes of rows and of columns of what blocks of keys come to, and of the result.
+    folded: [usize; 2],
+    root: [usize; 2],
+    /// The axis of rows where scores and weights are.
+    rows: usize,
+    /// The same where rows are folded, and how many of them a warp has.
+    row: usize,
+    rows_of_warp: i64,
+    /// Names of the stages of [`online`].
+    names: Vec<String>,
+    /// Blocks of threads.
+    blocks: i64,
+}
+
+impl Parts {
+    fn of(online: &Online, (block_rows, warps): (i64, [i64; 2])) -> Option<Self> {
+        let mut kernel = online.kernel.clone();
+        let [product, weighted, folded] = [online::PRODUCT, online::WEIGHTED, online::FOLDED];
+        let to_root = axes_in_root(&kernel)?;
+
+        // Rows are what the factor moves along that does not move along keys, and no other factor does.
+        let scored = &kernel.stages[product];
+        let moved = |stage: &Stage| -> Option<Vec<(ScalarId, Vec<usize>)>> {
+            let of = |id: ScalarId| Some((id, rewrite::axes_of(stage, plain_load(stage, id)?)));
+            factors(stage)?.into_iter().map(of).collect()
+        };
+        let of_scores = moved(scored)?;
+        let (keys, queries) = of_scores.iter().partition::<Vec<_>, _>(|(_, axes)| axes.contains(&online.product_key));
+        let ([keys], [queries]) = (&keys[..], &queries[..]) else { return None };
+        let is_row = |row: &&online::Row| queries.1.contains(&row.product) && !keys.1.contains(&row.product);
+        let row = *only(online.rows.iter().filter(is_row))?;
+        let scored_axes = [row.product, online.product_key, only(scored.reduce_axes().map(|(n, _)| n))?];
+
+        // Columns are what the values alone move along.
+        let values = &kernel.stages[weighted];
+        let of_values = moved(values)?;
+        let is_weights = |(id, _): &&(ScalarId, Vec<usize>)| {
+            matches!(plain_load(values, *id), Some(Load { source: Source::Stage(online::WEIGHTS, _), .. }))
+        };
+        let (of_weights, of_value) = of_values.iter().partition::<Vec<_>, _>(is_weights);
+        let ([(_, of_weights)], [(value, of_value)]) = (&of_weights[..], &of_value[..]) else { return None };
+        let own = values.value_axes().map(|(n, _)| n).filter(|n| of_value.contains(n) && !of_weights.contains(n));
+        let column = only(own)?;
+        let weighted_axes = [row.folded, column, only(values.reduce_axes().map(|(n, _)| n))?];
+        let [rows, columns] = [row.folded, column].map(|axis| extent(&kernel, values, axis));
+        if columns > MOST_COLUMNS || rows < LEAST_ROWS || values.axes[column].extent.as_const().is_none() {
+            return None;
+        }
+
+        // Value axes come first, so that they have the same numbers where they are folded.
+        let root_axes = [row.folded, column].map(|axis| to_root[axis]);
+        let root = &kernel.stages[StageId::from_index(folded.index() + 1)];
+        let beside = (0..root.axes.len()).filter(|axis| !root_axes.contains(axis));
+        let beside: i64 = beside.map(|axis| extent(&kernel, root, axis)).product();
+        let blocks = ((rows + block_rows - 1) / block_rows).saturating_mul(beside);
+
+        let side = FRAGMENT_COLUMNS * warps[1];
+        let columns = (columns + side - 1) / side * side;
+        let loads = [of_scores[0].0, of_scores[1].0];
+        let value = *value;
+        let multiplied = factors(&kernel.stages[weighted])?;
+        rewrite::rounded(&mut kernel, weighted, &multiplied);
+        rewrite::rounded(&mut kernel, product, &loads);
+        let value = rewrite::same_load(&online.kernel.stages[weighted], value, &kernel.stages[weighted])?;
+        let weighted =
+            Fragments::of(&mut kernel, weighted, weighted_axes, &[value], [[block_rows, columns], warps])?;
+        let loads = loads.map(|load| rewrite::same_load(&online.kernel.stages[product], load, &kernel.stages[product]));
+        let [Some(a), Some(b)] = loads else { return None };
+        let scored = Fragments::of(&mut kernel, product, scored_axes, &[a, b], [[block_rows, KEYS], warps])?;
+        let folded = [row.folded, column];
+        // What a row's scores come to is folded by all threads of a warp that its rows leave.
+        let rows_of_warp = block_rows / (warps[0] * warps[1]);
+        for id in [online::MAXIMUM, online::TOTAL] {
+            let id = find(&kernel, &online.kernel.stages[id].name)?;
+            let key = only(kernel.stages[id].reduce_axes().map(|(n, _)| n))?;
+            rewrite::in_parts(&mut kernel, id, key, WARP / rows_of_warp);
+        }
+        let names = online.kernel.stages.iter().map(|stage| stage.name.clone()).collect();
+        let rows = row.weights;
+        let row = online.rows.iter().position(|own| *own == row)?;
+        Some(Self { kernel, scored, weighted, folded, root: root_axes, rows, row, rows_of_warp, names, blocks })
+    }
+}
+
+impl Parts {
+    fn find(&self, id: StageId) -> Option<StageId> {
+        find(&self.kernel, &self.names[id.index()])
+    }
+
+    fn schedule(&self, ahead: u32) -> Option<Schedule> {
+        let mut plan = Plan::new(&self.kernel);
+        let kept = [online::SCORES, online::WEIGHTS].map(|id| &self.names[id.index()]);
+        let is_stored = |name: &String| {
+            kept.contains(&name) || self.scored.is_tile(name) || self.weighted.is_tile(name)
+        };
+        plan.steps.retain(|step| !matches!(step, Step::Inline { stage } if is_stored(stage)));
+        let root = StageId::from_index(self.kernel.stages.len() - 1);
+        let at = self.weighted.result(&mut plan, root, self.root)?;
+        let folded = self.find(online::FOLDED)?;
+        plan.compute_at(folded, root, &at, Scope::Register);
+        let pair = self.spread(&mut plan, folded, self.folded, &self.weighted);
+        plan.steps.push(Step::Unroll { stage: plan.name(folded), axis: pair });
+
+        for (id, scope) in [
+            (online::WEIGHTED, Scope::Register),
+            (online::TOTAL, Scope::Shared),
+            (online::WEIGHTS, Scope::Shared),
+            (online::MAXIMUM, Scope::Shared),
+            (online::SCORES, Scope::Shared),
+            (online::PRODUCT, Scope::Register),
+        ] {
+            plan.compute_at(self.find(id)?, folded, online::BLOCK, scope);
+        }
+        self.weighted.schedule(&mut plan, ahead)?;
+        self.scored.schedule(&mut plan, ahead)?;
+        for id in [online::SCORES, online::WEIGHTS] {
+            let id = self.find(id)?;
+            let key = self.kernel.stages[id].axes.iter().position(|axis| axis.name == online::KEY)?;
+            let axis = self.spread(&mut plan, id, [self.rows, key], &self.scored);
+            plan.steps.push(Step::Vectorize { stage: plan.name(id), axis });
+        }
+        for id in [online::MAXIMUM, online::TOTAL] {
+            let whole = self.find(id)?;
+            let parts = StageId::from_index(whole.index() - 1);
+            plan.compute_at(parts, folded, online::BLOCK, Scope::Shared);
+            self.fold_rows(&mut plan, parts);
+            self.fold_rows(&mut plan, whole);
+        }
+        Some(plan.schedule())
+    }
+
+    /// Spreads rows and columns of a stage as a product has them, within its other loops. Gives the innermost loop.
+    fn spread(&self, plan: &mut Plan<'_>, id: StageId, sides: [usize; 2], like: &Fragments) -> String {
+        let axes = &self.kernel.stages[id].axes;
+        let names = sides.map(|axis| axes[axis].name.clone());
+        let order = like.spread(plan, id, &names, &names);
+        let others = (0..axes.len()).filter(|axis| !sides.contains(axis)).map(|axis| axes[axis].name.clone());
+        plan.reorder(id, others.chain(order.warps).chain(order.fragments).collect());
+        order.pair
+    }
+
+    /// Gives warps rows, whose parts are side by side.
+    fn fold_rows(&self, plan: &mut Plan<'_>, id: StageId) {
+        let stage = &self.kernel.stages[id];
+        let row = stage.axes[self.row].name.clone();
+        let [warp, lane] = ["y", "x"].map(|suffix| format!("{row}_{suffix}"));
+        plan.split(id, &row, self.rows_of_warp, &warp, &lane);
+        let is_part = |axis: &&Axis| axis.kind == AxisKind::Parallel && axis.name.starts_with("part");
+        let part = stage.axes.last().filter(is_part).map(|axis| axis.name.clone());
+        let is_other = |name: &String| *name != row && Some(name) != part.as_ref();
+        let others: Vec<String> = stage.value_axes().map(|(_, axis)| axis.name.clone()).filter(is_other).collect();
+        plan.bind(id, &warp, GpuDim::ThreadY);
+        plan.bind(id, &lane, GpuDim::ThreadX);
+        part.iter().for_each(|part| plan.bind(id, part, GpuDim::ThreadX));
+        plan.fold(id, others.into_iter().chain([warp, lane]).chain(part).collect());
+    }
+}
+
+/// Per axis of what blocks of keys come to, that of the only root, which reads it point by point.
+fn axes_in_root(kernel: &Kernel) -> Option<Vec<usize>> {
+    let root = StageId::from_index(online::FOLDED.index() + 1);
+    if kernel.stages.len() != root.index() + 1 || kernel.outputs.iter().any(|output| output.stage != root) {
+        return None;
+    }
+    let stage = &kernel.stages[root];
+    let loads = stage.body.ops.iter().filter_map(|op| match op {
+        ScalarOp::Load(load) if load.source == Source::Stage(online::FOLDED, 2) => Some(load),
+        _ => None,
+    });
+    let load = only(loads)?;
+    let axis_of = |e: &IndexExpr| (0..stage.axes.len()).find(|&n| *e == IndexExpr::var(VarId::from_index(n)));
+    let axes: Vec<usize> = load.index.iter().map(axis_of).collect::<Option<_>>()?;
+    let covers = (0..stage.axes.len()).all(|n| axes.contains(&n) && stage.axes[n].kind == AxisKind::Parallel);
+    (covers && axes.len() == stage.axes.len()).then_some(axes)
+}
+
+/// The factors of a product that is the only result of a stage.
+fn factors(stage: &Stage) -> Option<[ScalarId; 2]> {
+    let &[result] = &stage.results[..] else { return None };
+    match stage.body.ops[result] {
+        ScalarOp::Binary(BinaryOp::Mul, a, b) => Some([a, b]),
+        _ => None,
+    }
+}
+
+/// A load of f32.
+fn plain_load(stage: &Stage, id: ScalarId) -> Option<&Load> {
+    match &stage.body.ops[id] {
+        ScalarOp::Load(load) if load.gather.is_empty() && load.dtype == DType::F32 => Some(load),
+        _ => None,
+    }
+}
+
+/// What there is one of.
+fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    all.next().filter(|_| all.next().is_none())
+}

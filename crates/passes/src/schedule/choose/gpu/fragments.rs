@@ -1,0 +1,226 @@
+//! A sum of products that the warps of a block multiply as matrices: how its points are spread over threads, and how factors come
+//! to shared memory.
+
+use super::super::access::extent;
+use super::product::{copies_pieces, find, moves_by_one};
+use super::{Plan, rewrite};
+use infc_ir::entity::{ScalarId, StageId};
+use infc_ir::kernel::Kernel;
+use infc_ir::schedule::{GpuDim, Intrinsic, Scope, Step};
+
+/// Threads of a warp, among which fragments are spread.
+pub(super) const WARP: i64 = 32;
+/// Rows and columns of a fragment of the sum.
+const FRAGMENT: (i64, i64) = (16, 8);
+/// Rows of a fragment whose points are of one thread lie so far apart, and its columns side by side.
+const HALF: i64 = 8;
+const PAIR: i64 = 2;
+/// Bytes along the sum that one instruction takes of a factor, and a step between two barriers.
+const SLICE_BYTES: i64 = 32;
+const STEP_BYTES: i64 = 64;
+/// Bytes that a thread copies at once, the most first.
+const PIECES: [i64; 3] = [16, 8, 4];
+
+/// Products of matrices, which differ in how many elements their 32 bytes are.
+const INTRINSICS: [Intrinsic; 3] = [Intrinsic::Mma8, Intrinsic::Mma16, Intrinsic::Mma32];
+
+/// A factor of the product: the stage that is its tile.
+struct Tile {
+    stage: String,
+    /// Its axes, by their number in the sum.
+    axes: Vec<usize>,
+    /// Of these the one whose points are neighbours in memory, and how many of them are copied at once.
+    along: usize,
+    piece: i64,
+    /// Whether an asynchronous copy can do that.
+    copied: bool,
+}
+
+/// A sum of products of matrices in a kernel.
+pub(super) struct Fragments {
+    /// The stage.
+    pub(super) sum: String,
+    /// Its axes: rows, columns and what is summed.
+    pub(super) axes: [usize; 3],
+    tiles: Vec<Tile>,
+    /// Points of a block along rows and columns.
+    pub(super) block: [i64; 2],
+    pub(super) warps: [i64; 2],
+    /// Points of the sum between two barriers, and those of one instruction.
+    step: i64,
+    slice: i64,
+}
+
+/// Loops of a stage whose points are spread over warps and threads.
+pub(super) struct Spread {
+    pub(super) warps: Vec<String>,
+    /// From the fragments of a warp to the points of a thread.
+    pub(super) fragments: Vec<String>,
+    /// The innermost of them.
+    pub(super) pair: String,
+}
+
+impl Fragments {
+    /// Prepares a sum of products: what is summed becomes a multiple of a step long, and `factors`, the loads of it that come from
+    /// operands, stages of their own, which lie in front of it. `None` if something else is read along the sum.
+    pub(super) fn of(
+        kernel: &mut Kernel,
+        sum: StageId,
+        axes: [usize; 3],
+        factors: &[ScalarId],
+        [block, warps]: [[i64; 2]; 2],
+    ) -> Option<Self> {
+        let stage = &kernel.stages[sum];
+        let [_, _, along_sum] = axes;
+        let factor = stage.body.dtype(*factors.first()?).size_bytes()? as i64;
+        let depth = extent(kernel, stage, along_sum);
+        let slice = SLICE_BYTES / factor;
+        let step = if depth <= slice { slice } else { STEP_BYTES / factor };
+        let name = stage.name.clone();
+        if !rewrite::padded(kernel, sum, along_sum, step) {
+            return None;
+        }
+        let mut tiles = Vec::new();
+        for &load in factors {
+            let id = find(kernel, &name)?;
+            let near = moves_by_one(kernel, id, load);
+            let own = rewrite::load_apart(kernel, id, load);
+            // Only rows or columns, and what is summed, lie in the tile.
+            let inside: Vec<usize> = own.iter().copied().filter(|axis| axes.contains(axis)).collect();
+            // Bytes are loaded as pairs, which are neighbours along what is summed.
+            let pairs = Some(along_sum).filter(|axis| factor == 1 && inside.contains(axis));
+            let along = pairs.or(near.filter(|axis| inside.contains(axis))).or(inside.last().copied())?;
+            let size = kernel.stages[id].dtypes()[0].size_bytes()? as i64;
+            let position = own.iter().position(|&axis| axis == along)?;
+            let copied = PIECES.into_iter().find(|bytes| copies_pieces(kernel, id, position, bytes / size));
+            let piece = copied.unwrap_or(PIECES[0]) / size;
+            let stage = kernel.stages[id].name.clone();
+            tiles.push(Tile { stage, axes: own, along, piece, copied: copied.is_some() });
+        }
+        Some(Self { sum: name, axes, tiles, block, warps, step, slice })
+    }
+
+    /// Whether a stage is the tile of a factor, which could be computed where it is read.
+    pub(super) fn is_tile(&self, name: &str) -> bool {
+        self.tiles.iter().any(|tile| tile.stage == name)
+    }
+
+    /// Cuts rows and columns of a stage into those of warps, fragments, and what a thread has of one. The loops `from` are cut,
+    /// and new ones named after `names`.
+    pub(super) fn spread(&self, plan: &mut Plan<'_>, id: StageId, names: &[String; 2], from: &[String; 2]) -> Spread {
+        let of = |side: usize, suffix: &str| format!("{}_{suffix}", names[side]);
+        for (side, fragment) in [FRAGMENT.0, FRAGMENT.1].into_iter().enumerate() {
+            let within = if side == 0 { HALF } else { PAIR };
+            plan.split(id, &from[side], self.block[side] / self.warps[side], &of(side, "w"), &of(side, "wi"));
+            plan.split(id, &of(side, "wi"), fragment, &of(side, "f"), &of(side, "fi"));
+            plan.split(id, &of(side, "fi"), within, &of(side, "p"), &of(side, "t"));
+        }
+        // A thread has rows eight apart, and pairs of columns.
+        let (half, group, thread, pair) = (of(0, "p"), of(0, "t"), of(1, "p"), of(1, "t"));
+        let warps = vec![of(0, "w"), of(1, "w")];
+        let stage = plan.name(id);
+        warps.iter().for_each(|axis| plan.bind(id, axis, GpuDim::ThreadY));
+        [&group, &thread].into_iter().for_each(|axis| plan.bind(id, axis, GpuDim::ThreadX));
+        for axis in [of(0, "f"), of(1, "f"), half.clone()] {
+            plan.steps.push(Step::Unroll { stage: stage.clone(), axis });
+        }
+        let fragments = vec![of(0, "f"), of(1, "f"), half, group, thread, pair.clone()];
+        Spread { warps, fragments, pair }
+    }
+
+    /// Spreads a result whose rows and columns are those of the sum: over blocks, then as the sum is. Gives the innermost loop over
+    /// blocks.
+    pub(super) fn result(&self, plan: &mut Plan<'_>, root: StageId, sides: [usize; 2]) -> Option<String> {
+        let stage = &plan.kernel.stages[root];
+        let mut blocks = Vec::new();
+        for (axis, a) in stage.axes.iter().enumerate() {
+            match sides.iter().position(|&own| own == axis) {
+                None => blocks.push(a.name.clone()),
+                Some(side) => {
+                    let (outer, inner) = (format!("{}_b", a.name), format!("{}_in", a.name));
+                    plan.split(root, &a.name, self.block[side], &outer, &inner);
+                    blocks.push(outer);
+                }
+            }
+        }
+        let names = sides.map(|axis| stage.axes[axis].name.clone());
+        let inside = [format!("{}_in", names[0]), format!("{}_in", names[1])];
+        let order = self.spread(plan, root, &names, &inside);
+        plan.reorder(root, blocks.iter().cloned().chain(order.warps).chain(order.fragments).collect());
+        blocks.iter().for_each(|name| plan.bind(root, name, GpuDim::BlockX));
+        plan.steps.push(Step::Vectorize { stage: stage.name.clone(), axis: order.pair });
+        blocks.pop()
+    }
+
+    /// Schedules the sum, within what it is computed at, and its tiles; `None` if no instruction takes so many elements.
+    pub(super) fn schedule(&self, plan: &mut Plan<'_>, ahead: u32) -> Option<()> {
+        let kernel = plan.kernel;
+        let id = find(kernel, &self.sum)?;
+        let stage = &kernel.stages[id];
+        let names = self.axes.map(|axis| stage.axes[axis].name.clone());
+        let [outer, step, slice, inner] = ["_o", "_step", "_s", "_i"].map(|suffix| format!("{}{suffix}", names[2]));
+        plan.split(id, &names[2], self.step, &outer, &step);
+        plan.split(id, &step, self.slice, &slice, &inner);
+        let sides = [names[0].clone(), names[1].clone()];
+        let order = self.spread(plan, id, &sides, &sides);
+        let others = (0..stage.axes.len()).filter(|axis| !self.axes.contains(axis));
+        let mut loops: Vec<String> = others.map(|axis| stage.axes[axis].name.clone()).collect();
+        loops.push(outer.clone());
+        loops.extend(order.warps);
+        loops.push(slice.clone());
+        loops.extend(order.fragments);
+        loops.push(inner.clone());
+        plan.reorder(id, loops);
+        let sum = stage.name.clone();
+        let intrinsic = INTRINSICS.into_iter().find(|intrinsic| intrinsic.turns() == self.slice)?;
+        for axis in [slice, order.pair] {
+            plan.steps.push(Step::Unroll { stage: sum.clone(), axis });
+        }
+        plan.steps.push(Step::Tensorize { stage: sum, axis: inner, intrinsic });
+        self.tiles.iter().for_each(|tile| self.tile(plan, tile, &outer, ahead));
+        Some(())
+    }
+
+    /// The tile of a factor: neighbours in memory by the threads of a warp, in pieces, and what is across by all.
+    fn tile(&self, plan: &mut Plan<'_>, tile: &Tile, at: &str, ahead: u32) {
+        let kernel = plan.kernel;
+        let (Some(id), Some(sum)) = (find(kernel, &tile.stage), find(kernel, &self.sum)) else { return };
+        plan.compute_at(id, sum, at, Scope::Shared);
+        let stage = &kernel.stages[sum];
+        let name = |axis: usize| stage.axes[axis].name.clone();
+        let size = |axis: usize| match self.axes.iter().position(|&own| own == axis) {
+            Some(2) => self.step,
+            Some(side) => self.block[side],
+            None => 1,
+        };
+        let mut order: Vec<String> =
+            tile.axes.iter().filter(|&&axis| size(axis) == 1).map(|&axis| name(axis)).collect();
+        let (along, across) = (tile.along, tile.axes.iter().copied().find(|&a| a != tile.along && size(a) > 1));
+        let piece = tile.piece.min(size(along));
+        let pieces = size(along) / piece;
+        let lanes = pieces.min(WARP);
+        let own = name(along);
+        let [pieces_loop, turn, thread, vector] = ["p", "u", "t", "v"].map(|suffix| format!("{own}_{suffix}"));
+        plan.split(id, &own, piece, &pieces_loop, &vector);
+        plan.split(id, &pieces_loop, lanes, &turn, &thread);
+        order.push(turn);
+        if let Some(across) = across {
+            let own = name(across);
+            let [turn, rest, warp, lane] = ["u", "i", "y", "x"].map(|suffix| format!("{own}_{suffix}"));
+            let in_warp = (WARP / lanes).min(size(across));
+            let warps = (self.warps[0] * self.warps[1]).min(size(across) / in_warp).max(1);
+            plan.split(id, &own, in_warp * warps, &turn, &rest);
+            plan.split(id, &rest, in_warp, &warp, &lane);
+            order.extend([turn, warp.clone(), lane.clone()]);
+            plan.bind(id, &warp, GpuDim::ThreadY);
+            plan.bind(id, &lane, GpuDim::ThreadX);
+        }
+        order.extend([thread.clone(), vector.clone()]);
+        plan.reorder(id, order);
+        plan.bind(id, &thread, GpuDim::ThreadX);
+        plan.steps.push(Step::Vectorize { stage: tile.stage.clone(), axis: vector });
+        if ahead > 0 && self.tiles.iter().all(|tile| tile.copied) {
+            plan.steps.push(Step::Stream { stage: tile.stage.clone(), ahead });
+        }
+    }
+}
