@@ -21,7 +21,7 @@ use infc_ir::graph::{Graph, Node};
 use infc_ir::op::Op;
 use infc_ir::schedule::Intrinsic;
 use infc_passes::form::{self, GraphPlan};
-use infc_passes::graph::{self, Changed, PassContext, PassOptions};
+use infc_passes::graph::{self, Changed, PassContext};
 use infc_tensor::DType;
 use std::cmp::Reverse;
 use std::io::Write;
@@ -149,8 +149,7 @@ pub fn compile(
     if options.start_from.is_none_or(|first| first <= Phase::Simplify) {
         run.begin(Phase::Simplify);
         for (n, graph) in graphs.iter_mut().enumerate() {
-            let pass_options = PassOptions { allowed: options.allowed(), ..PassOptions::default() };
-            let cx = PassContext::new(pass_options);
+            let cx = PassContext::new(options.passes());
             graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
             let stored = options.precision.stored();
             if stored.is_some_and(|to| graph::precision::run(graph, to) == Changed::Yes) {

@@ -4,6 +4,7 @@ use crate::code::VariantTarget;
 use crate::{CustomOps, DimChoice, MachineModel, Phase, Ptxas, Records, ShapeDim, Target, specialize};
 use infc_passes::ErrorClass;
 use infc_passes::form::{Append, FormOptions};
+use infc_passes::graph::PassOptions;
 use infc_tensor::DType;
 use std::fmt;
 use std::path::PathBuf;
@@ -142,6 +143,10 @@ impl Default for CompileOptions {
     }
 }
 
+fn is_gpu(target: &str) -> bool {
+    matches!(target.parse(), Ok(VariantTarget::Cuda(_)))
+}
+
 impl CompileOptions {
     /// How far rewrites and schedules may move results.
     pub(crate) fn allowed(&self) -> ErrorClass {
@@ -151,16 +156,27 @@ impl CompileOptions {
     /// What kernel formation is told; `states` are those asked for, by number, and `appends` how they lie if the plan
     /// of the general case has decided that.
     pub(crate) fn form(&self, states: Vec<(usize, usize)>, appends: Option<Vec<Option<Append>>>) -> FormOptions {
-        let is_gpu = |target: &String| matches!(target.parse(), Ok(VariantTarget::Cuda(_)));
+        let only_gpus = self.only_gpus();
         FormOptions {
             allowed: self.allowed(),
             // Variants share the plan: what one of them cannot do none does, and what slows GPUs down is done for others.
-            keeps_any_size: !self.targets.iter().any(is_gpu),
-            filters: !self.targets.iter().all(is_gpu),
+            keeps_any_size: !self.targets.iter().any(|target| is_gpu(target)),
+            filters: !only_gpus,
+            turns: !only_gpus,
             max_weight_growth: self.max_weight_growth,
             states,
             appends,
         }
+    }
+
+    /// What graph passes are told.
+    pub(crate) fn passes(&self) -> PassOptions {
+        PassOptions { allowed: self.allowed(), ..PassOptions::default() }
+    }
+
+    /// Whether there is no code for processors.
+    fn only_gpus(&self) -> bool {
+        self.targets.iter().all(|target| is_gpu(target))
     }
 
     /// A target with the machine that its schedules have in mind, and what its code may do.

@@ -92,7 +92,7 @@ pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError
     }
     let states = append::plan(&mut flat, &options.states, options.appends.as_deref());
     nest::nest(&mut flat);
-    prepare::prepare(&mut flat, &states);
+    prepare::prepare(&mut flat, &states, options.turns);
     let grouping = Grouping::new(&flat);
     let mut kernels = Vec::new();
     for (id, group) in grouping.groups.iter().enumerate() {

@@ -14,6 +14,9 @@ pub struct FormOptions {
     /// Whether convolutions may be computed by minimal filtering. It keeps transformed tiles of an image between its stages,
     /// for which processors have caches; on GPUs blocks would compute them again and again, or one would compute all.
     pub filters: bool,
+    /// Whether the right operand of a product of two computed values is copied so that its columns are neighbours, as vectors
+    /// take them. GPUs bring tiles of it to shared memory in any case.
+    pub turns: bool,
     /// How large the constants of the plan may become, over their size in the graph.
     pub max_weight_growth: f64,
     /// Outputs that are inputs of the next run: their numbers, and those of the inputs.
@@ -29,6 +32,7 @@ impl Default for FormOptions {
             allowed: ErrorClass::Reassociating,
             keeps_any_size: true,
             filters: true,
+            turns: true,
             max_weight_growth: 1.3,
             states: Vec::new(),
             appends: None,

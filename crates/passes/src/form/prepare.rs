@@ -22,8 +22,9 @@ use infc_ir::op::{MapOp, Op};
 use infc_ir::scalar::{Body, Const};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Inserts the copies. The first part of a state that grows is in place already.
-pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState]) {
+/// Inserts the copies. The first part of a state that grows is in place already. Operands are turned round where `turns` says so
+/// ([`super::FormOptions::turns`]).
+pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState], turns: bool) {
     let outputs: BTreeSet<ValueId> = flat.graph.outputs.iter().map(|p| p.value).collect();
     let mut parts: BTreeSet<ValueId> = BTreeSet::new();
     let mut windows: Windows = BTreeMap::new();
@@ -58,7 +59,9 @@ pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState]) {
                             isolate(flat, &mut windows, id, n);
                         }
                     }
-                    turn(&mut flat.graph, id);
+                    if turns {
+                        turn(&mut flat.graph, id);
+                    }
                 }
                 Op::Host(_) => {
                     for n in 0..flat.graph.nodes[id].inputs.len() {

@@ -23,12 +23,14 @@ use std::sync::Arc;
 /// Rows and columns of a block's tile where there are few results.
 const TILE: i64 = 32;
 /// Terms of a part at least: fewer cost more to add up than they save.
-const TERMS: i64 = 256;
+const TERMS: i64 = 512;
+/// Blocks of so small tiles that a processor takes at a time: each waits for memory most of its time.
+const AT_A_TIME: i64 = 4;
 /// Terms of a part are a multiple of this, so that they are copied in whole pieces.
 const PIECE: i64 = 32;
 
-/// Splits the sums of a graph, and of the branches of its `If`s, that have fewer tiles of results than a GPU takes `blocks` to
-/// be busy.
+/// Splits the sums of a graph, and of the branches of its `If`s, that have fewer tiles of results than a GPU can work at, which
+/// has something to do everywhere from so many `blocks` on.
 pub fn run(graph: &mut Graph, blocks: i64) -> Changed {
     let mut changed = Changed::No;
     for id in std::mem::take(&mut graph.order) {
@@ -83,7 +85,7 @@ impl Split {
         let summed: Vec<u8> = op.lhs.iter().copied().filter(|l| op.rhs.contains(l) && !op.output.contains(l)).collect();
         let terms = points(&summed)?;
         let (label, along) = summed.iter().filter_map(|&label| Some((label, extent(label)?))).max_by_key(|&(_, n)| n)?;
-        let can = |parts: i64| along % (parts * PIECE) == 0 && terms / parts >= TERMS && tiles * parts <= blocks;
+        let can = |parts: i64| along % (parts * PIECE) == 0 && terms / parts >= TERMS && tiles * parts <= AT_A_TIME * blocks;
         let parts = (1..=4).map(|power| 1 << power).filter(|&parts| can(parts)).next_back()?;
         Some(Self { op: op.clone(), label, parts })
     }

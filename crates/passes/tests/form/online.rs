@@ -75,6 +75,19 @@ fn sizes_that_only_a_run_tells() {
     }
 }
 
+/// Scores that are a stage of their own, which the maximum and the exponentials read.
+#[test]
+fn scores_apart() {
+    let text = attention("5", "17", "SUM * 0.35", "").to_string();
+    let text = text
+        .replace("  stage fold1", "  stage map1[c: 3, h: 5, w: 17] = sum0[c, h, w] / 2.5 - sum0[c, h, w] * 0.1\n  stage fold1")
+        .replace("fold max sum0[m, n, r] * 0.35", "fold max map1[m, n, r]")
+        .replace("exp(sum0[c, h, w] * 0.35", "exp(map1[c, h, w]");
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(kernel.stages.len(), 7);
+    agrees(&kernel, &[], &random_inputs(&kernel, &[], 7));
+}
+
 /// Rows of which nothing, or nothing of a block, takes part; infinite and undefined scores.
 #[test]
 fn what_a_mask_leaves() {

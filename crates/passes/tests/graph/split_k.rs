@@ -40,24 +40,24 @@ fn product(rows: i64, columns: usize, terms: i64) -> Net {
 #[test]
 fn as_many_parts_as_keep_a_gpu_busy() {
     // Two tiles.
-    assert_eq!(parts(&mut product(49, 32, 2048), 108), [8]);
-    assert_eq!(parts(&mut product(49, 32, 2048), 8), [4]);
-    assert_eq!(parts(&mut product(49, 32, 2048), 3), [1], "twice as many blocks would be too many");
-    // 30 times 32 terms are not four times something.
-    assert_eq!(parts(&mut product(32, 32, 960), 108), [2]);
-    assert_eq!(parts(&mut product(32, 32, 480), 108), [1], "too few terms");
+    assert_eq!(parts(&mut product(49, 32, 4096), 108), [8]);
+    assert_eq!(parts(&mut product(49, 32, 4096), 2), [4], "four blocks for each of two");
+    assert_eq!(parts(&mut product(160, 32, 4096), 2), [1], "twice as many blocks would be too many");
+    // 66 times 32 terms are not four times something.
+    assert_eq!(parts(&mut product(32, 32, 2112), 108), [2]);
+    assert_eq!(parts(&mut product(32, 32, 960), 108), [1], "too few terms");
     assert_eq!(parts(&mut product(1, 64, 4096), 108), [1], "one row");
-    assert_eq!(parts(&mut product(400, 320, 2048), 108), [1], "130 tiles");
+    assert_eq!(parts(&mut product(480, 480, 2048), 50), [1], "225 tiles");
 }
 
 /// A convolution of an image with padding: the sum is split along its channels, and what surrounds the image stays zero.
 #[test]
 fn convolutions() {
     let mut net = Net::new();
-    let x = net.input(&[1, 64, 5, 4]);
-    let w = net.weights(&[16, 64, 3, 3], 2);
+    let x = net.input(&[1, 128, 5, 4]);
+    let w = net.weights(&[16, 128, 3, 3], 2);
     let (y, z) = (i(2) + i(4) - 1, i(3) + i(5) - 1);
-    let window = net.view_or(x, &[i(0), i(1), y.clone(), z.clone()], vec![within(y, 5), within(z, 4)], 0.0, &[1, 64, 5, 4, 3, 3]);
+    let window = net.view_or(x, &[i(0), i(1), y.clone(), z.clone()], vec![within(y, 5), within(z, 4)], 0.0, &[1, 128, 5, 4, 3, 3]);
     let y = net.contract("nchwyx,ocyx->nohw", window, w);
     net.output(y);
     assert_eq!(parts(&mut net, 108), [2]);
@@ -74,7 +74,7 @@ fn convolutions() {
 #[test]
 fn batches_and_halves() {
     let mut net = Net::new();
-    let (a, b) = (net.input(&[3, 20, 512]), net.input(&[3, 40, 512]));
+    let (a, b) = (net.input(&[3, 20, 1024]), net.input(&[3, 40, 1024]));
     let y = net.contract("bmk,bnk->bmn", a, b);
     net.output(y);
     assert_eq!(parts(&mut net, 12), [2], "six tiles");
