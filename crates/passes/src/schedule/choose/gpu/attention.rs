@@ -6,7 +6,7 @@
 //! be one that only a run tells.
 
 use super::super::access::extent;
-use super::fragments::{Fragments, WARP};
+use super::fragments::{Form, Fragments, Spread, WARP};
 use super::product::find;
 use super::{GpuMachine, Plan, is_fit, rewrite};
 use crate::ErrorClass;
@@ -21,27 +21,33 @@ use infc_tensor::DType;
 /// Keys at a time.
 const KEYS: i64 = 64;
 /// Rows of a block, and its warps along rows and columns: the largest first.
-const BLOCKS: [(i64, [i64; 2]); 3] = [(64, [4, 2]), (32, [2, 2]), (16, [1, 4])];
+const MATRICES: [(i64, [i64; 2]); 3] = [(64, [4, 2]), (32, [2, 2]), (16, [1, 4])];
+/// The same where every thread multiplies by itself: a warp has eight rows.
+const PATCHES: [(i64, [i64; 2]); 3] = [(64, [8, 1]), (32, [4, 1]), (16, [2, 1])];
 /// Rows below which most of a fragment would be of no use.
 const LEAST_ROWS: i64 = 9;
 /// Columns of values, beyond which registers are too few.
 const MOST_COLUMNS: i64 = 128;
+/// Columns of which a warp's threads have as many each.
+const PATCHED_COLUMNS: i64 = 16;
 /// Columns of a fragment.
 const FRAGMENT_COLUMNS: i64 = 8;
 
 pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
-    let can = machine.multiplies_matrices && machine.rounds_to_tf32 && machine.warp == WARP;
-    if allowed < ErrorClass::Reassociating || !can {
+    if allowed < ErrorClass::Reassociating || machine.warp != WARP {
         return None;
     }
     let online = online::online(kernel, KEYS)?;
-    let parts = BLOCKS.iter().filter_map(|&block| Parts::of(&online, block));
-    let mut parts: Vec<Parts> = parts.collect();
+    let multiplies = machine.multiplies_matrices && machine.rounds_to_tf32;
+    let (form, blocks) = if multiplies { (Form::Matrices, MATRICES) } else { (Form::Patches, PATCHES) };
+    let mut parts: Vec<Parts> = blocks.iter().filter_map(|&block| Parts::of(&online, form, block)).collect();
     // Blocks enough for all processors, else as many as there can be.
     let busy = parts.iter().position(|parts| parts.blocks >= machine.busy_blocks).unwrap_or(parts.len().checked_sub(1)?);
     parts.drain(..busy);
     for parts in parts {
-        for ahead in (0..=machine.ahead).rev() {
+        // Without asynchronous copies nothing comes ahead.
+        let ahead = if machine.multiplies_matrices { machine.ahead } else { 0 };
+        for ahead in (0..=ahead).rev() {
             let found = parts.schedule(ahead).filter(|schedule| is_fit(&parts.kernel, schedule, machine, allowed));
             if let Some(schedule) = found {
                 return Some((parts.kernel, schedule));
@@ -72,7 +78,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(online: &Online, (block_rows, warps): (i64, [i64; 2])) -> Option<Self> {
+    fn of(online: &Online, form: Form, (block_rows, warps): (i64, [i64; 2])) -> Option<Self> {
         let mut kernel = online.kernel.clone();
         let [product, weighted, folded] = [online::PRODUCT, online::WEIGHTED, online::FOLDED];
         let to_root = axes_in_root(&kernel)?;
@@ -113,19 +119,21 @@ impl Parts {
         let beside: i64 = beside.map(|axis| extent(&kernel, root, axis)).product();
         let blocks = ((rows + block_rows - 1) / block_rows).saturating_mul(beside);
 
-        let side = FRAGMENT_COLUMNS * warps[1];
+        let side = if form == Form::Matrices { FRAGMENT_COLUMNS * warps[1] } else { PATCHED_COLUMNS };
         let columns = (columns + side - 1) / side * side;
         let loads = [of_scores[0].0, of_scores[1].0];
         let value = *value;
-        let multiplied = factors(&kernel.stages[weighted])?;
-        rewrite::rounded(&mut kernel, weighted, &multiplied);
-        rewrite::rounded(&mut kernel, product, &loads);
+        if form == Form::Matrices {
+            let multiplied = factors(&kernel.stages[weighted])?;
+            rewrite::rounded(&mut kernel, weighted, &multiplied);
+            rewrite::rounded(&mut kernel, product, &loads);
+        }
         let value = rewrite::same_load(&online.kernel.stages[weighted], value, &kernel.stages[weighted])?;
         let weighted =
-            Fragments::of(&mut kernel, weighted, weighted_axes, &[value], [[block_rows, columns], warps])?;
+            Fragments::of(&mut kernel, weighted, weighted_axes, &[value], [[block_rows, columns], warps], form)?;
         let loads = loads.map(|load| rewrite::same_load(&online.kernel.stages[product], load, &kernel.stages[product]));
         let [Some(a), Some(b)] = loads else { return None };
-        let scored = Fragments::of(&mut kernel, product, scored_axes, &[a, b], [[block_rows, KEYS], warps])?;
+        let scored = Fragments::of(&mut kernel, product, scored_axes, &[a, b], [[block_rows, KEYS], warps], form)?;
         let folded = [row.folded, column];
         // What a row's scores come to is folded by all threads of a warp that its rows leave.
         let rows_of_warp = block_rows / (warps[0] * warps[1]);
@@ -157,8 +165,8 @@ impl Parts {
         let at = self.weighted.result(&mut plan, root, self.root)?;
         let folded = self.find(online::FOLDED)?;
         plan.compute_at(folded, root, &at, Scope::Register);
-        let pair = self.spread(&mut plan, folded, self.folded, &self.weighted);
-        plan.steps.push(Step::Unroll { stage: plan.name(folded), axis: pair });
+        let order = self.spread(&mut plan, folded, self.folded, &self.weighted);
+        plan.steps.extend(order.loops().last().map(|axis| Step::Unroll { stage: plan.name(folded), axis }));
 
         for (id, scope) in [
             (online::WEIGHTED, Scope::Register),
@@ -175,8 +183,8 @@ impl Parts {
         for id in [online::SCORES, online::WEIGHTS] {
             let id = self.find(id)?;
             let key = self.kernel.stages[id].axes.iter().position(|axis| axis.name == online::KEY)?;
-            let axis = self.spread(&mut plan, id, [self.rows, key], &self.scored);
-            plan.steps.push(Step::Vectorize { stage: plan.name(id), axis });
+            let order = self.spread(&mut plan, id, [self.rows, key], &self.scored);
+            plan.steps.push(order.stored(plan.name(id)));
         }
         for id in [online::MAXIMUM, online::TOTAL] {
             let whole = self.find(id)?;
@@ -188,14 +196,14 @@ impl Parts {
         Some(plan.schedule())
     }
 
-    /// Spreads rows and columns of a stage as a product has them, within its other loops. Gives the innermost loop.
-    fn spread(&self, plan: &mut Plan<'_>, id: StageId, sides: [usize; 2], like: &Fragments) -> String {
+    /// Spreads rows and columns of a stage as a product has them, within its other loops.
+    fn spread(&self, plan: &mut Plan<'_>, id: StageId, sides: [usize; 2], like: &Fragments) -> Spread {
         let axes = &self.kernel.stages[id].axes;
         let names = sides.map(|axis| axes[axis].name.clone());
         let order = like.spread(plan, id, &names, &names);
         let others = (0..axes.len()).filter(|axis| !sides.contains(axis)).map(|axis| axes[axis].name.clone());
-        plan.reorder(id, others.chain(order.warps).chain(order.fragments).collect());
-        order.pair
+        plan.reorder(id, others.chain(order.loops()).collect());
+        order
     }
 
     /// Gives warps rows, whose parts are side by side.

@@ -1,5 +1,5 @@
-//! A sum of products that the warps of a block multiply as matrices: how its points are spread over threads, and how factors come
-//! to shared memory.
+//! A sum of products whose tile the warps of a block have: how its points are spread over threads, so that a warp multiplies
+//! matrices, or that a thread has a patch of them, and how factors come to shared memory.
 
 use super::super::access::extent;
 use super::product::{copies_pieces, find, moves_by_one};
@@ -15,6 +15,8 @@ const FRAGMENT: (i64, i64) = (16, 8);
 /// Rows of a fragment whose points are of one thread lie so far apart, and its columns side by side.
 const HALF: i64 = 8;
 const PAIR: i64 = 2;
+/// Rows of what a thread has, where it multiplies by itself.
+const PATCH_ROWS: i64 = 4;
 /// Bytes along the sum that one instruction takes of a factor, and a step between two barriers.
 const SLICE_BYTES: i64 = 32;
 const STEP_BYTES: i64 = 64;
@@ -36,8 +38,18 @@ struct Tile {
     copied: bool,
 }
 
-/// A sum of products of matrices in a kernel.
+/// How the points that a warp has are spread over its threads.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Form {
+    /// As `mma.sync` has them.
+    Matrices,
+    /// A thread has neighbours of some rows and columns.
+    Patches,
+}
+
+/// A sum of products in a kernel.
 pub(super) struct Fragments {
+    form: Form,
     /// The stage.
     pub(super) sum: String,
     /// Its axes: rows, columns and what is summed.
@@ -53,11 +65,26 @@ pub(super) struct Fragments {
 
 /// Loops of a stage whose points are spread over warps and threads.
 pub(super) struct Spread {
-    pub(super) warps: Vec<String>,
-    /// From the fragments of a warp to the points of a thread.
-    pub(super) fragments: Vec<String>,
-    /// The innermost of them.
-    pub(super) pair: String,
+    warps: Vec<String>,
+    /// From the fragments of a warp to its threads.
+    fragments: Vec<String>,
+    /// Over the points of a thread.
+    points: Vec<String>,
+    /// Whether the last of these are as many neighbours as are stored at once.
+    is_vector: bool,
+}
+
+impl Spread {
+    /// From the outermost to the innermost.
+    pub(super) fn loops(&self) -> impl Iterator<Item = String> + use<'_> {
+        self.warps.iter().chain(&self.fragments).chain(&self.points).cloned()
+    }
+
+    /// How the innermost loop is done where results are stored.
+    pub(super) fn stored(&self, stage: String) -> Step {
+        let axis = self.points.last().cloned().unwrap_or_default();
+        if self.is_vector { Step::Vectorize { stage, axis } } else { Step::Unroll { stage, axis } }
+    }
 }
 
 impl Fragments {
@@ -69,12 +96,13 @@ impl Fragments {
         axes: [usize; 3],
         factors: &[ScalarId],
         [block, warps]: [[i64; 2]; 2],
+        form: Form,
     ) -> Option<Self> {
         let stage = &kernel.stages[sum];
         let [_, _, along_sum] = axes;
         let factor = stage.body.dtype(*factors.first()?).size_bytes()? as i64;
         let depth = extent(kernel, stage, along_sum);
-        let slice = SLICE_BYTES / factor;
+        let slice = if form == Form::Matrices { SLICE_BYTES / factor } else { 1 };
         let step = if depth <= slice { slice } else { STEP_BYTES / factor };
         let name = stage.name.clone();
         if !rewrite::padded(kernel, sum, along_sum, step) {
@@ -97,7 +125,7 @@ impl Fragments {
             let stage = kernel.stages[id].name.clone();
             tiles.push(Tile { stage, axes: own, along, piece, copied: copied.is_some() });
         }
-        Some(Self { sum: name, axes, tiles, block, warps, step, slice })
+        Some(Self { form, sum: name, axes, tiles, block, warps, step, slice })
     }
 
     /// Whether a stage is the tile of a factor, which could be computed where it is read.
@@ -109,23 +137,46 @@ impl Fragments {
     /// and new ones named after `names`.
     pub(super) fn spread(&self, plan: &mut Plan<'_>, id: StageId, names: &[String; 2], from: &[String; 2]) -> Spread {
         let of = |side: usize, suffix: &str| format!("{}_{suffix}", names[side]);
-        for (side, fragment) in [FRAGMENT.0, FRAGMENT.1].into_iter().enumerate() {
-            let within = if side == 0 { HALF } else { PAIR };
+        for side in [0, 1] {
             plan.split(id, &from[side], self.block[side] / self.warps[side], &of(side, "w"), &of(side, "wi"));
-            plan.split(id, &of(side, "wi"), fragment, &of(side, "f"), &of(side, "fi"));
-            plan.split(id, &of(side, "fi"), within, &of(side, "p"), &of(side, "t"));
         }
-        // A thread has rows eight apart, and pairs of columns.
-        let (half, group, thread, pair) = (of(0, "p"), of(0, "t"), of(1, "p"), of(1, "t"));
         let warps = vec![of(0, "w"), of(1, "w")];
-        let stage = plan.name(id);
         warps.iter().for_each(|axis| plan.bind(id, axis, GpuDim::ThreadY));
-        [&group, &thread].into_iter().for_each(|axis| plan.bind(id, axis, GpuDim::ThreadX));
-        for axis in [of(0, "f"), of(1, "f"), half.clone()] {
-            plan.steps.push(Step::Unroll { stage: stage.clone(), axis });
-        }
-        let fragments = vec![of(0, "f"), of(1, "f"), half, group, thread, pair.clone()];
-        Spread { warps, fragments, pair }
+        let (fragments, points, bound, is_vector) = match self.form {
+            Form::Matrices => {
+                for (side, fragment) in [FRAGMENT.0, FRAGMENT.1].into_iter().enumerate() {
+                    let within = if side == 0 { HALF } else { PAIR };
+                    plan.split(id, &of(side, "wi"), fragment, &of(side, "f"), &of(side, "fi"));
+                    plan.split(id, &of(side, "fi"), within, &of(side, "p"), &of(side, "t"));
+                }
+                // A thread has rows eight apart, and pairs of columns.
+                let (half, group, thread, pair) = (of(0, "p"), of(0, "t"), of(1, "p"), of(1, "t"));
+                let bound = [group.clone(), thread.clone()];
+                (vec![of(0, "f"), of(1, "f"), half, group, thread], vec![pair], bound, true)
+            }
+            Form::Patches => {
+                let patch = self.patch();
+                for (side, within) in patch.into_iter().enumerate() {
+                    plan.split(id, &of(side, "wi"), within, &of(side, "t"), &of(side, "r"));
+                }
+                let bound = [of(0, "t"), of(1, "t")];
+                let is_vector = [2, 4].contains(&patch[1]);
+                (bound.to_vec(), vec![of(0, "r"), of(1, "r")], bound, is_vector)
+            }
+        };
+        bound.iter().for_each(|axis| plan.bind(id, axis, GpuDim::ThreadX));
+        let innermost = points.last();
+        let straight = fragments.iter().chain(&points).filter(|axis| !bound.contains(axis) && Some(*axis) != innermost);
+        let stage = plan.name(id);
+        plan.steps.extend(straight.map(|axis| Step::Unroll { stage: stage.clone(), axis: axis.clone() }));
+        Spread { warps, fragments, points, is_vector }
+    }
+
+    /// Rows and columns of a thread's patch: all threads of a warp have one.
+    fn patch(&self) -> [i64; 2] {
+        let [rows, columns] = [0, 1].map(|side| self.block[side] / self.warps[side]);
+        let lanes = (WARP * PATCH_ROWS / rows).max(1);
+        [PATCH_ROWS, (columns / lanes).max(1)]
     }
 
     /// Spreads a result whose rows and columns are those of the sum: over blocks, then as the sum is. Gives the innermost loop over
@@ -146,9 +197,9 @@ impl Fragments {
         let names = sides.map(|axis| stage.axes[axis].name.clone());
         let inside = [format!("{}_in", names[0]), format!("{}_in", names[1])];
         let order = self.spread(plan, root, &names, &inside);
-        plan.reorder(root, blocks.iter().cloned().chain(order.warps).chain(order.fragments).collect());
+        plan.reorder(root, blocks.iter().cloned().chain(order.loops()).collect());
         blocks.iter().for_each(|name| plan.bind(root, name, GpuDim::BlockX));
-        plan.steps.push(Step::Vectorize { stage: stage.name.clone(), axis: order.pair });
+        plan.steps.push(order.stored(stage.name.clone()));
         blocks.pop()
     }
 
@@ -160,23 +211,40 @@ impl Fragments {
         let names = self.axes.map(|axis| stage.axes[axis].name.clone());
         let [outer, step, slice, inner] = ["_o", "_step", "_s", "_i"].map(|suffix| format!("{}{suffix}", names[2]));
         plan.split(id, &names[2], self.step, &outer, &step);
-        plan.split(id, &step, self.slice, &slice, &inner);
+        if self.form == Form::Matrices {
+            plan.split(id, &step, self.slice, &slice, &inner);
+        }
         let sides = [names[0].clone(), names[1].clone()];
         let order = self.spread(plan, id, &sides, &sides);
         let others = (0..stage.axes.len()).filter(|axis| !self.axes.contains(axis));
         let mut loops: Vec<String> = others.map(|axis| stage.axes[axis].name.clone()).collect();
         loops.push(outer.clone());
-        loops.extend(order.warps);
-        loops.push(slice.clone());
-        loops.extend(order.fragments);
-        loops.push(inner.clone());
-        plan.reorder(id, loops);
         let sum = stage.name.clone();
-        let intrinsic = INTRINSICS.into_iter().find(|intrinsic| intrinsic.turns() == self.slice)?;
-        for axis in [slice, order.pair] {
-            plan.steps.push(Step::Unroll { stage: sum.clone(), axis });
+        let innermost = order.points.last().cloned()?;
+        match self.form {
+            Form::Matrices => {
+                loops.extend(order.warps);
+                loops.push(slice.clone());
+                loops.extend(order.fragments.into_iter().chain(order.points));
+                loops.push(inner.clone());
+                plan.reorder(id, loops);
+                let intrinsic = INTRINSICS.into_iter().find(|intrinsic| intrinsic.turns() == self.slice)?;
+                for axis in [slice, innermost] {
+                    plan.steps.push(Step::Unroll { stage: sum.clone(), axis });
+                }
+                plan.steps.push(Step::Tensorize { stage: sum, axis: inner, intrinsic });
+            }
+            Form::Patches => {
+                loops.extend(order.warps.into_iter().chain(order.fragments));
+                loops.push(step);
+                loops.extend(order.points);
+                plan.reorder(id, loops);
+                // Columns that are neighbours in shared memory are read at once.
+                let near = order.is_vector && self.tiles.iter().any(|tile| tile.along == self.axes[1]);
+                let (stage, axis) = (sum, innermost);
+                plan.steps.push(if near { Step::Vectorize { stage, axis } } else { Step::Unroll { stage, axis } });
+            }
         }
-        plan.steps.push(Step::Tensorize { stage: sum, axis: inner, intrinsic });
         self.tiles.iter().for_each(|tile| self.tile(plan, tile, &outer, ahead));
         Some(())
     }

@@ -6,7 +6,7 @@
 //! left factor is read at quotients and remainders. Only its tile's copy computes these; what is in shared memory is a matrix.
 
 use super::super::access::extent;
-use super::fragments::{Fragments, WARP};
+use super::fragments::{Form, Fragments, WARP};
 use super::points::{give_axis, spread};
 use super::product::{Product, find, joined, product};
 use super::{GpuMachine, Plan, is_fit, rewrite};
@@ -118,7 +118,7 @@ impl Parts {
         let beside = found.beside.iter().map(|&root| kernel.stages[root].name.clone()).collect();
         let root = kernel.stages[found.root].name.clone();
         let shape = [[block_rows, block_columns], [warp_rows, warp_columns]];
-        let sum = Fragments::of(&mut kernel, found.sum, axes, &found.factors, shape)?;
+        let sum = Fragments::of(&mut kernel, found.sum, axes, &found.factors, shape, Form::Matrices)?;
         let root = find(&kernel, &root)?;
         Some(Self { kernel, root, beside, root_axes, sum })
     }
