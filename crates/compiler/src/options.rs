@@ -161,6 +161,7 @@ impl CompileOptions {
             allowed: self.allowed(),
             // Variants share the plan: what one of them cannot do none does, and what slows GPUs down is done for others.
             keeps_any_size: !self.targets.iter().any(|target| is_gpu(target)),
+            attends_any_size: false,
             filters: !only_gpus,
             turns: !only_gpus,
             max_weight_growth: self.max_weight_growth,

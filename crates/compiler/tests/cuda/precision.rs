@@ -2,7 +2,7 @@
 
 use crate::artifacts::{on, options};
 use crate::net::{Attr, Net};
-use infc::{CompileOptions, Precision};
+use infc::{CompileOptions, KernelReport, Precision};
 use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
 use infc_ir::interp::run_graph;
 use infc_runtime::{Model, SessionOptions};
@@ -11,14 +11,14 @@ use infc_tensor::{DType, Tensor};
 use infc_testkit::random_tensor;
 use std::sync::Arc;
 
-/// Products with weights around attention, whose products are of computed values; 20 tokens of 32 channels.
-fn attention() -> Net {
+/// Products with weights around attention, whose products are of computed values; so many tokens of 32 channels.
+fn attention(tokens: &str) -> Net {
     let weight = |seed: u64| {
         let drawn = random_tensor(DType::F32, vec![32, 32], seed);
         let scaled: Vec<f32> = drawn.elements::<f32>().expect("floats").iter().map(|x| x * 0.3).collect();
         Tensor::from_elements(&[32, 32], &scaled).expect("as many")
     };
-    let mut net = Net::new(17).input("x", DType::F32, &["20", "32"]);
+    let mut net = Net::new(17).input("x", DType::F32, &[tokens, "32"]);
     for (name, seed) in [("q", 1), ("k", 2), ("v", 3)] {
         let w = format!("w{name}");
         net = net.constant(&w, &weight(seed)).node("MatMul", &["x", &w], &[name], &[]);
@@ -41,7 +41,7 @@ fn apart(found: &Tensor, expected: &Tensor) -> f64 {
 
 #[test]
 fn tensor_cores_multiply_what_was_asked_for() {
-    let onnx = OnnxModel::from_bytes(attention().into_bytes(), None).expect("the model is well formed");
+    let onnx = OnnxModel::from_bytes(attention("20").into_bytes(), None).expect("the model is well formed");
     let graph = import(&onnx, &ImportOptions::default()).expect("the model can be imported");
     let x = random_tensor(DType::F32, vec![20, 32], 9);
     let exact = run_graph(&graph, &[], std::slice::from_ref(&x)).expect("the graph can be interpreted");
@@ -53,7 +53,7 @@ fn tensor_cores_multiply_what_was_asked_for() {
         (Precision::F16, 4, 1, "m16n8k16.row.col.f32.f16.f16.f32", 4e-3),
     ] {
         let options = CompileOptions { precision, ..options(&["cuda"]) };
-        let compilation = attention().compile(&options).unwrap_or_else(|e| panic!("{e}"));
+        let compilation = attention("20").compile(&options).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(compilation.report.rounded_contractions, rounded, "{precision}");
         assert_eq!(compilation.report.variants[0].tf32_kernels, tf32, "{precision}");
         let bytes = compilation.to_bytes().expect("an artifact");
@@ -66,6 +66,34 @@ fn tensor_cores_multiply_what_was_asked_for() {
         assert!(off <= bound, "{precision}: off by {off}");
         if precision != Precision::F32 {
             assert!(off > 1e-6, "{precision}: nothing was rounded");
+        }
+    }
+}
+
+/// How long a sequence is only a run tells: attention is one kernel all the same, which goes through keys in blocks, and writes
+/// nothing but its result.
+#[test]
+fn attention_of_any_length() {
+    let onnx = OnnxModel::from_bytes(attention("S").into_bytes(), None).expect("the model is well formed");
+    let graph = import(&onnx, &ImportOptions::default()).expect("the model can be imported");
+    for (precision, strict, bound) in
+        [(Precision::F32, false, 1e-5), (Precision::Tf32, false, 4e-3), (Precision::F32, true, 1e-5)]
+    {
+        let options = CompileOptions { precision, strict, ..options(&["cuda"]) };
+        let compilation = attention("S").compile(&options).unwrap_or_else(|e| panic!("{e}"));
+        let attends = |kernel: &&KernelReport| kernel.schedule.contains("attended");
+        let kernels = compilation.report.variants[0].kernels.iter().filter(attends).count();
+        assert_eq!(kernels, usize::from(!strict), "{precision}, strict: {strict}");
+        let bytes = compilation.to_bytes().expect("an artifact");
+        let gpu = Arc::new(Simulator::new(3));
+        let model = Model::from_vec_with(bytes, &on(&gpu)).unwrap_or_else(|e| panic!("{e}"));
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        for tokens in [1, 70, 20] {
+            let x = random_tensor(DType::F32, vec![tokens, 32], tokens as u64);
+            let exact = run_graph(&graph, &[tokens as i64], std::slice::from_ref(&x)).expect("it can be interpreted");
+            let found = session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{e}"));
+            let off = apart(&found[0], &exact[0]);
+            assert!(off <= bound, "{precision}, {tokens} tokens: off by {off}");
         }
     }
 }

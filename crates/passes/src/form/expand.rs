@@ -410,7 +410,7 @@ fn stays_together(composite: &CompositeOp, options: &FormOptions) -> bool {
     let known =
         body.order.iter().flat_map(|&id| &body.nodes[id].outputs).all(|&v| body.ty(v).shape.iter().all(is_known));
     options.allowed >= ErrorClass::Reassociating
-        && (known || options.keeps_any_size)
+        && (known || options.keeps_any_size || options.attends_any_size)
         && contractions.into_iter().all(has_rows)
 }
 

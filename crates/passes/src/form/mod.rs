@@ -63,13 +63,14 @@ pub use plan::{
 pub use slices::slices;
 
 use crate::ErrorClass;
-use crate::formulate::defer;
+use crate::formulate::{self, defer};
+use crate::schedule::gpu::{self, GpuMachine};
 use budget::WeightBudget;
 use group::{Grouping, Unit};
 use infc_ir::entity::{EntityId, NodeId, OperandId, StageId, ValueId};
 use infc_ir::graph::{Graph, Node};
 use infc_ir::kernel::{AxisKind, Kernel, OperandKind};
-use infc_ir::op::Op;
+use infc_ir::op::{CompositeKind, Op};
 use infc_ir::scalar::{ScalarOp, Source};
 use infc_tensor::DType;
 use layout::Placement;
@@ -84,6 +85,29 @@ const MAX_GRAPH_NODES: usize = 1 << 17;
 /// # Errors
 /// [`FormError`] if the graph is malformed, or has elements of a type that no kernel computes with.
 pub fn form(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
+    let options = options.clone();
+    if !options.keeps_any_size && options.reorders() && has_attention_of_any_size(graph) {
+        let plan = plan(graph, &FormOptions { attends_any_size: true, ..options.clone() })?;
+        let machine = GpuMachine::for_capability(0);
+        let fits = |kernel: &Kernel| gpu::fits(&formulate::normalise(kernel.clone()), &machine, options.allowed);
+        if plan.kernels.iter().all(|planned| fits(&planned.kernel)) {
+            return Ok(plan);
+        }
+    }
+    plan(graph, &options)
+}
+
+/// Whether there is attention whose size only a run tells in a graph, or in a branch of it.
+fn has_attention_of_any_size(graph: &Graph) -> bool {
+    let is_known = |body: &Graph| body.values.iter().all(|value| value.ty.static_shape().is_some());
+    graph.order.iter().any(|&id| match &graph.nodes[id].op {
+        Op::Composite(composite) => composite.kind == CompositeKind::Attention && !is_known(&composite.body),
+        Op::If(branches) => [&branches.then, &branches.otherwise].into_iter().any(|b| has_attention_of_any_size(b)),
+        _ => false,
+    })
+}
+
+fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
     let mut flat = expand::expand(graph, false, options)?;
     outputs::compute_outputs(&mut flat.graph);
     let count = flat.graph.order.len();

@@ -11,6 +11,9 @@ pub struct FormOptions {
     /// Whether a kernel may keep values between its stages whose size only a run tells (scores of attention, tiles of
     /// images). Threads of processors find memory for that; those of GPUs have what their code says.
     pub keeps_any_size: bool,
+    /// Whether attention is one kernel whatever its size. [`super::form`] tries that by itself where kernels keep no values of any
+    /// size: schedules for GPUs go through keys in blocks, of which there is something to keep of a known size.
+    pub attends_any_size: bool,
     /// Whether convolutions may be computed by minimal filtering. It keeps transformed tiles of an image between its stages,
     /// for which processors have caches; on GPUs blocks would compute them again and again, or one would compute all.
     pub filters: bool,
@@ -31,6 +34,7 @@ impl Default for FormOptions {
         Self {
             allowed: ErrorClass::Reassociating,
             keeps_any_size: true,
+            attends_any_size: false,
             filters: true,
             turns: true,
             max_weight_growth: 1.3,

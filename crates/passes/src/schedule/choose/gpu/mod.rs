@@ -51,6 +51,16 @@ type Candidate = fn(&Kernel, &GpuMachine, ErrorClass) -> Option<(Kernel, Schedul
 /// The schedule applies; whether a GPU has instructions and memory for everything only its backend knows.
 #[must_use]
 pub fn choose(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> (Kernel, Schedule) {
+    find(kernel, machine, allowed).unwrap_or_else(|| (kernel.clone(), super::plain(kernel)))
+}
+
+/// Whether there is a schedule for a kernel that is spread over threads, and whose memory has a size that is known and fits.
+#[must_use]
+pub fn fits(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> bool {
+    find(kernel, machine, allowed).is_some()
+}
+
+fn find(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
     if !crate::formulate::has_empty_axis(kernel) {
         let candidates: [Candidate; 6] =
             [attention::candidate, matrix::candidate, tiles::candidate, rows::candidate, points::candidate, steps::candidate];
@@ -58,12 +68,12 @@ pub fn choose(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> (Ke
             let Some((kernel, schedule)) = candidate(kernel, machine, allowed) else { continue };
             for schedule in [schedule.clone(), super::without_registers(schedule)] {
                 if is_fit(&kernel, &schedule, machine, allowed) {
-                    return (kernel, schedule);
+                    return Some((kernel, schedule));
                 }
             }
         }
     }
-    (kernel.clone(), super::plain(kernel))
+    None
 }
 
 /// Whether a schedule applies and its memory has a size that fits.
