@@ -104,9 +104,7 @@ impl Emitter<'_> {
         };
         let (last, lets) = body.split_last()?;
         let Stmt::For { var: pair, extent: pairs, kind: LoopKind::Unrolled, body } = last else { return None };
-        let [Stmt::For { var: k, extent: depth, kind: LoopKind::Tensor(intrinsic), body }] =
-            &body[..]
-        else {
+        let [Stmt::For { var: k, extent: depth, kind: LoopKind::Tensor(intrinsic), body }] = &body[..] else {
             return None;
         };
         let is_matrices = matches!(intrinsic, Intrinsic::Mma8 | Intrinsic::Mma16 | Intrinsic::Mma32);

@@ -263,8 +263,7 @@ impl Emitter<'_> {
             UnaryOp::Round if float => self.b.cvt(".rni", ty, ty, a),
             UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round => a,
             UnaryOp::Tf32 => {
-                let word =
-                    if self.target.is_ampere() { self.b.narrow_tf32(a) } else { self.b.narrow_tf32_by_bits(a) };
+                let word = if self.target.is_ampere() { self.b.narrow_tf32(a) } else { self.b.narrow_tf32_by_bits(a) };
                 self.b.bits(Class::F32, word)
             }
             UnaryOp::IsNan if float => self.b.setp("nan", ty, a.into(), a.into()),

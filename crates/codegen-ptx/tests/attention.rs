@@ -85,7 +85,9 @@ fn whole_blocks_of_keys() {
 
 #[test]
 fn ragged_rows_keys_and_columns() {
-    for (rows, keys, inner, columns) in [("20", "96", 16, 16), ("17", "37", 24, 20), ("64", "64", 40, 64), ("9", "5", 8, 33)] {
+    for (rows, keys, inner, columns) in
+        [("20", "96", 16, 16), ("17", "37", 24, 20), ("64", "64", 40, 64), ("9", "5", 8, 33)]
+    {
         attends(&Shape { rows, keys, inner, columns, ..PLAIN }, &[]);
     }
 }

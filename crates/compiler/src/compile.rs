@@ -485,7 +485,9 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
 fn rounded_contractions(graph: &Graph, precision: Precision) -> usize {
     let ty = |value| graph.ty(value).dtype;
     let multiplies = |node: &&Node| match (&node.op, &node.inputs[..], &node.outputs[..]) {
-        (Op::Contract(_), &[a, b], &[sum]) => ty(sum) == DType::F32 && [ty(a), ty(b)].map(Some) == [precision.stored(); 2],
+        (Op::Contract(_), &[a, b], &[sum]) => {
+            ty(sum) == DType::F32 && [ty(a), ty(b)].map(Some) == [precision.stored(); 2]
+        }
         _ => false,
     };
     graph.order.iter().map(|&id| &graph.nodes[id]).filter(multiplies).count()

@@ -105,9 +105,9 @@ pub(crate) fn assemble(
     let mut assembled = all.assemble(&code.modules)?;
     code.spills = assembled.spills.clone();
     let spilling: Vec<usize> = (0..code.spills.len()).filter(|&n| code.spills[n] > 0).collect();
-    let replacements = spilling.par_iter().map(|&n| {
-        all.with_fewer_spills(&kernels.distinct[n], code.spills[n], options).map(|better| (n, better))
-    });
+    let replacements = spilling
+        .par_iter()
+        .map(|&n| all.with_fewer_spills(&kernels.distinct[n], code.spills[n], options).map(|better| (n, better)));
     let replacements = replacements.collect::<Result<Vec<_>, CompileError>>()?;
     let mut is_final = true;
     for (n, better) in replacements.into_iter().filter_map(|(n, better)| Some((n, better?))) {

@@ -62,7 +62,8 @@ fn every_instruction_that_is_printed_has_one() {
         kernels.push(strategies::kernels().new_tree(&mut runner).expect("a kernel").current());
     }
     kernels.extend(
-        [["u8", "u8"], ["i8", "i8"], ["i8", "u8"], ["u8", "i8"], ["f16", "f16"], ["bf16", "bf16"], ["f32", "f32"]].map(product),
+        [["u8", "u8"], ["i8", "i8"], ["i8", "u8"], ["u8", "i8"], ["f16", "f16"], ["bf16", "bf16"], ["f32", "f32"]]
+            .map(product),
     );
     let known: BTreeSet<String> =
         all().into_iter().map(|micro| micro.instruction).chain(EVERYWHERE.map(str::to_owned)).collect();

@@ -508,7 +508,8 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
     for variant in report.variants.iter().filter(|variant| variant.tf32_kernels > 0) {
         let VariantReport { target, tf32_kernels, kernels, .. } = variant;
         let all = kernels.len();
-        console.line(format!("  {} {tf32_kernels} of {all} kernels for {target} multiply tf32 numbers", " ".repeat(9)))?;
+        console
+            .line(format!("  {} {tf32_kernels} of {all} kernels for {target} multiply tf32 numbers", " ".repeat(9)))?;
     }
     let by_records = [
         (report.recorded_schedules, "records".to_owned()),

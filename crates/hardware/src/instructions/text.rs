@@ -71,8 +71,7 @@ const AMPERE: u32 = 80;
 
 /// The compute capability that an instruction takes, of those that there is code for, major·10 + minor.
 pub(super) fn needed(instruction: &str) -> u32 {
-    const OF_AMPERE: [&str; 6] =
-        ["mma.", "cp.async.", "max.NaN.", "min.NaN.", "cvt.rn.bf16.", "cvt.rna.tf32."];
+    const OF_AMPERE: [&str; 6] = ["mma.", "cp.async.", "max.NaN.", "min.NaN.", "cvt.rn.bf16.", "cvt.rna.tf32."];
     if OF_AMPERE.iter().any(|start| instruction.starts_with(start)) { AMPERE } else { TURING }
 }
 

@@ -86,16 +86,18 @@ fn is_score(kernel: &Kernel, id: StageId) -> bool {
         && stage.results.len() == 1
         && stage.axes.iter().all(|axis| axis.kind == AxisKind::Parallel)
         && kernel.outputs.iter().all(|output| output.stage != id);
-    is_map && readers.peek().is_some() && readers.all(|reader| {
-        let reader = &kernel.stages[reader];
-        let is_plain = |op: &ScalarOp| match op {
-            ScalarOp::Load(load) if load.source == Source::Stage(id, 0) => stage_load(op).is_some(),
-            _ => true,
-        };
-        let folds_maximum = reader.reducer.as_ref().is_some_and(|r| r.as_binary() == Some(BinaryOp::Max));
-        let is_exponential = matches!(reader.body.ops[reader.results[0]], ScalarOp::Unary(UnaryOp::Exp, _));
-        (folds_maximum || is_exponential) && reader.body.ops.iter().all(is_plain)
-    })
+    is_map
+        && readers.peek().is_some()
+        && readers.all(|reader| {
+            let reader = &kernel.stages[reader];
+            let is_plain = |op: &ScalarOp| match op {
+                ScalarOp::Load(load) if load.source == Source::Stage(id, 0) => stage_load(op).is_some(),
+                _ => true,
+            };
+            let folds_maximum = reader.reducer.as_ref().is_some_and(|r| r.as_binary() == Some(BinaryOp::Max));
+            let is_exponential = matches!(reader.body.ops[reader.results[0]], ScalarOp::Unary(UnaryOp::Exp, _));
+            (folds_maximum || is_exponential) && reader.body.ops.iter().all(is_plain)
+        })
 }
 
 /// Removes a stage whose readers compute what it does.
@@ -110,9 +112,8 @@ fn compute_in_readers(kernel: &mut Kernel, id: StageId) {
         new.results = body.import(&stage.body, &stage.results, &mut |body, op| match op {
             ScalarOp::Load(load) if load.source == Source::Stage(id, 0) => {
                 let at = |e: &IndexExpr| e.substitute_vars(&load.index).simplify(&ranges);
-                let value = body.import(&gone.body, &gone.results, &mut |body, op| {
-                    Some(body.push(op.map_indices(&at)))
-                });
+                let value =
+                    body.import(&gone.body, &gone.results, &mut |body, op| Some(body.push(op.map_indices(&at))));
                 Some(value[0])
             }
             _ => None,
@@ -271,7 +272,18 @@ impl<'k> Found<'k> {
             && readers(maximum).all(|id| id == weights)
             && ![product, maximum, weights, total.stage, weighted.stage].into_iter().any(is_output);
         let first = [product, maximum, weights, total.stage, weighted.stage].iter().all(|id| id.index() < GONE);
-        (only_here && first).then_some(Self { kernel, product, product_keys, product_rows, weights, keys, rows, score, total, weighted })
+        (only_here && first).then_some(Self {
+            kernel,
+            product,
+            product_keys,
+            product_rows,
+            weights,
+            keys,
+            rows,
+            score,
+            total,
+            weighted,
+        })
     }
 
     fn rewrite(&self, points: i64) -> Option<Online> {
@@ -295,11 +307,12 @@ impl<'k> Found<'k> {
         new.outputs.iter_mut().for_each(|output| output.stage = behind(output.stage));
         let behind_keys = |axis: usize, keys: usize| axis + usize::from(axis > keys);
         let values: Vec<usize> = kernel.stages[self.weighted.stage].value_axes().map(|(n, _)| n).collect();
-        let rows = self.rows.iter().zip(&self.product_rows).zip(&self.weighted.rows).map(|((&row, &product), folded)| {
-            let folded = values.iter().position(|value| value == folded)?;
-            let (product, weights) = (behind_keys(product, self.product_keys), behind_keys(row, self.keys));
-            Some(Row { product, weights, folded })
-        });
+        let rows =
+            self.rows.iter().zip(&self.product_rows).zip(&self.weighted.rows).map(|((&row, &product), folded)| {
+                let folded = values.iter().position(|value| value == folded)?;
+                let (product, weights) = (behind_keys(product, self.product_keys), behind_keys(row, self.keys));
+                Some(Row { product, weights, folded })
+            });
         Some(Online { kernel: new, rows: rows.collect::<Option<_>>()?, product_key: self.product_keys + 1 })
     }
 
@@ -561,14 +574,17 @@ impl Sum {
         let (&[result], Some(BinaryOp::Add)) = (&stage.results[..], stage.reducer.as_ref()?.as_binary()) else {
             return None;
         };
-        let load_of = |id: ScalarId| stage_load(&stage.body.ops[id]).filter(|(source, _)| *source == weights).map(|(_, index)| index);
+        let load_of = |id: ScalarId| {
+            stage_load(&stage.body.ops[id]).filter(|(source, _)| *source == weights).map(|(_, index)| index)
+        };
         let (weight, factor) = match stage.body.ops[result] {
             ScalarOp::Binary(BinaryOp::Mul, a, b) if load_of(a).is_some() => (a, Some(b)),
             ScalarOp::Binary(BinaryOp::Mul, a, b) => (b, Some(a)),
             _ => (result, None),
         };
         let axes = plain(load_of(weight)?, stage.axes.len())?;
-        let loads = stage.body.ops.iter().filter(|op| matches!(op, ScalarOp::Load(Load { source: Source::Stage(..), .. })));
+        let loads =
+            stage.body.ops.iter().filter(|op| matches!(op, ScalarOp::Load(Load { source: Source::Stage(..), .. })));
         // Of stages only the weights are read, and once.
         if loads.count() != 1 || axes[keys] != along || stage.body.dtype(result) != DType::F32 {
             return None;

@@ -84,9 +84,11 @@ impl Split {
         let tiles = tiles_along(rows).checked_mul(tiles_along(columns))?.checked_mul(batch)?;
         let summed: Vec<u8> = op.lhs.iter().copied().filter(|l| op.rhs.contains(l) && !op.output.contains(l)).collect();
         let terms = points(&summed)?;
-        let (label, along) = summed.iter().filter_map(|&label| Some((label, extent(label)?))).max_by_key(|&(_, n)| n)?;
-        let can = |parts: i64| along % (parts * PIECE) == 0 && terms / parts >= TERMS && tiles * parts <= AT_A_TIME * blocks;
-        let parts = (1..=4).map(|power| 1 << power).filter(|&parts| can(parts)).next_back()?;
+        let (label, along) =
+            summed.iter().filter_map(|&label| Some((label, extent(label)?))).max_by_key(|&(_, n)| n)?;
+        let can =
+            |parts: i64| along % (parts * PIECE) == 0 && terms / parts >= TERMS && tiles * parts <= AT_A_TIME * blocks;
+        let parts = (1..=4).map(|power| 1 << power).rfind(|&parts| can(parts))?;
         Some(Self { op: op.clone(), label, parts })
     }
 

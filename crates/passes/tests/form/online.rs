@@ -49,9 +49,8 @@ fn in_blocks(kernel: &Kernel, points: i64) -> Kernel {
 fn agrees(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) {
     for points in [1, 4, 16] {
         let new = in_blocks(kernel, points);
-        let [expected, found] = [kernel, &new].map(|kernel| {
-            run_kernel(kernel, symbols, inputs).unwrap_or_else(|e| panic!("{e}\n{kernel}"))
-        });
+        let [expected, found] = [kernel, &new]
+            .map(|kernel| run_kernel(kernel, symbols, inputs).unwrap_or_else(|e| panic!("{e}\n{kernel}")));
         assert_close(&format!("{points} keys at a time\n{new}"), &found, &expected, 1e-5, 1e-5);
     }
 }
@@ -80,7 +79,10 @@ fn sizes_that_only_a_run_tells() {
 fn scores_apart() {
     let text = attention("5", "17", "SUM * 0.35", "").to_string();
     let text = text
-        .replace("  stage fold1", "  stage map1[c: 3, h: 5, w: 17] = sum0[c, h, w] / 2.5 - sum0[c, h, w] * 0.1\n  stage fold1")
+        .replace(
+            "  stage fold1",
+            "  stage map1[c: 3, h: 5, w: 17] = sum0[c, h, w] / 2.5 - sum0[c, h, w] * 0.1\n  stage fold1",
+        )
         .replace("fold max sum0[m, n, r] * 0.35", "fold max map1[m, n, r]")
         .replace("exp(sum0[c, h, w] * 0.35", "exp(map1[c, h, w]");
     let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -95,9 +97,7 @@ fn what_a_mask_leaves() {
     let mut inputs = random_inputs(&kernel, &[], 6);
     let mask = inputs[3].elements_mut::<f32>().expect("floats");
     let (no, lowest) = (f32::NEG_INFINITY, f32::MIN);
-    mask.copy_from_slice(
-        &[[no; 9], [no, no, no, no, no, 0.0, 0.0, no, no], [0.0; 9], [lowest; 9]].concat(),
-    );
+    mask.copy_from_slice(&[[no; 9], [no, no, no, no, no, 0.0, 0.0, no, no], [0.0; 9], [lowest; 9]].concat());
     (mask[20], mask[22]) = (f32::INFINITY, f32::NAN);
     agrees(&kernel, &[], &inputs);
 }

@@ -57,7 +57,13 @@ fn convolutions() {
     let x = net.input(&[1, 128, 5, 4]);
     let w = net.weights(&[16, 128, 3, 3], 2);
     let (y, z) = (i(2) + i(4) - 1, i(3) + i(5) - 1);
-    let window = net.view_or(x, &[i(0), i(1), y.clone(), z.clone()], vec![within(y, 5), within(z, 4)], 0.0, &[1, 128, 5, 4, 3, 3]);
+    let window = net.view_or(
+        x,
+        &[i(0), i(1), y.clone(), z.clone()],
+        vec![within(y, 5), within(z, 4)],
+        0.0,
+        &[1, 128, 5, 4, 3, 3],
+    );
     let y = net.contract("nchwyx,ocyx->nohw", window, w);
     net.output(y);
     assert_eq!(parts(&mut net, 108), [2]);

@@ -42,7 +42,8 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorCla
     let (form, blocks) = if multiplies { (Form::Matrices, MATRICES) } else { (Form::Patches, PATCHES) };
     let mut parts: Vec<Parts> = blocks.iter().filter_map(|&block| Parts::of(&online, form, block)).collect();
     // Blocks enough for all processors, else as many as there can be.
-    let busy = parts.iter().position(|parts| parts.blocks >= machine.busy_blocks).unwrap_or(parts.len().checked_sub(1)?);
+    let busy =
+        parts.iter().position(|parts| parts.blocks >= machine.busy_blocks).unwrap_or(parts.len().checked_sub(1)?);
     parts.drain(..busy);
     for parts in parts {
         // Without asynchronous copies nothing comes ahead.
@@ -157,9 +158,8 @@ impl Parts {
     fn schedule(&self, ahead: u32) -> Option<Schedule> {
         let mut plan = Plan::new(&self.kernel);
         let kept = [online::SCORES, online::WEIGHTS].map(|id| &self.names[id.index()]);
-        let is_stored = |name: &String| {
-            kept.contains(&name) || self.scored.is_tile(name) || self.weighted.is_tile(name)
-        };
+        let is_stored =
+            |name: &String| kept.contains(&name) || self.scored.is_tile(name) || self.weighted.is_tile(name);
         plan.steps.retain(|step| !matches!(step, Step::Inline { stage } if is_stored(stage)));
         let root = StageId::from_index(self.kernel.stages.len() - 1);
         let at = self.weighted.result(&mut plan, root, self.root)?;

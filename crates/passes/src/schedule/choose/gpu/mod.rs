@@ -62,8 +62,14 @@ pub fn fits(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> bool 
 
 fn find(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
     if !crate::formulate::has_empty_axis(kernel) {
-        let candidates: [Candidate; 6] =
-            [attention::candidate, matrix::candidate, tiles::candidate, rows::candidate, points::candidate, steps::candidate];
+        let candidates: [Candidate; 6] = [
+            attention::candidate,
+            matrix::candidate,
+            tiles::candidate,
+            rows::candidate,
+            points::candidate,
+            steps::candidate,
+        ];
         for candidate in candidates {
             let Some((kernel, schedule)) = candidate(kernel, machine, allowed) else { continue };
             for schedule in [schedule.clone(), super::without_registers(schedule)] {
