@@ -134,6 +134,22 @@ fn older_gpus_and_strict_sums() {
     agrees("strict", &kernel, &compiled, &[], 1e-5);
 }
 
+/// Without a barrier or a wait between what is copied, scored, folded and weighed, something is read too early, or written too soon.
+#[test]
+fn planted_faults_are_found() {
+    let kernel = kernel(&Shape { rows: "20", keys: "136", ..PLAIN });
+    for machine in [machine(), GpuMachine::default()] {
+        let compiled = compile_for(&kernel, &machine, ErrorClass::Reassociating);
+        let without = |wanted: &str| compiled::mutants(&compiled, &kernel, wanted, |_| String::new());
+        assert!(without("cp.async.wait_group").iter().all(Option::is_some));
+        // What ends a loop over tiles, or that over blocks of keys, meets another barrier before anything is written.
+        let found = without("bar.sync");
+        assert!(found.iter().filter(|code| code.is_none()).count() <= 3 && found.len() >= 10, "{found:?}");
+        let wider = text(&compiled).replace("setp.lt.s32", "setp.le.s32");
+        assert!(compiled::fault(&compiled, &kernel, &wider).is_some());
+    }
+}
+
 /// The assembler of the toolkit takes them, where it is installed.
 #[test]
 fn the_assembler_takes_attention() {

@@ -5,14 +5,12 @@ mod assembler;
 mod compiled;
 mod device;
 
-use compiled::{Compiled, agrees, compile, compile_for};
-use device::execute;
+use compiled::{Compiled, agrees, compile, compile_for, fault};
 use infc_codegen_ptx::emit;
 use infc_ir::kernel::Kernel;
 use infc_ir::nest::LoopNest;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::gpu::GpuMachine;
-use infc_testkit::random_inputs;
 
 fn kernel(text: &str) -> Kernel {
     text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"))
@@ -215,34 +213,10 @@ fn not_everything() {
     assert!(!is_product(&product("f32", "64", 64, "64", false), ErrorClass::Reassociating));
 }
 
-/// The code of what is found wrong with a changed text, or that its numbers differ; `None` if nothing is.
-fn fault(compiled: &Compiled, original: &Kernel, changed: &str) -> Option<&'static str> {
-    let module = compiled.module.as_ref().expect("it has PTX");
-    let inputs = random_inputs(original, &[], 1);
-    let run = |text: &str| execute(&compiled.kernel, &compiled.nest, module, text, &[], &inputs, 0);
-    let expected = run(&module.text).unwrap_or_else(|e| panic!("unchanged: {e}"));
-    match run(changed) {
-        Err(e) => Some(e.code()),
-        Ok(found) => {
-            let same = found.iter().zip(&expected).all(|(a, b)| a.bytes() == b.bytes());
-            (!same).then_some("wrong numbers")
-        }
-    }
-}
-
-/// Changes lines that hold `wanted`, one at a time, in a ragged product of several turns; gives what each change leads to.
+/// What changes of lines lead to in a ragged product of several turns.
 fn mutants(wanted: &str, change: impl Fn(&str) -> String) -> Vec<Option<&'static str>> {
     let original = product("f16", "40", 40, "136", false);
-    let compiled = compile(&original, ErrorClass::Reassociating);
-    let lines: Vec<&str> = text(&compiled).lines().collect();
-    let mut found = Vec::new();
-    for n in (0..lines.len()).filter(|&n| lines[n].contains(wanted)) {
-        let changed = change(lines[n]);
-        let text: Vec<&str> = lines.iter().enumerate().map(|(at, &l)| if at == n { &*changed } else { l }).collect();
-        found.push(fault(&compiled, &original, &text.join("\n")));
-    }
-    assert!(!found.is_empty(), "no line has {wanted:?}");
-    found
+    compiled::mutants(&compile(&original, ErrorClass::Reassociating), &original, wanted, change)
 }
 
 #[test]
@@ -273,6 +247,22 @@ fn planted_faults_are_found() {
         let found = mutants(wanted, |l| l.replace(wanted, replaced));
         assert!(found.iter().any(Option::is_some), "{wanted}");
     }
+}
+
+/// The same of products that are rounded, whose words come by `ldmatrix` on one side and one by one on the other.
+#[test]
+fn faults_of_rounded_products_are_found() {
+    let original = product("f32", "40", 40, "72", false);
+    let machine = GpuMachine { rounds_to_tf32: true, ..GpuMachine::default() };
+    let compiled = compile_for(&original, &machine, ErrorClass::Reassociating);
+    let mutants = |wanted: &str, change: &dyn Fn(&str) -> String| compiled::mutants(&compiled, &original, wanted, change);
+    for wanted in ["bar.sync", "cp.async.wait_group"] {
+        assert!(mutants(wanted, &|_| String::new()).iter().all(Option::is_some), "{wanted}");
+    }
+    // A word of another row, and one that was not rounded: registers that nobody wrote.
+    assert!(mutants("ld.shared.f32", &|l| l.replace("]", "+4]").replace("+4+4]", "+8]")).iter().any(Option::is_some));
+    assert!(mutants("cvt.rna.tf32", &|_| String::new()).iter().all(Option::is_some));
+    assert!(mutants("ldmatrix", &|l| l.replace(".shared", ".trans.shared")).iter().all(Option::is_some));
 }
 
 /// Conditions on rows, columns and terms: with all of them wider by one, something is read or written that is not there.

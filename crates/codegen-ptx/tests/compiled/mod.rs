@@ -74,3 +74,38 @@ pub(crate) fn agrees(place: &str, original: &Kernel, compiled: &Compiled, symbol
         );
     }
 }
+
+/// The code of what is found wrong with a changed text, or that its numbers differ; `None` if nothing is.
+pub(crate) fn fault(compiled: &Compiled, original: &Kernel, changed: &str) -> Option<&'static str> {
+    let module = compiled.module.as_ref().expect("it has PTX");
+    let inputs = random_inputs(original, &[], 1);
+    let run = |text: &str| execute(&compiled.kernel, &compiled.nest, module, text, &[], &inputs, 0);
+    let expected = run(&module.text).unwrap_or_else(|e| panic!("unchanged: {e}"));
+    match run(changed) {
+        Err(e) => Some(e.code()),
+        Ok(found) => {
+            let same = found.iter().zip(&expected).all(|(a, b)| a.bytes() == b.bytes());
+            (!same).then_some("wrong numbers")
+        }
+    }
+}
+
+/// Changes lines that hold `wanted`, one at a time; gives what each change leads to.
+#[track_caller]
+pub(crate) fn mutants(
+    compiled: &Compiled,
+    original: &Kernel,
+    wanted: &str,
+    change: impl Fn(&str) -> String,
+) -> Vec<Option<&'static str>> {
+    let text = &compiled.module.as_ref().expect("it has PTX").text;
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for n in (0..lines.len()).filter(|&n| lines[n].contains(wanted)) {
+        let changed = change(lines[n]);
+        let text: Vec<&str> = lines.iter().enumerate().map(|(at, &l)| if at == n { &*changed } else { l }).collect();
+        found.push(fault(compiled, original, &text.join("\n")));
+    }
+    assert!(!found.is_empty(), "no line has {wanted:?}");
+    found
+}
