@@ -255,7 +255,8 @@ fn faults_of_rounded_products_are_found() {
     let original = product("f32", "40", 40, "72", false);
     let machine = GpuMachine { rounds_to_tf32: true, ..GpuMachine::default() };
     let compiled = compile_for(&original, &machine, ErrorClass::Reassociating);
-    let mutants = |wanted: &str, change: &dyn Fn(&str) -> String| compiled::mutants(&compiled, &original, wanted, change);
+    let mutants =
+        |wanted: &str, change: &dyn Fn(&str) -> String| compiled::mutants(&compiled, &original, wanted, change);
     for wanted in ["bar.sync", "cp.async.wait_group"] {
         assert!(mutants(wanted, &|_| String::new()).iter().all(Option::is_some), "{wanted}");
     }

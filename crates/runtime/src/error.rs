@@ -42,6 +42,9 @@ pub enum RuntimeError {
     #[error("GPU `{gpu}`: {what}: it takes longer than the driver lets a kernel run")]
     GpuTimeLimit { gpu: String, what: String },
 
+    #[error("{port} in a GPU's memory: {reason}")]
+    GpuTensor { port: String, reason: String },
+
     #[error("GPU `{gpu}`: {source}")]
     Gpu { gpu: String, source: GpuError },
 
@@ -172,6 +175,7 @@ impl RuntimeError {
         "runtime::gpu-kernel",
         "runtime::gpu-memory",
         "runtime::gpu-time-limit",
+        "runtime::gpu-tensor",
         "runtime::gpu-failed",
         "runtime::out-of-memory",
         "runtime::misaligned-static",
@@ -218,6 +222,7 @@ impl RuntimeError {
             Self::GpuKernel { .. } => "runtime::gpu-kernel",
             Self::GpuMemory { .. } => "runtime::gpu-memory",
             Self::GpuTimeLimit { .. } => "runtime::gpu-time-limit",
+            Self::GpuTensor { .. } => "runtime::gpu-tensor",
             Self::Gpu { .. } => "runtime::gpu-failed",
             Self::OutOfMemory { .. } => "runtime::out-of-memory",
             Self::MisalignedStatic { .. } => "runtime::misaligned-static",

@@ -51,7 +51,8 @@ mod view;
 pub use custom::{CustomCall, CustomOpError, Runtime};
 pub use error::RuntimeError;
 pub use gpu::{
-    Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuMark, GpuModule, GpuOperation, installed_gpu,
+    Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuMark, GpuModule, GpuOperation, GpuTensor,
+    installed_gpu,
 };
 pub use guarded::{Flush, GuardedBytes};
 #[doc(hidden)]
@@ -64,7 +65,7 @@ pub use owned::SessionOutputs;
 pub use pool::{Pool, PoolBuilder, Spin};
 pub use scratch::GuardedScratch;
 pub use select::{GpuSelection, Selection, Skipped, host_arch, host_has};
-pub use session::{RunOptions, Session, SessionOptions};
+pub use session::{RunInput, RunOptions, RunOutput, Session, SessionOptions};
 pub use view::{TensorView, TensorViewMut};
 
 /// The examples of the project's README compile.

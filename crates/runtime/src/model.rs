@@ -219,6 +219,13 @@ impl Model {
     pub fn selection(&self) -> &Selection {
         &self.loaded.selection
     }
+
+    /// The GPU that runs the model, if one does: for tensors in its memory ([`GpuTensor`](crate::GpuTensor)), and for loading other
+    /// models onto it.
+    #[must_use]
+    pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        self.loaded.gpu().map(|code| &code.gpu)
+    }
 }
 
 impl Loaded {

@@ -2,12 +2,14 @@
 
 mod gpu;
 mod observed;
+mod ports;
 mod slices;
 mod steps;
 
 pub(crate) use self::gpu::DeviceSlots;
 use self::gpu::OnGpu;
 use self::observed::Observed;
+pub use self::ports::{RunInput, RunOutput};
 use crate::arena::{Arena, Span};
 use crate::binding::{Place, Sources, wrong_shape};
 use crate::code::{FpMode, KernelCall};

@@ -244,6 +244,16 @@ impl<'a> TensorViewMut<'a> {
         self.shape
     }
 
+    /// What stands for a tensor that is elsewhere, where views are listed.
+    pub(crate) fn without_bytes(dtype: DType, shape: &'a [usize]) -> Self {
+        Self { dtype, shape, bytes: &mut [] }
+    }
+
+    /// The same tensor for a while.
+    pub(crate) fn reborrow(&mut self) -> TensorViewMut<'_> {
+        TensorViewMut { dtype: self.dtype, shape: self.shape, bytes: self.bytes }
+    }
+
     /// The bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes

@@ -7,6 +7,7 @@ mod beside;
 #[path = "../net/mod.rs"]
 mod net;
 mod networks;
+mod ports;
 mod precision;
 mod simulated;
 mod stretches;

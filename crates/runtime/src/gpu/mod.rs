@@ -8,10 +8,12 @@ mod code;
 #[cfg(feature = "cuda")]
 mod driver;
 mod stretch;
+mod tensor;
 
 pub(crate) use block::GpuBlock;
 pub(crate) use code::GpuCode;
 pub(crate) use stretch::Stretches;
+pub use tensor::GpuTensor;
 
 use infc_artifact::DeviceKernel;
 use std::fmt;

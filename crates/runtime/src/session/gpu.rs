@@ -5,11 +5,12 @@
 //! grows to the largest run so far. What a step reads is copied to its side if it is not there ([`Residency`]).
 
 use super::Session;
+use super::ports::{DevicePorts, is_used_on_host};
 use crate::arena::Span;
 use crate::binding::{BoundCode, BoundLaunch, Place};
 use crate::error::RuntimeError;
 use crate::gpu::{GpuAddress, GpuBlock, GpuCode, Stretches};
-use infc_artifact::{KernelInfo, Program, Residency, Side, Step};
+use infc_artifact::{KernelInfo, Program, Residency, Side, Slot, Step};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub(super) struct OnGpu {
     places: Vec<GpuPlace>,
     /// States that grow in place during the run in progress.
     growing: Vec<Growing>,
+    /// Inputs and outputs of the run in progress that are in tensors of the GPU's.
+    pub(super) ports: DevicePorts,
     residency: Residency,
     /// What has not been started.
     stretches: Stretches,
@@ -56,6 +59,7 @@ impl OnGpu {
             scratch: vec![0; segments],
             places: Vec::new(),
             growing: Vec::new(),
+            ports: DevicePorts::default(),
             residency: Residency::default(),
             stretches: Stretches::new(Arc::clone(&code.gpu), is_timed),
         }
@@ -154,6 +158,21 @@ impl Session {
         let mut end = binding.arena_bytes;
         for (index, place) in binding.slots.iter().enumerate() {
             let Some(place) = place else { continue };
+            let program = &model.body.programs[form.entry];
+            if let Some(address) = on_gpu.ports.place(&program.slots[index]) {
+                if is_used_on_host(program, index) {
+                    let (inputs, outputs) = (&entry.inputs, &entry.outputs);
+                    let port = match &program.slots[index] {
+                        Slot::Input(input) => format!("input `{}`", inputs[*input as usize].name),
+                        Slot::Output(output) => format!("output `{}`", outputs[*output as usize].name),
+                        _ => String::new(),
+                    };
+                    return Err(RuntimeError::GpuTensor { port, reason: "a step on the host needs it".to_owned() });
+                }
+                // Nothing is copied, since there is nothing on the host.
+                on_gpu.places[index] = GpuPlace { address, len_bytes: binding.lens[index], is_shared: false };
+                continue;
+            }
             let grows = match place {
                 Place::Input(input) => grows(entry.state_of_input(*input)),
                 Place::Output(output) => grows(entry.state_of_output(*output)),
@@ -189,6 +208,9 @@ impl Session {
             let Some(place) = place else { continue };
             if let Place::Weight(weight) = place {
                 on_gpu.places[index].address = code.weight(model.weight_range(*weight));
+                continue;
+            }
+            if on_gpu.ports.place(&model.body.programs[form.entry].slots[index]).is_some() {
                 continue;
             }
             let host = self.slots[index];
