@@ -137,6 +137,7 @@ fn what_cannot_be_used() {
 
 /// Where the processor runs the model, its memory is the host's.
 #[test]
+#[expect(clippy::print_stderr, reason = "a test says that it was skipped")]
 fn on_the_processor() {
     let gpu: Arc<dyn infc_runtime::Gpu> = Arc::new(Simulator::new(1));
     let compilation = product().compile(&options(&["x86-64-v2"])).unwrap_or_else(|e| panic!("{e}"));
