@@ -22,8 +22,8 @@ END = time.monotonic() + float(sys.argv[2]) - 2
 if DEVICE == "cuda" and not torch.cuda.is_available():
     print("this PyTorch sees no GPU", file=sys.stderr)
     sys.exit(7)
-DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "i8": torch.int8}
-# What f32 means is f32.
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "tf32": torch.float32, "i8": torch.int8}
+# What f32 means is f32, but where a case says that it may be rounded.
 torch.backends.cuda.matmul.allow_tf32 = False
 torch.backends.cudnn.allow_tf32 = False
 torch.backends.cudnn.benchmark = True
@@ -70,6 +70,7 @@ def random(shape, dtype):
 def operation(same):
     """A call that does what a case does; None if PyTorch has none that is comparable."""
     op, dtype, dims = same["op"], DTYPES[same["dtype"]], same["dims"]
+    torch.backends.cuda.matmul.allow_tf32 = same["dtype"] == "tf32"
     if op == "product":
         m, n, k = dims
         a, b = random((m, k), dtype), random((k, n), dtype)
@@ -86,6 +87,10 @@ def operation(same):
         x = random((1, c, size, size), dtype).to(memory_format=torch.channels_last)
         w = random((n, c // groups, 3, 3), dtype).to(memory_format=torch.channels_last)
         return lambda: F.relu(F.conv2d(x, w, padding=1, groups=groups))
+    if op == "attention":
+        heads, rows, keys, columns = dims
+        q, k, v = (random((1, heads, points, columns), dtype) for points in (rows, keys, keys))
+        return lambda: F.scaled_dot_product_attention(q, k, v)
     x = random(tuple(dims), dtype)
     if op == "softmax":
         return lambda: torch.softmax(x, -1)

@@ -46,9 +46,16 @@ impl Compiled {
     /// # Errors
     /// There is no schedule for it, or no PTX.
     pub fn new(kernel: &Kernel, allowed: ErrorClass, target: PtxTarget) -> Result<Self> {
+        Self::by(kernel, allowed, target, &gpu::GpuMachine::for_capability(target.capability()))
+    }
+
+    /// The same by a schedule that has a machine in mind.
+    ///
+    /// # Errors
+    /// As [`Compiled::new`].
+    pub fn by(kernel: &Kernel, allowed: ErrorClass, target: PtxTarget, machine: &gpu::GpuMachine) -> Result<Self> {
         let normalised = infc_passes::formulate::normalise(kernel.clone());
-        let machine = gpu::GpuMachine::for_capability(target.capability());
-        let (kernel, schedule) = gpu::choose(&normalised, &machine, allowed);
+        let (kernel, schedule) = gpu::choose(&normalised, machine, allowed);
         let nest = apply(&kernel, &schedule)?;
         let module = emit(&nest, &target)?;
         Ok(Self { kernel, nest, module })

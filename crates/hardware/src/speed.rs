@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use infc_codegen_ptx::PtxTarget;
 use infc_ir::kernel::Kernel;
 use infc_passes::ErrorClass;
+use infc_passes::schedule::gpu::GpuMachine;
 use infc_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -30,9 +31,9 @@ pub struct Case {
 pub struct Same {
     /// The operation.
     pub op: &'static str,
-    /// Of its operands.
+    /// Of its operands; `tf32` are f32 that may be rounded.
     pub dtype: &'static str,
-    /// Rows, columns and summed points of a product; size and channels of a convolution; extents of what is elementwise.
+    /// Rows, columns and summed points of a product; heads, rows, keys and columns of attention; size and channels of a convolution; extents of what is elementwise.
     pub dims: Vec<u64>,
 }
 
@@ -68,18 +69,20 @@ fn product(name: &str, dtype: &'static str, [m, n, k]: [u64; 3]) -> Case {
     let (sum, wide, bytes) = match dtype {
         "i8" => ("i32", "i32", 1),
         "f32" => ("f32", "", 4),
+        "tf32" => ("f32", "tf32", 4),
         _ => ("f32", "f32", 2),
     };
+    let stored = if dtype == "tf32" { "f32" } else { dtype };
     let cast = |load: String| if wide.is_empty() { load } else { format!("{wide}({load})") };
     let (a, b) = (cast("a[m, k]".to_owned()), cast("w[div(n, 16), k, mod(n, 16)]".to_owned()));
-    let result = if dtype == "i8" { "i32" } else { dtype };
-    let written = if dtype == "i8" || dtype == "f32" { "s[m, n]".to_owned() } else { format!("{dtype}(s[m, n])") };
+    let result = if dtype == "i8" { "i32" } else { stored };
+    let written = if dtype == "i8" || stored == "f32" { "s[m, n]".to_owned() } else { format!("{dtype}(s[m, n])") };
     let result_bytes = if dtype == "i8" { 4 } else { bytes };
     Case {
         name: format!("{name} {m}×{n}×{k} {dtype}"),
         same: Same { op: "product", dtype, dims: vec![m, n, k] },
         text: format!(
-            "kernel @product(a: {dtype}[{m}, {k}], const w: {dtype}[{}, {k}, 16]) -> (y: {result}[{m}, {n}]) {{
+            "kernel @product(a: {stored}[{m}, {k}], const w: {stored}[{}, {k}, 16]) -> (y: {result}[{m}, {n}]) {{
   stage s[m: {m}, n: {n}, reduce k: {k}]: {sum} = fold sum {a} * {b}
   stage o[m, n] = {written}
   output y[m, n] = o[m, n]
@@ -110,6 +113,29 @@ fn convolution(dtype: &'static str, [size, c, n]: [u64; 3]) -> Case {
         ),
         macs: size * size * n * c * 9,
         bytes: 2 * (outer * outer * c + 9 * c * n + size * size * n),
+    }
+}
+
+/// Attention of some heads without a mask, keys and values as projections leave them.
+fn attention(dtype: &'static str, [heads, rows, keys, columns]: [u64; 4]) -> Case {
+    let all = heads * columns;
+    Case {
+        name: format!("attention {heads}×{rows}×{keys}×{columns} {dtype}"),
+        same: Same { op: "attention", dtype, dims: vec![heads, rows, keys, columns] },
+        text: format!(
+            "kernel @attention(q: f32[{rows}, {all}], k: f32[{keys}, {all}], v: f32[{keys}, {all}]) -> (y: f32[{rows}, {all}]) {{
+  stage s[c: {heads}, m: {rows}, l: {keys}, reduce k: {columns}] = fold sum q[m, {columns}*c + k] * k[l, {columns}*c + k]
+  stage most[c, m, reduce l: {keys}] = fold max s[c, m, l] * 0.125
+  stage p[c, m, l] = exp(s[c, m, l] * 0.125 - most[c, m])
+  stage z[c, m, reduce l] = fold sum p[c, m, l]
+  stage a[m, c, e: {columns}, reduce l: {keys}] = fold sum p[c, m, l] * v[l, {columns}*c + e]
+  stage o[m, c, e] = a[m, c, e] / z[c, m]
+  output y[m, {columns}*c + e] = o[m, c, e]
+}}
+"
+        ),
+        macs: 2 * heads * rows * keys * columns,
+        bytes: 8 * all * (rows + keys),
     }
 }
 
@@ -175,6 +201,7 @@ pub fn cases() -> Vec<Case> {
         product("product", "bf16", [4096, 4096, 4096]),
         product("product", "i8", [4096, 4096, 4096]),
         product("product", "f32", [2048, 2048, 2048]),
+        product("product", "tf32", [2048, 2048, 2048]),
         product("product", "f16", [128, 768, 768]),
         product("product", "f16", [128, 3072, 768]),
         product("product", "f16", [128, 768, 3072]),
@@ -185,6 +212,9 @@ pub fn cases() -> Vec<Case> {
         convolution("f16", [14, 256, 256]),
         convolution("f16", [7, 512, 512]),
         depthwise(112, 96),
+        attention("tf32", [12, 128, 128, 64]),
+        attention("tf32", [12, 2048, 2048, 64]),
+        attention("f32", [12, 512, 512, 64]),
         softmax(4096, 1024),
         softmax(12 * 128, 128),
     ]
@@ -199,9 +229,12 @@ pub fn small_cases() -> Vec<Case> {
         product("product", "bf16", [32, 32, 32]),
         product("product", "i8", [32, 32, 64]),
         product("product", "f32", [32, 32, 32]),
+        product("product", "tf32", [32, 32, 32]),
         product("one row", "f16", [1, 64, 64]),
         convolution("f16", [8, 16, 16]),
         depthwise(6, 8),
+        attention("tf32", [2, 16, 64, 16]),
+        attention("f32", [2, 16, 64, 16]),
         softmax(8, 64),
     ]
 }
@@ -213,7 +246,9 @@ impl Case {
     /// It cannot be compiled, or the GPU's.
     pub fn time(&self, device: &Device, target: PtxTarget, least: Duration) -> Result<Speed> {
         let kernel: Kernel = self.text.parse().map_err(|e| anyhow::anyhow!("{e}\n{}", self.text))?;
-        let compiled = Compiled::new(&kernel, ErrorClass::Reassociating, target)?;
+        let rounds_to_tf32 = self.same.dtype == "tf32";
+        let machine = GpuMachine { rounds_to_tf32, ..GpuMachine::for_capability(target.capability()) };
+        let compiled = Compiled::by(&kernel, ErrorClass::Reassociating, target, &machine)?;
         let inputs = infc_testkit::random_inputs(&kernel, &[], 3);
         let operands: Vec<Tensor> = infc_testkit::buffers_of(&kernel, &[], &inputs);
         let ready = compiled.ready(device, &[], &operands)?;
