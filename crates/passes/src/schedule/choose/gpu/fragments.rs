@@ -43,7 +43,8 @@ struct Tile {
 pub(super) enum Form {
     /// As `mma.sync` has them.
     Matrices,
-    /// A thread has neighbours of some rows and columns.
+    /// A thread multiplies by itself: it has rows side by side, and columns as far apart as there are threads along them, so that
+    /// threads side by side read words side by side, or rows of an odd number of pieces, in shared memory.
     Patches,
 }
 
@@ -155,13 +156,11 @@ impl Fragments {
                 (vec![of(0, "f"), of(1, "f"), half, group, thread], vec![pair], bound, true)
             }
             Form::Patches => {
-                let patch = self.patch();
-                for (side, within) in patch.into_iter().enumerate() {
-                    plan.split(id, &of(side, "wi"), within, &of(side, "t"), &of(side, "r"));
-                }
+                let along = WARP * PATCH_ROWS * self.warps[0] / self.block[0];
+                plan.split(id, &of(0, "wi"), PATCH_ROWS, &of(0, "t"), &of(0, "r"));
+                plan.split(id, &of(1, "wi"), along.max(1), &of(1, "r"), &of(1, "t"));
                 let bound = [of(0, "t"), of(1, "t")];
-                let is_vector = [2, 4].contains(&patch[1]);
-                (bound.to_vec(), vec![of(0, "r"), of(1, "r")], bound, is_vector)
+                (vec![of(1, "r"), of(0, "t"), of(1, "t")], vec![of(0, "r")], bound, false)
             }
         };
         bound.iter().for_each(|axis| plan.bind(id, axis, GpuDim::ThreadX));
@@ -170,13 +169,6 @@ impl Fragments {
         let stage = plan.name(id);
         plan.steps.extend(straight.map(|axis| Step::Unroll { stage: stage.clone(), axis: axis.clone() }));
         Spread { warps, fragments, points, is_vector }
-    }
-
-    /// Rows and columns of a thread's patch: all threads of a warp have one.
-    fn patch(&self) -> [i64; 2] {
-        let [rows, columns] = [0, 1].map(|side| self.block[side] / self.warps[side]);
-        let lanes = (WARP * PATCH_ROWS / rows).max(1);
-        [PATCH_ROWS, (columns / lanes).max(1)]
     }
 
     /// Spreads a result whose rows and columns are those of the sum: over blocks, then as the sum is. Gives the innermost loop over
@@ -235,14 +227,11 @@ impl Fragments {
                 plan.steps.push(Step::Tensorize { stage: sum, axis: inner, intrinsic });
             }
             Form::Patches => {
-                loops.extend(order.warps.into_iter().chain(order.fragments));
+                loops.extend(order.warps);
                 loops.push(step);
-                loops.extend(order.points);
+                loops.extend(order.fragments.into_iter().chain(order.points));
                 plan.reorder(id, loops);
-                // Columns that are neighbours in shared memory are read at once.
-                let near = order.is_vector && self.tiles.iter().any(|tile| tile.along == self.axes[1]);
-                let (stage, axis) = (sum, innermost);
-                plan.steps.push(if near { Step::Vectorize { stage, axis } } else { Step::Unroll { stage, axis } });
+                plan.steps.push(Step::Unroll { stage: sum, axis: innermost });
             }
         }
         self.tiles.iter().for_each(|tile| self.tile(plan, tile, &outer, ahead));
