@@ -11,20 +11,21 @@ use infc_passes::ErrorClass;
 use infc_passes::schedule::gpu::GpuMachine;
 
 /// Attention of some heads: so many queries, keys, columns of keys and of values. Keys lie in columns.
-struct Shape {
+struct Shape<'s> {
     heads: i64,
-    rows: &'static str,
-    keys: &'static str,
+    rows: &'s str,
+    keys: &'s str,
     inner: i64,
     columns: i64,
     /// `SUM` is the sum of products, at `ROW` and `KEY`.
-    score: &'static str,
-    mask: &'static str,
+    score: &'s str,
+    mask: &'s str,
 }
 
-const PLAIN: Shape = Shape { heads: 2, rows: "20", keys: "96", inner: 16, columns: 16, score: "SUM * 0.25", mask: "" };
+const PLAIN: Shape<'_> =
+    Shape { heads: 2, rows: "20", keys: "96", inner: 16, columns: 16, score: "SUM * 0.25", mask: "" };
 
-fn kernel(shape: &Shape) -> Kernel {
+fn kernel(shape: &Shape<'_>) -> Kernel {
     let Shape { heads, rows, keys, inner, columns, score, mask } = shape;
     let symbols: Vec<String> = [rows, keys]
         .into_iter()
@@ -65,12 +66,13 @@ fn text(compiled: &Compiled) -> &str {
 /// By tensor cores as the interpreter computes what was chosen, and about as it computes what was asked for; by each thread just as
 /// it was asked for.
 #[track_caller]
-fn attends(shape: &Shape, symbols: &[i64]) {
+fn attends(shape: &Shape<'_>, symbols: &[i64]) {
     let kernel = kernel(shape);
     let compiled = compile_for(&kernel, &machine(), ErrorClass::Reassociating);
     assert!(compiled.schedule.contains("attended"), "{}", compiled.schedule);
     assert!(text(&compiled).matches("mma.sync").count() >= 2, "{}\n{}", compiled.schedule, compiled.nest);
-    agrees(&format!("{symbols:?}"), &compiled.kernel, &compiled, symbols, 1e-5);
+    // Sums of scores in another order may turn the rounding of weights to their neighbours, 2⁻¹¹ of them away.
+    agrees(&format!("{symbols:?}"), &compiled.kernel, &compiled, symbols, 1e-3);
     agrees(&format!("{symbols:?}, exact"), &kernel, &compiled, symbols, 5e-3);
     let compiled = compile_for(&kernel, &GpuMachine::default(), ErrorClass::Reassociating);
     assert!(compiled.schedule.contains("attended"), "{}", compiled.schedule);
@@ -131,6 +133,41 @@ fn older_gpus_and_strict_sums() {
     let compiled = compile_for(&kernel, &machine(), ErrorClass::Exact);
     assert!(!compiled.schedule.contains("attended"), "{}", compiled.schedule);
     agrees("strict", &kernel, &compiled, &[], 1e-5);
+}
+
+/// Shapes by lot, a few of them unless `INFC_ATTENTION_SHAPES` says how many.
+#[test]
+fn shapes_by_lot() {
+    let many = std::env::var("INFC_ATTENTION_SHAPES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
+    let mut state = 12345u64;
+    let mut draw = |least: i64, most: i64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        least + ((state >> 33) % (most - least + 1) as u64) as i64
+    };
+    let scores = ["SUM", "SUM * 0.25 + mask[KEY]", "select(inbounds(0 <= ROW - KEY < 32), SUM, -3.4028235e38)"];
+    for _ in 0..many {
+        let (rows, keys) = (draw(9, 90), draw(2, 150));
+        let score = draw(0, 2) as usize;
+        let unknown = draw(0, 2);
+        let (of_rows, of_keys) = (rows.to_string(), keys.to_string());
+        let mask = if score == 1 {
+            format!(", mask: f32[{}]", if unknown == 2 { "L" } else { &*of_keys })
+        } else {
+            String::new()
+        };
+        let shape = Shape {
+            heads: draw(1, 3),
+            rows: if unknown == 0 { &*of_rows } else { "S" },
+            keys: if unknown == 2 { "L" } else { &*of_keys },
+            inner: draw(2, 48),
+            columns: draw(2, 80),
+            score: scores[score],
+            mask: &mask,
+        };
+        let symbols: Vec<i64> =
+            [rows, keys].into_iter().skip(usize::from(unknown == 0)).take(unknown as usize).collect();
+        attends(&shape, &symbols);
+    }
 }
 
 /// Without a barrier or a wait between what is copied, scored, folded and weighed, something is read too early, or written too soon.
