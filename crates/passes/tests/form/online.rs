@@ -111,6 +111,7 @@ fn what_stays() {
     for (from, to) in [
         ("fold max sum0[m, n, r]", "fold max sum0[m, n, r] * 2"),
         ("fold max", "fold min"),
+        ("fold max", "fold max(0)"),
         ("exp(sum0[c, h, w] - fold1[c, h])", "exp(fold1[c, h] - sum0[c, h, w])"),
         ("/ fold3[h, c]", "/ fold3[h, 2 - c]"),
         ("/ fold3[h, c]", "/ fold3[h, c] + fold1[c, h]"),
