@@ -235,6 +235,11 @@ fn integer(entry: &Entry, symbol: usize, inputs: Inputs<'_>, input: usize, index
     let value = match inputs.elements(input) {
         Elements::Known(view) => match view.element(index) {
             Some(bytes) => integer_element(view.dtype(), bytes, 0),
+            // What stays on a GPU tells no sizes.
+            None if view.is_elsewhere() => {
+                let reason = format!("its values say how large `{}` is", spec.name);
+                return Err(RuntimeError::GpuTensor { port: format!("input `{}`", port.name), reason });
+            }
             None => return Err(wrong_shape(entry, port, "input", view.shape(), None)),
         },
         Elements::Zeros => Some(0),

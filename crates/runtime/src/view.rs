@@ -111,6 +111,11 @@ impl<'a> TensorView<'a> {
         Self { dtype, shape, strides: None, bytes: &[] }
     }
 
+    /// Whether it has elements, but not their bytes.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.bytes.is_empty() && self.dense_size() > 0
+    }
+
     /// A copy of the elements.
     ///
     /// # Errors

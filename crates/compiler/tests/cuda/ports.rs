@@ -120,6 +120,22 @@ fn what_cannot_be_used() {
     let view = TensorView::from_slice(&[9], &nine).expect("as many");
     assert_eq!(y.write(&view).expect_err("another shape").code(), "runtime::gpu-tensor");
 
+    // The input's values are sizes.
+    let sized = Net::new(17)
+        .input("shape", DType::I64, &["1"])
+        .input("x", DType::F32, &["1"])
+        .node("Expand", &["x", "shape"], &["wide"], &[])
+        .node("Sqrt", &["wide"], &["y"], &[])
+        .output("y");
+    let model = loaded(sized, &gpu);
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    let shape = GpuTensor::zeros(on, DType::I64, &[1]).expect("there is room");
+    let (x, mut y) = (zeros(on, &[1]), zeros(on, &[3]));
+    let inputs = [RunInput::Gpu(&shape), RunInput::Gpu(&x)];
+    let done = session.run_on_gpu(&inputs, &mut [RunOutput::Gpu(&mut y)], &RunOptions::default());
+    let error = done.expect_err("nobody has seen the size");
+    assert!(error.code() == "runtime::gpu-tensor" && error.to_string().contains("`shape`"), "{error}");
+
     // A step on the host needs the input.
     let host = Net::new(17)
         .input("x", DType::F32, &["N"])

@@ -80,14 +80,14 @@ impl Split {
         if rows.min(columns) < TILE / 2 {
             return None;
         }
-        let tiles_along = |points: i64| (points + TILE - 1) / TILE;
+        let tiles_along = |points: i64| points.saturating_add(TILE - 1) / TILE;
         let tiles = tiles_along(rows).checked_mul(tiles_along(columns))?.checked_mul(batch)?;
         let summed: Vec<u8> = op.lhs.iter().copied().filter(|l| op.rhs.contains(l) && !op.output.contains(l)).collect();
         let terms = points(&summed)?;
         let (label, along) =
             summed.iter().filter_map(|&label| Some((label, extent(label)?))).max_by_key(|&(_, n)| n)?;
-        let can =
-            |parts: i64| along % (parts * PIECE) == 0 && terms / parts >= TERMS && tiles * parts <= AT_A_TIME * blocks;
+        let has_room = |parts: i64| tiles.saturating_mul(parts) <= AT_A_TIME.saturating_mul(blocks);
+        let can = |parts: i64| along % (parts * PIECE) == 0 && terms / parts >= TERMS && has_room(parts);
         let parts = (1..=4).map(|power| 1 << power).rfind(|&parts| can(parts))?;
         Some(Self { op: op.clone(), label, parts })
     }

@@ -60,8 +60,8 @@ impl Session {
     /// where they are. All is computed when this returns. Runs with the same tensors, again and again, are started as one.
     ///
     /// # Errors
-    /// As [`Session::run`]; `runtime::gpu-tensor` if a tensor is on another GPU than the model, if the processor runs the model, or
-    /// if one of the model's steps on the host needs an input or makes an output.
+    /// As [`Session::run`]; `runtime::gpu-tensor` if a tensor is on another GPU than the model, if the processor runs the model, if
+    /// one of the model's steps on the host needs an input or makes an output, or if sizes follow from an input's values.
     pub fn run_on_gpu(
         &mut self,
         inputs: &[RunInput<'_>],

@@ -64,10 +64,10 @@ impl Found<'_> {
         (within.proof(&stage.ranges(&self.kernel.symbols)) != Proof::Yes).then_some(within)
     }
 
-    /// A stage with its axis of keys as two. Of keys that do not exist it reads zeros.
-    fn in_blocks(&self, id: StageId, keys: usize, points: i64) -> Stage {
+    /// A stage with its axis of keys as two, and still without a body, and what its old coordinates are.
+    fn with_blocks(&self, id: StageId, keys: usize, points: i64) -> (Stage, Placed) {
         let old = &self.kernel.stages[id];
-        let mut stage = Stage { body: Body::default(), ..old.clone() };
+        let mut stage = Stage { body: Body::default(), results: Vec::new(), ..old.clone() };
         stage.axes.splice(keys..=keys, self.axes(points, [AxisKind::Parallel; 2]));
         let at = |n: usize| match n {
             n if n < keys => var(n),
@@ -75,12 +75,22 @@ impl Found<'_> {
             _ => var(keys).scale(points) + var(keys + 1),
         };
         let place: Vec<IndexExpr> = (0..old.axes.len()).map(at).collect();
-        let open = self.exists(place[keys].clone(), &stage);
-        let ranges = stage.ranges(&self.kernel.symbols);
+        let placed = self.placed(place, keys, keys, &stage);
+        (stage, placed)
+    }
+
+    /// Coordinates in a stage: where those of another are, of which `keys` is the axis of keys, and the axis of blocks of them.
+    fn placed(&self, place: Vec<IndexExpr>, keys: usize, block: usize, stage: &Stage) -> Placed {
+        let open = self.exists(place[keys].clone(), stage);
+        Placed { place, block, open, ranges: stage.ranges(&self.kernel.symbols) }
+    }
+
+    /// A stage with its axis of keys as two. Of keys that do not exist it reads zeros.
+    fn in_blocks(&self, id: StageId, keys: usize, points: i64) -> Stage {
+        let old = &self.kernel.stages[id];
+        let (mut stage, placed) = self.with_blocks(id, keys, points);
         let mut body = Body::default();
-        stage.results = body.import(&old.body, &old.results, &mut |body, op| {
-            Some(body.push(placed(op, &place, keys, open.as_ref(), &ranges)))
-        });
+        stage.results = body.import(&old.body, &old.results, &mut |body, op| Some(body.push(placed.op(op))));
         stage.body = body;
         stage
     }
@@ -88,31 +98,24 @@ impl Found<'_> {
     fn scores(&self, points: i64) -> Option<Stage> {
         let keys = self.keys;
         let old = &self.kernel.stages[self.weights];
-        let mut stage = Stage { name: "scores".to_owned(), body: Body::default(), results: Vec::new(), ..old.clone() };
-        stage.axes.splice(keys..=keys, self.axes(points, [AxisKind::Parallel; 2]));
-        let at = |n: usize| match n {
-            n if n < keys => var(n),
-            n if n > keys => var(n + 1),
-            _ => var(keys).scale(points) + var(keys + 1),
-        };
-        let place: Vec<IndexExpr> = (0..old.axes.len()).map(at).collect();
-        let open = self.exists(place[keys].clone(), &stage);
-        let ranges = stage.ranges(&self.kernel.symbols);
+        let (mut stage, placed) = self.with_blocks(self.weights, keys, points);
+        "scores".clone_into(&mut stage.name);
         let along = self.kernel.stages[self.product].value_axes().position(|(n, _)| n == self.product_keys)?;
         let mut body = Body::default();
         let score = body.import(&old.body, &[self.score], &mut |body, op| {
             let new = match op {
                 // There is a sum for each key of a block, if only of zeros.
                 ScalarOp::Load(load) if matches!(load.source, Source::Stage(..)) => {
-                    let mut index: Vec<IndexExpr> = load.index.iter().map(|e| e.substitute_vars(&place)).collect();
+                    let at = |e: &IndexExpr| e.substitute_vars(&placed.place);
+                    let mut index: Vec<IndexExpr> = load.index.iter().map(at).collect();
                     index.splice(along..=along, [var(keys), var(keys + 1)]);
                     ScalarOp::Load(Load { source: Source::Stage(PRODUCT, 0), index, ..load.clone() })
                 }
-                op => placed(op, &place, keys, open.as_ref(), &ranges),
+                op => placed.op(op),
             };
             Some(body.push(new))
         });
-        stage.results = match open {
+        stage.results = match placed.open {
             None => score,
             Some(within) => {
                 let exists = body.push(ScalarOp::InBounds(vec![within]));
@@ -171,13 +174,10 @@ impl Found<'_> {
         }
         let (results, reducer) = (Vec::new(), old.reducer.clone());
         let mut stage = Stage { name: "block_values".to_owned(), axes, body: Body::default(), results, reducer };
-        let open = self.exists(place[*keys].clone(), &stage);
-        let ranges = stage.ranges(&self.kernel.symbols);
-        let row: Vec<IndexExpr> = rows.iter().map(|&axis| place[axis].clone()).collect();
+        let placed = self.placed(place, *keys, values, &stage);
+        let row: Vec<IndexExpr> = rows.iter().map(|&axis| placed.place[axis].clone()).collect();
         let mut body = Body::default();
-        let factor = body.import(&old.body, &[(*factor)?], &mut |body, op| {
-            Some(body.push(placed(op, &place, values, open.as_ref(), &ranges)))
-        });
+        let factor = body.import(&old.body, &[(*factor)?], &mut |body, op| Some(body.push(placed.op(op))));
         let weight = body.push(load(WEIGHTS, 0, self.at(&row, var(values), var(values + 1))));
         stage.results = vec![body.binary(BinaryOp::Mul, weight, factor[0])];
         stage.body = body;
@@ -253,16 +253,29 @@ fn lowest() -> Const {
     Const::from_f64(DType::F32, f64::from(f32::MIN))
 }
 
-/// An operation at other coordinates. Where keys may not exist, what it loads of them is zero: of blocks, `block` is the axis, and
-/// the next one of keys within them.
-fn placed(op: &ScalarOp, place: &[IndexExpr], block: usize, open: Option<&Bound>, ranges: &Ranges) -> ScalarOp {
-    let mut op = op.map_indices(&|e| e.substitute_vars(place).simplify(ranges));
-    if let (ScalarOp::Load(load), Some(within)) = (&mut op, open)
-        && load.index.iter().any(|e| [block, block + 1].iter().any(|&axis| e.uses_var(VarId::from_index(axis))))
-    {
-        load.valid.push(within.clone());
+/// Where the coordinates of a stage are in another one.
+struct Placed {
+    place: Vec<IndexExpr>,
+    /// The axis of blocks of keys; the next one is that of keys within them.
+    block: usize,
+    /// What says that a key exists, unless all of them do.
+    open: Option<Bound>,
+    ranges: Ranges,
+}
+
+impl Placed {
+    /// An operation there. Where keys may not exist, what it loads of them is zero.
+    fn op(&self, op: &ScalarOp) -> ScalarOp {
+        let mut op = op.map_indices(&|e| e.substitute_vars(&self.place).simplify(&self.ranges));
+        let of_keys =
+            |e: &IndexExpr| [self.block, self.block + 1].iter().any(|&axis| e.uses_var(VarId::from_index(axis)));
+        if let (ScalarOp::Load(load), Some(within)) = (&mut op, &self.open)
+            && load.index.iter().any(of_keys)
+        {
+            load.valid.push(within.clone());
+        }
+        op
     }
-    op
 }
 
 fn load(stage: StageId, component: u8, index: Vec<IndexExpr>) -> ScalarOp {

@@ -117,8 +117,8 @@ impl Parts {
         let root_axes = [row.folded, column].map(|axis| to_root[axis]);
         let root = &kernel.stages[StageId::from_index(folded.index() + 1)];
         let beside = (0..root.axes.len()).filter(|axis| !root_axes.contains(axis));
-        let beside: i64 = beside.map(|axis| extent(&kernel, root, axis)).product();
-        let blocks = ((rows + block_rows - 1) / block_rows).saturating_mul(beside);
+        let beside = beside.map(|axis| extent(&kernel, root, axis)).fold(1, i64::saturating_mul);
+        let blocks = (rows.saturating_add(block_rows - 1) / block_rows).saturating_mul(beside);
 
         let side = if form == Form::Matrices { FRAGMENT_COLUMNS * warps[1] } else { PATCHED_COLUMNS };
         let columns = (columns + side - 1) / side * side;

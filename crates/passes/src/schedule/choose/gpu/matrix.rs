@@ -104,9 +104,9 @@ impl Parts {
             return None;
         }
         let others = stage.value_axes().filter(|(n, _)| !axes.contains(n)).map(|(n, _)| extent(&kernel, stage, n));
-        let batch: i64 = others.product();
+        let batch = others.fold(1, i64::saturating_mul);
         let tiles_of = |block: &(i64, i64, i64, i64)| {
-            let of = |points: i64, block: i64| (points + block - 1) / block;
+            let of = |points: i64, block: i64| points.saturating_add(block - 1) / block;
             of(rows, block.0).saturating_mul(of(columns, block.1)).saturating_mul(batch)
         };
         let holds = |(rows, columns, warp_rows, warp_columns): &(i64, i64, i64, i64)| {
