@@ -44,8 +44,13 @@ pub(crate) fn peak_rss_mb() -> Option<f64> {
 /// The processor's name and how many of them this process may use: `AMD EPYC 9454, 2 processors`.
 pub(crate) fn machine() -> String {
     let name = processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
-    let usable = std::thread::available_parallelism().map_or(1, usize::from);
+    let usable = cores();
     format!("{name}, {usable} {}", if usable == 1 { "processor" } else { "processors" })
+}
+
+/// How many processors this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The processor and its caches, as records name where they were measured: `AMD EPYC, L1 32 KiB, L2 1024 KiB, L3 32768 KiB`.

@@ -33,5 +33,6 @@ pub fn schedule_machine(target: &Target) -> Machine {
         l3_bytes_per_cycle: f64::from(model.l3_bytes_per_cycle),
         l1_bytes: model.l1d_bytes,
         l2_bytes: model.l2_bytes,
+        threads: 1,
     }
 }

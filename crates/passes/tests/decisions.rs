@@ -4,7 +4,7 @@ mod support;
 
 use infc_ir::interp::run_kernel;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::{choose, decide};
+use infc_passes::schedule::{Decision, Machine, choose, decide};
 use infc_testkit::{Random, assert_close, assert_same, random_inputs, symbol_choices};
 use std::collections::HashSet;
 use support::{MACHINES, run_by};
@@ -74,4 +74,32 @@ fn picks_make_many_schedules() {
         }
     }
     assert!(schedules.len() > 40, "{} of {met:?}", schedules.len());
+}
+
+/// How many loops threads share is decided only where there are several threads, and is nothing that results show.
+#[test]
+fn several_threads_share_loops_in_several_ways() {
+    let kernel = infc_testkit::kernel("winograd");
+    let normalised = infc_passes::formulate::normalise(kernel.clone());
+    let inputs = random_inputs(&kernel, &[], 3);
+    let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
+    for (machine_name, machine) in &MACHINES {
+        let decided = |threads: usize, picks: &[usize]| {
+            let machine = Machine { threads, ..*machine };
+            decide(&normalised, &machine, ErrorClass::Reassociating, picks).expect("it applies")
+        };
+        let shared = |met: &[Decision]| met.iter().position(|d| d.what == "shared loops");
+        let (alone, met) = decided(1, &[]);
+        assert_eq!(shared(&met), None, "{machine_name}: {met:?}");
+        let (default, met) = decided(2, &[]);
+        assert_eq!(default, alone, "{machine_name}: the default is for any number of threads");
+        let at = shared(&met).unwrap_or_else(|| panic!("{machine_name}: {met:?}"));
+        let mut ways = HashSet::new();
+        for pick in 0..met[at].alternatives {
+            let (schedule, _) = decided(2, &[vec![0; at], vec![pick]].concat());
+            assert_close(machine_name, &run_by(&normalised, &schedule, &[], &inputs), &expected, 1e-5, 1e-5);
+            ways.insert(schedule);
+        }
+        assert!(ways.len() > 1 && ways.len() == met[at].alternatives, "{machine_name}: {}", ways.len());
+    }
 }

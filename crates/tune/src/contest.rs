@@ -70,6 +70,33 @@ impl<'t> Contest<'t> {
         })
     }
 
+    /// Begins with a schedule that was found before, if it still is quicker than the default. Says whether it is.
+    ///
+    /// # Errors
+    /// Those of measuring.
+    pub fn resume<M: Measure<'t>>(&mut self, schedule: &Schedule, measure: &mut M) -> Result<bool, M::Error> {
+        if self.is_exhausted || self.found.is_some() {
+            return Ok(false);
+        }
+        self.search.knows(schedule);
+        // It was proven once, so that one measurement is the second.
+        let Some(verdict) = measure.compare(self.task, schedule, None)?.filter(Verdict::is_win) else {
+            return Ok(false);
+        };
+        if !measure.proves(self.task, schedule)? {
+            return Ok(false);
+        }
+        self.win(schedule.clone(), verdict);
+        Ok(true)
+    }
+
+    /// A schedule is the best so far.
+    fn win(&mut self, schedule: Schedule, Verdict { ratio, at_most }: Verdict) {
+        let proof = Proof { default_seconds: self.default_seconds, ratio, ratio_at_most: at_most };
+        self.found = Some((schedule, proof));
+        self.stale = 0;
+    }
+
     /// The best's time over the default's.
     #[must_use]
     pub fn relative(&self) -> f64 {
@@ -128,10 +155,8 @@ impl<'t> Contest<'t> {
             return Ok(Outcome::Failed);
         }
         self.search.tell(model, &proposal, self.relative() * second.unwrap_or(first).ratio);
-        let Some(Verdict { ratio, at_most }) = beside_default else { return Ok(Outcome::Loss) };
-        let proof = Proof { default_seconds: self.default_seconds, ratio, ratio_at_most: at_most };
-        self.found = Some((proposal.schedule, proof));
-        self.stale = 0;
+        let Some(verdict) = beside_default else { return Ok(Outcome::Loss) };
+        self.win(proposal.schedule, verdict);
         Ok(Outcome::Win)
     }
 }

@@ -102,14 +102,17 @@ impl RecordFile {
         before - self.records.len()
     }
 
-    /// The records in the form that compilations take; of several for one kernel, target and strictness the one that is
-    /// proven to be the quickest in comparison with its default.
+    /// The records in the form that compilations take; of several for one kernel, target and strictness the one that was
+    /// measured with so many threads, if there is such, and else the one that is proven to be the quickest in comparison
+    /// with its default.
     #[must_use]
-    pub fn to_records(&self) -> Records {
+    pub fn to_records(&self, threads: Option<usize>) -> Records {
         let mut best: BTreeMap<_, &Record> = BTreeMap::new();
+        let fits = |record: &Record| Some(record.threads) == threads;
         for record in &self.records {
             let kept = best.entry((&record.kernel, &record.target, record.strict)).or_insert(record);
-            if record.is_better_than(kept) {
+            let is_better = if fits(record) == fits(kept) { record.is_better_than(kept) } else { fits(record) };
+            if is_better {
                 *kept = record;
             }
         }
@@ -200,8 +203,8 @@ mod tests {
             assert!(file.bad[n].reason.contains(said), "{:?}", file.bad[n]);
         }
         let only = RecordFile { records: vec![good[1].clone()], bad: Vec::new() };
-        assert_eq!(file.to_records(), only.to_records());
-        assert_eq!(file.to_records().len(), 1);
+        assert_eq!(file.to_records(None), only.to_records(None));
+        assert_eq!(file.to_records(None).len(), 1);
     }
 
     #[test]
@@ -218,6 +221,19 @@ mod tests {
             assert_eq!(file.keep_best(), 1);
             assert_eq!(file.records, [proven.clone(), two.clone(), elsewhere.clone()]);
             assert_eq!(file.keep_best(), 0);
+        }
+    }
+
+    #[test]
+    fn records_of_as_many_threads_come_first() {
+        let (one, two) = (record("unroll m.r", 0.5), Record { threads: 2, ..record("unroll m.s", 0.75) });
+        let alone = |record: &Record| RecordFile { records: vec![record.clone()], bad: Vec::new() }.to_records(None);
+        for records in [vec![one.clone(), two.clone()], vec![two.clone(), one.clone()]] {
+            let file = RecordFile { records, bad: Vec::new() };
+            assert_eq!(file.to_records(Some(2)), alone(&two));
+            for other in [None, Some(1), Some(16)] {
+                assert_eq!(file.to_records(other), alone(&one), "{other:?}");
+            }
         }
     }
 

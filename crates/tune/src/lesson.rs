@@ -24,9 +24,10 @@ pub struct Lesson {
 }
 
 /// What a file tells: the lines of a log, of records, or both. Lines that are neither, of kernels that cannot be compiled or
-/// schedules that do not apply are left out. `native` is a target whose machine is not the fixed one.
+/// schedules that do not apply are left out, and so is what was measured with another number of threads. `native` is a target
+/// whose machine is not the fixed one.
 #[must_use]
-pub fn lessons(text: &str, native: Option<&Target>) -> Vec<Lesson> {
+pub fn lessons(text: &str, native: Option<&Target>, threads: usize) -> Vec<Lesson> {
     let lines: Vec<Logged> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     // Times in times of the default, per kernel and schedule; the last measurement counts.
     let mut times: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
@@ -38,21 +39,21 @@ pub fn lessons(text: &str, native: Option<&Target>) -> Vec<Lesson> {
         }
     }
     let of_log = lines.iter().filter_map(|line| {
-        let Logged::Kernel { kernel, name, target, launches, text, default_seconds: Some(default_seconds) } = line
-        else {
+        let Logged::Kernel { kernel, name, target, launches, threads: ran, text, default_seconds } = line else {
             return None;
         };
+        let default_seconds = default_seconds.filter(|_| *ran == threads)?;
         // Of damaged lines nobody knows what was measured.
         if KernelKey::of_text(text).to_string() != *kernel {
             return None;
         }
         let classroom = Classroom::new(text, target, native)?;
         let times = times.get(kernel.as_str()).into_iter().flatten().map(|(schedule, time)| (*schedule, *time));
-        let (name, launches, default_seconds) = (name.clone(), *launches, *default_seconds);
+        let (name, launches) = (name.clone(), *launches);
         Some(Lesson { name, launches, default_seconds, trials: classroom.trials(times) })
     });
     let of_log: Vec<Lesson> = of_log.collect();
-    let records = RecordFile::parse(text).records.into_iter();
+    let records = RecordFile::parse(text).records.into_iter().filter(|record| record.threads == threads);
     let of_records = records.filter_map(|record| {
         let classroom = Classroom::new(&record.text, &record.target, native)?;
         let trials = classroom.trials([(record.schedule.as_str(), record.ratio())].into_iter());

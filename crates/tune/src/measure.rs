@@ -55,6 +55,9 @@ pub enum Logged {
         target: String,
         /// Launches in a run of the model.
         launches: usize,
+        /// How many threads ran it.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        threads: usize,
         /// The text that `kernel` is the hash of.
         text: String,
         /// `None`: it could not be measured.
@@ -84,6 +87,16 @@ pub enum Logged {
     },
 }
 
+/// Logs do not say so of one thread.
+fn one() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(threads: &usize) -> bool {
+    *threads == 1
+}
+
 impl Logged {
     /// A trial's line.
     #[must_use]
@@ -104,12 +117,13 @@ impl Logged {
 
     /// The line of a kernel's default choice.
     #[must_use]
-    pub fn kernel(task: &Task, target: &str, default_seconds: Option<f64>) -> Self {
+    pub fn kernel(task: &Task, target: &str, threads: usize, default_seconds: Option<f64>) -> Self {
         Self::Kernel {
             kernel: task.key.to_string(),
             name: task.kernel.name.clone(),
             target: target.to_owned(),
             launches: task.launches,
+            threads,
             text: task.text.clone(),
             default_seconds,
         }

@@ -110,6 +110,11 @@ impl<'k> Search<'k> {
         search
     }
 
+    /// A schedule need not be proposed any more.
+    pub fn knows(&mut self, schedule: &Schedule) {
+        self.known.insert(schedule.clone());
+    }
+
     /// The next schedule to be measured; `None` if nothing new is found.
     pub fn propose(&mut self, model: &CostModel) -> Option<Proposal> {
         match self.strategy {

@@ -5,6 +5,7 @@ use crate::measure::Measure;
 use crate::model::CostModel;
 use crate::search::Strategy;
 use infc::Task;
+use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::Machine;
 
@@ -57,6 +58,26 @@ impl<'t> Tournament<'t> {
             contests.push(Contest::new(task, machine, allowed, strategy, seed.wrapping_add(n as u64), measure)?);
         }
         Ok(Self { contests, model })
+    }
+
+    /// Begins with schedules that were found before, those that still are quicker than the default; `kept` is told of each.
+    ///
+    /// # Errors
+    /// Those of measuring, and of `kept`.
+    pub fn resume<M: Measure<'t>>(
+        &mut self,
+        known: impl Fn(&Task) -> Option<Schedule>,
+        measure: &mut M,
+        mut kept: impl FnMut(&Contest<'t>) -> Result<(), M::Error>,
+    ) -> Result<(), M::Error> {
+        for contest in &mut self.contests {
+            if let Some(schedule) = known(contest.task)
+                && contest.resume(&schedule, measure)?
+            {
+                kept(contest)?;
+            }
+        }
+        Ok(())
     }
 
     /// Tries one more schedule of some kernel; `None` if there is nothing left to be tried.

@@ -67,7 +67,7 @@ fn damaged_numbers_are_survived() {
                 }
                 lines.push(trial);
             }
-            taught += lessons(&text(&lines), None).len();
+            taught += lessons(&text(&lines), None, 1).len();
         }
     }
     assert!(taught > 0, "some of the damage leaves kernels");
@@ -76,11 +76,11 @@ fn damaged_numbers_are_survived() {
 #[test]
 fn a_text_that_is_not_the_keys_teaches_nothing() {
     let lines = log();
-    let before = lessons(&text(&lines), None).len();
+    let before = lessons(&text(&lines), None, 1).len();
     assert!(before > 1);
     let mut lines = lines;
     if let Logged::Kernel { kernel, .. } = &mut lines[0] {
         *kernel = KernelKey::of_text("another").to_string();
     }
-    assert_eq!(lessons(&text(&lines), None).len(), before - 1);
+    assert_eq!(lessons(&text(&lines), None, 1).len(), before - 1);
 }

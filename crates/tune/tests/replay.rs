@@ -221,7 +221,7 @@ fn what_is_disproven_is_not_found() {
 fn models_learn_from_earlier_runs() {
     let log = log();
     let (tasks, target) = tasks(&log);
-    let lessons = infc_tune::lessons(&log, None);
+    let lessons = infc_tune::lessons(&log, None, 1);
     let trials: usize = lessons.iter().map(|lesson| lesson.trials.len()).sum();
     // What wins is measured more than once, what fails tells nothing.
     assert!(lessons.len() == tasks.len() && (TRIALS / 2..=TRIALS).contains(&trials), "{trials}");
@@ -241,9 +241,9 @@ fn models_learn_from_earlier_runs() {
     let (once, again, anew) = (tried(learned.clone()), tried(learned), tried(CostModel::default()));
     assert!(once == again && once[..8] == anew[..8] && once != anew);
     // Damage is left out.
-    assert!(infc_tune::lessons("garbage\n{}\n", None).is_empty());
+    assert!(infc_tune::lessons("garbage\n{}\n", None, 1).is_empty());
     let damaged = log.replace("stage", "stag");
-    assert!(infc_tune::lessons(&damaged, None).is_empty());
+    assert!(infc_tune::lessons(&damaged, None, 1).is_empty());
 }
 
 /// Writes down what is asked; nothing is ever quicker.
@@ -320,4 +320,66 @@ fn nothing_is_learned_from_what_is_disproven() {
         bench.proposed
     };
     assert_eq!(proposed(true), proposed(false));
+}
+
+/// A bench on which what is asked first, of the kernels alone, wins by so much, and nothing else does.
+struct Knowing {
+    ratio: f64,
+    proves: bool,
+    asked: Vec<(String, Option<String>)>,
+}
+
+impl<'t> Measure<'t> for Knowing {
+    type Error = std::convert::Infallible;
+
+    fn default_seconds(&mut self, _: &'t Task) -> Result<Option<f64>, Self::Error> {
+        Ok(Some(1e-6))
+    }
+
+    fn compare(
+        &mut self,
+        _: &'t Task,
+        candidate: &infc_ir::schedule::Schedule,
+        incumbent: Option<&infc_ir::schedule::Schedule>,
+    ) -> Result<Option<Verdict>, Self::Error> {
+        self.asked.push((candidate.to_string(), incumbent.map(ToString::to_string)));
+        let ratio = if self.asked.len() == 1 { self.ratio } else { 1.5 };
+        Ok(Some(Verdict { ratio, at_most: ratio * 1.01 }))
+    }
+
+    fn proves(&mut self, _: &'t Task, _: &infc_ir::schedule::Schedule) -> Result<bool, Self::Error> {
+        Ok(self.proves)
+    }
+}
+
+/// What was found before is measured anew; if it still is quicker, others have to beat it, and it is not proposed again.
+#[test]
+fn searches_go_on_where_others_ended() {
+    let log = log();
+    let (tasks, target) = tasks(&log);
+    let machine = schedule_machine(&target);
+    let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: SEED };
+    let tasks = &tasks[..1];
+    // The first that a search proposes.
+    let mut bench = Noted::default();
+    search(tasks, rules, &mut bench, 1).unwrap();
+    let known: infc_ir::schedule::Schedule = bench.asked[0].parse().unwrap();
+    for (ratio, proves, holds) in [(0.8, true, true), (0.8, false, false), (1.0, true, false)] {
+        let mut bench = Knowing { ratio, proves, asked: Vec::new() };
+        let mut tournament = Tournament::new(tasks, rules, CostModel::default(), &mut bench, |_| ()).unwrap();
+        let mut kept = Vec::new();
+        let keep = |contest: &infc_tune::Contest<'_>| {
+            kept.push(contest.relative());
+            Ok(())
+        };
+        tournament.resume(|_| Some(known.clone()), &mut bench, keep).unwrap();
+        assert_eq!(kept, if holds { vec![ratio] } else { Vec::new() });
+        for _ in 0..10 {
+            tournament.advance(&mut bench).unwrap();
+        }
+        let incumbent = holds.then(|| known.to_string());
+        assert_eq!(bench.asked[0], (known.to_string(), None));
+        assert!(bench.asked[1..].iter().all(|(candidate, _)| *candidate != known.to_string()));
+        assert!(bench.asked[1..].iter().all(|(_, beside)| *beside == incumbent), "{:?}", bench.asked);
+    }
 }

@@ -69,12 +69,17 @@ pub(crate) struct CompileArgs {
     /// Declarations of custom operators, which the program that runs the artifact brings; may be given several times
     #[arg(long, value_name = "FILE.toml")]
     custom_ops: Vec<PathBuf>,
-    /// How large the constants in the artifact may become, over their size in the model
+    /// How large the constants in the artifact may become, over their size in the model; beyond 1, they may always grow by
+    /// 4 MiB
     #[arg(long, value_name = "X", default_value_t = CompileOptions::default().max_weight_growth, value_parser = growth)]
     max_weight_growth: f64,
     /// Schedules that `infc tune` found, taken instead of the default choice; may be given several times
     #[arg(long, value_name = "FILE")]
     records: Vec<PathBuf>,
+    /// How many threads the artifact is going to run with: of several schedules for a kernel the one that was found with as
+    /// many is taken first
+    #[arg(long, value_name = "N", requires = "records")]
+    threads: Option<usize>,
     /// Which schedules that ship with infc are taken where no file has one: auto (with --target native, those that were
     /// measured on machines of this kind), off, or a kind from `infc targets`, for each target that has some
     #[arg(long, value_name = "KIND", default_value = "auto")]
@@ -193,7 +198,7 @@ impl CompileArgs {
             deny_fallback: self.deny_fallback,
             custom_ops: custom_ops::read(&self.custom_ops)?,
             max_weight_growth: self.max_weight_growth,
-            records: recorded.to_records(),
+            records: recorded.to_records(self.threads),
             builtin_records: builtin.records,
             machines,
             ptxas,

@@ -86,7 +86,7 @@ pub(crate) fn run(_: &DoctorArgs, console: &Console) -> Result<Exit, Failure> {
         system: format!("{} on {}", std::env::consts::OS, std::env::consts::ARCH),
         native,
         profile: found.and_then(|native| native.note()),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        threads: process::cores(),
         healthy: !targets.is_empty() && targets.iter().all(Tried::is_fine),
         targets,
     };

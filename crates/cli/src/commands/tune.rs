@@ -3,6 +3,7 @@
 mod definition;
 mod folder;
 mod judgement;
+mod keeper;
 mod machine;
 mod points;
 mod proof;
@@ -20,15 +21,16 @@ use crate::console::Console;
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::output_file::OutputFile;
-use crate::{host, model_file, output_file, process, progress, tables};
+use crate::{host, model_file, process, progress, tables};
 use definition::Definition;
-use infc::{CompileOptions, KernelKey, Phase, Source, Target, Task, schedule_machine};
+use infc::{CompileOptions, Phase, Source, Target, Task, schedule_machine};
 use infc_passes::ErrorClass;
-use infc_tune::{CostModel, LOG_HEAD, Outcome, Record, RecordFile, Rules, Strategy, Tournament};
+use infc_passes::schedule::Machine;
+use infc_tune::{CostModel, LOG_HEAD, Outcome, RecordFile, Rules, Strategy, Tournament};
+use keeper::Keeper;
 use points::Points;
 use report::Report;
 use rig::Bench;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -40,8 +42,7 @@ use trial::Judge;
 /// The kernels of a model are measured on this machine by other schedules than the default's, those that take most of the
 /// time most often. What is quicker beyond the noise is written to a file of records at once, so that nothing is lost
 /// when it is interrupted, and `infc compile --records FILE` takes it. The search ends by itself when less than 1 % is to
-/// be expected of it. Single-threaded; dynamic dims count as 64, or what their range has nearest to it, unless --dim gives
-/// a value.
+/// be expected of it. Dynamic dims count as 64, or what their range has nearest to it, unless --dim gives a value.
 ///
 /// Without a model this machine is measured, which --target native takes into account from then on, and kernels of kinds
 /// that most models have are tuned.
@@ -61,6 +62,9 @@ pub(crate) struct TuneArgs {
     /// too
     #[arg(long, value_name = "SYM=V,V", requires = "model")]
     specialize: Vec<String>,
+    /// How many threads run kernels; with several, which of their loops threads share is searched, too
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
+    threads: usize,
     /// How long to search, as in 90s, 10m or 1h
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = budget)]
     budget: Duration,
@@ -71,6 +75,10 @@ pub(crate) struct TuneArgs {
     /// native.records without a model
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
+    /// Go on where the file of records ends: what it has for this machine is measured again first, and what still is quicker
+    /// than the default is what other schedules have to beat. Without it, records that ship with infc are begun with
+    #[arg(long)]
+    resume: bool,
     /// Make no rewrites that change the order of floating-point additions
     #[arg(long)]
     strict: bool,
@@ -143,6 +151,14 @@ impl From<SearchArg> for Strategy {
     }
 }
 
+fn threads(text: &str) -> Result<usize, String> {
+    let cores = process::cores();
+    match text.parse() {
+        Ok(threads) if (1..=cores).contains(&threads) => Ok(threads),
+        _ => Err(format!("expected 1 to {cores}, as many as there are processors for this process")),
+    }
+}
+
 fn budget(text: &str) -> Result<Duration, String> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
     let factor = match unit {
@@ -186,7 +202,8 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         None => {
             let place = machine::place(&arguments.target)?;
             let tasks = suite::tasks(&place.target, arguments.strict)?;
-            let arena = Arena { target: &place.target, allowed, folder: folder.path() };
+            // The profile says what one core does.
+            let arena = Arena { target: &place.target, allowed, threads: 1, folder: folder.path() };
             let (target, profile) = machine::profile(&place, arena, &tasks, |doing| bar.set_message(doing))?;
             (target, Some(profile), tasks)
         }
@@ -197,10 +214,11 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
             return Err(CliError::usage("there is no kernel whose hash begins as --kernel says").into());
         }
     }
-    let arena = Arena { target: &target, allowed, folder: folder.path() };
-    let machine = schedule_machine(&target);
+    let threads = arguments.threads;
+    let arena = Arena { target: &target, allowed, threads, folder: folder.path() };
+    let machine = Machine { threads, ..schedule_machine(&target) };
     bar.suspend(|| console.note(format!("  {} distinct kernels for {target}", tasks.len())));
-    let model = bar.suspend(|| learned(&taught, &target, console));
+    let model = bar.suspend(|| learned(&taught, &target, threads, console));
     let mut bench = Bench::new(arena, arguments.log.as_deref())?;
     let rules = Rules { machine: &machine, allowed, strategy: arguments.search.into(), seed: arguments.seed };
     let mut tournament = Tournament::new(&tasks, rules, model, &mut bench, |n| {
@@ -211,28 +229,20 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
             console.note(format!("  not tuned  {}: the default choice is wrong: {}", wrong.kernel, wrong.what))
         });
     }
-    let processor = process::processor();
     let before = tournament.total_seconds();
+    let mut keeper =
+        Keeper { file: &file, target: &target, arguments: &arguments, written: std::collections::HashMap::new() };
+    bar.set_message("schedules that were found before");
+    let known = keeper.known(console)?;
+    let known = |task: &Task| known.get(&task.key).cloned();
+    tournament.resume(known, &mut bench, |contest| bar.suspend(|| keeper.keep(contest, console)))?;
     let searching = Instant::now();
     let mut trials = 0;
-    // What this run wrote for each kernel.
-    let mut written: HashMap<KernelKey, Record> = HashMap::new();
     while started.elapsed() < arguments.budget && arguments.wants_more(trials, &tournament) {
         let Some((contest, outcome)) = tournament.advance(&mut bench)? else { break };
         trials += 1;
-        if let (Outcome::Win, Some((schedule, proof))) = (outcome, &contest.found) {
-            match Record::new(contest.task, &target, arguments.strict, schedule, *proof) {
-                Ok(record) => {
-                    let record = Record { machine: processor.clone(), ..record };
-                    // Another run may have added to it meanwhile.
-                    let mut known = read_known(&file)?;
-                    known.keep(record.clone(), written.get(&contest.task.key));
-                    output_file::write(&file, &known.to_bytes_with_bad())?;
-                    written.insert(contest.task.key, record);
-                }
-                // It was compiled and measured, so this is a disagreement within infc; the search goes on.
-                Err(reason) => console.note(format!("  record not kept  {}: {reason}", contest.task.kernel.name)),
-            }
+        if outcome == Outcome::Win {
+            bar.suspend(|| keeper.keep(contest, console))?;
         }
         let of_kernel = format!("{} {:.1} %", contest.task.kernel.name, 100.0 * (1.0 - contest.relative()));
         let gain = 100.0 * (1.0 - tournament.total_seconds() / before);
@@ -254,6 +264,7 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         },
         target: target.to_string(),
         machine: process::machine(),
+        threads,
         trials,
         seconds: started.elapsed().as_secs_f64(),
         default_ms: before * 1e3,
@@ -282,7 +293,7 @@ fn judge(arguments: &TuneArgs, definition: &Definition, console: &Console) -> Re
         return Ok(Exit::Done);
     };
     let points = arguments.points.as_deref().map(Points::read).transpose()?.unwrap_or_default();
-    let judge = Judge { definition, points: &points, strict: arguments.strict };
+    let judge = Judge { definition, points: &points, strict: arguments.strict, threads: arguments.threads };
     let trial = if sets.is_empty() {
         trial::run(candidate, incumbent, symbols, &judge)?
     } else {
@@ -316,10 +327,10 @@ fn read_taught(files: &[PathBuf]) -> Result<Vec<(&Path, String)>, Failure> {
 }
 
 /// A cost model that knows what these files tell.
-fn learned(taught: &[(&Path, String)], target: &Target, console: &Console) -> CostModel {
+fn learned(taught: &[(&Path, String)], target: &Target, threads: usize, console: &Console) -> CostModel {
     let mut all = Vec::new();
     for (path, text) in taught {
-        let lessons = infc_tune::lessons(text, Some(target));
+        let lessons = infc_tune::lessons(text, Some(target), threads);
         let trials: usize = lessons.iter().map(|lesson| lesson.trials.len()).sum();
         console.note(format!("  learned from {trials} schedules of {}", path.display()));
         all.extend(lessons);

@@ -239,3 +239,33 @@ fn searches_learn_from_earlier_ones() {
     assert!(told.contains("learned from 1 schedules of records"), "{told}");
     assert!(told.contains("learned from 0 schedules of digits.onnx"), "{told}");
 }
+
+/// Threads are written down with what was found, a search goes on with what is there, and compilations take what was found
+/// with as many threads.
+#[test]
+fn threads_are_part_of_what_is_found() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let json = infc(at, &format!("tune digits.onnx --threads {cores} --trials 4 --log log --format json")).ok().json();
+    assert_eq!(json["threads"].as_u64(), Some(cores as u64));
+    let log = fs::read_to_string(at.join("log")).unwrap();
+    let head: serde_json::Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    // Logs do not say so of one thread.
+    assert_eq!(head["threads"].as_u64(), (cores > 1).then_some(cores as u64));
+    for wrong in ["0", "two", &(cores + 1).to_string()] {
+        infc(at, &format!("tune digits.onnx --threads {wrong} --trials 1")).fails(2, "cli::usage");
+    }
+    // What was found on this machine before is measured again, and what was found elsewhere is left as it is.
+    let elsewhere = record(at, 0);
+    let machine = infc(at, "doctor --format json").ok().json()["processor"].as_str().unwrap().to_owned();
+    let here = Record { machine, ..elsewhere.clone() };
+    for (known, count) in [(&elsewhere, 0), (&here, 1)] {
+        fs::write(at.join("known"), known.to_line()).unwrap();
+        let target = &known.target;
+        let run = infc(at, &format!("tune digits.onnx --target {target} --trials 0 --records known --resume")).ok();
+        assert_eq!(run.stderr.contains("was found before for 1 of them"), count == 1, "{}", run.stderr);
+        assert_eq!(fs::read_to_string(at.join("known")).unwrap(), known.to_line());
+    }
+}

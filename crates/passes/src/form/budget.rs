@@ -16,6 +16,10 @@ use std::collections::{BTreeMap, HashSet};
 /// Growth that is never refused, so that padding does not count where all constants together are small.
 const SLACK_BYTES: u64 = 64 << 10;
 
+/// Growth that is not refused for being much of little, if there may be any: a process that runs a model takes as much in
+/// any case, and convolutions of a network of a megabyte gain as much by minimal filtering as others.
+const FREE_BYTES: u64 = 4 << 20;
+
 /// What may still be spent.
 pub(super) struct WeightBudget {
     left_bytes: u64,
@@ -50,6 +54,7 @@ impl WeightBudget {
         let total: u64 = original_bytes.values().sum();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped, and a limit of bytes")]
         let growth = (total as f64 * (max_growth - 1.0).max(0.0)) as u64;
+        let growth = if max_growth > 1.0 { growth.max(FREE_BYTES) } else { growth };
         Self {
             left_bytes: growth.saturating_add(SLACK_BYTES),
             original_bytes,

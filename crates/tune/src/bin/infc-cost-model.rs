@@ -38,7 +38,7 @@ fn run(mut arguments: Vec<String>) -> Result<String, String> {
     for path in &arguments {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
         let name = std::path::Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        logs.push((name, lessons(&text, None)));
+        logs.push((name, lessons(&text, None, 1)));
     }
     if let Some(path) = csv {
         std::fs::write(&path, table(&logs)).map_err(|error| format!("{path}: {error}"))?;

@@ -63,7 +63,7 @@ impl BuiltinRecords {
         if *self == Self::Auto {
             file.records.retain(|record| Some(record.target.as_str()) == native);
         }
-        Builtin { kind: Some(kind), records: file.to_records() }
+        Builtin { kind: Some(kind), records: file.to_records(None) }
     }
 }
 

@@ -159,11 +159,11 @@ fn check(
         Err(reason) => (Found::Illegal, Some(reason)),
         Ok(_) if !arguments.measure => (Found::Changed, None),
         Ok(_) if record.machine != process::processor() => changed(format!("measured on {}", record.machine)),
-        Ok(_) if record.threads != 1 => changed(format!("measured with {} threads", record.threads)),
+        Ok(_) if record.threads > process::cores() => changed(format!("measured with {} threads", record.threads)),
         Ok((_, target, _)) if !host::runs_target(&target) => changed(format!("this machine does not run {target}")),
         Ok((_, target, schedule)) => {
             let allowed = if record.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
-            let arena = Arena { target: machine.unwrap_or(&target), allowed, folder };
+            let arena = Arena { target: machine.unwrap_or(&target), allowed, threads: record.threads, folder };
             let kernel = match recorded_kernel(&record.text) {
                 Ok(kernel) => kernel,
                 Err(reason) => return Ok((Found::Illegal, Some(reason), record)),

@@ -33,6 +33,8 @@ pub(super) struct Report {
     #[serde(skip)]
     pub(super) compiled_for: String,
     pub(super) machine: String,
+    /// How many threads ran kernels.
+    pub(super) threads: usize,
     pub(super) trials: u64,
     pub(super) seconds: f64,
     /// Of all launches of a run, by default and by the best.
@@ -151,7 +153,9 @@ impl Report {
         if self.kernels.iter().any(|k| k.schedule.is_some()) {
             let (model, target, records) =
                 (self.model.as_deref().unwrap_or("MODEL"), &self.compiled_for, &self.records);
-            console.line(format!("  next      infc compile {model} --target {target} --records {records}"))?;
+            // One thread needs no words: records of others are then the second choice.
+            let threads = if self.threads > 1 { format!(" --threads {}", self.threads) } else { String::new() };
+            console.line(format!("  next      infc compile {model} --target {target} --records {records}{threads}"))?;
         } else if self.profile.is_some() {
             console.line("  next      infc compile MODEL --target native")?;
         }
@@ -183,6 +187,7 @@ mod tests {
             target: String::new(),
             compiled_for: String::new(),
             machine: String::new(),
+            threads: 1,
             trials: 3,
             seconds: 0.0,
             default_ms,

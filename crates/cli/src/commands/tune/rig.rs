@@ -41,6 +41,8 @@ fn typical(symbols: &Symbols, size: i64) -> Vec<i64> {
 pub(in crate::commands) struct Arena<'a> {
     pub(in crate::commands) target: &'a Target,
     pub(in crate::commands) allowed: ErrorClass,
+    /// How many threads run kernels.
+    pub(in crate::commands) threads: usize,
     /// Where artifacts of single kernels lie.
     pub(in crate::commands) folder: &'a Path,
 }
@@ -226,6 +228,7 @@ impl<'a> Rig<'a> {
         let mut command = self.process()?;
         command.arg("--trial").arg(candidate).arg(incumbent).arg("--points").arg(points).args(arguments);
         command.args((self.arena.allowed == ErrorClass::Exact).then_some("--strict"));
+        command.arg("--threads").arg(self.arena.threads.to_string());
         let (status, text) = finished(command)?;
         if has_crashed(status) {
             return Some(Trial::default());
@@ -372,7 +375,7 @@ impl<'a> Measure<'a> for Bench<'a> {
         };
         let seconds = rig.as_ref().map(|rig| rig.default_seconds);
         self.rigs.extend(rig.map(|rig| (task.key, *rig)));
-        self.note(&Logged::kernel(task, &self.arena.target.to_string(), seconds))?;
+        self.note(&Logged::kernel(task, &self.arena.target.to_string(), self.arena.threads, seconds))?;
         Ok(seconds)
     }
 
@@ -437,7 +440,7 @@ mod tests {
         let kernel = infc::recorded_kernel(text).expect("a kernel");
         let Some(target) = crate::host::native_target() else { return };
         let folder = tempfile::tempdir().expect("a folder");
-        let arena = Arena { target: &target, allowed: ErrorClass::Reassociating, folder: folder.path() };
+        let arena = Arena { target: &target, allowed: ErrorClass::Reassociating, threads: 1, folder: folder.path() };
         let mut rig = Rig::unmeasured(&kernel, "sum", arena);
         // A launch of 300 ns, and a microsecond for the run itself.
         let made_up = |rig: &Rig<'_>| Some(1e-6 + 300e-9 * launches(&rig.default) as f64);

@@ -80,6 +80,8 @@ pub(super) struct Judge<'a> {
     pub(super) points: &'a Points,
     /// No sum may have another order, so that results are the same.
     pub(super) strict: bool,
+    /// How many threads run both.
+    pub(super) threads: usize,
 }
 
 /// An artifact of a single kernel, ready to run.
@@ -92,7 +94,7 @@ struct Lane {
 
 /// Measures two artifacts of the same kernel.
 pub(super) fn run(candidate: &Path, incumbent: &Path, symbols: &[i64], judge: &Judge<'_>) -> Result<Trial, Failure> {
-    let [candidate, incumbent] = open_both(candidate, incumbent)?;
+    let [candidate, incumbent] = open_both(candidate, incumbent, judge.threads)?;
     let tensors = judge.operands(symbols)?;
     let views: Vec<TensorView<'_>> = tensors.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
     let (mut candidate, mut incumbent) = (Lane::new(candidate, &views)?, Lane::new(incumbent, &views)?);
@@ -121,7 +123,7 @@ pub(super) fn prove(
 ) -> Result<Trial, Failure> {
     let mut ran = 0;
     for symbols in sets {
-        let [candidate, incumbent] = open_both(candidate, incumbent)?;
+        let [candidate, incumbent] = open_both(candidate, incumbent, judge.threads)?;
         let Ok(tensors) = judge.operands(symbols) else { continue };
         let views: Vec<TensorView<'_>> = tensors.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
         let Ok(mut incumbent) = Lane::new(incumbent, &views) else { continue };
@@ -140,8 +142,8 @@ pub(super) fn prove(
     Ok(Trial { agrees: true, ..Trial::default() })
 }
 
-fn open_both(candidate: &Path, incumbent: &Path) -> Result<[Model; 2], Failure> {
-    let options = LoadOptions { pool: Some(Pool::builder().threads(1).build()), ..LoadOptions::default() };
+fn open_both(candidate: &Path, incumbent: &Path, threads: usize) -> Result<[Model; 2], Failure> {
+    let options = LoadOptions { pool: Some(Pool::builder().threads(threads).build()), ..LoadOptions::default() };
     Ok([Model::open_with(candidate, &options)?, Model::open_with(incumbent, &options)?])
 }
 

@@ -28,6 +28,10 @@ const FEW_CHUNKS: f64 = 0.01;
 const ALONE: f64 = 1.5;
 /// Multiply-adds of vectors below which a chunk is not worth what it computes again.
 const LEAST_CHUNK: f64 = 100_000.0;
+/// A core's part of the last cache, in second caches: what more lies between stages comes from memory,
+const LAST_CACHE: f64 = 4.0;
+/// which takes so many times as long, as it is read before it is written, too.
+const MEMORY: f64 = 4.0;
 /// Tiles of a block, where only the run tells how many there are: enough that weights need not be read more quickly than
 /// they come, and few, so that most tiles are in whole blocks.
 const TILES_OF_UNKNOWN: i64 = 36;
@@ -248,7 +252,12 @@ impl Blocks {
         // What streams is fetched ahead: half of it shows.
         let streamed = weights / rate(weights) * 0.5;
         let spilled = stored + weights.min(near / 4.0) > near;
-        let moved = 2.0 * stored / if spilled { machine.l3_bytes_per_cycle } else { machine.l2_bytes_per_cycle };
+        let moved = 2.0 * stored
+            / match spilled {
+                false => machine.l2_bytes_per_cycle,
+                true if stored <= near * LAST_CACHE => machine.l3_bytes_per_cycle,
+                true => machine.l3_bytes_per_cycle / MEMORY,
+            };
         let few = if blocks < CHUNKS as f64 { 1.0 + FEW_CHUNKS * (CHUNKS as f64 - blocks) } else { 1.0 };
         // A single block of few columns is one thread's.
         let alone = blocks < 2.0 && whole[self.lanes_axis] <= PANEL && self.work(chooser, whole) >= 2.0 * LEAST_CHUNK;
@@ -295,7 +304,7 @@ impl Blocks {
             }
         }
         let block_loop = blocks.last().cloned().unwrap_or_default();
-        let axes = blocks.clone();
+        let axes = blocks[..chooser.shared_loops(&name, blocks.len(), blocks.len())].to_vec();
         let order: Vec<String> = blocks.into_iter().chain(tiles).chain(places).chain(lanes.iter().cloned()).collect();
         chooser.reorder(&name, order);
         chooser.steps.extend(lanes.into_iter().map(|axis| ScheduleStep::Vectorize { stage: name.clone(), axis }));

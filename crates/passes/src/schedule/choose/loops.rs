@@ -320,15 +320,18 @@ impl Chooser<'_> {
                 .sum::<f64>();
         let work = points * per_point / tile.lanes as f64;
         let mut chunks = 1;
-        let mut axes = Vec::new();
-        for (place, (name, axis)) in loops.outer.iter().take(limit.max(1)).enumerate() {
+        let mut depth = 0;
+        let most = loops.outer.len().min(limit.max(1));
+        for (place, (_, axis)) in loops.outer[..most].iter().enumerate() {
             let next = chunks * turns(place, *axis);
-            if !axes.is_empty() && (chunks >= ENOUGH_CHUNKS || work / (next as f64) < LEAST_CHUNK) {
+            if depth > 0 && (chunks >= ENOUGH_CHUNKS || work / (next as f64) < LEAST_CHUNK) {
                 break;
             }
             chunks = next;
-            axes.push(name.clone());
+            depth += 1;
         }
+        let depth = self.shared_loops(&stage.name, depth, most);
+        let mut axes: Vec<String> = loops.outer[..depth].iter().map(|(name, _)| name.clone()).collect();
         if let ([axis], Some((whole, _))) = (&mut axes[..], loops.outer.first()) {
             let together = self.turns_of_chunk(root, loops, chunks, work);
             if together > 1 {
@@ -340,6 +343,17 @@ impl Chooser<'_> {
         if !axes.is_empty() {
             self.steps.push(ScheduleStep::Parallel { stage: stage.name.clone(), axes });
         }
+    }
+
+    /// How many of its outer loops a root's threads share, of so many that they can: a decision where it is known that there
+    /// are several threads.
+    pub(super) fn shared_loops(&self, stage: &str, default: usize, most: usize) -> usize {
+        if self.machine.threads < 2 || most < 2 {
+            return default;
+        }
+        let others: Vec<usize> = (1..=most).filter(|&depth| depth != default).collect();
+        let picked = self.decisions.pick("shared loops", stage, others.len() + 1);
+        picked.checked_sub(1).map_or(default, |other| others[other])
     }
 
     /// How many turns of its one parallel loop a root makes a chunk of, which has so many turns and so much work.

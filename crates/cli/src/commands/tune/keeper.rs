@@ -1,0 +1,76 @@
+//! The file of records that a search begins with and writes to.
+
+use super::{TuneArgs, read_known};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::{output_file, process};
+use infc::{KernelKey, Target};
+use infc_ir::schedule::Schedule;
+use infc_tune::{Contest, Record, RecordFile, builtin_records};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Keeps what a search finds.
+pub(super) struct Keeper<'a> {
+    pub(super) file: &'a Path,
+    pub(super) target: &'a Target,
+    pub(super) arguments: &'a TuneArgs,
+    /// What this run wrote for each kernel.
+    pub(super) written: HashMap<KernelKey, Record>,
+}
+
+impl Keeper<'_> {
+    /// Schedules that were found before, by kernel: those of the file where the search goes on, and of what ships with infc
+    /// for machines of this kind.
+    pub(super) fn known(&self, console: &Console) -> Result<HashMap<KernelKey, Schedule>, Failure> {
+        let mut known = HashMap::new();
+        let is_of_this = |record: &Record| {
+            record.target == self.target.to_string()
+                && record.strict == self.arguments.strict
+                && record.threads == self.arguments.threads
+        };
+        let mut take = |file: RecordFile, is_of_machine: &dyn Fn(&Record) -> bool| {
+            for record in file.records.iter().filter(|record| is_of_this(record) && is_of_machine(record)) {
+                if let Ok((key, _, schedule)) = record.parts() {
+                    known.insert(key, schedule);
+                }
+            }
+        };
+        if self.arguments.target == "native"
+            && let Some(kind) = process::machine_kind()
+        {
+            take(builtin_records(&kind.to_string()).unwrap_or_default(), &|_| true);
+        }
+        if self.arguments.resume {
+            let processor = process::processor();
+            let mut file = read_known(self.file)?;
+            file.keep_best();
+            take(file, &|record| record.machine == processor);
+        }
+        if !known.is_empty() {
+            console.note(format!("  begins with what was found before for {} of them", known.len()));
+        }
+        Ok(known)
+    }
+
+    /// Writes down the best schedule of a kernel, so that nothing is lost when the search is interrupted.
+    pub(super) fn keep(&mut self, contest: &Contest<'_>, console: &Console) -> Result<(), Failure> {
+        let Some((schedule, proof)) = &contest.found else { return Ok(()) };
+        match Record::new(contest.task, self.target, self.arguments.strict, schedule, *proof) {
+            Ok(record) => {
+                let record = Record { machine: process::processor(), threads: self.arguments.threads, ..record };
+                // Another run may have added to it meanwhile.
+                let mut known = read_known(self.file)?;
+                known.keep(record.clone(), self.written.get(&contest.task.key));
+                output_file::write(self.file, &known.to_bytes_with_bad())?;
+                // What is there may be the same schedule, better proven by an earlier run; whatever beats one beats both.
+                let same = |other: &&Record| other.place() == record.place() && other.schedule == record.schedule;
+                let there = known.records.iter().find(same).cloned();
+                self.written.insert(contest.task.key, there.unwrap_or(record));
+            }
+            // It was compiled and measured, so this is a disagreement within infc; the search goes on.
+            Err(reason) => console.note(format!("  record not kept  {}: {reason}", contest.task.kernel.name)),
+        }
+        Ok(())
+    }
+}
