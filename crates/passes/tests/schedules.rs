@@ -10,6 +10,8 @@ mod instructions;
 mod interleaved;
 #[path = "schedules/scattered.rs"]
 mod scattered;
+#[path = "schedules/short_rows.rs"]
+mod short_rows;
 #[path = "schedules/streams.rs"]
 mod streams;
 mod support;

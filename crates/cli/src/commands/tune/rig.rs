@@ -1,5 +1,6 @@
 //! One kernel on the test bench: its default choice as an artifact, and trials of other schedules beside it.
 
+use super::extents::{TYPICAL, typical};
 use super::judgement::Judgement;
 use super::proof;
 use super::report::Refuted;
@@ -9,7 +10,6 @@ use crate::failure::Failure;
 use infc::{KernelKey, KernelOptions, SingleKernel, Target, Task, compile_kernel};
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::{Schedule, Step};
-use infc_ir::symbol::Symbols;
 use infc_passes::ErrorClass;
 use infc_tune::{Logged, Measure, Verdict};
 use std::collections::{HashMap, VecDeque};
@@ -26,15 +26,6 @@ const TRIAL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Artifacts that are kept per kernel: one to be tried, and those that it may be tried beside.
 const KEPT: usize = 4;
-
-/// What symbols stand for where a kernel is measured, within their ranges: the first is what the default choice takes for
-/// symbolic extents, the others are for kernels that cannot be measured so, or take too long.
-const TYPICAL: [i64; 4] = [64, 16, 4, 1];
-
-/// Values of symbols, each of this size where its range allows that, or else what is nearest, but not 0.
-fn typical(symbols: &Symbols, size: i64) -> Vec<i64> {
-    symbols.iter().map(|symbol| symbol.max.map_or(size, |max| max.min(size)).max(symbol.min).max(1)).collect()
-}
 
 /// What all kernels share.
 #[derive(Clone, Copy)]
@@ -85,7 +76,7 @@ impl<'a> Rig<'a> {
         write(&rig.definition, kernel.to_string().as_bytes())?;
         let mut tried = Vec::new();
         for most in TYPICAL {
-            rig.symbols = typical(&kernel.symbols, most);
+            rig.symbols = typical(kernel, most);
             if tried.contains(&rig.symbols) {
                 continue;
             }
@@ -112,7 +103,7 @@ impl<'a> Rig<'a> {
             arena,
             kernel,
             name: name.to_owned(),
-            symbols: typical(&kernel.symbols, TYPICAL[0]),
+            symbols: typical(kernel, TYPICAL[0]),
             launches: 1,
             definition: arena.folder.join(format!("{name}.kernel")),
             tiles: Vec::new(),
@@ -407,16 +398,6 @@ mod tests {
     /// The launches of a run.
     fn launches(artifact: &Path) -> usize {
         Model::open(artifact).expect("an artifact for this machine").variant().programs[0].steps.len()
-    }
-
-    /// A kernel of symbolic extents is measured for those that its default choice has in mind.
-    #[test]
-    fn typical_extents_lie_within_their_ranges() {
-        let text = "kernel @\"\"(x: f32[N]) -> (y: f32[N]) where N in 1.., M in 0..=16, K in 100.. {\n  \
-                    stage o[n: N] = x[n]\n  output y[n] = o[n]\n}\n";
-        let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(typical(&kernel.symbols, TYPICAL[0]), [64, 16, 100]);
-        assert_eq!(typical(&kernel.symbols, TYPICAL[3]), [1, 1, 100]);
     }
 
     /// A process that was stopped says nothing of what it was to find out; one that crashed does.

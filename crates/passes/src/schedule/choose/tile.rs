@@ -50,6 +50,7 @@ impl Tile {
 }
 
 /// A stage with what was found out about it.
+#[derive(Clone)]
 pub(super) struct View<'a> {
     pub(super) stage: &'a Stage,
     pub(super) accesses: &'a [Access],
@@ -68,6 +69,8 @@ pub(super) struct View<'a> {
     /// How what is read beside the stage's sums where another stage finishes them tile by tile (a bias) moves along each axis,
     /// if its lanes are put together; empty where none does.
     pub(super) finishing: Vec<Option<Period>>,
+    /// The axis that lanes lie along, if that follows from other stages than this one.
+    pub(super) lanes_along: Option<usize>,
 }
 
 impl View<'_> {
@@ -93,7 +96,8 @@ pub(super) fn choose(view: &View<'_>, machine: &Machine, along_reduction: bool) 
 pub(super) fn ranked(view: &View<'_>, machine: &Machine, along_reduction: bool, most: usize) -> Vec<(Tile, f64)> {
     let best = choose(view, machine, along_reduction);
     let mut others = Vec::new();
-    for_each(view, machine, along_reduction, &mut |tile, cycles| {
+    let free = View { lanes_along: None, ..view.clone() };
+    for_each(&free, machine, along_reduction, &mut |tile, cycles| {
         if cycles.is_finite() && tile != best.0 {
             others.push((tile, cycles));
         }
@@ -115,7 +119,8 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
             AxisKind::Reduce => view.reorders && view.dot.is_none(),
             AxisKind::Sequential => false,
         };
-        if !possible || !allowed(view.stage.axes[axis].kind) || lanes < 2 {
+        let is_settled = view.lanes_along.is_none_or(|along| along == axis);
+        if !possible || !is_settled || !allowed(view.stage.axes[axis].kind) || lanes < 2 {
             continue;
         }
         let points = view.extents[axis];
