@@ -11,7 +11,10 @@ use crate::RecordFile;
 use std::fmt;
 
 /// The files, by kind.
-const FILES: [(&str, &str); 1] = [("intel-6-207", include_str!("../builtin/intel-6-207.records"))];
+const FILES: [(&str, &str); 2] = [
+    ("amd-25-17", include_str!("../builtin/amd-25-17.records")),
+    ("intel-6-207", include_str!("../builtin/intel-6-207.records")),
+];
 
 /// A design of processors.
 #[derive(Clone, Debug, PartialEq, Eq)]
