@@ -132,6 +132,20 @@ fn blocks_and_their_remainders() {
     check(Sizes { h: 11, w: 26, channels: 16, columns: 24, batch: 2, ..SMALL }, 2, &[small_cache]);
 }
 
+/// A block of a large image would be read and written in memory: what lies between its stages is at most what a core has of the
+/// last cache.
+#[test]
+fn blocks_of_large_images_stay_in_cache() {
+    let s = Sizes { batch: 1, h: 900, w: 161, channels: 128, columns: 64, pad: 1, halo: 1 };
+    let kernel = winograd::run(&convolution(s), 4).expect("a correlation").kernel;
+    let machine = machine(64, 32);
+    let nest = apply(&kernel, &choose(&kernel, &machine, ErrorClass::Reassociating)).expect("a schedule");
+    let chunks = nest.parallel.as_ref().and_then(|axis| axis.chunks.as_const()).expect("several chunks");
+    // Of each tile the 36 points of all channels and columns.
+    let all_bytes = 225 * 41 * 36 * (128 + 64) * 4;
+    assert!(all_bytes / chunks <= 4 * machine.l2_bytes.cast_signed(), "{chunks}: {nest}");
+}
+
 /// Few columns of a small image would fit one block, which one thread would compute.
 #[test]
 fn small_images_are_several_chunks() {

@@ -78,7 +78,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
     /// Go on where the file of records ends: what it has for this machine is measured again first, and what still is quicker
-    /// than the default is what other schedules have to beat. Without it, records that ship with infc are begun with
+    /// than the default is what other schedules have to beat, as is what ships with infc for this machine in any case
     #[arg(long)]
     resume: bool,
     /// Make no rewrites that change the order of floating-point additions
