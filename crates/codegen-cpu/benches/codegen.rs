@@ -29,6 +29,7 @@ fn nest(name: &str, target: &Target) -> LoopNest {
         l3_bytes_per_cycle: 10.0,
         l1_bytes: model.l1d_bytes,
         l2_bytes: model.l2_bytes,
+        l3_bytes: model.l3_bytes,
         threads: 1,
     };
     let kernel = normalise(infc_testkit::kernel(name));

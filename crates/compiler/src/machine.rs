@@ -33,6 +33,7 @@ pub fn schedule_machine(target: &Target) -> Machine {
         l3_bytes_per_cycle: f64::from(model.l3_bytes_per_cycle),
         l1_bytes: model.l1d_bytes,
         l2_bytes: model.l2_bytes,
+        l3_bytes: model.l3_bytes,
         threads: 1,
     }
 }

@@ -24,6 +24,7 @@ const MACHINE: Machine = Machine {
     l3_bytes_per_cycle: 10.0,
     l1_bytes: 32 << 10,
     l2_bytes: 1 << 20,
+    l3_bytes: 2 << 20,
     threads: 1,
 };
 

@@ -143,7 +143,7 @@ fn blocks_of_large_images_stay_in_cache() {
     let chunks = nest.parallel.as_ref().and_then(|axis| axis.chunks.as_const()).expect("several chunks");
     // Of each tile the 36 points of all channels and columns.
     let all_bytes = 225 * 41 * 36 * (128 + 64) * 4;
-    assert!(all_bytes / chunks <= 4 * machine.l2_bytes.cast_signed(), "{chunks}: {nest}");
+    assert!(all_bytes / chunks <= machine.l3_bytes.cast_signed(), "{chunks}: {nest}");
 }
 
 /// Few columns of a small image would fit one block, which one thread would compute.

@@ -33,6 +33,7 @@ pub(crate) const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine
         l3_bytes_per_cycle: 10.0,
         l1_bytes: 32 << 10,
         l2_bytes: 1 << 20,
+        l3_bytes: 2 << 20,
         threads: 1,
     }
 }

@@ -69,7 +69,13 @@ pub(super) fn profile<'t>(
 ) -> Result<(Target, ProfileReport), Failure> {
     let target = &place.target;
     let (mut measured, model) = measure(target, |what| begun(format!("measures {what}")))?;
-    let described = [("fixed", target.machine), ("caches", plausible(caches(target))), ("measured", plausible(model))];
+    // What the system tells of the last cache is the whole.
+    let share = |model: MachineModel| MachineModel { l3_bytes: model.l3_bytes / process::cores() as u64, ..model };
+    let described = [
+        ("fixed", target.machine),
+        ("caches", plausible(share(caches(target)))),
+        ("measured", plausible(share(model))),
+    ];
     let mut bench = Bench::new(arena, None)?;
     let mut logs: [Vec<f64>; 3] = Default::default();
     for (n, task) in tasks.iter().enumerate() {

@@ -28,9 +28,7 @@ const FEW_CHUNKS: f64 = 0.01;
 const ALONE: f64 = 1.5;
 /// Multiply-adds of vectors below which a chunk is not worth what it computes again.
 const LEAST_CHUNK: f64 = 100_000.0;
-/// A core's part of the last cache, in second caches: what more lies between stages comes from memory,
-const LAST_CACHE: f64 = 4.0;
-/// which takes so many times as long, as it is read before it is written, too.
+/// What comes from memory takes so many times as long as from the last cache: it is read before it is written, too.
 const MEMORY: f64 = 4.0;
 /// Tiles of a block, where only the run tells how many there are: enough that weights need not be read more quickly than
 /// they come, and few, so that most tiles are in whole blocks.
@@ -255,7 +253,7 @@ impl Blocks {
         let moved = 2.0 * stored
             / match spilled {
                 false => machine.l2_bytes_per_cycle,
-                true if stored <= near * LAST_CACHE => machine.l3_bytes_per_cycle,
+                true if stored <= machine.l3_bytes as f64 => machine.l3_bytes_per_cycle,
                 true => machine.l3_bytes_per_cycle / MEMORY,
             };
         let few = if blocks < CHUNKS as f64 { 1.0 + FEW_CHUNKS * (CHUNKS as f64 - blocks) } else { 1.0 };

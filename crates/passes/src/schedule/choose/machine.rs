@@ -51,6 +51,8 @@ pub struct Machine {
     pub l1_bytes: u64,
     /// Second-level cache of a core.
     pub l2_bytes: u64,
+    /// A core's share of the last cache.
+    pub l3_bytes: u64,
     /// Threads that a kernel is measured with. The default choice makes chunks enough for any number; with several, which
     /// loops are shared is a decision.
     pub threads: usize,

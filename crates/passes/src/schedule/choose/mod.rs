@@ -3,7 +3,7 @@
 //! Nothing here knows operators. Per stage the choice follows from how its loads and stores move along each axis
 //! ([`access`]): which axis becomes vector lanes, which axes are unrolled into a register tile so that loads are reused
 //! ([`tile`]), in which order the remaining loops run so that what is read again stays in cache ([`order`], [`loops`]),
-//! and where intermediate stages are computed ([`place`], [`follow`]), what is asked for before it is read ([`ahead`]), in blocks of the result where they have tiles of it
+//! where lanes across rows are better ([`short_rows`]), and where intermediate stages are computed ([`place`], [`follow`]), what is asked for before it is read ([`ahead`]), in blocks of the result where they have tiles of it
 //! ([`block`]), and what data scatters ([`scatter`]).
 
 mod access;
@@ -24,6 +24,7 @@ mod order;
 mod place;
 mod regroup;
 mod scatter;
+mod short_rows;
 mod steps;
 mod stored;
 mod strip;

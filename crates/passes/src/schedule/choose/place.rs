@@ -1,6 +1,6 @@
 //! Where stages are computed: inside which loop of which reader, or in front of everything.
 
-use super::access::{Access, Move, Period, Step, accesses, cost, extent, step, stride_of};
+use super::access::{Access, Move, Period, accesses, cost, extent, step, stride_of};
 use super::block::Blocks;
 use super::decide::{Decisions, MOST_ALTERNATIVES};
 use super::decode::{self, Work};
@@ -20,9 +20,6 @@ use infc_ir::kernel::{AxisKind, Kernel, Reducer};
 use infc_ir::schedule::{Schedule, Scope, Step as ScheduleStep};
 use std::collections::BTreeSet;
 use std::ops::Range;
-
-/// Bytes of the elements of which short rows leave lanes empty.
-const ROW_BYTES: usize = 4;
 
 /// Operations per point that are worth a way through memory to be done in vectors.
 const SCALAR_COST: f64 = 4.0;
@@ -172,42 +169,6 @@ impl<'a> Chooser<'a> {
         let (tile, cycles) = self.pick_tile(&view, false);
         self.cycles += cycles;
         tile
-    }
-
-    /// The tile of a root that no sum is computed with tile by tile. Where each of its rows needs sums over the row, and rows are
-    /// short, lanes lie across rows: lanes along them would be left empty, by every stage, and be summed for each row.
-    fn tile_of_rows(&mut self, root: StageId, followed: &[(StageId, Option<Vec<Option<usize>>>)]) -> Tile {
-        let (stores, extents) = (Some(self.store_moves(root)), self.extents(root));
-        let lanes_along = self.across_short_rows(root, followed);
-        let view = View { lanes_along, ..self.view(root, stores, extents) };
-        let (tile, cycles) = self.pick_tile(&view, false);
-        self.cycles += cycles;
-        tile
-    }
-
-    /// The axis across rows of a root that are short and have sums of their own; `None` if they are not.
-    fn across_short_rows(&self, root: StageId, followed: &[(StageId, Option<Vec<Option<usize>>>)]) -> Option<usize> {
-        let stage = &self.kernel.stages[root];
-        let moves = self.store_moves(root);
-        let row = moves.iter().position(|along| along.step == Step::One)?;
-        let points = stage.axes[row].extent.as_const()?;
-        let lanes = self.machine.lanes(ROW_BYTES);
-        // Measured with softmax: from two vectors on, lanes across rows gain nothing, as little as where none is empty.
-        if points < 2 || points >= 2 * lanes || points % lanes == 0 {
-            return None;
-        }
-        let sums = followed.iter().filter(|(id, _)| self.kernel.stages[*id].reducer.is_some());
-        let follows: Vec<&Vec<Option<usize>>> = sums.map(|(_, follow)| follow.as_ref()).collect::<Option<_>>()?;
-        if follows.is_empty() || follows.iter().any(|follow| follow.contains(&Some(row))) {
-            return None;
-        }
-        let is_across = |&axis: &usize| {
-            axis != row
-                && stage.axes[axis].kind == AxisKind::Parallel
-                && stage.axes[axis].extent.as_const().map_or(!tile::is_batch(stage, axis), |n| n >= lanes)
-                && follows.iter().all(|follow| follow.contains(&Some(axis)))
-        };
-        (0..stage.axes.len()).rev().find(is_across)
     }
 
     /// A tile of a stage, the cheapest unless it is decided otherwise, and the cycles that the stage takes by it.
