@@ -20,6 +20,7 @@ use infc_codegen_cpu::Target;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,7 @@ pub(crate) struct CompileArgs {
     /// How many threads the artifact is going to run with: of several schedules for a kernel the one that was found with as
     /// many is taken first
     #[arg(long, value_name = "N", requires = "records")]
-    threads: Option<usize>,
+    threads: Option<NonZeroUsize>,
     /// Which schedules that ship with infc are taken where no file has one: auto (with --target native, those that were
     /// measured on machines of this kind), off, or a kind from `infc targets`, for each target that has some
     #[arg(long, value_name = "KIND", default_value = "auto")]
@@ -198,7 +199,7 @@ impl CompileArgs {
             deny_fallback: self.deny_fallback,
             custom_ops: custom_ops::read(&self.custom_ops)?,
             max_weight_growth: self.max_weight_growth,
-            records: recorded.to_records(self.threads),
+            records: recorded.to_records(self.threads.map(usize::from)),
             builtin_records: builtin.records,
             machines,
             ptxas,

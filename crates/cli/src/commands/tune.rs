@@ -232,8 +232,7 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         });
     }
     let before = tournament.total_seconds();
-    let mut keeper =
-        Keeper { file: &file, target: &target, arguments: &arguments, written: std::collections::HashMap::new() };
+    let mut keeper = Keeper::new(&file, &target, &arguments);
     bar.set_message("schedules that were found before");
     let known = keeper.known(console)?;
     let known = |task: &Task| known.get(&task.key).cloned();

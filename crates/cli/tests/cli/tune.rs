@@ -268,4 +268,12 @@ fn threads_are_part_of_what_is_found() {
         assert_eq!(run.stderr.contains("was found before for 1 of them"), count == 1, "{}", run.stderr);
         assert_eq!(fs::read_to_string(at.join("known")).unwrap(), known.to_line());
     }
+    // A file may say anything.
+    let mut illegal: serde_json::Value = serde_json::from_str(&here.to_line()).unwrap();
+    illegal["schedule"] = "unroll nothing.x".into();
+    fs::write(at.join("known"), format!("{illegal}\n")).unwrap();
+    let resumed = infc(at, "tune digits.onnx --target x86-64-v2 --trials 0 --records known --resume").ok();
+    assert!(resumed.stderr.contains("record not taken"), "{}", resumed.stderr);
+    assert!(!resumed.stderr.contains("was found before"), "{}", resumed.stderr);
+    infc(at, "compile digits.onnx --records known --threads 0").fails(2, "cli::usage");
 }

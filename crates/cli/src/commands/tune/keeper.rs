@@ -6,20 +6,24 @@ use crate::failure::Failure;
 use crate::{output_file, process};
 use infc::{KernelKey, Target};
 use infc_ir::schedule::Schedule;
-use infc_tune::{Contest, Record, RecordFile, builtin_records};
+use infc_tune::{Contest, Record, RecordFile, Standing, builtin_records};
 use std::collections::HashMap;
 use std::path::Path;
 
 /// Keeps what a search finds.
 pub(super) struct Keeper<'a> {
-    pub(super) file: &'a Path,
-    pub(super) target: &'a Target,
-    pub(super) arguments: &'a TuneArgs,
+    file: &'a Path,
+    target: &'a Target,
+    arguments: &'a TuneArgs,
     /// What this run wrote for each kernel.
-    pub(super) written: HashMap<KernelKey, Record>,
+    written: HashMap<KernelKey, Record>,
 }
 
-impl Keeper<'_> {
+impl<'a> Keeper<'a> {
+    pub(super) fn new(file: &'a Path, target: &'a Target, arguments: &'a TuneArgs) -> Self {
+        Self { file, target, arguments, written: HashMap::new() }
+    }
+
     /// Schedules that were found before, by kernel: those of the file where the search goes on, and of what ships with infc
     /// for machines of this kind.
     pub(super) fn known(&self, console: &Console) -> Result<HashMap<KernelKey, Schedule>, Failure> {
@@ -31,8 +35,14 @@ impl Keeper<'_> {
         };
         let mut take = |file: RecordFile, is_of_machine: &dyn Fn(&Record) -> bool| {
             for record in file.records.iter().filter(|record| is_of_this(record) && is_of_machine(record)) {
-                if let Ok((key, _, schedule)) = record.parts() {
-                    known.insert(key, schedule);
+                // A file may say anything: no schedule is measured that a compilation would not take.
+                match (record.standing(Some(self.target.machine)), record.parts()) {
+                    (Standing::Illegal(reason), _) | (_, Err(reason)) => {
+                        console.note(format!("  record not taken  {}: {reason}", record.name));
+                    }
+                    (_, Ok((key, _, schedule))) => {
+                        known.insert(key, schedule);
+                    }
                 }
             }
         };
