@@ -60,14 +60,23 @@ impl<'a> ArtifactBuilder<'a> {
 
     /// Adds a weight. Bytes that are equal to those of an earlier weight are stored once.
     pub fn weight(&mut self, weight: NewWeight, bytes: impl Into<Cow<'a, [u8]>>) -> u32 {
-        let bytes = bytes.into();
+        self.store(weight, bytes.into(), false)
+    }
+
+    /// As [`ArtifactBuilder::weight`], of a table in which runs look up few rows: what they do not read shall not become
+    /// resident ([`Piece::scattered`]).
+    pub fn table(&mut self, weight: NewWeight, bytes: impl Into<Cow<'a, [u8]>>) -> u32 {
+        self.store(weight, bytes.into(), true)
+    }
+
+    fn store(&mut self, weight: NewWeight, bytes: Cow<'a, [u8]>, scattered: bool) -> u32 {
         let hash = Hash::of(&bytes);
         let len_bytes = bytes.len() as u64;
         let offset_bytes = *self.stored.entry((hash, bytes.len())).or_insert_with(|| {
             let offset = self.weights_len.next_multiple_of(WEIGHT_ALIGN);
             let padding = offset - self.weights_len;
             self.weights_len = offset + bytes.len();
-            self.weights.push(Piece { padding, bytes });
+            self.weights.push(Piece { padding, bytes, scattered });
             offset as u64
         });
         let NewWeight { name, original_names, dtype, shape, recipe, layout } = weight;

@@ -104,7 +104,7 @@ fn a_container_of_nothing_and_of_empty_sections() {
         SectionKind::CODE,
         REQUIRED,
         0,
-        vec![Piece::new(vec![]), Piece { padding: 5, bytes: (&[9]).into() }],
+        vec![Piece::new(vec![]), Piece { padding: 5, ..Piece::new(&[9]) }],
     );
     let bytes = write(&writer);
     let container = Container::read(&bytes).unwrap();

@@ -2,7 +2,8 @@
 
 use crate::CompileError;
 use infc_artifact::{ArtifactBuilder, NewWeight};
-use infc_ir::entity::ValueId;
+use infc_ir::entity::{EntityId, ValueId};
+use infc_ir::scalar::Source;
 use infc_passes::form::{GraphPlan, OperandSource, PackedConstant, Packing};
 use infc_tensor::DType;
 use rayon::prelude::*;
@@ -39,10 +40,19 @@ pub(crate) fn add(plans: &[&GraphPlan], builder: &mut ArtifactBuilder<'static>) 
         .collect();
     let mut places: HashMap<&Identity<'_>, usize> = HashMap::new();
     let mut stored: Vec<&PackedConstant> = Vec::new();
-    for (constant, identity) in of_plans.iter().flatten().zip(hashed.iter().flatten()) {
-        if let Entry::Vacant(place) = places.entry(identity) {
-            place.insert(stored.len());
-            stored.push(constant);
+    let mut is_table: Vec<bool> = Vec::new();
+    for ((plan, constants), identities) in plans.iter().zip(&of_plans).zip(&hashed) {
+        let read_whole = read_whole(plan);
+        for (constant, identity) in constants.iter().zip(identities) {
+            let looked_up = !read_whole.contains(&(constant.value, constant.packing.as_ref()));
+            match places.entry(identity) {
+                Entry::Vacant(place) => {
+                    place.insert(stored.len());
+                    stored.push(constant);
+                    is_table.push(looked_up);
+                }
+                Entry::Occupied(place) => is_table[*place.get()] &= looked_up,
+            }
         }
     }
     let packed: Vec<Vec<u8>> = stored
@@ -57,7 +67,7 @@ pub(crate) fn add(plans: &[&GraphPlan], builder: &mut ArtifactBuilder<'static>) 
     let mut names: BTreeMap<String, u32> = BTreeMap::new();
     let mut indices = Vec::with_capacity(stored.len());
     let (mut bytes_stored, mut original_bytes) = (0, 0);
-    for (constant, bytes) in stored.into_iter().zip(packed) {
+    for ((constant, bytes), is_table) in stored.into_iter().zip(packed).zip(is_table) {
         let original = &constant.constant.tensor;
         let base = &constant.constant.name;
         let count = names.entry(base.clone()).or_default();
@@ -74,7 +84,7 @@ pub(crate) fn add(plans: &[&GraphPlan], builder: &mut ArtifactBuilder<'static>) 
             recipe: transform.map_or_else(String::new, ToString::to_string),
             layout: constant.packing.as_ref().map_or_else(String::new, |p| p.layout.clone()),
         };
-        indices.push(builder.weight(weight, bytes));
+        indices.push(if is_table { builder.table(weight, bytes) } else { builder.weight(weight, bytes) });
     }
     let weights = of_plans.iter().zip(&hashed).map(|(constants, identities)| Weights {
         index_of: constants
@@ -86,6 +96,28 @@ pub(crate) fn add(plans: &[&GraphPlan], builder: &mut ArtifactBuilder<'static>) 
         original_bytes,
     });
     Ok(weights.collect())
+}
+
+/// The constants of which something reads more than the elements that data names.
+fn read_whole(plan: &GraphPlan) -> HashSet<(ValueId, Option<&Packing>)> {
+    let of_kernels = plan.kernels.iter().flat_map(|planned| {
+        let mut read = HashSet::new();
+        for stage in planned.kernel.stages.iter() {
+            stage.for_each_load(&mut |_, load| {
+                if let (Source::Operand(operand), []) = (load.source, &load.gather[..]) {
+                    read.insert(operand.index());
+                }
+            });
+        }
+        planned.operands.iter().enumerate().filter(move |(n, _)| read.contains(n)).map(|(_, source)| source)
+    });
+    let sources = of_kernels.chain(plan.hosts.iter().flat_map(|host| &host.inputs));
+    sources
+        .filter_map(|source| match source {
+            OperandSource::Constant(constant) => Some((constant.value, constant.packing.as_ref())),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The constants of a plan, each once per arrangement.
