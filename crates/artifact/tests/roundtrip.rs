@@ -100,12 +100,7 @@ fn a_container_of_nothing_and_of_empty_sections() {
     assert_eq!(Artifact::read(&bytes).unwrap_err().code(), "artifact::malformed");
 
     writer.section(SectionKind::WEIGHTS, 0, 3, vec![]);
-    writer.section(
-        SectionKind::CODE,
-        REQUIRED,
-        0,
-        vec![Piece::new(vec![]), Piece { padding: 5, ..Piece::new(&[9]) }],
-    );
+    writer.section(SectionKind::CODE, REQUIRED, 0, vec![Piece::new(vec![]), Piece { padding: 5, ..Piece::new(&[9]) }]);
     let bytes = write(&writer);
     let container = Container::read(&bytes).unwrap();
     assert_eq!(container.verified(0).unwrap(), []);

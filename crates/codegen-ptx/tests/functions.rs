@@ -23,7 +23,7 @@ fn kernel(dtype: &str, expression: &str) -> Kernel {
 /// What a kernel makes of each element, of which there are `y` too.
 fn map(dtype: &str, expression: &str, x: &Tensor, y: &Tensor) -> Tensor {
     let kernel = kernel(dtype, expression);
-    let (kernel, schedule) = gpu::choose(&kernel, &gpu::GpuMachine::default(), ErrorClass::Exact);
+    let schedule = gpu::choose(&kernel, &gpu::GpuMachine::default(), ErrorClass::Exact);
     let nest = apply(&kernel, &schedule).expect("a legal schedule");
     let module = emit(&nest, &PtxTarget::default()).unwrap_or_else(|e| panic!("{expression} on {dtype}: {e}"));
     let symbols = [x.shape()[0] as i64];
@@ -44,8 +44,8 @@ fn the_assembler_takes_them() {
         ["f32", "f64"].iter().flat_map(|dtype| expressions.iter().map(|e| kernel(dtype, e))).collect();
     assembler::assemble(|target| {
         let made = kernels.iter().map(|kernel| {
-            let (kernel, schedule) = gpu::choose(kernel, &gpu::GpuMachine::default(), ErrorClass::Exact);
-            emit(&apply(&kernel, &schedule).expect("a legal schedule"), target).expect("all have PTX")
+            let schedule = gpu::choose(kernel, &gpu::GpuMachine::default(), ErrorClass::Exact);
+            emit(&apply(kernel, &schedule).expect("a legal schedule"), target).expect("all have PTX")
         });
         made.collect()
     });

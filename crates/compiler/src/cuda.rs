@@ -66,11 +66,10 @@ fn schedule_one(
     allowed: ErrorClass,
 ) -> Result<Scheduled, CompileError> {
     check_kernel(&distinct.kernel)?;
-    // The kernel may have got further stages, which bring what others read to shared memory.
-    let (kernel, schedule) = gpu::choose(&distinct.kernel, machine, allowed);
-    check_kernel(&kernel)?;
-    let nest = schedule::apply(&kernel, &schedule).map_err(|source| schedule_error(distinct, target, source))?;
-    check_nest(&kernel, &nest)?;
+    let schedule = gpu::choose(&distinct.kernel, machine, allowed);
+    let nest =
+        schedule::apply(&distinct.kernel, &schedule).map_err(|source| schedule_error(distinct, target, source))?;
+    check_nest(&distinct.kernel, &nest)?;
     Ok(Scheduled { schedule, nest, chosen_by: ChosenBy::Default, refused: Vec::new() })
 }
 

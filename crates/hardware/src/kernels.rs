@@ -54,8 +54,8 @@ impl Compiled {
     /// # Errors
     /// As [`Compiled::new`].
     pub fn by(kernel: &Kernel, allowed: ErrorClass, target: PtxTarget, machine: &gpu::GpuMachine) -> Result<Self> {
-        let normalised = infc_passes::formulate::normalise(kernel.clone());
-        let (kernel, schedule) = gpu::choose(&normalised, machine, allowed);
+        let kernel = infc_passes::formulate::normalise(kernel.clone());
+        let schedule = gpu::choose(&kernel, machine, allowed);
         let nest = apply(&kernel, &schedule)?;
         let module = emit(&nest, &target)?;
         Ok(Self { kernel, nest, module })

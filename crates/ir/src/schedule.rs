@@ -140,6 +140,63 @@ pub enum Step {
         /// New axis, in the place of `columns`, over the sums of each column.
         joined: String,
     },
+    /// A reduction is folded in two: a new stage in front folds every `parts`-th point along an axis, once for each of so
+    /// many beginnings, and the stage folds these (`rfactor`: Suriana, Adams and Kamil, "Parallel Associative Reductions in
+    /// Halide", 2017). As [`Step::Join`], it comes before the steps that change no axes or stages.
+    Rfactor {
+        /// Stage.
+        stage: String,
+        /// A reduced axis.
+        axis: String,
+        /// Results that one becomes.
+        parts: u32,
+        /// The new stage.
+        into: String,
+        /// New axis over the parts, in both.
+        part: String,
+    },
+    /// A reduced axis becomes as long as the next multiple of a number; what lies beyond its end is read as 0, so that a sum
+    /// of products stays what it is. As [`Step::Join`], it comes before the steps that change no axes or stages.
+    Pad {
+        /// Stage; all that it loads moves along the axis, and is 0 where it is not read.
+        stage: String,
+        /// Axis.
+        axis: String,
+        /// The number.
+        to: u32,
+    },
+    /// A load is rounded to TF32 ([`crate::scalar::UnaryOp::Tf32`]) wherever its stage uses it, which changes results. As
+    /// [`Step::Join`], it comes before the steps that change no axes or stages.
+    Round {
+        /// Stage.
+        stage: String,
+        /// The number of the load among those of the stage, in the order of its text, from 0.
+        load: u32,
+    },
+    /// A load becomes a stage of its own in front (TVM's `cache_read`), over those axes of its reader that it moves along, in
+    /// their order. As [`Step::Join`], it comes before the steps that change no axes or stages.
+    Cache {
+        /// Stage.
+        stage: String,
+        /// As in [`Step::Round`].
+        load: u32,
+        /// The new stage.
+        into: String,
+    },
+    /// A stage of one point gets an axis of one point, so that there is a loop. As [`Step::Join`], it comes before the steps that
+    /// change no axes or stages.
+    Single {
+        /// Stage without parallel axes.
+        stage: String,
+        /// New axis, behind all others.
+        axis: String,
+    },
+    /// A softmax and the sum that it weighs, which a kernel begins with, go through keys so many at a time. As [`Step::Join`], it
+    /// comes before the steps that change no axes or stages.
+    Online {
+        /// Keys.
+        keys: u32,
+    },
     /// The loop becomes two: `outer` over tiles of `factor`, `inner` within a tile. A remainder gets code of its own.
     Split {
         /// Stage.
@@ -267,6 +324,26 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// Whether it changes axes or stages of the kernel. Such steps come before all others.
+    #[must_use]
+    pub const fn is_rewrite(&self) -> bool {
+        matches!(
+            self,
+            Step::Join { .. }
+                | Step::Part { .. }
+                | Step::Bring { .. }
+                | Step::Interleave { .. }
+                | Step::Rfactor { .. }
+                | Step::Pad { .. }
+                | Step::Round { .. }
+                | Step::Cache { .. }
+                | Step::Single { .. }
+                | Step::Online { .. }
+        )
+    }
+}
+
 /// A list of steps, applied in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Schedule {
@@ -328,6 +405,15 @@ impl fmt::Display for Step {
                 let (columns, joined) = (name(columns), name(joined));
                 write!(f, "interleave {}.{} by {points} with {columns} -> {joined}", name(stage), name(axis))
             }
+            Step::Rfactor { stage, axis, parts, into, part } => {
+                let (into, part) = (name(into), name(part));
+                write!(f, "rfactor {}.{} by {parts} -> {into}, {part}", name(stage), name(axis))
+            }
+            Step::Pad { stage, axis, to } => write!(f, "pad {}.{} to {to}", name(stage), name(axis)),
+            Step::Round { stage, load } => write!(f, "round {} load {load}", name(stage)),
+            Step::Cache { stage, load, into } => write!(f, "cache {} load {load} -> {}", name(stage), name(into)),
+            Step::Single { stage, axis } => write!(f, "single {} -> {}", name(stage), name(axis)),
+            Step::Online { keys } => write!(f, "online by {keys}"),
             Step::Split { stage, axis, factor, outer, inner } => {
                 let (outer, inner) = (name(outer), name(inner));
                 write!(f, "split {}.{} by {factor} -> {outer}, {inner}", name(stage), name(axis))

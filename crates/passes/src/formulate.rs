@@ -5,13 +5,17 @@
 //! results are recorded.
 
 pub(crate) mod bring;
+pub(crate) mod cache;
 pub mod collapse;
 pub mod defer;
 pub(crate) mod insert;
 pub(crate) mod interleave;
 pub mod online;
+pub(crate) mod pad;
 pub(crate) mod part;
 pub mod reals;
+pub(crate) mod rfactor;
+pub(crate) mod tf32;
 pub mod unit;
 pub mod winograd;
 

@@ -7,9 +7,9 @@ use infc_codegen_ptx::{PtxError, PtxModule, PtxTarget, emit};
 use infc_ir::interp::run_kernel;
 use infc_ir::kernel::Kernel;
 use infc_ir::nest::LoopNest;
-use infc_ir::verify::{verify_kernel, verify_nest};
+use infc_ir::verify::verify_nest;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::{apply, gpu};
+use infc_passes::schedule::{apply, gpu, rewritten};
 use infc_testkit::random_inputs;
 
 pub(crate) struct Compiled {
@@ -38,12 +38,12 @@ pub(crate) fn old() -> PtxTarget {
 
 #[track_caller]
 pub(crate) fn compile_for(kernel: &Kernel, machine: &gpu::GpuMachine, allowed: ErrorClass) -> Compiled {
-    let normalised = infc_passes::formulate::normalise(kernel.clone());
-    let (kernel, schedule) = gpu::choose(&normalised, machine, allowed);
-    verify_kernel(&kernel).unwrap_or_else(|e| panic!("{e}\n{kernel}"));
+    let kernel = infc_passes::formulate::normalise(kernel.clone());
+    let schedule = gpu::choose(&kernel, machine, allowed);
     let nest = apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{kernel}"));
     verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
     let module = emit(&nest, &PtxTarget::default());
+    let kernel = rewritten(&kernel, &schedule).expect("it was applied");
     Compiled { kernel, schedule: schedule.to_string(), nest, module }
 }
 

@@ -66,8 +66,8 @@ pub(crate) fn simulate(plan: &GraphPlan, symbols: &[i64], inputs: &[Tensor], see
 
 fn compiled(planned: &PlannedKernel) -> (LoopNest, PtxModule) {
     let normalised = formulate::normalise(planned.kernel.clone());
-    let (chosen, schedule) = gpu::choose(&normalised, &gpu::GpuMachine::default(), ErrorClass::Reassociating);
-    let nest = apply(&chosen, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{chosen}"));
-    let module = emit(&nest, &PtxTarget::default()).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{chosen}\n{nest}"));
+    let schedule = gpu::choose(&normalised, &gpu::GpuMachine::default(), ErrorClass::Reassociating);
+    let nest = apply(&normalised, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{normalised}"));
+    let module = emit(&nest, &PtxTarget::default()).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{normalised}\n{nest}"));
     (nest, module)
 }

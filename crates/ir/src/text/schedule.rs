@@ -36,6 +36,13 @@ impl Parser<'_> {
         Ok((stage, axis, points, outer, self.name("a loop")?))
     }
 
+    /// `s load 1`.
+    fn load(&mut self) -> Parsed<(String, u32)> {
+        let stage = self.name("a stage")?;
+        self.expect_word("load")?;
+        Ok((stage, self.count(1 << 30)? as u32))
+    }
+
     fn step(&mut self) -> Parsed<Step> {
         let mark = self.mark();
         let verb = self.name("a step")?;
@@ -66,6 +73,33 @@ impl Parser<'_> {
                 let columns = self.name("a loop")?;
                 self.expect("->")?;
                 Step::Interleave { stage, axis, points, columns, joined: self.name("a loop")? }
+            }
+            "rfactor" => {
+                let (stage, axis, parts, into, part) = self.cut()?;
+                Step::Rfactor { stage, axis, parts, into, part }
+            }
+            "pad" => {
+                let (stage, axis) = self.stage_and_axis()?;
+                self.expect_word("to")?;
+                Step::Pad { stage, axis, to: self.count(1 << 30)? as u32 }
+            }
+            "round" => {
+                let (stage, load) = self.load()?;
+                Step::Round { stage, load }
+            }
+            "cache" => {
+                let (stage, load) = self.load()?;
+                self.expect("->")?;
+                Step::Cache { stage, load, into: self.name("a stage")? }
+            }
+            "single" => {
+                let stage = self.name("a stage")?;
+                self.expect("->")?;
+                Step::Single { stage, axis: self.name("a loop")? }
+            }
+            "online" => {
+                self.expect_word("by")?;
+                Step::Online { keys: self.count(1 << 30)? as u32 }
             }
             "split" => {
                 let (stage, axis, factor, outer, inner) = self.cut()?;

@@ -5,7 +5,7 @@
 
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Proof, Ranges};
-use infc_ir::kernel::{AxisKind, Kernel, Stage};
+use infc_ir::kernel::{Axis, AxisKind, Kernel, Stage};
 use infc_ir::scalar::{Const, ScalarOp, Source};
 use infc_tensor::DType;
 
@@ -26,6 +26,22 @@ pub fn run(mut kernel: Kernel) -> Kernel {
         drop_axes(&mut kernel, id, &dropped[id.index()], &dropped_values);
     }
     kernel
+}
+
+/// The reverse for a result of one point: the kernel with an axis of one point at its stage, so that there is a loop for one
+/// thread to be found by. `None` if it has a parallel axis, or if other stages read it.
+pub(crate) fn single(kernel: &Kernel, id: StageId, name: &str) -> Option<Kernel> {
+    let mut is_read = false;
+    for stage in kernel.stages.iter() {
+        stage.for_each_load(&mut |_, load| is_read |= matches!(load.source, Source::Stage(of, _) if of == id));
+    }
+    if is_read || kernel.stages[id].axes.iter().any(|axis| axis.kind == AxisKind::Parallel) {
+        return None;
+    }
+    let mut kernel = kernel.clone();
+    let extent = IndexExpr::constant(1);
+    kernel.stages[id].axes.push(Axis { name: name.to_owned(), extent, kind: AxisKind::Parallel });
+    Some(kernel)
 }
 
 /// Axes of extent 1. Sequential axes stay, and so does one reduction axis, which the reducer needs.

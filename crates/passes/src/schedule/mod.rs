@@ -39,6 +39,15 @@ pub fn apply(kernel: &Kernel, schedule: &Schedule) -> Result<LoopNest, ScheduleE
     emit::Emitter::new(&kernel, &plans)?.run()
 }
 
+/// The kernel as the steps of `schedule` leave it that change axes and stages ([`infc_ir::schedule::Step::is_rewrite`]): what its
+/// loops compute, also where a step rounds what is read.
+///
+/// # Errors
+/// A [`ScheduleError`] that names the step that is not possible, and why.
+pub fn rewritten(kernel: &Kernel, schedule: &Schedule) -> Result<Kernel, ScheduleError> {
+    Ok(prepare::prepared(kernel, schedule, ErrorClass::Reassociating)?.0.into_owned())
+}
+
 /// As [`apply`], for a schedule that others chose: results may differ from the kernel's own by `allowed` at most. Under
 /// [`ErrorClass::Exact`] every reduction whose order shows is folded in the order of its axes.
 ///

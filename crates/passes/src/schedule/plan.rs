@@ -164,9 +164,17 @@ impl Reader<'_> {
 
     fn apply(&self, plans: &mut Plans) -> Result<(), ScheduleError> {
         match self.step {
-            Step::Join { .. } | Step::Part { .. } | Step::Bring { .. } | Step::Interleave { .. } => {
-                return self
-                    .illegal("axes and sums are joined and taken apart, and operands brought, before all other steps");
+            Step::Join { .. }
+            | Step::Part { .. }
+            | Step::Bring { .. }
+            | Step::Interleave { .. }
+            | Step::Rfactor { .. }
+            | Step::Pad { .. }
+            | Step::Round { .. }
+            | Step::Cache { .. }
+            | Step::Single { .. }
+            | Step::Online { .. } => {
+                return self.illegal("axes and stages are changed before all other steps");
             }
             Step::Split { stage, axis, factor, outer, inner } => {
                 let plan = &mut plans[self.stage(stage)?];

@@ -1,11 +1,11 @@
-//! The steps `join`, `part`, `bring` and `interleave`: axes become one, or two, loads stages of their own, and sums several,
-//! before anything else is scheduled.
+//! Steps that change axes and stages, before anything else is scheduled ([`Step::is_rewrite`]).
 
 use super::ScheduleError;
 use crate::ErrorClass;
-use crate::formulate::{bring, collapse, interleave, part};
-use infc_ir::entity::StageId;
+use crate::formulate::{bring, cache, collapse, interleave, online, pad, part, rfactor, tf32, unit};
+use infc_ir::entity::{ScalarId, StageId};
 use infc_ir::kernel::{Kernel, Stage};
+use infc_ir::scalar::ScalarOp;
 use infc_ir::schedule::{Schedule, Step};
 use std::borrow::Cow;
 
@@ -18,23 +18,40 @@ pub(super) fn prepared<'k, 's>(
 ) -> Result<(Cow<'k, Kernel>, &'s [Step]), ScheduleError> {
     let mut kernel = Cow::Borrowed(kernel);
     let mut steps = &schedule.steps[..];
-    while let [step, rest @ ..] = steps {
-        let change = Change { kernel: &kernel, step };
-        let changed = match step {
-            Step::Join { stage, outer, inner, joined } => change.join(stage, [outer, inner], joined)?,
-            Step::Part { stage, axis, points, outer, inner } => {
-                change.part(stage, axis, i64::from(*points), [outer, inner])?
-            }
-            Step::Bring { stage, operand, into } => change.bring(stage, operand, into)?,
-            Step::Interleave { stage, axis, points, columns, joined } => {
-                change.interleave(stage, [axis, columns], i64::from(*points), joined, allowed)?
-            }
-            _ => break,
-        };
-        kernel = Cow::Owned(changed);
+    while let [step, rest @ ..] = steps
+        && step.is_rewrite()
+    {
+        kernel = Cow::Owned(rewritten(&kernel, step, allowed)?);
         steps = rest;
     }
     Ok((kernel, steps))
+}
+
+/// Parts of a reduction, multiples of its length and keys at a time are at most this.
+const MOST_POINTS: i64 = 1 << 16;
+
+/// The kernel as one such step leaves it.
+pub(super) fn rewritten(kernel: &Kernel, step: &Step, allowed: ErrorClass) -> Result<Kernel, ScheduleError> {
+    let change = Change { kernel, step };
+    match step {
+        Step::Join { stage, outer, inner, joined } => change.join(stage, [outer, inner], joined),
+        Step::Part { stage, axis, points, outer, inner } => {
+            change.part(stage, axis, i64::from(*points), [outer, inner])
+        }
+        Step::Bring { stage, operand, into } => change.bring(stage, operand, into),
+        Step::Interleave { stage, axis, points, columns, joined } => {
+            change.interleave(stage, [axis, columns], i64::from(*points), joined, allowed)
+        }
+        Step::Rfactor { stage, axis, parts, into, part } => {
+            change.rfactor(stage, axis, i64::from(*parts), [into, part], allowed)
+        }
+        Step::Pad { stage, axis, to } => change.pad(stage, axis, i64::from(*to)),
+        Step::Round { stage, load } => change.round(stage, *load),
+        Step::Cache { stage, load, into } => change.cache(stage, *load, into),
+        Step::Single { stage, axis } => change.single(stage, axis),
+        Step::Online { keys } => change.online(i64::from(*keys), allowed),
+        _ => Err(change.illegal("it changes no axes or stages")),
+    }
 }
 
 /// One step, and the kernel that it changes.
@@ -87,11 +104,89 @@ impl Change<'_> {
         })
     }
 
+    fn check_stage_name(&self, into: &str) -> Result<(), ScheduleError> {
+        let is_taken = self.kernel.stages.iter().any(|s| s.name == into);
+        if is_taken { Err(self.illegal("the new stage needs a name of its own")) } else { Ok(()) }
+    }
+
+    fn check_points(&self, points: i64) -> Result<(), ScheduleError> {
+        let fits = (1..=MOST_POINTS).contains(&points);
+        if fits { Ok(()) } else { Err(self.illegal(&format!("the number must be 1 to {MOST_POINTS}"))) }
+    }
+
+    /// A load of a stage by its number.
+    fn load(&self, stage: StageId, number: u32) -> Result<ScalarId, ScheduleError> {
+        let ops = self.kernel.stages[stage].body.ops.iter_enumerated();
+        let mut loads = ops.filter(|(_, op)| matches!(op, ScalarOp::Load(_))).map(|(id, _)| id);
+        loads.nth(number as usize).ok_or_else(|| self.illegal("the stage has no such load; they are counted from 0"))
+    }
+
+    fn rfactor(
+        &self,
+        stage: &str,
+        axis: &str,
+        parts: i64,
+        [into, part]: [&str; 2],
+        allowed: ErrorClass,
+    ) -> Result<Kernel, ScheduleError> {
+        let id = self.stage(stage)?;
+        let axis = self.position(id, axis)?;
+        self.check_points(parts)?;
+        self.check_stage_name(into)?;
+        self.check_names(id, &[], &[part])?;
+        if allowed < ErrorClass::Reassociating && interleave::shows(self.kernel, id) {
+            return Err(self.illegal("it folds in another order than the kernel says"));
+        }
+        rfactor::rfactor(self.kernel, id, axis, parts, [into, part])
+            .ok_or_else(|| self.illegal("the axis must be reduced, and the stage be no part of a recurrence"))
+    }
+
+    fn pad(&self, stage: &str, axis: &str, to: i64) -> Result<Kernel, ScheduleError> {
+        let id = self.stage(stage)?;
+        let axis = self.position(id, axis)?;
+        self.check_points(to)?;
+        pad::pad(self.kernel, id, axis, to).ok_or_else(|| {
+            self.illegal(
+                "the stage must sum products of two loads along the axis, which move along it and are 0 where they do not \
+                 happen",
+            )
+        })
+    }
+
+    fn round(&self, stage: &str, load: u32) -> Result<Kernel, ScheduleError> {
+        let id = self.stage(stage)?;
+        tf32::round(self.kernel, id, self.load(id, load)?).ok_or_else(|| self.illegal("the load must be of f32"))
+    }
+
+    fn cache(&self, stage: &str, load: u32, into: &str) -> Result<Kernel, ScheduleError> {
+        let id = self.stage(stage)?;
+        self.check_stage_name(into)?;
+        cache::cache(self.kernel, id, self.load(id, load)?, into).ok_or_else(|| {
+            self.illegal(
+                "the load must move along axes of the stage and not where data says, and the stage be no part of a recurrence",
+            )
+        })
+    }
+
+    fn single(&self, stage: &str, axis: &str) -> Result<Kernel, ScheduleError> {
+        let id = self.stage(stage)?;
+        self.check_names(id, &[], &[axis])?;
+        unit::single(self.kernel, id, axis)
+            .ok_or_else(|| self.illegal("the stage must have no parallel axes, and nobody read it"))
+    }
+
+    fn online(&self, keys: i64, allowed: ErrorClass) -> Result<Kernel, ScheduleError> {
+        self.check_points(keys)?;
+        if allowed < ErrorClass::Reassociating {
+            return Err(self.illegal("it sums in another order than the kernel says"));
+        }
+        let found = online::online(self.kernel, keys);
+        found.map(|online| online.kernel).ok_or_else(|| self.illegal("the kernel does not begin with attention"))
+    }
+
     fn bring(&self, stage: &str, operand: &str, into: &str) -> Result<Kernel, ScheduleError> {
         let id = self.stage(stage)?;
-        if self.kernel.stages.iter().any(|s| s.name == into) {
-            return Err(self.illegal("the new stage needs a name of its own"));
-        }
+        self.check_stage_name(into)?;
         let found = self.kernel.operands.iter_enumerated().find(|(_, o)| o.name == operand);
         found.and_then(|(operand, _)| bring::bring(self.kernel, id, operand, into)).ok_or_else(|| {
             self.illegal("the stage must load the operand once, without conditions, and be no part of a recurrence")

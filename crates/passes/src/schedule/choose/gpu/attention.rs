@@ -8,8 +8,10 @@
 use super::super::access::extent;
 use super::fragments::{Form, Fragments, Spread, WARP};
 use super::product::find;
-use super::{GpuMachine, Plan, is_fit, rewrite};
+use super::rewrite::{Rewritten, same_load};
+use super::{Plan, Setting, is_fit};
 use crate::ErrorClass;
+use crate::formulate::cache::axes_of;
 use crate::formulate::online::{self, Online};
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::IndexExpr;
@@ -33,34 +35,38 @@ const PATCHED_COLUMNS: i64 = 16;
 /// Columns of a fragment.
 const FRAGMENT_COLUMNS: i64 = 8;
 
-pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
+pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
+    let Setting { machine, allowed, .. } = setting;
     if allowed < ErrorClass::Reassociating || machine.warp != WARP {
         return None;
     }
-    let online = online::online(kernel, KEYS)?;
+    let keys = setting.pick("keys", [KEYS, KEYS / 2, KEYS * 2])?;
+    let online = online::online(kernel, keys)?;
     let multiplies = machine.multiplies_matrices && machine.rounds_to_tf32;
     let (form, blocks) = if multiplies { (Form::Matrices, MATRICES) } else { (Form::Patches, PATCHES) };
-    let mut parts: Vec<Parts> = blocks.iter().filter_map(|&block| Parts::of(&online, form, block)).collect();
+    let mut parts: Vec<Parts> = Vec::new();
+    for block in blocks {
+        parts.extend(Parts::of(kernel, &online, form, block, keys));
+    }
     // Blocks enough for all processors, else as many as there can be.
     let busy =
         parts.iter().position(|parts| parts.blocks >= machine.busy_blocks).unwrap_or(parts.len().checked_sub(1)?);
-    parts.drain(..busy);
-    for parts in parts {
-        // Without asynchronous copies nothing comes ahead.
-        let ahead = if machine.multiplies_matrices { machine.ahead } else { 0 };
-        for ahead in (0..=ahead).rev() {
-            let found = parts.schedule(ahead).filter(|schedule| is_fit(&parts.kernel, schedule, machine, allowed));
-            if let Some(schedule) = found {
-                return Some((parts.kernel, schedule));
-            }
-        }
-    }
-    None
+    let order = (busy..parts.len()).chain(0..busy);
+    // Without asynchronous copies nothing comes ahead.
+    let most = if machine.multiplies_matrices { machine.ahead } else { 0 };
+    let schedule = |(block, ahead): (usize, u32)| {
+        parts[block].schedule(ahead).filter(|schedule| is_fit(kernel, schedule, &machine, allowed))
+    };
+    let ways =
+        |blocks: std::ops::Range<usize>| blocks.flat_map(|block| (0..=most).rev().map(move |ahead| (block, ahead)));
+    let usual = ways(busy..parts.len()).find(|&way| schedule(way).is_some())?;
+    let all = order.flat_map(|block| (0..=most).rev().map(move |ahead| (block, ahead)));
+    schedule(setting.pick("block", [usual].into_iter().chain(all))?)
 }
 
 /// What the schedule is made of.
 struct Parts {
-    kernel: Kernel,
+    rewritten: Rewritten,
     /// The product that scores are made of, and that with the values.
     scored: Fragments,
     weighted: Fragments,
@@ -79,15 +85,23 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(online: &Online, form: Form, (block_rows, warps): (i64, [i64; 2])) -> Option<Self> {
-        let mut kernel = online.kernel.clone();
+    fn of(
+        kernel: &Kernel,
+        online: &Online,
+        form: Form,
+        (block_rows, warps): (i64, [i64; 2]),
+        keys_at_once: i64,
+    ) -> Option<Self> {
+        let mut rewritten = Rewritten::of(kernel);
+        rewritten.online(keys_at_once)?;
+        let kernel = &online.kernel;
         let [product, weighted, folded] = [online::PRODUCT, online::WEIGHTED, online::FOLDED];
-        let to_root = axes_in_root(&kernel)?;
+        let to_root = axes_in_root(kernel)?;
 
         // Rows are what the factor moves along that does not move along keys, and no other factor does.
         let scored = &kernel.stages[product];
         let moved = |stage: &Stage| -> Option<Vec<(ScalarId, Vec<usize>)>> {
-            let of = |id: ScalarId| Some((id, rewrite::axes_of(stage, plain_load(stage, id)?)));
+            let of = |id: ScalarId| Some((id, axes_of(stage, plain_load(stage, id)?)));
             factors(stage)?.into_iter().map(of).collect()
         };
         let of_scores = moved(scored)?;
@@ -108,7 +122,7 @@ impl Parts {
         let own = values.value_axes().map(|(n, _)| n).filter(|n| of_value.contains(n) && !of_weights.contains(n));
         let column = only(own)?;
         let weighted_axes = [row.folded, column, only(values.reduce_axes().map(|(n, _)| n))?];
-        let [rows, columns] = [row.folded, column].map(|axis| extent(&kernel, values, axis));
+        let [rows, columns] = [row.folded, column].map(|axis| extent(kernel, values, axis));
         if columns > MOST_COLUMNS || rows < LEAST_ROWS || values.axes[column].extent.as_const().is_none() {
             return None;
         }
@@ -117,7 +131,7 @@ impl Parts {
         let root_axes = [row.folded, column].map(|axis| to_root[axis]);
         let root = &kernel.stages[StageId::from_index(folded.index() + 1)];
         let beside = (0..root.axes.len()).filter(|axis| !root_axes.contains(axis));
-        let beside = beside.map(|axis| extent(&kernel, root, axis)).fold(1, i64::saturating_mul);
+        let beside = beside.map(|axis| extent(kernel, root, axis)).fold(1, i64::saturating_mul);
         let blocks = (rows.saturating_add(block_rows - 1) / block_rows).saturating_mul(beside);
 
         let side = if form == Form::Matrices { FRAGMENT_COLUMNS * warps[1] } else { PATCHED_COLUMNS };
@@ -126,42 +140,44 @@ impl Parts {
         let value = *value;
         if form == Form::Matrices {
             let multiplied = factors(&kernel.stages[weighted])?;
-            rewrite::rounded(&mut kernel, weighted, &multiplied);
-            rewrite::rounded(&mut kernel, product, &loads);
+            rewritten.round(weighted, &multiplied)?;
+            rewritten.round(product, &loads)?;
         }
-        let value = rewrite::same_load(&online.kernel.stages[weighted], value, &kernel.stages[weighted])?;
+        let value = same_load(&kernel.stages[weighted], value, &rewritten.kernel.stages[weighted])?;
         let weighted =
-            Fragments::of(&mut kernel, weighted, weighted_axes, &[value], [[block_rows, columns], warps], form)?;
-        let loads = loads.map(|load| rewrite::same_load(&online.kernel.stages[product], load, &kernel.stages[product]));
+            Fragments::of(&mut rewritten, weighted, weighted_axes, &[value], [[block_rows, columns], warps], form)?;
+        let loads = loads.map(|load| same_load(&kernel.stages[product], load, &rewritten.kernel.stages[product]));
         let [Some(a), Some(b)] = loads else { return None };
-        let scored = Fragments::of(&mut kernel, product, scored_axes, &[a, b], [[block_rows, KEYS], warps], form)?;
+        let shape = [[block_rows, keys_at_once], warps];
+        let scored = Fragments::of(&mut rewritten, product, scored_axes, &[a, b], shape, form)?;
         let folded = [row.folded, column];
         // What a row's scores come to is folded by all threads of a warp that its rows leave.
         let rows_of_warp = block_rows / (warps[0] * warps[1]);
         for id in [online::MAXIMUM, online::TOTAL] {
-            let id = find(&kernel, &online.kernel.stages[id].name)?;
-            let key = only(kernel.stages[id].reduce_axes().map(|(n, _)| n))?;
-            rewrite::in_parts(&mut kernel, id, key, WARP / rows_of_warp);
+            let id = find(&rewritten.kernel, &kernel.stages[id].name)?;
+            let key = only(rewritten.kernel.stages[id].reduce_axes().map(|(n, _)| n))?;
+            rewritten.rfactor(id, key, WARP / rows_of_warp)?;
         }
         let names = online.kernel.stages.iter().map(|stage| stage.name.clone()).collect();
         let rows = row.weights;
         let row = online.rows.iter().position(|own| *own == row)?;
-        Some(Self { kernel, scored, weighted, folded, root: root_axes, rows, row, rows_of_warp, names, blocks })
+        Some(Self { rewritten, scored, weighted, folded, root: root_axes, rows, row, rows_of_warp, names, blocks })
     }
 }
 
 impl Parts {
     fn find(&self, id: StageId) -> Option<StageId> {
-        find(&self.kernel, &self.names[id.index()])
+        find(&self.rewritten.kernel, &self.names[id.index()])
     }
 
     fn schedule(&self, ahead: u32) -> Option<Schedule> {
-        let mut plan = Plan::new(&self.kernel);
+        let kernel = &self.rewritten.kernel;
+        let mut plan = self.rewritten.plan();
         let kept = [online::SCORES, online::WEIGHTS].map(|id| &self.names[id.index()]);
         let is_stored =
             |name: &String| kept.contains(&name) || self.scored.is_tile(name) || self.weighted.is_tile(name);
         plan.steps.retain(|step| !matches!(step, Step::Inline { stage } if is_stored(stage)));
-        let root = StageId::from_index(self.kernel.stages.len() - 1);
+        let root = StageId::from_index(kernel.stages.len() - 1);
         let at = self.weighted.result(&mut plan, root, self.root)?;
         let folded = self.find(online::FOLDED)?;
         plan.compute_at(folded, root, &at, Scope::Register);
@@ -182,7 +198,7 @@ impl Parts {
         self.scored.schedule(&mut plan, ahead)?;
         for id in [online::SCORES, online::WEIGHTS] {
             let id = self.find(id)?;
-            let key = self.kernel.stages[id].axes.iter().position(|axis| axis.name == online::KEY)?;
+            let key = kernel.stages[id].axes.iter().position(|axis| axis.name == online::KEY)?;
             let order = self.spread(&mut plan, id, [self.rows, key], &self.scored);
             plan.steps.push(order.stored(plan.name(id)));
         }
@@ -193,12 +209,12 @@ impl Parts {
             self.fold_rows(&mut plan, parts);
             self.fold_rows(&mut plan, whole);
         }
-        Some(plan.schedule())
+        Some(self.rewritten.scheduled(plan.schedule()))
     }
 
     /// Spreads rows and columns of a stage as a product has them, within its other loops.
     fn spread(&self, plan: &mut Plan<'_>, id: StageId, sides: [usize; 2], like: &Fragments) -> Spread {
-        let axes = &self.kernel.stages[id].axes;
+        let axes = &self.rewritten.kernel.stages[id].axes;
         let names = sides.map(|axis| axes[axis].name.clone());
         let order = like.spread(plan, id, &names, &names);
         let others = (0..axes.len()).filter(|axis| !sides.contains(axis)).map(|axis| axes[axis].name.clone());
@@ -208,7 +224,7 @@ impl Parts {
 
     /// Gives warps rows, whose parts are side by side.
     fn fold_rows(&self, plan: &mut Plan<'_>, id: StageId) {
-        let stage = &self.kernel.stages[id];
+        let stage = &self.rewritten.kernel.stages[id];
         let row = stage.axes[self.row].name.clone();
         let [warp, lane] = ["y", "x"].map(|suffix| format!("{row}_{suffix}"));
         plan.split(id, &row, self.rows_of_warp, &warp, &lane);

@@ -2,10 +2,10 @@
 //! matrices, or that a thread has a patch of them, and how factors come to shared memory.
 
 use super::super::access::extent;
+use super::Plan;
 use super::product::{copies_pieces, find, moves_by_one};
-use super::{Plan, rewrite};
+use super::rewrite::Rewritten;
 use infc_ir::entity::{ScalarId, StageId};
-use infc_ir::kernel::Kernel;
 use infc_ir::schedule::{GpuDim, Intrinsic, Scope, Step};
 
 /// Threads of a warp, among which fragments are spread.
@@ -92,13 +92,14 @@ impl Fragments {
     /// Prepares a sum of products: what is summed becomes a multiple of a step long, and `factors`, the loads of it that come from
     /// operands, stages of their own, which lie in front of it. `None` if something else is read along the sum.
     pub(super) fn of(
-        kernel: &mut Kernel,
+        rewritten: &mut Rewritten,
         sum: StageId,
         axes: [usize; 3],
         factors: &[ScalarId],
         [block, warps]: [[i64; 2]; 2],
         form: Form,
     ) -> Option<Self> {
+        let kernel = &rewritten.kernel;
         let stage = &kernel.stages[sum];
         let [_, _, along_sum] = axes;
         let factor = stage.body.dtype(*factors.first()?).size_bytes()? as i64;
@@ -106,14 +107,13 @@ impl Fragments {
         let slice = if form == Form::Matrices { SLICE_BYTES / factor } else { 1 };
         let step = if depth <= slice { slice } else { STEP_BYTES / factor };
         let name = stage.name.clone();
-        if !rewrite::padded(kernel, sum, along_sum, step) {
-            return None;
-        }
+        rewritten.pad(sum, along_sum, step)?;
         let mut tiles = Vec::new();
         for &load in factors {
-            let id = find(kernel, &name)?;
-            let near = moves_by_one(kernel, id, load);
-            let own = rewrite::load_apart(kernel, id, load);
+            let id = find(&rewritten.kernel, &name)?;
+            let near = moves_by_one(&rewritten.kernel, id, load);
+            let own = rewritten.cache(id, load)?;
+            let kernel = &rewritten.kernel;
             // Only rows or columns, and what is summed, lie in the tile.
             let inside: Vec<usize> = own.iter().copied().filter(|axis| axes.contains(axis)).collect();
             // Bytes are loaded as pairs, which are neighbours along what is summed.

@@ -7,9 +7,10 @@
 
 use super::super::access::extent;
 use super::fragments::{Form, Fragments, WARP};
-use super::points::{give_axis, spread};
-use super::product::{Product, find, joined, product};
-use super::{GpuMachine, Plan, is_fit, rewrite};
+use super::points::spread;
+use super::product::{Product, find, join, product};
+use super::rewrite::Rewritten;
+use super::{GpuMachine, Setting, is_fit};
 use crate::ErrorClass;
 use infc_ir::entity::{ScalarId, StageId};
 use infc_ir::kernel::Kernel;
@@ -22,38 +23,43 @@ const LEAST: i64 = 16;
 /// Rows and columns of a block, and warps along both: the largest first.
 const BLOCKS: [(i64, i64, i64, i64); 5] =
     [(128, 128, 2, 4), (128, 64, 2, 2), (64, 64, 2, 2), (64, 32, 2, 2), (32, 32, 2, 2)];
+/// Others that a tuner may try.
+const OTHER_BLOCKS: [(i64, i64, i64, i64); 6] =
+    [(128, 128, 2, 2), (64, 128, 2, 2), (128, 32, 4, 1), (64, 64, 2, 1), (32, 64, 1, 2), (16, 64, 1, 4)];
 
-pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
-    let (kernel, factor) = as_matrices(kernel, machine)?;
+pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
+    let Setting { machine, allowed, .. } = setting;
+    let (rewritten, factor) = as_matrices(kernel, &machine)?;
     // In which order an instruction sums floats is its own affair.
     let can = machine.multiplies_matrices && machine.warp == WARP;
     if (factor.is_float() && allowed < ErrorClass::Reassociating) || !can {
         return None;
     }
-    let parts = Parts::of(kernel, machine)?;
-    // As much ahead as shared memory has room for, then step by step.
+    let parts = Parts::of(rewritten, setting)?;
+    // As much ahead as shared memory has room for, then step by step; or another number.
     let ahead = (1..=machine.ahead).rev().chain([0]);
-    ahead
-        .filter_map(|ahead| parts.schedule(ahead))
-        .find(|schedule| is_fit(&parts.kernel, schedule, machine, allowed))
-        .map(|schedule| (parts.kernel.clone(), schedule))
+    let fits = |schedule: &Schedule| is_fit(kernel, schedule, &machine, allowed);
+    let usual = ahead.clone().find(|&ahead| parts.schedule(ahead).is_some_and(|schedule| fits(&schedule)))?;
+    let ahead =
+        setting.pick("tiles ahead", [usual].into_iter().chain(ahead).chain([machine.ahead + 1, machine.ahead + 2]))?;
+    parts.schedule(ahead)
 }
 
 /// The kernel with one axis of rows, one of columns and one that is summed along, and the type of its factors, if there is an
 /// instruction for these.
-fn as_matrices(kernel: &Kernel, machine: &GpuMachine) -> Option<(Kernel, DType)> {
-    let mut kernel = kernel.clone();
-    let mut found = product(&kernel)?;
-    if machine.rounds_to_tf32 && multiplies_f32(&kernel, &found) {
-        rewrite::rounded(&mut kernel, found.sum, &found.factors);
-        found = product(&kernel)?;
+fn as_matrices(kernel: &Kernel, machine: &GpuMachine) -> Option<(Rewritten, DType)> {
+    let mut rewritten = Rewritten::of(kernel);
+    let mut found = product(kernel)?;
+    if machine.rounds_to_tf32 && multiplies_f32(kernel, &found) {
+        rewritten.round(found.sum, &found.factors)?;
+        found = product(&rewritten.kernel)?;
     }
-    let factor = factors(&kernel, &found)?;
-    found.beside.into_iter().for_each(|root| give_axis(&mut kernel, root));
-    let sides = |kernel: &Kernel, product: &Product| {
+    let factor = factors(&rewritten.kernel, &found)?;
+    found.beside.into_iter().try_for_each(|root| rewritten.single(root))?;
+    join(&mut rewritten, |kernel, product| {
         vec![product.rows.clone(), product.columns.clone(), product.reduced(kernel)]
-    };
-    Some((joined(&kernel, sides)?, factor))
+    })?;
+    Some((rewritten, factor))
 }
 
 /// Whether the sum is one of products of two f32 numbers as they are read.
@@ -83,7 +89,7 @@ fn factors(kernel: &Kernel, product: &Product) -> Option<DType> {
 
 /// What the schedule is made of.
 struct Parts {
-    kernel: Kernel,
+    rewritten: Rewritten,
     root: StageId,
     /// Further roots.
     beside: Vec<String>,
@@ -93,17 +99,19 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(mut kernel: Kernel, machine: &GpuMachine) -> Option<Self> {
-        let found = product(&kernel)?;
+    fn of(mut rewritten: Rewritten, setting: Setting<'_>) -> Option<Self> {
+        let machine = &setting.machine;
+        let kernel = &rewritten.kernel;
+        let found = product(kernel)?;
         let ([row], [column]) = (&found.rows[..], &found.columns[..]) else { return None };
         let axes = [*row, *column, found.depth];
         let root_axes = [found.root_axis(*row), found.root_axis(*column)];
         let stage = &kernel.stages[found.sum];
-        let [rows, columns, depth] = axes.map(|axis| extent(&kernel, stage, axis));
+        let [rows, columns, depth] = axes.map(|axis| extent(kernel, stage, axis));
         if rows < LEAST || columns < LEAST || depth < LEAST / 2 {
             return None;
         }
-        let others = stage.value_axes().filter(|(n, _)| !axes.contains(n)).map(|(n, _)| extent(&kernel, stage, n));
+        let others = stage.value_axes().filter(|(n, _)| !axes.contains(n)).map(|(n, _)| extent(kernel, stage, n));
         let batch = others.fold(1, i64::saturating_mul);
         let tiles_of = |block: &(i64, i64, i64, i64)| {
             let of = |points: i64, block: i64| points.saturating_add(block - 1) / block;
@@ -112,27 +120,31 @@ impl Parts {
         let holds = |(rows, columns, warp_rows, warp_columns): &(i64, i64, i64, i64)| {
             rows * columns / (warp_rows * warp_columns * machine.warp) <= machine.fragment_registers
         };
-        let mut blocks = BLOCKS.iter().filter(|block| holds(block));
+        let mut blocks = BLOCKS.into_iter().filter(holds);
         let busy = blocks.clone().find(|block| tiles_of(block) >= machine.busy_blocks);
-        let &(block_rows, block_columns, warp_rows, warp_columns) = busy.or_else(|| blocks.next_back())?;
+        let usual = busy.or_else(|| blocks.next_back())?;
+        let others = BLOCKS.into_iter().chain(OTHER_BLOCKS).filter(holds);
+        let (block_rows, block_columns, warp_rows, warp_columns) =
+            setting.pick("block", [usual].into_iter().chain(others))?;
         let beside = found.beside.iter().map(|&root| kernel.stages[root].name.clone()).collect();
         let root = kernel.stages[found.root].name.clone();
         let shape = [[block_rows, block_columns], [warp_rows, warp_columns]];
-        let sum = Fragments::of(&mut kernel, found.sum, axes, &found.factors, shape, Form::Matrices)?;
-        let root = find(&kernel, &root)?;
-        Some(Self { kernel, root, beside, root_axes, sum })
+        let sum = Fragments::of(&mut rewritten, found.sum, axes, &found.factors, shape, Form::Matrices)?;
+        let root = find(&rewritten.kernel, &root)?;
+        Some(Self { rewritten, root, beside, root_axes, sum })
     }
 
     fn schedule(&self, ahead: u32) -> Option<Schedule> {
-        let mut plan = Plan::new(&self.kernel);
+        let kernel = &self.rewritten.kernel;
+        let mut plan = self.rewritten.plan();
         // What is put into shared memory is a stage that could be computed where it is read.
         plan.steps.retain(|step| !matches!(step, Step::Inline { stage } if self.sum.is_tile(stage)));
         let at = self.sum.result(&mut plan, self.root, self.root_axes)?;
-        plan.compute_at(find(&self.kernel, &self.sum.sum)?, self.root, &at, Scope::Register);
+        plan.compute_at(find(kernel, &self.sum.sum)?, self.root, &at, Scope::Register);
         self.sum.schedule(&mut plan, ahead)?;
         for name in &self.beside {
-            spread(&mut plan, find(&self.kernel, name)?, [WARP, self.sum.warps[0] * self.sum.warps[1]])?;
+            spread(&mut plan, find(kernel, name)?, [WARP, self.sum.warps[0] * self.sum.warps[1]])?;
         }
-        Some(plan.schedule())
+        Some(self.rewritten.scheduled(plan.schedule()))
     }
 }

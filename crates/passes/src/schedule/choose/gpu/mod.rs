@@ -1,4 +1,4 @@
-//! The untuned default for GPUs: a kernel, perhaps with stages added, and a schedule for it.
+//! The untuned default for GPUs.
 //!
 //! As for CPUs nothing here knows operators. What decides is which parts of its stages a point of a result needs, and how
 //! loads move along axes:
@@ -29,6 +29,7 @@ mod tiles;
 
 pub use machine::GpuMachine;
 
+use super::decide::{Decision, Decisions};
 use crate::ErrorClass;
 use crate::schedule::{apply, apply_within};
 use infc_ir::entity::{EntityId, StageId};
@@ -42,16 +43,53 @@ use infc_ir::verify::verify_nest;
 /// Terms that are loaded before they are folded: a thread waits for memory once for all of them.
 const TOGETHER: i64 = 8;
 
-/// A kind of schedule, if it suits a kernel.
-type Candidate = fn(&Kernel, &GpuMachine, ErrorClass) -> Option<(Kernel, Schedule)>;
+/// What a schedule is chosen for.
+#[derive(Clone, Copy)]
+struct Setting<'a> {
+    machine: GpuMachine,
+    allowed: ErrorClass,
+    decisions: &'a Decisions,
+}
 
-/// A kernel that computes the same, and a schedule for it on the GPU; results differ from the kernel's own by no more
-/// than `allowed`.
+impl Setting<'_> {
+    /// One of several numbers, of which the first is the default; those that are there twice count once.
+    fn pick<T: Copy + PartialEq>(&self, what: &'static str, numbers: impl IntoIterator<Item = T>) -> Option<T> {
+        let mut all: Vec<T> = Vec::new();
+        for number in numbers {
+            if !all.contains(&number) {
+                all.push(number);
+            }
+        }
+        let picked = if all.len() > 1 { self.decisions.pick(what, "", all.len()) } else { 0 };
+        all.get(picked).copied()
+    }
+
+    /// The same with another number of threads of a block.
+    fn with_threads(mut self) -> Self {
+        let default = self.machine.threads;
+        let others = [1, 2, 4].into_iter().flat_map(|n| [default / n, default * n]);
+        let fits = |threads: &i64| (self.machine.warp..=MOST_THREADS).contains(threads) || *threads == default;
+        self.machine.threads = self.pick("threads", others.filter(fits)).unwrap_or(default);
+        self
+    }
+}
+
+/// Threads that a block has at most.
+const MOST_THREADS: i64 = 1024;
+
+/// A kind of schedule, if it suits a kernel.
+type Candidate = fn(&Kernel, Setting<'_>) -> Option<Schedule>;
+
+/// All of them, the likeliest first.
+const CANDIDATES: [Candidate; 6] =
+    [attention::candidate, matrix::candidate, tiles::candidate, rows::candidate, points::candidate, steps::candidate];
+
+/// A schedule for a kernel on the GPU, whose results differ from the kernel's own by no more than `allowed`.
 ///
 /// The schedule applies; whether a GPU has instructions and memory for everything only its backend knows.
 #[must_use]
-pub fn choose(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> (Kernel, Schedule) {
-    find(kernel, machine, allowed).unwrap_or_else(|| (kernel.clone(), super::plain(kernel)))
+pub fn choose(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Schedule {
+    find(kernel, machine, allowed).unwrap_or_else(|| super::plain(kernel))
 }
 
 /// Whether there is a schedule for a kernel that is spread over threads, and whose memory has a size that is known and fits.
@@ -60,26 +98,41 @@ pub fn fits(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> bool 
     find(kernel, machine, allowed).is_some()
 }
 
-fn find(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
-    if !crate::formulate::has_empty_axis(kernel) {
-        let candidates: [Candidate; 6] = [
-            attention::candidate,
-            matrix::candidate,
-            tiles::candidate,
-            rows::candidate,
-            points::candidate,
-            steps::candidate,
-        ];
-        for candidate in candidates {
-            let Some((kernel, schedule)) = candidate(kernel, machine, allowed) else { continue };
-            for schedule in [schedule.clone(), super::without_registers(schedule)] {
-                if is_fit(&kernel, &schedule, machine, allowed) {
-                    return Some((kernel, schedule));
-                }
-            }
-        }
-    }
-    None
+/// As [`decide`](super::decide()), for GPUs.
+#[must_use]
+pub fn decide(
+    kernel: &Kernel,
+    machine: &GpuMachine,
+    allowed: ErrorClass,
+    picks: &[usize],
+) -> Option<(Schedule, Vec<Decision>)> {
+    let usual = Decisions::default();
+    let by_default = Setting { machine: *machine, allowed, decisions: &usual };
+    let kinds: Vec<Candidate> =
+        candidates(kernel).iter().copied().filter(|&kind| fitting(kernel, kind, by_default).is_some()).collect();
+    let decisions = Decisions::of(picks);
+    let setting = Setting { decisions: &decisions, ..by_default };
+    let Some(kind) = setting.pick("kind", 0..kinds.len()) else { return Some((super::plain(kernel), Vec::new())) };
+    let schedule = fitting(kernel, kinds[kind], setting)?;
+    Some((schedule, decisions.into_met()))
+}
+
+fn find(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<Schedule> {
+    let decisions = Decisions::default();
+    let setting = Setting { machine: *machine, allowed, decisions: &decisions };
+    candidates(kernel).iter().find_map(|&candidate| fitting(kernel, candidate, setting))
+}
+
+/// The kinds that may suit a kernel: none if it has nothing to compute.
+fn candidates(kernel: &Kernel) -> &'static [Candidate] {
+    if crate::formulate::has_empty_axis(kernel) { &[] } else { &CANDIDATES }
+}
+
+/// The schedule of a kind, if there is one that fits; in memory what registers have no room for.
+fn fitting(kernel: &Kernel, candidate: Candidate, setting: Setting<'_>) -> Option<Schedule> {
+    let schedule = candidate(kernel, setting)?;
+    let in_memory = super::without_registers(schedule.clone());
+    [schedule, in_memory].into_iter().find(|schedule| is_fit(kernel, schedule, &setting.machine, setting.allowed))
 }
 
 /// Whether a schedule applies and its memory has a size that fits.

@@ -2,23 +2,25 @@
 
 use super::super::access::{Step as Movement, accesses, extent, step};
 use super::follow::follow;
-use super::{GpuMachine, Plan, independent_roots};
-use crate::ErrorClass;
+use super::rewrite::Rewritten;
+use super::{Plan, Setting, independent_roots};
 use crate::schedule::plan::reads_neighbours;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{Axis, AxisKind, Kernel};
 use infc_ir::schedule::{GpuDim, Schedule, Scope};
 
-pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) -> Option<(Kernel, Schedule)> {
+pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
     let roots = independent_roots(kernel)?;
-    let mut kernel = kernel.clone();
-    roots.iter().for_each(|&root| give_axis(&mut kernel, root));
-    let mut plan = Plan::new(&kernel);
-    let reads: Vec<_> = kernel.stages.ids().map(|id| accesses(&kernel, id, &plan.inlined)).collect();
+    let mut rewritten = Rewritten::of(kernel);
+    roots.iter().try_for_each(|&root| rewritten.single(root))?;
+    let machine = setting.with_threads().machine;
+    let kernel = &rewritten.kernel;
+    let mut plan = Plan::new(kernel);
+    let reads: Vec<_> = kernel.stages.ids().map(|id| accesses(kernel, id, &plan.inlined)).collect();
     let mut placed = vec![false; kernel.stages.len()];
     for &root in &roots {
         let at = &spread(&mut plan, root, [machine.threads, 1])?;
-        let follows = follow(&kernel, &plan.inlined, &reads, root);
+        let follows = follow(kernel, &plan.inlined, &reads, root);
         for id in kernel.stages.ids() {
             if id == root || plan.inlined[id.index()] || follows[id.index()].is_none() {
                 continue;
@@ -31,8 +33,7 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
             plan.compute_at(id, root, at, Scope::Register);
         }
     }
-    let schedule = plan.schedule();
-    Some((kernel, schedule))
+    Some(rewritten.scheduled(plan.schedule()))
 }
 
 /// Spreads the points of a root over blocks, and over so many threads along x and y of a block; along y only if there are more
@@ -80,15 +81,6 @@ pub(super) fn spread(plan: &mut Plan<'_>, root: StageId, [along_x, along_y]: [i6
     warps.iter().for_each(|name| plan.bind(root, name, GpuDim::ThreadY));
     threads.iter().for_each(|name| plan.bind(root, name, GpuDim::ThreadX));
     threads.pop()
-}
-
-/// A result of one point gets an axis of one point, so that there is a loop for one thread to be found by.
-pub(super) fn give_axis(kernel: &mut Kernel, root: StageId) {
-    let stage = &mut kernel.stages[root];
-    if stage.axes.iter().all(|a| a.kind != AxisKind::Parallel) {
-        let extent = infc_ir::index::IndexExpr::constant(1);
-        stage.axes.push(Axis { name: "only".to_owned(), extent, kind: AxisKind::Parallel });
-    }
 }
 
 /// The axis along which neighbouring points of a root are neighbours in memory.

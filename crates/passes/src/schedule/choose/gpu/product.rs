@@ -3,8 +3,9 @@
 use super::super::access::{Access, Step as Movement, accesses, extent, reduction_points};
 use super::follow::follow;
 use super::points::contiguous;
-use super::{Plan, independent_roots, rewrite};
-use crate::formulate::collapse;
+use super::rewrite::Rewritten;
+use super::{Plan, independent_roots};
+use crate::formulate::cache::axes_of;
 use crate::schedule::stream::{in_pieces, same_in_piece};
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::{IndexExpr, Interval};
@@ -92,20 +93,16 @@ pub(super) fn product(kernel: &Kernel) -> Option<Product> {
     })
 }
 
-/// The kernel with every list of axes of its sum that `sides` gives made one axis, each list from the outermost axis on; `None` if
-/// the kernel is no product, or some of them cannot be joined.
-pub(super) fn joined(kernel: &Kernel, sides: impl Fn(&Kernel, &Product) -> Vec<Vec<usize>>) -> Option<Kernel> {
-    let mut kernel = kernel.clone();
+/// Makes every list of axes of the sum that `sides` gives one axis, each list from the outermost axis on; `None` if the kernel is
+/// no product, or some of them cannot be joined.
+pub(super) fn join(rewritten: &mut Rewritten, sides: impl Fn(&Kernel, &Product) -> Vec<Vec<usize>>) -> Option<()> {
     loop {
-        let product = product(&kernel)?;
-        let sides = sides(&kernel, &product);
+        let product = product(&rewritten.kernel)?;
+        let sides = sides(&rewritten.kernel, &product);
         let Some([.., outer, inner]) = sides.iter().find(|axes| axes.len() > 1).map(|axes| &axes[..]) else {
-            return Some(kernel);
+            return Some(());
         };
-        let stage = &kernel.stages[product.sum];
-        let name = format!("{}_{}", stage.axes[*outer].name, stage.axes[*inner].name);
-        let name = rewrite::fresh_axis(stage, &name);
-        kernel = collapse::join(&kernel, product.sum, *outer, *inner, &name)?;
+        rewritten.join(product.sum, *outer, *inner)?;
     }
 }
 
@@ -126,7 +123,7 @@ fn sides(
         .ops
         .iter_enumerated()
         .filter_map(|(id, op)| match op {
-            ScalarOp::Load(load) if load.gather.is_empty() => Some((id, rewrite::axes_of(stage, load))),
+            ScalarOp::Load(load) if load.gather.is_empty() => Some((id, axes_of(stage, load))),
             _ => None,
         })
         .collect();

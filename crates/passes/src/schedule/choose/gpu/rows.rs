@@ -7,8 +7,10 @@
 
 use super::super::access::{Access, Step as Movement, accesses, extent};
 use super::follow::{Follow, follow};
-use super::points::{contiguous, give_axis, share};
-use super::{GpuMachine, Plan, independent_roots, is_fit, rewrite};
+use super::points::{contiguous, share};
+use super::product::find;
+use super::rewrite::Rewritten;
+use super::{GpuMachine, Plan, Setting, independent_roots, is_fit};
 use crate::ErrorClass;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::{AxisKind, Kernel};
@@ -21,21 +23,23 @@ const FEW: i64 = 32;
 /// Bytes of memory that are transferred together, and those that a warp reads at once.
 const PIECE: std::ops::RangeInclusive<i64> = 32..=128;
 
-pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<(Kernel, Schedule)> {
+pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
+    let Setting { machine, allowed, .. } = setting.with_threads();
     // Rows side by side take as many times the memory.
-    let (chosen, schedule) = attempt(kernel, machine, allowed, true)?;
-    if is_fit(&chosen, &schedule, machine, allowed) {
-        return Some((chosen, schedule));
+    let side_by_side = attempt(kernel, &machine, allowed, true)?;
+    if !is_fit(kernel, &side_by_side, &machine, allowed) {
+        return attempt(kernel, &machine, allowed, false);
     }
-    attempt(kernel, machine, allowed, false)
+    let is_usual = setting.pick("rows side by side", [true, false])?;
+    if is_usual { Some(side_by_side) } else { attempt(kernel, &machine, allowed, false) }
 }
 
 /// The candidate, with rows side by side or without.
-fn attempt(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass, tiles: bool) -> Option<(Kernel, Schedule)> {
+fn attempt(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass, tiles: bool) -> Option<Schedule> {
     let roots = independent_roots(kernel)?;
-    let mut kernel = kernel.clone();
-    roots.iter().for_each(|&root| give_axis(&mut kernel, root));
-    let mut rows = Rows::of(&kernel)?;
+    let mut rewritten = Rewritten::of(kernel);
+    roots.iter().try_for_each(|&root| rewritten.single(root))?;
+    let mut rows = Rows::of(&rewritten.kernel)?;
     if !rows.is_worthwhile(machine) {
         return None;
     }
@@ -45,19 +49,19 @@ fn attempt(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass, tiles: bo
     let tiles: Vec<_> = rows.roots.iter().map(|root| root.tile).collect();
     let reductions = rows.to_split(machine, allowed);
     for (name, axis, parts) in reductions {
-        let id = kernel.stages.iter_enumerated().find(|(_, s)| s.name == name)?.0;
-        rewrite::in_parts(&mut kernel, id, axis, parts);
+        let id = find(&rewritten.kernel, &name)?;
+        rewritten.rfactor(id, axis, parts)?;
         if parts > FEW {
             // The sum of the parts is folded in two as well.
             let folded = StageId::from_index(id.index() + 1);
-            let part = kernel.stages[folded].axes.len() - 1;
-            rewrite::in_parts(&mut kernel, folded, part, parts / 16);
+            let part = rewritten.kernel.stages[folded].axes.len() - 1;
+            rewritten.rfactor(folded, part, parts / 16)?;
         }
     }
-    let mut rows = Rows::of(&kernel)?;
+    let mut rows = Rows::of(&rewritten.kernel)?;
     rows.roots.iter_mut().zip(tiles).for_each(|(root, tile)| root.tile = tile);
     let schedule = rows.schedule(machine)?;
-    Some((kernel, schedule))
+    Some(rewritten.scheduled(schedule))
 }
 
 /// A result, and how its points are spread.

@@ -4,8 +4,7 @@
 use super::super::access::{accesses, extent};
 use super::follow::{Follow, follow};
 use super::points::{contiguous, share};
-use super::{GpuMachine, Plan};
-use crate::ErrorClass;
+use super::{Plan, Setting};
 use crate::schedule::plan::is_apart;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::{AxisKind, Kernel};
@@ -14,7 +13,7 @@ use infc_ir::schedule::{GpuDim, Schedule, Scope};
 /// Warps of a block, in blocks of other kernels: there are few blocks, and each has a processor for itself.
 const MORE_THREADS: i64 = 2;
 
-pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) -> Option<(Kernel, Schedule)> {
+pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
     let [run] = &kernel.recurrences()[..] else { return None };
     let root = StageId::from_index(run.end - 1);
     let mut plan = Plan::new(kernel);
@@ -40,7 +39,7 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
     let name = |axis: usize| stage.axes[axis].name.clone();
     let mut order: Vec<String> = blocks.iter().map(|&axis| name(axis)).collect();
     order.push(name(0));
-    let threads = machine.threads * MORE_THREADS;
+    let threads = setting.with_threads().machine.threads * MORE_THREADS;
     spread(&mut plan, root, &inside, order, threads);
     blocks.iter().for_each(|&axis| plan.bind(root, &name(axis), GpuDim::BlockX));
     for id in of_run().filter(|&id| id != root) {
@@ -54,7 +53,7 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
         let order = outside.map(|axis| own.axes[axis].name.clone()).collect();
         spread(&mut plan, id, &within, order, threads);
     }
-    Some((kernel.clone(), plan.schedule()))
+    Some(plan.schedule())
 }
 
 /// The axes of a stage that a block has more than one point along.

@@ -2,10 +2,10 @@
 //! registers, while both factors pass through shared memory.
 
 use super::super::access::extent;
-use super::points::{give_axis, spread};
-use super::product::{LEAST, Product, copies_pieces, find, joined, moves_by_one, product};
-use super::{GpuMachine, Plan, rewrite};
-use crate::ErrorClass;
+use super::points::spread;
+use super::product::{LEAST, Product, copies_pieces, find, join, moves_by_one, product};
+use super::rewrite::Rewritten;
+use super::{GpuMachine, Plan, Setting};
 use infc_ir::entity::StageId;
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
 use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
@@ -22,19 +22,24 @@ struct Side {
     thread: i64,
 }
 
-pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) -> Option<(Kernel, Schedule)> {
+pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
+    let mut machine = setting.with_threads().machine;
+    machine.register_side = setting.pick("points of a thread", [machine.register_side, 8, 2, 4])?;
+    machine.depth = setting.pick("depth", [machine.depth, 8, 32, 16])?;
+    let machine = &machine;
+    let mut rewritten = Rewritten::of(kernel);
     // Of short sums along several axes, as of the taps of a first convolution, pieces are parts of all of them.
     let is_short = {
         let product = product(kernel)?;
         extent(kernel, &kernel.stages[product.sum], product.depth) < machine.depth
     };
-    let whole;
-    let kernel = if is_short {
-        whole = joined(kernel, |kernel, product| vec![product.reduced(kernel)]);
-        whole.as_ref().unwrap_or(kernel)
-    } else {
-        kernel
-    };
+    if is_short {
+        let mut whole = rewritten.clone();
+        if join(&mut whole, |kernel, product| vec![product.reduced(kernel)]).is_some() {
+            rewritten = whole;
+        }
+    }
+    let kernel = &rewritten.kernel.clone();
     let product = product(kernel)?;
     let Product { root, sum, innermost, depth: depth_axis, .. } = product;
     let (stage, root_stage) = (&kernel.stages[sum], &kernel.stages[root]);
@@ -54,8 +59,7 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
 
     let root_name = root_stage.name.clone();
     let sum_name = stage.name.clone();
-    let mut changed = kernel.clone();
-    product.beside.iter().for_each(|&root| give_axis(&mut changed, root));
+    product.beside.iter().try_for_each(|&root| rewritten.single(root))?;
     let beside: Vec<String> = product.beside.iter().map(|&root| kernel.stages[root].name.clone()).collect();
     // The later load first, so that the other one's number stays.
     let mut parts = Vec::new();
@@ -64,17 +68,19 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
     let vector_axis = tiles.last().filter(|t| t.thread == VECTOR).map(|t| t.axis);
     let mut vectors = false;
     for load in factors {
-        let id = find(&changed, &sum_name)?;
-        let inner = moves_by_one(&changed, id, load);
-        let axes = rewrite::load_apart(&mut changed, id, load);
+        let id = find(&rewritten.kernel, &sum_name)?;
+        let inner = moves_by_one(&rewritten.kernel, id, load);
+        let axes = rewritten.cache(id, load)?;
         let position = axes.iter().position(|&a| Some(a) == inner);
-        let is_vector = inner == vector_axis && position.is_some_and(|p| copies_pieces(&changed, id, p, VECTOR));
+        let is_vector =
+            inner == vector_axis && position.is_some_and(|p| copies_pieces(&rewritten.kernel, id, p, VECTOR));
         vectors |= is_vector;
-        parts.push((changed.stages[id].name.clone(), axes, inner, is_vector));
+        parts.push((rewritten.kernel.stages[id].name.clone(), axes, inner, is_vector));
     }
+    let changed = &rewritten.kernel;
 
-    let (root, sum) = (find(&changed, &root_name)?, find(&changed, &sum_name)?);
-    let mut plan = Plan::new(&changed);
+    let (root, sum) = (find(changed, &root_name)?, find(changed, &sum_name)?);
+    let mut plan = Plan::new(changed);
     // What is put into shared memory is a stage that could be computed where it is read.
     let kept = |step: &Step| !matches!(step, Step::Inline { stage } if parts.iter().any(|(name, ..)| name == stage));
     plan.steps.retain(kept);
@@ -128,7 +134,7 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
 
     let block_threads: i64 = tiles.iter().map(|t| t.block / t.thread).product();
     for (name, axes, inner, is_vector) in parts {
-        let id = find(&changed, &name)?;
+        let id = find(changed, &name)?;
         plan.compute_at(id, sum, &outer, Scope::Shared);
         let size = |axis: usize| match is_tiled(axis) {
             Some(t) => t.block,
@@ -163,11 +169,11 @@ pub(super) fn candidate(kernel: &Kernel, machine: &GpuMachine, _: ErrorClass) ->
         bound.iter().for_each(|name| plan.bind(id, name, GpuDim::ThreadX));
     }
     for name in beside {
-        let root = find(&changed, &name)?;
+        let root = find(changed, &name)?;
         spread(&mut plan, root, [block_threads, 1])?;
     }
     let schedule = plan.schedule();
-    Some((changed, schedule))
+    Some(rewritten.scheduled(schedule))
 }
 
 /// Loops over points in registers, the last perhaps as a vector.
