@@ -63,7 +63,7 @@ impl Compiled {
         }
         let schedule = schedule.map(|text| text.parse().map_err(|e| anyhow::anyhow!("schedule: {e}"))).transpose()?;
         let options = KernelOptions { schedule, launches: repeats, ..KernelOptions::new(target.clone()) };
-        let SingleKernel { artifact, scheduled, compiled } = infc::compile_kernel(kernel, &options)?;
+        let SingleKernel { artifact, scheduled, code, inner_loop_spills } = infc::compile_kernel(kernel, &options)?;
         let output_shapes = kernel
             .operands
             .iter()
@@ -81,8 +81,8 @@ impl Compiled {
             output_shapes,
             schedule: scheduled.schedule.to_string(),
             nest: scheduled.nest,
-            inner_loop_spills: compiled.function.stats.inner_loop_spills,
-            code_bytes: compiled.function.code.len(),
+            inner_loop_spills,
+            code_bytes: code.len(),
         })
     }
 

@@ -4,11 +4,13 @@ use crate::process;
 use infc_artifact::{Hash, features};
 use infc_codegen_cpu::Target;
 use infc_codegen_cpu::target::{Feature, Level};
-use infc_runtime::{host_arch, host_has};
+use infc::VariantTarget;
+use infc_runtime::{Gpu, host_arch, host_has, installed_gpu};
 use infc_tune::{MachineProfile, PROFILE_BYTES};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Whether this machine runs code for a target that needs these features.
 pub(crate) fn runs<'a>(target: &str, required: impl IntoIterator<Item = &'a str>) -> bool {
@@ -18,6 +20,40 @@ pub(crate) fn runs<'a>(target: &str, required: impl IntoIterator<Item = &'a str>
 /// Whether this machine runs code that the compiler makes for a target.
 pub(crate) fn runs_target(target: &Target) -> bool {
     runs(&target.to_string(), target.required_features())
+}
+
+/// The GPU of this machine, or why there is none.
+fn gpu() -> Result<Arc<dyn Gpu>, String> {
+    crate::gpu::for_model().map_or_else(installed_gpu, Ok)
+}
+
+/// Fails with the reason if this machine does not run code that the compiler makes for a target.
+pub(crate) fn check_runs(target: &VariantTarget) -> Result<(), String> {
+    match target {
+        VariantTarget::Cpu(cpu) if runs_target(cpu) => Ok(()),
+        VariantTarget::Cpu(_) => Err("this machine does not run such code".to_owned()),
+        VariantTarget::Cuda(generation) => {
+            let gpu = gpu()?;
+            if gpu.capability() < generation.capability() {
+                return Err(format!("`{}` is older", gpu.name()));
+            }
+            if gpu.ptx_version() < generation.version_number() {
+                return Err(format!("the driver of `{}` is too old", gpu.name()));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// What runs code for a target here, as records name where they were measured: the processor with its caches, or the GPU.
+pub(crate) fn device(target: &VariantTarget) -> String {
+    match target {
+        VariantTarget::Cpu(_) => process::processor(),
+        VariantTarget::Cuda(_) => gpu().map_or_else(
+            |reason| reason,
+            |gpu| format!("{}, compute capability {}.{}", gpu.name(), gpu.capability() / 10, gpu.capability() % 10),
+        ),
+    }
 }
 
 /// The levels that artifacts can be compiled for, best first.

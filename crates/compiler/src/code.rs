@@ -2,11 +2,14 @@
 
 use crate::cuda::{self, CudaCode};
 use crate::kernels::{Kernels, Scheduled};
+use crate::machine::schedule_machine;
 use crate::size::size;
-use crate::{CompileError, kernels};
+use crate::{CompileError, CompileOptions, kernels};
 use infc_artifact::{DeviceKernel, KernelInfo, SizeExpr, features};
 use infc_codegen_cpu::{CompiledKernel, Target};
 use infc_codegen_ptx::PtxTarget;
+use infc_passes::schedule::AnyMachine;
+use infc_passes::schedule::gpu::GpuMachine;
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +19,8 @@ const CUDA: &str = "cuda";
 
 /// What a variant is made for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum VariantTarget {
+pub enum VariantTarget {
+    /// A level of processors, perhaps with further features.
     Cpu(Target),
     /// A generation of NVIDIA GPUs and all later ones.
     Cuda(PtxTarget),
@@ -31,8 +35,28 @@ impl VariantTarget {
         }
     }
 
+    /// What the untuned schedule has in mind.
+    #[must_use]
+    pub fn machine(&self) -> AnyMachine {
+        match self {
+            Self::Cpu(target) => schedule_machine(target).into(),
+            Self::Cuda(target) => GpuMachine::for_capability(target.capability()).into(),
+        }
+    }
+
+    /// The same of a compilation.
+    pub(crate) fn machine_for(&self, options: &CompileOptions) -> AnyMachine {
+        match self.machine() {
+            AnyMachine::Gpu(machine) => {
+                GpuMachine { rounds_to_tf32: options.precision.rounds_to_tf32(), ..machine }.into()
+            }
+            cpu => cpu,
+        }
+    }
+
     /// The level of a processor.
-    pub(crate) fn cpu(&self) -> Option<&Target> {
+    #[must_use]
+    pub fn cpu(&self) -> Option<&Target> {
         match self {
             Self::Cpu(target) => Some(target),
             Self::Cuda(_) => None,
@@ -53,6 +77,12 @@ impl VariantTarget {
             Self::Cpu(_) => "s",
             Self::Cuda(_) => "ptx",
         }
+    }
+}
+
+impl From<Target> for VariantTarget {
+    fn from(target: Target) -> Self {
+        Self::Cpu(target)
     }
 }
 

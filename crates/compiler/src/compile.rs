@@ -195,10 +195,7 @@ pub fn compile(
     run.begin(Phase::Schedule);
     let mut scheduled: Vec<(VariantTarget, Vec<Scheduled>)> = Vec::new();
     for target in targets {
-        let schedules = match &target {
-            VariantTarget::Cpu(cpu) => kernels::schedule(&kernels, cpu, options)?,
-            VariantTarget::Cuda(generation) => cuda::schedule(&kernels, *generation, options)?,
-        };
+        let schedules = kernels::schedule(&kernels, &target, options)?;
         scheduled.push((target, schedules));
     }
     for (intrinsic, further) in further_targets {
@@ -211,8 +208,9 @@ pub fn compile(
             let extended = options.with_machine(Target::new(target.level()));
             let level = scheduled.iter().position(|(other, _)| other.cpu() == Some(&extended));
             if let Some(level) = level {
+                let target = VariantTarget::Cpu(target);
                 let schedules = kernels::schedule(&kernels, &target, options)?;
-                scheduled.insert(level, (VariantTarget::Cpu(target), schedules));
+                scheduled.insert(level, (target, schedules));
             }
         }
     }

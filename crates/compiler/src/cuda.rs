@@ -2,11 +2,11 @@
 //! host there as it does on processors.
 
 use crate::code::VariantTarget;
-use crate::kernels::{ChosenBy, Distinct, Kernels, Scheduled, check_kernel, check_nest, schedule_error};
+use crate::kernels::{ChosenBy, Distinct, Kernels, Scheduled, by_schedule};
 use crate::{CompileError, CompileOptions, Ptxas};
 use infc_codegen_ptx::{PtxModule, PtxTarget, emit, link};
 use infc_passes::ErrorClass;
-use infc_passes::schedule::{self, gpu};
+use infc_passes::schedule::{AnyMachine, gpu};
 use rayon::prelude::*;
 
 /// The kernels of a variant.
@@ -33,44 +33,14 @@ fn refuse(parts: Vec<String>, target: PtxTarget) -> Result<(), CompileError> {
     if parts.is_empty() { Ok(()) } else { Err(CompileError::NoGpuCode { target: format!("cuda:{target}"), parts }) }
 }
 
-/// What schedules for a generation have in mind.
-fn machine(target: PtxTarget, options: &CompileOptions) -> gpu::GpuMachine {
-    let rounds_to_tf32 = options.precision.rounds_to_tf32();
-    gpu::GpuMachine { rounds_to_tf32, ..gpu::GpuMachine::for_capability(target.capability()) }
-}
-
 /// How many blocks keep each of the targets busy, if these are GPUs alone and sums may have another order.
 pub(crate) fn busy_blocks(targets: &[VariantTarget], options: &CompileOptions) -> Option<i64> {
-    let blocks = |target: &VariantTarget| match target {
-        VariantTarget::Cuda(target) => Some(machine(*target, options).busy_blocks),
-        VariantTarget::Cpu(_) => None,
+    let blocks = |target: &VariantTarget| match target.machine() {
+        AnyMachine::Gpu(machine) => Some(machine.busy_blocks),
+        AnyMachine::Cpu(_) => None,
     };
     let all: Option<Vec<i64>> = targets.iter().map(blocks).collect();
     all.filter(|_| options.allowed() >= ErrorClass::Reassociating)?.into_iter().min()
-}
-
-/// Schedules every kernel for GPUs.
-pub(crate) fn schedule(
-    kernels: &Kernels,
-    target: PtxTarget,
-    options: &CompileOptions,
-) -> Result<Vec<Scheduled>, CompileError> {
-    let (name, machine) = (format!("cuda:{target}"), machine(target, options));
-    kernels.distinct.par_iter().map(|distinct| schedule_one(distinct, &name, &machine, options.allowed())).collect()
-}
-
-fn schedule_one(
-    distinct: &Distinct,
-    target: &str,
-    machine: &gpu::GpuMachine,
-    allowed: ErrorClass,
-) -> Result<Scheduled, CompileError> {
-    check_kernel(&distinct.kernel)?;
-    let schedule = gpu::choose(&distinct.kernel, machine, allowed);
-    let nest =
-        schedule::apply(&distinct.kernel, &schedule).map_err(|source| schedule_error(distinct, target, source))?;
-    check_nest(&distinct.kernel, &nest)?;
-    Ok(Scheduled { schedule, nest, chosen_by: ChosenBy::Default, refused: Vec::new() })
 }
 
 /// Makes a PTX module of every kernel; the error names all that have none.
@@ -103,7 +73,9 @@ pub(crate) fn assemble(
     let all = Assembling { ptxas, target, generations: &generations };
     let mut assembled = all.assemble(&code.modules)?;
     code.spills = assembled.spills.clone();
-    let spilling: Vec<usize> = (0..code.spills.len()).filter(|&n| code.spills[n] > 0).collect();
+    // What was measured stays.
+    let is_default = |n: &usize| scheduled[*n].chosen_by == ChosenBy::Default;
+    let spilling: Vec<usize> = (0..code.spills.len()).filter(|&n| code.spills[n] > 0).filter(is_default).collect();
     let replacements = spilling
         .par_iter()
         .map(|&n| all.with_fewer_spills(&kernels.distinct[n], code.spills[n], options).map(|better| (n, better)));
@@ -162,14 +134,16 @@ impl Assembling<'_> {
         options: &CompileOptions,
     ) -> Result<Option<(Scheduled, PtxModule, u64)>, CompileError> {
         let mut best: Option<(Scheduled, PtxModule, u64)> = None;
-        let mut machine = machine(self.target, options);
+        let target = VariantTarget::Cuda(self.target);
+        let AnyMachine::Gpu(mut machine) = target.machine_for(options) else { return Ok(None) };
         while let Some(fewer) = machine.with_fewer_registers() {
             machine = fewer;
             let least = best.as_ref().map_or(spills, |(_, _, spills)| *spills);
             if least == 0 {
                 break;
             }
-            let scheduled = schedule_one(distinct, &format!("cuda:{}", self.target), &machine, options.allowed())?;
+            let schedule = gpu::choose(&distinct.kernel, &machine, options.allowed());
+            let scheduled = by_schedule(distinct, &target, (schedule, ChosenBy::Default), Vec::new())?;
             // What cannot be printed is no better.
             let Ok(module) = emit(&scheduled.nest, &self.target) else { continue };
             let found = self.assemble(std::slice::from_ref(&module))?.spills.iter().copied().sum();

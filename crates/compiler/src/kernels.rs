@@ -3,9 +3,8 @@
 //! Networks repeat themselves, and so do special cases of a network: kernels that compute the same on operands of the
 //! same layout are compiled once.
 
-use crate::machine::schedule_machine;
 use crate::records::KernelKey;
-use crate::{CompileError, CompileOptions, Phase};
+use crate::{CompileError, CompileOptions, Phase, VariantTarget};
 use infc_codegen_cpu::{CodegenError, CompiledKernel, Target};
 use infc_ir::graph::Graph;
 use infc_ir::index::Dim;
@@ -113,31 +112,49 @@ pub(crate) fn nameless(planned: &Kernel) -> Kernel {
 /// Schedules every kernel for a target, by what was recorded of it, or else by default.
 pub(crate) fn schedule(
     kernels: &Kernels,
-    target: &Target,
+    target: &VariantTarget,
     options: &CompileOptions,
 ) -> Result<Vec<Scheduled>, CompileError> {
-    let machine = schedule_machine(target);
-    let allowed = options.allowed();
+    let machine = target.machine_for(options);
     kernels
         .distinct
         .par_iter()
         .map(|distinct| {
-            check_kernel(&distinct.kernel)?;
-            let mut refused = Vec::new();
-            let recorded = [(&options.records, ChosenBy::Record), (&options.builtin_records, ChosenBy::BuiltinRecord)]
-                .into_iter()
-                .find_map(|(records, by)| {
-                    let found = records.schedule(&distinct.keys, &distinct.kernel, target, allowed)?;
-                    Some((found.map_err(|reason| refused.push(reason)).ok()?, by))
-                });
-            let (schedule, chosen_by) =
-                recorded.unwrap_or_else(|| (schedule::choose(&distinct.kernel, &machine, allowed), ChosenBy::Default));
-            let nest = schedule::apply(&distinct.kernel, &schedule)
-                .map_err(|source| schedule_error(distinct, &target.to_string(), source))?;
-            check_nest(&distinct.kernel, &nest)?;
-            Ok(Scheduled { schedule, nest, chosen_by, refused })
+            schedule_one(distinct, target, options, || machine.choose(&distinct.kernel, options.allowed()))
         })
         .collect()
+}
+
+/// Schedules a kernel by what was recorded of it, or else as `choose` says.
+fn schedule_one(
+    distinct: &Distinct,
+    target: &VariantTarget,
+    options: &CompileOptions,
+    choose: impl FnOnce() -> Schedule,
+) -> Result<Scheduled, CompileError> {
+    check_kernel(&distinct.kernel)?;
+    let mut refused = Vec::new();
+    let recorded = [(&options.records, ChosenBy::Record), (&options.builtin_records, ChosenBy::BuiltinRecord)]
+        .into_iter()
+        .find_map(|(records, by)| {
+            let found = records.schedule(&distinct.keys, &distinct.kernel, target, options.allowed())?;
+            Some((found.map_err(|reason| refused.push(reason)).ok()?, by))
+        });
+    let (schedule, chosen_by) = recorded.unwrap_or_else(|| (choose(), ChosenBy::Default));
+    by_schedule(distinct, target, (schedule, chosen_by), refused)
+}
+
+/// A kernel by a schedule.
+pub(crate) fn by_schedule(
+    distinct: &Distinct,
+    target: &VariantTarget,
+    (schedule, chosen_by): (Schedule, ChosenBy),
+    refused: Vec<String>,
+) -> Result<Scheduled, CompileError> {
+    let nest = schedule::apply(&distinct.kernel, &schedule)
+        .map_err(|source| schedule_error(distinct, &target.to_string(), source))?;
+    check_nest(&distinct.kernel, &nest)?;
+    Ok(Scheduled { schedule, nest, chosen_by, refused })
 }
 
 /// Compiles every kernel for a target.

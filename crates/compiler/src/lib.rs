@@ -41,6 +41,7 @@ mod taken;
 mod tasks;
 mod weights;
 
+pub use code::VariantTarget;
 pub use compile::{Compilation, SpecialPlan, check_target, compile};
 pub use error::CompileError;
 pub use forecast::{FORECAST_HERTZ, Forecast, ForecastDim, forecast};

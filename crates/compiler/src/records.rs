@@ -1,16 +1,17 @@
 //! Schedules that were found by measuring, to be taken instead of the default choice.
 
 use crate::single::{KernelOptions, compile_kernel};
-use crate::{Target, kernels};
+use crate::{Target, VariantTarget, kernels};
 use infc_artifact::Hash;
 use infc_codegen_cpu::lower::lower;
 use infc_codegen_cpu::target::Level;
+use infc_codegen_ptx::emit;
 use infc_ir::index::{IndexExpr, Ranges};
 use infc_ir::kernel::{Axis, Kernel};
 use infc_ir::schedule::{Schedule, Scope, Step};
 use infc_ir::verify::{verify_kernel, verify_nest};
 use infc_passes::ErrorClass;
-use infc_passes::schedule::apply_within;
+use infc_passes::schedule::{AnyMachine, apply_within, gpu};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -85,15 +86,15 @@ pub struct RecordedCode {
 pub fn recorded_code(
     text: &str,
     schedule: &Schedule,
-    target: &Target,
+    target: &VariantTarget,
     allowed: ErrorClass,
 ) -> Result<RecordedCode, String> {
     let kernel = recorded_kernel(text)?;
-    applies(&kernel, schedule, allowed)?;
+    applies(&kernel, schedule, target, allowed)?;
     let hash = |schedule: Option<Schedule>| {
         let options = KernelOptions { schedule, allowed, ..KernelOptions::new(target.clone()) };
         let compiled = compile_kernel(&kernel, &options).map_err(|error| error.to_string())?;
-        Ok::<_, String>(KernelKey(Hash::of(&compiled.compiled.function.code).0).to_string())
+        Ok::<_, String>(KernelKey(Hash::of(&compiled.code).0).to_string())
     };
     Ok(RecordedCode { code: hash(Some(schedule.clone()))?, default_code: hash(None)? })
 }
@@ -163,7 +164,7 @@ pub struct Records {
 impl Records {
     /// Notes a schedule; the last one for a place counts. `strict` says whether it was found with
     /// [`CompileOptions::strict`](crate::CompileOptions::strict): it is taken by such compilations, or else by the others.
-    pub fn insert(&mut self, key: KernelKey, target: &Target, strict: bool, schedule: Schedule) {
+    pub fn insert(&mut self, key: KernelKey, target: &VariantTarget, strict: bool, schedule: Schedule) {
         self.found.insert((key, target.to_string(), strict), schedule);
     }
 
@@ -191,24 +192,61 @@ impl Records {
         &self,
         keys: &[KernelKey],
         kernel: &Kernel,
-        target: &Target,
+        target: &VariantTarget,
         allowed: ErrorClass,
     ) -> Option<Result<Schedule, String>> {
         let strict = allowed < ErrorClass::Reassociating;
         let schedule = keys.iter().find_map(|&key| self.found.get(&(key, target.to_string(), strict)))?;
-        Some(applies(kernel, schedule, allowed).map(|()| schedule.clone()))
+        Some(applies(kernel, schedule, target, allowed).map(|()| schedule.clone()))
     }
 }
 
-/// Fails with the reason if a schedule does not make code for a processor, or code whose results differ from the kernel's
-/// own by more than is allowed.
-fn applies(kernel: &Kernel, schedule: &Schedule, allowed: ErrorClass) -> Result<(), String> {
-    let is_for_gpus = |step: &&Step| matches!(step, Step::Bind { .. } | Step::StoreIn { scope: Scope::Shared, .. });
-    if let Some(step) = schedule.steps.iter().find(is_for_gpus) {
-        return Err(format!("step `{step}`: it is for GPUs"));
+/// Fails with the reason if a schedule does not make code for a target, or code whose results differ from the kernel's own by
+/// more than is allowed.
+fn applies(
+    kernel: &Kernel,
+    schedule: &Schedule,
+    target: &VariantTarget,
+    allowed: ErrorClass,
+) -> Result<(), String> {
+    let refused = |is_foreign: fn(&Step) -> bool, why: &str| match schedule.steps.iter().find(|step| is_foreign(step)) {
+        Some(step) => Err(format!("step `{step}`: {why}")),
+        None => Ok(()),
+    };
+    refused(|step| matches!(step, Step::Round { .. }), "it rounds, which nobody asked for")?;
+    if target.cpu().is_some() {
+        refused(is_for_gpus, "it is for GPUs")?;
+    } else {
+        refused(is_for_processors, "it is for processors")?;
     }
     let nest = apply_within(kernel, schedule, allowed).map_err(|error| error.to_string())?;
     verify_nest(&nest).map_err(|error| error.to_string())?;
-    // What cannot be lowered cannot be for any of them.
-    lower(&nest, &Target::new(Level::X86V3)).map(drop).map_err(|error| error.to_string())
+    match (target, target.machine()) {
+        (VariantTarget::Cuda(generation), AnyMachine::Gpu(machine)) => {
+            if !gpu::takes(kernel, schedule, &machine, allowed) {
+                return Err("what it keeps does not fit the memory of blocks".to_owned());
+            }
+            emit(&nest, generation).map(drop).map_err(|error| error.to_string())
+        }
+        // What cannot be lowered cannot be for any of them.
+        _ => lower(&nest, &Target::new(Level::X86V3)).map(drop).map_err(|error| error.to_string()),
+    }
+}
+
+fn is_for_gpus(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::Bind { .. }
+            | Step::StoreIn { scope: Scope::Shared, .. }
+            | Step::Stream { .. }
+            | Step::Rfactor { .. }
+            | Step::Pad { .. }
+            | Step::Cache { .. }
+            | Step::Single { .. }
+            | Step::Online { .. }
+    )
+}
+
+fn is_for_processors(step: &Step) -> bool {
+    matches!(step, Step::Parallel { .. } | Step::Prefetch { .. } | Step::Fetch { .. } | Step::Scatter { .. })
 }

@@ -3,15 +3,14 @@
 //! Inputs and outputs are the operands' buffers, laid out, flat. Symbols have no axes to be read from then: one more
 //! input, [`SYMBOLS`], has their values as elements.
 
-use crate::kernels::{ChosenBy, Scheduled, check_kernel, check_nest};
-use crate::machine::schedule_machine;
+use crate::code::{self, Code, LaunchForm};
+use crate::kernels::{ChosenBy, Distinct, Kernels, Scheduled, check_kernel, check_nest, schedule_error};
 use crate::size::size;
-use crate::{CompileError, Target};
+use crate::{CompileError, VariantTarget};
 use infc_artifact::{
-    Arg, ArtifactBuilder, Binding, BindingSource, Entry, KernelInfo, Launch, MemoryPlan, PortSpec, Program, Provenance,
+    Arg, ArtifactBuilder, Binding, BindingSource, Entry, Launch, MemoryPlan, PortSpec, Program, Provenance,
     SizeExpr, Slot, Step, SymbolSpec, VariantBuilder,
 };
-use infc_codegen_cpu::CompiledKernel;
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_ir::schedule::Schedule;
 use infc_passes::{ErrorClass, formulate, schedule};
@@ -23,8 +22,8 @@ pub const SYMBOLS: &str = "(symbols)";
 /// How a single kernel is compiled.
 #[derive(Clone, Debug)]
 pub struct KernelOptions {
-    /// The processor to make code for.
-    pub target: Target,
+    /// What to make code for.
+    pub target: VariantTarget,
     /// The schedule, of the normalised kernel; `None` for the default choice.
     pub schedule: Option<Schedule>,
     /// How far the default choice may move results.
@@ -36,8 +35,8 @@ pub struct KernelOptions {
 impl KernelOptions {
     /// As a model's kernel would be compiled.
     #[must_use]
-    pub fn new(target: Target) -> Self {
-        Self { target, schedule: None, allowed: ErrorClass::Reassociating, launches: 1 }
+    pub fn new(target: impl Into<VariantTarget>) -> Self {
+        Self { target: target.into(), schedule: None, allowed: ErrorClass::Reassociating, launches: 1 }
     }
 }
 
@@ -48,8 +47,10 @@ pub struct SingleKernel {
     pub artifact: Vec<u8>,
     /// How it runs.
     pub scheduled: Scheduled,
-    /// Its code.
-    pub compiled: CompiledKernel,
+    /// Its code: a processor's, or the text of a PTX module.
+    pub code: Vec<u8>,
+    /// Moves between registers and stack in innermost loops, as far as that is known.
+    pub inner_loop_spills: u32,
 }
 
 /// Compiles a kernel alone: formulated, scheduled and made into code as kernels of models are.
@@ -61,39 +62,38 @@ pub fn compile_kernel(kernel: &Kernel, options: &KernelOptions) -> Result<Single
     check_kernel(kernel)?;
     let kernel = formulate::normalise(kernel.clone());
     check_kernel(&kernel)?;
-    let schedule = options
-        .schedule
-        .clone()
-        .unwrap_or_else(|| schedule::choose(&kernel, &schedule_machine(target), options.allowed));
-    let named = || (kernel.name.clone(), target.to_string());
-    let nest = schedule::apply(&kernel, &schedule).map_err(|source| {
-        let (kernel, target) = named();
-        CompileError::Schedule { kernel, origins: Vec::new(), target, source }
-    })?;
-    check_nest(&kernel, &nest)?;
-    let compiled = infc_codegen_cpu::compile_nest(&nest, target).map_err(|source| {
-        let (kernel, target) = named();
-        CompileError::Codegen { kernel, origins: Vec::new(), target, source }
-    })?;
+    let chosen = || target.machine().choose(&kernel, options.allowed);
+    let schedule = options.schedule.clone().unwrap_or_else(chosen);
+    let distinct = Distinct { keys: Vec::new(), kernel, origins: Vec::new() };
+    let applied = schedule::apply(&distinct.kernel, &schedule);
+    let nest = applied.map_err(|source| schedule_error(&distinct, &target.to_string(), source))?;
+    check_nest(&distinct.kernel, &nest)?;
     let scheduled = Scheduled { schedule, nest, chosen_by: ChosenBy::Default, refused: Vec::new() };
+    let kernels = Kernels { distinct: vec![distinct], of_planned: Vec::new() };
+    let code = code::codegen(&kernels, std::slice::from_ref(&scheduled), target)?;
+    let inner_loop_spills = match &code {
+        Code::Cpu(compiled) => compiled.iter().map(|kernel| kernel.function.stats.inner_loop_spills).sum(),
+        Code::Cuda(_) => 0,
+    };
 
-    let (entry, program) = entry_and_program(&kernel, &scheduled, &compiled, options.launches)?;
+    let kernel = &kernels.distinct[0].kernel;
+    let (entry, program) = entry_and_program(kernel, code.launch(0, &scheduled)?, options.launches)?;
     let mut builder = ArtifactBuilder::new(Provenance::default());
     builder.entry(entry);
-    let mut variant = VariantBuilder::new(target.to_string(), &target.required_features());
-    let info = KernelInfo { name: kernel.name.clone(), ..KernelInfo::default() };
-    variant.kernel(info, &compiled.function.code);
+    let required = target.required_features();
+    let mut variant = VariantBuilder::new(target.to_string(), &required.iter().map(String::as_str).collect::<Vec<_>>());
+    variant.kernel(infc_artifact::KernelInfo { name: kernel.name.clone(), ..code.info(0)? }, code.bytes(0));
     variant.program(program);
     builder.variant(variant);
     let artifact = builder.finish()?.to_vec()?;
-    Ok(SingleKernel { artifact, scheduled, compiled })
+    let code = code.bytes(0).to_vec();
+    Ok(SingleKernel { artifact, scheduled, code, inner_loop_spills })
 }
 
 /// A port per operand, and launches of the kernel on them.
 fn entry_and_program(
     kernel: &Kernel,
-    scheduled: &Scheduled,
-    compiled: &CompiledKernel,
+    form: LaunchForm,
     launches: usize,
 ) -> Result<(Entry, Program), CompileError> {
     let mut entry = Entry {
@@ -134,11 +134,11 @@ fn entry_and_program(
     let launch = Step::Launch(Launch {
         kernel: 0,
         args,
-        values: (0..symbols).map(SizeExpr::symbol).collect(),
-        chunks: scheduled.nest.parallel.as_ref().map_or_else(|| Ok(SizeExpr::constant(1)), |p| size(&p.chunks))?,
-        grid: None,
-        step_chunks: scheduled.nest.parallel.as_ref().and_then(|p| p.step_chunks.as_ref()).map(size).transpose()?,
-        scratch_bytes: size(&compiled.scratch_bytes)?,
+        values: (0..symbols).filter(|_| form.takes_symbols).map(SizeExpr::symbol).collect(),
+        chunks: form.chunks,
+        grid: form.grid,
+        step_chunks: form.step_chunks,
+        scratch_bytes: form.scratch_bytes,
     });
     program.steps = vec![launch; launches];
     if symbols == 0 {

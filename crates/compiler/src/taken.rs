@@ -22,7 +22,6 @@ pub(crate) fn describe(report: &mut Report, kernels: &Kernels, scheduled: &[(Var
 pub(crate) fn builtin_fingerprint(kernels: &Kernels, scheduled: &[(VariantTarget, Vec<Scheduled>)]) -> Option<String> {
     let mut taken = Records::default();
     for (target, schedules) in scheduled {
-        let Some(target) = target.cpu() else { continue };
         for (distinct, scheduled) in kernels.distinct.iter().zip(schedules) {
             if let (ChosenBy::BuiltinRecord, Some(&key)) = (scheduled.chosen_by, distinct.keys.first()) {
                 taken.insert(key, target, false, scheduled.schedule.clone());

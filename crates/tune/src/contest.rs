@@ -8,7 +8,7 @@ use crate::verdict::Verdict;
 use infc::Task;
 use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::Machine;
+use infc_passes::schedule::AnyMachine;
 
 /// Weight of the trials since the last win: after so many a kernel is expected to gain half as much by one more.
 const PATIENCE: f64 = 16.0;
@@ -51,7 +51,7 @@ impl<'t> Contest<'t> {
     /// Those of measuring.
     pub fn new<M: Measure<'t>>(
         task: &'t Task,
-        machine: &'t Machine,
+        machine: &'t AnyMachine,
         allowed: ErrorClass,
         strategy: Strategy,
         seed: u64,

@@ -6,12 +6,15 @@
 //! features per statement. A nest is taken as it is lowered: what does not move with a loop is loaded before it, unrolled
 //! turns share loads.
 
+mod gpu;
 mod traffic;
 mod walk;
 
+pub use gpu::{GPU_FEATURE_NAMES, gpu_features};
+
 use infc_ir::nest::LoopNest;
-use infc_passes::schedule::Machine;
-use walk::{Access, Leaf, Turns};
+use infc_passes::schedule::{AnyMachine, Machine};
+use walk::{Access, Home, Leaf, Turns};
 
 /// What the features are called, in order.
 pub const FEATURE_NAMES: [&str; 34] = [
@@ -50,6 +53,15 @@ pub const FEATURE_NAMES: [&str; 34] = [
     "aliasing streams",
     "hints",
 ];
+
+/// The features of a nest on a machine of either kind: [`features`] or [`gpu_features`].
+#[must_use]
+pub fn any_features(nest: &LoopNest, machine: &AnyMachine) -> Vec<f64> {
+    match machine {
+        AnyMachine::Cpu(machine) => features(nest, machine),
+        AnyMachine::Gpu(machine) => gpu_features(nest, machine),
+    }
+}
 
 /// The features of a nest on a machine; counts as logarithms, since ratios are what matters.
 #[must_use]
@@ -171,7 +183,7 @@ impl Counts {
         let mut operands = 0.0;
         for access in &leaf.accesses {
             let live = vectors * straight_moving(access, leaf);
-            if access.in_register {
+            if access.home == Home::Register {
                 if access.is_write && leaf.folds {
                     self.accumulators = self.accumulators.max(live);
                     // One accumulator's additions wait for each other, those of several do not.

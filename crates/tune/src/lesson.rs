@@ -1,13 +1,13 @@
 //! What earlier runs have to teach a cost model: their logs and records.
 
-use crate::features::features;
+use crate::features::any_features;
 use crate::file::RecordFile;
 use crate::measure::Logged;
 use crate::model::sample;
-use infc::{KernelKey, MachineModel, Target, recorded_kernel, schedule_machine};
+use infc::{KernelKey, MachineModel, VariantTarget, recorded_kernel};
 use infc_ir::kernel::Kernel;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::{Machine, apply, choose};
+use infc_passes::schedule::{AnyMachine, apply};
 use std::collections::BTreeMap;
 
 /// A kernel and the schedules of it that were measured.
@@ -27,7 +27,7 @@ pub struct Lesson {
 /// schedules that do not apply are left out, and so is what was measured with another number of threads. `native` is a target
 /// whose machine is not the fixed one.
 #[must_use]
-pub fn lessons(text: &str, native: Option<&Target>, threads: usize) -> Vec<Lesson> {
+pub fn lessons(text: &str, native: Option<&VariantTarget>, threads: usize) -> Vec<Lesson> {
     let lines: Vec<Logged> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     // Times in times of the default, per kernel and schedule; the last measurement counts.
     let mut times: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
@@ -65,27 +65,33 @@ pub fn lessons(text: &str, native: Option<&Target>, threads: usize) -> Vec<Lesso
 /// A kernel that schedules are compared for.
 struct Classroom {
     kernel: Kernel,
-    machine: Machine,
+    machine: AnyMachine,
     of_default: Vec<f64>,
 }
 
 impl Classroom {
-    fn new(text: &str, target: &str, native: Option<&Target>) -> Option<Self> {
-        let mut target: Target = target.parse().ok()?;
-        if let Some(native) = native.filter(|native| native.to_string() == target.to_string()) {
+    fn new(text: &str, target: &str, native: Option<&VariantTarget>) -> Option<Self> {
+        let mut target: VariantTarget = target.parse().ok()?;
+        if let (VariantTarget::Cpu(target), Some(VariantTarget::Cpu(native))) = (&mut target, native)
+            && native.to_string() == target.to_string()
+        {
             target.machine = MachineModel { ..native.machine };
         }
-        let machine = schedule_machine(&target);
+        // What processors and GPUs are asked about schedules is not the same.
+        if native.is_some_and(|native| native.cpu().is_some() != target.cpu().is_some()) {
+            return None;
+        }
+        let machine = target.machine();
         let kernel = recorded_kernel(text).ok()?;
-        let default = choose(&kernel, &machine, ErrorClass::Reassociating);
-        let of_default = features(&apply(&kernel, &default).ok()?, &machine);
+        let default = machine.choose(&kernel, ErrorClass::Reassociating);
+        let of_default = any_features(&apply(&kernel, &default).ok()?, &machine);
         Some(Self { kernel, machine, of_default })
     }
 
     fn trials<'s>(&self, times: impl Iterator<Item = (&'s str, f64)>) -> Vec<(Vec<f64>, f64)> {
         let trial = |(schedule, time): (&str, f64)| {
             let nest = apply(&self.kernel, &schedule.parse().ok()?).ok()?;
-            (time.is_finite() && time > 0.0).then(|| (sample(&features(&nest, &self.machine), &self.of_default), time))
+            (time.is_finite() && time > 0.0).then(|| (sample(&any_features(&nest, &self.machine), &self.of_default), time))
         };
         times.filter_map(trial).collect()
     }

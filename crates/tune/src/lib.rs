@@ -31,7 +31,7 @@ mod verdict;
 
 pub use builtin::{MachineKind, builtin_kinds, builtin_records};
 pub use contest::{Contest, Outcome};
-pub use features::{FEATURE_NAMES, features};
+pub use features::{FEATURE_NAMES, GPU_FEATURE_NAMES, any_features, features, gpu_features};
 pub use file::{BadRecord, RecordFile};
 pub use interval::{median, median_interval};
 pub use lesson::{Lesson, lessons};

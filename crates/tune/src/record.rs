@@ -1,7 +1,7 @@
 //! A record: a schedule that was found for a kernel, and by how much it is quicker than the default choice.
 
 use crate::profile::with_machine;
-use infc::{KernelKey, MachineModel, RecordedCode, Target, Task, recorded_code};
+use infc::{KernelKey, MachineModel, RecordedCode, Task, VariantTarget, recorded_code};
 use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ impl Record {
     ///
     /// # Errors
     /// The reason why compilations would not take the schedule.
-    pub fn new(task: &Task, target: &Target, strict: bool, schedule: &Schedule, proof: Proof) -> Result<Self, String> {
+    pub fn new(task: &Task, target: &VariantTarget, strict: bool, schedule: &Schedule, proof: Proof) -> Result<Self, String> {
         let code = recorded_code(&task.text, schedule, target, allowed(strict))?;
         let record = Self {
             schema: SCHEMA.to_owned(),
@@ -203,7 +203,7 @@ impl Record {
     ///
     /// # Errors
     /// The part that cannot be read, and why.
-    pub fn parts(&self) -> Result<(KernelKey, Target, Schedule), String> {
+    pub fn parts(&self) -> Result<(KernelKey, VariantTarget, Schedule), String> {
         let key = self.kernel.parse().map_err(|error| format!("kernel `{}`: {error}", self.kernel))?;
         let target = self.target.parse().map_err(|error| format!("target `{}`: {error}", self.target))?;
         let schedule = self.schedule.parse().map_err(|error| format!("schedule: {error}"))?;
@@ -215,7 +215,10 @@ impl Record {
     #[must_use]
     pub fn standing(&self, machine: Option<MachineModel>) -> Standing {
         let compiled = self.parts().and_then(|(_, target, schedule)| {
-            let target = with_machine(&target, machine.unwrap_or(target.machine));
+            let target = match target {
+                VariantTarget::Cpu(target) => with_machine(&target, machine.unwrap_or(target.machine)).into(),
+                gpu @ VariantTarget::Cuda(_) => gpu,
+            };
             recorded_code(&self.text, &schedule, &target, allowed(self.strict))
         });
         match compiled {

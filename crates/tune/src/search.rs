@@ -1,12 +1,12 @@
 //! The search over the schedules of one kernel.
 
-use crate::features::features;
+use crate::features::any_features;
 use crate::model::{CostModel, sample};
 use crate::random::Random;
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::{Decision, Machine, apply, decide};
+use infc_passes::schedule::{AnyMachine, Decision, apply};
 use std::collections::{HashSet, VecDeque};
 
 /// Alternatives per decision that are tried alone, before anything is combined.
@@ -53,7 +53,7 @@ pub struct Proposal {
 /// Proposes schedules of a kernel and learns how quick they are. The same answers lead to the same proposals.
 pub struct Search<'k> {
     kernel: &'k Kernel,
-    machine: &'k Machine,
+    machine: &'k AnyMachine,
     allowed: ErrorClass,
     strategy: Strategy,
     random: Random,
@@ -79,7 +79,7 @@ pub struct Search<'k> {
 impl<'k> Search<'k> {
     /// A search that has measured the default choice; that is the time 1 which others are relative to.
     #[must_use]
-    pub fn new(kernel: &'k Kernel, machine: &'k Machine, allowed: ErrorClass, strategy: Strategy, seed: u64) -> Self {
+    pub fn new(kernel: &'k Kernel, machine: &'k AnyMachine, allowed: ErrorClass, strategy: Strategy, seed: u64) -> Self {
         let mut search = Self {
             kernel,
             machine,
@@ -96,7 +96,7 @@ impl<'k> Search<'k> {
             batch: VecDeque::new(),
             measured: Vec::new(),
         };
-        if let Some((schedule, met)) = decide(kernel, machine, allowed, &[]) {
+        if let Some((schedule, met)) = machine.decide(kernel, allowed, &[]) {
             search.of_default = search.features(&schedule);
             search.known.insert(schedule);
             search.alternatives = met.iter().map(|decision| decision.alternatives).collect();
@@ -142,7 +142,7 @@ impl<'k> Search<'k> {
     }
 
     fn features(&self, schedule: &Schedule) -> Vec<f64> {
-        apply(self.kernel, schedule).map_or_else(|_| self.of_default.clone(), |nest| features(&nest, self.machine))
+        apply(self.kernel, schedule).map_or_else(|_| self.of_default.clone(), |nest| any_features(&nest, self.machine))
     }
 
     /// The next of those that differ in one pick, or else a descendant.
@@ -221,7 +221,7 @@ impl<'k> Search<'k> {
         if !self.seen.insert(picks.clone()) {
             return None;
         }
-        let (schedule, decisions) = decide(self.kernel, self.machine, self.allowed, &picks)?;
+        let (schedule, decisions) = self.machine.decide(self.kernel, self.allowed, &picks)?;
         let is_new = self.known.insert(schedule.clone());
         is_new.then_some(Proposal { decisions, schedule, sample: Vec::new() })
     }
@@ -282,8 +282,8 @@ impl<'k> Search<'k> {
 mod tests {
     use super::*;
 
-    fn machine() -> Machine {
-        infc::schedule_machine(&"x86-64-v3".parse().expect("a target"))
+    fn machine() -> AnyMachine {
+        infc::schedule_machine(&"x86-64-v3".parse().expect("a target")).into()
     }
 
     fn kernel() -> Kernel {
@@ -362,13 +362,13 @@ mod tests {
         let (kernel, machine) = (kernel(), machine());
         let time = |proposal: &Proposal| {
             let nest = apply(&kernel, &proposal.schedule).expect("it applies");
-            let of = features(&nest, &machine);
+            let of = any_features(&nest, &machine);
             let named = |name| of[crate::FEATURE_NAMES.iter().position(|n| *n == name).expect("a feature")];
             (0.7 * named("loads") + 0.3 * named("chain cycles") + 0.1 * named("repeats of loops")).exp2()
         };
         let best_of = |strategy, seed| {
             let mut search = Search::new(&kernel, &machine, ErrorClass::Reassociating, strategy, seed);
-            let (default, _) = decide(&kernel, &machine, ErrorClass::Reassociating, &[]).expect("a default");
+            let (default, _) = machine.decide(&kernel, ErrorClass::Reassociating, &[]).expect("a default");
             let default = Proposal { decisions: Vec::new(), schedule: default, sample: Vec::new() };
             let unit = time(&default);
             let (mut model, mut best) = (CostModel::default(), 1.0f64);

@@ -7,7 +7,7 @@ use crate::search::Strategy;
 use infc::Task;
 use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::Machine;
+use infc_passes::schedule::AnyMachine;
 
 /// What is to be expected of a kernel that was not searched yet: as much less of its time. With what kernels of the same run
 /// gained it is a mean, of which it is one of the numbers.
@@ -23,7 +23,7 @@ const FORESEEN: u64 = 100_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'t> {
     /// What schedules are made for.
-    pub machine: &'t Machine,
+    pub machine: &'t AnyMachine,
     /// How far results may differ from the kernels' own.
     pub allowed: ErrorClass,
     /// How schedules are found.

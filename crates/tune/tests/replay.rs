@@ -51,7 +51,7 @@ fn search<'t, M: Measure<'t>>(
 fn a_search_is_repeated_without_measuring() {
     let log = log();
     let (tasks, target) = tasks(&log);
-    let machine = schedule_machine(&target);
+    let machine = schedule_machine(&target).into();
     let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: SEED };
     let mut replay = Replay::parse(&log).unwrap();
     let asked = replay.unasked();
@@ -104,7 +104,7 @@ impl<'t> Measure<'t> for Broken {
 fn what_fails_is_counted_and_not_tried_again() {
     let log = log();
     let (tasks, target) = tasks(&log);
-    let machine = schedule_machine(&target);
+    let machine = schedule_machine(&target).into();
     let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: 1 };
     let mut bench = Broken { asked: 0 };
     let mut tournament = Tournament::new(&tasks, rules, CostModel::default(), &mut bench, |_| ()).unwrap();
@@ -163,7 +163,7 @@ impl<'t> Measure<'t> for Even {
 fn searches_end_when_little_is_to_be_expected() {
     let log = log();
     let (tasks, target) = tasks(&log);
-    let machine = schedule_machine(&target);
+    let machine = schedule_machine(&target).into();
     let tasks = &tasks[..4];
     let strategy = Strategy::Evolutionary;
     let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy, seed: 1 };
@@ -197,7 +197,7 @@ fn searches_end_when_little_is_to_be_expected() {
 fn what_is_disproven_is_not_found() {
     let log = log();
     let (tasks, target) = tasks(&log);
-    let machine = schedule_machine(&target);
+    let machine = schedule_machine(&target).into();
     let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: SEED };
     let first_win = |log: &str| {
         let mut replay = Replay::parse(log).unwrap();
@@ -227,7 +227,7 @@ fn models_learn_from_earlier_runs() {
     assert!(lessons.len() == tasks.len() && (TRIALS / 2..=TRIALS).contains(&trials), "{trials}");
     let learned = CostModel::of(&lessons);
     assert!(learned.has_learned() && !CostModel::of(&lessons[..0]).has_learned());
-    let machine = schedule_machine(&target);
+    let machine = schedule_machine(&target).into();
     let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: SEED };
     let tried = |model: CostModel| {
         let mut bench = Noted::default();
@@ -317,7 +317,7 @@ impl<'t> Measure<'t> for Disproving {
 fn nothing_is_learned_from_what_is_disproven() {
     let log = log();
     let (tasks, target) = tasks(&log);
-    let machine = schedule_machine(&target);
+    let machine = schedule_machine(&target).into();
     let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: 1 };
     let proposed = |measures: bool| {
         let mut bench = Disproving { measures, proposed: Vec::new() };
@@ -335,7 +335,7 @@ fn nothing_is_learned_from_what_is_disproven() {
 fn searches_go_on_where_others_ended() {
     let log = log();
     let (tasks, target) = tasks(&log);
-    let machine = schedule_machine(&target);
+    let machine = schedule_machine(&target).into();
     let rules = Rules { machine: &machine, allowed: ErrorClass::Reassociating, strategy: Strategy::Guided, seed: SEED };
     let tasks = &tasks[..1];
     // The first that a search proposes.

@@ -24,9 +24,9 @@ use crate::failure::{Exit, Failure};
 use crate::output_file::OutputFile;
 use crate::{host, model_file, process, progress, tables};
 use definition::Definition;
-use infc::{CompileOptions, Phase, Source, Target, Task, schedule_machine};
+use infc::{CompileOptions, Phase, Source, Task, VariantTarget};
 use infc_passes::ErrorClass;
-use infc_passes::schedule::Machine;
+use infc_passes::schedule::{AnyMachine, Machine};
 use infc_tune::{CostModel, LOG_HEAD, Outcome, RecordFile, Rules, Strategy, Tournament};
 use keeper::Keeper;
 use points::Points;
@@ -201,13 +201,20 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
             let tasks = of_model(model, &target, &arguments)?;
             (target, None, tasks)
         }
+        // Of GPUs there is no profile.
+        None if arguments.target.starts_with("cuda") => {
+            let target = target(&arguments.target, console)?;
+            let tasks = suite::tasks(&target, arguments.strict)?;
+            (target, None, tasks)
+        }
         None => {
             let place = machine::place(&arguments.target)?;
-            let tasks = suite::tasks(&place.target, arguments.strict)?;
+            let tasks = suite::tasks(&place.target.clone().into(), arguments.strict)?;
             // The profile says what one core does.
-            let arena = Arena { target: &place.target, allowed, threads: 1, folder: folder.path() };
+            let fixed = place.target.clone().into();
+            let arena = Arena { target: &fixed, allowed, threads: 1, folder: folder.path() };
             let (target, profile) = machine::profile(&place, arena, &tasks, |doing| bar.set_message(doing))?;
-            (target, Some(profile), tasks)
+            (target.into(), Some(profile), tasks)
         }
     };
     if !arguments.kernel.is_empty() {
@@ -217,8 +224,14 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         }
     }
     let threads = arguments.threads;
+    if threads > 1 && target.cpu().is_none() {
+        return Err(CliError::usage("--threads: threads of processors run no kernels of GPUs").into());
+    }
     let arena = Arena { target: &target, allowed, threads, folder: folder.path() };
-    let machine = Machine { threads, ..schedule_machine(&target) };
+    let machine = match target.machine() {
+        AnyMachine::Cpu(machine) => Machine { threads, ..machine }.into(),
+        gpu @ AnyMachine::Gpu(_) => gpu,
+    };
     bar.suspend(|| console.note(format!("  {} distinct kernels for {target}", tasks.len())));
     let model = bar.suspend(|| learned(&taught, &target, threads, console));
     let mut bench = Bench::new(arena, arguments.log.as_deref())?;
@@ -328,7 +341,7 @@ fn read_taught(files: &[PathBuf]) -> Result<Vec<(&Path, String)>, Failure> {
 }
 
 /// A cost model that knows what these files tell.
-fn learned(taught: &[(&Path, String)], target: &Target, threads: usize, console: &Console) -> CostModel {
+fn learned(taught: &[(&Path, String)], target: &VariantTarget, threads: usize, console: &Console) -> CostModel {
     let mut all = Vec::new();
     for (path, text) in taught {
         let lessons = infc_tune::lessons(text, Some(target), threads);
@@ -340,7 +353,7 @@ fn learned(taught: &[(&Path, String)], target: &Target, threads: usize, console:
 }
 
 /// The kernels of a model.
-fn of_model(model: &Path, target: &Target, arguments: &TuneArgs) -> Result<Vec<Task>, Failure> {
+fn of_model(model: &Path, target: &VariantTarget, arguments: &TuneArgs) -> Result<Vec<Task>, Failure> {
     let options = CompileOptions {
         targets: vec![target.to_string()],
         byte_targets: Vec::new(),
@@ -355,18 +368,16 @@ fn of_model(model: &Path, target: &Target, arguments: &TuneArgs) -> Result<Vec<T
 }
 
 /// The target that schedules are for, and the machine that they have in mind.
-fn target(text: &str, console: &Console) -> Result<Target, Failure> {
+fn target(text: &str, console: &Console) -> Result<VariantTarget, Failure> {
     let target = match text {
         "native" => {
             let native = host::native().ok_or_else(|| CliError::usage("infc makes no code for this machine"))?;
             native.note().into_iter().for_each(|note| console.note(format!("  {note}")));
-            native.target
+            native.target.into()
         }
         _ => text.parse().map_err(|error| CliError::usage(format!("--target {text}: {error}")))?,
     };
-    if !host::runs_target(&target) {
-        return Err(CliError::usage(format!("--target {target}: this machine does not run such code")).into());
-    }
+    host::check_runs(&target).map_err(|reason| CliError::usage(format!("--target {target}: {reason}")))?;
     Ok(target)
 }
 

@@ -24,7 +24,7 @@ fn code(points: usize, added: i32) -> Vec<u8> {
     // Plain loops: one chunk.
     let schedule = Some("".parse().unwrap());
     let options = infc::KernelOptions { schedule, ..infc::KernelOptions::new("x86-64-v2".parse().unwrap()) };
-    infc::compile_kernel(&sum(points, added).parse().unwrap(), &options).unwrap().compiled.function.code
+    infc::compile_kernel(&sum(points, added).parse().unwrap(), &options).unwrap().code
 }
 
 /// An artifact that runs some code on `x` and `y` of so many numbers, with so many bytes of scratch memory.

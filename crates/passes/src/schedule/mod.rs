@@ -21,7 +21,7 @@ mod region;
 mod scatter;
 mod stream;
 
-pub use choose::{Decision, DotCost, Machine, choose, decide, gpu, operation_cost, plain};
+pub use choose::{AnyMachine, Decision, DotCost, Machine, choose, decide, gpu, operation_cost, plain};
 pub use error::ScheduleError;
 
 use crate::ErrorClass;

@@ -4,7 +4,7 @@
 //! loop is still there in the next turn, so all turns together bring in what they touch, each byte once; else every turn
 //! begins anew.
 
-use super::walk::{Access, Node, Tree};
+use super::walk::{Access, Home, Node, Tree};
 use std::collections::BTreeMap;
 
 /// Bytes that come at a time.
@@ -41,7 +41,7 @@ fn collect(tree: &Tree, node: &Node, depth: usize, of_buffer: &mut BTreeMap<infc
         Node::Loop(.., inside) => inside.iter().for_each(|inner| collect(tree, inner, depth, of_buffer)),
         Node::Leaf(n) => {
             let leaf = &tree.leaves[*n];
-            for access in leaf.accesses.iter().filter(|access| !access.in_register) {
+            for access in leaf.accesses.iter().filter(|access| access.home != Home::Register) {
                 let turns: Vec<f64> = leaf.loops.iter().map(|l| l.turns).collect();
                 let bytes = footprint(access, &turns, depth);
                 // Accesses of one buffer are mostly neighbours, and the largest tells of all.

@@ -4,7 +4,7 @@ use infc_ir::entity::{BufferId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::nest::{BufferKind, Expr, LoopKind, LoopNest, Stmt, Target};
 use infc_ir::scalar::{BinaryOp, ScalarOp, Source};
-use infc_ir::schedule::Scope;
+use infc_ir::schedule::{GpuDim, Intrinsic, Scope};
 use infc_passes::schedule::operation_cost;
 
 /// How a loop runs, as far as costs care.
@@ -16,6 +16,18 @@ pub(super) enum Turns {
     Straight,
     /// As lanes of a vector.
     Lanes(u16),
+    /// As one operation of a warp.
+    Matrix,
+    /// As blocks or threads of a GPU.
+    Bound(GpuDim),
+}
+
+/// Where a buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    Register,
+    Shared,
+    Memory,
 }
 
 /// A loop around what is looked at.
@@ -34,7 +46,7 @@ pub(super) struct Access {
     /// Elements of the buffer.
     pub(super) len_elems: f64,
     pub(super) is_write: bool,
-    pub(super) in_register: bool,
+    pub(super) home: Home,
     /// Per loop around it, from outermost to innermost, by how many elements it moves from the first turn to the second;
     /// `None` if it stays in all turns.
     pub(super) strides: Vec<Option<f64>>,
@@ -51,6 +63,8 @@ pub(super) struct Leaf {
     /// Whether it folds into what it writes.
     pub(super) folds: bool,
     pub(super) is_hint: bool,
+    /// Elements that it copies asynchronously at once; 0 if it does not.
+    pub(super) copies: f64,
     /// Whether it happens under a condition.
     pub(super) is_conditional: bool,
 }
@@ -72,8 +86,14 @@ pub(super) struct Tree {
     pub(super) chunks: f64,
     /// Bytes of buffers on the stack and in scratch memory.
     pub(super) local_bytes: f64,
+    /// Of those in shared memory.
+    pub(super) shared_bytes: f64,
+    /// Elements of those in registers.
+    pub(super) register_elems: f64,
     /// Turns of all serial loops.
     pub(super) repeats: f64,
+    /// Meetings of the threads of a block, in all turns.
+    pub(super) barriers: f64,
 }
 
 /// Reads a nest with symbols at the values that the tuner measures at: their minimum, at least 1.
@@ -82,9 +102,13 @@ pub(super) fn read(nest: &LoopNest) -> Tree {
     let mut walk = Walk { nest, symbols, loops: Vec::new(), lets: Vec::new(), conditions: 0, tree: Tree::default() };
     walk.tree.chunks = 1.0;
     for buffer in nest.buffers.iter() {
-        if matches!(buffer.kind, BufferKind::Local(Scope::Stack | Scope::Scratch)) {
-            let bytes = buffer.dtype.size_bytes().unwrap_or(1) as f64;
-            walk.tree.local_bytes += walk.at_start(&buffer.len_elems).unwrap_or(0.0).max(0.0) * bytes;
+        let BufferKind::Local(scope) = buffer.kind else { continue };
+        let elems = walk.at_start(&buffer.len_elems).unwrap_or(0.0).max(0.0);
+        let bytes = elems * buffer.dtype.size_bytes().unwrap_or(1) as f64;
+        match scope {
+            Scope::Stack | Scope::Scratch => walk.tree.local_bytes += bytes,
+            Scope::Shared => walk.tree.shared_bytes += bytes,
+            Scope::Register => walk.tree.register_elems += elems,
         }
     }
     walk.tree.roots = match &nest.parallel {
@@ -115,9 +139,11 @@ impl Walk<'_> {
                 Stmt::For { var, extent, kind, body } => {
                     let turns = self.at_start(extent).unwrap_or(1.0).max(0.0);
                     let kind = match kind {
-                        LoopKind::Serial | LoopKind::Bound(_) => Turns::Serial,
+                        LoopKind::Serial => Turns::Serial,
+                        LoopKind::Bound(dim) => Turns::Bound(*dim),
                         // An operation of the machine does all turns at once.
-                        LoopKind::Tensor(_) => Turns::Lanes(1),
+                        LoopKind::Tensor(Intrinsic::Dot4 | Intrinsic::Dot2) => Turns::Lanes(1),
+                        LoopKind::Tensor(Intrinsic::Mma8 | Intrinsic::Mma16 | Intrinsic::Mma32) => Turns::Matrix,
                         LoopKind::Unrolled => Turns::Straight,
                         LoopKind::Vector { lanes } => Turns::Lanes(*lanes),
                     };
@@ -146,11 +172,21 @@ impl Walk<'_> {
                 Stmt::Prefetch { target } => {
                     nodes.push(self.leaf(std::slice::from_ref(target), None, 0.0, false, false))
                 }
-                Stmt::Alloc(_)
-                | Stmt::Barrier
-                | Stmt::AsyncCopy { .. }
-                | Stmt::AsyncCommit
-                | Stmt::AsyncWait { .. } => {}
+                Stmt::AsyncCopy { target, source, len_elems, valid } => {
+                    let accesses =
+                        vec![self.access(target.buffer, &target.index, true), self.access(source.buffer, &source.index, false)];
+                    nodes.push(self.push(Leaf {
+                        loops: self.loops.clone(),
+                        cost: 0.0,
+                        accesses,
+                        folds: false,
+                        is_hint: false,
+                        copies: f64::from(*len_elems),
+                        is_conditional: !valid.is_empty() || self.conditions > 0,
+                    }));
+                }
+                Stmt::Barrier => self.tree.barriers += self.serial_turns(),
+                Stmt::Alloc(_) | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             }
         }
         self.lets.truncate(lets);
@@ -159,13 +195,22 @@ impl Walk<'_> {
 
     fn inside(&mut self, var: VarId, turns: f64, kind: Turns, body: &[Stmt]) -> Node {
         if kind == Turns::Serial {
-            let around = self.loops.iter().filter(|l| l.kind == Turns::Serial).map(|l| l.turns).product::<f64>();
-            self.tree.repeats += around * turns;
+            self.tree.repeats += self.serial_turns() * turns;
         }
         self.loops.push(Loop { var, turns, kind });
         let nodes = self.block(body);
         self.loops.pop();
         Node::Loop(self.loops.len(), turns, nodes)
+    }
+
+    /// Turns of the serial loops around.
+    fn serial_turns(&self) -> f64 {
+        self.loops.iter().filter(|l| l.kind == Turns::Serial).map(|l| l.turns).product()
+    }
+
+    fn push(&mut self, leaf: Leaf) -> Node {
+        self.tree.leaves.push(leaf);
+        Node::Leaf(self.tree.leaves.len() - 1)
     }
 
     fn leaf(&mut self, targets: &[Target], value: Option<&Expr>, cost: f64, folds: bool, is_masked: bool) -> Node {
@@ -181,15 +226,8 @@ impl Walk<'_> {
                 is_conditional |= !load.valid.is_empty();
             }
         }
-        self.tree.leaves.push(Leaf {
-            loops: self.loops.clone(),
-            cost,
-            accesses,
-            folds,
-            is_hint: value.is_none(),
-            is_conditional,
-        });
-        Node::Leaf(self.tree.leaves.len() - 1)
+        let (loops, is_hint) = (self.loops.clone(), value.is_none());
+        self.push(Leaf { loops, cost, accesses, folds, is_hint, copies: 0.0, is_conditional })
     }
 
     fn access(&self, buffer: BufferId, index: &IndexExpr, is_write: bool) -> Access {
@@ -207,7 +245,11 @@ impl Walk<'_> {
             elem_bytes: declared.dtype.size_bytes().unwrap_or(1) as f64,
             len_elems: self.at_start(&declared.len_elems).unwrap_or(f64::INFINITY).max(1.0),
             is_write,
-            in_register: declared.kind == BufferKind::Local(Scope::Register),
+            home: match declared.kind {
+                BufferKind::Local(Scope::Register) => Home::Register,
+                BufferKind::Local(Scope::Shared) => Home::Shared,
+                _ => Home::Memory,
+            },
             strides: self.loops.iter().map(stride).collect(),
         }
     }

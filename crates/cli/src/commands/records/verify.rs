@@ -146,7 +146,8 @@ fn check(
     folder: &Path,
 ) -> Result<(Found, Option<String>, Record), Failure> {
     // Whoever tunes on this machine has its profile in mind.
-    let machine = native.filter(|native| record.machine == process::processor() && record.target == native.to_string());
+    let of_native = |native: &&Target| record.machine == process::processor() && record.target == native.to_string();
+    let machine = native.filter(of_native);
     let now = match record.standing(machine.map(|native| native.machine)) {
         Standing::Illegal(reason) => return Ok((Found::Illegal, Some(reason), record)),
         Standing::Measured if !arguments.all => return Ok((Found::Measured, None, record)),
@@ -158,12 +159,17 @@ fn check(
     let (found, reason) = match record.parts() {
         Err(reason) => (Found::Illegal, Some(reason)),
         Ok(_) if !arguments.measure => (Found::Changed, None),
-        Ok(_) if record.machine != process::processor() => changed(format!("measured on {}", record.machine)),
+        Ok((_, target, _)) if record.machine != host::device(&target) => {
+            changed(format!("measured on {}", record.machine))
+        }
         Ok(_) if record.threads > process::cores() => changed(format!("measured with {} threads", record.threads)),
-        Ok((_, target, _)) if !host::runs_target(&target) => changed(format!("this machine does not run {target}")),
+        Ok((_, target, _)) if host::check_runs(&target).is_err() => {
+            changed(format!("this machine does not run {target}"))
+        }
         Ok((_, target, schedule)) => {
             let allowed = if record.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
-            let arena = Arena { target: machine.unwrap_or(&target), allowed, threads: record.threads, folder };
+            let target = machine.map_or(target, |native| native.clone().into());
+            let arena = Arena { target: &target, allowed, threads: record.threads, folder };
             let kernel = match recorded_kernel(&record.text) {
                 Ok(kernel) => kernel,
                 Err(reason) => return Ok((Found::Illegal, Some(reason), record)),

@@ -3,8 +3,8 @@
 use super::{TuneArgs, read_known};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::{output_file, process};
-use infc::{KernelKey, Target};
+use crate::{host, output_file, process};
+use infc::{KernelKey, VariantTarget};
 use infc_ir::schedule::Schedule;
 use infc_tune::{Contest, Record, RecordFile, Standing, builtin_records};
 use std::collections::HashMap;
@@ -13,14 +13,14 @@ use std::path::Path;
 /// Keeps what a search finds.
 pub(super) struct Keeper<'a> {
     file: &'a Path,
-    target: &'a Target,
+    target: &'a VariantTarget,
     arguments: &'a TuneArgs,
     /// What this run wrote for each kernel.
     written: HashMap<KernelKey, Record>,
 }
 
 impl<'a> Keeper<'a> {
-    pub(super) fn new(file: &'a Path, target: &'a Target, arguments: &'a TuneArgs) -> Self {
+    pub(super) fn new(file: &'a Path, target: &'a VariantTarget, arguments: &'a TuneArgs) -> Self {
         Self { file, target, arguments, written: HashMap::new() }
     }
 
@@ -36,7 +36,7 @@ impl<'a> Keeper<'a> {
         let mut take = |file: RecordFile, is_of_machine: &dyn Fn(&Record) -> bool| {
             for record in file.records.iter().filter(|record| is_of_this(record) && is_of_machine(record)) {
                 // A file may say anything: no schedule is measured that a compilation would not take.
-                match (record.standing(Some(self.target.machine)), record.parts()) {
+                match (record.standing(self.target.cpu().map(|target| target.machine)), record.parts()) {
                     (Standing::Illegal(reason), _) | (_, Err(reason)) => {
                         console.note(format!("  record not taken  {}: {reason}", record.name));
                     }
@@ -52,10 +52,10 @@ impl<'a> Keeper<'a> {
             take(builtin_records(&kind.to_string()).unwrap_or_default(), &|_| true);
         }
         if self.arguments.resume {
-            let processor = process::processor();
+            let device = host::device(self.target);
             let mut file = read_known(self.file)?;
             file.keep_best();
-            take(file, &|record| record.machine == processor);
+            take(file, &|record| record.machine == device);
         }
         if !known.is_empty() {
             console.note(format!("  begins with what was found before for {} of them", known.len()));
@@ -68,7 +68,7 @@ impl<'a> Keeper<'a> {
         let Some((schedule, proof)) = &contest.found else { return Ok(()) };
         match Record::new(contest.task, self.target, self.arguments.strict, schedule, *proof) {
             Ok(record) => {
-                let record = Record { machine: process::processor(), threads: self.arguments.threads, ..record };
+                let record = Record { machine: host::device(self.target), threads: self.arguments.threads, ..record };
                 // Another run may have added to it meanwhile.
                 let mut known = read_known(self.file)?;
                 known.keep(record.clone(), self.written.get(&contest.task.key));

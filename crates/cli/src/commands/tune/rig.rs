@@ -7,7 +7,7 @@ use super::report::Refuted;
 use super::trial::Trial;
 use crate::error::CliError;
 use crate::failure::Failure;
-use infc::{KernelKey, KernelOptions, SingleKernel, Target, Task, compile_kernel};
+use infc::{KernelKey, KernelOptions, SingleKernel, Task, VariantTarget, compile_kernel};
 use infc_ir::kernel::Kernel;
 use infc_ir::schedule::{Schedule, Step};
 use infc_passes::ErrorClass;
@@ -30,7 +30,7 @@ const KEPT: usize = 4;
 /// What all kernels share.
 #[derive(Clone, Copy)]
 pub(in crate::commands) struct Arena<'a> {
-    pub(in crate::commands) target: &'a Target,
+    pub(in crate::commands) target: &'a VariantTarget,
     pub(in crate::commands) allowed: ErrorClass,
     /// How many threads run kernels.
     pub(in crate::commands) threads: usize,
@@ -421,6 +421,7 @@ mod tests {
         let kernel = infc::recorded_kernel(text).expect("a kernel");
         let Some(target) = crate::host::native_target() else { return };
         let folder = tempfile::tempdir().expect("a folder");
+        let target = target.into();
         let arena = Arena { target: &target, allowed: ErrorClass::Reassociating, threads: 1, folder: folder.path() };
         let mut rig = Rig::unmeasured(&kernel, "sum", arena);
         // A launch of 300 ns, and a microsecond for the run itself.

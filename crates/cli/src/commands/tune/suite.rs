@@ -5,11 +5,11 @@
 
 use crate::failure::Failure;
 use crate::small_model::SmallModel;
-use infc::{CompileOptions, Phase, Source, Target, Task};
+use infc::{CompileOptions, Phase, Source, Task, VariantTarget};
 use prost::Message;
 
 /// The kernels of the suite.
-pub(super) fn tasks(target: &Target, strict: bool) -> Result<Vec<Task>, Failure> {
+pub(super) fn tasks(target: &VariantTarget, strict: bool) -> Result<Vec<Task>, Failure> {
     let options = CompileOptions {
         targets: vec![target.to_string()],
         byte_targets: Vec::new(),

@@ -4,15 +4,18 @@
 //! memory flush with the pages before it and once with those behind it: who reads or writes a byte beyond ends the process, and
 //! so the trial. What it leaves unwritten of its outputs is not what the other one has written there, and what it has not
 //! written of scratch memory is no number. Both are held against what the kernel's definition says of some of their elements.
+//! Of GPUs, whose memory has no such pages, only outputs are what nothing was written to, and operands stay in their memory; the
+//! GPU says how long it takes.
 
 use super::definition::Definition;
 use super::points::Points;
 use crate::agreement::{Agreement, Tolerance};
 use crate::error::CliError;
 use crate::failure::Failure;
+use infc::SYMBOLS;
 use infc_runtime::{
-    Flush, GuardedBytes, GuardedScratch, LoadOptions, Model, Pool, RunOptions, RuntimeError, Session, SessionOptions,
-    TensorView, TensorViewMut,
+    Flush, GpuTensor, GuardedBytes, GuardedScratch, LoadOptions, Model, Pool, RunInput, RunOptions, RunOutput,
+    RuntimeError, Session, SessionOptions, TensorView, TensorViewMut,
 };
 use infc_tensor::{AlignedBytes, Tensor};
 use infc_tune::Verdict;
@@ -88,8 +91,16 @@ pub(super) struct Judge<'a> {
 struct Lane {
     model: Model,
     session: Session,
-    outputs: Vec<AlignedBytes>,
+    memory: Memory,
     shapes: Vec<Vec<usize>>,
+}
+
+/// Where what is computed, and on GPUs what it is computed from, is.
+enum Memory {
+    /// Outputs.
+    Host(Vec<AlignedBytes>),
+    /// The values of symbols stay with the host, which launches kernels for them.
+    Gpu { inputs: Vec<Option<GpuTensor>>, outputs: Vec<GpuTensor> },
 }
 
 /// Measures two artifacts of the same kernel.
@@ -143,7 +154,8 @@ pub(super) fn prove(
 }
 
 fn open_both(candidate: &Path, incumbent: &Path, threads: usize) -> Result<[Model; 2], Failure> {
-    let options = LoadOptions { pool: Some(Pool::builder().threads(threads).build()), ..LoadOptions::default() };
+    let (pool, gpu) = (Some(Pool::builder().threads(threads).build()), crate::gpu::for_model());
+    let options = LoadOptions { pool, gpu, ..LoadOptions::default() };
     Ok([Model::open_with(candidate, &options)?, Model::open_with(incumbent, &options)?])
 }
 
@@ -176,14 +188,16 @@ impl Judge<'_> {
         // The last poison is that of all outputs: what neither writes stays the same for both.
         for (flush, poison) in POISONS {
             let views: Vec<TensorView<'_>> = inputs.iter().map(TensorView::try_from).collect::<Result<_, _>>()?;
-            incumbent.outputs.iter_mut().for_each(|bytes| bytes.fill(poison));
+            incumbent.fill(poison)?;
             incumbent.run(&views)?;
             let expected = incumbent.results()?;
             if let Some(refuted) = self.points.refuted(self.definition, symbols, &expected) {
                 return Ok(Some(Trial { refuted: Some(refuted), ..Trial::default() }));
             }
-            let guarded: io::Result<Vec<GuardedBytes>> =
-                inputs.iter().map(|input| guarded_copy(input.bytes(), flush)).collect();
+            let guarded: io::Result<Vec<GuardedBytes>> = match candidate.memory {
+                Memory::Host(_) => inputs.iter().map(|input| guarded_copy(input.bytes(), flush)).collect(),
+                Memory::Gpu { .. } => Err(io::ErrorKind::Unsupported.into()),
+            };
             let found = match guarded {
                 Ok(inputs_between) => {
                     let views = inputs.iter().zip(&inputs_between);
@@ -193,7 +207,7 @@ impl Judge<'_> {
                     candidate.guarded_results(&views, flush, poison)?
                 }
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                    candidate.outputs.iter_mut().for_each(|bytes| bytes.fill(poison));
+                    candidate.fill(poison)?;
                     candidate.run(&views)?;
                     candidate.results()?
                 }
@@ -219,27 +233,69 @@ fn out_of_memory(len_bytes: usize) -> Failure {
 
 impl Lane {
     fn new(model: Model, views: &[TensorView<'_>]) -> Result<Self, Failure> {
-        let mut session = model.session(&SessionOptions::default())?;
+        let gpu = model.gpu().cloned();
+        let options = SessionOptions { device_time: gpu.is_some(), ..SessionOptions::default() };
+        let mut session = model.session(&options)?;
         let shapes = session.output_shapes_for(views)?;
-        let ports = &session.entry().outputs;
-        let outputs = ports.iter().zip(&shapes).map(|(port, shape)| {
-            let mut bytes = AlignedBytes::zeroed(port.dtype.storage_bytes(shape.iter().product()).unwrap_or(0));
-            bytes.fill(POISON);
-            bytes
-        });
-        let outputs = outputs.collect();
-        Ok(Self { model, session, outputs, shapes })
+        let entry = session.entry();
+        let ports = entry.outputs.iter().zip(&shapes);
+        let memory = match gpu {
+            None => Memory::Host(
+                ports
+                    .map(|(port, shape)| {
+                        AlignedBytes::zeroed(port.dtype.storage_bytes(shape.iter().product()).unwrap_or(0))
+                    })
+                    .collect(),
+            ),
+            Some(gpu) => {
+                let outputs = ports.map(|(port, shape)| GpuTensor::zeros(&gpu, port.dtype, shape));
+                let inputs = entry.inputs.iter().zip(views).map(|(port, view)| {
+                    (port.name != SYMBOLS).then(|| GpuTensor::from_view(&gpu, view)).transpose()
+                });
+                Memory::Gpu { inputs: inputs.collect::<Result<_, _>>()?, outputs: outputs.collect::<Result<_, _>>()? }
+            }
+        };
+        let mut lane = Self { model, session, memory, shapes };
+        lane.fill(POISON)?;
+        Ok(lane)
+    }
+
+    /// Makes outputs what nothing was written to.
+    fn fill(&mut self, poison: u8) -> Result<(), Failure> {
+        match &mut self.memory {
+            Memory::Host(outputs) => outputs.iter_mut().for_each(|bytes| bytes.fill(poison)),
+            Memory::Gpu { outputs, .. } => {
+                for output in outputs {
+                    let (dtype, shape) = (output.dtype(), output.shape().to_vec());
+                    let bytes = vec![poison; dtype.storage_bytes(shape.iter().product()).unwrap_or(0)];
+                    output.write(&TensorView::new(dtype, &shape, &bytes)?)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Seconds of a run.
     fn run(&mut self, views: &[TensorView<'_>]) -> Result<f64, Failure> {
-        run_into(&mut self.session, views, &mut self.outputs, &self.shapes)
+        match &mut self.memory {
+            Memory::Host(outputs) => run_into(&mut self.session, views, outputs, &self.shapes),
+            Memory::Gpu { inputs, outputs } => {
+                let given = inputs.iter().zip(views).map(|(input, view)| match input {
+                    Some(tensor) => RunInput::Gpu(tensor),
+                    None => RunInput::Host(*view),
+                });
+                let mut taken: Vec<RunOutput<'_>> = outputs.iter_mut().map(RunOutput::Gpu).collect();
+                self.session.run_on_gpu(&given.collect::<Vec<_>>(), &mut taken, &RunOptions::default())?;
+                Ok(self.session.device_time().unwrap_or_default().as_secs_f64())
+            }
+        }
     }
 
     /// What a run makes of poisoned outputs and poisoned scratch memory between inaccessible pages.
     fn guarded_results(&mut self, views: &[TensorView<'_>], flush: Flush, poison: u8) -> Result<Vec<Tensor>, Failure> {
         let mut outputs = Vec::new();
-        for bytes in &self.outputs {
+        let Memory::Host(own) = &self.memory else { return self.results() };
+        for bytes in own {
             let mut between = GuardedBytes::zeroed(bytes.len(), flush).map_err(|_| out_of_memory(bytes.len()))?;
             between.fill(poison);
             outputs.push(between);
@@ -251,7 +307,10 @@ impl Lane {
     }
 
     fn results(&self) -> Result<Vec<Tensor>, Failure> {
-        tensors(&self.session, &self.shapes, self.outputs.iter().cloned())
+        match &self.memory {
+            Memory::Host(outputs) => tensors(&self.session, &self.shapes, outputs.iter().cloned()),
+            Memory::Gpu { outputs, .. } => Ok(outputs.iter().map(GpuTensor::read).collect::<Result<_, _>>()?),
+        }
     }
 }
 

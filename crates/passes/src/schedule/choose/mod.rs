@@ -43,6 +43,47 @@ use infc_ir::kernel::{Axis, AxisKind, Kernel};
 use infc_ir::schedule::{Schedule, Scope, Step};
 use infc_ir::verify::verify_nest;
 
+/// What schedules are chosen for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AnyMachine {
+    /// A processor.
+    Cpu(Machine),
+    /// A GPU.
+    Gpu(gpu::GpuMachine),
+}
+
+impl AnyMachine {
+    /// [`choose`], or [`gpu::choose`].
+    #[must_use]
+    pub fn choose(&self, kernel: &Kernel, allowed: ErrorClass) -> Schedule {
+        match self {
+            Self::Cpu(machine) => choose(kernel, machine, allowed),
+            Self::Gpu(machine) => gpu::choose(kernel, machine, allowed),
+        }
+    }
+
+    /// [`decide`], or [`gpu::decide`].
+    #[must_use]
+    pub fn decide(&self, kernel: &Kernel, allowed: ErrorClass, picks: &[usize]) -> Option<(Schedule, Vec<Decision>)> {
+        match self {
+            Self::Cpu(machine) => decide(kernel, machine, allowed, picks),
+            Self::Gpu(machine) => gpu::decide(kernel, machine, allowed, picks),
+        }
+    }
+}
+
+impl From<Machine> for AnyMachine {
+    fn from(machine: Machine) -> Self {
+        Self::Cpu(machine)
+    }
+}
+
+impl From<gpu::GpuMachine> for AnyMachine {
+    fn from(machine: gpu::GpuMachine) -> Self {
+        Self::Gpu(machine)
+    }
+}
+
 /// A schedule for the kernel on the machine, whose results differ from the kernel's own by no more than `allowed`: under
 /// [`ErrorClass::Exact`] no reduction whose order shows is folded in another one.
 ///

@@ -117,6 +117,12 @@ pub fn decide(
     Some((schedule, decisions.into_met()))
 }
 
+/// Whether a schedule that others chose applies to a kernel, and its memory has a size that is known and fits.
+#[must_use]
+pub fn takes(kernel: &Kernel, schedule: &Schedule, machine: &GpuMachine, allowed: ErrorClass) -> bool {
+    is_fit(kernel, schedule, machine, allowed)
+}
+
 fn find(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass) -> Option<Schedule> {
     let decisions = Decisions::default();
     let setting = Setting { machine: *machine, allowed, decisions: &decisions };
