@@ -1,10 +1,10 @@
 //! What this machine's processor can do, as targets name it, and what was measured of it.
 
 use crate::process;
+use infc::VariantTarget;
 use infc_artifact::{Hash, features};
 use infc_codegen_cpu::Target;
 use infc_codegen_cpu::target::{Feature, Level};
-use infc::VariantTarget;
 use infc_runtime::{Gpu, host_arch, host_has, installed_gpu};
 use infc_tune::{MachineProfile, PROFILE_BYTES};
 use std::fs::File;

@@ -5,12 +5,13 @@ mod assembler;
 mod compiled;
 mod device;
 
-use compiled::{agrees, compile, compile_old, old};
+use compiled::{agrees, compile, compile_by, compile_old, old};
 use device::execute;
 use infc_codegen_ptx::{PtxError, emit, link};
 use infc_ir::kernel::Kernel;
 use infc_ir::nest::LoopNest;
 use infc_passes::ErrorClass;
+use infc_passes::schedule::gpu::{self, GpuMachine};
 use infc_tensor::DType;
 use infc_testkit::{random_inputs, strategies};
 use proptest::prelude::*;
@@ -27,6 +28,67 @@ fn kernel_files_agree() {
             agrees(&format!("{name} {symbols:?}"), &kernel, &compiled, &symbols, tolerance);
         }
     }
+}
+
+/// What a tuner may try: schedules by other picks than the default's, drawn by lot, compute the same, and their text is all that
+/// they are.
+#[test]
+fn schedules_by_other_picks_agree() {
+    let wide = "kernel @wide(a: f16[N, 96], const b: f16[96, 144]) -> (y: f32[N, 144]) where N in 1..=512 {
+  stage sum0[m: N, n: 144, reduce k: 96] = fold sum f32(a[m, k]) * f32(b[k, n])
+  stage out1[m, n] = max(sum0[m, n], 0)
+  output y[m, n] = out1[m, n]
+}
+";
+    let long = "kernel @long(a: f32[3, 700]) -> (y: f32[3]) {
+  stage sum0[m: 3, reduce k: 700] = fold sum a[m, k] * a[m, k]
+  stage out1[m] = sqrt(sum0[m])
+  output y[m] = out1[m]
+}
+";
+    let attention = "kernel @attention(q: f32[20, 32], k: f32[2, 16, 96], v: f32[96, 32]) -> (y: f32[20, 32]) {
+  stage sum0[c: 2, h: 20, w: 96, reduce k: 16] = fold sum q[h, 16*c + k] * k[c, k, w]
+  stage fold1[m: 2, n: 20, reduce r: 96] = fold max sum0[m, n, r] * 0.25
+  stage map2[c, h, w] = exp(sum0[c, h, w] * 0.25 - fold1[c, h])
+  stage fold3[n, m, reduce r] = fold sum map2[m, n, r]
+  stage sum4[h, c, e: 16, reduce l: 96] = fold sum map2[c, h, l] * v[l, 16*c + e]
+  stage out5[h, c, e] = sum4[h, c, e] / fold3[h, c]
+  output y[h, 16*c + e] = out5[h, c, e]
+}
+";
+    let given = [wide, long, attention].map(|text| text.parse::<Kernel>().expect("well formed"));
+    let machine = GpuMachine::default();
+    let mut met = std::collections::BTreeSet::new();
+    let mut compared = 0;
+    for (name, kernel) in infc_testkit::kernels().into_iter().chain(given.map(|k| (k.name.clone(), k))) {
+        let normalised = infc_passes::formulate::normalise(kernel.clone());
+        // Not the largest: some picks compute the same again and again.
+        let choices = infc_testkit::symbol_choices(&kernel);
+        let symbols = &choices[1.min(choices.len() - 1)];
+        let mut seen = vec![gpu::choose(&normalised, &machine, ErrorClass::Reassociating)];
+        let by_default = gpu::decide(&normalised, &machine, ErrorClass::Reassociating, &[]);
+        assert_eq!(by_default.map(|(schedule, _)| schedule).as_ref(), seen.first(), "{name}");
+        for n in 1..9usize {
+            let mut picks: Vec<usize> = (0..4).map(|at| ((n * 0x9e37_79b9) >> (16 + 4 * at)) % 5).collect();
+            // Half of them by the usual kind of schedule.
+            picks[0] *= n % 2;
+            let decided = gpu::decide(&normalised, &machine, ErrorClass::Reassociating, &picks);
+            let Some((schedule, decisions)) = decided else { continue };
+            met.extend(decisions.iter().filter(|decision| decision.picked > 0).map(|decision| decision.what));
+            if seen.contains(&schedule) {
+                continue;
+            }
+            assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule));
+            let compiled = compile_by(normalised.clone(), &schedule);
+            let half = kernel.operands.iter().any(|o| matches!(o.dtype, DType::F16 | DType::BF16));
+            agrees(&name, &kernel, &compiled, symbols, if half { 2e-3 } else { 2e-5 });
+            compared += 1;
+            seen.push(schedule);
+        }
+    }
+    let all = ["block", "depth", "keys", "kind", "points of a thread", "rows side by side", "threads", "tiles ahead"];
+    assert_eq!(met.into_iter().collect::<Vec<_>>(), all);
+    assert!(compared > 60, "{compared}");
 }
 
 /// A generation without products of matrices, asynchronous copies, extremes that keep NaN and conversions to bfloat16.

@@ -119,9 +119,7 @@ pub(crate) fn schedule(
     kernels
         .distinct
         .par_iter()
-        .map(|distinct| {
-            schedule_one(distinct, target, options, || machine.choose(&distinct.kernel, options.allowed()))
-        })
+        .map(|distinct| schedule_one(distinct, target, options, || machine.choose(&distinct.kernel, options.allowed())))
         .collect()
 }
 

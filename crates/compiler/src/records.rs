@@ -203,12 +203,7 @@ impl Records {
 
 /// Fails with the reason if a schedule does not make code for a target, or code whose results differ from the kernel's own by
 /// more than is allowed.
-fn applies(
-    kernel: &Kernel,
-    schedule: &Schedule,
-    target: &VariantTarget,
-    allowed: ErrorClass,
-) -> Result<(), String> {
+fn applies(kernel: &Kernel, schedule: &Schedule, target: &VariantTarget, allowed: ErrorClass) -> Result<(), String> {
     let refused = |is_foreign: fn(&Step) -> bool, why: &str| match schedule.steps.iter().find(|step| is_foreign(step)) {
         Some(step) => Err(format!("step `{step}`: {why}")),
         None => Ok(()),

@@ -8,8 +8,8 @@ use crate::kernels::{ChosenBy, Distinct, Kernels, Scheduled, check_kernel, check
 use crate::size::size;
 use crate::{CompileError, VariantTarget};
 use infc_artifact::{
-    Arg, ArtifactBuilder, Binding, BindingSource, Entry, Launch, MemoryPlan, PortSpec, Program, Provenance,
-    SizeExpr, Slot, Step, SymbolSpec, VariantBuilder,
+    Arg, ArtifactBuilder, Binding, BindingSource, Entry, Launch, MemoryPlan, PortSpec, Program, Provenance, SizeExpr,
+    Slot, Step, SymbolSpec, VariantBuilder,
 };
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_ir::schedule::Schedule;
@@ -91,11 +91,7 @@ pub fn compile_kernel(kernel: &Kernel, options: &KernelOptions) -> Result<Single
 }
 
 /// A port per operand, and launches of the kernel on them.
-fn entry_and_program(
-    kernel: &Kernel,
-    form: LaunchForm,
-    launches: usize,
-) -> Result<(Entry, Program), CompileError> {
+fn entry_and_program(kernel: &Kernel, form: LaunchForm, launches: usize) -> Result<(Entry, Program), CompileError> {
     let mut entry = Entry {
         name: "main".to_owned(),
         inputs: Vec::new(),

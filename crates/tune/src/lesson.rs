@@ -91,7 +91,8 @@ impl Classroom {
     fn trials<'s>(&self, times: impl Iterator<Item = (&'s str, f64)>) -> Vec<(Vec<f64>, f64)> {
         let trial = |(schedule, time): (&str, f64)| {
             let nest = apply(&self.kernel, &schedule.parse().ok()?).ok()?;
-            (time.is_finite() && time > 0.0).then(|| (sample(&any_features(&nest, &self.machine), &self.of_default), time))
+            (time.is_finite() && time > 0.0)
+                .then(|| (sample(&any_features(&nest, &self.machine), &self.of_default), time))
         };
         times.filter_map(trial).collect()
     }

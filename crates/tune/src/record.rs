@@ -80,7 +80,13 @@ impl Record {
     ///
     /// # Errors
     /// The reason why compilations would not take the schedule.
-    pub fn new(task: &Task, target: &VariantTarget, strict: bool, schedule: &Schedule, proof: Proof) -> Result<Self, String> {
+    pub fn new(
+        task: &Task,
+        target: &VariantTarget,
+        strict: bool,
+        schedule: &Schedule,
+        proof: Proof,
+    ) -> Result<Self, String> {
         let code = recorded_code(&task.text, schedule, target, allowed(strict))?;
         let record = Self {
             schema: SCHEMA.to_owned(),

@@ -79,7 +79,13 @@ pub struct Search<'k> {
 impl<'k> Search<'k> {
     /// A search that has measured the default choice; that is the time 1 which others are relative to.
     #[must_use]
-    pub fn new(kernel: &'k Kernel, machine: &'k AnyMachine, allowed: ErrorClass, strategy: Strategy, seed: u64) -> Self {
+    pub fn new(
+        kernel: &'k Kernel,
+        machine: &'k AnyMachine,
+        allowed: ErrorClass,
+        strategy: Strategy,
+        seed: u64,
+    ) -> Self {
         let mut search = Self {
             kernel,
             machine,

@@ -7,6 +7,7 @@ use infc_codegen_ptx::{PtxError, PtxModule, PtxTarget, emit};
 use infc_ir::interp::run_kernel;
 use infc_ir::kernel::Kernel;
 use infc_ir::nest::LoopNest;
+use infc_ir::schedule::Schedule;
 use infc_ir::verify::verify_nest;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::{apply, gpu, rewritten};
@@ -40,10 +41,16 @@ pub(crate) fn old() -> PtxTarget {
 pub(crate) fn compile_for(kernel: &Kernel, machine: &gpu::GpuMachine, allowed: ErrorClass) -> Compiled {
     let kernel = infc_passes::formulate::normalise(kernel.clone());
     let schedule = gpu::choose(&kernel, machine, allowed);
-    let nest = apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{kernel}"));
+    compile_by(kernel, &schedule)
+}
+
+/// A kernel that is normalised already, by a schedule.
+#[track_caller]
+pub(crate) fn compile_by(kernel: Kernel, schedule: &Schedule) -> Compiled {
+    let nest = apply(&kernel, schedule).unwrap_or_else(|e| panic!("{e}\n{schedule}\n{kernel}"));
     verify_nest(&nest).unwrap_or_else(|e| panic!("{e}\n{nest}"));
     let module = emit(&nest, &PtxTarget::default());
-    let kernel = rewritten(&kernel, &schedule).expect("it was applied");
+    let kernel = rewritten(&kernel, schedule).expect("it was applied");
     Compiled { kernel, schedule: schedule.to_string(), nest, module }
 }
 

@@ -41,7 +41,8 @@ const BANKS: f64 = 32.0;
 pub fn gpu_features(nest: &LoopNest, machine: &GpuMachine) -> Vec<f64> {
     let tree = walk::read(nest);
     let mut extents = [1.0f64; 6];
-    for (dim, turns) in tree.leaves.iter().flat_map(|leaf| &leaf.loops).filter_map(|l| Some((bound(l.kind)?, l.turns))) {
+    for (dim, turns) in tree.leaves.iter().flat_map(|leaf| &leaf.loops).filter_map(|l| Some((bound(l.kind)?, l.turns)))
+    {
         extents[dim as usize] = extents[dim as usize].max(turns);
     }
     let blocks: f64 = extents[..3].iter().product();
@@ -99,9 +100,8 @@ struct Counts {
 
 impl Counts {
     fn add(&mut self, leaf: &Leaf, warp: f64) {
-        let turns = |kind: fn(Turns) -> bool| {
-            leaf.loops.iter().filter(|l| kind(l.kind)).map(|l| l.turns).product::<f64>()
-        };
+        let turns =
+            |kind: fn(Turns) -> bool| leaf.loops.iter().filter(|l| kind(l.kind)).map(|l| l.turns).product::<f64>();
         let serial = turns(|kind| kind == Turns::Serial);
         let straight = turns(|kind| kind == Turns::Straight);
         let lanes = turns(|kind| matches!(kind, Turns::Lanes(_)));

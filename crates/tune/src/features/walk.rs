@@ -173,8 +173,10 @@ impl Walk<'_> {
                     nodes.push(self.leaf(std::slice::from_ref(target), None, 0.0, false, false))
                 }
                 Stmt::AsyncCopy { target, source, len_elems, valid } => {
-                    let accesses =
-                        vec![self.access(target.buffer, &target.index, true), self.access(source.buffer, &source.index, false)];
+                    let accesses = vec![
+                        self.access(target.buffer, &target.index, true),
+                        self.access(source.buffer, &source.index, false),
+                    ];
                     nodes.push(self.push(Leaf {
                         loops: self.loops.clone(),
                         cost: 0.0,

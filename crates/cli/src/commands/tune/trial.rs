@@ -249,9 +249,10 @@ impl Lane {
             ),
             Some(gpu) => {
                 let outputs = ports.map(|(port, shape)| GpuTensor::zeros(&gpu, port.dtype, shape));
-                let inputs = entry.inputs.iter().zip(views).map(|(port, view)| {
-                    (port.name != SYMBOLS).then(|| GpuTensor::from_view(&gpu, view)).transpose()
-                });
+                let inputs =
+                    entry.inputs.iter().zip(views).map(|(port, view)| {
+                        (port.name != SYMBOLS).then(|| GpuTensor::from_view(&gpu, view)).transpose()
+                    });
                 Memory::Gpu { inputs: inputs.collect::<Result<_, _>>()?, outputs: outputs.collect::<Result<_, _>>()? }
             }
         };
