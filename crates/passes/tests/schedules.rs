@@ -8,6 +8,8 @@ mod choices;
 mod instructions;
 #[path = "schedules/interleaved.rs"]
 mod interleaved;
+#[path = "schedules/rewritten.rs"]
+mod rewritten;
 #[path = "schedules/scattered.rs"]
 mod scattered;
 #[path = "schedules/short_rows.rs"]

@@ -12,6 +12,7 @@ mod report;
 mod rig;
 mod suite;
 mod trial;
+mod worker;
 
 pub(in crate::commands) use folder::Folder;
 pub(in crate::commands) use judgement::Judgement;
@@ -117,6 +118,9 @@ pub(crate) struct TuneArgs {
     /// Values of the kernel's symbols for which both are to compute the same; then nothing is measured
     #[arg(long, hide = true, requires = "definition", value_parser = numbers)]
     proof: Vec<Numbers>,
+    /// Answers questions: lines of standard input with arguments of trials, as lists in JSON
+    #[arg(long, hide = true)]
+    serve: bool,
     /// A folder to remove when the process that began this one is gone
     #[arg(long, hide = true, value_name = "FOLDER")]
     removes: Option<PathBuf>,
@@ -177,6 +181,9 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     if let Some(folder) = &arguments.removes {
         folder::remove_when_alone(folder)?;
         return Ok(Exit::Done);
+    }
+    if arguments.serve {
+        return worker::serve(console);
     }
     if let Some(definition) = &arguments.definition {
         return judge(&arguments, &Definition::read(definition)?, console);

@@ -23,7 +23,8 @@ fn claiming(points: usize, claimed: i64) -> Vec<u8> {
 fn code(points: usize, added: i32) -> Vec<u8> {
     // Plain loops: one chunk.
     let schedule = Some("".parse().unwrap());
-    let options = infc::KernelOptions { schedule, ..infc::KernelOptions::new("x86-64-v2".parse::<infc::Target>().unwrap()) };
+    let options =
+        infc::KernelOptions { schedule, ..infc::KernelOptions::new("x86-64-v2".parse::<infc::Target>().unwrap()) };
     infc::compile_kernel(&sum(points, added).parse().unwrap(), &options).unwrap().code
 }
 

@@ -33,6 +33,8 @@ pub const GPU_FEATURE_NAMES: [&str; 20] = [
 
 /// Bytes of memory that are transferred at once.
 const SECTOR_BYTES: f64 = 32.0;
+/// Points of a product of matrices that each thread of a warp has, of 16×8: loops go over them, one instruction has them all.
+const FRAGMENT_POINTS: f64 = 4.0;
 /// Banks of shared memory, of four bytes each.
 const BANKS: f64 = 32.0;
 
@@ -107,7 +109,7 @@ impl Counts {
         let lanes = turns(|kind| matches!(kind, Turns::Lanes(_)));
         self.straight += straight;
         if leaf.loops.iter().any(|l| l.kind == Turns::Matrix) {
-            self.matrices += serial * straight;
+            self.matrices += serial * straight / FRAGMENT_POINTS;
         } else {
             self.arithmetic += leaf.cost.max(0.1) * serial * straight * lanes;
         }

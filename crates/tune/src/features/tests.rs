@@ -75,3 +75,58 @@ fn caches_bound_traffic() {
     assert!(beyond_l1(1 << 20) <= 2.1 * whole, "{} of {whole}", beyond_l1(1 << 20));
     assert!(beyond_l1(4 << 10) > 4.0 * beyond_l1(1 << 20), "{}", beyond_l1(4 << 10));
 }
+
+/// Features for a GPU by name.
+fn of_gpu(text: &str, schedule: &str) -> impl Fn(&str) -> f64 + use<> {
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let nest = apply(&kernel, &schedule.parse().expect("a schedule")).unwrap_or_else(|e| panic!("{e}"));
+    let all = gpu_features(&nest, &infc_passes::schedule::gpu::GpuMachine::default());
+    assert_eq!(all.len(), GPU_FEATURE_NAMES.len());
+    assert!(all.iter().all(|feature| feature.is_finite()), "{all:?}");
+    move |name: &str| all[GPU_FEATURE_NAMES.iter().position(|n| *n == name).unwrap_or_else(|| panic!("{name}"))]
+}
+
+#[test]
+fn warps_ask_for_sectors() {
+    let twice = |step: u32| {
+        format!(
+            "kernel @twice(x: f32[{}]) -> (y: f32[4096]) {{
+  stage o[n: 4096] = x[{step}*n] + x[{step}*n]
+  output y[n] = o[n]
+}}",
+            step * 4096
+        )
+    };
+    let spread = "split o.n by 128 -> b, t; bind o.b to block.x; bind o.t to thread.x";
+    let near = of_gpu(&twice(1), spread);
+    assert_eq!((count(near("blocks")), count(near("threads of a block"))), (32.0, 128.0));
+    // A load, whose value is used twice, and a store, of 32 neighbours of four bytes each.
+    assert_eq!((count(near("memory accesses of a thread")), count(near("sectors of a warp's access"))), (2.0, 4.0));
+    assert!((count(near("bytes of all sectors")) - 2.0 * 4.0 * 32.0 * 128.0).abs() < 1.0);
+    let far = of_gpu(&twice(8), spread);
+    assert_eq!(count(far("sectors of a warp's access")).round(), 18.0);
+}
+
+#[test]
+fn blocks_share_memory_and_meet() {
+    let kernel: Kernel = PRODUCT.parse().expect("a kernel");
+    let machine = infc_passes::schedule::gpu::GpuMachine::default();
+    let schedule = infc_passes::schedule::gpu::choose(&kernel, &machine, infc_passes::ErrorClass::Reassociating);
+    let of = of_gpu(PRODUCT, &schedule.to_string());
+    assert!(count(of("shared bytes")) >= 2.0 * 16.0 * 64.0 * 4.0, "{schedule}");
+    assert!(count(of("barriers")) >= 2.0 && count(of("shared accesses of a thread")) > 16.0, "{schedule}");
+    assert!((count(of("arithmetic of all")) / (64.0 * 64.0 * 32.0) - 1.0).abs() < 0.5, "{schedule}");
+    assert_eq!(count(of("matrix instructions of all")), 0.0);
+
+    let halves = "kernel @p(a: f16[64, 64], const b: f16[64, 64]) -> (y: f32[64, 64]) {
+  stage c[m: 64, n: 64, reduce k: 64] = fold sum f32(a[m, k]) * f32(b[k, n])
+  stage g[m, n] = c[m, n]
+  output y[m, n] = g[m, n]
+}";
+    let kernel: Kernel = halves.parse().expect("a kernel");
+    let schedule = infc_passes::schedule::gpu::choose(&kernel, &machine, infc_passes::ErrorClass::Reassociating);
+    let of = of_gpu(halves, &schedule.to_string());
+    // 16×8 points and 16 of the sum each.
+    assert_eq!(count(of("matrix instructions of all")).round(), 64.0 * 64.0 * 64.0 / (16.0 * 8.0 * 16.0), "{schedule}");
+    assert!(count(of("copies of a thread")) > 0.0 && count(of("bytes of a copy")) >= 8.0, "{schedule}");
+}

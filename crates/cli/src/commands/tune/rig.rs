@@ -5,6 +5,7 @@ use super::judgement::Judgement;
 use super::proof;
 use super::report::Refuted;
 use super::trial::Trial;
+use super::worker;
 use crate::error::CliError;
 use crate::failure::Failure;
 use infc::{KernelKey, KernelOptions, SingleKernel, Task, VariantTarget, compile_kernel};
@@ -13,6 +14,7 @@ use infc_ir::schedule::{Schedule, Step};
 use infc_passes::ErrorClass;
 use infc_tune::{Logged, Measure, Verdict};
 use std::collections::{HashMap, VecDeque};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -216,10 +218,17 @@ impl<'a> Rig<'a> {
     /// What a trial says in a process of its own. One that crashes, as where memory beyond an operand is touched, says that the
     /// candidate computes something else.
     fn trial_process(&self, candidate: &Path, incumbent: &Path, points: &Path, arguments: &[String]) -> Option<Trial> {
-        let mut command = self.process()?;
-        command.arg("--trial").arg(candidate).arg(incumbent).arg("--points").arg(points).args(arguments);
-        command.args((self.arena.allowed == ErrorClass::Exact).then_some("--strict"));
-        command.arg("--threads").arg(self.arena.threads.to_string());
+        let mut words: Vec<OsString> = vec!["--definition".into(), self.definition.clone().into()];
+        words.extend(["--trial".into(), candidate.into(), incumbent.into()]);
+        words.extend(["--points".into(), points.into()]);
+        words.extend(arguments.iter().map(OsString::from));
+        words.extend((self.arena.allowed == ErrorClass::Exact).then(|| "--strict".into()));
+        words.extend(["--threads".into(), self.arena.threads.to_string().into()]);
+        if self.arena.target.cpu().is_none() {
+            return serde_json::from_str(&worker::ask(&words, TRIAL_TIMEOUT)?).ok();
+        }
+        let mut command = Command::new(std::env::current_exe().ok()?);
+        command.arg("tune").args(words);
         let (status, text) = finished(command)?;
         if has_crashed(status) {
             return Some(Trial::default());
