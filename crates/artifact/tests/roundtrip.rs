@@ -142,3 +142,33 @@ fn a_thin_artifact_is_one_variant_with_its_weights() {
     assert_eq!(thin.code(0).unwrap().0, whole.code(1).unwrap().0);
     assert_eq!(whole.thin("aarch64").unwrap_err().code(), "artifact::no-such-target");
 }
+
+#[test]
+fn what_is_read_here_and_there_is_written_in_small_pieces() {
+    /// The lengths of what is written at once.
+    struct Calls(Vec<u8>, Vec<usize>);
+    impl Write for Calls {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.extend_from_slice(bytes);
+            self.1.push(bytes.len());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let bytes: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
+    let write = |piece: Piece<'static>| {
+        let mut writer = ContainerWriter::default();
+        writer.section(SectionKind::WEIGHTS, 0, 0, vec![piece]);
+        let mut calls = Calls(Vec::new(), Vec::new());
+        writer.write_to(&mut calls).unwrap();
+        calls
+    };
+    let whole = write(Piece::new(bytes.clone()));
+    let scattered = write(Piece { scattered: true, ..Piece::new(bytes) });
+    assert_eq!(whole.0, scattered.0);
+    assert!(whole.1.contains(&200_000) && scattered.1.iter().all(|&len| len <= 1 << 16));
+    assert_eq!(Container::read(&scattered.0).unwrap().verified(0).unwrap().len(), 200_000);
+    assert_eq!(write(Piece { scattered: true, ..Piece::new(vec![]) }).0, write(Piece::new(vec![])).0);
+}

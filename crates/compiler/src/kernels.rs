@@ -128,9 +128,15 @@ fn schedule_one(
     distinct: &Distinct,
     target: &VariantTarget,
     options: &CompileOptions,
-    choose: impl FnOnce() -> Schedule,
+    choose: impl Fn() -> Schedule,
 ) -> Result<Scheduled, CompileError> {
     check_kernel(&distinct.kernel)?;
+    let is_open = options.records.is_empty() && options.builtin_records.is_empty();
+    // What was found without rounding was not compared with what rounds.
+    let rounding = (options.precision.rounds_to_tf32() && target.cpu().is_none() && !is_open).then(&choose);
+    if let Some(schedule) = rounding.filter(|schedule| schedule.steps.iter().any(|s| matches!(s, Step::Round { .. }))) {
+        return by_schedule(distinct, target, (schedule, ChosenBy::Default), Vec::new());
+    }
     let mut refused = Vec::new();
     let recorded = [(&options.records, ChosenBy::Record), (&options.builtin_records, ChosenBy::BuiltinRecord)]
         .into_iter()

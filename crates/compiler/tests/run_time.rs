@@ -3,6 +3,7 @@
 
 mod net;
 
+use infc::CompileOptions;
 use infc_runtime::{RunOptions, RuntimeError, Tensor};
 use infc_tensor::{AlignedBytes, DType};
 use net::{Attr, Net};
@@ -410,4 +411,47 @@ fn sizes_that_meet_and_differ_are_told_as_such() {
         *inputs.last_mut().expect("a size") = fits;
         run(&inputs).unwrap_or_else(|e| panic!("{e}"));
     }
+}
+
+/// The lengths of what is written at once.
+#[derive(Default)]
+struct Calls(Vec<usize>);
+
+impl std::io::Write for Calls {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.push(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Of a table of which a run looks up rows, not all becomes resident: it is written in small pieces, unless something else reads it.
+#[test]
+fn tables_are_written_in_pieces() {
+    let table = counting(&[4000, 32]);
+    let weights = counting(&[32, 3000]);
+    let net = || {
+        let net = Net::new(18).input("i", DType::I64, &["N"]).constant("t", &table).constant("w", &weights);
+        net.node("Gather", &["t", "i"], &["rows"], &[]).node("MatMul", &["rows", "w"], &["y"], &[]).output("y")
+    };
+    let written = |net: Net| {
+        let compilation = net.compile(&CompileOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let mut calls = Calls::default();
+        compilation.write_to(&mut calls).expect("nothing fails");
+        calls.0
+    };
+    let (table_bytes, weight_bytes) = (4000 * 32 * 4, 32 * 3008 * 4);
+    let calls = written(net());
+    assert!(calls.contains(&weight_bytes) && !calls.contains(&table_bytes), "{calls:?}");
+    assert!(calls.iter().filter(|&&len| len == 1 << 16).count() >= table_bytes >> 16, "{calls:?}");
+    let calls =
+        written(net().node("ReduceSum", &["t"], &["all"], &[]).node("Add", &["y", "all"], &["z"], &[]).output("z"));
+    // A constant's sum is folded, so that this reads the table itself.
+    assert!(!calls.contains(&table_bytes), "{calls:?}");
+    let turned = net().input("v", DType::F32, &["32"]).node("MatMul", &["t", "v"], &["all"], &[]).output("all");
+    let calls = written(turned);
+    assert!(calls.contains(&table_bytes), "{calls:?}");
 }

@@ -109,8 +109,9 @@ pub(crate) struct CompileArgs {
 }
 
 /// What sums of products are computed in.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum PrecisionArg {
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub(super) enum PrecisionArg {
+    #[default]
     F32,
     Tf32,
     Bf16,

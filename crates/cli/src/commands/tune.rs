@@ -18,6 +18,7 @@ pub(in crate::commands) use folder::Folder;
 pub(in crate::commands) use judgement::Judgement;
 pub(in crate::commands) use rig::{Arena, Rig, Stand};
 
+use crate::commands::compile::PrecisionArg;
 use crate::commands::{dims, records};
 use crate::console::Console;
 use crate::error::CliError;
@@ -25,8 +26,10 @@ use crate::failure::{Exit, Failure};
 use crate::output_file::OutputFile;
 use crate::{host, model_file, process, progress, tables};
 use definition::Definition;
-use infc::{CompileOptions, Phase, Source, Task, VariantTarget};
+use infc::{CompileOptions, Phase, Precision, Source, Task, VariantTarget};
+use infc_ir::schedule::Step;
 use infc_passes::ErrorClass;
+use infc_passes::schedule::gpu::GpuMachine;
 use infc_passes::schedule::{AnyMachine, Machine};
 use infc_tune::{CostModel, LOG_HEAD, Outcome, RecordFile, Rules, Strategy, Tournament};
 use keeper::Keeper;
@@ -85,6 +88,10 @@ pub(crate) struct TuneArgs {
     /// Make no rewrites that change the order of floating-point additions
     #[arg(long)]
     strict: bool,
+    /// Numbers that the model is going to be compiled to multiply, as of infc compile: f32, bf16 or f16. What is multiplied as
+    /// tf32 then is not tuned
+    #[arg(long, value_enum, value_name = "TYPE", default_value_t, hide_possible_values = true, requires = "model")]
+    precision: PrecisionArg,
     /// The same seed and the same times give the same search
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -283,8 +290,9 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         } else {
             arguments.target.clone()
         },
+        compiled_like: arguments.compiled_like(),
         target: target.to_string(),
-        machine: process::machine(),
+        machine: if target.cpu().is_some() { process::machine() } else { host::device(&target) },
         threads,
         trials,
         seconds: started.elapsed().as_secs_f64(),
@@ -325,6 +333,18 @@ fn judge(arguments: &TuneArgs, definition: &Definition, console: &Console) -> Re
 }
 
 impl TuneArgs {
+    /// Words of `infc compile` for whoever wants what was found. One thread needs none: records of others are then the second
+    /// choice.
+    fn compiled_like(&self) -> String {
+        let precision = Precision::from(self.precision);
+        let words = [
+            (self.threads > 1).then(|| format!(" --threads {}", self.threads)),
+            (precision != Precision::F32).then(|| format!(" --precision {precision}")),
+            self.strict.then(|| " --strict".to_owned()),
+        ];
+        words.into_iter().flatten().collect()
+    }
+
     /// Whether one more schedule is to be tried: as many as were asked for, or else as long as that is worth it.
     fn wants_more(&self, trials: u64, tournament: &Tournament<'_>) -> bool {
         self.trials.map_or_else(|| tournament.is_worth_more(), |most| trials < most)
@@ -367,11 +387,20 @@ fn of_model(model: &Path, target: &VariantTarget, arguments: &TuneArgs) -> Resul
         dims: arguments.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
         specialize: arguments.specialize.iter().map(|text| dims::parse_specialize(text)).collect::<Result<_, _>>()?,
         strict: arguments.strict,
+        precision: arguments.precision.into(),
         stop_after: Some(Phase::Plan),
         ..CompileOptions::default()
     };
     let compilation = infc::compile(&Source::file(model), &options, &mut ())?;
-    Ok(infc::tasks(&compilation.plans()))
+    let mut tasks = infc::tasks(&compilation.plans());
+    let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
+    // Nothing that was not rounded is held against what is.
+    if let (AnyMachine::Gpu(machine), true) = (target.machine(), options.precision != Precision::F32) {
+        let machine = AnyMachine::Gpu(GpuMachine { rounds_to_tf32: true, ..machine });
+        let rounds = |step: &Step| matches!(step, Step::Round { .. });
+        tasks.retain(|task| !machine.choose(&task.kernel, allowed).steps.iter().any(rounds));
+    }
+    Ok(tasks)
 }
 
 /// The target that schedules are for, and the machine that they have in mind.

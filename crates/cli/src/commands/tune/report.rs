@@ -32,6 +32,9 @@ pub(super) struct Report {
     /// What `infc compile` is told to compile for what was found.
     #[serde(skip)]
     pub(super) compiled_for: String,
+    /// Further words of that command, which what was found depends on.
+    #[serde(skip)]
+    pub(super) compiled_like: String,
     pub(super) machine: String,
     /// How many threads ran kernels.
     pub(super) threads: usize,
@@ -153,9 +156,8 @@ impl Report {
         if self.kernels.iter().any(|k| k.schedule.is_some()) {
             let (model, target, records) =
                 (self.model.as_deref().unwrap_or("MODEL"), &self.compiled_for, &self.records);
-            // One thread needs no words: records of others are then the second choice.
-            let threads = if self.threads > 1 { format!(" --threads {}", self.threads) } else { String::new() };
-            console.line(format!("  next      infc compile {model} --target {target} --records {records}{threads}"))?;
+            let like = &self.compiled_like;
+            console.line(format!("  next      infc compile {model} --target {target} --records {records}{like}"))?;
         } else if self.profile.is_some() {
             console.line("  next      infc compile MODEL --target native")?;
         }
