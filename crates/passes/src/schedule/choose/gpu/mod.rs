@@ -108,11 +108,13 @@ pub fn decide(
 ) -> Option<(Schedule, Vec<Decision>)> {
     let usual = Decisions::default();
     let by_default = Setting { machine: *machine, allowed, decisions: &usual };
-    let kinds: Vec<Candidate> =
-        candidates(kernel).iter().copied().filter(|&kind| fitting(kernel, kind, by_default).is_some()).collect();
+    let kinds = candidates(kernel);
+    let usual = kinds.iter().position(|&kind| fitting(kernel, kind, by_default).is_some());
+    let Some(usual) = usual else { return Some((super::plain(kernel), Vec::new())) };
     let decisions = Decisions::of(picks);
     let setting = Setting { decisions: &decisions, ..by_default };
-    let Some(kind) = setting.pick("kind", 0..kinds.len()) else { return Some((super::plain(kernel), Vec::new())) };
+    // Which of the others suit the kernel shows when they are picked.
+    let kind = setting.pick("kind", [usual].into_iter().chain(0..kinds.len()))?;
     let schedule = fitting(kernel, kinds[kind], setting)?;
     Some((schedule, decisions.into_met()))
 }
