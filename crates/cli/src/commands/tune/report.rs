@@ -188,6 +188,7 @@ mod tests {
             model: None,
             target: String::new(),
             compiled_for: String::new(),
+            compiled_like: String::new(),
             machine: String::new(),
             threads: 1,
             trials: 3,
