@@ -210,7 +210,7 @@ pub(crate) fn check_kernel(kernel: &Kernel) -> Result<(), CompileError> {
 }
 
 /// What a verifier says of a kernel's loop nest, in debug builds: an error of ours.
-pub(crate) fn check_nest(kernel: &Kernel, nest: &LoopNest) -> Result<(), CompileError> {
+fn check_nest(kernel: &Kernel, nest: &LoopNest) -> Result<(), CompileError> {
     check(kernel, || verify_nest(nest))
 }
 
@@ -221,7 +221,7 @@ fn check(kernel: &Kernel, verify: impl FnOnce() -> Result<(), VerifyError>) -> R
     verify().map_err(|error| CompileError::Internal { what: format!("kernel `{}`: {error}", kernel.name) })
 }
 
-pub(crate) fn schedule_error(distinct: &Distinct, target: &str, source: ScheduleError) -> CompileError {
+fn schedule_error(distinct: &Distinct, target: &str, source: ScheduleError) -> CompileError {
     let (kernel, origins) = (distinct.kernel.name.clone(), distinct.origins.clone());
     CompileError::Schedule { kernel, origins, target: target.to_owned(), source }
 }

@@ -4,7 +4,7 @@
 //! input, [`SYMBOLS`], has their values as elements.
 
 use crate::code::{self, Code, LaunchForm};
-use crate::kernels::{ChosenBy, Distinct, Kernels, Scheduled, check_kernel, check_nest, schedule_error};
+use crate::kernels::{ChosenBy, Distinct, Kernels, Scheduled, by_schedule, check_kernel};
 use crate::size::size;
 use crate::{CompileError, VariantTarget};
 use infc_artifact::{
@@ -13,7 +13,7 @@ use infc_artifact::{
 };
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_ir::schedule::Schedule;
-use infc_passes::{ErrorClass, formulate, schedule};
+use infc_passes::{ErrorClass, formulate};
 use infc_tensor::DType;
 
 /// The input that has the values of a kernel's symbols, `i64`; there is none if the kernel has no symbols.
@@ -65,10 +65,7 @@ pub fn compile_kernel(kernel: &Kernel, options: &KernelOptions) -> Result<Single
     let chosen = || target.machine().choose(&kernel, options.allowed);
     let schedule = options.schedule.clone().unwrap_or_else(chosen);
     let distinct = Distinct { keys: Vec::new(), kernel, origins: Vec::new() };
-    let applied = schedule::apply(&distinct.kernel, &schedule);
-    let nest = applied.map_err(|source| schedule_error(&distinct, &target.to_string(), source))?;
-    check_nest(&distinct.kernel, &nest)?;
-    let scheduled = Scheduled { schedule, nest, chosen_by: ChosenBy::Default, refused: Vec::new() };
+    let scheduled = by_schedule(&distinct, target, (schedule, ChosenBy::Default), Vec::new())?;
     let kernels = Kernels { distinct: vec![distinct], of_planned: Vec::new() };
     let code = code::codegen(&kernels, std::slice::from_ref(&scheduled), target)?;
     let inner_loop_spills = match &code {

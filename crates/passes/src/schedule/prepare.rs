@@ -18,17 +18,25 @@ pub(super) fn prepared<'k, 's>(
 ) -> Result<(Cow<'k, Kernel>, &'s [Step]), ScheduleError> {
     let mut kernel = Cow::Borrowed(kernel);
     let mut steps = &schedule.steps[..];
+    // Stages of parts: in each fold the numbers that they are read at grow by as many times as there are parts.
+    let mut of_parts: Vec<&str> = Vec::new();
     while let [step, rest @ ..] = steps
         && step.is_rewrite()
     {
+        if let Step::Rfactor { stage, into, .. } = step {
+            if of_parts.contains(&&**stage) {
+                return Err(Change { kernel: &kernel, step }.illegal("what is folded in parts is so once"));
+            }
+            of_parts.push(into);
+        }
         kernel = Cow::Owned(rewritten(&kernel, step, allowed)?);
         steps = rest;
     }
     Ok((kernel, steps))
 }
 
-/// Parts of a reduction, multiples of its length and keys at a time are at most this.
-const MOST_POINTS: i64 = 1 << 16;
+/// Parts of a reduction, multiples of its length and keys at a time are at most this, as many as a block of a GPU has threads.
+const MOST_POINTS: i64 = 1 << 10;
 
 /// The kernel as one such step leaves it.
 pub(super) fn rewritten(kernel: &Kernel, step: &Step, allowed: ErrorClass) -> Result<Kernel, ScheduleError> {

@@ -150,3 +150,25 @@ fn attention_goes_through_keys_in_blocks() {
     assert!(refused(&parsed(PRODUCT), "online by 8").contains("does not begin with attention"));
     assert!(refused(&kernel, "online by 0").contains("must be 1 to"));
 }
+
+/// Whoever writes a schedule may fold what was folded again and again: indices stay numbers that there are.
+#[test]
+fn parts_of_parts_end() {
+    let kernel = parsed(&PRODUCT.replace("K in 1..=40", "K in 1..=1000000000000"));
+    for parts in [2, 1024] {
+        let steps = format!("rfactor s.k by {parts} -> p, part; rfactor p.k by {parts} -> q, part2");
+        assert!(refused(&kernel, &steps).contains("is so once"), "{steps}");
+    }
+    // What folds the parts may be folded again and again: there are no more of them than before.
+    let mut steps = String::from("rfactor s.k by 1024 -> p, part");
+    for n in 1..9 {
+        let axis = if n == 1 { "part".to_owned() } else { format!("part{}", n - 1) };
+        steps += &format!("; rfactor s.{axis} by 1024 -> q{n}, part{n}");
+    }
+    apply(&kernel, &steps.parse().expect("it parses")).expect("numbers stay small");
+    let mut steps = String::from("pad s.k to 1024");
+    for n in 1..9 {
+        steps += &format!("; pad s.k to {}", 1024 - n);
+    }
+    apply(&kernel, &steps.parse().expect("it parses")).expect("lengths are added to, not multiplied");
+}
