@@ -5,6 +5,7 @@ mod extents;
 mod folder;
 mod judgement;
 mod keeper;
+mod lane;
 mod machine;
 mod points;
 mod proof;
