@@ -463,6 +463,7 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
             report.on_host.push(host);
         }
     }
+    taken::describe_choices(report, plans.iter());
     report.launches = plan.kernels.len();
     report.rounded_contractions = rounded_contractions(&plan.graph, options.precision);
     let mut fused: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();

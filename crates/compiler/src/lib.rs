@@ -48,7 +48,7 @@ pub use forecast::{FORECAST_HERTZ, Forecast, ForecastDim, forecast};
 pub use infc_codegen_cpu::Target;
 pub use infc_codegen_cpu::target::MachineModel;
 pub use infc_frontend_onnx::{CustomOps, DimChoice, ImportError, ShapeDim};
-pub use infc_passes::form::{GraphPlan, Interpreter};
+pub use infc_passes::form::{Choice, GraphPlan, Interpreter, Way};
 pub use kernels::{ChosenBy, Scheduled};
 pub use machine::schedule_machine;
 pub use options::{BF16_TARGETS, BYTE_TARGETS, CompileOptions, DEFAULT_TARGETS, Precision};

@@ -100,8 +100,11 @@ pub struct CompileOptions {
     /// How large the constants in the file may become, over their size in the model: padded panels, several
     /// arrangements of one constant.
     pub max_weight_growth: f64,
-    /// Schedules to take instead of the default choice.
+    /// Schedules to take instead of the default choice, and ways to form kernels.
     pub records: Records,
+    /// Lists all choices of kernel formation that records can settle in the plans' logs, and not only those that records have
+    /// settled.
+    pub lists_choices: bool,
     /// The same, of records that ship with infc: for kernels of which `records` has none that can be taken.
     pub builtin_records: Records,
     /// The machines that schedules have in mind for targets, by name, where that is not the target's fixed model.
@@ -133,6 +136,7 @@ impl Default for CompileOptions {
             custom_ops: CustomOps::default(),
             max_weight_growth: FormOptions::default().max_weight_growth,
             records: Records::default(),
+            lists_choices: false,
             builtin_records: Records::default(),
             machines: Vec::new(),
             ptxas: None,
@@ -167,7 +171,15 @@ impl CompileOptions {
             max_weight_growth: self.max_weight_growth,
             states,
             appends,
+            answers: self.records.answers(&self.target_names(), self.strict),
+            lists_choices: self.lists_choices,
         }
+    }
+
+    /// The targets as records name them.
+    fn target_names(&self) -> Vec<String> {
+        let parsed = |target: &String| target.parse::<VariantTarget>().map(|target| target.to_string());
+        self.targets.iter().filter_map(|target| parsed(target).ok()).collect()
     }
 
     /// What graph passes are told.

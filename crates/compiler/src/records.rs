@@ -11,10 +11,12 @@ use infc_ir::kernel::{Axis, Kernel};
 use infc_ir::schedule::{Schedule, Scope, Step};
 use infc_ir::verify::{verify_kernel, verify_nest};
 use infc_passes::ErrorClass;
+use infc_passes::form::{Answers, Way};
 use infc_passes::schedule::{AnyMachine, apply_within, gpu};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// What a kernel computes on operands of which layout, whatever its name: the hash of its text as it was planned, before
 /// it is formulated, so that a release which formulates otherwise does not void what was found.
@@ -154,11 +156,22 @@ fn check_sizes(kernel: &Kernel) -> Result<(), String> {
 /// For which processor, and under which promise of exactness, a schedule was found.
 type Place = (KernelKey, String, bool);
 
-/// Schedules by kernel and target. What does not apply to the kernel is reported and not taken
-/// ([`Report::refused_records`](crate::Report::refused_records)).
+/// Schedules by kernel and target, and ways to form kernels by question and target. What does not apply to the kernel is reported
+/// and not taken ([`Report::refused_records`](crate::Report::refused_records)).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Records {
     found: BTreeMap<Place, Schedule>,
+    settled: BTreeMap<Place, Way>,
+}
+
+/// The answers of records for the targets that share a plan.
+#[derive(Debug)]
+struct Settled(BTreeMap<KernelKey, Way>);
+
+impl Answers for Settled {
+    fn way(&self, question: &str) -> Option<Way> {
+        self.0.get(&KernelKey::of_text(question)).copied()
+    }
 }
 
 impl Records {
@@ -168,23 +181,41 @@ impl Records {
         self.found.insert((key, target.to_string(), strict), schedule);
     }
 
+    /// Notes which way was found to be the quickest for a question of kernel formation ([`infc_passes::form::Choice`]), whose
+    /// text has this key; otherwise as [`Records::insert`].
+    pub fn settle(&mut self, question: KernelKey, target: &VariantTarget, strict: bool, way: Way) {
+        self.settled.insert((question, target.to_string(), strict), way);
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.found.len()
+        self.found.len() + self.settled.len()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.len() == 0
+    }
+
+    /// What kernel formation is told. All targets share a plan: where several have an answer, that of the first one counts.
+    pub(crate) fn answers(&self, targets: &[String], strict: bool) -> Option<Arc<dyn Answers>> {
+        let mut ways = BTreeMap::new();
+        for target in targets.iter().rev() {
+            let of_target = |(_, of, is_strict): &&Place| of == target && *is_strict == strict;
+            let settled = self.settled.iter().filter(|(place, _)| of_target(place));
+            ways.extend(settled.map(|((key, ..), way)| (*key, *way)));
+        }
+        (!ways.is_empty()).then(|| Arc::new(Settled(ways)) as Arc<dyn Answers>)
     }
 
     /// A hash of all, for provenance.
     pub(crate) fn fingerprint(&self) -> String {
         let lines =
             self.found.iter().map(|((key, target, strict), schedule)| format!("{key} {target} {strict} {schedule}\n"));
-        KernelKey(Hash::of(lines.collect::<String>().as_bytes()).0).to_string()
+        let ways = self.settled.iter().map(|((key, target, strict), way)| format!("{key} {target} {strict} {way}\n"));
+        KernelKey(Hash::of(lines.chain(ways).collect::<String>().as_bytes()).0).to_string()
     }
 
     /// The schedule for a kernel, which goes by any of these keys, if one was found; and if that can be applied.

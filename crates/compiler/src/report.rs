@@ -41,6 +41,8 @@ pub struct Report {
     pub recorded_schedules: usize,
     /// The same, of [`CompileOptions::builtin_records`](crate::CompileOptions::builtin_records).
     pub builtin_schedules: usize,
+    /// Choices of kernel formation that records have settled.
+    pub recorded_choices: usize,
     /// Records that were not taken, with reasons.
     pub refused_records: Vec<String>,
 }

@@ -3,6 +3,7 @@
 use crate::code::VariantTarget;
 use crate::kernels::{ChosenBy, Kernels, Scheduled};
 use crate::{Records, Report};
+use infc_passes::form::{GraphPlan, Way};
 
 /// Counts the kernels that run by records, and says which records were not taken.
 pub(crate) fn describe(report: &mut Report, kernels: &Kernels, scheduled: &[(VariantTarget, Vec<Scheduled>)]) {
@@ -13,6 +14,25 @@ pub(crate) fn describe(report: &mut Report, kernels: &Kernels, scheduled: &[(Var
         for (distinct, scheduled) in kernels.distinct.iter().zip(schedules) {
             let refused = scheduled.refused.iter();
             report.refused_records.extend(refused.map(|why| format!("{} for {target}: {why}", distinct.kernel.name)));
+        }
+    }
+}
+
+/// Counts what records have settled of how kernels are formed, and says what was not taken.
+pub(crate) fn describe_choices<'p>(report: &mut Report, plans: impl Iterator<Item = &'p GraphPlan>) {
+    for choice in plans.flat_map(|plan| &plan.log.choices) {
+        let Some(answer) = choice.answer else { continue };
+        if answer == choice.taken {
+            report.recorded_choices += 1;
+        } else {
+            let what = format!("{} of {}", choice.kind(), choice.origins.join(", "));
+            let ways: Vec<String> = choice.ways.iter().map(ToString::to_string).collect();
+            let why = match answer {
+                Way::Filtered(_) => "it is no way here, or constants would grow by more than they may",
+                _ => "it is no way here",
+            };
+            let refused = format!("{what}: `{answer}`: {why}; there are {}", ways.join(", "));
+            report.refused_records.push(refused);
         }
     }
 }

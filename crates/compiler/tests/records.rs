@@ -1,6 +1,6 @@
-//! Records of schedules: what is taken of them, and what is refused with a reason.
+//! Records of schedules and of ways to form kernels: what is taken of them, and what is refused with a reason.
 
-use infc::{CompileOptions, Phase, Records, Source};
+use infc::{Choice, CompileOptions, KernelKey, Phase, Records, Source, Way};
 use infc_ir::kernel::{Kernel, Stage};
 use infc_passes::formulate::normalise;
 use std::path::Path;
@@ -106,4 +106,51 @@ fn built_in_records_come_behind_others() {
     let (bytes, report) = with(none(), strict);
     assert_eq!((report.builtin_schedules, report.refused_records.len()), (0, 0));
     assert!(bytes == default);
+}
+
+/// A choice that the demo has, and another way.
+fn other_way() -> (Choice, Way) {
+    let options = CompileOptions { lists_choices: true, stop_after: Some(Phase::Plan), ..options(false) };
+    let plan = compile(&options).plan.expect("a plan");
+    let mut fusions = plan.log.choices.into_iter().filter(|choice| choice.taken == Way::Together);
+    (fusions.next().expect("the demo fuses"), Way::Apart)
+}
+
+/// What is settled makes another artifact, the same one each time, for the target and the promise that it was found for.
+#[test]
+fn settled_choices_are_taken() {
+    let (choice, way) = other_way();
+    let settled = |target: &str, strict: bool, way: Way| {
+        let mut records = Records::default();
+        records.settle(KernelKey::of_text(&choice.question), &target.parse().expect("a target"), strict, way);
+        records
+    };
+    let with = |records: Records| {
+        let compilation = compile(&CompileOptions { records, ..options(false) });
+        (compilation.report.clone(), compilation.to_bytes().expect("an artifact"))
+    };
+    let (default, default_bytes) = with(Records::default());
+    let (report, bytes) = with(settled(TARGET, false, way));
+    assert_eq!((report.recorded_choices, report.refused_records), (1, Vec::new()));
+    assert!(report.launches > default.launches, "{} kernels, {}", report.launches, default.launches);
+    assert!(bytes == with(settled(TARGET, false, way)).1, "the same records give the same bytes");
+    for (target, strict) in [("x86-64-v2", false), (TARGET, true)] {
+        let (report, _) = with(settled(target, strict, way));
+        assert_eq!((report.recorded_choices, report.launches), (0, default.launches));
+    }
+    // What is no way of it is told, and leaves no trace but the name of the records.
+    let (report, refused_bytes) = with(settled(TARGET, false, Way::Filtered(4)));
+    assert_eq!((report.recorded_choices, report.launches), (0, default.launches));
+    let [refused] = &report.refused_records[..] else { panic!("{:?}", report.refused_records) };
+    assert!(refused.contains("`filtered 4`") && refused.contains("there are together, apart"), "{refused}");
+    assert!(default_bytes.len().abs_diff(refused_bytes.len()) < 256);
+    // Of several targets that share a plan, the first one that has an answer says it.
+    let mut both = settled(TARGET, false, Way::Together);
+    both.settle(KernelKey::of_text(&choice.question), &"x86-64-v2".parse().expect("a target"), false, way);
+    let first = |targets: [&str; 2]| {
+        let targets = targets.map(str::to_owned).to_vec();
+        compile(&CompileOptions { records: both.clone(), targets, ..options(false) }).report.launches
+    };
+    assert_eq!(first([TARGET, "x86-64-v2"]), default.launches);
+    assert!(first(["x86-64-v2", TARGET]) > default.launches);
 }

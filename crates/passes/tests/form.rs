@@ -7,6 +7,8 @@ mod branch;
 #[path = "graph/build.rs"]
 #[expect(dead_code, reason = "shared with the tests of graph passes, which use all of it")]
 mod build;
+#[path = "form/choices.rs"]
+mod choices;
 #[path = "form/filtering.rs"]
 mod filtering;
 #[path = "form/online.rs"]

@@ -1,6 +1,7 @@
 //! Files of records: one JSON object per line, so that a file can be appended to and merged by hand.
 
-use crate::record::{Record, SCHEMA_FAMILY};
+use crate::choice::{self, ChoiceRecord};
+use crate::record::{self, Record};
 use infc::Records;
 use std::collections::BTreeMap;
 
@@ -19,7 +20,8 @@ pub struct BadRecord {
 impl BadRecord {
     /// Whether it names the schema of records, of any version.
     fn is_of_records(&self) -> bool {
-        self.bytes.windows(SCHEMA_FAMILY.len()).any(|bytes| bytes == SCHEMA_FAMILY.as_bytes())
+        let names = |family: &str| self.bytes.windows(family.len()).any(|bytes| bytes == family.as_bytes());
+        names(record::SCHEMA_FAMILY) || names(choice::SCHEMA_FAMILY)
     }
 }
 
@@ -28,6 +30,8 @@ impl BadRecord {
 pub struct RecordFile {
     /// In the order of the file.
     pub records: Vec<Record>,
+    /// Of ways to form kernels, in the order of the file.
+    pub choices: Vec<ChoiceRecord>,
     /// What was left out, and why.
     pub bad: Vec<BadRecord>,
 }
@@ -40,20 +44,46 @@ impl RecordFile {
         let mut file = Self::default();
         let lines = bytes.as_ref().split(|&byte| byte == b'\n').enumerate();
         for (n, line) in lines.filter(|(_, line)| !line.trim_ascii().is_empty()) {
-            let record = std::str::from_utf8(line).map_err(|error| error.to_string()).and_then(Record::parse);
-            match record {
-                Ok(record) => file.records.push(record),
-                Err(reason) => file.bad.push(BadRecord { line: n + 1, reason, bytes: line.to_owned() }),
+            let read = std::str::from_utf8(line).map_err(|error| error.to_string());
+            if let Err(reason) = read.and_then(|line| file.take(line)) {
+                file.bad.push(BadRecord { line: n + 1, reason, bytes: line.to_owned() });
             }
         }
         file
+    }
+
+    /// Reads a line of either kind.
+    fn take(&mut self, line: &str) -> Result<(), String> {
+        #[derive(serde::Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let is_choice = |head: Head| head.schema.starts_with(choice::SCHEMA_FAMILY);
+        if serde_json::from_str(line).is_ok_and(is_choice) {
+            self.choices.push(ChoiceRecord::parse(line)?);
+        } else {
+            self.records.push(Record::parse(line)?);
+        }
+        Ok(())
+    }
+
+    /// Whether there is no record of either kind.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many records there are of both kinds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len() + self.choices.len()
     }
 
     /// Whether what was read is something else than a file of records: not empty, and no line is a record, not even of
     /// another version or a damaged one.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
-        self.records.is_empty() && !self.bad.is_empty() && self.bad.iter().all(|bad| !bad.is_of_records())
+        self.is_empty() && !self.bad.is_empty() && self.bad.iter().all(|bad| !bad.is_of_records())
     }
 
     /// The lines of all records, and those that cannot be used as they were: an older or a newer infc may read them.
@@ -81,25 +111,25 @@ impl RecordFile {
         }
     }
 
+    /// Takes a record of a choice in, in place of what there was for its place: it was measured with that, or without.
+    pub fn keep_choice(&mut self, record: ChoiceRecord) {
+        self.choices.retain(|other| other.place() != record.place());
+        self.choices.push(record);
+    }
+
     /// The lines of all records.
     #[must_use]
     pub fn to_text(&self) -> String {
-        self.records.iter().map(Record::to_line).collect()
+        self.records.iter().map(Record::to_line).chain(self.choices.iter().map(ChoiceRecord::to_line)).collect()
     }
 
     /// Keeps the best record of every place ([`Record::place`]), sorted by it: the same result whatever the order of the
     /// records was before. Says how many were left out.
     pub fn keep_best(&mut self) -> usize {
-        let before = self.records.len();
-        let mut best: BTreeMap<_, &Record> = BTreeMap::new();
-        for record in &self.records {
-            let kept = best.entry(record.place()).or_insert(record);
-            if record.is_better_than(kept) {
-                *kept = record;
-            }
-        }
-        self.records = best.into_values().cloned().collect();
-        before - self.records.len()
+        let before = self.len();
+        self.records = best_of_each(&self.records, Record::place, Record::is_better_than);
+        self.choices = best_of_each(&self.choices, ChoiceRecord::place, ChoiceRecord::is_better_than);
+        before - self.len()
     }
 
     /// The records in the form that compilations take; of several for one kernel, target and strictness the one that was
@@ -107,23 +137,42 @@ impl RecordFile {
     /// with its default.
     #[must_use]
     pub fn to_records(&self, threads: Option<usize>) -> Records {
-        let mut best: BTreeMap<_, &Record> = BTreeMap::new();
-        let fits = |record: &Record| Some(record.threads) == threads;
-        for record in &self.records {
-            let kept = best.entry((&record.kernel, &record.target, record.strict)).or_insert(record);
-            let is_better = if fits(record) == fits(kept) { record.is_better_than(kept) } else { fits(record) };
-            if is_better {
-                *kept = record;
-            }
-        }
         let mut records = Records::default();
-        for record in best.into_values() {
+        let fits = |of: usize| Some(of) == threads;
+        let is_better = |a: &Record, b: &Record| {
+            if fits(a.threads) == fits(b.threads) { a.is_better_than(b) } else { fits(a.threads) }
+        };
+        for record in best_of_each(&self.records, |r| (&r.kernel, &r.target, r.strict), is_better) {
             if let Ok((key, target, schedule)) = record.parts() {
                 records.insert(key, &target, record.strict, schedule);
             }
         }
+        let is_better = |a: &ChoiceRecord, b: &ChoiceRecord| {
+            if fits(a.threads) == fits(b.threads) { a.is_better_than(b) } else { fits(a.threads) }
+        };
+        for record in best_of_each(&self.choices, |r| (&r.question, &r.target, r.strict), is_better) {
+            if let Ok((key, target, way)) = record.parts() {
+                records.settle(key, &target, record.strict, way);
+            }
+        }
         records
     }
+}
+
+/// The best record of each place, sorted by it.
+fn best_of_each<'r, R: Clone, P: Ord>(
+    records: &'r [R],
+    place: impl Fn(&'r R) -> P,
+    is_better: impl Fn(&R, &R) -> bool,
+) -> Vec<R> {
+    let mut best: BTreeMap<P, &R> = BTreeMap::new();
+    for record in records {
+        let kept = best.entry(place(record)).or_insert(record);
+        if is_better(record, kept) {
+            *kept = record;
+        }
+    }
+    best.into_values().cloned().collect()
 }
 
 #[cfg(test)]
@@ -202,7 +251,7 @@ mod tests {
         ] {
             assert!(file.bad[n].reason.contains(said), "{:?}", file.bad[n]);
         }
-        let only = RecordFile { records: vec![good[1].clone()], bad: Vec::new() };
+        let only = RecordFile { records: vec![good[1].clone()], ..RecordFile::default() };
         assert_eq!(file.to_records(None), only.to_records(None));
         assert_eq!(file.to_records(None).len(), 1);
     }
@@ -217,7 +266,7 @@ mod tests {
         for shift in 0..all.len() {
             let mut records = all.to_vec();
             records.rotate_left(shift);
-            let mut file = RecordFile { records, bad: Vec::new() };
+            let mut file = RecordFile { records, ..RecordFile::default() };
             assert_eq!(file.keep_best(), 1);
             assert_eq!(file.records, [proven.clone(), two.clone(), elsewhere.clone()]);
             assert_eq!(file.keep_best(), 0);
@@ -227,9 +276,10 @@ mod tests {
     #[test]
     fn records_of_as_many_threads_come_first() {
         let (one, two) = (record("unroll m.r", 0.5), Record { threads: 2, ..record("unroll m.s", 0.75) });
-        let alone = |record: &Record| RecordFile { records: vec![record.clone()], bad: Vec::new() }.to_records(None);
+        let alone =
+            |record: &Record| RecordFile { records: vec![record.clone()], ..RecordFile::default() }.to_records(None);
         for records in [vec![one.clone(), two.clone()], vec![two.clone(), one.clone()]] {
-            let file = RecordFile { records, bad: Vec::new() };
+            let file = RecordFile { records, ..RecordFile::default() };
             assert_eq!(file.to_records(Some(2)), alone(&two));
             for other in [None, Some(1), Some(16)] {
                 assert_eq!(file.to_records(other), alone(&one), "{other:?}");
@@ -241,7 +291,7 @@ mod tests {
     fn a_worse_record_takes_no_place() {
         let (good, worse) = (record("unroll m.r", 0.5), record("unroll m.s", 0.75));
         let after = |known: &Record, new: &Record, beaten: Option<&Record>| {
-            let mut file = RecordFile { records: vec![known.clone()], bad: Vec::new() };
+            let mut file = RecordFile { records: vec![known.clone()], ..RecordFile::default() };
             file.keep(new.clone(), beaten);
             file.records
         };
@@ -288,5 +338,41 @@ mod tests {
         assert!(matches!(illegal.standing(None), Standing::Illegal(reason) if reason.contains("nothing")));
         let broken = Record { text: "kernel @".to_owned(), ..record };
         assert!(matches!(broken.standing(None), Standing::Illegal(reason) if reason.contains("the kernel's text")));
+    }
+
+    /// A record of a choice, for a place of its own.
+    fn choice(question: &str, ratio: f64) -> ChoiceRecord {
+        let choice = infc::Choice {
+            question: question.to_owned(),
+            ways: vec![infc::Way::Together, infc::Way::Apart],
+            taken: infc::Way::Together,
+            answer: None,
+            origins: vec!["/Add".to_owned()],
+        };
+        let proof = Proof { default_seconds: 2.0, ratio, ratio_at_most: ratio * 1.01 };
+        let record = ChoiceRecord::new(&choice, infc::Way::Apart, proof);
+        ChoiceRecord { target: "x86-64-v3".to_owned(), machine: "Abacus".to_owned(), ..record }
+    }
+
+    /// Both kinds of records lie in one file, and what is wrong of either is told.
+    #[test]
+    fn choices_lie_beside_schedules() {
+        let (schedule, first, second) =
+            (record("unroll m.r", 0.75), choice("layout\na", 0.9), choice("layout\nb", 0.8));
+        let newer = first.to_line().replace("infc.choice/1", "infc.choice/2");
+        let text = [first.to_line(), schedule.to_line(), newer.clone(), second.to_line()].concat();
+        let mut file = RecordFile::parse(&text);
+        assert_eq!((file.len(), file.records.len(), file.choices.len(), file.bad.len()), (3, 1, 2, 1));
+        assert!(file.bad[0].line == 3 && file.bad[0].reason.contains("infc.choice/2"), "{:?}", file.bad);
+        assert_eq!(file.to_bytes_with_bad(), [file.to_text(), newer.clone()].concat().into_bytes());
+        assert!(!RecordFile::parse(&newer).is_foreign() && !RecordFile::parse(first.to_line()).is_foreign());
+        assert_eq!(file.to_records(None).len(), 3);
+        // The better one of a place is kept; what is measured now replaces what was.
+        let better = choice("layout\na", 0.5);
+        file.choices.push(better.clone());
+        assert_eq!(file.keep_best(), 1);
+        assert!(file.choices.contains(&better) && !file.choices.contains(&first));
+        file.keep_choice(first.clone());
+        assert!(file.choices.contains(&first) && !file.choices.contains(&better) && file.len() == 3);
     }
 }

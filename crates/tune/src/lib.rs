@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod builtin;
+mod choice;
 mod contest;
 mod features;
 mod file;
@@ -30,6 +31,7 @@ mod trees;
 mod verdict;
 
 pub use builtin::{MachineKind, builtin_kinds, builtin_records};
+pub use choice::ChoiceRecord;
 pub use contest::{Contest, Outcome};
 pub use features::{FEATURE_NAMES, GPU_FEATURE_NAMES, any_features, features, gpu_features};
 pub use file::{BadRecord, RecordFile};

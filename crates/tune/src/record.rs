@@ -49,7 +49,7 @@ pub struct Record {
     pub text: String,
 }
 
-/// What there is one best record for: kernel, target, machine, threads, whether sums keep their order.
+/// What there is one best record for: kernel (or question), target, machine, threads, whether sums keep their order.
 pub type Place<'r> = (&'r str, &'r str, &'r str, usize, bool);
 
 /// What a measurement says of a schedule.
@@ -61,6 +61,40 @@ pub struct Proof {
     pub ratio: f64,
     /// The upper end of its 95 % interval.
     pub ratio_at_most: f64,
+}
+
+/// What a line says that it has measured.
+pub(crate) struct Times {
+    pub(crate) seconds: f64,
+    pub(crate) default_seconds: f64,
+    pub(crate) ratio_at_most: f64,
+    pub(crate) threads: usize,
+}
+
+impl Times {
+    /// Fails with what is expected and found if no measurement gives such numbers.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let &Self { seconds, default_seconds, ratio_at_most: at_most, threads } = self;
+        for (what, number) in [("seconds", seconds), ("default_seconds", default_seconds), ("ratio_at_most", at_most)] {
+            if !(number.is_finite() && number > 0.0) {
+                return Err(format!("{what}: expected a number above 0, found {number}"));
+            }
+        }
+        if at_most >= 1.0 {
+            return Err(format!("ratio_at_most: expected a number below 1, found {at_most}"));
+        }
+        let ratio = seconds / default_seconds;
+        // The quotient was rounded twice.
+        if ratio.is_nan() || ratio > at_most * (1.0 + 1e-9) {
+            return Err(format!(
+                "seconds over default_seconds: expected {at_most} at most (ratio_at_most), found {ratio}"
+            ));
+        }
+        if threads == 0 {
+            return Err("threads: expected 1 or more, found 0".to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// Whether a record still says what would happen now.
@@ -159,29 +193,13 @@ impl Record {
         if key != of_text {
             return Err(format!("kernel `{}`: the text is that of {of_text}", record.kernel));
         }
-        for (what, number) in [
-            ("seconds", record.seconds),
-            ("default_seconds", record.default_seconds),
-            ("ratio_at_most", record.ratio_at_most),
-        ] {
-            if !(number.is_finite() && number > 0.0) {
-                return Err(format!("{what}: expected a number above 0, found {number}"));
-            }
-        }
-        let (ratio, at_most) = (record.ratio(), record.ratio_at_most);
-        if at_most >= 1.0 {
-            return Err(format!("ratio_at_most: expected a number below 1, found {at_most}"));
-        }
-        // The quotient was rounded twice.
-        if ratio.is_nan() || ratio > at_most * (1.0 + 1e-9) {
-            return Err(format!(
-                "seconds over default_seconds: expected {at_most} at most (ratio_at_most), found {ratio}"
-            ));
-        }
-        if record.threads == 0 {
-            return Err("threads: expected 1 or more, found 0".to_owned());
-        }
+        record.times().check()?;
         Ok(record)
+    }
+
+    fn times(&self) -> Times {
+        let &Self { seconds, default_seconds, ratio_at_most, threads, .. } = self;
+        Times { seconds, default_seconds, ratio_at_most, threads }
     }
 
     /// Its time over that of the default; smaller is better.

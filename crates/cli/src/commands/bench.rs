@@ -66,6 +66,9 @@ pub(crate) struct BenchArgs {
     /// End with 3 if it is slower by more than this part, as in 3%, for sure: the lower end of the interval counts
     #[arg(long, value_name = "PART", value_parser = against::limit, help_heading = "Comparison")]
     fail_if: Option<f64>,
+    /// Turns of each artifact at least, with --against
+    #[arg(long, hide = true, value_name = "N", default_value_t = against::MIN_TURNS)]
+    turns: usize,
     /// Write the comparison as a table for a pull request
     #[arg(long, value_name = "OUT.md", help_heading = "Comparison")]
     markdown: Option<PathBuf>,
@@ -93,6 +96,8 @@ struct Goal {
     warmup: usize,
     min_runs: usize,
     duration: Duration,
+    /// See [`against`].
+    turns: usize,
 }
 
 /// One artifact being measured.
@@ -111,7 +116,6 @@ struct Lane {
     device_ms: Vec<f64>,
     /// The runs that are timed, and their sum so far.
     spent: Duration,
-    last_outputs: Vec<Tensor>,
     kernels: Option<Vec<KernelTime>>,
 }
 
@@ -162,6 +166,7 @@ pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Re
         against,
         baseline,
         fail_if,
+        turns,
         markdown,
         save_output,
         inputs,
@@ -180,6 +185,7 @@ pub(crate) fn run(arguments: BenchArgs, console: &Console, started: Start) -> Re
         warmup: warmup as usize,
         min_runs: runs.map_or(if duration.is_some() { 1 } else { DEFAULT_MIN_RUNS }, |runs| runs as usize),
         duration: duration.unwrap_or(if runs.is_some() { Duration::ZERO } else { DEFAULT_DURATION }),
+        turns,
     };
     if save_output.is_some() && artifacts.len() > 1 {
         return Err(CliError::usage("--save-output: give one artifact").into());
@@ -302,7 +308,6 @@ impl Lane {
             latencies_ms: Vec::new(),
             device_ms: Vec::new(),
             spent: Duration::ZERO,
-            last_outputs: Vec::new(),
             kernels: None,
         })
     }
@@ -330,20 +335,22 @@ impl Lane {
         runs >= MAX_RUNS || (runs >= goal.min_runs && self.spent >= goal.duration)
     }
 
-    fn save_outputs(&mut self, path: &Path) -> Result<(), Failure> {
+    /// What one more run computes.
+    fn outputs(&mut self) -> Result<Vec<Tensor>, Failure> {
         let views = self.given.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
         self.given.rewind(&mut self.session)?;
         let outputs = self.session.run_in_session(&views, &self.options)?;
-        self.last_outputs = (0..outputs.len())
-            .filter_map(|index| outputs.get(index))
-            .map(|view| {
-                let bytes = AlignedBytes::from_slice(view.dense_bytes().unwrap_or_default());
-                Tensor::from_bytes(view.dtype(), view.shape().to_vec(), bytes)
-            })
-            .collect::<Result<_, _>>()
-            .map_err(infc_runtime::RuntimeError::from)?;
+        let tensors = (0..outputs.len()).filter_map(|index| outputs.get(index)).map(|view| {
+            let bytes = AlignedBytes::from_slice(view.dense_bytes().unwrap_or_default());
+            Tensor::from_bytes(view.dtype(), view.shape().to_vec(), bytes)
+        });
+        Ok(tensors.collect::<Result<_, _>>().map_err(infc_runtime::RuntimeError::from)?)
+    }
+
+    fn save_outputs(&mut self, path: &Path) -> Result<(), Failure> {
+        let outputs = self.outputs()?;
         let names = self.session.outputs().map(|port| port.name.clone());
-        npz::write(path, names.zip(&self.last_outputs))
+        npz::write(path, names.zip(&outputs))
     }
 
     fn report(&self) -> LaneReport<'_> {
@@ -412,7 +419,8 @@ fn print(report: &Report<'_>, console: &Console) -> Result<(), Failure> {
         let style = if comparison.fails { Style::Error } else { Style::Good };
         let verdict =
             if comparison.fails || verdict == "faster" { console.paint(style, verdict) } else { verdict.to_owned() };
-        console.line(format!("\n  against {}: {}, {verdict}", comparison.against, comparison.text()))?;
+        let outputs = comparison.outputs.as_ref().map(|outputs| format!("; {}", outputs.text())).unwrap_or_default();
+        console.line(format!("\n  against {}: {}, {verdict}{outputs}", comparison.against, comparison.text()))?;
     }
     let threads = if report.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", report.threads) };
     let peak = report.peak_rss_mb.map(|mb| format!(", peak memory {mb:.1} MiB")).unwrap_or_default();

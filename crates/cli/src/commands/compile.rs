@@ -201,6 +201,7 @@ impl CompileArgs {
             custom_ops: custom_ops::read(&self.custom_ops)?,
             max_weight_growth: self.max_weight_growth,
             records: recorded.to_records(self.threads.map(usize::from)),
+            lists_choices: false,
             builtin_records: builtin.records,
             machines,
             ptxas,
@@ -358,6 +359,7 @@ struct Summary<'a> {
     refusals: &'a [String],
     /// Kernels, counted per target, that run by records of `--records`.
     recorded_kernels: usize,
+    recorded_choices: usize,
     /// The same, by records that ship with infc.
     builtin_kernels: usize,
     /// Of which kind of machines those are; `None` if there are none for what is compiled.
@@ -453,6 +455,7 @@ impl<'a> Summary<'a> {
             fused: &report.fused,
             refusals: &report.refusals,
             recorded_kernels: report.recorded_schedules,
+            recorded_choices: report.recorded_choices,
             builtin_kernels: report.builtin_schedules,
             builtin_records: job.builtin_kind,
             on_host: report.on_host.iter().map(|host| host.node.as_str()).collect(),
@@ -517,6 +520,11 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
         let all = kernels.len();
         console
             .line(format!("  {} {tf32_kernels} of {all} kernels for {target} multiply tf32 numbers", " ".repeat(9)))?;
+    }
+    if report.recorded_choices > 0 {
+        let count = report.recorded_choices;
+        let choices = if count == 1 { "choice" } else { "choices" };
+        console.line(format!("  {} {count} {choices} of how kernels are formed by records", " ".repeat(9)))?;
     }
     let by_records = [
         (report.recorded_schedules, "records".to_owned()),

@@ -1,4 +1,4 @@
-//! `infc records`: what `infc tune` has found, listed, put together, chosen from and checked.
+//! `infc records`: what `infc tune` has found, of schedules and of ways to form kernels, listed, put together, chosen from and checked.
 
 mod builtin;
 mod select;
@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::tables::{self, Side, table};
 use crate::{model_file, output_file, process};
-use infc_tune::{Record, RecordFile};
+use infc_tune::{ChoiceRecord, Record, RecordFile};
 use select::Selection;
 use serde::Serialize;
 use std::io;
@@ -119,6 +119,46 @@ impl<'a> Line<'a> {
     }
 }
 
+/// The same of a way to form kernels.
+#[derive(Serialize)]
+struct ChoiceLine<'a> {
+    question: &'a str,
+    kind: &'a str,
+    name: &'a str,
+    target: &'a str,
+    machine: &'a str,
+    here: bool,
+    threads: usize,
+    strict: bool,
+    default_us: f64,
+    best_us: f64,
+    ratio: f64,
+    ratio_at_most: f64,
+    way: &'a str,
+    instead_of: &'a str,
+}
+
+impl<'a> ChoiceLine<'a> {
+    fn new(record: &'a ChoiceRecord, processor: &str) -> Self {
+        Self {
+            question: &record.question,
+            kind: &record.kind,
+            name: &record.name,
+            target: &record.target,
+            machine: &record.machine,
+            here: record.machine == processor,
+            threads: record.threads,
+            strict: record.strict,
+            default_us: record.default_seconds * 1e6,
+            best_us: record.seconds * 1e6,
+            ratio: record.ratio(),
+            ratio_at_most: record.ratio_at_most,
+            way: &record.way,
+            instead_of: &record.instead_of,
+        }
+    }
+}
+
 /// A line that is no record.
 #[derive(Clone, Debug, Serialize)]
 struct BadLine {
@@ -151,14 +191,14 @@ pub(crate) fn run(arguments: RecordsArgs, console: &Console) -> Result<Exit, Fai
         Action::Merge(arguments) => {
             check_output(&arguments.output, console)?;
             let mut lines = read_all(&arguments.files, console)?;
-            let read = lines.records.records.len();
+            let read = lines.records.len();
             lines.records.keep_best();
             write(&lines, read, &arguments.output, console)?;
         }
         Action::Export(arguments) => {
             check_output(&arguments.output, console)?;
             let mut lines = read_all(&arguments.files, console)?;
-            let read = lines.records.records.len();
+            let read = lines.records.len();
             arguments.selection.apply(&mut lines.records)?;
             write(&lines, read, &arguments.output, console)?;
         }
@@ -197,6 +237,14 @@ pub(super) fn leave_out_foreign(file: &mut RecordFile, native: &str, console: &C
         }
         is_taken
     });
+    file.choices.retain(|choice| {
+        let is_taken = choice.target != native || choice.machine == processor;
+        if !is_taken {
+            let (kind, name, machine) = (&choice.kind, &choice.name, &choice.machine);
+            console.note(format!("  record not taken  {kind} of {name}: measured on {machine}, this is {processor}"));
+        }
+        is_taken
+    });
 }
 
 fn read_all(paths: &[PathBuf], console: &Console) -> Result<Lines, Failure> {
@@ -208,6 +256,7 @@ fn read_all(paths: &[PathBuf], console: &Console) -> Result<Lines, Failure> {
             lines.bad.push(BadLine { file: path.display().to_string(), line: bad.line, reason: bad.reason });
         }
         lines.records.records.extend(file.records);
+        lines.records.choices.extend(file.choices);
     }
     Ok(lines)
 }
@@ -224,6 +273,7 @@ fn list(arguments: &LsArgs, console: &Console) -> Result<(), Failure> {
     struct Listed<'a> {
         schema: &'static str,
         records: Vec<Line<'a>>,
+        choices: Vec<ChoiceLine<'a>>,
         bad: Vec<BadLine>,
     }
     let mut lines = read_all(&arguments.files, console)?;
@@ -231,8 +281,38 @@ fn list(arguments: &LsArgs, console: &Console) -> Result<(), Failure> {
     let processor = process::processor();
     let mut records: Vec<Line<'_>> = lines.records.records.iter().map(|record| Line::new(record, &processor)).collect();
     records.sort_by(|a, b| a.ratio_at_most.total_cmp(&b.ratio_at_most));
+    let mut choices: Vec<ChoiceLine<'_>> =
+        lines.records.choices.iter().map(|record| ChoiceLine::new(record, &processor)).collect();
+    choices.sort_by(|a, b| a.ratio_at_most.total_cmp(&b.ratio_at_most));
     if console.is_json() {
-        return console.json(&Listed { schema: "infc.records/1", records, bad: lines.bad });
+        return console.json(&Listed { schema: "infc.records/1", records, choices, bad: lines.bad });
+    }
+    if !choices.is_empty() {
+        let columns = [
+            ("question", Side::Left),
+            ("how kernels are formed", Side::Left),
+            ("target", Side::Left),
+            ("a run", Side::Right),
+            ("quicker", Side::Right),
+            ("at least", Side::Right),
+            ("machine", Side::Left),
+        ];
+        let rows = choices.iter().map(|line| {
+            vec![
+                line.question.chars().take(12).collect(),
+                format!("{} of {}: {} instead of {}", line.kind, line.name, line.way, line.instead_of),
+                conditions(line.target, line.threads, line.strict),
+                tables::millis(line.best_us / 1e3),
+                gain(line.ratio),
+                gain(line.ratio_at_most),
+                if line.here { "this".to_owned() } else { line.machine.to_owned() },
+            ]
+        });
+        console.write(table(&columns, rows).as_bytes())?;
+        if records.is_empty() {
+            return Ok(());
+        }
+        console.line("")?;
     }
     let columns = [
         ("kernel", Side::Left),
@@ -245,12 +325,10 @@ fn list(arguments: &LsArgs, console: &Console) -> Result<(), Failure> {
         ("machine", Side::Left),
     ];
     let rows = records.iter().map(|line| {
-        let strict = if line.strict { ", strict" } else { "" };
-        let threads = if line.threads == 1 { String::new() } else { format!(", {} threads", line.threads) };
         vec![
             line.kernel.chars().take(12).collect(),
             line.name.to_owned(),
-            format!("{}{threads}{strict}", line.target),
+            conditions(line.target, line.threads, line.strict),
             tables::millis(line.default_us / 1e3),
             tables::millis(line.best_us / 1e3),
             gain(line.ratio),
@@ -259,6 +337,13 @@ fn list(arguments: &LsArgs, console: &Console) -> Result<(), Failure> {
         ]
     });
     console.write(table(&columns, rows).as_bytes())
+}
+
+/// What a record is for.
+fn conditions(target: &str, threads: usize, strict: bool) -> String {
+    let strict = if strict { ", strict" } else { "" };
+    let threads = if threads == 1 { String::new() } else { format!(", {threads} threads") };
+    format!("{target}{threads}{strict}")
 }
 
 /// How much less time.
@@ -288,7 +373,7 @@ fn write(lines: &Lines, read: usize, output: &Path, console: &Console) -> Result
     if model_file::is_stream(output) {
         return Ok(());
     }
-    let written = lines.records.records.len();
+    let written = lines.records.len();
     let report = Written {
         schema: "infc.records/1",
         read,

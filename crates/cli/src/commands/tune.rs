@@ -3,6 +3,7 @@
 mod definition;
 mod extents;
 mod folder;
+mod formation;
 mod judgement;
 mod keeper;
 mod lane;
@@ -27,7 +28,8 @@ use crate::failure::{Exit, Failure};
 use crate::output_file::OutputFile;
 use crate::{host, model_file, process, progress, tables};
 use definition::Definition;
-use infc::{CompileOptions, Phase, Precision, Source, Task, VariantTarget};
+use formation::{Formation, Formed};
+use infc::{CompileOptions, Phase, Precision, Records, Source, Task, VariantTarget};
 use infc_ir::schedule::Step;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::gpu::GpuMachine;
@@ -78,6 +80,10 @@ pub(crate) struct TuneArgs {
     /// How many schedules to try at most; the search then goes on even if little is to be expected of it
     #[arg(long, value_name = "N")]
     trials: Option<u64>,
+    /// How many other ways to form kernels to try at most before schedules are searched; as many as a quarter of the budget allows
+    /// unless given, or an eighth of --trials
+    #[arg(long, value_name = "N", requires = "model")]
+    plan_trials: Option<u64>,
     /// The file of records, which is read and added to; MODEL.records in the current folder unless given, or
     /// native.records without a model
     #[arg(long, value_name = "FILE")]
@@ -210,10 +216,15 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     let folder = Folder::new()?;
     let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
     let bar = progress::spinner(console);
+    let mut formed = Formed::default();
     let (target, profile, mut tasks) = match &arguments.model {
         Some(model) => {
             let target = target(&arguments.target, console)?;
-            let tasks = of_model(model, &target, &arguments)?;
+            let known = formation::known(&file, &target, &arguments)?;
+            let mut formation = Formation::new(&arguments, model, &target, folder.path(), known);
+            let mut keeper = Keeper::new(&file, &target, &arguments);
+            formed = formation.search(&mut keeper, &bar, console)?;
+            let tasks = of_model(model, &target, &arguments, formation.settled)?;
             (target, None, tasks)
         }
         // Of GPUs there is no profile.
@@ -301,6 +312,7 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         best_ms: tournament.total_seconds() * 1e3,
         expected_gain: tournament.expected_gain(),
         records: file.display().to_string(),
+        formed,
         profile,
         kernels: report::results(tournament.contests()),
         refuted: bench.refuted,
@@ -380,18 +392,29 @@ fn learned(taught: &[(&Path, String)], target: &VariantTarget, threads: usize, c
     CostModel::of(&all)
 }
 
-/// The kernels of a model.
-fn of_model(model: &Path, target: &VariantTarget, arguments: &TuneArgs) -> Result<Vec<Task>, Failure> {
-    let options = CompileOptions {
+/// How a model is compiled, by the words of the command.
+fn model_options(target: &VariantTarget, arguments: &TuneArgs) -> Result<CompileOptions, Failure> {
+    Ok(CompileOptions {
         targets: vec![target.to_string()],
         byte_targets: Vec::new(),
+        bf16_targets: Vec::new(),
         dims: arguments.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
         specialize: arguments.specialize.iter().map(|text| dims::parse_specialize(text)).collect::<Result<_, _>>()?,
         strict: arguments.strict,
         precision: arguments.precision.into(),
-        stop_after: Some(Phase::Plan),
         ..CompileOptions::default()
-    };
+    })
+}
+
+/// The kernels of a model, formed as is settled.
+fn of_model(
+    model: &Path,
+    target: &VariantTarget,
+    arguments: &TuneArgs,
+    settled: Records,
+) -> Result<Vec<Task>, Failure> {
+    let options =
+        CompileOptions { records: settled, stop_after: Some(Phase::Plan), ..model_options(target, arguments)? };
     let compilation = infc::compile(&Source::file(model), &options, &mut ())?;
     let mut tasks = infc::tasks(&compilation.plans());
     let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };

@@ -83,6 +83,7 @@ fn the_same_artifact_is_not_called_slower() {
     let slowdown = |field: &str| comparison["slowdown"][field].as_f64().unwrap();
     assert!(slowdown("lower") <= slowdown("median") && slowdown("median") <= slowdown("upper"));
     assert!(comparison["turns"].as_u64().unwrap() >= 20);
+    assert_eq!(comparison["outputs"], serde_json::json!({"agrees": true, "worst_abs": null}));
     let table = fs::read_to_string(at.join("t.md")).unwrap();
     assert!(table.starts_with("| artifact | against |") && table.contains("| 50.0 % |"), "{table}");
 }

@@ -1,8 +1,8 @@
 //! `infc records`: files of records listed, checked, merged, chosen from.
 
 use crate::support::{folder, infc};
-use infc::{CompileOptions, Phase, Source, Task};
-use infc_tune::{Proof, Record, RecordFile};
+use infc::{CompileOptions, Phase, Source, Task, Way};
+use infc_tune::{ChoiceRecord, Proof, Record, RecordFile};
 use std::fs;
 use std::path::Path;
 
@@ -27,6 +27,16 @@ pub(crate) fn plain(task: &Task) -> Record {
     let plain = "".parse().unwrap();
     let record = Record::new(task, &TARGET.parse().unwrap(), false, &plain, proof).unwrap();
     Record { machine: "Abacus".to_owned(), ..record }
+}
+
+/// A record for a choice of the demo: what follows a kernel's sums in a kernel of its own.
+pub(crate) fn choice(at: &Path) -> ChoiceRecord {
+    let options = CompileOptions { lists_choices: true, stop_after: Some(Phase::Plan), ..CompileOptions::default() };
+    let compilation = infc::compile(&Source::file(at.join("digits.onnx")), &options, &mut ()).unwrap();
+    let choices = compilation.plan.unwrap().log.choices;
+    let fused = choices.iter().find(|choice| choice.taken == Way::Together).unwrap();
+    let record = ChoiceRecord::new(fused, Way::Apart, Proof { default_seconds: 2e-6, ratio: 0.5, ratio_at_most: 0.6 });
+    ChoiceRecord { target: TARGET.to_owned(), machine: "Abacus".to_owned(), ..record }
 }
 
 /// Writes a file, and the demo's model beside it, to a folder.
@@ -251,4 +261,51 @@ fn records_of_a_model_are_chosen_as_it_is_compiled() {
     let fixed = exported(" --dim N=3");
     assert!(fixed.contains(&plain(own)) && !fixed.contains(&plain(&general[0])), "{fixed:?}");
     infc(at, "records export some.records --dim N=3 -o chosen").fails(2, "cli::usage");
+}
+
+/// Records of choices go through all that records of schedules do.
+#[test]
+fn choices_are_records() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    let (choice, schedule) = (choice(at), record(at, 0));
+    let elsewhere = ChoiceRecord { question: "0".repeat(64), ..choice.clone() };
+    fs::write(at.join("some.records"), [choice.to_line(), schedule.to_line(), elsewhere.to_line()].concat()).unwrap();
+
+    let json = infc(at, "records ls some.records --format json").ok().json();
+    let choices = json["choices"].as_array().unwrap();
+    assert_eq!((choices.len(), json["records"].as_array().unwrap().len()), (2, 1));
+    assert_eq!((choices[0]["way"].as_str(), choices[0]["instead_of"].as_str()), (Some("apart"), Some("together")));
+    let text = infc(at, "records ls some.records").ok().stdout;
+    assert!(text.contains("apart instead of together") && text.contains(&choice.question[..12]), "{text}");
+
+    infc(at, "records merge some.records some.records -o all.records").ok();
+    let all = RecordFile::parse(fs::read(at.join("all.records")).unwrap());
+    assert_eq!((all.records.len(), all.choices.len(), all.bad.len()), (1, 2, 0));
+    infc(at, "records export some.records --model digits.onnx -o mine.records").ok();
+    let mine = RecordFile::parse(fs::read(at.join("mine.records")).unwrap());
+    assert_eq!((mine.records, mine.choices), (vec![schedule.clone()], vec![choice.clone()]));
+    let verified = infc(at, "records verify some.records -o kept.records --format json").ok().json();
+    assert_eq!((verified["unchecked_choices"].as_u64(), verified["checked"].as_array().unwrap().len()), (Some(2), 1));
+    assert_eq!(RecordFile::parse(fs::read(at.join("kept.records")).unwrap()).len(), 3);
+
+    // A kernel that is only there as the choice has it is the model's, too.
+    let options = CompileOptions {
+        records: RecordFile { choices: vec![choice.clone()], ..RecordFile::default() }.to_records(None),
+        targets: vec![TARGET.to_owned()],
+        stop_after: Some(Phase::Plan),
+        ..CompileOptions::default()
+    };
+    let compilation = infc::compile(&Source::file(at.join("digits.onnx")), &options, &mut ()).unwrap();
+    let usual = tasks(at, Vec::new());
+    let formed = infc::tasks(&compilation.plans());
+    let new = formed.iter().find(|task| usual.iter().all(|other| other.key != task.key)).unwrap();
+    fs::write(at.join("some.records"), [choice.to_line(), plain(new).to_line()].concat()).unwrap();
+    infc(at, "records export some.records --model digits.onnx -o mine.records").ok();
+    assert_eq!(RecordFile::parse(fs::read(at.join("mine.records")).unwrap()).len(), 2);
+
+    let compiled = infc(at, "compile digits.onnx --target x86-64-v2 --records some.records --format json").ok().json();
+    assert_eq!((compiled["recorded_choices"].as_u64(), compiled["recorded_kernels"].as_u64()), (Some(1), Some(1)));
+    infc(at, "compare digits.infa --data test_data_set_0").ok();
 }

@@ -1,8 +1,8 @@
 //! `infc tune`, and compiling by what it found.
 
-use crate::records::record;
+use crate::records::{choice, record};
 use crate::support::{folder, infc};
-use infc_tune::{LOG_HEAD, Record};
+use infc_tune::{ChoiceRecord, LOG_HEAD, Record};
 use std::fs;
 
 #[test]
@@ -22,7 +22,45 @@ fn what_is_found_is_compiled() {
     assert!(json["best_ms"].as_f64().unwrap() <= json["default_ms"].as_f64().unwrap());
     let won = kernels.iter().filter(|kernel| !kernel["schedule"].is_null()).count();
     let lines = fs::read_to_string(at.join("found")).map_or(0, |text| text.lines().count());
-    assert_eq!(lines, won, "a record per kernel for which something quicker was found");
+    let formed = json["formed"]["choices"].as_array().unwrap().len();
+    assert_eq!(lines, won + formed, "a record per kernel, and per choice, for which something quicker was found");
+}
+
+/// Ways to form kernels are tried as often as is said, on whole runs; those of the file are taken, and measured again if that is
+/// asked for.
+#[test]
+fn plans_are_searched() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    let tune = |words: &str| {
+        let command = format!("tune digits.onnx --target x86-64-v2 --trials 0 --records found {words} --format json");
+        infc(at, &command).ok().json()
+    };
+    let json = tune("--plan-trials 2");
+    let formed = &json["formed"];
+    assert_eq!(formed["trials"].as_u64(), Some(2), "{formed}");
+    assert!(formed["best_ms"].as_f64().unwrap() <= formed["default_ms"].as_f64().unwrap());
+    assert_eq!(tune("--plan-trials 0")["formed"]["trials"].as_u64(), Some(0));
+    // A kernel that is asked for by name stays what it is.
+    let key = json["kernels"][0]["key"].as_str().unwrap().to_owned();
+    let of_kernel = tune(&format!("--plan-trials 2 --kernel {key}"));
+    assert_eq!(of_kernel["formed"]["trials"].as_u64(), Some(0));
+
+    // Of another machine, and of this one: an epilogue apart, whatever that costs.
+    let elsewhere = choice(at);
+    let here = infc(at, "doctor --format json").ok().json()["processor"].as_str().unwrap().to_owned();
+    let known = ChoiceRecord { machine: here, ..elsewhere.clone() };
+    let kernels = |json: &serde_json::Value| json["kernels"].as_array().unwrap().len();
+    fs::write(at.join("found"), elsewhere.to_line()).unwrap();
+    assert_eq!(kernels(&tune("--plan-trials 0")), kernels(&json));
+    fs::write(at.join("found"), known.to_line()).unwrap();
+    assert_eq!(kernels(&tune("--plan-trials 0")), kernels(&json) + 1);
+    let again = tune("--plan-trials 1 --resume");
+    assert_eq!(again["formed"]["trials"].as_u64(), Some(1), "what is known comes first");
+    let won = again["formed"]["choices"].as_array().unwrap().len();
+    let left = fs::read_to_string(at.join("found")).unwrap().lines().count();
+    assert_eq!(left, won, "what is no longer quicker is taken out");
 }
 
 /// Each way of searching measures what it is asked to, of the kernels that it is asked for, and writes that down.

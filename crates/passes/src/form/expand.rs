@@ -1,6 +1,7 @@
 //! Composites written out: a flat graph of core operations that remembers which of them belong together.
 
 use super::body::constant_splat;
+use super::choices::{Choices, Way};
 use super::{FormError, FormOptions};
 use crate::ErrorClass;
 use crate::graph::evaluate::computable;
@@ -55,6 +56,7 @@ pub(super) struct Flat {
     guard_of: Vec<Option<usize>>,
     /// What must hold, and the guard under which.
     pub(super) requires: Vec<(Option<usize>, Requirement)>,
+    pub(super) choices: Choices,
 }
 
 impl Flat {
@@ -67,6 +69,7 @@ impl Flat {
             guards: Vec::new(),
             guard_of: Vec::new(),
             requires: Vec::new(),
+            choices: Choices::default(),
         }
     }
 
@@ -120,6 +123,7 @@ pub(super) fn expand(graph: &Graph, speculate: bool, options: &FormOptions) -> R
         assumptions: graph.assumptions.clone(),
         ..Graph::default()
     });
+    flat.choices = Choices::new(options);
     let mut values: Vec<Option<ValueId>> = vec![None; graph.values.len()];
     for port in &graph.inputs {
         values[port.value.index()] = Some(flat.graph.add_input(&port.name, graph.ty(port.value).clone()));
@@ -181,7 +185,8 @@ fn copy(flat: &mut Flat, from: &Graph, values: &mut [Option<ValueId>], place: Pl
             if body.inputs.len() != inputs.len() || body.outputs.len() != node.outputs.len() {
                 return Err(malformed("its body has another number of inputs or outputs"));
             }
-            let inner = region.or_else(|| stays_together(composite, place.options).then(|| new_region(flat)));
+            let inner =
+                region.or_else(|| is_one_kernel(flat, composite, origin, place.options).then(|| new_region(flat)));
             let mut inside: Vec<Option<ValueId>> = vec![None; body.values.len()];
             for (port, &input) in body.inputs.iter().zip(&inputs) {
                 inside[port.value.index()] = Some(input);
@@ -389,29 +394,44 @@ fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>, place: 
     Ok(inner)
 }
 
-/// Whether a composite is one kernel. Attention is if it has rows enough to share what they read: blocks of scores stay in
-/// cache then. Its sums are divided late ([`crate::formulate::defer`]), in another order than it says.
-fn stays_together(composite: &CompositeOp, options: &FormOptions) -> bool {
+/// Whether a composite is one kernel. Attention may be ([`attends`]), and is if it has rows enough to share what they read:
+/// blocks of scores stay in cache then.
+fn is_one_kernel(flat: &mut Flat, composite: &CompositeOp, origin: OriginId, options: &FormOptions) -> bool {
     if composite.kind != CompositeKind::Attention {
         return true;
     }
+    let estimated = if has_rows(composite) { Way::Together } else { Way::Apart };
+    if !attends(composite, options) {
+        return false;
+    }
+    let question = || format!("attention\n{}", composite.body);
+    let answered = flat.choices.answer(question, &[Way::Together, Way::Apart], estimated, &flat.graph.origins[origin]);
+    answered.unwrap_or(estimated) == Way::Together
+}
+
+/// Whether attention has rows enough to be one kernel.
+fn has_rows(composite: &CompositeOp) -> bool {
     let body = &composite.body;
-    let contractions = body.order.iter().filter_map(|&id| match &body.nodes[id].op {
+    let mut contractions = body.order.iter().filter_map(|&id| match &body.nodes[id].op {
         Op::Contract(op) => Some((op, &body.ty(body.nodes[id].inputs[0]).shape)),
         _ => None,
     });
     // A sequence of unknown length is mostly long.
-    let has_rows = |(op, shape): (&ContractOp, &Vec<Dim>)| {
+    contractions.all(|(op, shape): (&ContractOp, &Vec<Dim>)| {
         let free = op.lhs.iter().zip(shape).filter(|(label, _)| !op.rhs.contains(label));
         let rows: Option<i64> = free.map(|(_, extent)| extent.as_const()).product();
         rows.is_none_or(|rows| rows >= MIN_ROWS)
-    };
+    })
+}
+
+/// Whether attention may be one kernel. Its sums are divided late ([`crate::formulate::defer`]) then, in another order than it
+/// says, and scores are kept.
+fn attends(composite: &CompositeOp, options: &FormOptions) -> bool {
+    let body = &composite.body;
     let is_known = |dim: &Dim| dim.as_const().is_some();
     let known =
         body.order.iter().flat_map(|&id| &body.nodes[id].outputs).all(|&v| body.ty(v).shape.iter().all(is_known));
-    options.allowed >= ErrorClass::Reassociating
-        && (known || options.keeps_any_size || options.attends_any_size)
-        && contractions.into_iter().all(has_rows)
+    options.allowed >= ErrorClass::Reassociating && (known || options.keeps_any_size || options.attends_any_size)
 }
 
 fn new_region(flat: &mut Flat) -> usize {

@@ -4,10 +4,11 @@
 //! times for `F(2×2, 3×3)`, 4 times for `F(4×4, 3×3)`. What all constants together may grow by is limited, so it is
 //! spent where a byte saves most time, and not where it saves next to none. Every correlation has a list of ways, each
 //! dearer and quicker than the one before; going on to the next one is a step with a gain and a price, and the best
-//! steps are taken until nothing more fits.
+//! steps are taken until nothing more fits. Where measuring has settled a correlation, that is taken first.
 
 use super::Finished;
 use super::FormOptions;
+use super::choices::{self, Choices};
 use super::group::Grouping;
 use super::layout::Placement;
 use super::lower::Lowered;
@@ -34,6 +35,7 @@ const LEAST_CYCLES_PER_BYTE: f64 = 1.25;
 const LEAST_EXCHANGE: f64 = 0.65;
 
 /// A way to compute a correlation.
+#[derive(Clone)]
 struct Way {
     outputs: usize,
     /// Cycles less than done directly.
@@ -54,8 +56,16 @@ struct Total {
 struct Candidate {
     kernel: usize,
     correlation: Correlation,
-    /// Each dearer than the one before, with falling gain per byte from one to the next.
+    /// All that there are, whether they pay or not.
+    all: Vec<Way>,
+    /// Those that pay, each dearer than the one before, with falling gain per byte from one to the next.
     ways: Vec<Way>,
+}
+
+impl Candidate {
+    fn question(&self, kernels: &[Lowered]) -> String {
+        format!("correlation\n{}", kernels[self.kernel].kernel)
+    }
 }
 
 /// The kernels with the correlations rewritten that are worth it; `None` if there are none.
@@ -65,6 +75,7 @@ pub(super) fn filter(
     options: &FormOptions,
     kernels: &[Lowered],
     direct: &Finished,
+    choices: &mut Choices,
 ) -> Option<Vec<Lowered>> {
     if options.allowed < ErrorClass::Reassociating || !options.filters {
         return None;
@@ -79,12 +90,30 @@ pub(super) fn filter(
     for (n, correlation) in correlations.into_iter().enumerate() {
         candidates.extend(correlation.and_then(|c| candidate(grouping, placement, kernels, direct, n, c, &typical)));
     }
-    let ways: Vec<&[Way]> = candidates.iter().map(|candidate| candidate.ways.as_slice()).collect();
+    if !choices.are_asked() {
+        candidates.retain(|candidate| !candidate.ways.is_empty());
+    }
     let total = Total {
         cycles: kernels.iter().map(|lowered| typical.cycles(&lowered.kernel)).sum(),
         bytes: direct.budget.original_bytes() as f64,
     };
-    let chosen = spend(&ways, total, direct.budget.left_bytes() as f64);
+    let mut left = Left { total, bytes: direct.budget.left_bytes() as f64 };
+    let settled: Vec<Option<Option<usize>>> =
+        candidates.iter().map(|c| settled(grouping, kernels, c, &mut left, choices)).collect();
+    let open = |(candidate, settled): (&'_ Candidate, &Option<_>)| match settled {
+        Some(_) => Vec::new(),
+        None => candidate.ways.clone(),
+    };
+    let ways: Vec<Vec<Way>> = candidates.iter().zip(&settled).map(open).collect();
+    let ways: Vec<&[Way]> = ways.iter().map(Vec::as_slice).collect();
+    let estimated = spend(&ways, left.total, left.bytes);
+    let chosen: Vec<Option<usize>> =
+        settled.into_iter().zip(estimated).map(|(settled, estimated)| settled.unwrap_or(estimated)).collect();
+    if choices.are_asked() {
+        for (candidate, outputs) in candidates.iter().zip(&chosen) {
+            choices.took(&candidate.question(kernels), answer_of(*outputs));
+        }
+    }
     let mut filtered = kernels.to_vec();
     let mut any = false;
     for (candidate, outputs) in candidates.iter().zip(chosen) {
@@ -99,6 +128,43 @@ pub(super) fn filter(
     any.then_some(filtered)
 }
 
+/// What may still be spent.
+struct Left {
+    total: Total,
+    bytes: f64,
+}
+
+/// The results per application that measuring has settled for a correlation, if it has and constants may grow by so much:
+/// that is spent then.
+fn settled(
+    grouping: &Grouping<'_>,
+    kernels: &[Lowered],
+    candidate: &Candidate,
+    left: &mut Left,
+    choices: &mut Choices,
+) -> Option<Option<usize>> {
+    let fitting = candidate.all.iter().filter(|way| way.bytes <= left.bytes);
+    let mut ways = vec![choices::Way::Direct];
+    ways.extend(fitting.map(|way| answer_of(Some(way.outputs))));
+    let group = grouping.groups[kernels[candidate.kernel].group].as_ref()?;
+    let origins = choices::origins_of(grouping.flat, &group.nodes);
+    let answer = choices.answer(|| candidate.question(kernels), &ways, choices::Way::Direct, &origins)?;
+    let way = candidate.all.iter().find(|way| answer_of(Some(way.outputs)) == answer);
+    if let Some(way) = way {
+        left.bytes -= way.bytes;
+        left.total = Total { cycles: left.total.cycles - way.gain, bytes: left.total.bytes + way.bytes };
+    }
+    Some(way.map(|way| way.outputs))
+}
+
+/// The answer that means so many results per application, or none.
+fn answer_of(outputs: Option<usize>) -> choices::Way {
+    match outputs.and_then(|outputs| u8::try_from(outputs).ok()) {
+        Some(outputs) => choices::Way::Filtered(outputs),
+        None => choices::Way::Direct,
+    }
+}
+
 /// The first correlation of a kernel.
 fn first(kernel: &Kernel) -> Option<Correlation> {
     kernel.stages.ids().find_map(|stage| Correlation::of(kernel, stage))
@@ -109,7 +175,7 @@ fn is_known(stage: &Stage) -> bool {
     stage.axes.iter().all(|axis| axis.extent.as_const().is_some())
 }
 
-/// A kernel's correlation, if it gains by minimal filtering.
+/// A kernel's correlation, if there is a way to filter it.
 fn candidate(
     grouping: &Grouping<'_>,
     placement: &Placement,
@@ -141,23 +207,21 @@ fn candidate(
     }? as f64;
     let work = Work::of(kernel, &correlation, typical);
     let slowest = work.direct() * (1.0 - LEAST_GAIN);
-    let mut ways: Vec<Way> = Vec::new();
+    let mut all: Vec<Way> = Vec::new();
     for outputs in OUTPUTS {
         let taps = usize::try_from(correlation.windows[0].taps).ok();
         let Some(filtering) = taps.and_then(|taps| Filtering::new(outputs, taps)) else { continue };
         let cycles = work.filtered(outputs, &filtering);
-        if cycles > slowest {
-            continue;
-        }
         let Some(filtered) = winograd::filtered(kernel, &correlation, outputs) else { continue };
         if !writes_whole_vectors(placement, lowered, &filtered.kernel) {
             return None;
         }
         let Some(bytes) = packed_bytes(filtered.kernel, filter) else { continue };
-        ways.push(Way { outputs, gain: work.direct() - cycles, bytes: (bytes - stored).max(0.0) });
+        all.push(Way { outputs, gain: work.direct() - cycles, bytes: (bytes - stored).max(0.0) });
     }
+    let mut ways: Vec<Way> = all.iter().filter(|way| work.direct() - way.gain <= slowest).cloned().collect();
     hull(&mut ways);
-    (!ways.is_empty()).then_some(Candidate { kernel: n, correlation, ways })
+    (!all.is_empty()).then_some(Candidate { kernel: n, correlation, all, ways })
 }
 
 /// The bytes of the transformed filter in panels.

@@ -10,6 +10,7 @@ mod decode;
 mod fuse;
 
 use super::bijection::{is_affine, reads_once};
+use super::choices::{Choices, Way, origins_of, text_of};
 use super::expand::Flat;
 use super::log::{PlanLog, Refusal};
 use super::prepare::Readers;
@@ -94,6 +95,7 @@ pub(super) struct Grouping<'a> {
     /// Per node, its place in the graph's order.
     positions: Vec<usize>,
     pub(super) log: PlanLog,
+    pub(super) choices: Choices,
 }
 
 /// A shape's coordinates, unchanged.
@@ -123,13 +125,14 @@ impl<'a> Grouping<'a> {
             homes,
             positions,
             log: PlanLog::default(),
+            choices: Choices::default(),
         }
     }
 
     /// Groups all nodes of the graph.
-    pub(super) fn new(flat: &'a Flat) -> Self {
+    pub(super) fn new(flat: &'a Flat, choices: Choices) -> Self {
         let graph = &flat.graph;
-        let mut this = Self::empty(flat);
+        let mut this = Self { choices, ..Self::empty(flat) };
         let mut begun = BTreeSet::new();
         for &node in &graph.order {
             match flat.region(node) {
@@ -372,6 +375,20 @@ impl<'a> Grouping<'a> {
         group.nodes
     }
 
+    /// Whether nodes are to be computed by the kernel of a group, of those that may be; that is usually so.
+    fn joins(&mut self, group: usize, nodes: &[NodeId]) -> bool {
+        if !self.choices.are_asked() {
+            return true;
+        }
+        let Some(group) = &self.groups[group] else { return true };
+        let together: Vec<NodeId> = group.nodes.iter().chain(nodes).copied().collect();
+        let (flat, origins) = (self.flat, origins_of(self.flat, nodes));
+        // Where the second part begins is part of the question.
+        let question = || format!("fusion\nof the last {}\n{}", nodes.len(), text_of(flat, &together));
+        let ways = [Way::Together, Way::Apart];
+        self.choices.answer(question, &ways, Way::Together, &origins) != Some(Way::Apart)
+    }
+
     /// Whether nodes would make a kernel of bearable size.
     fn fits_a_kernel(&self, nodes: &[NodeId], more: &[NodeId]) -> bool {
         let ops = |&n: &NodeId| match &self.flat.graph.nodes[n].op {
@@ -439,7 +456,7 @@ impl<'a> Grouping<'a> {
             self.begin(None, &nodes, &[view]);
             return true;
         }
-        if !self.can_follow(group, &map, &shape, &operand) {
+        if !self.can_follow(group, &map, &shape, &operand) || !self.joins(id, &nodes) {
             return false;
         }
         self.follow(id, &map, &nodes, &[view]);

@@ -6,6 +6,7 @@
 //! channels-last and matrix networks stay as they are, without either being named here.
 
 use super::append::PlannedState;
+use super::choices::Choices;
 use super::group::{Grouping, Home};
 use super::halves::Types;
 use super::lower::Lowered;
@@ -46,6 +47,7 @@ pub(super) fn place(
     kernels: &[Lowered],
     formulated: &[Lowered],
     types: &Types,
+    choices: &mut Choices,
 ) -> Placement {
     let graph = &grouping.flat.graph;
     let families = Families::new(grouping);
@@ -54,7 +56,7 @@ pub(super) fn place(
     let mut fixed: BTreeSet<ValueId> =
         graph.inputs.iter().chain(&graph.outputs).map(|p| families.root(p.value)).collect();
     fixed.extend(hosts().flat_map(|node| &node.outputs).chain(&dense).map(|&value| families.root(value)));
-    let inner = inner_axes(graph, &families, &fixed, kernels);
+    let inner = inner_axes(grouping, &families, &fixed, kernels, choices);
     let halos = halos(grouping, &families, &fixed, formulated);
     let mut placement = Placement::default();
     let mut place_root = |value: ValueId, place: BufferPlace| {

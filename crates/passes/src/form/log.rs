@@ -1,5 +1,6 @@
-//! Why things were not fused.
+//! Why things were not fused, and what might have been done otherwise.
 
+use super::choices::Choice;
 use infc_ir::entity::NodeId;
 use std::fmt;
 
@@ -19,6 +20,8 @@ pub struct Refusal {
 pub struct PlanLog {
     /// See [`Refusal`].
     pub refusals: Vec<Refusal>,
+    /// Choices between plans that compute the same, as far as they are listed ([`super::FormOptions::lists_choices`]).
+    pub choices: Vec<Choice>,
 }
 
 impl fmt::Display for Refusal {

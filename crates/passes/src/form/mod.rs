@@ -25,6 +25,7 @@ mod bijection;
 mod body;
 mod border;
 mod budget;
+mod choices;
 pub(crate) mod contraction;
 mod error;
 mod expand;
@@ -50,6 +51,7 @@ mod ungroup;
 mod wishes;
 
 pub use append::{Append, PlannedState};
+pub use choices::{Answers, Choice, NoWay, Way};
 pub use error::FormError;
 pub use interpret::{InterpretError, Interpreter};
 pub use layout::arena_layout;
@@ -117,7 +119,9 @@ fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
     let states = append::plan(&mut flat, &options.states, options.appends.as_deref());
     nest::nest(&mut flat);
     prepare::prepare(&mut flat, &states, options.turns);
-    let grouping = Grouping::new(&flat);
+    let choices = std::mem::take(&mut flat.choices);
+    let mut grouping = Grouping::new(&flat, choices);
+    let mut choices = std::mem::take(&mut grouping.choices);
     let mut kernels = Vec::new();
     for (id, group) in grouping.groups.iter().enumerate() {
         if let Some(group) = group {
@@ -132,14 +136,14 @@ fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
     }
     let (kernels, steps) = order::order(&grouping, kernels)?;
     let as_computed = halves::Types::new();
-    let mut placement = layout::place(&grouping, &states, &kernels, &kernels, &as_computed);
+    let mut placement = layout::place(&grouping, &states, &kernels, &kernels, &as_computed, &mut choices);
     let mut finished = finish_all(&grouping, &placement, options, &kernels)?;
-    let filtered = filtering::filter(&grouping, &placement, options, &kernels, &finished);
+    let filtered = filtering::filter(&grouping, &placement, options, &kernels, &finished, &mut choices);
     let types = halves::stored(&grouping, &placement, filtered.as_ref().unwrap_or(&kernels));
     if filtered.is_some() || !types.is_empty() {
         let mut formulated = filtered.unwrap_or_else(|| kernels.clone());
         halves::narrow(&mut formulated, &types);
-        placement = layout::place(&grouping, &states, &kernels, &formulated, &types);
+        placement = layout::place(&grouping, &states, &kernels, &formulated, &types, &mut choices);
         finished = finish_all(&grouping, &placement, options, &formulated)?;
     }
     let Finished { mut planned, budget } = finished;
@@ -149,6 +153,7 @@ fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
     let Placement { values, buffers } = placement;
     let mut log = grouping.log;
     log.refusals.extend(budget.refusals);
+    log.choices = choices.into_made();
     let requires = flat.requires.iter().map(|(guard, r)| (flat.path(*guard), r.clone())).collect();
     let graph = flat.graph;
     Ok(GraphPlan { graph, kernels: planned, hosts, binds, steps, values, buffers, states, requires, log })

@@ -1,10 +1,12 @@
 //! What can be asked of kernel formation.
 
 use super::append::Append;
+use super::choices::Answers;
 use crate::ErrorClass;
+use std::sync::Arc;
 
 /// What formation may decide.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct FormOptions {
     /// Under [`ErrorClass::Exact`] sums keep the order of their axes.
     pub allowed: ErrorClass,
@@ -27,6 +29,10 @@ pub struct FormOptions {
     /// How these states lie, if another plan of the same model has decided that: one that grows in place there does so
     /// here with the same capacity, or not at all. `None` to decide it.
     pub appends: Option<Vec<Option<Append>>>,
+    /// What measuring has found of choices that are estimated otherwise.
+    pub answers: Option<Arc<dyn Answers>>,
+    /// Whether all choices are listed in the plan's log ([`super::PlanLog::choices`]), and not only those that were answered.
+    pub lists_choices: bool,
 }
 
 impl Default for FormOptions {
@@ -40,6 +46,8 @@ impl Default for FormOptions {
             max_weight_growth: 1.3,
             states: Vec::new(),
             appends: None,
+            answers: None,
+            lists_choices: false,
         }
     }
 }

@@ -4,11 +4,12 @@
 //! Values without wishes follow what they are computed from or what is computed from them. A product with a constant may
 //! do as well the other way round, and then goes with the others ([`Turned`]).
 
+use super::choices::{Choices, Way, origins_of};
 use super::contraction::{Contraction, contraction, uses};
+use super::group::Grouping;
 use super::layout::Families;
 use super::lower::Lowered;
 use infc_ir::entity::{EntityId, StageId, ValueId, VarId};
-use infc_ir::graph::Graph;
 use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{AxisKind, OperandKind};
 use infc_ir::scalar::{Load, Source};
@@ -23,11 +24,13 @@ const LEAST_TURNED: i64 = 64;
 
 /// The axis that each family wants innermost, by its root.
 pub(super) fn inner_axes(
-    graph: &Graph,
+    grouping: &Grouping<'_>,
     families: &Families,
     fixed: &BTreeSet<ValueId>,
     kernels: &[Lowered],
+    choices: &mut Choices,
 ) -> BTreeMap<ValueId, usize> {
+    let graph = &grouping.flat.graph;
     let mut votes = Votes::default();
     let mut may_turn: Vec<(Turned, Votes)> = Vec::new();
     for lowered in kernels {
@@ -65,8 +68,9 @@ pub(super) fn inner_axes(
             }
         }
     }
-    let counted = |votes: &Votes| {
+    let counted = |votes: &Votes, settled: &BTreeMap<ValueId, usize>| {
         let mut inner = votes.winners();
+        inner.extend(settled);
         for root in fixed {
             let rank = graph.ty(*root).shape.len();
             if rank > 0 {
@@ -76,10 +80,11 @@ pub(super) fn inner_axes(
         spread(families, fixed, kernels, &mut inner);
         inner
     };
+    let none = BTreeMap::new();
     // What does as well either way goes with the others, if its own way would turn something. Who does not adds to what the
     // others see.
     while !may_turn.is_empty() {
-        let (wanted, others) = (votes.winners(), counted(&votes));
+        let (wanted, others) = (votes.winners(), counted(&votes, &none));
         let goes_along = |turned: &Turned| {
             // What nobody has a wish for is row-major.
             let rank = graph.ty(turned.from.0).shape.len();
@@ -95,7 +100,46 @@ pub(super) fn inner_axes(
             break;
         }
     }
-    counted(&votes)
+    let estimated = counted(&votes, &none);
+    let settled = settled(grouping, families, fixed, kernels, &estimated, choices);
+    if settled.is_empty() { estimated } else { counted(&votes, &settled) }
+}
+
+/// What measuring has settled, by family: the axis that lies innermost. The first kernel that writes to a family asks.
+fn settled(
+    grouping: &Grouping<'_>,
+    families: &Families,
+    fixed: &BTreeSet<ValueId>,
+    kernels: &[Lowered],
+    estimated: &BTreeMap<ValueId, usize>,
+    choices: &mut Choices,
+) -> BTreeMap<ValueId, usize> {
+    let mut settled = BTreeMap::new();
+    let mut asked: BTreeSet<ValueId> = BTreeSet::new();
+    if !choices.are_asked() {
+        return settled;
+    }
+    for lowered in kernels {
+        let Some((value, _)) = lowered.first_output() else { continue };
+        let root = families.root(value);
+        if fixed.contains(&root) || !asked.insert(root) {
+            continue;
+        }
+        let shape = &grouping.flat.graph.ty(value).shape;
+        let usual = estimated.get(&root).copied().or_else(|| shape.len().checked_sub(1));
+        let way = |axis: usize| u8::try_from(axis).ok().map(Way::Innermost);
+        let Some(taken) = usual.and_then(way) else { continue };
+        let is_long = |axis: &usize| shape[*axis].as_const().is_none_or(|extent| extent >= SHORT_ROW);
+        let ways: Vec<Way> =
+            (0..shape.len()).filter(|axis| Some(*axis) == usual || is_long(axis)).filter_map(way).collect();
+        let nodes = grouping.groups[lowered.group].as_ref().map_or(&[][..], |group| &group.nodes);
+        let origins = origins_of(grouping.flat, nodes);
+        let question = || format!("layout\n{}", lowered.kernel);
+        if let Some(Way::Innermost(axis)) = choices.answer(question, &ways, taken, &origins) {
+            settled.insert(root, usize::from(axis));
+        }
+    }
+    settled
 }
 
 /// Per family, by its root, how much work wants which axis innermost.

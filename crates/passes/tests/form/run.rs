@@ -13,8 +13,13 @@ use infc_tensor::{AlignedBytes, Tensor};
 
 /// Plans a net and checks that the plan computes the same.
 pub(crate) fn check(net: &Net) -> GraphPlan {
+    check_with(net, &FormOptions::default())
+}
+
+/// The same, of another plan.
+pub(crate) fn check_with(net: &Net, options: &FormOptions) -> GraphPlan {
     let expected = net.outputs();
-    let plan = form(&net.graph, &FormOptions::default()).expect("the graph is well formed");
+    let plan = form(&net.graph, options).expect("the graph is well formed");
     for planned in &plan.kernels {
         if let Err(error) = verify_kernel(&planned.kernel) {
             panic!("{error}\n{}", planned.kernel);

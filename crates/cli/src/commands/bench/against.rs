@@ -1,6 +1,7 @@
 //! `infc bench NEW --against OLD --fail-if 3%`, `--baseline old.json`: whether a change has made a model slower.
 
 use super::{Goal, Lane, TURN};
+use crate::agreement::{Agreement, Tolerance};
 use crate::error::CliError;
 use crate::failure::Failure;
 use crate::interval::Slowdown;
@@ -12,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Instant;
 
-/// Turns of each artifact, at least: enough for an interval that leaves out some of both ends.
-const MIN_TURNS: usize = 20;
+/// Turns of each artifact, at least, unless somebody says otherwise: enough for an interval that leaves out some of both ends.
+pub(super) const MIN_TURNS: usize = 20;
 /// Runs of a turn, at most: of a run of a microsecond more say nothing new.
 const MAX_TURN_RUNS: usize = 2000;
 
@@ -30,6 +31,42 @@ pub(super) struct Comparison {
     pub(super) fail_if: Option<f64>,
     /// Whether the slowdown exceeds what is accepted, for sure.
     pub(super) fails: bool,
+    /// Of artifacts.
+    pub(super) outputs: Option<Outputs>,
+}
+
+/// How far the same elements may be apart in two artifacts of a model, as of `infc compare`.
+const TOLERANCE: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-4 };
+
+/// Whether both compute the same.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Outputs {
+    pub(super) agrees: bool,
+    /// The largest difference of two elements, if any differ.
+    pub(super) worst_abs: Option<f64>,
+}
+
+impl Outputs {
+    fn of(lanes: &mut [Lane; 2]) -> Result<Self, Failure> {
+        let [new, old] = lanes;
+        let (new, old) = (new.outputs()?, old.outputs()?);
+        let agreements: Vec<Agreement> =
+            new.iter().zip(&old).map(|(new, old)| Agreement::of(new, old, TOLERANCE)).collect();
+        let worst = agreements.iter().filter_map(|agreement| Some(agreement.worst_abs.as_ref()?.error));
+        Ok(Self {
+            agrees: new.len() == old.len() && agreements.iter().all(|agreement| agreement.agrees),
+            worst_abs: worst.reduce(f64::max),
+        })
+    }
+
+    /// `outputs agree`, or how far they are apart.
+    pub(super) fn text(&self) -> String {
+        match self.worst_abs {
+            Some(worst) if !self.agrees => format!("outputs differ by up to {worst:.2e}"),
+            None if !self.agrees => "outputs differ".to_owned(),
+            _ => "outputs agree".to_owned(),
+        }
+    }
 }
 
 impl Comparison {
@@ -42,6 +79,7 @@ impl Comparison {
             slowdown,
             fail_if,
             fails: fail_if.is_some_and(|limit| slowdown.exceeds(limit)),
+            outputs: None,
         }
     }
 
@@ -81,7 +119,7 @@ pub(super) fn measure(
     started: Start,
 ) -> Result<Comparison, Failure> {
     let mut ratios = Vec::new();
-    while ratios.len() < MIN_TURNS || !lanes.iter().all(|lane| lane.is_done(goal)) {
+    while ratios.len() < goal.turns || !lanes.iter().all(|lane| lane.is_done(goal)) {
         let first = ratios.len() % 2;
         let mut medians = [0.0; 2];
         for n in [first, 1 - first] {
@@ -91,7 +129,9 @@ pub(super) fn measure(
     }
     let old = &lanes[1];
     let slowdown = Slowdown::of_turns(&ratios).ok_or_else(|| too_few("--against", ratios.len()))?;
-    Ok(Comparison::new(old.path.display().to_string(), Some(ratios.len()), &old.latencies_ms, slowdown, fail_if))
+    let against = old.path.display().to_string();
+    let comparison = Comparison::new(against, Some(ratios.len()), &old.latencies_ms, slowdown, fail_if);
+    Ok(Comparison { outputs: Some(Outputs::of(lanes)?), ..comparison })
 }
 
 /// The median of a turn's runs.

@@ -4,15 +4,15 @@ use crate::commands::dims;
 use crate::error::CliError;
 use crate::failure::Failure;
 use crate::process;
-use infc::{CompileOptions, Phase, Source};
-use infc_tune::RecordFile;
-use std::collections::HashSet;
+use infc::{CompileOptions, KernelKey, Phase, Source};
+use infc_tune::{Place, RecordFile};
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
 /// What a record has to be like; all of what is given.
 #[derive(Debug, clap::Args)]
 pub(super) struct Selection {
-    /// Of kernels whose hash begins so
+    /// Of kernels, or questions of how kernels are formed, whose hash begins so
     #[arg(long, value_name = "HASH")]
     kernel: Option<String>,
     /// Of kernels that this model has, compiled with --strict where the record was found so
@@ -50,36 +50,50 @@ impl Selection {
             Err(error) => Err(CliError::usage(format!("--target {text}: {error}"))),
         });
         let target = target.transpose()?;
-        let keys = self.keys_of_model()?;
+        let keys = self.keys_of_model(file)?;
         let processor = process::processor();
-        file.records.retain(|record| {
-            self.kernel.as_ref().is_none_or(|prefix| record.kernel.starts_with(&prefix.to_ascii_lowercase()))
-                && keys.as_ref().is_none_or(|keys| keys[usize::from(record.strict)].contains(&record.kernel))
-                && target.as_ref().is_none_or(|target| record.target == *target)
-                && (!self.here || record.machine == processor)
-                && self.min_gain.is_none_or(|gain| 1.0 - record.ratio_at_most >= gain)
-        });
+        let is_meant = |(key, of, machine, _, strict): Place<'_>, ratio_at_most: f64| {
+            self.kernel.as_ref().is_none_or(|prefix| key.starts_with(&prefix.to_ascii_lowercase()))
+                && keys.as_ref().is_none_or(|keys| keys[usize::from(strict)].contains(key))
+                && target.as_ref().is_none_or(|target| of == *target)
+                && (!self.here || machine == processor)
+                && self.min_gain.is_none_or(|gain| 1.0 - ratio_at_most >= gain)
+        };
+        file.records.retain(|record| is_meant(record.place(), record.ratio_at_most));
+        file.choices.retain(|choice| is_meant(choice.place(), choice.ratio_at_most));
         Ok(())
     }
 
-    /// Those of usual compilations, and those of strict ones.
-    fn keys_of_model(&self) -> Result<Option<[HashSet<String>; 2]>, Failure> {
+    /// Those of kernels and of questions: of usual compilations, and of strict ones. Kernels are also those that the model has
+    /// when it is formed as the records say.
+    fn keys_of_model(&self, file: &RecordFile) -> Result<Option<[HashSet<String>; 2]>, Failure> {
         let Some(model) = &self.model else { return Ok(None) };
+        let source = Source::file(model);
+        let usual = CompileOptions {
+            dims: self.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
+            specialize: self.specialize.iter().map(|text| dims::parse_specialize(text)).collect::<Result<_, _>>()?,
+            lists_choices: true,
+            stop_after: Some(Phase::Plan),
+            ..CompileOptions::default()
+        };
+        let keys_of = |options: &CompileOptions, keys: &mut HashSet<String>| -> Result<(), Failure> {
+            let compilation = infc::compile(&source, options, &mut ())?;
+            let plans = compilation.plans();
+            let kernels = infc::tasks(&plans).into_iter().map(|task| task.key);
+            let choices = plans.iter().flat_map(|plan| &plan.log.choices);
+            let questions = choices.map(|choice| KernelKey::of_text(&choice.question));
+            keys.extend(kernels.chain(questions).map(|key| key.to_string()));
+            Ok(())
+        };
         let keys = |strict: bool| -> Result<HashSet<String>, Failure> {
-            let options = CompileOptions {
-                dims: self.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
-                specialize: self
-                    .specialize
-                    .iter()
-                    .map(|text| dims::parse_specialize(text))
-                    .collect::<Result<_, _>>()?,
-                strict,
-                stop_after: Some(Phase::Plan),
-                ..CompileOptions::default()
-            };
-            let compilation = infc::compile(&Source::file(model), &options, &mut ())?;
-            let tasks = infc::tasks(&compilation.plans());
-            Ok(tasks.into_iter().map(|task| task.key.to_string()).collect())
+            let mut keys = HashSet::new();
+            keys_of(&CompileOptions { strict, ..usual.clone() }, &mut keys)?;
+            let settled: BTreeSet<&str> = file.choices.iter().map(|choice| choice.target.as_str()).collect();
+            for target in settled {
+                let (targets, records) = (vec![target.to_owned()], file.to_records(None));
+                keys_of(&CompileOptions { strict, targets, records, ..usual.clone() }, &mut keys)?;
+            }
+            Ok(keys)
         };
         Ok(Some([keys(false)?, keys(true)?]))
     }

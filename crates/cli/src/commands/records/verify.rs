@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 /// longer applies is illegal; `infc compile` leaves it out. If one of the two codes is another than what was measured, as a
 /// newer infc makes, it has changed: with --measure it is measured again, if this is the machine that it was measured on.
 /// The others still hold.
+///
+/// Ways to form kernels are kept as they are: what they gain only a whole model tells, which `infc tune MODEL --resume` measures.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc records verify digits.records\n  \
                         infc records verify digits.records --measure -o verified.records")]
@@ -96,6 +98,8 @@ struct Checked {
 struct Report {
     schema: &'static str,
     checked: Vec<Checked>,
+    /// Ways to form kernels, which are not checked.
+    unchecked_choices: usize,
     bad: Vec<super::BadLine>,
     output: Option<String>,
 }
@@ -105,7 +109,8 @@ pub(super) fn run(arguments: &VerifyArgs, console: &Console) -> Result<Exit, Fai
     let Lines { records, bad } = read_all(&arguments.files, console)?;
     let folder = Folder::new()?;
     let native = host::native().map(|native| native.target);
-    let mut kept = RecordFile::default();
+    let unchecked_choices = records.choices.len();
+    let mut kept = RecordFile { choices: records.choices, ..RecordFile::default() };
     let mut checked = Vec::new();
     for record in records.records {
         let (found, reason, record) = check(record, native.as_ref(), arguments, folder.path())?;
@@ -129,7 +134,7 @@ pub(super) fn run(arguments: &VerifyArgs, console: &Console) -> Result<Exit, Fai
     }
     let holds = bad.is_empty() && checked.iter().all(|c| matches!(c.found, Found::Measured | Found::Proven));
     let output = arguments.output.as_ref().map(|path| path.display().to_string());
-    let report = Report { schema: "infc.records/1", checked, bad, output };
+    let report = Report { schema: "infc.records/1", checked, unchecked_choices, bad, output };
     if console.is_json() {
         console.json(&report)?;
     } else if !arguments.output.as_ref().is_some_and(|output| model_file::is_stream(output)) {
@@ -214,6 +219,9 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
     let counts =
         counts.iter().filter(|(_, count)| *count > 0).map(|(found, count)| format!("{count} {}", found.text()));
     let mut counts: Vec<String> = counts.collect();
+    if report.unchecked_choices > 0 {
+        counts.push(format!("{} of how kernels are formed, not checked", report.unchecked_choices));
+    }
     if !report.bad.is_empty() {
         counts.push(format!("{} lines are no records", report.bad.len()));
     }

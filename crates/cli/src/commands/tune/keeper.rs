@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::{host, output_file, process};
 use infc::{KernelKey, VariantTarget};
 use infc_ir::schedule::Schedule;
-use infc_tune::{Contest, Record, RecordFile, Standing, builtin_records};
+use infc_tune::{ChoiceRecord, Contest, Record, RecordFile, Standing, builtin_records};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -82,5 +82,29 @@ impl<'a> Keeper<'a> {
             Err(reason) => console.note(format!("  record not kept  {}: {reason}", contest.task.kernel.name)),
         }
         Ok(())
+    }
+
+    /// Takes out what was found for a question of kernel formation and is no longer quicker here.
+    pub(super) fn drop_choice(&self, question: KernelKey) -> Result<(), Failure> {
+        let mut known = read_known(self.file)?;
+        let (question, target, device) = (question.to_string(), self.target.to_string(), host::device(self.target));
+        let place =
+            (question.as_str(), target.as_str(), device.as_str(), self.arguments.threads, self.arguments.strict);
+        known.choices.retain(|choice| choice.place() != place);
+        output_file::write(self.file, &known.to_bytes_with_bad())
+    }
+
+    /// Writes down a way to form kernels.
+    pub(super) fn keep_choice(&self, record: ChoiceRecord) -> Result<(), Failure> {
+        let record = ChoiceRecord {
+            target: self.target.to_string(),
+            machine: host::device(self.target),
+            threads: self.arguments.threads,
+            strict: self.arguments.strict,
+            ..record
+        };
+        let mut known = read_known(self.file)?;
+        known.keep_choice(record);
+        output_file::write(self.file, &known.to_bytes_with_bad())
     }
 }

@@ -1,5 +1,6 @@
 //! What `infc tune` says at the end.
 
+use super::formation::Formed;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::tables::{self, Side, table};
@@ -46,6 +47,8 @@ pub(super) struct Report {
     /// By how much of that more trials were expected to make it less, at the end.
     pub(super) expected_gain: f64,
     pub(super) records: String,
+    /// What was found of ways to form kernels.
+    pub(super) formed: Formed,
     /// What was measured of the machine, if there was no model.
     pub(super) profile: Option<ProfileReport>,
     pub(super) kernels: Vec<KernelResult>,
@@ -118,11 +121,35 @@ impl ProfileReport {
     }
 }
 
+impl Formed {
+    fn print(&self, console: &Console) -> Result<(), Failure> {
+        for choice in &self.choices {
+            let first = choice.origins.first().map_or("-", String::as_str);
+            let more =
+                if choice.origins.len() > 1 { format!(", … ({})", choice.origins.len()) } else { String::new() };
+            let (kind, way, instead, gain) =
+                (&choice.kind, &choice.way, &choice.instead_of, 100.0 * (1.0 - choice.ratio));
+            console.line(format!(
+                "  formed    {kind} of {first}{more}: {way} instead of {instead}, {gain:.1} % quicker"
+            ))?;
+        }
+        if let (Some(default), Some(best), trials) = (self.default_ms, self.best_ms, self.trials) {
+            let gain = 100.0 * (1.0 - best / default);
+            let (default, best) = (tables::millis(default), tables::millis(best));
+            console.line(format!(
+                "  plans     a run takes {default} by default, {best} by the best of {trials} others ({gain:.1} % quicker)\n"
+            ))?;
+        }
+        Ok(())
+    }
+}
+
 impl Report {
     pub(super) fn print(&self, console: &Console) -> Result<(), Failure> {
         if let Some(profile) = &self.profile {
             profile.print(console)?;
         }
+        self.formed.print(console)?;
         let columns = [
             ("kernel", Side::Left),
             ("launches", Side::Right),
@@ -153,7 +180,7 @@ impl Report {
             console.line(format!("  and {} more", self.kernels.len() - SHOWN))?;
         }
         console.line(format!("\n  {}", self.summary()))?;
-        if self.kernels.iter().any(|k| k.schedule.is_some()) {
+        if self.kernels.iter().any(|k| k.schedule.is_some()) || !self.formed.choices.is_empty() {
             let (model, target, records) =
                 (self.model.as_deref().unwrap_or("MODEL"), &self.compiled_for, &self.records);
             let like = &self.compiled_like;
@@ -197,6 +224,7 @@ mod tests {
             best_ms,
             expected_gain: 0.0,
             records: String::new(),
+            formed: Formed::default(),
             profile: None,
             kernels: Vec::new(),
             refuted: Vec::new(),

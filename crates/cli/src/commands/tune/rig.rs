@@ -229,7 +229,7 @@ impl<'a> Rig<'a> {
         }
         let mut command = Command::new(std::env::current_exe().ok()?);
         command.arg("tune").args(words);
-        let (status, text) = finished(command)?;
+        let (status, text) = finished(command, TRIAL_TIMEOUT)?;
         if has_crashed(status) {
             return Some(Trial::default());
         }
@@ -248,7 +248,7 @@ impl<'a> Rig<'a> {
             if !self.tiles.is_empty() {
                 command.arg("--tiles").arg(listed(&self.tiles));
             }
-            finished(command).filter(|(status, _)| status.success())?;
+            finished(command, TRIAL_TIMEOUT).filter(|(status, _)| status.success())?;
         }
         Some(path)
     }
@@ -296,11 +296,16 @@ fn listed(numbers: &[i64]) -> String {
     numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// How a process ended and what it said, one short line; `None` if it cannot be begun, or takes too long.
-fn finished(mut command: Command) -> Option<(ExitStatus, String)> {
+/// How a process ended and what it said; `None` if it cannot be begun, or takes too long.
+pub(super) fn finished(mut command: Command, timeout: Duration) -> Option<(ExitStatus, String)> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let deadline = Instant::now() + TRIAL_TIMEOUT;
-    // No pipe is too small for a short line.
+    let mut said = child.stdout.take()?;
+    // A pipe that nobody reads holds little.
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut said, &mut text).map(|_| text)
+    });
+    let deadline = Instant::now() + timeout;
     let status = loop {
         match child.try_wait().ok()? {
             Some(status) => break status,
@@ -312,9 +317,7 @@ fn finished(mut command: Command) -> Option<(ExitStatus, String)> {
             None => std::thread::sleep(Duration::from_millis(1)),
         }
     };
-    let mut text = String::new();
-    std::io::Read::read_to_string(child.stdout.as_mut()?, &mut text).ok()?;
-    Some((status, text))
+    Some((status, reader.join().ok()?.ok()?))
 }
 
 /// Whether a process was ended for what its code did: by a signal of the processor's, and not by other processes or the

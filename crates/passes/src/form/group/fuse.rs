@@ -78,7 +78,7 @@ impl Grouping<'_> {
         for id in taken {
             nodes.extend(self.dissolve(id));
         }
-        match chosen {
+        match chosen.filter(|(id, _)| self.joins(*id, &nodes)) {
             Some((id, map)) => self.follow(id, &map, &nodes, &outputs),
             None => {
                 self.begin(None, &nodes, &outputs);
@@ -211,8 +211,11 @@ impl Grouping<'_> {
                 taken.push(id);
             }
         }
+        let unit_nodes = nodes.clone();
         for id in taken {
-            nodes.extend(self.dissolve(id));
+            if self.joins(id, &unit_nodes) {
+                nodes.extend(self.dissolve(id));
+            }
         }
         self.begin(Some(unit), &nodes, &outputs);
     }

@@ -1,0 +1,152 @@
+//! Choices of formation: whatever is answered, plans compute the same.
+
+use crate::build::Net;
+use crate::run::check_with;
+use crate::shape::conv;
+use infc_ir::scalar::BinaryOp;
+use infc_passes::form::{Answers, Choice, FormOptions, Way, form};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// An answer to one question.
+#[derive(Debug)]
+struct One(String, Way);
+
+impl Answers for One {
+    fn way(&self, question: &str) -> Option<Way> {
+        (question == self.0).then_some(self.1)
+    }
+}
+
+fn answering(question: &str, way: Way) -> FormOptions {
+    FormOptions { answers: Some(Arc::new(One(question.to_owned(), way))), ..FormOptions::default() }
+}
+
+fn choices(net: &Net, options: &FormOptions) -> Vec<Choice> {
+    form(&net.graph, options).expect("well formed").log.choices
+}
+
+fn listed(net: &Net) -> Vec<Choice> {
+    choices(net, &FormOptions { lists_choices: true, ..FormOptions::default() })
+}
+
+/// A network with a residual: a convolution that can be filtered, a product, and their sum.
+fn residual() -> Net {
+    let mut net = Net::new();
+    let x = net.input(&[1, 8, 6, 7]);
+    let a = conv(&mut net, x, 24, 1, 1, 1);
+    let b = conv(&mut net, a, 24, 3, 1, 3);
+    let sum = net.binary(BinaryOp::Add, a, b);
+    let c = conv(&mut net, sum, 16, 1, 1, 5);
+    net.output(c);
+    net
+}
+
+/// Attention between transposes, with a mask, and a softmax of what is computed.
+fn attention() -> Net {
+    let mut net = Net::new();
+    let (batch, rows, columns, heads, depth) = (1, 9, 11, 2, 8);
+    let q = net.input(&[batch, rows, heads, depth]);
+    let (k, v) = (net.input(&[batch, columns, heads, depth]), net.input(&[batch, columns, heads, depth]));
+    let q = net.transpose(q, &[0, 2, 1, 3]);
+    let kt = net.transpose(k, &[0, 2, 3, 1]);
+    let v = net.transpose(v, &[0, 2, 1, 3]);
+    let scores = net.contract("bhmd,bhdn->bhmn", q, kt);
+    let mask = net.input(&[batch, 1, 1, columns]);
+    let scores = net.binary(BinaryOp::Add, scores, mask);
+    let p = net.softmax(scores, 3);
+    let y = net.contract("bhmn,bhnd->bhmd", p, v);
+    let y = net.transpose(y, &[0, 2, 1, 3]);
+    let scaled = net.with_number(BinaryOp::Mul, y, 0.5);
+    let z = net.softmax(scaled, 3);
+    net.output(z);
+    net.optimize();
+    net
+}
+
+/// Every way of every choice: the plan says that it was taken, most make another plan, and all compute the same.
+#[test]
+fn all_ways_compute_the_same() {
+    let mut kinds = BTreeSet::new();
+    for net in [residual(), attention()] {
+        let usual = form(&net.graph, &FormOptions::default()).expect("well formed").to_string();
+        let (mut tried, mut others) = (0, 0);
+        for choice in listed(&net) {
+            assert!(choice.ways.contains(&choice.taken) && choice.answer.is_none(), "{choice:?}");
+            kinds.insert(choice.kind().to_owned());
+            for &way in &choice.ways {
+                let plan = check_with(&net, &answering(&choice.question, way));
+                let [made] = &plan.log.choices[..] else { panic!("{way} of {choice:?}: {:?}", plan.log.choices) };
+                assert_eq!((made.taken, made.answer, &made.question), (way, Some(way), &choice.question));
+                let is_usual = plan.to_string() == usual;
+                assert!(is_usual || way != choice.taken, "{way} is what is taken anyway: {choice:?}");
+                (tried, others) = (tried + usize::from(way != choice.taken), others + usize::from(!is_usual));
+            }
+        }
+        assert!(others > 2 && others * 2 > tried, "{others} of {tried} answers change the plan");
+    }
+    let expected = ["attention", "correlation", "fusion", "layout"];
+    assert_eq!(kinds, expected.map(str::to_owned).into());
+}
+
+/// The same question has the same text wherever it stands, and nothing is written down unless somebody asks.
+#[test]
+fn questions_do_not_depend_on_where_they_stand() {
+    let net = residual();
+    assert_eq!(choices(&net, &FormOptions::default()), []);
+    // One more layer in front: the others ask what they asked.
+    let mut longer = Net::new();
+    let x = longer.input(&[1, 3, 6, 7]);
+    let x = conv(&mut longer, x, 8, 1, 1, 9);
+    let a = conv(&mut longer, x, 24, 1, 1, 1);
+    let b = conv(&mut longer, a, 24, 3, 1, 3);
+    let sum = longer.binary(BinaryOp::Add, a, b);
+    let c = conv(&mut longer, sum, 16, 1, 1, 5);
+    longer.output(c);
+    let questions = |net: &Net| listed(net).into_iter().map(|choice| choice.question).collect::<BTreeSet<String>>();
+    let (few, more) = (questions(&net), questions(&longer));
+    // What the output of the model is asked of is not asked of a value.
+    let again = few.intersection(&more).count();
+    assert!(again + 1 >= few.len() && more.len() > again, "{again} of {}", few.len());
+}
+
+#[test]
+fn answers_that_are_no_way_are_not_taken() {
+    let net = residual();
+    let usual = form(&net.graph, &FormOptions::default()).expect("well formed").to_string();
+    for choice in listed(&net) {
+        let other = if choice.kind() == "layout" { Way::Apart } else { Way::Innermost(200) };
+        let plan = form(&net.graph, &answering(&choice.question, other)).expect("well formed");
+        assert_eq!(plan.to_string(), usual);
+        assert_eq!(plan.log.choices.len(), 1);
+        assert_eq!((plan.log.choices[0].taken, plan.log.choices[0].answer), (choice.taken, Some(other)));
+    }
+}
+
+/// What measuring has settled is paid for first, and not taken where constants may not grow by so much.
+#[test]
+fn settled_filters_are_within_the_limit_on_constants() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 16, 14, 14]);
+    let x = conv(&mut net, x, 256, 1, 1, 7);
+    let y = conv(&mut net, x, 256, 3, 1, 1);
+    let z = conv(&mut net, y, 16, 1, 1, 3);
+    net.output(z);
+    let correlation = |options: &FormOptions| {
+        let mut found = choices(&net, options);
+        found.retain(|choice| choice.kind() == "correlation");
+        found.pop().expect("it is one")
+    };
+    let wide = FormOptions { lists_choices: true, max_weight_growth: 8.0, ..FormOptions::default() };
+    let choice = correlation(&wide);
+    assert_eq!(choice.ways, [Way::Direct, Way::Filtered(2), Way::Filtered(4)]);
+    for max_weight_growth in [8.0, 1.0] {
+        for &way in &choice.ways {
+            let options = FormOptions { max_weight_growth, ..answering(&choice.question, way) };
+            // It is reported in any case.
+            let fits = max_weight_growth > 1.0 || way == Way::Direct;
+            let taken = if fits { way } else { Way::Direct };
+            assert_eq!(correlation(&options).taken, taken, "{way} within {max_weight_growth}");
+        }
+    }
+}
