@@ -30,6 +30,7 @@ mod picture;
 mod process;
 mod progress;
 mod quickest;
+mod sizes;
 mod small_model;
 mod special_case;
 mod stats;

@@ -2,6 +2,7 @@
 
 use crate::convert::cast;
 use crate::error::CliError;
+use crate::sizes;
 use infc_artifact::{BindingSource, Entry, PortSpec, SizeExpr};
 use infc_tensor::{DType, DTypeClass, Tensor};
 use std::collections::BTreeMap;
@@ -123,7 +124,7 @@ fn allocate(dtype: DType, shape: &[usize]) -> Option<Tensor> {
 }
 
 /// The shape of every input: of those given their own, of the others what the symbols make of it. A symbol is what a
-/// given input says, else what the user says, else its minimum, at least 1.
+/// given input says, else what the user says, else the least that the model takes ([`sizes::least`]).
 pub(super) fn input_shapes(
     entry: &Entry,
     given: &[Option<Tensor>],
@@ -134,12 +135,8 @@ pub(super) fn input_shapes(
         let known = if entry.symbols.is_empty() { "none".to_owned() } else { known() };
         return Err(CliError::usage(format!("--dim: the model has no dynamic dim `{name}`, it has {known}")));
     }
-    let mut symbols: Vec<i64> = entry
-        .symbols
-        .iter()
-        .map(|symbol| dims.get(&symbol.name).copied().unwrap_or_else(|| symbol.min.max(1)))
-        .collect();
-    same_extents(entry, dims, &mut symbols)?;
+    let mut said: Vec<Option<i64>> = entry.symbols.iter().map(|symbol| dims.get(&symbol.name).copied()).collect();
+    same_extents(entry, dims, &mut said)?;
     for binding in &entry.bindings {
         // The shapes of inputs depend on those of others alone.
         let (BindingSource::Axis { input, axis } | BindingSource::State { input, axis, .. }) = &binding.source else {
@@ -147,10 +144,11 @@ pub(super) fn input_shapes(
         };
         let tensor = given.get(*input as usize).and_then(Option::as_ref);
         let extent = tensor.and_then(|tensor| tensor.shape().get(*axis as usize));
-        if let (Some(&extent), Some(symbol)) = (extent, symbols.get_mut(binding.symbol as usize)) {
-            *symbol = i64::try_from(extent).unwrap_or(i64::MAX);
+        if let (Some(&extent), Some(symbol)) = (extent, said.get_mut(binding.symbol as usize)) {
+            *symbol = Some(i64::try_from(extent).unwrap_or(i64::MAX));
         }
     }
+    let symbols = sizes::least(entry, &said);
     let shape_of = |(port, tensor): (&PortSpec, &Option<Tensor>)| match tensor {
         Some(tensor) => Ok(tensor.shape().to_vec()),
         None => port
@@ -165,7 +163,7 @@ pub(super) fn input_shapes(
 
 /// Where two dims of the model have to be equal, one stands for both in the shapes of inputs: what the user says of the other
 /// is said of it.
-fn same_extents(entry: &Entry, dims: &BTreeMap<String, i64>, symbols: &mut [i64]) -> Result<(), CliError> {
+fn same_extents(entry: &Entry, dims: &BTreeMap<String, i64>, said: &mut [Option<i64>]) -> Result<(), CliError> {
     for (name, &wanted) in dims {
         let of_dim = |symbol: u32| entry.symbols.get(symbol as usize).is_some_and(|spec| spec.name == *name);
         for binding in entry.bindings.iter().filter(|binding| of_dim(binding.symbol)) {
@@ -174,7 +172,7 @@ fn same_extents(entry: &Entry, dims: &BTreeMap<String, i64>, symbols: &mut [i64]
             let Some(other) = extent.and_then(SizeExpr::as_symbol).filter(|&other| other != binding.symbol) else {
                 continue;
             };
-            let Some((spec, symbol)) = entry.symbols.get(other as usize).zip(symbols.get_mut(other as usize)) else {
+            let Some((spec, symbol)) = entry.symbols.get(other as usize).zip(said.get_mut(other as usize)) else {
                 continue;
             };
             if let Some(said) = dims.get(&spec.name).filter(|&&said| said != wanted) {
@@ -182,7 +180,7 @@ fn same_extents(entry: &Entry, dims: &BTreeMap<String, i64>, symbols: &mut [i64]
                 let text = format!("--dim: `{name}` and `{other}` have to be equal, and are {wanted} and {said}");
                 return Err(CliError::usage(text));
             }
-            *symbol = wanted;
+            *symbol = Some(wanted);
         }
     }
     Ok(())

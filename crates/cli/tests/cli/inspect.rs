@@ -1,6 +1,13 @@
 //! `infc inspect`.
 
 use crate::support::{folder, identity_folder, infc, infc_with, names};
+use infc_frontend_onnx::proto::attribute_proto::AttributeType;
+use infc_frontend_onnx::proto::tensor_shape_proto::{Dimension, dimension};
+use infc_frontend_onnx::proto::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    type_proto,
+};
+use prost::Message;
 use std::fs;
 
 #[test]
@@ -84,4 +91,55 @@ fn kernels_are_drawn() {
     ] {
         assert_eq!(infc(at, arguments).code, code, "{arguments}");
     }
+}
+
+/// A signal of any length, mirrored by five elements on both sides: it has to have six.
+fn mirrored() -> ModelProto {
+    let dim = Dimension { value: Some(dimension::Value::DimParam("L".to_owned())), ..Dimension::default() };
+    let tensor = type_proto::Tensor { elem_type: Some(1), shape: Some(TensorShapeProto { dim: vec![dim] }) };
+    let ty = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..TypeProto::default() };
+    let value = |name: &str| ValueInfoProto { name: Some(name.to_owned()), ..ValueInfoProto::default() };
+    let attribute = |name: &str, r#type: AttributeType| AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(r#type as i32),
+        ..AttributeProto::default()
+    };
+    let mode = AttributeProto { s: Some("reflect".into()), ..attribute("mode", AttributeType::String) };
+    let pads = AttributeProto { ints: vec![5, 5], ..attribute("pads", AttributeType::Ints) };
+    let node = NodeProto {
+        op_type: Some("Pad".to_owned()),
+        name: Some("/y".to_owned()),
+        input: vec!["x".to_owned()],
+        output: vec!["y".to_owned()],
+        attribute: vec![mode, pads],
+        ..NodeProto::default()
+    };
+    let graph = GraphProto {
+        name: Some("graph".to_owned()),
+        node: vec![node],
+        input: vec![ValueInfoProto { r#type: Some(ty), ..value("x") }],
+        output: vec![value("y")],
+        ..GraphProto::default()
+    };
+    ModelProto {
+        ir_version: Some(8),
+        opset_import: vec![OperatorSetIdProto { domain: None, version: Some(10) }],
+        graph: Some(graph),
+        ..ModelProto::default()
+    }
+}
+
+/// What nobody says of dynamic dims is as small as the model takes, not as small as its declaration.
+#[test]
+fn dims_have_sizes_that_the_model_takes() {
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("m.onnx"), mirrored().encode_to_vec()).unwrap();
+    infc(at, "compile m.onnx --target x86-64-v2").ok();
+    let dims =
+        |words: &str| infc(at, &format!("inspect m.infa --format json{words}")).ok().json()["variant"]["dims"].clone();
+    assert_eq!((dims(""), dims(" --dim L=7")), (serde_json::json!({"L": 8}), serde_json::json!({"L": 7})));
+    infc(at, "run m.infa --random").ok();
+    infc(at, "bench m.infa --runs 1").ok();
+    infc(at, "run m.infa --random --dim L=5").fails_after_notes(1, "runtime::assumption-failed");
 }

@@ -18,7 +18,7 @@ const SLACK_BYTES: u64 = 64 << 10;
 
 /// Growth that is not refused for being much of little, if there may be any: a process that runs a model takes as much in
 /// any case, and convolutions of a network of a megabyte gain as much by minimal filtering as others.
-const FREE_BYTES: u64 = 4 << 20;
+pub(super) const FREE_BYTES: u64 = 4 << 20;
 
 /// What may still be spent.
 pub(super) struct WeightBudget {

@@ -8,6 +8,7 @@
 
 use super::Finished;
 use super::FormOptions;
+use super::budget::FREE_BYTES;
 use super::choices::{self, Choices};
 use super::group::Grouping;
 use super::layout::Placement;
@@ -30,6 +31,10 @@ const LEAST_GAIN: f64 = 0.15;
 /// Cycles that a further byte of constants has to save in every run, for it costs memory and a read from the disk also
 /// where the limit on growth would allow it...
 const LEAST_CYCLES_PER_BYTE: f64 = 1.25;
+
+/// ... but for the first [`FREE_BYTES`], which no process notices: a byte is read once, which takes about a cycle, and saves these
+/// in each run...
+const LEAST_CYCLES_PER_FREE_BYTE: f64 = 0.3;
 
 /// ... or else the share of the time that it has to save for every share that constants grow by.
 const LEAST_EXCHANGE: f64 = 0.65;
@@ -293,6 +298,7 @@ fn hull(ways: &mut Vec<Way>) {
 fn spend(candidates: &[&[Way]], mut total: Total, mut left_bytes: f64) -> Vec<Option<usize>> {
     let mut chosen = vec![None; candidates.len()];
     let mut taken = vec![0; candidates.len()];
+    let mut grown = 0.0;
     loop {
         // The best next step that fits. Of equals the first one, so that equal models are compiled equally.
         let mut best: Option<(f64, usize, f64, f64)> = None;
@@ -303,12 +309,15 @@ fn spend(candidates: &[&[Way]], mut total: Total, mut left_bytes: f64) -> Vec<Op
             let gain = next.gain - before.map_or(0.0, |w| w.gain);
             let rate = gain / price.max(1.0);
             let share = gain * total.bytes / (price * total.cycles).max(1.0);
-            let pays = rate >= LEAST_CYCLES_PER_BYTE || share >= LEAST_EXCHANGE;
+            let is_free = grown + price <= FREE_BYTES as f64;
+            let least = if is_free { LEAST_CYCLES_PER_FREE_BYTE } else { LEAST_CYCLES_PER_BYTE };
+            let pays = rate >= least || share >= LEAST_EXCHANGE;
             if pays && price <= left_bytes && best.is_none_or(|(r, ..)| rate > r) {
                 best = Some((rate, n, gain, price));
             }
         }
         let Some((_, n, gain, price)) = best else { return chosen };
+        grown += price;
         (left_bytes, total.cycles, total.bytes) = (left_bytes - price, total.cycles - gain, total.bytes + price);
         chosen[n] = Some(candidates[n][taken[n]].outputs);
         taken[n] += 1;
@@ -337,17 +346,30 @@ mod tests {
 
     #[test]
     fn bytes_are_spent_where_they_save_most_and_not_for_next_to_nothing() {
-        // 5 and then 1 cycle per byte; 2 and then a tenth.
-        let (rich, poor) = ([way(2, 50.0, 10.0), way(4, 80.0, 40.0)], [way(2, 20.0, 10.0), way(4, 23.0, 40.0)]);
-        let total = Total { cycles: 1000.0, bytes: 1000.0 };
-        let spent = |bytes: f64| spend(&[&rich, &poor], total, bytes);
+        // 5 and then 1 cycle per byte; 2 and then a tenth. Mega of all, so that few are free.
+        let mega = |outputs: usize, gain: f64, bytes: f64| way(outputs, gain * 1e6, bytes * 1e6);
+        let (rich, poor) = ([mega(2, 50.0, 10.0), mega(4, 80.0, 40.0)], [mega(2, 20.0, 10.0), mega(4, 23.0, 40.0)]);
+        let total = Total { cycles: 1e9, bytes: 1e9 };
+        let spent = |bytes: f64| spend(&[&rich, &poor], total, bytes * 1e6);
         assert_eq!(spent(5.0), [None, None]);
         assert_eq!(spent(15.0), [Some(2), None]);
         assert_eq!(spent(20.0), [Some(2), Some(2)]);
         assert_eq!(spent(50.0), [Some(4), Some(2)]);
-        assert_eq!(spent(1e9), [Some(4), Some(2)], "a tenth of a cycle is not worth a byte");
+        assert_eq!(spent(1e3), [Some(4), Some(2)], "a tenth of a cycle is not worth a byte");
         // One cycle per byte is, only if that is much of the time.
-        let slow = Total { cycles: 10_000.0, ..total };
+        let slow = Total { cycles: 1e10, ..total };
         assert_eq!(spend(&[&rich], slow, 1e9), [Some(2)]);
+    }
+
+    /// What a process does not notice is spent for less, but not for nothing.
+    #[test]
+    fn the_first_bytes_are_cheap() {
+        let half = |bytes: f64| [way(4, 0.5 * bytes, bytes)];
+        let total = Total { cycles: 1e12, bytes: 1e9 };
+        let (small, large) = (half(FREE_BYTES as f64), half(FREE_BYTES as f64 + 1.0));
+        assert_eq!(spend(&[&small], total, 1e9), [Some(4)]);
+        assert_eq!(spend(&[&large], total, 1e9), [None]);
+        assert_eq!(spend(&[&small, &small], total, 1e9), [Some(4), None], "all together");
+        assert_eq!(spend(&[&[way(4, 1e5, 1e6)]], total, 1e9), [None]);
     }
 }

@@ -3,6 +3,7 @@
 use crate::error::CliError;
 use crate::failure::Failure;
 use crate::host;
+use crate::sizes;
 use crate::special_case::symbols_by_name;
 use crate::tables::value;
 use infc_artifact::{
@@ -325,10 +326,10 @@ pub(super) fn no_such_target(artifact: &Artifact<'_>, wanted: &str) -> ArtifactE
     ArtifactError::NoSuchTarget { wanted: wanted.to_owned(), available: targets.join(", ") }
 }
 
-/// The values of the entry's symbols: what the user says, else the minimum, at least 1.
+/// The values of the entry's symbols: what the user says, else the least that the model takes.
 pub(super) fn symbol_values(entry: Option<&Entry>, dims: &[String]) -> Result<Vec<i64>, CliError> {
     let symbols = entry.map_or(&[][..], |entry| &entry.symbols);
-    let mut values: Vec<i64> = symbols.iter().map(|symbol| symbol.min.max(1)).collect();
+    let mut said: Vec<Option<i64>> = vec![None; symbols.len()];
     for text in dims {
         let parsed = text.rsplit_once('=').and_then(|(name, value)| Some((name, value.parse::<i64>().ok()?)));
         let Some((name, value)) = parsed.filter(|&(_, value)| value >= 0) else {
@@ -336,9 +337,9 @@ pub(super) fn symbol_values(entry: Option<&Entry>, dims: &[String]) -> Result<Ve
         };
         let index = symbols.iter().position(|symbol| symbol.name == name);
         let index = index.ok_or_else(|| CliError::usage(format!("--dim: there is no dynamic dim `{name}`")))?;
-        values[index] = value;
+        said[index] = Some(value);
     }
-    Ok(values)
+    Ok(entry.map(|entry| sizes::least(entry, &said)).unwrap_or_default())
 }
 
 fn sections(artifact: &Artifact<'_>) -> Vec<SectionReport> {
@@ -452,7 +453,7 @@ fn symbols_of(index: usize, entry: &Entry, entries: &[Entry], symbols: &[i64]) -
     match (index, &entry.specializes) {
         (0, _) => symbols.to_vec(),
         (_, Some(_)) => symbols_by_name(entry, &entries[0], symbols),
-        (_, None) => entry.symbols.iter().map(|symbol| symbol.min.max(1)).collect(),
+        (_, None) => sizes::least(entry, &[]),
     }
 }
 

@@ -181,7 +181,12 @@ impl<'a> Formation<'a> {
         self.sizes = sizes(&first);
         self.plan = plan_text(&first);
         write(&first, &self.incumbent)?;
-        let Some(timed) = self.timed() else {
+        // A model that does not take such sizes is measured at the least that it takes.
+        let timed = self.timed().or_else(|| {
+            self.sizes.clear();
+            self.timed()
+        });
+        let Some(timed) = timed else {
             bar.suspend(|| console.note("  plans are not searched: the model cannot be measured as it is"));
             return Ok(formed);
         };
