@@ -4,7 +4,7 @@ use crate::streams::tiled;
 use crate::support::MACHINES;
 use infc_ir::kernel::Kernel;
 use infc_passes::ErrorClass;
-use infc_passes::schedule::{apply, apply_within, choose};
+use infc_passes::schedule::{DotCost, Machine, apply, apply_within, choose};
 
 fn byte_product() -> Kernel {
     infc_testkit::kernel("byte_product")
@@ -32,6 +32,24 @@ fn sums_of_bf16_products_take_pairs_where_sums_may_be_reordered() {
     assert!(strict.to_string().contains("summed by an instruction"), "{strict}");
     let exact = choose(&kernel, &MACHINES[2].1, ErrorClass::Exact).to_string();
     assert!(!exact.contains("dot2"), "{exact}");
+}
+
+/// Few columns that are joined with rows could fill vectors, but rows joined with columns are no dot products: as where there is no
+/// instruction for them, and an estimate of either is a guess.
+#[test]
+fn few_columns_stay_dot_products() {
+    let text = "kernel @k(x: u8[300, 64], const w: i8[16, 16, 4]) -> (y: f32[300, 12]) {\n  \
+                stage s[m: 300, n: 12, reduce k: 64] = fold sum i32(x[m, k]) * i32(w[div(k, 4), n, mod(k, 4)])\n  \
+                stage o[m, n] = f32(s[m, n]) * 0.5\n  output y[m, n] = o[m, n]\n}\n";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let apart = DotCost { cost: 2.5, operand_cost: 1.5, latency_cycles: 4.0 };
+    for (name, machine) in &MACHINES {
+        for byte_dot in [machine.byte_dot, apart] {
+            let machine = Machine { byte_dot, ..*machine };
+            let schedule = choose(&kernel, &machine, ErrorClass::Reassociating).to_string();
+            assert!(schedule.contains("tensorize s.k_q to dot4"), "{name}: {schedule}");
+        }
+    }
 }
 
 /// Many rows that share a factor do not make it worth converting what the instruction takes as it is.

@@ -16,7 +16,7 @@ use super::access::{Access, Step, accesses};
 use super::decide::Decisions;
 use super::machine::Machine;
 use super::place::Chooser;
-use super::{interleave, steps, stored, widen};
+use super::{dot, interleave, steps, stored, widen};
 use crate::ErrorClass;
 use crate::formulate::collapse;
 use infc_ir::entity::StageId;
@@ -106,7 +106,8 @@ fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
     pairs
 }
 
-/// The last two axes of sums that have fewer columns than lanes.
+/// The last two axes of sums that have fewer columns than lanes. Dot products take operands that lie side by side along the sum
+/// and along columns: joined with rows there are none.
 fn pairs_of_columns(kernel: &Kernel, lanes: i64) -> Vec<(StageId, usize, usize)> {
     let inlined = stored::inlined(kernel);
     let mut pairs = Vec::new();
@@ -117,7 +118,7 @@ fn pairs_of_columns(kernel: &Kernel, lanes: i64) -> Vec<(StageId, usize, usize)>
         let is_parallel = |axis: usize| stage.axes[axis].kind == AxisKind::Parallel;
         let few = known(inner).is_some_and(|n| n < lanes) && known(outer).is_some();
         let tested = || accesses(kernel, id, &inlined).iter().any(|a| a.guards.tested);
-        if few && is_parallel(outer) && is_parallel(inner) && !tested() {
+        if few && is_parallel(outer) && is_parallel(inner) && dot::of(kernel, stage).is_none() && !tested() {
             pairs.push((id, outer, inner));
         }
     }
