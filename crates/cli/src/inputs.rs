@@ -42,7 +42,7 @@ pub(crate) struct InputArgs {
     /// Where made-up data starts from
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// The size of a dynamic dim in made-up data; the least that the model takes unless given
+    /// The size of a dynamic dim in made-up data; its minimum, at least 1, or that doubled until the model takes it, unless given
     #[arg(long, value_name = "SYM=N")]
     dim: Vec<String>,
     #[command(flatten)]

@@ -176,10 +176,11 @@ impl CompileOptions {
         }
     }
 
-    /// The targets as records name them.
+    /// The targets as records name them, further ones last.
     fn target_names(&self) -> Vec<String> {
         let parsed = |target: &String| target.parse::<VariantTarget>().map(|target| target.to_string());
-        self.targets.iter().filter_map(|target| parsed(target).ok()).collect()
+        let all = self.targets.iter().chain(&self.byte_targets).chain(&self.bf16_targets);
+        all.filter_map(|target| parsed(target).ok()).collect()
     }
 
     /// What graph passes are told.

@@ -75,10 +75,16 @@ impl ChoiceRecord {
     /// # Errors
     /// What is expected and found: text that is no such record, of another version, or that contradicts itself.
     pub fn parse(line: &str) -> Result<Self, String> {
-        let record: Self = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        if record.schema != SCHEMA {
-            return Err(format!("expected {SCHEMA}, found {}", record.schema));
+        /// What lines of all versions have.
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
         }
+        let head: Head = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        if head.schema != SCHEMA {
+            return Err(format!("expected {SCHEMA}, found {}", head.schema));
+        }
+        let record: Self = serde_json::from_str(line).map_err(|error| error.to_string())?;
         let (key, target, _) = record.parts()?;
         for (what, found, usual) in
             [("question", &record.question, key.to_string()), ("target", &record.target, target.to_string())]
@@ -151,6 +157,13 @@ mod tests {
         assert_eq!(ChoiceRecord::parse(record.to_line().trim_end()), Ok(record.clone()));
         assert_eq!((record.kind.as_str(), record.instead_of.as_str()), ("attention", "together"));
         assert_eq!(record.parts().map(|(_, _, way)| way), Ok(Way::Apart));
+    }
+
+    #[test]
+    fn other_versions_are_told_by_their_schema() {
+        let error =
+            ChoiceRecord::parse("{\"schema\":\"infc.choice/2\",\"way\":[]}").expect_err("it is another version");
+        assert!(error.contains("found infc.choice/2"), "{error}");
     }
 
     #[test]

@@ -132,6 +132,16 @@ impl RecordFile {
         before - self.len()
     }
 
+    /// Leaves of the choices, of several for one question, target and strictness, the one that compilations take, as of schedules
+    /// ([`RecordFile::to_records`]).
+    pub fn keep_taken(&mut self, threads: Option<usize>) {
+        let fits = |record: &ChoiceRecord| Some(record.threads) == threads;
+        let is_better = |a: &ChoiceRecord, b: &ChoiceRecord| {
+            if fits(a) == fits(b) { a.is_better_than(b) } else { fits(a) }
+        };
+        self.choices = best_of_each(&self.choices, |r| (&r.question, &r.target, r.strict), is_better);
+    }
+
     /// The records in the form that compilations take; of several for one kernel, target and strictness the one that was
     /// measured with so many threads, if there is such, and else the one that is proven to be the quickest in comparison
     /// with its default.
@@ -147,10 +157,9 @@ impl RecordFile {
                 records.insert(key, &target, record.strict, schedule);
             }
         }
-        let is_better = |a: &ChoiceRecord, b: &ChoiceRecord| {
-            if fits(a.threads) == fits(b.threads) { a.is_better_than(b) } else { fits(a.threads) }
-        };
-        for record in best_of_each(&self.choices, |r| (&r.question, &r.target, r.strict), is_better) {
+        let mut taken = Self { choices: self.choices.clone(), ..Self::default() };
+        taken.keep_taken(threads);
+        for record in taken.choices {
             if let Ok((key, target, way)) = record.parts() {
                 records.settle(key, &target, record.strict, way);
             }

@@ -27,7 +27,7 @@ pub(crate) struct InspectArgs {
     /// Tell of this variant; of the one that this machine runs, or else the first, unless given
     #[arg(long, value_name = "TARGET")]
     target: Option<String>,
-    /// The size of a dynamic dim in the memory plan; the least that the model takes unless given
+    /// The size of a dynamic dim in the memory plan; its minimum, at least 1, or that doubled until the model takes it, unless given
     #[arg(long, value_name = "SYM=N")]
     dim: Vec<String>,
     /// Also read all sections and compare their hashes

@@ -80,8 +80,8 @@ pub(crate) struct TuneArgs {
     /// How many schedules to try at most; the search then goes on even if little is to be expected of it
     #[arg(long, value_name = "N")]
     trials: Option<u64>,
-    /// How many other ways to form kernels to try at most before schedules are searched; as many as a quarter of the budget allows
-    /// unless given, or an eighth of --trials
+    /// How many other ways to form kernels to try at most before schedules are searched, within a quarter of the budget; as many as
+    /// that allows unless given, or an eighth of --trials
     #[arg(long, value_name = "N", requires = "model")]
     plan_trials: Option<u64>,
     /// The file of records, which is read and added to; MODEL.records in the current folder unless given, or
@@ -221,10 +221,13 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         Some(model) => {
             let target = target(&arguments.target, console)?;
             let known = formation::known(&file, &target, &arguments)?;
-            let mut formation = Formation::new(&arguments, model, &target, folder.path(), known);
-            let mut keeper = Keeper::new(&file, &target, &arguments);
-            formed = formation.search(&mut keeper, &bar, console)?;
-            let tasks = of_model(model, &target, &arguments, formation.settled)?;
+            let settled = {
+                let mut formation = Formation::new(&arguments, model, &target, folder.path(), &known);
+                let mut keeper = Keeper::new(&file, &target, &arguments);
+                formed = formation.search(&mut keeper, &bar, console)?;
+                formation.settled.clone()
+            };
+            let tasks = of_model(model, &target, &arguments, settled)?;
             (target, None, tasks)
         }
         // Of GPUs there is no profile.

@@ -124,7 +124,7 @@ fn allocate(dtype: DType, shape: &[usize]) -> Option<Tensor> {
 }
 
 /// The shape of every input: of those given their own, of the others what the symbols make of it. A symbol is what a
-/// given input says, else what the user says, else the least that the model takes ([`sizes::least`]).
+/// given input says, else what the user says, else [`sizes::least`].
 pub(super) fn input_shapes(
     entry: &Entry,
     given: &[Option<Tensor>],

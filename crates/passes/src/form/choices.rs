@@ -1,7 +1,7 @@
 //! What formation settles by an estimate, and measuring may settle otherwise: choices between plans that compute the same.
 //!
-//! A choice has a *question*, a text that says what it is about and nothing of where it stands: the same layer of two
-//! models, or twice in one, asks the same, and whoever has measured it once can answer it by the text's hash. What may be
+//! A choice has a *question*, a text that says what it is about and nothing of where it stands (of names only those of
+//! dynamic dims): the same layer of two models, or twice in one, asks the same, and whoever has measured it once can answer it by the text's hash. What may be
 //! answered is legal by itself; an answer that is not among the ways is not taken.
 //!
 //! Questions are only written down if somebody wants to know them.
@@ -148,9 +148,11 @@ impl Choices {
         way
     }
 
-    /// Notes that this way was taken in the end.
+    /// Notes that this way was taken in the end. Of several places those count that did not take what was answered.
     pub(super) fn took(&mut self, question: &str, way: Way) {
-        if let Some(choice) = self.made.get_mut(question) {
+        if let Some(choice) = self.made.get_mut(question)
+            && choice.answer != Some(way)
+        {
             choice.taken = way;
         }
     }
@@ -162,11 +164,9 @@ impl Choices {
     }
 }
 
-/// The text of some nodes as a graph of their own: what they read from elsewhere is its inputs, constants included.
+/// The text of some nodes, in an order in which they can be computed, as a graph of their own: what they read from elsewhere is
+/// its inputs, constants included.
 pub(super) fn text_of(flat: &Flat, nodes: &[NodeId]) -> String {
-    let mut nodes = nodes.to_vec();
-    nodes.sort_unstable();
-    nodes.dedup();
     let from = &flat.graph;
     let mut graph = Graph { symbols: from.symbols.clone(), ..Graph::default() };
     let origin = graph.origins.push(Vec::new());

@@ -395,7 +395,8 @@ fn expand_body(flat: &mut Flat, body: &Graph, inputs: &mut Vec<ValueId>, place: 
 }
 
 /// Whether a composite is one kernel. Attention may be ([`attends`]), and is if it has rows enough to share what they read:
-/// blocks of scores stay in cache then.
+/// blocks of scores stay in cache then. Of an unknown size it is no choice: what is quicker for short sequences would keep all scores of
+/// long ones in memory.
 fn is_one_kernel(flat: &mut Flat, composite: &CompositeOp, origin: OriginId, options: &FormOptions) -> bool {
     if composite.kind != CompositeKind::Attention {
         return true;
@@ -405,7 +406,8 @@ fn is_one_kernel(flat: &mut Flat, composite: &CompositeOp, origin: OriginId, opt
         return false;
     }
     let question = || format!("attention\n{}", composite.body);
-    let answered = flat.choices.answer(question, &[Way::Together, Way::Apart], estimated, &flat.graph.origins[origin]);
+    let ways = if is_known(composite) { &[Way::Together, Way::Apart][..] } else { &[estimated] };
+    let answered = flat.choices.answer(question, ways, estimated, &flat.graph.origins[origin]);
     answered.unwrap_or(estimated) == Way::Together
 }
 
@@ -427,11 +429,15 @@ fn has_rows(composite: &CompositeOp) -> bool {
 /// Whether attention may be one kernel. Its sums are divided late ([`crate::formulate::defer`]) then, in another order than it
 /// says, and scores are kept.
 fn attends(composite: &CompositeOp, options: &FormOptions) -> bool {
+    let fits = is_known(composite) || options.keeps_any_size || options.attends_any_size;
+    options.allowed >= ErrorClass::Reassociating && fits
+}
+
+/// Whether all sizes in a composite are known.
+fn is_known(composite: &CompositeOp) -> bool {
     let body = &composite.body;
-    let is_known = |dim: &Dim| dim.as_const().is_some();
-    let known =
-        body.order.iter().flat_map(|&id| &body.nodes[id].outputs).all(|&v| body.ty(v).shape.iter().all(is_known));
-    options.allowed >= ErrorClass::Reassociating && (known || options.keeps_any_size || options.attends_any_size)
+    let mut values = body.order.iter().flat_map(|&id| &body.nodes[id].outputs);
+    values.all(|&value| body.ty(value).static_shape().is_some())
 }
 
 fn new_region(flat: &mut Flat) -> usize {

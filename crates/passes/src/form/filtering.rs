@@ -9,7 +9,7 @@
 use super::Finished;
 use super::FormOptions;
 use super::budget::FREE_BYTES;
-use super::choices::{self, Choices};
+use super::choices::{self, Choices, Way as Answer};
 use super::group::Grouping;
 use super::layout::Placement;
 use super::lower::Lowered;
@@ -29,14 +29,14 @@ const OUTPUTS: [usize; 2] = [2, 4];
 const LEAST_GAIN: f64 = 0.15;
 
 /// Cycles that a further byte of constants has to save in every run, for it costs memory and a read from the disk also
-/// where the limit on growth would allow it...
+/// where the limit on growth would allow it; or else see [`LEAST_EXCHANGE`].
 const LEAST_CYCLES_PER_BYTE: f64 = 1.25;
 
-/// ... but for the first [`FREE_BYTES`], which no process notices: a byte is read once, which takes about a cycle, and saves these
-/// in each run...
+/// The same of the first [`FREE_BYTES`], which no process notices: a byte is read once, which takes about a cycle, and saves
+/// these in each run.
 const LEAST_CYCLES_PER_FREE_BYTE: f64 = 0.3;
 
-/// ... or else the share of the time that it has to save for every share that constants grow by.
+/// The share of the time that has to be saved for every share that constants grow by, if bytes do not save enough each.
 const LEAST_EXCHANGE: f64 = 0.65;
 
 /// A way to compute a correlation.
@@ -47,6 +47,13 @@ struct Way {
     gain: f64,
     /// Bytes more.
     bytes: f64,
+}
+
+/// What is known of a correlation before anything is estimated.
+enum Known {
+    Nothing,
+    /// Measuring has settled the results per application, or that there are none.
+    Settled(Option<usize>),
 }
 
 /// What the whole model takes.
@@ -93,27 +100,28 @@ pub(super) fn filter(
     let typical = Typical::of(&grouping.flat.graph.symbols, correlations.iter().flatten());
     let mut candidates = Vec::new();
     for (n, correlation) in correlations.into_iter().enumerate() {
-        candidates.extend(correlation.and_then(|c| candidate(grouping, placement, kernels, direct, n, c, &typical)));
-    }
-    if !choices.are_asked() {
-        candidates.retain(|candidate| !candidate.ways.is_empty());
+        let all = choices.are_asked();
+        candidates
+            .extend(correlation.and_then(|c| candidate(grouping, placement, kernels, direct, (n, c), &typical, all)));
     }
     let total = Total {
         cycles: kernels.iter().map(|lowered| typical.cycles(&lowered.kernel)).sum(),
         bytes: direct.budget.original_bytes() as f64,
     };
-    let mut left = Left { total, bytes: direct.budget.left_bytes() as f64 };
-    let settled: Vec<Option<Option<usize>>> =
-        candidates.iter().map(|c| settled(grouping, kernels, c, &mut left, choices)).collect();
-    let open = |(candidate, settled): (&'_ Candidate, &Option<_>)| match settled {
-        Some(_) => Vec::new(),
-        None => candidate.ways.clone(),
+    let mut left = Left { total, bytes: direct.budget.left_bytes() as f64, grown: 0.0 };
+    let known: Vec<Known> = candidates.iter().map(|c| settled(grouping, kernels, c, &mut left, choices)).collect();
+    let open = |(candidate, known): (&'_ Candidate, &Known)| match known {
+        Known::Settled(_) => Vec::new(),
+        Known::Nothing => candidate.ways.clone(),
     };
-    let ways: Vec<Vec<Way>> = candidates.iter().zip(&settled).map(open).collect();
+    let ways: Vec<Vec<Way>> = candidates.iter().zip(&known).map(open).collect();
     let ways: Vec<&[Way]> = ways.iter().map(Vec::as_slice).collect();
-    let estimated = spend(&ways, left.total, left.bytes);
-    let chosen: Vec<Option<usize>> =
-        settled.into_iter().zip(estimated).map(|(settled, estimated)| settled.unwrap_or(estimated)).collect();
+    let estimated = spend(&ways, left);
+    let chosen = known.into_iter().zip(estimated).map(|(known, estimated)| match known {
+        Known::Settled(outputs) => outputs,
+        Known::Nothing => estimated,
+    });
+    let chosen: Vec<Option<usize>> = chosen.collect();
     if choices.are_asked() {
         for (candidate, outputs) in candidates.iter().zip(&chosen) {
             choices.took(&candidate.question(kernels), answer_of(*outputs));
@@ -134,39 +142,49 @@ pub(super) fn filter(
 }
 
 /// What may still be spent.
+#[derive(Clone, Copy)]
 struct Left {
     total: Total,
     bytes: f64,
+    /// What was spent.
+    grown: f64,
 }
 
-/// The results per application that measuring has settled for a correlation, if it has and constants may grow by so much:
-/// that is spent then.
+impl Left {
+    fn spend(&mut self, gain: f64, price: f64) {
+        self.bytes -= price;
+        self.grown += price;
+        self.total = Total { cycles: self.total.cycles - gain, bytes: self.total.bytes + price };
+    }
+}
+
+/// What measuring has settled for a correlation, if constants may grow by so much: that is spent then.
 fn settled(
     grouping: &Grouping<'_>,
     kernels: &[Lowered],
     candidate: &Candidate,
     left: &mut Left,
     choices: &mut Choices,
-) -> Option<Option<usize>> {
+) -> Known {
     let fitting = candidate.all.iter().filter(|way| way.bytes <= left.bytes);
-    let mut ways = vec![choices::Way::Direct];
+    let mut ways = vec![Answer::Direct];
     ways.extend(fitting.map(|way| answer_of(Some(way.outputs))));
-    let group = grouping.groups[kernels[candidate.kernel].group].as_ref()?;
-    let origins = choices::origins_of(grouping.flat, &group.nodes);
-    let answer = choices.answer(|| candidate.question(kernels), &ways, choices::Way::Direct, &origins)?;
+    let group = grouping.groups[kernels[candidate.kernel].group].as_ref();
+    let origins = group.map_or_else(Vec::new, |group| choices::origins_of(grouping.flat, &group.nodes));
+    let answer = choices.answer(|| candidate.question(kernels), &ways, Answer::Direct, &origins);
+    let Some(answer) = answer else { return Known::Nothing };
     let way = candidate.all.iter().find(|way| answer_of(Some(way.outputs)) == answer);
     if let Some(way) = way {
-        left.bytes -= way.bytes;
-        left.total = Total { cycles: left.total.cycles - way.gain, bytes: left.total.bytes + way.bytes };
+        left.spend(way.gain, way.bytes);
     }
-    Some(way.map(|way| way.outputs))
+    Known::Settled(way.map(|way| way.outputs))
 }
 
 /// The answer that means so many results per application, or none.
-fn answer_of(outputs: Option<usize>) -> choices::Way {
+fn answer_of(outputs: Option<usize>) -> Answer {
     match outputs.and_then(|outputs| u8::try_from(outputs).ok()) {
-        Some(outputs) => choices::Way::Filtered(outputs),
-        None => choices::Way::Direct,
+        Some(outputs) => Answer::Filtered(outputs),
+        None => Answer::Direct,
     }
 }
 
@@ -180,15 +198,15 @@ fn is_known(stage: &Stage) -> bool {
     stage.axes.iter().all(|axis| axis.extent.as_const().is_some())
 }
 
-/// A kernel's correlation, if there is a way to filter it.
+/// A kernel's correlation, if there is a way to filter it: one that pays, unless all are asked for.
 fn candidate(
     grouping: &Grouping<'_>,
     placement: &Placement,
     kernels: &[Lowered],
     direct: &Finished,
-    n: usize,
-    correlation: Correlation,
+    (n, correlation): (usize, Correlation),
     typical: &Typical,
+    lists_all: bool,
 ) -> Option<Candidate> {
     let lowered = &kernels[n];
     let kernel = &lowered.kernel;
@@ -217,6 +235,9 @@ fn candidate(
         let taps = usize::try_from(correlation.windows[0].taps).ok();
         let Some(filtering) = taps.and_then(|taps| Filtering::new(outputs, taps)) else { continue };
         let cycles = work.filtered(outputs, &filtering);
+        if cycles > slowest && !lists_all {
+            continue;
+        }
         let Some(filtered) = winograd::filtered(kernel, &correlation, outputs) else { continue };
         if !writes_whole_vectors(placement, lowered, &filtered.kernel) {
             return None;
@@ -295,10 +316,9 @@ fn hull(ways: &mut Vec<Way>) {
 }
 
 /// Per list of ways, the results per application of the one that is taken.
-fn spend(candidates: &[&[Way]], mut total: Total, mut left_bytes: f64) -> Vec<Option<usize>> {
+fn spend(candidates: &[&[Way]], mut left: Left) -> Vec<Option<usize>> {
     let mut chosen = vec![None; candidates.len()];
     let mut taken = vec![0; candidates.len()];
-    let mut grown = 0.0;
     loop {
         // The best next step that fits. Of equals the first one, so that equal models are compiled equally.
         let mut best: Option<(f64, usize, f64, f64)> = None;
@@ -308,17 +328,16 @@ fn spend(candidates: &[&[Way]], mut total: Total, mut left_bytes: f64) -> Vec<Op
             let price = next.bytes - before.map_or(0.0, |w| w.bytes);
             let gain = next.gain - before.map_or(0.0, |w| w.gain);
             let rate = gain / price.max(1.0);
-            let share = gain * total.bytes / (price * total.cycles).max(1.0);
-            let is_free = grown + price <= FREE_BYTES as f64;
+            let share = gain * left.total.bytes / (price * left.total.cycles).max(1.0);
+            let is_free = left.grown + price <= FREE_BYTES as f64;
             let least = if is_free { LEAST_CYCLES_PER_FREE_BYTE } else { LEAST_CYCLES_PER_BYTE };
             let pays = rate >= least || share >= LEAST_EXCHANGE;
-            if pays && price <= left_bytes && best.is_none_or(|(r, ..)| rate > r) {
+            if pays && price <= left.bytes && best.is_none_or(|(r, ..)| rate > r) {
                 best = Some((rate, n, gain, price));
             }
         }
         let Some((_, n, gain, price)) = best else { return chosen };
-        grown += price;
-        (left_bytes, total.cycles, total.bytes) = (left_bytes - price, total.cycles - gain, total.bytes + price);
+        left.spend(gain, price);
         chosen[n] = Some(candidates[n][taken[n]].outputs);
         taken[n] += 1;
     }
@@ -330,6 +349,10 @@ mod tests {
 
     fn way(outputs: usize, gain: f64, bytes: f64) -> Way {
         Way { outputs, gain, bytes }
+    }
+
+    fn left(total: Total, bytes: f64) -> Left {
+        Left { total, bytes, grown: 0.0 }
     }
 
     fn kept(mut ways: Vec<Way>) -> Vec<usize> {
@@ -350,7 +373,7 @@ mod tests {
         let mega = |outputs: usize, gain: f64, bytes: f64| way(outputs, gain * 1e6, bytes * 1e6);
         let (rich, poor) = ([mega(2, 50.0, 10.0), mega(4, 80.0, 40.0)], [mega(2, 20.0, 10.0), mega(4, 23.0, 40.0)]);
         let total = Total { cycles: 1e9, bytes: 1e9 };
-        let spent = |bytes: f64| spend(&[&rich, &poor], total, bytes * 1e6);
+        let spent = |bytes: f64| spend(&[&rich, &poor], left(total, bytes * 1e6));
         assert_eq!(spent(5.0), [None, None]);
         assert_eq!(spent(15.0), [Some(2), None]);
         assert_eq!(spent(20.0), [Some(2), Some(2)]);
@@ -358,7 +381,7 @@ mod tests {
         assert_eq!(spent(1e3), [Some(4), Some(2)], "a tenth of a cycle is not worth a byte");
         // One cycle per byte is, only if that is much of the time.
         let slow = Total { cycles: 1e10, ..total };
-        assert_eq!(spend(&[&rich], slow, 1e9), [Some(2)]);
+        assert_eq!(spend(&[&rich], left(slow, 1e9)), [Some(2)]);
     }
 
     /// What a process does not notice is spent for less, but not for nothing.
@@ -367,9 +390,11 @@ mod tests {
         let half = |bytes: f64| [way(4, 0.5 * bytes, bytes)];
         let total = Total { cycles: 1e12, bytes: 1e9 };
         let (small, large) = (half(FREE_BYTES as f64), half(FREE_BYTES as f64 + 1.0));
-        assert_eq!(spend(&[&small], total, 1e9), [Some(4)]);
-        assert_eq!(spend(&[&large], total, 1e9), [None]);
-        assert_eq!(spend(&[&small, &small], total, 1e9), [Some(4), None], "all together");
-        assert_eq!(spend(&[&[way(4, 1e5, 1e6)]], total, 1e9), [None]);
+        assert_eq!(spend(&[&small], left(total, 1e9)), [Some(4)]);
+        assert_eq!(spend(&[&large], left(total, 1e9)), [None]);
+        assert_eq!(spend(&[&small, &small], left(total, 1e9)), [Some(4), None], "all together");
+        assert_eq!(spend(&[&[way(4, 1e5, 1e6)]], left(total, 1e9)), [None]);
+        let spent = Left { grown: 1.0, ..left(total, 1e9) };
+        assert_eq!(spend(&[&small], spent), [None], "what was settled counts");
     }
 }

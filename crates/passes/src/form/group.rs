@@ -381,12 +381,37 @@ impl<'a> Grouping<'a> {
             return true;
         }
         let Some(group) = &self.groups[group] else { return true };
-        let together: Vec<NodeId> = group.nodes.iter().chain(nodes).copied().collect();
+        let mut all: Vec<NodeId> = [&group.nodes[..], nodes, &self.views_between(&group.nodes, nodes)].concat();
+        all.sort_unstable_by_key(|&node| (self.position(node), node));
+        all.dedup();
+        let joined: Vec<usize> = (0..all.len()).filter(|&n| nodes.contains(&all[n])).collect();
         let (flat, origins) = (self.flat, origins_of(self.flat, nodes));
-        // Where the second part begins is part of the question.
-        let question = || format!("fusion\nof the last {}\n{}", nodes.len(), text_of(flat, &together));
+        // Which of them join is part of the question.
+        let question = || format!("fusion\nof nodes {joined:?} of\n{}", text_of(flat, &all));
         let ways = [Way::Together, Way::Apart];
         self.choices.answer(question, &ways, Way::Together, &origins) != Some(Way::Apart)
+    }
+
+    /// The views through which nodes read what a group computes, or the other way round.
+    fn views_between(&self, group: &[NodeId], nodes: &[NodeId]) -> Vec<NodeId> {
+        let graph = &self.flat.graph;
+        let mut views = Vec::new();
+        for (readers, read) in [(nodes, group), (group, nodes)] {
+            for &input in readers.iter().flat_map(|&reader| &graph.nodes[reader].inputs) {
+                let (mut at, mut chain) = (input, Vec::new());
+                while let Some((id, node)) = graph.producer(at)
+                    && !read.contains(&id)
+                    && matches!(node.op, Op::View(_))
+                {
+                    chain.push(id);
+                    at = node.inputs[0];
+                }
+                if graph.producer(at).is_some_and(|(id, _)| read.contains(&id)) {
+                    views.extend(chain);
+                }
+            }
+        }
+        views
     }
 
     /// Whether nodes would make a kernel of bearable size.

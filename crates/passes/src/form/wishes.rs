@@ -134,7 +134,8 @@ fn settled(
             (0..shape.len()).filter(|axis| Some(*axis) == usual || is_long(axis)).filter_map(way).collect();
         let nodes = grouping.groups[lowered.group].as_ref().map_or(&[][..], |group| &group.nodes);
         let origins = origins_of(grouping.flat, nodes);
-        let question = || format!("layout\n{}", lowered.kernel);
+        // Who reads it has a say in the estimate, and what was quicker than another one is no answer.
+        let question = || format!("layout\nby estimate {taken}\n{}", lowered.kernel);
         if let Some(Way::Innermost(axis)) = choices.answer(question, &ways, taken, &origins) {
             settled.insert(root, usize::from(axis));
         }

@@ -42,10 +42,25 @@ fn residual() -> Net {
     net
 }
 
-/// Attention between transposes, with a mask, and a softmax of what is computed.
-fn attention() -> Net {
+/// Branches that are concatenated along their channels, one of them seen through a view, and read by a convolution.
+fn branches() -> Net {
     let mut net = Net::new();
-    let (batch, rows, columns, heads, depth) = (1, 9, 11, 2, 8);
+    let x = net.input(&[1, 8, 6, 8]);
+    let a = conv(&mut net, x, 8, 1, 1, 1);
+    let b = conv(&mut net, x, 16, 3, 1, 3);
+    let b = net.transpose(b, &[0, 1, 3, 2]);
+    let b = net.with_number(BinaryOp::Mul, b, 0.5);
+    let b = net.transpose(b, &[0, 1, 3, 2]);
+    let joined = net.concat(&[a, b], 1);
+    let y = conv(&mut net, joined, 8, 3, 1, 5);
+    net.output(y);
+    net
+}
+
+/// Attention of so many rows between transposes, with a mask, and a softmax of what is computed.
+fn attention(rows: i64) -> Net {
+    let mut net = Net::new();
+    let (batch, columns, heads, depth) = (1, 11, 2, 8);
     let q = net.input(&[batch, rows, heads, depth]);
     let (k, v) = (net.input(&[batch, columns, heads, depth]), net.input(&[batch, columns, heads, depth]));
     let q = net.transpose(q, &[0, 2, 1, 3]);
@@ -68,7 +83,7 @@ fn attention() -> Net {
 #[test]
 fn all_ways_compute_the_same() {
     let mut kinds = BTreeSet::new();
-    for net in [residual(), attention()] {
+    for net in [residual(), branches(), attention(9), attention(3)] {
         let usual = form(&net.graph, &FormOptions::default()).expect("well formed").to_string();
         let (mut tried, mut others) = (0, 0);
         for choice in listed(&net) {
@@ -98,10 +113,11 @@ fn questions_do_not_depend_on_where_they_stand() {
     let mut longer = Net::new();
     let x = longer.input(&[1, 3, 6, 7]);
     let x = conv(&mut longer, x, 8, 1, 1, 9);
-    let a = conv(&mut longer, x, 24, 1, 1, 1);
-    let b = conv(&mut longer, a, 24, 3, 1, 3);
+    // Other weights.
+    let a = conv(&mut longer, x, 24, 1, 1, 11);
+    let b = conv(&mut longer, a, 24, 3, 1, 13);
     let sum = longer.binary(BinaryOp::Add, a, b);
-    let c = conv(&mut longer, sum, 16, 1, 1, 5);
+    let c = conv(&mut longer, sum, 16, 1, 1, 15);
     longer.output(c);
     let questions = |net: &Net| listed(net).into_iter().map(|choice| choice.question).collect::<BTreeSet<String>>();
     let (few, more) = (questions(&net), questions(&longer));

@@ -326,7 +326,7 @@ pub(super) fn no_such_target(artifact: &Artifact<'_>, wanted: &str) -> ArtifactE
     ArtifactError::NoSuchTarget { wanted: wanted.to_owned(), available: targets.join(", ") }
 }
 
-/// The values of the entry's symbols: what the user says, else the least that the model takes.
+/// The values of the entry's symbols: what the user says, else [`sizes::least`].
 pub(super) fn symbol_values(entry: Option<&Entry>, dims: &[String]) -> Result<Vec<i64>, CliError> {
     let symbols = entry.map_or(&[][..], |entry| &entry.symbols);
     let mut said: Vec<Option<i64>> = vec![None; symbols.len()];

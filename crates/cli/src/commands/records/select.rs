@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::failure::Failure;
 use crate::process;
 use infc::{CompileOptions, KernelKey, Phase, Source};
-use infc_tune::{Place, RecordFile};
+use infc_tune::{ChoiceRecord, Place, RecordFile};
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub(super) struct Selection {
     /// Of kernels, or questions of how kernels are formed, whose hash begins so
     #[arg(long, value_name = "HASH")]
     kernel: Option<String>,
-    /// Of kernels that this model has, compiled with --strict where the record was found so
+    /// Of kernels that this model has, or questions that it asks, compiled with --strict where the record was found so
     #[arg(long, value_name = "MODEL")]
     model: Option<PathBuf>,
     /// A dynamic dim of the model: its value, or its range with both ends, as it is compiled
@@ -88,9 +88,23 @@ impl Selection {
         let keys = |strict: bool| -> Result<HashSet<String>, Failure> {
             let mut keys = HashSet::new();
             keys_of(&CompileOptions { strict, ..usual.clone() }, &mut keys)?;
-            let settled: BTreeSet<&str> = file.choices.iter().map(|choice| choice.target.as_str()).collect();
-            for target in settled {
-                let (targets, records) = (vec![target.to_owned()], file.to_records(None));
+            // Choices of different machines and threads need not go together.
+            let settled: BTreeSet<_> = file
+                .choices
+                .iter()
+                .map(|choice| {
+                    let (_, target, machine, threads, is_strict) = choice.place();
+                    (target, machine, threads, is_strict)
+                })
+                .collect();
+            for set in settled.into_iter().filter(|(.., is_strict)| *is_strict == strict) {
+                let of_set = |choice: &&ChoiceRecord| {
+                    let (_, target, machine, threads, is_strict) = choice.place();
+                    (target, machine, threads, is_strict) == set
+                };
+                let choices = file.choices.iter().filter(of_set).cloned().collect();
+                let records = RecordFile { choices, ..RecordFile::default() }.to_records(None);
+                let targets = vec![set.0.to_owned()];
                 keys_of(&CompileOptions { strict, targets, records, ..usual.clone() }, &mut keys)?;
             }
             Ok(keys)

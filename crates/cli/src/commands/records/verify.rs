@@ -30,7 +30,7 @@ pub(super) struct VerifyArgs {
     /// Measure those again that have changed
     #[arg(long, requires = "output")]
     measure: bool,
-    /// Measure all of them, those too whose code is as it was, and keep only what is quicker than the default once more
+    /// Measure all schedules, those too whose code is as it was, and keep only what is quicker than the default once more
     #[arg(long, requires = "measure")]
     all: bool,
     /// Write the records that are legal, without those that are no longer quicker; the file may be one of those read, and

@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 use infc::{Choice, Compilation, CompileOptions, KernelKey, Records, Source, VariantTarget, Way};
 use infc_tune::{ChoiceRecord, Proof, RecordFile, builtin_records};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,7 @@ const FIRST_TURNS: usize = 6;
 const TURNS: usize = 20;
 /// Runs of large models take their time.
 const TIMEOUT: Duration = Duration::from_secs(120);
+const LEAST_TIMEOUT: Duration = Duration::from_secs(5);
 /// What is quicker by less is not worth a record.
 const LEAST_GAIN: f64 = 0.01;
 /// Ways of which less is to be expected, of the time of a run, are not tried.
@@ -45,10 +46,17 @@ const TYPICAL: i64 = 64;
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Formed {
     pub(super) trials: u64,
-    /// Of a run of the model, by the estimated choices and by the best; `None` if that was not measured.
+    /// Of a run of the model, as the search began and by the best plan; `None` if that was not measured.
     pub(super) default_ms: Option<f64>,
     pub(super) best_ms: Option<f64>,
     pub(super) choices: Vec<Found>,
+}
+
+impl Formed {
+    /// How much less time a run takes.
+    pub(super) fn gain(&self) -> f64 {
+        self.best_ms.zip(self.default_ms).map_or(0.0, |(best, default)| 1.0 - best / default)
+    }
 }
 
 /// A choice that was made otherwise.
@@ -109,8 +117,37 @@ struct Open {
     way: Way,
     /// Of the time of a run, that of the kernels that it is about.
     share: f64,
-    /// The file of records says that it is quicker, which is measured again.
+    /// The file of records says that another way is quicker, which is measured again.
     is_known: bool,
+}
+
+/// What became of a way.
+enum Trial {
+    /// The plan is the one that there is.
+    SamePlan,
+    /// It cannot be compiled, written or measured.
+    NotMeasured,
+    NotQuicker,
+    /// Outputs differ from those of the plan before.
+    Differs,
+    Quicker(Proof),
+}
+
+/// What has been gained by ways of each kind.
+#[derive(Default)]
+struct Gains(BTreeMap<String, (f64, f64)>);
+
+impl Gains {
+    /// What a way is expected to gain, of the time of a run.
+    fn expected(&self, way: &Open) -> f64 {
+        let (sum, trials) = self.0.get(way.choice.kind()).copied().unwrap_or_default();
+        way.share * (EXPECTED.0 * EXPECTED.1 + sum) / (EXPECTED.1 + trials)
+    }
+
+    fn note(&mut self, way: &Open, gained: f64) {
+        let of_kind = self.0.entry(way.choice.kind().to_owned()).or_default();
+        *of_kind = (of_kind.0 + gained / way.share.max(1e-3), of_kind.1 + 1.0);
+    }
 }
 
 /// See the module.
@@ -119,10 +156,13 @@ pub(super) struct Formation<'a> {
     model: &'a Path,
     target: &'a VariantTarget,
     folder: &'a Path,
-    /// What is settled: by the file of records, unless that is measured again, and by this search.
+    /// What is settled: by the file of records, and by this search.
     pub(super) settled: Records,
-    /// What is measured again.
+    /// The questions that are settled by the file, and the ways that were estimated to be better.
     known: BTreeMap<KernelKey, Way>,
+    /// Questions and ways that were tried.
+    tried: BTreeSet<(String, Way)>,
+    deadline: Instant,
     /// The plan that is the best so far.
     plan: String,
     /// Its artifact, and how many were written.
@@ -132,6 +172,13 @@ pub(super) struct Formation<'a> {
     sizes: Vec<String>,
 }
 
+impl Drop for Formation<'_> {
+    /// Artifacts are as large as the model.
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.incumbent));
+    }
+}
+
 impl<'a> Formation<'a> {
     /// Nothing was compiled yet; `known` is what the file of records says of choices here.
     pub(super) fn new(
@@ -139,22 +186,35 @@ impl<'a> Formation<'a> {
         model: &'a Path,
         target: &'a VariantTarget,
         folder: &'a Path,
-        known: RecordFile,
+        known: &RecordFile,
     ) -> Self {
-        let (known, again) =
-            if arguments.resume { (RecordFile::default(), known.choices) } else { (known, Vec::new()) };
-        let again = again.iter().filter_map(|record| record.parts().ok()).map(|(question, _, way)| (question, way));
+        let estimated = |record: &ChoiceRecord| {
+            let (question, ..) = record.parts().ok()?;
+            Some((question, record.instead_of.parse().ok()?))
+        };
         Self {
             arguments,
             model,
             target,
             folder,
             settled: known.to_records(Some(arguments.threads)),
-            known: again.collect(),
+            known: known.choices.iter().filter_map(estimated).collect(),
+            tried: BTreeSet::new(),
+            deadline: Instant::now() + arguments.budget.mul_f64(SHARE_OF_BUDGET),
             plan: String::new(),
             incumbent: folder.join("plan.0.infa"),
             written: 0,
             sizes: Vec::new(),
+        }
+    }
+
+    /// How many ways are tried at most. Where one kernel is asked for plans stay, and GPUs are measured kernel by kernel.
+    fn most_trials(&self) -> u64 {
+        match (self.arguments.plan_trials, self.arguments.trials) {
+            _ if !self.arguments.kernel.is_empty() || self.target.cpu().is_none() => 0,
+            (Some(most), _) => most,
+            (None, Some(trials)) => trials / TRIALS_PER_WAY,
+            (None, None) => u64::MAX,
         }
     }
 
@@ -165,105 +225,109 @@ impl<'a> Formation<'a> {
         bar: &ProgressBar,
         console: &Console,
     ) -> Result<Formed, Failure> {
-        let most = match (self.arguments.plan_trials, self.arguments.trials) {
-            (Some(most), _) => most,
-            (None, Some(trials)) => trials / TRIALS_PER_WAY,
-            (None, None) => u64::MAX,
-        };
+        let most = self.most_trials();
         let mut formed = Formed::default();
-        // Where one kernel is asked for, plans stay; GPUs are measured kernel by kernel.
-        if most == 0 || !self.arguments.kernel.is_empty() || self.target.cpu().is_none() {
+        if most == 0 {
             return Ok(formed);
         }
-        let deadline = Instant::now() + self.arguments.budget.mul_f64(SHARE_OF_BUDGET);
         bar.set_message("the plan as it is estimated");
         let first = self.compile(None)?;
         self.sizes = sizes(&first);
         self.plan = plan_text(&first);
-        write(&first, &self.incumbent)?;
-        // A model that does not take such sizes is measured at the least that it takes.
-        let timed = self.timed().or_else(|| {
-            self.sizes.clear();
-            self.timed()
-        });
+        let timed = write(&first, &self.incumbent).ok().and_then(|()| self.timed());
         let Some(timed) = timed else {
             bar.suspend(|| console.note("  plans are not searched: the model cannot be measured as it is"));
             return Ok(formed);
         };
         let mut open = self.open(&first, &timed);
         drop(first);
-        let mut gains: BTreeMap<String, (f64, f64)> = BTreeMap::new();
-        while Instant::now() < deadline && formed.trials < most {
-            let expected = |way: &Open| match way.is_known {
-                true => f64::INFINITY,
-                false => way.share * expected(gains.get(way.choice.kind())),
-            };
-            let best =
-                (0..open.len()).max_by(|&a, &b| expected(&open[a]).total_cmp(&expected(&open[b])).then(b.cmp(&a)));
-            let Some(best) = best.filter(|&best| expected(&open[best]) >= LEAST_EXPECTED) else { break };
-            let tried = open.swap_remove(best);
-            let gain = formed.best_ms.zip(formed.default_ms).map_or(0.0, |(best, default)| 1.0 - best / default);
+        let mut gains = Gains::default();
+        while Instant::now() < self.deadline && formed.trials < most {
+            let priority = |way: &Open| if way.is_known { f64::INFINITY } else { gains.expected(way) };
+            let order = |&a: &usize, &b: &usize| priority(&open[a]).total_cmp(&priority(&open[b])).then(b.cmp(&a));
+            let best = (0..open.len()).max_by(order).filter(|&best| priority(&open[best]) >= LEAST_EXPECTED);
+            let Some(tried) = best.map(|best| open.swap_remove(best)) else { break };
+            self.tried.insert((tried.choice.question.clone(), tried.way));
             let about = format!("{} of {}", tried.choice.kind(), tried.choice.origins.first().map_or("-", |o| o));
             bar.set_message(format!(
                 "{} ways to form kernels tried, {:.1} % quicker; now {about}: {}",
                 formed.trials,
-                100.0 * gain,
+                100.0 * formed.gain(),
                 tried.way
             ));
-            let proof = self.trial(&tried, &mut formed)?;
-            if tried.is_known && proof.flatten().is_none() {
-                bar.suspend(|| console.note(format!("  no longer quicker  {about}: {}", tried.way)));
-                keeper.drop_choice(KernelKey::of_text(&tried.choice.question))?;
-            }
-            let Some(proof) = proof else { continue };
-            let gained = proof.map_or(0.0, |proof| 1.0 - proof.ratio);
-            let of_kind = gains.entry(tried.choice.kind().to_owned()).or_default();
-            *of_kind = (of_kind.0 + gained / tried.share.max(1e-3), of_kind.1 + 1.0);
-            if let Some(proof) = proof {
-                let Open { choice, way, .. } = &tried;
-                formed.choices.push(Found {
-                    kind: choice.kind().to_owned(),
-                    origins: choice.origins.clone(),
-                    way: way.to_string(),
-                    instead_of: choice.taken.to_string(),
-                    ratio: proof.ratio,
-                });
-                bar.suspend(|| keeper.keep_choice(ChoiceRecord::new(choice, *way, proof)))?;
-                // Its other ways had the old one to beat.
-                open.retain(|other| other.choice.question != choice.question);
+            let (trial, compilation) = self.trial(&tried, &mut formed)?;
+            match trial {
+                Trial::SamePlan | Trial::NotMeasured => {}
+                Trial::NotQuicker => gains.note(&tried, 0.0),
+                Trial::Differs => {
+                    gains.note(&tried, 0.0);
+                    bar.suspend(|| {
+                        console.note(format!("  not taken  {about}: {} computes something else", tried.way));
+                    });
+                }
+                Trial::Quicker(proof) => {
+                    gains.note(&tried, 1.0 - proof.ratio);
+                    self.keep(&tried, proof, &mut formed, keeper)?;
+                    // Another plan may ask other questions.
+                    open = compilation.map_or(open, |compilation| self.open(&compilation, &timed));
+                }
             }
         }
-        drop(std::fs::remove_file(&self.incumbent));
         Ok(formed)
     }
 
-    /// Tries a way: `None` if that is the plan which there is, or cannot be compiled or measured; what it is quicker by, if it is
-    /// and computes the same. It is the plan to beat then.
-    fn trial(&mut self, tried: &Open, formed: &mut Formed) -> Result<Option<Option<Proof>>, Failure> {
+    /// Notes what was found: a way that is quicker than what was estimated, or that what the file says no longer is.
+    fn keep(
+        &self,
+        Open { choice, way, is_known, .. }: &Open,
+        proof: Proof,
+        formed: &mut Formed,
+        keeper: &mut Keeper<'_>,
+    ) -> Result<(), Failure> {
+        formed.choices.push(Found {
+            kind: choice.kind().to_owned(),
+            origins: choice.origins.clone(),
+            way: way.to_string(),
+            instead_of: choice.taken.to_string(),
+            ratio: proof.ratio,
+        });
+        if *is_known {
+            keeper.drop_choice(KernelKey::of_text(&choice.question))
+        } else {
+            keeper.keep_choice(ChoiceRecord::new(choice, *way, proof))
+        }
+    }
+
+    /// Tries a way. What is quicker is the plan to beat then, which is returned, too.
+    fn trial(&mut self, tried: &Open, formed: &mut Formed) -> Result<(Trial, Option<Compilation>), Failure> {
         let question = KernelKey::of_text(&tried.choice.question);
-        let Ok(compilation) = self.compile(Some((question, tried.way))) else { return Ok(None) };
+        let Ok(compilation) = self.compile(Some((question, tried.way))) else { return Ok((Trial::NotMeasured, None)) };
         let plan = plan_text(&compilation);
         if plan == self.plan {
-            return Ok(None);
+            return Ok((Trial::SamePlan, None));
         }
         self.written += 1;
         let candidate = self.folder.join(format!("plan.{}.infa", self.written));
-        write(&compilation, &candidate)?;
-        drop(compilation);
-        formed.trials += 1;
-        let proof = self.proof(&candidate, formed);
-        if proof.flatten().is_some() {
+        let trial = match write(&compilation, &candidate) {
+            Ok(()) => {
+                formed.trials += 1;
+                self.proof(&candidate, tried.is_known, formed).unwrap_or(Trial::NotMeasured)
+            }
+            Err(_) => Trial::NotMeasured,
+        };
+        if let Trial::Quicker(_) = trial {
             self.settled.settle(question, self.target, self.arguments.strict, tried.way);
             self.plan = plan;
             drop(std::fs::remove_file(std::mem::replace(&mut self.incumbent, candidate)));
         } else {
             drop(std::fs::remove_file(candidate));
         }
-        Ok(proof)
+        Ok((trial, Some(compilation)))
     }
 
-    /// What comparisons say of an artifact: a short one, and two long ones if it is not slower by that.
-    fn proof(&self, candidate: &Path, formed: &mut Formed) -> Option<Option<Proof>> {
+    /// What comparisons say of an artifact: a short one, and two long ones if it is not slower by that. What the file of records says
+    /// that it is not is believed unless it is at least as quick each time. `None` if it cannot be measured.
+    fn proof(&self, candidate: &Path, is_known: bool, formed: &mut Formed) -> Option<Trial> {
         let mut last = None;
         for turns in [FIRST_TURNS, TURNS, TURNS] {
             let Comparison { old_median_ms, slowdown, outputs } = self.compare(candidate, turns)?;
@@ -274,43 +338,63 @@ impl<'a> Formation<'a> {
                 ratio: 1.0 + slowdown.median,
                 ratio_at_most: 1.0 + slowdown.upper,
             };
+            if !outputs.agrees {
+                return Some(Trial::Differs);
+            }
             let is_sure = turns < TURNS || proof.ratio_at_most < 1.0;
-            if !outputs.agrees || proof.ratio > 1.0 - LEAST_GAIN || !is_sure {
-                return Some(None);
+            let is_quicker = if is_known { proof.ratio <= 1.0 } else { proof.ratio < 1.0 - LEAST_GAIN && is_sure };
+            if !is_quicker {
+                return Some(Trial::NotQuicker);
             }
             last = Some(proof);
         }
         formed.best_ms = formed.best_ms.zip(last).map(|(best, proof)| best * proof.ratio);
-        Some(last)
+        last.map(Trial::Quicker)
     }
 
     fn compare(&self, candidate: &Path, turns: usize) -> Option<Comparison> {
         let turns = turns.to_string();
         let words = ["--against".as_ref(), self.incumbent.as_os_str(), "--runs".as_ref(), "1".as_ref()];
-        let mut command = self.bench(candidate)?;
+        let mut command = self.bench(candidate, &self.sizes)?;
         command.args(words).args(["--turns", &turns]);
-        let (status, text) = finished(command, TIMEOUT)?;
+        let (status, text) = finished(command, self.timeout())?;
         let compared: Compared = serde_json::from_str(&text).ok().filter(|_| status.success())?;
         Some(compared.comparison)
     }
 
-    /// How the time of a run divides among kernels.
-    fn timed(&self) -> Option<Vec<TimedKernel>> {
-        let mut command = self.bench(&self.incumbent)?;
+    /// How the time of a run divides among kernels. A model that does not take the sizes is measured at the least that it takes
+    /// from then on.
+    fn timed(&mut self) -> Option<Vec<TimedKernel>> {
+        let timed = self.timed_at(&self.sizes);
+        if timed.is_some() || self.sizes.is_empty() {
+            return timed;
+        }
+        self.sizes.clear();
+        self.timed_at(&[])
+    }
+
+    fn timed_at(&self, sizes: &[String]) -> Option<Vec<TimedKernel>> {
+        let mut command = self.bench(&self.incumbent, sizes)?;
         command.args(["--kernels", "--runs", "3"]);
-        let (status, text) = finished(command, TIMEOUT)?;
+        let (status, text) = finished(command, self.timeout())?;
         let timed: Timed = serde_json::from_str(&text).ok().filter(|_| status.success())?;
         timed.artifacts.into_iter().next().map(|artifact| artifact.kernels)
     }
 
-    fn bench(&self, artifact: &Path) -> Option<Command> {
+    /// A process that takes longer than what is left of the budget is given up, but none at once.
+    fn timeout(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now()).clamp(LEAST_TIMEOUT, TIMEOUT)
+    }
+
+    fn bench(&self, artifact: &Path, sizes: &[String]) -> Option<Command> {
         let mut command = Command::new(std::env::current_exe().ok()?);
-        command.arg("bench").arg(artifact).args(["--format", "json", "--warmup", "1"]).args(&self.sizes);
+        command.arg("bench").arg(artifact).args(["--format", "json", "--warmup", "1"]).args(sizes);
         command.args(["--threads", &self.arguments.threads.to_string()]);
         Some(command)
     }
 
-    /// All ways but those that were taken.
+    /// The ways of the general case that were neither taken nor tried. What the file settles has one, and only where that is to be
+    /// measured again.
     fn open(&self, compilation: &Compilation, timed: &[TimedKernel]) -> Vec<Open> {
         let share = |choice: &Choice| {
             let is_about =
@@ -318,12 +402,15 @@ impl<'a> Formation<'a> {
             timed.iter().filter(is_about).map(|kernel| kernel.share).sum()
         };
         let mut open: Vec<Open> = Vec::new();
-        for choice in compilation.plans().iter().flat_map(|plan| &plan.log.choices) {
+        for choice in compilation.plan.iter().flat_map(|plan| &plan.log.choices) {
             let known = self.known.get(&KernelKey::of_text(&choice.question));
-            for &way in choice.ways.iter().filter(|way| **way != choice.taken && choice.answer.is_none()) {
-                if !open.iter().any(|other| other.choice.question == choice.question && other.way == way) {
-                    let (share, is_known) = (share(choice), known == Some(&way));
-                    open.push(Open { share, choice: choice.clone(), way, is_known });
+            for &way in choice.ways.iter().filter(|way| **way != choice.taken) {
+                let is_asked = match known {
+                    Some(estimated) => self.arguments.resume && way == *estimated,
+                    None => true,
+                };
+                if is_asked && !self.tried.contains(&(choice.question.clone(), way)) {
+                    open.push(Open { share: share(choice), choice: choice.clone(), way, is_known: known.is_some() });
                 }
             }
         }
@@ -341,7 +428,7 @@ impl<'a> Formation<'a> {
         let machines = self.target.cpu().map(|target| (target.to_string(), target.machine));
         let options = CompileOptions {
             records,
-            lists_choices: choice.is_none(),
+            lists_choices: true,
             builtin_records: builtin.map(|file| file.to_records(None)).unwrap_or_default(),
             machines: machines.into_iter().collect(),
             ..model_options(self.target, self.arguments)?
@@ -350,25 +437,17 @@ impl<'a> Formation<'a> {
     }
 }
 
-/// What the file of records says of choices, for this target, machine, number of threads and strictness.
+/// What the file of records says of choices for this target: those that a compilation takes which is told of the threads, so that
+/// schedules are searched for the kernels that it has.
 pub(super) fn known(file: &Path, target: &VariantTarget, arguments: &TuneArgs) -> Result<RecordFile, Failure> {
-    let choices = super::read_known(file)?.choices;
-    let mut known = RecordFile { choices, ..RecordFile::default() };
-    known.keep_best();
-    let (target_name, device) = (target.to_string(), host::device(target));
+    let (name, device) = (target.to_string(), host::device(target));
+    let mut known = RecordFile { choices: super::read_known(file)?.choices, ..RecordFile::default() };
     known.choices.retain(|choice| {
-        choice.target == target_name
-            && choice.machine == device
-            && choice.threads == arguments.threads
-            && choice.strict == arguments.strict
+        let is_native_elsewhere = arguments.target == "native" && choice.machine != device;
+        choice.target == name && choice.strict == arguments.strict && !is_native_elsewhere
     });
+    known.keep_taken(Some(arguments.threads));
     Ok(known)
-}
-
-/// What a way of a kind that has gained so much in so many trials is expected to gain.
-fn expected(gained: Option<&(f64, f64)>) -> f64 {
-    let (sum, trials) = gained.copied().unwrap_or_default();
-    (EXPECTED.0 * EXPECTED.1 + sum) / (EXPECTED.1 + trials)
 }
 
 /// Two plans with one text give the same artifact.

@@ -134,10 +134,10 @@ impl Formed {
             ))?;
         }
         if let (Some(default), Some(best), trials) = (self.default_ms, self.best_ms, self.trials) {
-            let gain = 100.0 * (1.0 - best / default);
+            let gain = 100.0 * self.gain();
             let (default, best) = (tables::millis(default), tables::millis(best));
             console.line(format!(
-                "  plans     a run takes {default} by default, {best} by the best of {trials} others ({gain:.1} % quicker)\n"
+                "  plans     a run takes {default}, {best} by the best of {trials} other plans ({gain:.1} % quicker)\n"
             ))?;
         }
         Ok(())
