@@ -31,7 +31,7 @@ pub struct ChoiceRecord {
     pub strict: bool,
     /// The way that was quicker.
     pub way: String,
-    /// The way that was estimated to be.
+    /// The way that was taken before: the estimated one, or one that was found before it.
     pub instead_of: String,
     /// Seconds of a run of the whole model.
     pub seconds: f64,

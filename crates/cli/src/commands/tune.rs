@@ -45,13 +45,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trial::Judge;
 
-/// Search for schedules that are quicker than the default choice
+/// Search for plans and schedules that are quicker than the default choice
 ///
-/// The kernels of a model are measured on this machine by other schedules than the default's, those that take most of the
-/// time most often. What is quicker beyond the noise is written to a file of records at once, so that nothing is lost
-/// when it is interrupted, and `infc compile --records FILE` takes it. The search ends by itself when less than 1 % is to
-/// be expected of it. A dynamic batch counts as 1 and other dynamic dims as 64, or what their range has nearest to it, unless
-/// --dim gives a value.
+/// Whole runs of a model are measured on this machine with kernels formed otherwise, and then its kernels by other schedules
+/// than the default's, those that take most of the time most often. What is quicker beyond the noise is written to a file of
+/// records at once, so that nothing is lost when it is interrupted, and `infc compile --records FILE` takes it. The search
+/// ends by itself when less than 1 % is to be expected of it. A dynamic batch counts as 1 and other dynamic dims as 64, or what
+/// their range has nearest to it, unless --dim gives a value.
 ///
 /// Without a model this machine is measured, which --target native takes into account from then on, and kernels of kinds
 /// that most models have are tuned.

@@ -1,10 +1,12 @@
 //! Choices of formation: whatever is answered, plans compute the same.
 
-use crate::build::Net;
+use crate::build::{Net, assert_close, noise};
 use crate::run::check_with;
 use crate::shape::conv;
+use infc_ir::graph::Graph;
+use infc_ir::interp::run_graph;
 use infc_ir::scalar::BinaryOp;
-use infc_passes::form::{Answers, Choice, FormOptions, Way, form};
+use infc_passes::form::{Answers, Choice, FormOptions, Interpreter, Way, form};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -102,6 +104,39 @@ fn all_ways_compute_the_same() {
     }
     let expected = ["attention", "correlation", "fusion", "layout"];
     assert_eq!(kinds, expected.map(str::to_owned).into());
+}
+
+/// Plans for any number of points, none included.
+#[test]
+fn all_ways_of_symbolic_plans_compute_the_same() {
+    let text = "graph @g(%x: f32[B, 6], %w: f32[6, 9], %v: f32[9, 6]) -> (y: %8) where B in 0..=100 {
+      %0 = contract [b k, k n -> n b] %x, %w : f32[9, B]
+      %1 = view [i, j -> j, i] %0 : f32[B, 9]
+      %2 = map [a -> max(a, 0)] %1 : f32[B, 9]
+      %3 = contract [b k, k n -> b n] %2, %v : f32[B, 6]
+      %4 = map [a, b -> a + b] %3, %x : f32[B, 6]
+      %5 = reduce [1] fold max [a -> a] %4 : f32[B]
+      %6 = view [i, j -> i] %5 : f32[B, 6]
+      %7 = map [a, b -> a - b] %4, %6 : f32[B, 6]
+      %8 = concat 1 %7, %4 : f32[B, 12]
+    }";
+    let graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    let choices = form(&graph, &FormOptions { lists_choices: true, ..FormOptions::default() });
+    let choices = choices.expect("well formed").log.choices;
+    assert!(choices.len() > 2, "{choices:?}");
+    for choice in choices {
+        for &way in &choice.ways {
+            let plan = form(&graph, &answering(&choice.question, way)).expect("well formed");
+            assert_eq!(plan.log.choices[0].taken, way);
+            for points in [0, 1, 7] {
+                let inputs = [noise(&[points, 6], 1), noise(&[6, 9], 2), noise(&[9, 6], 3)];
+                let symbols = [points as i64];
+                let expected = run_graph(&graph, &symbols, &inputs).expect("it runs");
+                let found = Interpreter::new(&plan, &symbols, &inputs).run().unwrap_or_else(|e| panic!("{e}\n{plan}"));
+                assert_close(&expected, &found);
+            }
+        }
+    }
 }
 
 /// The same question has the same text wherever it stands, and nothing is written down unless somebody asks.

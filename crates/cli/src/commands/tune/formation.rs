@@ -404,13 +404,18 @@ impl<'a> Formation<'a> {
         let mut open: Vec<Open> = Vec::new();
         for choice in compilation.plan.iter().flat_map(|plan| &plan.log.choices) {
             let known = self.known.get(&KernelKey::of_text(&choice.question));
+            let share = share(choice);
+            // Hardly more is gained than what there is.
+            if share < LEAST_GAIN && known.is_none() {
+                continue;
+            }
             for &way in choice.ways.iter().filter(|way| **way != choice.taken) {
                 let is_asked = match known {
                     Some(estimated) => self.arguments.resume && way == *estimated,
                     None => true,
                 };
                 if is_asked && !self.tried.contains(&(choice.question.clone(), way)) {
-                    open.push(Open { share: share(choice), choice: choice.clone(), way, is_known: known.is_some() });
+                    open.push(Open { share, choice: choice.clone(), way, is_known: known.is_some() });
                 }
             }
         }
