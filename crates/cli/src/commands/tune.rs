@@ -276,7 +276,7 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     let before = tournament.total_seconds();
     let mut keeper = Keeper::new(&file, &target, &arguments);
     bar.set_message("schedules that were found before");
-    let known = keeper.known(console)?;
+    let known = keeper.known(&tasks, console)?;
     let known = |task: &Task| known.get(&task.key).cloned();
     tournament.resume(known, &mut bench, |contest| bar.suspend(|| keeper.keep(contest, console)))?;
     let searching = Instant::now();

@@ -70,6 +70,23 @@ fn plans_are_searched() {
     assert_eq!(kernels(&again), usual + 1 - refuted.len());
 }
 
+/// Of what was found before that counts which is about the kernels at hand.
+#[test]
+fn searches_begin_with_what_is_known_of_their_kernels() {
+    let folder = folder();
+    let at = folder.path();
+    infc(at, "demo --save .").ok();
+    let here = infc(at, "doctor --format json").ok().json()["processor"].as_str().unwrap().to_owned();
+    let records = [0, 1].map(|n| Record { machine: here.clone(), ..record(at, n) });
+    fs::write(at.join("found"), records.each_ref().map(Record::to_line).concat()).unwrap();
+    let tune = |words: &str| {
+        let command = format!("tune digits.onnx --target x86-64-v2 --trials 0 --resume --records found{words}");
+        infc(at, &command).ok().stderr
+    };
+    let of_one = format!(" --kernel {}", records[0].kernel);
+    assert!(tune(&of_one).contains("for 1 of them") && tune("").contains("for 2 of them"), "{}", tune(""));
+}
+
 /// Each way of searching measures what it is asked to, of the kernels that it is asked for, and writes that down.
 #[test]
 fn searches_are_logged() {

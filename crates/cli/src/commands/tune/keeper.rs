@@ -4,10 +4,10 @@ use super::{TuneArgs, read_known};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::{host, output_file, process};
-use infc::{KernelKey, VariantTarget};
+use infc::{KernelKey, Task, VariantTarget};
 use infc_ir::schedule::Schedule;
 use infc_tune::{ChoiceRecord, Contest, Record, RecordFile, Standing, builtin_records};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Keeps what a search finds.
@@ -24,12 +24,14 @@ impl<'a> Keeper<'a> {
         Self { file, target, arguments, written: HashMap::new() }
     }
 
-    /// Schedules that were found before, by kernel: those of the file where the search goes on, and of what ships with infc
+    /// Schedules of these kernels that were found before: those of the file where the search goes on, and of what ships with infc
     /// for machines of this kind.
-    pub(super) fn known(&self, console: &Console) -> Result<HashMap<KernelKey, Schedule>, Failure> {
+    pub(super) fn known(&self, tasks: &[Task], console: &Console) -> Result<HashMap<KernelKey, Schedule>, Failure> {
         let mut known = HashMap::new();
+        let keys: HashSet<String> = tasks.iter().map(|task| task.key.to_string()).collect();
         let is_of_this = |record: &Record| {
-            record.target == self.target.to_string()
+            keys.contains(&record.kernel)
+                && record.target == self.target.to_string()
                 && record.strict == self.arguments.strict
                 && record.threads == self.arguments.threads
         };
