@@ -1,7 +1,8 @@
 //! A record of a choice: another way to form kernels than what is estimated to be the best one, and by how much a model that
 //! asks for it was quicker.
 
-use crate::record::{Place, Proof, Times};
+use crate::proven::{Place, Proven, Times, line};
+use crate::record::Proof;
 use infc::{KernelKey, VariantTarget, Way};
 use serde::{Deserialize, Serialize};
 
@@ -62,14 +63,6 @@ impl ChoiceRecord {
         }
     }
 
-    /// The line, with its end.
-    #[must_use]
-    pub fn to_line(&self) -> String {
-        let mut line = serde_json::to_string(self).unwrap_or_default();
-        line.push('\n');
-        line
-    }
-
     /// Reads a line.
     ///
     /// # Errors
@@ -93,33 +86,8 @@ impl ChoiceRecord {
                 return Err(format!("{what} `{found}`: expected `{usual}`"));
             }
         }
-        record.times().check()?;
+        record.times().check(record.threads)?;
         Ok(record)
-    }
-
-    fn times(&self) -> Times {
-        let &Self { seconds, default_seconds, ratio_at_most, threads, .. } = self;
-        Times { seconds, default_seconds, ratio_at_most, threads }
-    }
-
-    /// Its time over that of what is estimated; smaller is better.
-    #[must_use]
-    pub fn ratio(&self) -> f64 {
-        self.seconds / self.default_seconds
-    }
-
-    /// See [`Place`]: the question stands for the kernel.
-    #[must_use]
-    pub fn place(&self) -> Place<'_> {
-        (&self.question, &self.target, &self.machine, self.threads, self.strict)
-    }
-
-    /// Whether it is the better of two for one place, as [`crate::Record::is_better_than`].
-    #[must_use]
-    pub fn is_better_than(&self, other: &Self) -> bool {
-        let order = self.ratio_at_most.total_cmp(&other.ratio_at_most);
-        let order = order.then_with(|| self.ratio().total_cmp(&other.ratio()));
-        order.then_with(|| self.to_line().cmp(&other.to_line())).is_lt()
     }
 
     /// What it is for and says; all of it was read when the line was.
@@ -131,6 +99,22 @@ impl ChoiceRecord {
         let target = self.target.parse().map_err(|error| format!("target `{}`: {error}", self.target))?;
         let way = self.way.parse().map_err(|error| format!("way `{}`: {error}", self.way))?;
         Ok((key, target, way))
+    }
+}
+
+impl Proven for ChoiceRecord {
+    fn times(&self) -> Times {
+        let &Self { seconds, default_seconds, ratio_at_most, .. } = self;
+        Times { seconds, default_seconds, ratio_at_most }
+    }
+
+    /// The question stands for the kernel.
+    fn place(&self) -> Place<'_> {
+        (&self.question, &self.target, &self.machine, self.threads, self.strict)
+    }
+
+    fn to_line(&self) -> String {
+        line(self)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files of records: one JSON object per line, so that a file can be appended to and merged by hand.
 
 use crate::choice::{self, ChoiceRecord};
+use crate::proven::Proven;
 use crate::record::{self, Record};
 use infc::Records;
 use std::collections::BTreeMap;
@@ -135,11 +136,8 @@ impl RecordFile {
     /// Leaves of the choices, of several for one question, target and strictness, the one that compilations take, as of schedules
     /// ([`RecordFile::to_records`]).
     pub fn keep_taken(&mut self, threads: Option<usize>) {
-        let fits = |record: &ChoiceRecord| Some(record.threads) == threads;
-        let is_better = |a: &ChoiceRecord, b: &ChoiceRecord| {
-            if fits(a) == fits(b) { a.is_better_than(b) } else { fits(a) }
-        };
-        self.choices = best_of_each(&self.choices, |r| (&r.question, &r.target, r.strict), is_better);
+        self.choices =
+            best_of_each(&self.choices, |r| (&r.question, &r.target, r.strict), |a, b| a.is_taken_before(b, threads));
     }
 
     /// The records in the form that compilations take; of several for one kernel, target and strictness the one that was
@@ -148,11 +146,8 @@ impl RecordFile {
     #[must_use]
     pub fn to_records(&self, threads: Option<usize>) -> Records {
         let mut records = Records::default();
-        let fits = |of: usize| Some(of) == threads;
-        let is_better = |a: &Record, b: &Record| {
-            if fits(a.threads) == fits(b.threads) { a.is_better_than(b) } else { fits(a.threads) }
-        };
-        for record in best_of_each(&self.records, |r| (&r.kernel, &r.target, r.strict), is_better) {
+        let before = |a: &Record, b: &Record| a.is_taken_before(b, threads);
+        for record in best_of_each(&self.records, |r| (&r.kernel, &r.target, r.strict), before) {
             if let Ok((key, target, schedule)) = record.parts() {
                 records.insert(key, &target, record.strict, schedule);
             }

@@ -4,6 +4,7 @@ use crate::features::any_features;
 use crate::file::RecordFile;
 use crate::measure::Logged;
 use crate::model::sample;
+use crate::proven::Proven;
 use infc::{KernelKey, MachineModel, VariantTarget, recorded_kernel};
 use infc_ir::kernel::Kernel;
 use infc_passes::ErrorClass;

@@ -1,6 +1,7 @@
 //! A record: a schedule that was found for a kernel, and by how much it is quicker than the default choice.
 
 use crate::profile::with_machine;
+use crate::proven::{Place, Proven, Times, line};
 use infc::{KernelKey, MachineModel, RecordedCode, Task, VariantTarget, recorded_code};
 use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
@@ -49,9 +50,6 @@ pub struct Record {
     pub text: String,
 }
 
-/// What there is one best record for: kernel (or question), target, machine, threads, whether sums keep their order.
-pub type Place<'r> = (&'r str, &'r str, &'r str, usize, bool);
-
 /// What a measurement says of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proof {
@@ -61,40 +59,6 @@ pub struct Proof {
     pub ratio: f64,
     /// The upper end of its 95 % interval.
     pub ratio_at_most: f64,
-}
-
-/// What a line says that it has measured.
-pub(crate) struct Times {
-    pub(crate) seconds: f64,
-    pub(crate) default_seconds: f64,
-    pub(crate) ratio_at_most: f64,
-    pub(crate) threads: usize,
-}
-
-impl Times {
-    /// Fails with what is expected and found if no measurement gives such numbers.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let &Self { seconds, default_seconds, ratio_at_most: at_most, threads } = self;
-        for (what, number) in [("seconds", seconds), ("default_seconds", default_seconds), ("ratio_at_most", at_most)] {
-            if !(number.is_finite() && number > 0.0) {
-                return Err(format!("{what}: expected a number above 0, found {number}"));
-            }
-        }
-        if at_most >= 1.0 {
-            return Err(format!("ratio_at_most: expected a number below 1, found {at_most}"));
-        }
-        let ratio = seconds / default_seconds;
-        // The quotient was rounded twice.
-        if ratio.is_nan() || ratio > at_most * (1.0 + 1e-9) {
-            return Err(format!(
-                "seconds over default_seconds: expected {at_most} at most (ratio_at_most), found {ratio}"
-            ));
-        }
-        if threads == 0 {
-            return Err("threads: expected 1 or more, found 0".to_owned());
-        }
-        Ok(())
-    }
 }
 
 /// Whether a record still says what would happen now.
@@ -155,14 +119,6 @@ impl Record {
         }
     }
 
-    /// The line, with its end.
-    #[must_use]
-    pub fn to_line(&self) -> String {
-        let mut line = serde_json::to_string(self).unwrap_or_default();
-        line.push('\n');
-        line
-    }
-
     /// Reads a line.
     ///
     /// # Errors
@@ -193,34 +149,8 @@ impl Record {
         if key != of_text {
             return Err(format!("kernel `{}`: the text is that of {of_text}", record.kernel));
         }
-        record.times().check()?;
+        record.times().check(record.threads)?;
         Ok(record)
-    }
-
-    fn times(&self) -> Times {
-        let &Self { seconds, default_seconds, ratio_at_most, threads, .. } = self;
-        Times { seconds, default_seconds, ratio_at_most, threads }
-    }
-
-    /// Its time over that of the default; smaller is better.
-    #[must_use]
-    pub fn ratio(&self) -> f64 {
-        self.seconds / self.default_seconds
-    }
-
-    /// See [`Place`].
-    #[must_use]
-    pub fn place(&self) -> Place<'_> {
-        (&self.kernel, &self.target, &self.machine, self.threads, self.strict)
-    }
-
-    /// Whether it is the better of two for one place: by what is proven, not by what is likely. Of records that are equal
-    /// in all numbers one is still the better, so that merging does not depend on the order of files.
-    #[must_use]
-    pub fn is_better_than(&self, other: &Self) -> bool {
-        let order = self.ratio_at_most.total_cmp(&other.ratio_at_most);
-        let order = order.then_with(|| self.ratio().total_cmp(&other.ratio()));
-        order.then_with(|| self.to_line().cmp(&other.to_line())).is_lt()
     }
 
     /// What it is for and says; all of it was read when the line was.
@@ -250,6 +180,21 @@ impl Record {
             Ok(now) if now.code == self.code && now.default_code == self.default_code => Standing::Measured,
             Ok(now) => Standing::Changed(now),
         }
+    }
+}
+
+impl Proven for Record {
+    fn times(&self) -> Times {
+        let &Self { seconds, default_seconds, ratio_at_most, .. } = self;
+        Times { seconds, default_seconds, ratio_at_most }
+    }
+
+    fn place(&self) -> Place<'_> {
+        (&self.kernel, &self.target, &self.machine, self.threads, self.strict)
+    }
+
+    fn to_line(&self) -> String {
+        line(self)
     }
 }
 

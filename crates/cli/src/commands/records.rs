@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::tables::{self, Side, table};
 use crate::{model_file, output_file, process};
-use infc_tune::{ChoiceRecord, Record, RecordFile};
+use infc_tune::{ChoiceRecord, Proven, Record, RecordFile, Times};
 use select::Selection;
 use serde::Serialize;
 use std::io;
@@ -88,35 +88,9 @@ struct ExportArgs {
 struct Line<'a> {
     kernel: &'a str,
     name: &'a str,
-    target: &'a str,
-    machine: &'a str,
-    here: bool,
-    threads: usize,
-    strict: bool,
-    default_us: f64,
-    best_us: f64,
-    ratio: f64,
-    ratio_at_most: f64,
+    #[serde(flatten)]
+    proof: ProofLine<'a>,
     schedule: &'a str,
-}
-
-impl<'a> Line<'a> {
-    fn new(record: &'a Record, processor: &str) -> Self {
-        Self {
-            kernel: &record.kernel,
-            name: &record.name,
-            target: &record.target,
-            machine: &record.machine,
-            here: record.machine == processor,
-            threads: record.threads,
-            strict: record.strict,
-            default_us: record.default_seconds * 1e6,
-            best_us: record.seconds * 1e6,
-            ratio: record.ratio(),
-            ratio_at_most: record.ratio_at_most,
-            schedule: &record.schedule,
-        }
-    }
 }
 
 /// The same of a way to form kernels.
@@ -125,6 +99,15 @@ struct ChoiceLine<'a> {
     question: &'a str,
     kind: &'a str,
     name: &'a str,
+    #[serde(flatten)]
+    proof: ProofLine<'a>,
+    way: &'a str,
+    instead_of: &'a str,
+}
+
+/// What both have in common.
+#[derive(Serialize)]
+struct ProofLine<'a> {
     target: &'a str,
     machine: &'a str,
     here: bool,
@@ -134,28 +117,48 @@ struct ChoiceLine<'a> {
     best_us: f64,
     ratio: f64,
     ratio_at_most: f64,
-    way: &'a str,
-    instead_of: &'a str,
+}
+
+impl<'a> ProofLine<'a> {
+    fn new(record: &'a impl Proven, processor: &str) -> Self {
+        let (_, target, machine, threads, strict) = record.place();
+        let Times { seconds, default_seconds, ratio_at_most } = record.times();
+        Self {
+            target,
+            machine,
+            here: machine == processor,
+            threads,
+            strict,
+            default_us: default_seconds * 1e6,
+            best_us: seconds * 1e6,
+            ratio: record.ratio(),
+            ratio_at_most,
+        }
+    }
+
+    /// For which target, threads and strictness.
+    fn conditions(&self) -> String {
+        let strict = if self.strict { ", strict" } else { "" };
+        let threads = if self.threads == 1 { String::new() } else { format!(", {} threads", self.threads) };
+        format!("{}{threads}{strict}", self.target)
+    }
+
+    fn place(&self) -> String {
+        if self.here { "this".to_owned() } else { self.machine.to_owned() }
+    }
+}
+
+impl<'a> Line<'a> {
+    fn new(record: &'a Record, processor: &str) -> Self {
+        let Record { kernel, name, schedule, .. } = record;
+        Self { kernel, name, proof: ProofLine::new(record, processor), schedule }
+    }
 }
 
 impl<'a> ChoiceLine<'a> {
     fn new(record: &'a ChoiceRecord, processor: &str) -> Self {
-        Self {
-            question: &record.question,
-            kind: &record.kind,
-            name: &record.name,
-            target: &record.target,
-            machine: &record.machine,
-            here: record.machine == processor,
-            threads: record.threads,
-            strict: record.strict,
-            default_us: record.default_seconds * 1e6,
-            best_us: record.seconds * 1e6,
-            ratio: record.ratio(),
-            ratio_at_most: record.ratio_at_most,
-            way: &record.way,
-            instead_of: &record.instead_of,
-        }
+        let ChoiceRecord { question, kind, name, way, instead_of, .. } = record;
+        Self { question, kind, name, proof: ProofLine::new(record, processor), way, instead_of }
     }
 }
 
@@ -280,10 +283,10 @@ fn list(arguments: &LsArgs, console: &Console) -> Result<(), Failure> {
     arguments.selection.apply(&mut lines.records)?;
     let processor = process::processor();
     let mut records: Vec<Line<'_>> = lines.records.records.iter().map(|record| Line::new(record, &processor)).collect();
-    records.sort_by(|a, b| a.ratio_at_most.total_cmp(&b.ratio_at_most));
+    records.sort_by(|a, b| a.proof.ratio_at_most.total_cmp(&b.proof.ratio_at_most));
     let mut choices: Vec<ChoiceLine<'_>> =
         lines.records.choices.iter().map(|record| ChoiceLine::new(record, &processor)).collect();
-    choices.sort_by(|a, b| a.ratio_at_most.total_cmp(&b.ratio_at_most));
+    choices.sort_by(|a, b| a.proof.ratio_at_most.total_cmp(&b.proof.ratio_at_most));
     if console.is_json() {
         return console.json(&Listed { schema: "infc.records/1", records, choices, bad: lines.bad });
     }
@@ -301,11 +304,11 @@ fn list(arguments: &LsArgs, console: &Console) -> Result<(), Failure> {
             vec![
                 line.question.chars().take(12).collect(),
                 format!("{} of {}: {} instead of {}", line.kind, line.name, line.way, line.instead_of),
-                conditions(line.target, line.threads, line.strict),
-                tables::millis(line.best_us / 1e3),
-                gain(line.ratio),
-                gain(line.ratio_at_most),
-                if line.here { "this".to_owned() } else { line.machine.to_owned() },
+                line.proof.conditions(),
+                tables::millis(line.proof.best_us / 1e3),
+                gain(line.proof.ratio),
+                gain(line.proof.ratio_at_most),
+                line.proof.place(),
             ]
         });
         console.write(table(&columns, rows).as_bytes())?;
@@ -328,22 +331,15 @@ fn list(arguments: &LsArgs, console: &Console) -> Result<(), Failure> {
         vec![
             line.kernel.chars().take(12).collect(),
             line.name.to_owned(),
-            conditions(line.target, line.threads, line.strict),
-            tables::millis(line.default_us / 1e3),
-            tables::millis(line.best_us / 1e3),
-            gain(line.ratio),
-            gain(line.ratio_at_most),
-            if line.here { "this".to_owned() } else { line.machine.to_owned() },
+            line.proof.conditions(),
+            tables::millis(line.proof.default_us / 1e3),
+            tables::millis(line.proof.best_us / 1e3),
+            gain(line.proof.ratio),
+            gain(line.proof.ratio_at_most),
+            line.proof.place(),
         ]
     });
     console.write(table(&columns, rows).as_bytes())
-}
-
-/// What a record is for.
-fn conditions(target: &str, threads: usize, strict: bool) -> String {
-    let strict = if strict { ", strict" } else { "" };
-    let threads = if threads == 1 { String::new() } else { format!(", {threads} threads") };
-    format!("{target}{threads}{strict}")
 }
 
 /// How much less time.

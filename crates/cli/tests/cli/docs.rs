@@ -2,6 +2,7 @@
 
 use crate::support::{folder, infc, workspace};
 use infc_frontend_onnx::{NEWEST_OPSET, OLDEST_OPSET, host_operators, supported_operators};
+use infc_tune::Proven;
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,6 +1,7 @@
 //! Help texts: as they were agreed, and with examples that work.
 
 use crate::support::{folder, infc};
+use infc_tune::Proven;
 
 /// Every command.
 const COMMANDS: [&str; 17] = [

@@ -2,7 +2,7 @@
 
 use crate::support::{folder, infc};
 use infc::{CompileOptions, Phase, Source, Task, Way};
-use infc_tune::{ChoiceRecord, Proof, Record, RecordFile};
+use infc_tune::{ChoiceRecord, Proof, Proven, Record, RecordFile};
 use std::fs;
 use std::path::Path;
 

@@ -2,6 +2,7 @@
 
 use crate::records;
 use crate::support::{folder, infc};
+use infc_tune::Proven;
 
 /// A folder with the demo's model, and `cases.infa`, which has code of its own for one image and for eight.
 fn with_cases() -> tempfile::TempDir {

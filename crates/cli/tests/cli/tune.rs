@@ -2,7 +2,7 @@
 
 use crate::records::{choice, record};
 use crate::support::{folder, infc};
-use infc_tune::{ChoiceRecord, LOG_HEAD, Record};
+use infc_tune::{ChoiceRecord, LOG_HEAD, Proven, Record};
 use std::fs;
 
 #[test]

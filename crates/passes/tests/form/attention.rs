@@ -2,12 +2,21 @@
 
 use crate::build::Net;
 use crate::run::check;
+use infc_ir::entity::ValueId;
 use infc_ir::scalar::BinaryOp;
 use infc_passes::form::GraphPlan;
 
 /// Self-attention of `heads` heads as exporters write it, planned.
 fn attention(batch: i64, rows: i64, columns: i64, heads: i64, depth: i64, mask: bool) -> GraphPlan {
     let mut net = Net::new();
+    let y = attend(&mut net, [batch, rows, columns, heads, depth], mask);
+    net.output(y);
+    net.optimize();
+    check(&net)
+}
+
+/// The result of that: extents of the batch, rows, columns, heads and of each head.
+pub(crate) fn attend(net: &mut Net, [batch, rows, columns, heads, depth]: [i64; 5], mask: bool) -> ValueId {
     let q = net.input(&[batch, rows, heads, depth]);
     let (k, v) = (net.input(&[batch, columns, heads, depth]), net.input(&[batch, columns, heads, depth]));
     let q = net.transpose(q, &[0, 2, 1, 3]);
@@ -21,10 +30,7 @@ fn attention(batch: i64, rows: i64, columns: i64, heads: i64, depth: i64, mask: 
     }
     let p = net.softmax(scores, 3);
     let y = net.contract("bhmn,bhnd->bhmd", p, v);
-    let y = net.transpose(y, &[0, 2, 1, 3]);
-    net.output(y);
-    net.optimize();
-    check(&net)
+    net.transpose(y, &[0, 2, 1, 3])
 }
 
 /// Elements of the largest value that lies in memory between kernels.

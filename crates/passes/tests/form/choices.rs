@@ -1,5 +1,6 @@
 //! Choices of formation: whatever is answered, plans compute the same.
 
+use crate::attention::attend;
 use crate::build::{Net, assert_close, noise};
 use crate::run::check_with;
 use crate::shape::conv;
@@ -59,21 +60,10 @@ fn branches() -> Net {
     net
 }
 
-/// Attention of so many rows between transposes, with a mask, and a softmax of what is computed.
+/// Attention of so many rows, and a softmax of what is computed.
 fn attention(rows: i64) -> Net {
     let mut net = Net::new();
-    let (batch, columns, heads, depth) = (1, 11, 2, 8);
-    let q = net.input(&[batch, rows, heads, depth]);
-    let (k, v) = (net.input(&[batch, columns, heads, depth]), net.input(&[batch, columns, heads, depth]));
-    let q = net.transpose(q, &[0, 2, 1, 3]);
-    let kt = net.transpose(k, &[0, 2, 3, 1]);
-    let v = net.transpose(v, &[0, 2, 1, 3]);
-    let scores = net.contract("bhmd,bhdn->bhmn", q, kt);
-    let mask = net.input(&[batch, 1, 1, columns]);
-    let scores = net.binary(BinaryOp::Add, scores, mask);
-    let p = net.softmax(scores, 3);
-    let y = net.contract("bhmn,bhnd->bhmd", p, v);
-    let y = net.transpose(y, &[0, 2, 1, 3]);
+    let y = attend(&mut net, [1, rows, 11, 2, 8], true);
     let scaled = net.with_number(BinaryOp::Mul, y, 0.5);
     let z = net.softmax(scaled, 3);
     net.output(z);

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::failure::Failure;
 use crate::process;
 use infc::{CompileOptions, KernelKey, Phase, Source};
-use infc_tune::{ChoiceRecord, Place, RecordFile};
+use infc_tune::{ChoiceRecord, Place, Proven, RecordFile};
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 

@@ -8,7 +8,7 @@ use crate::tables::{Side, table};
 use crate::{host, model_file, process};
 use infc::{RecordedCode, Target, recorded_kernel};
 use infc_passes::ErrorClass;
-use infc_tune::{Record, RecordFile, Standing};
+use infc_tune::{Proven, Record, RecordFile, Standing};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

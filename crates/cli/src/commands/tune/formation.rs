@@ -5,6 +5,7 @@
 //! A choice made otherwise has to be quicker beyond the noise twice, and its outputs those of the plan before. Choices are tried
 //! by what is to be expected of them: their share of the time, and what others of their kind have gained.
 
+use super::extents::TYPICAL;
 use super::rig::finished;
 use super::{Keeper, TuneArgs, model_options};
 use crate::console::Console;
@@ -39,8 +40,6 @@ const LEAST_EXPECTED: f64 = 2e-4;
 /// What a way is expected to gain, of the time of the kernels that it is about, before any of its kind was tried, and how many
 /// trials that counts for.
 const EXPECTED: (f64, f64) = (0.05, 4.0);
-/// Sizes of dynamic dims that are no batch.
-const TYPICAL: i64 = 64;
 
 /// What was found.
 #[derive(Debug, Default, Serialize)]
@@ -470,7 +469,7 @@ fn sizes(compilation: &Compilation) -> Vec<String> {
         let shape = &graph.ty(port.value).shape;
         for (axis, symbol) in shape.iter().enumerate().filter_map(|(axis, extent)| Some((axis, extent.as_symbol()?))) {
             let is_batch = axis == 0 && shape.len() > 1;
-            sizes.entry(symbol).or_insert(if is_batch { 1 } else { TYPICAL });
+            sizes.entry(symbol).or_insert(if is_batch { 1 } else { TYPICAL[0] });
         }
     }
     let word = |(symbol, size): (_, i64)| {

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::{host, output_file, process};
 use infc::{KernelKey, Task, VariantTarget};
 use infc_ir::schedule::Schedule;
-use infc_tune::{ChoiceRecord, Contest, Record, RecordFile, Standing, builtin_records};
+use infc_tune::{ChoiceRecord, Contest, Proven, Record, RecordFile, Standing, builtin_records};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
