@@ -5,8 +5,8 @@
 //! A choice made otherwise has to be quicker beyond the noise twice, and its outputs those of the plan before. Choices are tried
 //! by what is to be expected of them: their share of the time, and what others of their kind have gained.
 
-use super::extents::TYPICAL;
-use super::rig::finished;
+mod runs;
+
 use super::{Keeper, TuneArgs, model_options};
 use crate::console::Console;
 use crate::error::CliError;
@@ -15,13 +15,13 @@ use crate::{host, process};
 use indicatif::ProgressBar;
 use infc::{Choice, Compilation, CompileOptions, KernelKey, Records, Source, VariantTarget, Way};
 use infc_tune::{ChoiceRecord, Proof, RecordFile, builtin_records};
-use serde::{Deserialize, Serialize};
+use runs::{Comparison, Runs, TimedKernel, sizes};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Of the budget, what this search takes at most.
 const SHARE_OF_BUDGET: f64 = 0.25;
@@ -30,9 +30,6 @@ const TRIALS_PER_WAY: u64 = 8;
 /// Turns that tell whether more are worth it, and turns that tell whether it is quicker.
 const FIRST_TURNS: usize = 6;
 const TURNS: usize = 20;
-/// Runs of large models take their time.
-const TIMEOUT: Duration = Duration::from_secs(120);
-const LEAST_TIMEOUT: Duration = Duration::from_secs(5);
 /// What is quicker by less is not worth a record.
 const LEAST_GAIN: f64 = 0.01;
 /// Ways of which less is to be expected, of the time of a run, are not tried.
@@ -67,47 +64,6 @@ pub(super) struct Found {
     pub(super) instead_of: String,
     /// Of the time of a run before.
     pub(super) ratio: f64,
-}
-
-/// What a process that compares says, as far as it matters.
-#[derive(Deserialize)]
-struct Compared {
-    comparison: Comparison,
-}
-
-#[derive(Deserialize)]
-struct Comparison {
-    old_median_ms: f64,
-    slowdown: Slowdown,
-    outputs: Outputs,
-}
-
-#[derive(Deserialize)]
-struct Slowdown {
-    median: f64,
-    upper: f64,
-}
-
-#[derive(Deserialize)]
-struct Outputs {
-    agrees: bool,
-}
-
-/// What a process that tells of kernels says.
-#[derive(Deserialize)]
-struct Timed {
-    artifacts: Vec<TimedArtifact>,
-}
-
-#[derive(Deserialize)]
-struct TimedArtifact {
-    kernels: Vec<TimedKernel>,
-}
-
-#[derive(Deserialize)]
-struct TimedKernel {
-    share: f64,
-    origins: Vec<String>,
 }
 
 /// A way that was not tried yet.
@@ -161,14 +117,12 @@ pub(super) struct Formation<'a> {
     known: BTreeMap<KernelKey, Way>,
     /// Questions and ways that were tried.
     tried: BTreeSet<(String, Way)>,
-    deadline: Instant,
+    runs: Runs,
     /// The plan that is the best so far.
     plan: String,
     /// Its artifact, and how many were written.
     incumbent: PathBuf,
     written: usize,
-    /// Words that give dynamic dims their sizes.
-    sizes: Vec<String>,
 }
 
 impl Drop for Formation<'_> {
@@ -199,11 +153,14 @@ impl<'a> Formation<'a> {
             settled: known.to_records(Some(arguments.threads)),
             known: known.choices.iter().filter_map(estimated).collect(),
             tried: BTreeSet::new(),
-            deadline: Instant::now() + arguments.budget.mul_f64(SHARE_OF_BUDGET),
+            runs: Runs {
+                threads: arguments.threads,
+                deadline: Instant::now() + arguments.budget.mul_f64(SHARE_OF_BUDGET),
+                sizes: Vec::new(),
+            },
             plan: String::new(),
             incumbent: folder.join("plan.0.infa"),
             written: 0,
-            sizes: Vec::new(),
         }
     }
 
@@ -231,9 +188,9 @@ impl<'a> Formation<'a> {
         }
         bar.set_message("the plan as it is estimated");
         let first = self.compile(None)?;
-        self.sizes = sizes(&first);
+        self.runs.sizes = sizes(&first);
         self.plan = plan_text(&first);
-        let timed = write(&first, &self.incumbent).ok().and_then(|()| self.timed());
+        let timed = write(&first, &self.incumbent).ok().and_then(|()| self.runs.timed(&self.incumbent));
         let Some(timed) = timed else {
             bar.suspend(|| console.note("  plans are not searched: the model cannot be measured as it is"));
             return Ok(formed);
@@ -241,7 +198,7 @@ impl<'a> Formation<'a> {
         let mut open = self.open(&first, &timed);
         drop(first);
         let mut gains = Gains::default();
-        while Instant::now() < self.deadline && formed.trials < most {
+        while Instant::now() < self.runs.deadline && formed.trials < most {
             let priority = |way: &Open| if way.is_known { f64::INFINITY } else { gains.expected(way) };
             let order = |&a: &usize, &b: &usize| priority(&open[a]).total_cmp(&priority(&open[b])).then(b.cmp(&a));
             let best = (0..open.len()).max_by(order).filter(|&best| priority(&open[best]) >= LEAST_EXPECTED);
@@ -329,7 +286,8 @@ impl<'a> Formation<'a> {
     fn proof(&self, candidate: &Path, is_known: bool, formed: &mut Formed) -> Option<Trial> {
         let mut last = None;
         for turns in [FIRST_TURNS, TURNS, TURNS] {
-            let Comparison { old_median_ms, slowdown, outputs } = self.compare(candidate, turns)?;
+            let Comparison { old_median_ms, slowdown, outputs } =
+                self.runs.compare(candidate, &self.incumbent, turns)?;
             formed.default_ms.get_or_insert(old_median_ms);
             formed.best_ms.get_or_insert(old_median_ms);
             let proof = Proof {
@@ -349,47 +307,6 @@ impl<'a> Formation<'a> {
         }
         formed.best_ms = formed.best_ms.zip(last).map(|(best, proof)| best * proof.ratio);
         last.map(Trial::Quicker)
-    }
-
-    fn compare(&self, candidate: &Path, turns: usize) -> Option<Comparison> {
-        let turns = turns.to_string();
-        let words = ["--against".as_ref(), self.incumbent.as_os_str(), "--runs".as_ref(), "1".as_ref()];
-        let mut command = self.bench(candidate, &self.sizes)?;
-        command.args(words).args(["--turns", &turns]);
-        let (status, text) = finished(command, self.timeout())?;
-        let compared: Compared = serde_json::from_str(&text).ok().filter(|_| status.success())?;
-        Some(compared.comparison)
-    }
-
-    /// How the time of a run divides among kernels. A model that does not take the sizes is measured at the least that it takes
-    /// from then on.
-    fn timed(&mut self) -> Option<Vec<TimedKernel>> {
-        let timed = self.timed_at(&self.sizes);
-        if timed.is_some() || self.sizes.is_empty() {
-            return timed;
-        }
-        self.sizes.clear();
-        self.timed_at(&[])
-    }
-
-    fn timed_at(&self, sizes: &[String]) -> Option<Vec<TimedKernel>> {
-        let mut command = self.bench(&self.incumbent, sizes)?;
-        command.args(["--kernels", "--runs", "3"]);
-        let (status, text) = finished(command, self.timeout())?;
-        let timed: Timed = serde_json::from_str(&text).ok().filter(|_| status.success())?;
-        timed.artifacts.into_iter().next().map(|artifact| artifact.kernels)
-    }
-
-    /// A process that takes longer than what is left of the budget is given up, but none at once.
-    fn timeout(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now()).clamp(LEAST_TIMEOUT, TIMEOUT)
-    }
-
-    fn bench(&self, artifact: &Path, sizes: &[String]) -> Option<Command> {
-        let mut command = Command::new(std::env::current_exe().ok()?);
-        command.arg("bench").arg(artifact).args(["--format", "json", "--warmup", "1"]).args(sizes);
-        command.args(["--threads", &self.arguments.threads.to_string()]);
-        Some(command)
     }
 
     /// The ways of the general case that were neither taken nor tried. What the file settles has one, and only where that is to be
@@ -457,27 +374,6 @@ pub(super) fn known(file: &Path, target: &VariantTarget, arguments: &TuneArgs) -
 /// Two plans with one text give the same artifact.
 fn plan_text(compilation: &Compilation) -> String {
     compilation.plans().iter().map(|plan| plan.to_string()).collect()
-}
-
-/// Sizes of the dynamic dims of inputs, as words of `infc bench`: the first one of an input with several axes is taken for a
-/// batch of one.
-fn sizes(compilation: &Compilation) -> Vec<String> {
-    let Some(plan) = &compilation.plan else { return Vec::new() };
-    let graph = &plan.graph;
-    let mut sizes = BTreeMap::new();
-    for port in &graph.inputs {
-        let shape = &graph.ty(port.value).shape;
-        for (axis, symbol) in shape.iter().enumerate().filter_map(|(axis, extent)| Some((axis, extent.as_symbol()?))) {
-            let is_batch = axis == 0 && shape.len() > 1;
-            sizes.entry(symbol).or_insert(if is_batch { 1 } else { TYPICAL[0] });
-        }
-    }
-    let word = |(symbol, size): (_, i64)| {
-        let symbol = &graph.symbols[symbol];
-        let size = symbol.max.map_or(size, |max| max.min(size)).max(symbol.min).max(1);
-        ["--dim".to_owned(), format!("{}={size}", symbol.name)]
-    };
-    sizes.into_iter().flat_map(word).collect()
 }
 
 fn write(compilation: &Compilation, path: &Path) -> Result<(), Failure> {
