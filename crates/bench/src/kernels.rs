@@ -6,7 +6,7 @@ use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout, Operand, OperandKind, Output, Reducer, Stage, within};
 use infc_ir::scalar::{BinaryOp, Body, Const, Load, ScalarOp, Source};
 use infc_ir::symbol::Symbols;
-use infc_passes::form::{arena_layout, pack};
+use infc_passes::form::{Packs, arena_layout, pack};
 use infc_tensor::DType;
 
 /// Columns per weight panel.
@@ -100,7 +100,7 @@ impl Build {
         let outputs = vec![Output { operand: y, stage, component: 0, index }];
         let mut kernel =
             Kernel { name, symbols: Symbols::new(), operands: self.operands, stages: self.stages, outputs };
-        pack(&mut kernel, true, &mut |_, _| true);
+        pack(&mut kernel, Packs { reorders: true, line_bytes: None }, &mut |_, _| true);
         kernel
     }
 }

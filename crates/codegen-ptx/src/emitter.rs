@@ -1,6 +1,7 @@
 //! The state of printing one kernel, and the frame around its body.
 
 use crate::builder::{Builder, Class, Reg, Space, Ty};
+use crate::matrix::Turn;
 use crate::memory::{Place, STATIC_SHARED_BYTES, is_in_scratch};
 use crate::{Launch, PtxError, PtxTarget};
 use infc_ir::entity::{BufferId, EntityId, VarId};
@@ -98,6 +99,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) divergence: u32,
     /// In loops that products of matrices alone are in: what has been loaded for them.
     pub(crate) fragments: Option<HashMap<(BufferId, IndexExpr), Vec<Reg>>>,
+    /// Turns of those loops that are being taken apart, the outermost first.
+    pub(crate) turns: Vec<Turn>,
     scopes: Vec<HashMap<Key, Reg>>,
 }
 
@@ -161,6 +164,7 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
         meetings: 0,
         divergence: 0,
         fragments: None,
+        turns: Vec::new(),
         scopes: vec![HashMap::new()],
     };
     let entry = entry_name(&nest.name);

@@ -29,6 +29,16 @@ use infc_tensor::DType;
 const WARP: i64 = 32;
 /// Bytes of a matrix's row in shared memory.
 const ROW_BYTES: i64 = 16;
+/// Columns of a right factor that one product takes.
+const COLUMNS: i64 = 8;
+
+/// A turn of a loop that is being taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    var: VarId,
+    number: i64,
+    count: i64,
+}
 
 /// The loops of one product.
 struct Tile<'s> {
@@ -48,6 +58,8 @@ struct Factor {
     buffer: BufferId,
     dtype: DType,
     start: IndexExpr,
+    /// In terms of the loops around it, also of those that are being taken apart.
+    index: IndexExpr,
     by_row: i64,
     by_k: i64,
 }
@@ -89,9 +101,13 @@ impl Emitter<'_> {
         {
             return self.product(&tile, &a, &b);
         }
-        for n in 0..self.copies_of(var, extent)? {
+        let count = self.copies_of(var, extent)?;
+        for n in 0..count {
             self.vars[var.index()] = Some(crate::emitter::Binding::Number(n));
-            self.block(body)?;
+            self.turns.push(Turn { var, number: n, count });
+            let done = self.block(body);
+            self.turns.pop();
+            done?;
         }
         self.vars[var.index()] = None;
         Ok(())
@@ -192,7 +208,8 @@ impl Emitter<'_> {
             || (by_row == 1 && by_k % piece == 0 && size == 2 && aligned)
             || (by_row == 1 && size == 4);
         let fits = alone && in_step && pieces && shared;
-        fits.then_some(Factor { buffer: *buffer, dtype: *dtype, start, by_row, by_k })
+        let index = index[0].clone();
+        fits.then_some(Factor { buffer: *buffer, dtype: *dtype, start, index, by_row, by_k })
     }
 
     fn product(&mut self, tile: &Tile<'_>, a: &Factor, b: &Factor) -> Result<(), PtxError> {
@@ -220,7 +237,12 @@ impl Emitter<'_> {
         } else {
             part(1, 16).scale(b.by_k)
         };
-        let right = self.fragment(b, at, 2)?;
+        let right = if self.has_next(b) {
+            // Those of the next eight columns come with them, which the other lanes say the rows of.
+            self.both(b, at, part(16, 2).scale(COLUMNS * b.by_row))?
+        } else {
+            self.fragment(b, at, 2)?
+        };
         let mut sums = Vec::with_capacity(4);
         for n in 0..4 {
             self.vars[tile.half.index()] = Some(crate::emitter::Binding::Number(n / 2));
@@ -234,6 +256,36 @@ impl Emitter<'_> {
         (self.vars[tile.half.index()], self.vars[tile.pair.index()]) = (None, None);
         self.b.multiply_matrices(tile.depth, [name(a), name(b)], &left, &right, &sums);
         Ok(())
+    }
+
+    /// Whether the next turn of a loop that is being taken apart multiplies by the next columns.
+    fn has_next(&self, b: &Factor) -> bool {
+        let moves_on =
+            |turn: &&Turn| b.index.linear_in(turn.var).is_some_and(|(by, _)| by.is_const(COLUMNS * b.by_row));
+        let turn = self.turns.iter().rev().find(moves_on);
+        !b.by_word() && self.fragments.is_some() && turn.is_some_and(|t| t.number % 2 == 0 && t.number + 1 < t.count)
+    }
+
+    /// The matrices of a right factor and those of the next columns, whose rows begin `further` on for the upper half of the lanes.
+    /// Gives the former, and knows the latter from then on.
+    fn both(&mut self, b: &Factor, at: IndexExpr, further: IndexExpr) -> Result<Vec<Reg>, PtxError> {
+        let index = b.start.clone() + at;
+        let next = index.clone() + IndexExpr::constant(COLUMNS * b.by_row);
+        let known = self.fragments.as_ref().and_then(|known| known.get(&(b.buffer, index.clone())));
+        if let Some(regs) = known {
+            return Ok(regs.clone());
+        }
+        let from = self.in_memory(b, &(index.clone() + further))?;
+        let mut regs = self.b.load_matrices(4, b.by_k != 1, from);
+        if b.dtype == DType::F32 {
+            regs.iter_mut().for_each(|word| *word = self.b.narrow_tf32(*word));
+        }
+        let of_next = regs.split_off(2);
+        if let Some(known) = &mut self.fragments {
+            known.insert((b.buffer, next), of_next);
+            known.insert((b.buffer, index), regs.clone());
+        }
+        Ok(regs)
     }
 
     /// Where an element of a factor is.

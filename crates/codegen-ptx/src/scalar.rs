@@ -112,7 +112,7 @@ impl Emitter<'_> {
         Ok(self.constant(class, bits))
     }
 
-    fn load(
+    pub(crate) fn load(
         &mut self,
         load: &Load,
         gather: &[Reg],

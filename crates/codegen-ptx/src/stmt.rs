@@ -251,6 +251,10 @@ impl Emitter<'_> {
         if !load.valid.is_empty() || !load.gather.is_empty() {
             return Ok(None);
         }
+        if !self.resolve(index).uses_var(var) && matches!(self.places[buffer.index()], Some(Place::Memory { .. })) {
+            // All lanes have the same one.
+            return Ok(Some(vec![self.load(load, &[], &[], guard)?; width]));
+        }
         let Some(Element::Memory(address)) = self.neighbours(var, buffer, index, load.dtype, width)? else {
             return Ok(None);
         };

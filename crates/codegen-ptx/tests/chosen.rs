@@ -56,7 +56,12 @@ fn schedules_by_other_picks_agree() {
   output y[h, 16*c + e] = out5[h, c, e]
 }
 ";
-    let given = [wide, long, attention].map(|text| text.parse::<Kernel>().expect("well formed"));
+    let plain = "kernel @plain(a: f32[24, 64], b: f32[64]) -> (y: f32[24, 64]) {
+  stage out0[m: 24, n: 64] = exp(a[m, n]) + b[n]
+  output y[m, n] = out0[m, n]
+}
+";
+    let given = [wide, long, attention, plain].map(|text| text.parse::<Kernel>().expect("well formed"));
     let machine = GpuMachine::default();
     let mut met = std::collections::BTreeSet::new();
     let mut compared = 0;
@@ -86,7 +91,18 @@ fn schedules_by_other_picks_agree() {
             seen.push(schedule);
         }
     }
-    let all = ["block", "depth", "keys", "kind", "points of a thread", "rows side by side", "threads", "tiles ahead"];
+    let all = [
+        "block",
+        "bytes of a step",
+        "depth",
+        "keys",
+        "kind",
+        "neighbours of a thread",
+        "points of a thread",
+        "rows side by side",
+        "threads",
+        "tiles ahead",
+    ];
     assert_eq!(met.into_iter().collect::<Vec<_>>(), all);
     assert!(compared > 60, "{compared}");
 }

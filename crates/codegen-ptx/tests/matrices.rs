@@ -228,7 +228,11 @@ fn planted_faults_are_found() {
     // A group that is missing in the loop; the last of those before it is one that the first turns wait for.
     assert!(mutants("cp.async.commit_group", |_| String::new()).iter().any(Option::is_some));
     // One group too few is waited for.
-    let codes = mutants("cp.async.wait_group", |l| l.replace("wait_group 1", "wait_group 2"));
+    let one_more = |line: &str| {
+        let (head, number) = line.trim_end_matches(';').rsplit_once(' ').expect("a number");
+        format!("{head} {};", number.parse::<u32>().expect("a number") + 1)
+    };
+    let codes = mutants("cp.async.wait_group", one_more);
     assert!(codes.iter().all(|code| *code == Some("ptxsim::pending-copy")), "{codes:?}");
     // What does not exist is read.
     for code in

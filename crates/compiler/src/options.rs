@@ -151,6 +151,9 @@ fn is_gpu(target: &str) -> bool {
     matches!(target.parse(), Ok(VariantTarget::Cuda(_)))
 }
 
+/// What a GPU's memory is read by, all generations.
+const GPU_LINE_BYTES: i64 = 128;
+
 impl CompileOptions {
     /// How far rewrites and schedules may move results.
     pub(crate) fn allowed(&self) -> ErrorClass {
@@ -168,6 +171,7 @@ impl CompileOptions {
             attends_any_size: false,
             filters: !only_gpus,
             turns: !only_gpus,
+            line_bytes: only_gpus.then_some(GPU_LINE_BYTES),
             max_weight_growth: self.max_weight_growth,
             states,
             appends,

@@ -18,8 +18,11 @@ pub(crate) enum Part {
     Models,
     /// Kernels again, watched by compute-sanitizer
     Sanitizer,
+    /// The timed kernels by other decisions than the default's; only if it is asked for
+    Sweep,
 }
 
+/// What is seen unless parts are named.
 const PARTS: [Part; 5] = [Part::Instructions, Part::Kernels, Part::Speed, Part::Models, Part::Sanitizer];
 
 impl Part {
@@ -30,6 +33,7 @@ impl Part {
             Self::Speed => "speed",
             Self::Models => "models",
             Self::Sanitizer => "sanitizer",
+            Self::Sweep => "sweep",
         }
     }
 }
@@ -50,6 +54,12 @@ pub(crate) struct Arguments {
     /// Random kernels
     #[arg(long, default_value_t = 300)]
     pub(crate) random: usize,
+    /// Kernels whose names have this in them: those that are timed
+    #[arg(long)]
+    pub(crate) filter: Option<String>,
+    /// Choices of each kernel that a sweep tries at most
+    #[arg(long, default_value_t = 200)]
+    pub(crate) choices: usize,
     /// The generation that code is made for
     #[arg(long, default_value = "sm_80")]
     pub(crate) target: PtxTarget,
@@ -85,7 +95,8 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Those that are to be done.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Part> {
-        PARTS.into_iter().filter(|part| self.only.is_empty() || self.only.contains(part))
+        let all = if self.only.is_empty() { &PARTS[..] } else { &self.only };
+        all.iter().copied()
     }
 
     /// What a process is given that does one part alone.
@@ -96,6 +107,8 @@ impl Arguments {
         add("--out", out.into());
         add("--kernel-files", self.kernel_files.clone().into());
         add("--random", self.random.to_string().into());
+        add("--choices", self.choices.to_string().into());
+        self.filter.iter().for_each(|filter| add("--filter", filter.into()));
         add("--target", self.target.to_string().into());
         self.models.iter().for_each(|model| add("--models", model.clone().into()));
         self.dims.iter().for_each(|dim| add("--dim", dim.into()));

@@ -68,8 +68,8 @@ impl Device {
     ///
     /// # Errors
     /// The GPU's: it refuses the module, or there is no such kernel in it.
-    pub fn load(&self, text: &str, kernel: DeviceKernel) -> Result<Code> {
-        let module = self.gpu.load(GpuImage::Ptx(text))?;
+    pub fn load(&self, image: GpuImage<'_>, kernel: DeviceKernel) -> Result<Code> {
+        let module = self.gpu.load(image)?;
         let function = self.gpu.function(module, &kernel).inspect_err(|_| self.gpu.unload(module))?;
         Ok(Code { gpu: Arc::clone(&self.gpu), module, function, kernel })
     }

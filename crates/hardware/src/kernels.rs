@@ -8,8 +8,10 @@ use infc_ir::index::Dim;
 use infc_ir::interp::run_kernel;
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_ir::nest::{BufferKind, LoopNest};
+use infc_ir::schedule::Schedule;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::{apply, gpu};
+use infc_runtime::GpuImage;
 use infc_runtime::artifact::DeviceKernel;
 use infc_tensor::{AlignedBytes, DType, Tensor};
 use infc_testkit::strategies;
@@ -35,9 +37,12 @@ pub struct Ready {
     pub parameters: Vec<u64>,
     /// The code.
     pub code: Code,
-    /// Of its operands.
+    /// Of its operands, and behind them the launch's own memory.
     buffers: Vec<Buffer>,
-    _scratch: Buffer,
+}
+
+fn size(dim: &Dim, symbols: &[i64]) -> Result<i64> {
+    dim.eval(&|s| symbols.get(s.index()).copied(), &|_| None).context("a size without a value")
 }
 
 impl Compiled {
@@ -56,7 +61,15 @@ impl Compiled {
     pub fn by(kernel: &Kernel, allowed: ErrorClass, target: PtxTarget, machine: &gpu::GpuMachine) -> Result<Self> {
         let kernel = infc_passes::formulate::normalise(kernel.clone());
         let schedule = gpu::choose(&kernel, machine, allowed);
-        let nest = apply(&kernel, &schedule)?;
+        Self::scheduled(kernel, &schedule, target)
+    }
+
+    /// The same by a schedule of a kernel as it is.
+    ///
+    /// # Errors
+    /// The schedule does not apply, or there is no PTX.
+    pub fn scheduled(kernel: Kernel, schedule: &Schedule, target: PtxTarget) -> Result<Self> {
+        let nest = apply(&kernel, schedule)?;
         let module = emit(&nest, &target)?;
         Ok(Self { kernel, nest, module })
     }
@@ -72,34 +85,53 @@ impl Compiled {
     /// # Errors
     /// The GPU's, or a size that is none.
     pub fn ready(&self, device: &Device, symbols: &[i64], operands: &[Tensor]) -> Result<Ready> {
-        let size =
-            |dim: &Dim| dim.eval(&|s| symbols.get(s.index()).copied(), &|_| None).context("a size without a value");
+        let code = self.load(device, GpuImage::Ptx(&self.module.text))?;
+        let mut buffers: Vec<Buffer> =
+            operands.iter().map(|tensor| device.buffer(tensor.bytes())).collect::<Result<_>>()?;
+        let scratch = usize::try_from(size(&self.module.scratch_bytes, symbols)?)?;
+        buffers.push(device.buffer(&vec![0xff; scratch])?);
+        let (grid, parameters) = self.launch(symbols, &buffers)?;
+        Ok(Ready { grid, parameters, code, buffers })
+    }
+
+    /// Its code on a GPU, by an image of its module.
+    ///
+    /// # Errors
+    /// The GPU's.
+    pub fn load(&self, device: &Device, image: GpuImage<'_>) -> Result<Code> {
         let module = &self.module;
-        let mut grid = [0; 3];
-        for (blocks, dim) in grid.iter_mut().zip(&module.launch.grid) {
-            *blocks = u32::try_from(size(dim)?)?;
-        }
         let kernel = DeviceKernel {
             entry: module.entry.clone(),
             block: module.launch.block,
             dynamic_shared_bytes: if module.dynamic_shared { u32::try_from(module.shared_bytes)? } else { 0 },
         };
-        let code = device.load(&module.text, kernel)?;
-        let buffers: Vec<Buffer> =
-            operands.iter().map(|tensor| device.buffer(tensor.bytes())).collect::<Result<_>>()?;
-        let scratch = device.buffer(&vec![0xff; usize::try_from(size(&module.scratch_bytes)?)?])?;
+        device.load(image, kernel)
+    }
+
+    /// The grid and the parameters of a launch, with buffers of its operands, and behind them one of the launch's own memory if it
+    /// has some.
+    ///
+    /// # Errors
+    /// A size is none, or there is a parameter that no buffer is for.
+    pub fn launch(&self, symbols: &[i64], buffers: &[Buffer]) -> Result<([u32; 3], Vec<u64>)> {
+        let module = &self.module;
+        let mut grid = [0; 3];
+        for (blocks, dim) in grid.iter_mut().zip(&module.launch.grid) {
+            *blocks = u32::try_from(size(dim, symbols)?)?;
+        }
         let mut parameters = Vec::new();
         for param in &module.params {
+            let buffer = |n: usize| buffers.get(n).map(Buffer::address).context("a buffer that is not there");
             parameters.push(match param {
                 Param::Buffer(id) => match self.nest.buffers[*id].kind {
-                    BufferKind::Operand { operand, .. } => buffers[operand.index()].address(),
+                    BufferKind::Operand { operand, .. } => buffer(operand.index())?,
                     BufferKind::Local(_) => bail!("a parameter that is no operand"),
                 },
-                Param::Scratch => scratch.address(),
+                Param::Scratch => buffer(self.kernel.operands.len())?,
                 Param::Symbol(s) => symbols[s.index()].cast_unsigned(),
             });
         }
-        Ok(Ready { grid, parameters, code, buffers, _scratch: scratch })
+        Ok((grid, parameters))
     }
 
     /// What a GPU makes of inputs.

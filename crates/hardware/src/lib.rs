@@ -14,6 +14,7 @@ pub mod library;
 pub mod models;
 pub mod report;
 pub mod speed;
+pub mod sweep;
 
 /// The day by the machine's clock, in its time zone zero, as in 2026-11-25.
 #[must_use]

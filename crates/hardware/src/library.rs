@@ -5,10 +5,12 @@ use crate::speed::Case;
 use anyhow::{Result, bail};
 use serde::Deserialize;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The library, or what it needs, is missing: the exit code that the script has for that.
 const MISSING: i32 = 7;
+/// What the script has to end itself.
+const TO_END: Duration = Duration::from_secs(3);
 
 /// Something that the library was timed at.
 #[derive(Clone, Debug, Deserialize)]
@@ -38,9 +40,12 @@ pub enum Answer {
 pub fn ask(python: &str, cases: &[Case], small: bool, deadline: Instant) -> Result<Answer> {
     let list: Vec<serde_json::Value> =
         cases.iter().map(|case| serde_json::json!({ "name": case.name, "same": case.same })).collect();
-    let seconds = deadline.saturating_duration_since(Instant::now()).as_secs();
+    // Loading it may take most of the time there is.
+    let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(TO_END);
+    let end = SystemTime::now().duration_since(UNIX_EPOCH)? + left;
     let mut command = Command::new(python);
-    command.args(["-c", include_str!("../library.py"), if small { "cpu" } else { "cuda" }, &seconds.to_string()]);
+    let device = if small { "cpu" } else { "cuda" };
+    command.args(["-c", include_str!("../library.py"), device, &end.as_secs().to_string()]);
     let Some(said) = child::run(&mut command, &serde_json::to_string(&list)?, deadline)? else {
         return Ok(Answer::Missing(format!("there is no {python}")));
     };

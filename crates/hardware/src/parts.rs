@@ -8,9 +8,11 @@ use infc_hardware::kernels::{self, Outcome};
 use infc_hardware::library::{self, Answer};
 use infc_hardware::models::How;
 use infc_hardware::report::Report;
-use infc_hardware::speed::{self, Launches};
+use infc_hardware::speed::{self, Case, Launches};
+use infc_hardware::sweep::{self, Sweep};
 use infc_hardware::{child, today};
 use infc_simgpu::Simulator;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,6 +44,7 @@ pub(crate) fn see(part: Part, arguments: &Arguments, deadline: Instant) -> Resul
         Part::Speed => speed(&device, arguments, deadline, &mut report),
         Part::Models => models(arguments, deadline, &mut report),
         Part::Sanitizer => sanitizer(arguments, deadline, &mut report),
+        Part::Sweep => sweep(&device, arguments, deadline, &mut report),
     };
     if let Err(error) = seen {
         report.broken(part.name(), &error);
@@ -67,11 +70,8 @@ fn kernels(device: &Device, arguments: &Arguments, report: &mut Report) -> Resul
 }
 
 fn speed(device: &Device, arguments: &Arguments, deadline: Instant, report: &mut Report) -> Result<()> {
-    let (cases, least, launches) = if arguments.simulated {
-        (speed::small_cases(), Duration::ZERO, 3)
-    } else {
-        (speed::cases(), Duration::from_millis(20), 200)
-    };
+    let (least, launches) = if arguments.simulated { (Duration::ZERO, 3) } else { (Duration::from_millis(20), 200) };
+    let cases = cases(arguments);
     for case in &cases {
         match case.time(device, arguments.target, least) {
             Ok(speed) => report.speeds.push(speed),
@@ -90,6 +90,36 @@ fn speed(device: &Device, arguments: &Arguments, deadline: Instant, report: &mut
     match library::ask(&arguments.python, &cases, arguments.simulated, until)? {
         Answer::Said(timed) => report.library(timed),
         Answer::Missing(reason) => report.skipped.push(reason),
+    }
+    Ok(())
+}
+
+/// Those that are wanted.
+fn cases(arguments: &Arguments) -> Vec<Case> {
+    let mut cases = if arguments.simulated { speed::small_cases() } else { speed::cases() };
+    cases.retain(|case| arguments.filter.as_ref().is_none_or(|filter| case.name.contains(filter)));
+    cases
+}
+
+fn sweep(device: &Device, arguments: &Arguments, deadline: Instant, report: &mut Report) -> Result<()> {
+    let least = if arguments.simulated { Duration::ZERO } else { Duration::from_millis(3) };
+    let ptxas = match &*arguments.ptxas {
+        _ if arguments.simulated => None,
+        "off" => None,
+        "auto" => Some(PathBuf::from("ptxas")).filter(|ptxas| Command::new(ptxas).arg("--version").output().is_ok()),
+        path => Some(PathBuf::from(path)),
+    };
+    let how = sweep::How { most: arguments.choices, least, ptxas };
+    for case in &cases(arguments) {
+        if Instant::now() >= deadline {
+            report.skipped.push(format!("{}: no time was left", case.name));
+            continue;
+        }
+        match Sweep::of(case, device, arguments.target, &how) {
+            Ok(sweep) => report.sweeps.push(sweep),
+            Err(error) => report.broken(&case.name, &error),
+        }
+        report.write(&arguments.out)?;
     }
     Ok(())
 }

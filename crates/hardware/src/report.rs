@@ -6,6 +6,7 @@ use crate::kernels::Outcome;
 use crate::library::Timed;
 use crate::models::Ran;
 use crate::speed::{Launches, Speed};
+use crate::sweep::{Sweep, Tried};
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,8 @@ pub struct Report {
     pub models: Vec<Ran>,
     /// Models by a library: name and milliseconds.
     pub library: Vec<(String, f64)>,
+    /// Kernels by other decisions than the default's.
+    pub sweeps: Vec<Sweep>,
     /// Checks that did not happen, with why.
     pub skipped: Vec<String>,
 }
@@ -84,7 +87,7 @@ impl Report {
 
     /// Adds what a process of its own has seen.
     pub fn absorb(&mut self, other: Self) {
-        let Self { machine, date, runs, failed, speeds, launches, models, library, skipped } = other;
+        let Self { machine, date, runs, failed, speeds, launches, models, library, sweeps, skipped } = other;
         (self.machine, self.date) = (machine, date);
         self.runs.extend(runs);
         self.failed.extend(failed);
@@ -92,6 +95,7 @@ impl Report {
         self.launches = launches.or(self.launches);
         self.models.extend(models);
         self.library.extend(library);
+        self.sweeps.extend(sweeps);
         self.skipped.extend(skipped);
     }
 
@@ -175,6 +179,24 @@ impl Report {
                 ]
             });
             let _ = writeln!(text, "\n{}", table(&columns, rows));
+        }
+        for Sweep { name, load_ms, tried, failed, .. } in &self.sweeps {
+            let _ = writeln!(
+                text,
+                "\n  {name}: {} choices, {} failed, loaded in {load_ms:.0} ms",
+                tried.len() + failed.0,
+                failed.0
+            );
+            failed.1.iter().for_each(|why| {
+                let _ = writeln!(text, "    {why}");
+            });
+            let default = |tried: &&Tried| tried.otherwise.is_empty();
+            for Tried { otherwise, us, .. } in tried.iter().take(SHOWN).chain(tried.iter().skip(SHOWN).filter(default))
+            {
+                let said: Vec<String> = otherwise.iter().map(|(what, which)| format!("{what} {which}")).collect();
+                let said = if said.is_empty() { "as it is".to_owned() } else { said.join(", ") };
+                let _ = writeln!(text, "    {us:9.2} µs  {said}");
+            }
         }
         for (name, ms) in &self.library {
             let _ = writeln!(text, "  by a library: {name} {ms:.3} ms");

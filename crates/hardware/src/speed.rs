@@ -1,6 +1,6 @@
 //! How fast single kernels are, by the GPU's clock; the first one, which copies, tells what memory allows.
 //!
-//! Weights lie in panels of 16 columns, as formation packs them. Many launches are one graph, so that none waits for the host.
+//! Weights lie in panels of a line of memory, and bytes one column after the other, as formation packs them. Many launches are one graph, so that none waits for the host.
 
 use crate::device::{Device, Times};
 use crate::kernels::Compiled;
@@ -65,6 +65,9 @@ pub struct Launches {
     pub host_us: f64,
 }
 
+/// Bytes of a row of a panel of weights.
+const LINE_BYTES: u64 = 128;
+
 fn product(name: &str, dtype: &'static str, [m, n, k]: [u64; 3]) -> Case {
     let (sum, wide, bytes) = match dtype {
         "i8" => ("i32", "i32", 1),
@@ -74,7 +77,13 @@ fn product(name: &str, dtype: &'static str, [m, n, k]: [u64; 3]) -> Case {
     };
     let stored = if dtype == "tf32" { "f32" } else { dtype };
     let cast = |load: String| if wide.is_empty() { load } else { format!("{wide}({load})") };
-    let (a, b) = (cast("a[m, k]".to_owned()), cast("w[div(n, 16), k, mod(n, 16)]".to_owned()));
+    let columns = LINE_BYTES / bytes;
+    let (place, shape) = if dtype == "i8" {
+        ("n, k".to_owned(), format!("{n}, {k}"))
+    } else {
+        (format!("div(n, {columns}), k, mod(n, {columns})"), format!("{}, {k}, {columns}", n.div_ceil(columns)))
+    };
+    let (a, b) = (cast("a[m, k]".to_owned()), cast(format!("w[{place}]")));
     let result = if dtype == "i8" { "i32" } else { stored };
     let written = if dtype == "i8" || stored == "f32" { "s[m, n]".to_owned() } else { format!("{dtype}(s[m, n])") };
     let result_bytes = if dtype == "i8" { 4 } else { bytes };
@@ -82,13 +91,12 @@ fn product(name: &str, dtype: &'static str, [m, n, k]: [u64; 3]) -> Case {
         name: format!("{name} {m}×{n}×{k} {dtype}"),
         same: Same { op: "product", dtype, dims: vec![m, n, k] },
         text: format!(
-            "kernel @product(a: {stored}[{m}, {k}], const w: {stored}[{}, {k}, 16]) -> (y: {result}[{m}, {n}]) {{
+            "kernel @product(a: {stored}[{m}, {k}], const w: {stored}[{shape}]) -> (y: {result}[{m}, {n}]) {{
   stage s[m: {m}, n: {n}, reduce k: {k}]: {sum} = fold sum {a} * {b}
   stage o[m, n] = {written}
   output y[m, n] = o[m, n]
 }}
-",
-            n.div_ceil(16)
+"
         ),
         macs: m * n * k,
         bytes: (m * k + k * n) * bytes + m * n * result_bytes,
@@ -97,19 +105,19 @@ fn product(name: &str, dtype: &'static str, [m, n, k]: [u64; 3]) -> Case {
 
 /// A 3×3 convolution of an image with a border of zeros, as a model's are.
 fn convolution(dtype: &'static str, [size, c, n]: [u64; 3]) -> Case {
-    let outer = size + 2;
+    let (outer, columns) = (size + 2, LINE_BYTES / 2);
     Case {
         name: format!("3×3 {size}²×{c}→{n} {dtype}"),
         same: Same { op: "convolution", dtype, dims: vec![size, c, n] },
         text: format!(
-            "kernel @convolution(a: {dtype}[{outer}, {outer}, {c}], const w: {dtype}[{}, 3, 3, {c}, 16]) -> (y: {dtype}[{size}, {size}, {n}]) {{
+            "kernel @convolution(a: {dtype}[{outer}, {outer}, {c}], const w: {dtype}[{}, 3, 3, {c}, {columns}]) -> (y: {dtype}[{size}, {size}, {n}]) {{
   stage s[p: {size}, q: {size}, n: {n}, reduce r: 3, reduce t: 3, reduce c: {c}]: f32 =
-    fold sum f32(a[p + r, q + t, c]) * f32(w[div(n, 16), r, t, c, mod(n, 16)])
+    fold sum f32(a[p + r, q + t, c]) * f32(w[div(n, {columns}), r, t, c, mod(n, {columns})])
   stage o[p, q, n] = {dtype}(max(s[p, q, n], 0))
   output y[p, q, n] = o[p, q, n]
 }}
 ",
-            n.div_ceil(16)
+            n.div_ceil(columns)
         ),
         macs: size * size * n * c * 9,
         bytes: 2 * (outer * outer * c + 9 * c * n + size * size * n),
@@ -240,14 +248,27 @@ pub fn small_cases() -> Vec<Case> {
 }
 
 impl Case {
+    /// The kernel.
+    ///
+    /// # Errors
+    /// Its text is none.
+    pub fn kernel(&self) -> Result<Kernel> {
+        self.text.parse().map_err(|e| anyhow::anyhow!("{e}\n{}", self.text))
+    }
+
+    /// What its schedule is chosen for.
+    #[must_use]
+    pub fn machine(&self, target: PtxTarget) -> GpuMachine {
+        let rounds_to_tf32 = self.same.dtype == "tf32";
+        GpuMachine { rounds_to_tf32, ..GpuMachine::for_capability(target.capability()) }
+    }
+
     /// Times it.
     ///
     /// # Errors
     /// It cannot be compiled, or the GPU's.
     pub fn time(&self, device: &Device, target: PtxTarget, least: Duration) -> Result<Speed> {
-        let kernel: Kernel = self.text.parse().map_err(|e| anyhow::anyhow!("{e}\n{}", self.text))?;
-        let rounds_to_tf32 = self.same.dtype == "tf32";
-        let machine = GpuMachine { rounds_to_tf32, ..GpuMachine::for_capability(target.capability()) };
+        let (kernel, machine) = (self.kernel()?, self.machine(target));
         let compiled = Compiled::by(&kernel, ErrorClass::Reassociating, target, &machine)?;
         let inputs = infc_testkit::random_inputs(&kernel, &[], 3);
         let operands: Vec<Tensor> = infc_testkit::buffers_of(&kernel, &[], &inputs);

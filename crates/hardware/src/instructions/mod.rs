@@ -13,6 +13,7 @@ pub use record::{Record, Recorded};
 
 use crate::device::Device;
 use anyhow::Result;
+use infc_runtime::GpuImage;
 use infc_runtime::artifact::DeviceKernel;
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
@@ -64,7 +65,7 @@ impl Micro {
     /// The GPU's.
     pub fn run(&self, device: &Device) -> Result<Vec<u8>> {
         let kernel = DeviceKernel { entry: "micro".to_owned(), block: [self.threads, 1, 1], dynamic_shared_bytes: 0 };
-        let code = device.load(&self.text, kernel)?;
+        let code = device.load(GpuImage::Ptx(&self.text), kernel)?;
         let buffers = self.inputs.iter().map(|bytes| device.buffer(bytes)).collect::<Result<Vec<_>>>()?;
         let output = device.buffer(&vec![0xa5; self.output_bytes])?;
         let parameters: Vec<u64> = buffers.iter().chain([&output]).map(|buffer| buffer.address()).collect();

@@ -13,6 +13,7 @@ use super::choices::{self, Choices, Way as Answer};
 use super::group::Grouping;
 use super::layout::Placement;
 use super::lower::Lowered;
+use super::pack::{Packs, pack};
 use super::plan::{OperandSource, Packing};
 use crate::ErrorClass;
 use crate::formulate::winograd::{self, Correlation, Filtering, Typical, Work};
@@ -253,7 +254,7 @@ fn candidate(
 /// The bytes of the transformed filter in panels.
 fn packed_bytes(mut kernel: Kernel, filter: OperandId) -> Option<f64> {
     let rows = Packing::rows(&kernel.operands[filter].shape);
-    let packings = super::pack::pack(&mut kernel, true, &mut |operand, _| operand == filter);
+    let packings = pack(&mut kernel, Packs { reorders: true, line_bytes: None }, &mut |operand, _| operand == filter);
     let packing = packings.into_iter().find(|(operand, _)| *operand == filter).map_or(rows, |(_, packing)| packing);
     Some(packing.len_bytes(4)? as f64)
 }

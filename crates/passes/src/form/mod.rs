@@ -57,7 +57,7 @@ pub use interpret::{InterpretError, Interpreter};
 pub use layout::arena_layout;
 pub use log::{PlanLog, Refusal};
 pub use options::FormOptions;
-pub use pack::pack;
+pub use pack::{Packs, pack};
 pub use plan::{
     BufferPlace, GraphPlan, OperandSource, PackedConstant, Packing, Part, PlannedBind, PlannedBuffer, PlannedHost,
     PlannedKernel, PlannedStep, PlannedValue,
@@ -238,7 +238,7 @@ fn finish(
         let narrow = narrowed.get(&operand).copied();
         Packing { transform: transform(operand), narrow, ..packing.clone() }
     };
-    packings.extend(pack::pack(&mut kernel, options.reorders(), &mut |operand, packing| {
+    packings.extend(pack::pack(&mut kernel, options.packs(), &mut |operand, packing| {
         budget.admits(graph, values[operand.index()], &stored(operand, packing))
     }));
     for &operand in narrowed.keys() {

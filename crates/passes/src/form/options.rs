@@ -2,6 +2,7 @@
 
 use super::append::Append;
 use super::choices::Answers;
+use super::pack::Packs;
 use crate::ErrorClass;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub struct FormOptions {
     /// Whether the right operand of a product of two computed values is copied so that its columns are neighbours, as vectors
     /// take them. GPUs bring tiles of it to shared memory in any case.
     pub turns: bool,
+    /// Bytes of a line of memory that rows of packed constants are to be, for GPUs ([`super::Packs::line_bytes`]).
+    pub line_bytes: Option<i64>,
     /// How large the constants of the plan may become, over their size in the graph.
     pub max_weight_growth: f64,
     /// Outputs that are inputs of the next run: their numbers, and those of the inputs.
@@ -43,6 +46,7 @@ impl Default for FormOptions {
             attends_any_size: false,
             filters: true,
             turns: true,
+            line_bytes: None,
             max_weight_growth: 1.3,
             states: Vec::new(),
             appends: None,
@@ -53,6 +57,11 @@ impl Default for FormOptions {
 }
 
 impl FormOptions {
+    /// How constants are packed.
+    pub(super) fn packs(&self) -> Packs {
+        Packs { reorders: self.reorders(), line_bytes: self.line_bytes }
+    }
+
     /// Whether sums may be folded in another order.
     pub(super) fn reorders(&self) -> bool {
         self.allowed >= ErrorClass::Reassociating

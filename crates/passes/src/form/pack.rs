@@ -23,6 +23,10 @@
 //! along rows and columns have theirs in place.
 //!
 //! What an operand is made of where it is read has panels as well ([`decoded`]).
+//!
+//! Plans for GPUs alone have panels of a whole line of memory ([`Packs::line_bytes`]), `[ceil(N/64)][K…][64]` of halves, so that
+//! threads which copy a row of one read a line together. Bytes lie there one column after the other, `[N][K…]`, as the matrices do
+//! that warps multiply.
 
 mod decoded;
 pub(crate) mod interleaved;
@@ -58,6 +62,9 @@ const GROUPED_BYTES: usize = 4;
 /// How many elements a packed constant may have beyond twice its own (padding at most doubles it).
 const MAX_EXTRA: i64 = 1 << 14;
 
+/// The part of a constant that wide panels may add to it.
+const MOST_WASTE: i64 = 8;
+
 /// In which order the elements of a constant lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrangement {
@@ -67,6 +74,27 @@ enum Arrangement {
     Columns,
     /// All columns, several times, per summed point.
     Repeated,
+}
+
+/// How constants are packed.
+#[derive(Clone, Copy, Debug)]
+pub struct Packs {
+    /// For dot products where sums may be folded in another order for that.
+    pub reorders: bool,
+    /// Bytes of a row of a panel, if rows are to be lines of memory, for GPUs; else it has 16 columns, which vectors of all widths
+    /// take.
+    pub line_bytes: Option<i64>,
+}
+
+impl Packs {
+    /// Columns of a panel of so many that take `size` bytes each: a line, or the part of one of which the last panel wastes
+    /// little.
+    fn width(self, columns: i64, size: i64) -> i64 {
+        let Some(line) = self.line_bytes else { return PANEL };
+        let widths = std::iter::successors(Some(line / size), |width| Some(width / 2)).take_while(|&w| w > PANEL);
+        let padded = |width: i64| (columns + width - 1) / width * width;
+        widths.into_iter().find(|&width| padded(width) - columns <= columns / MOST_WASTE).unwrap_or(PANEL)
+    }
 }
 
 /// How an operand's load changes.
@@ -79,16 +107,16 @@ struct Change {
     packing: Packing,
 }
 
-/// Packs the constants of a kernel's contractions, as far as `admits` says, and rewrites their loads: in groups for dot
-/// products, for all of them if sums may be folded in another order. Axes must have their final order.
+/// Packs the constants of a kernel's contractions, as far as `admits` says, and rewrites their loads. Axes must have their final
+/// order.
 pub fn pack(
     kernel: &mut Kernel,
-    reorders: bool,
+    packs: Packs,
     admits: &mut dyn FnMut(OperandId, &Packing) -> bool,
 ) -> Vec<(OperandId, Packing)> {
     let mut packed = Vec::new();
     for stage in kernel.stages.ids().collect::<Vec<_>>() {
-        let changes = match change(kernel, stage, reorders) {
+        let changes = match change(kernel, stage, packs) {
             Some(change) => vec![change],
             None => decoded::changes(kernel, stage),
         };
@@ -149,7 +177,8 @@ fn read_count(kernel: &Kernel, operand: OperandId) -> usize {
     count
 }
 
-fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
+fn change(kernel: &Kernel, stage: StageId, packs: Packs) -> Option<Change> {
+    let Packs { reorders, line_bytes } = packs;
     let c = contraction(kernel, &kernel.stages[stage])?;
     let Source::Operand(operand) = c.rhs.source else { return None };
     // Where a constant begins may be a number of the run, which packing cannot know.
@@ -179,12 +208,20 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     let few = |&v: &VarId| is_adjacent(c.lhs, v) && extent(v).is_some_and(|len| are_few(n, points, len));
     let groups = column.and_then(|column| groups_side_by_side(kernel, &c, column, &outer));
     // Sums of columns taken apart.
-    let may_part = reorders && groups.is_none() && c.rhs.dtype == DType::F32 && interleave::is_possible(kernel, stage);
+    let may_part = reorders
+        && line_bytes.is_none()
+        && groups.is_none()
+        && c.rhs.dtype == DType::F32
+        && interleave::is_possible(kernel, stage);
     let apart = innermost.filter(|_| may_part).and_then(|v| {
         let sums = interleaved::sums(n, points, extent(v)?)?;
         is_grouped(kernel, &c, v, sums).then_some((v, sums))
     });
-    let summed_in_lanes = innermost.filter(|v| few(v) && apart.is_none());
+    // Bytes as warps multiply matrices of them.
+    let are_bytes = c.rhs.dtype.size_bytes() == Some(1) && dot(&c).is_some();
+    let as_matrices = |v: &VarId| line_bytes.is_some() && are_bytes && is_adjacent(c.lhs, *v) && column.is_some();
+    let as_matrices = innermost.filter(|v| as_matrices(v) && groups.is_none());
+    let summed_in_lanes = as_matrices.or(innermost.filter(|v| few(v) && apart.is_none()));
     let repeated = column.filter(|_| is_shared && groups.is_none());
     let repeated = repeated.and_then(|column| repeated::rows(kernel, &c, column));
     let arrangement = match summed_in_lanes {
@@ -196,7 +233,8 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
         None => Arrangement::Panels,
     };
     let in_panels = arrangement == Arrangement::Panels;
-    let group = dot(&c).filter(|dot| in_panels && (dot.is_exact() || reorders)).map(Intrinsic::turns);
+    let group =
+        dot(&c).filter(|dot| in_panels && line_bytes.is_none() && (dot.is_exact() || reorders)).map(Intrinsic::turns);
     let grouped = summed.last().copied().zip(group).filter(|&(v, group)| is_grouped(kernel, &c, v, group)).or(apart);
 
     // Packed axes, each with its extent, the reader's coordinate, and a name.
@@ -204,7 +242,7 @@ fn change(kernel: &Kernel, stage: StageId, reorders: bool) -> Option<Change> {
     // Columns of a panel.
     let width = match repeated {
         Some((_, times)) => n.checked_mul(times)?,
-        None => apart.map_or(PANEL, |(_, sums)| PANEL / sums),
+        None => apart.map_or(packs.width(n, c.rhs.dtype.size_bytes()? as i64), |(_, sums)| PANEL / sums),
     };
     let wide = IndexExpr::constant(width);
     let mut of_column = column.map_or(IndexExpr::constant(0), var);

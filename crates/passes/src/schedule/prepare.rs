@@ -23,8 +23,8 @@ pub(super) fn prepared<'k, 's>(
     while let [step, rest @ ..] = steps
         && step.is_rewrite()
     {
-        if let Step::Rfactor { stage, into, .. } = step {
-            if of_parts.contains(&&**stage) {
+        if let Step::Rfactor { stage, into, parts, .. } = step {
+            if of_parts.contains(&&**stage) && *parts > 1 {
                 return Err(Change { kernel: &kernel, step }.illegal("what is folded in parts is so once"));
             }
             of_parts.push(into);

@@ -242,9 +242,9 @@ mod tests {
     /// A large product is looked at where it counts, without computing all of it.
     #[test]
     fn large_kernels_are_sampled() {
-        let text = "kernel @k(a: f32[2000, 512], b: f32[512, 1000]) -> (y: f32[2000, 1000]) {\n  \
-                    stage p[m: 2000, n: 1000, reduce k: 512] = fold sum a[m, k] * b[k, n]\n  \
-                    stage o[m: 2000, n: 1000] = p[m, n]\n  output y[m, n] = o[m, n]\n}\n";
+        let text = "kernel @k(a: f32[4000, 1000], b: f32[1000, 2000]) -> (y: f32[4000, 2000]) {\n  \
+                    stage p[m: 4000, n: 2000, reduce k: 1000] = fold sum a[m, k] * b[k, n]\n  \
+                    stage o[m: 4000, n: 2000] = p[m, n]\n  output y[m, n] = o[m, n]\n}\n";
         let kernel = text.parse().unwrap_or_else(|error| panic!("{error}"));
         let points = Points::of(&Definition { kernel }, &[vec![]], &[16, 6], true).expect("points");
         assert!(points.known() >= 256, "{}", points.known());

@@ -20,8 +20,14 @@ use infc_ir::scalar::{BinaryOp, Load, ScalarOp, Source};
 use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
 use infc_tensor::DType;
 
-/// Keys at a time.
+/// Keys at a time, where there are no more, and where there are.
 const KEYS: i64 = 64;
+const MANY_KEYS: i64 = 128;
+/// Tiles of keys and values that are copied ahead of those that are multiplied, by warps and by threads, the best first.
+const AHEAD: [u32; 4] = [2, 1, 3, 0];
+const AHEAD_OF_PATCHES: [u32; 4] = [1, 0, 2, 3];
+/// Bytes along a sum between two barriers.
+const STEP_BYTES: i64 = 64;
 /// Rows of a block, and its warps along rows and columns: the largest first.
 const MATRICES: [(i64, [i64; 2]); 3] = [(64, [4, 2]), (32, [2, 2]), (16, [1, 4])];
 /// The same where every thread multiplies by itself: a warp has eight rows.
@@ -40,7 +46,11 @@ pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedul
     if allowed < ErrorClass::Reassociating || machine.warp != WARP {
         return None;
     }
-    let keys = setting.pick("keys", [KEYS, KEYS / 2, KEYS * 2])?;
+    let few = online::online(kernel, KEYS)?;
+    let axes = &few.kernel.stages[online::PRODUCT].axes;
+    let is_one = axes.iter().any(|axis| axis.name == online::BLOCK && axis.extent.is_const(1));
+    let usual = if is_one { KEYS } else { MANY_KEYS };
+    let keys = setting.pick("keys", [usual, KEYS, KEYS / 2, MANY_KEYS])?;
     let online = online::online(kernel, keys)?;
     let multiplies = machine.multiplies_matrices && machine.rounds_to_tf32;
     let (form, blocks) = if multiplies { (Form::Matrices, MATRICES) } else { (Form::Patches, PATCHES) };
@@ -53,14 +63,17 @@ pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedul
         parts.iter().position(|parts| parts.blocks >= machine.busy_blocks).unwrap_or(parts.len().checked_sub(1)?);
     let order = (busy..parts.len()).chain(0..busy);
     // Without asynchronous copies nothing comes ahead.
-    let most = if machine.multiplies_matrices { machine.ahead } else { 0 };
+    let ahead = match form {
+        Form::Matrices => AHEAD,
+        Form::Patches if machine.multiplies_matrices => AHEAD_OF_PATCHES,
+        Form::Patches => [0; 4],
+    };
     let schedule = |(block, ahead): (usize, u32)| {
         parts[block].schedule(ahead).filter(|schedule| is_fit(kernel, schedule, &machine, allowed))
     };
-    let ways =
-        |blocks: std::ops::Range<usize>| blocks.flat_map(|block| (0..=most).rev().map(move |ahead| (block, ahead)));
-    let usual = ways(busy..parts.len()).find(|&way| schedule(way).is_some())?;
-    let all = order.flat_map(|block| (0..=most).rev().map(move |ahead| (block, ahead)));
+    let ways = |block: usize| ahead.into_iter().map(move |ahead| (block, ahead));
+    let usual = (busy..parts.len()).flat_map(ways).find(|&way| schedule(way).is_some())?;
+    let all = order.flat_map(ways);
     schedule(setting.pick("block", [usual].into_iter().chain(all))?)
 }
 
@@ -144,12 +157,18 @@ impl Parts {
             rewritten.round(product, &loads)?;
         }
         let value = same_load(&kernel.stages[weighted], value, &rewritten.kernel.stages[weighted])?;
-        let weighted =
-            Fragments::of(&mut rewritten, weighted, weighted_axes, &[value], [[block_rows, columns], warps], form)?;
+        let weighted = Fragments::of(
+            &mut rewritten,
+            weighted,
+            weighted_axes,
+            &[value],
+            [[block_rows, columns], warps],
+            (form, STEP_BYTES),
+        )?;
         let loads = loads.map(|load| same_load(&kernel.stages[product], load, &rewritten.kernel.stages[product]));
         let [Some(a), Some(b)] = loads else { return None };
         let shape = [[block_rows, keys_at_once], warps];
-        let scored = Fragments::of(&mut rewritten, product, scored_axes, &[a, b], shape, form)?;
+        let scored = Fragments::of(&mut rewritten, product, scored_axes, &[a, b], shape, (form, STEP_BYTES))?;
         let folded = [row.folded, column];
         // What a row's scores come to is folded by all threads of a warp that its rows leave.
         let rows_of_warp = block_rows / (warps[0] * warps[1]);

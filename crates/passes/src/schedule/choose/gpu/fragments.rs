@@ -17,9 +17,10 @@ const HALF: i64 = 8;
 const PAIR: i64 = 2;
 /// Rows of what a thread has, where it multiplies by itself.
 const PATCH_ROWS: i64 = 4;
-/// Bytes along the sum that one instruction takes of a factor, and a step between two barriers.
+/// Bytes along the sum that one instruction takes of a factor.
 const SLICE_BYTES: i64 = 32;
-const STEP_BYTES: i64 = 64;
+/// Neighbours of which it makes a difference whether they follow each other: all that a block has.
+const LONGEST_RUN: i64 = 256;
 /// Bytes that a thread copies at once, the most first.
 const PIECES: [i64; 3] = [16, 8, 4];
 
@@ -34,6 +35,8 @@ struct Tile {
     /// Of these the one whose points are neighbours in memory, and how many of them are copied at once.
     along: usize,
     piece: i64,
+    /// Neighbours that follow each other in memory: a panel's width, or as many as the tile has.
+    run: i64,
     /// Whether an asynchronous copy can do that.
     copied: bool,
 }
@@ -97,7 +100,7 @@ impl Fragments {
         axes: [usize; 3],
         factors: &[ScalarId],
         [block, warps]: [[i64; 2]; 2],
-        form: Form,
+        (form, step_bytes): (Form, i64),
     ) -> Option<Self> {
         let kernel = &rewritten.kernel;
         let stage = &kernel.stages[sum];
@@ -105,7 +108,7 @@ impl Fragments {
         let factor = stage.body.dtype(*factors.first()?).size_bytes()? as i64;
         let depth = extent(kernel, stage, along_sum);
         let slice = if form == Form::Matrices { SLICE_BYTES / factor } else { 1 };
-        let step = if depth <= slice { slice } else { STEP_BYTES / factor };
+        let step = if depth <= slice { slice } else { step_bytes / factor };
         let name = stage.name.clone();
         rewritten.pad(sum, along_sum, step)?;
         let mut tiles = Vec::new();
@@ -123,8 +126,11 @@ impl Fragments {
             let position = own.iter().position(|&axis| axis == along)?;
             let copied = PIECES.into_iter().find(|bytes| copies_pieces(kernel, id, position, bytes / size));
             let piece = copied.unwrap_or(PIECES[0]) / size;
+            let longer = std::iter::successors(Some(piece), |run| Some(run * 2)).take_while(|&run| run <= LONGEST_RUN);
+            let follows = |&run: &i64| run == piece || copies_pieces(kernel, id, position, run);
+            let run = if copied.is_some() { longer.take_while(follows).last()? } else { LONGEST_RUN };
             let stage = kernel.stages[id].name.clone();
-            tiles.push(Tile { stage, axes: own, along, piece, copied: copied.is_some() });
+            tiles.push(Tile { stage, axes: own, along, piece, run, copied: copied.is_some() });
         }
         Some(Self { form, sum: name, axes, tiles, block, warps, step, slice })
     }
@@ -255,20 +261,34 @@ impl Fragments {
         let (along, across) = (tile.along, tile.axes.iter().copied().find(|&a| a != tile.along && size(a) > 1));
         let piece = tile.piece.min(size(along));
         let pieces = size(along) / piece;
-        let lanes = pieces.min(WARP);
+        // Where neighbours end after a few, as in panels, threads side by side have the next ones across, which follow them.
+        let lanes = pieces.min(WARP).min((tile.run / piece).max(1));
         let own = name(along);
         let [pieces_loop, turn, thread, vector] = ["p", "u", "t", "v"].map(|suffix| format!("{own}_{suffix}"));
         plan.split(id, &own, piece, &pieces_loop, &vector);
         plan.split(id, &pieces_loop, lanes, &turn, &thread);
-        order.push(turn);
+        order.push(turn.clone());
         if let Some(across) = across {
-            let own = name(across);
-            let [turn, rest, warp, lane] = ["u", "i", "y", "x"].map(|suffix| format!("{own}_{suffix}"));
-            let in_warp = (WARP / lanes).min(size(across));
-            let warps = (self.warps[0] * self.warps[1]).min(size(across) / in_warp).max(1);
-            plan.split(id, &own, in_warp * warps, &turn, &rest);
+            let across_name = name(across);
+            let [across_turn, rest, warp, lane] = ["u", "i", "y", "x"].map(|suffix| format!("{across_name}_{suffix}"));
+            // Each takes as many, so that none takes what is not there.
+            let part_of = |points: i64, most: i64| (1..=most).rev().find(|n| points % n == 0).unwrap_or(1);
+            let in_warp = part_of(size(across), WARP / lanes);
+            let all = self.warps[0] * self.warps[1];
+            let warps = part_of(size(across) / in_warp, all);
+            plan.split(id, &across_name, in_warp * warps, &across_turn, &rest);
             plan.split(id, &rest, in_warp, &warp, &lane);
-            order.extend([turn, warp.clone(), lane.clone()]);
+            order.push(across_turn);
+            // Warps that are left have other neighbours.
+            let left = part_of(pieces / lanes, all / warps);
+            if left > 1 {
+                let [own_turn, own_warp] = ["o", "y"].map(|suffix| format!("{own}_{suffix}"));
+                plan.split(id, &turn, left, &own_turn, &own_warp);
+                order.iter_mut().filter(|name| **name == turn).for_each(|name| name.clone_from(&own_turn));
+                plan.bind(id, &own_warp, GpuDim::ThreadY);
+                order.push(own_warp);
+            }
+            order.extend([warp.clone(), lane.clone()]);
             plan.bind(id, &warp, GpuDim::ThreadY);
             plan.bind(id, &lane, GpuDim::ThreadX);
         }

@@ -21,8 +21,6 @@ pub struct GpuMachine {
     pub warp: i64,
     /// Blocks that keep the machine busy where each has a tile of a product of matrices.
     pub busy_blocks: i64,
-    /// Tiles of a product of matrices that are copied ahead of the one that is multiplied.
-    pub ahead: u32,
     /// Whether warps multiply matrices, and memory is copied asynchronously.
     pub multiplies_matrices: bool,
     /// Whether products of matrices of f32 may round their factors to TF32, which warps multiply, and so change results.
@@ -30,19 +28,19 @@ pub struct GpuMachine {
 }
 
 impl Default for GpuMachine {
-    /// Any GPU since Ampere: what a module may declare of shared memory, and blocks of which several fit a processor.
+    /// Any GPU since Ampere: the smallest of them have 99 KB of shared memory for a block (CUDA programming guide, compute
+    /// capabilities 8.6, 8.9 and 12.0), of which the system takes one.
     fn default() -> Self {
         Self {
             threads: 256,
             busy_threads: 1 << 15,
-            shared_bytes: 48 << 10,
+            shared_bytes: 96 << 10,
             local_bytes: 64 << 10,
             register_side: 4,
-            fragment_registers: 64,
+            fragment_registers: 128,
             depth: 16,
             warp: 32,
             busy_blocks: 108,
-            ahead: 2,
             multiplies_matrices: true,
             rounds_to_tf32: false,
         }
@@ -55,7 +53,7 @@ impl GpuMachine {
     #[must_use]
     pub fn for_capability(capability: u32) -> Self {
         if capability < 80 {
-            Self { multiplies_matrices: false, busy_blocks: 40, ..Self::default() }
+            Self { multiplies_matrices: false, busy_blocks: 40, shared_bytes: 48 << 10, ..Self::default() }
         } else {
             Self::default()
         }

@@ -21,11 +21,27 @@ use infc_tensor::DType;
 /// Points along each side of the result below which most of a fragment would be of no use.
 const LEAST: i64 = 16;
 /// Rows and columns of a block, and warps along both: the largest first.
-const BLOCKS: [(i64, i64, i64, i64); 5] =
-    [(128, 128, 2, 4), (128, 64, 2, 2), (64, 64, 2, 2), (64, 32, 2, 2), (32, 32, 2, 2)];
+const BLOCKS: [(i64, i64, i64, i64); 6] =
+    [(128, 128, 2, 2), (128, 64, 2, 2), (64, 64, 2, 2), (64, 32, 2, 2), (32, 32, 2, 2), (16, 32, 1, 2)];
 /// Others that a tuner may try.
-const OTHER_BLOCKS: [(i64, i64, i64, i64); 6] =
-    [(128, 128, 2, 2), (64, 128, 2, 2), (128, 32, 4, 1), (64, 64, 2, 1), (32, 64, 1, 2), (16, 64, 1, 4)];
+const OTHER_BLOCKS: [(i64, i64, i64, i64); 9] = [
+    (128, 256, 2, 4),
+    (256, 128, 4, 2),
+    (128, 128, 2, 4),
+    (64, 128, 2, 2),
+    (128, 32, 4, 1),
+    (64, 64, 2, 1),
+    (32, 64, 1, 2),
+    (16, 64, 1, 4),
+    (32, 32, 1, 2),
+];
+/// Bytes along the sum between two barriers: of a line of memory, or half of one.
+const STEPS: [i64; 2] = [128, 64];
+/// Tiles that are copied ahead, the best first: what is behind the last buffer is the first one again, which is told by a mask where
+/// there is a power of two of them (docs/perf-log.md).
+const AHEAD: [u32; 6] = [3, 1, 2, 0, 4, 5];
+/// Processors of five that have a tile, at least: larger tiles make up for those that wait.
+const BUSY_OF_FIVE: i64 = 4;
 
 pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
     let Setting { machine, allowed, .. } = setting;
@@ -36,13 +52,9 @@ pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedul
         return None;
     }
     let parts = Parts::of(rewritten, setting)?;
-    // As much ahead as shared memory has room for, then step by step; or another number.
-    let ahead = (1..=machine.ahead).rev().chain([0]);
     let fits = |schedule: &Schedule| is_fit(kernel, schedule, &machine, allowed);
-    let usual = ahead.clone().find(|&ahead| parts.schedule(ahead).is_some_and(|schedule| fits(&schedule)))?;
-    let ahead =
-        setting.pick("tiles ahead", [usual].into_iter().chain(ahead).chain([machine.ahead + 1, machine.ahead + 2]))?;
-    parts.schedule(ahead)
+    let usual = AHEAD.into_iter().find(|&ahead| parts.schedule(ahead).is_some_and(|schedule| fits(&schedule)))?;
+    parts.schedule(setting.pick("tiles ahead", [usual].into_iter().chain(AHEAD))?)
 }
 
 /// The kernel with one axis of rows, one of columns and one that is summed along, and the type of its factors, if there is an
@@ -121,7 +133,8 @@ impl Parts {
             rows * columns / (warp_rows * warp_columns * machine.warp) <= machine.fragment_registers
         };
         let mut blocks = BLOCKS.into_iter().filter(holds);
-        let busy = blocks.clone().find(|block| tiles_of(block) >= machine.busy_blocks);
+        let are_busy = |tiles: i64| tiles.saturating_mul(5) >= machine.busy_blocks.saturating_mul(BUSY_OF_FIVE);
+        let busy = blocks.clone().find(|block| are_busy(tiles_of(block)));
         let usual = busy.or_else(|| blocks.next_back())?;
         let others = BLOCKS.into_iter().chain(OTHER_BLOCKS).filter(holds);
         let (block_rows, block_columns, warp_rows, warp_columns) =
@@ -129,7 +142,9 @@ impl Parts {
         let beside = found.beside.iter().map(|&root| kernel.stages[root].name.clone()).collect();
         let root = kernel.stages[found.root].name.clone();
         let shape = [[block_rows, block_columns], [warp_rows, warp_columns]];
-        let sum = Fragments::of(&mut rewritten, found.sum, axes, &found.factors, shape, Form::Matrices)?;
+        let step = setting.pick("bytes of a step", STEPS)?;
+        let form = (Form::Matrices, step);
+        let sum = Fragments::of(&mut rewritten, found.sum, axes, &found.factors, shape, form)?;
         let root = find(&rewritten.kernel, &root)?;
         Some(Self { rewritten, root, beside, root_axes, sum })
     }

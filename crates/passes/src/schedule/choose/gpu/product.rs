@@ -10,7 +10,7 @@ use crate::schedule::stream::{in_pieces, same_in_piece};
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::{IndexExpr, Interval};
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
-use infc_ir::scalar::{ScalarOp, Source};
+use infc_ir::scalar::{Load, ScalarOp, Source};
 
 /// Points along a side of the result, and along the sum, below which shared memory gains nothing.
 pub(super) const LEAST: i64 = 8;
@@ -163,10 +163,16 @@ pub(super) fn moves_by_one(kernel: &Kernel, id: StageId, load: ScalarId) -> Opti
 pub(super) fn copies_pieces(kernel: &Kernel, id: StageId, axis: usize, points: i64) -> bool {
     let stage = &kernel.stages[id];
     let ScalarOp::Load(load) = &stage.body.ops[stage.results[0]] else { return false };
+    load.otherwise.bits == 0 && reads_pieces(kernel, id, load, axis, points)
+}
+
+/// Whether a load of a stage reads aligned pieces of so many neighbours of an operand along an axis, of which all exist or none.
+pub(super) fn reads_pieces(kernel: &Kernel, id: StageId, load: &Load, axis: usize, points: i64) -> bool {
+    let stage = &kernel.stages[id];
     let Source::Operand(operand) = load.source else { return false };
     // The last piece of the axis ends with it.
     let is_whole = || stage.axes[axis].extent.is_multiple_of(points);
-    if points < 2 || !is_whole() || !load.gather.is_empty() || load.otherwise.bits != 0 {
+    if points < 2 || !is_whole() || !load.gather.is_empty() {
         return false;
     }
     // The axis as pieces and points of one.

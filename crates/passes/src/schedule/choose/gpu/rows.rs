@@ -3,27 +3,36 @@
 //!
 //! Where what a reduction reads are neighbours in memory across rows and not along what it folds (a product with one row on the
 //! left, a mean over the places of an image), a block computes several rows side by side, so that its warps read whole pieces of
-//! memory.
+//! memory. A thread has some of them, which it reads as vectors and sums in registers.
 
 use super::super::access::{Access, Step as Movement, accesses, extent};
 use super::follow::{Follow, follow};
 use super::points::{contiguous, share};
-use super::product::find;
+use super::product::{find, reads_pieces};
 use super::rewrite::Rewritten;
 use super::{GpuMachine, Plan, Setting, independent_roots, is_fit};
 use crate::ErrorClass;
-use infc_ir::entity::{EntityId, StageId};
+use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
+use infc_ir::scalar::{Load, ScalarOp};
 use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
 
+/// Rows side by side that a thread has at most.
+const VECTOR: i64 = 4;
 /// Points of a sum from which on it is worth to be done by several threads.
 const LONG: i64 = 64;
+/// The same from which on it takes more threads than usual.
+const VERY_LONG: i64 = 4096;
 /// Partial results that one thread folds; of more, threads fold parts first.
 const FEW: i64 = 32;
 /// Bytes of memory that are transferred together, and those that a warp reads at once.
 const PIECE: std::ops::RangeInclusive<i64> = 32..=128;
 
 pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
+    let mut setting = setting;
+    if Rows::of(kernel)?.is_long() {
+        setting.machine.threads *= 2;
+    }
     let Setting { machine, allowed, .. } = setting.with_threads();
     // Rows side by side take as many times the memory.
     let side_by_side = attempt(kernel, &machine, allowed, true)?;
@@ -48,17 +57,26 @@ fn attempt(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass, tiles: bo
     }
     let tiles: Vec<_> = rows.roots.iter().map(|root| root.tile).collect();
     let reductions = rows.to_split(machine, allowed);
-    for (name, axis, parts) in reductions {
+    let mut vectors = Vec::new();
+    for (name, axis, parts, vector) in reductions {
         let id = find(&rewritten.kernel, &name)?;
         rewritten.rfactor(id, axis, parts)?;
+        if vector > 1 {
+            // What a thread sums in registers, of which the parts are copies.
+            let part = &rewritten.kernel.stages[id];
+            let (whole, axis) = (part.name.clone(), part.reduce_axes().next().map(|(n, _)| n)?);
+            rewritten.rfactor(id, axis, 1)?;
+            vectors.push((rewritten.kernel.stages[id].name.clone(), whole, vector));
+        }
         if parts > FEW {
             // The sum of the parts is folded in two as well.
-            let folded = StageId::from_index(id.index() + 1);
+            let folded = find(&rewritten.kernel, &name)?;
             let part = rewritten.kernel.stages[folded].axes.len() - 1;
             rewritten.rfactor(folded, part, parts / 16)?;
         }
     }
     let mut rows = Rows::of(&rewritten.kernel)?;
+    rows.vectors = vectors;
     rows.roots.iter_mut().zip(tiles).for_each(|(root, tile)| root.tile = tile);
     let schedule = rows.schedule(machine)?;
     Some(rewritten.scheduled(schedule))
@@ -89,6 +107,8 @@ struct Rows<'k> {
     /// What every stage reads.
     reads: Vec<Vec<Access>>,
     roots: Vec<Root>,
+    /// Sums in registers by their names, each with what it is copied to, and rows side by side of a thread.
+    vectors: Vec<(String, String, i64)>,
 }
 
 impl<'k> Rows<'k> {
@@ -109,7 +129,7 @@ impl<'k> Rows<'k> {
             let blocks = (0..kernel.stages[root].axes.len()).filter(common).collect();
             roots.push(Root { stage: root, follows, blocks, tile: None });
         }
-        let mut this = Self { kernel, plan, reads, roots };
+        let mut this = Self { kernel, plan, reads, roots, vectors: Vec::new() };
         let shared = kernel.stages.ids().any(|id| this.readers(id) > 1);
         if shared || this.roots.iter().any(|root| root.blocks.is_empty()) {
             // What several roots read is computed once, in front of them all, in the only block; and beside a root that is
@@ -154,6 +174,12 @@ impl<'k> Rows<'k> {
                     && (shares || (all < machine.busy_threads && self.reduced(*id) >= LONG))
             })
         })
+    }
+
+    /// Whether a sum is so long that it takes more threads to read what it is of fast enough.
+    fn is_long(&self) -> bool {
+        let mut needed = (0..self.roots.len()).flat_map(|n| self.producers(n));
+        needed.any(|(id, _)| self.kernel.stages[id].reducer.is_some() && self.reduced(id) >= VERY_LONG)
     }
 
     /// Gives every root a tile for which that is worthwhile.
@@ -205,9 +231,26 @@ impl<'k> Rows<'k> {
         }
     }
 
-    /// Reductions with fewer points than threads: name, reduced axis, number of parts.
-    fn to_split(&self, machine: &GpuMachine, allowed: ErrorClass) -> Vec<(String, usize, i64)> {
-        let mut found: Vec<(String, usize, i64)> = Vec::new();
+    /// How many rows side by side a reduction reads as one vector: of what moves along them all do.
+    fn vector(&self, root: usize, id: StageId, follow: &Follow) -> i64 {
+        let Some(tile) = self.roots[root].tile else { return 1 };
+        let stage = &self.kernel.stages[id];
+        let axis = stage.value_axes().zip(follow).find(|(_, f)| **f == Some(tile.axis)).map(|((n, _), _)| n);
+        let Some(axis) = axis else { return 1 };
+        let loads =
+            || stage.body.ops.iter().filter_map(|op| if let ScalarOp::Load(load) = op { Some(load) } else { None });
+        let moves = |load: &&Load| load.index.iter().any(|e| e.uses_var(VarId::from_index(axis)));
+        let fits = |&points: &i64| {
+            tile.points % points == 0
+                && loads().any(|load| moves(&load))
+                && loads().filter(moves).all(|load| reads_pieces(self.kernel, id, load, axis, points))
+        };
+        [VECTOR, VECTOR / 2].into_iter().find(fits).unwrap_or(1)
+    }
+
+    /// Reductions with fewer points than threads: name, reduced axis, number of parts, rows of a thread.
+    fn to_split(&self, machine: &GpuMachine, allowed: ErrorClass) -> Vec<(String, usize, i64, i64)> {
+        let mut found: Vec<(String, usize, i64, i64)> = Vec::new();
         for n in 0..self.roots.len() {
             for (id, follow) in self.producers(n) {
                 let stage = &self.kernel.stages[id];
@@ -219,13 +262,14 @@ impl<'k> Rows<'k> {
                     continue;
                 };
                 let inside = self.inside(n, id, &follow).into_iter();
+                let vector = self.vector(n, id, &follow);
                 let values = inside.map(|axis| self.points_inside(n, id, &follow, axis)).product::<i64>().max(1);
-                let room = machine.threads / values.min(machine.threads);
+                let room = machine.threads / (values / vector).min(machine.threads).max(1);
                 // The largest power of two that leaves no thread without work.
                 let most = extent(self.kernel, stage, axis).clamp(1, room).ilog2();
                 let parts = 1i64 << most;
                 if parts >= 8 && found.iter().all(|(name, ..)| *name != stage.name) {
-                    found.push((stage.name.clone(), axis, parts));
+                    found.push((stage.name.clone(), axis, parts, vector));
                 }
             }
         }
@@ -307,6 +351,12 @@ impl<'k> Rows<'k> {
 
     fn producer(&mut self, root: usize, id: StageId, follow: &Follow, at: Option<&str>, machine: &GpuMachine) {
         let stage = &self.kernel.stages[id];
+        if self.vectors.iter().any(|(sum, ..)| *sum == stage.name) {
+            // Where it is copied.
+            return;
+        }
+        let of_vector = self.vectors.iter().find(|(_, whole, _)| *whole == stage.name);
+        let vector = of_vector.map(|(sum, _, vector)| (sum.clone(), *vector));
         let inside = self.inside(root, id, follow);
         let scope = if inside.is_empty() { Scope::Register } else { Scope::Shared };
         match at {
@@ -319,14 +369,86 @@ impl<'k> Rows<'k> {
             let loops = inside
                 .iter()
                 .map(|&axis| (axis, stage.axes[axis].name.clone(), self.points_inside(root, id, follow, axis)));
-            let loops: Vec<(usize, String, i64)> = loops.collect();
+            let mut loops: Vec<(usize, String, i64)> = loops.collect();
             // Threads side by side have the rows that are.
             let tile = self.roots[root].tile.map(|tile| tile.axis);
             let innermost = stage.value_axes().zip(follow).find(|(_, f)| tile.is_some() && **f == tile);
-            let threads = self.spread(id, &loops, innermost.map(|((n, _), _)| n), machine, &mut order);
+            let innermost = innermost.map(|((n, _), _)| n);
+            let mut own = None;
+            if let Some((_, points)) = vector
+                && let Some((_, name, all)) = loops.iter_mut().find(|(axis, ..)| Some(*axis) == innermost)
+            {
+                let (vectors, inner) = (format!("{name}_n"), format!("{name}_v"));
+                self.plan.split(id, name, points, &vectors, &inner);
+                (*name, *all) = (vectors, *all / points);
+                own = Some(inner);
+            }
+            let threads = self.spread(id, &loops, innermost, machine, &mut order);
             order.extend(threads.iter().cloned());
             threads.iter().for_each(|t| self.plan.bind(id, t, GpuDim::ThreadX));
+            if let (Some(own), Some((sum, points)), Some(at)) = (own, vector, threads.last()) {
+                self.sum_in_registers(id, (&sum, points), at, innermost);
+                order.push(own.clone());
+                self.plan.reorder(id, order);
+                self.plan.steps.push(Step::Unroll { stage: self.plan.name(id), axis: own });
+                return;
+            }
         }
         self.plan.fold(id, order);
+    }
+
+    /// What a thread sums of so many neighbouring rows, in front of what it is copied to.
+    fn sum_in_registers(&mut self, id: StageId, (sum, points): (&str, i64), at: &str, rows: Option<usize>) {
+        let (Some(sum), Some(rows)) = (find(self.kernel, sum), rows) else { return };
+        let stage = &self.kernel.stages[sum];
+        self.plan.compute_at(sum, id, at, Scope::Register);
+        let row = stage.axes[rows].name.clone();
+        let (vectors, own) = (format!("{row}_n"), format!("{row}_v"));
+        self.plan.split(sum, &row, points, &vectors, &own);
+        let others = stage.value_axes().filter(|(n, _)| *n != rows).map(|(_, axis)| axis.name.clone());
+        self.plan.fold(sum, others.chain([vectors]).collect());
+        // Behind what is folded: every load is one of all of them.
+        let order = self.plan.steps.iter_mut().rev().find_map(|step| match step {
+            Step::Reorder { order, .. } => Some(order),
+            _ => None,
+        });
+        order.into_iter().for_each(|order| order.push(own.clone()));
+        self.plan.steps.push(Step::Vectorize { stage: self.plan.name(sum), axis: own });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(text: &str) -> String {
+        let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}"));
+        let schedule = attempt(&kernel, &GpuMachine::default(), ErrorClass::Reassociating, true).expect("rows");
+        assert!(crate::schedule::apply(&kernel, &schedule).is_ok(), "{schedule}");
+        schedule.to_string()
+    }
+
+    /// Of neighbouring columns a thread has some, sums them in registers, and reads all of a row of a panel as one vector; of
+    /// columns that do not lie in aligned pieces, one.
+    #[test]
+    fn columns_of_a_thread() {
+        let product = |shape: &str, place: &str| {
+            format!(
+                "kernel @k(x: f16[1, 2048], const w: f16[{shape}]) -> (y: f32[1, 1024]) {{
+  stage s[n: 1024, reduce k: 2048] = fold sum f32(x[0, k]) * f32(w[{place}])
+  stage o[n] = s[n]
+  output y[0, n] = o[n]
+}}
+"
+            )
+        };
+        let panels = chosen(&product("16, 2048, 64", "div(n, 64), k, mod(n, 64)"));
+        assert!(
+            panels.contains("rfactor s_parts.k by 1 -> s_parts_parts") && panels.contains("in register"),
+            "{panels}"
+        );
+        assert!(panels.contains("vectorize s_parts_parts.n_v"), "{panels}");
+        let odd = chosen(&product("2048, 1025", "k, n"));
+        assert!(!odd.contains("vectorize"), "{odd}");
     }
 }
