@@ -6,7 +6,7 @@ use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout, Operand, OperandKind, Output, Reducer, Stage, within};
 use infc_ir::scalar::{BinaryOp, Body, Const, Load, ScalarOp, Source};
 use infc_ir::symbol::Symbols;
-use infc_passes::form::{Packs, arena_layout, pack};
+use infc_passes::form::{LINE_BYTES, Packs, arena_layout, pack};
 use infc_tensor::DType;
 
 /// Columns per weight panel.
@@ -60,7 +60,7 @@ impl Build {
         order: &[usize],
         halo: &[(i64, i64)],
     ) -> OperandId {
-        let layout = arena_layout(&dims(shape), order, halo, 4);
+        let layout = arena_layout(&dims(shape), order, halo, 4, LINE_BYTES);
         self.operand_in(name, shape, kind, layout)
     }
 

@@ -62,6 +62,8 @@ pub(crate) enum Binding {
 pub(crate) enum Key {
     Index(IndexExpr, Class),
     Address(BufferId, IndexExpr),
+    /// Bytes from where rows of a swizzled buffer begin.
+    Swizzled(BufferId, IndexExpr),
     Constant(Class, u64),
     /// The first is below the second, or may also be equal.
     Below {

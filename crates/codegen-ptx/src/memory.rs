@@ -1,6 +1,6 @@
 //! Where buffers live, and the addresses of their elements.
 
-use crate::builder::{Address, Class, Reg, Space, Ty};
+use crate::builder::{Address, Class, Reg, Space, Src, Ty};
 use crate::emitter::{Emitter, Key};
 use crate::{Launch, PtxError};
 use infc_ir::entity::{BufferId, EntityId, VarId};
@@ -35,6 +35,10 @@ pub(crate) const STATIC_SHARED_BYTES: u64 = 48 << 10;
 
 /// Memory is laid out at multiples of this, so that vectors of four words fit.
 const ALIGN_BYTES: u64 = 16;
+
+/// Bytes of a piece that keeps together where rows are swizzled, and rows after which it begins anew.
+const PIECE_BYTES: i64 = 16;
+const SWIZZLED_ROWS: i64 = 8;
 
 /// Buffers of a single thread that are longer lie in global memory.
 const LOCAL_LIMIT_BYTES: usize = 64 << 10;
@@ -124,7 +128,7 @@ impl Emitter<'_> {
         if offset_bytes == 0 {
             return start;
         }
-        self.b.op("add", Ty::S64, &[start.into(), crate::builder::Src::Int(offset_bytes as i64)])
+        self.b.op("add", Ty::S64, &[start.into(), Src::Int(offset_bytes as i64)])
     }
 
     /// The register of an element of a register buffer, or the address of one in memory.
@@ -136,6 +140,10 @@ impl Emitter<'_> {
             Place::Registers(_) => self.register(id, &index).map(Element::Register),
             Place::Memory { space, base, constant } => {
                 let size = buffer.dtype.size_bytes().ok_or(PtxError::Type { dtype: buffer.dtype })? as i64;
+                if let Some(row) = buffer.swizzle_bytes {
+                    let address = self.swizzled(id, base, &index, size, i64::from(row))?;
+                    return Ok(Element::Memory(Address { space, constant, ..address }));
+                }
                 // The constant part goes into the instruction, so that unrolled copies share the rest.
                 let variable = index.without_constant();
                 let key = Key::Address(id, variable.clone());
@@ -151,6 +159,55 @@ impl Emitter<'_> {
                 Ok(Element::Memory(Address { space, base, offset_bytes, constant }))
             }
         }
+    }
+
+    /// The address of an element of a buffer whose rows are swizzled: its piece's number is changed by the last three bits of the
+    /// row's. What lies whole groups of eight rows on changes neither, and goes the plain way.
+    fn swizzled(
+        &mut self,
+        id: BufferId,
+        base: Reg,
+        index: &IndexExpr,
+        size: i64,
+        row_bytes: i64,
+    ) -> Result<Address, PtxError> {
+        let (groups, near) = index.split_multiples(SWIZZLED_ROWS * row_bytes / size);
+        let far = groups.without_constant();
+        let offset_bytes = groups.constant_part().saturating_mul(size);
+        let key = Key::Address(id, far.clone());
+        let start = match self.cached(&key) {
+            Some(start) => start,
+            None => {
+                let start = self.advance(base, &far, size)?;
+                self.cache(key, start);
+                start
+            }
+        };
+        if let Some(near) = near.as_const() {
+            let bytes = near * size;
+            let bytes = bytes ^ (bytes / row_bytes % SWIZZLED_ROWS) * PIECE_BYTES;
+            let offset_bytes = offset_bytes.saturating_add(bytes);
+            return Ok(Address { space: Space::Shared, base: start, offset_bytes, constant: false });
+        }
+        let key = Key::Swizzled(id, near.clone());
+        let bytes = match self.cached(&key) {
+            Some(bytes) => bytes,
+            None => {
+                let bytes = self.index_as(&near.scale(size), Ty::S32)?;
+                let shift = |this: &mut Self, what, value: Reg, by: i64| {
+                    this.b.op(what, if what == "shr" { Ty::U32 } else { Ty::B32 }, &[value.into(), Src::Int(by)])
+                };
+                let row = shift(self, "shr", bytes, i64::from(row_bytes.ilog2()));
+                let row = self.b.op("and", Ty::B32, &[row.into(), Src::Int(SWIZZLED_ROWS - 1)]);
+                let by = shift(self, "shl", row, i64::from(PIECE_BYTES.ilog2()));
+                let swizzled = self.b.op("xor", Ty::B32, &[bytes.into(), by.into()]);
+                let wide = self.b.cvt("", Ty::S64, Ty::S32, swizzled);
+                self.cache(key, wide);
+                wide
+            }
+        };
+        let base = self.b.op("add", Ty::S64, &[start.into(), bytes.into()]);
+        Ok(Address { space: Space::Shared, base, offset_bytes, constant: false })
     }
 
     /// The register of an element that this thread has.
@@ -228,7 +285,7 @@ impl Emitter<'_> {
         let index = self.index(by)?;
         Ok(match index.class {
             Class::B32 => self.b.mad_wide(index, size, base),
-            _ => self.b.op("mad.lo", Ty::S64, &[index.into(), crate::builder::Src::Int(size), base.into()]),
+            _ => self.b.op("mad.lo", Ty::S64, &[index.into(), Src::Int(size), base.into()]),
         })
     }
 }

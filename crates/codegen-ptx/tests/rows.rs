@@ -131,7 +131,7 @@ fn sums_along_memory_have_a_row_a_block() {
 /// thread reads what it has folded, a barrier could be missing.
 #[test]
 fn barriers_that_are_removed_are_missed() {
-    for (original, expected) in [(one_row(300, 24), 1), (across(300, 24), 4)] {
+    for (original, expected) in [(one_row(300, 24), 2), (across(300, 24), 5)] {
         let compiled = compile(&original, ErrorClass::Reassociating);
         let module = compiled.module.as_ref().expect("it has PTX");
         let inputs = random_inputs(&original, &[], 7);

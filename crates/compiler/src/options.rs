@@ -189,7 +189,8 @@ impl CompileOptions {
 
     /// What graph passes are told.
     pub(crate) fn passes(&self) -> PassOptions {
-        PassOptions { allowed: self.allowed(), ..PassOptions::default() }
+        // A GPU is kept busy by few wide products rather than by many.
+        PassOptions { allowed: self.allowed(), horizontal: self.only_gpus(), ..PassOptions::default() }
     }
 
     /// Whether there is no code for processors.

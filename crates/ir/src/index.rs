@@ -280,8 +280,9 @@ impl IndexExpr {
         Self { terms, constant: self.constant / d }
     }
 
-    /// `(m, r)` with `self = m + r`, every coefficient of `m` a multiple of `d`, and the constant of `r` in `0..d`.
-    fn split_multiples(&self, d: i64) -> (Self, Self) {
+    /// `(m, r)` with `self = m + r`, every coefficient of `m` a multiple of a positive `d`, and the constant of `r` in `0..d`.
+    #[must_use]
+    pub fn split_multiples(&self, d: i64) -> (Self, Self) {
         let (whole, rest): (Vec<_>, Vec<_>) = self.terms.iter().cloned().partition(|t| t.coefficient % d == 0);
         let remainder = self.constant.rem_euclid(d);
         (

@@ -41,6 +41,10 @@ pub struct Buffer {
     pub kind: BufferKind,
     /// Number of elements; for locals an upper bound over all iterations.
     pub len_elems: Dim,
+    /// For shared memory: rows of so many bytes, a power of two from 128 on, in which pieces of 16 bytes change places by the
+    /// row's number, so that eight rows at one column are in different banks. That is a matter of addresses; elements are numbered
+    /// as if there were no such thing.
+    pub swizzle_bytes: Option<u32>,
 }
 
 /// What is known of a loop variable.

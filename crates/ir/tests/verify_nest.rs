@@ -46,8 +46,13 @@ fn repeat(n: u32, extent: impl Into<IndexExpr>, kind: LoopKind, body: Vec<Stmt>)
 fn row_sums(body: Vec<Stmt>) -> LoopNest {
     let mut symbols = Symbols::new();
     let k = IndexExpr::symbol(symbols.push(Symbol { name: "K".into(), min: 1, max: Some(64) }));
-    let buffer =
-        |name: &str, kind, len: IndexExpr| Buffer { name: name.into(), dtype: DType::F32, kind, len_elems: len };
+    let buffer = |name: &str, kind, len: IndexExpr| Buffer {
+        name: name.into(),
+        dtype: DType::F32,
+        kind,
+        len_elems: len,
+        swizzle_bytes: None,
+    };
     let operand = |n: u32, role| BufferKind::Operand { operand: OperandId(n), argument: n, role };
     let loop_var = |name: &str, max| LoopVar { name: name.into(), range: (Some(0), Some(max)) };
     LoopNest {

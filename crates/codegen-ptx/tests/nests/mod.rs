@@ -53,12 +53,24 @@ impl Nest {
         let argument = self.arguments;
         self.arguments += 1;
         let kind = BufferKind::Operand { operand: OperandId::from_index(argument as usize), argument, role };
-        self.nest.buffers.push(Buffer { name: name.to_owned(), dtype, kind, len_elems: len.into() })
+        self.nest.buffers.push(Buffer {
+            name: name.to_owned(),
+            dtype,
+            kind,
+            len_elems: len.into(),
+            swizzle_bytes: None,
+        })
     }
 
     pub(crate) fn local(&mut self, name: &str, len: i64, scope: Scope) -> BufferId {
         let kind = BufferKind::Local(scope);
-        self.nest.buffers.push(Buffer { name: name.to_owned(), dtype: DType::F32, kind, len_elems: c(len) })
+        self.nest.buffers.push(Buffer {
+            name: name.to_owned(),
+            dtype: DType::F32,
+            kind,
+            len_elems: c(len),
+            swizzle_bytes: None,
+        })
     }
 
     /// A loop variable below `extent`.

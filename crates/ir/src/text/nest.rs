@@ -78,7 +78,10 @@ impl NestText<'_> {
                     };
                     writeln!(f, " argument {argument}{role}")?;
                 }
-                BufferKind::Local(scope) => writeln!(f, " {scope}")?,
+                BufferKind::Local(scope) => match buffer.swizzle_bytes {
+                    Some(row) => writeln!(f, " {scope} swizzle {row}")?,
+                    None => writeln!(f, " {scope}")?,
+                },
             }
         }
         match &self.nest.parallel {

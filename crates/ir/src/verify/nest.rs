@@ -56,6 +56,9 @@ pub fn verify_nest(nest: &LoopNest) -> Result<(), VerifyError> {
     checker.report.finish(format!("loop nest `{}`", nest.name))
 }
 
+/// Bytes of a row that reaches all banks of shared memory.
+const LEAST_SWIZZLE_BYTES: u32 = 128;
+
 fn check_buffers(report: &mut Report, nest: &LoopNest, ranges: &Ranges) {
     let mut arguments = Vec::new();
     for (id, buffer) in nest.buffers.iter_enumerated() {
@@ -64,6 +67,14 @@ fn check_buffers(report: &mut Report, nest: &LoopNest, ranges: &Ranges) {
             report.push(ViolationKind::UnsupportedType { op: "a loop nest".to_owned(), dtype: buffer.dtype });
         }
         report.extent("the buffer", &buffer.len_elems, ranges, nest.symbols.len());
+        if let Some(row) = buffer.swizzle_bytes {
+            let size = buffer.dtype.size_bytes().unwrap_or(0) as i64;
+            let is_shared = buffer.kind == BufferKind::Local(Scope::Shared);
+            let whole = buffer.len_elems.scale(size).is_multiple_of(i64::from(row.max(1)));
+            if !(is_shared && row.is_power_of_two() && row >= LEAST_SWIZZLE_BYTES && whole) {
+                report.push(ViolationKind::NotAllowed { what: "a swizzle of other than whole rows of shared memory" });
+            }
+        }
         if let BufferKind::Operand { argument, .. } = buffer.kind {
             arguments.push(argument);
         }

@@ -27,8 +27,8 @@ const MAX_HALO: i64 = 64;
 const MAX_HALO_PART: i64 = 16;
 /// Rows that are a multiple of this many bytes apart meet in the same sets of a first-level cache.
 const ALIASING_STRIDE_BYTES: i64 = 4096;
-/// How much longer such rows are made.
-const ROW_PAD_BYTES: i64 = 64;
+/// How much longer such rows are made: by a line of a processor's caches.
+pub const LINE_BYTES: i64 = 64;
 
 /// Where everything lies.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +47,7 @@ pub(super) fn place(
     kernels: &[Lowered],
     formulated: &[Lowered],
     types: &Types,
+    line_bytes: i64,
     choices: &mut Choices,
 ) -> Placement {
     let graph = &grouping.flat.graph;
@@ -66,7 +67,7 @@ pub(super) fn place(
             BufferPlace::Arena if !dense.contains(&value) => {
                 let halo = halos.get(&value).cloned().unwrap_or_else(|| Halo::none(ty.shape.len()));
                 let order = order_of(ty.shape.len(), inner.get(&value).copied());
-                let layout = arena_layout(&ty.shape, &order, &halo.reach, dtype.size_bytes().unwrap_or(1));
+                let layout = arena_layout(&ty.shape, &order, &halo.reach, dtype.size_bytes().unwrap_or(1), line_bytes);
                 Layout { fill: halo.fill, ..layout }
             }
             BufferPlace::Output(n) => match states.iter().find(|s| s.output == n).and_then(|s| s.append) {
@@ -132,9 +133,15 @@ fn order_of(rank: usize, inner: Option<usize>) -> Vec<usize> {
 }
 
 /// The layout of a value between kernels: axes in the given order, from outermost, with a halo of zeros, and rows that do not
-/// meet in the same cache sets.
+/// meet in the same cache sets, for which they are made longer by a line.
 #[must_use]
-pub fn arena_layout(shape: &[Dim], order: &[usize], halo: &[(i64, i64)], element_bytes: usize) -> Layout {
+pub fn arena_layout(
+    shape: &[Dim],
+    order: &[usize],
+    halo: &[(i64, i64)],
+    element_bytes: usize,
+    line_bytes: i64,
+) -> Layout {
     let element_bytes = element_bytes as i64;
     let mut strides = vec![Dim::constant(0); shape.len()];
     let mut stride = Dim::constant(1);
@@ -147,7 +154,7 @@ pub fn arena_layout(shape: &[Dim], order: &[usize], halo: &[(i64, i64)], element
         let bytes = stride.as_const().map_or(0, |s| s.saturating_mul(element_bytes));
         let is_row = n == 0 && order.len() > 1 && shape[order[order.len() - 2]].as_const() != Some(1);
         if is_row && bytes > 0 && bytes % ALIASING_STRIDE_BYTES == 0 {
-            stride = stride + ROW_PAD_BYTES / element_bytes;
+            stride = stride + line_bytes / element_bytes;
         }
     }
     Layout { strides, offset, halo: halo.to_vec(), fill: 0, len_elems: stride }

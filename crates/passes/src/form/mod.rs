@@ -54,7 +54,7 @@ pub use append::{Append, PlannedState};
 pub use choices::{Answers, Choice, NoWay, Way};
 pub use error::FormError;
 pub use interpret::{InterpretError, Interpreter};
-pub use layout::arena_layout;
+pub use layout::{LINE_BYTES, arena_layout};
 pub use log::{PlanLog, Refusal};
 pub use options::FormOptions;
 pub use pack::{Packs, pack};
@@ -136,14 +136,15 @@ fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
     }
     let (kernels, steps) = order::order(&grouping, kernels)?;
     let as_computed = halves::Types::new();
-    let mut placement = layout::place(&grouping, &states, &kernels, &kernels, &as_computed, &mut choices);
+    let line_bytes = options.line_bytes.unwrap_or(layout::LINE_BYTES);
+    let mut placement = layout::place(&grouping, &states, &kernels, &kernels, &as_computed, line_bytes, &mut choices);
     let mut finished = finish_all(&grouping, &placement, options, &kernels)?;
     let filtered = filtering::filter(&grouping, &placement, options, &kernels, &finished, &mut choices);
     let types = halves::stored(&grouping, &placement, filtered.as_ref().unwrap_or(&kernels));
     if filtered.is_some() || !types.is_empty() {
         let mut formulated = filtered.unwrap_or_else(|| kernels.clone());
         halves::narrow(&mut formulated, &types);
-        placement = layout::place(&grouping, &states, &kernels, &formulated, &types, &mut choices);
+        placement = layout::place(&grouping, &states, &kernels, &formulated, &types, line_bytes, &mut choices);
         finished = finish_all(&grouping, &placement, options, &formulated)?;
     }
     let Finished { mut planned, budget } = finished;

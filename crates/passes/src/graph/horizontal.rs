@@ -1,18 +1,19 @@
 //! Contractions of one input with several constant operands become one: the Q, K and V projections of attention.
 //!
 //! The constants are concatenated along the label that only they have, and views take the result apart; readers that
-//! fuse views read it in place. Off unless [`PassOptions::horizontal`](super::PassOptions::horizontal) says so: wide
+//! fuse views read it in place. Where all results go through the same function with constants along that label (biases) and
+//! nowhere else, these are concatenated as well, and the views come behind the function. Off unless [`PassOptions::horizontal`](super::PassOptions::horizontal) says so: wide
 //! enough products gain nothing.
 
 use super::movement::{constant, var, view};
 use super::rewrite::Forward;
 use super::{Changed, PassContext, PassError};
 use infc_ir::access::AccessMap;
-use infc_ir::entity::{NodeId, ValueId};
+use infc_ir::entity::{EntityId, NodeId, OriginId, ValueId};
 use infc_ir::graph::{Graph, TensorType};
 use infc_ir::index::Dim;
-use infc_ir::op::{ConcatOp, ContractOp, Op};
-use infc_ir::scalar::Const;
+use infc_ir::op::{ConcatOp, ContractOp, MapOp, Op};
+use infc_ir::scalar::{Const, ScalarOp};
 
 /// Contractions with more columns than this are wide enough on their own.
 const WIDE: i64 = 4096;
@@ -37,14 +38,16 @@ pub fn run(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
     if groups.is_empty() {
         return Ok(Changed::No);
     }
+    let functions: Vec<Option<Vec<Function>>> = groups.iter().map(|group| functions(graph, group)).collect();
     let mut forward = Forward::new(graph);
     for id in std::mem::take(&mut graph.order) {
         forward.resolve_inputs(graph, id);
-        if let Some(group) = groups.iter().find(|g| g[0].id == id) {
-            merge(graph, group, &mut forward);
+        if let Some(n) = groups.iter().position(|g| g[0].id == id) {
+            merge(graph, &groups[n], functions[n].as_deref(), &mut forward);
         }
         let member = groups.iter().flatten().any(|c| c.id == id);
-        if !member {
+        let is_behind_one = functions.iter().flatten().flatten().any(|function| function.id == id);
+        if !member && !is_behind_one {
             graph.order.push(id);
         }
     }
@@ -86,42 +89,118 @@ impl Candidate {
     }
 }
 
-fn merge(graph: &mut Graph, group: &[Candidate], forward: &mut Forward) {
+/// A function of a result, and of constants along the label that only its constant has.
+struct Function {
+    id: NodeId,
+    op: MapOp,
+    /// Per input, the constant; `None` for the result itself.
+    constants: Vec<Option<ValueId>>,
+}
+
+/// The functions that the results of a group go through, if they all go through the same, and nowhere else.
+fn functions(graph: &Graph, group: &[Candidate]) -> Option<Vec<Function>> {
+    let uses = graph.use_counts();
+    let found: Option<Vec<Function>> = group.iter().map(|candidate| function(graph, candidate, &uses)).collect();
+    let found = found?;
+    let places = |function: &Function| function.constants.iter().map(Option::is_some).collect::<Vec<_>>();
+    let same = |function: &Function| {
+        let dtypes =
+            |function: &Function| function.constants.iter().map(|c| c.map(|c| graph.ty(c).dtype)).collect::<Vec<_>>();
+        let first = &found[0];
+        function.op == first.op && places(function) == places(first) && dtypes(function) == dtypes(first)
+    };
+    found.iter().all(same).then_some(found)
+}
+
+fn function(graph: &Graph, candidate: &Candidate, uses: &[u32]) -> Option<Function> {
+    let result = graph.nodes[candidate.id].outputs[0];
+    if uses[result.index()] != 1 {
+        return None;
+    }
+    let reads = |&&id: &&NodeId| graph.nodes[id].inputs.contains(&result);
+    let id = *graph.order.iter().find(reads)?;
+    let node = &graph.nodes[id];
+    let Op::Map(op) = &node.op else { return None };
+    // Places in it would be others in the merged one.
+    let knows_places = op.body.ops.iter().any(|op| matches!(op, ScalarOp::Index(_)));
+    if node.outputs.len() != 1 || knows_places {
+        return None;
+    }
+    let along = |value: ValueId| -> Option<ValueId> {
+        let (_, node) = graph.producer(value)?;
+        let Op::View(of) = &node.op else { return None };
+        let [axis] = &of.map.index[..] else { return None };
+        let is_plain = of.map.valid.is_empty() && *axis == var(candidate.result_axis);
+        let whole = graph.ty(node.inputs[0]).shape[0].is_const(candidate.extent);
+        (is_plain && whole && constant(graph, node.inputs[0]).is_some()).then_some(node.inputs[0])
+    };
+    let constants = node.inputs.iter().map(|&input| if input == result { Some(None) } else { along(input).map(Some) });
+    let constants = constants.collect::<Option<Vec<_>>>()?;
+    constants.iter().any(Option::is_some).then(|| Function { id, op: op.clone(), constants })
+}
+
+/// Constants of a group, one behind the other along an axis. They may stand later in the order than the first contraction, so they
+/// are put here again.
+fn concatenated(graph: &mut Graph, constants: &[ValueId], axis: usize, total: i64, origin: OriginId) -> ValueId {
+    let mut parts = Vec::new();
+    for &constant in constants {
+        if let Some((_, node)) = graph.producer(constant) {
+            let op = node.op.clone();
+            let ty = graph.ty(constant).clone();
+            parts.push(graph.add(op, &[], ty, origin));
+        }
+    }
+    let mut ty = graph.ty(constants[0]).clone();
+    ty.shape[axis] = Dim::constant(total);
+    graph.add(Op::Concat(ConcatOp { axis }), &parts, ty, origin)
+}
+
+fn merge(graph: &mut Graph, group: &[Candidate], functions: Option<&[Function]>, forward: &mut Forward) {
     let first = &group[0];
     let origin = group
         .iter()
         .fold(graph.nodes[first.id].origin, |origin, c| graph.merge_origins(origin, graph.nodes[c.id].origin));
     let lhs = forward.resolve(first.lhs);
-    // The constants may stand later in the order than the first contraction, so they are put here again.
-    let mut parts = Vec::new();
-    for candidate in group {
-        if let Some((_, node)) = graph.producer(candidate.rhs) {
-            let op = node.op.clone();
-            let ty = graph.ty(candidate.rhs).clone();
-            parts.push(graph.add(op, &[], ty, origin));
-        }
-    }
     let total: i64 = group.iter().map(|c| c.extent).sum();
-    let widened = |ty: &TensorType, axis: usize| {
-        let mut ty = ty.clone();
-        ty.shape[axis] = Dim::constant(total);
+    let weights: Vec<ValueId> = group.iter().map(|candidate| candidate.rhs).collect();
+    let weights = concatenated(graph, &weights, first.axis, total, origin);
+    let widened = |graph: &Graph, value: ValueId| {
+        let mut ty = graph.ty(value).clone();
+        ty.shape[first.result_axis] = Dim::constant(total);
         ty
     };
-    let weights_type = widened(graph.ty(first.rhs), first.axis);
-    let weights = graph.add(Op::Concat(ConcatOp { axis: first.axis }), &parts, weights_type, origin);
-    let result = graph.nodes[first.id].outputs[0];
-    let result_type = widened(graph.ty(result), first.result_axis);
-    let product = graph.add(Op::Contract(first.op.clone()), &[lhs, weights], result_type, origin);
+    let result_type = widened(graph, graph.nodes[first.id].outputs[0]);
+    let mut product = graph.add(Op::Contract(first.op.clone()), &[lhs, weights], result_type.clone(), origin);
+    if let Some(functions) = functions {
+        let mut inputs = Vec::new();
+        for n in 0..functions[0].constants.len() {
+            let constants: Option<Vec<ValueId>> = functions.iter().map(|function| function.constants[n]).collect();
+            inputs.push(match constants {
+                None => product,
+                Some(constants) => {
+                    let all = concatenated(graph, &constants, 0, total, origin);
+                    let rank = result_type.shape.len();
+                    let map = AccessMap { rank, index: vec![var(first.result_axis)], valid: Vec::new() };
+                    let dtype = graph.ty(all).dtype;
+                    let along = view(map, &result_type.shape, Const::zero(dtype));
+                    graph.add(along, &[all], TensorType::new(dtype, result_type.shape.clone()), origin)
+                }
+            });
+        }
+        let ty = widened(graph, graph.nodes[functions[0].id].outputs[0]);
+        product = graph.add(Op::Map(functions[0].op.clone()), &inputs, ty, origin);
+    }
     let mut offset = 0;
-    for candidate in group {
-        let old = graph.nodes[candidate.id].outputs[0];
+    for (n, candidate) in group.iter().enumerate() {
+        let replaced = functions.map_or(candidate.id, |functions| functions[n].id);
+        let old = graph.nodes[replaced].outputs[0];
         let ty = graph.ty(old).clone();
         let index = (0..ty.shape.len())
             .map(|axis| if axis == candidate.result_axis { var(axis) + offset } else { var(axis) })
             .collect();
         let map = AccessMap { rank: ty.shape.len(), index, valid: Vec::new() };
         let slice = view(map, &ty.shape, Const::zero(ty.dtype));
-        let new = graph.add(slice, &[product], ty, graph.nodes[candidate.id].origin);
+        let new = graph.add(slice, &[product], ty, graph.nodes[replaced].origin);
         forward.set(old, new);
         offset += candidate.extent;
     }

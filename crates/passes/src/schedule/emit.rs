@@ -84,6 +84,7 @@ impl<'a> Emitter<'a> {
                     dtype: o.dtype,
                     kind: BufferKind::Operand { operand, argument: operand.0, role: o.kind },
                     len_elems: o.layout.len_elems.clone(),
+                    swizzle_bytes: None,
                 })
             })
             .collect();
@@ -269,7 +270,8 @@ impl<'a> Emitter<'a> {
             Some(max) if len.uses_vars() => IndexExpr::constant(max),
             _ => len,
         };
-        self.buffers.push(Buffer { name: name.to_owned(), dtype, kind: BufferKind::Local(scope), len_elems })
+        let (name, kind) = (name.to_owned(), BufferKind::Local(scope));
+        self.buffers.push(Buffer { name, dtype, kind, len_elems, swizzle_bytes: None })
     }
 }
 

@@ -12,6 +12,8 @@ const ALIASING_DISTANCE: i64 = 1024;
 const CACHE_LINE: i64 = 64;
 
 /// Bytes that a thread of a GPU reads or writes at once at most.
+/// Bytes of all banks of shared memory.
+const BANKS_BYTES: u32 = 128;
 const PIECE: i64 = 16;
 
 /// A box of coordinates: per value axis of the stage, where it begins and how many points it has.
@@ -269,10 +271,12 @@ impl Emitter<'_> {
         let mut strides = vec![IndexExpr::constant(0); region.len()];
         let mut len = IndexExpr::constant(1);
         let scope = self.plans[stage].scope;
+        let mut swizzle = None;
         for position in self.storage_order(stage).into_iter().rev() {
             match scope {
                 Scope::Scratch => len = self.apart(stage, len),
-                Scope::Shared => len = self.banked(stage, len),
+                Scope::Shared if swizzle.is_none() => (len, swizzle) = self.banked(stage, len),
+                Scope::Shared => {}
                 Scope::Register | Scope::Stack => {}
             }
             strides[position] = len.clone();
@@ -288,7 +292,8 @@ impl Emitter<'_> {
             .dtypes()
             .into_iter()
             .map(|dtype| self.local_buffer(&name, dtype, scope, len.clone()))
-            .collect();
+            .collect::<Vec<_>>();
+        buffers.iter().for_each(|&buffer| self.buffers[buffer].swizzle_bytes = swizzle);
         let is_output = self.kernel.outputs.iter().any(|o| o.stage == stage);
         let complete = scope == Scope::Shared && self.kernel.stages[stage].reducer.is_none() && !is_output;
         Storage { buffers, origin, strides, start: IndexExpr::constant(0), complete }
@@ -303,19 +308,24 @@ impl Emitter<'_> {
         }
     }
 
-    /// A distance between neighbouring rows of a tile that threads of a GPU write in pieces of 16 bytes: an odd number of
-    /// pieces, so that eight rows at one column are in different banks of shared memory, which repeat every 128 bytes.
-    fn banked(&self, stage: StageId, distance: IndexExpr) -> IndexExpr {
-        let size = self.kernel.stages[stage].dtypes()[0].size_bytes().unwrap_or(1) as i64;
+    /// A distance between neighbouring rows of a tile that threads of a GPU write in pieces of 16 bytes, such that eight rows at one
+    /// column are in different banks of shared memory, which repeat every 128 bytes: rows that begin at the same banks are swizzled
+    /// (the bytes of one, if so), others are made an odd number of pieces long.
+    fn banked(&self, stage: StageId, distance: IndexExpr) -> (IndexExpr, Option<u32>) {
+        let dtypes = self.kernel.stages[stage].dtypes();
+        let size = dtypes[0].size_bytes().unwrap_or(1) as i64;
         let lanes = self.plans[stage].loops.iter().find_map(|l| match l.mode {
             LoopMode::Vector { lanes } => Some(i64::from(lanes)),
             _ => None,
         });
+        let in_pieces = lanes.is_some_and(|lanes| lanes * size == PIECE);
         match distance.as_const() {
-            Some(n) if n > 1 && lanes.is_some_and(|lanes| lanes * size == PIECE) && (n * size) % (2 * PIECE) == 0 => {
-                IndexExpr::constant(n + PIECE / size)
+            Some(n) if n > 1 && in_pieces && (n * size) % (2 * PIECE) == 0 => {
+                let row = u32::try_from(n * size).ok();
+                let row = row.filter(|row| row.is_power_of_two() && *row >= BANKS_BYTES && dtypes.len() == 1);
+                if row.is_some() { (distance, row) } else { (IndexExpr::constant(n + PIECE / size), None) }
             }
-            _ => distance,
+            _ => (distance, None),
         }
     }
 

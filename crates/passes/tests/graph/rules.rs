@@ -227,6 +227,29 @@ fn projections_of_one_input_merge_when_asked() {
     assert_eq!(merged.ops(), ["contract", "view", "view", "view"]);
 }
 
+/// What is added to them is merged, too, if something is added to all of them alike, and to nothing else.
+#[test]
+fn biases_of_merged_projections_merge() {
+    let build = |last: BinaryOp| {
+        let mut net = Net::new();
+        let x = net.input(&[3, 8]);
+        for (seed, function) in [BinaryOp::Add, BinaryOp::Add, last].into_iter().enumerate() {
+            let columns = 4 + seed;
+            let w = net.weights(&[8, columns], seed as u32);
+            let bias = net.weights(&[columns], 7 + seed as u32);
+            let product = net.contract("mk,kn->mn", x, w);
+            let along = net.view(bias, &[i(1)], &[3, columns as i64]);
+            let y = net.binary(function, product, along);
+            net.output(y);
+        }
+        net.optimize_with(PassContext::new(PassOptions { horizontal: true, ..PassOptions::default() }));
+        net.ops().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(build(BinaryOp::Add), ["contract", "view", "map", "view", "view", "view"]);
+    let apart = build(BinaryOp::Max);
+    assert_eq!(apart.iter().filter(|op| *op == "map").count(), 3, "{apart:?}");
+}
+
 #[test]
 fn dead_nodes_leave_the_order() {
     let mut net = Net::new();
