@@ -35,10 +35,22 @@ pub fn run(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
         }
     }
     groups.retain(|g| g.len() > 1);
+    let uses = graph.use_counts();
+    let mut functions: Vec<Option<Vec<Function>>> = Vec::new();
+    groups.retain(|group| {
+        let found = functions_of(graph, group, &uses);
+        // What goes through functions by itself would do so in a kernel of its own.
+        let stays = found.is_some() || group.iter().all(|candidate| map_behind(graph, candidate, &uses).is_none());
+        if stays {
+            functions.push(found);
+        } else {
+            group.iter().for_each(|c| cx.note(c.id, "not merged with its neighbours: other functions are behind them"));
+        }
+        stays
+    });
     if groups.is_empty() {
         return Ok(Changed::No);
     }
-    let functions: Vec<Option<Vec<Function>>> = groups.iter().map(|group| functions(graph, group)).collect();
     let mut forward = Forward::new(graph);
     for id in std::mem::take(&mut graph.order) {
         forward.resolve_inputs(graph, id);
@@ -98,9 +110,8 @@ struct Function {
 }
 
 /// The functions that the results of a group go through, if they all go through the same, and nowhere else.
-fn functions(graph: &Graph, group: &[Candidate]) -> Option<Vec<Function>> {
-    let uses = graph.use_counts();
-    let found: Option<Vec<Function>> = group.iter().map(|candidate| function(graph, candidate, &uses)).collect();
+fn functions_of(graph: &Graph, group: &[Candidate], uses: &[u32]) -> Option<Vec<Function>> {
+    let found: Option<Vec<Function>> = group.iter().map(|candidate| function(graph, candidate, uses)).collect();
     let found = found?;
     let places = |function: &Function| function.constants.iter().map(Option::is_some).collect::<Vec<_>>();
     let same = |function: &Function| {
@@ -112,15 +123,21 @@ fn functions(graph: &Graph, group: &[Candidate]) -> Option<Vec<Function>> {
     found.iter().all(same).then_some(found)
 }
 
+/// The only reader of a result, if that is a function of elements.
+fn map_behind<'g>(graph: &'g Graph, candidate: &Candidate, uses: &[u32]) -> Option<(NodeId, &'g MapOp)> {
+    let result = graph.nodes[candidate.id].outputs[0];
+    let reads = |&&id: &&NodeId| graph.nodes[id].inputs.contains(&result);
+    let id = *graph.order.iter().find(reads).filter(|_| uses[result.index()] == 1)?;
+    match &graph.nodes[id].op {
+        Op::Map(op) => Some((id, op)),
+        _ => None,
+    }
+}
+
 fn function(graph: &Graph, candidate: &Candidate, uses: &[u32]) -> Option<Function> {
     let result = graph.nodes[candidate.id].outputs[0];
-    if uses[result.index()] != 1 {
-        return None;
-    }
-    let reads = |&&id: &&NodeId| graph.nodes[id].inputs.contains(&result);
-    let id = *graph.order.iter().find(reads)?;
+    let (id, op) = map_behind(graph, candidate, uses)?;
     let node = &graph.nodes[id];
-    let Op::Map(op) = &node.op else { return None };
     // Places in it would be others in the merged one.
     let knows_places = op.body.ops.iter().any(|op| matches!(op, ScalarOp::Index(_)));
     if node.outputs.len() != 1 || knows_places {

@@ -20,9 +20,10 @@ use infc_tensor::DType;
 
 /// Points along each side of the result below which most of a fragment would be of no use.
 const LEAST: i64 = 16;
-/// Rows and columns of a block, and warps along both: the largest first.
-const BLOCKS: [(i64, i64, i64, i64); 6] =
-    [(128, 128, 2, 2), (128, 64, 2, 2), (64, 64, 2, 2), (64, 32, 2, 2), (32, 32, 2, 2), (16, 32, 1, 2)];
+/// Rows and columns of a block, and warps along both, the largest first. Rows of columns are lines of memory, and reach all banks of
+/// shared memory.
+const BLOCKS: [(i64, i64, i64, i64); 5] =
+    [(128, 128, 2, 2), (128, 64, 2, 2), (64, 64, 2, 2), (32, 64, 1, 2), (16, 64, 1, 4)];
 /// Others that a tuner may try.
 const OTHER_BLOCKS: [(i64, i64, i64, i64); 9] = [
     (128, 256, 2, 4),
@@ -31,17 +32,15 @@ const OTHER_BLOCKS: [(i64, i64, i64, i64); 9] = [
     (64, 128, 2, 2),
     (128, 32, 4, 1),
     (64, 64, 2, 1),
-    (32, 64, 1, 2),
-    (16, 64, 1, 4),
-    (32, 32, 1, 2),
+    (64, 32, 2, 2),
+    (32, 32, 2, 2),
+    (16, 32, 1, 2),
 ];
 /// Bytes along the sum between two barriers: of a line of memory, or half of one.
 const STEPS: [i64; 2] = [128, 64];
 /// Tiles that are copied ahead, the best first: what is behind the last buffer is the first one again, which is told by a mask where
 /// there is a power of two of them (docs/perf-log.md).
 const AHEAD: [u32; 6] = [3, 1, 2, 0, 4, 5];
-/// Processors of five that have a tile, at least: larger tiles make up for those that wait.
-const BUSY_OF_FIVE: i64 = 4;
 
 pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
     let Setting { machine, allowed, .. } = setting;
@@ -133,8 +132,7 @@ impl Parts {
             rows * columns / (warp_rows * warp_columns * machine.warp) <= machine.fragment_registers
         };
         let mut blocks = BLOCKS.into_iter().filter(holds);
-        let are_busy = |tiles: i64| tiles.saturating_mul(5) >= machine.busy_blocks.saturating_mul(BUSY_OF_FIVE);
-        let busy = blocks.clone().find(|block| are_busy(tiles_of(block)));
+        let busy = blocks.clone().find(|block| tiles_of(block) >= machine.busy_blocks);
         let usual = busy.or_else(|| blocks.next_back())?;
         let others = BLOCKS.into_iter().chain(OTHER_BLOCKS).filter(holds);
         let (block_rows, block_columns, warp_rows, warp_columns) =
