@@ -185,7 +185,7 @@ impl Emitter<'_> {
         };
         if let Some(near) = near.as_const() {
             let bytes = near * size;
-            let bytes = bytes ^ (bytes / row_bytes % SWIZZLED_ROWS) * PIECE_BYTES;
+            let bytes = bytes ^ ((bytes / row_bytes % SWIZZLED_ROWS) * PIECE_BYTES);
             let offset_bytes = offset_bytes.saturating_add(bytes);
             return Ok(Address { space: Space::Shared, base: start, offset_bytes, constant: false });
         }
