@@ -129,6 +129,9 @@ pub(crate) struct TuneArgs {
     /// Sizes of tiles whose edges are of interest then
     #[arg(long, hide = true, requires = "points", value_delimiter = ',')]
     tiles: Vec<i64>,
+    /// Sums of it may be made by instructions that multiply matrices
+    #[arg(long, hide = true, requires = "points")]
+    matrices: bool,
     /// Values of the kernel's symbols for which both are to compute the same; then nothing is measured
     #[arg(long, hide = true, requires = "definition", value_parser = numbers)]
     proof: Vec<Numbers>,
@@ -200,7 +203,9 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
         return worker::serve(console);
     }
     if let Some(definition) = &arguments.definition {
-        return judge(&arguments, &Definition::read(definition)?, console);
+        let mut definition = Definition::read(definition)?;
+        definition.by_matrices = arguments.matrices && definition.reads_halves();
+        return judge(&arguments, &definition, console);
     }
     let started = Instant::now();
     let file = match (&arguments.records, &arguments.model) {

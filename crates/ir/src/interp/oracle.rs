@@ -35,6 +35,7 @@ pub struct Oracle<'k> {
     /// Operations that may still be computed.
     left: Cell<u64>,
     deep: Cell<usize>,
+    by_matrices: bool,
 }
 
 /// An element that a kernel writes.
@@ -129,7 +130,13 @@ impl<'k> Oracle<'k> {
         }
         let stages = (0..kernel.stages.len()).map(|id| Computed::new(kernel, id, symbols)).collect::<Result<_, _>>()?;
         let (left, deep) = (Cell::new(budget), Cell::new(0));
-        Ok(Self { kernel, symbols: symbols.to_vec(), operands, stages, left, deep })
+        Ok(Self { kernel, symbols: symbols.to_vec(), operands, stages, left, deep, by_matrices: false })
+    }
+
+    /// The same where instructions of GPUs that multiply matrices may make sums: these do not round, but cut off.
+    #[must_use]
+    pub fn by_matrices(self, by_matrices: bool) -> Self {
+        Self { by_matrices, ..self }
     }
 
     /// The extents of what each of [`Kernel::outputs`] writes.
@@ -203,7 +210,7 @@ impl<'k> Oracle<'k> {
         };
         let Some(fold) = &stage.fold else { return body(&vars) };
         let mut is_over = stage.reduced.iter().any(|&axis| stage.extents[axis] == 0);
-        run::fold(fold, &mut || {
+        run::fold(fold, self.by_matrices, &mut || {
             if is_over {
                 return Ok(None);
             }

@@ -8,7 +8,7 @@ use infc_ir::entity::{EntityId, OperandId, ScalarId, StageId, SymbolId};
 use infc_ir::index::Dim;
 use infc_ir::kernel::{Kernel, Operand, OperandKind};
 use infc_ir::scalar::{ScalarOp, Source};
-use infc_tensor::{AlignedBytes, DTypeClass, Tensor};
+use infc_tensor::{AlignedBytes, DType, DTypeClass, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -16,15 +16,26 @@ use std::path::Path;
 #[derive(Debug)]
 pub(super) struct Definition {
     pub(super) kernel: Kernel,
+    /// Whether instructions for matrices may make its sums.
+    pub(super) by_matrices: bool,
 }
 
 impl Definition {
+    pub(super) fn of(kernel: Kernel) -> Self {
+        Self { kernel, by_matrices: false }
+    }
+
     /// Reads the text of a kernel.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let wrap = |source| CliError::CannotRead { path: path.to_owned(), source };
         let text = std::fs::read_to_string(path).map_err(wrap)?;
         let kernel = text.parse().map_err(|error| CliError::usage(format!("--definition: {error}")))?;
-        Ok(Self { kernel })
+        Ok(Self::of(kernel))
+    }
+
+    /// Whether there are numbers in it that GPUs multiply as matrices.
+    pub(super) fn reads_halves(&self) -> bool {
+        self.kernel.operands.iter().any(|operand| matches!(operand.dtype, DType::F16 | DType::BF16))
     }
 
     /// Buffers of all operands that are read, made up, in their order: floats in [0,1), bools both ways, integers of all kinds,
@@ -122,11 +133,10 @@ fn laid_out(operand: &Operand, symbols: &[i64], buffer: Tensor) -> Option<Tensor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use infc_tensor::DType;
 
     fn operands(text: &str, symbols: &[i64]) -> Vec<Tensor> {
         let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        Definition { kernel }.operands(symbols).unwrap_or_else(|error| panic!("{error:?}"))
+        Definition::of(kernel).operands(symbols).unwrap_or_else(|error| panic!("{error:?}"))
     }
 
     /// A look-up reads all over the table, by whatever comes between it and the operand that says where.

@@ -132,7 +132,7 @@ impl Set {
         effort: usize,
     ) -> Result<Self, infc_ir::interp::InterpError> {
         let kernel = &definition.kernel;
-        let oracle = Oracle::new(kernel, symbols, operands, BUDGET[effort])?;
+        let oracle = Oracle::new(kernel, symbols, operands, BUDGET[effort])?.by_matrices(definition.by_matrices);
         let written = kernel.operands.iter_enumerated().filter(|(_, operand)| operand.kind == OperandKind::Output);
         let written: Vec<_> = written.map(|(id, _)| id).collect();
         let mut outputs: Vec<Vec<Known>> = written.iter().map(|_| Vec::new()).collect();
@@ -246,7 +246,7 @@ mod tests {
                     stage p[m: 4000, n: 2000, reduce k: 1000] = fold sum a[m, k] * b[k, n]\n  \
                     stage o[m: 4000, n: 2000] = p[m, n]\n  output y[m, n] = o[m, n]\n}\n";
         let kernel = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        let points = Points::of(&Definition { kernel }, &[vec![]], &[16, 6], true).expect("points");
+        let points = Points::of(&Definition::of(kernel), &[vec![]], &[16, 6], true).expect("points");
         assert!(points.known() >= 256, "{}", points.known());
     }
 }

@@ -245,6 +245,9 @@ impl<'a> Rig<'a> {
             let arguments = if sets.is_empty() { self.measured_for() } else { proven_for(sets) };
             let mut command = self.process()?;
             command.arg("--points").arg(&path).args(arguments);
+            if self.arena.target.cpu().is_none() && self.arena.allowed > ErrorClass::Exact {
+                command.arg("--matrices");
+            }
             if !self.tiles.is_empty() {
                 command.arg("--tiles").arg(listed(&self.tiles));
             }

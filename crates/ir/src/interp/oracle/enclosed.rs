@@ -215,15 +215,23 @@ pub(super) struct Sum {
     error: f64,
     sizes: f64,
     terms: f64,
+    /// Whether instructions that multiply matrices may make it.
+    by_matrices: bool,
 }
 
 /// Errors of `n` roundings add up to this times √n of one, or to less with all but certainty (Higham and Mary, "A new approach
 /// to probabilistic rounding error analysis", 2019: with probability `1 − 2·e^(−18)`).
 const DEVIATIONS: f64 = 6.0;
 
+/// Products that instructions for matrices add up at once, at least, before they cut off what does not fit, which is a unit in the last
+/// place at most, and always the same way (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021: 4 to 16 products of the
+/// generations and types that there are).
+const AT_ONCE: f64 = 4.0;
+
 impl Sum {
-    pub(super) fn from(dtype: DType, init: Scalar) -> Self {
-        Self { dtype, value: init.to_f64(), error: 0.0, sizes: init.to_f64().abs(), terms: 0.0 }
+    pub(super) fn from(dtype: DType, init: Scalar, by_matrices: bool) -> Self {
+        let value = init.to_f64();
+        Self { dtype, value, error: 0.0, sizes: value.abs(), terms: 0.0, by_matrices }
     }
 
     pub(super) fn add(&mut self, term: Enclosed) {
@@ -237,6 +245,9 @@ impl Sum {
     pub(super) fn total(&self) -> Enclosed {
         let value = Scalar::Float(self.value);
         let roundings = self.terms.min(DEVIATIONS * self.terms.sqrt());
+        // A unit in the last place is two of what a rounding is off.
+        let cut = if self.by_matrices { 2.0 * self.terms / AT_ONCE } else { 0.0 };
+        let roundings = roundings.max(cut);
         let error = self.error + roundings * precision(self.dtype).0 * self.sizes;
         let error = if error.is_nan() { f64::INFINITY } else { error };
         Enclosed { value, error }.rounded(self.dtype, 1.0)

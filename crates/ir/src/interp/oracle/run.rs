@@ -62,15 +62,16 @@ fn load_of<E: From<InterpError>>(
     Ok(if is_known { element } else { Enclosed { error: f64::INFINITY, ..element } })
 }
 
-/// What a reducer makes of the elements that `next` gives, until it gives none.
+/// What a reducer makes of the elements that `next` gives, until it gives none; sums perhaps by instructions for matrices.
 pub(super) fn fold<E: From<InterpError>>(
     fold: &Fold,
+    by_matrices: bool,
     next: &mut dyn FnMut() -> Result<Option<Vec<Enclosed>>, E>,
 ) -> Result<Vec<Enclosed>, E> {
     if let Combine::Binary(BinaryOp::Add, dtype) = fold.combine
         && is_rounded(dtype)
     {
-        let mut sum = Sum::from(dtype, fold.init()[0]);
+        let mut sum = Sum::from(dtype, fold.init()[0], by_matrices);
         while let Some(element) = next()? {
             sum.add(element[0]);
         }
