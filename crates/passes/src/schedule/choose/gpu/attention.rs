@@ -32,6 +32,8 @@ const STEP_BYTES: i64 = 64;
 const MATRICES: [(i64, [i64; 2]); 3] = [(64, [4, 2]), (32, [2, 2]), (16, [1, 4])];
 /// The same where every thread multiplies by itself: a warp has eight rows.
 const PATCHES: [(i64, [i64; 2]); 3] = [(64, [8, 1]), (32, [4, 1]), (16, [2, 1])];
+/// Rows that warps multiply of a block which goes through many keys at a time, at most.
+const MOST_ROWS: i64 = 32;
 /// Rows below which most of a fragment would be of no use.
 const LEAST_ROWS: i64 = 9;
 /// Columns of values, beyond which registers are too few.
@@ -54,8 +56,10 @@ pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedul
     let online = online::online(kernel, keys)?;
     let multiplies = machine.multiplies_matrices && machine.rounds_to_tf32;
     let (form, blocks) = if multiplies { (Form::Matrices, MATRICES) } else { (Form::Patches, PATCHES) };
+    // Many rows of many keys leave room for one block of threads on a processor, which waits at every barrier.
+    let most = if multiplies && keys > KEYS { MOST_ROWS } else { blocks[0].0 };
     let mut parts: Vec<Parts> = Vec::new();
-    for block in blocks {
+    for block in blocks.into_iter().filter(|(rows, _)| *rows <= most) {
         parts.extend(Parts::of(kernel, &online, form, block, keys));
     }
     // Blocks enough for all processors, else as many as there can be.
