@@ -114,11 +114,12 @@ fn sizes_that_only_a_run_tells() {
 fn many_blocks() {
     // As many rows as make the largest blocks worthwhile.
     let machine = GpuMachine { busy_blocks: 2, ..machine() };
-    let kernel = kernel(&Shape { rows: "128", keys: "80", columns: 32, ..PLAIN });
-    for rounds_to_tf32 in [true, false] {
+    for (keys, rounds_to_tf32, rows) in [("50", true, 64), ("50", false, 64), ("80", true, 32), ("80", false, 64)] {
+        let kernel = kernel(&Shape { rows: "128", keys, columns: 32, ..PLAIN });
         let compiled = compile_for(&kernel, &GpuMachine { rounds_to_tf32, ..machine }, ErrorClass::Reassociating);
-        assert!(compiled.schedule.contains("out5.h by 64"), "{}", compiled.schedule);
-        agrees("64 rows", &compiled.kernel, &compiled, &[], 1e-5);
+        assert!(compiled.schedule.contains(&format!("out5.h by {rows}")), "{}", compiled.schedule);
+        // A weight of fifty that is rounded otherwise, as its exponential is off by a rounding, is a hundred thousandth.
+        agrees("many rows", &compiled.kernel, &compiled, &[], if rounds_to_tf32 { 1e-4 } else { 1e-5 });
     }
 }
 

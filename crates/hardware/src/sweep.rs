@@ -35,6 +35,9 @@ pub struct How {
     pub ptxas: Option<PathBuf>,
 }
 
+/// Lists of decisions that are looked at for each one that is tried: some give a schedule that others gave, or none.
+const LISTS: usize = 20;
+
 /// One list of decisions.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Tried {
@@ -91,7 +94,9 @@ impl Sweep {
             });
             match timed {
                 Ok(Times { seconds, .. }) => {
-                    default = default.min(seconds);
+                    if choice.otherwise.is_empty() {
+                        default = seconds;
+                    }
                     let (otherwise, schedule) = (choice.otherwise.clone(), choice.schedule.to_string());
                     sweep.tried.push(Tried { otherwise, us: seconds * 1e6, schedule });
                 }
@@ -117,6 +122,7 @@ struct Choice {
 fn choices(kernel: &Kernel, machine: &GpuMachine, most: usize) -> Vec<Choice> {
     let mut open: VecDeque<Vec<usize>> = VecDeque::from([Vec::new()]);
     let (mut found, mut seen): (Vec<Choice>, BTreeSet<String>) = (Vec::new(), BTreeSet::new());
+    let mut looked_at = 0;
     while let Some(picks) = open.pop_front() {
         let Some((schedule, met)) = gpu::decide(kernel, machine, ErrorClass::Reassociating, &picks) else { continue };
         for (n, decision) in met.iter().enumerate().skip(picks.len()).filter(|(_, d)| d.what != "kind") {
@@ -128,7 +134,8 @@ fn choices(kernel: &Kernel, machine: &GpuMachine, most: usize) -> Vec<Choice> {
             let otherwise = changed.map(|decision| (decision.what.to_owned(), decision.picked)).collect();
             found.push(Choice { otherwise, schedule });
         }
-        if found.len() >= most {
+        looked_at += 1;
+        if found.len() >= most || looked_at >= LISTS * most {
             break;
         }
     }

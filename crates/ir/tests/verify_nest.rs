@@ -71,6 +71,29 @@ fn row_sums(body: Vec<Stmt>) -> LoopNest {
     }
 }
 
+/// Rows that are swizzled are whole ones of shared memory, which reach all of its banks.
+#[test]
+fn what_is_no_swizzle_is_refused() {
+    let nest = |scope, len: i64, swizzle: u32| {
+        let mut nest = row_sums(good());
+        let buffer = &mut nest.buffers[infc_ir::entity::BufferId(2)];
+        *buffer = Buffer {
+            kind: BufferKind::Local(scope),
+            len_elems: len.into(),
+            swizzle_bytes: Some(swizzle),
+            ..buffer.clone()
+        };
+        infc_ir::verify::verify_nest(&nest).map_err(|error| error.to_string())
+    };
+    assert_eq!(nest(Scope::Shared, 64, 128), Ok(()));
+    for (scope, len, swizzle) in
+        [(Scope::Register, 64, 128), (Scope::Shared, 48, 128), (Scope::Shared, 64, 64), (Scope::Shared, 96, 192)]
+    {
+        let refused = nest(scope, len, swizzle);
+        assert!(refused.as_ref().is_err_and(|error| error.contains("swizzle")), "{swizzle}: {refused:?}");
+    }
+}
+
 fn good() -> Vec<Stmt> {
     let k = IndexExpr::symbol(infc_ir::entity::SymbolId(0));
     let fold = Stmt::Reduce {

@@ -22,11 +22,11 @@
 //! Three or six columns that are shared with the left operand are repeated ([`repeated`]), `[K…][48]`, so that lanes which run
 //! along rows and columns have theirs in place.
 //!
-//! What an operand is made of where it is read has panels as well ([`decoded`]).
+//! Plans for GPUs alone have panels of a whole line of memory ([`Packs::line_bytes`]), `[ceil(N/64)][K…][64]` of halves, or of a half or
+//! a quarter of one where the last would waste much, so that threads which copy a row of one read a line together. Bytes lie there
+//! one column after the other, `[N][K…]`, as the matrices do that warps multiply, if there are rows enough.
 //!
-//! Plans for GPUs alone have panels of a whole line of memory ([`Packs::line_bytes`]), `[ceil(N/64)][K…][64]` of halves, so that
-//! threads which copy a row of one read a line together. Bytes lie there one column after the other, `[N][K…]`, as the matrices do
-//! that warps multiply.
+//! What an operand is made of where it is read has panels of 16 as well, for all ([`decoded`]).
 
 mod decoded;
 pub(crate) mod interleaved;
@@ -218,7 +218,12 @@ fn change(kernel: &Kernel, stage: StageId, packs: Packs) -> Option<Change> {
         is_grouped(kernel, &c, v, sums).then_some((v, sums))
     });
     // Bytes as warps multiply matrices of them.
-    let are_bytes = c.rhs.dtype.size_bytes() == Some(1) && dot(&c).is_some();
+    let is_byte = |dtype| matches!(dtype, DType::I8 | DType::U8);
+    let are_bytes = is_byte(c.lhs.dtype) && is_byte(c.rhs.dtype) && c.stage.dtypes()[..] == [DType::I32];
+    // Few rows are no matrix.
+    let own = |v: &VarId| axes[v.0 as usize].kind != AxisKind::Reduce && uses(c.lhs, *v) && !uses(c.rhs, *v);
+    let rows = (0..axes.len() as u32).map(VarId).filter(own).try_fold(1i64, |n, v| n.checked_mul(extent(v)?));
+    let are_bytes = are_bytes && rows.is_none_or(|rows| rows >= PANEL);
     let as_matrices = |v: &VarId| line_bytes.is_some() && are_bytes && is_adjacent(c.lhs, *v) && column.is_some();
     let as_matrices = innermost.filter(|v| as_matrices(v) && groups.is_none());
     let summed_in_lanes = as_matrices.or(innermost.filter(|v| few(v) && apart.is_none()));
@@ -387,4 +392,40 @@ fn is_grouped(kernel: &Kernel, c: &Contraction<'_>, axis: VarId, group: i64) -> 
 /// True if the load is at exactly the coordinates at which an output is written.
 pub(super) fn is_at(load: &Load, index: &[IndexExpr]) -> bool {
     load.index == index && load.gather.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For GPUs a line, or the part of one that wastes at most an eighth; for processors 16 columns.
+    #[test]
+    fn panels_are_lines() {
+        let gpus = Packs { reorders: true, line_bytes: Some(128) };
+        let widths = [768, 1000, 144, 96, 72, 24, 8].map(|columns| gpus.width(columns, 2));
+        assert_eq!(widths, [64, 64, 32, 32, 16, 16, 16]);
+        assert_eq!((gpus.width(768, 4), gpus.width(80, 4)), (32, 16));
+        assert_eq!(Packs { line_bytes: None, ..gpus }.width(768, 2), 16);
+    }
+
+    /// Bytes lie as warps multiply them where there are rows enough for that.
+    #[test]
+    fn bytes_of_matrices_lie_by_columns() {
+        let layout = |rows: i64, packs: Packs| {
+            let text = format!(
+                "kernel @k(a: u8[{rows}, 256], const w: i8[256, 96]) -> (y: i32[{rows}, 96]) {{
+  stage s[m: {rows}, n: 96, reduce k: 256]: i32 = fold sum i32(a[m, k]) * i32(w[k, n])
+  output y[m, n] = s[m, n]
+}}
+"
+            );
+            let mut kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}"));
+            let packed = pack(&mut kernel, packs, &mut |_, _| true);
+            packed.into_iter().map(|(_, packing)| packing.layout).collect::<Vec<_>>()
+        };
+        let gpus = Packs { reorders: true, line_bytes: Some(128) };
+        assert_eq!(layout(64, gpus), ["columns[N][k]"]);
+        assert_eq!(layout(1, gpus), ["panels[N/32][k][32]"]);
+        assert_eq!(layout(64, Packs { line_bytes: None, ..gpus }), ["panels[N/16][k/4][16][4]"]);
+    }
 }

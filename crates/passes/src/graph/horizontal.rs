@@ -14,6 +14,7 @@ use infc_ir::graph::{Graph, TensorType};
 use infc_ir::index::Dim;
 use infc_ir::op::{ConcatOp, ContractOp, MapOp, Op};
 use infc_ir::scalar::{Const, ScalarOp};
+use infc_tensor::DType;
 
 /// Contractions with more columns than this are wide enough on their own.
 const WIDE: i64 = 4096;
@@ -34,32 +35,21 @@ pub fn run(graph: &mut Graph, cx: &PassContext) -> Result<Changed, PassError> {
             None => groups.push(vec![candidate]),
         }
     }
-    groups.retain(|g| g.len() > 1);
     let uses = graph.use_counts();
-    let mut functions: Vec<Option<Vec<Function>>> = Vec::new();
-    groups.retain(|group| {
-        let found = functions_of(graph, group, &uses);
-        // What goes through functions by itself would do so in a kernel of its own.
-        let stays = found.is_some() || group.iter().all(|candidate| map_behind(graph, candidate, &uses).is_none());
-        if stays {
-            functions.push(found);
-        } else {
-            group.iter().for_each(|c| cx.note(c.id, "not merged with its neighbours: other functions are behind them"));
-        }
-        stays
-    });
-    if groups.is_empty() {
+    let mut merged: Vec<Merged> = groups.into_iter().flat_map(|group| by_function(graph, group, &uses, cx)).collect();
+    merged.retain(|merged| merged.group.len() > 1);
+    if merged.is_empty() {
         return Ok(Changed::No);
     }
     let mut forward = Forward::new(graph);
     for id in std::mem::take(&mut graph.order) {
         forward.resolve_inputs(graph, id);
-        if let Some(n) = groups.iter().position(|g| g[0].id == id) {
-            merge(graph, &groups[n], functions[n].as_deref(), &mut forward);
+        if let Some(merged) = merged.iter().find(|merged| merged.group[0].id == id) {
+            merge(graph, merged, &mut forward);
         }
-        let member = groups.iter().flatten().any(|c| c.id == id);
-        let is_behind_one = functions.iter().flatten().flatten().any(|function| function.id == id);
-        if !member && !is_behind_one {
+        let is_replaced =
+            |m: &Merged| m.group.iter().any(|c| c.id == id) || m.functions.iter().any(|function| function.id == id);
+        if !merged.iter().any(is_replaced) {
             graph.order.push(id);
         }
     }
@@ -109,18 +99,47 @@ struct Function {
     constants: Vec<Option<ValueId>>,
 }
 
-/// The functions that the results of a group go through, if they all go through the same, and nowhere else.
-fn functions_of(graph: &Graph, group: &[Candidate], uses: &[u32]) -> Option<Vec<Function>> {
-    let found: Option<Vec<Function>> = group.iter().map(|candidate| function(graph, candidate, uses)).collect();
-    let found = found?;
-    let places = |function: &Function| function.constants.iter().map(Option::is_some).collect::<Vec<_>>();
-    let same = |function: &Function| {
-        let dtypes =
-            |function: &Function| function.constants.iter().map(|c| c.map(|c| graph.ty(c).dtype)).collect::<Vec<_>>();
-        let first = &found[0];
-        function.op == first.op && places(function) == places(first) && dtypes(function) == dtypes(first)
-    };
-    found.iter().all(same).then_some(found)
+/// Contractions that become one.
+struct Merged {
+    group: Vec<Candidate>,
+    /// What each of their results goes through, and nowhere else; all of them the same. None if they go elsewhere.
+    functions: Vec<Function>,
+}
+
+/// Takes a group apart by the functions behind its results. What goes through one by itself is left out: it would do so in a kernel
+/// of its own.
+fn by_function(graph: &Graph, group: Vec<Candidate>, uses: &[u32], cx: &PassContext) -> Vec<Merged> {
+    let mut parts: Vec<Merged> = Vec::new();
+    for candidate in group {
+        let function = function(graph, &candidate, uses);
+        if function.is_none() && map_behind(graph, &candidate, uses).is_some() {
+            cx.note(candidate.id, "not merged with its neighbours: another function is behind it");
+            continue;
+        }
+        let same = |part: &&mut Merged| match (&function, part.functions.first()) {
+            (Some(own), Some(first)) => own.is_like(first, graph),
+            (None, None) => true,
+            _ => false,
+        };
+        match parts.iter_mut().find(same) {
+            Some(part) => {
+                part.group.push(candidate);
+                part.functions.extend(function);
+            }
+            None => parts.push(Merged { group: vec![candidate], functions: function.into_iter().collect() }),
+        }
+    }
+    parts
+}
+
+impl Function {
+    /// Whether both do the same, but for what their constants are.
+    fn is_like(&self, other: &Self, graph: &Graph) -> bool {
+        let dtypes = |constants: &[Option<ValueId>]| -> Vec<Option<DType>> {
+            constants.iter().map(|constant| constant.map(|constant| graph.ty(constant).dtype)).collect()
+        };
+        self.op == other.op && dtypes(&self.constants) == dtypes(&other.constants)
+    }
 }
 
 /// The only reader of a result, if that is a function of elements.
@@ -139,7 +158,7 @@ fn function(graph: &Graph, candidate: &Candidate, uses: &[u32]) -> Option<Functi
     let (id, op) = map_behind(graph, candidate, uses)?;
     let node = &graph.nodes[id];
     // Places in it would be others in the merged one.
-    let knows_places = op.body.ops.iter().any(|op| matches!(op, ScalarOp::Index(_)));
+    let knows_places = op.body.ops.iter().any(|op| matches!(op, ScalarOp::Index(_) | ScalarOp::InBounds(_)));
     if node.outputs.len() != 1 || knows_places {
         return None;
     }
@@ -172,7 +191,7 @@ fn concatenated(graph: &mut Graph, constants: &[ValueId], axis: usize, total: i6
     graph.add(Op::Concat(ConcatOp { axis }), &parts, ty, origin)
 }
 
-fn merge(graph: &mut Graph, group: &[Candidate], functions: Option<&[Function]>, forward: &mut Forward) {
+fn merge(graph: &mut Graph, Merged { group, functions }: &Merged, forward: &mut Forward) {
     let first = &group[0];
     let origin = group
         .iter()
@@ -188,9 +207,9 @@ fn merge(graph: &mut Graph, group: &[Candidate], functions: Option<&[Function]>,
     };
     let result_type = widened(graph, graph.nodes[first.id].outputs[0]);
     let mut product = graph.add(Op::Contract(first.op.clone()), &[lhs, weights], result_type.clone(), origin);
-    if let Some(functions) = functions {
+    if let Some(function) = functions.first() {
         let mut inputs = Vec::new();
-        for n in 0..functions[0].constants.len() {
+        for n in 0..function.constants.len() {
             let constants: Option<Vec<ValueId>> = functions.iter().map(|function| function.constants[n]).collect();
             inputs.push(match constants {
                 None => product,
@@ -204,12 +223,12 @@ fn merge(graph: &mut Graph, group: &[Candidate], functions: Option<&[Function]>,
                 }
             });
         }
-        let ty = widened(graph, graph.nodes[functions[0].id].outputs[0]);
-        product = graph.add(Op::Map(functions[0].op.clone()), &inputs, ty, origin);
+        let ty = widened(graph, graph.nodes[function.id].outputs[0]);
+        product = graph.add(Op::Map(function.op.clone()), &inputs, ty, origin);
     }
     let mut offset = 0;
     for (n, candidate) in group.iter().enumerate() {
-        let replaced = functions.map_or(candidate.id, |functions| functions[n].id);
+        let replaced = functions.get(n).map_or(candidate.id, |function| function.id);
         let old = graph.nodes[replaced].outputs[0];
         let ty = graph.ty(old).clone();
         let index = (0..ty.shape.len())

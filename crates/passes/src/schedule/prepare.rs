@@ -20,12 +20,18 @@ pub(super) fn prepared<'k, 's>(
     let mut steps = &schedule.steps[..];
     // Stages of parts: in each fold the numbers that they are read at grow by as many times as there are parts.
     let mut of_parts: Vec<&str> = Vec::new();
+    // Those of them that are copies of what is summed elsewhere, and that.
+    let mut copied: Vec<&str> = Vec::new();
     while let [step, rest @ ..] = steps
         && step.is_rewrite()
     {
         if let Step::Rfactor { stage, into, parts, .. } = step {
-            if of_parts.contains(&&**stage) && *parts > 1 {
+            let is_of_parts = of_parts.contains(&&**stage);
+            if is_of_parts && (*parts > 1 || copied.contains(&&**stage)) {
                 return Err(Change { kernel: &kernel, step }.illegal("what is folded in parts is so once"));
+            }
+            if is_of_parts {
+                copied.extend([&**stage, &**into]);
             }
             of_parts.push(into);
         }

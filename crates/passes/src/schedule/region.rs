@@ -12,9 +12,9 @@ const ALIASING_DISTANCE: i64 = 1024;
 const CACHE_LINE: i64 = 64;
 
 /// Bytes that a thread of a GPU reads or writes at once at most.
+const PIECE: i64 = 16;
 /// Bytes of all banks of shared memory.
 const BANKS_BYTES: u32 = 128;
-const PIECE: i64 = 16;
 
 /// A box of coordinates: per value axis of the stage, where it begins and how many points it has.
 pub(super) type Region = Vec<AxisState>;

@@ -159,6 +159,13 @@ fn parts_of_parts_end() {
         let steps = format!("rfactor s.k by {parts} -> p, part; rfactor p.k by {parts} -> q, part2");
         assert!(refused(&kernel, &steps).contains("is so once"), "{steps}");
     }
+    // As one part they may be once: what a thread sums, and a copy of it.
+    apply(&kernel, &"rfactor s.k by 16 -> p, part; rfactor p.k by 1 -> q, part2".parse().expect("it parses"))
+        .expect("a copy is no more parts");
+    for again in ["rfactor p.part2 by 1 -> r, part3", "rfactor q.k by 1 -> r, part3", "rfactor q.k by 2 -> r, part3"] {
+        let steps = format!("rfactor s.k by 16 -> p, part; rfactor p.k by 1 -> q, part2; {again}");
+        assert!(refused(&kernel, &steps).contains("is so once"), "{steps}");
+    }
     // What folds the parts may be folded again and again: there are no more of them than before.
     let mut steps = String::from("rfactor s.k by 1024 -> p, part");
     for n in 1..9 {

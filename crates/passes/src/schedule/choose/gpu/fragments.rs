@@ -5,7 +5,9 @@ use super::super::access::extent;
 use super::Plan;
 use super::product::{copies_pieces, find, moves_by_one};
 use super::rewrite::Rewritten;
-use infc_ir::entity::{ScalarId, StageId};
+use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
+use infc_ir::kernel::Kernel;
+use infc_ir::scalar::{ScalarOp, Source};
 use infc_ir::schedule::{GpuDim, Intrinsic, Scope, Step};
 
 /// Threads of a warp, among which fragments are spread.
@@ -91,6 +93,15 @@ impl Spread {
     }
 }
 
+/// How far apart in memory neighbours along an axis of a stage that only loads from an operand are, if always as far.
+fn distance(kernel: &Kernel, id: StageId, axis: usize) -> Option<i64> {
+    let stage = &kernel.stages[id];
+    let ScalarOp::Load(load) = &stage.body.ops[stage.results[0]] else { return None };
+    let Source::Operand(operand) = load.source else { return None };
+    let flat = kernel.operands[operand].layout.flat(&load.index).simplify(&stage.ranges(&kernel.symbols));
+    flat.linear_in(VarId::from_index(axis)).and_then(|(step, _)| step.as_const())
+}
+
 impl Fragments {
     /// Prepares a sum of products: what is summed becomes a multiple of a step long, and `factors`, the loads of it that come from
     /// operands, stages of their own, which lie in front of it. `None` if something else is read along the sum.
@@ -128,7 +139,11 @@ impl Fragments {
             let piece = copied.unwrap_or(PIECES[0]) / size;
             let longer = std::iter::successors(Some(piece), |run| Some(run * 2)).take_while(|&run| run <= LONGEST_RUN);
             let follows = |&run: &i64| run == piece || copies_pieces(kernel, id, position, run);
-            let run = if copied.is_some() { longer.take_while(follows).last()? } else { LONGEST_RUN };
+            let run = longer.take_while(follows).last()?;
+            // Where what is across follows them.
+            let across = inside.iter().find(|&&axis| axis != along).and_then(|axis| own.iter().position(|a| a == axis));
+            let is_panel = copied.is_some() && across.is_some_and(|across| distance(kernel, id, across) == Some(run));
+            let run = if is_panel { run } else { LONGEST_RUN };
             let stage = kernel.stages[id].name.clone();
             tiles.push(Tile { stage, axes: own, along, piece, run, copied: copied.is_some() });
         }

@@ -38,6 +38,8 @@ const OTHER_BLOCKS: [(i64, i64, i64, i64); 9] = [
 ];
 /// Bytes along the sum between two barriers: of a line of memory, or half of one.
 const STEPS: [i64; 2] = [128, 64];
+/// The part of a sum that zeros behind it may add.
+const MOST_WASTE: i64 = 8;
 /// Tiles that are copied ahead, the best first: what is behind the last buffer is the first one again, which is told by a mask where
 /// there is a power of two of them (docs/perf-log.md).
 const AHEAD: [u32; 6] = [3, 1, 2, 0, 4, 5];
@@ -52,7 +54,10 @@ pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedul
     }
     let parts = Parts::of(rewritten, setting)?;
     let fits = |schedule: &Schedule| is_fit(kernel, schedule, &machine, allowed);
-    let usual = AHEAD.into_iter().find(|&ahead| parts.schedule(ahead).is_some_and(|schedule| fits(&schedule)))?;
+    // No more than there are.
+    let is_there = |ahead: &u32| *ahead <= 1 || i64::from(*ahead) < parts.turns;
+    let mut ways = AHEAD.into_iter().filter(is_there);
+    let usual = ways.find(|&ahead| parts.schedule(ahead).is_some_and(|schedule| fits(&schedule)))?;
     parts.schedule(setting.pick("tiles ahead", [usual].into_iter().chain(AHEAD))?)
 }
 
@@ -107,6 +112,8 @@ struct Parts {
     /// Axes of the root: rows and columns.
     root_axes: [usize; 2],
     sum: Fragments,
+    /// Steps of the sum between barriers.
+    turns: i64,
 }
 
 impl Parts {
@@ -140,11 +147,20 @@ impl Parts {
         let beside = found.beside.iter().map(|&root| kernel.stages[root].name.clone()).collect();
         let root = kernel.stages[found.root].name.clone();
         let shape = [[block_rows, block_columns], [warp_rows, warp_columns]];
-        let step = setting.pick("bytes of a step", STEPS)?;
+        let factor_bytes = kernel.stages[found.sum].body.dtype(found.factors[0]).size_bytes()? as i64;
+        let padded = |bytes: i64| {
+            let terms = bytes / factor_bytes;
+            (depth.saturating_add(terms - 1) / terms).saturating_mul(terms)
+        };
+        // Zeros behind a short sum are multiplied, too.
+        let [whole, part] = STEPS;
+        let usual = if padded(whole) - padded(part) > padded(part) / MOST_WASTE { part } else { whole };
+        let step = setting.pick("bytes of a step", [usual, whole, part])?;
+        let turns = padded(step) / (step / factor_bytes);
         let form = (Form::Matrices, step);
         let sum = Fragments::of(&mut rewritten, found.sum, axes, &found.factors, shape, form)?;
         let root = find(&rewritten.kernel, &root)?;
-        Some(Self { rewritten, root, beside, root_axes, sum })
+        Some(Self { rewritten, root, beside, root_axes, sum, turns })
     }
 
     fn schedule(&self, ahead: u32) -> Option<Schedule> {

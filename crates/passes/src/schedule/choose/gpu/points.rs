@@ -9,9 +9,12 @@ use crate::schedule::plan::reads_neighbours;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout};
 use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
+use infc_tensor::DType;
 
 /// Neighbours that a thread has, where there are threads enough all the same.
 const VECTOR: i64 = 4;
+/// Bytes of them that are read and written at once.
+const VECTOR_BYTES: i64 = 16;
 
 pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
     let roots = independent_roots(kernel)?;
@@ -62,7 +65,9 @@ fn reads_vectors(kernel: &Kernel, root: StageId, reads: &[Access]) -> bool {
     let aligned = kernel.operands.iter().all(|operand| {
         let Layout { strides, offset, .. } = &operand.layout;
         let steps = strides.iter().filter(|stride| !stride.is_const(1));
-        offset.is_multiple_of(VECTOR) && steps.into_iter().all(|stride| stride.is_multiple_of(VECTOR))
+        let bytes = operand.dtype.size_bytes().filter(|_| operand.dtype != DType::Bool);
+        let is_vector = bytes.is_some_and(|bytes| bytes as i64 * VECTOR <= VECTOR_BYTES);
+        is_vector && offset.is_multiple_of(VECTOR) && steps.into_iter().all(|stride| stride.is_multiple_of(VECTOR))
     });
     kernel.stages[root].axes[axis].extent.is_multiple_of(VECTOR) && reads.iter().all(side_by_side) && aligned
 }
