@@ -1,7 +1,7 @@
 //! A GPU by way of the NVIDIA driver: nothing else of CUDA is used.
 //!
 //! One context (the primary one, which other libraries of the process share), one stream on which everything happens in
-//! order, and one on which nothing happens: operations are recorded there. Nothing here has run on hardware yet.
+//! order, and one on which nothing happens: operations are recorded there.
 //!
 //! What the unsafe code relies on: handles come from the driver and are used only while it keeps what they stand for, which
 //! is until the methods that give them back; pointers to memory of the host are valid until the stream has been waited for;
