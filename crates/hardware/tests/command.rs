@@ -36,6 +36,22 @@ fn all_that_needs_nothing_else() {
     assert!(folder.path().join("instructions.json").is_file());
 }
 
+/// Other choices of a kernel are timed beside the default's, which is told as such.
+#[test]
+fn choices_are_swept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sweep = ["--only", "sweep", "--filter", "product 32×32×32 bf16", "--choices", "4"];
+    let (success, said) = hardware(folder.path(), &sweep);
+    assert!(success, "{said}");
+    let report = report(folder.path());
+    let tried = report["sweeps"][0]["tried"].as_array().expect("choices");
+    assert_eq!(tried.len(), 4, "{report}");
+    let default = |tried: &&Value| tried["otherwise"].as_array().is_some_and(Vec::is_empty);
+    assert_eq!(tried.iter().filter(default).count(), 1, "{report}");
+    let times: Vec<f64> = tried.iter().filter_map(|tried| tried["us"].as_f64()).collect();
+    assert!(times.len() == 4 && times.is_sorted() && said.contains("as it is"), "{said}");
+}
+
 /// What cannot be done is told, and the rest is done.
 #[test]
 fn what_fails_is_told() {

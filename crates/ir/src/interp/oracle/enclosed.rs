@@ -224,8 +224,8 @@ pub(super) struct Sum {
 const DEVIATIONS: f64 = 6.0;
 
 /// Products that instructions for matrices add up at once, at least, before they cut off what does not fit, which is a unit in the last
-/// place at most, and always the same way (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021: 4 to 16 products of the
-/// generations and types that there are).
+/// place at most, and always the same way (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021: 4 of Volta, more of
+/// later ones; an H100 was 2.3e-5 off a sum of 4,096, where 6e-5 would be 8).
 const AT_ONCE: f64 = 4.0;
 
 impl Sum {
