@@ -183,10 +183,18 @@ impl VariantBuilder {
         }
     }
 
-    /// Adds a kernel: its code, position-independent, entered at the first byte, constants included; or the text of its
-    /// PTX module. The place in `info` is filled in.
+    /// What stands before all kernels: the head of the PTX module whose entries they are. Machine code has none. To be
+    /// called before the first kernel is added.
+    pub fn head(&mut self, text: &[u8]) {
+        self.code.extend_from_slice(text);
+    }
+
+    /// Adds a kernel: its code, position-independent, entered at the first byte, constants included; or the text of an
+    /// entry of the variant's PTX module. The place in `info` is filled in.
     pub fn kernel(&mut self, info: KernelInfo, code: &[u8]) -> u32 {
-        self.code.resize(self.code.len().next_multiple_of(CODE_ALIGN), 0);
+        if validate::code_kind(&self.target) == SectionKind::CODE {
+            self.code.resize(self.code.len().next_multiple_of(CODE_ALIGN), 0);
+        }
         let (code_offset, code_len) = (self.code.len() as u64, code.len() as u64);
         self.code.extend_from_slice(code);
         self.body.kernels.push(KernelInfo { code_offset, code_len, ..info });

@@ -31,6 +31,7 @@ impl<'a> Artifact<'a> {
 
         let features: Vec<&str> = manifest.variants[index].required_features.iter().map(String::as_str).collect();
         let mut variant = VariantBuilder::new(target, &features);
+        variant.head(body.head(code));
         for kernel in &body.kernels {
             // The range was checked when the variant was read.
             let range = kernel.code_offset as usize..(kernel.code_offset + kernel.code_len) as usize;

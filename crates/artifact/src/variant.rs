@@ -12,12 +12,23 @@ pub struct VariantBody {
     pub kernels: Vec<KernelInfo>,
 }
 
+impl VariantBody {
+    /// What stands before all kernels in the variant's code: the head of the PTX module whose entries they are. Nothing
+    /// for machine code, and in files of 2026 whose kernels are modules each. Empty if `code` is another's.
+    #[must_use]
+    pub fn head<'a>(&self, code: &'a [u8]) -> &'a [u8] {
+        let first = self.kernels.iter().map(|kernel| kernel.code_offset).min().unwrap_or(0);
+        usize::try_from(first).ok().and_then(|first| code.get(..first)).unwrap_or_default()
+    }
+}
+
 /// One compiled kernel: where its code is, and what `inspect` and `profile` tell about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelInfo {
     /// Short and unique within the variant, such as `k12_conv_relu`.
     pub name: String,
-    /// Where its code starts within the code section; the first byte is the entry point.
+    /// Where its code starts within the code section; the first byte is the entry point. In PTX the text of an entry of
+    /// the one module that the section is.
     pub code_offset: u64,
     /// Bytes of code and constants.
     pub code_len: u64,
@@ -42,7 +53,7 @@ pub struct KernelInfo {
     pub device: Option<DeviceKernel>,
 }
 
-/// How a kernel whose code is a PTX module is started.
+/// How a kernel that is an entry of a PTX module is started.
 ///
 /// Its parameters are the addresses of its buffers, in order, and then the values of its launch, 8 bytes each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

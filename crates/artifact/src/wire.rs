@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 /// The schema number of Program sections of machine code.
 pub(crate) const PROGRAM_SCHEMA: u32 = 1;
 /// The schema number of Program sections of PTX: behind what the other has stands how each kernel is started.
-pub(crate) const DEVICE_PROGRAM_SCHEMA: u32 = 2;
+pub(crate) const DEVICE_PROGRAM_SCHEMA: u32 = 3;
+/// The same, of files whose kernels are PTX modules of their own.
+const MODULES_PROGRAM_SCHEMA: u32 = 2;
 
 /// Step codes. Numbers are never reused; 4 (loop) is reserved.
 const CODE_LAUNCH: u32 = 0;
@@ -276,7 +278,8 @@ fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
 /// `entry_names` only serve the messages.
 pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Result<VariantBody, ArtifactError> {
     const WHAT: &str = "a Program section";
-    let (wire, devices): (WireBody<'_>, _) = if schema == DEVICE_PROGRAM_SCHEMA {
+    let of_device = matches!(schema, MODULES_PROGRAM_SCHEMA | DEVICE_PROGRAM_SCHEMA);
+    let (wire, devices): (WireBody<'_>, _) = if of_device {
         let WireDeviceBody { body, devices } = decode(WHAT, bytes)?;
         (body, devices)
     } else {
@@ -312,7 +315,7 @@ pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Re
         programs.push(Program { slots: program.slots, steps, static_plan: program.static_plan });
     }
     let mut kernels = wire.kernels;
-    if schema == DEVICE_PROGRAM_SCHEMA {
+    if of_device {
         if devices.len() != kernels.len() {
             let expected = format!("one for each of {} kernels", kernels.len());
             return Err(ArtifactError::malformed("launches of kernels", expected, devices.len()));

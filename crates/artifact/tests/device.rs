@@ -8,7 +8,8 @@ use infc_artifact::{
     Step, VariantBuilder, features,
 };
 
-const PTX: &[u8] = b".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k_add() { ret; }\n";
+const HEAD: &[u8] = b".version 7.0\n.target sm_80\n.address_size 64\n";
+const ENTRY: &[u8] = b".visible .entry k_add() { ret; }\n";
 
 fn device() -> DeviceKernel {
     DeviceKernel { entry: "k_add".to_owned(), block: [32, 4, 1], dynamic_shared_bytes: 65536 }
@@ -27,7 +28,8 @@ fn on_grid(mut program: Program) -> Program {
 fn variant(info: KernelInfo, programs: [Program; 2]) -> VariantBuilder {
     let needed = features::required_by_ptx(80, 70);
     let mut variant = VariantBuilder::new("cuda:sm_80", &needed.each_ref().map(String::as_str));
-    variant.kernel(info, PTX);
+    variant.head(HEAD);
+    variant.kernel(info, ENTRY);
     for program in programs {
         variant.program(program);
     }
@@ -63,13 +65,30 @@ fn a_variant_for_gpus_is_read_as_it_was_written() {
     assert_eq!(body.kernels[0].device, Some(device()));
     assert_eq!(body.programs, programs());
     let (ptx, section) = artifact.code(0).expect("a section");
-    assert_eq!((ptx, section.kind), (PTX, SectionKind::PTX));
+    assert_eq!((ptx, section.kind), ([HEAD, ENTRY].concat().as_slice(), SectionKind::PTX));
+    assert_eq!((body.head(ptx), body.kernels[0].code_offset as usize), (HEAD, HEAD.len()));
+    assert_eq!(body.head(b"another's"), b"");
     let cpu = artifact.variant(1).expect("well formed");
     assert!(cpu.kernels[0].device.is_none());
     assert_eq!(artifact.code(1).expect("a section").1.kind, SectionKind::CODE);
     // Alone, with all that it had.
     let thin = artifact.thin("cuda:sm_80").expect("a variant").to_vec().expect("bytes");
-    assert_eq!(Artifact::read(&thin).expect("well formed").variant(0).expect("well formed"), body);
+    let thin = Artifact::read(&thin).expect("well formed");
+    assert_eq!(thin.variant(0).expect("well formed"), body);
+    assert_eq!(thin.code(0).expect("a section").0, ptx);
+}
+
+/// A text, not code: nothing but entries stands behind the head.
+#[test]
+fn kernels_for_gpus_are_one_module() {
+    let mut two = VariantBuilder::new("cuda:sm_80", &["sm_80", "ptx7.0"]);
+    two.head(HEAD);
+    two.kernel(info(), ENTRY);
+    two.kernel(KernelInfo { name: "k1_add".to_owned(), ..info() }, ENTRY);
+    programs().into_iter().for_each(|program| drop(two.program(program)));
+    let bytes = built(vec![two]).expect("well formed");
+    let artifact = Artifact::read(&bytes).expect("well formed");
+    assert_eq!(artifact.code(0).expect("a section").0, [HEAD, ENTRY, ENTRY].concat());
 }
 
 #[test]
@@ -78,7 +97,8 @@ fn cubins_belong_to_a_variant_and_none_is_required() {
     first.cubin(80, vec![1; 70]);
     first.cubin(86, vec![2; 5]);
     let mut second = VariantBuilder::new("cuda:sm_90", &["sm_90", "ptx7.8"]);
-    second.kernel(info(), PTX);
+    second.head(HEAD);
+    second.kernel(info(), ENTRY);
     for program in programs() {
         second.program(program);
     }
@@ -168,7 +188,7 @@ fn what_cannot_be_launched_is_refused() {
     // Kernels and launches of a processor in a variant for GPUs, and the other way round.
     assert_eq!(code(variant(KernelInfo { device: None, ..info() }, programs())), malformed);
     let mut cpu = VariantBuilder::new("x86-64", &[]);
-    cpu.kernel(info(), PTX);
+    cpu.kernel(info(), ENTRY);
     for program in programs() {
         cpu.program(program);
     }

@@ -154,10 +154,12 @@ fn unknown_schemas_and_a_second_manifest() {
         newer[index].2 += 10;
         assert_eq!(code_of(&assemble(&newer)), "artifact::unknown-schema");
     }
-    // Programs for GPUs have a schema of their own.
-    let mut other = parts.clone();
-    other[2].2 += 1;
-    assert_eq!(code_of(&assemble(&other)), "artifact::malformed");
+    // Programs for GPUs have schemas of their own.
+    for schema in [2, 3] {
+        let mut other = parts.clone();
+        other[2].2 = schema;
+        assert_eq!(code_of(&assemble(&other)), "artifact::malformed");
+    }
     let mut twice = parts.clone();
     twice.push(parts[0].clone());
     assert_eq!(code_of(&assemble(&twice)), "artifact::malformed");

@@ -33,5 +33,5 @@ mod target;
 pub use emitter::{Param, PtxModule, emit};
 pub use error::PtxError;
 pub use launch::Launch;
-pub use link::link;
+pub use link::{head, link};
 pub use target::{ParsePtxTargetError, PtxTarget};

@@ -4,23 +4,31 @@ use crate::emitter::{DYNAMIC_SHARED, ENTRY, header};
 use crate::{PtxModule, PtxTarget};
 use std::borrow::Borrow;
 
-/// One module with the entries of all, whose names differ; for `target` or an older generation they were made.
+impl PtxModule {
+    /// The entry alone: what follows the [`head`] of the module.
+    #[must_use]
+    pub fn entry_text(&self) -> &str {
+        self.text.find(ENTRY).map_or("", |start| &self.text[start..])
+    }
+}
+
+/// What stands before the entries of one module that has those of all; for `target` or an older generation they were made.
 ///
 /// Shared memory that one of them declares hides that of launches, which is declared around all.
 #[must_use]
-pub fn link<M: Borrow<PtxModule>>(modules: impl IntoIterator<Item = M>, target: PtxTarget) -> String {
-    let mut text = header(target);
-    let mut entries = String::new();
-    let mut dynamic_shared = false;
+pub fn head<M: Borrow<PtxModule>>(modules: impl IntoIterator<Item = M>, target: PtxTarget) -> String {
+    let dynamic_shared = modules.into_iter().any(|module| module.borrow().dynamic_shared);
+    header(target) + if dynamic_shared { DYNAMIC_SHARED } else { "" }
+}
+
+/// One module with the entries of all, whose names differ, behind their [`head`].
+#[must_use]
+pub fn link<M: Borrow<PtxModule>>(modules: impl IntoIterator<Item = M> + Clone, target: PtxTarget) -> String {
+    let mut text = head(modules.clone(), target);
     for module in modules {
-        let module = module.borrow();
-        dynamic_shared |= module.dynamic_shared;
-        entries.push_str(module.text.find(ENTRY).map_or("", |start| &module.text[start..]));
+        text.push_str(module.borrow().entry_text());
     }
-    if dynamic_shared {
-        text.push_str(DYNAMIC_SHARED);
-    }
-    text + &entries
+    text
 }
 
 #[cfg(test)]

@@ -163,7 +163,18 @@ impl Code {
     pub(crate) fn len_bytes(&self) -> usize {
         match self {
             Self::Cpu(kernels) => kernels.iter().map(|kernel| kernel.function.code.len()).sum(),
-            Self::Cuda(code) => code.modules.iter().map(|module| module.text.len()).sum(),
+            Self::Cuda(code) => {
+                let entries = code.modules.iter().map(|module| module.entry_text().len());
+                code.head.len() + entries.sum::<usize>()
+            }
+        }
+    }
+
+    /// What stands before the kernels.
+    pub(crate) fn head(&self) -> &[u8] {
+        match self {
+            Self::Cpu(_) => &[],
+            Self::Cuda(code) => code.head.as_bytes(),
         }
     }
 
@@ -171,7 +182,7 @@ impl Code {
     pub(crate) fn bytes(&self, kernel: usize) -> &[u8] {
         match self {
             Self::Cpu(kernels) => &kernels[kernel].function.code,
-            Self::Cuda(code) => code.modules[kernel].text.as_bytes(),
+            Self::Cuda(code) => code.modules[kernel].entry_text().as_bytes(),
         }
     }
 

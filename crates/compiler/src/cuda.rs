@@ -4,7 +4,7 @@
 use crate::code::VariantTarget;
 use crate::kernels::{ChosenBy, Distinct, Kernels, Scheduled, by_schedule};
 use crate::{CompileError, CompileOptions, Ptxas};
-use infc_codegen_ptx::{PtxModule, PtxTarget, emit, link};
+use infc_codegen_ptx::{PtxModule, PtxTarget, emit, head, link};
 use infc_passes::ErrorClass;
 use infc_passes::schedule::{AnyMachine, gpu};
 use rayon::prelude::*;
@@ -12,6 +12,8 @@ use rayon::prelude::*;
 /// The kernels of a variant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CudaCode {
+    /// What stands before the entries of all modules where they are one.
+    pub(crate) head: String,
     /// One each.
     pub(crate) modules: Vec<PtxModule>,
     /// All together, for some generations.
@@ -55,7 +57,7 @@ pub(crate) fn codegen(kernels: &Kernels, scheduled: &[Scheduled], target: PtxTar
         }
     }
     refuse(refused, target)?;
-    Ok(CudaCode { modules, ..CudaCode::default() })
+    Ok(CudaCode { head: head(&modules, target), modules, ..CudaCode::default() })
 }
 
 /// Adds machine code for all generations that no newer one of the targets is for. A kernel that spills registers on one of
@@ -86,6 +88,7 @@ pub(crate) fn assemble(
         is_final = false;
     }
     if !is_final {
+        code.head = head(&code.modules, target);
         assembled = all.assemble(&code.modules)?;
     }
     (code.cubins, code.unknown) = (assembled.cubins, assembled.unknown);

@@ -157,7 +157,7 @@ impl Model {
         let code = match gpu {
             Some(gpu) => {
                 let file = (bytes.get(), weights.as_slice());
-                let (code, loaded) = GpuCode::load(&gpu, (&artifact, selection.variant), &body.kernels, file)?;
+                let (code, loaded) = GpuCode::load(&gpu, (&artifact, selection.variant), &body, file)?;
                 selection.gpu = Some(loaded);
                 Code::Gpu(code)
             }

@@ -157,9 +157,11 @@ impl Driver {
         if self.streams.values().any(records) { Err(STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
     }
 
-    pub(crate) fn load(&mut self, image: &GpuImage<'_>) -> Result<u64, (Code, String)> {
+    /// `threads` is how many may translate it, 0 for all.
+    pub(crate) fn load(&mut self, image: &GpuImage<'_>, threads: usize) -> Result<u64, (Code, String)> {
         if self.refuses {
-            return Err((INVALID_PTX, "ptxas application ptx input, line 7; fatal   : refused on demand".to_owned()));
+            let said = "ptxas application ptx input, line 7; fatal   : refused on demand";
+            return Err((INVALID_PTX, format!("{said}, by {threads} threads")));
         }
         let code = match image {
             GpuImage::Ptx(_) => INVALID_PTX,

@@ -23,6 +23,9 @@ const ATTRIBUTE_MINOR: c_int = 76;
 const FUNCTION_DYNAMIC_SHARED: c_int = 8;
 const JIT_ERROR_LOG: c_int = 5;
 const JIT_ERROR_LOG_BYTES: c_int = 6;
+const JIT_SPLIT_COMPILE: c_int = 34;
+/// The version of CUDA that brought it.
+const SPLIT_COMPILE_SINCE: i32 = 12_090;
 const PARAM_POINTER: usize = 1;
 const PARAM_SIZE: usize = 2;
 
@@ -177,17 +180,18 @@ unsafe extern "system" fn cuModuleLoadDataEx(
     let text = if is_machine_code { c"" } else { CStr::from_ptr(image.cast()) };
     let Ok(text) = text.to_str() else { return INVALID_IMAGE };
     let image = if is_machine_code { GpuImage::Cubin(b"\x7fELF") } else { GpuImage::Ptx(text) };
-    let (mut log, mut log_bytes) = (std::ptr::null_mut::<u8>(), 0);
+    let (mut log, mut log_bytes, mut threads) = (std::ptr::null_mut::<u8>(), 0, 1);
     for n in 0..count as usize {
         match options.add(n).read() {
             JIT_ERROR_LOG => log = values.add(n).read().cast(),
             JIT_ERROR_LOG_BYTES => log_bytes = values.add(n).read().addr(),
+            JIT_SPLIT_COMPILE if driver::version() >= SPLIT_COMPILE_SINCE => threads = values.add(n).read().addr(),
             _ => return INVALID_VALUE,
         }
     }
     with(|driver| {
         driver.check_not_recording()?;
-        let handle = driver.load(&image).map_err(|(code, said)| {
+        let handle = driver.load(&image, threads).map_err(|(code, said)| {
             let said = &said.as_bytes()[..said.len().min(log_bytes.saturating_sub(1))];
             if !log.is_null() && log_bytes > 0 {
                 log.copy_from_nonoverlapping(said.as_ptr(), said.len());

@@ -193,7 +193,18 @@ fn kernels_that_the_driver_refuses() {
         let error = loaded(&compiled()).expect_err("refused");
         assert_eq!(error.code(), "runtime::gpu-kernel");
         let said = error.to_string();
-        assert!(said.contains("line 7; fatal   : refused on demand") && said.contains("Simulated GPU"), "{said}");
+        assert!(said.contains("line 7; fatal   : refused on demand, by 1 threads"), "{said}");
+        assert!(said.contains("Simulated GPU"), "{said}");
+    });
+}
+
+/// One that knows how to translate on several threads does; the one above refuses what it does not know.
+#[test]
+fn a_driver_that_translates_on_several_threads() {
+    let newer = [("SIMDRIVER_REFUSE", "1"), ("SIMDRIVER_VERSION", "12090")];
+    on_machine("a_driver_that_translates_on_several_threads", &newer, || {
+        let said = loaded(&compiled()).expect_err("refused").to_string();
+        assert!(said.contains("refused on demand, by 0 threads"), "{said}");
     });
 }
 

@@ -117,6 +117,12 @@ impl Simulator {
         self.state().cubins
     }
 
+    /// Modules that were loaded so far, as whatever.
+    #[must_use]
+    pub fn modules(&self) -> usize {
+        self.state().modules.len()
+    }
+
     /// Lets a launch fail, counted from the next one.
     pub fn fail_after(&self, launches: usize) {
         let mut state = self.state();

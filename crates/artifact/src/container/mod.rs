@@ -55,7 +55,7 @@ impl SectionKind {
     pub const CODE: Self = Self(3);
     /// Constants, mapped in place.
     pub const WEIGHTS: Self = Self(4);
-    /// Kernels of a variant for NVIDIA GPUs as PTX text, one module per kernel.
+    /// Kernels of a variant for NVIDIA GPUs as the text of one PTX module, an entry each.
     pub const PTX: Self = Self(5);
     /// Kernels of a variant as machine code of one generation of GPUs ([`Cubin`](crate::Cubin)); never required.
     pub const CUBIN: Self = Self(6);

@@ -5,8 +5,8 @@ use crate::networks;
 use infc::{Compilation, CompileOptions, KernelReport};
 use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
 use infc_ir::interp::{run_graph, symbol_values};
-use infc_runtime::artifact::Side;
-use infc_runtime::artifact::container::{Container, SectionKind};
+use infc_runtime::artifact::container::{Container, ContainerWriter, Piece, SectionKind};
+use infc_runtime::artifact::{Artifact, ArtifactBuilder, Provenance, Side, VariantBuilder};
 use infc_runtime::{LoadOptions, Model, RuntimeError, SessionOptions};
 use infc_simgpu::Simulator;
 use infc_tensor::{DType, Tensor};
@@ -260,6 +260,80 @@ fn what_a_gpu_refuses() {
     assert_eq!(error.code(), "runtime::gpu-failed");
     let again = session.run_owned(&[&x]).expect("it runs");
     assert_eq!(again[0].bytes(), first[0].bytes());
+}
+
+/// All kernels are one module; where it is refused, the kernel is named that is at fault.
+#[test]
+fn one_module_for_all_kernels() {
+    let bytes = compiled(networks::residual());
+    let gpu = Arc::new(Simulator::new(0));
+    let model = Model::from_vec_with(bytes.clone(), &on(&gpu)).expect("a model");
+    let body = Artifact::read(&bytes).expect("well formed").variant(0).expect("well formed");
+    assert!(body.kernels.len() > 3 && gpu.modules() == 1, "{} kernels, {} modules", body.kernels.len(), gpu.modules());
+    drop(model);
+
+    let damaged = |kernel: usize| {
+        let container = Container::read(&bytes).expect("well formed");
+        let mut writer = ContainerWriter::default();
+        for (n, section) in container.sections().iter().enumerate() {
+            let mut bytes = container.section_bytes(n).expect("a section").to_vec();
+            if section.kind == SectionKind::PTX {
+                let start = body.kernels[kernel].code_offset as usize;
+                let end = start + body.kernels[kernel].code_len as usize;
+                let text = std::str::from_utf8(&bytes[start..end]).expect("a text");
+                let at = start + text.rfind("ret;").expect("an instruction");
+                bytes[at..at + 3].copy_from_slice(b"rot");
+            }
+            writer.section(section.kind, section.flags, section.schema, vec![Piece::new(bytes)]);
+        }
+        let mut bytes = Vec::new();
+        writer.write_to(&mut bytes).expect("a vector");
+        bytes
+    };
+    for kernel in [0, 2] {
+        let gpu = Arc::new(Simulator::new(0));
+        let error = Model::from_vec_with(damaged(kernel), &on(&gpu)).map(drop).expect_err("no such instruction");
+        assert_eq!(error.code(), "runtime::gpu-kernel");
+        let (said, name) = (error.to_string(), &body.kernels[kernel].name);
+        assert!(said.contains(&format!("`{name}`")) && said.contains("rot"), "{said}");
+        assert!(gpu.is_empty());
+    }
+}
+
+/// Files of before, whose kernels are modules of their own.
+#[test]
+fn a_module_for_each_kernel() {
+    let net = Net::new(17).input("x", DType::F32, &["4", "4"]).node("MatMul", &["x", "x"], &["p"], &[]);
+    let net = net.node("MatMul", &["p", "x"], &["q"], &[]).node("Relu", &["q"], &["y"], &[]).output("y");
+    let bytes = compiled(net);
+    let artifact = Artifact::read(&bytes).expect("well formed");
+    let (body, ptx) = (artifact.variant(0).expect("well formed"), artifact.code(0).expect("a section").0);
+    assert!(body.kernels.len() > 1, "{} kernels", body.kernels.len());
+    let features: Vec<&str> = artifact.manifest().variants[0].required_features.iter().map(String::as_str).collect();
+    let mut variant = VariantBuilder::new("cuda:sm_80", &features);
+    for kernel in &body.kernels {
+        let range = kernel.code_offset as usize..(kernel.code_offset + kernel.code_len) as usize;
+        variant.kernel(kernel.clone(), &[body.head(ptx), &ptx[range]].concat());
+    }
+    for program in body.programs {
+        variant.program(program);
+    }
+    let mut older = ArtifactBuilder::new(Provenance::default());
+    for entry in &artifact.manifest().entries {
+        older.entry(entry.clone());
+    }
+    older.variant(variant);
+    let older = older.finish().expect("well formed").to_vec().expect("bytes");
+
+    let x = random_tensor(DType::F32, vec![4, 4], 1);
+    let found = [(bytes, 1), (older, body.kernels.len())].map(|(bytes, modules)| {
+        let gpu = Arc::new(Simulator::new(0));
+        let model = Model::from_vec_with(bytes, &on(&gpu)).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(gpu.modules(), modules);
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        session.run_owned(&[&x]).expect("it runs")[0].bytes().to_vec()
+    });
+    assert_eq!(found[0], found[1]);
 }
 
 #[test]

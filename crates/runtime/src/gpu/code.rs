@@ -3,7 +3,7 @@
 use super::{Gpu, GpuAddress, GpuBlock, GpuError, GpuFunction, GpuImage, GpuModule};
 use crate::error::RuntimeError;
 use crate::select::GpuSelection;
-use infc_artifact::{Artifact, ArtifactError, DeviceKernel, Hash, KernelInfo};
+use infc_artifact::{Artifact, ArtifactError, Hash, KernelInfo, VariantBody};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl GpuCode {
     pub(crate) fn load(
         gpu: &Arc<dyn Gpu>,
         (artifact, variant): (&Artifact<'_>, usize),
-        kernels: &[KernelInfo],
+        body: &VariantBody,
         (file, weights): (&[u8], &[Range<usize>]),
     ) -> Result<(Self, GpuSelection), RuntimeError> {
         let empty = GpuBlock::empty(Arc::clone(gpu));
@@ -35,7 +35,7 @@ impl GpuCode {
         let mut selection = GpuSelection { name: gpu.name(), capability: gpu.capability(), ..GpuSelection::default() };
         for cubin in artifact.cubins(variant)?.iter().filter(|cubin| cubin.capability == gpu.capability()) {
             artifact.container().verified(cubin.section)?;
-            match this.load_cubin(cubin.image, kernels) {
+            match this.load_image(GpuImage::Cubin(cubin.image), &body.kernels) {
                 Ok(()) => selection.is_machine_code = true,
                 Err(error) => {
                     this.unload();
@@ -45,7 +45,7 @@ impl GpuCode {
         }
         if !selection.is_machine_code {
             let (ptx, section) = artifact.code(variant)?;
-            this.load_ptx(ptx, section.hash, kernels)?;
+            this.load_ptx(ptx, section.hash, body)?;
         }
         if let (Some(start), Some(end)) = (weights.iter().map(|w| w.start).min(), weights.iter().map(|w| w.end).max()) {
             this.first_weight = start;
@@ -59,8 +59,8 @@ impl GpuCode {
     }
 
     /// One image of all kernels.
-    fn load_cubin(&mut self, image: &[u8], kernels: &[KernelInfo]) -> Result<(), GpuError> {
-        let module = self.gpu.load(GpuImage::Cubin(image))?;
+    fn load_image(&mut self, image: GpuImage<'_>, kernels: &[KernelInfo]) -> Result<(), GpuError> {
+        let module = self.gpu.load(image)?;
         self.modules.push(module);
         for kernel in kernels {
             let device = kernel.device.as_ref().ok_or_else(|| GpuError::Refused { log: fault(kernel).to_string() })?;
@@ -69,24 +69,32 @@ impl GpuCode {
         Ok(())
     }
 
-    /// A module of each kernel, whose texts are ranges of `ptx`.
-    fn load_ptx(&mut self, ptx: &[u8], hash: Hash, kernels: &[KernelInfo]) -> Result<(), RuntimeError> {
+    /// The module whose entries the kernels are, as a whole: drivers take long to begin with each module that they translate,
+    /// and newer ones translate the entries of one on several threads. If it is refused, each entry as a module of its own,
+    /// to tell which of them is at fault.
+    fn load_ptx(&mut self, ptx: &[u8], hash: Hash, body: &VariantBody) -> Result<(), RuntimeError> {
         let found = Hash::of(ptx);
         if found != hash {
             let what = "the PTX section".to_owned();
             return Err(ArtifactError::HashMismatch { what, expected: hash, found }.into());
         }
-        for kernel in kernels {
-            let device = kernel.device.as_ref().ok_or_else(|| fault(kernel))?;
+        let head = body.head(ptx);
+        // Older files have no head, as each kernel is a module with one of its own.
+        if !head.is_empty() {
+            let whole = text_of(ptx, || "the PTX section".to_owned())?;
+            match self.load_image(GpuImage::Ptx(whole), &body.kernels) {
+                Ok(()) => return Ok(()),
+                Err(GpuError::Refused { .. }) => self.unload(),
+                Err(source) => return Err(RuntimeError::gpu(&*self.gpu, source)),
+            }
+        }
+        for kernel in &body.kernels {
+            let what = || format!("kernel `{}`", kernel.name);
             // The range was checked when the artifact was read.
-            let text = (kernel.code_offset as usize)..(kernel.code_offset + kernel.code_len) as usize;
-            let text = ptx.get(text).and_then(|bytes| std::str::from_utf8(bytes).ok());
-            let text = text.filter(|text| !text.contains('\0')).ok_or_else(|| RuntimeError::BadProgram {
-                what: format!("kernel `{}`", kernel.name),
-                expected: "PTX".to_owned(),
-                found: "bytes that are no text".to_owned(),
-            })?;
-            self.load_kernel(text, device).map_err(|source| match source {
+            let range = (kernel.code_offset as usize)..(kernel.code_offset + kernel.code_len) as usize;
+            let entry = text_of(ptx.get(range).unwrap_or_default(), what)?;
+            let module = format!("{}{entry}", text_of(head, what)?);
+            self.load_image(GpuImage::Ptx(&module), std::slice::from_ref(kernel)).map_err(|source| match source {
                 GpuError::Refused { log } => RuntimeError::GpuKernel {
                     kernel: kernel.name.clone(),
                     origins: kernel.origins.join(", "),
@@ -96,13 +104,6 @@ impl GpuCode {
                 source => RuntimeError::gpu(&*self.gpu, source),
             })?;
         }
-        Ok(())
-    }
-
-    fn load_kernel(&mut self, ptx: &str, device: &DeviceKernel) -> Result<(), GpuError> {
-        let module = self.gpu.load(GpuImage::Ptx(ptx))?;
-        self.modules.push(module);
-        self.functions.push(self.gpu.function(module, device)?);
         Ok(())
     }
 
@@ -120,6 +121,16 @@ impl GpuCode {
     pub(crate) fn weight(&self, range: &Range<usize>) -> GpuAddress {
         self.weights.start() + range.start.saturating_sub(self.first_weight) as u64
     }
+}
+
+/// Bytes of a PTX section as text that a driver takes.
+fn text_of(bytes: &[u8], what: impl FnOnce() -> String) -> Result<&str, RuntimeError> {
+    let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+    text.ok_or_else(|| RuntimeError::BadProgram {
+        what: what(),
+        expected: "PTX".to_owned(),
+        found: "bytes that are no text".to_owned(),
+    })
 }
 
 /// Of a kernel that is for no GPU.

@@ -38,7 +38,8 @@ pub(crate) struct NvidiaGpu {
     stream: Handle,
     name: String,
     capability: u32,
-    ptx_version: u32,
+    /// Of CUDA: major·1000 + minor·10.
+    version: c_int,
     loaded: Mutex<Loaded>,
     staging: Mutex<Staging>,
     /// The stream for recording, made when it is first needed. One thread records at a time.
@@ -125,9 +126,8 @@ impl NvidiaGpu {
         // SAFETY: the array outlives this, and its last byte is zero.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
         let capability = u32::try_from(major * 10 + minor).unwrap_or(0);
-        let ptx_version = ptx_version(version);
         let (loaded, staging, recorder) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Self { table, device, context, stream, name, capability, ptx_version, loaded, staging, recorder })
+        Ok(Self { table, device, context, stream, name, capability, version, loaded, staging, recorder })
     }
 
     /// Makes the context that of this thread, and calls the driver.
@@ -271,12 +271,13 @@ impl Gpu for NvidiaGpu {
     }
 
     fn ptx_version(&self) -> u32 {
-        self.ptx_version
+        ptx_version(self.version)
     }
 
     fn load(&self, image: GpuImage<'_>) -> Result<GpuModule, GpuError> {
         let refused = |log: &str| GpuError::Refused { log: log.to_owned() };
         let text;
+        let is_translated = matches!(image, GpuImage::Ptx(_));
         let image = match image {
             GpuImage::Ptx(ptx) => {
                 text = CString::new(ptx).map_err(|_| refused("a zero byte within the text"))?;
@@ -286,15 +287,21 @@ impl Gpu for NvidiaGpu {
             GpuImage::Cubin(_) => return Err(refused("no machine code, or a part of it")),
         };
         let mut log = vec![0u8; LOG_BYTES];
-        let mut options = [table::JIT_ERROR_LOG_BUFFER, table::JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-        // The second is the number itself, not a pointer to it.
-        let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG_BYTES - 1)];
+        // Numbers are values themselves, not pointers to them.
+        let mut options =
+            [table::JIT_ERROR_LOG_BUFFER, table::JIT_ERROR_LOG_BUFFER_SIZE_BYTES, table::JIT_SPLIT_COMPILE];
+        let mut values = [
+            log.as_mut_ptr().cast::<c_void>(),
+            std::ptr::without_provenance_mut(LOG_BYTES - 1),
+            std::ptr::without_provenance_mut(0),
+        ];
+        let count = if is_translated && self.version >= table::SPLIT_COMPILE_SINCE { 3 } else { 2 };
         let mut module = std::ptr::null_mut();
-        // SAFETY: text ends with a zero byte, and machine code has all that it says of its length; there are as many options
-        // as values; the log is as long as is said and lives until the call returns.
+        // SAFETY: text ends with a zero byte, and machine code has all that it says of its length; there are three options
+        // and values, of which no more are read; the log is as long as is said and lives until the call returns.
         let loaded = unsafe {
             self.call("cuModuleLoadDataEx", |table| {
-                (table.load_module)(&raw mut module, image, 2, options.as_mut_ptr(), values.as_mut_ptr())
+                (table.load_module)(&raw mut module, image, count, options.as_mut_ptr(), values.as_mut_ptr())
             })
         };
         loaded.map_err(|error| {

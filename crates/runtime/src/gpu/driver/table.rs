@@ -29,6 +29,10 @@ pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
 pub(super) const EVENT_DEFAULT: c_uint = 0;
 pub(super) const JIT_ERROR_LOG_BUFFER: c_int = 5;
 pub(super) const JIT_ERROR_LOG_BUFFER_SIZE_BYTES: c_int = 6;
+/// `CU_JIT_SPLIT_COMPILE`: how many threads translate the entries of a module; 0 for as many as there are processors.
+pub(super) const JIT_SPLIT_COMPILE: c_int = 34;
+/// The first version of CUDA whose driver knows [`JIT_SPLIT_COMPILE`]; older ones refuse options that they do not know.
+pub(super) const SPLIT_COMPILE_SINCE: c_int = 12_090;
 pub(super) const LAUNCH_PARAM_END: *mut c_void = std::ptr::without_provenance_mut(0);
 pub(super) const LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = std::ptr::without_provenance_mut(1);
 pub(super) const LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
