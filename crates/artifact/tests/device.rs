@@ -85,7 +85,9 @@ fn kernels_for_gpus_are_one_module() {
     two.head(HEAD);
     two.kernel(info(), ENTRY);
     two.kernel(KernelInfo { name: "k1_add".to_owned(), ..info() }, ENTRY);
-    programs().into_iter().for_each(|program| drop(two.program(program)));
+    for program in programs() {
+        two.program(program);
+    }
     let bytes = built(vec![two]).expect("well formed");
     let artifact = Artifact::read(&bytes).expect("well formed");
     assert_eq!(artifact.code(0).expect("a section").0, [HEAD, ENTRY, ENTRY].concat());
