@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "aligned memory and untyped views of it are this module's purpose")]
 
 use crate::error::RuntimeError;
+use crate::os::{map_zeroed, unmap_zeroed};
 use infc_tensor::Element;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
@@ -11,12 +12,18 @@ use std::ptr::NonNull;
 /// Start of every arena: a cache line, and the widest vector.
 const ALIGN: usize = 64;
 
+/// From this length on, arenas are mapped by themselves: with less, little is gained by large pages, and a call of the system
+/// costs more than the allocator.
+const MAPPED_FROM: usize = 2 << 20;
+
 /// Zeroed, 64-byte aligned memory. Unlike a `Vec`, it reports failure instead of ending the process.
 #[derive(Debug)]
 pub(crate) struct Arena {
     /// Dangling if `len_bytes` is 0.
     start: NonNull<u8>,
     len_bytes: usize,
+    /// Whether the system has mapped it by itself (`map_zeroed`), instead of the allocator.
+    is_mapped: bool,
 }
 
 // SAFETY: an arena owns its memory as a `Box<[u8]>` does; `&Arena` gives only shared access.
@@ -27,7 +34,7 @@ unsafe impl Sync for Arena {}
 impl Arena {
     /// An arena without memory.
     pub(crate) fn empty() -> Self {
-        Self { start: NonNull::<Line>::dangling().cast(), len_bytes: 0 }
+        Self { start: NonNull::<Line>::dangling().cast(), len_bytes: 0, is_mapped: false }
     }
 
     /// `len_bytes` zero bytes.
@@ -36,10 +43,15 @@ impl Arena {
         if len_bytes == 0 {
             return Ok(Self::empty());
         }
+        if len_bytes >= MAPPED_FROM
+            && let Ok(start) = map_zeroed(len_bytes)
+        {
+            return Ok(Self { start, len_bytes, is_mapped: true });
+        }
         let layout = Layout::from_size_align(len_bytes, ALIGN).map_err(|_| out_of_memory())?;
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc_zeroed(layout) };
-        Ok(Self { start: NonNull::new(start).ok_or_else(out_of_memory)?, len_bytes })
+        Ok(Self { start: NonNull::new(start).ok_or_else(out_of_memory)?, len_bytes, is_mapped: false })
     }
 
     /// A copy of `bytes`.
@@ -79,7 +91,10 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        if self.len_bytes > 0 {
+        if self.is_mapped {
+            // SAFETY: mapped by `zeroed` with exactly this length.
+            unsafe { unmap_zeroed(self.start, self.len_bytes) };
+        } else if self.len_bytes > 0 {
             // SAFETY: allocated by `zeroed` with exactly this layout, which was valid then.
             unsafe { dealloc(self.start.as_ptr(), Layout::from_size_align_unchecked(self.len_bytes, ALIGN)) };
         }
@@ -185,4 +200,33 @@ pub(crate) fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
 pub(crate) fn bytes_of_mut<T: Element>(elements: &mut [T]) -> &mut [u8] {
     // SAFETY: as `bytes_of`; every bit pattern is a valid element, and the borrow is exclusive.
     unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From the allocator, or mapped: with room for one large page, not quite for two, and for more.
+    #[test]
+    fn zeroed_of_any_length() {
+        for len_bytes in [0, 1, 4097, MAPPED_FROM - 1, MAPPED_FROM, (4 << 20) - 1, (6 << 20) + 12345] {
+            let mut arena = Arena::zeroed(len_bytes).expect("memory");
+            assert_eq!(arena.is_mapped, cfg!(any(unix, windows)) && len_bytes >= MAPPED_FROM);
+            assert_eq!((arena.bytes().len(), arena.start.addr().get() % ALIGN), (len_bytes, 0));
+            assert!(arena.bytes().iter().all(|&byte| byte == 0), "{len_bytes}");
+            arena.bytes_mut().fill(1);
+            arena.reserve(len_bytes).expect("it is there");
+            assert!(arena.bytes().iter().all(|&byte| byte == 1), "{len_bytes}");
+            arena.reserve(len_bytes + 1).expect("memory");
+            assert!(arena.bytes().iter().all(|&byte| byte == 0), "{len_bytes}");
+        }
+    }
+
+    #[test]
+    fn more_than_there_is() {
+        for len_bytes in [usize::MAX, usize::MAX / 2, usize::MAX / 2 - (4 << 20), 1 << 62] {
+            let error = Arena::zeroed(len_bytes).map(drop).expect_err("too much");
+            assert_eq!(error.code(), "runtime::out-of-memory", "{len_bytes}");
+        }
+    }
 }

@@ -23,6 +23,12 @@ unsafe extern "C" {
     fn sys_icache_invalidate(start: *mut c_void, len: usize);
 }
 
+/// Nothing: the system decides by itself.
+///
+/// # Safety
+/// Whole pages that are mapped.
+pub(super) unsafe fn advise_large_pages(_start: NonNull<u8>, _len_bytes: usize) {}
+
 /// Lets this processor see new instructions in a mapping.
 pub(super) fn sync_instruction_cache(start: NonNull<u8>, len_bytes: usize) {
     // SAFETY: only the range that the caller has mapped is named, and nothing of it changes.

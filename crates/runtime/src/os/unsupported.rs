@@ -33,3 +33,15 @@ pub(crate) fn map_guarded(_len_bytes: usize) -> io::Result<NonNull<u8>> {
 /// None is needed.
 #[expect(unsafe_code, reason = "the same on every system")]
 pub(crate) unsafe fn unmap_guarded(_inner: NonNull<u8>, _len_bytes: usize) {}
+
+/// Always the error that this system cannot do it.
+pub(crate) fn map_zeroed(_len_bytes: usize) -> io::Result<NonNull<u8>> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// Never called: nothing is ever mapped.
+///
+/// # Safety
+/// None is needed.
+#[expect(unsafe_code, reason = "the same on every system")]
+pub(crate) unsafe fn unmap_zeroed(_start: NonNull<u8>, _len_bytes: usize) {}

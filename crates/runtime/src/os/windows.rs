@@ -101,3 +101,19 @@ pub(crate) unsafe fn unmap_guarded(inner: NonNull<u8>, _len_bytes: usize) {
     // SAFETY: the pages begin `GUARD` bytes before; MEM_RELEASE wants the size 0.
     unsafe { VirtualFree(inner.as_ptr().sub(GUARD).cast(), 0, MEM_RELEASE) };
 }
+
+/// `len_bytes` zeroed bytes.
+pub(crate) fn map_zeroed(len_bytes: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: new pages at an address of the system's choice touch no memory in use.
+    let start = unsafe { VirtualAlloc(std::ptr::null_mut(), len_bytes, MEM_COMMIT | MEM_RESERVE, PAGE_READWRITE) };
+    NonNull::new(start.cast::<u8>()).ok_or_else(io::Error::last_os_error)
+}
+
+/// Gives memory back.
+///
+/// # Safety
+/// `start` comes from [`map_zeroed`], and is not used any more.
+pub(crate) unsafe fn unmap_zeroed(start: NonNull<u8>, _len_bytes: usize) {
+    // SAFETY: the pages that `map_zeroed` allocated; MEM_RELEASE wants the size 0.
+    unsafe { VirtualFree(start.as_ptr().cast(), 0, MEM_RELEASE) };
+}
