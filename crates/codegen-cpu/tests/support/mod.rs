@@ -9,6 +9,20 @@ unsafe extern "C" {
     fn mmap(addr: *mut c_void, length: usize, prot: i32, flags: i32, fd: i32, offset: i64) -> *mut c_void;
     fn mprotect(addr: *mut c_void, length: usize, prot: i32) -> i32;
     fn munmap(addr: *mut c_void, length: usize) -> i32;
+    // Of the compiler's runtime library: instructions are fetched anew.
+    #[cfg(target_arch = "aarch64")]
+    fn __clear_cache(begin: *mut c_void, end: *mut c_void);
+}
+
+/// Whether the machine at hand has a feature of x86-64.
+macro_rules! has {
+    ($name:tt) => {{
+        #[cfg(target_arch = "x86_64")]
+        let has = is_x86_feature_detected!($name);
+        #[cfg(not(target_arch = "x86_64"))]
+        let has = false;
+        has
+    }};
 }
 
 const PROT_READ: i32 = 1;
@@ -33,13 +47,18 @@ impl Executable {
             assert_ne!(start as isize, -1, "mmap failed");
             std::ptr::copy_nonoverlapping(code.as_ptr(), start.cast(), code.len());
             assert_eq!(mprotect(start, length, PROT_READ | PROT_EXEC), 0, "mprotect failed");
+            #[cfg(target_arch = "aarch64")]
+            __clear_cache(start, start.byte_add(length));
             Self { start, length }
         }
     }
 
     /// Calls the code as a kernel.
     pub(crate) fn call(&self, args: &[u64], begin: u64, end: u64, scratch: &mut [u8]) {
+        #[cfg(target_arch = "x86_64")]
         type Kernel = extern "sysv64" fn(*const u64, u64, u64, *mut u8);
+        #[cfg(not(target_arch = "x86_64"))]
+        type Kernel = extern "C" fn(*const u64, u64, u64, *mut u8);
         // SAFETY: the pages hold a function of this signature, made by an emitter under test; that it touches only the
         // buffers it is given is what the tests establish first with the interpreter.
         unsafe {
@@ -98,37 +117,31 @@ impl Drop for Executable {
 
 /// Whether the machine at hand runs x86-64-v4 code.
 pub(crate) fn has_avx512() -> bool {
-    let all = is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl");
+    let all = has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
     all && has_avx2()
 }
 
 /// Whether the machine at hand runs x86-64-v3 code.
 pub(crate) fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("f16c")
-        && is_x86_feature_detected!("bmi2")
+    has!("avx2") && has!("fma") && has!("f16c") && has!("bmi2")
 }
 
 /// Whether the machine at hand has 512-bit byte dot products.
 pub(crate) fn has_avx512_vnni() -> bool {
-    has_avx512() && is_x86_feature_detected!("avx512vnni")
+    has_avx512() && has!("avx512vnni")
 }
 
 /// Whether the machine at hand has dot products of bfloat16 pairs.
 pub(crate) fn has_avx512_bf16() -> bool {
-    has_avx512_vnni() && is_x86_feature_detected!("avx512bf16")
+    has_avx512_vnni() && has!("avx512bf16")
 }
 
 /// Whether the machine at hand runs x86-64-v2 code.
 pub(crate) fn has_sse42() -> bool {
-    is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("popcnt")
+    has!("sse4.2") && has!("popcnt")
 }
 
 /// Whether the machine at hand has 256-bit byte dot products without AVX-512.
 pub(crate) fn has_avx_vnni() -> bool {
-    has_avx2() && is_x86_feature_detected!("avxvnni")
+    has_avx2() && has!("avxvnni")
 }
