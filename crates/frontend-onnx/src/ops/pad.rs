@@ -21,7 +21,7 @@ fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let mode = call.string("mode", "constant")?;
     let (before, after) = paddings(call, x.rank())?;
     let value = padding_value(call, &x)?;
-    let (x, before, after) = crop(call.build, &x, &before, &after)?;
+    let (x, before, after) = crop(call.build, &x, (&before, &after), mode == "constant")?;
     let mut index: Vec<IndexExpr> = (0..x.rank()).map(var).collect();
     let mut shape = x.shape().to_vec();
     let mut valid = Vec::new();
@@ -109,12 +109,24 @@ fn paddings(call: &mut Call<'_>, rank: usize) -> Result<(Vec<Dim>, Vec<Dim>)> {
     Ok((side(first), side(second)))
 }
 
-/// Negative paddings take elements away, before anything is added on other sides.
-fn crop(build: &mut Builder, x: &Tracked, before: &[Dim], after: &[Dim]) -> Result<(Tracked, Vec<Dim>, Vec<Dim>)> {
+/// Negative paddings take elements away, before anything is added on other sides, since what is added may be of what is left.
+/// Where it is a `constant` it is not, and where both happen to an axis, more may be taken away than is there.
+fn crop(
+    build: &mut Builder,
+    x: &Tracked,
+    (before, after): (&[Dim], &[Dim]),
+    constant: bool,
+) -> Result<(Tracked, Vec<Dim>, Vec<Dim>)> {
     let zero = Dim::constant(0);
     let mut added = [Vec::new(), Vec::new()];
     let mut slices: Vec<AxisSlice> = x.shape().iter().map(Builder::whole).collect();
     for (slice, pads) in slices.iter_mut().zip(before.iter().zip(after)) {
+        let adds = |pad: &Dim| pad.as_const().is_none_or(|pad| pad > 0);
+        if constant && (adds(pads.0) || adds(pads.1)) {
+            added[0].push(pads.0.clone());
+            added[1].push(pads.1.clone());
+            continue;
+        }
         let mut taken = Vec::new();
         for (added, pad) in added.iter_mut().zip([pads.0, pads.1]) {
             let may_crop = pad.as_const().map_or_else(|| build.is_signed(pad), |pad| pad < 0);

@@ -112,6 +112,12 @@ fn pads() {
             .agrees();
     }
     Case::new("Pad", 13).data(counting(&[3])).constant(ints(&[1, 2])).constant(Tensor::scalar(9i64)).agrees();
+    // More is taken away on one side than there is, of what is added on the other.
+    for (len, pads) in [(0, [2, -1]), (1, [3, -2]), (2, [-3, 2]), (0, [-1, 1]), (3, [-1, 2]), (3, [1, -3])] {
+        let case = || Case::new("Pad", 13).data(counting(&[len])).constant(ints(&pads));
+        case().constant(Tensor::scalar(9i64)).agrees();
+        case().dynamic(&[0]).agrees();
+    }
 }
 
 #[test]

@@ -49,6 +49,9 @@ fn paddings() {
             case.dynamic(&[1]).agrees_at_run_time();
         }
     }
+    for (len, pads) in [(0, [2, -1]), (1, [3, -2]), (2, [-3, 2]), (3, [-1, 2])] {
+        Case::new("Pad", 19).data(counting(&[len])).constant(ints(&pads)).dynamic(&[0]).agrees_at_run_time();
+    }
     let value = || Tensor::scalar(7i64);
     let case = Case::new("Pad", 18).data(counting(&[2, 3])).constant(ints(&[1, 2])).constant(value());
     case.constant(ints(&[-1])).agrees_at_run_time();
