@@ -29,7 +29,10 @@ pub(super) fn of(target: &Target) -> Result<OwnedTargetIsa, CodegenError> {
     let mut shared = settings::builder();
     let verifier = if cfg!(debug_assertions) { "true" } else { "false" };
     for (name, value) in [
-        ("opt_level", "speed"),
+        // Its optimiser keeps loads in their order and puts what is pure where it is used last: all loads of an unrolled body
+        // come first, more than there are registers for, and then one sum after the other. `vir` has its operations in the
+        // order that registers want, without what is common or constant.
+        ("opt_level", "none"),
         ("enable_verifier", verifier),
         ("enable_probestack", "false"),
         ("unwind_info", "false"),
