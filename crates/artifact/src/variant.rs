@@ -14,7 +14,7 @@ pub struct VariantBody {
 
 impl VariantBody {
     /// What stands before all kernels in the variant's code: the head of the PTX module whose entries they are. Nothing
-    /// for machine code, and in files of 2026 whose kernels are modules each. Empty if `code` is another's.
+    /// for machine code, and in files of schema 2, whose kernels are modules each. Empty if `code` is another's.
     #[must_use]
     pub fn head<'a>(&self, code: &'a [u8]) -> &'a [u8] {
         let first = self.kernels.iter().map(|kernel| kernel.code_offset).min().unwrap_or(0);

@@ -165,16 +165,16 @@ impl Code {
             Self::Cpu(kernels) => kernels.iter().map(|kernel| kernel.function.code.len()).sum(),
             Self::Cuda(code) => {
                 let entries = code.modules.iter().map(|module| module.entry_text().len());
-                code.head.len() + entries.sum::<usize>()
+                code.head().len() + entries.sum::<usize>()
             }
         }
     }
 
     /// What stands before the kernels.
-    pub(crate) fn head(&self) -> &[u8] {
+    pub(crate) fn head(&self) -> String {
         match self {
-            Self::Cpu(_) => &[],
-            Self::Cuda(code) => code.head.as_bytes(),
+            Self::Cpu(_) => String::new(),
+            Self::Cuda(code) => code.head(),
         }
     }
 

@@ -255,7 +255,7 @@ pub fn compile(
         let features = target.required_features();
         let features: Vec<&str> = features.iter().map(String::as_str).collect();
         let mut variant = VariantBuilder::new(target.to_string(), &features);
-        variant.head(compiled.head());
+        variant.head(compiled.head().as_bytes());
         let mut report = VariantReport { target: target.to_string(), ..VariantReport::default() };
         let mut launches: Vec<LaunchForm> = Vec::with_capacity(scheduled.len());
         for (n, scheduled) in scheduled.iter().enumerate() {

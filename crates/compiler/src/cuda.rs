@@ -12,8 +12,7 @@ use rayon::prelude::*;
 /// The kernels of a variant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CudaCode {
-    /// What stands before the entries of all modules where they are one.
-    pub(crate) head: String,
+    pub(crate) target: PtxTarget,
     /// One each.
     pub(crate) modules: Vec<PtxModule>,
     /// All together, for some generations.
@@ -22,6 +21,13 @@ pub(crate) struct CudaCode {
     pub(crate) unknown: Vec<PtxTarget>,
     /// Per kernel, bytes that its threads keep in memory where registers are too few; nothing without an assembler.
     pub(crate) spills: Vec<u64>,
+}
+
+impl CudaCode {
+    /// What stands before the entries of all modules where they are one.
+    pub(crate) fn head(&self) -> String {
+        head(&self.modules, self.target)
+    }
 }
 
 /// Machine code of one generation.
@@ -57,7 +63,7 @@ pub(crate) fn codegen(kernels: &Kernels, scheduled: &[Scheduled], target: PtxTar
         }
     }
     refuse(refused, target)?;
-    Ok(CudaCode { head: head(&modules, target), modules, ..CudaCode::default() })
+    Ok(CudaCode { target, modules, ..CudaCode::default() })
 }
 
 /// Adds machine code for all generations that no newer one of the targets is for. A kernel that spills registers on one of
@@ -88,7 +94,6 @@ pub(crate) fn assemble(
         is_final = false;
     }
     if !is_final {
-        code.head = head(&code.modules, target);
         assembled = all.assemble(&code.modules)?;
     }
     (code.cubins, code.unknown) = (assembled.cubins, assembled.unknown);

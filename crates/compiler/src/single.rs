@@ -79,12 +79,13 @@ pub fn compile_kernel(kernel: &Kernel, options: &KernelOptions) -> Result<Single
     builder.entry(entry);
     let required = target.required_features();
     let mut variant = VariantBuilder::new(target.to_string(), &required.iter().map(String::as_str).collect::<Vec<_>>());
-    variant.head(code.head());
+    let head = code.head();
+    variant.head(head.as_bytes());
     variant.kernel(infc_artifact::KernelInfo { name: kernel.name.clone(), ..code.info(0)? }, code.bytes(0));
     variant.program(program);
     builder.variant(variant);
     let artifact = builder.finish()?.to_vec()?;
-    let code = [code.head(), code.bytes(0)].concat();
+    let code = [head.as_bytes(), code.bytes(0)].concat();
     Ok(SingleKernel { artifact, scheduled, code, inner_loop_spills })
 }
 

@@ -109,6 +109,12 @@ pub(crate) fn version() -> i32 {
     variable("SIMDRIVER_VERSION").and_then(|version| version.try_into().ok()).unwrap_or(12_080)
 }
 
+/// Whether it can translate the entries of a module on several threads: CUDA 12.9 brought that, but where
+/// `SIMDRIVER_NO_SPLIT` is set.
+pub(crate) fn splits() -> bool {
+    version() >= 12_090 && variable("SIMDRIVER_NO_SPLIT").is_none()
+}
+
 /// How many GPUs there are.
 pub(crate) fn devices() -> i32 {
     variable("SIMDRIVER_DEVICES").and_then(|count| count.try_into().ok()).unwrap_or(1)

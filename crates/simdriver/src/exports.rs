@@ -24,8 +24,6 @@ const FUNCTION_DYNAMIC_SHARED: c_int = 8;
 const JIT_ERROR_LOG: c_int = 5;
 const JIT_ERROR_LOG_BYTES: c_int = 6;
 const JIT_SPLIT_COMPILE: c_int = 34;
-/// The version of CUDA that brought it.
-const SPLIT_COMPILE_SINCE: i32 = 12_090;
 const PARAM_POINTER: usize = 1;
 const PARAM_SIZE: usize = 2;
 
@@ -185,7 +183,7 @@ unsafe extern "system" fn cuModuleLoadDataEx(
         match options.add(n).read() {
             JIT_ERROR_LOG => log = values.add(n).read().cast(),
             JIT_ERROR_LOG_BYTES => log_bytes = values.add(n).read().addr(),
-            JIT_SPLIT_COMPILE if driver::version() >= SPLIT_COMPILE_SINCE => threads = values.add(n).read().addr(),
+            JIT_SPLIT_COMPILE if driver::splits() => threads = values.add(n).read().addr(),
             _ => return INVALID_VALUE,
         }
     }

@@ -208,6 +208,16 @@ fn a_driver_that_translates_on_several_threads() {
     });
 }
 
+/// One that should know by its version and does not is asked again.
+#[test]
+fn a_driver_that_should_translate_on_several_threads() {
+    let variables = [("SIMDRIVER_REFUSE", "1"), ("SIMDRIVER_VERSION", "12090"), ("SIMDRIVER_NO_SPLIT", "1")];
+    on_machine("a_driver_that_should_translate_on_several_threads", &variables, || {
+        let said = loaded(&compiled()).expect_err("refused").to_string();
+        assert!(said.contains("refused on demand, by 1 threads"), "{said}");
+    });
+}
+
 #[test]
 fn too_little_memory() {
     on_machine("too_little_memory", &[("SIMDRIVER_MEMORY", "1000")], || {

@@ -11,7 +11,7 @@ const MAX_SHARED_BYTES: u32 = 1 << 20;
 /// Characters of the name of an entry.
 const MAX_ENTRY_NAME: usize = 4096;
 
-/// A PTX module has an entry with a name, and a block that there can be; machine code has neither.
+/// What is an entry of a PTX module has a name, and a block that there can be; machine code has neither.
 pub(super) fn kernel(kernel: &KernelInfo, code: SectionKind) -> Checked {
     let what = || format!("the launch of kernel `{}`", kernel.name);
     let Some(device) = &kernel.device else {

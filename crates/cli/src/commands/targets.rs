@@ -78,7 +78,7 @@ fn about(level: Level) -> &'static str {
         Level::X86V4 => "AVX-512: Intel servers since 2017, AMD since Zen 4 (2022)",
         Level::X86V3 => "AVX2 and FMA: Intel since 2013, AMD since 2015",
         Level::X86V2 => "SSE4.2: about every 64-bit PC since 2009",
-        Level::Aarch64 => "64-bit ARM with Advanced SIMD",
+        Level::Aarch64 => "64-bit ARM with Advanced SIMD; executed by an emulator, not on such a machine yet",
     }
 }
 
@@ -161,9 +161,6 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
             machine.l2_bytes >> 10,
             machine.l3_bytes >> 10,
         ))?;
-        if target.name == "aarch64" {
-            console.line("  note      was executed by an emulator, not on such a machine yet")?;
-        }
         if !target.extensions.is_empty() {
             console.line(format!("  may add   +{}", target.extensions.join(" +")))?;
         }

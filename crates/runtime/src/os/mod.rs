@@ -1,7 +1,8 @@
 //! All calls into the operating system that the standard library does not offer.
 //!
 //! Every system offers the same: `CodePages`, memory that is filled while writable and becomes executable once it is
-//! not, memory between inaccessible pages (`map_guarded`), and zeroed memory in large pages (`map_zeroed`). Linux and macOS share how ([`pages`]) and differ in numbers.
+//! not, memory between inaccessible pages (`map_guarded`), and zeroed memory in large pages (`map_zeroed`). Linux and
+//! macOS share how ([`pages`]) and differ in numbers.
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
 mod guarded;

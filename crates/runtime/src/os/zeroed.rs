@@ -23,16 +23,15 @@ pub(crate) fn map_zeroed(len_bytes: usize) -> io::Result<NonNull<u8>> {
         return Err(io::Error::last_os_error());
     };
     let before = start.addr().get().next_multiple_of(LARGE_PAGE) - start.addr().get();
-    // SAFETY: what is before and behind the part that is kept are whole pages of the mapping made above, which is `all` long;
-    // nobody knows of it yet. Errors would leave them mapped, which is harmless.
+    // SAFETY: what is before and behind the part that is kept are whole pages of the mapping made above, which is `all` long
+    // (`before` is less than a large page, so that there is always something behind); nobody knows of it yet. Errors would
+    // leave them mapped, which is harmless.
     unsafe {
         let inner = start.add(before);
         if before > 0 {
             munmap(start.as_ptr().cast(), before);
         }
-        if before < LARGE_PAGE {
-            munmap(inner.add(kept).as_ptr().cast(), LARGE_PAGE - before);
-        }
+        munmap(inner.add(kept).as_ptr().cast(), LARGE_PAGE - before);
         // Of the last page only what is asked for is to take memory.
         advise_large_pages(inner, len_bytes / LARGE_PAGE * LARGE_PAGE);
         Ok(inner)

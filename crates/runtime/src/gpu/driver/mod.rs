@@ -301,7 +301,14 @@ impl Gpu for NvidiaGpu {
         // and values, of which no more are read; the log is as long as is said and lives until the call returns.
         let loaded = unsafe {
             self.call("cuModuleLoadDataEx", |table| {
-                (table.load_module)(&raw mut module, image, count, options.as_mut_ptr(), values.as_mut_ptr())
+                let mut load = |count| {
+                    (table.load_module)(&raw mut module, image, count, options.as_mut_ptr(), values.as_mut_ptr())
+                };
+                match load(count) {
+                    // One that does not know the last option in spite of its version.
+                    table::INVALID_VALUE | table::NOT_SUPPORTED if count == 3 => load(2),
+                    result => result,
+                }
             })
         };
         loaded.map_err(|error| {

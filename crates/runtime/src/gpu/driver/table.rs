@@ -18,8 +18,10 @@ pub(super) type CuAddress = u64;
 /// knows.
 pub(super) type Handle = *mut c_void;
 
+pub(super) const INVALID_VALUE: CuResult = 1;
 pub(super) const OUT_OF_MEMORY: CuResult = 2;
 pub(super) const LAUNCH_TIMEOUT: CuResult = 702;
+pub(super) const NOT_SUPPORTED: CuResult = 801;
 pub(super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 pub(super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
 pub(super) const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
