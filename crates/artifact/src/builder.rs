@@ -186,6 +186,7 @@ impl VariantBuilder {
     /// What stands before all kernels: the head of the PTX module whose entries they are. Machine code has none. To be
     /// called before the first kernel is added.
     pub fn head(&mut self, text: &[u8]) {
+        debug_assert!(self.body.kernels.is_empty(), "what stands before all kernels comes before them");
         self.code.extend_from_slice(text);
     }
 

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const PROGRAM_SCHEMA: u32 = 1;
 /// The schema number of Program sections of PTX: behind what the other has stands how each kernel is started.
 pub(crate) const DEVICE_PROGRAM_SCHEMA: u32 = 3;
-/// The same, of files whose kernels are PTX modules of their own.
+/// The same, of files whose kernels are PTX modules of their own. `thin` makes files of the other schema of them, without a
+/// head: readers tell the two apart by whether there is one.
 const MODULES_PROGRAM_SCHEMA: u32 = 2;
 
 /// Step codes. Numbers are never reused; 4 (loop) is reserved.

@@ -62,6 +62,9 @@ pub(crate) fn open(path: &Path, options: &LoadOptions, console: &Console) -> Res
             if let Some(reason) = &gpu.refused {
                 console.note(format!("  its machine code is not taken: {reason}"));
             }
+            if let Some(reason) = &gpu.refused_together {
+                console.note(format!("  its kernels are translated one by one, not together: {reason}"));
+            }
             console.note(format!("  on {}, {}", gpu.name, taken(gpu, &selection.target)));
         }
     }

@@ -32,6 +32,8 @@ pub struct GpuSelection {
     pub is_machine_code: bool,
     /// Why machine code that the artifact has for it was not taken.
     pub refused: Option<String>,
+    /// Why the driver did not take the PTX of all kernels together, though it took that of each alone, which takes longer.
+    pub refused_together: Option<String>,
 }
 
 /// A variant that was passed over.

@@ -34,6 +34,10 @@ pub(crate) struct Driver {
     memory_bytes: usize,
     allocated: BTreeMap<u64, usize>,
     refuses: bool,
+    /// Whether it takes no PTX of several kernels.
+    alone: bool,
+    /// How often it was asked for a module with options that it does not know.
+    pub(crate) unknown_options: usize,
     /// What is left to be launched before one fails.
     launches_left: Option<usize>,
     /// What every call gives once a launch has failed.
@@ -133,6 +137,8 @@ impl Driver {
             memory_bytes,
             allocated: BTreeMap::new(),
             refuses: variable("SIMDRIVER_REFUSE").is_some(),
+            alone: variable("SIMDRIVER_ALONE").is_some(),
+            unknown_options: 0,
             launches_left: variable("SIMDRIVER_FAILS_AT"),
             lost: None,
             next: 0x1000,
@@ -163,11 +169,18 @@ impl Driver {
         if self.streams.values().any(records) { Err(STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
     }
 
-    /// `threads` is how many may translate it, 0 for all.
+    /// `threads` is how many may translate it, as what is refused tells.
     pub(crate) fn load(&mut self, image: &GpuImage<'_>, threads: usize) -> Result<u64, (Code, String)> {
         if self.refuses {
             let said = "ptxas application ptx input, line 7; fatal   : refused on demand";
-            return Err((INVALID_PTX, format!("{said}, by {threads} threads")));
+            let times = self.unknown_options;
+            return Err((INVALID_PTX, format!("{said}, by {threads} threads, with {times} unknown options before")));
+        }
+        if let GpuImage::Ptx(text) = image
+            && self.alone
+            && text.matches(".entry").count() > 1
+        {
+            return Err((INVALID_PTX, "one entry at a time".to_owned()));
         }
         let code = match image {
             GpuImage::Ptx(_) => INVALID_PTX,

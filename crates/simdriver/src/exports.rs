@@ -179,12 +179,23 @@ unsafe extern "system" fn cuModuleLoadDataEx(
     let Ok(text) = text.to_str() else { return INVALID_IMAGE };
     let image = if is_machine_code { GpuImage::Cubin(b"\x7fELF") } else { GpuImage::Ptx(text) };
     let (mut log, mut log_bytes, mut threads) = (std::ptr::null_mut::<u8>(), 0, 1);
+    // How much of the log is filled is written where its length was.
+    let mut filled = None;
     for n in 0..count as usize {
         match options.add(n).read() {
             JIT_ERROR_LOG => log = values.add(n).read().cast(),
-            JIT_ERROR_LOG_BYTES => log_bytes = values.add(n).read().addr(),
+            JIT_ERROR_LOG_BYTES => {
+                log_bytes = values.add(n).read().addr();
+                filled = Some(values.add(n));
+                values.add(n).write(pointer(0));
+            }
             JIT_SPLIT_COMPILE if driver::splits() => threads = values.add(n).read().addr(),
-            _ => return INVALID_VALUE,
+            _ => {
+                return with(|driver| {
+                    driver.unknown_options += 1;
+                    Err(INVALID_VALUE)
+                });
+            }
         }
     }
     with(|driver| {
@@ -194,6 +205,7 @@ unsafe extern "system" fn cuModuleLoadDataEx(
             if !log.is_null() && log_bytes > 0 {
                 log.copy_from_nonoverlapping(said.as_ptr(), said.len());
                 log.add(said.len()).write(0);
+                filled.into_iter().for_each(|filled| filled.write(pointer(said.len() as u64)));
             }
             code
         })?;

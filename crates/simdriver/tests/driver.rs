@@ -198,23 +198,47 @@ fn kernels_that_the_driver_refuses() {
     });
 }
 
-/// One that knows how to translate on several threads does; the one above refuses what it does not know.
-#[test]
-fn a_driver_that_translates_on_several_threads() {
-    let newer = [("SIMDRIVER_REFUSE", "1"), ("SIMDRIVER_VERSION", "12090")];
-    on_machine("a_driver_that_translates_on_several_threads", &newer, || {
+/// What a driver that refuses everything says of how it was asked.
+fn said_of_loading(test: &'static str, variables: &[(&str, &str)], expected: &str) {
+    on_machine(test, &[&[("SIMDRIVER_REFUSE", "1")], variables].concat(), || {
         let said = loaded(&compiled()).expect_err("refused").to_string();
-        assert!(said.contains("refused on demand, by 0 threads"), "{said}");
+        assert!(said.contains(expected), "{said}");
     });
 }
 
-/// One that should know by its version and does not is asked again.
+/// One that is too old to know how is not asked to.
+#[test]
+fn a_driver_that_translates_on_one_thread() {
+    said_of_loading("a_driver_that_translates_on_one_thread", &[], "by 1 threads, with 0 unknown options before");
+}
+
+#[test]
+fn a_driver_that_translates_on_several_threads() {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let expected = format!("by {threads} threads, with 0 unknown options before");
+    said_of_loading("a_driver_that_translates_on_several_threads", &[("SIMDRIVER_VERSION", "12090")], &expected);
+}
+
+/// One that should know by its version and does not is asked again, for the module of all kernels and for the first alone.
 #[test]
 fn a_driver_that_should_translate_on_several_threads() {
-    let variables = [("SIMDRIVER_REFUSE", "1"), ("SIMDRIVER_VERSION", "12090"), ("SIMDRIVER_NO_SPLIT", "1")];
-    on_machine("a_driver_that_should_translate_on_several_threads", &variables, || {
-        let said = loaded(&compiled()).expect_err("refused").to_string();
-        assert!(said.contains("refused on demand, by 1 threads"), "{said}");
+    let variables = [("SIMDRIVER_VERSION", "12090"), ("SIMDRIVER_NO_SPLIT", "1")];
+    let expected = "by 1 threads, with 2 unknown options before";
+    said_of_loading("a_driver_that_should_translate_on_several_threads", &variables, expected);
+}
+
+/// One that takes each kernel and not all as one module: it runs them, and that it took longer is told.
+#[test]
+fn kernels_that_the_driver_refuses_together() {
+    on_machine("kernels_that_the_driver_refuses_together", &[("SIMDRIVER_ALONE", "1")], || {
+        let bytes = compiled();
+        let model = loaded(&bytes).unwrap_or_else(|e| panic!("{e}"));
+        let gpu = model.selection().gpu.as_ref().expect("it is on a GPU");
+        assert!(gpu.refused_together.as_ref().is_some_and(|log| log.contains("one entry at a time")), "{gpu:?}");
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        let input = digits(1, 1);
+        let found = session.run_owned(&[&input]).unwrap_or_else(|e| panic!("{e}"));
+        assert_close("kernel by kernel", &found, &expected(&bytes, &input), 1e-4, 1e-5);
     });
 }
 

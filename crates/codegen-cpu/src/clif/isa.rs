@@ -31,7 +31,7 @@ pub(super) fn of(target: &Target) -> Result<OwnedTargetIsa, CodegenError> {
     for (name, value) in [
         // Its optimiser keeps loads in their order and puts what is pure where it is used last: all loads of an unrolled body
         // come first, more than there are registers for, and then one sum after the other. `vir` has its operations in the
-        // order that registers want, without what is common or constant.
+        // order that registers want, without what is common or constant; what translation adds of it (masks, constants) stays.
         ("opt_level", "none"),
         ("enable_verifier", verifier),
         ("enable_probestack", "false"),

@@ -72,7 +72,8 @@ impl Translator<'_, '_> {
         self.definitions[value.0 as usize].as_ref()
     }
 
-    /// A value for use at this point. Constants are made where they are used: Cranelift finds what they share.
+    /// A value for use at this point. Constants are made where they are used, from memory if they are no
+    /// integers, so that they hold no registers in between.
     pub(super) fn get(&mut self, value: Value) -> ir::Value {
         if let Some(&Op::Const(bits)) = self.definition(value) {
             return self.constant(self.ty(value), bits);

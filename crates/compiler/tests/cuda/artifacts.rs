@@ -6,7 +6,7 @@ use infc::{Compilation, CompileOptions, KernelReport};
 use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
 use infc_ir::interp::{run_graph, symbol_values};
 use infc_runtime::artifact::container::{Container, ContainerWriter, Piece, SectionKind};
-use infc_runtime::artifact::{Artifact, ArtifactBuilder, Provenance, Side, VariantBuilder};
+use infc_runtime::artifact::{Artifact, Side};
 use infc_runtime::{LoadOptions, Model, RuntimeError, SessionOptions};
 use infc_simgpu::Simulator;
 use infc_tensor::{DType, Tensor};
@@ -300,40 +300,27 @@ fn one_module_for_all_kernels() {
     }
 }
 
-/// Files of before, whose kernels are modules of their own.
+/// Files of before, whose kernels are modules of their own with zeros in between. `golden/program-schema-2.infa` is what infc
+/// of 26 November 2026 (b156934's parent) made of this network.
 #[test]
 fn a_module_for_each_kernel() {
+    let older = include_bytes!("golden/program-schema-2.infa").to_vec();
     let net = Net::new(17).input("x", DType::F32, &["4", "4"]).node("MatMul", &["x", "x"], &["p"], &[]);
     let net = net.node("MatMul", &["p", "x"], &["q"], &[]).node("Relu", &["q"], &["y"], &[]).output("y");
-    let bytes = compiled(net);
-    let artifact = Artifact::read(&bytes).expect("well formed");
-    let (body, ptx) = (artifact.variant(0).expect("well formed"), artifact.code(0).expect("a section").0);
-    assert!(body.kernels.len() > 1, "{} kernels", body.kernels.len());
-    let features: Vec<&str> = artifact.manifest().variants[0].required_features.iter().map(String::as_str).collect();
-    let mut variant = VariantBuilder::new("cuda:sm_80", &features);
-    for kernel in &body.kernels {
-        let range = kernel.code_offset as usize..(kernel.code_offset + kernel.code_len) as usize;
-        variant.kernel(kernel.clone(), &[body.head(ptx), &ptx[range]].concat());
-    }
-    for program in body.programs {
-        variant.program(program);
-    }
-    let mut older = ArtifactBuilder::new(Provenance::default());
-    for entry in &artifact.manifest().entries {
-        older.entry(entry.clone());
-    }
-    older.variant(variant);
-    let older = older.finish().expect("well formed").to_vec().expect("bytes");
-
     let x = random_tensor(DType::F32, vec![4, 4], 1);
-    let found = [(bytes, 1), (older, body.kernels.len())].map(|(bytes, modules)| {
+    // Thinned, it is written as files are now, still of modules of their own.
+    let thinned = Artifact::read(&older).expect("well formed").thin("cuda:sm_80").expect("it has the target");
+    let thinned = thinned.to_vec().expect("bytes");
+    let found = [(compiled(net), 1), (older, 2), (thinned, 2)].map(|(bytes, modules)| {
         let gpu = Arc::new(Simulator::new(0));
         let model = Model::from_vec_with(bytes, &on(&gpu)).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(gpu.modules(), modules);
         let mut session = model.session(&SessionOptions::default()).expect("a session");
-        session.run_owned(&[&x]).expect("it runs")[0].bytes().to_vec()
+        session.run_owned(&[&x]).expect("it runs").remove(0)
     });
-    assert_eq!(found[0], found[1]);
+    for older in &found[1..] {
+        assert_close("an older file", std::slice::from_ref(older), &found[..1], 1e-6, 1e-6);
+    }
 }
 
 #[test]

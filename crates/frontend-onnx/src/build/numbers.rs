@@ -18,7 +18,7 @@ use infc_tensor::DType;
 const MAX_ELEMENTS: usize = 64;
 
 /// The greatest extent that is computed from numbers of the run.
-const MAX_SIZE: i64 = 1_000_000_000;
+pub(crate) const MAX_SIZE: i64 = 1_000_000_000;
 
 /// The greatest magnitude of a number of the run; beyond it, arithmetic on sizes would overflow.
 const MAX_NUMBER: i64 = 1 << 40;

@@ -4,7 +4,7 @@
 
 use super::Operator;
 use super::axes::ChosenAxes;
-use crate::build::{AxisSlice, Builder, Result, mismatch, var};
+use crate::build::{AxisSlice, Builder, MAX_SIZE, Result, mismatch, var};
 use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::known::Item;
@@ -123,8 +123,9 @@ fn crop(
     for (slice, pads) in slices.iter_mut().zip(before.iter().zip(after)) {
         let adds = |pad: &Dim| pad.as_const().is_none_or(|pad| pad > 0);
         if constant && (adds(pads.0) || adds(pads.1)) {
-            added[0].push(pads.0.clone());
-            added[1].push(pads.1.clone());
+            for (added, pad) in added.iter_mut().zip([pads.0, pads.1]) {
+                added.push(build.number("a padding", pad, -MAX_SIZE, MAX_SIZE)?);
+            }
             continue;
         }
         let mut taken = Vec::new();

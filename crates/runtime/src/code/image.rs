@@ -73,6 +73,17 @@ impl CodeImage {
     }
 }
 
+/// Lets this thread fetch instructions that another has made visible ([`sync_instruction_cache`]); x86 does so by itself.
+/// What it fetched before, from an address that is used again, may be waiting in its pipeline otherwise (Arm ARM, B2.4.4).
+pub(crate) fn synchronize_instructions() {
+    #[cfg(target_arch = "aarch64")]
+    #[expect(unsafe_code, reason = "a barrier has no other access")]
+    // SAFETY: a barrier.
+    unsafe {
+        std::arch::asm!("isb", options(nostack, preserves_flags))
+    };
+}
+
 /// Makes freshly written instructions visible to instruction fetch; x86 does so by itself.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(target_arch = "aarch64")))]
 pub(crate) fn sync_instruction_cache(_start: NonNull<u8>, _len_bytes: usize) {}

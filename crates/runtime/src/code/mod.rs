@@ -13,7 +13,7 @@ pub(crate) use call::KernelCall;
 pub(crate) use fpu::{FpMode, FpScope};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use image::sync_instruction_cache;
-pub(crate) use image::{CodeImage, KernelEntry};
+pub(crate) use image::{CodeImage, KernelEntry, synchronize_instructions};
 
 /// Whether this build of the runtime can call kernels at all.
 pub(crate) const HOST_ARCH: Option<&str> = if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {

@@ -45,7 +45,7 @@ impl GpuCode {
         }
         if !selection.is_machine_code {
             let (ptx, section) = artifact.code(variant)?;
-            this.load_ptx(ptx, section.hash, body)?;
+            selection.refused_together = this.load_ptx(ptx, section.hash, body)?;
         }
         if let (Some(start), Some(end)) = (weights.iter().map(|w| w.start).min(), weights.iter().map(|w| w.end).max()) {
             this.first_weight = start;
@@ -71,20 +71,24 @@ impl GpuCode {
 
     /// The module whose entries the kernels are, as a whole: drivers take long to begin with each module that they translate,
     /// and newer ones translate the entries of one on several threads. If it is refused, each entry as a module of its own,
-    /// to tell which of them is at fault.
-    fn load_ptx(&mut self, ptx: &[u8], hash: Hash, body: &VariantBody) -> Result<(), RuntimeError> {
+    /// to tell which of them is at fault; if none is, why they were refused as a whole.
+    fn load_ptx(&mut self, ptx: &[u8], hash: Hash, body: &VariantBody) -> Result<Option<String>, RuntimeError> {
         let found = Hash::of(ptx);
         if found != hash {
             let what = "the PTX section".to_owned();
             return Err(ArtifactError::HashMismatch { what, expected: hash, found }.into());
         }
         let head = body.head(ptx);
+        let mut refused = None;
         // Older files have no head, as each kernel is a module with one of its own.
         if !head.is_empty() {
             let whole = text_of(ptx, || "the PTX section".to_owned())?;
             match self.load_image(GpuImage::Ptx(whole), &body.kernels) {
-                Ok(()) => return Ok(()),
-                Err(GpuError::Refused { .. }) => self.unload(),
+                Ok(()) => return Ok(None),
+                Err(GpuError::Refused { log }) => {
+                    self.unload();
+                    refused = Some(log);
+                }
                 Err(source) => return Err(RuntimeError::gpu(&*self.gpu, source)),
             }
         }
@@ -104,7 +108,7 @@ impl GpuCode {
                 source => RuntimeError::gpu(&*self.gpu, source),
             })?;
         }
-        Ok(())
+        Ok(refused)
     }
 
     fn unload(&mut self) {

@@ -2,7 +2,7 @@
 
 use super::Spin;
 use super::region::{Region, Seat, relax};
-use crate::code::{FpMode, FpScope};
+use crate::code::{FpMode, FpScope, synchronize_instructions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -105,6 +105,7 @@ fn work(shared: &Shared, lane: usize) {
 /// Computes chunks of the regions of run `number` until it ends.
 fn take_part(shared: &Shared, number: u64, task: &dyn Task, lane: usize) {
     let _fp = FpScope::enter(task.fp_mode());
+    synchronize_instructions();
     let is_ours = || shared.run.load(Ordering::Acquire) == number;
     let (mut seat, mut idle) = (Seat::of_lane(lane), 0);
     loop {

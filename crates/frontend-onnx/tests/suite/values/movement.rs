@@ -118,6 +118,9 @@ fn pads() {
         case().constant(Tensor::scalar(9i64)).agrees();
         case().dynamic(&[0]).agrees();
     }
+    // Their sum is what there is, but they are beyond all sizes.
+    let beyond = Case::new("Pad", 13).data(counting(&[4])).constant(ints(&[i64::MAX, -i64::MAX]));
+    assert_eq!(beyond.refused().code(), "onnx::shape-mismatch");
 }
 
 #[test]

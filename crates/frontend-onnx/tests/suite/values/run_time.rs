@@ -51,6 +51,9 @@ fn paddings() {
     }
     for (len, pads) in [(0, [2, -1]), (1, [3, -2]), (2, [-3, 2]), (3, [-1, 2])] {
         Case::new("Pad", 19).data(counting(&[len])).constant(ints(&pads)).dynamic(&[0]).agrees_at_run_time();
+        // Which axis and with what a run tells too.
+        let case = Case::new("Pad", 19).data(counting(&[len, 2])).constant(ints(&pads)).constant(Tensor::scalar(7i64));
+        case.constant(ints(&[0])).agrees_at_run_time();
     }
     let value = || Tensor::scalar(7i64);
     let case = Case::new("Pad", 18).data(counting(&[2, 3])).constant(ints(&[1, 2])).constant(value());

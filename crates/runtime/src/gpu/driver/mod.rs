@@ -20,6 +20,7 @@ use staging::Staging;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt;
+use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -290,28 +291,34 @@ impl Gpu for NvidiaGpu {
         // Numbers are values themselves, not pointers to them.
         let mut options =
             [table::JIT_ERROR_LOG_BUFFER, table::JIT_ERROR_LOG_BUFFER_SIZE_BYTES, table::JIT_SPLIT_COMPILE];
-        let mut values = [
-            log.as_mut_ptr().cast::<c_void>(),
-            std::ptr::without_provenance_mut(LOG_BYTES - 1),
-            std::ptr::without_provenance_mut(0),
-        ];
+        let text_of_log = log.as_mut_ptr().cast::<c_void>();
+        // As many as this process may use: 0 would be for all of the machine.
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let count = if is_translated && self.version >= table::SPLIT_COMPILE_SINCE { 3 } else { 2 };
-        let mut module = std::ptr::null_mut();
+        let (mut module, mut result) = (std::ptr::null_mut(), 0);
         // SAFETY: text ends with a zero byte, and machine code has all that it says of its length; there are three options
         // and values, of which no more are read; the log is as long as is said and lives until the call returns.
         let loaded = unsafe {
             self.call("cuModuleLoadDataEx", |table| {
                 let mut load = |count| {
+                    // The driver writes there how much of the log it has filled.
+                    let [length, threads] = [LOG_BYTES - 1, threads].map(std::ptr::without_provenance_mut);
+                    let mut values = [text_of_log, length, threads];
                     (table.load_module)(&raw mut module, image, count, options.as_mut_ptr(), values.as_mut_ptr())
                 };
-                match load(count) {
-                    // One that does not know the last option in spite of its version.
-                    table::INVALID_VALUE | table::NOT_SUPPORTED if count == 3 => load(2),
-                    result => result,
+                result = load(count);
+                // One that does not know the last option in spite of its version.
+                if count == 3 && matches!(result, table::INVALID_VALUE | table::NOT_SUPPORTED) {
+                    result = load(2);
                 }
+                result
             })
         };
         loaded.map_err(|error| {
+            // What has nothing to do with the image: no context, no memory, a device that is lost.
+            if matches!(result, 0 | table::OUT_OF_MEMORY | table::ILLEGAL_ADDRESS..=table::LAUNCH_FAILED) {
+                return error;
+            }
             let said = CStr::from_bytes_until_nul(&log).map(CStr::to_string_lossy).unwrap_or_default();
             GpuError::Refused { log: format!("{error}; {}", said.trim()) }
         })?;

@@ -20,7 +20,10 @@ pub(super) type Handle = *mut c_void;
 
 pub(super) const INVALID_VALUE: CuResult = 1;
 pub(super) const OUT_OF_MEMORY: CuResult = 2;
+/// From `ILLEGAL_ADDRESS` to `LAUNCH_FAILED` errors are those of kernels, which a context does not survive.
+pub(super) const ILLEGAL_ADDRESS: CuResult = 700;
 pub(super) const LAUNCH_TIMEOUT: CuResult = 702;
+pub(super) const LAUNCH_FAILED: CuResult = 719;
 pub(super) const NOT_SUPPORTED: CuResult = 801;
 pub(super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 pub(super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
