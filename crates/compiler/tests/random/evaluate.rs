@@ -55,7 +55,11 @@ pub(crate) fn rounding(dtype: DType) -> f64 {
 
 /// Off by a rounding of every element, and one of something else of the given size.
 pub(crate) fn moved(x: &Tensor, beside: f64, random: &mut Random) -> Tensor {
-    let by = rounding(x.dtype());
+    moved_by(rounding(x.dtype()), x, beside, random)
+}
+
+/// The same by other than a rounding.
+pub(crate) fn moved_by(by: f64, x: &Tensor, beside: f64, random: &mut Random) -> Tensor {
     if by == 0.0 {
         return x.clone();
     }
