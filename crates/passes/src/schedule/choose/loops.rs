@@ -173,6 +173,12 @@ impl Chooser<'_> {
                 }
                 self.steps.push(ScheduleStep::Partial { stage: name.clone(), axis: l.clone() });
                 lanes.push(l);
+                // What is left of a short sum has no loop: its turns are few beside what is added up across lanes.
+                let of_a_turn = tile.lanes * tile.vectors;
+                let turns = a.extent.as_const().map(|n| (n + of_a_turn - 1) / of_a_turn);
+                if turns.is_some_and(|n| is_whole && n > 1 && n <= 16 && body * n <= limit + limit / 2) {
+                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: o.clone() });
+                }
                 order.push(o);
                 unrolling = false;
                 continue;
