@@ -1,7 +1,8 @@
 //! Decisions of the default choice that were worth a measurement (docs/perf-log.md, 2026-11-25).
 
+use super::loops_of;
 use super::support::MACHINES;
-use super::{depthwise, loops_of};
+use super::windows::depthwise;
 use infc_ir::kernel::Kernel;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::choose;
