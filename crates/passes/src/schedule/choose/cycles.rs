@@ -22,6 +22,9 @@ const FINISHED_ASIDE: f64 = 16.0;
 /// Cycles for each accumulator more.
 const FINISHED: f64 = 1.5;
 
+/// The part of a function's instructions that shows there.
+const FUNCTION_SHOWN: f64 = 0.5;
+
 /// Cycles for a lane whose place is a remainder that only the run tells.
 const FOUND_LANE: f64 = 20.0;
 
@@ -159,14 +162,23 @@ fn fours(view: &View<'_>, tile: &Tile, sizes: &[i64]) -> i64 {
 
 /// Cycles between two tiles of long vectors that a processor does not hide behind multiply-adds, where one element is
 /// multiplied by vectors and another stage finishes the sums: they show where sums are short.
-fn between_tiles(view: &View<'_>, vector_axis: usize, rows: f64, vectors: f64, accumulators: f64) -> f64 {
-    let spreads = view.dot.is_none() && view.accesses.iter().any(|a| a.steps[vector_axis] == Step::Zero);
-    if view.finishing.is_empty() || !spreads || view.stage.axes[vector_axis].kind == AxisKind::Reduce {
+fn between_tiles(view: &View<'_>, machine: &Machine, tile: &Tile, (rows, vectors): (f64, f64)) -> f64 {
+    let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
+    if view.finishing.is_empty() || view.stage.axes[vector_axis].kind == AxisKind::Reduce {
         return 0.0;
+    }
+    let late = (rows * vectors * view.stage.results.len() as f64 - FINISHED_ASIDE).max(0.0);
+    // What a function takes shows wherever it stands; but where few rows of a batch are as likely, many chains matter more.
+    let is_batch = tile.rows.iter().any(|&(axis, _)| is_batch(view.stage, axis));
+    let cost = if is_batch { 0.0 } else { FUNCTION_SHOWN * view.finishing_cost / machine.arithmetic_per_cycle };
+    let function = (cost - FINISHED).max(0.0) * late;
+    let spreads = view.dot.is_none() && view.accesses.iter().any(|a| a.steps[vector_axis] == Step::Zero);
+    if !spreads {
+        return function;
     }
     // With a single vector, spreading an element is part of the multiply-add.
     let spread = if vectors > 1.0 { OWN_SPREAD * rows } else { 0.0 };
-    spread + FINISHED * (accumulators - FINISHED_ASIDE).max(0.0)
+    spread + FINISHED * late + function
 }
 
 /// Cycles of one tile, or `None` if it does not fit into registers.
@@ -392,7 +404,6 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         0.0
     };
     let start = if reduction { 8.0 + accumulators } else { 1.0 };
-    let start = start
-        + if machine.mask_registers { between_tiles(view, vector_axis, rows, vectors, accumulators) } else { 0.0 };
+    let start = start + if machine.mask_registers { between_tiles(view, machine, tile, (rows, vectors)) } else { 0.0 };
     Some(step * steps + start + combine + stores)
 }

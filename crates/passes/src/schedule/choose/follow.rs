@@ -1,6 +1,6 @@
 //! How the parts of stages that a point of a root needs follow the root's axes.
 
-use super::access::{Move, Step, points_per_point};
+use super::access::{Move, Step, cost, points_per_point};
 use super::place::Chooser;
 use super::tile::Tile;
 use crate::schedule::plan::reads_neighbours;
@@ -98,7 +98,9 @@ impl Chooser<'_> {
                 finishing[*axis] = self.accesses[root.index()].iter().find_map(|a| a.periods[root_axis]);
             }
         }
-        let tile = self.tile_to_finish(main, Some(store), self.extents(main), finishing);
+        let inlined: f64 = self.works[root.index()].iter().map(|work| work.cost).sum();
+        let finishing_cost = inlined + cost(&self.kernel.stages[root]);
+        let tile = self.tile_to_finish(main, Some(store), self.extents(main), (finishing, finishing_cost));
         let to_root = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| follow[p]);
         let vector_axis = tile.vector_axis.and_then(to_root);
         let mut of_root = Tile {

@@ -43,7 +43,7 @@ pub(super) struct Chooser<'a> {
     runs: Vec<Range<usize>>,
     pub(super) accesses: Vec<Vec<Access>>,
     /// Per stage, what it takes to make what it reads.
-    works: Vec<Vec<Work>>,
+    pub(super) works: Vec<Vec<Work>>,
     /// Per stage, how it sums in dot products.
     pub(super) dots: Vec<Option<Dot>>,
     pub(super) steps: Vec<ScheduleStep>,
@@ -143,8 +143,20 @@ impl<'a> Chooser<'a> {
         let dot = self.dots[id.index()].map(|dot| dot.intrinsic);
         let accesses = &self.accesses[id.index()];
         let works = &self.works[id.index()];
-        let (finishing, lanes_along) = (Vec::new(), None);
-        View { stage, accesses, works, stores: store, extents, elem_bytes, reorders, dot, finishing, lanes_along }
+        let (finishing, finishing_cost, lanes_along) = (Vec::new(), 0.0, None);
+        View {
+            stage,
+            accesses,
+            works,
+            stores: store,
+            extents,
+            elem_bytes,
+            reorders,
+            dot,
+            finishing,
+            finishing_cost,
+            lanes_along,
+        }
     }
 
     /// Reduction points that one operation folds per lane.
@@ -154,18 +166,19 @@ impl<'a> Chooser<'a> {
 
     /// The cheapest tile of a stage; counts what it takes.
     pub(super) fn tile(&mut self, id: StageId, store: Option<Vec<Move>>, extents: Vec<i64>) -> Tile {
-        self.tile_to_finish(id, store, extents, Vec::new())
+        self.tile_to_finish(id, store, extents, (Vec::new(), 0.0))
     }
 
-    /// As [`Chooser::tile`], where another stage finishes the sums with what moves along their axes so ([`View::finishing`]).
+    /// As [`Chooser::tile`], where another stage finishes the sums with what moves along their axes so ([`View::finishing`]), by
+    /// so many instructions.
     pub(super) fn tile_to_finish(
         &mut self,
         id: StageId,
         store: Option<Vec<Move>>,
         extents: Vec<i64>,
-        finishing: Vec<Option<Period>>,
+        (finishing, finishing_cost): (Vec<Option<Period>>, f64),
     ) -> Tile {
-        let view = View { finishing, ..self.view(id, store, extents) };
+        let view = View { finishing, finishing_cost, ..self.view(id, store, extents) };
         let (tile, cycles) = self.pick_tile(&view, false);
         self.cycles += cycles;
         tile

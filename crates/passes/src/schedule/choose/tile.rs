@@ -69,6 +69,8 @@ pub(super) struct View<'a> {
     /// How what is read beside the stage's sums where another stage finishes them tile by tile (a bias) moves along each axis,
     /// if its lanes are put together; empty where none does.
     pub(super) finishing: Vec<Option<Period>>,
+    /// Vector instructions that finish a point of the sums there.
+    pub(super) finishing_cost: f64,
     /// The axis that lanes lie along, if that follows from other stages than this one.
     pub(super) lanes_along: Option<usize>,
 }
