@@ -262,6 +262,9 @@ fn a_device_that_is_lost() {
         let outcomes: Vec<_> = (0..4).map(|_| session.run_owned(&[&input]).map_err(|error| error.code())).collect();
         assert!(outcomes[0].is_ok(), "{outcomes:?}");
         assert_eq!(outcomes[3], Err("runtime::gpu-failed"));
+        // Not that a kernel were at fault.
+        let error = loaded(&bytes).map(drop).expect_err("nothing can be loaded any more");
+        assert_eq!(error.code(), "runtime::gpu-failed", "{error}");
         drop((session, model));
         assert_eq!(expected(&bytes, &input).len(), 1);
     });

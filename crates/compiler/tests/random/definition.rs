@@ -202,19 +202,21 @@ impl Definition {
             if result.dtype().is_int() && operands.first().copied().flatten().is_some_and(has_nan) {
                 return None;
             }
-            let times = if op_type.starts_with("Reduce") { long_sum(operands[0], &result) } else { 1.0 };
-            results.push(moved_by(rounding(result.dtype()) * times, &result, 0.0, random));
+            let beside =
+                if matches!(*op_type, "ReduceSum" | "ReduceMean") { long_sum(operands[0], &result) } else { 0.0 };
+            results.push(moved_by(rounding(result.dtype()) + beside, &result, 0.0, random));
         }
         results.pop()
     }
 }
 
-/// How many roundings a sum is off by: the terms that it has are equal now and then, so that one after the other is rounded the
-/// same way, by half a unit at most, where `--strict` adds them one after the other. What is allowed of a rounding is enough
-/// for some hundreds.
+/// How much more than by a rounding a sum is off: the terms that it has are equal now and then, so that one after the other is
+/// rounded the same way, by half a unit at most, where `--strict` adds them one after the other. What is allowed of a rounding
+/// is enough for some hundreds. Halves are summed as f32.
 fn long_sum(x: Option<&Tensor>, sums: &Tensor) -> f64 {
     let terms = x.map_or(0, Tensor::len_elems) / sums.len_elems().max(1);
-    (terms as f64 / 512.0).max(1.0)
+    let by = rounding(if sums.dtype() == DType::F64 { DType::F64 } else { DType::F32 });
+    by * (terms as f64 / 512.0 - 1.0).max(0.0)
 }
 
 fn has_nan(x: &Tensor) -> bool {

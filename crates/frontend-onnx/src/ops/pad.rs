@@ -21,7 +21,7 @@ fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let mode = call.string("mode", "constant")?;
     let (before, after) = paddings(call, x.rank())?;
     let value = padding_value(call, &x)?;
-    let (x, before, after) = crop(call.build, &x, (&before, &after), mode == "constant")?;
+    let Cropped { x, before, after, both } = crop(call.build, &x, (&before, &after), mode == "constant")?;
     let mut index: Vec<IndexExpr> = (0..x.rank()).map(var).collect();
     let mut shape = x.shape().to_vec();
     let mut valid = Vec::new();
@@ -53,7 +53,7 @@ fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
                 return Err(Problem::InvalidAttribute { attribute: "mode", expected, found: mode });
             }
         };
-        shape[axis] = call.build.size("a padded extent", &(extent + before.clone() + after.clone()))?;
+        shape[axis] = call.build.size("a padded extent", &(extent + both[axis].clone()))?;
     }
     if mode != "constant" {
         for (extent, _) in x.shape().iter().zip(&shape).filter(|(extent, padded)| extent != padded) {
@@ -109,16 +109,20 @@ fn paddings(call: &mut Call<'_>, rank: usize) -> Result<(Vec<Dim>, Vec<Dim>)> {
     Ok((side(first), side(second)))
 }
 
+/// What is left of a value whose elements are taken away, and what is added to it.
+struct Cropped {
+    x: Tracked,
+    before: Vec<Dim>,
+    after: Vec<Dim>,
+    /// On both sides together: known where what is added on one side is what the other one leaves, though neither is.
+    both: Vec<Dim>,
+}
+
 /// Negative paddings take elements away, before anything is added on other sides, since what is added may be of what is left.
 /// Where it is a `constant` it is not, and where both happen to an axis, more may be taken away than is there.
-fn crop(
-    build: &mut Builder,
-    x: &Tracked,
-    (before, after): (&[Dim], &[Dim]),
-    constant: bool,
-) -> Result<(Tracked, Vec<Dim>, Vec<Dim>)> {
+fn crop(build: &mut Builder, x: &Tracked, (before, after): (&[Dim], &[Dim]), constant: bool) -> Result<Cropped> {
     let zero = Dim::constant(0);
-    let mut added = [Vec::new(), Vec::new()];
+    let (mut added, mut both) = ([Vec::new(), Vec::new()], Vec::new());
     let mut slices: Vec<AxisSlice> = x.shape().iter().map(Builder::whole).collect();
     for (slice, pads) in slices.iter_mut().zip(before.iter().zip(after)) {
         let adds = |pad: &Dim| pad.as_const().is_none_or(|pad| pad > 0);
@@ -126,6 +130,7 @@ fn crop(
             for (added, pad) in added.iter_mut().zip([pads.0, pads.1]) {
                 added.push(build.number("a padding", pad, -MAX_SIZE, MAX_SIZE)?);
             }
+            both.push(pads.0.clone() + pads.1.clone());
             continue;
         }
         let mut taken = Vec::new();
@@ -138,6 +143,7 @@ fn crop(
             added.push(build.size("a padding", &plus)?);
             taken.push(build.size("how much is taken away", &minus)?);
         }
+        both.extend(added[0].last().zip(added[1].last()).map(|(before, after)| before.clone() + after.clone()));
         if taken.iter().any(|t| !t.is_const(0)) {
             let rest = slice.len.clone() - taken[0].clone() - taken[1].clone();
             slice.len = build.size("what is left of an extent", &rest)?;
@@ -145,7 +151,7 @@ fn crop(
         }
     }
     let [before, after] = added;
-    Ok((build.slice(x, &slices)?, before, after))
+    Ok(Cropped { x: build.slice(x, &slices)?, before, after, both })
 }
 
 /// What padded elements are.

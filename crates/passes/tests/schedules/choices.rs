@@ -89,6 +89,51 @@ fn short_sums_of_long_vectors_take_one_at_a_time() {
     assert_eq!(vectors(16, 1), 2, "without such multiply-adds");
 }
 
+/// Of a tile of more than sixteen sums a function would be computed while no sums are; what takes two instructions is not worth
+/// smaller tiles.
+#[test]
+fn sums_with_a_function_behind_them_have_smaller_tiles() {
+    let accumulators = |finish: &str, terms: i64| {
+        let text = format!(
+            "kernel @behind(x: f32[28, 28, {terms}], const w: f32[15, {terms}, 16], b: f32[240]) -> (y: f32[28, 28, 240]) {{
+               stage s[p: 28, q: 28, n: 240, reduce k: {terms}] =
+                 fold sum x[p, q, k] * w[div(n, 16), k, mod(n, 16)]
+               stage o[p, q, n] = {finish}
+               output y[p, q, n] = o[p, q, n]
+             }}"
+        );
+        let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let schedule = choose(&kernel, &MACHINES[2].1, ErrorClass::Exact).to_string();
+        let split = |axis: &str| {
+            let rest = schedule.split(&format!("split s.{axis} by ")).nth(1)?;
+            rest.split(' ').next()?.parse::<i64>().ok()
+        };
+        ["p", "q"].map(|axis| split(axis).unwrap_or(1)).iter().product::<i64>()
+            * split("n").map_or(1, |columns| columns / 16)
+    };
+    let silu = "(s[p, q, n] + b[n]) * sigmoid(s[p, q, n] + b[n])";
+    let relu = "max(s[p, q, n] + b[n], 0)";
+    for terms in [24, 40] {
+        let [with_function, without] = [silu, relu].map(|finish| accumulators(finish, terms));
+        assert!(with_function <= 16 && without >= 24, "{with_function} and {without} sums of {terms} terms");
+    }
+}
+
+/// Where several sums of a few turns each have lanes along them, no loop is left; one sum alone keeps its loop.
+#[test]
+fn short_sums_along_lanes_are_unrolled_as_a_whole() {
+    let few = choose(&product(784, 3, 24, "3, 24", "n, k"), &MACHINES[2].1, ErrorClass::Reassociating).to_string();
+    assert!(few.contains("unroll s.k_o"), "{few}");
+    let text = "kernel @one(x: f32[64, 64]) -> (y: f32[64]) {
+                  stage s[m: 64, reduce k: 64] = fold sum x[m, k]
+                  stage o[m] = s[m] * 2
+                  output y[m] = o[m]
+                }";
+    let one: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let one = choose(&one, &MACHINES[2].1, ErrorClass::Reassociating).to_string();
+    assert!(one.contains("partial s.k_l") && !one.contains("unroll s.k_o"), "{one}");
+}
+
 /// Three channels whose weights are stored again and again: lanes run along pixels and channels, and tiles begin with a first
 /// channel, both for the weights and for a bias that is not stored so.
 #[test]

@@ -90,7 +90,7 @@ pub trait Gpu: fmt::Debug + Send + Sync {
     /// Loads code.
     ///
     /// # Errors
-    /// [`GpuError::Refused`] with what the driver says of it.
+    /// [`GpuError::Refused`] with what the driver says of it; [`GpuError::Failed`] if that has nothing to do with the code.
     fn load(&self, image: GpuImage<'_>) -> Result<GpuModule, GpuError>;
 
     /// A kernel of code that was loaded, ready to be launched with a block and shared memory as they are said.

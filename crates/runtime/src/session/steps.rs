@@ -3,7 +3,7 @@
 use super::{Destination, RunOptions, Session};
 use crate::arena::Span;
 use crate::binding::{Binding, BoundCode, BoundLaunch, BoundStep, Place};
-use crate::code::FpScope;
+use crate::code::{FpScope, synchronize_instructions};
 use crate::error::RuntimeError;
 use crate::form::Form;
 use crate::gpu::GpuCode;
@@ -38,6 +38,8 @@ impl Session {
         self.begin(0, destination)?;
         self.task.flush_denormals.store(options.flush_denormals, Ordering::Relaxed);
         let _fp = FpScope::enter(self.task.fp_mode());
+        // Another thread may have loaded the code.
+        synchronize_instructions();
         let lanes = options.max_threads.unwrap_or(usize::MAX).clamp(1, self.max_threads);
         // What later segments have to do, their last bindings tell.
         let is_wide = self.form().bindings.iter().any(|kept| kept.first().is_some_and(|binding| binding.is_wide));

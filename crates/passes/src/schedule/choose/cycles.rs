@@ -160,25 +160,26 @@ fn fours(view: &View<'_>, tile: &Tile, sizes: &[i64]) -> i64 {
     sizes.iter().product::<i64>() / neighbours.max(1) * (neighbours / 4)
 }
 
-/// Cycles between two tiles of long vectors that a processor does not hide behind multiply-adds, where one element is
-/// multiplied by vectors and another stage finishes the sums: they show where sums are short.
+/// Cycles between two tiles of long vectors that a processor does not hide behind multiply-adds, where another stage finishes
+/// the sums. Where one element is multiplied by vectors they show if sums are short; what a function takes shows anywhere, but
+/// where few rows of a batch are as likely as many, in which more chains matter more.
 fn between_tiles(view: &View<'_>, machine: &Machine, tile: &Tile, (rows, vectors): (f64, f64)) -> f64 {
     let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
     if view.finishing.is_empty() || view.stage.axes[vector_axis].kind == AxisKind::Reduce {
         return 0.0;
     }
     let late = (rows * vectors * view.stage.results.len() as f64 - FINISHED_ASIDE).max(0.0);
-    // What a function takes shows wherever it stands; but where few rows of a batch are as likely, many chains matter more.
-    let is_batch = tile.rows.iter().any(|&(axis, _)| is_batch(view.stage, axis));
-    let cost = if is_batch { 0.0 } else { FUNCTION_SHOWN * view.finishing_cost / machine.arithmetic_per_cycle };
-    let function = (cost - FINISHED).max(0.0) * late;
+    let of_batch = tile.rows.iter().any(|&(axis, _)| is_batch(view.stage, axis));
+    let instructions = if of_batch { 0.0 } else { FUNCTION_SHOWN * view.finishing_cost };
+    // Beyond what any stage takes that finishes sums.
+    let function = (instructions / machine.arithmetic_per_cycle - FINISHED).max(0.0);
     let spreads = view.dot.is_none() && view.accesses.iter().any(|a| a.steps[vector_axis] == Step::Zero);
     if !spreads {
-        return function;
+        return function * late;
     }
     // With a single vector, spreading an element is part of the multiply-add.
     let spread = if vectors > 1.0 { OWN_SPREAD * rows } else { 0.0 };
-    spread + FINISHED * late + function
+    spread + (FINISHED + function) * late
 }
 
 /// Cycles of one tile, or `None` if it does not fit into registers.

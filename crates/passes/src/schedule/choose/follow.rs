@@ -98,8 +98,10 @@ impl Chooser<'_> {
                 finishing[*axis] = self.accesses[root.index()].iter().find_map(|a| a.periods[root_axis]);
             }
         }
-        let inlined: f64 = self.works[root.index()].iter().map(|work| work.cost).sum();
-        let finishing_cost = inlined + cost(&self.kernel.stages[root]);
+        let axes = value.iter().zip(&follow);
+        let own: i64 =
+            axes.filter_map(|(&axis, root_axis)| Some(self.own_points(root, (*root_axis)?, main, axis))).product();
+        let finishing_cost = cost(&self.kernel.stages[root]) / own.max(1) as f64;
         let tile = self.tile_to_finish(main, Some(store), self.extents(main), (finishing, finishing_cost));
         let to_root = |axis: usize| value.iter().position(|&v| v == axis).and_then(|p| follow[p]);
         let vector_axis = tile.vector_axis.and_then(to_root);

@@ -43,7 +43,7 @@ pub(super) struct Chooser<'a> {
     runs: Vec<Range<usize>>,
     pub(super) accesses: Vec<Vec<Access>>,
     /// Per stage, what it takes to make what it reads.
-    pub(super) works: Vec<Vec<Work>>,
+    works: Vec<Vec<Work>>,
     /// Per stage, how it sums in dot products.
     pub(super) dots: Vec<Option<Dot>>,
     pub(super) steps: Vec<ScheduleStep>,

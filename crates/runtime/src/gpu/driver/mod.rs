@@ -297,7 +297,7 @@ impl Gpu for NvidiaGpu {
         let count = if is_translated && self.version >= table::SPLIT_COMPILE_SINCE { 3 } else { 2 };
         let (mut module, mut result) = (std::ptr::null_mut(), 0);
         // SAFETY: text ends with a zero byte, and machine code has all that it says of its length; there are three options
-        // and values, of which no more are read; the log is as long as is said and lives until the call returns.
+        // and values, of which no more are read or written; the log is as long as is said and lives until the call returns.
         let loaded = unsafe {
             self.call("cuModuleLoadDataEx", |table| {
                 let mut load = |count| {
@@ -307,16 +307,16 @@ impl Gpu for NvidiaGpu {
                     (table.load_module)(&raw mut module, image, count, options.as_mut_ptr(), values.as_mut_ptr())
                 };
                 result = load(count);
-                // One that does not know the last option in spite of its version.
-                if count == 3 && matches!(result, table::INVALID_VALUE | table::NOT_SUPPORTED) {
+                // One that does not know the last option in spite of its version, or has no memory for so many threads.
+                if count == 3 && matches!(result, table::INVALID_VALUE | table::NOT_SUPPORTED | table::OUT_OF_MEMORY) {
                     result = load(2);
                 }
                 result
             })
         };
         loaded.map_err(|error| {
-            // What has nothing to do with the image: no context, no memory, a device that is lost.
-            if matches!(result, 0 | table::OUT_OF_MEMORY | table::ILLEGAL_ADDRESS..=table::LAUNCH_FAILED) {
+            // Others have nothing to do with the image: no context, no memory, a device that is lost.
+            if !table::OF_AN_IMAGE.contains(&result) {
                 return error;
             }
             let said = CStr::from_bytes_until_nul(&log).map(CStr::to_string_lossy).unwrap_or_default();

@@ -20,11 +20,11 @@ pub(super) type Handle = *mut c_void;
 
 pub(super) const INVALID_VALUE: CuResult = 1;
 pub(super) const OUT_OF_MEMORY: CuResult = 2;
-/// From `ILLEGAL_ADDRESS` to `LAUNCH_FAILED` errors are those of kernels, which a context does not survive.
-pub(super) const ILLEGAL_ADDRESS: CuResult = 700;
 pub(super) const LAUNCH_TIMEOUT: CuResult = 702;
-pub(super) const LAUNCH_FAILED: CuResult = 719;
 pub(super) const NOT_SUPPORTED: CuResult = 801;
+/// What is said of an image that is not taken: an invalid value, an invalid image, no code for the GPU, invalid PTX, no
+/// translator, a version of PTX that is too new, no translation allowed, an invalid source, a symbol not found, not supported.
+pub(super) const OF_AN_IMAGE: [CuResult; 10] = [INVALID_VALUE, 200, 209, 218, 221, 222, 223, 300, 500, NOT_SUPPORTED];
 pub(super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 pub(super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
 pub(super) const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
