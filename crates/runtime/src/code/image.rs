@@ -78,7 +78,7 @@ impl CodeImage {
 pub(crate) fn synchronize_instructions() {
     #[cfg(target_arch = "aarch64")]
     #[expect(unsafe_code, reason = "a barrier has no other access")]
-    // SAFETY: a barrier.
+    // SAFETY: a barrier, which changes neither registers nor memory; every process may execute it.
     unsafe {
         std::arch::asm!("isb", options(nostack, preserves_flags))
     };

@@ -22,7 +22,8 @@ const FINISHED_ASIDE: f64 = 16.0;
 /// Cycles for each accumulator more.
 const FINISHED: f64 = 1.5;
 
-/// The part of a function's instructions that shows there.
+/// The part of a function's instructions that shows there: all of it made tiles too small behind sums of 192 terms
+/// (docs/perf-log.md, "functions behind sums").
 const FUNCTION_SHOWN: f64 = 0.5;
 
 /// Cycles for a lane whose place is a remainder that only the run tells.
