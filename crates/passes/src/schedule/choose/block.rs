@@ -10,9 +10,10 @@
 //! that the formulas share what they have in common.
 
 use super::access::{Step, extent};
+use super::cycles;
 use super::decide::MOST_ALTERNATIVES;
 use super::place::Chooser;
-use super::tile::{self, Tile};
+use super::tile::{self, Tile, View};
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr};
 use infc_ir::kernel::{AxisKind, OperandKind, Stage};
@@ -26,6 +27,10 @@ const FEW_CHUNKS: f64 = 0.01;
 /// and what it costs that there is only one: two threads would halve the time, and two blocks of 14² cost nothing on one where
 /// they are estimated to take a sixth more.
 const ALONE: f64 = 1.5;
+/// What is more than an estimate over this is not compared with others that are about equal to it.
+const NEARLY: f64 = 0.99;
+/// Leaves what is least less than what is estimated, however both were rounded.
+const ROUNDED: f64 = 1.0 - 1e-9;
 /// Multiply-adds of vectors below which a chunk is not worth what it computes again.
 const LEAST_CHUNK: f64 = 100_000.0;
 /// What comes from memory takes so many times as long as from the last cache: it is read before it is written, too.
@@ -59,6 +64,14 @@ pub(super) struct Blocks {
     tiled: Vec<(usize, i64)>,
     /// The axis whose points are lanes.
     lanes_axis: usize,
+}
+
+/// A stage that sums, in a block.
+struct Sum<'v> {
+    id: StageId,
+    view: View<'v>,
+    /// Bytes of the constants that it reads.
+    constant_bytes: f64,
 }
 
 /// Sizes of a block: points per axis of the root.
@@ -161,13 +174,12 @@ impl Blocks {
             let tiles = (TILES_OF_UNKNOWN as f64).powf(1.0 / unknown as f64) as i64;
             whole[axis] = points.map_or(1, |points| whole[axis].min(tiles * points));
         }
-        let mut sizes: Vec<(f64, Size)> = Vec::new();
         // Blocks are one point of all axes but the tiled ones and the lanes.
         let mut size: Size = vec![1; axes.len()];
         size[self.lanes_axis] = whole[self.lanes_axis];
-        self.each_size(&whole, 0, &mut size, &mut |size| {
-            sizes.push((self.cycles(chooser, &whole, size), size.clone()));
-        });
+        let mut sizes = Vec::new();
+        self.each_size(&whole, 0, &mut size, &mut |size| sizes.push(size.clone()));
+        let sizes = self.estimated(chooser, &whole, sizes);
         let mut size = self.pick_size(chooser, sizes).unwrap_or(size);
         // Threads share what is left: columns, whose blocks compute the stages that do not follow them again.
         let blocks = self.blocks(&whole, &size);
@@ -181,11 +193,29 @@ impl Blocks {
         size
     }
 
+    /// Sizes with their cycles, in order; where there is no choice, without those that are not picked in any case: all are
+    /// as quick as their arithmetic allows at most, and the one that is quickest then is nearly the best.
+    fn estimated(&self, chooser: &Chooser<'_>, whole: &Size, sizes: Vec<Size>) -> Vec<(f64, Size)> {
+        let machine = chooser.machine;
+        let mut sums = self.sums(chooser, whole);
+        let mut least = |size: &Size| self.cycles(chooser, &mut sums, whole, size, &|sum| cycles::least(sum, machine));
+        let sizes: Vec<(f64, Size)> = sizes.into_iter().map(|size| (least(&size) * ROUNDED, size)).collect();
+        let mut cycles =
+            |size: &Size| self.cycles(chooser, &mut sums, whole, size, &|sum| tile::choose(sum, machine, false).1);
+        let mut most = f64::INFINITY;
+        if !chooser.decisions.are_open()
+            && let Some((_, promising)) = sizes.iter().min_by(|a, b| a.0.total_cmp(&b.0))
+        {
+            most = cycles(promising) / NEARLY;
+        }
+        sizes.into_iter().filter(|&(least, _)| least <= most).map(|(_, size)| (cycles(&size), size)).collect()
+    }
+
     /// The cheapest size, unless it is decided otherwise.
     fn pick_size(&self, chooser: &Chooser<'_>, mut sizes: Vec<(f64, Size)>) -> Option<Size> {
         let mut best = 0;
         for (n, (cycles, _)) in sizes.iter().enumerate() {
-            if *cycles < sizes[best].0 * 0.999 {
+            if *cycles < sizes[best].0 * tile::LESS {
                 best = n;
             }
         }
@@ -226,24 +256,40 @@ impl Blocks {
             / lanes
     }
 
-    /// Cycles that depend on the size of blocks: memory traffic, and lanes and rows that stay empty.
-    fn cycles(&self, chooser: &Chooser<'_>, whole: &Size, size: &Size) -> f64 {
+    /// What is known of the stages that sum, whatever the size of blocks.
+    fn sums<'v>(&'v self, chooser: &'v Chooser<'_>, whole: &Size) -> Vec<Sum<'v>> {
+        let of_stage = |(id, follow): &'v (StageId, Vec<Follow>)| {
+            let stage = &chooser.kernel.stages[*id];
+            stage.reducer.as_ref()?;
+            let extents = self.extents(chooser, *id, follow, whole);
+            let view = chooser.view(*id, Some(chooser.store_moves(*id)), extents);
+            Some(Sum { id: *id, view, constant_bytes: constants(chooser, stage) })
+        };
+        self.stages.iter().filter_map(of_stage).collect()
+    }
+
+    /// Cycles that depend on the size of blocks: memory traffic, and lanes and rows that stay empty, by what the sums' arithmetic
+    /// takes.
+    fn cycles(
+        &self,
+        chooser: &Chooser<'_>,
+        sums: &mut [Sum<'_>],
+        whole: &Size,
+        size: &Size,
+        arithmetic: &dyn Fn(&View<'_>) -> f64,
+    ) -> f64 {
         let machine = chooser.machine;
         let blocks = self.blocks(whole, size) as f64;
         let mut stored = 0.0;
-        let mut weights = 0.0;
-        let mut arithmetic = 0.0;
         for (id, follow) in &self.stages {
-            let stage = &chooser.kernel.stages[*id];
             let extents = self.extents(chooser, *id, follow, size);
-            let value: f64 = stage.value_axes().map(|(axis, _)| extents[axis] as f64).product();
-            stored += value * 4.0;
-            if stage.reducer.is_some() {
-                let view = chooser.view(*id, Some(chooser.store_moves(*id)), extents);
-                arithmetic += tile::choose(&view, machine, false).1;
-                weights += constants(chooser, stage);
+            stored +=
+                chooser.kernel.stages[*id].value_axes().map(|(axis, _)| extents[axis] as f64).product::<f64>() * 4.0;
+            if let Some(sum) = sums.iter_mut().find(|sum| sum.id == *id) {
+                sum.view.extents = extents;
             }
         }
+        let weights: f64 = sums.iter().map(|sum| sum.constant_bytes).sum();
         let near = machine.l2_bytes as f64;
         let rate =
             |bytes: f64| if bytes > near / 2.0 { machine.l3_bytes_per_cycle } else { machine.l2_bytes_per_cycle };
@@ -259,6 +305,7 @@ impl Blocks {
         let few = if blocks < CHUNKS as f64 { 1.0 + FEW_CHUNKS * (CHUNKS as f64 - blocks) } else { 1.0 };
         // A single block of few columns is one thread's.
         let alone = blocks < 2.0 && whole[self.lanes_axis] <= PANEL && self.work(chooser, whole) >= 2.0 * LEAST_CHUNK;
+        let arithmetic: f64 = sums.iter().map(|sum| arithmetic(&sum.view)).sum();
         blocks * (arithmetic + streamed + moved) * few * if alone { ALONE } else { 1.0 }
     }
 

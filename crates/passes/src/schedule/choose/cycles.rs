@@ -4,7 +4,7 @@ use super::access::{Access, Step, cost};
 use super::lines::{self, Lines};
 use super::machine::Machine;
 use super::regroup;
-use super::tile::{Tile, View, is_batch};
+use super::tile::{Tile, View};
 use super::window::{self, Window, window};
 use infc_ir::kernel::{AxisKind, Reducer};
 use infc_ir::scalar::BinaryOp;
@@ -47,6 +47,9 @@ const COMBINE_CYCLES: f64 = 12.0;
 /// What a turn of the innermost loop costs beside its work.
 const LOOP_CYCLES: f64 = 0.5;
 
+/// Cycles before the first turn of a tile's loop, beside those of its accumulators.
+const BEGINNING: f64 = 8.0;
+
 /// Ways of a cache set that rows of a tile may take; the others are for what streams by.
 const CACHE_WAYS_FOR_ROWS: i64 = 6;
 
@@ -68,15 +71,37 @@ fn summed_points(view: &View<'_>, access: &Access) -> f64 {
     moving.map(|(axis, _)| view.extents[axis] as f64).product()
 }
 
-/// Cycles for the whole stage.
-pub(super) fn estimate(view: &View<'_>, machine: &Machine, tile: &Tile) -> f64 {
+/// Cycles that the whole stage takes at least, by any tile: those of its arithmetic, without anything beside it.
+pub(super) fn least(view: &View<'_>, machine: &Machine) -> f64 {
+    let points: f64 = view.extents.iter().map(|&n| n as f64).product();
+    let cost = view.dot.map_or_else(|| cost(view.stage), |intrinsic| machine.dot(intrinsic).cost);
+    points / view.points_at_once() / machine.lanes(view.elem_bytes) as f64 * cost / machine.arithmetic_per_cycle
+}
+
+/// What all tiles of a stage have in common, full ones and remainders.
+struct Common {
+    /// How often what moves along the vector axis alone (weights) is streamed.
+    passes: f64,
+    /// Turns of the loop over what is summed.
+    turns: f64,
+    /// Vector instructions per point.
+    cost: f64,
+}
+
+/// Cycles for the whole stage; infinitely many if the tile does not fit into registers, or if it takes `most` or more.
+pub(super) fn estimate(view: &View<'_>, machine: &Machine, tile: &Tile, most: f64) -> f64 {
     let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
     let reduces = view.stage.axes[vector_axis].kind == AxisKind::Reduce;
-    let mut total = 0.0;
-    // Full tiles and remainders, per axis of the tile.
-    let mut parts: Vec<Vec<(i64, f64)>> = Vec::new();
+    // Most tiles that are tried are too large.
     let along = view.extents[vector_axis];
     let width = tile.vectors * tile.lanes;
+    let operations = tile.vectors * tile.rows.iter().map(|&(_, n)| n).product::<i64>();
+    let are_full = (reduces || along >= width) && tile.rows.iter().all(|&(axis, n)| view.extents[axis] >= n);
+    if are_full && !has_room(view, machine, operations as f64) {
+        return f64::INFINITY;
+    }
+    // Full tiles and remainders, per axis of the tile.
+    let mut parts: Vec<Vec<(i64, f64)>> = Vec::new();
     if reduces {
         parts.push(vec![(tile.vectors, 1.0)]);
     } else {
@@ -85,7 +110,7 @@ pub(super) fn estimate(view: &View<'_>, machine: &Machine, tile: &Tile) -> f64 {
         if rest > 0 {
             p.push(((rest + tile.lanes - 1) / tile.lanes, 1.0));
         }
-        if is_batch(view.stage, vector_axis) {
+        if view.batches[vector_axis] {
             p.push((1, BATCHES_OF_ONE));
         }
         parts.push(p);
@@ -96,30 +121,57 @@ pub(super) fn estimate(view: &View<'_>, machine: &Machine, tile: &Tile) -> f64 {
         if points % n > 0 {
             p.push((points % n, 1.0));
         }
-        if is_batch(view.stage, axis) && n > 1 {
+        if view.batches[axis] && n > 1 {
             p.push((1, BATCHES_OF_ONE));
         }
         parts.push(p);
-    }
-    let passes = passes(view, tile, &parts);
-    let mut index = vec![0usize; parts.len()];
-    loop {
-        let sizes: Vec<i64> = index.iter().zip(&parts).map(|(&i, p)| p[i].0).collect();
-        let count: f64 = index.iter().zip(&parts).map(|(&i, p)| p[i].1).product();
-        if count > 0.0 {
-            let Some(cycles) = tile_cycles(view, machine, tile, &sizes, passes) else { return f64::INFINITY };
-            total += count * cycles;
-        }
-        let Some(next) = (0..index.len()).find(|&d| index[d] + 1 < parts[d].len()) else { break };
-        index[next] += 1;
-        index[..next].fill(0);
     }
     let others: f64 = (0..view.stage.axes.len())
         .filter(|&a| view.stage.axes[a].kind != AxisKind::Reduce)
         .filter(|&a| a != vector_axis && tile.rows.iter().all(|&(r, _)| r != a))
         .map(|a| view.extents[a] as f64)
         .product();
-    total * others
+    let common = Common {
+        passes: passes(view, tile, &parts),
+        turns: turns(view, tile),
+        cost: view.dot.map_or_else(|| cost(view.stage), |dot| machine.dot(dot).cost),
+    };
+    // Many are so small or leave so much over that nothing else need be known of them.
+    let least = total(&parts, &mut |sizes| least_tile_cycles(view, machine, tile, sizes, &common));
+    if least.is_none_or(|least| least * others >= most) {
+        return f64::INFINITY;
+    }
+    total(&parts, &mut |sizes| tile_cycles(view, machine, tile, sizes, &common)).map_or(f64::INFINITY, |t| t * others)
+}
+
+/// The cycles of all tiles, given those of one of each size; `None` if there are none of one that exists.
+fn total(parts: &[Vec<(i64, f64)>], of_one: &mut dyn FnMut(&[i64]) -> Option<f64>) -> Option<f64> {
+    let mut total = 0.0;
+    let mut index = vec![0usize; parts.len()];
+    let mut sizes = vec![0; parts.len()];
+    loop {
+        sizes.iter_mut().zip(index.iter().zip(parts)).for_each(|(size, (&i, p))| *size = p[i].0);
+        let count: f64 = index.iter().zip(parts).map(|(&i, p)| p[i].1).product();
+        if count > 0.0 {
+            total += count * of_one(&sizes)?;
+        }
+        let Some(next) = (0..index.len()).find(|&d| index[d] + 1 < parts[d].len()) else { return Some(total) };
+        index[next] += 1;
+        index[..next].fill(0);
+    }
+}
+
+/// Turns of a tile's loop over what is summed.
+fn turns(view: &View<'_>, tile: &Tile) -> f64 {
+    let points = reduction_points(view);
+    let Some(axis) = tile.vector_axis.filter(|&axis| view.stage.axes[axis].kind == AxisKind::Reduce) else {
+        return points;
+    };
+    let along = view.extents[axis];
+    let width = tile.lanes * tile.vectors;
+    // A remainder is masked, which costs about a step more.
+    let turns = along / width + if along % width == 0 { 0 } else { 2 };
+    points / along as f64 * turns as f64
 }
 
 /// How often what moves along the vector axis alone (weights) is streamed.
@@ -170,7 +222,7 @@ fn between_tiles(view: &View<'_>, machine: &Machine, tile: &Tile, (rows, vectors
         return 0.0;
     }
     let late = (rows * vectors * view.stage.results.len() as f64 - FINISHED_ASIDE).max(0.0);
-    let of_batch = tile.rows.iter().any(|&(axis, _)| is_batch(view.stage, axis));
+    let of_batch = tile.rows.iter().any(|&(axis, _)| view.batches[axis]);
     let instructions = if of_batch { 0.0 } else { FUNCTION_SHOWN * view.finishing_cost };
     // Beyond what any stage takes that finishes sums.
     let function = (instructions / machine.arithmetic_per_cycle - FINISHED).max(0.0);
@@ -183,8 +235,27 @@ fn between_tiles(view: &View<'_>, machine: &Machine, tile: &Tile, (rows, vectors
     spread + (FINISHED + function) * late
 }
 
+/// Cycles of one tile at least, if there is nothing but its arithmetic; `None` if its accumulators do not fit into registers.
+fn least_tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], common: &Common) -> Option<f64> {
+    let operations = sizes.iter().map(|&n| n as f64).product::<f64>();
+    let arithmetic = operations * common.cost / machine.arithmetic_per_cycle;
+    if view.stage.reducer.is_none() {
+        return Some(arithmetic);
+    }
+    let accumulators = operations * view.stage.results.len() as f64;
+    let latency_cycles = view.dot.map_or(machine.latency_cycles, |dot| machine.dot(dot).latency_cycles);
+    let latency = latency_cycles * if tile.slides.is_some() { 1.0 } else { LATENCY_SLACK };
+    let cycles = (arithmetic.max(latency) + LOOP_CYCLES) * common.turns + BEGINNING + accumulators;
+    has_room(view, machine, operations).then_some(cycles)
+}
+
+/// Whether the accumulators of so many sums leave a register for what is summed.
+fn has_room(view: &View<'_>, machine: &Machine, sums: f64) -> bool {
+    view.stage.reducer.is_none() || sums * (view.stage.results.len() as f64) < f64::from(machine.vector_registers)
+}
+
 /// Cycles of one tile, or `None` if it does not fit into registers.
-fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], passes: f64) -> Option<f64> {
+fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], common: &Common) -> Option<f64> {
     let vector_axis = tile.vector_axis.expect("only vector tiles are estimated");
     let reduces = view.stage.axes[vector_axis].kind == AxisKind::Reduce;
     let vectors = sizes[0] as f64;
@@ -195,9 +266,9 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     // Extrema of floats keep NaN: an operand waits for the next one to be looked at, and what was seen is remembered. Both
     // the comparison's result and what is remembered are vectors where masks have no registers.
     let extremum = |op| matches!(op, BinaryOp::Min | BinaryOp::Max);
-    let floats = view.stage.dtypes().iter().any(|dtype| dtype.class() == DTypeClass::Float);
+    let floats = || view.stage.dtypes().iter().any(|dtype| dtype.class() == DTypeClass::Float);
     let reducer = view.stage.reducer.as_ref().and_then(Reducer::as_binary);
-    let watched = match floats && reducer.is_some_and(extremum) {
+    let watched = match reducer.is_some_and(extremum) && floats() {
         true if machine.mask_registers => 2.0,
         true => 4.0,
         false => 0.0,
@@ -241,7 +312,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     let mut others = 0.0;
     // Loads that a single multiply-add each is waiting for.
     let mut own = 0.0;
-    let mut vector_loads = Vec::new();
+    // Accesses that are vectors, and the loads of the one that has fewest.
+    let (mut vector_accesses, mut fewest_loads) = (0, f64::INFINITY);
     // Conversions of what is loaded.
     let mut widened = 0.0;
     for access in view.accesses {
@@ -293,7 +365,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
                 }
                 loads += n * vectors * each * again;
                 widened += n * vectors * again * if access.widened { WIDENED } else { 0.0 };
-                vector_loads.push(n * vectors);
+                vector_accesses += 1;
+                fewest_loads = fewest_loads.min(n * vectors);
                 // Where lanes sum, rows and columns share their loads.
                 let is_own = n > 1.0 && (!reduces || n >= rows);
                 own += if is_own { n * vectors } else { 0.0 };
@@ -350,7 +423,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if reduces {
         // What has one use is an operand of the arithmetic. Of two that are both vectors, the fewer stay until all
         // accumulators have had them.
-        held = if vector_loads.len() > 1 { vector_loads.into_iter().fold(f64::INFINITY, f64::min) } else { 0.0 };
+        held = if vector_accesses > 1 { fewest_loads } else { 0.0 };
     }
     // Bytes that are taken apart first are two vectors each.
     let operand_cost = dot.map_or(0.0, |dot| dot.operand_cost);
@@ -364,7 +437,6 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     if registers > f64::from(machine.vector_registers) {
         return None;
     }
-    let cost = dot.map_or_else(|| cost(view.stage), |dot| dot.cost);
     // Dot products take halves as they are, or have what it takes in the cost of their operands.
     let widened = if dot.is_some() { 0.0 } else { widened };
     let mut prepared = loads * operand_cost + widened + moved * regroup::unit(machine) + others * regroup::UNIT_AHEAD;
@@ -373,7 +445,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         let rows = tile.rows.iter().zip(&sizes[1..]).filter(|&(&(axis, _), _)| work.moves[axis]);
         prepared += work.cost * lanes * rows.map(|(_, &size)| size as f64).product::<f64>();
     }
-    let arithmetic = (vectors * rows * cost + prepared) / machine.arithmetic_per_cycle;
+    let arithmetic = (vectors * rows * common.cost + prepared) / machine.arithmetic_per_cycle;
     // The lanes of a gather are read by many small operations, which take the arithmetic's place.
     let memory = loads / machine.loads_per_cycle;
     let mut step = arithmetic.max(memory) + (gathers + own * OWN_LOAD) / machine.loads_per_cycle;
@@ -388,15 +460,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
         let near = step.max(streamed / machine.l2_bytes_per_cycle);
         let far = step.max(streamed / machine.l3_bytes_per_cycle);
         let first = if streamed_total > machine.l2_bytes as f64 / 2.0 { far } else { near };
-        step = near + (first - near) / passes + LOOP_CYCLES;
-        steps = reduction_points(view);
-        if reduces {
-            let along = view.extents[vector_axis];
-            let width = tile.lanes * tile.vectors;
-            // A remainder is masked, which costs about a step more.
-            let turns = along / width + if along % width == 0 { 0 } else { 2 };
-            steps = steps / along as f64 * turns as f64;
-        }
+        step = near + (first - near) / common.passes + LOOP_CYCLES;
+        steps = common.turns;
     }
     // Starting a tile, and combining lanes where they are accumulators.
     let combine = if reduces {
@@ -405,7 +470,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], p
     } else {
         0.0
     };
-    let start = if reduction { 8.0 + accumulators } else { 1.0 };
+    let start = if reduction { BEGINNING + accumulators } else { 1.0 };
     let start = start + if machine.mask_registers { between_tiles(view, machine, tile, (rows, vectors)) } else { 0.0 };
     Some(step * steps + start + combine + stores)
 }

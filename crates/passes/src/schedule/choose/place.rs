@@ -144,12 +144,14 @@ impl<'a> Chooser<'a> {
         let accesses = &self.accesses[id.index()];
         let works = &self.works[id.index()];
         let (finishing, finishing_cost, lanes_along) = (Vec::new(), 0.0, None);
+        let batches = (0..stage.axes.len()).map(|axis| tile::is_batch(stage, axis)).collect();
         View {
             stage,
             accesses,
             works,
             stores: store,
             extents,
+            batches,
             elem_bytes,
             reorders,
             dot,

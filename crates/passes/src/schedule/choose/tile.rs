@@ -8,6 +8,9 @@ use super::window;
 use infc_ir::kernel::{Axis, AxisKind, Stage};
 use infc_ir::schedule::Intrinsic;
 
+/// What is less than this of another estimate is taken to be less.
+pub(super) const LESS: f64 = 0.999;
+
 /// What one innermost body computes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tile {
@@ -60,6 +63,8 @@ pub(super) struct View<'a> {
     pub(super) stores: Option<Vec<Move>>,
     /// Points along each axis in one computation of the stage.
     pub(super) extents: Vec<i64>,
+    /// The axes that are probably a batch ([`is_batch`]).
+    pub(super) batches: Vec<bool>,
     /// Widest element of the stage in bytes.
     pub(super) elem_bytes: usize,
     /// Whether the reduction may be folded in another order, so that its axes may be lanes.
@@ -86,8 +91,9 @@ impl View<'_> {
 /// reduction if that is asked for.
 pub(super) fn choose(view: &View<'_>, machine: &Machine, along_reduction: bool) -> (Tile, f64) {
     let mut best = (Tile::scalar(), f64::INFINITY);
-    for_each(view, machine, along_reduction, &mut |tile, cycles| {
-        if cycles < best.1 * 0.999 {
+    for_each(view, machine, along_reduction, &mut |tile| {
+        let cycles = cycles::estimate(view, machine, &tile, best.1 * LESS);
+        if cycles < best.1 * LESS {
             best = (tile, cycles);
         }
     });
@@ -99,7 +105,8 @@ pub(super) fn ranked(view: &View<'_>, machine: &Machine, along_reduction: bool, 
     let best = choose(view, machine, along_reduction);
     let mut others = Vec::new();
     let free = View { lanes_along: None, ..view.clone() };
-    for_each(&free, machine, along_reduction, &mut |tile, cycles| {
+    for_each(&free, machine, along_reduction, &mut |tile| {
+        let cycles = cycles::estimate(&free, machine, &tile, f64::INFINITY);
         if cycles.is_finite() && tile != best.0 {
             others.push((tile, cycles));
         }
@@ -110,8 +117,8 @@ pub(super) fn ranked(view: &View<'_>, machine: &Machine, along_reduction: bool, 
     others
 }
 
-/// Calls `f` with every tile and its cycles.
-fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut dyn FnMut(Tile, f64)) {
+/// Calls `f` with every tile.
+fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut dyn FnMut(Tile)) {
     let lanes = machine.lanes(view.elem_bytes);
     let allowed = |kind| !along_reduction || kind == AxisKind::Reduce;
     for axis in 0..view.stage.axes.len() {
@@ -151,13 +158,12 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
             // A remainder of partial sums is masked; half vectors may leave none.
             shapes.extend(vectors.iter().map(|&n| (n, lanes / 2)));
         }
+        let choices = row_choices(view, axis);
         for (vectors, lanes) in shapes.into_iter().filter(|&(n, lanes)| fits(n, lanes)) {
-            for rows in row_choices(view, axis) {
-                let sliding = window::sliding(view, machine, axis, vectors, &rows);
+            for rows in &choices {
+                let sliding = window::sliding(view, machine, axis, vectors, rows);
                 for slides in std::iter::once(None).chain(sliding.into_iter().map(Some)) {
-                    let tile = Tile { vector_axis: Some(axis), lanes, vectors, rows: rows.clone(), slides };
-                    let cycles = cycles::estimate(view, machine, &tile);
-                    f(tile, cycles);
+                    f(Tile { vector_axis: Some(axis), lanes, vectors, rows: rows.clone(), slides });
                 }
             }
         }
@@ -187,7 +193,7 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
     // A batch that may be anything is mostly one: a tile of its rows would be a remainder of one row. Other symbolic axes
     // (a sequence, the width of an image) are mostly long.
     let known = |a: usize| stage.axes[a].extent.as_const().is_some();
-    let is_batch = |a: usize| is_batch(stage, a);
+    let is_batch = |a: usize| view.batches[a];
     let has_rows = |a: usize| !is_batch(a) && (!known(a) || view.extents[a] >= ENOUGH_ROWS);
     if candidates.iter().any(|&a| has_rows(a)) {
         candidates.retain(|&a| !is_batch(a));
