@@ -1,6 +1,7 @@
 //! ONNX graph to infc's graph: a walk over the nodes in order, each expanded by its operator's import.
 
 mod branch;
+mod counted;
 mod demand;
 mod flex;
 mod held;

@@ -18,6 +18,9 @@ use infc_tensor::{AlignedBytes, DType, Tensor};
 /// The most elements that are tracked one by one.
 pub(crate) const MAX_ITEMS: usize = 1024;
 
+/// Floats of 32 bits are all integers up to here.
+const MOST_EXACT: f64 = 16_777_216.0;
+
 /// One known element.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
@@ -55,6 +58,18 @@ impl Item {
         match self {
             Item::Int(dim) => Some(dim),
             Item::Const(_) => None,
+        }
+    }
+
+    /// The value if it is an integer, of a float too.
+    fn integer(&self) -> Option<Dim> {
+        match self {
+            Item::Int(dim) => Some(dim.clone()),
+            Item::Const(c) => {
+                let value = Scalar::from_const(*c).to_f64();
+                #[expect(clippy::cast_possible_truncation, reason = "an integer that is not large")]
+                (value.fract() == 0.0 && value.abs() < MOST_EXACT).then(|| Dim::constant(value as i64))
+            }
         }
     }
 
@@ -163,6 +178,9 @@ fn eval_op(
             match (a.scalar(), b.scalar()) {
                 (Some(x), Some(y)) => Some(Item::from_scalar(DType::Bool, eval_compare(*op, of, x, y))),
                 _ if is_dim_type(of) => folding.compare(*op, a.dim()?, b.dim()?).map(Item::Int),
+                _ if matches!(of, DType::F32 | DType::F64) => {
+                    folding.compare(*op, &a.integer()?, &b.integer()?).map(Item::Int)
+                }
                 _ => None,
             }
         }

@@ -17,6 +17,8 @@ struct Scope<'m> {
     initializers: HashMap<&'m str, &'m TensorProto>,
     /// Everything defined so far, by name. Initializers, and names from outside, enter when first read.
     values: HashMap<&'m str, Tracked>,
+    /// Values from outside by other names than they have there.
+    given: HashMap<&'m str, Tracked>,
     /// Which of the builders its nodes go to.
     builder: usize,
     /// How many replacements of dims the values know of.
@@ -54,6 +56,7 @@ impl<'m> Scopes<'m> {
         self.scopes.push(Scope {
             initializers: proto.initializer.iter().map(|t| (t.name(), t)).collect(),
             values: HashMap::new(),
+            given: HashMap::new(),
             builder: self.builders.len() - 1,
             restated: 0,
         });
@@ -88,7 +91,8 @@ impl<'m> Scopes<'m> {
             let facts = &self.builders[scope.builder].build.facts;
             let known = facts.replaced_atoms();
             if std::mem::replace(&mut scope.restated, known) != known {
-                scope.values.values_mut().for_each(|tracked| *tracked = tracked.restated(&|dim| facts.apply(dim)));
+                let values = scope.values.values_mut().chain(scope.given.values_mut());
+                values.for_each(|tracked| *tracked = tracked.restated(&|dim| facts.apply(dim)));
             }
         }
     }
@@ -109,6 +113,13 @@ impl<'m> Scopes<'m> {
         }
     }
 
+    /// Gives a name of the innermost scope the value of something outside of it.
+    pub(super) fn give(&mut self, name: &'m str, outer: Tracked) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.given.insert(name, outer);
+        }
+    }
+
     /// The value of a name; `None` if nothing defined it (an output that its operator does not have).
     pub(super) fn value(&mut self, name: &'m str) -> Result<Option<Tracked>, ImportError> {
         self.value_in(self.scopes.len() - 1, name)
@@ -119,13 +130,17 @@ impl<'m> Scopes<'m> {
         if let Some(tracked) = scope.values.get(name) {
             return Ok(Some(tracked.clone()));
         }
-        let tracked = if let Some(proto) = scope.initializers.get(name) {
+        let tracked = if let Some(proto) = scope.initializers.get(name).filter(|_| !scope.given.contains_key(name)) {
             Tracked::of_constant(name, tensor_proto::read(proto)?)
         } else {
             if level == 0 {
                 return Ok(None);
             }
-            let Some(outer) = self.value_in(level - 1, name)? else { return Ok(None) };
+            let outer = match scope.given.get(name) {
+                Some(given) => Some(given.clone()),
+                None => self.value_in(level - 1, name)?,
+            };
+            let Some(outer) = outer else { return Ok(None) };
             let builder = self.scopes[level].builder;
             if builder == self.scopes[level - 1].builder {
                 return Ok(Some(outer));

@@ -5,10 +5,13 @@
 //! differ in more than data (a state that grows, a slice at the number of the step, a condition on it), and there are few,
 //! they are written out one after the other.
 //!
+//! Where the condition of a `Loop` counts, it says how many steps there are ([`super::counted`]).
+//!
 //! A number of steps that only the run tells is counted out by the host, whose result has that many elements. Where the
 //! condition of a `Loop` depends on data, all steps that there may be are computed, and those after it has failed leave
 //! the states as they are; the results that count are cut out behind the loop. That takes a limit on the steps.
 
+use super::counted::{Counting, State, counting};
 use super::{Importer, dangling};
 use crate::build::{Builder, Steps, index, mismatch, var};
 use crate::call::{Call, axis};
@@ -23,7 +26,7 @@ use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_ir::kernel::Reducer;
 use infc_ir::op::Op;
-use infc_ir::scalar::{BinaryOp, Body as ScalarBody};
+use infc_ir::scalar::{BinaryOp, Body as ScalarBody, Const, ScalarOp};
 use infc_tensor::DType;
 
 /// So many steps are written out if they cannot be a recurrence.
@@ -38,17 +41,66 @@ const MAX_CONDITIONAL: i64 = 1 << 12;
 /// A graph, and what its inputs are in each step.
 struct Body<'m> {
     graph: &'m GraphProto,
-    /// Carried from step to step; the first results are their next values.
-    states: Vec<Tracked>,
+    /// The first values of all states; the first results are their next values.
+    firsts: Vec<Tracked>,
+    /// What each of them is in a step.
+    states: Vec<State>,
     /// Seen slice by slice along the first axis.
     slices: Vec<Tracked>,
     /// Only for a `Loop`: its inputs begin with the number of the step and the condition, its results with the latter.
     is_loop: bool,
-    /// Whether the condition depends on data, so that the last state says whether it has held so far.
-    is_conditional: bool,
+    condition: Condition,
+}
+
+/// What is known of the condition that a `Loop` goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    /// It is known in each step.
+    Known,
+    /// It holds as long as there are steps.
+    Counted,
+    /// It depends on data, so that one state more says whether it has held so far.
+    OnData,
 }
 
 impl Body<'_> {
+    /// Whether steps have convolutions, which find kernels that suit them only if they are none with all steps in it.
+    fn convolves(&self) -> bool {
+        self.graph
+            .node
+            .iter()
+            .any(|node| matches!(node.op_type(), "Conv" | "ConvTranspose" | "ConvInteger" | "QLinearConv"))
+    }
+
+    /// The first values of the states that steps make of each other.
+    fn carried(&self) -> Vec<Tracked> {
+        let states = self.firsts.iter().zip(&self.states);
+        let mut carried: Vec<Tracked> =
+            states.filter(|(_, state)| matches!(state, State::Carried)).map(|(first, _)| first.clone()).collect();
+        carried.extend((self.condition == Condition::OnData).then(holds));
+        carried
+    }
+
+    /// Of the results of a step, or of what there is of all states and of results, what belongs to states that are carried,
+    /// and the results.
+    fn without_fixed(&self, all: Vec<Tracked>) -> Vec<Tracked> {
+        let is_kept = |n: usize| self.states.get(n).is_none_or(|state| matches!(state, State::Carried));
+        all.into_iter().enumerate().filter(|(n, _)| is_kept(*n)).map(|(_, t)| t).collect()
+    }
+
+    /// All states behind so many steps, those that are carried given.
+    fn last_states(&self, carried: Vec<Tracked>, steps: &Dim) -> Vec<Tracked> {
+        let mut carried = carried.into_iter();
+        let states = self.states.iter().filter_map(|state| match state {
+            State::Carried => carried.next(),
+            State::Fixed(first) => Some(first.clone()),
+            State::Counter { ty, from, by } => {
+                Some(Tracked::uniform(ty.clone(), Item::Int(from.clone() + steps.scale(*by))))
+            }
+        });
+        states.collect()
+    }
+
     /// How many inputs and outputs come before the states.
     fn leading(&self) -> (usize, usize) {
         if self.is_loop { (2, 1) } else { (0, 0) }
@@ -134,7 +186,14 @@ impl<'m> Importer<'m, '_> {
         }
         let steps = slices.first().and_then(|t| t.shape().first()).cloned();
         let steps = steps.ok_or_else(|| in_node(Problem::MissingInput { index: of.states }))?;
-        let body = Body { graph, states: states.to_vec(), slices, is_loop: false, is_conditional: false };
+        let body = Body {
+            graph,
+            firsts: states.to_vec(),
+            states: vec![State::Carried; states.len()],
+            slices,
+            is_loop: false,
+            condition: Condition::Known,
+        };
         let results = self.steps(node_ref, &body, Some(&steps))?;
         let build = self.scopes.build();
         let mut outputs = results.states;
@@ -160,9 +219,13 @@ impl<'m> Importer<'m, '_> {
         if graph.input.len() != states.len() + 2 || graph.output.len() <= states.len() {
             return Err(in_node(wrong_body(graph, states.len() + 2, states.len() + 1)));
         }
+        let counting = self.counting(graph, &states);
         let goes_on = condition.as_ref().and_then(known_truth);
+        let turns = self.turns(node, &counting, count.as_ref(), condition.as_ref()).map_err(&in_node)?;
+        let is_counted = turns.is_some();
         let steps = match (&count, goes_on.or(condition.is_none().then_some(true))) {
             (_, Some(false)) => Some(Dim::constant(0)),
+            _ if is_counted => turns,
             (None, Some(true)) => None,
             (None, None) => return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" })),
             (Some(count), _) => {
@@ -177,16 +240,65 @@ impl<'m> Importer<'m, '_> {
                 Some(steps).filter(|steps| steps.as_const().is_none_or(|n| n < ENDLESS))
             }
         };
-        let body = Body { graph, states, slices: Vec::new(), is_loop: true, is_conditional: false };
+        let condition = if is_counted { Condition::Counted } else { Condition::Known };
+        let body =
+            Body { graph, firsts: states, states: counting.states, slices: Vec::new(), is_loop: true, condition };
         let results = match self.steps(node_ref, &body, steps.as_ref()) {
             Ok(results) => results,
             Err(error) => match steps {
                 // The least that is known to be wrong is what matters, unless a condition on data is.
-                Some(steps) => self.conditional(node_ref, body, &steps).map_err(|_| error)?,
-                None => return Err(error),
+                Some(steps) if !is_counted => self.conditional(node_ref, body, &steps).map_err(|_| error)?,
+                _ => return Err(error),
             },
         };
         Ok(results.states.into_iter().chain(results.stacked).collect())
+    }
+
+    /// What is known of a `Loop` without its steps.
+    fn counting(&mut self, graph: &'m GraphProto, states: &[Tracked]) -> Counting {
+        let ranges = self.scopes.build().ranges();
+        counting(graph, states, &ranges, &mut |name| self.scopes.value(name).ok().flatten())
+    }
+
+    /// The number of steps of a loop that counts, if it is known how many it is given at most, and whether it begins.
+    fn turns(
+        &mut self,
+        node: &'m NodeProto,
+        counting: &Counting,
+        count: Option<&Tracked>,
+        condition: Option<&Tracked>,
+    ) -> Result<Option<Dim>, Problem> {
+        let one = |value: &Tracked| value.dims().and_then(|dims| dims.first().cloned());
+        let names = || node.input.iter().map(String::as_str);
+        // What would have to be known can maybe be traced to an input; then the import begins anew with that.
+        let mut wanted: Vec<&str> = counting.wanted.iter().filter_map(|&state| names().nth(2 + state)).collect();
+        if counting.turns.is_some() && condition.is_some_and(|condition| one(condition).is_none()) {
+            wanted.extend(names().nth(1));
+        }
+        let mut learned = false;
+        for name in wanted {
+            learned |= self.want(name);
+        }
+        if learned {
+            return Err(Problem::DynamicValue { what: "the condition of a Loop" });
+        }
+        let Some((turns, most)) = &counting.turns else { return Ok(None) };
+        let mut steps = turns.clone();
+        if let Some(count) = count {
+            let Some(count) = one(count) else { return Ok(None) };
+            steps = steps.minimum(&count.maximum(&Dim::constant(0)));
+        }
+        if let Some(condition) = condition {
+            let Some(begins) = one(condition) else { return Ok(None) };
+            steps = steps * begins;
+        }
+        let build = self.scopes.build();
+        let steps = steps.simplify(&build.ranges());
+        if *most < i64::MAX {
+            build.require_at_least("what floats of 32 bits count to", &Dim::constant(*most), &steps)?;
+        }
+        let steps = if steps.as_const().is_some() { steps } else { build.size("the number of steps", &steps)? };
+        Ok(Some(steps))
     }
 
     /// The steps that a `Loop` is given, none if the condition does not hold.
@@ -256,12 +368,14 @@ impl<'m> Importer<'m, '_> {
         if !build.may_use_host || steps.as_const().is_some_and(|steps| steps > MAX_CONDITIONAL) {
             return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" }));
         }
-        let carried = body.states.len();
-        let mut states = body.states;
-        states.push(holds());
-        let body = Body { states, is_conditional: true, ..body };
+        // What counts does so only until the condition fails.
+        let without_counters = |state: State| match state {
+            State::Counter { .. } => State::Carried,
+            other => other,
+        };
+        let states = body.states.into_iter().map(without_counters).collect();
+        let body = Body { states, condition: Condition::OnData, ..body };
         let mut results = self.recurrence(node_ref, &body, steps)?;
-        results.states.truncate(carried);
         // Behind the results stands, for each step, whether it counts.
         let Some(counts) = results.stacked.pop().filter(|_| !results.stacked.is_empty()) else { return Ok(results) };
         let build = self.scopes.build();
@@ -278,13 +392,20 @@ impl<'m> Importer<'m, '_> {
 
     /// All steps; without a number of them as many as the condition lets happen.
     fn steps(&mut self, node_ref: &NodeRef, body: &Body<'m>, steps: Option<&Dim>) -> Result<Results, ImportError> {
-        let few = steps.is_none_or(|steps| steps.as_const().is_some_and(|n| n <= MAX_WRITTEN_OUT));
+        let known = steps.and_then(Dim::as_const);
+        let few = steps.is_none_or(|_| known.is_some_and(|n| n <= MAX_WRITTEN_OUT));
+        if few && body.convolves() {
+            let written_out = self.written_out(node_ref, body, known);
+            if written_out.is_ok() {
+                return written_out;
+            }
+        }
         let recurrence = match steps {
             Some(steps) if !steps.is_const(0) && !steps.is_const(1) => self.recurrence(node_ref, body, steps),
             _ => Err(in_node(node_ref)(Problem::DynamicValue { what: "the number of steps" })),
         };
         match recurrence {
-            Err(_) if few => self.written_out(node_ref, body, steps.and_then(Dim::as_const)),
+            Err(_) if few => self.written_out(node_ref, body, known),
             other => other,
         }
     }
@@ -309,7 +430,7 @@ impl<'m> Importer<'m, '_> {
         let outputs = built?;
         let (inside, captures) = left.ok_or_else(|| dangling(body.graph.name()))?;
         self.scopes.build().set_origin(&node_ref.name);
-        let states = &body.states;
+        let states = body.carried();
         let of = Steps {
             steps: steps.clone(),
             states: &states.iter().collect::<Vec<_>>(),
@@ -323,7 +444,7 @@ impl<'m> Importer<'m, '_> {
         for (initial, all) in states.iter().zip(&stacked) {
             last.push(last_state(build, initial, all, steps).map_err(&in_node)?);
         }
-        Ok(Results { states: last, stacked: outputs })
+        Ok(Results { states: body.last_states(last, steps), stacked: outputs })
     }
 
     /// The nodes of one step in the graph that was entered; its results, without the condition.
@@ -339,13 +460,17 @@ impl<'m> Importer<'m, '_> {
         if body.is_loop {
             self.scopes.define(names.next().unwrap_or_default(), holds());
         }
+        let of_states: Vec<(&'m str, &State)> =
+            body.states.iter().zip(names.by_ref()).map(|(s, name)| (name, s)).collect();
+        let firsts = body.carried();
         // Whether the condition has held so far has no name.
-        let nameless = usize::from(body.is_conditional);
-        let states: Vec<&'m str> = names.by_ref().take(body.states.len() - nameless).collect();
-        let states = states.into_iter().map(Some).chain(std::iter::repeat_n(None, nameless));
+        let nameless = usize::from(body.condition == Condition::OnData);
+        let is_carried = |(_, state): &&(&'m str, &State)| matches!(state, State::Carried);
+        let carried = of_states.iter().filter(is_carried).map(|(name, _)| Some(*name));
+        let carried = carried.chain(std::iter::repeat_n(None, nameless));
         let rows: Vec<Option<&'m str>> = number.into_iter().chain(names).map(Some).collect();
         let mut types: Vec<(Option<&'m str>, TensorType)> =
-            states.zip(body.states.iter().map(|t| t.ty().clone())).collect();
+            carried.zip(firsts.iter().map(|t| t.ty().clone())).collect();
         let row = |t: &Tracked| TensorType::new(t.dtype(), t.shape()[1..].to_vec());
         types.extend(rows.into_iter().zip(slices.iter().map(row)));
         let mut inputs = Vec::new();
@@ -356,13 +481,30 @@ impl<'m> Importer<'m, '_> {
             }
             inputs.push(input);
         }
+        for (name, state) in of_states {
+            match state {
+                State::Carried => {}
+                State::Fixed(first) => self.scopes.give(name, first.clone()),
+                State::Counter { ty, from, by } => {
+                    let build = self.scopes.build();
+                    let counted = counted(build, &inputs[firsts.len()], ty, (from, *by)).map_err(&in_node)?;
+                    self.scopes.define(name, counted);
+                }
+            }
+        }
         let mut outputs = self.block(body.graph)?;
         if body.is_loop {
             let condition = outputs.remove(0);
-            if body.is_conditional {
-                outputs = self.while_it_holds(&inputs, &condition, outputs, body.states.len() - 1).map_err(&in_node)?;
-            } else if known_truth(&condition) != Some(true) {
-                return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" }));
+            outputs = body.without_fixed(outputs);
+            match body.condition {
+                Condition::OnData => {
+                    let states = firsts.len() - 1;
+                    outputs = self.while_it_holds(&inputs, &condition, outputs, states).map_err(&in_node)?;
+                }
+                Condition::Known if known_truth(&condition) != Some(true) => {
+                    return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" }));
+                }
+                Condition::Known | Condition::Counted => {}
             }
         }
         let graph = &self.scopes.build().graph;
@@ -402,8 +544,8 @@ impl<'m> Importer<'m, '_> {
     fn written_out(&mut self, node_ref: &NodeRef, body: &Body<'m>, steps: Option<i64>) -> Result<Results, ImportError> {
         let in_node = in_node(node_ref);
         let (_, leading) = body.leading();
-        let mut states = body.states.clone();
-        let scanned = body.graph.output.len().saturating_sub(states.len() + leading);
+        let mut carried = body.carried();
+        let scanned = body.graph.output.len().saturating_sub(body.states.len() + leading);
         let mut parts: Vec<Vec<Tracked>> = vec![Vec::new(); scanned];
         let mut goes_on = true;
         let mut step = 0;
@@ -421,6 +563,7 @@ impl<'m> Importer<'m, '_> {
                 self.scopes.define(names.next().unwrap_or_default(), number);
                 self.scopes.define(names.next().unwrap_or_default(), holds());
             }
+            let states = body.last_states(carried, &Dim::constant(step));
             for (name, value) in names.zip(states.iter().chain(&rows)) {
                 self.scopes.define(name, value.clone());
             }
@@ -428,12 +571,14 @@ impl<'m> Importer<'m, '_> {
             self.scopes.leave();
             let mut outputs = outputs?;
             if body.is_loop {
-                let condition = known_truth(&outputs.remove(0));
-                goes_on =
-                    condition.ok_or_else(|| in_node(Problem::DynamicValue { what: "the condition of a Loop" }))?;
+                let condition = outputs.remove(0);
+                if body.condition != Condition::Counted {
+                    goes_on = known_truth(&condition)
+                        .ok_or_else(|| in_node(Problem::DynamicValue { what: "the condition of a Loop" }))?;
+                }
             }
-            let results = outputs.split_off(states.len());
-            states = outputs;
+            let results = outputs.split_off(body.states.len());
+            carried = body.without_fixed(outputs);
             for (parts, result) in parts.iter_mut().zip(results) {
                 parts.push(self.scopes.build().insert_axis(&result, 0).map_err(&in_node)?);
             }
@@ -448,7 +593,7 @@ impl<'m> Importer<'m, '_> {
             }
             stacked.push(build.concat(&parts.iter().collect::<Vec<_>>(), 0).map_err(&in_node)?);
         }
-        Ok(Results { states, stacked })
+        Ok(Results { states: body.last_states(carried, &Dim::constant(step)), stacked })
     }
 
     /// A node's attributes.
@@ -532,6 +677,23 @@ fn row(build: &mut Builder, x: &Tracked, at: &Dim) -> Result<Tracked, Problem> {
     build.require_at_least("the number of steps", extent, &(at.clone() + 1))?;
     let index = std::iter::once(at.clone()).chain((0..rest.len()).map(var)).collect();
     build.view(x, index, rest.to_vec())
+}
+
+/// What counts from a dim by so much a step, in the step of this number.
+fn counted(
+    build: &mut Builder,
+    number: &Tracked,
+    ty: &TensorType,
+    (from, by): (&Dim, i64),
+) -> Result<Tracked, Problem> {
+    let value = build.map(&[number], |b, p| {
+        let by = b.push(ScalarOp::Const(Const::from_i64(DType::I64, by)));
+        let from = index(b, from.clone());
+        let counted = b.binary(BinaryOp::Mul, p[0], by);
+        b.binary(BinaryOp::Add, counted, from)
+    })?;
+    let value = build.cast(&value, ty.dtype)?;
+    build.reshape(&value, &ty.shape)
 }
 
 /// The given axis as the first one, its end as its beginning if that is asked for.

@@ -4,6 +4,7 @@ mod assumptions;
 mod chains;
 mod choices;
 mod contrib;
+mod counted;
 mod custom;
 mod demo;
 mod errors;

@@ -10,7 +10,7 @@ use infc_ir::op::Op;
 use infc_ir::verify::verify_graph;
 use infc_tensor::{DType, Tensor};
 
-fn body(inputs: &[&str], nodes: Vec<NodeProto>, outputs: &[&str]) -> Value {
+pub(crate) fn body(inputs: &[&str], nodes: Vec<NodeProto>, outputs: &[&str]) -> Value {
     let port = |name: &&str| ValueInfoProto { name: Some((*name).to_owned()), ..ValueInfoProto::default() };
     Value::Graph(GraphProto {
         name: Some("body".to_owned()),
@@ -21,7 +21,7 @@ fn body(inputs: &[&str], nodes: Vec<NodeProto>, outputs: &[&str]) -> Value {
     })
 }
 
-fn tensor(shape: &[usize], elements: &[f32]) -> Tensor {
+pub(crate) fn tensor(shape: &[usize], elements: &[f32]) -> Tensor {
     Tensor::from_elements(shape, elements).expect("as many as the shape has")
 }
 
@@ -31,7 +31,7 @@ fn counting(shape: &[usize]) -> Tensor {
 }
 
 #[track_caller]
-fn runs(model: &Builder, symbols: &[i64], inputs: &[Tensor], expected: &[Tensor]) -> Graph {
+pub(crate) fn runs(model: &Builder, symbols: &[i64], inputs: &[Tensor], expected: &[Tensor]) -> Graph {
     let graph = model.import().unwrap_or_else(|e| panic!("{e}"));
     verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
     let found = run_graph(&graph, symbols, inputs).unwrap_or_else(|e| panic!("{e}"));
@@ -40,7 +40,7 @@ fn runs(model: &Builder, symbols: &[i64], inputs: &[Tensor], expected: &[Tensor]
     graph
 }
 
-fn is_recurrence(graph: &Graph) -> bool {
+pub(crate) fn is_recurrence(graph: &Graph) -> bool {
     graph.nodes.iter().any(|n| matches!(n.op, Op::Recurrence(_)))
 }
 
@@ -200,7 +200,7 @@ fn until_large() -> Value {
 }
 
 #[track_caller]
-fn runs_with_host(model: &Builder, inputs: &[Tensor], expected: &[Tensor]) {
+pub(crate) fn runs_with_host(model: &Builder, inputs: &[Tensor], expected: &[Tensor]) {
     let graph = model.import().unwrap_or_else(|e| panic!("{e}"));
     verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
     let symbols = symbol_values(&graph, inputs).unwrap_or_else(|e| panic!("{e}"));

@@ -221,7 +221,7 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
 }
 
 /// Whether an axis of unknown extent is probably a batch: of several such axes the one whose symbol the model has first,
-/// wherever it stands; of one alone, an outermost one. What several symbols make, a batch and the sequences in it, is none.
+/// wherever it stands; of one alone, an outermost one, but for the steps of a recurrence. What several symbols make, a batch and the sequences in it, is none.
 pub(super) fn is_batch(stage: &Stage, axis: usize) -> bool {
     let symbols = |axis: &Axis| axis.extent.symbols();
     let of_axis = symbols(&stage.axes[axis]);
@@ -231,7 +231,8 @@ pub(super) fn is_batch(stage: &Stage, axis: usize) -> bool {
     };
     let mut others = stage.axes.iter().filter(|a| a.kind == AxisKind::Parallel && is_other(a)).peekable();
     if others.peek().is_none() {
-        return of_axis.len() == 1 && axis == 0;
+        let is_outermost = stage.axes[..axis].iter().all(|a| a.kind == AxisKind::Sequential);
+        return of_axis.len() == 1 && is_outermost;
     }
     stage.axes[axis].extent.as_symbol().is_some()
         && others.all(|other| of_axis.iter().min() < symbols(other).iter().min())
