@@ -185,8 +185,12 @@ fn depth_to_space(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 fn space_to_depth(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, [n, c, h, w], size) = blocks(call)?;
     let block = Dim::constant(size);
-    if !h.modulo(&block).is_const(0) || !w.modulo(&block).is_const(0) {
-        return Err(mismatch(format!("height and width that are multiples of {size}"), x.shape()));
+    for extent in [&h, &w] {
+        if extent.modulo(&block).as_const().is_some_and(|rest| rest != 0) {
+            return Err(mismatch(format!("height and width that are multiples of {size}"), x.shape()));
+        }
+        let whole = extent.floor_div(&block).scale(size);
+        call.build.require_equal("height and width in whole blocks", &whole, extent)?;
     }
     if c.is_const(0) {
         return Err(mismatch("at least one channel", x.shape()));

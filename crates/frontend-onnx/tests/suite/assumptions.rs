@@ -94,6 +94,27 @@ fn what_is_left_of_a_reshape_may_leave_nothing_over() {
     assert_eq!(found, x.reshaped(&[3, 4]).expect("as many"));
 }
 
+#[test]
+fn images_are_taken_to_be_whole_blocks() {
+    let to_depth = |h: Extent<'_>, w: Extent<'_>| {
+        Builder::new(17).input("x", DType::F32, &[Extent::Number(1), Extent::Number(1), h, w]).node(node(
+            "SpaceToDepth",
+            &["x"],
+            &["y"],
+            &[("blocksize", Value::Int(2))],
+        ))
+    };
+    let graph = import(to_depth(Extent::Named("H"), Extent::Named("W")));
+    assert_eq!(graph.assumptions.len(), 2, "{:?}", assumptions(&graph));
+    let x = floats(&[1, 1, 4, 6]);
+    let found = run_graph(&graph, &[4, 6], std::slice::from_ref(&x)).expect("whole blocks").remove(0);
+    assert_eq!(found.shape(), [1, 4, 2, 3]);
+    let elements = |n: &usize| found.get_f64(*n);
+    assert_eq!([0, 1, 6, 12].iter().map(elements).collect::<Vec<_>>(), [0, 2, 1, 6].map(|n| x.get_f64(n)));
+    // The row of blocks that an image of three rows has is not whole.
+    assert!(to_depth(Extent::Number(3), Extent::Named("W")).output("y").import().is_err());
+}
+
 /// `pool` of `[1, 1, N]` with windows of `size`, and `x + k` with three elements, which says what N is.
 fn pooled(size: i64) -> Builder {
     let window = [("kernel_shape", Value::Ints(vec![size])), ("strides", Value::Ints(vec![3]))];
