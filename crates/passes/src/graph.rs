@@ -16,6 +16,7 @@ pub mod evaluate;
 pub mod fold;
 pub mod hoist;
 pub mod horizontal;
+pub mod lift;
 pub mod map;
 pub mod movement;
 pub mod precision;
@@ -196,6 +197,7 @@ pub const PIPELINE: &[Pass] = &[
     Pass::reassociating("taps", taps::run),
     Pass::exact("map", map::run),
     Pass::exact("hoist", hoist::run),
+    Pass::exact("lift", lift::run),
     Pass::reassociating("scale-fold", scale_fold::run),
     Pass::reassociating("branch-fold", branch_fold::run),
     Pass::exact("horizontal", horizontal::run),
