@@ -107,7 +107,6 @@ fn all_comparisons_count() {
     for (name, condition, from, by, on) in cases {
         let model = counting(from, by, "true", condition);
         for len in [1usize, 2, 3, 9, 100] {
-            println!("{name}, {len}");
             let graph = runs(&model, &[len as i64], &inputs(len), &counted(from, by, len, true, on));
             assert_eq!(states(&graph), Some(1), "{name}: what counts and what stays are no states");
         }
@@ -219,7 +218,7 @@ fn few_steps_that_convolve_are_written_out() {
     };
     let x = tensor(&[1, 1, 4], &[1.0, 2.0, 3.0, 4.0]);
     let expected = [Tensor::scalar(3i64), tensor(&[1, 1, 4], &[4.0, 0.0, 0.0, 0.0])];
-    assert!(!is_recurrence(&runs(&model(3), &[], &[x.clone()], &expected)));
+    assert!(!is_recurrence(&runs(&model(3), &[], std::slice::from_ref(&x), &expected)));
     let expected = [Tensor::scalar(100i64), tensor(&[1, 1, 4], &[0.0; 4])];
     assert!(is_recurrence(&runs(&model(100), &[], &[x], &expected)));
 }

@@ -64,9 +64,10 @@ fn lift(site: &Site<'_>) -> Option<Replacement> {
     ports.extend(rows.iter().map(|&row| as_input(&mut body, row)));
     ports.extend(behind);
     ports.extend(shared.iter().map(|&shared| as_input(&mut body, shared)));
-    // What only was read by what is lifted is no input any more.
-    let uses = reads(&body);
-    let is_kept = |n: usize, port: &Port| n < op.states || uses.contains(&port.value);
+    // What only was read by what is lifted is gone, and no input any more.
+    let needed = needed(&body, &HashSet::new());
+    body.order.retain(|&id| body.nodes[id].outputs.iter().any(|output| needed.contains(output)));
+    let is_kept = |n: usize, port: &Port| n < op.states || needed.contains(&port.value);
     let kept: Vec<bool> = ports.iter().enumerate().map(|(n, port)| is_kept(n, port)).collect();
     let slices = kept[at..slices + rows.len()].iter().filter(|&&kept| kept).count();
     let mut keep = kept.iter();
@@ -90,17 +91,16 @@ fn as_input(body: &mut Graph, value: ValueId) -> Port {
     let name = format!("lifted{}", body.values.len());
     let input = body.add_input(&name, ty);
     body.replace_uses(value, input);
-    // Nobody reads it any more.
-    body.order.retain(|&id| !body.nodes[id].outputs.contains(&value));
     body.inputs.pop().unwrap_or_else(|| Port::new(&name, input))
 }
 
-/// Everything that nodes or outputs read.
-fn reads(body: &Graph) -> HashSet<ValueId> {
+/// What outputs follow from, and these; not what only some values follow from that are given otherwise.
+fn needed(body: &Graph, given: &HashSet<ValueId>) -> HashSet<ValueId> {
     let mut needed: HashSet<ValueId> = body.outputs.iter().map(|output| output.value).collect();
     for &id in body.order.iter().rev() {
         let node = &body.nodes[id];
-        if node.outputs.iter().any(|output| needed.contains(output)) {
+        let is_read = |output: &ValueId| needed.contains(output) && !given.contains(output);
+        if node.outputs.iter().any(is_read) {
             needed.extend(&node.inputs);
         }
     }
@@ -144,21 +144,10 @@ fn roots(body: &Graph, stateless: &HashMap<ValueId, From>) -> Vec<ValueId> {
         (Op::Gather(_), from) => from == Some(&From::Step),
         _ => false,
     };
-    let mut needed = given.clone();
-    let mut roots = Vec::new();
-    for &id in body.order.iter().rev() {
-        let node = &body.nodes[id];
-        if !node.outputs.iter().any(|output| needed.contains(output)) {
-            continue;
-        }
-        if is_root(node) {
-            roots.push(node.outputs[0]);
-        } else {
-            needed.extend(&node.inputs);
-        }
-    }
-    roots.reverse();
-    roots
+    let nodes = body.order.iter().map(|&id| &body.nodes[id]);
+    let roots: Vec<ValueId> = nodes.filter(|node| is_root(node)).map(|node| node.outputs[0]).collect();
+    let needed = needed(body, &roots.iter().copied().collect());
+    roots.into_iter().filter(|root| needed.contains(root)).collect()
 }
 
 /// Does outside, for all steps, what the body does in one.
