@@ -10,6 +10,7 @@ mod aimed;
 pub mod branch_fold;
 pub mod composites;
 pub mod contract;
+pub mod count;
 pub mod cse;
 pub mod dce;
 pub mod evaluate;
@@ -195,6 +196,7 @@ pub const PIPELINE: &[Pass] = &[
     Pass::reassociating("recognize", recognize::run),
     Pass::exact("contract", contract::run),
     Pass::reassociating("taps", taps::run),
+    Pass::exact("count", count::run),
     Pass::exact("map", map::run),
     Pass::exact("hoist", hoist::run),
     Pass::exact("lift", lift::run),

@@ -1,11 +1,12 @@
 //! Spelled-out forms that are recognised, and what the composites mean.
 
-use super::build::{Net, assert_close};
+use super::build::{Net, assert_close, c, i};
 use infc_ir::entity::ValueId;
+use infc_ir::index::IndexExpr;
 use infc_ir::op::{CompositeKind, Op};
 use infc_ir::scalar::{BinaryOp, UnaryOp};
 use infc_passes::graph::PassContext;
-use infc_passes::graph::composites::inline_composites;
+use infc_passes::graph::composites::{inline_composites, reduced_axes, softmax};
 
 fn kinds(net: &Net) -> Vec<CompositeKind> {
     net.graph
@@ -228,6 +229,73 @@ fn attention_with_scale_and_mask() {
         net.output(y);
         assert_eq!(recognized(net), [CompositeKind::Attention], "mask {mask}");
     }
+}
+
+/// As Einsums of heads are exported: the products are of heads put together, the softmax between them is over heads taken apart, and
+/// keys come before queries.
+#[test]
+fn attention_of_heads_put_together() {
+    let (batch, heads, queries, keys, depth) = (2, 3, 5, 6, 4);
+    let net = |mask: bool, other_reader: bool| {
+        let mut net = Net::new();
+        let all = batch * heads;
+        let (q, k, v) =
+            (net.input(&[all, depth, queries]), net.input(&[all, keys, depth]), net.input(&[all, keys, depth]));
+        let scores = net.contract("bkd,bdq->bkq", k, q);
+        let apart = [i(0).scale(heads) + i(1), i(2), i(3)];
+        let mut scores = net.view(scores, &apart, &[batch, heads, keys, queries]);
+        if mask {
+            let m = net.input(&[batch, 1, keys, 1]);
+            scores = net.binary(BinaryOp::Add, scores, m);
+        }
+        let p = net.softmax(scores, 2);
+        if other_reader {
+            net.output(p);
+        }
+        let head = [i(0).floor_div(&c(heads)), i(0).modulo(&c(heads)), i(2), i(1)];
+        let p = net.view(p, &head, &[all, queries, keys]);
+        let y = net.contract("bqk,bkd->bqd", p, v);
+        net.output(y);
+        net
+    };
+    for mask in [false, true] {
+        assert_eq!(recognized(net(mask, false)), [CompositeKind::Attention], "mask {mask}");
+        assert_eq!(recognized(net(mask, true)), [CompositeKind::Softmax], "mask {mask}");
+    }
+}
+
+/// The axes of a softmax behind which there is this view, once that is recognised.
+fn axes_behind(index: &[IndexExpr], shape: &[i64], axis: usize) -> Vec<usize> {
+    let mut net = Net::new();
+    let x = net.input(&[3, 4, 5]);
+    let op = softmax(&net.graph.symbols, net.graph.ty(x), &[axis]);
+    let y = net.add(Op::Composite(op), &[x], &[3, 4, 5]);
+    let y = net.view(y, index, shape);
+    let y = net.unary(UnaryOp::Sqrt, y);
+    net.output(y);
+    let before = net.outputs();
+    net.pass("recognize", &PassContext::default());
+    net.pass("dce", &PassContext::default());
+    assert_close(&before, &net.outputs());
+    let composites = net.graph.order.iter().filter_map(|&id| match &net.graph.nodes[id].op {
+        Op::Composite(op) => reduced_axes(op).map(<[usize]>::to_vec),
+        _ => None,
+    });
+    composites.flatten().collect()
+}
+
+#[test]
+fn rows_are_turned_where_they_end_up_as_neighbours() {
+    assert_eq!(axes_behind(&[i(0), i(2), i(1)], &[3, 5, 4], 1), [2]);
+    assert_eq!(axes_behind(&[i(2), i(0), i(1)], &[4, 5, 3], 0), [2]);
+    assert_eq!(axes_behind(&[i(0).floor_div(&c(4)), i(0).modulo(&c(4)), i(1)], &[12, 5], 2), [1], "put together");
+    // Already neighbours, not neighbours afterwards, elements left out, elements read twice, rows cut or turned.
+    assert_eq!(axes_behind(&[i(1), i(0), i(2)], &[4, 3, 5], 2), [2]);
+    assert_eq!(axes_behind(&[i(0), i(1), i(2)], &[3, 4, 5], 1), [1]);
+    assert_eq!(axes_behind(&[i(0), i(2), i(1)], &[3, 4, 4], 1), [1]);
+    assert_eq!(axes_behind(&[i(0), c(0), i(1)], &[3, 4], 1), [1]);
+    assert_eq!(axes_behind(&[i(0), i(2), i(1)], &[3, 5, 2], 1), [1]);
+    assert_eq!(axes_behind(&[i(0), c(3) - i(2), i(1)], &[3, 5, 4], 1), [1]);
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Views, maps, duplicates, contraction labels.
 
 use super::build::{Net, c, i, within};
-use infc_ir::graph::{MAX_ORIGIN_NAMES, TensorType};
+use infc_ir::graph::{Graph, MAX_ORIGIN_NAMES, TensorType};
 use infc_ir::index::Dim;
+use infc_ir::interp::run_graph;
 use infc_ir::op::{MapOp, Op};
 use infc_ir::scalar::{BinaryOp, Body, ScalarOp, UnaryOp};
-use infc_passes::graph::{PassContext, PassOptions, optimize};
+use infc_ir::verify::verify_graph;
+use infc_passes::graph::{Changed, PassContext, PassOptions, count, optimize};
 use infc_tensor::{DType, Tensor};
 
 #[test]
@@ -346,5 +348,27 @@ fn parts_that_are_quantised_together_are_quantised_apart() {
         assert!(before.iter().zip(&net.outputs()).all(|(a, b)| a.bytes() == b.bytes()));
         let expected: &[&str] = if others { &["map", "map", "concat", "map"] } else { &["map", "map", "concat"] };
         assert_eq!(net.ops(), expected);
+    }
+}
+
+/// Running sums of a number are positions, from either end, with an element itself or without.
+#[test]
+fn running_sums_of_a_number() {
+    let scanned = |dtype: &str, way: &str| {
+        let text = format!(
+            "graph @count() -> (y: %2) {{\n  %0 = const \"c\" : {dtype}[] = [3]\n  %1 = view [i0, i1 -> ] %0 : {dtype}[2, 5]\n  \
+             %2 = scan 1 {way}fold sum %1 : {dtype}[2, 5]\n}}"
+        );
+        let mut graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}: {text}"));
+        let before = run_graph(&graph, &[], &[]).unwrap_or_else(|e| panic!("{e}"));
+        let changed = count::run(&mut graph, &PassContext::default()).expect("no errors");
+        verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(run_graph(&graph, &[], &[]).unwrap_or_else(|e| panic!("{e}")), before, "{dtype} {way}");
+        changed
+    };
+    for way in ["", "exclusive ", "reverse ", "reverse exclusive "] {
+        assert_eq!(scanned("i64", way), Changed::Yes);
+        assert_eq!(scanned("i32", way), Changed::Yes);
+        assert_eq!(scanned("f32", way), Changed::No, "sums of floats round");
     }
 }
