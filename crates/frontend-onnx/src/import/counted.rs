@@ -15,11 +15,14 @@ use std::collections::{HashMap, HashSet};
 /// A condition that is made of more comparisons is not looked at.
 const MOST_COMPARISONS: usize = 8;
 
-/// What is counted is less than this, either way, and so is what is added in a step.
-const FAR: i64 = 1 << 40;
+/// Numbers that are known are less than this, either way.
+const FAR: u64 = 1 << 40;
 
-/// Up to here floats of 32 bits count.
-const EXACT_IN_F32: i64 = 1 << 24;
+/// So many steps, from a number that is no further from nothing than [`NEAR`], are counted right in floats of 32 bits.
+const EXACT_IN_F32: i64 = 1 << 23;
+
+/// See [`EXACT_IN_F32`].
+const NEAR: u64 = 1 << 20;
 
 /// What a state of a `Loop` is in each step.
 #[derive(Clone, Debug)]
@@ -56,6 +59,9 @@ enum Variable {
 struct Number {
     variable: Option<Variable>,
     plus: Dim,
+    dtype: DType,
+    /// How many axes the value has, all of one element; `None` if that is not known.
+    rank: Option<usize>,
     /// Whether it was a float of 32 bits on the way.
     was_float: bool,
 }
@@ -97,37 +103,44 @@ pub(super) fn counting<'m>(
     let all = graph.output.first().and_then(|condition| facts.truths.get(condition.name()));
     let all = all.map(Vec::as_slice).unwrap_or_default();
     let variables = all.iter().flat_map(|less| [less.left.variable, less.right.variable]);
-    let is_unknown = |n: &usize| states.get(*n).is_some_and(|first| known(first).is_none());
     let of_state = |variable| if let Some(Variable::State(n)) = variable { Some(n) } else { None };
-    let wanted = variables.filter_map(of_state).filter(is_unknown).collect();
+    let compared: Vec<usize> = variables.filter_map(of_state).collect();
+    let is_unknown = |n: &usize| states.get(*n).is_some_and(|first| known(first).is_none());
+    let result = |n: usize| graph.output.get(n + 1).map(|output| output.name()).unwrap_or_default();
+    let can_count = |&n: &usize| states.get(n).is_some_and(|first| facts.next(n, first, result(n)).is_some());
+    let wanted =
+        if compared.iter().all(can_count) { compared.into_iter().filter(is_unknown).collect() } else { Vec::new() };
     let turns = turns(all, states, &found, ranges);
     Counting { states: found, turns, wanted }
 }
 
-/// The one element of a value, if it is a known integer.
+/// The one element of a value, if it is a known integer that is not far away.
 fn known(value: &Tracked) -> Option<Dim> {
+    if !matches!(value.dtype(), DType::I32 | DType::I64) {
+        return None;
+    }
     match &value.dims()?[..] {
-        [dim] => Some(dim.clone()),
+        [dim] => Some(dim.clone()).filter(|dim| dim.as_const().is_none_or(|n| n.unsigned_abs() < FAR)),
         _ => None,
     }
 }
 
-/// The one element of a constant, if it is an integer that is not far away.
+/// A constant of one element that is such a number.
 fn constant(proto: &TensorProto) -> Option<Number> {
     if proto.dims.iter().any(|&n| n != 1) {
         return None;
     }
-    let value = known(&Tracked::of_constant("", tensor_proto::read(proto).ok()?))?;
-    value.as_const().filter(|n| n.abs() < FAR).map(|n| Number::of(Dim::constant(n)))
+    Number::of_value(&Tracked::of_constant("", tensor_proto::read(proto).ok()?))
 }
 
 impl Number {
-    fn of(plus: Dim) -> Self {
-        Self { variable: None, plus, was_float: false }
+    fn of_value(value: &Tracked) -> Option<Self> {
+        let (plus, dtype, rank) = (known(value)?, value.dtype(), Some(value.rank()));
+        Some(Self { variable: None, plus, dtype, rank, was_float: false })
     }
 
-    fn of_variable(variable: Variable) -> Self {
-        Self { variable: Some(variable), ..Self::of(Dim::constant(0)) }
+    fn of_variable(variable: Variable, dtype: DType, rank: usize) -> Self {
+        Self { variable: Some(variable), plus: Dim::constant(0), dtype, rank: Some(rank), was_float: false }
     }
 
     fn and(self, other: Self, sign: i64) -> Option<Self> {
@@ -138,7 +151,8 @@ impl Number {
             _ => return None,
         };
         let was_float = self.was_float || other.was_float;
-        Some(Self { variable, plus: self.plus + other.plus.scale(sign), was_float })
+        let rank = self.rank.zip(other.rank).map(|(a, b)| a.max(b));
+        Some(Self { variable, plus: self.plus + other.plus.scale(sign), dtype: self.dtype, rank, was_float })
     }
 }
 
@@ -150,14 +164,14 @@ impl<'m> Facts<'m, '_> {
         self.own = graph.input.iter().map(|input| input.name()).chain(initializers).chain(results).collect();
         self.numbers.extend(graph.initializer.iter().filter_map(|proto| Some((proto.name(), constant(proto)?))));
         let mut inputs = graph.input.iter().map(|input| input.name());
-        self.numbers.extend(inputs.next().map(|name| (name, Number::of_variable(Variable::Step))));
+        self.numbers.extend(inputs.next().map(|name| (name, Number::of_variable(Variable::Step, DType::I64, 0))));
         // Where a step takes place, the condition has held.
         self.truths.extend(inputs.next().map(|name| (name, Vec::new())));
         for (n, (name, state)) in inputs.zip(states).enumerate() {
             self.same.insert(name, n);
             let is_one = state.shape().iter().all(|extent| extent.is_const(1));
             if is_one && matches!(state.dtype(), DType::I32 | DType::I64) {
-                self.numbers.insert(name, Number::of_variable(Variable::State(n)));
+                self.numbers.insert(name, Number::of_variable(Variable::State(n), state.dtype(), state.rank()));
             }
         }
     }
@@ -166,30 +180,36 @@ impl<'m> Facts<'m, '_> {
         if self.own.contains(name) {
             return self.numbers.get(name).cloned();
         }
-        known(&(self.outer)(name)?).map(Number::of)
+        Number::of_value(&(self.outer)(name)?)
     }
 
     /// What a node says.
     fn learn(&mut self, node: &'m NodeProto) {
-        let (Some(output), true) = (node.output.first(), matches!(node.domain(), "" | "ai.onnx")) else { return };
+        let Some(output) = node.output.first() else { return };
         let input = |n: usize| node.input.get(n).map(String::as_str);
         let attribute = |name: &str| node.attribute.iter().find(|a| a.name() == name);
         let first = input(0).unwrap_or_default();
-        let (mut number, mut truth) = (None, None);
+        let (mut same, mut number, mut truth) = (None, None, None);
         match node.op_type() {
+            _ if !matches!(node.domain(), "" | "ai.onnx") => {}
             "Identity" => {
-                if let Some(&state) = self.same.get(first) {
-                    self.same.insert(output, state);
-                }
+                same = self.same.get(first).copied();
                 (number, truth) = (self.number(first), self.truths.get(first).cloned());
             }
             // Of one element.
             "Squeeze" | "Unsqueeze" | "Reshape" => {
-                (number, truth) = (self.number(first), self.truths.get(first).cloned());
+                number = self.number(first).map(|x| Number { rank: None, ..x });
+                truth = self.truths.get(first).cloned();
             }
             "Cast" => match attribute("to").and_then(|to| tensor_proto::dtype_from_onnx(i32::try_from(to.i()).ok()?)) {
-                Some(DType::I32 | DType::I64 | DType::F64) => number = self.number(first),
-                Some(DType::F32) => number = self.number(first).map(|x| Number { was_float: true, ..x }),
+                // What does not fit would become another number.
+                Some(dtype @ DType::I32) => {
+                    number = self.number(first).filter(|x| x.dtype != DType::I64).map(|x| Number { dtype, ..x });
+                }
+                Some(dtype @ (DType::I64 | DType::F64)) => number = self.number(first).map(|x| Number { dtype, ..x }),
+                Some(dtype @ DType::F32) => {
+                    number = self.number(first).map(|x| Number { dtype, was_float: true, ..x });
+                }
                 Some(DType::Bool) => truth = self.truths.get(first).cloned(),
                 _ => {}
             },
@@ -216,6 +236,13 @@ impl<'m> Facts<'m, '_> {
             }
             _ => {}
         }
+        // What had the name before has lost it.
+        for output in &node.output {
+            self.same.remove(output.as_str());
+            self.numbers.remove(output.as_str());
+            self.truths.remove(output.as_str());
+        }
+        self.same.extend(same.map(|same| (output.as_str(), same)));
         self.numbers.extend(number.map(|number| (output.as_str(), number)));
         self.truths.extend(truth.map(|truth| (output.as_str(), truth)));
     }
@@ -229,17 +256,24 @@ impl<'m> Facts<'m, '_> {
         Some(vec![Less { left, plus, right }])
     }
 
+    /// By how much a state grows in a step, if it is an integer of the same type afterwards, or stays as it is.
+    fn next(&self, n: usize, first: &Tracked, next: &str) -> Option<i64> {
+        if self.same.get(next) == Some(&n) {
+            return Some(0);
+        }
+        let next =
+            self.numbers.get(next).filter(|next| next.variable == Some(Variable::State(n)) && !next.was_float)?;
+        let is_alike = next.dtype == first.dtype() && next.rank == Some(first.rank());
+        next.plus.as_const().filter(|by| is_alike && by.unsigned_abs() < FAR)
+    }
+
     /// What a state is, by what becomes of it in a step.
     fn state(&self, n: usize, first: &Tracked, next: &str) -> State {
         if self.same.get(next) == Some(&n) {
             return State::Fixed(first.clone());
         }
-        let next = self.numbers.get(next).filter(|next| next.variable == Some(Variable::State(n)) && !next.was_float);
-        let by = next.and_then(|next| next.plus.as_const()).filter(|by| by.abs() < FAR);
-        match (by, known(first)) {
-            (Some(by), Some(from)) if matches!(first.dtype(), DType::I32 | DType::I64) => {
-                State::Counter { ty: first.ty().clone(), from, by }
-            }
+        match (self.next(n, first, next), known(first)) {
+            (Some(by), Some(from)) => State::Counter { ty: first.ty().clone(), from, by },
             _ => State::Carried,
         }
     }
@@ -266,9 +300,15 @@ fn turns(all: &[Less], firsts: &[Tracked], states: &[State], ranges: &Ranges) ->
     for Less { left, plus, right } in all {
         let ((left_base, left_by), (right_base, right_by)) =
             (line(left, firsts, states)?, line(right, firsts, states)?);
+        let was_float = left.was_float || right.was_float;
+        let is_near = |base: &Dim| base.as_const().is_some_and(|n| n.unsigned_abs() <= NEAR);
+        let is_exact = is_near(&left_base) || is_near(&right_base);
         // What has to be less than nothing.
         let base = left_base + *plus - right_base;
         let by = left_by - right_by;
+        if was_float && !(is_exact && by == 1) {
+            return None;
+        }
         if by <= 0 {
             let holds = ranges.interval(&base.simplify(ranges)).max.is_some_and(|max| max < 0);
             if holds {
@@ -277,7 +317,7 @@ fn turns(all: &[Less], firsts: &[Tracked], states: &[State], ranges: &Ranges) ->
             return None;
         }
         let until = base.scale(-1).ceil_div(&Dim::constant(by)) + 1;
-        let most = if left.was_float || right.was_float { EXACT_IN_F32 } else { i64::MAX };
+        let most = if was_float { EXACT_IN_F32 } else { i64::MAX };
         fewest = Some(match fewest {
             None => (until, most),
             Some((fewest, at_most)) => (fewest.minimum(&until), at_most.min(most)),

@@ -394,18 +394,21 @@ impl<'m> Importer<'m, '_> {
     fn steps(&mut self, node_ref: &NodeRef, body: &Body<'m>, steps: Option<&Dim>) -> Result<Results, ImportError> {
         let known = steps.and_then(Dim::as_const);
         let few = steps.is_none_or(|_| known.is_some_and(|n| n <= MAX_WRITTEN_OUT));
-        if few && body.convolves() {
+        let comes_first = few && body.convolves();
+        if comes_first {
+            let before = self.scopes.build().state();
             let written_out = self.written_out(node_ref, body, known);
             if written_out.is_ok() {
                 return written_out;
             }
+            self.scopes.build().return_to(before);
         }
         let recurrence = match steps {
             Some(steps) if !steps.is_const(0) && !steps.is_const(1) => self.recurrence(node_ref, body, steps),
             _ => Err(in_node(node_ref)(Problem::DynamicValue { what: "the number of steps" })),
         };
         match recurrence {
-            Err(_) if few => self.written_out(node_ref, body, known),
+            Err(_) if few && !comes_first => self.written_out(node_ref, body, known),
             other => other,
         }
     }

@@ -1,7 +1,7 @@
 //! `Loop`s whose conditions count, as other frameworks' loops become.
 
 use crate::steps::{body, is_recurrence, runs, runs_with_host, tensor};
-use crate::support::{Builder, Extent, Value, node};
+use crate::support::{Builder, Extent, Value, ints, node};
 use infc_frontend_onnx::proto::NodeProto;
 use infc_ir::graph::Graph;
 use infc_ir::op::Op;
@@ -159,6 +159,38 @@ fn other_conditions_are_left_alone() {
     assert!(!is_counted(&never));
     let neither = counting(0, 1, "true", vec![node("Less", &["further", "n"], &["on"], &[])]);
     runs(&neither, &[5], &inputs(5), &counted(0, 1, 5, true, |i, _, step| i < step));
+}
+
+/// Numbers that wrap, that floats do not tell apart, that change their shape on the way, or whose names mean something else later.
+#[test]
+fn what_is_no_counter_is_carried() {
+    let less = || vec![node("Less", &["further", "limit"], &["on"], &[])];
+    let as_floats = vec![
+        node("Cast", &["further"], &["a"], &[("to", Value::Int(F32))]),
+        node("Cast", &["limit"], &["b"], &[("to", Value::Int(F32))]),
+        node("Less", &["a", "b"], &["on"], &[]),
+    ];
+    assert!(is_counted(&counting(0, 1, "true", as_floats.clone())));
+    assert!(
+        !is_counted(&counting(0, 2, "true", as_floats.clone())),
+        "even numbers of 2^25 and more are floats, odd ones not"
+    );
+    assert!(!is_counted(&counting(1 << 30, 1, "true", as_floats)));
+    assert!(!is_counted(&counting(i64::MIN, 1, "true", less())));
+    assert!(!is_counted(&counting(0, i64::MIN, "true", less())));
+    let wraps = vec![
+        node("Cast", &["further"], &["small"], &[("to", Value::Int(6))]),
+        node("Cast", &["small"], &["again"], &[("to", Value::Int(I64))]),
+        node("Less", &["again", "limit"], &["on"], &[]),
+    ];
+    assert!(!is_counted(&counting(0, 1, "true", wraps)));
+    let mut grows = counting(0, 1, "true", less());
+    let graph = grows.model.graph.as_mut().expect("made with one");
+    graph.initializer.retain(|tensor| tensor.name() != "by");
+    assert!(!is_counted(&grows.initializer("by", &ints(&[1]))), "[1] behind a step, [] before");
+    let again =
+        vec![node("Less", &["further", "limit"], &["on"], &[]), node("Less", &["limit", "further"], &["on"], &[])];
+    assert!(!is_counted(&counting(0, 1, "true", again)));
 }
 
 /// What stays as it is is not carried where the condition is on data either; what counts only does until that fails.

@@ -110,6 +110,9 @@ fn needed(body: &Graph, given: &HashSet<ValueId>) -> HashSet<ValueId> {
 /// The values of a body that follow from no state, by operations that can be done for all steps at once.
 fn stateless(op: &RecurrenceOp) -> HashMap<ValueId, From> {
     let body = &op.body;
+    if body.order.iter().any(|&id| !body.nodes[id].op.produces().is_empty()) {
+        return HashMap::new();
+    }
     let from = |n: usize| if n < op.states + op.slices { From::Step } else { From::Shared };
     let mut found: HashMap<ValueId, From> =
         body.inputs.iter().enumerate().skip(op.states).map(|(n, port)| (port.value, from(n))).collect();
@@ -118,11 +121,17 @@ fn stateless(op: &RecurrenceOp) -> HashMap<ValueId, From> {
         let inputs: Option<Vec<From>> = node.inputs.iter().map(|input| found.get(input).copied()).collect();
         let (Some(inputs), &[output]) = (inputs, &node.outputs[..]) else { continue };
         let is_liftable = match &node.op {
-            Op::Constant(_) | Op::View(_) | Op::Contract(_) => true,
+            Op::Constant(_) | Op::View(_) => true,
+            Op::Contract(op) => op.lhs.len() + op.rhs.len() < usize::from(u8::MAX),
             Op::Map(map) => !map.body.ops.iter().any(|op| matches!(op, ScalarOp::InBounds(_) | ScalarOp::Load(_))),
-            // One row of what is the same in all steps.
+            // One row of what is the same in all steps and has as many rows: there are not more looked up than there are.
             Op::Gather(gather) => {
-                gather.axis == 0 && inputs[0] == From::Shared && body.ty(node.inputs[1]).shape.is_empty()
+                let rows = body.ty(node.inputs[0]).shape.first();
+                let has_rows = |rows: &Dim| {
+                    *rows == op.steps || op.steps.as_const().zip(rows.as_const()).is_some_and(|(n, m)| n <= m)
+                };
+                let is_row = body.ty(node.inputs[1]).shape.is_empty();
+                gather.axis == 0 && inputs[0] == From::Shared && is_row && rows.is_some_and(has_rows)
             }
             _ => false,
         };
@@ -137,15 +146,17 @@ fn stateless(op: &RecurrenceOp) -> HashMap<ValueId, From> {
 /// The products, and what is looked up, that the rest of a step reads.
 fn roots(body: &Graph, stateless: &HashMap<ValueId, From>) -> Vec<ValueId> {
     let given: HashSet<ValueId> = body.outputs.iter().map(|output| output.value).collect();
-    let is_root = |node: &Node| match (&node.op, stateless.get(&node.outputs[0])) {
+    let root = |node: &Node| {
         // What a step gives has to be made in it.
-        _ if given.contains(&node.outputs[0]) => false,
-        (Op::Contract(_), Some(_)) => true,
-        (Op::Gather(_), from) => from == Some(&From::Step),
-        _ => false,
+        let output = *node.outputs.first().filter(|output| !given.contains(output))?;
+        let is_root = match (&node.op, stateless.get(&output)) {
+            (Op::Contract(_), Some(_)) => true,
+            (Op::Gather(_), from) => from == Some(&From::Step),
+            _ => false,
+        };
+        is_root.then_some(output)
     };
-    let nodes = body.order.iter().map(|&id| &body.nodes[id]);
-    let roots: Vec<ValueId> = nodes.filter(|node| is_root(node)).map(|node| node.outputs[0]).collect();
+    let roots: Vec<ValueId> = body.order.iter().filter_map(|&id| root(&body.nodes[id])).collect();
     let needed = needed(body, &roots.iter().copied().collect());
     roots.into_iter().filter(|root| needed.contains(root)).collect()
 }
@@ -166,17 +177,15 @@ impl Lifter<'_> {
         let mut needed: HashSet<ValueId> = roots.iter().copied().collect();
         for &id in body.order.iter().rev() {
             let node = &body.nodes[id];
-            if node.outputs.iter().any(|output| needed.contains(output))
-                && self.stateless.contains_key(&node.outputs[0])
-            {
+            if node.outputs.iter().any(|output| needed.contains(output) && self.stateless.contains_key(output)) {
                 needed.extend(&node.inputs);
             }
         }
         for &id in &body.order {
             let node = &body.nodes[id];
-            let output = node.outputs[0];
-            if needed.contains(&output) && self.stateless.contains_key(&output) {
-                let lifted = self.node(node);
+            let is_lifted = |output: &&ValueId| needed.contains(output) && self.stateless.contains_key(output);
+            if let Some(&output) = node.outputs.first().filter(is_lifted) {
+                let lifted = self.node(node, output);
                 self.outside.insert(output, lifted);
             }
         }
@@ -191,11 +200,11 @@ impl Lifter<'_> {
         [std::slice::from_ref(&self.op.steps), shape].concat()
     }
 
-    fn node(&mut self, node: &Node) -> Operand {
+    fn node(&mut self, node: &Node, output: ValueId) -> Operand {
         let body = &self.op.body;
-        let ty = body.ty(node.outputs[0]).clone();
+        let ty = body.ty(output).clone();
         let inputs: Vec<Operand> = node.inputs.iter().map(|input| self.outside[input]).collect();
-        if !self.of_step(node.outputs[0]) {
+        if !self.of_step(output) {
             return self.new.add(node.op.clone(), &inputs, ty);
         }
         let shape = self.all(&ty.shape);

@@ -123,4 +123,15 @@ graph @found(%x: i64[3], %h: f32[2], %w: f32[4, 2]) -> (s: %0) {
 }",
         &[Tensor::from_elements(&[3], &[0i64, 1, 2]).expect("three"), tensor(&[2], 2), tensor(&[4, 2], 3)],
     );
+    // Of a table of two rows three would be made.
+    stays(
+        r"
+graph @table(%x: i64[3], %h: f32[2], %w: f32[2, 2]) -> (s: %0) {
+  %0 = recurrence 1 1 over 3 %h, %x, %w : f32[3, 2] = graph @step(%s: f32[2], %x: i64[], %w: f32[2, 2]) -> (s: %1) {
+    %0 = gather 0 %w, %x : f32[2]
+    %1 = map [p, q -> p * 0.5 + q] %s, %0 : f32[2]
+  }
+}",
+        &[Tensor::from_elements(&[3], &[0i64, 1, 0]).expect("three"), tensor(&[2], 2), tensor(&[2, 2], 3)],
+    );
 }

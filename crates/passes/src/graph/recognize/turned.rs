@@ -14,7 +14,7 @@ use infc_ir::index::Dim;
 use infc_ir::op::{CompositeKind, CompositeOp, Op, ViewOp};
 use infc_ir::scalar::{BinaryOp, Const, ScalarOp, UnaryOp};
 
-// view(softmax_k(f(x…))) = softmax_last(f(view(x)…)) where the view's last axis is k, and nothing is read twice
+// view(softmax_k(f(x…))) = softmax_last(f(view(x)…)) where the view's last axis is k; rows stay whole, and there are as many
 pub(super) fn turned(site: &Site<'_>) -> Option<Replacement> {
     let Op::View(moved) = &site.node().op else { return None };
     let weights = site.node().inputs[0];
@@ -67,7 +67,7 @@ fn moves_row(moved: &ViewOp, axis: usize, shape: &[Dim]) -> bool {
 
 /// Whether a softmax is computed as [`softmax`] does: rows without a number in them are nothing special, nothing is rounded.
 fn is_plain(composite: &CompositeOp) -> bool {
-    if composite.kind != CompositeKind::Softmax {
+    if composite.kind != CompositeKind::Softmax || composite.body.inputs.len() != 1 {
         return false;
     }
     let mut found = Vec::new();

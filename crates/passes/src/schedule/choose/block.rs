@@ -193,7 +193,7 @@ impl Blocks {
         size
     }
 
-    /// Sizes with their cycles, in order; where there is no choice, without those that are not picked in any case: all are
+    /// Sizes with their cycles, in order; where there is no choice, without those that take more than the best in any case: all are
     /// as quick as their arithmetic allows at most, and the one that is quickest then is nearly the best.
     fn estimated(&self, chooser: &Chooser<'_>, whole: &Size, sizes: Vec<Size>) -> Vec<(f64, Size)> {
         let machine = chooser.machine;
