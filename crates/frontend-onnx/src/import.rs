@@ -6,6 +6,8 @@ mod demand;
 mod flex;
 mod held;
 mod inputs;
+mod loops;
+mod scans;
 mod scope;
 mod settled;
 mod steps;

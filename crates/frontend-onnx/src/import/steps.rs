@@ -1,60 +1,43 @@
-//! `Scan` and `Loop`: a graph per step.
+//! What the steps of a `Scan` or `Loop` are: a graph per step.
 //!
-//! ONNX operators `Scan` (opset 8; since 9 without a batch) and `Loop` (opset 1 and later). Where every step does the same,
-//! both are a recurrence: states are carried, scanned inputs are seen slice by slice, results are stacked. Where steps
-//! differ in more than data (a state that grows, a slice at the number of the step, a condition on it), and there are few,
-//! they are written out one after the other.
-//!
-//! Where the condition of a `Loop` counts, it says how many steps there are ([`super::counted`]).
-//!
-//! A number of steps that only the run tells is counted out by the host, whose result has that many elements. Where the
-//! condition of a `Loop` depends on data, all steps that there may be are computed, and those after it has failed leave
-//! the states as they are; the results that count are cut out behind the loop. That takes a limit on the steps.
+//! Where every step does the same, they are a recurrence: states are carried, scanned inputs are seen slice by slice,
+//! results are stacked. Where steps differ in more than data (a state that grows, a slice at the number of the step, a
+//! condition on it) or convolve, and there are few, they are written out one after the other.
 
-use super::counted::{Counting, State, counting};
+use super::counted::State;
 use super::{Importer, dangling};
 use crate::build::{Builder, Steps, index, mismatch, var};
-use crate::call::{Call, axis};
+use crate::call::Call;
 use crate::error::{ImportError, NodeRef, Problem};
-use crate::host;
 use crate::known::Item;
-use crate::proto::tensor_shape_proto::dimension;
-use crate::proto::{GraphProto, NodeProto, type_proto};
+use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
-use infc_ir::entity::ScalarId;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
-use infc_ir::kernel::Reducer;
 use infc_ir::op::Op;
-use infc_ir::scalar::{BinaryOp, Body as ScalarBody, Const, ScalarOp};
+use infc_ir::scalar::{BinaryOp, Const, ScalarOp};
 use infc_tensor::DType;
 
 /// So many steps are written out if they cannot be a recurrence.
-const MAX_WRITTEN_OUT: i64 = 64;
-
-/// So many steps or more mean that only the condition ends a loop.
-const ENDLESS: i64 = (1 << 31) - 1;
-
-/// So many steps may be computed of which a condition on data says how many count.
-const MAX_CONDITIONAL: i64 = 1 << 12;
+pub(super) const MAX_WRITTEN_OUT: i64 = 64;
 
 /// A graph, and what its inputs are in each step.
-struct Body<'m> {
-    graph: &'m GraphProto,
+pub(super) struct Body<'m> {
+    pub(super) graph: &'m GraphProto,
     /// The first values of all states; the first results are their next values.
-    firsts: Vec<Tracked>,
+    pub(super) firsts: Vec<Tracked>,
     /// What each of them is in a step.
-    states: Vec<State>,
+    pub(super) states: Vec<State>,
     /// Seen slice by slice along the first axis.
-    slices: Vec<Tracked>,
+    pub(super) slices: Vec<Tracked>,
     /// Only for a `Loop`: its inputs begin with the number of the step and the condition, its results with the latter.
-    is_loop: bool,
-    condition: Condition,
+    pub(super) is_loop: bool,
+    pub(super) condition: Condition,
 }
 
 /// What is known of the condition that a `Loop` goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
+pub(super) enum Condition {
     /// It is known in each step.
     Known,
     /// It holds as long as there are steps.
@@ -108,11 +91,11 @@ impl Body<'_> {
 }
 
 /// What all steps give.
-struct Results {
+pub(super) struct Results {
     /// The last states.
-    states: Vec<Tracked>,
+    pub(super) states: Vec<Tracked>,
     /// Stacked along a new first axis.
-    stacked: Vec<Tracked>,
+    pub(super) stacked: Vec<Tracked>,
 }
 
 /// Always true.
@@ -121,277 +104,18 @@ fn holds() -> Tracked {
 }
 
 /// The truth of a value, if it is known.
-fn known_truth(value: &Tracked) -> Option<bool> {
+pub(super) fn known_truth(value: &Tracked) -> Option<bool> {
     Some(value.items()?.first()?.scalar()?.is_true())
 }
 
 impl<'m> Importer<'m, '_> {
-    /// The outputs of a `Scan` node.
-    pub(super) fn scan(
-        &mut self,
-        node: &'m NodeProto,
-        node_ref: &NodeRef,
-        inputs: Vec<Option<Tracked>>,
-    ) -> Result<Vec<Tracked>, ImportError> {
-        let in_node = in_node(node_ref);
-        let graph = body_of(node, node_ref)?;
-        let mut inputs = inputs;
-        let batched = node_ref.opset < 9;
-        if batched && inputs.first().is_some_and(Option::is_some) {
-            let (attribute, expected) = ("sequence_lens", "sequences of one length");
-            return Err(in_node(Problem::UnsupportedAttribute { attribute, expected, found: "an input".to_owned() }));
-        }
-        if batched && !inputs.is_empty() {
-            inputs.remove(0);
-        }
-        let values: Option<Vec<Tracked>> = inputs.into_iter().collect();
-        let values = values.ok_or_else(|| in_node(Problem::MissingInput { index: 0 }))?;
-        let of = Scanned::of(&self.call(node, node_ref), graph, values.len(), batched).map_err(&in_node)?;
-        if !batched {
-            return self.scan_of(node_ref, graph, &of, &values);
-        }
-        // Sequences of a batch know nothing of each other.
-        let batch = values.first().and_then(|t| t.shape().first()).and_then(Dim::as_const);
-        let batch = batch.filter(|n| (1..=MAX_WRITTEN_OUT).contains(n));
-        let batch = batch.ok_or_else(|| in_node(Problem::DynamicValue { what: "the batch of a Scan" }))?;
-        let mut results: Vec<Vec<Tracked>> = Vec::new();
-        for n in 0..batch {
-            let build = self.scopes.build();
-            let row = |build: &mut Builder, t: &Tracked| row(build, t, &Dim::constant(n));
-            let rows = values.iter().map(|t| row(build, t)).collect::<Result<Vec<_>, _>>().map_err(&in_node)?;
-            let outputs = self.scan_of(node_ref, graph, &of, &rows)?;
-            results.resize(outputs.len(), Vec::new());
-            for (all, output) in results.iter_mut().zip(outputs) {
-                all.push(self.scopes.build().insert_axis(&output, 0).map_err(&in_node)?);
-            }
-        }
-        let build = self.scopes.build();
-        let whole = |parts: Vec<Tracked>| build.concat(&parts.iter().collect::<Vec<_>>(), 0);
-        results.into_iter().map(whole).collect::<Result<_, _>>().map_err(in_node)
-    }
-
-    fn scan_of(
-        &mut self,
-        node_ref: &NodeRef,
-        graph: &'m GraphProto,
-        of: &Scanned,
-        values: &[Tracked],
-    ) -> Result<Vec<Tracked>, ImportError> {
-        let in_node = in_node(node_ref);
-        let (states, scanned) = values.split_at(of.states);
-        let build = self.scopes.build();
-        let mut slices = Vec::new();
-        for (value, (given, reverse)) in scanned.iter().zip(&of.inputs) {
-            slices.push(first_axis(build, value, *given, *reverse).map_err(&in_node)?);
-        }
-        let steps = slices.first().and_then(|t| t.shape().first()).cloned();
-        let steps = steps.ok_or_else(|| in_node(Problem::MissingInput { index: of.states }))?;
-        let body = Body {
-            graph,
-            firsts: states.to_vec(),
-            states: vec![State::Carried; states.len()],
-            slices,
-            is_loop: false,
-            condition: Condition::Known,
-        };
-        let results = self.steps(node_ref, &body, Some(&steps))?;
-        let build = self.scopes.build();
-        let mut outputs = results.states;
-        for (stacked, (given, reverse)) in results.stacked.iter().zip(&of.outputs) {
-            outputs.push(from_first_axis(build, stacked, *given, *reverse).map_err(&in_node)?);
-        }
-        Ok(outputs)
-    }
-
-    /// The outputs of a `Loop` node.
-    pub(super) fn iterate(
-        &mut self,
-        node: &'m NodeProto,
-        node_ref: &NodeRef,
-        inputs: Vec<Option<Tracked>>,
-    ) -> Result<Vec<Tracked>, ImportError> {
-        let in_node = in_node(node_ref);
-        let graph = body_of(node, node_ref)?;
-        let mut inputs = inputs.into_iter();
-        let (count, condition) = (inputs.next().flatten(), inputs.next().flatten());
-        let states: Option<Vec<Tracked>> = inputs.collect();
-        let states = states.ok_or_else(|| in_node(Problem::MissingInput { index: 2 }))?;
-        if graph.input.len() != states.len() + 2 || graph.output.len() <= states.len() {
-            return Err(in_node(wrong_body(graph, states.len() + 2, states.len() + 1)));
-        }
-        let counting = self.counting(graph, &states);
-        let goes_on = condition.as_ref().and_then(known_truth);
-        let turns = self.turns(node, &counting, count.as_ref(), condition.as_ref()).map_err(&in_node)?;
-        let is_counted = turns.is_some();
-        let steps = match (&count, goes_on.or(condition.is_none().then_some(true))) {
-            (_, Some(false)) => Some(Dim::constant(0)),
-            _ if is_counted => turns,
-            (None, Some(true)) => None,
-            (None, None) => return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" })),
-            (Some(count), _) => {
-                let condition = condition.as_ref().filter(|_| goes_on.is_none());
-                let mut steps = self.number_of_steps(node, node_ref, count, condition)?;
-                let stacked = node.output.get(states.len()..).unwrap_or_default();
-                if let Some(declared) = self.declared_steps(stacked).filter(|_| steps.as_const().is_none()) {
-                    let build = self.scopes.build();
-                    build.require_equal("the number of steps and of results", &steps, &declared).map_err(&in_node)?;
-                    steps = declared;
-                }
-                Some(steps).filter(|steps| steps.as_const().is_none_or(|n| n < ENDLESS))
-            }
-        };
-        let condition = if is_counted { Condition::Counted } else { Condition::Known };
-        let body =
-            Body { graph, firsts: states, states: counting.states, slices: Vec::new(), is_loop: true, condition };
-        let results = match self.steps(node_ref, &body, steps.as_ref()) {
-            Ok(results) => results,
-            Err(error) => match steps {
-                // The least that is known to be wrong is what matters, unless a condition on data is.
-                Some(steps) if !is_counted => self.conditional(node_ref, body, &steps).map_err(|_| error)?,
-                _ => return Err(error),
-            },
-        };
-        Ok(results.states.into_iter().chain(results.stacked).collect())
-    }
-
-    /// What is known of a `Loop` without its steps.
-    fn counting(&mut self, graph: &'m GraphProto, states: &[Tracked]) -> Counting {
-        let ranges = self.scopes.build().ranges();
-        counting(graph, states, &ranges, &mut |name| self.scopes.value(name).ok().flatten())
-    }
-
-    /// The number of steps of a loop that counts, if it is known how many it is given at most, and whether it begins.
-    fn turns(
-        &mut self,
-        node: &'m NodeProto,
-        counting: &Counting,
-        count: Option<&Tracked>,
-        condition: Option<&Tracked>,
-    ) -> Result<Option<Dim>, Problem> {
-        let one = |value: &Tracked| value.dims().and_then(|dims| dims.first().cloned());
-        let names = || node.input.iter().map(String::as_str);
-        // What would have to be known can maybe be traced to an input; then the import begins anew with that.
-        let mut wanted: Vec<&str> = counting.wanted.iter().filter_map(|&state| names().nth(2 + state)).collect();
-        if counting.turns.is_some() && condition.is_some_and(|condition| one(condition).is_none()) {
-            wanted.extend(names().nth(1));
-        }
-        let mut learned = false;
-        for name in wanted {
-            learned |= self.want(name);
-        }
-        if learned {
-            return Err(Problem::DynamicValue { what: "the condition of a Loop" });
-        }
-        let Some((turns, most)) = &counting.turns else { return Ok(None) };
-        let mut steps = turns.clone();
-        if let Some(count) = count {
-            let Some(count) = one(count) else { return Ok(None) };
-            steps = steps.minimum(&count.maximum(&Dim::constant(0)));
-        }
-        if let Some(condition) = condition {
-            let Some(begins) = one(condition) else { return Ok(None) };
-            steps = steps * begins;
-        }
-        let build = self.scopes.build();
-        let steps = steps.simplify(&build.ranges());
-        if *most < i64::MAX {
-            build.require_at_least("what floats of 32 bits count to", &Dim::constant(*most), &steps)?;
-        }
-        let steps = if steps.as_const().is_some() { steps } else { build.size("the number of steps", &steps)? };
-        Ok(Some(steps))
-    }
-
-    /// The steps that a `Loop` is given, none if the condition does not hold.
-    fn number_of_steps(
-        &mut self,
-        node: &'m NodeProto,
-        node_ref: &NodeRef,
-        count: &Tracked,
-        condition: Option<&Tracked>,
-    ) -> Result<Dim, ImportError> {
-        let in_node = in_node(node_ref);
-        let one = |value: &Tracked| value.dims().and_then(|dims| dims.first().cloned());
-        let known = match (one(count), condition.map(one)) {
-            (Some(count), None) => Some(count),
-            (Some(count), Some(Some(truth))) => Some(count * truth),
-            _ => None,
-        };
-        if let Some(known) = known {
-            // A negative count is none.
-            let build = self.scopes.build();
-            let known = known.maximum(&Dim::constant(0)).simplify(&build.ranges());
-            let is_constant = known.as_const().is_some();
-            return if is_constant { Ok(known) } else { build.size("the number of steps", &known).map_err(in_node) };
-        }
-        // Where it can be traced to an input, the import begins anew with that.
-        let unknown = [(Some(count), 0), (condition, 1)];
-        let unknown = unknown.into_iter().filter(|(value, _)| value.is_some_and(|value| one(value).is_none()));
-        let mut learned = false;
-        for name in unknown.filter_map(|(_, index)| node.input.get(index)) {
-            learned |= self.want(name);
-        }
-        let build = self.scopes.build();
-        let is_endless = one(count).and_then(|count| count.as_const()).is_some_and(|count| count >= ENDLESS);
-        if learned || is_endless || !build.may_use_host {
-            return Err(in_node(Problem::DynamicValue { what: "the number of steps of a Loop" }));
-        }
-        let scalar = |build: &mut Builder, value: &Tracked| {
-            let value = build.reshape(value, &[])?;
-            build.cast(&value, DType::I64)
-        };
-        let mut steps = scalar(build, count).map_err(&in_node)?;
-        if let Some(condition) = condition {
-            let truth = scalar(build, condition).map_err(&in_node)?;
-            steps = build.map(&[&steps, &truth], |b, p| b.binary(BinaryOp::Mul, p[0], p[1])).map_err(&in_node)?;
-        }
-        host::counted(build, &steps, "the number of steps depends on what is computed").map_err(in_node)
-    }
-
-    /// How many steps there must be for the results that are stacked to have the extents that the model declares.
-    fn declared_steps(&self, stacked: &[String]) -> Option<Dim> {
-        let graph = self.model.graph();
-        let extent = |name: &String| {
-            let info = graph.value_info.iter().chain(&graph.output).find(|info| info.name() == name)?;
-            let type_proto::Value::TensorType(tensor) = info.r#type.as_ref()?.value.as_ref()? else { return None };
-            match tensor.shape.as_ref()?.dim.first()?.value {
-                Some(dimension::Value::DimValue(steps)) if steps >= 0 => Some(Dim::constant(steps)),
-                _ => None,
-            }
-        };
-        stacked.iter().find_map(extent)
-    }
-
-    /// As many steps as there may be, of which those count before the condition, which depends on data, fails.
-    fn conditional(&mut self, node_ref: &NodeRef, body: Body<'m>, steps: &Dim) -> Result<Results, ImportError> {
-        let in_node = in_node(node_ref);
-        let build = self.scopes.build();
-        if !build.may_use_host || steps.as_const().is_some_and(|steps| steps > MAX_CONDITIONAL) {
-            return Err(in_node(Problem::DynamicValue { what: "the condition of a Loop" }));
-        }
-        // What counts does so only until the condition fails.
-        let without_counters = |state: State| match state {
-            State::Counter { .. } => State::Carried,
-            other => other,
-        };
-        let states = body.states.into_iter().map(without_counters).collect();
-        let body = Body { states, condition: Condition::OnData, ..body };
-        let mut results = self.recurrence(node_ref, &body, steps)?;
-        // Behind the results stands, for each step, whether it counts.
-        let Some(counts) = results.stacked.pop().filter(|_| !results.stacked.is_empty()) else { return Ok(results) };
-        let build = self.scopes.build();
-        let add = |body: &mut ScalarBody, p: &[ScalarId]| vec![body.cast(DType::I64, p[0])];
-        let count = build.reduce(&[&counts], &[0], Reducer::sum(DType::I64), add).map_err(&in_node)?.remove(0);
-        let reason = "the number of steps depends on a condition that is computed";
-        let count = host::counted(build, &count, reason).map_err(&in_node)?;
-        build.require_at_least("the number of steps", steps, &count).map_err(&in_node)?;
-        for stacked in &mut results.stacked {
-            *stacked = build.slice_axis(stacked, 0, Dim::constant(0), count.clone()).map_err(&in_node)?;
-        }
-        Ok(results)
-    }
-
     /// All steps; without a number of them as many as the condition lets happen.
-    fn steps(&mut self, node_ref: &NodeRef, body: &Body<'m>, steps: Option<&Dim>) -> Result<Results, ImportError> {
+    pub(super) fn steps(
+        &mut self,
+        node_ref: &NodeRef,
+        body: &Body<'m>,
+        steps: Option<&Dim>,
+    ) -> Result<Results, ImportError> {
         let known = steps.and_then(Dim::as_const);
         let few = steps.is_none_or(|_| known.is_some_and(|n| n <= MAX_WRITTEN_OUT));
         let comes_first = few && body.convolves();
@@ -414,7 +138,12 @@ impl<'m> Importer<'m, '_> {
     }
 
     /// The steps as a recurrence over a graph of its own.
-    fn recurrence(&mut self, node_ref: &NodeRef, body: &Body<'m>, steps: &Dim) -> Result<Results, ImportError> {
+    pub(super) fn recurrence(
+        &mut self,
+        node_ref: &NodeRef,
+        body: &Body<'m>,
+        steps: &Dim,
+    ) -> Result<Results, ImportError> {
         let in_node = in_node(node_ref);
         let mut slices = body.slices.clone();
         if body.is_loop {
@@ -490,7 +219,7 @@ impl<'m> Importer<'m, '_> {
                 State::Fixed(first) => self.scopes.give(name, first.clone()),
                 State::Counter { ty, from, by } => {
                     let build = self.scopes.build();
-                    let counted = counted(build, &inputs[firsts.len()], ty, (from, *by)).map_err(&in_node)?;
+                    let counted = counter(build, &inputs[firsts.len()], ty, (from, *by)).map_err(&in_node)?;
                     self.scopes.define(name, counted);
                 }
             }
@@ -600,7 +329,7 @@ impl<'m> Importer<'m, '_> {
     }
 
     /// A node's attributes.
-    fn call<'c>(&'c mut self, node: &'c NodeProto, node_ref: &NodeRef) -> Call<'c> {
+    pub(super) fn call<'c>(&'c mut self, node: &'c NodeProto, node_ref: &NodeRef) -> Call<'c> {
         Call {
             node,
             opset: node_ref.opset,
@@ -611,63 +340,17 @@ impl<'m> Importer<'m, '_> {
     }
 }
 
-/// What the attributes of a `Scan` say.
-struct Scanned {
-    states: usize,
-    /// Axis and direction of each scanned input, and of each scanned output.
-    inputs: Vec<(i64, bool)>,
-    outputs: Vec<(i64, bool)>,
-}
-
-impl Scanned {
-    fn of(call: &Call<'_>, graph: &GraphProto, inputs: usize, batched: bool) -> Result<Self, Problem> {
-        let scanned = call.int_or("num_scan_inputs", 0)?;
-        let count = usize::try_from(scanned).ok().filter(|n| (1..=inputs).contains(n));
-        let states = inputs
-            - count.ok_or_else(|| Problem::InvalidAttribute {
-                attribute: "num_scan_inputs",
-                expected: "how many of the inputs are scanned",
-                found: scanned.to_string(),
-            })?;
-        if graph.input.len() != inputs || graph.output.len() < states {
-            return Err(wrong_body(graph, inputs, states));
-        }
-        let list = |name: &'static str, len: usize| -> Result<Vec<i64>, Problem> {
-            let given = call.ints(name)?.map_or_else(|| vec![0; len], <[i64]>::to_vec);
-            let found = format!("{given:?}");
-            let expected = "a number per scanned input or output";
-            if given.len() == len {
-                Ok(given)
-            } else {
-                Err(Problem::InvalidAttribute { attribute: name, expected, found })
-            }
-        };
-        let both = |axes: Vec<i64>, directions: Vec<i64>| {
-            axes.into_iter().zip(directions.into_iter().map(|d| d != 0)).collect()
-        };
-        let (scanned, results) = (inputs - states, graph.output.len() - states);
-        if batched {
-            let directions = list("directions", scanned)?;
-            let (inputs, outputs) = (both(vec![0; scanned], directions), both(vec![0; results], vec![0; results]));
-            return Ok(Self { states, inputs, outputs });
-        }
-        let inputs = both(list("scan_input_axes", scanned)?, list("scan_input_directions", scanned)?);
-        let outputs = both(list("scan_output_axes", results)?, list("scan_output_directions", results)?);
-        Ok(Self { states, inputs, outputs })
-    }
-}
-
-fn in_node(node_ref: &NodeRef) -> impl Fn(Problem) -> ImportError + '_ {
+pub(super) fn in_node(node_ref: &NodeRef) -> impl Fn(Problem) -> ImportError + '_ {
     move |problem| ImportError::Node { node: Box::new(node_ref.clone()), problem }
 }
 
-fn body_of<'m>(node: &'m NodeProto, node_ref: &NodeRef) -> Result<&'m GraphProto, ImportError> {
+pub(super) fn body_of<'m>(node: &'m NodeProto, node_ref: &NodeRef) -> Result<&'m GraphProto, ImportError> {
     let found = node.attribute.iter().find(|a| a.name() == "body").and_then(|a| a.g.as_ref());
     let (expected, found_none) = ("a graph", "none".to_owned());
     found.ok_or_else(|| in_node(node_ref)(Problem::InvalidAttribute { attribute: "body", expected, found: found_none }))
 }
 
-fn wrong_body(graph: &GraphProto, inputs: usize, outputs: usize) -> Problem {
+pub(super) fn wrong_body(graph: &GraphProto, inputs: usize, outputs: usize) -> Problem {
     Problem::ShapeMismatch {
         expected: format!("a body with {inputs} inputs and at least {outputs} outputs"),
         found: format!("{} and {}", graph.input.len(), graph.output.len()),
@@ -675,7 +358,7 @@ fn wrong_body(graph: &GraphProto, inputs: usize, outputs: usize) -> Problem {
 }
 
 /// One element along the first axis, which disappears.
-fn row(build: &mut Builder, x: &Tracked, at: &Dim) -> Result<Tracked, Problem> {
+pub(super) fn row(build: &mut Builder, x: &Tracked, at: &Dim) -> Result<Tracked, Problem> {
     let Some((extent, rest)) = x.shape().split_first() else { return Err(mismatch("an axis of steps", x.shape())) };
     build.require_at_least("the number of steps", extent, &(at.clone() + 1))?;
     let index = std::iter::once(at.clone()).chain((0..rest.len()).map(var)).collect();
@@ -683,7 +366,7 @@ fn row(build: &mut Builder, x: &Tracked, at: &Dim) -> Result<Tracked, Problem> {
 }
 
 /// What counts from a dim by so much a step, in the step of this number.
-fn counted(
+fn counter(
     build: &mut Builder,
     number: &Tracked,
     ty: &TensorType,
@@ -697,23 +380,6 @@ fn counted(
     })?;
     let value = build.cast(&value, ty.dtype)?;
     build.reshape(&value, &ty.shape)
-}
-
-/// The given axis as the first one, its end as its beginning if that is asked for.
-fn first_axis(build: &mut Builder, x: &Tracked, given: i64, reverse: bool) -> Result<Tracked, Problem> {
-    let first = axis(given, x.rank())?;
-    let order: Vec<usize> = std::iter::once(first).chain((0..x.rank()).filter(|&n| n != first)).collect();
-    let moved = build.transpose(x, &order)?;
-    if reverse { build.flip(&moved, 0) } else { Ok(moved) }
-}
-
-/// The inverse of [`first_axis`].
-fn from_first_axis(build: &mut Builder, x: &Tracked, given: i64, reverse: bool) -> Result<Tracked, Problem> {
-    let x = if reverse { build.flip(x, 0)? } else { x.clone() };
-    let to = axis(given, x.rank())?;
-    let mut order: Vec<usize> = (1..x.rank()).collect();
-    order.insert(to, 0);
-    build.transpose(&x, &order)
 }
 
 /// The state after all steps, which is the first one if there are none.
