@@ -15,23 +15,31 @@ const V3: &[&str] = &["avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "lzcnt", "mo
 /// What v4 adds to v3.
 const V4: &[&str] = &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"];
 
-/// Features beyond a psABI level: the short name in a target (`x86-64-v4+vnni`) and the feature's own.
-const X86_EXTRAS: &[(&str, &str)] = &[
-    ("vnni", "avx512vnni"),
-    ("bf16", "avx512bf16"),
-    ("fp16", "avx512fp16"),
-    ("vbmi", "avx512vbmi"),
-    ("vbmi2", "avx512vbmi2"),
-    ("ifma", "avx512ifma"),
-    ("bitalg", "avx512bitalg"),
-    ("vpopcntdq", "avx512vpopcntdq"),
-    ("avxvnni", "avxvnni"),
-    ("gfni", "gfni"),
+/// Features beyond a psABI level: the short name in a target (`x86-64-v4+vnni`) and the features' own.
+const X86_EXTRAS: &[(&str, &[&str])] = &[
+    ("vnni", &["avx512vnni"]),
+    ("bf16", &["avx512bf16"]),
+    ("fp16", &["avx512fp16"]),
+    ("vbmi", &["avx512vbmi"]),
+    ("vbmi2", &["avx512vbmi2"]),
+    ("ifma", &["avx512ifma"]),
+    ("bitalg", &["avx512bitalg"]),
+    ("vpopcntdq", &["avx512vpopcntdq"]),
+    ("avxvnni", &["avxvnni"]),
+    ("gfni", &["gfni"]),
+    // All processors that multiply tiles at all have both kinds.
+    ("amx", &["amx-tile", "amx-int8", "amx-bf16"]),
 ];
 
 /// Features of 64-bit ARM; NEON is its baseline.
-const AARCH64_EXTRAS: &[(&str, &str)] =
-    &[("fp16", "fp16"), ("dotprod", "dotprod"), ("i8mm", "i8mm"), ("bf16", "bf16"), ("sve", "sve"), ("sve2", "sve2")];
+const AARCH64_EXTRAS: &[(&str, &[&str])] = &[
+    ("fp16", &["fp16"]),
+    ("dotprod", &["dotprod"]),
+    ("i8mm", &["i8mm"]),
+    ("bf16", &["bf16"]),
+    ("sve", &["sve"]),
+    ("sve2", &["sve2"]),
+];
 
 /// The architecture at the front of a target: `x86-64`, `aarch64` or `cuda`; `None` for another.
 #[must_use]
@@ -56,8 +64,9 @@ pub fn required_by(target: &str) -> Option<Vec<&'static str>> {
     let table = if base == "aarch64" { AARCH64_EXTRAS } else { X86_EXTRAS };
     let mut features = levels.concat();
     for extra in extras.split('+').filter(|extra| !extra.is_empty()) {
-        let &(_, feature) = table.iter().find(|(short, feature)| *short == extra || *feature == extra)?;
-        if !features.contains(&feature) {
+        let is_meant = |(short, own): &&(&str, &[&str])| *short == extra || own[..] == [extra];
+        let &(_, own) = table.iter().find(is_meant)?;
+        for feature in own.iter().filter(|own| !features.contains(own)).collect::<Vec<_>>() {
             features.push(feature);
         }
     }
@@ -95,7 +104,7 @@ pub fn gpu_feature(name: &str) -> Option<GpuFeature> {
 /// Every feature name of processors that the format knows.
 #[must_use]
 pub fn all() -> Vec<&'static str> {
-    let extras = X86_EXTRAS.iter().chain(AARCH64_EXTRAS).map(|&(_, feature)| feature);
+    let extras = X86_EXTRAS.iter().chain(AARCH64_EXTRAS).flat_map(|&(_, features)| features).copied();
     V2.iter().chain(V3).chain(V4).copied().chain(extras).collect()
 }
 

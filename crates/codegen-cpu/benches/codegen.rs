@@ -22,6 +22,7 @@ fn nest(name: &str, target: &Target) -> LoopNest {
         arithmetic_per_cycle: f64::from(model.fma_per_cycle),
         byte_dot: DotCost::of_instruction(4.0),
         pair_dot: DotCost::of_instruction(6.0),
+        tile_registers: false,
         permuted_vectors: if model.vector_bits == 512 { 2 } else { 1 },
         loads_per_cycle: f64::from(model.loads_per_cycle),
         latency_cycles: f64::from(model.fma_latency),

@@ -43,34 +43,38 @@ pub enum Feature {
     AvxVnni,
     /// AVX512-BF16.
     Bf16,
+    /// Intel AMX: products of matrices of bytes and of bfloat16 numbers.
+    Amx,
 }
 
 impl Feature {
     /// All features, in the order they are written in.
-    pub const ALL: [Feature; 3] = [Feature::Vnni, Feature::AvxVnni, Feature::Bf16];
+    pub const ALL: [Feature; 4] = [Feature::Vnni, Feature::AvxVnni, Feature::Bf16, Feature::Amx];
 
     const fn name(self) -> &'static str {
         match self {
             Feature::Vnni => "vnni",
             Feature::AvxVnni => "avxvnni",
             Feature::Bf16 => "bf16",
+            Feature::Amx => "amx",
         }
     }
 
     /// Whether the feature extends a level.
     const fn extends(self, level: Level) -> bool {
         match self {
-            Feature::Vnni | Feature::Bf16 => matches!(level, Level::X86V4),
+            Feature::Vnni | Feature::Bf16 | Feature::Amx => matches!(level, Level::X86V4),
             Feature::AvxVnni => matches!(level, Level::X86V3 | Level::X86V4),
         }
     }
 
     /// How the processor calls it.
-    const fn cpuid_name(self) -> &'static str {
+    const fn cpuid_names(self) -> &'static [&'static str] {
         match self {
-            Feature::Vnni => "avx512vnni",
-            Feature::AvxVnni => "avxvnni",
-            Feature::Bf16 => "avx512bf16",
+            Feature::Vnni => &["avx512vnni"],
+            Feature::AvxVnni => &["avxvnni"],
+            Feature::Bf16 => &["avx512bf16"],
+            Feature::Amx => &["amx-tile", "amx-int8", "amx-bf16"],
         }
     }
 }
@@ -206,7 +210,7 @@ impl Target {
         if self.level == Level::X86V4 {
             names.extend(V4);
         }
-        names.extend(self.features.iter().map(|feature| feature.cpuid_name()));
+        names.extend(self.features.iter().flat_map(|feature| feature.cpuid_names()));
         names
     }
 }
@@ -228,7 +232,7 @@ pub enum ParseTargetError {
         found: String,
     },
     /// A part after a `+`.
-    #[error("unknown feature `{found}`; known are vnni, avxvnni and bf16")]
+    #[error("unknown feature `{found}`; known are vnni, avxvnni, bf16 and amx")]
     UnknownFeature {
         /// What was found.
         found: String,

@@ -22,6 +22,7 @@ pub fn schedule_machine(target: &Target) -> Machine {
         arithmetic_per_cycle: f64::from(model.fma_per_cycle),
         byte_dot: if has_byte_dot { DotCost::of_instruction(latency_cycles) } else { apart },
         pair_dot: if target.has(Feature::Bf16) { DotCost::of_instruction(latency_cycles + 2.0) } else { widened },
+        tile_registers: target.has(Feature::Amx),
         permuted_vectors: match model.vector_bits {
             512 => 2,
             256 => 1,

@@ -77,7 +77,8 @@ pub enum LoopKind {
         lanes: u16,
     },
     /// As one operation of the machine per lane of the loop around it; the extent is what the operation takes. Backends
-    /// that have none, or find something else in the loop, run it as [`LoopKind::Unrolled`].
+    /// that have none, or find something else in the loop, run it as [`LoopKind::Unrolled`]; where the operation takes four loops
+    /// ([`Intrinsic::is_tile`]), each of which is of this kind, as [`LoopKind::Serial`].
     Tensor(Intrinsic),
     /// As a dimension of a GPU launch.
     Bound(GpuDim),

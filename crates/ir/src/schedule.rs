@@ -47,19 +47,36 @@ pub enum Intrinsic {
     Mma32,
     /// As [`Intrinsic::Mma16`], of TF32 numbers ([`crate::scalar::UnaryOp::Tf32`]).
     Mma8,
+    /// A product of two matrices of bytes in i32, by the tile registers of a processor (Intel AMX): of the four innermost loops,
+    /// of at most 16 turns each, the outermost two are over rows and columns of the sum, the others over groups of four
+    /// neighbours that are summed.
+    Tile4,
+    /// As [`Intrinsic::Tile4`], of pairs of bfloat16 numbers in f32. First and second numbers of pairs are summed apart and in
+    /// order, then added; subnormal numbers count as zero.
+    Tile2,
 }
 
 impl Intrinsic {
     /// All of them.
-    pub const ALL: [Intrinsic; 5] =
-        [Intrinsic::Dot4, Intrinsic::Dot2, Intrinsic::Mma16, Intrinsic::Mma32, Intrinsic::Mma8];
+    pub const ALL: [Intrinsic; 7] = [
+        Intrinsic::Dot4,
+        Intrinsic::Dot2,
+        Intrinsic::Mma16,
+        Intrinsic::Mma32,
+        Intrinsic::Mma8,
+        Intrinsic::Tile4,
+        Intrinsic::Tile2,
+    ];
+    /// Turns of the three loops around the innermost one of a [`Intrinsic::Tile4`], at most: rows of a tile register, and its
+    /// columns of 32 bits.
+    pub const TILE_TURNS: i64 = 16;
 
-    /// Turns of a loop that are done at once.
+    /// Turns of a loop that are done at once; of several loops, the innermost one's.
     #[must_use]
     pub const fn turns(self) -> i64 {
         match self {
-            Intrinsic::Dot4 => 4,
-            Intrinsic::Dot2 => 2,
+            Intrinsic::Dot4 | Intrinsic::Tile4 => 4,
+            Intrinsic::Dot2 | Intrinsic::Tile2 => 2,
             Intrinsic::Mma16 => 16,
             Intrinsic::Mma32 => 32,
             Intrinsic::Mma8 => 8,
@@ -76,12 +93,28 @@ impl Intrinsic {
         }
     }
 
+    /// The product of matrices that does what this dot product does, for many rows and columns at once.
+    #[must_use]
+    pub const fn in_tiles(self) -> Option<Intrinsic> {
+        match self {
+            Intrinsic::Dot4 => Some(Intrinsic::Tile4),
+            Intrinsic::Dot2 => Some(Intrinsic::Tile2),
+            _ => None,
+        }
+    }
+
+    /// Whether it takes four loops: rows, columns, groups, and what is in a group.
+    #[must_use]
+    pub const fn is_tile(self) -> bool {
+        matches!(self, Intrinsic::Tile4 | Intrinsic::Tile2)
+    }
+
     /// Whether the result is that of the turns one after the other, to the bit.
     #[must_use]
     pub const fn is_exact(self) -> bool {
         match self {
-            Intrinsic::Dot4 | Intrinsic::Mma32 => true,
-            Intrinsic::Dot2 | Intrinsic::Mma16 | Intrinsic::Mma8 => false,
+            Intrinsic::Dot4 | Intrinsic::Mma32 | Intrinsic::Tile4 => true,
+            Intrinsic::Dot2 | Intrinsic::Mma16 | Intrinsic::Mma8 | Intrinsic::Tile2 => false,
         }
     }
 }
@@ -268,7 +301,8 @@ pub enum Step {
         axis: String,
     },
     /// The loop's turns become one operation of the machine. The loop is innermost, inside of the vector loop if there
-    /// is one.
+    /// is one. Of [`Intrinsic::Tile4`] and [`Intrinsic::Tile2`] the three loops around it are part, in the order that they have at
+    /// this step.
     Tensorize {
         /// Stage.
         stage: String,
@@ -370,6 +404,8 @@ impl fmt::Display for Intrinsic {
             Intrinsic::Mma16 => "mma16",
             Intrinsic::Mma32 => "mma32",
             Intrinsic::Mma8 => "mma8",
+            Intrinsic::Tile4 => "tile4",
+            Intrinsic::Tile2 => "tile2",
         })
     }
 }

@@ -17,6 +17,7 @@ const MACHINE: Machine = Machine {
     arithmetic_per_cycle: 2.0,
     byte_dot: DotCost::of_instruction(4.0),
     pair_dot: DotCost::of_instruction(6.0),
+    tile_registers: false,
     permuted_vectors: 2,
     loads_per_cycle: 2.0,
     latency_cycles: 4.0,

@@ -191,6 +191,19 @@ pub fn host_arch() -> Option<&'static str> {
     HOST_ARCH
 }
 
+/// Features of tile registers, which the standard library does not detect yet, and their bits in register `edx` of leaf 7 of
+/// `cpuid`.
+#[cfg(target_arch = "x86_64")]
+const TILE_FEATURES: [(&str, u32); 3] = [("amx-bf16", 22), ("amx-tile", 24), ("amx-int8", 25)];
+
+#[cfg(target_arch = "x86_64")]
+fn has_tile_feature(bit: u32) -> bool {
+    const LEAF: u32 = 7;
+    let knows_leaf = std::arch::x86_64::__cpuid(0).eax >= LEAF;
+    let has = |bit: u32| knows_leaf && std::arch::x86_64::__cpuid_count(LEAF, 0).edx >> bit & 1 == 1;
+    has(bit) && crate::os::may_use_tiles()
+}
+
 /// Whether this processor, and the operating system on it, has a feature of [`infc_artifact::features`]; unknown names
 /// are absent.
 #[must_use]
@@ -203,6 +216,10 @@ pub fn host_has(feature: &str) -> bool {
                 _ => false,
             }
         };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(bit) = TILE_FEATURES.iter().find(|(name, _)| *name == feature).map(|&(_, bit)| bit) {
+        return has_tile_feature(bit);
     }
     #[cfg(target_arch = "x86_64")]
     return detect!(is_x86_feature_detected:

@@ -119,6 +119,7 @@ impl Translator<'_, '_> {
             // A hint, which Cranelift has no instruction for.
             Inst::Prefetch { .. } => {}
             Inst::Barrier => return Err(CodegenError::Unsupported { what: "barriers" }),
+            Inst::Tile(_) => return Err(CodegenError::Unsupported { what: "tile registers" }),
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use infc_ir::schedule::Intrinsic;
 use infc_tensor::DType;
 
 /// The load behind a conversion to the type of the sum.
-fn widened(body: &Body, id: ScalarId, sum: DType) -> Option<&Load> {
+pub(super) fn widened(body: &Body, id: ScalarId, sum: DType) -> Option<&Load> {
     let ScalarOp::Cast(to, inner) = body.ops[id] else { return None };
     match &body.ops[inner] {
         ScalarOp::Load(load) if to == sum && load.gather.is_empty() && load.valid.is_empty() => Some(load),
@@ -31,7 +31,7 @@ impl Lower<'_> {
         let (sum, elem) = match intrinsic {
             Intrinsic::Dot4 => (DType::I32, Elem::I32),
             Intrinsic::Dot2 => (DType::F32, Elem::F32),
-            Intrinsic::Mma16 | Intrinsic::Mma32 | Intrinsic::Mma8 => return Ok(false),
+            _ => return Ok(false),
         };
         let ScalarOp::Binary(BinaryOp::Mul, a, b) = value.body.ops[*root] else { return Ok(false) };
         let (Some(a), Some(b)) = (widened(&value.body, a, sum), widened(&value.body, b, sum)) else { return Ok(false) };
@@ -49,7 +49,7 @@ impl Lower<'_> {
         let new = match intrinsic {
             Intrinsic::Dot4 => self.b.dot4(old, a, b),
             Intrinsic::Dot2 => self.b.dot2_bf16(old, a, b),
-            Intrinsic::Mma16 | Intrinsic::Mma32 | Intrinsic::Mma8 => return Ok(false),
+            _ => return Ok(false),
         };
         if self.is_register(target.buffer) {
             self.set_register(target, new, None, false)?;
@@ -77,7 +77,7 @@ impl Lower<'_> {
         let (groups, elem_bytes) = match intrinsic {
             Intrinsic::Dot4 => (Type::vector(Elem::I8, lanes * 4), 1),
             Intrinsic::Dot2 => (words, 2),
-            Intrinsic::Mma16 | Intrinsic::Mma32 | Intrinsic::Mma8 => return Ok(None),
+            _ => return Ok(None),
         };
         Ok(match self.lane_form(rest) {
             LaneForm::Uniform(e) => {

@@ -13,8 +13,9 @@ mod mask;
 mod ops;
 mod quantize;
 mod stmt;
+mod tile;
 
-use crate::target::{Level, Target};
+use crate::target::{Feature, Level, Target};
 use crate::vir::builder::{Builder, Memory};
 use crate::vir::{Elem, Function, I64, Type, Value};
 use infc_ir::entity::{BufferId, EntityId, VarId};
@@ -74,6 +75,10 @@ struct Lower<'a> {
     b: Builder,
     /// Whether the target has fused multiply-adds.
     fuses: bool,
+    /// Whether it has tile registers.
+    has_tiles: bool,
+    /// The sums that are in tile registers at the moment.
+    tiled: Option<tile::Tiled>,
     /// Inverses of the scales that numbers are quantised by, by their bits.
     inverses: HashMap<u32, Option<quantize::Inverse>>,
     ranges: Ranges,
@@ -114,6 +119,8 @@ impl<'a> Lower<'a> {
             nest,
             b,
             fuses: target.level() != Level::X86V2,
+            has_tiles: target.has(Feature::Amx),
+            tiled: None,
             inverses: HashMap::new(),
             ranges,
             vars: vec![None; nest.vars.len()],

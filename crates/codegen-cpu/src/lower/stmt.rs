@@ -21,15 +21,23 @@ impl Lower<'_> {
     /// A block: local buffers allocated in it are gone at its end.
     pub(super) fn stmts(&mut self, stmts: &[Stmt]) -> Result<(), LowerError> {
         let scratch = self.scratch_next.clone();
-        for stmt in stmts {
+        let mut rest = stmts;
+        while let Some((stmt, after)) = rest.split_first() {
+            rest = after;
             self.stmt(stmt)?;
+            if let Stmt::Alloc(buffer) = stmt
+                && let Some(sums) = self.in_tiles(*buffer, after)
+            {
+                rest = self.tiled_sums(sums, after)?;
+            }
         }
         self.scratch_next = scratch;
         Ok(())
     }
 
-    fn stmt(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
+    pub(super) fn stmt(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
         match stmt {
+            Stmt::For { .. } if self.tile_nest(stmt)? => Ok(()),
             Stmt::For { var, extent, kind, body } => self.for_loop(*var, extent, *kind, body),
             Stmt::Let { var, value } => {
                 let value = self.resolve(value);
@@ -99,6 +107,10 @@ impl Lower<'_> {
         match kind {
             LoopKind::Bound(dim) => self.unsupported(format!("a loop bound to {dim}")),
             LoopKind::Unrolled => self.unrolled(var, &extent, body),
+            LoopKind::Tensor(intrinsic) if intrinsic.is_tile() => {
+                let serial = Stmt::For { var, extent, kind: LoopKind::Serial, body: body.to_vec() };
+                self.stmt(&serial)
+            }
             LoopKind::Tensor(intrinsic) => {
                 if extent.is_const(intrinsic.turns()) && self.dot(intrinsic, var, body)? {
                     Ok(())
@@ -126,6 +138,7 @@ impl Lower<'_> {
             LoopKind::Serial => {
                 let (start, end) = (self.b.iconst(0), self.index_value(&extent)?);
                 let nonempty = self.ranges.interval(&extent).min.is_some_and(|m| m >= 1);
+                self.forget_factors();
                 let live = self.live_registers(body);
                 let inits: Vec<Value> = live.iter().map(|(buffer, index)| self.registers[buffer][index]).collect();
                 let outside = self.registers.clone();
@@ -138,6 +151,7 @@ impl Lower<'_> {
                 self.stmts(body)?;
                 let yields: Vec<Value> = live.iter().map(|(buffer, index)| self.registers[buffer][index]).collect();
                 let results = self.b.loop_close(&yields);
+                self.forget_factors();
                 self.vars[var.index()] = None;
                 self.registers = outside;
                 self.set_registers(&live, &results);

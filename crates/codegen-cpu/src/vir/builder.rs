@@ -105,6 +105,8 @@ pub struct Builder {
     open: Vec<Open>,
     /// Whether the target has instructions for [`super::BinaryOp::Scale`] and [`super::UnaryOp::RootPower`].
     scales: bool,
+    /// What [`super::TileInst::Configure`] numbers, known when all of a function is.
+    pub tile_shapes: Vec<super::TileShapes>,
 }
 
 impl Builder {
@@ -120,6 +122,7 @@ impl Builder {
             frames: vec![root],
             open: Vec::new(),
             scales: false,
+            tile_shapes: Vec::new(),
         }
     }
 
@@ -179,7 +182,8 @@ impl Builder {
         assert!(self.open.is_empty(), "a loop or branch is still open");
         let root = self.frames.pop().expect("the outermost block is always there");
         let body = Block { insts: root.insts, yields: Vec::new() };
-        let mut function = Function { name: self.name, body, types: self.types, scratch_bytes: 0 };
+        let tile_shapes = self.tile_shapes;
+        let mut function = Function { name: self.name, body, types: self.types, scratch_bytes: 0, tile_shapes };
         super::dce::run(&mut function);
         function
     }

@@ -60,6 +60,11 @@ impl<'a> Copier<'a> {
             }
             Inst::Barrier => Inst::Barrier,
             &Inst::Prefetch { base, disp, write } => Inst::Prefetch { base: self.used(base), disp, write },
+            Inst::Tile(tile) => {
+                let mut tile = *tile;
+                tile.map_uses(|value| self.used(value));
+                Inst::Tile(tile)
+            }
         }
     }
 

@@ -40,7 +40,7 @@ impl Liveness {
                     op.for_each_operand(|value| changed |= self.mark(value));
                 }
             }
-            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Prefetch { .. } => {
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Prefetch { .. } | Inst::Tile(_) => {
                 inst.for_each_use(|value| changed |= self.mark(value));
             }
             Inst::Loop(body) => {
@@ -93,7 +93,7 @@ impl Liveness {
             Inst::If { then, otherwise, results, .. } => {
                 !(results.is_empty() && then.insts.is_empty() && otherwise.insts.is_empty())
             }
-            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } => true,
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } | Inst::Tile(_) => true,
         });
     }
 }

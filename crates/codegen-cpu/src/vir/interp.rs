@@ -3,8 +3,11 @@
 //! Memory is an [`AddressSpace`]: regions at made-up addresses with wide gaps between them, so that an access outside
 //! a buffer is an error here even where machine code would get away with it.
 
+mod tile;
+
 use super::{Block, Convert, Elem, Function, Inst, Loop, Op, Type, UnaryOp, Value, eval};
 use smallvec::{SmallVec, smallvec};
+use tile::Tiles;
 
 /// Distance between regions; far more than any displacement that a test would get wrong.
 const GAP: u64 = 1 << 40;
@@ -29,6 +32,12 @@ pub enum Trap {
         a: u64,
         /// Second operand's bits.
         b: u64,
+    },
+    /// A tile register of another size than an instruction needs, or of none.
+    #[error("tile register {tile} has no size that fits")]
+    Tile {
+        /// Which.
+        tile: u8,
     },
     /// More steps than allowed.
     #[error("the step limit is reached")]
@@ -90,7 +99,7 @@ impl AddressSpace {
 /// See [`Trap`].
 pub fn run(function: &Function, params: [u64; 4], memory: &mut AddressSpace, step_limit: u64) -> Result<(), Trap> {
     let values = vec![Lanes::new(); function.types.len()];
-    Machine { function, params, memory, values, steps: step_limit }.block(&function.body)
+    Machine { function, params, memory, values, tiles: Tiles::default(), steps: step_limit }.block(&function.body)
 }
 
 type Lanes = SmallVec<[u64; 16]>;
@@ -100,6 +109,7 @@ struct Machine<'a> {
     params: [u64; 4],
     memory: &'a mut AddressSpace,
     values: Vec<Lanes>,
+    tiles: Tiles,
     steps: u64,
 }
 
@@ -172,6 +182,7 @@ impl Machine<'_> {
                 self.block(way)?;
                 self.copy_all(&way.yields, results.iter().copied());
             }
+            Inst::Tile(tile) => self.tile(tile)?,
             Inst::Barrier | Inst::Prefetch { .. } => {}
         }
         Ok(())

@@ -29,9 +29,11 @@ mod simplify;
 pub mod speculate;
 pub mod split;
 pub mod strength;
+pub mod tile;
 pub mod verify;
 
 pub use builder::{Builder, Memory};
+pub use tile::{TileInst, TileShape, TileShapes};
 
 /// A scalar element type as the machine computes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -393,6 +395,9 @@ pub enum Inst {
         /// It is going to be written, not only read.
         write: bool,
     },
+    /// Something with tile registers, which are no values: they keep what they hold from one instruction to the next, in loops
+    /// too.
+    Tile(TileInst),
 }
 
 /// A counted loop.
@@ -427,6 +432,8 @@ pub struct Function {
     pub types: Vec<Type>,
     /// Bytes of stack that `scratch` does not cover: 0 at present, since nests put stack buffers into scratch.
     pub scratch_bytes: u64,
+    /// What [`TileInst::Configure`] numbers.
+    pub tile_shapes: Vec<TileShapes>,
 }
 
 impl Function {

@@ -99,6 +99,7 @@ impl Inst {
                 then.yields.iter().chain(&otherwise.yields).copied().for_each(f);
             }
             Inst::Prefetch { base, .. } => f(*base),
+            Inst::Tile(tile) => tile.for_each_use(f),
             Inst::Barrier => {}
         }
     }
@@ -125,6 +126,7 @@ impl Inst {
             }
             Inst::If { cond, .. } => *cond = f(*cond),
             Inst::Prefetch { base, .. } => *base = f(*base),
+            Inst::Tile(tile) => tile.map_uses(f),
             Inst::Barrier => {}
         }
     }
@@ -138,7 +140,12 @@ impl Inst {
                 then.map_all_uses(f);
                 otherwise.map_all_uses(f);
             }
-            Inst::Op { .. } | Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } => {}
+            Inst::Op { .. }
+            | Inst::Store { .. }
+            | Inst::Scatter { .. }
+            | Inst::Barrier
+            | Inst::Prefetch { .. }
+            | Inst::Tile(_) => {}
         }
     }
 
@@ -148,8 +155,17 @@ impl Inst {
             Inst::Op { result, .. } => f(*result),
             Inst::Loop(body) => body.results.iter().copied().for_each(f),
             Inst::If { results, .. } => results.iter().copied().for_each(f),
-            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } => {}
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } | Inst::Tile(_) => {}
         }
+    }
+
+    /// Whether it writes memory itself, or lets others write.
+    #[must_use]
+    pub fn writes_memory(&self) -> bool {
+        matches!(
+            self,
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Tile(super::TileInst::Store { .. })
+        )
     }
 
     /// The blocks inside.

@@ -2,7 +2,7 @@
 //!
 //! Constants are written where they are used, not where they are defined.
 
-use super::{BinaryOp, Block, Cond, Convert, Elem, Function, Inst, Op, Type, UnaryOp, Value, dce, eval};
+use super::{BinaryOp, Block, Cond, Convert, Elem, Function, Inst, Op, TileInst, Type, UnaryOp, Value, dce, eval};
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Elem {
@@ -197,6 +197,25 @@ impl Printer<'_> {
         }
     }
 
+    fn tile(&self, tile: &TileInst) -> String {
+        let rows = |base: Value, disp: i32, stride: Value| {
+            format!("{} by {}", self.address(base, disp), self.value(stride))
+        };
+        match *tile {
+            TileInst::Configure { shapes } => {
+                let shapes = self.function.tile_shapes.get(shapes as usize).copied().unwrap_or_default();
+                let sizes = shapes.0.iter().map(|shape| format!("{}×{}", shape.rows, shape.row_bytes));
+                format!("tiles {}", sizes.collect::<Vec<_>>().join(" "))
+            }
+            TileInst::Zero { tile } => format!("t{tile} = 0"),
+            TileInst::Load { tile, base, disp, stride } => format!("t{tile} = load {}", rows(base, disp, stride)),
+            TileInst::Store { tile, base, disp, stride } => format!("store {} = t{tile}", rows(base, disp, stride)),
+            TileInst::Multiply { product, sum, rows, columns } => {
+                format!("t{sum} += {product:?} t{rows} × t{columns}")
+            }
+        }
+    }
+
     fn block(&self, f: &mut Formatter<'_>, block: &Block, depth: usize) -> fmt::Result {
         let indent = "  ".repeat(depth);
         for inst in &block.insts {
@@ -218,6 +237,7 @@ impl Printer<'_> {
                     let purpose = if *write { "write" } else { "read" };
                     writeln!(f, "{indent}prefetch {} to {purpose}", self.address(*base, *disp))?;
                 }
+                Inst::Tile(tile) => writeln!(f, "{indent}{}", self.tile(tile))?,
                 Inst::Loop(l) => {
                     let (start, end) = (self.value(l.start), self.value(l.end));
                     write!(f, "{indent}")?;

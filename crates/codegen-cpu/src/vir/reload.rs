@@ -238,7 +238,7 @@ impl Pass {
             // A store uses its operands before it writes; what a loop or branch does inside has no place of its own.
             writes += usize::from(matches!(inst, Inst::Loop(_) | Inst::If { .. }));
             walk.writes.push(writes);
-            writes += usize::from(matches!(inst, Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier));
+            writes += usize::from(inst.writes_memory());
             let mut note = |value: Value| {
                 let uses = walk.uses.entry(value).or_default();
                 if uses.last() != Some(&place) {

@@ -110,7 +110,7 @@ impl Pass {
         }
         let mut writes = false;
         l.body.for_each_inst(&mut |inst| {
-            writes |= matches!(inst, Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier);
+            writes |= inst.writes_memory();
         });
         if writes {
             return None;

@@ -136,7 +136,7 @@ impl Webs {
                     self.together(function, ops, &[result, then.yields[n], otherwise.yields[n]]);
                 }
             }
-            Inst::Barrier | Inst::Prefetch { .. } => {}
+            Inst::Barrier | Inst::Prefetch { .. } | Inst::Tile(_) => {}
         });
         // A piece of a half is at most as long as a piece of the whole, so that it is one or lies in one.
         loop {
@@ -291,6 +291,11 @@ impl Splitter<'_> {
             Inst::Barrier => out.push(Inst::Barrier),
             &Inst::Prefetch { base, disp, write } => {
                 out.push(Inst::Prefetch { base: self.scalar(base), disp, write });
+            }
+            Inst::Tile(tile) => {
+                let mut tile = *tile;
+                tile.map_uses(|value| self.scalar(value));
+                out.push(Inst::Tile(tile));
             }
         }
     }

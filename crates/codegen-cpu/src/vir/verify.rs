@@ -4,14 +4,21 @@
 //! types fit the operation; loops yield one value of the right type per carried value, branches the same types both
 //! ways; steps are positive; lane counts are powers of two up to 64; 16-bit floats are only moved and converted.
 
-use super::{BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Loop, Op, Type, UnaryOp, Value};
+use super::{
+    BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Loop, Op, TileInst, TileShape, TileShapes, Type, UnaryOp, Value,
+};
 
 /// Checks a function and collects everything that is wrong with it.
 ///
 /// # Errors
 /// One line per violation.
 pub fn check(function: &Function) -> Result<(), Vec<String>> {
-    let mut verifier = Verifier { function, defined: vec![Scope::Nowhere; function.types.len()], errors: Vec::new() };
+    let mut verifier = Verifier {
+        function,
+        defined: vec![Scope::Nowhere; function.types.len()],
+        tiles: TileShapes::default(),
+        errors: Vec::new(),
+    };
     verifier.block(&function.body);
     if verifier.errors.is_empty() { Ok(()) } else { Err(verifier.errors) }
 }
@@ -26,6 +33,8 @@ enum Scope {
 struct Verifier<'a> {
     function: &'a Function,
     defined: Vec<Scope>,
+    /// As the last instruction in the text that tells it says.
+    tiles: TileShapes,
     errors: Vec<String>,
 }
 
@@ -116,9 +125,40 @@ impl Verifier<'_> {
                     self.used(*base);
                     self.require(self.ty(*base) == I64, || format!("{base} is no address"));
                 }
+                Inst::Tile(tile) => {
+                    tile.for_each_use(|value| {
+                        self.used(value);
+                        self.require(self.ty(value) == I64, || format!("{value} is no address or distance"));
+                    });
+                    self.tile(tile);
+                }
             }
         }
         block.yields.iter().for_each(|&value| self.used(value));
+    }
+
+    fn tile(&mut self, inst: &TileInst) {
+        let shape_of = |tile: u8| self.tiles.0.get(usize::from(tile)).copied().unwrap_or_default();
+        match *inst {
+            TileInst::Configure { shapes } => {
+                let known = self.function.tile_shapes.get(shapes as usize).copied();
+                self.require(known.is_some(), || format!("sizes {shapes} of tile registers are not told"));
+                self.tiles = known.unwrap_or_default();
+            }
+            TileInst::Zero { tile } | TileInst::Load { tile, .. } | TileInst::Store { tile, .. } => {
+                let TileShape { rows, row_bytes } = shape_of(tile);
+                self.require((1..=16).contains(&rows) && (1..=64).contains(&row_bytes), || {
+                    format!("tile register {tile} has {rows} rows of {row_bytes} bytes")
+                });
+            }
+            TileInst::Multiply { sum, rows, columns, .. } => {
+                let [s, a, b] = [sum, rows, columns].map(shape_of);
+                let fits = s.rows == a.rows && s.row_bytes == b.row_bytes && a.row_bytes == 4 * b.rows;
+                self.require(fits && s.rows > 0 && b.rows > 0, || {
+                    format!("tile registers {sum}, {rows} and {columns} do not fit together")
+                });
+            }
+        }
     }
 
     fn counted_loop(&mut self, l: &Loop, scope: &mut Vec<Value>) {

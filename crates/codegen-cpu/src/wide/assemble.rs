@@ -8,7 +8,7 @@ use super::alloc::{Layout, RSP};
 use super::codes;
 use super::frame::{Frame, VECTOR_ALIGNMENT};
 use super::inst::{Address, Arg, Base, BlockId, Encoding, Flag, INT, Kind, MASK, MachFunction, MachInst, View, Width};
-use super::lanes;
+use super::lanes::{self, Place};
 use super::listing;
 use crate::CodegenError;
 use crate::object::{CompiledFunction, Stats};
@@ -136,12 +136,19 @@ impl Assembler {
             self.with_imm(Code::And_rm64_imm8, RSP, -(VECTOR_ALIGNMENT as i64))?;
             self.stack(Code::Mov_rm64_r64, gpr64(11), self.frame.size as i32 - 8, true)?;
         }
+        if let Some(slot) = self.frame.tiles {
+            self.set_byte(Place { base: Register::RSP, index: None, disp: slot }, 0)?;
+        }
         Ok(())
     }
 
     fn epilogue(&mut self) -> Result<(), CodegenError> {
         if self.vectors_dirty {
             self.simple(Code::VEX_Vzeroupper, &[])?;
+        }
+        if self.frame.tiles.is_some() {
+            // Whoever saves a thread's state has less to save.
+            self.simple(Code::VEX_Tilerelease, &[])?;
         }
         if self.frame.aligned {
             self.stack(Code::Mov_r64_rm64, gpr64(RSP), self.frame.size as i32 - 8, false)?;
@@ -217,6 +224,7 @@ impl Assembler {
         match &inst.kind {
             Kind::Params => Ok(()),
             Kind::Return => self.epilogue(),
+            Kind::ConfigureTiles { number, pool } => self.configure_tiles(*number, *pool),
             Kind::Lanes(op) => {
                 let regs: Vec<PReg> = allocs.iter().filter_map(|alloc| alloc.as_reg()).collect();
                 lanes::expand(self, op, &regs)
@@ -235,6 +243,10 @@ impl Assembler {
                         Arg::Reg(operand, view) => {
                             encoded.set_op_kind(n, OpKind::Register);
                             encoded.set_op_register(n, register(operand, view));
+                        }
+                        Arg::Fixed(register) => {
+                            encoded.set_op_kind(n, OpKind::Register);
+                            encoded.set_op_register(n, register);
                         }
                         Arg::Imm(kind, value) => {
                             encoded.set_op_kind(n, kind);
@@ -255,6 +267,22 @@ impl Assembler {
                 self.encode(&encoded, pool)
             }
         }
+    }
+
+    /// Gives tile registers their sizes, unless they have them. The flags are lost.
+    fn configure_tiles(&mut self, number: u8, pool: u32) -> Result<(), CodegenError> {
+        let slot = self.frame.tiles.expect("a frame of a function with tile registers has a place for that");
+        let place = Place { base: Register::RSP, index: None, disp: slot };
+        self.compare_byte(place, number)?;
+        let skip = self.skip_if_zero();
+        let mut configure = Instruction::default();
+        configure.set_code(Code::VEX_Ldtilecfg_m512);
+        let address = Address { base: Base::Pool(pool), index: None, scale: 1, disp: 0, broadcast: false };
+        let pool = set_memory(&mut configure, 0, &address, |_, _| Register::None);
+        self.encode(&configure, pool)?;
+        self.set_byte(place, number)?;
+        self.land(skip);
+        Ok(())
     }
 
     /// A move that the allocator wants.

@@ -13,6 +13,8 @@ pub(super) struct Frame {
     pub(super) saved: Vec<usize>,
     /// Bytes for lane-by-lane work, at `rsp`.
     pub(super) lanes: usize,
+    /// Where the number of the sizes is that tile registers have, if there are any; from `rsp`.
+    pub(super) tiles: Option<i32>,
     /// Bytes in all, below the saved registers.
     pub(super) size: usize,
     /// Vectors are in it: `rsp` is aligned, and what it was stands at the end of the frame.
@@ -47,10 +49,13 @@ impl Frame {
         }
         let lanes = if insts().any(|inst| matches!(inst.kind, Kind::Lanes(_))) { lanes::STACK_BYTES } else { 0 };
         let aligned = vectors || lanes > 0;
-        let content = lanes + allocation.num_spillslots * 8 + if aligned { 8 } else { 0 };
+        let has_tiles = insts().any(|inst| matches!(inst.kind, Kind::ConfigureTiles { .. }));
+        let spilled = lanes + allocation.num_spillslots * 8;
+        let tiles = has_tiles.then_some(spilled as i32);
+        let content = spilled + if has_tiles { 8 } else { 0 } + if aligned { 8 } else { 0 };
         let size = content.next_multiple_of(if aligned { VECTOR_ALIGNMENT } else { 16 });
         let saved = CALLEE_SAVED.into_iter().filter(|&n| used[n]).collect();
-        Self { saved, lanes, size, aligned }
+        Self { saved, lanes, tiles, size, aligned }
     }
 
     pub(super) fn slot(&self, alloc: Allocation) -> Option<i32> {

@@ -4,7 +4,7 @@
 //! operands that the allocator sees, so the same value serves both sides of allocation.
 
 use super::lanes::LaneOp;
-use iced_x86::{Code, OpKind};
+use iced_x86::{Code, OpKind, Register};
 use regalloc2::{Operand, PRegSet, RegClass, VReg};
 use smallvec::SmallVec;
 
@@ -77,6 +77,11 @@ pub(super) enum View {
     K,
 }
 
+/// A tile register, which nobody allocates.
+fn tile_register(tile: u8) -> Register {
+    Register::TMM0 + u32::from(tile)
+}
+
 /// An explicit operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arg {
@@ -86,6 +91,8 @@ pub(super) enum Arg {
     Mem,
     /// A number, with the form that the code wants.
     Imm(OpKind, i64),
+    /// A register that the allocator does not know.
+    Fixed(Register),
 }
 
 /// What an address starts from.
@@ -170,6 +177,14 @@ pub(super) enum Kind {
     Jump(BlockId),
     /// Goes on at the first block if the condition holds, else at the second.
     Branch(Flag, BlockId, BlockId),
+    /// Gives tile registers their sizes, an entry of the constant pool by byte offset, unless they have them: what they have is told
+    /// by a number.
+    ConfigureTiles {
+        /// The number, from 1 on.
+        number: u8,
+        /// Where in the pool.
+        pool: u32,
+    },
     /// Works lane by lane through the stack; see [`super::lanes`].
     Lanes(Box<LaneOp>),
 }
@@ -258,6 +273,12 @@ impl MachInst {
             RegMem::Reg(reg) => self.reg(*reg, view),
             RegMem::Mem(address) => self.mem(address),
         }
+    }
+
+    /// The next explicit operand is a tile register.
+    pub(super) fn tile(mut self, tile: u8) -> Self {
+        self.args.push(Arg::Fixed(tile_register(tile)));
+        self
     }
 
     /// The next explicit operand is an unsigned byte.

@@ -128,15 +128,29 @@ impl Assembler {
 
     /// Sets the flags by whether a byte is zero.
     pub(super) fn test_byte(&mut self, place: Place) -> Result<(), CodegenError> {
+        self.compare_byte(place, 0)
+    }
+
+    /// Sets the flags by a byte less a number.
+    pub(super) fn compare_byte(&mut self, place: Place, number: u8) -> Result<(), CodegenError> {
+        self.byte_and_number(Code::Cmp_rm8_imm8, place, number)
+    }
+
+    /// Writes a number to a byte.
+    pub(super) fn set_byte(&mut self, place: Place, number: u8) -> Result<(), CodegenError> {
+        self.byte_and_number(Code::Mov_rm8_imm8, place, number)
+    }
+
+    fn byte_and_number(&mut self, code: Code, place: Place, number: u8) -> Result<(), CodegenError> {
         let mut encoded = Instruction::default();
-        encoded.set_code(Code::Cmp_rm8_imm8);
+        encoded.set_code(code);
         memory_at(&mut encoded, 0, place);
         encoded.set_op_kind(1, OpKind::Immediate8);
-        encoded.set_immediate8(0);
+        encoded.set_immediate8(number);
         self.encode(&encoded, None)
     }
 
-    /// Jumps over what follows, up to [`Self::land`], if the last result was zero.
+    /// Jumps over what follows, up to [`Self::land`], if the last result was zero, or what was compared is equal.
     pub(super) fn skip_if_zero(&mut self) -> usize {
         self.stats.insts += 1;
         self.bytes(&[0x0f, 0x84, 0, 0, 0, 0]);

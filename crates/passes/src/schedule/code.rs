@@ -35,7 +35,7 @@ impl StraightCode {
     /// What follows is in a loop; gives what [`StraightCode::leave`] wants to know at its end.
     pub(super) fn enter(&mut self, kind: LoopKind, extent: &IndexExpr) -> usize {
         let before = self.copies;
-        if matches!(kind, LoopKind::Unrolled | LoopKind::Tensor(_)) {
+        if matches!(kind, LoopKind::Unrolled) || matches!(kind, LoopKind::Tensor(intrinsic) if !intrinsic.is_tile()) {
             let turns = extent.as_const().and_then(|turns| usize::try_from(turns).ok());
             self.copies = before.saturating_mul(turns.unwrap_or(usize::MAX));
         }

@@ -14,6 +14,9 @@ use infc_ir::schedule::{GpuDim, Scope};
 /// Rows that are computed together where fewer than a tile are left, and nobody knows how many when compiling.
 const ROWS_OF_REST: [i64; 3] = [4, 2, 1];
 
+/// The same where they are multiplied as matrices, which up to eight take about as long as one.
+const MATRIX_ROWS_OF_REST: [i64; 4] = [16, 8, 4, 1];
+
 impl Emitter<'_> {
     /// Turns of the stage's parallel loops, outermost first.
     pub(super) fn parallel_turns(&self, stage: StageId) -> Vec<IndexExpr> {
@@ -219,13 +222,18 @@ impl Emitter<'_> {
         let full = axis.extent.floor_div(&tile).simplify(&self.ranges);
         let rest = axis.extent.modulo(&tile).simplify(&self.ranges);
         let mut stmts = Vec::new();
-        if full.is_const(1) {
+        // A product of matrices has all its loops, of one turn too.
+        let is_tile = matches!(l.mode, LoopMode::Tensor(intrinsic) if intrinsic.is_tile());
+        if full.is_const(1) && !is_tile {
             stmts.extend(body(self, at(axis.base.clone(), tile.clone(), axis.limit.clone()))?);
         } else if !full.is_const(0) {
             let var = self.loop_var(format!("{}.{}", self.kernel.stages[stage].name, l.name), &full);
             let base = axis.base.clone() + IndexExpr::var(var).scale(l.tile);
             let kind = match l.mode {
                 LoopMode::Unrolled if full.as_const().is_some() => LoopKind::Unrolled,
+                // Registers of tiles have as many rows and columns as it takes.
+                LoopMode::Tensor(intrinsic) if is_tile && full.as_const().is_some() => LoopKind::Tensor(intrinsic),
+                LoopMode::Tensor(_) if is_tile => LoopKind::Serial,
                 // A remainder has fewer turns than the operation takes.
                 LoopMode::Tensor(intrinsic) if Some(full.clone()) == l.turns.map(IndexExpr::constant) => {
                     LoopKind::Tensor(intrinsic)
@@ -311,6 +319,12 @@ impl Emitter<'_> {
         Ok(stmts)
     }
 
+    /// Whether a stage that is computed at a loop, or inside of it, multiplies matrices, whose rows and columns are numbers.
+    fn multiplies_matrices_within(&self, stage: StageId, loop_name: &str) -> bool {
+        let is_tile = |l: &LoopPlan| matches!(l.mode, LoopMode::Tensor(intrinsic) if intrinsic.is_tile());
+        self.computed_within(stage, loop_name).into_iter().any(|id| self.plans[id].loops.iter().any(is_tile))
+    }
+
     /// A remainder whose extent is symbolic: as it is where a further loop over the axis cuts it; one masked vector at a
     /// time; or, of the rows of a tile, some together while there are so many, then fewer, so that few points stand alone,
     /// whose sums would wait for themselves.
@@ -323,7 +337,8 @@ impl Emitter<'_> {
     ) -> Stmts {
         let plan = &self.plans[stage];
         let inside = plan.loops.iter().skip_while(|other| other.name != l.name).skip(1);
-        if inside.clone().any(|inner| inner.axis == l.axis && inner.mode == LoopMode::Serial) {
+        let in_matrices = self.multiplies_matrices_within(stage, &l.name);
+        if !in_matrices && inside.clone().any(|inner| inner.axis == l.axis && inner.mode == LoopMode::Serial) {
             return self.if_left(&state[l.axis].extent.clone(), l.tile, state, body);
         }
         let lanes = plan.lanes_of(l.axis).map(i64::from);
@@ -331,6 +346,9 @@ impl Emitter<'_> {
             && self.kernel.stages[stage].axes[l.axis].kind == AxisKind::Parallel;
         let steps: Vec<i64> = match lanes {
             Some(lanes) => vec![lanes],
+            None if in_matrices => {
+                MATRIX_ROWS_OF_REST.into_iter().filter(|&rows| rows == 1 || rows < l.tile).collect()
+            }
             None if is_row => ROWS_OF_REST.into_iter().filter(|&rows| rows == 1 || rows < l.tile).collect(),
             None => vec![1],
         };

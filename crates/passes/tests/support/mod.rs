@@ -22,6 +22,7 @@ pub(crate) const fn machine(vector_bytes: u32, vector_registers: u32) -> Machine
         arithmetic_per_cycle: 2.0,
         byte_dot: DotCost::of_instruction(4.0),
         pair_dot: DotCost::of_instruction(6.0),
+        tile_registers: false,
         permuted_vectors: match vector_bytes {
             64 => 2,
             32 => 1,

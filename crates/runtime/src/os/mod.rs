@@ -2,7 +2,7 @@
 //!
 //! Every system offers the same: `CodePages`, memory that is filled while writable and becomes executable once it is
 //! not, memory between inaccessible pages (`map_guarded`), and zeroed memory in large pages (`map_zeroed`). Linux and
-//! macOS share how ([`pages`]) and differ in numbers.
+//! macOS share how ([`pages`]) and differ in numbers. Linux alone is asked for tile registers ([`tiles`]).
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
 mod guarded;
@@ -14,6 +14,7 @@ mod system;
 #[cfg(any(target_os = "macos", target_os = "ios"))]
 #[path = "macos.rs"]
 mod system;
+mod tiles;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
 mod zeroed;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
@@ -22,6 +23,8 @@ pub(crate) use guarded::{map_guarded, unmap_guarded};
 pub(crate) use pages::CodePages;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
 pub(crate) use zeroed::{map_zeroed, unmap_zeroed};
+
+pub(crate) use tiles::may_use_tiles;
 
 #[cfg(windows)]
 mod windows;

@@ -2,6 +2,7 @@
 
 use super::{Builder, Memory};
 use crate::vir::regroup::known_lanes;
+use crate::vir::tile::{TileInst, TileProduct};
 use crate::vir::{BinaryOp, Elem, I64, Inst, Op, Type, Value};
 
 impl Builder {
@@ -116,6 +117,39 @@ impl Builder {
         if !frame.insts.contains(&inst) {
             frame.insts.push(inst);
         }
+    }
+
+    /// The tile registers have the sizes of a number in what [`Builder::tile_shapes`] holds in the end.
+    pub fn tile_configure(&mut self, shapes: u32) {
+        self.tile(TileInst::Configure { shapes });
+    }
+
+    /// A tile register holds zeros.
+    pub fn tile_zero(&mut self, tile: u8) {
+        self.tile(TileInst::Zero { tile });
+    }
+
+    /// Reads the rows of a tile register, which begin `stride` bytes apart.
+    pub fn tile_load(&mut self, tile: u8, base: Value, disp: i32, stride: Value) {
+        let (base, disp) = self.address(base, disp);
+        self.tile(TileInst::Load { tile, base, disp, stride });
+    }
+
+    /// Writes the rows of a tile register, which begin `stride` bytes apart.
+    pub fn tile_store(&mut self, tile: u8, base: Value, disp: i32, stride: Value) {
+        let (base, disp) = self.address(base, disp);
+        self.emit(Inst::Tile(TileInst::Store { tile, base, disp, stride }));
+    }
+
+    /// Adds the product of two tile registers to a third.
+    pub fn tile_multiply(&mut self, product: TileProduct, sum: u8, rows: u8, columns: u8) {
+        self.tile(TileInst::Multiply { product, sum, rows, columns });
+    }
+
+    fn tile(&mut self, inst: TileInst) {
+        // Nothing is stored, so what was loaded is still there.
+        let frame = self.frames.last_mut().expect("the outermost block is always there");
+        frame.insts.push(Inst::Tile(inst));
     }
 
     /// All threads of the region meet here.

@@ -18,6 +18,7 @@ mod lookup;
 mod mask;
 mod memory;
 mod pieces;
+mod tile;
 mod values;
 mod vector;
 mod vector_int;
@@ -170,10 +171,9 @@ impl<'a> Selector<'a> {
                     }
                     results.iter().for_each(|v| self.home[v.0 as usize] = self.at(number));
                 }
-                Inst::Prefetch { .. } => _ = self.inst_epochs.insert(inst, (self.survey_epoch, [0; 2])),
-                Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier => {
+                Inst::Prefetch { .. } | Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Tile(_) => {
                     self.inst_epochs.insert(inst, (self.survey_epoch, [0; 2]));
-                    self.survey_epoch += 1;
+                    self.survey_epoch += u32::from(inst.writes_memory());
                 }
             }
         }
@@ -250,6 +250,11 @@ impl<'a> Selector<'a> {
                 }
                 Inst::Prefetch { base, disp, write } => {
                     self.prefetch(*base, *disp, *write);
+                    self.flush();
+                    self.retire(&|f| inst.for_each_use(f))?;
+                }
+                Inst::Tile(tile) => {
+                    self.tile(tile)?;
                     self.flush();
                     self.retire(&|f| inst.for_each_use(f))?;
                 }

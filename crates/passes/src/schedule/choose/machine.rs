@@ -37,6 +37,8 @@ pub struct Machine {
     pub byte_dot: DotCost,
     /// Dot products of bfloat16 pairs ([`Intrinsic::Dot2`]).
     pub pair_dot: DotCost,
+    /// Whether it multiplies matrices in tile registers ([`Intrinsic::Tile4`], [`Intrinsic::Tile2`]).
+    pub tile_registers: bool,
     /// Vectors whose lanes of 32 bits one instruction puts together by number; 0 if none does.
     pub permuted_vectors: u32,
     /// Vector loads per cycle.
@@ -65,8 +67,8 @@ impl Machine {
         match intrinsic {
             Intrinsic::Dot4 => self.byte_dot,
             Intrinsic::Dot2 => self.pair_dot,
-            // Of GPUs alone.
-            Intrinsic::Mma16 | Intrinsic::Mma32 | Intrinsic::Mma8 => {
+            // Of GPUs, or no dot products.
+            Intrinsic::Mma16 | Intrinsic::Mma32 | Intrinsic::Mma8 | Intrinsic::Tile4 | Intrinsic::Tile2 => {
                 DotCost { cost: f64::INFINITY, operand_cost: 0.0, latency_cycles: f64::INFINITY }
             }
         }

@@ -7,6 +7,7 @@ use super::decode::{self, Work};
 use super::dot::{self, Dot};
 use super::loops::Loops;
 use super::machine::Machine;
+use super::matrices::Matrices;
 use super::order::RowsInside;
 use super::scatter::Scatter;
 use super::steps::Units;
@@ -90,6 +91,9 @@ impl<'a> Chooser<'a> {
                 scatter.schedule(&mut self);
                 continue;
             }
+            if Matrices::of(&self, root).is_some_and(|matrices| matrices.schedule(&mut self)) {
+                continue;
+            }
             match Blocks::of(&self, root) {
                 Some(blocks) => blocks.schedule(&mut self),
                 None => self.root(root),
@@ -114,6 +118,16 @@ impl<'a> Chooser<'a> {
     /// The recurrence that a stage belongs to.
     pub(super) fn run_of(&self, id: StageId) -> Option<&Range<usize>> {
         self.runs.iter().find(|run| run.contains(&id.index()))
+    }
+
+    /// What the schedule takes so far.
+    pub(super) fn cycles(&self) -> f64 {
+        self.cycles
+    }
+
+    /// How far results may differ from the kernel's own.
+    pub(super) fn allowed(&self) -> ErrorClass {
+        self.allowed
     }
 
     /// Whether reductions may be folded in another order where it shows.
@@ -222,7 +236,7 @@ impl<'a> Chooser<'a> {
 
     // --------------------------------------------------------------------------------------------------- roots --
 
-    fn root(&mut self, root: StageId) {
+    pub(super) fn root(&mut self, root: StageId) {
         let stage = &self.kernel.stages[root];
         let producers = self.producers(root);
         let mut memo = vec![None; self.kernel.stages.len()];
