@@ -58,9 +58,10 @@ impl Matrices {
     /// `None` if the root does not finish such a sum, or nothing is gained by tile registers.
     pub(super) fn of(chooser: &Chooser<'_>, root: StageId) -> Option<Self> {
         let kernel = chooser.kernel;
-        let is_alone = kernel.outputs.iter().all(|output| output.stage == root);
         let [sum] = chooser.producers(root)[..] else { return None };
-        if !chooser.machine.tile_registers || !is_alone || chooser.run_of(root).is_some() {
+        let reads_too = |other: StageId| other != root && chooser.producers(other).contains(&sum);
+        let is_shared = kernel.outputs.iter().any(|output| reads_too(output.stage));
+        if !chooser.machine.tile_registers || is_shared || chooser.run_of(root).is_some() {
             return None;
         }
         let Dot { axis: summed, intrinsic } = chooser.dots[sum.index()]?;
