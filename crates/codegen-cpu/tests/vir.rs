@@ -178,7 +178,8 @@ fn the_verifier_finds_violations() {
     let op = |n: u32, op: Op| Inst::Op { result: Value(n), op };
     let complain = |insts: Vec<Inst>, types: &[Type]| {
         let body = Block { insts, yields: Vec::new() };
-        let function = Function { name: "f".to_owned(), body, types: types.to_vec(), scratch_bytes: 0, tile_shapes: Vec::new() };
+        let function =
+            Function { name: "f".to_owned(), body, types: types.to_vec(), scratch_bytes: 0, tile_shapes: Vec::new() };
         verify::check(&function).expect_err("it is wrong").join("\n")
     };
     let add = Op::Binary(BinaryOp::Add, Value(0), Value(1));

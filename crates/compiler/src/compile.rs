@@ -16,6 +16,7 @@ use crate::{
     Report, Source, SpecialCase, SpecialCaseReport, Target, VariantReport, entry, specialize,
 };
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Entry, Hash, KernelInfo, Provenance, VariantBuilder, crossings};
+use infc_codegen_cpu::Feature;
 use infc_frontend_onnx::{ImportOptions, Model, import};
 use infc_ir::graph::{Graph, Node};
 use infc_ir::op::Op;
@@ -207,9 +208,13 @@ pub fn compile(
             // In front of the level that it extends, so that it is taken where it can be.
             let extended = options.with_machine(Target::new(target.level()));
             let level = scheduled.iter().position(|(other, _)| other.cpu() == Some(&extended));
-            if let Some(level) = level {
-                let target = VariantTarget::Cpu(target);
-                let schedules = kernels::schedule(&kernels, &target, options)?;
+            let Some(level) = level else { continue };
+            let has_tiles = target.has(Feature::Amx);
+            let target = VariantTarget::Cpu(target);
+            let schedules = kernels::schedule(&kernels, &target, options)?;
+            // Where nothing is multiplied in tile registers, what comes behind says the same.
+            let in_tiles = |scheduled: &Scheduled| intrinsic.in_tiles().is_some_and(|tile| scheduled.takes(tile));
+            if !has_tiles || schedules.iter().any(in_tiles) {
                 scheduled.insert(level, (target, schedules));
             }
         }

@@ -14,12 +14,12 @@ pub const DEFAULT_TARGETS: [&str; 3] = ["x86-64-v4", "x86-64-v3", "x86-64-v2"];
 
 /// What artifacts are also compiled for, each in front of its level, if the model multiplies bytes: processors with the
 /// instruction that does it four at a time are several times faster there, and of other models they would get the same
-/// code twice.
-pub const BYTE_TARGETS: [&str; 2] = ["x86-64-v4+vnni", "x86-64-v3+avxvnni"];
+/// code twice. Tile registers multiply four times as many again.
+pub const BYTE_TARGETS: [&str; 3] = ["x86-64-v4+vnni+amx", "x86-64-v4+vnni", "x86-64-v3+avxvnni"];
 
 /// What artifacts are also compiled for, in front of its level, if a schedule multiplies bfloat16 numbers in pairs: that
 /// is twice as many products an instruction. Processors that have the instruction multiply bytes by one, too.
-pub const BF16_TARGETS: [&str; 1] = ["x86-64-v4+vnni+bf16"];
+pub const BF16_TARGETS: [&str; 2] = ["x86-64-v4+vnni+bf16+amx", "x86-64-v4+vnni+bf16"];
 
 /// In which numbers sums of products are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -10,8 +10,15 @@ use infc_testkit::{assert_close, assert_same, buffers_of, outputs_in, random_inp
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-const TARGETS: [&str; 7] =
-    ["x86-64-v4+vnni+bf16+amx", "x86-64-v4+vnni+bf16", "x86-64-v4+vnni", "x86-64-v4", "x86-64-v3+avxvnni", "x86-64-v3", "x86-64-v2"];
+const TARGETS: [&str; 7] = [
+    "x86-64-v4+vnni+bf16+amx",
+    "x86-64-v4+vnni+bf16",
+    "x86-64-v4+vnni",
+    "x86-64-v4",
+    "x86-64-v3+avxvnni",
+    "x86-64-v3",
+    "x86-64-v2",
+];
 
 /// A kernel compiled for a target that this machine runs.
 struct Native<'k> {

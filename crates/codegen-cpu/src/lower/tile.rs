@@ -207,7 +207,8 @@ impl Lower<'_> {
         for stmt in stmts {
             if let Some(nest) = self.nest_over_tile(buffer, stmt) {
                 survey.nests += 1;
-                let same = *survey.sums.entry(nest.start).or_insert((nest.shape, nest.stride)) == (nest.shape, nest.stride);
+                let same =
+                    *survey.sums.entry(nest.start).or_insert((nest.shape, nest.stride)) == (nest.shape, nest.stride);
                 if !same || survey.nests > MOST_NESTS {
                     return None;
                 }

@@ -198,9 +198,8 @@ impl Printer<'_> {
     }
 
     fn tile(&self, tile: &TileInst) -> String {
-        let rows = |base: Value, disp: i32, stride: Value| {
-            format!("{} by {}", self.address(base, disp), self.value(stride))
-        };
+        let rows =
+            |base: Value, disp: i32, stride: Value| format!("{} by {}", self.address(base, disp), self.value(stride));
         match *tile {
             TileInst::Configure { shapes } => {
                 let shapes = self.function.tile_shapes.get(shapes as usize).copied().unwrap_or_default();

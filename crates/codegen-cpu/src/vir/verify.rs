@@ -5,7 +5,8 @@
 //! ways; steps are positive; lane counts are powers of two up to 64; 16-bit floats are only moved and converted.
 
 use super::{
-    BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Loop, Op, TileInst, TileShape, TileShapes, Type, UnaryOp, Value,
+    BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Loop, Op, TileInst, TileShape, TileShapes, Type,
+    UnaryOp, Value,
 };
 
 /// Checks a function and collects everything that is wrong with it.

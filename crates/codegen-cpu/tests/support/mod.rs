@@ -9,6 +9,8 @@ unsafe extern "C" {
     fn mmap(addr: *mut c_void, length: usize, prot: i32, flags: i32, fd: i32, offset: i64) -> *mut c_void;
     fn mprotect(addr: *mut c_void, length: usize, prot: i32) -> i32;
     fn munmap(addr: *mut c_void, length: usize) -> i32;
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    fn syscall(number: std::ffi::c_long, ...) -> std::ffi::c_long;
     // Of the compiler's runtime library: instructions are fetched anew.
     #[cfg(target_arch = "aarch64")]
     fn __clear_cache(begin: *mut c_void, end: *mut c_void);
@@ -144,4 +146,43 @@ pub(crate) fn has_sse42() -> bool {
 /// Whether the machine at hand has 256-bit byte dot products without AVX-512.
 pub(crate) fn has_avx_vnni() -> bool {
     has_avx2() && has!("avxvnni")
+}
+
+/// Whether the machine at hand has tile registers for bytes and bfloat16 numbers, which it lets this process use.
+pub(crate) fn has_amx() -> bool {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        const ARCH_PRCTL: std::ffi::c_long = 158;
+        const REQUEST_PERMISSION: std::ffi::c_long = 0x1023;
+        const TILE_DATA: std::ffi::c_long = 18;
+        let has = |bit: u32| std::arch::x86_64::__cpuid_count(7, 0).edx >> bit & 1 == 1;
+        // SAFETY: takes numbers and touches no memory of the process.
+        let may = || unsafe { syscall(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA) == 0 };
+        has_avx512() && has(22) && has(24) && has(25) && may()
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    false
+}
+
+/// A core as the untuned choice has it in mind for x86-64-v4 with dot products.
+pub(crate) fn machine() -> infc_passes::schedule::Machine {
+    use infc_passes::schedule::{DotCost, Machine};
+    Machine {
+        vector_bytes: 64,
+        vector_registers: 32,
+        mask_registers: true,
+        arithmetic_per_cycle: 2.0,
+        byte_dot: DotCost::of_instruction(4.0),
+        pair_dot: DotCost::of_instruction(6.0),
+        tile_registers: false,
+        permuted_vectors: 2,
+        loads_per_cycle: 2.0,
+        latency_cycles: 4.0,
+        l2_bytes_per_cycle: 24.0,
+        l3_bytes_per_cycle: 16.0,
+        l1_bytes: 32 << 10,
+        l2_bytes: 1 << 20,
+        l3_bytes: 2 << 20,
+        threads: 1,
+    }
 }

@@ -346,9 +346,7 @@ impl Emitter<'_> {
             && self.kernel.stages[stage].axes[l.axis].kind == AxisKind::Parallel;
         let steps: Vec<i64> = match lanes {
             Some(lanes) => vec![lanes],
-            None if in_matrices => {
-                MATRIX_ROWS_OF_REST.into_iter().filter(|&rows| rows == 1 || rows < l.tile).collect()
-            }
+            None if in_matrices => MATRIX_ROWS_OF_REST.into_iter().filter(|&rows| rows == 1 || rows < l.tile).collect(),
             None if is_row => ROWS_OF_REST.into_iter().filter(|&rows| rows == 1 || rows < l.tile).collect(),
             None => vec![1],
         };

@@ -346,15 +346,17 @@ impl Reader<'_> {
     fn tile(&self, id: StageId, plan: &mut StagePlan, at: usize, intrinsic: Intrinsic) -> Result<(), ScheduleError> {
         let Some([rows, columns, groups, points]) = at.checked_sub(3).and_then(|first| plan.loops.get_mut(first..=at))
         else {
-            return self.illegal(format!("{intrinsic} takes four loops: rows, columns, groups, and what is in a group"));
+            return self
+                .illegal(format!("{intrinsic} takes four loops: rows, columns, groups, and what is in a group"));
         };
         let kind = |l: &LoopPlan| self.kernel.stages[id].axes[l.axis].kind;
         let most = Intrinsic::TILE_TURNS;
-        let fits = |l: &&mut LoopPlan| {
-            l.turns.is_some_and(|turns| turns <= most) && l.mode == LoopMode::Serial && !l.partial
-        };
-        let is_apart = kind(rows) == AxisKind::Parallel && kind(columns) == AxisKind::Parallel && rows.axis != columns.axis;
-        let is_tile = rows.tile == 1 && columns.tile == 1 && groups.tile == intrinsic.turns() && groups.axis == points.axis;
+        let fits =
+            |l: &&mut LoopPlan| l.turns.is_some_and(|turns| turns <= most) && l.mode == LoopMode::Serial && !l.partial;
+        let is_apart =
+            kind(rows) == AxisKind::Parallel && kind(columns) == AxisKind::Parallel && rows.axis != columns.axis;
+        let is_tile =
+            rows.tile == 1 && columns.tile == 1 && groups.tile == intrinsic.turns() && groups.axis == points.axis;
         if !is_apart || !is_tile || ![&rows, &columns, &groups].into_iter().all(fits) {
             return self.illegal(format!(
                 "{intrinsic} takes loops over at most {most} rows, columns and groups of what is summed, split off of their axes"
@@ -389,7 +391,9 @@ fn check(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<(), ScheduleE
         }
         let inside = &plan.loops[i + 1..];
         match l.mode {
-            LoopMode::Tensor(intrinsic) if !inside.iter().all(|l| intrinsic.is_tile() && l.mode == LoopMode::Tensor(intrinsic)) => {
+            LoopMode::Tensor(intrinsic)
+                if !inside.iter().all(|l| intrinsic.is_tile() && l.mode == LoopMode::Tensor(intrinsic)) =>
+            {
                 return fail(format!("the tensorized loop `{}` is not innermost", l.name));
             }
             LoopMode::Vector { .. } if !inside.iter().all(|l| matches!(l.mode, LoopMode::Tensor(_))) => {

@@ -91,7 +91,8 @@ impl Machine<'_> {
                 let shape = self.tiles.shape(tile)?;
                 for (row, elems) in matrix.iter_mut().enumerate().take(usize::from(shape.rows)) {
                     let start = self.row(base, disp, stride, row);
-                    for (elem, at) in elems.iter_mut().zip((start..).step_by(4)).take(usize::from(shape.row_bytes / 4)) {
+                    for (elem, at) in elems.iter_mut().zip((start..).step_by(4)).take(usize::from(shape.row_bytes / 4))
+                    {
                         *elem = self.memory.read(at, Elem::I32)? as u32;
                     }
                 }

@@ -94,7 +94,11 @@ impl Matrices {
             };
             // What is summed lies side by side in rows.
             let columns = value.iter().copied().find(column).filter(|_| of_rows.strides[summed] == Some(1))?;
-            let rows = value.iter().copied().filter(is_row).max_by_key(|&axis| (extent(kernel, stage, axis).min(SIDE), axis))?;
+            let rows = value
+                .iter()
+                .copied()
+                .filter(is_row)
+                .max_by_key(|&axis| (extent(kernel, stage, axis).min(SIDE), axis))?;
             let beside = value.iter().copied().filter(|axis| *axis != rows && known(*axis).is_some()).filter(is_row);
             Some((rows, columns, beside.last()))
         };
@@ -246,14 +250,23 @@ impl Matrices {
             chooser.split_step(&sum_name, &sum.axes[axis].name, size, &part(axis, "b"), &part(axis, "t"));
         }
         let turns = self.intrinsic.turns();
-        chooser.split_step(&sum_name, &sum.axes[summed].name, self.groups * turns, &part(summed, "o"), &part(summed, "t"));
+        chooser.split_step(
+            &sum_name,
+            &sum.axes[summed].name,
+            self.groups * turns,
+            &part(summed, "o"),
+            &part(summed, "t"),
+        );
         chooser.split_step(&sum_name, &part(summed, "t"), turns, &part(summed, "g"), &part(summed, "q"));
         let mut order: Vec<String> =
             value.iter().filter(|axis| in_block(**axis) == 1).map(|&axis| sum.axes[axis].name.clone()).collect();
         let reduced = sum.reduce_axes().map(|(axis, a)| if axis == summed { part(axis, "o") } else { a.name.clone() });
         order.extend(reduced);
-        let tiles: Vec<String> =
-            beside.map(|axis| sum.axes[axis].name.clone()).into_iter().chain([part(rows, "b"), part(columns, "b")]).collect();
+        let tiles: Vec<String> = beside
+            .map(|axis| sum.axes[axis].name.clone())
+            .into_iter()
+            .chain([part(rows, "b"), part(columns, "b")])
+            .collect();
         order.extend(tiles.iter().cloned());
         order.extend([part(rows, "t"), part(columns, "t"), part(summed, "g"), part(summed, "q")]);
         chooser.reorder(&sum_name, order);
