@@ -324,7 +324,8 @@ fn targets_with_the_instruction_come_first() {
         compilation.report.variants.into_iter().map(|variant| variant.target).collect()
     };
     let bf16 = CompileOptions { precision: Precision::Bf16, ..CompileOptions::default() };
-    assert_eq!(targets(bf16.clone()), ["x86-64-v4+vnni+bf16", "x86-64-v4", "x86-64-v3", "x86-64-v2"]);
+    let all = ["x86-64-v4+vnni+bf16+amx", "x86-64-v4+vnni+bf16", "x86-64-v4", "x86-64-v3", "x86-64-v2"];
+    assert_eq!(targets(bf16.clone()), all);
     assert_eq!(targets(CompileOptions { strict: true, ..bf16 }), ["x86-64-v4", "x86-64-v3", "x86-64-v2"]);
     assert_eq!(targets(CompileOptions::default()), ["x86-64-v4", "x86-64-v3", "x86-64-v2"]);
 }

@@ -99,8 +99,8 @@ impl Matrices {
                 .copied()
                 .filter(is_row)
                 .max_by_key(|&axis| (extent(kernel, stage, axis).min(SIDE), axis))?;
-            let beside = value.iter().copied().filter(|axis| *axis != rows && known(*axis).is_some()).filter(is_row);
-            Some((rows, columns, beside.last()))
+            let mut beside = value.iter().copied().filter(|axis| *axis != rows && known(*axis).is_some()).filter(is_row);
+            Some((rows, columns, beside.next_back()))
         };
         let (rows, columns, beside) = roles(a, b).or_else(|| roles(b, a))?;
         let all_groups = known(summed)? / points;
