@@ -372,7 +372,7 @@ fn groups_side_by_side(kernel: &Kernel, c: &Contraction<'_>, column: VarId, oute
 }
 
 /// What sums the products of a contraction several at a time.
-fn dot(c: &Contraction<'_>) -> Option<Intrinsic> {
+pub(super) fn dot(c: &Contraction<'_>) -> Option<Intrinsic> {
     let &[sum] = &c.stage.dtypes()[..] else { return None };
     Intrinsic::of(sum, [c.lhs.dtype, c.rhs.dtype])
 }

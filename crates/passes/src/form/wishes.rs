@@ -9,14 +9,16 @@ use super::contraction::{Contraction, contraction, uses};
 use super::group::Grouping;
 use super::layout::Families;
 use super::lower::Lowered;
-use infc_ir::entity::{EntityId, StageId, ValueId, VarId};
+use super::pack::dot;
+use infc_ir::entity::{EntityId, OperandId, StageId, ValueId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{AxisKind, OperandKind};
 use infc_ir::scalar::{Load, Source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of fewer elements than this are not worth turning a value round for: what is summed is read one element at a
-/// time, wherever it lies, and the image that a network begins with has its three channels in planes.
+/// time, wherever it lies, and the image that a network begins with has its three channels in planes. Dot products read
+/// several.
 const SHORT_ROW: i64 = 8;
 
 /// Points of what is computed that are tiles of vectors.
@@ -43,9 +45,12 @@ pub(super) fn inner_axes(
                     own.add(families.root(value), axis, weight, graph.ty(value).shape.len());
                 }
             };
-            if let (Source::Operand(operand), Some(axis)) = (c.lhs.source, c.lhs_inner_axis())
+            let is_long = |operand: OperandId, axis: &usize| {
+                lowered.kernel.operands[operand].shape[*axis].as_const().is_none_or(|len| len >= SHORT_ROW)
+            };
+            if let Source::Operand(operand) = c.lhs.source
+                && let Some(axis) = c.lhs_inner_axis().filter(|axis| is_long(operand, axis)).or_else(|| grouped_axis(&c))
                 && lowered.kernel.operands[operand].kind == OperandKind::Input
-                && lowered.kernel.operands[operand].shape[axis].as_const().is_none_or(|len| len >= SHORT_ROW)
             {
                 vote(lowered.values[operand.index()], axis, c.work());
             }
@@ -103,6 +108,16 @@ pub(super) fn inner_axes(
     let estimated = counted(&votes, &none);
     let settled = settled(grouping, families, fixed, kernels, &estimated, choices);
     if settled.is_empty() { estimated } else { counted(&votes, &settled) }
+}
+
+/// The axis of the left operand along which dot products take whole groups of what is summed, with what stands for elements that
+/// there are not.
+fn grouped_axis(c: &Contraction<'_>) -> Option<usize> {
+    let turns = dot(c)?.turns();
+    c.lhs.index.iter().position(|e| {
+        let summed = e.as_var().map(|var| &c.stage.axes[var.index()]).filter(|axis| axis.kind == AxisKind::Reduce);
+        summed.and_then(|axis| axis.extent.as_const()).is_some_and(|extent| extent > 1 && extent % turns == 0)
+    })
 }
 
 /// What measuring has settled, by family: the axis that lies innermost. The first kernel that writes to a family asks.

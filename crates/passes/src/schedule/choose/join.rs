@@ -10,7 +10,7 @@
 //! does, put in its place once for all taps that meet it ([`super::window`]).
 //!
 //! Lanes that lie along a sum of 24 channels leave a quarter of 32 empty. Where all that is read goes on at the next tap of a
-//! window, channels and taps are one longer sum, which leaves fewer.
+//! window, channels and taps are one longer sum, which leaves fewer. Rows of tile registers are filled by that, too.
 
 use super::access::{Access, Step, accesses};
 use super::decide::Decisions;
@@ -21,7 +21,7 @@ use crate::ErrorClass;
 use crate::formulate::collapse;
 use infc_ir::entity::StageId;
 use infc_ir::kernel::{AxisKind, Kernel};
-use infc_ir::schedule::{Schedule, Step as ScheduleStep};
+use infc_ir::schedule::{Intrinsic, Schedule, Step as ScheduleStep};
 
 /// How much of the time a join has to save: estimates are no better than that.
 const WORTH: f64 = 0.93;
@@ -55,7 +55,8 @@ pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, de
     let mut ways = vec![Way { joined: None, cycles: cycles * WORTH, schedule }];
     let columns = pairs_of_columns(kernel, machine.lanes(COLUMN_BYTES));
     let sums = if allowed >= ErrorClass::Reassociating { pairs_of_sums(kernel, machine) } else { Vec::new() };
-    for (stage, outer, inner) in pairs(kernel).into_iter().chain(columns).chain(sums) {
+    let words = pairs_of_words(kernel, machine);
+    for (stage, outer, inner) in pairs(kernel).into_iter().chain(columns).chain(sums).chain(words) {
         let s = &kernel.stages[stage];
         let [outer_name, inner_name] = [outer, inner].map(|a| s.axes[a].name.clone());
         let mut name = format!("{outer_name}{inner_name}");
@@ -138,6 +139,26 @@ fn pairs_of_sums(kernel: &Kernel, machine: &Machine) -> Vec<(StageId, usize, usi
         let lanes = |a: &Access| machine.lanes(a.elem_bytes);
         let accesses = accesses(kernel, id, &inlined);
         if accesses.iter().all(goes_on) && accesses.iter().any(|a| points % lanes(a) != 0) {
+            pairs.push((id, outer, inner));
+        }
+    }
+    pairs
+}
+
+/// The last two axes of sums in dot products that are shorter than a row of a tile register, where the rows of what is multiplied go
+/// on along the outer one where the inner one ends. Whether the other factor does too shows when they are joined.
+fn pairs_of_words(kernel: &Kernel, machine: &Machine) -> Vec<(StageId, usize, usize)> {
+    let inlined = stored::inlined(kernel);
+    let mut pairs = Vec::new();
+    for (id, stage) in kernel.stages.iter_enumerated().filter(|_| machine.tile_registers) {
+        let summed: Vec<usize> = stage.reduce_axes().map(|(n, _)| n).collect();
+        let [.., outer, inner] = summed[..] else { continue };
+        let Some(points) = stage.axes[inner].extent.as_const() else { continue };
+        let is_short = dot::of(kernel, stage)
+            .is_some_and(|dot| dot.axis == inner && points < dot.intrinsic.turns() * Intrinsic::TILE_TURNS);
+        let accesses = accesses(kernel, id, &inlined);
+        let goes_on = |a: &Access| a.strides[inner] == Some(1) && a.strides[outer] == Some(points);
+        if is_short && accesses.iter().any(goes_on) && !accesses.iter().any(|a| a.guards.tested) {
             pairs.push((id, outer, inner));
         }
     }
