@@ -158,6 +158,14 @@ fn convert(b: &mut Builder, kind: Convert, x: Value, ty: Type) -> Option<Value> 
         // extend(extend(x)) = extend(x)
         (Convert::SignExtend, &Op::Convert(Convert::SignExtend, y))
         | (Convert::ZeroExtend, &Op::Convert(Convert::ZeroExtend, y)) => Some(b.convert(kind, y, ty.elem)),
+        // half(f32(half(x))) = half(x): what was rounded is a half already, and no NaN that signals.
+        (Convert::Float, &Op::Convert(Convert::Float, y))
+            if b.ty(y) == ty
+                && matches!(ty.elem, Elem::F16 | Elem::BF16)
+                && matches!(b.op(y), Some(Op::Convert(Convert::Float, _))) =>
+        {
+            Some(y)
+        }
         // bitcast(bitcast(x)) = bitcast(x)
         (Convert::Bitcast, &Op::Convert(Convert::Bitcast, y)) => Some(b.bitcast(y, ty)),
         _ => None,

@@ -1,7 +1,7 @@
 //! What the builder does by itself: where code is placed, and what is simplified.
 
 use super::{F32X8, expect};
-use infc_codegen_cpu::vir::{BinaryOp, Builder, Cond, Elem, Function, I64, Inst, Memory, Op, Type, strength};
+use infc_codegen_cpu::vir::{BinaryOp, Builder, Cond, Convert, Elem, Function, I64, Inst, Memory, Op, Type, strength};
 
 #[test]
 fn invariant_code_is_placed_in_front_of_loops() {
@@ -201,4 +201,20 @@ fn multiples_of_the_induction_variable_are_carried() {
           }
         ",
     );
+}
+
+/// What was rounded to a half is one: it is not widened to be rounded again. A half from memory may be a NaN that signals.
+#[test]
+fn what_was_rounded_is_not_rounded_again() {
+    for half in [Elem::BF16, Elem::F16] {
+        let mut b = Builder::new("f");
+        let base = b.param(0);
+        let x = b.load(F32X8, base, 0, Memory::ReadOnly);
+        let rounded = b.convert(Convert::Float, x, half);
+        let wide = b.convert(Convert::Float, rounded, Elem::F32);
+        assert_eq!(b.convert(Convert::Float, wide, half), rounded, "{half}");
+        let stored = b.load(F32X8.with_elem(half), base, 32, Memory::ReadOnly);
+        let wide = b.convert(Convert::Float, stored, Elem::F32);
+        assert_ne!(b.convert(Convert::Float, wide, half), stored, "{half}");
+    }
 }

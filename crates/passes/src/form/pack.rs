@@ -35,6 +35,7 @@ mod repeated;
 use super::contraction::{Contraction, contraction, uses};
 use super::plan::Packing;
 use crate::formulate::interleave;
+use crate::schedule::choose::step_in_groups;
 use crate::schedule::point::outside_halo;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{OperandId, ScalarId, StageId, VarId};
@@ -240,7 +241,12 @@ fn change(kernel: &Kernel, stage: StageId, packs: Packs) -> Option<Change> {
     let in_panels = arrangement == Arrangement::Panels;
     let group =
         dot(&c).filter(|dot| in_panels && line_bytes.is_none() && (dot.is_exact() || reorders)).map(Intrinsic::turns);
-    let grouped = summed.last().copied().zip(group).filter(|&(v, group)| is_grouped(kernel, &c, v, group)).or(apart);
+    let in_groups = |&(v, group): &(VarId, i64)| {
+        // Rows may be in parts, such as the heads of attention, if groups lie whole in one.
+        let lies_so = step_in_groups(kernel, c.stage, c.lhs, v.0 as usize, group) == Some(1);
+        lies_so && has_whole_groups(kernel, &c, v, group)
+    };
+    let grouped = summed.last().copied().zip(group).filter(in_groups).or(apart);
 
     // Packed axes, each with its extent, the reader's coordinate, and a name.
     let var = IndexExpr::var;
@@ -377,16 +383,21 @@ pub(super) fn dot(c: &Contraction<'_>) -> Option<Intrinsic> {
     Intrinsic::of(sum, [c.lhs.dtype, c.rhs.dtype])
 }
 
-/// True if the left operand of dot products has so many elements along the axis next to each other, in whole groups and
-/// without conditions.
+/// True if the left operand has all elements along the axis next to each other, in whole groups and without conditions.
 fn is_grouped(kernel: &Kernel, c: &Contraction<'_>, axis: VarId, group: i64) -> bool {
+    let Source::Operand(lhs) = c.lhs.source else { return false };
+    let flat = kernel.operands[lhs].layout.flat(&c.lhs.index);
+    let adjacent = flat.linear_in(axis).is_some_and(|(step, _)| step.is_const(1));
+    adjacent && has_whole_groups(kernel, c, axis, group)
+}
+
+/// True if the left operand is read in whole groups of so many elements along the axis, without conditions.
+fn has_whole_groups(kernel: &Kernel, c: &Contraction<'_>, axis: VarId, group: i64) -> bool {
     let Source::Operand(lhs) = c.lhs.source else { return false };
     let whole = c.stage.axes[axis.0 as usize].extent.as_const().is_some_and(|n| n % group == 0);
     let tested = outside_halo(&kernel.operands[lhs], c.lhs, &c.stage.ranges(&kernel.symbols));
     let unguarded = tested.iter().all(|b| !b.expr.uses_var(axis));
-    let flat = kernel.operands[lhs].layout.flat(&c.lhs.index);
-    let adjacent = flat.linear_in(axis).is_some_and(|(step, _)| step.is_const(1));
-    whole && unguarded && adjacent
+    whole && unguarded
 }
 
 /// True if the load is at exactly the coordinates at which an output is written.

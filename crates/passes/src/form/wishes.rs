@@ -49,7 +49,8 @@ pub(super) fn inner_axes(
                 lowered.kernel.operands[operand].shape[*axis].as_const().is_none_or(|len| len >= SHORT_ROW)
             };
             if let Source::Operand(operand) = c.lhs.source
-                && let Some(axis) = c.lhs_inner_axis().filter(|axis| is_long(operand, axis)).or_else(|| grouped_axis(&c))
+                && let Some(axis) =
+                    c.lhs_inner_axis().filter(|axis| is_long(operand, axis)).or_else(|| grouped_axis(&c))
                 && lowered.kernel.operands[operand].kind == OperandKind::Input
             {
                 vote(lowered.values[operand.index()], axis, c.work());

@@ -65,14 +65,24 @@ pub(super) fn in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize
 
 /// Elements from each point of the axis to the next within every so many from a multiple of them on, whatever the other
 /// coordinates, if that is a number.
-pub(super) fn step_in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize, points: i64) -> Option<i64> {
+pub(crate) fn step_in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize, points: i64) -> Option<i64> {
     let Source::Operand(operand) = load.source else { return None };
+    step_of_groups(kernel, stage, &kernel.operands[operand].layout.flat(&load.index), axis, points)
+}
+
+/// As [`step_in_groups`], of an element's position.
+pub(super) fn step_of_groups(
+    kernel: &Kernel,
+    stage: &Stage,
+    flat: &IndexExpr,
+    axis: usize,
+    points: i64,
+) -> Option<i64> {
     let var = VarId::from_index(axis);
     let (group, place) = (VarId::from_index(stage.axes.len()), VarId::from_index(stage.axes.len() + 1));
     let mut ranges = stage.ranges(&kernel.symbols);
     ranges.set_var(place, Interval::new(0, points - 1));
     ranges.set_var(group, Interval { min: Some(0), max: None });
-    let flat = kernel.operands[operand].layout.flat(&load.index);
     let split = flat
         .substitute(&|atom| match atom {
             infc_ir::index::Atom::Var(v) if *v == var => {

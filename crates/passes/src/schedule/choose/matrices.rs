@@ -8,7 +8,7 @@
 
 use super::access::{Access, Step, extent, step_of};
 use super::decide::MOST_ALTERNATIVES;
-use super::dot::Dot;
+use super::dot::{Dot, step_of_groups};
 use super::loops::Loops;
 use super::place::Chooser;
 use super::tile::Tile;
@@ -92,19 +92,21 @@ impl Matrices {
                 let moves = of_rows.strides[axis].is_some_and(|stride| stride != 0);
                 moves && of_columns.steps[axis] == Step::Zero && is_parallel(axis)
             };
-            // What is summed lies side by side in rows.
-            let columns = value.iter().copied().find(column).filter(|_| of_rows.strides[summed] == Some(1))?;
+            let columns = value.iter().copied().find(column)?;
             let rows = value
                 .iter()
                 .copied()
                 .filter(is_row)
                 .max_by_key(|&axis| (extent(kernel, stage, axis).min(SIDE), axis))?;
-            let mut beside = value.iter().copied().filter(|axis| *axis != rows && known(*axis).is_some()).filter(is_row);
-            Some((rows, columns, beside.next_back()))
+            let mut beside =
+                value.iter().copied().filter(|axis| *axis != rows && known(*axis).is_some()).filter(is_row);
+            // As many groups as divide what is summed and lie side by side in rows.
+            let all_groups = known(summed)? / points;
+            let lie_so = |n: &i64| step_of_groups(kernel, stage, &of_rows.flat, summed, n * points) == Some(1);
+            let groups = (1..=SIDE).rev().find(|n| all_groups % n == 0 && lie_so(n))?;
+            Some((rows, columns, beside.next_back(), groups, all_groups))
         };
-        let (rows, columns, beside) = roles(a, b).or_else(|| roles(b, a))?;
-        let all_groups = known(summed)? / points;
-        let groups = (1..=SIDE).rev().find(|n| all_groups % n == 0)?;
+        let (rows, columns, beside, groups, all_groups) = roles(a, b).or_else(|| roles(b, a))?;
         if groups < LEAST_GROUPS.min(all_groups) {
             return None;
         }

@@ -35,6 +35,7 @@ mod window;
 
 pub use access::operation_cost;
 pub use decide::Decision;
+pub(crate) use dot::step_in_groups;
 pub use machine::{DotCost, Machine};
 
 use crate::ErrorClass;
