@@ -13,7 +13,8 @@ pub(crate) struct Arguments {
     /// The number of the first one, of which it is drawn.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Only for this target: x86-64-v4, x86-64-v3, x86-64-v2 or cuda, which the simulator runs.
+    /// Only for this target: x86-64-v4, x86-64-v3, x86-64-v2, one of these with further features, or cuda, which the simulator
+    /// runs.
     #[arg(long)]
     target: Option<String>,
     /// Without optimisation and with all checks, as everyday tests are built.

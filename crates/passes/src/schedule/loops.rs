@@ -14,8 +14,9 @@ use infc_ir::schedule::{GpuDim, Scope};
 /// Rows that are computed together where fewer than a tile are left, and nobody knows how many when compiling.
 const ROWS_OF_REST: [i64; 3] = [4, 2, 1];
 
-/// The same where they are multiplied as matrices, which up to eight take about as long as one.
-const MATRIX_ROWS_OF_REST: [i64; 4] = [16, 8, 4, 1];
+/// The same where they are multiplied as matrices, of which few rows take about as long as one: no more than three times what is
+/// multiplied with them is read.
+const MATRIX_ROWS_OF_REST: [i64; 6] = [16, 12, 8, 4, 2, 1];
 
 impl Emitter<'_> {
     /// Turns of the stage's parallel loops, outermost first.
