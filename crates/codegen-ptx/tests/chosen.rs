@@ -310,3 +310,19 @@ fn the_assembler_takes_what_is_chosen() {
         infc_testkit::kernels().iter().map(|(_, k)| compile(k, ErrorClass::Reassociating).nest).collect();
     assembler::assemble(|target| nests.iter().map(|n| emit(n, target).expect("the kernel files have PTX")).collect());
 }
+
+/// Extents of which only their ranges tell that they are 0: there is nothing to be shared among threads, and the choice does not
+/// divide by it.
+#[test]
+fn what_has_no_points_gets_a_schedule() {
+    let text = "kernel @none(x: i64[3, N]) -> (y: i64[3, max(N - 1, 0)]) where N in 0..=1 {
+  stage o[a: 3, b: max(N - 1, 0)] = x[a, b + 1] + 1
+  output y[a, b] = o[a, b]
+}
+";
+    let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let compiled = compile(&kernel, ErrorClass::Exact);
+    for n in [0, 1] {
+        agrees(&format!("N = {n}"), &kernel, &compiled, &[n], 0.0);
+    }
+}

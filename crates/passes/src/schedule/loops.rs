@@ -43,8 +43,7 @@ impl Emitter<'_> {
             return self.loops(stage, at, state);
         }
         if turns.iter().any(|turns| turns.is_const(0)) {
-            let reason = "it has no points, so there is nothing to be shared among threads".to_owned();
-            return Err(ScheduleError::Stage { stage: self.kernel.stages[stage].name.clone(), reason });
+            return Err(self.nothing_to_share(stage));
         }
         let l = self.plans[stage].loops[at].clone();
         let inner: IndexExpr = turns[at + 1..].iter().cloned().product();
@@ -87,6 +86,12 @@ impl Emitter<'_> {
             stmts.push(Stmt::If { cond: vec![in_full], then, otherwise });
         }
         Ok(stmts)
+    }
+
+    /// The error of a stage without points whose turns are to be told by one number.
+    fn nothing_to_share(&self, stage: StageId) -> ScheduleError {
+        let reason = "it has no points, so there is nothing to be shared among threads".to_owned();
+        ScheduleError::Stage { stage: self.kernel.stages[stage].name.clone(), reason }
     }
 
     /// The last turn of a parallel loop, of fewer points than a tile.
@@ -290,6 +295,9 @@ impl Emitter<'_> {
         }
         let turns_of = |m: &LoopPlan| state[m.axis].extent.ceil_div(&IndexExpr::constant(m.tile));
         let inside = members.iter().map(turns_of).product::<IndexExpr>().simplify(&self.ranges);
+        if turns.is_const(0) || inside.is_const(0) {
+            return Err(self.nothing_to_share(stage));
+        }
         let known = self.shared_dims.iter().rev().find(|(s, d, _)| (*s, *d) == (stage, dim)).filter(|_| !is_first);
         let (flat, all) = match known {
             Some(&(.., flat)) => (flat, None),
