@@ -138,7 +138,7 @@ fn for_each(view: &View<'_>, machine: &Machine, along_reduction: bool, f: &mut d
         }
         // A short axis takes a short vector: half a vector is as quick as a whole one, and masks are avoided.
         let lanes = lanes.min(next_power_of_two(points));
-        // Three vectors of a dot product are taken apart element by element (docs/status.md).
+        // Three vectors of a dot product are taken apart element by element (docs/ideas.md).
         let vectors: &[i64] = if view.dot.is_some() { &[1, 2, 4, 8] } else { &[1, 2, 3, 4, 6, 8] };
         // A tile of whole panels, or one that is all of a narrow panel, finds its columns by constants; so does a tile of which
         // several make a wide panel.
