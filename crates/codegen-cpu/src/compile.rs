@@ -1,7 +1,8 @@
 //! From a loop nest to machine code: lower, then the emitter that the target calls for.
 
 use crate::lower::{LowerError, Lowered, lower};
-use crate::{CodegenError, CompiledFunction, Target, emit, listing};
+use crate::vir::Function;
+use crate::{CodegenError, CompiledFunction, Feature, Target, emit, listing};
 use infc_ir::index::Dim;
 use infc_ir::nest::LoopNest;
 
@@ -19,8 +20,7 @@ pub struct CompiledKernel {
 /// # Errors
 /// [`CodegenError`]; the nest is one that `passes::schedule::apply` made, so most are bugs.
 pub fn compile_nest(nest: &LoopNest, target: &Target) -> Result<CompiledKernel, CodegenError> {
-    let lowered = lowered(nest, target)?;
-    let function = emit(&lowered.function, target)?;
+    let (lowered, function) = in_tiles_or_memory(nest, target, emit)?;
     Ok(CompiledKernel { function, scratch_bytes: lowered.scratch_bytes })
 }
 
@@ -29,7 +29,27 @@ pub fn compile_nest(nest: &LoopNest, target: &Target) -> Result<CompiledKernel, 
 /// # Errors
 /// As [`compile_nest`].
 pub fn list_nest(nest: &LoopNest, target: &Target) -> Result<String, CodegenError> {
-    listing(&lowered(nest, target)?.function, target)
+    Ok(in_tiles_or_memory(nest, target, listing)?.1)
+}
+
+/// Lowers a nest and makes something of it; without tile registers, which only the wide emitter knows, if it does not take what
+/// is beside them.
+fn in_tiles_or_memory<T>(
+    nest: &LoopNest,
+    target: &Target,
+    make: impl Fn(&Function, &Target) -> Result<T, CodegenError>,
+) -> Result<(Lowered, T), CodegenError> {
+    let attempt = |target: &Target| {
+        let lowered = lowered(nest, target)?;
+        let made = make(&lowered.function, target)?;
+        Ok((lowered, made))
+    };
+    match attempt(target) {
+        Err(CodegenError::Lower { .. } | CodegenError::Unsupported { .. }) if target.has(Feature::Amx) => {
+            attempt(&target.clone().without(Feature::Amx))
+        }
+        outcome => outcome,
+    }
 }
 
 fn lowered(nest: &LoopNest, target: &Target) -> Result<Lowered, CodegenError> {

@@ -168,6 +168,13 @@ impl Target {
         Ok(self)
     }
 
+    /// Without a feature.
+    #[must_use]
+    pub fn without(mut self, feature: Feature) -> Self {
+        self.features.retain(|own| *own != feature);
+        self
+    }
+
     /// The level.
     #[must_use]
     pub const fn level(&self) -> Level {

@@ -40,6 +40,9 @@ pub struct Lowered {
     pub function: Function,
     /// Bytes of scratch that each thread needs, over the kernel's symbols.
     pub scratch_bytes: Dim,
+    /// Loops over tiles ([`infc_ir::schedule::Intrinsic::is_tile`]) that run over memory, since they fit no registers or there are
+    /// none.
+    pub tiles_in_memory: usize,
 }
 
 /// Lowers a whole nest for a target: only what elementary functions and quotients are expanded into depends on it.
@@ -49,7 +52,8 @@ pub struct Lowered {
 pub fn lower(nest: &LoopNest, target: &Target) -> Result<Lowered, LowerError> {
     let mut lower = Lower::new(nest, target);
     lower.kernel()?;
-    Ok(Lowered { function: lower.b.finish(), scratch_bytes: lower.scratch_peak })
+    let tiles_in_memory = lower.tiles_in_memory;
+    Ok(Lowered { function: lower.b.finish(), scratch_bytes: lower.scratch_peak, tiles_in_memory })
 }
 
 /// What a loop variable stands for at the moment.
@@ -79,6 +83,8 @@ struct Lower<'a> {
     has_tiles: bool,
     /// The sums that are in tile registers at the moment.
     tiled: Option<tile::Tiled>,
+    /// See [`Lowered::tiles_in_memory`].
+    tiles_in_memory: usize,
     /// Inverses of the scales that numbers are quantised by, by their bits.
     inverses: HashMap<u32, Option<quantize::Inverse>>,
     ranges: Ranges,
@@ -121,6 +127,7 @@ impl<'a> Lower<'a> {
             fuses: target.level() != Level::X86V2,
             has_tiles: target.has(Feature::Amx),
             tiled: None,
+            tiles_in_memory: 0,
             inverses: HashMap::new(),
             ranges,
             vars: vec![None; nest.vars.len()],

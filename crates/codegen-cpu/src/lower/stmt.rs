@@ -108,6 +108,7 @@ impl Lower<'_> {
             LoopKind::Bound(dim) => self.unsupported(format!("a loop bound to {dim}")),
             LoopKind::Unrolled => self.unrolled(var, &extent, body),
             LoopKind::Tensor(intrinsic) if intrinsic.is_tile() => {
+                self.tiles_in_memory += 1;
                 let serial = Stmt::For { var, extent, kind: LoopKind::Serial, body: body.to_vec() };
                 self.stmt(&serial)
             }

@@ -165,7 +165,15 @@ impl Lower<'_> {
     /// Lowers a nest over a tile of what is in registers; false, and nothing done, if it is none.
     pub(super) fn tile_nest(&mut self, stmt: &Stmt) -> Result<bool, LowerError> {
         let Some(tiled) = &self.tiled else { return Ok(false) };
-        let Some(nest) = self.nest_over_tile(tiled.buffer, stmt) else { return Ok(false) };
+        let Some(nest) = self.nest_over_tile(tiled.buffer, stmt) else {
+            // It would be summed in memory, over which the registers are written in the end.
+            let is_tile = matches!(stmt, Stmt::For { kind: LoopKind::Tensor(intrinsic), .. } if intrinsic.is_tile());
+            return if is_tile {
+                self.unsupported("a product of tiles that is none when it is lowered")
+            } else {
+                Ok(false)
+            };
+        };
         let Some(&sum) = tiled.sums.get(&nest.start) else {
             return self.unsupported("a sum has no tile register, though all had");
         };

@@ -110,7 +110,8 @@ impl Pass {
         }
         let mut writes = false;
         l.body.for_each_inst(&mut |inst| {
-            writes |= inst.writes_memory();
+            // Tile registers keep what was summed, and must not sum it again.
+            writes |= inst.writes_memory() || matches!(inst, Inst::Tile(_));
         });
         if writes {
             return None;

@@ -94,6 +94,13 @@ impl StagePlan {
             _ => None,
         })
     }
+
+    /// Whether neighbours along an axis lie side by side where the stage is stored: lanes of vectors, and columns of tiles.
+    pub(super) fn lies_innermost(&self, axis: usize) -> bool {
+        let is_tile = |l: &&LoopPlan| matches!(l.mode, LoopMode::Tensor(intrinsic) if intrinsic.is_tile());
+        let columns = self.loops.iter().filter(is_tile).nth(1).map(|l| l.axis);
+        self.lanes_of(axis).is_some() || columns == Some(axis)
+    }
 }
 
 pub(super) type Plans = IndexVec<StageId, StagePlan>;

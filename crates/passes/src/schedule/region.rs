@@ -330,11 +330,11 @@ impl Emitter<'_> {
     }
 
     /// Positions of the value axes from outermost to innermost in local storage: the axis whose points are vector
-    /// lanes is innermost.
+    /// lanes, or columns of a tile, is innermost.
     pub(super) fn storage_order(&self, stage: StageId) -> Vec<usize> {
         let axes: Vec<usize> = self.kernel.stages[stage].value_axes().map(|(n, _)| n).collect();
         let mut order: Vec<usize> = (0..axes.len()).collect();
-        order.sort_by_key(|&p| self.plans[stage].lanes_of(axes[p]).is_some());
+        order.sort_by_key(|&p| self.plans[stage].lies_innermost(axes[p]));
         order
     }
 }

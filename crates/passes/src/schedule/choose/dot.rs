@@ -70,6 +70,32 @@ pub(crate) fn step_in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: 
     step_of_groups(kernel, stage, &kernel.operands[operand].layout.flat(&load.index), axis, points)
 }
 
+/// Whether groups of so many neighbours lie at the same distance from each other within every so many groups from a multiple of
+/// them on.
+pub(super) fn has_even_groups(
+    kernel: &Kernel,
+    stage: &Stage,
+    flat: &IndexExpr,
+    axis: usize,
+    [groups, points]: [i64; 2],
+) -> bool {
+    let [tile, group, place] = [0, 1, 2].map(|n| VarId::from_index(stage.axes.len() + n));
+    let mut ranges = stage.ranges(&kernel.symbols);
+    ranges.set_var(tile, Interval { min: Some(0), max: None });
+    ranges.set_var(group, Interval::new(0, groups - 1));
+    ranges.set_var(place, Interval::new(0, points - 1));
+    let within = IndexExpr::var(group).scale(points) + IndexExpr::var(place);
+    let split = IndexExpr::var(tile).scale(groups * points) + within;
+    let split = flat
+        .substitute(&|atom| match atom {
+            infc_ir::index::Atom::Var(v) if *v == VarId::from_index(axis) => Some(split.clone()),
+            _ => None,
+        })
+        .simplify(&ranges);
+    let Some((of_place, rest)) = split.linear_in(place) else { return false };
+    of_place.is_const(1) && rest.linear_in(group).is_some_and(|(step, _)| !step.uses_var(tile))
+}
+
 /// As [`step_in_groups`], of an element's position.
 pub(super) fn step_of_groups(
     kernel: &Kernel,

@@ -8,7 +8,7 @@
 
 use super::access::{Access, Step, extent, step_of};
 use super::decide::MOST_ALTERNATIVES;
-use super::dot::{Dot, step_of_groups};
+use super::dot::{Dot, has_even_groups, step_of_groups};
 use super::loops::Loops;
 use super::place::Chooser;
 use super::tile::Tile;
@@ -75,8 +75,11 @@ impl Matrices {
         let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
         let root_axes = &kernel.stages[root].axes;
         let all_follow = (0..root_axes.len()).all(|a| follow.iter().filter(|&&f| f == a).count() == 1);
-        let is_plain = |a: &Access| a.stage != Some(sum) || a.axes.iter().all(Option::is_some);
-        if !all_follow || !chooser.accesses[root.index()].iter().all(is_plain) {
+        let is_plain = |a: &Access| a.stage != Some(sum) || (a.axes.iter().all(Option::is_some) && !a.guards.any);
+        // The root has the points of the sum, no more and no fewer.
+        let is_as_long = |(&axis, &own): (&usize, &usize)| stage.axes[axis].extent == root_axes[own].extent;
+        let all_there = value.iter().zip(&follow).all(is_as_long);
+        if !all_follow || !all_there || !chooser.accesses[root.index()].iter().all(is_plain) {
             return None;
         }
         let [a, b] = &chooser.accesses[sum.index()][..] else { return None };
@@ -100,9 +103,12 @@ impl Matrices {
                 .max_by_key(|&axis| (extent(kernel, stage, axis).min(SIDE), axis))?;
             let mut beside =
                 value.iter().copied().filter(|axis| *axis != rows && known(*axis).is_some()).filter(is_row);
-            // As many groups as divide what is summed and lie side by side in rows.
-            let all_groups = known(summed)? / points;
-            let lie_so = |n: &i64| step_of_groups(kernel, stage, &of_rows.flat, summed, n * points) == Some(1);
+            // As many groups as divide what is summed, lie side by side in rows, and as far apart in columns.
+            let all_groups = known(summed).filter(|n| n % points == 0)? / points;
+            let lie_so = |n: &i64| {
+                step_of_groups(kernel, stage, &of_rows.flat, summed, n * points) == Some(1)
+                    && has_even_groups(kernel, stage, &of_columns.flat, summed, [*n, points])
+            };
             let groups = (1..=SIDE).rev().find(|n| all_groups % n == 0 && lie_so(n))?;
             Some((rows, columns, beside.next_back(), groups, all_groups))
         };
@@ -117,7 +123,7 @@ impl Matrices {
     /// The blocks that may be worth a trial, the best by estimate first, with the cycles that they take.
     fn blocks(&self, chooser: &Chooser<'_>) -> Vec<(Block, f64)> {
         let stage = &chooser.kernel.stages[self.sum];
-        let rows = extent(chooser.kernel, stage, self.axes[0]);
+        let all_rows = extent(chooser.kernel, stage, self.axes[0]);
         let is_known = stage.axes[self.axes[0]].extent.as_const().is_some();
         // As few tiles as can be, all about as long.
         let even = |rows: i64| {
@@ -126,14 +132,16 @@ impl Matrices {
         };
         let mut sizes = vec![SIDE];
         if is_known {
-            sizes = (LEAST_CYCLES.min(rows)..=SIDE.min(rows)).collect();
-            sizes.push(even(rows));
+            sizes = (LEAST_CYCLES.min(all_rows)..=SIDE.min(all_rows)).collect();
+            sizes.push(even(all_rows));
         }
         sizes.sort_unstable();
         sizes.dedup();
         let mut blocks = Vec::new();
         for rows in sizes {
-            for (row_tiles, column_tiles) in BLOCKS {
+            // Several tiles of rows lie along another axis if one has all.
+            let has_several = |&(row_tiles, _): &(i64, i64)| row_tiles == 1 || all_rows > rows || self.beside.is_some();
+            for (row_tiles, column_tiles) in BLOCKS.into_iter().filter(has_several) {
                 let block = Block { rows, row_tiles, column_tiles };
                 blocks.push((block, self.cycles(chooser, block)));
             }
