@@ -4,6 +4,7 @@
 //! types fit the operation; loops yield one value of the right type per carried value, branches the same types both
 //! ways; steps are positive; lane counts are powers of two up to 64; 16-bit floats are only moved and converted.
 
+use super::tile::{MOST_ROW_BYTES, MOST_ROWS};
 use super::{
     BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Loop, Op, TileInst, TileShape, TileShapes, Type,
     UnaryOp, Value,
@@ -148,7 +149,7 @@ impl Verifier<'_> {
             }
             TileInst::Zero { tile } | TileInst::Load { tile, .. } | TileInst::Store { tile, .. } => {
                 let TileShape { rows, row_bytes } = shape_of(tile);
-                self.require((1..=16).contains(&rows) && (1..=64).contains(&row_bytes), || {
+                self.require((1..=MOST_ROWS).contains(&rows) && (1..=MOST_ROW_BYTES).contains(&row_bytes), || {
                     format!("tile register {tile} has {rows} rows of {row_bytes} bytes")
                 });
             }

@@ -18,11 +18,12 @@ use infc_ir::schedule::{Intrinsic, Scope, Step as ScheduleStep};
 
 /// Rows, and columns of 32 bits, of a register.
 const SIDE: i64 = Intrinsic::TILE_TURNS;
-/// Cycles that a product takes at least.
+/// Cycles that a product takes at least: measured on Emerald Rapids (docs/perf-log.md, "tile registers").
 const LEAST_CYCLES: i64 = 10;
 /// Tiles of rows and of columns that are multiplied at a time.
 const BLOCKS: [(i64, i64); 4] = [(2, 2), (1, 2), (2, 1), (1, 1)];
-/// Cycles that a tile of sums takes on its way through memory, and to begin the next.
+/// Cycles that a tile of sums takes on its way through memory, and to begin the next: zeros, one product and the store take 35 there;
+/// the rest is a guess at what the root's loads wait.
 const CYCLES_OF_SUMS: f64 = 50.0;
 /// Groups of a tile below which most of a product is empty.
 const LEAST_GROUPS: i64 = 4;
