@@ -5,6 +5,8 @@
 
 /// What a GPU has from a compute capability on: `sm_80`.
 const COMPUTE_CAPABILITY: &str = "sm_";
+/// What follows a compute capability that has to be the GPU's own: `sm_90a`.
+const ONLY: &str = "a";
 /// What a driver has from a version of the PTX instruction set on: `ptx7.0`.
 const PTX_VERSION: &str = "ptx";
 
@@ -74,10 +76,11 @@ pub fn required_by(target: &str) -> Option<Vec<&'static str>> {
 }
 
 /// The features that PTX needs: of a GPU its compute capability, major·10 + minor; of its driver the instruction set's
-/// version, major·10 + minor.
+/// version, major·10 + minor. `only`: no GPU of another compute capability runs it.
 #[must_use]
-pub fn required_by_ptx(capability: u32, version: u32) -> [String; 2] {
-    [format!("{COMPUTE_CAPABILITY}{capability}"), format!("{PTX_VERSION}{}.{}", version / 10, version % 10)]
+pub fn required_by_ptx(capability: u32, only: bool, version: u32) -> [String; 2] {
+    let only = if only { ONLY } else { "" };
+    [format!("{COMPUTE_CAPABILITY}{capability}{only}"), format!("{PTX_VERSION}{}.{}", version / 10, version % 10)]
 }
 
 /// A feature of GPUs or of their drivers.
@@ -85,6 +88,8 @@ pub fn required_by_ptx(capability: u32, version: u32) -> [String; 2] {
 pub enum GpuFeature {
     /// A GPU of this compute capability, major·10 + minor, or of any later one.
     Capability(u32),
+    /// A GPU of this compute capability, major·10 + minor, and no other.
+    OnlyCapability(u32),
     /// A driver that knows this version of the PTX instruction set, major·10 + minor.
     PtxVersion(u32),
 }
@@ -94,7 +99,10 @@ pub enum GpuFeature {
 pub fn gpu_feature(name: &str) -> Option<GpuFeature> {
     let number = |text: &str| text.parse().ok().filter(|n| *n < 10_000);
     if let Some(capability) = name.strip_prefix(COMPUTE_CAPABILITY) {
-        return number(capability).map(GpuFeature::Capability);
+        return match capability.strip_suffix(ONLY) {
+            Some(only) => number(only).map(GpuFeature::OnlyCapability),
+            None => number(capability).map(GpuFeature::Capability),
+        };
     }
     let (major, minor) = name.strip_prefix(PTX_VERSION)?.split_once('.')?;
     let minor = number(minor).filter(|minor| *minor < 10)?;
@@ -129,11 +137,14 @@ mod tests {
 
     #[test]
     fn features_of_gpus() {
-        let names = required_by_ptx(80, 70);
+        let names = required_by_ptx(90, true, 80);
+        assert_eq!(names, ["sm_90a", "ptx8.0"]);
+        assert_eq!(gpu_feature(&names[0]), Some(GpuFeature::OnlyCapability(90)));
+        let names = required_by_ptx(80, false, 70);
         assert_eq!(names, ["sm_80", "ptx7.0"]);
         assert_eq!(gpu_feature(&names[0]), Some(GpuFeature::Capability(80)));
         assert_eq!(gpu_feature(&names[1]), Some(GpuFeature::PtxVersion(70)));
-        for other in ["avx2", "sm_", "sm_90a", "ptx7", "ptx7.12", "ptx99999999999.0"] {
+        for other in ["avx2", "sm_", "sm_a", "sm_90f", "ptx7", "ptx7.12", "ptx99999999999.0"] {
             assert_eq!(gpu_feature(other), None, "{other}");
         }
     }

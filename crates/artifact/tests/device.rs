@@ -26,7 +26,7 @@ fn on_grid(mut program: Program) -> Program {
 }
 
 fn variant(info: KernelInfo, programs: [Program; 2]) -> VariantBuilder {
-    let needed = features::required_by_ptx(80, 70);
+    let needed = features::required_by_ptx(80, false, 70);
     let mut variant = VariantBuilder::new("cuda:sm_80", &needed.each_ref().map(String::as_str));
     variant.head(HEAD);
     variant.kernel(info, ENTRY);

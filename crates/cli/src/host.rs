@@ -34,8 +34,9 @@ pub(crate) fn check_runs(target: &VariantTarget) -> Result<(), String> {
         VariantTarget::Cpu(_) => Err("this machine does not run such code".to_owned()),
         VariantTarget::Cuda(generation) => {
             let gpu = gpu()?;
-            if gpu.capability() < generation.capability() {
-                return Err(format!("`{}` is older", gpu.name()));
+            if !generation.runs_on(gpu.capability()) {
+                let reason = if gpu.capability() < generation.capability() { "is older" } else { "is of another generation" };
+                return Err(format!("`{}` {reason}", gpu.name()));
             }
             if gpu.ptx_version() < generation.version_number() {
                 return Err(format!("the driver of `{}` is too old", gpu.name()));

@@ -513,6 +513,41 @@ impl Builder {
         );
     }
 
+    /// `sum += a·b` of matrices of 64 rows by a group of warps, of which descriptors say where they lie; `adds` is true, and columns
+    /// of halves are neighbours if the right factor is `across`.
+    pub(crate) fn multiply_in_group(
+        &mut self,
+        depth: i64,
+        [a_type, b_type]: [&str; 2],
+        [a, b]: [Reg; 2],
+        adds: Reg,
+        across: Option<bool>,
+        sum: &[Reg],
+    ) {
+        let of_sum = sum[0].class;
+        assert!(sum.len() % 4 == 0 && sum.len() <= 128, "four sums of a thread for eight columns");
+        assert!([a, b].iter().all(|r| r.class == Class::B64), "descriptors are words of 64 bits");
+        assert!(
+            matches!(of_sum, Class::F32 | Class::B32) && sum.iter().all(|r| r.class == of_sum),
+            "sums are floats or integers of 32 bits"
+        );
+        for r in sum {
+            self.known.remove(r);
+        }
+        let sum_type = if of_sum == Class::F32 { "f32" } else { "s32" };
+        let names: Vec<String> = sum.iter().map(Reg::to_string).collect();
+        // Sums are added to; floats are taken as they are, and of halves neither factor is transposed or the right one.
+        let modes = across.map_or(String::new(), |across| format!(", 1, 1, 0, {}", u8::from(across)));
+        self.line(
+            None,
+            format_args!(
+                "wgmma.mma_async.sync.aligned.m64n{}k{depth}.{sum_type}.{a_type}.{b_type} {{{}}}, {a}, {b}, {adds}{modes}",
+                2 * sum.len(),
+                names.join(", ")
+            ),
+        );
+    }
+
     /// An instruction without operands.
     pub(crate) fn plain(&mut self, text: &str) {
         self.line(None, format_args!("{text}"));

@@ -1,8 +1,9 @@
 //! The state of printing one kernel, and the frame around its body.
 
 use crate::builder::{Builder, Class, Reg, Space, Ty};
+use crate::group::{self, of_groups};
 use crate::matrix::Turn;
-use crate::memory::{Place, STATIC_SHARED_BYTES, is_in_scratch};
+use crate::memory::{self, Place, STATIC_SHARED_BYTES, is_in_scratch};
 use crate::{Launch, PtxError, PtxTarget};
 use infc_ir::entity::{BufferId, EntityId, VarId};
 use infc_ir::index::{Dim, IndexExpr, Ranges};
@@ -14,8 +15,16 @@ use std::fmt::Write as _;
 
 /// What an entry begins with.
 pub(crate) const ENTRY: &str = ".visible .entry ";
+
 /// Shared memory that is asked for at the launch.
-pub(crate) const DYNAMIC_SHARED: &str = ".extern .shared .align 16 .b8 smem[];\n\n";
+pub(crate) fn dynamic_shared(target: PtxTarget) -> String {
+    format!(".extern .shared .align {} .b8 smem[];\n\n", shared_align(target))
+}
+
+/// Where shared memory begins: at a multiple of so many bytes.
+fn shared_align(target: PtxTarget) -> u64 {
+    if target.is_specific() { group::ALIGN_BYTES } else { memory::ALIGN_BYTES }
+}
 
 /// A parameter of a kernel, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +108,9 @@ pub(crate) struct Emitter<'a> {
     pub(crate) meetings: u32,
     /// Enclosing branches that not all threads of a block take together.
     pub(crate) divergence: u32,
+    /// Whether groups of warps multiply matrices in this kernel, and whether the nest says where that is waited for.
+    pub(crate) multiplies_in_groups: bool,
+    pub(crate) waits_for_products: bool,
     /// In loops that products of matrices alone are in: what has been loaded for them.
     pub(crate) fragments: Option<HashMap<(BufferId, IndexExpr), Vec<Reg>>>,
     /// Turns of those loops that are being taken apart, the outermost first.
@@ -148,6 +160,8 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
         ranges.set_var(var, info.interval());
     }
     let launch = Launch::of(nest, &ranges)?;
+    let (has_groups, waits_for_products) = of_groups(nest);
+    let multiplies_in_groups = has_groups && target.is_specific();
     let mut e = Emitter {
         nest,
         target: *target,
@@ -165,6 +179,8 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
         local_bytes: 0,
         meetings: 0,
         divergence: 0,
+        multiplies_in_groups,
+        waits_for_products,
         fragments: None,
         turns: Vec::new(),
         scopes: vec![HashMap::new()],
@@ -268,7 +284,7 @@ pub(crate) fn header(target: PtxTarget) -> String {
 fn frame(e: &Emitter<'_>, entry: &str, params: &[Param], target: PtxTarget, dynamic_shared: bool) -> String {
     let mut text = header(target);
     if dynamic_shared {
-        text.push_str(DYNAMIC_SHARED);
+        text.push_str(&self::dynamic_shared(target));
     }
     let list: Vec<String> = params
         .iter()
@@ -285,7 +301,7 @@ fn frame(e: &Emitter<'_>, entry: &str, params: &[Param], target: PtxTarget, dyna
     let _ = writeln!(text, ".minnctapersm 1\n{{");
     text.push_str(&e.b.declarations());
     if e.shared_bytes > 0 && !dynamic_shared {
-        let _ = writeln!(text, "\t.shared .align 16 .b8 smem[{}];", e.shared_bytes);
+        let _ = writeln!(text, "\t.shared .align {} .b8 smem[{}];", shared_align(target), e.shared_bytes);
     }
     if e.local_bytes > 0 {
         let _ = writeln!(text, "\t.local .align 16 .b8 locals[{}];", e.local_bytes);

@@ -76,7 +76,8 @@ impl Launch {
                 | Stmt::Prefetch { .. }
                 | Stmt::AsyncCopy { .. }
                 | Stmt::AsyncCommit
-                | Stmt::AsyncWait { .. } => {}
+                | Stmt::AsyncWait { .. }
+                | Stmt::ProductsWait { .. } => {}
             }
         }
         Ok(())

@@ -13,7 +13,8 @@
 //! - `scalar` computes expressions; functions without an instruction of their own are expanded by [`infc_ir::math`], which
 //!   states their accuracy, into what `arithmetic` makes of it.
 //! - `link` makes one module of many, for an assembler.
-//! - `stmt` does loops, stores, folds and copies; `matrix` the loops that are products of matrices by a warp.
+//! - `stmt` does loops, stores, folds and copies; `matrix` the loops that are products of matrices by a warp, `group`
+//!   those by four warps together.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ mod arithmetic;
 mod builder;
 mod emitter;
 mod error;
+mod group;
 mod index;
 mod launch;
 mod link;

@@ -1,6 +1,6 @@
 //! Kernels of several modules as one module.
 
-use crate::emitter::{DYNAMIC_SHARED, ENTRY, header};
+use crate::emitter::{self, ENTRY, header};
 use crate::{PtxModule, PtxTarget};
 use std::borrow::Borrow;
 
@@ -18,7 +18,7 @@ impl PtxModule {
 #[must_use]
 pub fn head<M: Borrow<PtxModule>>(modules: impl IntoIterator<Item = M>, target: PtxTarget) -> String {
     let dynamic_shared = modules.into_iter().any(|module| module.borrow().dynamic_shared);
-    header(target) + if dynamic_shared { DYNAMIC_SHARED } else { "" }
+    header(target) + &if dynamic_shared { emitter::dynamic_shared(target) } else { String::new() }
 }
 
 /// One module with the entries of all, whose names differ, behind their [`head`].
@@ -49,7 +49,8 @@ mod tests {
             shared_bytes: 0,
             dynamic_shared,
         };
-        let modules = [module("a", "", false), module("b", DYNAMIC_SHARED, true), module("c", DYNAMIC_SHARED, true)];
+        let declared = emitter::dynamic_shared(PtxTarget::default());
+        let modules = [module("a", "", false), module("b", &declared, true), module("c", DYNAMIC_SHARED, true)];
         let expected = ".version 7.0\n.target sm_80\n.address_size 64\n\n\
                         .extern .shared .align 16 .b8 smem[];\n\n\
                         .visible .entry a() { ret; }\n.visible .entry b() { ret; }\n.visible .entry c() { ret; }\n";

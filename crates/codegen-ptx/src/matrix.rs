@@ -26,7 +26,7 @@ use infc_ir::schedule::{GpuDim, Intrinsic};
 use infc_tensor::DType;
 
 /// Threads of a warp.
-const WARP: i64 = 32;
+pub(crate) const WARP: i64 = 32;
 /// Bytes of a matrix's row in shared memory.
 const ROW_BYTES: i64 = 16;
 /// Columns of a right factor that one product takes.
@@ -41,33 +41,40 @@ pub(crate) struct Turn {
 }
 
 /// The loops of one product.
-struct Tile<'s> {
+pub(crate) struct Tile<'s> {
     half: VarId,
     lane: VarId,
     lets: &'s [Stmt],
     pair: VarId,
     k: VarId,
-    depth: i64,
+    pub(crate) depth: i64,
+    pub(crate) intrinsic: Intrinsic,
     target: &'s Target,
     value: &'s Expr,
     factors: (DType, ScalarId, ScalarId),
 }
 
 /// A factor: element `(row, k)`, or `(column, k)`, is at `start + row·by_row + k·by_k`.
-struct Factor {
-    buffer: BufferId,
-    dtype: DType,
-    start: IndexExpr,
+pub(crate) struct Factor {
+    pub(crate) buffer: BufferId,
+    pub(crate) dtype: DType,
+    pub(crate) start: IndexExpr,
     /// In terms of the loops around it, also of those that are being taken apart.
     index: IndexExpr,
-    by_row: i64,
-    by_k: i64,
+    pub(crate) by_row: i64,
+    pub(crate) by_k: i64,
 }
 
 impl Emitter<'_> {
     /// An unrolled loop, perhaps around products of matrices and nothing else: their factors are loaded once then.
     pub(crate) fn straight(&mut self, var: VarId, extent: &IndexExpr, body: &[Stmt]) -> Result<(), PtxError> {
         let can = self.target.is_ampere() && self.divergence == 0 && i64::from(self.launch.block[0]) == WARP;
+        if can && self.multiplies_in_groups && self.is_groups(var, extent, body) {
+            self.begin_group();
+            self.scoped(|e| e.groups(var, extent, body))?;
+            self.end_group();
+            return Ok(());
+        }
         if !can || !self.is_products(var, extent, body) {
             return self.unrolled(var, extent, body, None);
         }
@@ -94,6 +101,29 @@ impl Emitter<'_> {
         }
     }
 
+    /// True if the loop is a product by a group of warps, or only unrolled loops are between it and one.
+    fn is_groups(&self, var: VarId, extent: &IndexExpr, body: &[Stmt]) -> bool {
+        let deeper = || match body {
+            [Stmt::For { var, extent, kind: LoopKind::Unrolled, body }] => self.is_groups(*var, extent, body),
+            _ => false,
+        };
+        self.group(var, extent, body).is_some() || deeper()
+    }
+
+    /// The products of groups of warps that unrolled loops are.
+    fn groups(&mut self, var: VarId, extent: &IndexExpr, body: &[Stmt]) -> Result<(), PtxError> {
+        if let Some(group) = self.group(var, extent, body) {
+            return self.multiply_in_group(var, body, &group);
+        }
+        let [Stmt::For { var: inner, extent: inner_extent, body, .. }] = body else { return Ok(()) };
+        for n in 0..self.copies_of(var, extent)? {
+            self.vars[var.index()] = Some(crate::emitter::Binding::Number(n));
+            self.groups(*inner, inner_extent, body)?;
+        }
+        self.vars[var.index()] = None;
+        Ok(())
+    }
+
     /// Copies of an unrolled loop that see each other's registers: no jump is between them.
     fn products(&mut self, var: VarId, extent: &IndexExpr, body: &[Stmt]) -> Result<(), PtxError> {
         if let Some(tile) = self.tile(var, extent, body)
@@ -114,7 +144,7 @@ impl Emitter<'_> {
     }
 
     /// The loops of a product, if these are some.
-    fn tile<'s>(&self, half: VarId, extent: &IndexExpr, body: &'s [Stmt]) -> Option<Tile<'s>> {
+    pub(crate) fn tile<'s>(&self, half: VarId, extent: &IndexExpr, body: &'s [Stmt]) -> Option<Tile<'s>> {
         let [Stmt::For { var: lane, extent: lanes, kind: LoopKind::Bound(GpuDim::ThreadX), body }] = body else {
             return None;
         };
@@ -124,17 +154,21 @@ impl Emitter<'_> {
             return None;
         };
         let is_matrices = matches!(intrinsic, Intrinsic::Mma8 | Intrinsic::Mma16 | Intrinsic::Mma32);
-        let ([Stmt::Reduce { targets, value, reducer, valid }], true) = (&body[..], is_matrices) else { return None };
+        let ([Stmt::Reduce { targets, value, reducer, valid }], true) =
+            (&body[..], is_matrices || intrinsic.is_of_group())
+        else {
+            return None;
+        };
         let whole = extent.is_const(2) && pairs.is_const(2) && lanes.is_const(WARP) && valid.is_empty();
         let named = lets.iter().all(|stmt| matches!(stmt, Stmt::Let { .. }));
         let ([target], true) = (&targets[..], whole && named) else { return None };
         let factors = product_sum(reducer, &value.body, &value.roots)?;
         let depth = depth.as_const()?;
-        Some(Tile { half, lane: *lane, lets, pair: *pair, k: *k, depth, target, value, factors })
+        Some(Tile { half, lane: *lane, lets, pair: *pair, k: *k, depth, intrinsic: *intrinsic, target, value, factors })
     }
 
     /// The factors, that of the rows first, if they are where the instruction takes them from.
-    fn factors(&self, tile: &Tile<'_>) -> Option<(Factor, Factor)> {
+    pub(crate) fn factors(&self, tile: &Tile<'_>) -> Option<(Factor, Factor)> {
         let (sum, x, y) = tile.factors;
         // Which variables say `g` and `t`.
         let lane = IndexExpr::var(tile.lane);
@@ -213,10 +247,7 @@ impl Emitter<'_> {
     }
 
     fn product(&mut self, tile: &Tile<'_>, a: &Factor, b: &Factor) -> Result<(), PtxError> {
-        if self.vars[tile.lane.index()].is_none() {
-            self.bind(tile.lane, GpuDim::ThreadX);
-        }
-        tile.lets.iter().try_for_each(|stmt| self.stmt(stmt))?;
+        self.name_lanes(tile)?;
         let lane = IndexExpr::var(tile.lane);
         let part = |by: i64, of: i64| lane.floor_div(&by.into()).modulo(&of.into());
         let [group, thread] = [part(4, 8), part(1, 4)];
@@ -243,6 +274,21 @@ impl Emitter<'_> {
         } else {
             self.fragment(b, at, 2)?
         };
+        let sums = self.sums(tile)?;
+        self.b.multiply_matrices(tile.depth, [name(a), name(b)], &left, &right, &sums);
+        Ok(())
+    }
+
+    /// Gives the variables of a product's threads their values.
+    pub(crate) fn name_lanes(&mut self, tile: &Tile<'_>) -> Result<(), PtxError> {
+        if self.vars[tile.lane.index()].is_none() {
+            self.bind(tile.lane, GpuDim::ThreadX);
+        }
+        tile.lets.iter().try_for_each(|stmt| self.stmt(stmt))
+    }
+
+    /// The four registers in which a thread has its part of a fragment's sums.
+    pub(crate) fn sums(&mut self, tile: &Tile<'_>) -> Result<Vec<Reg>, PtxError> {
         let mut sums = Vec::with_capacity(4);
         for n in 0..4 {
             self.vars[tile.half.index()] = Some(crate::emitter::Binding::Number(n / 2));
@@ -254,8 +300,7 @@ impl Emitter<'_> {
             sums.push(sum);
         }
         (self.vars[tile.half.index()], self.vars[tile.pair.index()]) = (None, None);
-        self.b.multiply_matrices(tile.depth, [name(a), name(b)], &left, &right, &sums);
-        Ok(())
+        Ok(sums)
     }
 
     /// Whether the next turn of a loop that is being taken apart multiplies by the next columns.
@@ -335,11 +380,11 @@ impl Factor {
     }
 }
 
-fn size(factor: &Factor) -> i64 {
+pub(crate) fn size(factor: &Factor) -> i64 {
     factor.dtype.size_bytes().map_or(1, |size| size as i64)
 }
 
-fn name(factor: &Factor) -> &'static str {
+pub(crate) fn name(factor: &Factor) -> &'static str {
     match factor.dtype {
         DType::F16 => "f16",
         DType::BF16 => "bf16",

@@ -2,7 +2,7 @@
 
 use crate::builder::{Address, Class, Reg, Space, Src, Ty};
 use crate::emitter::{Emitter, Key};
-use crate::{Launch, PtxError};
+use crate::{Launch, PtxError, group};
 use infc_ir::entity::{BufferId, EntityId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Ranges};
 use infc_ir::nest::{Buffer, BufferKind};
@@ -34,11 +34,32 @@ pub(crate) struct Spread {
 pub(crate) const STATIC_SHARED_BYTES: u64 = 48 << 10;
 
 /// Memory is laid out at multiples of this, so that vectors of four words fit.
-const ALIGN_BYTES: u64 = 16;
+pub(crate) const ALIGN_BYTES: u64 = 16;
 
 /// Bytes of a piece that keeps together where rows are swizzled, and rows after which it begins anew.
 const PIECE_BYTES: i64 = 16;
 const SWIZZLED_ROWS: i64 = 8;
+/// Bytes of a line, which is a row of a panel.
+const LINE_BYTES: i64 = 128;
+
+/// How swizzled rows lie: [`Buffer::swizzle_bytes`], [`Buffer::panel_rows`].
+#[derive(Clone, Copy)]
+struct Rows {
+    bytes: i64,
+    panel_rows: Option<i64>,
+}
+
+impl Rows {
+    /// Where a byte of a tile is.
+    fn place(self, byte: i64) -> i64 {
+        let (row, column) = (byte / self.bytes, byte % self.bytes);
+        let swizzled = column ^ (row % SWIZZLED_ROWS * PIECE_BYTES);
+        match self.panel_rows {
+            None => row * self.bytes + swizzled,
+            Some(rows) => (column / LINE_BYTES * rows + row) * LINE_BYTES + swizzled % LINE_BYTES,
+        }
+    }
+}
 
 /// Buffers of a single thread that are longer lie in global memory.
 const LOCAL_LIMIT_BYTES: usize = 64 << 10;
@@ -114,6 +135,9 @@ impl Emitter<'_> {
                 Place::Memory { space: Space::Local, base, constant: false }
             }
             Scope::Shared => {
+                if self.multiplies_in_groups && buffer.swizzle_bytes.is_some() {
+                    self.shared_bytes = self.shared_bytes.next_multiple_of(group::ALIGN_BYTES);
+                }
                 let base = self.entry_address("smem", self.shared_bytes);
                 self.shared_bytes += bytes;
                 Place::Memory { space: Space::Shared, base, constant: false }
@@ -141,7 +165,8 @@ impl Emitter<'_> {
             Place::Memory { space, base, constant } => {
                 let size = buffer.dtype.size_bytes().ok_or(PtxError::Type { dtype: buffer.dtype })? as i64;
                 if let Some(row) = buffer.swizzle_bytes {
-                    let address = self.swizzled(id, base, &index, size, i64::from(row))?;
+                    let rows = Rows { bytes: i64::from(row), panel_rows: buffer.panel_rows.map(i64::from) };
+                    let address = self.swizzled(id, base, &index, size, rows)?;
                     return Ok(Element::Memory(Address { space, constant, ..address }));
                 }
                 // The constant part goes into the instruction, so that unrolled copies share the rest.
@@ -162,16 +187,24 @@ impl Emitter<'_> {
     }
 
     /// The address of an element of a buffer whose rows are swizzled: its piece's number is changed by the last three bits of the
-    /// row's. What lies whole groups of eight rows on changes neither, and goes the plain way.
+    /// row's, and in panels its line's. What lies whole groups of eight rows on changes neither, and goes the plain way.
     fn swizzled(
         &mut self,
         id: BufferId,
         base: Reg,
         index: &IndexExpr,
         size: i64,
-        row_bytes: i64,
+        rows: Rows,
     ) -> Result<Address, PtxError> {
-        let (groups, near) = index.split_multiples(SWIZZLED_ROWS * row_bytes / size);
+        let group = SWIZZLED_ROWS * rows.bytes / size;
+        let (groups, near) = match rows.panel_rows {
+            None => index.split_multiples(group),
+            Some(panel_rows) => {
+                let (tiles, inside) = index.split_multiples(panel_rows * rows.bytes / size);
+                let (groups, near) = inside.split_multiples(group);
+                (tiles + groups.floor_div(&group.into()).scale(SWIZZLED_ROWS * LINE_BYTES / size), near)
+            }
+        };
         let far = groups.without_constant();
         let offset_bytes = groups.constant_part().saturating_mul(size);
         let key = Key::Address(id, far.clone());
@@ -184,9 +217,7 @@ impl Emitter<'_> {
             }
         };
         if let Some(near) = near.as_const() {
-            let bytes = near * size;
-            let bytes = bytes ^ ((bytes / row_bytes % SWIZZLED_ROWS) * PIECE_BYTES);
-            let offset_bytes = offset_bytes.saturating_add(bytes);
+            let offset_bytes = offset_bytes.saturating_add(rows.place(near * size));
             return Ok(Address { space: Space::Shared, base: start, offset_bytes, constant: false });
         }
         let key = Key::Swizzled(id, near.clone());
@@ -197,10 +228,21 @@ impl Emitter<'_> {
                 let shift = |this: &mut Self, what, value: Reg, by: i64| {
                     this.b.op(what, if what == "shr" { Ty::U32 } else { Ty::B32 }, &[value.into(), Src::Int(by)])
                 };
-                let row = shift(self, "shr", bytes, i64::from(row_bytes.ilog2()));
-                let row = self.b.op("and", Ty::B32, &[row.into(), Src::Int(SWIZZLED_ROWS - 1)]);
-                let by = shift(self, "shl", row, i64::from(PIECE_BYTES.ilog2()));
-                let swizzled = self.b.op("xor", Ty::B32, &[bytes.into(), by.into()]);
+                let mask = |this: &mut Self, value: Reg, mask: i64| this.b.op("and", Ty::B32, &[value.into(), Src::Int(mask)]);
+                let row = shift(self, "shr", bytes, i64::from(rows.bytes.ilog2()));
+                let of_eight = mask(self, row, SWIZZLED_ROWS - 1);
+                let by = shift(self, "shl", of_eight, i64::from(PIECE_BYTES.ilog2()));
+                let swizzled = match rows.panel_rows {
+                    None => self.b.op("xor", Ty::B32, &[bytes.into(), by.into()]),
+                    Some(panel_rows) => {
+                        let in_line = mask(self, bytes, LINE_BYTES - 1);
+                        let in_line = self.b.op("xor", Ty::B32, &[in_line.into(), by.into()]);
+                        let line = self.b.op("mad.lo", Ty::S32, &[row.into(), Src::Int(LINE_BYTES), in_line.into()]);
+                        let panel = shift(self, "shr", bytes, i64::from(LINE_BYTES.ilog2()));
+                        let panel = mask(self, panel, rows.bytes / LINE_BYTES - 1);
+                        self.b.op("mad.lo", Ty::S32, &[panel.into(), Src::Int(panel_rows * LINE_BYTES), line.into()])
+                    }
+                };
                 let wide = self.b.cvt("", Ty::S64, Ty::S32, swizzled);
                 self.cache(key, wide);
                 wide

@@ -75,6 +75,10 @@ impl Emitter<'_> {
                 if self.divergence > 0 {
                     return Err(PtxError::DivergentBarrier);
                 }
+                if self.multiplies_in_groups {
+                    // What threads have written is seen by products of groups behind the barrier.
+                    self.b.plain("fence.proxy.async.shared::cta");
+                }
                 self.b.plain("bar.sync 0");
                 Ok(())
             }
@@ -89,11 +93,15 @@ impl Emitter<'_> {
                 self.b.plain(&format!("cp.async.wait_group {pending}"));
                 Ok(())
             }
+            Stmt::ProductsWait { pending } => {
+                self.wait_for_products(*pending);
+                Ok(())
+            }
         }
     }
 
     /// True if the expression may differ between the threads of a block.
-    fn varies(&self, expr: &IndexExpr) -> bool {
+    pub(crate) fn varies(&self, expr: &IndexExpr) -> bool {
         let mut varies = false;
         expr.for_each_atom(&mut |atom| {
             if let Atom::Var(var) = atom {

@@ -10,29 +10,32 @@ use std::str::FromStr;
 pub struct PtxTarget {
     /// Compute capability, major·10 + minor.
     sm: u16,
+    /// Whether it has instructions that no later generation has.
+    specific: bool,
 }
 
 impl Default for PtxTarget {
     /// `sm_80`, `.version 7.0`: every driver since 450.
     fn default() -> Self {
-        Self { sm: 80 }
+        Self { sm: 80, specific: false }
     }
 }
 
 /// The text names no supported GPU.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no GPU target: sm_75, sm_80, sm_86, sm_89, sm_90, sm_100 or sm_120")]
+#[error("`{0}` is no GPU target: sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100 or sm_120")]
 pub struct ParsePtxTargetError(String);
 
-/// Compute capability, lowest PTX version, shared memory per block in KiB.
-const TARGETS: &[(u16, &str, u64)] = &[
-    (75, "6.3", 64),
-    (80, "7.0", 163),
-    (86, "7.1", 99),
-    (89, "7.8", 99),
-    (90, "7.8", 227),
-    (100, "8.6", 227),
-    (120, "8.7", 99),
+/// Compute capability, whether that alone, lowest PTX version, shared memory per block in KiB.
+const TARGETS: &[(u16, bool, &str, u64)] = &[
+    (75, false, "6.3", 64),
+    (80, false, "7.0", 163),
+    (86, false, "7.1", 99),
+    (89, false, "7.8", 99),
+    (90, false, "7.8", 227),
+    (90, true, "8.0", 227),
+    (100, false, "8.6", 227),
+    (120, false, "8.7", 99),
 ];
 
 /// From here on GPUs have what the backend's products of matrices take, asynchronous copies, extremes that keep NaN, and
@@ -40,13 +43,13 @@ const TARGETS: &[(u16, &str, u64)] = &[
 const AMPERE: u16 = 80;
 
 impl PtxTarget {
-    fn row(self) -> &'static (u16, &'static str, u64) {
-        TARGETS.iter().find(|t| t.0 == self.sm).expect("only listed targets are made")
+    fn row(self) -> &'static (u16, bool, &'static str, u64) {
+        TARGETS.iter().find(|t| (t.0, t.1) == (self.sm, self.specific)).expect("only listed targets are made")
     }
 
     /// All targets, the oldest GPU first.
     pub fn all() -> impl Iterator<Item = Self> {
-        TARGETS.iter().map(|target| Self { sm: target.0 })
+        TARGETS.iter().map(|target| Self { sm: target.0, specific: target.1 })
     }
 
     /// The compute capability, major·10 + minor.
@@ -58,13 +61,13 @@ impl PtxTarget {
     /// The `.version` of modules as a number, major·10 + minor.
     #[must_use]
     pub fn version_number(self) -> u32 {
-        self.row().1.bytes().filter(u8::is_ascii_digit).fold(0, |number, digit| number * 10 + u32::from(digit - b'0'))
+        self.row().2.bytes().filter(u8::is_ascii_digit).fold(0, |number, digit| number * 10 + u32::from(digit - b'0'))
     }
 
     /// The `.version` of modules.
     #[must_use]
     pub fn version(self) -> &'static str {
-        self.row().1
+        self.row().2
     }
 
     /// Whether it multiplies matrices of the shapes that are printed, copies asynchronously, has extremes that keep NaN, and
@@ -76,16 +79,30 @@ impl PtxTarget {
         self.sm >= AMPERE
     }
 
+    /// Whether GPUs of later generations do not run what is made for it: `sm_90a`, of which four warps multiply matrices together.
+    ///
+    /// Source: PTX ISA, `.target`, "architecture-specific features"; "Target ISA notes" of `wgmma.mma_async`.
+    #[must_use]
+    pub fn is_specific(self) -> bool {
+        self.specific
+    }
+
+    /// Whether GPUs of a compute capability, major·10 + minor, run what is made for it.
+    #[must_use]
+    pub fn runs_on(self, capability: u32) -> bool {
+        if self.specific { capability == self.capability() } else { capability >= self.capability() }
+    }
+
     /// Bytes of shared memory that one block may have.
     #[must_use]
     pub fn shared_limit_bytes(self) -> u64 {
-        self.row().2 * 1024
+        self.row().3 * 1024
     }
 }
 
 impl fmt::Display for PtxTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sm_{}", self.sm)
+        write!(f, "sm_{}{}", self.sm, if self.specific { "a" } else { "" })
     }
 }
 
@@ -93,9 +110,6 @@ impl FromStr for PtxTarget {
     type Err = ParsePtxTargetError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let sm = text.strip_prefix("sm_").and_then(|n| n.parse().ok());
-        sm.and_then(|sm| TARGETS.iter().find(|t| t.0 == sm))
-            .map(|t| Self { sm: t.0 })
-            .ok_or_else(|| ParsePtxTargetError(text.to_owned()))
+        Self::all().find(|target| target.to_string() == text).ok_or_else(|| ParsePtxTargetError(text.to_owned()))
     }
 }

@@ -22,7 +22,7 @@ const CUDA: &str = "cuda";
 pub enum VariantTarget {
     /// A level of processors, perhaps with further features.
     Cpu(Target),
-    /// A generation of NVIDIA GPUs and all later ones.
+    /// A generation of NVIDIA GPUs and all later ones, or one alone.
     Cuda(PtxTarget),
 }
 
@@ -31,7 +31,9 @@ impl VariantTarget {
     pub(crate) fn required_features(&self) -> Vec<String> {
         match self {
             Self::Cpu(target) => target.required_features().iter().map(|&feature| feature.to_owned()).collect(),
-            Self::Cuda(target) => features::required_by_ptx(target.capability(), target.version_number()).to_vec(),
+            Self::Cuda(target) => {
+                features::required_by_ptx(target.capability(), target.is_specific(), target.version_number()).to_vec()
+            }
         }
     }
 
@@ -40,7 +42,10 @@ impl VariantTarget {
     pub fn machine(&self) -> AnyMachine {
         match self {
             Self::Cpu(target) => schedule_machine(target).into(),
-            Self::Cuda(target) => GpuMachine::for_capability(target.capability()).into(),
+            Self::Cuda(target) => {
+                let machine = GpuMachine::for_capability(target.capability());
+                (if target.is_specific() { machine.with_groups() } else { machine }).into()
+            }
         }
     }
 
@@ -64,10 +69,10 @@ impl VariantTarget {
     }
 
     /// What stands in front in an artifact is less: a loader takes the first that fits.
-    pub(crate) fn preference(&self) -> (bool, Reverse<u32>) {
+    pub(crate) fn preference(&self) -> (bool, Reverse<(u32, bool)>) {
         match self {
-            Self::Cuda(target) => (false, Reverse(target.capability())),
-            Self::Cpu(_) => (true, Reverse(0)),
+            Self::Cuda(target) => (false, Reverse((target.capability(), target.is_specific()))),
+            Self::Cpu(_) => (true, Reverse((0, false))),
         }
     }
 

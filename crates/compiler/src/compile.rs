@@ -232,7 +232,9 @@ pub fn compile(
     for (target, scheduled) in &mut scheduled {
         let mut code = code::codegen(&kernels, scheduled, target)?;
         if let (VariantTarget::Cuda(generation), Code::Cuda(code)) = (&target, &mut code) {
-            let range = (*generation, newer.replace(*generation));
+            let range = (*generation, newer);
+            // What one generation alone runs is for none of those behind it.
+            newer = if generation.is_specific() { newer } else { Some(*generation) };
             cuda::assemble(&kernels, scheduled, code, range, options)?;
         }
         compiled.push(code);

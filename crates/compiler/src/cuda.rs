@@ -77,7 +77,7 @@ pub(crate) fn assemble(
 ) -> Result<(), CompileError> {
     let Some(ptxas) = &options.ptxas else { return Ok(()) };
     let generations: Vec<PtxTarget> =
-        PtxTarget::all().filter(|&g| g >= target && newer.is_none_or(|newer| g < newer)).collect();
+        PtxTarget::all().filter(|&g| takes(target, g) && newer.is_none_or(|newer| g < newer)).collect();
     let all = Assembling { ptxas, target, generations: &generations };
     let mut assembled = all.assemble(&code.modules)?;
     code.spills = assembled.spills.clone();
@@ -98,6 +98,11 @@ pub(crate) fn assemble(
     }
     (code.cubins, code.unknown) = (assembled.cubins, assembled.unknown);
     Ok(())
+}
+
+/// Whether machine code of a generation is made of what is for a target: of one that no other generation runs, its own alone.
+fn takes(target: PtxTarget, generation: PtxTarget) -> bool {
+    if target.is_specific() { generation == target } else { !generation.is_specific() && generation >= target }
 }
 
 /// How modules are assembled.

@@ -45,6 +45,9 @@ pub struct Buffer {
     /// row's number, so that eight rows at one column are in different banks. That is a matter of addresses; elements are numbered
     /// as if there were no such thing.
     pub swizzle_bytes: Option<u32>,
+    /// Of such rows that are longer than 128 bytes: so many rows are a tile, in which the first 128 bytes of all rows come before the
+    /// next ones. That, too, is a matter of addresses.
+    pub panel_rows: Option<u32>,
 }
 
 /// What is known of a loop variable.
@@ -186,6 +189,13 @@ pub enum Stmt {
     /// barrier.
     AsyncWait {
         /// Groups that may remain.
+        pending: u32,
+    },
+    /// Waits until at most this many of the loops that are products of matrices by four warps together
+    /// ([`crate::schedule::Intrinsic::is_of_group`]) are under way: until then they may read their factors, and sums are not to be
+    /// touched. Where no such statement is in the loop around one, the product is waited for at once.
+    ProductsWait {
+        /// Loops, as those over the points of a turn, that may remain.
         pending: u32,
     },
 }

@@ -47,6 +47,11 @@ pub enum Intrinsic {
     Mma32,
     /// As [`Intrinsic::Mma16`], of TF32 numbers ([`crate::scalar::UnaryOp::Tf32`]).
     Mma8,
+    /// As [`Intrinsic::Mma16`], by four warps at once, 16 rows each, which read both matrices from shared memory while they go on:
+    /// `wgmma` of a GPU. The loop over fragments of columns around it is part of the instruction.
+    Wgmma16,
+    /// As [`Intrinsic::Wgmma16`], of bytes in i32.
+    Wgmma32,
     /// A product of two matrices of bytes in i32, by the tile registers of a processor (Intel AMX): of the four innermost loops,
     /// of at most 16 turns each, the outermost two are over rows and columns of the sum, the others over groups of four
     /// neighbours that are summed.
@@ -58,12 +63,14 @@ pub enum Intrinsic {
 
 impl Intrinsic {
     /// All of them.
-    pub const ALL: [Intrinsic; 7] = [
+    pub const ALL: [Intrinsic; 9] = [
         Intrinsic::Dot4,
         Intrinsic::Dot2,
         Intrinsic::Mma16,
         Intrinsic::Mma32,
         Intrinsic::Mma8,
+        Intrinsic::Wgmma16,
+        Intrinsic::Wgmma32,
         Intrinsic::Tile4,
         Intrinsic::Tile2,
     ];
@@ -77,8 +84,8 @@ impl Intrinsic {
         match self {
             Intrinsic::Dot4 | Intrinsic::Tile4 => 4,
             Intrinsic::Dot2 | Intrinsic::Tile2 => 2,
-            Intrinsic::Mma16 => 16,
-            Intrinsic::Mma32 => 32,
+            Intrinsic::Mma16 | Intrinsic::Wgmma16 => 16,
+            Intrinsic::Mma32 | Intrinsic::Wgmma32 => 32,
             Intrinsic::Mma8 => 8,
         }
     }
@@ -109,12 +116,28 @@ impl Intrinsic {
         matches!(self, Intrinsic::Tile4 | Intrinsic::Tile2)
     }
 
+    /// Whether four warps do it together, and go on before it is done.
+    #[must_use]
+    pub const fn is_of_group(self) -> bool {
+        matches!(self, Intrinsic::Wgmma16 | Intrinsic::Wgmma32)
+    }
+
+    /// The same product of matrices by four warps together.
+    #[must_use]
+    pub const fn of_group(self) -> Option<Intrinsic> {
+        match self {
+            Intrinsic::Mma16 => Some(Intrinsic::Wgmma16),
+            Intrinsic::Mma32 => Some(Intrinsic::Wgmma32),
+            _ => None,
+        }
+    }
+
     /// Whether the result is that of the turns one after the other, to the bit.
     #[must_use]
     pub const fn is_exact(self) -> bool {
         match self {
-            Intrinsic::Dot4 | Intrinsic::Mma32 | Intrinsic::Tile4 => true,
-            Intrinsic::Dot2 | Intrinsic::Mma16 | Intrinsic::Mma8 | Intrinsic::Tile2 => false,
+            Intrinsic::Dot4 | Intrinsic::Mma32 | Intrinsic::Wgmma32 | Intrinsic::Tile4 => true,
+            Intrinsic::Dot2 | Intrinsic::Mma16 | Intrinsic::Wgmma16 | Intrinsic::Mma8 | Intrinsic::Tile2 => false,
         }
     }
 }
@@ -404,6 +427,8 @@ impl fmt::Display for Intrinsic {
             Intrinsic::Mma16 => "mma16",
             Intrinsic::Mma32 => "mma32",
             Intrinsic::Mma8 => "mma8",
+            Intrinsic::Wgmma16 => "wgmma16",
+            Intrinsic::Wgmma32 => "wgmma32",
             Intrinsic::Tile4 => "tile4",
             Intrinsic::Tile2 => "tile2",
         })

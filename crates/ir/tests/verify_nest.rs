@@ -51,7 +51,7 @@ fn row_sums(body: Vec<Stmt>) -> LoopNest {
         dtype: DType::F32,
         kind,
         len_elems: len,
-        swizzle_bytes: None,
+        swizzle_bytes: None, panel_rows: None,
     };
     let operand = |n: u32, role| BufferKind::Operand { operand: OperandId(n), argument: n, role };
     let loop_var = |name: &str, max| LoopVar { name: name.into(), range: (Some(0), Some(max)) };
@@ -81,6 +81,7 @@ fn what_is_no_swizzle_is_refused() {
             kind: BufferKind::Local(scope),
             len_elems: len.into(),
             swizzle_bytes: Some(swizzle),
+            panel_rows: None,
             ..buffer.clone()
         };
         infc_ir::verify::verify_nest(&nest).map_err(|error| error.to_string())

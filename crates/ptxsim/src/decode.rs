@@ -1,6 +1,7 @@
 //! One instruction of text, with its registers' types checked.
 
 use crate::SimError;
+use crate::group::GroupMma;
 use crate::instruction::{Address, Compare, Compute, Instruction, Operation, Reg, Round, Shuffle, Space, Special, Src};
 use crate::matrix::Factor;
 use crate::module::Names;
@@ -70,6 +71,16 @@ impl<'a> Decoder<'_, 'a> {
             ["setp", compare, ty] => self.compare(compare, ty),
             ["shfl", "sync", mode, "b32"] => self.shuffle(mode),
             ["mma", "sync", "aligned", shape, "row", "col", sum, a, b, c] => self.mma(shape, a, b, sum, c),
+            ["fence", "proxy", "async"] | ["fence", "proxy", "async", "shared::cta"] => {
+                Ok(Operation::ProxyFence)
+            }
+            ["wgmma", "fence", "sync", "aligned"] => Ok(Operation::GroupFence),
+            ["wgmma", "commit_group", "sync", "aligned"] => Ok(Operation::GroupCommit),
+            ["wgmma", "wait_group", "sync", "aligned"] => {
+                let pending = usize::try_from(self.c.integer()?).ok().filter(|n| *n < 8);
+                Ok(Operation::GroupWait { pending: pending.ok_or_else(|| self.c.error("a number of groups below 8"))? })
+            }
+            ["wgmma", "mma_async", "sync", "aligned", shape, sum, a, b] => self.group_mma(shape, sum, a, b),
             ["ldmatrix", "sync", "aligned", "m8n8", count, ref trans @ .., "shared", "b16"] => {
                 let count = ["x1", "x2", "x4"].iter().position(|n| *n == count).ok_or_else(|| self.unknown())?;
                 let transposed = match trans {
@@ -467,6 +478,41 @@ impl<'a> Decoder<'_, 'a> {
         self.c.expect(",")?;
         let c = self.list(4, |d| d.reg(ty, false).map(Src::Reg))?.try_into().expect(fixed);
         Ok(Operation::Mma { a_type, b_type, sum, a, b, c })
+    }
+
+    /// `wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 d, a-desc, b-desc, scale-d, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b`;
+    /// integers have none of the numbers at the end.
+    fn group_mma(&mut self, shape: &str, sum: &str, a: &str, b: &str) -> Result<Operation, SimError> {
+        let types = Factor::named(a).zip(Factor::named(b)).filter(|(a, b)| a.goes_with(*b) && *a != Factor::Tf32);
+        let types = types.ok_or_else(|| self.unknown())?;
+        let of_sum = if types.0.is_integer() { "s32" } else { "f32" };
+        let columns = shape.strip_prefix("m64n").and_then(|rest| rest.strip_suffix(&format!("k{}", types.0.depth())));
+        let columns: Option<usize> = columns.and_then(|columns| columns.parse().ok());
+        // PTX ISA 9.7.15.2, "Matrix Shape": of integers fewer numbers of columns.
+        let allowed = |n: &usize| (8..=256).contains(n) && n % 8 == 0 && (!types.0.is_integer() || n % 16 == 0 || *n == 8 || *n == 24);
+        let columns = columns.filter(allowed).filter(|_| sum == of_sum).ok_or_else(|| self.unknown())?;
+        let ty = self.ty(of_sum)?;
+        let sum = self.list(columns / 2, |d| d.reg(ty, false))?;
+        let factors = [self.next_src(Ty::U64)?, self.next_src(Ty::U64)?];
+        let adds = self.next_src(Ty::PRED)?;
+        let mut across = [false; 2];
+        if !types.0.is_integer() {
+            for wanted in [1, 1] {
+                self.c.expect(",")?;
+                if self.c.integer()? != wanted {
+                    return Err(self.wrong("-1", "factors are taken as they are"));
+                }
+            }
+            for across in &mut across {
+                self.c.expect(",")?;
+                *across = match self.c.integer()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(self.c.error("0 or 1")),
+                };
+            }
+        }
+        Ok(Operation::GroupMma(GroupMma { types, columns, sum, factors, adds, across }))
     }
 
     /// `shfl.sync.mode.b32 d[|p], a, b, c, membermask`

@@ -54,6 +54,14 @@ pub enum SimError {
     DivergentBarrier { site: Site, other: u32, state: &'static str },
     #[error("{site}: an operation of the whole warp that lane {lane} does not take part in")]
     DivergentWarp { site: Site, lane: u32 },
+    #[error("{site}: register {register} belongs to a product that may not have ended")]
+    BusyRegister { site: Site, register: String },
+    #[error("{site}: register {register} was written, and no wgmma.fence has come since")]
+    UnfencedRegister { site: Site, register: String },
+    #[error("{site}: {place} was written, and its writer has not made that visible to products (fence.proxy.async)")]
+    Unfenced { site: Site, place: String },
+    #[error("{site}: a product by a group of warps, of which {reason}")]
+    Group { site: Site, reason: String },
     #[error("{site}: the launch has taken {limit} steps and has not ended")]
     StepLimit { site: Site, limit: u64 },
 }
@@ -78,6 +86,10 @@ impl SimError {
             Self::PendingCopy { .. } => "ptxsim::pending-copy",
             Self::DivergentBarrier { .. } => "ptxsim::divergent-barrier",
             Self::DivergentWarp { .. } => "ptxsim::divergent-warp",
+            Self::BusyRegister { .. } => "ptxsim::busy-register",
+            Self::UnfencedRegister { .. } => "ptxsim::unfenced-register",
+            Self::Unfenced { .. } => "ptxsim::unfenced",
+            Self::Group { .. } => "ptxsim::group",
             Self::StepLimit { .. } => "ptxsim::step-limit",
         }
     }

@@ -1,5 +1,6 @@
 //! Instructions as they are executed.
 
+use crate::group::GroupMma;
 use crate::matrix::Factor;
 use crate::types::Ty;
 
@@ -216,6 +217,16 @@ pub(crate) enum Operation {
         from: Address,
         transposed: bool,
     },
+    /// A product by four warps, which happens when it is waited for.
+    GroupMma(GroupMma),
+    /// Registers written before it are there for products behind it.
+    GroupFence,
+    GroupCommit,
+    GroupWait {
+        pending: usize,
+    },
+    /// What the thread has written to shared memory is there for products.
+    ProxyFence,
     Branch {
         to: usize,
     },

@@ -11,19 +11,22 @@
 //! - races: two threads that touch the same byte, one of them writing, without a barrier in between; or two blocks;
 //! - barriers that not all threads of a block reach, and operations of a warp that not all of its lanes reach;
 //! - reading or writing what an asynchronous copy may be writing at the time;
+//! - what a product by a group of warps reads or writes while it may be under way, and what it reads without a fence behind its
+//!   writing;
 //! - a launch that takes more steps than it may.
 //!
-//! Asynchronous copies land as late as they may. Approximate instructions are off by as much as the PTX ISA allows, by a
+//! Asynchronous copies land, and products of groups happen, as late as they may. Approximate instructions are off by as much as the PTX ISA allows, by a
 //! seeded amount, so that no test passes by lucky bits. The order of threads between barriers, and of blocks, is drawn from
 //! the seed as well. What is not modelled: the time anything takes, caches, and memory ordering weaker than barriers.
 //!
-//! Source: PTX ISA 8.5, chapters 5 (state spaces), 6 (operands) and 9 (instructions, with those of matrices). Nothing here has been compared with
-//! a GPU yet.
+//! Source: PTX ISA 8.5, chapters 5 (state spaces), 6 (operands) and 9 (instructions, with those of matrices). What a GPU makes of each
+//! instruction is recorded (`tests/hardware`) and held against it.
 
 #![forbid(unsafe_code)]
 
 mod decode;
 mod error;
+mod group;
 mod instruction;
 mod machine;
 mod matrix;

@@ -1,11 +1,13 @@
 //! Launches: blocks one after the other, their threads between barriers in an order that is drawn.
 
 use crate::SimError;
+use crate::group::Products;
 use crate::instruction::Instruction;
 use crate::memory::{Argument, Buffer, Tracked, buffer_address};
 use crate::module::{Entry, LOCAL_START, Module, SHARED_START};
 use crate::thread::{State, Thread};
 use crate::types::Ty;
+use crate::warp::WARP;
 
 /// Threads of a block at most.
 const MAX_THREADS: u64 = 1024;
@@ -49,6 +51,8 @@ pub(crate) struct Block<'a> {
     pub(crate) grid: [u32; 3],
     pub(crate) parameters: Vec<u64>,
     pub(crate) shared: Tracked,
+    /// Per warp.
+    pub(crate) products: Vec<Products>,
     pub(crate) global: Vec<Tracked>,
     pub(crate) writable: Vec<bool>,
     pub(crate) seed: u64,
@@ -74,6 +78,7 @@ pub fn run(module: &Module, launch: &Launch<'_>, buffers: &mut [Buffer]) -> Resu
         threads: launch.block,
         grid: launch.grid,
         parameters: launch.arguments.iter().map(|a| parameter(*a)).collect(),
+        products: Vec::new(),
         shared: Tracked::new(vec![0xff; shared], vec![false; shared]),
         writable: buffers.iter().map(|b| b.writable).collect(),
         global: buffers.iter_mut().map(take).collect(),
@@ -147,6 +152,7 @@ impl Block<'_> {
     fn run(&mut self, order: &mut Order) -> Result<(), SimError> {
         let count: u32 = self.threads.iter().product();
         let registers = self.entry.registers.len();
+        self.products = vec![Products::default(); (count as usize).div_ceil(WARP)];
         let mut threads: Vec<Thread> = (0..count).map(|n| Thread::new(n, registers, self.entry.local_bytes)).collect();
         loop {
             for n in order.shuffled(count) {

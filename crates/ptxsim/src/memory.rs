@@ -64,6 +64,8 @@ pub(crate) struct Tracked {
     history: Vec<History>,
     /// How many asynchronous copies to each byte are under way.
     pending: Vec<u16>,
+    /// Which bytes are there for what reads memory asynchronously.
+    shown: Vec<bool>,
 }
 
 /// Why bytes cannot be read or written now.
@@ -81,7 +83,7 @@ pub(crate) enum Refusal {
 impl Tracked {
     pub(crate) fn new(bytes: Vec<u8>, initialised: Vec<bool>) -> Self {
         let len = bytes.len();
-        Self { bytes, initialised, history: vec![History::default(); len], pending: vec![0; len] }
+        Self { bytes, initialised, history: vec![History::default(); len], pending: vec![0; len], shown: vec![false; len] }
     }
 
     /// Forgets everything: the memory of another block.
@@ -128,9 +130,20 @@ impl Tracked {
                 return Err(Refusal::Race(conflict));
             }
             self.initialised[n] = true;
+            self.shown[n] = false;
             self.bytes[n] = (value >> (8 * (n - at))) as u8;
         }
         Ok(())
+    }
+
+    /// What was written to these bytes is there for what reads memory asynchronously.
+    pub(crate) fn show(&mut self, at: usize, len: usize) {
+        self.shown[at..at + len].fill(true);
+    }
+
+    /// Whether it is.
+    pub(crate) fn is_shown(&self, at: usize, len: usize) -> bool {
+        self.shown[at..at + len].iter().all(|&shown| shown)
     }
 
     /// An asynchronous copy to these bytes begins: from now on until it ends they may change.
@@ -153,6 +166,7 @@ impl Tracked {
                 return Err(Refusal::Race(conflict));
             }
             self.bytes[n] = *byte;
+            self.shown[n] = false;
             self.initialised[n] = self.pending[n] == 0;
         }
         Ok(())

@@ -43,6 +43,11 @@ pub(crate) struct Thread {
     local_initialised: Vec<bool>,
     groups: Vec<Vec<Copy>>,
     open: Vec<Copy>,
+    /// Registers that belong to products, and those that were not written since the last fence.
+    busy: Vec<bool>,
+    fenced: Vec<bool>,
+    /// Bytes of shared memory that were written since the last fence, from where and how many.
+    written: Vec<(usize, usize)>,
 }
 
 impl Thread {
@@ -58,6 +63,9 @@ impl Thread {
             local_initialised: vec![false; local],
             groups: Vec::new(),
             open: Vec::new(),
+            busy: vec![false; registers],
+            fenced: vec![false; registers],
+            written: Vec::new(),
         }
     }
 
@@ -68,6 +76,10 @@ impl Thread {
     }
 
     fn read(&self, reg: Reg, b: &Block<'_>) -> Result<u64, SimError> {
+        if self.busy[reg as usize] {
+            let register = b.entry.registers.name(reg);
+            return Err(SimError::BusyRegister { site: self.site(b), register });
+        }
         if !self.defined[reg as usize] {
             let register = b.entry.registers.name(reg);
             return Err(SimError::UninitialisedRegister { site: self.site(b), register });
@@ -85,6 +97,47 @@ impl Thread {
     pub(crate) fn set(&mut self, reg: Reg, bits: u64) {
         self.registers[reg as usize] = bits;
         self.defined[reg as usize] = true;
+        (self.busy[reg as usize], self.fenced[reg as usize]) = (false, false);
+    }
+
+    /// A product gets a register, whose value it takes if it `adds` to it.
+    pub(crate) fn give_away(&mut self, reg: Reg, adds: bool, b: &Block<'_>) -> Result<(), SimError> {
+        let n = reg as usize;
+        let register = || b.entry.registers.name(reg);
+        if !self.busy[n] && adds && !self.defined[n] {
+            return Err(SimError::UninitialisedRegister { site: self.site(b), register: register() });
+        }
+        if self.defined[n] && !self.busy[n] && !self.fenced[n] {
+            return Err(SimError::UnfencedRegister { site: self.site(b), register: register() });
+        }
+        self.busy[n] = true;
+        Ok(())
+    }
+
+    /// The value of a register that a product got.
+    pub(crate) fn given(&self, reg: Reg, site: Site, b: &Block<'_>) -> Result<u64, SimError> {
+        if !self.busy[reg as usize] {
+            let register = b.entry.registers.name(reg);
+            return Err(SimError::BusyRegister { site: Site { thread: self.number, ..site }, register });
+        }
+        Ok(self.registers[reg as usize])
+    }
+
+    /// Gives it a value.
+    pub(crate) fn set_given(&mut self, reg: Reg, bits: u64) {
+        self.registers[reg as usize] = bits;
+        (self.defined[reg as usize], self.fenced[reg as usize]) = (true, true);
+    }
+
+    /// All registers are the thread's own again but for some.
+    pub(crate) fn take_back(&mut self, but: &[Reg]) {
+        self.busy.fill(false);
+        but.iter().for_each(|&reg| self.busy[reg as usize] = true);
+    }
+
+    /// All that was written to registers is there for products.
+    pub(crate) fn fence_registers(&mut self) {
+        self.fenced.fill(true);
     }
 
     pub(crate) fn site(&self, b: &Block<'_>) -> Site {
@@ -129,7 +182,13 @@ impl Thread {
                 self.state = State::AtBarrier(self.at);
                 return Ok(());
             }
-            Operation::Shuffle { .. } | Operation::Mma { .. } | Operation::LoadMatrix { .. } => {
+            Operation::Shuffle { .. }
+            | Operation::Mma { .. }
+            | Operation::LoadMatrix { .. }
+            | Operation::GroupMma(_)
+            | Operation::GroupFence
+            | Operation::GroupCommit
+            | Operation::GroupWait { .. } => {
                 self.state = State::AtWarp(self.at);
                 return Ok(());
             }
@@ -183,6 +242,9 @@ impl Thread {
             Operation::Store { space, ty, srcs, to } => self.store(*space, *ty, srcs, *to, b)?,
             Operation::CopyAsync { to, from, bytes, source_bytes } => {
                 self.copy_async(*to, *from, *bytes, *source_bytes, b)?;
+            }
+            Operation::ProxyFence => {
+                self.written.drain(..).for_each(|(at, len)| b.shared.show(at, len));
             }
             Operation::CommitGroup => {
                 let group = std::mem::take(&mut self.open);
@@ -319,6 +381,9 @@ impl Thread {
                 Space::Global | Space::Shared => {
                     let written = b.memory(spot).write(at, size as usize, bits, who);
                     written.map_err(|r| self.refused(r, Spot { at, ..spot }, "written", b))?;
+                    if space == Space::Shared {
+                        self.written.push((at, size as usize));
+                    }
                 }
             }
         }
@@ -367,6 +432,7 @@ impl Thread {
         }
         data.resize(copy.bytes as usize, 0);
         let to = Spot { space: Space::Shared, buffer: 0, at: copy.to };
+        self.written.push((copy.to, data.len()));
         b.shared.land(copy.to, &data, who).map_err(|r| self.refused(r, to, "written", b))
     }
 }

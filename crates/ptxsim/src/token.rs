@@ -31,7 +31,12 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, SimError> {
         } else if c.is_whitespace() {
             c.len_utf8()
         } else if in_word(c) {
-            let len = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
+            let end = |from: usize| rest[from..].find(|c| !in_word(c)).map_or(rest.len(), |len| from + len);
+            let mut len = end(0);
+            // `.shared::cta` is one word.
+            while rest[len..].strip_prefix("::").is_some_and(|more| more.starts_with(in_word)) {
+                len = end(len + 2);
+            }
             found.push(Token { text: &rest[..len], line });
             len
         } else if c == '"' {

@@ -18,7 +18,7 @@ impl Block<'_> {
     pub(crate) fn warps(&mut self, threads: &mut [Thread]) -> Result<bool, SimError> {
         let body = self.body;
         let mut any = false;
-        for warp in threads.chunks_mut(WARP) {
+        for (number, warp) in threads.chunks_mut(WARP).enumerate() {
             let waiting = warp.iter().find_map(|t| match t.state {
                 State::AtWarp(at) => Some((t.site(self), at)),
                 _ => None,
@@ -38,6 +38,22 @@ impl Block<'_> {
                 Operation::LoadMatrix { dsts, from, transposed } => {
                     all_there(warp, at, site, u64::from(u32::MAX))?;
                     self.load_matrix(warp, dsts, *from, *transposed)?;
+                }
+                Operation::GroupMma(mma) => {
+                    all_there(warp, at, site, u64::from(u32::MAX))?;
+                    self.start_product(warp, number, site, mma)?;
+                }
+                Operation::GroupFence => {
+                    all_there(warp, at, site, u64::from(u32::MAX))?;
+                    warp.iter_mut().for_each(Thread::fence_registers);
+                }
+                Operation::GroupCommit => {
+                    all_there(warp, at, site, u64::from(u32::MAX))?;
+                    self.commit_products(number);
+                }
+                Operation::GroupWait { pending } => {
+                    all_there(warp, at, site, u64::from(u32::MAX))?;
+                    self.wait_for_products(warp, number, *pending)?;
                 }
                 _ => unreachable!("threads wait at operations of warps"),
             }

@@ -138,9 +138,16 @@ fn runs_on(info: &VariantInfo, gpu: Result<Arc<dyn Gpu>, String>) -> Result<Arc<
     })?;
     let obstacle = needs.clone().find_map(|(name, feature)| match feature {
         Some(GpuFeature::Capability(needed)) if gpu.capability() >= needed => None,
+        Some(GpuFeature::OnlyCapability(needed)) if gpu.capability() == needed => None,
         Some(GpuFeature::PtxVersion(needed)) if gpu.ptx_version() >= needed => None,
         Some(GpuFeature::Capability(needed)) => Some(format!(
             "`{}` has compute capability {}, it needs {}",
+            gpu.name(),
+            decimal(gpu.capability()),
+            decimal(needed)
+        )),
+        Some(GpuFeature::OnlyCapability(needed)) => Some(format!(
+            "`{}` has compute capability {}, it runs on {} alone",
             gpu.name(),
             decimal(gpu.capability()),
             decimal(needed)

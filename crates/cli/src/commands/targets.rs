@@ -112,7 +112,8 @@ impl GpuReport {
     fn new(target: PtxTarget) -> Self {
         Self {
             name: format!("cuda:{target}"),
-            features: features::required_by_ptx(target.capability(), target.version_number()).to_vec(),
+            features: features::required_by_ptx(target.capability(), target.is_specific(), target.version_number())
+                .to_vec(),
             default: target == PtxTarget::default(),
             shared_bytes: target.shared_limit_bytes(),
         }

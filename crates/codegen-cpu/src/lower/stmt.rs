@@ -58,8 +58,8 @@ impl Lower<'_> {
                 self.b.barrier();
                 Ok(())
             }
-            Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {
-                self.unsupported("asynchronous copies are for GPUs")
+            Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::ProductsWait { .. } => {
+                self.unsupported("asynchronous copies and products are for GPUs")
             }
         }
     }
@@ -581,7 +581,8 @@ fn written_buffers(stmts: &[Stmt], written: &mut BTreeSet<BufferId>) {
             | Stmt::Barrier
             | Stmt::Prefetch { .. }
             | Stmt::AsyncCommit
-            | Stmt::AsyncWait { .. } => {}
+            | Stmt::AsyncWait { .. }
+            | Stmt::ProductsWait { .. } => {}
         }
     }
 }

@@ -58,7 +58,7 @@ impl Nest {
             dtype,
             kind,
             len_elems: len.into(),
-            swizzle_bytes: None,
+            swizzle_bytes: None, panel_rows: None,
         })
     }
 
@@ -69,7 +69,7 @@ impl Nest {
             dtype: DType::F32,
             kind,
             len_elems: c(len),
-            swizzle_bytes: None,
+            swizzle_bytes: None, panel_rows: None,
         })
     }
 

@@ -79,7 +79,13 @@ impl NestText<'_> {
                     writeln!(f, " argument {argument}{role}")?;
                 }
                 BufferKind::Local(scope) => match buffer.swizzle_bytes {
-                    Some(row) => writeln!(f, " {scope} swizzle {row}")?,
+                    Some(row) => {
+                        write!(f, " {scope} swizzle {row}")?;
+                        match buffer.panel_rows {
+                            Some(rows) => writeln!(f, " panels {rows}")?,
+                            None => writeln!(f)?,
+                        }
+                    }
                     None => writeln!(f, " {scope}")?,
                 },
             }
@@ -157,6 +163,7 @@ impl NestText<'_> {
             }
             Stmt::AsyncCommit => f.write_str("commit\n"),
             Stmt::AsyncWait { pending } => writeln!(f, "wait {pending}"),
+            Stmt::ProductsWait { pending } => writeln!(f, "wait products {pending}"),
         }
     }
 

@@ -75,6 +75,15 @@ fn check_buffers(report: &mut Report, nest: &LoopNest, ranges: &Ranges) {
                 report.push(ViolationKind::NotAllowed { what: "a swizzle of other than whole rows of shared memory" });
             }
         }
+        if let Some(rows) = buffer.panel_rows {
+            let row = i64::from(buffer.swizzle_bytes.unwrap_or(0));
+            let size = buffer.dtype.size_bytes().unwrap_or(0) as i64;
+            let tile = row.saturating_mul(i64::from(rows));
+            let whole = tile > 0 && buffer.len_elems.scale(size).is_multiple_of(tile);
+            if !(whole && row > i64::from(LEAST_SWIZZLE_BYTES) && rows % 8 == 0) {
+                report.push(ViolationKind::NotAllowed { what: "panels of other than whole tiles of swizzled rows" });
+            }
+        }
         if let BufferKind::Operand { argument, .. } = buffer.kind {
             arguments.push(argument);
         }
@@ -161,7 +170,7 @@ impl Checker<'_> {
             Stmt::Barrier if self.nest.parallel.as_ref().is_some_and(|parallel| parallel.step_chunks.is_some()) => {
                 self.report.push(ViolationKind::NotAllowed { what: "a barrier among chunks that come in steps" });
             }
-            Stmt::Barrier | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
+            Stmt::Barrier | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::ProductsWait { .. } => {}
             Stmt::Prefetch { target } => {
                 if let Some(id) = self.place(target)
                     && !matches!(self.nest.buffers[id].kind, BufferKind::Operand { .. })

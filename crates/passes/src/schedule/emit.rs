@@ -84,7 +84,7 @@ impl<'a> Emitter<'a> {
                     dtype: o.dtype,
                     kind: BufferKind::Operand { operand, argument: operand.0, role: o.kind },
                     len_elems: o.layout.len_elems.clone(),
-                    swizzle_bytes: None,
+                    swizzle_bytes: None, panel_rows: None,
                 })
             })
             .collect();
@@ -271,7 +271,7 @@ impl<'a> Emitter<'a> {
             _ => len,
         };
         let (name, kind) = (name.to_owned(), BufferKind::Local(scope));
-        self.buffers.push(Buffer { name, dtype, kind, len_elems, swizzle_bytes: None })
+        self.buffers.push(Buffer { name, dtype, kind, len_elems, swizzle_bytes: None, panel_rows: None })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which part of a stage its readers need.
 
 use super::emit::{AxisState, Emitter, Storage};
-use super::plan::{LoopMode, Placement, reads_neighbours};
+use super::plan::{LoopMode, LoopPlan, Placement, reads_neighbours};
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Interval, Proof};
 use infc_ir::scalar::{Load, ScalarOp, Source};
@@ -293,7 +293,10 @@ impl Emitter<'_> {
             .into_iter()
             .map(|dtype| self.local_buffer(&name, dtype, scope, len.clone()))
             .collect::<Vec<_>>();
-        buffers.iter().for_each(|&buffer| self.buffers[buffer].swizzle_bytes = swizzle);
+        let panel_rows = swizzle.filter(|_| self.is_of_group(stage)).and_then(|row| self.panel_rows(stage, row, &len));
+        for &buffer in &buffers {
+            (self.buffers[buffer].swizzle_bytes, self.buffers[buffer].panel_rows) = (swizzle, panel_rows);
+        }
         let is_output = self.kernel.outputs.iter().any(|o| o.stage == stage);
         let complete = scope == Scope::Shared && self.kernel.stages[stage].reducer.is_none() && !is_output;
         Storage { buffers, origin, strides, start: IndexExpr::constant(0), complete }
@@ -327,6 +330,26 @@ impl Emitter<'_> {
             }
             _ => (distance, None),
         }
+    }
+
+    /// Whether four warps together read a stage, as a factor of a product of matrices.
+    fn is_of_group(&self, stage: StageId) -> bool {
+        self.kernel.stages.iter_enumerated().any(|(id, reader)| {
+            let is_of_group = |l: &LoopPlan| matches!(l.mode, LoopMode::Tensor(intrinsic) if intrinsic.is_of_group());
+            let mut reads = false;
+            reader.for_each_load(&mut |_, load| {
+                reads |= matches!(load.source, Source::Stage(source, _) if source == stage);
+            });
+            reads && self.plans[id].loops.iter().any(is_of_group)
+        })
+    }
+
+    /// Rows of a tile of so many elements whose rows are longer than what the banks of shared memory have side by side.
+    fn panel_rows(&self, stage: StageId, row_bytes: u32, len: &IndexExpr) -> Option<u32> {
+        let size = self.kernel.stages[stage].dtypes()[0].size_bytes()? as i64;
+        let rows = len.as_const()? * size / i64::from(row_bytes);
+        let is_long = row_bytes > BANKS_BYTES && rows % 8 == 0;
+        u32::try_from(rows).ok().filter(|_| is_long)
     }
 
     /// Positions of the value axes from outermost to innermost in local storage: the axis whose points are vector

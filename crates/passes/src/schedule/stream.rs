@@ -1,6 +1,7 @@
 //! Tiles that are copied asynchronously some turns of a loop before they are read: see [`infc_ir::schedule::Step::Stream`].
 //!
-//! With tiles `n` turns ahead there are `n + 1` of each. A turn waits until its own tiles have arrived, meets the other
+//! With tiles `n` turns ahead there are `n + 1` of each, and one more where the products that read them go on while the next turn
+//! begins ([`Stmt::ProductsWait`]). A turn waits until its own tiles have arrived, meets the other
 //! threads of the block, which sees to their copies and to that nobody reads any longer what the turn before read, starts to
 //! copy the tiles of `n` turns later into the place of those, and computes. Every turn makes one group of copies, also where
 //! there is nothing left to be copied, so that the number of groups under way tells which have arrived.
@@ -25,6 +26,8 @@ struct Streamed {
     storage: Storage,
     /// Elements of the tile of one turn.
     tile_elems: i64,
+    /// How many of them there are.
+    tiles_kept: i64,
     /// What a turn reads, by the loop's variable. That of a certain turn is this with its number in the variable's place: a box
     /// made of the number could be a narrower one, which readers know nothing of.
     region: Region,
@@ -46,6 +49,9 @@ impl Emitter<'_> {
     ) -> Stmts {
         let attached = self.attached(stage, &l.name);
         let ahead = self.plans[attached[0]].ahead;
+        let is_of_group = |l: &LoopPlan| matches!(l.mode, LoopMode::Tensor(intrinsic) if intrinsic.is_of_group());
+        let later_products = u32::from(self.plans[stage].loops.iter().any(is_of_group));
+        let tiles_kept = i64::from(ahead + 1 + later_products);
         let axis = state[l.axis].simplified(&self.ranges);
         let tile = IndexExpr::constant(l.tile);
         let whole = axis.extent.modulo(&tile).simplify(&self.ranges).is_const(0) && axis.limit.is_none();
@@ -76,10 +82,10 @@ impl Emitter<'_> {
                 };
                 let in_piece = COPIED_BYTES[0] / self.buffers[buffer].dtype.size_bytes().unwrap_or(1) as i64;
                 tile_elems = (len + in_piece - 1) / in_piece.max(1) * in_piece.max(1);
-                self.buffers[buffer].len_elems = IndexExpr::constant(tile_elems * i64::from(ahead + 1));
+                self.buffers[buffer].len_elems = IndexExpr::constant(tile_elems * tiles_kept);
                 stmts.push(Stmt::Alloc(buffer));
             }
-            tiles.push(Streamed { stage: id, storage, tile_elems, region });
+            tiles.push(Streamed { stage: id, storage, tile_elems, tiles_kept, region });
         }
 
         for n in 0..i64::from(ahead) {
@@ -108,14 +114,20 @@ impl Emitter<'_> {
         }
         body.push(Stmt::AsyncCommit);
         for tile in &tiles {
-            let storage = tile.at(tile.region.iter().map(|a| a.base.clone()).collect(), &this, ahead, &self.ranges);
+            let storage = tile.at(tile.region.iter().map(|a| a.base.clone()).collect(), &this, &self.ranges);
             self.storage[tile.stage.index()] = Some(storage);
         }
         body.extend(rest(self, at_turn(&this))?);
+        if later_products > 0 {
+            body.push(Stmt::ProductsWait { pending: later_products });
+        }
         for tile in &tiles {
             self.storage[tile.stage.index()] = None;
         }
         stmts.push(Stmt::For { var, extent: turns, kind: LoopKind::Serial, body });
+        if later_products > 0 {
+            stmts.push(Stmt::ProductsWait { pending: 0 });
+        }
         if self.is_repeated(stage, &l.name) {
             // Nobody copies for the next time what others still read.
             stmts.push(Stmt::Barrier);
@@ -139,7 +151,7 @@ impl Emitter<'_> {
                 })
                 .collect();
             let origin = region.iter().map(|a| a.base.clone()).collect();
-            self.storage[id.index()] = Some(tile.at(origin, turn, self.plans[id].ahead, &self.ranges));
+            self.storage[id.index()] = Some(tile.at(origin, turn, &self.ranges));
             let state = self.state_over(id, &region);
             let mut stores = self.loops(id, 0, state)?;
             self.storage[id.index()] = None;
@@ -213,8 +225,8 @@ impl Emitter<'_> {
 
 impl Streamed {
     /// Where the tile of a turn is that begins at the given coordinates.
-    fn at(&self, origin: Vec<IndexExpr>, turn: &IndexExpr, ahead: u32, ranges: &Ranges) -> Storage {
-        let slot = turn.modulo(&IndexExpr::constant(i64::from(ahead) + 1)).simplify(ranges);
+    fn at(&self, origin: Vec<IndexExpr>, turn: &IndexExpr, ranges: &Ranges) -> Storage {
+        let slot = turn.modulo(&IndexExpr::constant(self.tiles_kept)).simplify(ranges);
         Storage { origin, start: slot.scale(self.tile_elems), ..self.storage.clone() }
     }
 }

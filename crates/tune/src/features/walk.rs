@@ -144,7 +144,13 @@ impl Walk<'_> {
                         // An operation of the machine does all turns at once.
                         LoopKind::Tensor(Intrinsic::Dot4 | Intrinsic::Dot2) => Turns::Lanes(1),
                         LoopKind::Tensor(
-                            Intrinsic::Mma8 | Intrinsic::Mma16 | Intrinsic::Mma32 | Intrinsic::Tile4 | Intrinsic::Tile2,
+                            Intrinsic::Mma8
+                            | Intrinsic::Mma16
+                            | Intrinsic::Mma32
+                            | Intrinsic::Wgmma16
+                            | Intrinsic::Wgmma32
+                            | Intrinsic::Tile4
+                            | Intrinsic::Tile2,
                         ) => Turns::Matrix,
                         LoopKind::Unrolled => Turns::Straight,
                         LoopKind::Vector { lanes } => Turns::Lanes(*lanes),
@@ -190,7 +196,7 @@ impl Walk<'_> {
                     }));
                 }
                 Stmt::Barrier => self.tree.barriers += self.serial_turns(),
-                Stmt::Alloc(_) | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
+                Stmt::Alloc(_) | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::ProductsWait { .. } => {}
             }
         }
         self.lets.truncate(lets);

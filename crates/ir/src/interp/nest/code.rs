@@ -92,11 +92,12 @@ impl Compiler<'_> {
         Ok(Block { code, allocs, meets, threads_meet })
     }
 
-    /// A statement; `None` for a hint.
+    /// A statement; `None` for a hint, and for a wait that is none here.
     fn stmt(&self, stmt: &Stmt) -> Result<Option<Code>, InterpError> {
         let name = &self.nest.name;
         Ok(Some(match stmt {
-            Stmt::Prefetch { .. } => return Ok(None),
+            // Products are done where they stand.
+            Stmt::Prefetch { .. } | Stmt::ProductsWait { .. } => return Ok(None),
             Stmt::For { var, extent, kind, body } => Code::For {
                 var: var.index(),
                 extent: bind(name, extent, self.symbols)?,

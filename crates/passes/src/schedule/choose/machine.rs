@@ -68,7 +68,13 @@ impl Machine {
             Intrinsic::Dot4 => self.byte_dot,
             Intrinsic::Dot2 => self.pair_dot,
             // Of GPUs, or no dot products.
-            Intrinsic::Mma16 | Intrinsic::Mma32 | Intrinsic::Mma8 | Intrinsic::Tile4 | Intrinsic::Tile2 => {
+            Intrinsic::Mma16
+            | Intrinsic::Mma32
+            | Intrinsic::Mma8
+            | Intrinsic::Wgmma16
+            | Intrinsic::Wgmma32
+            | Intrinsic::Tile4
+            | Intrinsic::Tile2 => {
                 DotCost { cost: f64::INFINITY, operand_cost: 0.0, latency_cycles: f64::INFINITY }
             }
         }

@@ -68,7 +68,7 @@ pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedul
     let order = (busy..parts.len()).chain(0..busy);
     // Without asynchronous copies nothing comes ahead.
     let ahead = match form {
-        Form::Matrices => AHEAD,
+        Form::Matrices | Form::Groups => AHEAD,
         Form::Patches if machine.multiplies_matrices => AHEAD_OF_PATCHES,
         Form::Patches => [0; 4],
     };

@@ -23,6 +23,8 @@ const PATCH_ROWS: i64 = 4;
 const SLICE_BYTES: i64 = 32;
 /// Neighbours of which it makes a difference whether they follow each other: all that a block has.
 const LONGEST_RUN: i64 = 256;
+/// Bytes along the sum that groups of warps take at a time: rows of what they read.
+const LINE_BYTES: i64 = 128;
 /// Bytes that a thread copies at once, the most first.
 const PIECES: [i64; 3] = [16, 8, 4];
 
@@ -48,6 +50,8 @@ struct Tile {
 pub(super) enum Form {
     /// As `mma.sync` has them.
     Matrices,
+    /// The same, where four warps multiply together (`wgmma`): each has 16 rows of the block, and all of its columns.
+    Groups,
     /// A thread multiplies by itself: it has rows side by side, and columns as far apart as there are threads along them, so that
     /// threads side by side read words side by side, or rows of an odd number of pieces, in shared memory.
     Patches,
@@ -55,7 +59,7 @@ pub(super) enum Form {
 
 /// A sum of products in a kernel.
 pub(super) struct Fragments {
-    form: Form,
+    pub(super) form: Form,
     /// The stage.
     pub(super) sum: String,
     /// Its axes: rows, columns and what is summed.
@@ -118,7 +122,7 @@ impl Fragments {
         let [_, _, along_sum] = axes;
         let factor = stage.body.dtype(*factors.first()?).size_bytes()? as i64;
         let depth = extent(kernel, stage, along_sum);
-        let slice = if form == Form::Matrices { SLICE_BYTES / factor } else { 1 };
+        let slice = if form == Form::Patches { 1 } else { SLICE_BYTES / factor };
         let step = if depth <= slice { slice } else { step_bytes / factor };
         let name = stage.name.clone();
         rewritten.pad(sum, along_sum, step)?;
@@ -150,6 +154,19 @@ impl Fragments {
         Some(Self { form, sum: name, axes, tiles, block, warps, step, slice })
     }
 
+    /// Whether four warps together can multiply what lies in the tiles: what is summed are neighbours in memory, or of the right factor
+    /// columns, if these are halves; copied in whole pieces.
+    pub(super) fn suits_groups(&self, kernel: &Kernel) -> bool {
+        let [_, columns, depth] = self.axes;
+        let suits = |tile: &Tile| {
+            let size = find(kernel, &tile.stage).and_then(|id| kernel.stages[id].dtypes()[0].size_bytes());
+            let size = size.unwrap_or(0) as i64;
+            let along = tile.along == depth || (tile.along == columns && size == 2);
+            along && size <= 2 && tile.copied && tile.piece * size == PIECES[0] && self.step * size == LINE_BYTES
+        };
+        self.form != Form::Patches && self.tiles.iter().all(suits)
+    }
+
     /// Whether a stage is the tile of a factor, which could be computed where it is read.
     pub(super) fn is_tile(&self, name: &str) -> bool {
         self.tiles.iter().any(|tile| tile.stage == name)
@@ -165,7 +182,7 @@ impl Fragments {
         let warps = vec![of(0, "w"), of(1, "w")];
         warps.iter().for_each(|axis| plan.bind(id, axis, GpuDim::ThreadY));
         let (fragments, points, bound, is_vector) = match self.form {
-            Form::Matrices => {
+            Form::Matrices | Form::Groups => {
                 for (side, fragment) in [FRAGMENT.0, FRAGMENT.1].into_iter().enumerate() {
                     let within = if side == 0 { HALF } else { PAIR };
                     plan.split(id, &of(side, "wi"), fragment, &of(side, "f"), &of(side, "fi"));
@@ -224,7 +241,7 @@ impl Fragments {
         let names = self.axes.map(|axis| stage.axes[axis].name.clone());
         let [outer, step, slice, inner] = ["_o", "_step", "_s", "_i"].map(|suffix| format!("{}{suffix}", names[2]));
         plan.split(id, &names[2], self.step, &outer, &step);
-        if self.form == Form::Matrices {
+        if self.form != Form::Patches {
             plan.split(id, &step, self.slice, &slice, &inner);
         }
         let sides = [names[0].clone(), names[1].clone()];
@@ -235,13 +252,16 @@ impl Fragments {
         let sum = stage.name.clone();
         let innermost = order.points.last().cloned()?;
         match self.form {
-            Form::Matrices => {
+            Form::Matrices | Form::Groups => {
                 loops.extend(order.warps);
                 loops.push(slice.clone());
                 loops.extend(order.fragments.into_iter().chain(order.points));
                 loops.push(inner.clone());
                 plan.reorder(id, loops);
-                let intrinsic = INTRINSICS.into_iter().find(|intrinsic| intrinsic.turns() == self.slice)?;
+                let mut intrinsic = INTRINSICS.into_iter().find(|intrinsic| intrinsic.turns() == self.slice)?;
+                if self.form == Form::Groups {
+                    intrinsic = intrinsic.of_group()?;
+                }
                 for axis in [slice, innermost] {
                     plan.steps.push(Step::Unroll { stage: sum.clone(), axis });
                 }

@@ -23,6 +23,8 @@ pub struct GpuMachine {
     pub busy_blocks: i64,
     /// Whether warps multiply matrices, and memory is copied asynchronously.
     pub multiplies_matrices: bool,
+    /// Whether four warps together multiply matrices that lie in shared memory.
+    pub multiplies_in_groups: bool,
     /// Whether products of matrices of f32 may round their factors to TF32, which warps multiply, and so change results.
     pub rounds_to_tf32: bool,
 }
@@ -42,6 +44,7 @@ impl Default for GpuMachine {
             warp: 32,
             busy_blocks: 108,
             multiplies_matrices: true,
+            multiplies_in_groups: false,
             rounds_to_tf32: false,
         }
     }
@@ -57,6 +60,13 @@ impl GpuMachine {
         } else {
             Self::default()
         }
+    }
+
+    /// The same with the instructions of Hopper alone (`sm_90a`), whose processors have more shared memory (CUDA programming guide,
+    /// compute capability 9.0).
+    #[must_use]
+    pub fn with_groups(self) -> Self {
+        Self { multiplies_in_groups: true, shared_bytes: 226 << 10, busy_blocks: 132, ..self }
     }
 
     /// The same where threads have room for half as many points of results; `None` if that is one already.

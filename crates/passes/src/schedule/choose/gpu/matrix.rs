@@ -1,6 +1,7 @@
 //! Sums of products of halves or bytes, or of f32 numbers that may be rounded to TF32, as products of matrices: a block computes a tile of the result, a warp a part of it in
 //! fragments of 16×8 points ([`infc_ir::schedule::Intrinsic::Mma16`]), and both factors come to shared memory by asynchronous
-//! copies some steps of the sum ahead, where their elements lie in aligned pieces.
+//! copies some steps of the sum ahead, where their elements lie in aligned pieces. Where four warps can multiply together
+//! ([`infc_ir::schedule::Intrinsic::Wgmma16`]), they do if there are large tiles for all processors.
 //!
 //! Rows, columns and what is summed are one axis each, joined from those that the kernel has: a convolution is a product whose
 //! left factor is read at quotients and remainders. Only its tile's copy computes these; what is in shared memory is a matrix.
@@ -20,21 +21,44 @@ use infc_tensor::DType;
 
 /// Points along each side of the result below which most of a fragment would be of no use.
 const LEAST: i64 = 16;
-/// Rows and columns of a block, and warps along both, the largest first. Rows of columns are lines of memory, and reach all banks of
-/// shared memory.
-const BLOCKS: [(i64, i64, i64, i64); 5] =
-    [(128, 128, 2, 2), (128, 64, 2, 2), (64, 64, 2, 2), (32, 64, 1, 2), (16, 64, 1, 4)];
+
+/// Part of a result that a block computes.
+#[derive(Clone, Copy, PartialEq)]
+struct Block {
+    /// Rows and columns.
+    points: [i64; 2],
+    /// Warps along both.
+    warps: [i64; 2],
+    form: Form,
+}
+
+const fn block(rows: i64, columns: i64, warp_rows: i64, warp_columns: i64) -> Block {
+    Block { points: [rows, columns], warps: [warp_rows, warp_columns], form: Form::Matrices }
+}
+
+/// Four warps have 64 rows.
+const fn groups(rows: i64, columns: i64) -> Block {
+    Block { points: [rows, columns], warps: [rows / 16, 1], form: Form::Groups }
+}
+
+/// Parts of groups of warps, the largest first.
+const GROUP_BLOCKS: [Block; 2] = [groups(128, 256), groups(128, 128)];
 /// Others that a tuner may try.
-const OTHER_BLOCKS: [(i64, i64, i64, i64); 9] = [
-    (128, 256, 2, 4),
-    (256, 128, 4, 2),
-    (128, 128, 2, 4),
-    (64, 128, 2, 2),
-    (128, 32, 4, 1),
-    (64, 64, 2, 1),
-    (64, 32, 2, 2),
-    (32, 32, 2, 2),
-    (16, 32, 1, 2),
+const OTHER_GROUP_BLOCKS: [Block; 3] = [groups(64, 256), groups(64, 128), groups(64, 64)];
+/// Parts of warps, the largest first. Rows of columns are lines of memory, and reach all banks of shared memory.
+const BLOCKS: [Block; 5] =
+    [block(128, 128, 2, 2), block(128, 64, 2, 2), block(64, 64, 2, 2), block(32, 64, 1, 2), block(16, 64, 1, 4)];
+/// Others that a tuner may try.
+const OTHER_BLOCKS: [Block; 9] = [
+    block(128, 256, 2, 4),
+    block(256, 128, 4, 2),
+    block(128, 128, 2, 4),
+    block(64, 128, 2, 2),
+    block(128, 32, 4, 1),
+    block(64, 64, 2, 1),
+    block(64, 32, 2, 2),
+    block(32, 32, 2, 2),
+    block(16, 32, 1, 2),
 ];
 /// Bytes along the sum between two barriers: of a line of memory, or half of one.
 const STEPS: [i64; 2] = [128, 64];
@@ -43,6 +67,8 @@ const MOST_WASTE: i64 = 8;
 /// Tiles that are copied ahead, the best first: what is behind the last buffer is the first one again, which is told by a mask where
 /// there is a power of two of them (docs/perf-log.md).
 const AHEAD: [u32; 6] = [3, 1, 2, 0, 4, 5];
+/// The same for groups of warps, which have a buffer more.
+const AHEAD_OF_GROUPS: [u32; 4] = [2, 1, 3, 4];
 
 pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedule> {
     let Setting { machine, allowed, .. } = setting;
@@ -56,9 +82,11 @@ pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedul
     let fits = |schedule: &Schedule| is_fit(kernel, schedule, &machine, allowed);
     // No more than there are.
     let is_there = |ahead: &u32| *ahead <= 1 || i64::from(*ahead) < parts.turns;
-    let mut ways = AHEAD.into_iter().filter(is_there);
+    let all: &[u32] = if parts.sum.form == Form::Groups { &AHEAD_OF_GROUPS } else { &AHEAD };
+    let all = all.iter().copied();
+    let mut ways = all.clone().filter(is_there);
     let usual = ways.find(|&ahead| parts.schedule(ahead).is_some_and(|schedule| fits(&schedule)))?;
-    parts.schedule(setting.pick("tiles ahead", [usual].into_iter().chain(AHEAD))?)
+    parts.schedule(setting.pick("tiles ahead", [usual].into_iter().chain(all))?)
 }
 
 /// The kernel with one axis of rows, one of columns and one that is summed along, and the type of its factors, if there is an
@@ -131,22 +159,28 @@ impl Parts {
         }
         let others = stage.value_axes().filter(|(n, _)| !axes.contains(n)).map(|(n, _)| extent(kernel, stage, n));
         let batch = others.fold(1, i64::saturating_mul);
-        let tiles_of = |block: &(i64, i64, i64, i64)| {
+        let tiles_of = |block: &Block| {
             let of = |points: i64, block: i64| points.saturating_add(block - 1) / block;
-            of(rows, block.0).saturating_mul(of(columns, block.1)).saturating_mul(batch)
+            of(rows, block.points[0]).saturating_mul(of(columns, block.points[1])).saturating_mul(batch)
         };
-        let holds = |(rows, columns, warp_rows, warp_columns): &(i64, i64, i64, i64)| {
-            rows * columns / (warp_rows * warp_columns * machine.warp) <= machine.fragment_registers
+        let holds = |block: &Block| {
+            let threads = block.warps.iter().product::<i64>() * machine.warp;
+            block.points.iter().product::<i64>() / threads <= machine.fragment_registers
         };
-        let mut blocks = BLOCKS.into_iter().filter(holds);
+        let in_groups = machine.multiplies_in_groups && {
+            let Block { points, warps, form } = GROUP_BLOCKS[0];
+            let mut tried = rewritten.clone();
+            let sum = Fragments::of(&mut tried, found.sum, axes, &found.factors, [points, warps], (form, STEPS[0]));
+            sum.is_some_and(|sum| sum.suits_groups(&tried.kernel))
+        };
+        let of_groups = |all: &'static [Block]| all.iter().copied().filter(move |_| in_groups);
+        let mut blocks = of_groups(&GROUP_BLOCKS).chain(BLOCKS).filter(holds);
         let busy = blocks.clone().find(|block| tiles_of(block) >= machine.busy_blocks);
         let usual = busy.or_else(|| blocks.next_back())?;
-        let others = BLOCKS.into_iter().chain(OTHER_BLOCKS).filter(holds);
-        let (block_rows, block_columns, warp_rows, warp_columns) =
-            setting.pick("block", [usual].into_iter().chain(others))?;
+        let others = of_groups(&GROUP_BLOCKS).chain(of_groups(&OTHER_GROUP_BLOCKS)).chain(BLOCKS).chain(OTHER_BLOCKS);
+        let block = setting.pick("block", [usual].into_iter().chain(others.filter(holds)))?;
         let beside = found.beside.iter().map(|&root| kernel.stages[root].name.clone()).collect();
         let root = kernel.stages[found.root].name.clone();
-        let shape = [[block_rows, block_columns], [warp_rows, warp_columns]];
         let factor_bytes = kernel.stages[found.sum].body.dtype(found.factors[0]).size_bytes()? as i64;
         let padded = |bytes: i64| {
             let terms = bytes / factor_bytes;
@@ -155,9 +189,10 @@ impl Parts {
         // Zeros behind a short sum are multiplied, too.
         let [whole, part] = STEPS;
         let usual = if padded(whole) - padded(part) > padded(part) / MOST_WASTE { part } else { whole };
-        let step = setting.pick("bytes of a step", [usual, whole, part])?;
+        // A group takes lines.
+        let step = if block.form == Form::Groups { whole } else { setting.pick("bytes of a step", [usual, whole, part])? };
         let turns = padded(step) / (step / factor_bytes);
-        let form = (Form::Matrices, step);
+        let (shape, form) = ([block.points, block.warps], (block.form, step));
         let sum = Fragments::of(&mut rewritten, found.sum, axes, &found.factors, shape, form)?;
         let root = find(&rewritten.kernel, &root)?;
         Some(Self { rewritten, root, beside, root_axes, sum, turns })

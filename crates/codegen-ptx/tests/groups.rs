@@ -1,0 +1,210 @@
+//! Products of halves and bytes by groups of four warps (`sm_90a`): whole and ragged shapes through the simulator, and faults planted
+//! in them.
+
+mod assembler;
+mod compiled;
+mod device;
+
+use compiled::{Compiled, agrees};
+use infc_codegen_ptx::{PtxTarget, emit};
+use infc_ir::kernel::Kernel;
+use infc_passes::ErrorClass;
+use infc_passes::schedule::gpu::{self, GpuMachine};
+
+fn target() -> PtxTarget {
+    "sm_90a".parse().expect("a listed target")
+}
+
+/// As for `sm_90a`, with few processors, so that small products have large tiles.
+fn machine() -> GpuMachine {
+    GpuMachine { busy_blocks: 1, ..GpuMachine::for_capability(90).with_groups() }
+}
+
+#[track_caller]
+fn compile(kernel: &Kernel) -> Compiled {
+    let compiled = compiled::compile_for(kernel, &machine(), ErrorClass::Reassociating);
+    Compiled { module: emit(&compiled.nest, &target()), ..compiled }
+}
+
+/// `y = max(x·w + b, 0)` of so many rows, columns and terms; `w` in panels of 64 columns, or with terms as neighbours if it is `turned`.
+fn product(dtype: &str, m: &str, n: i64, k: i64, turned: bool) -> Kernel {
+    let (w, at) = match turned {
+        true => (format!("{n}, {k}"), "n, k"),
+        false => (format!("{}, {k}, 64", (n + 63) / 64), "div(n, 64), k, mod(n, 64)"),
+    };
+    let clause = if m == "M" { "where M in 1..=4096 " } else { "" };
+    let text = format!(
+        "kernel @product(x: {dtype}[{m}, {k}], const w: {dtype}[{w}], const b: f32[{n}]) -> (y: {dtype}[{m}, {n}]) {clause}{{
+  stage s[m: {m}, n: {n}, reduce k: {k}] = fold sum f32(x[m, k]) * f32(w[{at}])
+  stage o[m, n] = {dtype}(max(s[m, n] + b[n], 0))
+  output y[m, n] = o[m, n]
+}}
+"
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn text(compiled: &Compiled) -> &str {
+    &compiled.module.as_ref().unwrap_or_else(|e| panic!("{e}\n{}\n{}", compiled.schedule, compiled.nest)).text
+}
+
+/// A kernel that groups of warps multiply, and that agrees with the interpreter.
+#[track_caller]
+fn multiplies(kernel: &Kernel, symbols: &[i64], tolerance: f64) -> Compiled {
+    let compiled = compile(kernel);
+    let is_group = text(&compiled).contains("wgmma.mma_async") && !text(&compiled).contains("mma.sync");
+    assert!(is_group, "{}\n{}\n{}", compiled.schedule, compiled.nest, text(&compiled));
+    agrees(&format!("{} {symbols:?}", kernel.name), kernel, &compiled, symbols, tolerance);
+    compiled
+}
+
+#[test]
+fn whole_and_ragged_tiles() {
+    for (dtype, m, n, k) in [("f16", "128", 256, 128), ("bf16", "130", 200, 160), ("f16", "100", 72, 72)] {
+        for turned in [false, true] {
+            multiplies(&product(dtype, m, n, k, turned), &[], 2e-3);
+        }
+    }
+}
+
+#[test]
+fn rows_that_only_a_run_tells() {
+    let kernel = product("f16", "M", 128, 192, false);
+    for rows in [1, 77, 129] {
+        multiplies(&kernel, &[rows], 2e-3);
+    }
+}
+
+/// Blocks of other sizes, and more or fewer tiles ahead, as a tuner tries them.
+#[test]
+fn other_picks() {
+    let kernel = infc_passes::formulate::normalise(product("f16", "70", 136, 328, false));
+    let mut seen = std::collections::BTreeSet::new();
+    for block in 0..6 {
+        for ahead in 0..3 {
+            let picks = [0, block, ahead];
+            let decided = gpu::decide(&kernel, &machine(), ErrorClass::Reassociating, &picks);
+            let Some((schedule, _)) = decided else { continue };
+            if !schedule.to_string().contains("wgmma16") || !seen.insert(schedule.to_string()) {
+                continue;
+            }
+            let compiled = compiled::compile_by(kernel.clone(), &schedule);
+            let compiled = Compiled { module: emit(&compiled.nest, &target()), ..compiled };
+            assert!(text(&compiled).contains("wgmma.mma_async"), "{schedule}\n{}\n{}", compiled.nest, text(&compiled));
+            agrees("other picks", &kernel, &compiled, &[], 2e-3);
+        }
+    }
+    assert!(seen.len() >= 8, "{}", seen.len());
+}
+
+#[test]
+fn bytes() {
+    for (a, b, m, n, k) in [("u8", "i8", "128", 256, 256), ("i8", "i8", "70", 120, 160), ("u8", "u8", "M", 128, 128)] {
+        let clause = if m == "M" { "where M in 1..=256 " } else { "" };
+        let text = format!(
+            "kernel @bytes(x: {a}[{m}, {k}], const w: {b}[{n}, {k}]) -> (y: i32[{m}, {n}]) {clause}{{
+  stage s[m: {m}, n: {n}, reduce k: {k}] = fold sum i32(x[m, k]) * i32(w[n, k])
+  stage o[m, n] = s[m, n]
+  output y[m, n] = o[m, n]
+}}
+"
+        );
+        let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let symbols: &[i64] = if m == "M" { &[133] } else { &[] };
+        multiplies(&kernel, symbols, 0.0);
+    }
+}
+
+/// A convolution of images, channels last, its weights in panels.
+fn convolution(h: i64, w: i64, c: i64, k: i64, stride: i64) -> Kernel {
+    let (p, q) = ((h - 1) / stride + 1, (w - 1) / stride + 1);
+    let (row, column) = (format!("{stride}*p + r - 1"), format!("{stride}*q + s - 1"));
+    let text = format!(
+        "kernel @convolution(x: f16[2, {h}, {w}, {c}], const w: f16[{}, 3, 3, {c}, 64]) -> (y: f16[2, {p}, {q}, {k}]) {{
+  stage a[n: 2, p: {p}, q: {q}, k: {k}, reduce r: 3, reduce s: 3, reduce c: {c}] = fold sum
+    f32(x[n, {row}, {column}, c] if 0 <= {row} < {h} and 0 <= {column} < {w} else 0) * f32(w[div(k, 64), r, s, c, mod(k, 64)])
+  stage o[n, p, q, k] = f16(max(a[n, p, q, k], 0))
+  output y[n, p, q, k] = o[n, p, q, k]
+}}
+",
+        (k + 63) / 64
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+#[test]
+fn convolutions_are_products() {
+    multiplies(&convolution(8, 8, 16, 128, 1), &[], 2e-3);
+    multiplies(&convolution(9, 7, 32, 72, 2), &[], 2e-3);
+}
+
+/// What the instruction does not take is multiplied as elsewhere: words, columns of bytes, three channels, what has to be exact.
+#[test]
+fn not_everything() {
+    let in_groups = |kernel: &Kernel, allowed| {
+        let compiled = compiled::compile_for(kernel, &machine(), allowed);
+        emit(&compiled.nest, &target()).expect("PTX").text.contains("wgmma")
+    };
+    let large = product("f16", "128", 128, 128, false);
+    assert!(in_groups(&large, ErrorClass::Reassociating) && !in_groups(&large, ErrorClass::Exact));
+    assert!(!in_groups(&product("f32", "128", 128, 128, false), ErrorClass::Reassociating));
+    assert!(!in_groups(&product("f16", "128", 128, 132, true), ErrorClass::Reassociating));
+    // Every other GPU does what the loops say.
+    let compiled = compile(&large);
+    let plain = emit(&compiled.nest, &PtxTarget::default()).expect("PTX").text;
+    assert!(!plain.contains("wgmma") && !plain.contains("fence.proxy"));
+    agrees("elsewhere", &large, &Compiled { module: emit(&compiled.nest, &PtxTarget::default()), ..compiled }, &[], 2e-3);
+}
+
+/// What changes of lines lead to in a ragged product of several turns.
+fn mutants(wanted: &str, change: impl Fn(&str) -> String) -> Vec<Option<&'static str>> {
+    let original = product("f16", "72", 136, 328, false);
+    compiled::mutants(&compile(&original), &original, wanted, change)
+}
+
+#[test]
+fn planted_faults_are_found() {
+    for wanted in ["bar.sync", "cp.async.wait_group", "wgmma.fence", "fence.proxy", "wgmma.wait_group"] {
+        let found = mutants(wanted, |_| String::new());
+        assert!(found.iter().all(Option::is_some), "{wanted}: {found:?}");
+    }
+    let found = mutants("wgmma.commit_group", |_| String::new());
+    assert!(found.iter().all(Option::is_some), "{found:?}");
+    // Columns for rows, a panel that lies elsewhere, a slice that is not moved on, a line that is not swizzled.
+    let turned = |l: &str| l.replace(", 0, 1;", ", 0, 0;");
+    assert!(mutants("wgmma.mma_async", turned).iter().all(Option::is_some));
+    let moved = |by: i64| move |l: &str| {
+        let (head, number) = l.trim_end_matches(';').rsplit_once(' ').expect("a number");
+        format!("{head} {};", number.parse::<i64>().expect("a number") ^ by)
+    };
+    for by in [1 << 16, 1 << 32, 1 << 62, 1 << 50] {
+        let descriptors = |l: &str| if l.contains("or.b64") { moved(by)(l) } else { l.to_owned() };
+        let found = mutants("or.b64", descriptors);
+        assert!(found.iter().any(Option::is_some), "{by:#x}: {found:?}");
+    }
+    for wanted in ["xor.b32", "shr.u32"] {
+        let found = mutants(wanted, |l| l.replace(wanted, if wanted == "xor.b32" { "or.b32" } else { "shr.s32" }).replace(", 7", ", 6").replace(", 8;", ", 7;"));
+        assert!(found.iter().any(Option::is_some), "{wanted}");
+    }
+}
+
+#[test]
+fn the_assembler_takes_products() {
+    let kernels = [
+        product("f16", "4096", 4096, 4096, false),
+        product("bf16", "1024", 2048, 520, true),
+        product("f16", "M", 512, 192, false),
+        convolution(56, 56, 64, 128, 1),
+    ];
+    let nests: Vec<_> = kernels.iter().map(|k| compile(k).nest).collect();
+    assembler::assemble_for(&["sm_90a"], nests.len(), |target| {
+        infc_codegen_ptx::link(
+            &nests.iter().enumerate().map(|(n, nest)| {
+                let module = emit(nest, target).expect("it has PTX");
+                let text = module.text.replace(&module.entry, &format!("{}_{n}", module.entry));
+                infc_codegen_ptx::PtxModule { text, ..module }
+            }).collect::<Vec<_>>(),
+            *target,
+        )
+    });
+}
