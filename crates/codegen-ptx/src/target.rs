@@ -33,7 +33,8 @@ const TARGETS: &[(u16, bool, &str, u64)] = &[
     (86, false, "7.1", 99),
     (89, false, "7.8", 99),
     (90, false, "7.8", 227),
-    (90, true, "8.0", 227),
+    // Groups multiply bytes with a sign by bytes without one from 8.4 on.
+    (90, true, "8.4", 227),
     (100, false, "8.6", 227),
     (120, false, "8.7", 99),
 ];

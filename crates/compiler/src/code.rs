@@ -42,10 +42,7 @@ impl VariantTarget {
     pub fn machine(&self) -> AnyMachine {
         match self {
             Self::Cpu(target) => schedule_machine(target).into(),
-            Self::Cuda(target) => {
-                let machine = GpuMachine::for_capability(target.capability());
-                (if target.is_specific() { machine.with_groups() } else { machine }).into()
-            }
+            Self::Cuda(target) => GpuMachine::for_target(target.capability(), target.is_specific()).into(),
         }
     }
 

@@ -51,7 +51,7 @@ impl Compiled {
     /// # Errors
     /// There is no schedule for it, or no PTX.
     pub fn new(kernel: &Kernel, allowed: ErrorClass, target: PtxTarget) -> Result<Self> {
-        Self::by(kernel, allowed, target, &gpu::GpuMachine::for_capability(target.capability()))
+        Self::by(kernel, allowed, target, &gpu::GpuMachine::for_target(target.capability(), target.is_specific()))
     }
 
     /// The same by a schedule that has a machine in mind.
@@ -202,6 +202,48 @@ pub fn files(device: &Device, folder: &Path, target: PtxTarget) -> Outcome {
             let how = (&symbols[..], tolerance);
             let found = difference(device, &kernel, ErrorClass::Reassociating, how, target);
             outcome.note(&format!("{} {symbols:?}", test.name), found);
+        }
+    }
+    outcome
+}
+
+/// Products of halves and of bytes, whole and ragged, in the largest blocks that there are.
+#[must_use]
+pub fn products(device: &Device, target: PtxTarget) -> Outcome {
+    const SHAPES: [[u64; 3]; 4] = [[128, 256, 128], [150, 264, 200], [64, 64, 320], [129, 136, 264]];
+    let machine = gpu::GpuMachine { busy_blocks: 1, ..gpu::GpuMachine::for_target(target.capability(), target.is_specific()) };
+    let mut outcome = Outcome::default();
+    for [m, n, k] in SHAPES {
+        for (a, b, sum, turned) in [
+            ("f16", "f16", "f32", false),
+            ("bf16", "bf16", "f32", false),
+            ("f16", "f16", "f32", true),
+            ("i8", "i8", "i32", true),
+            ("u8", "i8", "i32", true),
+        ] {
+            let k = if sum == "i32" { k.next_multiple_of(16) } else { k };
+            let (shape, at) = match turned {
+                true => (format!("{n}, {k}"), "n, k"),
+                false => (format!("{}, {k}, 64", n.div_ceil(64)), "div(n, 64), k, mod(n, 64)"),
+            };
+            let text = format!(
+                "kernel @product(x: {a}[{m}, {k}], const w: {b}[{shape}]) -> (y: {sum}[{m}, {n}]) {{
+  stage s[m: {m}, n: {n}, reduce k: {k}]: {sum} = fold sum {sum}(x[m, k]) * {sum}(w[{at}])
+  stage o[m, n] = s[m, n]
+  output y[m, n] = o[m, n]
+}}
+"
+            );
+            let run = || {
+                let kernel: Kernel = text.parse().map_err(|e| anyhow::anyhow!("{e}"))?;
+                let inputs = infc_testkit::random_inputs(&kernel, &[], 7);
+                let expected = run_kernel(&kernel, &[], &inputs)?;
+                let compiled = Compiled::by(&kernel, ErrorClass::Reassociating, target, &machine)?;
+                let found = compiled.run(device, &[], &inputs)?;
+                let tolerance = if sum == "i32" { 0.0 } else { 1e-4 };
+                Ok(infc_testkit::difference(&found, &expected, tolerance, tolerance))
+            };
+            outcome.note(&format!("product {m}×{n}×{k} {a} {b}, {}", if turned { "terms side by side" } else { "panels" }), run());
         }
     }
     outcome

@@ -29,7 +29,7 @@ pub(crate) const FILES: [&str; 3] = [RECORD, TOOLS[0].1, TOOLS[1].1];
 /// Sees one part.
 pub(crate) fn see(part: Part, arguments: &Arguments, deadline: Instant) -> Result<Report> {
     let device = if arguments.simulated {
-        Device::new(Arc::new(Simulator::new(1).with_memory(1 << 30)))
+        Device::new(Arc::new(Simulator::new(1).with_generation(90, 84).with_memory(1 << 30)))
     } else {
         match infc_runtime::installed_gpu() {
             Ok(gpu) => Device::new(gpu),
@@ -56,7 +56,7 @@ fn instructions(device: &Device, arguments: &Arguments, report: &mut Report) -> 
     let (record, failed) = Record::of(device, report.date.clone());
     std::fs::write(arguments.out.join(RECORD), record.text())?;
     report.outcome("instructions", Outcome { runs: record.outputs.len() + failed.len(), failed });
-    let simulator = Device::new(Arc::new(Simulator::new(1)));
+    let simulator = Device::new(Arc::new(Simulator::new(1).with_generation(90, 84)));
     report.instructions("instructions, as the simulator does them", record.compare(&simulator));
     Ok(())
 }
@@ -64,6 +64,8 @@ fn instructions(device: &Device, arguments: &Arguments, report: &mut Report) -> 
 fn kernels(device: &Device, arguments: &Arguments, report: &mut Report) -> Result<()> {
     ensure!(arguments.kernel_files.is_dir(), "{} is no folder", arguments.kernel_files.display());
     report.outcome("kernel files", kernels::files(device, &arguments.kernel_files, arguments.target));
+    report.write(&arguments.out)?;
+    report.outcome("products in large blocks", kernels::products(device, arguments.target));
     report.write(&arguments.out)?;
     report.outcome("random kernels", kernels::random(device, arguments.random, 1, arguments.target));
     Ok(())

@@ -161,7 +161,7 @@ fn loaded(
                     let Some((n, choice)) = taken else { return };
                     let compiled = Compiled::scheduled(kernel.clone(), &choice.schedule, target);
                     let loaded = compiled.and_then(|compiled| {
-                        let image = how.ptxas.as_deref().map(|ptxas| assembled(ptxas, compiled.text(), device));
+                        let image = how.ptxas.as_deref().map(|ptxas| assembled(ptxas, compiled.text(), (target, device)));
                         let code = match image.transpose()? {
                             Some(image) => compiled.load(device, GpuImage::Cubin(&image))?,
                             None => compiled.load(device, GpuImage::Ptx(compiled.text()))?,
@@ -181,11 +181,12 @@ fn loaded(
 }
 
 /// Machine code of a module for the GPU that there is.
-fn assembled(ptxas: &Path, text: &str, device: &Device) -> Result<Vec<u8>> {
+fn assembled(ptxas: &Path, text: &str, (target, device): (PtxTarget, &Device)) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let [from, to] = ["kernel.ptx", "kernel.cubin"].map(|name| folder.path().join(name));
     std::fs::write(&from, text)?;
-    let arch = format!("sm_{}", device.gpu().capability());
+    let generation = format!("sm_{}", device.gpu().capability());
+    let arch = if target.is_specific() { target.to_string() } else { generation };
     let said = Command::new(ptxas).args(["-arch", &arch]).arg(&from).arg("-o").arg(&to).output()?;
     ensure!(said.status.success(), "ptxas: {}", String::from_utf8_lossy(&said.stderr));
     Ok(std::fs::read(&to)?)

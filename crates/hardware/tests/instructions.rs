@@ -6,10 +6,11 @@ mod assembler;
 
 use infc_codegen_ptx::PtxTarget;
 use infc_hardware::device::Device;
-use infc_hardware::instructions::{EVERYWHERE, Record, all};
+use infc_hardware::instructions::{EVERYWHERE, Micro, Record, all};
 use infc_hardware::kernels::Compiled;
 use infc_ir::kernel::Kernel;
 use infc_passes::ErrorClass;
+use infc_passes::schedule::gpu::GpuMachine;
 use infc_simgpu::Simulator;
 use infc_testkit::strategies;
 use proptest::strategy::{Strategy, ValueTree};
@@ -19,16 +20,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn simulator(seed: u64) -> Device {
-    Device::new(Arc::new(Simulator::new(seed)))
+    Device::new(Arc::new(Simulator::new(seed).with_generation(90, 84)))
 }
 
-/// The instructions of a module, as far as the blank in front of their operands; of copies also how many bytes.
+/// The instructions of a module, as far as the blank in front of their operands; of copies also how many bytes. Products by groups of
+/// warps are alike whatever the number of columns.
 fn instructions(text: &str) -> impl Iterator<Item = String> {
     text.lines().filter_map(|line| {
         let line = line.trim();
         let line = if line.starts_with('@') { line.split_once(' ')?.1 } else { line };
         let name = line.split([' ', ';']).next().filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))?;
         let size = line.split(", ").nth(2).filter(|_| name.starts_with("cp.async.c") && name.ends_with("global"));
+        if let Some((head, shape)) = name.split_once(".m64n") {
+            return Some(format!("{head}.m64{}", shape.trim_start_matches(|c: char| c.is_ascii_digit())));
+        }
         Some(size.map_or_else(|| name.to_owned(), |size| format!("{name} {}", size.trim_end_matches(';'))))
     })
 }
@@ -43,9 +48,11 @@ fn product(dtypes: [&str; 2]) -> Kernel {
     let [a, b] = dtypes;
     let sum = if a.ends_with('8') { "i32" } else { "f32" };
     let [of_a, of_b] = [a, b].map(|dtype| if dtype == "f32" { "tf32" } else { sum });
+    // Groups of warps take bytes side by side along what is summed.
+    let (shape, at) = if sum == "i32" { ("64, 64", "n, k") } else { ("4, 64, 16", "div(n, 16), k, mod(n, 16)") };
     let text = format!(
-        "kernel @product(x: {a}[64, 64], const w: {b}[4, 64, 16]) -> (y: {sum}[64, 64]) {{
-  stage s[m: 64, n: 64, reduce k: 64] = fold sum {of_a}(x[m, k]) * {of_b}(w[div(n, 16), k, mod(n, 16)])
+        "kernel @product(x: {a}[64, 64], const w: {b}[{shape}]) -> (y: {sum}[64, 64]) {{
+  stage s[m: 64, n: 64, reduce k: 64] = fold sum {of_a}(x[m, k]) * {of_b}(w[{at}])
   stage o[m, n] = s[m, n]
   output y[m, n] = o[m, n]
 }}
@@ -65,14 +72,24 @@ fn every_instruction_that_is_printed_has_one() {
         [["u8", "u8"], ["i8", "i8"], ["i8", "u8"], ["u8", "i8"], ["f16", "f16"], ["bf16", "bf16"], ["f32", "f32"]]
             .map(product),
     );
-    let known: BTreeSet<String> =
-        all().into_iter().map(|micro| micro.instruction).chain(EVERYWHERE.map(str::to_owned)).collect();
+    let known: BTreeSet<String> = all()
+        .into_iter()
+        .flat_map(|micro| instructions(&micro.instruction).chain([micro.instruction.clone()]).collect::<Vec<_>>())
+        .chain(EVERYWHERE.map(str::to_owned))
+        .collect();
     let mut missing = BTreeSet::new();
+    let specific: PtxTarget = "sm_90a".parse().expect("a listed target");
+    let busy = GpuMachine { busy_blocks: 1, ..GpuMachine::for_target(90, true) };
+    let mut groups = 0;
     for kernel in kernels {
-        let compiled = Compiled::new(&kernel, ErrorClass::Reassociating, PtxTarget::default());
-        let compiled = compiled.unwrap_or_else(|e| panic!("{e:#}\n{kernel}"));
-        missing.extend(instructions(compiled.text()).filter(|name| !known.contains(name)));
+        for (target, machine) in [(PtxTarget::default(), GpuMachine::default()), (specific, busy)] {
+            let compiled = Compiled::by(&kernel, ErrorClass::Reassociating, target, &machine);
+            let compiled = compiled.unwrap_or_else(|e| panic!("{e:#}\n{kernel}"));
+            groups += usize::from(compiled.text().contains("wgmma.mma_async"));
+            missing.extend(instructions(compiled.text()).filter(|name| !known.contains(name)));
+        }
     }
+    assert!(groups >= 6, "{groups}");
     assert!(missing.is_empty(), "no small kernel shows {missing:?}");
 }
 
@@ -115,15 +132,17 @@ fn a_record_is_compared_instruction_by_instruction() {
 
 #[test]
 fn the_assembler_takes_small_kernels() {
-    let micros = all();
     let header = |text: &str| text.find(".visible").expect("an entry");
-    assembler::assemble_text(micros.len(), |_| {
+    let (specific, others): (Vec<_>, Vec<_>) = all().into_iter().partition(|micro| micro.text.contains(".target sm_90a"));
+    let together = |micros: &[Micro], head: &str| {
         let kernels = micros.iter().enumerate().map(|(n, micro)| {
             let kernel = &micro.text[header(&micro.text)..];
             kernel.replace(" micro(", &format!(" micro_{n}(")).replace("param_", &format!("param_{n}_"))
         });
-        ".version 7.0\n.target sm_80\n.address_size 64\n\n".to_owned() + &kernels.collect::<String>()
-    });
+        format!("{head}\n.address_size 64\n\n{}", kernels.collect::<String>())
+    };
+    assembler::assemble_text(others.len(), |_| together(&others, ".version 7.0\n.target sm_80"));
+    assembler::assemble_for(&["sm_90a"], specific.len(), |_| together(&specific, ".version 8.4\n.target sm_90a"));
 }
 
 /// What hardware did, if it was recorded.

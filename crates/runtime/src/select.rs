@@ -171,7 +171,7 @@ fn decimal(tenths: u32) -> String {
 fn driver_for(ptx_version: u32) -> String {
     // Of the versions that modules are made for (`codegen-ptx`), and that of Hopper's own instructions.
     // Those before 450 know 6.3 and lack functions that the runtime calls.
-    const DRIVERS: [(u32, u32); 7] = [(63, 450), (70, 450), (71, 455), (78, 520), (80, 525), (86, 565), (87, 570)];
+    const DRIVERS: [(u32, u32); 7] = [(63, 450), (70, 450), (71, 455), (78, 520), (84, 550), (86, 565), (87, 570)];
     let known = DRIVERS.iter().find(|(version, _)| *version == ptx_version);
     let ptx = decimal(ptx_version);
     known.map_or_else(

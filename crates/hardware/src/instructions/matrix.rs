@@ -55,7 +55,6 @@ fn product(depth: usize, sum: &str, [a, b]: [&str; 2]) -> Micro {
     let right = load_words(&mut text, 1, word, 2);
     let added = load_words(&mut text, 2, of_sum, 4);
     let result: Vec<String> = (0..4).map(|_| text.register(of_sum)).collect();
-    let list = |registers: &[String]| format!("{{{}}}", registers.join(", "));
     text.line(&format!("{instruction} {}, {}, {}, {}", list(&result), list(&left), list(&right), list(&added)));
     store(&mut text, 3, &result);
     let input = |ty: &str, words: usize, seed: u64| -> Vec<u8> {
@@ -73,7 +72,12 @@ fn product(depth: usize, sum: &str, [a, b]: [&str; 2]) -> Micro {
     }
 }
 
-fn load_words(text: &mut Text, parameter: usize, ty: Type, count: usize) -> Vec<String> {
+/// Registers as an operand.
+pub(super) fn list(registers: &[String]) -> String {
+    format!("{{{}}}", registers.join(", "))
+}
+
+pub(super) fn load_words(text: &mut Text, parameter: usize, ty: Type, count: usize) -> Vec<String> {
     let from = text.own(parameter, 4 * count);
     let registers: Vec<String> = (0..count).map(|_| text.register(ty)).collect();
     for (n, register) in registers.iter().enumerate() {
@@ -82,7 +86,7 @@ fn load_words(text: &mut Text, parameter: usize, ty: Type, count: usize) -> Vec<
     registers
 }
 
-fn store(text: &mut Text, parameter: usize, registers: &[String]) {
+pub(super) fn store(text: &mut Text, parameter: usize, registers: &[String]) {
     let to = text.own(parameter, 4 * registers.len());
     let ty = if registers[0].starts_with("%f") { "f32" } else { "u32" };
     for (n, register) in registers.iter().enumerate() {
@@ -90,12 +94,12 @@ fn store(text: &mut Text, parameter: usize, registers: &[String]) {
     }
 }
 
-fn scattered(n: u64, seed: u64) -> u64 {
+pub(super) fn scattered(n: u64, seed: u64) -> u64 {
     (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17).wrapping_mul(0xbf58_476d_1ce4_e5b9 + 2 * seed) >> 40
 }
 
 /// A whole number that all of these types hold, -31 to 31; bytes without a sign are 0 to 255, those with one -128 to 127.
-fn small(ty: &str, bits: u64) -> Vec<u8> {
+pub(super) fn small(ty: &str, bits: u64) -> Vec<u8> {
     let number = (bits % 63) as f64 - 31.0;
     match ty {
         "f16" => half::f16::from_f64(number).to_le_bytes().to_vec(),

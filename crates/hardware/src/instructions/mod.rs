@@ -3,6 +3,7 @@
 //!
 //! All of these instructions have one right result (there are no approximate ones), so a record is a hash.
 
+mod group;
 mod matrix;
 mod memory;
 mod record;
@@ -37,26 +38,30 @@ pub struct Micro {
 /// The kernels, by what they show.
 #[must_use]
 pub fn all() -> Vec<Micro> {
-    scalar::micros().chain(memory::micros()).chain(matrix::micros()).collect()
+    scalar::micros().chain(memory::micros()).chain(matrix::micros()).chain(group::micros()).collect()
 }
 
 /// What is in every kernel anyway, and what another one shows along with what it is for.
-pub const EVERYWHERE: [&str; 8] = [
+pub const EVERYWHERE: [&str; 12] = [
     "bar.sync",
     "bra",
     "cp.async.commit_group",
     "cp.async.wait_group",
     "cvta.to.global.u64",
+    "fence.proxy.async.shared::cta",
     "ld.param.u64",
     "mov.u64",
     "ret",
+    "wgmma.commit_group.sync.aligned",
+    "wgmma.fence.sync.aligned",
+    "wgmma.wait_group.sync.aligned",
 ];
 
 impl Micro {
     /// Whether it takes a GPU of this compute capability, major·10 + minor.
     #[must_use]
     pub fn runs_on(&self, capability: u32) -> bool {
-        capability >= text::needed(&self.instruction)
+        text::needed(&self.instruction).runs_on(capability)
     }
 
     /// The output, with every NaN the same.

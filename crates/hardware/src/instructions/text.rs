@@ -66,13 +66,34 @@ impl Type {
     }
 }
 
-const TURING: u32 = 75;
-const AMPERE: u32 = 80;
+/// What an instruction takes, of what there is code for.
+#[derive(Clone, Copy)]
+pub(super) struct Needed {
+    version: &'static str,
+    /// The compute capability, major·10 + minor, and whether it must be that one.
+    capability: u32,
+    only: bool,
+}
 
-/// The compute capability that an instruction takes, of those that there is code for, major·10 + minor.
-pub(super) fn needed(instruction: &str) -> u32 {
+const TURING: Needed = Needed { version: "6.5", capability: 75, only: false };
+const AMPERE: Needed = Needed { version: "7.0", capability: 80, only: false };
+const HOPPER: Needed = Needed { version: "8.4", capability: 90, only: true };
+
+impl Needed {
+    pub(super) fn runs_on(self, capability: u32) -> bool {
+        if self.only { capability == self.capability } else { capability >= self.capability }
+    }
+}
+
+pub(super) fn needed(instruction: &str) -> Needed {
     const OF_AMPERE: [&str; 6] = ["mma.", "cp.async.", "max.NaN.", "min.NaN.", "cvt.rn.bf16.", "cvt.rna.tf32."];
-    if OF_AMPERE.iter().any(|start| instruction.starts_with(start)) { AMPERE } else { TURING }
+    const OF_HOPPER: [&str; 2] = ["wgmma.", "fence.proxy.async"];
+    let is_of = |starts: &[&str]| starts.iter().any(|start| instruction.starts_with(start));
+    match instruction {
+        _ if is_of(&OF_HOPPER) => HOPPER,
+        _ if is_of(&OF_AMPERE) => AMPERE,
+        _ => TURING,
+    }
 }
 
 /// The register that every module has the thread's number in.
@@ -172,7 +193,8 @@ impl Text {
         let parameters: Vec<String> = (0..self.parameters.len()).map(|n| format!("\t.param .u64 param_{n}")).collect();
         let declare = |(class, (name, count)): (&&str, &(&str, usize))| format!("\t.reg {class} {name}<{count}>;\n");
         let registers: String = self.registers.iter().map(declare).collect();
-        let (version, target) = if needed(instruction) < AMPERE { ("6.5", TURING) } else { ("7.0", AMPERE) };
+        let Needed { version, capability, only } = needed(instruction);
+        let target = format!("{capability}{}", if only { "a" } else { "" });
         format!(
             ".version {version}\n.target sm_{target}\n.address_size 64\n\n.visible .entry micro(\n{}\n)\n.maxntid {threads}, 1, 1\n{{\n\
              {registers}{}\n{}}}\n",

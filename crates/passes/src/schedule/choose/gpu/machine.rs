@@ -62,6 +62,13 @@ impl GpuMachine {
         }
     }
 
+    /// A GPU as [`GpuMachine::for_capability`] has it, or of that compute capability alone with the instructions that no other has.
+    #[must_use]
+    pub fn for_target(capability: u32, specific: bool) -> Self {
+        let machine = Self::for_capability(capability);
+        if specific { machine.with_groups() } else { machine }
+    }
+
     /// The same with the instructions of Hopper alone (`sm_90a`), whose processors have more shared memory (CUDA programming guide,
     /// compute capability 9.0).
     #[must_use]
