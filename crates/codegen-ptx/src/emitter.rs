@@ -115,6 +115,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) fragments: Option<HashMap<(BufferId, IndexExpr), Vec<Reg>>>,
     /// Turns of those loops that are being taken apart, the outermost first.
     pub(crate) turns: Vec<Turn>,
+    /// Per variable, while a loop is printed in front of which something was computed: whether it was known there. Empty elsewhere.
+    pub(crate) fixed: Vec<bool>,
     scopes: Vec<HashMap<Key, Reg>>,
 }
 
@@ -183,6 +185,7 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
         waits_for_products,
         fragments: None,
         turns: Vec::new(),
+        fixed: Vec::new(),
         scopes: vec![HashMap::new()],
     };
     let entry = entry_name(&nest.name);

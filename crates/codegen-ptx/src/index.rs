@@ -47,8 +47,11 @@ impl Emitter<'_> {
             let wide = self.index_as(expr, Ty::S64)?;
             return Ok(self.b.cvt("", Ty::S32, Ty::S64, wide));
         }
-        let mut sum: Option<Reg> = None;
-        for term in expr.terms() {
+        // What was computed in front of the loop.
+        let (known, rest) = self.split_known(expr);
+        let mut sum = if known.is_const(0) { None } else { self.cached(&Key::Index(known, ty.class())) };
+        let terms = if sum.is_some() { rest.terms() } else { expr.terms() };
+        for term in terms {
             let mut product: Option<Reg> = None;
             for atom in &term.atoms {
                 let factor = self.atom(atom, ty)?;
@@ -90,8 +93,15 @@ impl Emitter<'_> {
                 Some(Binding::Number(n)) => Ok(self.constant(ty.class(), n as u64)),
                 None => Err(PtxError::Unbound { var: *var }),
             },
-            Atom::FloorDiv(p) => self.divide(&p.0, &p.1, ty, true),
-            Atom::Mod(p) => self.divide(&p.0, &p.1, ty, false),
+            Atom::FloorDiv(p) | Atom::Mod(p) => {
+                let key = Key::Index(IndexExpr::from(atom.clone()), ty.class());
+                if let Some(reg) = self.cached(&key) {
+                    return Ok(reg);
+                }
+                let reg = self.divide(&p.0, &p.1, ty, matches!(atom, Atom::FloorDiv(_)))?;
+                self.cache(key, reg);
+                Ok(reg)
+            }
             Atom::Min(p) | Atom::Max(p) => {
                 let (a, b) = (self.index_as(&p.0, ty)?, self.index_as(&p.1, ty)?);
                 let opcode = if matches!(atom, Atom::Min(_)) { "min" } else { "max" };

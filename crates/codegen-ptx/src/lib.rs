@@ -12,6 +12,7 @@
 //! - `index` computes addresses, in 32 bits where ranges allow.
 //! - `scalar` computes expressions; functions without an instruction of their own are expanded by [`infc_ir::math`], which
 //!   states their accuracy, into what `arithmetic` makes of it.
+//! - `hoist` computes in front of loops what of copies' places is the same in all turns.
 //! - `link` makes one module of many, for an assembler.
 //! - `stmt` does loops, stores, folds and copies; `matrix` the loops that are products of matrices by a warp, `group`
 //!   those by four warps together.
@@ -23,6 +24,7 @@ mod builder;
 mod emitter;
 mod error;
 mod group;
+mod hoist;
 mod index;
 mod launch;
 mod link;

@@ -50,7 +50,7 @@ mod tests {
             dynamic_shared,
         };
         let declared = emitter::dynamic_shared(PtxTarget::default());
-        let modules = [module("a", "", false), module("b", &declared, true), module("c", DYNAMIC_SHARED, true)];
+        let modules = [module("a", "", false), module("b", &declared, true), module("c", &declared, true)];
         let expected = ".version 7.0\n.target sm_80\n.address_size 64\n\n\
                         .extern .shared .align 16 .b8 smem[];\n\n\
                         .visible .entry a() { ret; }\n.visible .entry b() { ret; }\n.visible .entry c() { ret; }\n";

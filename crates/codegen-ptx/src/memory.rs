@@ -4,7 +4,7 @@ use crate::builder::{Address, Class, Reg, Space, Src, Ty};
 use crate::emitter::{Emitter, Key};
 use crate::{Launch, PtxError, group};
 use infc_ir::entity::{BufferId, EntityId, VarId};
-use infc_ir::index::{Atom, IndexExpr, Ranges};
+use infc_ir::index::{Atom, IndexExpr, Interval, Ranges};
 use infc_ir::nest::{Buffer, BufferKind};
 use infc_ir::schedule::Scope;
 use infc_tensor::DType;
@@ -44,7 +44,7 @@ const LINE_BYTES: i64 = 128;
 
 /// How swizzled rows lie: [`Buffer::swizzle_bytes`], [`Buffer::panel_rows`].
 #[derive(Clone, Copy)]
-struct Rows {
+pub(crate) struct Rows {
     bytes: i64,
     panel_rows: Option<i64>,
 }
@@ -164,8 +164,7 @@ impl Emitter<'_> {
             Place::Registers(_) => self.register(id, &index).map(Element::Register),
             Place::Memory { space, base, constant } => {
                 let size = buffer.dtype.size_bytes().ok_or(PtxError::Type { dtype: buffer.dtype })? as i64;
-                if let Some(row) = buffer.swizzle_bytes {
-                    let rows = Rows { bytes: i64::from(row), panel_rows: buffer.panel_rows.map(i64::from) };
+                if let Some(rows) = self.rows(id) {
                     let address = self.swizzled(id, base, &index, size, rows)?;
                     return Ok(Element::Memory(Address { space, constant, ..address }));
                 }
@@ -175,7 +174,13 @@ impl Emitter<'_> {
                 let base = match self.cached(&key) {
                     Some(reg) => reg,
                     None => {
-                        let reg = self.advance(base, &variable, size)?;
+                        // What was computed in front of the loop.
+                        let (known, rest) = self.split_known(&variable);
+                        let from = self.cached(&Key::Address(id, known));
+                        let reg = match from {
+                            Some(from) => self.advance(from, &rest, size)?,
+                            None => self.advance(base, &variable, size)?,
+                        };
                         self.cache(key, reg);
                         reg
                     }
@@ -184,6 +189,35 @@ impl Emitter<'_> {
                 Ok(Element::Memory(Address { space, base, offset_bytes, constant }))
             }
         }
+    }
+
+    /// How the rows of a buffer lie, if they are swizzled.
+    pub(crate) fn rows(&self, id: BufferId) -> Option<Rows> {
+        let buffer = &self.nest.buffers[id];
+        let bytes = i64::from(buffer.swizzle_bytes?);
+        Some(Rows { bytes, panel_rows: buffer.panel_rows.map(i64::from) })
+    }
+
+    /// Where an element of a buffer with swizzled rows is: what changes no piece's number, as a plain index, and the rest, of one of eight
+    /// rows. In panels the former has whole tiles, rows by eights, and lines.
+    fn parts_of_swizzled(&self, index: &IndexExpr, size: i64, rows: Rows) -> (IndexExpr, IndexExpr) {
+        let group = SWIZZLED_ROWS * rows.bytes / size;
+        let Some(panel_rows) = rows.panel_rows else { return index.split_multiples(group) };
+        let (row, line) = (rows.bytes / size, LINE_BYTES / size);
+        let (tiles, inside) = index.split_multiples(panel_rows * row);
+        let (groups, near) = inside.split_multiples(group);
+        let plain = tiles + groups.floor_div(&group.into()).scale(SWIZZLED_ROWS * line);
+        // Whole lines of a row, where what is left of it ends with one.
+        let (whole_rows, in_row) = near.split_multiples(row);
+        let (lines, in_line) = in_row.split_multiples(line);
+        let [of_lines, of_line] = [&lines, &in_line].map(|part| self.ranges.interval(part));
+        let inside = |range: Interval, end: i64| {
+            range.min.is_some_and(|min| min >= 0) && range.max.is_some_and(|max| max < end)
+        };
+        if inside(of_lines, row) && inside(of_line, line) {
+            return (plain + lines.floor_div(&line.into()).scale(panel_rows * line), whole_rows + in_line);
+        }
+        (plain, near)
     }
 
     /// The address of an element of a buffer whose rows are swizzled: its piece's number is changed by the last three bits of the
@@ -196,15 +230,7 @@ impl Emitter<'_> {
         size: i64,
         rows: Rows,
     ) -> Result<Address, PtxError> {
-        let group = SWIZZLED_ROWS * rows.bytes / size;
-        let (groups, near) = match rows.panel_rows {
-            None => index.split_multiples(group),
-            Some(panel_rows) => {
-                let (tiles, inside) = index.split_multiples(panel_rows * rows.bytes / size);
-                let (groups, near) = inside.split_multiples(group);
-                (tiles + groups.floor_div(&group.into()).scale(SWIZZLED_ROWS * LINE_BYTES / size), near)
-            }
-        };
+        let (groups, near) = self.parts_of_swizzled(index, size, rows);
         let far = groups.without_constant();
         let offset_bytes = groups.constant_part().saturating_mul(size);
         let key = Key::Address(id, far.clone());
@@ -220,8 +246,24 @@ impl Emitter<'_> {
             let offset_bytes = offset_bytes.saturating_add(rows.place(near * size));
             return Ok(Address { space: Space::Shared, base: start, offset_bytes, constant: false });
         }
+        let bytes = self.swizzled_place(id, &near, size, rows)?;
+        let base = self.b.op("add", Ty::S64, &[start.into(), bytes.into()]);
+        Ok(Address { space: Space::Shared, base, offset_bytes, constant: false })
+    }
+
+    /// In front of a loop: where an element is among eight rows, if that is known.
+    pub(crate) fn hoist_swizzled(&mut self, id: BufferId, index: &IndexExpr, size: i64, rows: Rows) -> Result<(), PtxError> {
+        let (_, near) = self.parts_of_swizzled(index, size, rows);
+        if near.as_const().is_none() && self.is_known(&near) {
+            self.swizzled_place(id, &near, size, rows)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes from where eight swizzled rows begin.
+    fn swizzled_place(&mut self, id: BufferId, near: &IndexExpr, size: i64, rows: Rows) -> Result<Reg, PtxError> {
         let key = Key::Swizzled(id, near.clone());
-        let bytes = match self.cached(&key) {
+        Ok(match self.cached(&key) {
             Some(bytes) => bytes,
             None => {
                 let bytes = self.index_as(&near.scale(size), Ty::S32)?;
@@ -247,9 +289,7 @@ impl Emitter<'_> {
                 self.cache(key, wide);
                 wide
             }
-        };
-        let base = self.b.op("add", Ty::S64, &[start.into(), bytes.into()]);
-        Ok(Address { space: Space::Shared, base, offset_bytes, constant: false })
+        })
     }
 
     /// The register of an element that this thread has.
@@ -320,7 +360,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn advance(&mut self, base: Reg, by: &IndexExpr, size: i64) -> Result<Reg, PtxError> {
+    pub(crate) fn advance(&mut self, base: Reg, by: &IndexExpr, size: i64) -> Result<Reg, PtxError> {
         if by.is_const(0) {
             return Ok(base);
         }

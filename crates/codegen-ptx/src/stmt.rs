@@ -2,6 +2,7 @@
 
 use crate::builder::{Address, Reg, Space, Src, Ty};
 use crate::emitter::{Binding, Emitter};
+use crate::hoist::has_copies;
 use crate::launch::{is_thread, position};
 use crate::memory::{Element, Place, memory_type};
 use crate::{PtxError, PtxTarget};
@@ -115,12 +116,29 @@ impl Emitter<'_> {
         if extent.as_const().is_some_and(|n| n <= 0) {
             return Ok(());
         }
+        // Copies of one turn differ by what their instructions say then.
+        if !self.fixed.is_empty() && has_copies(body) && extent.as_const().is_some_and(|n| n < MANY_TURNS) {
+            return self.unrolled(var, extent, body, None);
+        }
         let wide = self.ranges.var(var).max.is_none_or(|m| m >= i64::from(i32::MAX));
         let ty = if wide { Ty::S64 } else { Ty::S32 };
         let end: Src = match extent.as_const() {
             Some(n) => Src::Int(n),
             None => self.index_as(extent, ty)?.into(),
         };
+        if has_copies(body) && self.fixed.is_empty() {
+            let known = self.vars.clone();
+            self.scoped(|e| {
+                e.hoist(body)?;
+                e.turns(var, extent, (ty, end), body)
+            })?;
+            (self.vars, self.fixed) = (known, Vec::new());
+            return Ok(());
+        }
+        self.turns(var, extent, (ty, end), body)
+    }
+
+    fn turns(&mut self, var: VarId, extent: &IndexExpr, (ty, end): (Ty, Src), body: &[Stmt]) -> Result<(), PtxError> {
         let counter = self.b.reg(ty.class());
         self.b.mov_into(counter, Src::Int(0));
         self.vars[var.index()] = Some(Binding::Register(counter));

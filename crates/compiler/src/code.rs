@@ -100,14 +100,18 @@ impl fmt::Display for VariantTarget {
 impl FromStr for VariantTarget {
     type Err = String;
 
-    /// `x86-64-v4+vnni`; `cuda`, `cuda:sm_90`, `cuda:sm_90+` (the same: later GPUs run it, too).
+    /// `x86-64-v4+vnni`; `cuda`, `cuda:sm_90`, `cuda:sm_90+` (the same: later GPUs run it, too), `cuda:sm_90a` (no other does).
     fn from_str(text: &str) -> Result<Self, String> {
         let Some(gpu) = text.strip_prefix(CUDA).filter(|rest| rest.is_empty() || rest.starts_with(':')) else {
             return text.parse().map(Self::Cpu).map_err(|e: infc_codegen_cpu::ParseTargetError| e.to_string());
         };
         let Some(generation) = gpu.strip_prefix(':') else { return Ok(Self::Cuda(PtxTarget::default())) };
-        let generation = generation.strip_suffix('+').unwrap_or(generation);
-        generation.parse().map(Self::Cuda).map_err(|e: infc_codegen_ptx::ParsePtxTargetError| e.to_string())
+        let (name, and_later) = generation.strip_suffix('+').map_or((generation, false), |name| (name, true));
+        let target: PtxTarget = name.parse().map_err(|e: infc_codegen_ptx::ParsePtxTargetError| e.to_string())?;
+        if and_later && target.is_specific() {
+            return Err(format!("no later GPU runs what is made for `{target}`: write {CUDA}:{target}"));
+        }
+        Ok(Self::Cuda(target))
     }
 }
 

@@ -75,6 +75,12 @@ impl From<SymbolId> for IndexExpr {
     }
 }
 
+impl From<Atom> for IndexExpr {
+    fn from(atom: Atom) -> Self {
+        Self::atom(atom)
+    }
+}
+
 impl From<VarId> for IndexExpr {
     fn from(var: VarId) -> Self {
         Self::atom(Atom::Var(var))
@@ -278,6 +284,14 @@ impl IndexExpr {
         let terms =
             self.terms.iter().map(|t| Term { atoms: t.atoms.clone(), coefficient: t.coefficient / d }).collect();
         Self { terms, constant: self.constant / d }
+    }
+
+    /// The terms for which something holds, each as an expression of its own, and all others with the constant part.
+    #[must_use]
+    pub fn partition(&self, holds: impl Fn(&Self) -> bool) -> (Self, Self) {
+        let alone = |term: &Term| Self { terms: Arc::new([term.clone()]), constant: 0 };
+        let (some, others): (Vec<_>, Vec<_>) = self.terms.iter().cloned().partition(|term| holds(&alone(term)));
+        (Self { terms: some.into(), constant: 0 }, Self { terms: others.into(), constant: self.constant })
     }
 
     /// `(m, r)` with `self = m + r`, every coefficient of `m` a multiple of a positive `d`, and the constant of `r` in `0..d`.

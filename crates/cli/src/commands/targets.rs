@@ -45,6 +45,8 @@ struct GpuReport {
     features: Vec<String>,
     /// Whether `--target cuda` means this one.
     default: bool,
+    /// Whether no later generation runs it.
+    only: bool,
     /// Shared memory that a block may have.
     shared_bytes: u64,
 }
@@ -115,6 +117,7 @@ impl GpuReport {
             features: features::required_by_ptx(target.capability(), target.is_specific(), target.version_number())
                 .to_vec(),
             default: target == PtxTarget::default(),
+            only: target.is_specific(),
             shared_bytes: target.shared_limit_bytes(),
         }
     }
@@ -167,11 +170,12 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
         }
     }
     console.line(format!("{}  NVIDIA GPUs, from PTX", console.paint(Style::Label, "cuda")))?;
-    console.line("  note      has run on an H100 (sm_90); kernels for the others were executed by a simulator")?;
+    console.line("  note      has run on an H100 and an H200 (sm_80, sm_90a); kernels for the others were executed by a simulator")?;
     for gpu in &report.gpus {
+        let later = if gpu.only { "that generation alone, whose warps multiply in groups" } else { "and later" };
         let default = if gpu.default { ", which cuda alone stands for" } else { "" };
         console.line(format!(
-            "  {}{}  and later{default}",
+            "  {}{}  {later}{default}",
             gpu.name,
             " ".repeat(12usize.saturating_sub(gpu.name.len()))
         ))?;

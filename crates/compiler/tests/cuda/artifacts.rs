@@ -2,7 +2,7 @@
 
 use crate::net::{Attr, Net};
 use crate::networks;
-use infc::{Compilation, CompileOptions, KernelReport};
+use infc::{Compilation, CompileOptions, KernelReport, VariantTarget};
 use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
 use infc_ir::interp::{run_graph, symbol_values};
 use infc_runtime::artifact::container::{Container, ContainerWriter, Piece, SectionKind};
@@ -330,10 +330,11 @@ fn what_runs_on_the_host_is_refused_on_demand() {
     assert_eq!(error.code(), "compile::fallback");
 }
 
-/// A loader takes the first variant that runs, so what is made for newer GPUs comes first.
+/// A loader takes the first variant that runs, so what is made for newer GPUs comes first, and what is for one alone before what is for it
+/// and later ones.
 #[test]
 fn newer_generations_come_first() {
-    let targets = ["x86-64-v2", "cuda:sm_75", "cuda", "cuda:sm_90"];
+    let targets = ["x86-64-v2", "cuda:sm_75", "cuda", "cuda:sm_90", "cuda:sm_90a"];
     let bytes = bytes_of(&product().compile(&options(&targets)).expect("compiles"));
     let x = random_tensor(DType::F32, vec![3, 4], 1);
     let cpu = LoadOptions { target: Some("x86-64-v2".to_owned()), ..LoadOptions::default() };
@@ -344,12 +345,30 @@ fn newer_generations_come_first() {
     };
     let (_, expected) = run(&cpu);
     for (capability, target) in
-        [(75, "cuda:sm_75"), (80, "cuda:sm_80"), (89, "cuda:sm_80"), (90, "cuda:sm_90"), (120, "cuda:sm_90")]
+        [(75, "cuda:sm_75"), (80, "cuda:sm_80"), (89, "cuda:sm_80"), (90, "cuda:sm_90a"), (120, "cuda:sm_90")]
     {
         let (found, outputs) = run(&on(&Arc::new(Simulator::new(0).with_generation(capability, 90))));
         assert_eq!(found, target);
         assert_close(target, &outputs, &expected, 1e-5, 1e-6);
     }
+}
+
+/// What one generation alone runs is refused by others, older or newer.
+#[test]
+fn one_generation_alone() {
+    let bytes = bytes_of(&product().compile(&options(&["cuda:sm_90a"])).expect("compiles"));
+    for (capability, ptx_version, reason) in [
+        (80, 90, "has compute capability 8.0, it runs on 9.0 alone"),
+        (100, 90, "has compute capability 10.0, it runs on 9.0 alone"),
+        (90, 80, "too old, it needs driver 550 or newer (PTX 8.4)"),
+    ] {
+        let gpu = Arc::new(Simulator::new(0).with_generation(capability, ptx_version));
+        let error = Model::from_vec_with(bytes.clone(), &on(&gpu)).expect_err("it is another");
+        assert!(error.code() == "runtime::no-gpu" && error.to_string().contains(reason), "{error}");
+    }
+    let gpu = Arc::new(Simulator::new(0).with_generation(90, 84));
+    assert_eq!(Model::from_vec_with(bytes, &on(&gpu)).expect("it runs there").selection().target, "cuda:sm_90a");
+    assert!("cuda:sm_90a+".parse::<VariantTarget>().is_err(), "no later one runs it");
 }
 
 /// `cuda` alone is whichever of them the GPU runs, and never a processor's.

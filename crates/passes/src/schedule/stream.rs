@@ -102,7 +102,7 @@ impl Emitter<'_> {
             stmts.push(Stmt::AsyncCommit);
         }
 
-        let mut body = vec![Stmt::AsyncWait { pending: ahead - 1 }, Stmt::Barrier];
+        let mut copies = Vec::new();
         let later = this.clone() + i64::from(ahead);
         let there = Bound { expr: later.clone(), lo: IndexExpr::constant(0), hi: turns.clone() };
         if there.proof(&self.ranges) != Proof::No && turns.as_const().is_none_or(|turns| turns > i64::from(ahead)) {
@@ -110,19 +110,26 @@ impl Emitter<'_> {
             let mut then = vec![Stmt::Let { var: next, value: later }];
             let next = IndexExpr::var(next);
             then.extend(self.copies(&tiles, var, &next)?);
-            body.push(Stmt::If { cond: vec![there], then, otherwise: Vec::new() });
+            copies.push(Stmt::If { cond: vec![there], then, otherwise: Vec::new() });
         }
-        body.push(Stmt::AsyncCommit);
+        copies.push(Stmt::AsyncCommit);
         for tile in &tiles {
             let storage = tile.at(tile.region.iter().map(|a| a.base.clone()).collect(), &this, &self.ranges);
             self.storage[tile.stage.index()] = Some(storage);
         }
-        body.extend(rest(self, at_turn(&this))?);
-        if later_products > 0 {
-            body.push(Stmt::ProductsWait { pending: later_products });
-        }
+        let products = rest(self, at_turn(&this))?;
         for tile in &tiles {
             self.storage[tile.stage.index()] = None;
+        }
+        let mut body = vec![Stmt::AsyncWait { pending: ahead - 1 }, Stmt::Barrier];
+        if later_products > 0 {
+            // These go on while threads copy.
+            body.extend(products);
+            body.extend(copies);
+            body.push(Stmt::ProductsWait { pending: later_products });
+        } else {
+            body.extend(copies);
+            body.extend(products);
         }
         stmts.push(Stmt::For { var, extent: turns, kind: LoopKind::Serial, body });
         if later_products > 0 {
