@@ -35,7 +35,8 @@ pub(crate) fn check_runs(target: &VariantTarget) -> Result<(), String> {
         VariantTarget::Cuda(generation) => {
             let gpu = gpu()?;
             if !generation.runs_on(gpu.capability()) {
-                let reason = if gpu.capability() < generation.capability() { "is older" } else { "is of another generation" };
+                let reason =
+                    if gpu.capability() < generation.capability() { "is older" } else { "is of another generation" };
                 return Err(format!("`{}` {reason}", gpu.name()));
             }
             if gpu.ptx_version() < generation.version_number() {

@@ -98,7 +98,8 @@ impl Emitter<'_> {
         }
         let (a, b) = self.factors(&tile)?;
         let (by_column, start) = b.start.linear_in(var)?;
-        let moves = by_column.is_const(COLUMNS * b.by_row) && !a.start.uses_var(var) && tile.depth * size(&a) == SLICE_BYTES;
+        let moves =
+            by_column.is_const(COLUMNS * b.by_row) && !a.start.uses_var(var) && tile.depth * size(&a) == SLICE_BYTES;
         let first = self.of_whole_group(&a)?;
         let (a, b) = (self.descriptor(a, first, 64)?, self.descriptor(b, start, columns)?);
         let fits = moves && !a.is_across && !self.varies(&b.start);
@@ -109,7 +110,8 @@ impl Emitter<'_> {
     fn of_whole_group(&self, a: &Factor) -> Option<IndexExpr> {
         let y = IndexExpr::var(VarId::from_index(1));
         let is_warp = |var: &VarId| self.coordinates[var.index()].as_ref() == Some(&y);
-        let warp = (0..self.nest.vars.len()).map(VarId::from_index).find(|var| is_warp(var) && a.start.uses_var(*var))?;
+        let warp =
+            (0..self.nest.vars.len()).map(VarId::from_index).find(|var| is_warp(var) && a.start.uses_var(*var))?;
         let (by_warp, rest) = a.start.linear_in(warp)?;
         if !by_warp.is_const(ROWS * a.by_row) || self.varies(&rest) {
             return None;
@@ -148,12 +150,7 @@ impl Emitter<'_> {
     }
 
     /// Starts a product whose loops are taken apart; sums that threads have touched since the last one are there for it.
-    pub(crate) fn multiply_in_group(
-        &mut self,
-        var: VarId,
-        body: &[Stmt],
-        group: &Group,
-    ) -> Result<(), PtxError> {
+    pub(crate) fn multiply_in_group(&mut self, var: VarId, body: &[Stmt], group: &Group) -> Result<(), PtxError> {
         let [Stmt::For { var: half, extent, body, .. }] = body else { return Ok(()) };
         let Some(tile) = self.tile(*half, extent, body) else { return Ok(()) };
         self.name_lanes(&tile)?;
@@ -164,7 +161,8 @@ impl Emitter<'_> {
             sums.extend(self.sums(&tile)?);
         }
         self.vars[var.index()] = None;
-        let across = (group.b.factor.dtype != DType::I8 && group.b.factor.dtype != DType::U8).then_some(group.b.is_across);
+        let across =
+            (group.b.factor.dtype != DType::I8 && group.b.factor.dtype != DType::U8).then_some(group.b.is_across);
         let types = [name(&group.a.factor), name(&group.b.factor)];
         let adds = self.constant(Class::Pred, 1);
         self.b.multiply_in_group(tile.depth, types, [a, b], adds, across, &sums);

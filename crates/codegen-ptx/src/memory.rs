@@ -211,9 +211,8 @@ impl Emitter<'_> {
         let (whole_rows, in_row) = near.split_multiples(row);
         let (lines, in_line) = in_row.split_multiples(line);
         let [of_lines, of_line] = [&lines, &in_line].map(|part| self.ranges.interval(part));
-        let inside = |range: Interval, end: i64| {
-            range.min.is_some_and(|min| min >= 0) && range.max.is_some_and(|max| max < end)
-        };
+        let inside =
+            |range: Interval, end: i64| range.min.is_some_and(|min| min >= 0) && range.max.is_some_and(|max| max < end);
         if inside(of_lines, row) && inside(of_line, line) {
             return (plain + lines.floor_div(&line.into()).scale(panel_rows * line), whole_rows + in_line);
         }
@@ -252,7 +251,13 @@ impl Emitter<'_> {
     }
 
     /// In front of a loop: where an element is among eight rows, if that is known.
-    pub(crate) fn hoist_swizzled(&mut self, id: BufferId, index: &IndexExpr, size: i64, rows: Rows) -> Result<(), PtxError> {
+    pub(crate) fn hoist_swizzled(
+        &mut self,
+        id: BufferId,
+        index: &IndexExpr,
+        size: i64,
+        rows: Rows,
+    ) -> Result<(), PtxError> {
         let (_, near) = self.parts_of_swizzled(index, size, rows);
         if near.as_const().is_none() && self.is_known(&near) {
             self.swizzled_place(id, &near, size, rows)?;
@@ -270,7 +275,8 @@ impl Emitter<'_> {
                 let shift = |this: &mut Self, what, value: Reg, by: i64| {
                     this.b.op(what, if what == "shr" { Ty::U32 } else { Ty::B32 }, &[value.into(), Src::Int(by)])
                 };
-                let mask = |this: &mut Self, value: Reg, mask: i64| this.b.op("and", Ty::B32, &[value.into(), Src::Int(mask)]);
+                let mask =
+                    |this: &mut Self, value: Reg, mask: i64| this.b.op("and", Ty::B32, &[value.into(), Src::Int(mask)]);
                 let row = shift(self, "shr", bytes, i64::from(rows.bytes.ilog2()));
                 let of_eight = mask(self, row, SWIZZLED_ROWS - 1);
                 let by = shift(self, "shl", of_eight, i64::from(PIECE_BYTES.ilog2()));

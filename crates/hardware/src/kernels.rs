@@ -207,13 +207,15 @@ pub fn files(device: &Device, folder: &Path, target: PtxTarget) -> Outcome {
     outcome
 }
 
-/// Products of halves and of bytes, whole and ragged, in the largest blocks that there are.
+/// Products of halves and of bytes, whole and ragged, in the largest blocks that there are; `small` ones for a simulator.
 #[must_use]
-pub fn products(device: &Device, target: PtxTarget) -> Outcome {
+pub fn products(device: &Device, target: PtxTarget, small: bool) -> Outcome {
     const SHAPES: [[u64; 3]; 4] = [[128, 256, 128], [150, 264, 200], [64, 64, 320], [129, 136, 264]];
-    let machine = gpu::GpuMachine { busy_blocks: 1, ..gpu::GpuMachine::for_target(target.capability(), target.is_specific()) };
+    const SMALL_SHAPES: [[u64; 3]; 4] = [[16, 16, 32], [33, 24, 40], [17, 40, 72], [64, 32, 64]];
+    let machine =
+        gpu::GpuMachine { busy_blocks: 1, ..gpu::GpuMachine::for_target(target.capability(), target.is_specific()) };
     let mut outcome = Outcome::default();
-    for [m, n, k] in SHAPES {
+    for [m, n, k] in if small { SMALL_SHAPES } else { SHAPES } {
         for (a, b, sum, turned) in [
             ("f16", "f16", "f32", false),
             ("bf16", "bf16", "f32", false),
@@ -243,7 +245,10 @@ pub fn products(device: &Device, target: PtxTarget) -> Outcome {
                 let tolerance = if sum == "i32" { 0.0 } else { 1e-4 };
                 Ok(infc_testkit::difference(&found, &expected, tolerance, tolerance))
             };
-            outcome.note(&format!("product {m}×{n}×{k} {a} {b}, {}", if turned { "terms side by side" } else { "panels" }), run());
+            outcome.note(
+                &format!("product {m}×{n}×{k} {a} {b}, {}", if turned { "terms side by side" } else { "panels" }),
+                run(),
+            );
         }
     }
     outcome

@@ -65,7 +65,7 @@ fn kernels(device: &Device, arguments: &Arguments, report: &mut Report) -> Resul
     ensure!(arguments.kernel_files.is_dir(), "{} is no folder", arguments.kernel_files.display());
     report.outcome("kernel files", kernels::files(device, &arguments.kernel_files, arguments.target));
     report.write(&arguments.out)?;
-    report.outcome("products in large blocks", kernels::products(device, arguments.target));
+    report.outcome("products in large blocks", kernels::products(device, arguments.target, arguments.simulated));
     report.write(&arguments.out)?;
     report.outcome("random kernels", kernels::random(device, arguments.random, 1, arguments.target));
     Ok(())

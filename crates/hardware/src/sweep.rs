@@ -161,7 +161,8 @@ fn loaded(
                     let Some((n, choice)) = taken else { return };
                     let compiled = Compiled::scheduled(kernel.clone(), &choice.schedule, target);
                     let loaded = compiled.and_then(|compiled| {
-                        let image = how.ptxas.as_deref().map(|ptxas| assembled(ptxas, compiled.text(), (target, device)));
+                        let image =
+                            how.ptxas.as_deref().map(|ptxas| assembled(ptxas, compiled.text(), (target, device)));
                         let code = match image.transpose()? {
                             Some(image) => compiled.load(device, GpuImage::Cubin(&image))?,
                             None => compiled.load(device, GpuImage::Ptx(compiled.text()))?,

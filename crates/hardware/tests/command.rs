@@ -27,7 +27,7 @@ fn all_that_needs_nothing_else() {
     let report = report(folder.path());
     assert_eq!(report["failed"], Value::Array(Vec::new()), "{said}");
     let runs = report["runs"].as_array().expect("parts");
-    assert_eq!(runs.len(), 4, "{runs:?}");
+    assert_eq!(runs.len(), 5, "{runs:?}");
     assert!(runs.iter().all(|part| part[1].as_u64().is_some_and(|runs| runs >= 20)), "{runs:?}");
     assert!(report["speeds"].as_array().is_some_and(|speeds| speeds.len() >= 9), "{report}");
     assert!(report["launches"]["graph_us"].as_f64().is_some_and(|us| us > 0.0), "{report}");

@@ -133,7 +133,8 @@ fn a_record_is_compared_instruction_by_instruction() {
 #[test]
 fn the_assembler_takes_small_kernels() {
     let header = |text: &str| text.find(".visible").expect("an entry");
-    let (specific, others): (Vec<_>, Vec<_>) = all().into_iter().partition(|micro| micro.text.contains(".target sm_90a"));
+    let (specific, others): (Vec<_>, Vec<_>) =
+        all().into_iter().partition(|micro| micro.text.contains(".target sm_90a"));
     let together = |micros: &[Micro], head: &str| {
         let kernels = micros.iter().enumerate().map(|(n, micro)| {
             let kernel = &micro.text[header(&micro.text)..];

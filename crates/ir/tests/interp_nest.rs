@@ -51,10 +51,18 @@ fn nest(len: i64, scope: Scope, body: Vec<Stmt>) -> LoopNest {
         dtype: DType::F32,
         kind: BufferKind::Operand { operand: OperandId(n), argument: n, role },
         len_elems: len.into(),
-        swizzle_bytes: None, panel_rows: None,
+        swizzle_bytes: None,
+        panel_rows: None,
     };
     let kind = BufferKind::Local(scope);
-    let local = Buffer { name: "t".into(), dtype: DType::F32, kind, len_elems: len.into(), swizzle_bytes: None, panel_rows: None };
+    let local = Buffer {
+        name: "t".into(),
+        dtype: DType::F32,
+        kind,
+        len_elems: len.into(),
+        swizzle_bytes: None,
+        panel_rows: None,
+    };
     let var = |name: &str, max| LoopVar { name: name.to_owned(), range: (Some(0), Some(max)) };
     LoopNest {
         name: "nest".to_owned(),

@@ -51,7 +51,8 @@ fn row_sums(body: Vec<Stmt>) -> LoopNest {
         dtype: DType::F32,
         kind,
         len_elems: len,
-        swizzle_bytes: None, panel_rows: None,
+        swizzle_bytes: None,
+        panel_rows: None,
     };
     let operand = |n: u32, role| BufferKind::Operand { operand: OperandId(n), argument: n, role };
     let loop_var = |name: &str, max| LoopVar { name: name.into(), range: (Some(0), Some(max)) };

@@ -71,9 +71,7 @@ impl<'a> Decoder<'_, 'a> {
             ["setp", compare, ty] => self.compare(compare, ty),
             ["shfl", "sync", mode, "b32"] => self.shuffle(mode),
             ["mma", "sync", "aligned", shape, "row", "col", sum, a, b, c] => self.mma(shape, a, b, sum, c),
-            ["fence", "proxy", "async"] | ["fence", "proxy", "async", "shared::cta"] => {
-                Ok(Operation::ProxyFence)
-            }
+            ["fence", "proxy", "async"] | ["fence", "proxy", "async", "shared::cta"] => Ok(Operation::ProxyFence),
             ["wgmma", "fence", "sync", "aligned"] => Ok(Operation::GroupFence),
             ["wgmma", "commit_group", "sync", "aligned"] => Ok(Operation::GroupCommit),
             ["wgmma", "wait_group", "sync", "aligned"] => {
@@ -489,7 +487,9 @@ impl<'a> Decoder<'_, 'a> {
         let columns = shape.strip_prefix("m64n").and_then(|rest| rest.strip_suffix(&format!("k{}", types.0.depth())));
         let columns: Option<usize> = columns.and_then(|columns| columns.parse().ok());
         // PTX ISA 9.7.15.2, "Matrix Shape": of integers fewer numbers of columns.
-        let allowed = |n: &usize| (8..=256).contains(n) && n % 8 == 0 && (!types.0.is_integer() || n % 16 == 0 || *n == 8 || *n == 24);
+        let allowed = |n: &usize| {
+            (8..=256).contains(n) && n % 8 == 0 && (!types.0.is_integer() || n % 16 == 0 || *n == 8 || *n == 24)
+        };
         let columns = columns.filter(allowed).filter(|_| sum == of_sum).ok_or_else(|| self.unknown())?;
         let ty = self.ty(of_sum)?;
         let sum = self.list(columns / 2, |d| d.reg(ty, false))?;

@@ -6,12 +6,12 @@
 
 use crate::SimError;
 use crate::error::Site;
+use crate::instruction::Space;
 use crate::instruction::{Reg, Src};
 use crate::machine::Block;
 use crate::matrix::{Factor, place_of_sum};
-use crate::thread::{Spot, Thread};
-use crate::instruction::Space;
 use crate::module::SHARED_START;
+use crate::thread::{Spot, Thread};
 use std::collections::VecDeque;
 
 /// Rows of a group, and of a warp.
@@ -66,7 +66,11 @@ impl Place {
     fn address(self, row: u64, k: u64, size: u64) -> u64 {
         let plain = if self.across {
             let per_line = LINE_BYTES / size;
-            self.start + row / per_line * self.panel + k / LINES * self.stride + k % LINES * LINE_BYTES + row % per_line * size
+            self.start
+                + row / per_line * self.panel
+                + k / LINES * self.stride
+                + k % LINES * LINE_BYTES
+                + row % per_line * size
         } else {
             self.start + row / LINES * self.stride + row % LINES * LINE_BYTES + k * size
         };
@@ -96,11 +100,20 @@ pub(crate) struct Products {
 
 impl Block<'_> {
     /// Starts a product of the warp with this number.
-    pub(crate) fn start_product(&mut self, warp: &mut [Thread], number: usize, site: Site, mma: &GroupMma) -> Result<(), SimError> {
+    pub(crate) fn start_product(
+        &mut self,
+        warp: &mut [Thread],
+        number: usize,
+        site: Site,
+        mma: &GroupMma,
+    ) -> Result<(), SimError> {
         let fail = |reason: &str| Err(SimError::Group { site, reason: reason.to_owned() });
         let mut common = None;
         for thread in warp.iter() {
-            let found = ([thread.source(mma.factors[0], self)?, thread.source(mma.factors[1], self)?], thread.source(mma.adds, self)?);
+            let found = (
+                [thread.source(mma.factors[0], self)?, thread.source(mma.factors[1], self)?],
+                thread.source(mma.adds, self)?,
+            );
             if *common.get_or_insert(found) != found {
                 return fail("lanes have different descriptors");
             }
@@ -145,7 +158,12 @@ impl Block<'_> {
     }
 
     /// All but the last groups of a warp happen.
-    pub(crate) fn wait_for_products(&mut self, warp: &mut [Thread], number: usize, pending: usize) -> Result<(), SimError> {
+    pub(crate) fn wait_for_products(
+        &mut self,
+        warp: &mut [Thread],
+        number: usize,
+        pending: usize,
+    ) -> Result<(), SimError> {
         while self.products[number].groups.len() > pending {
             let group = self.products[number].groups.pop_front().unwrap_or_default();
             for product in group {

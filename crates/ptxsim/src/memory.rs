@@ -83,7 +83,13 @@ pub(crate) enum Refusal {
 impl Tracked {
     pub(crate) fn new(bytes: Vec<u8>, initialised: Vec<bool>) -> Self {
         let len = bytes.len();
-        Self { bytes, initialised, history: vec![History::default(); len], pending: vec![0; len], shown: vec![false; len] }
+        Self {
+            bytes,
+            initialised,
+            history: vec![History::default(); len],
+            pending: vec![0; len],
+            shown: vec![false; len],
+        }
     }
 
     /// Forgets everything: the memory of another block.

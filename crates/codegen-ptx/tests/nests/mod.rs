@@ -58,7 +58,8 @@ impl Nest {
             dtype,
             kind,
             len_elems: len.into(),
-            swizzle_bytes: None, panel_rows: None,
+            swizzle_bytes: None,
+            panel_rows: None,
         })
     }
 
@@ -69,7 +70,8 @@ impl Nest {
             dtype: DType::F32,
             kind,
             len_elems: c(len),
-            swizzle_bytes: None, panel_rows: None,
+            swizzle_bytes: None,
+            panel_rows: None,
         })
     }
 

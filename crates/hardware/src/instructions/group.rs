@@ -31,7 +31,8 @@ pub(super) fn micros() -> impl Iterator<Item = Micro> {
     });
     let bytes = ["s8", "u8"].into_iter().flat_map(|a| {
         ["s8", "u8"].into_iter().flat_map(move |b| {
-            [(96, Lines::Along(0)), (256, Lines::Along(2))].map(|(columns, lines)| product(columns, "s32", [a, b], lines))
+            [(96, Lines::Along(0)), (256, Lines::Along(2))]
+                .map(|(columns, lines)| product(columns, "s32", [a, b], lines))
         })
     });
     halves.chain(bytes)

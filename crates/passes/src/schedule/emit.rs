@@ -84,7 +84,8 @@ impl<'a> Emitter<'a> {
                     dtype: o.dtype,
                     kind: BufferKind::Operand { operand, argument: operand.0, role: o.kind },
                     len_elems: o.layout.len_elems.clone(),
-                    swizzle_bytes: None, panel_rows: None,
+                    swizzle_bytes: None,
+                    panel_rows: None,
                 })
             })
             .collect();

@@ -74,9 +74,7 @@ impl Machine {
             | Intrinsic::Wgmma16
             | Intrinsic::Wgmma32
             | Intrinsic::Tile4
-            | Intrinsic::Tile2 => {
-                DotCost { cost: f64::INFINITY, operand_cost: 0.0, latency_cycles: f64::INFINITY }
-            }
+            | Intrinsic::Tile2 => DotCost { cost: f64::INFINITY, operand_cost: 0.0, latency_cycles: f64::INFINITY },
         }
     }
 

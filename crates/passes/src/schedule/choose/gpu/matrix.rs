@@ -190,7 +190,8 @@ impl Parts {
         let [whole, part] = STEPS;
         let usual = if padded(whole) - padded(part) > padded(part) / MOST_WASTE { part } else { whole };
         // A group takes lines.
-        let step = if block.form == Form::Groups { whole } else { setting.pick("bytes of a step", [usual, whole, part])? };
+        let step =
+            if block.form == Form::Groups { whole } else { setting.pick("bytes of a step", [usual, whole, part])? };
         let turns = padded(step) / (step / factor_bytes);
         let (shape, form) = ([block.points, block.warps], (block.form, step));
         let sum = Fragments::of(&mut rewritten, found.sum, axes, &found.factors, shape, form)?;
