@@ -525,7 +525,7 @@ impl Builder {
         sum: &[Reg],
     ) {
         let of_sum = sum[0].class;
-        assert!(sum.len() % 4 == 0 && sum.len() <= 128, "four sums of a thread for eight columns");
+        assert!(sum.len().is_multiple_of(4) && sum.len() <= 128, "four sums of a thread for eight columns");
         assert!([a, b].iter().all(|r| r.class == Class::B64), "descriptors are words of 64 bits");
         assert!(
             matches!(of_sum, Class::F32 | Class::B32) && sum.iter().all(|r| r.class == of_sum),

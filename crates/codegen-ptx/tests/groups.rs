@@ -132,6 +132,36 @@ fn convolutions_are_products() {
     multiplies(&convolution(9, 7, 32, 72, 2), &[], 2e-3);
 }
 
+/// Products of a batch, both of whose factors are read as they were written; and a result that is an image with a border.
+#[test]
+fn batches_and_borders() {
+    for (shape, at) in [("96, 72", "b, l, n"), ("72, 96", "b, n, l")] {
+        let text = format!(
+            "kernel @batch(x: f16[3, 80, 96], w: f16[3, {shape}]) -> (y: f32[3, 80, 72]) {{
+  stage s[b: 3, m: 80, n: 72, reduce l: 96] = fold sum f32(x[b, m, l]) * f32(w[{at}])
+  stage o[b, m, n] = s[b, m, n] * 0.5
+  output y[b, m, n] = o[b, m, n]
+}}
+"
+        );
+        multiplies(&text.parse().unwrap_or_else(|e| panic!("{e}\n{text}")), &[], 2e-3);
+    }
+    let text = "kernel @bordered(x: f16[2, 7, 9, 32], const w: f16[1, 32, 64]) ->
+  (y: f16[2, 7, 9, 64] layout(halo [0:0, 1:1, 1:0, 0:0])) {
+  stage s[n: 2, p: 7, q: 9, k: 64, reduce c: 32] = fold sum f32(x[n, p, q, c]) * f32(w[div(k, 64), c, mod(k, 64)])
+  stage o[n, p, q, k] = f16(max(s[n, p, q, k], 0))
+  stage above[n: 2, a: 640] = f16(0)
+  stage below[n, a] = f16(0)
+  stage left[n, p: 7, k: 64] = f16(0)
+  output y[n, p, q, k] = o[n, p, q, k]
+  output y[n, -1, div(a, 64) - 1, mod(a, 64)] = above[n, a]
+  output y[n, 7, div(a, 64) - 1, mod(a, 64)] = below[n, a]
+  output y[n, p, -1, k] = left[n, p, k]
+}
+";
+    multiplies(&text.parse().unwrap_or_else(|e| panic!("{e}")), &[], 2e-3);
+}
+
 /// What the instruction does not take is multiplied as elsewhere: words, columns of bytes, three channels, what has to be exact.
 #[test]
 fn not_everything() {

@@ -488,7 +488,9 @@ impl<'a> Decoder<'_, 'a> {
         let columns: Option<usize> = columns.and_then(|columns| columns.parse().ok());
         // PTX ISA 9.7.15.2, "Matrix Shape": of integers fewer numbers of columns.
         let allowed = |n: &usize| {
-            (8..=256).contains(n) && n % 8 == 0 && (!types.0.is_integer() || n % 16 == 0 || *n == 8 || *n == 24)
+            (8..=256).contains(n)
+                && n.is_multiple_of(8)
+                && (!types.0.is_integer() || n.is_multiple_of(16) || *n == 8 || *n == 24)
         };
         let columns = columns.filter(allowed).filter(|_| sum == of_sum).ok_or_else(|| self.unknown())?;
         let ty = self.ty(of_sum)?;
