@@ -1,7 +1,7 @@
 //! The state of printing one kernel, and the frame around its body.
 
 use crate::builder::{Builder, Class, Reg, Space, Ty};
-use crate::group::{self, of_groups};
+use crate::group::{self, has_groups};
 use crate::matrix::Turn;
 use crate::memory::{self, Place, STATIC_SHARED_BYTES, is_in_scratch};
 use crate::{Launch, PtxError, PtxTarget};
@@ -23,7 +23,7 @@ pub(crate) fn dynamic_shared(target: PtxTarget) -> String {
 
 /// Where shared memory begins: at a multiple of so many bytes.
 fn shared_align(target: PtxTarget) -> u64 {
-    if target.is_specific() { group::ALIGN_BYTES } else { memory::ALIGN_BYTES }
+    if target.multiplies_in_groups() { group::ALIGN_BYTES } else { memory::ALIGN_BYTES }
 }
 
 /// A parameter of a kernel, in order.
@@ -108,8 +108,9 @@ pub(crate) struct Emitter<'a> {
     pub(crate) meetings: u32,
     /// Enclosing branches that not all threads of a block take together.
     pub(crate) divergence: u32,
-    /// Whether groups of warps multiply matrices in this kernel, and whether the nest says where that is waited for.
+    /// Whether groups of warps multiply matrices in this kernel.
     pub(crate) multiplies_in_groups: bool,
+    /// Whether a loop that is being printed says where that is waited for.
     pub(crate) waits_for_products: bool,
     /// In loops that products of matrices alone are in: what has been loaded for them.
     pub(crate) fragments: Option<HashMap<(BufferId, IndexExpr), Vec<Reg>>>,
@@ -162,8 +163,7 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
         ranges.set_var(var, info.interval());
     }
     let launch = Launch::of(nest, &ranges)?;
-    let (has_groups, waits_for_products) = of_groups(nest);
-    let multiplies_in_groups = has_groups && target.is_specific();
+    let multiplies_in_groups = target.multiplies_in_groups() && has_groups(nest);
     let mut e = Emitter {
         nest,
         target: *target,
@@ -182,7 +182,7 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
         meetings: 0,
         divergence: 0,
         multiplies_in_groups,
-        waits_for_products,
+        waits_for_products: false,
         fragments: None,
         turns: Vec::new(),
         fixed: Vec::new(),

@@ -7,13 +7,13 @@
 //! stay what they are.
 //!
 //! The warps go on while the product is computed. [`infc_ir::nest::Stmt::ProductsWait`] says when sums are there and factors no longer
-//! read; without it in the loops around a product, it is waited for at once.
+//! read; without it in a loop around a product, it is waited for at once.
 
 use crate::PtxError;
 use crate::builder::{Class, Reg, Src, Ty};
 use crate::emitter::{Binding, Emitter};
 use crate::matrix::{Factor, WARP, name, size};
-use crate::memory::Element;
+use crate::memory::{Element, LINE_BYTES, SWIZZLED_ROWS as LINES};
 use infc_ir::entity::{EntityId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::nest::{LoopKind, LoopNest, Stmt};
@@ -26,9 +26,6 @@ const ROWS: i64 = 16;
 const COLUMNS: i64 = 8;
 /// Columns that one instruction takes at most.
 const MOST_COLUMNS: i64 = 256;
-/// Bytes of a line, which a swizzle keeps together, and lines after which it begins anew.
-const LINE_BYTES: i64 = 128;
-const LINES: i64 = 8;
 /// Bytes of what is summed that one instruction takes.
 const SLICE_BYTES: i64 = 32;
 /// Where factors begin: the last bits of an address tell the swizzle's place.
@@ -62,27 +59,17 @@ impl Descriptor {
     }
 }
 
-/// Whether a nest has products by groups, and whether it says where they are waited for.
-pub(crate) fn of_groups(nest: &LoopNest) -> (bool, bool) {
-    fn visit(body: &[Stmt], found: &mut (bool, bool)) {
-        for stmt in body {
-            match stmt {
-                Stmt::For { kind, body, .. } => {
-                    found.0 |= matches!(kind, LoopKind::Tensor(intrinsic) if intrinsic.is_of_group());
-                    visit(body, found);
-                }
-                Stmt::If { then, otherwise, .. } => {
-                    visit(then, found);
-                    visit(otherwise, found);
-                }
-                Stmt::ProductsWait { .. } => found.1 = true,
-                _ => {}
-            }
-        }
+/// Whether a nest has products by groups.
+pub(crate) fn has_groups(nest: &LoopNest) -> bool {
+    fn visit(body: &[Stmt]) -> bool {
+        body.iter().any(|stmt| match stmt {
+            Stmt::For { kind: LoopKind::Tensor(intrinsic), .. } => intrinsic.is_of_group(),
+            Stmt::For { body, .. } => visit(body),
+            Stmt::If { then, otherwise, .. } => visit(then) || visit(otherwise),
+            _ => false,
+        })
     }
-    let mut found = (false, false);
-    visit(&nest.body, &mut found);
-    found
+    visit(&nest.body)
 }
 
 impl Emitter<'_> {
@@ -97,6 +84,14 @@ impl Emitter<'_> {
             return None;
         }
         let (a, b) = self.factors(&tile)?;
+        // PTX ISA 9.7.15.2: of bytes fewer numbers of columns.
+        if size(&b) == 1 && columns % 16 != 0 && columns != 8 && columns != 24 {
+            return None;
+        }
+        let (by_fragment, _) = self.resolve(&tile.target.index).linear_in(var)?;
+        if by_fragment.as_const().is_none_or(|by| by == 0) {
+            return None;
+        }
         let (by_column, start) = b.start.linear_in(var)?;
         let moves =
             by_column.is_const(COLUMNS * b.by_row) && !a.start.uses_var(var) && tile.depth * size(&a) == SLICE_BYTES;
@@ -151,8 +146,12 @@ impl Emitter<'_> {
 
     /// Starts a product whose loops are taken apart; sums that threads have touched since the last one are there for it.
     pub(crate) fn multiply_in_group(&mut self, var: VarId, body: &[Stmt], group: &Group) -> Result<(), PtxError> {
-        let [Stmt::For { var: half, extent, body, .. }] = body else { return Ok(()) };
-        let Some(tile) = self.tile(*half, extent, body) else { return Ok(()) };
+        let tile = match body {
+            [Stmt::For { var: half, extent, body, .. }] => self.tile(*half, extent, body),
+            _ => None,
+        };
+        let undefined = || PtxError::Undefined { what: "a product of matrices by a group of warps".to_owned() };
+        let tile = tile.ok_or_else(undefined)?;
         self.name_lanes(&tile)?;
         let (a, b) = (self.described(&group.a)?, self.described(&group.b)?);
         let mut sums = Vec::new();
@@ -181,7 +180,8 @@ impl Emitter<'_> {
         Ok(self.b.op("or", Ty::B64, &[at.into(), Src::Int(descriptor.bits())]))
     }
 
-    /// In front of products by groups: sums are written, and what was copied to shared memory is seen.
+    /// In front of products by groups: what threads have written to their sums is there for them. What they have written to shared
+    /// memory they show in front of the barrier.
     pub(crate) fn begin_group(&mut self) {
         self.b.plain("wgmma.fence.sync.aligned");
     }

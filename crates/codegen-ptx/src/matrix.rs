@@ -15,7 +15,7 @@
 
 use crate::PtxError;
 use crate::builder::{Address, Class, Reg, Space, Ty};
-use crate::emitter::Emitter;
+use crate::emitter::{Binding, Emitter};
 use crate::memory::{Element, Place};
 use crate::stmt::product_sum;
 use infc_ir::entity::{BufferId, EntityId, ScalarId, VarId};
@@ -49,7 +49,7 @@ pub(crate) struct Tile<'s> {
     k: VarId,
     pub(crate) depth: i64,
     pub(crate) intrinsic: Intrinsic,
-    target: &'s Target,
+    pub(crate) target: &'s Target,
     value: &'s Expr,
     factors: (DType, ScalarId, ScalarId),
 }
@@ -115,9 +115,11 @@ impl Emitter<'_> {
         if let Some(group) = self.group(var, extent, body) {
             return self.multiply_in_group(var, body, &group);
         }
-        let [Stmt::For { var: inner, extent: inner_extent, body, .. }] = body else { return Ok(()) };
+        let [Stmt::For { var: inner, extent: inner_extent, kind: LoopKind::Unrolled, body }] = body else {
+            return Err(PtxError::Undefined { what: "a product of matrices by a group of warps".to_owned() });
+        };
         for n in 0..self.copies_of(var, extent)? {
-            self.vars[var.index()] = Some(crate::emitter::Binding::Number(n));
+            self.vars[var.index()] = Some(Binding::Number(n));
             self.groups(*inner, inner_extent, body)?;
         }
         self.vars[var.index()] = None;
@@ -133,7 +135,7 @@ impl Emitter<'_> {
         }
         let count = self.copies_of(var, extent)?;
         for n in 0..count {
-            self.vars[var.index()] = Some(crate::emitter::Binding::Number(n));
+            self.vars[var.index()] = Some(Binding::Number(n));
             self.turns.push(Turn { var, number: n, count });
             let done = self.block(body);
             self.turns.pop();
@@ -291,8 +293,8 @@ impl Emitter<'_> {
     pub(crate) fn sums(&mut self, tile: &Tile<'_>) -> Result<Vec<Reg>, PtxError> {
         let mut sums = Vec::with_capacity(4);
         for n in 0..4 {
-            self.vars[tile.half.index()] = Some(crate::emitter::Binding::Number(n / 2));
-            self.vars[tile.pair.index()] = Some(crate::emitter::Binding::Number(n % 2));
+            self.vars[tile.half.index()] = Some(Binding::Number(n / 2));
+            self.vars[tile.pair.index()] = Some(Binding::Number(n % 2));
             let Element::Register(sum) = self.element(tile.target.buffer, &tile.target.index)? else {
                 let name = self.nest.buffers[tile.target.buffer].name.clone();
                 return Err(PtxError::RegisterIndex { name, index: tile.target.index.to_string(), len: 0 });

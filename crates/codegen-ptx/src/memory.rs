@@ -38,9 +38,9 @@ pub(crate) const ALIGN_BYTES: u64 = 16;
 
 /// Bytes of a piece that keeps together where rows are swizzled, and rows after which it begins anew.
 const PIECE_BYTES: i64 = 16;
-const SWIZZLED_ROWS: i64 = 8;
+pub(crate) const SWIZZLED_ROWS: i64 = 8;
 /// Bytes of a line, which is a row of a panel.
-const LINE_BYTES: i64 = 128;
+pub(crate) const LINE_BYTES: i64 = 128;
 
 /// How swizzled rows lie: [`Buffer::swizzle_bytes`], [`Buffer::panel_rows`].
 #[derive(Clone, Copy)]
@@ -273,7 +273,7 @@ impl Emitter<'_> {
             None => {
                 let bytes = self.index_as(&near.scale(size), Ty::S32)?;
                 let shift = |this: &mut Self, what, value: Reg, by: i64| {
-                    this.b.op(what, if what == "shr" { Ty::U32 } else { Ty::B32 }, &[value.into(), Src::Int(by)])
+                    this.b.op(what, if what == "shr" { Ty::S32 } else { Ty::B32 }, &[value.into(), Src::Int(by)])
                 };
                 let mask =
                     |this: &mut Self, value: Reg, mask: i64| this.b.op("and", Ty::B32, &[value.into(), Src::Int(mask)]);

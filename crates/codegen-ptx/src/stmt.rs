@@ -19,7 +19,8 @@ use std::collections::HashMap;
 /// Copies that an unrolled loop may have.
 const MAX_UNROLL: i64 = 1024;
 
-/// Turns of a loop that loads from global memory, which are not all taken apart where threads meet again and again.
+/// Turns of a loop that are not all taken apart: of one that loads from global memory where threads meet again and again, and of one
+/// over the pieces that a thread copies.
 const MANY_TURNS: i64 = 16;
 
 /// Whether threads of a block meet in some of the statements.
@@ -117,7 +118,8 @@ impl Emitter<'_> {
             return Ok(());
         }
         // Copies of one turn differ by what their instructions say then.
-        if !self.fixed.is_empty() && has_copies(body) && extent.as_const().is_some_and(|n| n < MANY_TURNS) {
+        let are_pieces = !self.fixed.is_empty() && has_copies(body) && !has_barrier(body);
+        if are_pieces && extent.as_const().is_some_and(|n| n < MANY_TURNS) {
             return self.unrolled(var, extent, body, None);
         }
         let wide = self.ranges.var(var).max.is_none_or(|m| m >= i64::from(i32::MAX));
@@ -152,9 +154,14 @@ impl Emitter<'_> {
         self.b.place(top);
         self.divergence += u32::from(divergent);
         let (meets, start) = (has_barrier(body), self.b.here());
+        let waits_outside = self.waits_for_products;
+        // In a loop whose threads meet, what it reads may be written anew.
+        self.waits_for_products &= !meets;
+        self.waits_for_products |= body.iter().any(|stmt| matches!(stmt, Stmt::ProductsWait { .. }));
         self.meetings += u32::from(meets);
         self.scoped(|e| e.block(body))?;
         self.meetings -= u32::from(meets);
+        self.waits_for_products = waits_outside;
         self.divergence -= u32::from(divergent);
         // In the steps of a recurrence an assembler would take all turns of a sum apart, bring all of its weights to registers
         // at once, and run out of these.

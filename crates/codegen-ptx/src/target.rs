@@ -42,6 +42,8 @@ const TARGETS: &[(u16, bool, &str, u64)] = &[
 /// From here on GPUs have what the backend's products of matrices take, asynchronous copies, extremes that keep NaN, and
 /// conversions to bfloat16.
 const AMPERE: u16 = 80;
+/// The only one whose warps multiply in groups.
+const HOPPER: u16 = 90;
 
 impl PtxTarget {
     fn row(self) -> &'static (u16, bool, &'static str, u64) {
@@ -80,12 +82,20 @@ impl PtxTarget {
         self.sm >= AMPERE
     }
 
-    /// Whether GPUs of later generations do not run what is made for it: `sm_90a`, of which four warps multiply matrices together.
+    /// Whether GPUs of later generations do not run what is made for it: `sm_90a`.
     ///
-    /// Source: PTX ISA, `.target`, "architecture-specific features"; "Target ISA notes" of `wgmma.mma_async`.
+    /// Source: PTX ISA, `.target`, "architecture-specific features".
     #[must_use]
     pub fn is_specific(self) -> bool {
         self.specific
+    }
+
+    /// Whether four warps multiply matrices together.
+    ///
+    /// Source: PTX ISA, "Target ISA notes" of `wgmma.mma_async`.
+    #[must_use]
+    pub fn multiplies_in_groups(self) -> bool {
+        self.specific && self.sm == HOPPER
     }
 
     /// Whether GPUs of a compute capability, major·10 + minor, run what is made for it.

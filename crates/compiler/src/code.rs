@@ -42,7 +42,7 @@ impl VariantTarget {
     pub fn machine(&self) -> AnyMachine {
         match self {
             Self::Cpu(target) => schedule_machine(target).into(),
-            Self::Cuda(target) => GpuMachine::for_target(target.capability(), target.is_specific()).into(),
+            Self::Cuda(target) => GpuMachine::for_target(target.capability(), target.multiplies_in_groups()).into(),
         }
     }
 

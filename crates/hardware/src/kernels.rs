@@ -51,7 +51,12 @@ impl Compiled {
     /// # Errors
     /// There is no schedule for it, or no PTX.
     pub fn new(kernel: &Kernel, allowed: ErrorClass, target: PtxTarget) -> Result<Self> {
-        Self::by(kernel, allowed, target, &gpu::GpuMachine::for_target(target.capability(), target.is_specific()))
+        Self::by(
+            kernel,
+            allowed,
+            target,
+            &gpu::GpuMachine::for_target(target.capability(), target.multiplies_in_groups()),
+        )
     }
 
     /// The same by a schedule that has a machine in mind.
@@ -212,8 +217,10 @@ pub fn files(device: &Device, folder: &Path, target: PtxTarget) -> Outcome {
 pub fn products(device: &Device, target: PtxTarget, small: bool) -> Outcome {
     const SHAPES: [[u64; 3]; 4] = [[128, 256, 128], [150, 264, 200], [64, 64, 320], [129, 136, 264]];
     const SMALL_SHAPES: [[u64; 3]; 4] = [[16, 16, 32], [33, 24, 40], [17, 40, 72], [64, 32, 64]];
-    let machine =
-        gpu::GpuMachine { busy_blocks: 1, ..gpu::GpuMachine::for_target(target.capability(), target.is_specific()) };
+    let machine = gpu::GpuMachine {
+        busy_blocks: 1,
+        ..gpu::GpuMachine::for_target(target.capability(), target.multiplies_in_groups())
+    };
     let mut outcome = Outcome::default();
     for [m, n, k] in if small { SMALL_SHAPES } else { SHAPES } {
         for (a, b, sum, turned) in [

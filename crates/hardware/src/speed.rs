@@ -260,7 +260,7 @@ impl Case {
     #[must_use]
     pub fn machine(&self, target: PtxTarget) -> GpuMachine {
         let rounds_to_tf32 = self.same.dtype == "tf32";
-        GpuMachine { rounds_to_tf32, ..GpuMachine::for_target(target.capability(), target.is_specific()) }
+        GpuMachine { rounds_to_tf32, ..GpuMachine::for_target(target.capability(), target.multiplies_in_groups()) }
     }
 
     /// Times it.

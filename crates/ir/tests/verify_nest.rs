@@ -75,23 +75,29 @@ fn row_sums(body: Vec<Stmt>) -> LoopNest {
 /// Rows that are swizzled are whole ones of shared memory, which reach all of its banks.
 #[test]
 fn what_is_no_swizzle_is_refused() {
-    let nest = |scope, len: i64, swizzle: u32| {
+    let nest = |scope, len: i64, swizzle: u32, panel_rows: Option<u32>| {
         let mut nest = row_sums(good());
         let buffer = &mut nest.buffers[infc_ir::entity::BufferId(2)];
         *buffer = Buffer {
             kind: BufferKind::Local(scope),
             len_elems: len.into(),
             swizzle_bytes: Some(swizzle),
-            panel_rows: None,
+            panel_rows,
             ..buffer.clone()
         };
         infc_ir::verify::verify_nest(&nest).map_err(|error| error.to_string())
     };
-    assert_eq!(nest(Scope::Shared, 64, 128), Ok(()));
+    assert_eq!(nest(Scope::Shared, 64, 128, None), Ok(()));
+    assert_eq!(nest(Scope::Shared, 512, 256, Some(8)), Ok(()));
+    // Half of eight rows, rows of one line, part of a tile.
+    for (len, swizzle, rows) in [(256, 256, 4), (256, 128, 8), (768, 256, 8)] {
+        let refused = nest(Scope::Shared, len, swizzle, Some(rows));
+        assert!(refused.as_ref().is_err_and(|error| error.contains("panels")), "{rows}: {refused:?}");
+    }
     for (scope, len, swizzle) in
         [(Scope::Register, 64, 128), (Scope::Shared, 48, 128), (Scope::Shared, 64, 64), (Scope::Shared, 96, 192)]
     {
-        let refused = nest(scope, len, swizzle);
+        let refused = nest(scope, len, swizzle, None);
         assert!(refused.as_ref().is_err_and(|error| error.contains("swizzle")), "{swizzle}: {refused:?}");
     }
 }

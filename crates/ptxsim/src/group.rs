@@ -6,8 +6,7 @@
 
 use crate::SimError;
 use crate::error::Site;
-use crate::instruction::Space;
-use crate::instruction::{Reg, Src};
+use crate::instruction::{Reg, Space, Src};
 use crate::machine::Block;
 use crate::matrix::{Factor, place_of_sum};
 use crate::module::SHARED_START;
@@ -148,6 +147,15 @@ impl Block<'_> {
         self.factors(&product, number, &warp[0])?;
         self.products[number].open.push(product);
         Ok(())
+    }
+
+    /// In the end, the warps of every group have started as many products.
+    pub(crate) fn check_products(&self, site: Site) -> Result<(), SimError> {
+        let alike = |group: &[Products]| group.iter().all(|warp| warp.started.len() == group[0].started.len());
+        if self.products.chunks(WARPS).all(alike) {
+            return Ok(());
+        }
+        Err(SimError::Group { site, reason: "not all four warps take part".to_owned() })
     }
 
     /// What a warp has started becomes a group.

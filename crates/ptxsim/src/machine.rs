@@ -2,7 +2,7 @@
 
 use crate::SimError;
 use crate::group::Products;
-use crate::instruction::Instruction;
+use crate::instruction::{Instruction, Operation};
 use crate::memory::{Argument, Buffer, Tracked, buffer_address};
 use crate::module::{Entry, LOCAL_START, Module, SHARED_START};
 use crate::thread::{State, Thread};
@@ -53,6 +53,8 @@ pub(crate) struct Block<'a> {
     pub(crate) shared: Tracked,
     /// Per warp.
     pub(crate) products: Vec<Products>,
+    /// Whether there are any, so that it counts who has shown what it has written.
+    pub(crate) has_products: bool,
     pub(crate) global: Vec<Tracked>,
     pub(crate) writable: Vec<bool>,
     pub(crate) seed: u64,
@@ -79,6 +81,7 @@ pub fn run(module: &Module, launch: &Launch<'_>, buffers: &mut [Buffer]) -> Resu
         grid: launch.grid,
         parameters: launch.arguments.iter().map(|a| parameter(*a)).collect(),
         products: Vec::new(),
+        has_products: entry.body.iter().any(|i| matches!(i.operation, Operation::GroupMma(_))),
         shared: Tracked::new(vec![0xff; shared], vec![false; shared]),
         writable: buffers.iter().map(|b| b.writable).collect(),
         global: buffers.iter_mut().map(take).collect(),
@@ -162,7 +165,7 @@ impl Block<'_> {
                 continue;
             }
             if threads.iter().all(|t| t.state == State::Ended) {
-                return Ok(());
+                return threads.first().map_or(Ok(()), |first| self.check_products(first.site(self)));
             }
             // All that go on wait at a barrier: it must be the same one, and nobody may be missing.
             let Some(first) = threads.iter().find(|t| t.state != State::Ended) else { return Ok(()) };

@@ -97,6 +97,7 @@ impl Tracked {
         self.initialised.fill(false);
         self.history.fill(History::default());
         self.pending.fill(0);
+        self.shown.fill(false);
     }
 
     /// Reads up to 8 bytes. `constant`: nobody may have written them in this launch.

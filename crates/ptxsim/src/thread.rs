@@ -381,7 +381,7 @@ impl Thread {
                 Space::Global | Space::Shared => {
                     let written = b.memory(spot).write(at, size as usize, bits, who);
                     written.map_err(|r| self.refused(r, Spot { at, ..spot }, "written", b))?;
-                    if space == Space::Shared {
+                    if space == Space::Shared && b.has_products {
                         self.written.push((at, size as usize));
                     }
                 }
@@ -432,7 +432,9 @@ impl Thread {
         }
         data.resize(copy.bytes as usize, 0);
         let to = Spot { space: Space::Shared, buffer: 0, at: copy.to };
-        self.written.push((copy.to, data.len()));
+        if b.has_products {
+            self.written.push((copy.to, data.len()));
+        }
         b.shared.land(copy.to, &data, who).map_err(|r| self.refused(r, to, "written", b))
     }
 }

@@ -369,3 +369,38 @@ fn matrices_are_loaded_by_warps() {
     assert_eq!(fault(&unordered, 32, 1).code(), "ptxsim::race");
     assert_eq!(fault(MATRICES, 16, 1).code(), "ptxsim::divergent-warp");
 }
+
+/// A product by a group of warps of 1 KiB of words that threads write, all lines the same eight; `between` stands in front of it.
+fn group_product(between: &str, sums: &str, behind: &str) -> String {
+    format!(
+        "mad.wide.s32 %rd6, %r0, 8, %rd4;\nmov.b32 %r2, 0x3c003c00;\nst.shared.v2.u32 [%rd6], {{%r2, %r2}};
+        fence.proxy.async.shared::cta;\nbar.sync 0;
+        shr.u64 %rd7, %rd4, 4;\nor.b64 %rd7, %rd7, 4611686018427387904;
+        mov.f32 %f0, 0f00000000;\nmov.f32 %f1, %f0;\nmov.f32 %f2, %f0;\nmov.f32 %f3, %f0;
+        setp.ge.s32 %p0, %r0, 0;\n{between}\nwgmma.fence.sync.aligned;
+        wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {sums}, %rd7, %rd7, %p0, 1, 1, 0, 0;
+        wgmma.commit_group.sync.aligned;\n{behind}\ncvt.rni.u32.f32 %r3, %f0;\nst.global.u32 [%rd3], %r3;"
+    )
+}
+
+#[test]
+fn products_by_groups() {
+    const SUMS: &str = "{%f0, %f1, %f2, %f3}";
+    const WAIT: &str = "wgmma.wait_group.sync.aligned 0;";
+    // Sixteen products of one by one.
+    assert_eq!(fine(&group_product("", SUMS, WAIT), 128, 1)[..128], [16; 128]);
+    let code = |body: &str| fault(body, 128, 1).code();
+    assert_eq!(code(&group_product("", SUMS, "")), "ptxsim::busy-register");
+    assert_eq!(code(&group_product("", SUMS, WAIT).replace("fence.proxy.async.shared::cta;", "")), "ptxsim::unfenced");
+    assert_eq!(
+        code(&group_product("", SUMS, WAIT).replace("wgmma.fence.sync.aligned;", "")),
+        "ptxsim::unfenced-register"
+    );
+    // Another descriptor in one lane, in one warp; a warp that sits it out; half of a group.
+    let other = |lanes: &str| format!("setp.eq.s32 %p1, %r0, {lanes};\n@%p1 or.b64 %rd7, %rd7, 65536;");
+    assert_eq!(code(&group_product(&other("5"), SUMS, WAIT)), "ptxsim::group");
+    let warp = "shr.u32 %r4, %r0, 5;\nsetp.eq.s32 %p1, %r4, 3;\n";
+    assert_eq!(code(&group_product(&format!("{warp}@%p1 or.b64 %rd7, %rd7, 65536;"), SUMS, WAIT)), "ptxsim::group");
+    assert_eq!(code(&group_product(&format!("{warp}@%p1 ret;"), SUMS, WAIT)), "ptxsim::group");
+    assert_eq!(fault(&group_product("", SUMS, WAIT), 64, 1).code(), "ptxsim::group");
+}

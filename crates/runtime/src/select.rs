@@ -169,7 +169,7 @@ fn decimal(tenths: u32) -> String {
 /// Source: PTX ISA, release notes (version and CUDA release); CUDA release notes, "CUDA Toolkit and Corresponding Driver
 /// Versions".
 fn driver_for(ptx_version: u32) -> String {
-    // Of the versions that modules are made for (`codegen-ptx`), and that of Hopper's own instructions.
+    // Of the versions that modules are made for (`codegen-ptx`).
     // Those before 450 know 6.3 and lack functions that the runtime calls.
     const DRIVERS: [(u32, u32); 7] = [(63, 450), (70, 450), (71, 455), (78, 520), (84, 550), (86, 565), (87, 570)];
     let known = DRIVERS.iter().find(|(version, _)| *version == ptx_version);

@@ -22,7 +22,7 @@ impl Translator<'_, '_> {
             UnaryOp::Floor => self.b.ins().floor(a),
             UnaryOp::Ceil => self.b.ins().ceil(a),
             UnaryOp::Trunc => self.b.ins().trunc(a),
-            UnaryOp::RootPower => unreachable!("spelled out before"),
+            UnaryOp::Table(_) => unreachable!("spelled out before"),
         }
     }
 

@@ -103,7 +103,7 @@ pub struct Builder {
     depth: Vec<u32>,
     frames: Vec<Frame>,
     open: Vec<Open>,
-    /// Whether the target has instructions for [`super::BinaryOp::Scale`] and [`super::UnaryOp::RootPower`].
+    /// Whether the target has instructions for [`super::BinaryOp::Scale`] and [`super::UnaryOp::Table`].
     scales: bool,
     /// What [`super::TileInst::Configure`] numbers, known when all of a function is.
     pub tile_shapes: Vec<super::TileShapes>,
@@ -126,7 +126,7 @@ impl Builder {
         }
     }
 
-    /// Whether the target has instructions for [`super::BinaryOp::Scale`] and [`super::UnaryOp::RootPower`], without which neither
+    /// Whether the target has instructions for [`super::BinaryOp::Scale`] and [`super::UnaryOp::Table`], without which neither
     /// is made; by default it has not.
     #[must_use]
     pub fn with_scale(mut self, scales: bool) -> Self {

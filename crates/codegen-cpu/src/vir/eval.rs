@@ -4,7 +4,6 @@
 //! with running. A lane is a `u64` whose low bits hold the element; the rest are zero.
 
 use super::{BinaryOp, Cond, Convert, Elem, UnaryOp};
-use infc_ir::math::ROOT_POWERS;
 
 /// The bits of an element that count.
 #[must_use]
@@ -147,7 +146,7 @@ pub fn unary(op: UnaryOp, elem: Elem, a: u64) -> u64 {
             Elem::F32 => u64::from(f32::from_bits(a as u32).trunc().to_bits()),
             _ => f64::from_bits(a).trunc().to_bits(),
         },
-        UnaryOp::RootPower => u64::from(ROOT_POWERS[(a & 0xf) as usize]),
+        UnaryOp::Table(table) => u64::from(table.values()[(a & 0xf) as usize]),
     }
 }
 

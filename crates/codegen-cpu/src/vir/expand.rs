@@ -5,7 +5,7 @@
 //! otherwise), all binary16 conversions, and fused multiply-adds as a product and a sum.
 
 use super::{BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Op, Type, UnaryOp, Value, eval};
-use infc_ir::math::ROOT_POWERS;
+use infc_ir::math::Table;
 
 /// What the target lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Lacks {
     pub bf16: bool,
     /// Fused multiply-add.
     pub fma: bool,
-    /// [`BinaryOp::Scale`] and [`UnaryOp::RootPower`].
+    /// [`BinaryOp::Scale`] and [`UnaryOp::Table`].
     pub scale: bool,
     /// Dot products of bytes ([`super::halves`] spells them out).
     pub dot_bytes: bool,
@@ -91,7 +91,9 @@ impl Pass {
                 Some(Op::Binary(BinaryOp::Add, c, product))
             }
             Op::Binary(BinaryOp::Scale, a, n) if self.lacks.scale => Some(Seq { pass: self, out }.scale(a, n)),
-            Op::Unary(UnaryOp::RootPower, a) if self.lacks.scale => Some(Seq { pass: self, out }.root_power(a)),
+            Op::Unary(UnaryOp::Table(table), a) if self.lacks.scale => {
+                Some(Seq { pass: self, out }.constant_of_table(table, a))
+            }
             Op::Convert(Convert::Float, a) => Some(self.float(ty, a, out)),
             Op::LoadMasked { base, disp, mask } if ty.lanes == 1 => {
                 self.guarded(result, mask, Op::Load { base, disp, invariant: false }, Vec::new(), out);
@@ -247,17 +249,17 @@ impl Seq<'_> {
     }
 
     /// One of 16 constants, by a chain of choices.
-    fn root_power(&mut self, a: Value) -> Op {
+    fn constant_of_table(&mut self, table: Table, a: Value) -> Op {
         let ty = self.pass.ty(a);
         let bits = self.convert(Convert::Bitcast, a, Elem::I32);
         let k = self.with(BinaryOp::And, bits, 0xf);
         let (int, mask) = (self.pass.ty(k), ty.with_elem(Elem::Mask));
-        let [first, rest @ .., last] = ROOT_POWERS.map(|power| self.constant(ty, u64::from(power)));
+        let [first, rest @ .., last] = table.values().map(|constant| self.constant(ty, u64::from(constant)));
         let mut chosen = first;
-        for (power, number) in rest.into_iter().zip(1..) {
+        for (constant, number) in rest.into_iter().zip(1..) {
             let number = self.constant(int, number);
             let is_it = self.op(mask, Op::Compare(Cond::Eq, k, number));
-            chosen = self.op(ty, Op::Select(is_it, power, chosen));
+            chosen = self.op(ty, Op::Select(is_it, constant, chosen));
         }
         let number = self.constant(int, 15);
         let is_it = self.op(mask, Op::Compare(Cond::Eq, k, number));

@@ -135,9 +135,9 @@ pub enum UnaryOp {
     Floor,
     Ceil,
     Trunc,
-    /// [`infc_ir::math::ROOT_POWERS`] at the number that the lowest four bits of an `f32` are. AVX-512 finds it by an instruction among 16 lanes,
+    /// A constant of a table at the number that the lowest four bits of an `f32` are. AVX-512 finds it by an instruction among 16 lanes,
     /// and builders make it only for targets that do; elsewhere it is spelled out.
-    RootPower,
+    Table(infc_ir::math::Table),
 }
 
 /// Operations on two values of the same type, lane by lane.

@@ -47,7 +47,7 @@ impl Display for UnaryOp {
             UnaryOp::Floor => "floor",
             UnaryOp::Ceil => "ceil",
             UnaryOp::Trunc => "trunc",
-            UnaryOp::RootPower => "root_power",
+            UnaryOp::Table(table) => table.name(),
         })
     }
 }

@@ -210,7 +210,7 @@ impl Verifier<'_> {
                 let fits = match kind {
                     UnaryOp::Neg | UnaryOp::Abs => integer(ty) || ty.elem.is_float(),
                     UnaryOp::Not => integer(ty) || ty.elem == Elem::Mask,
-                    UnaryOp::RootPower => ty.elem == Elem::F32,
+                    UnaryOp::Table(_) => ty.elem == Elem::F32,
                     _ => ty.elem.is_float(),
                 };
                 when(fits && of(a) == ty, "an operand of the result's type that the operation knows")

@@ -1,6 +1,7 @@
 //! Random programs over every operation, with their inputs.
 
 use infc_codegen_cpu::vir::{BinaryOp, Builder, Cond, Convert, Elem, Function, I64, Memory, Type, UnaryOp, Value};
+use infc_ir::math::Table;
 
 /// A small generator of pseudo-random numbers: programs are reproducible from their seed.
 pub(crate) struct Random(u64);
@@ -232,7 +233,8 @@ impl Maker<'_> {
                 return self.b.fma(x, y, z);
             }
             if elem == Elem::F32 && self.random.chance(8) {
-                return self.b.unary(UnaryOp::RootPower, x);
+                let table = self.random.pick(&Table::ALL);
+                return self.b.unary(UnaryOp::Table(table), x);
             }
             if self.random.chance(30) {
                 let op = self.random.pick(&UNARY_FLOAT);

@@ -1,5 +1,6 @@
 //! What expansions are made of.
 
+use super::Table;
 use crate::scalar::CompareOp;
 
 /// The two kinds of floats that are computed with.
@@ -76,17 +77,17 @@ pub trait Arithmetic: Sized {
         None
     }
 
-    /// Whether the machine has instructions for [`Arithmetic::root_power`] and [`Arithmetic::scale`].
-    fn has_root_powers(&self) -> bool {
+    /// Whether the machine has instructions for [`Arithmetic::look_up`] and [`Arithmetic::scale`].
+    fn has_tables(&self) -> bool {
         false
     }
 
-    /// [`ROOT_POWERS`](super::ROOT_POWERS) at the number that the lowest four bits of an `f32` are.
+    /// The constant of a table, as an `f32`, at the number that the lowest four bits of an `f32` are.
     ///
     /// # Panics
     /// Where the machine has no instruction for it.
-    fn root_power(&mut self, _a: Self::Value) -> Self::Value {
-        panic!("this machine finds no powers of roots");
+    fn look_up(&mut self, _table: Table, _a: Self::Value) -> Self::Value {
+        panic!("this machine looks nothing up");
     }
 
     /// Bit by bit, also of floats and masks.

@@ -1,6 +1,6 @@
 //! `exp` and what is an exponential and little more.
 
-use super::{Arithmetic, Float, clamp, polynomial};
+use super::{Arithmetic, Float, Table, clamp, polynomial};
 use std::f64::consts::LOG2_E;
 
 /// ln 2 in two parts; the first has so few bits that its product with any exponent is exact.
@@ -22,7 +22,7 @@ const F32: [f64; 5] =
 /// The same on |r| ≤ ln 2 / 32, for what is left when sixteenths of a power of two are looked up.
 const F32_OF_SIXTEENTHS: [f64; 2] = [0.166_666_7, 0.500_016_21];
 /// The powers of the sixteenth root of two from 2^0 to 2^(15/16), times [`ROOT_FACTOR`], each the nearest `f32`, as bits.
-pub const ROOT_POWERS: [u32; 16] = [
+pub(super) const ROOT_POWERS: [u32; 16] = [
     0x3f80_1cd7,
     0x3f85_c8e1,
     0x3f8b_b535,
@@ -175,7 +175,7 @@ fn reduce<B: Arithmetic>(
     let x = if argument.is_normal() { x } else { clamp(b, x, lowest, highest) };
     // n = round(x / ln 2), r = x − n ln 2. Adding 1.5·2^(mantissa bits) rounds to an integer and leaves it in the low
     // bits of the sum, as it does with the bias on top.
-    let roots = single && b.has_root_powers();
+    let roots = single && b.has_tables();
     let magic = match (single, roots) {
         (true, true) => SIXTEENTHS,
         (true, false) => 12_582_912.0 + f64::from(argument.bias(Float::F32)),
@@ -183,7 +183,7 @@ fn reduce<B: Arithmetic>(
     };
     let (magic, log2_e) = (b.fconst(ty, magic), b.fconst(ty, sign.of(LOG2_E)));
     let shifted = b.fma(x, log2_e, magic);
-    let root = roots.then(|| b.root_power(shifted));
+    let root = roots.then(|| b.look_up(Table::RootPowers, shifted));
     let n = b.sub(shifted, magic);
     let Ln2 { hi, lo } = ln2(B::float(ty));
     let (minus_hi, minus_lo) = (b.fconst(ty, sign.of(-hi)), b.fconst(ty, sign.of(-lo)));

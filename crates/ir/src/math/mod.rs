@@ -1,7 +1,7 @@
 //! Expansions of elementary functions into arithmetic that backends have.
 //!
 //! Every function takes a value of `f32` or `f64` of any lane count and gives one of the same type, as instructions of
-//! whatever is being built ([`Arithmetic`]). There are no tables and, but for huge angles, no branches: all lanes run the
+//! whatever is being built ([`Arithmetic`]). There are no tables of more than sixteen constants ([`Table`]) and, but for huge angles, no branches: all lanes run the
 //! same polynomials and selections pick among them, so the code vectorises at every width. Signed zeros, subnormals,
 //! infinities and NaN come out as IEEE 754 and C99 ask.
 //!
@@ -33,17 +33,19 @@ mod inverse;
 mod log;
 mod pow;
 mod remainder;
+mod table;
 mod tanh;
 mod trig;
 
 pub use arithmetic::{Arithmetic, Float};
 pub use erf::erf;
-pub use exp::{ROOT_POWERS, exp, sigmoid};
+pub use exp::{exp, sigmoid};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
 pub use inverse::{acos, asin, atan};
 pub use log::log;
 pub use pow::{integer_power, pow};
 pub use remainder::remainder;
+pub use table::Table;
 pub use tanh::tanh;
 pub use trig::{cos, sin, tan};
 

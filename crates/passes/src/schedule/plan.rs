@@ -44,6 +44,13 @@ pub(super) struct LoopPlan {
     pub(super) partial: bool,
 }
 
+impl LoopPlan {
+    /// Whether its turns are done by four warps together.
+    pub(super) fn is_of_group(&self) -> bool {
+        matches!(self.mode, LoopMode::Tensor(intrinsic) if intrinsic.is_of_group())
+    }
+}
+
 /// Where a stage is computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Placement {

@@ -335,12 +335,11 @@ impl Emitter<'_> {
     /// Whether four warps together read a stage, as a factor of a product of matrices.
     fn is_of_group(&self, stage: StageId) -> bool {
         self.kernel.stages.iter_enumerated().any(|(id, reader)| {
-            let is_of_group = |l: &LoopPlan| matches!(l.mode, LoopMode::Tensor(intrinsic) if intrinsic.is_of_group());
             let mut reads = false;
             reader.for_each_load(&mut |_, load| {
                 reads |= matches!(load.source, Source::Stage(source, _) if source == stage);
             });
-            reads && self.plans[id].loops.iter().any(is_of_group)
+            reads && self.plans[id].loops.iter().any(LoopPlan::is_of_group)
         })
     }
 

@@ -3,7 +3,8 @@
 //! With tiles `n` turns ahead there are `n + 1` of each, and one more where the products that read them go on while the next turn
 //! begins ([`Stmt::ProductsWait`]). A turn waits until its own tiles have arrived, meets the other
 //! threads of the block, which sees to their copies and to that nobody reads any longer what the turn before read, starts to
-//! copy the tiles of `n` turns later into the place of those, and computes. Every turn makes one group of copies, also where
+//! copy the tiles of `n` turns later into the place of those, and computes. Products that go on are started before that, and what is copied
+//! takes the place of what the turn before the last one read. Every turn makes one group of copies, also where
 //! there is nothing left to be copied, so that the number of groups under way tells which have arrived.
 
 use super::ScheduleError;
@@ -49,8 +50,7 @@ impl Emitter<'_> {
     ) -> Stmts {
         let attached = self.attached(stage, &l.name);
         let ahead = self.plans[attached[0]].ahead;
-        let is_of_group = |l: &LoopPlan| matches!(l.mode, LoopMode::Tensor(intrinsic) if intrinsic.is_of_group());
-        let later_products = u32::from(self.plans[stage].loops.iter().any(is_of_group));
+        let later_products = u32::from(self.plans[stage].loops.iter().any(LoopPlan::is_of_group));
         let tiles_kept = i64::from(ahead + 1 + later_products);
         let axis = state[l.axis].simplified(&self.ranges);
         let tile = IndexExpr::constant(l.tile);

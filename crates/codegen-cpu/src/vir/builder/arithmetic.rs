@@ -2,7 +2,7 @@
 
 use super::Builder;
 use crate::vir::{BinaryOp, Cond, Convert, Elem, Type, UnaryOp, Value, eval};
-use infc_ir::math::{Arithmetic, Float};
+use infc_ir::math::{Arithmetic, Float, Table};
 use infc_ir::scalar::CompareOp;
 
 /// The integer type as wide as a float type.
@@ -56,12 +56,12 @@ impl Arithmetic for Builder {
     same!(neg(a), abs(a), sqrt(a), trunc(a), round_even(a));
     same!(and(a, b), or(a, b), xor(a, b), not(a), shl(a, by), shr_s(a, by), shr_u(a, by), select(mask, a, b));
 
-    fn has_root_powers(&self) -> bool {
+    fn has_tables(&self) -> bool {
         self.scales
     }
 
-    fn root_power(&mut self, a: Value) -> Value {
-        self.unary(UnaryOp::RootPower, a)
+    fn look_up(&mut self, table: Table, a: Value) -> Value {
+        self.unary(UnaryOp::Table(table), a)
     }
 
     fn scale(&mut self, a: Value, n: Value, more: i32) -> Option<Value> {

@@ -12,7 +12,7 @@ use crate::wide::alloc::RAX;
 use crate::wide::codes;
 use crate::wide::inst::{Address, Encoding, MASK, MachInst, RegMem, VECTOR, View, Width};
 use crate::wide::lanes::LaneOp;
-use infc_ir::math::ROOT_POWERS;
+use infc_ir::math::Table;
 use regalloc2::{Operand, VReg};
 
 /// Bytes of the vectors that hold parts of a table.
@@ -60,13 +60,13 @@ impl Selector<'_> {
 
     /// One lane of a table in a whole register, which the lowest four bits of each lane choose, whatever the number of lanes: what
     /// lies above them is dropped.
-    pub(super) fn root_power(&mut self, dst: VReg, a: Value) -> Result<(), CodegenError> {
+    pub(super) fn constant_of_table(&mut self, dst: VReg, table: Table, a: Value) -> Result<(), CodegenError> {
         if self.encoding == Encoding::Vex {
-            return Err(unsupported("powers of roots"));
+            return Err(unsupported("tables of constants"));
         }
         let (width, view) = (Width::Z, View::Z);
         let a = self.reg(a);
-        let table = RegMem::Mem(self.pool_lanes(Elem::F32, width, &ROOT_POWERS.map(u64::from)));
+        let table = RegMem::Mem(self.pool_lanes(Elem::F32, width, &table.values().map(u64::from)));
         let code = codes::PERM_F32.code(self.encoding, width);
         self.push(MachInst::new(code).def(dst, view).reg(a, view).rm(&table, view));
         Ok(())

@@ -108,7 +108,7 @@ impl Selector<'_> {
                 UnaryOp::Floor => self.round(dst, ty, a, 1),
                 UnaryOp::Ceil => self.round(dst, ty, a, 2),
                 UnaryOp::Trunc => self.round(dst, ty, a, 3),
-                UnaryOp::RootPower => self.root_power(dst, a)?,
+                UnaryOp::Table(table) => self.constant_of_table(dst, table, a)?,
             }
             return Ok(());
         }

@@ -9,6 +9,8 @@ pub struct GpuMachine {
     pub busy_threads: i64,
     /// Shared memory that a block should take at most.
     pub shared_bytes: u64,
+    /// The same of a block whose warps multiply in groups, which has a processor to itself.
+    pub group_shared_bytes: u64,
     /// Memory of its own that a thread may have.
     pub local_bytes: u64,
     /// Points of a result along one side that a thread holds in registers.
@@ -37,6 +39,7 @@ impl Default for GpuMachine {
             threads: 256,
             busy_threads: 1 << 15,
             shared_bytes: 96 << 10,
+            group_shared_bytes: 0,
             local_bytes: 64 << 10,
             register_side: 4,
             fragment_registers: 128,
@@ -62,18 +65,18 @@ impl GpuMachine {
         }
     }
 
-    /// A GPU as [`GpuMachine::for_capability`] has it, or of that compute capability alone with the instructions that no other has.
+    /// A GPU as [`GpuMachine::for_capability`] has it, whose warps multiply in groups or not.
     #[must_use]
-    pub fn for_target(capability: u32, specific: bool) -> Self {
+    pub fn for_target(capability: u32, in_groups: bool) -> Self {
         let machine = Self::for_capability(capability);
-        if specific { machine.with_groups() } else { machine }
+        if in_groups { machine.with_groups() } else { machine }
     }
 
     /// The same with the instructions of Hopper alone (`sm_90a`), whose processors have more shared memory (CUDA programming guide,
     /// compute capability 9.0).
     #[must_use]
     pub fn with_groups(self) -> Self {
-        Self { multiplies_in_groups: true, shared_bytes: 226 << 10, busy_blocks: 132, ..self }
+        Self { multiplies_in_groups: true, group_shared_bytes: 226 << 10, busy_blocks: 132, ..self }
     }
 
     /// The same where threads have room for half as many points of results; `None` if that is one already.

@@ -173,14 +173,6 @@ impl Parts {
             let sum = Fragments::of(&mut tried, found.sum, axes, &found.factors, [points, warps], (form, STEPS[0]));
             sum.is_some_and(|sum| sum.suits_groups(&tried.kernel))
         };
-        let of_groups = |all: &'static [Block]| all.iter().copied().filter(move |_| in_groups);
-        let mut blocks = of_groups(&GROUP_BLOCKS).chain(BLOCKS).filter(holds);
-        let busy = blocks.clone().find(|block| tiles_of(block) >= machine.busy_blocks);
-        let usual = busy.or_else(|| blocks.next_back())?;
-        let others = of_groups(&GROUP_BLOCKS).chain(of_groups(&OTHER_GROUP_BLOCKS)).chain(BLOCKS).chain(OTHER_BLOCKS);
-        let block = setting.pick("block", [usual].into_iter().chain(others.filter(holds)))?;
-        let beside = found.beside.iter().map(|&root| kernel.stages[root].name.clone()).collect();
-        let root = kernel.stages[found.root].name.clone();
         let factor_bytes = kernel.stages[found.sum].body.dtype(found.factors[0]).size_bytes()? as i64;
         let padded = |bytes: i64| {
             let terms = bytes / factor_bytes;
@@ -188,10 +180,19 @@ impl Parts {
         };
         // Zeros behind a short sum are multiplied, too.
         let [whole, part] = STEPS;
-        let usual = if padded(whole) - padded(part) > padded(part) / MOST_WASTE { part } else { whole };
+        let usual_step = if padded(whole) - padded(part) > padded(part) / MOST_WASTE { part } else { whole };
+        let of_groups = |all: &'static [Block]| all.iter().copied().filter(move |_| in_groups);
+        let by_default = of_groups(&GROUP_BLOCKS).filter(|_| usual_step == whole);
+        let mut blocks = by_default.chain(BLOCKS).filter(holds);
+        let busy = blocks.clone().find(|block| tiles_of(block) >= machine.busy_blocks);
+        let usual = busy.or_else(|| blocks.next_back())?;
+        let others = of_groups(&GROUP_BLOCKS).chain(of_groups(&OTHER_GROUP_BLOCKS)).chain(BLOCKS).chain(OTHER_BLOCKS);
+        let block = setting.pick("block", [usual].into_iter().chain(others.filter(holds)))?;
+        let beside = found.beside.iter().map(|&root| kernel.stages[root].name.clone()).collect();
+        let root = kernel.stages[found.root].name.clone();
         // A group takes lines.
-        let step =
-            if block.form == Form::Groups { whole } else { setting.pick("bytes of a step", [usual, whole, part])? };
+        let steps = if block.form == Form::Groups { [whole; 3] } else { [usual_step, whole, part] };
+        let step = setting.pick("bytes of a step", steps)?;
         let turns = padded(step) / (step / factor_bytes);
         let (shape, form) = ([block.points, block.warps], (block.form, step));
         let sum = Fragments::of(&mut rewritten, found.sum, axes, &found.factors, shape, form)?;

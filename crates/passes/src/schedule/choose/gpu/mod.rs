@@ -150,10 +150,12 @@ fn is_fit(kernel: &Kernel, schedule: &Schedule, machine: &GpuMachine, allowed: E
     } else {
         apply(kernel, schedule)
     };
-    nest.is_ok_and(|nest| verify_nest(&nest).is_ok() && memory_fits(&nest, machine))
+    let is_of_group = |step: &Step| matches!(step, Step::Tensorize { intrinsic, .. } if intrinsic.is_of_group());
+    let in_groups = schedule.steps.iter().any(is_of_group);
+    nest.is_ok_and(|nest| verify_nest(&nest).is_ok() && memory_fits(&nest, machine, in_groups))
 }
 
-fn memory_fits(nest: &LoopNest, machine: &GpuMachine) -> bool {
+fn memory_fits(nest: &LoopNest, machine: &GpuMachine, in_groups: bool) -> bool {
     let ranges = Ranges::of_symbols(&nest.symbols);
     let (mut shared, mut own) = (0u64, 0u64);
     for buffer in nest.buffers.iter() {
@@ -161,12 +163,17 @@ fn memory_fits(nest: &LoopNest, machine: &GpuMachine) -> bool {
         let elements = ranges.interval(&buffer.len_elems).max.and_then(|n| u64::try_from(n).ok());
         let Some(bytes) = elements.and_then(|n| n.checked_mul(buffer.dtype.size_bytes()? as u64)) else { return false };
         match scope {
-            Scope::Shared => shared = shared.saturating_add(bytes.next_multiple_of(16)),
+            Scope::Shared => {
+                // Factors begin where the swizzle does.
+                let align = if in_groups && buffer.swizzle_bytes.is_some() { 1024 } else { 16 };
+                shared = shared.next_multiple_of(align).saturating_add(bytes.next_multiple_of(16));
+            }
             Scope::Stack | Scope::Scratch => own = own.saturating_add(bytes),
             Scope::Register => {}
         }
     }
-    shared <= machine.shared_bytes && own <= machine.local_bytes
+    let most = if in_groups { machine.group_shared_bytes } else { machine.shared_bytes };
+    shared <= most && own <= machine.local_bytes
 }
 
 /// What all kinds of schedules have in common.
