@@ -67,6 +67,18 @@ fn whole_and_ragged_tiles() {
     }
 }
 
+/// What is the same in all turns is computed in front of the loop: where pieces lie among swizzled rows, and quotients.
+#[test]
+fn places_of_copies_are_computed_once() {
+    for kernel in [product("f16", "128", 256, 640, false), convolution(8, 8, 40, 128, 1)] {
+        let compiled = compile(&kernel);
+        let text = text(&compiled);
+        let (before, turn) = text.rsplit_once("cp.async.wait_group").expect("a loop that copies ahead");
+        let (turn, _) = turn.split_once("wgmma.wait_group").expect("its end");
+        assert!(turn.contains("cp.async.cg") && !turn.contains("xor.b32") && before.contains("xor.b32"), "{turn}");
+    }
+}
+
 #[test]
 fn rows_that_only_a_run_tells() {
     let kernel = product("f16", "M", 128, 192, false);

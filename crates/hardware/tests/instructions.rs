@@ -48,11 +48,14 @@ fn product(dtypes: [&str; 2]) -> Kernel {
     let [a, b] = dtypes;
     let sum = if a.ends_with('8') { "i32" } else { "f32" };
     let [of_a, of_b] = [a, b].map(|dtype| if dtype == "f32" { "tf32" } else { sum });
-    // Groups of warps take bytes side by side along what is summed.
-    let (shape, at) = if sum == "i32" { ("64, 64", "n, k") } else { ("4, 64, 16", "div(n, 16), k, mod(n, 16)") };
+    // Groups of warps take bytes side by side along what is summed, a line of them.
+    let (k, shape, at) = match sum {
+        "i32" => (128, "64, 128", "n, k"),
+        _ => (64, "4, 64, 16", "div(n, 16), k, mod(n, 16)"),
+    };
     let text = format!(
-        "kernel @product(x: {a}[64, 64], const w: {b}[{shape}]) -> (y: {sum}[64, 64]) {{
-  stage s[m: 64, n: 64, reduce k: 64] = fold sum {of_a}(x[m, k]) * {of_b}(w[{at}])
+        "kernel @product(x: {a}[64, {k}], const w: {b}[{shape}]) -> (y: {sum}[64, 64]) {{
+  stage s[m: 64, n: 64, reduce k: {k}] = fold sum {of_a}(x[m, k]) * {of_b}(w[{at}])
   stage o[m, n] = s[m, n]
   output y[m, n] = o[m, n]
 }}
