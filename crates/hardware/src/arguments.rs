@@ -14,7 +14,7 @@ pub(crate) enum Part {
     Kernels,
     /// Single kernels and launches, timed, beside PyTorch
     Speed,
-    /// Models, against the processor, and timed
+    /// Models, against the processor, and timed, beside ONNX Runtime
     Models,
     /// Kernels again, watched by compute-sanitizer
     Sanitizer,
@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     /// The command for models; the one beside this executable unless given
     #[arg(long)]
     pub(crate) infc: Option<PathBuf>,
-    /// A Python that may have PyTorch; `off` for none
+    /// A Python that may have PyTorch and ONNX Runtime; `off` for none
     #[arg(long, default_value = "python3")]
     pub(crate) python: String,
     /// Seconds that all of it may take

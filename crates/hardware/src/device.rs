@@ -1,8 +1,8 @@
 //! A GPU with what is loaded onto it and kept there, given back in the end.
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use infc_runtime::artifact::DeviceKernel;
-use infc_runtime::{Gpu, GpuAddress, GpuFunction, GpuImage, GpuModule, GpuOperation};
+use infc_runtime::{Gpu, GpuAddress, GpuFunction, GpuGraph, GpuImage, GpuModule, GpuOperation};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -137,6 +137,36 @@ impl Device {
         self.gpu.unmark(from);
         self.gpu.unmark(to);
         Ok((between?.as_secs_f64() / times as f64, host / times as f64))
+    }
+
+    /// Seconds from one operation to the next of a graph of so many, all of which are changed in front of each start, and those that
+    /// the host takes to change one.
+    ///
+    /// # Errors
+    /// The GPU's, or it makes no graphs that can be changed.
+    pub fn changed(&self, operation: &GpuOperation<'_>, times: usize) -> Result<(f64, f64)> {
+        let graph = self.gpu.record(&vec![*operation; times]).context("the GPU makes no graph")?;
+        let measured = self.changing(graph, operation, times);
+        self.gpu.synchronize()?;
+        self.gpu.forget(graph);
+        measured
+    }
+
+    fn changing(&self, graph: GpuGraph, operation: &GpuOperation<'_>, times: usize) -> Result<(f64, f64)> {
+        const STARTS: usize = 20;
+        self.gpu.replay(graph)?;
+        self.gpu.synchronize()?;
+        let (begun, mut host) = (Instant::now(), Duration::ZERO);
+        for _ in 0..STARTS {
+            let asked = Instant::now();
+            let is_changed = self.gpu.change(graph, &mut (0..times).map(|n| (n, *operation)));
+            ensure!(is_changed, "the GPU changes no graph");
+            host += asked.elapsed();
+            self.gpu.replay(graph)?;
+        }
+        self.gpu.synchronize()?;
+        let each = |time: Duration| time.as_secs_f64() / (STARTS * times) as f64;
+        Ok((each(begun.elapsed()), each(host)))
     }
 }
 

@@ -1,9 +1,13 @@
-//! What a library makes of the same kernels and of networks on the same machine: PyTorch, by the script `library.py`.
+//! What others make of the same on the same machine: PyTorch of kernels and networks, by the script `library.py`, and ONNX Runtime of
+//! models, by `onnx_runtime.py`.
 
 use crate::child;
 use crate::speed::Case;
 use anyhow::{Result, bail};
 use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -32,26 +36,55 @@ pub enum Answer {
     Missing(String),
 }
 
-/// Times cases with a Python's PyTorch; `small` on the processor, to see that it works. What was timed when the deadline came is
-/// told.
-///
-/// # Errors
-/// It is there, and says nothing that can be read.
-pub fn ask(python: &str, cases: &[Case], small: bool, deadline: Instant) -> Result<Answer> {
-    let list: Vec<serde_json::Value> =
-        cases.iter().map(|case| serde_json::json!({ "name": case.name, "same": case.same })).collect();
-    // Loading it may take most of the time there is.
-    let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(TO_END);
-    let end = SystemTime::now().duration_since(UNIX_EPOCH)? + left;
-    let mut command = Command::new(python);
-    let device = if small { "cpu" } else { "cuda" };
-    command.args(["-c", include_str!("../library.py"), device, &end.as_secs().to_string()]);
-    let Some(said) = child::run(&mut command, &serde_json::to_string(&list)?, deadline)? else {
-        return Ok(Answer::Missing(format!("there is no {python}")));
-    };
-    match said.status.code() {
-        Some(MISSING) => Ok(Answer::Missing(said.errors.trim().to_owned())),
-        Some(0) => Ok(Answer::Said(said.output.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)),
-        _ => bail!("{}: {}", said.status, said.errors),
+/// A Python and how long it is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Python<'p> {
+    /// The command.
+    pub command: &'p str,
+    /// Whether it computes on the processor, to see that it works.
+    pub small: bool,
+    /// When what was timed is told, and nothing more is.
+    pub deadline: Instant,
+}
+
+impl Python<'_> {
+    /// Times cases with its PyTorch.
+    ///
+    /// # Errors
+    /// It is there, and says nothing that can be read.
+    pub fn cases(&self, cases: &[Case]) -> Result<Answer> {
+        let list = cases.iter().map(|case| serde_json::json!({ "name": case.name, "same": case.same }));
+        self.ask(include_str!("../library.py"), None, list.collect())
+    }
+
+    /// Times models with its ONNX Runtime, in the numbers that are named as for `--precision`; dims are as in `N=1`.
+    ///
+    /// # Errors
+    /// It is there, and says nothing that can be read.
+    pub fn models(&self, models: &[PathBuf], dims: &[String], precision: &str) -> Result<Answer> {
+        let dims = dims.iter().filter_map(|dim| dim.split_once('='));
+        let dims: BTreeMap<&str, u64> = dims.filter_map(|(name, size)| Some((name, size.parse().ok()?))).collect();
+        let list = models.iter().map(|path| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            serde_json::json!({ "name": name, "path": path, "dims": dims })
+        });
+        self.ask(include_str!("../onnx_runtime.py"), Some(precision), list.collect())
+    }
+
+    fn ask(&self, script: &str, more: Option<&str>, list: Vec<Value>) -> Result<Answer> {
+        // Loading it may take most of the time there is.
+        let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(TO_END);
+        let end = SystemTime::now().duration_since(UNIX_EPOCH)? + left;
+        let mut command = Command::new(self.command);
+        let device = if self.small { "cpu" } else { "cuda" };
+        command.args(["-c", script, device, &end.as_secs().to_string()]).args(more);
+        let Some(said) = child::run(&mut command, &serde_json::to_string(&list)?, self.deadline)? else {
+            return Ok(Answer::Missing(format!("there is no {}", self.command)));
+        };
+        match said.status.code() {
+            Some(MISSING) => Ok(Answer::Missing(said.errors.trim().to_owned())),
+            Some(0) => Ok(Answer::Said(said.output.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)),
+            _ => bail!("{}: {}", said.status, said.errors),
+        }
     }
 }

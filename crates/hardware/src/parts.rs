@@ -5,7 +5,7 @@ use anyhow::{Result, bail, ensure};
 use infc_hardware::device::Device;
 use infc_hardware::instructions::Record;
 use infc_hardware::kernels::{self, Outcome};
-use infc_hardware::library::{self, Answer};
+use infc_hardware::library::Python;
 use infc_hardware::models::How;
 use infc_hardware::report::Report;
 use infc_hardware::speed::{self, Case, Launches};
@@ -89,11 +89,12 @@ fn speed(device: &Device, arguments: &Arguments, deadline: Instant, report: &mut
     }
     // Half of what is left: models take time too.
     let until = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
-    match library::ask(&arguments.python, &cases, arguments.simulated, until)? {
-        Answer::Said(timed) => report.library(timed),
-        Answer::Missing(reason) => report.skipped.push(reason),
-    }
+    report.answer(python(arguments, until).cases(&cases)?);
     Ok(())
+}
+
+fn python(arguments: &Arguments, deadline: Instant) -> Python<'_> {
+    Python { command: &arguments.python, small: arguments.simulated, deadline }
 }
 
 /// Those that are wanted.
@@ -157,6 +158,11 @@ fn models(arguments: &Arguments, deadline: Instant, report: &mut Report) -> Resu
         }
         report.write(&arguments.out)?;
     }
+    if arguments.python == "off" {
+        report.skipped.push("ONNX Runtime was not asked for".to_owned());
+        return Ok(());
+    }
+    report.answer(python(arguments, deadline).models(&arguments.models, &arguments.dims, &arguments.precision)?);
     Ok(())
 }
 

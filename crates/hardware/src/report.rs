@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::instructions::Recorded;
 use crate::kernels::Outcome;
-use crate::library::Timed;
+use crate::library::{Answer, Timed};
 use crate::models::Ran;
 use crate::speed::{Launches, Speed};
 use crate::sweep::{Sweep, Tried};
@@ -61,8 +61,16 @@ impl Report {
         self.failed.push((part.to_owned(), format!("{error:#}")));
     }
 
+    /// Adds what asking a library gave.
+    pub fn answer(&mut self, answer: Answer) {
+        match answer {
+            Answer::Said(timed) => self.library(timed),
+            Answer::Missing(reason) => self.skipped.push(reason),
+        }
+    }
+
     /// Adds what a library was timed at.
-    pub fn library(&mut self, timed: Vec<Timed>) {
+    fn library(&mut self, timed: Vec<Timed>) {
         for Timed { name, ms, error } in timed {
             if let Some(error) = error {
                 self.skipped.push(format!("{name} by a library: {error}"));
@@ -155,10 +163,14 @@ impl Report {
             });
             let _ = writeln!(text, "\n{}", table(&["kernel", "µs", "±", "TFLOP/s", "GB/s", "library µs"], rows));
         }
-        if let Some(Launches { graph_us, single_us, host_us }) = self.launches {
+        if let Some(Launches { graph_us, single_us, host_us, change_us, changed_us }) = self.launches {
             let _ = writeln!(
                 text,
                 "\n  from kernel to kernel {graph_us:.2} µs in a graph, {single_us:.2} µs one by one; the host takes {host_us:.2} µs to start one"
+            );
+            let _ = writeln!(
+                text,
+                "  from kernel to kernel {changed_us:.2} µs in a graph that is changed before each start; the host takes {change_us:.2} µs to change one"
             );
         }
         if !self.models.is_empty() {

@@ -63,6 +63,10 @@ pub struct Launches {
     pub single_us: f64,
     /// Microseconds that the host takes to start one.
     pub host_us: f64,
+    /// Microseconds that the host takes to change one of a graph.
+    pub change_us: f64,
+    /// From kernel to kernel of a graph, all of which are changed in front of each start.
+    pub changed_us: f64,
 }
 
 /// Bytes of a row of a panel of weights.
@@ -301,7 +305,14 @@ impl Launches {
         let operation = ready.code.operation(ready.grid, &ready.parameters);
         let graph = device.time(&vec![operation; times], Duration::ZERO)?;
         let (single, host) = device.one_by_one(&operation, times)?;
+        let (changed, change) = device.changed(&operation, times)?;
         let us = |seconds: f64| seconds * 1e6;
-        Ok(Self { graph_us: us(graph.seconds / times as f64), single_us: us(single), host_us: us(host) })
+        Ok(Self {
+            graph_us: us(graph.seconds / times as f64),
+            single_us: us(single),
+            host_us: us(host),
+            change_us: us(change),
+            changed_us: us(changed),
+        })
     }
 }

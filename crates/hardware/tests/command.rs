@@ -1,6 +1,10 @@
 //! The command itself, with the simulator as the GPU.
 
+#![cfg(unix)]
+
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -30,7 +34,9 @@ fn all_that_needs_nothing_else() {
     assert_eq!(runs.len(), 5, "{runs:?}");
     assert!(runs.iter().all(|part| part[1].as_u64().is_some_and(|runs| runs >= 20)), "{runs:?}");
     assert!(report["speeds"].as_array().is_some_and(|speeds| speeds.len() >= 9), "{report}");
-    assert!(report["launches"]["graph_us"].as_f64().is_some_and(|us| us > 0.0), "{report}");
+    for each in ["graph_us", "single_us", "host_us", "change_us", "changed_us"] {
+        assert!(report["launches"][each].as_f64().is_some_and(|us| us > 0.0), "{each}: {report}");
+    }
     assert_eq!(report["skipped"].as_array().map(Vec::len), Some(3), "{report}");
     assert!(said.contains("softmax 8×64 f32") && said.contains("skipped: "), "{said}");
     assert!(folder.path().join("instructions.json").is_file());
@@ -83,9 +89,26 @@ fn models_are_compared_and_timed() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let infc = infc.to_string_lossy();
+    // In the place of a Python: what it is asked goes to a file, and one way of two works.
+    let python = folder.path().join("python");
+    let asked = folder.path().join("asked");
+    let answer = |name: &str, ms: &str, error: &str| format!(r#"{{"name": "{name}", "ms": {ms}, "error": {error}}}"#);
+    let lines = [answer("digits, one way", "0.5", "null"), answer("digits, another", "null", r#""no memory""#)];
+    let script =
+        format!("#!/bin/sh\ncat > {0}\necho \"$3 $5\" >> {0}\ncat <<'E'\n{1}\nE\n", asked.display(), lines.join("\n"));
+    std::fs::write(&python, script).expect("it is written");
+    std::fs::set_permissions(&python, Permissions::from_mode(0o755)).expect("it can be executed");
+    let python = python.to_string_lossy();
     let model = ["--only", "models", "--models", "demo/digits.onnx", "--ptxas", "off", "--infc", &infc];
-    let (success, said) = hardware(folder.path(), &[&model[..], &["--dim", "other=3"]].concat());
+    let (success, said) = hardware(folder.path(), &[&model[..], &["--dim", "other=3", "--python", &python]].concat());
     assert!(success, "{said}");
+    let asked = std::fs::read_to_string(asked).expect("it was asked");
+    let (list, arguments) = asked.rsplit_once(']').expect("a list");
+    let list: Value = serde_json::from_str(&format!("{list}]")).expect("JSON");
+    let expected = serde_json::json!([{ "name": "digits", "path": "demo/digits.onnx", "dims": { "other": 3 } }]);
+    assert_eq!((list, arguments.trim()), (expected, "cpu f32"));
+    assert!(said.contains("by a library: digits, one way 0.500 ms"), "{said}");
+    assert!(said.contains("skipped: digits, another by a library: no memory"), "{said}");
     let report = report(folder.path());
     let ran = &report["models"][0];
     assert!(ran["name"] == "digits" && ran["agrees"] == true && ran["on_host"] == 0, "{report}");
@@ -94,5 +117,5 @@ fn models_are_compared_and_timed() {
     }
     assert!(ran["load_cubin_ms"].is_null(), "{report}");
     let left: Vec<_> = folder.path().read_dir().expect("a folder").filter_map(Result::ok).collect();
-    assert_eq!(left.len(), 2, "only the report is left: {left:?}");
+    assert_eq!(left.len(), 4, "only the report is left, and what stands for Python: {left:?}");
 }

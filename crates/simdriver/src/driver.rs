@@ -4,7 +4,6 @@ use infc_runtime::artifact::DeviceKernel;
 use infc_runtime::{Gpu, GpuError, GpuFunction, GpuImage, GpuModule, GpuOperation};
 use infc_simgpu::Simulator;
 use std::collections::BTreeMap;
-use std::thread::ThreadId;
 
 /// `CUresult`.
 pub(crate) type Code = i32;
@@ -20,7 +19,6 @@ pub(crate) const INVALID_HANDLE: Code = 400;
 pub(crate) const NOT_FOUND: Code = 500;
 pub(crate) const NOT_READY: Code = 600;
 pub(crate) const LAUNCH_FAILED: Code = 719;
-pub(crate) const STREAM_CAPTURE_UNSUPPORTED: Code = 900;
 
 /// Its compute capability: Hopper, major·10 + minor.
 const CAPABILITY: u32 = 90;
@@ -45,9 +43,10 @@ pub(crate) struct Driver {
     next: u64,
     modules: BTreeMap<u64, GpuModule>,
     functions: BTreeMap<u64, Function>,
-    streams: BTreeMap<u64, Stream>,
-    graphs: BTreeMap<u64, Vec<Command>>,
-    instances: BTreeMap<u64, Vec<Command>>,
+    /// What each stream has to do.
+    streams: BTreeMap<u64, Vec<Command>>,
+    graphs: BTreeMap<u64, Graph>,
+    instances: BTreeMap<u64, Graph>,
     /// Steps of the simulator at which each event came; `None` before it does.
     events: BTreeMap<u64, Option<u64>>,
     /// Memory of the host that was allocated as pinned.
@@ -60,12 +59,8 @@ struct Function {
     shared_bytes: u32,
 }
 
-#[derive(Default)]
-struct Stream {
-    waiting: Vec<Command>,
-    /// What is recorded, and by whom.
-    recording: Option<(ThreadId, Vec<Command>)>,
-}
+/// Nodes that follow each other, by their handles.
+type Graph = Vec<(u64, Command)>;
 
 /// What a stream does, in order.
 #[derive(Clone, Debug)]
@@ -160,13 +155,6 @@ impl Driver {
     /// The failure that nothing comes after.
     pub(crate) fn check(&self) -> Result<(), Code> {
         self.lost.map_or(Ok(()), Err)
-    }
-
-    /// What is not asked of a stream is forbidden to a thread that records.
-    pub(crate) fn check_not_recording(&self) -> Result<(), Code> {
-        let own = std::thread::current().id();
-        let records = |stream: &Stream| stream.recording.as_ref().is_some_and(|(thread, _)| *thread == own);
-        if self.streams.values().any(records) { Err(STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
     }
 
     /// `threads` is how many may translate it, as what is refused tells.
@@ -276,8 +264,7 @@ impl Driver {
     /// The stream that an event waits on.
     pub(crate) fn stream_of_event(&self, event: u64) -> Result<Option<u64>, Code> {
         self.events.get(&event).ok_or(INVALID_HANDLE)?;
-        let waits =
-            |stream: &Stream| stream.waiting.iter().any(|c| matches!(c, Command::Event { event: e } if *e == event));
+        let waits = |stream: &[Command]| stream.iter().any(|c| matches!(c, Command::Event { event: e } if *e == event));
         Ok(self.streams.iter().find(|(_, stream)| waits(stream)).map(|(handle, _)| *handle))
     }
 
@@ -290,7 +277,7 @@ impl Driver {
 
     pub(crate) fn create_stream(&mut self) -> u64 {
         let handle = self.handle();
-        self.streams.insert(handle, Stream::default());
+        self.streams.insert(handle, Vec::new());
         handle
     }
 
@@ -298,45 +285,62 @@ impl Driver {
         self.streams.remove(&stream).map(drop).ok_or(INVALID_HANDLE)
     }
 
-    /// Lists a command on a stream, or records it there.
-    pub(crate) fn list(&mut self, stream: u64, command: Command) -> Result<(), Code> {
-        if let Command::Launch { function, block, shared_bytes, .. } = &command {
+    /// Whether a command can be carried out as far as shows before it is.
+    fn check_command(&self, command: &Command) -> Result<(), Code> {
+        if let Command::Launch { function, block, shared_bytes, .. } = command {
             let function = self.functions.get(function).ok_or(INVALID_HANDLE)?;
             if *shared_bytes > function.shared_bytes || block.contains(&0) {
                 return Err(INVALID_VALUE);
             }
         }
-        let stream = self.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
-        match (&mut stream.recording, &command) {
-            // Memory that is not pinned would have to be read now.
-            (Some(_), Command::Staged { .. } | Command::ToHost { .. }) => return Err(STREAM_CAPTURE_UNSUPPORTED),
-            (Some((_, recording)), _) => recording.push(command),
-            (None, _) => stream.waiting.push(command),
-        }
         Ok(())
     }
 
-    pub(crate) fn begin_recording(&mut self, stream: u64) -> Result<(), Code> {
-        let stream = self.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
-        if stream.recording.is_some() {
-            return Err(STREAM_CAPTURE_UNSUPPORTED);
-        }
-        stream.recording = Some((std::thread::current().id(), Vec::new()));
+    /// Lists a command on a stream.
+    pub(crate) fn list(&mut self, stream: u64, command: Command) -> Result<(), Code> {
+        self.check_command(&command)?;
+        self.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?.push(command);
         Ok(())
     }
 
-    pub(crate) fn end_recording(&mut self, stream: u64) -> Result<u64, Code> {
-        let stream = self.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
-        let (_, recorded) = stream.recording.take().ok_or(INVALID_VALUE)?;
+    pub(crate) fn create_graph(&mut self) -> u64 {
         let handle = self.handle();
-        self.graphs.insert(handle, recorded);
-        Ok(handle)
+        self.graphs.insert(handle, Vec::new());
+        handle
+    }
+
+    /// Adds a node behind the last one, which is told.
+    pub(crate) fn add_node(&mut self, graph: u64, before: Option<u64>, command: Command) -> Result<u64, Code> {
+        self.check_command(&command)?;
+        let node = self.handle();
+        let nodes = self.graphs.get_mut(&graph).ok_or(INVALID_HANDLE)?;
+        // Others are not made here; a node that is told is one of this graph.
+        if nodes.last().map(|(node, _)| *node) != before {
+            return Err(INVALID_VALUE);
+        }
+        nodes.push((node, command));
+        Ok(node)
+    }
+
+    /// Changes what an instance does for a node of the graph that it was made of.
+    pub(crate) fn change_node(&mut self, instance: u64, node: u64, command: Command) -> Result<(), Code> {
+        self.check_command(&command)?;
+        // A node is known as long as its graph is.
+        let mut nodes = self.graphs.values().flatten();
+        nodes.find(|(known, _)| *known == node).ok_or(INVALID_HANDLE)?;
+        let nodes = self.instances.get_mut(&instance).ok_or(INVALID_HANDLE)?;
+        let (_, place) = nodes.iter_mut().find(|(known, _)| *known == node).ok_or(INVALID_VALUE)?;
+        if std::mem::discriminant(place) != std::mem::discriminant(&command) {
+            return Err(INVALID_VALUE);
+        }
+        *place = command;
+        Ok(())
     }
 
     pub(crate) fn instantiate(&mut self, graph: u64) -> Result<u64, Code> {
-        let commands = self.graphs.get(&graph).ok_or(INVALID_HANDLE)?.clone();
+        let nodes = self.graphs.get(&graph).ok_or(INVALID_HANDLE)?.clone();
         let handle = self.handle();
-        self.instances.insert(handle, commands);
+        self.instances.insert(handle, nodes);
         Ok(handle)
     }
 
@@ -349,22 +353,18 @@ impl Driver {
     }
 
     pub(crate) fn launch_graph(&mut self, instance: u64, stream: u64) -> Result<(), Code> {
-        let commands = self.instances.get(&instance).ok_or(INVALID_HANDLE)?.clone();
-        commands.into_iter().try_for_each(|command| self.list(stream, command))
+        let nodes = self.instances.get(&instance).ok_or(INVALID_HANDLE)?.clone();
+        nodes.into_iter().try_for_each(|(_, command)| self.list(stream, command))
     }
 
     /// What a stream has to do, which is then done by [`Driver::perform`].
     pub(crate) fn waiting(&mut self, stream: u64) -> Result<Vec<Command>, Code> {
-        let stream = self.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
-        if stream.recording.is_some() {
-            return Err(STREAM_CAPTURE_UNSUPPORTED);
-        }
-        Ok(std::mem::take(&mut stream.waiting))
+        Ok(std::mem::take(self.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?))
     }
 
     /// The same of all streams.
     pub(crate) fn all_waiting(&mut self) -> Vec<Command> {
-        self.streams.values_mut().flat_map(|stream| std::mem::take(&mut stream.waiting)).collect()
+        self.streams.values_mut().flat_map(std::mem::take).collect()
     }
 
     /// Does what needs no memory of the host.

@@ -24,6 +24,8 @@ const FUNCTION_DYNAMIC_SHARED: c_int = 8;
 const JIT_ERROR_LOG: c_int = 5;
 const JIT_ERROR_LOG_BYTES: c_int = 6;
 const JIT_SPLIT_COMPILE: c_int = 34;
+/// `CU_MEMORYTYPE_DEVICE`.
+const MEMORY_OF_DEVICE: c_uint = 2;
 const PARAM_POINTER: usize = 1;
 const PARAM_SIZE: usize = 2;
 
@@ -199,7 +201,6 @@ unsafe extern "system" fn cuModuleLoadDataEx(
         }
     }
     with(|driver| {
-        driver.check_not_recording()?;
         let handle = driver.load(&image, threads).map_err(|(code, said)| {
             let said = &said.as_bytes()[..said.len().min(log_bytes.saturating_sub(1))];
             if !log.is_null() && log_bytes > 0 {
@@ -243,7 +244,6 @@ unsafe extern "system" fn cuFuncSetAttribute(function: Handle, attribute: c_int,
 #[unsafe(no_mangle)]
 unsafe extern "system" fn cuMemAlloc_v2(start: *mut u64, len: usize) -> c_int {
     with(|driver| {
-        driver.check_not_recording()?;
         start.write(driver.allocate(len)?);
         Ok(())
     })
@@ -271,7 +271,6 @@ unsafe extern "system" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -
 #[unsafe(no_mangle)]
 unsafe extern "system" fn cuMemAllocHost_v2(start: *mut *mut c_void, len: usize) -> c_int {
     with(|driver| {
-        driver.check_not_recording()?;
         start.write(std::ptr::with_exposed_provenance_mut(driver.allocate_pinned(len)));
         Ok(())
     })
@@ -379,25 +378,7 @@ unsafe extern "system" fn cuLaunchKernel(
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> c_int {
-    if !parameters.is_null() || extra.is_null() {
-        return INVALID_VALUE;
-    }
-    let (mut start, mut len) = (std::ptr::null::<u8>(), 0);
-    let mut at = extra;
-    while !at.read().is_null() {
-        match at.read().addr() {
-            PARAM_POINTER => start = at.add(1).read().cast(),
-            PARAM_SIZE => len = at.add(1).read().cast::<usize>().read(),
-            _ => return INVALID_VALUE,
-        }
-        at = at.add(2);
-    }
-    // Kernels here have parameters of eight bytes each.
-    if !len.is_multiple_of(8) {
-        return INVALID_VALUE;
-    }
-    let word = |n: usize| start.add(8 * n).cast::<u64>().read_unaligned();
-    let parameters = (0..len / 8).map(word).collect();
+    let Some(parameters) = parameters_of(parameters, extra) else { return INVALID_VALUE };
     let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
     with(|driver| {
         let function = number(function);
@@ -405,20 +386,153 @@ unsafe extern "system" fn cuLaunchKernel(
     })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "system" fn cuStreamBeginCapture_v2(stream: Handle, mode: c_int) -> c_int {
-    if !(0..=2).contains(&mode) {
-        return INVALID_VALUE;
+/// Parameters that are told as one block of bytes; `None` if they are not told so.
+unsafe fn parameters_of(parameters: *mut *mut c_void, extra: *mut *mut c_void) -> Option<Vec<u64>> {
+    if !parameters.is_null() || extra.is_null() {
+        return None;
     }
-    with(|driver| driver.begin_recording(number(stream)))
+    let (mut start, mut len) = (std::ptr::null::<u8>(), 0);
+    let mut at = extra;
+    while !at.read().is_null() {
+        match at.read().addr() {
+            PARAM_POINTER => start = at.add(1).read().cast(),
+            PARAM_SIZE => len = at.add(1).read().cast::<usize>().read(),
+            _ => return None,
+        }
+        at = at.add(2);
+    }
+    // Kernels here have parameters of eight bytes each.
+    let word = |n: usize| start.add(8 * n).cast::<u64>().read_unaligned();
+    len.is_multiple_of(8).then(|| (0..len / 8).map(word).collect())
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS`.
+#[repr(C)]
+struct KernelNode {
+    function: Handle,
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared_bytes: c_uint,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+}
+
+impl KernelNode {
+    unsafe fn command(&self) -> Result<Command, Code> {
+        let parameters = parameters_of(self.parameters, self.extra).ok_or(INVALID_VALUE)?;
+        let Self { function, grid, block, shared_bytes, .. } = *self;
+        Ok(Command::Launch { function: number(function), grid, block, shared_bytes, parameters })
+    }
+}
+
+/// `CUDA_MEMCPY3D`.
+#[repr(C)]
+struct CopyNode {
+    sides: [CopySide; 2],
+    width_bytes: usize,
+    height: usize,
+    depth: usize,
+}
+
+#[repr(C)]
+struct CopySide {
+    offsets: [usize; 4],
+    memory: c_uint,
+    on_host: *mut c_void,
+    on_device: u64,
+    array: Handle,
+    reserved: *mut c_void,
+    pitch_bytes: usize,
+    height: usize,
+}
+
+impl CopyNode {
+    /// Rows between places of the device's memory are all that is known here.
+    fn command(&self) -> Result<Command, Code> {
+        let Self { sides: [from, to], width_bytes: len, height, depth } = self;
+        let is_row =
+            |side: &CopySide| side.memory == MEMORY_OF_DEVICE && side.offsets == [0; 4] && side.pitch_bytes >= *len;
+        if !is_row(from) || !is_row(to) || (*height, *depth) != (1, 1) {
+            return Err(INVALID_VALUE);
+        }
+        Ok(Command::OnDevice { to: to.on_device, from: from.on_device, len: *len })
+    }
+}
+
+/// The node that another one is to follow; at most one can be told here.
+unsafe fn before(nodes: *const Handle, count: usize) -> Result<Option<u64>, Code> {
+    match count {
+        0 => Ok(None),
+        1 => Ok(Some(number(nodes.read()))),
+        _ => Err(INVALID_VALUE),
+    }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "system" fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) -> c_int {
+unsafe extern "system" fn cuGraphCreate(graph: *mut Handle, flags: c_uint) -> c_int {
+    if flags != 0 {
+        return INVALID_VALUE;
+    }
     with(|driver| {
-        graph.write(pointer(driver.end_recording(number(stream))?));
+        graph.write(pointer(driver.create_graph()));
         Ok(())
     })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "system" fn cuGraphAddKernelNode(
+    node: *mut Handle,
+    graph: Handle,
+    nodes: *const Handle,
+    count: usize,
+    kernel: *const KernelNode,
+) -> c_int {
+    with(|driver| {
+        let (before, command) = (before(nodes, count)?, (*kernel).command()?);
+        node.write(pointer(driver.add_node(number(graph), before, command)?));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "system" fn cuGraphAddMemcpyNode(
+    node: *mut Handle,
+    graph: Handle,
+    nodes: *const Handle,
+    count: usize,
+    copy: *const CopyNode,
+    context: Handle,
+) -> c_int {
+    if context.addr() != CONTEXT {
+        return INVALID_CONTEXT;
+    }
+    with(|driver| {
+        let (before, command) = (before(nodes, count)?, (*copy).command()?);
+        node.write(pointer(driver.add_node(number(graph), before, command)?));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "system" fn cuGraphExecKernelNodeSetParams(
+    instance: Handle,
+    node: Handle,
+    kernel: *const KernelNode,
+) -> c_int {
+    with(|driver| driver.change_node(number(instance), number(node), (*kernel).command()?))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "system" fn cuGraphExecMemcpyNodeSetParams(
+    instance: Handle,
+    node: Handle,
+    copy: *const CopyNode,
+    context: Handle,
+) -> c_int {
+    if context.addr() != CONTEXT {
+        return INVALID_CONTEXT;
+    }
+    with(|driver| driver.change_node(number(instance), number(node), (*copy).command()?))
 }
 
 #[unsafe(no_mangle)]

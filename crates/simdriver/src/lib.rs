@@ -3,8 +3,8 @@
 //!
 //! It is as unkind as a driver may be. What is asked of a stream happens when somebody waits for it and not before, so that
 //! memory of the host that is used again, or gone, too early is noticed by what comes out. Calls without a context, handles
-//! that nobody gave, launches of shared memory that was not asked for, and calls that a recording forbids are refused with the
-//! driver's own numbers.
+//! that nobody gave, launches of shared memory that was not asked for, and changes of nodes whose graph is gone are refused with
+//! the driver's own numbers.
 //!
 //! - `exports` are the functions, by the names that `cuda.h` gives them.
 //! - `driver` is what they do, on handles and addresses.

@@ -22,6 +22,7 @@ pub struct Simulator {
     seed: u64,
     takes_text_as_cubin: bool,
     has_graphs: bool,
+    can_change: bool,
     state: Mutex<State>,
 }
 
@@ -47,6 +48,7 @@ struct State {
     /// What was forgotten is `None`.
     graphs: Vec<Option<Vec<Recorded>>>,
     replays: usize,
+    changes: usize,
     /// Steps that had been taken when each was marked.
     marks: BTreeMap<u64, u64>,
     marked: u64,
@@ -75,6 +77,7 @@ impl Simulator {
             seed,
             takes_text_as_cubin: false,
             has_graphs: true,
+            can_change: true,
             state: Mutex::default(),
         }
     }
@@ -111,6 +114,12 @@ impl Simulator {
         Self { has_graphs: false, ..self }
     }
 
+    /// With a driver that changes no graphs.
+    #[must_use]
+    pub fn without_changes(self) -> Self {
+        Self { can_change: false, ..self }
+    }
+
     /// Modules that were loaded as machine code so far.
     #[must_use]
     pub fn cubins(&self) -> usize {
@@ -133,6 +142,12 @@ impl Simulator {
     #[must_use]
     pub fn launches(&self) -> usize {
         self.state().launches
+    }
+
+    /// How often graphs were changed so far.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        self.state().changes
     }
 
     /// Graphs that were started so far.
@@ -249,6 +264,18 @@ impl Recorded {
             GpuOperation::Copy { from, to, len_bytes } => Self::Copy { from, to, len_bytes },
         }
     }
+
+    /// Whether a graph may have one in the place of the other.
+    fn is_alike(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Launch { function, kernel, parameters, .. },
+                Self::Launch { function: other, kernel: as_kernel, parameters: with, .. },
+            ) => (function, kernel, parameters.len()) == (other, as_kernel, with.len()),
+            (Self::Copy { .. }, Self::Copy { .. }) => true,
+            _ => false,
+        }
+    }
 }
 
 fn failed(what: &str, reason: &str) -> GpuError {
@@ -352,6 +379,21 @@ impl Gpu for Simulator {
         let mut state = self.state();
         state.graphs.push(Some(operations.iter().map(Recorded::of).collect()));
         Some(GpuGraph(state.graphs.len() as u64 - 1))
+    }
+
+    fn change(&self, graph: GpuGraph, operations: &mut dyn Iterator<Item = (usize, GpuOperation<'_>)>) -> bool {
+        let mut state = self.state();
+        state.changes += 1;
+        let Some(Some(recorded)) = state.graphs.get_mut(graph.0 as usize) else { return false };
+        if !self.can_change {
+            return false;
+        }
+        for (at, operation) in operations {
+            let operation = Recorded::of(&operation);
+            let Some(place) = recorded.get_mut(at).filter(|place| place.is_alike(&operation)) else { return false };
+            *place = operation;
+        }
+        true
     }
 
     fn replay(&self, graph: GpuGraph) -> Result<(), GpuError> {

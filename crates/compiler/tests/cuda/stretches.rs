@@ -43,37 +43,63 @@ fn check(session: &mut Session, rows: usize, y: f32) {
 fn what_comes_again_is_recorded() {
     let gpu = Arc::new(Simulator::new(0));
     let mut session = loaded(squares(), &gpu);
-    // By shape: the first run of each is started kernel by kernel, all others as one, whatever the inputs hold.
-    // Memory that grows moves, and what was recorded with its addresses is recorded again.
-    let runs = [(5, 0), (5, 1), (3, 1), (3, 2), (5, 3), (3, 4), (40, 4), (5, 4), (5, 5), (3, 5), (40, 6)];
-    for (n, (rows, replays)) in runs.into_iter().enumerate() {
+    // The first run of all is started kernel by kernel, all others as one, whatever the inputs hold. Three rows get a graph of
+    // their own; memory that grows for forty moves, and what was recorded with its addresses is changed.
+    let runs =
+        [(5, 0), (5, 0), (3, 0), (3, 0), (5, 0), (3, 0), (40, 1), (5, 2), (5, 2), (3, 3), (40, 3), (5, 3), (3, 3)];
+    for (n, (rows, changes)) in runs.into_iter().enumerate() {
         let launches = gpu.launches();
         check(&mut session, rows, n as f32);
-        assert_eq!(gpu.replays(), replays, "run {n}: an input that the last kernel reads does not cut the stretch");
+        assert_eq!(gpu.replays(), n, "run {n}: an input that the last kernel reads does not cut the stretch");
+        assert_eq!(gpu.changes(), changes, "run {n}");
         assert!(gpu.launches() >= launches + 3, "run {n}");
     }
     drop(session);
     assert!(gpu.is_empty(), "graphs are given back");
 }
 
-/// More shapes than a session keeps graphs of; and a GPU that makes none.
+/// More shapes than a session keeps graphs of, each once, twice, and in turns.
 #[test]
-fn shapes_that_are_forgotten_and_graphs_that_are_not_made() {
+fn shapes_that_never_come_again() {
     let gpu = Arc::new(Simulator::new(1));
     let mut session = loaded(squares(), &gpu);
-    for rows in (1..=20).chain(1..=20) {
+    // The largest first, so that memory stays where it is.
+    for rows in (1..=20).rev() {
         check(&mut session, rows, 0.5);
     }
-    assert_eq!(gpu.replays(), 0, "each was forgotten when it came again");
-    check(&mut session, 20, 0.5);
-    assert_eq!(gpu.replays(), 1);
+    assert_eq!((gpu.replays(), gpu.changes()), (19, 17), "two graphs, changed from the fourth on");
+    // What was changed to another one is remembered: it gets a graph of its own when it comes again.
+    for _ in 0..2 {
+        (5..=12).for_each(|rows| check(&mut session, rows, 1.5));
+    }
+    assert_eq!((gpu.replays(), gpu.changes()), (35, 17));
+    for rows in (1..=20).chain(1..=20) {
+        check(&mut session, rows, 2.5);
+    }
+    assert_eq!(gpu.replays(), 75);
     drop(session);
-    assert!(gpu.is_empty());
+    assert!(gpu.is_empty(), "graphs that were given up are given back");
+}
 
+/// A GPU that makes no graphs; one that makes some and cannot change them.
+#[test]
+fn graphs_that_are_not_made() {
     let gpu = Arc::new(Simulator::new(1).without_graphs());
     let mut session = loaded(squares(), &gpu);
-    (0..4).for_each(|n| check(&mut session, 4, n as f32));
+    (0..4).for_each(|n| check(&mut session, 4 - n % 2, n as f32));
     assert_eq!(gpu.replays(), 0);
+
+    let gpu = Arc::new(Simulator::new(1).without_changes());
+    let mut session = loaded(squares(), &gpu);
+    let mut replays = Vec::new();
+    for rows in [9, 8, 7, 6, 5, 7, 5, 5, 4, 4, 4] {
+        check(&mut session, rows, 1.0);
+        replays.push(gpu.replays());
+    }
+    // The third graph is none, and takes one with it; from then on only what comes again is recorded.
+    assert_eq!((replays, gpu.changes()), (vec![0, 1, 2, 2, 2, 3, 4, 5, 5, 6, 7], 1));
+    drop(session);
+    assert!(gpu.is_empty());
 }
 
 /// What fails within a graph is the run's error, and the next run is none the worse.

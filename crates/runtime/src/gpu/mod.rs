@@ -7,6 +7,7 @@ mod block;
 mod code;
 #[cfg(feature = "cuda")]
 mod driver;
+mod graphs;
 mod stretch;
 mod tensor;
 
@@ -132,6 +133,11 @@ pub trait Gpu: fmt::Debug + Send + Sync {
     /// Records operations, so that they can be started together as often as they are wanted in the same order; none is
     /// started by that. `None` if it cannot: they are started one by one then.
     fn record(&self, operations: &[GpuOperation<'_>]) -> Option<GpuGraph>;
+
+    /// Puts operations into the places of recorded ones, by their numbers, which are launches of the same kernels with other
+    /// grids and parameters, or other copies; from the next [`Gpu::replay`] on. `false` if it cannot: nothing is known of the
+    /// graph then but that it can be forgotten.
+    fn change(&self, graph: GpuGraph, operations: &mut dyn Iterator<Item = (usize, GpuOperation<'_>)>) -> bool;
 
     /// Starts recorded operations, whose kernels are still loaded.
     ///

@@ -1,18 +1,16 @@
 //! Launches and copies that follow each other, as one thing that is asked of a GPU.
 //!
 //! A run asks for some hundred kernels, each of which takes a GPU microseconds, and so does a driver to start it. So what is
-//! asked for is listed until the host needs a result: a stretch. A stretch that has been there before, with the same kernels,
-//! grids, parameters and addresses, is recorded by the GPU and started as a whole from then on (a CUDA graph). Runs of one
-//! shape have the same stretches, since memory stays where it is; a session keeps those of a few shapes.
+//! asked for is listed until the host needs a result: a stretch, which is started as a whole if there is a graph for it
+//! ([`Graphs`]).
 
+use super::graphs::Graphs;
 use super::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuMark, GpuOperation};
 use infc_artifact::{DeviceKernel, KernelInfo};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Stretches that a session remembers.
-const KEPT: usize = 16;
 /// Operations from which on a record is worth it.
 const LEAST: usize = 2;
 
@@ -21,9 +19,7 @@ const LEAST: usize = 2;
 pub(crate) struct Stretches {
     gpu: Arc<dyn Gpu>,
     queued: Stretch,
-    known: Vec<Known>,
-    /// Counts what is started, to know what was used last.
-    clock: u64,
+    graphs: Graphs,
     /// Whether the GPU marks when each begins and ends.
     is_timed: bool,
     /// The marks of what was started since they were last given.
@@ -31,8 +27,8 @@ pub(crate) struct Stretches {
 }
 
 /// A list of operations.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Stretch {
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Stretch {
     operations: Vec<Queued>,
     /// Parameters of all launches.
     words: Vec<u64>,
@@ -55,22 +51,6 @@ enum Queued {
     },
 }
 
-#[derive(Debug)]
-struct Known {
-    stretch: Stretch,
-    record: Record,
-    used: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Record {
-    /// It has been there once.
-    NotYet,
-    Made(GpuGraph),
-    /// The GPU makes none.
-    Refused,
-}
-
 impl Stretch {
     fn operation<'s>(&'s self, kernels: &'s [KernelInfo], queued: &Queued) -> Option<GpuOperation<'s>> {
         Some(match queued {
@@ -90,9 +70,41 @@ impl Stretch {
         operations.into_iter().try_for_each(|operation| gpu.start(&operation))
     }
 
-    fn record(&self, gpu: &dyn Gpu, kernels: &[KernelInfo]) -> Record {
+    /// Whether it is the other one but for grids, parameters and addresses.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let alike = |(own, other): (&Queued, &Queued)| match (own, other) {
+            (Queued::Launch { function, words, .. }, Queued::Launch { function: other, words: others, .. }) => {
+                function == other && words == others
+            }
+            (Queued::Copy { .. }, Queued::Copy { .. }) => true,
+            _ => false,
+        };
+        self.operations.len() == other.operations.len() && self.operations.iter().zip(&other.operations).all(alike)
+    }
+
+    /// Becomes a copy of another one, in the memory that it has.
+    pub(super) fn assign(&mut self, other: &Self) {
+        self.operations.clone_from(&other.operations);
+        self.words.clone_from(&other.words);
+    }
+
+    /// The graph of these operations, if the GPU makes one.
+    pub(super) fn record(&self, gpu: &dyn Gpu, kernels: &[KernelInfo]) -> Option<GpuGraph> {
         let operations: Vec<_> = self.operations.iter().filter_map(|queued| self.operation(kernels, queued)).collect();
-        gpu.record(&operations).map_or(Record::Refused, Record::Made)
+        gpu.record(&operations)
+    }
+
+    /// Makes the graph of one like this one its own; whether the GPU has done it.
+    pub(super) fn change(&self, of: &Self, graph: GpuGraph, gpu: &dyn Gpu, kernels: &[KernelInfo]) -> bool {
+        let is_changed = |(own, before): (&Queued, &Queued)| match own {
+            Queued::Launch { words, .. } => {
+                own != before || self.words.get(words.clone()) != of.words.get(words.clone())
+            }
+            Queued::Copy { .. } => own != before,
+        };
+        let pairs = self.operations.iter().zip(&of.operations).enumerate();
+        let changed = pairs.filter(|&(_, pair)| is_changed(pair));
+        gpu.change(graph, &mut changed.filter_map(|(n, (own, _))| Some((n, self.operation(kernels, own)?))))
     }
 }
 
@@ -102,7 +114,8 @@ fn device(kernels: &[KernelInfo], kernel: usize) -> Option<&DeviceKernel> {
 
 impl Stretches {
     pub(crate) fn new(gpu: Arc<dyn Gpu>, is_timed: bool) -> Self {
-        Self { gpu, queued: Stretch::default(), known: Vec::new(), clock: 0, is_timed, marks: Vec::new() }
+        let graphs = Graphs::new(Arc::clone(&gpu));
+        Self { gpu, queued: Stretch::default(), graphs, is_timed, marks: Vec::new() }
     }
 
     /// Forgets what has not been started, and what was timed.
@@ -170,8 +183,8 @@ impl Stretches {
     }
 
     fn start_queued(&mut self, kernels: &[KernelInfo]) -> Result<(), GpuError> {
-        let graph = self.graph_of_queued(kernels);
-        let Self { gpu, queued, .. } = self;
+        let Self { gpu, queued, graphs, .. } = self;
+        let graph = if queued.operations.len() < LEAST { None } else { graphs.graph_of(queued, kernels) };
         let start = || match graph {
             Some(graph) => gpu.replay(graph),
             None => queued.start(&**gpu, kernels),
@@ -187,46 +200,10 @@ impl Stretches {
         }
         to.map(drop)
     }
-
-    /// The graph that what has been asked for is, if it has been there before; it is recorded the second time.
-    fn graph_of_queued(&mut self, kernels: &[KernelInfo]) -> Option<GpuGraph> {
-        let Self { gpu, queued, known, clock, .. } = self;
-        if queued.operations.len() < LEAST {
-            return None;
-        }
-        *clock += 1;
-        let Some(known) = known.iter_mut().find(|known| known.stretch == *queued) else {
-            if known.len() >= KEPT {
-                let oldest = (0..known.len()).min_by_key(|&n| known[n].used).unwrap_or(0);
-                known.swap_remove(oldest).forget(&**gpu);
-            }
-            known.push(Known { stretch: queued.clone(), record: Record::NotYet, used: *clock });
-            return None;
-        };
-        known.used = *clock;
-        if let Record::NotYet = known.record {
-            known.record = queued.record(&**gpu, kernels);
-        }
-        match known.record {
-            Record::Made(graph) => Some(graph),
-            Record::NotYet | Record::Refused => None,
-        }
-    }
-}
-
-impl Known {
-    fn forget(self, gpu: &dyn Gpu) {
-        if let Record::Made(graph) = self.record {
-            // It may be running.
-            let _ = gpu.synchronize();
-            gpu.forget(graph);
-        }
-    }
 }
 
 impl Drop for Stretches {
     fn drop(&mut self) {
-        self.known.drain(..).for_each(|known| known.forget(&*self.gpu));
         self.unmark();
     }
 }

@@ -1,7 +1,7 @@
 //! A GPU by way of the NVIDIA driver: nothing else of CUDA is used.
 //!
-//! One context (the primary one, which other libraries of the process share), one stream on which everything happens in
-//! order, and one on which nothing happens: operations are recorded there.
+//! One context (the primary one, which other libraries of the process share), and one stream on which everything happens in
+//! order.
 //!
 //! What the unsafe code relies on: handles come from the driver and are used only while it keeps what they stand for, which
 //! is until the methods that give them back; pointers to memory of the host are valid until the stream has been waited for;
@@ -11,10 +11,12 @@
 #![expect(unsafe_code, reason = "calls of the driver")]
 
 mod elf;
+mod graph;
 mod staging;
 mod table;
 
 use super::{Gpu, GpuAddress, GpuError, GpuFunction, GpuGraph, GpuImage, GpuMark, GpuModule, GpuOperation};
+use graph::Chain;
 use infc_artifact::DeviceKernel;
 use staging::Staging;
 use std::collections::BTreeMap;
@@ -24,7 +26,7 @@ use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
-use table::{CuResult, Graphs, Handle, Table};
+use table::{CuResult, Handle, Table};
 
 /// Bytes for what the driver says of a module.
 const LOG_BYTES: usize = 8 << 10;
@@ -43,8 +45,6 @@ pub(crate) struct NvidiaGpu {
     version: c_int,
     loaded: Mutex<Loaded>,
     staging: Mutex<Staging>,
-    /// The stream for recording, made when it is first needed. One thread records at a time.
-    recorder: Mutex<Option<Handle>>,
 }
 
 /// What is loaded, by number.
@@ -53,8 +53,8 @@ struct Loaded {
     modules: BTreeMap<u64, Handle>,
     /// With the number of the module.
     functions: BTreeMap<u64, (u64, Handle)>,
-    /// Instances of graphs.
-    graphs: BTreeMap<u64, Handle>,
+    /// Operations that were recorded.
+    graphs: BTreeMap<u64, Chain>,
     /// Events that are marks.
     marks: BTreeMap<u64, Handle>,
     /// Events that are none any more.
@@ -127,8 +127,8 @@ impl NvidiaGpu {
         // SAFETY: the array outlives this, and its last byte is zero.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
         let capability = u32::try_from(major * 10 + minor).unwrap_or(0);
-        let (loaded, staging, recorder) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Self { table, device, context, stream, name, capability, version, loaded, staging, recorder })
+        let (loaded, staging) = (Mutex::default(), Mutex::default());
+        Ok(Self { table, device, context, stream, name, capability, version, loaded, staging })
     }
 
     /// Makes the context that of this thread, and calls the driver.
@@ -170,22 +170,8 @@ impl NvidiaGpu {
         allocated.ok().and_then(|()| NonNull::new(start.cast()))
     }
 
-    /// Starts, or records, an operation on a stream.
-    fn start_on(&self, stream: Handle, operation: &GpuOperation<'_>) -> Result<(), GpuError> {
-        match *operation {
-            GpuOperation::Copy { from, to, len_bytes } => {
-                // SAFETY: addresses are numbers to this process.
-                unsafe { self.call("cuMemcpyDtoDAsync", |table| (table.copy_on_device)(to, from, len_bytes, stream)) }
-            }
-            GpuOperation::Launch { function, kernel, grid, parameters } => {
-                self.launch_on(stream, function, (grid, kernel), parameters)
-            }
-        }
-    }
-
-    fn launch_on(
+    fn launch(
         &self,
-        stream: Handle,
         function: GpuFunction,
         (grid, kernel): ([u32; 3], &DeviceKernel),
         parameters: &[u64],
@@ -196,16 +182,9 @@ impl NvidiaGpu {
             return Err(GpuError::Failed { what: "cuLaunchKernel".to_owned(), reason });
         };
         let mut len_bytes = size_of_val(parameters);
-        // As one block of bytes with its length, so that the driver reads no more than there is, whatever the kernel takes.
-        let mut extra = [
-            table::LAUNCH_PARAM_BUFFER_POINTER,
-            parameters.as_ptr().cast_mut().cast::<c_void>(),
-            table::LAUNCH_PARAM_BUFFER_SIZE,
-            (&raw mut len_bytes).cast::<c_void>(),
-            table::LAUNCH_PARAM_END,
-        ];
+        let mut extra = extra_of(parameters, &mut len_bytes);
         let ([x, y, z], [a, b, c]): ([c_uint; 3], [c_uint; 3]) = (grid, kernel.block);
-        let shared = kernel.dynamic_shared_bytes;
+        let (shared, stream) = (kernel.dynamic_shared_bytes, self.stream);
         // SAFETY: the function is loaded. The list ends as it must; the parameters are copied before the call returns.
         unsafe {
             self.call("cuLaunchKernel", |table| {
@@ -222,43 +201,6 @@ impl NvidiaGpu {
             self.call("cuEventCreate", |table| (table.create_event)(&raw mut event, table::EVENT_DEFAULT))?;
         }
         Ok(event)
-    }
-
-    /// The stream for recording.
-    fn recorder(&self, known: &mut Option<Handle>) -> Result<Handle, GpuError> {
-        if let Some(stream) = *known {
-            return Ok(stream);
-        }
-        let mut stream = std::ptr::null_mut();
-        // SAFETY: a pointer to a variable of the type that is written.
-        unsafe {
-            self.call("cuStreamCreate", |table| (table.create_stream)(&raw mut stream, table::STREAM_NON_BLOCKING))?;
-        }
-        *known = Some(stream);
-        Ok(stream)
-    }
-
-    /// Records operations and makes an instance of the graph that they are.
-    fn graph_of(&self, graphs: &Graphs, operations: &[GpuOperation<'_>]) -> Result<Handle, GpuError> {
-        let mut recorder = locked(&self.recorder);
-        let stream = self.recorder(&mut recorder)?;
-        let (mut graph, mut instance) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: the stream is this one's own, and the lock is held: nobody else records on it. The recording ends whatever
-        // happens in between, which the driver notes itself where a call fails. Pointers are to variables of the types that
-        // are written.
-        unsafe {
-            self.call("cuStreamBeginCapture", |_| (graphs.begin_capture)(stream, table::CAPTURE_THREAD_LOCAL))?;
-            let listed = operations.iter().try_for_each(|operation| self.start_on(stream, operation));
-            let ended = self.call("cuStreamEndCapture", |_| (graphs.end_capture)(stream, &raw mut graph));
-            let made = listed
-                .and(ended)
-                .and_then(|()| self.call("cuGraphInstantiate", |_| (graphs.instantiate)(&raw mut instance, graph, 0)));
-            if !graph.is_null() {
-                let _ = self.call("cuGraphDestroy", |_| (graphs.destroy_graph)(graph));
-            }
-            made?;
-        }
-        Ok(instance)
     }
 }
 
@@ -421,34 +363,51 @@ impl Gpu for NvidiaGpu {
     }
 
     fn start(&self, operation: &GpuOperation<'_>) -> Result<(), GpuError> {
-        self.start_on(self.stream, operation)
+        match *operation {
+            GpuOperation::Copy { from, to, len_bytes } => {
+                // SAFETY: addresses are numbers to this process.
+                unsafe {
+                    self.call("cuMemcpyDtoDAsync", |table| (table.copy_on_device)(to, from, len_bytes, self.stream))
+                }
+            }
+            GpuOperation::Launch { function, kernel, grid, parameters } => {
+                self.launch(function, (grid, kernel), parameters)
+            }
+        }
     }
 
     fn record(&self, operations: &[GpuOperation<'_>]) -> Option<GpuGraph> {
-        let graphs = self.table.graphs.as_ref()?;
-        let instance = self.graph_of(graphs, operations).ok()?;
+        let chain = Chain::of(self, operations)?;
         let mut loaded = self.loaded();
         let number = loaded.number();
-        loaded.graphs.insert(number, instance);
+        loaded.graphs.insert(number, chain);
         Some(GpuGraph(number))
     }
 
+    fn change(&self, graph: GpuGraph, operations: &mut dyn Iterator<Item = (usize, GpuOperation<'_>)>) -> bool {
+        let loaded = self.loaded();
+        let Some(chain) = loaded.graphs.get(&graph.0) else { return false };
+        for (at, operation) in operations {
+            if chain.change(self, &loaded.functions, at, &operation).is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
     fn replay(&self, graph: GpuGraph) -> Result<(), GpuError> {
-        let known = self.table.graphs.zip(self.loaded().graphs.get(&graph.0).copied());
+        let known = self.table.graphs.zip(self.loaded().graphs.get(&graph.0).map(Chain::instance));
         let Some((graphs, instance)) = known else {
             let reason = "the graph was forgotten".to_owned();
             return Err(GpuError::Failed { what: "cuGraphLaunch".to_owned(), reason });
         };
         // SAFETY: the instance exists; the kernels in it are loaded, as whoever asks for this has to see to.
-        unsafe { self.call("cuGraphLaunch", |_| (graphs.launch_graph)(instance, self.stream)) }
+        unsafe { self.call("cuGraphLaunch", |_| (graphs.launch)(instance, self.stream)) }
     }
 
     fn forget(&self, graph: GpuGraph) {
         let known = self.loaded().graphs.remove(&graph.0);
-        if let Some((graphs, instance)) = self.table.graphs.zip(known) {
-            // SAFETY: the instance exists, and has just been forgotten.
-            let _ = unsafe { self.call("cuGraphExecDestroy", |_| (graphs.destroy_instance)(instance)) };
-        }
+        known.into_iter().for_each(|chain| chain.destroy(self));
     }
 
     fn mark(&self) -> Result<GpuMark, GpuError> {
@@ -493,6 +452,17 @@ impl Gpu for NvidiaGpu {
     }
 }
 
+/// Parameters as one block of bytes with its length, so that the driver reads no more than there is, whatever the kernel takes.
+fn extra_of(parameters: &[u64], len_bytes: &mut usize) -> [*mut c_void; 5] {
+    [
+        table::LAUNCH_PARAM_BUFFER_POINTER,
+        parameters.as_ptr().cast_mut().cast::<c_void>(),
+        table::LAUNCH_PARAM_BUFFER_SIZE,
+        std::ptr::from_mut(len_bytes).cast::<c_void>(),
+        table::LAUNCH_PARAM_END,
+    ]
+}
+
 /// What a mutex holds.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics while one is held; if something did, what they hold would be whole all the same.
@@ -507,7 +477,7 @@ impl Drop for NvidiaGpu {
             let _ = unsafe { self.call("cuModuleUnload", |table| (table.unload_module)(module)) };
         }
         let graphs = std::mem::take(&mut self.loaded().graphs);
-        graphs.into_keys().for_each(|number| self.forget(GpuGraph(number)));
+        graphs.into_values().for_each(|chain| chain.destroy(self));
         let events = {
             let mut loaded = self.loaded();
             let marks = std::mem::take(&mut loaded.marks).into_values();
@@ -522,11 +492,8 @@ impl Drop for NvidiaGpu {
             // SAFETY: it was allocated as such, and nobody can copy through it any more.
             let _ = unsafe { self.call("cuMemFreeHost", |table| (table.free_pinned)(pinned)) };
         }
-        let recorder = locked(&self.recorder).take();
-        for stream in recorder.into_iter().chain([self.stream]) {
-            // SAFETY: the streams are this one's own.
-            let _ = unsafe { self.call("cuStreamDestroy", |table| (table.destroy_stream)(stream)) };
-        }
+        // SAFETY: the stream is this one's own.
+        let _ = unsafe { self.call("cuStreamDestroy", |table| (table.destroy_stream)(self.stream)) };
         // SAFETY: retained once when this was made.
         let _ = unsafe { (self.table.release_context)(self.device) };
     }

@@ -28,8 +28,8 @@ pub(super) const OF_AN_IMAGE: [CuResult; 10] = [INVALID_VALUE, 200, 209, 218, 22
 pub(super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 pub(super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
 pub(super) const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
-/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads ask of the driver meanwhile is their own affair.
-pub(super) const CAPTURE_THREAD_LOCAL: c_int = 1;
+/// `CU_MEMORYTYPE_DEVICE`.
+pub(super) const MEMORY_OF_DEVICE: c_uint = 2;
 pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
 pub(super) const EVENT_DEFAULT: c_uint = 0;
 pub(super) const JIT_ERROR_LOG_BUFFER: c_int = 5;
@@ -111,14 +111,55 @@ functions! {
 }
 
 functions! {
-    /// Recording of what a stream is given. `cuGraphInstantiateWithFlags` came with CUDA 11.4.
+    /// Graphs, made node by node. `cuGraphInstantiateWithFlags` came with CUDA 11.4.
     Graphs:
-    begin_capture = "cuStreamBeginCapture_v2": (Handle, c_int);
-    end_capture = "cuStreamEndCapture": (Handle, *mut Handle);
+    create = "cuGraphCreate": (*mut Handle, c_uint);
+    add_kernel = "cuGraphAddKernelNode": (*mut Handle, Handle, *const Handle, usize, *const KernelNode);
+    add_copy = "cuGraphAddMemcpyNode": (*mut Handle, Handle, *const Handle, usize, *const CopyNode, Handle);
     instantiate = "cuGraphInstantiateWithFlags": (*mut Handle, Handle, u64);
-    launch_graph = "cuGraphLaunch": (Handle, Handle);
-    destroy_graph = "cuGraphDestroy": (Handle);
+    change_kernel = "cuGraphExecKernelNodeSetParams": (Handle, Handle, *const KernelNode);
+    change_copy = "cuGraphExecMemcpyNodeSetParams": (Handle, Handle, *const CopyNode, Handle);
+    launch = "cuGraphLaunch": (Handle, Handle);
+    destroy = "cuGraphDestroy": (Handle);
     destroy_instance = "cuGraphExecDestroy": (Handle);
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS`: a launch.
+#[repr(C)]
+pub(super) struct KernelNode {
+    pub(super) function: Handle,
+    pub(super) grid: [c_uint; 3],
+    pub(super) block: [c_uint; 3],
+    pub(super) shared_bytes: c_uint,
+    /// Parameters one by one: none.
+    pub(super) parameters: *mut *mut c_void,
+    pub(super) extra: *mut *mut c_void,
+}
+
+/// `CUDA_MEMCPY3D`: a box of bytes from one place to another.
+#[repr(C)]
+pub(super) struct CopyNode {
+    pub(super) from: PlaceOfCopy,
+    pub(super) to: PlaceOfCopy,
+    pub(super) width_bytes: usize,
+    pub(super) height: usize,
+    pub(super) depth: usize,
+}
+
+/// One side of [`CopyNode`].
+#[repr(C)]
+pub(super) struct PlaceOfCopy {
+    /// Bytes, rows and layers from the address on, and a level of detail: zeros.
+    pub(super) offsets: [usize; 4],
+    pub(super) memory: c_uint,
+    pub(super) on_host: *mut c_void,
+    pub(super) on_device: CuAddress,
+    pub(super) array: Handle,
+    pub(super) reserved: *mut c_void,
+    /// Bytes from row to row.
+    pub(super) pitch_bytes: usize,
+    /// Rows from layer to layer.
+    pub(super) height: usize,
 }
 
 /// The functions that this crate calls. The library stays loaded as long as the table exists.
