@@ -144,7 +144,7 @@ def see(name, path, dims):
     outputs = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)
     convolves = any(node.op_type == "Conv" for node in model.graph.node)
     models = [("", lambda: rounded(onnx.load(path))), (", fused for transformers", lambda: fused(path))]
-    for about, make in models[:1] if convolves else models:
+    for about, make in models:
         for way, provider in WAYS if convolves else WAYS[:1]:
 
             def run(how, **other):

@@ -139,27 +139,27 @@ impl Device {
         Ok((between?.as_secs_f64() / times as f64, host / times as f64))
     }
 
-    /// Seconds from one operation to the next of a graph of so many, all of which are changed in front of each start, and those that
-    /// the host takes to change one.
+    /// Seconds from one operation to the next of a graph of so many, each of which is changed to the other of two in front of each
+    /// start, and those that the host takes to change one.
     ///
     /// # Errors
     /// The GPU's, or it makes no graphs that can be changed.
-    pub fn changed(&self, operation: &GpuOperation<'_>, times: usize) -> Result<(f64, f64)> {
-        let graph = self.gpu.record(&vec![*operation; times]).context("the GPU makes no graph")?;
-        let measured = self.changing(graph, operation, times);
+    pub fn changed(&self, operations: [GpuOperation<'_>; 2], times: usize) -> Result<(f64, f64)> {
+        let graph = self.gpu.record(&vec![operations[0]; times]).context("the GPU makes no graph")?;
+        let measured = self.changing(graph, operations, times);
         self.gpu.synchronize()?;
         self.gpu.forget(graph);
         measured
     }
 
-    fn changing(&self, graph: GpuGraph, operation: &GpuOperation<'_>, times: usize) -> Result<(f64, f64)> {
+    fn changing(&self, graph: GpuGraph, operations: [GpuOperation<'_>; 2], times: usize) -> Result<(f64, f64)> {
         const STARTS: usize = 20;
         self.gpu.replay(graph)?;
         self.gpu.synchronize()?;
         let (begun, mut host) = (Instant::now(), Duration::ZERO);
-        for _ in 0..STARTS {
+        for start in 0..STARTS {
             let asked = Instant::now();
-            let is_changed = self.gpu.change(graph, &mut (0..times).map(|n| (n, *operation)));
+            let is_changed = self.gpu.change(graph, &mut (0..times).map(|n| (n, operations[(start + 1) % 2])));
             ensure!(is_changed, "the GPU changes no graph");
             host += asked.elapsed();
             self.gpu.replay(graph)?;
