@@ -3,12 +3,15 @@
 //! Those for `cuda` are run by `infc-simulated`, whose GPU is the simulator.
 //!
 //! The cases come with the Python package `onnx` (`tests/conformance/requirements.txt` pins it) and are written once.
-//! The list has one line per case; a case that was better there fails the task, unless `--bless` writes the list anew.
+//! The list has one line per case; a case that was better there fails the task, unless `--bless` writes the list anew. What cases of
+//! one node show of each operator is `tests/conformance/operators.txt`.
 
+mod operators;
 mod status;
 
 use crate::{python, workspace};
 use anyhow::{Context, Result, bail};
+use operators::Operators;
 use serde_json::{Map, Value};
 use status::{Row, Status};
 use std::collections::BTreeMap;
@@ -59,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(path) => path.clone(),
         None => workspace::build_simulated()?,
     };
-    let (found, share) = measure(&infc, &simulated, &cases, arguments.filter.as_deref())?;
+    let Measured { found, share, operators } = measure(&infc, &simulated, &cases, arguments.filter.as_deref())?;
     let list = workspace::root().join("tests/conformance/status.txt");
     let known = if list.is_file() {
         Status::parse(&std::fs::read_to_string(&list)?).with_context(|| format!("{}", list.display()))?
@@ -69,10 +72,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     print!("{}\n{}\n", found.summary(), share.describe());
 
     let complete = arguments.filter.is_none();
+    let table = workspace::root().join("tests/conformance/operators.txt");
     let worse = known.worse_in(&found, complete);
     let better = found.worse_in(&known, false).len();
     if arguments.bless {
         std::fs::write(&list, known.updated_by(found, complete).to_string())?;
+        if complete {
+            std::fs::write(&table, operators.to_string())?;
+        }
         println!("\n{} is up to date: {better} better, {} worse", list.display(), worse.len());
         return Ok(());
     }
@@ -84,6 +91,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     if complete && share.percent() < NativeShare::AT_LEAST {
         bail!("too many cases run on the host");
+    }
+    if complete && std::fs::read_to_string(&table).unwrap_or_default() != operators.to_string() {
+        bail!(
+            "{} is out of date: cargo xtask conformance --bless, then INFC_BLESS=1 for docs/operators.md",
+            table.display()
+        );
     }
     Ok(())
 }
@@ -141,8 +154,15 @@ impl NativeShare {
     }
 }
 
+/// What became of the cases.
+struct Measured {
+    found: Status,
+    share: NativeShare,
+    operators: Operators,
+}
+
 /// Runs the cases on processors, by their definitions and on the simulator.
-fn measure(infc: &Path, simulated: &Path, cases: &Path, filter: Option<&str>) -> Result<(Status, NativeShare)> {
+fn measure(infc: &Path, simulated: &Path, cases: &Path, filter: Option<&str>) -> Result<Measured> {
     let (gpu, others): (Vec<&str>, Vec<&str>) = TARGETS.iter().partition(|target| **target == GPU);
     let details = details(infc, cases, filter, &others)?;
     let on_gpu = self::details(simulated, cases, filter, &gpu)?;
@@ -162,7 +182,9 @@ fn measure(infc: &Path, simulated: &Path, cases: &Path, filter: Option<&str>) ->
         Row { columns, runs: result["runs"].as_str().unwrap_or("-").to_owned() }
     };
     let rows: BTreeMap<String, Row> = details.iter().map(|(name, result)| (name.clone(), row(name, result))).collect();
-    Ok((Status { rows }, NativeShare::of(details.values())))
+    let mut operators = Operators::default();
+    details.iter().for_each(|(name, result)| operators.count(result, &rows[name]));
+    Ok(Measured { found: Status { rows }, share: NativeShare::of(details.values()), operators })
 }
 
 /// What a command says of the cases on some targets, by name.

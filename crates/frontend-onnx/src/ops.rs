@@ -108,11 +108,12 @@ const FAMILIES: &[&[Operator]] = &[
 ];
 
 /// Operators that hold graphs, which [`crate::import`] takes up itself, and the opsets since which it does.
-const WITH_GRAPHS: &[(&str, i64)] = &[("If", 1), ("Loop", 1), ("Scan", 8)];
+const WITH_GRAPHS: &[(&str, &str, i64)] =
+    &[("", "If", 1), ("", "Loop", 1), ("", "Scan", 8), ("ai.onnx.preview", "FlexAttention", 1)];
 
 /// Those of a domain.
-fn with_graphs(domain: &str) -> impl Iterator<Item = &'static (&'static str, i64)> {
-    WITH_GRAPHS.iter().filter(move |_| domain.is_empty())
+fn with_graphs(domain: &str) -> impl Iterator<Item = (&'static str, i64)> {
+    WITH_GRAPHS.iter().filter(move |(of, ..)| *of == domain).map(|&(_, name, since)| (name, since))
 }
 
 /// ONNX Runtime's own domain.

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-const PASS: &str = "pass";
+pub(super) const PASS: &str = "pass";
 pub(super) const NOT_RUN: &str = "not-run";
 
 /// One case.

@@ -80,6 +80,7 @@ pub(crate) fn run(arguments: ConformanceArgs, console: &Console) -> Result<Exit,
     for case in &cases {
         if let Some(result) = details.get_mut(&case.name) {
             result.numeric = case::is_numeric(&case.folder);
+            result.node = case::single_node(&case.folder);
         }
     }
     let report = Report {

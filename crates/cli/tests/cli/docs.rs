@@ -1,38 +1,81 @@
 //! What the documentation says is what the command does.
 
 use crate::support::{folder, infc, workspace};
-use infc_frontend_onnx::{NEWEST_OPSET, OLDEST_OPSET, host_operators, supported_operators};
+use infc_frontend_onnx::{NEWEST_OPSET, OLDEST_OPSET};
 use infc_tune::Proven;
+use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 
-/// The list in `docs/operators.md`, made from what the frontend says.
+/// The page `docs/operators.md`, made from what `infc ops` says.
 fn operators_page() -> String {
-    let operators = supported_operators("");
+    let folder = folder();
+    let said = infc(folder.path(), "ops --format json").ok().json();
+    let all = said["operators"].as_array().expect("operators");
+    let of = |domain: &str, on_host: bool| -> Vec<&Value> {
+        let is_of = |operator: &&Value| operator["domain"] == domain && operator["always_on_host"] == on_host;
+        all.iter().filter(is_of).collect()
+    };
+    let name = |operator: &Value| operator["name"].as_str().expect("a name").to_owned();
+    let types = |operator: &Value, which: &str| -> String {
+        let types = operator[which].as_array().expect("types");
+        types.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+    };
+    let opsets = |operator: &Value| -> String {
+        let spans = operator["opsets"].as_array().expect("spans");
+        spans.iter().map(|span| format!("{}…{}", span[0], span[1])).collect::<Vec<_>>().join(", ")
+    };
+    let cases = |operator: &Value| match operator["cases"][1].as_u64() {
+        Some(0) | None => String::new(),
+        Some(all) => format!("{} of {all}", operator["cases"][0]),
+    };
+    let own = of("", false);
     let mut page = format!(
-        "# Operators\n\nThe {} operators of ONNX that infc imports, in opsets {OLDEST_OPSET} to {NEWEST_OPSET}. A test \
-         keeps this list as it is; whether a\nparticular node is supported also depends on its attributes and types, \
-         which `infc compile` tells.\n\n",
-        operators.len()
+        "# Operators\n\nThe {} operators of ONNX that infc imports, in opsets {OLDEST_OPSET} to {NEWEST_OPSET}, with the \
+         element types that kernels compute and those of\nwhich the host computes a part, as ONNX's own cases of a single \
+         node show (`tests/conformance/operators.txt`; types that no case has\nare not named), and how many of these \
+         cases pass on all targets. A test keeps this page as it is; whether a particular node is supported\nalso depends \
+         on its attributes, which `infc check` tells. `infc ops NAME` tells of one.\n\n\
+         | operator | opsets | in kernels | on the host | cases |\n| --- | --- | --- | --- | --- |\n",
+        own.len()
     );
-    list(&mut page, &operators);
-    page.push_str("\nOf ONNX Runtime's domain `com.microsoft`:\n\n");
-    list(&mut page, &supported_operators("com.microsoft"));
-    page.push_str("\nOf `ai.onnx.preview.training`:\n\n");
-    list(&mut page, &supported_operators("ai.onnx.preview.training"));
-    page.push_str("\nOf `ai.onnx.preview`:\n\n`FlexAttention`\n\n## On the host\n\n");
-    page.push_str(
-        "These are evaluated by their definitions (the runtime's feature `host-ops`), whatever the node is like:\n\n",
-    );
-    page.push_str("| domain | operator | why |\n| --- | --- | --- |\n");
-    for operator in host_operators() {
-        let domain = if operator.domain.is_empty() { "ai.onnx" } else { operator.domain };
-        page.push_str(&format!("| {domain} | `{}` | {} |\n", operator.name, operator.why));
+    for operator in &own {
+        let (native, host) = (types(operator, "native"), types(operator, "host"));
+        page.push_str(&format!(
+            "| `{}` | {} | {native} | {host} | {} |\n",
+            name(operator),
+            opsets(operator),
+            cases(operator)
+        ));
+    }
+    for (domain, about) in [
+        ("com.microsoft", "Of ONNX Runtime's domain `com.microsoft`"),
+        ("ai.onnx.preview.training", "Of `ai.onnx.preview.training`"),
+        ("ai.onnx.preview", "Of `ai.onnx.preview`"),
+    ] {
+        let names: Vec<String> = of(domain, false).into_iter().map(name).collect();
+        page.push_str(&format!("\n{about}:\n\n"));
+        list(&mut page, &names.iter().map(String::as_str).collect::<Vec<_>>());
     }
     page.push_str(
-        "\nOthers are where a node asks for what no kernel does: axes, a target shape or a count that is computed and \
-         that no\ninput tells, strings as elements, sequences as states of a `Loop`. `infc compile` and `infc check` \
-         name such nodes,\n`infc compile` says why, `--deny-fallback` refuses them.\n",
+        "\n## On the host\n\nThese are evaluated by their definitions (the runtime's feature `host-ops`), whatever the \
+         node is like:\n\n| domain | operator | cases | why |\n| --- | --- | --- | --- |\n",
+    );
+    for operator in all.iter().filter(|operator| operator["always_on_host"] == true) {
+        let domain = operator["domain"].as_str().filter(|domain| !domain.is_empty()).unwrap_or("ai.onnx");
+        let why = operator["why"].as_str().expect("a reason");
+        page.push_str(&format!("| {domain} | `{}` | {} | {why} |\n", name(operator), cases(operator)));
+    }
+    page.push_str(
+        "\nThese become kernels, but for nodes that ask for what no kernel does, as in some of ONNX's cases:\n\n\
+         | operator | element types | why |\n| --- | --- | --- |\n",
+    );
+    for operator in own.iter().filter(|operator| operator["why"].is_string()) {
+        let why = operator["why"].as_str().expect("a reason");
+        page.push_str(&format!("| `{}` | {} | {why} |\n", name(operator), types(operator, "host")));
+    }
+    page.push_str(
+        "\n`infc check` names such nodes of a model, `infc compile` says why, `--deny-fallback` refuses them.\n",
     );
     page
 }

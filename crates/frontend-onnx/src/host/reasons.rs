@@ -48,10 +48,7 @@ fn reason(domain: &str, name: &str) -> Option<&'static str> {
 /// The operators that infc knows by definition only, by domain and name.
 #[must_use]
 pub fn host_operators() -> Vec<HostOperator> {
-    let only_defined = |o: &&registry::Operator| {
-        let spans = ops::operator_opsets(o.domain, o.name);
-        spans.is_empty() && !is_imported_with_graphs(o.domain, o.name)
-    };
+    let only_defined = |o: &&registry::Operator| ops::operator_opsets(o.domain, o.name).is_empty();
     let named = registry::OPERATORS.iter().filter(only_defined).map(|o| HostOperator {
         domain: o.domain,
         name: o.name,
@@ -61,11 +58,6 @@ pub fn host_operators() -> Vec<HostOperator> {
     operators.sort_unstable();
     operators.dedup();
     operators
-}
-
-/// `FlexAttention` becomes kernels, with the graphs that it holds.
-fn is_imported_with_graphs(domain: &str, name: &str) -> bool {
-    (domain, name) == ("ai.onnx.preview", "FlexAttention")
 }
 
 #[cfg(test)]

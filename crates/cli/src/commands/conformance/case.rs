@@ -1,6 +1,6 @@
 //! One case: compiled, loaded, run, compared; within a worker process.
 
-use super::outcome::{Message, Outcome};
+use super::outcome::{Message, Outcome, SingleNode};
 use crate::agreement::{Agreement, Tolerance};
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
@@ -28,7 +28,15 @@ const TOLERANCE: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-7 };
 /// What became of a case on a target.
 struct Ran {
     outcome: Outcome,
-    runs: Option<&'static str>,
+    compiled: Option<Compiled>,
+}
+
+/// How a case was compiled.
+struct Compiled {
+    /// What computes its nodes.
+    runs: &'static str,
+    /// Why one of them runs on the host.
+    why: Option<String>,
 }
 
 /// Runs the cases whose folders come on standard input, a line each, and says on standard output what became of them.
@@ -42,9 +50,9 @@ pub(super) fn serve(targets: &[String]) -> Result<Exit, Failure> {
         let folder = line.map_err(|source| CliError::CannotRead { path: "-".into(), source })?;
         for target in targets {
             let ran = catch_unwind(AssertUnwindSafe(|| run(Path::new(&folder), target)));
-            let ran = ran.unwrap_or_else(|_| Ran { outcome: Outcome::Fail("panic".to_owned()), runs: None });
-            let runs = ran.runs.map(str::to_owned);
-            say(&Message::Outcome { target: target.clone(), outcome: ran.outcome, runs })?;
+            let ran = ran.unwrap_or_else(|_| Ran { outcome: Outcome::Fail("panic".to_owned()), compiled: None });
+            let (runs, why) = ran.compiled.map_or((None, None), |c| (Some(c.runs.to_owned()), c.why));
+            say(&Message::Outcome { target: target.clone(), outcome: ran.outcome, runs, why })?;
         }
         say(&Message::Done)?;
     }
@@ -52,26 +60,27 @@ pub(super) fn serve(targets: &[String]) -> Result<Exit, Failure> {
 }
 
 fn run(folder: &Path, target: &str) -> Ran {
-    let mut runs = None;
+    let mut compiled = None;
     let outcome = if target == REFERENCE {
         on_reference(folder)
     } else if target.parse().is_ok_and(|target: Target| !host::runs_target(&target)) {
         Ok(Outcome::NotRun)
     } else {
-        on_target(folder, target, &mut runs)
+        on_target(folder, target, &mut compiled)
     };
     let outcome = outcome.unwrap_or_else(|failure| {
         // Whoever looks into a case starts a worker by hand.
         let _ = writeln!(std::io::stderr(), "{target}: {}", failure.message());
         Outcome::Fail(failure.word())
     });
-    Ran { outcome, runs }
+    Ran { outcome, compiled }
 }
 
-fn on_target(folder: &Path, target: &str, runs: &mut Option<&'static str>) -> Result<Outcome, Failure> {
+fn on_target(folder: &Path, target: &str, compiled: &mut Option<Compiled>) -> Result<Outcome, Failure> {
     let options = CompileOptions { targets: vec![target.to_owned()], strict: true, ..CompileOptions::default() };
     let compilation = infc::compile(&Source::file(folder.join("model.onnx")), &options, &mut ())?;
-    *runs = Some(share(&compilation.report));
+    let why = compilation.report.on_host.first().map(|node| node.reason.clone());
+    *compiled = Some(Compiled { runs: share(&compilation.report), why });
     let pool = Some(Pool::builder().threads(1).build());
     let options = LoadOptions { pool, gpu: gpu::for_model(), ..LoadOptions::default() };
     let model = match Model::from_vec_with(compilation.to_bytes()?, &options) {
@@ -104,6 +113,23 @@ pub(super) fn is_numeric(folder: &Path) -> bool {
     let on_host = onnx::host_operators();
     let mut ports = model.inputs().chain(model.outputs());
     ports.all(|port| onnx::declared_dtype(port).is_some_and(DType::has_bytes)) && !has_any(model.graph(), &on_host)
+}
+
+/// What a case's model is, if it is one node. The type is that of its first input, or of its first output where that says what
+/// the operator computes with.
+pub(super) fn single_node(folder: &Path) -> Option<SingleNode> {
+    const BY_OUTPUT: [&str; 5] = ["If", "Loop", "OneHot", "Scan", "Where"];
+    let model = onnx::Model::load(&folder.join("model.onnx"), &onnx::LoadOptions::default()).ok()?;
+    let [node] = &model.graph().node[..] else { return None };
+    let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
+    let first = if BY_OUTPUT.contains(&node.op_type()) { None } else { model.inputs().next() };
+    let value = first.or_else(|| model.outputs().next())?;
+    Some(SingleNode {
+        domain: domain.to_owned(),
+        operator: node.op_type().to_owned(),
+        opset: model.opset(domain)?,
+        dtype: onnx::declared_dtype(value).map(|dtype| dtype.to_string()),
+    })
 }
 
 /// Whether a node of the graph, or of one that a node holds, is of one of the operators. Nesting was limited when the

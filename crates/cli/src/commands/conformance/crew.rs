@@ -55,9 +55,10 @@ fn run_case(
     let end = match running.hand_out(case) {
         Ok(()) => loop {
             match running.messages.recv_timeout(limit) {
-                Ok(Message::Outcome { target, outcome, runs }) => {
+                Ok(Message::Outcome { target, outcome, runs, why }) => {
                     result.targets.insert(target, outcome);
                     result.runs = result.runs.or(runs);
+                    result.why = result.why.or(why);
                 }
                 Ok(Message::Done) => break None,
                 Err(RecvTimeoutError::Timeout) => break Some("time-limit"),

@@ -51,7 +51,24 @@ pub(super) struct CaseResult {
     /// True if kernels could compute it: see [`super::case::is_numeric`].
     #[serde(default)]
     pub(super) numeric: bool,
+    /// Why the first node that runs on the host does.
+    pub(super) why: Option<String>,
+    /// What the model is, if it is one node.
+    #[serde(default)]
+    pub(super) node: Option<SingleNode>,
     pub(super) ms: f64,
+}
+
+/// A model of one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SingleNode {
+    /// Of its operator; empty for ONNX's own.
+    pub(super) domain: String,
+    pub(super) operator: String,
+    /// The version of the domain that the model imports.
+    pub(super) opset: i64,
+    /// The type of its elements; `None` if that of a value that is no tensor.
+    pub(super) dtype: Option<String>,
 }
 
 impl CaseResult {
@@ -79,6 +96,8 @@ pub(super) enum Message {
         outcome: Outcome,
         /// As in [`CaseResult::runs`].
         runs: Option<String>,
+        /// As in [`CaseResult::why`].
+        why: Option<String>,
     },
     /// The case is over.
     Done,
