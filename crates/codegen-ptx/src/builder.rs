@@ -563,10 +563,10 @@ impl Builder {
         self.text.len()
     }
 
-    /// Tells the assembler not to unroll the loop whose label stands before `start`, and which ends here, if it loads from
-    /// global memory.
-    pub(crate) fn keep_rolled(&mut self, start: usize) {
-        if self.text.get(start..).is_some_and(|body| body.contains("ld.global")) {
+    /// Tells the assembler not to unroll the loop whose label stands before `start`, and which ends here, if it has instructions that
+    /// begin so.
+    pub(crate) fn keep_rolled(&mut self, start: usize, instructions: &str) {
+        if self.text.get(start..).is_some_and(|body| body.contains(instructions)) {
             self.text.insert_str(start, "\t.pragma \"nounroll\";\n");
         }
     }

@@ -166,7 +166,11 @@ impl Emitter<'_> {
         // In the steps of a recurrence an assembler would take all turns of a sum apart, bring all of its weights to registers
         // at once, and run out of these.
         if self.meetings > 0 && !meets && extent.as_const().is_some_and(|n| n >= MANY_TURNS) {
-            self.b.keep_rolled(start);
+            self.b.keep_rolled(start, "ld.global");
+        }
+        // Turns of products of groups go on while the next begins as they are: taken apart they only become longer.
+        if meets {
+            self.b.keep_rolled(start, "wgmma.mma_async");
         }
         self.b.op_into(counter, "add", ty, &[counter.into(), Src::Int(1)]);
         let more = self.b.setp("lt", ty, counter.into(), end);
