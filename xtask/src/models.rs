@@ -2,7 +2,8 @@
 //!
 //! Per model: every node becomes a kernel; two compilations in different folders give the same bytes; on each level that
 //! this machine has, the outputs agree with those recorded beside the model, or else with the definitions of its
-//! operators; and one thread and two give the same bits. The models are not part of the repository.
+//! operators; one thread and two give the same bits; and every node becomes a kernel for GPUs, too. The models are not part of the
+//! repository.
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};
@@ -122,6 +123,11 @@ impl Model {
             bail!("two folders give two artifacts");
         }
         fs::remove_dir_all(&two)?;
+
+        let (file, for_gpus) = (self.file.to_string_lossy(), one.join("cuda.infa"));
+        let for_gpus = for_gpus.to_string_lossy();
+        checked(infc, &one, &["compile", &file, "--target", "cuda", "--deny-fallback", "-o", &for_gpus])
+            .context("cuda")?;
 
         let artifact_name = artifact.to_string_lossy().into_owned();
         let inspected = checked(infc, &one, &["inspect", &artifact_name, "--format", "json"])?;

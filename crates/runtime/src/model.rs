@@ -148,23 +148,33 @@ impl Model {
         let artifact = Artifact::read(bytes.get())?;
         let manifest = artifact.manifest();
         options.runtime.check(&manifest.custom_ops)?;
-        let (mut selection, gpu) = select::select(&manifest.variants, options)?;
-        let body = artifact.variant(selection.variant)?;
-        host::check(&body, &manifest.custom_ops)?;
         // Every record was checked to lie within its section.
         let weights: Vec<Range<usize>> =
             (0..manifest.weights.len()).map_while(|index| artifact.weight_range(index)).collect();
-        let code = match gpu {
-            Some(gpu) => {
-                let file = (bytes.get(), weights.as_slice());
-                let (code, loaded) = GpuCode::load(&gpu, (&artifact, selection.variant), &body, file)?;
-                selection.gpu = Some(loaded);
-                Code::Gpu(code)
+        let load = |(mut selection, gpu): select::Chosen| -> Result<_, RuntimeError> {
+            let body = artifact.variant(selection.variant)?;
+            host::check(&body, &manifest.custom_ops)?;
+            let code = match gpu {
+                Some(gpu) => {
+                    let file = (bytes.get(), weights.as_slice());
+                    let (code, loaded) = GpuCode::load(&gpu, (&artifact, selection.variant), &body, file)?;
+                    selection.gpu = Some(loaded);
+                    Code::Gpu(code)
+                }
+                None => {
+                    let (code, section) = artifact.code(selection.variant)?;
+                    Code::Cpu(CodeImage::load(code, section.hash)?)
+                }
+            };
+            Ok((selection, body, code))
+        };
+        let loaded = load(select::select(&manifest.variants, options)?);
+        let (selection, body, code) = match loaded {
+            // A GPU that is lost, or has too little memory: the processor may step in for it.
+            Err(error) if options.allow_cpu && error.is_of_gpu() => {
+                load(select::without_gpu(&manifest.variants, options, &error).ok_or(error)?)?
             }
-            None => {
-                let (code, section) = artifact.code(selection.variant)?;
-                Code::Cpu(CodeImage::load(code, section.hash)?)
-            }
+            loaded => loaded?,
         };
         if options.verify_weights {
             artifact.verify_weights()?;

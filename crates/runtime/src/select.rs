@@ -56,8 +56,17 @@ pub(crate) fn select(variants: &[VariantInfo], options: &LoadOptions) -> Result<
     select_on(variants, options.target.as_deref(), arch, &host_has, gpus)
 }
 
+/// The same where the GPU that was chosen has failed; `None` if there is no code for the processor.
+pub(crate) fn without_gpu(variants: &[VariantInfo], options: &LoadOptions, error: &RuntimeError) -> Option<Chosen> {
+    let gpus = Gpus { gpu: &|| Err(String::new()), allow_cpu: true };
+    let (mut selection, gpu) = select_on(variants, options.target.as_deref(), HOST_ARCH?, &host_has, gpus).ok()?;
+    let failed = selection.skipped.iter_mut().filter(|skipped| features::arch_of(&skipped.target) == Some("cuda"));
+    failed.for_each(|skipped| skipped.reason = error.to_string());
+    Some((selection, gpu))
+}
+
 /// The outcome of choosing, with the GPU that is to run the variant.
-type Chosen = (Selection, Option<Arc<dyn Gpu>>);
+pub(crate) type Chosen = (Selection, Option<Arc<dyn Gpu>>);
 
 /// What there is besides the processor.
 #[derive(Clone, Copy)]
@@ -101,7 +110,10 @@ fn select_on(
         (Some(wanted), None) => ArtifactError::NoSuchTarget { wanted: wanted.to_owned(), available: targets() },
         (_, Some(last)) => ArtifactError::WrongTarget {
             available: targets(),
-            machine: format!("cannot run {}: it {}", last.target, last.reason),
+            machine: match features::arch_of(&last.target) {
+                Some("cuda") => format!("cannot run {}: {}", last.target, last.reason),
+                _ => format!("cannot run {}: it {}", last.target, last.reason),
+            },
             suggestion: best_level(arch, has).to_owned(),
         },
         (None, None) => ArtifactError::WrongTarget {

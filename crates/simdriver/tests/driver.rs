@@ -267,6 +267,15 @@ fn a_device_that_is_lost() {
         assert_eq!(error.code(), "runtime::gpu-failed", "{error}");
         drop((session, model));
         assert_eq!(expected(&bytes, &input).len(), 1);
+        // Where that is allowed the processor steps in, and says why.
+        let options = LoadOptions { allow_cpu: true, ..LoadOptions::default() };
+        let model = Model::from_vec_with(bytes.clone(), &options).unwrap_or_else(|e| panic!("{e}"));
+        let selection = model.selection();
+        assert!(selection.target == "x86-64-v2" && selection.gpu.is_none(), "{selection:?}");
+        assert!(selection.skipped[0].reason.contains("unspecified launch failure"), "{selection:?}");
+        let named = LoadOptions { target: Some("cuda".to_owned()), ..options };
+        let error = Model::from_vec_with(bytes, &named).map(drop).expect_err("it was asked for by name");
+        assert_eq!(error.code(), "runtime::gpu-failed", "{error}");
     });
 }
 

@@ -95,6 +95,11 @@ fn a_transformer() {
 }
 
 #[test]
+fn a_detector() {
+    agrees(&built(networks::detector()), &[1, 2].map(|batch| vec![vec![batch, 3, 12, 10]]));
+}
+
+#[test]
 fn a_recurrent_network() {
     agrees(&built(networks::recurrent("2")), &[1, 4].map(|s| vec![vec![s, 2, 5]]));
 }

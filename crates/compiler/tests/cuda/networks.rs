@@ -167,3 +167,38 @@ pub(crate) fn recurrent(batch: &str) -> Net {
         .output("y")
         .output("last")
 }
+
+/// Images to boxes at two scales: a head for classes and one for sizes on each, put together, and sizes that grow exponentially
+/// around the points of a grid.
+pub(crate) fn detector() -> Net {
+    const BOXES: usize = 6 * 5 + 3 * 3;
+    let net = Net::new(17).input("x", DType::F32, &["N", "3", "12", "10"]);
+    let net = convolution(net, "x", "stem", (3, 8), 2, 1).node("LeakyRelu", &["stem"], &["fine"], &[]);
+    let mut net = convolution(net, "fine", "deep", (8, 8), 2, 10)
+        .node("LeakyRelu", &["deep"], &["coarse"], &[])
+        .constant("columns", &integers(&[0, -1, 4]))
+        .constant("classes", &integers(&[0, -1, 2]));
+    for (n, scale) in (0u64..).zip(["fine", "coarse"]) {
+        for (m, (head, width)) in (0u64..).zip([("columns", 4), ("classes", 2)]) {
+            let name = |what: &str| format!("{scale}.{head}.{what}");
+            let (w, map, last, list) = (name("w"), name("map"), name("last"), name("list"));
+            net = net
+                .constant(&w, &weight(&[width, 8, 1, 1], 8, 30 + 2 * n + m))
+                .node("Conv", &[scale, &w], &[&map], &[])
+                .node("Transpose", &[&map], &[&last], &[("perm", Attr::Ints(&[0, 2, 3, 1]))])
+                .node("Reshape", &[&last, head], &[&list], &[]);
+        }
+    }
+    let last = [("axis", Attr::Int(-1))];
+    net.constant("grid", &weight(&[1, BOXES, 2], 3, 50))
+        .constant("halves", &integers(&[2, 2]))
+        .node("Concat", &["fine.columns.list", "coarse.columns.list"], &["sizes"], &[("axis", Attr::Int(1))])
+        .node("Concat", &["fine.classes.list", "coarse.classes.list"], &["logits"], &[("axis", Attr::Int(1))])
+        .node("Split", &["sizes", "halves"], &["offsets", "extents"], &last)
+        .node("Add", &["offsets", "grid"], &["centres"], &[])
+        .node("Exp", &["extents"], &["widths"], &[])
+        .node("Concat", &["centres", "widths"], &["boxes"], &last)
+        .node("Sigmoid", &["logits"], &["scores"], &[])
+        .output("boxes")
+        .output("scores")
+}
