@@ -257,6 +257,7 @@ impl From<CompileError> for Failure {
 /// are models that infc cannot compile.
 fn import_exit(error: &ImportError) -> Exit {
     match error {
+        ImportError::Several { first, .. } => import_exit(first),
         ImportError::CannotRead { .. }
         | ImportError::Malformed { .. }
         | ImportError::NotAModel { .. }

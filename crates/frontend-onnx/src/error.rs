@@ -128,6 +128,20 @@ pub enum ImportError {
     Value { value: String, problem: Problem },
     #[error("{node}: {problem}")]
     Node { node: Box<NodeRef>, problem: Problem },
+    /// Several at once, of nodes that do not follow from each other; codes and help are those of the first.
+    #[error("{}", several(first, others))]
+    Several { first: Box<ImportError>, others: Vec<ImportError> },
+}
+
+/// Problems that are told of one model at most.
+const TOLD: usize = 20;
+
+/// A sentence for each, so many at most.
+fn several(first: &ImportError, others: &[ImportError]) -> String {
+    let more: String = others.iter().take(TOLD).map(|other| format!("\n  also: {other}")).collect();
+    let left_out = others.len().saturating_sub(TOLD);
+    let left_out = if left_out == 0 { String::new() } else { format!("\n  and {left_out} more") };
+    format!("{first}{more}{left_out}")
 }
 
 impl ImportError {
@@ -169,6 +183,7 @@ impl ImportError {
             Self::InvalidCustomOp { .. } => "onnx::invalid-custom-op",
             Self::UnsupportedOperators { .. } => "onnx::unsupported-operator",
             Self::Value { problem, .. } | Self::Node { problem, .. } => problem.code(),
+            Self::Several { first, .. } => first.code(),
         }
     }
 
@@ -185,6 +200,9 @@ impl ImportError {
             Self::DuplicateName { node, .. } => node.iter().map(|n| &**n).collect(),
             Self::Cycle { nodes } => nodes.iter().collect(),
             Self::UnsupportedOperators { operators } => operators.iter().flat_map(|o| &o.nodes).collect(),
+            Self::Several { first, others } => {
+                first.nodes().into_iter().chain(others.iter().flat_map(Self::nodes)).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -231,6 +249,7 @@ impl ImportError {
                 "export the model with operators of the supported list, or declare your own with --custom-ops"
             }
             Self::Value { problem, .. } | Self::Node { problem, .. } => return problem.help(),
+            Self::Several { first, .. } => return first.help(),
         })
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(G
     let mut settled = Settled::new(options);
     let (mut first, mut fallback) = (None, None);
     loop {
-        match attempt(model, &options.custom_ops, &mut settled, &mut assumptions, &mut demand) {
+        match attempt(model, &options.custom_ops, &mut settled, &mut assumptions, &mut demand, None) {
             Ok(found) if assumptions.is_empty() || branch::may_be_as_declared(&found.0, &model.graph().output) => {
                 return Ok(found);
             }
@@ -92,19 +92,52 @@ pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(G
                     if let Some(found) = fallback {
                         return Ok(found);
                     }
-                    return Err(std::mem::replace(error, ImportError::NotAModel { reason: "" }));
+                    let error = std::mem::replace(error, ImportError::NotAModel { reason: "" });
+                    return Err(with_others(error, model, options, &mut demand));
                 }
             }
         }
     }
 }
 
-fn attempt(
-    model: &Model,
+/// What else is wrong with a model whose import has failed for good, of nodes that do not follow from the one that has.
+fn with_others(error: ImportError, model: &Model, options: &ImportOptions, demand: &mut Demand) -> ImportError {
+    if error.nodes().is_empty() {
+        return error;
+    }
+    // Numbers that nodes behind the first problem want of inputs are learned on the way.
+    const ROUNDS: usize = 4;
+    let mut others = Vec::new();
+    for _ in 0..ROUNDS {
+        let (mut settled, mut assumptions) = (Settled::new(options), Assumptions::default());
+        let mut lost = Lost::default();
+        let knew = demand.has_grown();
+        let _ = attempt(model, &options.custom_ops, &mut settled, &mut assumptions, demand, Some(&mut lost));
+        others = lost.problems;
+        if knew || !demand.next() {
+            break;
+        }
+    }
+    let known = error.to_string();
+    others.retain(|other| other.to_string() != known);
+    if others.is_empty() { error } else { ImportError::Several { first: Box::new(error), others } }
+}
+
+/// Nodes that cannot be imported, for which an import goes on to find more.
+#[derive(Default)]
+struct Lost<'m> {
+    problems: Vec<ImportError>,
+    /// Values that are not known for that.
+    values: HashSet<&'m str>,
+}
+
+fn attempt<'m>(
+    model: &'m Model,
     custom_ops: &CustomOps,
     settled: &mut Settled,
     assumptions: &mut Assumptions,
     demand: &mut Demand,
+    lost: Option<&mut Lost<'m>>,
 ) -> Result<(Graph, Values), ImportError> {
     let options = settled.options();
     let graph = model.graph();
@@ -116,7 +149,10 @@ fn attempt(
     scopes.build().strict = options.strict;
     let mut importer = Importer { model, custom_ops, scopes, assumptions, demand, producers: Producers::new() };
     inputs::add(model, options, importer.demand, &mut importer.scopes)?;
-    importer.nodes(graph, model.order())?;
+    match lost {
+        Some(lost) => importer.all_problems(graph, model.order(), lost),
+        None => importer.nodes(graph, model.order())?,
+    }
     for output in &graph.output {
         let name = output.name();
         let tracked = importer.scopes.value(name)?.ok_or_else(|| dangling(name))?;
@@ -168,6 +204,30 @@ impl<'m> Importer<'m, '_> {
             return Err(ImportError::UnsupportedOperators { operators: unsupported });
         }
         order.into_iter().try_for_each(|index| self.node(graph, index))
+    }
+
+    /// What is wrong with the nodes that the outputs of a graph depend on, but for those that follow from others of the kind.
+    fn all_problems(&mut self, graph: &'m GraphProto, order: &[usize], lost: &mut Lost<'m>) {
+        let live = live_nodes(graph, order);
+        let order: Vec<usize> = order.iter().copied().filter(|&n| live[n]).collect();
+        let operators = unsupported_operators(self.model, self.custom_ops, graph, &order, false);
+        let is_unsupported = |index: usize| {
+            let node = node_ref(self.model.proto(), &graph.node[index], index);
+            operators.iter().any(|operator| operator.op_type == node.op_type && operator.domain == node.domain)
+        };
+        let unsupported: HashSet<usize> = order.iter().copied().filter(|&index| is_unsupported(index)).collect();
+        for index in order {
+            let node = &graph.node[index];
+            let follows = crate::check::reads(node).iter().any(|name| lost.values.contains(name));
+            let problem = if follows || unsupported.contains(&index) { None } else { self.node(graph, index).err() };
+            if follows || unsupported.contains(&index) || problem.is_some() {
+                lost.values.extend(node.output.iter().map(String::as_str).filter(|name| !name.is_empty()));
+            }
+            lost.problems.extend(problem);
+        }
+        if !operators.is_empty() {
+            lost.problems.insert(0, ImportError::UnsupportedOperators { operators });
+        }
     }
 
     fn node(&mut self, graph: &'m GraphProto, index: usize) -> Result<(), ImportError> {

@@ -290,6 +290,34 @@ fn unsupported_operators_are_reported_all_at_once() {
     assert_eq!(found, [("Frobnicate (opset 17, 2×)".into(), 2), ("my.ops.Relu (opset 3, 1×)".into(), 1)]);
 }
 
+/// What is wrong with nodes that do not follow from each other is told at once; what follows from a node that cannot be imported
+/// is not.
+#[test]
+fn problems_are_reported_all_at_once() {
+    let model = Builder::new(17)
+        .f32("x", &[2, 3])
+        .node(named("n1", node("Softmax", &["x"], &["a"], &[("axis", Value::Float(1.0))])))
+        .node(named("n2", node("DepthToSpace", &["a"], &["b"], &[("blocksize", Value::Int(0))])))
+        .node(named("n3", node("Frobnicate", &["x"], &["c"], &[])))
+        .node(named("n4", node("Elu", &["x"], &["d"], &[("alpha", Value::Int(1))])))
+        .node(named("n5", node("Concat", &["b", "c", "d"], &["y"], &[])))
+        .output("y");
+    let error = model.import().expect_err("it cannot be imported");
+    let ImportError::Several { first, others } = &error else { panic!("{error}") };
+    assert_eq!((first.code(), error.code()), ("onnx::unsupported-operator", "onnx::unsupported-operator"));
+    let nodes: Vec<&str> = error.nodes().into_iter().map(|node| &*node.name).collect();
+    assert_eq!(nodes, ["n3", "n1", "n4"]);
+    let text = error.to_string();
+    assert!(others.len() == 2 && text.matches("\n  also: ").count() == 2 && text.contains("Frobnicate"), "{text}");
+    // One that follows from none is told alone.
+    let model = Builder::new(17)
+        .f32("x", &[2, 3])
+        .node(named("n1", node("Softmax", &["x"], &["a"], &[("axis", Value::Float(1.0))])))
+        .node(named("n2", node("Softmax", &["a"], &["y"], &[("axis", Value::Float(1.0))])))
+        .output("y");
+    check_node(model.import(), "onnx::invalid-attribute", "n1");
+}
+
 #[test]
 fn an_operator_of_a_later_opset_is_not_known_yet() {
     check(one(17, &[1], node("Gelu", &["x"], &["y"], &[])).import(), "onnx::unsupported-operator");
