@@ -285,6 +285,9 @@ pub(crate) fn header(target: PtxTarget) -> String {
 }
 
 fn frame(e: &Emitter<'_>, entry: &str, params: &[Param], target: PtxTarget, dynamic_shared: bool) -> String {
+    // As registers of the wrong class, a mistake of this crate's.
+    let unwritten = crate::verify::unwritten(e.b.text());
+    assert!(unwritten.is_none(), "`{entry}` reads what is not written: {}", unwritten.unwrap_or_default());
     let mut text = header(target);
     if dynamic_shared {
         text.push_str(&self::dynamic_shared(target));

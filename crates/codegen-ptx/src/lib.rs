@@ -14,6 +14,7 @@
 //!   states their accuracy, into what `arithmetic` makes of it.
 //! - `hoist` computes in front of loops what of copies' places is the same in all turns.
 //! - `link` makes one module of many, for an assembler.
+//! - `verify` sees that every register is written before it is read.
 //! - `stmt` does loops, stores, folds and copies; `matrix` the loops that are products of matrices by a warp, `group`
 //!   those by four warps together.
 
@@ -33,6 +34,7 @@ mod memory;
 mod scalar;
 mod stmt;
 mod target;
+mod verify;
 
 pub use emitter::{Param, PtxModule, emit};
 pub use error::PtxError;

@@ -102,25 +102,27 @@ pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(G
 
 /// What else is wrong with a model whose import has failed for good, of nodes that do not follow from the one that has.
 fn with_others(error: ImportError, model: &Model, options: &ImportOptions, demand: &mut Demand) -> ImportError {
+    // Numbers that nodes behind the first problem want of inputs are learned on the way.
+    const ROUNDS: usize = 4;
     if error.nodes().is_empty() {
         return error;
     }
-    // Numbers that nodes behind the first problem want of inputs are learned on the way.
-    const ROUNDS: usize = 4;
-    let mut others = Vec::new();
     for _ in 0..ROUNDS {
         let (mut settled, mut assumptions) = (Settled::new(options), Assumptions::default());
         let mut lost = Lost::default();
-        let knew = demand.has_grown();
         let _ = attempt(model, &options.custom_ops, &mut settled, &mut assumptions, demand, Some(&mut lost));
-        others = lost.problems;
-        if knew || !demand.next() {
-            break;
+        if demand.next() {
+            continue;
         }
+        let known: HashSet<usize> = error.nodes().into_iter().map(|node| node.index).collect();
+        let mut others = lost.problems;
+        others.retain(|other| other.nodes().into_iter().all(|node| !known.contains(&node.index)));
+        if !others.is_empty() {
+            return ImportError::Several { first: Box::new(error), others };
+        }
+        break;
     }
-    let known = error.to_string();
-    others.retain(|other| other.to_string() != known);
-    if others.is_empty() { error } else { ImportError::Several { first: Box::new(error), others } }
+    error
 }
 
 /// Nodes that cannot be imported, for which an import goes on to find more.
@@ -219,7 +221,15 @@ impl<'m> Importer<'m, '_> {
         for index in order {
             let node = &graph.node[index];
             let follows = crate::check::reads(node).iter().any(|name| lost.values.contains(name));
+            let before = self.scopes.build().state();
             let problem = if follows || unsupported.contains(&index) { None } else { self.node(graph, index).err() };
+            // With another answer what comes from here on may be right.
+            if !self.assumptions.is_empty() {
+                break;
+            }
+            if problem.is_some() {
+                self.scopes.build().return_to(before);
+            }
             if follows || unsupported.contains(&index) || problem.is_some() {
                 lost.values.extend(node.output.iter().map(String::as_str).filter(|name| !name.is_empty()));
             }

@@ -11,8 +11,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// What a process said.
 #[derive(Clone, Debug)]
 pub struct Said {
-    /// How it ended.
+    /// How it ended; one that was killed at the deadline has no code.
     pub status: ExitStatus,
+    /// Whether it was killed at the deadline.
+    pub is_late: bool,
     /// What it wrote to standard output.
     pub output: String,
     /// What it wrote to standard error.
@@ -25,6 +27,19 @@ pub struct Said {
 /// It cannot be started, or has not ended at the deadline; then it is killed.
 pub fn run(command: &mut Command, input: &str, deadline: Instant) -> Result<Option<Said>> {
     let name = command.get_program().to_string_lossy().into_owned();
+    let said = run_until(command, input, deadline)?;
+    if said.as_ref().is_some_and(|said| said.is_late) {
+        bail!("{name} took longer than there was time");
+    }
+    Ok(said)
+}
+
+/// As [`run`], but of one that has not ended at the deadline what it has said until then.
+///
+/// # Errors
+/// It cannot be started.
+pub fn run_until(command: &mut Command, input: &str, deadline: Instant) -> Result<Option<Said>> {
+    let name = command.get_program().to_string_lossy().into_owned();
     // Files take as much as there is while nobody reads.
     let (mut output, mut errors, mut given) = (tempfile::tempfile()?, tempfile::tempfile()?, tempfile::tempfile()?);
     given.write_all(input.as_bytes())?;
@@ -34,14 +49,13 @@ pub fn run(command: &mut Command, input: &str, deadline: Instant) -> Result<Opti
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         child => child.with_context(|| name.clone())?,
     };
-    let status = loop {
+    let (status, is_late) = loop {
         if let Some(status) = child.try_wait()? {
-            break status;
+            break (status, false);
         }
         if Instant::now() >= deadline {
             child.kill()?;
-            child.wait()?;
-            bail!("{name} took longer than there was time");
+            break (child.wait()?, true);
         }
         std::thread::sleep(PAUSE);
     };
@@ -51,5 +65,5 @@ pub fn run(command: &mut Command, input: &str, deadline: Instant) -> Result<Opti
         file.read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
-    Ok(Some(Said { status, output: text(&mut output)?, errors: text(&mut errors)? }))
+    Ok(Some(Said { status, is_late, output: text(&mut output)?, errors: text(&mut errors)? }))
 }

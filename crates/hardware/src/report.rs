@@ -168,10 +168,12 @@ impl Report {
                 text,
                 "\n  from kernel to kernel {graph_us:.2} µs in a graph, {single_us:.2} µs one by one; the host takes {host_us:.2} µs to start one"
             );
-            let _ = writeln!(
-                text,
-                "  from kernel to kernel {changed_us:.2} µs in a graph that is changed before each start; the host takes {change_us:.2} µs to change one"
-            );
+            if let Some((change_us, changed_us)) = change_us.zip(changed_us) {
+                let _ = writeln!(
+                    text,
+                    "  from kernel to kernel {changed_us:.2} µs in a graph that is changed before each start; the host takes {change_us:.2} µs to change one"
+                );
+            }
         }
         if !self.models.is_empty() {
             let columns =

@@ -63,10 +63,10 @@ pub struct Launches {
     pub single_us: f64,
     /// Microseconds that the host takes to start one.
     pub host_us: f64,
-    /// Microseconds that the host takes to change one of a graph.
-    pub change_us: f64,
+    /// Microseconds that the host takes to change one of a graph; `None` where the driver changes none.
+    pub change_us: Option<f64>,
     /// From kernel to kernel of a graph, all of which are changed in front of each start.
-    pub changed_us: f64,
+    pub changed_us: Option<f64>,
 }
 
 /// Bytes of a row of a panel of weights.
@@ -308,14 +308,14 @@ impl Launches {
         // The same kernel at other addresses.
         let other = compiled.ready(device, &[], &operands)?;
         let other = ready.code.operation(other.grid, &other.parameters);
-        let (changed, change) = device.changed([operation, other], times)?;
+        let (changed, change) = device.changed([operation, other], times)?.unzip();
         let us = |seconds: f64| seconds * 1e6;
         Ok(Self {
             graph_us: us(graph.seconds / times as f64),
             single_us: us(single),
             host_us: us(host),
-            change_us: us(change),
-            changed_us: us(changed),
+            change_us: change.map(us),
+            changed_us: changed.map(us),
         })
     }
 }

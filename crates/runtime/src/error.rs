@@ -156,12 +156,12 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
-    /// What a GPU has failed to do.
     /// Whether it is a GPU that has failed, or refused.
     pub(crate) fn is_of_gpu(&self) -> bool {
         matches!(self, Self::GpuKernel { .. } | Self::GpuMemory { .. } | Self::GpuTimeLimit { .. } | Self::Gpu { .. })
     }
 
+    /// What a GPU has failed to do.
     pub(crate) fn gpu(gpu: &dyn Gpu, source: GpuError) -> Self {
         let gpu = gpu.name();
         match source {

@@ -168,11 +168,12 @@ impl Model {
             };
             Ok((selection, body, code))
         };
-        let loaded = load(select::select(&manifest.variants, options)?);
-        let (selection, body, code) = match loaded {
-            // A GPU that is lost, or has too little memory: the processor may step in for it.
+        let chosen = select::select(&manifest.variants, options)?;
+        let target = chosen.0.target.clone();
+        let (selection, body, code) = match load(chosen) {
+            // A GPU that is lost, or has no room for the weights: the processor may step in for it.
             Err(error) if options.allow_cpu && error.is_of_gpu() => {
-                load(select::without_gpu(&manifest.variants, options, &error).ok_or(error)?)?
+                load(select::without_gpu(&manifest.variants, options, (&target, &error)).ok_or(error)?)?
             }
             loaded => loaded?,
         };

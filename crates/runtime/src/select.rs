@@ -56,12 +56,17 @@ pub(crate) fn select(variants: &[VariantInfo], options: &LoadOptions) -> Result<
     select_on(variants, options.target.as_deref(), arch, &host_has, gpus)
 }
 
-/// The same where the GPU that was chosen has failed; `None` if there is no code for the processor.
-pub(crate) fn without_gpu(variants: &[VariantInfo], options: &LoadOptions, error: &RuntimeError) -> Option<Chosen> {
-    let gpus = Gpus { gpu: &|| Err(String::new()), allow_cpu: true };
+/// The same where the GPU that was chosen has failed while this target's variant was loaded; `None` if there is no code for the
+/// processor.
+pub(crate) fn without_gpu(
+    variants: &[VariantInfo],
+    options: &LoadOptions,
+    (target, error): (&str, &RuntimeError),
+) -> Option<Chosen> {
+    let gpus = Gpus { gpu: &|| Err(error.to_string()), allow_cpu: true };
     let (mut selection, gpu) = select_on(variants, options.target.as_deref(), HOST_ARCH?, &host_has, gpus).ok()?;
-    let failed = selection.skipped.iter_mut().filter(|skipped| features::arch_of(&skipped.target) == Some("cuda"));
-    failed.for_each(|skipped| skipped.reason = error.to_string());
+    let tried = selection.skipped.iter_mut().filter(|skipped| skipped.target == target);
+    tried.for_each(|skipped| skipped.reason = error.to_string());
     Some((selection, gpu))
 }
 

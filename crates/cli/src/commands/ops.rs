@@ -18,7 +18,7 @@ use serde::Serialize;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc ops\n  infc ops Resize --format json")]
 pub(crate) struct OpsArgs {
-    /// Only operators whose name contains this, in either case
+    /// Only operators of this name, or, if none is spelled so, those whose names contain it, in either case
     name: Option<String>,
 }
 
@@ -68,9 +68,14 @@ impl Operator {
 
 pub(crate) fn run(arguments: &OpsArgs, console: &Console) -> Result<Exit, Failure> {
     let wanted = arguments.name.as_deref().unwrap_or_default().to_lowercase();
-    let is_wanted = |name: &str| name.to_lowercase().contains(&wanted);
+    // What is spelled exactly so, or else those whose names contain it.
+    let domains = ["", "com.microsoft", "ai.onnx.preview.training", "ai.onnx.preview"];
+    let names = domains.into_iter().flat_map(supported_operators);
+    let mut names = names.chain(host_operators().into_iter().map(|operator| operator.name));
+    let exact = names.find(|name| arguments.name.as_deref() == Some(*name));
+    let is_wanted = |name: &str| exact.map_or_else(|| name.to_lowercase().contains(&wanted), |exact| name == exact);
     let mut operators = Vec::new();
-    for domain in ["", "com.microsoft", "ai.onnx.preview.training", "ai.onnx.preview"] {
+    for domain in domains {
         let names = supported_operators(domain).into_iter().filter(|name| is_wanted(name));
         operators.extend(names.map(|name| Operator::of(domain, name, None)));
     }
@@ -89,8 +94,8 @@ pub(crate) fn run(arguments: &OpsArgs, console: &Console) -> Result<Exit, Failur
 }
 
 fn print(report: &Report, console: &Console) -> Result<(), Failure> {
-    // One that is asked for by name is told in full.
-    let (few_types, in_full) = (4, report.operators.len() == 1);
+    // What is asked for by name is told in full.
+    let (few_types, in_full) = (4, report.operators.len() <= 2);
     let types = |types: &[&str]| match types {
         [] => "-".to_owned(),
         types if in_full || types.len() <= few_types => types.join(", "),
@@ -119,8 +124,8 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
         ("cases", Side::Right),
     ];
     console.write(tables::table(&columns, rows).as_bytes())?;
-    if let [Operator { why: Some(why), .. }] = &report.operators[..] {
-        console.line(format!("\n  on the host because {why}"))?;
+    for Operator { name, why, .. } in report.operators.iter().filter(|_| in_full) {
+        why.map_or(Ok(()), |why| console.line(format!("\n  {name} on the host because {why}")))?;
     }
     let count = report.operators.len();
     let text = format!("  {count} {}", if count == 1 { "operator" } else { "operators" });

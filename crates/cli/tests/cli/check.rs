@@ -49,13 +49,19 @@ fn operators_and_their_opsets() {
     let folder = folder();
     let text = infc(folder.path(), "ops conv").ok().stdout;
     assert!(text.contains("ConvTranspose") && text.contains("ai.onnx") && !text.contains("MatMul"), "{text}");
-    let json = infc(folder.path(), "ops Gelu --format json").ok().json();
+    let json = infc(folder.path(), "ops gelu --format json").ok().json();
     let operators = json["operators"].as_array().unwrap();
     assert!(operators.iter().any(|o| o["domain"] == "com.microsoft" && o["name"] == "Gelu"), "{json}");
     for operator in operators {
         let spans = operator["opsets"].as_array().unwrap();
         assert!(!spans.is_empty() && spans.iter().all(|s| s[0].as_i64() <= s[1].as_i64()), "{operator}");
     }
+    // What is spelled as an operator is that one, told in full.
+    let text = infc(folder.path(), "ops Resize").ok().stdout;
+    assert!(text.contains("Resize on the host because the scales") && text.contains("1 operator"), "{text}");
+    assert!(infc(folder.path(), "ops Unique").ok().stdout.contains("always"));
+    let json = infc(folder.path(), "ops If --format json").ok().json();
+    assert_eq!(json["operators"].as_array().unwrap().len(), 1, "{json}");
     infc(folder.path(), "ops flux").fails(2, "cli::usage");
 }
 

@@ -34,7 +34,7 @@ fn operators_page() -> String {
         "# Operators\n\nThe {} operators of ONNX that infc imports, in opsets {OLDEST_OPSET} to {NEWEST_OPSET}, with the \
          element types that kernels compute and those of\nwhich the host computes a part, as ONNX's own cases of a single \
          node show (`tests/conformance/operators.txt`; types that no case has\nare not named), and how many of these \
-         cases pass on all targets. A test keeps this page as it is; whether a particular node is supported\nalso depends \
+         cases pass on all targets (but for three that take the simulator of GPUs too long). A test keeps this page as it is; whether a particular node is supported\nalso depends \
          on its attributes, which `infc check` tells. `infc ops NAME` tells of one.\n\n\
          | operator | opsets | in kernels | on the host | cases |\n| --- | --- | --- | --- | --- |\n",
         own.len()

@@ -6,8 +6,8 @@
 //!
 //! Runs of other shapes have stretches *alike*: the same kernels with other grids and parameters, as each step of a decoder
 //! has whose cache grows. So one that is there for the first time has a graph, too, if there was one like it: a graph of its own as long as there
-//! are few, and from then on that of the one like it that was used longest ago, changed in place. That costs the host a
-//! fraction of a microsecond for each kernel whose parameters are others, and the GPU nothing.
+//! are few, and from then on that of the one like it that was used longest ago, changed in place. That costs the host half a
+//! microsecond for each kernel whose parameters are others, the start included, and the GPU nothing.
 
 use super::stretch::Stretch;
 use super::{Gpu, GpuGraph};
@@ -56,24 +56,38 @@ impl Graphs {
     /// The graph of a stretch, if it, or one like it, has been there before.
     pub(super) fn graph_of(&mut self, stretch: &Stretch, kernels: &[KernelInfo]) -> Option<GpuGraph> {
         self.clock += 1;
-        if let Some(n) = self.known.iter().position(|known| known.stretch == *stretch) {
+        let known = self.known.iter().position(|known| known.stretch == *stretch);
+        if let Some(n) = known {
             self.known[n].used = self.clock;
-            return match self.known[n].record {
-                Record::NotYet => self.record(n, kernels),
-                Record::Made(graph) => Some(graph),
-                Record::Refused => None,
-            };
+            match self.known[n].record {
+                Record::NotYet => {}
+                Record::Made(graph) => return Some(graph),
+                Record::Refused => return None,
+            }
         }
         let alike = |known: &Known| known.record != Record::Refused && known.stretch.is_like(stretch);
         let alike_with_graph = |known: &Known| known.graph().is_some() && alike(known);
         let graphs = self.known.iter().filter(|known| alike_with_graph(known)).count();
-        let has_alike = self.can_change && self.known.iter().any(alike);
-        if has_alike && graphs >= ALIKE {
+        // One that comes again gets a graph of its own as long as none has to go for it.
+        let enough = if known.is_some() { KEPT } else { ALIKE };
+        if self.can_change && graphs >= enough {
             let oldest = self.oldest(alike_with_graph)?;
+            if let Some(n) = known {
+                // It is remembered anew, with the graph; the last takes its place.
+                let last = self.known.len() - 1;
+                self.known.swap_remove(n);
+                return self.change(if oldest == last { n } else { oldest }, stretch, kernels);
+            }
             return self.change(oldest, stretch, kernels);
         }
-        let n = self.remember(stretch);
-        if has_alike { self.record(n, kernels) } else { None }
+        let has_alike = self.can_change && self.known.iter().any(alike);
+        match known {
+            Some(n) => self.record(n, kernels),
+            None => {
+                let n = self.remember(stretch);
+                if has_alike { self.record(n, kernels) } else { None }
+            }
+        }
     }
 
     /// Has the GPU record the stretch of this number.

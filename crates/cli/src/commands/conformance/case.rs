@@ -115,10 +115,22 @@ pub(super) fn is_numeric(folder: &Path) -> bool {
     ports.all(|port| onnx::declared_dtype(port).is_some_and(DType::has_bytes)) && !has_any(model.graph(), &on_host)
 }
 
-/// What a case's model is, if it is one node. The type is that of its first input, or of its first output where that says what
-/// the operator computes with.
+/// What a case's model is, if it is one node. The type is that of its first input, or of its first output where the input is a
+/// condition, a shape or a size.
 pub(super) fn single_node(folder: &Path) -> Option<SingleNode> {
-    const BY_OUTPUT: [&str; 5] = ["If", "Loop", "OneHot", "Scan", "Where"];
+    const BY_OUTPUT: [&str; 11] = [
+        "BlackmanWindow",
+        "ConstantOfShape",
+        "EyeLike",
+        "HammingWindow",
+        "HannWindow",
+        "If",
+        "Loop",
+        "MelWeightMatrix",
+        "OneHot",
+        "Scan",
+        "Where",
+    ];
     let model = onnx::Model::load(&folder.join("model.onnx"), &onnx::LoadOptions::default()).ok()?;
     let [node] = &model.graph().node[..] else { return None };
     let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };

@@ -80,6 +80,7 @@ fn run_case(
                 let rest = run_case(&mut None, program, case, &left, limit)?;
                 result.targets.extend(rest.targets);
                 result.runs = result.runs.or(rest.runs);
+                result.why = result.why.or(rest.why);
             }
         }
     }

@@ -125,7 +125,8 @@ fn with_node<E>(
             call(Node::Kernel(&KernelNode { function, grid, block, shared_bytes, parameters, extra })).ok()
         }
         GpuOperation::Copy { from, to, len_bytes } => {
-            // A row has to be no longer than the distance between rows, for which there is a limit.
+            // A row has to be no longer than the distance between rows, for which there is a limit: with a longer one operations
+            // are started one by one.
             c_int::try_from(len_bytes).ok()?;
             let (from, to) = (place(from, len_bytes), place(to, len_bytes));
             call(Node::Copy(&CopyNode { from, to, width_bytes: len_bytes, height: 1, depth: 1 })).ok()
