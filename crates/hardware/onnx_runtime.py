@@ -33,6 +33,10 @@ os.dup2(2, 1)
 DEVICE = sys.argv[1]
 END = float(sys.argv[2])
 PRECISION = sys.argv[3]
+if PRECISION not in ("f32", "tf32", "f16"):
+    # What it computed instead would stand beside what it is not.
+    print(f"ONNX Runtime's tools make no {PRECISION} of a model", file=sys.stderr)
+    sys.exit(7)
 PROVIDER = "CUDAExecutionProvider" if DEVICE == "cuda" else "CPUExecutionProvider"
 LEAST_SECONDS = 0.2 if DEVICE == "cuda" else 0.0
 if PROVIDER not in ort.get_available_providers():
@@ -139,6 +143,7 @@ WAYS = [("", {})]
 if DEVICE == "cuda":
     # Convolutions channels last are what tensor cores take as it is.
     WAYS = [("", {}), (", channels last", {"prefer_nhwc": "1"})]
+
 
 def see(name, path, dims):
     """Times a model in all ways."""

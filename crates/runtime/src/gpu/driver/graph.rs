@@ -43,8 +43,9 @@ impl Chain {
             let (before, count) =
                 (before.as_ref().map_or(std::ptr::null(), std::ptr::from_ref), self.nodes.len().min(1));
             let functions = &gpu.loaded().functions;
-            // SAFETY: the graph is this one's own, and the node before one of its nodes. What the description points to
-            // lives until the call returns, which copies it.
+            // SAFETY: the graph is this one's own, and the node before one of its nodes, which `before` holds until the call
+            // returns. The function is loaded, as long as the list of them is locked. What the description points to lives until
+            // the call returns, which copies it.
             unsafe {
                 with_node(functions, operation, |described| match described {
                     Node::Kernel(kernel) => gpu.call("cuGraphAddKernelNode", |_| {
@@ -72,7 +73,8 @@ impl Chain {
     ) -> Option<()> {
         let graphs = gpu.table.graphs.as_ref()?;
         let (instance, node) = (self.instance, *self.nodes.get(at)?);
-        // SAFETY: the instance exists, and so does the graph whose node this is. Descriptions are copied as above.
+        // SAFETY: the instance exists, and so does the graph whose node this is. Functions are loaded, and descriptions copied, as
+        // above: whoever calls this holds the list.
         unsafe {
             with_node(functions, operation, |described| match described {
                 Node::Kernel(kernel) => {
