@@ -6,10 +6,12 @@
 use crate::records::KernelKey;
 use crate::{CompileError, CompileOptions, Phase, VariantTarget};
 use infc_codegen_cpu::{CodegenError, CompiledKernel, Target};
+use infc_ir::entity::OperandId;
 use infc_ir::graph::Graph;
-use infc_ir::index::Dim;
-use infc_ir::kernel::Kernel;
+use infc_ir::index::{Dim, Proof, Ranges};
+use infc_ir::kernel::{Kernel, Operand, OperandKind, Stage};
 use infc_ir::nest::LoopNest;
+use infc_ir::scalar::{ScalarOp, Source};
 use infc_ir::schedule::{Intrinsic, Schedule, Step};
 use infc_ir::symbol::Symbols;
 use infc_ir::verify::{VerifyError, verify_graph, verify_kernel, verify_nest};
@@ -231,14 +233,34 @@ fn codegen_error(distinct: &Distinct, target: &Target, source: CodegenError) -> 
     CompileError::Codegen { kernel, origins, target: target.to_string(), source }
 }
 
-/// Bytes of all operands, each once.
+/// Bytes of all operands, each once; of one that is not read as often as it has elements, such as a table of which few rows
+/// are looked up, as many as it is read.
 pub(crate) fn traffic(kernel: &Kernel) -> Dim {
-    kernel
-        .operands
-        .iter()
-        .map(|o| {
-            let size = o.dtype.size_bytes().unwrap_or(1) as i64;
-            o.shape.iter().cloned().product::<Dim>().scale(size)
-        })
-        .sum()
+    let ranges = Ranges::of_symbols(&kernel.symbols);
+    let bytes = |(id, operand): (OperandId, &Operand)| {
+        let whole: Dim = operand.shape.iter().cloned().product();
+        let elements = match operand.kind {
+            OperandKind::Output => whole,
+            OperandKind::Input | OperandKind::Constant => {
+                let reads = reads(kernel, id);
+                match (ranges.le(&whole, &reads), ranges.le(&reads, &whole)) {
+                    (Proof::Yes, _) => whole,
+                    (_, Proof::Yes) => reads,
+                    _ => whole.minimum(&reads),
+                }
+            }
+        };
+        elements.scale(operand.dtype.size_bytes().unwrap_or(1) as i64)
+    };
+    kernel.operands.iter_enumerated().map(bytes).sum()
+}
+
+/// How often elements of an operand are read, were nothing kept.
+fn reads(kernel: &Kernel, operand: OperandId) -> Dim {
+    let is_read = |op: &ScalarOp| matches!(op, ScalarOp::Load(load) if load.source == Source::Operand(operand));
+    let of_stage = |stage: &Stage| {
+        let loads = stage.body.ops.iter().filter(|op| is_read(op)).count();
+        stage.axes.iter().map(|axis| axis.extent.clone()).product::<Dim>().scale(loads as i64)
+    };
+    kernel.stages.iter().map(of_stage).sum()
 }

@@ -17,7 +17,7 @@ use crate::process;
 use crate::special_case;
 use crate::stats::millis;
 use crate::tables::{self, Side, few, table, value};
-use ceilings::{Bound, Ceilings};
+use ceilings::{Bound, Ceilings, in_tiles};
 use infc_runtime::{Model, Pool, RunOptions};
 use serde::Serialize;
 use std::io::Write;
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: ProfileArgs, console: &Console) -> Result<Exit, Fai
     }
     let given = Given::new(model.default_entry(), sets.into_iter().next().map(|set| set.inputs).unwrap_or_default());
     let pool = options.pool.clone().unwrap_or_else(Pool::shared);
-    let ceilings = Ceilings::measure(model.selection(), &pool)?;
+    let ceilings = Ceilings::measure(&model, &pool)?;
     let times = kernel_times::measure(&model, &given, &run_options)?;
     let types = given.inputs.iter().map(|input| format!("{}{:?}", input.dtype(), input.shape())).collect();
     let report = Report::new(&path, &model, &pool, types, ceilings, &times);
@@ -153,7 +153,7 @@ impl Profiled {
         let count = |size: Option<&infc_artifact::SizeExpr>| value(size?, &times.symbols);
         let macs = count(info.and_then(|info| info.macs.as_ref()));
         let bytes = count(info.and_then(|info| info.bytes.as_ref()));
-        let least = macs.zip(bytes).map(|(macs, bytes)| ceilings.least(macs, bytes));
+        let least = macs.zip(bytes).map(|(macs, bytes)| ceilings.least(macs, bytes, info.is_some_and(in_tiles)));
         Self {
             macs,
             bytes,

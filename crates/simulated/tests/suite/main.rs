@@ -1,6 +1,7 @@
 //! The command on a machine with a GPU.
 
 mod layers;
+mod profiled;
 mod tuned;
 
 use serde_json::Value;

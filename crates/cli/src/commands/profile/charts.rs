@@ -107,9 +107,10 @@ pub(super) fn roofline(report: &Report) -> String {
     let points: Vec<(f64, f64)> = report.kernels.iter().filter_map(point).collect();
     let ceilings = &report.ceilings;
     let slowest = ceilings.memory.last().map_or(1.0, |ceiling| ceiling.gb_per_s);
-    let ridge = ceilings.gflops / slowest;
+    let highest = ceilings.highest();
+    let ridge = highest / slowest;
     let x = Log::around(points.iter().map(|p| p.0).chain([ridge]), 62.0, WIDTH - 20.0);
-    let y = Log::around(points.iter().map(|p| p.1).chain([ceilings.gflops]), HEIGHT - 42.0, 16.0);
+    let y = Log::around(points.iter().map(|p| p.1).chain(ceilings.of_arithmetic()), HEIGHT - 42.0, 16.0);
     let mut svg = open(HEIGHT, "Roofline");
     for tick in x.ticks() {
         let at = x.at(tick);
@@ -150,7 +151,7 @@ pub(super) fn roofline(report: &Report) -> String {
     for (n, ceiling) in ceilings.memory.iter().enumerate() {
         // From where it enters the plot up to the ceiling of arithmetic.
         let begin = left.max(floor / ceiling.gb_per_s);
-        let end = (ceilings.gflops / ceiling.gb_per_s).min(right);
+        let end = (highest / ceiling.gb_per_s).min(right);
         if begin >= end {
             continue;
         }
@@ -176,17 +177,19 @@ pub(super) fn roofline(report: &Report) -> String {
         );
     }
     let fastest = ceilings.memory.first().map_or(1.0, |ceiling| ceiling.gb_per_s);
-    let roof = y.at(ceilings.gflops);
-    let _ = write!(
-        svg,
-        "<path class=\"roof\" d=\"M{:.1},{roof:.1} H{:.1}\"/><text class=\"rooftext\" x=\"{:.1}\" y=\"{:.1}\" \
-         text-anchor=\"end\">{:.0} GFLOP/s</text>",
-        x.at((ceilings.gflops / fastest).max(left)),
-        x.end,
-        x.end - 4.0,
-        roof - 5.0,
-        ceilings.gflops
-    );
+    for rate in ceilings.of_arithmetic() {
+        let roof = y.at(rate);
+        let _ = write!(
+            svg,
+            "<path class=\"roof\" d=\"M{:.1},{roof:.1} H{:.1}\"/><text class=\"rooftext\" x=\"{:.1}\" y=\"{:.1}\" \
+             text-anchor=\"end\">{rate:.0} GFLOP/s{}</text>",
+            x.at((rate / fastest).max(left)),
+            x.end,
+            x.end - 4.0,
+            roof - 5.0,
+            if rate > ceilings.gflops { " in tiles of 16-bit floats" } else { "" }
+        );
+    }
     for kernel in &report.kernels {
         let Some((intensity, rate)) = point(kernel) else { continue };
         let radius = 3.0 + 30.0 * kernel.time.share.sqrt();

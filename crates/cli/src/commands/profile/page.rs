@@ -110,7 +110,7 @@ fn tiles(report: &Report, arena_bytes: u64, html: &mut String) {
     for (value, what) in [
         (tables::millis(report.run_ms), "quickest run".to_owned()),
         (format!("{:.0} %", least / of_kernels.max(1e-9) * 100.0), "of the roofline, by time".to_owned()),
-        (format!("{rate:.0} GFLOP/s"), format!("in kernels; at most {:.0}", report.ceilings.gflops)),
+        (format!("{rate:.0} GFLOP/s"), format!("in kernels; at most {:.0}", report.ceilings.highest())),
         (format!("{launches} launches"), format!("of {} kernels", report.kernels.len())),
         (tables::bytes(arena_bytes), "between kernels".to_owned()),
     ] {
