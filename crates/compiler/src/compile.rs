@@ -22,6 +22,7 @@ use infc_ir::graph::{Graph, Node};
 use infc_ir::op::Op;
 use infc_ir::schedule::Intrinsic;
 use infc_passes::form::{self, GraphPlan};
+use infc_passes::graph::precision::Which;
 use infc_passes::graph::{self, Changed, PassContext};
 use infc_tensor::DType;
 use std::cmp::Reverse;
@@ -152,9 +153,11 @@ pub fn compile(
         for (n, graph) in graphs.iter_mut().enumerate() {
             let cx = PassContext::new(options.passes());
             graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
-            let stored = options.precision.stored();
-            if stored.is_some_and(|to| graph::precision::run(graph, to) == Changed::Yes) {
-                graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
+            let halves = options.multiplies_halves().map(|half| (half, Which::Halves));
+            for (to, which) in halves.chain(options.precision.stored().map(|to| (to, Which::Weighted))) {
+                if graph::precision::run(graph, to, which) == Changed::Yes {
+                    graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
+                }
             }
             if let Some(blocks) = cuda::busy_blocks(&targets, options)
                 && graph::split_k::run(graph, blocks) == Changed::Yes

@@ -193,6 +193,11 @@ impl CompileOptions {
         PassOptions { allowed: self.allowed(), horizontal: self.only_gpus(), ..PassOptions::default() }
     }
 
+    /// The half types that all targets multiply as they are.
+    pub(crate) fn multiplies_halves(&self) -> impl Iterator<Item = DType> {
+        [DType::F16, DType::BF16].into_iter().filter(|_| self.only_gpus())
+    }
+
     /// Whether there is no code for processors.
     fn only_gpus(&self) -> bool {
         self.targets.iter().all(|target| is_gpu(target))

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod error_class;
+mod fits;
 pub mod form;
 pub mod formulate;
 pub mod graph;

@@ -7,18 +7,28 @@ use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
 use infc_ir::interp::run_graph;
 use infc_runtime::{Model, SessionOptions};
 use infc_simgpu::Simulator;
-use infc_tensor::{DType, Tensor};
+use infc_tensor::{DType, Tensor, bf16, f16};
 use infc_testkit::random_tensor;
 use std::sync::Arc;
 
 /// Products with weights around attention, whose products are of computed values; so many tokens of 32 channels.
 fn attention(tokens: &str) -> Net {
+    attention_of(DType::F32, tokens)
+}
+
+/// The same in another type.
+fn attention_of(dtype: DType, tokens: &str) -> Net {
     let weight = |seed: u64| {
         let drawn = random_tensor(DType::F32, vec![32, 32], seed);
-        let scaled: Vec<f32> = drawn.elements::<f32>().expect("floats").iter().map(|x| x * 0.3).collect();
-        Tensor::from_elements(&[32, 32], &scaled).expect("as many")
+        let scaled = drawn.elements::<f32>().expect("floats").iter().map(|x| x * 0.3);
+        match dtype {
+            DType::F16 => Tensor::from_elements(&[32, 32], &scaled.map(f16::from_f32).collect::<Vec<_>>()),
+            DType::BF16 => Tensor::from_elements(&[32, 32], &scaled.map(bf16::from_f32).collect::<Vec<_>>()),
+            _ => Tensor::from_elements(&[32, 32], &scaled.collect::<Vec<_>>()),
+        }
+        .expect("as many")
     };
-    let mut net = Net::new(17).input("x", DType::F32, &[tokens, "32"]);
+    let mut net = Net::new(17).input("x", dtype, &[tokens, "32"]);
     for (name, seed) in [("q", 1), ("k", 2), ("v", 3)] {
         let w = format!("w{name}");
         net = net.constant(&w, &weight(seed)).node("MatMul", &["x", &w], &[name], &[]);
@@ -34,9 +44,10 @@ fn attention(tokens: &str) -> Net {
 
 /// The largest difference, over the largest result.
 fn apart(found: &Tensor, expected: &Tensor) -> f64 {
-    let [found, expected] = [found, expected].map(|tensor| tensor.elements::<f32>().expect("f32"));
-    let largest = expected.iter().fold(0f32, |most, x| most.max(x.abs()));
-    found.iter().zip(expected).map(|(a, b)| f64::from((a - b).abs() / largest)).fold(0.0, f64::max)
+    let [found, expected] = [found, expected]
+        .map(|tensor| (0..tensor.len_elems()).map(|n| tensor.get_f64(n).expect("a number")).collect::<Vec<f64>>());
+    let largest = expected.iter().fold(0f64, |most, x| most.max(x.abs()));
+    found.iter().zip(&expected).map(|(a, b)| (a - b).abs() / largest).fold(0.0, f64::max)
 }
 
 #[test]
@@ -66,6 +77,43 @@ fn tensor_cores_multiply_what_was_asked_for() {
         assert!(off <= bound, "{precision}: off by {off}");
         if precision != Precision::F32 {
             assert!(off > 1e-6, "{precision}: nothing was rounded");
+        }
+    }
+}
+
+/// A model in a half type as it is: tensor cores multiply its numbers, in attention, too, and values between kernels are halves.
+#[test]
+fn tensor_cores_multiply_halves() {
+    for (half, instruction, bound) in [
+        (DType::F16, "m16n8k16.row.col.f32.f16.f16.f32", 4e-3),
+        (DType::BF16, "m16n8k16.row.col.f32.bf16.bf16.f32", 3e-2),
+    ] {
+        for (tokens, strict) in [("20", false), ("20", true), ("S", false)] {
+            let net = || attention_of(half, tokens);
+            let onnx = OnnxModel::from_bytes(net().into_bytes(), None).expect("the model is well formed");
+            let graph = import(&onnx, &ImportOptions::default()).expect("the model can be imported");
+            let options = CompileOptions { strict, ..options(&["cuda"]) };
+            let compilation = net().compile(&options).unwrap_or_else(|e| panic!("{e}"));
+            let kernels = &compilation.report.variants[0].kernels;
+            let multiply = kernels.iter().filter(|kernel| kernel.schedule.contains("to mma16"));
+            let launches: usize = multiply.map(|kernel| kernel.launches).sum();
+            // Four products with weights, and attention. A fragment's sum has an order of its own.
+            assert_eq!(launches, if strict { 0 } else { 5 }, "{half}, {tokens} tokens, strict: {strict}");
+            let attends = |kernel: &&KernelReport| kernel.schedule.contains("attended");
+            assert_eq!(kernels.iter().filter(attends).count(), usize::from(!strict), "{half}, {tokens}, {strict}");
+            let bytes = compilation.to_bytes().expect("an artifact");
+            assert_eq!(String::from_utf8_lossy(&bytes).contains(instruction), !strict, "{half}");
+            let gpu = Arc::new(Simulator::new(5));
+            let model = Model::from_vec_with(bytes, &on(&gpu)).unwrap_or_else(|e| panic!("{e}"));
+            let mut session = model.session(&SessionOptions::default()).expect("a session");
+            for tokens in if tokens == "S" { vec![1, 70, 20] } else { vec![20] } {
+                let x = random_tensor(half, vec![tokens, 32], tokens as u64);
+                let symbols: &[i64] = if graph.symbols.is_empty() { &[] } else { &[tokens as i64] };
+                let exact = run_graph(&graph, symbols, std::slice::from_ref(&x)).expect("it can be interpreted");
+                let found = session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{e}"));
+                let off = apart(&found[0], &exact[0]);
+                assert!(off <= bound, "{half}, {tokens} tokens, strict: {strict}: off by {off}");
+            }
         }
     }
 }

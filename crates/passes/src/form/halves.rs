@@ -8,11 +8,12 @@ use super::group::{Grouping, Home};
 use super::layout::Placement;
 use super::lower::Lowered;
 use super::narrow;
+use crate::fits::Fits;
 use infc_ir::entity::{EntityId, OperandId, ScalarId, ValueId, VarId};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::{Kernel, OperandKind, Output};
-use infc_ir::scalar::{BinaryOp, Body, Const, Load, ScalarOp, Source, UnaryOp};
-use infc_tensor::{DType, bf16, f16};
+use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp, Source};
+use infc_tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a kernel may read, and so convert, each element. Windows of 3×3 with stride 2 and the tiles of minimal filtering
@@ -22,54 +23,6 @@ const MOST_READS: f64 = 3.5;
 
 /// Stands for sizes that only the run tells.
 const TYPICAL_EXTENT: i64 = 64;
-
-/// The half types that hold a number of f32 bit for bit, as far as is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fits {
-    f16: bool,
-    bf16: bool,
-    /// Some of the numbers were halves: those that only are so by chance, such as masks of zeros, stay as they are.
-    was_half: bool,
-}
-
-impl Fits {
-    const NONE: Self = Self { f16: false, bf16: false, was_half: false };
-    const ALL: Self = Self { f16: true, bf16: true, was_half: false };
-
-    fn of_type(dtype: DType) -> Self {
-        let (f16, bf16) = (dtype == DType::F16, dtype == DType::BF16);
-        Self { f16, bf16, was_half: f16 || bf16 }
-    }
-
-    fn of_const(value: Const) -> Self {
-        if value.dtype != DType::F32 {
-            return Self::NONE;
-        }
-        let bits = value.bits as u32;
-        let x = f32::from_bits(bits);
-        let comes_back = |back: f32| back.to_bits() == bits;
-        let f16 = comes_back(f16::from_f32(x).to_f32());
-        Self { f16, bf16: comes_back(bf16::from_f32(x).to_f32()), was_half: false }
-    }
-
-    fn and(self, other: Self) -> Self {
-        let was_half = self.was_half || other.was_half;
-        Self { f16: self.f16 && other.f16, bf16: self.bf16 && other.bf16, was_half }
-    }
-
-    /// The type, f16 if both fit.
-    fn dtype(self) -> Option<DType> {
-        if self.f16 { Some(DType::F16) } else { self.bf16.then_some(DType::BF16) }
-    }
-
-    fn holds(self, dtype: DType) -> bool {
-        match dtype {
-            DType::F16 => self.f16,
-            DType::BF16 => self.bf16,
-            _ => false,
-        }
-    }
-}
 
 /// The types in which values lie that are halves; of all other values it is that of the graph.
 pub(super) type Types = BTreeMap<ValueId, DType>;
@@ -213,31 +166,22 @@ fn of_value(grouping: &Grouping<'_>, known: &BTreeMap<ValueId, Fits>, value: Val
 fn of_stages(kernel: &Kernel, operands: &[Fits]) -> Vec<Vec<Fits>> {
     let mut stages: Vec<Vec<Fits>> = Vec::new();
     for stage in kernel.stages.iter() {
-        let mut ops: Vec<Fits> = Vec::new();
-        for op in stage.body.ops.iter() {
-            let of = |id: &ScalarId| ops.get(id.index()).copied().unwrap_or(Fits::NONE);
-            let fits = match op {
-                ScalarOp::Const(value) => Fits::of_const(*value),
-                ScalarOp::Load(Load { source, dtype: DType::F32, valid, otherwise, .. }) => {
-                    let read = match source {
-                        Source::Operand(operand) => operands[operand.index()],
-                        // Of a later step there is no knowledge yet.
-                        Source::Stage(id, component) => stages
-                            .get(id.index())
-                            .and_then(|s| s.get(usize::from(*component)))
-                            .copied()
-                            .unwrap_or(Fits::NONE),
-                        Source::Buffer(_) => Fits::NONE,
-                    };
-                    if valid.is_empty() { read } else { read.and(Fits::of_const(*otherwise)) }
-                }
-                ScalarOp::Cast(DType::F32, from) => Fits::of_type(stage.body.dtype(*from)),
-                ScalarOp::Unary(UnaryOp::Neg | UnaryOp::Abs, a) => of(a),
-                ScalarOp::Binary(BinaryOp::Min | BinaryOp::Max, a, b) | ScalarOp::Select(_, a, b) => of(a).and(of(b)),
-                _ => Fits::NONE,
+        let of_leaf = |op: &ScalarOp| {
+            let ScalarOp::Load(Load { source, dtype: DType::F32, valid, otherwise, .. }) = op else {
+                return Fits::NONE;
             };
-            ops.push(fits);
-        }
+            let read = match source {
+                Source::Operand(operand) => operands[operand.index()],
+                // Of a later step there is no knowledge yet.
+                Source::Stage(id, component) => {
+                    let stage = stages.get(id.index());
+                    stage.and_then(|s| s.get(usize::from(*component))).copied().unwrap_or(Fits::NONE)
+                }
+                Source::Buffer(_) => Fits::NONE,
+            };
+            if valid.is_empty() { read } else { read.and(Fits::of_const(*otherwise)) }
+        };
+        let ops = Fits::of_ops(&stage.body, &of_leaf);
         let result = |(n, result): (usize, &ScalarId)| {
             let fits = ops[result.index()];
             match &stage.reducer {

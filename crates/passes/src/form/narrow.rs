@@ -9,6 +9,7 @@
 //! factor per channel, tables) are small, or would be converted at each use.
 
 use super::contraction::{contraction, uses};
+use crate::fits::Fits;
 use infc_ir::entity::OperandId;
 use infc_ir::kernel::Kernel;
 use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source};
@@ -19,15 +20,7 @@ const FEWEST_COLUMNS: i64 = 8;
 
 /// The half type that holds all numbers of an f32 tensor, bit for bit; f16 if both do.
 pub(super) fn half_of(tensor: &Tensor) -> Option<DType> {
-    let numbers = tensor.elements::<f32>().ok()?;
-    let all = |back: fn(f32) -> f32| numbers.iter().all(|&x| back(x).to_bits() == x.to_bits());
-    if all(|x| f16::from_f32(x).to_f32()) {
-        Some(DType::F16)
-    } else if all(|x| bf16::from_f32(x).to_f32()) {
-        Some(DType::BF16)
-    } else {
-        None
-    }
+    Fits::of_tensor(tensor).dtype()
 }
 
 /// An f32 tensor in a half type.

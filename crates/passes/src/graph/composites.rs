@@ -71,13 +71,23 @@ impl Definer {
 /// `exp(x − max x) / Σ exp(x − max x)` over the axes.
 #[must_use]
 pub fn softmax(symbols: &Symbols, x: &TensorType, axes: &[usize]) -> CompositeOp {
+    softmax_of_rounded(symbols, x, axes, None)
+}
+
+/// The same with exponentials that are rounded to a half type, in the sum of them, too.
+#[must_use]
+pub fn softmax_of_rounded(symbols: &Symbols, x: &TensorType, axes: &[usize], half: Option<DType>) -> CompositeOp {
     let mut d = Definer::new(symbols);
     let input = d.graph.add_input("x", x.clone());
     let least = Const::from_f64(x.dtype, f64::NEG_INFINITY);
     let max = d.reduce(input, axes, Reducer::binary(BinaryOp::Max, least));
     let exp = d.map(&[input, max], |body, p| {
         let shifted = body.binary(BinaryOp::Sub, p[0], p[1]);
-        body.unary(UnaryOp::Exp, shifted)
+        let exp = body.unary(UnaryOp::Exp, shifted);
+        half.map_or(exp, |half| {
+            let rounded = body.cast(half, exp);
+            body.cast(x.dtype, rounded)
+        })
     });
     let sum = d.reduce(exp, axes, Reducer::sum(x.dtype));
     let y = d.map(&[exp, sum], |body, p| body.binary(BinaryOp::Div, p[0], p[1]));

@@ -11,12 +11,17 @@
 //!
 //! This changes what a graph means, so it is no pass of the pipeline. It runs once, behind it; constants are rounded by
 //! the folding that follows.
+//!
+//! The same is done, and changes nothing of what a graph means, with factors that are such numbers already
+//! ([`Which::Halves`]): those of a graph in FP16, which passes compute in f32. It is done where all targets multiply halves,
+//! and of all contractions, and attention.
 
 use super::Changed;
 use super::movement::constant;
-use infc_ir::entity::{NodeId, OriginId, ScalarId, ValueId};
+use crate::fits::Fits;
+use infc_ir::entity::{EntityId, NodeId, OriginId, ScalarId, ValueId};
 use infc_ir::graph::{Graph, Node, TensorType};
-use infc_ir::op::{ContractOp, MapOp, Op, ReduceOp, ViewOp};
+use infc_ir::op::{CompositeKind, CompositeOp, ContractOp, MapOp, Op, ReduceOp, ViewOp};
 use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp};
 use infc_tensor::DType;
 use std::collections::{HashMap, HashSet};
@@ -25,24 +30,47 @@ use std::sync::Arc;
 /// Fewer products per result, or results per computed factor, take no dot products of whole vectors.
 const FEWEST: i64 = 8;
 
-/// Rounds the factors of a graph's contractions to a float type of 16 bits, and those of contractions in the branches of its
-/// `If`s.
-pub fn run(graph: &mut Graph, to: DType) -> Changed {
+/// Which factors become numbers of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those of contractions with weights: they are rounded.
+    Weighted,
+    /// Those that are such numbers.
+    Halves,
+}
+
+/// Makes factors of a graph's contractions numbers of a float type of 16 bits, and those of contractions in the branches of
+/// its `If`s.
+pub fn run(graph: &mut Graph, to: DType, which: Which) -> Changed {
     let mut changed = Changed::No;
     for id in graph.order.clone() {
         if let Op::If(branches) = &mut graph.nodes[id].op {
             for branch in [&mut branches.then, &mut branches.otherwise] {
-                changed = changed.or(run(Arc::make_mut(branch), to));
+                changed = changed.or(run(Arc::make_mut(branch), to, which));
             }
         }
     }
-    let contractions: HashSet<NodeId> = graph.order.iter().copied().filter(|&id| pays(graph, id)).collect();
+    let mut known = Known { to, of: HashMap::new() };
+    let mut suits = |id: NodeId| match which {
+        Which::Weighted => pays(graph, id),
+        Which::Halves => known.multiplied(graph, id),
+    };
+    let contractions: HashSet<NodeId> = graph.order.iter().copied().filter(|&id| suits(id)).collect();
     if contractions.is_empty() {
         return changed;
     }
     // Inputs have no origin of their own.
     let origin = graph.order.iter().find(|id| contractions.contains(id)).map(|&id| graph.nodes[id].origin);
-    let factors = factors(graph, &contractions);
+    let factors = match which {
+        Which::Weighted => factors(graph, &contractions),
+        Which::Halves => {
+            let inputs = contractions.iter().flat_map(|&id| graph.nodes[id].inputs.clone());
+            let halves = inputs.filter(|&value| known.holds(graph, value)).collect();
+            let mut found = HashSet::new();
+            add(graph, halves, &mut found);
+            found
+        }
+    };
     let mut pass = Pass { to, factors, rounded: HashMap::new(), widened: HashMap::new() };
     let order = std::mem::take(&mut graph.order);
     for input in graph.inputs.clone() {
@@ -54,8 +82,14 @@ pub fn run(graph: &mut Graph, to: DType) -> Changed {
     }
     for id in order {
         if contractions.contains(&id) {
+            let read: Vec<ValueId> = graph.nodes[id].inputs.clone();
             for input in &mut graph.nodes[id].inputs {
                 *input = pass.rounded.get(input).copied().unwrap_or(*input);
+            }
+            let now = &graph.nodes[id].inputs;
+            let halves: Vec<bool> = read.iter().zip(now).map(|(before, now)| before != now).collect();
+            if let Op::Composite(composite) = &mut graph.nodes[id].op {
+                widen_inside(composite, to, &halves);
             }
             graph.order.push(id);
         } else {
@@ -65,6 +99,90 @@ pub fn run(graph: &mut Graph, to: DType) -> Changed {
         pass.round_outputs(graph, id);
     }
     Changed::Yes
+}
+
+/// What is known of values: whether their numbers are of a half type.
+struct Known {
+    to: DType,
+    of: HashMap<ValueId, Fits>,
+}
+
+impl Known {
+    /// Whether a node multiplies such numbers, which some of the graph's values were.
+    fn multiplied(&mut self, graph: &Graph, id: NodeId) -> bool {
+        let node = &graph.nodes[id];
+        match &node.op {
+            Op::Contract(_) => {
+                // What is computed says first whether the graph is one of halves.
+                let mut inputs = node.inputs.clone();
+                inputs.sort_by_key(|&value| is_constant(graph, value));
+                let all = inputs.iter().all(|&value| self.holds(graph, value));
+                all && inputs.iter().any(|&value| self.fits(graph, value).was_half)
+            }
+            Op::Composite(op) if op.kind == CompositeKind::Attention => {
+                node.inputs.iter().any(|&value| self.holds(graph, value) && self.fits(graph, value).was_half)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a value of f32 is made of such numbers.
+    fn holds(&mut self, graph: &Graph, value: ValueId) -> bool {
+        graph.ty(value).dtype == DType::F32 && self.fits(graph, value).holds(self.to)
+    }
+
+    fn fits(&mut self, graph: &Graph, value: ValueId) -> Fits {
+        if let Some(&known) = self.of.get(&value) {
+            return known;
+        }
+        let fits = graph.producer(value).map_or(Fits::NONE, |(_, node)| self.of_output(graph, node, value));
+        self.of.insert(value, fits);
+        fits
+    }
+
+    fn of_output(&mut self, graph: &Graph, node: &Node, value: ValueId) -> Fits {
+        match &node.op {
+            Op::Constant(constant) => Fits::of_tensor(&constant.tensor),
+            Op::View(view) => {
+                let read = self.fits(graph, node.inputs[0]);
+                if view.map.valid.is_empty() { read } else { read.and(Fits::of_const(view.otherwise)) }
+            }
+            Op::Concat(_) => node.inputs.iter().fold(Fits::ALL, |all, &part| all.and(self.fits(graph, part))),
+            Op::Reduce(reduce) if chooses(reduce) => {
+                let begins = reduce.reducer.init.iter().fold(Fits::ALL, |all, init| all.and(Fits::of_const(*init)));
+                begins.and(self.fits(graph, node.inputs[0]))
+            }
+            Op::Map(map) => {
+                let read: Vec<Fits> = node.inputs.iter().map(|&input| self.fits(graph, input)).collect();
+                let of_leaf = |op: &ScalarOp| match op {
+                    ScalarOp::Param(n, DType::F32) => read[usize::from(*n)],
+                    _ => Fits::NONE,
+                };
+                let ops = Fits::of_ops(&map.body, &of_leaf);
+                let result = node.outputs.iter().position(|&output| output == value);
+                result.map_or(Fits::NONE, |n| ops[map.results[n].index()])
+            }
+            _ => Fits::NONE,
+        }
+    }
+}
+
+/// Makes a composite read operands as numbers of a type, and convert them itself.
+fn widen_inside(composite: &mut CompositeOp, stored: DType, converts: &[bool]) {
+    let body = Arc::make_mut(&mut composite.body);
+    let order = std::mem::take(&mut body.order);
+    let Some(origin) = order.first().map(|&id| body.nodes[id].origin) else { return };
+    let mut widened = HashMap::new();
+    for (port, _) in body.inputs.clone().iter().zip(converts).filter(|(_, converts)| **converts) {
+        body.values[port.value].ty.dtype = stored;
+        widened.insert(port.value, convert(body, port.value, DType::F32, origin));
+    }
+    for &id in &order {
+        for input in &mut body.nodes[id].inputs {
+            *input = widened.get(input).copied().unwrap_or(*input);
+        }
+    }
+    body.order.extend(order);
 }
 
 /// Whether a node is a sum of products that is worth rounding its factors: one of them constant, with vectors of columns.

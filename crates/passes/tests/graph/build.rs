@@ -8,7 +8,7 @@ use infc_ir::interp::run_graph;
 use infc_ir::kernel::Reducer;
 use infc_ir::op::{ConcatOp, ConstantOp, ContractOp, GatherOp, MapOp, Op, ReduceOp, ViewOp};
 use infc_ir::scalar::{BinaryOp, Body, Const, UnaryOp};
-use infc_passes::graph::{Changed, Pass, PassContext, optimize, run_pass};
+use infc_passes::graph::{Changed, Pass, PassContext, composites, optimize, run_pass};
 use infc_tensor::{DType, Tensor};
 use std::sync::Arc;
 
@@ -197,6 +197,39 @@ impl Net {
         self.binary(BinaryOp::Div, exp, sum)
     }
 
+    /// A value in another type.
+    pub(crate) fn cast(&mut self, x: ValueId, dtype: DType) -> ValueId {
+        let ty = TensorType::new(dtype, self.graph.ty(x).shape.clone());
+        let op = cast(self.graph.ty(x).dtype, dtype);
+        self.graph.add(op, &[x], ty, self.origin)
+    }
+
+    /// A value as a number of f32 that a half type holds, as graphs in half types have them.
+    pub(crate) fn rounded(&mut self, x: ValueId, half: DType) -> ValueId {
+        let rounded = if self.graph.ty(x).dtype == half { x } else { self.cast(x, half) };
+        self.cast(rounded, DType::F32)
+    }
+
+    /// Softmax of a half type, as it is imported: it converts before and behind.
+    pub(crate) fn softmax_of(&mut self, x: ValueId, axis: usize, half: DType) -> ValueId {
+        let x = self.cast(x, half);
+        let ty = TensorType::new(DType::F32, self.graph.ty(x).shape.clone());
+        let mut op = composites::softmax(&self.graph.symbols, &ty, &[axis]);
+        let body = Arc::make_mut(&mut op.body);
+        let origin = OriginId(0);
+        let input = body.inputs[0].value;
+        body.values[input].ty.dtype = half;
+        let order = std::mem::take(&mut body.order);
+        let wide = body.add(cast(half, DType::F32), &[input], ty.clone(), origin);
+        for &id in &order {
+            body.nodes[id].inputs.iter_mut().filter(|read| **read == input).for_each(|read| *read = wide);
+        }
+        body.order.extend(order);
+        let of_half = TensorType::new(half, ty.shape);
+        body.outputs[0].value = body.add(cast(DType::F32, half), &[body.outputs[0].value], of_half.clone(), origin);
+        self.graph.add(Op::Composite(op), &[x], of_half, self.origin)
+    }
+
     pub(crate) fn mean(&mut self, x: ValueId, axis: usize) -> ValueId {
         let count = self.shape(x)[axis] as f32;
         let sum = self.reduce(x, axis, BinaryOp::Add, 0.0);
@@ -302,9 +335,23 @@ impl Net {
 
 /// Element-wise within the rounding of a few float operations, whose terms may be as large as the largest output.
 pub(crate) fn assert_close(expected: &[Tensor], found: &[Tensor]) {
+    assert_close_within(2e-4, expected, found);
+}
+
+/// The same for other roundings.
+pub(crate) fn assert_close_within(bound: f64, expected: &[Tensor], found: &[Tensor]) {
     let elements = |t: &Tensor| (0..t.len_elems()).filter_map(|n| t.get_f64(n)).map(f64::abs).collect::<Vec<_>>();
     let largest = expected.iter().flat_map(elements).filter(|x| x.is_finite()).fold(0.0, f64::max);
-    infc_testkit::assert_close("outputs", found, expected, 2e-4, f64::max(1e-5, LARGEST_SHARE * largest));
+    let share = if bound > 2e-4 { bound } else { LARGEST_SHARE };
+    infc_testkit::assert_close("outputs", found, expected, bound, f64::max(1e-5, share * largest));
+}
+
+/// A map that converts.
+fn cast(from: DType, to: DType) -> Op {
+    let mut body = Body::default();
+    let x = body.param(0, from);
+    let results = vec![body.cast(to, x)];
+    Op::Map(MapOp { body, results })
 }
 
 /// What sums of terms that cancel may lose: some roundings of the largest term.

@@ -1,12 +1,14 @@
 //! Spelled-out forms that are recognised, and what the composites mean.
 
-use super::build::{Net, assert_close, c, i};
+use super::build::{Net, assert_close, assert_close_within, c, i};
 use infc_ir::entity::ValueId;
 use infc_ir::index::IndexExpr;
 use infc_ir::op::{CompositeKind, Op};
 use infc_ir::scalar::{BinaryOp, UnaryOp};
-use infc_passes::graph::PassContext;
+use infc_passes::ErrorClass;
 use infc_passes::graph::composites::{inline_composites, reduced_axes, softmax};
+use infc_passes::graph::{PassContext, PassOptions, optimize};
+use infc_tensor::DType;
 
 fn kinds(net: &Net) -> Vec<CompositeKind> {
     net.graph
@@ -228,6 +230,44 @@ fn attention_with_scale_and_mask() {
         let y = net.transpose(y, &[0, 2, 1, 3]);
         net.output(y);
         assert_eq!(recognized(net), [CompositeKind::Attention], "mask {mask}");
+    }
+}
+
+/// Attention of a graph in a half type, whose softmax rounds its results, and is of f32 or of halves itself.
+#[test]
+fn attention_of_halves() {
+    let net = |half: DType, is_of_halves: bool, other_reader: bool| {
+        let mut net = Net::new();
+        let (q, k, v) = (net.input(&[5, 4]), net.input(&[6, 4]), net.input(&[6, 3]));
+        let v = net.rounded(v, half);
+        let scores = net.contract("md,nd->mn", q, k);
+        let scores = net.rounded(scores, half);
+        let p = if is_of_halves { net.softmax_of(scores, 1, half) } else { net.softmax(scores, 1) };
+        let p = net.rounded(p, half);
+        let y = net.contract("mn,nd->md", p, v);
+        net.output(y);
+        if other_reader {
+            net.output(p);
+        }
+        net
+    };
+    for half in [DType::F16, DType::BF16] {
+        for is_of_halves in [false, true] {
+            let mut attention = net(half, is_of_halves, false);
+            let before = attention.outputs();
+            optimize(&mut attention.graph, &PassContext::default()).expect("passes");
+            assert_eq!(kinds(&attention), [CompositeKind::Attention], "{half}, of halves: {is_of_halves}");
+            // Each weight is rounded once, before it is divided instead of behind that.
+            let bound = if half == DType::F16 { 1e-3 } else { 8e-3 };
+            assert_close_within(bound, &before, &attention.outputs());
+            let mut apart = net(half, is_of_halves, true);
+            apart.optimize();
+            assert_eq!(kinds(&apart), [CompositeKind::Softmax], "{half}, of halves: {is_of_halves}");
+            let strict = PassOptions { allowed: ErrorClass::Exact, ..PassOptions::default() };
+            let mut exact = net(half, is_of_halves, false);
+            optimize(&mut exact.graph, &PassContext::new(strict)).expect("passes");
+            assert!(!kinds(&exact).contains(&CompositeKind::Attention), "{half}, of halves: {is_of_halves}");
+        }
     }
 }
 

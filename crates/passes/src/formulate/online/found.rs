@@ -22,6 +22,8 @@ pub(super) struct Found<'k> {
     pub(super) rows: Vec<usize>,
     /// The score, in the weights' body.
     pub(super) score: ScalarId,
+    /// The half type to which the weights are rounded, if they are.
+    pub(super) half: Option<DType>,
     pub(super) total: Sum,
     pub(super) weighted: Sum,
 }
@@ -57,6 +59,23 @@ pub(super) fn stage_load(op: &ScalarOp) -> Option<(StageId, &[IndexExpr])> {
     }
 }
 
+/// The exponent of a stage that is an exponential, and the half type to which it is rounded, if it is.
+pub(super) fn exponential(stage: &Stage) -> Option<(ScalarId, Option<DType>)> {
+    let op = |id: ScalarId| &stage.body.ops[id];
+    let &[result] = &stage.results[..] else { return None };
+    let (exp, half) = match op(result) {
+        ScalarOp::Cast(DType::F32, rounded) => match op(*rounded) {
+            ScalarOp::Cast(half @ (DType::F16 | DType::BF16), exp) => (*exp, Some(*half)),
+            _ => return None,
+        },
+        _ => (result, None),
+    };
+    match op(exp) {
+        ScalarOp::Unary(UnaryOp::Exp, exponent) => Some((*exponent, half)),
+        _ => None,
+    }
+}
+
 pub(super) fn reads(stage: &Stage, id: StageId) -> bool {
     let mut found = false;
     stage.for_each_load(&mut |_, load| found |= matches!(load.source, Source::Stage(source, _) if source == id));
@@ -79,7 +98,7 @@ impl<'k> Found<'k> {
         let stage = &kernel.stages[weights];
         let is_output = |id: StageId| kernel.outputs.iter().any(|output| output.stage == id);
         let (&[result], None) = (&stage.results[..], &stage.reducer) else { return None };
-        let ScalarOp::Unary(UnaryOp::Exp, difference) = stage.body.ops[result] else { return None };
+        let (difference, half) = exponential(stage)?;
         let ScalarOp::Binary(BinaryOp::Sub, score, least) = stage.body.ops[difference] else { return None };
         let (maximum, index) = stage_load(&stage.body.ops[least])?;
         if stage.body.dtype(result) != DType::F32 || stage.axes.iter().any(|a| a.kind != AxisKind::Parallel) {
@@ -165,6 +184,7 @@ impl<'k> Found<'k> {
             keys,
             rows,
             score,
+            half,
             total,
             weighted,
         })

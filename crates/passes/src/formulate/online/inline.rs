@@ -1,10 +1,10 @@
 //! Scores that are a stage of their own are computed where they are read, so that a maximum and its exponentials read products.
 
-use super::found::{reads, stage_load};
+use super::found::{exponential, reads, stage_load};
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
-use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp, Source, UnaryOp};
+use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp, Source};
 
 /// Removes all such stages.
 pub(super) fn inline_scores(kernel: &mut Kernel) {
@@ -30,8 +30,7 @@ fn is_score(kernel: &Kernel, id: StageId) -> bool {
                 _ => true,
             };
             let folds_maximum = reader.reducer.as_ref().is_some_and(|r| r.as_binary() == Some(BinaryOp::Max));
-            let is_exponential = matches!(reader.body.ops[reader.results[0]], ScalarOp::Unary(UnaryOp::Exp, _));
-            (folds_maximum || is_exponential) && reader.body.ops.iter().all(is_plain)
+            (folds_maximum || exponential(reader).is_some()) && reader.body.ops.iter().all(is_plain)
         })
 }
 

@@ -3,7 +3,7 @@
 use super::found::{Found, Sum, stage_load};
 use super::{BLOCK, FOLDED, GONE, KEY, MAXIMUM, Online, PRODUCT, Row, SCORES, TOTAL, WEIGHTED, WEIGHTS};
 use infc_ir::access::Bound;
-use infc_ir::entity::{EntityId, StageId, VarId};
+use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::{IndexExpr, Proof, Ranges};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Reducer, Stage};
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, Load, ScalarOp, Source, UnaryOp};
@@ -142,8 +142,15 @@ impl Found<'_> {
         axes.extend(self.axes(points, [AxisKind::Parallel, AxisKind::Reduce]));
         let row: Vec<IndexExpr> = (0..rows).map(var).collect();
         let mut body = Body::default();
-        let result = body.push(load(from, 0, self.at(&row, var(rows), var(rows + 1))));
+        let at = self.at(&row, var(rows), var(rows + 1));
+        let result = if from == WEIGHTS { self.weight(&mut body, at) } else { body.push(load(from, 0, at)) };
         Stage { name: name.to_owned(), axes, body, results: vec![result], reducer: Some(reducer) }
+    }
+
+    /// The weight at coordinates, as it is summed.
+    fn weight(&self, body: &mut Body, at: Vec<IndexExpr>) -> ScalarId {
+        let weight = body.push(load_as(self.half.unwrap_or(DType::F32), WEIGHTS, 0, at));
+        if self.half.is_some() { body.cast(DType::F32, weight) } else { weight }
     }
 
     fn exponentials(&self, points: i64) -> Stage {
@@ -158,7 +165,8 @@ impl Found<'_> {
         let mut body = Body::default();
         let (score, most) = (body.push(load(SCORES, 0, all)), body.push(load(MAXIMUM, 0, of_row)));
         let difference = body.binary(BinaryOp::Sub, score, most);
-        let result = body.push(ScalarOp::Unary(UnaryOp::Exp, difference));
+        let exponential = body.push(ScalarOp::Unary(UnaryOp::Exp, difference));
+        let result = self.half.map_or(exponential, |half| body.cast(half, exponential));
         Stage { name: old.name.clone(), axes, body, results: vec![result], reducer: None }
     }
 
@@ -178,7 +186,7 @@ impl Found<'_> {
         let row: Vec<IndexExpr> = rows.iter().map(|&axis| placed.place[axis].clone()).collect();
         let mut body = Body::default();
         let factor = body.import(&old.body, &[(*factor)?], &mut |body, op| Some(body.push(placed.op(op))));
-        let weight = body.push(load(WEIGHTS, 0, self.at(&row, var(values), var(values + 1))));
+        let weight = self.weight(&mut body, self.at(&row, var(values), var(values + 1)));
         stage.results = vec![body.binary(BinaryOp::Mul, weight, factor[0])];
         stage.body = body;
         Some(stage)
@@ -279,9 +287,13 @@ impl Placed {
 }
 
 fn load(stage: StageId, component: u8, index: Vec<IndexExpr>) -> ScalarOp {
+    load_as(DType::F32, stage, component, index)
+}
+
+fn load_as(dtype: DType, stage: StageId, component: u8, index: Vec<IndexExpr>) -> ScalarOp {
     let source = Source::Stage(stage, component);
-    let otherwise = Const::zero(DType::F32);
-    ScalarOp::Load(Load { source, index, gather: Vec::new(), valid: Vec::new(), otherwise, dtype: DType::F32 })
+    let otherwise = Const::zero(dtype);
+    ScalarOp::Load(Load { source, index, gather: Vec::new(), valid: Vec::new(), otherwise, dtype })
 }
 
 /// How what two blocks have come to is put together. Of `exp(m − k)` and `exp(n − k)` one is 1.

@@ -67,8 +67,21 @@ fn moves_row(moved: &ViewOp, axis: usize, shape: &[Dim]) -> bool {
 
 /// Whether a softmax is computed as [`softmax`] does: rows without a number in them are nothing special, nothing is rounded.
 fn is_plain(composite: &CompositeOp) -> bool {
+    operations(composite).is_some_and(|ops| is_softmax(&ops))
+}
+
+/// Whether these are what [`softmax`] computes.
+pub(super) fn is_softmax(ops: &[&ScalarOp]) -> bool {
+    matches!(
+        ops,
+        [ScalarOp::Binary(BinaryOp::Sub, ..), ScalarOp::Unary(UnaryOp::Exp, _), ScalarOp::Binary(BinaryOp::Div, ..)]
+    )
+}
+
+/// What a softmax of one value computes with elements, in order; `None` if it is something else.
+pub(super) fn operations(composite: &CompositeOp) -> Option<Vec<&ScalarOp>> {
     if composite.kind != CompositeKind::Softmax || composite.body.inputs.len() != 1 {
-        return false;
+        return None;
     }
     let mut found = Vec::new();
     for &id in &composite.body.order {
@@ -76,12 +89,9 @@ fn is_plain(composite: &CompositeOp) -> bool {
             Op::Map(map) => &map.body,
             Op::Reduce(reduce) => &reduce.body,
             Op::View(_) => continue,
-            _ => return false,
+            _ => return None,
         };
         found.extend(body.ops.iter().filter(|op| !matches!(op, ScalarOp::Param(..))));
     }
-    matches!(
-        found[..],
-        [ScalarOp::Binary(BinaryOp::Sub, ..), ScalarOp::Unary(UnaryOp::Exp, _), ScalarOp::Binary(BinaryOp::Div, ..)]
-    )
+    Some(found)
 }

@@ -54,7 +54,9 @@ pub(super) fn candidate(kernel: &Kernel, setting: Setting<'_>) -> Option<Schedul
     let usual = if is_one { KEYS } else { MANY_KEYS };
     let keys = setting.pick("keys", [usual, KEYS, KEYS / 2, MANY_KEYS])?;
     let online = online::online(kernel, keys)?;
-    let multiplies = machine.multiplies_matrices && machine.rounds_to_tf32;
+    let multiplied = [online::PRODUCT, online::WEIGHTED].map(|id| multiplied(&online.kernel.stages[id]));
+    let suits = |dtype: &Option<DType>| dtype.is_some_and(|dtype| dtype != DType::F32 || machine.rounds_to_tf32);
+    let multiplies = machine.multiplies_matrices && multiplied.iter().all(suits);
     let (form, blocks) = if multiplies { (Form::Matrices, MATRICES) } else { (Form::Patches, PATCHES) };
     // Many rows of many keys leave room for one block of threads on a processor, which waits at every barrier.
     let most = if multiplies && keys > KEYS { MOST_ROWS } else { blocks[0].0 };
@@ -118,7 +120,10 @@ impl Parts {
         // Rows are what the factor moves along that does not move along keys, and no other factor does.
         let scored = &kernel.stages[product];
         let moved = |stage: &Stage| -> Option<Vec<(ScalarId, Vec<usize>)>> {
-            let of = |id: ScalarId| Some((id, axes_of(stage, plain_load(stage, id)?)));
+            let of = |id: ScalarId| {
+                let (load, of) = loaded(stage, id)?;
+                Some((load, axes_of(stage, of)))
+            };
             factors(stage)?.into_iter().map(of).collect()
         };
         let of_scores = moved(scored)?;
@@ -131,11 +136,9 @@ impl Parts {
         // Columns are what the values alone move along.
         let values = &kernel.stages[weighted];
         let of_values = moved(values)?;
-        let is_weights = |(id, _): &&(ScalarId, Vec<usize>)| {
-            matches!(plain_load(values, *id), Some(Load { source: Source::Stage(online::WEIGHTS, _), .. }))
-        };
+        let is_weights = |(id, _): &&(ScalarId, Vec<usize>)| matches!(&values.body.ops[*id], ScalarOp::Load(load) if load.source == Source::Stage(online::WEIGHTS, 0));
         let (of_weights, of_value) = of_values.iter().partition::<Vec<_>, _>(is_weights);
-        let ([(_, of_weights)], [(value, of_value)]) = (&of_weights[..], &of_value[..]) else { return None };
+        let ([(of_weight, of_weights)], [(value, of_value)]) = (&of_weights[..], &of_value[..]) else { return None };
         let own = values.value_axes().map(|(n, _)| n).filter(|n| of_value.contains(n) && !of_weights.contains(n));
         let column = only(own)?;
         let weighted_axes = [row.folded, column, only(values.reduce_axes().map(|(n, _)| n))?];
@@ -156,9 +159,12 @@ impl Parts {
         let loads = [of_scores[0].0, of_scores[1].0];
         let value = *value;
         if form == Form::Matrices {
-            let multiplied = factors(&kernel.stages[weighted])?;
-            rewritten.round(weighted, &multiplied)?;
-            rewritten.round(product, &loads)?;
+            let of_weighted = [*of_weight, value];
+            for (id, loads) in [(weighted, of_weighted), (product, loads)] {
+                if multiplied(&kernel.stages[id])? == DType::F32 {
+                    rewritten.round(id, &loads)?;
+                }
+            }
         }
         let value = same_load(&kernel.stages[weighted], value, &rewritten.kernel.stages[weighted])?;
         let weighted = Fragments::of(
@@ -289,12 +295,23 @@ fn factors(stage: &Stage) -> Option<[ScalarId; 2]> {
     }
 }
 
-/// A load of f32.
-fn plain_load(stage: &Stage, id: ScalarId) -> Option<&Load> {
-    match &stage.body.ops[id] {
-        ScalarOp::Load(load) if load.gather.is_empty() && load.dtype == DType::F32 => Some(load),
+/// A load of f32, or one of a half type that is converted.
+fn loaded(stage: &Stage, id: ScalarId) -> Option<(ScalarId, &Load)> {
+    let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::BF16);
+    match stage.body.ops[id] {
+        ScalarOp::Load(ref load) if load.gather.is_empty() && load.dtype == DType::F32 => Some((id, load)),
+        ScalarOp::Cast(DType::F32, inner) => match &stage.body.ops[inner] {
+            ScalarOp::Load(load) if load.gather.is_empty() && is_half(load.dtype) => Some((inner, load)),
+            _ => None,
+        },
         _ => None,
     }
+}
+
+/// The type of what a stage multiplies, if both are of one.
+fn multiplied(stage: &Stage) -> Option<DType> {
+    let [a, b] = factors(stage)?.map(|id| loaded(stage, id).map(|(_, load)| load.dtype));
+    a.filter(|_| a == b)
 }
 
 /// What there is one of.
