@@ -18,6 +18,7 @@ mod ptxas;
 mod records;
 mod run;
 mod simplify;
+mod target_list;
 mod targets;
 mod tune;
 

@@ -164,6 +164,11 @@ pub fn compile(
             {
                 graph::dce::run(graph, &cx).map_err(|source| CompileError::Pass { source })?;
             }
+            let for_gpus = targets.iter().any(|target| matches!(target, VariantTarget::Cuda(_)));
+            if n == 0 && for_gpus && !options.strict {
+                let in_f32 = |half| graph::precision::multiplied_in_f32(graph, half);
+                run.report.halves_in_f32 = [DType::F16, DType::BF16].into_iter().map(in_f32).sum();
+            }
             graph::tabulate::run(graph, &cx);
             kernels::check_graph(Phase::Simplify, graph)?;
             dump.graph(Phase::Simplify, n, graph)?;

@@ -1,6 +1,7 @@
 //! What a model comes to, worked out from its plan: before anything is scheduled, made or run.
 
-use crate::kernels::traffic;
+use crate::code::VariantTarget;
+use crate::kernels::{self, traffic};
 use crate::{
     Compilation, CompileError, CompileOptions, Phase, Progress, Source, Target, compile, entry, schedule_machine,
 };
@@ -12,6 +13,13 @@ use std::collections::BTreeSet;
 
 /// Cycles per second of the machine that times are told for: a server core of the last years that is kept busy.
 pub const FORECAST_HERTZ: f64 = 3.5e9;
+
+/// What a file has beside weights and variants, in the mean of ten networks: the manifest, and padding between sections.
+const FILE_BYTES: u64 = 25 << 10;
+/// Code and schedule of a kernel, for a processor (1.2 to 5.3 kB) and for GPUs (5 to 25 kB), and a step that launches one.
+const KERNEL_BYTES: u64 = 3000;
+const KERNEL_BYTES_OF_PTX: u64 = 11_000;
+const LAUNCH_BYTES: u64 = 150;
 
 /// Figures of a model, most of them at one choice of its dynamic dims.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,9 +42,11 @@ pub struct Forecast {
     pub bytes: u64,
     /// Bytes of constants.
     pub weight_bytes: u64,
+    /// Bytes of the file, with code for all targets: what kernels take in the mean.
+    pub artifact_bytes: u64,
     /// The most that values between kernels take at a time. The memory plan may need a little more.
     pub arena_bytes: u64,
-    /// Seconds of a run on one thread, per target: each kernel takes as long as its arithmetic or its traffic at the
+    /// Seconds of a run on one thread, per target that is a processor: each kernel takes as long as its arithmetic or its traffic at the
     /// rates that schedules are chosen by, whichever is longer.
     pub seconds: Vec<(String, f64)>,
 }
@@ -89,12 +99,19 @@ pub fn forecast(
             element_bits: planned.kernel.operands.iter().filter_map(|o| o.dtype.size_bytes()).max().unwrap_or(4) * 8,
         })
         .collect();
+    let distinct = kernels::formulate(&[&plan]).distinct.len() as u64;
+    let weight_bytes = weight_bytes(&plan);
+    let mut artifact_bytes = weight_bytes + FILE_BYTES;
     let mut seconds = Vec::new();
     for text in &options.targets {
-        let target: Target = text.parse().map_err(|e: infc_codegen_cpu::ParseTargetError| {
-            CompileError::UnknownTarget { target: text.clone(), reason: e.to_string() }
-        })?;
-        seconds.push((target.to_string(), costs.iter().map(|cost| cost.cycles(&target)).sum::<f64>() / FORECAST_HERTZ));
+        let target: VariantTarget =
+            text.parse().map_err(|reason| CompileError::UnknownTarget { target: text.clone(), reason })?;
+        let kernel_bytes = if target.cpu().is_some() { KERNEL_BYTES } else { KERNEL_BYTES_OF_PTX };
+        artifact_bytes += distinct * kernel_bytes + plan.kernels.len() as u64 * LAUNCH_BYTES;
+        if let Some(target) = target.cpu() {
+            let cycles: f64 = costs.iter().map(|cost| cost.cycles(target)).sum();
+            seconds.push((target.to_string(), cycles / FORECAST_HERTZ));
+        }
     }
     Ok(Forecast {
         onnx_nodes: report.onnx_nodes,
@@ -104,7 +121,8 @@ pub fn forecast(
         kernels: plan.kernels.len(),
         macs: costs.iter().fold(0, |sum, cost| sum.saturating_add(cost.macs)),
         bytes: costs.iter().fold(0, |sum, cost| sum.saturating_add(cost.bytes)),
-        weight_bytes: weight_bytes(&plan),
+        weight_bytes,
+        artifact_bytes,
         arena_bytes: arena_bytes(&plan, &at),
         seconds,
         dims: symbols,

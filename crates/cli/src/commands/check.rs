@@ -1,5 +1,6 @@
 //! `infc check MODEL`: whether a model can be compiled, and what it comes to, before it is.
 
+use crate::commands::target_list::TargetList;
 use crate::commands::{custom_ops, dims};
 use crate::console::{Console, Style};
 use crate::error::CliError;
@@ -22,6 +23,9 @@ use std::time::Instant;
 pub(crate) struct CheckArgs {
     /// The model, or - for standard input
     model: PathBuf,
+    /// What code would be made for, as `compile` takes it
+    #[arg(short, long, value_name = "TARGETS", default_value = "cpu", value_delimiter = ',')]
+    target: Vec<String>,
     /// A dynamic dim: the value that figures are for, or its range with both ends; of a range they are for the least
     #[arg(long, value_name = "SYM=A..B")]
     dim: Vec<String>,
@@ -47,8 +51,10 @@ struct Report {
     macs: u64,
     bytes: u64,
     weight_bytes: u64,
+    /// An estimate.
+    artifact_bytes: u64,
     arena_bytes: u64,
-    /// Estimates, of a run on one thread.
+    /// Estimates, of a run on one thread; none of GPUs.
     times: Vec<Time>,
     check_ms: f64,
 }
@@ -76,7 +82,7 @@ struct Time {
 }
 
 pub(crate) fn run(arguments: CheckArgs, console: &Console) -> Result<Exit, Failure> {
-    let CheckArgs { model, dim, shape, custom_ops } = arguments;
+    let CheckArgs { model, target, dim, shape, custom_ops } = arguments;
     let begun = Instant::now();
     let mut ranges = Vec::new();
     let mut values = Vec::new();
@@ -87,7 +93,11 @@ pub(crate) fn run(arguments: CheckArgs, console: &Console) -> Result<Exit, Failu
             range => ranges.push(range),
         }
     }
+    let TargetList { targets, byte_targets, bf16_targets, .. } = TargetList::of(target)?;
     let options = CompileOptions {
+        targets,
+        byte_targets,
+        bf16_targets,
         dims: ranges,
         shapes: shape.iter().map(|text| dims::parse_shape(text)).collect::<Result<_, _>>()?,
         custom_ops: custom_ops::read(&custom_ops)?,
@@ -130,6 +140,7 @@ impl Report {
             macs: forecast.macs,
             bytes: forecast.bytes,
             weight_bytes: forecast.weight_bytes,
+            artifact_bytes: forecast.artifact_bytes,
             arena_bytes: forecast.arena_bytes,
             times: forecast.seconds.into_iter().map(|(target, s)| Time { target, ms: s * 1e3 }).collect(),
             check_ms,
@@ -157,11 +168,14 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
     let (macs, bytes) = (tables::count(report.macs), tables::bytes(report.bytes));
     console.line(format!("  {} {macs} multiply-adds, {bytes} read and written by kernels", label("work")))?;
     let (weights, arena) = (tables::bytes(report.weight_bytes), tables::bytes(report.arena_bytes));
-    console.line(format!("  {} {weights} of weights in the file, beside code", label("size")))?;
+    let artifact = tables::bytes(report.artifact_bytes);
+    console.line(format!("  {} about {artifact}, of which {weights} are weights", label("size")))?;
     console.line(format!("  {} about {arena} between kernels, beside inputs, outputs and weights", label("memory")))?;
     let times: Vec<String> =
         report.times.iter().map(|time| format!("{} on {}", tables::millis(time.ms), time.target)).collect();
-    let ghz = FORECAST_HERTZ / 1e9;
-    console.line(format!("  {} at best {}, one thread at {ghz} GHz", label("time"), times.join(", ")))?;
+    if !times.is_empty() {
+        let ghz = FORECAST_HERTZ / 1e9;
+        console.line(format!("  {} at best {}, one thread at {ghz} GHz", label("time"), times.join(", ")))?;
+    }
     console.line(format!("  {} infc compile {}", label("next"), report.model))
 }

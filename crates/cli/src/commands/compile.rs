@@ -2,6 +2,7 @@
 
 use crate::commands::ptxas::PtxasArg;
 use crate::commands::records::BuiltinRecords;
+use crate::commands::target_list::TargetList;
 use crate::commands::{custom_ops, dims, records};
 use crate::console::{Console, Style};
 use crate::error::CliError;
@@ -39,8 +40,8 @@ pub(crate) struct CompileArgs {
     #[arg(short, long, value_name = "OUT.infa")]
     output: Option<PathBuf>,
     /// What to make code for, separated by commas: cpu (x86-64-v4, -v3 and -v2 in one file, and for models that
-    /// multiply bytes -v4 with VNNI and -v3 with AVX-VNNI), native (this machine alone), cuda (NVIDIA GPUs; simulated
-    /// only so far), or names from `infc targets`, with features as in x86-64-v4+vnni
+    /// multiply bytes -v4 with VNNI and -v3 with AVX-VNNI), native (this machine alone), cuda (NVIDIA GPUs since
+    /// Ampere), or names from `infc targets`, with features as in x86-64-v4+vnni
     #[arg(short, long, value_name = "TARGETS", default_value = "cpu", value_delimiter = ',')]
     target: Vec<String>,
     /// A dynamic dim: its value, or its range with both ends. A dim without a name is called INPUT[AXIS]
@@ -156,25 +157,7 @@ impl CompileArgs {
             }
             None => default_output(&model).ok_or_else(|| usage("the model's path names no file"))?,
         };
-        let mut native = None;
-        let mut targets = Vec::new();
-        let mut byte_targets = Vec::new();
-        let mut bf16_targets = Vec::new();
-        for target in self.target {
-            match target.as_str() {
-                "cpu" => {
-                    targets.extend(infc::DEFAULT_TARGETS.map(str::to_owned));
-                    byte_targets = infc::BYTE_TARGETS.map(str::to_owned).to_vec();
-                    bf16_targets = infc::BF16_TARGETS.map(str::to_owned).to_vec();
-                }
-                "native" => {
-                    let found = host::native().ok_or_else(|| usage("infc makes no code for this machine"))?;
-                    targets.push(found.target.to_string());
-                    native = Some(found);
-                }
-                _ => targets.push(target),
-            }
-        }
+        let TargetList { targets, byte_targets, bf16_targets, native } = TargetList::of(self.target)?;
         let mut recorded = records::read(&self.records, console)?;
         let mut machines = Vec::new();
         if let Some(Native { target, profile }) = &native {
@@ -354,6 +337,7 @@ struct Summary<'a> {
     precision: String,
     /// Kernels that multiply numbers of 16 bits because the precision asked for it.
     rounded_kernels: usize,
+    halves_in_f32: usize,
     /// `[nodes, kernels]`: how many kernels were made of so many nodes.
     fused: &'a [(usize, usize)],
     refusals: &'a [String],
@@ -452,6 +436,7 @@ impl<'a> Summary<'a> {
             distinct_kernels: report.distinct_kernels,
             precision: job.options.precision.to_string(),
             rounded_kernels: report.rounded_contractions,
+            halves_in_f32: report.halves_in_f32,
             fused: &report.fused,
             refusals: &report.refusals,
             recorded_kernels: report.recorded_schedules,
@@ -513,6 +498,13 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
         console.line(format!(
             "  {} {rounded} of {all} kernels multiply {precision} numbers; other arithmetic is f32",
             " ".repeat(9)
+        ))?;
+    }
+    if report.halves_in_f32 > 0 {
+        console.line(format!(
+            "  {} {} products of 16-bit floats are in f32, as processors compute them; for GPUs alone (`--target cuda`) they are not",
+            " ".repeat(9),
+            report.halves_in_f32
         ))?;
     }
     for variant in report.variants.iter().filter(|variant| variant.tf32_kernels > 0) {

@@ -24,6 +24,23 @@ fn a_model_in_figures() {
     assert!(many["times"][0]["ms"].as_f64() > one["times"][0]["ms"].as_f64());
 
     // What the compiled artifact says of itself.
+    for target in ["cpu", "x86-64-v3", "cuda"] {
+        infc(at, &format!("compile digits.onnx --target {target} -o sized.infa")).ok();
+        let bytes = fs::metadata(at.join("sized.infa")).unwrap().len() as f64;
+        let figures = figures(&format!("digits.onnx --target {target}"));
+        let foreseen = figures["artifact_bytes"].as_u64().unwrap() as f64;
+        assert!((0.5..2.0).contains(&(foreseen / bytes)), "{target}: {foreseen} foreseen, {bytes} written");
+        let times = figures["times"].as_array().unwrap().len();
+        assert_eq!(
+            times,
+            match target {
+                "cpu" => 3,
+                "cuda" => 0,
+                _ => 1,
+            }
+        );
+    }
+    infc(at, "check digits.onnx --target x86-63").fails(1, "compile::unknown-target");
     infc(at, "compile digits.onnx --target x86-64-v3").ok();
     let artifact = infc(at, "inspect digits.infa --dim N=32 --format json").ok().json();
     assert_eq!(artifact["variants"][0]["all_macs"], many["macs"]);

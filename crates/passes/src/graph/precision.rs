@@ -185,6 +185,13 @@ fn widen_inside(composite: &mut CompositeOp, stored: DType, converts: &[bool]) {
     body.order.extend(order);
 }
 
+/// How many contractions and attentions of a graph multiply numbers of a half type in f32.
+#[must_use]
+pub fn multiplied_in_f32(graph: &Graph, half: DType) -> usize {
+    let mut known = Known { to: half, of: HashMap::new() };
+    graph.order.iter().filter(|&&id| known.multiplied(graph, id)).count()
+}
+
 /// Whether a node is a sum of products that is worth rounding its factors: one of them constant, with vectors of columns.
 fn pays(graph: &Graph, id: NodeId) -> bool {
     let node = &graph.nodes[id];

@@ -86,6 +86,17 @@ impl Grouping<'_> {
         }
     }
 
+    /// What a contraction among some nodes multiplies in the end: what they convert for it is a factor as it was.
+    fn factor(&self, value: ValueId, nodes: &[NodeId]) -> ValueId {
+        let (root, _) = self.trace(value);
+        match self.flat.graph.producer(root) {
+            Some((id, node)) if nodes.contains(&id) && node.inputs.len() == 1 && matches!(node.op, Op::Map(_)) => {
+                self.factor(node.inputs[0], nodes)
+            }
+            _ => root,
+        }
+    }
+
     /// True if every point of the unit reads its operands at its own coordinates only.
     fn is_elementwise(&self, unit: Unit, shape: &[Dim]) -> bool {
         let graph = &self.flat.graph;
@@ -172,7 +183,7 @@ impl Grouping<'_> {
             .iter()
             .map(|&n| &self.flat.graph.nodes[n])
             .filter(|node| matches!(node.op, Op::Contract(_)))
-            .flat_map(|node| node.inputs.iter().map(|&v| self.trace(v).0))
+            .flat_map(|node| node.inputs.iter().map(|&v| self.factor(v, &nodes)))
             .collect();
         for (root, maps) in self.accesses(unit) {
             let Some(id) = self.sole_group(root, first) else { continue };
