@@ -1,29 +1,25 @@
 //! The whole way, as one function.
 
-use crate::code::{self, Code, LaunchForm, VariantTarget};
-use crate::cuda;
-use crate::dump::{self, Dump};
+use crate::code::{Code, LaunchForm, VariantTarget};
+use crate::dump::Dump;
 use crate::fallback;
 use crate::kernels::{self, Kernels, Scheduled};
+use crate::lane::{Further, Lane, Plans};
 use crate::program::{self, Parts};
 use crate::size::size;
 use crate::start;
-use crate::state;
 use crate::taken;
-use crate::weights;
+use crate::weights::{self, Weights};
 use crate::{
     CompileError, CompileOptions, CubinReport, KernelReport, MAX_SPECIAL_CASES, Phase, Precision, Progress, Records,
-    Report, Source, SpecialCase, SpecialCaseReport, Target, VariantReport, entry, specialize,
+    Report, Source, SpecialCase, SpecialCaseReport, VariantReport, specialize,
 };
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Entry, Hash, KernelInfo, Provenance, VariantBuilder, crossings};
-use infc_codegen_cpu::Feature;
 use infc_frontend_onnx::{ImportOptions, Model, import};
 use infc_ir::graph::{Graph, Node};
 use infc_ir::op::Op;
 use infc_ir::schedule::Intrinsic;
-use infc_passes::form::{self, GraphPlan};
-use infc_passes::graph::precision::Which;
-use infc_passes::graph::{self, Changed, PassContext};
+use infc_passes::form::GraphPlan;
 use infc_tensor::DType;
 use std::cmp::Reverse;
 use std::io::Write;
@@ -38,6 +34,8 @@ pub struct Compilation {
     pub plan: Option<GraphPlan>,
     /// Those of the special cases, unless the compilation was to stop earlier.
     pub special_plans: Vec<SpecialPlan>,
+    /// Where processors have plans of their own, these; `plan` and `special_plans` are those of GPUs then.
+    cpu_plans: Plans,
     /// Figures.
     pub report: Report,
 }
@@ -56,6 +54,18 @@ impl Compilation {
     #[must_use]
     pub fn plans(&self) -> Vec<&GraphPlan> {
         self.plan.iter().chain(self.special_plans.iter().map(|special| &special.plan)).collect()
+    }
+
+    /// The same of the variant for a target.
+    #[must_use]
+    pub fn plans_for(&self, target: &str) -> Vec<&GraphPlan> {
+        let is_for_cpu = target.parse().is_ok_and(|target: VariantTarget| target.cpu().is_some());
+        if is_for_cpu && self.cpu_plans.general.is_some() { self.cpu_plans.iter().collect() } else { self.plans() }
+    }
+
+    /// The plans of the general case: one, or that of GPUs and that of processors.
+    pub(crate) fn general_plans(&self) -> impl Iterator<Item = &GraphPlan> {
+        self.plan.iter().chain(&self.cpu_plans.general)
     }
 
     /// The artifact's bytes; none if the compilation was to stop early.
@@ -100,8 +110,11 @@ impl Run<'_> {
         self.stop_after == Some(phase)
     }
 
-    fn stop(self, plans: Plans) -> Compilation {
-        Compilation { artifact: None, plan: plans.general, special_plans: plans.special, report: self.report }
+    fn stop(self, lanes: Vec<Lane>) -> Compilation {
+        let mut plans = lanes.into_iter().map(|lane| lane.plans);
+        let Plans { general, special } = plans.next().unwrap_or_default();
+        let cpu_plans = plans.next().unwrap_or_default();
+        Compilation { artifact: None, plan: general, special_plans: special, cpu_plans, report: self.report }
     }
 }
 
@@ -114,12 +127,12 @@ pub fn compile(
     options: &CompileOptions,
     progress: &mut dyn Progress,
 ) -> Result<Compilation, CompileError> {
-    let (targets, further_targets) = targets(options)?;
+    let (targets, further) = targets(options)?;
     let mut cases = specialize::cases(&options.specialize)?;
     let dump = Dump::new(options.dump_phases.as_deref())?;
     let mut run = Run { progress, stop_after: options.stop_after, report: Report::default(), begun: Instant::now() };
 
-    let (mut graphs, mut provenance) = if let Some(phase) = options.start_from {
+    let (graphs, mut provenance) = if let Some(phase) = options.start_from {
         if let Some(case) = cases.first() {
             let reason = format!("the compilation starts from phase `{phase}`, and dims have their values before it");
             return Err(CompileError::BadSpecialCase { case: case.to_string(), reason });
@@ -131,7 +144,7 @@ pub fn compile(
         let model = source.load()?;
         run.report.onnx_nodes = model.graph().node.len();
         if run.end(Phase::Load, &format!("{} nodes", run.report.onnx_nodes)) {
-            return Ok(run.stop(Plans::default()));
+            return Ok(run.stop(Vec::new()));
         }
 
         run.begin(Phase::Import);
@@ -143,130 +156,119 @@ pub fn compile(
         let opset = model.opset("").unwrap_or_default();
         let special = if cases.is_empty() { String::new() } else { format!(", {} special cases", cases.len()) };
         if run.end(Phase::Import, &format!("{} nodes, opset {opset}{special}", run.report.onnx_nodes)) {
-            return Ok(run.stop(Plans::default()));
+            return Ok(run.stop(Vec::new()));
         }
         (graphs, provenance_of(&model, options))
     };
 
+    // Kept where there may be a plan of their own for GPUs.
+    let is_mixed = targets.iter().any(|t| t.cpu().is_some()) && targets.iter().any(|t| t.cpu().is_none());
+    let imported = if is_mixed { graphs.clone() } else { Vec::new() };
+    let mut together = Lane::new(targets, further, options, graphs, dump);
+    let mut lanes = Vec::new();
     if options.start_from.is_none_or(|first| first <= Phase::Simplify) {
         run.begin(Phase::Simplify);
-        for (n, graph) in graphs.iter_mut().enumerate() {
-            let cx = PassContext::new(options.passes());
-            graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
-            let halves = options.multiplies_halves().map(|half| (half, Which::Halves));
-            for (to, which) in halves.chain(options.precision.stored().map(|to| (to, Which::Weighted))) {
-                if graph::precision::run(graph, to, which) == Changed::Yes {
-                    graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
-                }
-            }
-            if let Some(blocks) = cuda::busy_blocks(&targets, options)
-                && graph::split_k::run(graph, blocks) == Changed::Yes
-            {
-                graph::dce::run(graph, &cx).map_err(|source| CompileError::Pass { source })?;
-            }
-            let for_gpus = targets.iter().any(|target| matches!(target, VariantTarget::Cuda(_)));
-            if n == 0 && for_gpus && !options.strict {
-                let in_f32 = |half| graph::precision::multiplied_in_f32(graph, half);
-                run.report.halves_in_f32 = [DType::F16, DType::BF16].into_iter().map(in_f32).sum();
-            }
-            graph::tabulate::run(graph, &cx);
-            kernels::check_graph(Phase::Simplify, graph)?;
-            dump.graph(Phase::Simplify, n, graph)?;
-        }
-        run.report.nodes = graphs.first().map_or(0, |graph| graph.order.len());
+        together.simplify()?;
+        lanes.extend(together.apart(&imported)?.into_iter().flatten());
+        drop(imported);
+        run.report.nodes = lanes.first().unwrap_or(&together).nodes();
         if run.end(Phase::Simplify, &format!("{} nodes", run.report.nodes)) {
-            return Ok(run.stop(Plans::default()));
+            return Ok(run.stop(Vec::new()));
         }
     }
 
     run.begin(Phase::Plan);
-    let plans = Plans::new(graphs, cases, options)?;
-    for (n, plan) in plans.iter().enumerate() {
-        kernels::check_graph(Phase::Plan, &plan.graph)?;
-        dump.of_case(Phase::Plan, n, || plan.to_string())?;
+    let mut entries = Vec::new();
+    for lane in &mut lanes {
+        lane.plan(cases.clone())?;
+        entries.push(lane.plans.entries()?);
     }
-    describe_plans(&mut run.report, &plans, options);
+    // Variants are of one model as callers see it.
+    let is_one = entries.windows(2).all(|pair| pair[0] == pair[1]);
+    if lanes.is_empty() || !is_one {
+        run.report.halves_in_f32 = together.halves_in_f32();
+        together.plan(cases)?;
+        entries = vec![together.plans.entries()?];
+        lanes = vec![together];
+    }
+    run.report.has_gpu_plan = lanes.len() > 1;
+    for lane in lanes.iter().rev() {
+        describe_plans(&mut run.report, &lane.plans, options);
+    }
     fallback::check(&run.report.on_host, run.report.onnx_nodes, options)?;
     if run.end(Phase::Plan, &plan_summary(&run.report)) {
-        return Ok(run.stop(plans));
+        return Ok(run.stop(lanes));
     }
 
     run.begin(Phase::Formulate);
-    let all_plans: Vec<&GraphPlan> = plans.iter().collect();
-    let kernels = kernels::formulate(&all_plans);
-    run.report.distinct_kernels = kernels.distinct.len();
-    describe_cases(&mut run.report, &kernels);
-    dump.phase(Phase::Formulate, || dump::kernels(&kernels))?;
-    if run.end(Phase::Formulate, &format!("{} distinct kernels", kernels.distinct.len())) {
-        return Ok(run.stop(plans));
+    for lane in &mut lanes {
+        lane.formulate()?;
+    }
+    run.report.distinct_kernels = lanes.first().map_or(0, |lane| lane.kernels.distinct.len());
+    lanes.first().into_iter().for_each(|lane| describe_cases(&mut run.report, &lane.kernels));
+    if run.end(Phase::Formulate, &format!("{} distinct kernels", run.report.distinct_kernels)) {
+        return Ok(run.stop(lanes));
     }
 
     run.begin(Phase::Schedule);
-    let mut scheduled: Vec<(VariantTarget, Vec<Scheduled>)> = Vec::new();
-    for target in targets {
-        let schedules = kernels::schedule(&kernels, &target, options)?;
-        scheduled.push((target, schedules));
+    for lane in &mut lanes {
+        lane.schedule()?;
+        taken::describe(&mut run.report, &lane.kernels, &lane.scheduled);
     }
-    for (intrinsic, further) in further_targets {
-        let takes = |scheduled: &Scheduled| scheduled.takes(intrinsic);
-        if !scheduled.iter().flat_map(|(_, schedules)| schedules).any(takes) {
-            continue;
-        }
-        for target in further {
-            // In front of the level that it extends, so that it is taken where it can be.
-            let extended = options.with_machine(Target::new(target.level()));
-            let level = scheduled.iter().position(|(other, _)| other.cpu() == Some(&extended));
-            let Some(level) = level else { continue };
-            let has_tiles = target.has(Feature::Amx);
-            let target = VariantTarget::Cpu(target);
-            let schedules = kernels::schedule(&kernels, &target, options)?;
-            // Where nothing is multiplied in tile registers, what comes behind says the same.
-            let in_tiles = |scheduled: &Scheduled| intrinsic.in_tiles().is_some_and(|tile| scheduled.takes(tile));
-            if !has_tiles || schedules.iter().any(in_tiles) {
-                scheduled.insert(level, (target, schedules));
-            }
-        }
-    }
-    taken::describe(&mut run.report, &kernels, &scheduled);
-    dump.phase(Phase::Schedule, || dump::schedules(&kernels, &scheduled))?;
-    if run.end(Phase::Schedule, &format!("{} targets", scheduled.len())) {
-        return Ok(run.stop(plans));
+    let all_targets: usize = lanes.iter().map(|lane| lane.scheduled.len()).sum();
+    if run.end(Phase::Schedule, &format!("{all_targets} targets")) {
+        return Ok(run.stop(lanes));
     }
 
     run.begin(Phase::Codegen);
-    let mut compiled: Vec<Code> = Vec::new();
-    // Of GPUs the newer ones come first.
-    let mut newer = None;
-    for (target, scheduled) in &mut scheduled {
-        let mut code = code::codegen(&kernels, scheduled, target)?;
-        if let (VariantTarget::Cuda(generation), Code::Cuda(code)) = (&target, &mut code) {
-            let range = (*generation, newer);
-            // What one generation alone runs is for none of those behind it.
-            newer = if generation.is_specific() { newer } else { Some(*generation) };
-            cuda::assemble(&kernels, scheduled, code, range, options)?;
-        }
-        compiled.push(code);
+    for lane in &mut lanes {
+        lane.codegen()?;
     }
-    dump.code(&kernels, &scheduled, &compiled)?;
-    let code_bytes: usize = compiled.iter().map(Code::len_bytes).sum();
+    let code_bytes: usize = lanes.iter().flat_map(|lane| &lane.compiled).map(Code::len_bytes).sum();
     if run.end(Phase::Codegen, &format!("{} KB of code", code_bytes.div_ceil(1024))) {
-        return Ok(run.stop(plans));
+        return Ok(run.stop(lanes));
     }
 
     run.begin(Phase::Weights);
-    provenance.records.extend(taken::builtin_fingerprint(&kernels, &scheduled));
+    let records = lanes.iter().filter_map(|lane| taken::builtin_fingerprint(&lane.kernels, &lane.scheduled));
+    provenance.records.extend(records);
     let mut builder = ArtifactBuilder::new(provenance);
-    let entries = add_entries(&plans, &mut builder)?;
+    let entries = entries.swap_remove(0);
+    for entry in &entries {
+        builder.entry(entry.clone());
+    }
     fallback::needed_custom_ops(&run.report.on_host).into_iter().for_each(|name| builder.custom_op(name.to_owned()));
+    let all_plans: Vec<&GraphPlan> = lanes.iter().flat_map(|lane| lane.plans.iter()).collect();
     let weights = weights::add(&all_plans, &mut builder)?;
     run.report.weight_bytes = weights.first().map_or(0, |weights| weights.bytes);
     run.report.original_weight_bytes = weights.first().map_or(0, |weights| weights.original_bytes);
     if run.end(Phase::Weights, &format!("{:.1} MB", run.report.weight_bytes as f64 / 1e6)) {
-        return Ok(run.stop(plans));
+        return Ok(run.stop(lanes));
     }
 
     run.begin(Phase::Artifact);
-    for ((target, scheduled), compiled) in scheduled.iter().zip(&compiled) {
+    let mut weights = weights.as_slice();
+    for lane in &lanes {
+        let of_lane;
+        (of_lane, weights) = weights.split_at(lane.plans.iter().count());
+        add_variants(lane, of_lane, &entries, &mut builder, &mut run.report)?;
+    }
+    let artifact = builder.finish()?;
+    run.report.artifact_bytes = artifact.len_bytes();
+    run.end(Phase::Artifact, &format!("{:.1} MB", run.report.artifact_bytes as f64 / 1e6));
+    Ok(Compilation { artifact: Some(artifact), ..run.stop(lanes) })
+}
+
+/// Adds the variants of a lane to the artifact. What the report tells of all of them, it tells of the first lane.
+fn add_variants(
+    lane: &Lane,
+    weights: &[Weights],
+    entries: &[Entry],
+    builder: &mut ArtifactBuilder<'static>,
+    of_all: &mut Report,
+) -> Result<(), CompileError> {
+    let Lane { plans, kernels, .. } = lane;
+    for ((target, scheduled), compiled) in lane.scheduled.iter().zip(&lane.compiled) {
         let features = target.required_features();
         let features: Vec<&str> = features.iter().map(String::as_str).collect();
         let mut variant = VariantBuilder::new(target.to_string(), &features);
@@ -274,22 +276,22 @@ pub fn compile(
         let mut report = VariantReport { target: target.to_string(), ..VariantReport::default() };
         let mut launches: Vec<LaunchForm> = Vec::with_capacity(scheduled.len());
         for (n, scheduled) in scheduled.iter().enumerate() {
-            let info = kernel_info(&kernels, n, scheduled, compiled)?;
+            let info = kernel_info(kernels, n, scheduled, compiled)?;
             report.code_bytes += compiled.bytes(n).len() as u64;
             report.tf32_kernels += usize::from(scheduled.takes(Intrinsic::Mma8));
-            report.kernels.push(kernel_report(&kernels, n, &info, compiled));
+            report.kernels.push(kernel_report(kernels, n, &info, compiled));
             variant.kernel(info, compiled.bytes(n));
             launches.push(compiled.launch(n, scheduled)?);
         }
-        for (n, (plan, weights)) in plans.iter().zip(&weights).enumerate() {
+        for (n, (plan, weights)) in plans.iter().zip(weights).enumerate() {
             let parts = Parts { plan, of_planned: &kernels.of_planned[n], weights, launches: &launches };
             let program = program::program(&parts)?;
             let arena_bytes = program.static_plan.as_ref().map(|p| p.arena_bytes);
             let place = match n.checked_sub(1) {
-                Some(case) => &mut run.report.special_cases[case].arena_bytes,
-                None => &mut run.report.arena_bytes,
+                Some(case) => &mut of_all.special_cases[case].arena_bytes,
+                None => &mut of_all.arena_bytes,
             };
-            *place = arena_bytes;
+            *place = place.or(arena_bytes);
             if let (VariantTarget::Cuda(_), 0, Some(entry)) = (target, n, entries.first()) {
                 report.crossings = crossings(entry, &program);
                 report.crossings.retain(|crossing| !crossing.is_port(entry, &program));
@@ -305,44 +307,9 @@ pub fn compile(
             }
         }
         builder.variant(variant);
-        run.report.variants.push(report);
+        of_all.variants.push(report);
     }
-    let artifact = builder.finish()?;
-    run.report.artifact_bytes = artifact.len_bytes();
-    run.end(Phase::Artifact, &format!("{:.1} MB", run.report.artifact_bytes as f64 / 1e6));
-    Ok(Compilation { artifact: Some(artifact), ..run.stop(plans) })
-}
-
-/// The plans of a model: one for all values of its dims, and one per special case.
-#[derive(Default)]
-struct Plans {
-    general: Option<GraphPlan>,
-    special: Vec<SpecialPlan>,
-}
-
-impl Plans {
-    /// Of the graph in general, and behind it those of the cases.
-    fn new(graphs: Vec<Graph>, cases: Vec<SpecialCase>, options: &CompileOptions) -> Result<Self, CompileError> {
-        let mut graphs = graphs.into_iter();
-        let nothing = || CompileError::Internal { what: "a compilation without a graph".to_owned() };
-        let mut graph = graphs.next().ok_or_else(nothing)?;
-        let states = state::resolve(&mut graph, &options.states)?;
-        let general = form::form(&graph, &options.form(states, None)).map_err(CompileError::Form)?;
-        drop(graph);
-        let mut special = Vec::with_capacity(cases.len());
-        for (graph, case) in graphs.zip(cases) {
-            let states = state::of_special_case(&graph, &options.states)?;
-            let appends = general.states.iter().map(|state| state.append).collect();
-            let plan = form::form(&graph, &options.form(states, Some(appends))).map_err(CompileError::Form)?;
-            special.push(SpecialPlan { case, plan });
-        }
-        Ok(Self { general: Some(general), special })
-    }
-
-    /// The general one first.
-    fn iter(&self) -> impl Iterator<Item = &GraphPlan> {
-        self.general.iter().chain(self.special.iter().map(|special| &special.plan))
-    }
+    Ok(())
 }
 
 /// The model's graph in general, and behind it those of the cases; to these come cases of values that graphs leave out.
@@ -395,20 +362,6 @@ fn import_all(
     Ok(graphs)
 }
 
-/// The entry `main`, and one per special case.
-fn add_entries(plans: &Plans, builder: &mut ArtifactBuilder<'static>) -> Result<Vec<Entry>, CompileError> {
-    let Some(general) = &plans.general else { return Ok(Vec::new()) };
-    let main = entry::entry(general)?;
-    let mut entries = vec![main.clone()];
-    for special in &plans.special {
-        entries.push(specialize::entry(entry::entry(&special.plan)?, &main, &special.case)?);
-    }
-    for entry in &entries {
-        builder.entry(entry.clone());
-    }
-    Ok(entries)
-}
-
 fn target(text: &str) -> Result<VariantTarget, CompileError> {
     text.parse().map_err(|reason| CompileError::UnknownTarget { target: text.to_owned(), reason })
 }
@@ -420,9 +373,6 @@ fn target(text: &str) -> Result<VariantTarget, CompileError> {
 pub fn check_target(text: &str) -> Result<(), CompileError> {
     target(text).map(drop)
 }
-
-/// Targets that are for kernels with an operation of the machine only.
-type Further = Vec<(Intrinsic, Vec<Target>)>;
 
 /// The targets, and further ones: those for an operation that better processors have come first.
 fn targets(options: &CompileOptions) -> Result<(Vec<VariantTarget>, Further), CompileError> {

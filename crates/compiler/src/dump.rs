@@ -6,6 +6,7 @@
 //! constants/HASH.pb                 ONNX tensors that graphs name by hash
 //! NN-codegen/TARGET/KERNEL.s        the machine code of a kernel
 //! NN-codegen/cuda-sm_NN/KERNEL.ptx  the PTX of a kernel
+//! cuda/                             the same of GPUs, where they have a plan of their own
 //! ```
 
 use crate::code::{Code, VariantTarget};
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const CONSTANTS: &str = "constants";
 
 /// Writes files into a folder, or nothing.
+#[derive(Clone)]
 pub(crate) struct Dump {
     folder: Option<PathBuf>,
 }
@@ -31,6 +33,11 @@ impl Dump {
             create_dir(path)?;
         }
         Ok(Self { folder: folder.map(Path::to_owned) })
+    }
+
+    /// The same in a folder within.
+    pub(crate) fn within(&self, name: &str) -> Result<Self, CompileError> {
+        Self::new(self.folder.as_ref().map(|folder| folder.join(name)).as_deref())
     }
 
     /// Writes what a phase made; the text is made only if somebody wants it.

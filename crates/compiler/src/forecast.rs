@@ -75,7 +75,9 @@ pub fn forecast(
     progress: &mut dyn Progress,
 ) -> Result<Forecast, CompileError> {
     let options = CompileOptions { stop_after: Some(Phase::Plan), ..options.clone() };
-    let Compilation { plan, report, .. } = compile(source, &options, progress)?;
+    let compilation = compile(source, &options, progress)?;
+    let weight_bytes = compilation.general_plans().map(weight_bytes).sum();
+    let Compilation { plan, report, .. } = compilation;
     let Some(plan) = plan else {
         return Err(CompileError::Internal { what: "a compilation that stops after the plan has none".to_owned() });
     };
@@ -100,7 +102,6 @@ pub fn forecast(
         })
         .collect();
     let distinct = kernels::formulate(&[&plan]).distinct.len() as u64;
-    let weight_bytes = weight_bytes(&plan);
     let mut artifact_bytes = weight_bytes + FILE_BYTES;
     let mut seconds = Vec::new();
     for text in &options.targets {

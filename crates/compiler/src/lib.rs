@@ -23,6 +23,7 @@ mod error;
 mod fallback;
 mod forecast;
 mod kernels;
+mod lane;
 pub mod layers;
 mod machine;
 mod options;

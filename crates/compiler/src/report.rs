@@ -15,6 +15,8 @@ pub struct Report {
     pub launches: usize,
     /// Sums of products of numbers of 16 bits that the precision asked for, each in a kernel of its own.
     pub rounded_contractions: usize,
+    /// GPUs have a plan of their own, beside that of processors.
+    pub has_gpu_plan: bool,
     /// Products and attentions of f16 or bf16 numbers that GPUs compute in f32, since they share the plan of processors.
     pub halves_in_f32: usize,
     /// Kernels that differ.

@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: CompareArgs, console: &Console) -> Result<Exit, Fai
     let mut sets = inputs.load(session.entry(), missing, console)?;
     if let (Some(path), true) = (&model, layers) {
         let plans = plans_again(path, &loaded, console)?;
-        let plans: Vec<&infc::GraphPlan> = plans.plans();
+        let plans: Vec<&infc::GraphPlan> = plans.plans_for(&loaded.selection().target);
         let set = sets.first().ok_or_else(|| CliError::MissingData { names: vec!["any input".to_owned()] })?;
         let inputs = set.all_inputs(session.entry())?;
         let layers = crate::layers::check(&plans, &loaded, &inputs, Tolerance { rtol, atol })?;
@@ -166,7 +166,8 @@ fn plans_again(path: &Path, artifact: &infc_runtime::Model, console: &Console) -
         let (what, expected, found) = ("number of plans".to_owned(), expected.to_string(), found.to_string());
         return Err(CliError::OtherModel { what, expected, found }.into());
     }
-    let kernels = compilation.plan.as_ref().map_or(0, |plan| plan.kernels.len());
+    let plans = compilation.plans_for(&artifact.selection().target);
+    let kernels = plans.first().map_or(0, |plan| plan.kernels.len());
     console.note(format!("  interpreting {kernels} kernels"));
     Ok(compilation)
 }

@@ -338,6 +338,7 @@ struct Summary<'a> {
     /// Kernels that multiply numbers of 16 bits because the precision asked for it.
     rounded_kernels: usize,
     halves_in_f32: usize,
+    gpu_plan: bool,
     /// `[nodes, kernels]`: how many kernels were made of so many nodes.
     fused: &'a [(usize, usize)],
     refusals: &'a [String],
@@ -437,6 +438,7 @@ impl<'a> Summary<'a> {
             precision: job.options.precision.to_string(),
             rounded_kernels: report.rounded_contractions,
             halves_in_f32: report.halves_in_f32,
+            gpu_plan: report.has_gpu_plan,
             fused: &report.fused,
             refusals: &report.refusals,
             recorded_kernels: report.recorded_schedules,
@@ -497,6 +499,12 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
         let (rounded, all) = (report.rounded_contractions, report.launches);
         console.line(format!(
             "  {} {rounded} of {all} kernels multiply {precision} numbers; other arithmetic is f32",
+            " ".repeat(9)
+        ))?;
+    }
+    if report.has_gpu_plan {
+        console.line(format!(
+            "  {} GPUs and processors have plans of their own for products of 16-bit floats, and some weights twice",
             " ".repeat(9)
         ))?;
     }

@@ -40,7 +40,7 @@ fn a_model_in_figures() {
             }
         );
     }
-    infc(at, "check digits.onnx --target x86-63").fails(1, "compile::unknown-target");
+    infc(at, "check digits.onnx --target x86-63").fails(2, "compile::unknown-target");
     infc(at, "compile digits.onnx --target x86-64-v3").ok();
     let artifact = infc(at, "inspect digits.infa --dim N=32 --format json").ok().json();
     assert_eq!(artifact["variants"][0]["all_macs"], many["macs"]);

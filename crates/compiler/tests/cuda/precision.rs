@@ -5,7 +5,7 @@ use crate::net::{Attr, Net};
 use infc::{CompileOptions, KernelReport, Precision};
 use infc_frontend_onnx::{ImportOptions, Model as OnnxModel, import};
 use infc_ir::interp::run_graph;
-use infc_runtime::{Model, SessionOptions};
+use infc_runtime::{LoadOptions, Model, SessionOptions};
 use infc_simgpu::Simulator;
 use infc_tensor::{DType, Tensor, bf16, f16};
 use infc_testkit::random_tensor;
@@ -113,6 +113,50 @@ fn tensor_cores_multiply_halves() {
                 let found = session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{e}"));
                 let off = apart(&found[0], &exact[0]);
                 assert!(off <= bound, "{half}, {tokens} tokens, strict: {strict}: off by {off}");
+            }
+        }
+    }
+}
+
+/// Beside processors, which compute halves in f32, GPUs have a plan of their own for them, and for nothing else.
+#[test]
+fn processors_and_gpus_have_plans_of_their_own_for_halves() {
+    let compile = |half: DType, strict: bool| {
+        let specialize = vec![("S".to_owned(), vec![20])];
+        let options = CompileOptions { strict, specialize, ..options(&["x86-64-v2", "cuda"]) };
+        attention_of(half, "S").compile(&options).unwrap_or_else(|e| panic!("{e}"))
+    };
+    for (half, strict, is_apart) in
+        [(DType::F16, false, true), (DType::BF16, false, true), (DType::F32, false, false), (DType::F16, true, false)]
+    {
+        let compilation = compile(half, strict);
+        let report = &compilation.report;
+        let targets: Vec<&str> = report.variants.iter().map(|variant| variant.target.as_str()).collect();
+        assert_eq!((targets, report.halves_in_f32), (vec!["cuda:sm_80", "x86-64-v2"], 0), "{half}");
+        let multiplies = |kernel: &KernelReport| kernel.schedule.contains("to mma16");
+        let on_gpu = report.variants[0].kernels.iter().any(multiplies);
+        assert_eq!(on_gpu, is_apart, "{half}, strict: {strict}");
+        let [for_gpu, for_cpu] = ["cuda:sm_80", "x86-64-v2"].map(|target| {
+            let plans = compilation.plans_for(target);
+            assert_eq!(plans.len(), 2, "a special case");
+            plans.iter().map(ToString::to_string).collect::<Vec<_>>()
+        });
+        assert_eq!(for_gpu != for_cpu, is_apart, "{half}, strict: {strict}");
+
+        let onnx = OnnxModel::from_bytes(attention_of(half, "S").into_bytes(), None).expect("well formed");
+        let graph = import(&onnx, &ImportOptions::default()).expect("the model can be imported");
+        let bytes = compilation.to_bytes().expect("an artifact");
+        for target in ["cuda:sm_80", "x86-64-v2"] {
+            let load = LoadOptions { target: Some(target.to_owned()), ..on(&Arc::new(Simulator::new(7))) };
+            let model = Model::from_vec_with(bytes.clone(), &load).unwrap_or_else(|e| panic!("{e}"));
+            let mut session = model.session(&SessionOptions::default()).expect("a session");
+            for tokens in [20, 33] {
+                let x = random_tensor(half, vec![tokens, 32], tokens as u64);
+                let exact =
+                    run_graph(&graph, &[tokens as i64], std::slice::from_ref(&x)).expect("it can be interpreted");
+                let found = session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{target}: {e}"));
+                let off = apart(&found[0], &exact[0]);
+                assert!(off <= if half == DType::BF16 { 3e-2 } else { 4e-3 }, "{half} on {target}: off by {off}");
             }
         }
     }
