@@ -50,8 +50,13 @@ pub(super) fn parse_state(text: &str) -> Result<(String, String), CliError> {
 /// The options that an artifact's provenance names, to compile its model again in the same way.
 pub(super) fn from_flags(flags: &[String]) -> Result<infc::CompileOptions, CliError> {
     let mut options = infc::CompileOptions::default();
+    // How kernels are formed depends on whether they are for GPUs.
+    let names = |text: &str| text.split(',').map(str::to_owned).collect();
     for flag in flags {
         match flag.split_once('=') {
+            Some(("target", text)) => options.targets = names(text),
+            Some(("byte-target", text)) => options.byte_targets = names(text),
+            Some(("bf16-target", text)) => options.bf16_targets = names(text),
             Some(("dim", text)) => options.dims.push(parse_dim(text)?),
             Some(("specialize", text)) => options.specialize.push(parse_specialize(text)?),
             Some(("shape", text)) => options.shapes.push(parse_shape(text)?),
@@ -84,6 +89,16 @@ mod tests {
         for bad in ["N", "=1", "N=", "N=-1", "N=a..b", "N=..4", "N=1...4"] {
             assert_eq!(parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn flags() {
+        let flags = ["target=cuda,x86-64-v3", "byte-target=x86-64-v4+vnni", "dim=N=2", "precision=f16", "strict"];
+        let options = from_flags(&flags.map(str::to_owned)).unwrap();
+        assert_eq!(options.targets, ["cuda", "x86-64-v3"]);
+        assert_eq!(options.byte_targets, ["x86-64-v4+vnni"]);
+        assert_eq!(options.dims, [("N".to_owned(), DimChoice::Fixed(2))]);
+        assert_eq!((options.precision, options.strict), (infc::Precision::F16, true));
     }
 
     #[test]
