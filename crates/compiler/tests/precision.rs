@@ -11,7 +11,7 @@ use infc_runtime::{Model, SessionOptions};
 use infc_tensor::{DType, Tensor};
 use net::{Attr, Net};
 
-const TARGETS: [&str; 4] = ["x86-64-v4+vnni+bf16", "x86-64-v4", "x86-64-v3", "x86-64-v2"];
+const TARGETS: [&str; 5] = ["x86-64-v4+vnni+bf16+amx", "x86-64-v4+vnni+bf16", "x86-64-v4", "x86-64-v3", "x86-64-v2"];
 
 fn options(target: &str) -> CompileOptions {
     in_halves(target, Precision::Bf16)

@@ -18,7 +18,8 @@ use infc_tensor::{DType, Element};
 use net::{attribute, port};
 use prost::Message;
 
-const TARGETS: [&str; 5] = ["x86-64-v4+vnni", "x86-64-v4", "x86-64-v3+avxvnni", "x86-64-v3", "x86-64-v2"];
+const TARGETS: [&str; 6] =
+    ["x86-64-v4+vnni+amx", "x86-64-v4+vnni", "x86-64-v4", "x86-64-v3+avxvnni", "x86-64-v3", "x86-64-v2"];
 
 /// One node; inputs are given when the model runs, or constants of it.
 struct Case {
