@@ -17,7 +17,7 @@ const MAX_ELEMENTS: usize = 1500;
 const OPSETS: [i64; 10] = [9, 13, 17, 18, 20, 22, 24, 26, 28, 28];
 
 /// The types of inputs; the usual ones more often.
-const TYPES: [DType; 24] = [
+const TYPES: [DType; 30] = [
     DType::F32,
     DType::F32,
     DType::F32,
@@ -29,9 +29,15 @@ const TYPES: [DType; 24] = [
     DType::BF16,
     DType::BF16,
     DType::F8E4M3FN,
+    DType::F8E4M3FNUZ,
     DType::F8E5M2,
+    DType::F8E5M2FNUZ,
+    DType::F8E8M0,
+    DType::F4E2M1,
     DType::I4,
     DType::U4,
+    DType::I2,
+    DType::U2,
     DType::I64,
     DType::I64,
     DType::I32,

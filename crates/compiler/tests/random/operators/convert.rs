@@ -7,7 +7,7 @@ use infc_tensor::{DType, Tensor};
 
 pub(super) const DRAWERS: &[Drawer] = &[cast, cast, cast, cast_like, quantize, dequantize, quantize_dynamically];
 
-const TYPES: [DType; 17] = [
+const TYPES: [DType; 23] = [
     DType::F32,
     DType::F32,
     DType::F64,
@@ -22,9 +22,15 @@ const TYPES: [DType; 17] = [
     DType::U32,
     DType::Bool,
     DType::F8E4M3FN,
+    DType::F8E4M3FNUZ,
     DType::F8E5M2,
+    DType::F8E5M2FNUZ,
+    DType::F8E8M0,
+    DType::F4E2M1,
     DType::I4,
     DType::U4,
+    DType::I2,
+    DType::U2,
 ];
 
 fn cast(d: &mut Draft) -> Option<Candidate> {
