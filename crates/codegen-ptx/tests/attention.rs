@@ -26,6 +26,13 @@ const PLAIN: Shape<'_> =
     Shape { heads: 2, rows: "20", keys: "96", inner: 16, columns: 16, score: "SUM * 0.25", mask: "" };
 
 fn kernel(shape: &Shape<'_>) -> Kernel {
+    kernel_of("f32", shape)
+}
+
+/// Attention of numbers of a type: of halves, weights are rounded to such, too.
+fn kernel_of(dtype: &str, shape: &Shape<'_>) -> Kernel {
+    let number = |load: &str| if dtype == "f32" { load.to_owned() } else { format!("f32({load})") };
+    let rounded = |x: String| if dtype == "f32" { x } else { format!("f32({dtype}({x}))") };
     let Shape { heads, rows, keys, inner, columns, score, mask } = shape;
     let symbols: Vec<String> = [rows, keys]
         .into_iter()
@@ -38,18 +45,21 @@ fn kernel(shape: &Shape<'_>) -> Kernel {
     };
     let (q, v) = (heads * inner, heads * columns);
     let text = format!(
-        "kernel @attention(q: f32[{rows}, {q}], k: f32[{heads}, {inner}, {keys}], v: f32[{keys}, {v}]{mask}) -> (y: f32[{rows}, {v}]) {clause}{{
-  stage sum0[c: {heads}, h: {rows}, w: {keys}, reduce k: {inner}] = fold sum q[h, {inner}*c + k] * k[c, k, w]
+        "kernel @attention(q: {dtype}[{rows}, {q}], k: {dtype}[{heads}, {inner}, {keys}], v: {dtype}[{keys}, {v}]{mask}) -> (y: f32[{rows}, {v}]) {clause}{{
+  stage sum0[c: {heads}, h: {rows}, w: {keys}, reduce k: {inner}] = fold sum {} * {}
   stage fold1[m: {heads}, n: {rows}, reduce r: {keys}] = fold max {}
-  stage map2[c, h, w] = exp({} - fold1[c, h])
+  stage map2[c, h, w] = {}
   stage fold3[n, m, reduce r] = fold sum map2[m, n, r]
-  stage sum4[h, c, e: {columns}, reduce l: {keys}] = fold sum map2[c, h, l] * v[l, {columns}*c + e]
+  stage sum4[h, c, e: {columns}, reduce l: {keys}] = fold sum map2[c, h, l] * {}
   stage out5[h, c, e] = sum4[h, c, e] / fold3[h, c]
   output y[h, {columns}*c + e] = out5[h, c, e]
 }}
 ",
+        number(&format!("q[h, {inner}*c + k]")),
+        number("k[c, k, w]"),
         at(["m", "n", "r"]),
-        at(["c", "h", "w"])
+        rounded(format!("exp({} - fold1[c, h])", at(["c", "h", "w"]))),
+        number(&format!("v[l, {columns}*c + e]"))
     );
     text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
@@ -78,6 +88,53 @@ fn attends(shape: &Shape<'_>, symbols: &[i64]) {
     assert!(compiled.schedule.contains("attended"), "{}", compiled.schedule);
     assert!(!text(&compiled).contains("mma.sync") && text(&compiled).contains("fma"), "{}", compiled.nest);
     agrees(&format!("{symbols:?}, in f32"), &kernel, &compiled, symbols, 1e-5);
+}
+
+/// Halves are multiplied as they are, whatever may be rounded.
+#[track_caller]
+fn attends_halves(shape: &Shape<'_>, symbols: &[i64]) {
+    for (dtype, step) in [("f16", 1e-3), ("bf16", 8e-3)] {
+        let kernel = kernel_of(dtype, shape);
+        let compiled = compile_for(&kernel, &GpuMachine::default(), ErrorClass::Reassociating);
+        let instruction = format!("mma.sync.aligned.m16n8k16.row.col.f32.{dtype}.{dtype}.f32");
+        let multiplies = text(&compiled).matches(&instruction).count();
+        assert!(multiplies >= 2, "{dtype}: {}\n{}", compiled.schedule, compiled.nest);
+        agrees(&format!("{dtype}, {symbols:?}"), &compiled.kernel, &compiled, symbols, step);
+        // Each block has a maximum of its own, and so other roundings.
+        agrees(&format!("{dtype}, {symbols:?}, as it was"), &kernel, &compiled, symbols, 2.0 * step);
+        let old = compiled::compile_old(&kernel, ErrorClass::Reassociating);
+        assert!(!text(&old).contains("mma.sync"));
+        agrees(&format!("{dtype}, {symbols:?}, sm_75"), &kernel, &old, symbols, 2.0 * step);
+    }
+}
+
+#[test]
+fn halves() {
+    attends_halves(&Shape { rows: "32", keys: "128", ..PLAIN }, &[]);
+    for (rows, keys, inner, columns) in
+        [("20", "96", 16, 16), ("17", "37", 24, 20), ("64", "64", 40, 64), ("9", "5", 8, 33)]
+    {
+        attends_halves(&Shape { rows, keys, inner, columns, ..PLAIN }, &[]);
+    }
+    let score = "SUM * 0.25 + mask[KEY]";
+    attends_halves(&Shape { keys: "70", score, mask: ", mask: f32[70]", ..PLAIN }, &[]);
+    for symbols in [[1, 1], [20, 70], [33, 128]] {
+        attends_halves(&Shape { rows: "S", keys: "L", ..PLAIN }, &symbols);
+    }
+}
+
+/// Values alone in halves: there is no instruction for two types, and a thread multiplies by itself.
+#[test]
+fn factors_of_two_types() {
+    let text_of = kernel(&PLAIN).to_string();
+    let mixed = text_of.replace("v: f32", "v: f16").replace("* v[l, 16*c + e]", "* f32(v[l, 16*c + e])");
+    assert_ne!(mixed, text_of);
+    let kernel: Kernel = mixed.parse().unwrap_or_else(|e| panic!("{e}\n{mixed}"));
+    for machine in [machine(), GpuMachine::default()] {
+        let compiled = compile_for(&kernel, &machine, ErrorClass::Reassociating);
+        assert!(!text(&compiled).contains("mma.sync"), "{}", compiled.schedule);
+        agrees("values in halves", &kernel, &compiled, &[], 1e-5);
+    }
 }
 
 #[test]
@@ -174,8 +231,10 @@ fn shapes_by_lot() {
 /// Without a barrier or a wait between what is copied, scored, folded and weighed, something is read too early, or written too soon.
 #[test]
 fn planted_faults_are_found() {
-    let kernel = kernel(&Shape { rows: "20", keys: "136", ..PLAIN });
-    for machine in [machine(), GpuMachine::default()] {
+    let shape = Shape { rows: "20", keys: "136", ..PLAIN };
+    let cases = [("f32", machine()), ("f32", GpuMachine::default()), ("f16", GpuMachine::default())];
+    for (dtype, machine) in cases {
+        let kernel = kernel_of(dtype, &shape);
         let compiled = compile_for(&kernel, &machine, ErrorClass::Reassociating);
         let without = |wanted: &str| compiled::mutants(&compiled, &kernel, wanted, |_| String::new());
         assert!(without("cp.async.wait_group").iter().all(Option::is_some));
@@ -192,7 +251,8 @@ fn planted_faults_are_found() {
 fn the_assembler_takes_attention() {
     let shapes = [PLAIN, Shape { rows: "128", keys: "128", inner: 64, columns: 64, ..PLAIN }];
     let machines = [machine(), GpuMachine::default()];
-    let both = |shape| machines.iter().map(move |machine| (kernel(shape), machine));
+    let all = [(machines[0], "f32"), (machines[1], "f32"), (machines[1], "f16"), (machines[1], "bf16")];
+    let both = |shape| all.iter().map(move |(machine, dtype)| (kernel_of(dtype, shape), machine));
     let nests: Vec<_> = shapes
         .iter()
         .flat_map(both)
