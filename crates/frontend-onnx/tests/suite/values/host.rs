@@ -39,6 +39,26 @@ fn what_a_condition_keeps() {
     Case::new("Compress", 11).data(floats(&[3, 4])).data(condition).dynamic(&[1]).agrees();
 }
 
+/// A condition that is known says how many there are, whatever the extents: no host is asked.
+#[test]
+fn what_a_known_condition_keeps() {
+    let native = |case: &Case| {
+        let graph = case.agrees();
+        assert!(graph.order.iter().all(|&id| !matches!(graph.nodes[id].op, Op::Host(_))), "{graph}");
+    };
+    for condition in [&[false, true, true][..], &[true, false, true], &[false], &[false, false, true, true], &[true; 3]]
+    {
+        let of = || Case::new("Compress", 11).data(floats(&[3, 4])).constant(bools(condition));
+        native(&of().int("axis", 0));
+        native(&of().int("axis", -1));
+        native(&of());
+        native(&of().int("axis", -1).dynamic(&[0]));
+    }
+    let of = || Case::new("Compress", 11).data(floats(&[3, 4])).constant(bools(&[true, false, true]));
+    native(&of().int("axis", 0).dynamic(&[0]));
+    native(&of().dynamic(&[0]));
+}
+
 #[test]
 fn boxes_that_overlap() {
     let boxes = [0.0f32, 0.0, 1.0, 1.0, 0.0, 0.1, 1.0, 1.1, 0.0, 10.0, 1.0, 11.0, 0.0, 100.0, 1.0, 101.0];
