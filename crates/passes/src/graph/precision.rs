@@ -50,7 +50,7 @@ pub fn run(graph: &mut Graph, to: DType, which: Which) -> Changed {
             }
         }
     }
-    let mut known = Known { to, of: HashMap::new() };
+    let mut known = Known::new(graph, to);
     let mut suits = |id: NodeId| match which {
         Which::Weighted => pays(graph, id),
         Which::Halves => known.multiplied(graph, id),
@@ -108,6 +108,20 @@ struct Known {
 }
 
 impl Known {
+    /// What there is in order, so that nothing is looked for deeper than one node back. Constants are looked at when they are
+    /// asked for: there are many, and of most nobody does.
+    fn new(graph: &Graph, to: DType) -> Self {
+        let mut known = Self { to, of: HashMap::new() };
+        for node in graph.order.iter().map(|&id| &graph.nodes[id]) {
+            if !node.inputs.is_empty() && !node.inputs.iter().all(|&input| is_constant(graph, input)) {
+                for &output in &node.outputs {
+                    known.fits(graph, output);
+                }
+            }
+        }
+        known
+    }
+
     /// Whether a node multiplies such numbers, which some of the graph's values were.
     fn multiplied(&mut self, graph: &Graph, id: NodeId) -> bool {
         let node = &graph.nodes[id];
@@ -188,7 +202,7 @@ fn widen_inside(composite: &mut CompositeOp, stored: DType, converts: &[bool]) {
 /// How many contractions and attentions of a graph multiply numbers of a half type in f32.
 #[must_use]
 pub fn multiplied_in_f32(graph: &Graph, half: DType) -> usize {
-    let mut known = Known { to: half, of: HashMap::new() };
+    let mut known = Known::new(graph, half);
     graph.order.iter().filter(|&&id| known.multiplied(graph, id)).count()
 }
 
