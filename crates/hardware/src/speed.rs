@@ -131,23 +131,33 @@ fn convolution(dtype: &'static str, [size, c, n]: [u64; 3]) -> Case {
 /// Attention of some heads without a mask, keys and values as projections leave them.
 fn attention(dtype: &'static str, [heads, rows, keys, columns]: [u64; 4]) -> Case {
     let all = heads * columns;
+    let is_half = dtype == "f16";
+    let (stored, bytes) = if is_half { ("f16", 2) } else { ("f32", 4) };
+    // Of halves, exponentials are rounded to such.
+    let rounded = |x: &str| if is_half { format!("f32(f16({x}))") } else { x.to_owned() };
+    let number = |x: String| if is_half { format!("f32({x})") } else { x };
+    let q = number(format!("q[m, {columns}*c + k]"));
+    let k = number(format!("k[l, {columns}*c + k]"));
+    let v = number(format!("v[l, {columns}*c + e]"));
+    let p = rounded("exp(s[c, m, l] * 0.125 - most[c, m])");
+    let o = if is_half { "f16(a[m, c, e] / z[c, m])" } else { "a[m, c, e] / z[c, m]" };
     Case {
         name: format!("attention {heads}×{rows}×{keys}×{columns} {dtype}"),
         same: Same { op: "attention", dtype, dims: vec![heads, rows, keys, columns] },
         text: format!(
-            "kernel @attention(q: f32[{rows}, {all}], k: f32[{keys}, {all}], v: f32[{keys}, {all}]) -> (y: f32[{rows}, {all}]) {{
-  stage s[c: {heads}, m: {rows}, l: {keys}, reduce k: {columns}] = fold sum q[m, {columns}*c + k] * k[l, {columns}*c + k]
+            "kernel @attention(q: {stored}[{rows}, {all}], k: {stored}[{keys}, {all}], v: {stored}[{keys}, {all}]) -> (y: {stored}[{rows}, {all}]) {{
+  stage s[c: {heads}, m: {rows}, l: {keys}, reduce k: {columns}] = fold sum {q} * {k}
   stage most[c, m, reduce l: {keys}] = fold max s[c, m, l] * 0.125
-  stage p[c, m, l] = exp(s[c, m, l] * 0.125 - most[c, m])
+  stage p[c, m, l] = {p}
   stage z[c, m, reduce l] = fold sum p[c, m, l]
-  stage a[m, c, e: {columns}, reduce l: {keys}] = fold sum p[c, m, l] * v[l, {columns}*c + e]
-  stage o[m, c, e] = a[m, c, e] / z[c, m]
+  stage a[m, c, e: {columns}, reduce l: {keys}] = fold sum p[c, m, l] * {v}
+  stage o[m, c, e] = {o}
   output y[m, {columns}*c + e] = o[m, c, e]
 }}
 "
         ),
         macs: 2 * heads * rows * keys * columns,
-        bytes: 8 * all * (rows + keys),
+        bytes: 2 * bytes * all * (rows + keys),
     }
 }
 
@@ -227,6 +237,9 @@ pub fn cases() -> Vec<Case> {
         attention("tf32", [12, 128, 128, 64]),
         attention("tf32", [12, 2048, 2048, 64]),
         attention("f32", [12, 512, 512, 64]),
+        attention("f16", [12, 128, 128, 64]),
+        attention("f16", [12, 197, 197, 64]),
+        attention("f16", [12, 2048, 2048, 64]),
         softmax(4096, 1024),
         softmax(12 * 128, 128),
     ]
@@ -247,6 +260,7 @@ pub fn small_cases() -> Vec<Case> {
         depthwise(6, 8),
         attention("tf32", [2, 16, 64, 16]),
         attention("f32", [2, 16, 64, 16]),
+        attention("f16", [2, 16, 64, 16]),
         softmax(8, 64),
     ]
 }
