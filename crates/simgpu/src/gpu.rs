@@ -138,6 +138,13 @@ impl Simulator {
         state.fails_at = Some(state.launches + launches);
     }
 
+    /// How often memory was allocated so far.
+    #[must_use]
+    pub fn allocations(&self) -> usize {
+        // What is given back leaves an empty one.
+        self.state().buffers.len()
+    }
+
     /// Launches so far.
     #[must_use]
     pub fn launches(&self) -> usize {

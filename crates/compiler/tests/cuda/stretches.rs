@@ -58,6 +58,29 @@ fn what_comes_again_is_recorded() {
     assert!(gpu.is_empty(), "graphs are given back");
 }
 
+/// What the largest run has reserved is enough for all that are no larger, whether graphs are started or kernels.
+#[test]
+fn runs_allocate_nothing_once_there_is_enough() {
+    for graphs in [true, false] {
+        let simulator = Simulator::new(4);
+        let gpu = Arc::new(if graphs { simulator } else { simulator.without_graphs() });
+        let mut session = loaded(squares(), &gpu);
+        check(&mut session, 20, 0.0);
+        let reserved = gpu.allocations();
+        for rows in [20, 3, 20, 1, 13, 3] {
+            check(&mut session, rows, 1.0);
+        }
+        assert_eq!(gpu.allocations(), reserved, "graphs: {graphs}");
+        check(&mut session, 40, 2.0);
+        let more = gpu.allocations();
+        assert!(more > reserved, "graphs: {graphs}");
+        for rows in [40, 20, 39, 1] {
+            check(&mut session, rows, 3.0);
+        }
+        assert_eq!(gpu.allocations(), more, "graphs: {graphs}");
+    }
+}
+
 /// More shapes than a session keeps graphs of, each once, twice, and in turns.
 #[test]
 fn shapes_that_never_come_again() {
