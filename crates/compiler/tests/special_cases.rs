@@ -206,6 +206,34 @@ fn values_that_make_no_sense_are_refused() {
     assert!(message.contains("N=5"), "{message}");
 }
 
+/// How large a dim may be decides about tiles, and not about results; what is larger is refused.
+#[test]
+fn bounds_of_dims_choose_schedules() {
+    let of = |most: Option<i64>| {
+        let dims = vec![("N".to_owned(), DimChoice::Range(1, most))];
+        compiled(layers(), &CompileOptions { dims, ..CompileOptions::default() })
+    };
+    let (few, any) = (of(Some(4)), of(None));
+    let schedules = |compilation: &Compilation| -> Vec<Vec<String>> {
+        let of_variant =
+            |kernels: &[infc::KernelReport]| kernels.iter().map(|kernel| kernel.schedule.clone()).collect();
+        compilation.report.variants.iter().map(|variant| of_variant(&variant.kernels)).collect()
+    };
+    for (target, (few, any)) in schedules(&few).iter().zip(&schedules(&any)).enumerate() {
+        assert_ne!(few, any, "target {target}");
+    }
+    let z = floats(&[2, 16], 5);
+    let (mut few, mut any) = (session(&few), session(&any));
+    for rows in 1..=4 {
+        let x = floats(&[rows, 48], 4);
+        let [few, any] =
+            [&mut few, &mut any].map(|session| session.run_owned(&[&x, &z]).expect("it runs").swap_remove(0));
+        infc_testkit::assert_close(&format!("{rows} rows"), &[few], &[any], 1e-5, 1e-6);
+    }
+    let error = few.run_owned(&[&floats(&[5, 48], 4), &z]).expect_err("more than there may be");
+    assert_eq!(error.code(), "runtime::dim-out-of-range", "{error}");
+}
+
 #[test]
 fn a_squeeze_that_drops_another_axis_may_show_only_within() {
     let net = Net::new(18)
