@@ -186,7 +186,7 @@ pub fn compile(
     // Variants are of one model as callers see it.
     let is_one = entries.windows(2).all(|pair| pair[0] == pair[1]);
     if lanes.is_empty() || !is_one {
-        run.report.halves_in_f32 = together.halves_in_f32();
+        run.report.halves_in_f32 = if is_mixed { together.halves_in_f32() } else { 0 };
         together.plan(cases)?;
         entries = vec![together.plans.entries()?];
         lanes = vec![together];
@@ -195,6 +195,7 @@ pub fn compile(
     for lane in lanes.iter().rev() {
         describe_plans(&mut run.report, &lane.plans, options);
     }
+    lanes.first().into_iter().for_each(|lane| taken::describe_choices(&mut run.report, lane.plans.iter()));
     fallback::check(&run.report.on_host, run.report.onnx_nodes, options)?;
     if run.end(Phase::Plan, &plan_summary(&run.report)) {
         return Ok(run.stop(lanes));
@@ -268,6 +269,7 @@ fn add_variants(
     of_all: &mut Report,
 ) -> Result<(), CompileError> {
     let Lane { plans, kernels, .. } = lane;
+    let is_first = of_all.variants.is_empty();
     for ((target, scheduled), compiled) in lane.scheduled.iter().zip(&lane.compiled) {
         let features = target.required_features();
         let features: Vec<&str> = features.iter().map(String::as_str).collect();
@@ -291,7 +293,9 @@ fn add_variants(
                 Some(case) => &mut of_all.special_cases[case].arena_bytes,
                 None => &mut of_all.arena_bytes,
             };
-            *place = place.or(arena_bytes);
+            if is_first {
+                *place = arena_bytes;
+            }
             if let (VariantTarget::Cuda(_), 0, Some(entry)) = (target, n, entries.first()) {
                 report.crossings = crossings(entry, &program);
                 report.crossings.retain(|crossing| !crossing.is_port(entry, &program));
@@ -429,7 +433,6 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
             report.on_host.push(host);
         }
     }
-    taken::describe_choices(report, plans.iter());
     report.launches = plan.kernels.len();
     report.rounded_contractions = rounded_contractions(&plan.graph, options.precision);
     let mut fused: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();

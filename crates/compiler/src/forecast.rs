@@ -2,13 +2,13 @@
 
 use crate::code::VariantTarget;
 use crate::kernels::{self, traffic};
-use crate::{
-    Compilation, CompileError, CompileOptions, Phase, Progress, Source, Target, compile, entry, schedule_machine,
-};
+use crate::{CompileError, CompileOptions, Phase, Progress, Source, Target, compile, entry, schedule_machine};
 use infc_artifact::{Entry, PortSpec};
 use infc_ir::entity::{EntityId, SymbolId};
 use infc_ir::index::Dim;
-use infc_passes::form::{BufferPlace, GraphPlan, OperandSource};
+use infc_ir::kernel::Kernel;
+use infc_passes::form::{BufferPlace, GraphPlan, OperandSource, PlannedKernel};
+use infc_tensor::DType;
 use std::collections::BTreeSet;
 
 /// Cycles per second of the machine that times are told for: a server core of the last years that is kept busy.
@@ -34,7 +34,7 @@ pub struct Forecast {
     pub outputs: Vec<(String, String)>,
     /// The dynamic dims.
     pub dims: Vec<ForecastDim>,
-    /// Kernels launched per run.
+    /// Kernels launched per run; this and what follows up to the arena is of GPUs where these have a plan of their own.
     pub kernels: usize,
     /// Multiply-adds of a run, or element-wise operations of kernels that have none.
     pub macs: u64,
@@ -76,12 +76,9 @@ pub fn forecast(
 ) -> Result<Forecast, CompileError> {
     let options = CompileOptions { stop_after: Some(Phase::Plan), ..options.clone() };
     let compilation = compile(source, &options, progress)?;
-    let weight_bytes = compilation.general_plans().map(weight_bytes).sum();
-    let Compilation { plan, report, .. } = compilation;
-    let Some(plan) = plan else {
-        return Err(CompileError::Internal { what: "a compilation that stops after the plan has none".to_owned() });
-    };
-    let entry = entry::entry(&plan)?;
+    let nothing = || CompileError::Internal { what: "a compilation that stops after the plan has none".to_owned() };
+    let plan = compilation.plan.as_ref().ok_or_else(nothing)?;
+    let entry = entry::entry(plan)?;
     let symbols: Vec<ForecastDim> = plan
         .graph
         .symbols
@@ -92,31 +89,26 @@ pub fn forecast(
         })
         .collect();
     let at = |dim: &Dim| value(dim, &symbols);
-    let costs: Vec<Cost> = plan
-        .kernels
-        .iter()
-        .map(|planned| Cost {
-            macs: at(&planned.kernel.work()),
-            bytes: at(&traffic(&planned.kernel)),
-            element_bits: planned.kernel.operands.iter().filter_map(|o| o.dtype.size_bytes()).max().unwrap_or(4) * 8,
-        })
-        .collect();
-    let distinct = kernels::formulate(&[&plan]).distinct.len() as u64;
+    let costs = costs(plan, &at);
+    let weight_bytes = weight_bytes(compilation.general_plans());
     let mut artifact_bytes = weight_bytes + FILE_BYTES;
     let mut seconds = Vec::new();
-    for text in &options.targets {
+    for (n, text) in options.targets.iter().chain(&further_targets(plan, &options)).enumerate() {
         let target: VariantTarget =
             text.parse().map_err(|reason| CompileError::UnknownTarget { target: text.clone(), reason })?;
+        let plans = compilation.plans_for(text);
+        let own = *plans.first().ok_or_else(nothing)?;
+        let distinct = kernels::formulate(&[own]).distinct.len() as u64;
         let kernel_bytes = if target.cpu().is_some() { KERNEL_BYTES } else { KERNEL_BYTES_OF_PTX };
-        artifact_bytes += distinct * kernel_bytes + plan.kernels.len() as u64 * LAUNCH_BYTES;
-        if let Some(target) = target.cpu() {
-            let cycles: f64 = costs.iter().map(|cost| cost.cycles(target)).sum();
+        artifact_bytes += distinct * kernel_bytes + own.kernels.len() as u64 * LAUNCH_BYTES;
+        if let Some(target) = target.cpu().filter(|_| n < options.targets.len()) {
+            let cycles: f64 = self::costs(own, &at).iter().map(|cost| cost.cycles(target)).sum();
             seconds.push((target.to_string(), cycles / FORECAST_HERTZ));
         }
     }
     Ok(Forecast {
-        onnx_nodes: report.onnx_nodes,
-        on_host: report.on_host.into_iter().map(|host| host.node).collect(),
+        onnx_nodes: compilation.report.onnx_nodes,
+        on_host: compilation.report.on_host.iter().map(|host| host.node.clone()).collect(),
         inputs: types(&entry, &entry.inputs),
         outputs: types(&entry, &entry.outputs),
         kernels: plan.kernels.len(),
@@ -124,10 +116,37 @@ pub fn forecast(
         bytes: costs.iter().fold(0, |sum, cost| sum.saturating_add(cost.bytes)),
         weight_bytes,
         artifact_bytes,
-        arena_bytes: arena_bytes(&plan, &at),
+        arena_bytes: arena_bytes(plan, &at),
         seconds,
         dims: symbols,
     })
+}
+
+/// What the kernels of a plan do.
+fn costs(plan: &GraphPlan, at: &dyn Fn(&Dim) -> u64) -> Vec<Cost> {
+    let of = |planned: &PlannedKernel| Cost {
+        macs: at(&planned.kernel.work()),
+        bytes: at(&traffic(&planned.kernel)),
+        element_bits: planned.kernel.operands.iter().filter_map(|o| o.dtype.size_bytes()).max().unwrap_or(4) * 8,
+    };
+    plan.kernels.iter().map(of).collect()
+}
+
+/// The targets that a model may get besides those that are asked for: where a kernel sums products of such numbers.
+fn further_targets(plan: &GraphPlan, options: &CompileOptions) -> Vec<String> {
+    let multiplies = |wanted: &[DType]| {
+        let reads = |kernel: &Kernel| kernel.operands.iter().filter(|o| wanted.contains(&o.dtype)).count() >= 2;
+        plan.kernels.iter().any(|planned| planned.kernel.name.contains("contract") && reads(&planned.kernel))
+    };
+    let mut further = Vec::new();
+    for (wanted, targets) in
+        [(&[DType::I8, DType::U8][..], &options.byte_targets), (&[DType::BF16], &options.bf16_targets)]
+    {
+        if multiplies(wanted) {
+            further.extend(targets.iter().filter(|target| !options.targets.contains(target)).cloned());
+        }
+    }
+    further
 }
 
 /// The value of a dim; what overflows, or cannot be said, is as large as can be.
@@ -160,15 +179,16 @@ fn types(entry: &Entry, ports: &[PortSpec]) -> Vec<(String, String)> {
     ports.iter().map(|port| (port.name.clone(), port.type_text(&names))).collect()
 }
 
-/// Constants as they are packed, each packing once.
-fn weight_bytes(plan: &GraphPlan) -> u64 {
+/// Constants of some plans as they are packed, each packing once.
+fn weight_bytes<'p>(plans: impl Iterator<Item = &'p GraphPlan>) -> u64 {
     let mut known = BTreeSet::new();
     let mut bytes = 0u64;
-    for constant in plan.kernels.iter().flat_map(|k| &k.operands) {
-        let OperandSource::Constant(constant) = constant else { continue };
+    for source in plans.flat_map(|plan| &plan.kernels).flat_map(|k| &k.operands) {
+        let OperandSource::Constant(constant) = source else { continue };
         let layout = constant.packing.as_ref().map(|p| p.layout.clone());
-        if known.insert((constant.value, layout)) {
-            let tensor = &constant.constant.tensor;
+        let tensor = &constant.constant.tensor;
+        // Plans share what passes have left as it was.
+        if known.insert((std::ptr::from_ref(&*constant.constant) as usize, layout)) {
             let elem_bytes = tensor.dtype().size_bytes().unwrap_or(1) as u64;
             let all = (tensor.len_elems() as u64).saturating_mul(elem_bytes);
             bytes =

@@ -19,7 +19,6 @@ use infc_ir::schedule::Intrinsic;
 use infc_passes::form::{self, GraphPlan};
 use infc_passes::graph::precision::{Which, multiplied_in_f32};
 use infc_passes::graph::{self, Changed, PassContext};
-use infc_tensor::DType;
 
 /// Targets that are for kernels with an operation of the machine only.
 pub(crate) type Further = Vec<(Intrinsic, Vec<Target>)>;
@@ -93,7 +92,7 @@ impl Lane {
     pub(crate) fn halves_in_f32(&self) -> usize {
         let for_gpus = self.targets.iter().any(|target| target.cpu().is_none());
         let Some(graph) = self.graphs.first().filter(|_| for_gpus && !self.options.strict) else { return 0 };
-        [DType::F16, DType::BF16].into_iter().map(|half| multiplied_in_f32(graph, half)).sum()
+        multiplied_in_f32(graph)
     }
 
     /// Nodes of the general graph.

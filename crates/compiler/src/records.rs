@@ -199,7 +199,7 @@ impl Records {
         self.len() == 0
     }
 
-    /// What kernel formation is told. All targets share a plan: where several have an answer, that of the first one counts.
+    /// What kernel formation is told. Targets share a plan: where several have an answer, that of the first one counts.
     pub(crate) fn answers(&self, targets: &[String], strict: bool) -> Option<Arc<dyn Answers>> {
         let mut ways = BTreeMap::new();
         for target in targets.iter().rev() {

@@ -8,6 +8,8 @@ mod build;
 mod composites;
 #[path = "graph/folding.rs"]
 mod folding;
+#[path = "graph/halves.rs"]
+mod halves;
 #[path = "graph/lifted.rs"]
 mod lifted;
 #[path = "graph/random.rs"]

@@ -93,6 +93,7 @@ pub(crate) fn run(arguments: CheckArgs, console: &Console) -> Result<Exit, Failu
             range => ranges.push(range),
         }
     }
+    let asked = target.clone();
     let TargetList { targets, byte_targets, bf16_targets, .. } = TargetList::of(target)?;
     let options = CompileOptions {
         targets,
@@ -119,7 +120,7 @@ pub(crate) fn run(arguments: CheckArgs, console: &Console) -> Result<Exit, Failu
     if console.is_json() {
         console.json(&report)?;
     } else {
-        print(&report, console)?;
+        print(&report, &asked, console)?;
     }
     Ok(Exit::Done)
 }
@@ -148,7 +149,7 @@ impl Report {
     }
 }
 
-fn print(report: &Report, console: &Console) -> Result<(), Failure> {
+fn print(report: &Report, targets: &[String], console: &Console) -> Result<(), Failure> {
     let label = |text: &str| console.paint(Style::Label, &format!("{text:9}"));
     let host = if report.on_host.is_empty() {
         console.paint(Style::Good, "all as kernels")
@@ -177,5 +178,6 @@ fn print(report: &Report, console: &Console) -> Result<(), Failure> {
         let ghz = FORECAST_HERTZ / 1e9;
         console.line(format!("  {} at best {}, one thread at {ghz} GHz", label("time"), times.join(", ")))?;
     }
-    console.line(format!("  {} infc compile {}", label("next"), report.model))
+    let targets = if targets == ["cpu"] { String::new() } else { format!(" --target {}", targets.join(",")) };
+    console.line(format!("  {} infc compile {}{targets}", label("next"), report.model))
 }

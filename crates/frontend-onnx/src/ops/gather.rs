@@ -33,7 +33,8 @@ fn compress(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         }
     };
     let extent = x.shape()[axis].clone();
-    // What a condition says beyond the end of the axis is not asked for.
+    // ONNX knows no condition that is longer than its axis; what one says beyond the end of an axis that is known to be
+    // shorter is left out, as ONNX Runtime does, and other axes must be as long as that.
     let most = call.build.ranges().interval(&extent).max.unwrap_or(i64::MAX);
     let taken: Vec<i64> =
         (0i64..).zip(&known).filter(|&(at, &holds)| holds != 0 && at < most).map(|(at, _)| at).collect();

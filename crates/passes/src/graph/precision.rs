@@ -50,20 +50,20 @@ pub fn run(graph: &mut Graph, to: DType, which: Which) -> Changed {
             }
         }
     }
-    let mut known = Known::new(graph, to);
-    let mut suits = |id: NodeId| match which {
-        Which::Weighted => pays(graph, id),
-        Which::Halves => known.multiplied(graph, id),
+    let mut known = match which {
+        Which::Weighted => None,
+        Which::Halves => Some(Known::new(graph, to)),
     };
+    let mut suits = |id: NodeId| known.as_mut().map_or_else(|| pays(graph, id), |known| known.multiplied(graph, id));
     let contractions: HashSet<NodeId> = graph.order.iter().copied().filter(|&id| suits(id)).collect();
     if contractions.is_empty() {
         return changed;
     }
     // Inputs have no origin of their own.
     let origin = graph.order.iter().find(|id| contractions.contains(id)).map(|&id| graph.nodes[id].origin);
-    let factors = match which {
-        Which::Weighted => factors(graph, &contractions),
-        Which::Halves => {
+    let factors = match &mut known {
+        None => factors(graph, &contractions),
+        Some(known) => {
             let inputs = contractions.iter().flat_map(|&id| graph.nodes[id].inputs.clone());
             let halves = inputs.filter(|&value| known.holds(graph, value)).collect();
             let mut found = HashSet::new();
@@ -71,7 +71,7 @@ pub fn run(graph: &mut Graph, to: DType, which: Which) -> Changed {
             found
         }
     };
-    let mut pass = Pass { to, factors, rounded: HashMap::new(), widened: HashMap::new() };
+    let mut pass = Pass { to, which, factors, rounded: HashMap::new(), widened: HashMap::new() };
     let order = std::mem::take(&mut graph.order);
     for input in graph.inputs.clone() {
         if let Some(origin) = origin.filter(|_| pass.factors.contains(&input.value)) {
@@ -108,12 +108,20 @@ struct Known {
 }
 
 impl Known {
-    /// What there is in order, so that nothing is looked for deeper than one node back. Constants are looked at when they are
-    /// asked for: there are many, and of most nobody does.
+    /// What there is in order, so that nothing is looked for behind more than views. Constants, and views of them, are looked
+    /// at when they are asked for: there are many, and of most nobody does.
     fn new(graph: &Graph, to: DType) -> Self {
         let mut known = Self { to, of: HashMap::new() };
+        let mut constants: HashSet<ValueId> = HashSet::new();
         for node in graph.order.iter().map(|&id| &graph.nodes[id]) {
-            if !node.inputs.is_empty() && !node.inputs.iter().all(|&input| is_constant(graph, input)) {
+            let is_constant = match &node.op {
+                Op::Constant(_) => true,
+                Op::View(_) => constants.contains(&node.inputs[0]),
+                _ => false,
+            };
+            if is_constant {
+                constants.extend(&node.outputs);
+            } else {
                 for &output in &node.outputs {
                     known.fits(graph, output);
                 }
@@ -146,21 +154,35 @@ impl Known {
     }
 
     fn fits(&mut self, graph: &Graph, value: ValueId) -> Fits {
-        if let Some(&known) = self.of.get(&value) {
-            return known;
-        }
-        let fits = graph.producer(value).map_or(Fits::NONE, |(_, node)| self.of_output(graph, node, value));
+        let (mut at, mut around) = (value, Fits::ALL);
+        let shown = loop {
+            if let Some(&known) = self.of.get(&at) {
+                break known;
+            }
+            match graph.producer(at) {
+                Some((_, Node { op: Op::View(view), inputs, .. })) => {
+                    if !view.map.valid.is_empty() {
+                        around = around.and(Fits::of_const(view.otherwise));
+                    }
+                    at = inputs[0];
+                }
+                Some((_, node)) => {
+                    let fits = self.of_output(graph, node, at);
+                    self.of.insert(at, fits);
+                    break fits;
+                }
+                None => break Fits::NONE,
+            }
+        };
+        let fits = shown.and(around);
         self.of.insert(value, fits);
         fits
     }
 
+    /// Of what is no view.
     fn of_output(&mut self, graph: &Graph, node: &Node, value: ValueId) -> Fits {
         match &node.op {
             Op::Constant(constant) => Fits::of_tensor(&constant.tensor),
-            Op::View(view) => {
-                let read = self.fits(graph, node.inputs[0]);
-                if view.map.valid.is_empty() { read } else { read.and(Fits::of_const(view.otherwise)) }
-            }
             Op::Concat(_) => node.inputs.iter().fold(Fits::ALL, |all, &part| all.and(self.fits(graph, part))),
             Op::Reduce(reduce) if chooses(reduce) => {
                 let begins = reduce.reducer.init.iter().fold(Fits::ALL, |all, init| all.and(Fits::of_const(*init)));
@@ -199,11 +221,22 @@ fn widen_inside(composite: &mut CompositeOp, stored: DType, converts: &[bool]) {
     body.order.extend(order);
 }
 
-/// How many contractions and attentions of a graph multiply numbers of a half type in f32.
+/// How many contractions and attentions of a graph, and of the branches of its `If`s, multiply numbers of a half type in f32.
 #[must_use]
-pub fn multiplied_in_f32(graph: &Graph, half: DType) -> usize {
-    let mut known = Known::new(graph, half);
-    graph.order.iter().filter(|&&id| known.multiplied(graph, id)).count()
+pub fn multiplied_in_f32(graph: &Graph) -> usize {
+    let mut known = Known::new(graph, DType::F16);
+    let halves = [DType::F16, DType::BF16];
+    let multiplied = graph.order.iter().filter(|&&id| {
+        halves.into_iter().any(|half| {
+            known.to = half;
+            known.multiplied(graph, id)
+        })
+    });
+    let branches = graph.order.iter().filter_map(|&id| match &graph.nodes[id].op {
+        Op::If(branches) => Some([&branches.then, &branches.otherwise]),
+        _ => None,
+    });
+    multiplied.count() + branches.flatten().map(|branch| multiplied_in_f32(branch)).sum::<usize>()
 }
 
 /// Whether a node is a sum of products that is worth rounding its factors: one of them constant, with vectors of columns.
@@ -315,6 +348,7 @@ fn chooses(reduce: &ReduceOp) -> bool {
 struct Pass {
     /// The type that factors are rounded to.
     to: DType,
+    which: Which,
     factors: HashSet<ValueId>,
     /// Values as such numbers, once these are made.
     rounded: HashMap<ValueId, ValueId>,
@@ -376,6 +410,8 @@ impl Pass {
             let ty = TensorType::new(self.to, graph.ty(value).shape.clone());
             let rounded = match (&node.op, parts) {
                 _ if graph.ty(value).dtype != DType::F32 => continue,
+                // What lies around the elements need not be such a number, where nothing is rounded.
+                (Op::View(view), Some(_)) if self.which == Which::Halves && !surrounds(view, self.to) => continue,
                 (Op::View(view), Some(parts)) => {
                     let view = ViewOp { otherwise: Const::from_f64(self.to, view.otherwise.to_f64()), ..view.clone() };
                     graph.add(Op::View(view), &parts, ty, node.origin)
@@ -387,6 +423,11 @@ impl Pass {
             self.rounded.insert(value, rounded);
         }
     }
+}
+
+/// Whether a type holds what a view shows where there is no element.
+fn surrounds(view: &ViewOp, dtype: DType) -> bool {
+    view.map.valid.is_empty() || Fits::of_const(view.otherwise).holds(dtype)
 }
 
 /// Whether a value is not computed, or put together of such, so that it is there in f32 in any case.

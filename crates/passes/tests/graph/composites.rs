@@ -271,6 +271,27 @@ fn attention_of_halves() {
     }
 }
 
+/// A bias that is a product, too, which others read as well.
+#[test]
+fn attention_with_a_bias_of_all_layers() {
+    for is_mapped in [false, true] {
+        let mut net = Net::new();
+        let (q, k, v) = (net.input(&[5, 4]), net.input(&[6, 4]), net.input(&[6, 3]));
+        let (p, w) = (net.input(&[5, 7]), net.weights(&[7, 6], 8));
+        let mut bias = net.contract("mk,kn->mn", p, w);
+        if is_mapped {
+            bias = net.unary(UnaryOp::Exp, bias);
+        }
+        net.output(bias);
+        let scores = net.contract("md,nd->mn", q, k);
+        let scores = net.binary(BinaryOp::Add, scores, bias);
+        let weights = net.softmax(scores, 1);
+        let y = net.contract("mn,nd->md", weights, v);
+        net.output(y);
+        assert_eq!(recognized(net), [CompositeKind::Attention], "mapped: {is_mapped}");
+    }
+}
+
 /// As Einsums of heads are exported: the products are of heads put together, the softmax between them is over heads taken apart, and
 /// keys come before queries.
 #[test]

@@ -99,7 +99,7 @@ impl Ceilings {
 
     /// Of arithmetic, for a kernel that multiplies in tiles or does not.
     fn arithmetic(&self, in_tiles: bool) -> f64 {
-        self.tile_gflops.filter(|_| in_tiles).unwrap_or(self.gflops)
+        self.tile_gflops.filter(|_| in_tiles).unwrap_or(self.gflops).max(self.gflops)
     }
 
     /// All of arithmetic, the lowest first.
@@ -130,9 +130,13 @@ impl Ceilings {
     }
 }
 
-/// Whether a kernel's sums are those of instructions that multiply tiles.
+/// Instructions that multiply tiles, or vectors of pairs, of 16-bit floats, or of TF32, half as many at a time.
+const OF_HALVES: [&str; 5] = ["mma16", "wgmma16", "mma8", "tile2", "dot2"];
+
+/// Whether a kernel's sums are those of such instructions.
 pub(super) fn in_tiles(kernel: &KernelInfo) -> bool {
-    kernel.schedule.split("; ").any(|step| step.starts_with("tensorize "))
+    let is_of_halves = |step: &str| OF_HALVES.iter().any(|name| step.ends_with(&format!(" to {name}")));
+    kernel.schedule.split("; ").any(|step| step.starts_with("tensorize ") && is_of_halves(step))
 }
 
 /// Seconds of the quickest run.

@@ -71,7 +71,7 @@ pub(super) fn exponential(stage: &Stage) -> Option<(ScalarId, Option<DType>)> {
         _ => (result, None),
     };
     match op(exp) {
-        ScalarOp::Unary(UnaryOp::Exp, exponent) => Some((*exponent, half)),
+        ScalarOp::Unary(UnaryOp::Exp, exponent) if stage.body.dtype(exp) == DType::F32 => Some((*exponent, half)),
         _ => None,
     }
 }

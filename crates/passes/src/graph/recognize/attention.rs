@@ -78,6 +78,10 @@ fn product_behind(site: &Site<'_>, map: &Node) -> Option<ValueId> {
         let mut value = value;
         // Maps are fused with all that they can be: what is left of a chain is short.
         for _ in 0..MAX_MAPS {
+            // What others read as well, such as a bias of all layers, is no part of this.
+            if !site.is_only_use(value) {
+                return false;
+            }
             match site.graph.producer(value).map(|(_, node)| node) {
                 Some(Node { op: Op::Contract(_), .. }) => return true,
                 Some(node) if as_map(node).is_some() && node.inputs.len() == 1 => value = node.inputs[0],
