@@ -510,7 +510,7 @@ fn print(job: &Job, report: &Report, took: Duration, console: &Console) -> Resul
     }
     if report.halves_in_f32 > 0 {
         console.line(format!(
-            "  {} {} products of 16-bit floats are in f32, as processors compute them; with `--target cuda` alone they are not",
+            "  {} {} products of 16-bit floats are in f32, as on processors; with `--target cuda` alone they are not",
             " ".repeat(9),
             report.halves_in_f32
         ))?;

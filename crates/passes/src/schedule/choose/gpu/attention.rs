@@ -136,7 +136,10 @@ impl Parts {
         // Columns are what the values alone move along.
         let values = &kernel.stages[weighted];
         let of_values = moved(values)?;
-        let is_weights = |(id, _): &&(ScalarId, Vec<usize>)| matches!(&values.body.ops[*id], ScalarOp::Load(load) if load.source == Source::Stage(online::WEIGHTS, 0));
+        let is_weights = |(id, _): &&(ScalarId, Vec<usize>)| {
+            let ScalarOp::Load(load) = &values.body.ops[*id] else { return false };
+            load.source == Source::Stage(online::WEIGHTS, 0)
+        };
         let (of_weights, of_value) = of_values.iter().partition::<Vec<_>, _>(is_weights);
         let ([(of_weight, of_weights)], [(value, of_value)]) = (&of_weights[..], &of_value[..]) else { return None };
         let own = values.value_axes().map(|(n, _)| n).filter(|n| of_value.contains(n) && !of_weights.contains(n));
