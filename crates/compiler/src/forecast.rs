@@ -136,7 +136,8 @@ fn costs(plan: &GraphPlan, at: &dyn Fn(&Dim) -> u64) -> Vec<Cost> {
 fn further_targets(plan: &GraphPlan, options: &CompileOptions) -> Vec<String> {
     let multiplies = |wanted: &[DType]| {
         let reads = |kernel: &Kernel| kernel.operands.iter().filter(|o| wanted.contains(&o.dtype)).count() >= 2;
-        plan.kernels.iter().any(|planned| planned.kernel.name.contains("contract") && reads(&planned.kernel))
+        let sums = |kernel: &Kernel| kernel.stages.iter().any(|stage| stage.reduce_axes().next().is_some());
+        plan.kernels.iter().any(|planned| sums(&planned.kernel) && reads(&planned.kernel))
     };
     let mut further = Vec::new();
     for (wanted, targets) in
