@@ -102,10 +102,12 @@ fn searches_are_logged() {
         let log = fs::read_to_string(at.join("log")).unwrap();
         let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!((&lines[0]["schema"], &lines[0]["kernel"]), (&"infc.tuned-kernel/1".into(), &key.clone().into()));
-        let trials: Vec<_> = lines[1..].iter().map(|line| line["schedule"].as_str().unwrap()).collect();
-        assert!(lines[1..].iter().all(|line| line["schema"] == "infc.trial/1" && line["kernel"] == key.as_str()));
-        // What wins is measured more than once.
-        let distinct: std::collections::BTreeSet<_> = trials.iter().collect();
+        assert!(lines.iter().all(|line| line["kernel"] == key.as_str()), "{how}");
+        // What wins is measured more than once, and has a proof for other numbers of rows.
+        let proofs = lines[1..].iter().filter(|line| line["schema"] == "infc.proof/1");
+        let trials = lines[1..].iter().filter(|line| line["schema"] == "infc.trial/1");
+        assert_eq!(proofs.count() + trials.clone().count(), lines.len() - 1, "{how}");
+        let distinct: std::collections::BTreeSet<_> = trials.map(|line| line["schedule"].as_str().unwrap()).collect();
         assert_eq!(distinct.len(), 6, "{how}");
     }
 }
