@@ -11,8 +11,8 @@ use crate::start;
 use crate::taken;
 use crate::weights::{self, Weights};
 use crate::{
-    CompileError, CompileOptions, CubinReport, KernelReport, MAX_SPECIAL_CASES, Phase, Precision, Progress, Records,
-    Report, Source, SpecialCase, SpecialCaseReport, VariantReport, specialize,
+    CompileError, CompileOptions, CubinReport, HostNode, KernelReport, MAX_SPECIAL_CASES, Phase, Precision, Progress,
+    Records, Report, Source, SpecialCase, SpecialCaseReport, VariantReport, specialize,
 };
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Entry, Hash, KernelInfo, Provenance, VariantBuilder, crossings};
 use infc_frontend_onnx::{ImportOptions, Model, import};
@@ -423,15 +423,24 @@ fn plan_summary(report: &Report) -> String {
     }
 }
 
+/// Adds nodes that are not there yet.
+fn add_new(known: &mut Vec<HostNode>, nodes: Vec<HostNode>) {
+    for node in nodes {
+        if !known.iter().any(|other| other.node == node.node && other.op_type == node.op_type) {
+            known.push(node);
+        }
+    }
+}
+
 fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) {
     let Some(plan) = &plans.general else { return };
     if report.nodes == 0 {
         report.nodes = plan.graph.order.len();
     }
-    for host in plans.iter().flat_map(|plan| fallback::on_host(plan, &options.custom_ops)) {
-        if !report.on_host.iter().any(|known| known.node == host.node && known.op_type == host.op_type) {
-            report.on_host.push(host);
-        }
+    for plan in plans.iter() {
+        let (on_host, told_sizes) = fallback::on_host(plan, &options.custom_ops);
+        add_new(&mut report.on_host, on_host);
+        add_new(&mut report.told_sizes, told_sizes);
     }
     report.launches = plan.kernels.len();
     report.rounded_contractions = rounded_contractions(&plan.graph, options.precision);

@@ -5,17 +5,19 @@ use infc_ir::op::HostOp;
 use infc_passes::form::GraphPlan;
 use std::collections::BTreeSet;
 
-/// The ONNX nodes of a plan that no kernel computes, in the order in which they run.
-pub(crate) fn on_host(plan: &GraphPlan, custom_ops: &CustomOps) -> Vec<HostNode> {
-    let nodes = plan.hosts.iter().flat_map(|host| {
-        host.origins.iter().map(|node| HostNode {
+/// The ONNX nodes of a plan that no kernel computes, and those for which sizes are read, in the order in which they run.
+pub(crate) fn on_host(plan: &GraphPlan, custom_ops: &CustomOps) -> (Vec<HostNode>, Vec<HostNode>) {
+    let (mut computed, mut told) = (Vec::new(), Vec::new());
+    for host in &plan.hosts {
+        let nodes = if plan.tells_sizes(host) { &mut told } else { &mut computed };
+        nodes.extend(host.origins.iter().map(|node| HostNode {
             node: node.clone(),
             op_type: host.op.op_type.clone(),
             reason: host.op.reason.clone(),
             custom: custom_name(&host.op, custom_ops),
-        })
-    });
-    nodes.collect()
+        }));
+    }
+    (computed, told)
 }
 
 /// The name of a custom operator, as the runtime wants it; `None` for all others.

@@ -2,7 +2,9 @@
 
 use crate::code::VariantTarget;
 use crate::kernels::{self, traffic};
-use crate::{CompileError, CompileOptions, Phase, Progress, Source, Target, compile, entry, schedule_machine};
+use crate::{
+    CompileError, CompileOptions, HostNode, Phase, Progress, Source, Target, compile, entry, schedule_machine,
+};
 use infc_artifact::{Entry, PortSpec};
 use infc_ir::entity::{EntityId, SymbolId};
 use infc_ir::index::Dim;
@@ -28,6 +30,8 @@ pub struct Forecast {
     pub onnx_nodes: usize,
     /// The ONNX nodes that run on the host instead of as kernels.
     pub on_host: Vec<String>,
+    /// The ONNX nodes for which sizes that kernels compute are read during a run.
+    pub told_sizes: Vec<String>,
     /// Names and types of the inputs, types as in `f32[N, 3]`.
     pub inputs: Vec<(String, String)>,
     /// The same of the outputs.
@@ -106,9 +110,11 @@ pub fn forecast(
             seconds.push((target.to_string(), cycles / FORECAST_HERTZ));
         }
     }
+    let nodes = |of: &[HostNode]| of.iter().map(|host| host.node.clone()).collect();
     Ok(Forecast {
         onnx_nodes: compilation.report.onnx_nodes,
-        on_host: compilation.report.on_host.iter().map(|host| host.node.clone()).collect(),
+        on_host: nodes(&compilation.report.on_host),
+        told_sizes: nodes(&compilation.report.told_sizes),
         inputs: types(&entry, &entry.inputs),
         outputs: types(&entry, &entry.outputs),
         kernels: plan.kernels.len(),

@@ -23,6 +23,8 @@ pub struct Report {
     pub distinct_kernels: usize,
     /// The ONNX nodes that run on the host instead of as kernels.
     pub on_host: Vec<HostNode>,
+    /// The ONNX nodes for which sizes that kernels compute are read during a run; nothing is computed on the host for them.
+    pub told_sizes: Vec<HostNode>,
     /// How many kernels were formed from how many nodes: `(nodes, kernels)`, ascending.
     pub fused: Vec<(usize, usize)>,
     /// Bytes of constants in the file.
@@ -64,14 +66,14 @@ pub struct SpecialCaseReport {
     pub arena_bytes: Option<u64>,
 }
 
-/// An ONNX node that runs on the host.
+/// An ONNX node that runs on the host, or for which the host reads sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostNode {
     /// Its name.
     pub node: String,
     /// The operator.
     pub op_type: String,
-    /// Why no kernel computes it.
+    /// Why no kernel computes it, or why its sizes are not known before.
     pub reason: String,
     /// The name of its operator if that is a custom one, as the runtime wants it.
     pub custom: Option<String>,

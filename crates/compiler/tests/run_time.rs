@@ -455,3 +455,68 @@ fn tables_are_written_in_pieces() {
     let calls = written(turned);
     assert!(calls.contains(&table_bytes), "{calls:?}");
 }
+
+fn scaled_to_six_by_nine() -> Net {
+    let net = Net::new(13).input("x", DType::F32, &["1", "3", "H", "W"]);
+    let net = net.constant("from", &ints(&[2])).constant("to", &ints(&[4]));
+    let net = net.constant("target", &Tensor::from_elements(&[2], &[6.0f32, 9.0]).expect("two"));
+    let net = net.constant("ones", &Tensor::from_elements(&[2], &[1.0f32, 1.0]).expect("two"));
+    let net = net.node("Shape", &["x"], &["shape"], &[]).node("Slice", &["shape", "from", "to"], &["size"], &[]);
+    let net = net.node("Cast", &["size"], &["floats"], &[("to", Attr::Int(1))]);
+    let net = net.node("Div", &["target", "floats"], &["scale"], &[]);
+    let net = net.node("Concat", &["ones", "scale"], &["scales"], &[("axis", Attr::Int(0))]);
+    let attrs = [("mode", Attr::Text("nearest")), ("coordinate_transformation_mode", Attr::Text("asymmetric"))];
+    net.node("Resize", &["x", "", "scales"], &["y"], &attrs).output("y")
+}
+
+/// Scales that follow from extents, as other frameworks' exporters write them: the channels stay a number, nothing of the
+/// result is computed on the host, and one artifact takes all sizes.
+#[test]
+fn scales_may_follow_from_extents() {
+    let deny = CompileOptions { deny_fallback: true, ..CompileOptions::default() };
+    let report = scaled_to_six_by_nine().compile(&deny).unwrap_or_else(|e| panic!("{e}")).report;
+    assert!(report.on_host.is_empty() && report.told_sizes.len() == 1, "{:?}", report.told_sizes);
+    let mut session = scaled_to_six_by_nine().session();
+    assert_eq!(session.entry().outputs[0].shape[1].as_const(), Some(3));
+    for (height, width) in [(3, 3), (2, 9), (12, 4), (1, 1)] {
+        let x = counting(&[1, 3, height, width]);
+        let y = session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{height}×{width}: {e}")).swap_remove(0);
+        let (rows, columns) = ((height as f32 * (6.0 / height as f32)), (width as f32 * (9.0 / width as f32)));
+        let (rows, columns) = (rows.floor() as usize, columns.floor() as usize);
+        assert_eq!(y.shape(), [1, 3, rows, columns]);
+        let place = |at: usize, extent: usize, size: f32| {
+            // `round_prefer_floor`
+            let at = at as f32 / (size / extent as f32);
+            ((at - 0.5).ceil().max(0.0) as usize).min(extent - 1)
+        };
+        let expected: Vec<f32> = (0..3 * rows * columns)
+            .map(|n| {
+                let (channel, row, column) = (n / (rows * columns), n / columns % rows, n % columns);
+                ((channel * height + place(row, height, 6.0)) * width + place(column, width, 9.0)) as f32
+            })
+            .collect();
+        assert_eq!(y.elements::<f32>().expect("floats"), expected, "{height}×{width}");
+    }
+}
+
+/// What is no number, or too much, is an ordinary error or nothing at all.
+#[test]
+fn scales_that_make_no_sense_are_refused() {
+    let net = Net::new(13).input("x", DType::F32, &["2", "4"]).input("scales", DType::F32, &["2"]);
+    let mut session = net.node("Resize", &["x", "", "scales"], &["y"], &[]).output("y").session();
+    let x = counting(&[2, 4]);
+    let mut run = |scales: [f32; 2]| {
+        let scales = Tensor::from_elements(&[2], &scales).expect("two");
+        session.run_owned(&[&x, &scales]).map(|mut outputs| outputs.swap_remove(0))
+    };
+    assert_eq!(run([1.0, 1.0]).expect("as it is"), x);
+    for bad in [f32::NAN, -1.0, 0.0, f32::NEG_INFINITY] {
+        let nothing = run([1.0, bad]).unwrap_or_else(|e| panic!("{bad}: {e}"));
+        assert_eq!(nothing.shape(), [2, 0], "{bad}");
+    }
+    for bad in [f32::INFINITY, 1e30] {
+        let error = run([bad, bad]).expect_err("too much");
+        assert!(["runtime::out-of-memory", "runtime::bad-program"].contains(&error.code()), "{bad}: {error}");
+    }
+    assert_eq!(run([1.0, 1.0]).expect("as it is"), x);
+}

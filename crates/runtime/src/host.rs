@@ -165,15 +165,46 @@ pub(crate) fn evaluate(
     inputs: &[Option<&Tensor>],
     goes_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Tensor>, String> {
-    library::evaluate(step, inputs, goes_on)
+    match told_shape(step, inputs) {
+        Some(shape) => match Tensor::zeros(DType::F32, &shape) {
+            Ok(tensor) => Ok(vec![tensor]),
+            Err(error) => Err(error.to_string()),
+        },
+        None => library::evaluate(step, inputs, goes_on),
+    }
+}
+
+/// True if an operator only makes sizes that kernels compute known, as the shape of a tensor that has no elements. That
+/// takes no definition.
+fn tells_sizes(program: &Program, step: &Host) -> bool {
+    let has_no_elements = |slot: &Option<u32>| match slot.and_then(|slot| program.slots.get(slot as usize)) {
+        Some(Slot::Host(made)) => {
+            made.dtype == DType::F32 && made.shape.iter().any(|extent| extent.as_const() == Some(0))
+        }
+        _ => false,
+    };
+    is_shaping(step) && step.outputs.len() == 1 && step.outputs.iter().all(has_no_elements)
+}
+
+fn is_shaping(step: &Host) -> bool {
+    step.op_type == "ConstantOfShape" && step.domain.is_empty() && step.attributes.is_empty()
+}
+
+/// The shape that [`tells_sizes`] is about; `None` if there would be elements.
+fn told_shape(step: &Host, inputs: &[Option<&Tensor>]) -> Option<Vec<usize>> {
+    let [Some(extents)] = inputs else { return None };
+    let extents = extents.elements::<i64>().ok().filter(|_| is_shaping(step))?;
+    let shape: Vec<usize> = extents.iter().map(|&extent| usize::try_from(extent).ok()).collect::<Option<_>>()?;
+    shape.contains(&0).then_some(shape)
 }
 
 /// Fails if a variant has host steps that this build cannot evaluate, custom operators aside.
 pub(crate) fn check(body: &VariantBody, custom_ops: &[String]) -> Result<(), RuntimeError> {
     let mut missing: Vec<String> = Vec::new();
-    for step in body.programs.iter().flat_map(|program| &program.steps) {
+    let steps = body.programs.iter().flat_map(|program| program.steps.iter().map(move |step| (program, step)));
+    for (program, step) in steps {
         let Step::Host(host) = step else { continue };
-        if !library::knows(host) && !custom_ops.contains(&operator_name(host)) {
+        if !tells_sizes(program, host) && !library::knows(host) && !custom_ops.contains(&operator_name(host)) {
             let domain = if host.domain.is_empty() { "ai.onnx" } else { &host.domain };
             let name = format!("{domain}.{} (opset {})", host.op_type, host.opset);
             if !missing.contains(&name) {

@@ -8,7 +8,7 @@ use infc_runtime::artifact::{
     Arg, Bind, BindFrom, BindSymbol, Copy, Entry, Host, HostArg, HostSlot, If, Require, SizeExpr, Slot, Step,
     SymbolSpec,
 };
-use infc_runtime::{DType, Model};
+use infc_runtime::{DType, Model, SessionOptions, Tensor};
 use infc_tensor::{Attributes, Subgraphs};
 use support::{arena, artifact, dynamic, launch, port};
 
@@ -77,10 +77,52 @@ fn without_definitions_the_operators_are_named() {
     assert!(message.contains("ai.onnx.Compress (opset 11)") && message.contains("host-ops"), "{message}");
 }
 
+/// `y = x`, as long as `len` (an i64 in a vector) says, which a step tells that makes nothing.
+fn shortened() -> Vec<u8> {
+    let told = vec![d(), SizeExpr::constant(0)];
+    let shaping = Step::Host(Host {
+        op_type: "ConstantOfShape".to_owned(),
+        domain: String::new(),
+        opset: 9,
+        attributes: Attributes::new(),
+        graphs: Subgraphs::default(),
+        inputs: vec![Some(HostArg { slot: 1, dtype: DType::I64, shape: vec![SizeExpr::constant(2)] })],
+        outputs: vec![Some(2)],
+        origins: vec!["/shorten".to_owned()],
+        reason: "kernels compute how long it is".to_owned(),
+    });
+    let inputs = vec![port("x", DType::F32, [n()]), port("extents", DType::I64, [SizeExpr::constant(2)])];
+    let mut entry = dynamic(inputs, vec![port("y", DType::F32, [d()])]);
+    entry.symbols.push(SymbolSpec { name: "D".to_owned(), min: 0, max: Some(3) });
+    let slots =
+        vec![Slot::Input(0), Slot::Input(1), Slot::Host(HostSlot { dtype: DType::F32, shape: told }), Slot::Output(0)];
+    let copy = Step::Copy(Copy { src: 0, dst: 3, size_bytes: d() * F32 });
+    artifact(entry, slots, vec![shaping, bind(2), copy], &[])
+}
+
+/// What only makes sizes known is no operator that would need a definition.
+#[test]
+fn sizes_are_read_without_definitions() {
+    let mut session = Model::from_vec(shortened()).unwrap().session(&SessionOptions::default()).unwrap();
+    let x = Tensor::from_elements(&[3], &[1.0f32, 2.0, 3.0]).unwrap();
+    let mut run = |extents: [i64; 2]| {
+        let extents = Tensor::from_elements(&[2], &extents).unwrap();
+        session.run_owned(&[&x, &extents])
+    };
+    assert_eq!(run([2, 0]).unwrap(), [Tensor::from_elements(&[2], &[1.0f32, 2.0]).unwrap()]);
+    assert_eq!(run([0, 0]).unwrap()[0].shape(), [0]);
+    assert_eq!(run([4, 0]).unwrap_err().code(), "runtime::dim-out-of-range");
+    for wrong in [[2, 1], [-1, 0], [i64::MIN, 0], [i64::MAX, 2]] {
+        let code = run(wrong).unwrap_err().code();
+        assert!(["runtime::unexpected-result", "runtime::host-step-failed"].contains(&code), "{wrong:?}: {code}");
+    }
+    assert_eq!(run([1, 0]).unwrap()[0].shape(), [1]);
+}
+
 #[cfg(feature = "host-ops")]
 mod evaluated {
     use super::*;
-    use infc_runtime::{RunOptions, Session, SessionOptions, Tensor, TensorView, TensorViewMut};
+    use infc_runtime::{RunOptions, Session, TensorView, TensorViewMut};
 
     fn session(bytes: Vec<u8>) -> Session {
         Model::from_vec(bytes).unwrap().session(&SessionOptions::default()).unwrap()

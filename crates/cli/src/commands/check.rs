@@ -44,6 +44,8 @@ struct Report {
     onnx_nodes: usize,
     /// The ONNX nodes that run on the host instead of as kernels.
     on_host: Vec<String>,
+    /// The ONNX nodes for which sizes that kernels compute are read during a run.
+    told_sizes: Vec<String>,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
     dims: Vec<Dim>,
@@ -134,6 +136,7 @@ impl Report {
             model,
             onnx_nodes: forecast.onnx_nodes,
             on_host: forecast.on_host,
+            told_sizes: forecast.told_sizes,
             inputs: ports(forecast.inputs),
             outputs: ports(forecast.outputs),
             dims: forecast.dims.into_iter().map(dim).collect(),
@@ -157,6 +160,10 @@ fn print(report: &Report, targets: &[String], console: &Console) -> Result<(), F
         format!("{} on the host: {}", report.on_host.len(), tables::few(&report.on_host, 8))
     };
     console.line(format!("  {} {} nodes → {} kernels, {host}", label("covered"), report.onnx_nodes, report.kernels))?;
+    if !report.told_sizes.is_empty() {
+        let few = tables::few(&report.told_sizes, 8);
+        console.line(format!("  {} read in a run, for {few}", label("sizes")))?;
+    }
     for (name, ports) in [("inputs", &report.inputs), ("outputs", &report.outputs)] {
         let text: Vec<String> = ports.iter().map(|port| format!("{}  {}", port.name, port.ty)).collect();
         console.line(format!("  {} {}", label(name), tables::few(&text, 6)))?;

@@ -240,6 +240,9 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
             None => console.note(format!("  on the host  {} `{}`: {}", host.op_type, host.node, host.reason)),
         }
     }
+    for told in &compilation.report.told_sizes {
+        console.note(format!("  sizes told  `{}`: {}", told.node, told.reason));
+    }
     for variant in compilation.report.variants.iter().filter(|variant| !variant.crossings.is_empty()) {
         console.note(format!("  copied  for {}: {}", variant.target, copied(&variant.crossings)));
     }
@@ -353,6 +356,8 @@ struct Summary<'a> {
     on_host: Vec<&'a str>,
     /// The same with operators and reasons.
     host_nodes: Vec<HostNodeSummary<'a>>,
+    /// The ONNX nodes for which sizes that kernels compute are read during a run.
+    told_sizes: Vec<&'a str>,
     /// The custom operators that a program needs to run the artifact.
     custom_ops: BTreeSet<&'a str>,
     weight_bytes: u64,
@@ -446,6 +451,7 @@ impl<'a> Summary<'a> {
             builtin_kernels: report.builtin_schedules,
             builtin_records: job.builtin_kind,
             on_host: report.on_host.iter().map(|host| host.node.as_str()).collect(),
+            told_sizes: report.told_sizes.iter().map(|told| told.node.as_str()).collect(),
             custom_ops: report.on_host.iter().filter_map(|host| host.custom.as_deref()).collect(),
             host_nodes: report
                 .on_host

@@ -3,7 +3,7 @@
 use super::{Builder, Result, carried, check_storable, narrow};
 use crate::error::Problem;
 use crate::known::{self, Item};
-use crate::tracked::{Contents, Tracked};
+use crate::tracked::{Contents, Tracked, static_len};
 use infc_ir::access::AccessMap;
 use infc_ir::entity::ValueId;
 use infc_ir::graph::TensorType;
@@ -77,6 +77,38 @@ impl Builder {
         let value = self.graph.add(Op::Host(Arc::new(op)), &[], input.ty().clone(), self.origin);
         input.set_value(value);
         Ok(value)
+    }
+
+    /// An element of a vector or a scalar if it is known, also where others beside it are not.
+    pub(crate) fn known_element(&self, x: &Tracked, index: usize) -> Option<Item> {
+        match x.items() {
+            Some(items) => items.get(index).cloned(),
+            None => self.element_of(x.value()?, index),
+        }
+    }
+
+    /// What was put there by [`Builder::items_value`] and by concatenations of vectors.
+    fn element_of(&self, value: ValueId, index: usize) -> Option<Item> {
+        let len = |value: ValueId| static_len(&self.graph.values[value].ty.shape);
+        let (_, node) = self.graph.producer(value)?;
+        match (&node.op, &node.inputs[..]) {
+            (Op::Constant(constant), _) => known::items_of(&constant.tensor)?.get(index).cloned(),
+            (Op::DimValue(dim), _) => Some(Item::Int(dim.clone())),
+            (Op::Concat(_), parts) if self.graph.values[value].ty.shape.len() == 1 => {
+                let mut before = 0;
+                for &part in parts {
+                    let end = before + len(part)?;
+                    if index < end {
+                        return self.element_of(part, index - before);
+                    }
+                    before = end;
+                }
+                None
+            }
+            // One element, in whatever shape.
+            (Op::View(view), &[of]) if view.map.valid.is_empty() && len(of) == Some(1) => self.element_of(of, 0),
+            _ => None,
+        }
     }
 
     pub(super) fn values(&mut self, inputs: &[&Tracked]) -> Result<Vec<ValueId>> {

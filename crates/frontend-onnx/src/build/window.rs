@@ -11,11 +11,11 @@ use infc_ir::scalar::Const;
 
 /// How a window moves along one axis.
 #[derive(Clone, Debug)]
-pub(crate) struct WindowAxis {
+pub(crate) struct WindowAxis<K = i64> {
     /// Elements of the input.
     pub(crate) extent: Dim,
     /// Elements in the window.
-    pub(crate) kernel: i64,
+    pub(crate) kernel: K,
     /// From one window to the next.
     pub(crate) stride: i64,
     /// From one element of the window to the next.

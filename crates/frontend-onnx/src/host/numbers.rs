@@ -5,6 +5,7 @@
 
 use super::fresh_symbol;
 use crate::build::{Builder, Result, may_be_numbers};
+use crate::error::Problem;
 use crate::known::Item;
 use crate::tracked::{Contents, Tracked, static_len};
 use infc_ir::graph::TensorType;
@@ -21,14 +22,46 @@ const FAR: i64 = 1 << 30;
 
 /// A number (i64, no axes) that is computed, as a dim; less than 0 counts as 0.
 pub(crate) fn counted(build: &mut Builder, number: &Tracked, reason: &str) -> Result<Dim> {
-    let number = build.reshape(number, &[Dim::constant(1)])?;
-    Ok(extents(build, &number, reason)?.remove(0))
+    Ok(all_counted(build, &[number], reason)?.remove(0))
+}
+
+/// As [`counted`], of several numbers at once.
+fn all_counted(build: &mut Builder, numbers: &[&Tracked], reason: &str) -> Result<Vec<Dim>> {
+    let numbers: Vec<Tracked> =
+        numbers.iter().map(|number| build.reshape(number, &[Dim::constant(1)])).collect::<Result<_>>()?;
+    let numbers = build.concat(&numbers.iter().collect::<Vec<_>>(), 0)?;
+    extents(build, &numbers, reason)
+}
+
+/// As [`all_counted`], of floats: for an operator whose expansion needs extents that kernels compute of floats. They are cut
+/// off; what is no number counts as 0.
+///
+/// # Errors
+/// [`Problem::DynamicValue`] where the host has no part, as within loops.
+pub(crate) fn extents_of_floats(build: &mut Builder, numbers: &[&Tracked], what: &'static str) -> Result<Vec<Dim>> {
+    let problem = Problem::DynamicValue { what };
+    if !build.may_use_host {
+        return Err(problem);
+    }
+    let whole: Vec<Tracked> = numbers
+        .iter()
+        .map(|number| {
+            build.map(&[number], |body, p| {
+                // Conversions of what is beyond all integers mean nothing.
+                let (number, most) = (body.cast(DType::F64, p[0]), body.constant(DType::F64, (2 * FAR) as f64));
+                let number = body.binary(BinaryOp::Min, number, most);
+                body.cast(DType::I64, number)
+            })
+        })
+        .collect::<Result<_>>()?;
+    all_counted(build, &whole.iter().collect::<Vec<_>>(), &problem.to_string())
 }
 
 /// The value with its elements, integers that are computed, known as dims of either sign; `None` if it has too many.
 pub(crate) fn with_numbers(build: &mut Builder, x: &Tracked, reason: &str) -> Result<Option<Tracked>> {
     let len = static_len(x.shape()).filter(|len| (1..=MAX_NUMBERS).contains(len));
     let Some(len) = len.filter(|_| may_be_numbers(x.ty()) && x.dims().is_none()) else { return Ok(None) };
+    let known: Vec<Option<Item>> = (0..len).map(|n| build.known_element(x, n)).collect();
     let numbers = build.reshape(x, &[Dim::constant(len as i64)])?;
     // Extents are not negative, so that they count from below the least number.
     let shifted = build.map(&[&numbers], |body, p| {
@@ -37,8 +70,11 @@ pub(crate) fn with_numbers(build: &mut Builder, x: &Tracked, reason: &str) -> Re
         body.binary(BinaryOp::Add, number, far)
     })?;
     let extents = extents(build, &shifted, reason)?;
-    let number = |extent: &Dim| build.named_number("a number", extent.clone() - FAR, -FAR, FAR);
-    let numbers = extents.iter().map(number).map(Item::Int).collect();
+    let number = |(extent, known): (&Dim, Option<Item>)| {
+        // What is known stays what it is: of a shape, maybe one extent is computed.
+        known.unwrap_or_else(|| Item::Int(build.named_number("a number", extent.clone() - FAR, -FAR, FAR)))
+    };
+    let numbers = extents.iter().zip(known).map(number).collect();
     Ok(Some(x.with_contents(Contents::Items(numbers))))
 }
 

@@ -4,6 +4,7 @@ use super::Operator;
 use crate::build::{Builder, Result, check_computable, index, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
+use crate::host::extents_of_floats;
 use crate::known::{Item, MAX_ITEMS};
 use crate::tracked::Tracked;
 use crate::truth;
@@ -74,11 +75,13 @@ fn size(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![Tracked::uniform(TensorType::new(DType::I64, Vec::new()), Item::Int(count))])
 }
 
+const ENDS: &str = "the ends of a range";
+
 /// `start + i·delta`, as many as lie before `limit`.
 fn range(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let [start, limit, delta] = [call.input(0)?, call.input(1)?, call.input(2)?];
     let dtype = start.dtype();
-    let unknown = || Problem::DynamicValue { what: "the ends of a range" };
+    let unknown = || Problem::DynamicValue { what: ENDS };
     let number = |t: &Tracked| t.as_uniform().and_then(Item::scalar).map(|s| s.to_f64());
     if dtype.is_float()
         && let (Some(first), Some(last), Some(step)) = (number(&start), number(&limit), number(&delta))
@@ -100,10 +103,13 @@ fn range(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let mut ends = Vec::with_capacity(3);
     for (index, end) in [&start, &limit, &delta].into_iter().enumerate() {
         if dtype.is_float() {
-            ends.push(whole(call.build, end)?.ok_or_else(unknown)?);
+            match whole(call.build, end)? {
+                Some(end) => ends.push(end),
+                None => return Ok(vec![told_range(call.build, &start, &limit, &delta)?]),
+            }
             continue;
         }
-        let [end] = &call.dims(index, "the ends of a range")?[..] else {
+        let [end] = &call.dims(index, ENDS)?[..] else {
             return Err(mismatch("a scalar", start.shape()));
         };
         ends.push(end.clone());
@@ -147,6 +153,39 @@ fn whole(build: &mut Builder, end: &Tracked) -> Result<Option<Dim>> {
         }
         None => Ok(None),
     }
+}
+
+/// A range of floats that only the run will tell: a kernel counts them.
+fn told_range(build: &mut Builder, start: &Tracked, limit: &Tracked, delta: &Tracked) -> Result<Tracked> {
+    let dtype = start.dtype();
+    let mut scalar = |end: &Tracked| {
+        if end.dtype() != dtype {
+            return Err(Problem::TypeMismatch { left: dtype, right: end.dtype() });
+        }
+        build.reshape(end, &[])
+    };
+    let (start, limit, delta) = (scalar(start)?, scalar(limit)?, scalar(delta)?);
+    let count = build.map(&[&start, &limit, &delta], |body, p| {
+        let [start, limit, delta] = [0, 1, 2].map(|n| body.cast(DType::F64, p[n]));
+        let span = body.binary(BinaryOp::Sub, limit, start);
+        let count = body.binary(BinaryOp::Div, span, delta);
+        body.unary(UnaryOp::Ceil, count)
+    })?;
+    let moves = build.map(&[&delta], |body, p| {
+        let zero = body.constant(dtype, 0.0);
+        let moves = body.compare(CompareOp::Ne, p[0], zero);
+        body.cast(DType::F32, moves)
+    })?;
+    let [count, moves] = &extents_of_floats(build, &[&count, &moves], ENDS)?[..] else {
+        return Err(Problem::DynamicValue { what: ENDS });
+    };
+    build.require_at_least("the step of a range (1: it is not 0)", moves, &Dim::constant(1))?;
+    build.map_over(vec![count.clone()], &[&start, &delta], |body, p| {
+        let i = index(body, var(0));
+        let i = body.cast(dtype, i);
+        let offset = body.binary(BinaryOp::Mul, i, p[1]);
+        body.binary(BinaryOp::Add, p[0], offset)
+    })
 }
 
 /// A range of integers whose direction only the run will tell.

@@ -4,6 +4,7 @@ use super::Operator;
 use crate::build::{AxisSlice, Builder, Result, index, mismatch, product, var};
 use crate::call::{Call, axis};
 use crate::error::Problem;
+use crate::host::extents_of_floats;
 use crate::known::Item;
 use crate::tracked::Tracked;
 use infc_ir::index::{Dim, IndexExpr, Proof};
@@ -136,12 +137,16 @@ fn pick_known(data: &Tracked, axis: usize, positions: &[Dim]) -> Option<Vec<Item
 fn one_hot(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (indices, values) = (call.input(0)?, call.input(2)?);
     const DEPTH: &str = "the depth";
-    let depth = match call.input(1)?.as_uniform() {
-        Some(item) => item.dim().cloned().or_else(|| item.scalar().map(|s| Dim::constant(s.to_i64()))),
-        None => None,
+    let given = call.input(1)?;
+    let known = given.as_uniform().and_then(|item| match item.scalar() {
+        Some(number) => Some(Dim::constant(number.to_i64())),
+        None => item.dim().cloned(),
+    });
+    let depth = match known {
+        Some(depth) => call.build.size(DEPTH, &depth)?,
+        None if given.dtype().is_float() => extents_of_floats(call.build, &[&given], DEPTH)?.remove(0),
+        None => return Err(call.unknown(1, DEPTH)),
     };
-    let depth = depth.ok_or_else(|| call.unknown(1, DEPTH))?;
-    let depth = call.build.size(DEPTH, &depth)?;
     if values.rank() != 1 || !values.shape()[0].is_const(2) {
         return Err(mismatch("two values, off and on", values.shape()));
     }

@@ -25,13 +25,13 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 /// The attributes that say how a window moves, for convolutions and pools.
 ///
-/// `extents` are those of the input's trailing axes, `kernel` the window's.
-pub(super) fn window_axes(
+/// `extents` are those of the input's trailing axes, `kernel` the window's: numbers, or what only the run tells.
+pub(super) fn window_axes<K: Clone + Into<Dim>>(
     call: &mut Call<'_>,
     extents: &[Dim],
-    kernel: &[i64],
+    kernel: &[K],
     ceil_mode: bool,
-) -> Result<Vec<WindowAxis>> {
+) -> Result<Vec<WindowAxis<K>>> {
     let rank = extents.len();
     let positive = |attribute: &'static str, default: i64| -> Result<Vec<i64>> {
         let found = call.ints(attribute)?.map_or_else(|| vec![default; rank], <[i64]>::to_vec);
@@ -41,9 +41,11 @@ pub(super) fn window_axes(
         let expected = "one positive number per spatial axis";
         Err(Problem::InvalidAttribute { attribute, expected, found: format!("{found:?}") })
     };
-    if kernel.len() != rank || !kernel.iter().all(|v| (1..1 << 31).contains(v)) {
+    let sizes: Vec<Dim> = kernel.iter().cloned().map(Into::into).collect();
+    if sizes.len() != rank || !sizes.iter().all(|size| size.as_const().is_none_or(|v| (1..1 << 31).contains(&v))) {
         let expected = "one positive number per spatial axis";
-        return Err(Problem::InvalidAttribute { attribute: "kernel_shape", expected, found: format!("{kernel:?}") });
+        let found = sizes.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
+        return Err(Problem::InvalidAttribute { attribute: "kernel_shape", expected, found });
     }
     let (strides, dilations) = (positive("strides", 1)?, positive("dilations", 1)?);
     let pads = call.ints("pads")?.map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec);
@@ -52,14 +54,17 @@ pub(super) fn window_axes(
         return Err(Problem::InvalidAttribute { attribute: "pads", expected, found: format!("{pads:?}") });
     }
     let auto_pad = call.string("auto_pad", "NOTSET")?;
+    for size in &sizes {
+        call.build.require_at_least("the extent of a window", size, &Dim::constant(1))?;
+    }
     let ranges = call.build.ranges();
     let mut axes = Vec::with_capacity(rank);
     for n in 0..rank {
         let (extent, stride, dilation) = (extents[n].clone(), strides[n], dilations[n]);
-        let reach = (kernel[n] - 1).saturating_mul(dilation).saturating_add(1);
+        let reach = (sizes[n].clone() - 1).scale(dilation) + 1;
         let same = || {
             let count = extent.ceil_div(&Dim::constant(stride));
-            let total = ((count.clone() - 1).scale(stride) + reach - extent.clone()).maximum(&Dim::constant(0));
+            let total = ((count.clone() - 1).scale(stride) + reach.clone() - extent.clone()).maximum(&Dim::constant(0));
             (count, total.simplify(&ranges))
         };
         let two = Dim::constant(2);
@@ -82,7 +87,7 @@ pub(super) fn window_axes(
             }
         };
         let count = count.unwrap_or_else(|| {
-            let room = extent.clone() + begin.clone() + end.clone() - reach;
+            let room = extent.clone() + begin.clone() + end.clone() - reach.clone();
             let step = Dim::constant(stride);
             if !ceil_mode {
                 return room.floor_div(&step) + 1;
@@ -103,7 +108,7 @@ pub(super) fn window_axes(
         call.build.require_at_least("the number of windows", &count, &Dim::constant(0))?;
         // Without padding, rounding down keeps all windows inside.
         let padded = ceil_mode || !begin.is_const(0) || !end.is_const(0);
-        axes.push(WindowAxis { extent, kernel: kernel[n], stride, dilation, begin, end, padded, count });
+        axes.push(WindowAxis { extent, kernel: kernel[n].clone(), stride, dilation, begin, end, padded, count });
     }
     Ok(axes)
 }

@@ -11,20 +11,23 @@ use super::Operator;
 use super::gather::pick;
 use super::grid_sample::weighing_type;
 use super::reduce::{largest_value, smallest_value};
-use crate::build::{Result, exact_quotient, mismatch, var};
+use crate::build::{Builder, Result, exact_quotient, index, mismatch, var};
 use crate::call::{Call, axis};
 use crate::error::Problem;
+use crate::host::extents_of_floats;
 use crate::tracked::Tracked;
 pub(super) use computed::polynomial;
-use computed::{Along, resize_along};
+use computed::{Along, POSITION, resize_along};
 use coordinates::{Axis, Rule, Taps, fit};
 use infc_ir::index::{Dim, IndexExpr};
-use infc_ir::scalar::BinaryOp;
+use infc_ir::scalar::{BinaryOp, UnaryOp};
 use infc_tensor::{DType, Tensor};
 use std::slice::from_ref;
 
 pub(super) const OPERATORS: &[Operator] =
     &[Operator::new("Resize", 10, resize), Operator::new("Upsample", 1, upsample).until(10)];
+
+const SCALES: &str = "the scales";
 
 /// Longer axes are not resized through tables.
 const MAX_TABLE: i64 = 1 << 22;
@@ -36,19 +39,43 @@ fn upsample(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         7..9 => call.floats("scales")?.map(|s| s.iter().map(|&v| f64::from(v)).collect()),
         _ => call.input(1)?.floats(),
     };
-    let scales: Vec<f64> = scales.ok_or(Problem::DynamicValue { what: "the scales" })?;
     let rule = Rule::legacy(&call.string("mode", "nearest")?)?;
     let x = call.input(0)?;
-    let targets = targets_from_scales(&x, &(0..x.rank()).collect::<Vec<_>>(), &scales)?;
+    let axes: Vec<usize> = (0..x.rank()).collect();
+    let targets = match scales {
+        Some(scales) => targets_from_scales(&x, &axes, &scales)?,
+        None => targets_from_told_scales(call, &x, &axes, &call.input(1)?)?,
+    };
     apply(call, &x, &targets, &rule)
+}
+
+/// Output elements per input element.
+#[derive(Clone, Debug)]
+enum Scale {
+    /// A number.
+    Number(f64),
+    /// The least or the greatest quotient of a size and an extent, as they are when the model runs.
+    Quotient {
+        /// The sizes and the extents.
+        of: Vec<(Dim, Dim)>,
+        /// True if it is the greatest.
+        greatest: bool,
+    },
+    /// A scalar (f32) that is computed.
+    Told(Tracked),
+}
+
+impl Scale {
+    fn number(&self) -> Option<f64> {
+        if let Scale::Number(scale) = self { Some(*scale) } else { None }
+    }
 }
 
 /// How one axis changes.
 struct Target {
     axis: usize,
     extent: Dim,
-    /// Output elements per input element; `None` if it depends on symbols.
-    scale: Option<f64>,
+    scale: Scale,
     /// Start and end of the region, as scalars.
     region: Option<[Tracked; 2]>,
 }
@@ -56,10 +83,7 @@ struct Target {
 fn resize(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     if call.opset < 11 {
-        let scales = call.input(1)?.floats().ok_or(Problem::DynamicValue { what: "the scales" })?;
-        let rule = Rule::legacy(&call.string("mode", "nearest")?)?;
-        let targets = targets_from_scales(&x, &(0..x.rank()).collect::<Vec<_>>(), &scales)?;
-        return apply(call, &x, &targets, &rule);
+        return upsample(call);
     }
     let rule = Rule::of(call)?;
     let axes: Vec<usize> = match call.ints("axes")? {
@@ -69,18 +93,20 @@ fn resize(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let given = |index: usize| call.optional(index).filter(|t| !t.shape().iter().any(|d| d.is_const(0)));
     let region = if rule.crops() { given(1) } else { None };
     let mut targets = match (given(2), given(3)) {
-        (Some(scales), _) => {
-            let scales = scales.floats().ok_or(Problem::DynamicValue { what: "the scales" })?;
-            let mut targets = targets_from_scales(&x, &axes, &scales)?;
-            if let Some(region) = &region {
+        (Some(scales), _) => match (scales.floats(), &region) {
+            (Some(scales), None) => targets_from_scales(&x, &axes, &scales)?,
+            (Some(scales), Some(region)) => {
+                let mut targets = targets_from_scales(&x, &axes, &scales)?;
                 crop_targets(&x, &mut targets, &scales, region)?;
+                targets
             }
-            targets
-        }
+            (None, None) => targets_from_told_scales(call, &x, &axes, &scales)?,
+            (None, Some(_)) => return Err(Problem::DynamicValue { what: SCALES }),
+        },
         (None, Some(_)) => {
             let sizes = call.sizes(3, "the sizes")?;
             let policy = call.string("keep_aspect_ratio_policy", "stretch")?;
-            targets_from_sizes(&x, &axes, &sizes, &policy)?
+            targets_from_sizes(call.build, &x, &axes, &sizes, &policy)?
         }
         (None, None) => return Err(Problem::MissingInput { index: 3 }),
     };
@@ -110,9 +136,40 @@ fn targets_from_scales(x: &Tracked, axes: &[usize], scales: &[f64]) -> Result<Ve
                     extent.scale(p).floor_div(&Dim::constant(q))
                 }
             };
-            Ok(Target { axis, extent: resized, scale: Some(scale), region: None })
+            Ok(Target { axis, extent: resized, scale: Scale::Number(scale), region: None })
         })
         .collect()
+}
+
+/// As [`targets_from_scales`], where only the run tells some of them: kernels compute the extents.
+fn targets_from_told_scales(call: &mut Call<'_>, x: &Tracked, axes: &[usize], scales: &Tracked) -> Result<Vec<Target>> {
+    if scales.rank() != 1 {
+        return Err(mismatch(format!("{} axes, one per scale", axes.len()), scales.shape()));
+    }
+    let build = &mut *call.build;
+    build.require_equal("the scales and the axes", &scales.shape()[0], &Dim::constant(axes.len() as i64))?;
+    let (mut targets, mut told) = (Vec::new(), Vec::new());
+    for (n, &axis) in axes.iter().enumerate() {
+        if let Some(scale) = build.known_element(scales, n).and_then(|item| item.scalar()) {
+            targets.append(&mut targets_from_scales(x, &[axis], &[scale.to_f64()])?);
+            continue;
+        }
+        let scale = build.view(scales, vec![IndexExpr::constant(n as i64)], Vec::new())?;
+        let scale = build.cast(&scale, POSITION)?;
+        told.push(build.map(&[&scale], |body, p| {
+            let extent = index(body, x.shape()[axis].clone());
+            let extent = body.cast(POSITION, extent);
+            let resized = body.binary(BinaryOp::Mul, extent, p[0]);
+            body.unary(UnaryOp::Floor, resized)
+        })?);
+        // Until all are counted.
+        let extent = Dim::constant(0);
+        targets.push(Target { axis, extent, scale: Scale::Told(scale), region: None });
+    }
+    let extents = extents_of_floats(build, &told.iter().collect::<Vec<_>>(), SCALES)?;
+    let computed = targets.iter_mut().filter(|target| matches!(target.scale, Scale::Told(_)));
+    computed.zip(extents).for_each(|(target, extent)| target.extent = extent);
+    Ok(targets)
 }
 
 /// A scale as a fraction: the one with the least denominator that it is the nearest f32 to, or what its bits say.
@@ -155,7 +212,13 @@ fn set_regions(call: &mut Call<'_>, targets: &mut [Target], region: &Tracked) ->
     Ok(())
 }
 
-fn targets_from_sizes(x: &Tracked, axes: &[usize], sizes: &[Dim], policy: &str) -> Result<Vec<Target>> {
+fn targets_from_sizes(
+    build: &mut Builder,
+    x: &Tracked,
+    axes: &[usize],
+    sizes: &[Dim],
+    policy: &str,
+) -> Result<Vec<Target>> {
     if sizes.len() != axes.len() {
         return Err(mismatch(format!("{} axes, one per size", sizes.len()), x.shape()));
     }
@@ -167,32 +230,49 @@ fn targets_from_sizes(x: &Tracked, axes: &[usize], sizes: &[Dim], policy: &str) 
         }
     };
     let scales: Vec<Option<f64>> = sizes.iter().zip(&extents).map(|(s, &e)| scale(s, e)).collect::<Result<_>>()?;
-    let common = match policy {
+    let quotients: Vec<(Dim, Dim)> = sizes.iter().zip(&extents).map(|(s, &e)| (s.clone(), e.clone())).collect();
+    let greatest = match policy {
         "stretch" => {
-            let targets = axes.iter().zip(sizes).zip(scales);
+            let targets = axes.iter().zip(quotients).zip(scales);
             return Ok(targets
-                .map(|((&axis, size), scale)| Target { axis, extent: size.clone(), scale, region: None })
+                .map(|((&axis, quotient), scale)| {
+                    let extent = quotient.0.clone();
+                    let quotient = Scale::Quotient { of: vec![quotient], greatest: false };
+                    Target { axis, extent, scale: scale.map_or(quotient, Scale::Number), region: None }
+                })
                 .collect());
         }
-        "not_larger" => {
-            scales.iter().copied().collect::<Option<Vec<_>>>().map(|s| s.into_iter().fold(f64::MAX, f64::min))
-        }
-        "not_smaller" => scales.iter().copied().collect::<Option<Vec<_>>>().map(|s| s.into_iter().fold(0.0, f64::max)),
+        "not_larger" => false,
+        "not_smaller" => true,
         other => {
             let expected = "stretch, not_larger or not_smaller";
             let attribute = "keep_aspect_ratio_policy";
             return Err(Problem::InvalidAttribute { attribute, expected, found: other.to_owned() });
         }
     };
-    let common = common.ok_or(Problem::DynamicValue { what: "the scale that keeps the aspect ratio" })?;
-    axes.iter()
-        .zip(extents)
-        .map(|(&axis, extent)| {
-            let extent = extent.as_const().ok_or(Problem::DynamicValue { what: "a resized extent" })?;
-            let resized = (extent as f64 * common + 0.5).floor() as i64;
-            Ok(Target { axis, extent: Dim::constant(resized), scale: Some(common), region: None })
-        })
-        .collect()
+    let numbers: Option<Vec<f64>> = scales.into_iter().collect();
+    let numbers = numbers.filter(|_| extents.iter().all(|extent| extent.as_const().is_some()));
+    let scale = match numbers {
+        Some(scales) if greatest => Scale::Number(scales.into_iter().fold(0.0, f64::max)),
+        Some(scales) => Scale::Number(scales.into_iter().fold(f64::MAX, f64::min)),
+        None => Scale::Quotient { of: quotients.clone(), greatest },
+    };
+    let targets = axes.iter().zip(extents).map(|(&axis, extent)| {
+        let resized = match (scale.number(), extent.as_const()) {
+            (Some(scale), Some(extent)) => Dim::constant((extent as f64 * scale + 0.5).floor() as i64),
+            // Rounding keeps the order, so that the least of what is rounded is the least, rounded.
+            _ => {
+                let rounded = quotients.iter().map(|(size, of)| {
+                    let twice = (extent.clone() * size.clone()).scale(2) + of.clone();
+                    twice.floor_div(&of.maximum(&Dim::constant(1)).scale(2))
+                });
+                let chosen = rounded.reduce(|a, b| if greatest { a.maximum(&b) } else { a.minimum(&b) });
+                build.size("a resized extent", &chosen.unwrap_or_else(|| extent.clone()))?
+            }
+        };
+        Ok(Target { axis, extent: resized, scale: scale.clone(), region: None })
+    });
+    targets.collect()
 }
 
 fn apply(call: &mut Call<'_>, x: &Tracked, targets: &[Target], rule: &Rule) -> Result<Vec<Tracked>> {
@@ -202,7 +282,8 @@ fn apply(call: &mut Call<'_>, x: &Tracked, targets: &[Target], rule: &Rule) -> R
     let mut result = call.build.cast(x, wide)?;
     for target in targets {
         // A scale of 1 reads every element where it is, whatever the rule, unless a region does not.
-        if target.region.is_some() || result.shape()[target.axis] != target.extent || target.scale != Some(1.0) {
+        if target.region.is_some() || result.shape()[target.axis] != target.extent || target.scale.number() != Some(1.0)
+        {
             result = resize_axis(call, &result, target, rule)?;
         }
     }
@@ -219,11 +300,12 @@ fn apply(call: &mut Call<'_>, x: &Tracked, targets: &[Target], rule: &Rule) -> R
 
 fn resize_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -> Result<Tracked> {
     let extent = x.shape()[target.axis].clone();
-    if rule.crops() || rule.blurs(target.scale) {
+    let scale = target.scale.number();
+    if rule.crops() || rule.blurs(scale) {
         return compute_axis(call, x, target, rule);
     }
-    let (Some(input), Some(output)) = (extent.as_const(), target.extent.as_const()) else {
-        let Some(at) = rule.symbolic(target.scale, var(target.axis)) else {
+    let (Some(input), Some(output), Some(scale)) = (extent.as_const(), target.extent.as_const(), scale) else {
+        let Some(at) = rule.symbolic(scale, var(target.axis)) else {
             return compute_axis(call, x, target, rule);
         };
         return read_at(call, x, target, at);
@@ -231,7 +313,7 @@ fn resize_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -
     if input == 0 || output > MAX_TABLE || input > MAX_TABLE {
         return Err(mismatch(format!("extents from 1 to {MAX_TABLE} to resize"), &[extent, target.extent.clone()]));
     }
-    let axis = Axis { input, output, scale: target.scale.unwrap_or(output as f64 / input as f64) };
+    let axis = Axis { input, output, scale };
     let taps = rule.taps(&axis);
     if let Taps::Nearest(positions) = &taps {
         return read(call, x, target, positions, &axis);
@@ -261,7 +343,7 @@ fn resize_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -
 fn compute_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -> Result<Tracked> {
     let (axis, input, output) = (target.axis, x.shape()[target.axis].clone(), target.extent.clone());
     let region = target.region.as_ref().map(|[start, end]| [start, end]);
-    resize_along(call.build, x, &Along { axis, input, output, scale: target.scale, region }, rule)
+    resize_along(call.build, x, &Along { axis, input, output, scale: &target.scale, region }, rule)
 }
 
 /// The value with one axis replaced by its elements at the given positions.

@@ -21,7 +21,7 @@ pub(super) const OPERATORS: &[Operator] =
     &[Operator::new("Col2Im", 18, col2im), Operator::new("MaxUnpool", 9, max_unpool)];
 
 /// The window that element `r` of the window over position `p` belongs to, and when there is one.
-fn covering(axis: &WindowAxis, p: IndexExpr, r: IndexExpr) -> (IndexExpr, Vec<Bound>) {
+fn covering<K>(axis: &WindowAxis<K>, p: IndexExpr, r: IndexExpr) -> (IndexExpr, Vec<Bound>) {
     let from_first = p + axis.begin.clone() - r.scale(axis.dilation);
     let stride = Dim::constant(axis.stride);
     let window = from_first.floor_div(&stride);
@@ -35,23 +35,23 @@ fn covering(axis: &WindowAxis, p: IndexExpr, r: IndexExpr) -> (IndexExpr, Vec<Bo
 /// `y[n, c, p…] = Σ x[n, (c, r…), (q…)]` over the elements `r` of windows `q` that lie at `p`.
 fn col2im(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
-    let (image, block) = (call.dims(1, "the shape of the image")?, call.optional_ints(2, "the shape of a block")?);
-    let block = block.ok_or(Problem::MissingInput { index: 2 })?;
+    let (image, block) = (call.dims(1, "the shape of the image")?, call.sizes(2, "the shape of a block")?);
     let rank = image.len();
     if block.len() != rank || x.rank() != 3 {
         return Err(mismatch("blocks [N, C·r…, q…] with as many axes as the image", x.shape()));
     }
-    let axes = window_axes(call, &image, &block, false)?;
+    let mut axes = window_axes(call, &image, &block, false)?;
     let build = &mut *call.build;
-    let block: Vec<Dim> = block.into_iter().map(Dim::constant).collect();
-    let size = product(&block)?;
-    let channels = x.shape()[1].floor_div(&size);
+    for axis in &mut axes {
+        axis.count = build.short_extent("the number of blocks", &axis.count);
+    }
+    // What is made of several numbers of a run stays short.
+    let size = build.short_extent("the elements of a block", &product(&block)?);
+    let channels = build.short_extent("the channels", &x.shape()[1].floor_div(&size));
     let counts: Vec<Dim> = axes.iter().map(|a| a.count.clone()).collect();
     build.require_equal("the channels and elements of blocks", &x.shape()[1], &(channels.clone() * size))?;
     build.require_equal("the numbers of blocks", &x.shape()[2], &product(&counts)?)?;
     let batch = x.shape()[0].clone();
-    let split: Vec<Dim> = [&batch, &channels].into_iter().chain(&block).chain(&counts).cloned().collect();
-    let blocks = build.reshape(&x, &split)?;
     // Over [n, c, p…, r…].
     let shape: Vec<Dim> = [&batch, &channels].into_iter().chain(&image).chain(&block).cloned().collect();
     let r = |n: usize| var(2 + rank + n);
@@ -61,9 +61,13 @@ fn col2im(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         windows.push(window);
         valid.extend(holds);
     }
-    let index = [var(0), var(1)].into_iter().chain((0..rank).map(r)).chain(windows).collect();
-    let map = AccessMap { rank: shape.len(), index, valid };
-    let spread = build.view_or(&blocks, map, shape, Const::zero(x.dtype()))?;
+    let row_major = |first: IndexExpr, extents: &[Dim], at: Vec<IndexExpr>| {
+        extents.iter().zip(at).fold(first, |before, (extent, at)| before * extent.clone() + at)
+    };
+    let channel = row_major(var(1), &block, (0..rank).map(r).collect());
+    let window = row_major(IndexExpr::constant(0), &counts, windows);
+    let map = AccessMap { rank: shape.len(), index: vec![var(0), channel, window], valid };
+    let spread = build.view_or(&x, map, shape, Const::zero(x.dtype()))?;
     let wide = compute_type(x.dtype());
     let folded: Vec<usize> = (2 + rank..2 + 2 * rank).collect();
     let sum = build.reduce(&[&spread], &folded, Reducer::sum(wide), |body, p| vec![body.cast(wide, p[0])])?;

@@ -226,6 +226,14 @@ impl GraphPlan {
         stored.map_or_else(|| self.graph.ty(value).dtype, |buffer| buffer.dtype)
     }
 
+    /// Whether an operation of the host only makes sizes that kernels compute known, as the shape of a value without
+    /// elements: it computes nothing.
+    #[must_use]
+    pub fn tells_sizes(&self, host: &PlannedHost) -> bool {
+        let is_empty = |&output: &ValueId| self.graph.ty(output).shape.iter().any(|extent| extent.is_const(0));
+        !host.op.produces.is_empty() && host.outputs.iter().all(is_empty)
+    }
+
     /// The conditions under which a step is run.
     #[must_use]
     pub fn guard(&self, step: PlannedStep) -> &[(ValueId, bool)] {

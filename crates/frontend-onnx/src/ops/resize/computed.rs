@@ -1,8 +1,8 @@
 //! Positions and weights that are computed when the model runs: where extents depend on symbols, the region on data, or
 //! where an element is a mean of so many that they are better summed as a product.
 
-use super::MAX_TABLE;
 use super::coordinates::{Mode, Rounding, Rule, Transform};
+use super::{MAX_TABLE, Scale};
 use crate::build::{Builder, Result, index, mismatch, var};
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
@@ -16,14 +16,13 @@ pub(super) struct Along<'a> {
     pub(super) axis: usize,
     pub(super) input: Dim,
     pub(super) output: Dim,
-    /// Output elements per input element; `None` if it depends on symbols.
-    pub(super) scale: Option<f64>,
+    pub(super) scale: &'a Scale,
     /// Where the part that is resized begins and ends, as scalars; all of it if there is none.
     pub(super) region: Option<[&'a Tracked; 2]>,
 }
 
 /// Positions are f32, as scales are; that decides ties.
-const POSITION: DType = DType::F32;
+pub(super) const POSITION: DType = DType::F32;
 
 fn number(body: &mut Body, value: f64) -> ScalarId {
     body.constant(POSITION, value)
@@ -35,12 +34,26 @@ fn extent(body: &mut Body, dim: &IndexExpr) -> ScalarId {
 }
 
 impl Along<'_> {
-    fn scale(&self, body: &mut Body) -> ScalarId {
+    /// The operands of an expression that asks for the scale: it comes last where it is computed.
+    fn with_scale<'t>(&'t self, operands: &[&'t Tracked]) -> Vec<&'t Tracked> {
+        let told = if let Scale::Told(scale) = self.scale { Some(scale) } else { None };
+        operands.iter().copied().chain(told).collect()
+    }
+
+    /// The scale, in an expression of [`Along::with_scale`]'s operands.
+    fn scale(&self, body: &mut Body, operands: &[ScalarId]) -> ScalarId {
         match self.scale {
-            Some(scale) => number(body, scale),
-            None => {
-                let (output, input) = (extent(body, &self.output), extent(body, &self.input));
-                body.binary(BinaryOp::Div, output, input)
+            Scale::Number(scale) => number(body, *scale),
+            Scale::Told(_) => operands[operands.len() - 1],
+            Scale::Quotient { of, greatest } => {
+                let op = if *greatest { BinaryOp::Max } else { BinaryOp::Min };
+                let mut chosen = None;
+                for (size, of) in of {
+                    let (size, of) = (extent(body, size), extent(body, of));
+                    let quotient = body.binary(BinaryOp::Div, size, of);
+                    chosen = Some(chosen.map_or(quotient, |chosen| body.binary(op, chosen, quotient)));
+                }
+                chosen.expect("there is an axis that is resized")
             }
         }
     }
@@ -49,14 +62,15 @@ impl Along<'_> {
     fn positions(&self, build: &mut Builder, rule: &Rule) -> Result<Tracked> {
         let region: Vec<Tracked> =
             self.region.iter().flatten().map(|t| build.cast(t, POSITION)).collect::<Result<_>>()?;
-        let region: Vec<&Tracked> = region.iter().collect();
-        build.map_over(vec![self.output.clone()], &region, |body, p| self.position(body, rule, p))
+        let operands = self.with_scale(&region.iter().collect::<Vec<_>>());
+        build.map_over(vec![self.output.clone()], &operands, |body, p| self.position(body, rule, p))
     }
 
     /// As `Rule::position`, of the output element at the coordinate.
-    fn position(&self, body: &mut Body, rule: &Rule, region: &[ScalarId]) -> ScalarId {
+    fn position(&self, body: &mut Body, rule: &Rule, operands: &[ScalarId]) -> ScalarId {
         let i = extent(body, &var(0));
-        let (input, output, scale) = (extent(body, &self.input), extent(body, &self.output), self.scale(body));
+        let (input, output, scale) =
+            (extent(body, &self.input), extent(body, &self.output), self.scale(body, operands));
         let (half, one, zero) = (number(body, 0.5), number(body, 1.0), number(body, 0.0));
         let width = body.binary(BinaryOp::Mul, input, scale);
         let centre = body.binary(BinaryOp::Add, i, half);
@@ -83,10 +97,7 @@ impl Along<'_> {
             }
             Transform::Asymmetric => body.binary(BinaryOp::Div, i, scale),
             Transform::CropAndResize => {
-                let (start, end) = match *region {
-                    [start, end] => (start, end),
-                    _ => (zero, one),
-                };
+                let (start, end) = if self.region.is_some() { (operands[0], operands[1]) } else { (zero, one) };
                 // start·(input − 1) + i·(end − start)·(input − 1)/(output − 1), or the middle
                 let (size, sum) = (body.binary(BinaryOp::Sub, end, start), body.binary(BinaryOp::Add, start, end));
                 let first = body.binary(BinaryOp::Mul, start, before_last);
@@ -109,14 +120,14 @@ pub(super) fn resize_along(build: &mut Builder, x: &Tracked, along: &Along<'_>, 
     let positions = along.positions(build, rule)?;
     let resized = match rule.mode {
         Mode::Nearest(rounding) => {
-            let places = build.map(&[&positions], |body, p| {
-                let scale = along.scale(body);
+            let places = build.map(&along.with_scale(&[&positions]), |body, p| {
+                let scale = along.scale(body, p);
                 let at = rounded(body, p[0], rounding, scale);
                 clamped(body, at, &along.input)
             })?;
             build.gather(x, &places, along.axis)?
         }
-        _ if rule.blurs(along.scale) => blurred(build, x, along, rule, &positions)?,
+        _ if rule.blurs(along.scale.number()) => blurred(build, x, along, rule, &positions)?,
         Mode::Linear | Mode::Cubic { .. } => mixed(build, x, along, rule, &positions)?,
     };
     let Some(value) = rule.extrapolated else { return Ok(resized) };
@@ -254,7 +265,7 @@ fn mixed(build: &mut Builder, x: &Tracked, along: &Along<'_>, rule: &Rule, posit
 /// Beyond the ends the first and last element go on.
 fn blurred(build: &mut Builder, x: &Tracked, along: &Along<'_>, rule: &Rule, positions: &Tracked) -> Result<Tracked> {
     let reach = if rule.mode == Mode::Linear { 1 } else { 2 };
-    let beyond = match along.scale {
+    let beyond = match along.scale.number() {
         Some(scale) if reach as f64 / scale > MAX_TABLE as f64 => {
             return Err(mismatch("a scale that leaves an element for each few million", x.shape()));
         }
@@ -265,8 +276,8 @@ fn blurred(build: &mut Builder, x: &Tracked, along: &Along<'_>, rule: &Rule, pos
     let count = along.input.clone() + beyond.scale(2);
     let shape = vec![count.clone(), along.output.clone()];
     let at = build.view(positions, vec![var(1)], shape)?;
-    let weights = build.map(&[&at], |body, p| {
-        let (scale, one) = (along.scale(body), number(body, 1.0));
+    let weights = build.map(&along.with_scale(&[&at]), |body, p| {
+        let (scale, one) = (along.scale(body, p), number(body, 1.0));
         let scale = body.binary(BinaryOp::Min, scale, one);
         let place = extent(body, &(var(0) - beyond.clone()));
         let distance = body.binary(BinaryOp::Sub, place, p[0]);
