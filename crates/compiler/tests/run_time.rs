@@ -499,24 +499,97 @@ fn scales_may_follow_from_extents() {
     }
 }
 
-/// What is no number, or too much, is an ordinary error or nothing at all.
+/// What is no scale, or too much, is an ordinary error, and where a scale is 1 nothing changes, whatever the numbers are.
 #[test]
 fn scales_that_make_no_sense_are_refused() {
-    let net = Net::new(13).input("x", DType::F32, &["2", "4"]).input("scales", DType::F32, &["2"]);
-    let mut session = net.node("Resize", &["x", "", "scales"], &["y"], &[]).output("y").session();
-    let x = counting(&[2, 4]);
-    let mut run = |scales: [f32; 2]| {
+    let net = Net::new(13).input("x", DType::F32, &["N", "4"]).input("scales", DType::F32, &["2"]);
+    let net = net.node("Resize", &["x", "", "scales"], &["y"], &[("mode", Attr::Text("linear"))]);
+    let mut session = net.output("y").session();
+    let mut run = |x: &Tensor, scales: [f32; 2]| {
         let scales = Tensor::from_elements(&[2], &scales).expect("two");
-        session.run_owned(&[&x, &scales]).map(|mut outputs| outputs.swap_remove(0))
+        session.run_owned(&[x, &scales]).map(|mut outputs| outputs.swap_remove(0))
     };
-    assert_eq!(run([1.0, 1.0]).expect("as it is"), x);
-    for bad in [f32::NAN, -1.0, 0.0, f32::NEG_INFINITY] {
-        let nothing = run([1.0, bad]).unwrap_or_else(|e| panic!("{bad}: {e}"));
-        assert_eq!(nothing.shape(), [2, 0], "{bad}");
+    let mut x = counting(&[2, 4]);
+    x.elements_mut::<f32>().expect("floats")[1] = f32::INFINITY;
+    assert_eq!(run(&x, [1.0, 1.0]).expect("as it is"), x);
+    for bad in [f32::NAN, -1.0, 0.0, f32::NEG_INFINITY, f32::INFINITY, 1e30] {
+        for scales in [[1.0, bad], [bad, 1.0], [bad, bad]] {
+            let error = run(&x, scales).expect_err("no scale");
+            assert_eq!(error.code(), "runtime::dim-out-of-range", "{scales:?}: {error}");
+        }
     }
-    for bad in [f32::INFINITY, 1e30] {
-        let error = run([bad, bad]).expect_err("too much");
-        assert!(["runtime::out-of-memory", "runtime::bad-program"].contains(&error.code()), "{bad}: {error}");
+    assert_eq!(run(&counting(&[0, 4]), [2.0, 0.5]).expect("nothing of nothing").shape(), [0, 2]);
+    assert_eq!(run(&x, [1.0, 1.0]).expect("as it is"), x);
+}
+
+/// Counts of floats are refused where they never end, or are no number.
+#[test]
+fn ranges_that_never_end_are_refused() {
+    let ends = ["start", "limit", "delta"];
+    let net = ends.iter().fold(Net::new(18), |net, end| net.input(end, DType::F32, &[]));
+    let mut session = net.node("Range", &ends, &["y"], &[]).output("y").session();
+    let mut run = |ends: [f32; 3]| {
+        let ends = ends.map(Tensor::scalar);
+        session.run_owned(&ends.each_ref()).map(|mut outputs| outputs.swap_remove(0))
+    };
+    for ends in [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 3e9, 1.0], [0.0, f32::INFINITY, 1.0]] {
+        let error = run(ends).expect_err("no end");
+        assert_eq!(error.code(), "runtime::dim-out-of-range", "{ends:?}: {error}");
     }
-    assert_eq!(run([1.0, 1.0]).expect("as it is"), x);
+    assert!(run([f32::NAN, 1.0, 1.0]).is_err());
+    assert_eq!(run([1.0, 0.0, 1.0]).expect("nothing").shape(), [0]);
+    assert_eq!(run([1.0, 0.0, -0.5]).expect("two").elements::<f32>().expect("floats"), [1.0, 0.5]);
+}
+
+/// Scales of which each is known while how many there are is not.
+#[test]
+fn scales_of_a_symbolic_number_are_read() {
+    let ones = Tensor::from_elements(&[2], &[1.0f32, 1.0]).expect("two");
+    let net =
+        Net::new(13).input("x", DType::F32, &["2", "4"]).input("none", DType::F32, &["K"]).constant("ones", &ones);
+    let net = net.node("Concat", &["ones", "none"], &["scales"], &[("axis", Attr::Int(0))]);
+    let mut session = net.node("Resize", &["x", "", "scales"], &["y"], &[]).output("y").session();
+    let (x, none) = (counting(&[2, 4]), Tensor::from_elements::<f32>(&[0], &[]).expect("none"));
+    assert_eq!(session.run_owned(&[&x, &none]).unwrap_or_else(|e| panic!("{e}")), [x.clone()]);
+    assert!(session.run_owned(&[&x, &Tensor::from_elements(&[1], &[1.0f32]).expect("one")]).is_err());
+}
+
+/// Branches of an `If` whose results differ in size, and a result that is a whole input in one and a part of it in the other:
+/// kernels copy what is taken, and only its size is read.
+#[test]
+fn branches_may_differ_in_size() {
+    let then =
+        Net::new(17).node("Slice", &["x", "zero", "k", "zero"], &["part"], &[]).node("Neg", &["part"], &["a"], &[]);
+    let otherwise = Net::new(17).node("Concat", &["x", "x"], &["b"], &[("axis", Attr::Int(0))]);
+    let (then, otherwise) = (then.output("a").graph(), otherwise.output("b").graph());
+    let net = || {
+        let net = Net::new(17).input("x", DType::F32, &["N", "3"]).input("k", DType::I64, &["1"]);
+        let net = net.constant("zero", &ints(&[0])).constant("none", &Tensor::scalar(0f32));
+        let net = net.node("ReduceSum", &["x"], &["sum"], &[("keepdims", Attr::Int(0))]);
+        let net = net.node("Greater", &["sum", "none"], &["positive"], &[]);
+        let branches = [("then_branch", Attr::Graph(&then)), ("else_branch", Attr::Graph(&otherwise))];
+        let net = net.node("If", &["positive"], &["chosen"], &branches);
+        net.node("Add", &["chosen", "sum"], &["y"], &[]).output("y").output("chosen")
+    };
+    let deny = CompileOptions { deny_fallback: true, ..CompileOptions::default() };
+    let report = net().compile(&deny).unwrap_or_else(|e| panic!("{e}")).report;
+    assert!(!report.told_sizes.is_empty() && report.on_host.is_empty());
+    let mut session = net().session();
+    for (rows, k, sign) in
+        [(4, 2i64, 1.0f32), (4, 2, -1.0), (1, 1, 1.0), (1, 9, -1.0), (5, 0, 1.0), (3, -1, 1.0), (0, 1, 1.0)]
+    {
+        let x: Vec<f32> = (0..rows * 3).map(|n| sign * (n + 1) as f32).collect();
+        let sum: f32 = x.iter().sum();
+        let input = Tensor::from_elements(&[rows, 3], &x).expect("all");
+        let outputs = session.run_owned(&[&input, &ints(&[k])]).unwrap_or_else(|e| panic!("{rows} rows, {k}: {e}"));
+        let taken = if k < 0 { (rows as i64 + k).max(0) } else { k.min(rows as i64) } as usize;
+        let expected: Vec<f32> = match sum > 0.0 {
+            true => x[..taken * 3].iter().map(|x| -x).collect(),
+            false => x.iter().chain(&x).copied().collect(),
+        };
+        assert_eq!(outputs[1].shape(), [expected.len() / 3, 3], "{rows} rows, {k}");
+        assert_eq!(outputs[1].elements::<f32>().expect("floats"), expected);
+        let moved: Vec<f32> = expected.iter().map(|x| x + sum).collect();
+        assert_eq!(outputs[0].elements::<f32>().expect("floats"), moved);
+    }
 }

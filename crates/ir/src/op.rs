@@ -165,6 +165,32 @@ pub struct HostOp {
     pub reason: String,
 }
 
+impl HostOp {
+    /// What makes a value of a shape (an input, i64) that other operations compute. If the value has no elements, it only makes
+    /// the shape known, for which a runtime needs no definitions.
+    #[must_use]
+    pub fn shaping(reason: &str) -> Self {
+        Self {
+            op_type: "ConstantOfShape".to_owned(),
+            domain: String::new(),
+            opset: 9,
+            attributes: Attributes::new(),
+            graphs: Subgraphs::default(),
+            inputs: vec![true],
+            outputs: vec![true],
+            produces: Vec::new(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// Whether it is a [`HostOp::shaping`].
+    #[must_use]
+    pub fn is_shaping(&self) -> bool {
+        let is_plain = self.domain.is_empty() && self.attributes.is_empty() && self.graphs.is_empty();
+        self.op_type == "ConstantOfShape" && is_plain
+    }
+}
+
 /// What a composite is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]

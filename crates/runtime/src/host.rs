@@ -1,7 +1,7 @@
 //! Host steps: operators that no kernel computes, evaluated by their definitions.
 //!
 //! The definitions are those of crate `reference`, which is part of the runtime with the feature `host-ops`. Without it
-//! an artifact that needs some is refused when it is loaded. Custom operators are functions of the program
+//! an artifact that needs some is refused when it is loaded; reading sizes that kernels compute needs none. Custom operators are functions of the program
 //! ([`crate::custom`]). What a host step makes lies in memory of its own until the
 //! run is over; each host step makes heap calls.
 
@@ -187,7 +187,8 @@ fn tells_sizes(program: &Program, step: &Host) -> bool {
 }
 
 fn is_shaping(step: &Host) -> bool {
-    step.op_type == "ConstantOfShape" && step.domain.is_empty() && step.attributes.is_empty()
+    let is_plain = step.domain.is_empty() && step.attributes.is_empty() && step.graphs.is_empty();
+    step.op_type == "ConstantOfShape" && is_plain
 }
 
 /// The shape that [`tells_sizes`] is about; `None` if there would be elements.

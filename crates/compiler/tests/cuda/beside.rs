@@ -110,3 +110,28 @@ fn computed_conditions() {
     let runs = [[1.0, 2.0, 3.0], [-1.0, -2.0, -2.0], [0.5, 0.25, 0.125]].map(|x| vec![floats(&x)]);
     agrees(net, &runs);
 }
+
+/// Branches whose results differ in size: kernels copy the one that is taken.
+#[test]
+fn branches_of_several_sizes() {
+    let then = Net::new(17).node("Slice", &["x", "zero", "two"], &["part"], &[]).node("Neg", &["part"], &["a"], &[]);
+    let otherwise = Net::new(17).node("Concat", &["x", "x"], &["b"], &[("axis", Attr::Int(0))]);
+    let (then, otherwise) = (then.output("a").graph(), otherwise.output("b").graph());
+    let net = Net::new(17)
+        .input("x", DType::F32, &["N"])
+        .constant("zero", &Tensor::from_elements(&[1], &[0i64]).unwrap())
+        .constant("two", &Tensor::from_elements(&[1], &[2i64]).unwrap())
+        .constant("none", &Tensor::scalar(0f32))
+        .node("ReduceSum", &["x"], &["sum"], &[("keepdims", Attr::Int(0))])
+        .node("Greater", &["sum", "none"], &["positive"], &[])
+        .node(
+            "If",
+            &["positive"],
+            &["chosen"],
+            &[("then_branch", Attr::Graph(&then)), ("else_branch", Attr::Graph(&otherwise))],
+        )
+        .node("Add", &["chosen", "sum"], &["y"], &[])
+        .output("y");
+    let runs = [[1.0, 2.0, 3.0], [-1.0, -2.0, -2.0], [0.5, 0.25, 0.125]].map(|x| vec![floats(&x)]);
+    agrees(net, &runs);
+}

@@ -1,13 +1,14 @@
 //! Values that depend on no data: constants, shapes, ranges, window functions.
 
 use super::Operator;
-use crate::build::{Builder, Result, check_computable, index, mismatch, var};
+use crate::build::{Builder, Result, check_computable, compute_type, index, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::host::extents_of_floats;
 use crate::known::{Item, MAX_ITEMS};
 use crate::tracked::Tracked;
 use crate::truth;
+use infc_ir::entity::ScalarId;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, UnaryOp};
@@ -92,11 +93,8 @@ fn range(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         }
         let shape = vec![Dim::constant(count as i64)];
         let result = call.build.generate(shape, |body| {
-            let i = index(body, var(0));
-            let i = body.cast(dtype, i);
             let (first, step) = (body.constant(dtype, first), body.constant(dtype, step));
-            let offset = body.binary(BinaryOp::Mul, i, step);
-            body.binary(BinaryOp::Add, first, offset)
+            stepped(body, dtype, first, step)
         })?;
         return Ok(vec![result]);
     }
@@ -169,23 +167,24 @@ fn told_range(build: &mut Builder, start: &Tracked, limit: &Tracked, delta: &Tra
         let [start, limit, delta] = [0, 1, 2].map(|n| body.cast(DType::F64, p[n]));
         let span = body.binary(BinaryOp::Sub, limit, start);
         let count = body.binary(BinaryOp::Div, span, delta);
-        body.unary(UnaryOp::Ceil, count)
+        let count = body.unary(UnaryOp::Ceil, count);
+        // Without a step the end is never reached.
+        let (zero, refused) = (body.constant(DType::F64, 0.0), body.constant(DType::F64, f64::INFINITY));
+        let stays = body.compare(CompareOp::Eq, delta, zero);
+        body.select(stays, refused, count)
     })?;
-    let moves = build.map(&[&delta], |body, p| {
-        let zero = body.constant(dtype, 0.0);
-        let moves = body.compare(CompareOp::Ne, p[0], zero);
-        body.cast(DType::F32, moves)
-    })?;
-    let [count, moves] = &extents_of_floats(build, &[&count, &moves], ENDS)?[..] else {
-        return Err(Problem::DynamicValue { what: ENDS });
-    };
-    build.require_at_least("the step of a range (1: it is not 0)", moves, &Dim::constant(1))?;
-    build.map_over(vec![count.clone()], &[&start, &delta], |body, p| {
-        let i = index(body, var(0));
-        let i = body.cast(dtype, i);
-        let offset = body.binary(BinaryOp::Mul, i, p[1]);
-        body.binary(BinaryOp::Add, p[0], offset)
-    })
+    let count = extents_of_floats(build, &[&count], ENDS)?;
+    build.map_over(count, &[&start, &delta], |body, p| stepped(body, dtype, p[0], p[1]))
+}
+
+/// `start + i·delta`; half types are rounded once.
+fn stepped(body: &mut Body, dtype: DType, start: ScalarId, delta: ScalarId) -> ScalarId {
+    let wide = compute_type(dtype);
+    let i = index(body, var(0));
+    let [i, start, delta] = [i, start, delta].map(|operand| body.cast(wide, operand));
+    let offset = body.binary(BinaryOp::Mul, i, delta);
+    let value = body.binary(BinaryOp::Add, start, offset);
+    body.cast(dtype, value)
 }
 
 /// A range of integers whose direction only the run will tell.

@@ -144,7 +144,15 @@ fn one_hot(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     });
     let depth = match known {
         Some(depth) => call.build.size(DEPTH, &depth)?,
-        None if given.dtype().is_float() => extents_of_floats(call.build, &[&given], DEPTH)?.remove(0),
+        None if given.dtype().is_float() => {
+            let depth = call.build.map(&[&given], |body, p| {
+                let depth = body.cast(DType::F64, p[0]);
+                let (zero, refused) = (body.constant(DType::F64, 0.0), body.constant(DType::F64, f64::INFINITY));
+                let is_size = body.compare(CompareOp::Ge, depth, zero);
+                body.select(is_size, depth, refused)
+            })?;
+            extents_of_floats(call.build, &[&depth], DEPTH)?.remove(0)
+        }
         None => return Err(call.unknown(1, DEPTH)),
     };
     if values.rank() != 1 || !values.shape()[0].is_const(2) {

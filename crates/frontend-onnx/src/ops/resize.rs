@@ -20,7 +20,7 @@ pub(super) use computed::polynomial;
 use computed::{Along, POSITION, resize_along};
 use coordinates::{Axis, Rule, Taps, fit};
 use infc_ir::index::{Dim, IndexExpr};
-use infc_ir::scalar::{BinaryOp, UnaryOp};
+use infc_ir::scalar::{BinaryOp, CompareOp, UnaryOp};
 use infc_tensor::{DType, Tensor};
 use std::slice::from_ref;
 
@@ -39,6 +39,10 @@ fn upsample(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         7..9 => call.floats("scales")?.map(|s| s.iter().map(|&v| f64::from(v)).collect()),
         _ => call.input(1)?.floats(),
     };
+    if scales.is_none() && call.opset < 9 {
+        let (attribute, expected) = ("scales", "one per axis");
+        return Err(Problem::InvalidAttribute { attribute, expected, found: "none".to_owned() });
+    }
     let rule = Rule::legacy(&call.string("mode", "nearest")?)?;
     let x = call.input(0)?;
     let axes: Vec<usize> = (0..x.rank()).collect();
@@ -160,7 +164,11 @@ fn targets_from_told_scales(call: &mut Call<'_>, x: &Tracked, axes: &[usize], sc
             let extent = index(body, x.shape()[axis].clone());
             let extent = body.cast(POSITION, extent);
             let resized = body.binary(BinaryOp::Mul, extent, p[0]);
-            body.unary(UnaryOp::Floor, resized)
+            let resized = body.unary(UnaryOp::Floor, resized);
+            // What is not positive is no scale.
+            let (zero, refused) = (body.constant(POSITION, 0.0), body.constant(POSITION, f64::INFINITY));
+            let is_scale = body.compare(CompareOp::Gt, p[0], zero);
+            body.select(is_scale, resized, refused)
         })?);
         // Until all are counted.
         let extent = Dim::constant(0);

@@ -35,13 +35,16 @@ use infc_frontend_onnx::ImportOptions;
 use infc_frontend_onnx::proto::NodeProto;
 use infc_ir::graph::Graph;
 use infc_ir::interp::{Host, run_graph_with, symbol_values};
-use infc_ir::op::HostOp;
+use infc_ir::op::{HostOp, Op};
 use infc_ir::verify::verify_graph;
 use infc_reference::{Attribute, Attributes, Node, evaluate, evaluate_with};
 use infc_tensor::{DType, Element, Tensor, f16};
 
 /// Integers that break arithmetic.
 const EXTREMES: [i64; 8] = [i64::MIN, i64::MAX, -1, 0, 1 << 31, 1 << 40, (1 << 62) + 1, -(1 << 33)];
+
+/// Floats that do.
+const EXTREME_FLOATS: [f32; 8] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -1.0, 0.0, -0.0, 1e30, -3e9];
 
 /// One node with its inputs.
 #[derive(Clone)]
@@ -147,9 +150,17 @@ impl Case {
         self
     }
 
+    /// As [`Case::agrees_at_run_time`], and the host does nothing but read sizes.
+    #[track_caller]
+    pub(crate) fn is_of_kernels_at_run_time(&self) {
+        let graph = self.agrees_at_run_time();
+        let is_computed = |op: &Op| matches!(op, Op::Host(host) if !host.is_shaping());
+        assert!(!graph.nodes.iter().any(|node| is_computed(&node.op)), "the host computes something");
+    }
+
     /// Checks again with its constants as inputs; then what shapes follow from may be anything, too.
     #[track_caller]
-    pub(crate) fn agrees_at_run_time(&self) {
+    pub(crate) fn agrees_at_run_time(&self) -> Graph {
         self.agrees();
         let mut changed = self.clone();
         for input in changed.inputs.iter_mut().flatten() {
@@ -157,16 +168,24 @@ impl Case {
         }
         let graph = changed.agrees();
         changed.survives_extreme_values(&graph);
+        graph
     }
 
-    /// Runs the graph with integers that break arithmetic; any error will do.
+    /// Runs the graph with numbers that break arithmetic; any error will do.
     fn survives_extreme_values(&self, graph: &Graph) {
         let data: Vec<Tensor> = self.inputs.iter().flatten().map(|(t, _)| t.clone()).collect();
         for n in 0..data.len() {
-            for (at, extreme) in (0..data[n].len_elems().min(4)).flat_map(|at| EXTREMES.map(|e| (at, e))) {
+            for (at, extreme) in
+                (0..data[n].len_elems().min(4)).flat_map(|at| (0..EXTREMES.len()).map(move |e| (at, e)))
+            {
                 let mut data = data.clone();
-                let Ok(elements) = data[n].elements_mut::<i64>() else { break };
-                elements[at] = extreme;
+                if let Ok(elements) = data[n].elements_mut::<i64>() {
+                    elements[at] = EXTREMES[extreme];
+                } else if let Ok(elements) = data[n].elements_mut::<f32>() {
+                    elements[at] = EXTREME_FLOATS[extreme];
+                } else {
+                    break;
+                }
                 if let Ok(symbols) = symbol_values(graph, &data) {
                     let _ = run_graph_with(graph, &symbols, &data, &Definitions);
                 }

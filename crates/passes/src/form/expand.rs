@@ -1,6 +1,7 @@
 //! Composites written out: a flat graph of core operations that remembers which of them belong together.
 
 use super::body::constant_splat;
+use super::branches::{Joint, Taken, copies, tell_sizes};
 use super::choices::{Choices, Way};
 use super::{FormError, FormOptions};
 use crate::ErrorClass;
@@ -10,9 +11,9 @@ use infc_ir::access::AccessMap;
 use infc_ir::entity::{EntityId, NodeId, OriginId, ValueId};
 use infc_ir::graph::{Definition, Graph, Node, Port, Requirement, TensorType};
 use infc_ir::index::Dim;
-use infc_ir::op::{CompositeKind, CompositeOp, ContractOp, HostOp, IfOp, MapOp, Op, Produced};
+use infc_ir::op::{CompositeKind, CompositeOp, ContractOp, IfOp, MapOp, Op, Produced};
 use infc_ir::scalar::{Body, Const};
-use infc_tensor::{Attributes, DType, Subgraphs};
+use infc_tensor::DType;
 use std::sync::Arc;
 
 /// Composites inside composites inside …: deeper than this is not a model.
@@ -84,6 +85,14 @@ impl Flat {
             self.guard_of.resize(node.index() + 1, None);
         }
         self.guard_of[node.index()] = guard;
+    }
+
+    /// Puts all nodes from one on under a guard, and into no region.
+    pub(super) fn guard_from(&mut self, first: NodeId, guard: Option<usize>) {
+        for n in first.index()..self.graph.nodes.len() {
+            self.set_guard(NodeId::from_index(n), guard);
+            self.set_region(NodeId::from_index(n), None);
+        }
     }
 
     /// The conditions of a guard and of those around it, from the outermost inwards.
@@ -241,21 +250,6 @@ pub(super) fn is_merged_on_host(branches: &IfOp, output: usize, dtype: DType) ->
     branches.produces.iter().any(|p| p.output as usize == output) || !computable(dtype)
 }
 
-/// What makes a branch's result that of the `if`.
-fn taken() -> HostOp {
-    HostOp {
-        op_type: "Identity".to_owned(),
-        domain: String::new(),
-        opset: 13,
-        attributes: Attributes::new(),
-        graphs: Subgraphs::default(),
-        inputs: vec![true],
-        outputs: vec![true],
-        produces: Vec::new(),
-        reason: "the branch that is taken tells its size".to_owned(),
-    }
-}
-
 /// Both branches of an `if`, and the values that are the results of the one that is computed.
 fn both(
     flat: &mut Flat,
@@ -270,7 +264,7 @@ fn both(
     place.speculate &= !node.outputs.iter().enumerate().any(|(n, &o)| is_merged_on_host(branches, n, from.ty(o).dtype));
     let (&condition, captured) = inputs.split_first().ok_or_else(|| malformed("it has no condition"))?;
     let origin = place.origin.unwrap_or(node.origin);
-    let mut results = Vec::new();
+    let mut taken = Vec::new();
     for (graph, holds) in [(&branches.then, true), (&branches.otherwise, false)] {
         if graph.inputs.len() != captured.len() || graph.outputs.len() != node.outputs.len() {
             return Err(malformed("a branch has another number of inputs or outputs"));
@@ -298,44 +292,19 @@ fn both(
             inside[port.value.index()] = Some(input);
         }
         copy(flat, &graph, &mut inside, place)?;
-        for (n, (port, &output)) in graph.outputs.iter().zip(&node.outputs).enumerate() {
-            let value = lookup(&inside, port.value, &port.name)?;
-            let ty = from.ty(output).clone();
-            if is_merged_on_host(branches, n, ty.dtype) {
-                let own = flat.graph.ty(value).clone();
-                let result = flat.graph.add(Op::Host(Arc::new(taken())), &[value], own, origin);
-                if let Definition::Node(id, _) = flat.graph.values[result].definition {
-                    flat.set_guard(id, place.guard);
-                    flat.set_region(id, None);
-                }
-                results.push(result);
-                continue;
-            }
-            // Of the node's shape: extents that are the same may be written differently.
-            let rank = ty.shape.len();
-            let identity = movement::view(AccessMap::identity(rank), &ty.shape, Const::zero(ty.dtype));
-            let seen = flat.graph.add(identity, &[value], ty.clone(), origin);
-            let mut body = Body::default();
-            let copied = vec![body.param(0, ty.dtype)];
-            let map = Op::Map(MapOp { body, results: copied });
-            let result = flat.graph.add(map, &[seen], ty, origin);
-            for value in [seen, result] {
-                if let Definition::Node(id, _) = flat.graph.values[value].definition {
-                    flat.set_guard(id, place.guard);
-                    flat.set_region(id, None);
-                }
-            }
-            results.push(result);
-        }
+        let values =
+            graph.outputs.iter().map(|port| lookup(&inside, port.value, &port.name)).collect::<Result<_, _>>()?;
+        taken.push(Taken { values, guard: place.guard });
     }
     let types: Vec<TensorType> = node.outputs.iter().map(|&o| from.ty(o).clone()).collect();
+    let joint = Joint { condition, types: &types, produces: &branches.produces, guard: place.guard, origin };
+    tell_sizes(flat, &joint, &taken);
+    let results: Vec<ValueId> = taken.iter().flat_map(|branch| copies(flat, &joint, branch)).collect();
     if !place.speculate {
-        let inputs: Vec<ValueId> = std::iter::once(condition).chain(results).collect();
-        let id = flat.graph.nodes.next_id();
-        let outputs = flat.graph.add_node(Op::If(chosen(&types, branches.produces.clone())), &inputs, types, origin);
-        flat.set_guard(id, place.guard);
-        flat.set_region(id, None);
-        return Ok(outputs);
+        // Kernels write what they copy where it belongs; sizes of all else are told here.
+        let is_told_here = |p: &&Produced| !computable(types[p.output as usize].dtype);
+        let produces = branches.produces.iter().filter(is_told_here).copied().collect();
+        return Ok(joint.choose(flat, &results, types.clone(), produces));
     }
     let (first, second) = results.split_at(types.len());
     let mut chosen = Vec::new();
@@ -350,20 +319,6 @@ fn both(
         chosen.push(flat.graph.add(Op::Map(MapOp { body, results }), &[condition, a, b], ty, origin));
     }
     Ok(chosen)
-}
-
-/// What is left of an `if` whose branches stand before it: its operands are the results of one branch, then those of the
-/// other.
-fn chosen(types: &[TensorType], produces: Vec<Produced>) -> IfOp {
-    let branch = |first: usize| {
-        let mut graph = Graph::default();
-        let both = types.iter().chain(types).enumerate();
-        let values: Vec<ValueId> = both.map(|(n, ty)| graph.add_input(&format!("x{n}"), ty.clone())).collect();
-        let results = values[first..].iter().take(types.len()).enumerate();
-        graph.outputs = results.map(|(n, &value)| Port::new(&format!("y{n}"), value)).collect();
-        Arc::new(graph)
-    };
-    IfOp { then: branch(0), otherwise: branch(types.len()), produces }
 }
 
 /// The body of a recurrence without composites. Its constants become constants of the graph around it, which are its

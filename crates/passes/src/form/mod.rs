@@ -24,6 +24,7 @@ mod append;
 mod bijection;
 mod body;
 mod border;
+mod branches;
 mod budget;
 mod choices;
 pub(crate) mod contraction;

@@ -231,7 +231,7 @@ impl GraphPlan {
     #[must_use]
     pub fn tells_sizes(&self, host: &PlannedHost) -> bool {
         let is_empty = |&output: &ValueId| self.graph.ty(output).shape.iter().any(|extent| extent.is_const(0));
-        !host.op.produces.is_empty() && host.outputs.iter().all(is_empty)
+        host.op.is_shaping() && host.outputs.iter().all(is_empty)
     }
 
     /// The conditions under which a step is run.

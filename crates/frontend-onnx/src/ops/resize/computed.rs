@@ -116,7 +116,10 @@ impl Along<'_> {
 
 /// `x` resized along one axis; of a float type unless the nearest element is taken.
 pub(super) fn resize_along(build: &mut Builder, x: &Tracked, along: &Along<'_>, rule: &Rule) -> Result<Tracked> {
-    build.require_at_least("an axis that is resized", &along.input, &Dim::constant(1))?;
+    // Scaled, nothing is nothing, of which nothing is read.
+    if !matches!(along.scale, Scale::Told(_)) {
+        build.require_at_least("an axis that is resized", &along.input, &Dim::constant(1))?;
+    }
     let positions = along.positions(build, rule)?;
     let resized = match rule.mode {
         Mode::Nearest(rounding) => {
@@ -254,7 +257,13 @@ fn mixed(build: &mut Builder, x: &Tracked, along: &Along<'_>, rule: &Rule, posit
         let mut sum = None;
         for pair in p.chunks_exact(2) {
             let weight = body.cast(body.dtype(pair[0]), pair[1]);
-            let product = body.binary(BinaryOp::Mul, pair[0], weight);
+            let mut product = body.binary(BinaryOp::Mul, pair[0], weight);
+            if matches!(along.scale, Scale::Told(_)) {
+                // Its scale may turn out to be 1, and neighbours not to matter, whatever they are.
+                let zero = body.constant(body.dtype(pair[0]), 0.0);
+                let is_of_no_weight = body.compare(CompareOp::Eq, weight, zero);
+                product = body.select(is_of_no_weight, zero, product);
+            }
             sum = Some(sum.map_or(product, |sum| body.binary(BinaryOp::Add, sum, product)));
         }
         sum.expect("there are neighbours")

@@ -9,12 +9,12 @@ fn blocks_added_up() {
         Case::new("Col2Im", 18).data(floats(x)).constant(ints(image)).constant(ints(block))
     };
     case(&[1, 5, 5], &[5, 5], &[1, 5]).dynamic(&[0]).agrees();
-    case(&[1, 5, 5], &[5, 5], &[1, 5]).agrees_at_run_time();
-    case(&[2, 12, 6], &[4, 4], &[2, 3]).agrees_at_run_time();
-    case(&[1, 9, 4], &[5, 5], &[3, 3]).ints("strides", &[2, 2]).agrees_at_run_time();
-    case(&[1, 5, 15], &[5, 5], &[1, 5]).ints("pads", &[0, 1, 0, 1]).agrees_at_run_time();
-    case(&[1, 4, 5], &[6, 6], &[2, 2]).ints("dilations", &[1, 5]).agrees_at_run_time();
-    case(&[1, 8, 8], &[3, 3, 3], &[2, 2, 2]).agrees_at_run_time();
+    case(&[1, 5, 5], &[5, 5], &[1, 5]).is_of_kernels_at_run_time();
+    case(&[2, 12, 6], &[4, 4], &[2, 3]).is_of_kernels_at_run_time();
+    case(&[1, 9, 4], &[5, 5], &[3, 3]).ints("strides", &[2, 2]).is_of_kernels_at_run_time();
+    case(&[1, 5, 15], &[5, 5], &[1, 5]).ints("pads", &[0, 1, 0, 1]).is_of_kernels_at_run_time();
+    case(&[1, 4, 5], &[6, 6], &[2, 2]).ints("dilations", &[1, 5]).is_of_kernels_at_run_time();
+    case(&[1, 8, 8], &[3, 3, 3], &[2, 2, 2]).is_of_kernels_at_run_time();
     Case::new("Col2Im", 18).data(counting(&[1, 4, 9])).constant(ints(&[4, 4])).constant(ints(&[2, 2])).agrees();
 }
 
