@@ -1,8 +1,9 @@
 //! Positions and weights that are computed when the model runs: where extents depend on symbols, the region on data, or
 //! where an element is a mean of so many that they are better summed as a product.
 
+use super::MAX_TABLE;
 use super::coordinates::{Mode, Rounding, Rule, Transform};
-use super::{MAX_TABLE, Scale};
+use super::targets::Scale;
 use crate::build::{Builder, Result, index, mismatch, var};
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
