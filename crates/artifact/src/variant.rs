@@ -64,4 +64,8 @@ pub struct DeviceKernel {
     pub block: [u32; 3],
     /// Shared memory that a launch asks for, beyond what the module declares.
     pub dynamic_shared_bytes: u32,
+    /// Whether it may begin before the kernels before it have ended: each of its threads waits for these
+    /// (`griddepcontrol.wait`) before it touches what they may write. Kept beside the other fields ([`crate::wire`]).
+    #[serde(skip)]
+    pub waits: bool,
 }

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const PROGRAM_SCHEMA: u32 = 1;
 /// The schema number of Program sections of PTX: behind what the other has stands how each kernel is started.
 pub(crate) const DEVICE_PROGRAM_SCHEMA: u32 = 3;
+/// The same, and behind that which kernels wait for those before them.
+const WAITING_PROGRAM_SCHEMA: u32 = 4;
 /// The same, of files whose kernels are PTX modules of their own. `thin` makes files of the other schema of them, without a
 /// head: readers tell the two apart by whether there is one.
 const MODULES_PROGRAM_SCHEMA: u32 = 2;
@@ -60,6 +62,14 @@ struct WireDeviceBody<'a> {
     body: WireBody<'a>,
     /// Per kernel.
     devices: Vec<DeviceKernel>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireWaitingBody<'a> {
+    #[serde(borrow)]
+    body: WireDeviceBody<'a>,
+    /// Per kernel.
+    waits: Vec<bool>,
 }
 
 /// Decodes exactly all of `bytes`.
@@ -242,18 +252,27 @@ pub(crate) fn encode_body(body: &VariantBody) -> Result<Vec<u8>, ArtifactError> 
     });
     let wire = WireBody { programs: programs.collect(), kernels: body.kernels.clone() };
     let devices: Option<Vec<DeviceKernel>> = body.kernels.iter().map(|kernel| kernel.device.clone()).collect();
-    match devices {
-        Some(devices) if body_schema(body) == DEVICE_PROGRAM_SCHEMA => {
-            encode("a Program section", &WireDeviceBody { body: wire, devices })
+    const WHAT: &str = "a Program section";
+    match (devices, body_schema(body)) {
+        (Some(devices), DEVICE_PROGRAM_SCHEMA) => encode(WHAT, &WireDeviceBody { body: wire, devices }),
+        (Some(devices), WAITING_PROGRAM_SCHEMA) => {
+            let waits = devices.iter().map(|device| device.waits).collect();
+            encode(WHAT, &WireWaitingBody { body: WireDeviceBody { body: wire, devices }, waits })
         }
-        _ => encode("a Program section", &wire),
+        _ => encode(WHAT, &wire),
     }
 }
 
 /// The schema that a Program section is written in.
 pub(crate) fn body_schema(body: &VariantBody) -> u32 {
-    let of_device = body.kernels.iter().any(|kernel| kernel.device.is_some());
-    if of_device { DEVICE_PROGRAM_SCHEMA } else { PROGRAM_SCHEMA }
+    let mut devices = body.kernels.iter().filter_map(|kernel| kernel.device.as_ref());
+    if devices.clone().next().is_none() {
+        PROGRAM_SCHEMA
+    } else if devices.any(|device| device.waits) {
+        WAITING_PROGRAM_SCHEMA
+    } else {
+        DEVICE_PROGRAM_SCHEMA
+    }
 }
 
 fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
@@ -279,13 +298,24 @@ fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
 /// `entry_names` only serve the messages.
 pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Result<VariantBody, ArtifactError> {
     const WHAT: &str = "a Program section";
-    let of_device = matches!(schema, MODULES_PROGRAM_SCHEMA | DEVICE_PROGRAM_SCHEMA);
-    let (wire, devices): (WireBody<'_>, _) = if of_device {
-        let WireDeviceBody { body, devices } = decode(WHAT, bytes)?;
-        (body, devices)
-    } else {
-        check_schema(WHAT, PROGRAM_SCHEMA, schema)?;
-        (decode(WHAT, bytes)?, Vec::new())
+    let (wire, devices): (WireBody<'_>, _) = match schema {
+        MODULES_PROGRAM_SCHEMA | DEVICE_PROGRAM_SCHEMA => {
+            let WireDeviceBody { body, devices } = decode(WHAT, bytes)?;
+            (body, Some(devices))
+        }
+        WAITING_PROGRAM_SCHEMA => {
+            let WireWaitingBody { body: WireDeviceBody { body, mut devices }, waits } = decode(WHAT, bytes)?;
+            if waits.len() != devices.len() {
+                let expected = format!("one for each of {} kernels", devices.len());
+                return Err(ArtifactError::malformed("waits of kernels", expected, waits.len()));
+            }
+            devices.iter_mut().zip(waits).for_each(|(device, waits)| device.waits = waits);
+            (body, Some(devices))
+        }
+        _ => {
+            check_schema(WHAT, PROGRAM_SCHEMA, schema)?;
+            (decode(WHAT, bytes)?, None)
+        }
     };
     let mut programs = Vec::with_capacity(wire.programs.len());
     for (index, program) in wire.programs.into_iter().enumerate() {
@@ -316,7 +346,7 @@ pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Re
         programs.push(Program { slots: program.slots, steps, static_plan: program.static_plan });
     }
     let mut kernels = wire.kernels;
-    if of_device {
+    if let Some(devices) = devices {
         if devices.len() != kernels.len() {
             let expected = format!("one for each of {} kernels", kernels.len());
             return Err(ArtifactError::malformed("launches of kernels", expected, devices.len()));

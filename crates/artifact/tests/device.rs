@@ -12,7 +12,7 @@ const HEAD: &[u8] = b".version 7.0\n.target sm_80\n.address_size 64\n";
 const ENTRY: &[u8] = b".visible .entry k_add() { ret; }\n";
 
 fn device() -> DeviceKernel {
-    DeviceKernel { entry: "k_add".to_owned(), block: [32, 4, 1], dynamic_shared_bytes: 65536 }
+    DeviceKernel { entry: "k_add".to_owned(), block: [32, 4, 1], dynamic_shared_bytes: 65536, waits: false }
 }
 
 fn on_grid(mut program: Program) -> Program {
@@ -76,6 +76,20 @@ fn a_variant_for_gpus_is_read_as_it_was_written() {
     let thin = Artifact::read(&thin).expect("well formed");
     assert_eq!(thin.variant(0).expect("well formed"), body);
     assert_eq!(thin.code(0).expect("a section").0, ptx);
+}
+
+#[test]
+fn which_kernels_wait_is_read_as_it_was_written() {
+    let waiting = KernelInfo { device: Some(DeviceKernel { waits: true, ..device() }), ..info() };
+    let schema = |info: &KernelInfo| {
+        let bytes = built(vec![variant(info.clone(), programs())]).expect("well formed");
+        let artifact = Artifact::read(&bytes).expect("well formed");
+        assert_eq!(artifact.variant(0).expect("well formed").kernels[0].device, info.device);
+        let sections = artifact.container().sections();
+        sections.iter().find(|s| s.kind == SectionKind::PROGRAM).expect("a section").schema
+    };
+    // What waits for nothing is read by older versions, too.
+    assert_eq!((schema(&waiting), schema(&info())), (4, 3));
 }
 
 /// A text, not code: nothing but entries stands behind the head.

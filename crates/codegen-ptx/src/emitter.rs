@@ -56,6 +56,9 @@ pub struct PtxModule {
     /// The shared memory is more than a module may declare: it is asked for at the launch, after raising
     /// `MAX_DYNAMIC_SHARED_SIZE_BYTES` of the function.
     pub dynamic_shared: bool,
+    /// The kernel itself waits for those before it, before it touches what they may write: it may be started before they have
+    /// ended.
+    pub waits: bool,
 }
 
 /// What a loop variable is.
@@ -204,7 +207,8 @@ pub fn emit(nest: &LoopNest, target: &PtxTarget) -> Result<PtxModule, PtxError> 
     let text = frame(&e, &entry, &params, *target, dynamic_shared);
     let shared_bytes = e.shared_bytes;
     let scratch_bytes = e.scratch_bytes.clone();
-    Ok(PtxModule { text, entry, params, launch, scratch_bytes, shared_bytes, dynamic_shared })
+    let waits = target.starts_early();
+    Ok(PtxModule { text, entry, params, launch, scratch_bytes, shared_bytes, dynamic_shared, waits })
 }
 
 /// The operand buffers by their argument numbers, then the launch's own memory, then the symbols.
@@ -252,6 +256,11 @@ impl Emitter<'_> {
         }
         if let Some(parallel) = &self.nest.parallel {
             self.bind(parallel.var, GpuDim::BlockX);
+        }
+        if self.target.starts_early() {
+            // Behind this all kernels before have ended, and what they have written is there. They let this one begin when their
+            // last block ends: blocks that begin earlier are spread over processors as there is place, not evenly.
+            self.b.plain("griddepcontrol.wait");
         }
         Ok(())
     }

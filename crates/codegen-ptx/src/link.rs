@@ -48,6 +48,7 @@ mod tests {
             scratch_bytes: Dim::from(0),
             shared_bytes: 0,
             dynamic_shared,
+            waits: false,
         };
         let declared = emitter::dynamic_shared(PtxTarget::default());
         let modules = [module("a", "", false), module("b", &declared, true), module("c", &declared, true)];

@@ -42,7 +42,7 @@ const TARGETS: &[(u16, bool, &str, u64)] = &[
 /// From here on GPUs have what the backend's products of matrices take, asynchronous copies, extremes that keep NaN, and
 /// conversions to bfloat16.
 const AMPERE: u16 = 80;
-/// The only one whose warps multiply in groups.
+/// The first that starts kernels before those before them have ended, and the only one whose warps multiply in groups.
 const HOPPER: u16 = 90;
 
 impl PtxTarget {
@@ -96,6 +96,15 @@ impl PtxTarget {
     #[must_use]
     pub fn multiplies_in_groups(self) -> bool {
         self.specific && self.sm == HOPPER
+    }
+
+    /// Whether kernels may begin before those before them have ended, for which they wait themselves (programmatic dependent
+    /// launch).
+    ///
+    /// Source: PTX ISA, "Target ISA notes" of `griddepcontrol`.
+    #[must_use]
+    pub fn starts_early(self) -> bool {
+        self.sm >= HOPPER
     }
 
     /// Whether GPUs of a compute capability, major·10 + minor, run what is made for it.

@@ -20,8 +20,8 @@ struct Line<'t> {
 }
 
 /// Instructions that write no register.
-const WITHOUT_RESULT: [&str; 9] =
-    ["st.", "cp.async", "bar.", "bra", "ret", "fence", "membar", "wgmma.fence", "wgmma.commit"];
+const WITHOUT_RESULT: [&str; 10] =
+    ["st.", "cp.async", "griddepcontrol", "bar.", "bra", "ret", "fence", "membar", "wgmma.fence", "wgmma.commit"];
 
 /// The first register that may be read where it has not been written, with its line; `None` if there is none.
 pub(crate) fn unwritten(text: &str) -> Option<String> {

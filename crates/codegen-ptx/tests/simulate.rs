@@ -126,3 +126,28 @@ fn stores_that_are_not_masked_are_found() {
         assert!(matches!(code, Err("ptxsim::out-of-bounds" | "ptxsim::race")), "{code:?}");
     }
 }
+
+/// From Hopper on kernels wait for those before them, in front of all that these may have written.
+#[test]
+fn waits_that_are_missing_or_late_are_found() {
+    let hopper: PtxTarget = "sm_90".parse().expect("a listed target");
+    for (kernel, nest) in [nests::softmax(), nests::matmul(33, 50, 17)] {
+        let symbols = vec![1; kernel.symbols.len()];
+        let module = emit(&nest, &hopper).expect("the nest suits a GPU");
+        let inputs = infc_testkit::random_inputs(&kernel, &symbols, 3);
+        let case = Case { kernel, nest, module, symbols, inputs };
+        case.agrees();
+        let wait = "\tgriddepcontrol.wait;\n";
+        let text = &case.module.text;
+        assert!(case.module.waits && text.matches(wait).count() == 1, "{text}");
+        // Behind any access of global memory, or for some threads alone.
+        let without = text.replace(wait, "");
+        for (start, line) in without.match_indices("\tld.global").chain(without.match_indices("\tst.global")) {
+            let end = start + without[start..].find('\n').expect("a line") + 1;
+            let late = format!("{}{wait}{}", &without[..end], &without[end..]);
+            assert_eq!(case.run(&late, 0).map_err(|e| e.code()), Err("ptxsim::before-wait"), "{line} at {start}");
+        }
+        let some = text.replace(wait, &format!("\tsetp.eq.u32 %p0, 0, 1;\n\t@%p0 {}", wait.trim_start()));
+        assert_eq!(case.run(&some, 0).map_err(|e| e.code()), Err("ptxsim::before-wait"));
+    }
+}

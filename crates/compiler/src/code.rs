@@ -227,6 +227,7 @@ impl Code {
                 let device = DeviceKernel {
                     entry: module.entry.clone(),
                     block: module.launch.block,
+                    waits: module.waits,
                     dynamic_shared_bytes: u32::try_from(dynamic_shared_bytes).map_err(|_| CompileError::Internal {
                         what: format!("{dynamic_shared_bytes} bytes of shared memory"),
                     })?,

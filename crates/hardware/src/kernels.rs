@@ -109,6 +109,7 @@ impl Compiled {
             entry: module.entry.clone(),
             block: module.launch.block,
             dynamic_shared_bytes: if module.dynamic_shared { u32::try_from(module.shared_bytes)? } else { 0 },
+            waits: module.waits,
         };
         device.load(image, kernel)
     }

@@ -62,6 +62,7 @@ impl<'a> Decoder<'_, 'a> {
                 Ok(Operation::WaitGroup { pending })
             }
             ["cp", "async", cache @ ("ca" | "cg"), "shared", "global"] => self.copy_async(cache),
+            ["griddepcontrol", "wait"] => Ok(Operation::GridWait),
             ["ld", "param", ty] => self.load_parameter(ty),
             ["ld", space, ref rest @ ..] => self.load(space, rest),
             ["st", space, ref rest @ ..] => self.store(space, rest),

@@ -62,6 +62,8 @@ pub enum SimError {
     Unfenced { site: Site, place: String },
     #[error("{site}: a product by a group of warps, of which {reason}")]
     Group { site: Site, reason: String },
+    #[error("{site}: {what} before griddepcontrol.wait")]
+    BeforeWait { site: Site, what: String },
     #[error("{site}: the launch has taken {limit} steps and has not ended")]
     StepLimit { site: Site, limit: u64 },
 }
@@ -90,6 +92,7 @@ impl SimError {
             Self::UnfencedRegister { .. } => "ptxsim::unfenced-register",
             Self::Unfenced { .. } => "ptxsim::unfenced",
             Self::Group { .. } => "ptxsim::group",
+            Self::BeforeWait { .. } => "ptxsim::before-wait",
             Self::StepLimit { .. } => "ptxsim::step-limit",
         }
     }

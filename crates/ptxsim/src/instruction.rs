@@ -227,6 +227,8 @@ pub(crate) enum Operation {
     },
     /// What the thread has written to shared memory is there for products.
     ProxyFence,
+    /// Waits for the launches before this one, which may have begun before they ended.
+    GridWait,
     Branch {
         to: usize,
     },

@@ -13,6 +13,8 @@
 //! - reading or writing what an asynchronous copy may be writing at the time;
 //! - what a product by a group of warps reads or writes while it may be under way, and what it reads without a fence behind its
 //!   writing;
+//! - touching global memory, or ending, without having waited for the launches before, in a kernel that waits for them
+//!   (`griddepcontrol.wait`);
 //! - a launch that takes more steps than it may.
 //!
 //! Asynchronous copies land, and products of groups happen, as late as they may. Approximate instructions are off by as much as the PTX ISA allows, by a

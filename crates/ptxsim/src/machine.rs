@@ -55,6 +55,8 @@ pub(crate) struct Block<'a> {
     pub(crate) products: Vec<Products>,
     /// Whether there are any, so that it counts who has shown what it has written.
     pub(crate) has_products: bool,
+    /// Whether it may begin before the launches before it have ended, for which each thread waits.
+    pub(crate) waits: bool,
     pub(crate) global: Vec<Tracked>,
     pub(crate) writable: Vec<bool>,
     pub(crate) seed: u64,
@@ -82,6 +84,7 @@ pub fn run(module: &Module, launch: &Launch<'_>, buffers: &mut [Buffer]) -> Resu
         parameters: launch.arguments.iter().map(|a| parameter(*a)).collect(),
         products: Vec::new(),
         has_products: entry.body.iter().any(|i| matches!(i.operation, Operation::GroupMma(_))),
+        waits: entry.waits(),
         shared: Tracked::new(vec![0xff; shared], vec![false; shared]),
         writable: buffers.iter().map(|b| b.writable).collect(),
         global: buffers.iter_mut().map(take).collect(),

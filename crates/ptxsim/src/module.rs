@@ -37,6 +37,13 @@ pub(crate) struct Entry {
     pub(crate) body: Vec<Instruction>,
 }
 
+impl Entry {
+    /// Whether its threads wait for the launches before it.
+    pub(crate) fn waits(&self) -> bool {
+        self.body.iter().any(|i| i.operation == Operation::GridWait)
+    }
+}
+
 /// The registers of a function, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registers {
@@ -151,6 +158,12 @@ impl Module {
             }
         }
         Ok(module)
+    }
+
+    /// Whether the threads of a kernel wait for the launches before it; `false` if there is none of that name.
+    #[must_use]
+    pub fn waits(&self, entry: &str) -> bool {
+        self.entries.iter().any(|e| e.name == entry && e.waits())
     }
 
     /// The names of the kernels.

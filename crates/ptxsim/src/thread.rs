@@ -37,6 +37,8 @@ pub(crate) struct Thread {
     pub(crate) number: u32,
     pub(crate) state: State,
     at: usize,
+    /// Whether it has waited for the launches before.
+    has_waited: bool,
     registers: Vec<u64>,
     defined: Vec<bool>,
     local: Vec<u8>,
@@ -57,6 +59,7 @@ impl Thread {
             number,
             state: State::Ready,
             at: 0,
+            has_waited: false,
             registers: vec![0; registers],
             defined: vec![false; registers],
             local: vec![0; local],
@@ -154,7 +157,7 @@ impl Thread {
         let body = b.body;
         while self.state == State::Ready {
             let Some(instruction) = body.get(self.at) else {
-                self.state = State::Ended;
+                self.end(b)?;
                 break;
             };
             b.steps += 1;
@@ -175,8 +178,7 @@ impl Thread {
     fn step(&mut self, operation: &Operation, b: &mut Block<'_>) -> Result<(), SimError> {
         match operation {
             Operation::Return => {
-                self.state = State::Ended;
-                return Ok(());
+                return self.end(b);
             }
             Operation::Barrier => {
                 self.state = State::AtBarrier(self.at);
@@ -246,6 +248,7 @@ impl Thread {
             Operation::ProxyFence => {
                 self.written.drain(..).for_each(|(at, len)| b.shared.show(at, len));
             }
+            Operation::GridWait => self.has_waited = true,
             Operation::CommitGroup => {
                 let group = std::mem::take(&mut self.open);
                 self.groups.push(group);
@@ -260,6 +263,19 @@ impl Thread {
             }
         }
         self.at += 1;
+        Ok(())
+    }
+
+    /// No thread may end without having waited: that the next launch waits for this one says nothing of those before, otherwise.
+    fn end(&mut self, b: &Block<'_>) -> Result<(), SimError> {
+        self.state = State::Ended;
+        self.check_waited("the end of a thread", b)
+    }
+
+    fn check_waited(&self, what: &str, b: &Block<'_>) -> Result<(), SimError> {
+        if b.waits && !self.has_waited {
+            return Err(SimError::BeforeWait { site: self.site(b), what: what.to_owned() });
+        }
         Ok(())
     }
 
@@ -278,6 +294,9 @@ impl Thread {
         align: u64,
         b: &Block<'_>,
     ) -> Result<Spot, SimError> {
+        if space == Space::Global {
+            self.check_waited("global memory", b)?;
+        }
         let site = self.site(b);
         let wild = || SimError::WildAddress { site, address, space: space.name() };
         let (buffer, at, len) = match space {

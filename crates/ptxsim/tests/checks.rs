@@ -404,3 +404,24 @@ fn products_by_groups() {
     assert_eq!(code(&group_product(&format!("{warp}@%p1 ret;"), SUMS, WAIT)), "ptxsim::group");
     assert_eq!(fault(&group_product("", SUMS, WAIT), 64, 1).code(), "ptxsim::group");
 }
+
+#[test]
+fn kernels_that_wait_for_those_before() {
+    let copy = "ld.global.u32 %r2, [%rd2];\nst.global.u32 [%rd3], %r2;";
+    let out = fine(&format!("st.shared.u32 [%rd5], %r0;\ngriddepcontrol.wait;\n{copy}"), 64, 1);
+    assert_eq!(out[..64], (0..64).collect::<Vec<u32>>());
+    let early = [
+        // Reading, writing and copying in front of it.
+        "ld.global.u32 %r2, [%rd2];\ngriddepcontrol.wait;\nst.global.u32 [%rd3], %r2;".to_owned(),
+        format!("st.global.u32 [%rd3], %r0;\ngriddepcontrol.wait;\n{copy}"),
+        format!("cp.async.ca.shared.global [%rd5], [%rd2], 4;\ngriddepcontrol.wait;\n{copy}"),
+        // Half of the threads end without it, or pass it by.
+        format!("setp.lt.u32 %p0, %r0, 32;\n@%p0 ret;\ngriddepcontrol.wait;\n{copy}"),
+        format!("setp.lt.u32 %p0, %r0, 32;\n@%p0 bra $L;\ngriddepcontrol.wait;\n$L:\n{copy}"),
+    ];
+    for body in early {
+        assert_eq!(fault(&body, 64, 1).code(), "ptxsim::before-wait", "{body}");
+    }
+    let kernel = |body: &str| Module::parse(&module(body)).expect("well formed");
+    assert!(kernel("griddepcontrol.wait;").waits("k") && !kernel("").waits("k"));
+}

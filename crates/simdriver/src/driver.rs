@@ -19,6 +19,10 @@ pub(crate) const INVALID_HANDLE: Code = 400;
 pub(crate) const NOT_FOUND: Code = 500;
 pub(crate) const NOT_READY: Code = 600;
 pub(crate) const LAUNCH_FAILED: Code = 719;
+pub(crate) const NOT_SUPPORTED: Code = 801;
+
+/// The version of CUDA from which on kernels of graphs may begin early.
+const EARLY_SINCE: i32 = 12_030;
 
 /// Its compute capability: Hopper, major·10 + minor.
 const CAPABILITY: u32 = 90;
@@ -32,6 +36,8 @@ pub(crate) struct Driver {
     memory_bytes: usize,
     allocated: BTreeMap<u64, usize>,
     refuses: bool,
+    /// Whether graphs fail of which nothing begins early.
+    wants_early: bool,
     /// Whether it takes no PTX of several kernels.
     alone: bool,
     /// How often it was asked for a module with options that it does not know.
@@ -60,7 +66,25 @@ struct Function {
 }
 
 /// Nodes that follow each other, by their handles.
-type Graph = Vec<(u64, Command)>;
+type Graph = Vec<Node>;
+
+#[derive(Clone)]
+struct Node {
+    handle: u64,
+    command: Command,
+    begins: Begins,
+}
+
+/// When a node begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    /// Nothing has been said of it.
+    Anytime,
+    /// When the one before it has ended, if there is one.
+    After,
+    /// Perhaps before that.
+    Early,
+}
 
 /// What a stream does, in order.
 #[derive(Clone, Debug)]
@@ -131,6 +155,7 @@ impl Driver {
             gpu: Simulator::new(1).with_generation(CAPABILITY, 87).with_memory(memory_bytes),
             memory_bytes,
             allocated: BTreeMap::new(),
+            wants_early: variable("SIMDRIVER_EARLY").is_some(),
             refuses: variable("SIMDRIVER_REFUSE").is_some(),
             alone: variable("SIMDRIVER_ALONE").is_some(),
             unknown_options: 0,
@@ -189,7 +214,7 @@ impl Driver {
 
     pub(crate) fn function(&mut self, module: u64, entry: &str) -> Result<u64, Code> {
         let known = *self.modules.get(&module).ok_or(INVALID_HANDLE)?;
-        let kernel = DeviceKernel { entry: entry.to_owned(), block: [1; 3], dynamic_shared_bytes: 0 };
+        let kernel = DeviceKernel { entry: entry.to_owned(), ..DeviceKernel::default() };
         self.gpu.function(known, &kernel).map_err(|_| NOT_FOUND)?;
         let handle = self.handle();
         let (entry, shared_bytes) = (entry.to_owned(), PLAIN_SHARED_BYTES);
@@ -309,17 +334,45 @@ impl Driver {
         handle
     }
 
-    /// Adds a node behind the last one, which is told.
+    /// Adds a node behind the last one, which is told, or one of which [`Driver::add_early_edge`] says that.
     pub(crate) fn add_node(&mut self, graph: u64, before: Option<u64>, command: Command) -> Result<u64, Code> {
         self.check_command(&command)?;
-        let node = self.handle();
+        let handle = self.handle();
         let nodes = self.graphs.get_mut(&graph).ok_or(INVALID_HANDLE)?;
         // Others are not made here; a node that is told is one of this graph.
-        if nodes.last().map(|(node, _)| *node) != before {
+        if before.is_some() && nodes.last().map(|node| node.handle) != before {
             return Err(INVALID_VALUE);
         }
-        nodes.push((node, command));
-        Ok(node)
+        let begins = if before.is_some() || nodes.is_empty() { Begins::After } else { Begins::Anytime };
+        nodes.push(Node { handle, command, begins });
+        Ok(handle)
+    }
+
+    /// The last node of a graph may begin before the one in front of it has ended: both are kernels, and it waits itself.
+    pub(crate) fn add_early_edge(&mut self, graph: u64, from: u64, to: u64) -> Result<(), Code> {
+        if version() < EARLY_SINCE {
+            return Err(NOT_SUPPORTED);
+        }
+        let nodes = self.graphs.get(&graph).ok_or(INVALID_HANDLE)?;
+        let [.., before, last] = nodes.as_slice() else { return Err(INVALID_VALUE) };
+        let function = match (&before.command, &last.command) {
+            (Command::Launch { .. }, Command::Launch { function, .. }) => *function,
+            _ => return Err(INVALID_VALUE),
+        };
+        if (before.handle, last.handle, last.begins) != (from, to, Begins::Anytime) || !self.waits(function) {
+            return Err(INVALID_VALUE);
+        }
+        let last = self.graphs.get_mut(&graph).and_then(|nodes| nodes.last_mut()).ok_or(INVALID_HANDLE)?;
+        last.begins = Begins::Early;
+        Ok(())
+    }
+
+    /// Whether a kernel waits for those before it, as a driver does not ask.
+    fn waits(&self, function: u64) -> bool {
+        let Some(known) = self.functions.get(&function) else { return false };
+        let Some(module) = self.modules.get(&known.module) else { return false };
+        let kernel = DeviceKernel { entry: known.entry.clone(), waits: true, ..DeviceKernel::default() };
+        self.gpu.function(*module, &kernel).is_ok()
     }
 
     /// Changes what an instance does for a node of the graph that it was made of.
@@ -327,9 +380,10 @@ impl Driver {
         self.check_command(&command)?;
         // A node is known as long as its graph is.
         let mut nodes = self.graphs.values().flatten();
-        nodes.find(|(known, _)| *known == node).ok_or(INVALID_HANDLE)?;
+        nodes.find(|known| known.handle == node).ok_or(INVALID_HANDLE)?;
         let nodes = self.instances.get_mut(&instance).ok_or(INVALID_HANDLE)?;
-        let (_, place) = nodes.iter_mut().find(|(known, _)| *known == node).ok_or(INVALID_VALUE)?;
+        let place = nodes.iter_mut().find(|known| known.handle == node).ok_or(INVALID_VALUE)?;
+        let place = &mut place.command;
         if std::mem::discriminant(place) != std::mem::discriminant(&command) {
             return Err(INVALID_VALUE);
         }
@@ -339,6 +393,9 @@ impl Driver {
 
     pub(crate) fn instantiate(&mut self, graph: u64) -> Result<u64, Code> {
         let nodes = self.graphs.get(&graph).ok_or(INVALID_HANDLE)?.clone();
+        if !nodes.iter().all(|node| node.begins != Begins::Anytime) {
+            return Err(INVALID_VALUE);
+        }
         let handle = self.handle();
         self.instances.insert(handle, nodes);
         Ok(handle)
@@ -354,7 +411,11 @@ impl Driver {
 
     pub(crate) fn launch_graph(&mut self, instance: u64, stream: u64) -> Result<(), Code> {
         let nodes = self.instances.get(&instance).ok_or(INVALID_HANDLE)?.clone();
-        nodes.into_iter().try_for_each(|(_, command)| self.list(stream, command))
+        let begins_early = nodes.iter().any(|node| node.begins == Begins::Early);
+        if self.wants_early && nodes.len() > 1 && !begins_early {
+            return Err(self.fail());
+        }
+        nodes.into_iter().try_for_each(|node| self.list(stream, node.command))
     }
 
     /// What a stream has to do, which is then done by [`Driver::perform`].
@@ -410,7 +471,8 @@ impl Driver {
         }
         let known = self.functions.get(&function).ok_or_else(|| failed("its module was unloaded"))?;
         let module = *self.modules.get(&known.module).ok_or_else(|| failed("its module was unloaded"))?;
-        let kernel = DeviceKernel { entry: known.entry.clone(), block, dynamic_shared_bytes };
+        let entry = known.entry.clone();
+        let kernel = DeviceKernel { entry, block, dynamic_shared_bytes, waits: false };
         let function: GpuFunction = self.gpu.function(module, &kernel)?;
         self.gpu.start(&GpuOperation::Launch { function, kernel: &kernel, grid, parameters })
     }

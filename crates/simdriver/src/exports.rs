@@ -513,6 +513,34 @@ unsafe extern "system" fn cuGraphAddMemcpyNode(
     })
 }
 
+/// `CUgraphEdgeData`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct EdgeData {
+    from_port: u8,
+    to_port: u8,
+    kind: u8,
+    reserved: [u8; 5],
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "system" fn cuGraphAddDependencies_v2(
+    graph: Handle,
+    from: *const Handle,
+    to: *const Handle,
+    edges: *const EdgeData,
+    count: usize,
+) -> c_int {
+    with(|driver| {
+        // One at a time, from a kernel that lets the next one begin.
+        let early = EdgeData { from_port: 1, to_port: 0, kind: 1, reserved: [0; 5] };
+        if count != 1 || *edges != early {
+            return Err(INVALID_VALUE);
+        }
+        driver.add_early_edge(number(graph), number(*from), number(*to))
+    })
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "system" fn cuGraphExecKernelNodeSetParams(
     instance: Handle,

@@ -45,8 +45,13 @@ fn library(own: &Path) -> PathBuf {
 }
 
 fn compiled() -> Vec<u8> {
+    compiled_for("cuda")
+}
+
+/// For GPUs as they are told, and for processors.
+fn compiled_for(cuda: &str) -> Vec<u8> {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/digits.onnx");
-    let targets = ["cuda", "x86-64-v2"].map(str::to_owned).to_vec();
+    let targets = [cuda, "x86-64-v2"].map(str::to_owned).to_vec();
     let options = CompileOptions { targets, ..CompileOptions::default() };
     let compilation: Compilation =
         infc::compile(&Source::file(&model), &options, &mut ()).unwrap_or_else(|e| panic!("{e}"));
@@ -87,6 +92,34 @@ fn runs_of_several_shapes() {
 }
 
 /// One driver, one stream, sessions of their own.
+/// Runs of one shape and of another, by graphs from the second on; what is said if one fails.
+fn run_by_graphs(bytes: &[u8]) -> Result<(), RuntimeError> {
+    let model = loaded(bytes)?;
+    let mut session = model.session(&SessionOptions::default())?;
+    for (count, seed) in [(3, 1), (3, 2), (5, 3), (5, 4), (2, 5), (4, 6)] {
+        let input = digits(count, seed);
+        let found = session.run_owned(&[&input])?;
+        assert_close(&format!("run {seed}"), &found, &expected(bytes, &input), 1e-4, 1e-5);
+    }
+    Ok(())
+}
+
+#[test]
+fn kernels_begin_before_the_last_one_ends() {
+    on_machine("kernels_begin_before_the_last_one_ends", &[("SIMDRIVER_EARLY", "1")], || {
+        run_by_graphs(&compiled_for("cuda:sm_90")).unwrap_or_else(|e| panic!("{e}"));
+        // The driver asks for it, and those of older generations do not wait themselves.
+        run_by_graphs(&compiled()).expect_err("nothing begins early");
+    });
+}
+
+#[test]
+fn a_driver_that_lets_no_kernel_begin_early() {
+    on_machine("a_driver_that_lets_no_kernel_begin_early", &[("SIMDRIVER_VERSION", "12020")], || {
+        run_by_graphs(&compiled_for("cuda:sm_90")).unwrap_or_else(|e| panic!("{e}"));
+    });
+}
+
 #[test]
 fn sessions_of_several_threads() {
     on_machine("sessions_of_several_threads", &[], || {

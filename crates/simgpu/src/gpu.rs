@@ -326,6 +326,9 @@ impl Gpu for Simulator {
         if !loaded.entry_names().any(|name| name == kernel.entry) {
             return Err(refused("there is no such entry"));
         }
+        if kernel.waits && !loaded.waits(&kernel.entry) {
+            return Err(refused("it does not wait for kernels before it"));
+        }
         state.functions.push(module.0 as usize);
         Ok(GpuFunction(state.functions.len() as u64 - 1))
     }

@@ -18,7 +18,19 @@ pub(super) fn micros() -> impl Iterator<Item = Micro> {
         [Some(loads), stores].into_iter().flatten()
     });
     let copies = [("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)].into_iter().map(|(cache, bytes)| copy(cache, bytes));
-    through.chain(copies)
+    through.chain(copies).chain([wait()])
+}
+
+/// Behind nothing, as the first kernel of all.
+fn wait() -> Micro {
+    let instruction = "griddepcontrol.wait".to_owned();
+    let mut text = Text::new(1);
+    let word = text.register(Type::named("u32").expect("listed"));
+    let (from, to) = (text.own(0, 4), text.own(1, 4));
+    text.line(&instruction);
+    text.line(&format!("ld.global.u32 {word}, [{from}]"));
+    text.line(&format!("st.global.u32 [{to}], {word}"));
+    finished(instruction, text, THREADS as usize * 4)
 }
 
 fn vector(lanes: usize) -> String {

@@ -87,7 +87,7 @@ impl Needed {
 
 pub(super) fn needed(instruction: &str) -> Needed {
     const OF_AMPERE: [&str; 6] = ["mma.", "cp.async.", "max.NaN.", "min.NaN.", "cvt.rn.bf16.", "cvt.rna.tf32."];
-    const OF_HOPPER: [&str; 2] = ["wgmma.", "fence.proxy.async"];
+    const OF_HOPPER: [&str; 3] = ["wgmma.", "fence.proxy.async", "griddepcontrol."];
     let is_of = |starts: &[&str]| starts.iter().any(|start| instruction.starts_with(start));
     match instruction {
         _ if is_of(&OF_HOPPER) => HOPPER,

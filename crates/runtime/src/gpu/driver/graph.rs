@@ -2,7 +2,7 @@
 //!
 //! The graph is made node by node, not recorded from a stream, since nodes are what a change names.
 
-use super::table::{CopyNode, Graphs, Handle, KernelNode, MEMORY_OF_DEVICE, PlaceOfCopy};
+use super::table::{CopyNode, EARLY, EarlyStarts, Graphs, Handle, KernelNode, MEMORY_OF_DEVICE, PlaceOfCopy};
 use super::{NvidiaGpu, extra_of};
 use crate::gpu::{GpuAddress, GpuOperation};
 use std::collections::BTreeMap;
@@ -22,12 +22,20 @@ type Functions = BTreeMap<u64, (u64, Handle)>;
 impl Chain {
     /// The graph of operations and an instance of it; `None` if the driver makes none.
     pub(super) fn of(gpu: &NvidiaGpu, operations: &[GpuOperation<'_>]) -> Option<Self> {
+        let early = gpu.table.early_starts.as_ref();
+        // A driver may have such edges and refuse them.
+        let made = early.and_then(|early| Self::made(gpu, operations, Some(early)));
+        made.or_else(|| Self::made(gpu, operations, None))
+    }
+
+    /// The same, whose kernels begin early if they may and it is told how.
+    fn made(gpu: &NvidiaGpu, operations: &[GpuOperation<'_>], early: Option<&EarlyStarts>) -> Option<Self> {
         let graphs = gpu.table.graphs.as_ref()?;
         let (mut graph, nodes) = (null_mut(), Vec::with_capacity(operations.len()));
         // SAFETY: a pointer to a variable of the type that is written.
         unsafe { gpu.call("cuGraphCreate", |_| (graphs.create)(&raw mut graph, 0)) }.ok()?;
         let mut chain = Self { graph, instance: null_mut(), nodes };
-        let made = chain.fill(gpu, graphs, operations);
+        let made = chain.fill(gpu, graphs, early, operations);
         if made.is_none() {
             chain.destroy(gpu);
             return None;
@@ -35,13 +43,22 @@ impl Chain {
         Some(chain)
     }
 
-    fn fill(&mut self, gpu: &NvidiaGpu, graphs: &Graphs, operations: &[GpuOperation<'_>]) -> Option<()> {
+    fn fill(
+        &mut self,
+        gpu: &NvidiaGpu,
+        graphs: &Graphs,
+        early: Option<&EarlyStarts>,
+        operations: &[GpuOperation<'_>],
+    ) -> Option<()> {
         let graph = self.graph;
-        for operation in operations {
+        for (n, operation) in operations.iter().enumerate() {
             let mut node = null_mut();
-            let before = self.nodes.last().copied();
+            let last = self.nodes.last().copied();
+            // Kernels wait for kernels alone: whatever is before those has ended when they have.
+            let early = early.filter(|_| waits(operation) && n > 0 && is_launch(&operations[n - 1]));
+            let before = last.filter(|_| early.is_none());
             let (before, count) =
-                (before.as_ref().map_or(std::ptr::null(), std::ptr::from_ref), self.nodes.len().min(1));
+                (before.as_ref().map_or(std::ptr::null(), std::ptr::from_ref), usize::from(before.is_some()));
             let functions = &gpu.loaded().functions;
             // SAFETY: the graph is this one's own, and the node before one of its nodes, which `before` holds until the call
             // returns. The function is loaded, as long as the list of them is locked. What the description points to lives until
@@ -57,6 +74,14 @@ impl Chain {
                 })
             }?;
             self.nodes.push(node);
+            if let (Some(early), Some(last)) = (early, last) {
+                let (from, to) = (&raw const last, &raw const node);
+                // SAFETY: both are nodes of this graph; pointers to one of each, which are read.
+                unsafe {
+                    gpu.call("cuGraphAddDependencies", |_| (early.add_edges)(graph, from, to, &raw const EARLY, 1))
+                }
+                .ok()?;
+            }
         }
         let instance = &raw mut self.instance;
         // SAFETY: as above; a pointer to a variable of the type that is written.
@@ -103,6 +128,15 @@ impl Chain {
             let _ = gpu.call("cuGraphDestroy", |_| (graphs.destroy)(self.graph));
         }
     }
+}
+
+fn is_launch(operation: &GpuOperation<'_>) -> bool {
+    matches!(operation, GpuOperation::Launch { .. })
+}
+
+/// Whether an operation itself waits for those before it.
+fn waits(operation: &GpuOperation<'_>) -> bool {
+    matches!(operation, GpuOperation::Launch { kernel, .. } if kernel.waits)
 }
 
 /// What the driver is told of an operation.

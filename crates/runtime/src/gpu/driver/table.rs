@@ -111,6 +111,12 @@ functions! {
 }
 
 functions! {
+    /// Edges of graphs along which a kernel may begin before the one before it has ended. They came with CUDA 12.3.
+    EarlyStarts:
+    add_edges = "cuGraphAddDependencies_v2": (Handle, *const Handle, *const Handle, *const EdgeData, usize);
+}
+
+functions! {
     /// Graphs, made node by node. `cuGraphInstantiateWithFlags` came with CUDA 11.4.
     Graphs:
     create = "cuGraphCreate": (*mut Handle, c_uint);
@@ -123,6 +129,19 @@ functions! {
     destroy = "cuGraphDestroy": (Handle);
     destroy_instance = "cuGraphExecDestroy": (Handle);
 }
+
+/// `CUgraphEdgeData`: what is waited for of the node that an edge comes from.
+#[repr(C)]
+pub(super) struct EdgeData {
+    pub(super) from_port: u8,
+    pub(super) to_port: u8,
+    pub(super) kind: u8,
+    pub(super) reserved: [u8; 5],
+}
+
+/// That all blocks of a kernel have ended, though not all that they have written need be there, or have let the next one begin:
+/// `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC` and `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`.
+pub(super) static EARLY: EdgeData = EdgeData { from_port: 1, to_port: 0, kind: 1, reserved: [0; 5] };
 
 /// `CUDA_KERNEL_NODE_PARAMS`: a launch.
 #[repr(C)]
@@ -167,6 +186,8 @@ pub(super) struct Table {
     functions: Functions,
     /// `None` for a driver that is older than these.
     pub(super) graphs: Option<Graphs>,
+    /// The same.
+    pub(super) early_starts: Option<EarlyStarts>,
     _library: Library,
 }
 
@@ -182,7 +203,8 @@ impl Table {
     fn of(library: Library) -> Result<Self, String> {
         let functions = Functions::of(&library);
         let functions = functions.map_err(|name| format!("the NVIDIA driver is too old: it has no {name}"))?;
-        Ok(Self { functions, graphs: Graphs::of(&library).ok(), _library: library })
+        let (graphs, early_starts) = (Graphs::of(&library).ok(), EarlyStarts::of(&library).ok());
+        Ok(Self { functions, graphs, early_starts, _library: library })
     }
 
     /// The functions of the driver that is installed.
