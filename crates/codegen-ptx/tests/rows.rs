@@ -82,7 +82,7 @@ fn columns_side_by_side_are_one_blocks() {
         let compiled = compile(&one_row(64, columns), ErrorClass::Reassociating);
         assert!(has_tile(&compiled, "res", "n", tile), "{columns}: {}", compiled.schedule);
     }
-    for (depth, columns) in [(64, 200), (7, 33), (1, 9), (131, 40), (300, 17), (2048, 8)] {
+    for (depth, columns) in [(64, 200), (7, 33), (1, 9), (131, 40), (300, 17), (2048, 8), (520, 51)] {
         let kernel = one_row(depth, columns);
         let compiled = compile(&kernel, ErrorClass::Reassociating);
         agrees(&format!("{depth} x {columns}"), &kernel, &compiled, &[], 1e-5);
@@ -105,6 +105,16 @@ fn channels_and_classes_are_threads_side_by_side() {
         assert!(places == 1 || has_tile(&compiled, "res", "p", 8), "{}", compiled.schedule);
         agrees(&format!("{places} classes at {width}"), &kernel, &compiled, &[], 1e-5);
     }
+}
+
+/// Columns of the last panel that there are none of are read where it has them, and never written: vectors without conditions.
+#[test]
+fn columns_that_end_within_a_panel() {
+    let kernel = panels(768, 51);
+    let compiled = compile(&kernel, ErrorClass::Reassociating);
+    let loads: Vec<&str> = text(&compiled).lines().filter(|line| line.contains("ld.global.nc")).collect();
+    assert!(!loads.is_empty(), "{}", compiled.schedule);
+    assert!(loads.iter().all(|line| line.trim_start().starts_with("ld.global.nc.v4.b16")), "{loads:?}");
 }
 
 /// What lies along the sum has a warp for itself, as before.

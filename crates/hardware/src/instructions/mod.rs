@@ -69,7 +69,12 @@ impl Micro {
     /// # Errors
     /// The GPU's.
     pub fn run(&self, device: &Device) -> Result<Vec<u8>> {
-        let kernel = DeviceKernel { entry: "micro".to_owned(), block: [self.threads, 1, 1], dynamic_shared_bytes: 0, ..DeviceKernel::default() };
+        let kernel = DeviceKernel {
+            entry: "micro".to_owned(),
+            block: [self.threads, 1, 1],
+            dynamic_shared_bytes: 0,
+            ..DeviceKernel::default()
+        };
         let code = device.load(GpuImage::Ptx(&self.text), kernel)?;
         let buffers = self.inputs.iter().map(|bytes| device.buffer(bytes)).collect::<Result<Vec<_>>>()?;
         let output = device.buffer(&vec![0xa5; self.output_bytes])?;

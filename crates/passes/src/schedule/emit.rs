@@ -70,6 +70,9 @@ pub(super) struct Emitter<'a> {
     /// The dimensions of a launch that several loops share, and what counts their turns together.
     pub(super) shared_dims: Vec<(StageId, GpuDim, VarId)>,
     pub(super) code: StraightCode,
+    /// While the terms of a fold in registers are put together, what is known where its guard need not hold: what is folded there
+    /// is never stored, so that elements that exist there, too, are read without asking.
+    pub(super) beyond: Option<Ranges>,
 }
 
 impl<'a> Emitter<'a> {
@@ -99,6 +102,7 @@ impl<'a> Emitter<'a> {
             storage: vec![None; kernel.stages.len()],
             shared_dims: Vec::new(),
             code: StraightCode::default(),
+            beyond: None,
         })
     }
 

@@ -5,7 +5,7 @@ use super::emit::{AxisState, Emitter, State, Stmts, Storage};
 use super::plan::Placement;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, StageId};
-use infc_ir::index::{Atom, IndexExpr, Interval, Proof, Ranges};
+use infc_ir::index::{Atom, Dim, IndexExpr, Interval, Proof, Ranges};
 use infc_ir::kernel::Operand;
 use infc_ir::nest::{Expr, Stmt, Target};
 use infc_ir::scalar::{Body, Const, Load, ScalarOp, Source};
@@ -163,6 +163,7 @@ impl Emitter<'_> {
                 let guarded = self.ranges.given(guard);
                 let mut kept = outside_halo(operand, &load, &guarded);
                 kept.retain(|bound| bound.proof(&guarded) != Proof::Yes);
+                let guard = if self.is_there_anyway(operand, &load) { &[] } else { guard };
                 let valid = self.guarded(kept, guard);
                 let flat = operand.layout.flat(&load.index).simplify(&self.ranges);
                 let strides = &operand.layout.strides;
@@ -214,6 +215,18 @@ impl Emitter<'_> {
                 Err(ScheduleError::Stage { stage: self.kernel.stages[reader].name.clone(), reason })
             }
         }
+    }
+}
+
+impl Emitter<'_> {
+    /// Whether a load reads an element that exists whether or not the guard of a fold holds.
+    fn is_there_anyway(&self, operand: &Operand, load: &Load) -> bool {
+        let Some(ranges) = &self.beyond else { return false };
+        let exists = |(index, extent): (&IndexExpr, &Dim)| {
+            let bound = Bound { expr: index.clone(), lo: IndexExpr::constant(0), hi: extent.clone() };
+            bound.proof(ranges) == Proof::Yes
+        };
+        load.gather.is_empty() && load.index.iter().zip(&operand.shape).all(exists)
     }
 }
 

@@ -255,7 +255,10 @@ impl Emitter<'_> {
                 _ => None,
             });
             let roots = scattered.map_or_else(|| self.kernel.stages[stage].results.clone(), |value| vec![value]);
-            let value = self.value(stage, &coordinates, &guard, &roots)?;
+            self.beyond = self.is_register(acc).then(|| self.ranges.clone());
+            let value = self.value(stage, &coordinates, &guard, &roots);
+            self.beyond = None;
+            let value = value?;
             let targets = self.targets(stage, acc, &state, &turns);
             let mut stmts = vec![Stmt::Reduce { targets, value, reducer: Arc::clone(reducer), valid }];
             stmts.extend(self.prefetches(stage, &coordinates));

@@ -239,17 +239,22 @@ impl<'k> Plan<'k> {
     }
 
     /// Puts loops of a stage in order, those over what it folds behind the others, of which some terms come at once.
-    fn fold(&mut self, id: StageId, mut order: Vec<String>) {
+    fn fold(&mut self, id: StageId, order: Vec<String>) {
+        self.fold_together(id, order, TOGETHER);
+    }
+
+    /// The same with another number of terms.
+    fn fold_together(&mut self, id: StageId, mut order: Vec<String>, terms: i64) {
         let stage = &self.kernel.stages[id];
         let mut reduced: Vec<String> = stage.reduce_axes().map(|(_, axis)| axis.name.clone()).collect();
         let last = stage.reduce_axes().last().map(|(_, axis)| (axis.name.clone(), axis.extent.as_const()));
         let mut together = None;
         if let Some((last, points)) = last {
-            if points.is_some_and(|points| points <= TOGETHER) {
+            if points.is_some_and(|points| points <= terms) {
                 together = Some(last);
             } else {
                 let (outer, inner) = (format!("{last}_o"), format!("{last}_i"));
-                self.split(id, &last, TOGETHER, &outer, &inner);
+                self.split(id, &last, terms, &outer, &inner);
                 reduced.pop();
                 reduced.extend([outer, inner.clone()]);
                 together = Some(inner);

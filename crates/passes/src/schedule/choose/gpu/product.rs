@@ -7,8 +7,9 @@ use super::rewrite::Rewritten;
 use super::{Plan, independent_roots};
 use crate::formulate::cache::axes_of;
 use crate::schedule::stream::{in_pieces, same_in_piece};
+use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
-use infc_ir::index::{IndexExpr, Interval};
+use infc_ir::index::{Dim, IndexExpr, Interval, Proof};
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
 use infc_ir::scalar::{Load, ScalarOp, Source};
 
@@ -168,11 +169,32 @@ pub(super) fn copies_pieces(kernel: &Kernel, id: StageId, axis: usize, points: i
 
 /// Whether a load of a stage reads aligned pieces of so many neighbours of an operand along an axis, of which all exist or none.
 pub(super) fn reads_pieces(kernel: &Kernel, id: StageId, load: &Load, axis: usize, points: i64) -> bool {
+    // The last piece of the axis ends with it.
+    kernel.stages[id].axes[axis].extent.is_multiple_of(points) && lies_in_pieces(kernel, id, load, axis, points)
+}
+
+/// The same of an axis of which `points` divide `tile`, whose last tile may go beyond its end: the operand has elements there.
+pub(super) fn has_pieces(kernel: &Kernel, id: StageId, load: &Load, axis: usize, [points, tile]: [i64; 2]) -> bool {
     let stage = &kernel.stages[id];
     let Source::Operand(operand) = load.source else { return false };
-    // The last piece of the axis ends with it.
-    let is_whole = || stage.axes[axis].extent.is_multiple_of(points);
-    if points < 2 || !is_whole() || !load.gather.is_empty() {
+    let Some(len) = stage.axes[axis].extent.as_const() else { return reads_pieces(kernel, id, load, axis, points) };
+    let mut ranges = stage.ranges(&kernel.symbols);
+    let last = (len + tile - 1) / tile * tile - 1;
+    ranges.set_var(VarId::from_index(axis), Interval { min: Some(0), max: Some(last) });
+    let exists = |(index, extent): (&IndexExpr, &Dim)| {
+        let bound = Bound { expr: index.clone(), lo: IndexExpr::constant(0), hi: extent.clone() };
+        bound.proof(&ranges) == Proof::Yes
+    };
+    let is_there = load.index.iter().zip(&kernel.operands[operand].shape).all(exists);
+    (is_there || len % points == 0) && lies_in_pieces(kernel, id, load, axis, points)
+}
+
+/// Whether a load reads aligned pieces of so many neighbours of an operand along an axis, of which all exist or none, as far as the
+/// axis goes.
+fn lies_in_pieces(kernel: &Kernel, id: StageId, load: &Load, axis: usize, points: i64) -> bool {
+    let stage = &kernel.stages[id];
+    let Source::Operand(operand) = load.source else { return false };
+    if points < 2 || !load.gather.is_empty() {
         return false;
     }
     // The axis as pieces and points of one.

@@ -8,9 +8,9 @@
 use super::super::access::{Access, Step as Movement, accesses, extent};
 use super::follow::{Follow, follow};
 use super::points::{contiguous, share};
-use super::product::{find, reads_pieces};
+use super::product::{find, has_pieces};
 use super::rewrite::Rewritten;
-use super::{GpuMachine, Plan, Setting, independent_roots, is_fit};
+use super::{GpuMachine, Plan, Setting, TOGETHER, independent_roots, is_fit};
 use crate::ErrorClass;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
@@ -19,8 +19,13 @@ use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};
 
 /// Rows side by side that a thread has at most.
 const VECTOR: i64 = 4;
+/// Bytes that a thread loads before it folds them, where it loads vectors.
+const UNDER_WAY_BYTES: i64 = 128;
 /// Points of a sum from which on it is worth to be done by several threads.
 const LONG: i64 = 64;
+/// The same where every point of the result has a thread anyway: as much is read by many threads of one as by one of many, but in
+/// longer pieces, and more at a time.
+const STREAMED: i64 = 256;
 /// The same from which on it takes more threads than usual.
 const VERY_LONG: i64 = 4096;
 /// Partial results that one thread folds; of more, threads fold parts first.
@@ -99,6 +104,8 @@ struct Tile {
     /// The root's.
     axis: usize,
     points: i64,
+    /// Whether what is read most of is read once, all of it.
+    is_streamed: bool,
 }
 
 struct Rows<'k> {
@@ -171,7 +178,10 @@ impl<'k> Rows<'k> {
             self.producers(n).iter().any(|(id, _)| {
                 let shares = (0..stage.axes.len()).any(|a| !blocks.contains(&a) && !stage.axes[a].extent.is_const(1));
                 self.kernel.stages[*id].reducer.is_some()
-                    && (shares || (all < machine.busy_threads && self.reduced(*id) >= LONG))
+                    && (shares
+                        || (all < machine.busy_threads && self.reduced(*id) >= LONG)
+                        || (self.reduced(*id) >= STREAMED
+                            && self.tile(n, machine).is_some_and(|tile| tile.is_streamed)))
             })
         })
     }
@@ -194,7 +204,7 @@ impl<'k> Rows<'k> {
     fn tile(&self, root: usize, machine: &GpuMachine) -> Option<Tile> {
         let Root { stage, blocks, .. } = &self.roots[root];
         // What is read, in bytes, by the axis of blocks along which it lies.
-        let mut read: Vec<(Option<usize>, i64, i64)> = Vec::new();
+        let mut read: Vec<(Option<usize>, i64, i64, bool)> = Vec::new();
         for (id, follow) in self.producers(root) {
             let own = &self.kernel.stages[id];
             for access in self.reads[id.index()].iter().filter(|access| access.stage.is_none()) {
@@ -207,10 +217,11 @@ impl<'k> Rows<'k> {
                 let along = across.next().and_then(|(_, follow)| *follow).filter(|axis| blocks.contains(axis));
                 let bytes = access.elem_bytes as i64;
                 let all = self.points(id, (0..own.axes.len()).filter(moves)).saturating_mul(bytes);
-                read.push((along, all, bytes));
+                let is_streamed = own.value_axes().all(|(n, axis)| moves(&n) || axis.extent.is_const(1));
+                read.push((along, all, bytes, is_streamed));
             }
         }
-        let &(along, _, bytes) = read.iter().max_by_key(|(_, all, _)| *all)?;
+        let &(along, _, bytes, is_streamed) = read.iter().max_by_key(|(_, all, ..)| *all)?;
         let (axis, bytes) = (along?, bytes.max(1));
         let (least, most) = (PIECE.start() / bytes, PIECE.end() / bytes);
         let other = self.points(*stage, blocks.iter().copied().filter(|&a| a != axis));
@@ -218,7 +229,7 @@ impl<'k> Rows<'k> {
         let blocks_of = |points: i64| ((own + points - 1) / points).saturating_mul(other);
         let sizes = std::iter::successors(Some(most), |points| Some(points / 2)).take_while(|&points| points >= least);
         let points = sizes.clone().find(|&points| blocks_of(points) >= machine.busy_blocks).or(sizes.last())?;
-        (points > 1 && own > 1).then_some(Tile { axis, points })
+        (points > 1 && own > 1).then_some(Tile { axis, points, is_streamed })
     }
 
     /// Points of a stage's axis that a block computes, if it is one of those that `inside` gives.
@@ -243,7 +254,7 @@ impl<'k> Rows<'k> {
         let fits = |&points: &i64| {
             tile.points % points == 0
                 && loads().any(|load| moves(&load))
-                && loads().filter(moves).all(|load| reads_pieces(self.kernel, id, load, axis, points))
+                && loads().filter(moves).all(|load| has_pieces(self.kernel, id, load, axis, [points, tile.points]))
         };
         [VECTOR, VECTOR / 2].into_iter().find(fits).unwrap_or(1)
     }
@@ -295,7 +306,7 @@ impl<'k> Rows<'k> {
             let rest = (0..stage.axes.len()).filter(|a| !blocks.contains(a));
             let mut rest: Vec<(usize, String, i64)> =
                 rest.map(|a| (a, name(a), extent(self.kernel, stage, a))).collect();
-            if let Some(Tile { axis, points }) = tile {
+            if let Some(Tile { axis, points, .. }) = tile {
                 let (outer, inner) = (format!("{}_b", name(axis)), format!("{}_i", name(axis)));
                 self.plan.split(root, &name(axis), points, &outer, &inner);
                 order.iter_mut().filter(|n| **n == name(axis)).for_each(|n| n.clone_from(&outer));
@@ -406,7 +417,12 @@ impl<'k> Rows<'k> {
         let (vectors, own) = (format!("{row}_n"), format!("{row}_v"));
         self.plan.split(sum, &row, points, &vectors, &own);
         let others = stage.value_axes().filter(|(n, _)| *n != rows).map(|(_, axis)| axis.name.clone());
-        self.plan.fold(sum, others.chain([vectors]).collect());
+        let moves = |load: &Load| load.index.iter().any(|e| e.uses_var(VarId::from_index(rows)));
+        let loads =
+            stage.body.ops.iter().filter_map(|op| if let ScalarOp::Load(load) = op { Some(load) } else { None });
+        let elem_bytes = loads.filter(|load| moves(load)).filter_map(|load| load.dtype.size_bytes()).max().unwrap_or(4);
+        let terms = UNDER_WAY_BYTES / (points * elem_bytes as i64).max(1);
+        self.plan.fold_together(sum, others.chain([vectors]).collect(), terms.max(TOGETHER));
         // Behind what is folded: every load is one of all of them.
         let order = self.plan.steps.iter_mut().rev().find_map(|step| match step {
             Step::Reorder { order, .. } => Some(order),
@@ -450,5 +466,45 @@ mod tests {
         assert!(panels.contains("vectorize s_parts_parts.n_v"), "{panels}");
         let odd = chosen(&product("2048, 1025", "k, n"));
         assert!(!odd.contains("vectorize"), "{odd}");
+    }
+
+    /// The last columns may be fewer than those of a vector, if the panel has the others.
+    #[test]
+    fn columns_that_end_within_a_panel() {
+        let product = |panels: i64| {
+            format!(
+                "kernel @k(x: f16[1, 2048], const w: f16[{panels}, 2048, 64]) -> (y: f32[1, 1025]) {{
+  stage s[n: 1025, reduce k: 2048] = fold sum f32(x[0, k]) * f32(w[div(n, 64), k, mod(n, 64)])
+  stage o[n] = s[n]
+  output y[0, n] = o[n]
+}}
+"
+            )
+        };
+        let panels = chosen(&product(17));
+        assert!(panels.contains("vectorize s_parts_parts.n_v"), "{panels}");
+        // As many halves as floats are 128 bytes.
+        assert!(panels.contains("split s_parts_parts.k by 16"), "{panels}");
+    }
+
+    /// A large matrix that is read once is read by all threads of blocks, though each column could have a thread to itself; one
+    /// that is read for several rows is not.
+    #[test]
+    fn many_columns() {
+        let product = |rows: i64, depth: i64| -> Kernel {
+            let text = format!(
+                "kernel @k(x: f16[{rows}, {depth}], const w: f16[800, {depth}, 64]) -> (y: f32[{rows}, 51200]) {{
+  stage s[m: {rows}, n: 51200, reduce k: {depth}] = fold sum f32(x[m, k]) * f32(w[div(n, 64), k, mod(n, 64)])
+  stage o[m, n] = s[m, n]
+  output y[m, n] = o[m, n]
+}}
+"
+            );
+            text.parse().unwrap_or_else(|error| panic!("{error}"))
+        };
+        let suits = |rows, depth| {
+            attempt(&product(rows, depth), &GpuMachine::default(), ErrorClass::Reassociating, true).is_some()
+        };
+        assert_eq!([suits(1, 768), suits(1, 128), suits(2, 768)], [true, false, false]);
     }
 }
