@@ -11,7 +11,7 @@ use infc_ir::graph::{Graph, Port, TensorType};
 use infc_ir::index::Dim;
 use infc_ir::kernel::Reducer;
 use infc_ir::op::{CompositeKind, CompositeOp, MapOp, Op, ReduceOp};
-use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp, UnaryOp};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp, UnaryOp};
 use infc_ir::symbol::Symbols;
 use infc_tensor::DType;
 use std::sync::Arc;
@@ -71,12 +71,40 @@ impl Definer {
 /// `exp(x − max x) / Σ exp(x − max x)` over the axes.
 #[must_use]
 pub fn softmax(symbols: &Symbols, x: &TensorType, axes: &[usize]) -> CompositeOp {
-    softmax_of_rounded(symbols, x, axes, None)
+    softmax_with(symbols, x, axes, |_, _, exp| exp)
 }
 
 /// The same with exponentials that are rounded to a half type, in the sum of them, too.
 #[must_use]
-pub fn softmax_of_rounded(symbols: &Symbols, x: &TensorType, axes: &[usize], half: Option<DType>) -> CompositeOp {
+pub fn softmax_of_rounded(symbols: &Symbols, x: &TensorType, axes: &[usize], half: DType) -> CompositeOp {
+    softmax_with(symbols, x, axes, |body, _, exp| {
+        let rounded = body.cast(half, exp);
+        body.cast(x.dtype, rounded)
+    })
+}
+
+/// The same of f32, in which an exponential that is no normal number is 0. It is too small for a sum with one to see, and
+/// processors take a hundred times as long to multiply it.
+#[must_use]
+pub fn softmax_of_normal(symbols: &Symbols, x: &TensorType, axes: &[usize]) -> CompositeOp {
+    softmax_with(symbols, x, axes, |body, shifted, exp| {
+        let least = body.constant(DType::F32, LEAST_EXPONENT);
+        let is_small = body.compare(CompareOp::Lt, shifted, least);
+        let zero = body.constant(DType::F32, 0.0);
+        body.select(is_small, zero, exp)
+    })
+}
+
+/// Exponentials of f32 are normal numbers from here on: the least of these is 2⁻¹²⁶, and -126·ln 2 = -87.336544….
+const LEAST_EXPONENT: f64 = -87.33654;
+
+/// A softmax whose exponentials are what `finish` makes of what they are of, and of them.
+fn softmax_with(
+    symbols: &Symbols,
+    x: &TensorType,
+    axes: &[usize],
+    finish: impl FnOnce(&mut Body, ScalarId, ScalarId) -> ScalarId,
+) -> CompositeOp {
     let mut d = Definer::new(symbols);
     let input = d.graph.add_input("x", x.clone());
     let least = Const::from_f64(x.dtype, f64::NEG_INFINITY);
@@ -84,10 +112,7 @@ pub fn softmax_of_rounded(symbols: &Symbols, x: &TensorType, axes: &[usize], hal
     let exp = d.map(&[input, max], |body, p| {
         let shifted = body.binary(BinaryOp::Sub, p[0], p[1]);
         let exp = body.unary(UnaryOp::Exp, shifted);
-        half.map_or(exp, |half| {
-            let rounded = body.cast(half, exp);
-            body.cast(x.dtype, rounded)
-        })
+        finish(body, shifted, exp)
     });
     let sum = d.reduce(exp, axes, Reducer::sum(x.dtype));
     let y = d.map(&[exp, sum], |body, p| body.binary(BinaryOp::Div, p[0], p[1]));

@@ -19,7 +19,7 @@ use infc_ir::graph::{Graph, TensorType};
 use infc_ir::op::{CompositeOp, Op};
 use infc_ir::scalar::{BinaryOp, Const, ScalarOp};
 
-const RULES: &[Rule] = &[within_map, turned::turned, attention::rounded, attention::attention];
+const RULES: &[Rule] = &[within_map, turned::turned, attention::rounded, attention::normal, attention::attention];
 
 /// Patterns over one operation of a map's body, tried in order.
 const PATTERNS: &[fn(&Terms<'_>, &Term) -> Option<Found>] =

@@ -5,6 +5,7 @@ use super::movement::{axis_map, canonical, constant, is_identity, no_larger, var
 use super::rewrite::{Operand, Replacement, Rule, Site, sweep};
 use super::{Changed, PassContext, PassError};
 use infc_ir::access::AccessMap;
+use infc_ir::entity::ValueId;
 use infc_ir::graph::{Graph, TensorType};
 use infc_ir::index::IndexExpr;
 use infc_ir::op::{ConstantOp, Op, ViewOp};
@@ -13,7 +14,7 @@ use infc_tensor::{AlignedBytes, Tensor};
 use std::sync::Arc;
 
 const RULES: &[Rule] =
-    &[view_of_view, identity, view_of_splat, gather_of_line, concat_of_one, map_of_concat, map_of_views, tidy];
+    &[view_of_view, identity, view_of_splat, gather_of_line, concat_of_one, map_of_concat, map_of_views, view_of_map, tidy];
 
 /// Applies the rules until none fits (each makes the graph smaller or moves a view towards the outputs).
 ///
@@ -198,6 +199,51 @@ fn map_of_views(site: &Site<'_>) -> Option<Replacement> {
     let moved = new.add(view(map.clone(), shape, Const::zero(dtype)), &[computed], site.output_type(0).clone());
     new.set_outputs(vec![moved]);
     Some(new)
+}
+
+// view_q(map(view_p(x), y, …)) = map(x, view_q(y), …) where q undoes p: what is reshaped for a map alone, such as the scores of
+// windows for a mask of each, need not be.
+fn view_of_map(site: &Site<'_>) -> Option<Replacement> {
+    let (back, _) = as_view(site)?;
+    let graph = site.graph;
+    let mapped = site.node().inputs[0];
+    let map_node = site.producer(mapped).filter(|_| site.is_only_use(mapped))?;
+    let Op::Map(op) = &map_node.op else { return None };
+    let reads_place = op.body.ops.iter().any(|o| matches!(o, ScalarOp::Index(_) | ScalarOp::InBounds(_)));
+    if op.results.len() != 1 || reads_place || !back.map.valid.is_empty() {
+        return None;
+    }
+    let shape = &back.shape;
+    let through = |map: &AccessMap| canonical(&map.compose(&back.map), shape, &graph.symbols);
+    // What the map reads of a value that has the shape that there is going to be.
+    let undone = |&input: &ValueId| {
+        let producer = site.producer(input)?;
+        let Op::View(forth) = &producer.op else { return None };
+        let value = producer.inputs[0];
+        let is_undone = forth.map.valid.is_empty()
+            && constant(graph, value).is_none()
+            && is_identity(&through(&forth.map), &graph.ty(value).shape, shape, &graph.symbols);
+        is_undone.then_some(value)
+    };
+    let undone: Vec<Option<ValueId>> = map_node.inputs.iter().map(undone).collect();
+    // There are as many elements, and every one is read once.
+    if undone.iter().all(Option::is_none) || !no_larger(shape, &graph.ty(mapped).shape, &graph.symbols) {
+        return None;
+    }
+    let mut new = Replacement::new();
+    let mut inputs = Vec::with_capacity(undone.len());
+    for (&input, undone) in map_node.inputs.iter().zip(undone) {
+        inputs.push(undone.map_or_else(
+            || {
+                let ty = TensorType::new(graph.ty(input).dtype, shape.clone());
+                new.add(view(back.map.clone(), shape, Const::zero(ty.dtype)), &[input.into()], ty)
+            },
+            Operand::Old,
+        ));
+    }
+    let computed = new.add(map_node.op.clone(), &inputs, site.output_type(0).clone());
+    new.set_outputs(vec![computed]);
+    Some(new.absorbing(map_node))
 }
 
 // view_p(x) = view_p'(x), p' the canonical form of p; without conditions, what is written outside does not matter

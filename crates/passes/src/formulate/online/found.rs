@@ -5,7 +5,7 @@ use super::GONE;
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
-use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp, Source, UnaryOp};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, Load, ScalarOp, Source, UnaryOp};
 use infc_tensor::DType;
 
 /// What is to be rewritten. Axes are numbers in their stage.
@@ -22,6 +22,8 @@ pub(super) struct Found<'k> {
     pub(super) rows: Vec<usize>,
     /// The score, in the weights' body.
     pub(super) score: ScalarId,
+    /// Scores that are further below the maximum have no weight.
+    pub(super) least: Option<Const>,
     /// The half type to which the weights are rounded, if they are.
     pub(super) half: Option<DType>,
     pub(super) total: Sum,
@@ -59,8 +61,17 @@ pub(super) fn stage_load(op: &ScalarOp) -> Option<(StageId, &[IndexExpr])> {
     }
 }
 
-/// The exponent of a stage that is an exponential, and the half type to which it is rounded, if it is.
-pub(super) fn exponential(stage: &Stage) -> Option<(ScalarId, Option<DType>)> {
+/// A stage that is an exponential.
+pub(super) struct Exponential {
+    pub(super) exponent: ScalarId,
+    /// It is 0 where the exponent is below that.
+    pub(super) least: Option<Const>,
+    /// The half type to which it is rounded.
+    pub(super) half: Option<DType>,
+}
+
+/// The exponential that a stage is, if it is one.
+pub(super) fn exponential(stage: &Stage) -> Option<Exponential> {
     let op = |id: ScalarId| &stage.body.ops[id];
     let &[result] = &stage.results[..] else { return None };
     let (exp, half) = match op(result) {
@@ -70,8 +81,23 @@ pub(super) fn exponential(stage: &Stage) -> Option<(ScalarId, Option<DType>)> {
         },
         _ => (result, None),
     };
+    // Of what is below a number, 0 instead.
+    let (exp, least) = match op(exp) {
+        ScalarOp::Select(is_small, zero, exp) => match (op(*is_small), op(*zero)) {
+            (ScalarOp::Compare(CompareOp::Lt, exponent, least), ScalarOp::Const(zero)) if zero.bits == 0 => {
+                let ScalarOp::Const(least) = op(*least) else { return None };
+                (*exp, Some((*exponent, *least)))
+            }
+            _ => return None,
+        },
+        _ => (exp, None),
+    };
     match op(exp) {
-        ScalarOp::Unary(UnaryOp::Exp, exponent) if stage.body.dtype(exp) == DType::F32 => Some((*exponent, half)),
+        ScalarOp::Unary(UnaryOp::Exp, exponent)
+            if stage.body.dtype(exp) == DType::F32 && least.is_none_or(|(compared, _)| compared == *exponent) =>
+        {
+            Some(Exponential { exponent: *exponent, least: least.map(|(_, least)| least), half })
+        }
         _ => None,
     }
 }
@@ -98,9 +124,9 @@ impl<'k> Found<'k> {
         let stage = &kernel.stages[weights];
         let is_output = |id: StageId| kernel.outputs.iter().any(|output| output.stage == id);
         let (&[result], None) = (&stage.results[..], &stage.reducer) else { return None };
-        let (difference, half) = exponential(stage)?;
-        let ScalarOp::Binary(BinaryOp::Sub, score, least) = stage.body.ops[difference] else { return None };
-        let (maximum, index) = stage_load(&stage.body.ops[least])?;
+        let Exponential { exponent, least, half } = exponential(stage)?;
+        let ScalarOp::Binary(BinaryOp::Sub, score, most) = stage.body.ops[exponent] else { return None };
+        let (maximum, index) = stage_load(&stage.body.ops[most])?;
         if stage.body.dtype(result) != DType::F32 || stage.axes.iter().any(|a| a.kind != AxisKind::Parallel) {
             return None;
         }
@@ -184,6 +210,7 @@ impl<'k> Found<'k> {
             keys,
             rows,
             score,
+            least,
             half,
             total,
             weighted,

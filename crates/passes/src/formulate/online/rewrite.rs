@@ -166,6 +166,12 @@ impl Found<'_> {
         let (score, most) = (body.push(load(SCORES, 0, all)), body.push(load(MAXIMUM, 0, of_row)));
         let difference = body.binary(BinaryOp::Sub, score, most);
         let exponential = body.push(ScalarOp::Unary(UnaryOp::Exp, difference));
+        let exponential = self.least.map_or(exponential, |least| {
+            let least = body.push(ScalarOp::Const(least));
+            let is_small = body.compare(CompareOp::Lt, difference, least);
+            let zero = body.constant(DType::F32, 0.0);
+            body.select(is_small, zero, exponential)
+        });
         let result = self.half.map_or(exponential, |half| body.cast(half, exponential));
         Stage { name: old.name.clone(), axes, body, results: vec![result], reducer: None }
     }

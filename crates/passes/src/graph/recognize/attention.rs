@@ -7,7 +7,7 @@
 //! as much of each of them.
 
 use super::turned::{is_softmax, operations};
-use crate::graph::composites::{outline, reduced_axes, softmax_of_rounded};
+use crate::graph::composites::{outline, reduced_axes, softmax_of_normal, softmax_of_rounded};
 use crate::graph::map::as_map;
 use crate::graph::movement::constant;
 use crate::graph::rewrite::{Operand, Replacement, Site};
@@ -119,12 +119,34 @@ pub(super) fn rounded(site: &Site<'_>) -> Option<Replacement> {
             let results = vec![body.cast(DType::F32, score)];
             argument = new.add(Op::Map(MapOp { body, results }), &[argument], ty.clone());
         }
-        let softmax = softmax_of_rounded(&site.graph.symbols, &ty, axes, Some(half));
+        let softmax = softmax_of_rounded(&site.graph.symbols, &ty, axes, half);
         let mut inputs: Vec<Operand> = site.node().inputs.iter().map(|&input| input.into()).collect();
         inputs[side] = new.add(Op::Composite(softmax), &[argument], ty);
         let node = new.add_node(site.node().op.clone(), &inputs, site.output_types());
         new.set_outputs((0..site.node().outputs.len()).map(|n| Operand::New(node, n)).collect());
         Some(new.absorbing(softmax_node).absorbing(rounding))
+    })
+}
+
+// contract(softmax(x), v) = contract(softmax'(x), v) with 0 for exponentials that are no normal numbers
+pub(super) fn normal(site: &Site<'_>) -> Option<Replacement> {
+    let Op::Contract(op) = &site.node().op else { return None };
+    (0..2).find_map(|side| {
+        let weights = site.node().inputs[side];
+        let softmax_node = site.producer(weights).filter(|_| site.is_only_use(weights))?;
+        let Op::Composite(composite) = &softmax_node.op else { return None };
+        let axes = reduced_axes(composite).filter(|_| operations(composite).is_some_and(|ops| is_softmax(&ops)))?;
+        let ty = site.graph.ty(weights);
+        if ty.dtype != DType::F32 || !fits(op, side, axes) {
+            return None;
+        }
+        let mut new = Replacement::new();
+        let softmax = softmax_of_normal(&site.graph.symbols, ty, axes);
+        let mut inputs: Vec<Operand> = site.node().inputs.iter().map(|&input| input.into()).collect();
+        inputs[side] = new.add(Op::Composite(softmax), &[softmax_node.inputs[0].into()], ty.clone());
+        let node = new.add_node(site.node().op.clone(), &inputs, site.output_types());
+        new.set_outputs((0..site.node().outputs.len()).map(|n| Operand::New(node, n)).collect());
+        Some(new.absorbing(softmax_node))
     })
 }
 
