@@ -71,13 +71,14 @@ impl Definer {
 /// `exp(x − max x) / Σ exp(x − max x)` over the axes.
 #[must_use]
 pub fn softmax(symbols: &Symbols, x: &TensorType, axes: &[usize]) -> CompositeOp {
-    softmax_with(symbols, x, axes, |_, _, exp| exp)
+    softmax_with(symbols, x, axes, |body, shifted| body.unary(UnaryOp::Exp, shifted))
 }
 
 /// The same with exponentials that are rounded to a half type, in the sum of them, too.
 #[must_use]
 pub fn softmax_of_rounded(symbols: &Symbols, x: &TensorType, axes: &[usize], half: DType) -> CompositeOp {
-    softmax_with(symbols, x, axes, |body, _, exp| {
+    softmax_with(symbols, x, axes, |body, shifted| {
+        let exp = body.unary(UnaryOp::Exp, shifted);
         let rounded = body.cast(half, exp);
         body.cast(x.dtype, rounded)
     })
@@ -87,23 +88,28 @@ pub fn softmax_of_rounded(symbols: &Symbols, x: &TensorType, axes: &[usize], hal
 /// processors take a hundred times as long to multiply it.
 #[must_use]
 pub fn softmax_of_normal(symbols: &Symbols, x: &TensorType, axes: &[usize]) -> CompositeOp {
-    softmax_with(symbols, x, axes, |body, shifted, exp| {
-        let least = body.constant(DType::F32, LEAST_EXPONENT);
-        let is_small = body.compare(CompareOp::Lt, shifted, least);
-        let zero = body.constant(DType::F32, 0.0);
-        body.select(is_small, zero, exp)
-    })
+    softmax_with(symbols, x, axes, |body, shifted| exp_if_normal(body, shifted, LEAST_EXPONENT))
 }
 
 /// Exponentials of f32 are normal numbers from here on: the least of these is 2⁻¹²⁶, and -126·ln 2 = -87.336544….
 const LEAST_EXPONENT: f64 = -87.33654;
 
-/// A softmax whose exponentials are what `finish` makes of what they are of, and of them.
+/// `exp(x)`, or 0 if `x` is below `least`, without computing a smaller one.
+pub(crate) fn exp_if_normal(body: &mut Body, x: ScalarId, least: f64) -> ScalarId {
+    let least = body.constant(DType::F32, least);
+    let is_small = body.compare(CompareOp::Lt, x, least);
+    let bounded = body.select(is_small, least, x);
+    let exp = body.unary(UnaryOp::Exp, bounded);
+    let zero = body.constant(DType::F32, 0.0);
+    body.select(is_small, zero, exp)
+}
+
+/// A softmax whose exponentials are what `exponential` makes of what they are of.
 fn softmax_with(
     symbols: &Symbols,
     x: &TensorType,
     axes: &[usize],
-    finish: impl FnOnce(&mut Body, ScalarId, ScalarId) -> ScalarId,
+    exponential: impl FnOnce(&mut Body, ScalarId) -> ScalarId,
 ) -> CompositeOp {
     let mut d = Definer::new(symbols);
     let input = d.graph.add_input("x", x.clone());
@@ -111,8 +117,7 @@ fn softmax_with(
     let max = d.reduce(input, axes, Reducer::binary(BinaryOp::Max, least));
     let exp = d.map(&[input, max], |body, p| {
         let shifted = body.binary(BinaryOp::Sub, p[0], p[1]);
-        let exp = body.unary(UnaryOp::Exp, shifted);
-        finish(body, shifted, exp)
+        exponential(body, shifted)
     });
     let sum = d.reduce(exp, axes, Reducer::sum(x.dtype));
     let y = d.map(&[exp, sum], |body, p| body.binary(BinaryOp::Div, p[0], p[1]));

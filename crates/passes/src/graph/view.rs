@@ -13,8 +13,17 @@ use infc_ir::scalar::{Const, ScalarOp};
 use infc_tensor::{AlignedBytes, Tensor};
 use std::sync::Arc;
 
-const RULES: &[Rule] =
-    &[view_of_view, identity, view_of_splat, gather_of_line, concat_of_one, map_of_concat, map_of_views, view_of_map, tidy];
+const RULES: &[Rule] = &[
+    view_of_view,
+    identity,
+    view_of_splat,
+    gather_of_line,
+    concat_of_one,
+    map_of_concat,
+    map_of_views,
+    view_of_map,
+    tidy,
+];
 
 /// Applies the rules until none fits (each makes the graph smaller or moves a view towards the outputs).
 ///

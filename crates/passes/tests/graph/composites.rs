@@ -8,7 +8,7 @@ use infc_ir::scalar::{BinaryOp, UnaryOp};
 use infc_passes::ErrorClass;
 use infc_passes::graph::composites::{inline_composites, reduced_axes, softmax};
 use infc_passes::graph::{PassContext, PassOptions, optimize};
-use infc_tensor::DType;
+use infc_tensor::{DType, Tensor};
 
 fn kinds(net: &Net) -> Vec<CompositeKind> {
     net.graph
@@ -230,6 +230,60 @@ fn attention_with_scale_and_mask() {
         let y = net.transpose(y, &[0, 2, 1, 3]);
         net.output(y);
         assert_eq!(recognized(net), [CompositeKind::Attention], "mask {mask}");
+    }
+}
+
+/// Windows of an image have a mask each, for which heads are put behind them and taken away again.
+#[test]
+fn attention_with_a_mask_for_each_window() {
+    let (windows, heads, rows, depth) = (4, 3, 5, 2);
+    let mut net = Net::new();
+    let shape = [2 * windows, heads, rows, depth];
+    let (q, k, v) = (net.input(&shape), net.input(&shape), net.input(&shape));
+    let scores = net.contract("bhmd,bhnd->bhmn", q, k);
+    let bias = net.weights(&[3, 5, 5], 1);
+    let scores = net.binary(BinaryOp::Add, scores, bias);
+    let apart = [i(0).scale(windows) + i(1), i(2), i(3), i(4)];
+    let scores = net.view(scores, &apart, &[2, windows, heads, rows, rows]);
+    let mask = net.weights(&[4, 1, 5, 5], 2);
+    let scores = net.binary(BinaryOp::Add, scores, mask);
+    let together = [i(0).floor_div(&c(windows)), i(0).modulo(&c(windows)), i(1), i(2), i(3)];
+    let scores = net.view(scores, &together, &[2 * windows, heads, rows, rows]);
+    let weights = net.softmax(scores, 3);
+    let y = net.contract("bhmn,bhnd->bhmd", weights, v);
+    net.output(y);
+    assert_eq!(recognized(net), [CompositeKind::Attention]);
+}
+
+/// What is so far below the largest score that its exponential is no normal number has no weight, unless results are not to
+/// move; what is further below had none before. A softmax that others read keeps all.
+#[test]
+fn weights_that_are_no_normal_numbers() {
+    let scores = [0.0f32, -87.0, -88.0, -100.0, -104.0, f32::NEG_INFINITY];
+    let weights = |other_reader: bool, allowed: ErrorClass| {
+        let mut net = Net::new();
+        let given = Tensor::from_elements(&[1, 6], &scores).expect("fits");
+        let x = net.input(&[1, 6]);
+        let bias = net.tensor("scores", given);
+        let zero = net.with_number(BinaryOp::Mul, x, 0.0);
+        let x = net.binary(BinaryOp::Add, zero, bias);
+        let p = net.softmax(x, 1);
+        // Each weight by itself.
+        let identity: Vec<f32> = (0..36).map(|at| if at % 7 == 0 { 1.0 } else { 0.0 }).collect();
+        let each = net.tensor("each", Tensor::from_elements(&[6, 6], &identity).expect("fits"));
+        let y = net.contract("mn,nd->md", p, each);
+        net.output(y);
+        if other_reader {
+            net.output(p);
+        }
+        optimize(&mut net.graph, &PassContext::new(PassOptions { allowed, ..PassOptions::default() })).expect("passes");
+        net.outputs()[0].elements::<f32>().expect("floats").to_vec()
+    };
+    let kept = |weights: Vec<f32>| weights.iter().map(|&w| w > 0.0).collect::<Vec<_>>();
+    let normal = kept(weights(false, ErrorClass::Reassociating));
+    assert_eq!(normal, [true, true, false, false, false, false]);
+    for other in [weights(false, ErrorClass::Exact), weights(true, ErrorClass::Reassociating)] {
+        assert_eq!(kept(other), [true, true, true, true, false, false]);
     }
 }
 

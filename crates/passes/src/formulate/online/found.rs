@@ -5,7 +5,7 @@ use super::GONE;
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
-use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, Load, ScalarOp, Source, UnaryOp};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Load, ScalarOp, Source, UnaryOp};
 use infc_tensor::DType;
 
 /// What is to be rewritten. Axes are numbers in their stage.
@@ -23,7 +23,7 @@ pub(super) struct Found<'k> {
     /// The score, in the weights' body.
     pub(super) score: ScalarId,
     /// Scores that are further below the maximum have no weight.
-    pub(super) least: Option<Const>,
+    pub(super) least: Option<f64>,
     /// The half type to which the weights are rounded, if they are.
     pub(super) half: Option<DType>,
     pub(super) total: Sum,
@@ -65,7 +65,7 @@ pub(super) fn stage_load(op: &ScalarOp) -> Option<(StageId, &[IndexExpr])> {
 pub(super) struct Exponential {
     pub(super) exponent: ScalarId,
     /// It is 0 where the exponent is below that.
-    pub(super) least: Option<Const>,
+    pub(super) least: Option<f64>,
     /// The half type to which it is rounded.
     pub(super) half: Option<DType>,
 }
@@ -81,25 +81,19 @@ pub(super) fn exponential(stage: &Stage) -> Option<Exponential> {
         },
         _ => (result, None),
     };
-    // Of what is below a number, 0 instead.
-    let (exp, least) = match op(exp) {
-        ScalarOp::Select(is_small, zero, exp) => match (op(*is_small), op(*zero)) {
-            (ScalarOp::Compare(CompareOp::Lt, exponent, least), ScalarOp::Const(zero)) if zero.bits == 0 => {
-                let ScalarOp::Const(least) = op(*least) else { return None };
-                (*exp, Some((*exponent, *least)))
-            }
-            _ => return None,
-        },
-        _ => (exp, None),
-    };
-    match op(exp) {
-        ScalarOp::Unary(UnaryOp::Exp, exponent)
-            if stage.body.dtype(exp) == DType::F32 && least.is_none_or(|(compared, _)| compared == *exponent) =>
-        {
-            Some(Exponential { exponent: *exponent, least: least.map(|(_, least)| least), half })
-        }
+    let exponent = |exp: ScalarId| match *op(exp) {
+        ScalarOp::Unary(UnaryOp::Exp, exponent) if stage.body.dtype(exp) == DType::F32 => Some(exponent),
         _ => None,
+    };
+    if let ScalarOp::Select(is_small, zero, exp) = *op(exp) {
+        // 0 of what is below a number, as `exp_if_normal` has it.
+        let ScalarOp::Compare(CompareOp::Lt, compared, bound) = *op(is_small) else { return None };
+        let (ScalarOp::Const(least), ScalarOp::Const(zero)) = (op(bound), op(zero)) else { return None };
+        let is_bounded = *op(exponent(exp)?) == ScalarOp::Select(is_small, bound, compared);
+        let least = Some(least.to_f64()).filter(|_| is_bounded && zero.bits == 0)?;
+        return Some(Exponential { exponent: compared, least: Some(least), half });
     }
+    Some(Exponential { exponent: exponent(exp)?, least: None, half })
 }
 
 pub(super) fn reads(stage: &Stage, id: StageId) -> bool {

@@ -2,6 +2,7 @@
 
 use super::found::{Found, Sum, stage_load};
 use super::{BLOCK, FOLDED, GONE, KEY, MAXIMUM, Online, PRODUCT, Row, SCORES, TOTAL, WEIGHTED, WEIGHTS};
+use crate::graph::composites::exp_if_normal;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
 use infc_ir::index::{IndexExpr, Proof, Ranges};
@@ -165,13 +166,10 @@ impl Found<'_> {
         let mut body = Body::default();
         let (score, most) = (body.push(load(SCORES, 0, all)), body.push(load(MAXIMUM, 0, of_row)));
         let difference = body.binary(BinaryOp::Sub, score, most);
-        let exponential = body.push(ScalarOp::Unary(UnaryOp::Exp, difference));
-        let exponential = self.least.map_or(exponential, |least| {
-            let least = body.push(ScalarOp::Const(least));
-            let is_small = body.compare(CompareOp::Lt, difference, least);
-            let zero = body.constant(DType::F32, 0.0);
-            body.select(is_small, zero, exponential)
-        });
+        let exponential = match self.least {
+            None => body.unary(UnaryOp::Exp, difference),
+            Some(least) => exp_if_normal(&mut body, difference, least),
+        };
         let result = self.half.map_or(exponential, |half| body.cast(half, exponential));
         Stage { name: old.name.clone(), axes, body, results: vec![result], reducer: None }
     }
