@@ -5,6 +5,6 @@
 pub enum ErrorClass {
     /// Not at all: the same bits.
     Exact,
-    /// By another order of floating-point operations.
+    /// By another order of floating-point operations, and by what is too small for a sum to show it.
     Reassociating,
 }

@@ -44,6 +44,8 @@ pub(crate) struct Driver {
     pub(crate) unknown_options: usize,
     /// What is left to be launched before one fails.
     launches_left: Option<usize>,
+    /// The same of those that are started one by one.
+    singles_left: Option<usize>,
     /// What every call gives once a launch has failed.
     lost: Option<Code>,
     next: u64,
@@ -160,6 +162,7 @@ impl Driver {
             alone: variable("SIMDRIVER_ALONE").is_some(),
             unknown_options: 0,
             launches_left: variable("SIMDRIVER_FAILS_AT"),
+            singles_left: variable("SIMDRIVER_SINGLE"),
             lost: None,
             next: 0x1000,
             modules: BTreeMap::new(),
@@ -317,6 +320,14 @@ impl Driver {
             if *shared_bytes > function.shared_bytes || block.contains(&0) {
                 return Err(INVALID_VALUE);
             }
+        }
+        Ok(())
+    }
+
+    /// Counts a kernel that is started by itself.
+    pub(crate) fn start_single(&mut self) -> Result<(), Code> {
+        if let Some(left) = &mut self.singles_left {
+            *left = left.checked_sub(1).ok_or(LAUNCH_FAILED)?;
         }
         Ok(())
     }

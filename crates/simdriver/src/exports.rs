@@ -381,6 +381,7 @@ unsafe extern "system" fn cuLaunchKernel(
     let Some(parameters) = parameters_of(parameters, extra) else { return INVALID_VALUE };
     let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
     with(|driver| {
+        driver.start_single()?;
         let function = number(function);
         driver.list(number(stream), Command::Launch { function, grid, block, shared_bytes, parameters })
     })

@@ -9,7 +9,8 @@
 //! - `exports` are the functions, by the names that `cuda.h` gives them.
 //! - `driver` is what they do, on handles and addresses.
 //!
-//! Variables of the environment make the machine that it stands for: `SIMDRIVER_VERSION` (12080), `SIMDRIVER_DEVICES` (1), `SIMDRIVER_EARLY` (graphs fail of which nothing begins early),
+//! Variables of the environment make the machine that it stands for: `SIMDRIVER_VERSION` (12080), `SIMDRIVER_DEVICES` (1),
+//! `SIMDRIVER_EARLY` (graphs fail of which nothing begins early), `SIMDRIVER_SINGLE` (so many kernels may be started one by one),
 //! `SIMDRIVER_MEMORY` (bytes), `SIMDRIVER_REFUSE` (whatever is loaded is refused), `SIMDRIVER_ALONE` (PTX of several kernels is
 //! refused), `SIMDRIVER_FAILS_AT` (the launch of this number fails, and all that comes later), `SIMDRIVER_NO_SPLIT` (modules are
 //! translated by one thread in spite of the version).

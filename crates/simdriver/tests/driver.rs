@@ -91,7 +91,6 @@ fn runs_of_several_shapes() {
     });
 }
 
-/// One driver, one stream, sessions of their own.
 /// Runs of one shape and of another, by graphs from the second on; what is said if one fails.
 fn run_by_graphs(bytes: &[u8]) -> Result<(), RuntimeError> {
     let model = loaded(bytes)?;
@@ -113,13 +112,16 @@ fn kernels_begin_before_the_last_one_ends() {
     });
 }
 
+/// Then they follow each other in graphs as they always have.
 #[test]
 fn a_driver_that_lets_no_kernel_begin_early() {
-    on_machine("a_driver_that_lets_no_kernel_begin_early", &[("SIMDRIVER_VERSION", "12020")], || {
+    let variables = [("SIMDRIVER_VERSION", "12020"), ("SIMDRIVER_SINGLE", "24")];
+    on_machine("a_driver_that_lets_no_kernel_begin_early", &variables, || {
         run_by_graphs(&compiled_for("cuda:sm_90")).unwrap_or_else(|e| panic!("{e}"));
     });
 }
 
+/// One driver, one stream, sessions of their own.
 #[test]
 fn sessions_of_several_threads() {
     on_machine("sessions_of_several_threads", &[], || {

@@ -84,8 +84,8 @@ pub fn softmax_of_rounded(symbols: &Symbols, x: &TensorType, axes: &[usize], hal
     })
 }
 
-/// The same of f32, in which an exponential that is no normal number is 0. It is too small for a sum with one to see, and
-/// processors take a hundred times as long to multiply it.
+/// The same of f32, in which an exponential that is no normal number is 0: what it weighs, if that is finite, moves a weighted
+/// sum by less than 1.2e-38 of itself. Processors take a hundred times as long to compute such numbers and to multiply them.
 #[must_use]
 pub fn softmax_of_normal(symbols: &Symbols, x: &TensorType, axes: &[usize]) -> CompositeOp {
     softmax_with(symbols, x, axes, |body, shifted| exp_if_normal(body, shifted, LEAST_EXPONENT))

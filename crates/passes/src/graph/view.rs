@@ -25,7 +25,9 @@ const RULES: &[Rule] = &[
     tidy,
 ];
 
-/// Applies the rules until none fits (each makes the graph smaller or moves a view towards the outputs).
+/// Applies the rules until none fits. Each makes the graph smaller or moves a view towards the outputs, but for `view_of_map`, which
+/// takes away a pair of views at least: what it leaves, a map that reads something other than a view, `map_of_views` does not take
+/// back.
 ///
 /// # Errors
 /// None.

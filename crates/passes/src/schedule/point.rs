@@ -69,7 +69,8 @@ impl Emitter<'_> {
         valid
     }
 
-    /// Operations of a stage at the given coordinates. Loads are made only where `guard` holds.
+    /// Operations of a stage at the given coordinates. Loads are made only where `guard` holds, but for those of elements that
+    /// are there anyway ([`Emitter::beyond`]).
     pub(super) fn value(
         &mut self,
         stage: StageId,
@@ -163,9 +164,9 @@ impl Emitter<'_> {
                 let guarded = self.ranges.given(guard);
                 let mut kept = outside_halo(operand, &load, &guarded);
                 kept.retain(|bound| bound.proof(&guarded) != Proof::Yes);
-                let guard = if self.is_there_anyway(operand, &load) { &[] } else { guard };
-                let valid = self.guarded(kept, guard);
-                let flat = operand.layout.flat(&load.index).simplify(&self.ranges);
+                let beyond = self.beyond.as_ref().filter(|ranges| is_there(operand, &load, ranges));
+                let valid = self.guarded(kept, if beyond.is_some() { &[] } else { guard });
+                let flat = operand.layout.flat(&load.index).simplify(beyond.unwrap_or(&self.ranges));
                 let strides = &operand.layout.strides;
                 let buffer = self.operand_buffers[id.index()];
                 Ok(out.push(ScalarOp::Load(flat_load(load, buffer, flat, strides, valid))))
@@ -218,16 +219,13 @@ impl Emitter<'_> {
     }
 }
 
-impl Emitter<'_> {
-    /// Whether a load reads an element that exists whether or not the guard of a fold holds.
-    fn is_there_anyway(&self, operand: &Operand, load: &Load) -> bool {
-        let Some(ranges) = &self.beyond else { return false };
-        let exists = |(index, extent): (&IndexExpr, &Dim)| {
-            let bound = Bound { expr: index.clone(), lo: IndexExpr::constant(0), hi: extent.clone() };
-            bound.proof(ranges) == Proof::Yes
-        };
-        load.gather.is_empty() && load.index.iter().zip(&operand.shape).all(exists)
-    }
+/// Whether a load reads an element that its operand has, wherever variables have these ranges.
+pub(crate) fn is_there(operand: &Operand, load: &Load, ranges: &Ranges) -> bool {
+    let exists = |(index, extent): (&IndexExpr, &Dim)| {
+        let bound = Bound { expr: index.clone(), lo: IndexExpr::constant(0), hi: extent.clone() };
+        bound.proof(ranges) == Proof::Yes
+    };
+    load.gather.is_empty() && load.index.iter().zip(&operand.shape).all(exists)
 }
 
 /// The conditions of a load that its operand's halo does not make unnecessary.

@@ -244,7 +244,7 @@ impl Emitter<'_> {
         let Some(l) = loops.get(at).cloned() else {
             let coordinates: Vec<IndexExpr> = state.iter().map(|a| a.base.clone()).collect();
             let axes = &self.kernel.stages[stage].axes;
-            // Nothing beyond a limit is read. Points beyond the value's limit may be folded in registers, since they are
+            // Nothing beyond a limit is read that is not there. Points beyond the value's limit may be folded in registers, since they are
             // never stored; in memory others may lie there. Points beyond a reduction's limit may not.
             let guard = self.open_bounds(limits(state.iter()));
             let folded = |kind: AxisKind| kind == AxisKind::Reduce || !self.is_register(acc);

@@ -101,21 +101,23 @@ fn normal_weights() {
     let text = attention("5", "17", "SUM * 40", "").to_string();
     let exponent = "sum0[c, h, w] * 40 - fold1[c, h]";
     assert!(text.contains(&format!("exp({exponent})")), "{text}");
-    let normal = |bound: &str| {
+    let normal = |least: &str, bound: &str| {
         let bounded = format!(
             "
     let v0 = {exponent};
-    let v1 = v0 < -87.5;
+    let v1 = v0 < {least};
     select(v1, 0, exp(select(v1, {bound}, v0)))"
         );
         let text = text.replace(&format!("exp({exponent})"), &bounded);
         text.parse::<Kernel>().unwrap_or_else(|e| panic!("{e}\n{text}"))
     };
-    let kernel = normal("-87.5");
+    let kernel = normal("-87.5", "-87.5");
     agrees(&kernel, &[], &random_inputs(&kernel, &[], 9));
     assert!(in_blocks(&kernel, 4).to_string().contains("< -87.5"), "{}", in_blocks(&kernel, 4));
     // Of another number it would be something else.
-    assert!(online(&normal("-80"), 4).is_none());
+    assert!(online(&normal("-87.5", "-80"), 4).is_none());
+    // What shows must be held against the maximum of the row.
+    assert!(online(&normal("-1", "-1"), 4).is_none());
 }
 
 /// Exponentials that are rounded to halves, which is another rounding for each block's maximum: they are kept as halves.

@@ -256,11 +256,11 @@ fn attention_with_a_mask_for_each_window() {
 }
 
 /// What is so far below the largest score that its exponential is no normal number has no weight, unless results are not to
-/// move; what is further below had none before. A softmax that others read keeps all.
+/// move; what is further below had none before. A softmax that others read, or of which constants may pick some, keeps all.
 #[test]
 fn weights_that_are_no_normal_numbers() {
     let scores = [0.0f32, -87.0, -88.0, -100.0, -104.0, f32::NEG_INFINITY];
-    let weights = |other_reader: bool, allowed: ErrorClass| {
+    let weights = |constant: bool, other_reader: bool, allowed: ErrorClass| {
         let mut net = Net::new();
         let given = Tensor::from_elements(&[1, 6], &scores).expect("fits");
         let x = net.input(&[1, 6]);
@@ -268,9 +268,14 @@ fn weights_that_are_no_normal_numbers() {
         let zero = net.with_number(BinaryOp::Mul, x, 0.0);
         let x = net.binary(BinaryOp::Add, zero, bias);
         let p = net.softmax(x, 1);
-        // Each weight by itself.
+        // Each weight by itself, by numbers that are not known.
         let identity: Vec<f32> = (0..36).map(|at| if at % 7 == 0 { 1.0 } else { 0.0 }).collect();
-        let each = net.tensor("each", Tensor::from_elements(&[6, 6], &identity).expect("fits"));
+        let mut each = net.tensor("each", Tensor::from_elements(&[6, 6], &identity).expect("fits"));
+        if !constant {
+            let x = net.input(&[6, 6]);
+            let zero = net.with_number(BinaryOp::Mul, x, 0.0);
+            each = net.binary(BinaryOp::Add, zero, each);
+        }
         let y = net.contract("mn,nd->md", p, each);
         net.output(y);
         if other_reader {
@@ -280,9 +285,13 @@ fn weights_that_are_no_normal_numbers() {
         net.outputs()[0].elements::<f32>().expect("floats").to_vec()
     };
     let kept = |weights: Vec<f32>| weights.iter().map(|&w| w > 0.0).collect::<Vec<_>>();
-    let normal = kept(weights(false, ErrorClass::Reassociating));
+    let normal = kept(weights(false, false, ErrorClass::Reassociating));
     assert_eq!(normal, [true, true, false, false, false, false]);
-    for other in [weights(false, ErrorClass::Exact), weights(true, ErrorClass::Reassociating)] {
+    for other in [
+        weights(false, false, ErrorClass::Exact),
+        weights(false, true, ErrorClass::Reassociating),
+        weights(true, false, ErrorClass::Reassociating),
+    ] {
         assert_eq!(kept(other), [true, true, true, true, false, false]);
     }
 }

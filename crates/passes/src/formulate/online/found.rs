@@ -41,6 +41,10 @@ pub(super) struct Sum {
     pub(super) factor: Option<ScalarId>,
 }
 
+/// Exponents from here on down have exponentials that do not show beside one. Blocks of keys hold theirs against their own maximum,
+/// which may be any number below the row's.
+const NEGLIGIBLE: f64 = -80.0;
+
 /// The axes that an index names one by one.
 fn plain(index: &[IndexExpr], axes: usize) -> Option<Vec<usize>> {
     let axis_of = |e: &IndexExpr| (0..axes).find(|&axis| *e == IndexExpr::var(VarId::from_index(axis)));
@@ -90,7 +94,7 @@ pub(super) fn exponential(stage: &Stage) -> Option<Exponential> {
         let ScalarOp::Compare(CompareOp::Lt, compared, bound) = *op(is_small) else { return None };
         let (ScalarOp::Const(least), ScalarOp::Const(zero)) = (op(bound), op(zero)) else { return None };
         let is_bounded = *op(exponent(exp)?) == ScalarOp::Select(is_small, bound, compared);
-        let least = Some(least.to_f64()).filter(|_| is_bounded && zero.bits == 0)?;
+        let least = Some(least.to_f64()).filter(|&least| is_bounded && zero.bits == 0 && least <= NEGLIGIBLE)?;
         return Some(Exponential { exponent: compared, least: Some(least), half });
     }
     Some(Exponential { exponent: exponent(exp)?, least: None, half })

@@ -5,6 +5,8 @@
 //! In graphs of half types the weights are rounded before they weigh. Attention that goes through keys in blocks does not know
 //! them then, but only exponentials that are divided later: unless results may not move, these are rounded instead, which is
 //! as much of each of them.
+//!
+//! Of f32, weights that are no normal numbers are 0 ([`softmax_of_normal`]).
 
 use super::turned::{is_softmax, operations};
 use crate::graph::composites::{outline, reduced_axes, softmax_of_normal, softmax_of_rounded};
@@ -137,7 +139,9 @@ pub(super) fn normal(site: &Site<'_>) -> Option<Replacement> {
         let Op::Composite(composite) = &softmax_node.op else { return None };
         let axes = reduced_axes(composite).filter(|_| operations(composite).is_some_and(|ops| is_softmax(&ops)))?;
         let ty = site.graph.ty(weights);
-        if ty.dtype != DType::F32 || !fits(op, side, axes) {
+        // Constants may be there to pick single weights, of which a logarithm is taken then.
+        let picks = constant(site.graph, site.node().inputs[1 - side]).is_some();
+        if ty.dtype != DType::F32 || !fits(op, side, axes) || picks {
             return None;
         }
         let mut new = Replacement::new();

@@ -8,8 +8,8 @@
 //!   some steps ahead.
 //! - [`tiles`]: a sum of products whose factors are read again at other points. Blocks compute tiles of the result,
 //!   threads hold parts of it in registers, and both factors are brought to shared memory a piece of the sum at a time.
-//! - [`rows`]: reductions that many points of the result need, or few and long ones. A block computes what one row needs
-//!   with all its threads, in shared memory.
+//! - [`rows`]: reductions that many points of the result need, few and long ones, and long ones over a matrix that is read once.
+//!   A block computes what one row needs with all its threads, in shared memory.
 //! - [`points`]: what has points that need nothing of each other. Each thread computes some with all that they need.
 //! - [`steps`]: recurrences whose steps mix their points. A block takes the steps in turn, and its threads share each.
 //!

@@ -6,10 +6,10 @@ use super::points::contiguous;
 use super::rewrite::Rewritten;
 use super::{Plan, independent_roots};
 use crate::formulate::cache::axes_of;
+use crate::schedule::point::is_there;
 use crate::schedule::stream::{in_pieces, same_in_piece};
-use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, ScalarId, StageId, VarId};
-use infc_ir::index::{Dim, IndexExpr, Interval, Proof};
+use infc_ir::index::{IndexExpr, Interval};
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
 use infc_ir::scalar::{Load, ScalarOp, Source};
 
@@ -179,13 +179,9 @@ pub(super) fn has_pieces(kernel: &Kernel, id: StageId, load: &Load, axis: usize,
     let Source::Operand(operand) = load.source else { return false };
     let Some(len) = stage.axes[axis].extent.as_const() else { return reads_pieces(kernel, id, load, axis, points) };
     let mut ranges = stage.ranges(&kernel.symbols);
-    let last = (len + tile - 1) / tile * tile - 1;
-    ranges.set_var(VarId::from_index(axis), Interval { min: Some(0), max: Some(last) });
-    let exists = |(index, extent): (&IndexExpr, &Dim)| {
-        let bound = Bound { expr: index.clone(), lo: IndexExpr::constant(0), hi: extent.clone() };
-        bound.proof(&ranges) == Proof::Yes
-    };
-    let is_there = load.index.iter().zip(&kernel.operands[operand].shape).all(exists);
+    let last = len.checked_add(tile - 1).map(|end| end / tile * tile - 1);
+    ranges.set_var(VarId::from_index(axis), Interval { min: Some(0), max: last });
+    let is_there = is_there(&kernel.operands[operand], load, &ranges);
     (is_there || len % points == 0) && lies_in_pieces(kernel, id, load, axis, points)
 }
 

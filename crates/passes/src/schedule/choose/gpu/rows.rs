@@ -54,7 +54,8 @@ fn attempt(kernel: &Kernel, machine: &GpuMachine, allowed: ErrorClass, tiles: bo
     let mut rewritten = Rewritten::of(kernel);
     roots.iter().try_for_each(|&root| rewritten.single(root))?;
     let mut rows = Rows::of(&rewritten.kernel)?;
-    if !rows.is_worthwhile(machine) {
+    // Many threads of one sum take another order of it.
+    if !rows.is_worthwhile(machine, tiles && allowed >= ErrorClass::Reassociating) {
         return None;
     }
     if tiles {
@@ -169,8 +170,9 @@ impl<'k> Rows<'k> {
         self.points(id, self.kernel.stages[id].reduce_axes().map(|(n, _)| n))
     }
 
-    /// Whether points of a root share what they need, or there are few of them that take long.
-    fn is_worthwhile(&self, machine: &GpuMachine) -> bool {
+    /// Whether points of a root share what they need, or there are few of them that take long, or, if that `streams`, long ones read
+    /// a matrix once.
+    fn is_worthwhile(&self, machine: &GpuMachine, streams: bool) -> bool {
         (0..self.roots.len()).any(|n| {
             let Root { stage: root, blocks, .. } = &self.roots[n];
             let stage = &self.kernel.stages[*root];
@@ -180,7 +182,8 @@ impl<'k> Rows<'k> {
                 self.kernel.stages[*id].reducer.is_some()
                     && (shares
                         || (all < machine.busy_threads && self.reduced(*id) >= LONG)
-                        || (self.reduced(*id) >= STREAMED
+                        || (streams
+                            && self.reduced(*id) >= STREAMED
                             && self.tile(n, machine).is_some_and(|tile| tile.is_streamed)))
             })
         })
@@ -217,7 +220,10 @@ impl<'k> Rows<'k> {
                 let along = across.next().and_then(|(_, follow)| *follow).filter(|axis| blocks.contains(axis));
                 let bytes = access.elem_bytes as i64;
                 let all = self.points(id, (0..own.axes.len()).filter(moves)).saturating_mul(bytes);
-                let is_streamed = own.value_axes().all(|(n, axis)| moves(&n) || axis.extent.is_const(1));
+                // No more elements than there are: windows that overlap read some again.
+                let len = access.operand.and_then(|id| self.kernel.operands[id].layout.len_elems.as_const());
+                let is_streamed = own.value_axes().all(|(n, axis)| moves(&n) || axis.extent.is_const(1))
+                    && len.is_some_and(|len| all <= len.saturating_mul(bytes));
                 read.push((along, all, bytes, is_streamed));
             }
         }
