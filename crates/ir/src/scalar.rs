@@ -213,6 +213,12 @@ impl Body {
         self.ops.push(op)
     }
 
+    /// Whether something in it depends on where the element is, beside what is read there.
+    #[must_use]
+    pub fn reads_place(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, ScalarOp::Index(_) | ScalarOp::InBounds(_)))
+    }
+
     /// A float (or converted integer) constant.
     pub fn constant(&mut self, dtype: DType, value: f64) -> ScalarId {
         self.push(ScalarOp::Const(Const::from_f64(dtype, value)))

@@ -13,7 +13,7 @@ use infc_ir::entity::{EntityId, NodeId, OriginId, ValueId};
 use infc_ir::graph::{Graph, TensorType};
 use infc_ir::index::Dim;
 use infc_ir::op::{ConcatOp, ContractOp, MapOp, Op};
-use infc_ir::scalar::{Const, ScalarOp};
+use infc_ir::scalar::Const;
 use infc_tensor::DType;
 
 /// Contractions with more columns than this are wide enough on their own.
@@ -158,8 +158,7 @@ fn function(graph: &Graph, candidate: &Candidate, uses: &[u32]) -> Option<Functi
     let (id, op) = map_behind(graph, candidate, uses)?;
     let node = &graph.nodes[id];
     // Places in it would be others in the merged one.
-    let knows_places = op.body.ops.iter().any(|op| matches!(op, ScalarOp::Index(_) | ScalarOp::InBounds(_)));
-    if node.outputs.len() != 1 || knows_places {
+    if node.outputs.len() != 1 || op.body.reads_place() {
         return None;
     }
     let along = |value: ValueId| -> Option<ValueId> {

@@ -195,12 +195,11 @@ fn gather_of_map(site: &Site<'_>) -> Option<Replacement> {
     let producer = site.producer(data)?;
     let map = as_map(producer)?;
     let ([table], [_]) = (&producer.inputs[..], &map.results[..]) else { return None };
-    let reads_place = map.body.ops.iter().any(|o| matches!(o, ScalarOp::Index(_) | ScalarOp::InBounds(_)));
     let (shape, looked_up) = (&site.graph.ty(*table).shape, &site.output_type(0).shape);
     // Of an unknown number of positions nobody expects as many as the table has.
     let known = |shape: &[Dim]| shape.iter().all(|extent| extent.as_const().is_some());
     let fewer = !known(looked_up) || no_larger(looked_up, shape, &site.graph.symbols);
-    if constant(site.graph, *table).is_none() || reads_place || !fewer {
+    if constant(site.graph, *table).is_none() || map.body.reads_place() || !fewer {
         return None;
     }
     let mut new = Replacement::new();

@@ -9,7 +9,7 @@ use infc_ir::entity::ValueId;
 use infc_ir::graph::{Graph, TensorType};
 use infc_ir::index::IndexExpr;
 use infc_ir::op::{ConstantOp, Op, ViewOp};
-use infc_ir::scalar::{Const, ScalarOp};
+use infc_ir::scalar::Const;
 use infc_tensor::{AlignedBytes, Tensor};
 use std::sync::Arc;
 
@@ -147,8 +147,7 @@ fn map_of_concat(site: &Site<'_>) -> Option<Replacement> {
     let producer = site.producer(*whole)?;
     let Op::Concat(concat) = &producer.op else { return None };
     let narrows = ty.dtype.size_bits() < site.graph.ty(*whole).dtype.size_bits();
-    let reads_place = op.body.ops.iter().any(|o| matches!(o, ScalarOp::Index(_) | ScalarOp::InBounds(_)));
-    if !narrows || reads_place || !site.is_only_use(*whole) {
+    if !narrows || op.body.reads_place() || !site.is_only_use(*whole) {
         return None;
     }
     let mut new = Replacement::new();
@@ -166,7 +165,7 @@ fn map_of_concat(site: &Site<'_>) -> Option<Replacement> {
 // makes x, and opposite permutations meet and cancel. Scalars spread over the shape spread over the other just as well.
 fn map_of_views(site: &Site<'_>) -> Option<Replacement> {
     let Op::Map(op) = &site.node().op else { return None };
-    if op.results.len() != 1 || op.body.ops.iter().any(|o| matches!(o, ScalarOp::Index(_) | ScalarOp::InBounds(_))) {
+    if op.results.len() != 1 || op.body.reads_place() {
         return None;
     }
     let graph = site.graph;
@@ -220,8 +219,7 @@ fn view_of_map(site: &Site<'_>) -> Option<Replacement> {
     let mapped = site.node().inputs[0];
     let map_node = site.producer(mapped).filter(|_| site.is_only_use(mapped))?;
     let Op::Map(op) = &map_node.op else { return None };
-    let reads_place = op.body.ops.iter().any(|o| matches!(o, ScalarOp::Index(_) | ScalarOp::InBounds(_)));
-    if op.results.len() != 1 || reads_place || !back.map.valid.is_empty() {
+    if op.results.len() != 1 || op.body.reads_place() || !back.map.valid.is_empty() {
         return None;
     }
     let shape = &back.shape;

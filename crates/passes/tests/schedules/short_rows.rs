@@ -52,3 +52,36 @@ fn a_batch_is_no_rows() {
         assert!(!schedule.to_string().contains("vectorize o.m_l"), "{machine_name}: {schedule}");
     }
 }
+
+/// Panels hold columns, and rows, that the product does not have: folds in registers may read them where lanes are left over, and
+/// nothing of them shows.
+#[test]
+fn what_panels_hold_beyond_a_product() {
+    for (columns, terms) in [(21, 5), (17, 8), (33, 3), (48, 7)] {
+        let text = format!(
+            "kernel @panels(x: f32[3, {terms}], const w: f32[4, 8, 16]) -> (y: f32[3, {columns}]) {{
+  stage s[m: 3, n: {columns}, reduce k: {terms}] = fold sum x[m, k] * w[div(n, 16), k, mod(n, 16)]
+  stage o[m, n] = s[m, n]
+  output y[m, n] = o[m, n]
+}}
+"
+        );
+        let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}"));
+        let mut inputs = random_inputs(&kernel, &[], 6);
+        for (at, element) in inputs[1].elements_mut::<f32>().expect("floats").iter_mut().enumerate() {
+            let (panel, term, column) = (at / 128, at / 16 % 8, at % 16);
+            if 16 * panel + column >= columns || term >= terms {
+                *element = f32::NAN;
+            }
+        }
+        let expected = run_kernel(&kernel, &[], &inputs).unwrap_or_else(|error| panic!("{error}"));
+        assert!(expected[0].elements::<f32>().expect("floats").iter().all(|y| y.is_finite()));
+        for (machine_name, machine) in &MACHINES {
+            for class in [ErrorClass::Exact, ErrorClass::Reassociating] {
+                let schedule = choose(&kernel, machine, class);
+                let place = format!("{terms} terms, {columns} columns on {machine_name}: {schedule}");
+                assert_close(&place, &run_by(&kernel, &schedule, &[], &inputs), &expected, 1e-5, 1e-5);
+            }
+        }
+    }
+}

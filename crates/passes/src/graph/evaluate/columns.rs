@@ -33,9 +33,8 @@ impl<'a> Columns<'a> {
     /// The values at all bytes, if the map reads nothing but one tensor of bytes that has more elements.
     fn values_of_bytes(&self) -> Option<Vec<Vec<Scalar>>> {
         let &[input] = self.inputs else { return None };
-        let is_place = |op: &ScalarOp| matches!(op, ScalarOp::Index(_) | ScalarOp::InBounds(_));
         let is_byte = matches!(input.dtype(), DType::I8 | DType::U8);
-        if !is_byte || input.len_elems() <= BLOCK || self.op.body.ops.iter().any(is_place) {
+        if !is_byte || input.len_elems() <= BLOCK || self.op.body.reads_place() {
             return None;
         }
         let all: Vec<u8> = (0..=u8::MAX).collect();
