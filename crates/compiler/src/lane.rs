@@ -116,6 +116,9 @@ impl Lane {
             {
                 graph::dce::run(graph, &cx).map_err(|source| CompileError::Pass { source })?;
             }
+            if graph::blocked_scan::run(graph, !options.strict) == Changed::Yes {
+                graph::dce::run(graph, &cx).map_err(|source| CompileError::Pass { source })?;
+            }
             graph::tabulate::run(graph, &cx);
             kernels::check_graph(Phase::Simplify, graph)?;
             self.dump.graph(Phase::Simplify, n, graph)?;

@@ -593,3 +593,28 @@ fn branches_may_differ_in_size() {
         assert_eq!(outputs[0].elements::<f32>().expect("floats"), moved);
     }
 }
+
+/// What says which branch is taken is kept until the last branch has asked for it, also where something of its kind and size
+/// follows from it.
+#[test]
+fn conditions_are_kept_for_branches() {
+    let branch = |op: &str, x: &str| Net::new(17).node(op, &[x], &["r"], &[]).output("r").graph();
+    let (sine, cosine, root, negated) = (branch("Sin", "a"), branch("Cos", "a"), branch("Abs", "b"), branch("Neg", "b"));
+    let net = Net::new(17).input("x", DType::F32, &[]).input("a", DType::F32, &["3"]).input("b", DType::F32, &["M", "2"]);
+    let net = net.node("IsNaN", &["x"], &["none"], &[]).node("Not", &["none"], &["number"], &[]);
+    let of = |net: Net, condition: &str, y: &str, then: &_, otherwise: &_| {
+        net.node("If", &[condition], &[y], &[("then_branch", Attr::Graph(then)), ("else_branch", Attr::Graph(otherwise))])
+    };
+    let net = of(net, "none", "first", &sine, &cosine);
+    let mut session = of(net, "number", "second", &root, &negated).output("first").output("second").session();
+    let (a, b) = (counting(&[3]), Tensor::from_elements(&[1, 2], &[-1.5f32, 2.0]).expect("two"));
+    for (x, second) in [(1.75, [1.5f32, 2.0]), (f32::NAN, [1.5, -2.0])] {
+        let outputs = session.run_owned(&[&Tensor::scalar(x), &a, &b]).unwrap_or_else(|e| panic!("{x}: {e}"));
+        let expected = a.elements::<f32>().expect("floats");
+        let expected = expected.into_iter().map(|a| if x.is_nan() { a.sin() } else { a.cos() });
+        for (found, expected) in outputs[0].elements::<f32>().expect("floats").into_iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-6, "{x}: {found}, not {expected}");
+        }
+        assert_eq!(outputs[1].elements::<f32>().expect("floats"), second, "{x}");
+    }
+}

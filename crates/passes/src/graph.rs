@@ -7,6 +7,7 @@
 //! Where a rewrite of note is refused, the reason goes to [`PassContext::note`].
 
 mod aimed;
+pub mod blocked_scan;
 pub mod branch_fold;
 pub mod composites;
 pub mod contract;

@@ -97,17 +97,32 @@ impl Definition {
         of
     }
 
+    /// `e^d / Σ e^d` of `d = x − max x`. The evaluator adds bf16 up as ONNX's own does, with a rounding each time, which ends at
+    /// 256 terms.
+    pub(crate) fn softmax(axes: &[i64]) -> Self {
+        let mut of = Self::default();
+        let [_, power, sum] = of.add_powers(axes);
+        of.step("Div", &[power, sum]);
+        of
+    }
+
     /// `d − log Σ e^d` of `d = x − max x`
     pub(crate) fn log_softmax(axes: &[i64]) -> Self {
         let mut of = Self::default();
-        let (x, axes) = (Operand::Input(0), Operand::List(axes.to_vec()));
-        let largest = of.step("ReduceMax", &[x.clone(), axes.clone()]);
-        let below = of.step("Sub", &[x, largest]);
-        let power = of.step("Exp", std::slice::from_ref(&below));
-        let sum = of.step("ReduceSum", &[power, axes]);
+        let [below, _, sum] = of.add_powers(axes);
         let log = of.step("Log", &[sum]);
         of.step("Sub", &[below, log]);
         of
+    }
+
+    /// `d`, `e^d` and `Σ e^d` of `d = x − max x`.
+    fn add_powers(&mut self, axes: &[i64]) -> [Operand; 3] {
+        let (x, axes) = (Operand::Input(0), Operand::List(axes.to_vec()));
+        let largest = self.step("ReduceMax", &[x.clone(), axes.clone()]);
+        let below = self.step("Sub", &[x, largest]);
+        let power = self.step("Exp", std::slice::from_ref(&below));
+        let sum = self.step("ReduceSum", &[power.clone(), axes]);
+        [below, power, sum]
     }
 
     /// `d` and `E(d²)` of `d = x − E(x)`.

@@ -114,7 +114,9 @@ impl Builder {
         if let Some(reshaped) = reshaped_constant(x, shape) {
             return Ok(reshaped);
         }
-        let empty = |old: &[Dim], new: &[Dim]| old.iter().chain(new).any(|d| d.is_const(0));
+        // What follows from facts that contradict each other may be less than nothing; a requirement refuses the run.
+        let is_none = |d: &Dim| d.as_const().is_some_and(|d| d <= 0);
+        let empty = |old: &[Dim], new: &[Dim]| old.iter().chain(new).any(is_none);
         let nowhere = vec![IndexExpr::constant(0); x.rank()];
         let (mut old, mut new) = (self.restated(x.shape()), self.restated(shape));
         if empty(&old, &new) {

@@ -124,6 +124,35 @@ pub(super) fn require_channels(x: &Tracked) -> Result<()> {
     })
 }
 
+/// Windows of one element each, along an axis of this extent.
+fn alone(extent: &Dim) -> WindowAxis {
+    let nothing = Dim::constant(0);
+    WindowAxis {
+        extent: extent.clone(),
+        kernel: 1,
+        stride: 1,
+        dilation: 1,
+        begin: nothing.clone(),
+        end: nothing,
+        padded: false,
+        count: extent.clone(),
+    }
+}
+
+/// Whether folding along one axis after the other takes at most half of the steps, per window; what lies between has to be
+/// written and read again.
+fn folds_by_axis(axes: &[WindowAxis]) -> bool {
+    let whole: i64 = axes.iter().map(|axis| axis.kernel).fold(1, i64::saturating_mul);
+    let mut by_axis = 0i64;
+    // What is folded along the first axis has all that later ones step over.
+    let mut between = 1i64;
+    for axis in axes.iter().rev() {
+        by_axis = by_axis.saturating_add(axis.kernel.saturating_mul(between));
+        between = between.saturating_mul(axis.stride);
+    }
+    whole >= by_axis.saturating_mul(2)
+}
+
 struct Pool {
     x: Tracked,
     axes: Vec<WindowAxis>,
@@ -166,9 +195,23 @@ impl Pool {
         Ok(folded[0].clone())
     }
 
+    /// The largest element of each window. Of large windows along several axes that is the largest of the largest along one
+    /// axis, the same in fewer comparisons.
     fn largest(&self, build: &mut Builder) -> Result<Tracked> {
         let dtype = self.x.dtype();
-        self.reduce(build, smallest_value(dtype), largest(dtype), |_, x| x)
+        let fold = |pool: &Self, build: &mut Builder| {
+            pool.reduce(build, smallest_value(dtype), largest(dtype), |_, x| x)
+        };
+        if !folds_by_axis(&self.axes) {
+            return fold(self, build);
+        }
+        let mut folded = self.x.clone();
+        for n in 0..self.axes.len() {
+            let along = |(m, axis): (usize, &WindowAxis)| if m == n { axis.clone() } else { alone(&folded.shape()[2 + m]) };
+            let axes = self.axes.iter().enumerate().map(along).collect();
+            folded = fold(&Self { x: folded.clone(), axes }, build)?;
+        }
+        Ok(folded)
     }
 
     /// The number of the first largest element of each window, in row-major order.

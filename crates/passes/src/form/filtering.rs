@@ -18,7 +18,6 @@ use super::plan::{OperandSource, Packing};
 use crate::ErrorClass;
 use crate::formulate::winograd::{self, Correlation, Filtering, Typical, Work};
 use infc_ir::entity::{EntityId, OperandId, VarId};
-use infc_ir::index::Atom;
 use infc_ir::kernel::{Kernel, OperandKind, Stage};
 use infc_ir::op::Op;
 use infc_ir::scalar::Source;
@@ -211,7 +210,10 @@ fn candidate(
 ) -> Option<Candidate> {
     let lowered = &kernels[n];
     let kernel = &lowered.kernel;
-    if crate::formulate::has_empty_axis(kernel) || !streams_channels(placement, lowered, &correlation) {
+    if crate::formulate::has_empty_axis(kernel)
+        || !streams_channels(placement, lowered, &correlation)
+        || !writes_whole_vectors(placement, lowered, &correlation)
+    {
         return None;
     }
     let filter = correlation.filter_operand;
@@ -240,9 +242,6 @@ fn candidate(
             continue;
         }
         let Some(filtered) = winograd::filtered(kernel, &correlation, outputs) else { continue };
-        if !writes_whole_vectors(placement, lowered, &filtered.kernel) {
-            return None;
-        }
         let Some(bytes) = packed_bytes(filtered.kernel, filter) else { continue };
         all.push(Way { outputs, gain: work.direct() - cycles, bytes: (bytes - stored).max(0.0) });
     }
@@ -260,25 +259,27 @@ fn packed_bytes(mut kernel: Kernel, filter: OperandId) -> Option<f64> {
 }
 
 /// Whether what lies next to each other in memory where results are written are columns, of which tiles have as many as
-/// there are: rows of an image that are cut into tiles would be written element by element.
-fn writes_whole_vectors(placement: &Placement, lowered: &Lowered, filtered: &Kernel) -> bool {
-    filtered.outputs.iter().all(|output| {
+/// there are: rows of an image that are cut into tiles would be written element by element, and where neighbours are another
+/// axis of the image, what is transformed for all columns is transformed for each.
+fn writes_whole_vectors(placement: &Placement, lowered: &Lowered, correlation: &Correlation) -> bool {
+    let kernel = &lowered.kernel;
+    let sum = &kernel.stages[correlation.stage];
+    let Some(column) = sum.value_axes().position(|(axis, _)| axis == correlation.column) else { return false };
+    kernel.outputs.iter().all(|output| {
         let Some(planned) = placement.values.get(&lowered.values[output.operand.index()]) else { return false };
         let flat = planned.layout.flat(&output.index);
-        let stage = &filtered.stages[output.stage];
+        let stage = &kernel.stages[output.stage];
         let is_neighbour = |axis: &VarId| flat.linear_in(*axis).is_some_and(|(step, _)| step.is_const(1));
-        let in_tiles = |axis: VarId| {
-            let mut found = false;
-            stage.for_each_load(&mut |_, load| {
-                load.index.iter().for_each(|e| {
-                    e.for_each_atom(&mut |atom| {
-                        found |= matches!(atom, Atom::FloorDiv(parts) if parts.0.uses_var(axis));
-                    });
-                });
-            });
-            found
-        };
-        (0..stage.axes.len()).map(VarId::from_index).find(is_neighbour).is_some_and(|axis| !in_tiles(axis))
+        let Some(neighbour) = (0..stage.axes.len()).map(VarId::from_index).find(is_neighbour) else { return false };
+        if output.stage == correlation.stage {
+            return neighbour.index() == correlation.column;
+        }
+        let mut is_column = true;
+        stage.for_each_load(&mut |_, load| {
+            let of_sum = matches!(load.source, Source::Stage(source, _) if source == correlation.stage);
+            is_column &= !of_sum || load.index[column].uses_var(neighbour);
+        });
+        is_column
     })
 }
 

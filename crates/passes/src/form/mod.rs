@@ -149,7 +149,7 @@ fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
         finished = finish_all(&grouping, &placement, options, &formulated)?;
     }
     let Finished { mut planned, budget } = finished;
-    order::mark_in_place(&placement, &mut planned);
+    order::mark_in_place(&grouping, &placement, &mut planned);
     let hosts = grouping.hosts.iter().filter_map(|&id| planned_host(&grouping, id)).collect();
     let binds = grouping.binds.iter().map(|&id| planned_bind(&grouping, id)).collect();
     let Placement { values, buffers } = placement;

@@ -171,8 +171,10 @@ impl<'a> Steps<'a> {
 }
 
 /// Finds outputs that can take the place of an input: nobody reads it later, and this kernel reads each of its
-/// elements only to write the one at the same place.
-pub(super) fn mark_in_place(placement: &Placement, kernels: &mut [PlannedKernel]) {
+/// elements only to write the one at the same place. Conditions stay: they are asked for by later steps of any kind.
+pub(super) fn mark_in_place(grouping: &Grouping<'_>, placement: &Placement, kernels: &mut [PlannedKernel]) {
+    let conditions = grouping.flat.guards.iter().filter_map(|guard| placement.values.get(&guard.condition));
+    let asked: BTreeSet<usize> = conditions.map(|planned| planned.buffer).collect();
     let mut last_use: BTreeMap<usize, usize> = BTreeMap::new();
     for (n, kernel) in kernels.iter().enumerate() {
         for value in kernel.operands.iter().filter_map(value_of) {
@@ -199,6 +201,7 @@ pub(super) fn mark_in_place(placement: &Placement, kernels: &mut [PlannedKernel]
                     && ours(from)
                     && ours(to)
                     && last_use.get(&from.buffer) == Some(&n)
+                    && !asked.contains(&from.buffer)
                     && reads_only_in_place(&kernel.kernel, *input, output)
             });
             if let Some((input, _)) = found {

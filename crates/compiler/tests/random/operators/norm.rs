@@ -16,16 +16,14 @@ fn softmax(d: &mut Draft) -> Option<Candidate> {
     let x = d.float_of_rank(1, 5)?;
     let axis = d.axis(x)?;
     let candidate = Candidate::new(op, &[x]).with("axis", axis);
+    // Until opset 13 all axes from this one on were one.
+    let rank = d.at(x).rank() as i64;
+    let last = if d.opset < 13 { rank - 1 } else { axis.rem_euclid(rank) };
+    let axes: Vec<i64> = (axis.rem_euclid(rank)..=last).collect();
     Some(match op {
         "Hardmax" => candidate.exact(),
-        "LogSoftmax" => {
-            // Until opset 13 all axes from this one on were one.
-            let rank = d.at(x).rank() as i64;
-            let last = if d.opset < 13 { rank - 1 } else { axis.rem_euclid(rank) };
-            let axes: Vec<i64> = (axis.rem_euclid(rank)..=last).collect();
-            candidate.defined_by(Definition::log_softmax(&axes))
-        }
-        _ => candidate,
+        "LogSoftmax" => candidate.defined_by(Definition::log_softmax(&axes)),
+        _ => candidate.defined_by(Definition::softmax(&axes)),
     })
 }
 
