@@ -12,7 +12,7 @@ mod numbers;
 mod reasons;
 mod types;
 
-pub(crate) use numbers::{counted, extents_of_floats, with_numbers};
+pub(crate) use numbers::{counted, counted_up_to, extents_of_floats, with_numbers};
 pub use reasons::{HostOperator, host_operators};
 
 use crate::attributes::node_attributes;

@@ -6,6 +6,7 @@
 mod activation;
 pub(crate) mod attention;
 mod axes;
+mod compress;
 mod constant;
 mod contrib;
 mod contrib_attention;
@@ -81,6 +82,7 @@ const FAMILIES: &[&[Operator]] = &[
     einsum::OPERATORS,
     elementwise::OPERATORS,
     fourier::OPERATORS,
+    compress::OPERATORS,
     gather::OPERATORS,
     gather_elements::OPERATORS,
     grid_sample::OPERATORS,

@@ -22,7 +22,12 @@ const FAR: i64 = 1 << 30;
 
 /// A number (i64, no axes) that is computed, as a dim; less than 0 counts as 0.
 pub(crate) fn counted(build: &mut Builder, number: &Tracked, reason: &str) -> Result<Dim> {
-    Ok(all_counted(build, &[number], 2 * FAR, reason)?.remove(0))
+    counted_up_to(build, number, 2 * FAR, reason)
+}
+
+/// As [`counted`], of a number that is known to be at most `most`.
+pub(crate) fn counted_up_to(build: &mut Builder, number: &Tracked, most: i64, reason: &str) -> Result<Dim> {
+    Ok(all_counted(build, &[number], most, reason)?.remove(0))
 }
 
 /// As [`counted`], of several numbers at once, which are refused beyond `most`.

@@ -25,7 +25,7 @@ const CLASSICAL: &str = "a classical model: what is computed depends on the feat
 /// The reason for an operator of a domain, if there is one.
 fn reason(domain: &str, name: &str) -> Option<&'static str> {
     Some(match (domain, name) {
-        ("", "NonZero" | "Unique" | "NonMaxSuppression") => SIZE,
+        ("", "Unique" | "NonMaxSuppression") => SIZE,
         ("", "ImageDecoder") => "it decodes a file, whose image has any size",
         (
             "",

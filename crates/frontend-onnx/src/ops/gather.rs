@@ -1,52 +1,18 @@
 //! Look-up by position: Gather and OneHot.
 
 use super::Operator;
-use crate::build::{AxisSlice, Builder, Result, index, mismatch, product, var};
-use crate::call::{Call, axis};
+use crate::build::{AxisSlice, Builder, Result, index, mismatch, var};
+use crate::call::Call;
 use crate::error::Problem;
 use crate::host::extents_of_floats;
 use crate::known::Item;
 use crate::tracked::Tracked;
 use infc_ir::index::{Dim, IndexExpr, Proof};
 use infc_ir::scalar::{BinaryOp, CompareOp};
-use infc_tensor::{DType, Tensor};
+use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] =
-    &[Operator::new("Compress", 9, compress), Operator::new("Gather", 1, gather), Operator::new("OneHot", 9, one_hot)];
-
-/// Elements along an axis, or of all, at which a condition holds that is known; others are the host's.
-fn compress(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let (x, condition) = (call.input(0)?, call.input(1)?);
-    if condition.dtype() != DType::Bool {
-        return Err(Problem::UnsupportedType { expected: "bools", found: condition.dtype() });
-    }
-    let known = condition.items().filter(|_| condition.rank() == 1);
-    let known = known.and_then(|items| items.iter().map(|item| item.dim()?.as_const()).collect::<Option<Vec<i64>>>());
-    let known = known.ok_or(Problem::DynamicValue { what: "the condition" })?;
-    let (x, axis) = match call.int("axis")? {
-        Some(along) => {
-            let along = axis(along, x.rank())?;
-            (x, along)
-        }
-        None => {
-            let all = product(x.shape())?;
-            (call.build.reshape(&x, &[all])?, 0)
-        }
-    };
-    let extent = x.shape()[axis].clone();
-    // ONNX knows no condition that is longer than its axis; what one says beyond the end of an axis that is known to be
-    // shorter is left out, as ONNX Runtime does, and other axes must be as long as that.
-    let most = call.build.ranges().interval(&extent).max.unwrap_or(i64::MAX);
-    let taken: Vec<i64> =
-        (0i64..).zip(&known).filter(|&(at, &holds)| holds != 0 && at < most).map(|(at, _)| at).collect();
-    if let Some(last) = taken.last() {
-        call.build.require_at_least("an axis that a condition chooses from", &extent, &Dim::constant(last + 1))?;
-    }
-    let indices = Tensor::from_elements(&[taken.len()], &taken).expect("as many as there are");
-    let indices = call.build.constant("", indices);
-    let positions: Vec<Dim> = taken.into_iter().map(Dim::constant).collect();
-    Ok(vec![pick(call.build, &x, axis, &indices, &positions)?])
-}
+    &[Operator::new("Gather", 1, gather), Operator::new("OneHot", 9, one_hot)];
 
 fn gather(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (data, indices) = (call.input(0)?, call.input(1)?);

@@ -1,9 +1,9 @@
 //! TopK and Hardmax: the places of the largest elements along an axis.
 //!
 //! An element's rank is the number of elements that come before it, ties by position. That is a reduction, which costs
-//! the square of the axis but runs in vectors and in any order. Of long lists of floats it is asked of those only that are
+//! the square of the axis but runs in vectors and in any order. Of long lists it is asked of those only that are
 //! taken, which are [selected](super::select) before; the host sorts what is too long all the same. The places are scattered
-//! by their ranks.
+//! by their ranks. A few elements are found one after the other.
 
 use super::Operator;
 use super::elementwise::require_float;
@@ -14,10 +14,9 @@ use super::select;
 use crate::build::{Builder, Result, compute_type, index, mismatch, product, var};
 use crate::call::Call;
 use crate::tracked::Tracked;
-use infc_ir::entity::ScalarId;
 use infc_ir::index::Dim;
 use infc_ir::kernel::Reducer;
-use infc_ir::scalar::{BinaryOp, Body, CompareOp, UnaryOp};
+use infc_ir::scalar::{BinaryOp, CompareOp};
 use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("TopK", 1, top_k), Operator::new("Hardmax", 1, hardmax)];
@@ -35,82 +34,64 @@ fn top_k(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     };
     let axis = call.axis("axis", -1, x.rank())?;
     let largest = call.flag("largest", true)?;
-    // Of long lists few are sorted.
-    let len = &x.shape()[axis];
-    let may_be_long = call.build.ranges().interval(len).max.is_none_or(|most| most >= select::LEAST);
-    let few = len.as_const().zip(k.as_const()).is_none_or(|(len, k)| k <= len / 2);
-    let selects = may_be_long && few && compute_type(x.dtype()) == DType::F32;
-    let others = x.shape().iter().enumerate().filter(|(n, _)| *n != axis).map(|(_, extent)| extent);
-    let sorted = if selects { &k } else { len };
-    require_bearable(call, "comparing every element with every other", others.chain([sorted, sorted]))?;
+    let len = x.shape()[axis].clone();
+    let most = call.build.ranges().interval(&len).max;
+    let is_part = len.as_const().zip(k.as_const()).is_none_or(|(len, k)| k <= len / 2);
+    let are_few = k.as_const().is_some_and(|k| (1..=select::FEW).contains(&k)) && has_short_keys(x.dtype());
+    let selects = !are_few && is_part && most.is_none_or(|most| most >= select::LEAST);
+    if !(is_part && are_few) {
+        let others = x.shape().iter().enumerate().filter(|(n, _)| *n != axis).map(|(_, extent)| extent);
+        let sorted = if selects { &k } else { &len };
+        require_bearable(call, "comparing every element with every other", others.chain([sorted, sorted]))?;
+    }
     let build = &mut *call.build;
     build.require_at_least("the number of elements taken", &k, &Dim::constant(0))?;
-    build.require_at_least("the axis that elements are taken from", &x.shape()[axis], &k)?;
+    build.require_at_least("the axis that elements are taken from", &len, &k)?;
     let keys = build.cast(&x, compute_type(x.dtype()))?;
-    let (keys, largest) = match keys.dtype() {
-        DType::F32 => (select::keys(build, &keys, largest)?, true),
-        _ => (keys, largest),
-    };
-    let places = if selects {
-        let candidates = select::candidates(build, &keys, axis, &k)?;
-        let keys = elements_along(build, &keys, &candidates, axis)?;
-        let rank = ranks(build, &keys, axis, largest)?;
-        let places = places(build, &rank, axis, k)?;
-        elements_along(build, &candidates, &places, axis)?
-    } else {
-        let rank = ranks(build, &keys, axis, largest)?;
-        places(build, &rank, axis, k)?
+    let keys = select::keys(build, &keys, largest)?;
+    let places = match k.as_const().filter(|_| is_part && are_few) {
+        Some(k) => select::few(build, &keys, axis, k)?,
+        None if selects => {
+            let candidates = select::candidates(build, &keys, axis, &k)?;
+            let keys = elements_along(build, &keys, &candidates, axis)?;
+            let rank = ranks(build, &keys, axis)?;
+            let places = places(build, &rank, axis, k)?;
+            elements_along(build, &candidates, &places, axis)?
+        }
+        None => {
+            let rank = ranks(build, &keys, axis)?;
+            places(build, &rank, axis, k)?
+        }
     };
     let values = elements_along(build, &x, &places, axis)?;
     Ok(vec![values, places])
 }
 
-/// For every element, how many of its axis come before it.
-fn ranks(build: &mut Builder, x: &Tracked, axis: usize, largest: bool) -> Result<Tracked> {
-    let mut shape = x.shape().to_vec();
-    shape.push(x.shape()[axis].clone());
-    let other = x.rank();
-    let index_of = |along: usize| (0..x.rank()).map(|n| if n == axis { var(along) } else { var(n) }).collect();
-    let mine = build.view(x, index_of(axis), shape.clone())?;
-    let theirs = build.view(x, index_of(other), shape)?;
+/// Whether what elements of a type are compared by has 32 bits.
+fn has_short_keys(dtype: DType) -> bool {
+    !matches!(dtype, DType::I64 | DType::U64 | DType::F64)
+}
+
+/// For every key, how many of its axis come before it: larger ones, and equal ones in front of it.
+fn ranks(build: &mut Builder, keys: &Tracked, axis: usize) -> Result<Tracked> {
+    let mut shape = keys.shape().to_vec();
+    shape.push(keys.shape()[axis].clone());
+    let other = keys.rank();
+    let index_of = |along: usize| (0..keys.rank()).map(|n| if n == axis { var(along) } else { var(n) }).collect();
+    let mine = build.view(keys, index_of(axis), shape.clone())?;
+    let theirs = build.view(keys, index_of(other), shape)?;
     let ranks = build.reduce(&[&mine, &theirs], &[other], Reducer::sum(RANK_TYPE), |body, p| {
-        let before = comes_before(body, p[1], p[0], largest);
         let [i, j] = [axis, other].map(|axis| {
             let place = index(body, var(axis));
             body.cast(RANK_TYPE, place)
         });
+        let (larger, equal) = (body.compare(CompareOp::Gt, p[1], p[0]), body.compare(CompareOp::Eq, p[1], p[0]));
         let earlier = body.compare(CompareOp::Lt, j, i);
-        // Where neither comes first they are equal, and the position decides.
-        let equal = if body.dtype(p[0]).is_int() {
-            body.compare(CompareOp::Eq, p[0], p[1])
-        } else {
-            let behind = comes_before(body, p[0], p[1], largest);
-            let ordered = body.binary(BinaryOp::Or, before, behind);
-            body.unary(UnaryOp::Not, ordered)
-        };
         let earlier = body.binary(BinaryOp::And, equal, earlier);
-        let first = body.binary(BinaryOp::Or, before, earlier);
+        let first = body.binary(BinaryOp::Or, larger, earlier);
         vec![body.cast(RANK_TYPE, first)]
     })?;
     Ok(ranks[0].clone())
-}
-
-/// True if `a` is taken before `b`; NaN is larger than everything.
-fn comes_before(body: &mut Body, a: ScalarId, b: ScalarId, largest: bool) -> ScalarId {
-    let (more, less) = if largest { (a, b) } else { (b, a) };
-    let dtype = body.dtype(a);
-    if dtype == DType::Bool {
-        let not = body.unary(UnaryOp::Not, less);
-        return body.binary(BinaryOp::And, more, not);
-    }
-    let greater = body.compare(CompareOp::Gt, more, less);
-    if !dtype.is_float() {
-        return greater;
-    }
-    let (more, less) = (body.unary(UnaryOp::IsNan, more), body.unary(UnaryOp::IsNan, less));
-    let number = body.unary(UnaryOp::Not, less);
-    let above_numbers = body.binary(BinaryOp::And, more, number);
-    body.binary(BinaryOp::Or, greater, above_numbers)
 }
 
 /// Where the elements of ranks 0 to k−1 are: `[…, k, …]`, i64.
