@@ -68,9 +68,9 @@ impl Reach {
         self.causal || self.valid.is_some() || self.windows.iter().any(|&w| w >= 0)
     }
 
-    /// True where query `i` must not attend to key `j`; `valid` is the element of that tensor.
-    fn hides(&self, body: &mut Body, valid: Option<ScalarId>) -> ScalarId {
-        let (i, j) = (index(body, var(2)), index(body, var(3)));
+    /// True where query `i` must not attend to key `j`, the last two of so many axes; `valid` is the element of that tensor.
+    fn hides(&self, body: &mut Body, rank: usize, valid: Option<ScalarId>) -> ScalarId {
+        let (i, j) = (index(body, var(rank - 2)), index(body, var(rank - 1)));
         let offset = match valid {
             Some(valid) => {
                 let queries = index(body, self.queries.clone());
@@ -183,17 +183,21 @@ pub(super) fn attend(
     build.require_equal("the numbers of keys and values", &k.shape()[2], &v.shape()[2])?;
     let scale = scale.or_else(|| Some(1.0 / (q.shape()[3].as_const()? as f64).sqrt()));
     let scale = scale.ok_or(Problem::DynamicValue { what: "the size of a head" })?;
-    let shape = vec![q.shape()[0].clone(), q.shape()[1].clone(), q.shape()[2].clone(), k.shape()[2].clone()];
+    // As they are asked for, by query heads; and with those that share keys apart, so that nothing is in between two products.
+    let by_heads = vec![q.shape()[0].clone(), q.shape()[1].clone(), q.shape()[2].clone(), k.shape()[2].clone()];
     let step = if defined.is_some() { dtype } else { wide };
     let raw = if defined.is_some() {
         let root = scale.abs().sqrt();
         let (q, k) = (scaled(build, q, root.copysign(scale), step)?, scaled(build, k, root, step)?);
-        let raw = scores(build, &q, &k, wide)?;
+        let raw = grouped_scores(build, &q, &k, wide)?;
         build.cast(&raw, step)?
     } else {
-        scores(build, q, k, wide)?
+        grouped_scores(build, q, k, wide)?
     };
-    let mask = mask.as_ref().map(|mask| spread_mask(build, mask, &shape)).transpose()?;
+    let shape = raw.shape().to_vec();
+    let keys = shape.len() - 1;
+    let mask = mask.as_ref().map(|mask| spread_mask(build, mask, &by_heads)).transpose()?;
+    let mask = mask.map(|mask| build.reshape(&mask, &shape)).transpose()?;
     let valid = reach.valid.as_ref().map(|valid| build.view(valid, vec![var(0)], shape.clone())).transpose()?;
     let by_scale = |body: &mut Body, raw: ScalarId| {
         if defined.is_some() {
@@ -229,7 +233,7 @@ pub(super) fn attend(
         }
         if reach.is_limited() {
             let valid = valid.is_some().then(|| body.cast(DType::I64, p[p.len() - 1]));
-            let hidden = reach.hides(body, valid);
+            let hidden = reach.hides(body, shape.len(), valid);
             score = body.select(hidden, nothing, score);
         }
         score
@@ -239,18 +243,19 @@ pub(super) fn attend(
         Some(sink) => {
             let sink = build.cast(sink, step)?;
             let mut one_more = shape.clone();
-            one_more[3] = Dim::constant(1);
-            let nothing = build.view(&sink, vec![var(1)], one_more)?;
-            build.concat(&[&biased, &nothing], 3)?
+            one_more[keys] = Dim::constant(1);
+            let head = if keys == 3 { var(1) } else { var(1) * shape[2].clone() + var(2) };
+            let nothing = build.view(&sink, vec![head], one_more)?;
+            build.concat(&[&biased, &nothing], keys)?
         }
         None => biased.clone(),
     };
     let seen = build.cast(&seen, defined.unwrap_or(step))?;
     let weights = build.composite(CompositeKind::Softmax, &[&seen], |build, inputs| {
-        softmax(build, &inputs[0], &[3], CompositeKind::Softmax, may_be_empty)
+        softmax(build, &inputs[0], &[keys], CompositeKind::Softmax, may_be_empty)
     })?;
     let weights =
-        if sink.is_some() { build.slice_axis(&weights, 3, Dim::constant(0), shape[3].clone())? } else { weights };
+        if sink.is_some() { build.slice_axis(&weights, keys, Dim::constant(0), shape[keys].clone())? } else { weights };
     let shown = match shown {
         None => None,
         Some(0) => Some(build.map(&[&raw], |body, p| by_scale(body, p[0]))?),
@@ -259,10 +264,13 @@ pub(super) fn attend(
         Some(_) => Some(weights.clone()),
     };
     let shown = shown.map(|scores| build.cast(&scores, dtype)).transpose()?;
+    let shown = shown.map(|scores| build.reshape(&scores, &by_heads)).transpose()?;
 
     let weights = build.cast(&weights, step)?;
-    let y = weighted(build, &weights, v, wide)?;
-    Ok((build.cast(&y, dtype)?, shown))
+    let y = grouped_sums(build, &weights, v, wide)?;
+    let y = build.cast(&y, dtype)?;
+    let [b, n, s, _] = by_heads.as_slice() else { unreachable!("scores have four axes") };
+    Ok((build.reshape(&y, &[b.clone(), n.clone(), s.clone(), v.shape()[3].clone()])?, shown))
 }
 
 // Labels of axes, where query head n is g of those that share one of keys.
@@ -287,13 +295,26 @@ fn grouped(build: &mut Builder, x: &Tracked, shared: &Dim) -> Result<(Tracked, V
     }
 }
 
-/// `Q·Kᵀ` by heads, computed in a type: `[B, N, S, T]`.
-pub(crate) fn scores(build: &mut Builder, q: &Tracked, k: &Tracked, dtype: DType) -> Result<Tracked> {
-    let shape = [q.shape()[0].clone(), q.shape()[1].clone(), q.shape()[2].clone(), k.shape()[2].clone()];
+/// `Q·Kᵀ`, computed in a type: `[B, N, S, T]`, or `[B, N / g, g, S, T]` where heads share keys.
+fn grouped_scores(build: &mut Builder, q: &Tracked, k: &Tracked, dtype: DType) -> Result<Tracked> {
     let (q, k) = (build.cast(q, dtype)?, build.cast(k, dtype)?);
     let (q, lead) = grouped(build, &q, &k.shape()[1])?;
     let (read, scored) = ([&lead[..], &[D]].concat(), [&lead[..], &[J]].concat());
-    let scores = build.contract((&q, &read), (&k, &[B, N, J, D]), &scored)?;
+    build.contract((&q, &read), (&k, &[B, N, J, D]), &scored)
+}
+
+/// `weights·V` of weights as [`grouped_scores`] are, computed in a type.
+fn grouped_sums(build: &mut Builder, weights: &Tracked, v: &Tracked, dtype: DType) -> Result<Tracked> {
+    let (weights, v) = (build.cast(weights, dtype)?, build.cast(v, dtype)?);
+    let lead: &[u8] = if weights.rank() == 4 { &[B, N, I] } else { &[B, N, G, I] };
+    let (read, written) = ([lead, &[J]].concat(), [lead, &[D]].concat());
+    build.contract((&weights, &read), (&v, &[B, N, J, D]), &written)
+}
+
+/// `Q·Kᵀ` by heads, computed in a type: `[B, N, S, T]`.
+pub(crate) fn scores(build: &mut Builder, q: &Tracked, k: &Tracked, dtype: DType) -> Result<Tracked> {
+    let shape = [q.shape()[0].clone(), q.shape()[1].clone(), q.shape()[2].clone(), k.shape()[2].clone()];
+    let scores = grouped_scores(build, q, k, dtype)?;
     build.reshape(&scores, &shape)
 }
 
@@ -301,10 +322,8 @@ pub(crate) fn scores(build: &mut Builder, q: &Tracked, k: &Tracked, dtype: DType
 pub(crate) fn weighted(build: &mut Builder, weights: &Tracked, v: &Tracked, dtype: DType) -> Result<Tracked> {
     let w = weights.shape();
     let shape = [w[0].clone(), w[1].clone(), w[2].clone(), v.shape()[3].clone()];
-    let (weights, v) = (build.cast(weights, dtype)?, build.cast(v, dtype)?);
-    let (weights, lead) = grouped(build, &weights, &v.shape()[1])?;
-    let (read, written) = ([&lead[..], &[J]].concat(), [&lead[..], &[D]].concat());
-    let y = build.contract((&weights, &read), (&v, &[B, N, J, D]), &written)?;
+    let (weights, _) = grouped(build, weights, &v.shape()[1])?;
+    let y = grouped_sums(build, &weights, v, dtype)?;
     build.reshape(&y, &shape)
 }
 
