@@ -127,7 +127,21 @@ fn signed_power<B: Arithmetic>(
 ) -> B::Value {
     let reduced = reduce(b, x, sign, small, argument);
     let power = reduced_power(b, &reduced, sign);
-    scale(b, power, reduced, argument)
+    let scaled = scale(b, power, reduced, argument);
+    if !bounds_results(b, argument) {
+        return scaled;
+    }
+    let ty = b.ty(x);
+    let lowest = if B::float(ty) == Float::F32 { -104.0 } else { -746.0 };
+    let (lowest, zero) = (b.fconst(ty, lowest), b.fconst(ty, 0.0));
+    let is_lost = b.compare(CompareOp::Lt, x, lowest);
+    b.select(is_lost, zero, scaled)
+}
+
+/// Whether results that are lost are set to 0, instead of bounding arguments from below: the instruction that scales takes a
+/// hundred times as long for what underflows, and weights of what is masked out do nothing else.
+fn bounds_results<B: Arithmetic>(b: &B, argument: Argument) -> bool {
+    b.has_tables() && !argument.is_normal()
 }
 
 /// Whether the exponential of a number is asked for, or that of minus the number.
@@ -172,9 +186,16 @@ fn reduce<B: Arithmetic>(
     let ty = b.ty(x);
     let single = B::float(ty) == Float::F32;
     // Beyond these bounds the result is zero or infinite, and the exponents below stay in their fields. The lower one is far
-    // from the last results that are not zero: processors take a hundred times as long for a product that nearly is one.
+    // from the last results that are not zero, for a product that nearly is 0 takes a hundred times as long as one that is.
     let (lowest, highest) = if single { (-150.0, 90.0) } else { (-1000.0, 711.0) };
-    let x = if argument.is_normal() { x } else { clamp(b, x, lowest, highest) };
+    let x = match argument {
+        _ if argument.is_normal() => x,
+        _ if bounds_results(b, argument) => {
+            let highest = b.fconst(ty, highest);
+            b.min(highest, x)
+        }
+        _ => clamp(b, x, lowest, highest),
+    };
     // n = round(x / ln 2), r = x − n ln 2. Adding 1.5·2^(mantissa bits) rounds to an integer and leaves it in the low
     // bits of the sum, as it does with the bias on top.
     let roots = single && b.has_tables();
@@ -222,7 +243,6 @@ fn reduced_power<B: Arithmetic>(b: &mut B, reduced: &Reduced<B::Value>, sign: Si
 /// Multiplied rather than added to the exponent, so that NaN stays NaN.
 fn scale<B: Arithmetic>(b: &mut B, x: B::Value, reduced: Reduced<B::Value>, argument: Argument) -> B::Value {
     let float = b.float_type(x);
-    let x = if b.has_tables() && !argument.is_normal() { without_underflow(b, x, reduced.n) } else { x };
     if let Some(scaled) = b.scale(x, reduced.n, argument.exponent()) {
         return scaled;
     }
@@ -244,16 +264,6 @@ fn scale<B: Arithmetic>(b: &mut B, x: B::Value, reduced: Reduced<B::Value>, argu
     let (first, second) = (b.float_of(first), b.float_of(second));
     let scaled = b.mul(x, first);
     b.mul(scaled, second)
-}
-
-/// `x`, which is about 1, but 0 where `x · 2ⁿ` is rounded to that: the instruction that scales takes a hundred times as long for
-/// anything else that underflows, and weights of what is masked out are nothing else.
-fn without_underflow<B: Arithmetic>(b: &mut B, x: B::Value, n: B::Value) -> B::Value {
-    let ty = b.ty(x);
-    let (least, zero) = (if B::float(ty) == Float::F32 { -151.0 } else { -1076.0 }, b.fconst(ty, 0.0));
-    let least = b.fconst(ty, least);
-    let is_lost = b.compare(CompareOp::Lt, n, least);
-    b.select(is_lost, zero, x)
 }
 
 /// `1 / (1 + e^−x)`.

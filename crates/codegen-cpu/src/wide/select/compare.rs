@@ -3,11 +3,15 @@
 use super::Selector;
 use super::mask::{greater_than, int_of_size, mask_elem};
 use crate::CodegenError;
-use crate::vir::{Cond, Elem, Type, Value};
+use crate::vir::{Cond, Elem, Op, Type, Value};
 use crate::wide::codes;
 use crate::wide::inst::{Encoding, Flag, INT, MASK, MachInst, RegMem, VECTOR, View, Width};
 use iced_x86::{Code, OpKind};
 use regalloc2::VReg;
+
+/// The bit of a predicate, of floats or integers, that turns it into its opposite, which holds where something is NaN if the
+/// predicate does not.
+const INVERTED: u8 = 4;
 
 impl Selector<'_> {
     pub(super) fn compare(&mut self, dst: VReg, cond: Cond, a: Value, b: Value) -> Result<(), CodegenError> {
@@ -38,6 +42,25 @@ impl Selector<'_> {
 
     /// AVX-512: a comparison of vectors, only `within` the lanes of a mask if there is one.
     pub(super) fn compare_evex(&mut self, dst: VReg, cond: Cond, a: Value, b: Value, within: Option<VReg>) {
+        let inst = self.comparison(dst, cond, a, b, false);
+        self.push(match within {
+            None => inst,
+            // Comparisons always clear the lanes that are off.
+            Some(mask) => inst.masked_by(mask),
+        });
+    }
+
+    /// AVX-512: where a mask is off that nobody but what is selected here reads, if it compares vectors.
+    pub(super) fn off(&mut self, mask: Value) -> Option<VReg> {
+        let Some(&Op::Compare(cond, a, b)) = self.only_here(mask) else { return None };
+        let off = self.fresh(MASK);
+        let inst = self.comparison(off, cond, a, b, true);
+        self.push(inst);
+        Some(off)
+    }
+
+    /// AVX-512: the instruction that compares vectors, or tells where a comparison does not hold.
+    fn comparison(&mut self, dst: VReg, cond: Cond, a: Value, b: Value, inverted: bool) -> MachInst {
         let ty = self.ty(a);
         let width = Self::width_of(ty);
         let view = width.view();
@@ -58,12 +81,7 @@ impl Selector<'_> {
         let b = self.rm(b);
         let a = self.reg(a);
         let inst = MachInst::new(row.code(self.encoding, width)).def(dst, View::K).reg(a, view).rm(&b, view);
-        let inst = inst.imm8(predicate);
-        self.push(match within {
-            None => inst,
-            // Comparisons always clear the lanes that are off.
-            Some(mask) => inst.masked_by(mask),
-        });
+        inst.imm8(if inverted { predicate ^ INVERTED } else { predicate })
     }
 
     /// AVX2 has only equal and signed greater.

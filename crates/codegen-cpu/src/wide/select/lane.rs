@@ -10,6 +10,28 @@ use iced_x86::Code;
 use regalloc2::VReg;
 
 impl Selector<'_> {
+    /// AVX-512: `dst` = a value where a mask is on, else 0. What computes it for nobody else clears the other lanes itself.
+    fn zeroed(&mut self, dst: VReg, ty: Type, mask: VReg, x: Value) {
+        let view = Self::width_of(ty).view();
+        if let Some(&Op::Binary(kind, a, b)) = self.only_here(x)
+            && let Some(code) = self.float_binary_code(kind, ty)
+        {
+            let b = self.rm(b);
+            let a = self.reg(a);
+            self.push(MachInst::new(code).def(dst, view).reg(a, view).rm(&b, view).zeroed_by(mask));
+            return;
+        }
+        let x = self.reg(x);
+        let row = match ty.elem.size_bytes() {
+            1 => codes::LOAD_I8,
+            2 => codes::LOAD_I16,
+            8 => codes::LOAD_I64,
+            _ => codes::LOAD_I32,
+        };
+        let code = row.code(self.encoding, Self::width_of(ty));
+        self.push(MachInst::new(code).def(dst, view).reg(x, view).zeroed_by(mask));
+    }
+
     pub(super) fn vector_select(
         &mut self,
         dst: VReg,
@@ -25,17 +47,15 @@ impl Selector<'_> {
         }
         match self.encoding {
             Encoding::Evex => {
+                if self.constant(a) == Some(0)
+                    && let Some(off) = self.off(mask)
+                {
+                    self.zeroed(dst, ty, off, b);
+                    return Ok(());
+                }
                 let mask = self.reg(mask);
                 if self.constant(b) == Some(0) {
-                    let a = self.reg(a);
-                    let row = match ty.elem.size_bytes() {
-                        1 => codes::LOAD_I8,
-                        2 => codes::LOAD_I16,
-                        8 => codes::LOAD_I64,
-                        _ => codes::LOAD_I32,
-                    };
-                    let code = row.code(self.encoding, width);
-                    self.push(MachInst::new(code).def(dst, view).reg(a, view).zeroed_by(mask));
+                    self.zeroed(dst, ty, mask, a);
                     return Ok(());
                 }
                 let row = match ty.elem.size_bytes() {

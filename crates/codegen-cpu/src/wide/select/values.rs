@@ -160,6 +160,14 @@ impl Selector<'_> {
         Address { base: Base::Pool(offset), index: None, scale: 1, disp: 0, broadcast: false }
     }
 
+    /// The operation of a value that nothing reads but what is selected here, in the same block, so that it can be selected with
+    /// it.
+    pub(super) fn only_here(&self, value: Value) -> Option<&Op> {
+        let n = value.0 as usize;
+        let is_free = self.uses[n] == 1 && !self.needed[n] && !self.emitted[n];
+        self.ops[n].as_ref().filter(|_| is_free && self.home[n].block == self.here.block)
+    }
+
     /// A vector or float operand that may also be memory: constants, and loads with no other use.
     pub(super) fn rm(&mut self, value: Value) -> RegMem {
         self.rm_with(value, true)

@@ -34,6 +34,12 @@ impl Selector<'_> {
         }
     }
 
+    /// The code of an operation on two floats, or vectors of them, if it is one instruction.
+    pub(super) fn float_binary_code(&self, kind: BinaryOp, ty: Type) -> Option<Code> {
+        let rows = float_rows(kind).filter(|_| ty.elem.is_float())?;
+        Some(self.float_code(&rows, ty))
+    }
+
     /// Everything that gives a float or a vector.
     pub(super) fn vector_operation(&mut self, dst: VReg, ty: Type, op: &Op) -> Result<(), CodegenError> {
         match *op {
@@ -186,12 +192,9 @@ impl Selector<'_> {
     }
 
     fn vector_binary(&mut self, dst: VReg, ty: Type, kind: BinaryOp, a: Value, b: Value) -> Result<(), CodegenError> {
-        if ty.elem.is_float()
-            && let Some(rows) = float_rows(kind)
-        {
+        if let Some(code) = self.float_binary_code(kind, ty) {
             let commutes = matches!(kind, BinaryOp::Add | BinaryOp::Mul);
             let (a, b) = if commutes && self.prefers_memory(a) && !self.prefers_memory(b) { (b, a) } else { (a, b) };
-            let code = self.float_code(&rows, ty);
             let b = self.rm(b);
             self.three(code, dst, ty, a, &b);
             return Ok(());
