@@ -1,7 +1,7 @@
 //! Transposed convolutions, as convolutions of stride 1: one per phase of the stride.
 
 use super::{Channels, Labels, add_bias, kernel_shape, require_same_rank};
-use crate::build::{Result, WindowAxis, var};
+use crate::build::{Builder, Result, WindowAxis, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::ops::elementwise::require_float;
@@ -30,71 +30,148 @@ pub(super) fn conv_transpose(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     }
     let channels = Channels::new(call, &x, &Dim::constant(all_inputs / group), &weights.shape()[1])?;
     let (g, c, m) = (channels.group, channels.inputs, channels.outputs);
-    let phases: Vec<Phases> = axes.iter().map(Phases::new).collect();
-
-    // windows[n, g, c, φ…, j…, u…] and filters[g, c, m, φ…, j…], without the axes of one point
-    let rank = axes.len();
-    let mut window_shape = vec![x.shape()[0].clone(), Dim::constant(g), Dim::constant(c)];
-    let mut filter_shape = vec![Dim::constant(g), Dim::constant(c), Dim::constant(m)];
-    let mut labels = Labels::default();
-    let (n_label, g_label, m_label, c_label) = (labels.next(), labels.next(), labels.next(), labels.next());
-    let (mut lhs, mut rhs) = (vec![n_label, g_label, c_label], vec![g_label, c_label, m_label]);
-    let mut inner_axis = |extent: i64, label: u8| {
-        if extent == 1 {
-            return IndexExpr::constant(0);
-        }
-        window_shape.push(Dim::constant(extent));
-        filter_shape.push(Dim::constant(extent));
-        lhs.push(label);
-        rhs.push(label);
-        var(window_shape.len() - 1)
+    let sums = Sums { axes: &axes, channels: [g, c, m] };
+    let all: Vec<Phases> = axes.iter().map(Phases::new).collect();
+    let mut product = match apart(&axes, &all) {
+        Some(each) => sums.apart(call.build, &x, &weights, &each)?,
+        None => sums.of(call.build, &x, &weights, &all)?,
     };
-    let phase_labels = labels.take(rank);
-    let phase: Vec<IndexExpr> = (0..rank).map(|n| inner_axis(phases[n].count, phase_labels[n])).collect();
-    let tap: Vec<IndexExpr> = (0..rank).map(|n| inner_axis(phases[n].taps, labels.next())).collect();
-    let u_labels = labels.take(rank);
-    let first_u = window_shape.len();
-    window_shape.extend(axes.iter().zip(&phases).map(|(a, p)| a.count.ceil_div(&Dim::constant(p.count))));
-    lhs.extend(&u_labels);
-
-    let mut index = vec![var(0), var(1).scale(c) + var(2)];
-    let mut filter_index = vec![var(0).scale(c) + var(1), var(2)];
-    let (mut valid, mut filter_valid) = (Vec::new(), Vec::new());
-    for (n, axis) in axes.iter().enumerate() {
-        let position = phases[n].position(axis, &phase[n], &tap[n], var(first_u + n));
-        valid.push(Bound { expr: position.clone(), lo: IndexExpr::constant(0), hi: axis.extent.clone() });
-        index.push(position);
-        filter_valid.extend(phases[n].exists(axis, &phase[n], &tap[n]));
-        filter_index.push(phases[n].tap(axis, &phase[n], &tap[n]));
-    }
-    let map = AccessMap { rank: window_shape.len(), index, valid };
-    let windows = call.build.view_or(&x, map, window_shape.clone(), Const::zero(x.dtype()))?;
-    let map = AccessMap { rank: filter_shape.len(), index: filter_index, valid: filter_valid };
-    let filters = call.build.view_or(&weights, map, filter_shape, Const::zero(weights.dtype()))?;
-
-    let mut output = vec![n_label, g_label, m_label];
-    let mut merged = vec![x.shape()[0].clone(), Dim::constant(g * m)];
-    for n in 0..rank {
-        output.push(u_labels[n]);
-        if phases[n].count > 1 {
-            output.push(phase_labels[n]);
-        }
-        merged.push(window_shape[first_u + n].scale(phases[n].count));
-    }
-    let product = call.build.contract((&windows, &lhs), (&filters, &rhs), &output)?;
-    let mut product = call.build.reshape(&product, &merged)?;
     for (n, axis) in axes.iter().enumerate() {
         product = call.build.slice_axis(&product, 2 + n, Dim::constant(0), axis.count.clone())?;
     }
     Ok(vec![add_bias(call, &product, 2)?])
 }
 
+/// More phases than these are not computed each by itself.
+const MOST_APART: i64 = 8;
+
+/// The phases along each axis, each by itself, if there are few and some have several taps. All in one product would read copies
+/// of the image, one per tap and phase, and multiply by zeros where some have fewer taps than others.
+fn apart(axes: &[WindowAxis], all: &[Phases]) -> Option<Vec<Vec<Phases>>> {
+    let count: i64 = all.iter().map(|phases| phases.count).fold(1, i64::saturating_mul);
+    if count > MOST_APART || all.iter().all(|phases| phases.taps == 1) {
+        return None;
+    }
+    let along = |(axis, all): (&WindowAxis, &Phases)| (0..all.count).map(|phase| all.only(axis, phase)).collect();
+    axes.iter().zip(all).map(along).collect()
+}
+
+/// The products of a transposed convolution.
+struct Sums<'a> {
+    axes: &'a [WindowAxis],
+    /// Groups, and the inputs and outputs of one.
+    channels: [i64; 3],
+}
+
+impl Sums<'_> {
+    /// How many positions have the same phase, along an axis.
+    fn positions(&self, n: usize, stride: i64) -> Dim {
+        self.axes[n].count.ceil_div(&Dim::constant(stride))
+    }
+
+    /// Each combination of phases by itself, put together: `[n, g·m, q…]`.
+    fn apart(&self, build: &mut Builder, x: &Tracked, weights: &Tracked, each: &[Vec<Phases>]) -> Result<Tracked> {
+        let [g, _, m] = self.channels;
+        let rank = self.axes.len();
+        let strides: Vec<i64> = each.iter().map(|phases| phases.len() as i64).collect();
+        // [n, g·m, u0, φ0, u1, φ1, …], the last phases side by side first.
+        let mut shape = vec![x.shape()[0].clone(), Dim::constant(g * m)];
+        shape.extend((0..rank).flat_map(|n| [self.positions(n, strides[n]), Dim::constant(1)]));
+        let combinations: i64 = strides.iter().product();
+        let mut parts = Vec::with_capacity(combinations as usize);
+        for combination in 0..combinations {
+            let mut rest = combination;
+            let mut chosen: Vec<Phases> = Vec::with_capacity(rank);
+            for phases in each.iter().rev() {
+                let of = phases.len() as i64;
+                chosen.insert(0, phases[(rest % of) as usize].clone());
+                rest /= of;
+            }
+            let part = if chosen.iter().any(|phase| phase.taps == 0) {
+                let nothing = build.scalar(x.dtype(), 0.0);
+                build.broadcast(&nothing, &shape)?
+            } else {
+                let part = self.of(build, x, weights, &chosen)?;
+                build.reshape(&part, &shape)?
+            };
+            parts.push(part);
+        }
+        for (n, &stride) in strides.iter().enumerate().rev() {
+            let beside = |parts: &[Tracked]| build.concat(&parts.iter().collect::<Vec<_>>(), 3 + 2 * n);
+            parts = parts.chunks(stride as usize).map(beside).collect::<Result<_>>()?;
+        }
+        let mut merged = vec![x.shape()[0].clone(), Dim::constant(g * m)];
+        merged.extend((0..rank).map(|n| self.positions(n, strides[n]).scale(strides[n])));
+        build.reshape(&parts[0], &merged)
+    }
+
+    /// All positions of these phases: `[n, g·m, q…]`.
+    fn of(&self, build: &mut Builder, x: &Tracked, weights: &Tracked, phases: &[Phases]) -> Result<Tracked> {
+        let (axes, [g, c, m]) = (self.axes, self.channels);
+        // windows[n, g, c, φ…, j…, u…] and filters[g, c, m, φ…, j…], without the axes of one point
+        let rank = axes.len();
+        let mut window_shape = vec![x.shape()[0].clone(), Dim::constant(g), Dim::constant(c)];
+        let mut filter_shape = vec![Dim::constant(g), Dim::constant(c), Dim::constant(m)];
+        let mut labels = Labels::default();
+        let (n_label, g_label, m_label, c_label) = (labels.next(), labels.next(), labels.next(), labels.next());
+        let (mut lhs, mut rhs) = (vec![n_label, g_label, c_label], vec![g_label, c_label, m_label]);
+        let mut inner_axis = |extent: i64, label: u8| {
+            if extent == 1 {
+                return IndexExpr::constant(0);
+            }
+            window_shape.push(Dim::constant(extent));
+            filter_shape.push(Dim::constant(extent));
+            lhs.push(label);
+            rhs.push(label);
+            var(window_shape.len() - 1)
+        };
+        let phase_labels = labels.take(rank);
+        let phase: Vec<IndexExpr> =
+            (0..rank).map(|n| inner_axis(phases[n].count, phase_labels[n]) + phases[n].first).collect();
+        let tap: Vec<IndexExpr> = (0..rank).map(|n| inner_axis(phases[n].taps, labels.next())).collect();
+        let u_labels = labels.take(rank);
+        let first_u = window_shape.len();
+        window_shape.extend((0..rank).map(|n| self.positions(n, axes[n].stride)));
+        lhs.extend(&u_labels);
+
+        let mut index = vec![var(0), var(1).scale(c) + var(2)];
+        let mut filter_index = vec![var(0).scale(c) + var(1), var(2)];
+        let (mut valid, mut filter_valid) = (Vec::new(), Vec::new());
+        for (n, axis) in axes.iter().enumerate() {
+            let position = phases[n].position(axis, &phase[n], &tap[n], var(first_u + n));
+            valid.push(Bound { expr: position.clone(), lo: IndexExpr::constant(0), hi: axis.extent.clone() });
+            index.push(position);
+            filter_valid.extend(phases[n].exists(axis, &phase[n], &tap[n]));
+            filter_index.push(phases[n].tap(axis, &phase[n], &tap[n]));
+        }
+        let map = AccessMap { rank: window_shape.len(), index, valid };
+        let windows = build.view_or(x, map, window_shape.clone(), Const::zero(x.dtype()))?;
+        let map = AccessMap { rank: filter_shape.len(), index: filter_index, valid: filter_valid };
+        let filters = build.view_or(weights, map, filter_shape, Const::zero(weights.dtype()))?;
+
+        let mut output = vec![n_label, g_label, m_label];
+        let mut merged = vec![x.shape()[0].clone(), Dim::constant(g * m)];
+        for n in 0..rank {
+            output.push(u_labels[n]);
+            if phases[n].count > 1 {
+                output.push(phase_labels[n]);
+            }
+            merged.push(window_shape[first_u + n].scale(phases[n].count));
+        }
+        let product = build.contract((&windows, &lhs), (&filters, &rhs), &output)?;
+        build.reshape(&product, &merged)
+    }
+}
+
 /// The outputs of a transposed convolution along one axis, `q = u·stride + φ`, by their phase `φ`.
 ///
 /// `q + begin = p·stride + r·dilation` has solutions for `φ + begin` a multiple of `gcd = gcd(stride, dilation)` only:
 /// `r = r₀ + j·stride/gcd`, and `p` goes down by `dilation/gcd` with each `j`.
+#[derive(Clone)]
 struct Phases {
-    /// Phases: the stride.
+    /// The first one.
+    first: i64,
+    /// How many: the stride, if it is all.
     count: i64,
     /// Taps of a phase, at most.
     taps: i64,
@@ -115,7 +192,17 @@ impl Phases {
         }
         let modulus = axis.stride / first;
         let taps = (axis.kernel + modulus - 1) / modulus;
-        Self { count: axis.stride, taps, gcd: first, inverse: a.rem_euclid(modulus) }
+        Self { first: 0, count: axis.stride, taps, gcd: first, inverse: a.rem_euclid(modulus) }
+    }
+
+    /// One phase of all, with the taps that it has; `None` where only the run tells which these are.
+    fn only(&self, axis: &WindowAxis, phase: i64) -> Option<Self> {
+        let begin = axis.begin.as_const()?;
+        let first_tap = self.first_tap(axis, &IndexExpr::constant(phase)).as_const()?;
+        let modulus = axis.stride / self.gcd;
+        let meets = (phase + begin) % self.gcd == 0;
+        let taps = if meets { ((axis.kernel - first_tap).max(0) + modulus - 1) / modulus } else { 0 };
+        Some(Self { first: phase, count: 1, taps, ..*self })
     }
 
     fn first_tap(&self, axis: &WindowAxis, phase: &IndexExpr) -> IndexExpr {

@@ -60,10 +60,15 @@ impl Period {
             let across = at.div_euclid(self.points).saturating_mul(self.across);
             across.saturating_add(at.rem_euclid(self.points).saturating_mul(self.within))
         };
-        let (least, most) = (first..first + lanes)
-            .map(place)
-            .fold((i64::MAX, i64::MIN), |(least, most), place| (least.min(place), most.max(place)));
-        most.saturating_sub(least) / lanes + 1
+        let mut places: Vec<i64> = (first..first + lanes).map(place).collect();
+        places.sort_unstable();
+        let (mut windows, mut covered) = (0, i64::MIN);
+        for place in places {
+            if place >= covered {
+                (windows, covered) = (windows + 1, place.saturating_add(lanes));
+            }
+        }
+        windows
     }
 
     /// Whether lanes read the same few neighbours again and again.
