@@ -225,3 +225,33 @@ fn chains_are_as_long_as_models_make_them() {
         agrees(&many, symbols, &[input]);
     }
 }
+
+/// Where exponentials are lost they are 0, not nearly, and NaN stays NaN; what is chosen instead of 0 may be computed with it.
+#[test]
+fn exponentials_end_in_zero() {
+    let text = "graph @g(%x: f32[n], %z: f64[n]) -> (y: %0, w: %1) where n in 0..=1000 {
+  %0 = map [x0 -> exp(x0)] %x : f32[n]
+  %1 = map [x0 -> exp(x0)] %z : f64[n]
+}";
+    let odd = [f32::NEG_INFINITY, f32::MIN, -1e4, -200.0, -150.5, -150.0, -104.5, -103.5, -100.0, -88.0, -87.0, -1.0, -0.0];
+    let odd = odd.into_iter().chain([0.0, 1.0, 88.5, 89.0, 1e4, f32::MAX, f32::INFINITY, f32::NAN, -f32::NAN]);
+    let x: Vec<f32> = odd.clone().chain(odd).collect();
+    let z: Vec<f64> = x.iter().map(|&x| f64::from(x) * 7.2).collect();
+    let targets: Vec<String> = TARGETS.map(str::to_owned).to_vec();
+    let options = CompileOptions { targets: targets.clone(), start_from: Some(Phase::Simplify), ..Default::default() };
+    let compilation = infc::compile(&Source::bytes(text), &options, &mut ()).expect("it compiles");
+    here::on_each(&compilation.to_bytes().expect("an artifact"), &targets, |target, session| {
+        let found = session.run_owned(&[&vector(&x), &vector(&z)]).expect("it runs");
+        for (n, &y) in found[0].elements::<f32>().expect("floats").iter().enumerate() {
+            let expected = f64::from(x[n]).exp() as f32;
+            let near = (f64::from(y) - f64::from(expected)).abs() <= 3e-7 * f64::from(expected).abs() + 2e-45;
+            assert!(y == expected || near || y.is_nan() && expected.is_nan(), "{target}, e^{}: {y:e}", x[n]);
+            assert!(x[n] > -104.0 || y.to_bits() == 0, "{target}, e^{}: {y:e}", x[n]);
+        }
+        for (n, &w) in found[1].elements::<f64>().expect("floats").iter().enumerate() {
+            let expected = z[n].exp();
+            let near = (w - expected).abs() <= 1e-15 * expected.abs() + 1e-323;
+            assert!(w == expected || near || w.is_nan() && expected.is_nan(), "{target}, e^{}: {w:e}", z[n]);
+        }
+    });
+}

@@ -90,6 +90,72 @@ fn few_of_many_are_selected() {
     }
 }
 
+/// Integers of all widths and `f64`, a few and many of them; those of 64 bits differ beyond the bits of a float.
+#[test]
+fn elements_of_all_types_are_selected() {
+    const LEN: usize = 900;
+    let numbers = || (0..LEN as i64).map(|n| (n * 7919 % 641) - 320);
+    let far = |n: i64| (n << 40) + n % 3;
+    let lists = [
+        Tensor::from_elements(&[LEN], &numbers().map(|n| n as i8).collect::<Vec<_>>()),
+        Tensor::from_elements(&[LEN], &numbers().map(|n| n as u8).collect::<Vec<_>>()),
+        Tensor::from_elements(&[LEN], &numbers().map(|n| n as i32).collect::<Vec<_>>()),
+        Tensor::from_elements(&[LEN], &numbers().map(|n| n as u32).collect::<Vec<_>>()),
+        Tensor::from_elements(&[LEN], &numbers().map(far).collect::<Vec<_>>()),
+        Tensor::from_elements(&[LEN], &numbers().map(|n| far(n) as u64).collect::<Vec<_>>()),
+        Tensor::from_elements(&[LEN], &numbers().map(|n| n as f64 + 1e-9 * (n % 2) as f64).collect::<Vec<_>>()),
+    ];
+    for x in lists.map(|list| list.expect("a list")) {
+        let key = |n: usize| match x.dtype() {
+            DType::U64 => i128::from(x.elements::<u64>().expect("numbers")[n]),
+            DType::I64 => i128::from(x.elements::<i64>().expect("numbers")[n]),
+            _ => (x.get_f64(n).expect("a number") * 1e12) as i128,
+        };
+        let keys: Vec<i128> = (0..LEN).map(key).collect();
+        for (k, largest) in [(5, 1), (5, 0), (400, 1), (400, 0)] {
+            let count = Tensor::from_elements(&[1], &[k as i64]).expect("a number");
+            let net = Net::new(18).input("x", x.dtype(), &[&LEN.to_string()]).constant("k", &count);
+            let attrs = [("largest", Attr::Int(largest))];
+            let net = net.node("TopK", &["x", "k"], &["values", "places"], &attrs).output("places");
+            let compilation = compile(net, &["x86-64-v2"]);
+            assert!(compilation.report.on_host.is_empty());
+            let found = session(&compilation).run_owned(&[&x]).unwrap_or_else(|e| panic!("{e}"));
+            let mut order: Vec<usize> = (0..LEN).collect();
+            order.sort_by_key(|&n| if largest == 1 { -keys[n] } else { keys[n] });
+            let expected: Vec<i64> = order.iter().take(k).map(|&n| n as i64).collect();
+            assert_eq!(found[0].elements::<i64>().expect("places"), expected, "{k} of {}, {largest}", x.dtype());
+        }
+    }
+}
+
+/// Short lists are scattered, long ones searched; none, some and all are chosen.
+#[test]
+fn what_is_not_zero_is_found() {
+    for (shape, step) in
+        [([3, 100], 7), ([3, 100], 1), ([3, 100], 1000), ([300, 300], 11), ([300, 300], 1), ([300, 300], 100_000), ([0, 5], 1)]
+    {
+        let [rows, columns]: [usize; 2] = shape;
+        let x: Vec<f32> = (0..rows * columns).map(|n| if n % step == step - 1 { -0.5 } else { 0.0 }).collect();
+        let x = Tensor::from_elements(&shape, &x).expect("all");
+        let chosen: Vec<usize> = (0..rows * columns).filter(|n| n % step == step - 1).collect();
+        for dims in [[rows.to_string(), columns.to_string()], ["R".to_owned(), columns.to_string()]] {
+            let net = Net::new(18).input("x", DType::F32, &dims.each_ref().map(String::as_str));
+            let net = net.node("NonZero", &["x"], &["places"], &[]);
+            let net = net.node("Cast", &["x"], &["some"], &[("to", Attr::Int(9))]);
+            let flat = Tensor::from_elements(&[1], &[-1i64]).expect("a number");
+            let net = net.constant("flat", &flat).node("Reshape", &["some", "flat"], &["condition"], &[]);
+            let net = net.node("Compress", &["x", "condition"], &["values"], &[]);
+            let compilation = compile(net.output("places").output("values"), &["x86-64-v2"]);
+            assert!(compilation.report.on_host.is_empty(), "{:?}", compilation.report.on_host);
+            let found = session(&compilation).run_owned(&[&x]).unwrap_or_else(|e| panic!("{e}"));
+            let places = chosen.iter().map(|n| n / columns).chain(chosen.iter().map(|n| n % columns));
+            assert_eq!(found[0].shape(), [2, chosen.len()]);
+            assert_eq!(found[0].elements::<i64>().expect("places"), places.map(|n| n as i64).collect::<Vec<_>>());
+            assert_eq!(found[1].elements::<f32>().expect("values"), vec![-0.5; chosen.len()]);
+        }
+    }
+}
+
 fn scatter(op: &str, len: usize, updates: usize, attrs: &[(&str, Attr<'_>)]) -> Compilation {
     let (len, updates) = (len.to_string(), updates.to_string());
     let places: &[&str] = if op == "ScatterND" { &[&updates, "1"] } else { &[&updates] };

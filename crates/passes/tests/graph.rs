@@ -1,5 +1,7 @@
 //! Graph passes: each rule on a small graph, and random graphs whose meaning must stay.
 
+#[path = "graph/blocked_scan.rs"]
+mod blocked_scan;
 #[path = "graph/branches.rs"]
 mod branches;
 #[path = "graph/build.rs"]

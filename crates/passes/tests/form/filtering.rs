@@ -1,6 +1,6 @@
 //! Which convolutions are computed by minimal filtering: those whose gain is worth the larger filter.
 
-use crate::build::{Net, noise};
+use crate::build::{Net, i, noise, within};
 use crate::shape::conv;
 use infc_ir::interp::run_graph;
 use infc_passes::ErrorClass;
@@ -52,6 +52,35 @@ fn what_is_written_row_by_row_is_not_filtered() {
     };
     assert_eq!(of(false), [0, 0]);
     assert_eq!(of(true), [0, 4, 0]);
+}
+
+/// Taps along an axis that is not the neighbours': nothing is cut there, but what is transformed for all columns would be
+/// transformed for each.
+#[test]
+fn what_has_other_neighbours_than_columns_is_not_filtered() {
+    let of = |ends_with_product: bool| {
+        let mut net = Net::new();
+        let x = net.input(&[1, 3, 40, 48]);
+        let a = conv(&mut net, x, 64, 1, 1, 1);
+        let w = net.weights(&[64, 64, 3], 3);
+        let rows = i(2) + i(3) - 1;
+        let window = net.view_or(
+            a,
+            &[i(0), i(1), rows.clone(), i(4)],
+            vec![within(rows, 40)],
+            0.0,
+            &[1, 64, 40, 3, 48],
+        );
+        let b = net.contract("ncyrx,krc->nkyx", window, w);
+        let y = if ends_with_product { conv(&mut net, b, 64, 1, 1, 7) } else { b };
+        net.output(y);
+        let plan = form(&net.graph, &FormOptions::default()).expect("well formed");
+        plan.kernels.iter().flat_map(|kernel| &kernel.operands).any(|source| match source {
+            OperandSource::Constant(c) => c.packing.as_ref().is_some_and(|p| p.transform.is_some()),
+            OperandSource::Value(_) => false,
+        })
+    };
+    assert!(!of(false) && of(true));
 }
 
 /// Transforms round relative to the largest value of a tile.

@@ -52,3 +52,17 @@ fn lp_pools_have_other_powers() {
     pool("LpPool", &[1, 2, 7], &[3]).int("p", 1).agrees();
     pool("LpPool", &[1, 2, 7], &[3]).int("p", 3).agrees();
 }
+
+/// Windows of so many elements that they are folded along one axis after the other.
+#[test]
+fn large_windows_have_maxima() {
+    let case = |kernel: &[i64]| pool("MaxPool", &[1, 2, 11, 12], kernel);
+    case(&[5, 5]).ints("pads", &[2, 2, 2, 2]).dynamic(&[2, 3]).agrees();
+    case(&[5, 7]).ints("strides", &[1, 3]).ints("pads", &[0, 3, 4, 1]).int("ceil_mode", 1).agrees();
+    case(&[4, 4]).ints("dilations", &[2, 3]).text("auto_pad", "SAME_UPPER").agrees();
+    pool("MaxPool", &[1, 1, 6, 7, 8], &[3, 3, 3]).ints("pads", &[1; 6]).agrees();
+    case(&[5, 5]).ints("pads", &[2, 2, 2, 2]).outputs(2).agrees();
+    let odd: Vec<f32> = (0..64).map(|n| if n % 23 == 5 { f32::NAN } else { -(n as f32) }).collect();
+    let odd = Tensor::from_elements(&[1, 1, 8, 8], &odd).expect("64 numbers");
+    Case::new("MaxPool", 19).data(odd).ints("kernel_shape", &[5, 5]).ints("pads", &[2, 2, 2, 2]).agrees();
+}
