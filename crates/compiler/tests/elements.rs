@@ -233,7 +233,8 @@ fn exponentials_end_in_zero() {
   %0 = map [x0 -> exp(x0)] %x : f32[n]
   %1 = map [x0 -> exp(x0)] %z : f64[n]
 }";
-    let odd = [f32::NEG_INFINITY, f32::MIN, -1e4, -200.0, -150.5, -150.0, -104.5, -103.5, -100.0, -88.0, -87.0, -1.0, -0.0];
+    let odd =
+        [f32::NEG_INFINITY, f32::MIN, -1e4, -200.0, -150.5, -150.0, -104.5, -103.5, -100.0, -88.0, -87.0, -1.0, -0.0];
     let odd = odd.into_iter().chain([0.0, 1.0, 88.5, 89.0, 1e4, f32::MAX, f32::INFINITY, f32::NAN, -f32::NAN]);
     let x: Vec<f32> = odd.clone().chain(odd).collect();
     let z: Vec<f64> = x.iter().map(|&x| f64::from(x) * 7.2).collect();
@@ -246,7 +247,7 @@ fn exponentials_end_in_zero() {
             let expected = f64::from(x[n]).exp() as f32;
             let near = (f64::from(y) - f64::from(expected)).abs() <= 3e-7 * f64::from(expected).abs() + 2e-45;
             assert!(y == expected || near || y.is_nan() && expected.is_nan(), "{target}, e^{}: {y:e}", x[n]);
-            assert!(x[n] > -104.0 || y.to_bits() == 0, "{target}, e^{}: {y:e}", x[n]);
+            assert!(x[n] > -104.0 || x[n].is_nan() || y.to_bits() == 0, "{target}, e^{}: {y:e}", x[n]);
         }
         for (n, &w) in found[1].elements::<f64>().expect("floats").iter().enumerate() {
             let expected = z[n].exp();

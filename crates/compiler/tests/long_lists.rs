@@ -131,9 +131,15 @@ fn elements_of_all_types_are_selected() {
 /// Short lists are scattered, long ones searched; none, some and all are chosen.
 #[test]
 fn what_is_not_zero_is_found() {
-    for (shape, step) in
-        [([3, 100], 7), ([3, 100], 1), ([3, 100], 1000), ([300, 300], 11), ([300, 300], 1), ([300, 300], 100_000), ([0, 5], 1)]
-    {
+    for (shape, step) in [
+        ([3, 100], 7),
+        ([3, 100], 1),
+        ([3, 100], 1000),
+        ([300, 300], 11),
+        ([300, 300], 1),
+        ([300, 300], 100_000),
+        ([0, 5], 1),
+    ] {
         let [rows, columns]: [usize; 2] = shape;
         let x: Vec<f32> = (0..rows * columns).map(|n| if n % step == step - 1 { -0.5 } else { 0.0 }).collect();
         let x = Tensor::from_elements(&shape, &x).expect("all");

@@ -599,11 +599,18 @@ fn branches_may_differ_in_size() {
 #[test]
 fn conditions_are_kept_for_branches() {
     let branch = |op: &str, x: &str| Net::new(17).node(op, &[x], &["r"], &[]).output("r").graph();
-    let (sine, cosine, root, negated) = (branch("Sin", "a"), branch("Cos", "a"), branch("Abs", "b"), branch("Neg", "b"));
-    let net = Net::new(17).input("x", DType::F32, &[]).input("a", DType::F32, &["3"]).input("b", DType::F32, &["M", "2"]);
+    let (sine, cosine, root, negated) =
+        (branch("Sin", "a"), branch("Cos", "a"), branch("Abs", "b"), branch("Neg", "b"));
+    let net =
+        Net::new(17).input("x", DType::F32, &[]).input("a", DType::F32, &["3"]).input("b", DType::F32, &["M", "2"]);
     let net = net.node("IsNaN", &["x"], &["none"], &[]).node("Not", &["none"], &["number"], &[]);
     let of = |net: Net, condition: &str, y: &str, then: &_, otherwise: &_| {
-        net.node("If", &[condition], &[y], &[("then_branch", Attr::Graph(then)), ("else_branch", Attr::Graph(otherwise))])
+        net.node(
+            "If",
+            &[condition],
+            &[y],
+            &[("then_branch", Attr::Graph(then)), ("else_branch", Attr::Graph(otherwise))],
+        )
     };
     let net = of(net, "none", "first", &sine, &cosine);
     let mut session = of(net, "number", "second", &root, &negated).output("first").output("second").session();

@@ -22,11 +22,12 @@ const FAR: i64 = 1 << 30;
 
 /// A number (i64, no axes) that is computed, as a dim; less than 0 counts as 0.
 pub(crate) fn counted(build: &mut Builder, number: &Tracked, reason: &str) -> Result<Dim> {
-    counted_up_to(build, number, 2 * FAR, reason)
+    counted_up_to(build, number, None, reason)
 }
 
-/// As [`counted`], of a number that is known to be at most `most`.
-pub(crate) fn counted_up_to(build: &mut Builder, number: &Tracked, most: i64, reason: &str) -> Result<Dim> {
+/// As [`counted`], of a number that is known to be at most `most`, if that is known.
+pub(crate) fn counted_up_to(build: &mut Builder, number: &Tracked, most: Option<i64>, reason: &str) -> Result<Dim> {
+    let most = most.map_or(2 * FAR, |most| most.min(2 * FAR));
     Ok(all_counted(build, &[number], most, reason)?.remove(0))
 }
 

@@ -1,8 +1,9 @@
 //! Elements that a condition chooses: Compress, NonZero.
 //!
 //! A running count says where the chosen ones go, and how many there are, which becomes an extent
-//! ([`counted_up_to`]). In short lists each chosen position is scattered to its place; in long ones each place searches the
-//! counts, which takes as many steps as a number has bits, but no time for what is not chosen, and no order.
+//! ([`counted_up_to`]). In short lists each chosen position is scattered to its place, and in those of which nobody knows how long
+//! they are; in long ones each place searches the counts, which takes as many steps as a number has bits, but no time for what
+//! is not chosen, and no order.
 
 use super::Operator;
 use super::gather::pick;
@@ -24,8 +25,10 @@ pub(super) const OPERATORS: &[Operator] =
 /// Lists of at most so many elements are scattered: where GPUs ask every element of every place, that is not too many.
 const SHORT: i64 = 1 << 16;
 
-/// Counts are of this type; longer lists are the host's.
-const COUNT_TYPE: DType = DType::I32;
+/// The type of positions in a list that may have so many elements.
+fn position_type(most: Option<i64>) -> DType {
+    if most.is_some_and(|most| most < i64::from(i32::MAX)) { DType::I32 } else { DType::I64 }
+}
 
 /// Elements along an axis, or of all, at which a condition holds.
 fn compress(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
@@ -84,7 +87,8 @@ fn non_zero(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     if x.rank() == 0 {
         return Ok(vec![build.reshape(&flat, &[Dim::constant(0), count])?]);
     }
-    let mut rest = build.cast(&flat, COUNT_TYPE)?;
+    let dtype = position_type(build.ranges().interval(&product(x.shape())?).max);
+    let mut rest = build.cast(&flat, dtype)?;
     let mut rows = Vec::with_capacity(x.rank());
     for (n, extent) in x.shape().iter().enumerate().rev() {
         let (row, above) = if n == 0 {
@@ -93,7 +97,7 @@ fn non_zero(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
             let [above, row] = [BinaryOp::Div, BinaryOp::Mod].map(|op| {
                 build.map(&[&rest], |body, p| {
                     let extent = index(body, extent.clone());
-                    let extent = body.cast(COUNT_TYPE, extent);
+                    let extent = body.cast(dtype, extent);
                     body.binary(op, p[0], extent)
                 })
             });
@@ -120,26 +124,29 @@ fn require_numbers(x: &Tracked) -> Result<()> {
 /// The positions (i64) at which a list of bools is true, in their order.
 ///
 /// # Errors
-/// [`Problem::DynamicValue`] where no value can become an extent, or too many might be true.
+/// [`Problem::DynamicValue`] where no value can become an extent.
 fn positions(build: &mut Builder, chosen: &Tracked, what: &'static str) -> Result<Tracked> {
-    let len = chosen.shape()[0].clone();
-    let most = build.ranges().interval(&len).max.filter(|&most| most < i64::from(i32::MAX));
-    let (true, Some(most)) = (build.may_use_host, most) else { return Err(Problem::DynamicValue { what }) };
-    let marks = build.cast(chosen, COUNT_TYPE)?;
-    let all = build.reduce(&[&marks], &[0], Reducer::sum(COUNT_TYPE), |_, p| p.to_vec())?;
+    if !build.may_use_host {
+        return Err(Problem::DynamicValue { what });
+    }
+    let len = &chosen.shape()[0];
+    let most = build.ranges().interval(len).max;
+    let dtype = position_type(most);
+    let marks = build.cast(chosen, dtype)?;
+    let all = build.reduce(&[&marks], &[0], Reducer::sum(dtype), |_, p| p.to_vec())?;
     let all = build.cast(&all[0], DType::I64)?;
     let count = counted_up_to(build, &all, most, what)?;
-    let scan = |exclusive| ScanOp { axis: 0, reverse: false, exclusive, reducer: Reducer::sum(COUNT_TYPE) };
-    if most <= SHORT {
-        let before = build.scan(&marks, scan(true))?;
-        let targets = build.map(&[chosen, &before], |body, p| {
-            let (target, nowhere) = (body.cast(DType::I64, p[1]), body.constant(DType::I64, -1.0));
-            body.select(p[0], target, nowhere)
-        })?;
-        return sums_by_target(build, &targets, 0, count, DType::I64, index);
+    let scan = |exclusive| ScanOp { axis: 0, reverse: false, exclusive, reducer: Reducer::sum(dtype) };
+    if let Some(most) = most.filter(|&most| most > SHORT && dtype == DType::I32) {
+        let counts = build.scan(&marks, scan(false))?;
+        return search(build, &counts, count, most);
     }
-    let counts = build.scan(&marks, scan(false))?;
-    search(build, &counts, count, most)
+    let before = build.scan(&marks, scan(true))?;
+    let targets = build.map(&[chosen, &before], |body, p| {
+        let (target, nowhere) = (body.cast(DType::I64, p[1]), body.constant(DType::I64, -1.0));
+        body.select(p[0], target, nowhere)
+    })?;
+    sums_by_target(build, &targets, 0, count, DType::I64, index)
 }
 
 /// For each of `count` places how many of the ascending `counts` are no larger than it: bit by bit of that number, which is no

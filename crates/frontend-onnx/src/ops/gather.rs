@@ -11,8 +11,7 @@ use infc_ir::index::{Dim, IndexExpr, Proof};
 use infc_ir::scalar::{BinaryOp, CompareOp};
 use infc_tensor::DType;
 
-pub(super) const OPERATORS: &[Operator] =
-    &[Operator::new("Gather", 1, gather), Operator::new("OneHot", 9, one_hot)];
+pub(super) const OPERATORS: &[Operator] = &[Operator::new("Gather", 1, gather), Operator::new("OneHot", 9, one_hot)];
 
 fn gather(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (data, indices) = (call.input(0)?, call.input(1)?);

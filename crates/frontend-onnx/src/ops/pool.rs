@@ -199,15 +199,15 @@ impl Pool {
     /// axis, the same in fewer comparisons.
     fn largest(&self, build: &mut Builder) -> Result<Tracked> {
         let dtype = self.x.dtype();
-        let fold = |pool: &Self, build: &mut Builder| {
-            pool.reduce(build, smallest_value(dtype), largest(dtype), |_, x| x)
-        };
+        let fold =
+            |pool: &Self, build: &mut Builder| pool.reduce(build, smallest_value(dtype), largest(dtype), |_, x| x);
         if !folds_by_axis(&self.axes) {
             return fold(self, build);
         }
         let mut folded = self.x.clone();
         for n in 0..self.axes.len() {
-            let along = |(m, axis): (usize, &WindowAxis)| if m == n { axis.clone() } else { alone(&folded.shape()[2 + m]) };
+            let along =
+                |(m, axis): (usize, &WindowAxis)| if m == n { axis.clone() } else { alone(&folded.shape()[2 + m]) };
             let axes = self.axes.iter().enumerate().map(along).collect();
             folded = fold(&Self { x: folded.clone(), axes }, build)?;
         }

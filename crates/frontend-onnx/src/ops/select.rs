@@ -69,9 +69,7 @@ pub(super) fn few(build: &mut Builder, keys: &Tracked, axis: usize, k: i64) -> R
                     body.select(below, p[0], least)
                 })?
             }
-            None => {
-                lists.fold(&[&keys], Reducer::binary(BinaryOp::Max, smallest_value(DType::I64)), |_, p| p[0])?
-            }
+            None => lists.fold(&[&keys], Reducer::binary(BinaryOp::Max, smallest_value(DType::I64)), |_, p| p[0])?,
         };
         found.push(next);
     }
@@ -98,7 +96,8 @@ fn ascending(body: &mut Body, x: ScalarId) -> ScalarId {
         DType::I64 => x,
         dtype @ (DType::U32 | DType::U64) => {
             let signed = signed(dtype);
-            let (bits, sign) = (body.push(ScalarOp::BitCast(signed, x)), body.push(ScalarOp::Const(smallest_value(signed))));
+            let (bits, sign) =
+                (body.push(ScalarOp::BitCast(signed, x)), body.push(ScalarOp::Const(smallest_value(signed))));
             body.binary(BinaryOp::Xor, bits, sign)
         }
         _ => body.cast(DType::I32, x),
@@ -193,8 +192,7 @@ impl Lists<'_> {
                 // Half of the highest bit, too, is no negative number.
                 let half = body.binary(BinaryOp::Shr, lowest, by);
                 let half = body.binary(BinaryOp::And, half, most);
-                let (more, less) =
-                    (body.binary(BinaryOp::Add, number, half), body.binary(BinaryOp::Sub, number, half));
+                let (more, less) = (body.binary(BinaryOp::Add, number, half), body.binary(BinaryOp::Sub, number, half));
                 let number = body.select(are_enough, more, less);
                 body.binary(BinaryOp::Xor, number, sign)
             })?;

@@ -12,12 +12,11 @@
 use super::Changed;
 use super::movement::{canonical, var, view};
 use infc_ir::access::{AccessMap, Bound};
-use infc_ir::entity::{NodeId, ValueId};
+use infc_ir::entity::{NodeId, ScalarId, ValueId};
 use infc_ir::graph::{Graph, Node, TensorType};
 use infc_ir::index::{Dim, IndexExpr, Proof, Ranges};
 use infc_ir::op::{MapOp, Op, ScanOp};
 use infc_ir::scalar::{Body, CompareOp, Const, ScalarOp};
-use infc_ir::entity::ScalarId;
 use infc_tensor::DTypeClass;
 use std::sync::Arc;
 
@@ -26,6 +25,10 @@ const BLOCK_BYTES: usize = 64;
 
 /// Shorter folds than so many blocks are as quick one element after the other.
 const LEAST_BLOCKS: i64 = 4;
+
+/// Of how many elements there are nobody knows before the run, blocks and blocks of these are made: a thousand elements leave
+/// four, and more levels are kernels that mostly have nothing to do.
+const LEVELS: u32 = 2;
 
 /// Takes apart the running folds of a graph, and of the branches of its `If`s, that are along neighbours and long; those of
 /// floats if `reassociates`.
@@ -37,17 +40,18 @@ pub fn run(graph: &mut Graph, reassociates: bool) -> Changed {
                 changed = changed.or(run(Arc::make_mut(branch), reassociates));
             }
         }
-        changed = changed.or(take_apart(graph, id, reassociates));
+        changed = changed.or(take_apart(graph, id, reassociates, LEVELS));
         graph.order.push(id);
     }
     changed
 }
 
-/// Makes the node, which is not in the order yet, one that puts blocks together, if it is a running fold that is worth it.
-fn take_apart(graph: &mut Graph, id: NodeId, reassociates: bool) -> Changed {
-    match Blocks::of(graph, id, reassociates) {
+/// Makes the node, which is not in the order yet, one that puts blocks together, if it is a running fold that is worth it; and
+/// the one of blocks too, on so many levels in all if lengths are not known.
+fn take_apart(graph: &mut Graph, id: NodeId, reassociates: bool, levels: u32) -> Changed {
+    match Blocks::of(graph, id, reassociates).filter(|blocks| levels > 0 || blocks.len().as_const().is_some()) {
         Some(blocks) => {
-            blocks.apply(graph, id, reassociates);
+            blocks.apply(graph, id, reassociates, levels.saturating_sub(1));
             Changed::Yes
         }
         None => Changed::No,
@@ -79,7 +83,12 @@ impl Blocks {
         let width = (BLOCK_BYTES / size) as i64;
         let may_be_long = Ranges::of_symbols(&graph.symbols).interval(&ty.shape[op.axis]).max;
         let may_be_long = may_be_long.is_none_or(|most| most >= width * LEAST_BLOCKS);
-        (associates && are_neighbours && may_be_long).then(|| Self { op: op.clone(), node: node.clone(), ty: ty.clone(), width })
+        (associates && are_neighbours && may_be_long).then(|| Self {
+            op: op.clone(),
+            node: node.clone(),
+            ty: ty.clone(),
+            width,
+        })
     }
 
     fn len(&self) -> &Dim {
@@ -148,7 +157,7 @@ impl Blocks {
         Op::Map(MapOp { body: reducer.combine.clone(), results: reducer.results.clone() })
     }
 
-    fn apply(self, graph: &mut Graph, id: NodeId, reassociates: bool) {
+    fn apply(self, graph: &mut Graph, id: NodeId, reassociates: bool, levels: u32) {
         let (axis, origin, dtype) = (self.op.axis, self.node.origin, self.ty.dtype);
         let width = Dim::constant(self.width);
         let count = self.len().ceil_div(&width);
@@ -159,8 +168,7 @@ impl Blocks {
         let elements: Vec<ValueId> = (0..self.width)
             .map(|n| self.elements(graph, block.scale(self.width) + n, &[count.clone(), width.clone()]))
             .collect();
-        let within =
-            graph.add(self.within(), &elements, typed(self.shape(&[count.clone(), width.clone()])), origin);
+        let within = graph.add(self.within(), &elements, typed(self.shape(&[count.clone(), width.clone()])), origin);
         let last = self.width - 1;
         let mut whole =
             self.view(graph, within, self.at(&[block.clone(), IndexExpr::constant(last)]), vec![], &[count.clone()]);
@@ -171,7 +179,7 @@ impl Blocks {
         let before = ScanOp { reverse: false, exclusive: true, ..self.op.clone() };
         let before = graph.add(Op::Scan(before), &[whole], typed(self.shape(&[count])), origin);
         if let Some(scan) = graph.order.pop() {
-            take_apart(graph, scan, reassociates);
+            take_apart(graph, scan, reassociates, levels);
             graph.order.push(scan);
         }
         let n = self.from_start(var(axis));
@@ -203,7 +211,11 @@ impl Blocks {
                     ScalarOp::Param(n, _) => pair.get(usize::from(*n)).copied(),
                     _ => None,
                 };
-                if let [last] = *pair { last } else { body.import(&reducer.combine, &reducer.results, &mut { operand })[0] }
+                if let [last] = *pair {
+                    last
+                } else {
+                    body.import(&reducer.combine, &reducer.results, &mut { operand })[0]
+                }
             };
             terms = terms.chunks(2).map(folded).collect();
         }

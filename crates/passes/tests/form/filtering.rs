@@ -64,13 +64,8 @@ fn what_has_other_neighbours_than_columns_is_not_filtered() {
         let a = conv(&mut net, x, 64, 1, 1, 1);
         let w = net.weights(&[64, 64, 3], 3);
         let rows = i(2) + i(3) - 1;
-        let window = net.view_or(
-            a,
-            &[i(0), i(1), rows.clone(), i(4)],
-            vec![within(rows, 40)],
-            0.0,
-            &[1, 64, 40, 3, 48],
-        );
+        let window =
+            net.view_or(a, &[i(0), i(1), rows.clone(), i(4)], vec![within(rows, 40)], 0.0, &[1, 64, 40, 3, 48]);
         let b = net.contract("ncyrx,krc->nkyx", window, w);
         let y = if ends_with_product { conv(&mut net, b, 64, 1, 1, 7) } else { b };
         net.output(y);
