@@ -290,7 +290,8 @@ fn long_rows_are_not_summed_in_lanes_for_few_columns() {
     let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
     let machine = Machine { l2_bytes_per_cycle: 24.0, ..MACHINES[2].1 };
     let schedule = choose(&kernel, &machine, ErrorClass::Reassociating).to_string();
-    assert!(schedule.contains("vectorize s.f"), "{schedule}");
+    // Two columns of points and eight of filters: lanes read two elements, however far apart.
+    assert!(schedule.contains("vectorize s.f") || schedule.contains("vectorize s.qf"), "{schedule}");
 }
 
 /// Fewer points of a sum than lanes: what lies beyond them is not read either, though nothing beyond them is folded.

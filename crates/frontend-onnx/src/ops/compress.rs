@@ -8,7 +8,7 @@
 use super::Operator;
 use super::gather::pick;
 use super::scatter::sums_by_target;
-use crate::build::{Builder, Result, index, product, var};
+use crate::build::{Builder, Result, index, mismatch, product, var};
 use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::host::counted_up_to;
@@ -36,7 +36,10 @@ fn compress(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     if condition.dtype() != DType::Bool {
         return Err(Problem::UnsupportedType { expected: "bools", found: condition.dtype() });
     }
-    let known = condition.items().filter(|_| condition.rank() == 1);
+    if condition.rank() != 1 {
+        return Err(mismatch("a list of bools", condition.shape()));
+    }
+    let known = condition.items();
     let known = known.and_then(|items| items.iter().map(|item| item.dim()?.as_const()).collect::<Option<Vec<i64>>>());
     let (x, axis) = match call.int("axis")? {
         Some(along) => {
@@ -80,12 +83,12 @@ fn non_zero(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let build = &mut *call.build;
     require_numbers(&x)?;
     let is_some = build.cast(&x, DType::Bool)?;
-    // A number without axes has one position, but no coordinates.
+    // A number without axes is taken for a list of one.
     let flat = build.reshape(&is_some, &[product(x.shape())?])?;
     let flat = positions(build, &flat, "how many elements are not 0")?;
     let count = flat.shape()[0].clone();
     if x.rank() == 0 {
-        return Ok(vec![build.reshape(&flat, &[Dim::constant(0), count])?]);
+        return Ok(vec![build.reshape(&flat, &[Dim::constant(1), count])?]);
     }
     let dtype = position_type(build.ranges().interval(&product(x.shape())?).max);
     let mut rest = build.cast(&flat, dtype)?;
@@ -131,6 +134,10 @@ fn positions(build: &mut Builder, chosen: &Tracked, what: &'static str) -> Resul
     }
     let len = &chosen.shape()[0];
     let most = build.ranges().interval(len).max;
+    if most.is_some_and(|most| most <= 0) {
+        let none = Tensor::from_elements::<i64>(&[0], &[]).expect("none");
+        return Ok(build.constant("", none));
+    }
     let dtype = position_type(most);
     let marks = build.cast(chosen, dtype)?;
     let all = build.reduce(&[&marks], &[0], Reducer::sum(dtype), |_, p| p.to_vec())?;
