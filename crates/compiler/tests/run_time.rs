@@ -618,8 +618,8 @@ fn conditions_are_kept_for_branches() {
     for (x, second) in [(1.75, [1.5f32, 2.0]), (f32::NAN, [1.5, -2.0])] {
         let outputs = session.run_owned(&[&Tensor::scalar(x), &a, &b]).unwrap_or_else(|e| panic!("{x}: {e}"));
         let expected = a.elements::<f32>().expect("floats");
-        let expected = expected.into_iter().map(|a| if x.is_nan() { a.sin() } else { a.cos() });
-        for (found, expected) in outputs[0].elements::<f32>().expect("floats").into_iter().zip(expected) {
+        let expected = expected.iter().map(|a| if x.is_nan() { a.sin() } else { a.cos() });
+        for (found, expected) in outputs[0].elements::<f32>().expect("floats").iter().zip(expected) {
             assert!((found - expected).abs() < 1e-6, "{x}: {found}, not {expected}");
         }
         assert_eq!(outputs[1].elements::<f32>().expect("floats"), second, "{x}");

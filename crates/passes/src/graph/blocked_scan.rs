@@ -110,13 +110,13 @@ impl Blocks {
     }
 
     /// The n-th element from where the fold begins.
-    fn from_start(&self, n: IndexExpr) -> IndexExpr {
+    fn element_at(&self, n: IndexExpr) -> IndexExpr {
         if self.op.reverse { self.len().clone() - 1 - n } else { n }
     }
 
     /// The operand read at the n-th elements that are folded, neutral ones behind the last.
     fn elements(&self, graph: &mut Graph, n: IndexExpr, further: &[Dim]) -> ValueId {
-        let mut index = self.at(&[self.from_start(n.clone())]);
+        let mut index = self.at(&[self.element_at(n.clone())]);
         index.resize(self.ty.shape.len(), IndexExpr::constant(0));
         let width = Dim::constant(self.width);
         let is_whole = Ranges::of_symbols(&graph.symbols).eq(&self.len().modulo(&width), &Dim::constant(0));
@@ -161,6 +161,7 @@ impl Blocks {
         let (axis, origin, dtype) = (self.op.axis, self.node.origin, self.ty.dtype);
         let width = Dim::constant(self.width);
         let count = self.len().ceil_div(&width);
+        let counted = std::slice::from_ref(&count);
         let typed = |shape: Vec<Dim>| TensorType::new(dtype, shape);
         // Over blocks, places of results and places of elements.
         let block = var(axis);
@@ -170,19 +171,18 @@ impl Blocks {
             .collect();
         let within = graph.add(self.within(), &elements, typed(self.shape(&[count.clone(), width.clone()])), origin);
         let last = self.width - 1;
-        let mut whole =
-            self.view(graph, within, self.at(&[block.clone(), IndexExpr::constant(last)]), vec![], &[count.clone()]);
+        let mut whole = self.view(graph, within, self.at(&[block.clone(), IndexExpr::constant(last)]), vec![], counted);
         if self.op.exclusive {
-            let own = self.elements(graph, block.scale(self.width) + last, &[count.clone()]);
-            whole = graph.add(self.combine(), &[whole, own], typed(self.shape(&[count.clone()])), origin);
+            let own = self.elements(graph, block.scale(self.width) + last, counted);
+            whole = graph.add(self.combine(), &[whole, own], typed(self.shape(counted)), origin);
         }
         let before = ScanOp { reverse: false, exclusive: true, ..self.op.clone() };
-        let before = graph.add(Op::Scan(before), &[whole], typed(self.shape(&[count])), origin);
+        let before = graph.add(Op::Scan(before), &[whole], typed(self.shape(counted)), origin);
         if let Some(scan) = graph.order.pop() {
             take_apart(graph, scan, reassociates, levels);
             graph.order.push(scan);
         }
-        let n = self.from_start(var(axis));
+        let n = self.element_at(var(axis));
         let (block, place) = (n.floor_div(&width), n.modulo(&width));
         let further = &self.ty.shape[axis..];
         let before = self.view(graph, before, self.at(std::slice::from_ref(&block)), vec![], further);
