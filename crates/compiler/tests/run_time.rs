@@ -625,3 +625,16 @@ fn conditions_are_kept_for_branches() {
         assert_eq!(outputs[1].elements::<f32>().expect("floats"), second, "{x}");
     }
 }
+
+/// What an operation of the host reads is kept for it, also where something of its kind and size follows from it.
+#[test]
+fn what_the_host_reads_is_kept() {
+    let net =
+        Net::new(17).input("x", DType::F32, &["4"]).node("Abs", &["x"], &["a"], &[]).node("Neg", &["a"], &["n"], &[]);
+    let net = net.node("Unique", &["n"], &["u"], &[]).node("Unique", &["a"], &["v"], &[]);
+    let mut session = net.output("u").output("v").session();
+    let x = Tensor::from_elements(&[4], &[3.0f32, -1.0, 2.0, -3.0]).expect("four");
+    let outputs = session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(outputs[0].elements::<f32>().expect("floats"), [-3.0, -2.0, -1.0]);
+    assert_eq!(outputs[1].elements::<f32>().expect("floats"), [1.0, 2.0, 3.0]);
+}

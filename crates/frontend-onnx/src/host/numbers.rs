@@ -27,7 +27,8 @@ pub(crate) fn counted(build: &mut Builder, number: &Tracked, reason: &str) -> Re
 
 /// As [`counted`], of a number that is known to be at most `most`, if that is known.
 pub(crate) fn counted_up_to(build: &mut Builder, number: &Tracked, most: Option<i64>, reason: &str) -> Result<Dim> {
-    let most = most.map_or(2 * FAR, |most| most.min(2 * FAR));
+    // What is beyond all extents is clamped to twice as far, which is refused then.
+    let most = most.map_or(2 * FAR - 1, |most| most.min(2 * FAR - 1));
     Ok(all_counted(build, &[number], most, reason)?.remove(0))
 }
 

@@ -269,8 +269,9 @@ pub(super) fn attend(
     let weights = build.cast(&weights, step)?;
     let y = grouped_sums(build, &weights, v, wide)?;
     let y = build.cast(&y, dtype)?;
-    let [b, n, s, _] = by_heads.as_slice() else { unreachable!("scores have four axes") };
-    Ok((build.reshape(&y, &[b.clone(), n.clone(), s.clone(), v.shape()[3].clone()])?, shown))
+    let mut sums = by_heads;
+    sums[3] = v.shape()[3].clone();
+    Ok((build.reshape(&y, &sums)?, shown))
 }
 
 // Labels of axes, where query head n is g of those that share one of keys.

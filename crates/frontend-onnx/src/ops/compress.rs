@@ -83,7 +83,7 @@ fn non_zero(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let build = &mut *call.build;
     require_numbers(&x)?;
     let is_some = build.cast(&x, DType::Bool)?;
-    // A number without axes is taken for a list of one.
+    // A number without axes is taken for a list of one, as by numpy once and by ONNX Runtime; ONNX says that it has no coordinates.
     let flat = build.reshape(&is_some, &[product(x.shape())?])?;
     let flat = positions(build, &flat, "how many elements are not 0")?;
     let count = flat.shape()[0].clone();

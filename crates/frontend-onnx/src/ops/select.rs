@@ -19,6 +19,9 @@ use infc_tensor::DType;
 /// A list of at least so many elements is worth selecting from: below, comparing each with each is as quick (docs/perf-log.md).
 pub(super) const LEAST: i64 = 320;
 
+/// A list of at most so many is selected from: elements are counted in 31 bits.
+pub(super) const MOST: i64 = i32::MAX as i64;
+
 /// So many elements at most are found one after the other.
 pub(super) const FEW: i64 = 16;
 

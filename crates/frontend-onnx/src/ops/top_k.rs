@@ -37,6 +37,7 @@ fn top_k(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let len = x.shape()[axis].clone();
     let most = call.build.ranges().interval(&len).max;
     let is_part = len.as_const().zip(k.as_const()).is_none_or(|(len, k)| k <= len / 2);
+    let is_part = is_part && call.build.ranges().interval(&len).min.is_none_or(|least| least <= select::MOST);
     let are_few = k.as_const().is_some_and(|k| (1..=select::FEW).contains(&k)) && has_short_keys(x.dtype());
     let selects = !are_few && is_part && most.is_none_or(|most| most >= select::LEAST);
     if !(is_part && are_few) {

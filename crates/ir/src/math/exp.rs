@@ -131,6 +131,7 @@ fn signed_power<B: Arithmetic>(
     if !bounds_results(b, argument) {
         return scaled;
     }
+    debug_assert!(sign == Sign::Plus, "what is less than all arguments of an exponential is asked for of x");
     let ty = b.ty(x);
     let lowest = if B::float(ty) == Float::F32 { -104.0 } else { -746.0 };
     let (lowest, zero) = (b.fconst(ty, lowest), b.fconst(ty, 0.0));

@@ -171,10 +171,14 @@ impl<'a> Steps<'a> {
 }
 
 /// Finds outputs that can take the place of an input: nobody reads it later, and this kernel reads each of its
-/// elements only to write the one at the same place. Conditions stay: they are asked for by later steps of any kind.
+/// elements only to write the one at the same place. Conditions and what host operations read stay: steps between kernels ask for
+/// them.
 pub(super) fn mark_in_place(grouping: &Grouping<'_>, placement: &Placement, kernels: &mut [PlannedKernel]) {
-    let conditions = grouping.flat.guards.iter().filter_map(|guard| placement.values.get(&guard.condition));
-    let asked: BTreeSet<usize> = conditions.map(|planned| planned.buffer).collect();
+    let graph = &grouping.flat.graph;
+    let conditions = grouping.flat.guards.iter().map(|guard| guard.condition);
+    let asked = grouping.hosts.iter().chain(&grouping.binds).flat_map(|&id| graph.nodes[id].inputs.iter().copied());
+    let asked = conditions.chain(asked).filter_map(|value| placement.values.get(&value));
+    let asked: BTreeSet<usize> = asked.map(|planned| planned.buffer).collect();
     let mut last_use: BTreeMap<usize, usize> = BTreeMap::new();
     for (n, kernel) in kernels.iter().enumerate() {
         for value in kernel.operands.iter().filter_map(value_of) {

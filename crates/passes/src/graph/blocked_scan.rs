@@ -3,7 +3,7 @@
 //! Element after element, a running fold waits for the one before: for a sum of floats that takes ten times as long as reading
 //! them, and on a GPU one thread has all of it. Folded within blocks first, each element is a short reduction of its own, which
 //! vectors and threads share; what is left to do in order is a running fold of one element per block, which is done in blocks
-//! again while it is long (Blelloch, "Prefix Sums and Their Applications", 1990).
+//! again while it is known to be long (Blelloch, "Prefix Sums and Their Applications", 1990).
 //!
 //! It runs behind the pipeline, which would not know running sums of constants for what they are any more ([`count`](super::count)).
 //! Floats are added up in another order, which [`ErrorClass::Reassociating`](crate::ErrorClass) allows; the longest chain of
@@ -16,7 +16,7 @@ use infc_ir::entity::{NodeId, ScalarId, ValueId};
 use infc_ir::graph::{Graph, Node, TensorType};
 use infc_ir::index::{Dim, IndexExpr, Proof, Ranges};
 use infc_ir::op::{MapOp, Op, ScanOp};
-use infc_ir::scalar::{Body, CompareOp, Const, ScalarOp};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp};
 use infc_tensor::DTypeClass;
 use std::sync::Arc;
 
@@ -26,9 +26,9 @@ const BLOCK_BYTES: usize = 64;
 /// Shorter folds than so many blocks are as quick one element after the other.
 const LEAST_BLOCKS: i64 = 4;
 
-/// Of how many elements there are nobody knows before the run, blocks and blocks of these are made: a thousand elements leave
-/// four, and more levels are kernels that mostly have nothing to do.
-const LEVELS: u32 = 2;
+/// Where nobody knows before the run how many elements there are, there are blocks, but no blocks of these: mostly there are few,
+/// and more levels are kernels that have nothing to do.
+const LEVELS: u32 = 1;
 
 /// Takes apart the running folds of a graph, and of the branches of its `If`s, that are along neighbours and long; those of
 /// floats if `reassociates`.
@@ -72,12 +72,13 @@ impl Blocks {
         let node = &graph.nodes[id];
         let Op::Scan(op) = &node.op else { return None };
         let ty = graph.ty(*node.outputs.first()?);
+        let kind = op.reducer.as_binary()?;
         let associates = match ty.dtype.class() {
-            DTypeClass::Float => reassociates,
+            // Products of a block may overflow where what they are multiplied by is small, or 0.
+            DTypeClass::Float => reassociates && kind != BinaryOp::Mul,
             DTypeClass::Signed | DTypeClass::Unsigned => true,
             _ => false,
         };
-        op.reducer.as_binary()?;
         let size = ty.dtype.size_bytes().filter(|&size| size >= 4)?;
         let are_neighbours = ty.shape[op.axis + 1..].iter().all(|extent| extent.is_const(1));
         let width = (BLOCK_BYTES / size) as i64;

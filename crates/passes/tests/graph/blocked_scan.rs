@@ -15,6 +15,18 @@ use infc_tensor::{DType, Tensor};
 
 /// A running sum along one axis, of a type; an extent of 0 is a symbol.
 fn net(dtype: DType, shape: &[i64], axis: usize, exclusive: bool, reverse: bool) -> Graph {
+    running(BinaryOp::Add, 0.0, dtype, (shape, axis), exclusive, reverse)
+}
+
+/// The same of another operation, with what changes nothing.
+fn running(
+    op: BinaryOp,
+    neutral: f64,
+    dtype: DType,
+    (shape, axis): (&[i64], usize),
+    exclusive: bool,
+    reverse: bool,
+) -> Graph {
     let mut graph = Graph::default();
     let origin = graph.origins.push(vec!["test".to_owned()]);
     let dims: Vec<Dim> = shape
@@ -26,7 +38,7 @@ fn net(dtype: DType, shape: &[i64], axis: usize, exclusive: bool, reverse: bool)
         .collect();
     let ty = TensorType::new(dtype, dims);
     let x = graph.add_input("x", ty.clone());
-    let op = ScanOp { axis, reverse, exclusive, reducer: Reducer::binary(BinaryOp::Add, Const::zero(dtype)) };
+    let op = ScanOp { axis, reverse, exclusive, reducer: Reducer::binary(op, Const::from_f64(dtype, neutral)) };
     let y = graph.add(Op::Scan(op), &[x], ty, origin);
     graph.outputs.push(Port::new("y", y));
     graph
@@ -63,7 +75,10 @@ fn long_folds_along_neighbours_are_taken_apart() {
     assert_eq!(left(&of(DType::F32, &[3, 1000], 1), false), [1000], "floats stay in order");
     assert_eq!(left(&of(DType::I32, &[1000, 1, 1], 0), false), [63], "integers need no order");
     assert_eq!(left(&of(DType::I64, &[1000], 0), false), [16], "125 blocks of 8, then 16");
-    assert_eq!(left(&of(DType::F32, &[5, 0], 1), true), [-1], "two levels");
+    assert_eq!(left(&of(DType::F32, &[5, 0], 1), true), [-1], "one level");
+    let product = |dtype| running(BinaryOp::Mul, 1.0, dtype, (&[1000], 0), false, false);
+    assert_eq!(left(&product(DType::F32), true), [1000], "products of a block may overflow, and then meet 0");
+    assert_eq!(left(&product(DType::I64), true), [16], "of integers they wrap");
     assert_eq!(left(&of(DType::F32, &[1000, 3], 0), true), [1000], "vectors of neighbours fold as it is");
     assert_eq!(left(&of(DType::F32, &[63], 0), true), [63], "short");
     assert_eq!(left(&of(DType::BF16, &[1000], 0), true), [1000], "halves round at every step");

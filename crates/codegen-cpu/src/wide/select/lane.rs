@@ -16,6 +16,7 @@ impl Selector<'_> {
         if let Some(&Op::Binary(kind, a, b)) = self.only_here(x)
             && let Some(code) = self.float_binary_code(kind, ty)
         {
+            let (a, b) = self.with_memory_last(kind, a, b);
             let b = self.rm(b);
             let a = self.reg(a);
             self.push(MachInst::new(code).def(dst, view).reg(a, view).rm(&b, view).zeroed_by(mask));

@@ -40,6 +40,12 @@ impl Selector<'_> {
         Some(self.float_code(&rows, ty))
     }
 
+    /// The operands of an operation on floats, exchanged if that may be and the first one had better be in memory.
+    pub(super) fn with_memory_last(&self, kind: BinaryOp, a: Value, b: Value) -> (Value, Value) {
+        let commutes = matches!(kind, BinaryOp::Add | BinaryOp::Mul);
+        if commutes && self.prefers_memory(a) && !self.prefers_memory(b) { (b, a) } else { (a, b) }
+    }
+
     /// Everything that gives a float or a vector.
     pub(super) fn vector_operation(&mut self, dst: VReg, ty: Type, op: &Op) -> Result<(), CodegenError> {
         match *op {
@@ -193,8 +199,7 @@ impl Selector<'_> {
 
     fn vector_binary(&mut self, dst: VReg, ty: Type, kind: BinaryOp, a: Value, b: Value) -> Result<(), CodegenError> {
         if let Some(code) = self.float_binary_code(kind, ty) {
-            let commutes = matches!(kind, BinaryOp::Add | BinaryOp::Mul);
-            let (a, b) = if commutes && self.prefers_memory(a) && !self.prefers_memory(b) { (b, a) } else { (a, b) };
+            let (a, b) = self.with_memory_last(kind, a, b);
             let b = self.rm(b);
             self.three(code, dst, ty, a, &b);
             return Ok(());

@@ -49,7 +49,7 @@ const MOST_APART: i64 = 8;
 /// of the image, one per tap and phase, and multiply by zeros where some have fewer taps than others.
 fn apart(axes: &[WindowAxis], all: &[Phases]) -> Option<Vec<Vec<Phases>>> {
     let count: i64 = all.iter().map(|phases| phases.count).fold(1, i64::saturating_mul);
-    if count > MOST_APART || all.iter().all(|phases| phases.taps == 1) {
+    if count == 1 || count > MOST_APART || all.iter().all(|phases| phases.taps == 1) {
         return None;
     }
     let along = |(axis, all): (&WindowAxis, &Phases)| (0..all.count).map(|phase| all.only(axis, phase)).collect();
