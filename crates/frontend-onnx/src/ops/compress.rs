@@ -60,7 +60,8 @@ fn compress(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
             let exists = body.compare(CompareOp::Lt, place, end);
             body.binary(BinaryOp::And, p[0], exists)
         })?;
-        let positions = positions(call.build, &chosen, "the condition")?;
+        let most = call.build.ranges().interval(&extent).max;
+        let positions = positions(call.build, &chosen, most, "the condition")?;
         return Ok(vec![call.build.gather(&x, &positions, axis)?]);
     };
     // ONNX knows no condition that is longer than its axis; what one says beyond the end of an axis that is known to be
@@ -85,7 +86,7 @@ fn non_zero(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let is_some = build.cast(&x, DType::Bool)?;
     // A number without axes is taken for a list of one, as by numpy once and by ONNX Runtime; ONNX says that it has no coordinates.
     let flat = build.reshape(&is_some, &[product(x.shape())?])?;
-    let flat = positions(build, &flat, "how many elements are not 0")?;
+    let flat = positions(build, &flat, None, "how many elements are not 0")?;
     let count = flat.shape()[0].clone();
     if x.rank() == 0 {
         return Ok(vec![build.reshape(&flat, &[Dim::constant(1), count])?]);
@@ -124,17 +125,18 @@ fn require_numbers(x: &Tracked) -> Result<()> {
     }
 }
 
-/// The positions (i64) at which a list of bools is true, in their order.
+/// The positions (i64) at which a list of bools is true, in their order: fewer than `below`, if that is known.
 ///
 /// # Errors
 /// [`Problem::DynamicValue`] where no value can become an extent.
-fn positions(build: &mut Builder, chosen: &Tracked, what: &'static str) -> Result<Tracked> {
+fn positions(build: &mut Builder, chosen: &Tracked, below: Option<i64>, what: &'static str) -> Result<Tracked> {
     if !build.may_use_host {
         return Err(Problem::DynamicValue { what });
     }
     let len = &chosen.shape()[0];
     let most = build.ranges().interval(len).max;
-    if most.is_some_and(|most| most <= 0) {
+    let count_most = most.into_iter().chain(below).min();
+    if count_most.is_some_and(|most| most <= 0) {
         let none = Tensor::from_elements::<i64>(&[0], &[]).expect("none");
         return Ok(build.constant("", none));
     }
@@ -142,7 +144,7 @@ fn positions(build: &mut Builder, chosen: &Tracked, what: &'static str) -> Resul
     let marks = build.cast(chosen, dtype)?;
     let all = build.reduce(&[&marks], &[0], Reducer::sum(dtype), |_, p| p.to_vec())?;
     let all = build.cast(&all[0], DType::I64)?;
-    let count = counted_up_to(build, &all, most, what)?;
+    let count = counted_up_to(build, &all, count_most, what)?;
     let scan = |exclusive| ScanOp { axis: 0, reverse: false, exclusive, reducer: Reducer::sum(dtype) };
     if let Some(most) = most.filter(|&most| most > SHORT && dtype == DType::I32) {
         let counts = build.scan(&marks, scan(false))?;

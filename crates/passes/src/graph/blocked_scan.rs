@@ -17,7 +17,6 @@ use infc_ir::graph::{Graph, Node, TensorType};
 use infc_ir::index::{Dim, IndexExpr, Proof, Ranges};
 use infc_ir::op::{MapOp, Op, ScanOp};
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp};
-use infc_tensor::DTypeClass;
 use std::sync::Arc;
 
 /// What the elements of a block take: the widest vector.
@@ -72,13 +71,10 @@ impl Blocks {
         let node = &graph.nodes[id];
         let Op::Scan(op) = &node.op else { return None };
         let ty = graph.ty(*node.outputs.first()?);
-        let kind = op.reducer.as_binary()?;
-        let associates = match ty.dtype.class() {
-            // Products of a block may overflow where what they are multiplied by is small, or 0.
-            DTypeClass::Float => reassociates && kind != BinaryOp::Mul,
-            DTypeClass::Signed | DTypeClass::Unsigned => true,
-            _ => false,
-        };
+        let reducer = &op.reducer;
+        // Of floats, products of a block may overflow where what they are multiplied by is small, or 0.
+        let is_sum = reducer.as_binary() == Some(BinaryOp::Add) && ty.dtype.is_float();
+        let associates = reducer.is_associative() || is_sum && reassociates;
         let size = ty.dtype.size_bytes().filter(|&size| size >= 4)?;
         let are_neighbours = ty.shape[op.axis + 1..].iter().all(|extent| extent.is_const(1));
         let width = (BLOCK_BYTES / size) as i64;

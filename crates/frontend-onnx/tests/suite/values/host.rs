@@ -36,7 +36,10 @@ fn distinct_elements() {
 fn what_a_condition_keeps() {
     let condition = bools(&[false, true, true]);
     Case::new("Compress", 11).data(floats(&[3, 4])).data(condition.clone()).int("axis", 0).dynamic(&[0]).agrees();
-    Case::new("Compress", 11).data(floats(&[3, 4])).data(condition).dynamic(&[1]).agrees();
+    Case::new("Compress", 11).data(floats(&[3, 4])).data(condition.clone()).dynamic(&[1]).agrees();
+    let nothing = || Case::new("Compress", 11).data(floats(&[0, 4])).data(condition.clone());
+    nothing().int("axis", 0).agrees();
+    nothing().agrees();
 }
 
 /// A condition that is known says how many there are, whatever the extents: no host is asked.
