@@ -139,8 +139,8 @@ fn signed_power<B: Arithmetic>(
     b.select(is_lost, zero, scaled)
 }
 
-/// Whether results that are lost are set to 0, instead of bounding arguments from below: the instruction that scales takes a
-/// hundred times as long for what underflows, and weights of what is masked out do nothing else.
+/// Whether results that are lost are set to 0, instead of bounding arguments from below: the instruction that scales takes
+/// sixty times as long for what underflows, and weights of what is masked out do nothing else.
 fn bounds_results<B: Arithmetic>(b: &B, argument: Argument) -> bool {
     b.has_tables() && !argument.is_normal()
 }
