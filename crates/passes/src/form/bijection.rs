@@ -7,6 +7,7 @@
 use infc_ir::access::AccessMap;
 use infc_ir::entity::VarId;
 use infc_ir::index::{Atom, Dim, IndexExpr};
+use infc_ir::kernel::Layout;
 
 /// A one-to-one view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +135,26 @@ fn is_sums(map: &AccessMap, shape: &[Dim], operand: &[Dim]) -> bool {
     used.iter().zip(shape).all(|(&used, extent)| used || extent.is_const(1))
 }
 
+/// True if the view shows all elements in their order: a reshape, so that row-major memory of one is that of the other.
+pub(super) fn keeps_order(map: &AccessMap, shape: &[Dim], operand: &[Dim]) -> bool {
+    let Some(bijection) = bijection(map, shape, operand) else { return false };
+    let place = |index: &[IndexExpr], shape: &[Dim]| {
+        let terms = index.iter().zip(Layout::dense(shape).strides);
+        terms.fold(IndexExpr::constant(0), |sum, (at, stride)| sum + at.clone() * stride)
+    };
+    let own = |shape: &[Dim]| {
+        let var = |(n, extent): (usize, &Dim)| match extent.is_const(1) {
+            true => IndexExpr::constant(0),
+            false => IndexExpr::var(VarId(n as u32)),
+        };
+        place(&shape.iter().enumerate().map(var).collect::<Vec<_>>(), shape)
+    };
+    match &bijection.inverse {
+        Some(inverse) => place(inverse, shape) == own(operand),
+        None => place(&map.index, operand) == own(shape),
+    }
+}
+
 /// True if no operand element is read twice; where the map is not valid does not matter.
 pub(super) fn reads_once(map: &AccessMap, shape: &[Dim], operand: &[Dim]) -> bool {
     let plain = AccessMap { valid: Vec::new(), ..map.clone() };
@@ -189,6 +210,22 @@ mod tests {
         let m = map(3, vec![v(0).scale(4) + v(2), v(1)]);
         let b = bijection(&m, &dims(&[2, 3, 4]), &dims(&[8, 3])).expect("one to one");
         assert!(b.forward_is_affine && b.inverse.is_none());
+    }
+
+    #[test]
+    fn a_reshape_keeps_the_order_a_transposition_does_not() {
+        let (four, shape) = (Dim::constant(4), dims(&[2, 3, 4]));
+        let merged = |index| map(2, index);
+        let rows = merged(vec![v(0).floor_div(&Dim::constant(3)), v(0).modulo(&Dim::constant(3)), v(1)]);
+        assert!(keeps_order(&rows, &dims(&[6, 4]), &shape));
+        let turned = merged(vec![v(1).floor_div(&four), v(0), v(1).modulo(&four)]);
+        assert!(!keeps_order(&turned, &dims(&[3, 8]), &shape));
+        let split = map(3, vec![v(0).scale(3) + v(1), v(2)]);
+        assert!(keeps_order(&split, &shape, &dims(&[6, 4])));
+        let crossed = map(3, vec![v(0).scale(4) + v(2), v(1)]);
+        assert!(!keeps_order(&crossed, &shape, &dims(&[8, 3])));
+        let one = map(3, vec![v(0), v(2)]);
+        assert!(keeps_order(&one, &dims(&[2, 1, 4]), &dims(&[2, 4])));
     }
 
     #[test]

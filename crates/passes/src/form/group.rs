@@ -9,7 +9,7 @@
 mod decode;
 mod fuse;
 
-use super::bijection::{is_affine, reads_once};
+use super::bijection::{is_affine, keeps_order, reads_once};
 use super::choices::{Choices, Way, origins_of, text_of};
 use super::expand::Flat;
 use super::log::{PlanLog, Refusal};
@@ -78,6 +78,8 @@ pub(super) enum Home {
     Whole(usize),
     /// A host operation, by its place in [`Grouping::hosts`].
     Host(usize),
+    /// Who puts another value there, of which it is a reshape: it lies in that one's memory.
+    Reshaped(ValueId),
 }
 
 /// All groups.
@@ -87,6 +89,8 @@ pub(super) struct Grouping<'a> {
     /// `None` where a group was taken in by another.
     pub(super) groups: Vec<Option<Group>>,
     pub(super) wholes: Vec<Whole>,
+    /// Values that lie in the memory of others, of which they are reshapes.
+    pub(super) reshaped: Vec<(ValueId, ValueId)>,
     /// Host operations, in the graph's order.
     pub(super) hosts: Vec<NodeId>,
     /// Choices that tell symbols their values, in the graph's order.
@@ -120,6 +124,7 @@ impl<'a> Grouping<'a> {
             readers: Readers::new(graph),
             groups: Vec::new(),
             wholes: Vec::new(),
+            reshaped: Vec::new(),
             hosts: Vec::new(),
             binds: Vec::new(),
             homes,
@@ -447,11 +452,35 @@ impl<'a> Grouping<'a> {
             return;
         }
         let (root, _) = self.trace(value);
-        if self.absorb(root, value) {
+        if self.absorb(root, value) || self.reshape(value) {
             return;
         }
         let nodes: Vec<NodeId> = self.flat.graph.producer(value).map(|(n, _)| n).into_iter().collect();
         self.begin(None, &nodes, &[value]);
+    }
+
+    /// Sees a value in the memory of another of which it is a reshape, if both may lie row-major and are themselves in memory
+    /// as wholes.
+    fn reshape(&mut self, value: ValueId) -> bool {
+        let (seen, map) = self.trace(value);
+        let graph = &self.flat.graph;
+        let root = match self.home(seen) {
+            Some(Home::Input | Home::Group(_) | Home::Host(_)) => seen,
+            Some(Home::Reshaped(root)) => root,
+            Some(Home::Whole(_)) | None => return false,
+        };
+        // What is put together of parts has parts that lie where it does.
+        let becomes_a_part = |value: ValueId| {
+            let is_whole = |&n: &NodeId| matches!(graph.nodes[n].op, Op::Concat(_) | Op::If(_));
+            self.readers.nodes(value).iter().any(is_whole)
+        };
+        let is_alone = ![root, value].into_iter().any(becomes_a_part) && !self.readers.is_output(value);
+        if !is_alone || !keeps_order(&map, &graph.ty(value).shape, &graph.ty(seen).shape) {
+            return false;
+        }
+        self.homes[value.index()] = Some(Home::Reshaped(root));
+        self.reshaped.push((value, root));
+        true
     }
 
     /// Makes the group that writes `root` write `view` instead, if nobody needs anything else.

@@ -92,6 +92,7 @@ fn families(grouping: &Grouping<'_>, kernels: &[Lowered]) -> BTreeMap<ValueId, B
     for whole in &grouping.wholes {
         wholes.extend(whole.parts.iter().map(|(part, _)| (*part, whole.value)));
     }
+    wholes.extend(grouping.reshaped.iter().copied());
     let mut families: BTreeMap<ValueId, BTreeSet<ValueId>> = BTreeMap::new();
     let mut add = |value: ValueId| {
         let mut chain = vec![value];
@@ -108,6 +109,7 @@ fn families(grouping: &Grouping<'_>, kernels: &[Lowered]) -> BTreeMap<ValueId, B
         }
     }
     grouping.wholes.iter().flat_map(|whole| &whole.parts).for_each(|(part, _)| add(*part));
+    grouping.reshaped.iter().for_each(|&(value, _)| add(value));
     families
 }
 
@@ -137,6 +139,9 @@ fn fitting(grouping: &Grouping<'_>, kernels: &[Lowered]) -> BTreeMap<ValueId, Fi
     for whole in &grouping.wholes {
         let all = of_value(grouping, &known, whole.value);
         known.insert(whole.value, all);
+    }
+    for &(value, root) in &grouping.reshaped {
+        known.insert(value, of_value(grouping, &known, root));
     }
     known
 }

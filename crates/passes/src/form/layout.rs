@@ -53,7 +53,8 @@ pub(super) fn place(
     let graph = &grouping.flat.graph;
     let families = Families::new(grouping);
     let hosts = || grouping.hosts.iter().map(|&id| &graph.nodes[id]);
-    let dense: BTreeSet<ValueId> = hosts().flat_map(|node| &node.inputs).copied().collect();
+    let read_by_hosts = hosts().flat_map(|node| &node.inputs).copied();
+    let dense: BTreeSet<ValueId> = read_by_hosts.chain(grouping.reshaped.iter().map(|&(_, root)| root)).collect();
     let mut fixed: BTreeSet<ValueId> =
         graph.inputs.iter().chain(&graph.outputs).map(|p| families.root(p.value)).collect();
     fixed.extend(hosts().flat_map(|node| &node.outputs).chain(&dense).map(|&value| families.root(value)));
@@ -121,6 +122,12 @@ pub(super) fn place(
             let part_of = Some(Part { whole: whole.value, axis: whole.axis, start: start.clone() });
             placement.values.insert(*value, PlannedValue { buffer: outer.buffer, layout, part_of });
         }
+    }
+    for &(value, root) in &grouping.reshaped {
+        let Some(buffer) = placement.values.get(&root).map(|root| root.buffer) else { continue };
+        let part_of = Some(Part { whole: root, axis: None, start: Dim::constant(0) });
+        let layout = Layout::dense(&graph.ty(value).shape);
+        placement.values.insert(value, PlannedValue { buffer, layout, part_of });
     }
     placement
 }

@@ -164,6 +164,7 @@ impl<'a> Steps<'a> {
                 Some(Home::Host(host)) => {
                     into.insert(self.kernels + host);
                 }
+                Some(Home::Reshaped(root)) => work.push(root),
                 Some(Home::Input) | None => {}
             }
         }
@@ -189,6 +190,11 @@ pub(super) fn mark_in_place(grouping: &Grouping<'_>, placement: &Placement, kern
         let mut taken: BTreeSet<OperandId> = BTreeSet::new();
         let mut pairs = Vec::new();
         for (output, o) in kernel.kernel.operands.iter_enumerated().filter(|(_, o)| o.kind == OperandKind::Output) {
+            let is_alone = |buffer: usize| {
+                let lies_there =
+                    |source: &&OperandSource| value_of(source).is_some_and(|v| placement.values[&v].buffer == buffer);
+                kernel.operands.iter().filter(lies_there).count() == 1
+            };
             let found = kernel.kernel.operands.iter_enumerated().find(|(input, i)| {
                 let (Some(from), Some(to)) =
                     (value_of(&kernel.operands[input.index()]), value_of(&kernel.operands[output.index()]))
@@ -206,6 +212,7 @@ pub(super) fn mark_in_place(grouping: &Grouping<'_>, placement: &Placement, kern
                     && ours(to)
                     && last_use.get(&from.buffer) == Some(&n)
                     && !asked.contains(&from.buffer)
+                    && is_alone(from.buffer)
                     && reads_only_in_place(&kernel.kernel, *input, output)
             });
             if let Some((input, _)) = found {

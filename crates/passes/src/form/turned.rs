@@ -11,6 +11,7 @@ use infc_ir::access::AccessMap;
 use infc_ir::entity::{NodeId, ValueId, VarId};
 use infc_ir::graph::{Graph, TensorType};
 use infc_ir::index::{Dim, IndexExpr};
+use infc_ir::kernel::Layout;
 use infc_ir::op::{ContractOp, Op};
 use infc_ir::scalar::Const;
 use infc_ir::schedule::Intrinsic;
@@ -24,7 +25,7 @@ pub(super) fn turn(graph: &mut Graph, user: NodeId) {
     if let Some((label, points)) = product.grouped_label(graph) {
         let groups = product.groups(label, points);
         graph.nodes[user].inputs[1] = groups.copied(graph, user, product.rhs);
-    } else if product.columns_lie_scattered(graph) {
+    } else if product.columns_lie_scattered(graph) || product.rows_lie_apart(graph) {
         graph.nodes[user].inputs[1] = copy(graph, product.rhs, user);
     }
 }
@@ -85,6 +86,32 @@ impl Product {
     /// Whether what is summed lies next to each other, and columns do not.
     fn columns_lie_scattered(&self, graph: &Graph) -> bool {
         Self::fastest(graph, &self.op.rhs, self.rhs).is_some_and(|label| self.is_summed(label))
+    }
+
+    /// Whether columns lie next to each other, and what is summed further apart than there are columns: the values of one head
+    /// among those of all. Each row of the product goes through all of them, from sets of the caches that they share with
+    /// nothing else of the product.
+    fn rows_lie_apart(&self, graph: &Graph) -> bool {
+        let Some(column) = Self::fastest(graph, &self.op.rhs, self.rhs) else { return false };
+        let (root, map) = trace(graph, self.rhs);
+        let strides = Layout::dense(&graph.ty(root).shape).strides;
+        let step = |n: usize| {
+            let of_axis =
+                |(index, stride): (&IndexExpr, &Dim)| Some(index.linear_in(VarId(n as u32))?.0 * stride.clone());
+            map.index
+                .iter()
+                .zip(&strides)
+                .map(of_axis)
+                .try_fold(Dim::constant(0), |sum, step| Some(sum + step?))?
+                .as_const()
+        };
+        let shape = &graph.ty(self.rhs).shape;
+        let summed: Vec<usize> = (0..shape.len()).filter(|&n| self.is_summed(self.op.rhs[n])).collect();
+        let ([summed], Some(column)) = (&summed[..], self.op.rhs.iter().position(|&l| l == column)) else {
+            return false;
+        };
+        matches!((step(*summed), shape[column].as_const()), (Some(step), Some(columns)) if step > columns)
+            && !self.is_summed(self.op.rhs[column])
     }
 
     /// What is summed several points at a time, and how many, if an instruction takes the operands' types and the left one
