@@ -90,8 +90,7 @@ fn transform(build: &mut Builder, x: Complex, bins: &Dim, inverse: bool) -> Resu
         build.transpose(&split, &order)
     })?;
     let inner = transform(build, columns, &Dim::constant(a), inverse)?;
-    let turn = (var(lead.len()) * var(lead.len() + 1), length.clone());
-    let turned = rotated(build, &inner, turn, inverse)?;
+    let turned = rotated(build, &inner, &length, inverse)?;
     let rows = turned.moved(build, |build, x| build.transpose(x, &order))?;
     let outer = transform(build, rows, &Dim::constant(b), inverse)?;
     let merged: Vec<Dim> = lead.iter().cloned().chain([length.clone()]).collect();
@@ -124,25 +123,25 @@ fn turn(body: &mut Body, dtype: DType, part: &IndexExpr, whole: &Dim, inverse: b
     (body.cast(dtype, cos), body.cast(dtype, sin))
 }
 
-/// Each number turned by `part/whole` of a turn, over its coordinates.
-fn rotated(build: &mut Builder, x: &Complex, (part, whole): (IndexExpr, Dim), inverse: bool) -> Result<Complex> {
-    let inputs: Vec<&Tracked> = [&x.re].into_iter().chain(&x.im).collect();
-    let shape = x.shape().to_vec();
-    let one = |build: &mut Builder, imaginary: bool| {
-        build.map_over(shape.clone(), &inputs, |body, p| {
-            let (cos, sin) = turn(body, body.dtype(p[0]), &part, &whole, inverse);
-            let (of_re, of_im) = if imaginary { (sin, cos) } else { (cos, sin) };
-            let re = body.binary(BinaryOp::Mul, p[0], of_re);
-            match p.get(1) {
-                None => re,
-                Some(&im) => {
-                    let im = body.binary(BinaryOp::Mul, im, of_im);
-                    body.binary(if imaginary { BinaryOp::Add } else { BinaryOp::Sub }, re, im)
-                }
-            }
-        })
+/// Each number at `[…, m, k]` turned by `m·k/whole` of a turn.
+fn rotated(build: &mut Builder, x: &Complex, whole: &Dim, inverse: bool) -> Result<Complex> {
+    let table = |build: &mut Builder, sine: bool| {
+        let last = x.shape()[x.shape().len() - 2..].to_vec();
+        let table = build.generate(last, |body| {
+            let (cos, sin) = turn(body, x.re.dtype(), &(var(0) * var(1)), whole, inverse);
+            if sine { sin } else { cos }
+        })?;
+        build.broadcast(&table, x.shape())
     };
-    Ok(Complex { re: one(build, false)?, im: Some(one(build, true)?) })
+    let (cos, sin) = (table(build, false)?, table(build, true)?);
+    let one = |build: &mut Builder, (of_re, of_im): (&Tracked, &Tracked), imaginary: bool| match &x.im {
+        None => build.map(&[&x.re, of_re], |body, p| body.binary(BinaryOp::Mul, p[0], p[1])),
+        Some(im) => build.map(&[&x.re, of_re, im, of_im], |body, p| {
+            let (re, im) = (body.binary(BinaryOp::Mul, p[0], p[1]), body.binary(BinaryOp::Mul, p[2], p[3]));
+            body.binary(if imaginary { BinaryOp::Add } else { BinaryOp::Sub }, re, im)
+        }),
+    };
+    Ok(Complex { re: one(build, (&cos, &sin), false)?, im: Some(one(build, (&sin, &cos), true)?) })
 }
 
 /// The transform as a product with a matrix.

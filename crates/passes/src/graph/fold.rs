@@ -7,10 +7,12 @@
 use super::hoist::const_params;
 use super::movement::static_len;
 use super::{Changed, PassContext, PassError, aimed, evaluate};
+use crate::schedule::operation_cost;
 use infc_ir::entity::{NodeId, ValueId};
 use infc_ir::graph::Graph;
+use infc_ir::index::Dim;
 use infc_ir::interp;
-use infc_ir::op::{ConstantOp, Op, ReduceOp, ViewOp};
+use infc_ir::op::{ConstantOp, MapOp, Op, ReduceOp, ViewOp};
 use infc_ir::scalar::{Body, ScalarOp};
 use infc_tensor::{AlignedBytes, Tensor};
 use std::sync::Arc;
@@ -21,6 +23,9 @@ const MAX_WORK: usize = 1 << 28;
 /// Points that a run need not visit, for which a constant may have a byte more: every place of a scatter would ask every
 /// update.
 const POINTS_PER_BYTE: usize = 64;
+
+/// Vector instructions that an element of a table saves at least.
+const TABLE_COST: f64 = 12.0;
 
 /// Replaces nodes by the constants that they compute.
 ///
@@ -100,6 +105,11 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
     if let Op::DimValue(dim) = &node.op {
         return Ok(dim.as_const().map(|d| vec![Tensor::scalar(d)]));
     }
+    if let Op::Map(op) = &node.op
+        && node.inputs.is_empty()
+    {
+        return table(graph, id, op, cx);
+    }
     if node.inputs.is_empty() || matches!(node.op, Op::Constant(_)) {
         return Ok(None);
     }
@@ -167,6 +177,25 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
         }
     }
     Ok(interpret(graph, id, inputs))
+}
+
+/// A map of coordinates alone, where a look-up takes less time than computing it: sines of a transform are a table, masks of
+/// positions are not.
+fn table(graph: &Graph, id: NodeId, op: &MapOp, cx: &PassContext) -> Result<Option<Vec<Tensor>>, PassError> {
+    let node = &graph.nodes[id];
+    let cost: f64 = op.body.ops.iter().map(operation_cost).sum();
+    let bytes = |&value: &ValueId| {
+        let ty = graph.ty(value);
+        static_len(&ty.shape).and_then(|len| ty.dtype.storage_bytes(len))
+    };
+    let bytes = node.outputs.iter().map(bytes).try_fold(0usize, |all, bytes| all.checked_add(bytes?));
+    if cost < TABLE_COST || bytes.is_none_or(|bytes| bytes > cx.options.fold_limit_bytes) {
+        return Ok(None);
+    }
+    let shape = graph.ty(node.outputs[0]).shape.iter();
+    let extent = |dim: &Dim| usize::try_from(dim.as_const()?).ok();
+    let Some(shape) = shape.map(extent).collect::<Option<Vec<_>>>() else { return Ok(None) };
+    evaluate::map(id, op, &shape, &[])
 }
 
 /// A reduction of a map of constants that is itself too large to keep, such as the sums of bytes of which a zero point is
