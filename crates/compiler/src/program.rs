@@ -111,7 +111,7 @@ fn launch(parts: &Parts<'_>, n: usize, weights: &mut WeightSlots<'_>) -> Result<
 /// One slot per buffer of the plan; lifetimes are filled in later.
 fn buffer_slots(plan: &GraphPlan) -> Result<Vec<Slot>, CompileError> {
     let host_slot = |buffer: usize| {
-        let owner = plan.values.iter().find(|(_, planned)| planned.buffer == buffer && planned.part_of.is_none());
+        let owner = plan.values.iter().find(|(_, planned)| planned.buffer == buffer && planned.owns_its_buffer());
         let value = owner.map(|(value, _)| value);
         let value = value.ok_or_else(|| CompileError::Internal { what: format!("buffer {buffer} is nobody's") })?;
         let ty = plan.graph.ty(*value);

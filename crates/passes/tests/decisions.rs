@@ -52,7 +52,8 @@ fn no_picks_are_the_default() {
         let normalised = infc_passes::formulate::normalise(kernel);
         for (machine_name, machine) in &MACHINES {
             let default = choose(&normalised, machine, ErrorClass::Reassociating);
-            let (schedule, met) = decide(&normalised, machine, ErrorClass::Reassociating, &[]).expect("it applies");
+            let (schedule, met) = decide(&normalised, machine, ErrorClass::Reassociating, &[])
+                .unwrap_or_else(|| panic!("{name} on {machine_name}: {default} does not apply to\n{normalised}"));
             assert_eq!(schedule, default, "{name} on {machine_name}");
             assert!(met.iter().all(|d| d.picked == 0 && d.alternatives > 0), "{name}: {met:?}");
         }

@@ -170,7 +170,7 @@ fn lanes_along_a_reduction_stay_there() {
     }
 }
 
-/// Lanes that gather leave neighbours in their cache lines, which the next turns take.
+/// Lanes that gather leave neighbours in their cache lines, which the next turns take, before other vectors gather.
 #[test]
 fn copies_run_along_the_lines_they_gather() {
     let text = "kernel @turn(x: f32[500, 40]) -> (y: f32[40, 500]) {
@@ -180,7 +180,8 @@ fn copies_run_along_the_lines_they_gather() {
     let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}"));
     for (name, machine) in &MACHINES[1..] {
         let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
-        assert!(schedule.contains("reorder o: j_o, i, "), "{name}: {schedule}");
+        assert!(schedule.contains("reorder o: j_o, i_o, j_v, i_i, j_l"), "{name}: {schedule}");
+        assert!(schedule.contains("split o.i by 16 -> i_o, i_i") && !schedule.contains("unroll"), "{name}: {schedule}");
     }
 }
 

@@ -175,6 +175,12 @@ impl<'p> Interpreter<'p> {
         if let Some(tensor) = self.values.get(&value) {
             return Ok(tensor.clone());
         }
+        if let Some(other) = self.plan.values.get(&value).and_then(|planned| planned.reshape_of) {
+            let tensor = self.read(other)?;
+            let shape = self.shape(&self.plan.graph.ty(value).shape, value)?;
+            let reshaped = Tensor::from_bytes(tensor.dtype(), shape, AlignedBytes::from_slice(tensor.bytes()));
+            return reshaped.map_err(|e| malformed(&value.to_string(), &e.to_string()));
+        }
         let parts = self.plan.values.iter().filter_map(|(part, planned)| {
             let place = planned.part_of.as_ref().filter(|p| p.whole == value)?;
             Some((*part, place))

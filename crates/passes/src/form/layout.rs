@@ -80,7 +80,7 @@ pub(super) fn place(
         let len_elems = layout.len_elems.clone();
         placement.buffers.push(PlannedBuffer { place, dtype, len_elems });
         let buffer = placement.buffers.len() - 1;
-        placement.values.insert(value, PlannedValue { buffer, layout, part_of: None });
+        placement.values.insert(value, PlannedValue { buffer, layout, part_of: None, reshape_of: None });
     };
     for (n, port) in graph.inputs.iter().enumerate() {
         place_root(port.value, BufferPlace::Input(n));
@@ -120,14 +120,14 @@ pub(super) fn place(
                 layout.halo[axis] = (if n == 0 { before } else { 0 }, if is_last { after } else { 0 });
             }
             let part_of = Some(Part { whole: whole.value, axis: whole.axis, start: start.clone() });
-            placement.values.insert(*value, PlannedValue { buffer: outer.buffer, layout, part_of });
+            let planned = PlannedValue { buffer: outer.buffer, layout, part_of, reshape_of: None };
+            placement.values.insert(*value, planned);
         }
     }
     for &(value, root) in &grouping.reshaped {
         let Some(buffer) = placement.values.get(&root).map(|root| root.buffer) else { continue };
-        let part_of = Some(Part { whole: root, axis: None, start: Dim::constant(0) });
         let layout = Layout::dense(&graph.ty(value).shape);
-        placement.values.insert(value, PlannedValue { buffer, layout, part_of });
+        placement.values.insert(value, PlannedValue { buffer, layout, part_of: None, reshape_of: Some(root) });
     }
     placement
 }

@@ -203,7 +203,7 @@ pub(super) fn mark_in_place(grouping: &Grouping<'_>, placement: &Placement, kern
                 };
                 let (from, to) = (&placement.values[&from], &placement.values[&to]);
                 let ours = |v: &super::plan::PlannedValue| {
-                    v.part_of.is_none() && placement.buffers[v.buffer].place == BufferPlace::Arena
+                    v.owns_its_buffer() && placement.buffers[v.buffer].place == BufferPlace::Arena
                 };
                 i.kind == OperandKind::Input
                     && !taken.contains(input)

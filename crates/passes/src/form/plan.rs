@@ -139,6 +139,16 @@ pub struct PlannedValue {
     pub layout: Layout,
     /// If the value is a part of a concatenation and lies inside of the whole.
     pub part_of: Option<Part>,
+    /// If the value lies in the memory of another, of which it is a reshape.
+    pub reshape_of: Option<ValueId>,
+}
+
+impl PlannedValue {
+    /// Whether it is what its buffer was made for.
+    #[must_use]
+    pub fn owns_its_buffer(&self) -> bool {
+        self.part_of.is_none() && self.reshape_of.is_none()
+    }
 }
 
 /// A place in a whole: in a concatenation, or all of a value that one of two branches computes.
@@ -264,9 +274,10 @@ impl fmt::Display for GraphPlan {
             if planned.layout.fill != 0 {
                 write!(f, " of {}", planned.layout.fill)?;
             }
-            match &planned.part_of {
-                Some(part) => writeln!(f, " part of {} at {}", part.whole, part.start)?,
-                None => writeln!(f)?,
+            match (&planned.part_of, planned.reshape_of) {
+                (Some(part), _) => writeln!(f, " part of {} at {}", part.whole, part.start)?,
+                (None, Some(other)) => writeln!(f, " as {other}")?,
+                (None, None) => writeln!(f)?,
             }
         }
         for (n, kernel) in self.kernels.iter().enumerate() {

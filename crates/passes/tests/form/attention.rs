@@ -49,6 +49,20 @@ fn scores_are_never_in_memory() {
     }
 }
 
+/// Values of a head among those of all heads are copied together where no first-level cache holds them.
+#[test]
+fn values_of_a_head_lie_together_if_they_are_many() {
+    for (columns, copied) in [(64, false), (600, true)] {
+        let plan = attention(1, 20, columns, 2, 64, false);
+        let steps = |kernel: &infc_passes::form::PlannedKernel| {
+            let values = kernel.kernel.operands.iter().filter(|o| o.shape.last().is_some_and(|d| d.is_const(64)));
+            values.map(|o| o.layout.strides[o.layout.strides.len() - 2].as_const()).collect::<Vec<_>>()
+        };
+        let kernel = plan.kernels.iter().find(|k| k.kernel.stages.len() > 2).unwrap_or_else(|| panic!("{plan}"));
+        assert_eq!(steps(kernel).contains(&Some(64)) && plan.kernels.len() == 3, copied, "{columns}: {plan}");
+    }
+}
+
 #[test]
 fn ragged_extents() {
     for (batch, rows, columns, heads, depth) in

@@ -4,7 +4,7 @@ use super::build::{Net, c, i};
 use infc_ir::entity::ValueId;
 use infc_ir::graph::Requirement;
 use infc_ir::kernel::Reducer;
-use infc_ir::op::{Op, ReduceOp};
+use infc_ir::op::{MapOp, Op, ReduceOp};
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp, UnaryOp};
 use infc_passes::graph::{Changed, PassContext, PassError, PassOptions, fold};
 use infc_tensor::{DType, Tensor};
@@ -37,6 +37,24 @@ fn what_depends_on_constants_alone_is_computed() {
     net.optimize();
     assert_eq!(net.ops(), ["map"]);
     assert_eq!(constants(&net), [6]);
+}
+
+/// Functions of coordinates alone become tables if they take longer than a look-up, and are not too large.
+#[test]
+fn sines_of_positions_are_tables_and_masks_are_not() {
+    for (extent, dear, folded) in [(40, true, true), (40, false, false), (600, true, false)] {
+        let mut net = Net::new();
+        let x = net.input(&[extent, extent]);
+        let mut body = Body::default();
+        let place = body.push(ScalarOp::Index(i(0) * i(1)));
+        let place = body.cast(DType::F32, place);
+        let result = if dear { body.unary(UnaryOp::Cos, place) } else { body.unary(UnaryOp::Neg, place) };
+        let table = net.add(Op::Map(MapOp { body, results: vec![result] }), &[], &[extent, extent]);
+        let y = net.contract("mk,kn->mn", x, table);
+        net.output(y);
+        net.pass("fold", &PassContext::default());
+        assert_eq!(constants(&net), if folded { vec![(extent * extent) as usize] } else { vec![] }, "{extent} {dear}");
+    }
 }
 
 #[test]

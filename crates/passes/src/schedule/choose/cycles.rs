@@ -402,13 +402,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], c
                     // Where elements pass by, the weights of one tap are put together while those of others wait.
                     held += if passes_by { 0.0 } else { regroup::ON_THE_WAY };
                 }
-                None => {
-                    // As above: each lane has a line of its own, of which the next points along another axis are to find the rest.
-                    let lines = sizes[0] * tile.lanes;
-                    let goes_on = (0..access.steps.len()).any(|axis| access.steps[axis] == Step::One);
-                    let evicted = goes_on && lines > CACHE_WAYS_FOR_ROWS * access.cache_sets[vector_axis];
-                    gathers += n * lines as f64 * GATHER_LANE * if evicted { 3.0 } else { 1.0 };
-                }
+                None => gathers += n * vectors * tile.lanes as f64 * GATHER_LANE,
             },
         }
     }

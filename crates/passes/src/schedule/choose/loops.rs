@@ -43,6 +43,11 @@ impl Chooser<'_> {
         let name = stage.name.clone();
         let mut loops = Loops::default();
         let mut vectors = Vec::new();
+        // One vector after the other uses up the cache lines of all its lanes: those of all vectors may be more than a cache
+        // has places for, as they are far apart.
+        let only_moves = tile.rows.is_empty() && self.accesses[id.index()].iter().all(|a| a.stage.is_none());
+        let lines = self.gathered_lines(id, tile).filter(|_| tile.vectors > 1 && only_moves);
+        let mut along_line = None;
         for (axis, a) in stage.axes.iter().enumerate() {
             if a.kind == AxisKind::Reduce {
                 continue;
@@ -55,12 +60,19 @@ impl Chooser<'_> {
                 if tile.vectors > 1 {
                     self.split_step(&name, &a.name, tile.lanes * tile.vectors, &o, &u);
                     self.split_step(&name, &u, tile.lanes, &vector, &l);
-                    self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: vector.clone() });
+                    if lines.is_none() {
+                        self.steps.push(ScheduleStep::Unroll { stage: name.clone(), axis: vector.clone() });
+                    }
                     vectors.push(vector);
                 } else {
                     self.split_step(&name, &a.name, tile.lanes, &o, &l);
                 }
                 vectors.push(l);
+                outer = o;
+            } else if let Some((_, elements)) = lines.filter(|&(along, _)| along == axis) {
+                let (o, i) = (format!("{}_o", a.name), format!("{}_i", a.name));
+                self.split_step(&name, &a.name, elements, &o, &i);
+                along_line = Some(i);
                 outer = o;
             } else if let Some(&(_, n)) = tile.rows.iter().find(|&&(r, _)| r == axis) {
                 let (o, i) = (format!("{}_o", a.name), format!("{}_i", a.name));
@@ -76,7 +88,8 @@ impl Chooser<'_> {
             }
             loops.outer.push((outer, axis));
         }
-        loops.inner.extend(vectors);
+        let lanes = vectors.pop();
+        loops.inner.extend(vectors.into_iter().chain(along_line).chain(lanes));
         loops
     }
 

@@ -35,13 +35,17 @@ pub(super) enum RowsInside {
 }
 
 impl Chooser<'_> {
-    /// Of a stage that only moves: the axis along which lie the neighbours of what its lanes gather. With its loop
-    /// innermost, the cache lines that one vector touches serve the next ones, too.
-    pub(super) fn along_gathered_lines(&self, id: StageId, tile: &Tile) -> Option<usize> {
+    /// Of a stage that only moves: the axis along which lie the neighbours of what its lanes gather, and how many of them a
+    /// cache line has. With its loop innermost, the cache lines that one vector touches serve the next ones, too.
+    pub(super) fn gathered_lines(&self, id: StageId, tile: &Tile) -> Option<(usize, i64)> {
         let stage = &self.kernel.stages[id];
         let vector = tile.vector_axis.filter(|_| stage.reducer.is_none())?;
         let gathers = self.accesses[id.index()].iter().filter(|a| a.steps[vector] == Step::Far);
-        gathers.filter_map(|a| (0..stage.axes.len()).find(|&n| a.steps[n] == Step::One)).next()
+        let along = |a: &Access| {
+            let axis = (0..stage.axes.len()).find(|&n| a.steps[n] == Step::One)?;
+            Some((axis, (CACHE_LINE / a.elem_bytes.max(1) as i64).max(1)))
+        };
+        gathers.filter_map(along).next()
     }
 
     /// Whether loops over tiles of columns (the vector axis) go around those over tiles of rows.

@@ -292,7 +292,7 @@ impl<'a> Chooser<'a> {
         // Where all that is read moves along the vector axis, the next vector reads nothing again, but the next rows may.
         let rows_inside = main.map_or(RowsInside::None, |m| self.rows_inside(m, &root_tile, &followed));
         let last_row = loops.outer.iter().rev().map(|&(_, axis)| axis).find(|&axis| vector_axis != Some(axis));
-        let along_lines = self.along_gathered_lines(root, &root_tile);
+        let along_lines = self.gathered_lines(root, &root_tile).map(|(axis, _)| axis);
         loops.outer.sort_by_key(|(_, axis)| {
             let is_vector = vector_axis == Some(*axis);
             let place = match (is_vector, vector_first) {
