@@ -137,22 +137,28 @@ fn is_sums(map: &AccessMap, shape: &[Dim], operand: &[Dim]) -> bool {
 
 /// True if the view shows all elements in their order: a reshape, so that row-major memory of one is that of the other.
 pub(super) fn keeps_order(map: &AccessMap, shape: &[Dim], operand: &[Dim]) -> bool {
-    let Some(bijection) = bijection(map, shape, operand) else { return false };
     let place = |index: &[IndexExpr], shape: &[Dim]| {
         let terms = index.iter().zip(Layout::dense(shape).strides);
-        terms.fold(IndexExpr::constant(0), |sum, (at, stride)| sum + at.clone() * stride)
+        without_modulo(&terms.fold(IndexExpr::constant(0), |sum, (at, stride)| sum + at.clone() * stride))
     };
-    let own = |shape: &[Dim]| {
-        let var = |(n, extent): (usize, &Dim)| match extent.is_const(1) {
-            true => IndexExpr::constant(0),
-            false => IndexExpr::var(VarId(n as u32)),
-        };
-        place(&shape.iter().enumerate().map(var).collect::<Vec<_>>(), shape)
-    };
-    match &bijection.inverse {
-        Some(inverse) => place(inverse, shape) == own(operand),
-        None => place(&map.index, operand) == own(shape),
-    }
+    let own = shape.iter().enumerate().map(|(n, extent)| match extent.is_const(1) {
+        true => IndexExpr::constant(0),
+        false => IndexExpr::var(VarId(n as u32)),
+    });
+    let len = |shape: &[Dim]| shape.iter().cloned().product::<Dim>();
+    let own = place(&own.collect::<Vec<_>>(), shape);
+    map.valid.is_empty() && len(shape) == len(operand) && place(&map.index, operand) == own
+}
+
+/// The expression with `e mod n` as `e − n·(e div n)`, so that the digits of a number add up to it again.
+fn without_modulo(e: &IndexExpr) -> IndexExpr {
+    e.substitute(&|atom| match atom {
+        Atom::Mod(p) => {
+            let (e, n) = (without_modulo(&p.0), without_modulo(&p.1));
+            Some(e.clone() - e.floor_div(&n) * n)
+        }
+        _ => None,
+    })
 }
 
 /// True if no operand element is read twice; where the map is not valid does not matter.
@@ -224,6 +230,13 @@ mod tests {
         assert!(keeps_order(&split, &shape, &dims(&[6, 4])));
         let crossed = map(3, vec![v(0).scale(4) + v(2), v(1)]);
         assert!(!keeps_order(&crossed, &shape, &dims(&[8, 3])));
+        let twelve = Dim::constant(12);
+        let second = v(0).floor_div(&four) - v(0).floor_div(&twelve).scale(3);
+        let digits = map(1, vec![v(0).floor_div(&twelve), second, v(0).modulo(&four)]);
+        assert!(keeps_order(&digits, &dims(&[24]), &shape));
+        let mixed = map(2, vec![v(0).scale(4) + v(1).floor_div(&Dim::constant(2)), v(1).modulo(&Dim::constant(2))]);
+        assert!(keeps_order(&mixed, &dims(&[3, 8]), &dims(&[12, 2])));
+        assert!(!keeps_order(&mixed, &dims(&[3, 8]), &dims(&[13, 2])));
         let one = map(3, vec![v(0), v(2)]);
         assert!(keeps_order(&one, &dims(&[2, 1, 4]), &dims(&[2, 4])));
     }
