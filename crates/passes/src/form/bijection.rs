@@ -155,7 +155,11 @@ fn without_modulo(e: &IndexExpr) -> IndexExpr {
     e.substitute(&|atom| match atom {
         Atom::Mod(p) => {
             let (e, n) = (without_modulo(&p.0), without_modulo(&p.1));
-            Some(e.clone() - e.floor_div(&n) * n)
+            let quotient = match single_atom(&e) {
+                Some(Atom::FloorDiv(inner)) => inner.0.floor_div(&(inner.1.clone() * n.clone())),
+                _ => e.floor_div(&n),
+            };
+            Some(e - quotient * n)
         }
         _ => None,
     })
@@ -188,6 +192,7 @@ pub(super) fn reads_once(map: &AccessMap, shape: &[Dim], operand: &[Dim]) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use infc_ir::entity::SymbolId;
 
     fn v(n: u32) -> IndexExpr {
         IndexExpr::var(VarId(n))
@@ -237,6 +242,10 @@ mod tests {
         let mixed = map(2, vec![v(0).scale(4) + v(1).floor_div(&Dim::constant(2)), v(1).modulo(&Dim::constant(2))]);
         assert!(keeps_order(&mixed, &dims(&[3, 8]), &dims(&[12, 2])));
         assert!(!keeps_order(&mixed, &dims(&[3, 8]), &dims(&[13, 2])));
+        let s = IndexExpr::symbol(SymbolId(0));
+        let of_symbols =
+            map(1, vec![v(0).floor_div(&s.scale(4)), v(0).floor_div(&four).modulo(&s), v(0).modulo(&four)]);
+        assert!(keeps_order(&of_symbols, &[s.scale(8)], &[Dim::constant(2), s, four.clone()]));
         let one = map(3, vec![v(0), v(2)]);
         assert!(keeps_order(&one, &dims(&[2, 1, 4]), &dims(&[2, 4])));
     }

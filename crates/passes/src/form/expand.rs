@@ -14,6 +14,7 @@ use infc_ir::index::Dim;
 use infc_ir::op::{CompositeKind, CompositeOp, ContractOp, IfOp, MapOp, Op, Produced};
 use infc_ir::scalar::{Body, Const};
 use infc_tensor::DType;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Composites inside composites inside …: deeper than this is not a model.
@@ -58,6 +59,8 @@ pub(super) struct Flat {
     /// What must hold, and the guard under which.
     pub(super) requires: Vec<(Option<usize>, Requirement)>,
     pub(super) choices: Choices,
+    /// Maps that do not join the kernel of what they read.
+    pub(super) apart: BTreeSet<NodeId>,
 }
 
 impl Flat {
@@ -71,6 +74,7 @@ impl Flat {
             guard_of: Vec::new(),
             requires: Vec::new(),
             choices: Choices::default(),
+            apart: BTreeSet::new(),
         }
     }
 

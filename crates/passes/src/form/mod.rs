@@ -119,6 +119,9 @@ fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
     }
     let states = append::plan(&mut flat, &options.states, options.appends.as_deref());
     nest::nest(&mut flat);
+    if options.turns {
+        outputs::turn_outputs(&mut flat);
+    }
     prepare::prepare(&mut flat, &states, options.turns);
     let choices = std::mem::take(&mut flat.choices);
     let mut grouping = Grouping::new(&flat, choices);

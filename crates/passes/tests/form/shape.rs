@@ -251,6 +251,23 @@ fn residual_additions_join_the_later_branch() {
     assert!(plan.log.refusals.iter().any(|r| r.reason.contains("needed elsewhere")), "{}", plan.log);
 }
 
+/// A convolution whose result is an output lies as it likes, and is turned round behind; one of a single point is written as it is.
+#[test]
+fn outputs_of_convolutions_are_turned_behind_them() {
+    for (kernel, channels, copied) in [(3, 32, true), (1, 32, false), (3, 8, false)] {
+        let mut net = Net::new();
+        let x = net.input(&[1, 16, 12, 12]);
+        let y = conv(&mut net, x, channels, kernel, 1, 3);
+        net.output(y);
+        let plan = check(&net);
+        let last = plan.kernels.last().unwrap_or_else(|| panic!("{plan}"));
+        assert_eq!(last.kernel.name.starts_with("map"), copied, "{kernel} {channels}: {plan}");
+        let plan =
+            form(&net.graph, &FormOptions { turns: false, ..FormOptions::default() }).expect("it is well formed");
+        assert!(plan.kernels.last().is_some_and(|last| last.kernel.name.starts_with("contract")), "{plan}");
+    }
+}
+
 /// What positions are looked up in is seen where something lies that it is a reshape of: an input, or what is read elsewhere
 /// too, which is not overwritten by who looks up in it.
 #[test]

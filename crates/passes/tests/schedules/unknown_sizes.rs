@@ -29,6 +29,33 @@ fn symbolic_axes_shorter_than_a_tile() {
     }
 }
 
+/// What is computed of long sums is not computed in vectors of rows of unknown number, as the sums of rows that do not exist
+/// would be computed for it, from memory that may not exist either.
+#[test]
+fn sums_of_rows_that_do_not_exist_are_not_computed() {
+    for (points, in_vectors) in [(8400, false), (64, true)] {
+        let text = format!(
+            "kernel @counts(x: i64[N, {points}], w: i64[N]) -> (y: i64[N]) where N in 0..=1000000 {{
+              stage s[n: N, reduce r: {points}] = fold sum select(x[n, r] >= w[n], i32(1), i32(0))
+              stage o[n] =
+                let v0 = w[n] ^ -9223372036854775808;
+                let v1 = (v0 & -v0) >> 1 & 9223372036854775807;
+                select(s[n] >= 100, v0 + v1, v0 - v1)
+              output y[n] = o[n]
+            }}"
+        );
+        let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let schedule = choose(&kernel, &MACHINES[2].1, ErrorClass::Reassociating).to_string();
+        assert_eq!(schedule.contains("vectorize o.n"), in_vectors, "{points}: {schedule}");
+        for symbols in [[1], [9]] {
+            let inputs = random_inputs(&kernel, &symbols, 3);
+            let expected = run_kernel(&kernel, &symbols, &inputs).expect("it runs");
+            let found = run_scheduled(&kernel, &MACHINES[2].1, ErrorClass::Reassociating, &symbols, &inputs);
+            assert_same(&format!("{points} of {symbols:?}"), &found, &expected);
+        }
+    }
+}
+
 /// With one image, tiles of images would be remainders of one row.
 #[test]
 fn a_batch_of_unknown_size_gives_no_rows() {

@@ -39,6 +39,10 @@ impl Grouping<'_> {
     pub(super) fn pointwise(&mut self, unit: Unit) {
         let outputs = self.unit_outputs(unit);
         let mut nodes = self.unit_nodes(unit);
+        if nodes.iter().any(|node| self.flat.apart.contains(node)) {
+            self.begin(None, &nodes, &outputs);
+            return;
+        }
         let shape = self.flat.graph.ty(outputs[0]).shape.clone();
         let mut chosen: Option<(usize, AccessMap)> = None;
         let mut taken = Vec::new();

@@ -1,6 +1,6 @@
 //! Where stages are computed: inside which loop of which reader, or in front of everything.
 
-use super::access::{Access, Move, Period, accesses, cost, extent, step, stride_of};
+use super::access::{Access, Move, Period, accesses, cost, extent, reduction_points, step, stride_of};
 use super::block::Blocks;
 use super::decide::{Decisions, MOST_ALTERNATIVES};
 use super::decode::{self, Work};
@@ -24,6 +24,9 @@ use std::ops::Range;
 
 /// Operations per point that are worth a way through memory to be done in vectors.
 const SCALAR_COST: f64 = 4.0;
+
+/// Points of a sum in lanes beside which what is computed of one result takes no time.
+const MANY_POINTS: f64 = 512.0;
 
 /// Chunks that suffice for the threads of most machines.
 const SHARED_CHUNKS: i64 = 8;
@@ -255,7 +258,7 @@ impl<'a> Chooser<'a> {
             .map(|(id, _)| *id)
             .collect();
         let main = in_step.iter().copied().max_by(|&a, &b| {
-            let weight = |id: StageId| super::access::reduction_points(self.kernel, &self.kernel.stages[id]);
+            let weight = |id: StageId| reduction_points(self.kernel, &self.kernel.stages[id]);
             weight(a).total_cmp(&weight(b))
         });
         let cycles = self.cycles;
@@ -265,12 +268,21 @@ impl<'a> Chooser<'a> {
         };
         // Lanes that sum leave one result each: what is still to be done with them is done in vectors of several.
         let sums_in_lanes = main.is_some() && root_tile.vector_axis.is_none() && root_tile.lanes > 1;
-        let apart = sums_in_lanes && cost(stage) > SCALAR_COST && self.run_of(root).is_none();
-        let (in_step, main) = if apart { (Vec::new(), None) } else { (in_step, main) };
+        let mut apart = sums_in_lanes && cost(stage) > SCALAR_COST && self.run_of(root).is_none();
         if apart {
-            self.cycles = cycles;
-            root_tile = self.tile(root, Some(self.store_moves(root)), self.extents(root));
+            let cycles = std::mem::replace(&mut self.cycles, cycles);
+            let tile = self.tile(root, Some(self.store_moves(root)), self.extents(root));
+            // Of a vector whose last points do not exist, their sums are computed all the same.
+            let is_known = |axis: usize| stage.axes[axis].extent.as_const().is_some();
+            apart = tile.vector_axis.is_none_or(is_known)
+                || main.is_none_or(|main| reduction_points(self.kernel, &self.kernel.stages[main]) < MANY_POINTS);
+            if apart {
+                root_tile = tile;
+            } else {
+                self.cycles = cycles;
+            }
         }
+        let (in_step, main) = if apart { (Vec::new(), None) } else { (in_step, main) };
         let units = self.units_of_chunk(root, &followed).filter(|units| root_tile.vector_axis == Some(units.axis));
         if let Some(units) = units {
             // A chunk has whole tiles.
