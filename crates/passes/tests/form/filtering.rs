@@ -3,6 +3,7 @@
 use crate::build::{Net, i, noise, within};
 use crate::shape::conv;
 use infc_ir::interp::run_graph;
+use infc_ir::scalar::UnaryOp;
 use infc_passes::ErrorClass;
 use infc_passes::form::{FormOptions, GraphPlan, Interpreter, OperandSource, form};
 
@@ -10,7 +11,7 @@ use infc_passes::form::{FormOptions, GraphPlan, Interpreter, OperandSource, form
 fn filterings(plan: &GraphPlan) -> Vec<usize> {
     let constants = |kernel: &infc_passes::form::PlannedKernel| {
         let packed = kernel.operands.iter().filter_map(|source| match source {
-            OperandSource::Constant(constant) if constant.constant.tensor.rank() == 4 => Some(constant),
+            OperandSource::Constant(constant) if constant.constant.tensor.rank() >= 4 => Some(constant),
             _ => None,
         });
         packed
@@ -77,6 +78,24 @@ fn what_has_other_neighbours_than_columns_is_not_filtered() {
         })
     };
     assert!(!of(false) && of(true));
+}
+
+/// Along three axes a tile has more points than transforms can bear: the sum stays as it is.
+#[test]
+fn volumes_are_not_filtered() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 32, 16, 32, 32]);
+    let a = net.unary(UnaryOp::Abs, x);
+    let w = net.weights(&[32, 32, 3, 3, 3], 3);
+    let at = [i(2) + i(5) - 1, i(3) + i(6) - 1, i(4) + i(7) - 1];
+    let valid = at.iter().zip([16, 32, 32]).map(|(e, extent)| within(e.clone(), extent)).collect();
+    let index: Vec<_> = [i(0), i(1)].into_iter().chain(at).collect();
+    let window = net.view_or(a, &index, valid, 0.0, &[1, 32, 16, 32, 32, 3, 3, 3]);
+    let y = net.contract("ncdhwqrs,kcqrs->nkdhw", window, w);
+    let y = net.unary(UnaryOp::Abs, y);
+    net.output(y);
+    let plan = form(&net.graph, &FormOptions::default()).expect("well formed");
+    assert_eq!(filterings(&plan), [0], "{plan}");
 }
 
 /// Transforms round relative to the largest value of a tile.

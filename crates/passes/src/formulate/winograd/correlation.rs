@@ -45,6 +45,10 @@ pub(crate) struct Window {
     pub(crate) filter_axis: usize,
 }
 
+/// Along three axes a tile has 216 points, and transforms of it that fit no registers: 3×3×3 of 32 channels took 50 times as
+/// long as the sum as it stands.
+const MOST_WINDOWS: usize = 2;
+
 impl Correlation {
     /// The stage as a correlation in `f32` with a constant filter, if it is one: neighbouring taps, neighbouring
     /// results, zeros outside of the input, one summed axis beside the taps.
@@ -80,7 +84,11 @@ impl Correlation {
         let others: Vec<usize> =
             of_kind(AxisKind::Parallel).filter(|&a| !columns.contains(&a) && !windowed(a)).collect();
         let ([channel], [column]) = (&channels[..], &columns[..]) else { return None };
-        if windows.is_empty() || in_input(*column) || windowed(*column) || of_kind(AxisKind::Sequential).count() > 0 {
+        if !(1..=MOST_WINDOWS).contains(&windows.len())
+            || in_input(*column)
+            || windowed(*column)
+            || of_kind(AxisKind::Sequential).count() > 0
+        {
             return None;
         }
         // Conditions may only say that the windows stay inside.
