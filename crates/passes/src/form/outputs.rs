@@ -11,7 +11,7 @@
 use super::expand::{Flat, is_merged_on_host};
 use super::prepare::{comes_from_constant, copy};
 use crate::graph::evaluate::computable;
-use infc_ir::entity::ValueId;
+use infc_ir::entity::{EntityId, ValueId, VarId};
 use infc_ir::graph::{Definition, Graph, Node};
 use infc_ir::op::{MapOp, Op};
 use infc_ir::scalar::Body;
@@ -69,17 +69,29 @@ pub(super) fn turn_outputs(flat: &mut Flat) {
     }
 }
 
-/// Whether maps alone lie between a value and a convolution of many taps and channels to many channels, which are not its last
+/// Whether only maps, and views that keep the last axis, lie between a value and a convolution of many taps and channels to many channels, which are not its last
 /// axis.
 fn is_of_convolution(graph: &Graph, value: ValueId) -> bool {
-    let shape = &graph.ty(value).shape;
     let mut at = value;
-    while let Some((_, node)) = graph.producer(at)
-        && matches!(node.op, Op::Map(_))
-    {
-        let same = |&&input: &&ValueId| graph.ty(input).shape == *shape && !comes_from_constant(graph, input);
-        let Some(&first) = node.inputs.iter().find(same) else { return false };
-        at = first;
+    while let Some((_, node)) = graph.producer(at) {
+        let shape = &graph.ty(at).shape;
+        at = match &node.op {
+            Op::Map(_) => {
+                let same = |&&input: &&ValueId| graph.ty(input).shape == *shape && !comes_from_constant(graph, input);
+                let Some(&first) = node.inputs.iter().find(same) else { return false };
+                first
+            }
+            // Groups of channels that are put together.
+            Op::View(view) => {
+                let last = shape.len().checked_sub(1).map(VarId::from_index);
+                let keeps_last = view.map.index.last().is_some_and(|e| last.is_some() && e.as_var() == last);
+                if !keeps_last || !view.map.valid.is_empty() {
+                    return false;
+                }
+                node.inputs[0]
+            }
+            _ => break,
+        };
     }
     let Some((_, Node { op: Op::Contract(op), inputs, .. })) = graph.producer(at) else { return false };
     let &[lhs, rhs] = &inputs[..] else { return false };
