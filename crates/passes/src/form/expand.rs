@@ -59,7 +59,7 @@ pub(super) struct Flat {
     /// What must hold, and the guard under which.
     pub(super) requires: Vec<(Option<usize>, Requirement)>,
     pub(super) choices: Choices,
-    /// Maps that do not join the kernel of what they read.
+    /// Maps that are kernels of their own, whatever they read.
     pub(super) apart: BTreeSet<NodeId>,
 }
 

@@ -260,7 +260,12 @@ impl<'a> Grouping<'a> {
         let (root, map) = self.trace(operand);
         let is_constant = matches!(self.flat.graph.producer(root), Some((_, n)) if matches!(n.op, Op::Constant(_)));
         let plain = map.index.iter().all(is_affine) || is_in_groups(&map);
-        if !plain && !is_constant && !self.absorb(root, operand) {
+        if !plain
+            && !is_constant
+            && self.home(operand).is_none()
+            && !self.absorb(root, operand)
+            && !self.reshape(operand)
+        {
             self.refuse(contraction, "an operand is read through divisions; it is copied first");
             self.ensure_in_memory(operand);
         }
@@ -362,8 +367,13 @@ impl<'a> Grouping<'a> {
     /// The group that writes this value and nothing else, if it is computed under the same conditions as a reader.
     fn sole_group(&self, value: ValueId, reader: NodeId) -> Option<usize> {
         let Some(Home::Group(id)) = self.home(value) else { return None };
-        let group = self.groups[id].as_ref()?;
+        let group = self.groups[id].as_ref().filter(|_| !self.is_seen_reshaped(value))?;
         (group.tails.len() == 1 && self.guard(group) == self.flat.guard(reader)).then_some(id)
+    }
+
+    /// Whether another value lies in this one's memory: it stays where it is.
+    pub(super) fn is_seen_reshaped(&self, value: ValueId) -> bool {
+        self.reshaped.iter().any(|&(_, root)| root == value)
     }
 
     /// True for a list of constants, in which a look-up finds a number per point as a function would.
@@ -460,12 +470,19 @@ impl<'a> Grouping<'a> {
     }
 
     /// Sees a value in the memory of another of which it is a reshape, if both may lie row-major and are themselves in memory
-    /// as wholes.
+    /// as wholes. What contractions make or read would rather lie otherwise.
     fn reshape(&mut self, value: ValueId) -> bool {
         let (seen, map) = self.trace(value);
         let graph = &self.flat.graph;
         let root = match self.home(seen) {
-            Some(Home::Input | Home::Group(_) | Home::Host(_)) => seen,
+            Some(Home::Input | Home::Host(_)) => seen,
+            Some(Home::Group(id)) => {
+                let is_pointwise = self.groups[id].as_ref().is_some_and(|group| group.anchor.is_none());
+                if !is_pointwise || self.contractions_read(seen) {
+                    return false;
+                }
+                seen
+            }
             Some(Home::Reshaped(root)) => root,
             Some(Home::Whole(_)) | None => return false,
         };
@@ -481,6 +498,22 @@ impl<'a> Grouping<'a> {
         self.homes[value.index()] = Some(Home::Reshaped(root));
         self.reshaped.push((value, root));
         true
+    }
+
+    /// Whether contractions read a value, itself or through views.
+    fn contractions_read(&self, value: ValueId) -> bool {
+        let graph = &self.flat.graph;
+        let mut work = vec![value];
+        while let Some(value) = work.pop() {
+            for &reader in self.readers.nodes(value) {
+                match &graph.nodes[reader].op {
+                    Op::Contract(_) => return true,
+                    Op::View(_) => work.extend(&graph.nodes[reader].outputs),
+                    _ => {}
+                }
+            }
+        }
+        false
     }
 
     /// Makes the group that writes `root` write `view` instead, if nobody needs anything else.

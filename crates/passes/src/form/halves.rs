@@ -161,6 +161,7 @@ fn of_value(grouping: &Grouping<'_>, known: &BTreeMap<ValueId, Fits>, value: Val
     while let Some(value) = open.pop() {
         match grouping.home(value) {
             Some(Home::Whole(whole)) => open.extend(grouping.wholes[whole].parts.iter().map(|(part, _)| *part)),
+            Some(Home::Reshaped(root)) => open.push(root),
             _ => all = all.and(known.get(&value).copied().unwrap_or(Fits::NONE)),
         }
     }

@@ -58,6 +58,7 @@ pub(super) fn place(
     let mut fixed: BTreeSet<ValueId> =
         graph.inputs.iter().chain(&graph.outputs).map(|p| families.root(p.value)).collect();
     fixed.extend(hosts().flat_map(|node| &node.outputs).chain(&dense).map(|&value| families.root(value)));
+    fixed.extend(grouping.reshaped.iter().map(|&(value, _)| value));
     let inner = inner_axes(grouping, &families, &fixed, kernels, choices);
     let halos = halos(grouping, &families, &fixed, formulated);
     let mut placement = Placement::default();

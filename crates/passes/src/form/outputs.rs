@@ -9,11 +9,11 @@
 //! kernel likes it.
 
 use super::expand::{Flat, is_merged_on_host};
-use super::prepare::{comes_from_constant, copy};
+use super::prepare::{Readers, comes_from_constant, copy};
 use crate::graph::evaluate::computable;
 use infc_ir::entity::{EntityId, ValueId, VarId};
 use infc_ir::graph::{Definition, Graph, Node};
-use infc_ir::op::{MapOp, Op};
+use infc_ir::op::{ContractOp, MapOp, Op};
 use infc_ir::scalar::Body;
 use std::collections::BTreeSet;
 
@@ -57,9 +57,10 @@ pub(super) fn compute_outputs(graph: &mut Graph) {
 
 /// Puts an identity map behind convolutions whose results are outputs, which stays a kernel of its own.
 pub(super) fn turn_outputs(flat: &mut Flat) {
+    let readers = Readers::new(&flat.graph);
     for n in 0..flat.graph.outputs.len() {
         let value = flat.graph.outputs[n].value;
-        if !is_of_convolution(&flat.graph, value) {
+        if !readers.nodes(value).is_empty() || !is_of_convolution(&flat.graph, &readers, value) {
             continue;
         }
         let Some((user, _)) = flat.graph.producer(value) else { continue };
@@ -69,32 +70,35 @@ pub(super) fn turn_outputs(flat: &mut Flat) {
     }
 }
 
-/// Whether only maps, and views that keep the last axis, lie between a value and a convolution of many taps and channels to many channels, which are not its last
-/// axis.
-fn is_of_convolution(graph: &Graph, value: ValueId) -> bool {
-    let mut at = value;
-    while let Some((_, node)) = graph.producer(at) {
+/// Whether a value is computed, through maps and views that keep the last axis and that nobody else reads, of a convolution of many
+/// taps and channels to many channels, which are not its last axis.
+fn is_of_convolution(graph: &Graph, readers: &Readers, value: ValueId) -> bool {
+    let mut work = vec![value];
+    while let Some(at) = work.pop() {
+        let Some((id, node)) = graph.producer(at) else { continue };
         let shape = &graph.ty(at).shape;
-        at = match &node.op {
+        let is_alone = |input: &ValueId| readers.nodes(*input) == [id] && !readers.is_output(*input);
+        match &node.op {
             Op::Map(_) => {
-                let same = |&&input: &&ValueId| graph.ty(input).shape == *shape && !comes_from_constant(graph, input);
-                let Some(&first) = node.inputs.iter().find(same) else { return false };
-                first
+                let same = |input: &&ValueId| graph.ty(**input).shape == *shape && is_alone(input);
+                work.extend(node.inputs.iter().filter(same));
             }
             // Groups of channels that are put together.
-            Op::View(view) => {
+            Op::View(view) if view.map.valid.is_empty() => {
                 let last = shape.len().checked_sub(1).map(VarId::from_index);
                 let keeps_last = view.map.index.last().is_some_and(|e| last.is_some() && e.as_var() == last);
-                if !keeps_last || !view.map.valid.is_empty() {
-                    return false;
-                }
-                node.inputs[0]
+                work.extend(node.inputs.iter().filter(|input| keeps_last && is_alone(input)));
             }
-            _ => break,
-        };
+            Op::Contract(op) if convolves(graph, node, op) => return true,
+            _ => {}
+        }
     }
-    let Some((_, Node { op: Op::Contract(op), inputs, .. })) = graph.producer(at) else { return false };
-    let &[lhs, rhs] = &inputs[..] else { return false };
+    false
+}
+
+/// Whether a contraction is such a convolution.
+fn convolves(graph: &Graph, node: &Node, op: &ContractOp) -> bool {
+    let &[lhs, rhs] = &node.inputs[..] else { return false };
     let (image, filter) = match [lhs, rhs].map(|value| comes_from_constant(graph, value)) {
         [false, true] => (&op.lhs, (&op.rhs, rhs)),
         [true, false] => (&op.rhs, (&op.lhs, lhs)),

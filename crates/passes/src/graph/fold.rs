@@ -24,7 +24,8 @@ const MAX_WORK: usize = 1 << 28;
 /// update.
 const POINTS_PER_BYTE: usize = 64;
 
-/// Vector instructions that an element of a table saves at least.
+/// Vector instructions that an operation takes for which an element of a table is worth a look-up: those of functions, not quotients of
+/// places.
 const TABLE_COST: f64 = 12.0;
 
 /// Replaces nodes by the constants that they compute.
@@ -183,7 +184,7 @@ fn fold(graph: &Graph, id: NodeId, cx: &PassContext) -> Result<Option<Vec<Tensor
 /// positions are not.
 fn table(graph: &Graph, id: NodeId, op: &MapOp, cx: &PassContext) -> Result<Option<Vec<Tensor>>, PassError> {
     let node = &graph.nodes[id];
-    let cost: f64 = op.body.ops.iter().map(operation_cost).sum();
+    let cost = op.body.ops.iter().map(operation_cost).fold(0.0, f64::max);
     let bytes = |&value: &ValueId| {
         let ty = graph.ty(value);
         static_len(&ty.shape).and_then(|len| ty.dtype.storage_bytes(len))

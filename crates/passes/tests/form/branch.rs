@@ -117,3 +117,25 @@ graph @requires(%x: f32[N], %c: bool[]) -> (y: %0) where N in 1..=9 {
     let depths: Vec<usize> = plan.requires.iter().map(|(under, _)| under.len()).collect();
     assert_eq!(depths, [0, 1], "{plan}");
 }
+
+/// A branch sees a value under another shape, whose kernel then may not write it under a third one for who comes later.
+#[test]
+fn a_branch_sees_a_reshape_of_a_view_that_it_captures() {
+    let graph = graph(
+        r#"
+graph @captured(%x: f32[4, 6], %c: bool[]) -> (y: %3, z: %4) {
+  %0 = map [p -> p * 2] %x : f32[4, 6]
+  %1 = view [i -> div(i, 6), mod(i, 6)] %0 : f32[24]
+  %2 = const "p" : i64[2] = [3, 11]
+  %3 = if %c, %1, %2 : f32[2, 2] = graph @then(%a: f32[24], %p: i64[2]) -> (y: %1) {
+    %0 = view [i, j -> 2*i + j] %a : f32[12, 2]
+    %1 = gather 0 %0, %p : f32[2, 2]
+  } else graph @otherwise(%a: f32[24], %p: i64[2]) -> (y: %0) {
+    %0 = view [i, j -> 2*i + j] %a : f32[2, 2]
+  }
+  %4 = gather 0 %1, %2 : f32[2]
+}"#,
+    );
+    let values: Vec<f32> = (0..24).map(|n| n as f32 - 2.5).collect();
+    both_ways(&graph, &[Tensor::from_elements(&[4, 6], &values).expect("as many as it says")]);
+}

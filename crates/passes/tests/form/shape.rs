@@ -701,3 +701,22 @@ fn conv1x1(net: &mut Net, x: ValueId, channels: usize, seed: u32) -> ValueId {
     let y = net.contract("ncw,kc->nkw", x, w);
     net.with_number(BinaryOp::Max, y, 0.0)
 }
+
+/// What contractions alone read of constants is made where they read it, unless one of them sees it under another shape.
+#[test]
+fn what_is_seen_under_another_shape_stays_where_it_is() {
+    let mut net = Net::new();
+    let w = net.weights(&[4, 4, 8], 1);
+    let made = net.unary(UnaryOp::Exp, w);
+    let flat = net.view(made, &[i(0).floor_div(&c(4)), i(0).modulo(&c(4)), i(1)], &[16, 8]);
+    let x = net.input(&[3, 16]);
+    let a = net.contract("mk,kn->mn", x, flat);
+    let backwards: Vec<i64> = (0..16).rev().collect();
+    let b = net.gather(flat, Tensor::from_elements(&[16], &backwards).expect("as many as it says"), 0);
+    let z = net.input(&[5, 4]);
+    let d = net.contract("ma,abk->mbk", z, made);
+    for output in [a, b, d] {
+        net.output(output);
+    }
+    check(&net);
+}

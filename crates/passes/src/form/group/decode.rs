@@ -26,7 +26,11 @@ impl Grouping<'_> {
         let Some(group) = &self.groups[id] else { return Vec::new() };
         let alone =
             group.anchor.is_none() && group.tails.len() == 1 && self.guard(group) == self.flat.guard(contraction);
-        if !alone || !self.is_decoding(&group.nodes) || !self.only_contractions_read(root) {
+        if !alone
+            || self.is_seen_reshaped(root)
+            || !self.is_decoding(&group.nodes)
+            || !self.only_contractions_read(root)
+        {
             return Vec::new();
         }
         self.dissolve(id)

@@ -30,8 +30,10 @@ const MOST_UNROLLED_GROUP: i64 = 8;
 pub(super) struct Loops {
     /// Over tiles, from outermost to innermost, with the axis.
     pub(super) outer: Vec<(String, usize)>,
-    /// Inside a tile: rows, then vectors, then lanes.
+    /// Inside a tile: rows, then vectors, then points along a cache line, then lanes.
     pub(super) inner: Vec<String>,
+    /// The axis along which a turn takes all of a cache line, and how many points that is.
+    pub(super) line: Option<(usize, i64)>,
     /// Rows of a turn of the first outer loop, if that is over strips or chunks of rows.
     pub(super) strip_rows: Option<i64>,
 }
@@ -70,6 +72,11 @@ impl Chooser<'_> {
                 vectors.push(l);
                 outer = o;
             } else if let Some((_, elements)) = lines.filter(|&(along, _)| along == axis) {
+                if points.is_some_and(|points| points <= elements) {
+                    along_line = Some(a.name.clone());
+                    continue;
+                }
+                loops.line = Some((axis, elements));
                 let (o, i) = (format!("{}_o", a.name), format!("{}_i", a.name));
                 self.split_step(&name, &a.name, elements, &o, &i);
                 along_line = Some(i);
@@ -325,7 +332,8 @@ impl Chooser<'_> {
         let turns = |place: usize, axis: usize| {
             let is_known = stage.axes[axis].extent.as_const().is_some();
             let points = extent(self.kernel, stage, axis).min(if is_known { i64::MAX } else { SURE_POINTS });
-            let per_turn = loops.strip_rows.filter(|_| place == 0).unwrap_or_else(|| tile.points(axis));
+            let along_line = loops.line.filter(|&(along, _)| along == axis).map(|(_, elements)| elements);
+            let per_turn = loops.strip_rows.filter(|_| place == 0).or(along_line).unwrap_or_else(|| tile.points(axis));
             (points + per_turn - 1) / per_turn
         };
         let points: f64 = (0..stage.axes.len()).map(|a| extent(self.kernel, stage, a) as f64).product();

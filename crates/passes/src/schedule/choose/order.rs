@@ -42,7 +42,8 @@ impl Chooser<'_> {
         let vector = tile.vector_axis.filter(|_| stage.reducer.is_none())?;
         let gathers = self.accesses[id.index()].iter().filter(|a| a.steps[vector] == Step::Far);
         let along = |a: &Access| {
-            let axis = (0..stage.axes.len()).find(|&n| a.steps[n] == Step::One)?;
+            let is_along = |&n: &usize| a.steps[n] == Step::One && stage.axes[n].kind == AxisKind::Parallel;
+            let axis = (0..stage.axes.len()).find(is_along)?;
             Some((axis, (CACHE_LINE / a.elem_bytes.max(1) as i64).max(1)))
         };
         gathers.filter_map(along).next()

@@ -270,16 +270,16 @@ impl<'a> Chooser<'a> {
         let sums_in_lanes = main.is_some() && root_tile.vector_axis.is_none() && root_tile.lanes > 1;
         let mut apart = sums_in_lanes && cost(stage) > SCALAR_COST && self.run_of(root).is_none();
         if apart {
-            let cycles = std::mem::replace(&mut self.cycles, cycles);
+            let before = std::mem::replace(&mut self.cycles, cycles);
             let tile = self.tile(root, Some(self.store_moves(root)), self.extents(root));
             // Of a vector whose last points do not exist, their sums are computed all the same.
             let is_known = |axis: usize| stage.axes[axis].extent.as_const().is_some();
-            apart = tile.vector_axis.is_none_or(is_known)
-                || main.is_none_or(|main| reduction_points(self.kernel, &self.kernel.stages[main]) < MANY_POINTS);
+            let sums = main.map_or(0.0, |main| reduction_points(self.kernel, &self.kernel.stages[main]));
+            apart = sums < MANY_POINTS || tile.vector_axis.is_none_or(is_known);
             if apart {
                 root_tile = tile;
             } else {
-                self.cycles = cycles;
+                self.cycles = before;
             }
         }
         let (in_step, main) = if apart { (Vec::new(), None) } else { (in_step, main) };
