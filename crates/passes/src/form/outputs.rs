@@ -70,8 +70,8 @@ pub(super) fn turn_outputs(flat: &mut Flat) {
     }
 }
 
-/// Whether a value is computed, through maps and views that keep the last axis and that nobody else reads, of a convolution of many
-/// taps and channels to many channels, which are not its last axis.
+/// Whether a value is computed, through maps and views that keep the last axis and that nobody else reads, of a convolution of
+/// many taps and channels to many channels, which are not its last axis.
 fn is_of_convolution(graph: &Graph, readers: &Readers, value: ValueId) -> bool {
     let mut work = vec![value];
     while let Some(at) = work.pop() {

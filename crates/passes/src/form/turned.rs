@@ -1,8 +1,8 @@
 //! Right operands of contractions of two computed values, as vectors of their columns want them.
 //!
 //! Constants are packed when compiling ([`super::pack`]). What is computed is copied: into a layout in which columns are
-//! neighbours (`Σ q[m,k]·k[n,k]`), or not far from the next point's, or, of bytes, in groups along the sum, `[K/4][N][4]`, which dot products take four points of
-//! the sum at a time from. A copy reads every element once, a product as often as there are rows.
+//! neighbours (`Σ q[m,k]·k[n,k]`), or follow those of the point before, or, of bytes, in groups along the sum, `[K/4][N][4]`,
+//! which dot products take four points of the sum at a time from. A copy reads every element once, a product as often as there are rows.
 
 use super::bijection::is_affine;
 use super::prepare::{copy, is_made_of_constants, trace};
@@ -19,8 +19,8 @@ use infc_ir::schedule::Intrinsic;
 /// Fewer rows or columns than this are not worth turning an operand round.
 const MIN_TURNED: i64 = 16;
 
-/// What is read of an operand for each row that, if it lies apart, no first-level cache holds: 512 values of 64 floats. With fewer
-/// a copy took 0 to 2 % longer (50 to 257 tokens of eight transformers), with 1,500 of them a ninth less.
+/// What is read of an operand for each row that, if it lies apart, no first-level cache holds: 512 values of 64 floats. With
+/// fewer a copy took 0 to 2 % longer (50 to 257 tokens of eight transformers), with 1,500 of them a ninth less.
 const MANY_BYTES: i64 = 128 << 10;
 
 /// Makes a contraction read a copy of its right operand if that is worth it.

@@ -24,8 +24,8 @@ const MAX_WORK: usize = 1 << 28;
 /// update.
 const POINTS_PER_BYTE: usize = 64;
 
-/// Vector instructions that an operation takes for which an element of a table is worth a look-up: those of functions, not quotients of
-/// places.
+/// Vector instructions that an operation takes for which an element of a table is worth a look-up: those of functions, not
+/// quotients of places.
 const TABLE_COST: f64 = 12.0;
 
 /// Replaces nodes by the constants that they compute.
