@@ -366,7 +366,7 @@ def movement():
     case("roll", lambda m: (lambda x: m.op("Concat", m.op("Slice", x, m.constant([3]), m.constant([9999]), m.constant([1])), m.op("Slice", x, m.constant([0]), m.constant([3]), m.constant([1])), axis=1))(m.input((batch(1), height(56), width(56), 96))))
     case("unfold_patches", lambda m: m.op("Transpose", m.op("Reshape", m.input((batch(1), 3, 224, 224)), m.constant([0, 3, 14, 16, 14, 16])), perm=[0, 2, 4, 3, 5, 1]))
     case("trilu", lambda m: m.op("Trilu", m.input((batch(), length(512), length(512))), upper=0))
-    case("eyelike", lambda m: m.op("Add", m.op("EyeLike", *[m.input((512, 512))] * 1), m.input((512, 512))))
+    case("eyelike", lambda m: m.op("Add", m.op("EyeLike", m.input((512, 512))), m.input((512, 512))))
     case("reverse_sequence", lambda m: m.op("ReverseSequence", m.input((length(128), batch(), 64)), m.set(m.input((batch(),), INT64), numpy.arange(8) * 10 + 20), time_axis=0, batch_axis=1))
     case("compress", lambda m: m.op("Compress", m.input((length(4096), 64)), m.input((length(4096),), BOOL), axis=0))
     case("nonzero", lambda m: m.op("NonZero", m.input((length(65536),), BOOL, high=0.1)))
@@ -428,7 +428,7 @@ def products():
 
 
 def attention():
-    def heads(m, rows, count, size, name=length):
+    def heads(m, rows, count, size):
         return m.op("Transpose", m.op("Reshape", m.input((batch(1), rows, count * size)), m.constant([0, 0, count, size])), perm=[0, 2, 1, 3])
 
     def spelled(m, rows, columns, count=12, size=64, mask=None):

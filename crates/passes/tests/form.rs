@@ -19,6 +19,8 @@ mod padding;
 mod random;
 #[path = "form/recurrent.rs"]
 mod recurrent;
+#[path = "form/reshapes.rs"]
+mod reshapes;
 #[path = "form/run.rs"]
 mod run;
 #[path = "form/shape.rs"]

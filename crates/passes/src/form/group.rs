@@ -8,8 +8,9 @@
 
 mod decode;
 mod fuse;
+mod reshape;
 
-use super::bijection::{is_affine, keeps_order, reads_once};
+use super::bijection::{is_affine, reads_once};
 use super::choices::{Choices, Way, origins_of, text_of};
 use super::expand::Flat;
 use super::log::{PlanLog, Refusal};
@@ -91,6 +92,8 @@ pub(super) struct Grouping<'a> {
     pub(super) wholes: Vec<Whole>,
     /// Values that lie in the memory of others, of which they are reshapes.
     pub(super) reshaped: Vec<(ValueId, ValueId)>,
+    /// Those others.
+    roots_of_reshaped: BTreeSet<ValueId>,
     /// Host operations, in the graph's order.
     pub(super) hosts: Vec<NodeId>,
     /// Choices that tell symbols their values, in the graph's order.
@@ -125,6 +128,7 @@ impl<'a> Grouping<'a> {
             groups: Vec::new(),
             wholes: Vec::new(),
             reshaped: Vec::new(),
+            roots_of_reshaped: BTreeSet::new(),
             hosts: Vec::new(),
             binds: Vec::new(),
             homes,
@@ -371,11 +375,6 @@ impl<'a> Grouping<'a> {
         (group.tails.len() == 1 && self.guard(group) == self.flat.guard(reader)).then_some(id)
     }
 
-    /// Whether another value lies in this one's memory: it stays where it is.
-    pub(super) fn is_seen_reshaped(&self, value: ValueId) -> bool {
-        self.reshaped.iter().any(|&(_, root)| root == value)
-    }
-
     /// True for a list of constants, in which a look-up finds a number per point as a function would.
     fn is_table(&self, data: ValueId) -> bool {
         movement::constant(&self.flat.graph, data).is_some_and(|table| table.tensor.rank() == 1)
@@ -467,53 +466,6 @@ impl<'a> Grouping<'a> {
         }
         let nodes: Vec<NodeId> = self.flat.graph.producer(value).map(|(n, _)| n).into_iter().collect();
         self.begin(None, &nodes, &[value]);
-    }
-
-    /// Sees a value in the memory of another of which it is a reshape, if both may lie row-major and are themselves in memory
-    /// as wholes. What contractions make or read would rather lie otherwise.
-    fn reshape(&mut self, value: ValueId) -> bool {
-        let (seen, map) = self.trace(value);
-        let graph = &self.flat.graph;
-        let root = match self.home(seen) {
-            Some(Home::Input | Home::Host(_)) => seen,
-            Some(Home::Group(id)) => {
-                let is_pointwise = self.groups[id].as_ref().is_some_and(|group| group.anchor.is_none());
-                if !is_pointwise || self.contractions_read(seen) {
-                    return false;
-                }
-                seen
-            }
-            Some(Home::Reshaped(root)) => root,
-            Some(Home::Whole(_)) | None => return false,
-        };
-        // What is put together of parts has parts that lie where it does.
-        let becomes_a_part = |value: ValueId| {
-            let is_whole = |&n: &NodeId| matches!(graph.nodes[n].op, Op::Concat(_) | Op::If(_));
-            self.readers.nodes(value).iter().any(is_whole)
-        };
-        let is_alone = ![root, value].into_iter().any(becomes_a_part) && !self.readers.is_output(value);
-        if !is_alone || !keeps_order(&map, &graph.ty(value).shape, &graph.ty(seen).shape) {
-            return false;
-        }
-        self.homes[value.index()] = Some(Home::Reshaped(root));
-        self.reshaped.push((value, root));
-        true
-    }
-
-    /// Whether contractions read a value, itself or through views.
-    fn contractions_read(&self, value: ValueId) -> bool {
-        let graph = &self.flat.graph;
-        let mut work = vec![value];
-        while let Some(value) = work.pop() {
-            for &reader in self.readers.nodes(value) {
-                match &graph.nodes[reader].op {
-                    Op::Contract(_) => return true,
-                    Op::View(_) => work.extend(&graph.nodes[reader].outputs),
-                    _ => {}
-                }
-            }
-        }
-        false
     }
 
     /// Makes the group that writes `root` write `view` instead, if nobody needs anything else.

@@ -5,6 +5,7 @@
 //! outputs   outputs that nothing computes are copied
 //! append    states that grow in place
 //! nest      concatenations that are parts of others
+//! convolved outputs of convolutions are turned round behind them
 //! prepare   copies that nothing can do without
 //! group     which nodes share a kernel                    (fuse, bijection)
 //! lower     a group's stages and their expressions        (anchor, body)
@@ -28,6 +29,7 @@ mod branches;
 mod budget;
 mod choices;
 pub(crate) mod contraction;
+mod convolved;
 mod error;
 mod expand;
 mod filtering;
@@ -120,7 +122,7 @@ fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
     let states = append::plan(&mut flat, &options.states, options.appends.as_deref());
     nest::nest(&mut flat);
     if options.turns {
-        outputs::turn_outputs(&mut flat);
+        convolved::run(&mut flat);
     }
     prepare::prepare(&mut flat, &states, options.turns);
     let choices = std::mem::take(&mut flat.choices);

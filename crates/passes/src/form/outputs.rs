@@ -3,25 +3,14 @@
 //! An output may be an input, a constant, what a host operation makes, a view of one of these, or the same value as
 //! another output. Buffers of the caller are filled by kernels, so each such output gets an identity map of its own: a
 //! copy.
-//!
-//! So does what a convolution makes. Its kernel would like channels to be neighbours, but outputs are row-major: vectors of
-//! channels would be written element by element, and there would be no minimal filtering. The copy turns round what lies as the
-//! kernel likes it.
 
-use super::expand::{Flat, is_merged_on_host};
-use super::prepare::{Readers, comes_from_constant, copy};
+use super::expand::is_merged_on_host;
 use crate::graph::evaluate::computable;
-use infc_ir::entity::{EntityId, ValueId, VarId};
-use infc_ir::graph::{Definition, Graph, Node};
-use infc_ir::op::{ContractOp, MapOp, Op};
+use infc_ir::entity::ValueId;
+use infc_ir::graph::{Definition, Graph};
+use infc_ir::op::{MapOp, Op};
 use infc_ir::scalar::Body;
 use std::collections::BTreeSet;
-
-/// Products per result that make a copy of it cheap.
-const MANY_POINTS: i64 = 64;
-
-/// Channels that fill a vector.
-const MANY_CHANNELS: i64 = 16;
 
 /// Puts an identity map before every output that needs one.
 pub(super) fn compute_outputs(graph: &mut Graph) {
@@ -53,69 +42,6 @@ pub(super) fn compute_outputs(graph: &mut Graph) {
         let results = vec![body.param(0, ty.dtype)];
         graph.outputs[n].value = graph.add(Op::Map(MapOp { body, results }), &[value], ty, origin);
     }
-}
-
-/// Puts an identity map behind convolutions whose results are outputs, which stays a kernel of its own.
-pub(super) fn turn_outputs(flat: &mut Flat) {
-    let readers = Readers::new(&flat.graph);
-    for n in 0..flat.graph.outputs.len() {
-        let value = flat.graph.outputs[n].value;
-        if !readers.nodes(value).is_empty() || !is_of_convolution(&flat.graph, &readers, value) {
-            continue;
-        }
-        let Some((user, _)) = flat.graph.producer(value) else { continue };
-        let copied = copy(&mut flat.graph, value, user);
-        flat.graph.outputs[n].value = copied;
-        flat.apart.extend(flat.graph.producer(copied).map(|(id, _)| id));
-    }
-}
-
-/// Whether a value is computed, through maps and views that keep the last axis and that nobody else reads, of a convolution of
-/// many taps and channels to many channels, which are not its last axis.
-fn is_of_convolution(graph: &Graph, readers: &Readers, value: ValueId) -> bool {
-    let mut work = vec![value];
-    while let Some(at) = work.pop() {
-        let Some((id, node)) = graph.producer(at) else { continue };
-        let shape = &graph.ty(at).shape;
-        let is_alone = |input: &ValueId| readers.nodes(*input) == [id] && !readers.is_output(*input);
-        match &node.op {
-            Op::Map(_) => {
-                let same = |input: &&ValueId| graph.ty(**input).shape == *shape && is_alone(input);
-                work.extend(node.inputs.iter().filter(same));
-            }
-            // Groups of channels that are put together.
-            Op::View(view) if view.map.valid.is_empty() => {
-                let last = shape.len().checked_sub(1).map(VarId::from_index);
-                let keeps_last = view.map.index.last().is_some_and(|e| last.is_some() && e.as_var() == last);
-                work.extend(node.inputs.iter().filter(|input| keeps_last && is_alone(input)));
-            }
-            Op::Contract(op) if convolves(graph, node, op) => return true,
-            _ => {}
-        }
-    }
-    false
-}
-
-/// Whether a contraction is such a convolution.
-fn convolves(graph: &Graph, node: &Node, op: &ContractOp) -> bool {
-    let &[lhs, rhs] = &node.inputs[..] else { return false };
-    let (image, filter) = match [lhs, rhs].map(|value| comes_from_constant(graph, value)) {
-        [false, true] => (&op.lhs, (&op.rhs, rhs)),
-        [true, false] => (&op.rhs, (&op.lhs, lhs)),
-        _ => return false,
-    };
-    let extent =
-        |label: u8| filter.0.iter().position(|&l| l == label).and_then(|n| graph.ty(filter.1).shape[n].as_const());
-    let of_filter = |summed: bool| {
-        let chosen = move |label: &&u8| if summed { !op.output.contains(label) } else { !image.contains(label) };
-        filter.0.iter().filter(chosen).filter_map(|&label| extent(label)).filter(|&extent| extent > 1)
-    };
-    let is_last = op.output.last().is_none_or(|last| !image.contains(last) || filter.0.contains(last));
-    // With one label summed, lanes along an image's rows do as well.
-    !is_last
-        && of_filter(true).count() > 1
-        && of_filter(true).product::<i64>() >= MANY_POINTS
-        && of_filter(false).product::<i64>() >= MANY_CHANNELS
 }
 
 /// What a chain of views begins with.

@@ -6,6 +6,7 @@
 
 use super::bijection::is_affine;
 use super::prepare::{copy, is_made_of_constants, trace};
+use super::reorder::memory_steps;
 use crate::graph::movement;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{NodeId, ValueId, VarId};
@@ -106,20 +107,13 @@ impl Product {
         let ([summed], Some(column)) = (&summed[..], self.op.rhs.iter().position(|&l| l == label)) else {
             return false;
         };
-        let known = [&rhs[*summed], &rhs[column]].map(Dim::as_const);
-        let ([Some(points), Some(columns)], Some(step)) = (known, self.step(graph, *summed)) else { return false };
+        let (root, map) = trace(graph, self.rhs);
+        let steps = memory_steps(&Layout::dense(&graph.ty(root).shape), &map.index, rhs.len());
+        let known = [rhs[*summed].as_const(), rhs[column].as_const(), steps[*summed]];
+        let [Some(points), Some(columns), Some(step)] = known else { return false };
         let bytes =
             points.saturating_mul(columns).saturating_mul(graph.ty(self.rhs).dtype.size_bytes().unwrap_or(1) as i64);
         has_many_rows && step > columns && bytes >= MANY_BYTES
-    }
-
-    /// How many elements apart neighbours along an axis of the right operand lie, if what it is a view of is row-major.
-    fn step(&self, graph: &Graph, axis: usize) -> Option<i64> {
-        let (root, map) = trace(graph, self.rhs);
-        let strides = Layout::dense(&graph.ty(root).shape).strides;
-        let var = VarId(axis as u32);
-        let along = map.index.iter().zip(strides).map(|(index, stride)| Some(index.linear_in(var)?.0 * stride));
-        along.sum::<Option<Dim>>()?.as_const()
     }
 
     /// What is summed several points at a time, and how many, if an instruction takes the operands' types and the left one
