@@ -73,7 +73,11 @@ impl Ranges {
         let lower = self.uppers.iter().rev().find_map(|(var, upper)| self.with_upper(e, *var, upper));
         let shown = match lower {
             Some(lower) => self.show(&lower, enough, steps),
-            None => e.terms().iter().find_map(|term| self.show_by_parts(e, term, enough, steps)).flatten(),
+            None => {
+                // What makes it less comes first: the others may do as they are.
+                let (less, more): (Vec<_>, Vec<_>) = e.terms().iter().partition(|term| term.coefficient < 0);
+                less.into_iter().chain(more).find_map(|term| self.show_by_parts(e, term, enough, steps)).flatten()
+            }
         };
         known.max(shown)
     }
@@ -89,16 +93,28 @@ impl Ranges {
         (others_min >= 0).then(|| e.clone() - factor.clone() * IndexExpr::var(var) + factor * upper.clone())
     }
 
-    /// Takes a division or an extremum apart that stands alone in a term; `None` if there is none in it.
+    /// Takes a division, a remainder or an extremum apart that stands alone in a term, or a factor out; `None` if there is
+    /// nothing of that kind in it.
     fn show_by_parts(&self, e: &IndexExpr, term: &Term, enough: i64, steps: &mut usize) -> Option<Option<i64>> {
-        let [atom] = &term.atoms[..] else { return None };
+        let [atom] = &term.atoms[..] else { return self.show_by_factor(e, term, enough, steps) };
         let factor = term.coefficient;
         let rest = e.clone() - IndexExpr::atom(atom.clone()).scale(factor);
         match atom {
-            Atom::Symbol(_) | Atom::Var(_) | Atom::Mod(_) => None,
+            Atom::Symbol(_) | Atom::Var(_) => None,
+            // What is left over is less than the divisor.
+            Atom::Mod(pair) => (factor < 0 && pair.1.as_const().is_none() && self.is_positive(&pair.1, &pair.0))
+                .then(|| self.show(&(rest + (pair.1.clone() - 1).scale(factor)), enough, steps)),
             Atom::FloorDiv(pair) => {
+                let Some(divisor) = pair.1.as_const() else {
+                    let bound = match factor {
+                        ..0 => self.most_quotient(pair, steps)?,
+                        _ if self.interval(&pair.0).min? >= 0 && self.is_positive(&pair.1, &pair.0) => 0.into(),
+                        _ => return None,
+                    };
+                    return Some(self.show(&(rest + bound.scale(factor)), enough, steps));
+                };
                 // d·(x div d) = x − x mod d.
-                let divisor = pair.1.as_const().filter(|d| (1..1 << 20).contains(d))?;
+                let divisor = Some(divisor).filter(|d| (1..1 << 20).contains(d))?;
                 let whole = pair.0.clone() - pair.0.modulo(&pair.1);
                 let scaled = rest.scale(divisor) + whole.scale(factor);
                 let shown = self.show(&scaled, enough.saturating_mul(divisor), steps);
@@ -117,6 +133,87 @@ impl Ranges {
             }
         }
     }
+
+    /// Of what has a factor in common with a negative term, the rest of the product: `f·a + b` is no less than `b` where neither
+    /// `f` nor `a` is negative.
+    fn show_by_factor(&self, e: &IndexExpr, term: &Term, enough: i64, steps: &mut usize) -> Option<Option<i64>> {
+        if term.coefficient > 0 {
+            return None;
+        }
+        term.atoms.iter().find_map(|factor| {
+            let atom = IndexExpr::atom(factor.clone());
+            if self.interval(&atom).min.is_none_or(|min| min < 0) {
+                return None;
+            }
+            let with: Vec<Term> = e.terms().iter().filter(|t| t.atoms.contains(factor)).cloned().collect();
+            let product = IndexExpr::from_terms(with, 0);
+            let other = product.divide_by_monomial(&atom)?;
+            let shown = self.show(&other, 0, steps)?;
+            (shown >= 0).then(|| self.show(&(e.clone() - product), enough, steps))
+        })
+    }
+
+    /// What a quotient by a size never exceeds: where it is of variables that together go through so many times the size.
+    fn most_quotient(&self, (point, size): &(IndexExpr, IndexExpr), steps: &mut usize) -> Option<IndexExpr> {
+        if !self.is_positive(size, point) {
+            return None;
+        }
+        let whole = self.turns_of(point).into_iter().find_map(|turns| {
+            let (step, _) = point.linear_in(turns.var)?;
+            let points = step.as_const().filter(|step| step % turns.tiles == 0)? / turns.tiles;
+            turns.product.scale(points).divide_by_monomial(size)
+        })?;
+        let left = whole.clone() * size.clone() - 1 - point.clone();
+        self.show(&left, 0, steps).is_some_and(|min| min >= 0).then(|| whole - 1)
+    }
+
+    /// Whether a size is at least 1: by its interval, or since variables of loops that an expression has would not exist otherwise.
+    fn is_positive(&self, size: &IndexExpr, of: &IndexExpr) -> bool {
+        if self.interval(size).min.is_some_and(|min| min >= 1) {
+            return true;
+        }
+        let ([Term { atoms, coefficient: 1.. }], 0) = (size.terms(), size.constant_part()) else { return false };
+        let factors = IndexExpr::from_terms(vec![Term { atoms: atoms.clone(), coefficient: 1 }], 0);
+        self.turns_of(of).iter().any(|turns| turns.product.divide_by_monomial(&factors).is_some())
+    }
+
+    /// Products of sizes, none of which is 0 as there are variables of loops in an expression: numbers of turns, and what these
+    /// are parts of.
+    fn turns_of(&self, e: &IndexExpr) -> Vec<Turns> {
+        let at_least = |e: &IndexExpr, least: i64| self.interval(e).min.is_some_and(|min| min >= least);
+        let is_product = |e: &IndexExpr| {
+            let size = |atom: &Atom| at_least(&IndexExpr::atom(atom.clone()), 0);
+            matches!(e.terms(), [term] if term.coefficient > 0 && term.atoms.iter().all(size)) && e.constant_part() == 0
+        };
+        let mut found = Vec::new();
+        for &(var, ref upper) in &self.uppers {
+            if !e.uses_var(var) || !at_least(&IndexExpr::var(var), 0) {
+                continue;
+            }
+            let (mut product, mut tiles) = (upper.clone() + 1, 1i64);
+            while is_product(&product) {
+                found.push(Turns { var, product: product.clone(), tiles });
+                // A part of a number that is not negative is at least 1 only if the number is.
+                let [Term { atoms, coefficient: 1 }] = product.terms() else { break };
+                let ([Atom::FloorDiv(pair)] | [Atom::Mod(pair)]) = &atoms[..] else { break };
+                let Some(divisor) = pair.1.as_const().filter(|d| (1..1 << 20).contains(d)) else { break };
+                if matches!(atoms[0], Atom::FloorDiv(_)) {
+                    tiles = tiles.saturating_mul(divisor);
+                }
+                product = pair.0.clone();
+            }
+        }
+        found
+    }
+}
+
+/// What a loop's number of turns is, or is a part of.
+struct Turns {
+    var: VarId,
+    /// Of sizes, each of which is at least 1 where the variable has a value.
+    product: IndexExpr,
+    /// By how much it was divided to be a number of turns.
+    tiles: i64,
 }
 
 #[cfg(test)]
@@ -237,5 +334,85 @@ mod tests {
             }
         }
         assert!(shown > 100, "{shown}");
+    }
+
+    /// Rows and columns of an image whose size nobody knows, counted as one, eight points a turn and then four, two and one: what a
+    /// window reads around them, with a stride or without, is within the halo, and not within less.
+    #[test]
+    fn joined_rows_and_columns_stay_below_their_sizes() {
+        let (height, width) = (IndexExpr::symbol(SIZE), IndexExpr::symbol(SymbolId(1)));
+        let doubled = [height.clone(), width.clone()].map(|size| size.scale(2));
+        for (stride, [height, width]) in [(1, [height.clone(), width.clone()]), (2, [height, width]), (1, doubled)] {
+            let size = |of: &IndexExpr| if stride == 1 { of.clone() } else { of.ceil_div(&2.into()) };
+            let (rows, columns) = (size(&height), size(&width));
+            let (mut base, mut left) = (IndexExpr::constant(0), rows.clone() * columns.clone());
+            for step in [8, 4, 2, 1] {
+                let turns = left.floor_div(&step.into());
+                let mut ranges = loops(&[turns.clone(), step.into(), 3.into()]);
+                ranges.set_var(VarId(0), Interval { min: Some(0), max: None });
+                let point = base.clone() + var(0).scale(step) + var(1);
+                let row = point.floor_div(&columns).scale(stride) + var(2) - 1;
+                let column = point.modulo(&columns).scale(stride) + var(2) - 1;
+                for (at, of) in [(&row, &height), (&column, &width)] {
+                    assert_eq!(ranges.lt(at, &(of.clone() + 1)), Proof::Yes, "{at} of {of}, {step} at once");
+                    assert_eq!(ranges.le(&(-1).into(), at), Proof::Yes, "{at}");
+                    assert_eq!(ranges.lt(at, of), Proof::Unknown, "{at} of {of}");
+                }
+                base = base + turns.scale(step);
+                left = left.modulo(&step.into());
+            }
+        }
+    }
+
+    /// A loop that is over tells nothing of what comes after it.
+    #[test]
+    fn only_variables_of_an_expression_make_its_divisors_positive() {
+        let (height, width) = (IndexExpr::symbol(SIZE), IndexExpr::symbol(SymbolId(1)));
+        let ranges = loops(&[height.clone() * width.clone(), 8.into()]);
+        assert_eq!(ranges.lt(&var(0).modulo(&width), &width), Proof::Yes);
+        assert_eq!(ranges.lt(&var(1).modulo(&width), &width), Proof::Unknown);
+        assert_eq!(ranges.lt(&var(0).floor_div(&width), &height), Proof::Yes);
+        assert_eq!(ranges.lt(&var(1).floor_div(&width), &height), Proof::Unknown);
+    }
+
+    /// As above, with quotients and remainders by sizes that may be 0.
+    #[test]
+    fn nothing_is_shown_of_divisions_by_sizes_that_does_not_hold() {
+        let (height, width) = (IndexExpr::symbol(SIZE), IndexExpr::symbol(SymbolId(1)));
+        let half = width.ceil_div(&2.into());
+        let ranges = loops(&[(height.clone() * half.clone()).floor_div(&2.into()), 2.into()]);
+        let point = var(0).scale(2) + var(1);
+        let parts = [
+            height.clone(),
+            width.clone(),
+            half.clone(),
+            height.clone() * width.clone(),
+            point.clone(),
+            point.floor_div(&half),
+            point.modulo(&half),
+            point.floor_div(&width),
+            point.modulo(&width),
+            point.floor_div(&half) * width.clone(),
+            point.modulo(&half) * height.clone(),
+            (point.clone() + height.clone()).floor_div(&half),
+            (width.clone() + 3).floor_div(&(height.clone() + 1)),
+        ];
+        let points: Vec<[i64; 4]> = (0..7)
+            .flat_map(|h| (0..9).map(move |w| (h, w)))
+            .flat_map(|(h, w)| (0..h * ((w + 1) / 2) / 2).flat_map(move |i| [[h, w, i, 0], [h, w, i, 1]]))
+            .collect();
+        let mut shown = 0;
+        for (a, b) in parts.iter().flat_map(|a| parts.iter().map(move |b| (a, b))) {
+            for (f, g) in [(1, -1), (2, -1), (1, -2), (-1, 1), (-3, 2), (4, -3)] {
+                let e = a.scale(f) + b.scale(g) + 2;
+                let Some(least) = ranges.least_of(&e, 0) else { continue };
+                shown += 1;
+                for &[h, w, i, j] in &points {
+                    let at = e.eval(&|s: SymbolId| Some([h, w][s.index()]), &|v: VarId| Some([i, j][v.index()]));
+                    assert!(at.is_some_and(|at| at >= least), "{e} is {at:?} at {i}, {j} of {h}x{w}, not {least}");
+                }
+            }
+        }
+        assert!(shown > 50, "{shown}");
     }
 }

@@ -30,7 +30,7 @@ pub fn run(mut kernel: Kernel) -> Kernel {
 /// in a way that mixes the two with more than each other.
 pub(crate) fn join(kernel: &Kernel, stage: StageId, outer: usize, inner: usize, name: &str) -> Option<Kernel> {
     let pairs = spread(kernel, stage, outer, inner)?;
-    (possible(kernel, &pairs) && divides(kernel, &pairs)).then(|| rewrite(kernel, &pairs, Some(name)))
+    possible(kernel, &pairs).then(|| rewrite(kernel, &pairs, Some(name)))
 }
 
 /// The two axes of each stage that are to be joined, if the stage has them.
@@ -133,15 +133,6 @@ fn possible(kernel: &Kernel, pairs: &Pairs) -> bool {
             _ => true,
         })
     })
-}
-
-/// Whether inner extents are known: quotients and remainders of others would take divisions at run time.
-fn divides(kernel: &Kernel, pairs: &Pairs) -> bool {
-    kernel
-        .stages
-        .iter()
-        .zip(pairs)
-        .all(|(stage, pair)| pair.is_none_or(|(_, b)| stage.axes[b].extent.as_const().is_some()))
 }
 
 /// Whether a reduction along both axes as one folds in the order that it has: the inner axis comes next to the outer one,

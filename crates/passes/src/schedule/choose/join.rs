@@ -16,7 +16,7 @@ use super::access::{Access, Step, accesses};
 use super::decide::Decisions;
 use super::machine::Machine;
 use super::place::Chooser;
-use super::{dot, interleave, steps, stored, widen};
+use super::{dot, interleave, steps, stored, tile, widen};
 use crate::ErrorClass;
 use crate::formulate::collapse;
 use infc_ir::entity::StageId;
@@ -64,6 +64,10 @@ pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, de
             name.push('_');
         }
         let Some(joined) = collapse::join(kernel, stage, outer, inner, &name) else { continue };
+        // Of sizes that only the run tells, what holds along two axes need not show along one.
+        if is_tested(&joined, stage) && !is_tested(kernel, stage) {
+            continue;
+        }
         let (schedule, cycles) = estimate(&joined);
         let step = ScheduleStep::Join { stage: s.name.clone(), outer: outer_name, inner: inner_name, joined: name };
         ways.push(Way { joined: Some((joined, step)), cycles, schedule });
@@ -86,10 +90,10 @@ fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
     let mut pairs = Vec::new();
     let inlined = stored::inlined(kernel);
     for (id, stage) in kernel.stages.iter_enumerated().filter(|(_, stage)| stage.reducer.is_some()) {
-        let accesses = accesses(kernel, id, &inlined);
-        if accesses.iter().any(|a| a.guards.tested) {
+        if is_tested(kernel, id) {
             continue;
         }
+        let accesses = accesses(kernel, id, &inlined);
         let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
         // Sums whose loads all move along all axes (depthwise) share what neighbouring windows read instead.
         let is_shared = |x: &Access, axis: usize| {
@@ -98,8 +102,8 @@ fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
         let is_row = |axis: usize| {
             let a = &stage.axes[axis];
             let of = |step: Step| accesses.iter().any(|x| x.steps[axis] == step);
-            let known = a.kind == AxisKind::Parallel && a.extent.as_const().is_some_and(|n| n > 1);
-            known && of(Step::Zero) && !of(Step::One) && accesses.iter().any(|x| is_shared(x, axis))
+            let is_long = a.kind == AxisKind::Parallel && a.extent.as_const().is_none_or(|n| n > 1) && !tile::is_batch(stage, axis);
+            is_long && of(Step::Zero) && !of(Step::One) && accesses.iter().any(|x| is_shared(x, axis))
         };
         let rows: Vec<usize> = (0..stage.axes.len()).filter(|&axis| is_row(axis)).collect();
         pairs.extend(rows.windows(2).map(|pair| (id, pair[0], pair[1])));
@@ -107,10 +111,14 @@ fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
     pairs
 }
 
+/// Whether a load of a stage is tested for bounds at each point.
+fn is_tested(kernel: &Kernel, stage: StageId) -> bool {
+    accesses(kernel, stage, &stored::inlined(kernel)).iter().any(|a| a.guards.tested)
+}
+
 /// The last two axes of sums that have fewer columns than lanes. Dot products take operands that lie side by side along the sum
 /// and along columns: joined with rows there are none.
 fn pairs_of_columns(kernel: &Kernel, lanes: i64) -> Vec<(StageId, usize, usize)> {
-    let inlined = stored::inlined(kernel);
     let mut pairs = Vec::new();
     for (id, stage) in kernel.stages.iter_enumerated().filter(|(_, stage)| stage.reducer.is_some()) {
         let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
@@ -118,8 +126,7 @@ fn pairs_of_columns(kernel: &Kernel, lanes: i64) -> Vec<(StageId, usize, usize)>
         let known = |axis: usize| stage.axes[axis].extent.as_const().filter(|&n| n > 1);
         let is_parallel = |axis: usize| stage.axes[axis].kind == AxisKind::Parallel;
         let few = known(inner).is_some_and(|n| n < lanes) && known(outer).is_some();
-        let tested = || accesses(kernel, id, &inlined).iter().any(|a| a.guards.tested);
-        if few && is_parallel(outer) && is_parallel(inner) && dot::of(kernel, stage).is_none() && !tested() {
+        if few && is_parallel(outer) && is_parallel(inner) && dot::of(kernel, stage).is_none() && !is_tested(kernel, id) {
             pairs.push((id, outer, inner));
         }
     }
