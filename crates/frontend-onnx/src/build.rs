@@ -31,7 +31,7 @@ use crate::tracked::Tracked;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{OriginId, ScalarId, SymbolId, ValueId, VarId};
 use infc_ir::graph::{Graph, Port, SymbolSource, TensorType};
-use infc_ir::index::{Dim, Facts, IndexExpr, Interval, Ranges};
+use infc_ir::index::{Dim, Facts, IndexExpr, Ranges};
 use infc_ir::kernel::Reducer;
 use infc_ir::op::{ConcatOp, ContractOp, GatherOp, MapOp, Op, ReduceOp, ScanOp, ViewOp};
 use infc_ir::scalar::{Body, Const, ScalarOp};
@@ -111,8 +111,7 @@ impl Builder {
     pub(crate) fn ranges_over(&self, shape: &[Dim]) -> Ranges {
         let mut ranges = self.ranges();
         for (n, extent) in shape.iter().enumerate() {
-            let max = ranges.interval(extent).max.map(|m| m.saturating_sub(1));
-            ranges.set_var(VarId(n as u32), Interval { min: Some(0), max });
+            ranges.set_axis(VarId(n as u32), extent);
         }
         ranges
     }

@@ -79,6 +79,9 @@ impl AccessMap {
                 valid.push(bound);
             }
         }
+        // Nothing is read where a condition does not hold.
+        let given = if valid.is_empty() { None } else { Some(ranges.given(&valid)) };
+        let ranges = given.as_ref().unwrap_or(ranges);
         Self { rank: self.rank, index: self.index.iter().map(|e| e.simplify(ranges)).collect(), valid }
     }
 }

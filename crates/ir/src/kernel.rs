@@ -11,7 +11,7 @@ pub use scattered::Scattered;
 
 use crate::access::Bound;
 use crate::entity::{EntityId, IndexVec, OperandId, ScalarId, StageId, SymbolId, VarId};
-use crate::index::{Dim, IndexExpr, Interval, Ranges};
+use crate::index::{Dim, IndexExpr, Ranges};
 use crate::scalar::{BinaryOp, Body, Const, ScalarOp, Source};
 use crate::symbol::Symbols;
 use infc_tensor::DType;
@@ -319,11 +319,7 @@ impl Stage {
     pub fn ranges(&self, symbols: &Symbols) -> Ranges {
         let mut ranges = Ranges::of_symbols(symbols);
         for (n, axis) in self.axes.iter().enumerate() {
-            let max = ranges.interval(&axis.extent).max.map(|m| m - 1);
-            ranges.set_var(VarId(n as u32), Interval { min: Some(0), max });
-            if axis.extent.as_const().is_none() {
-                ranges.set_upper(VarId(n as u32), axis.extent.clone() - 1);
-            }
+            ranges.set_axis(VarId(n as u32), &axis.extent);
         }
         ranges
     }

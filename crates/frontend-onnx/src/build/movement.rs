@@ -151,11 +151,10 @@ impl Builder {
             return Ok(None);
         }
         let value = self.value(x)?;
-        let Some((Op::View(view), inputs)) = self.graph.producer(value).map(|(_, node)| (&node.op, &node.inputs))
+        let Some((Op::View(view), source)) = self.graph.producer(value).map(|(_, node)| (node.op.clone(), node.inputs[0]))
         else {
             return Ok(None);
         };
-        let source = inputs[0];
         let ty = self.graph.ty(source).clone();
         let ranges = self.ranges_over(x.shape());
         let flat = |shape: &[Dim], index: &[IndexExpr]| {
@@ -163,7 +162,20 @@ impl Builder {
             flat.simplify(&ranges)
         };
         let own: Vec<IndexExpr> = (0..x.rank()).map(var).collect();
-        let same = view.map.valid.is_empty() && flat(&ty.shape, &view.map.index) == flat(x.shape(), &own);
+        let (from, to) = (self.restated(&ty.shape), self.restated(x.shape()));
+        // What sizes of the run divide does not become one number again: it is compared with what a reshape makes.
+        let is_reshape = || -> Result<bool> {
+            if from.iter().chain(&to).any(|d| d.is_const(0)) {
+                return Ok(false);
+            }
+            let Some(groups) = groups(&from, &to)? else { return Ok(false) };
+            let mut index = vec![IndexExpr::constant(0); from.len()];
+            groups.into_iter().try_for_each(|group| group.index(&from, &to, &mut index))?;
+            let simple = |e: &IndexExpr| e.simplify(&ranges);
+            Ok(index.iter().map(simple).eq(view.map.index.iter().map(simple)))
+        };
+        let same = view.map.valid.is_empty()
+            && (flat(&ty.shape, &view.map.index) == flat(x.shape(), &own) || is_reshape()?);
         Ok(same.then(|| Tracked::of_value(ty, source)))
     }
 }

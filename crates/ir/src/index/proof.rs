@@ -2,7 +2,7 @@
 //!
 //! `0 ≤ H − h` does not follow from the intervals of `h` and `H`, but from `h ≤ H − 1`, which is what the loop says.
 
-use super::{Atom, IndexExpr, Ranges, Term};
+use super::{Atom, Dim, IndexExpr, Interval, Ranges, Term};
 use crate::access::Bound;
 use crate::entity::VarId;
 
@@ -17,6 +17,15 @@ impl Ranges {
     pub fn set_upper(&mut self, var: VarId, upper: IndexExpr) {
         self.uppers.retain(|(known, _)| *known != var);
         self.uppers.push((var, upper));
+    }
+
+    /// Says that a variable goes along an axis: from 0 to the last point of its extent.
+    pub fn set_axis(&mut self, var: VarId, extent: &Dim) {
+        let max = self.interval(extent).max.map(|m| m.saturating_sub(1));
+        self.set_var(var, Interval { min: Some(0), max });
+        if extent.as_const().is_none() {
+            self.set_upper(var, extent.clone() - 1);
+        }
     }
 
     /// What is known where some conditions hold as well.
@@ -68,6 +77,13 @@ impl Ranges {
                     return shown;
                 }
             }
+        }
+        // A condition on a coordinate counts for whole rows of it.
+        let factored = || e.terms().iter().filter(|_| !self.not_negative.is_empty());
+        if let Some(shown) = factored().find_map(|term| self.show_by_factor(e, term, enough, steps)).flatten()
+            && shown >= enough
+        {
+            return Some(shown);
         }
         // Variables of inner loops first, since their bounds have those of outer ones in them.
         let lower = self.uppers.iter().rev().find_map(|(var, upper)| self.with_upper(e, *var, upper));
@@ -146,6 +162,9 @@ impl Ranges {
                 return None;
             }
             let with: Vec<Term> = e.terms().iter().filter(|t| t.atoms.contains(factor)).cloned().collect();
+            if with.len() < 2 {
+                return None;
+            }
             let product = IndexExpr::from_terms(with, 0);
             let other = product.divide_by_monomial(&atom)?;
             let shown = self.show(&other, 0, steps)?;
@@ -221,7 +240,6 @@ mod tests {
     use super::super::Proof;
     use super::*;
     use crate::entity::{EntityId, SymbolId};
-    use crate::index::Interval;
 
     const SIZE: SymbolId = SymbolId(0);
 
@@ -233,9 +251,7 @@ mod tests {
     fn loops(turns: &[IndexExpr]) -> Ranges {
         let mut ranges = Ranges::default();
         for (n, turns) in turns.iter().enumerate() {
-            let max = ranges.interval(turns).max.map(|m| m - 1);
-            ranges.set_var(VarId::from_index(n), Interval { min: Some(0), max });
-            ranges.set_upper(VarId::from_index(n), turns.clone() - 1);
+            ranges.set_axis(VarId::from_index(n), turns);
         }
         ranges
     }

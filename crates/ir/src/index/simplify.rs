@@ -96,8 +96,7 @@ fn only_value(interval: Interval) -> Option<IndexExpr> {
 /// Quotient and remainder, where ranges show which parts divide: `(d·q + r) div d = q` if `0 ≤ r < d`.
 fn divide(a: &IndexExpr, b: &IndexExpr, ranges: &Ranges) -> Option<(IndexExpr, IndexExpr)> {
     let below = |r: &IndexExpr, b: &IndexExpr| {
-        let lo = ranges.interval(r).min.is_some_and(|x| x >= 0);
-        lo && ranges.lt(r, b) == super::Proof::Yes
+        ranges.le(&0.into(), r) == super::Proof::Yes && ranges.lt(r, b) == super::Proof::Yes
     };
     let within = |r: &IndexExpr| below(r, b);
     if within(a) {

@@ -14,7 +14,7 @@ use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{NodeId, ValueId, VarId};
 use infc_ir::graph::{Graph, TensorType};
-use infc_ir::index::{Atom, Dim, IndexExpr, Interval, Proof, Ranges, Term};
+use infc_ir::index::{Atom, Dim, IndexExpr, Proof, Ranges, Term};
 use infc_ir::scalar::Const;
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
     }
     let (of_root, of_value) = (&graph.ty(root).shape, &graph.ty(value).shape);
     let mut ranges = Ranges::of_symbols(&graph.symbols);
-    of_value.iter().enumerate().for_each(|(axis, extent)| limit(&mut ranges, axis, extent));
+    of_value.iter().enumerate().for_each(|(axis, extent)| ranges.set_axis(VarId(axis as u32), extent));
     let mut coordinates: Vec<Coordinate> = Vec::new();
     // What is tested becomes a variable of its own in place of one that it is a sum with.
     let mut index = map.index.clone();
@@ -81,7 +81,7 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
         })?;
         let own = map.rank + coordinates.len();
         let extent = bound.hi.clone() - bound.lo.clone();
-        limit(&mut ranges, own, &extent);
+        ranges.set_axis(VarId(own as u32), &extent);
         let by = replacing(map.rank, var, movement::var(own) + bound.lo.clone() - rest);
         index = index.iter().map(|e| e.substitute_vars(&by)).collect();
         coordinates.push(Coordinate { var, at: bound.expr.clone() - bound.lo.clone(), extent });
@@ -92,7 +92,7 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
     while let Some(Sum { var, at, rest }) = index.iter().find_map(|e| sum_inside(e, map.rank)) {
         let own = map.rank + coordinates.len();
         let extent = greatest(&at, of_value) + 1;
-        limit(&mut ranges, own, &extent);
+        ranges.set_axis(VarId(own as u32), &extent);
         let by = replacing(map.rank + coordinates.len(), var, movement::var(own) - rest);
         index = index.iter().map(|e| e.substitute_vars(&by).simplify(&ranges)).collect();
         coordinates.push(Coordinate { var, at, extent });
@@ -105,7 +105,7 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
         let tested = (0..bounds).any(|own| uses(&index[n], map.rank + own));
         if vars.len() > 1 && is_affine(&index[n]) && !tested && vars.iter().all(alone) {
             let own = map.rank + coordinates.len();
-            limit(&mut ranges, own, &of_root[n]);
+            ranges.set_axis(VarId(own as u32), &of_root[n]);
             let at = std::mem::replace(&mut index[n], movement::var(own));
             coordinates.push(Coordinate { var: vars[0], at, extent: of_root[n].clone() });
         }
@@ -191,16 +191,6 @@ fn greatest(sum: &IndexExpr, shape: &[Dim]) -> Dim {
 
 fn uses(e: &IndexExpr, var: usize) -> bool {
     e.uses_var(VarId(var as u32))
-}
-
-/// Says that a variable counts up to an extent.
-fn limit(ranges: &mut Ranges, var: usize, extent: &Dim) {
-    let var = VarId(var as u32);
-    let max = ranges.interval(extent).max.map(|max| max - 1);
-    ranges.set_var(var, Interval { min: Some(0), max });
-    if extent.as_const().is_none() {
-        ranges.set_upper(var, extent.clone() - 1);
-    }
 }
 
 /// All variables as they are, but one.

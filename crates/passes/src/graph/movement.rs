@@ -3,7 +3,7 @@
 use infc_ir::access::AccessMap;
 use infc_ir::entity::VarId;
 use infc_ir::graph::{Graph, TensorType};
-use infc_ir::index::{Dim, IndexExpr, Interval, Ranges};
+use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::op::{Op, ViewOp};
 use infc_ir::scalar::Const;
 use infc_ir::symbol::Symbols;
@@ -13,8 +13,7 @@ use infc_ir::symbol::Symbols;
 pub fn ranges(symbols: &Symbols, shape: &[Dim]) -> Ranges {
     let mut ranges = Ranges::of_symbols(symbols);
     for (axis, extent) in shape.iter().enumerate() {
-        let max = ranges.interval(extent).max.map(|m| m - 1);
-        ranges.set_var(VarId(axis as u32), Interval { min: Some(0), max });
+        ranges.set_axis(VarId(axis as u32), extent);
     }
     ranges
 }
