@@ -151,7 +151,8 @@ impl Builder {
             return Ok(None);
         }
         let value = self.value(x)?;
-        let Some((Op::View(view), source)) = self.graph.producer(value).map(|(_, node)| (node.op.clone(), node.inputs[0]))
+        let Some((Op::View(view), source)) =
+            self.graph.producer(value).map(|(_, node)| (node.op.clone(), node.inputs[0]))
         else {
             return Ok(None);
         };
@@ -174,8 +175,8 @@ impl Builder {
             let simple = |e: &IndexExpr| e.simplify(&ranges);
             Ok(index.iter().map(simple).eq(view.map.index.iter().map(simple)))
         };
-        let same = view.map.valid.is_empty()
-            && (flat(&ty.shape, &view.map.index) == flat(x.shape(), &own) || is_reshape()?);
+        let same =
+            view.map.valid.is_empty() && (flat(&ty.shape, &view.map.index) == flat(x.shape(), &own) || is_reshape()?);
         Ok(same.then(|| Tracked::of_value(ty, source)))
     }
 }

@@ -257,7 +257,23 @@ fn group_normalisation_between_reshapes_keeps_the_axes() {
     let x = floats(&[2, 4, 3, 2]);
     let merged = x.reshaped(&[2, 2, 12]).expect("as many");
     let expected = run(&plain, &[], &[merged]).reshaped(&[2, 4, 3, 2]).expect("as many");
-    crate::values::compare("group norm", &run(&graph, &[], &[x]), &expected, 1e-6);
+    crate::values::compare("group norm", &run(&graph, &[], std::slice::from_ref(&x)), &expected, 1e-6);
+
+    // Heights and widths that nobody knows are axes of their own, too.
+    let named = [Extent::Number(2), Extent::Number(4), Extent::Named("H"), Extent::Named("W")];
+    let reshaped = Builder::new(17)
+        .input("x", DType::F32, &named)
+        .initializer("groups", &ints(&[0, 2, -1]))
+        .node(node("Shape", &["x"], &["back"], &[]))
+        .node(node("Reshape", &["x", "groups"], &["merged"], &[]));
+    let reshaped =
+        norm(reshaped, "merged", "normal").node(node("Reshape", &["normal", "back"], &["y"], &[])).output("y");
+    let graph = reshaped.import().unwrap_or_else(|e| panic!("{e}"));
+    let is_reduced = |&&n: &&_| graph.nodes[n].op.name() == "reduce";
+    let reduced = graph.order.iter().filter(is_reduced).map(|&n| graph.ty(graph.nodes[n].inputs[0]).shape.len());
+    assert_eq!(reduced.collect::<Vec<usize>>(), [5, 5]);
+    let found = run_graph(&graph, &[3, 2], &[x]).expect("it runs").remove(0);
+    crate::values::compare("group norm of an image of any size", &found, &expected, 1e-6);
 }
 
 /// Exporters leave out the axis of parts of a real signal; the transform is the same.

@@ -5,7 +5,7 @@ use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::{AxisKind, Kernel, OperandKind, Stage};
 use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp, Source};
 
-/// A stage that computes `Σ lhs·rhs`.
+/// A stage that computes `Σ lhs·rhs` of two loads that are not the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contraction<'k> {
     pub(crate) stage: &'k Stage,
@@ -34,6 +34,10 @@ pub(crate) fn contraction<'k>(kernel: &'k Kernel, stage: &'k Stage) -> Option<Co
     let [result] = stage.results[..] else { return None };
     let ScalarOp::Binary(BinaryOp::Mul, a, b) = stage.body.ops[result] else { return None };
     let (a, b) = (through_casts(&stage.body, a)?, through_casts(&stage.body, b)?);
+    // Of a sum of squares, no point meets another one.
+    if a.1 == b.1 {
+        return None;
+    }
     let is_constant = |load: &Load| match load.source {
         Source::Operand(id) => kernel.operands[id].kind == OperandKind::Constant,
         Source::Stage(id, _) => is_decoding(kernel, &kernel.stages[id]),

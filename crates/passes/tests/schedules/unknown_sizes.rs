@@ -140,6 +140,44 @@ fn images_of_any_size_are_read_without_tests() {
     }
 }
 
+/// Rows and columns of an image are counted as one, so that narrow images leave no rows of tiles over; what windows read around
+/// their points is read without tests then, too.
+#[test]
+fn rows_and_columns_of_an_image_of_any_size_are_counted_as_one() {
+    let halo = |before: i64, after: i64| format!("halo [0:0, 0:0, {before}:{after}, {before}:{after}]");
+    for (stride, rows, columns) in [(1, "H", "W"), (2, "div(H + 1, 2)", "div(W + 1, 2)")] {
+        let text = format!(
+            "kernel @conv(x: f32[N, 40, H, W] layout(order [0, 2, 3, 1], {}), const w: f32[3, 3, 40, 48]) ->
+                (y: f32[N, 48, {rows}, {columns}] layout(order [0, 2, 3, 1], {}))
+                where N in 0..=1000000, H in 0..=1000000, W in 0..=1000000 {{
+              stage s[n: N, h: {rows}, w: {columns}, c: 48, reduce i: 3, reduce j: 3, reduce k: 40] =
+                fold sum (x[n, k, {stride}*h + i - 1, {stride}*w + j - 1]
+                  if 0 <= {stride}*h + i - 1 < H and 0 <= {stride}*w + j - 1 < W else 0) * w[i, j, k, c]
+              stage o[n, h, w, c] = max(s[n, h, w, c], 0)
+              output y[n, c, h, w] = o[n, h, w, c]
+            }}",
+            halo(1, 1),
+            halo(2, 2),
+        );
+        let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        for (name, machine) in &MACHINES {
+            let schedule = choose(&kernel, machine, ErrorClass::Reassociating);
+            assert!(schedule.to_string().contains("join s.h, w -> hw"), "{name}: {schedule}");
+            let nest = apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{name}: {e}")).to_string();
+            let tested = nest.lines().filter(|line| line.contains("x[") && line.contains(" if "));
+            assert_eq!(tested.collect::<Vec<_>>(), Vec::<&str>::new(), "{name}: {nest}");
+        }
+        for symbols in [[0, 3, 3], [1, 0, 5], [1, 5, 0], [1, 1, 1], [2, 3, 5], [1, 7, 8], [1, 9, 13]] {
+            let inputs = random_inputs(&kernel, &symbols, 3);
+            let expected = run_kernel(&kernel, &symbols, &inputs).expect("it runs");
+            for (name, machine) in &MACHINES {
+                let found = run_scheduled(&kernel, machine, ErrorClass::Reassociating, &symbols, &inputs);
+                assert_same(&format!("stride {stride}, {symbols:?} on {name}"), &found, &expected);
+            }
+        }
+    }
+}
+
 /// Windows of a stage that is computed for a remainder do not meet, so that a remainder of nothing would need a negative
 /// number of points: nothing is computed then.
 #[test]

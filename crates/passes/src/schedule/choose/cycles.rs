@@ -29,6 +29,9 @@ const FUNCTION_SHOWN: f64 = 0.5;
 /// Cycles for a lane whose place is a remainder that only the run tells.
 const FOUND_LANE: f64 = 20.0;
 
+/// Cycles for a row of a tile whose place is a quotient and a remainder by a size that only the run tells.
+const FOUND_ROW: f64 = 10.0;
+
 /// Vector arithmetic instructions that convert a vector of halves as it is loaded.
 const WIDENED: f64 = 1.0;
 
@@ -470,7 +473,12 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], c
     } else {
         0.0
     };
-    let start = if reduction { BEGINNING + accumulators } else { 1.0 };
+    let is_found = |axis: usize| {
+        view.stage.axes[axis].extent.as_const().is_none() && view.accesses.iter().any(|a| a.irregular[axis])
+    };
+    let found = tile.rows.iter().zip(&sizes[1..]).filter(|&(&(axis, _), _)| is_found(axis));
+    let found: f64 = found.map(|(_, &size)| size as f64 * FOUND_ROW).sum();
+    let start = if reduction { BEGINNING + accumulators + found } else { 1.0 };
     let start = start + if machine.mask_registers { between_tiles(view, machine, tile, (rows, vectors)) } else { 0.0 };
     Some(step * steps + start + combine + stores)
 }

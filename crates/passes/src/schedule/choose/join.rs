@@ -102,11 +102,17 @@ fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
         let is_row = |axis: usize| {
             let a = &stage.axes[axis];
             let of = |step: Step| accesses.iter().any(|x| x.steps[axis] == step);
-            let is_long = a.kind == AxisKind::Parallel && a.extent.as_const().is_none_or(|n| n > 1) && !tile::is_batch(stage, axis);
+            let is_long = a.kind == AxisKind::Parallel
+                && a.extent.as_const().is_none_or(|n| n > 1)
+                && !tile::is_batch(stage, axis);
             is_long && of(Step::Zero) && !of(Step::One) && accesses.iter().any(|x| is_shared(x, axis))
         };
         let rows: Vec<usize> = (0..stage.axes.len()).filter(|&axis| is_row(axis)).collect();
-        pairs.extend(rows.windows(2).map(|pair| (id, pair[0], pair[1])));
+        // Positions that only the run divides are not known to be neighbours: something has to stay along both axes.
+        let known = |axis: usize| stage.axes[axis].extent.as_const().is_some();
+        let stays = |pair: &[usize]| accesses.iter().any(|x| pair.iter().all(|&axis| x.steps[axis] == Step::Zero));
+        let worth = |pair: &&[usize]| pair.iter().all(|&axis| known(axis)) || stays(pair);
+        pairs.extend(rows.windows(2).filter(worth).map(|pair| (id, pair[0], pair[1])));
     }
     pairs
 }
@@ -126,7 +132,8 @@ fn pairs_of_columns(kernel: &Kernel, lanes: i64) -> Vec<(StageId, usize, usize)>
         let known = |axis: usize| stage.axes[axis].extent.as_const().filter(|&n| n > 1);
         let is_parallel = |axis: usize| stage.axes[axis].kind == AxisKind::Parallel;
         let few = known(inner).is_some_and(|n| n < lanes) && known(outer).is_some();
-        if few && is_parallel(outer) && is_parallel(inner) && dot::of(kernel, stage).is_none() && !is_tested(kernel, id) {
+        if few && is_parallel(outer) && is_parallel(inner) && dot::of(kernel, stage).is_none() && !is_tested(kernel, id)
+        {
             pairs.push((id, outer, inner));
         }
     }
