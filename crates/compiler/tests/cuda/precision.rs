@@ -189,3 +189,42 @@ fn attention_of_any_length() {
         }
     }
 }
+
+/// Convolutions of images whose size only a run tells: tensor cores multiply rows and columns counted as one.
+#[test]
+fn images_of_any_size_are_multiplied_by_tensor_cores() {
+    let net = || {
+        let weights = |shape: &[usize], seed: u64| random_tensor(DType::F16, shape.to_vec(), seed);
+        let padded = [("pads", Attr::Ints(&[1, 1, 1, 1])), ("strides", Attr::Ints(&[2, 2]))];
+        Net::new(17)
+            .input("x", DType::F16, &["N", "16", "H", "W"])
+            .constant("w1", &weights(&[32, 16, 3, 3], 1))
+            .constant("w2", &weights(&[48, 32, 1, 1], 2))
+            .constant("w3", &weights(&[16, 48, 3, 3], 3))
+            .node("Conv", &["x", "w1"], &["a"], &[("pads", Attr::Ints(&[1, 1, 1, 1]))])
+            .node("Conv", &["a", "w2"], &["b"], &[])
+            .node("Conv", &["b", "w3"], &["y"], &padded)
+            .output("y")
+    };
+    let onnx = OnnxModel::from_bytes(net().into_bytes(), None).expect("the model is well formed");
+    let graph = import(&onnx, &ImportOptions::default()).expect("the model can be imported");
+    let compilation = net().compile(&options(&["cuda"])).unwrap_or_else(|e| panic!("{e}"));
+    let kernels = &compilation.report.variants[0].kernels;
+    let multiply = kernels.iter().filter(|kernel| kernel.schedule.contains("to mma16"));
+    assert_eq!(multiply.map(|kernel| kernel.launches).sum::<usize>(), 3);
+    let bytes = compilation.to_bytes().expect("an artifact");
+    for (seed, [n, h, w]) in
+        [[1, 7, 5], [2, 9, 16], [1, 1, 1], [1, 13, 3], [1, 0, 4], [2, 4, 0]].into_iter().enumerate()
+    {
+        let gpu = Arc::new(Simulator::new(seed as u64));
+        let model = Model::from_vec_with(bytes.clone(), &on(&gpu)).unwrap_or_else(|e| panic!("{e}"));
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        let x = random_tensor(DType::F16, vec![n, 16, h, w], seed as u64);
+        let symbols = [n, h, w].map(|extent| extent as i64);
+        let exact = run_graph(&graph, &symbols, std::slice::from_ref(&x)).expect("it can be interpreted");
+        let found = session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(found[0].shape(), exact[0].shape());
+        let off = apart(&found[0], &exact[0]);
+        assert!(off <= 4e-3, "{n}×{h}×{w}: off by {off}");
+    }
+}
