@@ -151,32 +151,36 @@ impl Builder {
             return Ok(None);
         }
         let value = self.value(x)?;
-        let Some((Op::View(view), source)) =
-            self.graph.producer(value).map(|(_, node)| (node.op.clone(), node.inputs[0]))
-        else {
-            return Ok(None);
-        };
+        let of_view = self.graph.producer(value).and_then(|(_, node)| match &node.op {
+            Op::View(view) => Some((view.clone(), *node.inputs.first()?)),
+            _ => None,
+        });
+        let Some((view, source)) = of_view.filter(|(view, _)| view.map.valid.is_empty()) else { return Ok(None) };
         let ty = self.graph.ty(source).clone();
+        let (from, to) = (self.restated(&ty.shape), self.restated(x.shape()));
         let ranges = self.ranges_over(x.shape());
         let flat = |shape: &[Dim], index: &[IndexExpr]| {
             let flat = shape.iter().zip(index).fold(IndexExpr::constant(0), |sum, (d, i)| sum * d.clone() + i.clone());
             flat.simplify(&ranges)
         };
         let own: Vec<IndexExpr> = (0..x.rank()).map(var).collect();
-        let (from, to) = (self.restated(&ty.shape), self.restated(x.shape()));
+        let simple = |index: &[IndexExpr]| -> Vec<IndexExpr> { index.iter().map(|e| e.simplify(&ranges)).collect() };
         // What sizes of the run divide does not become one number again: it is compared with what a reshape makes.
         let is_reshape = || -> Result<bool> {
-            if from.iter().chain(&to).any(|d| d.is_const(0)) {
+            let elements = product(&from)?;
+            if elements.is_const(0) || elements != product(&to)? {
                 return Ok(false);
+            }
+            if flat(&ty.shape, &view.map.index) == flat(x.shape(), &own) {
+                return Ok(true);
             }
             let Some(groups) = groups(&from, &to)? else { return Ok(false) };
             let mut index = vec![IndexExpr::constant(0); from.len()];
             groups.into_iter().try_for_each(|group| group.index(&from, &to, &mut index))?;
-            let simple = |e: &IndexExpr| e.simplify(&ranges);
-            Ok(index.iter().map(simple).eq(view.map.index.iter().map(simple)))
+            Ok(simple(&index) == simple(&view.map.index))
         };
-        let same =
-            view.map.valid.is_empty() && (flat(&ty.shape, &view.map.index) == flat(x.shape(), &own) || is_reshape()?);
+        // Numbers that are too large, or too long to write down, are of no reshape that anybody looks for.
+        let same = is_reshape().unwrap_or(false);
         Ok(same.then(|| Tracked::of_value(ty, source)))
     }
 }

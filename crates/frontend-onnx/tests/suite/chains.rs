@@ -276,6 +276,48 @@ fn group_normalisation_between_reshapes_keeps_the_axes() {
     crate::values::compare("group norm of an image of any size", &found, &expected, 1e-6);
 }
 
+/// What is normalised may be seen through a view that is no reshape: a part of a value, as long as its beginning or not, a repeated one, a
+/// constant.
+#[test]
+fn what_is_normalised_need_not_be_a_reshape() {
+    let norm = |channels: usize, builder: Builder| {
+        let ones = Tensor::from_elements(&[channels], &vec![1.0f32; channels]).expect("as many");
+        let zeros = Tensor::from_elements(&[channels], &vec![0.0f32; channels]).expect("as many");
+        let builder = builder.initializer("scale", &ones).initializer("shift", &zeros);
+        builder.node(node("InstanceNormalization", &["part", "scale", "shift"], &["y"], &[])).output("y")
+    };
+    let slice = |shape: &[i64], from: i64, to: i64| {
+        let builder =
+            Builder::new(17).f32("x", shape).initializer("from", &ints(&[from])).initializer("to", &ints(&[to]));
+        builder.initializer("axis", &ints(&[1])).node(node("Slice", &["x", "from", "to", "axis"], &["part"], &[]))
+    };
+    let repeated = || {
+        let builder = Builder::new(17).f32("x", &[2, 1, 8]).initializer("shape", &ints(&[2, 3, 8]));
+        builder.node(node("Expand", &["x", "shape"], &["part"], &[]))
+    };
+    let filled = || {
+        let builder = Builder::new(17).f32("x", &[2, 3, 8]).node(node("Shape", &["x"], &["shape"], &[]));
+        builder.node(node("ConstantOfShape", &["shape"], &["part"], &[]))
+    };
+    let cases: [(usize, Builder, Vec<usize>); 5] = [
+        (3, slice(&[2, 6, 8], 0, 3), vec![2, 6, 8]),
+        (3, slice(&[2, 6, 8], 2, 5), vec![2, 6, 8]),
+        (2, slice(&[1, 4, 8], 0, 2), vec![1, 4, 8]),
+        (3, repeated(), vec![2, 1, 8]),
+        (3, filled(), vec![2, 3, 8]),
+    ];
+    for (n, (channels, builder, shape)) in cases.into_iter().enumerate() {
+        let graph = norm(channels, builder).import().unwrap_or_else(|e| panic!("{n}: {e}"));
+        let found = run_graph(&graph, &[], &[floats(&shape)]).unwrap_or_else(|e| panic!("{n}: {e}")).remove(0);
+        // Of each row of eight by itself.
+        for row in 0..found.len_elems() / 8 {
+            let sum: f64 = (0..8).map(|at| found.get_f64(8 * row + at).expect("a number")).sum();
+            assert!(sum.abs() < 1e-4, "{n}, row {row}: {sum}");
+        }
+        assert_eq!(found.shape()[1], channels, "{n}");
+    }
+}
+
 /// Exporters leave out the axis of parts of a real signal; the transform is the same.
 #[test]
 fn frames_of_signals_without_an_axis_of_parts() {

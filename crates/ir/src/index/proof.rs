@@ -23,6 +23,7 @@ impl Ranges {
     pub fn set_axis(&mut self, var: VarId, extent: &Dim) {
         let max = self.interval(extent).max.map(|m| m.saturating_sub(1));
         self.set_var(var, Interval { min: Some(0), max });
+        self.uppers.retain(|(known, _)| *known != var);
         if extent.as_const().is_none() {
             self.set_upper(var, extent.clone() - 1);
         }
@@ -231,7 +232,7 @@ struct Turns {
     var: VarId,
     /// Of sizes, each of which is at least 1 where the variable has a value.
     product: IndexExpr,
-    /// By how much it was divided to be a number of turns.
+    /// By how much it was divided to be a number of turns; remainders are not counted.
     tiles: i64,
 }
 

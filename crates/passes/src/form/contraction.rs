@@ -34,7 +34,7 @@ pub(crate) fn contraction<'k>(kernel: &'k Kernel, stage: &'k Stage) -> Option<Co
     let [result] = stage.results[..] else { return None };
     let ScalarOp::Binary(BinaryOp::Mul, a, b) = stage.body.ops[result] else { return None };
     let (a, b) = (through_casts(&stage.body, a)?, through_casts(&stage.body, b)?);
-    // Of a sum of squares, no point meets another one.
+    // In a sum of squares no element is used twice: it is as quick whatever lies innermost, and has nothing to pack.
     if a.1 == b.1 {
         return None;
     }

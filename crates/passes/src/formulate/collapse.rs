@@ -115,7 +115,8 @@ fn possible(kernel: &Kernel, pairs: &Pairs) -> bool {
         if outer.kind != inner.kind || outer.kind == AxisKind::Sequential {
             return false;
         }
-        // There is no point to be at, whatever the symbols are.
+        // There is no point to be at, whatever the symbols are. Otherwise extents are taken not to be negative, as two that are
+        // would make a positive product: a run is refused where they would be (`require_at_least` of the import).
         if ranges.interval(&inner.extent).max.is_some_and(|most| most < 1) {
             return false;
         }

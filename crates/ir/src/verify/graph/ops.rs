@@ -6,7 +6,7 @@ use super::{Checker, check_graph};
 use crate::access::Bound;
 use crate::entity::{EntityId, VarId};
 use crate::graph::{Graph, TensorType};
-use crate::index::{Dim, IndexExpr, Interval, Ranges};
+use crate::index::{Dim, IndexExpr, Ranges};
 use crate::op::{ContractOp, HostOp, IfOp, MapOp, Op, Produced, RecurrenceOp, ReduceOp, ViewOp};
 use crate::scalar::Load;
 use infc_tensor::DType;
@@ -285,8 +285,7 @@ impl Coordinates {
     fn new(ranges: &Ranges, shape: &[Dim], symbols: usize) -> Self {
         let mut all = ranges.clone();
         for (n, dim) in shape.iter().enumerate() {
-            let max = ranges.interval(dim).max.map(|m| m.saturating_sub(1));
-            all.set_var(VarId::from_index(n), Interval { min: Some(0), max });
+            all.set_axis(VarId::from_index(n), dim);
         }
         Self { ranges: all, rank: shape.len(), symbols }
     }
