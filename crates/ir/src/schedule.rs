@@ -152,7 +152,7 @@ pub enum Step {
         stage: String,
         /// The axis whose coordinate is the quotient.
         outer: String,
-        /// The axis whose coordinate is the remainder; of constant extent.
+        /// The axis whose coordinate is the remainder.
         inner: String,
         /// New axis, in the place of `inner`.
         joined: String,

@@ -2,7 +2,8 @@
 //!
 //! An image of 7×7 points has rows of 7, which leave remainders in tiles of 4 or 6 rows, and remainders hide less of
 //! the latency of multiply-adds. Joined, its 49 points are nine tiles of 5 and one of 4. The price is that the addresses
-//! of a tile's rows no longer differ by constants, so each takes a register of its own.
+//! of a tile's rows no longer differ by constants, so each takes a register of its own. The same goes for images whose size
+//! only the run tells, where each row of a tile takes a division besides: nobody knows what tiles of their rows leave over.
 //!
 //! Three columns leave a quarter of a vector's lanes empty, or more. Joined with the rows before them, they fill vectors
 //! of several rows, whose operands are put together of whole loads ([`super::regroup`]).
@@ -85,7 +86,8 @@ pub(super) fn choose(kernel: &Kernel, machine: &Machine, allowed: ErrorClass, de
 }
 
 /// Pairs of axes along which a contraction has rows: one of its loads stays, none has neighbours there, and none is
-/// tested for bounds, since tests that hold for tiles of one axis need not for tiles of both.
+/// tested for bounds, since tests that hold for tiles of one axis need not for tiles of both. A batch that only the run tells is
+/// mostly one, and has no rows.
 fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
     let mut pairs = Vec::new();
     let inlined = stored::inlined(kernel);
