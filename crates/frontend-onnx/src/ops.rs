@@ -18,6 +18,7 @@ mod elementwise;
 mod fourier;
 mod fused;
 mod gather;
+mod gather_block_quantized;
 mod gather_elements;
 mod grid_sample;
 mod linear_attention;
@@ -27,6 +28,7 @@ mod matmul_n_bits;
 mod microsoft;
 mod movement;
 mod norm;
+mod packed_bits;
 mod pad;
 mod pool;
 mod quadratic;
@@ -122,6 +124,7 @@ fn with_graphs(domain: &str) -> impl Iterator<Item = (&'static str, i64)> {
 const MICROSOFT: &[&[Operator]] = &[
     contrib::OPERATORS,
     contrib_attention::OPERATORS,
+    gather_block_quantized::OPERATORS,
     fused::OPERATORS,
     microsoft::OPERATORS,
     matmul_n_bits::OPERATORS,

@@ -201,6 +201,9 @@ pub enum CompositeKind {
     LayerNorm,
     Gelu,
     Attention,
+    /// A product of matrices that are quantised in blocks along what is summed: integers are summed block by block, and the
+    /// sums of blocks, scaled, in floats (`MatMulNBits` of ONNX Runtime).
+    BlockProduct,
 }
 
 /// A known pattern with a definition in core ops.

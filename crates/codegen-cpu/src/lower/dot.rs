@@ -2,6 +2,7 @@
 
 use super::address::LaneForm;
 use super::{Lower, LowerError};
+use super::unpack::{Unpacked, unpacked};
 use crate::vir::{Elem, Type, Value};
 use infc_ir::entity::{ScalarId, VarId};
 use infc_ir::nest::Stmt;
@@ -34,14 +35,18 @@ impl Lower<'_> {
             _ => return Ok(false),
         };
         let ScalarOp::Binary(BinaryOp::Mul, a, b) = value.body.ops[*root] else { return Ok(false) };
-        let (Some(a), Some(b)) = (widened(&value.body, a, sum), widened(&value.body, b, sum)) else { return Ok(false) };
-        if Intrinsic::of(sum, [a.dtype, b.dtype]) != Some(intrinsic) {
+        let operand = |id: ScalarId| {
+            let load = widened(&value.body, id, sum).map(Unpacked::whole);
+            load.or_else(|| unpacked(&value.body, id, sum))
+        };
+        let (Some(a), Some(b)) = (operand(a), operand(b)) else { return Ok(false) };
+        if Intrinsic::of(sum, [a.dtype(), b.dtype()]) != Some(intrinsic) {
             return Ok(false);
         }
         // Of bytes, those without a sign come first.
-        let (a, b) = if a.dtype == DType::I8 { (b, a) } else { (a, b) };
-        let Some(a) = self.groups(intrinsic, turn, a)? else { return Ok(false) };
-        let Some(b) = self.groups(intrinsic, turn, b)? else { return Ok(false) };
+        let (a, b) = if a.dtype() == DType::I8 { (b, a) } else { (a, b) };
+        let Some(a) = self.elements(intrinsic, turn, &a)? else { return Ok(false) };
+        let Some(b) = self.elements(intrinsic, turn, &b)? else { return Ok(false) };
         let old = self.read(target)?;
         if self.b.ty(old) != Type::vector(elem, self.lanes()) {
             return Ok(false);
@@ -58,6 +63,24 @@ impl Lower<'_> {
             self.write(target, new, extent, false)?;
         }
         Ok(true)
+    }
+
+    /// The elements of all turns, 32 bits per lane, out of what is loaded; `None` if that is not neighbours in memory, or turns
+    /// take different bits of it.
+    fn elements(
+        &mut self,
+        intrinsic: Intrinsic,
+        turn: VarId,
+        from: &Unpacked<'_>,
+    ) -> Result<Option<Value>, LowerError> {
+        let Some(bits) = &from.bits else { return self.groups(intrinsic, turn, from.load) };
+        let Some(shift) = bits.shift(|e| self.resolve(e)) else { return Ok(None) };
+        let Some(bytes) = self.groups(intrinsic, turn, from.load)? else { return Ok(None) };
+        let groups = self.b.ty(bytes);
+        let words = Type::vector(Elem::I32, self.lanes());
+        let words = self.b.bitcast(bytes, words);
+        let unpacked = self.take_bits(words, shift, bits.mask);
+        Ok(Some(self.b.bitcast(unpacked, groups)))
     }
 
     /// The elements of all turns, 32 bits per lane; `None` if they are not neighbours in memory.

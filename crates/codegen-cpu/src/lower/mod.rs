@@ -14,6 +14,7 @@ mod ops;
 mod quantize;
 mod stmt;
 mod tile;
+mod unpack;
 
 use crate::target::{Feature, Level, Target};
 use crate::vir::builder::{Builder, Memory};

@@ -1,18 +1,21 @@
 //! `MatMulNBits` of ONNX Runtime's domain `com.microsoft`: a matrix product whose right operand is quantised in blocks.
 //!
 //! The right operand is `[N, K]` in blocks of `block_size` along K, each with a scale and a zero point (2^(bits−1) if
-//! none is given). Its numbers of `bits` bits are packed into bytes `[N, blocks, bytes]`, low bits first.
+//! none is given). Its numbers of `bits` bits are packed into bytes `[N, blocks, bytes]`, low bits first. They are multiplied as
+//! floats, or, where `accuracy_level` lets the left operand be bytes, as integers ([`integer`]).
+
+mod integer;
 
 use super::Operator;
 use super::gather_elements::require_indices;
 use super::matmul::product;
-use crate::build::{Builder, Result, compute_type, index, mismatch, var};
+use super::packed_bits::PackedBits;
+use crate::build::{Builder, Result, compute_type, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
-use infc_ir::entity::ScalarId;
 use infc_ir::index::{Dim, IndexExpr};
-use infc_ir::scalar::{BinaryOp, Body};
+use infc_ir::scalar::BinaryOp;
 use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("MatMulNBits", 1, matmul_n_bits)];
@@ -20,7 +23,7 @@ pub(super) const OPERATORS: &[Operator] = &[Operator::new("MatMulNBits", 1, matm
 /// How the numbers lie in bytes.
 #[derive(Clone, Copy)]
 struct Packing {
-    bits: i64,
+    bits: PackedBits,
     block: i64,
     k: i64,
     n: i64,
@@ -37,16 +40,12 @@ impl Packing {
             Err(Problem::InvalidAttribute { attribute, expected, found: found.to_string() })
         };
         let this = Self {
-            bits: positive("bits", 4)?,
+            bits: PackedBits::of(call)?,
             block: positive("block_size", 0)?,
             k: positive("K", 0)?,
             n: positive("N", 0)?,
         };
-        if this.bits > 8 {
-            let (attribute, expected) = ("bits", "1 to 8");
-            return Err(Problem::InvalidAttribute { attribute, expected, found: this.bits.to_string() });
-        }
-        if this.block * this.bits % 8 != 0 {
+        if this.block * this.bits.width() % 8 != 0 {
             let (attribute, expected) = ("block_size", "blocks of whole bytes");
             return Err(Problem::InvalidAttribute { attribute, expected, found: this.block.to_string() });
         }
@@ -65,42 +64,11 @@ impl Packing {
         }
         let elems = bytes.shape().iter().cloned().product::<Dim>();
         let row = elems.as_const().filter(|e| e % self.n == 0).map(|e| e / self.n);
-        let row = row.filter(|&bytes| bytes.saturating_mul(8) / self.bits >= len);
+        let row = row.filter(|&bytes| bytes.saturating_mul(8) / self.bits.width() >= len);
         let row = row.ok_or_else(|| mismatch(format!("{} rows of {len} packed numbers", self.n), bytes.shape()))?;
         let rows = build.reshape(bytes, &[Dim::constant(self.n), Dim::constant(row)])?;
-        let at = place.scale(self.bits / self.common()).floor_div(&Dim::constant(8 / self.common()));
-        let mut parts = vec![build.view(&rows, vec![var(0), at.clone()], self.shape())?];
-        if 8 % self.bits != 0 {
-            // A number may begin in one byte and end in the next.
-            let next = (at + 1).minimum(&Dim::constant(row - 1));
-            parts.push(build.view(&rows, vec![var(0), next], self.shape())?);
-        }
-        Ok(parts)
-    }
-
-    /// The number at `place` of each row, out of its bytes: in 32 bits, which is what lanes have that become floats.
-    fn unpack(&self, body: &mut Body, bytes: &[ScalarId], place: &IndexExpr) -> ScalarId {
-        let mut bits = body.cast(DType::I32, bytes[0]);
-        if self.bits == 8 {
-            return bits;
-        }
-        if let Some(&next) = bytes.get(1) {
-            let (next, eight) = (body.cast(DType::I32, next), body.constant(DType::I32, 8.0));
-            let next = body.binary(BinaryOp::Shl, next, eight);
-            bits = body.binary(BinaryOp::Or, bits, next);
-        }
-        let within = place.scale(self.bits / self.common()).modulo(&Dim::constant(8 / self.common()));
-        let within = index(body, within.scale(self.common()));
-        let within = body.cast(DType::I32, within);
-        let shifted = body.binary(BinaryOp::Shr, bits, within);
-        let mask = body.constant(DType::I32, f64::from((1u32 << self.bits) - 1));
-        body.binary(BinaryOp::And, shifted, mask)
-    }
-
-    /// The greatest divisor that the bits of a number and those of a byte have in common: fractions in lowest terms show
-    /// which numbers share a byte.
-    const fn common(&self) -> i64 {
-        1 << if self.bits.trailing_zeros() < 3 { self.bits.trailing_zeros() } else { 3 }
+        let bytes = self.bits.bytes(place, row).into_iter();
+        bytes.map(|at| build.view(&rows, vec![var(0), at], self.shape())).collect()
     }
 
     fn shape(&self) -> Vec<Dim> {
@@ -137,7 +105,7 @@ impl Packing {
             Some(zeros) if zeros_are_packed => {
                 let blocks = Packing { k: self.blocks(), ..*self };
                 let bytes = blocks.bytes(build, zeros, blocks.k, &place)?;
-                let zeros = build.map(&bytes.iter().collect::<Vec<_>>(), |body, p| blocks.unpack(body, p, &place))?;
+                let zeros = build.map(&bytes.iter().collect::<Vec<_>>(), |body, p| blocks.bits.unpack(body, p, &place))?;
                 operands.push(self.spread(build, &zeros, packed.groups)?);
             }
             Some(zeros) => operands.push(self.spread(build, zeros, packed.groups)?),
@@ -147,10 +115,10 @@ impl Packing {
         build.map(&operands.iter().collect::<Vec<_>>(), |body, p| {
             let (&scale, p) = p.split_last().expect("scales are among the operands");
             let (numbers, zeros) = p.split_at(numbers);
-            let number = self.unpack(body, numbers, &place);
+            let number = self.bits.unpack(body, numbers, &place);
             let zero = match zeros {
-                [] => body.constant(wide, f64::from(1u32 << (self.bits - 1))),
-                zeros if zeros_are_packed && packed.groups.is_none() => self.unpack(body, zeros, &of_zero),
+                [] => body.constant(wide, self.bits.middle()),
+                zeros if zeros_are_packed && packed.groups.is_none() => self.bits.unpack(body, zeros, &of_zero),
                 zeros => zeros[0],
             };
             let [number, zero, scale] = [number, zero, scale].map(|x| body.cast(wide, x));
@@ -159,6 +127,9 @@ impl Packing {
         })
     }
 }
+
+/// The `accuracy_level` that lets the left operand be rounded to bytes.
+const BYTES: i64 = 4;
 
 /// What the weights are made of.
 struct Packed<'a> {
@@ -181,13 +152,20 @@ fn matmul_n_bits(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (a, b, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
     super::elementwise::require_float(&a)?;
     let wide = compute_type(a.dtype());
+    let in_integers = call.int_or("accuracy_level", 0)? == BYTES;
     let build = &mut *call.build;
     let zeros = call.inputs.get(3).cloned().flatten();
     let packed = Packed { numbers: &b, scales: &scales, zeros: zeros.as_ref(), groups: groups.as_ref() };
-    let weights = packing.weights(build, &packed, wide)?;
-    let weights = build.transpose(&weights, &[1, 0])?;
     let x = build.cast(&a, wide)?;
-    let sums = product(build, &x, &weights, wide)?;
+    let parts = packing.parts().filter(|_| in_integers && groups.is_none() && x.rank() > 0);
+    let sums = match parts {
+        Some(parts) => packing.product(build, &x, &packed, parts, wide)?,
+        None => {
+            let weights = packing.weights(build, &packed, wide)?;
+            let weights = build.transpose(&weights, &[1, 0])?;
+            product(build, &x, &weights, wide)?
+        }
+    };
     let inputs: Vec<Tracked> = [sums.clone()].into_iter().chain(call.inputs.get(5).cloned().flatten()).collect();
     let inputs: Vec<&Tracked> = inputs.iter().collect();
     let result = build.map_over(sums.shape().to_vec(), &inputs, |body, p| {

@@ -17,8 +17,11 @@ use infc_tensor::Tensor;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("BatchNormalization", 1, batch_norm),
-    Operator::new("LayerNormalization", 17, layer_norm),
+    // ONNX has it from opset 17 on; before, it is what ONNX Runtime's optimisers write, in ONNX's own domain.
+    Operator::new("LayerNormalization", 1, layer_norm),
     Operator::new("RMSNormalization", 23, rms_norm),
+    // ONNX Runtime's name for the above, in ONNX's own domain, too.
+    Operator::new("SimplifiedLayerNormalization", 1, simplified_layer_norm),
     Operator::new("InstanceNormalization", 1, instance_norm),
     Operator::new("GroupNormalization", 18, group_norm),
     Operator::new("LpNormalization", 1, lp_norm),
@@ -251,6 +254,12 @@ fn rms_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let y = root_mean_square(call.build, &x, &axes, epsilon)?;
     let y = scale_and_shift(call.build, &y, &scale, None)?;
     Ok(vec![call.build.cast(&y, x.dtype())?])
+}
+
+/// RMSNormalization; the reciprocal deviation, its second output, is not used by anyone.
+fn simplified_layer_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    call.at_most_outputs(1)?;
+    rms_norm(call)
 }
 
 /// Per sample and channel, over the other axes.

@@ -15,12 +15,13 @@ pub use parse::parse_graph;
 use crate::op::CompositeKind;
 
 /// The names of composites.
-const COMPOSITES: [(&str, CompositeKind); 5] = [
+const COMPOSITES: [(&str, CompositeKind); 6] = [
     ("softmax", CompositeKind::Softmax),
     ("log_softmax", CompositeKind::LogSoftmax),
     ("layer_norm", CompositeKind::LayerNorm),
     ("gelu", CompositeKind::Gelu),
     ("attention", CompositeKind::Attention),
+    ("block_product", CompositeKind::BlockProduct),
 ];
 
 /// How the n-th label of a contraction prints: `a` to `z`, then `a1` and so on.

@@ -260,23 +260,41 @@ impl<'a> Lowering<'a> {
     }
 
     /// True if the contraction that the kernel is grown around reads the value, and it is more than a conversion: as a
-    /// stage, it can be computed for a tile of columns in front of all rows.
+    /// stage, it can be computed for a tile of columns in front of all rows. Of a region, any contraction counts, and only
+    /// what is made of constants.
     fn is_decoded(&self, group: &Group, value: ValueId, nodes: &[NodeId]) -> bool {
         let graph = self.graph();
-        let Some(Unit::Node(anchor)) = group.anchor else { return false };
+        let anchor = match group.anchor {
+            Some(Unit::Node(anchor)) => Some(anchor),
+            Some(Unit::Region(_)) if self.is_of_constants(value, nodes) => None,
+            _ => return false,
+        };
         let Some((_, Node { op: Op::Map(map), .. })) = graph.producer(value) else { return false };
         let converts = map.body.ops.iter().all(|op| matches!(op, ScalarOp::Param(..) | ScalarOp::Cast(..)));
         let mut work = vec![value];
         while let Some(at) = work.pop() {
             for &reader in self.grouping.readers.nodes(at).iter().filter(|r| nodes.contains(r)) {
                 match &graph.nodes[reader].op {
-                    Op::Contract(_) if reader == anchor => return !converts,
+                    Op::Contract(_) if anchor.is_none_or(|anchor| reader == anchor) => return !converts,
                     Op::View(_) => work.extend(&graph.nodes[reader].outputs),
                     _ => {}
                 }
             }
         }
         false
+    }
+
+    /// True if the nodes make the value of constants alone.
+    fn is_of_constants(&self, value: ValueId, nodes: &[NodeId]) -> bool {
+        let mut work = vec![value];
+        while let Some(at) = work.pop() {
+            match self.graph().producer(at) {
+                Some((_, Node { op: Op::Constant(_), .. })) => {}
+                Some((id, node)) if nodes.contains(&id) => work.extend(&node.inputs),
+                _ => return false,
+            }
+        }
+        true
     }
 
     fn pointwise_stage(&mut self, value: ValueId) -> Result<(), FormError> {

@@ -112,10 +112,10 @@ pub(super) fn inner_axes(
 }
 
 /// The axis of the left operand along which dot products take whole groups of what is summed, with what stands for elements that
-/// there are not.
+/// there are not; of several the last, which is row-major.
 fn grouped_axis(c: &Contraction<'_>) -> Option<usize> {
     let turns = dot(c)?.turns();
-    c.lhs.index.iter().position(|e| {
+    c.lhs.index.iter().rposition(|e| {
         let summed = e.as_var().map(|var| &c.stage.axes[var.index()]).filter(|axis| axis.kind == AxisKind::Reduce);
         summed.and_then(|axis| axis.extent.as_const()).is_some_and(|extent| extent > 1 && extent % turns == 0)
     })

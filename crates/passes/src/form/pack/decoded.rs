@@ -2,9 +2,12 @@
 //!
 //! What a column is made of (packed numbers, scales, zero points) has an axis for the columns and others along which its
 //! elements are shared by neighbouring points of the sum. Whatever these are, they keep their order, and the columns go
-//! inside by sixteens: `[ceil(N/16)][others…][16]`.
+//! inside by sixteens: `[ceil(N/16)][others…][16]`. Bytes that dot products take in groups have the points of a group inside
+//! of that, `[ceil(N/16)][others…][K/4][16][4]`.
+//!
+//! So lies what a sum of such sums reads beside them (the scales of blocks).
 
-use super::{Change, MIN_COLUMNS, PANEL, read_count};
+use super::{Change, MIN_COLUMNS, PANEL, dot, read_count};
 use crate::form::contraction::{contraction, uses};
 use crate::form::plan::Packing;
 use crate::form::reorder::reorder_axes;
@@ -13,27 +16,56 @@ use infc_ir::entity::{EntityId, OperandId, StageId, VarId};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_ir::scalar::{Load, Source};
+use infc_ir::schedule::Intrinsic;
 
-/// The changes to the stage that makes the right operand of a contraction; its columns become its innermost axis.
+/// The changes to the stage that makes the right operand of a contraction, and to those that sum its sums; its columns become
+/// the innermost axis of the first.
 pub(super) fn changes(kernel: &mut Kernel, stage: StageId) -> Vec<Change> {
     let Some((decoding, position)) = columns(kernel, stage) else { return Vec::new() };
     let rank = kernel.stages[decoding].axes.len();
     let order: Vec<usize> = (0..rank).filter(|&axis| axis != position).chain([position]).collect();
     reorder_axes(kernel, decoding, &order);
     let column = VarId::from_index(rank - 1);
+    let Some(n) = kernel.stages[decoding].axes[column.index()].extent.as_const() else { return Vec::new() };
+    let group = contraction(kernel, &kernel.stages[stage]).and_then(|c| dot(&c)).map(Intrinsic::turns);
     let mut changes = Vec::new();
-    let s = &kernel.stages[decoding];
-    let Some(n) = s.axes[column.index()].extent.as_const() else { return Vec::new() };
-    s.for_each_load(&mut |id, load| {
-        if let Source::Operand(operand) = load.source
-            && kernel.operands[operand].kind == OperandKind::Constant
-            && read_count(kernel, operand) == 1
-            && let Some((index, packing)) = panels(kernel, operand, load, column, n)
-        {
-            changes.push(Change { stage: decoding, operand, load: id, index, packing });
-        }
-    });
+    let mut pack = |at: StageId, column: VarId, group: Option<i64>| {
+        kernel.stages[at].for_each_load(&mut |id, load| {
+            if let Source::Operand(operand) = load.source
+                && kernel.operands[operand].kind == OperandKind::Constant
+                && read_count(kernel, operand) == 1
+                && let Some((index, packing)) = panels(kernel, operand, load, column, n, group)
+            {
+                changes.push(Change { stage: at, operand, load: id, index, packing });
+            }
+        });
+    };
+    pack(decoding, column, group);
+    for (reader, column) in sums_of_sums(kernel, stage) {
+        pack(reader, column, None);
+    }
     changes
+}
+
+/// The stages that sum a contraction's sums, with their axis of its columns.
+fn sums_of_sums(kernel: &Kernel, stage: StageId) -> Vec<(StageId, VarId)> {
+    let Some(c) = contraction(kernel, &kernel.stages[stage]) else { return Vec::new() };
+    let column = c.columns().into_iter().next();
+    let Some(place) = c.stage.value_axes().position(|(axis, _)| column == Some(VarId::from_index(axis))) else {
+        return Vec::new();
+    };
+    let mut readers = Vec::new();
+    for (id, reader) in kernel.stages.iter_enumerated().filter(|(_, reader)| reader.reducer.is_some()) {
+        reader.for_each_load(&mut |_, load| {
+            if matches!(load.source, Source::Stage(source, _) if source == stage)
+                && let Some(column) = load.index[place].as_var()
+                && !readers.contains(&(id, column))
+            {
+                readers.push((id, column));
+            }
+        });
+    }
+    readers
 }
 
 /// The stage that makes the right operand of a contraction out of constants, and the axis of it that is the columns.
@@ -50,13 +82,15 @@ fn columns(kernel: &Kernel, stage: StageId) -> Option<(StageId, usize)> {
     (alone && a.extent.as_const().is_some_and(|n| n >= MIN_COLUMNS)).then_some((decoding, axis))
 }
 
-/// A constant with one axis of columns: the reader's coordinates, and how it is packed.
+/// A constant with one axis of columns: the reader's coordinates, and how it is packed. Its last other axis is in groups of
+/// so many neighbours, if it is long enough.
 fn panels(
     kernel: &Kernel,
     operand: OperandId,
     load: &Load,
     column: VarId,
     n: i64,
+    group: Option<i64>,
 ) -> Option<(Vec<IndexExpr>, Packing)> {
     let shape: Vec<i64> = kernel.operands[operand].shape.iter().map(Dim::as_const).collect::<Option<_>>()?;
     let along = load.index.iter().position(|e| e.as_var() == Some(column))?;
@@ -65,27 +99,35 @@ fn panels(
         return None;
     }
     let others: Vec<usize> = (0..shape.len()).filter(|&axis| axis != along).collect();
+    let grouped = others.last().copied().zip(group).filter(|&(axis, group)| group > 1 && shape[axis] % group == 0);
+    let points = |axis: usize| grouped.filter(|&(of, _)| of == axis).map_or(1, |(_, group)| group);
     let sixteen = IndexExpr::constant(PANEL);
     let (panel, lane) = (IndexExpr::var(column).floor_div(&sixteen), IndexExpr::var(column).modulo(&sixteen));
-    let index = [panel].into_iter().chain(others.iter().map(|&axis| load.index[axis].clone())).chain([lane]).collect();
+    let of_group = |axis: usize| load.index[axis].floor_div(&points(axis).into());
+    let in_group = grouped.map(|(axis, group)| (load.index[axis].modulo(&group.into()), group));
+    let index = [panel].into_iter().chain(others.iter().map(|&axis| of_group(axis))).chain([lane]);
+    let index = index.chain(in_group.iter().map(|(place, _)| place.clone())).collect();
     let packed: Vec<Dim> = [(n + PANEL - 1) / PANEL]
         .into_iter()
-        .chain(others.iter().map(|&axis| shape[axis]))
+        .chain(others.iter().map(|&axis| shape[axis] / points(axis)))
         .chain([PANEL])
+        .chain(in_group.iter().map(|(_, group)| *group))
         .map(Dim::constant)
         .collect();
     // Back from packed coordinates to those of the constant.
     let at = |n: usize| IndexExpr::var(VarId::from_index(n));
-    let columns = at(0).scale(PANEL) + at(packed.len() - 1);
+    let lane_at = others.len() + 1;
+    let columns = at(0).scale(PANEL) + at(lane_at);
     let mut original = vec![IndexExpr::constant(0); shape.len()];
     original[along] = columns.clone();
     for (n, &axis) in others.iter().enumerate() {
-        original[axis] = at(n + 1);
+        let within = if points(axis) > 1 { at(lane_at + 1) } else { IndexExpr::constant(0) };
+        original[axis] = at(n + 1).scale(points(axis)) + within;
     }
     let bound = Bound { expr: columns, lo: IndexExpr::constant(0), hi: IndexExpr::constant(n) };
     let valid = if n % PANEL == 0 { Vec::new() } else { vec![bound] };
-    let middle: String = others.iter().map(|&axis| format!("[{}]", shape[axis])).collect();
+    let names = |extents: &[Dim]| extents.iter().map(|extent| format!("[{extent}]")).collect::<String>();
     let map = AccessMap { rank: packed.len(), index: original, valid };
-    let layout = format!("panels[N/16]{middle}[16]");
+    let layout = format!("panels[N/16]{}", names(&packed[1..]));
     Some((index, Packing { transform: None, map, shape: packed, narrow: None, layout }))
 }

@@ -254,7 +254,8 @@ fn least_tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i
 
 /// Whether the accumulators of so many sums leave a register for what is summed.
 fn has_room(view: &View<'_>, machine: &Machine, sums: f64) -> bool {
-    view.stage.reducer.is_none() || sums * (view.stage.results.len() as f64) < f64::from(machine.vector_registers)
+    let registers = (view.stage.results.len() + view.totals) as f64;
+    view.stage.reducer.is_none() || sums * registers < f64::from(machine.vector_registers)
 }
 
 /// Cycles of one tile, or `None` if it does not fit into registers.
@@ -265,6 +266,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], c
     let rows: f64 = sizes[1..].iter().map(|&n| n as f64).product();
     let components = view.stage.results.len() as f64;
     let accumulators = vectors * rows * components;
+    // Registers for these, and for what they are added to.
+    let sums = vectors * rows * (components + view.totals as f64);
     let reduction = view.stage.reducer.is_some();
     // Extrema of floats keep NaN: an operand waits for the next one to be looked at, and what was seen is remembered. Both
     // the comparison's result and what is remembered are vectors where masks have no registers.
@@ -294,7 +297,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], c
         vectors * rows_of(access) / size as f64 * window.elements(size) as f64
     };
     // Registers for windows, beside accumulators and a row of weights.
-    let free_beside = |weights: f64| f64::from(machine.vector_registers) - accumulators - weights - 2.0 - watched;
+    let free_beside = |weights: f64| f64::from(machine.vector_registers) - sums - weights - 2.0 - watched;
     let most = |found: f64, access: &Access| sliding(access).map_or(found, |w| elements(access, w).max(found));
     let widest = view.accesses.iter().fold(0.0, most);
     let passes_by = widest > free_beside(vectors).max(1.0 + beside);
@@ -436,7 +439,7 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], c
     }
     // Where lanes sum, one operand comes after the other beside those that stay; not if what stays are windows.
     let passing = if reduces && tile.slides.is_none() { 1.0 } else { 2.0 };
-    let registers = if reduction { accumulators + held + passing + watched } else { vectors + 4.0 };
+    let registers = if reduction { sums + held + passing + watched } else { vectors + 4.0 };
     if registers > f64::from(machine.vector_registers) {
         return None;
     }

@@ -140,7 +140,10 @@ pub(super) fn is_stored(kernel: &Kernel) -> Vec<Option<bool>> {
             // Of rows that the run tells there may be one.
             let known = |axis: usize| stage.axes[axis].extent.as_const().map_or(1, |_| extent(kernel, stage, axis));
             let rows: i64 = (0..stage.axes.len()).filter(|&axis| is_row(axis)).map(known).product();
+            // Bits of bytes are taken out of as many at once as a vector has.
+            let at_once = super::dot::of(kernel, stage).is_some();
             if source != id
+                && !at_once
                 && let Some(stored) = &mut stored[source.index()]
             {
                 *stored |= rows >= STORED_ROWS;

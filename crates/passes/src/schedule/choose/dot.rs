@@ -16,24 +16,29 @@ pub(super) struct Dot {
     pub(super) intrinsic: Intrinsic,
 }
 
+/// A factor of the products: what is loaded, or bits of the bytes that are.
+struct Factor {
+    dtype: DType,
+    /// Where the element lies in its operand, in the axes of the stage.
+    flat: IndexExpr,
+    /// By how much its byte is shifted, in the axes of the stage.
+    shifts: Vec<IndexExpr>,
+}
+
 /// The dot products of a stage that sums products of an unsigned and a signed byte in i32, or of bfloat16 numbers in f32,
-/// along an axis where both lie next to each other in groups.
+/// along an axis where both lie next to each other in groups. Bytes may be made of bits of others, all of a group of the same.
 pub(super) fn of(kernel: &Kernel, stage: &Stage) -> Option<Dot> {
     if stage.reducer.as_ref()?.as_binary() != Some(BinaryOp::Add) {
         return None;
     }
     let &[sum] = &stage.dtypes()[..] else { return None };
     let ScalarOp::Binary(BinaryOp::Mul, a, b) = stage.body.ops[*stage.results.first()?] else { return None };
-    let (a, b) = (widened(stage, a, sum)?, widened(stage, b, sum)?);
-    let intrinsic = Intrinsic::of(sum, [a.dtype, b.dtype])?;
+    let factors = [factor(kernel, stage, a, sum)?, factor(kernel, stage, b, sum)?];
+    let intrinsic = Intrinsic::of(sum, factors.each_ref().map(|factor| factor.dtype))?;
     let points = intrinsic.turns();
     // Lanes need groups side by side.
-    let flat = |load: &Load| match load.source {
-        Source::Operand(operand) => kernel.operands[operand].layout.flat(&load.index),
-        Source::Stage(..) | Source::Buffer(_) => IndexExpr::constant(0),
-    };
     let ranges = stage.ranges(&kernel.symbols);
-    let flats = [a, b].map(|load| flat(load).simplify(&ranges));
+    let flats = factors.each_ref().map(|factor| factor.flat.simplify(&ranges));
     let has_lanes = stage.value_axes().any(|(axis, _)| {
         let steps = flats.each_ref().map(|flat| step_of(kernel, stage, flat, axis, points));
         steps.contains(&Step::One) && !steps.contains(&Step::Far)
@@ -41,20 +46,64 @@ pub(super) fn of(kernel: &Kernel, stage: &Stage) -> Option<Dot> {
     if !has_lanes {
         return None;
     }
-    let along = |&axis: &usize| [a, b].into_iter().all(|load| in_groups(kernel, stage, load, axis, points));
+    let along = |&axis: &usize| {
+        let whole = stage.axes[axis].extent.as_const().is_some_and(|n| n % points == 0);
+        let step = |e: &IndexExpr| step_of_groups(kernel, stage, e, axis, points);
+        let lies_so = |factor: &Factor| {
+            step(&factor.flat) == Some(1) && factor.shifts.iter().all(|shift| step(shift) == Some(0))
+        };
+        whole && factors.iter().all(lies_so)
+    };
     let axis = (0..stage.axes.len()).rev().filter(|&n| stage.axes[n].kind == AxisKind::Reduce).find(along)?;
     Some(Dot { axis, intrinsic })
 }
 
-/// The load of an operand behind a conversion to the type of the sum, if it always happens.
-fn widened(stage: &Stage, id: ScalarId, sum: DType) -> Option<&Load> {
+/// What is behind a conversion to the type of the sum, if it is loaded whatever the coordinates.
+fn factor(kernel: &Kernel, stage: &Stage, id: ScalarId, sum: DType) -> Option<Factor> {
     let ScalarOp::Cast(to, inner) = stage.body.ops[id] else { return None };
-    match &stage.body.ops[inner] {
-        ScalarOp::Load(load) if to == sum && load.gather.is_empty() && matches!(load.source, Source::Operand(_)) => {
-            Some(load)
-        }
-        _ => None,
+    let ScalarOp::Load(load) = &stage.body.ops[inner] else { return None };
+    if to != sum || !is_plain(load) {
+        return None;
     }
+    match load.source {
+        Source::Operand(operand) => {
+            let flat = kernel.operands[operand].layout.flat(&load.index);
+            Some(Factor { dtype: load.dtype, flat, shifts: Vec::new() })
+        }
+        Source::Stage(source, _) => bits(kernel, &kernel.stages[source], &load.index),
+        Source::Buffer(_) => None,
+    }
+}
+
+/// The point of a stage that takes bits out of a byte.
+fn bits(kernel: &Kernel, stage: &Stage, at: &[IndexExpr]) -> Option<Factor> {
+    let (dtypes, ops) = (stage.dtypes(), &stage.body.ops);
+    let takes_bits = |op: &ScalarOp| {
+        let arithmetic = matches!(op, ScalarOp::Cast(..) | ScalarOp::Binary(BinaryOp::And | BinaryOp::Shr, ..));
+        arithmetic || matches!(op, ScalarOp::Load(_) | ScalarOp::Const(_) | ScalarOp::Index(_))
+    };
+    let mut loads = ops.iter().filter_map(|op| match op {
+        ScalarOp::Load(load) => Some(load),
+        _ => None,
+    });
+    let (load, None) = (loads.next()?, loads.next()) else { return None };
+    let Source::Operand(operand) = load.source else { return None };
+    let is_byte = dtypes[..] == [DType::U8] && load.dtype == DType::U8 && is_plain(load);
+    if stage.reducer.is_some() || !is_byte || !ops.iter().all(takes_bits) {
+        return None;
+    }
+    let through = |e: &IndexExpr| e.substitute_vars(at);
+    let index: Vec<IndexExpr> = load.index.iter().map(through).collect();
+    let flat = kernel.operands[operand].layout.flat(&index);
+    let shifts = ops.iter().filter_map(|op| match op {
+        ScalarOp::Index(e) => Some(through(e)),
+        _ => None,
+    });
+    Some(Factor { dtype: DType::U8, flat, shifts: shifts.collect() })
+}
+
+fn is_plain(load: &Load) -> bool {
+    load.gather.is_empty()
 }
 
 /// True if every so many points of the axis from a multiple of them on are neighbours, whatever the other coordinates.

@@ -4,7 +4,7 @@
 //! ([`access`]): which axis becomes vector lanes, which axes are unrolled into a register tile so that loads are reused
 //! ([`tile`]), in which order the remaining loops run so that what is read again stays in cache ([`order`], [`loops`]),
 //! where lanes across rows are better ([`short_rows`]), and where intermediate stages are computed ([`place`], [`follow`]), what is asked for before it is read ([`ahead`]), in blocks of the result where they have tiles of it
-//! ([`block`]), what is multiplied in tile registers ([`matrices`]), and what data scatters ([`scatter`]).
+//! ([`block`]), what is multiplied in tile registers ([`matrices`]), sums of sums ([`nested`]), and what data scatters ([`scatter`]).
 
 mod access;
 mod ahead;
@@ -21,6 +21,7 @@ mod lines;
 mod loops;
 mod machine;
 mod matrices;
+mod nested;
 mod order;
 mod place;
 mod regroup;

@@ -8,6 +8,7 @@ use super::dot::{self, Dot};
 use super::loops::Loops;
 use super::machine::Machine;
 use super::matrices::Matrices;
+use super::nested::Nested;
 use super::order::RowsInside;
 use super::scatter::Scatter;
 use super::steps::Units;
@@ -97,6 +98,9 @@ impl<'a> Chooser<'a> {
             if Matrices::of(&self, root).is_some_and(|matrices| matrices.schedule(&mut self)) {
                 continue;
             }
+            if Nested::of(&self, root).is_some_and(|nested| nested.schedule(&mut self)) {
+                continue;
+            }
             match Blocks::of(&self, root) {
                 Some(blocks) => blocks.schedule(&mut self),
                 None => self.root(root),
@@ -175,6 +179,7 @@ impl<'a> Chooser<'a> {
             finishing,
             finishing_cost,
             lanes_along,
+            totals: 0,
         }
     }
 
@@ -506,7 +511,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// Loops of a stage that is computed inside another.
-    fn producer(&mut self, id: StageId, shared: Option<(StageId, &Tile, &[Option<usize>])>, extents: Vec<i64>) {
+    pub(super) fn producer(&mut self, id: StageId, shared: Option<(StageId, &Tile, &[Option<usize>])>, extents: Vec<i64>) {
         let stage = &self.kernel.stages[id];
         let name = stage.name.clone();
         let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();

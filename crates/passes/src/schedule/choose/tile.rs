@@ -78,6 +78,8 @@ pub(super) struct View<'a> {
     pub(super) finishing_cost: f64,
     /// The axis that lanes lie along, if that follows from other stages than this one.
     pub(super) lanes_along: Option<usize>,
+    /// Registers that what each sum is added to takes meanwhile.
+    pub(super) totals: usize,
 }
 
 impl View<'_> {
