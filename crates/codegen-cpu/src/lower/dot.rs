@@ -1,8 +1,8 @@
 //! Some turns of a reduction as one dot product per lane.
 
 use super::address::LaneForm;
-use super::{Lower, LowerError};
 use super::unpack::{Unpacked, unpacked};
+use super::{Lower, LowerError};
 use crate::vir::{Elem, Type, Value};
 use infc_ir::entity::{ScalarId, VarId};
 use infc_ir::nest::Stmt;

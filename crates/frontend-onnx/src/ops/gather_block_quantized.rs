@@ -17,9 +17,16 @@ use infc_tensor::DType;
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("GatherBlockQuantized", 1, gather_block_quantized)];
 
 /// Numbers that were looked up, as integers of 32 bits over `shape`; `at` says where along the last axis each lies.
-fn numbers(build: &mut Builder, x: &Tracked, packed: Option<PackedBits>, shape: &[Dim], at: &[IndexExpr]) -> Result<Tracked> {
+fn numbers(
+    build: &mut Builder,
+    x: &Tracked,
+    packed: Option<PackedBits>,
+    shape: &[Dim],
+    at: &[IndexExpr],
+) -> Result<Tracked> {
     let Some(bits) = packed else {
-        let x = build.view(x, at.to_vec(), shape.to_vec())?;
+        let x = build.widened(x)?;
+        let x = build.view(&x, at.to_vec(), shape.to_vec())?;
         return build.map(&[&x], |body, p| body.cast(DType::I32, p[0]));
     };
     let (last, before) = at.split_last().expect("a table has an axis");

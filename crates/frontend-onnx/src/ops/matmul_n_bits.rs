@@ -105,7 +105,8 @@ impl Packing {
             Some(zeros) if zeros_are_packed => {
                 let blocks = Packing { k: self.blocks(), ..*self };
                 let bytes = blocks.bytes(build, zeros, blocks.k, &place)?;
-                let zeros = build.map(&bytes.iter().collect::<Vec<_>>(), |body, p| blocks.bits.unpack(body, p, &place))?;
+                let zeros =
+                    build.map(&bytes.iter().collect::<Vec<_>>(), |body, p| blocks.bits.unpack(body, p, &place))?;
                 operands.push(self.spread(build, &zeros, packed.groups)?);
             }
             Some(zeros) => operands.push(self.spread(build, zeros, packed.groups)?),
@@ -157,7 +158,7 @@ fn matmul_n_bits(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let zeros = call.inputs.get(3).cloned().flatten();
     let packed = Packed { numbers: &b, scales: &scales, zeros: zeros.as_ref(), groups: groups.as_ref() };
     let x = build.cast(&a, wide)?;
-    let parts = packing.parts().filter(|_| in_integers && groups.is_none() && x.rank() > 0);
+    let parts = packing.parts().filter(|_| in_integers && groups.is_none() && packing.has_whole_rows(&b));
     let sums = match parts {
         Some(parts) => packing.product(build, &x, &packed, parts, wide)?,
         None => {

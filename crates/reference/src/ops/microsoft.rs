@@ -200,8 +200,18 @@ pub(crate) fn dynamic_quantize_matmul(call: &Call<'_>) -> Result<Vec<Tensor>> {
     scaled_product(a, (call.input(1)?, call.optional(3), call.input(2)?), call.optional(4))
 }
 
+/// Rounds numbers to multiples of a 127th of the largest magnitude among them. What is to be rounded is computed in f32, as
+/// kernels do, so that what lies between two multiples goes to the same one.
+fn round_to_bytes(block: &mut [f64]) {
+    let largest =
+        block.iter().fold(0f32, |largest, &x| if x.is_nan() { f32::NAN } else { largest.max(x.abs() as f32) });
+    let inverse = if largest == 0.0 { 0.0 } else { 127.0 / largest };
+    let step = f64::from(largest) / 127.0;
+    block.iter_mut().for_each(|x| *x = f64::from((*x as f32 * inverse).round_ties_even()) * step);
+}
+
 /// `MatMulNBits`: the right operand is `[N, K]` in blocks of `block_size` along K, each with a scale and a zero point,
-/// its numbers of `bits` bits packed low bits first.
+/// its numbers of `bits` bits packed low bits first. With `accuracy_level` 4 the left operand is quantised in these blocks, too.
 pub(crate) fn matmul_n_bits(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let positive = |name: &'static str| -> Result<usize> {
         let found = call.required_int(name)?;
@@ -224,6 +234,10 @@ pub(crate) fn matmul_n_bits(call: &Call<'_>) -> Result<Vec<Tensor>> {
         Some(f64::from(byte >> (at % per_byte * bits) & (u8::MAX >> (8 - bits))))
     };
     let short = |index| EvalError::InvalidInput { index, reason: "it has too few elements" };
+    let float_zeros = match call.optional(3).filter(|zeros| zeros.dtype() != DType::U8) {
+        Some(zeros) => f64::read(zeros)?,
+        None => Vec::new(),
+    };
     let mut weights = vec![0.0; n * k];
     for (flat, weight) in weights.iter_mut().enumerate() {
         // Transposed: `[K, N]`.
@@ -235,13 +249,18 @@ pub(crate) fn matmul_n_bits(call: &Call<'_>) -> Result<Vec<Tensor>> {
             Some(zeros) if zeros.dtype() == DType::U8 => {
                 field(zeros.bytes(), blocks.div_ceil(per_byte), row, at / block).ok_or(short(3))?
             }
-            Some(zeros) => *f64::read(zeros)?.get(row * blocks + at / block).ok_or(short(3))?,
+            Some(_) => *float_zeros.get(row * blocks + at / block).ok_or(short(3))?,
         };
         *weight = (q - zero) * scale;
     }
     let product = Product::new(a.shape(), &[k, n])?;
     checked_len(a.dtype(), &product.out)?;
-    let mut sums = product.compute(&f64::read(a)?, &weights);
+    let mut rows = f64::read(a)?;
+    // Four neighbours are multiplied at a time.
+    if call.int("accuracy_level", 0)? == 4 && block.is_multiple_of(4 * per_byte) {
+        rows.chunks_mut(k).flat_map(|row| row.chunks_mut(block)).for_each(round_to_bytes);
+    }
+    let mut sums = product.compute(&rows, &weights);
     if let Some(bias) = call.optional(5) {
         let bias = f64::read(bias)?;
         if bias.len() != n {

@@ -265,5 +265,6 @@ fn nibbles(d: &mut Draft) -> Option<Candidate> {
     let scales = d.constant(&Tensor::from_elements(&[n * blocks], &scales).ok()?);
     let candidate = Candidate::new("MatMulNBits", &[a, packed, scales]).of(MICROSOFT);
     let candidate = candidate.with("K", k as i64).with("N", n as i64).with("bits", 4i64);
-    Some(candidate.with("block_size", block as i64))
+    let level = *d.random.pick(&[0i64, 4]);
+    Some(candidate.with("block_size", block as i64).with("accuracy_level", level))
 }

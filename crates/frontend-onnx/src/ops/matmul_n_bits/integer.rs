@@ -48,6 +48,17 @@ impl Packing {
         (self.block % (places * GROUP) == 0).then_some(Parts([self.block / (places * GROUP), places, GROUP]))
     }
 
+    /// Bytes of all blocks of a column.
+    fn row_bytes(&self) -> i64 {
+        self.blocks().saturating_mul(self.block / 8 * self.bits.width())
+    }
+
+    /// Whether the last block of each column is stored to its end, as the operator says; products of floats do without.
+    pub(super) fn has_whole_rows(&self, numbers: &Tracked) -> bool {
+        let elements = numbers.shape().iter().cloned().product::<Dim>();
+        numbers.dtype() == DType::U8 && elements.is_const(self.n.saturating_mul(self.row_bytes()))
+    }
+
     /// `x·Wᵀ`, over the leading axes of `x` and `[N]`.
     pub(super) fn product(
         &self,
@@ -57,15 +68,10 @@ impl Packing {
         parts: Parts,
         wide: DType,
     ) -> Result<Tracked> {
-        let leading = x.rank() - 1;
+        let leading = x.rank().checked_sub(1).ok_or_else(|| mismatch("at least one axis", x.shape()))?;
         build.require_equal("the columns of the left operand and K", &x.shape()[leading], &Dim::constant(self.k))?;
         let (n, blocks) = (Dim::constant(self.n), Dim::constant(self.blocks()));
-        let row = self.blocks() * self.block / 8 * self.bits.width();
-        let elements = packed.numbers.shape().iter().cloned().product::<Dim>();
-        if packed.numbers.dtype() != DType::U8 || !elements.is_const(self.n.saturating_mul(row)) {
-            return Err(mismatch(format!("{} rows of {row} bytes", self.n), packed.numbers.shape()));
-        }
-        let numbers = build.reshape(packed.numbers, &[n.clone(), Dim::constant(row)])?;
+        let numbers = build.reshape(packed.numbers, &[n.clone(), Dim::constant(self.row_bytes())])?;
         let scales = build.reshape(packed.scales, &[n.clone(), blocks.clone()])?;
         // So that nothing is divided per block of a row: the scale of a row's block is its largest number over this.
         let scales = build.map(&[&scales], |body, p| {
@@ -77,7 +83,9 @@ impl Packing {
         let [bytes, largest, sum] = self.quantised(build, x, parts, zero)?;
         let inputs: Vec<&Tracked> = [&bytes, &largest, &sum, &numbers, &scales].into_iter().chain(&zeros).collect();
         build.composite(CompositeKind::BlockProduct, &inputs, |build, inputs| {
-            let [bytes, largest, sum, numbers, scales] = &inputs[..5] else { unreachable!("five and maybe zero points") };
+            let [bytes, largest, sum, numbers, scales] = &inputs[..5] else {
+                unreachable!("five and maybe zero points")
+            };
             let mut shape = vec![n.clone(), blocks.clone()];
             shape.extend(parts.shape());
             let at = var(1).scale(self.block / 8 * self.bits.width()) + var(2).scale(GROUP) + var(4);
@@ -105,15 +113,26 @@ impl Packing {
             for (value, at) in [(largest, &of_row), (sum, &of_row), (scales, &of_column)] {
                 terms.push(build.view(value, at.clone(), shape.clone())?);
             }
+            let block = var(leading + 1);
             if let Some(zeros) = inputs.get(5) {
-                terms.push(build.view(zeros, of_column, shape)?);
+                let at = match zeros.dtype() {
+                    DType::U8 => self.bits.bytes(&block, self.zero_bytes()),
+                    _ => vec![block.clone()],
+                };
+                for at in at {
+                    terms.push(build.view(zeros, vec![var(leading), at], shape.clone())?);
+                }
             }
             let terms: Vec<&Tracked> = terms.iter().collect();
             let result = build.reduce(&terms, &[leading + 1], Reducer::sum(wide), |body, p| {
                 let scale = body.binary(BinaryOp::Mul, p[1], p[3]);
                 let steps = match p.get(4) {
                     Some(&zero) => {
-                        let [sums, sum] = [p[0], p[2]].map(|x| body.cast(wide, x));
+                        let zero = match body.dtype(zero) {
+                            DType::U8 => self.bits.unpack(body, &p[4..], &block),
+                            _ => zero,
+                        };
+                        let [sums, sum, zero] = [p[0], p[2], zero].map(|x| body.cast(wide, x));
                         let off = body.binary(BinaryOp::Mul, zero, sum);
                         body.binary(BinaryOp::Sub, sums, off)
                     }
@@ -128,18 +147,19 @@ impl Packing {
         })
     }
 
-    /// The zero points of all blocks, `[N, blocks]`.
+    /// The zero points of all columns: bytes `[N, bytes]`, in which they are packed, or floats `[N, blocks]`.
     fn zeros(&self, build: &mut Builder, zeros: &Tracked, wide: DType) -> Result<Tracked> {
-        let of_blocks = Self { k: self.blocks(), ..*self };
         if zeros.dtype() != DType::U8 {
-            let zeros = build.reshape(zeros, &of_blocks.shape())?;
+            let zeros = build.reshape(zeros, &[Dim::constant(self.n), Dim::constant(self.blocks())])?;
             return build.cast(&zeros, wide);
         }
-        let bytes = of_blocks.bytes(build, zeros, of_blocks.k, &var(1))?;
-        build.map(&bytes.iter().collect::<Vec<_>>(), |body, p| {
-            let zero = self.bits.unpack(body, p, &var(1));
-            body.cast(wide, zero)
-        })
+        let row = self.zero_bytes();
+        build.reshape(zeros, &[Dim::constant(self.n), Dim::constant(row)])
+    }
+
+    /// Bytes of a column's zero points.
+    fn zero_bytes(&self) -> i64 {
+        (self.blocks().saturating_mul(self.bits.width()) + 7) / 8
     }
 
     /// The bytes of the left operand, `[…, blocks, groups, places, bytes]`; per block the magnitude of its largest number, and the
@@ -160,9 +180,12 @@ impl Packing {
         };
         let shape = rows.iter().cloned().chain([blocks(), Dim::constant(self.block)]).collect();
         let in_order = read(build, var(leading + 1), shape)?;
-        let largest = build.reduce(&[&in_order], &[leading + 1], Reducer::binary(BinaryOp::Max, Const::zero(wide)), |body, p| {
-            vec![body.unary(UnaryOp::Abs, p[0])]
-        })?;
+        let largest = build.reduce(
+            &[&in_order],
+            &[leading + 1],
+            Reducer::binary(BinaryOp::Max, Const::zero(wide)),
+            |body, p| vec![body.unary(UnaryOp::Abs, p[0])],
+        )?;
         let largest = largest.into_iter().next().expect("a maximum has one component");
         let shape: Vec<Dim> = rows.into_iter().chain([blocks()]).chain(parts.shape()).collect();
         let in_groups = read(build, parts.place(leading + 1), shape.clone())?;

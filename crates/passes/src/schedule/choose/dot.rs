@@ -49,9 +49,8 @@ pub(super) fn of(kernel: &Kernel, stage: &Stage) -> Option<Dot> {
     let along = |&axis: &usize| {
         let whole = stage.axes[axis].extent.as_const().is_some_and(|n| n % points == 0);
         let step = |e: &IndexExpr| step_of_groups(kernel, stage, e, axis, points);
-        let lies_so = |factor: &Factor| {
-            step(&factor.flat) == Some(1) && factor.shifts.iter().all(|shift| step(shift) == Some(0))
-        };
+        let lies_so =
+            |factor: &Factor| step(&factor.flat) == Some(1) && factor.shifts.iter().all(|shift| step(shift) == Some(0));
         whole && factors.iter().all(lies_so)
     };
     let axis = (0..stage.axes.len()).rev().filter(|&n| stage.axes[n].kind == AxisKind::Reduce).find(along)?;

@@ -511,7 +511,12 @@ impl<'a> Chooser<'a> {
     }
 
     /// Loops of a stage that is computed inside another.
-    pub(super) fn producer(&mut self, id: StageId, shared: Option<(StageId, &Tile, &[Option<usize>])>, extents: Vec<i64>) {
+    pub(super) fn producer(
+        &mut self,
+        id: StageId,
+        shared: Option<(StageId, &Tile, &[Option<usize>])>,
+        extents: Vec<i64>,
+    ) {
         let stage = &self.kernel.stages[id];
         let name = stage.name.clone();
         let value: Vec<usize> = stage.value_axes().map(|(n, _)| n).collect();
