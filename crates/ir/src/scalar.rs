@@ -4,8 +4,10 @@
 //! [`ScalarOp::Load`]s through access maps, loop nests over the same loads with one flat index. The three differ only
 //! in what their leaves may be, which the verifiers check.
 
+mod bits;
 mod eval;
 
+pub use bits::{BitShift, BitsOfByte};
 pub use eval::{Scalar, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval_unary};
 
 use crate::access::Bound;

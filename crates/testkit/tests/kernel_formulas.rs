@@ -139,6 +139,21 @@ fn byte_product() {
 }
 
 #[test]
+fn block_product() {
+    check("block_product", 1e-5, |case, _, i| {
+        let (m, n) = (i[0], i[1]);
+        sum(3, |b| {
+            let products = sum(16, |k| {
+                let (g, p, c) = (k / 8, k / 4 % 2, k % 4);
+                let byte = case.at("w", &[n / 16, 2 * b + g, n % 16, c]) as u8;
+                case.at("x", &[m, b, g, p, c]) * f64::from(byte >> (4 * p) & 15)
+            });
+            (products - case.at("zero", &[m, b])) * case.at("most", &[m, b]) * case.at("scale", &[n / 16, b, n % 16])
+        })
+    });
+}
+
+#[test]
 fn depthwise_convolution_of_bytes() {
     check("byte_depthwise", 0.0, |case, _, i| {
         let (h, w, c) = (i[0], i[1], i[2]);

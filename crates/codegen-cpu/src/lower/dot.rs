@@ -1,12 +1,11 @@
 //! Some turns of a reduction as one dot product per lane.
 
 use super::address::LaneForm;
-use super::unpack::{Unpacked, unpacked};
 use super::{Lower, LowerError};
 use crate::vir::{Elem, Type, Value};
 use infc_ir::entity::{ScalarId, VarId};
 use infc_ir::nest::Stmt;
-use infc_ir::scalar::{BinaryOp, Body, Load, ScalarOp};
+use infc_ir::scalar::{BinaryOp, BitsOfByte, Body, Load, ScalarOp};
 use infc_ir::schedule::Intrinsic;
 use infc_tensor::DType;
 
@@ -15,6 +14,25 @@ pub(super) fn widened(body: &Body, id: ScalarId, sum: DType) -> Option<&Load> {
     let ScalarOp::Cast(to, inner) = body.ops[id] else { return None };
     match &body.ops[inner] {
         ScalarOp::Load(load) if to == sum && load.gather.is_empty() && load.valid.is_empty() => Some(load),
+        _ => None,
+    }
+}
+
+/// What is multiplied: elements as they are loaded, or bits of bytes.
+struct Factor<'b> {
+    load: &'b Load,
+    bits: Option<BitsOfByte<'b>>,
+}
+
+/// What is behind a conversion to the type of the sum.
+fn factor(body: &Body, id: ScalarId, sum: DType) -> Option<Factor<'_>> {
+    if let Some(load) = widened(body, id, sum) {
+        return Some(Factor { load, bits: None });
+    }
+    match body.ops[id] {
+        ScalarOp::Cast(to, inner) if to == sum => {
+            body.bits_of_byte(inner).map(|bits| Factor { load: bits.load, bits: Some(bits) })
+        }
         _ => None,
     }
 }
@@ -35,16 +53,12 @@ impl Lower<'_> {
             _ => return Ok(false),
         };
         let ScalarOp::Binary(BinaryOp::Mul, a, b) = value.body.ops[*root] else { return Ok(false) };
-        let operand = |id: ScalarId| {
-            let load = widened(&value.body, id, sum).map(Unpacked::whole);
-            load.or_else(|| unpacked(&value.body, id, sum))
-        };
-        let (Some(a), Some(b)) = (operand(a), operand(b)) else { return Ok(false) };
-        if Intrinsic::of(sum, [a.dtype(), b.dtype()]) != Some(intrinsic) {
+        let (Some(a), Some(b)) = (factor(&value.body, a, sum), factor(&value.body, b, sum)) else { return Ok(false) };
+        if Intrinsic::of(sum, [a.load.dtype, b.load.dtype]) != Some(intrinsic) {
             return Ok(false);
         }
         // Of bytes, those without a sign come first.
-        let (a, b) = if a.dtype() == DType::I8 { (b, a) } else { (a, b) };
+        let (a, b) = if a.load.dtype == DType::I8 { (b, a) } else { (a, b) };
         let Some(a) = self.elements(intrinsic, turn, &a)? else { return Ok(false) };
         let Some(b) = self.elements(intrinsic, turn, &b)? else { return Ok(false) };
         let old = self.read(target)?;
@@ -71,11 +85,11 @@ impl Lower<'_> {
         &mut self,
         intrinsic: Intrinsic,
         turn: VarId,
-        from: &Unpacked<'_>,
+        factor: &Factor<'_>,
     ) -> Result<Option<Value>, LowerError> {
-        let Some(bits) = &from.bits else { return self.groups(intrinsic, turn, from.load) };
-        let Some(shift) = bits.shift(|e| self.resolve(e)) else { return Ok(None) };
-        let Some(bytes) = self.groups(intrinsic, turn, from.load)? else { return Ok(None) };
+        let Some(bits) = &factor.bits else { return self.groups(intrinsic, turn, factor.load) };
+        let Some(shift) = bits.constant_shift(|e| self.resolve(e)) else { return Ok(None) };
+        let Some(bytes) = self.groups(intrinsic, turn, factor.load)? else { return Ok(None) };
         let groups = self.b.ty(bytes);
         let words = Type::vector(Elem::I32, self.lanes());
         let words = self.b.bitcast(bytes, words);

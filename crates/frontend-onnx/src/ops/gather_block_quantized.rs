@@ -4,8 +4,9 @@
 //! of `bits` bits each along their last axis, and so do their zero points; other tables have an element per number.
 
 use super::Operator;
+use super::elementwise::require_float;
 use super::gather_elements::require_indices;
-use super::packed_bits::PackedBits;
+use super::packed_bits::{PackedBits, positive};
 use crate::build::{Builder, Result, compute_type, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
@@ -42,29 +43,39 @@ fn numbers(
 fn gather_block_quantized(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (table, indices, scales, zeros) = (call.input(0)?, call.input(1)?, call.input(2)?, call.optional(3));
     require_indices(&indices)?;
-    super::elementwise::require_float(&scales)?;
+    require_float(&scales)?;
     let rank = table.rank();
-    if rank == 0 || scales.rank() != rank {
-        return Err(mismatch(format!("scales with {rank} axes, at least one"), scales.shape()));
+    if !table.dtype().is_int() {
+        return Err(Problem::UnsupportedType { expected: "integers", found: table.dtype() });
+    }
+    if let Some(zeros) = zeros.as_ref().filter(|zeros| zeros.dtype() != table.dtype()) {
+        return Err(Problem::TypeMismatch { left: table.dtype(), right: zeros.dtype() });
+    }
+    if let Some(other) = [Some(&scales), zeros.as_ref()].into_iter().flatten().find(|x| rank == 0 || x.rank() != rank) {
+        return Err(mismatch(format!("as many axes as the table has, {rank}, and at least one"), other.shape()));
     }
     let (gathered, quantised) = (call.axis("gather_axis", 0, rank)?, call.axis("quantize_axis", 1, rank)?);
-    let block = call.int_or("block_size", 128)?;
-    if !(1..1 << 31).contains(&block) {
-        let (attribute, expected) = ("block_size", "a positive number");
-        return Err(Problem::InvalidAttribute { attribute, expected, found: block.to_string() });
-    }
+    let block = Dim::constant(positive(call, "block_size", 128)?);
     let packed = (table.dtype() == DType::U8).then(|| PackedBits::of(call)).transpose()?;
     if gathered == quantised || packed.is_some() && (gathered == rank - 1 || quantised != rank - 1) {
         let (attribute, expected) = ("quantize_axis", "an axis that is not looked up along, the last one of bytes");
         return Err(Problem::UnsupportedAttribute { attribute, expected, found: quantised.to_string() });
     }
     let build = &mut *call.build;
+    // Numbers, not bytes.
     let mut wide = table.shape().to_vec();
     if let Some(bits) = packed {
         wide[rank - 1] = wide[rank - 1].scale(8).floor_div(&Dim::constant(bits.width()));
     }
-    let blocks = wide[quantised].ceil_div(&Dim::constant(block));
-    build.require_equal("the number of scales and of blocks", &scales.shape()[quantised], &blocks)?;
+    for axis in 0..rank {
+        let extent = if axis == quantised { wide[axis].ceil_div(&block) } else { wide[axis].clone() };
+        build.require_equal("the extents of scales and of blocks", &scales.shape()[axis], &extent)?;
+        if let Some(zeros) = &zeros {
+            let bits = packed.filter(|_| axis == rank - 1);
+            let extent = bits.map_or_else(|| extent.clone(), |b| extent.scale(b.width()).ceil_div(&Dim::constant(8)));
+            build.require_equal("the extents of zero points and of blocks", &zeros.shape()[axis], &extent)?;
+        }
+    }
     // Whole rows are looked up as they are stored, and become numbers behind that.
     let mut shape = wide[..gathered].to_vec();
     shape.extend_from_slice(indices.shape());
@@ -72,7 +83,7 @@ fn gather_block_quantized(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let quantised = if quantised > gathered { quantised + indices.rank() - 1 } else { quantised };
     let own: Vec<IndexExpr> = (0..shape.len()).map(var).collect();
     let mut of_block = own.clone();
-    of_block[quantised] = var(quantised).floor_div(&Dim::constant(block));
+    of_block[quantised] = var(quantised).floor_div(&block);
     let rows = build.gather(&table, &indices, gathered)?;
     let rows = numbers(build, &rows, packed, &shape, &own)?;
     let scale = build.gather(&scales, &indices, gathered)?;

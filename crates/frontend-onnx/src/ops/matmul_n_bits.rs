@@ -9,7 +9,7 @@ mod integer;
 use super::Operator;
 use super::gather_elements::require_indices;
 use super::matmul::product;
-use super::packed_bits::PackedBits;
+use super::packed_bits::{PackedBits, positive};
 use crate::build::{Builder, Result, compute_type, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
@@ -31,19 +31,11 @@ struct Packing {
 
 impl Packing {
     fn of(call: &Call<'_>) -> Result<Self> {
-        let positive = |attribute: &'static str, default: i64| -> Result<i64> {
-            let found = call.int_or(attribute, default)?;
-            if (1..1 << 31).contains(&found) {
-                return Ok(found);
-            }
-            let expected = "a positive number";
-            Err(Problem::InvalidAttribute { attribute, expected, found: found.to_string() })
-        };
         let this = Self {
             bits: PackedBits::of(call)?,
-            block: positive("block_size", 0)?,
-            k: positive("K", 0)?,
-            n: positive("N", 0)?,
+            block: positive(call, "block_size", 0)?,
+            k: positive(call, "K", 0)?,
+            n: positive(call, "N", 0)?,
         };
         if this.block * this.bits.width() % 8 != 0 {
             let (attribute, expected) = ("block_size", "blocks of whole bytes");
@@ -158,7 +150,7 @@ fn matmul_n_bits(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let zeros = call.inputs.get(3).cloned().flatten();
     let packed = Packed { numbers: &b, scales: &scales, zeros: zeros.as_ref(), groups: groups.as_ref() };
     let x = build.cast(&a, wide)?;
-    let parts = packing.parts().filter(|_| in_integers && groups.is_none() && packing.has_whole_rows(&b));
+    let parts = packing.parts().filter(|_| in_integers && groups.is_none() && packing.has_whole_rows(&packed));
     let sums = match parts {
         Some(parts) => packing.product(build, &x, &packed, parts, wide)?,
         None => {

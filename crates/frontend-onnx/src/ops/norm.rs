@@ -256,10 +256,12 @@ fn rms_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![call.build.cast(&y, x.dtype())?])
 }
 
-/// RMSNormalization; the reciprocal deviation, its second output, is not used by anyone.
+/// RMSNormalization, of the scale's type; the reciprocal deviation, its second output, is refused.
 fn simplified_layer_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     call.at_most_outputs(1)?;
-    rms_norm(call)
+    let scale = call.input(1)?.dtype();
+    let y = rms_norm(call)?;
+    y.iter().map(|y| call.build.cast(y, scale)).collect()
 }
 
 /// Per sample and channel, over the other axes.

@@ -19,7 +19,7 @@ use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout, Operand, OperandKind, Outp
 use infc_ir::op::Op;
 use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp, Source, UnaryOp};
 use infc_tensor::DType;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A kernel with the values its operands stand for.
 #[derive(Clone, Debug)]
@@ -286,11 +286,12 @@ impl<'a> Lowering<'a> {
 
     /// True if the nodes make the value of constants alone.
     fn is_of_constants(&self, value: ValueId, nodes: &[NodeId]) -> bool {
+        let mut seen = BTreeSet::new();
         let mut work = vec![value];
         while let Some(at) = work.pop() {
             match self.graph().producer(at) {
                 Some((_, Node { op: Op::Constant(_), .. })) => {}
-                Some((id, node)) if nodes.contains(&id) => work.extend(&node.inputs),
+                Some((id, node)) if nodes.contains(&id) => work.extend(node.inputs.iter().filter(|&&v| seen.insert(v))),
                 _ => return false,
             }
         }

@@ -119,7 +119,7 @@ pub fn pack(
     for stage in kernel.stages.ids().collect::<Vec<_>>() {
         let changes = match change(kernel, stage, packs) {
             Some(change) => vec![change],
-            None => decoded::changes(kernel, stage),
+            None => decoded::changes(kernel, stage, packs),
         };
         for Change { stage, operand, load, index, packing } in changes {
             if packed.iter().any(|(o, _)| *o == operand) || !admits(operand, &packing) {

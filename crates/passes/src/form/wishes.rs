@@ -112,13 +112,18 @@ pub(super) fn inner_axes(
 }
 
 /// The axis of the left operand along which dot products take whole groups of what is summed, with what stands for elements that
-/// there are not; of several the last, which is row-major.
+/// there are not. Of several it is the last one where the right operand is made of constants, whose groups lie so
+/// ([`super::pack`]).
 fn grouped_axis(c: &Contraction<'_>) -> Option<usize> {
     let turns = dot(c)?.turns();
-    c.lhs.index.iter().rposition(|e| {
+    let is_grouped = |e: &IndexExpr| {
         let summed = e.as_var().map(|var| &c.stage.axes[var.index()]).filter(|axis| axis.kind == AxisKind::Reduce);
         summed.and_then(|axis| axis.extent.as_const()).is_some_and(|extent| extent > 1 && extent % turns == 0)
-    })
+    };
+    match c.rhs.source {
+        Source::Stage(..) => c.lhs.index.iter().rposition(is_grouped),
+        _ => c.lhs.index.iter().position(is_grouped),
+    }
 }
 
 /// What measuring has settled, by family: the axis that lies innermost. The first kernel that writes to a family asks.

@@ -19,6 +19,38 @@ fn sums_of_byte_products_take_dot_products() {
     assert!(nest.to_string().contains(" dot4"), "{nest}");
 }
 
+/// Terms that are sums themselves are made for a tile at each turn of the sum over them, bits of bytes taken out of as many at once
+/// as a vector has: both keep their sums in registers.
+#[test]
+fn sums_of_sums_share_a_tile() {
+    let kernel = infc_testkit::kernel("block_product");
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&kernel, machine, ErrorClass::Exact);
+        let text = schedule.to_string();
+        for step in ["inline number", "compute part at total.b; store part in register", "tensorize part.c_q to dot4"] {
+            assert!(text.contains(step), "{name}: {text}");
+        }
+        assert!(text.contains("store total in register"), "{name}: {text}");
+        let nest = apply(&kernel, &schedule).expect("it applies");
+        assert!(nest.to_string().contains(" dot4"), "{name}: {nest}");
+        // Two accumulators per result.
+        let rows = text.split("split total.m by ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
+        assert!(rows.is_none_or(|rows| 2 * rows < machine.vector_registers), "{name}: {text}");
+    }
+}
+
+/// Bits that differ from lane to lane, or within a group, are not taken out of whole vectors.
+#[test]
+fn bits_of_a_group_are_the_same() {
+    let text = infc_testkit::kernel("block_product").to_string();
+    for shift in ["4*mod(c, 2)", "mod(c, 4)"] {
+        let text = text.replace("4*p", shift);
+        let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let schedule = choose(&kernel, &MACHINES[2].1, ErrorClass::Exact).to_string();
+        assert!(!schedule.contains("dot4"), "{shift}: {schedule}");
+    }
+}
+
 #[test]
 fn sums_of_bf16_products_take_pairs_where_sums_may_be_reordered() {
     let kernel = infc_testkit::kernel("bf16_product");

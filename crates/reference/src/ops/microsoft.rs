@@ -205,7 +205,8 @@ pub(crate) fn dynamic_quantize_matmul(call: &Call<'_>) -> Result<Vec<Tensor>> {
 fn round_to_bytes(block: &mut [f64]) {
     let largest =
         block.iter().fold(0f32, |largest, &x| if x.is_nan() { f32::NAN } else { largest.max(x.abs() as f32) });
-    let inverse = if largest == 0.0 { 0.0 } else { 127.0 / largest };
+    // What the quotient of is infinite is nothing: 2^−119.
+    let inverse = if largest < f32::from_bits(8 << 23) { 0.0 } else { 127.0 / largest };
     let step = f64::from(largest) / 127.0;
     block.iter_mut().for_each(|x| *x = f64::from((*x as f32 * inverse).round_ties_even()) * step);
 }
@@ -256,8 +257,9 @@ pub(crate) fn matmul_n_bits(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let product = Product::new(a.shape(), &[k, n])?;
     checked_len(a.dtype(), &product.out)?;
     let mut rows = f64::read(a)?;
-    // Four neighbours are multiplied at a time.
-    if call.int("accuracy_level", 0)? == 4 && block.is_multiple_of(4 * per_byte) {
+    // Four neighbours are multiplied at a time, and what a block adds up to has 32 bits.
+    let fits = block.is_multiple_of(4 * per_byte) && 127 * ((1 << bits) - 1) * block <= i32::MAX as usize;
+    if call.int("accuracy_level", 0)? == 4 && call.optional(4).is_none() && fits {
         rows.chunks_mut(k).flat_map(|row| row.chunks_mut(block)).for_each(round_to_bytes);
     }
     let mut sums = product.compute(&rows, &weights);

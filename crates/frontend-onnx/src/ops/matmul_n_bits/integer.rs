@@ -15,7 +15,7 @@ use infc_ir::access::{AccessMap, Bound};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::Reducer;
 use infc_ir::op::CompositeKind;
-use infc_ir::scalar::{BinaryOp, CompareOp, Const, UnaryOp};
+use infc_ir::scalar::{BinaryOp, CompareOp, Const, ScalarOp, UnaryOp};
 use infc_tensor::DType;
 
 /// Bytes that are multiplied at a time.
@@ -23,6 +23,9 @@ const GROUP: i64 = 4;
 
 /// The largest byte that a number is rounded to.
 const LARGEST: f64 = 127.0;
+
+/// What this is divided by is no infinity: 2^−119.
+const LEAST: f64 = 1.504_632_769_052_528e-36;
 
 /// The axes of what is summed in a block: groups, places in a byte, and bytes in a group.
 #[derive(Clone, Copy)]
@@ -41,22 +44,31 @@ impl Parts {
 }
 
 impl Packing {
-    /// How a block is summed, if bytes hold whole numbers and blocks whole groups.
+    /// How a block is summed, if bytes hold whole numbers, several bits each, blocks whole groups, and 32 bits what a block adds up
+    /// to.
     pub(super) fn parts(&self) -> Option<Parts> {
         let bits = self.bits.width();
-        let places = (8 % bits == 0).then_some(8 / bits)?;
-        (self.block % (places * GROUP) == 0).then_some(Parts([self.block / (places * GROUP), places, GROUP]))
+        let places = (bits > 1 && 8 % bits == 0).then_some(8 / bits)?;
+        let most = (LARGEST as i64 * ((1 << bits) - 1)).saturating_mul(self.block);
+        let fits = self.block % (places * GROUP) == 0 && most <= i64::from(i32::MAX);
+        fits.then_some(Parts([self.block / (places * GROUP), places, GROUP]))
     }
 
-    /// Bytes of all blocks of a column.
-    fn row_bytes(&self) -> i64 {
-        self.blocks().saturating_mul(self.block / 8 * self.bits.width())
+    /// Bytes of a block of a column.
+    fn block_bytes(&self) -> i64 {
+        self.block * self.bits.width() / 8
     }
 
-    /// Whether the last block of each column is stored to its end, as the operator says; products of floats do without.
-    pub(super) fn has_whole_rows(&self, numbers: &Tracked) -> bool {
-        let elements = numbers.shape().iter().cloned().product::<Dim>();
-        numbers.dtype() == DType::U8 && elements.is_const(self.n.saturating_mul(self.row_bytes()))
+    /// Whether columns have their last block to its end, and as many zero points as blocks, as the operator says; products of floats
+    /// do with less and with more.
+    pub(super) fn has_whole_rows(&self, packed: &Packed<'_>) -> bool {
+        let has = |x: &Tracked, of_column: i64| {
+            x.shape().iter().cloned().product::<Dim>().is_const(self.n.saturating_mul(of_column))
+        };
+        let zeros =
+            |zeros: &Tracked| has(zeros, if zeros.dtype() == DType::U8 { self.zero_bytes() } else { self.blocks() });
+        let bytes = self.blocks().saturating_mul(self.block_bytes());
+        packed.numbers.dtype() == DType::U8 && has(packed.numbers, bytes) && packed.zeros.is_none_or(zeros)
     }
 
     /// `x·Wᵀ`, over the leading axes of `x` and `[N]`.
@@ -71,7 +83,7 @@ impl Packing {
         let leading = x.rank().checked_sub(1).ok_or_else(|| mismatch("at least one axis", x.shape()))?;
         build.require_equal("the columns of the left operand and K", &x.shape()[leading], &Dim::constant(self.k))?;
         let (n, blocks) = (Dim::constant(self.n), Dim::constant(self.blocks()));
-        let numbers = build.reshape(packed.numbers, &[n.clone(), Dim::constant(self.row_bytes())])?;
+        let numbers = build.reshape(packed.numbers, &[n.clone(), Dim::constant(self.blocks() * self.block_bytes())])?;
         let scales = build.reshape(packed.scales, &[n.clone(), blocks.clone()])?;
         // So that nothing is divided per block of a row: the scale of a row's block is its largest number over this.
         let scales = build.map(&[&scales], |body, p| {
@@ -88,7 +100,7 @@ impl Packing {
             };
             let mut shape = vec![n.clone(), blocks.clone()];
             shape.extend(parts.shape());
-            let at = var(1).scale(self.block / 8 * self.bits.width()) + var(2).scale(GROUP) + var(4);
+            let at = var(1).scale(self.block_bytes()) + var(2).scale(GROUP) + var(4);
             let weights = build.view(numbers, vec![var(0), at], shape)?;
             let weights = match self.bits.width() {
                 8 => weights,
@@ -192,14 +204,15 @@ impl Packing {
         let inverse = build.map(&[&largest], |body, p| {
             let (steps, zero) = (body.constant(wide, LARGEST), body.constant(wide, 0.0));
             let inverse = body.binary(BinaryOp::Div, steps, p[0]);
-            let is_zero = body.compare(CompareOp::Eq, p[0], zero);
-            body.select(is_zero, zero, inverse)
+            // What is so little that the quotient would be infinite is nothing.
+            let least = body.constant(wide, LEAST);
+            let is_nothing = body.compare(CompareOp::Lt, p[0], least);
+            body.select(is_nothing, zero, inverse)
         })?;
         let inverse = build.view(&inverse, (0..=leading).map(var).collect(), shape)?;
         let bytes = build.map(&[&in_groups, &inverse], |body, p| {
             let steps = body.binary(BinaryOp::Mul, p[0], p[1]);
-            let steps = body.unary(UnaryOp::Round, steps);
-            body.cast(DType::I8, steps)
+            body.push(ScalarOp::CastSaturating(DType::I8, steps))
         })?;
         let own = [1, 2, 3].map(|n| leading + n);
         let sum = build.reduce(&[&bytes], &own, Reducer::sum(DType::I32), |body, p| {

@@ -243,6 +243,17 @@ fn products_with_packed_weights() {
         let row = (blocks * bits as usize).div_ceil(8);
         zeroed.constant(u8s(&[5 * row])).absent().constant(floats(&[5])).agrees();
     }
-    let (case, blocks) = case(4, 32, 16);
-    case.constant(floats_from(&[5, blocks], 0.0, 15.0)).dynamic(&[0]).agrees();
+    let (in_floats, blocks) = case(4, 32, 16);
+    in_floats.constant(floats_from(&[5, blocks], 0.0, 15.0)).dynamic(&[0]).agrees();
+    // The left operand in bytes, too; of the last one a block is not full.
+    for (bits, k, block) in [(4, 64, 32), (8, 32, 16), (2, 32, 16), (4, 40, 16)] {
+        let (in_bytes, blocks) = case(bits, k, block);
+        in_bytes.int("accuracy_level", 4).agrees();
+        let (zeroed, _) = case(bits, k, block);
+        let row = (blocks * bits as usize).div_ceil(8);
+        let zeroed = zeroed.int("accuracy_level", 4).constant(u8s(&[5 * row])).absent().constant(floats(&[5]));
+        zeroed.dynamic(&[0]).agrees();
+    }
+    let (in_bytes, blocks) = case(4, 32, 16);
+    in_bytes.int("accuracy_level", 4).constant(floats_from(&[5, blocks], 0.0, 15.0)).agrees();
 }

@@ -7,7 +7,7 @@
 //!
 //! So lies what a sum of such sums reads beside them (the scales of blocks).
 
-use super::{Change, MIN_COLUMNS, PANEL, dot, read_count};
+use super::{Change, MIN_COLUMNS, PANEL, Packs, dot, read_count};
 use crate::form::contraction::{contraction, uses};
 use crate::form::plan::Packing;
 use crate::form::reorder::reorder_axes;
@@ -16,18 +16,17 @@ use infc_ir::entity::{EntityId, OperandId, StageId, VarId};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_ir::scalar::{Load, Source};
-use infc_ir::schedule::Intrinsic;
 
 /// The changes to the stage that makes the right operand of a contraction, and to those that sum its sums; its columns become
 /// the innermost axis of the first.
-pub(super) fn changes(kernel: &mut Kernel, stage: StageId) -> Vec<Change> {
+pub(super) fn changes(kernel: &mut Kernel, stage: StageId, packs: Packs) -> Vec<Change> {
     let Some((decoding, position)) = columns(kernel, stage) else { return Vec::new() };
     let rank = kernel.stages[decoding].axes.len();
     let order: Vec<usize> = (0..rank).filter(|&axis| axis != position).chain([position]).collect();
     reorder_axes(kernel, decoding, &order);
     let column = VarId::from_index(rank - 1);
     let Some(n) = kernel.stages[decoding].axes[column.index()].extent.as_const() else { return Vec::new() };
-    let group = contraction(kernel, &kernel.stages[stage]).and_then(|c| dot(&c)).map(Intrinsic::turns);
+    let group = group(kernel, stage, decoding).filter(|_| packs.line_bytes.is_none());
     let mut changes = Vec::new();
     let mut pack = |at: StageId, column: VarId, group: Option<i64>| {
         kernel.stages[at].for_each_load(&mut |id, load| {
@@ -45,6 +44,15 @@ pub(super) fn changes(kernel: &mut Kernel, stage: StageId) -> Vec<Change> {
         pack(reader, column, None);
     }
     changes
+}
+
+/// How many points of the sum dot products take together whose right operand is bits of bytes.
+fn group(kernel: &Kernel, stage: StageId, decoding: StageId) -> Option<i64> {
+    let made = &kernel.stages[decoding];
+    let &[result] = &made.results[..] else { return None };
+    made.body.bits_of_byte(result)?;
+    let intrinsic = dot(&contraction(kernel, &kernel.stages[stage])?)?;
+    intrinsic.is_exact().then_some(intrinsic.turns())
 }
 
 /// The stages that sum a contraction's sums, with their axis of its columns.
@@ -83,7 +91,7 @@ fn columns(kernel: &Kernel, stage: StageId) -> Option<(StageId, usize)> {
 }
 
 /// A constant with one axis of columns: the reader's coordinates, and how it is packed. Its last other axis is in groups of
-/// so many neighbours, if it is long enough.
+/// so many neighbours, if it is whole ones.
 fn panels(
     kernel: &Kernel,
     operand: OperandId,

@@ -4,7 +4,7 @@ use super::access::{Step, step_of};
 use infc_ir::entity::{EntityId, ScalarId, VarId};
 use infc_ir::index::{IndexExpr, Interval};
 use infc_ir::kernel::{AxisKind, Kernel, Stage};
-use infc_ir::scalar::{BinaryOp, Load, ScalarOp, Source};
+use infc_ir::scalar::{BinaryOp, BitShift, Load, ScalarOp, Source};
 use infc_ir::schedule::Intrinsic;
 use infc_tensor::DType;
 
@@ -22,7 +22,7 @@ struct Factor {
     /// Where the element lies in its operand, in the axes of the stage.
     flat: IndexExpr,
     /// By how much its byte is shifted, in the axes of the stage.
-    shifts: Vec<IndexExpr>,
+    shift: IndexExpr,
 }
 
 /// The dot products of a stage that sums products of an unsigned and a signed byte in i32, or of bfloat16 numbers in f32,
@@ -49,8 +49,7 @@ pub(super) fn of(kernel: &Kernel, stage: &Stage) -> Option<Dot> {
     let along = |&axis: &usize| {
         let whole = stage.axes[axis].extent.as_const().is_some_and(|n| n % points == 0);
         let step = |e: &IndexExpr| step_of_groups(kernel, stage, e, axis, points);
-        let lies_so =
-            |factor: &Factor| step(&factor.flat) == Some(1) && factor.shifts.iter().all(|shift| step(shift) == Some(0));
+        let lies_so = |factor: &Factor| step(&factor.flat) == Some(1) && step(&factor.shift) == Some(0);
         whole && factors.iter().all(lies_so)
     };
     let axis = (0..stage.axes.len()).rev().filter(|&n| stage.axes[n].kind == AxisKind::Reduce).find(along)?;
@@ -61,13 +60,13 @@ pub(super) fn of(kernel: &Kernel, stage: &Stage) -> Option<Dot> {
 fn factor(kernel: &Kernel, stage: &Stage, id: ScalarId, sum: DType) -> Option<Factor> {
     let ScalarOp::Cast(to, inner) = stage.body.ops[id] else { return None };
     let ScalarOp::Load(load) = &stage.body.ops[inner] else { return None };
-    if to != sum || !is_plain(load) {
+    if to != sum || !load.gather.is_empty() {
         return None;
     }
     match load.source {
         Source::Operand(operand) => {
             let flat = kernel.operands[operand].layout.flat(&load.index);
-            Some(Factor { dtype: load.dtype, flat, shifts: Vec::new() })
+            Some(Factor { dtype: load.dtype, flat, shift: IndexExpr::constant(0) })
         }
         Source::Stage(source, _) => bits(kernel, &kernel.stages[source], &load.index),
         Source::Buffer(_) => None,
@@ -76,33 +75,17 @@ fn factor(kernel: &Kernel, stage: &Stage, id: ScalarId, sum: DType) -> Option<Fa
 
 /// The point of a stage that takes bits out of a byte.
 fn bits(kernel: &Kernel, stage: &Stage, at: &[IndexExpr]) -> Option<Factor> {
-    let (dtypes, ops) = (stage.dtypes(), &stage.body.ops);
-    let takes_bits = |op: &ScalarOp| {
-        let arithmetic = matches!(op, ScalarOp::Cast(..) | ScalarOp::Binary(BinaryOp::And | BinaryOp::Shr, ..));
-        arithmetic || matches!(op, ScalarOp::Load(_) | ScalarOp::Const(_) | ScalarOp::Index(_))
-    };
-    let mut loads = ops.iter().filter_map(|op| match op {
-        ScalarOp::Load(load) => Some(load),
-        _ => None,
-    });
-    let (load, None) = (loads.next()?, loads.next()) else { return None };
-    let Source::Operand(operand) = load.source else { return None };
-    let is_byte = dtypes[..] == [DType::U8] && load.dtype == DType::U8 && is_plain(load);
-    if stage.reducer.is_some() || !is_byte || !ops.iter().all(takes_bits) {
-        return None;
-    }
+    let &[result] = &stage.results[..] else { return None };
+    let bits = stage.body.bits_of_byte(result).filter(|_| stage.reducer.is_none())?;
+    let Source::Operand(operand) = bits.load.source else { return None };
     let through = |e: &IndexExpr| e.substitute_vars(at);
-    let index: Vec<IndexExpr> = load.index.iter().map(through).collect();
+    let index: Vec<IndexExpr> = bits.load.index.iter().map(through).collect();
     let flat = kernel.operands[operand].layout.flat(&index);
-    let shifts = ops.iter().filter_map(|op| match op {
-        ScalarOp::Index(e) => Some(through(e)),
-        _ => None,
-    });
-    Some(Factor { dtype: DType::U8, flat, shifts: shifts.collect() })
-}
-
-fn is_plain(load: &Load) -> bool {
-    load.gather.is_empty()
+    let shift = match bits.shift {
+        BitShift::Number(n) => IndexExpr::constant(n.into()),
+        BitShift::Index(e) => through(e),
+    };
+    Some(Factor { dtype: DType::U8, flat, shift })
 }
 
 /// True if every so many points of the axis from a multiple of them on are neighbours, whatever the other coordinates.

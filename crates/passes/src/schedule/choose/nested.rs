@@ -30,13 +30,15 @@ impl Nested {
         let [inner, outer] = chooser.producers(root)[..] else { return None };
         let is_alone = [inner, outer, root].iter().all(|&id| chooser.run_of(id).is_none());
         let reduce = [inner, outer].iter().all(|&id| kernel.stages[id].reducer.is_some());
-        if !is_alone || !reduce || kernel.outputs.iter().any(|output| output.stage != root) {
+        let mut axes = [inner, outer, root].into_iter().flat_map(|id| &kernel.stages[id].axes);
+        let in_steps = axes.any(|axis| axis.kind == AxisKind::Sequential);
+        if !is_alone || !reduce || in_steps || kernel.outputs.iter().any(|output| output.stage != root) {
             return None;
         }
         let from_root = follow(chooser, root, outer)?;
         let from_outer = follow(chooser, outer, inner)?;
         let reads = |id: StageId, of: StageId| chooser.accesses[id.index()].iter().any(|a| a.stage == Some(of));
-        if reads(root, inner) || reads(inner, outer) {
+        if reads(root, inner) || reads(root, root) || reads(inner, outer) {
             return None;
         }
         let value: Vec<usize> = kernel.stages[outer].value_axes().map(|(axis, _)| axis).collect();
