@@ -143,7 +143,8 @@ fn operators(domain: &str) -> impl Iterator<Item = &'static Operator> {
 
 /// The operator of a domain with this name at this opset.
 pub(crate) fn find(op_type: &str, domain: &str, opset: i64) -> Option<&'static Operator> {
-    operators(domain).find(|o| o.name == op_type && (o.since..o.until).contains(&opset))
+    let unofficial = if domain.is_empty() { norm::UNOFFICIAL } else { &[] };
+    operators(domain).chain(unofficial).find(|o| o.name == op_type && (o.since..o.until).contains(&opset))
 }
 
 /// The names of all operators of a domain (ONNX's own is the empty one) that can be imported, sorted.

@@ -6,7 +6,7 @@ use super::activation::{approximate_gelu, exact_gelu, swish_of};
 use super::elementwise::require_float;
 use super::gather_elements::require_indices;
 use super::matmul::product_of;
-use super::norm::{normalise, root_mean_square, scale_and_shift};
+use super::norm::{normalise, root_mean_square, scale_and_shift, simplified_layer_norm};
 use super::rotary::{Rotation, rotate};
 use crate::build::{Result, index, mismatch, var};
 use crate::call::Call;
@@ -29,6 +29,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     }),
     Operator::new("QuickGelu", 1, quick_gelu),
     Operator::new("RotaryEmbedding", 1, rotary_embedding),
+    // Models have it in ONNX's own domain ([`super::norm::UNOFFICIAL`]).
+    Operator::new("SimplifiedLayerNormalization", 1, simplified_layer_norm),
     Operator::new("SkipLayerNormalization", 1, skip_layer_norm),
     Operator::new("SkipSimplifiedLayerNormalization", 1, skip_rms_norm),
 ];

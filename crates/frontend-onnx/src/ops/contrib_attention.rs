@@ -3,6 +3,8 @@
 //! As ONNX Runtime's `ContribOperators.md` describes them. All end in [`attend`]; what differs is how queries, keys and
 //! values are given, how keys are hidden, and how caches grow.
 
+mod windowed;
+
 use super::Operator;
 use super::attention::{Attending, Reach, after, attend, heads, packed};
 use super::elementwise::require_float;
@@ -18,6 +20,7 @@ use infc_ir::entity::ScalarId;
 use infc_ir::index::Dim;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const};
 use infc_tensor::DType;
+use windowed::Windowed;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Attention", 1, projected_attention),
@@ -243,7 +246,11 @@ fn projected_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 /// there after this step.
 fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (q_heads, kv_heads) = (head_count(call, "num_heads")?, head_count(call, "kv_num_heads")?);
-    refuse(call, "sliding_window_cache")?;
+    let windowed = call.flag("sliding_window_cache", false)?;
+    if call.optional(16).is_some() {
+        let (attribute, expected, found) = ("query_seqlens", "none", "an input".to_owned());
+        return Err(Problem::UnsupportedAttribute { attribute, expected, found });
+    }
     for attribute in ["k_quant_type", "v_quant_type"] {
         let found = call.string(attribute, "NONE")?;
         if found != "NONE" {
@@ -261,6 +268,8 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (bias, sink) = (call.optional(10), call.optional(11));
     let norms = [call.optional(14), call.optional(15)];
     let epsilon = call.float_or("qk_norm_epsilon", 1e-6)?;
+    let own = |attribute: &'static str| Ok(call.float(attribute)?.unwrap_or(epsilon));
+    let epsilons: [f64; 2] = [own("q_norm_epsilon")?, own("k_norm_epsilon")?];
     let (scale, softcap) = (given_scale(call)?, call.float_or("softcap", 0.0)?);
     let causal = call.flag("causal", true)?;
     let window = call.int_or("local_window_size", -1)?;
@@ -279,7 +288,7 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
             [part(0, q_heads)?, part(q_heads, kv_heads)?, part(q_heads + kv_heads, kv_heads)?]
         }
     };
-    for (x, norm) in [(&mut q, &norms[0]), (&mut k, &norms[1])] {
+    for ((x, norm), epsilon) in [(&mut q, &norms[0]), (&mut k, &norms[1])].into_iter().zip(epsilons) {
         if let Some(norm) = norm {
             let normalised = root_mean_square(build, x, &[3], epsilon)?;
             *x = scale_and_shift(build, &normalised, norm, None)?;
@@ -288,11 +297,10 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (batch, queries) = (q.shape()[0].clone(), q.shape()[2].clone());
     let lengths = build.reshape(&lengths, std::slice::from_ref(&batch))?;
     // Positions after this step; a prompt that is shorter than the others is padded behind its end.
-    let valid = build.map(&[&lengths], |body, p| {
-        let (length, one) = (body.cast(DType::I64, p[0]), index(body, Dim::constant(1)));
-        let length = body.binary(BinaryOp::Add, length, one);
+    let total_positions = windowed::positions(build, &lengths)?;
+    let valid = build.map(&[&total_positions], |body, p| {
         let least = index(body, queries.clone());
-        body.binary(BinaryOp::Max, length, least)
+        body.binary(BinaryOp::Max, p[0], least)
     })?;
     let starts = build.map(&[&valid], |body, p| {
         let queries = index(body, queries.clone());
@@ -316,6 +324,30 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         let rotation = Rotation { cos, sin, positions: Some(positions), rotated: 2 * half, interleaved, heads: None };
         (q, k) = (rotate(build, &q, &rotation)?, rotate(build, &k, &rotation)?);
     }
+    let sink = match sink {
+        None if smooth => {
+            let zero = build.scalar(q.dtype(), 0.0);
+            Some(build.broadcast(&zero, &[Dim::constant(q_heads)])?)
+        }
+        sink => sink,
+    };
+    if windowed {
+        let (Some(past_key), Some(past_value)) = (&past_key, &past_value) else {
+            return Err(Problem::MissingInput { index: 3 });
+        };
+        let capacity = past_key.shape().get(2).ok_or_else(|| mismatch("4 axes of a cache", past_key.shape()))?;
+        if window <= 0 || !causal || bias.is_some() {
+            let (attribute, expected) = ("sliding_window_cache", "a window, no bias, and no key behind its query");
+            return Err(Problem::UnsupportedAttribute { attribute, expected, found: "1".to_owned() });
+        }
+        let cache = Windowed::new(build, total_positions, capacity, &queries, window)?;
+        let (k, v) = (cache.grown(build, past_key, &k)?, cache.grown(build, past_value, &v)?);
+        let mask = Some(cache.mask(build)?);
+        let reach = Reach { causal: false, windows: [-1, -1], offset: Dim::constant(0), valid: None, queries };
+        let attending = Attending { q, k: k.seen, v: v.seen, scale, softcap, mask, reach, defined: None, sink };
+        let (y, _) = attend(build, &attending, None)?;
+        return Ok(vec![packed(build, &y)?, k.kept, v.kept]);
+    }
     let keys = match &past_key {
         Some(past) if past.rank() == 4 => {
             let ranges = build.ranges();
@@ -326,13 +358,6 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     };
     let k = grown(build, past_key.as_ref(), &k, &starts, &keys)?;
     let v = grown(build, past_value.as_ref(), &v, &starts, &keys)?;
-    let sink = match sink {
-        None if smooth => {
-            let zero = build.scalar(q.dtype(), 0.0);
-            Some(build.broadcast(&zero, &[Dim::constant(q_heads)])?)
-        }
-        sink => sink,
-    };
     // A window counts the query's own position.
     let left = if window > 0 { window - 1 } else { -1 };
     let reach =

@@ -17,16 +17,19 @@ use infc_tensor::Tensor;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("BatchNormalization", 1, batch_norm),
-    // ONNX has it from opset 17 on; before, it is what ONNX Runtime's optimisers write, in ONNX's own domain.
-    Operator::new("LayerNormalization", 1, layer_norm),
+    Operator::new("LayerNormalization", 17, layer_norm),
     Operator::new("RMSNormalization", 23, rms_norm),
-    // ONNX Runtime's name for the above, in ONNX's own domain, too.
-    Operator::new("SimplifiedLayerNormalization", 1, simplified_layer_norm),
     Operator::new("InstanceNormalization", 1, instance_norm),
     Operator::new("GroupNormalization", 18, group_norm),
     Operator::new("LpNormalization", 1, lp_norm),
     Operator::new("MeanVarianceNormalization", 9, mean_variance_norm),
     Operator::new("LRN", 1, local_response),
+];
+
+/// What ONNX Runtime's optimisers and exporters write in ONNX's own domain, which does not have it, or not yet.
+pub(super) const UNOFFICIAL: &[Operator] = &[
+    Operator::new("LayerNormalization", 1, layer_norm).until(17),
+    Operator::new("SimplifiedLayerNormalization", 1, simplified_layer_norm),
 ];
 
 /// `1 / √(x + epsilon)`
@@ -257,7 +260,7 @@ fn rms_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 }
 
 /// RMSNormalization, of the scale's type; the reciprocal deviation, its second output, is refused.
-fn simplified_layer_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+pub(super) fn simplified_layer_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     call.at_most_outputs(1)?;
     let scale = call.input(1)?.dtype();
     let y = rms_norm(call)?;

@@ -306,6 +306,43 @@ fn grouped_queries_with_caches() {
     same_with(&inputs, &outputs, vec![total(), grouped(1, -1)], rotated);
 }
 
+/// Two more positions after five, in caches of five rows that hold a window of three: they drop three positions at once, so that
+/// afterwards they hold the last four, and queries see what was there before.
+#[test]
+fn caches_that_hold_a_window() {
+    let inputs = [
+        ("q", floats(&[1, 2, 16])),
+        ("k", floats(&[1, 2, 8])),
+        ("v", floats(&[1, 2, 8])),
+        ("pk", floats(&[1, 2, 5, 4])),
+        ("pv", floats(&[1, 2, 5, 4])),
+        ("lengths", Tensor::from_elements(&[1], &[6i32]).expect("one")),
+    ];
+    let constant = |name: &str, value: Tensor| node("Constant", &[], &[name], &[("value", Value::Tensor(value))]);
+    let number = |n: i64| Tensor::from_elements(&[1], &[n]).expect("one");
+    let ends =
+        |from: i64, to: i64| [constant("from", number(from)), constant("to", number(to)), constant("axis", number(2))];
+    let part = |of: &str, name: &str| node("Slice", &[of, "from", "to", "axis"], &[name], &[]);
+    let heads = [("num_heads", Value::Int(4)), ("kv_num_heads", Value::Int(2))];
+    let windowed = [("local_window_size", Value::Int(3)), ("sliding_window_cache", Value::Int(1))];
+    let attributes: Vec<_> = heads.into_iter().chain(windowed).collect();
+    let names = ["q", "k", "v", "pk", "pv", "lengths", "total"];
+    let mut fused = vec![
+        constant("total", Tensor::from_elements(&[], &[7i32]).expect("one")),
+        microsoft("GroupQueryAttention", &names, &["y", "ck", "cv"], &attributes),
+    ];
+    fused.extend(ends(0, 4));
+    fused.extend([part("ck", "nk"), part("cv", "nv")]);
+    // Queries at positions 5 and 6.
+    let seen: Vec<bool> = (5..7).flat_map(|query| (0..7).map(move |key| key <= query && key > query - 3)).collect();
+    let mut spelled_out = vec![constant("mask", Tensor::from_bools(&[2, 7], &seen).expect("two rows"))];
+    let heads = [("q_num_heads", Value::Int(4)), ("kv_num_heads", Value::Int(2))];
+    spelled_out.push(node("Attention", &["q", "k", "v", "mask", "pk", "pv"], &["y", "ck", "cv"], &heads));
+    spelled_out.extend(ends(3, 7));
+    spelled_out.extend([part("ck", "nk"), part("cv", "nv")]);
+    same_with(&inputs, &["y", "nk", "nv"], fused, spelled_out);
+}
+
 /// Norms by the names that ONNX Runtime's optimisers give them, in ONNX's own domain, whatever the opset.
 #[test]
 fn norms_of_onnx_runtime() {

@@ -117,10 +117,13 @@ pub fn pack(
 ) -> Vec<(OperandId, Packing)> {
     let mut packed = Vec::new();
     for stage in kernel.stages.ids().collect::<Vec<_>>() {
-        let changes = match change(kernel, stage, packs) {
+        let mut changes = match change(kernel, stage, packs) {
             Some(change) => vec![change],
             None => decoded::changes(kernel, stage, packs),
         };
+        if !changes.is_empty() {
+            changes.extend(decoded::beside(kernel, stage));
+        }
         for Change { stage, operand, load, index, packing } in changes {
             if packed.iter().any(|(o, _)| *o == operand) || !admits(operand, &packing) {
                 continue;

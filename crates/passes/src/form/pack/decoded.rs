@@ -5,7 +5,7 @@
 //! inside by sixteens: `[ceil(N/16)][others…][16]`. Bytes that dot products take in groups have the points of a group inside
 //! of that, `[ceil(N/16)][others…][K/4][16][4]`.
 //!
-//! So lies what a sum of such sums reads beside them (the scales of blocks).
+//! So lies what a sum of a contraction's sums reads beside them (the scales of blocks).
 
 use super::{Change, MIN_COLUMNS, PANEL, Packs, dot, read_count};
 use crate::form::contraction::{contraction, uses};
@@ -17,32 +17,36 @@ use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::kernel::{Kernel, OperandKind};
 use infc_ir::scalar::{Load, Source};
 
-/// The changes to the stage that makes the right operand of a contraction, and to those that sum its sums; its columns become
-/// the innermost axis of the first.
+/// The changes to the stage that makes the right operand of a contraction; its columns become the innermost axis.
 pub(super) fn changes(kernel: &mut Kernel, stage: StageId, packs: Packs) -> Vec<Change> {
     let Some((decoding, position)) = columns(kernel, stage) else { return Vec::new() };
     let rank = kernel.stages[decoding].axes.len();
     let order: Vec<usize> = (0..rank).filter(|&axis| axis != position).chain([position]).collect();
     reorder_axes(kernel, decoding, &order);
-    let column = VarId::from_index(rank - 1);
-    let Some(n) = kernel.stages[decoding].axes[column.index()].extent.as_const() else { return Vec::new() };
     let group = group(kernel, stage, decoding).filter(|_| packs.line_bytes.is_none());
+    constants(kernel, decoding, VarId::from_index(rank - 1), group)
+}
+
+/// The changes to stages that sum a contraction's sums.
+pub(super) fn beside(kernel: &Kernel, stage: StageId) -> Vec<Change> {
+    let readers = sums_of_sums(kernel, stage);
+    readers.into_iter().flat_map(|(reader, column)| constants(kernel, reader, column, None)).collect()
+}
+
+/// The changes to what a stage reads of constants along its axis of columns.
+fn constants(kernel: &Kernel, stage: StageId, column: VarId, group: Option<i64>) -> Vec<Change> {
     let mut changes = Vec::new();
-    let mut pack = |at: StageId, column: VarId, group: Option<i64>| {
-        kernel.stages[at].for_each_load(&mut |id, load| {
-            if let Source::Operand(operand) = load.source
-                && kernel.operands[operand].kind == OperandKind::Constant
-                && read_count(kernel, operand) == 1
-                && let Some((index, packing)) = panels(kernel, operand, load, column, n, group)
-            {
-                changes.push(Change { stage: at, operand, load: id, index, packing });
-            }
-        });
-    };
-    pack(decoding, column, group);
-    for (reader, column) in sums_of_sums(kernel, stage) {
-        pack(reader, column, None);
-    }
+    let n = kernel.stages[stage].axes[column.index()].extent.as_const();
+    let Some(n) = n.filter(|&n| n >= MIN_COLUMNS) else { return changes };
+    kernel.stages[stage].for_each_load(&mut |id, load| {
+        if let Source::Operand(operand) = load.source
+            && kernel.operands[operand].kind == OperandKind::Constant
+            && read_count(kernel, operand) == 1
+            && let Some((index, packing)) = panels(kernel, operand, load, column, n, group)
+        {
+            changes.push(Change { stage, operand, load: id, index, packing });
+        }
+    });
     changes
 }
 
