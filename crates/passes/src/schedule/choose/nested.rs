@@ -119,7 +119,11 @@ impl Nested {
         let nowhere = Move { step: Step::Zero, stride: Some(0) };
         let stores = (0..stage.axes.len()).map(|axis| to_root(axis).map_or(nowhere, |root| moves[root])).collect();
         let totals = chooser.kernel.stages[self.outer].results.len();
+        // Of rows that the run tells there is often one (a decoder's next token), and for many, tiles of two vectors are as good
+        // as those of one (docs/perf-log.md, "language models of four bits").
+        let batches = stage.axes.iter().map(|axis| axis.extent.as_const().is_none()).collect();
         let view = View {
+            batches,
             totals,
             finishing: vec![None; stage.axes.len()],
             finishing_cost: cost(&chooser.kernel.stages[self.outer]),
