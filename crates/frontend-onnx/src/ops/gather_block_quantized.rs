@@ -67,8 +67,8 @@ fn gather_block_quantized(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     if let Some(bits) = packed {
         wide[rank - 1] = wide[rank - 1].scale(8).floor_div(&Dim::constant(bits.width()));
     }
-    for axis in 0..rank {
-        let extent = if axis == quantised { wide[axis].ceil_div(&block) } else { wide[axis].clone() };
+    for (axis, numbers) in wide.iter().enumerate() {
+        let extent = if axis == quantised { numbers.ceil_div(&block) } else { numbers.clone() };
         build.require_equal("the extents of scales and of blocks", &scales.shape()[axis], &extent)?;
         if let Some(zeros) = &zeros {
             let bits = packed.filter(|_| axis == rank - 1);
