@@ -126,6 +126,17 @@ impl Call<'_> {
         Ok(self.int(name)?.unwrap_or(default))
     }
 
+    /// An attribute that counts something.
+    pub(crate) fn positive(&self, attribute: &'static str, default: i64) -> Result<i64> {
+        match self.int_or(attribute, default)? {
+            found @ 1..0x8000_0000 => Ok(found),
+            found => {
+                let expected = "a positive number";
+                Err(Problem::InvalidAttribute { attribute, expected, found: found.to_string() })
+            }
+        }
+    }
+
     pub(crate) fn flag(&self, name: &'static str, default: bool) -> Result<bool> {
         Ok(self.int_or(name, i64::from(default))? != 0)
     }

@@ -125,6 +125,7 @@ const MICROSOFT: &[&[Operator]] = &[
     contrib::OPERATORS,
     contrib_attention::OPERATORS,
     gather_block_quantized::OPERATORS,
+    linear_attention::MICROSOFT,
     fused::OPERATORS,
     microsoft::OPERATORS,
     matmul_n_bits::OPERATORS,

@@ -6,7 +6,7 @@
 use super::Operator;
 use super::elementwise::require_float;
 use super::gather_elements::require_indices;
-use super::packed_bits::{PackedBits, positive};
+use super::packed_bits::PackedBits;
 use crate::build::{Builder, Result, compute_type, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
@@ -55,7 +55,7 @@ fn gather_block_quantized(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         return Err(mismatch(format!("as many axes as the table has, {rank}, and at least one"), other.shape()));
     }
     let (gathered, quantised) = (call.axis("gather_axis", 0, rank)?, call.axis("quantize_axis", 1, rank)?);
-    let block = Dim::constant(positive(call, "block_size", 128)?);
+    let block = Dim::constant(call.positive("block_size", 128)?);
     let packed = (table.dtype() == DType::U8).then(|| PackedBits::of(call)).transpose()?;
     if gathered == quantised || packed.is_some() && (gathered == rank - 1 || quantised != rank - 1) {
         let (attribute, expected) = ("quantize_axis", "an axis that is not looked up along, the last one of bytes");

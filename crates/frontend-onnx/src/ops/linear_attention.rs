@@ -1,6 +1,7 @@
 //! LinearAttention and CausalConvWithState: what keeps a state of fixed size between positions.
 //!
-//! ONNX operators of these names, opset 27 and later. Linear attention is a recurrence over positions whose state is a
+//! ONNX operators of these names, opset 27 and later, and those of ONNX Runtime's domain `com.microsoft`, from which they
+//! come, as far as these do the same. Linear attention is a recurrence over positions whose state is a
 //! matrix per head of keys, `S [B, H, K, V]`; its rules differ in what is forgotten and what is corrected before the new
 //! pair is written. The convolution sees the inputs before the first, which are kept, instead of padding.
 
@@ -19,6 +20,31 @@ use infc_ir::scalar::{BinaryOp, Const, UnaryOp};
 
 pub(super) const OPERATORS: &[Operator] =
     &[Operator::new("LinearAttention", 27, linear_attention), Operator::new("CausalConvWithState", 27, causal_conv)];
+
+/// In the domain `com.microsoft`.
+pub(super) const MICROSOFT: &[Operator] = &[
+    Operator::new("CausalConvWithState", 1, |call| {
+        plain(call, &[("ndim", 1, "1"), ("channels_last", 0, "0"), ("state_channels_last", -1, "-1")])?;
+        plain(call, &["state_window", "state_update_capacity", "state_length"].map(|name| (name, 0, "0")))?;
+        plain(call, &["input_channels", "input_channel_offset"].map(|name| (name, 0, "0")))?;
+        causal_conv(call)
+    }),
+    Operator::new("LinearAttention", 1, |call| {
+        plain(call, &[("state_window", 0, "0")])?;
+        linear_attention(call)
+    }),
+];
+
+/// Fails if an attribute is not what it is where nothing is said.
+fn plain(call: &Call<'_>, attributes: &[(&'static str, i64, &'static str)]) -> Result<()> {
+    for &(attribute, default, expected) in attributes {
+        let found = call.int_or(attribute, default)?;
+        if found != default {
+            return Err(Problem::UnsupportedAttribute { attribute, expected, found: found.to_string() });
+        }
+    }
+    Ok(())
+}
 
 /// A required number of heads.
 fn head_count(call: &Call<'_>, attribute: &'static str) -> Result<i64> {
@@ -170,7 +196,8 @@ fn updated(build: &mut Builder, step: &Step, gated: bool, corrected: bool) -> Re
     })
 }
 
-/// `y[n, c, t] = Σ seen[n, c, t + r] · w[c, 0, r] (+ b[c])`, where what is seen is the state and then the input.
+/// `y[n, c, t] = Σ seen[n, c, t + d·r] · w[c, 0, r] (+ b[c])`, where what is seen is the state and then the input, and `d` the
+/// dilation, which only ONNX Runtime's operator has.
 fn causal_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, weights, past) = (call.input(0)?, call.input(1)?, call.optional(3));
     require_float(&x)?;
@@ -189,10 +216,12 @@ fn causal_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (batch, channels, length) = (batch.clone(), channels.clone(), length.clone());
     let kernel = kernel.as_const().filter(|k| (1..1 << 31).contains(k));
     let kernel = kernel.ok_or(Problem::DynamicValue { what: "the length of the window" })?;
+    let dilation = call.positive("dilation", 1)?;
+    let kept = (kernel - 1) * dilation;
     let build = &mut *call.build;
     build.require_equal("the channels of input and weights", &channels, &weights.shape()[0])?;
     build.require_equal("the channels that a filter sees", one, &Dim::constant(1))?;
-    let state_shape = [batch.clone(), channels.clone(), Dim::constant(kernel - 1)];
+    let state_shape = [batch.clone(), channels.clone(), Dim::constant(kept)];
     let past = match past {
         Some(past) => build.conform("extents of the state", &past, &state_shape)?,
         None => {
@@ -206,7 +235,7 @@ fn causal_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         extent: seen.shape()[2].clone(),
         kernel,
         stride: 1,
-        dilation: 1,
+        dilation,
         begin: Dim::constant(0),
         end: Dim::constant(0),
         padded: false,
@@ -225,7 +254,7 @@ fn causal_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         let filters = build.reshape(&weights, &[channels, Dim::constant(kernel)])?;
         build.contract((&windows, &[0, 1, 2, 3]), (&filters, &[1, 2]), &[0, 1, 3])?
     };
-    let state = build.slice_axis(&seen, 2, length, Dim::constant(kernel - 1))?;
+    let state = build.slice_axis(&seen, 2, length, Dim::constant(kept))?;
     let y = call.build.cast(&y, x.dtype())?;
     let y = add_bias(call, &y, 2)?;
     let y = if bends { call.build.compute(&[&y], |body, p| swish_of(body, p[0], 1.0))? } else { y };

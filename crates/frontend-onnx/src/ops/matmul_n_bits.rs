@@ -9,7 +9,7 @@ mod integer;
 use super::Operator;
 use super::gather_elements::require_indices;
 use super::matmul::product;
-use super::packed_bits::{PackedBits, positive};
+use super::packed_bits::PackedBits;
 use crate::build::{Builder, Result, compute_type, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
@@ -33,9 +33,9 @@ impl Packing {
     fn of(call: &Call<'_>) -> Result<Self> {
         let this = Self {
             bits: PackedBits::of(call)?,
-            block: positive(call, "block_size", 0)?,
-            k: positive(call, "K", 0)?,
-            n: positive(call, "N", 0)?,
+            block: call.positive("block_size", 0)?,
+            k: call.positive("K", 0)?,
+            n: call.positive("N", 0)?,
         };
         if this.block * this.bits.width() % 8 != 0 {
             let (attribute, expected) = ("block_size", "blocks of whole bytes");

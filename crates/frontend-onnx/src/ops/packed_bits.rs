@@ -13,16 +13,6 @@ use infc_tensor::DType;
 #[derive(Clone, Copy)]
 pub(super) struct PackedBits(i64);
 
-/// An attribute that counts something.
-pub(super) fn positive(call: &Call<'_>, attribute: &'static str, default: i64) -> Result<i64> {
-    let found = call.int_or(attribute, default)?;
-    if (1..1 << 31).contains(&found) {
-        return Ok(found);
-    }
-    let expected = "a positive number";
-    Err(Problem::InvalidAttribute { attribute, expected, found: found.to_string() })
-}
-
 impl PackedBits {
     /// What the attribute `bits` says, 4 if nothing.
     pub(super) fn of(call: &Call<'_>) -> Result<Self> {

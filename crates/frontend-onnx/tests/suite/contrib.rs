@@ -343,6 +343,31 @@ fn caches_that_hold_a_window() {
     same_with(&inputs, &["y", "nk", "nv"], fused, spelled_out);
 }
 
+/// Operators that ONNX took over: the same, and taps that lie apart, which are those of a filter with zeros between them.
+#[test]
+fn states_of_fixed_size() {
+    let inputs = [("x", floats(&[2, 3, 5])), ("w", floats(&[3, 1, 3])), ("b", floats(&[3])), ("s", floats(&[2, 3, 4]))];
+    let taps = inputs[1].1.elements::<f32>().expect("floats");
+    let apart: Vec<f32> = taps.chunks(3).flat_map(|t| [t[0], 0.0, t[1], 0.0, t[2]]).collect();
+    let apart = Tensor::from_elements(&[3, 1, 5], &apart).expect("five taps");
+    let silu = ("activation", Value::Text("silu".to_owned()));
+    let attributes = [silu.clone(), ("dilation", Value::Int(2)), ("ndim", Value::Int(1))];
+    let dilated = microsoft("CausalConvWithState", &["x", "w", "b", "s"], &["y", "n"], &attributes);
+    let mut model = Builder::new(27);
+    for (name, tensor) in &inputs {
+        let shape: Vec<_> = tensor.shape().iter().map(|&d| crate::support::Extent::Number(d as i64)).collect();
+        model = model.input(name, tensor.dtype(), &shape);
+    }
+    model = model.node(node("Constant", &[], &["z"], &[("value", Value::Tensor(apart))]));
+    model = model.node(node("CausalConvWithState", &["x", "z", "b", "s"], &["y", "n"], &[silu]));
+    let graph = model.output("y").output("n").import().unwrap_or_else(|e| panic!("{e}"));
+    let data: Vec<Tensor> = inputs.iter().map(|(_, t)| t.clone()).collect();
+    let expected = run_graph(&graph, &[], &data).unwrap_or_else(|e| panic!("{e}"));
+    for (found, expected) in run(&inputs, vec![dilated], &["y", "n"]).iter().zip(&expected) {
+        compare("CausalConvWithState", found, expected, 1e-5);
+    }
+}
+
 /// Norms by the names that ONNX Runtime's optimisers give them, in ONNX's own domain, whatever the opset.
 #[test]
 fn norms_of_onnx_runtime() {
