@@ -248,3 +248,17 @@ fn rows_that_the_run_tells() {
         case.agrees(None, &[1, 2, 13, 14, 40]);
     }
 }
+
+/// However long blocks are, the left operand lies so that four neighbours meet the same bits of four bytes.
+#[test]
+fn bytes_lie_as_dot_products_take_them() {
+    for (bits, block) in [(4, 16), (4, 32), (4, 64), (4, 128), (2, 32), (2, 128)] {
+        let case = Case { bits, block, k: 512, n: 528, zeros: Zeros::Absent, level: 4 };
+        let options = CompileOptions { targets: vec!["x86-64-v3".to_owned()], ..CompileOptions::default() };
+        let compilation = infc::compile(&Source::bytes(case.model(None)), &options, &mut ()).expect("it compiles");
+        let plan = compilation.plan.as_ref().expect("a plan");
+        let bytes = plan.kernels.iter().flat_map(|k| k.kernel.operands.iter()).filter(|o| o.dtype == DType::I8);
+        let strides: Vec<_> = bytes.map(|o| o.layout.strides.last().and_then(|step| step.as_const())).collect();
+        assert!(strides.len() >= 2 && strides.iter().all(|&step| step == Some(1)), "{bits}, {block}: {strides:?}");
+    }
+}

@@ -297,7 +297,10 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (batch, queries) = (q.shape()[0].clone(), q.shape()[2].clone());
     let lengths = build.reshape(&lengths, std::slice::from_ref(&batch))?;
     // Positions after this step; a prompt that is shorter than the others is padded behind its end.
-    let total_positions = windowed::positions(build, &lengths)?;
+    let total_positions = build.map(&[&lengths], |body, p| {
+        let (length, one) = (body.cast(DType::I64, p[0]), index(body, Dim::constant(1)));
+        body.binary(BinaryOp::Add, length, one)
+    })?;
     let valid = build.map(&[&total_positions], |body, p| {
         let least = index(body, queries.clone());
         body.binary(BinaryOp::Max, p[0], least)
@@ -332,16 +335,15 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         sink => sink,
     };
     if windowed {
-        let (Some(past_key), Some(past_value)) = (&past_key, &past_value) else {
-            return Err(Problem::MissingInput { index: 3 });
-        };
+        let past_key = past_key.ok_or(Problem::MissingInput { index: 3 })?;
+        let past_value = past_value.ok_or(Problem::MissingInput { index: 4 })?;
         let capacity = past_key.shape().get(2).ok_or_else(|| mismatch("4 axes of a cache", past_key.shape()))?;
         if window <= 0 || !causal || bias.is_some() {
             let (attribute, expected) = ("sliding_window_cache", "a window, no bias, and no key behind its query");
             return Err(Problem::UnsupportedAttribute { attribute, expected, found: "1".to_owned() });
         }
         let cache = Windowed::new(build, total_positions, capacity, &queries, window)?;
-        let (k, v) = (cache.grown(build, past_key, &k)?, cache.grown(build, past_value, &v)?);
+        let (k, v) = (cache.grown(build, &past_key, &k)?, cache.grown(build, &past_value, &v)?);
         let mask = Some(cache.mask(build)?);
         let reach = Reach { causal: false, windows: [-1, -1], offset: Dim::constant(0), valid: None, queries };
         let attending = Attending { q, k: k.seen, v: v.seen, scale, softcap, mask, reach, defined: None, sink };

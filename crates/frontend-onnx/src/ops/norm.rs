@@ -248,23 +248,26 @@ pub(super) fn root_mean_square(build: &mut Builder, x: &Tracked, axes: &[usize],
     })
 }
 
-/// `x / √(mean(x²) + ε) · scale`
-fn rms_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+/// `x / √(mean(x²) + ε) · scale`, of the scale's type.
+fn scaled_by_root_mean_square(call: &mut Call<'_>) -> Result<Tracked> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
-    require_float(&x)?;
+    [&x, &scale].into_iter().try_for_each(require_float)?;
     let axes = trailing(call, x.rank())?;
     let epsilon = call.float_or("epsilon", 1e-5)?;
     let y = root_mean_square(call.build, &x, &axes, epsilon)?;
-    let y = scale_and_shift(call.build, &y, &scale, None)?;
-    Ok(vec![call.build.cast(&y, x.dtype())?])
+    scale_and_shift(call.build, &y, &scale, None)
 }
 
-/// RMSNormalization, of the scale's type; the reciprocal deviation, its second output, is refused.
+fn rms_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let dtype = call.input(0)?.dtype();
+    let y = scaled_by_root_mean_square(call)?;
+    Ok(vec![call.build.cast(&y, dtype)?])
+}
+
+/// RMSNormalization, but of the scale's type; the reciprocal deviation, its second output, is refused.
 pub(super) fn simplified_layer_norm(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     call.at_most_outputs(1)?;
-    let scale = call.input(1)?.dtype();
-    let y = rms_norm(call)?;
-    y.iter().map(|y| call.build.cast(y, scale)).collect()
+    Ok(vec![scaled_by_root_mean_square(call)?])
 }
 
 /// Per sample and channel, over the other axes.

@@ -117,27 +117,39 @@ pub fn pack(
 ) -> Vec<(OperandId, Packing)> {
     let mut packed = Vec::new();
     for stage in kernel.stages.ids().collect::<Vec<_>>() {
-        let mut changes = match change(kernel, stage, packs) {
+        let changes = match change(kernel, stage, packs) {
             Some(change) => vec![change],
             None => decoded::changes(kernel, stage, packs),
         };
-        if !changes.is_empty() {
-            changes.extend(decoded::beside(kernel, stage));
-        }
-        for Change { stage, operand, load, index, packing } in changes {
-            if packed.iter().any(|(o, _)| *o == operand) || !admits(operand, &packing) {
-                continue;
-            }
-            let o = &mut kernel.operands[operand];
-            o.shape.clone_from(&packing.shape);
-            o.layout = Layout::dense(&packing.shape);
-            if let ScalarOp::Load(l) = &mut kernel.stages[stage].body.ops[load] {
-                l.index = index;
-            }
-            packed.push((operand, packing));
+        let before = packed.len();
+        apply(kernel, changes, &mut packed, admits);
+        if packed.len() > before {
+            let beside = decoded::beside(kernel, stage);
+            apply(kernel, beside, &mut packed, admits);
         }
     }
     packed
+}
+
+/// Makes the changes that are admitted, each operand's first.
+fn apply(
+    kernel: &mut Kernel,
+    changes: Vec<Change>,
+    packed: &mut Vec<(OperandId, Packing)>,
+    admits: &mut dyn FnMut(OperandId, &Packing) -> bool,
+) {
+    for Change { stage, operand, load, index, packing } in changes {
+        if packed.iter().any(|(o, _)| *o == operand) || !admits(operand, &packing) {
+            continue;
+        }
+        let o = &mut kernel.operands[operand];
+        o.shape.clone_from(&packing.shape);
+        o.layout = Layout::dense(&packing.shape);
+        if let ScalarOp::Load(l) = &mut kernel.stages[stage].body.ops[load] {
+            l.index = index;
+        }
+        packed.push((operand, packing));
+    }
 }
 
 /// Lanes of multiply-adds that a row of sums takes in vectors of columns, some of which may stay empty.

@@ -48,9 +48,15 @@ pub(super) fn inner_axes(
             let is_long = |operand: OperandId, axis: &usize| {
                 lowered.kernel.operands[operand].shape[*axis].as_const().is_none_or(|len| len >= SHORT_ROW)
             };
+            // What is made of constants has its groups along one axis; other constants are packed along any.
+            let is_made = c.rhs_is_constant && matches!(c.rhs.source, Source::Stage(..));
+            let grouped = || grouped_axis(&c);
+            let lhs_axis = |operand: OperandId| {
+                let first = is_made.then(grouped).flatten();
+                first.or_else(|| c.lhs_inner_axis().filter(|axis| is_long(operand, axis))).or_else(grouped)
+            };
             if let Source::Operand(operand) = c.lhs.source
-                && let Some(axis) =
-                    c.lhs_inner_axis().filter(|axis| is_long(operand, axis)).or_else(|| grouped_axis(&c))
+                && let Some(axis) = lhs_axis(operand)
                 && lowered.kernel.operands[operand].kind == OperandKind::Input
             {
                 vote(lowered.values[operand.index()], axis, c.work());

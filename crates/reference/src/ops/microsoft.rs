@@ -258,7 +258,8 @@ pub(crate) fn matmul_n_bits(call: &Call<'_>) -> Result<Vec<Tensor>> {
     checked_len(a.dtype(), &product.out)?;
     let mut rows = f64::read(a)?;
     // Four neighbours are multiplied at a time, and what a block adds up to has 32 bits.
-    let fits = block.is_multiple_of(4 * per_byte) && 127 * ((1 << bits) - 1) * block <= i32::MAX as usize;
+    let most: usize = 127 * ((1 << bits) - 1);
+    let fits = block.is_multiple_of(4 * per_byte) && most.saturating_mul(block) <= i32::MAX as usize;
     if call.int("accuracy_level", 0)? == 4 && call.optional(4).is_none() && fits {
         rows.chunks_mut(k).flat_map(|row| row.chunks_mut(block)).for_each(round_to_bytes);
     }

@@ -9,7 +9,6 @@ use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
 use infc_ir::index::Dim;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp};
-use infc_tensor::DType;
 
 /// How far each sequence is, and how long caches and windows are.
 pub(super) struct Windowed {
@@ -121,12 +120,4 @@ impl Windowed {
         let kept = build.gather(&table, &places, 0)?;
         Ok(Kept { seen, kept })
     }
-}
-
-/// Positions after this step of each sequence, `[B]`: one more than what `seqlens_k` says.
-pub(super) fn positions(build: &mut Builder, lengths: &Tracked) -> Result<Tracked> {
-    build.map(&[lengths], |body, p| {
-        let (length, one) = (body.cast(DType::I64, p[0]), index(body, Dim::constant(1)));
-        body.binary(BinaryOp::Add, length, one)
-    })
 }

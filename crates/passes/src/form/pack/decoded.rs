@@ -14,7 +14,7 @@ use crate::form::reorder::reorder_axes;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{EntityId, OperandId, StageId, VarId};
 use infc_ir::index::{Dim, IndexExpr};
-use infc_ir::kernel::{Kernel, OperandKind};
+use infc_ir::kernel::{AxisKind, Kernel, OperandKind, Stage};
 use infc_ir::scalar::{Load, Source};
 
 /// The changes to the stage that makes the right operand of a contraction; its columns become the innermost axis.
@@ -67,10 +67,13 @@ fn sums_of_sums(kernel: &Kernel, stage: StageId) -> Vec<(StageId, VarId)> {
         return Vec::new();
     };
     let mut readers = Vec::new();
-    for (id, reader) in kernel.stages.iter_enumerated().filter(|(_, reader)| reader.reducer.is_some()) {
+    // Another contraction packs its own.
+    let sums = |reader: &Stage| reader.reducer.is_some() && contraction(kernel, reader).is_none();
+    for (id, reader) in kernel.stages.iter_enumerated().filter(|(_, reader)| sums(reader)) {
         reader.for_each_load(&mut |_, load| {
             if matches!(load.source, Source::Stage(source, _) if source == stage)
                 && let Some(column) = load.index[place].as_var()
+                && reader.axes[column.index()].kind == AxisKind::Parallel
                 && !readers.contains(&(id, column))
             {
                 readers.push((id, column));
