@@ -399,13 +399,10 @@ fn grown(
         body.select(inside, offset, none)
     })?;
     let places = build.map(&[&which], |body, p| {
-        let (first, zero) =
-            (index(body, (var(0) * heads.clone() + var(1)) * count.clone()), index(body, Dim::constant(0)));
-        let offset = body.binary(BinaryOp::Max, p[0], zero);
-        body.binary(BinaryOp::Add, first, offset)
+        let zero = index(body, Dim::constant(0));
+        body.binary(BinaryOp::Max, p[0], zero)
     })?;
-    let table = build.reshape(new, &[batch.clone() * heads.clone() * count.clone(), size.clone()])?;
-    let found = build.gather(&table, &places, 0)?;
+    let found = rows_at(build, new, &places)?;
     let shape = vec![batch, heads, length.clone(), size];
     let valid = vec![Bound { expr: var(2), lo: Dim::constant(0), hi: past.shape()[2].clone() }];
     let map = AccessMap { rank: 4, index: (0..4).map(var).collect(), valid };
@@ -416,4 +413,16 @@ fn grown(
         let is_new = body.compare(CompareOp::Ge, p[0], zero);
         body.select(is_new, p[1], p[2])
     })
+}
+
+/// The rows of `x`, `[B, N, T, H]`, at the places that each head of a batch has: `[B, N, C]`.
+fn rows_at(build: &mut Builder, x: &Tracked, places: &Tracked) -> Result<Tracked> {
+    let [batch, heads, count, size] = x.shape() else { return Err(mismatch("4 axes", x.shape())) };
+    let (batch, heads, count, size) = (batch.clone(), heads.clone(), count.clone(), size.clone());
+    let table = build.reshape(x, &[batch * heads.clone() * count.clone(), size])?;
+    let places = build.map(&[places], |body, p| {
+        let first = index(body, (var(0) * heads + var(1)) * count);
+        body.binary(BinaryOp::Add, first, p[0])
+    })?;
+    build.gather(&table, &places, 0)
 }

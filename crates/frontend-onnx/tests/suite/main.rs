@@ -12,6 +12,7 @@ mod flex;
 mod functions;
 mod generated;
 mod hostile;
+mod packed_bits;
 mod ranks;
 mod simplify;
 mod steps;

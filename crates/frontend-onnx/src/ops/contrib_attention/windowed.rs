@@ -112,12 +112,9 @@ impl Windowed {
             // Rows behind the last position may hold anything.
             let last = index(body, rows.clone() - 1);
             let place = body.select(is_old, old, new);
-            let place = body.binary(BinaryOp::Min, place, last);
-            let first = index(body, (var(0) * heads.clone() + var(1)) * rows.clone());
-            body.binary(BinaryOp::Add, first, place)
+            body.binary(BinaryOp::Min, place, last)
         })?;
-        let table = build.reshape(&seen, &[batch * heads * rows, size])?;
-        let kept = build.gather(&table, &places, 0)?;
+        let kept = super::rows_at(build, &seen, &places)?;
         Ok(Kept { seen, kept })
     }
 }
