@@ -97,7 +97,7 @@ impl Build {
         let zero = body.constant(DType::F32, 0.0);
         let relu = body.binary(BinaryOp::Max, shifted, zero);
         let stage = self.stages.push(Stage { name: "out".to_owned(), axes, body, results: vec![relu], reducer: None });
-        let outputs = vec![Output { operand: y, stage, component: 0, index }];
+        let outputs = vec![Output { operand: y, stage, component: 0, index, onto: None }];
         let mut kernel =
             Kernel { name, symbols: Symbols::new(), operands: self.operands, stages: self.stages, outputs };
         pack(&mut kernel, Packs { reorders: true, line_bytes: None }, &mut |_, _| true);

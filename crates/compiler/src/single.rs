@@ -60,7 +60,10 @@ pub struct SingleKernel {
 pub fn compile_kernel(kernel: &Kernel, options: &KernelOptions) -> Result<SingleKernel, CompileError> {
     let target = &options.target;
     check_kernel(kernel)?;
-    let kernel = formulate::normalise(kernel.clone());
+    let mut kernel = kernel.clone();
+    // Outputs have memory of their own here.
+    kernel.outputs.iter_mut().for_each(|output| output.onto = None);
+    let kernel = formulate::normalise(kernel);
     check_kernel(&kernel)?;
     let chosen = || target.machine().choose(&kernel, options.allowed);
     let schedule = options.schedule.clone().unwrap_or_else(chosen);

@@ -196,6 +196,88 @@ fn a_cache_with_capacity_grows_in_place() {
     assert_eq!(found[0], floats(&[1, 1, 1], &[44.0]));
 }
 
+/// `present` is `past` with rows of `new` from `at` on, per batch; `total` the sum over what is present. If it copies, `before`
+/// is what is past.
+fn rows(copies: bool) -> Net {
+    let net = Net::new(24)
+        .input("new", DType::F32, &["N", "S", "3"])
+        .input("at", DType::I64, &["N"])
+        .input("past", DType::F32, &["N", "T", "3"])
+        .node("TensorScatter", &["past", "new", "at"], &["present"], &[("axis", Attr::Int(1))])
+        .node("ReduceSum", &["present"], &["total"], &[])
+        .output("total")
+        .output("present");
+    if copies { net.node("Neg", &["past"], &["before"], &[]).output("before") } else { net }
+}
+
+/// Rows of a state of one size are replaced where they are, whatever its size; with another reader of what was there both
+/// have memory of their own. The same bits either way, for all levels.
+#[test]
+fn rows_of_a_state_are_replaced_in_place() {
+    let states = [("present", "past")];
+    for target in ["x86-64-v4", "x86-64-v3", "x86-64-v2"] {
+        let options = CompileOptions { targets: vec![target.parse().expect("known")], ..with_states(&states, &[]) };
+        let compilations = [false, true].map(|copies| rows(copies).compile(&options).expect("compiles"));
+        let place = |n: usize| compilations[n].plan.as_ref().expect("a plan").states[0].append;
+        assert!(place(0).is_some() && place(1).is_none(), "{:?} {:?}", place(0), place(1));
+        let Some(mut sessions) = sessions(&compilations) else {
+            eprintln!("skipped: this machine is no {target}");
+            continue;
+        };
+        let start: Vec<f32> = (0..2 * 9 * 3).map(|n| n as f32).collect();
+        for session in &mut sessions {
+            let given = floats(&[2, 9, 3], &start);
+            session.set_state("past", &TensorView::try_from(&given).expect("floats")).expect("fits");
+        }
+        let mut expected = start;
+        // Behind the end, and before the beginning, there is nothing to replace.
+        for (run, at) in [[0i64, 3], [2, 8], [7, 7], [-1, 9], [8, i64::MIN], [i64::MAX, 1]].into_iter().enumerate() {
+            let new: Vec<f32> = (0..2 * 2 * 3).map(|n| (100 * (run + 1) + n) as f32).collect();
+            for (batch, at) in at.into_iter().enumerate() {
+                for row in 0..2 {
+                    let place = at.checked_add(row).and_then(|row| usize::try_from(row).ok()).filter(|&row| row < 9);
+                    let Some(place) = place else { continue };
+                    let from = (batch * 2 + row as usize) * 3;
+                    expected[(batch * 9 + place) * 3..][..3].copy_from_slice(&new[from..from + 3]);
+                }
+            }
+            let (new, at) = (floats(&[2, 2, 3], &new), Tensor::from_elements(&[2], &at).expect("two"));
+            for session in &mut sessions {
+                let found = session.run_owned(&[&new, &at]).unwrap_or_else(|e| panic!("{target}, run {run}: {e}"));
+                assert_eq!(found[0], floats(&[1, 1, 1], &[expected.iter().sum()]), "{target}, run {run}");
+                let state = session.state("past").expect("known").expect("set").to_tensor().expect("small");
+                assert_eq!(state, floats(&[2, 9, 3], &expected), "{target}, run {run}");
+            }
+        }
+        // Without a value it begins with zeros, of the extents that the run says.
+        let one = (floats(&[1, 1, 3], &[1.0, 2.0, 3.0]), Tensor::from_elements(&[1], &[0i64]).expect("one"));
+        sessions.iter_mut().for_each(|session| session.reset_states());
+        let error = sessions[0].run_owned(&[&one.0, &one.1]).expect_err("how many rows there are").code();
+        assert_eq!(error, sessions[1].run_owned(&[&one.0, &one.1]).expect_err("the same").code());
+    }
+}
+
+/// Where a host step may fail when rows have been replaced, or the state is the output of a branch, it is copied.
+#[test]
+fn a_state_that_a_failing_run_would_spoil_is_copied() {
+    let net = rows(false).node("Unique", &["present"], &["different"], &[]).output("different");
+    let compilation = net.compile(&with_states(&[("present", "past")], &[])).expect("compiles");
+    assert_eq!(compilation.plan.as_ref().expect("a plan").states[0].append, None);
+}
+
+/// One session each; `None` where this machine does not run them.
+fn sessions(compilations: &[Compilation]) -> Option<Vec<Session>> {
+    let session = |compilation: &Compilation| {
+        let bytes = compilation.artifact.as_ref().expect("an artifact").to_vec().expect("small");
+        match infc_runtime::Model::from_vec(bytes) {
+            Ok(model) => Some(model.session(&infc_runtime::SessionOptions::default()).expect("a session")),
+            Err(error) if error.code() == "artifact::wrong-target" => None,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    compilations.iter().map(session).collect()
+}
+
 #[test]
 fn what_the_host_makes_can_be_a_state() {
     // The values seen so far, each once: as many as there are.

@@ -5,8 +5,11 @@
 //! until a schedule gives it some. Softmax, layer norm, attention, Winograd, convolution, LSTM and CumSum are all just
 //! kernels.
 
+mod replaced;
 mod scattered;
 
+pub(crate) use replaced::stays;
+pub use replaced::{Replaced, Span, Told};
 pub use scattered::Scattered;
 
 use crate::access::Bound;
@@ -119,6 +122,9 @@ pub struct Output {
     pub component: u8,
     /// Operand coordinates as expressions over the stage's axes; injective.
     pub index: Vec<IndexExpr>,
+    /// An input that lies in the same memory, so that elements which stay what they were need not be written
+    /// ([`Kernel::replaced`]). Nothing else of the kernel reads it.
+    pub onto: Option<OperandId>,
 }
 
 /// What to compute.

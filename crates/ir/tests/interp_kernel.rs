@@ -46,7 +46,13 @@ fn stencil(halo: (i64, i64)) -> Kernel {
             .into_iter()
             .collect(),
         stages: [sum, copy].into_iter().collect(),
-        outputs: vec![Output { operand: OperandId(1), stage: StageId(1), component: 0, index: vec![VarId(0).into()] }],
+        outputs: vec![Output {
+            operand: OperandId(1),
+            stage: StageId(1),
+            component: 0,
+            index: vec![VarId(0).into()],
+            onto: None,
+        }],
     }
 }
 

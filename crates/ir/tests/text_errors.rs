@@ -40,6 +40,10 @@ fn kernel_errors_say_where_and_what() {
         ("kernel @k(x: f32[4]) { stage s[i: 4] = x[i] if 0 <= i else 0 }", "1:55: expected `<`, found `else`"),
         ("kernel @\"k", "1:9: this text does not end"),
         ("kernel @k() { output y[] = s[] }", "1:22: `y` is not a known output operand"),
+        (
+            "kernel @k() -> (y: f32[2]) { stage s[i: 2] = f32(1) output y[i] = s[i] onto y }",
+            "1:77: `y` is not a known input",
+        ),
     ] {
         assert_eq!(kernel_error(text), expected, "{text}");
     }

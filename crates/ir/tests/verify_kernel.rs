@@ -49,6 +49,26 @@ fn ranks_are_checked() {
     assert_eq!(output, [ViolationKind::WrongCount { what: "indices", expected: 2, found: 1 }]);
 }
 
+/// An output in the memory of an input, which nothing else may touch.
+#[test]
+fn what_is_written_onto_is_read_in_its_place_alone() {
+    let onto = |value: &str| format!("stage o[r: N, c: 4] = {value} output y[r, c] = o[r, c] onto x");
+    assert_eq!(verify_kernel(&kernel(&onto("select(n[c] > 0, x[r, c], 1)"))), Ok(()));
+    let refused = |items: &str| {
+        let found = broken(items);
+        assert!(matches!(found[..], [ViolationKind::NotAllowed { .. }]), "{items}: {found:?}");
+    };
+    refused(&onto("x[r, c] + x[r, 0]"));
+    refused(&onto("x[r, mod(c + 1, 4)]"));
+    refused(&onto("(x[r, c] if 1 <= c < 4 else 0)"));
+    refused(&onto("x[r, {max(min(n[c], 3), 0)}]"));
+    refused("stage s[r: N, c: 4] = x[r, c] stage o[r, c] = s[r, c] output y[r, c] = o[r, c] onto x");
+    let mut elsewhere = kernel(&onto("x[r, c]"));
+    let place = elsewhere.operands.iter_mut().next().expect("three operands");
+    place.layout.offset = 1.into();
+    assert!(matches!(violations(&elsewhere)[..], [ViolationKind::NotAllowed { .. }]));
+}
+
 #[test]
 fn reducers_belong_to_reduction_axes() {
     let without = broken("stage s[r: N, reduce c: 4] = x[r, c] stage o[r, k: 4] = s[r] output y[r, k] = o[r, k]");

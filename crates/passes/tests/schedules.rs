@@ -10,6 +10,8 @@ mod instructions;
 mod interleaved;
 #[path = "schedules/recurrences.rs"]
 mod recurrences;
+#[path = "schedules/replaced.rs"]
+mod replaced;
 #[path = "schedules/rewritten.rs"]
 mod rewritten;
 #[path = "schedules/scattered.rs"]

@@ -30,6 +30,12 @@ impl Buffer {
     pub fn output(len_bytes: usize) -> Self {
         Self { bytes: vec![0xff; len_bytes], initialised: vec![false; len_bytes], writable: true }
     }
+
+    /// What a kernel may read, and replace.
+    #[must_use]
+    pub fn replaceable(bytes: Vec<u8>) -> Self {
+        Self { writable: true, ..Self::input(bytes) }
+    }
 }
 
 /// What a kernel is given for a parameter.

@@ -49,14 +49,14 @@ pub fn from_physical(operand: &Operand, symbols: &[i64], buffer: &Tensor) -> Ten
 }
 
 /// The buffers of a kernel's operands, in their order: inputs laid out, outputs poisoned so that what is not written
-/// shows.
+/// shows, but for those that are written onto an input: they are that input's.
 ///
 /// # Panics
 /// If there are not as many inputs as the kernel has, or a size is not one.
 #[must_use]
 pub fn buffers_of(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) -> Vec<Tensor> {
     let mut inputs = inputs.iter();
-    let buffers = kernel
+    let mut buffers: Vec<Tensor> = kernel
         .operands
         .iter()
         .map(|operand| {
@@ -65,6 +65,11 @@ pub fn buffers_of(kernel: &Kernel, symbols: &[i64], inputs: &[Tensor]) -> Vec<Te
         })
         .collect();
     assert!(inputs.next().is_none(), "more inputs than `{}` has", kernel.name);
+    for output in &kernel.outputs {
+        if let Some(onto) = output.onto {
+            buffers[output.operand.index()] = buffers[onto.index()].clone();
+        }
+    }
     buffers
 }
 

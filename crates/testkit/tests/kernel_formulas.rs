@@ -467,6 +467,22 @@ fn scattered_sum() {
 }
 
 #[test]
+fn cache_rows() {
+    check("cache_rows", 0.0, |case, _, i| {
+        let at = i[2] as f64 - case.at("start", &i[..1]);
+        let is_new = (0.0..case.size("S") as f64).contains(&at);
+        if is_new { case.at("new", &[i[0], i[1], at as usize, i[3]]) } else { case.at("past", i) }
+    });
+}
+
+#[test]
+fn rows_that_stay() {
+    check("rows_that_stay", 0.0, |case, _, i| {
+        if case.at("stays", &i[..1]) >= 0.0 { case.at("x", i) } else { 2.0 * case.at("factor", &i[1..]) }
+    });
+}
+
+#[test]
 fn argmax() {
     check("argmax", 0.0, |case, _, i| {
         let x = |c: usize| case.at("x", &[i[0], c]);

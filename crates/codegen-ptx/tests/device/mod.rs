@@ -24,9 +24,12 @@ pub(crate) fn execute(
     let mut tensors = infc_testkit::buffers_of(kernel, symbols, inputs);
     let mut buffers: Vec<Buffer> = kernel
         .operands
-        .iter()
+        .iter_enumerated()
         .zip(&tensors)
-        .map(|(operand, tensor)| match operand.kind {
+        .map(|((id, operand), tensor)| match operand.kind {
+            OperandKind::Output if kernel.outputs.iter().any(|o| o.operand == id && o.onto.is_some()) => {
+                Buffer::replaceable(tensor.bytes().to_vec())
+            }
             OperandKind::Output => Buffer::output(tensor.bytes().len()),
             OperandKind::Input | OperandKind::Constant => Buffer::input(tensor.bytes().to_vec()),
         })

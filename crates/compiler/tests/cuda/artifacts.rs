@@ -186,6 +186,33 @@ fn states_are_carried() {
     }
 }
 
+/// Rows of a state are replaced where they are.
+#[test]
+fn rows_of_a_state_are_replaced() {
+    let net = Net::new(24)
+        .input("new", DType::F32, &["1", "S", "2"])
+        .input("at", DType::I64, &["1"])
+        .input("past", DType::F32, &["1", "5", "2"])
+        .node("TensorScatter", &["past", "new", "at"], &["present"], &[("axis", Attr::Int(1))])
+        .node("ReduceSum", &["present"], &["total"], &[])
+        .output("total")
+        .output("present");
+    let states = vec![("present".to_owned(), "past".to_owned())];
+    let compilation = net.compile(&CompileOptions { states, ..options(&["cuda"]) }).unwrap_or_else(|e| panic!("{e}"));
+    assert!(compilation.plan.as_ref().expect("a plan").states[0].append.is_some());
+    let gpu = Arc::new(Simulator::new(0));
+    let model = Model::from_vec_with(bytes_of(&compilation), &on(&gpu)).expect("a model");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    for (at, total) in [(3i64, 1.5), (0, 3.0), (3, 3.0), (4, 4.5)] {
+        let new = Tensor::from_elements(&[1, 1, 2], &[1f32, 0.5]).expect("two");
+        let at = Tensor::from_elements(&[1], &[at]).expect("one");
+        let found = session.run_owned(&[&new, &at]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(found[0].elements::<f32>().expect("floats"), [total]);
+    }
+    let kept = session.state("past").expect("known").expect("it has a value").to_tensor().expect("numbers");
+    assert_eq!(kept.elements::<f32>().expect("floats"), [1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0, 0.5, 1.0, 0.5]);
+}
+
 #[test]
 fn the_same_bytes_every_time() {
     let once = bytes_of(&networks::residual().compile(&options(&["x86-64-v3", "cuda"])).expect("compiles"));

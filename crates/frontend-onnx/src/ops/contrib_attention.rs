@@ -11,6 +11,7 @@ use super::elementwise::require_float;
 use super::matmul::product_of;
 use super::norm::{root_mean_square, scale_and_shift};
 use super::rotary::{Rotation, rotate};
+use super::scatter::{behind, is_below};
 use crate::build::{Builder, Result, compute_type, index, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
@@ -364,7 +365,10 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let left = if window > 0 { window - 1 } else { -1 };
     let reach =
         Reach { causal, windows: [left, -1], offset: Dim::constant(0), valid: Some(valid), queries: queries.clone() };
-    let attending = Attending { q, k: k.clone(), v: v.clone(), scale, softcap, mask: bias, reach, defined: None, sink };
+    // Nobody sees what a cache has room for behind the longest sequence.
+    let mut seen = |cache: &Tracked| build.slice_axis(cache, 2, Dim::constant(0), total.clone());
+    let (seen_k, seen_v) = (seen(&k)?, seen(&v)?);
+    let attending = Attending { q, k: seen_k, v: seen_v, scale, softcap, mask: bias, reach, defined: None, sink };
     let (y, _) = attend(build, &attending, None)?;
     Ok(vec![packed(build, &y)?, k, v])
 }
@@ -386,31 +390,24 @@ fn grown(
     for (axis, mine) in [(0, &batch), (1, &heads), (3, &size)] {
         build.require_equal("the extents of a cache", &past.shape()[axis], mine)?;
     }
-    // Which of the new ones a position holds; −1 for none.
+    // Which of the new ones a position holds, if it holds one.
     let rows = vec![batch.clone(), heads.clone(), length.clone()];
-    let starts = build.view(starts, vec![var(0)], rows.clone())?;
-    let which = build.map(&[&starts], |body, p| {
-        let here = index(body, var(2));
-        let offset = body.binary(BinaryOp::Sub, here, p[0]);
-        let (zero, count, none) =
-            (index(body, Dim::constant(0)), index(body, count.clone()), index(body, Dim::constant(-1)));
-        let (from, to) = (body.compare(CompareOp::Ge, offset, zero), body.compare(CompareOp::Lt, offset, count));
-        let inside = body.binary(BinaryOp::And, from, to);
-        body.select(inside, offset, none)
-    })?;
-    let places = build.map(&[&which], |body, p| {
-        let zero = index(body, Dim::constant(0));
-        body.binary(BinaryOp::Max, p[0], zero)
+    let first = build.view(starts, vec![var(0)], rows.clone())?;
+    let places = build.map_over(rows, &[&first], |body, p| {
+        let offset = behind(body, var(2), p[0]);
+        let (zero, last) = (index(body, Dim::constant(0)), (count.clone() - 1).maximum(&Dim::constant(0)));
+        let (offset, last) = (body.binary(BinaryOp::Max, offset, zero), index(body, last));
+        body.binary(BinaryOp::Min, offset, last)
     })?;
     let found = rows_at(build, new, &places)?;
     let shape = vec![batch, heads, length.clone(), size];
     let valid = vec![Bound { expr: var(2), lo: Dim::constant(0), hi: past.shape()[2].clone() }];
     let map = AccessMap { rank: 4, index: (0..4).map(var).collect(), valid };
     let old = build.view_or(past, map, shape.clone(), Const::zero(past.dtype()))?;
-    let which = build.view(&which, vec![var(0), var(1), var(2)], shape)?;
-    build.map(&[&which, &found, &old], |body, p| {
-        let zero = index(body, Dim::constant(0));
-        let is_new = body.compare(CompareOp::Ge, p[0], zero);
+    let first = build.view(starts, vec![var(0)], shape.clone())?;
+    build.map_over(shape, &[&first, &found, &old], |body, p| {
+        let offset = behind(body, var(2), p[0]);
+        let is_new = is_below(body, offset, count);
         body.select(is_new, p[1], p[2])
     })
 }

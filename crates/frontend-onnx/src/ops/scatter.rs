@@ -309,20 +309,45 @@ fn tensor_scatter(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     };
     // Over batches and positions: which part of the update is written, −1 for none.
     let per_position = vec![shape[0].clone(), extent.clone()];
-    let starts = if starts.rank() == 0 { starts } else { build.view(&starts, vec![var(0)], per_position.clone())? };
-    let written = build.map_over(per_position, &[&starts], |body, p| {
-        let here = index(body, var(1));
-        let mut offset = body.binary(BinaryOp::Sub, here, p[0]);
-        if around {
-            let extent = index(body, extent.clone());
-            offset = body.binary(BinaryOp::Mod, offset, extent);
+    let spread = |build: &mut Builder, shape: &[Dim]| match starts.rank() {
+        0 => Ok(starts.clone()),
+        _ => build.view(&starts, vec![var(0)], shape.to_vec()),
+    };
+    let offset_at = |body: &mut Body, axis: usize, start: ScalarId| {
+        let offset = behind(body, var(axis), start);
+        if !around {
+            return offset;
         }
-        let (zero, count, none) = (index(body, Dim::constant(0)), index(body, count), index(body, Dim::constant(-1)));
-        let (from, to) = (body.compare(CompareOp::Ge, offset, zero), body.compare(CompareOp::Lt, offset, count));
-        let inside = body.binary(BinaryOp::And, from, to);
+        let extent = index(body, extent.clone());
+        body.binary(BinaryOp::Mod, offset, extent)
+    };
+    let first = spread(build, &per_position)?;
+    let written = build.map_over(per_position, &[&first], |body, p| {
+        let offset = offset_at(body, 1, p[0]);
+        let (inside, none) = (is_below(body, offset, count.clone()), index(body, Dim::constant(-1)));
         body.select(inside, offset, none)
     })?;
-    let written = build.view(&written, vec![var(0), var(axis)], shape)?;
+    let written = build.view(&written, vec![var(0), var(axis)], shape.clone())?;
     let found = elements_along(build, &update, &written, axis)?;
-    Ok(vec![replaced(build, &x, &written, &found)?])
+    let first = spread(build, &shape)?;
+    let result = build.map_over(shape, &[&first, &found, &x], |body, p| {
+        let offset = offset_at(body, axis, p[0]);
+        let inside = is_below(body, offset, count);
+        body.select(inside, p[1], p[2])
+    })?;
+    Ok(vec![result])
+}
+
+/// How far a coordinate is behind a position that data tells.
+pub(super) fn behind(body: &mut Body, here: IndexExpr, start: ScalarId) -> ScalarId {
+    let here = index(body, here);
+    body.binary(BinaryOp::Sub, here, start)
+}
+
+/// Whether a number is one of the first so many, from 0 on. Said of a coordinate on its own, it tells loops from where to
+/// where they go (`Stage::span`).
+pub(super) fn is_below(body: &mut Body, offset: ScalarId, count: Dim) -> ScalarId {
+    let (zero, count) = (index(body, Dim::constant(0)), index(body, count));
+    let (from, to) = (body.compare(CompareOp::Ge, offset, zero), body.compare(CompareOp::Lt, offset, count));
+    body.binary(BinaryOp::And, from, to)
 }

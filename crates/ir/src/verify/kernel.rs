@@ -11,14 +11,16 @@
 //! - stages that are computed together because some read later ones ([`Kernel::recurrences`]) begin with a sequential
 //!   axis of one extent, and read each other at steps of it that are shown to be computed by then;
 //! - outputs go from stages without a reducer to output operands, with one index per axis, and every output operand is
-//!   written. That the indices are injective and cover the operand is left to the interpreter.
+//!   written. That the indices are injective and cover the operand is left to the interpreter;
+//! - an input that an output is written onto lies as the output does, and only the element in whose place a result is
+//!   written is read.
 
 use super::body::Leaves;
 use super::{Report, VerifyError, ViolationKind};
 use crate::access::Bound;
-use crate::entity::{EntityId, StageId, VarId};
+use crate::entity::{EntityId, OperandId, StageId, VarId};
 use crate::index::{IndexExpr, Proof, Ranges};
-use crate::kernel::{AxisKind, Kernel, Operand, OperandKind, Output, Stage};
+use crate::kernel::{AxisKind, Kernel, Operand, OperandKind, Output, Stage, stays};
 use crate::scalar::{Load, Source, has_arithmetic};
 use infc_tensor::DType;
 use std::ops::Range;
@@ -223,11 +225,39 @@ fn check_output(report: &mut Report, kernel: &Kernel, output: &Output) {
         }
         Some(result) => report.dtype("the value written", operand.dtype, stage.body.dtype(*result)),
     }
+    if let Some(onto) = output.onto {
+        check_onto(report, kernel, output, onto);
+    }
     report.count("indices", operand.shape.len(), output.index.len());
     let ranges = stage.ranges(&kernel.symbols);
     for expr in &output.index {
         report.index(expr, &ranges, kernel.symbols.len(), &|v| {
             stage.axes.get(v.index()).is_some_and(|a| a.kind != AxisKind::Reduce)
         });
+    }
+}
+
+/// An output in the memory of an input: both lie alike, and only the element in whose place a result is written is read.
+fn check_onto(report: &mut Report, kernel: &Kernel, output: &Output, onto: OperandId) {
+    let Some(old) = kernel.operands.get(onto) else {
+        return report.push(ViolationKind::Dangling { what: "operand", id: onto.to_string() });
+    };
+    let new = &kernel.operands[output.operand];
+    let lie_alike = old.dtype == new.dtype && old.shape == new.shape && old.layout == new.layout;
+    if old.kind != OperandKind::Input || !lie_alike {
+        report.push(ViolationKind::NotAllowed { what: "writing onto what is no input, or lies in another way" });
+    }
+    let is_shared = |other: &Output| other != output && (other.onto == Some(onto) || other.operand == output.operand);
+    if kernel.outputs.iter().any(is_shared) {
+        report.push(ViolationKind::NotAllowed { what: "writing several outputs onto an input" });
+    }
+    let mut apart = false;
+    for (id, stage) in kernel.stages.iter_enumerated() {
+        stage.for_each_load(&mut |_, load| {
+            apart |= load.source == Source::Operand(onto) && (id != output.stage || !stays(output, onto, load));
+        });
+    }
+    if apart {
+        report.push(ViolationKind::NotAllowed { what: "reading elsewhere what is written onto" });
     }
 }

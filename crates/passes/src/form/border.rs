@@ -52,5 +52,5 @@ fn face(kernel: &mut Kernel, operand: OperandId, extents: &[(IndexExpr, Dim)]) {
     let fill = body.push(ScalarOp::Const(Const { dtype: o.dtype, bits: o.layout.fill }));
     let name = format!("border{}", kernel.stages.len());
     let stage = kernel.stages.push(Stage { name, axes, body, results: vec![fill], reducer: None });
-    kernel.outputs.push(Output { operand, stage, component: 0, index });
+    kernel.outputs.push(Output { operand, stage, component: 0, index, onto: None });
 }

@@ -364,7 +364,7 @@ impl<'a> Lowering<'a> {
             let stage = self.push("out", axes, body, results, None);
             for (component, (tail, index)) in now.into_iter().zip(indices).enumerate() {
                 let operand = self.operand(tail.value, OperandKind::Output)?;
-                self.kernel.outputs.push(Output { operand, stage, component: component as u8, index });
+                self.kernel.outputs.push(Output { operand, stage, component: component as u8, index, onto: None });
             }
         }
         Ok(())

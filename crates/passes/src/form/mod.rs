@@ -119,7 +119,7 @@ fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
     if count > MAX_GRAPH_NODES {
         return Err(FormError::TooMany { what: "nodes", count, limit: MAX_GRAPH_NODES });
     }
-    let states = append::plan(&mut flat, &options.states, options.appends.as_deref());
+    let mut states = append::plan(&mut flat, &options.states, options.appends.as_deref());
     nest::nest(&mut flat);
     if options.turns {
         convolved::run(&mut flat);
@@ -140,6 +140,7 @@ fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
             kernels.push(lowered);
         }
     }
+    append::write_onto(&grouping.flat.graph, &mut states, &mut kernels);
     let (kernels, steps) = order::order(&grouping, kernels)?;
     let as_computed = halves::Types::new();
     let line_bytes = options.line_bytes.unwrap_or(layout::LINE_BYTES);
@@ -301,6 +302,11 @@ fn order_loops(kernel: &mut Kernel, allowed: ErrorClass) {
             .as_ref()
             .is_some_and(|r| r.is_associative() || (allowed >= ErrorClass::Reassociating && r.as_binary().is_some()));
         keep_steps_first(kernel, stage, &mut order);
+        // Whether anything is replaced is asked around the other loops.
+        if let Some(replaced) = kernel.replaced(stage) {
+            let asks = s.axes_of(replaced.condition);
+            order.sort_by_key(|&axis| !asks[axis]);
+        }
         order.extend(match largest_read(kernel, stage) {
             Some(steps) if may_reorder => reorder::by_step(&reduced, &steps),
             _ => reduced,

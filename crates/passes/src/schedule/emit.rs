@@ -73,6 +73,8 @@ pub(super) struct Emitter<'a> {
     /// While the terms of a fold in registers are put together, what is known where its guard need not hold: what is folded there
     /// is never stored, so that elements that exist there, too, are read without asking.
     pub(super) beyond: Option<Ranges>,
+    /// Within what data says of what is replaced (`replaced.rs`).
+    pub(super) asked: bool,
 }
 
 impl<'a> Emitter<'a> {
@@ -103,6 +105,7 @@ impl<'a> Emitter<'a> {
             shared_dims: Vec::new(),
             code: StraightCode::default(),
             beyond: None,
+            asked: false,
         })
     }
 

@@ -124,6 +124,9 @@ impl Emitter<'_> {
 
     /// Loops from position `at` inwards, around the stage's computation.
     pub(super) fn loops(&mut self, stage: StageId, at: usize, state: State) -> Stmts {
+        if let Some(asked) = self.asks_what_is_replaced(stage, at, &state) {
+            return self.where_replaced(stage, at, asked, state);
+        }
         let plan = &self.plans[stage];
         let Some(l) = plan.loops.get(at).cloned() else { return self.point(stage, &state) };
         if self.kernel.stages[stage].axes[l.axis].kind == AxisKind::Reduce {

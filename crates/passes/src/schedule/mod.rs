@@ -18,6 +18,7 @@ mod prefetch;
 mod prepare;
 mod reduction;
 mod region;
+mod replaced;
 mod scatter;
 mod stream;
 

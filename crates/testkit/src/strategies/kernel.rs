@@ -210,7 +210,7 @@ fn add_output(c: &mut Choices, kernel: &mut Kernel) {
         let layout = layout(c, &shape);
         let name = format!("y{component}");
         let operand = kernel.operands.push(Operand { name, dtype, shape, kind: OperandKind::Output, layout });
-        kernel.outputs.push(Output { operand, stage, component: component as u8, index });
+        kernel.outputs.push(Output { operand, stage, component: component as u8, index, onto: None });
     }
     kernel.stages.push(Stage { name: "out".to_owned(), axes, body, results, reducer: None });
 }

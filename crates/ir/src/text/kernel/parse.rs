@@ -232,14 +232,17 @@ impl Parser<'_> {
         if self.eat("(") { self.list(")", Self::dtype) } else { Ok(vec![self.dtype()?]) }
     }
 
-    /// `y[r, 2*c] = o.0[r, c]`, behind the word `output`.
-    fn output(&mut self, kernel: &mut Kernel, constants: &Constants) -> Parsed<()> {
+    /// The name of an operand of one kind.
+    fn operand_named(&mut self, kernel: &Kernel, what: &'static str, kind: OperandKind) -> Parsed<OperandId> {
         let mark = self.mark();
         let name = self.name("an operand")?;
-        let operand = kernel.operands.iter().position(|o| o.name == name && o.kind == OperandKind::Output);
-        let Some(operand) = operand.map(OperandId::from_index) else {
-            return Err(self.unknown(mark, "output operand", name));
-        };
+        let operand = kernel.operands.iter().position(|o| o.name == name && o.kind == kind);
+        operand.map(OperandId::from_index).ok_or_else(|| self.unknown(mark, what, name))
+    }
+
+    /// `y[r, 2*c] = o.0[r, c]`, maybe with `onto x` behind it, behind the word `output`.
+    fn output(&mut self, kernel: &mut Kernel, constants: &Constants) -> Parsed<()> {
+        let operand = self.operand_named(kernel, "output operand", OperandKind::Output)?;
         // The index uses names that the right side introduces.
         let index_at = self.mark();
         if !self.is("[") {
@@ -265,13 +268,15 @@ impl Parser<'_> {
         for (axis, name) in value_axes.into_iter().zip(given) {
             vars[axis] = name;
         }
+        let onto =
+            if self.eat_word("onto") { Some(self.operand_named(kernel, "input", OperandKind::Input)?) } else { None };
         let end = self.mark();
         self.reset(index_at);
         self.expect("[")?;
         let scope = Scope { vars: &vars, symbols: &kernel.symbols, constants };
         let index = self.list("]", |p| p.index(scope))?;
         self.reset(end);
-        kernel.outputs.push(Output { operand, stage, component, index });
+        kernel.outputs.push(Output { operand, stage, component, index, onto });
         Ok(())
     }
 }

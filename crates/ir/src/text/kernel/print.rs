@@ -161,6 +161,10 @@ impl Kernel {
         if let Some(stage) = self.stages.get(output.stage) {
             separated(f, ", ", stage.value_axes(), |f, (_, axis)| write!(f, "{}", Name(&axis.name)))?;
         }
-        f.write_str("]\n")
+        f.write_str("]")?;
+        if let Some(onto) = output.onto {
+            write!(f, " onto {}", self.source_text(Source::Operand(onto)))?;
+        }
+        f.write_str("\n")
     }
 }

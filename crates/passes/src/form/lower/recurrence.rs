@@ -123,7 +123,13 @@ impl Steps<'_> {
             let index = self.stepped(&output.index);
             let (operand, stage) =
                 (operands[output.operand.index()], StageId::from_index(output.stage.index() + first));
-            kernel.outputs.push(infc_ir::kernel::Output { operand, stage, component: output.component, index });
+            kernel.outputs.push(infc_ir::kernel::Output {
+                operand,
+                stage,
+                component: output.component,
+                index,
+                onto: None,
+            });
         }
         self.drop_unread(&mut kernel);
         Ok(kernel)

@@ -350,7 +350,11 @@ impl Chooser<'_> {
         let work = points * per_point / tile.lanes as f64;
         let mut chunks = 1;
         let mut depth = 0;
-        let most = loops.outer.len().min(limit.max(1));
+        // A loop from where to where data tells has as many turns as it tells, maybe one.
+        let replaced = self.kernel.replaced(root).filter(|replaced| replaced.when);
+        let is_told = |axis: usize| replaced.is_some_and(|told| stage.span(told.condition, axis).is_some());
+        let shared = loops.outer.iter().position(|(_, axis)| is_told(*axis)).unwrap_or(loops.outer.len());
+        let most = shared.min(limit.max(1));
         for (place, (_, axis)) in loops.outer[..most].iter().enumerate() {
             let next = chunks * turns(place, *axis);
             if depth > 0 && (chunks >= ENOUGH_CHUNKS || work / (next as f64) < LEAST_CHUNK) {
