@@ -219,7 +219,8 @@ pub struct StatePair {
     pub append: Option<Append>,
 }
 
-/// Memory of a state that grows along one axis: a run leaves what is there and writes behind it.
+/// Memory of a state that grows along one axis: a run leaves what is there and writes behind it. One that is full from the
+/// beginning, as its extent there is its capacity, has elements replaced.
 ///
 /// Input and output begin at the same address. Elements lie in row-major order of the shape whose extent along `axis`
 /// is `capacity`.

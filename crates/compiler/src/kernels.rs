@@ -9,7 +9,7 @@ use infc_codegen_cpu::{CodegenError, CompiledKernel, Target};
 use infc_ir::entity::OperandId;
 use infc_ir::graph::Graph;
 use infc_ir::index::{Dim, Proof, Ranges};
-use infc_ir::kernel::{Kernel, Operand, OperandKind, Stage};
+use infc_ir::kernel::{Kernel, Operand, OperandKind, Output, Stage};
 use infc_ir::nest::LoopNest;
 use infc_ir::scalar::{ScalarOp, Source};
 use infc_ir::schedule::{Intrinsic, Schedule, Step};
@@ -237,7 +237,15 @@ fn codegen_error(distinct: &Distinct, target: &Target, source: CodegenError) -> 
 /// are looked up, as many as it is read.
 pub(crate) fn traffic(kernel: &Kernel) -> Dim {
     let ranges = Ranges::of_symbols(&kernel.symbols);
+    // Of what is replaced where it is only data says how much that is.
+    let is_kept = |id: OperandId| {
+        let onto = |output: &&Output| output.onto == Some(id) || (output.onto.is_some() && output.operand == id);
+        kernel.outputs.iter().find(onto).is_some_and(|output| kernel.replaced(output.stage).is_some())
+    };
     let bytes = |(id, operand): (OperandId, &Operand)| {
+        if is_kept(id) {
+            return Dim::constant(0);
+        }
         let whole: Dim = operand.shape.iter().cloned().product();
         let elements = match operand.kind {
             OperandKind::Output => whole,

@@ -10,6 +10,7 @@ use infc_ir::index::{Proof, Ranges};
 /// # Errors
 /// `compile::unknown-state`, `compile::duplicate-state`, `compile::state-mismatch`.
 pub(crate) fn resolve(graph: &mut Graph, names: &[(String, String)]) -> Result<Vec<(usize, usize)>, CompileError> {
+    let names = &spelled_out(graph, names);
     let mut states: Vec<(usize, usize)> = Vec::with_capacity(names.len());
     for (output, input) in names {
         let pair = (find(&graph.outputs, "output", output)?, find(&graph.inputs, "input", input)?);
@@ -30,7 +31,31 @@ pub(crate) fn of_special_case(graph: &Graph, names: &[(String, String)]) -> Resu
     let pair = |(output, input): &(String, String)| {
         Ok((find(&graph.outputs, "output", output)?, find(&graph.inputs, "input", input)?))
     };
-    names.iter().map(pair).collect()
+    spelled_out(graph, names).iter().map(pair).collect()
+}
+
+/// Pairs of names of which an output's has a `*`, once per output that is so called, with what the `*` stands for in the
+/// input's. One that stands for no output is left as it is, and is none of the model's.
+fn spelled_out(graph: &Graph, names: &[(String, String)]) -> Vec<(String, String)> {
+    let is_port = |name: &str| graph.outputs.iter().any(|port| port.name == name);
+    let mut all = Vec::with_capacity(names.len());
+    for (output, input) in names {
+        let pattern = output.split_once('*').filter(|_| !is_port(output));
+        let part = |port: &Port| {
+            let (before, after) = pattern?;
+            Some(port.name.strip_prefix(before)?.strip_suffix(after)?.to_owned())
+        };
+        let pairs: Vec<(String, String)> = graph
+            .outputs
+            .iter()
+            .filter_map(|port| Some((port.name.clone(), input.replacen('*', &part(port)?, 1))))
+            .collect();
+        if pairs.is_empty() {
+            all.push((output.clone(), input.clone()));
+        }
+        all.extend(pairs);
+    }
+    all
 }
 
 fn find(ports: &[Port], kind: &'static str, name: &str) -> Result<usize, CompileError> {

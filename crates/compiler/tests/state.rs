@@ -98,6 +98,34 @@ fn a_state_that_does_not_fit_is_refused() {
     assert_eq!(session.run_owned(&[&x]).expect("runs"), [floats(&[3], &[2.0, 4.0, 6.0])]);
 }
 
+/// A `*` stands for the same in both names; names that have one themselves are names.
+#[test]
+fn one_pair_of_names_stands_for_many_states() {
+    let net = || {
+        Net::new(18)
+            .input("x", DType::F32, &["3"])
+            .input("past.0.key", DType::F32, &["3"])
+            .input("past.10.key", DType::F32, &["3"])
+            .input("a*", DType::F32, &["3"])
+            .node("Add", &["x", "past.0.key"], &["present.0.key"], &[])
+            .node("Sub", &["x", "past.10.key"], &["present.10.key"], &[])
+            .node("Mul", &["x", "a*"], &["b*"], &[])
+            .output("present.0.key")
+            .output("present.10.key")
+            .output("b*")
+    };
+    let states = |pairs: &[(&str, &str)]| {
+        let compilation = net().compile(&with_states(pairs, &[]));
+        compilation.map(|c| c.plan.expect("a plan").states.iter().map(|s| (s.output, s.input)).collect::<Vec<_>>())
+    };
+    let found = states(&[("present.*.key", "past.*.key"), ("b*", "a*")]);
+    assert_eq!(found.expect("compiles"), [(0, 1), (1, 2), (2, 3)]);
+    let code = |pairs: &[(&str, &str)]| states(pairs).expect_err("it makes no sense").code();
+    assert_eq!(code(&[("present.*.value", "past.*.value")]), "compile::unknown-state");
+    assert_eq!(code(&[("present.*.key", "past.*.value")]), "compile::unknown-state");
+    assert_eq!(code(&[("present.*", "past.0.key")]), "compile::duplicate-state");
+}
+
 #[test]
 fn pairs_that_make_no_sense_are_refused() {
     let code = |net: Net, states: &[(&str, &str)]| {

@@ -2,7 +2,8 @@
 //!
 //! A state has memory for the value that a run reads and for the one that it writes; after a run the two are exchanged.
 //! One that grows in place ([`Append`]) has a single memory of its capacity, in which a run leaves what is there and
-//! writes behind it. Either way a run that fails leaves the state as it was.
+//! writes behind it; or one that is full, in which a run replaces elements. Any way a run that fails leaves the state as it
+//! was: what replaces elements has nothing behind it that could fail.
 
 use crate::arena::{Arena, Span};
 use crate::error::RuntimeError;

@@ -54,7 +54,8 @@ pub(crate) struct CompileArgs {
     /// The shape of an input, with ? for what stays dynamic, as in image=1x3x?x?
     #[arg(long, value_name = "INPUT=SHAPE")]
     shape: Vec<String>,
-    /// An output that is an input of the next run: the session keeps it, and need not be given it. May be repeated
+    /// An output that is an input of the next run: the session keeps it, and need not be given it. A * in both names stands
+    /// for the same, as in 'present.*=past_key_values.*'. May be repeated
     #[arg(long, value_name = "OUT=IN")]
     state: Vec<String>,
     /// Multiply in these numbers: bf16 and f16 round the factors of matrix products and convolutions with weights and sum in

@@ -4,23 +4,19 @@
 //! extent is known, the *capacity*, then both can have strides as if they were as long as that: `past` is where
 //! `present` begins, only `new` is written, and nothing is copied. Where one of the conditions does not hold, input and
 //! output have memory of their own, and the concatenation copies its first part as any other does.
-//!
-//! A state of one size of which a run replaces a part, `present = select(is_new, new, past)`, is one that is full: both are
-//! the same memory, of which the kernel writes what is replaced ([`Output::onto`](infc_ir::kernel::Output::onto)).
+//! States that keep their size lie in place, too, where a run replaces a part of them (`replace.rs`).
 
 use super::expand::Flat;
-use super::lower::Lowered;
+use super::replace::replaced;
 use crate::graph::evaluate::computable;
-use infc_ir::entity::{EntityId, OperandId, ScalarId, ValueId};
-use infc_ir::graph::{Assumption, Graph, Node, Relation};
+use infc_ir::entity::ValueId;
+use infc_ir::graph::{Assumption, Graph, Relation};
 use infc_ir::index::{Dim, Proof, Ranges};
 use infc_ir::kernel::Layout;
 use infc_ir::op::Op;
-use infc_ir::scalar::ScalarOp;
-use infc_ir::verify::verify_kernel;
 
 /// A larger extent is what nobody has limited, rather than memory that somebody wants to be there from the first run.
-const MAX_CAPACITY: i64 = 1 << 24;
+pub(super) const MAX_CAPACITY: i64 = 1 << 24;
 
 /// An output that is an input of the next run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,74 +114,6 @@ fn append(flat: &Flat, output: usize, input: usize, known: Option<Append>) -> Op
     // Symbolic extents are checked when they are known.
     let full = append.layout(&after.shape).len_elems;
     full.as_const().is_none_or(|len| len.checked_mul(8).is_some()).then_some(append)
-}
-
-/// How a state lies that keeps its size, of which a run replaces elements; nobody else reads what it was. `None` where a run
-/// might fail when some are replaced.
-fn replaced(flat: &Flat, output: usize, input: usize, known: Option<Append>) -> Option<Append> {
-    let graph = &flat.graph;
-    let (from, to) = (graph.inputs.get(input)?, graph.outputs.get(output)?);
-    let (id, node) = graph.producer(to.value)?;
-    let Op::Map(map) = &node.op else { return None };
-    let ([result], None, None) = (&map.results[..], flat.guard(id), flat.region(id)) else { return None };
-    let ScalarOp::Select(_, then, otherwise) = map.body.ops[*result] else { return None };
-    let is_old = |id: ScalarId| match map.body.ops[id] {
-        ScalarOp::Param(n, _) => node.inputs.get(usize::from(n)) == Some(&from.value),
-        _ => false,
-    };
-    let (before, after) = (graph.ty(from.value), graph.ty(to.value));
-    let plain = from.declared.is_none() && to.declared.is_none() && before.dtype.size_bytes().is_some();
-    if is_old(then) == is_old(otherwise) || !plain || !computable(before.dtype) || before.shape != after.shape {
-        return None;
-    }
-    let reads = |node: &Node| node.inputs.iter().filter(|&&value| value == from.value).count();
-    let is_read_once = graph.order.iter().map(|&id| reads(&graph.nodes[id])).sum::<usize>() == 1;
-    let ports = graph.inputs.iter().chain(&graph.outputs);
-    let is_once = ports.filter(|port| port.value == from.value || port.value == to.value).count() == 2;
-    let may_fail = graph.order.iter().any(|&id| matches!(graph.nodes[id].op, Op::Host(_) | Op::If(_)));
-    let is_late = graph.symbols.ids().any(|symbol| graph.is_late(symbol));
-    if !is_read_once || !is_once || may_fail || is_late {
-        return None;
-    }
-    let extent = |axis: usize| after.shape.get(axis)?.as_const().filter(|n| (1..=MAX_CAPACITY).contains(n));
-    let full = |axis: usize| Some(Append { axis, capacity: extent(axis)? });
-    match known {
-        Some(known) => full(known.axis).filter(|append| *append == known),
-        None => (0..after.shape.len()).rev().find_map(full),
-    }
-}
-
-/// Says of the kernels that replace elements of a state that they write onto it. A state that is not read as it has to be has
-/// memory of its own.
-pub(super) fn write_onto(graph: &Graph, states: &mut [PlannedState], kernels: &mut [Lowered]) {
-    for state in states.iter_mut().filter(|state| state.append.is_some()) {
-        let (from, to) = (graph.inputs[state.input].value, graph.outputs[state.output].value);
-        if graph.producer(to).is_none_or(|(_, node)| matches!(node.op, Op::Concat(_))) {
-            continue;
-        }
-        let mut readers = kernels.iter_mut().filter(|kernel| kernel.values.contains(&from));
-        let written = match (readers.next(), readers.next()) {
-            (Some(kernel), None) => write_one_onto(kernel, from, to),
-            _ => None,
-        };
-        if written.is_none() {
-            state.append = None;
-        }
-    }
-}
-
-/// `None`, and nothing is changed, if the kernel does more with what was there than to keep it.
-fn write_one_onto(kernel: &mut Lowered, from: ValueId, to: ValueId) -> Option<()> {
-    let place = |value: ValueId| kernel.values.iter().position(|&v| v == value).map(OperandId::from_index);
-    let (old, new) = (place(from)?, place(to)?);
-    let output = kernel.kernel.outputs.iter_mut().find(|output| output.operand == new)?;
-    output.onto = Some(old);
-    let stage = output.stage;
-    if kernel.kernel.replaced(stage).is_some() && verify_kernel(&kernel.kernel).is_ok() {
-        return Some(());
-    }
-    kernel.kernel.outputs.iter_mut().filter(|output| output.operand == new).for_each(|output| output.onto = None);
-    None
 }
 
 /// Whether an extent of a value is only known when something has been computed.

@@ -4,6 +4,7 @@
 //! expand    composites written out, their nodes kept together
 //! outputs   outputs that nothing computes are copied
 //! append    states that grow in place
+//! replace   states of which a part is replaced in place
 //! nest      concatenations that are parts of others
 //! convolved outputs of convolutions are turned round behind them
 //! prepare   copies that nothing can do without
@@ -48,6 +49,7 @@ pub(crate) mod pack;
 mod plan;
 mod prepare;
 mod reorder;
+mod replace;
 mod slices;
 mod turned;
 mod ungroup;
@@ -140,7 +142,7 @@ fn plan(graph: &Graph, options: &FormOptions) -> Result<GraphPlan, FormError> {
             kernels.push(lowered);
         }
     }
-    append::write_onto(&grouping.flat.graph, &mut states, &mut kernels);
+    replace::write_onto(&grouping.flat.graph, &mut states, &mut kernels);
     let (kernels, steps) = order::order(&grouping, kernels)?;
     let as_computed = halves::Types::new();
     let line_bytes = options.line_bytes.unwrap_or(layout::LINE_BYTES);

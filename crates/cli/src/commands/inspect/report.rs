@@ -7,8 +7,8 @@ use crate::sizes;
 use crate::special_case::symbols_by_name;
 use crate::tables::value;
 use infc_artifact::{
-    Artifact, ArtifactError, BindingSource, Crossing, Entry, MemoryPlan, PortSpec, Program, Side as CopySide, Slot,
-    Step, VariantBody, VariantInfo, crossings,
+    Append, Artifact, ArtifactError, BindingSource, Crossing, Entry, MemoryPlan, PortSpec, Program, Side as CopySide,
+    SizeExpr, Slot, Step, VariantBody, VariantInfo, crossings,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -65,7 +65,9 @@ pub(super) struct EntryReport {
 pub(super) struct StateReport {
     pub(super) output: String,
     pub(super) input: String,
-    /// If it grows in place, the axis and the largest extent there.
+    /// Whether input and output are one memory.
+    pub(super) in_place: bool,
+    /// If it grows there, the axis and the largest extent.
     pub(super) append: Option<(u32, u64)>,
 }
 
@@ -412,11 +414,11 @@ impl EntryReport {
 
 impl StateReport {
     fn new(entry: &Entry, pair: &infc_artifact::StatePair) -> Self {
-        Self {
-            output: entry.outputs[pair.output as usize].name.clone(),
-            input: entry.inputs[pair.input as usize].name.clone(),
-            append: pair.append.map(|append| (append.axis, append.capacity)),
-        }
+        let (output, input) = (&entry.outputs[pair.output as usize], &entry.inputs[pair.input as usize]);
+        let extent = |axis: u32| input.shape.get(axis as usize).and_then(SizeExpr::as_const);
+        let is_full = |append: &Append| extent(append.axis).is_some_and(|extent| extent as u64 == append.capacity);
+        let append = pair.append.filter(|append| !is_full(append)).map(|append| (append.axis, append.capacity));
+        Self { output: output.name.clone(), input: input.name.clone(), in_place: pair.append.is_some(), append }
     }
 }
 

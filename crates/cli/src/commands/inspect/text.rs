@@ -86,6 +86,7 @@ fn print_entries(report: &Report, console: &Console) -> Result<(), Failure> {
         for state in &entry.states {
             let place = match state.append {
                 Some((axis, capacity)) => format!(", in place up to {capacity} along axis {axis}"),
+                None if state.in_place => ", in place".to_owned(),
                 None => String::new(),
             };
             console.line(format!("  state {} → {}{place}", state.output, state.input))?;
