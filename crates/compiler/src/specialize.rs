@@ -1,12 +1,14 @@
 //! Special cases: the same model at fixed values of some of its dynamic dims, beside the one that takes all values.
 //!
-//! Some are asked for; others are there because the general graph cannot be for these values ([`left_out`]).
+//! Some are asked for; others are there because the general graph cannot be for these values ([`left_out`]), or because most
+//! runs have them ([`usual`]).
 
 use crate::CompileError;
 use infc_artifact::{Entry, FixedSymbol, Specialization};
 use infc_frontend_onnx::{DimChoice, ImportError, ImportOptions};
 use infc_ir::entity::SymbolId;
 use infc_ir::graph::{Graph, SymbolSource};
+use infc_ir::index::Dim;
 use infc_ir::symbol::Symbol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -114,6 +116,32 @@ pub(crate) fn left_out(graph: &Graph) -> Vec<(String, i64)> {
         }
     }
     found
+}
+
+/// The case that most runs of a decoder are: one token more for one sequence, behind those in a cache. Rows of products and of
+/// attention are one then, for which the general code is not made.
+///
+/// A cache is what an operator says is one ([`Graph::usual`]), or an output that is an input of several axes with more behind
+/// it along one of them.
+pub(crate) fn usual(graph: &Graph) -> SpecialCase {
+    let mut dims: BTreeMap<String, i64> = graph.usual.iter().cloned().collect();
+    let of_inputs = |graph: &Graph, dim: &Dim| dim.as_symbol().filter(|&symbol| is_dim(graph, symbol));
+    for (input, output) in graph.inputs.iter().flat_map(|i| graph.outputs.iter().map(move |o| (i, o))) {
+        let (before, after) = (graph.port_type(input), graph.port_type(output));
+        if before.dtype != after.dtype || !before.dtype.is_float() || before.shape.len() != after.shape.len() {
+            continue;
+        }
+        let differ: Vec<usize> = (0..before.shape.len()).filter(|&n| before.shape[n] != after.shape[n]).collect();
+        let ([axis], 3..) = (&differ[..], before.shape.len()) else { continue };
+        let more = after.shape[*axis].clone() - before.shape[*axis].clone();
+        if of_inputs(graph, &before.shape[*axis]).is_none() || of_inputs(graph, &more).is_none() {
+            continue;
+        }
+        let others = (0..before.shape.len()).filter(|n| n != axis).map(|n| &before.shape[n]);
+        let symbols = others.chain([&more]).filter_map(|dim| of_inputs(graph, dim));
+        dims.extend(symbols.map(|symbol| (graph.symbols[symbol].name.clone(), 1)));
+    }
+    SpecialCase { dims: dims.into_iter().collect() }
 }
 
 /// Whether a symbol is an extent of an input.

@@ -166,6 +166,9 @@ pub struct Graph {
     pub sources: Vec<(SymbolId, SymbolSource)>,
     /// What is taken for granted of dims.
     pub assumptions: Vec<Assumption>,
+    /// Values that dims of inputs have in most runs, by name, as operators tell: a decoder that keeps a cache is given one
+    /// token at a time. Nothing rests on it, and text has none of it.
+    pub usual: Vec<(String, i64)>,
 }
 
 impl TensorType {

@@ -120,6 +120,16 @@ impl Builder {
         self.view(x, (0..shape.len()).map(super::var).collect(), shape.to_vec())
     }
 
+    /// Takes note that these dims, if they are dims of inputs, are 1 in most runs.
+    pub(crate) fn one_is_usual(&mut self, dims: &[&Dim]) {
+        for symbol in dims.iter().filter_map(|dim| dim.as_symbol()) {
+            let usual = (self.graph.symbols[symbol].name.clone(), 1);
+            if !self.graph.usual.contains(&usual) {
+                self.graph.usual.push(usual);
+            }
+        }
+    }
+
     /// Sees to it that `least ≤ size`, as [`Builder::require_equal`] does for equality.
     pub(crate) fn require_at_least(&mut self, what: &'static str, size: &Dim, least: &Dim) -> Result<()> {
         match self.ranges().le(&self.facts.apply(least), &self.facts.apply(size)) {

@@ -296,6 +296,9 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         }
     }
     let (batch, queries) = (q.shape()[0].clone(), q.shape()[2].clone());
+    if past_key.is_some() {
+        build.one_is_usual(&[&batch, &queries]);
+    }
     let lengths = build.reshape(&lengths, std::slice::from_ref(&batch))?;
     // Positions after this step; a prompt that is shorter than the others is padded behind its end.
     let total_positions = build.map(&[&lengths], |body, p| {

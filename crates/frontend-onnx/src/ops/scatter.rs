@@ -297,6 +297,7 @@ fn tensor_scatter(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         }
     }
     let (shape, extent, count) = (x.shape().to_vec(), x.shape()[axis].clone(), update.shape()[axis].clone());
+    build.one_is_usual(&[&shape[0], &count]);
     let starts = match starts {
         Some(starts) => {
             if starts.rank() != 1 {

@@ -88,6 +88,7 @@ fn renumbered(graph: &Graph, symbols: &Symbols) -> Graph {
         symbols: symbols.clone(),
         requires: graph.requires.clone(),
         sources: graph.sources.clone(),
+        usual: graph.usual.clone(),
         ..Graph::default()
     };
     let mut values = HashMap::new();
