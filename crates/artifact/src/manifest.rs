@@ -110,6 +110,13 @@ impl Entry {
         self.symbols.iter().map(|s| s.name.as_str()).collect()
     }
 
+    /// Whether a state is one of which a run replaces a part where it lies: it has one memory, which is full.
+    #[must_use]
+    pub fn is_replaced_in_place(&self, pair: &StatePair) -> bool {
+        let extent = |append: Append| self.inputs.get(pair.input as usize)?.shape.get(append.axis as usize)?.as_const();
+        pair.append.is_some_and(|append| extent(append).is_some_and(|extent| extent as u64 == append.capacity))
+    }
+
     /// The number of the state that an input is, into [`Entry::state`].
     #[must_use]
     pub fn state_of_input(&self, input: usize) -> Option<usize> {

@@ -335,9 +335,7 @@ fn import_all(
         graphs.push(graph.map_err(|error| specialize::failed(case, &error))?);
     }
     let usual = specialize::usual(&graphs[0]);
-    let is_asked_about = |(name, _): &(String, i64)| options.specialize.iter().any(|(asked, _)| asked == name);
-    let is_told = usual.dims.is_empty() || usual.dims.iter().any(is_asked_about);
-    if !is_told && cases.len() < MAX_SPECIAL_CASES && specialize::check(&graphs[0], &usual).is_ok() {
+    if cases.is_empty() && !usual.dims.is_empty() && specialize::check(&graphs[0], &usual).is_ok() {
         // As of those below, nobody has asked for it.
         if let Ok(graph) = import(model, &specialize::import_options(&import_options, &usual)) {
             graphs.push(graph);

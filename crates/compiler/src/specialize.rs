@@ -7,8 +7,9 @@ use crate::CompileError;
 use infc_artifact::{Entry, FixedSymbol, Specialization};
 use infc_frontend_onnx::{DimChoice, ImportError, ImportOptions};
 use infc_ir::entity::SymbolId;
-use infc_ir::graph::{Graph, SymbolSource};
+use infc_ir::graph::{Definition, Graph, Node, SymbolSource};
 use infc_ir::index::Dim;
+use infc_ir::op::Op;
 use infc_ir::symbol::Symbol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -118,28 +119,25 @@ pub(crate) fn left_out(graph: &Graph) -> Vec<(String, i64)> {
     found
 }
 
-/// The case that most runs of a decoder are: one token more for one sequence, behind those in a cache. Rows of products and of
+/// The case that most runs of a decoder are, for who asks for none: one token more for one sequence, behind those in a cache. Rows of products and of
 /// attention are one then, for which the general code is not made.
 ///
-/// A cache is what an operator says is one ([`Graph::usual`]), or an output that is an input of several axes with more behind
-/// it along one of them.
+/// A cache is what an operator says is one ([`Graph::usual`]), or an input of three axes or more that is an output with more
+/// behind it.
 pub(crate) fn usual(graph: &Graph) -> SpecialCase {
     let mut dims: BTreeMap<String, i64> = graph.usual.iter().cloned().collect();
-    let of_inputs = |graph: &Graph, dim: &Dim| dim.as_symbol().filter(|&symbol| is_dim(graph, symbol));
-    for (input, output) in graph.inputs.iter().flat_map(|i| graph.outputs.iter().map(move |o| (i, o))) {
-        let (before, after) = (graph.port_type(input), graph.port_type(output));
-        if before.dtype != after.dtype || !before.dtype.is_float() || before.shape.len() != after.shape.len() {
-            continue;
+    let of_inputs = |dim: &Dim| dim.as_symbol().filter(|&symbol| is_dim(graph, symbol));
+    for output in &graph.outputs {
+        let Some((_, Node { op: Op::Concat(concat), inputs, .. })) = graph.producer(output.value) else { continue };
+        let Some(Definition::Input(_)) = inputs.first().map(|&first| graph.values[first].definition) else { continue };
+        let (before, after) = (&graph.ty(inputs[0]).shape, &graph.ty(output.value).shape);
+        let more = after[concat.axis].clone() - before[concat.axis].clone();
+        let grows = of_inputs(&before[concat.axis]).is_some() && of_inputs(&more).is_some();
+        if before.len() >= 3 && grows && more != before[concat.axis] && graph.ty(output.value).dtype.is_float() {
+            let batch = before.first().filter(|_| concat.axis > 0);
+            let symbols = batch.into_iter().chain([&more]).filter_map(of_inputs);
+            dims.extend(symbols.map(|symbol| (graph.symbols[symbol].name.clone(), 1)));
         }
-        let differ: Vec<usize> = (0..before.shape.len()).filter(|&n| before.shape[n] != after.shape[n]).collect();
-        let ([axis], 3..) = (&differ[..], before.shape.len()) else { continue };
-        let more = after.shape[*axis].clone() - before.shape[*axis].clone();
-        if of_inputs(graph, &before.shape[*axis]).is_none() || of_inputs(graph, &more).is_none() {
-            continue;
-        }
-        let others = (0..before.shape.len()).filter(|n| n != axis).map(|n| &before.shape[n]);
-        let symbols = others.chain([&more]).filter_map(|dim| of_inputs(graph, dim));
-        dims.extend(symbols.map(|symbol| (graph.symbols[symbol].name.clone(), 1)));
     }
     SpecialCase { dims: dims.into_iter().collect() }
 }

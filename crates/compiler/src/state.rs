@@ -40,7 +40,7 @@ fn spelled_out(graph: &Graph, names: &[(String, String)]) -> Vec<(String, String
     let is_port = |name: &str| graph.outputs.iter().any(|port| port.name == name);
     let mut all = Vec::with_capacity(names.len());
     for (output, input) in names {
-        let pattern = output.split_once('*').filter(|_| !is_port(output));
+        let pattern = output.split_once('*').filter(|_| input.contains('*') && !is_port(output));
         let part = |port: &Port| {
             let (before, after) = pattern?;
             Some(port.name.strip_prefix(before)?.strip_suffix(after)?.to_owned())

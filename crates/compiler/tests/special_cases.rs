@@ -314,6 +314,61 @@ fn a_state_that_has_no_room_in_the_next_case_is_told() {
     session.run_owned(&[&floats(&[1, 1, 2], 2)]).expect("6 of 6");
 }
 
+/// One token behind those of a cache is what most runs of a decoder are: there is code for it unless others are asked for.
+#[test]
+fn decoders_have_code_for_one_token() {
+    let cases = |net: Net, options: &CompileOptions| {
+        let compilation = compiled(net, options);
+        compilation.report.special_cases.iter().map(|c| c.case.to_string()).collect::<Vec<_>>()
+    };
+    let general = CompileOptions::default();
+    assert_eq!(cases(cache(), &general), ["N=1,S=1"]);
+    assert_eq!(cases(cache(), &specialized(&[("N", &[4])])), ["N=4"]);
+    assert_eq!(cases(cache(), &specialized(&[("P", &[0])])), ["P=0"]);
+    assert_eq!(cases(cache(), &fixed(&[("N", 2)])), ["S=1"]);
+    assert_eq!(cases(cache(), &fixed(&[("N", 2), ("S", 3)])), [""; 0]);
+    let range = CompileOptions { dims: vec![("S".to_owned(), DimChoice::Range(2, None))], ..CompileOptions::default() };
+    assert_eq!(cases(cache(), &range), [""; 0]);
+
+    // Rows that are replaced in a cache of one size.
+    let replaced = Net::new(24)
+        .input("new", DType::F32, &["N", "S", "3"])
+        .input("at", DType::I64, &["N"])
+        .input("past", DType::F32, &["N", "T", "3"])
+        .node("TensorScatter", &["past", "new", "at"], &["present"], &[("axis", Attr::Int(1))])
+        .output("present");
+    assert_eq!(cases(replaced, &general), ["N=1,S=1"]);
+    // What keeps its size, or is as long again, is no cache; nor is what has two axes.
+    let state = Net::new(18)
+        .input("x", DType::F32, &["N", "S", "3"])
+        .input("h", DType::F32, &["N", "S", "3"])
+        .node("Add", &["x", "h"], &["y"], &[])
+        .node("Concat", &["h", "h"], &["twice"], &[("axis", Attr::Int(1))])
+        .output("y")
+        .output("twice");
+    assert_eq!(cases(state, &general), [""; 0]);
+    let rows = Net::new(18)
+        .input("x", DType::F32, &["S", "3"])
+        .input("h", DType::F32, &["T", "3"])
+        .node("Concat", &["h", "x"], &["y"], &[("axis", Attr::Int(0))])
+        .output("y");
+    assert_eq!(cases(rows, &general), [""; 0]);
+
+    // The run of one token takes it, and its results are those of the general code.
+    let compilation = compiled(cache(), &general);
+    let mut session = session(&compilation);
+    let mut of_all = Model::from_vec(bytes(&compilation))
+        .expect("a model")
+        .session(&SessionOptions { general_only: true, ..SessionOptions::default() })
+        .expect("a session");
+    for (batch, length, past, entry) in [(1, 1, 5, 1), (1, 1, 0, 1), (1, 2, 5, 0), (2, 1, 5, 0)] {
+        let (new, past) = (floats(&[batch, length, 2], 1), floats(&[batch, past, 2], 7));
+        let found = session.run_owned(&[&new, &past]).expect("runs");
+        assert_eq!(found, of_all.run_owned(&[&new, &past]).expect("runs"));
+        assert_eq!(session.entry_in_use(), entry);
+    }
+}
+
 /// Without axes `Squeeze` leaves no axis of extent 1, so the results of one row have an axis less than those of many.
 #[test]
 fn what_a_squeeze_leaves_out_is_a_case_of_its_own() {

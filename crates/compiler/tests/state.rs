@@ -123,7 +123,8 @@ fn one_pair_of_names_stands_for_many_states() {
     let code = |pairs: &[(&str, &str)]| states(pairs).expect_err("it makes no sense").code();
     assert_eq!(code(&[("present.*.value", "past.*.value")]), "compile::unknown-state");
     assert_eq!(code(&[("present.*.key", "past.*.value")]), "compile::unknown-state");
-    assert_eq!(code(&[("present.*", "past.0.key")]), "compile::duplicate-state");
+    assert_eq!(code(&[("present.0.*", "past.0.key")]), "compile::unknown-state");
+    assert_eq!(code(&[("present.*", "past.*"), ("present.0.key", "past.0.key")]), "compile::duplicate-state");
 }
 
 #[test]

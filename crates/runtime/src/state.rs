@@ -2,8 +2,8 @@
 //!
 //! A state has memory for the value that a run reads and for the one that it writes; after a run the two are exchanged.
 //! One that grows in place ([`Append`]) has a single memory of its capacity, in which a run leaves what is there and
-//! writes behind it; or one that is full, in which a run replaces elements. Any way a run that fails leaves the state as it
-//! was: what replaces elements has nothing behind it that could fail.
+//! writes behind it; a run that fails leaves these as they were. One that is full, in which a run replaces elements, is
+//! written at once: a run that is cancelled, or passes its deadline, may leave those replaced that it was to replace.
 
 use crate::arena::{Arena, Span};
 use crate::error::RuntimeError;

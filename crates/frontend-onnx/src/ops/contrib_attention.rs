@@ -368,9 +368,13 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let left = if window > 0 { window - 1 } else { -1 };
     let reach =
         Reach { causal, windows: [left, -1], offset: Dim::constant(0), valid: Some(valid), queries: queries.clone() };
-    // Nobody sees what a cache has room for behind the longest sequence.
-    let mut seen = |cache: &Tracked| build.slice_axis(cache, 2, Dim::constant(0), total.clone());
-    let (seen_k, seen_v) = (seen(&k)?, seen(&v)?);
+    let (mut seen_k, mut seen_v) = (k.clone(), v.clone());
+    if past_key.is_some() {
+        // Nobody sees what a cache has room for behind the longest sequence.
+        build.require_at_least("the length of the longest sequence", &total, &queries)?;
+        seen_k = build.slice_axis(&k, 2, Dim::constant(0), total.clone())?;
+        seen_v = build.slice_axis(&v, 2, Dim::constant(0), total)?;
+    }
     let attending = Attending { q, k: seen_k, v: seen_v, scale, softcap, mask: bias, reach, defined: None, sink };
     let (y, _) = attend(build, &attending, None)?;
     Ok(vec![packed(build, &y)?, k, v])

@@ -306,6 +306,45 @@ fn grouped_queries_with_caches() {
     same_with(&inputs, &outputs, vec![total(), grouped(1, -1)], rotated);
 }
 
+/// Caches of seven rows of which three are full: the new row is the fourth, and what is behind it, which may be no numbers, nobody
+/// sees.
+#[test]
+fn caches_with_room_are_read_as_far_as_they_are_full() {
+    let room = |shape: [usize; 4]| {
+        let full = floats(&shape);
+        let (rows, size) = (shape[2], shape[3]);
+        let of = |(n, &x): (usize, &f32)| if n / size % rows < 3 { x } else { f32::NAN };
+        let elements: Vec<f32> = full.elements::<f32>().expect("floats").iter().enumerate().map(of).collect();
+        Tensor::from_elements(&shape, &elements).expect("as many")
+    };
+    let inputs = [
+        ("q", floats(&[2, 1, 16])),
+        ("k", floats(&[2, 1, 8])),
+        ("v", floats(&[2, 1, 8])),
+        ("pk", room([2, 2, 7, 4])),
+        ("pv", room([2, 2, 7, 4])),
+        ("lengths", Tensor::from_elements(&[2], &[3i32, 3]).expect("two")),
+    ];
+    let constant = |name: &str, value: Tensor| node("Constant", &[], &[name], &[("value", Value::Tensor(value))]);
+    let number = |n: i64| Tensor::from_elements(&[1], &[n]).expect("one");
+    let part = |of: &str, end: &str, name: &str| node("Slice", &[of, "from", end, "axis"], &[name], &[]);
+    let ends = || {
+        let axis = [constant("from", number(0)), constant("axis", number(2))];
+        axis.into_iter().chain([constant("three", number(3)), constant("four", number(4))]).collect::<Vec<_>>()
+    };
+    let total = constant("total", Tensor::from_elements(&[], &[4i32]).expect("one"));
+    let attributes = [("num_heads", Value::Int(4)), ("kv_num_heads", Value::Int(2))];
+    let names = ["q", "k", "v", "pk", "pv", "lengths", "total"];
+    let mut fused = ends();
+    fused.extend([total, microsoft("GroupQueryAttention", &names, &["y", "ck", "cv"], &attributes)]);
+    fused.extend([part("ck", "four", "nk"), part("cv", "four", "nv")]);
+    let heads = [("q_num_heads", Value::Int(4)), ("kv_num_heads", Value::Int(2)), ("is_causal", Value::Int(1))];
+    let mut plain = ends();
+    plain.extend([part("pk", "three", "hk"), part("pv", "three", "hv")]);
+    plain.push(node("Attention", &["q", "k", "v", "", "hk", "hv"], &["y", "nk", "nv"], &heads));
+    same_with(&inputs, &["y", "nk", "nv"], fused, plain);
+}
+
 /// Two more positions after five, in caches of five rows that hold a window of three: they drop three positions at once, so that
 /// afterwards they hold the last four, and queries see what was there before.
 #[test]

@@ -9,7 +9,6 @@ use crate::entity::{EntityId, OperandId, ScalarId, StageId, VarId};
 use crate::index::IndexExpr;
 use crate::scalar::{BinaryOp, CompareOp, Load, ScalarOp, Source};
 use infc_tensor::DType;
-use std::collections::BTreeSet;
 
 /// When an element of an output in the memory of an input is another than before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,43 +68,66 @@ pub struct Span {
 }
 
 impl Stage {
-    /// The coordinates along an axis for which a condition of the body holds, if it is one on them alone, between bounds
-    /// that do not depend on the axis.
+    /// The coordinates along an axis for which a condition of the body holds, if it is that one number, the coordinate and
+    /// what does not depend on the axis, lies between others, such as `0 <= i - start & i - start < count`.
     #[must_use]
     pub fn span(&self, condition: ScalarId, axis: usize) -> Option<Span> {
+        let mut bounds = Vec::new();
+        self.bounds(condition, MAX_DEPTH, &mut bounds)?;
+        let (number, _) = *bounds.first()?;
+        let mut terms = Vec::new();
+        let place = self.linear(number, 1, MAX_DEPTH, &mut terms);
+        let (step, rest) = place.linear_in(VarId::from_index(axis))?;
+        let step = step.as_const().filter(|step| step.abs() == 1)?;
+        let value = match terms[..] {
+            [] => None,
+            [(value, times)] if times == -step && !self.axes_of(value)[axis] => Some(value),
+            _ => return None,
+        };
         let mut span = Span::default();
-        self.bound(condition, axis, MAX_DEPTH, &mut span)?;
-        // Where a difference has no place in 64 bits, it is below one bound as it stands there, and beyond the other as it is.
-        let values = |bounds: &[Told]| -> BTreeSet<Option<ScalarId>> { bounds.iter().map(|told| told.value).collect() };
-        (values(&span.from) == values(&span.to)).then_some(span)
+        for (other, bound) in bounds {
+            let beyond = bound.number().clone() - rest.clone();
+            if other != number || beyond.uses_vars() {
+                return None;
+            }
+            // `step·i − step·value` compared with `beyond`: `i` compared with `value + step·beyond`.
+            let told = |more: i64| Told { value, offset: beyond.scale(step) + more };
+            match (bound, step) {
+                (Side::AtLeast(_), 1) => span.from.push(told(0)),
+                (Side::AtLeast(_), _) => span.to.push(told(1)),
+                (Side::Below(_), 1) => span.to.push(told(0)),
+                (Side::Below(_), _) => span.from.push(told(1)),
+            }
+        }
+        // Where a difference has no place in 64 bits, what is computed is far from one of the bounds, as the difference is from
+        // the other.
+        (!span.from.is_empty() && !span.to.is_empty()).then_some(span)
     }
 
-    fn bound(&self, condition: ScalarId, axis: usize, depth: u32, span: &mut Span) -> Option<()> {
+    /// The bounds that a condition is made of: which number, and of which side; whole numbers alone.
+    fn bounds(&self, condition: ScalarId, depth: u32, bounds: &mut Vec<(ScalarId, Side)>) -> Option<()> {
         match self.body.ops[condition] {
             ScalarOp::Binary(BinaryOp::And, a, b) => {
                 let depth = depth.checked_sub(1)?;
-                self.bound(a, axis, depth, span)?;
-                self.bound(b, axis, depth, span)
+                self.bounds(a, depth, bounds)?;
+                self.bounds(b, depth, bounds)
             }
             ScalarOp::Compare(op, a, b) if self.body.dtype(a) == DType::I64 => {
-                let mut terms = Vec::new();
-                let difference = self.linear(a, 1, MAX_DEPTH, &mut terms) + self.linear(b, -1, MAX_DEPTH, &mut terms);
-                let (step, rest) = difference.linear_in(VarId::from_index(axis))?;
-                let step = step.as_const().filter(|step| step.abs() == 1)?;
-                let value = match terms[..] {
-                    [] => None,
-                    [(value, times)] if times == -step && !self.axes_of(value)[axis] => Some(value),
-                    _ => return None,
+                let plain = |id: ScalarId| match &self.body.ops[id] {
+                    ScalarOp::Index(e) if !e.uses_vars() => Some(e.clone()),
+                    _ => None,
                 };
-                // `step·i + rest + times·value` compared with 0, times = −step: `i` compared with `value − step·rest`.
-                let told = |more: i64| Told { value, offset: rest.scale(-step) + more };
-                match (op, step) {
-                    (CompareOp::Ge, 1) | (CompareOp::Le, -1) => span.from.push(told(0)),
-                    (CompareOp::Gt, 1) | (CompareOp::Lt, -1) => span.from.push(told(1)),
-                    (CompareOp::Lt, 1) | (CompareOp::Gt, -1) => span.to.push(told(0)),
-                    (CompareOp::Le, 1) | (CompareOp::Ge, -1) => span.to.push(told(1)),
+                bounds.push(match (op, plain(a), plain(b)) {
+                    (CompareOp::Ge, None, Some(n)) => (a, Side::AtLeast(n)),
+                    (CompareOp::Gt, None, Some(n)) => (a, Side::AtLeast(n + 1)),
+                    (CompareOp::Lt, None, Some(n)) => (a, Side::Below(n)),
+                    (CompareOp::Le, None, Some(n)) => (a, Side::Below(n + 1)),
+                    (CompareOp::Le, Some(n), None) => (b, Side::AtLeast(n)),
+                    (CompareOp::Lt, Some(n), None) => (b, Side::AtLeast(n + 1)),
+                    (CompareOp::Gt, Some(n), None) => (b, Side::Below(n)),
+                    (CompareOp::Ge, Some(n), None) => (b, Side::Below(n + 1)),
                     _ => return None,
-                }
+                });
                 Some(())
             }
             _ => None,
@@ -125,6 +147,20 @@ impl Stage {
                 terms.push((id, sign));
                 IndexExpr::constant(0)
             }
+        }
+    }
+}
+
+/// A bound of a number, which no coordinate tells.
+enum Side {
+    AtLeast(IndexExpr),
+    Below(IndexExpr),
+}
+
+impl Side {
+    fn number(&self) -> &IndexExpr {
+        match self {
+            Self::AtLeast(number) | Self::Below(number) => number,
         }
     }
 }

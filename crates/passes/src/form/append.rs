@@ -7,7 +7,7 @@
 //! States that keep their size lie in place, too, where a run replaces a part of them (`replace.rs`).
 
 use super::expand::Flat;
-use super::replace::replaced;
+use super::replace::replaces_a_part;
 use crate::graph::evaluate::computable;
 use infc_ir::entity::ValueId;
 use infc_ir::graph::{Assumption, Graph, Relation};
@@ -52,7 +52,7 @@ impl Append {
 /// graph.
 pub(super) fn plan(flat: &mut Flat, states: &[(usize, usize)], known: Option<&[Option<Append>]>) -> Vec<PlannedState> {
     let planned = |(n, &(output, input)): (usize, &(usize, usize))| {
-        let lies = |known| append(flat, output, input, known).or_else(|| replaced(flat, output, input, known));
+        let lies = |known| append(flat, output, input, known).or_else(|| replaces_a_part(flat, output, input, known));
         let append = match known {
             None => lies(None),
             Some(known) => known.get(n).copied().flatten().and_then(|known| lies(Some(known))),

@@ -31,6 +31,13 @@ pub(super) fn is_affine(expr: &IndexExpr) -> bool {
     plain
 }
 
+/// True if the expression is which group of so many points of one of these variables a point is in: a head of keys that
+/// several heads of queries share.
+pub(super) fn is_group_of_one_of(expr: &IndexExpr, vars: &[usize]) -> bool {
+    let Some(Atom::FloorDiv(p)) = single_atom(expr) else { return false };
+    p.1.as_const().is_some() && p.0.as_var().is_some_and(|var| vars.contains(&(var.0 as usize)))
+}
+
 fn single_atom(expr: &IndexExpr) -> Option<&Atom> {
     match expr.terms() {
         [term] if term.coefficient == 1 && expr.constant_part() == 0 => match &term.atoms[..] {

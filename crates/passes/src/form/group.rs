@@ -10,7 +10,7 @@ mod decode;
 mod fuse;
 mod reshape;
 
-use super::bijection::{is_affine, reads_once};
+use super::bijection::{is_affine, is_group_of_one_of, reads_once};
 use super::choices::{Choices, Way, origins_of, text_of};
 use super::expand::Flat;
 use super::log::{PlanLog, Refusal};
@@ -263,7 +263,9 @@ impl<'a> Grouping<'a> {
     fn ensure_affine(&mut self, contraction: NodeId, operand: ValueId) {
         let (root, map) = self.trace(operand);
         let is_constant = matches!(self.flat.graph.producer(root), Some((_, n)) if matches!(n.op, Op::Constant(_)));
-        let plain = map.index.iter().all(is_affine) || is_in_groups(&map);
+        let shared = self.shared_axes(contraction, operand);
+        let is_plain = |e: &IndexExpr| is_affine(e) || is_group_of_one_of(e, &shared);
+        let plain = map.index.iter().all(is_plain) || is_in_groups(&map);
         if !plain
             && !is_constant
             && self.home(operand).is_none()
@@ -273,6 +275,16 @@ impl<'a> Grouping<'a> {
             self.refuse(contraction, "an operand is read through divisions; it is copied first");
             self.ensure_in_memory(operand);
         }
+    }
+
+    /// The axes of an operand of a contraction that the other operand and the result have, too: what is computed for each of
+    /// their points has nothing to do with the others.
+    fn shared_axes(&self, contraction: NodeId, operand: ValueId) -> Vec<usize> {
+        let node = &self.flat.graph.nodes[contraction];
+        let (Op::Contract(op), [lhs, _]) = (&node.op, &node.inputs[..]) else { return Vec::new() };
+        let (own, other) = if *lhs == operand { (&op.lhs, &op.rhs) } else { (&op.rhs, &op.lhs) };
+        let is_shared = |label: &u8| other.contains(label) && op.output.contains(label);
+        (0..own.len()).filter(|&axis| is_shared(&own[axis])).collect()
     }
 
     fn region(&mut self, region: usize) {

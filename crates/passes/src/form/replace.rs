@@ -14,9 +14,9 @@ use infc_ir::op::Op;
 use infc_ir::scalar::ScalarOp;
 use infc_ir::verify::verify_kernel;
 
-/// How a state lies that keeps its size, of which a run replaces elements; nobody else reads what it was. `None` where a run
-/// might fail when some are replaced.
-pub(super) fn replaced(flat: &Flat, output: usize, input: usize, known: Option<Append>) -> Option<Append> {
+/// How a state lies that keeps its size, of which a run replaces elements; nobody else reads what it was. `None` where data
+/// might make a run fail when some are replaced.
+pub(super) fn replaces_a_part(flat: &Flat, output: usize, input: usize, known: Option<Append>) -> Option<Append> {
     let graph = &flat.graph;
     let (from, to) = (graph.inputs.get(input)?, graph.outputs.get(output)?);
     let (id, node) = graph.producer(to.value)?;

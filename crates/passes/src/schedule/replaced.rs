@@ -11,7 +11,7 @@ use super::plan::{LoopMode, LoopPlan, Placement};
 use super::point::limits;
 use infc_ir::access::Bound;
 use infc_ir::entity::{ScalarId, StageId, VarId};
-use infc_ir::index::{IndexExpr, Interval};
+use infc_ir::index::{IndexExpr, Interval, Proof};
 use infc_ir::kernel::{Span, Told};
 use infc_ir::nest::{Expr, LoopKind, LoopVar, Stmt};
 use infc_ir::scalar::{BinaryOp, Body, ScalarOp};
@@ -38,6 +38,11 @@ impl Emitter<'_> {
         if plan.placement != Placement::Root || self.asked || plan.loops[..at].iter().any(is_vector) {
             return None;
         }
+        // All threads of a block meet where stages are shared among them, whatever is replaced.
+        let on_gpu = plan.loops.iter().any(|l| matches!(l.mode, LoopMode::Bound(_)));
+        if on_gpu && self.plans.iter().any(|other| matches!(&other.placement, Placement::At { .. })) {
+            return None;
+        }
         let replaced = self.kernel.replaced(stage)?;
         let s = &self.kernel.stages[stage];
         let is_told = |id: ScalarId| {
@@ -58,13 +63,21 @@ impl Emitter<'_> {
 
     /// The loops from position `at` inwards, run where something is replaced.
     pub(super) fn where_replaced(&mut self, stage: StageId, at: usize, asked: Asked, state: State) -> Stmts {
+        // Of what has no points data need not tell anything.
+        let zero = IndexExpr::constant(0);
+        let is_open = |extent: &IndexExpr| self.ranges.lt(&zero, extent) != Proof::Yes;
+        let extents = state.iter().map(|axis| axis.extent.simplify(&self.ranges)).filter(is_open);
+        let cond: Vec<Bound> = extents.map(|hi| Bound { expr: zero.clone(), lo: zero.clone(), hi }).collect();
         self.asked = true;
         let stmts = match asked {
             Asked::Whether(condition, when) => self.if_replaced(stage, at, condition, when, state),
             Asked::Span(l, span) => self.over_replaced(stage, at, &l, &span, state),
         };
         self.asked = false;
-        stmts
+        if cond.is_empty() {
+            return stmts;
+        }
+        Ok(vec![Stmt::If { cond, then: stmts?, otherwise: Vec::new() }])
     }
 
     fn if_replaced(&mut self, stage: StageId, at: usize, condition: ScalarId, when: bool, state: State) -> Stmts {

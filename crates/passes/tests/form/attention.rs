@@ -2,7 +2,8 @@
 
 use crate::build::Net;
 use crate::run::check;
-use infc_ir::entity::ValueId;
+use infc_ir::entity::{ValueId, VarId};
+use infc_ir::index::IndexExpr;
 use infc_ir::scalar::BinaryOp;
 use infc_passes::form::GraphPlan;
 
@@ -31,6 +32,10 @@ pub(crate) fn attend(net: &mut Net, [batch, rows, columns, heads, depth]: [i64; 
     let p = net.softmax(scores, 3);
     let y = net.contract("bhmn,bhnd->bhmd", p, v);
     net.transpose(y, &[0, 2, 1, 3])
+}
+
+fn var(n: u32) -> IndexExpr {
+    IndexExpr::var(VarId(n))
 }
 
 /// Elements of the largest value that lies in memory between kernels.
@@ -88,4 +93,38 @@ fn divisions_leave_the_sum() {
             stage.body.ops.iter().any(|op| matches!(op, infc_ir::scalar::ScalarOp::Binary(BinaryOp::Div, ..)));
         assert!(!divides, "{kernel}");
     }
+}
+
+/// Several heads of queries share one of keys, which exporters repeat: it is read where it lies, by all of them, unless its
+/// columns are turned round.
+#[test]
+fn heads_that_are_shared_are_not_repeated() {
+    for (rows, turned) in [(1, false), (37, true)] {
+        let (heads, shared, columns, depth) = (6, 3, 40, 8);
+        let mut net = Net::new();
+        let q = net.input(&[heads, rows, depth]);
+        let (k, v) = (net.input(&[heads / shared, columns, depth]), net.input(&[heads / shared, columns, depth]));
+        let group = var(0).floor_div(&IndexExpr::constant(shared));
+        let kt = net.view(k, &[group.clone(), var(2), var(1)], &[heads, depth, columns]);
+        let v = net.view(v, &[group, var(1), var(2)], &[heads, columns, depth]);
+        let scores = net.contract("hmd,hdn->hmn", q, kt);
+        let p = net.softmax(scores, 2);
+        let y = net.contract("hmn,hnd->hmd", p, v);
+        net.output(y);
+        net.optimize();
+        let plan = check(&net);
+        let copies = plan.kernels.iter().filter(|k| k.kernel.stages.len() == 1 && k.operands.len() == 2).count();
+        assert_eq!(copies, usize::from(turned), "{plan}");
+    }
+}
+
+/// A coordinate that is summed, or that the other operand has not, is no head.
+#[test]
+fn what_is_summed_is_not_read_through_divisions() {
+    let mut net = Net::new();
+    let (a, b) = (net.input(&[5, 12]), net.input(&[4, 7]));
+    let b = net.view(b, &[var(0).floor_div(&IndexExpr::constant(3)), var(1)], &[12, 7]);
+    let y = net.contract("mk,kn->mn", a, b);
+    net.output(y);
+    assert_eq!(check(&net).kernels.len(), 2, "it is copied first");
 }

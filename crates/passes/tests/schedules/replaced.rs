@@ -31,12 +31,12 @@ fn inputs(b: usize, t: usize, d: usize, at: i64) -> Vec<Tensor> {
     vec![Tensor::from_elements(&[b], &at).expect("all"), Tensor::from_elements(&[b, t, d], &x).expect("all")]
 }
 
-/// Where a row begins and how many there are, in all the ways to say it, with numbers that have no place in 64 bits.
+/// Where a row begins and how many there are, in the ways to say it.
 const SPANS: [&str; 4] = [
     "index(t) - at[b] >= index(0) & index(t) - at[b] < index(S)",
-    "at[b] <= index(t) & index(t) <= at[b] + index(S - 1)",
-    "index(0) <= index(t) - at[b] & at[b] - index(t) > index(-S)",
-    "at[b] - index(t) < index(1) & index(t - S) < at[b]",
+    "index(-1) < index(t) - at[b] & index(t) - at[b] <= index(S - 1)",
+    "at[b] - index(t) > index(-S) & at[b] - index(t) < index(1)",
+    "index(0) >= at[b] - index(t) & index(-S) < at[b] - index(t) & at[b] - index(t) <= index(0)",
 ];
 
 #[test]
@@ -85,8 +85,14 @@ fn assert_untouched(
 
 #[test]
 fn rows_are_asked_one_by_one_where_they_are_no_span() {
-    // Another order, a bound that moves along, one bound alone, bounds by different data.
+    // One bound alone, bounds of several numbers, of which some have no place in 64 bits, and bounds that move along with
+    // other axes.
     for condition in [
+        "at[b] <= index(t) & index(t) <= at[b] + index(S - 1)",
+        "at[b] <= index(t) & at[b] - index(t) > index(-S)",
+        "index(t) >= at[b] + index(1) & index(t) - index(4) <= at[b]",
+        "index(t - b) - at[b] >= index(0) & index(t - b) - at[b] < index(S)",
+        "index(t) - at[b] >= index(b) & index(t) - at[b] < index(S)",
         "at[b] < index(3)",
         "(index(t) - at[b]) % index(5) < index(2)",
         "index(t) >= at[b]",

@@ -7,8 +7,8 @@ use crate::sizes;
 use crate::special_case::symbols_by_name;
 use crate::tables::value;
 use infc_artifact::{
-    Append, Artifact, ArtifactError, BindingSource, Crossing, Entry, MemoryPlan, PortSpec, Program, Side as CopySide,
-    SizeExpr, Slot, Step, VariantBody, VariantInfo, crossings,
+    Artifact, ArtifactError, BindingSource, Crossing, Entry, MemoryPlan, PortSpec, Program, Side as CopySide, Slot,
+    Step, VariantBody, VariantInfo, crossings,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -415,9 +415,8 @@ impl EntryReport {
 impl StateReport {
     fn new(entry: &Entry, pair: &infc_artifact::StatePair) -> Self {
         let (output, input) = (&entry.outputs[pair.output as usize], &entry.inputs[pair.input as usize]);
-        let extent = |axis: u32| input.shape.get(axis as usize).and_then(SizeExpr::as_const);
-        let is_full = |append: &Append| extent(append.axis).is_some_and(|extent| extent as u64 == append.capacity);
-        let append = pair.append.filter(|append| !is_full(append)).map(|append| (append.axis, append.capacity));
+        let grown = pair.append.filter(|_| !entry.is_replaced_in_place(pair));
+        let append = grown.map(|append| (append.axis, append.capacity));
         Self { output: output.name.clone(), input: input.name.clone(), in_place: pair.append.is_some(), append }
     }
 }

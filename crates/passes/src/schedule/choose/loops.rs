@@ -351,7 +351,8 @@ impl Chooser<'_> {
         let mut chunks = 1;
         let mut depth = 0;
         // A loop from where to where data tells has as many turns as it tells, maybe one.
-        let replaced = self.kernel.replaced(root).filter(|replaced| replaced.when);
+        let is_alone = self.kernel.outputs.iter().all(|output| output.stage == root);
+        let replaced = self.kernel.replaced(root).filter(|replaced| replaced.when && is_alone);
         let is_told = |axis: usize| replaced.is_some_and(|told| stage.span(told.condition, axis).is_some());
         let shared = loops.outer.iter().position(|(_, axis)| is_told(*axis)).unwrap_or(loops.outer.len());
         let most = shared.min(limit.max(1));
