@@ -6,8 +6,8 @@
 use crate::CompileError;
 use infc_artifact::{Entry, FixedSymbol, Specialization};
 use infc_frontend_onnx::{DimChoice, ImportError, ImportOptions};
-use infc_ir::entity::SymbolId;
-use infc_ir::graph::{Definition, Graph, Node, SymbolSource};
+use infc_ir::entity::{SymbolId, ValueId};
+use infc_ir::graph::{Definition, Graph, SymbolSource};
 use infc_ir::index::Dim;
 use infc_ir::op::Op;
 use infc_ir::symbol::Symbol;
@@ -128,18 +128,52 @@ pub(crate) fn usual(graph: &Graph) -> SpecialCase {
     let mut dims: BTreeMap<String, i64> = graph.usual.iter().cloned().collect();
     let of_inputs = |dim: &Dim| dim.as_symbol().filter(|&symbol| is_dim(graph, symbol));
     for output in &graph.outputs {
-        let Some((_, Node { op: Op::Concat(concat), inputs, .. })) = graph.producer(output.value) else { continue };
-        let Some(Definition::Input(_)) = inputs.first().map(|&first| graph.values[first].definition) else { continue };
-        let (before, after) = (&graph.ty(inputs[0]).shape, &graph.ty(output.value).shape);
-        let more = after[concat.axis].clone() - before[concat.axis].clone();
-        let grows = of_inputs(&before[concat.axis]).is_some() && of_inputs(&more).is_some();
-        if before.len() >= 3 && grows && more != before[concat.axis] && graph.ty(output.value).dtype.is_float() {
-            let batch = before.first().filter(|_| concat.axis > 0);
+        let Some(Grown { before, after, axis }) = grown(graph, output.value) else { continue };
+        let more = after[axis].clone() - before[axis].clone();
+        let grows = of_inputs(&before[axis]).is_some() && of_inputs(&more).is_some();
+        if before.len() >= 3 && grows && more != before[axis] && graph.ty(output.value).dtype.is_float() {
+            let batch = before.first().filter(|_| axis > 0);
             let symbols = batch.into_iter().chain([&more]).filter_map(of_inputs);
             dims.extend(symbols.map(|symbol| (graph.symbols[symbol].name.clone(), 1)));
         }
     }
     SpecialCase { dims: dims.into_iter().collect() }
+}
+
+/// An input with more behind it.
+struct Grown<'g> {
+    /// Its shape.
+    before: &'g [Dim],
+    /// That of both.
+    after: &'g [Dim],
+    axis: usize,
+}
+
+/// A value that is an input with more behind it, as it is or in a branch: exporters put decoders with a cache and without one
+/// into one model.
+fn grown(graph: &Graph, value: ValueId) -> Option<Grown<'_>> {
+    let input = |graph: &Graph, value: ValueId| match graph.values[value].definition {
+        Definition::Input(n) => Some(n as usize),
+        Definition::Node(..) => None,
+    };
+    let of = |graph: &'_ Graph, value: ValueId| -> Option<(usize, ValueId, usize)> {
+        let (_, node) = graph.producer(value)?;
+        let Op::Concat(concat) = &node.op else { return None };
+        Some((input(graph, *node.inputs.first()?)?, value, concat.axis))
+    };
+    if let Some((n, value, axis)) = of(graph, value) {
+        return Some(Grown { before: &graph.port_type(&graph.inputs[n]).shape, after: &graph.ty(value).shape, axis });
+    }
+    let Definition::Node(id, output) = graph.values[value].definition else { return None };
+    let node = &graph.nodes[id];
+    let Op::If(branches) = &node.op else { return None };
+    [&branches.then, &branches.otherwise].into_iter().find_map(|branch| {
+        let (n, value, axis) = of(branch, branch.outputs.get(output as usize)?.value)?;
+        // Behind the condition the inputs are those of the branches, which have the symbols of the graph around them.
+        let outer = *node.inputs.get(n + 1)?;
+        input(graph, outer)?;
+        Some(Grown { before: &graph.ty(outer).shape, after: &branch.ty(value).shape, axis })
+    })
 }
 
 /// Whether a symbol is an extent of an input.

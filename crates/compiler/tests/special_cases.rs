@@ -330,6 +330,17 @@ fn decoders_have_code_for_one_token() {
     let range = CompileOptions { dims: vec![("S".to_owned(), DimChoice::Range(2, None))], ..CompileOptions::default() };
     assert_eq!(cases(cache(), &range), [""; 0]);
 
+    // A decoder with a cache and one without it, in one model.
+    let begun = Net::new(18).node("Identity", &["new"], &["whole"], &[]).output("whole");
+    let behind = Net::new(18).node("Concat", &["past", "new"], &["both"], &[("axis", Attr::Int(1))]).output("both");
+    let branches = [("then_branch", Attr::Graph(&behind.graph())), ("else_branch", Attr::Graph(&begun.graph()))];
+    let merged = Net::new(18)
+        .input("has_past", DType::Bool, &[])
+        .input("new", DType::F32, &["N", "S", "2"])
+        .input("past", DType::F32, &["N", "P", "2"])
+        .node("If", &["has_past"], &["present"], &branches)
+        .output("present");
+    assert_eq!(cases(merged, &general), ["N=1,S=1"]);
     // Rows that are replaced in a cache of one size.
     let replaced = Net::new(24)
         .input("new", DType::F32, &["N", "S", "3"])

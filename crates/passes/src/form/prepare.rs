@@ -59,7 +59,7 @@ pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState], turns: bool) {
                             isolate(flat, &mut windows, id, n);
                         }
                     }
-                    if turns {
+                    if turns && !is_made_together(flat, id) {
                         turn(&mut flat.graph, id);
                     }
                 }
@@ -80,6 +80,15 @@ pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState], turns: bool) {
         }
         flat.graph.order.push(id);
     }
+}
+
+/// Whether the right operand of a contraction is made in the same kernel, as the weights of attention are: it is in no memory
+/// that a copy could be made of.
+fn is_made_together(flat: &Flat, contraction: NodeId) -> bool {
+    let region = flat.region(contraction);
+    let operand = flat.graph.nodes[contraction].inputs.get(1);
+    let root = operand.map(|&operand| trace(&flat.graph, operand).0);
+    region.is_some() && root.and_then(|root| flat.graph.producer(root)).is_some_and(|(n, _)| flat.region(n) == region)
 }
 
 /// True if a kernel of ours computes the value (perhaps as a view of something else).

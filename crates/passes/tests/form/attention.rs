@@ -128,3 +128,20 @@ fn what_is_summed_is_not_read_through_divisions() {
     net.output(y);
     assert_eq!(check(&net).kernels.len(), 2, "it is copied first");
 }
+
+/// Values times weights, as networks write it that keep channels in front: the weights are the right operand, in no memory that
+/// they could be turned round in.
+#[test]
+fn weights_may_be_the_right_operand() {
+    for (heads, rows, columns, depth) in [(4, 49, 49, 16), (2, 5, 40, 8), (1, 37, 3, 20)] {
+        let mut net = Net::new();
+        let (q, k) = (net.input(&[heads, rows, depth]), net.input(&[heads, depth, columns]));
+        let v = net.input(&[heads, depth, columns]);
+        let scores = net.contract("abc,acd->abd", q, k);
+        let p = net.softmax(scores, 2);
+        let y = net.contract("abc,adc->abd", v, p);
+        net.output(y);
+        net.optimize();
+        check(&net);
+    }
+}
