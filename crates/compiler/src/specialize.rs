@@ -119,8 +119,8 @@ pub(crate) fn left_out(graph: &Graph) -> Vec<(String, i64)> {
     found
 }
 
-/// The case that most runs of a decoder are, for who asks for none: one token more for one sequence, behind those in a cache. Rows of products and of
-/// attention are one then, for which the general code is not made.
+/// The case that most runs of a decoder are, for who asks for none: one token more for one sequence, behind those in a
+/// cache. Rows of products and of attention are one then, for which the general code is not made.
 ///
 /// A cache is what an operator says is one ([`Graph::usual`]), or an input of three axes or more that is an output with more
 /// behind it.

@@ -262,6 +262,9 @@ fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (query, key, value) = (call.input(0)?, call.optional(1), call.optional(2));
     require_float(&query)?;
     let (past_key, past_value) = (call.optional(3), call.optional(4));
+    if past_key.is_some() != past_value.is_some() {
+        return Err(Problem::MissingInput { index: if past_key.is_some() { 4 } else { 3 } });
+    }
     let lengths = call.input(5)?;
     let total = call.dims(6, "the length of the longest sequence")?.first().cloned();
     let total = total.ok_or(Problem::MissingInput { index: 6 })?;

@@ -1,5 +1,6 @@
 //! One test per error code: bad models are refused with the right code, the node and what was expected.
 
+use crate::contrib::microsoft;
 use crate::support::{Builder, Extent, Value, ints, named, node, value_info};
 use infc_frontend_onnx::proto::{
     NodeProto, OperatorSetIdProto, SparseTensorProto, StringStringEntryProto, TensorProto, TypeProto, ValueInfoProto,
@@ -342,6 +343,27 @@ fn attributes_have_their_type_and_values() {
 #[test]
 fn inputs_must_be_there() {
     check_node(one(17, &[1], node("Add", &["x"], &["y"], &[])).import(), "onnx::missing-input", "y");
+}
+
+/// Keys of a cache without its values would be as long as the longest sequence, and values as long as the prompt.
+#[test]
+fn caches_have_keys_and_values() {
+    let heads = [("num_heads", Value::Int(2)), ("kv_num_heads", Value::Int(1))];
+    for (key, value) in [("past", ""), ("", "past")] {
+        let inputs = ["x", "x1", "x1", key, value, "lengths", "total"];
+        let mut model = Builder::new(23);
+        let version = OperatorSetIdProto { domain: Some("com.microsoft".to_owned()), version: Some(1) };
+        model.model.opset_import.push(version);
+        let model = model
+            .f32("x", &[1, 2, 8])
+            .f32("x1", &[1, 2, 4])
+            .f32("past", &[1, 1, 6, 4])
+            .input("lengths", DType::I32, &[Extent::Number(1)])
+            .input("total", DType::I32, &[])
+            .node(microsoft("GroupQueryAttention", &inputs, &["y"], &heads))
+            .output("y");
+        check_node(model.import(), "onnx::missing-input", "y");
+    }
 }
 
 #[test]
