@@ -26,6 +26,7 @@ mod loss;
 mod matmul;
 mod matmul_n_bits;
 mod microsoft;
+mod ml;
 mod movement;
 mod norm;
 mod packed_bits;
@@ -136,6 +137,7 @@ fn operators(domain: &str) -> impl Iterator<Item = &'static Operator> {
     let families = match domain {
         "" => FAMILIES,
         "com.microsoft" => MICROSOFT,
+        "ai.onnx.ml" => ml::OPERATORS,
         "ai.onnx.preview.training" => &[training::OPERATORS],
         _ => &[],
     };

@@ -33,6 +33,7 @@ mod subgraph;
 pub use error::EvalError;
 pub use infc_tensor::{Attribute, AttributeError, Attributes};
 pub use limits::{MAX_OUTPUT_BYTES, MAX_OUTPUT_ELEMS, MAX_WORK_STEPS};
+pub use ops::ml::forest::{Branch, Forest, Next, Test};
 pub use registry::is_supported;
 
 use call::Call;

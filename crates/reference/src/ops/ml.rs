@@ -1,6 +1,7 @@
 //! The operators of `ai.onnx.ml`: classical models on tables of features.
 
 pub(crate) mod features;
+pub(crate) mod forest;
 pub(crate) mod labels;
 pub(crate) mod linear;
 pub(crate) mod maps;

@@ -165,7 +165,8 @@ impl<'a> Chooser<'a> {
         let accesses = &self.accesses[id.index()];
         let works = &self.works[id.index()];
         let (finishing, finishing_cost, lanes_along) = (Vec::new(), 0.0, None);
-        let batches = (0..stage.axes.len()).map(|axis| tile::is_batch(stage, axis)).collect();
+        let is_batch = |axis: usize| tile::is_batch(stage, axis) && !tile::lies_along(stage, accesses, axis);
+        let batches = (0..stage.axes.len()).map(is_batch).collect();
         View {
             stage,
             accesses,

@@ -239,3 +239,12 @@ pub(super) fn is_batch(stage: &Stage, axis: usize) -> bool {
     stage.axes[axis].extent.as_symbol().is_some()
         && others.all(|other| of_axis.iter().min() < symbols(other).iter().min())
 }
+
+/// Whether the rows that a stage folds lie along an axis, neighbour by neighbour: whoever laid them out so had many points of
+/// it in mind, and no batch of one.
+pub(super) fn lies_along(stage: &Stage, accesses: &[Access], axis: usize) -> bool {
+    let folds =
+        |a: &&Access| (0..stage.axes.len()).any(|n| stage.axes[n].kind == AxisKind::Reduce && a.steps[n] != Step::Zero);
+    let mut moving = accesses.iter().filter(|a| a.operand.is_some() && a.steps[axis] != Step::Zero).peekable();
+    moving.peek().is_some() && moving.all(|a| a.steps[axis] == Step::One && folds(&a))
+}

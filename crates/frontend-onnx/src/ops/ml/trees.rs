@@ -1,0 +1,334 @@
+//! Ensembles of trees: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier.
+//!
+//! ONNX operators of these names in the domain `ai.onnx.ml`, opsets 1 to 5. Which leaves rows come to is found in one of two ways:
+//! all tests at once ([`super::words`]), which is quicker for many rows of small trees, or one behind the other ([`super::walk`]).
+
+use super::interval::Columns;
+use super::post::{Labels, PostTransform};
+use super::tables::{self, Reached, floats};
+use super::walk::{self, Node, Walk};
+use super::words::{self, Word};
+use super::{Operator, table};
+use crate::attributes::node_attributes;
+use crate::build::{Builder, Result};
+use crate::call::Call;
+use crate::error::Problem;
+use crate::tracked::Tracked;
+use infc_ir::index::Dim;
+use infc_ir::kernel::Reducer;
+use infc_ir::scalar::{BinaryOp, CompareOp, Const, UnaryOp};
+use infc_reference::Forest;
+use infc_tensor::DType;
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new("TreeEnsemble", 5, ensemble),
+    Operator::new("TreeEnsembleClassifier", 1, classify),
+    Operator::new("TreeEnsembleRegressor", 1, regress),
+];
+
+/// More tests or nodes than these are left to the host.
+const MAX_TABLE: usize = 1 << 22;
+
+/// Rows where nobody knows how many there are.
+const ROWS: i64 = 1000;
+
+/// How the weights of several trees become one score.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aggregate {
+    Average,
+    Sum,
+    Min,
+    Max,
+}
+
+fn forest(call: &Call<'_>) -> Result<Forest> {
+    let unreadable = || Problem::UnsupportedAttribute {
+        attribute: "nodes_treeids",
+        expected: "trees that fit together",
+        found: "others".to_owned(),
+    };
+    let attributes = node_attributes(call.node).ok().flatten().ok_or_else(unreadable)?;
+    // What is wrong with it is said by whoever evaluates it.
+    Forest::read(call.node.op_type(), &attributes).map_err(|_| unreadable())
+}
+
+fn base_values(call: &Call<'_>) -> Result<Vec<f64>> {
+    if let Some(tensor) = call.tensor("base_values_as_tensor")? {
+        return Ok((0..tensor.len_elems()).filter_map(|n| tensor.get_f64(n)).collect());
+    }
+    Ok(call.floats("base_values")?.unwrap_or_default().iter().map(|&v| f64::from(v)).collect())
+}
+
+/// Adds a number per target, if there are any.
+fn with_base(build: &mut Builder, scores: &Tracked, base: &[f64], targets: usize) -> Result<Tracked> {
+    if base.is_empty() {
+        return Ok(scores.clone());
+    }
+    if base.len() != targets {
+        let expected = "as many as there are targets";
+        let found = base.len().to_string();
+        return Err(Problem::InvalidAttribute { attribute: "base_values", expected, found });
+    }
+    let base = floats(build, "base values", scores.dtype(), &[targets], base.iter().copied());
+    build.map(&[scores, &base], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))
+}
+
+/// `TreeEnsembleRegressor`: `[rows, targets]`, of `f32`.
+fn regress(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let aggregate = match call.string("aggregate_function", "SUM")?.as_str() {
+        "AVERAGE" => Aggregate::Average,
+        "SUM" => Aggregate::Sum,
+        "MIN" => Aggregate::Min,
+        "MAX" => Aggregate::Max,
+        other => return Err(unknown_aggregate(other)),
+    };
+    let (forest, post, base) = (forest(call)?, PostTransform::of(call)?, base_values(call)?);
+    let (x, targets) = (call.input(0)?, targets(call)?);
+    let build = &mut *call.build;
+    let x = table(build, &x)?;
+    let scores = scores(build, &x, &forest, targets, aggregate)?;
+    let scores = with_base(build, &scores, &base, targets)?;
+    let scores = post.apply(build, &scores)?;
+    Ok(vec![build.cast(&scores, DType::F32)?])
+}
+
+/// `TreeEnsemble`: `[rows, targets]`, of the input's type.
+fn ensemble(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let aggregate = match call.int_or("aggregate_function", 1)? {
+        0 => Aggregate::Average,
+        1 => Aggregate::Sum,
+        2 => Aggregate::Min,
+        3 => Aggregate::Max,
+        other => return Err(unknown_aggregate(&other.to_string())),
+    };
+    let (forest, post) = (forest(call)?, PostTransform::of_number(call)?);
+    let (x, targets) = (call.input(0)?, targets(call)?);
+    let build = &mut *call.build;
+    let rows = table(build, &x)?;
+    let scores = scores(build, &rows, &forest, targets, aggregate)?;
+    let scores = post.apply(build, &scores)?;
+    Ok(vec![build.cast(&scores, x.dtype())?])
+}
+
+/// `TreeEnsembleClassifier`: the label of each row, and its scores, `[rows, classes]`.
+///
+/// Two classes may share one score: that of the second, a probability if no weight is negative, else with its sign deciding.
+fn classify(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let (labels, post) = (Labels::of(call, "classlabels_int64s")?, PostTransform::of(call)?);
+    let (mut forest, base) = (forest(call)?, base_values(call)?);
+    let classes = labels.len();
+    let weights = || forest.leaves.iter().flatten();
+    let first = weights().next().map_or(0, |&(class, _)| class);
+    let is_single = classes == 2 && weights().all(|&(class, _)| class == first);
+    let all_positive = weights().all(|&(_, weight)| weight >= 0.0);
+    if is_single {
+        forest.leaves.iter_mut().flatten().for_each(|(class, _)| *class = 0);
+    }
+    let x = call.input(0)?;
+    let build = &mut *call.build;
+    let x = table(build, &x)?;
+    let (found, result) = if is_single {
+        let base = if base.len() == 2 { base[1] } else { base.first().copied().unwrap_or(0.0) };
+        let score = scores(build, &x, &forest, 1, Aggregate::Sum)?;
+        let score = with_base(build, &score, &[base], 1)?;
+        let row = build.reshape(&score, &x.shape()[..1])?;
+        let found = build.map(&[&row], |body, p| {
+            let bound = body.constant(body.dtype(p[0]), if all_positive { 0.5 } else { 0.0 });
+            let second = body.compare(CompareOp::Gt, p[0], bound);
+            body.cast(DType::I64, second)
+        })?;
+        let is_probability = all_positive && post == PostTransform::None;
+        let other = build.map(&[&score], |body, p| {
+            if is_probability {
+                let one = body.constant(body.dtype(p[0]), 1.0);
+                body.binary(BinaryOp::Sub, one, p[0])
+            } else {
+                body.unary(UnaryOp::Neg, p[0])
+            }
+        })?;
+        (labels.of_numbers(build, &found)?, build.concat(&[&other, &score], 1)?)
+    } else {
+        let scores = scores(build, &x, &forest, classes, Aggregate::Sum)?;
+        let scores = with_base(build, &scores, &base, classes)?;
+        (labels.of_best(build, &scores)?, scores)
+    };
+    let result = post.apply(build, &result)?;
+    Ok(vec![found, build.cast(&result, DType::F32)?])
+}
+
+fn unknown_aggregate(found: &str) -> Problem {
+    let expected = "AVERAGE, SUM, MIN or MAX";
+    Problem::InvalidAttribute { attribute: "aggregate_function", expected, found: found.to_owned() }
+}
+
+fn targets(call: &Call<'_>) -> Result<usize> {
+    Ok(call.positive("n_targets", 1)? as usize)
+}
+
+/// How the leaves of rows are found.
+enum Form {
+    Words(Vec<Word>),
+    Walk(Walk),
+}
+
+impl Form {
+    /// The forms of a forest that there are, with their columns.
+    fn all(forest: &Forest, dtype: DType) -> Vec<(Self, Columns)> {
+        let (mut of_words, mut of_walk) = (Columns::default(), Columns::default());
+        let words = words::words(forest, dtype, MAX_TABLE, &mut of_words);
+        let walk = Walk::of(forest, dtype, MAX_TABLE, &mut of_walk);
+        let words = words.map(|words| (Self::Words(words), of_words));
+        words.into_iter().chain(walk.map(|walk| (Self::Walk(walk), of_walk))).collect()
+    }
+
+    /// What it takes for so many rows, in ns on one thread of a processor with AVX-512 (docs/perf-log.md, "trees").
+    fn costs(&self, rows: i64) -> f64 {
+        let rows = rows as f64;
+        match self {
+            Self::Words(words) => {
+                let tests: usize = words.iter().map(|word| word.tests.len()).sum();
+                (1.0 + 0.75 * (rows / 16.0).ceil()) * tests as f64 + 2.7 * rows * words.len() as f64
+            }
+            Self::Walk(walk) => walk.depth as f64 * (300.0 + 3.0 * rows * walk.roots.len() as f64),
+        }
+    }
+
+    /// How many units it has.
+    fn units(&self) -> usize {
+        match self {
+            Self::Words(words) => words.len(),
+            Self::Walk(walk) => walk.roots.len(),
+        }
+    }
+
+    /// For each unit the one target that all its leaves speak of; `None` if one has several.
+    fn targets(&self, forest: &Forest) -> Option<Vec<usize>> {
+        let of_leaves = |leaves: &mut dyn Iterator<Item = usize>| {
+            let mut targets = leaves.flat_map(|leaf| &forest.leaves[leaf]).map(|&(target, _)| target);
+            let first = targets.next().unwrap_or(0);
+            targets.all(|target| target == first).then_some(first)
+        };
+        match self {
+            Self::Words(words) => words.iter().map(|word| of_leaves(&mut word.leaves.iter().copied())).collect(),
+            Self::Walk(walk) => {
+                let ends = walk.roots.iter().skip(1).copied().chain([walk.nodes.len()]);
+                let trees = walk.roots.iter().zip(ends).map(|(&root, end)| &walk.nodes[root..end]);
+                let leaf = |node: &Node| match node {
+                    Node::Leaf(leaf) => Some(*leaf),
+                    Node::Fork(_) => None,
+                };
+                trees.map(|nodes| of_leaves(&mut nodes.iter().filter_map(leaf))).collect()
+            }
+        }
+    }
+
+    fn reached(&self, build: &mut Builder, columns: &Tracked, order: &[Option<usize>]) -> Result<Reached> {
+        match self {
+            Self::Words(words) => words::reached(build, columns, words, order),
+            Self::Walk(walk) => walk::reached(build, columns, walk, order),
+        }
+    }
+}
+
+/// The cheapest form for so many rows.
+fn cheapest(forms: &[(Form, Columns)], rows: i64) -> Option<usize> {
+    (0..forms.len()).min_by(|&a, &b| forms[a].0.costs(rows).total_cmp(&forms[b].0.costs(rows)))
+}
+
+/// The scores of rows `[rows, features]` for each target, `[rows, targets]`, of the rows' type; 0 where no leaf speaks of one.
+fn scores(build: &mut Builder, x: &Tracked, forest: &Forest, targets: usize, aggregate: Aggregate) -> Result<Tracked> {
+    let dtype = x.dtype();
+    let not_here = |found: &str| Problem::UnsupportedAttribute {
+        attribute: "nodes_modes",
+        expected: "trees of few nodes that compare with one number each",
+        found: found.to_owned(),
+    };
+    if forest.leaves.iter().flatten().any(|&(target, _)| target >= targets) {
+        return Err(not_here("a target that does not exist"));
+    }
+    if forest.leaves.len().saturating_mul(targets) > MAX_TABLE {
+        return Err(not_here("many targets"));
+    }
+    if forest.branches.iter().any(|branch| branch.feature >= MAX_TABLE) {
+        return Err(not_here("many features"));
+    }
+    let rows = x.shape()[0].clone();
+    if forest.roots.is_empty() {
+        let zero = build.scalar(dtype, 0.0);
+        return build.broadcast(&zero, &[rows, Dim::constant(targets as i64)]);
+    }
+    let mut forms = Form::all(forest, dtype);
+    let chosen = cheapest(&forms, rows.as_const().unwrap_or(ROWS)).ok_or_else(|| not_here("others"))?;
+    if rows.as_const().is_none() && cheapest(&forms, 1) != Some(chosen) {
+        build.one_is_usual(&[&rows]);
+    }
+    let (form, columns) = forms.swap_remove(chosen);
+    let least = columns.all.iter().map(|&(feature, _)| feature as i64 + 1).max().unwrap_or(0);
+    build.require_at_least("the features of a row", &x.shape()[1], &Dim::constant(least))?;
+    let columns = tables::columns(build, x, &columns)?;
+
+    // A target for each unit alone, or all targets for all.
+    let own = if targets > 1 && aggregate == Aggregate::Sum { form.targets(forest) } else { None };
+    let order = match &own {
+        Some(own) => grouped(own, targets),
+        None => (0..form.units()).map(Some).collect(),
+    };
+    let found = form.reached(build, &columns, &order)?;
+    let nothing = match aggregate {
+        Aggregate::Min => f64::INFINITY,
+        Aggregate::Max => f64::NEG_INFINITY,
+        Aggregate::Sum | Aggregate::Average => 0.0,
+    };
+    let weight = |target: usize, leaf: Option<usize>| {
+        let all = leaf.into_iter().flat_map(|leaf| &forest.leaves[leaf]);
+        let of_target = all.filter(|&&(t, _)| own.is_some() || t == target).map(|&(_, weight)| weight);
+        match aggregate {
+            Aggregate::Sum | Aggregate::Average => of_target.sum(),
+            Aggregate::Min => of_target.fold(nothing, f64::min),
+            Aggregate::Max => of_target.fold(nothing, f64::max),
+        }
+    };
+    let outer = if own.is_some() { 1 } else { targets };
+    let weights = (0..outer).flat_map(|target| found.leaves.iter().map(move |&leaf| (target, leaf)));
+    let weights = weights.map(|(target, leaf)| weight(target, leaf));
+    let weights = floats(build, "weights of leaves", dtype, &[outer, found.leaves.len()], weights);
+    // [targets or 1, units, rows]
+    let weights = build.gather(&weights, &found.places, 1)?;
+    let weights = match &found.exists {
+        None => weights,
+        Some(exists) => build.map(&[exists, &weights], |body, p| {
+            let nothing = body.constant(dtype, nothing);
+            body.select(p[0], p[1], nothing)
+        })?,
+    };
+    let per_target = order.len() / (targets / outer);
+    let shape = [Dim::constant(targets as i64), Dim::constant(per_target as i64), rows];
+    let weights = build.reshape(&weights, &shape)?;
+    let reducer = match aggregate {
+        Aggregate::Sum | Aggregate::Average => Reducer::sum(dtype),
+        Aggregate::Min => Reducer::binary(BinaryOp::Min, Const::from_f64(dtype, nothing)),
+        Aggregate::Max => Reducer::binary(BinaryOp::Max, Const::from_f64(dtype, nothing)),
+    };
+    let scores = build.reduce(&[&weights], &[1], reducer, |_, p| p.to_vec())?.remove(0);
+    let trees = forest.roots.len() as f64;
+    let scores = build.map(&[&scores], |body, p| match aggregate {
+        Aggregate::Sum => p[0],
+        Aggregate::Average => {
+            let trees = body.constant(dtype, trees);
+            body.binary(BinaryOp::Div, p[0], trees)
+        }
+        Aggregate::Min | Aggregate::Max => {
+            let (none, zero) = (body.constant(dtype, nothing), body.constant(dtype, 0.0));
+            let is_none = body.compare(CompareOp::Eq, p[0], none);
+            body.select(is_none, zero, p[0])
+        }
+    })?;
+    build.transpose(&scores, &[1, 0])
+}
+
+/// The units of each target, one target behind the other, each with as many as the greatest has.
+fn grouped(of_units: &[usize], targets: usize) -> Vec<Option<usize>> {
+    let of = |target: usize| (0..of_units.len()).filter(move |&n| of_units[n] == target).map(Some);
+    let most = (0..targets).map(|target| of(target).count()).max().unwrap_or(0);
+    (0..targets).flat_map(|target| of(target).chain(std::iter::repeat(None)).take(most)).collect()
+}
