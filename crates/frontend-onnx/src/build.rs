@@ -6,6 +6,7 @@
 mod finish;
 mod fold;
 mod join;
+mod linear;
 mod movement;
 mod narrow;
 mod nested;

@@ -96,11 +96,7 @@ pub(crate) fn graph(model: &ModelProto) -> Result<Vec<usize>, ImportError> {
             return Err(ImportError::DanglingName { node, name: (*name).to_owned() });
         }
     }
-    let mut outputs: HashSet<&str> = HashSet::new();
     for output in &graph.output {
-        if !outputs.insert(output.name()) {
-            return Err(ImportError::DuplicateName { name: output.name().to_owned(), node: None });
-        }
         if !defined.contains(output.name()) && !producers.contains_key(output.name()) {
             return Err(ImportError::DanglingOutput { name: output.name().to_owned() });
         }

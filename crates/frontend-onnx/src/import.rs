@@ -64,7 +64,7 @@ pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(G
     let (mut first, mut fallback) = (None, None);
     loop {
         match attempt(model, &options.custom_ops, &mut settled, &mut assumptions, &mut demand, None) {
-            Ok(found) if assumptions.is_empty() || branch::may_be_as_declared(&found.0, &model.graph().output) => {
+            Ok(found) if assumptions.is_empty() || branch::may_be_as_declared(&found.0, model.outputs()) => {
                 return Ok(found);
             }
             // Other answers may fit what is declared. If none does, it is the declaration that is wrong.
@@ -155,7 +155,7 @@ fn attempt<'m>(
         Some(lost) => importer.all_problems(graph, model.order(), lost),
         None => importer.nodes(graph, model.order())?,
     }
-    for output in &graph.output {
+    for output in model.outputs() {
         let name = output.name();
         let tracked = importer.scopes.value(name)?.ok_or_else(|| dangling(name))?;
         let problem = importer.scopes.build().model_output(name, &tracked);

@@ -122,9 +122,10 @@ impl Model {
         self.graph().input.iter().filter(move |i| !initializers.contains(i.name()))
     }
 
-    /// The outputs, in order.
+    /// The outputs, in order, each once: exporters list a value twice that a function returns twice.
     pub fn outputs(&self) -> impl Iterator<Item = &ValueInfoProto> {
-        self.graph().output.iter()
+        let mut known = HashSet::new();
+        self.graph().output.iter().filter(move |output| known.insert(output.name()))
     }
 
     /// What an error says of the node at a position.

@@ -69,7 +69,7 @@ pub(crate) fn bytes(draft: &Draft) -> Vec<u8> {
         graph.output.push(ValueInfoProto { name: Some(name(id)), ..ValueInfoProto::default() });
     }
     let opset = |domain: &str, version| OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) };
-    let opset_import = vec![opset("", draft.opset), opset("com.microsoft", 1)];
+    let opset_import = vec![opset("", draft.opset), opset("com.microsoft", 1), opset("ai.onnx.ml", 3)];
     let model = ModelProto { ir_version: Some(10), opset_import, graph: Some(graph), ..ModelProto::default() };
     model.encode_to_vec()
 }

@@ -14,6 +14,7 @@ mod quantized;
 mod recurrent;
 mod reduce;
 mod sample;
+mod trees;
 
 use crate::draft::{Candidate, Draft};
 
@@ -32,6 +33,7 @@ const FAMILIES: &[(usize, &[Drawer])] = &[
     (2, quantized::DRAWERS),
     (2, recurrent::DRAWERS),
     (3, sample::DRAWERS),
+    (1, trees::DRAWERS),
 ];
 
 pub(crate) fn draw(draft: &mut Draft) -> Option<Candidate> {

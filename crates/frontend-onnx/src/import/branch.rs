@@ -85,7 +85,7 @@ impl Assumptions {
 
 /// Whether the outputs may have the extents that are declared where the answers hold that were assumed of dims. What is
 /// declared is no more than a hint, since exporters declare wrong extents.
-pub(super) fn may_be_as_declared(graph: &Graph, declared: &[ValueInfoProto]) -> bool {
+pub(super) fn may_be_as_declared<'d>(graph: &Graph, declared: impl Iterator<Item = &'d ValueInfoProto>) -> bool {
     let numbers = required_numbers(graph);
     let can_be = |dim: &Dim, number: i64| {
         let is = with_numbers(dim, &numbers).as_const().is_none_or(|is| is == number);

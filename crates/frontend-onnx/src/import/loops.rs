@@ -136,7 +136,10 @@ impl<'m> Importer<'m, '_> {
     ) -> Result<Dim, ImportError> {
         let in_node = in_node(node_ref);
         let one = |value: &Tracked| value.dims().and_then(|dims| dims.first().cloned());
+        let is_endless = one(count).and_then(|count| count.as_const()).is_some_and(|count| count >= ENDLESS);
         let known = match (one(count), condition.map(one)) {
+            // Only what comes of its condition says how many steps such a loop has.
+            (_, Some(_)) if is_endless => None,
             (Some(count), None) => Some(count),
             (Some(count), Some(Some(truth))) => Some(count * truth),
             _ => None,
@@ -156,7 +159,6 @@ impl<'m> Importer<'m, '_> {
             learned |= self.want(name);
         }
         let build = self.scopes.build();
-        let is_endless = one(count).and_then(|count| count.as_const()).is_some_and(|count| count >= ENDLESS);
         if learned || is_endless || !build.may_use_host {
             return Err(in_node(Problem::DynamicValue { what: "the number of steps of a Loop" }));
         }

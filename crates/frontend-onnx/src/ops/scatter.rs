@@ -3,7 +3,10 @@
 //! Every element of the result asks which updates are meant for it, as a reduction over the updates: kernels write each
 //! element once, whatever the indices are. That is how it is written down; schedules fold each update where it belongs
 //! (`scatter`, `passes::schedule`). Without a reduction the last update for an element wins; only its number is searched
-//! for, and its value looked up, so that long slices cost no more than copying them.
+//! for, and its value looked up, so that long slices cost no more than copying them. Where positions are known to be a grid
+//! nothing is searched for ([`assigned`]).
+
+mod assigned;
 
 use super::Operator;
 use super::gather_elements::{components, elements_along, flat_positions, require_indices, require_within, strides};
@@ -243,6 +246,9 @@ fn scatter_nd(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     }
     for (mine, theirs) in wanted.iter().zip(updates.shape()) {
         build.require_equal("the extents of updates and of what they replace", mine, theirs)?;
+    }
+    if let Some(result) = assigned::assigned(build, &x, &found, &updates, reduction)? {
+        return Ok(vec![result]);
     }
     let own = strides(looked_up)?;
     let flat = flat_positions(build, lead.to_vec(), &found, looked_up, &own, Dim::constant(0))?;

@@ -1,7 +1,11 @@
 //! ScatterElements, ScatterND and their reductions.
 
-use super::{Case, floats, halves};
-use infc_tensor::Tensor;
+use super::{Case, Definitions, compare, floats, halves};
+use crate::support::{Builder, Extent, Value, ints, node};
+use infc_ir::graph::Graph;
+use infc_ir::interp::{run_graph_with, symbol_values};
+use infc_ir::op::Op;
+use infc_tensor::{DType, Tensor};
 
 const REDUCTIONS: [&str; 5] = ["none", "add", "mul", "max", "min"];
 
@@ -50,5 +54,89 @@ fn slices_by_tuples() {
         case().data(x()).data(indices(&[2, 1], &[3, 1])).data(floats(&[2, 3, 2])).dynamic(&[0, 1]).agrees();
         case().data(x()).constant(indices(&[2, 2], &[0, 2, -1, 0])).data(floats(&[2, 2])).dynamic(&[0]).agrees();
         case().data(x()).data(indices(&[1, 2, 3], &[0, 2, 1, 3, 0, -2])).data(floats(&[1, 2])).agrees();
+    }
+}
+
+fn searches(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| matches!(node.op, Op::Reduce(_)))
+}
+
+/// The tuples of a grid, by first position, distance and count along each axis.
+fn grid(axes: &[(i64, i64, usize)]) -> Tensor {
+    let mut shape: Vec<usize> = axes.iter().map(|&(.., count)| count).collect();
+    let count: usize = shape.iter().product();
+    let tuple = |mut n: usize| {
+        let mut tuple = vec![0; axes.len()];
+        for (at, &(first, step, count)) in axes.iter().enumerate().rev() {
+            tuple[at] = first + step * (n % count) as i64;
+            n /= count;
+        }
+        tuple
+    };
+    let numbers: Vec<i64> = (0..count).flat_map(tuple).collect();
+    shape.push(axes.len());
+    Tensor::from_elements(&shape, &numbers).expect("as many")
+}
+
+/// What exporters write for `x[a:b:c] = y`: nothing is searched for.
+#[test]
+fn slices_that_are_assigned() {
+    for reduction in REDUCTIONS {
+        let case = |shape: &[usize], at: Tensor, updates: &[usize]| {
+            let case = Case::new("ScatterND", 18).text("reduction", reduction).data(floats(shape));
+            case.constant(at).data(floats(updates))
+        };
+        for (shape, axes, updates) in [
+            (&[4, 7][..], &[(1, 1, 3), (0, 3, 3)][..], &[3, 3][..]),
+            (&[4, 7], &[(0, 1, 4), (2, 1, 5)], &[4, 5]),
+            (&[4, 7], &[(-3, 1, 2)], &[2, 7]),
+            (&[4, 7, 2], &[(2, 1, 1), (6, 1, 1)], &[1, 1, 2]),
+            (&[4, 7, 2], &[(0, 1, 4), (1, 2, 3), (1, 1, 1)], &[4, 3, 1]),
+            (&[3], &[(0, 1, 3)], &[3]),
+        ] {
+            let case = case(shape, grid(axes), updates);
+            assert!(!searches(&case.agrees()), "{axes:?}");
+        }
+        // The same position twice, backwards, and not evenly apart.
+        for at in [&[1, 1, 1][..], &[2, 1, 0], &[0, 1, 3]] {
+            case(&[4, 2], indices(&[3, 1], at), &[3, 2]).agrees();
+        }
+    }
+}
+
+/// Positions that are put together from ranges, as an exporter does for extents that it does not know.
+#[test]
+fn slices_of_any_size_that_are_assigned() {
+    let column = |name: &str, shape: &str| node("Unsqueeze", &[name, "last"], &[shape], &[]);
+    let model = Builder::new(18)
+        .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(5)])
+        .input("y", DType::F32, &[Extent::Named("N"), Extent::Number(2)])
+        .initializer("zero", &Tensor::scalar(0i64))
+        .initializer("one", &Tensor::scalar(1i64))
+        .initializer("last", &ints(&[-1]))
+        .initializer("columns", &indices(&[1, 2], &[1, 3]))
+        .initializer("two", &ints(&[2]))
+        .node(node("Shape", &["x"], &["rows"], &[("start", Value::Int(0)), ("end", Value::Int(1))]))
+        .node(node("Squeeze", &["rows"], &["count"], &[]))
+        .node(node("Range", &["zero", "count", "one"], &["range"], &[]))
+        .node(node("Unsqueeze", &["range", "last"], &["range_column"], &[]))
+        .node(node("Concat", &["rows", "two"], &["shape"], &[("axis", Value::Int(0))]))
+        .node(node("Expand", &["range_column", "shape"], &["row_of"], &[]))
+        .node(node("Expand", &["columns", "shape"], &["column_of"], &[]))
+        .node(column("row_of", "first"))
+        .node(column("column_of", "second"))
+        .node(node("Concat", &["first", "second"], &["at"], &[("axis", Value::Int(-1))]))
+        .node(node("ScatterND", &["x", "at", "y"], &["z"], &[]))
+        .output("z");
+    let graph = model.import().unwrap_or_else(|e| panic!("{e}"));
+    assert!(!searches(&graph), "{graph}");
+    for rows in [1, 4] {
+        let data = [floats(&[rows, 5]), floats(&[rows, 2])];
+        let symbols = symbol_values(&graph, &data).expect("any size");
+        let found = run_graph_with(&graph, &symbols, &data, &Definitions).expect("it runs").remove(0);
+        let (x, y) = (data[0].elements::<f32>().expect("floats"), data[1].elements::<f32>().expect("floats"));
+        let expected = (0..rows).flat_map(|n| [x[5 * n], y[2 * n], x[5 * n + 2], y[2 * n + 1], x[5 * n + 4]]);
+        let expected: Vec<f32> = expected.collect();
+        compare("z", &found, &Tensor::from_elements(&[rows, 5], &expected).expect("as many"), 0.0);
     }
 }
