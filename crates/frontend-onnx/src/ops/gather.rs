@@ -16,12 +16,17 @@ pub(super) const OPERATORS: &[Operator] = &[Operator::new("Gather", 1, gather), 
 fn gather(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (data, indices) = (call.input(0)?, call.input(1)?);
     let axis = call.axis("axis", 0, data.rank())?;
+    Ok(vec![gather_along(call.build, &data, &indices, axis)?])
+}
+
+/// The elements of an axis at positions, which may be known.
+pub(super) fn gather_along(build: &mut Builder, data: &Tracked, indices: &Tracked, axis: usize) -> Result<Tracked> {
     if !matches!(indices.dtype(), DType::I64 | DType::I32) {
         return Err(Problem::UnsupportedType { expected: "i64 or i32 indices", found: indices.dtype() });
     }
-    let Some(positions) = indices.dims() else { return Ok(vec![call.build.gather(&data, &indices, axis)?]) };
-    let positions = from_start(call.build, &positions, &data.shape()[axis])?;
-    Ok(vec![pick(call.build, &data, axis, &indices, &positions)?])
+    let Some(positions) = indices.dims() else { return build.gather(data, indices, axis) };
+    let positions = from_start(build, &positions, &data.shape()[axis])?;
+    pick(build, data, axis, indices, &positions)
 }
 
 /// Counts negative positions from the start, and checks those that can be checked.

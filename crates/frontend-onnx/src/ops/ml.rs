@@ -1,7 +1,10 @@
 //! Classical models on tables of features: operators of `ai.onnx.ml` that kernels compute.
 
+mod features;
 mod interval;
+mod linear;
 mod post;
+mod svm;
 mod tables;
 mod trees;
 mod walk;
@@ -14,7 +17,8 @@ use crate::tracked::Tracked;
 use infc_ir::index::Dim;
 use infc_tensor::DType;
 
-pub(super) const OPERATORS: &[&[Operator]] = &[trees::OPERATORS];
+pub(super) const OPERATORS: &[&[Operator]] =
+    &[features::OPERATORS, linear::OPERATORS, svm::OPERATORS, trees::OPERATORS];
 
 /// A table of rows of features, as floats: a matrix, or a vector as its one row.
 ///

@@ -3,6 +3,7 @@
 
 mod activation;
 mod attention;
+mod classical;
 mod constant;
 mod conv;
 mod einsum;

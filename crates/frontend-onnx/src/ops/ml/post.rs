@@ -6,9 +6,10 @@ use crate::error::Problem;
 use crate::ops::reduce::first_extremum;
 use crate::ops::softmax;
 use crate::tracked::Tracked;
-use infc_ir::op::CompositeKind;
+use infc_ir::graph::TensorType;
+use infc_ir::op::{CompositeKind, HostOp};
 use infc_ir::scalar::UnaryOp;
-use infc_tensor::Tensor;
+use infc_tensor::{Attributes, DType, Subgraphs, Tensor};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PostTransform {
@@ -56,26 +57,28 @@ impl PostTransform {
     }
 }
 
-/// The names of classes, numbers.
-pub(super) struct Labels(Vec<i64>);
+/// The names of classes.
+pub(super) enum Labels {
+    Numbers(Vec<i64>),
+    /// Texts, which no kernel looks up: the host does.
+    Texts(Vec<String>),
+}
 
 impl Labels {
-    /// From the attribute of that name.
+    /// From the attribute of that name, or `classlabels_strings`.
     pub(super) fn of(call: &Call<'_>, ints: &'static str) -> Result<Self> {
-        let attribute = "classlabels_strings";
-        let strings = call.strings(attribute)?.unwrap_or_default();
-        if let Some(first) = strings.first() {
-            let expected = "labels that are numbers in a kernel";
-            return Err(Problem::UnsupportedAttribute { attribute, expected, found: format!("`{first}`") });
-        }
-        match call.ints(ints)? {
-            Some(labels) if !labels.is_empty() => Ok(Self(labels.to_vec())),
+        match (call.strings("classlabels_strings")?, call.ints(ints)?) {
+            (Some(labels), _) if !labels.is_empty() => Ok(Self::Texts(labels)),
+            (_, Some(labels)) if !labels.is_empty() => Ok(Self::Numbers(labels.to_vec())),
             _ => Err(Problem::InvalidAttribute { attribute: ints, expected: "labels", found: "none".to_owned() }),
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        match self {
+            Self::Numbers(labels) => labels.len(),
+            Self::Texts(labels) => labels.len(),
+        }
     }
 
     /// The label of the first class with the greatest score, of scores `[rows, classes]`.
@@ -86,11 +89,29 @@ impl Labels {
 
     /// The labels of classes that are given by number, from 0 on.
     pub(super) fn of_numbers(&self, build: &mut Builder, classes: &Tracked) -> Result<Tracked> {
-        if self.0.iter().enumerate().all(|(n, &label)| label == n as i64) {
-            return build.cast(classes, infc_tensor::DType::I64);
+        let labels = match self {
+            Self::Numbers(labels) if labels.iter().enumerate().all(|(n, &label)| label == n as i64) => {
+                return build.cast(classes, DType::I64);
+            }
+            Self::Numbers(labels) => Tensor::from_elements(&[labels.len()], labels),
+            Self::Texts(labels) => Tensor::from_strings(&[labels.len()], labels.clone()),
+        };
+        let labels = build.constant("labels", labels.expect("as many as there are"));
+        if matches!(self, Self::Numbers(_)) {
+            return build.gather(&labels, classes, 0);
         }
-        let labels = Tensor::from_elements(&[self.len()], &self.0);
-        let labels = build.constant("labels", labels.expect("as many as the shape says"));
-        build.gather(&labels, classes, 0)
+        let op = HostOp {
+            op_type: "Gather".to_owned(),
+            domain: String::new(),
+            opset: 13,
+            attributes: Attributes::new(),
+            graphs: Subgraphs::default(),
+            inputs: vec![true, true],
+            outputs: vec![true],
+            produces: Vec::new(),
+            reason: "labels are strings".to_owned(),
+        };
+        let ty = TensorType::new(DType::String, classes.shape().to_vec());
+        Ok(build.host(op, &[&labels, classes], vec![ty])?.remove(0))
     }
 }

@@ -1,4 +1,4 @@
-//! What both ways to compute trees share: columns of features, tables of constants, and the leaves that rows come to.
+//! Tables of constants, and what both ways to compute trees share: columns of features, and the leaves that rows come to.
 
 use super::interval::{Columns, Interval};
 use crate::build::{Builder, Result, var};
@@ -6,6 +6,9 @@ use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, UnaryOp};
 use infc_tensor::{DType, Tensor};
+
+/// Models with larger tables than of so many elements are left to the host.
+pub(super) const MAX_TABLE: usize = 1 << 22;
 
 /// Which leaves rows come to.
 pub(super) struct Reached {

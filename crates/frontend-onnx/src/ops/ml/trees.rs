@@ -4,8 +4,9 @@
 //! all tests at once ([`super::words`]), which is quicker for many rows of small trees, or one behind the other ([`super::walk`]).
 
 use super::interval::Columns;
+use super::linear::with_numbers;
 use super::post::{Labels, PostTransform};
-use super::tables::{self, Reached, floats};
+use super::tables::{self, MAX_TABLE, Reached, floats};
 use super::walk::{self, Node, Walk};
 use super::words::{self, Word};
 use super::{Operator, table};
@@ -16,7 +17,7 @@ use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
 use infc_ir::kernel::Reducer;
-use infc_ir::scalar::{BinaryOp, CompareOp, Const, UnaryOp};
+use infc_ir::scalar::{BinaryOp, CompareOp, Const};
 use infc_reference::Forest;
 use infc_tensor::DType;
 
@@ -26,8 +27,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("TreeEnsembleRegressor", 1, regress),
 ];
 
-/// More tests or nodes than these are left to the host.
-const MAX_TABLE: usize = 1 << 22;
+const BASE_VALUES: &str = "base_values";
 
 /// Rows where nobody knows how many there are.
 const ROWS: i64 = 1000;
@@ -59,20 +59,6 @@ fn base_values(call: &Call<'_>) -> Result<Vec<f64>> {
     Ok(call.floats("base_values")?.unwrap_or_default().iter().map(|&v| f64::from(v)).collect())
 }
 
-/// Adds a number per target, if there are any.
-fn with_base(build: &mut Builder, scores: &Tracked, base: &[f64], targets: usize) -> Result<Tracked> {
-    if base.is_empty() {
-        return Ok(scores.clone());
-    }
-    if base.len() != targets {
-        let expected = "as many as there are targets";
-        let found = base.len().to_string();
-        return Err(Problem::InvalidAttribute { attribute: "base_values", expected, found });
-    }
-    let base = floats(build, "base values", scores.dtype(), &[targets], base.iter().copied());
-    build.map(&[scores, &base], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))
-}
-
 /// `TreeEnsembleRegressor`: `[rows, targets]`, of `f32`.
 fn regress(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let aggregate = match call.string("aggregate_function", "SUM")?.as_str() {
@@ -87,7 +73,7 @@ fn regress(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let build = &mut *call.build;
     let x = table(build, &x)?;
     let scores = scores(build, &x, &forest, targets, aggregate)?;
-    let scores = with_base(build, &scores, &base, targets)?;
+    let scores = with_numbers(build, &scores, BASE_VALUES, base.into_iter())?;
     let scores = post.apply(build, &scores)?;
     Ok(vec![build.cast(&scores, DType::F32)?])
 }
@@ -130,26 +116,21 @@ fn classify(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (found, result) = if is_single {
         let base = if base.len() == 2 { base[1] } else { base.first().copied().unwrap_or(0.0) };
         let score = scores(build, &x, &forest, 1, Aggregate::Sum)?;
-        let score = with_base(build, &score, &[base], 1)?;
-        let row = build.reshape(&score, &x.shape()[..1])?;
-        let found = build.map(&[&row], |body, p| {
-            let bound = body.constant(body.dtype(p[0]), if all_positive { 0.5 } else { 0.0 });
-            let second = body.compare(CompareOp::Gt, p[0], bound);
-            body.cast(DType::I64, second)
-        })?;
-        let is_probability = all_positive && post == PostTransform::None;
-        let other = build.map(&[&score], |body, p| {
-            if is_probability {
+        let score = with_numbers(build, &score, BASE_VALUES, [base].into_iter())?;
+        let (found, both) = labels.of_sign(build, &score, if all_positive { 0.5 } else { 0.0 })?;
+        if all_positive && post == PostTransform::None {
+            // It is a probability.
+            let other = build.map(&[&score], |body, p| {
                 let one = body.constant(body.dtype(p[0]), 1.0);
                 body.binary(BinaryOp::Sub, one, p[0])
-            } else {
-                body.unary(UnaryOp::Neg, p[0])
-            }
-        })?;
-        (labels.of_numbers(build, &found)?, build.concat(&[&other, &score], 1)?)
+            })?;
+            (found, build.concat(&[&other, &score], 1)?)
+        } else {
+            (found, both)
+        }
     } else {
         let scores = scores(build, &x, &forest, classes, Aggregate::Sum)?;
-        let scores = with_base(build, &scores, &base, classes)?;
+        let scores = with_numbers(build, &scores, BASE_VALUES, base.into_iter())?;
         (labels.of_best(build, &scores)?, scores)
     };
     let result = post.apply(build, &result)?;
