@@ -167,7 +167,7 @@ pub struct Graph {
     /// What is taken for granted of dims.
     pub assumptions: Vec<Assumption>,
     /// Values that dims of inputs have in most runs, by name, as operators tell: a decoder that keeps a cache is given one
-    /// token at a time. Nothing rests on it, and text has none of it.
+    /// token at a time, trees are asked about one row. Nothing rests on it, and text has none of it.
     pub usual: Vec<(String, i64)>,
 }
 

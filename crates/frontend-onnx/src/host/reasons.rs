@@ -19,8 +19,7 @@ const RANDOM: &str = "it draws random numbers one after the other";
 const TEXT: &str = "its values are strings";
 const VALUES: &str = "its values are sequences or optionals";
 const MAP: &str = "its values are maps";
-const TABLE: &str = "it looks up tables of strings or integers, or copies columns";
-const CLASSICAL: &str = "a classical model: what is computed depends on the features, row by row";
+const TABLE: &str = "it looks up tables of strings or integers";
 
 /// The reason for an operator of a domain, if there is one.
 fn reason(domain: &str, name: &str) -> Option<&'static str> {
@@ -35,12 +34,8 @@ fn reason(domain: &str, name: &str) -> Option<&'static str> {
         ("", "TfIdfVectorizer") => "it counts runs of tokens, which may be strings",
         ("", "SequenceMap" | "SplitToSequence" | "ConcatFromSequence") => VALUES,
         ("", name) if name.starts_with("Sequence") || name.starts_with("Optional") => VALUES,
-        ("ai.onnx.ml", "LabelEncoder" | "CategoryMapper" | "OneHotEncoder" | "ArrayFeatureExtractor") => TABLE,
+        ("ai.onnx.ml", "LabelEncoder" | "CategoryMapper" | "OneHotEncoder") => TABLE,
         ("ai.onnx.ml", "ZipMap" | "CastMap" | "DictVectorizer") => MAP,
-        ("ai.onnx.ml", "Binarizer" | "FeatureVectorizer" | "Imputer" | "Normalizer" | "Scaler") => {
-            "it prepares features for a classical model, which runs on the host"
-        }
-        ("ai.onnx.ml", _) => CLASSICAL,
         _ => return None,
     })
 }

@@ -29,6 +29,7 @@ pub(super) fn find(op_type: &str, domain: &str) -> Option<Rule> {
         ("", "NonMaxSuppression") => non_max_suppression,
         ("", "RandomUniform" | "RandomNormal") => random::given,
         ("", "RandomUniformLike" | "RandomNormalLike" | "Bernoulli") => random::like,
+        ("", "Dropout") => random::dropout,
         ("", "Multinomial") => random::multinomial,
         ("", "StringConcat") => text::concat,
         ("", "StringSplit") => text::split,

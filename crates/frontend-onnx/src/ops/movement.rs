@@ -243,8 +243,7 @@ fn trilu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 
 /// Nothing, outside of training; the mask is all true (before opset 10: one, in the type of the data).
 ///
-/// Up to opset 6 an attribute told training from inference; a model that is compiled is there for inference. Where an input
-/// tells it, each run is asked to be one.
+/// Up to opset 6 an attribute told training from inference; a model that is compiled is there for inference.
 fn dropout(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     if let Some(training) = call.optional(2).filter(|_| call.opset >= 12) {
@@ -257,15 +256,7 @@ fn dropout(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
                     found: "true".to_owned(),
                 });
             }
-            None => {
-                let training = training.dims().and_then(|dims| dims.first().cloned());
-                let training = training.ok_or_else(|| call.unknown(2, "training_mode"))?;
-                call.build.require_equal(
-                    "training_mode, as there is no training here,",
-                    &training,
-                    &Dim::constant(0),
-                )?;
-            }
+            None => return Err(Problem::DynamicValue { what: "training_mode" }),
         }
     }
     let mask = if call.opset < 10 { x.dtype() } else { DType::Bool };

@@ -33,6 +33,12 @@ pub(super) fn like(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
     Ok(vec![TensorType::new(dtype(t, x.dtype())?, x.shape().to_vec())])
 }
 
+/// What it keeps, and which elements that is.
+pub(super) fn dropout(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    let x = t.call.input(0)?;
+    Ok(vec![x.ty().clone(), TensorType::new(DType::Bool, x.shape().to_vec())])
+}
+
 pub(super) fn multinomial(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
     let rows = t.call.input(0)?.shape().first().cloned().unwrap_or_else(|| Dim::constant(1));
     let samples = Dim::constant(t.call.int_or("sample_size", 1)?.max(0));

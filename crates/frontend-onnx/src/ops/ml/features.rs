@@ -1,4 +1,4 @@
-//! What prepares features: ArrayFeatureExtractor, Binarizer, Imputer, Normalizer, Scaler.
+//! What prepares features: ArrayFeatureExtractor, Binarizer, FeatureVectorizer, Imputer, Normalizer, Scaler.
 
 use super::tables::floats;
 use super::{Operator, table};
@@ -16,6 +16,7 @@ use infc_tensor::DType;
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("ArrayFeatureExtractor", 1, extract),
     Operator::new("Binarizer", 1, binarize),
+    Operator::new("FeatureVectorizer", 1, vectorize),
     Operator::new("Imputer", 1, impute),
     Operator::new("Normalizer", 1, normalize),
     Operator::new("Scaler", 1, scale),
@@ -54,6 +55,31 @@ fn binarize(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         body.cast(dtype, above)
     })?;
     Ok(vec![result])
+}
+
+/// Rows of several tables one after the other, of `f32`; of each as many features as `inputdimensions` says.
+fn vectorize(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let tables = call.variadic()?;
+    let attribute = "inputdimensions";
+    let given = call.ints(attribute)?.map(<[i64]>::to_vec);
+    if let Some(given) = given.as_ref().filter(|given| given.len() != tables.len()) {
+        let (expected, found) = ("a width for each input", given.len().to_string());
+        return Err(Problem::InvalidAttribute { attribute, expected, found });
+    }
+    let build = &mut *call.build;
+    let mut parts = Vec::with_capacity(tables.len());
+    for (n, x) in tables.iter().enumerate() {
+        let x = table(build, x)?;
+        let width = given.as_ref().map_or(x.shape()[1].clone(), |given| Dim::constant(given[n]));
+        build.require_at_least(attribute, &width, &Dim::constant(0))?;
+        build.require_at_least("the features of an input", &x.shape()[1], &width)?;
+        let part = build.slice_axis(&x, 1, Dim::constant(0), width)?;
+        parts.push(build.cast(&part, DType::F32)?);
+    }
+    for part in &parts[1..] {
+        build.require_equal("the rows of all inputs", &parts[0].shape()[0], &part.shape()[0])?;
+    }
+    Ok(vec![build.concat(&parts.iter().collect::<Vec<_>>(), 1)?])
 }
 
 /// A list that has one number for all features, or one for each, spread over `[…, features]`.

@@ -77,6 +77,10 @@ fn features_that_are_prepared() {
     is_of_kernels(&imputer(&[7.0, 8.0], f32::NAN).data(holes.clone()));
     is_of_kernels(&imputer(&[7.0], f32::NAN).data(holes.clone()).dynamic(&[0]));
     is_of_kernels(&imputer(&[7.0, 8.0], -2.0).data(holes));
+    let tables = || ml("FeatureVectorizer").data(floats(&[3, 4])).data(integers(&[3, 2]));
+    is_of_kernels(&tables().dynamic(&[0]));
+    is_of_kernels(&tables().ints("inputdimensions", &[3, 2]));
+    is_of_kernels(&ml("FeatureVectorizer").data(floats(&[4])));
     let places = Tensor::from_elements(&[1, 3], &[2i64, 0, 2]).expect("three");
     is_of_kernels(&ml("ArrayFeatureExtractor").data(floats(&[2, 4, 3])).constant(places.clone()).dynamic(&[0]));
     is_of_kernels(&ml("ArrayFeatureExtractor").data(floats(&[4])).constant(places.clone()));

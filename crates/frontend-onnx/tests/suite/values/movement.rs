@@ -177,13 +177,13 @@ fn the_middle() {
     case.ints("axes", &[-2]).dynamic(&[0, 1]).agrees();
 }
 
-/// Where an input says whether there is training, a run without is as any other, and one with it is refused.
+/// Where an input says whether there is training, the host draws what is left out, if there is; nothing declares its types.
 #[test]
 fn dropout_that_a_run_tells() {
-    let training = |on: bool| Tensor::from_bools(&[], &[on]).expect("one");
-    let case =
-        |on: bool| Case::new("Dropout", 13).data(floats(&[2, 3])).constant(Tensor::scalar(0.5f32)).data(training(on));
-    let graph = case(false).outputs(2).computes();
-    // Sessions refuse what is not as it is taken to be.
-    assert!(graph.to_string().contains(r#"assume "x2{0}" == 0"#), "{graph}");
+    for on in [false, true] {
+        let training = Tensor::from_bools(&[], &[on]).expect("one");
+        let ratio = Tensor::scalar(0.5f32);
+        let case = Case::new("Dropout", 13).int("seed", 7).data(floats(&[2, 3])).constant(ratio).data(training);
+        case.outputs(2).dynamic(&[0]).agrees();
+    }
 }
