@@ -121,6 +121,9 @@ fn with_graphs(domain: &str) -> impl Iterator<Item = (&'static str, i64)> {
     WITH_GRAPHS.iter().filter(move |(of, ..)| *of == domain).map(|&(_, name, since)| (name, since))
 }
 
+/// The newest opset of `ai.onnx.ml`, that of ONNX 1.16 and later.
+const NEWEST_ML_OPSET: i64 = 5;
+
 /// ONNX Runtime's own domain.
 const MICROSOFT: &[&[Operator]] = &[
     contrib::OPERATORS,
@@ -159,13 +162,21 @@ pub fn supported_operators(domain: &str) -> Vec<&'static str> {
     names
 }
 
+/// The newest opset of a domain.
+fn newest_opset(domain: &str) -> i64 {
+    match domain {
+        "ai.onnx.ml" => NEWEST_ML_OPSET,
+        _ => crate::NEWEST_OPSET,
+    }
+}
+
 /// The opsets of a domain in which an operator can be imported: first and last of each span, in order. The last of a
-/// span that is open is the newest opset of ONNX's own domain.
+/// span that is open is the newest opset of the domain.
 #[must_use]
 pub fn operator_opsets(domain: &str, name: &str) -> Vec<(i64, i64)> {
     let mut spans: Vec<(i64, i64)> = operators(domain)
         .filter(|o| o.name == name)
-        .map(|o| (o.since, (o.until - 1).min(crate::NEWEST_OPSET)))
+        .map(|o| (o.since, (o.until - 1).min(newest_opset(domain))))
         .chain(with_graphs(domain).filter(|o| o.0 == name).map(|o| (o.1, crate::NEWEST_OPSET)))
         .collect();
     spans.sort_unstable();

@@ -69,7 +69,7 @@ impl Operator {
 pub(crate) fn run(arguments: &OpsArgs, console: &Console) -> Result<Exit, Failure> {
     let wanted = arguments.name.as_deref().unwrap_or_default().to_lowercase();
     // What is spelled exactly so, or else those whose names contain it.
-    let domains = ["", "com.microsoft", "ai.onnx.preview.training", "ai.onnx.preview"];
+    let domains = ["", "ai.onnx.ml", "com.microsoft", "ai.onnx.preview.training", "ai.onnx.preview"];
     let names = domains.into_iter().flat_map(supported_operators);
     let mut names = names.chain(host_operators().into_iter().map(|operator| operator.name));
     let exact = names.find(|name| arguments.name.as_deref() == Some(*name));

@@ -49,6 +49,7 @@ fn operators_page() -> String {
         ));
     }
     for (domain, about) in [
+        ("ai.onnx.ml", "Of classical models (`ai.onnx.ml`)"),
         ("com.microsoft", "Of ONNX Runtime's domain `com.microsoft`"),
         ("ai.onnx.preview.training", "Of `ai.onnx.preview.training`"),
         ("ai.onnx.preview", "Of `ai.onnx.preview`"),
