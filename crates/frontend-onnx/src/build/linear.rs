@@ -8,9 +8,20 @@ use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{Op, ViewOp};
 use infc_ir::scalar::{BinaryOp, Body, ScalarOp};
 use infc_tensor::{DType, Tensor};
+use std::cell::Cell;
 
-/// Nodes that are looked through, one behind the other.
-const MAX_NODES: usize = 16;
+/// Nodes and operations that are looked through for one element, each as often as it is come to.
+const MAX_VISITS: usize = 256;
+
+/// How many more may be looked through.
+struct Visits(Cell<usize>);
+
+impl Visits {
+    fn another(&self) -> Option<()> {
+        self.0.set(self.0.get().checked_sub(1)?);
+        Some(())
+    }
+}
 
 impl Builder {
     /// The element of a tensor of integers as an expression of its coordinates, if it is a known one everywhere: linear where
@@ -30,29 +41,29 @@ impl Builder {
         }
         match (x.constant(), x.value()) {
             (Some(constant), _) => of_tensor(&constant.tensor),
-            (None, Some(value)) => self.element_of_value(value, MAX_NODES),
+            (None, Some(value)) => self.element_of_value(value, &Visits(Cell::new(MAX_VISITS))),
             (None, None) => None,
         }
     }
 
-    fn element_of_value(&self, value: ValueId, most: usize) -> Option<IndexExpr> {
-        let most = most.checked_sub(1)?;
+    fn element_of_value(&self, value: ValueId, visits: &Visits) -> Option<IndexExpr> {
+        visits.another()?;
         let (_, node) = self.graph.producer(value)?;
         match (&node.op, &node.inputs[..]) {
             (Op::Constant(constant), _) => of_tensor(&constant.tensor),
             (Op::DimValue(dim), _) => Some(dim.clone()),
-            (Op::View(view), &[of]) => self.element_of_view(view, of, most),
+            (Op::View(view), &[of]) => self.element_of_view(view, of, visits),
             (Op::Map(map), inputs) => {
-                let known = |n: u8| self.element_of_value(*inputs.get(usize::from(n))?, most);
+                let known = |n: u8| self.element_of_value(*inputs.get(usize::from(n))?, visits);
                 let &[result] = &map.results[..] else { return None };
-                element_of_body(&map.body, result, &known)
+                element_of_body(&map.body, result, &known, visits)
             }
             _ => None,
         }
     }
 
     /// Of parts that were put together, a view may see one alone.
-    fn element_of_view(&self, view: &ViewOp, of: ValueId, most: usize) -> Option<IndexExpr> {
+    fn element_of_view(&self, view: &ViewOp, of: ValueId, visits: &Visits) -> Option<IndexExpr> {
         if !view.map.valid.is_empty() {
             return None;
         }
@@ -71,14 +82,20 @@ impl Builder {
             })?;
             index[concat.axis] = Dim::constant(at - before);
         }
-        Some(self.element_of_value(of, most)?.substitute_vars(&index))
+        Some(self.element_of_value(of, visits)?.substitute_vars(&index))
     }
 }
 
 /// The expression of an element of a body, where those of its parameters are known.
-fn element_of_body(body: &Body, id: ScalarId, known: &dyn Fn(u8) -> Option<IndexExpr>) -> Option<IndexExpr> {
+fn element_of_body(
+    body: &Body,
+    id: ScalarId,
+    known: &dyn Fn(u8) -> Option<IndexExpr>,
+    visits: &Visits,
+) -> Option<IndexExpr> {
+    visits.another()?;
     let is_number = |id: ScalarId| matches!(body.dtype(id), DType::I64 | DType::I32);
-    let of = |id: ScalarId| element_of_body(body, id, known);
+    let of = |id: ScalarId| element_of_body(body, id, known, visits);
     match &body.ops[id] {
         _ if !is_number(id) => None,
         ScalarOp::Const(value) => Some(Dim::constant(value.to_f64() as i64)).filter(|_| value.to_f64().abs() < 1e15),

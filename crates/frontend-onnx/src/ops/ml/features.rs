@@ -2,7 +2,7 @@
 
 use super::tables::floats;
 use super::{Operator, table};
-use crate::build::{Builder, Result, product, var};
+use crate::build::{Builder, Result, mismatch, product, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::ops::gather;
@@ -27,12 +27,13 @@ fn extract(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, positions) = (call.input(0)?, call.input(1)?);
     let build = &mut *call.build;
     let x = match x.rank() {
+        0 => return Err(mismatch("an axis of features", x.shape())),
         1 => build.insert_axis(&x, 0)?,
         _ => x,
     };
     let count = product(positions.shape())?;
     let positions = build.reshape(&positions, &[count])?;
-    Ok(vec![gather::gather_along(build, &x, &positions, x.rank().saturating_sub(1))?])
+    Ok(vec![gather::gather_along(build, &x, &positions, x.rank() - 1)?])
 }
 
 /// Floats or numbers, as they come.

@@ -17,7 +17,7 @@ use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
 use infc_ir::kernel::Reducer;
-use infc_ir::scalar::{BinaryOp, CompareOp, Const};
+use infc_ir::scalar::{BinaryOp, CompareOp, Const, ScalarOp};
 use infc_reference::Forest;
 use infc_tensor::DType;
 
@@ -156,8 +156,10 @@ impl Form {
     /// The forms of a forest that there are, with their columns.
     fn all(forest: &Forest, dtype: DType) -> Vec<(Self, Columns)> {
         let (mut of_words, mut of_walk) = (Columns::default(), Columns::default());
-        let words = words::words(forest, dtype, MAX_TABLE, &mut of_words);
-        let walk = Walk::of(forest, dtype, MAX_TABLE, &mut of_walk);
+        // Trees that share parts have each of their own; that many do so is no tree that anything exports.
+        let nodes = MAX_TABLE.min(4 * (forest.branches.len() + forest.leaves.len()));
+        let words = words::words(forest, dtype, (nodes, MAX_TABLE), &mut of_words);
+        let walk = Walk::of(forest, dtype, nodes, &mut of_walk);
         let words = words.map(|words| (Self::Words(words), of_words));
         words.into_iter().chain(walk.map(|walk| (Self::Walk(walk), of_walk))).collect()
     }
@@ -167,8 +169,7 @@ impl Form {
         let rows = rows as f64;
         match self {
             Self::Words(words) => {
-                let tests: usize = words.iter().map(|word| word.tests.len()).sum();
-                (1.0 + 0.75 * (rows / 16.0).ceil()) * tests as f64 + 2.7 * rows * words.len() as f64
+                (1.0 + 0.75 * (rows / 16.0).ceil()) * words::table_len(words) as f64 + 2.7 * rows * words.len() as f64
             }
             Self::Walk(walk) => walk.depth as f64 * (300.0 + 3.0 * rows * walk.roots.len() as f64),
         }
@@ -216,14 +217,16 @@ fn cheapest(forms: &[(Form, Columns)], rows: i64) -> Option<usize> {
     (0..forms.len()).min_by(|&a, &b| forms[a].0.costs(rows).total_cmp(&forms[b].0.costs(rows)))
 }
 
-/// The scores of rows `[rows, features]` for each target, `[rows, targets]`, of the rows' type; 0 where no leaf speaks of one.
-fn scores(build: &mut Builder, x: &Tracked, forest: &Forest, targets: usize, aggregate: Aggregate) -> Result<Tracked> {
-    let dtype = x.dtype();
-    let not_here = |found: &str| Problem::UnsupportedAttribute {
+fn not_here(found: &str) -> Problem {
+    Problem::UnsupportedAttribute {
         attribute: "nodes_modes",
         expected: "trees of few nodes that compare with one number each",
         found: found.to_owned(),
-    };
+    }
+}
+
+/// Leaves to the host what is too large, and what is wrong.
+fn check(forest: &Forest, targets: usize) -> Result<()> {
     if forest.leaves.iter().flatten().any(|&(target, _)| target >= targets) {
         return Err(not_here("a target that does not exist"));
     }
@@ -233,7 +236,13 @@ fn scores(build: &mut Builder, x: &Tracked, forest: &Forest, targets: usize, agg
     if forest.branches.iter().any(|branch| branch.feature >= MAX_TABLE) {
         return Err(not_here("many features"));
     }
-    let rows = x.shape()[0].clone();
+    Ok(())
+}
+
+/// The scores of rows `[rows, features]` for each target, `[rows, targets]`, of the rows' type; 0 where no leaf speaks of one.
+fn scores(build: &mut Builder, x: &Tracked, forest: &Forest, targets: usize, aggregate: Aggregate) -> Result<Tracked> {
+    check(forest, targets)?;
+    let (dtype, rows) = (x.dtype(), x.shape()[0].clone());
     if forest.roots.is_empty() {
         let zero = build.scalar(dtype, 0.0);
         return build.broadcast(&zero, &[rows, Dim::constant(targets as i64)]);
@@ -250,26 +259,22 @@ fn scores(build: &mut Builder, x: &Tracked, forest: &Forest, targets: usize, agg
 
     // A target for each unit alone, or all targets for all.
     let own = if targets > 1 && aggregate == Aggregate::Sum { form.targets(forest) } else { None };
-    let order = match &own {
-        Some(own) => grouped(own, targets),
-        None => (0..form.units()).map(Some).collect(),
-    };
+    let grouped = own.and_then(|own| grouped(&own, targets));
+    let outer = if grouped.is_some() { 1 } else { targets };
+    let order = grouped.unwrap_or_else(|| (0..form.units()).map(Some).collect());
     let found = form.reached(build, &columns, &order)?;
-    let nothing = match aggregate {
-        Aggregate::Min => f64::INFINITY,
-        Aggregate::Max => f64::NEG_INFINITY,
-        Aggregate::Sum | Aggregate::Average => 0.0,
-    };
+    if found.leaves.len().saturating_mul(outer) > 4 * MAX_TABLE {
+        return Err(not_here("many leaves"));
+    }
     let weight = |target: usize, leaf: Option<usize>| {
         let all = leaf.into_iter().flat_map(|leaf| &forest.leaves[leaf]);
-        let of_target = all.filter(|&&(t, _)| own.is_some() || t == target).map(|&(_, weight)| weight);
+        let of_target = all.filter(|&&(t, _)| outer < targets || t == target).map(|&(_, weight)| weight);
         match aggregate {
             Aggregate::Sum | Aggregate::Average => of_target.sum(),
-            Aggregate::Min => of_target.fold(nothing, f64::min),
-            Aggregate::Max => of_target.fold(nothing, f64::max),
+            Aggregate::Min => of_target.fold(aggregate.nothing(), f64::min),
+            Aggregate::Max => of_target.fold(aggregate.nothing(), f64::max),
         }
     };
-    let outer = if own.is_some() { 1 } else { targets };
     let weights = (0..outer).flat_map(|target| found.leaves.iter().map(move |&leaf| (target, leaf)));
     let weights = weights.map(|(target, leaf)| weight(target, leaf));
     let weights = floats(build, "weights of leaves", dtype, &[outer, found.leaves.len()], weights);
@@ -278,38 +283,63 @@ fn scores(build: &mut Builder, x: &Tracked, forest: &Forest, targets: usize, agg
     let weights = match &found.exists {
         None => weights,
         Some(exists) => build.map(&[exists, &weights], |body, p| {
-            let nothing = body.constant(dtype, nothing);
+            let nothing = body.constant(dtype, aggregate.nothing());
             body.select(p[0], p[1], nothing)
         })?,
     };
-    let per_target = order.len() / (targets / outer);
-    let shape = [Dim::constant(targets as i64), Dim::constant(per_target as i64), rows];
+    let units = order.len() / (targets / outer);
+    let shape = [Dim::constant(targets as i64), Dim::constant(units as i64), rows];
     let weights = build.reshape(&weights, &shape)?;
-    let reducer = match aggregate {
-        Aggregate::Sum | Aggregate::Average => Reducer::sum(dtype),
-        Aggregate::Min => Reducer::binary(BinaryOp::Min, Const::from_f64(dtype, nothing)),
-        Aggregate::Max => Reducer::binary(BinaryOp::Max, Const::from_f64(dtype, nothing)),
-    };
-    let scores = build.reduce(&[&weights], &[1], reducer, |_, p| p.to_vec())?.remove(0);
-    let trees = forest.roots.len() as f64;
-    let scores = build.map(&[&scores], |body, p| match aggregate {
-        Aggregate::Sum => p[0],
-        Aggregate::Average => {
-            let trees = body.constant(dtype, trees);
-            body.binary(BinaryOp::Div, p[0], trees)
-        }
-        Aggregate::Min | Aggregate::Max => {
-            let (none, zero) = (body.constant(dtype, nothing), body.constant(dtype, 0.0));
-            let is_none = body.compare(CompareOp::Eq, p[0], none);
-            body.select(is_none, zero, p[0])
-        }
-    })?;
+    let scores = aggregate.fold(build, &weights, forest.roots.len())?;
     build.transpose(&scores, &[1, 0])
 }
 
-/// The units of each target, one target behind the other, each with as many as the greatest has.
-fn grouped(of_units: &[usize], targets: usize) -> Vec<Option<usize>> {
-    let of = |target: usize| (0..of_units.len()).filter(move |&n| of_units[n] == target).map(Some);
-    let most = (0..targets).map(|target| of(target).count()).max().unwrap_or(0);
-    (0..targets).flat_map(|target| of(target).chain(std::iter::repeat(None)).take(most)).collect()
+impl Aggregate {
+    /// The weight of a leaf that has none.
+    fn nothing(self) -> f64 {
+        match self {
+            Aggregate::Min => f64::INFINITY,
+            Aggregate::Max => f64::NEG_INFINITY,
+            Aggregate::Sum | Aggregate::Average => 0.0,
+        }
+    }
+
+    /// Of the weights that units of so many trees have for rows, `[targets, units, rows]`, the scores, `[targets, rows]`.
+    fn fold(self, build: &mut Builder, weights: &Tracked, trees: usize) -> Result<Tracked> {
+        let dtype = weights.dtype();
+        let nothing = Const::from_f64(dtype, self.nothing());
+        let reducer = match self {
+            Aggregate::Sum | Aggregate::Average => Reducer::sum(dtype),
+            Aggregate::Min => Reducer::binary(BinaryOp::Min, nothing),
+            Aggregate::Max => Reducer::binary(BinaryOp::Max, nothing),
+        };
+        let scores = build.reduce(&[weights], &[1], reducer, |_, p| p.to_vec())?.remove(0);
+        build.map(&[&scores], |body, p| match self {
+            Aggregate::Sum => p[0],
+            Aggregate::Average => {
+                let trees = body.constant(dtype, trees as f64);
+                body.binary(BinaryOp::Div, p[0], trees)
+            }
+            Aggregate::Min | Aggregate::Max => {
+                let (none, zero) = (body.push(ScalarOp::Const(nothing)), body.constant(dtype, 0.0));
+                let is_none = body.compare(CompareOp::Eq, p[0], none);
+                body.select(is_none, zero, p[0])
+            }
+        })
+    }
+}
+
+/// The units of each target, one target behind the other, each with as many as the greatest has; `None` if most of these would
+/// be none.
+fn grouped(of_units: &[usize], targets: usize) -> Option<Vec<Option<usize>>> {
+    let mut of_targets = vec![Vec::new(); targets];
+    for (unit, &target) in of_units.iter().enumerate() {
+        of_targets[target].push(Some(unit));
+    }
+    let most = of_targets.iter().map(Vec::len).max().unwrap_or(0);
+    if most.saturating_mul(targets) > 2 * of_units.len() {
+        return None;
+    }
+    of_targets.iter_mut().for_each(|units| units.resize(most, None));
+    Some(of_targets.concat())
 }

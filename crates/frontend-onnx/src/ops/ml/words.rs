@@ -49,33 +49,45 @@ struct Span {
     end: usize,
 }
 
-/// The words of a forest whose features are numbers of this type; `None` if it has a test that is no interval, or more than so
-/// many tests.
-pub(super) fn words(forest: &Forest, dtype: DType, most_tests: usize, columns: &mut Columns) -> Option<Vec<Word>> {
-    let (mut words, mut tests) = (Vec::new(), 0);
+/// The words of a forest whose features are numbers of this type; `None` if it has a test that is no interval, a tree of
+/// more than so many nodes, or tables of more than so many tests ([`table_len`]).
+pub(super) fn words(
+    forest: &Forest,
+    dtype: DType,
+    (nodes, most): (usize, usize),
+    columns: &mut Columns,
+) -> Option<Vec<Word>> {
+    let mut words = Vec::new();
+    let mut tests = 0;
     for &root in &forest.roots {
-        let (leaves, spans) = spread(forest, root, most_tests)?;
+        let (leaves, spans) = spread(forest, root, nodes)?;
         let is_tree = leaves.len() <= LEAVES;
-        for (n, leaves) in leaves.chunks(LEAVES).enumerate() {
-            let first = n * LEAVES;
-            let reaches = |span: &&Span| span.start < first + LEAVES && span.end > first;
-            let mut word = Word { tests: Vec::new(), leaves: leaves.to_vec(), is_tree };
-            for span in spans.iter().filter(reaches) {
-                let interval = Interval::of(&forest.branches[span.branch], dtype, columns)?;
+        let word = |leaves: &[usize]| Word { tests: Vec::new(), leaves: leaves.to_vec(), is_tree };
+        let mut of_tree: Vec<Word> = leaves.chunks(LEAVES).map(word).collect();
+        for span in &spans {
+            let interval = Interval::of(&forest.branches[span.branch], dtype, columns)?;
+            let reached = span.start / LEAVES..span.end.div_ceil(LEAVES);
+            tests += reached.len();
+            if tests > most {
+                return None;
+            }
+            for n in reached {
+                let first = n * LEAVES;
                 let then = bits(span.start, span.middle, first);
                 // In a word that is a whole tree the first leaf that is left counts.
                 let passed = if is_tree { u32::MAX } else { !bits(span.middle, span.end, first) };
                 let (held, missed) = if interval.swapped { (!then, passed) } else { (passed, !then) };
-                word.tests.push(Entry { interval, held, missed });
+                of_tree[n].tests.push(Entry { interval, held, missed });
             }
-            tests += word.tests.len();
-            words.push(word);
         }
-        if tests > most_tests {
-            return None;
-        }
+        words.append(&mut of_tree);
     }
-    Some(words)
+    (table_len(&words) <= most).then_some(words)
+}
+
+/// Tests in the tables of words, each of which has as many as the greatest.
+pub(super) fn table_len(words: &[Word]) -> usize {
+    words.iter().map(|word| word.tests.len()).max().unwrap_or(0) * words.len()
 }
 
 /// The bits of the leaves from `start` to `end` in the word that begins with leaf `first`.

@@ -242,6 +242,37 @@ fn trees_for_the_host() {
     assert!(is_hosted(&case().text("post_transform", "PROBIT").agrees()));
 }
 
+/// A tree that is one long way, and one of few nodes with more ways than could be written down.
+#[test]
+fn trees_that_are_none() {
+    let of = |count: usize, then: &dyn Fn(usize) -> i64, is_leaf: &dyn Fn(usize) -> i64| {
+        let all = |f: &dyn Fn(usize) -> i64| (0..count).map(f).collect::<Vec<i64>>();
+        let last = |n: usize| i64::from(n + 1 == count);
+        let next = all(&|n| if last(n) == 1 { 0 } else { n as i64 + 1 });
+        let features = Tensor::from_elements(&[2, 1], &[1.0f32, -1.0]).expect("two");
+        Case::new("TreeEnsemble", 5)
+            .domain("ai.onnx.ml")
+            .data(features)
+            .ints("tree_roots", &[0])
+            .ints("nodes_featureids", &vec![0; count])
+            .tensor("nodes_modes", Tensor::from_elements(&[count], &vec![0u8; count]).expect("as many"))
+            .tensor("nodes_splits", Tensor::from_elements(&[count], &vec![0.0f32; count]).expect("as many"))
+            .ints("nodes_truenodeids", &all(then))
+            .ints("nodes_falsenodeids", &next)
+            .ints("nodes_trueleafs", &all(is_leaf))
+            .ints("nodes_falseleafs", &all(&last))
+            .ints("leaf_targetids", &[0, 0])
+            .tensor("leaf_weights", floats_of(&[0.5, 2.0]))
+    };
+    let is_hosted = |graph: &Graph| graph.order.iter().any(|&id| matches!(graph.nodes[id].op, Op::Host(_)));
+    let chain = of(20_000, &|_| 1, &|_| 1);
+    assert!(is_hosted(&chain.computes()));
+    let ways = of(40, &|n| (n as i64 + 1) % 40, &|n| i64::from(n == 39));
+    assert!(is_hosted(&ways.computes()));
+    // A short chain is a tree like others.
+    is_of_kernels(&of(100, &|_| 1, &|_| 1));
+}
+
 /// By position, as the newest operator has them, with a set to be a member of.
 #[test]
 fn trees_by_position() {
