@@ -33,7 +33,15 @@ impl Progression {
             _ => return None,
         };
         let start = match start.as_const() {
-            Some(from_end) if from_end < 0 => extent.clone() + from_end,
+            // From the end, which all of them have to be.
+            Some(from_end) if from_end < 0 => {
+                let count = axis.map_or(Some(1), |axis| positions.shape()[axis].as_const())?;
+                let last = count.checked_sub(1)?.checked_mul(step)?.checked_add(from_end)?;
+                if last >= 0 {
+                    return None;
+                }
+                extent.clone() + from_end
+            }
             _ => start,
         };
         (build.ranges().le(&Dim::constant(0), &start) == Proof::Yes).then_some(Self { start, step, axis })

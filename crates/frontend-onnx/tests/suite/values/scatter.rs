@@ -97,8 +97,8 @@ fn slices_that_are_assigned() {
             let case = case(shape, grid(axes), updates);
             assert!(!searches(&case.agrees()), "{axes:?}");
         }
-        // The same position twice, backwards, and not evenly apart.
-        for at in [&[1, 1, 1][..], &[2, 1, 0], &[0, 1, 3]] {
+        // The same position twice, backwards, not evenly apart, and around the end.
+        for at in [&[1, 1, 1][..], &[2, 1, 0], &[0, 1, 3], &[-1, 0, 1], &[-2, 0, 2], &[-3, -2, -1]] {
             case(&[4, 2], indices(&[3, 1], at), &[3, 2]).agrees();
         }
     }
