@@ -32,7 +32,84 @@ fn two_classes_share_a_score() {
     ];
     let found = run("LinearClassifier", &attributes, &[&x], 2).unwrap();
     assert_eq!(found[0].strings().unwrap(), ["yes", "no"]);
-    assert_eq!(found[1].elements::<f32>().unwrap(), [-1.0, 1.0, 2.0, -2.0]);
+    assert_eq!(found[1].elements::<f32>().unwrap(), [0.0, 1.0, 3.0, -2.0]);
+}
+
+#[track_caller]
+fn is_near(found: &Tensor, expected: &[f32]) {
+    let found = found.elements::<f32>().unwrap();
+    let near = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5);
+    assert!(found.len() == expected.len() && near, "{found:?}, expected {expected:?}");
+}
+
+/// Scores of two classes of which one has a score, as ONNX Runtime 1.32 gives them; ONNX does not say.
+#[test]
+fn scores_of_two_classes_by_one() {
+    let text = |text: &str| Attribute::String(text.to_owned());
+    let x = table(2, &[1.0, 2.0, -1.0, 0.5]);
+    let labels = ("classlabels_ints", Attribute::Ints(vec![3, 4]));
+    for (post, expected) in [
+        ("NONE", [-2.1, 3.1, 1.4, -0.4]),
+        ("LOGISTIC", [0.043_107, 0.956_893, 0.598_688, 0.401_312]),
+        ("SOFTMAX", [-2.1, 3.1, 1.4, -0.4]),
+    ] {
+        let linear = [
+            ("coefficients", Attribute::Floats(vec![1.0, 1.0])),
+            ("intercepts", Attribute::Floats(vec![0.1])),
+            ("post_transform", text(post)),
+            labels.clone(),
+        ];
+        is_near(&run("LinearClassifier", &linear, &[&x], 2).unwrap()[1], &expected);
+    }
+    for (post, expected) in [
+        ("NONE", [1.223, -1.223, 1.031, -1.031]),
+        ("LOGISTIC", [0.772_6, 0.227_4, 0.737_1, 0.262_9]),
+        ("SOFTMAX", [2.223, -1.223, 2.031, -1.031]),
+    ] {
+        let machine = [
+            ("coefficients", Attribute::Floats(vec![0.5, -0.25, 0.75])),
+            ("kernel_type", text("RBF")),
+            ("kernel_params", Attribute::Floats(vec![0.5, 0.0, 3.0])),
+            ("post_transform", text(post)),
+            ("rho", Attribute::Floats(vec![-1.2])),
+            ("support_vectors", Attribute::Floats(vec![1.0, 0.0, 0.0, 1.0, -1.0, -1.0])),
+            ("vectors_per_class", Attribute::Ints(vec![2, 1])),
+            labels.clone(),
+        ];
+        let found = run("SVMClassifier", &machine, &[&x], 2).unwrap();
+        assert_eq!(found[0].elements::<i64>().unwrap(), [4, 4]);
+        let found = found[1].elements::<f32>().unwrap();
+        let near = found.iter().zip(&expected).all(|(a, b): (&f32, &f32)| (a - b).abs() < 6e-4);
+        assert!(found.len() == 4 && near, "{found:?}, expected {expected:?}");
+    }
+    for (post, weights, expected) in [
+        ("NONE", [0.3, 0.9], [0.1, 0.9, 0.7, 0.3]),
+        ("LOGISTIC", [0.3, 0.9], [0.289_051, 0.710_949, 0.425_557, 0.574_443]),
+        ("SOFTMAX", [0.3, 0.9], [0.1, 0.9, 0.7, 0.3]),
+        ("NONE", [-0.3, 0.9], [-0.9, 0.9, 0.3, -0.3]),
+        ("LOGISTIC", [-0.3, 0.9], [0.289_051, 0.710_949, 0.574_443, 0.425_557]),
+        ("SOFTMAX", [-0.3, 0.9], [-0.9, 0.9, 0.3, -0.3]),
+    ] {
+        let ints = |list: &[i64]| Attribute::Ints(list.to_vec());
+        let tree = [
+            ("nodes_treeids", ints(&[0, 0, 0])),
+            ("nodes_nodeids", ints(&[0, 1, 2])),
+            ("nodes_featureids", ints(&[0, 0, 0])),
+            ("nodes_modes", texts(&["BRANCH_LEQ", "LEAF", "LEAF"])),
+            ("nodes_values", Attribute::Floats(vec![0.5, 0.0, 0.0])),
+            ("nodes_truenodeids", ints(&[1, 0, 0])),
+            ("nodes_falsenodeids", ints(&[2, 0, 0])),
+            ("class_treeids", ints(&[0, 0])),
+            ("class_nodeids", ints(&[1, 2])),
+            ("class_ids", ints(&[0, 0])),
+            ("class_weights", Attribute::Floats(weights.to_vec())),
+            ("classlabels_int64s", ints(&[4, 9])),
+            ("post_transform", text(post)),
+        ];
+        let found = run("TreeEnsembleClassifier", &tree, &[&x], 2).unwrap();
+        assert_eq!(found[0].elements::<i64>().unwrap(), [9, 4]);
+        is_near(&found[1], &expected);
+    }
 }
 
 /// x0 ≤ 0.5 ? (x1 ≤ 2 ? 1 : 2) : 3, and a second tree that is one leaf of 10.

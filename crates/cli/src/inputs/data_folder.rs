@@ -70,6 +70,13 @@ fn load_one(folder: &Path, name: Option<String>, entry: &Entry) -> Result<DataSe
     if folder.join(&extra).is_file() {
         return Err(bad(format!("it holds {extra}, the model has {} inputs", inputs.len())));
     }
+    let extra = format!("output_{}.pb", entry.outputs.len());
+    if folder.join(&extra).is_file() {
+        let count = entry.outputs.len();
+        return Err(bad(format!(
+            "it holds {extra}, the model has {count} outputs (one that is listed twice counts once)"
+        )));
+    }
     let expected = entry.outputs.iter().enumerate();
     let expected = expected
         .map(|(index, port)| {

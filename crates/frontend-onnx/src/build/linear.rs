@@ -1,8 +1,8 @@
 //! Numbers that follow from where they stand: grids of positions, as exporters write assignments to slices.
 
-use super::Builder;
+use super::{Builder, check_complexity};
 use crate::known::Item;
-use crate::tracked::{Contents, Tracked, static_len};
+use crate::tracked::{Contents, Tracked};
 use infc_ir::entity::{EntityId, ScalarId, ValueId, VarId};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{Op, ViewOp};
@@ -35,12 +35,17 @@ impl Builder {
             Contents::Uniform(item) => return of_item(item),
             Contents::Items(items) => {
                 let items: Vec<Dim> = items.iter().map(of_item).collect::<Option<_>>()?;
-                return linear(x.shape(), |n| items.get(n).cloned());
+                let first = items.first()?.clone();
+                let apart = |item: &Dim| (item.clone() - first.clone()).as_const();
+                let extents: Vec<usize> =
+                    x.shape().iter().map(|d| usize::try_from(d.as_const()?).ok()).collect::<Option<_>>()?;
+                let apart: Vec<i64> = items.iter().map(apart).collect::<Option<_>>()?;
+                return Some(first.clone() + linear(&extents, &apart)?);
             }
             Contents::Unknown => {}
         }
         match (x.constant(), x.value()) {
-            (Some(constant), _) => of_tensor(&constant.tensor),
+            (Some(constant), _) => of_tensor(&constant.tensor, &[]),
             (None, Some(value)) => self.element_of_value(value, &Visits(Cell::new(MAX_VISITS))),
             (None, None) => None,
         }
@@ -50,7 +55,7 @@ impl Builder {
         visits.another()?;
         let (_, node) = self.graph.producer(value)?;
         match (&node.op, &node.inputs[..]) {
-            (Op::Constant(constant), _) => of_tensor(&constant.tensor),
+            (Op::Constant(constant), _) => of_tensor(&constant.tensor, &[]),
             (Op::DimValue(dim), _) => Some(dim.clone()),
             (Op::View(view), &[of]) => self.element_of_view(view, of, visits),
             (Op::Map(map), inputs) => {
@@ -72,17 +77,28 @@ impl Builder {
         if let Some((_, node)) = self.graph.producer(of)
             && let Op::Concat(concat) = &node.op
         {
-            let at = index[concat.axis].as_const()?;
-            let mut before = 0;
-            of = *node.inputs.iter().find(|&&part| {
-                let len = self.graph.ty(part).shape[concat.axis].as_const().unwrap_or(i64::MAX / 2);
-                let is_here = (before..before + len).contains(&at);
-                before += if is_here { 0 } else { len };
-                is_here
-            })?;
-            index[concat.axis] = Dim::constant(at - before);
+            let (part, at) = self.part_at(&node.inputs, concat.axis, index[concat.axis].as_const()?)?;
+            (of, index[concat.axis]) = (part, Dim::constant(at));
         }
-        Some(self.element_of_value(of, visits)?.substitute_vars(&index))
+        let element = match self.graph.producer(of).map(|(_, node)| &node.op) {
+            Some(Op::Constant(constant)) => of_tensor(&constant.tensor, &index)?,
+            _ => self.element_of_value(of, visits)?,
+        };
+        not_too_long(element.substitute_vars(&index))
+    }
+
+    /// The part that has a position along an axis of what parts make, and the position in it; `None` behind one whose
+    /// length only the run tells.
+    fn part_at(&self, parts: &[ValueId], axis: usize, at: i64) -> Option<(ValueId, i64)> {
+        let mut before = 0;
+        for &part in parts {
+            let len = self.graph.ty(part).shape[axis].as_const()?;
+            if (before..before + len).contains(&at) {
+                return Some((part, at - before));
+            }
+            before += len;
+        }
+        None
     }
 }
 
@@ -100,43 +116,75 @@ fn element_of_body(
         _ if !is_number(id) => None,
         ScalarOp::Const(value) => Some(Dim::constant(value.to_f64() as i64)).filter(|_| value.to_f64().abs() < 1e15),
         ScalarOp::Param(n, _) => known(*n),
-        ScalarOp::Index(expr) => Some(expr.clone()),
+        ScalarOp::Index(expr) => not_too_long(expr.clone()),
         ScalarOp::Cast(_, of_cast) if is_number(*of_cast) => of(*of_cast),
-        ScalarOp::Binary(BinaryOp::Add, a, b) => Some(of(*a)? + of(*b)?),
-        ScalarOp::Binary(BinaryOp::Sub, a, b) => Some(of(*a)? - of(*b)?),
-        ScalarOp::Binary(BinaryOp::Mul, a, b) => Some(of(*a)? * of(*b)?),
+        ScalarOp::Binary(BinaryOp::Add, a, b) => not_too_long(of(*a)? + of(*b)?),
+        ScalarOp::Binary(BinaryOp::Sub, a, b) => not_too_long(of(*a)? - of(*b)?),
+        ScalarOp::Binary(BinaryOp::Mul, a, b) => {
+            let (a, b) = (of(*a)?, of(*b)?);
+            // A product of coordinates is no grid, and might grow without a bound where these are replaced.
+            if a.uses_vars() && b.uses_vars() { None } else { not_too_long(a * b) }
+        }
         _ => None,
     }
 }
 
-fn of_tensor(tensor: &Tensor) -> Option<IndexExpr> {
+/// An expression unless working with it could take forever.
+fn not_too_long(expr: IndexExpr) -> Option<IndexExpr> {
+    check_complexity(&expr).is_ok().then_some(expr)
+}
+
+/// The element of a tensor as an expression of its coordinates, where those that are numbers in `index` have only these.
+fn of_tensor(tensor: &Tensor, index: &[IndexExpr]) -> Option<IndexExpr> {
     if !matches!(tensor.dtype(), DType::I64 | DType::I32) {
         return None;
     }
-    let numbers = tensor.to_i64_vec()?;
-    let shape: Vec<Dim> = tensor.shape().iter().map(|&d| Dim::constant(d as i64)).collect();
-    linear(&shape, |n| numbers.get(n).map(|&number| Dim::constant(number)))
+    let mut numbers = tensor.to_i64_vec().filter(|numbers| !numbers.is_empty())?;
+    let mut extents = tensor.shape().to_vec();
+    let mut inner = 1;
+    for axis in (0..extents.len()).rev() {
+        if let Some(at) = index.get(axis).and_then(IndexExpr::as_const) {
+            let at = usize::try_from(at).ok().filter(|&at| at < extents[axis])?;
+            let rows = numbers.chunks_exact(inner * extents[axis]);
+            numbers = rows.flat_map(|row| &row[at * inner..(at + 1) * inner]).copied().collect();
+            extents[axis] = 1;
+        }
+        inner *= extents[axis];
+    }
+    let &first = numbers.first()?;
+    let apart: Vec<i64> = numbers.iter().map(|number| number.checked_sub(first)).collect::<Option<_>>()?;
+    Some(linear(&extents, &apart)? + first)
 }
 
-/// `first + Σ step · coordinate` of all elements in row-major order, if they are that.
-fn linear(shape: &[Dim], element: impl Fn(usize) -> Option<Dim>) -> Option<IndexExpr> {
-    let count = static_len(shape)?;
-    let extents: Vec<usize> = shape.iter().map(|d| d.as_const().map(|d| d as usize)).collect::<Option<_>>()?;
-    let first = element(0)?;
-    let strides: Vec<usize> = (0..extents.len()).map(|n| extents[n + 1..].iter().product()).collect();
-    let step = |axis: usize| match extents[axis] {
-        0 | 1 => Some(0),
-        _ => (element(strides[axis])? - first.clone()).as_const(),
-    };
-    let steps: Vec<i64> = (0..extents.len()).map(step).collect::<Option<_>>()?;
-    let expected = |n: usize| {
-        let coordinate = |axis: usize| (n / strides[axis] % extents[axis]) as i64;
-        (0..extents.len()).try_fold(0i64, |sum, axis| sum.checked_add(steps[axis].checked_mul(coordinate(axis))?))
-    };
-    let is_linear = |n: usize| Some((element(n)? - first.clone()).as_const()? == expected(n)?);
-    if !(0..count).all(|n| is_linear(n) == Some(true)) {
+/// `Σ step · coordinate`, if that is what all elements are in row-major order.
+fn linear(extents: &[usize], elements: &[i64]) -> Option<IndexExpr> {
+    let mut steps = vec![0; extents.len()];
+    let mut stride = 1;
+    for axis in (0..extents.len()).rev() {
+        if extents[axis] > 1 {
+            steps[axis] = *elements.get(stride)?;
+        }
+        stride *= extents[axis];
+    }
+    if elements.len() != stride {
         return None;
     }
+    // What the coordinates say, which are counted up from the last one on.
+    let (mut at, mut expected) = (vec![0; extents.len()], 0i64);
+    for &element in elements {
+        if element != expected {
+            return None;
+        }
+        for axis in (0..extents.len()).rev() {
+            at[axis] += 1;
+            if at[axis] < extents[axis] {
+                expected = expected.checked_add(steps[axis])?;
+                break;
+            }
+            expected = expected.checked_sub(steps[axis].checked_mul(extents[axis] as i64 - 1)?)?;
+            at[axis] = 0;
+        }
+    }
     let terms = (0..extents.len()).map(|axis| IndexExpr::var(VarId::from_index(axis)).scale(steps[axis]));
-    Some(first + terms.sum::<IndexExpr>())
+    Some(terms.sum::<IndexExpr>())
 }

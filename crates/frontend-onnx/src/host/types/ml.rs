@@ -147,11 +147,11 @@ fn classifier(t: &mut Typing<'_, '_>, ints: &str) -> Result<Vec<TensorType>> {
     classified(t, ints, None)
 }
 
-/// Scores of classes if they are probabilities or the machine is linear, else of pairs.
+/// Scores of classes if they are probabilities, the machine is linear, or there are two, else of pairs.
 fn svm_classifier(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
     let strings = len_of(t, "classlabels_strings");
     let classes = if strings > 0 { strings } else { len_of(t, "classlabels_ints") };
-    let by_class = len_of(t, "prob_a") > 0 || len_of(t, "support_vectors") == 0;
+    let by_class = classes == 2 || len_of(t, "prob_a") > 0 || len_of(t, "support_vectors") == 0;
     let width = if by_class { None } else { Some(classes * (classes - 1).max(0) / 2) };
     classified(t, "classlabels_ints", width)
 }

@@ -91,7 +91,6 @@ fn of_columns(
     list: &[f32],
     dtype: DType,
 ) -> Result<Tracked> {
-    let name = attribute;
     if let [one] = list {
         return Ok(build.scalar(dtype, f64::from(*one)));
     }
@@ -100,7 +99,7 @@ fn of_columns(
         let (expected, found) = ("one number, or one for each feature", list.len().to_string());
         return Err(Problem::UnsupportedAttribute { attribute, expected, found });
     }
-    let list = floats(build, name, dtype, &[list.len()], list.iter().map(|&v| f64::from(v)));
+    let list = floats(build, attribute, dtype, &[list.len()], list.iter().map(|&v| f64::from(v)));
     build.view(&list, vec![var(last)], x.shape().to_vec())
 }
 

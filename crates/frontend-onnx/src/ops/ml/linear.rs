@@ -1,6 +1,6 @@
 //! LinearRegressor and LinearClassifier.
 
-use super::post::{Labels, PostTransform};
+use super::post::{Labels, Other, PostTransform, with_numbers};
 use super::tables::floats;
 use super::{Operator, table};
 use crate::build::{Builder, Result};
@@ -9,7 +9,6 @@ use crate::error::Problem;
 use crate::ops::matmul;
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
-use infc_ir::scalar::{BinaryOp, CompareOp, UnaryOp};
 use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] =
@@ -29,25 +28,6 @@ fn scores(build: &mut Builder, x: &Tracked, count: usize, coefficients: &[f32], 
     let weights = floats(build, "coefficients", x.dtype(), &[features, count], by_feature);
     let product = matmul::product(build, x, &weights, x.dtype())?;
     with_numbers(build, &product, "intercepts", intercepts.iter().map(|&v| f64::from(v)))
-}
-
-/// Adds a number to each score of `[rows, scores]`, if there are any.
-pub(super) fn with_numbers(
-    build: &mut Builder,
-    scores: &Tracked,
-    attribute: &'static str,
-    numbers: impl ExactSizeIterator<Item = f64>,
-) -> Result<Tracked> {
-    let count = numbers.len();
-    if count == 0 {
-        return Ok(scores.clone());
-    }
-    if !scores.shape()[1].is_const(count as i64) {
-        let (expected, found) = ("as many as there are scores", count.to_string());
-        return Err(Problem::InvalidAttribute { attribute, expected, found });
-    }
-    let numbers = floats(build, attribute, scores.dtype(), &[count], numbers);
-    build.map(&[scores, &numbers], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))
 }
 
 /// `LinearRegressor`: `[rows, targets]`, of `f32`.
@@ -75,28 +55,19 @@ fn classify(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     // Where nobody knows how many features there are, the intercepts tell how many scores.
     let is_one = match x.shape()[1].as_const() {
         Some(features) => features == coefficients.len() as i64,
+        None if intercepts.is_empty() && labels.len() == 2 => {
+            let (expected, found) = ("a known number of features in a kernel", x.shape()[1].to_string());
+            return Err(Problem::UnsupportedAttribute { attribute: "coefficients", expected, found });
+        }
         None => intercepts.len() == 1,
     };
     let is_single = labels.len() == 2 && is_one;
     let count = if is_single { 1 } else { labels.len() };
     let scores = scores(build, &x, count, &coefficients, &intercepts)?;
-    let (found, scores) =
-        if is_single { labels.of_sign(build, &scores, 0.0)? } else { (labels.of_best(build, &scores)?, scores) };
-    let scores = post.apply(build, &scores)?;
+    let (found, scores) = if is_single {
+        (labels.of_second(build, &scores, 0.0)?, post.apply_to_second(build, &scores, Other::Complement)?)
+    } else {
+        (labels.of_best(build, &scores)?, post.apply(build, &scores)?)
+    };
     Ok(vec![found, build.cast(&scores, DType::F32)?])
-}
-
-impl Labels {
-    /// The labels of rows of which one score, `[rows, 1]`, says by exceeding a bound that it is the second class; with what both
-    /// classes' scores are, `[−score, score]`.
-    pub(super) fn of_sign(&self, build: &mut Builder, score: &Tracked, bound: f64) -> Result<(Tracked, Tracked)> {
-        let row = build.reshape(score, &score.shape()[..1])?;
-        let found = build.map(&[&row], |body, p| {
-            let bound = body.constant(body.dtype(p[0]), bound);
-            let second = body.compare(CompareOp::Gt, p[0], bound);
-            body.cast(DType::I64, second)
-        })?;
-        let other = build.map(&[score], |body, p| body.unary(UnaryOp::Neg, p[0]))?;
-        Ok((self.of_numbers(build, &found)?, build.concat(&[&other, score], 1)?))
-    }
 }

@@ -1,14 +1,16 @@
 //! What becomes of the scores of a row: the attribute `post_transform`, and class labels.
 
-use crate::build::{Builder, Result};
+use crate::build::{Builder, Result, var};
 use crate::call::Call;
 use crate::error::Problem;
+use crate::ops::ml::tables::floats;
 use crate::ops::reduce::first_extremum;
 use crate::ops::softmax;
 use crate::tracked::Tracked;
 use infc_ir::graph::TensorType;
+use infc_ir::index::Dim;
 use infc_ir::op::{CompositeKind, HostOp};
-use infc_ir::scalar::UnaryOp;
+use infc_ir::scalar::{BinaryOp, CompareOp, UnaryOp};
 use infc_tensor::{Attributes, DType, Subgraphs, Tensor};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,51 @@ impl PostTransform {
     }
 }
 
+/// What the score of the first of two classes is where there is one score, that of the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Other {
+    /// What is missing to 1.
+    Complement,
+    /// The opposite.
+    Negative,
+}
+
+impl PostTransform {
+    /// Of the score of the second of two classes, `[rows, 1]`, those of both, `[rows, 2]`, as ONNX Runtime has them: a score
+    /// that is not a logarithm of odds is left as it is.
+    pub(super) fn apply_to_second(self, build: &mut Builder, score: &Tracked, other: Other) -> Result<Tracked> {
+        let is_odds = self == Self::Logistic;
+        let first = build.map(&[score], |body, p| match other {
+            Other::Complement if !is_odds => {
+                let one = body.constant(body.dtype(p[0]), 1.0);
+                body.binary(BinaryOp::Sub, one, p[0])
+            }
+            _ => body.unary(UnaryOp::Neg, p[0]),
+        })?;
+        let both = build.concat(&[&first, score], 1)?;
+        if is_odds { self.apply(build, &both) } else { Ok(both) }
+    }
+}
+
+/// Adds a number to each score of `[rows, scores]`, if there are any.
+pub(super) fn with_numbers(
+    build: &mut Builder,
+    scores: &Tracked,
+    attribute: &'static str,
+    numbers: impl ExactSizeIterator<Item = f64>,
+) -> Result<Tracked> {
+    let count = numbers.len();
+    if count == 0 {
+        return Ok(scores.clone());
+    }
+    if !scores.shape()[1].is_const(count as i64) {
+        let (expected, found) = ("as many as there are scores", count.to_string());
+        return Err(Problem::InvalidAttribute { attribute, expected, found });
+    }
+    let numbers = floats(build, attribute, scores.dtype(), &[count], numbers);
+    build.map(&[scores, &numbers], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))
+}
+
 /// The names of classes.
 pub(super) enum Labels {
     Numbers(Vec<i64>),
@@ -81,10 +128,28 @@ impl Labels {
         }
     }
 
-    /// The label of the first class with the greatest score, of scores `[rows, classes]`.
+    /// The label of the first class that no other one exceeds among those behind it, of scores `[rows, classes]`: a first
+    /// score that is no number is not exceeded.
     pub(super) fn of_best(&self, build: &mut Builder, scores: &Tracked) -> Result<Tracked> {
         let best = first_extremum(build, scores, 1)?;
+        let first = build.view(scores, vec![var(0), Dim::constant(0)], scores.shape()[..1].to_vec())?;
+        let best = build.map(&[&best, &first], |body, p| {
+            let is_nan = body.unary(UnaryOp::IsNan, p[1]);
+            let zero = body.constant(body.dtype(p[0]), 0.0);
+            body.select(is_nan, zero, p[0])
+        })?;
         self.of_numbers(build, &best)
+    }
+
+    /// The labels of rows of which one score, `[rows, 1]`, says by exceeding a bound that it is the second class.
+    pub(super) fn of_second(&self, build: &mut Builder, score: &Tracked, bound: f64) -> Result<Tracked> {
+        let row = build.reshape(score, &score.shape()[..1])?;
+        let found = build.map(&[&row], |body, p| {
+            let bound = body.constant(body.dtype(p[0]), bound);
+            let second = body.compare(CompareOp::Gt, p[0], bound);
+            body.cast(DType::I64, second)
+        })?;
+        self.of_numbers(build, &found)
     }
 
     /// The labels of classes that are given by number, from 0 on.

@@ -3,8 +3,7 @@
 //! A function of each row and each support vector, and sums of these with coefficients: for each pair of classes one, which
 //! votes. Probabilities, which are coupled step by step, are left to the host.
 
-use super::linear::with_numbers;
-use super::post::{Labels, PostTransform};
+use super::post::{Labels, Other, PostTransform, with_numbers};
 use super::tables::{MAX_TABLE, floats};
 use super::{Operator, table};
 use crate::build::{Builder, Result, var};
@@ -156,7 +155,7 @@ fn weighted(
     matmul::product(build, x, &weights, x.dtype())
 }
 
-/// `SVMClassifier`: the label of each row, and scores of pairs of classes; of classes, if there are no vectors.
+/// `SVMClassifier`: the label of each row, and scores of pairs of classes; of classes, if there are two or no vectors.
 fn classify(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (machine, post) = (Machine::of(call)?, PostTransform::of(call)?);
     let labels = Labels::of(call, "classlabels_ints")?;
@@ -173,13 +172,18 @@ fn classify(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         let scores = machine.kernels(build, &x, &machine.coefficients, classes)?;
         let rho = machine.rho(1)?[0];
         let scores = with_numbers(build, &scores, "rho", vec![rho; classes].into_iter())?;
-        (labels.of_best(build, &scores)?, scores)
+        (labels.of_best(build, &scores)?, post.apply(build, &scores)?)
     } else {
         let decisions = machine.decisions(build, &x, &per_class, classes)?;
         let votes = votes(build, &decisions, classes)?;
-        (labels.of_best(build, &votes)?, decisions)
+        let scores = if classes == 2 {
+            let other = if post == PostTransform::None { Other::Negative } else { Other::Complement };
+            post.apply_to_second(build, &decisions, other)?
+        } else {
+            post.apply(build, &decisions)?
+        };
+        (labels.of_best(build, &votes)?, scores)
     };
-    let scores = post.apply(build, &scores)?;
     Ok(vec![found, build.cast(&scores, DType::F32)?])
 }
 

@@ -7,7 +7,8 @@ use infc_ir::entity::ScalarId;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, UnaryOp};
 use infc_tensor::{DType, Tensor};
 
-/// Models with larger tables than of so many elements are left to the host.
+/// Trees with more nodes, features or weights of leaves than this are left to the host; tables may be four times as large, where
+/// places are left free.
 pub(super) const MAX_TABLE: usize = 1 << 22;
 
 /// Which leaves rows come to.

@@ -4,8 +4,7 @@
 //! all tests at once ([`super::words`]), which is quicker for many rows of small trees, or one behind the other ([`super::walk`]).
 
 use super::interval::Columns;
-use super::linear::with_numbers;
-use super::post::{Labels, PostTransform};
+use super::post::{Labels, Other, PostTransform, with_numbers};
 use super::tables::{self, MAX_TABLE, Reached, floats};
 use super::walk::{self, Node, Walk};
 use super::words::{self, Word};
@@ -56,7 +55,7 @@ fn base_values(call: &Call<'_>) -> Result<Vec<f64>> {
     if let Some(tensor) = call.tensor("base_values_as_tensor")? {
         return Ok((0..tensor.len_elems()).filter_map(|n| tensor.get_f64(n)).collect());
     }
-    Ok(call.floats("base_values")?.unwrap_or_default().iter().map(|&v| f64::from(v)).collect())
+    Ok(call.floats(BASE_VALUES)?.unwrap_or_default().iter().map(|&v| f64::from(v)).collect())
 }
 
 /// `TreeEnsembleRegressor`: `[rows, targets]`, of `f32`.
@@ -117,23 +116,13 @@ fn classify(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         let base = if base.len() == 2 { base[1] } else { base.first().copied().unwrap_or(0.0) };
         let score = scores(build, &x, &forest, 1, Aggregate::Sum)?;
         let score = with_numbers(build, &score, BASE_VALUES, [base].into_iter())?;
-        let (found, both) = labels.of_sign(build, &score, if all_positive { 0.5 } else { 0.0 })?;
-        if all_positive && post == PostTransform::None {
-            // It is a probability.
-            let other = build.map(&[&score], |body, p| {
-                let one = body.constant(body.dtype(p[0]), 1.0);
-                body.binary(BinaryOp::Sub, one, p[0])
-            })?;
-            (found, build.concat(&[&other, &score], 1)?)
-        } else {
-            (found, both)
-        }
+        let (bound, other) = if all_positive { (0.5, Other::Complement) } else { (0.0, Other::Negative) };
+        (labels.of_second(build, &score, bound)?, post.apply_to_second(build, &score, other)?)
     } else {
         let scores = scores(build, &x, &forest, classes, Aggregate::Sum)?;
         let scores = with_numbers(build, &scores, BASE_VALUES, base.into_iter())?;
-        (labels.of_best(build, &scores)?, scores)
+        (labels.of_best(build, &scores)?, post.apply(build, &scores)?)
     };
-    let result = post.apply(build, &result)?;
     Ok(vec![found, build.cast(&result, DType::F32)?])
 }
 
@@ -184,11 +173,17 @@ impl Form {
     }
 
     /// For each unit the one target that all its leaves speak of; `None` if one has several.
-    fn targets(&self, forest: &Forest) -> Option<Vec<usize>> {
+    fn targets(&self, weights: &[Vec<(usize, f64)>]) -> Option<Vec<usize>> {
         let of_leaves = |leaves: &mut dyn Iterator<Item = usize>| {
-            let mut targets = leaves.flat_map(|leaf| &forest.leaves[leaf]).map(|&(target, _)| target);
-            let first = targets.next().unwrap_or(0);
-            targets.all(|target| target == first).then_some(first)
+            let mut first = None;
+            for leaf in leaves {
+                match weights[leaf][..] {
+                    [] => {}
+                    [(target, _)] if *first.get_or_insert(target) == target => {}
+                    _ => return None,
+                }
+            }
+            Some(first.unwrap_or(0))
         };
         match self {
             Self::Words(words) => words.iter().map(|word| of_leaves(&mut word.leaves.iter().copied())).collect(),
@@ -225,7 +220,7 @@ fn not_here(found: &str) -> Problem {
     }
 }
 
-/// Leaves to the host what is too large, and what is wrong.
+/// Leaves to the host what is too large, and trees that speak of what there is not.
 fn check(forest: &Forest, targets: usize) -> Result<()> {
     if forest.leaves.iter().flatten().any(|&(target, _)| target >= targets) {
         return Err(not_here("a target that does not exist"));
@@ -243,6 +238,12 @@ fn check(forest: &Forest, targets: usize) -> Result<()> {
 fn scores(build: &mut Builder, x: &Tracked, forest: &Forest, targets: usize, aggregate: Aggregate) -> Result<Tracked> {
     check(forest, targets)?;
     let (dtype, rows) = (x.dtype(), x.shape()[0].clone());
+    let of_leaves: Vec<Vec<(usize, f64)>> = forest.leaves.iter().map(|leaf| aggregate.by_target(leaf)).collect();
+    let is_finite = |weight: f64| if dtype == DType::F64 { weight.is_finite() } else { (weight as f32).is_finite() };
+    if aggregate.is_extremum() && of_leaves.iter().flatten().any(|&(_, weight)| !is_finite(weight)) {
+        // Infinity stands for a target that no leaf speaks of.
+        return Err(not_here("weights that are not finite"));
+    }
     if forest.roots.is_empty() {
         let zero = build.scalar(dtype, 0.0);
         return build.broadcast(&zero, &[rows, Dim::constant(targets as i64)]);
@@ -254,11 +255,15 @@ fn scores(build: &mut Builder, x: &Tracked, forest: &Forest, targets: usize, agg
     }
     let (form, columns) = forms.swap_remove(chosen);
     let least = columns.all.iter().map(|&(feature, _)| feature as i64 + 1).max().unwrap_or(0);
+    if x.shape()[1].as_const().is_some_and(|features| features < least) {
+        // Rows may never come to who asks for it.
+        return Err(not_here("a feature that does not exist"));
+    }
     build.require_at_least("the features of a row", &x.shape()[1], &Dim::constant(least))?;
     let columns = tables::columns(build, x, &columns)?;
 
     // A target for each unit alone, or all targets for all.
-    let own = if targets > 1 && aggregate == Aggregate::Sum { form.targets(forest) } else { None };
+    let own = if targets > 1 && aggregate == Aggregate::Sum { form.targets(&of_leaves) } else { None };
     let grouped = own.and_then(|own| grouped(&own, targets));
     let outer = if grouped.is_some() { 1 } else { targets };
     let order = grouped.unwrap_or_else(|| (0..form.units()).map(Some).collect());
@@ -266,18 +271,14 @@ fn scores(build: &mut Builder, x: &Tracked, forest: &Forest, targets: usize, agg
     if found.leaves.len().saturating_mul(outer) > 4 * MAX_TABLE {
         return Err(not_here("many leaves"));
     }
-    let weight = |target: usize, leaf: Option<usize>| {
-        let all = leaf.into_iter().flat_map(|leaf| &forest.leaves[leaf]);
-        let of_target = all.filter(|&&(t, _)| outer < targets || t == target).map(|&(_, weight)| weight);
-        match aggregate {
-            Aggregate::Sum | Aggregate::Average => of_target.sum(),
-            Aggregate::Min => of_target.fold(aggregate.nothing(), f64::min),
-            Aggregate::Max => of_target.fold(aggregate.nothing(), f64::max),
+    let mut weights = vec![aggregate.nothing(); outer * found.leaves.len()];
+    for (place, leaf) in found.leaves.iter().enumerate() {
+        for &(target, weight) in leaf.iter().flat_map(|&leaf| &of_leaves[leaf]) {
+            let target = if outer < targets { 0 } else { target };
+            weights[target * found.leaves.len() + place] = weight;
         }
-    };
-    let weights = (0..outer).flat_map(|target| found.leaves.iter().map(move |&leaf| (target, leaf)));
-    let weights = weights.map(|(target, leaf)| weight(target, leaf));
-    let weights = floats(build, "weights of leaves", dtype, &[outer, found.leaves.len()], weights);
+    }
+    let weights = floats(build, "weights of leaves", dtype, &[outer, found.leaves.len()], weights.into_iter());
     // [targets or 1, units, rows]
     let weights = build.gather(&weights, &found.places, 1)?;
     let weights = match &found.exists {
@@ -295,6 +296,29 @@ fn scores(build: &mut Builder, x: &Tracked, forest: &Forest, targets: usize, agg
 }
 
 impl Aggregate {
+    fn is_extremum(self) -> bool {
+        matches!(self, Self::Min | Self::Max)
+    }
+
+    /// The weights of a leaf, one for each target that it speaks of.
+    fn by_target(self, leaf: &[(usize, f64)]) -> Vec<(usize, f64)> {
+        let mut all = leaf.to_vec();
+        // In the order of the leaf for each.
+        all.sort_by_key(|&(target, _)| target);
+        all.dedup_by(|&mut (target, weight), (kept, sum)| {
+            let is_same = target == *kept;
+            if is_same {
+                *sum = match self {
+                    Self::Sum | Self::Average => *sum + weight,
+                    Self::Min => sum.min(weight),
+                    Self::Max => sum.max(weight),
+                };
+            }
+            is_same
+        });
+        all
+    }
+
     /// The weight of a leaf that has none.
     fn nothing(self) -> f64 {
         match self {

@@ -13,7 +13,7 @@ use infc_reference::{Forest, Next};
 use infc_tensor::DType;
 use std::collections::VecDeque;
 
-/// A longer way than this is left to the host.
+/// Forests with longer ways than this have words, or are left to the host.
 const MAX_DEPTH: usize = 64;
 
 /// A node that leads on.

@@ -44,6 +44,30 @@ fn linear_models() {
     }
 }
 
+/// A first score that is no number is exceeded by none; one behind it exceeds none.
+#[test]
+fn scores_that_are_no_numbers() {
+    let rows = [f32::NAN, 1.0, 1.0, f32::NAN, 2.0, 3.0, f32::NEG_INFINITY, 1.0];
+    let x = Tensor::from_elements(&[4, 2], &rows).expect("eight");
+    for labels in [[0, 1, 2], [7, 5, 3]] {
+        for coefficients in [[0.0, 1.0, 1.0, 0.0, 0.5, 0.5], [1.0, 0.0, 0.0, 1.0, 0.0, 2.0]] {
+            let case = ml("LinearClassifier").outputs(2).ints("classlabels_ints", &labels).data(x.clone());
+            is_of_kernels(&case.floats("coefficients", &coefficients).dynamic(&[0]));
+        }
+    }
+    let texts = ml("LinearClassifier").outputs(2).texts("classlabels_strings", &["a", "b", "c"]).data(x);
+    texts.floats("coefficients", &[0.0, 1.0, 1.0, 0.0, 0.5, 0.5]).agrees();
+}
+
+/// Where nobody knows how many features there are, the host counts how many scores the coefficients are for.
+#[test]
+fn scores_of_an_unknown_number_of_features() {
+    for count in [3, 6] {
+        let case = ml("LinearClassifier").outputs(2).ints("classlabels_ints", &[4, 9]).data(floats(&[5, 3]));
+        case.floats("coefficients", &numbers(count, 1.0)).dynamic(&[0, 1]).agrees();
+    }
+}
+
 /// Labels that are texts are looked up by the host, and nothing else is.
 #[test]
 fn labels_that_are_texts() {

@@ -97,6 +97,9 @@ fn slices_that_are_assigned() {
             let case = case(shape, grid(axes), updates);
             assert!(!searches(&case.agrees()), "{axes:?}");
         }
+        // Longer than what is looked at element by element.
+        let long = case(&[40, 60], grid(&[(1, 1, 30), (3, 1, 45)]), &[30, 45]);
+        assert!(!searches(&long.agrees()));
         // The same position twice, backwards, not evenly apart, and around the end.
         for at in [&[1, 1, 1][..], &[2, 1, 0], &[0, 1, 3], &[-1, 0, 1], &[-2, 0, 2], &[-3, -2, -1]] {
             case(&[4, 2], indices(&[3, 1], at), &[3, 2]).agrees();
@@ -139,4 +142,69 @@ fn slices_of_any_size_that_are_assigned() {
         let expected: Vec<f32> = expected.collect();
         compare("z", &found, &Tensor::from_elements(&[rows, 5], &expected).expect("as many"), 0.0);
     }
+}
+
+/// What a position is that lies behind a part whose length only the run tells.
+#[test]
+fn positions_behind_parts_of_any_length() {
+    let model = Builder::new(18)
+        .input("x", DType::F32, &[Extent::Number(10)])
+        .input("y", DType::F32, &[Extent::Number(1)])
+        .input("of", DType::F32, &[Extent::Named("N")])
+        .initializer("zero", &Tensor::scalar(0i64))
+        .initializer("one", &Tensor::scalar(1i64))
+        .initializer("more", &ints(&[7, 8, 9]))
+        .initializer("third", &indices(&[1, 1], &[2]))
+        .node(node("Shape", &["of"], &["rows"], &[]))
+        .node(node("Squeeze", &["rows"], &["count"], &[]))
+        .node(node("Range", &["zero", "count", "one"], &["range"], &[]))
+        .node(node("Concat", &["range", "more"], &["all"], &[("axis", Value::Int(0))]))
+        .node(node("Gather", &["all", "third"], &["at"], &[]))
+        .node(node("ScatterND", &["x", "at", "y"], &["z"], &[]))
+        .output("z");
+    let graph = model.import().unwrap_or_else(|e| panic!("{e}"));
+    for (rows, place) in [(1, 8), (2, 7), (5, 2)] {
+        let data = [floats(&[10]), Tensor::from_elements(&[1], &[99.0f32]).expect("one"), floats(&[rows])];
+        let symbols = symbol_values(&graph, &data).expect("any size");
+        let found = run_graph_with(&graph, &symbols, &data, &Definitions).expect("it runs").remove(0);
+        let mut expected = data[0].elements::<f32>().expect("floats").to_vec();
+        expected[place] = 99.0;
+        compare("z", &found, &Tensor::from_elements(&[10], &expected).expect("ten"), 0.0);
+    }
+}
+
+/// Powers of a position, which would be sums of thousands of products.
+#[test]
+fn positions_that_are_powers() {
+    let mut model = Builder::new(18)
+        .input("x", DType::F32, &[Extent::Number(10)])
+        .input("y", DType::F32, &[Extent::Named("N")])
+        .initializer("one", &Tensor::scalar(1i64));
+    let names: Vec<String> = (0..12).map(|n| format!("d{n}")).collect();
+    let mut sum = "zero".to_owned();
+    model = model.initializer("zero", &Tensor::scalar(0i64));
+    for name in &names {
+        let [of, rows, count, next] = ["of", "rows", "count", "sum"].map(|part| format!("{part}_{name}"));
+        model = model
+            .input(&of, DType::F32, &[Extent::Named(name)])
+            .node(node("Shape", &[&of], &[&rows], &[]))
+            .node(node("Squeeze", &[&rows], &[&count], &[]))
+            .node(node("Add", &[&sum, &count], &[&next], &[]));
+        sum = next;
+    }
+    model = model
+        .node(node("Shape", &["y"], &["updates"], &[]))
+        .node(node("Squeeze", &["updates"], &["update_count"], &[]))
+        .node(node("Add", &[&sum, "update_count"], &["end"], &[]))
+        .node(node("Range", &[&sum, "end", "one"], &["p0"], &[]));
+    for n in 0..5 {
+        let [of, to] = [n, n + 1].map(|n| format!("p{n}"));
+        model = model.node(node("Mul", &[&of, &of], &[&to], &[]));
+    }
+    let model = model
+        .initializer("last", &ints(&[-1]))
+        .node(node("Unsqueeze", &["p5", "last"], &["at"], &[]))
+        .node(node("ScatterND", &["x", "at", "y"], &["z"], &[]))
+        .output("z");
+    model.import().unwrap_or_else(|e| panic!("{e}"));
 }

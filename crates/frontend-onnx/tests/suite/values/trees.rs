@@ -231,15 +231,59 @@ fn features_of_other_types() {
     is_of_kernels(&case().data(Tensor::from_elements(&[4], &doubles[..4]).expect("as many")));
 }
 
-/// What is no comparison with a number, or is not right, is left to the host, or refused.
+/// What kernels do not compute is left to the host.
 #[test]
 fn trees_for_the_host() {
     let mut random = Random(5);
     let lists = Lists::of(&mut random, PLAIN);
     let x = rows(&mut random, 3, 4);
-    let case = || lists.case("TreeEnsembleRegressor", "target").data(x.clone());
-    let is_hosted = |graph: &Graph| graph.order.iter().any(|&id| matches!(graph.nodes[id].op, Op::Host(_)));
-    assert!(is_hosted(&case().text("post_transform", "PROBIT").agrees()));
+    let is_hosted = |case: &Case| {
+        let graph = case.computes();
+        assert!(graph.order.iter().any(|&id| matches!(graph.nodes[id].op, Op::Host(_))), "{graph}");
+    };
+    let case = |lists: &Lists| lists.case("TreeEnsembleRegressor", "target").data(x.clone());
+    is_hosted(&case(&lists).text("post_transform", "PROBIT"));
+    // Infinity is what a target has that no leaf speaks of.
+    let mut infinite = Lists::of(&mut random, PLAIN);
+    infinite.weight.fill(f32::INFINITY);
+    is_hosted(&case(&infinite).text("aggregate_function", "MIN"));
+    // A feature that rows have not, asked by a node that none of them comes to.
+    let mut unseen = Lists::default();
+    (0..5).for_each(|node| unseen.push(0, node));
+    (unseen.then, unseen.otherwise) = (vec![1, 0, 3, 0, 0], vec![2, 0, 4, 0, 0]);
+    (unseen.value[0], unseen.feature[2]) = (f32::INFINITY, 9);
+    for node in [0, 2] {
+        unseen.mode[node] = "BRANCH_LEQ".to_owned();
+    }
+    unseen.missing[0] = 1;
+    unseen.leaf = [vec![0; 3], vec![1, 3, 4], vec![0; 3]];
+    unseen.weight = vec![1.0, 2.0, 3.0];
+    is_hosted(&case(&unseen));
+}
+
+/// A leaf may speak of a target more than once, and leaves of as many as there are.
+#[test]
+fn leaves_of_many_weights() {
+    let mut random = Random(6);
+    let mut lists = Lists::of(&mut random, Drawn { targets: 40, alone: false, ..PLAIN });
+    for list in &mut lists.leaf {
+        list.extend_from_within(..);
+    }
+    lists.weight.extend_from_within(..);
+    lists.weight[0] = -7.0;
+    let x = rows(&mut random, 6, 4);
+    for aggregate in ["SUM", "AVERAGE", "MIN", "MAX"] {
+        let case = lists.case("TreeEnsembleRegressor", "target").data(x.clone()).int("n_targets", 41);
+        is_of_kernels(&case.text("aggregate_function", aggregate));
+    }
+    // So often that to ask all for each target would take forever.
+    let mut lists = Lists::default();
+    lists.push(0, 0);
+    let count = 300_000;
+    lists.leaf = [vec![0; count], vec![0; count], (0..count as i64).map(|n| n * 7 % 1_000_000).collect()];
+    lists.weight = vec![1.0; count];
+    let case = lists.case("TreeEnsembleRegressor", "target").data(rows(&mut random, 1, 4));
+    is_of_kernels(&case.int("n_targets", 1_000_000));
 }
 
 /// A tree that is one long way, and one of few nodes with more ways than could be written down.

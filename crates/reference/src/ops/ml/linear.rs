@@ -1,7 +1,7 @@
 //! `LinearRegressor` and `LinearClassifier`.
 
 use super::Rows;
-use super::post::{Labels, PostTransform, best, logistic};
+use super::post::{Labels, Other, PostTransform, best};
 use crate::call::{Call, one};
 use crate::error::{EvalError, Result};
 use crate::limits::{check_work, checked_len};
@@ -53,14 +53,7 @@ pub(crate) fn classify(call: &Call<'_>) -> Result<Vec<Tensor>> {
         if single {
             let score = row[0];
             classes.push(usize::from(score > 0.0));
-            *row = match post {
-                PostTransform::Logistic => vec![logistic(-score), logistic(score)],
-                _ => {
-                    let mut both = vec![-score, score];
-                    post.apply(&mut both);
-                    both
-                }
-            };
+            *row = post.of_second(score, Other::Complement);
         } else {
             classes.push(best(row));
             post.apply(row);

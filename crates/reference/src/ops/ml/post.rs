@@ -56,7 +56,32 @@ impl PostTransform {
     }
 }
 
-pub(crate) fn logistic(x: f64) -> f64 {
+/// What the score of the first of two classes is where there is one score, that of the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Other {
+    /// What is missing to 1.
+    Complement,
+    /// The opposite.
+    Negative,
+}
+
+impl PostTransform {
+    /// Of the score of the second of two classes those of both. ONNX does not say what they are; ONNX Runtime leaves a
+    /// score as it is that is not a logarithm of odds.
+    pub(crate) fn of_second(self, score: f64, other: Other) -> Vec<f64> {
+        let first = match other {
+            Other::Complement if self != Self::Logistic => 1.0 - score,
+            _ => -score,
+        };
+        let mut both = vec![first, score];
+        if matches!(self, Self::Logistic | Self::Probit) {
+            self.apply(&mut both);
+        }
+        both
+    }
+}
+
+fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 

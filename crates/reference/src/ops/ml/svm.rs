@@ -4,7 +4,7 @@
 //! Multi-class Classification by Pairwise Coupling", 2004, method 2.
 
 use super::Rows;
-use super::post::{Labels, PostTransform, best};
+use super::post::{Labels, Other, PostTransform, best};
 use crate::call::{Call, one};
 use crate::error::{EvalError, Result};
 use crate::limits::check_work;
@@ -106,7 +106,7 @@ pub(crate) fn regress(call: &Call<'_>) -> Result<Vec<Tensor>> {
     one(write_f64_as(DType::F32, &[rows.count, 1], values.into_iter())?)
 }
 
-/// `SVMClassifier`: the class of each row, and scores: of classes, or of pairs of them.
+/// `SVMClassifier`: the class of each row, and scores: of classes, or of pairs of more than two.
 pub(crate) fn classify(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let (rows, machine, post) = (Rows::of(call.input(0)?)?, Machine::of(call)?, PostTransform::of(call)?);
     let labels = Labels::of(call, "classlabels_ints")?;
@@ -131,7 +131,7 @@ pub(crate) fn classify(call: &Call<'_>) -> Result<Vec<Tensor>> {
         super::long_enough(prob_a, pairs, "prob_a")?;
         super::long_enough(prob_b, pairs, "prob_b")?;
     }
-    let width = if with_probabilities { classes } else { pairs };
+    let width = if with_probabilities || classes == 2 { classes } else { pairs };
     let (mut found, mut all) = (Vec::with_capacity(rows.count), Vec::new());
     for row in rows.iter() {
         let kernels = machine.kernels(row);
@@ -164,7 +164,12 @@ pub(crate) fn classify(call: &Call<'_>) -> Result<Vec<Tensor>> {
             decisions
         };
         found.push(best(if with_probabilities { &scores } else { &votes }));
-        post.apply(&mut scores);
+        if classes == 2 && !with_probabilities {
+            let other = if post == PostTransform::None { Other::Negative } else { Other::Complement };
+            scores = post.of_second(scores[0], other);
+        } else {
+            post.apply(&mut scores);
+        }
         all.extend(scores);
     }
     Ok(vec![labels.tensor(&found)?, write_f64_as(DType::F32, &[rows.count, width], all.into_iter())?])

@@ -2,7 +2,7 @@
 
 use super::Rows;
 use super::forest::{Forest, Next, bad};
-use super::post::{Labels, PostTransform, best};
+use super::post::{Labels, Other, PostTransform, best};
 use crate::call::{Call, one};
 use crate::error::{EvalError, Result};
 use crate::limits::{check_work, checked_len};
@@ -167,25 +167,22 @@ pub(crate) fn classify(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let single = classes == 2 && *is_of_one;
     let (mut found, mut all) = (Vec::with_capacity(rows.count), Vec::new());
     for scores in forest.scores(&rows, classes.max(first + 1), Aggregate::Sum)? {
-        let mut scores: Vec<f64> = if single {
+        let scores: Vec<f64> = if single {
             let base = if base.len() == 2 { base[1] } else { base.first().copied().unwrap_or(0.0) };
             let score = scores[first].unwrap_or(0.0) + base;
             found.push(usize::from(if all_positive { score > 0.5 } else { score > 0.0 }));
-            match (post, all_positive) {
-                (PostTransform::None, true) => vec![1.0 - score, score],
-                _ => vec![-score, score],
-            }
+            post.of_second(score, if all_positive { Other::Complement } else { Other::Negative })
         } else {
             if !base.is_empty() {
                 super::long_enough(&base, classes, "base_values")?;
             }
             let base_of = |n: usize| base.get(n).copied().unwrap_or(0.0);
-            let scores: Vec<f64> =
+            let mut scores: Vec<f64> =
                 scores.iter().enumerate().map(|(n, score)| score.unwrap_or(0.0) + base_of(n)).collect();
             found.push(best(&scores));
+            post.apply(&mut scores);
             scores
         };
-        post.apply(&mut scores);
         all.extend(scores);
     }
     let scores = write_f64_as(DType::F32, &[rows.count, classes], all.into_iter())?;
