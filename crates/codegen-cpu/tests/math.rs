@@ -16,6 +16,16 @@ const LANES: u16 = 16;
 
 type Unary = fn(&mut Builder, Value) -> Value;
 
+/// What a function is made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    Plain,
+    /// Products are added without being rounded.
+    Fused,
+    /// And powers of two scale by an instruction.
+    Scaled,
+}
+
 /// What a function gave for every element.
 struct Outcome {
     by: &'static str,
@@ -24,21 +34,26 @@ struct Outcome {
     results: Vec<u64>,
 }
 
-/// Evaluates a function of one or two operands for every element, in all ways there are: as made for targets without an
-/// instruction that scales by powers of two, and as made for those with it, also where it has to be spelled out after all.
+/// Evaluates a function of one or two operands for every element, in all ways there are: as made for targets that round
+/// products before they are added, for those that do not, and for those that scale by powers of two by an instruction, also
+/// where it has to be spelled out after all.
 fn evaluate(elem: Elem, inputs: &[&[u64]], f: &dyn Fn(&mut Builder, &[Value]) -> Value) -> Vec<Outcome> {
     let machines = [
-        (false, "x86-64-v2", 1.0, support::has_sse42()),
-        (false, "x86-64-v3", 0.0, support::has_avx2()),
-        (true, "x86-64-v3", 0.0, support::has_avx2()),
-        (true, "x86-64-v4", 0.0, support::has_avx512()),
+        (Made::Plain, "x86-64-v2", 1.0, support::has_sse42()),
+        (Made::Plain, "x86-64-v3", 0.0, support::has_avx2()),
+        (Made::Fused, "x86-64-v3", 0.0, support::has_avx2()),
+        (Made::Scaled, "x86-64-v3", 0.0, support::has_avx2()),
+        (Made::Scaled, "x86-64-v4", 0.0, support::has_avx512()),
     ];
     let mut outcomes = Vec::new();
-    for scales in [false, true] {
-        let function = function(elem, inputs, f, scales);
-        let by = if scales { "the interpreter, scaling" } else { "the interpreter" };
+    for (made, by) in [
+        (Made::Plain, "the interpreter"),
+        (Made::Fused, "the interpreter, fused"),
+        (Made::Scaled, "the interpreter, scaling"),
+    ] {
+        let function = function(elem, inputs, f, made);
         outcomes.push(Outcome { by, slack: 0.0, results: interpreted(elem, inputs, &function) });
-        for (_, by, slack, available) in machines.into_iter().filter(|machine| machine.0 == scales) {
+        for (_, by, slack, available) in machines.into_iter().filter(|machine| machine.0 == made) {
             if !available {
                 eprintln!("skipped: this machine does not run {by}");
                 continue;
@@ -57,9 +72,9 @@ fn evaluate(elem: Elem, inputs: &[&[u64]], f: &dyn Fn(&mut Builder, &[Value]) ->
 }
 
 /// A loop that evaluates a function for all elements.
-fn function(elem: Elem, inputs: &[&[u64]], f: &dyn Fn(&mut Builder, &[Value]) -> Value, scales: bool) -> Function {
+fn function(elem: Elem, inputs: &[&[u64]], f: &dyn Fn(&mut Builder, &[Value]) -> Value, made: Made) -> Function {
     let ty = Type::vector(elem, LANES);
-    let mut b = Builder::new("f").with_scale(scales);
+    let mut b = Builder::new("f").with_scale(made == Made::Scaled).with_fma(made != Made::Plain);
     let args = b.param(0);
     let buffers: Vec<Value> =
         (0..=inputs.len()).map(|n| b.load(Type::scalar(Elem::I64), args, 8 * n as i32, Memory::ReadOnly)).collect();

@@ -255,6 +255,10 @@ impl Arithmetic for Builder {
         self.cvt(".rn", Ty::F32, ty, a).into()
     }
 
+    fn fuses(&self) -> bool {
+        true
+    }
+
     fn whole_of(&mut self, a: Value) -> Value {
         let a = self.reg_of(a);
         self.cvt(".rzi", Ty::S32, Ty::F64, a).into()

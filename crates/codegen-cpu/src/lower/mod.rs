@@ -102,7 +102,8 @@ struct Lower<'a> {
 
 impl<'a> Lower<'a> {
     fn new(nest: &'a LoopNest, target: &Target) -> Self {
-        let mut b = Builder::new(nest.name.clone()).with_scale(target.level() == Level::X86V4);
+        let (scales, fuses) = (target.level() == Level::X86V4, target.level() != Level::X86V2);
+        let mut b = Builder::new(nest.name.clone()).with_scale(scales).with_fma(fuses);
         let args = b.param(0);
         let arguments = nest.buffers.iter().filter(|b| matches!(b.kind, BufferKind::Operand { .. })).count();
         let slot = |n: usize| i32::try_from(8 * n).expect("a kernel has fewer than 2^28 arguments");

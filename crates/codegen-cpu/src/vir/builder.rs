@@ -2,8 +2,9 @@
 //!
 //! There is no separate pass for common subexpressions, loop-invariant code or constant folding: [`Builder`] looks
 //! every pure operation up before it makes it, simplifies it ([`super::simplify`]), and places it in the outermost open
-//! block where its operands are defined. Three rules bound the floating:
+//! block where its operands are defined. Four rules bound the floating:
 //!
+//! - nothing but constants leaves a branch that is rarely taken;
 //! - loads from memory that the function writes stay where they are asked for; those from scratch memory are merged
 //!   within a block until something is stored, others never;
 //! - loads from other memory leave a loop only if it is known to run, and never leave an [`Inst::If`];
@@ -53,13 +54,22 @@ struct Frame {
     scratch: HashMap<(Op, Type), Value>,
     /// Whether the block runs at least once whenever the enclosing one does.
     executed: bool,
+    /// Whether it hardly ever runs, so that what is in it had better stay there.
+    rare: bool,
     /// Whether it has a loop in it, so that what else is in it is not hot.
     has_loop: bool,
 }
 
 impl Frame {
     fn new(executed: bool) -> Self {
-        Self { insts: Vec::new(), known: HashMap::new(), scratch: HashMap::new(), executed, has_loop: false }
+        Self {
+            insts: Vec::new(),
+            known: HashMap::new(),
+            scratch: HashMap::new(),
+            executed,
+            rare: false,
+            has_loop: false,
+        }
     }
 }
 
@@ -105,6 +115,8 @@ pub struct Builder {
     open: Vec<Open>,
     /// Whether the target has instructions for [`super::BinaryOp::Scale`] and [`super::UnaryOp::Table`].
     scales: bool,
+    /// Whether the target rounds [`super::Op::Fma`] once.
+    fuses: bool,
     /// What [`super::TileInst::Configure`] numbers, known when all of a function is.
     pub tile_shapes: Vec<super::TileShapes>,
 }
@@ -122,6 +134,7 @@ impl Builder {
             frames: vec![root],
             open: Vec::new(),
             scales: false,
+            fuses: false,
             tile_shapes: Vec::new(),
         }
     }
@@ -131,6 +144,13 @@ impl Builder {
     #[must_use]
     pub fn with_scale(mut self, scales: bool) -> Self {
         self.scales = scales;
+        self
+    }
+
+    /// Whether the target rounds [`super::Op::Fma`] once; by default it may not.
+    #[must_use]
+    pub fn with_fma(mut self, fuses: bool) -> Self {
+        self.fuses = fuses;
         self
     }
 
@@ -221,7 +241,11 @@ impl Builder {
             }
             Motion::Pinned | Motion::UntilStored => home = innermost,
         }
-        if ty.lanes > 1 && !matches!(op, Op::Const(_)) {
+        let is_const = matches!(op, Op::Const(_));
+        if !is_const && let Some(rare) = self.frames.iter().rposition(|frame| frame.rare) {
+            home = home.max(rare);
+        }
+        if ty.lanes > 1 && !is_const {
             // Vectors stay in blocks that hold a loop already: to move them further out would save little and keep a
             // register busy throughout that loop.
             home = (home + 1..=innermost).rev().find(|&depth| self.frames[depth].has_loop).unwrap_or(home);

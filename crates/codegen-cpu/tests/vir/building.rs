@@ -77,6 +77,31 @@ fn divisions_by_what_may_be_zero_stay_behind_their_test() {
     assert!(!outside, "{function}");
 }
 
+/// Of a branch that is rarely taken nothing leaves, though it could; of others arithmetic does.
+#[test]
+fn what_is_rarely_needed_stays_behind_its_test() {
+    for (rarely, expected) in [(false, 0), (true, 2)] {
+        let mut b = Builder::new("f");
+        let (p, x, y) = (b.param(0), b.param(1), b.param(2));
+        let is_large = b.compare(Cond::Lt, x, y);
+        if rarely {
+            b.if_open_rarely(is_large);
+        } else {
+            b.if_open(is_large);
+        }
+        let product = b.mul(x, y);
+        let sum = b.add(product, p);
+        b.store(sum, p, 0);
+        b.if_close(&[]);
+        let function = b.finish();
+        let inside = function.body.insts.iter().find_map(|inst| match inst {
+            Inst::If { then, .. } => Some(then.insts.iter().filter(|inst| matches!(inst, Inst::Op { .. })).count()),
+            _ => None,
+        });
+        assert_eq!(inside, Some(expected), "{function}");
+    }
+}
+
 #[test]
 fn equal_operations_are_made_once() {
     let mut b = Builder::new("f");

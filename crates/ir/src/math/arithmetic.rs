@@ -57,6 +57,8 @@ pub trait Arithmetic: Sized {
     fn div(&mut self, a: Self::Value, b: Self::Value) -> Self::Value;
     /// `a · b + c` of floats, rounded once where the machine can.
     fn fma(&mut self, a: Self::Value, b: Self::Value, c: Self::Value) -> Self::Value;
+    /// Whether the machine rounds [`Arithmetic::fma`] once.
+    fn fuses(&self) -> bool;
     /// `a < b ? a : b`, so the second operand if either is NaN.
     fn min(&mut self, a: Self::Value, b: Self::Value) -> Self::Value;
     /// `a > b ? a : b`, so the second operand if either is NaN.

@@ -1,8 +1,9 @@
 //! Sine and cosine.
 //!
 //! Both reduce their argument to |r| ≤ π/4 by subtracting a multiple n of π/2, evaluate both polynomials at r and pick
-//! by the last two bits of n. `f32` is reduced in `f64`, where 25 bits of π/2 times n are exact up to |x| = 2²⁸; a branch
-//! takes care of larger arguments.
+//! by the last two bits of n. `f32` is reduced as it is where products are added in one rounding, in three steps (after Cody
+//! and Waite); a branch takes care of arguments of some thousand and more, and of all where a product is rounded: in `f64`, where
+//! 25 bits of π/2 times n are exact up to |x| = 2²⁸, with another branch for what is larger still.
 
 use super::{Arithmetic, Float, clamp, flip_sign, polynomial};
 use crate::scalar::CompareOp;
@@ -14,6 +15,12 @@ const HALF_PI: [f64; 4] =
 
 /// 25 bits of π/2, and what remains.
 const HALF_PI_SHORT: [f64; 2] = [1.570_796_310_901_641_8, 1.589_325_477_352_819_7e-8];
+
+/// π/2 in parts of 24 bits.
+const HALF_PI_F32: [f64; 3] = [1.570_796_370_506_286_6, -4.371_138_828_673_793e-8, -1.715_124_510_005_881_9e-15];
+
+/// Up to here, [`reduce_short`] leaves sine and cosine within two units in the last place: tried were all `f32`.
+const SHORT: f64 = 2048.0;
 
 /// From here on, `f32` is reduced by [`reduce_large`].
 const LARGE: f64 = 268_435_456.0;
@@ -79,7 +86,33 @@ pub fn tan<B: Arithmetic>(b: &mut B, x: B::Value) -> B::Value {
 }
 
 fn reduce<B: Arithmetic>(b: &mut B, x: B::Value) -> Reduced<B::Value> {
-    if b.float_type(x) == Float::F32 { reduce_f32(b, x) } else { reduce_f64(b, x) }
+    match b.float_type(x) {
+        Float::F64 => reduce_f64(b, x),
+        Float::F32 => {
+            let [r, quadrant] = if b.fuses() { reduce_short(b, x) } else { reduce_doubled(b, x) };
+            Reduced { r, tail: None, quadrant }
+        }
+    }
+}
+
+/// An `f32` less a multiple of π/2, and that multiple's last bits. The first difference is exact.
+fn reduce_short<B: Arithmetic>(b: &mut B, x: B::Value) -> [B::Value; 2] {
+    let ty = b.ty(x);
+    let (scale, magic) = (b.fconst(ty, FRAC_2_PI), b.fconst(ty, 12_582_912.0));
+    let shifted = b.fma(x, scale, magic);
+    let n = b.sub(shifted, magic);
+    let mut r = x;
+    for part in HALF_PI_F32 {
+        let part = b.fconst(ty, -part);
+        r = b.fma(n, part, r);
+    }
+    let quadrant = b.bits_of(shifted);
+    let (magnitude, limit) = (b.abs(x), b.fconst(ty, SHORT));
+    let long = b.compare(CompareOp::Ge, magnitude, limit);
+    b.if_any(long, [r, quadrant], |b| {
+        let [long_r, long_quadrant] = reduce_doubled(b, x);
+        [b.select(long, long_r, r), b.select(long, long_quadrant, quadrant)]
+    })
 }
 
 /// The multiple of π/2 nearest to `x`, in `f64`, and the same with its integer value in the low bits.
@@ -90,7 +123,8 @@ fn nearest_multiple<B: Arithmetic>(b: &mut B, x: B::Value) -> (B::Value, B::Valu
     (b.sub(shifted, magic), shifted)
 }
 
-fn reduce_f32<B: Arithmetic>(b: &mut B, x: B::Value) -> Reduced<B::Value> {
+/// As [`reduce_short`] of any `f32`, in `f64`.
+fn reduce_doubled<B: Arithmetic>(b: &mut B, x: B::Value) -> [B::Value; 2] {
     let magnitude = b.abs(x);
     let limit = b.fconst(b.ty(x), LARGE);
     let x = b.double_of(x);
@@ -105,9 +139,7 @@ fn reduce_f32<B: Arithmetic>(b: &mut B, x: B::Value) -> Reduced<B::Value> {
         let (large_r, large_n) = reduce_large(b, x);
         [b.select(large, large_r, r), b.select(large, large_n, n)]
     });
-    let r = b.single_of(r);
-    let quadrant = b.whole_of(n);
-    Reduced { r, tail: None, quadrant }
+    [b.single_of(r), b.whole_of(n)]
 }
 
 /// The reduced argument and the multiple of π/2 less some multiple of four, for any `f32` as `f64`, after Payne and

@@ -100,6 +100,10 @@ impl Arithmetic for Builder {
         self.convert(Convert::Bitcast, a, elem)
     }
 
+    fn fuses(&self) -> bool {
+        self.fuses
+    }
+
     fn double_of(&mut self, a: Value) -> Value {
         self.convert(Convert::Float, a, Elem::F64)
     }
@@ -117,7 +121,7 @@ impl Arithmetic for Builder {
         let lanes = self.mask_bits(mask);
         let none = self.iconst(0);
         let any = Builder::compare(self, Cond::Ne, lanes, none);
-        self.if_open(any);
+        self.if_open_rarely(any);
         let results = then(self);
         self.if_else(&results);
         let results = self.if_close(&otherwise);

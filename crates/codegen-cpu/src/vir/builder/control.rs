@@ -66,6 +66,12 @@ impl Builder {
         self.open.push(Open::Then { cond });
     }
 
+    /// As [`Builder::if_open`], where the condition hardly ever holds: what is computed for that case alone stays in the branch.
+    pub fn if_open_rarely(&mut self, cond: Value) {
+        self.if_open(cond);
+        self.frames.last_mut().expect("the branch's own").rare = true;
+    }
+
     /// Ends the first way and opens the other.
     pub fn if_else(&mut self, yields: &[Value]) {
         let Some(Open::Then { cond }) = self.open.pop() else { panic!("no branch is open here") };
