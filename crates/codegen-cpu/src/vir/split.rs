@@ -1,10 +1,9 @@
 //! Splits vectors that are wider than the target's registers into pieces that fit.
 //!
-//! Operations work lane by lane, so a value of `p` pieces comes from operands of `p` pieces. Values that are connected
-//! by such operations form a *web*, found by union-find, and the web takes as many pieces as its widest member needs:
-//! a mask that selects among `f64` is cut like the `f64` are, and so are the `f32` compared to make it. Half and
-//! dot-product operations connect webs of different lane counts; constants belong to no web and are made anew for
-//! every number of pieces.
+//! Operations work lane by lane, so a value of `p` pieces comes from operands of `p` pieces. Which values are cut alike
+//! is for [`webs`] to say; where those with fewer pieces meet those with more, pieces are halved or joined.
+
+mod webs;
 
 use super::{BinaryOp, Block, Elem, Function, I64, Inst, Loop, Op, Type, Value, dce};
 use smallvec::{SmallVec, smallvec};
@@ -17,13 +16,12 @@ pub fn run(function: &mut Function, register_bytes: u32) {
         return;
     }
     let ops = dce::definitions(function);
-    let mut webs = Webs::new(function, &ops, register_bytes);
-    webs.connect(function, &ops);
-    let pieces: Vec<u16> = (0..function.types.len()).map(|n| webs.pieces_of(Value(n as u32))).collect();
+    let pieces = webs::pieces(function, &ops, register_bytes);
     let mut splitter = Splitter {
         function,
         ops: &ops,
         pieces,
+        halved: Vec::new(),
         register_bytes,
         types: Vec::new(),
         parts: HashMap::new(),
@@ -46,113 +44,6 @@ fn pieces_for(ty: Type, register_bytes: u32) -> u16 {
     u16::try_from(bytes.div_ceil(register_bytes).max(1)).unwrap_or(u16::MAX)
 }
 
-/// Sets of values that are cut alike.
-struct Webs {
-    parent: Vec<u32>,
-    /// Per root: number of pieces.
-    pieces: Vec<u16>,
-    lanes: Vec<u16>,
-    register_bytes: u32,
-}
-
-impl Webs {
-    fn new(function: &Function, ops: &[Option<Op>], register_bytes: u32) -> Self {
-        let pieces = function.types.iter().zip(ops).map(|(&ty, op)| match op {
-            Some(Op::Const(_)) => 1,
-            _ => pieces_for(ty, register_bytes),
-        });
-        Self {
-            parent: (0..function.types.len() as u32).collect(),
-            pieces: pieces.collect(),
-            lanes: function.types.iter().map(|ty| ty.lanes).collect(),
-            register_bytes,
-        }
-    }
-
-    fn root(&mut self, value: Value) -> usize {
-        let mut n = value.0;
-        while self.parent[n as usize] != n {
-            let up = self.parent[n as usize];
-            self.parent[n as usize] = self.parent[up as usize];
-            n = up;
-        }
-        n as usize
-    }
-
-    fn union(&mut self, a: Value, b: Value) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.parent[a] = b as u32;
-        self.pieces[b] = self.pieces[b].max(self.pieces[a]);
-    }
-
-    fn pieces_of(&mut self, value: Value) -> u16 {
-        let root = self.root(value);
-        self.pieces[root]
-    }
-
-    fn raise(&mut self, value: Value, pieces: u16) -> bool {
-        let root = self.root(value);
-        let higher = pieces > self.pieces[root];
-        self.pieces[root] = self.pieces[root].max(pieces);
-        higher
-    }
-
-    /// Puts values that must be cut alike into one web; constants among them only say how many pieces they need.
-    fn together(&mut self, function: &Function, ops: &[Option<Op>], values: &[Value]) {
-        let vectors = values.iter().copied().filter(|&value| function.ty(value).lanes > 1);
-        let (constants, members): (Vec<Value>, Vec<Value>) =
-            vectors.partition(|value| matches!(ops[value.0 as usize], Some(Op::Const(_))));
-        let Some(&first) = members.first() else { return };
-        members[1..].iter().for_each(|&member| self.union(first, member));
-        for constant in constants {
-            self.raise(first, pieces_for(function.ty(constant), self.register_bytes));
-        }
-    }
-
-    fn connect(&mut self, function: &Function, ops: &[Option<Op>]) {
-        let mut halves = Vec::new();
-        function.body.for_each_inst(&mut |inst| match inst {
-            Inst::Op { result, op } => match *op {
-                Op::LowHalf(a) | Op::HighHalf(a) => halves.push((*result, a)),
-                Op::Extract(..) | Op::MaskBits(_) | Op::Const(_) => {}
-                _ => {
-                    let mut values = vec![*result];
-                    op.for_each_operand(|operand| values.push(operand));
-                    self.together(function, ops, &values);
-                }
-            },
-            Inst::Store { .. } | Inst::Scatter { .. } => {
-                let mut values = Vec::new();
-                inst.for_each_use(|value| values.push(value));
-                self.together(function, ops, &values);
-            }
-            Inst::Loop(l) => {
-                for (n, &(inside, init)) in l.carried.iter().enumerate() {
-                    self.together(function, ops, &[inside, init, l.body.yields[n], l.results[n]]);
-                }
-            }
-            Inst::If { then, otherwise, results, .. } => {
-                for (n, &result) in results.iter().enumerate() {
-                    self.together(function, ops, &[result, then.yields[n], otherwise.yields[n]]);
-                }
-            }
-            Inst::Barrier | Inst::Prefetch { .. } | Inst::Tile(_) => {}
-        });
-        // A piece of a half is at most as long as a piece of the whole, so that it is one or lies in one.
-        loop {
-            let mut changed = false;
-            for &(half, whole) in &halves {
-                let whole_piece = self.lanes[whole.0 as usize] / self.pieces_of(whole);
-                let lanes = self.lanes[half.0 as usize];
-                changed |= whole_piece < lanes / self.pieces_of(half) && self.raise(half, lanes / whole_piece);
-            }
-            if !changed {
-                break;
-            }
-        }
-    }
-}
-
 struct Splitter<'a> {
     function: &'a Function,
     ops: &'a [Option<Op>],
@@ -160,6 +51,8 @@ struct Splitter<'a> {
     register_bytes: u32,
     types: Vec<Type>,
     parts: HashMap<Value, Parts>,
+    /// Per open block, values in more pieces than they have.
+    halved: Vec<HashMap<(Value, u16), Parts>>,
     constants: HashMap<(Type, u64), Value>,
     /// Constants, in front of everything.
     prelude: Vec<Inst>,
@@ -180,8 +73,8 @@ impl Splitter<'_> {
         parts
     }
 
-    /// A value in so many pieces.
-    fn use_as(&mut self, value: Value, count: u16) -> Parts {
+    /// A value in the pieces it is in, a constant in so many.
+    fn own(&mut self, value: Value, count: u16) -> Parts {
         let ty = self.function.ty(value);
         if let Some(Op::Const(bits)) = self.ops[value.0 as usize] {
             let part = Type::vector(ty.elem, ty.lanes / count.min(ty.lanes));
@@ -193,18 +86,50 @@ impl Splitter<'_> {
             };
             return (0..count).map(|n| self.constant(part, piece(n))).collect();
         }
-        let parts = self.parts[&value].clone();
-        debug_assert!(parts.len() == usize::from(count), "pieces of {value}");
+        self.parts[&value].clone()
+    }
+
+    /// A value in so many pieces, which may be more than it is in.
+    fn use_as(&mut self, value: Value, count: u16, out: &mut Vec<Inst>) -> Parts {
+        let mut parts = self.own(value, count);
+        if parts.len() >= usize::from(count) {
+            debug_assert!(parts.len() == usize::from(count), "pieces of {value}");
+            return parts;
+        }
+        let ty = self.function.ty(value);
+        let key = (value, count);
+        if let Some(known) = self.halved.iter().find_map(|block| block.get(&key)) {
+            return known.clone();
+        }
+        let mut lanes = ty.lanes / parts.len() as u16;
+        while parts.len() < usize::from(count) {
+            lanes /= 2;
+            let half = Type::vector(ty.elem, lanes);
+            parts = parts
+                .iter()
+                .flat_map(|&part| [Op::LowHalf(part), Op::HighHalf(part)])
+                .map(|op| self.op(half, op, out))
+                .collect();
+        }
+        if let Some(block) = self.halved.last_mut() {
+            block.insert(key, parts.clone());
+        }
+        parts
+    }
+
+    /// Pieces put together until they are so many.
+    fn joined(&mut self, mut parts: Parts, count: u16, out: &mut Vec<Inst>) -> Parts {
+        while parts.len() > usize::from(count) {
+            let ty = self.types[parts[0].0 as usize];
+            let whole = Type::vector(ty.elem, 2 * ty.lanes);
+            parts = parts.chunks(2).map(|pair| self.op(whole, Op::Join(pair[0], pair[1]), out)).collect();
+        }
         parts
     }
 
     /// A scalar, or a value in the pieces it is in anyway.
     fn all(&mut self, value: Value) -> Parts {
-        let count = match self.ops[value.0 as usize] {
-            Some(Op::Const(_)) => 1,
-            _ => self.pieces[value.0 as usize],
-        };
-        self.use_as(value, count)
+        self.own(value, 1)
     }
 
     fn scalar(&mut self, value: Value) -> Value {
@@ -229,9 +154,11 @@ impl Splitter<'_> {
 
     fn block(&mut self, block: &Block) -> Block {
         let mut out = Vec::with_capacity(block.insts.len());
+        self.halved.push(HashMap::new());
         for inst in &block.insts {
             self.inst(inst, &mut out);
         }
+        self.halved.pop();
         Block { insts: out, yields: Vec::new() }
     }
 
@@ -242,8 +169,8 @@ impl Splitter<'_> {
             Inst::Store { value, base, disp, mask } => {
                 let (ty, base) = (self.function.ty(*value), self.scalar(*base));
                 let count = self.store_pieces(&[Some(*value), *mask]);
-                let values = self.use_as(*value, count);
-                let masks = mask.map(|mask| self.use_as(mask, count));
+                let values = self.use_as(*value, count, out);
+                let masks = mask.map(|mask| self.use_as(mask, count, out));
                 let step = (ty.size_bytes() / u32::from(count)).cast_signed();
                 for (n, &value) in values.iter().enumerate() {
                     let mask = masks.as_ref().map(|masks| masks[n]);
@@ -254,9 +181,9 @@ impl Splitter<'_> {
             Inst::Scatter { value, base, index, scale, disp, mask } => {
                 let base = self.scalar(*base);
                 let count = self.store_pieces(&[Some(*value), Some(*index), *mask]);
-                let values = self.use_as(*value, count);
-                let indices = self.use_as(*index, count);
-                let masks = mask.map(|mask| self.use_as(mask, count));
+                let values = self.use_as(*value, count, out);
+                let indices = self.use_as(*index, count, out);
+                let masks = mask.map(|mask| self.use_as(mask, count, out));
                 for (n, &value) in values.iter().enumerate() {
                     let mask = masks.as_ref().map(|masks| masks[n]);
                     out.push(Inst::Scatter { value, base, index: indices[n], scale: *scale, disp: *disp, mask });
@@ -267,7 +194,7 @@ impl Splitter<'_> {
                 let iv = self.define(l.iv)[0];
                 let mut carried = Vec::new();
                 for &(inside, init) in &l.carried {
-                    let inits = self.use_as(init, self.pieces[inside.0 as usize]);
+                    let inits = self.use_as(init, self.pieces[inside.0 as usize], out);
                     carried.extend(self.define(inside).into_iter().zip(inits));
                 }
                 let mut body = self.block(&l.body);
@@ -302,7 +229,7 @@ impl Splitter<'_> {
 
     /// What a block hands on, cut like the values that receive it.
     fn yields(&mut self, values: &[Value], like: impl Iterator<Item = Value>) -> Vec<Value> {
-        values.iter().zip(like).flat_map(|(&value, like)| self.use_as(value, self.pieces[like.0 as usize])).collect()
+        values.iter().zip(like).flat_map(|(&value, like)| self.own(value, self.pieces[like.0 as usize])).collect()
     }
 
     /// The pieces of a store: what its operands are in, or what constants need.
@@ -358,6 +285,14 @@ impl Splitter<'_> {
                 self.parts.insert(result, smallvec![value]);
                 return;
             }
+            Op::Convert(kind, a) if self.all(a).len() > usize::from(count) => {
+                let pieces = self.all(a);
+                let piece = Type::vector(ty.elem, ty.lanes / pieces.len() as u16);
+                let converted = pieces.iter().map(|&a| self.op(piece, Op::Convert(kind, a), out)).collect();
+                let parts = self.joined(converted, count, out);
+                self.parts.insert(result, parts);
+                return;
+            }
             _ => {}
         }
         let results = self.define(result);
@@ -387,7 +322,7 @@ impl Splitter<'_> {
                 }
                 Op::LoadMasked { base, disp, mask } => {
                     let base = self.scalar(base);
-                    let mask = self.use_as(mask, count)[n];
+                    let mask = self.use_as(mask, count, out)[n];
                     let (base, disp) = self.advance(base, disp, n as i32 * step, out);
                     Op::LoadMasked { base, disp, mask }
                 }
@@ -406,7 +341,7 @@ impl Splitter<'_> {
                     let mut piece = op.clone();
                     piece.map_operands(|operand| match self.function.ty(operand).lanes {
                         1 => self.scalar(operand),
-                        _ => self.use_as(operand, count)[n],
+                        _ => self.use_as(operand, count, out)[n],
                     });
                     piece
                 }
