@@ -47,7 +47,7 @@ fn more_is_expected_than_there_are_outputs() {
     fs::create_dir(at.join("data")).unwrap();
     fs::write(at.join("data/input_0.pb"), pb(&[1, 3], &[1.0, 2.0, 3.0])).unwrap();
     fs::write(at.join("data/output_2.pb"), pb(&[2], &[1.5, -1.5])).unwrap();
-    let error = infc(at, "compare id.infa --data data").fails(2, "input::bad-data-folder");
+    let error = infc(at, "compare id.infa --data data").fails(1, "input::bad-data-folder");
     assert!(error.stderr.contains("it holds output_2.pb, the model has 2 outputs"), "{}", error.stderr);
 }
 

@@ -21,7 +21,7 @@ pub fn run(function: &mut Function, register_bytes: u32) {
         function,
         ops: &ops,
         pieces,
-        halved: Vec::new(),
+        recut: Vec::new(),
         register_bytes,
         types: Vec::new(),
         parts: HashMap::new(),
@@ -51,8 +51,8 @@ struct Splitter<'a> {
     register_bytes: u32,
     types: Vec<Type>,
     parts: HashMap<Value, Parts>,
-    /// Per open block, values in more pieces than they have.
-    halved: Vec<HashMap<(Value, u16), Parts>>,
+    /// Per open block, values in other pieces than they are in.
+    recut: Vec<HashMap<(Value, u16), Parts>>,
     constants: HashMap<(Type, u64), Value>,
     /// Constants, in front of everything.
     prelude: Vec<Inst>,
@@ -89,29 +89,28 @@ impl Splitter<'_> {
         self.parts[&value].clone()
     }
 
-    /// A value in so many pieces, which may be more than it is in.
+    /// A value in so many pieces, which may be more than it is in, or fewer.
     fn use_as(&mut self, value: Value, count: u16, out: &mut Vec<Inst>) -> Parts {
         let mut parts = self.own(value, count);
-        if parts.len() >= usize::from(count) {
-            debug_assert!(parts.len() == usize::from(count), "pieces of {value}");
+        if parts.len() == usize::from(count) {
             return parts;
         }
         let ty = self.function.ty(value);
         let key = (value, count);
-        if let Some(known) = self.halved.iter().find_map(|block| block.get(&key)) {
+        if let Some(known) = self.recut.iter().find_map(|block| block.get(&key)) {
             return known.clone();
         }
         let mut lanes = ty.lanes / parts.len() as u16;
+        let is_splat = matches!(self.ops[value.0 as usize], Some(Op::Splat(_)));
         while parts.len() < usize::from(count) {
             lanes /= 2;
             let half = Type::vector(ty.elem, lanes);
-            parts = parts
-                .iter()
-                .flat_map(|&part| [Op::LowHalf(part), Op::HighHalf(part)])
-                .map(|op| self.op(half, op, out))
-                .collect();
+            let halve =
+                |part: Value| [Op::LowHalf(part), if is_splat { Op::LowHalf(part) } else { Op::HighHalf(part) }];
+            parts = parts.iter().flat_map(|&part| halve(part)).map(|op| self.op(half, op, out)).collect();
         }
-        if let Some(block) = self.halved.last_mut() {
+        parts = self.joined(parts, count, out);
+        if let Some(block) = self.recut.last_mut() {
             block.insert(key, parts.clone());
         }
         parts
@@ -154,11 +153,11 @@ impl Splitter<'_> {
 
     fn block(&mut self, block: &Block) -> Block {
         let mut out = Vec::with_capacity(block.insts.len());
-        self.halved.push(HashMap::new());
+        self.recut.push(HashMap::new());
         for inst in &block.insts {
             self.inst(inst, &mut out);
         }
-        self.halved.pop();
+        self.recut.pop();
         Block { insts: out, yields: Vec::new() }
     }
 

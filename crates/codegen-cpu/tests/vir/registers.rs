@@ -38,6 +38,57 @@ fn wide_vectors_are_split_with_what_belongs_to_them() {
     );
 }
 
+/// The sum goes around the loop in one register. Behind it `f64` takes two: what is made of these alone is cut as they are, and
+/// what much is made of is put together.
+#[test]
+fn sums_stay_whole_in_front_of_wider_elements() {
+    let build = |more: bool| {
+        let mut b = Builder::new("f");
+        let p = b.param(0);
+        let (zero, one, ten) = (b.fconst(F32X8, 0.0), b.iconst(32), b.iconst(320));
+        let (at, sum) = b.loop_open(one, ten, 32, true, &[zero]);
+        let address = b.add(p, at);
+        let x = b.load(F32X8, address, 0, Memory::Written);
+        let next = b.fma(x, x, sum[0]);
+        let sum = b.loop_close(&[next])[0];
+        let wide = b.convert(Convert::Float, sum, Elem::F64);
+        let square = b.mul(wide, wide);
+        let mut narrow = b.convert(Convert::Float, square, Elem::F32);
+        for _ in 0..if more { 3 } else { 0 } {
+            narrow = b.mul(narrow, narrow);
+        }
+        b.store(narrow, p, 0);
+        let mut function = b.finish();
+        split::run(&mut function, 32);
+        verify::check(&function).expect("well-formed");
+        function
+    };
+    expect(
+        &build(false),
+        "
+          v0 = param 0 : i64
+          v9 = loop v3 in 32..320 step 32 nonempty carry v5: f32x8 = f32x8 0.0 {
+            v6 = add v0, v3 : i64
+            v7 = load [v6] : f32x8
+            v8 = fma v7, v7, v5 : f32x8
+            yield v8
+          }
+          v12 = low_half v9 : f32x4
+          v13 = high_half v9 : f32x4
+          v10 = float v12 : f64x4
+          v11 = float v13 : f64x4
+          v14 = mul v10, v10 : f64x4
+          v15 = mul v11, v11 : f64x4
+          v16 = float v14 : f32x4
+          v17 = float v15 : f32x4
+          store [v0] = v16
+          store [v0 + 16] = v17
+        ",
+    );
+    let joined = build(true).to_string();
+    assert_eq!((joined.matches("join").count(), joined.matches("store").count()), (1, 1), "{joined}");
+}
+
 /// Two of a window's three elements are needed again, far apart; a store lies in front of the last use of one.
 #[test]
 fn loads_are_repeated_when_registers_run_out() {

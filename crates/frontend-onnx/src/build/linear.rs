@@ -12,13 +12,19 @@ use std::cell::Cell;
 
 /// Nodes and operations that are looked through for one element, each as often as it is come to.
 const MAX_VISITS: usize = 256;
+/// Elements of a tensor that are looked at in the time of a visit, or nearly.
+const ELEMENTS_PER_VISIT: usize = 1 << 20;
 
 /// How many more may be looked through.
 struct Visits(Cell<usize>);
 
 impl Visits {
     fn another(&self) -> Option<()> {
-        self.0.set(self.0.get().checked_sub(1)?);
+        self.some(1)
+    }
+
+    fn some(&self, count: usize) -> Option<()> {
+        self.0.set(self.0.get().checked_sub(count)?);
         Some(())
     }
 }
@@ -44,9 +50,10 @@ impl Builder {
             }
             Contents::Unknown => {}
         }
+        let visits = Visits(Cell::new(MAX_VISITS));
         match (x.constant(), x.value()) {
-            (Some(constant), _) => of_tensor(&constant.tensor, &[]),
-            (None, Some(value)) => self.element_of_value(value, &Visits(Cell::new(MAX_VISITS))),
+            (Some(constant), _) => of_tensor(&constant.tensor, &[], &visits),
+            (None, Some(value)) => self.element_of_value(value, &visits),
             (None, None) => None,
         }
     }
@@ -55,7 +62,7 @@ impl Builder {
         visits.another()?;
         let (_, node) = self.graph.producer(value)?;
         match (&node.op, &node.inputs[..]) {
-            (Op::Constant(constant), _) => of_tensor(&constant.tensor, &[]),
+            (Op::Constant(constant), _) => of_tensor(&constant.tensor, &[], visits),
             (Op::DimValue(dim), _) => Some(dim.clone()),
             (Op::View(view), &[of]) => self.element_of_view(view, of, visits),
             (Op::Map(map), inputs) => {
@@ -81,7 +88,7 @@ impl Builder {
             (of, index[concat.axis]) = (part, Dim::constant(at));
         }
         let element = match self.graph.producer(of).map(|(_, node)| &node.op) {
-            Some(Op::Constant(constant)) => of_tensor(&constant.tensor, &index)?,
+            Some(Op::Constant(constant)) => of_tensor(&constant.tensor, &index, visits)?,
             _ => self.element_of_value(of, visits)?,
         };
         not_too_long(element.substitute_vars(&index))
@@ -135,10 +142,11 @@ fn not_too_long(expr: IndexExpr) -> Option<IndexExpr> {
 }
 
 /// The element of a tensor as an expression of its coordinates, where those that are numbers in `index` have only these.
-fn of_tensor(tensor: &Tensor, index: &[IndexExpr]) -> Option<IndexExpr> {
+fn of_tensor(tensor: &Tensor, index: &[IndexExpr], visits: &Visits) -> Option<IndexExpr> {
     if !matches!(tensor.dtype(), DType::I64 | DType::I32) {
         return None;
     }
+    visits.some(tensor.len_elems() / ELEMENTS_PER_VISIT)?;
     let mut numbers = tensor.to_i64_vec().filter(|numbers| !numbers.is_empty())?;
     let mut extents = tensor.shape().to_vec();
     let mut inner = 1;

@@ -1,14 +1,14 @@
 //! Which vectors are cut alike.
 //!
 //! Values that are connected by operations lane by lane form a *web*, found by union-find, and a web takes as many pieces as
-//! its widest member needs. Where elements change their size, in conversions and where a mask selects among wider elements, is a
+//! its widest member needs. Where elements change their size, in conversions and where masks meet other masks and what they select among, is a
 //! *seam*: on its two sides vectors may be cut otherwise, at the price of halving or joining them there. A web that is cut in
 //! fewer pieces than what it meets keeps them if there is much in it for every seam: the sums of a product stay in whole registers
 //! though something behind them is computed in `f64`. Half and dot-product operations connect webs of different lane counts;
 //! constants belong to no web and are made anew for every number of pieces.
 
 use super::pieces_for;
-use crate::vir::{Elem, Function, Inst, Op, Value};
+use crate::vir::{Block, Elem, Function, Inst, Op, Type, Value};
 
 /// So many operations for each of its seams keep a web in whole registers.
 const OPS_PER_SEAM: u32 = 3;
@@ -16,6 +16,10 @@ const OPS_PER_SEAM: u32 = 3;
 const CARRIED_OPS: u32 = 4;
 /// The narrowest registers that are halved and joined.
 const MIN_PIECE_BYTES: u32 = 16;
+/// Registers of this many bytes have masks of their own, which are joined as vectors are.
+const MASK_REGISTER_BYTES: u32 = 64;
+/// The fewest lanes of masks that are joined.
+const MIN_PIECE_LANES: u16 = 8;
 
 /// In how many pieces each value is cut for registers of `register_bytes`. There are no seams where registers are of 128 bits.
 pub(super) fn pieces(function: &Function, ops: &[Option<Op>], register_bytes: u32) -> Vec<u16> {
@@ -41,6 +45,8 @@ struct Webs<'a> {
     pieces: Vec<u16>,
     /// Per root: operations, and what counts as some.
     weight: Vec<u32>,
+    /// Per value: in how many loops it is.
+    loops: Vec<u32>,
     seams: Vec<Seam>,
 }
 
@@ -61,6 +67,7 @@ impl<'a> Webs<'a> {
             parent: (0..function.types.len() as u32).collect(),
             pieces: pieces.collect(),
             weight: ops.iter().map(is_work).collect(),
+            loops: loops(function),
             seams: Vec::new(),
         }
     }
@@ -123,6 +130,15 @@ impl<'a> Webs<'a> {
                     self.seams.push(Seam { from: mask, to: *result });
                     self.together(&[*result, a, b]);
                 }
+                Op::Binary(_, a, b) if function.ty(*result).elem == Elem::Mask => {
+                    for mask in [a, b] {
+                        if self.is_seam(mask, *result) {
+                            self.seams.push(Seam { from: mask, to: *result });
+                        } else {
+                            self.together(&[*result, mask]);
+                        }
+                    }
+                }
                 _ => {
                     let mut values = vec![*result];
                     op.for_each_operand(|operand| values.push(operand));
@@ -166,14 +182,14 @@ impl<'a> Webs<'a> {
         }
     }
 
-    /// Whether two values may be cut otherwise.
+    /// Whether two values may be cut otherwise: not where the first one would be cut anew in every turn of a loop.
     fn is_seam(&self, from: Value, to: Value) -> bool {
         let [from_ty, to_ty] = [from, to].map(|value| self.function.ty(value));
         let wide_registers = self.register_bytes > MIN_PIECE_BYTES;
-        let both_vary = !self.is_const(from) && from_ty.lanes > 1 && to_ty.elem != Elem::Mask;
-        wide_registers
-            && both_vary
-            && (from_ty.elem == Elem::Mask || from_ty.elem.size_bytes() != to_ty.elem.size_bytes())
+        let is_vector = from_ty.lanes > 1 && to_ty.lanes > 1;
+        let is_cut_once = self.loops[from.0 as usize] == self.loops[to.0 as usize];
+        let changes = from_ty.elem == Elem::Mask || from_ty.elem.size_bytes() != to_ty.elem.size_bytes();
+        wide_registers && !self.is_const(from) && is_vector && is_cut_once && changes
     }
 
     /// Makes one web of both sides of each seam that does not pay or cannot be; whether there was one.
@@ -192,16 +208,9 @@ impl<'a> Webs<'a> {
             if before == behind {
                 continue;
             }
-            let ty = self.function.ty(from);
-            let is_possible = match ty.elem {
-                // Masks are halved, never joined.
-                Elem::Mask => before < behind,
-                _ => ty.size_bytes() / u32::from(before.max(behind)) >= MIN_PIECE_BYTES,
-            };
-            let joined = self.function.ty(to).size_bytes() / u32::from(before.max(behind)) >= MIN_PIECE_BYTES;
             let narrow = self.whole_side(from, to);
             let pays = self.weight[narrow] >= OPS_PER_SEAM.saturating_mul(of_webs[narrow]);
-            if !(is_possible && (before < behind || joined) && pays) {
+            if !(pays && self.is_possible(from, to, before, behind)) {
                 self.union(from, to);
                 changed = true;
             }
@@ -209,8 +218,44 @@ impl<'a> Webs<'a> {
         changed
     }
 
+    /// Whether a value in so many pieces can be made one in so many others, which are of the same lanes.
+    fn is_possible(&self, from: Value, to: Value, before: u16, behind: u16) -> bool {
+        let (most, joins) = (before.max(behind), before > behind);
+        let [from, to] = [from, to].map(|value| self.function.ty(value));
+        let is_wide = |ty: Type| ty.size_bytes() / u32::from(most) >= MIN_PIECE_BYTES;
+        match from.elem {
+            Elem::Mask if joins => self.register_bytes >= MASK_REGISTER_BYTES && from.lanes / most >= MIN_PIECE_LANES,
+            Elem::Mask => true,
+            _ => is_wide(from) && (!joins || is_wide(to)),
+        }
+    }
+
     /// The root of the side of a seam that has fewer pieces.
     fn whole_side(&mut self, from: Value, to: Value) -> usize {
         if self.pieces_of(from) < self.pieces_of(to) { self.root(from) } else { self.root(to) }
     }
+}
+
+/// In how many loops each value is made.
+fn loops(function: &Function) -> Vec<u32> {
+    fn walk(block: &Block, depth: u32, loops: &mut [u32]) {
+        for inst in &block.insts {
+            inst.for_each_result(|value| loops[value.0 as usize] = depth);
+            match inst {
+                Inst::Loop(l) => {
+                    let carried = l.carried.iter().map(|&(inside, _)| inside);
+                    carried.chain([l.iv]).for_each(|value| loops[value.0 as usize] = depth + 1);
+                    walk(&l.body, depth + 1, loops);
+                }
+                Inst::If { then, otherwise, .. } => {
+                    walk(then, depth, loops);
+                    walk(otherwise, depth, loops);
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut all = vec![0; function.types.len()];
+    walk(&function.body, 0, &mut all);
+    all
 }

@@ -267,6 +267,16 @@ impl Selector<'_> {
                 let code = Code::VEX_Kshiftrq_kr_kr_imm8;
                 self.push(MachInst::new(code).def(dst, View::K).reg(a, View::K).imm8(ty.lanes as u8));
             }
+            Op::Join(low, high) => {
+                let code = match ty.lanes {
+                    16 => Code::VEX_Kunpckbw_kr_kr_kr,
+                    32 => Code::VEX_Kunpckwd_kr_kr_kr,
+                    64 => Code::VEX_Kunpckdq_kr_kr_kr,
+                    _ => return Err(unsupported("halves of a mask of less than eight lanes")),
+                };
+                let (low, high) = (self.reg(low), self.reg(high));
+                three(self, code, dst, high, low);
+            }
             _ => return Err(unsupported("an operation on masks")),
         }
         Ok(())

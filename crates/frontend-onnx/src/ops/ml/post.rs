@@ -69,8 +69,8 @@ pub(super) enum Other {
 }
 
 impl PostTransform {
-    /// Of the score of the second of two classes, `[rows, 1]`, those of both, `[rows, 2]`, as ONNX Runtime has them: a score
-    /// that is not a logarithm of odds is left as it is.
+    /// Of the score of the second of two classes, `[rows, 1]`, those of both, `[rows, 2]`, as ONNX Runtime has them:
+    /// SOFTMAX leaves them as they are.
     pub(super) fn apply_to_second(self, build: &mut Builder, score: &Tracked, other: Other) -> Result<Tracked> {
         let is_odds = self == Self::Logistic;
         let first = build.map(&[score], |body, p| match other {

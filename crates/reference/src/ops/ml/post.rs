@@ -66,8 +66,8 @@ pub(crate) enum Other {
 }
 
 impl PostTransform {
-    /// Of the score of the second of two classes those of both. ONNX does not say what they are; ONNX Runtime leaves a
-    /// score as it is that is not a logarithm of odds.
+    /// Of the score of the second of two classes those of both. ONNX does not say what they are; as in ONNX Runtime,
+    /// SOFTMAX leaves them as they are.
     pub(crate) fn of_second(self, score: f64, other: Other) -> Vec<f64> {
         let first = match other {
             Other::Complement if self != Self::Logistic => 1.0 - score,
