@@ -166,6 +166,25 @@ fn a_machine_of_two_vectors() {
     assert!((found[0].elements::<f32>().unwrap()[0] - expected).abs() < 1e-6);
 }
 
+/// The class with the most votes need not be the most probable one. Expected is what ONNX Runtime 1.32 gives.
+#[test]
+fn votes_decide_beside_probabilities() {
+    let attributes = [
+        ("classlabels_ints", Attribute::Ints(vec![5, 6, 7])),
+        ("kernel_type", Attribute::String("RBF".to_owned())),
+        ("kernel_params", Attribute::Floats(vec![0.5, 0.0, 3.0])),
+        ("support_vectors", Attribute::Floats(vec![1.0, 0.0, 0.0, 1.0, -1.0, -1.0])),
+        ("vectors_per_class", Attribute::Ints(vec![1, 1, 1])),
+        ("coefficients", Attribute::Floats(vec![0.5, -0.25, 0.75, 0.1, 0.2, -0.3])),
+        ("rho", Attribute::Floats(vec![0.1, -0.2, 0.3])),
+        ("prob_a", Attribute::Floats(vec![-1.0, -0.8, -0.5])),
+        ("prob_b", Attribute::Floats(vec![0.1, 0.2, 0.3])),
+    ];
+    let found = run("SVMClassifier", &attributes, &[&table(2, &[1.0, 2.0, -1.0, 0.5])], 2).unwrap();
+    assert_eq!(found[0].elements::<i64>().unwrap(), [5, 5]);
+    is_near(&found[1], &[0.290_247, 0.324_503, 0.385_250, 0.307_479, 0.324_912, 0.367_609]);
+}
+
 fn map(keys: &Tensor, values: &[f32]) -> Tensor {
     Tensor::map(keys, &Tensor::from_elements(&[values.len()], values).unwrap()).unwrap()
 }

@@ -163,7 +163,8 @@ pub(crate) fn classify(call: &Call<'_>) -> Result<Vec<Tensor>> {
         } else {
             decisions
         };
-        found.push(best(if with_probabilities { &scores } else { &votes }));
+        // Votes decide, as in libsvm, also where another class is the more probable.
+        found.push(best(&votes));
         if classes == 2 && !with_probabilities {
             let other = if post == PostTransform::None { Other::Negative } else { Other::Complement };
             scores = post.of_second(scores[0], other);
