@@ -1,16 +1,17 @@
 //! Which vectors are cut alike.
 //!
 //! Values that are connected by operations lane by lane form a *web*, found by union-find, and a web takes as many pieces as
-//! its widest member needs. Where elements change their size, in conversions and where masks meet other masks and what they select among, is a
-//! *seam*: on its two sides vectors may be cut otherwise, at the price of halving or joining them there. A web that is cut in
-//! fewer pieces than what it meets keeps them if there is much in it for every seam: the sums of a product stay in whole registers
-//! though something behind them is computed in `f64`. Half and dot-product operations connect webs of different lane counts;
-//! constants belong to no web and are made anew for every number of pieces.
+//! its widest member needs. Where elements change their size, in conversions and where masks meet other masks and what they
+//! select among, is a *seam*: on its two sides vectors may be cut otherwise, at the price of halving or joining them there. A
+//! web that is cut in fewer pieces than what it meets keeps them if there is much in it for every seam: the sums of a product
+//! stay in whole registers though something behind them is computed in `f64`. Half and dot-product operations connect webs of
+//! different lane counts; constants belong to no web and are made anew for every number of pieces.
 
 use super::pieces_for;
 use crate::vir::{Block, Elem, Function, Inst, Op, Type, Value};
 
-/// So many operations for each of its seams keep a web in whole registers.
+/// So many operations for each of its seams keep a web in whole registers: a seam takes an instruction or two, of masks with AVX2
+/// three. Other numbers were not tried.
 const OPS_PER_SEAM: u32 = 3;
 /// What a value that goes around a loop counts for: it has a register all the time.
 const CARRIED_OPS: u32 = 4;

@@ -1,9 +1,9 @@
 //! What becomes of the scores of a row: the attribute `post_transform`, and class labels.
 
+use super::tables::floats;
 use crate::build::{Builder, Result, var};
 use crate::call::Call;
 use crate::error::Problem;
-use crate::ops::ml::tables::floats;
 use crate::ops::reduce::first_extremum;
 use crate::ops::softmax;
 use crate::tracked::Tracked;
