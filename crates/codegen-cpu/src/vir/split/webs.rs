@@ -11,7 +11,8 @@ use super::pieces_for;
 use crate::vir::{Block, Elem, Function, Inst, Op, Type, Value};
 
 /// So many operations for each of its seams keep a web in whole registers: a seam takes an instruction or two, of masks with AVX2
-/// three. Other numbers were not tried.
+/// three. With 1, conversions back and forth alone take a fifth longer, with 8 sines and sorts most of what seams save
+/// (docs/perf-log.md, "sine, whole registers").
 const OPS_PER_SEAM: u32 = 3;
 /// What a value that goes around a loop counts for: it has a register all the time.
 const CARRIED_OPS: u32 = 4;
