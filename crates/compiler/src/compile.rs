@@ -466,16 +466,17 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
     report.special_cases = plans.special.iter().map(case).collect();
 }
 
-/// Counts the sums, in f32, of products of the numbers of 16 bits that were asked for.
+/// Counts the sums, in f32, of products of the numbers of 16 bits that were asked for, those of a step of recurrences too.
 fn rounded_contractions(graph: &Graph, precision: Precision) -> usize {
     let ty = |value| graph.ty(value).dtype;
-    let multiplies = |node: &&Node| match (&node.op, &node.inputs[..], &node.outputs[..]) {
+    let rounded = |node: &Node| match (&node.op, &node.inputs[..], &node.outputs[..]) {
         (Op::Contract(_), &[a, b], &[sum]) => {
-            ty(sum) == DType::F32 && [ty(a), ty(b)].map(Some) == [precision.stored(); 2]
+            usize::from(ty(sum) == DType::F32 && [ty(a), ty(b)].map(Some) == [precision.stored(); 2])
         }
-        _ => false,
+        (Op::Recurrence(recurrence), ..) => rounded_contractions(&recurrence.body, precision),
+        _ => 0,
     };
-    graph.order.iter().map(|&id| &graph.nodes[id]).filter(multiplies).count()
+    graph.order.iter().map(|&id| rounded(&graph.nodes[id])).sum()
 }
 
 /// Counts the kernels that each special case adds.

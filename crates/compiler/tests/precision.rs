@@ -259,6 +259,83 @@ fn factors_are_stored_in_half() {
     assert!(f32_plan.graph.values.iter().all(|value| value.ty.dtype != DType::BF16), "f32 means f32");
 }
 
+/// A recurrent layer of 32 units behind one input of 24 numbers a step, and a product behind it.
+fn recurrent(operator: &str, gates: usize, attributes: &[(&str, Attr<'_>)]) -> Net {
+    let attributes = [&[("hidden_size", Attr::Int(32))], attributes].concat();
+    let scaled = |shape: &[usize], seed: usize| {
+        let mut tensor = numbers(shape, seed);
+        tensor.elements_mut::<f32>().expect("f32").iter_mut().for_each(|x| *x *= 0.4);
+        tensor
+    };
+    Net::new(17)
+        .input("x", DType::F32, &["6", "N", "24"])
+        .constant("w", &scaled(&[1, gates * 32, 24], 1))
+        .constant("r", &scaled(&[1, gates * 32, 32], 2))
+        .constant("b", &scaled(&[1, 2 * gates * 32], 3))
+        .constant("wo", &numbers(&[32, 16], 4))
+        .node(operator, &["x", "w", "r", "b"], &["h", "last"], &attributes)
+        .node("MatMul", &["h", "wo"], &["y"], &[])
+        .output("y")
+        .output("last")
+}
+
+/// A state that is multiplied in each step is rounded once a step; what the caller gets of it is not. The reset gate of a GRU
+/// makes a factor within the step, or comes behind the product.
+#[test]
+fn steps_multiply_rounded_states() {
+    let late = [("linear_before_reset", Attr::Int(1))];
+    for (operator, gates, attributes, inside) in
+        [("RNN", 1, &[][..], 1), ("LSTM", 4, &[], 1), ("GRU", 3, &[], 2), ("GRU", 3, &late, 1)]
+    {
+        for (n, (target, precision)) in [1, 3]
+            .into_iter()
+            .flat_map(|n| TARGETS.map(|t| [(n, (t, Precision::Bf16)), (n, (t, Precision::F16))]).concat())
+        {
+            let compile = |options: &CompileOptions| {
+                recurrent(operator, gates, attributes).compile(options).unwrap_or_else(|e| panic!("{e}"))
+            };
+            let options = in_halves(target, precision);
+            let compilation = compile(&options);
+            assert_eq!(compilation.report.rounded_contractions, 2 + inside, "{operator}");
+            let x = numbers(&[6, n, 24], 9);
+            let interpret = |compilation: &Compilation| {
+                let graph = &compilation.plan.as_ref().expect("a plan").graph;
+                run_graph(graph, &[n as i64], std::slice::from_ref(&x)).unwrap_or_else(|e| panic!("{e}"))
+            };
+            let expected = interpret(&compilation);
+            let whole = CompileOptions { precision: Precision::F32, ..options };
+            let exact = interpret(&compile(&whole));
+            let Some(found) = run(&compilation, &[&x]) else { continue };
+            for ((found, expected), exact) in found.iter().zip(&expected).zip(&exact) {
+                let apart = |a: &Tensor, b: &Tensor| {
+                    let largest = floats(b).iter().fold(0f32, |most, x| most.max(x.abs()));
+                    floats(a).iter().zip(floats(b)).map(|(a, b)| (a - b).abs() / largest).fold(0f32, f32::max)
+                };
+                let place = format!("{operator} {attributes:?} in {precision} for {target}, {n} rows");
+                // A state may round to the neighbour, and all that follows from it with it.
+                assert!(apart(found, expected) <= 4e-3, "{place}: {}", apart(found, expected));
+                let rounding = apart(expected, exact);
+                assert!((1e-5..2e-2).contains(&rounding), "{place}: {rounding}");
+            }
+        }
+    }
+}
+
+/// In memory a step finds its state and its weights in pairs, and multiplies them so.
+#[test]
+fn steps_multiply_pairs() {
+    for (operator, gates) in [("LSTM", 4), ("GRU", 3)] {
+        for target in TARGETS {
+            let compilation =
+                recurrent(operator, gates, &[]).compile(&options(target)).unwrap_or_else(|e| panic!("{e}"));
+            let kernels = &compilation.report.variants[0].kernels;
+            let steps = kernels.iter().find(|kernel| kernel.name.contains("recurrence")).expect("a recurrence");
+            let products = steps.schedule.matches("to dot2").count();
+            assert_eq!(products, if operator == "GRU" { 2 } else { 1 }, "{operator} for {target}: {}", steps.schedule);
+        }
+    }
+}
+
 /// Where nothing but factors is made of them, point by point, parts of a concatenation are stored in half, and so is a sum
 /// that waits for another one; what something else reads, or the caller, is not.
 #[test]

@@ -354,6 +354,21 @@ fn lstm_gates() {
     });
 }
 
+/// Bytes, which are what they are however products are summed.
+#[test]
+fn byte_steps() {
+    const UNITS: usize = 64;
+    fn state(case: &Case, t: usize, n: usize) -> Vec<f64> {
+        let before = if t > 0 { state(case, t - 1, n) } else { vec![77.0; UNITS] };
+        let of_unit = |u: usize| {
+            let sum = sum(UNITS, |k| before[k] * case.at("w", &[u / 16, k / 4, u % 16, k % 4]));
+            ((sum / 128.0 + case.at("x", &[t, n, u]) * 50.0).round_ties_even() + 100.0).clamp(0.0, 255.0)
+        };
+        (0..UNITS).map(of_unit).collect()
+    }
+    check("byte_steps", 0.0, |case, _, index| state(case, index[0], index[1])[index[2]]);
+}
+
 /// A GRU whose reset gate acts on the state before its product.
 fn gru(case: &Case, units: usize, index: &[usize]) -> f64 {
     let n = index[1];

@@ -239,13 +239,18 @@ fn run(
     let hidden = &variant.hidden;
     let (mut matrices, mut vectors) = (Vec::new(), Vec::new());
     match variant.cell {
+        // One product for all gates.
+        Cell::Gru if variant.linear_before_reset => {
+            matrices.push(weights.recurrent.clone());
+            if let Some((_, bias)) = &weights.biases {
+                vectors.push(build.slice_axis(bias, 0, hidden.scale(2), hidden.clone())?);
+            }
+        }
+        // The last gate's factor is known when the others are.
         Cell::Gru => {
             let reset = hidden.scale(2);
             matrices.push(weights.recurrent.rows(build, &Dim::constant(0), &reset)?);
             matrices.push(weights.recurrent.rows(build, &reset, hidden)?);
-            if let (true, Some((_, bias))) = (variant.linear_before_reset, &weights.biases) {
-                vectors.push(build.slice_axis(bias, 0, reset, hidden.clone())?);
-            }
         }
         Cell::Rnn | Cell::Lstm => {
             matrices.push(weights.recurrent.clone());
@@ -262,7 +267,7 @@ fn run(
         let vectors = given.as_slice();
         let mut next = match variant.cell {
             Cell::Rnn => rnn(build, variant, step, &matrices[0])?,
-            Cell::Gru => gru(build, variant, step, (&matrices[0], &matrices[1]), vectors.first())?,
+            Cell::Gru => gru(build, variant, step, &matrices, vectors.first())?,
             Cell::Lstm => lstm(build, variant, step, &matrices[0], vectors)?,
         };
         if let Some(mask) = step.slices.get(1) {
@@ -312,17 +317,17 @@ fn rnn(build: &mut Builder, variant: &Variant, step: &Step, r: &Matrix) -> Resul
     Ok(vec![next])
 }
 
-/// Gates in the order update `z`, reset `r`, hidden: `h' = (1 − z)·g(…) + z·h`. The bias is that of the last gate, where
-/// it is reset with the product.
+/// Gates in the order update `z`, reset `r`, hidden: `h' = (1 − z)·g(…) + z·h`. There is one matrix for all gates and the bias of
+/// the last one, where it is reset with the product; or a matrix for the first two, and one for the last.
 fn gru(
     build: &mut Builder,
     variant: &Variant,
     step: &Step,
-    (early_r, late_r): (&Matrix, &Matrix),
+    matrices: &[Matrix],
     bias: Option<&Tracked>,
 ) -> Result<Vec<Tracked>> {
     let (h, x) = (&step.states[0], &step.slices[0]);
-    let early = early_r.times(build, h)?;
+    let early = matrices[0].times(build, h)?;
     let gate = |build: &mut Builder, n: i64| {
         let (of_input, of_state) = (variant.gate(build, x, n)?, variant.gate(build, &early, n)?);
         build.map(&[&of_input, &of_state], |body, p| {
@@ -332,16 +337,19 @@ fn gru(
     };
     let update = gate(build, 0)?;
     let reset = gate(build, 1)?;
-    let late = if variant.linear_before_reset {
-        let product = late_r.times(build, h)?;
-        let product = match bias {
-            Some(bias) => build.map(&[&product, bias], sum)?,
-            None => product,
-        };
-        build.map(&[&reset, &product], |body, p| body.binary(BinaryOp::Mul, p[0], p[1]))?
-    } else {
-        let kept = build.map(&[&reset, h], |body, p| body.binary(BinaryOp::Mul, p[0], p[1]))?;
-        late_r.times(build, &kept)?
+    let late = match matrices.get(1) {
+        None => {
+            let product = variant.gate(build, &early, 2)?;
+            let product = match bias {
+                Some(bias) => build.map(&[&product, bias], sum)?,
+                None => product,
+            };
+            build.map(&[&reset, &product], |body, p| body.binary(BinaryOp::Mul, p[0], p[1]))?
+        }
+        Some(late) => {
+            let kept = build.map(&[&reset, h], |body, p| body.binary(BinaryOp::Mul, p[0], p[1]))?;
+            late.times(build, &kept)?
+        }
     };
     let of_input = variant.gate(build, x, 2)?;
     let next = build.map(&[&of_input, &late, &update, h], |body, p| {

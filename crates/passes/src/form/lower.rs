@@ -16,7 +16,7 @@ use infc_ir::entity::{EntityId, NodeId, OperandId, ScalarId, StageId, ValueId};
 use infc_ir::graph::{Graph, Node};
 use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout, Operand, OperandKind, Output, Reducer, Stage};
-use infc_ir::op::Op;
+use infc_ir::op::{ContractOp, Op};
 use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp, Source, UnaryOp};
 use infc_tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,7 +210,7 @@ impl<'a> Lowering<'a> {
                 Op::Map(_) | Op::Gather(_) => {
                     for &output in &node.outputs {
                         let is_stage = looked_up.contains(&output)
-                            || self.deserves_a_stage(output, &nodes)
+                            || self.deserves_a_stage(group, output, &nodes)
                             || self.is_decoded(group, output, &nodes);
                         if is_stage {
                             self.pointwise_stage(output)?;
@@ -230,8 +230,9 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// True if the value is expensive and would be computed more than once.
-    fn deserves_a_stage(&self, value: ValueId, nodes: &[NodeId]) -> bool {
+    /// True if the value is expensive and would be computed more than once. In a step of a recurrence, which has no anchor,
+    /// a factor would be computed for each column of the other one.
+    fn deserves_a_stage(&self, group: &Group, value: ValueId, nodes: &[NodeId]) -> bool {
         let graph = self.graph();
         let Some((_, node)) = graph.producer(value) else { return false };
         let cost = match &node.op {
@@ -252,6 +253,12 @@ impl<'a> Lowering<'a> {
                     work.extend(&n.outputs);
                 } else {
                     readers += 1;
+                    let is_repeated = |op: &ContractOp| {
+                        let labels = [&op.lhs, &op.rhs];
+                        let has_all = |side: usize| op.output.iter().all(|label| labels[side].contains(label));
+                        (0..2).any(|side| n.inputs[side] == at && !has_all(side))
+                    };
+                    spreads |= group.anchor.is_none() && matches!(&n.op, Op::Contract(op) if is_repeated(op));
                 }
             }
         }

@@ -5,6 +5,7 @@
 //! concatenation and extrema, and whoever else computes with it reads the rounded number, too: so it is stored rounded
 //! alone. Concatenations of which nothing but factors is made, point by point, are stored so as well, and so are sums that
 //! wait for another one to make a factor with it.
+//! So it is in the steps of recurrences ([`steps`]).
 //! All other arithmetic (sums, additions of residuals, norms, softmax, functions) is f32, and so is what depthwise convolutions
 //! and contractions of two computed values read, unless it is a factor for others. Inputs and outputs of the graph keep their
 //! types.
@@ -17,6 +18,7 @@
 //! and of all contractions, and attention.
 
 mod known;
+mod steps;
 
 use super::Changed;
 use super::movement::constant;
@@ -59,7 +61,11 @@ pub fn run(graph: &mut Graph, to: DType, which: Which) -> Changed {
     };
     let mut suits = |id: NodeId| known.as_mut().map_or_else(|| pays(graph, id), |known| known.multiplied(graph, id));
     let contractions: HashSet<NodeId> = graph.order.iter().copied().filter(|&id| suits(id)).collect();
-    if contractions.is_empty() {
+    let in_steps: HashMap<NodeId, Vec<(NodeId, usize)>> = match which {
+        Which::Weighted => graph.order.iter().map(|&id| (id, steps::multiplied(graph, id))).collect(),
+        Which::Halves => HashMap::new(),
+    };
+    if contractions.is_empty() && in_steps.values().all(Vec::is_empty) {
         return changed;
     }
     // Inputs have no origin of their own.
@@ -97,6 +103,9 @@ pub fn run(graph: &mut Graph, to: DType, which: Which) -> Changed {
             graph.order.push(id);
         } else {
             pass.read_rounded(graph, id);
+            if let Some(inner) = in_steps.get(&id).filter(|inner| !inner.is_empty()) {
+                pass.round_steps(graph, id, inner);
+            }
             graph.order.push(id);
         }
         pass.round_outputs(graph, id);
@@ -143,14 +152,21 @@ pub fn multiplied_in_f32(graph: &Graph) -> usize {
 /// Whether a node is a sum of products that is worth rounding its factors: one of them constant, with vectors of columns.
 fn pays(graph: &Graph, id: NodeId) -> bool {
     let node = &graph.nodes[id];
-    let Op::Contract(op) = &node.op else { return false };
-    let is_f32 = |value: ValueId| graph.ty(value).dtype == DType::F32;
-    if !node.inputs.iter().chain(&node.outputs).all(|&value| is_f32(value)) {
+    if !matches!(node.op, Op::Contract(_)) {
         return false;
     }
-    let Some(side) = (0..2).find(|&side| is_constant(graph, node.inputs[side])) else { return false };
+    let side = (0..2).find(|&side| is_constant(graph, node.inputs[side]));
+    side.is_some_and(|side| has_vectors(graph, id, side))
+}
+
+/// Whether a contraction sums products of f32, enough and with columns enough for vectors where the weights are on a side.
+fn has_vectors(graph: &Graph, id: NodeId, side: usize) -> bool {
+    let node = &graph.nodes[id];
+    let Op::Contract(op) = &node.op else { return false };
+    let is_f32 = |value: ValueId| graph.ty(value).dtype == DType::F32;
     let [summed, columns] = points(graph, node, op, side);
-    summed.is_some_and(|n| n >= FEWEST) && columns.is_some_and(|n| n >= FEWEST)
+    let are_enough = summed.is_some_and(|n| n >= FEWEST) && columns.is_some_and(|n| n >= FEWEST);
+    are_enough && node.inputs.iter().chain(&node.outputs).all(|&value| is_f32(value))
 }
 
 /// How many points of the constant are summed, and how many results it has for each element of the other factor; `None`
@@ -310,7 +326,7 @@ impl Pass {
                 node.inputs.iter().map(|input| self.rounded.get(input).copied()).collect();
             let ty = TensorType::new(self.to, graph.ty(value).shape.clone());
             let rounded = match (&node.op, parts) {
-                _ if graph.ty(value).dtype != DType::F32 => continue,
+                _ if graph.ty(value).dtype != DType::F32 || self.rounded.contains_key(&value) => continue,
                 // What lies around the elements need not be such a number, where nothing is rounded.
                 (Op::View(view), Some(_)) if self.which == Which::Halves && !surrounds(view, self.to) => continue,
                 (Op::View(view), Some(parts)) => {

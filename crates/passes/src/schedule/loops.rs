@@ -2,7 +2,7 @@
 
 use super::ScheduleError;
 use super::emit::{AxisState, Emitter, State, Stmts};
-use super::plan::{LoopMode, LoopPlan};
+use super::plan::{LoopMode, LoopPlan, is_in_steps};
 use super::region::Region;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, StageId};
@@ -53,6 +53,14 @@ impl Emitter<'_> {
         } else {
             let var = self.loop_var(format!("{}.{}", self.kernel.stages[stage].name, l.name), &turns[at]);
             (IndexExpr::var(var), vec![Stmt::Let { var, value: turn }])
+        };
+        let chunk = if at == 0 && is_in_steps(self.kernel, stage, &self.plans[stage]) && !inner.is_const(1) {
+            let name = format!("{}.place", self.kernel.stages[stage].name);
+            let place = self.loop_var(name, &inner);
+            stmts.push(Stmt::Let { var: place, value: forth_and_back(&index, &chunk.modulo(&inner), &inner) });
+            IndexExpr::var(place)
+        } else {
+            chunk
         };
         let axis = &state[l.axis];
         let tile = IndexExpr::constant(l.tile);
@@ -447,4 +455,13 @@ impl Emitter<'_> {
             }
         }
     }
+}
+
+/// The place among those of a step that is computed in a place's turn: in odd steps the last comes first, so that what
+/// caches hold at the end of a step is what the next one begins with. Weights that all steps read and that do not fit would be
+/// read from behind the cache otherwise, all of them, at every step.
+fn forth_and_back(step: &IndexExpr, place: &IndexExpr, places: &IndexExpr) -> IndexExpr {
+    let last = step.modulo(&IndexExpr::constant(2)) * (places.clone() - 1);
+    // The distance from the first place or the last.
+    (place.clone() - last.clone()).maximum(&(last - place.clone()))
 }

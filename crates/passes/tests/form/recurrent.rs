@@ -5,7 +5,7 @@ use crate::build::Net;
 use infc_ir::graph::Graph;
 use infc_ir::kernel::Kernel;
 use infc_ir::verify::verify_graph;
-use infc_passes::form::{FormOptions, PlannedStep, form};
+use infc_passes::form::{FormOptions, OperandSource, PlannedStep, form};
 
 fn net(text: &str) -> Net {
     let graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}"));
@@ -27,6 +27,60 @@ graph @rnn(%x: f32[6, 3, 20], %h: f32[3, 20], %r: f32[20, 20]) -> (y: %0) {
     let plan = check(&net);
     assert_eq!(plan.kernels.len(), 1, "{plan}");
     assert!(plan.kernels[0].kernel.recurrences().len() == 1, "{}", plan.kernels[0].kernel);
+}
+
+/// The gates of 16 units lie side by side where the weights are too many for the caches near a core.
+#[test]
+fn gates_of_units_lie_together() {
+    let shape = |units: usize| {
+        let text = r#"
+graph @gates(%x: f32[3, 1, U], %h: f32[1, U], %r: f32[3U, U]) -> (y: %0) {
+  %0 = recurrence 1 1 over 3 %h, %x, %r : f32[3, 1, U] = graph @step(%s: f32[1, U], %x: f32[1, U], %r: f32[3U, U]) -> (s: %4) {
+    %0 = contract [a b, c b -> a c] %s, %r : f32[1, 3U]
+    %1 = view [i, j -> 0, j] %0 : f32[1, U]
+    %2 = view [i, j -> 0, j + 1U] %0 : f32[1, U]
+    %3 = view [i, j -> 0, j + 2U] %0 : f32[1, U]
+    %4 = map [p, q, r, x -> tanh(p * 0.1) * tanh(q * 0.1) + r * 0.05 + x] %1, %2, %3, %x : f32[1, U]
+  }
+}"#;
+        let number = |text: &str, gates: usize, name: &str| text.replace(name, &(gates * units).to_string());
+        let text =
+            [(3, "3U"), (2, "2U"), (1, "1U"), (1, "U")].iter().fold(text.to_owned(), |t, (g, n)| number(&t, *g, n));
+        let mut net = net(&text);
+        let given = net.graph.inputs.pop().expect("the weights").value;
+        let weights = net.weights(&[3 * units, units], 3);
+        net.graph.replace_uses(given, weights);
+        net.graph.order.rotate_right(1);
+        let plan = check(&net);
+        let operands = &plan.kernels[0].operands;
+        let constant = operands.iter().find_map(|operand| match operand {
+            OperandSource::Constant(constant) => constant.packing.as_ref(),
+            _ => None,
+        });
+        constant.unwrap_or_else(|| panic!("{plan}")).layout.clone()
+    };
+    assert_eq!(shape(160), "panels[N/16][k][gates][16]");
+    assert_eq!(shape(32), "panels[N/16][k][16]");
+    // Gates that no panel ends with.
+    assert_eq!(shape(168), "panels[N/16][k][16]");
+}
+
+/// What multiplies the weights of a step is computed once for all columns, as are bytes that a step makes of its state.
+#[test]
+fn factors_of_a_step_are_stages() {
+    let plan = check(&net(r#"
+graph @reset(%x: f32[4, 3, 24], %h: f32[3, 24], %z: f32[24, 24], %r: f32[24, 24]) -> (y: %0) {
+  %0 = recurrence 1 1 over 4 %h, %x, %z, %r : f32[4, 3, 24] = graph @step(%s: f32[3, 24], %x: f32[3, 24], %z: f32[24, 24], %r: f32[24, 24]) -> (s: %3) {
+    %0 = contract [a b, c b -> a c] %s, %z : f32[3, 24]
+    %1 = map [p, s -> sigmoid(p) * s] %0, %s : f32[3, 24]
+    %2 = contract [a b, c b -> a c] %1, %r : f32[3, 24]
+    %3 = map [p, q -> tanh(p + q)] %2, %x : f32[3, 24]
+  }
+}"#));
+    let kernel = &plan.kernels[0].kernel;
+    let sums = kernel.stages.iter().filter(|stage| stage.reducer.is_some());
+    // The two products, and beside them the state, the factor, and the next state.
+    assert_eq!((sums.count(), kernel.stages.len()), (2, 5), "{kernel}");
 }
 
 /// What follows a recurrence is a kernel of its own, also where it only renames coordinates.

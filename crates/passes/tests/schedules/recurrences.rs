@@ -1,7 +1,10 @@
 //! Steps of recurrences that threads share.
 
 use super::support::MACHINES;
+use infc_ir::entity::VarId;
+use infc_ir::index::{Atom, IndexExpr};
 use infc_ir::kernel::Kernel;
+use infc_ir::nest::Stmt;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::{apply, choose};
 
@@ -20,6 +23,85 @@ fn recurrences_share_steps() {
         let nest = apply(&kernel, &schedule).unwrap_or_else(|e| panic!("{name}: {e}"));
         let steps = nest.parallel.and_then(|parallel| parallel.step_chunks);
         assert_eq!(steps, Some(8.into()), "{name}");
+    }
+}
+
+/// A recurrence of so many units and gates, whose weights have the gates of 16 units side by side.
+fn gated(units: usize, gates: usize) -> Kernel {
+    let columns = units * gates;
+    let sums: Vec<String> = (0..gates).map(|gate| format!("sum[t, u + {}]", gate * units)).collect();
+    let text = format!(
+        "kernel @gated(x: f32[4, {units}], const w: f32[{}, {units}, {gates}, 16]) -> (y: f32[4, {units}]) {{
+           stage h[seq t: 4, k: {units}] = select(inbounds(1 <= t < 4), o[t - 1, k] if 1 <= t < 4 else 0, 0)
+           stage sum[seq t, n: {columns}, reduce k: {units}] =
+             fold sum h[t, k] * w[div(mod(n, {units}), 16), k, div(n, {units}), mod(mod(n, {units}), 16)]
+           stage o[seq t, u: {units}]: f32 = tanh({}) + x[t, u]
+           output y[t, u] = o[t, u]
+         }}",
+        units / 16,
+        sums.join(" + "),
+    );
+    text.parse().unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The gates of a unit are summed together where they lie together: a tile of some of them would leave lines to others that are
+/// fetched with its own.
+#[test]
+fn gates_that_lie_together_are_summed_together() {
+    let kernel = gated(256, 4);
+    for (name, machine) in &MACHINES[1..] {
+        let schedule = choose(&kernel, machine, ErrorClass::Reassociating);
+        assert!(schedule.to_string().contains("unroll sum.n_g;"), "{name}: {schedule}");
+    }
+}
+
+/// A step with little work has fewer chunks, so that each has sums enough for a tile.
+#[test]
+fn small_steps_have_few_chunks() {
+    let chunks = |gates: usize| {
+        let kernel = gated(256, gates);
+        let nest = apply(&kernel, &choose(&kernel, &MACHINES[2].1, ErrorClass::Reassociating)).expect("it applies");
+        nest.parallel.and_then(|parallel| parallel.step_chunks)
+    };
+    assert_eq!((chunks(1), chunks(4)), (Some(4.into()), Some(8.into())));
+}
+
+/// Odd steps go through their chunks backwards.
+#[test]
+fn steps_go_forth_and_back() {
+    let kernel = gated(256, 4);
+    let schedule = choose(&kernel, &MACHINES[2].1, ErrorClass::Reassociating);
+    let nest = apply(&kernel, &schedule).expect("it applies");
+    let parallel = nest.parallel.as_ref().expect("chunks");
+    let [Stmt::Let { var: step, value: of_chunk }, Stmt::Let { value: place, .. }, ..] = &nest.body[..] else {
+        panic!("{nest}")
+    };
+    let found: Vec<i64> = (0..32)
+        .map(|chunk| {
+            let known = |at: &[(VarId, i64)], e: &IndexExpr| {
+                let value = |atom: &Atom| match atom {
+                    Atom::Var(var) => at.iter().find(|(v, _)| v == var).map(|&(_, n)| IndexExpr::constant(n)),
+                    _ => None,
+                };
+                e.substitute(&value).as_const().expect("all are known")
+            };
+            let t = known(&[(parallel.var, chunk)], of_chunk);
+            known(&[(parallel.var, chunk), (*step, t)], place)
+        })
+        .collect();
+    let forth: Vec<i64> = (0..8).collect();
+    let back: Vec<i64> = (0..8).rev().collect();
+    assert_eq!(found, [&forth[..], &back, &forth, &back].concat(), "{nest}");
+}
+
+/// What a step keeps in bytes or halves lies in memory in groups, so that products take several at a time.
+#[test]
+fn steps_multiply_in_groups() {
+    let kernel = infc_testkit::kernels().into_iter().find(|(name, _)| name.contains("byte_steps"));
+    let (_, kernel) = kernel.expect("a kernel file");
+    for (name, machine) in &MACHINES {
+        let schedule = choose(&kernel, machine, ErrorClass::Reassociating).to_string();
+        assert!(schedule.contains("to dot4"), "{name}: {schedule}");
     }
 }
 

@@ -9,10 +9,12 @@
 //! parameters were read: they change only after all claims of the former region are finished, and by then the word has
 //! changed too. The region number (44 bits) does not come round again in the life of a process.
 //!
-//! Chunks of a recurrence come in steps, and all are in the first share. A claim lies within one step, and claims are taken
-//! in order, so that those of all steps before are finished when as many claims are finished as there are in them; whoever
-//! has taken a claim waits until then. Every claim that is waited for has been taken by a thread that is computing it, so
-//! nobody waits for ever.
+//! Chunks of a recurrence come in steps. A share has one claim of each step, always of the same place, so that a lane finds the
+//! weights of its place in its caches; kernels go through the places of odd steps backwards, and so do claims. A claim is
+//! taken of the share that is behind the others, the lane's own one if none is, so that all claims of a step are taken before any
+//! of the next, and those of all steps before are finished when as many claims are finished as there are in them; whoever has
+//! taken a claim waits until then. Every claim that is waited for has been taken by a thread that is computing it, so nobody
+//! waits for ever.
 
 use super::Spin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,16 +108,18 @@ impl Region {
     /// owns the run, after the former region is over.
     pub(super) fn open(&self, chunks: u64, step_chunks: Option<u64>, lanes: usize) {
         let lanes = lanes.clamp(1, self.shares.len()) as u64;
-        let (step, wanted, shares) = match step_chunks {
+        let (step, wanted) = match step_chunks {
             // A step is short: each thread takes part once.
-            Some(step) => (step.clamp(1, chunks.max(1)), lanes, 1),
-            None => (chunks.max(1), lanes.saturating_mul(CLAIMS_PER_LANE), lanes),
+            Some(step) => (step.clamp(1, chunks.max(1)), lanes),
+            None => (chunks.max(1), lanes.saturating_mul(CLAIMS_PER_LANE)),
         };
         let most = CLAIM_MASK / chunks.div_ceil(step).max(1);
         // Of more steps than claims can be counted, one thread computes all.
         let (step, most) = if most == 0 { (chunks, 1) } else { (step, most) };
         let grain = step.div_ceil(wanted.clamp(1, most));
-        let claims = chunks.div_ceil(step) * step.div_ceil(grain);
+        let per_step = step.div_ceil(grain);
+        let claims = chunks.div_ceil(step) * per_step;
+        let shares = if step < chunks { per_step } else { lanes };
         self.chunks.store(chunks, Ordering::Relaxed);
         self.step_chunks.store(step, Ordering::Relaxed);
         self.grain.store(grain, Ordering::Relaxed);
@@ -175,10 +179,12 @@ impl Region {
         if seat.lane >= told {
             return None;
         }
-        let (before, from) = self.shares[..told].split_at(seat.lane);
+        if self.is_in_steps() {
+            return self.claim_of_step(seat, number, told, &is_ours);
+        }
         let mut all_empty = true;
-        for (lane, share) in (seat.lane..).zip(from).chain((0..).zip(before)) {
-            match self.claim_in(lane, share, &is_ours) {
+        for lane in (seat.lane..told).chain(0..seat.lane) {
+            match self.claim_in(lane, &is_ours) {
                 Taken::Claim(claim) => return Some(claim),
                 Taken::Empty { region } => all_empty &= region >= number,
                 Taken::NotOurs => return None,
@@ -191,7 +197,52 @@ impl Region {
         None
     }
 
-    fn claim_in(&self, lane: usize, share: &Share, is_ours: impl Fn() -> bool) -> Taken {
+    /// Whether claims have an order.
+    fn is_in_steps(&self) -> bool {
+        self.step_chunks.load(Ordering::Relaxed) < self.chunks.load(Ordering::Relaxed)
+    }
+
+    /// Takes the next claim of region `number`, whose chunks come in steps.
+    fn claim_of_step(&self, seat: &mut Seat, number: u64, told: usize, is_ours: impl Fn() -> bool) -> Option<Claim> {
+        loop {
+            let mut behind = (0, 0);
+            for lane in (seat.lane..told).chain(0..seat.lane) {
+                let state = self.shares[lane].state.load(Ordering::Acquire);
+                if state >> CLAIM_BITS != number {
+                    // The lane has not been told yet, or another region has begun.
+                    return None;
+                }
+                if state & CLAIM_MASK > behind.1 & CLAIM_MASK {
+                    behind = (lane, state);
+                }
+            }
+            let (lane, state) = behind;
+            if state & CLAIM_MASK == 0 {
+                seat.empty = number;
+                return None;
+            }
+            if !is_ours() {
+                return None;
+            }
+            let chunks = self.chunks.load(Ordering::Relaxed);
+            let step = self.step_chunks.load(Ordering::Relaxed);
+            let grain = self.grain.load(Ordering::Relaxed);
+            let share = &self.shares[lane].state;
+            if share.compare_exchange_weak(state, state - 1, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                let per_step = step.div_ceil(grain);
+                let number = chunks.div_ceil(step) - (state & CLAIM_MASK);
+                let place = if number.is_multiple_of(2) { lane as u64 } else { per_step - 1 - lane as u64 };
+                let first = number * step;
+                let step_end = first + step.min(chunks - first);
+                let begin = step_end.min(first + place * grain);
+                let end = begin + grain.min(step_end - begin);
+                return Some(Claim { begin, end, after: number * per_step });
+            }
+        }
+    }
+
+    fn claim_in(&self, lane: usize, is_ours: impl Fn() -> bool) -> Taken {
+        let share = &self.shares[lane];
         let mut state = share.state.load(Ordering::Acquire);
         loop {
             let left = state & CLAIM_MASK;
@@ -201,20 +252,20 @@ impl Region {
             if !is_ours() {
                 return Taken::NotOurs;
             }
+            if self.is_in_steps() {
+                // Of a region that has begun meanwhile.
+                return Taken::NotOurs;
+            }
             let chunks = self.chunks.load(Ordering::Relaxed);
-            let step = self.step_chunks.load(Ordering::Relaxed);
             let grain = self.grain.load(Ordering::Relaxed);
             let claims = self.claims.load(Ordering::Relaxed);
             let lanes = self.lanes.load(Ordering::Relaxed);
             match share.state.compare_exchange_weak(state, state - 1, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     let number = share_of(lane as u64, lanes, claims).1 - left;
-                    let per_step = step.div_ceil(grain);
-                    let first = number / per_step * step;
-                    let step_end = first + step.min(chunks - first);
-                    let begin = step_end.min(first + number % per_step * grain);
-                    let end = begin + grain.min(step_end - begin);
-                    return Taken::Claim(Claim { begin, end, after: number - number % per_step });
+                    let begin = chunks.min(number * grain);
+                    let end = begin + grain.min(chunks - begin);
+                    return Taken::Claim(Claim { begin, end, after: 0 });
                 }
                 Err(now) => state = now,
             }
@@ -263,14 +314,16 @@ mod tests {
         for ((chunks, lanes), step) in sizes.into_iter().flat_map(|size| steps.map(|step| (size, step))) {
             let region = Region::new(lanes);
             region.open(chunks, step, lanes);
+            let mut seen: Vec<(u64, u64)> = Vec::new();
+            let mut seat = Seat::of_lane(0);
+            while region.compute_next(&mut seat, || true, SPIN, |begin, end| seen.push((begin, end))) {}
+            seen.sort_unstable();
             let mut next = 0;
-            let mut compute = |begin, end| {
-                assert_eq!(begin, next);
+            for (begin, end) in seen {
+                assert_eq!(begin, next, "{step:?} for {lanes}");
                 assert!(end > begin);
                 next = end;
-            };
-            let mut seat = Seat::of_lane(0);
-            while region.compute_next(&mut seat, || true, SPIN, &mut compute) {}
+            }
             assert_eq!(next, chunks, "{step:?} for {lanes}");
             assert!(region.is_over());
         }
@@ -304,8 +357,24 @@ mod tests {
         region.open(10, Some(4), 3);
         let mut seat = Seat::of_lane(2);
         let claims: Vec<Claim> = std::iter::from_fn(|| region.claim(&mut seat, || true)).collect();
-        let expected = [(0, 2, 0), (2, 4, 0), (4, 6, 2), (6, 8, 2), (8, 10, 4), (10, 10, 4)];
+        // Two claims a step, and of the third share none; odd steps backwards.
+        let expected = [(0, 2, 0), (2, 4, 0), (6, 8, 2), (4, 6, 2), (8, 10, 4), (10, 10, 4)];
         assert_eq!(claims, expected.map(|(begin, end, after)| Claim { begin, end, after }));
+    }
+
+    /// A lane has one place in all steps, counted from the other end in odd ones, and takes what another has not begun before it
+    /// goes on to the next step.
+    #[test]
+    fn lanes_keep_their_places_in_steps() {
+        let region = Region::new(2);
+        region.open(12, Some(4), 2);
+        let mut seats = [0, 1].map(Seat::of_lane);
+        let mut begin = |lane: usize| region.claim(&mut seats[lane], || true).map(|claim| claim.begin);
+        assert_eq!([begin(0), begin(1), begin(1), begin(0)], [Some(0), Some(2), Some(4), Some(6)]);
+        assert_eq!([begin(1), begin(1), begin(0)], [Some(10), Some(8), None]);
+        // As if it had been told of a region, and the other lane had not.
+        region.shares[0].state.fetch_add(1 << CLAIM_BITS | 1, Ordering::Relaxed);
+        assert_eq!(region.claim(&mut Seat::of_lane(0), || true), None);
     }
 
     #[test]

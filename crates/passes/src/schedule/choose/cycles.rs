@@ -382,7 +382,8 @@ fn tile_cycles(view: &View<'_>, machine: &Machine, tile: &Tile, sizes: &[i64], c
                 }
                 if n == 1.0 {
                     held += at_once;
-                    streamed += vectors * tile.lanes as f64 * bytes * view.points_at_once();
+                    let of_turn = vectors * tile.lanes as f64 * bytes * view.points_at_once();
+                    streamed += lines::streamed(view, access, tile, of_turn, &size_of);
                     streamed_total += bytes
                         * (0..view.extents.len())
                             .filter(|&a| access.steps[a] != Step::Zero)

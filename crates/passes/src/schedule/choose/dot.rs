@@ -3,7 +3,7 @@
 use super::access::{Step, step_of};
 use infc_ir::entity::{EntityId, ScalarId, VarId};
 use infc_ir::index::{IndexExpr, Interval};
-use infc_ir::kernel::{AxisKind, Kernel, Stage};
+use infc_ir::kernel::{AxisKind, Kernel, Layout, Stage};
 use infc_ir::scalar::{BinaryOp, BitShift, Load, ScalarOp, Source};
 use infc_ir::schedule::Intrinsic;
 use infc_tensor::DType;
@@ -63,12 +63,22 @@ fn factor(kernel: &Kernel, stage: &Stage, id: ScalarId, sum: DType) -> Option<Fa
     if to != sum || !load.gather.is_empty() {
         return None;
     }
+    if let Some(flat) = flat_of(kernel, load) {
+        return Some(Factor { dtype: load.dtype, flat, shift: IndexExpr::constant(0) });
+    }
+    let Source::Stage(source, _) = load.source else { return None };
+    bits(kernel, &kernel.stages[source], &load.index)
+}
+
+/// Where in memory an element lies that is loaded: of an operand, or of a step of a recurrence, which is stored in any case.
+fn flat_of(kernel: &Kernel, load: &Load) -> Option<IndexExpr> {
     match load.source {
-        Source::Operand(operand) => {
-            let flat = kernel.operands[operand].layout.flat(&load.index);
-            Some(Factor { dtype: load.dtype, flat, shift: IndexExpr::constant(0) })
+        Source::Operand(operand) => Some(kernel.operands[operand].layout.flat(&load.index)),
+        Source::Stage(source, _) => {
+            let stage = &kernel.stages[source];
+            let is_stored = stage.axes.iter().any(|axis| axis.kind == AxisKind::Sequential);
+            is_stored.then(|| Layout::dense(&stage.value_shape()).flat(&load.index))
         }
-        Source::Stage(source, _) => bits(kernel, &kernel.stages[source], &load.index),
         Source::Buffer(_) => None,
     }
 }
@@ -97,8 +107,7 @@ pub(super) fn in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize
 /// Elements from each point of the axis to the next within every so many from a multiple of them on, whatever the other
 /// coordinates, if that is a number.
 pub(crate) fn step_in_groups(kernel: &Kernel, stage: &Stage, load: &Load, axis: usize, points: i64) -> Option<i64> {
-    let Source::Operand(operand) = load.source else { return None };
-    step_of_groups(kernel, stage, &kernel.operands[operand].layout.flat(&load.index), axis, points)
+    step_of_groups(kernel, stage, &flat_of(kernel, load)?, axis, points)
 }
 
 /// Whether groups of so many neighbours lie at the same distance from each other within every so many groups from a multiple of

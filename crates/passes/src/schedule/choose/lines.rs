@@ -68,13 +68,46 @@ pub(super) fn of_rows(
     if is_part || far_apart || in_bands {
         return Lines { tile: places(&|_| false, false) * bytes as f64 / CACHE_LINE as f64, leave: is_part };
     }
+    // Without windows nothing lies between tiles, and what one tile uses up may leave, but for what is fetched with it.
+    let shares = has_windows(view, access, tile.vector_axis) || leaves_neighbours(view, access, tile, size_of);
     let along = last.map_or(1.0, |axis| view.extents[axis] as f64 / size_of(axis) as f64);
     let written = tile.rows.iter().map(|&(axis, _)| size_of(axis) as f64).product::<f64>() * along;
     Lines {
         // Tiles beside each other share what lies between them.
         tile: places(&|_| false, true) * lines,
-        leave: !stay(places(&|axis| last == Some(axis), false) + written),
+        leave: shares && !stay(places(&|axis| last == Some(axis), false) + written),
     }
+}
+
+/// Whether neighbouring rows read some of the same elements, taps going either way.
+fn has_windows(view: &View<'_>, access: &Access, vector_axis: Option<usize>) -> bool {
+    let stride = |axis: usize| access.strides[axis].filter(|&stride| stride != 0);
+    let mut rows =
+        view.stage.value_axes().filter(|&(axis, _)| vector_axis != Some(axis)).filter_map(|(a, _)| stride(a));
+    rows.any(|row| {
+        let slides =
+            |taps: usize| stride(taps).is_some_and(|tap| row % tap == 0 && (row / tap).abs() < view.extents[taps]);
+        view.stage.reduce_axes().any(|(taps, _)| slides(taps))
+    })
+}
+
+/// Whether the rows that a tile leaves to others lie so near to its own that their lines are fetched together.
+fn leaves_neighbours(view: &View<'_>, access: &Access, tile: &Tile, size_of: &dyn Fn(usize) -> i64) -> bool {
+    let is_near = |stride: i64| (CACHE_LINE..=2 * CACHE_LINE).contains(&(stride * access.elem_bytes as i64));
+    let mut rows = view.stage.value_axes().map(|(axis, _)| axis).filter(|&axis| tile.vector_axis != Some(axis));
+    rows.any(|axis| size_of(axis) < view.extents[axis] && access.strides[axis].is_some_and(is_near))
+}
+
+/// Bytes that a turn streams of weights which only move along the lanes, or as if they were so many if lines of others are
+/// fetched together with them.
+pub(super) fn streamed(
+    view: &View<'_>,
+    access: &Access,
+    tile: &Tile,
+    bytes: f64,
+    size_of: &dyn Fn(usize) -> i64,
+) -> f64 {
+    bytes * if leaves_neighbours(view, access, tile, size_of) { LEAVE } else { 1.0 }
 }
 
 impl Lines {

@@ -38,6 +38,7 @@ pub use access::operation_cost;
 pub use decide::Decision;
 pub(crate) use dot::step_in_groups;
 pub use machine::{DotCost, Machine};
+pub(crate) use steps::{Gates, gates};
 
 use crate::ErrorClass;
 use decide::Decisions;

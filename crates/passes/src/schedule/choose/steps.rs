@@ -20,6 +20,9 @@ const MOST_PARTS: i64 = 8;
 /// Vector operations of a step from which on it is shared: threads take about a thousand to meet.
 const LEAST_STEP: f64 = 4000.0;
 
+/// Vector operations of a part at least: smaller ones have too few sums for a tile.
+const LEAST_PART: f64 = 1000.0;
+
 /// The units of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Units {
@@ -32,28 +35,36 @@ pub(super) struct Units {
 /// The kernel with the gates of its recurrences apart from their units, and the steps that do that.
 pub(super) fn with_gates_apart(kernel: &Kernel) -> (Option<Kernel>, Vec<ScheduleStep>) {
     let (mut changed, mut steps) = (None, Vec::new());
-    for run in kernel.recurrences() {
-        let last = &kernel.stages[StageId::from_index(run.end - 1)];
-        let Some(units) = last.value_axes().last().and_then(|(_, axis)| axis.extent.as_const()) else { continue };
-        for id in run.map(StageId::from_index) {
-            let now = changed.as_ref().unwrap_or(kernel);
-            let stage = &now.stages[id];
-            let Some(axis) = stage.reducer.as_ref().and_then(|_| gates(now, id, units)) else { continue };
-            let name = stage.axes[axis].name.clone();
-            let (outer, inner) = (free_name(now, id, &name, "g"), free_name(now, id, &name, "u"));
-            if let Some(parted) = part::part(now, id, axis, units, [&outer, &inner]) {
-                let points = u32::try_from(units).unwrap_or(1);
-                steps.push(ScheduleStep::Part { stage: stage.name.clone(), axis: name, points, outer, inner });
-                changed = Some(parted);
-            }
+    for id in kernel.stages.ids() {
+        let now = changed.as_ref().unwrap_or(kernel);
+        let stage = &now.stages[id];
+        let Some(Gates { axis, units }) = gates(now, id) else { continue };
+        let name = stage.axes[axis].name.clone();
+        let (outer, inner) = (free_name(now, id, &name, "g"), free_name(now, id, &name, "u"));
+        if let Some(parted) = part::part(now, id, axis, units, [&outer, &inner]) {
+            let points = u32::try_from(units).unwrap_or(1);
+            steps.push(ScheduleStep::Part { stage: stage.name.clone(), axis: name, points, outer, inner });
+            changed = Some(parted);
         }
     }
     (changed, steps)
 }
 
-/// The axis of a stage along which gates of so many units each lie behind each other, if whoever reads it moves along the
-/// units of one gate.
-fn gates(kernel: &Kernel, id: StageId, units: i64) -> Option<usize> {
+/// Sums of the gates of a recurrence, those of all units behind each other for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gates {
+    /// Their axis.
+    pub(crate) axis: usize,
+    /// Units, a multiple of 16.
+    pub(crate) units: i64,
+}
+
+/// The gates that a stage sums, if whoever reads them moves along the units of one gate.
+pub(crate) fn gates(kernel: &Kernel, id: StageId) -> Option<Gates> {
+    kernel.stages[id].reducer.as_ref()?;
+    let run = kernel.recurrences().into_iter().find(|run| run.contains(&id.index()))?;
+    let last = &kernel.stages[StageId::from_index(run.end - 1)];
+    let units = last.value_axes().last()?.1.extent.as_const()?;
     let (position, axis) = kernel.stages[id].value_axes().map(|(axis, _)| axis).enumerate().last()?;
     let extent = kernel.stages[id].axes[axis].extent.as_const()?;
     if units % PANEL != 0 || extent <= units || extent % units != 0 {
@@ -73,7 +84,7 @@ fn gates(kernel: &Kernel, id: StageId, units: i64) -> Option<usize> {
                 && var.is_some_and(|v| reader.axes[v.index()].extent.is_const(units));
         });
     }
-    along_units.then_some(axis)
+    along_units.then_some(Gates { axis, units })
 }
 
 fn free_name(kernel: &Kernel, id: StageId, axis: &str, suffix: &str) -> String {
@@ -99,7 +110,18 @@ impl Chooser<'_> {
             return None;
         }
         let (axis, units) = stage.value_axes().filter_map(|(n, a)| Some((n, a.extent.as_const()?))).last()?;
-        let count = (units + MOST_PARTS - 1) / MOST_PARTS;
+        let work = |id: StageId| {
+            let stage = &self.kernel.stages[id];
+            let points = (1..stage.axes.len()).map(|a| extent(self.kernel, stage, a) as f64);
+            points.product::<f64>() * cost(stage)
+        };
+        let lanes = self.machine.lanes(self.view(root, None, Vec::new()).elem_bytes) as f64;
+        let step = run.clone().map(|n| work(StageId::from_index(n))).sum::<f64>() / lanes;
+        if step < LEAST_STEP {
+            return None;
+        }
+        let parts = MOST_PARTS.min((step / LEAST_PART) as i64);
+        let count = (units + parts - 1) / parts;
         let count = (count + PANEL - 1) / PANEL * PANEL;
         let is_last = stage.value_axes().last().is_some_and(|(n, _)| n == axis);
         if !is_last || stage.axes[axis].kind != AxisKind::Parallel || units <= count {
@@ -113,13 +135,6 @@ impl Chooser<'_> {
         if followed.iter().any(shared) {
             return None;
         }
-        let work = |id: StageId| {
-            let stage = &self.kernel.stages[id];
-            let points = (1..stage.axes.len()).map(|a| extent(self.kernel, stage, a) as f64);
-            points.product::<f64>() * cost(stage)
-        };
-        let step: f64 = run.clone().map(|n| work(StageId::from_index(n))).sum();
-        let lanes = self.machine.lanes(self.view(root, None, Vec::new()).elem_bytes) as f64;
-        (step / lanes >= LEAST_STEP).then_some(Units { axis, count })
+        Some(Units { axis, count })
     }
 }
