@@ -194,16 +194,11 @@ fn maps_in_and_out() {
 #[test]
 fn text_is_moved() {
     let inputs = [("a", tensor_of(DType::String)), ("n", tensor_of(DType::I64))];
-    let mut reshape = node("Flatten", &["twice"], "row");
-    reshape.attribute = vec![AttributeProto {
-        name: Some("axis".to_owned()),
-        r#type: Some(attribute_proto::AttributeType::Int as i32),
-        i: Some(0),
-        ..AttributeProto::default()
-    }];
-    let mut concat = node("Concat", &["found", "a"], "twice");
-    concat.attribute = reshape.attribute.clone();
-    let nodes = vec![node("Gather", &["a", "n"], "found"), concat, reshape];
+    let nodes = vec![
+        node("Gather", &["a", "n"], "found"),
+        node_with("Concat", &["found", "a"], "twice", ("axis", 0)),
+        node_with("Flatten", &["twice"], "row", ("axis", 0)),
+    ];
     let mut session = session_of(&inputs, nodes, &[("row", tensor_of(DType::String))]);
     let n = Tensor::from_elements(&[1], &[1i64]).expect("one");
     let found = session.run_owned(&[&texts(&["x", "y"]), &n]).unwrap_or_else(|e| panic!("{e}"));
@@ -211,4 +206,49 @@ fn text_is_moved() {
         (found[0].shape(), found[0].strings().expect("text")),
         (&[1, 3][..], &["y", "x", "y"].map(String::from)[..])
     );
+}
+
+fn node_with(op_type: &str, inputs: &[&str], output: &str, attribute: (&str, i64)) -> NodeProto {
+    let attribute = AttributeProto {
+        name: Some(attribute.0.to_owned()),
+        r#type: Some(attribute_proto::AttributeType::Int as i32),
+        i: Some(attribute.1),
+        ..AttributeProto::default()
+    };
+    NodeProto { attribute: vec![attribute], ..node(op_type, inputs, output) }
+}
+
+/// Numbers become text in the middle of a model, where nobody declares it.
+#[test]
+fn numbers_become_text() {
+    let inputs = [("n", tensor_of(DType::I64)), ("unit", tensor_of(DType::String))];
+    let text = i64::from(infc_frontend_onnx::dtype_to_onnx(DType::String));
+    let nodes = vec![
+        node("Neg", &["n"], "negated"),
+        node_with("Cast", &["negated"], "written", ("to", text)),
+        node("StringConcat", &["written", "unit"], "y"),
+    ];
+    let mut session = session_of(&inputs, nodes, &[("y", tensor_of(DType::String))]);
+    let n = Tensor::from_elements(&[2], &[7i64, -12]).expect("two");
+    let found = session.run_owned(&[&n, &texts(&["m", ""])]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(found, [texts(&["-7m", "12"])]);
+}
+
+/// Complex numbers are moved by the host.
+#[test]
+fn complex_numbers_are_moved() {
+    let inputs = [("z", tensor_of(DType::Complex64)), ("n", tensor_of(DType::I64))];
+    let nodes = vec![
+        node("Gather", &["z", "n"], "found"),
+        node_with("Concat", &["found", "z"], "both", ("axis", 0)),
+        node_with("Flatten", &["both"], "y", ("axis", 0)),
+    ];
+    let mut session = session_of(&inputs, nodes, &[("y", tensor_of(DType::Complex64))]);
+    let complex = |shape: &[usize], parts: &[f32]| {
+        let bytes = infc_tensor::AlignedBytes::from_slice(floats(parts).bytes());
+        Tensor::from_bytes(DType::Complex64, shape.to_vec(), bytes).expect("two parts each")
+    };
+    let n = Tensor::from_elements(&[1], &[1i64]).expect("one");
+    let found = session.run_owned(&[&complex(&[2], &[1.0, -1.0, 2.0, 0.5]), &n]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(found, [complex(&[1, 3], &[2.0, 0.5, 1.0, -1.0, 2.0, 0.5])]);
 }

@@ -126,7 +126,7 @@ pub(crate) fn import(
             }
             types => types.map(Some),
         },
-        None => match types::of_moved_text(&mut typing, &node.op_type, &node.domain) {
+        None => match types::of_moved(&mut typing, (&node.op_type, &node.domain), problem) {
             Ok(None) | Err(Problem::DynamicValue { .. }) => unruled(&mut typing, node, graph, problem),
             types => types,
         },
@@ -147,10 +147,10 @@ fn unruled(
     graph: &GraphProto,
     problem: Option<&Problem>,
 ) -> Result<Option<Vec<TensorType>>> {
-    let takes_text = typing.call.inputs.iter().flatten().any(|input| input.dtype() == DType::String);
+    let is_strange = types::strange(typing.call, problem).is_some();
     match (declared(typing, graph), types::find_dynamic(&node.op_type, &node.domain)) {
         (Ok(None), Some(rule))
-            if takes_text || matches!(problem, Some(Problem::DynamicValue { .. } | Problem::TooMuchWork { .. })) =>
+            if is_strange || matches!(problem, Some(Problem::DynamicValue { .. } | Problem::TooMuchWork { .. })) =>
         {
             rule(typing).map(Some)
         }

@@ -1,7 +1,7 @@
 //! A model while it is drawn: values with samples of what they are, and the nodes between them.
 
 use crate::definition::{Beside, Definition};
-use crate::evaluate::{Operation, samples};
+use crate::evaluate::{Operation, samples, show};
 use crate::operators;
 use crate::random::Random;
 use infc_tensor::{Attribute, Attributes, DType, Subgraphs, Tensor};
@@ -49,6 +49,12 @@ const TYPES: [DType; 30] = [
     DType::U64,
     DType::Bool,
 ];
+
+/// More types, which only some models have: what kernels do with them is to move them, if that.
+const RARE_TYPES: [DType; 5] = [DType::String, DType::String, DType::String, DType::Complex64, DType::Complex128];
+
+/// One model in so many has inputs of these.
+const RARE: u64 = 8;
 
 /// The size of an axis of an input; the model names it, or says how long it is.
 #[derive(Clone, Debug)]
@@ -165,6 +171,8 @@ impl Candidate {
 pub(crate) struct Draft {
     pub(crate) seed: u64,
     pub(crate) opset: i64,
+    /// Whether there are strings and complex numbers among its inputs.
+    pub(crate) has_text: bool,
     pub(crate) values: Vec<Value>,
     pub(crate) nodes: Vec<Node>,
     /// Results that nobody reads.
@@ -177,7 +185,9 @@ impl Draft {
     pub(crate) fn random(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let opset = *random.pick(&OPSETS);
-        let mut draft = Self { seed, opset, values: Vec::new(), nodes: Vec::new(), outputs: Vec::new(), random };
+        let has_text = seed % RARE == RARE / 2;
+        let (values, nodes, outputs) = (Vec::new(), Vec::new(), Vec::new());
+        let mut draft = Self { seed, opset, has_text, values, nodes, outputs, random };
         let random = &mut draft.random;
         let mut extents = vec![Extent { name: None, size: 1 }];
         for n in 0..4 {
@@ -189,7 +199,8 @@ impl Draft {
             let random = &mut draft.random;
             let rank = *random.pick(&[0, 1, 2, 2, 3, 3, 4, 4]);
             let shape: Vec<Extent> = (0..rank).map(|_| random.pick(&extents).clone()).collect();
-            let dtype = *random.pick(&TYPES);
+            let types = if has_text && random.one_in(2) { &RARE_TYPES[..] } else { &TYPES };
+            let dtype = *random.pick(types);
             draft.add_input(dtype, shape);
         }
         let nodes = draft.random.between(3, 30) as usize;
@@ -299,7 +310,8 @@ impl Draft {
     pub(crate) fn partner(&mut self, id: Id) -> Id {
         let (dtype, shape) = (self.dtype(id), self.shape(id));
         let fits = |t: &Tensor| t.dtype() == dtype && broadcasts(t.shape(), &shape);
-        match self.any(fits).filter(|_| !self.random.one_in(4)) {
+        let found = if dtype == DType::String { self.any_type(fits) } else { self.any(fits) };
+        match found.filter(|_| !self.random.one_in(4)) {
             Some(other) => other,
             None => {
                 let from = self.random.below(shape.len() + 1);
@@ -374,15 +386,14 @@ impl fmt::Display for Draft {
         writeln!(f, "opset {}", self.opset)?;
         let used = |id: Id| self.nodes.iter().any(|node| node.inputs.contains(&Some(id)));
         for (id, value) in self.values.iter().enumerate().filter(|(id, _)| used(*id)) {
-            let tensor = &value.samples[0];
-            let some: Vec<f64> = (0..tensor.len_elems().min(12)).map(|n| tensor.get_f64(n).unwrap_or(0.0)).collect();
+            let elements = show(&value.samples[0]);
             match &value.origin {
                 Origin::Input(extents) => {
                     let names: Vec<&str> = extents.iter().map(|e| e.name.as_deref().unwrap_or("-")).collect();
-                    writeln!(f, "  v{id} = input {}{:?} {names:?} {some:?}", tensor.dtype(), tensor.shape())?;
+                    writeln!(f, "  v{id} = input {names:?} {elements}")?;
                 }
-                Origin::Numbers => writeln!(f, "  v{id} = numbers {}{:?} {some:?}", tensor.dtype(), tensor.shape())?,
-                Origin::Constant => writeln!(f, "  v{id} = constant {}{:?} {some:?}", tensor.dtype(), tensor.shape())?,
+                Origin::Numbers => writeln!(f, "  v{id} = numbers {elements}")?,
+                Origin::Constant => writeln!(f, "  v{id} = constant {elements}")?,
                 Origin::Node => {}
             }
         }

@@ -209,7 +209,7 @@ fn is_near(found: &Tensor, nominal: &Tensor) -> bool {
     }
     let rounding = rounding(nominal.dtype());
     if rounding == 0.0 {
-        return found.bytes() == nominal.bytes();
+        return is_same(found, nominal);
     }
     let spread = rounding.max(1e-6) * 3e3;
     let element = |t: &Tensor, n: usize| t.get_f64(n).unwrap_or(f64::NAN);
@@ -235,8 +235,7 @@ pub(crate) fn difference(found: &Tensor, samples: &[Tensor]) -> Option<String> {
         return wrong.then(|| format!("it is {}, expected {}", show(&found), show(&expected)));
     }
     if !(expected.dtype().is_float() && expected.dtype().size_bits() > 8) {
-        let wrong = found.bytes() != expected.bytes();
-        return wrong.then(|| format!("it is {}, expected {}", show(found), show(expected)));
+        return (!is_same(found, expected)).then(|| format!("it is {}, expected {}", show(found), show(expected)));
     }
     let element = |t: &Tensor, n: usize| t.get_f64(n).unwrap_or(f64::NAN);
     let count = expected.len_elems();
@@ -257,7 +256,15 @@ pub(crate) fn difference(found: &Tensor, samples: &[Tensor]) -> Option<String> {
     })
 }
 
-fn show(x: &Tensor) -> String {
+/// Whether all elements are the same, to the bit or the letter.
+fn is_same(a: &Tensor, b: &Tensor) -> bool {
+    a.bytes() == b.bytes() && a.strings().ok() == b.strings().ok()
+}
+
+pub(crate) fn show(x: &Tensor) -> String {
+    if let Ok(words) = x.strings() {
+        return format!("{}{:?} {:?}", x.dtype(), x.shape(), &words[..words.len().min(24)]);
+    }
     let some: Vec<f64> = (0..x.len_elems().min(24)).map(|n| x.get_f64(n).unwrap_or(f64::NAN)).collect();
     format!("{}{:?} {some:?}", x.dtype(), x.shape())
 }

@@ -14,6 +14,7 @@ mod quantized;
 mod recurrent;
 mod reduce;
 mod sample;
+mod text;
 mod trees;
 
 use crate::draft::{Candidate, Draft};
@@ -36,7 +37,13 @@ const FAMILIES: &[(usize, &[Drawer])] = &[
     (1, trees::DRAWERS),
 ];
 
+/// How often an operator on strings is drawn for a model that has some, in twenty times.
+const TEXT: usize = 6;
+
 pub(crate) fn draw(draft: &mut Draft) -> Option<Candidate> {
+    if draft.has_text && draft.random.below(20) < TEXT {
+        return draft.random.pick(text::DRAWERS)(draft);
+    }
     let total = FAMILIES.iter().map(|(weight, _)| weight).sum();
     let mut at = draft.random.below(total);
     let family = FAMILIES.iter().find(|(weight, _)| {

@@ -1,6 +1,9 @@
 //! What the drawing of models asks of a source of numbers.
 
-use infc_tensor::{Attribute, Attributes, DType, Tensor};
+use infc_tensor::{AlignedBytes, Attribute, Attributes, DType, Tensor};
+
+/// Strings that tensors are made of.
+pub(crate) const WORDS: [&str; 10] = ["", "a", "B", "ab", "c d b", "7", "-3", "2.5", "é", "true"];
 
 /// A small, repeatable source of numbers (SplitMix64).
 #[derive(Clone, Debug)]
@@ -55,9 +58,23 @@ impl Random {
         order
     }
 
-    /// A tensor of small numbers that all types of floats can hold: quarters for floats, integers for integers.
+    /// A tensor of small numbers that all types of floats can hold: quarters for floats, integers for integers; or of words.
     pub(crate) fn tensor(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
         let len = shape.iter().product();
+        match dtype {
+            DType::String => {
+                let words = (0..len).map(|_| (*self.pick(&WORDS)).to_owned()).collect();
+                return Tensor::from_strings(shape, words).expect("as many as the shape has");
+            }
+            // Two parts next to each other.
+            DType::Complex64 | DType::Complex128 => {
+                let part = if dtype == DType::Complex64 { DType::F32 } else { DType::F64 };
+                let parts = self.tensor(part, &[shape, &[2]].concat());
+                let bytes = AlignedBytes::from_slice(parts.bytes());
+                return Tensor::from_bytes(dtype, shape.to_vec(), bytes).expect("two parts each");
+            }
+            _ => {}
+        }
         let signed = !matches!(dtype, DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64);
         let number = |random: &mut Self| match dtype {
             DType::Bool => random.flag() as f64,

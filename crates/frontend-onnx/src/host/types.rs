@@ -14,7 +14,7 @@ use crate::error::Problem;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_tensor::DType;
-pub(super) use moved::types as of_moved_text;
+pub(super) use moved::{strange, types as of_moved};
 pub(super) use values::value;
 
 /// Types for all outputs that an operator may have.

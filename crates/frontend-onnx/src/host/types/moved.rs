@@ -1,4 +1,5 @@
-//! Operators that text may go through: they move elements, or compare or convert them.
+//! Operators that text may go through: they move elements, or compare or convert them. So may complex numbers, which no kernel
+//! moves.
 //!
 //! What such an operator gives has the same shape whatever its elements are. So the node is imported with bytes in the
 //! place of text, and the types of its outputs are those, with text in the place of bytes. What was added to the graph
@@ -6,13 +7,15 @@
 
 use super::Typing;
 use crate::build::Result;
+use crate::call::Call;
+use crate::error::Problem;
 use crate::known::Item;
 use crate::ops;
 use crate::tracked::Tracked;
 use infc_ir::graph::TensorType;
-use infc_tensor::DType;
+use infc_tensor::{DType, DTypeClass};
 
-/// Stands for text.
+/// Stands for them.
 const STAND_IN: DType = DType::U8;
 
 /// True if the shape of what the operator gives does not depend on its elements.
@@ -20,6 +23,8 @@ fn is_known(op_type: &str) -> bool {
     matches!(
         op_type,
         "Cast"
+            | "CastLike"
+            | "CenterCropPad"
             | "Concat"
             | "DepthToSpace"
             | "Equal"
@@ -28,6 +33,7 @@ fn is_known(op_type: &str) -> bool {
             | "Gather"
             | "GatherElements"
             | "GatherND"
+            | "Pad"
             | "Reshape"
             | "ReverseSequence"
             | "Scatter"
@@ -41,18 +47,41 @@ fn is_known(op_type: &str) -> bool {
             | "Squeeze"
             | "Tile"
             | "Transpose"
+            | "Trilu"
             | "Unsqueeze"
             | "Where"
     )
 }
 
-/// The types of the outputs of a node that takes text; `None` if no rule for them is known here.
-pub(in crate::host) fn types(t: &mut Typing<'_, '_>, op_type: &str, domain: &str) -> Result<Option<Vec<TensorType>>> {
+/// The type of text that a node takes, or of complex numbers that its import refused.
+pub(in crate::host) fn strange(call: &Call<'_>, problem: Option<&Problem>) -> Option<DType> {
+    let refused = match problem {
+        Some(Problem::UnsupportedType { found, .. }) => {
+            Some(*found).filter(|dtype| dtype.class() == DTypeClass::Complex)
+        }
+        _ => None,
+    };
+    let takes = |dtype: &DType| call.inputs.iter().flatten().any(|input| input.dtype() == *dtype);
+    [Some(DType::String), refused].into_iter().flatten().find(takes)
+}
+
+/// The types of the outputs of a node that takes text or complex numbers, or makes text; `None` if no rule for them is known here.
+pub(in crate::host) fn types(
+    t: &mut Typing<'_, '_>,
+    (op_type, domain): (&str, &str),
+    problem: Option<&Problem>,
+) -> Result<Option<Vec<TensorType>>> {
     let operator = ops::find(op_type, domain, t.call.opset).filter(|_| domain.is_empty() && is_known(op_type));
-    let takes_text = t.call.inputs.iter().flatten().any(|input| input.dtype() == DType::String);
-    let Some(operator) = operator.filter(|_| takes_text) else { return Ok(None) };
+    let Some(operator) = operator else { return Ok(None) };
+    let Some(strange) = strange(t.call, problem) else {
+        // Numbers become text.
+        let to_text =
+            matches!(problem, Some(Problem::UnsupportedType { found: DType::String, .. })) && op_type == "Cast";
+        let shape = t.call.input(0)?.shape().to_vec();
+        return Ok(to_text.then(|| vec![TensorType::new(DType::String, shape)]));
+    };
     let as_bytes = |input: &Tracked| match input.dtype() {
-        DType::String => Tracked::uniform(TensorType::new(STAND_IN, input.shape().to_vec()), Item::int(0)),
+        dtype if dtype == strange => Tracked::uniform(TensorType::new(STAND_IN, input.shape().to_vec()), Item::int(0)),
         _ => input.clone(),
     };
     let stand_ins = t.call.inputs.iter().map(|input| input.as_ref().map(as_bytes)).collect();
@@ -60,7 +89,7 @@ pub(in crate::host) fn types(t: &mut Typing<'_, '_>, op_type: &str, domain: &str
     let outputs = (operator.import)(t.call);
     t.call.inputs = inputs;
     let types = outputs?.into_iter().map(|output| match output.dtype() {
-        STAND_IN => TensorType::new(DType::String, output.shape().to_vec()),
+        STAND_IN => TensorType::new(strange, output.shape().to_vec()),
         _ => output.ty().clone(),
     });
     Ok(Some(types.collect()))
