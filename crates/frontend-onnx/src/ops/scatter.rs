@@ -62,6 +62,11 @@ fn require_same_type(x: &Tracked, updates: &Tracked) -> Result<()> {
     Err(Problem::TypeMismatch { left: x.dtype(), right: updates.dtype() })
 }
 
+/// Whether there is no update, as exporters write an assignment to a slice that has no elements.
+fn is_empty(updates: &Tracked) -> bool {
+    updates.shape().iter().any(|extent| extent.is_const(0))
+}
+
 /// Which updates an element of the result is asked about: those along one more, last axis.
 struct Candidates {
     /// Where each update goes (i64, from the start), over the axes of the result and the updates' axis.
@@ -176,6 +181,9 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     for (mine, theirs) in indices.shape().iter().zip(updates.shape()) {
         build.require_equal("the extents of indices and updates", mine, theirs)?;
     }
+    if is_empty(&updates) {
+        return Ok(vec![x]);
+    }
     let rank = x.rank();
     // Coordinates of the updates: those of the result, but along the axis the number of the update.
     let mut shape = x.shape().to_vec();
@@ -246,6 +254,9 @@ fn scatter_nd(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     }
     for (mine, theirs) in wanted.iter().zip(updates.shape()) {
         build.require_equal("the extents of updates and of what they replace", mine, theirs)?;
+    }
+    if is_empty(&updates) {
+        return Ok(vec![x]);
     }
     if let Some(result) = assigned::assigned(build, &x, &found, &updates, reduction)? {
         return Ok(vec![result]);

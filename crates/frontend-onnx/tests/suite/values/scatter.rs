@@ -13,6 +13,19 @@ fn indices(shape: &[usize], values: &[i64]) -> Tensor {
     Tensor::from_elements(shape, values).expect("as many as the shape has")
 }
 
+/// What is assigned to a slice without elements changes nothing, and need not have a place.
+#[test]
+fn no_updates() {
+    for reduction in ["none", "add"] {
+        let case = |op| Case::new(op, 18).text("reduction", reduction);
+        let rows = indices(&[0, 1], &[]);
+        case("ScatterND").data(floats(&[4, 2])).data(rows.clone()).data(floats(&[0, 2])).agrees();
+        case("ScatterND").data(floats(&[0, 2])).data(rows).data(floats(&[0, 2])).agrees();
+        let at = indices(&[4, 0], &[]);
+        case("ScatterElements").int("axis", 1).data(floats(&[4, 2])).data(at).data(floats(&[4, 0])).agrees();
+    }
+}
+
 #[test]
 fn elements() {
     for reduction in REDUCTIONS {
