@@ -234,6 +234,23 @@ fn numbers_become_text() {
     assert_eq!(found, [texts(&["-7m", "12"])]);
 }
 
+/// Text becomes bytes, which stand for text where shapes are found.
+#[test]
+fn text_becomes_numbers() {
+    let inputs = [("a", tensor_of(DType::String)), ("b", tensor_of(DType::U8))];
+    let bytes = i64::from(infc_frontend_onnx::dtype_to_onnx(DType::U8));
+    let nodes = vec![
+        node_with("Cast", &["a"], "read", ("to", bytes)),
+        node("CastLike", &["a", "b"], "too"),
+        node("Add", &["read", "b"], "sum"),
+        node("Add", &["sum", "too"], "y"),
+    ];
+    let mut session = session_of(&inputs, nodes, &[("y", tensor_of(DType::U8))]);
+    let b = Tensor::from_elements(&[2], &[1u8, 2]).expect("two");
+    let found = session.run_owned(&[&texts(&["7", "40"]), &b]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(found, [Tensor::from_elements(&[2], &[15u8, 82]).expect("two")]);
+}
+
 /// Complex numbers are moved by the host.
 #[test]
 fn complex_numbers_are_moved() {

@@ -127,8 +127,9 @@ pub(crate) fn import(
             types => types.map(Some),
         },
         None => match types::of_moved(&mut typing, (&node.op_type, &node.domain), problem) {
-            Ok(None) | Err(Problem::DynamicValue { .. }) => unruled(&mut typing, node, graph, problem),
-            types => types,
+            Err(problem) if !may_help(&problem) => Err(problem),
+            Ok(Some(types)) => Ok(Some(types)),
+            Ok(None) | Err(_) => unruled(&mut typing, node, graph, problem),
         },
     };
     let Some(types) = types.map_err(in_node)? else { return Ok(None) };

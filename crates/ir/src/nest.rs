@@ -208,7 +208,8 @@ pub struct ParallelAxis {
     /// Number of chunks; fixed by the schedule, not by the number of threads.
     pub chunks: Dim,
     /// Where chunks read what others write: so many make a step, and a chunk may run when those of all steps before have.
-    /// Without it chunks are independent. The first chunks of a step read what the last ones of the step before have read.
+    /// Without it chunks are independent. Nests made by `passes::schedule` go through odd steps backwards, and the runtime hands
+    /// chunks out so that threads keep their places; only speed depends on that.
     pub step_chunks: Option<Dim>,
 }
 

@@ -72,9 +72,10 @@ fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Resul
     balance::run(&mut function);
     strength::run(&mut function);
     let mut best: Option<(CompiledFunction, String)> = None;
-    for left_alone in 0..=MOST_LEFT_ALONE {
+    for (left_alone, copies) in (0..=MOST_LEFT_ALONE).flat_map(|n| [(n, false), (n, true)]) {
         let mut text = String::new();
-        let compiled = match finish(function.clone(), isa, left_alone, listing.is_some().then_some(&mut text)) {
+        let listing = listing.is_some().then_some(&mut text);
+        let compiled = match finish(function.clone(), isa, (left_alone, copies), listing) {
             // What comes with fewer registers is only a trial.
             Err(_) if best.is_some() => break,
             compiled => compiled?,
@@ -93,11 +94,11 @@ fn compile(function: &Function, isa: Isa, listing: Option<&mut String>) -> Resul
     Ok(compiled)
 }
 
-/// From the order of instructions on, which leaves some registers alone.
+/// From the order of instructions on, which leaves some registers alone; what innermost loops leave may be copied behind them.
 fn finish(
     mut function: Function,
     isa: Isa,
-    left_alone: usize,
+    (left_alone, copies): (usize, bool),
     listing: Option<&mut String>,
 ) -> Result<CompiledFunction, CodegenError> {
     let vectors = if isa.avx512 { 32 } else { 16 } - left_alone;
@@ -110,7 +111,7 @@ fn finish(
         verify::check(&function).map_err(|errors| CodegenError::Malformed { errors })?;
     }
     let encoding = if isa.avx512 { Encoding::Evex } else { Encoding::Vex };
-    let selected = select::select(&function, encoding)?;
+    let selected = select::select(&function, encoding, copies)?;
     let (allocation, layout) = alloc::allocate(&selected.function, encoding)
         .map_err(|error| CodegenError::Allocation { message: error.to_string() })?;
     assemble::assemble(&selected.function, &allocation, &layout, encoding, selected.width, listing)

@@ -171,7 +171,7 @@ impl Candidate {
 pub(crate) struct Draft {
     pub(crate) seed: u64,
     pub(crate) opset: i64,
-    /// Whether there are strings and complex numbers among its inputs.
+    /// Whether strings and complex numbers may be among its inputs.
     pub(crate) has_text: bool,
     pub(crate) values: Vec<Value>,
     pub(crate) nodes: Vec<Node>,

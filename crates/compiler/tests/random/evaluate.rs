@@ -13,9 +13,9 @@
 //! one side of a tie, so a node is also evaluated with everything that is off going one way, and the other.
 
 use crate::definition::{Beside, Definition};
-use crate::random::{Random, cast};
+use crate::random::{Random, cast, part_of};
 use infc_reference::{Attributes, Node, evaluate, evaluate_with};
-use infc_tensor::{DType, Subgraphs, Tensor};
+use infc_tensor::{AlignedBytes, DType, Subgraphs, Tensor};
 
 /// The nominal tensor, those that are moved, and the one that is 0 where it may be.
 pub(crate) const SAMPLES: usize = 6;
@@ -264,6 +264,11 @@ fn is_same(a: &Tensor, b: &Tensor) -> bool {
 pub(crate) fn show(x: &Tensor) -> String {
     if let Ok(words) = x.strings() {
         return format!("{}{:?} {:?}", x.dtype(), x.shape(), &words[..words.len().min(24)]);
+    }
+    if let Some(part) = part_of(x.dtype()) {
+        let shape = [x.shape(), &[2]].concat();
+        let parts = Tensor::from_bytes(part, shape, AlignedBytes::from_slice(x.bytes())).expect("two parts each");
+        return format!("{} of {}", x.dtype(), show(&parts));
     }
     let some: Vec<f64> = (0..x.len_elems().min(24)).map(|n| x.get_f64(n).unwrap_or(f64::NAN)).collect();
     format!("{}{:?} {some:?}", x.dtype(), x.shape())

@@ -61,19 +61,14 @@ impl Random {
     /// A tensor of small numbers that all types of floats can hold: quarters for floats, integers for integers; or of words.
     pub(crate) fn tensor(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
         let len = shape.iter().product();
-        match dtype {
-            DType::String => {
-                let words = (0..len).map(|_| (*self.pick(&WORDS)).to_owned()).collect();
-                return Tensor::from_strings(shape, words).expect("as many as the shape has");
-            }
-            // Two parts next to each other.
-            DType::Complex64 | DType::Complex128 => {
-                let part = if dtype == DType::Complex64 { DType::F32 } else { DType::F64 };
-                let parts = self.tensor(part, &[shape, &[2]].concat());
-                let bytes = AlignedBytes::from_slice(parts.bytes());
-                return Tensor::from_bytes(dtype, shape.to_vec(), bytes).expect("two parts each");
-            }
-            _ => {}
+        if dtype == DType::String {
+            let words = (0..len).map(|_| (*self.pick(&WORDS)).to_owned()).collect();
+            return Tensor::from_strings(shape, words).expect("as many as the shape has");
+        }
+        if let Some(part) = part_of(dtype) {
+            let parts = self.tensor(part, &[shape, &[2]].concat());
+            let bytes = AlignedBytes::from_slice(parts.bytes());
+            return Tensor::from_bytes(dtype, shape.to_vec(), bytes).expect("two parts each");
         }
         let signed = !matches!(dtype, DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64);
         let number = |random: &mut Self| match dtype {
@@ -83,6 +78,15 @@ impl Random {
         };
         let numbers: Vec<f64> = (0..len).map(|_| number(self)).collect();
         cast(&Tensor::from_elements(shape, &numbers).expect("as many as the shape has"), dtype)
+    }
+}
+
+/// The type of the two parts of a complex number, which lie next to each other.
+pub(crate) fn part_of(dtype: DType) -> Option<DType> {
+    match dtype {
+        DType::Complex64 => Some(DType::F32),
+        DType::Complex128 => Some(DType::F64),
+        _ => None,
     }
 }
 

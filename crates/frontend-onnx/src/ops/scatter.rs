@@ -63,8 +63,8 @@ fn require_same_type(x: &Tracked, updates: &Tracked) -> Result<()> {
 }
 
 /// Whether there is no update, as exporters write an assignment to a slice that has no elements.
-fn is_empty(updates: &Tracked) -> bool {
-    updates.shape().iter().any(|extent| extent.is_const(0))
+fn is_empty(updates: &[Dim]) -> bool {
+    updates.iter().any(|extent| extent.is_const(0))
 }
 
 /// Which updates an element of the result is asked about: those along one more, last axis.
@@ -181,7 +181,7 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     for (mine, theirs) in indices.shape().iter().zip(updates.shape()) {
         build.require_equal("the extents of indices and updates", mine, theirs)?;
     }
-    if is_empty(&updates) {
+    if is_empty(indices.shape()) {
         return Ok(vec![x]);
     }
     let rank = x.rank();
@@ -255,7 +255,7 @@ fn scatter_nd(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     for (mine, theirs) in wanted.iter().zip(updates.shape()) {
         build.require_equal("the extents of updates and of what they replace", mine, theirs)?;
     }
-    if is_empty(&updates) {
+    if is_empty(&wanted) {
         return Ok(vec![x]);
     }
     if let Some(result) = assigned::assigned(build, &x, &found, &updates, reduction)? {

@@ -86,6 +86,8 @@ pub(super) enum Home {
 /// All groups.
 pub(super) struct Grouping<'a> {
     pub(super) flat: &'a Flat,
+    /// Of a step of a recurrence: how many of its inputs, the first ones, are not the same in all steps.
+    pub(super) stepped: Option<usize>,
     pub(super) readers: Readers,
     /// `None` where a group was taken in by another.
     pub(super) groups: Vec<Option<Group>>,
@@ -124,6 +126,7 @@ impl<'a> Grouping<'a> {
         }
         Self {
             flat,
+            stepped: None,
             readers: Readers::new(graph),
             groups: Vec::new(),
             wholes: Vec::new(),
@@ -161,9 +164,9 @@ impl<'a> Grouping<'a> {
 
     /// All nodes of the body of a recurrence in one group that computes its outputs. Those that are computed with new
     /// states, the first outputs, come last.
-    pub(super) fn of_step(flat: &'a Flat, states: usize) -> Self {
+    pub(super) fn of_step(flat: &'a Flat, [states, slices]: [usize; 2]) -> Self {
         let graph = &flat.graph;
-        let mut this = Self::empty(flat);
+        let mut this = Self { stepped: Some(states + slices), ..Self::empty(flat) };
         let nodes: Vec<NodeId> =
             graph.order.iter().copied().filter(|&n| !matches!(graph.nodes[n].op, Op::Constant(_))).collect();
         let mut outputs: Vec<ValueId> = graph.outputs.iter().map(|p| p.value).collect();

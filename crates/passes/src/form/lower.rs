@@ -16,7 +16,7 @@ use infc_ir::entity::{EntityId, NodeId, OperandId, ScalarId, StageId, ValueId};
 use infc_ir::graph::{Graph, Node};
 use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout, Operand, OperandKind, Output, Reducer, Stage};
-use infc_ir::op::{ContractOp, Op};
+use infc_ir::op::Op;
 use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp, Source, UnaryOp};
 use infc_tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,7 +210,7 @@ impl<'a> Lowering<'a> {
                 Op::Map(_) | Op::Gather(_) => {
                     for &output in &node.outputs {
                         let is_stage = looked_up.contains(&output)
-                            || self.deserves_a_stage(group, output, &nodes)
+                            || self.deserves_a_stage(output, &nodes)
                             || self.is_decoded(group, output, &nodes);
                         if is_stage {
                             self.pointwise_stage(output)?;
@@ -230,9 +230,9 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// True if the value is expensive and would be computed more than once. In a step of a recurrence, which has no anchor,
-    /// a factor would be computed for each column of the other one.
-    fn deserves_a_stage(&self, group: &Group, value: ValueId, nodes: &[NodeId]) -> bool {
+    /// True if the value is expensive and would be computed more than once. In a step of a recurrence, what a step makes to be
+    /// multiplied would be computed for each column of the other factor.
+    fn deserves_a_stage(&self, value: ValueId, nodes: &[NodeId]) -> bool {
         let graph = self.graph();
         let Some((_, node)) = graph.producer(value) else { return false };
         let cost = match &node.op {
@@ -253,17 +253,34 @@ impl<'a> Lowering<'a> {
                     work.extend(&n.outputs);
                 } else {
                     readers += 1;
-                    let is_repeated = |op: &ContractOp| {
-                        let labels = [&op.lhs, &op.rhs];
-                        let has_all = |side: usize| op.output.iter().all(|label| labels[side].contains(label));
-                        (0..2).any(|side| n.inputs[side] == at && !has_all(side))
-                    };
-                    spreads |= group.anchor.is_none() && matches!(&n.op, Op::Contract(op) if is_repeated(op));
+                    spreads |= self.repeats_of_step(n, at);
                 }
             }
         }
         let reduces = nodes.iter().any(|&n| matches!(graph.nodes[n].op, Op::Reduce(_) | Op::Contract(_) | Op::Scan(_)));
         reduces && ((readers > 1 && cost >= 4) || (spreads && cost >= 2))
+    }
+
+    /// True if a contraction in a step of a recurrence reads each element of the value several times, and other ones in other
+    /// steps.
+    fn repeats_of_step(&self, node: &Node, value: ValueId) -> bool {
+        let graph = self.graph();
+        let (Some(stepped), Op::Contract(op)) = (self.grouping.stepped, &node.op) else { return false };
+        let labels = [&op.lhs, &op.rhs];
+        let repeats = |side: usize| {
+            let extents = op.output.iter().zip(&graph.ty(node.outputs[0]).shape);
+            extents.into_iter().any(|(label, extent)| !labels[side].contains(label) && !extent.is_const(1))
+        };
+        let mut work = vec![value];
+        let mut seen = BTreeSet::new();
+        let mut follows_step = false;
+        while let Some(at) = work.pop().filter(|_| !follows_step) {
+            follows_step |= graph.inputs[..stepped].iter().any(|port| port.value == at);
+            if let Some((_, node)) = graph.producer(at) {
+                work.extend(node.inputs.iter().filter(|&&input| seen.insert(input)));
+            }
+        }
+        follows_step && (0..2).any(|side| node.inputs[side] == value && repeats(side))
     }
 
     /// True if the contraction that the kernel is grown around reads the value, and it is more than a conversion: as a

@@ -15,8 +15,9 @@
 //! Bytes that are summed in 32 bits are grouped by four along the innermost summed axis, `[ceil(N/16)][K/4][16][4]`, and
 //! bfloat16 numbers by two, if the left operand has its elements there in groups too: dot products take them so.
 //!
-//! Columns that are the gates of a recurrence, those of all units for one gate behind those for another, lie unit by unit if they
-//! are many, `[U/16][K…][gates][16]`: a step reads those of some units from the first to the last without a gap.
+//! Columns that are the gates of a recurrence, those of all units for one gate behind those for another, lie unit by unit if the
+//! weights are more than caches near a core hold, `[U/16][K…][gates][16]`: a step reads those of some units from the first to the
+//! last without a gap. Where they are grouped, too, groups are innermost.
 //!
 //! Columns that would leave lanes empty are taken apart into several sums ([`interleaved`]): panels of `16 / S` columns, in
 //! which each has `S` neighbours along the innermost summed axis next to each other, `[ceil(S·N/16)][K/S][16/S][S]`, if the

@@ -80,7 +80,8 @@ pub fn run(graph: &mut Graph, to: DType, which: Which) -> Changed {
             found
         }
     };
-    let mut pass = Pass { to, which, factors, rounded: HashMap::new(), widened: HashMap::new() };
+    let mut pass =
+        Pass { to, which, factors, rounded: HashMap::new(), for_steps: HashMap::new(), widened: HashMap::new() };
     let order = std::mem::take(&mut graph.order);
     for input in graph.inputs.clone() {
         if let Some(origin) = origin.filter(|_| pass.factors.contains(&input.value)) {
@@ -269,7 +270,9 @@ struct Pass {
     factors: HashSet<ValueId>,
     /// Values as such numbers, once these are made.
     rounded: HashMap<ValueId, ValueId>,
-    /// These as f32 again, for nodes that do not convert what they read.
+    /// Values as such numbers that only steps of recurrences read so.
+    for_steps: HashMap<ValueId, ValueId>,
+    /// Those for all as f32 again, for nodes that do not convert what they read.
     widened: HashMap<ValueId, ValueId>,
 }
 

@@ -81,6 +81,18 @@ graph @reset(%x: f32[4, 3, 24], %h: f32[3, 24], %z: f32[24, 24], %r: f32[24, 24]
     let sums = kernel.stages.iter().filter(|stage| stage.reducer.is_some());
     // The two products, and beside them the state, the factor, and the next state.
     assert_eq!((sums.count(), kernel.stages.len()), (2, 5), "{kernel}");
+    // Weights are the same in all steps, and a step has one row: they are not written anew in each.
+    let plan = check(&net(r#"
+graph @scaled(%x: f32[4, 1, 24], %h: f32[1, 24], %q: f32[24, 24], %r: f32[24]) -> (y: %0) {
+  %0 = recurrence 1 1 over 4 %h, %x, %q, %r : f32[4, 1, 24] = graph @step(%s: f32[1, 24], %x: f32[1, 24], %q: f32[24, 24], %r: f32[24]) -> (s: %3) {
+    %0 = view [i, j -> j] %r : f32[24, 24]
+    %1 = map [q, r -> (q - 0.5) * r * 0.1] %q, %0 : f32[24, 24]
+    %2 = contract [a b, c b -> a c] %s, %1 : f32[1, 24]
+    %3 = map [p, q -> tanh(p + q)] %2, %x : f32[1, 24]
+  }
+}"#));
+    let kernel = &plan.kernels.last().expect("a recurrence").kernel;
+    assert_eq!(kernel.stages.len(), 3, "{plan}");
 }
 
 /// What follows a recurrence is a kernel of its own, also where it only renames coordinates.

@@ -9,8 +9,9 @@
 //! parameters were read: they change only after all claims of the former region are finished, and by then the word has
 //! changed too. The region number (44 bits) does not come round again in the life of a process.
 //!
-//! Chunks of a recurrence come in steps. A share has one claim of each step, always of the same place, so that a lane finds the
-//! weights of its place in its caches; kernels go through the places of odd steps backwards, and so do claims. A claim is
+//! Chunks of a recurrence come in steps. A share has one claim of each step, always of the same place (as far as a step can be cut
+//! into equal parts), so that a lane finds the weights of its place in its caches; kernels go through the places of odd steps
+//! backwards, and so do claims. Lanes without a share have no part in such a region. A claim is
 //! taken of the share that is behind the others, the lane's own one if none is, so that all claims of a step are taken before any
 //! of the next, and those of all steps before are finished when as many claims are finished as there are in them; whoever has
 //! taken a claim waits until then. Every claim that is waited for has been taken by a thread that is computing it, so nobody
@@ -167,7 +168,8 @@ impl Region {
         true
     }
 
-    /// Takes the next claim, of the lane's own share first, if there is one and `is_ours` holds for the region it belongs to.
+    /// Takes the next claim, of the lane's own share first, or where steps have an order of the share that is behind, if there is one
+    /// and `is_ours` holds for the region it belongs to.
     fn claim(&self, seat: &mut Seat, is_ours: impl Fn() -> bool) -> Option<Claim> {
         let own = &self.shares[seat.lane];
         let number = own.state.load(Ordering::Acquire) >> CLAIM_BITS;
@@ -180,6 +182,11 @@ impl Region {
             return None;
         }
         if self.is_in_steps() {
+            if seat.lane as u64 >= self.lanes.load(Ordering::Relaxed) {
+                // It has no place in a step, and would take those of others.
+                seat.empty = number;
+                return None;
+            }
             return self.claim_of_step(seat, number, told, &is_ours);
         }
         let mut all_empty = true;
@@ -355,10 +362,12 @@ mod tests {
     fn claims_wait_for_steps_before() {
         let region = Region::new(3);
         region.open(10, Some(4), 3);
-        let mut seat = Seat::of_lane(2);
+        // A lane without a place has nothing to do.
+        assert_eq!(region.claim(&mut Seat::of_lane(2), || true), None);
+        let mut seat = Seat::of_lane(1);
         let claims: Vec<Claim> = std::iter::from_fn(|| region.claim(&mut seat, || true)).collect();
-        // Two claims a step, and of the third share none; odd steps backwards.
-        let expected = [(0, 2, 0), (2, 4, 0), (6, 8, 2), (4, 6, 2), (8, 10, 4), (10, 10, 4)];
+        // Two claims a step, its own first; odd steps backwards.
+        let expected = [(2, 4, 0), (0, 2, 0), (4, 6, 2), (6, 8, 2), (10, 10, 4), (8, 10, 4)];
         assert_eq!(claims, expected.map(|(begin, end, after)| Claim { begin, end, after }));
     }
 

@@ -7,7 +7,8 @@
 use super::Selector;
 use crate::CodegenError;
 use crate::vir::{Block, Loop, Value};
-use crate::wide::inst::{BlockId, Flag, INT, Kind, MachInst};
+use crate::wide::codes;
+use crate::wide::inst::{BlockId, Flag, INT, Kind, MachInst, VECTOR};
 use iced_x86::Code;
 use regalloc2::VReg;
 
@@ -17,7 +18,16 @@ impl<'a> Selector<'a> {
         let innermost = self.straight[inside as usize];
         // What nobody reads behind the loop is not handed out of it.
         let wanted: Vec<usize> = (0..l.results.len()).filter(|&n| self.needed[l.results[n].0 as usize]).collect();
-        let results: Vec<VReg> = wanted.iter().map(|&n| self.vreg(l.results[n])).collect();
+        let mut results: Vec<VReg> = wanted.iter().map(|&n| self.vreg(l.results[n])).collect();
+        if self.copies && innermost {
+            for (result, &n) in results.iter_mut().zip(&wanted).filter(|(result, _)| result.class() == VECTOR) {
+                let (width, from) = (Self::width_of(self.ty(l.results[n])), self.fresh(VECTOR));
+                let code = codes::MOVE.code(self.encoding, width);
+                self.push(MachInst::new(code).def(*result, width.view()).reg(from, width.view()));
+                *result = from;
+            }
+            self.flush();
+        }
         let exit = self.finish_block(results);
         let args = |s: &mut Self, values: &[Value]| -> Vec<VReg> { values.iter().map(|&v| s.reg(v)).collect() };
         let inits: Vec<Value> = l.carried.iter().map(|&(_, init)| init).collect();

@@ -38,12 +38,14 @@ pub(super) struct Selected {
     pub width: Width,
 }
 
-/// Selects instructions for a function whose vectors all fit the registers.
+/// Selects instructions for a function whose vectors all fit the registers. What innermost loops leave in vector registers is
+/// copied behind them if that is asked for: the allocator, which sees one value through all that a loop hands on, then may
+/// keep in memory what it finds no register for behind the loop without keeping it there within.
 ///
 /// # Errors
 /// [`CodegenError::Unsupported`] for the few operations that the other emitter has to take.
-pub(super) fn select(function: &Function, encoding: Encoding) -> Result<Selected, CodegenError> {
-    let mut selector = Selector::new(function, encoding);
+pub(super) fn select(function: &Function, encoding: Encoding, copies: bool) -> Result<Selected, CodegenError> {
+    let mut selector = Selector { copies, ..Selector::new(function, encoding) };
     selector.survey(&function.body);
     selector.entry()?;
     let width = selector.width;
@@ -83,6 +85,8 @@ struct Home {
 struct Selector<'a> {
     function: &'a Function,
     encoding: Encoding,
+    /// Copies what innermost loops leave.
+    copies: bool,
     ops: Vec<Option<Op>>,
     home: Vec<Home>,
     /// Per block number: contains no loop.
@@ -117,6 +121,7 @@ impl<'a> Selector<'a> {
         Self {
             function,
             encoding,
+            copies: false,
             ops: dce::definitions(function),
             home: vec![Home::default(); count],
             straight: vec![true],

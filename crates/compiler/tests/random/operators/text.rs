@@ -5,8 +5,21 @@ use crate::draft::{Candidate, Draft, Id};
 use crate::random::WORDS;
 use infc_tensor::{Attribute, DType, Tensor};
 
-pub(super) const DRAWERS: &[Drawer] =
-    &[join, split, normalize, matches, equal, choose, label, label, categories, frequencies, unique, to_text];
+pub(super) const DRAWERS: &[Drawer] = &[
+    join,
+    split,
+    normalize,
+    matches,
+    equal,
+    choose,
+    label,
+    label,
+    categories,
+    frequencies,
+    unique,
+    to_text,
+    from_text,
+];
 
 fn text(d: &mut Draft) -> Option<Id> {
     d.any_type(|t| t.dtype() == DType::String)
@@ -116,5 +129,14 @@ fn unique(d: &mut Draft) -> Option<Candidate> {
 fn to_text(d: &mut Draft) -> Option<Candidate> {
     let x = d.any(|t: &Tensor| t.dtype() != DType::String)?;
     let code = infc_reference::dtypes::to_onnx(DType::String)?;
+    Some(Candidate::new("Cast", &[x]).with("to", code).exact())
+}
+
+/// Numbers that are written.
+fn from_text(d: &mut Draft) -> Option<Candidate> {
+    let is_number = |word: &String| word.parse::<i64>().is_ok();
+    let x = d.any_type(|t| t.strings().is_ok_and(|words| !words.is_empty() && words.iter().all(is_number)))?;
+    let to = *d.random.pick(&[DType::U8, DType::I64, DType::F32, DType::I32]);
+    let code = infc_reference::dtypes::to_onnx(to)?;
     Some(Candidate::new("Cast", &[x]).with("to", code).exact())
 }

@@ -53,6 +53,15 @@ fn is_known(op_type: &str) -> bool {
     )
 }
 
+/// The type that a conversion is to; `None` for other operators.
+fn cast_target(call: &Call<'_>, op_type: &str) -> Result<Option<DType>> {
+    match op_type {
+        "Cast" => call.dtype("to"),
+        "CastLike" => Ok(Some(call.input(1)?.dtype())),
+        _ => Ok(None),
+    }
+}
+
 /// The type of text that a node takes, or of complex numbers that its import refused.
 pub(in crate::host) fn strange(call: &Call<'_>, problem: Option<&Problem>) -> Option<DType> {
     let refused = match problem {
@@ -73,13 +82,11 @@ pub(in crate::host) fn types(
 ) -> Result<Option<Vec<TensorType>>> {
     let operator = ops::find(op_type, domain, t.call.opset).filter(|_| domain.is_empty() && is_known(op_type));
     let Some(operator) = operator else { return Ok(None) };
-    let Some(strange) = strange(t.call, problem) else {
-        // Numbers become text.
-        let to_text =
-            matches!(problem, Some(Problem::UnsupportedType { found: DType::String, .. })) && op_type == "Cast";
-        let shape = t.call.input(0)?.shape().to_vec();
-        return Ok(to_text.then(|| vec![TensorType::new(DType::String, shape)]));
-    };
+    let of_text = matches!(problem, Some(Problem::UnsupportedType { found: DType::String, .. }));
+    if let Some(to) = cast_target(t.call, op_type)?.filter(|_| of_text) {
+        return Ok(Some(vec![TensorType::new(to, t.call.input(0)?.shape().to_vec())]));
+    }
+    let Some(strange) = strange(t.call, problem) else { return Ok(None) };
     let as_bytes = |input: &Tracked| match input.dtype() {
         dtype if dtype == strange => Tracked::uniform(TensorType::new(STAND_IN, input.shape().to_vec()), Item::int(0)),
         _ => input.clone(),

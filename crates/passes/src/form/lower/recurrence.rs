@@ -48,7 +48,7 @@ pub(super) fn recurrence(
     // Where the results lie may depend on a symbol that came up after the body.
     flat.graph.symbols.clone_from(&outer.symbols);
     compute_outputs(&mut flat.graph);
-    let inner = Grouping::of_step(&flat, op.states);
+    let inner = Grouping::of_step(&flat, [op.states, op.slices]);
     let Some(body_group) = &inner.groups[0] else {
         return Err(FormError::Malformed { place: node.to_string(), what: "its body is empty".to_owned() });
     };

@@ -181,9 +181,12 @@ impl Pass {
         rounded
     }
 
-    /// The n-th input of a node, rounded.
+    /// The n-th input of a node, rounded. Others go on to read it as it is, if it is no factor for them.
     fn outside(&mut self, graph: &mut Graph, id: NodeId, n: usize) -> ValueId {
         let (value, origin) = (graph.nodes[id].inputs[n], graph.nodes[id].origin);
-        *self.rounded.entry(value).or_insert_with(|| convert(graph, value, self.to, origin))
+        if let Some(&rounded) = self.rounded.get(&value) {
+            return rounded;
+        }
+        *self.for_steps.entry(value).or_insert_with(|| convert(graph, value, self.to, origin))
     }
 }

@@ -70,14 +70,14 @@ fn factor(kernel: &Kernel, stage: &Stage, id: ScalarId, sum: DType) -> Option<Fa
     bits(kernel, &kernel.stages[source], &load.index)
 }
 
-/// Where in memory an element lies that is loaded: of an operand, or of a step of a recurrence, which is stored in any case.
+/// Where in memory an element lies that is loaded: of an operand, or of a stage of a recurrence, which is stored in any case. That
+/// its last axis is innermost there is taken for granted: code that finds it otherwise multiplies one by one.
 fn flat_of(kernel: &Kernel, load: &Load) -> Option<IndexExpr> {
     match load.source {
         Source::Operand(operand) => Some(kernel.operands[operand].layout.flat(&load.index)),
         Source::Stage(source, _) => {
-            let stage = &kernel.stages[source];
-            let is_stored = stage.axes.iter().any(|axis| axis.kind == AxisKind::Sequential);
-            is_stored.then(|| Layout::dense(&stage.value_shape()).flat(&load.index))
+            kernel.recurrence_of(source)?;
+            Some(Layout::dense(&kernel.stages[source].value_shape()).flat(&load.index))
         }
         Source::Buffer(_) => None,
     }

@@ -62,7 +62,7 @@ pub(crate) struct Gates {
 /// The gates that a stage sums, if whoever reads them moves along the units of one gate.
 pub(crate) fn gates(kernel: &Kernel, id: StageId) -> Option<Gates> {
     kernel.stages[id].reducer.as_ref()?;
-    let run = kernel.recurrences().into_iter().find(|run| run.contains(&id.index()))?;
+    let run = kernel.recurrence_of(id)?;
     let last = &kernel.stages[StageId::from_index(run.end - 1)];
     let units = last.value_axes().last()?.1.extent.as_const()?;
     let (position, axis) = kernel.stages[id].value_axes().map(|(axis, _)| axis).enumerate().last()?;
