@@ -20,16 +20,41 @@ use infc_tensor::DType;
 pub(super) const OPERATORS: &[Operator] =
     &[Operator::new("Col2Im", 18, col2im), Operator::new("MaxUnpool", 9, max_unpool)];
 
-/// The window that element `r` of the window over position `p` belongs to, and when there is one.
-fn covering<K>(axis: &WindowAxis<K>, p: IndexExpr, r: IndexExpr) -> (IndexExpr, Vec<Bound>) {
-    let from_first = p + axis.begin.clone() - r.scale(axis.dilation);
-    let stride = Dim::constant(axis.stride);
-    let window = from_first.floor_div(&stride);
-    let mut valid = vec![Bound { expr: window.clone(), lo: Dim::constant(0), hi: axis.count.clone() }];
-    if axis.stride > 1 {
-        valid.push(Bound { expr: from_first.modulo(&stride), lo: Dim::constant(0), hi: Dim::constant(1) });
+/// How many elements of windows, of so many elements each, a position asks: of windows that lie `stride` apart only every
+/// `stride`-th element can be at one place.
+fn asked<K>(axis: &WindowAxis<K>, block: &Dim) -> Dim {
+    if axis.dilation == 1 { block.ceil_div(&Dim::constant(axis.stride)) } else { block.clone() }
+}
+
+/// The `n`-th element of a window that position `p` asks.
+struct Covering {
+    /// Its window.
+    window: IndexExpr,
+    /// Its place in the window.
+    element: IndexExpr,
+    /// When there is one.
+    valid: Vec<Bound>,
+}
+
+fn covering<K>(axis: &WindowAxis<K>, block: &Dim, p: IndexExpr, n: IndexExpr) -> Covering {
+    let (p, stride) = (p + axis.begin.clone(), Dim::constant(axis.stride));
+    let zero = || Dim::constant(0);
+    if axis.dilation == 1 {
+        let window = p.floor_div(&stride) - n.clone();
+        let element = p.modulo(&stride) + n.scale(axis.stride);
+        let mut valid = vec![Bound { expr: window.clone(), lo: zero(), hi: axis.count.clone() }];
+        if !block.modulo(&stride).is_const(0) {
+            valid.push(Bound { expr: element.clone(), lo: zero(), hi: block.clone() });
+        }
+        return Covering { window, element, valid };
     }
-    (window, valid)
+    let from_first = p - n.scale(axis.dilation);
+    let window = from_first.floor_div(&stride);
+    let mut valid = vec![Bound { expr: window.clone(), lo: zero(), hi: axis.count.clone() }];
+    if axis.stride > 1 {
+        valid.push(Bound { expr: from_first.modulo(&stride), lo: zero(), hi: Dim::constant(1) });
+    }
+    Covering { window, element: n, valid }
 }
 
 /// `y[n, c, p…] = Σ x[n, (c, r…), (q…)]` over the elements `r` of windows `q` that lie at `p`.
@@ -53,18 +78,19 @@ fn col2im(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     build.require_equal("the numbers of blocks", &x.shape()[2], &product(&counts)?)?;
     let batch = x.shape()[0].clone();
     // Over [n, c, p…, r…].
-    let shape: Vec<Dim> = [&batch, &channels].into_iter().chain(&image).chain(&block).cloned().collect();
-    let r = |n: usize| var(2 + rank + n);
-    let (mut windows, mut valid) = (Vec::new(), Vec::new());
-    for (n, axis) in axes.iter().enumerate() {
-        let (window, holds) = covering(axis, var(2 + n), r(n));
-        windows.push(window);
-        valid.extend(holds);
+    let asked: Vec<Dim> = axes.iter().zip(&block).map(|(axis, block)| asked(axis, block)).collect();
+    let shape: Vec<Dim> = [&batch, &channels].into_iter().chain(&image).chain(&asked).cloned().collect();
+    let (mut windows, mut elements, mut valid) = (Vec::new(), Vec::new(), Vec::new());
+    for (n, (axis, block)) in axes.iter().zip(&block).enumerate() {
+        let covering = covering(axis, block, var(2 + n), var(2 + rank + n));
+        windows.push(covering.window);
+        elements.push(covering.element);
+        valid.extend(covering.valid);
     }
     let row_major = |first: IndexExpr, extents: &[Dim], at: Vec<IndexExpr>| {
         extents.iter().zip(at).fold(first, |before, (extent, at)| before * extent.clone() + at)
     };
-    let channel = row_major(var(1), &block, (0..rank).map(r).collect());
+    let channel = row_major(var(1), &block, elements);
     let window = row_major(IndexExpr::constant(0), &counts, windows);
     let map = AccessMap { rank: shape.len(), index: vec![var(0), channel, window], valid };
     let spread = build.view_or(&x, map, shape, Const::zero(x.dtype()))?;
@@ -99,12 +125,13 @@ fn max_unpool(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let lead = [x.shape()[0].clone(), x.shape()[1].clone()];
     let inferred: Vec<Dim> = lead.iter().chain(axes.iter().map(|a| &a.extent)).cloned().collect();
     let mut shape = inferred.clone();
-    shape.extend(kernel.iter().copied().map(Dim::constant));
+    let kernel: Vec<Dim> = kernel.iter().copied().map(Dim::constant).collect();
+    shape.extend(axes.iter().zip(&kernel).map(|(axis, kernel)| asked(axis, kernel)));
     let (mut index_map, mut valid) = (vec![var(0), var(1)], Vec::new());
-    for (n, axis) in axes.iter().enumerate() {
-        let (window, holds) = covering(axis, var(2 + n), var(2 + rank + n));
-        index_map.push(window);
-        valid.extend(holds);
+    for (n, (axis, kernel)) in axes.iter().zip(&kernel).enumerate() {
+        let covering = covering(axis, kernel, var(2 + n), var(2 + rank + n));
+        index_map.push(covering.window);
+        valid.extend(covering.valid);
     }
     let map = AccessMap { rank: shape.len(), index: index_map, valid };
     let values = build.view_or(&x, map.clone(), shape.clone(), Const::zero(x.dtype()))?;

@@ -12,6 +12,10 @@ fn blocks_added_up() {
     case(&[1, 5, 5], &[5, 5], &[1, 5]).is_of_kernels_at_run_time();
     case(&[2, 12, 6], &[4, 4], &[2, 3]).is_of_kernels_at_run_time();
     case(&[1, 9, 4], &[5, 5], &[3, 3]).ints("strides", &[2, 2]).is_of_kernels_at_run_time();
+    // Blocks side by side, with gaps between them, and that overlap in part.
+    case(&[2, 12, 4], &[4, 6], &[2, 3]).ints("strides", &[2, 3]).is_of_kernels_at_run_time();
+    case(&[1, 4, 4], &[5, 6], &[2, 2]).ints("strides", &[3, 4]).is_of_kernels_at_run_time();
+    case(&[1, 8, 9], &[8, 9], &[4, 2]).ints("strides", &[3, 4]).ints("pads", &[1, 1, 2, 0]).is_of_kernels_at_run_time();
     case(&[1, 5, 15], &[5, 5], &[1, 5]).ints("pads", &[0, 1, 0, 1]).is_of_kernels_at_run_time();
     case(&[1, 4, 5], &[6, 6], &[2, 2]).ints("dilations", &[1, 5]).is_of_kernels_at_run_time();
     case(&[1, 8, 8], &[3, 3, 3], &[2, 2, 2]).is_of_kernels_at_run_time();
