@@ -17,6 +17,8 @@ struct Case {
     scatters: Vec<Vec<i64>>,
     /// Lanes that are on.
     on: u64,
+    /// All scatters are of what the first gather gives.
+    same: bool,
 }
 
 impl Case {
@@ -33,6 +35,11 @@ impl Case {
         places.iter().filter_map(on).max().map_or(1, |last| last as usize + 1)
     }
 
+    /// The gather whose lanes a scatter writes.
+    fn source(&self, scatter: usize) -> usize {
+        if self.same { 0 } else { scatter }
+    }
+
     /// `y[scatters[n][lane]] = x[gathers[n][lane]] + n`
     fn function(&self) -> Function {
         let lanes = self.lanes();
@@ -47,11 +54,14 @@ impl Case {
             let places = b.lanes(index, places);
             values.push(b.gather(Elem::F32, x, places, 4, 0, mask, Memory::ReadOnly));
         }
-        for (n, (value, places)) in values.into_iter().zip(&self.scatters).enumerate() {
+        let add = |b: &mut Builder, (n, value)| {
             let amount = b.fconst(ty, n as f64);
-            let sum = b.add(value, amount);
+            b.add(value, amount)
+        };
+        let sums: Vec<_> = values.into_iter().enumerate().map(|value| add(&mut b, value)).collect();
+        for (n, places) in self.scatters.iter().enumerate() {
             let places = b.lanes(index, places);
-            b.scatter(sum, y, places, 4, 0, mask);
+            b.scatter(sums[self.source(n)], y, places, 4, 0, mask);
         }
         b.finish()
     }
@@ -62,9 +72,10 @@ impl Case {
 
     fn expected(&self) -> Vec<f32> {
         let (x, mut y) = (self.input(), vec![-1.0; self.len(&self.scatters)]);
-        for (n, (from, to)) in self.gathers.iter().zip(&self.scatters).enumerate() {
+        for (n, to) in self.scatters.iter().enumerate() {
+            let source = self.source(n);
             for lane in (0..self.lanes()).filter(|&lane| self.is_on(lane)) {
-                y[to[lane] as usize] = x[from[lane] as usize] + n as f32;
+                y[to[lane] as usize] = x[self.gathers[source][lane] as usize] + source as f32;
             }
         }
         y
@@ -112,7 +123,7 @@ fn rows_of_three(lanes: usize) -> Case {
     let elements =
         |n: i64| (0..3).map(move |c| periodic(lanes, n * lanes as i64, 3, 3, 0).iter().map(|p| p + c).collect());
     let scatters = (0..9).map(|n| (0..lanes as i64).map(|lane| n * lanes as i64 + lane).collect()).collect();
-    Case { gathers: (0..3).flat_map(elements).collect(), scatters, on: (1 << lanes) - 1 }
+    Case { gathers: (0..3).flat_map(elements).collect(), scatters, on: (1 << lanes) - 1, same: false }
 }
 
 fn cases() -> Vec<Case> {
@@ -126,11 +137,14 @@ fn cases() -> Vec<Case> {
                 let gathers = strided(lanes, stride, results);
                 for on in [all, all >> 1, 0x1f & all, 0b1011 & all, 1] {
                     let scatters = side_by_side(results as usize);
-                    cases.push(Case { gathers: gathers.clone(), scatters, on });
+                    cases.push(Case { gathers: gathers.clone(), scatters, on, same: false });
                     // Stores meet unless lanes leave room for all.
                     if results <= stride {
                         let gathers = side_by_side(results as usize);
-                        cases.push(Case { gathers, scatters: strided(lanes, stride, results), on });
+                        for same in [false, true] {
+                            let gathers = gathers.clone();
+                            cases.push(Case { gathers, scatters: strided(lanes, stride, results), on, same });
+                        }
                     }
                 }
             }
@@ -139,7 +153,7 @@ fn cases() -> Vec<Case> {
         for (period, across, within) in [(3, 0, 1), (3, 5, 0), (3, 6, 1), (8, 0, 1), (8, 40, 0), (5, 1, 7)] {
             let gathers: Vec<Vec<i64>> =
                 (0..3).map(|n| periodic(lanes, n * lanes as i64, period, across, within)).collect();
-            cases.push(Case { gathers, scatters: side_by_side(3), on: all });
+            cases.push(Case { gathers, scatters: side_by_side(3), on: all, same: false });
         }
         cases.push(rows_of_three(lanes));
     }
@@ -174,6 +188,7 @@ fn few_instructions_are_left() {
         gathers: strided(lanes, stride, results),
         scatters: strided(lanes, results, results),
         on: (1 << lanes) - 1,
+        same: false,
     };
     // Loads, joins, shuffles and permutations, and stores.
     for (case, permutes, most) in [

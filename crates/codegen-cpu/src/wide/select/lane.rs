@@ -211,7 +211,8 @@ impl Selector<'_> {
             Encoding::Vex => {
                 let of_b = |&n: &u64| a != b && n >= lanes;
                 if !numbers.iter().any(of_b) {
-                    self.permute_one(dst, width, a, &numbers);
+                    let own: Vec<u64> = numbers.iter().map(|n| n % lanes).collect();
+                    self.permute_one(dst, width, a, &own);
                     return Ok(());
                 }
                 let blend = numbers.iter().rev().fold(0, |bits, n| bits << 1 | u8::from(of_b(n)));
@@ -230,7 +231,7 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// Lanes of one vector of up to 256 bits, with AVX2.
+    /// Lanes of one vector of up to 256 bits by numbers below theirs, with AVX2.
     fn permute_one(&mut self, dst: VReg, width: Width, a: Value, numbers: &[u64]) {
         let view = width.view();
         if numbers.iter().zip(0..).all(|(&n, at)| n == at) {
