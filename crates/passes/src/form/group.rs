@@ -17,9 +17,10 @@ use super::log::{PlanLog, Refusal};
 use super::prepare::Readers;
 use super::turned::is_in_groups;
 use crate::graph::movement;
+use crate::graph::view::moves_over_joined;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{EntityId, NodeId, ValueId, VarId};
-use infc_ir::graph::Definition;
+use infc_ir::graph::{Definition, Node};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::Op;
 use std::collections::BTreeSet;
@@ -264,6 +265,7 @@ impl<'a> Grouping<'a> {
 
     /// Makes sure that what a contraction reads lies in memory at places that are sums of multiples of coordinates.
     fn ensure_affine(&mut self, contraction: NodeId, operand: ValueId) {
+        self.ensure_image(operand);
         let (root, map) = self.trace(operand);
         let is_constant = matches!(self.flat.graph.producer(root), Some((_, n)) if matches!(n.op, Op::Constant(_)));
         let shared = self.shared_axes(contraction, operand);
@@ -277,6 +279,29 @@ impl<'a> Grouping<'a> {
         {
             self.refuse(contraction, "an operand is read through divisions; it is copied first");
             self.ensure_in_memory(operand);
+        }
+    }
+
+    /// Makes sure that what padded windows move over lies in memory by itself where its axes are joined in what it shows.
+    fn ensure_image(&mut self, operand: ValueId) {
+        let flat = self.flat;
+        let graph = &flat.graph;
+        let mut at = operand;
+        loop {
+            let Some((_, Node { op: Op::View(view), inputs, .. })) = graph.producer(at) else { return };
+            if self.home(at).is_some() {
+                return;
+            }
+            let image = inputs[0];
+            let (root, map) = self.trace(image);
+            if root != image && moves_over_joined(&view.map, &map) {
+                if !self.absorb(root, image) {
+                    let nodes: Vec<NodeId> = self.flat.graph.producer(image).map(|(n, _)| n).into_iter().collect();
+                    self.begin(None, &nodes, &[image]);
+                }
+                return;
+            }
+            at = image;
         }
     }
 

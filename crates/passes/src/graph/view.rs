@@ -5,7 +5,7 @@ use super::movement::{axis_map, canonical, constant, is_identity, no_larger, var
 use super::rewrite::{Operand, Replacement, Rule, Site, sweep};
 use super::{Changed, PassContext, PassError};
 use infc_ir::access::AccessMap;
-use infc_ir::entity::ValueId;
+use infc_ir::entity::{EntityId, ValueId, VarId};
 use infc_ir::graph::{Graph, TensorType};
 use infc_ir::index::IndexExpr;
 use infc_ir::op::{ConstantOp, Op, ViewOp};
@@ -47,6 +47,11 @@ fn view_of_view(site: &Site<'_>) -> Option<Replacement> {
     let (outer, _) = as_view(site)?;
     let inner_node = site.producer(site.node().inputs[0])?;
     let Op::View(inner) = &inner_node.op else { return None };
+    if moves_over_joined(&outer.map, &inner.map) {
+        site.cx
+            .note(site.id, "padded windows over axes that are joined in memory stay apart from what separates these");
+        return None;
+    }
     let otherwise = match (inner.map.valid.is_empty(), outer.map.valid.is_empty()) {
         (true, _) => outer.otherwise,
         (_, true) => inner.otherwise,
@@ -59,6 +64,17 @@ fn view_of_view(site: &Site<'_>) -> Option<Replacement> {
     let map = canonical(&inner.map.compose(&outer.map), &outer.shape, &site.graph.symbols);
     let op = view(map, &outer.shape, otherwise);
     Some(Replacement::node(op, &inner_node.inputs, site.output_types()).absorbing(inner_node))
+}
+
+/// Whether padded windows move along axes of an image that are joined in what it shows (tokens, as transformers have them). Where
+/// the image lies in memory by itself it may have room around it; seen through both at once, each element of a window is tested.
+pub(crate) fn moves_over_joined(windows: &AccessMap, image: &AccessMap) -> bool {
+    let vars = |e: &IndexExpr, rank: usize| (0..rank).filter(|&n| e.uses_var(VarId::from_index(n))).count();
+    let is_padded = |e: &IndexExpr| vars(e, windows.rank) > 1 && windows.valid.iter().any(|bound| bound.expr == *e);
+    let mut axes =
+        windows.index.iter().enumerate().filter(|(_, e)| is_padded(e)).map(|(axis, _)| VarId::from_index(axis));
+    let is_joined = |axis: VarId| image.index.iter().any(|e| e.uses_var(axis) && vars(e, image.rank) > 1);
+    image.valid.is_empty() && axes.any(is_joined)
 }
 
 // view_id(x) = x

@@ -669,3 +669,20 @@ fn squares_of_squares_take_no_time() {
     let plan = form(&net.graph, &FormOptions::default()).expect("it is well formed");
     assert!(!plan.kernels.is_empty());
 }
+
+/// An image whose rows and columns are one axis of tokens in what it shows has room around it where padded windows move over it,
+/// also when views have been put together.
+#[test]
+fn images_of_tokens_have_a_halo() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 42, 4]);
+    let tokens = net.unary(UnaryOp::Tanh, x);
+    let image = net.view(tokens, &[c(0), i(2).scale(7) + i(3), i(1)], &[1, 4, 6, 7]);
+    let y = conv(&mut net, image, 8, 3, 1, 1);
+    net.output(y);
+    net.optimize();
+    let plan = check(&net);
+    // What makes the tokens writes the image.
+    assert_eq!(plan.kernels.len(), 2, "{plan}");
+    assert_eq!(layouts(&plan, 1, "x0").1[2..], [(1, 1), (1, 1)], "{plan}");
+}
