@@ -93,7 +93,8 @@ fn has_windows(view: &View<'_>, access: &Access, vector_axis: Option<usize>) -> 
 
 /// Whether the rows that a tile leaves to others lie so near to its own that their lines are fetched together.
 fn leaves_neighbours(view: &View<'_>, access: &Access, tile: &Tile, size_of: &dyn Fn(usize) -> i64) -> bool {
-    let is_near = |stride: i64| (CACHE_LINE..=2 * CACHE_LINE).contains(&(stride * access.elem_bytes as i64));
+    let is_near =
+        |stride: i64| (CACHE_LINE..=2 * CACHE_LINE).contains(&stride.saturating_mul(access.elem_bytes as i64));
     let mut rows = view.stage.value_axes().map(|(axis, _)| axis).filter(|&axis| tile.vector_axis != Some(axis));
     rows.any(|axis| size_of(axis) < view.extents[axis] && access.strides[axis].is_some_and(is_near))
 }
