@@ -77,41 +77,53 @@ struct Steps {
 impl Steps {
     /// A value of the step, rounded.
     fn round(&mut self, value: ValueId) -> ValueId {
+        // The views on the way from what is rounded, the last one first.
+        let (mut at, mut views) = (value, Vec::new());
+        while !self.rounded.contains_key(&at)
+            && let Some((_, Node { op: Op::View(view), inputs, .. })) = self.body.producer(at)
+        {
+            views.push((at, view.clone()));
+            at = inputs[0];
+        }
+        let mut rounded = self.source(at);
+        for (value, view) in views.into_iter().rev() {
+            let view = ViewOp { otherwise: Const::from_f64(self.to, view.otherwise.to_f64()), ..view };
+            let ty = TensorType::new(self.to, self.body.ty(value).shape.clone());
+            rounded = self.body.add(Op::View(view), &[rounded], ty, self.origin);
+            self.rounded.insert(value, rounded);
+        }
+        rounded
+    }
+
+    /// A value that is no view, or is rounded already, rounded: of a state there is another state.
+    fn source(&mut self, value: ValueId) -> ValueId {
         if let Some(&rounded) = self.rounded.get(&value) {
             return rounded;
         }
-        let producer = self.body.producer(value).map(|(_, node)| node.clone());
-        let rounded = match (producer, input_of(&self.body, value)) {
-            (Some(Node { op: Op::View(view), inputs, .. }), _) => {
-                let moved = self.round(inputs[0]);
-                let view = ViewOp { otherwise: Const::from_f64(self.to, view.otherwise.to_f64()), ..view };
-                let ty = TensorType::new(self.to, self.body.ty(value).shape.clone());
-                self.body.add(Op::View(view), &[moved], ty, self.origin)
-            }
-            (None, Some(n)) if n < self.states => {
+        let state = input_of(&self.body, value).filter(|&n| n < self.states);
+        let rounded = match state {
+            Some(n) => {
                 let ty = TensorType::new(self.to, self.body.ty(value).shape.clone());
                 let name = format!("{}_{}", self.body.inputs[n].name, self.to);
                 let state = self.body.add_input(&name, ty);
                 self.doubled.push((n, state));
                 state
             }
-            _ => convert(&mut self.body, value, self.to, self.origin),
+            None => convert(&mut self.body, value, self.to, self.origin),
         };
         self.rounded.insert(value, rounded);
         rounded
     }
 
     /// Makes weights, and the views on the way to them, numbers of the type.
-    fn retype(&mut self, value: ValueId) {
-        if self.body.ty(value).dtype == self.to {
-            return;
-        }
-        self.body.values[value].ty.dtype = self.to;
-        let Some((id, node)) = self.body.producer(value) else { return };
-        let inputs = node.inputs.clone();
-        if let Op::View(view) = &mut self.body.nodes[id].op {
+    fn retype(&mut self, mut value: ValueId) {
+        while self.body.ty(value).dtype != self.to {
+            self.body.values[value].ty.dtype = self.to;
+            let Some((id, node)) = self.body.producer(value) else { return };
+            let from = node.inputs.first().copied();
+            let (Op::View(view), Some(from)) = (&mut self.body.nodes[id].op, from) else { return };
             view.otherwise = Const::from_f64(self.to, view.otherwise.to_f64());
-            self.retype(inputs[0]);
+            value = from;
         }
     }
 }
