@@ -97,7 +97,7 @@ fn count(function: &Function, block: &Block) -> usize {
             Inst::Op { result, op } => of_op(*result, op),
             Inst::Loop(inner) => count(function, &inner.body),
             Inst::If { then, otherwise, .. } => count(function, then).max(count(function, otherwise)),
-            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } | Inst::Tile(_) => 0,
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Prefetch { .. } | Inst::Tile(_) => 0,
         })
         .sum()
 }

@@ -18,7 +18,6 @@ mod ptxas;
 mod records;
 mod run;
 mod simplify;
-mod target_list;
 mod targets;
 mod tune;
 

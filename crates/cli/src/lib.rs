@@ -35,6 +35,7 @@ mod small_model;
 mod special_case;
 mod stats;
 mod tables;
+mod target_list;
 
 pub use gpu::MakeGpu;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! What the Cranelift emitter makes of typical kernels.
 
 use infc_codegen_cpu::vir::{Builder, Elem, Function, I64, Memory, Type, Value};
-use infc_codegen_cpu::{CodegenError, Target, clif};
+use infc_codegen_cpu::{Target, clif};
 
 fn target(name: &str) -> Target {
     name.parse().expect("a known target")
@@ -78,12 +78,4 @@ fn the_same_function_gives_the_same_bytes() {
     let once = clif::emit(&gemm(4, 2, 8), &target("x86-64-v2")).expect("compiles");
     let again = clif::emit(&gemm(4, 2, 8), &target("x86-64-v2")).expect("compiles");
     assert_eq!(once, again);
-}
-
-#[test]
-fn barriers_are_left_to_others() {
-    let mut b = Builder::new("waits");
-    b.barrier();
-    let error = clif::emit(&b.finish(), &target("x86-64-v2")).expect_err("there is no code for it");
-    assert!(matches!(error, CodegenError::Unsupported { what: "barriers" }), "{error}");
 }

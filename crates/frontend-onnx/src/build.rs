@@ -27,7 +27,6 @@ pub(crate) use types::{check_computable, check_storable, compute_type};
 pub(crate) use window::{Window, WindowAxis};
 
 use crate::error::Problem;
-use crate::known;
 use crate::tracked::Tracked;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{OriginId, ScalarId, SymbolId, ValueId, VarId};
@@ -35,7 +34,7 @@ use infc_ir::graph::{Graph, Port, SymbolSource, TensorType};
 use infc_ir::index::{Dim, Facts, IndexExpr, Ranges};
 use infc_ir::kernel::Reducer;
 use infc_ir::op::{ConcatOp, ContractOp, GatherOp, MapOp, Op, ReduceOp, ScanOp, ViewOp};
-use infc_ir::scalar::{Body, Const, ScalarOp};
+use infc_ir::scalar::{Body, Const, ScalarOp, is_computable};
 use infc_tensor::DType;
 
 /// The result of anything that builds.
@@ -165,7 +164,7 @@ impl Builder {
         let ty = TensorType::new(x.dtype(), shape);
         self.check(&ty)?;
         // What is not read is zero where the elements have no arithmetic.
-        let otherwise = if known::is_computable(ty.dtype) { otherwise } else { Const::zero(narrow::carrier(ty.dtype)) };
+        let otherwise = if is_computable(ty.dtype) { otherwise } else { Const::zero(narrow::carrier(ty.dtype)) };
         let ranges = self.ranges_over(&ty.shape);
         let map = map.simplify(&ranges);
         if ty.shape == x.shape() && map == AccessMap::identity(x.rank()).simplify(&ranges) {
@@ -323,7 +322,7 @@ impl Builder {
         (rhs, rhs_labels): (&Tracked, &[u8]),
         output: &[u8],
     ) -> Result<Tracked> {
-        let is_number = |d: DType| (d.is_float() || d.is_int()) && known::is_computable(d);
+        let is_number = |d: DType| (d.is_float() || d.is_int()) && is_computable(d);
         if let Some(found) = [lhs.dtype(), rhs.dtype(), dtype].into_iter().find(|&d| !is_number(d)) {
             return Err(Problem::UnsupportedType { expected: "numbers of at least 8 bits", found });
         }

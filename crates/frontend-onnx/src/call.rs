@@ -126,6 +126,16 @@ impl Call<'_> {
         Ok(self.int(name)?.unwrap_or(default))
     }
 
+    /// A required number of heads of attention.
+    pub(crate) fn head_count(&self, attribute: &'static str) -> Result<i64> {
+        let found = self.int(attribute)?;
+        found.filter(|n| (1..1 << 20).contains(n)).ok_or_else(|| Problem::InvalidAttribute {
+            attribute,
+            expected: "the number of heads",
+            found: found.map_or_else(|| "missing".to_owned(), |n| n.to_string()),
+        })
+    }
+
     /// An attribute that counts something.
     pub(crate) fn positive(&self, attribute: &'static str, default: i64) -> Result<i64> {
         match self.int_or(attribute, default)? {

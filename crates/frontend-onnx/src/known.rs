@@ -12,6 +12,7 @@ use infc_ir::entity::{IndexVec, ScalarId};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::scalar::{
     Body, CompareOp, Const, Scalar, ScalarOp, UnaryOp, eval_binary, eval_bit_cast, eval_cast, eval_compare, eval_unary,
+    is_computable,
 };
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
@@ -84,12 +85,6 @@ impl Item {
             (Item::Const(c), None) => body.push(ScalarOp::Const(*c)),
         }
     }
-}
-
-/// True for the types that scalar expressions compute with.
-pub(crate) fn is_computable(dtype: DType) -> bool {
-    use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-    matches!(dtype, F64 | F32 | F16 | BF16 | I64 | I32 | I16 | I8 | U64 | U32 | U16 | U8 | Bool)
 }
 
 /// The elements of a small tensor; `None` if it is large or of a type that is not computed with.

@@ -8,33 +8,28 @@ pub(crate) mod attention;
 mod axes;
 mod compress;
 mod constant;
-mod contrib;
-mod contrib_attention;
 mod conv;
+mod cumulative;
 mod deform_conv;
 mod det;
 mod einsum;
 mod elementwise;
 mod fourier;
-mod fused;
 mod gather;
-mod gather_block_quantized;
 mod gather_elements;
 mod grid_sample;
 mod linear_attention;
 mod loss;
 mod matmul;
-mod matmul_n_bits;
 mod microsoft;
 mod ml;
 mod movement;
 mod norm;
-mod packed_bits;
 mod pad;
 mod pool;
 mod quadratic;
 mod quantize;
-mod quantized;
+mod quantized_products;
 mod recurrent;
 mod reduce;
 mod reshape;
@@ -42,7 +37,6 @@ mod resize;
 mod roi;
 mod rotary;
 mod sample;
-mod scan;
 mod scatter;
 mod select;
 mod slice;
@@ -80,6 +74,7 @@ const FAMILIES: &[&[Operator]] = &[
     attention::OPERATORS,
     constant::OPERATORS,
     conv::OPERATORS,
+    cumulative::OPERATORS,
     deform_conv::OPERATORS,
     det::OPERATORS,
     einsum::OPERATORS,
@@ -97,14 +92,13 @@ const FAMILIES: &[&[Operator]] = &[
     pad::OPERATORS,
     pool::OPERATORS,
     quantize::OPERATORS,
-    quantized::OPERATORS,
+    quantized_products::OPERATORS,
     recurrent::OPERATORS,
     reduce::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
     roi::OPERATORS,
     rotary::OPERATORS,
-    scan::OPERATORS,
     scatter::OPERATORS,
     slice::OPERATORS,
     softmax::OPERATORS,
@@ -124,22 +118,11 @@ fn with_graphs(domain: &str) -> impl Iterator<Item = (&'static str, i64)> {
 /// The newest opset of `ai.onnx.ml`, that of ONNX 1.16 and later.
 const NEWEST_ML_OPSET: i64 = 5;
 
-/// ONNX Runtime's own domain.
-const MICROSOFT: &[&[Operator]] = &[
-    contrib::OPERATORS,
-    contrib_attention::OPERATORS,
-    gather_block_quantized::OPERATORS,
-    linear_attention::MICROSOFT,
-    fused::OPERATORS,
-    microsoft::OPERATORS,
-    matmul_n_bits::OPERATORS,
-];
-
 /// All operators of a domain; ONNX's own is the empty one.
 fn operators(domain: &str) -> impl Iterator<Item = &'static Operator> {
     let families = match domain {
         "" => FAMILIES,
-        "com.microsoft" => MICROSOFT,
+        "com.microsoft" => microsoft::OPERATORS,
         "ai.onnx.ml" => ml::OPERATORS,
         "ai.onnx.preview.training" => &[training::OPERATORS],
         _ => &[],

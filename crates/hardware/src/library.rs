@@ -54,7 +54,7 @@ impl Python<'_> {
     /// It is there, and says nothing that can be read.
     pub fn cases(&self, cases: &[Case]) -> Result<Answer> {
         let list = cases.iter().map(|case| serde_json::json!({ "name": case.name, "same": case.same }));
-        self.ask(include_str!("../library.py"), None, list.collect())
+        self.ask(include_str!("../scripts/library.py"), None, list.collect())
     }
 
     /// Times models with its ONNX Runtime, in the numbers that are named as for `--precision`; dims are as in `N=1`.
@@ -68,7 +68,7 @@ impl Python<'_> {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             serde_json::json!({ "name": name, "path": path, "dims": dims })
         });
-        self.ask(include_str!("../onnx_runtime.py"), Some(precision), list.collect())
+        self.ask(include_str!("../scripts/onnx_runtime.py"), Some(precision), list.collect())
     }
 
     fn ask(&self, script: &str, more: Option<&str>, list: Vec<Value>) -> Result<Answer> {

@@ -2,7 +2,7 @@
 
 mod rewrite;
 
-use crate::entity::{IndexVec, NodeId, OriginId, SymbolId, ValueId};
+use crate::entity::{EntityId, IndexVec, NodeId, OriginId, SymbolId, ValueId};
 use crate::index::Dim;
 use crate::op::Op;
 use crate::symbol::Symbols;
@@ -249,17 +249,39 @@ impl Graph {
         })
     }
 
-    /// True if the value of a symbol is known only when something has been computed.
+    /// For each symbol whether its value is known only when something has been computed: what an operation produces, and
+    /// what follows from that.
     #[must_use]
-    pub fn is_late(&self, symbol: SymbolId) -> bool {
-        match self.source(symbol) {
-            Some(SymbolSource::Produced { .. }) => true,
-            // Of earlier symbols, so this ends.
-            Some(SymbolSource::Computed(value)) => value.symbols().into_iter().any(|s| s < symbol && self.is_late(s)),
-            Some(SymbolSource::Axis { .. } | SymbolSource::Element { .. } | SymbolSource::Nearest { .. }) | None => {
-                false
+    pub fn late_symbols(&self) -> Vec<bool> {
+        let count = self.symbols.ids().count();
+        let mut late = vec![false; count];
+        let produced = self.order.iter().filter_map(|&id| self.nodes.get(id)).flat_map(|node| node.op.produces());
+        for symbol in produced.map(|p| p.symbol.index()).filter(|&symbol| symbol < count) {
+            late[symbol] = true;
+        }
+        // What the graph says of a symbol comes first, then what its inputs do (see `source`).
+        let axes = self.inputs.iter().flat_map(|input| &self.port_type(input).shape).filter_map(Dim::as_symbol);
+        for symbol in axes.map(EntityId::index).filter(|&symbol| symbol < count) {
+            late[symbol] = false;
+        }
+        let mut said: Vec<Option<&SymbolSource>> = vec![None; count];
+        for (symbol, source) in &self.sources {
+            if let Some(said) = said.get_mut(symbol.index()) {
+                said.get_or_insert(source);
             }
         }
+        // Of earlier symbols, so one pass is enough.
+        for (symbol, source) in said.into_iter().enumerate() {
+            late[symbol] = match source {
+                Some(SymbolSource::Produced { .. }) => true,
+                Some(SymbolSource::Computed(value)) => {
+                    value.symbols().iter().any(|s| s.index() < symbol && late[s.index()])
+                }
+                Some(SymbolSource::Axis { .. } | SymbolSource::Element { .. } | SymbolSource::Nearest { .. }) => false,
+                None => late[symbol],
+            };
+        }
+        late
     }
 
     /// The type of an input or output as users see it.

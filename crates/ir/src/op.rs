@@ -183,6 +183,12 @@ impl HostOp {
         }
     }
 
+    /// What copies a value of any type.
+    #[must_use]
+    pub fn identity(reason: &str) -> Self {
+        Self { op_type: "Identity".to_owned(), opset: 13, ..Self::shaping(reason) }
+    }
+
     /// Whether it is a [`HostOp::shaping`].
     #[must_use]
     pub fn is_shaping(&self) -> bool {

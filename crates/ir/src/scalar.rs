@@ -179,6 +179,13 @@ pub fn has_arithmetic(dtype: DType) -> bool {
     }
 }
 
+/// True for types of whole bytes that scalar expressions compute with.
+#[must_use]
+pub fn is_computable(dtype: DType) -> bool {
+    use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    matches!(dtype, F64 | F32 | F16 | BF16 | I64 | I32 | I16 | I8 | U64 | U32 | U16 | U8 | Bool)
+}
+
 impl Const {
     /// A float constant rounded to `dtype` (or an integer constant, truncated).
     #[must_use]

@@ -185,7 +185,7 @@ impl Binding {
         planner: &mut Planner,
         symbols: &[i64],
     ) -> Result<(), RuntimeError> {
-        let &Sources { entry, program, segments, segment, kernels, .. } = sources;
+        let &Sources { entry, segments, segment, .. } = sources;
         for assumption in &entry.assumptions {
             if segments.knows([&assumption.left, &assumption.right]) == segment {
                 check(assumption, entry, symbols)?;
@@ -198,9 +198,16 @@ impl Binding {
             self.port_shape(port)?;
         }
         self.place_outputs(entry, segments, segment)?;
+        self.place_slots(sources, planner)?;
+        self.bind_steps(sources)
+    }
+
+    /// Says where the slots of the segment lie, and how long those are that it or an earlier one has begun.
+    fn place_slots(&mut self, sources: &Sources<'_>, planner: &mut Planner) -> Result<(), RuntimeError> {
+        let &Sources { entry, program, segments, segment, .. } = sources;
         let plan = match &program.static_plan {
             Some(plan) if entry.symbols.is_empty() => plan,
-            _ => planner.segment(program, symbols, segments, segment)?,
+            _ => planner.segment(program, &self.symbols, segments, segment)?,
         };
         self.arena_bytes = usize::try_from(plan.arena_bytes).map_err(|_| RuntimeError::OutOfMemory {
             // More than the address space; the exact number does not matter.
@@ -224,6 +231,12 @@ impl Binding {
             self.lens.push(len);
             self.slots.push(place.filter(|_| begins == segment));
         }
+        Ok(())
+    }
+
+    /// Evaluates the steps of the segment.
+    fn bind_steps(&mut self, sources: &Sources<'_>) -> Result<(), RuntimeError> {
+        let &Sources { program, segments, segment, .. } = sources;
         let steps = segments.steps[segment].clone();
         self.first_step = steps.start;
         self.scratch_bytes = 0;
@@ -235,25 +248,15 @@ impl Binding {
         for (index, step) in program.steps.iter().enumerate().take(steps.end).skip(steps.start) {
             let step = match step {
                 Step::Launch(launch) => {
-                    let kernel = launch.kernel as usize;
-                    let code = match &launch.grid {
-                        Some(blocks) => BoundCode::Gpu { grid: grid(index, blocks, symbols)? },
-                        None => {
-                            BoundCode::Cpu((sources.kernel_entry)(kernel).ok_or_else(|| RuntimeError::BadProgram {
-                                what: format!("kernel {kernel}"),
-                                expected: "code".to_owned(),
-                                found: "none".to_owned(),
-                            })?)
-                        }
-                    };
-                    let (launch, work_ns) = self.launch(index, launch, &kernels[kernel], code)?;
+                    let (launch, work_ns) = self.launch(sources, index, launch)?;
                     if launch.is_parallel {
                         shared_ns = shared_ns.saturating_add(work_ns);
                     }
                     BoundStep::Launch(launch)
                 }
                 Step::Copy(copy) => {
-                    let len_bytes = size(&copy.size_bytes, symbols, || format!("the length of copy step {index}"))?;
+                    let what = || format!("the length of copy step {index}");
+                    let len_bytes = size(&copy.size_bytes, &self.symbols, what)?;
                     let (src, dst) = (copy.src as usize, copy.dst as usize);
                     within(index, len_bytes, self.lens[src].min(self.lens[dst]))?;
                     BoundStep::Copy { src, dst, len_bytes }
@@ -266,7 +269,7 @@ impl Binding {
                 Step::Require(require) => {
                     let of = |expr: &SizeExpr| {
                         let what = || require.what.clone();
-                        expr.eval(symbols).map_err(|source| RuntimeError::BadSize { what: what(), source })
+                        expr.eval(&self.symbols).map_err(|source| RuntimeError::BadSize { what: what(), source })
                     };
                     let (left, right) = (of(&require.left)?, of(&require.right)?);
                     BoundStep::Require { unmet: ((left == right) != require.equal).then_some((left, right)) }
@@ -381,12 +384,22 @@ impl Binding {
     /// Evaluates one launch; also returns an estimate of its work.
     fn launch(
         &mut self,
+        sources: &Sources<'_>,
         step: usize,
         launch: &infc_artifact::Launch,
-        kernel: &KernelInfo,
-        code: BoundCode,
     ) -> Result<(BoundLaunch, u64), RuntimeError> {
         let symbols = &self.symbols;
+        let number = launch.kernel as usize;
+        let kernel = &sources.kernels[number];
+        let no_code = || RuntimeError::BadProgram {
+            what: format!("kernel {number}"),
+            expected: "code".to_owned(),
+            found: "none".to_owned(),
+        };
+        let code = match &launch.grid {
+            Some(blocks) => BoundCode::Gpu { grid: grid(step, blocks, symbols)? },
+            None => BoundCode::Cpu((sources.kernel_entry)(number).ok_or_else(no_code)?),
+        };
         let of = |what: &str| format!("{what} of step {step} (`{}`)", kernel.name);
         let (args_start, values_start) = (self.args.len(), self.values.len());
         for Arg { slot, offset_bytes, .. } in &launch.args {

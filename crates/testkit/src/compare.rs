@@ -1,4 +1,4 @@
-//! Comparing tensors as CONTRACTS.md says.
+//! Comparing tensors within tolerances.
 
 use infc_tensor::{DType, Tensor};
 

@@ -243,7 +243,7 @@ impl Counts {
     }
 }
 
-/// How many different places an access has in one turn of the serial loops, but for lanes.
+/// How many different places an access has in one turn of the serial loops, but for threads and lanes.
 fn straight_moving(access: &Access, leaf: &Leaf) -> f64 {
     let moving = leaf.loops.iter().zip(&access.strides).filter(|(l, s)| l.kind == Turns::Straight && s.is_some());
     moving.map(|(l, _)| l.turns).product::<f64>().max(1.0)

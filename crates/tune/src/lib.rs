@@ -42,6 +42,7 @@ pub use measure::{LOG_HEAD, Logged, Measure, Replay, ReplayError};
 pub use model::{CostModel, sample, spearman};
 pub use profile::{Arithmetic, Compared, MachineProfile, Measured, Memory, PROFILE_BYTES, plausible, with_machine};
 pub use proven::{Place, Proven, Times};
+pub use random::Random;
 pub use record::{Proof, Record, SPACE_VERSION, Standing};
 pub use search::{Proposal, Search, Strategy};
 pub use tournament::{Rules, Tournament};

@@ -1,6 +1,5 @@
 //! `infc check MODEL`: whether a model can be compiled, and what it comes to, before it is.
 
-use crate::commands::target_list::TargetList;
 use crate::commands::{custom_ops, dims};
 use crate::console::{Console, Style};
 use crate::error::CliError;
@@ -9,6 +8,7 @@ use crate::model_file;
 use crate::progress::Stages;
 use crate::stats::millis;
 use crate::tables;
+use crate::target_list::TargetList;
 use infc::{CompileOptions, DimChoice, FORECAST_HERTZ, Forecast, ForecastDim, Source};
 use serde::Serialize;
 use std::path::PathBuf;

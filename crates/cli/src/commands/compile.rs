@@ -2,7 +2,6 @@
 
 use crate::commands::ptxas::PtxasArg;
 use crate::commands::records::BuiltinRecords;
-use crate::commands::target_list::TargetList;
 use crate::commands::{custom_ops, dims, records};
 use crate::console::{Console, Style};
 use crate::error::CliError;
@@ -13,6 +12,7 @@ use crate::output_file::OutputFile;
 use crate::progress::Stages;
 use crate::stats::millis;
 use crate::tables;
+use crate::target_list::TargetList;
 use infc::{
     Compilation, CompileOptions, KernelReport, Phase, Precision, Report, Source, SpecialCaseReport, VariantReport,
 };

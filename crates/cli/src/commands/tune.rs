@@ -12,6 +12,7 @@ mod points;
 mod proof;
 mod report;
 mod rig;
+mod subject;
 mod suite;
 mod trial;
 mod worker;
@@ -21,18 +22,15 @@ pub(in crate::commands) use judgement::Judgement;
 pub(in crate::commands) use rig::{Arena, Rig, Stand};
 
 use crate::commands::compile::PrecisionArg;
-use crate::commands::{dims, records};
+use crate::commands::records;
 use crate::console::Console;
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
 use crate::output_file::OutputFile;
 use crate::{host, model_file, process, progress, tables};
 use definition::Definition;
-use formation::{Formation, Formed};
-use infc::{CompileOptions, Phase, Precision, Records, Source, Task, VariantTarget};
-use infc_ir::schedule::Step;
+use infc::{Precision, Task, VariantTarget};
 use infc_passes::ErrorClass;
-use infc_passes::schedule::gpu::GpuMachine;
 use infc_passes::schedule::{AnyMachine, Machine};
 use infc_tune::{CostModel, LOG_HEAD, Outcome, RecordFile, Rules, Strategy, Tournament};
 use keeper::Keeper;
@@ -43,6 +41,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use subject::{Subject, subject};
 use trial::Judge;
 
 /// Search for plans and schedules that are quicker than the default choice
@@ -219,38 +218,9 @@ pub(crate) fn run(arguments: TuneArgs, console: &Console) -> Result<Exit, Failur
     let taught = read_taught(&arguments.learn)?;
     records::tell_bad(&read_known(&file)?, &file, console);
     let folder = Folder::new()?;
-    let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
+    let allowed = arguments.allowed();
     let bar = progress::spinner(console);
-    let mut formed = Formed::default();
-    let (target, profile, mut tasks) = match &arguments.model {
-        Some(model) => {
-            let target = target(&arguments.target, console)?;
-            let known = formation::known(&file, &target, &arguments)?;
-            let settled = {
-                let mut formation = Formation::new(&arguments, model, &target, folder.path(), &known);
-                let mut keeper = Keeper::new(&file, &target, &arguments);
-                formed = formation.search(&mut keeper, &bar, console)?;
-                formation.settled.clone()
-            };
-            let tasks = of_model(model, &target, &arguments, settled)?;
-            (target, None, tasks)
-        }
-        // Of GPUs there is no profile.
-        None if arguments.target.starts_with("cuda") => {
-            let target = target(&arguments.target, console)?;
-            let tasks = suite::tasks(&target, arguments.strict)?;
-            (target, None, tasks)
-        }
-        None => {
-            let place = machine::place(&arguments.target)?;
-            let tasks = suite::tasks(&place.target.clone().into(), arguments.strict)?;
-            // The profile says what one core does.
-            let fixed = place.target.clone().into();
-            let arena = Arena { target: &fixed, allowed, threads: 1, folder: folder.path() };
-            let (target, profile) = machine::profile(&place, arena, &tasks, |doing| bar.set_message(doing))?;
-            (target.into(), Some(profile), tasks)
-        }
-    };
+    let Subject { target, profile, mut tasks, formed } = subject(&arguments, &file, folder.path(), &bar, console)?;
     if !arguments.kernel.is_empty() {
         tasks.retain(|task| arguments.kernel.iter().any(|prefix| task.key.to_string().starts_with(prefix.as_str())));
         if tasks.is_empty() {
@@ -354,6 +324,11 @@ fn judge(arguments: &TuneArgs, definition: &Definition, console: &Console) -> Re
 }
 
 impl TuneArgs {
+    /// How far results may differ from those in the kernel's own order.
+    fn allowed(&self) -> ErrorClass {
+        if self.strict { ErrorClass::Exact } else { ErrorClass::Reassociating }
+    }
+
     /// Words of `infc compile` for whoever wants what was found. One thread needs none: records of others are then the second
     /// choice.
     fn compiled_like(&self) -> String {
@@ -398,55 +373,6 @@ fn learned(taught: &[(&Path, String)], target: &VariantTarget, threads: usize, c
         all.extend(lessons);
     }
     CostModel::of(&all)
-}
-
-/// How a model is compiled, by the words of the command.
-fn model_options(target: &VariantTarget, arguments: &TuneArgs) -> Result<CompileOptions, Failure> {
-    Ok(CompileOptions {
-        targets: vec![target.to_string()],
-        byte_targets: Vec::new(),
-        bf16_targets: Vec::new(),
-        dims: arguments.dim.iter().map(|text| dims::parse_dim(text)).collect::<Result<_, _>>()?,
-        specialize: arguments.specialize.iter().map(|text| dims::parse_specialize(text)).collect::<Result<_, _>>()?,
-        strict: arguments.strict,
-        precision: arguments.precision.into(),
-        ..CompileOptions::default()
-    })
-}
-
-/// The kernels of a model, formed as is settled.
-fn of_model(
-    model: &Path,
-    target: &VariantTarget,
-    arguments: &TuneArgs,
-    settled: Records,
-) -> Result<Vec<Task>, Failure> {
-    let options =
-        CompileOptions { records: settled, stop_after: Some(Phase::Plan), ..model_options(target, arguments)? };
-    let compilation = infc::compile(&Source::file(model), &options, &mut ())?;
-    let mut tasks = infc::tasks(&compilation.plans());
-    let allowed = if arguments.strict { ErrorClass::Exact } else { ErrorClass::Reassociating };
-    // Nothing that was not rounded is held against what is.
-    if let (AnyMachine::Gpu(machine), true) = (target.machine(), options.precision != Precision::F32) {
-        let machine = AnyMachine::Gpu(GpuMachine { rounds_to_tf32: true, ..machine });
-        let rounds = |step: &Step| matches!(step, Step::Round { .. });
-        tasks.retain(|task| !machine.choose(&task.kernel, allowed).steps.iter().any(rounds));
-    }
-    Ok(tasks)
-}
-
-/// The target that schedules are for, and the machine that they have in mind.
-fn target(text: &str, console: &Console) -> Result<VariantTarget, Failure> {
-    let target = match text {
-        "native" => {
-            let native = host::native().ok_or_else(|| CliError::usage("infc makes no code for this machine"))?;
-            native.note().into_iter().for_each(|note| console.note(format!("  {note}")));
-            native.target.into()
-        }
-        _ => text.parse().map_err(|error| CliError::usage(format!("--target {text}: {error}")))?,
-    };
-    host::check_runs(&target).map_err(|reason| CliError::usage(format!("--target {target}: {reason}")))?;
-    Ok(target)
 }
 
 /// The model's stem in the current folder.

@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::sizes;
 use infc_artifact::{BindingSource, Entry, PortSpec, SizeExpr};
 use infc_tensor::{DType, DTypeClass, Tensor};
+use infc_tune::Random;
 use std::collections::BTreeMap;
 
 /// What an input is filled with.
@@ -23,27 +24,18 @@ pub(crate) enum Fill {
 /// Makes tensors from a stream of pseudo-random numbers.
 #[derive(Debug)]
 pub(super) struct Generator {
-    state: u64,
+    random: Random,
 }
 
 impl Generator {
     pub(super) fn new(seed: u64) -> Self {
-        Self { state: seed }
-    }
-
-    /// SplitMix64: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Self { random: Random::new(seed) }
     }
 
     /// A multiple of 2⁻²⁴ in [0,1): exact in `f32`.
     #[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
     fn float(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1u32 << 24) as f32
+        (self.random.next_u64() >> 40) as f32 / (1u32 << 24) as f32
     }
 
     /// Fills bools and integers: those of a byte or less with any bits, others with small numbers, as zero points and sums of
@@ -51,7 +43,7 @@ impl Generator {
     fn vary(&mut self, bytes: &mut [u8], dtype: DType, class: DTypeClass) {
         let width = dtype.size_bytes().unwrap_or(1);
         for element in bytes.chunks_exact_mut(width) {
-            let bits = self.next() >> 32;
+            let bits = self.random.next_u64() >> 32;
             let value = match class {
                 DTypeClass::Bool => bits & 1,
                 _ if width == 1 => bits,
@@ -92,7 +84,7 @@ impl Generator {
                 let mut tensor = zeros(port.dtype)?;
                 let width = port.dtype.size_bytes().unwrap_or(1);
                 for element in tensor.bytes_mut().chunks_exact_mut(width) {
-                    element.copy_from_slice(&((self.next() >> 16) % end.max(1)).to_le_bytes()[..width]);
+                    element.copy_from_slice(&((self.random.next_u64() >> 16) % end.max(1)).to_le_bytes()[..width]);
                 }
                 return Ok(tensor);
             }

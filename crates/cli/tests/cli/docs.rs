@@ -30,12 +30,14 @@ fn operators_page() -> String {
         Some(all) => format!("{} of {all}", operator["cases"][0]),
     };
     let own = of("", false);
+    let status = fs::read_to_string(workspace().join("tests/conformance/status.txt")).unwrap();
+    let slow = status.lines().filter(|line| line.contains("runtime::gpu-time-limit")).count();
     let mut page = format!(
         "# Operators\n\nThe {} operators of ONNX that infc imports, in opsets {OLDEST_OPSET} to {NEWEST_OPSET}, with the \
          element types that kernels compute and those of\nwhich the host computes a part, as ONNX's own cases of a single \
          node show (`tests/conformance/operators.txt`; types that no case has\nare not named), and how many of these \
-         cases pass on all targets (but for three that take the simulator of GPUs too long). A test keeps this page as it is; whether a particular node is supported\nalso depends \
-         on its attributes, which `infc check` tells. `infc ops NAME` tells of one.\n\n\
+         cases pass on all targets (but for {slow} that take the simulator of GPUs too long). A test keeps this page as it is; whether a \
+         particular node is supported\nalso depends on its attributes, which `infc check` tells. `infc ops NAME` tells of one.\n\n\
          | operator | opsets | in kernels | on the host | cases |\n| --- | --- | --- | --- | --- |\n",
         own.len()
     );
@@ -110,6 +112,16 @@ fn the_list_of_operators_is_current() {
     assert!(found == operators_page(), "docs/operators.md is out of date; INFC_BLESS=1 writes it");
 }
 
+#[test]
+fn the_readme_tells_how_many_operators_become_kernels() {
+    let said = infc(folder().path(), "ops --format json").ok().json();
+    let own = said["operators"].as_array().expect("operators").iter().filter(|operator| operator["domain"] == "");
+    let (on_host, native): (Vec<_>, Vec<_>) = own.partition(|operator| operator["always_on_host"] == true);
+    let numbers = format!("{} of {} in native code", native.len(), native.len() + on_host.len());
+    let readme = fs::read_to_string(workspace().join("README.md")).unwrap();
+    assert!(readme.contains(&numbers), "README.md does not say {numbers:?}");
+}
+
 /// The pages of the project, with the folder that their links are relative to.
 fn pages() -> Vec<(PathBuf, String)> {
     let root = workspace();
@@ -135,7 +147,7 @@ fn files_that_pages_link_to_are_there() {
 fn the_worked_operator_is_in_the_tree() {
     let root = workspace();
     let page = fs::read_to_string(root.join("docs/add-an-op.md")).unwrap();
-    let files = ["src/ops/scan.rs", "tests/suite/values/reduce.rs"];
+    let files = ["src/ops/cumulative.rs", "tests/suite/values/reduce.rs"];
     let sources: String =
         files.iter().map(|file| fs::read_to_string(root.join("crates/frontend-onnx").join(file)).unwrap()).collect();
     for block in page.split("```rust\n").skip(1) {

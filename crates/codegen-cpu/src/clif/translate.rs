@@ -118,7 +118,6 @@ impl Translator<'_, '_> {
             Inst::If { cond, then, otherwise, results } => self.branch(*cond, then, otherwise, results)?,
             // A hint, which Cranelift has no instruction for.
             Inst::Prefetch { .. } => {}
-            Inst::Barrier => return Err(CodegenError::Unsupported { what: "barriers" }),
             Inst::Tile(_) => return Err(CodegenError::Unsupported { what: "tile registers" }),
         }
         Ok(())

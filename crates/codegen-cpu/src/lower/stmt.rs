@@ -54,10 +54,7 @@ impl Lower<'_> {
             Stmt::Store { targets, value, valid } => self.store(targets, value, valid),
             Stmt::Reduce { targets, value, reducer, valid } => self.reduce(targets, value, reducer, valid),
             Stmt::Prefetch { target } => self.prefetch(target),
-            Stmt::Barrier => {
-                self.b.barrier();
-                Ok(())
-            }
+            Stmt::Barrier => self.unsupported("barriers are for GPUs"),
             Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::ProductsWait { .. } => {
                 self.unsupported("asynchronous copies and products are for GPUs")
             }

@@ -8,7 +8,7 @@
 //!
 //! Additions that a carried value waits for stay: a multiply-add takes longer.
 
-use super::{BinaryOp, Block, Elem, Function, Inst, Op, Type, UnaryOp, Value};
+use super::{BinaryOp, Block, Elem, Function, Inst, Op, Type, UnaryOp, Value, fresh};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Fewer operations are not worth it.
@@ -120,11 +120,8 @@ impl Pass {
             let ty = self.types[result.0 as usize];
             let &mut Op::Binary(kind, a, b) = op else { continue };
             let negative = kind == BinaryOp::Sub;
-            let types = &mut self.types;
-            let one = *self.ones.entry((ty.elem, ty.lanes, negative)).or_insert_with(|| {
-                types.push(ty);
-                Value(u32::try_from(types.len() - 1).expect("fewer than 2³² values"))
-            });
+            let one = self.ones.entry((ty.elem, ty.lanes, negative)).or_insert_with(|| fresh(&mut self.types, ty));
+            let one = *one;
             // a + b = b · 1 + a, and a − b = b · (−1) + a.
             *op = Op::Fma(b, one, a);
         }

@@ -18,7 +18,7 @@ mod control;
 mod memory;
 mod operations;
 
-use super::{Block, Elem, Function, Inst, Op, Type, Value, eval, simplify};
+use super::{Block, Elem, Function, Inst, Op, Type, Value, eval, fresh, simplify};
 use std::collections::HashMap;
 
 /// Whether the function writes the memory that a load reads.
@@ -273,8 +273,7 @@ impl Builder {
 
     fn value(&mut self, ty: Type, op: Option<Op>, depth: usize) -> Value {
         assert!(ty.lanes.is_power_of_two() && ty.lanes <= 64, "{} lanes", ty.lanes);
-        let value = Value(u32::try_from(self.types.len()).expect("fewer than 2³² values"));
-        self.types.push(ty);
+        let value = fresh(&mut self.types, ty);
         self.ops.push(op);
         self.depth.push(u32::try_from(depth).expect("nesting is shallow"));
         value

@@ -1,6 +1,6 @@
 //! Copies of code whose values are their own.
 
-use super::{Block, Inst, Loop, Type, Value};
+use super::{Block, Inst, Loop, Type, Value, fresh};
 use std::collections::HashMap;
 
 /// Names the values that a copy defines. What the copied code uses from outside keeps its name.
@@ -58,7 +58,6 @@ impl<'a> Copier<'a> {
                 let results = results.iter().map(|&value| self.defined(value)).collect();
                 Inst::If { cond, then, otherwise, results }
             }
-            Inst::Barrier => Inst::Barrier,
             &Inst::Prefetch { base, disp, write } => Inst::Prefetch { base: self.used(base), disp, write },
             Inst::Tile(tile) => {
                 let mut tile = *tile;
@@ -73,8 +72,8 @@ impl<'a> Copier<'a> {
     }
 
     fn defined(&mut self, value: Value) -> Value {
-        let copy = Value(u32::try_from(self.types.len()).expect("fewer than 2³² values"));
-        self.types.push(self.types[value.0 as usize]);
+        let ty = self.types[value.0 as usize];
+        let copy = fresh(self.types, ty);
         self.renamed.insert(value, copy);
         copy
     }

@@ -61,7 +61,6 @@ impl Liveness {
                 changed |= self.block(then) | self.block(otherwise);
                 changed |= self.mark(*cond);
             }
-            Inst::Barrier => {}
         }
         changed
     }
@@ -93,7 +92,7 @@ impl Liveness {
             Inst::If { then, otherwise, results, .. } => {
                 !(results.is_empty() && then.insts.is_empty() && otherwise.insts.is_empty())
             }
-            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } | Inst::Tile(_) => true,
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Prefetch { .. } | Inst::Tile(_) => true,
         });
     }
 }

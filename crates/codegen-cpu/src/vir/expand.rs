@@ -4,7 +4,7 @@
 //! On demand: rounding to `bfloat16` (the instruction flushes subnormal numbers, which infc keeps unless it is told
 //! otherwise), all binary16 conversions, and fused multiply-adds as a product and a sum.
 
-use super::{BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Op, Type, UnaryOp, Value, eval};
+use super::{BinaryOp, Block, Cond, Convert, Elem, Function, I64, Inst, Op, Type, UnaryOp, Value, emit, eval};
 use infc_ir::math::Table;
 
 /// What the target lacks.
@@ -168,10 +168,7 @@ struct Seq<'a> {
 
 impl Seq<'_> {
     fn op(&mut self, ty: Type, op: Op) -> Value {
-        let result = Value(u32::try_from(self.pass.types.len()).expect("fewer than 2³² values"));
-        self.pass.types.push(ty);
-        self.out.push(Inst::Op { result, op });
-        result
+        emit(&mut self.pass.types, self.out, ty, op)
     }
 
     fn constant(&mut self, ty: Type, bits: u64) -> Value {

@@ -14,7 +14,7 @@
 //! It runs when vectors fit registers, since pieces of one broadcast are one value then.
 
 use super::expand::Lacks;
-use super::{BinaryOp, Block, Convert, Elem, Function, Inst, Op, Type, Value, dce};
+use super::{BinaryOp, Block, Convert, Elem, Function, Inst, Op, Type, Value, dce, emit};
 use std::collections::HashMap;
 
 /// Rewrites a function for a target that lacks some of these instructions.
@@ -150,10 +150,7 @@ impl Pass<'_> {
     }
 
     fn op(&mut self, ty: Type, op: Op, out: &mut Vec<Inst>) -> Value {
-        let result = Value(u32::try_from(self.types.len()).expect("fewer than 2³² values"));
-        self.types.push(ty);
-        out.push(Inst::Op { result, op });
-        result
+        emit(&mut self.types, out, ty, op)
     }
 }
 

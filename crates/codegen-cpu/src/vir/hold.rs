@@ -6,7 +6,7 @@
 //! or from one use to the next, the nearest pairs first. Comes last, when everything that has to be in a register is known.
 
 use super::reload::Registers;
-use super::{BinaryOp, Block, Elem, Function, Inst, Op, Type, Value};
+use super::{BinaryOp, Block, Elem, Function, Inst, Op, Type, Value, fresh};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Registers that stay free: for copies of operands that instructions overwrite, and what the allocator does not see.
@@ -197,8 +197,7 @@ impl Pass {
     /// A constant in a register, and the instruction that puts it there.
     fn make(&mut self, constant: Value) -> (Value, Inst) {
         let ty = self.types[constant.0 as usize];
-        let result = Value(u32::try_from(self.types.len()).expect("fewer than 2³² values"));
-        self.types.push(ty);
+        let result = fresh(&mut self.types, ty);
         let lanes = vec![self.constants[&constant]; usize::from(ty.lanes)];
         (result, Inst::Op { result, op: Op::Lanes(lanes.into()) })
     }

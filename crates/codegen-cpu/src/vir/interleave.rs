@@ -74,7 +74,7 @@ impl Pass<'_> {
                     self.block(then);
                     self.block(otherwise);
                 }
-                Inst::Scatter { .. } | Inst::Barrier | Inst::Tile(_) => {}
+                Inst::Scatter { .. } | Inst::Tile(_) => {}
             }
             self.line(&mut line, end, &used_later);
             insts.append(&mut line);

@@ -183,7 +183,7 @@ impl Machine<'_> {
                 self.copy_all(&way.yields, results.iter().copied());
             }
             Inst::Tile(tile) => self.tile(tile)?,
-            Inst::Barrier | Inst::Prefetch { .. } => {}
+            Inst::Prefetch { .. } => {}
         }
         Ok(())
     }

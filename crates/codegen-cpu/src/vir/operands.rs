@@ -100,7 +100,6 @@ impl Inst {
             }
             Inst::Prefetch { base, .. } => f(*base),
             Inst::Tile(tile) => tile.for_each_use(f),
-            Inst::Barrier => {}
         }
     }
 
@@ -127,7 +126,6 @@ impl Inst {
             Inst::If { cond, .. } => *cond = f(*cond),
             Inst::Prefetch { base, .. } => *base = f(*base),
             Inst::Tile(tile) => tile.map_uses(f),
-            Inst::Barrier => {}
         }
     }
 
@@ -140,12 +138,7 @@ impl Inst {
                 then.map_all_uses(f);
                 otherwise.map_all_uses(f);
             }
-            Inst::Op { .. }
-            | Inst::Store { .. }
-            | Inst::Scatter { .. }
-            | Inst::Barrier
-            | Inst::Prefetch { .. }
-            | Inst::Tile(_) => {}
+            Inst::Op { .. } | Inst::Store { .. } | Inst::Scatter { .. } | Inst::Prefetch { .. } | Inst::Tile(_) => {}
         }
     }
 
@@ -155,17 +148,14 @@ impl Inst {
             Inst::Op { result, .. } => f(*result),
             Inst::Loop(body) => body.results.iter().copied().for_each(f),
             Inst::If { results, .. } => results.iter().copied().for_each(f),
-            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Prefetch { .. } | Inst::Tile(_) => {}
+            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Prefetch { .. } | Inst::Tile(_) => {}
         }
     }
 
     /// Whether it writes memory itself, or lets others write.
     #[must_use]
     pub fn writes_memory(&self) -> bool {
-        matches!(
-            self,
-            Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Tile(super::TileInst::Store { .. })
-        )
+        matches!(self, Inst::Store { .. } | Inst::Scatter { .. } | Inst::Tile(super::TileInst::Store { .. }))
     }
 
     /// The blocks inside.

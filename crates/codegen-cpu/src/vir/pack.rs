@@ -10,7 +10,7 @@
 //! memory, or values from outside of the block or from constant memory, which are put together once for all stores.
 //! Folds of more than four lanes come in another order by that; nothing else changes a bit.
 
-use super::{BinaryOp, Block, Elem, Function, Inst, Op, Type, Value, dce};
+use super::{BinaryOp, Block, Elem, Function, Inst, Op, Type, Value, dce, emit};
 use std::collections::HashMap;
 
 /// Values that become the lanes of one.
@@ -155,10 +155,7 @@ impl Pass {
     }
 
     fn make(&mut self, ty: Type, op: Op, out: &mut Vec<Inst>) -> Value {
-        let result = Value(u32::try_from(self.types.len()).expect("fewer than 2³² values"));
-        self.types.push(ty);
-        out.push(Inst::Op { result, op });
-        result
+        emit(&mut self.types, out, ty, op)
     }
 
     /// One vector of four scalars, or `None` if that takes more than it saves.

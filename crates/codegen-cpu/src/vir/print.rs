@@ -231,7 +231,6 @@ impl Printer<'_> {
                     let (place, mask) = (self.indexed(*base, *index, *scale, *disp), self.masked(*mask));
                     writeln!(f, "{indent}scatter {place} = {}{mask}", self.value(*value))?;
                 }
-                Inst::Barrier => writeln!(f, "{indent}barrier")?,
                 Inst::Prefetch { base, disp, write } => {
                     let purpose = if *write { "write" } else { "read" };
                     writeln!(f, "{indent}prefetch {} to {purpose}", self.address(*base, *disp))?;

@@ -10,7 +10,7 @@
 //! first turn, since it reads the same in each, may be more than there are registers as well. As much of it is read in
 //! the loop instead as makes for the fewest loads in a turn ([`Pass::sunk`]).
 
-use super::{Block, Elem, Function, Inst, Op, Type, Value, dce};
+use super::{Block, Elem, Function, Inst, Op, Type, Value, dce, fresh};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The vector registers of a machine.
@@ -279,9 +279,8 @@ impl Pass {
     }
 
     fn fresh(&mut self, like: Value) -> Value {
-        let value = Value(u32::try_from(self.types.len()).expect("fewer than 2³² values"));
-        self.types.push(self.types[like.0 as usize]);
-        value
+        let ty = self.types[like.0 as usize];
+        fresh(&mut self.types, ty)
     }
 }
 

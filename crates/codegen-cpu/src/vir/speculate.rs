@@ -15,7 +15,7 @@
 //! The result is that of the loop as it was, bit for bit; data with NaN takes twice the time.
 
 use super::copy::Copier;
-use super::{BinaryOp, Block, Cond, Elem, Function, I64, Inst, Loop, Op, Type, Value, dce, eval};
+use super::{BinaryOp, Block, Cond, Elem, Function, I64, Inst, Loop, Op, Type, Value, dce, emit, eval, fresh};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Constant trip counts up to this are not worth a test behind the loop.
@@ -329,15 +329,11 @@ impl Pass {
     }
 
     fn make(&mut self, ty: Type, op: Op, insts: &mut Vec<Inst>) -> Value {
-        let result = self.fresh(ty);
-        insts.push(Inst::Op { result, op });
-        result
+        emit(&mut self.types, insts, ty, op)
     }
 
     fn fresh(&mut self, ty: Type) -> Value {
-        let value = Value(u32::try_from(self.types.len()).expect("fewer than 2³² values"));
-        self.types.push(ty);
-        value
+        fresh(&mut self.types, ty)
     }
 }
 

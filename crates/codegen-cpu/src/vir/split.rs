@@ -5,7 +5,7 @@
 
 mod webs;
 
-use super::{BinaryOp, Block, Elem, Function, I64, Inst, Loop, Op, Type, Value, dce};
+use super::{BinaryOp, Block, Elem, Function, I64, Inst, Loop, Op, Type, Value, dce, emit, fresh};
 use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
 
@@ -60,9 +60,7 @@ struct Splitter<'a> {
 
 impl Splitter<'_> {
     fn fresh(&mut self, ty: Type) -> Value {
-        let value = Value(u32::try_from(self.types.len()).expect("fewer than 2³² values"));
-        self.types.push(ty);
-        value
+        fresh(&mut self.types, ty)
     }
 
     /// The pieces a value is to be defined as.
@@ -146,9 +144,7 @@ impl Splitter<'_> {
     }
 
     fn op(&mut self, ty: Type, op: Op, out: &mut Vec<Inst>) -> Value {
-        let result = self.fresh(ty);
-        out.push(Inst::Op { result, op });
-        result
+        emit(&mut self.types, out, ty, op)
     }
 
     fn block(&mut self, block: &Block) -> Block {
@@ -214,7 +210,6 @@ impl Splitter<'_> {
                 let then = std::mem::take(&mut ways[0]);
                 out.push(Inst::If { cond, then, otherwise, results });
             }
-            Inst::Barrier => out.push(Inst::Barrier),
             &Inst::Prefetch { base, disp, write } => {
                 out.push(Inst::Prefetch { base: self.scalar(base), disp, write });
             }

@@ -5,7 +5,7 @@
 //! does not change, the sum itself is carried: a pointer that walks. Several bases with one stride keep sharing one
 //! offset, which costs one register and one addition for all of them.
 
-use super::{BinaryOp, Block, Function, I64, Inst, Loop, Op, Value, dce};
+use super::{BinaryOp, Block, Function, I64, Inst, Loop, Op, Value, dce, fresh};
 use std::collections::HashSet;
 
 /// Rewrites all loops.
@@ -150,8 +150,7 @@ impl Pass {
     }
 
     fn fresh(&mut self, op: Option<Op>) -> Value {
-        let value = Value(u32::try_from(self.types.len()).expect("fewer than 2³² values"));
-        self.types.push(I64);
+        let value = fresh(&mut self.types, I64);
         self.ops.push(op);
         self.uses.push(0);
         value

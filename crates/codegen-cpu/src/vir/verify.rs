@@ -122,7 +122,6 @@ impl Verifier<'_> {
                     }
                     results.iter().for_each(|&result| self.define(result, scope));
                 }
-                Inst::Barrier => {}
                 Inst::Prefetch { base, .. } => {
                     self.used(*base);
                     self.require(self.ty(*base) == I64, || format!("{base} is no address"));

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 /// Neighbours under one condition share a choice: first those for which it holds, then those for which it does not.
 pub(super) fn steps(plan: &GraphPlan, steps: Vec<Vec<Step>>) -> Result<Vec<Step>, CompileError> {
     let guards = plan.steps.iter().map(|&step| plan.guard(step));
-    let known = plan.graph.symbols.ids().map(|symbol| !plan.graph.is_late(symbol)).collect();
+    let known = plan.graph.late_symbols().into_iter().map(|late| !late).collect();
     let mut control = Control { plan, known, stated: vec![false; plan.requires.len()] };
     control.under(&[], &mut guards.zip(steps).collect())
 }

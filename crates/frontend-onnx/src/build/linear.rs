@@ -96,7 +96,7 @@ impl Builder {
 
     /// The part that has a position along an axis of what parts make, and the position in it; `None` behind one whose
     /// length only the run tells.
-    fn part_at(&self, parts: &[ValueId], axis: usize, at: i64) -> Option<(ValueId, i64)> {
+    pub(super) fn part_at(&self, parts: &[ValueId], axis: usize, at: i64) -> Option<(ValueId, i64)> {
         let mut before = 0;
         for &part in parts {
             let len = self.graph.ty(part).shape[axis].as_const()?;

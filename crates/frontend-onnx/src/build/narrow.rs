@@ -9,13 +9,12 @@
 
 use super::{Builder, Result, index, product, var};
 use crate::error::Problem;
-use crate::known::is_computable;
 use crate::tracked::Tracked;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::ScalarId;
 use infc_ir::graph::{Port, TensorType};
 use infc_ir::index::{Dim, IndexExpr};
-use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp, UnaryOp};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp, UnaryOp, is_computable};
 use infc_tensor::{DType, DTypeClass, minifloat};
 
 /// What conversions to narrow floats do with values that these do not have.

@@ -4,9 +4,8 @@
 
 use super::{Builder, Result};
 use crate::error::Problem;
-use crate::known::is_computable;
 use infc_ir::entity::ScalarId;
-use infc_ir::scalar::{BinaryOp, Body, CompareOp, ScalarOp, UnaryOp};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, ScalarOp, UnaryOp, is_computable};
 use infc_tensor::DType;
 
 /// Fails for types that no value of a graph can have.

@@ -9,7 +9,7 @@ use infc_ir::entity::ValueId;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_ir::op::{ConstantOp, HostOp, Op, ViewOp};
-use infc_ir::scalar::Const;
+use infc_ir::scalar::{Const, is_computable};
 use infc_tensor::{Attributes, DType, Subgraphs, Tensor};
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Builder {
         }
         self.check(tracked.ty())?;
         let value = match (tracked.constant(), tracked.contents()) {
-            (Some(constant), _) if !known::is_computable(tracked.dtype()) => {
+            (Some(constant), _) if !is_computable(tracked.dtype()) => {
                 let op = ConstantOp { name: constant.name.clone(), tensor: constant.tensor.unpacked() };
                 self.constant_value(Arc::new(op), carried(tracked.ty()))
             }
@@ -88,26 +88,21 @@ impl Builder {
     }
 
     /// What was put there by [`Builder::items_value`] and by concatenations of vectors.
-    fn element_of(&self, value: ValueId, index: usize) -> Option<Item> {
+    fn element_of(&self, mut value: ValueId, mut index: usize) -> Option<Item> {
         let len = |value: ValueId| static_len(&self.graph.values[value].ty.shape);
-        let (_, node) = self.graph.producer(value)?;
-        match (&node.op, &node.inputs[..]) {
-            (Op::Constant(constant), _) => known::items_of(&constant.tensor)?.get(index).cloned(),
-            (Op::DimValue(dim), _) => Some(Item::Int(dim.clone())),
-            (Op::Concat(_), parts) if self.graph.values[value].ty.shape.len() == 1 => {
-                let mut before = 0;
-                for &part in parts {
-                    let end = before + len(part)?;
-                    if index < end {
-                        return self.element_of(part, index - before);
-                    }
-                    before = end;
+        loop {
+            let (_, node) = self.graph.producer(value)?;
+            match (&node.op, &node.inputs[..]) {
+                (Op::Constant(constant), _) => return known::items_of(&constant.tensor)?.get(index).cloned(),
+                (Op::DimValue(dim), _) => return Some(Item::Int(dim.clone())),
+                (Op::Concat(_), parts) if self.graph.values[value].ty.shape.len() == 1 => {
+                    let (part, at) = self.part_at(parts, 0, i64::try_from(index).ok()?)?;
+                    (value, index) = (part, usize::try_from(at).ok()?);
                 }
-                None
+                // One element, in whatever shape.
+                (Op::View(view), &[of]) if view.map.valid.is_empty() && len(of) == Some(1) => (value, index) = (of, 0),
+                _ => return None,
             }
-            // One element, in whatever shape.
-            (Op::View(view), &[of]) if view.map.valid.is_empty() && len(of) == Some(1) => self.element_of(of, 0),
-            _ => None,
         }
     }
 

@@ -46,16 +46,6 @@ fn plain(call: &Call<'_>, attributes: &[(&'static str, i64, &'static str)]) -> R
     Ok(())
 }
 
-/// A required number of heads.
-fn head_count(call: &Call<'_>, attribute: &'static str) -> Result<i64> {
-    let found = call.int(attribute)?;
-    found.filter(|n| (1..1 << 20).contains(n)).ok_or_else(|| Problem::InvalidAttribute {
-        attribute,
-        expected: "the number of heads",
-        found: found.map_or_else(|| "missing".to_owned(), |n| n.to_string()),
-    })
-}
-
 /// Positions in front, as recurrences want them: `[B, H, T, D]` as `[T, B, H, D]`.
 fn steps_first(build: &mut Builder, x: &Tracked) -> Result<Tracked> {
     build.transpose(x, &[2, 0, 1, 3])
@@ -77,7 +67,7 @@ fn linear_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let dtype = q.dtype();
     let wide = compute_type(dtype);
     let (past, decay, beta) = (call.optional(3), call.optional(4), call.optional(5));
-    let (q_heads, kv_heads) = (head_count(call, "q_num_heads")?, head_count(call, "kv_num_heads")?);
+    let (q_heads, kv_heads) = (call.head_count("q_num_heads")?, call.head_count("kv_num_heads")?);
     if q_heads % kv_heads != 0 {
         let found = q_heads.to_string();
         return Err(Problem::InvalidAttribute {

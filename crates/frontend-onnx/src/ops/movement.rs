@@ -5,13 +5,13 @@ use super::axes::position;
 use crate::build::{Builder, Result, index, mismatch, var};
 use crate::call::{Call, axis};
 use crate::error::Problem;
-use crate::known::{Item, is_computable};
+use crate::known::Item;
 use crate::tracked::Tracked;
 use crate::truth;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::graph::TensorType;
 use infc_ir::index::{Dim, IndexExpr, Proof};
-use infc_ir::scalar::{CompareOp, Const, ScalarOp};
+use infc_ir::scalar::{CompareOp, Const, ScalarOp, is_computable};
 use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[

@@ -9,12 +9,11 @@ use super::elementwise::{require_float, rounding};
 use crate::build::{Builder, Result, compute_type, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
-use crate::known::is_computable;
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
 use infc_ir::index::Dim;
 use infc_ir::kernel::Reducer;
-use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp, UnaryOp};
+use infc_ir::scalar::{BinaryOp, Body, CompareOp, Const, ScalarOp, UnaryOp, is_computable};
 use infc_tensor::{DType, DTypeClass};
 
 pub(super) const OPERATORS: &[Operator] = &[

@@ -12,6 +12,7 @@ use infc_tensor::{Tensor, integer_element};
 /// [`InterpError::Malformed`] for a symbol that has no source or no value.
 pub fn symbol_values(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<i64>, InterpError> {
     let mut values: Vec<i64> = Vec::with_capacity(graph.symbols.len());
+    let late = graph.late_symbols();
     for (id, symbol) in graph.symbols.iter_enumerated() {
         let malformed = |what| InterpError::Malformed { place: symbol.name.clone(), what };
         let value = match graph.source(id).ok_or_else(|| malformed("a symbol that comes from nowhere"))? {
@@ -32,7 +33,7 @@ pub fn symbol_values(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<i64>, Inter
             SymbolSource::Produced { .. } => Some(symbol.min),
             SymbolSource::Computed(value) => {
                 let value = value.eval(&|s| values.get(s.index()).copied(), &|_| None);
-                value.or(graph.is_late(id).then_some(symbol.min))
+                value.or(late[id.index()].then_some(symbol.min))
             }
         };
         values.push(value.ok_or_else(|| malformed("a symbol without a value"))?);

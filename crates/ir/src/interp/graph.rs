@@ -72,8 +72,9 @@ fn run(
     }
     // Host operations add to them.
     let mut symbols = symbols.to_vec();
+    let late = graph.late_symbols();
     let is_late = |r: &&Requirement| {
-        let produced = |dim: &Dim| dim.symbols().iter().any(|&s| graph.is_late(s));
+        let produced = |dim: &Dim| dim.symbols().iter().any(|s| late.get(s.index()) == Some(&true));
         produced(&r.left) || produced(&r.right)
     };
     graph.requires.iter().filter(|r| !is_late(r)).try_for_each(|r| check_requirement(graph, r, &symbols))?;

@@ -8,12 +8,12 @@
 
 use super::expand::Flat;
 use super::replace::replaces_a_part;
-use crate::graph::evaluate::computable;
-use infc_ir::entity::ValueId;
+use infc_ir::entity::{EntityId, ValueId};
 use infc_ir::graph::{Assumption, Graph, Relation};
 use infc_ir::index::{Dim, Proof, Ranges};
 use infc_ir::kernel::Layout;
 use infc_ir::op::Op;
+use infc_ir::scalar::is_computable;
 
 /// A larger extent is what nobody has limited, rather than memory that somebody wants to be there from the first run.
 pub(super) const MAX_CAPACITY: i64 = 1 << 24;
@@ -90,7 +90,7 @@ fn append(flat: &Flat, output: usize, input: usize, known: Option<Append>) -> Op
     let (before, after) = (graph.ty(from.value), graph.ty(to.value));
     let plain = from.declared.is_none() && to.declared.is_none() && before.dtype.size_bytes().is_some();
     let begins = node.inputs.first() == Some(&from.value) && flat.guard(id).is_none() && flat.region(id).is_none();
-    if !plain || !computable(before.dtype) || !begins || has_late_extent(graph, to.value) {
+    if !plain || !is_computable(before.dtype) || !begins || has_late_extent(graph, to.value) {
         return None;
     }
     let same = |n: usize| n == axis || before.shape[n] == after.shape[n];
@@ -118,5 +118,7 @@ fn append(flat: &Flat, output: usize, input: usize, known: Option<Append>) -> Op
 
 /// Whether an extent of a value is only known when something has been computed.
 pub(super) fn has_late_extent(graph: &Graph, value: ValueId) -> bool {
-    graph.ty(value).shape.iter().flat_map(|dim| dim.symbols()).any(|symbol| graph.is_late(symbol))
+    let symbols = graph.ty(value).shape.iter().flat_map(Dim::symbols).collect::<Vec<_>>();
+    let late = if symbols.is_empty() { Vec::new() } else { graph.late_symbols() };
+    symbols.iter().any(|symbol| late.get(symbol.index()) == Some(&true))
 }

@@ -1,14 +1,13 @@
 //! Results of the branches of an `if`: both write them to the same place, and the one that is computed tells their sizes.
 
 use super::expand::Flat;
-use crate::graph::evaluate::computable;
 use crate::graph::movement;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::{OriginId, ValueId};
 use infc_ir::graph::{Graph, Port, TensorType};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{HostOp, IfOp, MapOp, Op, Produced};
-use infc_ir::scalar::{Body, CompareOp, Const, ScalarOp};
+use infc_ir::scalar::{Body, CompareOp, Const, ScalarOp, is_computable};
 use infc_tensor::DType;
 use std::sync::Arc;
 
@@ -57,7 +56,7 @@ impl Joint<'_> {
 /// Makes the sizes of results known that differ between the branches and that kernels copy: each branch makes a value of
 /// that shape without elements, and the shape of the one that was made is bound.
 pub(super) fn tell_sizes(flat: &mut Flat, joint: &Joint<'_>, taken: &[Taken]) {
-    let is_copied = |&n: &usize| computable(joint.types[n].dtype) && !joint.told_axes(n).is_empty();
+    let is_copied = |&n: &usize| is_computable(joint.types[n].dtype) && !joint.told_axes(n).is_empty();
     let outputs: Vec<usize> = (0..joint.types.len()).filter(is_copied).collect();
     if outputs.is_empty() {
         return;
@@ -109,9 +108,8 @@ pub(super) fn copies(flat: &mut Flat, joint: &Joint<'_>, branch: &Taken) -> Vec<
     let graph = &mut flat.graph;
     let copies = joint.types.iter().zip(&branch.values).enumerate().map(|(n, (ty, &value))| {
         let own = graph.ty(value).clone();
-        if !computable(ty.dtype) {
-            let same = HostOp { op_type: "Identity".to_owned(), opset: 13, ..HostOp::shaping(REASON) };
-            return graph.add(Op::Host(Arc::new(same)), &[value], own, joint.origin);
+        if !is_computable(ty.dtype) {
+            return graph.add(Op::Host(Arc::new(HostOp::identity(REASON))), &[value], own, joint.origin);
         }
         // Of the node's shape: extents that are the same may be written differently. Those that only the branch tells are
         // the node's if it is taken; nothing is read beyond them whatever the sizes are.

@@ -5,14 +5,13 @@ use super::branches::{Joint, Taken, copies, tell_sizes};
 use super::choices::{Choices, Way};
 use super::{FormError, FormOptions};
 use crate::ErrorClass;
-use crate::graph::evaluate::computable;
 use crate::graph::movement;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{EntityId, NodeId, OriginId, ValueId};
 use infc_ir::graph::{Definition, Graph, Node, Port, Requirement, TensorType};
 use infc_ir::index::Dim;
 use infc_ir::op::{CompositeKind, CompositeOp, ContractOp, IfOp, MapOp, Op, Produced};
-use infc_ir::scalar::{Body, Const};
+use infc_ir::scalar::{Body, Const, is_computable};
 use infc_tensor::DType;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -251,7 +250,7 @@ fn copy(flat: &mut Flat, from: &Graph, values: &mut [Option<ValueId>], place: Pl
 /// True if a result of an `if` is what a host operation makes of that of the branch: it has another size in each, or is of
 /// a type that no kernel copies.
 pub(super) fn is_merged_on_host(branches: &IfOp, output: usize, dtype: DType) -> bool {
-    branches.produces.iter().any(|p| p.output as usize == output) || !computable(dtype)
+    branches.produces.iter().any(|p| p.output as usize == output) || !is_computable(dtype)
 }
 
 /// Both branches of an `if`, and the values that are the results of the one that is computed.
@@ -306,7 +305,7 @@ fn both(
     let results: Vec<ValueId> = taken.iter().flat_map(|branch| copies(flat, &joint, branch)).collect();
     if !place.speculate {
         // Kernels write what they copy where it belongs; sizes of all else are told here.
-        let is_told_here = |p: &&Produced| !computable(types[p.output as usize].dtype);
+        let is_told_here = |p: &&Produced| !is_computable(types[p.output as usize].dtype);
         let produces = branches.produces.iter().filter(is_told_here).copied().collect();
         return Ok(joint.choose(flat, &results, types.clone(), produces));
     }

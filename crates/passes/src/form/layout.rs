@@ -12,13 +12,12 @@ use super::halves::Types;
 use super::lower::Lowered;
 use super::plan::{BufferPlace, Part, PlannedBuffer, PlannedValue};
 use super::wishes::inner_axes;
-use crate::graph::evaluate::computable;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, StageId, ValueId};
 use infc_ir::graph::Port;
 use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::kernel::{Layout, Operand, OperandKind, Reducer, Stage};
-use infc_ir::scalar::{BinaryOp, Load, Source};
+use infc_ir::scalar::{BinaryOp, Load, Source, is_computable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Wider halos are not worth the memory,
@@ -86,7 +85,7 @@ pub(super) fn place(
     for (n, port) in graph.inputs.iter().enumerate() {
         place_root(port.value, BufferPlace::Input(n));
     }
-    let is_written = |port: &&Port| computable(graph.ty(port.value).dtype);
+    let is_written = |port: &&Port| is_computable(graph.ty(port.value).dtype);
     for (n, port) in graph.outputs.iter().enumerate().filter(|(_, port)| is_written(port)) {
         place_root(port.value, BufferPlace::Output(n));
     }

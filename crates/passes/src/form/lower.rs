@@ -11,13 +11,12 @@ use super::FormError;
 use super::body::{BodyBuilder, constant_splat, coordinates};
 use super::group::{Group, Grouping, Home, Tail, Unit};
 use crate::formulate::FilterTransform;
-use crate::graph::evaluate::computable;
 use infc_ir::entity::{EntityId, NodeId, OperandId, ScalarId, StageId, ValueId};
 use infc_ir::graph::{Graph, Node};
 use infc_ir::index::{Dim, IndexExpr, Ranges};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout, Operand, OperandKind, Output, Reducer, Stage};
 use infc_ir::op::Op;
-use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp, Source, UnaryOp};
+use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp, Source, UnaryOp, is_computable};
 use infc_tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -162,7 +161,7 @@ impl<'a> Lowering<'a> {
             return Ok(operand);
         }
         let ty = self.grouping.flat.graph.ty(value);
-        if !computable(ty.dtype) {
+        if !is_computable(ty.dtype) {
             return Err(FormError::UnsupportedType { place: value.to_string(), dtype: ty.dtype });
         }
         let operand = self.kernel.operands.push(Operand {

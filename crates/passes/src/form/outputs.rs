@@ -5,11 +5,10 @@
 //! copy.
 
 use super::expand::is_merged_on_host;
-use crate::graph::evaluate::computable;
 use infc_ir::entity::ValueId;
 use infc_ir::graph::{Definition, Graph};
 use infc_ir::op::{MapOp, Op};
-use infc_ir::scalar::Body;
+use infc_ir::scalar::{Body, is_computable};
 use std::collections::BTreeSet;
 
 /// Puts an identity map before every output that needs one.
@@ -19,7 +18,7 @@ pub(super) fn compute_outputs(graph: &mut Graph) {
         let value = graph.outputs[n].value;
         let root = root(graph, value);
         // No kernel copies strings; the runtime gives them as they are.
-        if !computable(graph.ty(root).dtype) {
+        if !is_computable(graph.ty(root).dtype) {
             continue;
         }
         let computed = match graph.values[root].definition {

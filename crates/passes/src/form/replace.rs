@@ -7,11 +7,10 @@
 use super::append::{Append, MAX_CAPACITY, PlannedState};
 use super::expand::Flat;
 use super::lower::Lowered;
-use crate::graph::evaluate::computable;
 use infc_ir::entity::{EntityId, OperandId, ScalarId, ValueId};
 use infc_ir::graph::{Graph, Node};
 use infc_ir::op::Op;
-use infc_ir::scalar::ScalarOp;
+use infc_ir::scalar::{ScalarOp, is_computable};
 use infc_ir::verify::verify_kernel;
 
 /// How a state lies that keeps its size, of which a run replaces elements; nobody else reads what it was. `None` where data
@@ -29,7 +28,7 @@ pub(super) fn replaces_a_part(flat: &Flat, output: usize, input: usize, known: O
     };
     let (before, after) = (graph.ty(from.value), graph.ty(to.value));
     let plain = from.declared.is_none() && to.declared.is_none() && before.dtype.size_bytes().is_some();
-    if is_old(then) == is_old(otherwise) || !plain || !computable(before.dtype) || before.shape != after.shape {
+    if is_old(then) == is_old(otherwise) || !plain || !is_computable(before.dtype) || before.shape != after.shape {
         return None;
     }
     let reads = |node: &Node| node.inputs.iter().filter(|&&value| value == from.value).count();
@@ -37,7 +36,7 @@ pub(super) fn replaces_a_part(flat: &Flat, output: usize, input: usize, known: O
     let ports = graph.inputs.iter().chain(&graph.outputs);
     let is_once = ports.filter(|port| port.value == from.value || port.value == to.value).count() == 2;
     let may_fail = graph.order.iter().any(|&id| matches!(graph.nodes[id].op, Op::Host(_) | Op::If(_)));
-    let is_late = graph.symbols.ids().any(|symbol| graph.is_late(symbol));
+    let is_late = graph.late_symbols().contains(&true);
     if !is_read_once || !is_once || may_fail || is_late {
         return None;
     }

@@ -12,13 +12,13 @@ use infc_ir::entity::{EntityId, NodeId, VarId};
 use infc_ir::index::{Atom, IndexExpr};
 use infc_ir::kernel::Layout;
 use infc_ir::op::{MapOp, ReduceOp, ViewOp};
-use infc_ir::scalar::{BinaryOp, Const, Scalar, eval_binary};
+use infc_ir::scalar::{BinaryOp, Const, Scalar, eval_binary, is_computable};
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
-/// An element of a tensor of [`computable`] numbers.
+/// An element of a tensor of computable numbers.
 #[must_use]
 pub fn element(tensor: &Tensor, index: usize) -> Option<Scalar> {
-    if !computable(tensor.dtype()) {
+    if !is_computable(tensor.dtype()) {
         return None;
     }
     let size = tensor.dtype().size_bytes()?;
@@ -28,20 +28,13 @@ pub fn element(tensor: &Tensor, index: usize) -> Option<Scalar> {
 /// The value that all elements have, bit for bit.
 #[must_use]
 pub fn splat(tensor: &Tensor) -> Option<Const> {
-    if !computable(tensor.dtype()) {
+    if !is_computable(tensor.dtype()) {
         return None;
     }
     let size = tensor.dtype().size_bytes()?;
     let bytes = tensor.bytes();
     let first = bytes.get(..size)?;
     bytes.chunks_exact(size).all(|c| c == first).then(|| read(tensor.dtype(), first))
-}
-
-/// True for types of whole bytes that scalar operations know.
-#[must_use]
-pub fn computable(dtype: DType) -> bool {
-    use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-    matches!(dtype, F64 | F32 | F16 | BF16 | I64 | I32 | I16 | I8 | U64 | U32 | U16 | U8 | Bool)
 }
 
 /// The number that an element's bytes are. Weights have millions of elements, and copies of a length that is not known
@@ -257,7 +250,7 @@ pub fn map(node: NodeId, op: &MapOp, shape: &[usize], inputs: &[&Tensor]) -> Res
         return Err(PassError::Malformed { node, expected: "operands of a map have the shape of its result" });
     }
     let dtypes: Vec<DType> = op.results.iter().map(|&r| op.body.dtype(r)).collect();
-    if !inputs.iter().map(|t| t.dtype()).chain(dtypes.iter().copied()).all(computable) {
+    if !inputs.iter().map(|t| t.dtype()).chain(dtypes.iter().copied()).all(is_computable) {
         return Ok(None);
     }
     let Some(len) = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) else { return Ok(None) };
@@ -297,7 +290,7 @@ pub fn reduce(node: NodeId, op: &ReduceOp, shape: &[usize], inputs: &[&Tensor]) 
         return Ok(None);
     };
     let dtype = init.dtype;
-    if op.body.dtype(*element) != dtype || !inputs.iter().map(|t| t.dtype()).chain([dtype]).all(computable) {
+    if op.body.dtype(*element) != dtype || !inputs.iter().map(|t| t.dtype()).chain([dtype]).all(is_computable) {
         return Ok(None);
     }
     if shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).is_none() {

@@ -80,8 +80,15 @@ pub fn run(graph: &mut Graph, to: DType, which: Which) -> Changed {
             found
         }
     };
-    let mut pass =
-        Pass { to, which, factors, rounded: HashMap::new(), for_steps: HashMap::new(), widened: HashMap::new() };
+    let mut pass = Pass {
+        to,
+        which,
+        factors,
+        given: given(graph),
+        rounded: HashMap::new(),
+        for_steps: HashMap::new(),
+        widened: HashMap::new(),
+    };
     let order = std::mem::take(&mut graph.order);
     for input in graph.inputs.clone() {
         if let Some(origin) = origin.filter(|_| pass.factors.contains(&input.value)) {
@@ -268,6 +275,8 @@ struct Pass {
     to: DType,
     which: Which,
     factors: HashSet<ValueId>,
+    /// See [`given`].
+    given: HashSet<ValueId>,
     /// Values as such numbers, once these are made.
     rounded: HashMap<ValueId, ValueId>,
     /// Values as such numbers that only steps of recurrences read so.
@@ -280,9 +289,8 @@ impl Pass {
     /// Makes a node read rounded values wherever there are some that are stored.
     fn read_rounded(&mut self, graph: &mut Graph, id: NodeId) {
         let node = graph.nodes[id].clone();
-        let is_stored = |value: &ValueId| !is_given(graph, *value);
-        let rounded: Vec<Option<ValueId>> =
-            node.inputs.iter().map(|value| self.rounded.get(value).copied().filter(|_| is_stored(value))).collect();
+        let stored = |value: &ValueId| self.rounded.get(value).copied().filter(|_| !self.given.contains(value));
+        let rounded: Vec<Option<ValueId>> = node.inputs.iter().map(stored).collect();
         if rounded.iter().all(Option::is_none) {
             return;
         }
@@ -350,13 +358,21 @@ fn surrounds(view: &ViewOp, dtype: DType) -> bool {
     view.map.valid.is_empty() || Fits::of_const(view.otherwise).holds(dtype)
 }
 
-/// Whether a value is not computed, or put together of such, so that it is there in f32 in any case.
-fn is_given(graph: &Graph, value: ValueId) -> bool {
-    graph.producer(moved_from(graph, value)).is_none_or(|(_, node)| match &node.op {
-        Op::Constant(_) => true,
-        Op::Concat(_) => node.inputs.iter().all(|&part| is_given(graph, part)),
-        _ => false,
-    })
+/// The values that are not computed but inputs, constants, or put together of such, so that they are there in f32 in any case.
+fn given(graph: &Graph) -> HashSet<ValueId> {
+    let mut given: HashSet<ValueId> = graph.inputs.iter().map(|input| input.value).collect();
+    for &id in &graph.order {
+        let node = &graph.nodes[id];
+        let is_given = match node.op {
+            Op::Constant(_) => true,
+            Op::View(_) | Op::Concat(_) => node.inputs.iter().all(|part| given.contains(part)),
+            _ => false,
+        };
+        if is_given {
+            given.extend(&node.outputs);
+        }
+    }
+    given
 }
 
 /// A body that reads some of its operands as numbers of a type.

@@ -1,7 +1,8 @@
 //! Which part of a stage its readers need.
 
 use super::emit::{AxisState, Emitter, Storage};
-use super::plan::{LoopMode, LoopPlan, Placement, reads_neighbours};
+use super::plan::{LoopMode, LoopPlan, Placement};
+use super::reads::reads_neighbours;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Interval, Proof};
 use infc_ir::scalar::{Load, ScalarOp, Source};

@@ -1,8 +1,8 @@
 //! What a cost model is told of a schedule for a GPU: how its work is spread over blocks and threads, what a thread does, and what
 //! warps ask of memory.
 
-use super::log;
 use super::walk::{self, Access, Home, Leaf, Turns};
+use super::{log, straight_moving};
 use infc_ir::nest::LoopNest;
 use infc_ir::schedule::GpuDim;
 use infc_passes::schedule::gpu::GpuMachine;
@@ -114,7 +114,7 @@ impl Counts {
             self.arithmetic += leaf.cost.max(0.1) * serial * straight * lanes;
         }
         for access in &leaf.accesses {
-            let times = serial * moving(access, leaf);
+            let times = serial * straight_moving(access, leaf);
             match access.home {
                 Home::Register => {}
                 Home::Shared => {
@@ -132,12 +132,6 @@ impl Counts {
             }
         }
     }
-}
-
-/// How many different places an access has in one turn of the serial loops, but for threads and lanes.
-fn moving(access: &Access, leaf: &Leaf) -> f64 {
-    let moving = leaf.loops.iter().zip(&access.strides).filter(|(l, s)| l.kind == Turns::Straight && s.is_some());
-    moving.map(|(l, _)| l.turns).product::<f64>().max(1.0)
 }
 
 /// Elements between what neighbouring threads of a warp access, and how many threads lie along that; 0 where all access the same.

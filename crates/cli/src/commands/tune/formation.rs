@@ -7,7 +7,8 @@
 
 mod runs;
 
-use super::{Keeper, TuneArgs, model_options};
+use super::subject::model_options;
+use super::{Keeper, TuneArgs};
 use crate::console::Console;
 use crate::error::CliError;
 use crate::failure::Failure;

@@ -9,6 +9,7 @@ use infc_ir::interp::{Expected, Oracle};
 use infc_ir::kernel::{AxisKind, OperandKind};
 use infc_ir::scalar::Const;
 use infc_tensor::Tensor;
+use infc_tune::Random;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -166,7 +167,7 @@ fn edges(extents: &[i64], tiles: &[i64], most: usize) -> Vec<Vec<i64>> {
     if extents.contains(&0) {
         return Vec::new();
     }
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut places: Vec<Vec<i64>> = vec![vec![0; extents.len()], extents.iter().map(|extent| extent - 1).collect()];
     for first in 0..extents.len() {
         for end in first + 1..=extents.len() {
@@ -181,7 +182,7 @@ fn edges(extents: &[i64], tiles: &[i64], most: usize) -> Vec<Vec<i64>> {
             at.sort_unstable();
             at.dedup();
             for flat in at {
-                let mut place: Vec<i64> = extents.iter().map(|&extent| random.below(extent)).collect();
+                let mut place: Vec<i64> = extents.iter().map(|&extent| below(&mut random, extent)).collect();
                 let mut rest = flat;
                 for axis in (first..end).rev() {
                     place[axis] = rest % extents[axis];
@@ -200,21 +201,13 @@ fn drawn(extents: &[i64], count: usize, seed: u64) -> Vec<Vec<i64>> {
     if extents.contains(&0) {
         return Vec::new();
     }
-    let mut random = Random(seed);
-    (0..count).map(|_| extents.iter().map(|&extent| random.below(extent)).collect()).collect()
+    let mut random = Random::new(seed);
+    (0..count).map(|_| extents.iter().map(|&extent| below(&mut random, extent)).collect()).collect()
 }
 
-/// SplitMix64: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: i64) -> i64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((z ^ (z >> 31)) >> 2) % end.max(1).unsigned_abs()) as i64
-    }
+/// A position along an axis.
+fn below(random: &mut Random, extent: i64) -> i64 {
+    ((random.next_u64() >> 2) % extent.max(1).unsigned_abs()) as i64
 }
 
 #[cfg(test)]

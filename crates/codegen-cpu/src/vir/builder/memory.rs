@@ -152,11 +152,6 @@ impl Builder {
         frame.insts.push(Inst::Tile(inst));
     }
 
-    /// All threads of the region meet here.
-    pub fn barrier(&mut self) {
-        self.emit(Inst::Barrier);
-    }
-
     fn check_index(&self, index: Value, scale: u8, mask: Option<Value>) {
         let ty = self.ty(index);
         assert!(matches!(ty.elem, Elem::I32 | Elem::I64), "an index is I32 or I64");

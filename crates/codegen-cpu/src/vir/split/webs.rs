@@ -166,7 +166,7 @@ impl<'a> Webs<'a> {
                     self.together(&[result, then.yields[n], otherwise.yields[n]]);
                 }
             }
-            Inst::Barrier | Inst::Prefetch { .. } | Inst::Tile(_) => {}
+            Inst::Prefetch { .. } | Inst::Tile(_) => {}
         });
         loop {
             let mut changed = false;

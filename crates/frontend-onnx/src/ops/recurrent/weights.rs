@@ -6,7 +6,7 @@
 
 use super::super::matmul::product;
 use super::super::quantize::{quantize_dynamically, require_integer};
-use super::super::quantized::without_zero;
+use super::super::quantized_products::without_zero;
 use super::{Cell, Variant};
 use crate::build::{Builder, Result, mismatch, var};
 use crate::call::Call;

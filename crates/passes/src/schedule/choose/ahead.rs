@@ -1,7 +1,7 @@
 //! What is asked for before it is read or written: where the prefetchers of processors do not look ahead far enough.
 
 use super::access::{CACHE_LINE, Step, reduction_points};
-use super::place::Chooser;
+use super::chooser::Chooser;
 use super::tile::Tile;
 use infc_ir::entity::{EntityId, OperandId, StageId};
 use infc_ir::kernel::AxisKind;

@@ -10,9 +10,9 @@
 //! that the formulas share what they have in common.
 
 use super::access::{Step, extent};
+use super::chooser::Chooser;
 use super::cycles;
 use super::decide::MOST_ALTERNATIVES;
-use super::place::Chooser;
 use super::tile::{self, Tile, View};
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr};

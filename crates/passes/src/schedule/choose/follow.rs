@@ -1,10 +1,14 @@
 //! How the parts of stages that a point of a root needs follow the root's axes.
 
 use super::access::{Move, Step, cost, points_per_point};
-use super::place::Chooser;
+use super::chooser::Chooser;
 use super::tile::Tile;
-use crate::schedule::plan::reads_neighbours;
+use crate::schedule::reads::reads_neighbours;
 use infc_ir::entity::{EntityId, StageId, VarId};
+
+/// A stage that a root reads, and per value axis of it the root's axis that it moves along; `None` where the part that a point
+/// needs is not a plain box of coordinates.
+pub(super) type Followed = (StageId, Option<Vec<Option<usize>>>);
 
 impl Chooser<'_> {
     /// For each axis of `root`, whether the part of `stage` that a point needs moves with it; `None` if that part is
@@ -75,12 +79,7 @@ impl Chooser<'_> {
     }
 
     /// The tile of a reduction, in terms of the axes of the root that reads it.
-    pub(super) fn tile_through(
-        &mut self,
-        root: StageId,
-        main: StageId,
-        followed: &[(StageId, Option<Vec<Option<usize>>>)],
-    ) -> Tile {
+    pub(super) fn tile_through(&mut self, root: StageId, main: StageId, followed: &[Followed]) -> Tile {
         let follow = followed
             .iter()
             .find(|(id, _)| *id == main)

@@ -16,7 +16,7 @@
 use super::access::{Access, Step, accesses};
 use super::decide::Decisions;
 use super::machine::Machine;
-use super::place::Chooser;
+use super::chooser::Chooser;
 use super::{dot, interleave, steps, stored, tile, widen};
 use crate::ErrorClass;
 use crate::formulate::collapse;

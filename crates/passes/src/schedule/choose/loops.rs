@@ -1,8 +1,8 @@
 //! A stage's loops: cut by its tile, put in an order, and made parallel.
 
 use super::access::{Access, Step, cost, extent};
+use super::chooser::Chooser;
 use super::dot::Dot;
-use super::place::Chooser;
 use super::tile::Tile;
 use super::{decode, regroup};
 use infc_ir::entity::{EntityId, StageId};

@@ -7,10 +7,10 @@
 //! the first cache when they are done, where the root finishes them in vectors.
 
 use super::access::{Access, Step, extent, step_of};
+use super::chooser::Chooser;
 use super::decide::MOST_ALTERNATIVES;
 use super::dot::{Dot, has_even_groups, step_of_groups};
 use super::loops::Loops;
-use super::place::Chooser;
 use super::tile::Tile;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::AxisKind;
@@ -181,7 +181,7 @@ impl Matrices {
             let usual = super::decide::Decisions::default();
             let mut other = Chooser::new(chooser.kernel, chooser.machine, chooser.allowed(), &usual);
             other.root(self.root);
-            other.cycles()
+            other.cycles
         };
         let blocks = self.blocks(chooser);
         let Some((_, least)) = blocks.first() else { return false };

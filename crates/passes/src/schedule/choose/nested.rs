@@ -6,7 +6,7 @@
 //! results of which registers hold neither twice are computed some other way.
 
 use super::access::{Move, Step, cost};
-use super::place::Chooser;
+use super::chooser::Chooser;
 use super::tile::{Tile, View};
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::AxisKind;

@@ -1,8 +1,9 @@
 //! What is read again soonest, and so which loop goes inside: which operand stays while another streams by.
 
 use super::access::{Access, CACHE_LINE, Step, extent};
+use super::chooser::Chooser;
+use super::follow::Followed;
 use super::machine::Machine;
-use super::place::Chooser;
 use super::tile::Tile;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::Interval;
@@ -166,7 +167,7 @@ impl Chooser<'_> {
     }
 
     /// Bytes of operands that the stages before a root read at other places when the root moves along an axis.
-    pub(super) fn moved_bytes(&self, followed: &[(StageId, Option<Vec<Option<usize>>>)], axis: usize) -> i64 {
+    pub(super) fn moved_bytes(&self, followed: &[Followed], axis: usize) -> i64 {
         let mut bytes = 0;
         for (id, follow) in followed {
             let stage = &self.kernel.stages[*id];
@@ -187,12 +188,7 @@ impl Chooser<'_> {
     /// None where a vector is only part of a cache line and there are too many rows for the first cache, so that their
     /// lines would be fetched again for the next part; unless it is what stays that does not fit there. Nor where rows
     /// come from beyond the second cache and lie far apart: one after the other, the vectors of a row are fetched ahead.
-    pub(super) fn rows_inside(
-        &self,
-        main: StageId,
-        tile: &Tile,
-        followed: &[(StageId, Option<Vec<Option<usize>>>)],
-    ) -> RowsInside {
+    pub(super) fn rows_inside(&self, main: StageId, tile: &Tile, followed: &[Followed]) -> RowsInside {
         let Some(axis) = self.followed_axis(main, tile, followed) else { return RowsInside::None };
         let stage = &self.kernel.stages[main];
         let accesses = &self.accesses[main.index()];
@@ -263,25 +259,14 @@ impl Chooser<'_> {
     }
 
     /// Points along a value axis of a reduction in one tile of the root.
-    fn own_tile_points(
-        &self,
-        main: StageId,
-        tile: &Tile,
-        followed: &[(StageId, Option<Vec<Option<usize>>>)],
-        axis: usize,
-    ) -> i64 {
+    fn own_tile_points(&self, main: StageId, tile: &Tile, followed: &[Followed], axis: usize) -> i64 {
         let follow = followed.iter().find(|(id, _)| *id == main).and_then(|(_, f)| f.as_ref());
         let position = self.kernel.stages[main].value_axes().position(|(n, _)| n == axis);
         follow.zip(position).and_then(|(follow, position)| follow[position]).map_or(1, |root| tile.points(root))
     }
 
     /// The axis of a reduction along which the root's vectors lie.
-    fn followed_axis(
-        &self,
-        main: StageId,
-        tile: &Tile,
-        followed: &[(StageId, Option<Vec<Option<usize>>>)],
-    ) -> Option<usize> {
+    fn followed_axis(&self, main: StageId, tile: &Tile, followed: &[Followed]) -> Option<usize> {
         let follow = followed.iter().find(|(id, _)| *id == main).and_then(|(_, f)| f.as_ref())?;
         let position = follow.iter().position(|f| f.is_some() && *f == tile.vector_axis)?;
         self.kernel.stages[main].value_axes().nth(position).map(|(axis, _)| axis)

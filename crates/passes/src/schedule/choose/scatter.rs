@@ -6,7 +6,7 @@
 //! follows in the same tile.
 
 use super::access::extent;
-use super::place::Chooser;
+use super::chooser::Chooser;
 use infc_ir::entity::StageId;
 use infc_ir::kernel::AxisKind;
 use infc_ir::schedule::{Scope, Step as ScheduleStep};

@@ -2,7 +2,8 @@
 //! across them.
 
 use super::access::Step;
-use super::place::Chooser;
+use super::chooser::Chooser;
+use super::follow::Followed;
 use super::tile::{self, Tile, View};
 use infc_ir::entity::StageId;
 use infc_ir::kernel::AxisKind;
@@ -13,7 +14,7 @@ const ROW_BYTES: usize = 4;
 impl Chooser<'_> {
     /// The tile of a root that no sum is computed with tile by tile. Where each of its rows needs sums over the row, and rows are
     /// short, lanes lie across rows: lanes along them would be left empty, by every stage, and be summed for each row.
-    pub(super) fn tile_of_rows(&mut self, root: StageId, followed: &[(StageId, Option<Vec<Option<usize>>>)]) -> Tile {
+    pub(super) fn tile_of_rows(&mut self, root: StageId, followed: &[Followed]) -> Tile {
         let (stores, extents) = (Some(self.store_moves(root)), self.extents(root));
         let lanes_along = self.across_short_rows(root, followed);
         let view = View { lanes_along, ..self.view(root, stores, extents) };
@@ -23,7 +24,7 @@ impl Chooser<'_> {
     }
 
     /// The axis across rows of a root that are short and have sums of their own; `None` if they are not.
-    fn across_short_rows(&self, root: StageId, followed: &[(StageId, Option<Vec<Option<usize>>>)]) -> Option<usize> {
+    fn across_short_rows(&self, root: StageId, followed: &[Followed]) -> Option<usize> {
         let stage = &self.kernel.stages[root];
         let moves = self.store_moves(root);
         let row = moves.iter().position(|along| along.step == Step::One)?;

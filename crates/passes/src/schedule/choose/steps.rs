@@ -6,9 +6,10 @@
 //! one axis, of which a unit needs a place in each gate: that axis is taken apart first.
 
 use super::access::{PANEL, cost, extent};
-use super::place::Chooser;
+use super::chooser::Chooser;
+use super::follow::Followed;
 use crate::formulate::part;
-use crate::schedule::plan::read_early;
+use crate::schedule::reads::read_early;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::scalar::Source;
@@ -97,11 +98,7 @@ fn free_name(kernel: &Kernel, id: StageId, axis: &str, suffix: &str) -> String {
 
 impl Chooser<'_> {
     /// The units that a chunk of a recurrence's step has, where sharing steps between threads is possible and worth it.
-    pub(super) fn units_of_chunk(
-        &self,
-        root: StageId,
-        followed: &[(StageId, Option<Vec<Option<usize>>>)],
-    ) -> Option<Units> {
+    pub(super) fn units_of_chunk(&self, root: StageId, followed: &[Followed]) -> Option<Units> {
         let run = self.run_of(root)?;
         let only_output = self.kernel.outputs.iter().all(|o| o.stage == root) && !self.kernel.outputs.is_empty();
         let stage = &self.kernel.stages[root];
@@ -128,7 +125,7 @@ impl Chooser<'_> {
             return None;
         }
         // Sums of which every chunk needs all would be computed by each.
-        let shared = |(id, follow): &(StageId, Option<Vec<Option<usize>>>)| {
+        let shared = |(id, follow): &Followed| {
             let apart = follow.as_ref().is_some_and(|f| f.contains(&Some(axis)));
             run.contains(&id.index()) && self.kernel.stages[*id].reducer.is_some() && !apart
         };

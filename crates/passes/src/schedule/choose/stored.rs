@@ -1,8 +1,8 @@
 //! Which stages have storage, and which are computed wherever they are read.
 
 use super::access::cost;
+use super::chooser::Chooser;
 use super::decode;
-use super::place::Chooser;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr, Term};
 use infc_ir::kernel::{AxisKind, Kernel, Stage};

@@ -1,7 +1,7 @@
 //! How the parts of stages that a point of a root needs follow the root's axes.
 
 use super::super::access::Access;
-use crate::schedule::plan::reads_neighbours;
+use crate::schedule::reads::reads_neighbours;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::Kernel;
 

@@ -5,7 +5,7 @@ use super::super::access::{Access, Step as Movement, accesses, extent, step};
 use super::follow::follow;
 use super::rewrite::Rewritten;
 use super::{Plan, Setting, independent_roots};
-use crate::schedule::plan::reads_neighbours;
+use crate::schedule::reads::reads_neighbours;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::kernel::{Axis, AxisKind, Kernel, Layout};
 use infc_ir::schedule::{GpuDim, Schedule, Scope, Step};

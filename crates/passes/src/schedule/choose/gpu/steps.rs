@@ -5,7 +5,7 @@ use super::super::access::{accesses, extent};
 use super::follow::{Follow, follow};
 use super::points::{contiguous, share};
 use super::{Plan, Setting};
-use crate::schedule::plan::is_apart;
+use crate::schedule::reads::is_apart;
 use infc_ir::entity::{EntityId, StageId};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::schedule::{GpuDim, Schedule, Scope};

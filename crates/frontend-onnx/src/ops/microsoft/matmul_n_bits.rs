@@ -6,13 +6,13 @@
 
 mod integer;
 
-use super::Operator;
-use super::gather_elements::require_indices;
-use super::matmul::product;
 use super::packed_bits::PackedBits;
 use crate::build::{Builder, Result, compute_type, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
+use crate::ops::Operator;
+use crate::ops::gather_elements::require_indices;
+use crate::ops::matmul::product;
 use crate::tracked::Tracked;
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::scalar::BinaryOp;
@@ -143,7 +143,7 @@ fn matmul_n_bits(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         }
     }
     let (a, b, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
-    super::elementwise::require_float(&a)?;
+    crate::ops::elementwise::require_float(&a)?;
     let wide = compute_type(a.dtype());
     let in_integers = call.int_or("accuracy_level", 0)? == BYTES;
     let build = &mut *call.build;

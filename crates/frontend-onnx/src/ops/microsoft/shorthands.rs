@@ -1,16 +1,16 @@
-//! Operators of the domain `com.microsoft` that exporters and optimisers write. Each is made of what imports the
-//! standard operators.
+//! Shorthands of ONNX Runtime for standard operators in a row: GELUs with biases, normalisation behind a sum, products of turned
+//! matrices.
 
-use super::Operator;
-use super::activation::{approximate_gelu, exact_gelu, swish_of};
-use super::elementwise::require_float;
-use super::gather_elements::require_indices;
-use super::matmul::product_of;
-use super::norm::{normalise, root_mean_square, scale_and_shift, simplified_layer_norm};
-use super::rotary::{Rotation, rotate};
 use crate::build::{Result, index, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
+use crate::ops::Operator;
+use crate::ops::activation::{approximate_gelu, exact_gelu, swish_of};
+use crate::ops::elementwise::require_float;
+use crate::ops::gather_elements::require_indices;
+use crate::ops::matmul::product_of;
+use crate::ops::norm::{normalise, root_mean_square, scale_and_shift, simplified_layer_norm};
+use crate::ops::rotary::{Rotation, rotate};
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
 use infc_ir::kernel::Reducer;
@@ -29,7 +29,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     }),
     Operator::new("QuickGelu", 1, quick_gelu),
     Operator::new("RotaryEmbedding", 1, rotary_embedding),
-    // Models have it in ONNX's own domain ([`super::norm::UNOFFICIAL`]).
+    // Models have it in ONNX's own domain ([`crate::ops::norm::UNOFFICIAL`]).
     Operator::new("SimplifiedLayerNormalization", 1, simplified_layer_norm),
     Operator::new("SkipLayerNormalization", 1, skip_layer_norm),
     Operator::new("SkipSimplifiedLayerNormalization", 1, skip_rms_norm),

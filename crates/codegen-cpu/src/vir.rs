@@ -384,8 +384,6 @@ pub enum Inst {
         /// Values defined by this instruction, one per yield.
         results: Vec<Value>,
     },
-    /// All threads of the region meet here (D7); `args[n]` holds the barrier.
-    Barrier,
     /// Asks for the cache line at `base + disp`. Nothing happens if it does not exist.
     Prefetch {
         /// Address.
@@ -442,4 +440,21 @@ impl Function {
     pub fn ty(&self, value: Value) -> Type {
         self.types[value.0 as usize]
     }
+}
+
+/// A new value; `types` has those of all values.
+///
+/// # Panics
+/// If there are 2³² values.
+fn fresh(types: &mut Vec<Type>, ty: Type) -> Value {
+    let value = Value(u32::try_from(types.len()).expect("fewer than 2³² values"));
+    types.push(ty);
+    value
+}
+
+/// Appends an operation, whose result is a new value.
+fn emit(types: &mut Vec<Type>, insts: &mut Vec<Inst>, ty: Type, op: Op) -> Value {
+    let result = fresh(types, ty);
+    insts.push(Inst::Op { result, op });
+    result
 }

@@ -5,16 +5,16 @@
 
 mod windowed;
 
-use super::Operator;
-use super::attention::{Attending, Reach, after, attend, heads, packed};
-use super::elementwise::require_float;
-use super::matmul::product_of;
-use super::norm::{root_mean_square, scale_and_shift};
-use super::rotary::{Rotation, rotate};
-use super::scatter::{behind, is_below};
 use crate::build::{Builder, Result, compute_type, index, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
+use crate::ops::Operator;
+use crate::ops::attention::{Attending, Reach, after, attend, heads, packed};
+use crate::ops::elementwise::require_float;
+use crate::ops::matmul::product_of;
+use crate::ops::norm::{root_mean_square, scale_and_shift};
+use crate::ops::rotary::{Rotation, rotate};
+use crate::ops::scatter::{behind, is_below};
 use crate::tracked::Tracked;
 use infc_ir::access::{AccessMap, Bound};
 use infc_ir::entity::ScalarId;
@@ -28,16 +28,6 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("GroupQueryAttention", 1, group_query_attention),
     Operator::new("MultiHeadAttention", 1, multi_head_attention),
 ];
-
-/// The required number of heads.
-fn head_count(call: &Call<'_>, attribute: &'static str) -> Result<i64> {
-    let found = call.int(attribute)?;
-    found.filter(|n| (1..1 << 20).contains(n)).ok_or_else(|| Problem::InvalidAttribute {
-        attribute,
-        expected: "the number of heads",
-        found: found.map_or_else(|| "missing".to_owned(), |n| n.to_string()),
-    })
-}
 
 /// Fails if a flag asks for what is not supported.
 fn refuse(call: &Call<'_>, attribute: &'static str) -> Result<()> {
@@ -156,7 +146,7 @@ fn multi_head_inputs(call: &mut Call<'_>, count: i64) -> Result<([Tracked; 3], b
 }
 
 fn multi_head_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let count = head_count(call, "num_heads")?;
+    let count = call.head_count("num_heads")?;
     for index in [8, 9] {
         if call.optional(index).is_some() {
             let (attribute, expected) = ("past_sequence_length", "caches that grow");
@@ -184,7 +174,7 @@ fn multi_head_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 /// With the projections in front: `x·weights + bias` has queries, keys and values side by side. Keys and values of
 /// caches are stacked, `[2, B, N, T, H]`.
 fn projected_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let count = head_count(call, "num_heads")?;
+    let count = call.head_count("num_heads")?;
     refuse(call, "do_rotary")?;
     refuse(call, "past_present_share_buffer")?;
     let (x, weights, bias, past) = (call.input(0)?, call.input(1)?, call.optional(2), call.optional(4));
@@ -246,7 +236,7 @@ fn projected_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 /// Causal, with caches `[B, N, T, H]` of which each batch fills a part of its own: `seqlens_k` positions and one are
 /// there after this step.
 fn group_query_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let (q_heads, kv_heads) = (head_count(call, "num_heads")?, head_count(call, "kv_num_heads")?);
+    let (q_heads, kv_heads) = (call.head_count("num_heads")?, call.head_count("kv_num_heads")?);
     let windowed = call.flag("sliding_window_cache", false)?;
     if call.optional(16).is_some() {
         let (attribute, expected, found) = ("query_seqlens", "none", "an input".to_owned());

@@ -3,13 +3,13 @@
 //!
 //! What is named is an activation of a recurrent operator, or `Clip`. Formation fuses what follows a product anyway.
 
-use super::Operator;
-use super::conv::conv;
-use super::matmul::gemm;
-use super::recurrent::Activation;
 use crate::build::{Result, mismatch};
 use crate::call::Call;
 use crate::error::Problem;
+use crate::ops::Operator;
+use crate::ops::conv::conv;
+use crate::ops::matmul::gemm;
+use crate::ops::recurrent::Activation;
 use crate::tracked::Tracked;
 use infc_ir::scalar::BinaryOp;
 

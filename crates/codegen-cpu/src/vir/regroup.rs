@@ -17,7 +17,7 @@ mod lanes;
 mod scatters;
 mod windows;
 
-use super::{Block, Function, Inst, Op, Type, Value, dce};
+use super::{Block, Function, Inst, Op, Type, Value, dce, emit, fresh};
 use std::collections::HashMap;
 
 /// What permutations cost.
@@ -196,15 +196,11 @@ impl Pass {
     }
 
     fn fresh(&mut self, ty: Type) -> Value {
-        let value = Value(u32::try_from(self.types.len()).expect("fewer than 2³² values"));
-        self.types.push(ty);
-        value
+        fresh(&mut self.types, ty)
     }
 
     fn make(&mut self, ty: Type, op: Op, out: &mut Vec<Inst>) -> Value {
-        let result = self.fresh(ty);
-        out.push(Inst::Op { result, op });
-        result
+        emit(&mut self.types, out, ty, op)
     }
 
     /// A constant by the bits of all lanes, or of each.

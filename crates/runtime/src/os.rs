@@ -9,10 +9,10 @@ mod guarded;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]
 mod pages;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-#[path = "linux.rs"]
+#[path = "os/linux.rs"]
 mod system;
 #[cfg(any(target_os = "macos", target_os = "ios"))]
-#[path = "macos.rs"]
+#[path = "os/macos.rs"]
 mod system;
 mod tiles;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios"))]

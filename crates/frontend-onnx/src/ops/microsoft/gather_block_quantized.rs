@@ -3,13 +3,13 @@
 //! Along `quantize_axis` each block of `block_size` numbers has a scale and maybe a zero point. Bytes hold several numbers
 //! of `bits` bits each along their last axis, and so do their zero points; other tables have an element per number.
 
-use super::Operator;
-use super::elementwise::require_float;
-use super::gather_elements::require_indices;
 use super::packed_bits::PackedBits;
 use crate::build::{Builder, Result, compute_type, mismatch, var};
 use crate::call::Call;
 use crate::error::Problem;
+use crate::ops::Operator;
+use crate::ops::elementwise::require_float;
+use crate::ops::gather_elements::require_indices;
 use crate::tracked::Tracked;
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::scalar::BinaryOp;

@@ -176,7 +176,7 @@ impl<'a> Selector<'a> {
                     }
                     results.iter().for_each(|v| self.home[v.0 as usize] = self.at(number));
                 }
-                Inst::Prefetch { .. } | Inst::Store { .. } | Inst::Scatter { .. } | Inst::Barrier | Inst::Tile(_) => {
+                Inst::Prefetch { .. } | Inst::Store { .. } | Inst::Scatter { .. } | Inst::Tile(_) => {
                     self.inst_epochs.insert(inst, (self.survey_epoch, [0; 2]));
                     self.survey_epoch += u32::from(inst.writes_memory());
                 }
@@ -263,7 +263,6 @@ impl<'a> Selector<'a> {
                     self.flush();
                     self.retire(&|f| inst.for_each_use(f))?;
                 }
-                Inst::Barrier => return Err(unsupported("barriers")),
             }
         }
         Ok(())

@@ -16,6 +16,7 @@ pub(crate) mod plan;
 pub(crate) mod point;
 mod prefetch;
 mod prepare;
+mod reads;
 mod reduction;
 mod region;
 mod replaced;

@@ -5,11 +5,10 @@ use super::axes::{around, position};
 use crate::build::{Result, compute_type, mismatch};
 use crate::call::Call;
 use crate::error::Problem;
-use crate::known::is_computable;
 use crate::tracked::Tracked;
 use infc_ir::kernel::Reducer;
 use infc_ir::op::ScanOp;
-use infc_ir::scalar::{BinaryOp, Const};
+use infc_ir::scalar::{BinaryOp, Const, is_computable};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("CumSum", 11, |c| running(c, BinaryOp::Add, 0.0)),

@@ -9,6 +9,7 @@
 mod access;
 mod ahead;
 mod block;
+mod chooser;
 mod cycles;
 mod decide;
 mod decode;
@@ -31,6 +32,7 @@ mod steps;
 mod stored;
 mod strip;
 mod tile;
+mod traffic;
 mod widen;
 mod window;
 

@@ -1,6 +1,6 @@
 //! The Cranelift emitter: `vir` to code for processors without AVX2.
 //!
-//! It takes every function but those with barriers. What the processor lacks is spelled out first
+//! It takes every function but those with tile registers. What the processor lacks is spelled out first
 //! ([`expand`](crate::vir::expand)) and vectors are cut into pieces of 128 bits ([`split`](crate::vir::split)), so that
 //! [`translate`] finds every value in one register ([`repr`]). Nothing becomes a call: without hardware for it, a fused
 //! multiply-add is a product and a sum, each rounded, so results differ from other targets in the last place. Masked
@@ -27,7 +27,7 @@ use translate::Machine;
 /// Compiles a function.
 ///
 /// # Errors
-/// [`CodegenError::Unsupported`] for functions with barriers; anything else is a bug.
+/// [`CodegenError::Unsupported`] for functions with tile registers; anything else is a bug.
 pub fn emit(function: &Function, target: &Target) -> Result<CompiledFunction, CodegenError> {
     let (code, listing) = compile(function, target)?;
     Ok(CompiledFunction {

@@ -5,12 +5,12 @@ use crate::host::{self, Native};
 
 /// Names of targets, and further ones that some models only are compiled for.
 #[derive(Default)]
-pub(super) struct TargetList {
-    pub(super) targets: Vec<String>,
-    pub(super) byte_targets: Vec<String>,
-    pub(super) bf16_targets: Vec<String>,
+pub(crate) struct TargetList {
+    pub(crate) targets: Vec<String>,
+    pub(crate) byte_targets: Vec<String>,
+    pub(crate) bf16_targets: Vec<String>,
     /// What `native` stood for.
-    pub(super) native: Option<Native>,
+    pub(crate) native: Option<Native>,
 }
 
 impl TargetList {
@@ -18,7 +18,7 @@ impl TargetList {
     ///
     /// # Errors
     /// If `native` is among them, and there is no code for this machine.
-    pub(super) fn of(texts: Vec<String>) -> Result<Self, CliError> {
+    pub(crate) fn of(texts: Vec<String>) -> Result<Self, CliError> {
         let mut list = Self::default();
         for text in texts {
             match text.as_str() {

@@ -1,6 +1,6 @@
 """Models of one operator or a short chain each, at sizes that networks have.
 
-    python make.py DIR [--symbolic] [--filter REGEX]
+    python operator_models.py DIR [--symbolic] [--filter REGEX]
 
 writes NAME.onnx and NAME.inputs.npz for each, to be measured beside other engines (docs/measuring.md). Networks that
 nobody has looked at have operators that benchmark networks do not have; what is slow alone is found by measuring it alone.
