@@ -315,6 +315,14 @@ pub enum Step {
         /// A reduction loop of constant extent.
         axis: String,
     },
+    /// Turns of the reduction loop in which a tile only meets padding are left out: one factor of what is summed is zero there,
+    /// the other one a weight.
+    Skip {
+        /// Stage.
+        stage: String,
+        /// A reduction loop.
+        axis: String,
+    },
     /// The loop over an axis of a reduction turns once for each reduced point, where data says: of
     /// `fold select(target = index(axis), value, neutral)` all other points are folded with what changes nothing.
     Scatter {
@@ -488,6 +496,7 @@ impl fmt::Display for Step {
             Step::Vectorize { stage, axis } => write!(f, "vectorize {}.{}", name(stage), name(axis)),
             Step::Unroll { stage, axis } => write!(f, "unroll {}.{}", name(stage), name(axis)),
             Step::Partial { stage, axis } => write!(f, "partial {}.{}", name(stage), name(axis)),
+            Step::Skip { stage, axis } => write!(f, "skip {}.{}", name(stage), name(axis)),
             Step::Scatter { stage, axis } => write!(f, "scatter {}.{}", name(stage), name(axis)),
             Step::Tensorize { stage, axis, intrinsic } => {
                 write!(f, "tensorize {}.{} to {intrinsic}", name(stage), name(axis))

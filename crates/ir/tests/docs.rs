@@ -12,7 +12,7 @@ fn the_kernel_on_the_page_is_valid() {
     let kernel: Kernel = blocks.find(|b| b.starts_with("kernel")).expect("an example").parse().expect("parses");
     verify_kernel(&kernel).expect("valid");
     let steps: Schedule = blocks.find(|b| b.starts_with("join")).expect("an example").parse().expect("parses");
-    assert_eq!(steps.steps.len(), 31);
+    assert_eq!(steps.steps.len(), 32);
 }
 
 #[test]

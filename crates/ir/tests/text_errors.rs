@@ -67,10 +67,10 @@ fn graph_errors_say_where_and_what() {
 #[test]
 fn schedules_print_and_parse_back() {
     let text = "join o.y, x -> r; part s.n by 8 -> g, u; rfactor s.k by 4 -> p, q; pad s.k to 16; round s load 0; cache s load 1 -> t; single r -> n; online by 64; split o.c by 16 -> co, ci; reorder o: co, r, ci; inline e; compute m at o.r; store m in register; \
-        vectorize o.ci; unroll \"a b\".\"in\"; partial s.c; scatter s.n; tensorize s.k to dot4; tensorize s.j to dot2; tensorize s.i to mma16; stream t by 2; prefetch o during e; fetch x during m.c by 16; \
+        vectorize o.ci; unroll \"a b\".\"in\"; partial s.c; skip s.r; scatter s.n; tensorize s.k to dot4; tensorize s.j to dot2; tensorize s.i to mma16; stream t by 2; prefetch o during e; fetch x during m.c by 16; \
         parallel o: r; bind o.r to block.x";
     let schedule: Schedule = text.parse().expect("parses");
-    assert_eq!(schedule.steps.len(), 25);
+    assert_eq!(schedule.steps.len(), 26);
     assert_eq!(schedule.to_string(), text);
     let error = "split o.c by 16 -> co".parse::<Schedule>().expect_err("no inner loop");
     assert_eq!(error.to_string(), "1:22: expected `,`, found the end");

@@ -8,6 +8,8 @@ mod choices;
 mod instructions;
 #[path = "schedules/interleaved.rs"]
 mod interleaved;
+#[path = "schedules/padding.rs"]
+mod padding;
 #[path = "schedules/recurrences.rs"]
 mod recurrences;
 #[path = "schedules/replaced.rs"]

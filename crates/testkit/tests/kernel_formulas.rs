@@ -219,6 +219,19 @@ fn convolution_with_a_halo() {
 }
 
 #[test]
+fn dilated_convolution() {
+    check("dilated_conv", 1e-6, |case, _, i| {
+        let a = sum(9, |tap| {
+            let (r, s) = (tap / 3, tap % 3);
+            let (h, w) = ((i[1] + 5 * r).wrapping_sub(5), (i[2] + 5 * s).wrapping_sub(5));
+            let product = |c| case.at("x", &[i[0], h, w, c]) * case.at("w", &[r, s, c, i[3]]);
+            if h < 11 && w < 9 { sum(6, product) } else { 0.0 }
+        });
+        a.max(0.0)
+    });
+}
+
+#[test]
 fn convolution_of_any_size() {
     check("any_size_conv", 1e-6, |case, _, i| {
         let a = window(i[0], i[1], 1, [case.size("H"), case.size("W")], |h, w, r, s| {

@@ -133,6 +133,10 @@ impl Parser<'_> {
                 let (stage, axis) = self.stage_and_axis()?;
                 Step::Partial { stage, axis }
             }
+            "skip" => {
+                let (stage, axis) = self.stage_and_axis()?;
+                Step::Skip { stage, axis }
+            }
             "scatter" => {
                 let (stage, axis) = self.stage_and_axis()?;
                 Step::Scatter { stage, axis }

@@ -28,6 +28,7 @@ mod place;
 mod regroup;
 mod scatter;
 mod short_rows;
+mod skip;
 mod steps;
 mod stored;
 mod strip;

@@ -37,6 +37,8 @@ pub(super) struct LoopPlan {
     pub(super) mode: LoopMode,
     /// Folds into accumulators of its own per turn.
     pub(super) partial: bool,
+    /// Leaves out turns that only meet padding.
+    pub(super) skips: bool,
 }
 
 impl LoopPlan {
@@ -129,6 +131,7 @@ pub(super) fn read(kernel: &Kernel, steps: &[Step]) -> Result<Plans, ScheduleErr
                     turns: None,
                     mode: LoopMode::Serial,
                     partial: false,
+                    skips: false,
                 })
                 .collect(),
             placement: Placement::Root,

@@ -280,7 +280,12 @@ impl Emitter<'_> {
                 let moved = (s[l.axis].base.clone() - before.clone()).simplify(&e.ranges);
                 turns.push(moved.floor_div(&IndexExpr::constant(l.tile)).simplify(&e.ranges));
             }
-            e.with_attached(stage, &l.name, s, &mut |e, s| e.fold(stage, loops, at + 1, s, turns.clone(), acc, reducer))
+            let mut inner = |e: &mut Self, s| {
+                e.with_attached(stage, &l.name, s, &mut |e, s| {
+                    e.fold(stage, loops, at + 1, s, turns.clone(), acc, reducer)
+                })
+            };
+            if l.skips { e.unless_padding(stage, l.axis, s, &mut inner) } else { inner(e, s) }
         })
     }
 }

@@ -14,10 +14,10 @@
 //! window, channels and taps are one longer sum, which leaves fewer. Rows of tile registers are filled by that, too.
 
 use super::access::{Access, Step, accesses};
+use super::chooser::Chooser;
 use super::decide::Decisions;
 use super::machine::Machine;
-use super::chooser::Chooser;
-use super::{dot, interleave, steps, stored, tile, widen};
+use super::{dot, interleave, skip, steps, stored, tile, widen};
 use crate::ErrorClass;
 use crate::formulate::collapse;
 use infc_ir::entity::StageId;
@@ -113,7 +113,9 @@ fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
         // Positions that only the run divides are not known to be neighbours: something has to stay along both axes.
         let known = |axis: usize| stage.axes[axis].extent.as_const().is_some();
         let stays = |pair: &[usize]| accesses.iter().any(|x| pair.iter().all(|&axis| x.steps[axis] == Step::Zero));
-        let worth = |pair: &&[usize]| pair.iter().all(|&axis| known(axis)) || stays(pair);
+        // Nor are they known to be padding.
+        let is_worth = |pair: &[usize]| stays(pair) && !skip::meets_much_padding(kernel, id, pair);
+        let worth = |pair: &&[usize]| pair.iter().all(|&axis| known(axis)) || is_worth(pair);
         pairs.extend(rows.windows(2).filter(worth).map(|pair| (id, pair[0], pair[1])));
     }
     pairs

@@ -377,6 +377,7 @@ impl Chooser<'_> {
             loops.outer.sort_by_key(|&(_, axis)| stage.axes[axis].kind != AxisKind::Sequential);
         }
         let (mut reduction, lanes) = self.reduction_loops(id, &tile);
+        self.skip_padding(id, &tile, &reduction);
         // Vectors one after the other, each with the points that share its loads, need fewer registers.
         if tile.vectors > 1 && reduction.last().is_some_and(|_| self.shares_taps(id, &tile)) {
             let vectors = loops.inner.remove(loops.inner.len() - 2);

@@ -22,6 +22,9 @@ pub(super) fn stage(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<()
             return fail(format!("loop `{}` runs outside a coarser loop of its axis", l.name));
         }
         let inside = &plan.loops[i + 1..];
+        if l.skips && !matches!(l.mode, LoopMode::Serial | LoopMode::Unrolled) {
+            return fail(format!("loop `{}` leaves out turns, so it has to run turn by turn", l.name));
+        }
         match l.mode {
             LoopMode::Tensor(intrinsic)
                 if !inside.iter().all(|l| intrinsic.is_tile() && l.mode == LoopMode::Tensor(intrinsic)) =>

@@ -2,8 +2,10 @@
 
 use super::{Fetch, LoopMode, LoopPlan, Placement, Plans, Prefetch, StagePlan};
 use crate::schedule::ScheduleError;
+use crate::schedule::padding::padded_by;
 use crate::schedule::reads::reads_near;
-use infc_ir::entity::{OperandId, StageId};
+use infc_ir::access::Bound;
+use infc_ir::entity::{EntityId, OperandId, StageId, VarId};
 use infc_ir::kernel::{AxisKind, Kernel};
 use infc_ir::scalar::{ScalarOp, Source};
 use infc_ir::schedule::{Intrinsic, Step};
@@ -215,6 +217,18 @@ impl Reader<'_> {
                     return self.illegal("partial accumulators need a split-off reduction loop");
                 }
                 l.partial = true;
+            }
+            Step::Skip { stage, axis } => {
+                let id = self.stage(stage)?;
+                let plan = &mut plans[id];
+                let at = self.position(plan, stage, axis)?;
+                let l = &mut plan.loops[at];
+                let meets = |bound: &Bound| bound.expr.uses_var(VarId::from_index(l.axis));
+                let is_reduced = self.kernel.stages[id].axes[l.axis].kind == AxisKind::Reduce;
+                if !is_reduced || !padded_by(self.kernel, id).iter().any(meets) {
+                    return self.illegal(format!("`{stage}` sums no products of weights and padding along `{axis}`"));
+                }
+                l.skips = true;
             }
         }
         Ok(())
