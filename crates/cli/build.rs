@@ -36,8 +36,13 @@ fn main() -> io::Result<()> {
 }
 
 /// Whether the command may have its 43,000 relative relocations in 13 KB instead of 1 MB, which every process reads and keeps:
-/// a sixth of the memory of small models. Loaders know that form since glibc 2.36; what is shipped (`dist`) runs with older ones.
+/// a sixth of the memory of small models. Loaders know that form since glibc 2.36; what is shipped (`dist`) runs with older ones, and
+/// so does what is built with `INFC_PORTABLE` in the environment. Of linkers that somebody has chosen nothing is known.
 fn reads_packed_relocations() -> bool {
+    println!("cargo::rerun-if-env-changed=INFC_PORTABLE");
+    if env::var_os("INFC_PORTABLE").is_some() || env::var_os("RUSTC_LINKER").is_some() {
+        return false;
+    }
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
     let is_native = env::var_os("HOST") == env::var_os("TARGET");
     let is_shipped = env::var_os("OUT_DIR").is_some_and(|folder| Path::new(&folder).iter().any(|part| part == "dist"));

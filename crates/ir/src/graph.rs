@@ -255,9 +255,9 @@ impl Graph {
     pub fn late_symbols(&self) -> Vec<bool> {
         let count = self.symbols.ids().count();
         let mut late = vec![false; count];
-        let produced = self.order.iter().filter_map(|&id| self.nodes.get(id)).flat_map(|node| node.op.produces());
-        for symbol in produced.map(|p| p.symbol.index()).filter(|&symbol| symbol < count) {
-            late[symbol] = true;
+        for node in self.order.iter().filter_map(|&id| self.nodes.get(id)) {
+            let produced = node.op.produces().iter().filter(|p| (p.output as usize) < node.outputs.len());
+            produced.map(|p| p.symbol.index()).filter(|&symbol| symbol < count).for_each(|symbol| late[symbol] = true);
         }
         // What the graph says of a symbol comes first, then what its inputs do (see `source`).
         let axes = self.inputs.iter().flat_map(|input| &self.port_type(input).shape).filter_map(Dim::as_symbol);

@@ -37,24 +37,24 @@ pub(super) fn padded_by(kernel: &Kernel, stage: StageId) -> Vec<Bound> {
 }
 
 /// A condition for all points of a box, of which the first has the coordinates `base`: that it holds for one of them at least.
-/// `None` if the bounded expression is not linear in coordinates of which the box has more than one, or these are not known.
+/// `None` if the bounded expression is not linear in coordinates of which the box has more than one, these are not known, or the
+/// bounds move along.
 pub(super) fn for_any(bound: &Bound, base: &[IndexExpr], extent: &dyn Fn(usize) -> Option<i64>) -> Option<Bound> {
+    if bound.lo.uses_vars() || bound.hi.uses_vars() {
+        return None;
+    }
     let (mut least, mut span) = (bound.expr.clone(), 0i64);
     for axis in 0..base.len() {
         let var = VarId::from_index(axis);
-        if !bound.expr.uses_var(var) {
+        if !bound.expr.uses_var(var) || extent(axis) == Some(1) {
             continue;
         }
         let step = bound.expr.linear_in(var)?.0.as_const()?;
-        let moved = step.checked_mul(extent(axis)? - 1)?;
+        let moved = step.checked_mul(extent(axis)?.checked_sub(1)?)?;
         span = span.checked_add(moved.checked_abs()?)?;
         least = least + moved.min(0);
     }
-    Some(Bound {
-        expr: least.substitute_vars(base),
-        lo: bound.lo.substitute_vars(base) - span,
-        hi: bound.hi.substitute_vars(base),
-    })
+    Some(Bound { expr: least.substitute_vars(base), lo: bound.lo.clone() - span, hi: bound.hi.clone() })
 }
 
 impl Emitter<'_> {

@@ -147,6 +147,7 @@ pub(super) fn read(kernel: &Kernel, steps: &[Step]) -> Result<Plans, ScheduleErr
     for (id, plan) in plans.iter_enumerated() {
         check::stage(kernel, id, plan)?;
     }
+    check::left_out(kernel, &plans)?;
     for run in kernel.recurrences() {
         check::recurrence(kernel, run, &plans)?;
     }

@@ -117,6 +117,39 @@ fn what_may_be_more_than_padding_is_summed() {
     assert!(error.contains("leaves out turns, so it has to run turn by turn"), "{error}");
 }
 
+/// Where padding ends with the point of the tile, a tile of several has no end of its own.
+#[test]
+fn ends_that_move_along_are_not_asked() {
+    let text = "kernel @k(x: f32[8], const w: f32[8]) -> (y: f32[8]) {
+          stage a[i: 8, reduce t: 8] = fold sum (x[t] if 0 <= t < i + 1 else 0) * w[t]
+          stage o[i] = a[i]
+          output y[i] = o[i]
+        }";
+    let kernel: Kernel = text.parse().expect("a kernel");
+    let inputs = random_inputs(&kernel, &[], 6);
+    let expected = run_kernel(&kernel, &[], &inputs).expect("it runs");
+    for steps in ["reorder a: t, i; skip a.t", "compute a at o.i; skip a.t"] {
+        assert_same(steps, &run_by(&kernel, &steps.parse().expect("steps"), &[], &inputs), &expected);
+    }
+    assert!(!choose(&kernel, &MACHINES[2].1, ErrorClass::Exact).to_string().contains("skip"));
+}
+
+/// Turns that are left out compute nothing that is asked for elsewhere.
+#[test]
+fn outputs_are_not_computed_in_turns_that_may_be_left_out() {
+    let text = "kernel @k(x: f32[8], const w: f32[3]) -> (y: f32[8], z: f32[8]) {
+          stage b[j: 8] = x[j] * 2
+          stage a[i: 8, reduce t: 3] = fold sum (b[i + 100*t + 100] if 0 <= i + 100*t + 100 < 8 else 0) * w[t]
+          stage o[i] = a[i]
+          output y[i] = o[i]
+          output z[j] = b[j]
+        }";
+    let kernel: Kernel = text.parse().expect("a kernel");
+    let steps = "compute a at o.i; compute b at a.t; skip a.t";
+    let error = apply(&kernel, &steps.parse().expect("steps")).expect_err("an output").to_string();
+    assert!(error.contains("it is computed inside of loop `t`, which leaves out turns"), "{error}");
+}
+
 /// By hand, also where a loop over taps is cut, or turns are written out.
 #[test]
 fn loops_of_all_kinds_leave_turns_out() {

@@ -113,9 +113,10 @@ fn pairs(kernel: &Kernel) -> Vec<(StageId, usize, usize)> {
         // Positions that only the run divides are not known to be neighbours: something has to stay along both axes.
         let known = |axis: usize| stage.axes[axis].extent.as_const().is_some();
         let stays = |pair: &[usize]| accesses.iter().any(|x| pair.iter().all(|&axis| x.steps[axis] == Step::Zero));
-        // Nor are they known to be padding.
-        let is_worth = |pair: &[usize]| stays(pair) && !skip::meets_much_padding(kernel, id, pair);
-        let worth = |pair: &&[usize]| pair.iter().all(|&axis| known(axis)) || is_worth(pair);
+        // Tiles of both are no boxes, of which it could be asked whether they meet nothing but padding.
+        let worth = |pair: &&[usize]| {
+            (pair.iter().all(|&axis| known(axis)) || stays(pair)) && !skip::meets_much_padding(kernel, id, pair)
+        };
         pairs.extend(rows.windows(2).filter(worth).map(|pair| (id, pair[0], pair[1])));
     }
     pairs

@@ -1,7 +1,7 @@
 //! Taps that a tile meets nothing but padding with.
 
+use super::access::extent;
 use super::chooser::Chooser;
-use super::cycles;
 use super::tile::Tile;
 use crate::schedule::padding::{for_any, padded_by};
 use infc_ir::access::Bound;
@@ -17,7 +17,7 @@ const LEAST_SHARE: f64 = 1.0 / 16.0;
 const LEAST_SAVED: f64 = 8.0;
 
 /// The part that is worth more than rows and columns counted as one are.
-const MUCH: f64 = 0.2;
+const MUCH: f64 = 0.25;
 
 /// Tiles and turns that are looked at for that.
 const MOST_TURNS: i64 = 1 << 14;
@@ -30,18 +30,14 @@ const SIZES: [i64; 4] = [64, 256, 1024, 4096];
 const USUAL_POINTS: i64 = 32;
 
 impl Chooser<'_> {
-    /// Leaves out turns of reduction loops in which tiles meet nothing but padding, where these are more than few, and counts what
-    /// that saves.
+    /// Leaves out turns of reduction loops in which tiles meet nothing but padding, where these are more than few.
     pub(super) fn skip_padding(&mut self, id: StageId, tile: &Tile, reduction: &[String]) {
         let stage = &self.kernel.stages[id];
         let padded = padded_by(self.kernel, id);
         if padded.is_empty() {
             return;
         }
-        let extents = self.extents(id);
-        let least = cycles::least(&self.view(id, None, extents.clone()), self.machine);
         let results = (tile.vectors * tile.rows.iter().map(|&(_, n)| n).product::<i64>()) as f64;
-        let mut left = 1.0;
         for (axis, reduced) in stage.reduce_axes() {
             let Some(at) = reduction.iter().position(|name| *name == reduced.name) else { continue };
             let meets = |bound: &&Bound| bound.expr.uses_var(VarId::from_index(axis));
@@ -50,16 +46,16 @@ impl Chooser<'_> {
                 .filter(meets)
                 .filter_map(|bound| share_of_padding(self.kernel, id, &|a| tile.points(a), axis, bound));
             let share = share.fold(0.0, f64::max);
-            let is_inside = |name: &str| reduction[at + 1..].iter().any(|inner| inner.starts_with(name));
+            let is_of =
+                |name: &str, inner: &str| inner.strip_prefix(name).is_some_and(|s| s.is_empty() || s.starts_with('_'));
+            let is_inside = |name: &str| reduction[at + 1..].iter().any(|inner| is_of(name, inner));
             let inside = stage.reduce_axes().filter(|(n, a)| *n != axis && is_inside(&a.name));
-            let points: f64 = inside.map(|(n, _)| extents[n] as f64).product();
-            let turn = results * points / self.machine.arithmetic_per_cycle;
+            let points: f64 = inside.map(|(n, _)| extent(self.kernel, stage, n) as f64).product();
+            let turn = results * points / self.points_at_once(id) as f64 / self.machine.arithmetic_per_cycle;
             if share >= LEAST_SHARE && share * turn >= LEAST_SAVED {
-                left *= 1.0 - share;
                 self.steps.push(ScheduleStep::Skip { stage: stage.name.clone(), axis: reduced.name.clone() });
             }
         }
-        self.count(-least * (1.0 - left));
     }
 }
 
@@ -96,8 +92,15 @@ fn share_of_padding(
     let size = SIZES.into_iter().find(is_usual).unwrap_or(SIZES[0]);
     let number = |e: &IndexExpr| at_size(e, size);
     let extents: Vec<i64> = moving.iter().map(|&a| number(&stage.axes[a].extent)).collect::<Option<_>>()?;
-    let points: Vec<i64> = moving.iter().map(|&a| if a == axis { 1 } else { tile(a) }).collect();
-    let turns: Vec<i64> = extents.iter().zip(&points).map(|(extent, points)| (extent + points - 1) / points).collect();
+    // What else is summed is taken to be inside of the loop.
+    let points = |(&a, &extent): (&usize, &i64)| match stage.axes[a].kind {
+        _ if a == axis => 1,
+        AxisKind::Reduce => extent.max(1),
+        _ => tile(a),
+    };
+    let points: Vec<i64> = moving.iter().zip(&extents).map(points).collect();
+    let turns = |(extent, points): (&i64, &i64)| Some(extent.checked_add(points - 1)? / points);
+    let turns: Vec<i64> = extents.iter().zip(&points).map(turns).collect::<Option<_>>()?;
     let all = turns.iter().try_fold(1i64, |n, &turns| n.checked_mul(turns));
     let all = all.filter(|n| (1..=MOST_TURNS).contains(n))?;
     let is_padding = |turn: i64| {

@@ -95,6 +95,32 @@ pub(super) fn stage(kernel: &Kernel, id: StageId, plan: &StagePlan) -> Result<()
     Ok(())
 }
 
+/// What is computed inside of a loop that leaves out turns is needed in those turns alone that are taken: no output of the kernel,
+/// no stage of a recurrence, and nothing that is copied ahead for the next turn.
+pub(super) fn left_out(kernel: &Kernel, plans: &Plans) -> Result<(), ScheduleError> {
+    let is_output = |id: StageId| kernel.outputs.iter().any(|output| output.stage == id);
+    let runs = kernel.recurrences();
+    let in_recurrence = |id: StageId| runs.iter().any(|run| run.contains(&id.index()));
+    for id in kernel.stages.ids() {
+        let needed = is_output(id) || in_recurrence(id) || plans[id].ahead > 0;
+        let mut at = id;
+        // Readers come later, so this ends.
+        while let Placement::At(consumer, axis) = &plans[at].placement {
+            let loops = &plans[*consumer].loops;
+            let around = loops.iter().position(|l| l.name == *axis).map_or(loops.len(), |position| position + 1);
+            if let Some(l) = loops[..around].iter().find(|l| l.skips && needed) {
+                let reason = format!("it is computed inside of loop `{}`, which leaves out turns", l.name);
+                return Err(ScheduleError::Stage { stage: kernel.stages[id].name.clone(), reason });
+            }
+            if *consumer <= at {
+                break;
+            }
+            at = *consumer;
+        }
+    }
+    Ok(())
+}
+
 /// The stages of a recurrence are computed step by step together: the last one in loops of its own, that over the steps
 /// outermost, and the others inside of that loop.
 pub(super) fn recurrence(kernel: &Kernel, run: Range<usize>, plans: &Plans) -> Result<(), ScheduleError> {
