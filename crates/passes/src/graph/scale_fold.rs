@@ -4,6 +4,9 @@
 //! A factor commutes with the sum if it depends only on labels that the constant operand has. What is added stays a
 //! map: a shift *before* a contraction whose operand is padded would be wrong at the borders, since padding is not
 //! shifted. A factor is right there too, as zero times anything finite is zero.
+//!
+//! Of two operands that a run tells, the smaller one is scaled instead of the result: queries, not scores. What makes them may have
+//! weights that take the factor in turn.
 
 use super::evaluate::{self, for_each_point};
 use super::hoist::{ConstParam, Small, axes_of, const_params, varies};
@@ -19,9 +22,12 @@ use infc_ir::graph::{Graph, Node};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::{MapOp, Op, ViewOp};
 use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp, UnaryOp};
-use infc_tensor::{AlignedBytes, Tensor};
+use infc_tensor::{AlignedBytes, DType, Tensor};
 
-const RULES: &[Rule] = &[scale_after, scale_before];
+/// An extent that only the run tells, where elements are counted.
+const UNKNOWN_EXTENT: i64 = 64;
+
+const RULES: &[Rule] = &[scale_after, scale_before, scale_operand];
 
 /// Applies the rules.
 ///
@@ -352,6 +358,88 @@ fn scale_before(site: &Site<'_>) -> Option<Replacement> {
     let contract = new.add(site.node().op.clone(), &inputs, site.output_type(0).clone());
     new.set_outputs(vec![contract]);
     Some(new.absorbing(node))
+}
+
+// contract(view(x), y)·a = contract(view(x·a), y) for a number a and operands that a run tells, if x has fewer elements than the
+// result, as queries have fewer than scores
+fn scale_operand(site: &Site<'_>) -> Option<Replacement> {
+    let map = as_map(site.node())?;
+    let shape = &site.output_type(0).shape;
+    let params = const_params(site.graph, &site.node().inputs, shape);
+    let varies = varies(&map.body, &params);
+    site.node().inputs.iter().enumerate().find_map(|(n, &input)| {
+        let (between, contract) = contract_behind(site, input)?;
+        if site.graph.ty(input).dtype != DType::F32 || Weighted::new(site, contract).is_some() {
+            return None;
+        }
+        let (scaled, op, by) = scaled_at_once(map, n, &varies)?;
+        if !axes_of(&map.body, by, &params).is_empty() {
+            return None;
+        }
+        let by = evaluate::splat(&evaluate_small(site, &map.body, by, &params, &[], shape)?)?;
+        let elements = |value: ValueId| {
+            let shape = &site.graph.ty(value).shape;
+            shape.iter().map(|d| d.as_const().unwrap_or(UNKNOWN_EXTENT) as f64).product::<f64>()
+        };
+        let sides = if elements(contract.inputs[0]) <= elements(contract.inputs[1]) { [0, 1] } else { [1, 0] };
+        let fits = |&side: &usize| elements(contract.inputs[side]) < elements(contract.outputs[0]);
+        // Whoever makes the operand scales it.
+        let (side, views, made) = sides.into_iter().filter(fits).find_map(|side| {
+            let (mut value, mut views) = (contract.inputs[side], Vec::new());
+            loop {
+                let node = site.producer(value).filter(|_| site.is_only_use(value))?;
+                match &node.op {
+                    Op::View(view) if view.map.valid.is_empty() => views.push(node),
+                    Op::Map(_) | Op::Contract(_) => return Some((side, views, value)),
+                    _ => return None,
+                }
+                value = node.inputs[0];
+            }
+        })?;
+        let mut new = Replacement::new();
+        let mut body = Body::default();
+        let (x, by) = (body.param(0, by.dtype), body.push(ScalarOp::Const(by)));
+        let results = vec![body.binary(op, x, by)];
+        let mut x = new.add(Op::Map(MapOp { body, results }), &[made.into()], site.graph.ty(made).clone());
+        for view in views.into_iter().rev() {
+            x = new.add(view.op.clone(), &[x], site.graph.ty(view.outputs[0]).clone());
+        }
+        let mut operands: Vec<Operand> = contract.inputs.iter().map(|&value| value.into()).collect();
+        operands[side] = x;
+        let mut sum = new.add(contract.op.clone(), &operands, site.graph.ty(contract.outputs[0]).clone());
+        if let Some((_, node)) = between {
+            sum = new.add(node.op.clone(), &[sum], site.graph.ty(node.outputs[0]).clone());
+        }
+        let mut inputs: Vec<Operand> = site.node().inputs.iter().map(|&v| v.into()).collect();
+        inputs[n] = sum;
+        let (body, results) =
+            replace(&map.body, &map.results, &mut |body, id| (id == scaled).then(|| body.param(n as u8, DType::F32)));
+        let (map, inputs) = compact(&body, &results, &inputs)?;
+        let node = new.add_node(Op::Map(map), &inputs, site.output_types());
+        new.set_outputs((0..site.node().outputs.len()).map(|n| Operand::New(node, n)).collect());
+        Some(new.absorbing(contract))
+    })
+}
+
+/// The product or quotient that an operand of a map goes into, if it goes nowhere else and the other factor is constant: it, the
+/// operation, and the factor.
+fn scaled_at_once(map: &MapOp, n: usize, varies: &[bool]) -> Option<(ScalarId, BinaryOp, ScalarId)> {
+    let is_operand = |op: &ScalarOp| matches!(op, ScalarOp::Param(p, _) if usize::from(*p) == n);
+    let (x, _) = map.body.ops.iter_enumerated().find(|(_, op)| is_operand(op))?;
+    let mut users = map.body.ops.iter_enumerated().filter(|(_, op)| {
+        let mut reads = false;
+        op.for_each_operand(&mut |operand| reads |= operand == x);
+        reads
+    });
+    let (Some((user, operation)), None) = (users.next(), users.next()) else { return None };
+    match *operation {
+        _ if map.results.contains(&x) => None,
+        ScalarOp::Binary(op @ (BinaryOp::Mul | BinaryOp::Div), a, b) if a == x && !varies[b.index()] => {
+            Some((user, op, b))
+        }
+        ScalarOp::Binary(BinaryOp::Mul, a, b) if b == x && !varies[a.index()] => Some((user, BinaryOp::Mul, a)),
+        _ => None,
+    }
 }
 
 /// `(t, a)` if `root` is `t·a` with `a` constant.

@@ -2,7 +2,8 @@
 
 use super::build::{Net, i};
 use infc_ir::entity::ValueId;
-use infc_ir::scalar::BinaryOp;
+use infc_ir::scalar::{BinaryOp, ScalarOp, UnaryOp};
+use infc_passes::graph::PassContext;
 
 /// (x − mean)·(γ/√(var + ε)) + β in five nodes.
 fn batch_norm(net: &mut Net, x: ValueId, channels: usize) -> ValueId {
@@ -151,4 +152,69 @@ fn a_sum_is_scaled_as_a_whole() {
     net.optimize();
     assert_eq!(net.ops(), ["contract", "view", "map"]);
     assert_eq!(map_len(&net), 3, "x + b");
+}
+
+/// Scores of `rows` queries, which `query` makes, and `keys` keys of four numbers, divided by 3, with a mask.
+fn scores(rows: i64, keys: i64, query: impl FnOnce(&mut Net, ValueId) -> ValueId) -> Net {
+    let mut net = Net::new();
+    let (q, k) = (net.input(&[rows, 4]), net.input(&[keys, 4]));
+    let q = query(&mut net, q);
+    let k = net.unary(UnaryOp::Tanh, k);
+    let kt = net.transpose(k, &[1, 0]);
+    let scores = net.contract("md,dn->mn", q, kt);
+    let mask = net.input(&[keys]);
+    let mask = net.spread(mask, &[rows, keys]);
+    let y = net.map(&[scores, mask], |body, p| {
+        let three = body.constant(infc_tensor::DType::F32, 3.0);
+        let scaled = body.binary(BinaryOp::Div, p[0], three);
+        body.binary(BinaryOp::Add, scaled, p[1])
+    });
+    net.output(y);
+    net
+}
+
+/// Divisions in maps, and how many maps end with one.
+fn divisions(net: &Net) -> (usize, usize) {
+    let divides = |op: &ScalarOp| matches!(op, ScalarOp::Binary(BinaryOp::Div, ..));
+    let maps = net.maps();
+    let all = maps.iter().map(|map| map.body.ops.iter().filter(|op| divides(op)).count()).sum();
+    (all, maps.iter().filter(|map| map.results.iter().any(|&result| divides(&map.body.ops[result]))).count())
+}
+
+#[test]
+fn queries_are_scaled_where_they_are_fewer_than_scores() {
+    for (rows, keys) in [(5, 9), (1, 7), (30, 40)] {
+        let mut net = scores(rows, keys, |net, q| net.unary(UnaryOp::Exp, q));
+        assert!(net.pass("scale-fold", &PassContext::default()));
+        assert_eq!(divisions(&net), (1, 1), "{rows} rows, {keys} keys: {:?}", net.ops());
+        net.optimize();
+        // Nothing is left to move.
+        assert!(!net.pass("scale-fold", &PassContext::default()));
+    }
+}
+
+#[test]
+fn scores_are_scaled_where_they_are_few_or_queries_are_not_made_for_them() {
+    // Three by three scores of twelve numbers each.
+    let mut net = scores(3, 3, |net, q| net.unary(UnaryOp::Exp, q));
+    assert!(!net.pass("scale-fold", &PassContext::default()));
+    // The larger operand is scaled by nobody; the smaller one is read elsewhere, too.
+    let mut net = scores(5, 90, |net, q| {
+        let q = net.unary(UnaryOp::Exp, q);
+        net.output(q);
+        q
+    });
+    net.pass("scale-fold", &PassContext::default());
+    let (all, at_the_end) = divisions(&net);
+    assert_eq!((all, at_the_end), (1, 1), "keys take it");
+    // A factor for each key is no number.
+    let mut net = Net::new();
+    let (q, k) = (net.input(&[5, 4]), net.input(&[9, 4]));
+    let (q, k) = (net.unary(UnaryOp::Exp, q), net.unary(UnaryOp::Tanh, k));
+    let scores = net.contract("md,nd->mn", q, k);
+    let factors = net.weights(&[9], 3);
+    let factors = net.spread(factors, &[5, 9]);
+    let y = net.binary(BinaryOp::Mul, scores, factors);
+    net.output(y);
+    assert!(!net.pass("scale-fold", &PassContext::default()));
 }
