@@ -178,10 +178,11 @@ fn classifies_in_halves(place: &str, expected: &[Tensor], found: &[Tensor]) {
 ///
 /// Activations are quantised by the range that each run finds. Where an element lies halfway between two integers (in
 /// the first data set one is 4e-7 of a step away from that), the last bit of a sum decides, and a step more or less
-/// moves all ranges behind it. So no bound on elements holds for all orders of addition: SOURCE.md has 6.3e-3 of the
-/// largest element between two ways to run ONNX Runtime, x86-64-v3 is 4.3e-2 away, -v4 7.3e-3, -v2 1.5e-7.
+/// moves all ranges behind it. So no bound on elements holds for all orders of addition; that of the orders as they are is
+/// twice the 6.3e-3 of the largest element that SOURCE.md has between two ways to run ONNX Runtime (x86-64-v3 is 7.3e-3
+/// away, -v4 and -v2 less than 1e-6).
 fn embeds(place: &str, expected: &[Tensor], found: &[Tensor]) {
-    within(place, 5e-2, expected, found);
+    within(place, 1.26e-2, expected, found);
     let [rows, tokens, width] = *expected[0].shape() else { panic!("{place}: three axes") };
     let (b, a) = (numbers(&expected[0]), numbers(&found[0]));
     let sentence = |values: &[f64], row: usize| -> Vec<f64> {
