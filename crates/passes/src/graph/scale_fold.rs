@@ -377,6 +377,11 @@ fn scale_operand(site: &Site<'_>) -> Option<Replacement> {
             return None;
         }
         let by = evaluate::splat(&evaluate_small(site, &map.body, by, &params, &[], shape)?)?;
+        // Neither zero nor infinite, nor so small or large that one of both is near: a sum of quotients is not that of the sum then.
+        let (size, least) = (by.to_f64().abs(), f64::from(f32::EPSILON));
+        if !(least..=1.0 / least).contains(&size) {
+            return None;
+        }
         let elements = |value: ValueId| {
             let shape = &site.graph.ty(value).shape;
             shape.iter().map(|d| d.as_const().unwrap_or(UNKNOWN_EXTENT) as f64).product::<f64>()

@@ -217,4 +217,14 @@ fn scores_are_scaled_where_they_are_few_or_queries_are_not_made_for_them() {
     let y = net.binary(BinaryOp::Mul, scores, factors);
     net.output(y);
     assert!(!net.pass("scale-fold", &PassContext::default()));
+    // What is divided by nothing is infinite as a sum, and no number as a sum of such.
+    for factor in [0.0, f32::INFINITY, 1e-30, 1e30] {
+        let mut net = Net::new();
+        let (q, k) = (net.input(&[5, 4]), net.input(&[9, 4]));
+        let (q, k) = (net.unary(UnaryOp::Exp, q), net.unary(UnaryOp::Tanh, k));
+        let scores = net.contract("md,nd->mn", q, k);
+        let y = net.with_number(BinaryOp::Div, scores, factor);
+        net.output(y);
+        assert!(!net.pass("scale-fold", &PassContext::default()), "{factor}");
+    }
 }

@@ -69,8 +69,8 @@ pub(super) fn meets_much_padding(kernel: &Kernel, id: StageId, axes: &[usize]) -
     })
 }
 
-/// Of the turns over a reduction axis in all tiles of so many points per axis, the part in which a condition of the padding fails for the whole tile, at usual
-/// sizes where they are not known; `None` if that cannot be told.
+/// Of the turns over a reduction axis in all tiles of so many points per axis, the part in which a condition of the padding fails
+/// for the whole tile, at usual sizes where they are not known; `None` if that cannot be told.
 fn share_of_padding(
     kernel: &Kernel,
     id: StageId,
