@@ -129,24 +129,34 @@ fn divide(a: &IndexExpr, b: &IndexExpr, ranges: &Ranges) -> Option<(IndexExpr, I
             below(&rest, &g.into()).then(|| in_steps(&whole.divided_by(g), &(d / g).into(), &g.into(), rest, ranges))
         });
     }
-    // A symbolic divisor: terms that have it as a factor come out.
-    let [by] = b.terms() else { return None };
-    if b.constant_part() != 0 || by.coefficient < 1 {
-        return None;
-    }
-    let g = IndexExpr::from_terms(vec![Term { atoms: by.atoms.clone(), coefficient: 1 }], 0);
-    let (whole, rest): (Vec<_>, Vec<_>) =
-        a.terms().iter().cloned().partition(|t| by.atoms.iter().all(|x| t.atoms.contains(x)));
-    if whole.is_empty() {
-        return None;
-    }
-    let whole = IndexExpr::from_terms(whole, 0);
-    let rest = IndexExpr::from_terms(rest, a.constant_part());
-    let quotient = whole.divide_by_monomial(&g)?;
-    below(&rest, &g).then(|| match by.coefficient {
+    // A symbolic divisor: its multiples come out.
+    let content = b.terms().iter().fold(b.constant_part().unsigned_abs(), |g, t| gcd(g, t.coefficient.unsigned_abs()));
+    let content = i64::try_from(content).ok().filter(|c| *c >= 1)?;
+    let g = b.divided_by(content);
+    let (quotient, rest) = without_multiples(a, &g)?;
+    // Where nothing is left over, the size may be what it likes: by 0 nothing is ever divided.
+    (rest.is_const(0) || below(&rest, &g)).then(|| match content {
         1 => (quotient, rest),
         c => in_steps(&quotient, &c.into(), &g, rest, ranges),
     })
+}
+
+/// `(q, r)` with `a = g·q + r`, where no term of `r` has the factors of the term of `g` with most of them; `None` if none of `a`
+/// has, or that is no end. So `m·S + n − m = (S − 1)·m + n`.
+fn without_multiples(a: &IndexExpr, g: &IndexExpr) -> Option<(IndexExpr, IndexExpr)> {
+    const MOST_TERMS: usize = 8;
+    let leading = g.terms().iter().rev().max_by_key(|t| t.atoms.len()).filter(|t| t.coefficient > 0)?;
+    let leading = IndexExpr::from_terms(vec![leading.clone()], 0);
+    let part = |rest: &IndexExpr| {
+        rest.terms().iter().find_map(|t| IndexExpr::from_terms(vec![t.clone()], 0).divide_by_monomial(&leading))
+    };
+    let (mut quotient, mut rest) = (IndexExpr::constant(0), a.clone());
+    for _ in 0..MOST_TERMS {
+        let Some(part) = part(&rest) else { break };
+        rest = rest - part.clone() * g.clone();
+        quotient = quotient + part;
+    }
+    (!quotient.is_const(0) && part(&rest).is_none()).then_some((quotient, rest))
 }
 
 /// Quotient and remainder of `g·q + r` by `g·c`, if `0 ≤ r < g`: those of `q` by `c`, with `r` left over. It is what a
@@ -159,7 +169,7 @@ fn in_steps(q: &IndexExpr, c: &IndexExpr, g: &IndexExpr, r: IndexExpr, ranges: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entity::VarId;
+    use crate::entity::{EntityId, VarId};
 
     #[test]
     fn a_tile_index_divides_by_the_tile() {
@@ -200,6 +210,31 @@ mod tests {
         assert_eq!(flat.floor_div(&image.scale(4)).simplify(&ranges).to_string(), "div(i0, 4)");
         let rest = flat.modulo(&image.scale(4)).simplify(&ranges);
         assert_eq!(rest.floor_div(&image).simplify(&ranges).to_string(), "mod(i0, 4)");
+    }
+
+    /// Channels and points of an image or a sound that lost its ends in a convolution without padding, joined and split again.
+    #[test]
+    fn sizes_that_are_differences_divide() {
+        let [c, h, w] = [0, 1, 2].map(|n| IndexExpr::var(VarId(n)));
+        let [height, width] = [0, 1].map(|n| IndexExpr::symbol(crate::entity::SymbolId(n)) - 2);
+        let mut ranges = Ranges::default();
+        for (var, extent) in [32.into(), height.clone(), width.clone()].into_iter().enumerate() {
+            ranges.set_axis(VarId::from_index(var), &extent);
+        }
+        let length = width.clone();
+        let flat = c.clone() * length.clone() + w.clone();
+        assert_eq!(flat.floor_div(&length).simplify(&ranges), c);
+        assert_eq!(flat.modulo(&length).simplify(&ranges), w);
+        assert_eq!(flat.floor_div(&length.scale(4)).simplify(&ranges).to_string(), "div(i0, 4)");
+        let image = height.clone() * width.clone();
+        let flat = c.clone() * image.clone() + h.clone() * width.clone() + w.clone();
+        assert_eq!(flat.floor_div(&width).simplify(&ranges), c.clone() * height + h.clone());
+        assert_eq!(flat.modulo(&width).simplify(&ranges), w);
+        assert_eq!(flat.floor_div(&image).simplify(&ranges), c);
+        assert_eq!(flat.modulo(&image).simplify(&ranges), h * width.clone() + w);
+        // What leaves the row is in the next one.
+        let beyond = flat + 1;
+        assert!(beyond.modulo(&width).simplify(&ranges).to_string().starts_with("mod("));
     }
 
     /// The extent of a convolution of a convolution of stride 2.

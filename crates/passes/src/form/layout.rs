@@ -20,7 +20,7 @@ use infc_ir::kernel::{Layout, Operand, OperandKind, Reducer, Stage};
 use infc_ir::scalar::{BinaryOp, Load, Source, is_computable};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Wider halos are not worth the memory,
+/// Halos are at most this wide, which is enough for any tile that leaves out taps that meet nothing but padding,
 const MAX_HALO: i64 = 64;
 /// unless they are at most this part of the axis.
 const MAX_HALO_PART: i64 = 16;
@@ -269,7 +269,7 @@ fn halos(
     halos
 }
 
-/// How far before 0 and beyond the extent each coordinate of the load goes, where a condition cuts that off.
+/// How far before 0 and beyond the extent each coordinate of the load goes, where a condition cuts that off, within reason.
 fn reach(operand: &Operand, load: &Load, ranges: &Ranges) -> Vec<(i64, i64)> {
     let zero = IndexExpr::constant(0);
     load.index
@@ -283,8 +283,9 @@ fn reach(operand: &Operand, load: &Load, ranges: &Ranges) -> Vec<(i64, i64)> {
             let before = ranges.interval(index).min.map(|min| min.saturating_neg().max(0));
             let after = ranges.least(&(extent.clone() - 1 - index.clone())).map(|min| min.saturating_neg().max(0));
             let most = ranges.interval(extent).min.map_or(MAX_HALO, |len| MAX_HALO.max(len / MAX_HALO_PART));
+            let within = |reach: i64, most: i64| if reach <= most { reach } else { MAX_HALO };
             match (before, after) {
-                (Some(before), Some(after)) if before <= most && after <= most => (before, after),
+                (Some(before), Some(after)) => (within(before, most), within(after, most)),
                 _ => (0, 0),
             }
         })

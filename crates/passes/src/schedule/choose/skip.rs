@@ -4,10 +4,12 @@ use super::access::extent;
 use super::chooser::Chooser;
 use super::tile::Tile;
 use crate::schedule::padding::{for_any, padded_by};
+use crate::schedule::point::outside_halo;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::kernel::{AxisKind, Kernel};
+use infc_ir::scalar::Source;
 use infc_ir::schedule::Step as ScheduleStep;
 
 /// The part of all turns that has to be left out to be worth asking at each.
@@ -52,10 +54,37 @@ impl Chooser<'_> {
             let inside = stage.reduce_axes().filter(|(n, a)| *n != axis && is_inside(&a.name));
             let points: f64 = inside.map(|(n, _)| extent(self.kernel, stage, n) as f64).product();
             let turn = results * points / self.points_at_once(id) as f64 / self.machine.arithmetic_per_cycle;
-            if share >= LEAST_SHARE && share * turn >= LEAST_SAVED {
+            let frees = padded.iter().filter(meets).any(|bound| self.frees_of_tests(id, tile, axis, bound));
+            if frees || (share >= LEAST_SHARE && share * turn >= LEAST_SAVED) {
                 self.steps.push(ScheduleStep::Skip { stage: stage.name.clone(), axis: reduced.name.clone() });
             }
         }
+    }
+
+    /// Whether a tile's reads are tested for a condition of the padding, which is wider than the halo, and would not be if turns
+    /// that meet nothing else were left out.
+    fn frees_of_tests(&self, id: StageId, tile: &Tile, axis: usize, bound: &Bound) -> bool {
+        let stage = &self.kernel.stages[id];
+        let ranges = stage.ranges(&self.kernel.symbols);
+        let vars: Vec<IndexExpr> = (0..stage.axes.len()).map(|a| IndexExpr::var(VarId::from_index(a))).collect();
+        let points = |a: usize| match stage.axes[a].kind {
+            _ if a == axis => Some(1),
+            AxisKind::Reduce => stage.axes[a].extent.as_const(),
+            _ => Some(tile.points(a)),
+        };
+        let Some(met) = for_any(bound, &vars, &points) else { return false };
+        let Some(span) = (bound.lo.clone() - met.lo).as_const() else { return false };
+        let mut frees = false;
+        stage.for_each_load(&mut |_, load| {
+            let Source::Operand(operand) = load.source else { return };
+            let operand = &self.kernel.operands[operand];
+            let is_wide = |(index, &(before, after)): (&IndexExpr, &(i64, i64))| {
+                *index == bound.expr && before >= span && after >= span
+            };
+            let is_enough = load.index.iter().zip(&operand.layout.halo).any(is_wide);
+            frees |= is_enough && outside_halo(operand, load, &ranges).contains(bound);
+        });
+        frees
     }
 }
 
