@@ -379,6 +379,19 @@ impl Lower<'_> {
                 self.b.scatter(raw, base, index, elem.size_bytes() as u8, disp, mask);
             }
             LaneForm::Irregular(e) => {
+                let lane = self.lane.expect("lanes > 1");
+                let on = mask.map_or(Some(u64::MAX), |mask| self.b.const_bits(mask));
+                let linear = e.linear_in(lane.var).filter(|(step, _)| !step.uses_var(lane.var));
+                if let (Some(on), Some((step, rest))) = (on, linear) {
+                    let raw = self.narrow(dtype, value);
+                    for n in (0..lane.lanes).filter(|n| on >> n & 1 == 1) {
+                        let at = rest.clone() + step.scale(i64::from(n));
+                        let (base, disp) = self.address(target.buffer, &at, elem.size_bytes())?;
+                        let one = self.b.extract(raw, n);
+                        self.b.store(one, base, disp);
+                    }
+                    return Ok(());
+                }
                 let (rest, index) = self.irregular(e)?;
                 let (base, disp) = self.address(target.buffer, &rest, elem.size_bytes())?;
                 let raw = self.narrow(dtype, value);
