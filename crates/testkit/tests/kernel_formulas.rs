@@ -232,6 +232,24 @@ fn dilated_convolution() {
 }
 
 #[test]
+fn padding_wider_than_the_halo() {
+    check("wide_padding", 1e-6, |case, _, i| {
+        let tap = |t: usize| match (i[0] + 20 * t).checked_sub(40) {
+            Some(l) if l < case.size("L") => case.at("x", &[l, i[1]]) * case.at("w", &[t, i[1]]),
+            _ => 0.0,
+        };
+        sum(5, tap).max(0.0)
+    });
+}
+
+#[test]
+fn product_stored_by_columns() {
+    check("turned_product", 1e-6, |case, _, i| {
+        sum(19, |k| case.at("x", &[i[1], k]) * case.at("w", &[k, i[0]])) + case.at("b", &[i[0]])
+    });
+}
+
+#[test]
 fn convolution_of_any_size() {
     check("any_size_conv", 1e-6, |case, _, i| {
         let a = window(i[0], i[1], 1, [case.size("H"), case.size("W")], |h, w, r, s| {

@@ -16,7 +16,11 @@ use infc_ir::entity::{NodeId, ValueId, VarId};
 use infc_ir::graph::{Graph, TensorType};
 use infc_ir::index::{Atom, Dim, IndexExpr, Proof, Ranges, Term};
 use infc_ir::scalar::Const;
+use infc_ir::symbol::Symbols;
 use std::collections::BTreeMap;
+
+/// What sizes that only the run tells are taken to be, where it depends on them which of two shapes is the smaller one.
+const USUAL_SIZE: i64 = 1024;
 
 /// Copies that were made: by the condition under which they are, what they are of, and how they see it.
 pub(super) type Copies = BTreeMap<(Option<usize>, ValueId, Vec<IndexExpr>, Vec<Dim>), ValueId>;
@@ -110,10 +114,11 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
             coordinates.push(Coordinate { var: vars[0], at, extent: of_root[n].clone() });
         }
     }
-    // Conditions promise that what is read is there, not all that they leave.
-    let zero = Dim::constant(0);
-    let is_there = |(e, extent): (&IndexExpr, &Dim)| [ranges.le(&zero, e), ranges.lt(e, extent)] == [Proof::Yes; 2];
-    if !index.iter().zip(of_root).all(is_there) {
+    // That what is read is there is promised, but not of all that the copy has: of the rest, some may be tested.
+    let within_root = |(e, hi): (&IndexExpr, &Dim)| Bound { expr: e.clone(), lo: Dim::constant(0), hi: hi.clone() };
+    let is_there = |bound: &Bound| bound.proof(&ranges) == Proof::Yes;
+    let tested: Vec<Bound> = index.iter().zip(of_root).map(within_root).filter(|bound| !is_there(bound)).collect();
+    if bounds > 0 && !tested.is_empty() {
         return None;
     }
     let windows = coordinates.len();
@@ -127,8 +132,7 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
     order.sort_by_key(|&n| coordinates[n].var);
     let place = |n: usize| order.iter().position(|&at| at == n).map(movement::var);
     let shape: Vec<Dim> = order.iter().map(|&n| coordinates[n].extent.clone()).collect();
-    let symbols = &graph.symbols;
-    if !movement::no_larger(&shape, of_value, symbols) || movement::no_larger(of_value, &shape, symbols) {
+    if !is_smaller(&shape, of_value, &graph.symbols) {
         return None;
     }
     // Variables of the value that are no coordinates are in no index.
@@ -138,7 +142,7 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
     let inner = AccessMap {
         rank: shape.len(),
         index: index.iter().map(|e| e.substitute_vars(&by)).collect(),
-        valid: Vec::new(),
+        valid: tested.iter().map(|bound| bound.map(|e| e.substitute_vars(&by))).collect(),
     };
     let within = |c: &Coordinate| Bound { expr: c.at.clone(), lo: IndexExpr::constant(0), hi: c.extent.clone() };
     let outer = AccessMap {
@@ -147,6 +151,18 @@ fn factors(graph: &Graph, root: ValueId, value: ValueId, map: &AccessMap) -> Opt
         valid: coordinates[..bounds].iter().map(within).collect(),
     };
     Some((inner, shape, outer))
+}
+
+/// Whether a shape has fewer elements than another one; at [`USUAL_SIZE`], if neither is known to have no more than the other.
+fn is_smaller(shape: &[Dim], other: &[Dim], symbols: &Symbols) -> bool {
+    match (movement::no_larger(shape, other, symbols), movement::no_larger(other, shape, symbols)) {
+        (true, is_larger) => !is_larger,
+        (false, true) => false,
+        (false, false) => {
+            let at_usual = |shape: &[Dim]| movement::elements_at(shape, symbols, USUAL_SIZE);
+            at_usual(shape).zip(at_usual(other)).is_some_and(|(a, b)| a < b)
+        }
+    }
 }
 
 /// A window: a sum of variables of the value, with positive factors.
@@ -169,10 +185,10 @@ fn sum_inside(e: &IndexExpr, rank: usize) -> Option<Sum> {
     found
 }
 
-/// The expression without its constant, or its negative, if that is such a sum.
+/// What of the expression moves with variables, or its negative, if that is such a sum.
 fn as_sum(e: &IndexExpr, rank: usize) -> Option<Sum> {
-    let sign = e.terms().first()?.coefficient.signum();
-    let at = e.scale(sign) - e.constant_part().saturating_mul(sign);
+    let (moving, _) = e.partition(IndexExpr::uses_vars);
+    let at = moving.scale(moving.terms().first()?.coefficient.signum());
     let factor = |term: &Term| match term.atoms[..] {
         [Atom::Var(v)] if (v.0 as usize) < rank && term.coefficient > 0 => Some((v, term.coefficient)),
         _ => None,

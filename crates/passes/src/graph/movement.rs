@@ -121,6 +121,13 @@ pub fn no_larger(a: &[Dim], b: &[Dim], symbols: &Symbols) -> bool {
     Ranges::of_symbols(symbols).le(&product(a), &product(b)) == infc_ir::index::Proof::Yes
 }
 
+/// How many elements a shape has if sizes that only the run tells are `size`, or as near to it as their bounds let them be.
+#[must_use]
+pub fn elements_at(shape: &[Dim], symbols: &Symbols, size: i64) -> Option<i64> {
+    let of = |symbol| symbols.get(symbol).map(|s| size.clamp(s.min, s.max.unwrap_or(size).max(s.min)));
+    shape.iter().cloned().product::<IndexExpr>().eval(&of, &|_| None)
+}
+
 /// The tensor of a constant node.
 #[must_use]
 pub fn constant(graph: &Graph, value: infc_ir::entity::ValueId) -> Option<&infc_ir::op::ConstantOp> {

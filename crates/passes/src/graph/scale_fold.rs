@@ -11,7 +11,7 @@
 use super::evaluate::{self, for_each_point};
 use super::hoist::{ConstParam, Small, axes_of, const_params, varies};
 use super::map::{as_map, compact};
-use super::movement::{constant, static_len, var};
+use super::movement::{constant, elements_at, static_len, var};
 use super::rewrite::{Operand, Replacement, Rule, Site, sweep};
 use super::scalar::replace;
 use super::weighted::{Weighted, add_constant, combine};
@@ -24,8 +24,8 @@ use infc_ir::op::{MapOp, Op, ViewOp};
 use infc_ir::scalar::{BinaryOp, Body, Const, ScalarOp, UnaryOp};
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
-/// An extent that only the run tells, where elements are counted.
-const UNKNOWN_EXTENT: i64 = 64;
+/// What sizes that only the run tells are taken to be, where elements are counted.
+const USUAL_SIZE: i64 = 64;
 
 const RULES: &[Rule] = &[scale_after, scale_before, scale_operand];
 
@@ -383,8 +383,7 @@ fn scale_operand(site: &Site<'_>) -> Option<Replacement> {
             return None;
         }
         let elements = |value: ValueId| {
-            let shape = &site.graph.ty(value).shape;
-            shape.iter().map(|d| d.as_const().unwrap_or(UNKNOWN_EXTENT) as f64).product::<f64>()
+            elements_at(&site.graph.ty(value).shape, &site.graph.symbols, USUAL_SIZE).unwrap_or(i64::MAX)
         };
         let sides = if elements(contract.inputs[0]) <= elements(contract.inputs[1]) { [0, 1] } else { [1, 0] };
         let fits = |&side: &usize| elements(contract.inputs[side]) < elements(contract.outputs[0]);

@@ -15,11 +15,17 @@ fn ramp(shape: &[usize]) -> Tensor {
 /// The graph's plan, which computes what the graph does.
 #[track_caller]
 fn planned(text: &str, inputs: &[Tensor]) -> GraphPlan {
+    planned_at(text, &[], inputs)
+}
+
+/// See [`planned`], at sizes that the run tells.
+#[track_caller]
+fn planned_at(text: &str, sizes: &[i64], inputs: &[Tensor]) -> GraphPlan {
     let graph: Graph = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
     verify_graph(&graph).unwrap_or_else(|e| panic!("{e}"));
-    let expected = run_graph(&graph, &[], inputs).unwrap_or_else(|e| panic!("{e}"));
+    let expected = run_graph(&graph, sizes, inputs).unwrap_or_else(|e| panic!("{e}"));
     let plan = form(&graph, &FormOptions::default()).expect("the graph is well formed");
-    let found = Interpreter::new(&plan, &[], inputs).run().unwrap_or_else(|e| panic!("{e}\n{plan}"));
+    let found = Interpreter::new(&plan, sizes, inputs).run().unwrap_or_else(|e| panic!("{e}\n{plan}"));
     assert_close(&expected, &found);
     plan
 }
@@ -73,5 +79,42 @@ fn windows_over_what_is_no_sum() {
             let operands = || plan.kernels.iter().flat_map(|planned| planned.kernel.operands.iter());
             assert!(operands().all(|operand| operand.shape.len() <= 4), "{name}: {plan}");
         }
+    }
+}
+
+/// What a convolution sees beyond both ends of a short sound is at most as wide as tiles are.
+#[test]
+fn halos_have_an_end() {
+    for (apart, halo) in [(20, 40), (50, 64)] {
+        let reach = 2 * apart;
+        let text = format!(
+            "graph @wide(%x: f32[1, 8, 90], %w: f32[8, 1, 5]) -> (y: %2) {{
+  %0 = map [x0 -> x0 * 2] %x : f32[1, 8, 90]
+  %1 = view [i0, i1, i2, i3 -> i0, i1, i3 + {apart}*i2 - {reach} if 0 <= i3 + {apart}*i2 - {reach} < 90 else 0] %0 : f32[1, 8, 5, 90]
+  %2 = contract [a c d e, c b d -> a c e] %1, %w : f32[1, 8, 90]
+}}"
+        );
+        let plan = planned(&text, &[ramp(&[1, 8, 90]), ramp(&[8, 1, 5])]);
+        let operands = plan.kernels.iter().flat_map(|planned| planned.kernel.operands.iter());
+        let halos: Vec<i64> = operands.flat_map(|o| o.layout.halo.iter().map(|h| h.0)).filter(|&h| h > 0).collect();
+        assert!(!halos.is_empty() && halos.iter().all(|&h| h == halo), "{halos:?}: {plan}");
+    }
+}
+
+/// By how much is mirrored may be told by the run, and then whether what is mirrored is there; the copy is of what is.
+#[test]
+fn windows_over_what_the_run_mirrors() {
+    let at = "max(-(i3 + i2 - P), i3 + i2 - P)";
+    let text = format!(
+        "graph @told(%x: f32[1, 8, N], %w: f32[4, 8, 3]) -> (y: %2) where N in 0..=100, P in 0..=100 {{
+  %0 = map [x0 -> x0 * 2] %x : f32[1, 8, N]
+  %1 = view [i0, i1, i2, i3 -> 0, i1, min(-{at} + 2*N - 2, {at})] %0 : f32[1, 8, 3, N + 2*P - 2]
+  %2 = contract [a c d e, b c d -> a b e] %1, %w : f32[1, 4, N + 2*P - 2]
+}}"
+    );
+    for [size, padding] in [[9, 2], [5, 4], [3, 0]] {
+        let plan = planned_at(&text, &[size, padding], &[ramp(&[1, 8, size as usize]), ramp(&[4, 8, 3])]);
+        let operands = || plan.kernels.iter().flat_map(|planned| planned.kernel.operands.iter());
+        assert!(operands().all(|operand| operand.shape.len() <= 3), "{plan}");
     }
 }

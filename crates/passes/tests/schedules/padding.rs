@@ -76,6 +76,37 @@ fn taps_are_left_out_of_images_of_any_size() {
     }
 }
 
+/// Padding that is wider than the halo is asked for however little of it there is: then what a tile reads is there, and no element
+/// is tested.
+#[test]
+fn taps_beyond_the_halo_are_asked_for_once_a_tile() {
+    for size in ["900", "L"] {
+        let text = format!(
+            "kernel @wide(x: f32[{size}, 18] layout(halo [64:64, 0:0]), const w: f32[3, 18]) -> (y: f32[{size}, 18])
+                 where L in 0..=1000 {{
+              stage a[l: {size}, c: 18, reduce t: 3] =
+                fold sum (x[l + 70*t - 70, c] if 0 <= l + 70*t - 70 < {size} else 0) * w[t, c]
+              stage o[l, c] = max(a[l, c], 0)
+              output y[l, c] = o[l, c]
+            }}"
+        );
+        let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        for (name, machine) in &MACHINES {
+            let schedule = choose(&kernel, machine, ErrorClass::Exact).to_string();
+            assert!(schedule.contains("skip a.t"), "{name}: {schedule}");
+            let nest = apply(&kernel, &schedule.parse().expect("it parses")).expect("it applies").to_string();
+            let mut folds = nest.lines().filter(|line| line.contains("fold sum"));
+            assert!(folds.all(|fold| !fold.contains(" if ")), "{name}: {nest}");
+            for length in [900, 64, 7, 0] {
+                let inputs = random_inputs(&kernel, &[length], 5);
+                let expected = run_kernel(&kernel, &[length], &inputs).expect("it runs");
+                let found = run_scheduled(&kernel, machine, ErrorClass::Exact, &[length], &inputs);
+                assert_same(&format!("{size} of {length} on {name}"), &found, &expected);
+            }
+        }
+    }
+}
+
 #[test]
 fn taps_that_hardly_meet_padding_are_not_asked() {
     let schedule = choose(&dilated([56, 56], 3, 1, 1, true), &MACHINES[2].1, ErrorClass::Reassociating).to_string();
