@@ -32,6 +32,12 @@ pub(super) const OPERATORS: &[Operator] =
 /// Longer axes are not resized through tables.
 const MAX_TABLE: i64 = 1 << 22;
 
+/// Elements that a sum of look-ups is written out for.
+const MOST_TAPS: i64 = 32;
+
+/// Multiply-adds of a product that take as long as a look-up, by what gathers take.
+const LOOK_UP: i64 = 16;
+
 /// The scales are two attributes before opset 7, one list before opset 9, and an input from then on.
 fn upsample(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let scales = match call.opset {
@@ -115,7 +121,7 @@ fn apply(call: &mut Call<'_>, x: &Tracked, targets: &[Target], rule: &Rule) -> R
 fn resize_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -> Result<Tracked> {
     let extent = x.shape()[target.axis].clone();
     let scale = target.scale.number();
-    if rule.crops() || rule.blurs(scale) {
+    if rule.crops() {
         return compute_axis(call, x, target, rule);
     }
     let (Some(input), Some(output), Some(scale)) = (extent.as_const(), target.extent.as_const(), scale) else {
@@ -126,6 +132,9 @@ fn resize_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -
     };
     if input == 0 || output > MAX_TABLE || input > MAX_TABLE {
         return Err(mismatch(format!("extents from 1 to {MAX_TABLE} to resize"), &[extent, target.extent.clone()]));
+    }
+    if rule.blurs(Some(scale)) && !is_better_looked_up(rule, scale, input) {
+        return compute_axis(call, x, target, rule);
     }
     let axis = Axis { input, output, scale };
     let taps = rule.taps(&axis);
@@ -152,6 +161,13 @@ fn resize_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -
             .collect();
         products[1..].iter().fold(products[0], |sum, &product| body.binary(BinaryOp::Add, sum, product))
     })
+}
+
+/// Whether means are better sums of a few elements each, looked up one by one, than a product with a matrix of weights.
+fn is_better_looked_up(rule: &Rule, scale: f64, input: i64) -> bool {
+    let (first, last) = rule.neighbours(scale);
+    let taps = last.saturating_sub(first).saturating_add(1);
+    taps <= MOST_TAPS && taps * LOOK_UP <= input
 }
 
 fn compute_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -> Result<Tracked> {

@@ -185,7 +185,7 @@ fn weight(body: &mut Body, mode: Mode, distance: ScalarId) -> ScalarId {
     let dtype = body.dtype(distance);
     let (zero, one, two) = (body.constant(dtype, 0.0), body.constant(dtype, 1.0), body.constant(dtype, 2.0));
     let d = body.unary(UnaryOp::Abs, distance);
-    let Mode::Cubic { a, .. } = mode else {
+    let Mode::Cubic { a } = mode else {
         let rest = body.binary(BinaryOp::Sub, one, d);
         return body.binary(BinaryOp::Max, rest, zero);
     };
@@ -207,13 +207,9 @@ pub(in crate::ops) fn polynomial(body: &mut Body, x: ScalarId, coefficients: &[f
     sum
 }
 
-fn excludes_outside(mode: Mode) -> bool {
-    matches!(mode, Mode::Cubic { exclude_outside: true, .. })
-}
-
 /// `weight`, but 0 outside of the axis if the rule says so.
-fn weight_inside(body: &mut Body, mode: Mode, weight: ScalarId, at: ScalarId, input: &Dim) -> ScalarId {
-    if !excludes_outside(mode) {
+fn weight_inside(body: &mut Body, rule: &Rule, weight: ScalarId, at: ScalarId, input: &Dim) -> ScalarId {
+    if !rule.exclude_outside {
         return weight;
     }
     let (zero, size) = (number(body, 0.0), extent(body, input));
@@ -234,7 +230,7 @@ fn mixed(build: &mut Builder, x: &Tracked, along: &Along<'_>, rule: &Rule, posit
         let place = body.binary(BinaryOp::Add, before, offset);
         let distance = body.binary(BinaryOp::Sub, place, at);
         let weight = weight(body, rule.mode, distance);
-        (place, weight_inside(body, rule.mode, weight, place, &along.input))
+        (place, weight_inside(body, rule, weight, place, &along.input))
     };
     for offset in offsets.clone() {
         let places = build.map(&[positions], |body, p| {
@@ -243,7 +239,7 @@ fn mixed(build: &mut Builder, x: &Tracked, along: &Along<'_>, rule: &Rule, posit
         })?;
         let weights = build.map(&[positions], |body, p| {
             let own = neighbour(body, p[0], offset).1;
-            if !excludes_outside(rule.mode) {
+            if !rule.exclude_outside {
                 return own;
             }
             let all: Vec<ScalarId> = offsets.clone().map(|o| neighbour(body, p[0], o).1).collect();
@@ -293,7 +289,7 @@ fn blurred(build: &mut Builder, x: &Tracked, along: &Along<'_>, rule: &Rule, pos
         let distance = body.binary(BinaryOp::Sub, place, p[0]);
         let distance = body.binary(BinaryOp::Mul, distance, scale);
         let weight = weight(body, rule.mode, distance);
-        weight_inside(body, rule.mode, weight, place, &along.input)
+        weight_inside(body, rule, weight, place, &along.input)
     })?;
     let total = build.reduce(&[&weights], &[0], Reducer::sum(POSITION), |_, p| p.to_vec())?.remove(0);
     let weights = build.map(&[&weights, &total], |body, p| body.binary(BinaryOp::Div, p[0], p[1]))?;

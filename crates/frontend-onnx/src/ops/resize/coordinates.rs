@@ -38,7 +38,7 @@ pub(super) enum Rounding {
 pub(super) enum Mode {
     Nearest(Rounding),
     Linear,
-    Cubic { a: f64, exclude_outside: bool },
+    Cubic { a: f64 },
 }
 
 /// How positions are computed and what is read there.
@@ -48,6 +48,8 @@ pub(super) struct Rule {
     pub(super) mode: Mode,
     /// Elements are means over as much of the input as they cover.
     pub(super) antialias: bool,
+    /// What lies outside of the input has no weight, instead of the first or last element's value.
+    pub(super) exclude_outside: bool,
     /// What lies outside of the input, if that is not the nearest element.
     pub(super) extrapolated: Option<f64>,
 }
@@ -68,7 +70,13 @@ impl Rule {
             "linear" | "bilinear" => Mode::Linear,
             _ => return Err(unsupported("mode", "nearest or linear", mode)),
         };
-        Ok(Self { transform: Transform::Asymmetric, mode, antialias: false, extrapolated: None })
+        Ok(Self {
+            transform: Transform::Asymmetric,
+            mode,
+            antialias: false,
+            exclude_outside: false,
+            extrapolated: None,
+        })
     }
 
     /// Resize since opset 11.
@@ -97,16 +105,15 @@ impl Rule {
                 })
             }
             "linear" => Mode::Linear,
-            "cubic" => Mode::Cubic {
-                a: call.float_or("cubic_coeff_a", -0.75)?,
-                exclude_outside: call.flag("exclude_outside", false)?,
-            },
+            "cubic" => Mode::Cubic { a: call.float_or("cubic_coeff_a", -0.75)? },
             other => return Err(unsupported("mode", "nearest, linear or cubic", other)),
         };
         let crops = transform == Transform::CropAndResize;
         let extrapolated = if crops { Some(call.float_or("extrapolation_value", 0.0)?) } else { None };
         let antialias = call.flag("antialias", false)? && !matches!(mode, Mode::Nearest(_));
-        Ok(Self { transform, mode, antialias, extrapolated })
+        // The two neighbours of a position at the border have one value, whichever has the weight.
+        let exclude_outside = call.flag("exclude_outside", false)? && (antialias || matches!(mode, Mode::Cubic { .. }));
+        Ok(Self { transform, mode, antialias, exclude_outside, extrapolated })
     }
 
     /// True if a region is resized.
@@ -176,43 +183,56 @@ impl Rule {
                 };
                 Taps::Nearest(positions.into_iter().map(|x| clamp(round(x))).collect())
             }
-            Mode::Linear => {
-                let tap = |offset: f64| -> (Vec<i64>, Vec<f64>) {
-                    let weight = |x: f64| if offset == 0.0 { 1.0 - (x - x.floor()) } else { x - x.floor() };
-                    positions.iter().map(|&x| (clamp(x.floor() + offset), weight(x))).unzip()
-                };
-                Taps::Weighted(vec![tap(0.0), tap(1.0)])
-            }
-            Mode::Cubic { a, exclude_outside } => {
-                let mut taps = vec![(Vec::new(), Vec::new()); 4];
+            Mode::Linear | Mode::Cubic { .. } => {
+                let (first, last) = self.neighbours(axis.scale);
+                let mut taps = vec![(Vec::new(), Vec::new()); (last - first + 1) as usize];
                 for x in positions {
-                    let mut weights = cubic_weights(a, x - x.floor());
-                    let at = |tap: usize| x.floor() + tap as f64 - 1.0;
-                    if exclude_outside {
-                        for (tap, weight) in weights.iter_mut().enumerate() {
-                            if at(tap) < 0.0 || at(tap) >= axis.input as f64 {
-                                *weight = 0.0;
-                            }
-                        }
-                        let total: f64 = weights.iter().sum();
-                        weights.iter_mut().for_each(|w| *w /= total);
-                    }
+                    let at = |tap: usize| x.floor() as i64 + first + tap as i64;
+                    let is_inside = |tap: usize| (0..axis.input).contains(&at(tap));
+                    let is_counted = |tap: usize| !self.exclude_outside || is_inside(tap);
+                    let weight =
+                        |tap: usize| if is_counted(tap) { self.weight(axis.scale, at(tap) as f64 - x) } else { 0.0 };
+                    let weights: Vec<f64> = (0..taps.len()).map(weight).collect();
+                    let total: f64 = weights.iter().sum();
                     for (tap, (indices, values)) in taps.iter_mut().enumerate() {
-                        indices.push(clamp(at(tap)));
-                        values.push(weights[tap]);
+                        indices.push(at(tap).clamp(0, axis.input - 1));
+                        values.push(weights[tap] / total);
                     }
                 }
                 Taps::Weighted(taps)
             }
         }
     }
+
+    /// The elements that have weights, counted from the one at or before a position.
+    pub(super) fn neighbours(&self, scale: f64) -> (i64, i64) {
+        let reach = if matches!(self.mode, Mode::Cubic { .. }) { 2.0 } else { 1.0 };
+        let beyond = (reach / self.narrowing(scale)).ceil() as i64;
+        (1 - beyond, beyond)
+    }
+
+    /// By how much distances are scaled: elements that are means weigh what is further away, too.
+    fn narrowing(&self, scale: f64) -> f64 {
+        if self.blurs(Some(scale)) { scale } else { 1.0 }
+    }
+
+    /// The weight of an element so far from a position, before all weights are made to sum to 1.
+    fn weight(&self, scale: f64, distance: f64) -> f64 {
+        let d = (distance * self.narrowing(scale)).abs();
+        match self.mode {
+            Mode::Cubic { a } => cubic_weight(a, d),
+            _ => (1.0 - d).max(0.0),
+        }
+    }
 }
 
-/// Keys' cubic convolution for the four neighbours of a point a fraction `t` after the second.
-fn cubic_weights(a: f64, t: f64) -> [f64; 4] {
-    let near = |d: f64| ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0;
-    let far = |d: f64| ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a;
-    [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+/// Keys' cubic convolution at a distance.
+fn cubic_weight(a: f64, d: f64) -> f64 {
+    match d {
+        ..=1.0 => ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0,
+        ..2.0 => ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a,
+        _ => 0.0,
+    }
 }
 
 fn unsupported(attribute: &'static str, expected: &'static str, found: &str) -> Problem {
