@@ -98,11 +98,28 @@ pub(super) fn whole_points(access: &Access, lanes: usize, axis: usize, extent: i
     if is_part && extent <= MOST_WHOLE { extent } else { 1 }
 }
 
-/// Instructions for one vector of a scatter, if rows of the tile fill what lies between its lanes.
+/// Instructions for one vector of a scatter, if rows of the tile fill what lies between its lanes, or are there to be stored side
+/// by side.
 pub(super) fn scatter(machine: &Machine, view: &View<'_>, moves: &[Move], tile: &Tile, axis: usize) -> Option<f64> {
     let rows: i64 = tile.rows.iter().filter(|&&(row, _)| moves[row].step == Step::One).map(|&(_, n)| n).product();
-    let stride = moves[axis].stride.filter(|&stride| stride > 1 && rows >= stride && view.elem_bytes == ELEM_BYTES)?;
+    let stride = moves[axis].stride.filter(|&stride| stride > 1 && view.elem_bytes == ELEM_BYTES)?;
+    if rows < stride {
+        let is_beside = |&(row, _): &(usize, i64)| gathers_stores(view, axis, row);
+        let is_of_groups = tile.lanes as f64 % GROUP == 0.0 && rows as f64 >= GROUP && machine.permuted_vectors > 0;
+        // Four rows' lanes change places in two steps, and each group of lanes is taken out and stored.
+        let in_groups = 2.0 + 2.0 * tile.lanes as f64 / GROUP;
+        return (is_of_groups && tile.rows.iter().all(is_beside)).then_some(in_groups);
+    }
     instructions(machine, tile.lanes, stride, rows).map(|n| n + 1.0)
+}
+
+/// Whether all that rows of a tile bring is that elements which a stage stores far apart along its vectors lie side by side: a
+/// fold of neighbours, stored by columns.
+pub(super) fn gathers_stores(view: &View<'_>, vector_axis: usize, row: usize) -> bool {
+    let is_turned = |moves: &Vec<Move>| moves[row].step == Step::One && moves[vector_axis].step == Step::Far;
+    view.elem_bytes == ELEM_BYTES
+        && view.stores.as_ref().is_some_and(is_turned)
+        && view.accesses.iter().all(|access| access.steps[row] != Step::Zero)
 }
 
 /// Instructions that put lanes of so many vectors together.

@@ -4,7 +4,7 @@ use super::access::{Access, Move, PANEL, Period, Step};
 use super::cycles;
 use super::decode::Work;
 use super::machine::Machine;
-use super::window;
+use super::{regroup, window};
 use infc_ir::kernel::{Axis, AxisKind, Stage};
 use infc_ir::schedule::Intrinsic;
 
@@ -189,8 +189,10 @@ fn row_choices(view: &View<'_>, vector_axis: usize) -> Vec<Vec<(usize, i64)>> {
     let mut candidates: Vec<usize> = (0..stage.axes.len())
         .filter(|&a| a != vector_axis && stage.axes[a].kind == AxisKind::Parallel)
         .filter(|&a| view.extents[a] > 1)
-        // Unrolling pays where some load does not move with the axis.
-        .filter(|&a| view.accesses.iter().any(|x| x.steps[a] == Step::Zero))
+        // Unrolling pays where some load does not move with the axis, or what is stored lies side by side then.
+        .filter(|&a| {
+            view.accesses.iter().any(|x| x.steps[a] == Step::Zero) || regroup::gathers_stores(view, vector_axis, a)
+        })
         .collect();
     // A batch that may be anything is mostly one: a tile of its rows would be a remainder of one row. Other symbolic axes
     // (a sequence, the width of an image) are mostly long.
