@@ -139,17 +139,20 @@ fn alone(extent: &Dim) -> WindowAxis {
     }
 }
 
-/// Whether folding along one axis after the other takes at most half of the steps, per window; what lies between has to be
-/// written and read again.
+/// Whether folding along one axis after the other takes at most half of the steps; what lies between has to be written and read
+/// again.
 fn folds_by_axis(axes: &[WindowAxis]) -> bool {
-    let whole: i64 = axes.iter().map(|axis| axis.kernel).fold(1, i64::saturating_mul);
-    let mut by_axis = 0i64;
-    // What is folded along the first axis has all that later ones step over.
-    let mut between = 1i64;
-    for axis in axes.iter().rev() {
-        by_axis = by_axis.saturating_add(axis.kernel.saturating_mul(between));
-        between = between.saturating_mul(axis.stride);
-    }
+    // Windows and elements along an axis; of unknown ones the proportion.
+    let sizes = |axis: &WindowAxis| match (axis.count.as_const(), axis.extent.as_const()) {
+        (Some(windows), Some(elements)) => (windows, elements),
+        _ => (1, axis.stride),
+    };
+    let whole = axes.iter().fold(1, |steps: i64, axis| steps.saturating_mul(sizes(axis).0).saturating_mul(axis.kernel));
+    let along = |n: usize| {
+        let all = axes.iter().enumerate().map(|(m, axis)| if m <= n { sizes(axis).0 } else { sizes(axis).1 });
+        all.fold(axes[n].kernel, i64::saturating_mul)
+    };
+    let by_axis = (0..axes.len()).map(along).fold(0, i64::saturating_add);
     whole >= by_axis.saturating_mul(2)
 }
 
@@ -195,12 +198,17 @@ impl Pool {
         Ok(folded[0].clone())
     }
 
-    /// The largest element of each window. Of large windows along several axes that is the largest of the largest along one
-    /// axis, the same in fewer comparisons.
-    fn largest(&self, build: &mut Builder) -> Result<Tracked> {
-        let dtype = self.x.dtype();
-        let fold =
-            |pool: &Self, build: &mut Builder| pool.reduce(build, smallest_value(dtype), largest(dtype), |_, x| x);
+    /// Folds every window; large ones along several axes along one axis after the other, which gives the same in fewer steps.
+    fn fold(
+        &self,
+        build: &mut Builder,
+        padding: impl Fn(DType) -> Const,
+        reducer: impl Fn(DType) -> Reducer,
+    ) -> Result<Tracked> {
+        let fold = |pool: &Self, build: &mut Builder| {
+            let dtype = pool.x.dtype();
+            pool.reduce(build, padding(dtype), reducer(dtype), |_, x| x)
+        };
         if !folds_by_axis(&self.axes) {
             return fold(self, build);
         }
@@ -212,6 +220,11 @@ impl Pool {
             folded = fold(&Self { x: folded.clone(), axes }, build)?;
         }
         Ok(folded)
+    }
+
+    /// The largest element of each window.
+    fn largest(&self, build: &mut Builder) -> Result<Tracked> {
+        self.fold(build, smallest_value, largest)
     }
 
     /// The number of the first largest element of each window, in row-major order.
@@ -288,7 +301,7 @@ pub(super) fn average(call: &mut Call<'_>, x: Tracked) -> Result<Tracked> {
     require_float(&pool.x)?;
     let wide = compute_type(dtype);
     let include_padding = call.flag("count_include_pad", false)?;
-    let sum = pool.reduce(call.build, Const::zero(dtype), Reducer::sum(wide), |_, x| x)?;
+    let sum = pool.fold(call.build, Const::zero, |dtype| Reducer::sum(compute_type(dtype)))?;
     // How many elements of the window count, per axis: a number, or a function of the window's position.
     let mut numbers = 1.0;
     let mut counts: Vec<IndexExpr> = Vec::new();

@@ -53,6 +53,20 @@ fn lp_pools_have_other_powers() {
     pool("LpPool", &[1, 2, 7], &[3]).int("p", 3).agrees();
 }
 
+/// As [`large_windows_have_maxima`], with as many elements as count.
+#[test]
+fn large_windows_have_means() {
+    let case = |kernel: &[i64]| pool("AveragePool", &[1, 2, 11, 12], kernel);
+    for include in [0, 1] {
+        let case = |kernel: &[i64]| case(kernel).int("count_include_pad", include);
+        case(&[5, 5]).ints("pads", &[2, 2, 2, 2]).dynamic(&[2, 3]).agrees();
+        case(&[5, 7]).ints("strides", &[1, 3]).ints("pads", &[0, 3, 4, 1]).int("ceil_mode", 1).agrees();
+        case(&[4, 4]).ints("dilations", &[2, 3]).text("auto_pad", "SAME_UPPER").agrees();
+        // A single window has nothing to share.
+        case(&[11, 12]).agrees();
+    }
+}
+
 /// Windows of so many elements that they are folded along one axis after the other.
 #[test]
 fn large_windows_have_maxima() {
