@@ -8,6 +8,7 @@ pub(crate) mod bring;
 pub(crate) mod cache;
 pub mod collapse;
 pub mod defer;
+pub mod divide;
 pub(crate) mod insert;
 pub(crate) mod interleave;
 pub mod online;
@@ -31,7 +32,7 @@ pub fn normalise(kernel: Kernel) -> Kernel {
     if has_empty_axis(&kernel) {
         return kernel;
     }
-    collapse::run(reals::run(unit::run(kernel)))
+    collapse::run(divide::run(reals::run(unit::run(kernel))))
 }
 
 /// Whether a stage has an axis that is known to have no points.

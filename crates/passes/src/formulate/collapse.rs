@@ -288,7 +288,7 @@ fn join_index(load: &mut Load, kernel: &Kernel, source: StageId, x: usize, y: us
     }
 }
 
-fn make_names_unique(axes: &mut [Axis], at: usize) {
+pub(super) fn make_names_unique(axes: &mut [Axis], at: usize) {
     let base = axes[at].name.clone();
     let mut name = base.clone();
     let mut n = 2;
