@@ -149,7 +149,14 @@ fn allowed(kernel: &Kernel, pairs: &Pairs) -> bool {
     possible(kernel, pairs)
         && kernel.stages.iter_enumerated().all(|(id, stage)| {
             let Some((a, b)) = pairs[id.index()] else { return true };
-            let together = |flat: &IndexExpr| moves_together(flat, a, b, &stage.axes[b].extent);
+            let ranges = stage.ranges(&kernel.symbols);
+            // Of axes that were joined before, quotients and remainders meet again. Known extents are left apart then: loops over
+            // three axes of a border are short, and schedules that were recorded name them.
+            let is_known = [a, b].into_iter().all(|axis| stage.axes[axis].extent.as_const().is_some());
+            let together = |flat: &IndexExpr| {
+                let flat = if is_known { flat.clone() } else { flat.simplify(&ranges) };
+                moves_together(&flat, a, b, &stage.axes[b].extent)
+            };
             let is_dot = sums_neighbours(kernel, stage, b);
             let loads = stage.body.ops.iter().all(|op| match op {
                 ScalarOp::Index(e) => !uses(e, a) && !uses(e, b),
@@ -157,9 +164,7 @@ fn allowed(kernel: &Kernel, pairs: &Pairs) -> bool {
                 ScalarOp::Load(load) => {
                     let tested = match load.source {
                         // Zeros around an operand stand for its conditions.
-                        Source::Operand(operand) if is_dot => {
-                            outside_halo(&kernel.operands[operand], load, &stage.ranges(&kernel.symbols))
-                        }
+                        Source::Operand(operand) if is_dot => outside_halo(&kernel.operands[operand], load, &ranges),
                         _ => load.valid.clone(),
                     };
                     let free = tested.iter().all(|x| !uses(&x.expr, a) && !uses(&x.expr, b));
@@ -297,4 +302,22 @@ pub(super) fn make_names_unique(axes: &mut [Axis], at: usize) {
         n += 1;
     }
     axes[at].name = name;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Axes that were joined join others: a map over three axes of unknown extents is a single loop.
+    #[test]
+    fn all_axes_of_unknown_extents_join() {
+        let text = "kernel @volume(x: f32[4, D, H, W], b: f32[4]) -> (y: f32[4, D, H, W])
+              where D in 0..=99, H in 0..=99, W in 0..=99 {
+            stage o[c: 4, d: D, h: H, w: W] = x[c, d, h, w] - b[c]
+            output y[c, d, h, w] = o[c, d, h, w]
+          }";
+        let joined = run(text.parse().expect("a kernel"));
+        let axes = &joined.stages[StageId::from_index(0)].axes;
+        assert_eq!(axes.iter().map(|axis| axis.extent.to_string()).collect::<Vec<_>>(), ["4", "$0*$1*$2"], "{joined}");
+    }
 }

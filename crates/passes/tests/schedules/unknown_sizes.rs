@@ -234,14 +234,14 @@ fn a_batch_and_its_sequences_are_rows_together() {
         let kernel: Kernel = apart.parse().unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(normalise(kernel.clone()), kernel);
     }
-    // What is known is joined first.
+    // What is known is joined first, and all in the end.
     let known: Kernel = "kernel @moved(x: f32[2, N, 8]) -> (y: f32[2, N, 8]) where N in 0..=1000000 {
       stage o[b: 2, n: N, c: 8] = x[b, n, c] * 2
       output y[b, n, c] = o[b, n, c]
     }"
     .parse()
     .expect("well formed");
-    assert!(normalise(known).to_string().contains("nc: 8*N"));
+    assert!(normalise(known).to_string().contains("bnc: 16*N"));
 }
 
 /// Both axes of what is read are one axis of the reader, on a diagonal: they stay two.
