@@ -17,6 +17,7 @@ pub use facts::Facts;
 pub use ranges::{Interval, Proof, Ranges};
 
 use crate::entity::{SymbolId, VarId};
+use crate::symbol::Symbols;
 use std::sync::Arc;
 
 /// A dimension: an index expression over symbols alone.
@@ -455,6 +456,13 @@ impl IndexExpr {
             Atom::Var(var) => by.get(var.0 as usize).cloned(),
             _ => None,
         })
+    }
+
+    /// The value if every symbol is `size`, or as near to it as its bounds let it be; `None` as for [`IndexExpr::eval`].
+    #[must_use]
+    pub fn at_size(&self, symbols: &Symbols, size: i64) -> Option<i64> {
+        let of = |symbol| symbols.get(symbol).map(|s| size.clamp(s.min, s.max.unwrap_or(size).max(s.min)));
+        self.eval(&of, &|_| None)
     }
 
     /// The value when symbols and variables have values; `None` on overflow, a missing value or a division by zero.

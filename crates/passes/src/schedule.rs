@@ -12,7 +12,7 @@ mod emit;
 mod error;
 mod faithful;
 mod loops;
-mod padding;
+pub(crate) mod padding;
 pub(crate) mod plan;
 pub(crate) mod point;
 mod prefetch;

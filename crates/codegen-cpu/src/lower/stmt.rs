@@ -381,8 +381,7 @@ impl Lower<'_> {
             LaneForm::Irregular(e) => {
                 let lane = self.lane.expect("lanes > 1");
                 let on = mask.map_or(Some(u64::MAX), |mask| self.b.const_bits(mask));
-                let linear = e.linear_in(lane.var).filter(|(step, _)| !step.uses_var(lane.var));
-                if let (Some(on), Some((step, rest))) = (on, linear) {
+                if let (Some(on), Some((step, rest))) = (on, e.linear_in(lane.var)) {
                     let raw = self.narrow(dtype, value);
                     for n in (0..lane.lanes).filter(|n| on >> n & 1 == 1) {
                         let at = rest.clone() + step.scale(i64::from(n));

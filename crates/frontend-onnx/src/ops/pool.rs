@@ -198,7 +198,7 @@ impl Pool {
         Ok(folded[0].clone())
     }
 
-    /// Folds every window; large ones along several axes along one axis after the other, which gives the same in fewer steps.
+    /// Folds every window; large ones along several axes along one axis after the other, in fewer steps.
     fn fold(
         &self,
         build: &mut Builder,
@@ -209,7 +209,7 @@ impl Pool {
             let dtype = pool.x.dtype();
             pool.reduce(build, padding(dtype), reducer(dtype), |_, x| x)
         };
-        if !folds_by_axis(&self.axes) {
+        if self.axes.len() < 2 || !folds_by_axis(&self.axes) {
             return fold(self, build);
         }
         let mut folded = self.x.clone();

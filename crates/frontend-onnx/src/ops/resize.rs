@@ -130,11 +130,11 @@ fn resize_axis(call: &mut Call<'_>, x: &Tracked, target: &Target, rule: &Rule) -
         };
         return read_at(call, x, target, at);
     };
-    if input == 0 || output > MAX_TABLE || input > MAX_TABLE {
-        return Err(mismatch(format!("extents from 1 to {MAX_TABLE} to resize"), &[extent, target.extent.clone()]));
-    }
     if rule.blurs(Some(scale)) && !is_better_looked_up(rule, scale, input) {
         return compute_axis(call, x, target, rule);
+    }
+    if input == 0 || output > MAX_TABLE || input > MAX_TABLE {
+        return Err(mismatch(format!("extents from 1 to {MAX_TABLE} to resize"), &[extent, target.extent.clone()]));
     }
     let axis = Axis { input, output, scale };
     let taps = rule.taps(&axis);

@@ -55,7 +55,8 @@ impl Ranges {
             return known;
         }
         // A variable that has a value is of a loop with turns.
-        let of_loops = self.uppers.iter().filter(|(var, _)| e.uses_var(*var));
+        let exists = |var: VarId| e.uses_var(var) && self.var(var).min.is_some_and(|min| min >= 0);
+        let of_loops = self.uppers.iter().filter(|(var, _)| exists(*var));
         let sizes = of_loops.map(|(_, upper)| upper.clone() + 1).filter(|size| size.constant_part() != 0).collect();
         self.show(e, enough, &mut Search { steps: MOST_STEPS, sizes })
     }
@@ -104,7 +105,9 @@ impl Ranges {
     /// `e` with the greatest value in the place of a variable, or the least, where that makes nothing larger.
     fn with_upper(&self, e: &IndexExpr, var: VarId, upper: &IndexExpr, search: &Search) -> Option<IndexExpr> {
         // Rows as long as an axis: that these are no less than 0 shows as a whole, not in each term.
-        if let Some((row, rest)) = e.linear_in(var).filter(|_| !search.sizes.is_empty()) {
+        if !search.sizes.is_empty()
+            && let Some((row, rest)) = e.linear_in(var)
+        {
             if search.sizes.contains(&row) && self.var(var).min.is_some_and(|min| min >= 0) {
                 return Some(rest);
             }

@@ -142,10 +142,10 @@ fn divide(a: &IndexExpr, b: &IndexExpr, ranges: &Ranges) -> Option<(IndexExpr, I
 }
 
 /// `(q, r)` with `a = g·q + r`, where no term of `r` has the factors of the term of `g` with most of them; `None` if none of `a`
-/// has, or that is no end. So `m·S + n − m = (S − 1)·m + n`.
+/// has, or so many that no end is in sight. So `m·S + n − m = (S − 1)·m + n`.
 fn without_multiples(a: &IndexExpr, g: &IndexExpr) -> Option<(IndexExpr, IndexExpr)> {
-    const MOST_TERMS: usize = 8;
-    let leading = g.terms().iter().rev().max_by_key(|t| t.atoms.len()).filter(|t| t.coefficient > 0)?;
+    const MOST_TERMS: usize = 32;
+    let leading = g.terms().iter().rev().filter(|t| t.coefficient > 0).max_by_key(|t| t.atoms.len())?;
     let leading = IndexExpr::from_terms(vec![leading.clone()], 0);
     let part = |rest: &IndexExpr| {
         rest.terms().iter().find_map(|t| IndexExpr::from_terms(vec![t.clone()], 0).divide_by_monomial(&leading))

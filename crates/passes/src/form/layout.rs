@@ -12,6 +12,7 @@ use super::halves::Types;
 use super::lower::Lowered;
 use super::plan::{BufferPlace, Part, PlannedBuffer, PlannedValue};
 use super::wishes::inner_axes;
+use crate::schedule::padding::padded_by;
 use infc_ir::access::Bound;
 use infc_ir::entity::{EntityId, StageId, ValueId};
 use infc_ir::graph::Port;
@@ -20,9 +21,10 @@ use infc_ir::kernel::{Layout, Operand, OperandKind, Reducer, Stage};
 use infc_ir::scalar::{BinaryOp, Load, Source, is_computable};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Halos are at most this wide, which is enough for any tile that leaves out taps that meet nothing but padding,
+/// Wider halos are not worth the memory, unless they are at most a [`MAX_HALO_PART`] of the axis. Tiles that leave out taps which
+/// meet nothing but padding need no more than that.
 const MAX_HALO: i64 = 64;
-/// unless they are at most this part of the axis.
+/// See [`MAX_HALO`].
 const MAX_HALO_PART: i64 = 16;
 /// Rows that are a multiple of this many bytes apart meet in the same sets of a first-level cache.
 const ALIASING_STRIDE_BYTES: i64 = 4096;
@@ -239,8 +241,9 @@ fn halos(
     for (lowered, summing) in kernels.iter().map(|k| (k, true)).chain(kernels.iter().map(|k| (k, false))) {
         let is_output = |id: StageId| lowered.kernel.outputs.iter().any(|o| o.stage == id);
         let stages = lowered.kernel.stages.iter_enumerated();
-        for (_, stage) in stages.filter(|&(id, stage)| !is_output(id) && sums(stage) == summing) {
+        for (id, stage) in stages.filter(|&(id, stage)| !is_output(id) && sums(stage) == summing) {
             let ranges = stage.ranges(&lowered.kernel.symbols);
+            let leaves_out = !padded_by(&lowered.kernel, id).is_empty();
             stage.for_each_load(&mut |_, load| {
                 let Source::Operand(id) = load.source else { return };
                 let operand = &lowered.kernel.operands[id];
@@ -249,7 +252,7 @@ fn halos(
                 if !movable || load.valid.is_empty() || !load.gather.is_empty() {
                     return;
                 }
-                let wanted = Halo { reach: reach(operand, load, &ranges), fill: load.otherwise.bits };
+                let wanted = Halo { reach: reach(operand, load, &ranges, leaves_out), fill: load.otherwise.bits };
                 let halo = halos.entry(value).or_insert_with(|| Halo::none(operand.shape.len()));
                 halo.widen(&wanted, |_| true);
             });
@@ -269,8 +272,9 @@ fn halos(
     halos
 }
 
-/// How far before 0 and beyond the extent each coordinate of the load goes, where a condition cuts that off, within reason.
-fn reach(operand: &Operand, load: &Load, ranges: &Ranges) -> Vec<(i64, i64)> {
+/// How far before 0 and beyond the extent each coordinate of the load goes, where a condition cuts that off. Of what is too far, a
+/// part is enough for readers that leave out what meets nothing but padding.
+fn reach(operand: &Operand, load: &Load, ranges: &Ranges, leaves_out: bool) -> Vec<(i64, i64)> {
     let zero = IndexExpr::constant(0);
     load.index
         .iter()
@@ -283,9 +287,9 @@ fn reach(operand: &Operand, load: &Load, ranges: &Ranges) -> Vec<(i64, i64)> {
             let before = ranges.interval(index).min.map(|min| min.saturating_neg().max(0));
             let after = ranges.least(&(extent.clone() - 1 - index.clone())).map(|min| min.saturating_neg().max(0));
             let most = ranges.interval(extent).min.map_or(MAX_HALO, |len| MAX_HALO.max(len / MAX_HALO_PART));
-            let within = |reach: i64, most: i64| if reach <= most { reach } else { MAX_HALO };
+            let part = |reach: i64| if reach <= most { reach } else { MAX_HALO };
             match (before, after) {
-                (Some(before), Some(after)) => (within(before, most), within(after, most)),
+                (Some(before), Some(after)) if leaves_out || before.max(after) <= most => (part(before), part(after)),
                 _ => (0, 0),
             }
         })

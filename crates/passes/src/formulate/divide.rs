@@ -2,12 +2,12 @@
 //!
 //! A copy that writes rows of 56 elements one behind the other has one axis for all of them, and reads at its `n div 56` and
 //! `n mod 56`. A vector along it would lie in two rows every now and then, and be gathered lane by lane: rows are loops of their
-//! own, of which a vector is left over. Error class: exact.
+//! own, with vectors that end where they do. Error class: exact.
 
 use super::collapse::make_names_unique;
 use infc_ir::entity::{EntityId, StageId, VarId};
 use infc_ir::index::{Atom, IndexExpr};
-use infc_ir::kernel::{Axis, AxisKind, Kernel};
+use infc_ir::kernel::{Axis, AxisKind, Kernel, Stage};
 use infc_ir::scalar::{ScalarOp, Source};
 use std::collections::BTreeSet;
 
@@ -24,7 +24,8 @@ pub fn run(mut kernel: Kernel) -> Kernel {
     kernel
 }
 
-/// An axis of a stage that nothing but outputs reads, and the rows in which all loads see it.
+/// An axis of a stage that nothing but outputs reads, and the rows in which what is read of memory lies apart. Other stages are read
+/// along whole axes.
 fn find(kernel: &Kernel) -> Option<(StageId, usize, i64)> {
     let mut is_read = vec![false; kernel.stages.len()];
     for stage in kernel.stages.iter() {
@@ -34,20 +35,29 @@ fn find(kernel: &Kernel) -> Option<(StageId, usize, i64)> {
             }
         });
     }
-    let stages = kernel.stages.iter_enumerated().filter(|(id, stage)| !is_read[id.index()] && stage.reducer.is_none());
-    stages.into_iter().find_map(|(id, stage)| {
-        (0..stage.axes.len()).find_map(|axis| {
-            let Axis { extent, kind, .. } = &stage.axes[axis];
-            let mut divisors = BTreeSet::new();
-            stage.for_each_load(&mut |_, load| {
-                load.index.iter().for_each(|e| divisors_of(e, axis, &mut divisors));
-            });
-            let row =
-                divisors.first().copied().filter(|row| divisors.len() == 1 && *row > LANES && row % LANES != 0)?;
-            let is_whole = *kind == AxisKind::Parallel && extent.is_multiple_of(row) && extent.as_const() != Some(row);
-            is_whole.then_some((id, axis, row))
-        })
-    })
+    kernel.stages.iter_enumerated().filter(|(id, stage)| !is_read[id.index()] && stage.reducer.is_none()).find_map(
+        |(id, stage)| (0..stage.axes.len()).find_map(|axis| Some((id, axis, rows_along(kernel, stage, axis)?))),
+    )
+}
+
+/// The length of the rows in which loads see an axis of a stage.
+fn rows_along(kernel: &Kernel, stage: &Stage, axis: usize) -> Option<i64> {
+    let Axis { extent, kind, .. } = &stage.axes[axis];
+    let ranges = stage.ranges(&kernel.symbols);
+    let (mut divisors, mut is_of_stages) = (BTreeSet::new(), false);
+    stage.for_each_load(&mut |_, load| match load.source {
+        // Rows that lie one behind the other are no rows in memory.
+        Source::Operand(operand) => {
+            let flat = kernel.operands[operand].layout.flat(&load.index).simplify(&ranges);
+            divisors_of(&flat, axis, &mut divisors);
+        }
+        Source::Stage(..) | Source::Buffer(_) => {
+            is_of_stages |= load.index.iter().any(|e| e.uses_var(VarId::from_index(axis)));
+        }
+    });
+    let row = divisors.first().copied().filter(|row| divisors.len() == 1 && *row > LANES && row % LANES != 0)?;
+    let is_whole = extent.is_multiple_of(row) && extent.as_const() != Some(row);
+    (*kind == AxisKind::Parallel && !is_of_stages && is_whole).then_some(row)
 }
 
 /// What an axis is divided by within an expression.
@@ -118,17 +128,27 @@ mod tests {
         }
     }
 
-    /// What other stages read has the axes that they know it by, and two ways to see an axis are one too many.
+    /// What other stages read has the axes that they know it by, and so has what reads them; two ways to see an axis are one too
+    /// many; and rows that lie one behind the other are none.
     #[test]
     fn other_axes_stay() {
         for text in [
-            "kernel @read(x: f32[4, 19]) -> (y: f32[76]) {
-              stage a[n: 76] = x[div(n, 19), mod(n, 19)]
+            "kernel @read(x: f32[4, 2, 19]) -> (y: f32[76]) {
+              stage a[n: 76] = x[div(n, 19), 1, mod(n, 19)]
               stage o[n: 76] = a[n] * 2
               output y[n] = o[n]
             }",
-            "kernel @two(x: f32[6, 19], z: f32[3, 38]) -> (y: f32[114]) {
-              stage o[n: 114] = x[div(n, 19), mod(n, 19)] + z[div(n, 38), mod(n, 38)]
+            "kernel @two(x: f32[6, 2, 19], z: f32[3, 2, 38]) -> (y: f32[114]) {
+              stage o[n: 114] = x[div(n, 19), 1, mod(n, 19)] + z[div(n, 38), 1, mod(n, 38)]
+              output y[n] = o[n]
+            }",
+            "kernel @sum(x: f32[38, 3], r: f32[2, 5, 19]) -> (y: f32[38]) {
+              stage a[m: 38, reduce k: 3] = fold sum x[m, k]
+              stage o[m: 38] = a[m] + r[div(m, 19), 2, mod(m, 19)]
+              output y[m] = o[m]
+            }",
+            "kernel @behind(x: f32[4, 19]) -> (y: f32[76]) {
+              stage o[n: 76] = x[div(n, 19), mod(n, 19)] * 2
               output y[n] = o[n]
             }",
         ] {

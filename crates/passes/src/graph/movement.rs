@@ -124,8 +124,7 @@ pub fn no_larger(a: &[Dim], b: &[Dim], symbols: &Symbols) -> bool {
 /// How many elements a shape has if sizes that only the run tells are `size`, or as near to it as their bounds let them be.
 #[must_use]
 pub fn elements_at(shape: &[Dim], symbols: &Symbols, size: i64) -> Option<i64> {
-    let of = |symbol| symbols.get(symbol).map(|s| size.clamp(s.min, s.max.unwrap_or(size).max(s.min)));
-    shape.iter().cloned().product::<IndexExpr>().eval(&of, &|_| None)
+    shape.iter().try_fold(1i64, |all, extent| Some(all.saturating_mul(extent.at_size(symbols, size)?.max(0))))
 }
 
 /// The tensor of a constant node.

@@ -13,7 +13,7 @@ use infc_ir::scalar::{BinaryOp, Load, ScalarOp, Source};
 
 /// Conditions outside of which what a stage sums is zero, as a factor of it is padding and the other one a weight; none if there
 /// is no such factor. (Zero times a weight that is infinite or no number counts as zero, as for taps that never meet anything else.)
-pub(super) fn padded_by(kernel: &Kernel, stage: StageId) -> Vec<Bound> {
+pub(crate) fn padded_by(kernel: &Kernel, stage: StageId) -> Vec<Bound> {
     let s = &kernel.stages[stage];
     let is_sum = s.reducer.as_ref().and_then(|reducer| reducer.as_binary()) == Some(BinaryOp::Add);
     let &[result] = &s.results[..] else { return Vec::new() };

@@ -109,17 +109,12 @@ fn share_of_padding(
 ) -> Option<f64> {
     let stage = &kernel.stages[id];
     let moving: Vec<usize> = (0..stage.axes.len()).filter(|&a| bound.expr.uses_var(VarId::from_index(a))).collect();
-    let at_size = |e: &IndexExpr, size: i64| {
-        let symbols = &kernel.symbols;
-        let of = |symbol| symbols.get(symbol).map(|s| size.clamp(s.min, s.max.unwrap_or(size).max(s.min)));
-        e.eval(&of, &|_| None)
-    };
     let is_usual = |&size: &i64| {
-        let points = |&a: &usize| at_size(&stage.axes[a].extent, size).unwrap_or(0);
+        let points = |&a: &usize| stage.axes[a].extent.at_size(&kernel.symbols, size).unwrap_or(0);
         moving.iter().filter(|&&a| stage.axes[a].kind == AxisKind::Parallel).all(|a| points(a) >= USUAL_POINTS)
     };
     let size = SIZES.into_iter().find(is_usual).unwrap_or(SIZES[0]);
-    let number = |e: &IndexExpr| at_size(e, size);
+    let number = |e: &IndexExpr| e.at_size(&kernel.symbols, size);
     let extents: Vec<i64> = moving.iter().map(|&a| number(&stage.axes[a].extent)).collect::<Option<_>>()?;
     // What else is summed is taken to be inside of the loop.
     let points = |(&a, &extent): (&usize, &i64)| match stage.axes[a].kind {
