@@ -32,10 +32,10 @@ pub(super) const OPERATORS: &[Operator] =
 /// Longer axes are not resized through tables.
 const MAX_TABLE: i64 = 1 << 22;
 
-/// Elements that a sum of look-ups is written out for.
+/// Elements that a sum of look-ups is written out for, by judgement.
 const MOST_TAPS: i64 = 32;
 
-/// Multiply-adds of a product that take as long as a look-up, by what gathers take.
+/// Multiply-adds of a product that take as long as a look-up: by judgement, a vector's lanes are gathered one by one.
 const LOOK_UP: i64 = 16;
 
 /// The scales are two attributes before opset 7, one list before opset 9, and an input from then on.

@@ -19,7 +19,8 @@ use infc_ir::scalar::Const;
 use infc_ir::symbol::Symbols;
 use std::collections::BTreeMap;
 
-/// What sizes that only the run tells are taken to be, where it depends on them which of two shapes is the smaller one.
+/// What sizes that only the run tells are taken to be, where it depends on them which of two shapes is the smaller one. By
+/// judgement: windows are short beside it.
 const USUAL_SIZE: i64 = 1024;
 
 /// Copies that were made: by the condition under which they are, what they are of, and how they see it.

@@ -42,7 +42,8 @@ pub(super) fn conv_transpose(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![add_bias(call, &product, 2)?])
 }
 
-/// More phases than these are not computed each by itself, as each is a kernel of its own.
+/// More phases than these are not computed each by itself, as each is a kernel of its own. With so many it was still quicker in all
+/// cases measured (docs/perf-log.md, "long kernels").
 const MOST_APART: i64 = 64;
 
 /// The phases along each axis, each by itself, if there are few and some have several taps. All in one product would read copies

@@ -187,7 +187,7 @@ impl Rule {
                 let (first, last) = self.neighbours(axis.scale);
                 let mut taps = vec![(Vec::new(), Vec::new()); (last - first + 1) as usize];
                 for x in positions {
-                    let at = |tap: usize| x.floor() as i64 + first + tap as i64;
+                    let at = |tap: usize| (x.floor() as i64).saturating_add(first + tap as i64);
                     let is_inside = |tap: usize| (0..axis.input).contains(&at(tap));
                     let is_counted = |tap: usize| !self.exclude_outside || is_inside(tap);
                     let weight =
