@@ -65,6 +65,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Whether an entry is not for the extents that inputs have, though a special case of it may be.
+    pub(crate) fn is_of_dims(&self) -> bool {
+        matches!(self.code, "runtime::assumption-failed" | "runtime::unmet-requirement")
+    }
+
     fn new(code: &'static str, error: &dyn Error, help: Option<String>, exit: Exit) -> Self {
         let message = error.to_string();
         let mut causes: Vec<String> = Vec::new();

@@ -7,7 +7,7 @@ use crate::CompileError;
 use infc_artifact::{Entry, FixedSymbol, Specialization};
 use infc_frontend_onnx::{DimChoice, ImportError, ImportOptions};
 use infc_ir::entity::{SymbolId, ValueId};
-use infc_ir::graph::{Definition, Graph, SymbolSource};
+use infc_ir::graph::{Assumption, BROADCAST_EXTENTS, Definition, Graph, Relation, SymbolSource};
 use infc_ir::index::Dim;
 use infc_ir::op::Op;
 use infc_ir::symbol::Symbol;
@@ -16,6 +16,9 @@ use std::fmt;
 
 /// More would be more code than anybody wants in one file: each case is compiled for every target.
 pub const MAX_SPECIAL_CASES: usize = 16;
+
+/// Nodes of graphs for which cases that nobody has asked for cost little.
+const FEW_NODES: usize = 100;
 
 /// Values of dims by name, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,21 +102,25 @@ pub(crate) fn check(graph: &Graph, case: &SpecialCase) -> Result<(), CompileErro
     Ok(())
 }
 
-/// Values of dims that a graph is not for, though the model may be: where a `Squeeze` without axes has to leave an extent, the
-/// graph requires that it is not 1, since there would be an axis less.
+/// Values of dims that a graph is not for, though the model may be. Where a `Squeeze` without axes has to leave an extent, the
+/// graph requires that it is not 1, since there would be an axis less. Where extents of two dims are broadcast to each other,
+/// it takes them to be equal, and either may be 1 instead; that is left to who asks for it in graphs of more than
+/// [`FEW_NODES`].
 pub(crate) fn left_out(graph: &Graph) -> Vec<(String, i64)> {
-    let mut found = Vec::new();
-    for requirement in graph.requires.iter().filter(|requirement| !requirement.equal) {
+    let name = |dim: &Dim| dim.as_symbol().filter(|&s| is_dim(graph, s)).map(|s| graph.symbols[s].name.clone());
+    let squeezed = graph.requires.iter().filter(|requirement| !requirement.equal).flat_map(|requirement| {
         let sides = [(&requirement.left, &requirement.right), (&requirement.right, &requirement.left)];
-        for (dim, value) in sides {
-            if let (Some(symbol), Some(value)) = (dim.as_symbol(), value.as_const())
-                && is_dim(graph, symbol)
-            {
-                let value = (graph.symbols[symbol].name.clone(), value);
-                if !found.contains(&value) {
-                    found.push(value);
-                }
-            }
+        sides.into_iter().filter_map(|(dim, value)| Some((name(dim)?, value.as_const()?)))
+    });
+    let is_broadcast = |a: &&Assumption| a.what == BROADCAST_EXTENTS && a.relation == Relation::Equal;
+    let repeated = graph.assumptions.iter().filter(is_broadcast).flat_map(|assumption| {
+        let both = name(&assumption.left).zip(name(&assumption.right)).filter(|_| graph.nodes.len() <= FEW_NODES);
+        both.into_iter().flat_map(|(left, right)| [(left, 1), (right, 1)])
+    });
+    let mut found = Vec::new();
+    for value in squeezed.chain(repeated) {
+        if !found.contains(&value) {
+            found.push(value);
         }
     }
     found

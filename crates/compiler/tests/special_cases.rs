@@ -410,6 +410,37 @@ fn what_a_squeeze_leaves_out_is_a_case_of_its_own() {
     assert_eq!(cases, ["N=1,S=2", "N=1,S=1", "S=2", "N=1", "S=1"]);
 }
 
+/// Extents of two dims that meet are taken to be equal, and either may be 1.
+#[test]
+fn what_is_broadcast_has_cases_in_which_it_repeats() {
+    let net = || {
+        Net::new(17)
+            .input("x", DType::F32, &["A", "B"])
+            .input("y", DType::F32, &["C", "D"])
+            .node("Mul", &["x", "y"], &["z"], &[])
+            .output("z")
+    };
+    let compilation = compiled(net(), &CompileOptions::default());
+    let mut cases = compilation.report.special_cases.iter().map(|c| c.case.to_string()).collect::<Vec<_>>();
+    cases.sort();
+    assert_eq!(cases, ["A=1", "A=1,B=1", "A=1,D=1", "B=1", "B=1,C=1", "C=1", "C=1,D=1", "D=1"]);
+    let mut session = net::session(&compilation);
+    for ([a, b], [c, d]) in [([3, 4], [3, 4]), ([3, 4], [1, 4]), ([3, 1], [1, 4]), ([1, 1], [3, 4]), ([1, 4], [3, 1])] {
+        let (x, y) = (floats(&[a, b], 1), floats(&[c, d], 2));
+        let at = |t: &Tensor, shape: [usize; 2], [i, j]: [usize; 2]| {
+            t.elements::<f32>().expect("floats")[i.min(shape[0] - 1) * shape[1] + j.min(shape[1] - 1)]
+        };
+        let shape = [a.max(c), b.max(d)];
+        let expected = (0..shape[0] * shape[1]).map(|n| [n / shape[1], n % shape[1]]);
+        let expected: Vec<f32> = expected.map(|n| at(&x, [a, b], n) * at(&y, [c, d], n)).collect();
+        let found = session.run_owned(&[&x, &y]).expect("runs");
+        assert_eq!(found, [Tensor::from_elements(&shape, &expected).expect("as many")], "{a}x{b} and {c}x{d}");
+    }
+    // Neither is 1.
+    let error = session.run_owned(&[&floats(&[3, 4], 1), &floats(&[2, 4], 2)]).expect_err("it does not fit");
+    assert_eq!(error.code(), "runtime::assumption-failed");
+}
+
 /// A large batch is run in slices, in a smaller arena, as if each point had been run by itself; who observes a run sees it
 /// whole.
 #[test]

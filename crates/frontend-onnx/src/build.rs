@@ -30,7 +30,7 @@ use crate::error::Problem;
 use crate::tracked::Tracked;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{OriginId, ScalarId, SymbolId, ValueId, VarId};
-use infc_ir::graph::{Graph, Port, SymbolSource, TensorType};
+use infc_ir::graph::{BROADCAST_EXTENTS, Graph, Port, SymbolSource, TensorType};
 use infc_ir::index::{Dim, Facts, IndexExpr, Ranges};
 use infc_ir::kernel::Reducer;
 use infc_ir::op::{ConcatOp, ContractOp, GatherOp, MapOp, Op, ReduceOp, ScanOp, ViewOp};
@@ -329,6 +329,8 @@ impl Builder {
         let mut extents: Vec<Option<Dim>> = vec![None; 256];
         for (label, extent) in lhs_labels.iter().zip(lhs.shape()).chain(rhs_labels.iter().zip(rhs.shape())) {
             match &extents[usize::from(*label)] {
+                // Batches of matrices are broadcast to each other.
+                Some(known) if output.contains(label) => self.require_equal(BROADCAST_EXTENTS, known, extent)?,
                 Some(known) => self.require_equal("contracted extents", known, extent)?,
                 None => extents[usize::from(*label)] = Some(extent.clone()),
             }
@@ -413,6 +415,7 @@ impl Builder {
     /// A running fold along an axis.
     pub(crate) fn scan(&mut self, x: &Tracked, op: ScanOp) -> Result<Tracked> {
         types::check_computable(x.dtype())?;
+        types::check_body(&op.reducer.combine)?;
         let value = self.value(x)?;
         self.add(Op::Scan(op), &[value], x.ty().clone())
     }

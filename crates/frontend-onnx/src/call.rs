@@ -61,6 +61,16 @@ impl Call<'_> {
         dims.iter().map(|dim| self.build.size(what, dim)).collect::<Result<_>>().map(Some)
     }
 
+    /// Takes the numbers of input `index` for integers, whatever their type is: in opset 1 some are floats.
+    pub(crate) fn take_for_integers(&mut self, index: usize) -> Result<()> {
+        if let Some(Some(input)) = self.inputs.get_mut(index)
+            && input.dtype().is_float()
+        {
+            *input = self.build.cast(input, DType::I64)?;
+        }
+        Ok(())
+    }
+
     /// The integers of input `index` as extents.
     pub(crate) fn sizes(&mut self, index: usize, what: &'static str) -> Result<Vec<Dim>> {
         self.optional_sizes(index, what)?.ok_or(Problem::MissingInput { index })

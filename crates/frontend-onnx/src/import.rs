@@ -11,6 +11,7 @@ mod scans;
 mod scope;
 mod settled;
 mod steps;
+mod wider;
 
 pub use inputs::{DimChoice, ImportOptions, ShapeDim};
 
@@ -149,7 +150,9 @@ fn attempt<'m>(
     }
     let mut scopes = Scopes::new(Graph { name: graph.name().to_owned(), ..Graph::default() }, graph);
     scopes.build().strict = options.strict;
-    let mut importer = Importer { model, custom_ops, scopes, assumptions, demand, producers: Producers::new() };
+    let producers = Producers::new();
+    let mut importer =
+        Importer { model, custom_ops, scopes, assumptions, demand, producers, takes_states_to_stay: false };
     inputs::add(model, options, importer.demand, &mut importer.scopes)?;
     match lost {
         Some(lost) => importer.all_problems(graph, model.order(), lost),
@@ -194,6 +197,9 @@ struct Importer<'m, 'a> {
     demand: &'a mut Demand,
     /// Of the values computed so far.
     producers: Producers<'m>,
+    /// Whether states of a `Loop` keep their extents where that cannot be proven: else they may grow or shrink, and the host
+    /// evaluates the loop.
+    takes_states_to_stay: bool,
 }
 
 impl<'m> Importer<'m, '_> {
@@ -323,6 +329,13 @@ impl<'m> Importer<'m, '_> {
         }
         let build = self.scopes.build();
         build.return_to(state);
+        let state = build.state();
+        let mut call = Call { node, opset: node_ref.opset, inputs: inputs.clone(), build, wanted: Cell::default() };
+        if let Some(outputs) = wider::import(&mut call, node_ref, graph, operator, &problem)? {
+            return Ok(outputs);
+        }
+        let build = self.scopes.build();
+        build.return_to(state);
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
         let outputs = host::import(&mut call, node_ref, graph, Some(&problem))?;
         outputs.ok_or_else(|| in_node(problem))
@@ -364,10 +377,20 @@ impl<'m, 'a> Importer<'m, 'a> {
             }
             _ => return Err(error),
         };
-        match node.op_type() {
-            "Loop" | "Scan" => self.held(node, node_ref, inputs, &reason).ok().flatten().ok_or(error),
-            _ => Err(error),
+        if !matches!(node.op_type(), "Loop" | "Scan") {
+            return Err(error);
         }
+        if let Some(outputs) = self.held(node, node_ref, inputs.clone(), &reason).ok().flatten() {
+            return Ok(outputs);
+        }
+        if !matches!(&error, ImportError::Node { node, problem } if is_of_state(node, problem)) {
+            return Err(error);
+        }
+        // Nobody else can: what has to be so for kernels is checked when the model runs.
+        self.takes_states_to_stay = true;
+        let outputs = import(self, node, node_ref, inputs);
+        self.takes_states_to_stay = false;
+        outputs.map_err(|_| error)
     }
 }
 

@@ -126,6 +126,9 @@ pub enum Relation {
     AtMost,
 }
 
+/// What [`Assumption::what`] says of extents of operands that are broadcast to each other: they are equal, unless one is 1.
+pub const BROADCAST_EXTENTS: &str = "broadcast extents";
+
 /// What the graph takes for granted of its dims because it cannot be proven; it is checked before a model runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumption {

@@ -10,6 +10,22 @@ fn words(shape: &[usize], words: &[&str]) -> Tensor {
     Tensor::from_strings(shape, words.iter().map(|w| (*w).to_owned()).collect()).unwrap()
 }
 
+/// Values of PyTorch 2.15's `grid_sample` with `bicubic` and `border`: each of the four elements around is moved to the border
+/// by itself.
+#[test]
+fn cubic_grids_end_at_the_border() {
+    let squares: Vec<f32> = (0..12).map(|n| (n * n) as f32 / 8.0).collect();
+    let (x, places) = (t(&[1, 1, 3, 4], &squares), [-1.2f32, -0.9, 1.1, 1.3, 0.4, -1.1, -3.0, 2.5]);
+    let grid = t(&[1, 1, 4, 2], &places);
+    let expected = [[-0.221_906_92, 15.265_15, 0.453_597_84, 8.0], [0.101_423_606, 16.339_57, 0.322_359_11, 8.0]];
+    for (align, expected) in expected.iter().enumerate() {
+        let sample = op("GridSample", 20).with("mode", "cubic").with("padding_mode", "border");
+        let found = floats(&sample.with("align_corners", align as i64).run(&[&x, &grid]));
+        let is_near = |(found, expected): (&f32, &f32)| (found - expected).abs() < 1e-4;
+        assert!(found.iter().zip(expected).all(is_near), "{found:?} instead of {expected:?}");
+    }
+}
+
 #[test]
 fn transpose_moves_every_kind_of_element() {
     let transpose = op("Transpose", 13);

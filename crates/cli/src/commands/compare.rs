@@ -127,9 +127,12 @@ pub(crate) fn run(arguments: CompareArgs, console: &Console) -> Result<Exit, Fai
             Ok::<_, Failure>(DataSetReport { name, special_case, outputs: outputs.collect() })
         };
         let chosen = run(&mut session)?;
-        // It carries its own states, so it runs on all data.
-        let in_general = general.as_mut().map(&mut run).transpose()?;
         let is_special = chosen.special_case.is_some();
+        // It carries its own states, so it runs on all data that it is for.
+        let in_general = match general.as_mut().map(&mut run) {
+            Some(Err(failure)) if is_special && failure.is_of_dims() => None,
+            ran => ran.transpose()?,
+        };
         reports.push(chosen);
         reports.extend(in_general.filter(|_| is_special));
     }

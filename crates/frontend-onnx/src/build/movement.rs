@@ -5,6 +5,7 @@ use super::{Builder, Result};
 use crate::tracked::Tracked;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::VarId;
+use infc_ir::graph::BROADCAST_EXTENTS;
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::Op;
 use infc_ir::scalar::Const;
@@ -41,7 +42,7 @@ impl Builder {
                 self.require_at_least("an extent that is repeated", extent, &target.minimum(&Dim::constant(1)))?;
                 index.push(IndexExpr::constant(0));
             } else {
-                self.require_equal("broadcast extents", extent, target)?;
+                self.require_equal(BROADCAST_EXTENTS, extent, target)?;
                 index.push(var(missing + n));
             }
         }

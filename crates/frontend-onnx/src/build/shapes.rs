@@ -3,7 +3,7 @@
 use super::{Builder, Result, check_storable};
 use crate::error::Problem;
 use crate::tracked::Tracked;
-use infc_ir::graph::{Assumption, Relation, Requirement, TensorType};
+use infc_ir::graph::{Assumption, BROADCAST_EXTENTS, Relation, Requirement, TensorType};
 use infc_ir::index::{Atom, Dim, Proof};
 
 /// The most axes a value may have.
@@ -199,7 +199,7 @@ impl Builder {
                 if self.facts.apply(slot).is_const(1) || self.may_repeat(slot, extent) {
                     *slot = extent.clone();
                 } else if !self.facts.apply(extent).is_const(1) && !self.may_repeat(extent, slot) {
-                    self.require_equal("broadcast extents", slot, extent)?;
+                    self.require_equal(BROADCAST_EXTENTS, slot, extent)?;
                     // Of two ways to say the same, the number is better.
                     if extent.as_const().is_some() {
                         *slot = extent.clone();

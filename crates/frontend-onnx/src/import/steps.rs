@@ -13,7 +13,7 @@ use crate::known::Item;
 use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
 use infc_ir::graph::TensorType;
-use infc_ir::index::Dim;
+use infc_ir::index::{Dim, Proof};
 use infc_ir::op::Op;
 use infc_ir::scalar::{BinaryOp, Const, ScalarOp};
 use infc_tensor::DType;
@@ -101,6 +101,16 @@ pub(super) struct Results {
 /// Always true.
 fn holds() -> Tracked {
     Tracked::uniform(TensorType::new(DType::Bool, Vec::new()), Item::int(1))
+}
+
+/// Fails if a state may have other extents after a step than before it.
+fn stays(build: &Builder, before: &Tracked, after: &Tracked) -> Result<(), Problem> {
+    let (before, after) = (build.restated(before.shape()), build.restated(after.shape()));
+    let is_same = |(before, after): (&Dim, &Dim)| build.ranges().eq(before, after) == Proof::Yes;
+    if before.len() == after.len() && before.iter().zip(&after).all(is_same) {
+        return Ok(());
+    }
+    Err(mismatch("a state that keeps its extents", &after))
 }
 
 /// The truth of a value, if it is known.
@@ -228,6 +238,11 @@ impl<'m> Importer<'m, '_> {
         if body.is_loop {
             let condition = outputs.remove(0);
             outputs = body.without_fixed(outputs);
+            if !self.takes_states_to_stay {
+                let build = self.scopes.build();
+                let mut states = inputs.iter().zip(&outputs).take(firsts.len() - nameless);
+                states.try_for_each(|(before, after)| stays(build, before, after)).map_err(&in_node)?;
+            }
             match body.condition {
                 Condition::OnData => {
                     let states = firsts.len() - 1;

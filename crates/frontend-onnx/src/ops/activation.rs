@@ -9,6 +9,7 @@ use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
 use infc_ir::op::CompositeKind;
 use infc_ir::scalar::{BinaryOp, Body, CompareOp, UnaryOp};
+use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Relu", 1, relu),
@@ -227,7 +228,10 @@ fn swiglu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 fn shrink(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (lambd, bias) = (call.float_or("lambd", 0.5)?, call.float_or("bias", 0.0)?);
     let x = call.input(0)?;
-    let result = call.build.compute(&[&x], |body, p| {
+    let dtype = x.dtype();
+    // Bounds of integers may lie between them.
+    let wide = if dtype.is_int() { call.build.cast(&x, DType::F64)? } else { x };
+    let result = call.build.compute(&[&wide], |body, p| {
         let x = p[0];
         let (up, down, zero) = (add(body, x, bias), add(body, x, -bias), number(body, x, 0.0));
         let bound = number(body, x, lambd);
@@ -235,7 +239,7 @@ fn shrink(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         let inner = body.select(beyond, down, zero);
         split_at(body, x, -lambd, up, inner)
     })?;
-    Ok(vec![result])
+    Ok(vec![call.build.cast(&result, dtype)?])
 }
 
 /// `x·Φ(x)`, with the error function or its approximation by tanh.

@@ -9,7 +9,7 @@ use crate::known::Item;
 use crate::tracked::Tracked;
 use crate::truth;
 use infc_ir::access::{AccessMap, Bound};
-use infc_ir::graph::TensorType;
+use infc_ir::graph::{BROADCAST_EXTENTS, TensorType};
 use infc_ir::index::{Dim, IndexExpr, Proof};
 use infc_ir::scalar::{CompareOp, Const, ScalarOp, is_computable};
 use infc_tensor::DType;
@@ -66,14 +66,14 @@ fn expand_chosen(build: &mut Builder, x: &Tracked, target: &[Dim]) -> Result<Tra
         let result =
             build.size("an extent that is broadcast", &truth::either(&truth::equal(wanted, &one), extent, wanted))?;
         if extent.as_const().is_some_and(|d| d != 1) {
-            build.require_equal("broadcast extents", extent, &result)?;
+            build.require_equal(BROADCAST_EXTENTS, extent, &result)?;
             shape.push(extent.clone());
             index.push(var(n));
             continue;
         }
         // Either there is one element to repeat, or as many as there will be.
         let repeated = (result.clone() - extent.clone()) * (extent.clone() - 1);
-        build.require_equal("broadcast extents", &repeated, &Dim::constant(0))?;
+        build.require_equal(BROADCAST_EXTENTS, &repeated, &Dim::constant(0))?;
         index.push(var(n).minimum(&(extent.clone() - 1)));
         shape.push(result);
     }
@@ -83,6 +83,10 @@ fn expand_chosen(build: &mut Builder, x: &Tracked, target: &[Dim]) -> Result<Tra
 /// Repeats along each axis; before opset 6 along one, which is an input.
 fn tile(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
+    if call.opset < 6 {
+        call.take_for_integers(1)?;
+        call.take_for_integers(2)?;
+    }
     let mut repeats = call.sizes(1, "how often an axis is repeated")?;
     if call.opset < 6 {
         let given = call.dims(2, "the axis that is repeated")?;

@@ -139,8 +139,12 @@ pub(super) fn quantize_linear(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     if !dtype.is_int() && (!dtype.is_float() || is_computable(dtype)) {
         return Err(Problem::UnsupportedType { expected: "integers, or floats of at most 8 bits", found: dtype });
     }
-    let precision = call.dtype("precision")?.unwrap_or(scale.dtype());
-    require_float(&scale)?;
+    // Quotients by integers are floats that hold either.
+    let of_scale = if scale.dtype().is_int() { DType::F64 } else { scale.dtype() };
+    let precision = call.dtype("precision")?.unwrap_or(of_scale);
+    if !scale.dtype().is_int() {
+        require_float(&scale)?;
+    }
     if !matches!(precision, DType::F64 | DType::F32 | DType::F16 | DType::BF16) {
         return Err(Problem::UnsupportedType { expected: "floats", found: precision });
     }

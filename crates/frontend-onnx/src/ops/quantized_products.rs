@@ -1,7 +1,8 @@
 //! Products of quantised operands: `MatMulInteger`, `ConvInteger`, `QLinearMatMul`, `QLinearConv`.
 //!
 //! All are a contraction in i32 of operands without their zero points, so that padding is zero. What `QLinear*` adds is
-//! the requantisation: the sum times `x_scale·w_scale / y_scale` in f32, rounded half to even, shifted, saturated.
+//! the requantisation: the sum times `x_scale·w_scale / y_scale` in f32, rounded half to even, shifted, saturated. Operands of
+//! `QLinearMatMul` may be floats of a byte (opset 21), which are multiplied in f32.
 
 use super::Operator;
 use super::conv::{add_bias, convolve, require_same_rank};
@@ -107,16 +108,45 @@ pub(super) fn requantized(build: &mut Builder, sum: &Tracked, multiplier: &Track
     })
 }
 
+/// The sums of a product of which a factor has floats of a byte, in f32.
+fn float_sums(call: &mut Call<'_>, left: [usize; 2], right: [usize; 2]) -> Result<Tracked> {
+    let mut operand = |[x, zero]: [usize; 2], rows: bool| -> Result<Tracked> {
+        let x = call.input(x)?;
+        let x = call.build.cast(&x, DType::F32)?;
+        let Some(zero) = some_zero(call.optional(zero)) else { return Ok(x) };
+        let zero = call.build.cast(&zero, DType::F32)?;
+        let zero = of_lines(call.build, &zero, x.rank(), rows)?;
+        call.build.map_over(x.shape().to_vec(), &[&x, &zero], |body, p| body.binary(BinaryOp::Sub, p[0], p[1]))
+    };
+    let (a, b) = (operand(left, true)?, operand(right, false)?);
+    product(call.build, &a, &b, DType::F32)
+}
+
+/// A sum times the multiplier, shifted and converted to the zero point's type, floats of a byte.
+fn refloated(build: &mut Builder, sum: &Tracked, multiplier: &Tracked, zero: &Tracked) -> Result<Tracked> {
+    let dtype = zero.dtype();
+    let zero = build.cast(zero, DType::F32)?;
+    let scaled = build.map_over(sum.shape().to_vec(), &[sum, multiplier, &zero], |body, p| {
+        let sum = body.cast(DType::F32, p[0]);
+        let scaled = body.binary(BinaryOp::Mul, sum, p[1]);
+        body.binary(BinaryOp::Add, scaled, p[2])
+    })?;
+    build.cast(&scaled, dtype)
+}
+
 fn qlinear_matmul(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let sums = matmul_sums(call, [0, 2], [3, 5])?;
+    let (a, b, zero) = (call.input(0)?, call.input(3)?, call.input(7)?);
+    let sum = if a.dtype().is_float() || b.dtype().is_float() { float_sums } else { matmul_sums };
+    let sums = sum(call, [0, 2], [3, 5])?;
     let rank = sums.rank();
     let mut lines = |index: usize, rows: bool| -> Result<Tracked> {
         let parameter = call.input(index)?;
         of_lines(call.build, &parameter, rank, rows)
     };
-    let [a, b, y, zero] = [lines(1, true)?, lines(4, false)?, lines(6, true)?, lines(7, true)?];
+    let [a, b, y, zero_lines] = [lines(1, true)?, lines(4, false)?, lines(6, true)?, lines(7, true)?];
     let multiplier = multiplier(call.build, &a, &b, &y)?;
-    Ok(vec![requantized(call.build, &sums, &multiplier, &zero)?])
+    let quantise = if zero.dtype().is_float() { refloated } else { requantized };
+    Ok(vec![quantise(call.build, &sums, &multiplier, &zero_lines)?])
 }
 
 /// `QLinearConv` of `x`, which stands for input 0, with channels second.

@@ -20,7 +20,7 @@ pub(super) use computed::polynomial;
 use computed::{Along, resize_along};
 use coordinates::{Axis, Rule, Taps, fit};
 use infc_ir::index::{Dim, IndexExpr};
-use infc_ir::scalar::BinaryOp;
+use infc_ir::scalar::{BinaryOp, UnaryOp};
 use infc_tensor::{DType, Tensor};
 use targets::{
     SCALES, Target, crop_targets, set_regions, targets_from_scales, targets_from_sizes, targets_from_told_scales,
@@ -111,7 +111,9 @@ fn apply(call: &mut Call<'_>, x: &Tracked, targets: &[Target], rule: &Rule) -> R
         result = call.build.map(&[&result], |body, p| {
             let (least, most) = (smallest_value(dtype).to_f64(), largest_value(dtype).to_f64());
             let (least, most) = (body.constant(body.dtype(p[0]), least), body.constant(body.dtype(p[0]), most));
-            let capped = body.binary(BinaryOp::Min, p[0], most);
+            // As ONNX Runtime does: towards zero, but where many elements are weighed.
+            let whole = if rule.antialias { body.unary(UnaryOp::Round, p[0]) } else { p[0] };
+            let capped = body.binary(BinaryOp::Min, whole, most);
             body.binary(BinaryOp::Max, capped, least)
         })?;
     }

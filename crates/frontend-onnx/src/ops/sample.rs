@@ -176,6 +176,15 @@ fn settle(body: &mut Body, at: ScalarId, extent: &Dim, interpolation: Interpolat
     let at = if interpolation == Interpolation::Nearest { body.unary(UnaryOp::Round, at) } else { at };
     match outside {
         Outside::Zero => at,
+        // Each of four elements is moved by itself, as PyTorch and ONNX Runtime do: two elements outside all are the one at the
+        // border.
+        Outside::Border { .. } if matches!(interpolation, Interpolation::Cubic(_)) => {
+            let (low, high) = (body.constant(body.dtype(at), -2.0), size(body, extent, at));
+            let one = body.constant(body.dtype(at), 1.0);
+            let high = body.binary(BinaryOp::Add, high, one);
+            let at = body.binary(BinaryOp::Min, at, high);
+            body.binary(BinaryOp::Max, at, low)
+        }
         Outside::Border { at_centres } => {
             // What lies between the first element and its edge stays there: all of its neighbours are clamped.
             let (low, high) = edges(body, at, extent, at_centres);

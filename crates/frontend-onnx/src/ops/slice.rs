@@ -172,6 +172,9 @@ fn split(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let axis = call.axis("axis", 0, x.rank())?;
     let extent = x.shape()[axis].clone();
+    if call.opset < 2 {
+        call.take_for_integers(1)?;
+    }
     let attribute = match call.opset {
         ..13 => call.ints("split")?.map(|list| list.iter().map(|&v| Dim::constant(v)).collect()),
         _ => None,

@@ -43,6 +43,18 @@ pub(super) fn fresh(base: &str, taken: &mut HashSet<String>) -> String {
     name
 }
 
+/// Gives nodes that share a name, as those of a function that was called twice may, names of their own.
+pub(super) fn part(graph: &mut GraphProto, taken: &mut HashSet<String>) {
+    for node in &mut graph.node {
+        if !node.name().is_empty() {
+            node.name = Some(fresh(node.name(), taken));
+        }
+        for attribute in &mut node.attribute {
+            attribute.g.iter_mut().chain(&mut attribute.graphs).for_each(|graph| part(graph, taken));
+        }
+    }
+}
+
 /// What a name stands for after all replacements: chains are followed to their end.
 fn resolved<'a>(name: &'a str, map: &'a HashMap<String, String>) -> &'a str {
     let mut name = name;

@@ -6,6 +6,7 @@ use infc_frontend_onnx::{DimChoice, ImportOptions, LoadOptions, Model, encode, i
 use infc_ir::interp::run_graph;
 use infc_tensor::{DType, Tensor};
 use prost::Message;
+use std::collections::HashSet;
 use std::fs;
 
 #[track_caller]
@@ -275,6 +276,14 @@ fn calls_are_written_out_unless_they_mean_other_opsets() {
     assert_eq!(operators(&other_opset), ["F"]);
     same(&model(17), &same_opset, &[], &count(&[3]));
     same(&model(13), &other_opset, &[], &count(&[3]));
+    // Nodes of a function that is called twice have names of their own.
+    let mut twice = Builder::new(17).import_opset("my", 1).f32("x", &[3]);
+    let nodes = vec![named("n", node("Neg", &["a"], &["t"], &[])), named("n", node("Exp", &["t"], &["b"], &[]))];
+    twice.model.functions = vec![FunctionProto { node: nodes, ..function(17) }];
+    let call = |from: &str, to: &str| NodeProto { domain: Some("my".to_owned()), ..node("F", &[from], &[to], &[]) };
+    let simplified = simple(&twice.node(call("x", "c")).node(call("c", "y")).output("y"));
+    let names: HashSet<&str> = graph(&simplified).node.iter().map(|node| node.name()).collect();
+    assert_eq!((operators(&simplified).len(), names.len()), (4, 4), "{names:?}");
 }
 
 #[test]

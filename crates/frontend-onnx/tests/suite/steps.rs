@@ -356,6 +356,33 @@ fn what_only_the_run_would_tell_is_refused() {
     refused(&looped(16, &Tensor::scalar(3i64), "true", none), "onnx::shape-mismatch");
 }
 
+/// A state that a step makes longer, or turns round, is nobody's reason to ask inputs for other extents: the host evaluates the
+/// loop, whatever they are.
+#[test]
+fn states_that_change_their_extents_ask_nothing_of_inputs() {
+    let of = |nodes: Vec<NodeProto>, inputs: &[(&str, [&str; 2])]| {
+        let graph =
+            body(&["n", "c", "state"], [nodes, vec![node("Identity", &["c"], &["on"], &[])]].concat(), &["on", "next"]);
+        let mut model = Builder::new(16).input("count", DType::I64, &[]);
+        for (name, extents) in inputs {
+            model = model.input(name, DType::F32, &extents.map(Extent::Named));
+        }
+        model
+            .initializer("true", &Tensor::from_bools(&[], &[true]).expect("one"))
+            .node(node("Loop", &["count", "true", "x"], &["y"], &[("body", graph)]))
+            .output("y")
+    };
+    let steps = Tensor::scalar(2i64);
+    let grows = vec![node("Concat", &["state", "z"], &["next"], &[("axis", Value::Int(0))])];
+    let grows = of(grows, &[("x", ["a", "w"]), ("z", ["b", "w"])]);
+    let (x, z) = (tensor(&[1, 2], &[1.0, 2.0]), tensor(&[2, 2], &[3.0, 4.0, 5.0, 6.0]));
+    let grown = tensor(&[5, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 3.0, 4.0, 5.0, 6.0]);
+    runs_with_host(&grows, &[steps.clone(), x, z], &[grown]);
+    let turns = of(vec![node("Transpose", &["state"], &["next"], &[])], &[("x", ["a", "b"])]);
+    runs_with_host(&turns, &[steps, counting(&[2, 3])], &[counting(&[2, 3])]);
+    runs_with_host(&turns, &[Tensor::scalar(1i64), counting(&[1, 3])], &[counting(&[3, 1])]);
+}
+
 /// Bags of an embedding, as torch's older exporter writes them: which rows a step looks up and adds is data.
 fn bags(declared: bool) -> Builder {
     let nodes = vec![

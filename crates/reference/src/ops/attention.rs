@@ -6,7 +6,7 @@ use super::softmax::softmax_in_place;
 use crate::call::{Call, one};
 use crate::error::{EvalError, Result};
 use crate::limits::{check_work, checked_len};
-use crate::numeric::{Scalar, rounded_half, write_floats};
+use crate::numeric::{Scalar, read_as_f64, rounded_half, write_floats};
 use crate::shape::{self, Strided};
 use infc_tensor::{DType, Tensor};
 
@@ -124,7 +124,7 @@ fn mask(call: &Call<'_>, full: [usize; 4]) -> Result<Option<(Vec<f64>, Vec<usize
         let bools = mask.bytes().iter().map(|&b| if b == 0 { f64::NEG_INFINITY } else { 0.0 });
         bools.collect()
     } else {
-        f64::read(mask)?
+        read_as_f64(mask)?
     };
     Ok(Some((values, mask.shape().to_vec())))
 }

@@ -125,8 +125,10 @@ fn print_strings(tensor: &Tensor) -> Result<Tensor> {
             .iter()
             .map(|v| print_float(f64::from(*v), v.to_string(), format!("{v:e}")))
             .collect(),
+        // All of them are values of f32, whose digits are enough.
         dtype if dtype.is_float() => {
-            f64::read(tensor)?.into_iter().map(|v| print_float(v, v.to_string(), format!("{v:e}"))).collect()
+            let values = f64::read(tensor)?.into_iter().map(|v| v as f32);
+            values.map(|v| print_float(f64::from(v), v.to_string(), format!("{v:e}"))).collect()
         }
         DType::Bool => tensor.bytes().iter().map(|&b| if b != 0 { "True" } else { "False" }.to_owned()).collect(),
         _ => i128::read(tensor)?.into_iter().map(|v| v.to_string()).collect(),

@@ -104,11 +104,13 @@ pub(crate) fn quantize_linear(call: &Call<'_>) -> Result<Vec<Tensor>> {
         Some(precision) if precision.is_float() => precision,
         Some(dtype) => return Err(EvalError::UnsupportedType { dtype }),
         None if scale.dtype() == DType::F8E8M0 => DType::F32,
+        // Quotients by integers are floats that hold either.
+        None if scale.dtype().is_int() => DType::F64,
         None => scale.dtype(),
     };
     let granularity = Granularity::new(call, x, scale)?;
     let zeros = zero_points(zero, scale, 2)?;
-    let scales = f64::read(scale)?;
+    let scales = read_as_f64(scale)?;
     let quotients = read_as_f64(x)?.into_iter().enumerate().map(|(flat, v)| {
         let i = granularity.index(flat);
         (round_to(precision, v / scales[i]), zeros[i])

@@ -216,6 +216,10 @@ fn resample(x: &Tensor, plans: &[AxisPlan], sampling: &Sampling<'_>, extrapolati
         }
         values = next;
     }
+    // As ONNX Runtime does: towards zero, but where many elements are weighed.
+    if sampling.antialias && x.dtype().is_int() {
+        values.iter_mut().for_each(|value| *value = value.round_ties_even());
+    }
     one(write_f64_as(x.dtype(), &out, values.into_iter())?)
 }
 

@@ -45,13 +45,15 @@ impl Axis {
         low + if along > span { 2.0 * span - along } else { along }
     }
 
-    /// A point that lies outside, moved to where it is read.
-    fn settled(&self, x: f64) -> f64 {
+    /// A point that lies outside, moved to where it is read. Between four elements each is moved by itself, as PyTorch and ONNX
+    /// Runtime do: two elements outside all are the one at the border.
+    fn settled(&self, x: f64, is_cubic: bool) -> f64 {
         if x >= self.border.0 && x <= self.border.1 {
             return x;
         }
         match self.padding {
             Padding::Zeros => x,
+            Padding::Border if is_cubic => x.clamp(-2.0, self.len as f64 + 1.0),
             Padding::Border => self.clamped(x),
             Padding::Reflection => self.reflected(x),
         }
@@ -87,7 +89,7 @@ fn interpolated(plane: &[f64], axes: &[Axis], mode: &str, point: &[f64]) -> Resu
     // Flat positions (`None` in the padding) and weights of the taps, axis by axis.
     let mut taps = vec![(Some(0usize), 1.0)];
     for (axis, &x) in axes.iter().zip(point) {
-        let x = axis.settled(if mode == "nearest" { x.round_ties_even() } else { x });
+        let x = axis.settled(if mode == "nearest" { x.round_ties_even() } else { x }, mode.ends_with("cubic"));
         let base = x.floor();
         let (weights, first) = neighbours(mode, x - base)?;
         let mut next = Vec::with_capacity(taps.len() * weights.len());

@@ -160,14 +160,14 @@ pub(crate) fn shrink(call: &Call<'_>) -> Result<Vec<Tensor>> {
 
 pub(crate) fn is_nan(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    one(write_bools(x.shape(), f64::read(x)?.into_iter().map(f64::is_nan))?)
+    one(write_bools(x.shape(), read_as_f64(x)?.into_iter().map(f64::is_nan))?)
 }
 
 pub(crate) fn is_inf(call: &Call<'_>) -> Result<Vec<Tensor>> {
     let (negative, positive) = (call.flag("detect_negative", true)?, call.flag("detect_positive", true)?);
     let x = call.input(0)?;
     let is = |v: f64| (negative && v == f64::NEG_INFINITY) || (positive && v == f64::INFINITY);
-    one(write_bools(x.shape(), f64::read(x)?.into_iter().map(is))?)
+    one(write_bools(x.shape(), read_as_f64(x)?.into_iter().map(is))?)
 }
 
 pub(crate) fn not(call: &Call<'_>) -> Result<Vec<Tensor>> {

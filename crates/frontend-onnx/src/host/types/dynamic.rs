@@ -107,14 +107,14 @@ fn one_hot(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
 /// Without the axes that are folded, unless they are kept.
 fn reduce(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
     let x = t.call.input(0)?;
-    let count = len_of(t, 1)?;
-    let rank = if t.call.flag("keepdims", true)? {
-        x.rank()
-    } else if count == 0 {
+    if t.call.flag("keepdims", true)? {
+        return same_rank(t);
+    }
+    let rank = match len_of(t, 1)? {
         // No axes are all of them, or none.
-        if t.call.flag("noop_with_empty_axes", false)? { x.rank() } else { 0 }
-    } else {
-        x.rank().checked_sub(count).ok_or_else(|| mismatch(format!("{count} axes at least"), x.shape()))?
+        0 if t.call.flag("noop_with_empty_axes", false)? => x.rank(),
+        0 => 0,
+        count => x.rank().checked_sub(count).ok_or_else(|| mismatch(format!("{count} axes at least"), x.shape()))?,
     };
     numbered(t, 0, rank)
 }

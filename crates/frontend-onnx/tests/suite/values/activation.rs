@@ -1,6 +1,7 @@
 //! Activation functions and softmax.
 
-use super::{Case, floats, halves, ints};
+use super::{Case, floats, halves, integers, ints};
+use infc_tensor::Tensor;
 
 #[test]
 fn activations() {
@@ -30,6 +31,12 @@ fn activations() {
     Case::new("Selu", 16).data(floats(&[9])).float("alpha", 2.0).float("gamma", 3.0).agrees();
     Case::new("HardSigmoid", 16).data(floats(&[9])).float("alpha", 0.5).float("beta", 0.6).agrees();
     Case::new("Shrink", 16).data(floats(&[9])).float("lambd", 1.0).float("bias", 0.25).agrees();
+    // Bounds between integers.
+    for bias in [0.0, 1.5] {
+        let case = |x: Tensor| Case::new("Shrink", 16).data(x).float("lambd", 1.5).float("bias", bias);
+        case(ints(&[-4, -2, -1, 0, 1, 2, 3])).agrees();
+        case(integers::<u8>(&[9], 0, 8)).agrees();
+    }
     Case::new("ThresholdedRelu", 16).data(floats(&[9])).float("alpha", 0.2).agrees();
 }
 

@@ -1,6 +1,6 @@
 //! Attention and RotaryEmbedding.
 
-use super::{Case, floats, halves, ints};
+use super::{Case, floats, halves, integers, ints};
 use infc_tensor::{AlignedBytes, DType, Tensor};
 
 /// Queries and keys in heads of 4 features, values in heads of 3.
@@ -56,6 +56,8 @@ fn masks() {
         case(23, [3, 3], [5, 6]).data(floats(shape)).dynamic(&[0]).agrees();
         case(23, [3, 3], [5, 6]).data(bools(shape)).int("is_causal", 1).agrees();
     }
+    // Integers are added as they are.
+    case(23, [3, 3], [5, 6]).data(integers::<i8>(&[5, 6], -3, 3)).agrees();
     // A row that may attend to nothing is 0.
     let nothing = Tensor::zeros(DType::Bool, &[5, 6]).expect("zeros");
     case(23, [3, 3], [5, 6]).data(nothing).agrees();

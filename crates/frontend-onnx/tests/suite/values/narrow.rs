@@ -1,7 +1,7 @@
 //! Types that are stored and moved but not computed with: floats of at most a byte, integers narrower than one.
 
-use super::{Case, code, floats, floats_from, ints};
-use infc_tensor::{AlignedBytes, DType, Tensor, bf16, f16};
+use super::{Case, code, floats, floats_from, integers, ints};
+use infc_tensor::{AlignedBytes, DType, DTypeClass, Tensor, bf16, f16};
 
 const SMALL_FLOATS: [DType; 6] =
     [DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ, DType::F8E8M0, DType::F4E2M1];
@@ -152,6 +152,78 @@ fn narrow_elements_are_moved() {
         case("Split").constant(ints(&[2, 3])).int("axis", 1).outputs(2).agrees();
         // An initializer is unpacked where it is read.
         Case::new("Transpose", 25).constant(x).agrees();
+    }
+}
+
+/// Operators that ask something of elements, or put them where only the run says, compute with wider ones.
+#[test]
+fn narrow_elements_are_asked_and_placed() {
+    for dtype in narrow() {
+        let codes = all_codes(dtype);
+        let x = of_bytes(dtype, &[4, 2], &codes.bytes()[..dtype.storage_bytes(8).expect("a size")]);
+        let one = of_bytes(dtype, &[], &codes.bytes()[..1]);
+        let case = |op, opset| Case::new(op, opset).data(x.clone()).tolerance(0.0);
+        let one = match dtype.size_bits() {
+            8 => one,
+            bits => of_bytes(dtype, &[], &[codes.bytes()[0] & ((1u8 << bits) - 1)]),
+        };
+        case("Pad", 25).constant(ints(&[1, 0, 2, 1])).data(one).dynamic(&[0]).agrees();
+        case("Trilu", 25).data(Tensor::scalar(1i64)).agrees();
+        let update = of_bytes(dtype, &[2, 1, 2], &codes.bytes()[..dtype.storage_bytes(4).expect("a size")]);
+        let past = of_bytes(dtype, &[2, 2, 2], x.bytes());
+        let placed = Case::new("TensorScatter", 24).data(past).data(update).data(ints(&[1, 0]));
+        placed.int("axis", 1).tolerance(0.0).agrees();
+        if dtype.is_float() {
+            Case::new("IsNaN", 20).data(codes.clone()).agrees();
+            for positive in [0, 1] {
+                Case::new("IsInf", 20).data(codes.clone()).int("detect_positive", positive).agrees();
+            }
+        }
+    }
+}
+
+#[test]
+fn texts_become_narrow_elements_and_back() {
+    let texts = ["1", "0", "2", "-1"].map(str::to_owned);
+    for dtype in narrow() {
+        let signed = dtype.class() != DTypeClass::Unsigned && dtype != DType::F8E8M0;
+        let count = if signed { 4 } else { 3 };
+        let texts = Tensor::from_strings(&[count], texts[..count].to_vec()).expect("texts");
+        cast(texts.clone(), dtype).agrees();
+        Case::new("CastLike", 25).data(texts).data(all_codes(dtype)).agrees();
+        cast(all_codes(dtype), DType::String).agrees();
+    }
+}
+
+/// Floats of a byte are factors of a quantised product as they are, beside integers, too.
+#[test]
+fn products_of_small_floats_are_quantised_again() {
+    for dtype in &SMALL_FLOATS[..4] {
+        let small = |shape: &[usize], from: u8| {
+            let len = shape.iter().product::<usize>();
+            of_bytes(*dtype, shape, &(0..len as u8).map(|n| 0x28 + (n * 5 + from) % 16).collect::<Vec<_>>())
+        };
+        let zero = of_bytes(*dtype, &[], &[0]);
+        let bytes = |shape: &[usize]| integers::<i8>(shape, -100, 100);
+        let scale = |value: f32| Tensor::scalar(value);
+        let of = |a: Tensor, a_zero: Tensor, b: Tensor, b_zero: Tensor, y_zero: Tensor| {
+            let case = Case::new("QLinearMatMul", 21).data(a).constant(scale(0.5)).constant(a_zero);
+            let case = case.data(b).constant(scale(0.25)).constant(b_zero).constant(scale(0.125)).constant(y_zero);
+            case.agrees();
+        };
+        let whole = || Tensor::scalar(3i8);
+        of(small(&[3, 4], 0), zero.clone(), small(&[4, 2], 3), zero.clone(), zero.clone());
+        of(small(&[3, 4], 0), small(&[], 2), bytes(&[4, 2]), whole(), whole());
+        of(bytes(&[3, 4]), whole(), small(&[4, 2], 1), zero.clone(), zero.clone());
+        of(bytes(&[3, 4]), whole(), bytes(&[4, 2]), whole(), zero);
+    }
+}
+
+#[test]
+fn scales_may_be_integers() {
+    let x = integers::<i32>(&[3, 5], -40, 40);
+    for zero in [of_bytes(DType::I4, &[], &[0x01]), Tensor::scalar(2u8)] {
+        Case::new("QuantizeLinear", 23).data(x.clone()).constant(Tensor::scalar(4i32)).constant(zero).agrees();
     }
 }
 

@@ -16,6 +16,24 @@ const ALL: [&str; 10] = [
     "ReduceLogSumExp",
 ];
 
+/// Bools are no numbers, as all that a fold takes has to be.
+#[test]
+fn bools_have_no_running_sums() {
+    let bools = Tensor::from_bools(&[3], &[true, false, true]).expect("fits");
+    let case = Case::new("CumSum", 14).data(bools).constant(Tensor::scalar(0i64));
+    assert_eq!(case.refused().code(), "onnx::unsupported-type");
+}
+
+/// How many axes are folded may be known when the model runs, if they are kept.
+#[test]
+fn any_number_of_axes_is_folded_if_they_are_kept() {
+    for op in ["ReduceSum", "ReduceMean", "ReduceMax"] {
+        for axes in [&[1i64][..], &[0, 2], &[-1, 0, 1]] {
+            Case::new(op, 18).data(floats(&[2, 3, 4])).data(ints(axes)).dynamic(&[0]).agrees();
+        }
+    }
+}
+
 #[test]
 fn axes_are_attributes_or_inputs() {
     for op in ALL {

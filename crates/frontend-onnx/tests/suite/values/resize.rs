@@ -11,6 +11,15 @@ fn resize(opset: i64, shape: &[usize], mode: &str, transform: &str) -> Case {
     Case::new("Resize", opset).data(floats(shape)).text("mode", mode).text("coordinate_transformation_mode", transform)
 }
 
+/// Many elements weighed are rounded, as ONNX Runtime does; two are rounded towards zero.
+#[test]
+fn integers_between_integers() {
+    for (mode, antialias) in [("linear", 0), ("linear", 1), ("cubic", 1)] {
+        let case = Case::new("Resize", 18).data(integers::<u8>(&[1, 1, 9, 8], 0, 255)).absent().absent();
+        case.constant(ints(&[1, 1, 5, 3])).text("mode", mode).int("antialias", antialias).tolerance(0.0).agrees();
+    }
+}
+
 #[test]
 fn by_scales() {
     for mode in ["nearest", "linear", "cubic"] {
