@@ -7,6 +7,7 @@
 //! one node show of each operator is `tests/conformance/operators.txt`.
 
 mod operators;
+mod retyped;
 mod status;
 
 use crate::{python, workspace};
@@ -72,6 +73,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     print!("{}\n{}\n", found.summary(), share.describe());
 
     let complete = arguments.filter.is_none();
+    let retyped = || {
+        let list = workspace::root().join("tests/conformance/retyped.txt");
+        retyped::run(&infc, &cases, arguments.python.as_deref(), &list, arguments.bless)
+    };
     let table = workspace::root().join("tests/conformance/operators.txt");
     let worse = known.worse_in(&found, complete);
     let better = found.worse_in(&known, false).len();
@@ -79,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         std::fs::write(&list, known.updated_by(found, complete).to_string())?;
         if complete {
             std::fs::write(&table, operators.to_string())?;
+            retyped()?;
         }
         println!("\n{} is up to date: {better} better, {} worse", list.display(), worse.len());
         return Ok(());
@@ -98,15 +104,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             table.display()
         );
     }
-    Ok(())
+    if complete { retyped() } else { Ok(()) }
 }
 
-/// Writes the cases beside their final place first, so that they are complete or not there.
+/// Writes ONNX's cases.
 fn generate(cases: &Path, asked_for: Option<&Path>) -> Result<()> {
+    generate_with(asked_for, "generate.py", &[], cases)
+}
+
+/// Writes cases by a script, beside their final place first, so that they are complete or not there.
+fn generate_with(asked_for: Option<&Path>, script: &str, arguments: &[&Path], cases: &Path) -> Result<()> {
     let python = python::find(asked_for, &["onnx", "numpy"])?;
     let partial = cases.with_extension("partial");
     let status = Command::new(&python)
-        .arg(workspace::root().join("tests/conformance/generate.py"))
+        .arg(workspace::root().join("tests/conformance").join(script))
+        .args(arguments)
         .arg(&partial)
         .env("PYTHONWARNINGS", "ignore")
         .status()

@@ -170,7 +170,7 @@ pub(crate) fn import_custom(
 ) -> std::result::Result<Option<Vec<Tracked>>, ImportError> {
     let in_node = |problem: Problem| ImportError::Node { node: Box::new(node.clone()), problem };
     if !call.build.may_use_host {
-        return Ok(None);
+        return Err(in_node(Problem::CustomInStep));
     }
     let Some(attributes) = node_attributes(call.node)? else { return Ok(None) };
     let mut typing = Typing { call, attributes: &attributes, fresh: Vec::new(), elements: Vec::new() };

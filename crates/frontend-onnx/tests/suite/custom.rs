@@ -1,5 +1,6 @@
 //! Custom operators: declarations, and the types that follow from them.
 
+use crate::steps::body;
 use crate::support::{Builder, Extent, Value, node};
 use infc_frontend_onnx::proto::NodeProto;
 use infc_frontend_onnx::{CustomOps, ImportError, ImportOptions};
@@ -62,6 +63,22 @@ fn factor() -> [(&'static str, Value); 1] {
 }
 
 const MASK: [Extent<'static>; 3] = [Extent::Named("H"), Extent::Number(1), Extent::Number(5)];
+
+/// Steps of a loop are a kernel, or the host's with all that is in them.
+#[test]
+fn a_step_of_a_loop_has_none() {
+    let step = vec![upscale(&["state"], &["next", ""], &factor()), node("Identity", &["c"], &["on"], &[])];
+    let graph = body(&["n", "c", "state"], step, &["on", "next"]);
+    let model = Builder::new(21)
+        .import_opset("my.domain", 5)
+        .input("count", DType::I64, &[])
+        .input("x", DType::F32, &["N", "C", "H", "W"].map(Extent::Named))
+        .node(node("Loop", &["count", "", "x"], &["y"], &[("body", graph)]))
+        .output("y");
+    let error = import(&model).expect_err("it is refused");
+    assert_eq!(error.code(), "onnx::unsupported-operator");
+    assert!(error.to_string().contains("a custom operator is not called from a step"), "{error}");
+}
 
 #[test]
 fn types_follow_from_the_declaration() {
