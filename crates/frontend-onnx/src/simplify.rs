@@ -28,7 +28,7 @@ use crate::proto::{GraphProto, ModelProto, NodeProto};
 use crate::tracked::Tracked;
 use crate::{check, functions};
 use infc_tensor::{DTypeClass, Tensor};
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// How often the model is looked at again. A round without a change ends it; each level of a branch within a branch
 /// takes one.
@@ -111,7 +111,7 @@ pub fn simplify(model: &Model, options: &ImportOptions) -> Result<Simplified, Im
         known = Known::of(&Model::from_proto(view)?, options)?;
     }
     types::declare(&mut graph, &known);
-    names::part(&mut graph, &mut HashSet::new());
+    names::part(&mut graph, &mut HashMap::new());
     draft.graph = Some(graph);
     Ok(Simplified { model: draft, supposes: !known.certain })
 }

@@ -106,7 +106,9 @@ fn holds() -> Tracked {
 /// Fails if a state may have other extents after a step than before it.
 fn stays(build: &Builder, before: &Tracked, after: &Tracked) -> Result<(), Problem> {
     let (before, after) = (build.restated(before.shape()), build.restated(after.shape()));
-    let is_same = |(before, after): (&Dim, &Dim)| build.ranges().eq(before, after) == Proof::Yes;
+    let is_same = |(before, after): (&Dim, &Dim)| {
+        build.ranges().eq(before, after) == Proof::Yes || build.facts.equal(before, after)
+    };
     if before.len() == after.len() && before.iter().zip(&after).all(is_same) {
         return Ok(());
     }

@@ -143,10 +143,9 @@ fn attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let shown = call.wants_output(3).then_some(mode);
     let precision = call.dtype("softmax_precision")?.unwrap_or(q.dtype());
     let build = &mut *call.build;
-    // Integers are added to scores as numbers are.
-    let of_integers = |mask: &Tracked| mask.dtype().is_int();
     let mask = match mask {
-        Some(mask) if of_integers(&mask) => Some(build.cast(&mask, compute_type(q.dtype()))?),
+        // They are added to scores as numbers are.
+        Some(integers) if integers.dtype().is_int() => Some(build.cast(&integers, compute_type(q.dtype()))?),
         mask => mask,
     };
     let (q, is_packed) = heads(build, &q, q_heads)?;

@@ -43,12 +43,21 @@ pub(super) fn fresh(base: &str, taken: &mut HashSet<String>) -> String {
     name
 }
 
-/// Gives nodes that share a name, as those of a function that was called twice may, names of their own.
-pub(super) fn part(graph: &mut GraphProto, taken: &mut HashSet<String>) {
+/// Gives nodes that share a name, as those of a function that was called twice may, names of their own. `taken` has how often
+/// each name came up.
+pub(super) fn part(graph: &mut GraphProto, taken: &mut HashMap<String, usize>) {
     for node in &mut graph.node {
-        if !node.name().is_empty() {
-            node.name = Some(fresh(node.name(), taken));
+        let name = node.name().to_owned();
+        let mut serial = if name.is_empty() { 1 } else { taken.get(&name).map_or(1, |times| times + 1) };
+        if serial > 1 {
+            while taken.contains_key(&format!("{name}_{serial}")) {
+                serial += 1;
+            }
+            let own = format!("{name}_{serial}");
+            taken.insert(own.clone(), 1);
+            node.name = Some(own);
         }
+        taken.insert(name, serial);
         for attribute in &mut node.attribute {
             attribute.g.iter_mut().chain(&mut attribute.graphs).for_each(|graph| part(graph, taken));
         }
