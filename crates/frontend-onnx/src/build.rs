@@ -104,7 +104,7 @@ impl Builder {
 
     /// What is known of symbols.
     pub(crate) fn ranges(&self) -> Ranges {
-        Ranges::of_symbols(&self.graph.symbols)
+        self.facts.narrowed(Ranges::of_symbols(&self.graph.symbols))
     }
 
     /// What is known of symbols and of the coordinates of a shape.

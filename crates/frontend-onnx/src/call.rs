@@ -206,7 +206,8 @@ impl Call<'_> {
             let expected = "the name of an element type";
             return dtype.map(Some).ok_or(Problem::InvalidAttribute { attribute: name, expected, found });
         }
-        let Some(code) = self.int(name)? else { return Ok(None) };
+        // 0 stands for none; ONNX Runtime writes it out.
+        let Some(code) = self.int(name)?.filter(|&code| code != 0) else { return Ok(None) };
         match i32::try_from(code).ok().and_then(tensor_proto::dtype_from_onnx) {
             Some(dtype) => Ok(Some(dtype)),
             None => Err(Problem::InvalidAttribute {

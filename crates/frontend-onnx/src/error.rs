@@ -245,6 +245,9 @@ impl ImportError {
             Self::Contradiction { .. } => "give each dim one value",
             Self::CustomOpsSyntax { .. } => "declarations are TOML: a table [[operator]] for each",
             Self::InvalidCustomOp { .. } => "mend the operator's declaration",
+            Self::UnsupportedOperators { operators } if operators.iter().any(|o| o.domain.ends_with(".nchwc")) => {
+                "ONNX Runtime has optimised the model for one machine; save it with ORT_ENABLE_EXTENDED, or before that"
+            }
             Self::UnsupportedOperators { .. } => {
                 "export the model with operators of the supported list, or declare your own with --custom-ops"
             }

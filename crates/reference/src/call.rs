@@ -69,7 +69,8 @@ impl<'a> Call<'a> {
     /// An element type given by an attribute that holds ONNX's number for it.
     pub(crate) fn dtype(&self, name: &'static str) -> Result<Option<DType>> {
         match self.node.attributes.get(name) {
-            None => Ok(None),
+            // 0 stands for none.
+            None | Some(Attribute::Int(0)) => Ok(None),
             Some(Attribute::Int(code)) => dtypes::from_onnx(*code)
                 .map(Some)
                 .ok_or(EvalError::InvalidAttribute { name, reason: "it names no tensor element type" }),

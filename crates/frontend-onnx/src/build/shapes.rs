@@ -149,7 +149,8 @@ impl Builder {
 
     /// Dims as they are with everything that is taken for granted.
     pub(crate) fn restated(&self, shape: &[Dim]) -> Vec<Dim> {
-        shape.iter().map(|d| self.facts.apply(d)).collect()
+        let ranges = self.ranges();
+        shape.iter().map(|d| self.facts.apply(d).simplify(&ranges)).collect()
     }
 
     fn assume(&mut self, what: &str, left: &Dim, relation: Relation, right: &Dim) {
@@ -165,7 +166,7 @@ impl Builder {
     pub(super) fn may_repeat(&self, extent: &Dim, target: &Dim) -> bool {
         let ranges = self.ranges();
         let is_thin = |dim: &Dim| {
-            let interval = ranges.interval(&self.facts.apply(dim));
+            let interval = ranges.interval_of_difference(&self.facts.apply(dim));
             interval.max == Some(1) && interval.min.is_some_and(|min| min >= 0)
         };
         extent.as_const().is_none() && is_thin(extent) && !is_thin(target)
@@ -174,7 +175,7 @@ impl Builder {
     /// True for an extent that repeats if it is anything the model can run with: it cannot be as large as the one that it
     /// meets.
     fn must_repeat(&self, extent: &Dim, target: &Dim) -> bool {
-        let ranges = self.facts.narrowed(self.ranges());
+        let ranges = self.ranges();
         let [extent, target] = [extent, target].map(|dim| self.facts.apply(dim));
         let one = Dim::constant(1);
         extent.as_const().is_none()

@@ -155,6 +155,30 @@ fn the_first_row_of_a_batch_meets_other_rows() {
     }
 }
 
+/// One row of any, cut out as DETR's positions are: it repeats, or there is nothing to repeat it to.
+#[test]
+fn any_single_row_of_a_batch_meets_all() {
+    for (from, to) in [(-1, i64::MAX), (-2, -1), (1, 2), (0, 1)] {
+        let model = Builder::new(17)
+            .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(2)])
+            .initializer("from", &ints(&[from]))
+            .initializer("to", &ints(&[to]))
+            .node(node("Slice", &["x", "from", "to"], &["one"], &[]))
+            .node(node("Sub", &["x", "one"], &["y"], &[]))
+            .output("y");
+        let graph = import(&model);
+        for n in [2i64, 3, 7] {
+            let x = floats(&[n as usize, 2]);
+            let row = (if from < 0 { n + from } else { from }) as usize;
+            let elements = x.elements::<f32>().expect("floats");
+            let expected: Vec<f32> =
+                elements.iter().enumerate().map(|(at, v)| v - elements[2 * row + at % 2]).collect();
+            let found = run(&graph, std::slice::from_ref(&x)).expect("one row to all");
+            assert_eq!(found[0].elements::<f32>().expect("floats"), expected, "{from}..{to} of {n}");
+        }
+    }
+}
+
 /// Nothing may be written where something may be read: there are as many updates as data says.
 #[test]
 fn no_updates_leave_everything_as_it_is() {

@@ -327,6 +327,28 @@ mod tests {
         assert_eq!(found, [Interval::new(0, 3), Interval::new(3, 100), Interval::new(0, 100)]);
     }
 
+    /// What is cut out of `n` elements: the last one, the last but one, the second one.
+    #[test]
+    fn differences_are_no_larger_than_what_they_are_of() {
+        let [n, m, _] = symbols();
+        let mut known = Symbols::default();
+        for name in ["n", "m"] {
+            known.push(Symbol { name: name.to_owned(), min: 0, max: None });
+        }
+        let ranges = Ranges::of_symbols(&known);
+        let zero = IndexExpr::constant(0);
+        let last = n.clone() - zero.maximum(&(n.clone() - 1));
+        let last_but_one = zero.maximum(&(n.clone() - 1)) - zero.maximum(&(n.clone() - 2));
+        let second = n.minimum(&2.into()) - n.minimum(&1.into());
+        for one in [last.clone(), last_but_one, second] {
+            assert_eq!(ranges.interval_of_difference(&one), Interval::new(0, 1), "{one}");
+        }
+        assert_eq!(ranges.interval_of_difference(&(last + m.clone())), Interval { min: Some(0), max: None });
+        let rest = n.clone() - n.minimum(&m);
+        assert_eq!(ranges.interval_of_difference(&rest), Interval { min: Some(0), max: None });
+        assert_eq!(ranges.interval_of_difference(&(n.minimum(&3.into()) - m)), Interval { min: None, max: Some(3) });
+    }
+
     #[test]
     fn lower_bounds_are_kept_by_difference() {
         let [a, b, _] = symbols();

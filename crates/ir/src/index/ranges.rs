@@ -1,6 +1,6 @@
 //! What is known of the values of variables and symbols, and interval arithmetic over it.
 
-use super::{Atom, IndexExpr};
+use super::{Atom, IndexExpr, Term};
 use crate::entity::{EntityId, SymbolId, VarId};
 use crate::symbol::Symbols;
 
@@ -11,6 +11,14 @@ pub struct Interval {
     pub min: Option<i64>,
     /// Greatest value.
     pub max: Option<i64>,
+}
+
+/// How many minima and maxima within each other are looked into for what they share with the rest.
+const NESTED: usize = 3;
+
+/// The lesser of two upper bounds, of which either may not be there.
+fn least(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    [a, b].into_iter().flatten().min()
 }
 
 impl Interval {
@@ -29,6 +37,21 @@ impl Interval {
     fn add(self, other: Self) -> Self {
         let sum = |a: Option<i64>, b: Option<i64>| a?.checked_add(b?);
         Self { min: sum(self.min, other.min), max: sum(self.max, other.max) }
+    }
+
+    /// What is in both.
+    fn meet(self, other: Self) -> Self {
+        Self { min: self.min.max(other.min), max: least(self.max, other.max) }
+    }
+
+    /// What the larger of two numbers is in.
+    fn larger(self, other: Self) -> Self {
+        Self { min: self.min.max(other.min), max: self.max.zip(other.max).map(|(a, b)| a.max(b)) }
+    }
+
+    /// What the smaller of two numbers is in.
+    fn smaller(self, other: Self) -> Self {
+        Self { min: self.min.zip(other.min).map(|(a, b)| a.min(b)), max: least(self.max, other.max) }
     }
 
     fn scale(self, by: i64) -> Self {
@@ -139,6 +162,48 @@ impl Ranges {
         sum
     }
 
+    /// As [`Self::interval`], with what minima and maxima have in common with what they are added to: `N − max(0, N − 1)` is 0
+    /// or 1, however large `N` is, and so is `min(2, N) − min(1, N)`.
+    #[must_use]
+    pub fn interval_of_difference(&self, expr: &IndexExpr) -> Interval {
+        self.of_difference(expr, NESTED)
+    }
+
+    /// The same, as deep as that.
+    fn of_difference(&self, expr: &IndexExpr, depth: usize) -> Interval {
+        let Some(within) = depth.checked_sub(1) else { return self.interval(expr) };
+        let extreme = |term: &Term| match (&term.atoms[..], term.coefficient) {
+            ([atom @ (Atom::Min(_) | Atom::Max(_))], 1 | -1) => Some((atom.clone(), term.coefficient)),
+            _ => None,
+        };
+        let extremes: Vec<(Atom, i64)> = expr.terms().iter().filter_map(extreme).collect();
+        let mut interval = self.interval(expr);
+        for (atom, sign) in &extremes {
+            let (Atom::Min(sides) | Atom::Max(sides)) = atom else { continue };
+            let rest = expr.clone() - IndexExpr::atom(atom.clone()).scale(*sign);
+            let [a, b] =
+                [&sides.0, &sides.1].map(|side| self.of_difference(&(rest.clone() + side.scale(*sign)), within));
+            // Of a negative sign the larger makes the sum the smaller.
+            let is_larger = matches!(atom, Atom::Max(_)) == (*sign > 0);
+            interval = interval.meet(if is_larger { a.larger(b) } else { a.smaller(b) });
+            // Neither moves further than its sides do.
+            for (other, _) in extremes.iter().filter(|(other, of_other)| (sign, *of_other) == (&1, -1) && other != atom)
+            {
+                let ((Atom::Min(first), Atom::Min(second)) | (Atom::Max(first), Atom::Max(second))) = (atom, other)
+                else {
+                    continue;
+                };
+                let by = [first.0.clone() - second.0.clone(), first.1.clone() - second.1.clone()];
+                if let [Some(a), Some(b)] = by.map(|by| by.as_const()) {
+                    let others = rest.clone() + IndexExpr::atom(other.clone());
+                    interval =
+                        interval.meet(self.of_difference(&others, within).add(Interval::new(a.min(b), a.max(b))));
+                }
+            }
+        }
+        interval
+    }
+
     fn atom(&self, atom: &Atom) -> Interval {
         match atom {
             Atom::Symbol(s) => self.symbol(*s),
@@ -167,24 +232,15 @@ impl Ranges {
                 }
             }
             Atom::Min(p) => {
-                let (a, b) = (self.interval(&p.0), self.interval(&p.1));
-                let max = match (a.max, b.max) {
-                    (Some(x), Some(y)) => Some(x.min(y)),
-                    (x, y) => x.or(y),
-                };
+                let lesser = self.interval(&p.0).smaller(self.interval(&p.1));
                 // Of two numbers with a known sum, the lesser is at most half of it: what is mirrored stays inside.
                 let half = (p.0.clone() + p.1.clone()).as_const().map(|sum| sum.div_euclid(2));
-                let max = [max, half].into_iter().flatten().min();
-                Interval { min: a.min.zip(b.min).map(|(x, y)| x.min(y)), max }
+                Interval { max: least(lesser.max, half), ..lesser }
             }
             Atom::Max(p) => {
-                let (a, b) = (self.interval(&p.0), self.interval(&p.1));
-                let min = match (a.min, b.min) {
-                    (Some(x), Some(y)) => Some(x.max(y)),
-                    (x, y) => x.or(y),
-                };
+                let greater = self.interval(&p.0).larger(self.interval(&p.1));
                 let half = (p.0.clone() + p.1.clone()).as_const().map(|sum| sum.div_euclid(2) + sum.rem_euclid(2));
-                Interval { min: min.max(half), max: a.max.zip(b.max).map(|(x, y)| x.max(y)) }
+                Interval { min: greater.min.max(half), ..greater }
             }
         }
     }
