@@ -36,6 +36,7 @@ use infc_ir::kernel::Reducer;
 use infc_ir::op::{ConcatOp, ContractOp, GatherOp, MapOp, Op, ReduceOp, ScanOp, ViewOp};
 use infc_ir::scalar::{Body, Const, ScalarOp, is_computable};
 use infc_tensor::DType;
+use std::collections::BTreeMap;
 
 /// The result of anything that builds.
 pub(crate) type Result<T> = std::result::Result<T, Problem>;
@@ -46,6 +47,8 @@ pub(crate) struct Builder {
     pub(crate) graph: Graph,
     /// What is taken for granted of dims; each fact is an assumption of the graph.
     pub(crate) facts: Facts,
+    /// Extents that the run tells, which are these or 1: of axes that may be folded.
+    pub(crate) folded: BTreeMap<SymbolId, Dim>,
     /// Whether what is imported now ends in a shape, so that its elements are to be known whatever it takes.
     pub(crate) exact: bool,
     /// What the nodes added next come from.
@@ -73,6 +76,7 @@ impl Builder {
         Self {
             graph,
             facts: Facts::default(),
+            folded: BTreeMap::new(),
             exact: false,
             strict: false,
             origin: no_origin,

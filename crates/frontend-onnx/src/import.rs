@@ -211,7 +211,16 @@ impl<'m> Importer<'m, '_> {
         if !unsupported.is_empty() {
             return Err(ImportError::UnsupportedOperators { operators: unsupported });
         }
-        order.into_iter().try_for_each(|index| self.node(graph, index))
+        order.into_iter().try_for_each(|index| self.node(graph, index).map_err(|error| self.named(error)))
+    }
+
+    /// The error with dims as the model calls them.
+    fn named(&mut self, error: ImportError) -> ImportError {
+        let symbols = &self.scopes.build().graph.symbols;
+        match error {
+            ImportError::Node { node, problem } => ImportError::Node { node, problem: problem.named(symbols) },
+            other => other,
+        }
     }
 
     /// What is wrong with the nodes that the outputs of a graph depend on, but for those that follow from others of the kind.
@@ -239,7 +248,7 @@ impl<'m> Importer<'m, '_> {
             if follows || unsupported.contains(&index) || problem.is_some() {
                 lost.values.extend(node.output.iter().map(String::as_str).filter(|name| !name.is_empty()));
             }
-            lost.problems.extend(problem);
+            lost.problems.extend(problem.map(|problem| self.named(problem)));
         }
         if !operators.is_empty() {
             lost.problems.insert(0, ImportError::UnsupportedOperators { operators });

@@ -167,6 +167,10 @@ impl Pass {
         mut gone: BTreeMap<Value, Held>,
     ) -> Plan {
         let mut plan = Plan::default();
+        held.retain(|_, held| !held.uses.is_empty());
+        // Of what is held, what can be loaded again: mostly little of it.
+        let mut loads: BTreeSet<Value> =
+            held.iter().filter(|(_, held)| held.load.is_some()).map(|(&value, _)| value).collect();
         for (place, inst) in block.insts.iter().enumerate() {
             let mut wanted = Vec::new();
             let mut note = |value: Value| wanted.push(value);
@@ -179,14 +183,18 @@ impl Pass {
                     let op = again.load.clone().expect("only what can be loaded is let go").op;
                     plan.again.push((place, value, op));
                     held.insert(value, again);
+                    loads.insert(value);
+                }
+                // Only what is used here has a use less.
+                let Some(used) = held.get_mut(&value) else { continue };
+                while used.uses.last().is_some_and(|&at| at <= place) {
+                    used.uses.pop();
+                }
+                if used.uses.is_empty() {
+                    held.remove(&value);
+                    loads.remove(&value);
                 }
             }
-            held.retain(|_, held| {
-                while held.uses.last().is_some_and(|&at| at <= place) {
-                    held.uses.pop();
-                }
-                !held.uses.is_empty()
-            });
             inst.for_each_result(|value| {
                 if self.occupies(value)
                     && let Some(uses) = walk.uses.get(&value)
@@ -197,13 +205,21 @@ impl Pass {
                         } => Some(Again { op: op.clone(), writes: (!invariant).then_some(walk.writes[place]) }),
                         _ => None,
                     };
+                    if load.is_some() {
+                        loads.insert(value);
+                    }
                     held.insert(value, Held { uses: uses.iter().rev().copied().collect(), load });
                 }
             });
             while held.len() > self.registers.vectors {
-                let last = held.iter().filter(|(_, h)| walk.may_reload(h, place)).max_by_key(|(_, h)| h.uses.last());
-                let Some((&last, _)) = last else { break };
+                let candidates = loads.iter().filter_map(|value| held.get_key_value(value));
+                let last = candidates
+                    .filter(|(_, h)| walk.may_reload(h, place))
+                    .max_by_key(|(_, h)| h.uses.last())
+                    .map(|c| *c.0);
+                let Some(last) = last else { break };
                 gone.extend(held.remove_entry(&last));
+                loads.remove(&last);
             }
             plan.lacking = plan.lacking.max(held.len().saturating_sub(self.registers.vectors));
         }

@@ -41,6 +41,9 @@ impl Builder {
                 // None repeats only to none.
                 self.require_at_least("an extent that is repeated", extent, &target.minimum(&Dim::constant(1)))?;
                 index.push(IndexExpr::constant(0));
+            } else if self.is_folded(extent, target) {
+                self.require_at_least("an extent that is repeated", extent, &target.minimum(&Dim::constant(1)))?;
+                index.push(var(missing + n).minimum(&(extent.clone() - 1)));
             } else {
                 self.require_equal(BROADCAST_EXTENTS, extent, target)?;
                 index.push(var(missing + n));

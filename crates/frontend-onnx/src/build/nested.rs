@@ -12,6 +12,7 @@ impl Builder {
         let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
         Builder {
             facts: self.facts.clone(),
+            folded: self.folded.clone(),
             exact: self.exact,
             strict: self.strict,
             may_use_host: false,

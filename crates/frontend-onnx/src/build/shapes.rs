@@ -172,6 +172,14 @@ impl Builder {
         extent.as_const().is_none() && is_thin(extent) && !is_thin(target)
     }
 
+    /// True for an extent that the run tells, and that is the other one or 1.
+    pub(super) fn is_folded(&self, extent: &Dim, target: &Dim) -> bool {
+        let whole = extent.as_symbol().and_then(|symbol| self.folded.get(&symbol));
+        let is_target =
+            |whole: &Dim| self.ranges().eq(&self.facts.apply(whole), &self.facts.apply(target)) == Proof::Yes;
+        whole.is_some_and(is_target)
+    }
+
     /// True for an extent that repeats if it is anything the model can run with: it cannot be as large as the one that it
     /// meets.
     fn must_repeat(&self, extent: &Dim, target: &Dim) -> bool {
@@ -197,9 +205,12 @@ impl Builder {
                         self.require_equal("an extent that is repeated and 1", thin, &Dim::constant(1))?;
                     }
                 }
-                if self.facts.apply(slot).is_const(1) || self.may_repeat(slot, extent) {
+                let repeats = |thin: &Dim, wide: &Dim| {
+                    self.facts.apply(thin).is_const(1) || self.may_repeat(thin, wide) || self.is_folded(thin, wide)
+                };
+                if repeats(slot, extent) {
                     *slot = extent.clone();
-                } else if !self.facts.apply(extent).is_const(1) && !self.may_repeat(extent, slot) {
+                } else if !repeats(extent, slot) {
                     self.require_equal(BROADCAST_EXTENTS, slot, extent)?;
                     // Of two ways to say the same, the number is better.
                     if extent.as_const().is_some() {

@@ -1,5 +1,6 @@
 //! What can be wrong within one node.
 
+use infc_ir::symbol::Symbols;
 use infc_tensor::DType;
 
 /// Why a node cannot be imported. [`super::ImportError::Node`] says which.
@@ -58,6 +59,18 @@ impl Problem {
         }
     }
 
+    /// The problem with the names of symbols in the place of their numbers (`$0`).
+    pub(crate) fn named(self, symbols: &Symbols) -> Self {
+        match self {
+            Self::ShapeMismatch { expected, found } => {
+                Self::ShapeMismatch { expected: with_names(&expected, symbols), found: with_names(&found, symbols) }
+            }
+            Self::DimOverflow { shape } => Self::DimOverflow { shape: with_names(&shape, symbols) },
+            Self::DimTooComplex { expression } => Self::DimTooComplex { expression: with_names(&expression, symbols) },
+            other => other,
+        }
+    }
+
     /// What to try next.
     #[must_use]
     pub fn help(&self) -> Option<&'static str> {
@@ -78,4 +91,22 @@ impl Problem {
             Self::DimTooComplex { .. } => "fix some dims with --dim",
         })
     }
+}
+
+fn with_names(text: &str, symbols: &Symbols) -> String {
+    let mut parts = text.split('$');
+    let mut named = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let symbol = part[..digits].parse().ok().and_then(|number| symbols.iter().nth(number));
+        match symbol {
+            Some(symbol) => named.push_str(&symbol.name),
+            None => {
+                named.push('$');
+                named.push_str(&part[..digits]);
+            }
+        }
+        named.push_str(&part[digits..]);
+    }
+    named
 }

@@ -179,6 +179,31 @@ fn any_single_row_of_a_batch_meets_all() {
     }
 }
 
+/// Axes that the run chooses are folded or not, and what is left repeats along them.
+#[test]
+fn what_is_folded_along_chosen_axes_repeats() {
+    let model = Builder::new(18)
+        .input("x", DType::F32, &[Extent::Named("N"), Extent::Number(3), Extent::Number(1)])
+        .input("axes", DType::I64, &[Extent::Named("A")])
+        .node(node("ReduceSum", &["x", "axes"], &["sum"], &[]))
+        .node(node("Sub", &["x", "sum"], &["y"], &[]))
+        .output("y");
+    let graph = import(&model);
+    for (n, axes, sums) in [
+        (2usize, &[0i64][..], [3.0f32, 5.0, 7.0, 3.0, 5.0, 7.0]),
+        (2, &[1], [3.0, 3.0, 3.0, 12.0, 12.0, 12.0]),
+        (2, &[-1, 0, 1], [15.0; 6]),
+        (2, &[2], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+    ] {
+        let x: Vec<f32> = (0..3 * n).map(|v| v as f32).collect();
+        let expected: Vec<f32> = x.iter().zip(sums).map(|(x, sum)| x - sum).collect();
+        let x = Tensor::from_elements(&[n, 3, 1], &x).expect("fits");
+        let symbols = symbol_values(&graph, &[x.clone(), ints(axes)]).expect("they fit");
+        let found = run_graph_with(&graph, &symbols, &[x, ints(axes)], &Definitions).expect("it runs");
+        assert_eq!(found[0].elements::<f32>().expect("floats"), expected, "{axes:?}");
+    }
+}
+
 /// Nothing may be written where something may be read: there are as many updates as data says.
 #[test]
 fn no_updates_leave_everything_as_it_is() {

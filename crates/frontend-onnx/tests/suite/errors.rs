@@ -41,6 +41,18 @@ fn check_node(result: Result<impl Sized, ImportError>, code: &str, name: &str) -
     error
 }
 
+/// Messages call dims what the model calls them.
+#[test]
+fn dims_have_their_names() {
+    let model = Builder::new(17)
+        .input("x", DType::F32, &[Extent::Named("H"), Extent::Number(4)])
+        .input("z", DType::F32, &[Extent::Named("W"), Extent::Number(4), Extent::Number(7)])
+        .node(node("Concat", &["x", "z"], &["y"], &[("axis", Value::Int(0))]))
+        .output("y");
+    let error = model.import().expect_err("they do not fit").to_string();
+    assert!(error.contains("found shape [W, 4, 7]"), "{error}");
+}
+
 #[test]
 fn a_good_model_is_imported() {
     assert_eq!(relu().import().expect("it is valid").order.len(), 1);

@@ -108,7 +108,13 @@ fn one_hot(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
 fn reduce(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
     let x = t.call.input(0)?;
     if t.call.flag("keepdims", true)? {
-        return same_rank(t);
+        let mut shape = x.shape().to_vec();
+        for (axis, extent) in shape.iter_mut().enumerate().filter(|(_, extent)| !extent.is_const(1)) {
+            let max = t.max_of(extent).map(|max| max.max(1));
+            let whole = std::mem::replace(extent, t.fresh(0, axis, max));
+            t.call.build.folded.extend(extent.as_symbol().map(|symbol| (symbol, whole)));
+        }
+        return Ok(vec![TensorType::new(x.dtype(), shape)]);
     }
     let rank = match len_of(t, 1)? {
         // No axes are all of them, or none.
