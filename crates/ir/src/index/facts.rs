@@ -347,6 +347,10 @@ mod tests {
         let rest = n.clone() - n.minimum(&m);
         assert_eq!(ranges.interval_of_difference(&rest), Interval { min: Some(0), max: None });
         assert_eq!(ranges.interval_of_difference(&(n.minimum(&3.into()) - m)), Interval { min: None, max: Some(3) });
+        // A sum of many is looked into only so far.
+        let many =
+            (1..=60).fold(zero, |sum, k| sum + n.minimum(&k.into()).maximum(&(n.scale(2) - k)).scale(1 - k % 2 * 2));
+        assert_eq!(ranges.interval_of_difference(&many).min, ranges.interval(&many).min);
     }
 
     #[test]

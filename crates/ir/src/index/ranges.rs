@@ -15,6 +15,8 @@ pub struct Interval {
 
 /// How many minima and maxima within each other are looked into for what they share with the rest.
 const NESTED: usize = 3;
+/// Of how many in a sum; each asks for what the others are with its sides in its place.
+const EXTREMES: usize = 4;
 
 /// The lesser of two upper bounds, of which either may not be there.
 fn least(a: Option<i64>, b: Option<i64>) -> Option<i64> {
@@ -176,7 +178,7 @@ impl Ranges {
             ([atom @ (Atom::Min(_) | Atom::Max(_))], 1 | -1) => Some((atom.clone(), term.coefficient)),
             _ => None,
         };
-        let extremes: Vec<(Atom, i64)> = expr.terms().iter().filter_map(extreme).collect();
+        let extremes: Vec<(Atom, i64)> = expr.terms().iter().filter_map(extreme).take(EXTREMES).collect();
         let mut interval = self.interval(expr);
         for (atom, sign) in &extremes {
             let (Atom::Min(sides) | Atom::Max(sides)) = atom else { continue };
