@@ -7,7 +7,7 @@ use infc_tensor::DType;
 use serde::{Deserialize, Serialize};
 
 /// The schema number of the manifest section written by this version.
-pub(crate) const MANIFEST_SCHEMA: u32 = 6;
+pub(crate) const MANIFEST_SCHEMA: u32 = 7;
 
 /// The table of contents of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,12 +139,37 @@ pub struct PortSpec {
     pub dtype: DType,
     /// The extents, outermost first.
     pub shape: Vec<SizeExpr>,
+    /// Of a tensor with as many axes as each run has, the type of its elements. Whoever runs the model gives and takes the
+    /// tensor; in the Program it is a sequence of that one tensor, which is what the other fields say.
+    pub unranked: Option<DType>,
 }
 
 impl PortSpec {
-    /// `f32[N, 3, 224, 224]`, symbols by name.
+    /// One of a known number of axes.
+    #[must_use]
+    pub fn new(name: &str, dtype: DType, shape: Vec<SizeExpr>) -> Self {
+        Self { name: name.to_owned(), dtype, shape, unranked: None }
+    }
+
+    /// One with as many axes as each run has.
+    #[must_use]
+    pub fn of_any_rank(name: &str, dtype: DType) -> Self {
+        let shape = vec![SizeExpr::constant(1)];
+        Self { name: name.to_owned(), dtype: DType::Sequence, shape, unranked: Some(dtype) }
+    }
+
+    /// The element type of what is given or taken.
+    #[must_use]
+    pub fn element_type(&self) -> DType {
+        self.unranked.unwrap_or(self.dtype)
+    }
+
+    /// `f32[N, 3, 224, 224]`, symbols by name; `f32[..]` with any number of axes.
     #[must_use]
     pub fn type_text(&self, symbol_names: &[&str]) -> String {
+        if let Some(dtype) = self.unranked {
+            return format!("{dtype}[..]");
+        }
         let dims: Vec<String> = self.shape.iter().map(|dim| dim.to_text(symbol_names)).collect();
         format!("{}[{}]", self.dtype, dims.join(", "))
     }

@@ -9,7 +9,7 @@ use crate::{
     MemoryPlan, PortSpec, Program, Provenance, SizeExpr, Slot, Specialization, StatePair, Step, SymbolSpec,
     VariantBody, VariantInfo, WeightRecord,
 };
-use infc_tensor::Subgraphs;
+use infc_tensor::{DType, Subgraphs};
 use serde::{Deserialize, Serialize};
 
 /// The schema number of Program sections of machine code.
@@ -93,7 +93,7 @@ pub(crate) fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>, ArtifactEr
     encode("the manifest", manifest)
 }
 
-/// The manifest as schemas 1 to 5 had it.
+/// The manifest as schemas 1 to 6 had it.
 #[derive(Deserialize)]
 struct OldManifest<E> {
     entries: Vec<E>,
@@ -107,8 +107,8 @@ struct OldManifest<E> {
 #[derive(Deserialize)]
 struct EntryV1 {
     name: String,
-    inputs: Vec<PortSpec>,
-    outputs: Vec<PortSpec>,
+    inputs: Vec<RankedPort>,
+    outputs: Vec<RankedPort>,
     symbols: Vec<SymbolSpec>,
     bindings: Vec<AxisBinding>,
     state: Vec<ApartPair>,
@@ -118,8 +118,8 @@ struct EntryV1 {
 #[derive(Deserialize)]
 struct EntryV2 {
     name: String,
-    inputs: Vec<PortSpec>,
-    outputs: Vec<PortSpec>,
+    inputs: Vec<RankedPort>,
+    outputs: Vec<RankedPort>,
     symbols: Vec<SymbolSpec>,
     bindings: Vec<AxisBinding>,
     state: Vec<ApartPair>,
@@ -130,8 +130,8 @@ struct EntryV2 {
 #[derive(Deserialize)]
 struct EntryV3 {
     name: String,
-    inputs: Vec<PortSpec>,
-    outputs: Vec<PortSpec>,
+    inputs: Vec<RankedPort>,
+    outputs: Vec<RankedPort>,
     symbols: Vec<SymbolSpec>,
     bindings: Vec<Binding>,
     state: Vec<ApartPair>,
@@ -142,8 +142,8 @@ struct EntryV3 {
 #[derive(Deserialize)]
 struct EntryV4 {
     name: String,
-    inputs: Vec<PortSpec>,
-    outputs: Vec<PortSpec>,
+    inputs: Vec<RankedPort>,
+    outputs: Vec<RankedPort>,
     symbols: Vec<SymbolSpec>,
     bindings: Vec<Binding>,
     state: Vec<StatePair>,
@@ -154,13 +154,34 @@ struct EntryV4 {
 #[derive(Deserialize)]
 struct EntryV5 {
     name: String,
-    inputs: Vec<PortSpec>,
-    outputs: Vec<PortSpec>,
+    inputs: Vec<RankedPort>,
+    outputs: Vec<RankedPort>,
     symbols: Vec<SymbolSpec>,
     bindings: Vec<Binding>,
     state: Vec<StatePair>,
     assumptions: Vec<Assumption>,
     specializes: Option<Specialization>,
+}
+
+/// Schema 6: all inputs and outputs had a known number of axes.
+#[derive(Deserialize)]
+struct EntryV6 {
+    name: String,
+    inputs: Vec<RankedPort>,
+    outputs: Vec<RankedPort>,
+    symbols: Vec<SymbolSpec>,
+    bindings: Vec<Binding>,
+    state: Vec<StatePair>,
+    assumptions: Vec<Assumption>,
+    specializes: Option<Specialization>,
+    slices: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct RankedPort {
+    name: String,
+    dtype: DType,
+    shape: Vec<SizeExpr>,
 }
 
 #[derive(Deserialize)]
@@ -207,10 +228,21 @@ impl From<EntryV4> for EntryV5 {
     }
 }
 
-impl From<EntryV5> for Entry {
+impl From<EntryV5> for EntryV6 {
     fn from(e: EntryV5) -> Self {
         let EntryV5 { name, inputs, outputs, symbols, bindings, state, assumptions, specializes } = e;
         Self { name, inputs, outputs, symbols, bindings, state, assumptions, specializes, slices: None }
+    }
+}
+
+impl From<EntryV6> for Entry {
+    fn from(e: EntryV6) -> Self {
+        let EntryV6 { name, inputs, outputs, symbols, bindings, state, assumptions, specializes, slices } = e;
+        let ranked = |ports: Vec<RankedPort>| {
+            ports.into_iter().map(|port| PortSpec::new(&port.name, port.dtype, port.shape))
+        };
+        let (inputs, outputs) = (ranked(inputs).collect(), ranked(outputs).collect());
+        Self { name, inputs, outputs, symbols, bindings, state, assumptions, specializes, slices }
     }
 }
 
@@ -221,18 +253,19 @@ impl<E> OldManifest<E> {
     }
 }
 
+fn from_v3(e: EntryV3) -> Entry {
+    EntryV6::from(EntryV5::from(EntryV4::from(e))).into()
+}
+
 pub(crate) fn decode_manifest(schema: u32, bytes: &[u8]) -> Result<Manifest, ArtifactError> {
     const WHAT: &str = "the manifest";
     match schema {
-        1 => Ok(decode::<OldManifest<EntryV1>>(WHAT, bytes)?.upgraded(|e| {
-            let e = EntryV3::from(EntryV2::from(e));
-            EntryV5::from(EntryV4::from(e)).into()
-        })),
-        2 => Ok(decode::<OldManifest<EntryV2>>(WHAT, bytes)?
-            .upgraded(|e| EntryV5::from(EntryV4::from(EntryV3::from(e))).into())),
-        3 => Ok(decode::<OldManifest<EntryV3>>(WHAT, bytes)?.upgraded(|e| EntryV5::from(EntryV4::from(e)).into())),
-        4 => Ok(decode::<OldManifest<EntryV4>>(WHAT, bytes)?.upgraded(|e| EntryV5::from(e).into())),
-        5 => Ok(decode::<OldManifest<EntryV5>>(WHAT, bytes)?.upgraded(Entry::from)),
+        1 => Ok(decode::<OldManifest<EntryV1>>(WHAT, bytes)?.upgraded(|e| from_v3(EntryV2::from(e).into()))),
+        2 => Ok(decode::<OldManifest<EntryV2>>(WHAT, bytes)?.upgraded(|e| from_v3(e.into()))),
+        3 => Ok(decode::<OldManifest<EntryV3>>(WHAT, bytes)?.upgraded(from_v3)),
+        4 => Ok(decode::<OldManifest<EntryV4>>(WHAT, bytes)?.upgraded(|e| EntryV6::from(EntryV5::from(e)).into())),
+        5 => Ok(decode::<OldManifest<EntryV5>>(WHAT, bytes)?.upgraded(|e| EntryV6::from(e).into())),
+        6 => Ok(decode::<OldManifest<EntryV6>>(WHAT, bytes)?.upgraded(Entry::from)),
         _ => {
             check_schema(WHAT, MANIFEST_SCHEMA, schema)?;
             decode(WHAT, bytes)

@@ -11,7 +11,7 @@ fn s(symbol: u32) -> SizeExpr {
 }
 
 fn port(name: &str, dim: SizeExpr) -> PortSpec {
-    PortSpec { name: name.to_owned(), dtype: DType::I64, shape: vec![dim] }
+    PortSpec::new(name, DType::I64, vec![dim])
 }
 
 /// `x i64[N]` in, `y i64[D]` out; D is produced.

@@ -177,7 +177,7 @@ impl InputOptions {
         let mut npz = Npz::open(path)?;
         for (port, slot) in entry.inputs.iter().zip(given.iter_mut()) {
             if let Some(tensor) = npz.read(&port.name)? {
-                *slot = Some(fit(tensor, port.dtype, || format!("{}: {}", path.display(), port.name))?);
+                *slot = Some(fit(tensor, port.element_type(), || format!("{}: {}", path.display(), port.name))?);
             }
         }
         let is_state = |port: &&PortSpec| entry.state.iter().any(|pair| entry.inputs[pair.input as usize] == **port);

@@ -17,8 +17,11 @@ pub(crate) fn entry(plan: &GraphPlan) -> Result<Entry, CompileError> {
             .iter()
             .map(|port| {
                 let ty = graph.port_type(port);
+                if graph.is_unranked(port) {
+                    return Ok(PortSpec::of_any_rank(&port.name, ty.dtype));
+                }
                 let shape = ty.shape.iter().map(size).collect::<Result<_, _>>()?;
-                Ok(PortSpec { name: port.name.clone(), dtype: ty.dtype, shape })
+                Ok(PortSpec::new(&port.name, ty.dtype, shape))
             })
             .collect()
     };

@@ -109,7 +109,7 @@ fn entry_and_program(kernel: &Kernel, form: LaunchForm, launches: usize) -> Resu
     let mut args = Vec::new();
     for operand in kernel.operands.iter() {
         let shape = vec![size(&operand.layout.len_elems)?];
-        let port = PortSpec { name: operand.name.clone(), dtype: operand.dtype, shape };
+        let port = PortSpec::new(&operand.name, operand.dtype, shape);
         let slot = program.slots.len() as u32;
         if operand.kind == OperandKind::Output {
             program.slots.push(Slot::Output(entry.outputs.len() as u32));
@@ -125,7 +125,7 @@ fn entry_and_program(kernel: &Kernel, form: LaunchForm, launches: usize) -> Resu
     if symbols > 0 {
         let input = entry.inputs.len() as u32;
         let shape = vec![SizeExpr::constant(i64::from(symbols))];
-        entry.inputs.push(PortSpec { name: SYMBOLS.to_owned(), dtype: DType::I64, shape });
+        entry.inputs.push(PortSpec::new(SYMBOLS, DType::I64, shape));
         let binding = |index| Binding { symbol: index, source: BindingSource::Element { input, index } };
         entry.bindings = (0..symbols).map(binding).collect();
     }

@@ -56,6 +56,9 @@ impl Element {
 
     /// The type of a value that becomes an element.
     pub(crate) fn of_value(value: &Tracked) -> Self {
+        if let Some(element) = value.element().filter(|_| value.is_unranked()) {
+            return (**element).clone();
+        }
         let shape = value.shape().iter().map(infc_ir::index::Dim::as_const).collect();
         Self { dtype: value.dtype(), shape: Some(shape), of: value.element().cloned() }
     }

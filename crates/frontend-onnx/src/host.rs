@@ -11,6 +11,7 @@
 mod numbers;
 mod reasons;
 mod types;
+pub(crate) mod unranked;
 
 pub(crate) use numbers::{counted, counted_up_to, extents_of_floats, with_numbers};
 pub use reasons::{HostOperator, host_operators};

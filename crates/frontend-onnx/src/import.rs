@@ -7,10 +7,12 @@ mod flex;
 mod held;
 mod inputs;
 mod loops;
+mod ranks;
 mod scans;
 mod scope;
 mod settled;
 mod steps;
+mod unranked;
 mod wider;
 
 pub use inputs::{DimChoice, ImportOptions, ShapeDim};
@@ -59,12 +61,19 @@ pub(crate) struct Values {
 /// As [`import`].
 pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(Graph, Values), ImportError> {
     options.custom_ops.check_unknown()?;
-    let mut assumptions = Assumptions::default();
+    let is_possible = |options: &ImportOptions| attempts(model, options, &mut Demand::default()).is_ok();
+    let options = &ranks::with_ranks(model, options, is_possible);
     let mut demand = Demand::default();
+    attempts(model, options, &mut demand).map_err(|error| with_others(error, model, options, &mut demand))
+}
+
+/// Imports a model, beginning anew as long as that may help.
+fn attempts(model: &Model, options: &ImportOptions, demand: &mut Demand) -> Result<(Graph, Values), ImportError> {
+    let mut assumptions = Assumptions::default();
     let mut settled = Settled::new(options);
     let (mut first, mut fallback) = (None, None);
     loop {
-        match attempt(model, &options.custom_ops, &mut settled, &mut assumptions, &mut demand, None) {
+        match attempt(model, &options.custom_ops, &mut settled, &mut assumptions, demand, None) {
             Ok(found) if assumptions.is_empty() || branch::may_be_as_declared(&found.0, model.outputs()) => {
                 return Ok(found);
             }
@@ -93,8 +102,7 @@ pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(G
                     if let Some(found) = fallback {
                         return Ok(found);
                     }
-                    let error = std::mem::replace(error, ImportError::NotAModel { reason: "" });
-                    return Err(with_others(error, model, options, &mut demand));
+                    return Err(std::mem::replace(error, ImportError::NotAModel { reason: "" }));
                 }
             }
         }
@@ -161,6 +169,7 @@ fn attempt<'m>(
     for output in model.outputs() {
         let name = output.name();
         let tracked = importer.scopes.value(name)?.ok_or_else(|| dangling(name))?;
+        let tracked = importer.as_declared(output, tracked)?;
         let problem = importer.scopes.build().model_output(name, &tracked);
         problem.map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
     }
@@ -273,6 +282,7 @@ impl<'m> Importer<'m, '_> {
         let outputs = if let Some(import) = with_graphs(node) {
             self.holder(import, node, &node_ref, inputs)?
         } else if flex::is_flex_attention(node) {
+            let inputs = self.of_rank(node, &node_ref, inputs, flex::RANK)?;
             self.flex_attention(node, &node_ref, inputs)?
         } else {
             self.operator(graph, index, &node_ref, inputs)?
@@ -299,13 +309,23 @@ impl<'m> Importer<'m, '_> {
     ) -> Result<Vec<Tracked>, ImportError> {
         let node: &'m NodeProto = &graph.node[index];
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
+        if inputs.iter().flatten().any(Tracked::is_unranked) {
+            let problem = Problem::DynamicValue { what: "the number of axes of an input" };
+            return self.of_any_rank(graph, index, node_ref, inputs, problem);
+        }
         let exact = self.demand.is_exact(&node.output);
         let build = self.scopes.build();
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
         let Some(operator) = ops::find(node.op_type(), &node_ref.domain, node_ref.opset) else {
             let outputs = match self.custom_ops.find(node.op_type(), &node_ref.domain, node_ref.opset) {
                 Some(custom) => host::import_custom(&mut call, node_ref, custom)?,
-                None => host::import(&mut call, node_ref, graph, None)?,
+                None => match host::import(&mut call, node_ref, graph, None) {
+                    Err(ImportError::Node { problem: problem @ Problem::DynamicValue { .. }, .. }) => {
+                        let inputs = call.inputs;
+                        return self.of_any_rank(graph, index, node_ref, inputs, problem);
+                    }
+                    outputs => outputs?,
+                },
             };
             return outputs.ok_or_else(|| ImportError::UnsupportedOperators {
                 operators: unsupported_operators(self.model, self.custom_ops, graph, &[index], true),
@@ -346,8 +366,14 @@ impl<'m> Importer<'m, '_> {
         let build = self.scopes.build();
         build.return_to(state);
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
-        let outputs = host::import(&mut call, node_ref, graph, Some(&problem))?;
-        outputs.ok_or_else(|| in_node(problem))
+        match host::import(&mut call, node_ref, graph, Some(&problem)) {
+            Ok(Some(outputs)) => Ok(outputs),
+            Err(ImportError::Node { problem: problem @ Problem::DynamicValue { .. }, .. }) => {
+                let inputs = call.inputs;
+                self.of_any_rank(graph, index, node_ref, inputs, problem)
+            }
+            outputs => outputs?.ok_or_else(|| in_node(problem)),
+        }
     }
 }
 
@@ -359,8 +385,9 @@ impl<'m, 'a> Importer<'m, 'a> {
         import: Import<'m, 'a>,
         node: &'m NodeProto,
         node_ref: &NodeRef,
-        inputs: Vec<Option<Tracked>>,
+        mut inputs: Vec<Option<Tracked>>,
     ) -> Result<Vec<Tracked>, ImportError> {
+        self.take_as_scalars(node, node_ref, &mut inputs)?;
         let (is_loop, asked) = (node.op_type() == "Loop", self.assumptions.asked());
         if is_loop && inputs.iter().flatten().any(|input| held::is_value(input.dtype())) {
             let on_host = self.held(node, node_ref, inputs.clone(), "its states are sequences or optionals")?;

@@ -40,6 +40,8 @@ struct Inner {
     value: OnceCell<ValueId>,
     /// What is known of the values within, of a sequence or an optional.
     element: Option<Rc<Element>>,
+    /// Whether this is a tensor whose number of axes only a run tells: in the graph, a sequence of that one tensor.
+    unranked: bool,
 }
 
 impl Tracked {
@@ -51,7 +53,24 @@ impl Tracked {
             },
             other => other,
         };
-        Self(Rc::new(Inner { ty, contents, constant, value: OnceCell::new(), element: None }))
+        Self(Rc::new(Inner { ty, contents, constant, value: OnceCell::new(), element: None, unranked: false }))
+    }
+
+    /// The one tensor in a sequence, of a type whose number of axes only a run tells.
+    pub(crate) fn unranked(sequence: &Self, dtype: DType) -> Self {
+        let element = Some(Rc::new(Element { dtype, shape: None, of: None }));
+        Self::of_inner(sequence, element, true)
+    }
+
+    /// True if only a run tells how many axes this has.
+    pub(crate) fn is_unranked(&self) -> bool {
+        self.0.unranked
+    }
+
+    fn of_inner(of: &Self, element: Option<Rc<Element>>, unranked: bool) -> Self {
+        let Inner { ty, contents, constant, value, .. } = &*of.0;
+        let (ty, contents, constant, value) = (ty.clone(), contents.clone(), constant.clone(), value.clone());
+        Self(Rc::new(Inner { ty, contents, constant, value, element, unranked }))
     }
 
     /// The same where another graph begins: known elements stay known there. `None` if they are not known.
@@ -69,9 +88,12 @@ impl Tracked {
 
     /// The same value with knowledge of the values within.
     pub(crate) fn with_element(&self, element: Option<Rc<Element>>) -> Self {
-        let Inner { ty, contents, constant, value, .. } = &*self.0;
-        let (ty, contents, constant, value) = (ty.clone(), contents.clone(), constant.clone(), value.clone());
-        Self(Rc::new(Inner { ty, contents, constant, value, element }))
+        Self::of_inner(self, element, self.0.unranked)
+    }
+
+    /// The same value with what is known of the values within another one, which it stands for.
+    pub(crate) fn standing_for(&self, other: &Self) -> Self {
+        Self::of_inner(self, other.0.element.clone(), other.0.unranked)
     }
 
     /// What is known of the values within.
@@ -130,7 +152,7 @@ impl Tracked {
         if let Some(value) = self.value() {
             restated.set_value(value);
         }
-        if self.element().is_some() { restated.with_element(self.0.element.clone()) } else { restated }
+        if self.element().is_some() { restated.standing_for(self) } else { restated }
     }
 
     pub(crate) fn ty(&self) -> &TensorType {

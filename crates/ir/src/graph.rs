@@ -56,7 +56,9 @@ pub struct Port {
     /// The value.
     pub value: ValueId,
     /// The type that users see, where elements have at most a byte and no arithmetic. The value then holds the bytes as
-    /// `u8`: one per element in the same shape, or a vector of packed elements, low bits first.
+    /// `u8`: one per element in the same shape, or a vector of packed elements, low bits first. Or where the value is a sequence
+    /// of one tensor, which users see without the sequence: its element type, and no axes, as only a run tells how many it has
+    /// ([`Graph::is_unranked`]).
     pub declared: Option<TensorType>,
 }
 
@@ -291,6 +293,12 @@ impl Graph {
     #[must_use]
     pub fn port_type<'a>(&'a self, port: &'a Port) -> &'a TensorType {
         port.declared.as_ref().unwrap_or_else(|| self.ty(port.value))
+    }
+
+    /// True of an input or output with as many axes as each run has.
+    #[must_use]
+    pub fn is_unranked(&self, port: &Port) -> bool {
+        port.declared.is_some() && self.ty(port.value).dtype == DType::Sequence
     }
 
     /// The type of a value.

@@ -246,7 +246,8 @@ impl Session {
 
     /// The first output that the caller takes whose shape depends on what is computed.
     pub(crate) fn late_output(&self) -> Option<usize> {
-        self.late_output_of(self.form())
+        let unranked = self.entry().outputs.iter().position(|port| port.unranked.is_some());
+        unranked.or_else(|| self.late_output_of(self.form()))
     }
 
     fn late_output_of(&self, form: &Form) -> Option<usize> {
@@ -285,8 +286,9 @@ impl Session {
         for (input, port) in self.entry().inputs.iter().enumerate() {
             let Port::Caller(n) = self.states.input(input) else { continue };
             let view = &inputs[n];
-            if port.dtype != view.dtype() {
-                let (expected, found) = (port.dtype, view.dtype());
+            let expected = port.element_type();
+            if expected != view.dtype() {
+                let found = view.dtype();
                 return Err(RuntimeError::WrongType { port: format!("input `{}`", port.name), expected, found });
             }
         }
@@ -297,14 +299,14 @@ impl Session {
         self.stage(inputs)?;
         self.given.fill(None);
         for &(input, tensor) in held {
-            let form = self.forms.current_mut();
-            form.host.take_input(&self.model.body.programs[form.entry], input, tensor);
+            self.take_input(input, tensor);
         }
+        let has_unranked = self.take_unranked(inputs, held)?;
         self.slots.clear();
         self.slots.resize(self.program().slots.len(), Span::EMPTY);
 
         let done = match self.slices() {
-            Ok(Some(slices)) if held.is_empty() => self.run_slices(slices, options, &mut destination),
+            Ok(Some(slices)) if held.is_empty() && !has_unranked => self.run_slices(slices, options, &mut destination),
             Ok(_) => self.run_steps(options, &mut destination),
             Err(error) => Err(error),
         };
@@ -320,6 +322,30 @@ impl Session {
             observer.event(&Event::RunFinished { took: started.elapsed() });
         }
         Ok(())
+    }
+
+    /// Takes in an input that lies in no memory of the caller's.
+    fn take_input(&mut self, input: usize, tensor: &Tensor) {
+        let form = self.forms.current_mut();
+        form.host.take_input(&self.model.body.programs[form.entry], input, tensor);
+    }
+
+    /// Takes in the inputs of any number of axes, as the sequences that the Program has; false if there are none.
+    fn take_unranked(&mut self, inputs: &[TensorView<'_>], held: &[(usize, &Tensor)]) -> Result<bool, RuntimeError> {
+        let mut found = false;
+        for input in 0..self.entry().inputs.len() {
+            let Port::Caller(n) = self.states.input(input) else { continue };
+            if self.entry().inputs[input].unranked.is_none() {
+                continue;
+            }
+            let tensor = match held.iter().find(|(number, _)| *number == input) {
+                Some((_, tensor)) => (*tensor).clone(),
+                None => inputs[n].to_tensor()?,
+            };
+            self.take_input(input, &Tensor::sequence(vec![tensor])?);
+            found = true;
+        }
+        Ok(found)
     }
 
     /// What runs the entry, or its special case, for the dims that were bound last.
@@ -368,7 +394,7 @@ impl Session {
         }
         self.use_binding(0)?;
         let entry = &self.model.manifest.entries[self.entry];
-        for (input, port) in entry.inputs.iter().enumerate() {
+        for (input, port) in entry.inputs.iter().enumerate().filter(|(_, port)| port.unranked.is_none()) {
             let expected = self.form().binding(0).shapes.get(input);
             let inputs = Inputs { given, states: &self.states };
             // A state without a value takes the shape that is expected.
@@ -420,11 +446,13 @@ impl Session {
             let shape = binding.output_shape(output);
             let (Some(shape), Port::Caller(n)) = (shape, self.states.output(output)) else { continue };
             let view = &outputs[n];
-            if port.dtype != view.dtype() {
-                let (expected, found) = (port.dtype, view.dtype());
+            let expected = port.element_type();
+            if expected != view.dtype() {
+                let found = view.dtype();
                 return Err(RuntimeError::WrongType { port: format!("output `{}`", port.name), expected, found });
             }
-            if view.shape() != shape {
+            // Of any number of axes it is looked at when it is there.
+            if port.unranked.is_none() && view.shape() != shape {
                 return Err(wrong_shape(entry, port, "output", view.shape(), Some(shape)));
             }
         }

@@ -343,7 +343,7 @@ mod tests {
 
     fn entry(append: Option<Append>) -> Entry {
         let shape = vec![SizeExpr::constant(2), SizeExpr::constant(3), SizeExpr::constant(2)];
-        let port = |name: &str| PortSpec { name: name.to_owned(), dtype: DType::I16, shape: shape.clone() };
+        let port = |name: &str| PortSpec::new(name, DType::I16, shape.clone());
         Entry {
             name: "main".to_owned(),
             inputs: vec![port("past")],

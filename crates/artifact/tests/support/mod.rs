@@ -25,7 +25,7 @@ pub(crate) const ADD: [u8; 40] = [
 ];
 
 pub(crate) fn port(name: &str, shape: &[SizeExpr]) -> PortSpec {
-    PortSpec { name: name.to_owned(), dtype: DType::F32, shape: shape.to_vec() }
+    PortSpec::new(name, DType::F32, shape.to_vec())
 }
 
 /// `out = a + weight`, four elements.

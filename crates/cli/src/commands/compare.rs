@@ -270,7 +270,7 @@ fn read_expected(path: &Path, entry: &Entry, sets: &mut [DataSet]) -> Result<(),
     for set in sets {
         for (port, expected) in entry.outputs.iter().zip(&mut set.expected) {
             let place = || format!("{}: {}", path.display(), port.name);
-            *expected = npz.read(&port.name)?.map(|tensor| fit(tensor, port.dtype, place)).transpose()?;
+            *expected = npz.read(&port.name)?.map(|tensor| fit(tensor, port.element_type(), place)).transpose()?;
         }
     }
     Ok(())

@@ -64,7 +64,7 @@ fn load_one(folder: &Path, name: Option<String>, entry: &Entry) -> Result<DataSe
         if !path.is_file() {
             return Err(bad(format!("input_{index}.pb is missing, which is for {}", input_text(entry, port))));
         }
-        inputs.push(Some(read_value(port.dtype, &path)?));
+        inputs.push(Some(read_value(port.element_type(), &path)?));
     }
     let extra = format!("input_{}.pb", inputs.len());
     if folder.join(&extra).is_file() {
@@ -81,7 +81,7 @@ fn load_one(folder: &Path, name: Option<String>, entry: &Entry) -> Result<DataSe
     let expected = expected
         .map(|(index, port)| {
             let path = folder.join(format!("output_{index}.pb"));
-            path.is_file().then(|| read_value(port.dtype, &path)).transpose()
+            path.is_file().then(|| read_value(port.element_type(), &path)).transpose()
         })
         .collect::<Result<_, _>>()?;
     Ok(DataSet { name, inputs, expected })

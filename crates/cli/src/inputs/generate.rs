@@ -64,7 +64,7 @@ impl Generator {
         };
         if port.dtype.class() == DTypeClass::Value {
             // Nobody knows what would be in it.
-            return Err(CliError::MissingData { names: vec![format!("input `{}` ({})", port.name, port.dtype)] });
+            return Err(CliError::MissingData { names: vec![format!("input `{}` ({})", port.name, port.type_text(&[]))] });
         }
         let zeros = |dtype| allocate(dtype, shape).ok_or_else(too_large);
         let wide = match (fill, port.dtype.class()) {
@@ -185,7 +185,7 @@ mod tests {
 
     fn port(dtype: DType) -> PortSpec {
         let shape = vec![SizeExpr::symbol(0), SizeExpr::constant(2)];
-        PortSpec { name: "x".to_owned(), dtype, shape }
+        PortSpec::new("x", dtype, shape)
     }
 
     #[test]

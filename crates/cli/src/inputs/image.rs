@@ -180,7 +180,7 @@ mod tests {
 
     fn port(shape: &[i64]) -> PortSpec {
         let shape = shape.iter().map(|&n| if n < 0 { SizeExpr::symbol(0) } else { SizeExpr::constant(n) });
-        PortSpec { name: "image".to_owned(), dtype: DType::F32, shape: shape.collect() }
+        PortSpec::new("image", DType::F32, shape.collect())
     }
 
     /// Two pixels: red, and a grey.

@@ -66,9 +66,9 @@ impl InputSpec {
                 let place = || path.display().to_string();
                 let tensor = npy::read(&read(path)?)
                     .map_err(|error| CliError::BadArray { place: place(), reason: error.to_string() })?;
-                Value::Tensor(fit(tensor, port.dtype, place)?)
+                Value::Tensor(fit(tensor, port.element_type(), place)?)
             }
-            Source::Proto(path) => Value::Tensor(data_folder::read_value(port.dtype, path)?),
+            Source::Proto(path) => Value::Tensor(data_folder::read_value(port.element_type(), path)?),
             Source::Image(path) => Value::Tensor(image::read(&read(path)?, path, port, options)?),
         })
     }

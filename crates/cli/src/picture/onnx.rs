@@ -124,7 +124,13 @@ fn info(port: &PortSpec, symbols: &[&str]) -> ValueInfoProto {
         Some(number) => dimension::Value::DimValue(number),
         None => dimension::Value::DimParam(size.to_text(symbols)),
     };
-    tensor(&port.name, port.dtype, port.shape.iter().map(extent).collect())
+    let mut info = tensor(&port.name, port.element_type(), port.shape.iter().map(extent).collect());
+    if let (Some(_), Some(type_proto::Value::TensorType(tensor))) =
+        (port.unranked, info.r#type.as_mut().and_then(|ty| ty.value.as_mut()))
+    {
+        tensor.shape = None;
+    }
+    info
 }
 
 fn bytes_of(name: &str, slot: &Slot, symbols: &[i64]) -> Option<ValueInfoProto> {

@@ -112,7 +112,7 @@ pub(crate) fn workspace() -> PathBuf {
 /// by way of the arena; output `w` is a weight. Variants for two levels that every test machine has.
 pub(crate) fn identity_artifact() -> Vec<u8> {
     let (n, bytes) = (SizeExpr::symbol(0), SizeExpr::symbol(0) * SizeExpr::constant(12));
-    let port = |name: &str, shape: Vec<SizeExpr>| PortSpec { name: name.to_owned(), dtype: DType::F32, shape };
+    let port = |name: &str, shape: Vec<SizeExpr>| PortSpec::new(name, DType::F32, shape);
     let provenance = Provenance { infc_version: "0.0.0-test".to_owned(), ..Provenance::default() };
     let mut builder = ArtifactBuilder::new(provenance);
     builder.entry(Entry {

@@ -76,8 +76,23 @@ impl Builder {
         if packed { self.unpack(&bytes, ty) } else { self.retyped(&bytes, ty.dtype) }
     }
 
+    /// Adds an input of the model with as many axes as each run has.
+    pub(crate) fn unranked_input(&mut self, name: &str, dtype: DType) -> Result<Tracked> {
+        let sequence = self.input(name, TensorType::new(DType::Sequence, vec![Dim::constant(1)]))?;
+        if let Some(port) = self.graph.inputs.last_mut() {
+            port.declared = Some(TensorType::new(dtype, Vec::new()));
+        }
+        Ok(Tracked::unranked(&sequence, dtype))
+    }
+
     /// Adds an output of the model.
     pub(crate) fn model_output(&mut self, name: &str, tracked: &Tracked) -> Result<()> {
+        if let Some(element) = tracked.element().filter(|_| tracked.is_unranked()) {
+            let value = self.value(tracked)?;
+            let declared = Some(TensorType::new(element.dtype, Vec::new()));
+            self.graph.outputs.push(Port { declared, ..Port::new(name, value) });
+            return Ok(());
+        }
         if carrier(tracked.dtype()) == tracked.dtype() {
             return self.output(name, tracked);
         }

@@ -87,7 +87,7 @@ impl Builder {
 
     /// True if the number depends on anything but the extents of inputs.
     fn is_of_run(&self, dim: &Dim) -> bool {
-        let mut found = false;
+        let mut found = self.facts.is_late(dim);
         dim.for_each_atom(&mut |atom| {
             if let Atom::Symbol(symbol) = atom {
                 let source = self.symbol_source(*symbol);

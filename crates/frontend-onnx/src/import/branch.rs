@@ -14,6 +14,7 @@ use super::{Importer, dangling};
 use crate::build::{Builder, carried, mismatch};
 use crate::element::{self, Element};
 use crate::error::{ImportError, NodeRef, Problem};
+use crate::host;
 use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::tracked::Tracked;
 use infc_ir::entity::{SymbolId, ValueId};
@@ -129,6 +130,43 @@ struct Branch {
     dtypes: Vec<DType>,
     /// What is known of the values within the outputs.
     elements: Vec<Option<Rc<Element>>>,
+    /// Which outputs have as many axes as a run tells.
+    unranked: Vec<bool>,
+}
+
+impl Branch {
+    /// Makes an output one of any number of axes.
+    fn take_any_rank(&mut self, output: usize) -> Result<(), Problem> {
+        if self.unranked[output] {
+            return Ok(());
+        }
+        let port = self.build.graph.outputs[output].value;
+        let ty = self.build.graph.ty(port).clone();
+        if ty.dtype != self.dtypes[output] {
+            let found = self.dtypes[output];
+            return Err(Problem::UnsupportedType { expected: "elements of whole bytes that are computed with", found });
+        }
+        let value = Tracked::of_value(ty, port).with_element(self.elements[output].take());
+        let value = host::unranked::unranked(&mut self.build, &value)?;
+        self.build.graph.outputs[output].value = self.build.value(&value)?;
+        (self.dtypes[output], self.elements[output]) = (value.dtype(), value.element().cloned());
+        self.unranked[output] = true;
+        Ok(())
+    }
+
+    fn rank(&self, output: usize) -> usize {
+        self.build.graph.ty(self.build.graph.outputs[output].value).shape.len()
+    }
+}
+
+/// In what the results of two branches may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Differences {
+    None,
+    /// In extents.
+    Extents,
+    /// In extents and in how many axes there are.
+    Ranks,
 }
 
 impl<'m> Importer<'m, '_> {
@@ -161,12 +199,21 @@ impl<'m> Importer<'m, '_> {
         let build = self.scopes.build();
         let is_late = equality.as_ref().is_some_and(|e| build.facts.is_late(&e.left) || build.facts.is_late(&e.right));
         let may_differ = (equality.is_none() || is_late) && build.may_use_host;
-        let error = match self.choice(node, node_ref, &condition, [then, otherwise], may_differ) {
+        let differences = if may_differ { Differences::Extents } else { Differences::None };
+        let error = match self.choice(node, node_ref, &condition, [then, otherwise], differences) {
             Ok(outputs) => return Ok(outputs),
             Err(error) => error,
         };
         let Some(equality) = equality else {
-            return self.possible(node, node_ref, &condition, [then, otherwise], error);
+            let error = match self.possible(node, node_ref, &condition, [then, otherwise], error) {
+                Ok(outputs) => return Ok(outputs),
+                Err(error) => error,
+            };
+            if self.demand.has_grown() || !may_differ {
+                return Err(error);
+            }
+            let of_any = self.choice(node, node_ref, &condition, [then, otherwise], Differences::Ranks);
+            return of_any.map_err(|_| error);
         };
         let holds = self.assumptions.answer();
         let equal = equality.equal == holds;
@@ -205,12 +252,15 @@ impl<'m> Importer<'m, '_> {
                 let added = self.scopes.build().output(&format!("y{n}"), output);
                 added.map_err(ImportError::value(graph.output[n].name()))?;
             }
-            Ok(outputs.iter().map(|output| (output.dtype(), output.element().cloned())).unzip())
+            Ok(outputs)
         });
         let left = self.scopes.leave_graph();
-        let (dtypes, elements) = built?;
+        let outputs = built?;
         let (build, captures) = left.ok_or_else(|| dangling(graph.name()))?;
-        Ok(Branch { build, captures, dtypes, elements })
+        let dtypes = outputs.iter().map(Tracked::dtype).collect();
+        let elements = outputs.iter().map(|output| output.element().cloned()).collect();
+        let unranked = outputs.iter().map(Tracked::is_unranked).collect();
+        Ok(Branch { build, captures, dtypes, elements, unranked })
     }
 
     /// Both branches, one of which is computed when the model runs.
@@ -220,11 +270,18 @@ impl<'m> Importer<'m, '_> {
         node_ref: &NodeRef,
         condition: &Tracked,
         [then, otherwise]: [&'m GraphProto; 2],
-        may_differ: bool,
+        differences: Differences,
     ) -> Result<Vec<Tracked>, ImportError> {
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
         let mut then = self.graph_of(then, None)?;
         let mut otherwise = self.graph_of(otherwise, Some(&then))?;
+        for output in 0..then.dtypes.len().min(otherwise.dtypes.len()) {
+            let is_of_any = then.unranked[output] || otherwise.unranked[output];
+            if is_of_any || (differences == Differences::Ranks && then.rank(output) != otherwise.rank(output)) {
+                then.take_any_rank(output).map_err(in_node)?;
+                otherwise.take_any_rank(output).map_err(in_node)?;
+            }
+        }
         self.scopes.build().set_origin(&node_ref.name);
         let build = self.scopes.build();
         // Both see what either needs.
@@ -240,11 +297,12 @@ impl<'m> Importer<'m, '_> {
         then.build.graph.symbols.clone_from(&build.graph.symbols);
         otherwise.build.graph.symbols.clone_from(&build.graph.symbols);
 
-        let names: Vec<&str> = node.output.iter().map(String::as_str).filter(|_| may_differ).collect();
+        let names: Vec<&str> = node.output.iter().map(String::as_str).filter(|_| differences != Differences::None).collect();
         let (types, produces) = result_types(&then, &otherwise, &names, &mut build.graph.symbols).map_err(in_node)?;
         let both = then.elements.iter().zip(&otherwise.elements);
         let elements = both.map(|(a, b)| element::join(a.as_ref(), b.as_ref())).collect::<Result<Vec<_>, _>>();
         let elements = elements.map_err(in_node)?;
+        let unranked = std::mem::take(&mut then.unranked);
         let captured: Vec<&Tracked> = first.iter().chain(&second).collect();
         // Sizes are taken for granted whichever branch runs; what depends on the branch is a requirement of its graph.
         build.adopt(&mut then.build);
@@ -253,7 +311,12 @@ impl<'m> Importer<'m, '_> {
         let (then, otherwise) = (Arc::new(then.build.graph), Arc::new(otherwise.build.graph));
         let op = IfOp { then, otherwise, produces };
         let outputs = build.choose(condition, &captured, op, types).map_err(in_node)?;
-        Ok(outputs.iter().zip(elements).map(|(output, element)| output.with_element(element)).collect())
+        let known = outputs.iter().zip(elements).zip(&unranked);
+        let known = known.map(|((output, element), &is_unranked)| match element {
+            Some(element) if is_unranked => Tracked::unranked(output, element.dtype),
+            element => output.with_element(element),
+        });
+        Ok(known.collect())
     }
 }
 

@@ -13,6 +13,9 @@ use crate::proto::NodeProto;
 use crate::tracked::Tracked;
 use infc_tensor::DType;
 
+/// How many axes queries, keys and values have.
+pub(super) const RANK: usize = 4;
+
 /// True if the node is one.
 pub(super) fn is_flex_attention(node: &NodeProto) -> bool {
     node.op_type() == "FlexAttention" && node.domain() == "ai.onnx.preview"
@@ -31,7 +34,7 @@ impl Operands {
     fn of(call: &Call<'_>) -> Built<Self> {
         let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
         for x in [&q, &k, &v] {
-            if x.rank() != 4 {
+            if x.rank() != RANK {
                 return Err(mismatch("heads: 4 axes", x.shape()));
             }
             if !x.dtype().is_float() {

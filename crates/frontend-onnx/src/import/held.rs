@@ -60,6 +60,10 @@ impl<'m> Importer<'m, '_> {
                 captured.insert(name, self.scopes.value(name)?.ok_or_else(|| super::dangling(name))?);
             }
         }
+        let is_unranked = inputs.iter().flatten().chain(captured.values()).any(Tracked::is_unranked);
+        if is_unranked || types.iter().any(|of| of.shape.is_none()) {
+            return self.held_of_any_rank(node, node_ref, inputs, (attributes, held), &types).map(Some);
+        }
         inputs.extend(held.captures.iter().map(|name| captured.get(name.as_str()).cloned()));
         let build = self.scopes.build();
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };

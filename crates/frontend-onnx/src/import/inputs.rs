@@ -2,6 +2,7 @@
 
 use super::demand::Demand;
 use super::scope::Scopes;
+use crate::build::carrier;
 use crate::custom::CustomOps;
 use crate::element::Element;
 use crate::error::ImportError;
@@ -79,7 +80,7 @@ pub(super) fn add<'m>(
         let expected = inputs.iter().map(|i| format!("`{}`", i.name())).collect();
         return Err(ImportError::UnknownInput { found: found.clone(), expected });
     }
-    let mut raw: Vec<(&'m str, DType, Vec<RawDim>)> = Vec::new();
+    let mut raw: Vec<(&'m str, DType, Option<Vec<RawDim>>)> = Vec::new();
     for input in &inputs {
         let shape = options.shapes.iter().find(|(name, _)| name == input.name()).map(|(_, shape)| &shape[..]);
         let (dtype, dims) = raw_dims(input, shape)?;
@@ -87,6 +88,11 @@ pub(super) fn add<'m>(
     }
     let mut names = Names::new(&raw, options)?;
     for (position, (name, dtype, dims)) in (0u32..).zip(raw) {
+        let Some(dims) = dims else {
+            let tracked = scopes.build().unranked_input(name, dtype).map_err(ImportError::value(name))?;
+            scopes.define(name, tracked);
+            continue;
+        };
         let shape: Vec<Dim> = dims
             .into_iter()
             .map(|dim| match dim.value.or(dim.given) {
@@ -97,7 +103,7 @@ pub(super) fn add<'m>(
         let tracked = scopes
             .build()
             .model_input(name, TensorType::new(dtype, shape))
-            .map_err(|problem| ImportError::Value { value: name.to_owned(), problem })?;
+            .map_err(ImportError::value(name))?;
         let element = inputs[position as usize].r#type.as_ref().and_then(Element::declared).and_then(|e| e.of);
         let tracked = tracked.with_element(element);
         let tracked = match demand.has_elements(name) {
@@ -114,8 +120,8 @@ fn count(name: &str, max: i64) -> RawDim {
     RawDim { value: None, name: format!("{name}[0]"), given: None, max }
 }
 
-/// Element type and dims of an input, merged with the shape that the user gives.
-fn raw_dims(input: &ValueInfoProto, given: Option<&[ShapeDim]>) -> Result<(DType, Vec<RawDim>), ImportError> {
+/// Element type and dims of an input, merged with the shape that the user gives; `None` if it may have any number of axes.
+fn raw_dims(input: &ValueInfoProto, given: Option<&[ShapeDim]>) -> Result<(DType, Option<Vec<RawDim>>), ImportError> {
     let name = input.name();
     let unsupported = |found| ImportError::UnsupportedValueType { value: name.to_owned(), found };
     let tensor = match input.r#type.as_ref().and_then(|t| t.value.as_ref()) {
@@ -129,10 +135,10 @@ fn raw_dims(input: &ValueInfoProto, given: Option<&[ShapeDim]>) -> Result<(DType
             if dtype == DType::Map {
                 // Keys and values.
                 let name = format!("{name}[0]");
-                return Ok((dtype, vec![RawDim { value: Some(2), name, given: None, max: DEFAULT_MAX }]));
+                return Ok((dtype, Some(vec![RawDim { value: Some(2), name, given: None, max: DEFAULT_MAX }])));
             }
             let max = if dtype == DType::Optional { 1 } else { DEFAULT_MAX };
-            return Ok((dtype, vec![count(name, max)]));
+            return Ok((dtype, Some(vec![count(name, max)])));
         }
         Some(type_proto::Value::SparseTensorType(_)) => return Err(unsupported("a sparse tensor")),
         Some(_) => return Err(unsupported("of an opaque type")),
@@ -161,6 +167,7 @@ fn raw_dims(input: &ValueInfoProto, given: Option<&[ShapeDim]>) -> Result<(DType
         (None, Some(given)) => (0..given.len())
             .map(|axis| RawDim { value: None, name: format!("{name}[{axis}]"), given: None, max: DEFAULT_MAX })
             .collect(),
+        (None, None) if carrier(dtype) == dtype => return Ok((dtype, None)),
         (None, None) => return Err(ImportError::UnknownRank { input: name.to_owned() }),
     };
     if let Some(given) = given {
@@ -188,7 +195,7 @@ fn raw_dims(input: &ValueInfoProto, given: Option<&[ShapeDim]>) -> Result<(DType
         let shape = dim.value.or(dim.given).unwrap_or(0).to_string();
         return Err(ImportError::DimOverflow { value: name.to_owned(), shape });
     }
-    Ok((dtype, dims))
+    Ok((dtype, Some(dims)))
 }
 
 /// The symbols by name.
@@ -199,8 +206,8 @@ struct Names {
 
 impl Names {
     /// Collects the choices from both options; a shape that fixes one use of a name fixes all.
-    fn new(raw: &[(&str, DType, Vec<RawDim>)], options: &ImportOptions) -> Result<Self, ImportError> {
-        let symbolic = || raw.iter().flat_map(|(_, _, dims)| dims).filter(|d| d.value.is_none());
+    fn new(raw: &[(&str, DType, Option<Vec<RawDim>>)], options: &ImportOptions) -> Result<Self, ImportError> {
+        let symbolic = || raw.iter().flat_map(|(_, _, dims)| dims.iter().flatten()).filter(|d| d.value.is_none());
         let mut choices: Vec<(String, DimChoice)> = Vec::new();
         for (name, choice) in &options.dims {
             if !symbolic().any(|d| d.name == *name) {

@@ -85,6 +85,19 @@ impl<'m> Scopes<'m> {
         Some((build, captures))
     }
 
+    /// Begins a graph that is thrown away: what a node would give, if its inputs were others. Names stay those of the scope.
+    pub(super) fn begin_trial(&mut self) {
+        let mut build = self.build().nested();
+        build.may_use_host = self.build().may_use_host;
+        build.graph.sources.clone_from(&self.build().graph.sources);
+        self.builders.push(Built { build, captures: Vec::new() });
+    }
+
+    /// Ends what [`Scopes::begin_trial`] began.
+    pub(super) fn end_trial(&mut self) {
+        self.builders.pop();
+    }
+
     /// Lets all values know what has been taken for granted since the last time, so that it need not be taken twice.
     pub(super) fn restate(&mut self) {
         for scope in &mut self.scopes {
@@ -151,7 +164,7 @@ impl<'m> Scopes<'m> {
                     let built = &mut self.builders[builder];
                     let value = ImportError::value(name);
                     let input = built.build.input(name, outer.ty().clone()).map_err(value)?;
-                    let input = input.with_element(outer.element().cloned());
+                    let input = input.standing_for(&outer);
                     built.captures.push(outer);
                     input
                 }

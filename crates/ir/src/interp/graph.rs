@@ -52,7 +52,7 @@ pub fn run_graph_with(
     for (port, tensor) in graph.inputs.iter().zip(inputs) {
         let value = graph.values.get(port.value).ok_or_else(|| dangling(&port.name))?;
         let shape = eval_shape(&port.name, &value.ty.shape, symbols)?;
-        let held = ports::held(port, symbols, tensor)?;
+        let held = ports::held(graph, port, symbols, tensor)?;
         arrays.push(Rc::new(Array::from_tensor(&port.name, value.ty.dtype, shape, &held)?));
     }
     let outputs = run(graph, symbols, arrays, host, 0)?;

@@ -24,7 +24,7 @@ use crate::entity::{EntityId, NodeId, ValueId};
 use crate::graph::{Definition, Graph, Node, Port, SymbolSource, TensorType};
 use crate::index::{Dim, Proof, Ranges};
 use crate::symbol::Symbols;
-use infc_tensor::DType;
+use infc_tensor::{DType, DTypeClass};
 
 /// How deep composites may contain composites.
 const MAX_DEPTH: usize = 32;
@@ -96,9 +96,16 @@ impl Checker<'_> {
         self.report.unique(self.graph.outputs.iter().map(|p| &*p.name));
     }
 
-    /// A declared type has at most a byte per element, and its value is bytes.
+    /// A declared type has at most a byte per element, and its value is bytes; or it is that of the tensor in a sequence.
     fn declared(&mut self, port: &Port) {
         let (Some(declared), Some(value)) = (&port.declared, self.graph.values.get(port.value)) else { return };
+        if value.ty.dtype == DType::Sequence {
+            let is_one = matches!(&value.ty.shape[..], [one] if one.is_const(1));
+            if !is_one || !declared.shape.is_empty() || declared.dtype.class() == DTypeClass::Value {
+                self.report.push(ViolationKind::NotAllowed { what: "a declared type whose value is no sequence of one tensor" });
+            }
+            return;
+        }
         let (bits, held) = (declared.dtype.size_bits(), &value.ty);
         let shape = if bits == 8 { held.shape.len() == declared.shape.len() } else { held.shape.len() == 1 };
         if !(1..=8).contains(&bits) || held.dtype != DType::U8 || !shape {

@@ -50,9 +50,14 @@ impl<'p> Interpreter<'p> {
     /// not count.
     #[must_use]
     pub fn with_host(plan: &'p GraphPlan, symbols: &[i64], inputs: &[Tensor], host: &'p dyn Host) -> Self {
-        let held = |declared: bool, tensor: &Tensor| if declared { tensor.as_byte_tensor() } else { tensor.clone() };
+        let held = |port: &Port, tensor: &Tensor| match port.declared {
+            // One value is never too deep, unless the tensor is.
+            Some(_) if plan.graph.is_unranked(port) => Tensor::sequence(vec![tensor.clone()]).unwrap_or_else(|_| tensor.clone()),
+            Some(_) => tensor.as_byte_tensor(),
+            None => tensor.clone(),
+        };
         let ports = plan.graph.inputs.iter().zip(inputs);
-        let values = ports.map(|(port, tensor)| (port.value, held(port.declared.is_some(), tensor))).collect();
+        let values = ports.map(|(port, tensor)| (port.value, held(port, tensor))).collect();
         Self { plan, symbols: symbols.to_vec(), host, done: 0, values }
     }
 

@@ -169,7 +169,23 @@ impl Session {
                 found: format!("{}{:?}", tensor.dtype(), tensor.shape()),
             });
         }
+        let tensor = match port.unranked {
+            Some(_) => tensor.values()?.first().cloned().unwrap_or(tensor),
+            None => tensor,
+        };
+        if port.unranked.is_some_and(|dtype| dtype != tensor.dtype()) {
+            return Err(RuntimeError::UnexpectedResult {
+                expected: port.type_text(&[]),
+                found: format!("{}{:?}", tensor.dtype(), tensor.shape()),
+            });
+        }
         match (self.states.output(output), destination) {
+            (Port::Caller(n), Destination::Caller(outputs)) if outputs[n].shape() != tensor.shape() => {
+                return Err(RuntimeError::UnexpectedResult {
+                    expected: format!("{}{:?}", outputs[n].dtype(), outputs[n].shape()),
+                    found: format!("{}{:?}", tensor.dtype(), tensor.shape()),
+                });
+            }
             // Compared with the output's shape when its segment began; what has no bytes has no views.
             (Port::Caller(n), Destination::Caller(outputs)) => {
                 let to = outputs[n].bytes_mut();

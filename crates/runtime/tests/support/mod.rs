@@ -81,7 +81,7 @@ pub(crate) const MXCSR: &[u8] = &[
 ];
 
 pub(crate) fn port(name: &str, dtype: DType, shape: impl Into<Vec<SizeExpr>>) -> PortSpec {
-    PortSpec { name: name.to_owned(), dtype, shape: shape.into() }
+    PortSpec::new(name, dtype, shape.into())
 }
 
 /// An entry `main` with one symbol `N`, read from axis 0 of input 0, between 0 and 100 000.

@@ -88,7 +88,7 @@ fn on_target(folder: &Path, target: &str, compiled: &mut Option<Compiled>) -> Re
         model => model?,
     };
     let mut session = model.session(&SessionOptions::default())?;
-    let dtypes = |ports: &[PortSpec]| -> Vec<DType> { ports.iter().map(|port| port.dtype).collect() };
+    let dtypes = |ports: &[PortSpec]| -> Vec<DType> { ports.iter().map(PortSpec::element_type).collect() };
     let (inputs, outputs) = (dtypes(&session.entry().inputs), dtypes(&session.entry().outputs));
     compare(folder, &inputs, &outputs, |set| Ok(session.advance(&set.input_refs(), &RunOptions::default())?))
 }

@@ -47,7 +47,7 @@ impl Definition {
             .map(|(n, (id, operand))| {
                 let too_large = || CliError::TooLarge { what: format!("operand `{}`", operand.name) };
                 let len = size(&operand.layout.len_elems, symbols).ok_or_else(too_large)?;
-                let port = PortSpec { name: operand.name.clone(), dtype: operand.dtype, shape: Vec::new() };
+                let port = PortSpec::new(&operand.name, operand.dtype, Vec::new());
                 let is_number = matches!(operand.dtype.class(), DTypeClass::Signed | DTypeClass::Unsigned);
                 let fill = limits.get(&id).filter(|_| is_number).map_or(Fill::Varied, |&extent| Fill::Below(extent));
                 let tensor = made_up(&port, &[len], n as u64, fill)?;

@@ -1,18 +1,21 @@
-//! Inputs and outputs whose elements the graph holds as bytes; see [`Port::declared`].
+//! Inputs and outputs that the graph holds as bytes, or in sequences; see [`Port::declared`].
 
 use super::super::{InterpError, eval_shape};
-use crate::graph::Port;
-use infc_tensor::{AlignedBytes, Tensor};
+use crate::graph::{Graph, Port};
+use infc_tensor::{AlignedBytes, DType, Tensor};
 
 /// What the value of an input holds, given the tensor that the user has.
 ///
 /// # Errors
 /// [`InterpError`] if the tensor is not of the declared type.
-pub fn held(port: &Port, symbols: &[i64], tensor: &Tensor) -> Result<Tensor, InterpError> {
+pub fn held(graph: &Graph, port: &Port, symbols: &[i64], tensor: &Tensor) -> Result<Tensor, InterpError> {
     let Some(declared) = &port.declared else { return Ok(tensor.clone()) };
     let (name, expected) = (port.name.clone(), declared.dtype);
     if tensor.dtype() != expected {
         return Err(InterpError::WrongType { name, expected, found: tensor.dtype() });
+    }
+    if graph.is_unranked(port) {
+        return Ok(Tensor::sequence(vec![tensor.clone()])?);
     }
     let expected = eval_shape(&name, &declared.shape, symbols)?;
     if !tensor.shape().iter().map(|&d| i64::try_from(d).ok()).eq(expected.iter().map(|&d| Some(d))) {
@@ -27,6 +30,10 @@ pub fn held(port: &Port, symbols: &[i64], tensor: &Tensor) -> Result<Tensor, Int
 /// [`InterpError`] if the value is not the bytes of the declared type.
 pub fn shown(port: &Port, symbols: &[i64], held: Tensor) -> Result<Tensor, InterpError> {
     let Some(declared) = &port.declared else { return Ok(held) };
+    if held.dtype() == DType::Sequence {
+        let one = held.values()?.first().cloned();
+        return one.ok_or_else(|| InterpError::WrongType { name: port.name.clone(), expected: declared.dtype, found: held.dtype() });
+    }
     let shape = if declared.dtype.size_bits() == 8 {
         held.shape().to_vec()
     } else {
