@@ -120,7 +120,8 @@ fn entry(entry: &Entry) -> Checked {
             ensure(names.insert(&port.name), name, "a name of its own", "the same name twice")?;
             limit("axes of an input or output", port.shape.len(), MAX_RANK)?;
             port.shape.iter().try_for_each(|dim| expr(dim, entry, "a dim"))?;
-            let is_one_value = port.dtype == DType::Sequence && matches!(&port.shape[..], [one] if one.as_const() == Some(1));
+            let is_one_value =
+                port.dtype == DType::Sequence && matches!(&port.shape[..], [one] if one.as_const() == Some(1));
             let of_any_rank = port.unranked.is_none() || is_one_value;
             ensure(of_any_rank, name, "a sequence of one tensor", port.type_text(&[]))?;
         }
@@ -222,7 +223,10 @@ fn special_case(index: usize, entry: &Entry, entries: &[Entry]) -> Checked {
         [("inputs", &entry.inputs, &general.inputs, true), ("outputs", &entry.outputs, &general.outputs, false)];
     for (kind, own, others, ranks) in ports {
         let same = |(a, b): (&crate::PortSpec, &crate::PortSpec)| {
-            a.name == b.name && a.dtype == b.dtype && a.unranked == b.unranked && (!ranks || a.shape.len() == b.shape.len())
+            a.name == b.name
+                && a.dtype == b.dtype
+                && a.unranked == b.unranked
+                && (!ranks || a.shape.len() == b.shape.len())
         };
         let all = own.len() == others.len() && own.iter().zip(others).all(same);
         let expected = format!("those of `{}`, but for {}", general.name, if ranks { "extents" } else { "shapes" });

@@ -238,9 +238,8 @@ impl From<EntryV5> for EntryV6 {
 impl From<EntryV6> for Entry {
     fn from(e: EntryV6) -> Self {
         let EntryV6 { name, inputs, outputs, symbols, bindings, state, assumptions, specializes, slices } = e;
-        let ranked = |ports: Vec<RankedPort>| {
-            ports.into_iter().map(|port| PortSpec::new(&port.name, port.dtype, port.shape))
-        };
+        let ranked =
+            |ports: Vec<RankedPort>| ports.into_iter().map(|port| PortSpec::new(&port.name, port.dtype, port.shape));
         let (inputs, outputs) = (ranked(inputs).collect(), ranked(outputs).collect());
         Self { name, inputs, outputs, symbols, bindings, state, assumptions, specializes, slices }
     }

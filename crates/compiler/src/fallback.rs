@@ -10,12 +10,23 @@ pub(crate) fn on_host(plan: &GraphPlan, custom_ops: &CustomOps) -> (Vec<HostNode
     let (mut computed, mut told) = (Vec::new(), Vec::new());
     for host in &plan.hosts {
         let nodes = if plan.tells_sizes(host) { &mut told } else { &mut computed };
-        nodes.extend(host.origins.iter().map(|node| HostNode {
-            node: node.clone(),
-            op_type: host.op.op_type.clone(),
-            reason: host.op.reason.clone(),
-            custom: custom_name(&host.op, custom_ops),
-        }));
+        for node in &host.origins {
+            let op_type = host.op.model_operator();
+            // One node may be several operations: what takes its values out of sequences, and what evaluates it.
+            let same = |known: &&mut HostNode| known.node == *node && known.reason == host.op.reason;
+            if let Some(known) = nodes.iter_mut().find(same) {
+                if op_type != host.op.op_type {
+                    op_type.clone_into(&mut known.op_type);
+                }
+                continue;
+            }
+            nodes.push(HostNode {
+                node: node.clone(),
+                op_type: op_type.to_owned(),
+                reason: host.op.reason.clone(),
+                custom: custom_name(&host.op, custom_ops),
+            });
+        }
     }
     (computed, told)
 }

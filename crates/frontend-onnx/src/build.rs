@@ -19,7 +19,7 @@ mod window;
 
 pub(crate) use finish::Contradiction;
 pub(crate) use movement::{AxisSlice, var};
-pub(crate) use narrow::{Rounding, ScaleRounding, carried, carrier};
+pub(crate) use narrow::{Rounding, ScaleRounding, carried};
 pub(crate) use numbers::{MAX_SIZE, may_be_numbers};
 pub(crate) use shapes::{MAX_RANK, check_complexity, exact_quotient, is_long, mismatch, product, quotient, show};
 pub(crate) use subgraph::{Step, Steps};

@@ -108,8 +108,6 @@ pub enum ImportError {
     DimOverflow { value: String, shape: String },
     #[error("`{value}` is {found}, expected a tensor")]
     UnsupportedValueType { value: String, found: &'static str },
-    #[error("input `{input}` has no known number of axes")]
-    UnknownRank { input: String },
     #[error("the model has no input `{found}`, only {}", list(expected))]
     UnknownInput { found: String, expected: Vec<String> },
     #[error("the model has no dim `{found}`, only {}", if expected.is_empty() { "fixed ones".to_owned() } else { list(expected) })]
@@ -174,7 +172,6 @@ impl ImportError {
             Self::ExternalDataInvalid { .. } => "onnx::external-data-invalid",
             Self::DimOverflow { .. } => "dim::overflow",
             Self::UnsupportedValueType { .. } => "onnx::unsupported-value-type",
-            Self::UnknownRank { .. } => "onnx::unknown-rank",
             Self::UnknownInput { .. } => "onnx::unknown-input",
             Self::UnknownDim { .. } => "dim::unknown-name",
             Self::InvalidRange { .. } => "dim::invalid-range",
@@ -238,7 +235,6 @@ impl ImportError {
             Self::ExternalDataInvalid { .. } => "the model is invalid; save it again with external data",
             Self::DimOverflow { .. } => "limit the dims of the inputs with --dim or --shape",
             Self::UnsupportedValueType { .. } => "sequences, maps, optionals and sparse tensors are not supported",
-            Self::UnknownRank { .. } => "say its shape with --shape INPUT=1x3x?x?",
             Self::UnknownInput { .. } => "inputs are named as in the model",
             Self::UnknownDim { .. } => "dims without a name are called INPUT[AXIS]",
             Self::InvalidRange { .. } => "give A..B with 0 ≤ A ≤ B",

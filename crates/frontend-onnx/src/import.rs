@@ -61,8 +61,8 @@ pub(crate) struct Values {
 /// As [`import`].
 pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(Graph, Values), ImportError> {
     options.custom_ops.check_unknown()?;
-    let is_possible = |options: &ImportOptions| attempts(model, options, &mut Demand::default()).is_ok();
-    let options = &ranks::with_ranks(model, options, is_possible);
+    let outcome = |options: &ImportOptions| attempts(model, options, &mut Demand::default()).map(|_| ());
+    let options = &ranks::with_ranks(model, options, outcome);
     let mut demand = Demand::default();
     attempts(model, options, &mut demand).map_err(|error| with_others(error, model, options, &mut demand))
 }

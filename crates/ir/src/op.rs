@@ -183,6 +183,17 @@ impl HostOp {
         }
     }
 
+    /// The operator that the model has: of a `SequenceMap` over the graph of one node, which is how values of any number of axes
+    /// are computed, that node's.
+    #[must_use]
+    pub fn model_operator(&self) -> &str {
+        let of_one_node = self.op_type == "SequenceMap" && self.graphs.captures.is_empty();
+        match self.graphs.graphs.first().map(|graph| &graph.nodes[..]) {
+            Some([node]) if of_one_node => &node.op_type,
+            _ => &self.op_type,
+        }
+    }
+
     /// What copies a value of any type.
     #[must_use]
     pub fn identity(reason: &str) -> Self {

@@ -64,7 +64,9 @@ impl Generator {
         };
         if port.dtype.class() == DTypeClass::Value {
             // Nobody knows what would be in it.
-            return Err(CliError::MissingData { names: vec![format!("input `{}` ({})", port.name, port.type_text(&[]))] });
+            return Err(CliError::MissingData {
+                names: vec![format!("input `{}` ({})", port.name, port.type_text(&[]))],
+            });
         }
         let zeros = |dtype| allocate(dtype, shape).ok_or_else(too_large);
         let wide = match (fill, port.dtype.class()) {

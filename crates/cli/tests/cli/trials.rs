@@ -32,7 +32,9 @@ fn code(points: usize, added: i32) -> Vec<u8> {
 fn of_code(code: &[u8], claimed: i64, scratch_bytes: i64) -> Vec<u8> {
     use infc_artifact as artifact;
     let target: infc::Target = "x86-64-v2".parse().unwrap();
-    let port = |name: &str| artifact::PortSpec::new(name, infc_tensor::DType::F32, vec![artifact::SizeExpr::constant(claimed)]);
+    let port = |name: &str| {
+        artifact::PortSpec::new(name, infc_tensor::DType::F32, vec![artifact::SizeExpr::constant(claimed)])
+    };
     let mut builder = artifact::ArtifactBuilder::new(artifact::Provenance::default());
     builder.entry(artifact::Entry {
         name: "main".to_owned(),

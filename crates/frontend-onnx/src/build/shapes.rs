@@ -89,8 +89,8 @@ impl Builder {
         }
     }
 
-    /// The axes of extent 1, where no other extent may be 1: the rank of what is left depends on it. What only the run
-    /// tells is required to be something else.
+    /// The axes of extent 1, where no other extent may be 1: the rank of what is left depends on it. What inputs tell is
+    /// required to be something else; of what is computed, nothing is known.
     pub(crate) fn ones(&mut self, shape: &[Dim]) -> Result<Vec<usize>> {
         let one = Dim::constant(1);
         let mut ones = Vec::new();
@@ -99,6 +99,11 @@ impl Builder {
             match self.ranges().eq(&known, &one) {
                 Proof::Yes => ones.push(axis),
                 Proof::No => {}
+                // An extent of 0 would be an empty tensor, which nobody squeezes.
+                Proof::Unknown if self.ranges().interval(&known).max == Some(1) => ones.push(axis),
+                Proof::Unknown if self.may_use_host && self.facts.is_late(&known) => {
+                    return Err(Problem::DynamicValue { what: "the number of axes" });
+                }
                 Proof::Unknown => {
                     let node = self.graph.origins[self.origin].first().map_or("", String::as_str);
                     let what = format!("the extent of axis {axis}, which `{node}` would squeeze, and 1");

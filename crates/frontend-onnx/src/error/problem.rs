@@ -59,6 +59,17 @@ impl Problem {
         }
     }
 
+    /// True if a node cannot be what it is said to be; not if it is infc that cannot import it.
+    pub(crate) fn is_contradiction(&self) -> bool {
+        matches!(
+            self,
+            Self::ShapeMismatch { .. }
+                | Self::InvalidAttribute { .. }
+                | Self::MissingInput { .. }
+                | Self::TypeMismatch { .. }
+        )
+    }
+
     /// The problem with the names of symbols in the place of their numbers (`$0`).
     pub(crate) fn named(self, symbols: &Symbols) -> Self {
         match self {

@@ -13,7 +13,11 @@ use crate::tracked::Tracked;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
 use infc_ir::op::{HostOp, Produced};
+use infc_ir::symbol::Symbol;
 use infc_tensor::{Attributes, DType, Subgraph, SubgraphNode, SubgraphOutput, Subgraphs, Tensor};
+
+/// Extents of stand-ins go up to this, which says nothing of those of results.
+pub(crate) const STAND_IN_EXTENT: i64 = 1 << 30;
 
 /// What is known of a value that the host makes.
 #[derive(Clone, Debug)]
@@ -93,6 +97,22 @@ pub(crate) fn ranked(build: &mut Builder, name: &str, sequence: &Tracked, known:
     Ok(value.with_element(of.of.clone()))
 }
 
+impl Builder {
+    /// An input of a graph that is thrown away, in the place of a value of which this is known.
+    pub(crate) fn stand_in(&mut self, name: &str, of: &Element) -> Result<Tracked> {
+        let Some(shape) = &of.shape else { return self.unranked_input(name, of.dtype) };
+        let mut extents = Vec::with_capacity(shape.len());
+        for extent in shape {
+            let unnamed = Symbol { name: "?".to_owned(), min: 0, max: Some(STAND_IN_EXTENT) };
+            extents.push(match extent {
+                Some(extent) => Dim::constant(*extent),
+                None => Dim::symbol(self.graph.symbols.push(unnamed)),
+            });
+        }
+        Ok(self.input(name, TensorType::new(of.dtype, extents))?.with_element(of.of.clone()))
+    }
+}
+
 /// What a graph makes of values, of which some may have any number of axes: its inputs are the values, its outputs those of
 /// which it is said what is known. `graphs` has it first, behind it those that its nodes hold.
 pub(crate) fn evaluated(
@@ -108,7 +128,8 @@ pub(crate) fn evaluated(
         inputs.push(if is_plain { in_sequence(build, value)? } else { value.clone() });
     }
     let first = inputs.iter().position(|input| input.dtype() == DType::Sequence).unwrap_or(0);
-    let Some(graph) = graphs.first_mut().filter(|graph| graph.inputs.len() == inputs.len() && !inputs.is_empty()) else {
+    let Some(graph) = graphs.first_mut().filter(|graph| graph.inputs.len() == inputs.len() && !inputs.is_empty())
+    else {
         return Err(Problem::DynamicValue { what: "the number of axes" });
     };
     if inputs[first].dtype() != DType::Sequence {
@@ -122,8 +143,7 @@ pub(crate) fn evaluated(
         let found = format!("{} graphs", held.graphs.len());
         return Err(Problem::UnsupportedAttribute { attribute: "body", expected, found });
     }
-    let op =
-        HostOp { graphs: held, outputs: vec![true; outputs.len()], ..operation("SequenceMap", 17, inputs.len()) };
+    let op = HostOp { graphs: held, outputs: vec![true; outputs.len()], ..operation("SequenceMap", 17, inputs.len()) };
     let results = build.host(op, &inputs.iter().collect::<Vec<_>>(), vec![one_value(); outputs.len()])?;
     let known = results.iter().zip(outputs).zip(&names);
     known

@@ -297,7 +297,8 @@ impl<'m> Importer<'m, '_> {
         then.build.graph.symbols.clone_from(&build.graph.symbols);
         otherwise.build.graph.symbols.clone_from(&build.graph.symbols);
 
-        let names: Vec<&str> = node.output.iter().map(String::as_str).filter(|_| differences != Differences::None).collect();
+        let names: Vec<&str> =
+            node.output.iter().map(String::as_str).filter(|_| differences != Differences::None).collect();
         let (types, produces) = result_types(&then, &otherwise, &names, &mut build.graph.symbols).map_err(in_node)?;
         let both = then.elements.iter().zip(&otherwise.elements);
         let elements = both.map(|(a, b)| element::join(a.as_ref(), b.as_ref())).collect::<Result<Vec<_>, _>>();

@@ -2,19 +2,20 @@
 //! because what they do depends on data in a way that no kernel does.
 
 use super::Importer;
+use super::unranked::names_of;
 use crate::build::Result as Built;
 use crate::call::Call;
 use crate::check;
 use crate::element::Element;
 use crate::error::{ImportError, NodeRef, Problem};
 use crate::host;
-use crate::proto::{GraphProto, NodeProto};
+use crate::host::unranked::Outcome;
+use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::subgraphs::node_graphs;
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
 use infc_tensor::{DType, DTypeClass};
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// True for sequences, optionals and maps.
@@ -52,43 +53,129 @@ impl<'m> Importer<'m, '_> {
         }
         let Some((attributes, held)) = node_graphs(self.model, node)? else { return Ok(None) };
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
-        let mut captured: HashMap<&str, Tracked> = HashMap::new();
-        let Some(types) = output_types(node, &inputs).map_err(in_node)? else { return Ok(None) };
-        // Behind the inputs that the operator has. The names are those of the model, which outlives the scopes.
+        let results = self.results_of_body(node, node_ref, &inputs);
+        let Some(types) = output_types(node, &inputs, results).map_err(in_node)? else { return Ok(None) };
+        // The names are those of the model, which outlives the scopes.
+        let mut captured: Vec<(&str, Tracked)> = Vec::new();
         for name in check::reads(node) {
-            if held.captures.iter().any(|captured| captured == name) {
-                captured.insert(name, self.scopes.value(name)?.ok_or_else(|| super::dangling(name))?);
+            let is_new = captured.iter().all(|(known, _)| *known != name);
+            if is_new && held.captures.iter().any(|captured| captured == name) {
+                captured.push((name, self.scopes.value(name)?.ok_or_else(|| super::dangling(name))?));
             }
         }
-        let is_unranked = inputs.iter().flatten().chain(captured.values()).any(Tracked::is_unranked);
+        let is_unranked =
+            inputs.iter().flatten().chain(captured.iter().map(|(_, value)| value)).any(Tracked::is_unranked);
         if is_unranked || types.iter().any(|of| of.shape.is_none()) {
-            return self.held_of_any_rank(node, node_ref, inputs, (attributes, held), &types).map(Some);
+            let mut values = names_of(node, inputs);
+            for (name, value) in captured {
+                if values.iter().all(|(known, _)| *known != name) {
+                    values.push((name, value));
+                }
+            }
+            let named = node.output.iter().zip(types).filter(|(name, _)| !name.is_empty());
+            let outputs: Vec<Outcome> = named.map(|(_, of)| Outcome::new(of)).collect();
+            return self.evaluated(node, node_ref, (attributes, held), values, &outputs).map(Some);
         }
-        inputs.extend(held.captures.iter().map(|name| captured.get(name.as_str()).cloned()));
+        // Behind the inputs that the operator has.
+        let find = |name: &String| captured.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        inputs.extend(held.captures.iter().map(find));
         let build = self.scopes.build();
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
         let outputs = host::import_holder(&mut call, node_ref, (attributes, held), &types, reason);
         outputs.map(Some).map_err(in_node)
     }
+
+    /// What the graph that a node holds declares of its outputs; where it says nothing, what comes of its nodes.
+    fn results_of_body(
+        &mut self,
+        node: &'m NodeProto,
+        node_ref: &NodeRef,
+        inputs: &[Option<Tracked>],
+    ) -> Vec<Option<Element>> {
+        let body = node.attribute.iter().find(|a| a.name() == "body").and_then(|a| a.g.as_ref());
+        let Some(body) = body else { return Vec::new() };
+        let declared = |output: &ValueInfoProto| output.r#type.as_ref().and_then(Element::declared);
+        let mut results: Vec<Option<Element>> = body.output.iter().map(declared).collect();
+        if results.iter().all(Option::is_some) {
+            return results;
+        }
+        let Some(given) = given_to_body(node, node_ref, inputs).filter(|given| given.len() == body.input.len()) else {
+            return results;
+        };
+        self.scopes.begin_trial();
+        self.scopes.enter(body);
+        let found = self.tried_body(body, &given);
+        self.scopes.leave();
+        self.scopes.end_trial();
+        let open = results.iter_mut().zip(found.ok().into_iter().flatten()).filter(|(known, _)| known.is_none());
+        open.for_each(|(known, found)| *known = Some(found));
+        results
+    }
+
+    /// What a graph that has been entered gives for inputs of these types.
+    fn tried_body(&mut self, body: &'m GraphProto, given: &[Element]) -> Result<Vec<Element>, ImportError> {
+        for (input, of) in body.input.iter().zip(given) {
+            let stand_in = self.scopes.build().stand_in(input.name(), of).map_err(ImportError::value(input.name()))?;
+            self.scopes.define(input.name(), stand_in);
+        }
+        Ok(self.block(body)?.iter().map(Element::of_value).collect())
+    }
 }
 
-/// What is known of the outputs from the inputs, and from what the graphs declare of theirs; `None` if that is too little.
-fn output_types(node: &NodeProto, inputs: &[Option<Tracked>]) -> Built<Option<Vec<Element>>> {
-    let graph = |name: &str| node.attribute.iter().find(|a| a.name() == name).and_then(|a| a.g.as_ref());
-    let declared = |graph: &GraphProto, skipped: usize| -> Option<Vec<Element>> {
-        let outputs = graph.output.get(skipped..)?;
-        outputs.iter().map(|output| Element::declared(output.r#type.as_ref()?)).collect()
+/// The types of what the graph of a node is given for these inputs; `None` if not all have a value.
+fn given_to_body(node: &NodeProto, node_ref: &NodeRef, inputs: &[Option<Tracked>]) -> Option<Vec<Element>> {
+    // Extents may be others in each step.
+    let of_any_extent = |of: Element| Element { shape: of.shape.map(|shape| vec![None; shape.len()]), ..of };
+    let of = |input: &Option<Tracked>| Some(of_any_extent(Element::of_value(input.as_ref()?)));
+    let without_axes = |dtype| Element { dtype, shape: Some(Vec::new()), of: None };
+    let of_slice = |input: &Option<Tracked>| {
+        let of = of(input)?;
+        Some(Element { shape: of.shape.map(|shape| vec![None; shape.len().saturating_sub(1)]), ..of })
     };
+    match node.op_type() {
+        "Loop" => {
+            let counted = [without_axes(DType::I64), without_axes(DType::Bool)].map(Some);
+            counted.into_iter().chain(inputs.get(2..)?.iter().map(of)).collect()
+        }
+        // Before opset 9 there was a batch.
+        "Scan" if node_ref.opset >= 9 => {
+            let states = inputs.len().checked_sub(scanned(node))?;
+            let (states, slices) = inputs.split_at(states);
+            states.iter().map(of).chain(slices.iter().map(of_slice)).collect()
+        }
+        "SequenceMap" => {
+            let of_each = |input: &Option<Tracked>| match input {
+                Some(input) if input.dtype() == DType::Sequence && !input.is_unranked() => {
+                    input.element().map(|element| of_any_extent((**element).clone()))
+                }
+                input => of(input),
+            };
+            inputs.iter().map(of_each).collect()
+        }
+        _ => None,
+    }
+}
+
+/// How many inputs of a `Scan` are scanned.
+fn scanned(node: &NodeProto) -> usize {
+    let scanned = node.attribute.iter().find(|a| a.name() == "num_scan_inputs").map_or(0, |a| a.i());
+    usize::try_from(scanned).unwrap_or(0)
+}
+
+/// What is known of the outputs from the inputs, and from what the graph of the node gives; `None` if that is too little.
+fn output_types(
+    node: &NodeProto,
+    inputs: &[Option<Tracked>],
+    results: Vec<Option<Element>>,
+) -> Built<Option<Vec<Element>>> {
     Ok(match node.op_type() {
         "Loop" => {
             let states = inputs.get(2..).unwrap_or_default();
-            let Some(results) = graph("body").and_then(|body| body.output.get(1..)) else { return Ok(None) };
-            if results.len() < states.len() {
+            if results.len() <= states.len() {
                 return Ok(None);
             }
             let mut types = Vec::with_capacity(results.len());
-            for (n, result) in results.iter().enumerate() {
-                let result = result.r#type.as_ref().and_then(Element::declared);
+            for (n, result) in results.into_iter().skip(1).enumerate() {
                 types.push(match (states.get(n), result) {
                     (Some(Some(state)), Some(result)) => state_of(&Element::of_value(state), &result)?,
                     // A state that is a tensor keeps its type, if not its extents.
@@ -103,13 +190,10 @@ fn output_types(node: &NodeProto, inputs: &[Option<Tracked>]) -> Built<Option<Ve
         }
         // Of one step; what steps give is stacked along any axis.
         "Scan" => {
-            let scanned = node.attribute.iter().find(|a| a.name() == "num_scan_inputs").map_or(0, |a| a.i());
-            let states = usize::try_from(scanned).ok().and_then(|scanned| inputs.len().checked_sub(scanned));
-            let Some((states, results)) = states.zip(graph("body").and_then(|body| declared(body, 0))) else {
-                return Ok(None);
-            };
+            let Some(states) = inputs.len().checked_sub(scanned(node)) else { return Ok(None) };
             let mut types = Vec::with_capacity(results.len());
             for (n, result) in results.into_iter().enumerate() {
+                let Some(result) = result else { return Ok(None) };
                 types.push(match inputs.get(n).filter(|_| n < states) {
                     Some(Some(state)) => state_of(&Element::of_value(state), &result)?,
                     Some(None) => return Ok(None),
@@ -125,14 +209,9 @@ fn output_types(node: &NodeProto, inputs: &[Option<Tracked>]) -> Built<Option<Ve
             let len = inputs.first().and_then(Option::as_ref).and_then(|x| x.shape().first().and_then(Dim::as_const));
             let sequence =
                 |element| Element { dtype: DType::Sequence, shape: Some(vec![len]), of: Some(Rc::new(element)) };
-            let results = graph("body").and_then(|body| declared(body, 0));
-            results.map(|results| results.into_iter().map(sequence).collect())
+            results.into_iter().map(|result| result.map(sequence)).collect()
         }
-        _ => {
-            let both = graph("then_branch").zip(graph("else_branch"));
-            let both = both.and_then(|(a, b)| declared(a, 0).zip(declared(b, 0)));
-            both.map(|(a, b)| a.iter().zip(&b).map(|(a, b)| a.join(b)).collect::<Built<_>>()).transpose()?
-        }
+        _ => None,
     })
 }
 

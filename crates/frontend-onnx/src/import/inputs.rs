@@ -2,7 +2,6 @@
 
 use super::demand::Demand;
 use super::scope::Scopes;
-use crate::build::carrier;
 use crate::custom::CustomOps;
 use crate::element::Element;
 use crate::error::ImportError;
@@ -100,10 +99,8 @@ pub(super) fn add<'m>(
                 None => names.dim(&dim.name, dim.max, &mut scopes.build().graph.symbols),
             })
             .collect::<Result<_, ImportError>>()?;
-        let tracked = scopes
-            .build()
-            .model_input(name, TensorType::new(dtype, shape))
-            .map_err(ImportError::value(name))?;
+        let tracked =
+            scopes.build().model_input(name, TensorType::new(dtype, shape)).map_err(ImportError::value(name))?;
         let element = inputs[position as usize].r#type.as_ref().and_then(Element::declared).and_then(|e| e.of);
         let tracked = tracked.with_element(element);
         let tracked = match demand.has_elements(name) {
@@ -167,8 +164,7 @@ fn raw_dims(input: &ValueInfoProto, given: Option<&[ShapeDim]>) -> Result<(DType
         (None, Some(given)) => (0..given.len())
             .map(|axis| RawDim { value: None, name: format!("{name}[{axis}]"), given: None, max: DEFAULT_MAX })
             .collect(),
-        (None, None) if carrier(dtype) == dtype => return Ok((dtype, None)),
-        (None, None) => return Err(ImportError::UnknownRank { input: name.to_owned() }),
+        (None, None) => return Ok((dtype, None)),
     };
     if let Some(given) = given {
         if given.len() != dims.len() {

@@ -1,11 +1,12 @@
 //! Inputs of which the model does not say how many axes they have.
 //!
 //! A model often makes sense with one number of axes alone, because of a convolution somewhere. So each number is tried; if
-//! exactly one can be imported, the input has that many. If there are more, it has as many as a run gives it
+//! all but one contradict the model, the input has that many. If more are possible, it has as many as a run gives it
 //! ([`super::unranked`]).
 
 use super::unranked::MOST_AXES;
 use super::{ImportOptions, ShapeDim};
+use crate::error::ImportError;
 use crate::model::Model;
 use crate::proto::{ValueInfoProto, type_proto};
 
@@ -18,11 +19,16 @@ pub(super) fn is_unranked(input: &ValueInfoProto) -> bool {
     matches!(value, Some(type_proto::Value::TensorType(tensor)) if tensor.shape.is_none())
 }
 
-/// The options with the numbers of axes that inputs must have for the model to make sense; `is_possible` tries some.
+/// True if a model cannot be what it is said to be; not if it is infc that cannot import it.
+fn is_contradiction(error: &ImportError) -> bool {
+    matches!(error, ImportError::Node { problem, .. } if problem.is_contradiction())
+}
+
+/// The options with the numbers of axes that inputs must have for the model to make sense; `outcome` tries some.
 pub(super) fn with_ranks(
     model: &Model,
     options: &ImportOptions,
-    is_possible: impl Fn(&ImportOptions) -> bool,
+    outcome: impl Fn(&ImportOptions) -> Result<(), ImportError>,
 ) -> ImportOptions {
     let mut options = options.clone();
     let is_given = |name: &str| options.shapes.iter().any(|(given, _)| given == name);
@@ -37,8 +43,9 @@ pub(super) fn with_ranks(
             options.shapes.push((name.clone(), vec![ShapeDim::Dynamic; rank]));
             options
         };
-        let mut possible = (0..=MOST_AXES).map(with).filter(|options| is_possible(options));
-        if let (Some(only), None) = (possible.next(), possible.next()) {
+        let outcomes = (0..=MOST_AXES).map(with).map(|options| (outcome(&options), options));
+        let mut possible = outcomes.filter(|(outcome, _)| !outcome.as_ref().is_err_and(is_contradiction));
+        if let (Some((Ok(()), only)), None) = (possible.next(), possible.next()) {
             options = only;
         }
     }

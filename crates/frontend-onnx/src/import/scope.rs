@@ -35,12 +35,14 @@ struct Built {
 pub(super) struct Scopes<'m> {
     scopes: Vec<Scope<'m>>,
     builders: Vec<Built>,
+    /// How many of them are thrown away.
+    trials: usize,
 }
 
 impl<'m> Scopes<'m> {
     pub(super) fn new(graph: Graph, proto: &'m GraphProto) -> Self {
         let builders = vec![Built { build: Builder::new(graph), captures: Vec::new() }];
-        let mut scopes = Self { scopes: Vec::new(), builders };
+        let mut scopes = Self { scopes: Vec::new(), builders, trials: 0 };
         scopes.enter(proto);
         scopes
     }
@@ -90,11 +92,18 @@ impl<'m> Scopes<'m> {
         let mut build = self.build().nested();
         build.may_use_host = self.build().may_use_host;
         build.graph.sources.clone_from(&self.build().graph.sources);
+        self.trials += 1;
         self.builders.push(Built { build, captures: Vec::new() });
+    }
+
+    /// True in a graph that is thrown away.
+    pub(super) fn in_trial(&self) -> bool {
+        self.trials > 0
     }
 
     /// Ends what [`Scopes::begin_trial`] began.
     pub(super) fn end_trial(&mut self) {
+        self.trials -= 1;
         self.builders.pop();
     }
 

@@ -1,31 +1,27 @@
 //! Nodes whose inputs or outputs have as many axes as a run tells.
 //!
-//! What such a node gives shows by trial: it is imported with inputs of each number of axes there may be, and with lists of each
-//! length where lists say how many axes a result has. If it makes sense with one number of axes alone, that is the number, which
+//! What such a node gives shows by trial: it is imported with inputs of each number of axes there may be, with lists of each
+//! length where lists say how many axes a result has, and with several extents where those do. If it makes sense with one number of axes alone, that is the number, which
 //! the run checks, and the node is a kernel like any other. Else the host evaluates it ([`crate::host::unranked`]); what all trials
 //! agree on is known of its results.
 
 use super::Importer;
+use super::held::is_value;
 use crate::attributes::node_attributes;
-use crate::check;
 use crate::element::Element;
 use crate::error::{ImportError, NodeRef, Problem};
 use crate::host;
-use crate::host::unranked::Outcome;
+use crate::host::unranked::{Outcome, STAND_IN_EXTENT};
 use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::tracked::{Contents, Tracked};
 use infc_ir::graph::TensorType;
 use infc_ir::index::{Dim, Ranges};
-use infc_ir::symbol::Symbol;
 use infc_tensor::{Attributes, DType, Subgraph, SubgraphNode, SubgraphOutput, Subgraphs};
 use std::collections::HashMap;
 
 /// A node is tried with up to so many axes, and lists of as many elements. What is found to be the only number of axes that makes
 /// sense is checked when the model runs.
 pub(super) const MOST_AXES: usize = 8;
-
-/// Extents of stand-ins go up to this, which says nothing of those of results.
-const MOST_EXTENT: i64 = 1 << 30;
 
 /// What a node gives if its inputs are of some numbers of axes.
 enum Trial {
@@ -40,13 +36,8 @@ impl Trial {
     fn of(outcome: Result<Vec<Tracked>, ImportError>, ranges: &Ranges) -> Result<Self, ImportError> {
         match outcome {
             Ok(outputs) => Ok(Self::Gives(outputs.iter().map(|output| outcome_of(output, ranges)).collect())),
-            Err(ImportError::Node { problem, .. }) => Ok(match problem {
-                Problem::ShapeMismatch { .. }
-                | Problem::InvalidAttribute { .. }
-                | Problem::MissingInput { .. }
-                | Problem::TypeMismatch { .. } => Self::Impossible(problem),
-                problem => Self::Untold(problem),
-            }),
+            Err(ImportError::Node { problem, .. }) if problem.is_contradiction() => Ok(Self::Impossible(problem)),
+            Err(ImportError::Node { problem, .. }) => Ok(Self::Untold(problem)),
             Err(other) => Err(other),
         }
     }
@@ -56,7 +47,7 @@ impl Trial {
 fn outcome_of(output: &Tracked, ranges: &Ranges) -> Outcome {
     let bounds = |extent: &Dim| {
         let interval = ranges.interval(extent);
-        (interval.min.unwrap_or(0).max(0), interval.max.filter(|&max| max < MOST_EXTENT))
+        (interval.min.unwrap_or(0).max(0), interval.max.filter(|&max| max < STAND_IN_EXTENT))
     };
     let bounds = if output.is_unranked() { Vec::new() } else { output.shape().iter().map(bounds).collect() };
     Outcome { of: Element::of_value(output), bounds }
@@ -94,56 +85,60 @@ impl<'m> Importer<'m, '_> {
         if !ranks.is_empty() {
             return self.operator(graph, index, node_ref, inputs);
         }
-        let wanted: Vec<usize> = (0..node.output.len()).filter(|&n| !node.output[n].is_empty()).collect();
-        let mut outputs = Vec::with_capacity(wanted.len());
-        for &output in &wanted {
+        let mut outputs = Vec::with_capacity(node.output.len());
+        for (output, name) in node.output.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
             let known = agreed(&trials, &open, output);
-            let told = || declared(graph, &node.output[output]).or_else(|| within(inputs.first()?.as_ref()?));
+            let told = || declared(graph, name).or_else(|| within(inputs.first()?.as_ref()?));
             let known = known.or_else(|| told().map(Outcome::new));
             outputs.push(known.ok_or_else(|| in_node(first_problem(&trials).unwrap_or(problem.clone())))?);
         }
         let Some(attributes) = node_attributes(node)? else { return Err(in_node(problem)) };
         let values = names_of(node, inputs);
-        let body = self.body(node, node_ref, (attributes, &[]), &values, &outputs);
-        let values: Vec<Tracked> = values.into_iter().map(|(_, value)| value).collect();
-        let build = self.scopes.build();
-        let made = host::unranked::evaluated(build, vec![body], &values, &outputs).map_err(in_node)?;
-        let mut made = made.into_iter();
-        let unread = self.scopes.build().scalar(DType::I64, 0.0);
-        let of = |n: usize| if wanted.contains(&n) { made.next() } else { None }.unwrap_or_else(|| unread.clone());
-        Ok((0..node.output.len()).map(of).collect())
+        self.evaluated(node, node_ref, (attributes, Subgraphs::default()), values, &outputs)
     }
 
-    /// The outputs of a node that holds graphs and that the host evaluates, of whose values some have as many axes as a run tells.
-    pub(super) fn held_of_any_rank(
+    /// The outputs of a node that the host evaluates, of whose values, by name, some have as many axes as a run tells. `known` says
+    /// what is known of the outputs that have a name.
+    pub(super) fn evaluated(
         &mut self,
-        node: &'m NodeProto,
+        node: &NodeProto,
         node_ref: &NodeRef,
-        inputs: Vec<Option<Tracked>>,
         (attributes, held): (Attributes, Subgraphs),
-        outputs: &[Element],
+        values: Vec<(&str, Tracked)>,
+        known: &[Outcome],
     ) -> Result<Vec<Tracked>, ImportError> {
-        let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
-        let mut values = names_of(node, inputs);
-        let wanted: Vec<usize> = (0..node.output.len()).filter(|&n| !node.output[n].is_empty()).collect();
-        for name in check::reads(node) {
-            if held.captures.iter().any(|captured| captured == name) && values.iter().all(|(known, _)| *known != name) {
-                values.push((name, self.scopes.value(name)?.ok_or_else(|| super::dangling(name))?));
-            }
-        }
-        let known: Vec<Outcome> = wanted.iter().filter_map(|&n| outputs.get(n).cloned().map(Outcome::new)).collect();
-        let roots: Vec<(String, u32)> = held.roots.into_iter().map(|(name, graph)| (name, graph + 1)).collect();
-        let mut graphs = vec![self.body(node, node_ref, (attributes, &roots), &values, &known)];
+        let output = |(name, known): (&String, &Outcome)| SubgraphOutput {
+            name: name.clone(),
+            dtype: known.of.dtype,
+            shape: Vec::new(),
+        };
+        // The graph of the node alone comes first, those that it holds behind it.
+        let mut graphs = vec![Subgraph {
+            inputs: values.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            constants: Vec::new(),
+            nodes: vec![SubgraphNode {
+                op_type: node_ref.op_type.clone(),
+                domain: node_ref.domain.clone(),
+                opset: node_ref.opset,
+                attributes,
+                graphs: held.roots,
+                inputs: node.input.clone(),
+                outputs: node.output.clone(),
+            }],
+            outputs: node.output.iter().filter(|name| !name.is_empty()).zip(known).map(output).collect(),
+        }];
         graphs.extend(held.graphs);
-        for node in graphs.iter_mut().skip(1).flat_map(|graph| &mut graph.nodes) {
-            node.graphs.iter_mut().for_each(|(_, graph)| *graph += 1);
+        for (_, graph) in graphs.iter_mut().flat_map(|graph| &mut graph.nodes).flat_map(|node| &mut node.graphs) {
+            *graph += 1;
         }
         let values: Vec<Tracked> = values.into_iter().map(|(_, value)| value).collect();
         let build = self.scopes.build();
-        let mut made = host::unranked::evaluated(build, graphs, &values, &known).map_err(in_node)?.into_iter();
-        let unread = self.scopes.build().scalar(DType::I64, 0.0);
-        let of = |n: usize| if wanted.contains(&n) { made.next() } else { None }.unwrap_or_else(|| unread.clone());
-        Ok((0..node.output.len()).map(of).collect())
+        let unread = build.scalar(DType::I64, 0.0);
+        let made = host::unranked::evaluated(build, graphs, &values, known);
+        let made = made.map_err(|problem| ImportError::Node { node: Box::new(node_ref.clone()), problem })?;
+        let mut made = made.into_iter();
+        let mut of = |name: &String| if name.is_empty() { None } else { made.next() }.unwrap_or_else(|| unread.clone());
+        Ok(node.output.iter().map(&mut of).collect())
     }
 
     /// The inputs of a node that takes no other number of axes than this.
@@ -205,38 +200,8 @@ impl<'m> Importer<'m, '_> {
         Ok(())
     }
 
-    /// The graph of a node alone.
-    fn body(
-        &self,
-        node: &NodeProto,
-        node_ref: &NodeRef,
-        (attributes, roots): (Attributes, &[(String, u32)]),
-        values: &[(&str, Tracked)],
-        outputs: &[Outcome],
-    ) -> Subgraph {
-        let of = |(name, known): (&String, &Outcome)| SubgraphOutput {
-            name: name.clone(),
-            dtype: known.of.dtype,
-            shape: Vec::new(),
-        };
-        Subgraph {
-            inputs: values.iter().map(|(name, _)| (*name).to_owned()).collect(),
-            constants: Vec::new(),
-            nodes: vec![SubgraphNode {
-                op_type: node_ref.op_type.clone(),
-                domain: node_ref.domain.clone(),
-                opset: node_ref.opset,
-                attributes,
-                graphs: roots.to_vec(),
-                inputs: node.input.clone(),
-                outputs: node.output.clone(),
-            }],
-            outputs: node.output.iter().filter(|name| !name.is_empty()).zip(outputs).map(of).collect(),
-        }
-    }
-
     /// What comes of a node with each number of axes, and each length, that open inputs may have; with more than two of them,
-    /// only where all have the same.
+    /// only where all have the same, without any with two extents for all that are not known.
     fn trials(
         &mut self,
         graph: &'m GraphProto,
@@ -246,7 +211,9 @@ impl<'m> Importer<'m, '_> {
         open: &[usize],
     ) -> Result<Vec<(Vec<usize>, Trial)>, ImportError> {
         let counts: Vec<Vec<usize>> = match open.len() {
-            0 => Vec::new(),
+            0 if self.scopes.in_trial() => Vec::new(),
+            // Of the extents that are not known.
+            0 => vec![vec![1], vec![2]],
             2 => (0..=MOST_AXES).flat_map(|a| (0..=MOST_AXES).map(move |b| vec![a, b])).collect(),
             n => (0..=MOST_AXES).map(|count| vec![count; n]).collect(),
         };
@@ -278,11 +245,8 @@ impl<'m> Importer<'m, '_> {
             stand_ins.push(match (input, count) {
                 (None, _) => None,
                 (Some(input), Some(rank)) if input.is_unranked() => {
-                    let unnamed = |_| Symbol { name: "?".to_owned(), min: 0, max: Some(MOST_EXTENT) };
-                    let extents: Vec<Dim> =
-                        (0..rank).map(|axis| Dim::symbol(build.graph.symbols.push(unnamed(axis)))).collect();
-                    let ty = TensorType::new(Element::of_value(input).dtype, extents);
-                    Some(build.input(&format!("x{n}"), ty)?)
+                    let of = Element { shape: Some(vec![None; rank]), ..Element::of_value(input) };
+                    Some(build.stand_in(&format!("x{n}"), &of)?)
                 }
                 (Some(input), Some(len)) => {
                     let ty = TensorType::new(input.dtype(), vec![Dim::constant(len as i64)]);
@@ -290,6 +254,12 @@ impl<'m> Importer<'m, '_> {
                 }
                 (Some(input), None) => Some(match input.in_another_graph() {
                     Some(known) => known,
+                    None if open.is_empty() => {
+                        let extent = counts.first().map(|&extent| extent as i64);
+                        let of = Element::of_value(input);
+                        let shape = of.shape.map(|shape| shape.into_iter().map(|known| known.or(extent)).collect());
+                        build.stand_in(&format!("x{n}"), &Element { shape, ..of })?
+                    }
                     None => build.input(&format!("x{n}"), input.ty().clone())?.standing_for(input),
                 }),
             });
@@ -312,7 +282,7 @@ fn open(inputs: &[Option<Tracked>]) -> Vec<usize> {
 }
 
 /// The inputs of a node by the names that it calls them.
-fn names_of<'m>(node: &'m NodeProto, inputs: Vec<Option<Tracked>>) -> Vec<(&'m str, Tracked)> {
+pub(super) fn names_of<'m>(node: &'m NodeProto, inputs: Vec<Option<Tracked>>) -> Vec<(&'m str, Tracked)> {
     let mut values: Vec<(&'m str, Tracked)> = Vec::new();
     for (name, input) in node.input.iter().zip(inputs) {
         if let Some(input) = input
@@ -366,7 +336,11 @@ fn agreed(trials: &[(Vec<usize>, Trial)], open: &[usize], output: usize) -> Opti
         }
     }
     let mut known = known?;
-    known.of.shape = known.of.shape.filter(|_| is_told);
+    if !is_told {
+        // What is no tensor has one axis.
+        known.of.shape = is_value(known.of.dtype).then(|| vec![None]);
+        known.bounds.clear();
+    }
     Some(known)
 }
 
@@ -389,10 +363,15 @@ fn within(input: &Tracked) -> Option<Element> {
     input.element().filter(|_| is_holder).map(|element| (**element).clone())
 }
 
-/// The first thing that was wrong in a trial.
+/// What was wrong in a trial: what keeps a valid node from being imported, if something does.
 fn first_problem(trials: &[(Vec<usize>, Trial)]) -> Option<Problem> {
-    trials.iter().find_map(|(_, trial)| match trial {
-        Trial::Gives(_) => None,
-        Trial::Impossible(problem) | Trial::Untold(problem) => Some(problem.clone()),
-    })
+    let untold = trials.iter().find_map(|(_, trial)| match trial {
+        Trial::Untold(problem) => Some(problem),
+        Trial::Gives(_) | Trial::Impossible(_) => None,
+    });
+    let impossible = trials.iter().find_map(|(_, trial)| match trial {
+        Trial::Impossible(problem) => Some(problem),
+        Trial::Gives(_) | Trial::Untold(_) => None,
+    });
+    untold.or(impossible).cloned()
 }

@@ -102,7 +102,9 @@ impl Checker<'_> {
         if value.ty.dtype == DType::Sequence {
             let is_one = matches!(&value.ty.shape[..], [one] if one.is_const(1));
             if !is_one || !declared.shape.is_empty() || declared.dtype.class() == DTypeClass::Value {
-                self.report.push(ViolationKind::NotAllowed { what: "a declared type whose value is no sequence of one tensor" });
+                self.report.push(ViolationKind::NotAllowed {
+                    what: "a declared type whose value is no sequence of one tensor",
+                });
             }
             return;
         }

@@ -52,7 +52,9 @@ impl<'p> Interpreter<'p> {
     pub fn with_host(plan: &'p GraphPlan, symbols: &[i64], inputs: &[Tensor], host: &'p dyn Host) -> Self {
         let held = |port: &Port, tensor: &Tensor| match port.declared {
             // One value is never too deep, unless the tensor is.
-            Some(_) if plan.graph.is_unranked(port) => Tensor::sequence(vec![tensor.clone()]).unwrap_or_else(|_| tensor.clone()),
+            Some(_) if plan.graph.is_unranked(port) => {
+                Tensor::sequence(vec![tensor.clone()]).unwrap_or_else(|_| tensor.clone())
+            }
             Some(_) => tensor.as_byte_tensor(),
             None => tensor.clone(),
         };

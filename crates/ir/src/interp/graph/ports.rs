@@ -32,7 +32,11 @@ pub fn shown(port: &Port, symbols: &[i64], held: Tensor) -> Result<Tensor, Inter
     let Some(declared) = &port.declared else { return Ok(held) };
     if held.dtype() == DType::Sequence {
         let one = held.values()?.first().cloned();
-        return one.ok_or_else(|| InterpError::WrongType { name: port.name.clone(), expected: declared.dtype, found: held.dtype() });
+        return one.ok_or_else(|| InterpError::WrongType {
+            name: port.name.clone(),
+            expected: declared.dtype,
+            found: held.dtype(),
+        });
     }
     let shape = if declared.dtype.size_bits() == 8 {
         held.shape().to_vec()
