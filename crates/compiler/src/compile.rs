@@ -450,6 +450,8 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
         add_new(&mut report.on_host, on_host);
         add_new(&mut report.told_sizes, told_sizes);
     }
+    let unranked = plan.graph.inputs.iter().filter(|port| plan.graph.is_unranked(port));
+    report.unranked = unranked.map(|port| port.name.clone()).collect();
     report.launches = plan.kernels.len();
     report.rounded_contractions = rounded_contractions(&plan.graph, options.precision);
     let mut fused: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();

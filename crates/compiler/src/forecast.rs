@@ -106,7 +106,7 @@ pub fn forecast(
         let kernel_bytes = if target.cpu().is_some() { KERNEL_BYTES } else { KERNEL_BYTES_OF_PTX };
         artifact_bytes += distinct * kernel_bytes + own.kernels.len() as u64 * LAUNCH_BYTES;
         if let Some(target) = target.cpu().filter(|_| n < options.targets.len()) {
-            let cycles: f64 = self::costs(own, &at).iter().map(|cost| cost.cycles(target)).sum();
+            let cycles = self::costs(own, &at).iter().fold(0.0, |sum, cost| sum + cost.cycles(target));
             seconds.push((target.to_string(), cycles / FORECAST_HERTZ));
         }
     }

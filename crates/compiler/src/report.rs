@@ -23,6 +23,8 @@ pub struct Report {
     pub distinct_kernels: usize,
     /// The ONNX nodes that run on the host instead of as kernels.
     pub on_host: Vec<HostNode>,
+    /// The inputs with as many axes as each run has, by name.
+    pub unranked: Vec<String>,
     /// The ONNX nodes for which sizes that kernels compute are read during a run; nothing is computed on the host for them.
     pub told_sizes: Vec<HostNode>,
     /// How many kernels were formed from how many nodes: `(nodes, kernels)`, ascending.

@@ -2,6 +2,7 @@
 //! for values that make no sense.
 
 mod net;
+mod unranked;
 
 use infc::CompileOptions;
 use infc_runtime::{RunOptions, RuntimeError, Tensor};

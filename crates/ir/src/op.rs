@@ -187,11 +187,8 @@ impl HostOp {
     /// are computed, that node's.
     #[must_use]
     pub fn model_operator(&self) -> &str {
-        let of_one_node = self.op_type == "SequenceMap" && self.graphs.captures.is_empty();
-        match self.graphs.graphs.first().map(|graph| &graph.nodes[..]) {
-            Some([node]) if of_one_node => &node.op_type,
-            _ => &self.op_type,
-        }
+        let only = if self.op_type == "SequenceMap" { self.graphs.only_operator() } else { None };
+        only.unwrap_or(&self.op_type)
     }
 
     /// What copies a value of any type.

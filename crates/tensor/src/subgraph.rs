@@ -70,6 +70,15 @@ impl Subgraphs {
         self.roots.is_empty()
     }
 
+    /// The operator of the one node in the first graph, if that is all of it and nothing comes from around.
+    #[must_use]
+    pub fn only_operator(&self) -> Option<&str> {
+        match &self.graphs.first()?.nodes[..] {
+            [node] if self.captures.is_empty() => Some(&node.op_type),
+            _ => None,
+        }
+    }
+
     /// What is wrong with the numbers of graphs, if something is.
     #[must_use]
     pub fn problem(&self) -> Option<&'static str> {

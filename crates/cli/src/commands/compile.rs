@@ -241,6 +241,10 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
             None => console.note(format!("  on the host  {} `{}`: {}", host.op_type, host.node, host.reason)),
         }
     }
+    for input in &compilation.report.unranked {
+        let few = "kernels compute more if it is said with --shape";
+        console.note(format!("  any axes  input `{input}` has as many axes as a run gives it; {few} {input}=?x?"));
+    }
     for told in &compilation.report.told_sizes {
         console.note(format!("  sizes told  `{}`: {}", told.node, told.reason));
     }

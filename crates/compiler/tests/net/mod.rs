@@ -44,6 +44,16 @@ impl Net {
         self
     }
 
+    /// An input with as many axes as each run has.
+    pub(crate) fn unranked_input(mut self, name: &str, dtype: DType) -> Self {
+        let mut input = port(name, dtype, Vec::new());
+        if let Some(type_proto::Value::TensorType(tensor)) = input.r#type.as_mut().and_then(|ty| ty.value.as_mut()) {
+            tensor.shape = None;
+        }
+        self.graph.input.push(input);
+        self
+    }
+
     pub(crate) fn constant(mut self, name: &str, tensor: &Tensor) -> Self {
         self.graph.initializer.push(to_proto(name, tensor));
         self

@@ -547,7 +547,11 @@ fn host_reports(program: &Program) -> Vec<HostReport> {
         let Step::Host(host) = host else { return None };
         Some(HostReport {
             step,
-            op_type: host.op_type.clone(),
+            op_type: match host.graphs.only_operator() {
+                // Which is how values of any number of axes are computed.
+                Some(only) if host.op_type == "SequenceMap" => only.to_owned(),
+                _ => host.op_type.clone(),
+            },
             domain: host.domain.clone(),
             opset: host.opset,
             origins: host.origins.clone(),

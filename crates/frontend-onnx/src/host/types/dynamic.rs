@@ -85,6 +85,10 @@ fn top_k(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
 }
 
 fn squeeze(t: &mut Typing<'_, '_>) -> Result<Vec<TensorType>> {
+    if t.call.optional(1).is_none() {
+        // Extents say which axes are.
+        return Err(Problem::DynamicValue { what: "the number of axes" });
+    }
     let (x, count) = (t.call.input(0)?, len_of(t, 1)?);
     let rank = x.rank().checked_sub(count).ok_or_else(|| mismatch(format!("{count} axes at least"), x.shape()))?;
     numbered(t, 0, rank)
