@@ -14,7 +14,7 @@ fn path() -> PathBuf {
 fn format_1_0_is_read() {
     // The newest schemas, and older manifests.
     is_the_sample(&std::fs::read(path()).unwrap());
-    for schema in 2..=5 {
+    for schema in 2..=6 {
         is_the_sample(&std::fs::read(path().with_file_name(format!("format-1.0-manifest-{schema}.infa"))).unwrap());
     }
 }

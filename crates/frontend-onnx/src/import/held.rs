@@ -14,7 +14,7 @@ use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::subgraphs::node_graphs;
 use crate::tracked::Tracked;
 use infc_ir::index::Dim;
-use infc_tensor::{DType, DTypeClass};
+use infc_tensor::{DType, DTypeClass, Subgraphs};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -51,9 +51,10 @@ impl<'m> Importer<'m, '_> {
         if !self.scopes.build().may_use_host || !host::defines(&node_ref.op_type, &node_ref.domain, node_ref.opset) {
             return Ok(None);
         }
-        let Some((attributes, held)) = node_graphs(self.model, node)? else { return Ok(None) };
+        let Some((attributes, mut held)) = node_graphs(self.model, node)? else { return Ok(None) };
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
         let results = self.results_of_body(node, node_ref, &inputs);
+        tell_results(&mut held, &results);
         let Some(types) = output_types(node, &inputs, results).map_err(in_node)? else { return Ok(None) };
         // The names are those of the model, which outlives the scopes.
         let mut captured: Vec<(&str, Tracked)> = Vec::new();
@@ -119,6 +120,19 @@ impl<'m> Importer<'m, '_> {
             self.scopes.define(input.name(), stand_in);
         }
         Ok(self.block(body)?.iter().map(Element::of_value).collect())
+    }
+}
+
+/// Says in the graph of a node of what type its outputs are, which is asked for where a loop takes no step.
+fn tell_results(held: &mut Subgraphs, results: &[Option<Element>]) {
+    let root = held.roots.iter().find(|(name, _)| name == "body").map(|&(_, graph)| graph as usize);
+    let Some(graph) = root.and_then(|root| held.graphs.get_mut(root)) else { return };
+    for (output, of) in graph.outputs.iter_mut().zip(results) {
+        if let Some(of) = of {
+            let shape = of.shape.clone().unwrap_or_default();
+            output.dtype = of.dtype;
+            output.shape = shape.iter().map(|extent| extent.unwrap_or(0) as u64).collect();
+        }
     }
 }
 
