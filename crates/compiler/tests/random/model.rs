@@ -6,7 +6,7 @@ use crate::net::{attribute, port};
 use infc_frontend_onnx::proto::attribute_proto::AttributeType;
 use infc_frontend_onnx::proto::tensor_shape_proto::dimension;
 use infc_frontend_onnx::proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto, type_proto,
 };
 use infc_frontend_onnx::to_proto;
 use infc_tensor::{DType, Subgraph, SubgraphNode};
@@ -26,6 +26,18 @@ fn name(id: Id) -> String {
     format!("v{id}")
 }
 
+/// Some models do not say of some inputs how many axes they have.
+fn is_unranked(draft: &Draft, id: Id) -> bool {
+    const ONE_IN: u64 = 16;
+    draft.seed % ONE_IN == ONE_IN / 2 + 1 && (draft.seed / ONE_IN + id as u64).is_multiple_of(2)
+}
+
+fn without_shape(ty: &mut type_proto::Value) {
+    if let type_proto::Value::TensorType(tensor) = ty {
+        tensor.shape = None;
+    }
+}
+
 /// The model's bytes.
 pub(crate) fn bytes(draft: &Draft) -> Vec<u8> {
     let mut graph = GraphProto { name: Some("random".to_owned()), ..GraphProto::default() };
@@ -35,7 +47,11 @@ pub(crate) fn bytes(draft: &Draft) -> Vec<u8> {
             Origin::Input(extents) => extents.clone(),
             _ => tensor.shape().iter().map(|&size| Extent { name: None, size }).collect(),
         };
-        graph.input.push(value_info(id, tensor.dtype(), &extents));
+        let mut info = value_info(id, tensor.dtype(), &extents);
+        if is_unranked(draft, id) {
+            info.r#type.iter_mut().filter_map(|ty| ty.value.as_mut()).for_each(without_shape);
+        }
+        graph.input.push(info);
     }
     for (id, value) in draft.values.iter().enumerate() {
         if matches!(value.origin, Origin::Constant) && is_read(draft, id) {

@@ -1,7 +1,7 @@
 //! Values with as many axes as a run tells, through the whole line.
 
 use super::net::{Attr, Net, port, session};
-use infc::{CompileOptions, Compilation};
+use infc::{Compilation, CompileOptions};
 use infc_frontend_onnx::proto::ValueInfoProto;
 use infc_runtime::{RunOptions, Session, TensorView, TensorViewMut};
 use infc_tensor::{DType, Tensor};
@@ -188,11 +188,9 @@ fn extents_that_are_computed_are_squeezed() {
         .node("Squeeze", &["where"], &["o"], &[])
         .output("o");
     let mut session = net.session();
-    for (x, expected) in [
-        ([0.0f32, 1.0, 2.0], list(&[1, 2])),
-        ([0.0, 0.0, 2.0], Tensor::scalar(2i64)),
-        ([0.0, 0.0, 0.0], list(&[])),
-    ] {
+    for (x, expected) in
+        [([0.0f32, 1.0, 2.0], list(&[1, 2])), ([0.0, 0.0, 2.0], Tensor::scalar(2i64)), ([0.0, 0.0, 0.0], list(&[]))]
+    {
         assert_eq!(run(&mut session, &[&Tensor::from_elements(&[3], &x).expect("a vector")]), expected);
     }
 }

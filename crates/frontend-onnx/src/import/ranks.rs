@@ -1,17 +1,32 @@
 //! Inputs of which the model does not say how many axes they have.
 //!
-//! A model often makes sense with one number of axes alone, because of a convolution somewhere. So each number is tried; if
-//! all but one contradict the model, the input has that many. If more are possible, it has as many as a run gives it
-//! ([`super::unranked`]).
+//! A model often makes sense with one number of axes alone, because of a convolution somewhere. So numbers are tried: first one for
+//! all inputs of an element type (tokens have as many axes as masks, caches as many as each other), then one input after the
+//! other. If all but one contradict the model, it is taken, and a run with another one is refused. If more are possible, the input has
+//! as many as a run gives it ([`super::unranked`]).
+//!
+//! Beside others of its type an input may often have fewer axes, too, and repeat. A model of many nodes is not left to the host for
+//! that.
 
 use super::unranked::MOST_AXES;
 use super::{ImportOptions, ShapeDim};
+use crate::element::declared_dtype;
 use crate::error::ImportError;
 use crate::model::Model;
 use crate::proto::{ValueInfoProto, type_proto};
+use infc_tensor::DType;
 
-/// Models with more nodes times inputs of this kind are not tried: an import of each takes too long.
-const MOST_NODES: usize = 1 << 14;
+/// Models with more nodes times imports are not tried: it takes too long.
+const MOST_NODES: usize = 1 << 17;
+
+/// Models with more nodes times imports are not tried input by input, where what is left open makes an import slow.
+const MOST_NODES_ALONE: usize = 1 << 12;
+
+/// More than so many element types are not tried together.
+const MOST_TYPES: u32 = 2;
+
+/// Whoever evaluates so many nodes takes little time.
+const FEW_NODES: usize = 100;
 
 /// True of a tensor of no known number of axes.
 pub(super) fn is_unranked(input: &ValueInfoProto) -> bool {
@@ -30,24 +45,72 @@ pub(super) fn with_ranks(
     options: &ImportOptions,
     outcome: impl Fn(&ImportOptions) -> Result<(), ImportError>,
 ) -> ImportOptions {
-    let mut options = options.clone();
     let is_given = |name: &str| options.shapes.iter().any(|(given, _)| given == name);
     let open = model.inputs().filter(|&input| is_unranked(input) && !is_given(input.name()));
-    let open: Vec<String> = open.map(|input| input.name().to_owned()).collect();
-    if open.len().saturating_mul(model.graph().node.len()) > MOST_NODES {
-        return options;
+    let open: Vec<(String, Option<DType>)> =
+        open.map(|input| (input.name().to_owned(), declared_dtype(input))).collect();
+    let mut types: Vec<Option<DType>> = Vec::new();
+    for (_, dtype) in &open {
+        if !types.contains(dtype) {
+            types.push(*dtype);
+        }
     }
-    for name in open {
-        let with = |rank: usize| {
-            let mut options = options.clone();
-            options.shapes.push((name.clone(), vec![ShapeDim::Dynamic; rank]));
-            options
+    let nodes = model.graph().node.len();
+    let count = MOST_AXES + 1;
+    let mut options = options.clone();
+    let together = count.pow((types.len() as u32).min(MOST_TYPES));
+    if open.len() > 1 && types.len() <= MOST_TYPES as usize && together.saturating_mul(nodes) <= MOST_NODES {
+        let with = |n: usize| {
+            let rank =
+                |dtype| types.iter().position(|ty| *ty == dtype).map_or(0, |ty| n / count.pow(ty as u32) % count);
+            with_shapes(&options, open.iter().map(|(name, dtype)| (name, rank(*dtype))))
         };
-        let outcomes = (0..=MOST_AXES).map(with).map(|options| (outcome(&options), options));
-        let mut possible = outcomes.filter(|(outcome, _)| !outcome.as_ref().is_err_and(is_contradiction));
-        if let (Some((Ok(()), only)), None) = (possible.next(), possible.next()) {
-            options = only;
+        let is_certain = |of: &ImportOptions| open.iter().all(|(name, _)| is_only(of, name, &outcome));
+        let only = only_possible((0..together).map(with), &outcome);
+        if let Some(only) = only.filter(|only| nodes > FEW_NODES || is_certain(only)) {
+            return only;
+        }
+    }
+    if count.saturating_mul(open.len()).saturating_mul(nodes) <= MOST_NODES_ALONE {
+        for (name, _) in &open {
+            let with = |rank| with_shapes(&options, std::iter::once((name, rank)));
+            if let Some(only) = only_possible((0..count).map(with), &outcome) {
+                options = only;
+            }
         }
     }
     options
+}
+
+/// True if an input can have no other number of axes beside the others.
+fn is_only(options: &ImportOptions, input: &str, outcome: &impl Fn(&ImportOptions) -> Result<(), ImportError>) -> bool {
+    (0..=MOST_AXES).all(|rank| {
+        let mut options = options.clone();
+        let Some((_, shape)) = options.shapes.iter_mut().find(|(name, _)| name == input) else { return false };
+        if shape.len() == rank {
+            return true;
+        }
+        *shape = vec![ShapeDim::Dynamic; rank];
+        outcome(&options).is_err_and(|error| is_contradiction(&error))
+    })
+}
+
+/// The options with so many axes for some inputs.
+fn with_shapes<'n>(options: &ImportOptions, ranks: impl Iterator<Item = (&'n String, usize)>) -> ImportOptions {
+    let mut options = options.clone();
+    options.shapes.extend(ranks.map(|(name, rank)| (name.clone(), vec![ShapeDim::Dynamic; rank])));
+    options
+}
+
+/// The one of several options that does not contradict the model.
+fn only_possible(
+    options: impl Iterator<Item = ImportOptions>,
+    outcome: &impl Fn(&ImportOptions) -> Result<(), ImportError>,
+) -> Option<ImportOptions> {
+    let outcomes = options.map(|options| (outcome(&options), options));
+    let mut possible = outcomes.filter(|(outcome, _)| !outcome.as_ref().is_err_and(is_contradiction));
+    match (possible.next(), possible.next()) {
+        (Some((Ok(()), only)), None) => Some(only),
+        _ => None,
+    }
 }

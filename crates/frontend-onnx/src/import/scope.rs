@@ -92,6 +92,8 @@ impl<'m> Scopes<'m> {
         let mut build = self.build().nested();
         build.may_use_host = self.build().may_use_host;
         build.graph.sources.clone_from(&self.build().graph.sources);
+        // What is taken of dims would only take time.
+        build.facts = build.facts.kinds_alone();
         self.trials += 1;
         self.builders.push(Built { build, captures: Vec::new() });
     }

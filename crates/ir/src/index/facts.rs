@@ -18,7 +18,7 @@ pub struct Facts {
     rules: Vec<(Atom, IndexExpr)>,
     /// Expressions that are 0, but cannot be solved for an atom.
     zero: Vec<IndexExpr>,
-    /// Expressions that are at least 0.
+    /// Expressions that are at least 0, with everything replaced that something stands for.
     not_negative: Vec<IndexExpr>,
     /// Symbols that are no sizes: where one is 0, that says nothing.
     numbers: BTreeSet<SymbolId>,
@@ -31,6 +31,12 @@ impl Facts {
     #[must_use]
     pub fn replaced_atoms(&self) -> usize {
         self.rules.len()
+    }
+
+    /// What kinds of symbols there are, without anything that is taken to be.
+    #[must_use]
+    pub fn kinds_alone(&self) -> Self {
+        Self { numbers: self.numbers.clone(), late: self.late.clone(), ..Self::default() }
     }
 
     /// Says that a symbol is no size but a number: an axis, a count.
@@ -107,6 +113,9 @@ impl Facts {
                     *known = known.replace(&atom, &by);
                 }
                 self.rules.push((atom, by));
+                let is_new = |e: &IndexExpr| self.rules.last().is_some_and(|(atom, _)| e.contains(atom));
+                let not_negative = self.not_negative.iter().map(|e| if is_new(e) { self.apply(e) } else { e.clone() });
+                self.not_negative = not_negative.collect();
             }
             None => self.zero.push(difference),
         }
@@ -114,7 +123,7 @@ impl Facts {
 
     /// Takes it that `least ≤ e`.
     pub fn take_at_least(&mut self, e: &IndexExpr, least: &IndexExpr) {
-        self.not_negative.push(e.clone() - least.clone());
+        self.not_negative.push(self.apply(&(e.clone() - least.clone())));
     }
 
     /// True if two expressions are known to be equal by these facts.
@@ -128,15 +137,13 @@ impl Facts {
     #[must_use]
     pub fn at_least(&self, e: &IndexExpr, least: &IndexExpr) -> bool {
         let difference = self.apply(&(e.clone() - least.clone()));
-        self.not_negative
-            .iter()
-            .any(|known| (difference.clone() - self.apply(known)).as_const().is_some_and(|d| d >= 0))
+        self.not_negative.iter().any(|known| (difference.clone() - known.clone()).as_const().is_some_and(|d| d >= 0))
     }
 
     /// The ranges, with what is taken not to be negative.
     #[must_use]
     pub fn narrowed(&self, mut ranges: Ranges) -> Ranges {
-        self.not_negative.iter().for_each(|e| ranges.set_not_negative(&self.apply(e)));
+        self.not_negative.iter().for_each(|e| ranges.set_not_negative(e));
         ranges
     }
 
