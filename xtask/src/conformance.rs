@@ -6,8 +6,8 @@
 //! The list has one line per case; a case that was better there fails the task, unless `--bless` writes the list anew. What cases of
 //! one node show of each operator is `tests/conformance/operators.txt`.
 
+mod changed;
 mod operators;
-mod retyped;
 mod status;
 
 use crate::{python, workspace};
@@ -73,10 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     print!("{}\n{}\n", found.summary(), share.describe());
 
     let complete = arguments.filter.is_none();
-    let retyped = || {
-        let list = workspace::root().join("tests/conformance/retyped.txt");
-        retyped::run(&infc, &cases, arguments.python.as_deref(), &list, arguments.bless)
-    };
+    let changed = || changed::run_all(&infc, &cases, arguments.python.as_deref(), arguments.bless);
     let table = workspace::root().join("tests/conformance/operators.txt");
     let worse = known.worse_in(&found, complete);
     let better = found.worse_in(&known, false).len();
@@ -84,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         std::fs::write(&list, known.updated_by(found, complete).to_string())?;
         if complete {
             std::fs::write(&table, operators.to_string())?;
-            retyped()?;
+            changed()?;
         }
         println!("\n{} is up to date: {better} better, {} worse", list.display(), worse.len());
         return Ok(());
@@ -104,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             table.display()
         );
     }
-    if complete { retyped() } else { Ok(()) }
+    if complete { changed() } else { Ok(()) }
 }
 
 /// Writes ONNX's cases.
