@@ -59,6 +59,8 @@ pub(crate) struct Builder {
     pub(crate) strict: bool,
     /// Whether host operations may be added: a graph that becomes one kernel has none.
     pub(crate) may_use_host: bool,
+    /// Whether this is a graph that is thrown away: nobody would check what is required of dims in it.
+    pub(crate) is_trial: bool,
 }
 
 /// What a builder takes for granted at some point; see [`Builder::return_to`].
@@ -82,6 +84,7 @@ impl Builder {
             origin: no_origin,
             no_origin,
             may_use_host: true,
+            is_trial: false,
         }
     }
 

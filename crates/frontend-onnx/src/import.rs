@@ -61,7 +61,11 @@ pub(crate) struct Values {
 /// As [`import`].
 pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(Graph, Values), ImportError> {
     options.custom_ops.check_unknown()?;
-    let outcome = |options: &ImportOptions| attempts(model, options, &mut Demand::default()).map(|_| ());
+    let outcome = |options: &ImportOptions| {
+        let mut demand = Demand::default();
+        let outcome = attempts(model, options, &mut demand).map(|_| ());
+        outcome.map_err(|error| (error, demand.has_assumed))
+    };
     let options = &ranks::with_ranks(model, options, outcome);
     let mut demand = Demand::default();
     attempts(model, options, &mut demand).map_err(|error| with_others(error, model, options, &mut demand))
@@ -164,7 +168,7 @@ fn attempt<'m>(
     inputs::add(model, options, importer.demand, &mut importer.scopes)?;
     match lost {
         Some(lost) => importer.all_problems(graph, model.order(), lost),
-        None => importer.nodes(graph, model.order())?,
+        None => importer.nodes(graph, model.order()).inspect_err(|_| importer.note_assumptions())?,
     }
     for output in model.outputs() {
         let name = output.name();
@@ -212,6 +216,12 @@ struct Importer<'m, 'a> {
 }
 
 impl<'m> Importer<'m, '_> {
+    /// Notes whether something has been taken for granted.
+    fn note_assumptions(&mut self) {
+        let graph = &self.scopes.build().graph;
+        self.demand.has_assumed |= !graph.assumptions.is_empty() || !graph.requires.is_empty();
+    }
+
     /// The nodes of a graph that its outputs depend on.
     fn nodes(&mut self, graph: &'m GraphProto, order: &[usize]) -> Result<(), ImportError> {
         let live = live_nodes(graph, order);

@@ -265,11 +265,10 @@ pub(crate) fn bind_late<'s>(
     for bound in &bind.symbols {
         let spec = &entry.symbols[bound.symbol as usize];
         let BindFrom::Axis { slot, axis } = bound.from;
-        let found = shape_of(slot as usize).and_then(|shape| shape.get(axis as usize));
-        let found = found.ok_or_else(|| RuntimeError::BadProgram {
-            what: format!("the value of symbol `{}`", spec.name),
-            expected: format!("axis {axis} of what a host step has made"),
-            found: "none".to_owned(),
+        let shape = shape_of(slot as usize).unwrap_or_default();
+        let found = shape.get(axis as usize).ok_or_else(|| RuntimeError::UnexpectedResult {
+            expected: format!("one with more than {axis} axes"),
+            found: format!("a value of shape {shape:?}"),
         })?;
         symbols[bound.symbol as usize] = extent_in_range(spec, *found, "a computed value", axis as usize)?;
     }

@@ -101,7 +101,7 @@ impl Builder {
                 Proof::No => {}
                 // An extent of 0 would be an empty tensor, which nobody squeezes.
                 Proof::Unknown if self.ranges().interval(&known).max == Some(1) => ones.push(axis),
-                Proof::Unknown if self.may_use_host && self.facts.is_late(&known) => {
+                Proof::Unknown if self.may_use_host && (self.is_trial || self.facts.is_late(&known)) => {
                     return Err(Problem::DynamicValue { what: "the number of axes" });
                 }
                 Proof::Unknown => {

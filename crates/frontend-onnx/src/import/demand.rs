@@ -24,6 +24,8 @@ pub(super) struct Demand {
     /// Whether this attempt has added something.
     grown: bool,
     rounds: usize,
+    /// Whether an attempt that failed had taken something for granted, so that another way to take it may not fail.
+    pub(super) has_assumed: bool,
 }
 
 impl Demand {

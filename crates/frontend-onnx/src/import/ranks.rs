@@ -34,16 +34,25 @@ pub(super) fn is_unranked(input: &ValueInfoProto) -> bool {
     matches!(value, Some(type_proto::Value::TensorType(tensor)) if tensor.shape.is_none())
 }
 
-/// True if a model cannot be what it is said to be; not if it is infc that cannot import it.
-fn is_contradiction(error: &ImportError) -> bool {
-    matches!(error, ImportError::Node { problem, .. } if problem.is_contradiction())
+/// What comes of an import; of one that fails, also whether it had taken something for granted before.
+type Outcome = Result<(), (ImportError, bool)>;
+
+/// Says whether a model of so many nodes cannot be what it is said to be; not if it is infc that cannot import it, or if it
+/// may be what was taken for granted that is wrong.
+fn is_contradiction(outcome: &Outcome, nodes: usize) -> bool {
+    match outcome {
+        Err((ImportError::Node { problem, .. }, has_assumed)) => {
+            problem.is_contradiction() && (nodes > FEW_NODES || !has_assumed)
+        }
+        _ => false,
+    }
 }
 
 /// The options with the numbers of axes that inputs must have for the model to make sense; `outcome` tries some.
 pub(super) fn with_ranks(
     model: &Model,
     options: &ImportOptions,
-    outcome: impl Fn(&ImportOptions) -> Result<(), ImportError>,
+    outcome: impl Fn(&ImportOptions) -> Outcome,
 ) -> ImportOptions {
     let is_given = |name: &str| options.shapes.iter().any(|(given, _)| given == name);
     let open = model.inputs().filter(|&input| is_unranked(input) && !is_given(input.name()));
@@ -59,22 +68,22 @@ pub(super) fn with_ranks(
     let count = MOST_AXES + 1;
     let mut options = options.clone();
     let together = count.pow((types.len() as u32).min(MOST_TYPES));
-    if open.len() > 1 && types.len() <= MOST_TYPES as usize && together.saturating_mul(nodes) <= MOST_NODES {
+    if !open.is_empty() && types.len() <= MOST_TYPES as usize && together.saturating_mul(nodes) <= MOST_NODES {
         let with = |n: usize| {
             let rank =
                 |dtype| types.iter().position(|ty| *ty == dtype).map_or(0, |ty| n / count.pow(ty as u32) % count);
             with_shapes(&options, open.iter().map(|(name, dtype)| (name, rank(*dtype))))
         };
-        let is_certain = |of: &ImportOptions| open.iter().all(|(name, _)| is_only(of, name, &outcome));
-        let only = only_possible((0..together).map(with), &outcome);
+        let is_certain = |of: &ImportOptions| open.iter().all(|(name, _)| is_only(of, name, &outcome, nodes));
+        let only = only_possible((0..together).map(with), &outcome, nodes);
         if let Some(only) = only.filter(|only| nodes > FEW_NODES || is_certain(only)) {
             return only;
         }
     }
-    if count.saturating_mul(open.len()).saturating_mul(nodes) <= MOST_NODES_ALONE {
+    if open.len() > 1 && count.saturating_mul(open.len()).saturating_mul(nodes) <= MOST_NODES_ALONE {
         for (name, _) in &open {
             let with = |rank| with_shapes(&options, std::iter::once((name, rank)));
-            if let Some(only) = only_possible((0..count).map(with), &outcome) {
+            if let Some(only) = only_possible((0..count).map(with), &outcome, nodes) {
                 options = only;
             }
         }
@@ -83,7 +92,7 @@ pub(super) fn with_ranks(
 }
 
 /// True if an input can have no other number of axes beside the others.
-fn is_only(options: &ImportOptions, input: &str, outcome: &impl Fn(&ImportOptions) -> Result<(), ImportError>) -> bool {
+fn is_only(options: &ImportOptions, input: &str, outcome: &impl Fn(&ImportOptions) -> Outcome, nodes: usize) -> bool {
     (0..=MOST_AXES).all(|rank| {
         let mut options = options.clone();
         let Some((_, shape)) = options.shapes.iter_mut().find(|(name, _)| name == input) else { return false };
@@ -91,7 +100,7 @@ fn is_only(options: &ImportOptions, input: &str, outcome: &impl Fn(&ImportOption
             return true;
         }
         *shape = vec![ShapeDim::Dynamic; rank];
-        outcome(&options).is_err_and(|error| is_contradiction(&error))
+        is_contradiction(&outcome(&options), nodes)
     })
 }
 
@@ -105,10 +114,11 @@ fn with_shapes<'n>(options: &ImportOptions, ranks: impl Iterator<Item = (&'n Str
 /// The one of several options that does not contradict the model.
 fn only_possible(
     options: impl Iterator<Item = ImportOptions>,
-    outcome: &impl Fn(&ImportOptions) -> Result<(), ImportError>,
+    outcome: &impl Fn(&ImportOptions) -> Outcome,
+    nodes: usize,
 ) -> Option<ImportOptions> {
     let outcomes = options.map(|options| (outcome(&options), options));
-    let mut possible = outcomes.filter(|(outcome, _)| !outcome.as_ref().is_err_and(is_contradiction));
+    let mut possible = outcomes.filter(|(outcome, _)| !is_contradiction(outcome, nodes));
     match (possible.next(), possible.next()) {
         (Some((Ok(()), only)), None) => Some(only),
         _ => None,

@@ -35,14 +35,12 @@ struct Built {
 pub(super) struct Scopes<'m> {
     scopes: Vec<Scope<'m>>,
     builders: Vec<Built>,
-    /// How many of them are thrown away.
-    trials: usize,
 }
 
 impl<'m> Scopes<'m> {
     pub(super) fn new(graph: Graph, proto: &'m GraphProto) -> Self {
         let builders = vec![Built { build: Builder::new(graph), captures: Vec::new() }];
-        let mut scopes = Self { scopes: Vec::new(), builders, trials: 0 };
+        let mut scopes = Self { scopes: Vec::new(), builders };
         scopes.enter(proto);
         scopes
     }
@@ -94,18 +92,12 @@ impl<'m> Scopes<'m> {
         build.graph.sources.clone_from(&self.build().graph.sources);
         // What is taken of dims would only take time.
         build.facts = build.facts.kinds_alone();
-        self.trials += 1;
+        build.is_trial = true;
         self.builders.push(Built { build, captures: Vec::new() });
-    }
-
-    /// True in a graph that is thrown away.
-    pub(super) fn in_trial(&self) -> bool {
-        self.trials > 0
     }
 
     /// Ends what [`Scopes::begin_trial`] began.
     pub(super) fn end_trial(&mut self) {
-        self.trials -= 1;
         self.builders.pop();
     }
 

@@ -211,7 +211,7 @@ impl<'m> Importer<'m, '_> {
         open: &[usize],
     ) -> Result<Vec<(Vec<usize>, Trial)>, ImportError> {
         let counts: Vec<Vec<usize>> = match open.len() {
-            0 if self.scopes.in_trial() => Vec::new(),
+            0 if self.scopes.build().is_trial => Vec::new(),
             // Of the extents that are not known.
             0 => vec![vec![1], vec![2]],
             2 => (0..=MOST_AXES).flat_map(|a| (0..=MOST_AXES).map(move |b| vec![a, b])).collect(),
